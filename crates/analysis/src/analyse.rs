@@ -14,7 +14,7 @@ use crate::layout::{BASELINE_DIR, COLLECT, COLLECTOR_DIR, NCU_DIR, NCU_REGIONS_D
 use crate::load::Capture;
 use crate::load::spool::load_folder;
 use crate::roofline::hardware::{self, Catalogue};
-use crate::{ncu, nsys, step_timeline, workload_end};
+use crate::{ncu, nsys, sampled, step_timeline, workload_end};
 use stage2_model::{Fact, Origin, Report};
 use stage2_text::visible;
 
@@ -70,6 +70,7 @@ pub fn analyse(sources: &Sources, settings: &Settings) -> Analysis {
         report.mark_simulated();
     }
     let mut read = add_tools(&mut report, sources, settings);
+    sampled::add(&mut report, &capture, &settings.libraries);
     add_regions(&mut report, run_dir, config);
     read.extend((!report.ncu_regions.is_empty()).then_some(NCU_DIR));
     read.extend((!report.coverage.processes.is_empty()).then_some(COLLECT));

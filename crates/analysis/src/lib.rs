@@ -23,6 +23,7 @@ pub mod operators;
 mod path_label;
 mod ranks;
 pub mod roofline;
+mod sampled;
 mod step_timeline;
 mod workload_end;
 

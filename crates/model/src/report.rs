@@ -14,6 +14,7 @@ use crate::regions::RegionTable;
 use crate::rows::{
     CaptureRow, DeviceRow, GraphRow, KernelRow, MemoryRow, PathRow, StageKernelRow, StageRow,
 };
+use crate::sampled::SampledCounters;
 use crate::steps::InferredSteps;
 use crate::utilisation::{Insight, ModelWindows};
 use nix::sys::signal::Signal;
@@ -89,6 +90,9 @@ pub struct Report {
     /// What range replay of ncu measured of each NVTX region, by scope.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ncu_regions: Vec<RegionTable>,
+    /// What hardware counters say that were sampled while the workload ran; null: none were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sampled: Option<SampledCounters>,
     /// What each pass cost.
     #[serde(default)]
     pub costs: PassCosts,

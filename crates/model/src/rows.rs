@@ -317,6 +317,9 @@ pub struct KernelRow {
     pub sources: crate::pass::Sources,
     /// What ncu measured of it; null: not profiled.
     pub counters: Option<crate::counters::CounterRow>,
+    /// What counters say of it that were sampled while the workload ran; null: none do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sampled: Option<crate::sampled::SampledKernel>,
 }
 
 /// A kernel in a stage, over all ranges, launch configurations and devices.

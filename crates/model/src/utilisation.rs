@@ -85,6 +85,24 @@ pub struct StageUtilisation {
     pub gpu_us_per_token: Figure,
     /// Kernels per token.
     pub kernels_per_token: Figure,
+    /// The same hardware as sampled counters saw it; null: none were sampled of this stage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sampled: Option<SampledUse>,
+}
+
+/// What sampled counters say of a stage, beside what follows from its model.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SampledUse {
+    /// DRAM bytes that one instance read; null, here and below: not sampled.
+    pub read_bytes: Option<f64>,
+    /// These over the bytes of weights and KV cache that the model has to read.
+    pub read_over_modelled: Option<f64>,
+    /// DRAM bytes read and written over what the peak bandwidth moves in the stage's GPU windows, share.
+    pub mbu_gpu_window: Option<f64>,
+    /// Cycles of the GPU windows in which the tensor pipe worked, share.
+    pub tensor_active: Option<f64>,
+    /// Part of the GPU windows that samples cover, percent.
+    pub coverage_percent: f64,
 }
 
 impl StageUtilisation {

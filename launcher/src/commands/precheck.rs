@@ -5,6 +5,7 @@ use std::path::Path;
 
 use crate::bundle::RunFolder;
 use crate::config::{Composed, Config};
+use crate::doctor;
 use crate::env::relevant_variables;
 use crate::plan::{Kind, Pass, Plan};
 use crate::workload::{self, hydra_app};
@@ -97,7 +98,26 @@ pub(crate) fn foreseen(plan: &Plan, command: &[OsString], folder: &RunFolder) ->
         ));
     }
     findings.extend(plan.passes.iter().filter_map(without_its_tool));
+    findings.extend(plan.passes.iter().find_map(|pass| without_samples(pass, command)));
     findings
+}
+
+/// A pass that is to sample counters and cannot, as far as can be told without a trial.
+fn without_samples(pass: &Pass, command: &[OsString]) -> Option<Finding> {
+    let set = |name: &str| pass.environment.get(name).or_else(|| pass.kept.get(name));
+    let asked = set("STAGE2_COUNTERS").is_some_and(|counters| counters != "off");
+    // A simulated GPU asks nobody.
+    let simulated = pass.environment.get("STAGE2_CUPTI");
+    if !asked || pass.skip.is_some() || pass.not_loaded.is_some() || simulated.is_some() {
+        return None;
+    }
+    let check = doctor::cannot_sample(command)?;
+    Some(Finding::new(
+        Severity::Note,
+        format!("the {} pass would have no sampled counters", pass.name),
+        check.what,
+        check.fix.unwrap_or_default(),
+    ))
 }
 
 /// A pass whose tool cannot be found.

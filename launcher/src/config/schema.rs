@@ -116,6 +116,9 @@ pub(crate) struct Collector {
     #[serde(deserialize_with = "flush_period")]
     pub(crate) flush_ms: u64,
     pub(crate) attribution: Attribution,
+    /// The collector's own words: its settings crate reads them.
+    #[serde(default = "no_counters", deserialize_with = "counters")]
+    pub(crate) counters: String,
     pub(crate) log: Log,
 }
 
@@ -151,6 +154,28 @@ pub(crate) enum Log {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Inputs {
     pub(crate) manifest: Option<PathBuf>,
+}
+
+/// What a configuration of an earlier version means by not having the key.
+fn no_counters() -> String {
+    "off".to_owned()
+}
+
+/// `on`, `off` or a list of metrics. YAML reads the first two as truth values where nobody quotes them.
+fn counters<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "expected off, on, or METRIC,...[@INTERVAL_US]")]
+    enum Counters {
+        Switch(bool),
+        Text(String),
+        Many(Vec<String>),
+    }
+    Ok(match Counters::deserialize(from)? {
+        Counters::Switch(true) => "on".to_owned(),
+        Counters::Switch(false) => "off".to_owned(),
+        Counters::Text(text) => text,
+        Counters::Many(metrics) => metrics.join(","),
+    })
 }
 
 /// `1/N`: one in N instances of a range is collected.

@@ -51,11 +51,11 @@ pub(super) const LIBCUPTI: Known = Known {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Installed {
     pub(super) path: PathBuf,
-    how: How,
+    pub(super) how: How,
     /// CUDA major version, from the file's name.
-    cuda_major: Option<u32>,
+    pub(super) cuda_major: Option<u32>,
     /// As its wheel or its file's name says.
-    version: Option<String>,
+    pub(super) version: Option<String>,
 }
 
 /// The files that the collector would try in a process of `interpreter`, best first.

@@ -12,6 +12,7 @@ mod machine;
 mod page;
 mod permissions;
 mod profilers;
+mod sampling;
 mod system;
 mod text;
 mod tools;
@@ -86,12 +87,13 @@ impl Diagnosis {
 /// Every check there is.
 #[cfg(test)]
 fn all_known() -> Vec<&'static Known> {
-    let groups: [&[&'static Known]; 7] = [
+    let groups: [&[&'static Known]; 8] = [
         &gpu::ALL,
         &workload::ALL,
         &[&cupti::LIBCUPTI],
         &profilers::ALL,
         &permissions::ALL,
+        &sampling::ALL,
         &tools::ALL,
         &machine::ALL,
     ];
@@ -144,8 +146,11 @@ pub(crate) fn examine(subject: &Subject, nsight: [&Path; 2]) -> Diagnosis {
         checks.push(workload::preload(&quick, torch));
         checks.push(libcupti(system, path.ok(), &gpu, &quick, torch));
         checks.push(profilers::injection(system, collector));
+        let permissions = permissions::checks(system);
+        let installed = cupti::installed(system, path.ok(), cuda_major(&gpu));
+        checks.push(sampling::check(system, &installed, &permissions, &running));
         checks.extend(running);
-        checks.extend(permissions::checks(system));
+        checks.extend(permissions);
         for (known, asked) in [&tools::NSYS, &tools::NCU].into_iter().zip(tools) {
             let asked = asked.join().unwrap_or(tools::Asked::Failed("it was not asked".into()));
             checks.push(tools::check(known, &asked, cuda));
@@ -157,6 +162,19 @@ pub(crate) fn examine(subject: &Subject, nsight: [&Path; 2]) -> Diagnosis {
     })
 }
 
+fn cuda_major(gpu: &GpuFacts) -> Option<u32> {
+    gpu.cuda_driver.as_deref()?.split('.').next()?.parse().ok()
+}
+
+/// What would keep a run of `command` from sampling counters; starts no program.
+pub(crate) fn cannot_sample(command: &[OsString]) -> Option<Check> {
+    let system = System::this();
+    let installed = cupti::installed(&system, interpreter(command, &system).ok().as_deref(), None);
+    let running = profilers::running(&system);
+    let check = sampling::check(&system, &installed, &permissions::checks(&system), &running);
+    check.is_bad().then_some(check)
+}
+
 fn libcupti(
     system: &System,
     interpreter: Option<&Path>,
@@ -165,8 +183,7 @@ fn libcupti(
     torch: Option<&Result<Trial, NoTrial>>,
 ) -> Check {
     let cuda = gpu.cuda_driver.as_deref();
-    let major = cuda.and_then(|cuda| cuda.split('.').next()?.parse().ok());
-    let installed = cupti::installed(system, interpreter, major);
+    let installed = cupti::installed(system, interpreter, cuda_major(gpu));
     // A process with torch has torch's libcupti in it already, which comes first.
     let is_tried =
         |trial: &&Trial| ["cupti.path", "gpu.off"].iter().any(|key| trial.facts.contains_key(*key));

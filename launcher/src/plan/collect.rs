@@ -18,6 +18,9 @@ use stage2_hydra::hydra_key;
 /// Where a Hydra app writes; the presets give each pass a folder of its own.
 const HYDRA_RUN_DIR: &str = "hydra.run.dir";
 
+/// The variable of sampled counters.
+const COUNTERS: &str = "STAGE2_COUNTERS";
+
 pub(crate) const LIBRARY: &str = "libstage2.so";
 
 pub(super) fn pass(request: &Request<'_>, findings: &mut Vec<Finding>) -> Pass {
@@ -38,6 +41,9 @@ pub(super) fn baseline(request: &Request<'_>) -> Pass {
     pass.argv = workload_of_pass(request, pass.name);
     pass.environment.insert("STAGE2_GPU".into(), "off".into());
     pass.kept.remove("STAGE2_GPU");
+    // It compares what the ranges take undisturbed.
+    pass.environment.insert(COUNTERS.into(), "off".into());
+    pass.kept.remove(COUNTERS);
     Pass { capture: Some(capture), ..pass }
 }
 
@@ -222,6 +228,11 @@ fn collector_environment(
     // The table at exit is the only output of the collector that the user may want besides ours.
     if !kept.contains_key("STAGE2_SUMMARY") {
         set.insert("STAGE2_SUMMARY".into(), "off".into());
+    }
+    // Its own default is to sample nothing: a program that loads it by hand gets what it asked for.
+    if !kept.contains_key(COUNTERS) {
+        let counters = &request.config.profiling.collector.counters;
+        set.insert(COUNTERS.into(), counters.into());
     }
     let wanted = variables(&request.config.profiling.collector);
     let defaults = variables(&request.defaults.profiling.collector);

@@ -16,6 +16,7 @@ mod regions;
 mod report;
 #[cfg(test)]
 mod sample_answer;
+mod sampled;
 mod scopes;
 mod stages;
 mod steps;

@@ -29,6 +29,7 @@ fn told(row: &StageRow) -> Told<'_> {
             }),
             floor: Floor {
                 memory_ns: none(),
+                sampled_memory_ns: None,
                 compute_ns: none(),
                 floor_ns: none(),
                 distance: none(),

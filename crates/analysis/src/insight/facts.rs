@@ -11,8 +11,8 @@ use crate::roofline::class::class_of;
 use crate::roofline::kernel_class::KernelClass;
 use crate::roofline::takeaways::{Facts, KernelFacts, StageFacts, WaitingFacts};
 use stage2_model::{
-    Figure, KernelRow, LateRow, ModelUse, Origin, PathKind, Report, Role, StageKernelRow, StageRow,
-    StageUtilisation, Status,
+    Figure, KernelRow, LateRow, ModelUse, Origin, PathKind, Report, Role, SampledKernel,
+    StageKernelRow, StageRow, StageUtilisation, Status,
 };
 
 /// Kernels of a stage that rules look at.
@@ -169,16 +169,28 @@ fn stage(report: &Report, rows: &Rows<'_>, row: &StageRow) -> StageFacts {
 fn top_kernel(rows: &Rows<'_>, row: &StageKernelRow) -> Option<KernelFacts> {
     let counters = rows.counted.get(&(row.stage.as_str(), row.name_index));
     let roofline = counters.map(|counters| &counters.roofline);
+    // The longest launch configuration stands for the kernel, where ncu profiled none.
+    let of_stage = rows.kernels.get(row.stage.as_str()).into_iter().flatten();
+    let of_name = of_stage.filter(|kernel| kernel.name_index == row.name_index);
+    let longest = of_name.max_by_key(|kernel| kernel.times.total_ns);
+    let sampled = longest.and_then(|kernel| kernel.sampled.as_ref());
     Some(KernelFacts {
         kernel: row.kernel.clone(),
         class: rows.class(row.name_index),
         percent: row.stage_kernel_sum_percent?,
         calls: row.times.calls,
-        bound: roofline.and_then(|roofline| roofline.bound),
+        bound: roofline.map_or_else(|| sampled?.bound, |roofline| roofline.bound),
         one_launch: counters.is_some_and(|counters| counters.one_launch.is_some()),
-        attainable_share: roofline.and_then(|roofline| roofline.attainable_share),
+        attainable_share: roofline
+            .map_or_else(|| sampled.and_then(roof_share), |roofline| roofline.attainable_share),
         achieved_occupancy_percent: counters.and_then(|known| known.achieved_occupancy_percent),
     })
+}
+
+/// Share of the larger of the two roofs that samples know of: memory and tensor pipe.
+fn roof_share(sampled: &SampledKernel) -> Option<f64> {
+    let shares = [sampled.dram_percent?, sampled.tensor_percent.unwrap_or(0.0)];
+    sampled.bound.map(|_| shares.into_iter().fold(0.0, f64::max) / 100.0)
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ use crate::join;
 use crate::operators::stage1::{self, Stage1Aggregates};
 use crate::operators::{OperatorSettings, Stage1Settings, operators};
 use crate::roofline::takeaways::{Facts, takeaways};
+use crate::sampled;
 pub(crate) use settings::section;
 use stage2_model::Report;
 
@@ -85,6 +86,7 @@ pub(crate) fn add(report: &mut Report, context: &Context<'_>) -> (Shown, Facts) 
     findings.extend(used.numbers.findings.iter().cloned());
     let facts = facts::facts(report, &used);
     report.insight.takeaways = takeaways(&facts);
+    sampled::add_flops(report, used.numbers.precision);
     report.insight.utilisation = Some(used);
     for finding in findings {
         if !report.findings.contains(&finding) {

@@ -13,7 +13,9 @@ use crate::llm::mfu::{per_generation, utilisation};
 use crate::llm::mfu_inputs::{Inputs, StageInput};
 use crate::llm::preset::Model;
 use crate::roofline::hardware::{Catalogue, Hardware, resolve};
-use stage2_model::{Absent, Finding, ModelUse, Peaks, Report, Role, StageRow, TokenCounts};
+use stage2_model::{
+    Absent, Finding, ModelUse, Peaks, Report, Role, SampledRates, SampledUse, StageRow, TokenCounts,
+};
 
 /// Computes what can be computed for the model that was `read`; what cannot says why.
 pub(crate) fn model_use(
@@ -121,8 +123,26 @@ fn input(
         measured_flops: counted.map(|counted| counted.flops * scale),
         measured_percent: counted.map(|counted| counted.percent),
         one_launch_percent: counted.map(|counted| counted.one_launch_percent),
+        sampled: sampled_use(report, row),
         basis,
     }
+}
+
+/// What sampled counters say of an instance of the stage. The rows of several processes are of several
+/// programs side by side, and have no instance in common.
+fn sampled_use(report: &Report, row: &StageRow) -> Option<SampledUse> {
+    let rows = &report.sampled.as_ref()?.stages;
+    let mut of_stage = rows.iter().filter(|sampled| sampled.stage == row.stage);
+    let (Some(sampled), None) = (of_stage.next(), of_stage.next()) else { return None };
+    let SampledRates { dram_read_bytes_per_s, dram_percent, tensor_percent, .. } = sampled.rates;
+    let window_s = sampled.gpu_window_ns as f64 / 1e9 / sampled.instances.max(1) as f64;
+    Some(SampledUse {
+        read_bytes: dram_read_bytes_per_s.map(|rate| rate * window_s),
+        read_over_modelled: None,
+        mbu_gpu_window: dram_percent.map(|percent| percent / 100.0),
+        tensor_active: tensor_percent.map(|percent| percent / 100.0),
+        coverage_percent: sampled.coverage_percent,
+    })
 }
 
 /// Joined windows of the stages over the sum of those that [`sample_basis`] uses: 1 where none overlap,

@@ -73,6 +73,7 @@ fn input(report: &Report, nested: &Nested<'_>) -> StageInput {
         measured_flops: counted.map(|counted| counted.flops),
         measured_percent: counted.map(|counted| counted.percent),
         one_launch_percent: counted.map(|counted| counted.one_launch_percent),
+        sampled: None,
         basis: format!(
             "lies within {}; its GPU busy time is the sum of its kernels' durations, mean of {} \
              instances, cold ones included",

@@ -113,6 +113,7 @@ impl Join<'_> {
             class: classes.get(shape.name as usize).copied().unwrap_or_default().to_owned(),
             sources: Sources::default(),
             counters: None,
+            sampled: None,
         }
     }
 

@@ -135,6 +135,7 @@ pub(crate) fn join_kept(capture: &mut Capture, run: RunInfo, findings: Vec<Findi
         // What other tools add comes later: see `fallback`, `counters` and `timeline`.
         nsys: None,
         ncu_regions: Vec::new(),
+        sampled: None,
         costs: PassCosts::default(),
         peaks: None,
         insight: Insight::default(),

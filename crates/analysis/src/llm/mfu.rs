@@ -5,7 +5,9 @@
 //! waits for) and over the time in which the GPU was busy (what the kernels make of it). What is
 //! missing is [`stage2_model::Absent`] with its reason.
 
-use stage2_model::{Finding, ModelUtilisation, Severity, StageUtilisation, Utilisation};
+use stage2_model::{
+    FULL_COVERAGE_PERCENT, Finding, ModelUtilisation, Severity, StageUtilisation, Utilisation,
+};
 
 use super::mfu_inputs::Inputs;
 use super::mfu_work::Work;
@@ -18,7 +20,8 @@ pub fn utilisation(inputs: &Inputs<'_>) -> Utilisation {
     let work = Work { inputs };
     let stages: Vec<StageUtilisation> = inputs.stages.iter().map(|s| work.stage(s)).collect();
     let model = work.model_level();
-    let findings = impossible(&stages, &model);
+    let mut findings = impossible(&stages, &model);
+    findings.extend(stages.iter().filter_map(reads_too_much));
     let precision = inputs.model.as_ref().ok().map(|model| model.dtype.precision());
     Utilisation {
         stages,
@@ -35,6 +38,29 @@ pub fn utilisation(inputs: &Inputs<'_>) -> Utilisation {
 pub fn per_generation(instances: u64, generations: u64) -> Option<f64> {
     let whole = generations > 0 && instances > 0 && instances.is_multiple_of(generations);
     whole.then(|| (instances / generations) as f64)
+}
+
+/// Reading this many times what the model has to read is worth a finding.
+const READS_TOO_MUCH: f64 = 2.0;
+
+/// A stage that reads far more than weights and KV cache, by sampled counters.
+fn reads_too_much(stage: &StageUtilisation) -> Option<Finding> {
+    let sampled = stage.sampled.filter(|s| s.coverage_percent >= FULL_COVERAGE_PERCENT)?;
+    let ratio = sampled.read_over_modelled.filter(|ratio| *ratio > READS_TOO_MUCH)?;
+    Some(Finding::new(
+        Severity::Warning,
+        format!(
+            "{} reads {ratio:.1} times its weights and KV cache from DRAM ({:.3} GB an instance, of \
+             which the model has to read {:.3} GB)",
+            stage.stage,
+            sampled.read_bytes? / 1e9,
+            stage.bytes.value()? / 1e9,
+        ),
+        "kernels read data several times, or data that the model does not count: activations, copies \
+         of the weights, a KV cache with room for longer prompts; or the model is not the one that ran",
+        "see which kernels read most (kernels.md), and compare model.llm and the token counts with what \
+         ran",
+    ))
 }
 
 fn impossible(stages: &[StageUtilisation], model: &ModelUtilisation) -> Vec<Finding> {

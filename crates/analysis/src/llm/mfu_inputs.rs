@@ -1,6 +1,6 @@
 //! What utilisation follows from: a model, peaks, token counts and what was measured of stages.
 
-use stage2_model::{Absent, Peaks, Role, TokenCounts};
+use stage2_model::{Absent, Peaks, Role, SampledUse, TokenCounts};
 
 use super::preset::Model;
 
@@ -32,6 +32,8 @@ pub struct StageInput {
     pub measured_percent: Option<f64>,
     /// Share whose counters are of one launch only, and in no sum, percent.
     pub one_launch_percent: Option<f64>,
+    /// What sampled counters say of one instance; none: they say nothing of it.
+    pub sampled: Option<SampledUse>,
     /// What the times are, for the reader: `median of 3 warm instances`.
     pub basis: String,
 }

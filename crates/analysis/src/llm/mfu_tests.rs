@@ -34,6 +34,7 @@ fn stage(stage: &str, role: Role, per_generation: f64, wall_ms: u64, busy_ms: u6
         measured_flops: None,
         measured_percent: None,
         one_launch_percent: None,
+        sampled: None,
         basis: "mean of 2 warm instances".to_owned(),
     }
 }

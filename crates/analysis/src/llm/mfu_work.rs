@@ -5,7 +5,7 @@ use super::mfu_inputs::{Inputs, MEASURED_FROM_PERCENT, StageInput};
 use super::preset::Model;
 use super::vision::{self, Part};
 use super::weights::{kv_cache_bytes, weight_bytes};
-use stage2_model::{Absent, Figure, ModelUtilisation, Peaks, Role, StageUtilisation};
+use stage2_model::{Absent, Figure, ModelUtilisation, Peaks, Role, SampledUse, StageUtilisation};
 
 /// The parts that make up a whole vision encoder.
 const PARTS: [Part; 3] = [Part::Sam, Part::Clip, Part::Projector];
@@ -184,6 +184,13 @@ impl Work<'_> {
             gpu_us_per_token: busy_s.map(|s| s * 1e6).over(&tokens, "number of tokens"),
             kernels_per_token: per_instance(kernels.into(), stage)
                 .over(&tokens, "number of tokens"),
+            sampled: stage.sampled.map(|sampled| SampledUse {
+                read_over_modelled: sampled
+                    .read_bytes
+                    .zip(bytes.value().filter(|bytes| *bytes > 0.0))
+                    .map(|(read, modelled)| read / modelled),
+                ..sampled
+            }),
             flops,
             measured_flops,
             measured_percent: stage.measured_percent,

@@ -16,6 +16,7 @@ mod nccl;
 pub mod operation;
 mod path_times;
 pub(crate) mod paths;
+pub(crate) mod placed;
 pub(crate) mod ranges;
 pub(crate) mod sampling;
 pub(crate) mod series;
@@ -94,6 +95,8 @@ pub struct ProcessCapture {
     pub(crate) groups: Vec<(GroupKey, Stats)>,
     /// Kernels of graph replays, by (path at replay, path at capture).
     pub(crate) captured: BTreeMap<(PathIndex, PathIndex), Captured>,
+    /// Records of counter samples.
+    pub(crate) counter_samples: u64,
     pub(crate) losses: Losses,
     pub(crate) counts: Counts,
     pub(crate) undefined: Undefined,

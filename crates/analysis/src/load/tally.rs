@@ -52,6 +52,7 @@ pub struct Tally {
     graph_nodes: HashMap<u64, PathIndex>,
     captured: HashMap<(PathIndex, PathIndex), Captured>,
     collectives: Gather,
+    counter_samples: u64,
     losses: Losses,
     counts: Counts,
     undefined: Undefined,
@@ -178,6 +179,7 @@ impl Tally {
                 self.undefined.paths += u64::from(index.is_none());
                 self.graph_nodes.insert(node, index.unwrap_or(UNDEFINED));
             }
+            Record::CounterSamples(_) => self.counter_samples += 1,
             Record::Losses(losses) => self.losses = losses,
             Record::End { reason } => self.end = Some(reason),
             // `Thread`: nothing in the report is per thread yet. The rest is handled in `push`.
@@ -372,6 +374,7 @@ impl Tally {
             steps: ranges.steps,
             groups,
             captured: self.captured.into_iter().collect(),
+            counter_samples: self.counter_samples,
             losses: self.losses,
             counts: self.counts,
             undefined: self.undefined,

@@ -154,10 +154,18 @@ fn bound(counters: &CounterRow, shares: &Shares) -> Option<(Bound, String)> {
         let both = [percent(profiler).zip(Some(names[0])), undisturbed.zip(Some(names[1]))];
         both.into_iter().flatten().max_by(|a, b| a.0.total_cmp(&b.0))
     };
-    let (compute, of_compute) =
-        larger(counters.sm_percent, shares.compute, ["SM throughput", "FLOP/s"])?;
-    let (memory, of_memory) =
-        larger(counters.memory_percent, shares.bandwidth, ["memory throughput", "DRAM bytes/s"])?;
+    let compute = larger(counters.sm_percent, shares.compute, ["SM throughput", "FLOP/s"]);
+    let memory =
+        larger(counters.memory_percent, shares.bandwidth, ["memory throughput", "DRAM bytes/s"]);
+    of_percent(compute, memory)
+}
+
+/// What holds a kernel up, from its shares of the peaks in percent and what each is a share of.
+pub(crate) fn of_percent(
+    compute: Option<(f64, &str)>,
+    memory: Option<(f64, &str)>,
+) -> Option<(Bound, String)> {
+    let ((compute, of_compute), (memory, of_memory)) = compute.zip(memory)?;
     let bound = if compute.max(memory) < LATENCY_BELOW_PERCENT {
         Bound::Latency
     } else if (compute - memory).abs() <= BALANCED_WITHIN_POINTS {

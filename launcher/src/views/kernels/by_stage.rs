@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::top::Sum;
 use crate::views::page::model_stages;
 use stage2_analysis::insight::counted::Counted;
-use stage2_model::{CounterRow, KernelRow, Report};
+use stage2_model::{Bound, CounterRow, KernelRow, Report};
 
 /// Rows of a kernel in a stage together.
 struct StageSum<'r> {
@@ -36,6 +36,8 @@ pub(in crate::views) struct StageKernel<'r> {
     pub(in crate::views) percent: Option<f64>,
     /// Those of the longest launch configuration that has some.
     counters: Option<&'r CounterRow>,
+    /// What sampled counters say of the bound of the longest launch configuration.
+    sampled: Option<Bound>,
 }
 
 impl StageKernel<'_> {
@@ -53,13 +55,20 @@ impl StageKernel<'_> {
         self.known_bound().unwrap_or_else(|| "not profiled".to_owned())
     }
 
-    /// The same; none where ncu did not profile it.
+    /// The same; none where neither ncu nor samples know it.
     pub(in crate::views) fn known_bound(&self) -> Option<String> {
-        let counters = self.counters?;
+        let Some(counters) = self.counters else {
+            return self.sampled.map(|bound| format!("{} (sampled)", bound.label()));
+        };
         let bound = counters.roofline.bound.map_or("not known", |bound| bound.label());
         let launch = if counters.one_launch.is_some() { " (one launch)" } else { "" };
         Some(format!("{bound}{launch}"))
     }
+}
+
+/// What sampled counters say.
+fn sampled_bound(row: &KernelRow) -> Option<Bound> {
+    row.sampled.as_ref()?.bound
 }
 
 /// All of them: those of the model's stages first, then those of warm-ups and of work outside of
@@ -87,6 +96,7 @@ pub(in crate::views) fn stage_kernels<'r>(report: &'r Report) -> Vec<StageKernel
             devices: sum.devices,
             percent: all_ns.map(|all| total_ns as f64 * 100.0 / all as f64),
             counters: counted.get(&key),
+            sampled: sampled_bound(sum.row),
         }
     };
     let mut kernels: Vec<StageKernel<'_>> = sums.into_iter().map(kernel).collect();
@@ -100,7 +110,7 @@ pub(in crate::views) fn stage_kernels<'r>(report: &'r Report) -> Vec<StageKernel
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stage2_model::{Bound, Roofline, StageRow, Times};
+    use stage2_model::{Roofline, StageRow, Times};
 
     fn row(stage: &str, device: &str, total_ns: u64) -> KernelRow {
         KernelRow {

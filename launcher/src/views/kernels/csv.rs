@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::io::Write;
 
-use stage2_model::{CounterRow, KernelRow, Launch, Origin, Report};
+use stage2_model::{CounterRow, KernelRow, Launch, Origin, Report, SampledAmount, SampledKernel};
 use stage2_text::{KernelName, csv_field};
 
 /// What a line is written from.
@@ -17,7 +17,7 @@ struct Line<'r> {
 /// A name, and the field of a line below it.
 type Column = (&'static str, fn(&Line<'_>) -> String);
 
-const COLUMNS: [Column; 52] = [
+const COLUMNS: [Column; 63] = [
     ("kernel_name", |l| csv_field(l.name.map_or("", |name| &name.demangled))),
     ("mangled_name", |l| csv_field(l.name.map_or("", |name| &name.mangled))),
     ("total_ns", |l| l.row.times.total_ns.to_string()),
@@ -69,6 +69,32 @@ const COLUMNS: [Column; 52] = [
     ("counters_of_one_launch", |l| text(l, |c| c.one_launch.as_deref())),
     ("host", |l| csv_field(l.host)),
     ("ranks", |l| l.ranks.to_owned()),
+    // Of one call, by counters that were sampled while the workload ran.
+    ("sampled_dram_read_bytes", |l| amount(l, |s| &s.dram_read_bytes, SampledAmount::value)),
+    ("sampled_dram_read_bytes_low", |l| amount(l, |s| &s.dram_read_bytes, |a| ends(a, |e| e.0))),
+    ("sampled_dram_read_bytes_high", |l| amount(l, |s| &s.dram_read_bytes, |a| ends(a, |e| e.1))),
+    ("sampled_dram_write_bytes", |l| amount(l, |s| &s.dram_write_bytes, SampledAmount::value)),
+    ("sampled_l2_bytes", |l| amount(l, |s| &s.l2_bytes, SampledAmount::value)),
+    ("sampled_dram_percent", |l| sampled(l, |s| s.dram_percent)),
+    ("sampled_tensor_pipe_percent", |l| sampled(l, |s| s.tensor_percent)),
+    ("sampled_bound", |l| {
+        let bound = l.row.sampled.as_ref().and_then(|sampled| sampled.bound);
+        bound.map_or_else(String::new, |bound| bound.label().to_owned())
+    }),
+    ("sampled_dram_over_ncu", |l| sampled(l, |s| s.dram_over_ncu)),
+    ("sampled_dram_read_none_because", |l| {
+        let why = l.row.sampled.as_ref().and_then(|sampled| sampled.dram_read_bytes.absent());
+        csv_field(&some(why))
+    }),
+    ("bound_source", |l| {
+        let counted = l.row.counters.as_ref().is_some_and(|c| c.roofline.bound.is_some());
+        let sampled = l.row.sampled.as_ref().is_some_and(|sampled| sampled.bound.is_some());
+        match (counted, sampled) {
+            (true, _) => "ncu".to_owned(),
+            (false, true) => "sampled".to_owned(),
+            (false, false) => String::new(),
+        }
+    }),
     ("simulated", |l| l.row.simulated.to_string()),
 ];
 
@@ -83,6 +109,28 @@ fn launch(line: &Line<'_>, value: fn(Launch) -> Option<u32>) -> String {
 
 fn counter(line: &Line<'_>, value: fn(&CounterRow) -> Option<f64>) -> String {
     some(line.row.counters.as_ref().and_then(value).map(|value| format!("{value:.4}")))
+}
+
+fn sampled(line: &Line<'_>, value: fn(&SampledKernel) -> Option<f64>) -> String {
+    some(line.row.sampled.as_ref().and_then(value).map(|value| format!("{value:.4}")))
+}
+
+fn amount(
+    line: &Line<'_>,
+    of: fn(&SampledKernel) -> &SampledAmount,
+    value: fn(&SampledAmount) -> Option<f64>,
+) -> String {
+    let value = line.row.sampled.as_ref().and_then(|sampled| value(of(sampled)));
+    some(value.map(|value| format!("{value:.1}")))
+}
+
+/// An end of the 90 % interval. An amount that is at most something begins at zero.
+fn ends(amount: &SampledAmount, end: fn((f64, f64)) -> f64) -> Option<f64> {
+    match amount {
+        SampledAmount::Known { low, high, .. } => Some(end((*low, *high))),
+        SampledAmount::AtMost { limit } => Some(end((0.0, *limit))),
+        SampledAmount::Absent(_) => None,
+    }
 }
 
 fn text(line: &Line<'_>, value: fn(&CounterRow) -> Option<&str>) -> String {

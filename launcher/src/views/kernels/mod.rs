@@ -41,7 +41,8 @@ pub(super) fn kernels_md(report: &Report, top: usize) -> String {
         " Each row is a kernel in a stage, over all range paths, launch configurations and instances, \
          the cold first ones included. `share` is the row's part of the sum of the stage's kernel \
          durations; overlapping kernels count each. `bound` follows from ncu's counters of the longest \
-         launch configuration that has some; with (one launch) it holds for the profiled launch only.",
+         launch configuration that has some; with (one launch) it holds for the profiled launch only, and with \
+         (sampled) it follows from counters that were sampled while the workload ran.",
     );
     out.push_str(&notes(report));
     out.push_str(

@@ -13,6 +13,7 @@ use super::costs::costs;
 use super::page::{Page, first_screen};
 use super::ranks::{collectives, processes, ranks};
 use super::regions::regions_md;
+use super::sampled;
 use super::steps::{self, steps_md};
 use stage2_model::{Report, Severity};
 use stage2_text::numbers::counted;
@@ -32,6 +33,7 @@ pub(super) fn page(report: &Report) -> Page {
         ranks(report),
         ("Collectives", collectives(report)),
         ("Model FLOP utilisation", insight::utilisation(report)),
+        (sampled::TITLE, sampled::sampled_md(report)),
         ("Cost of the passes", costs(report, |_| true)),
         ("Ranges", ranges::paths(report)),
         ("Top kernels of each stage", work::stage_kernels(report)),

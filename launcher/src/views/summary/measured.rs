@@ -68,8 +68,9 @@ pub(super) fn kernels(report: &Report) -> String {
         "{}All instances of the stages, the cold ones included. Share: of the stage's kernel time.{}\n\n",
         table.markdown_with_rest_in("kernels.md"),
         match rows.iter().take(KERNELS).any(|kernel| kernel.known_bound().is_some()) {
-            true => " Bound: by counters of ncu.",
-            false => " Bound: not known, because ncu profiled none of them.",
+            true => " Bound: by counters of ncu, or sampled ones where marked so.",
+            false =>
+                " Bound: not known, because neither ncu nor sampled counters know one of them.",
         },
     )
 }

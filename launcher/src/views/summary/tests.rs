@@ -182,6 +182,7 @@ fn utilisation(hostile: &str) -> ModelUse {
         tokens_per_s: Figure::of(650.8),
         gpu_us_per_token: none(),
         kernels_per_token: none(),
+        sampled: None,
     };
     ModelUse {
         model_name: Some(format!("llama{hostile}")),

@@ -229,7 +229,7 @@ fn is_timed(start: GpuNs, end: GpuNs) -> bool {
     start.0 != 0 && end >= start
 }
 
-fn reader(path: &Path) -> Result<Reader<Box<dyn Read>>, ReadError> {
+pub(crate) fn reader(path: &Path) -> Result<Reader<Box<dyn Read>>, ReadError> {
     let failed = |source| ReadError::Open { path: path.to_owned(), source };
     let input: Box<dyn Read> = if files::is_compressed(path) {
         Box::new(files::unpacked(path).map_err(failed)?)
@@ -237,6 +237,36 @@ fn reader(path: &Path) -> Result<Reader<Box<dyn Read>>, ReadError> {
         Box::new(files::open(path).map_err(failed)?)
     };
     Reader::named(input, path.to_owned())
+}
+
+/// All paths, by index, as reports name them.
+pub(crate) fn labels(capture: &ProcessCapture) -> Vec<RangePath> {
+    let ProcessCapture { paths, names, whole, .. } = capture;
+    let bytes = |name: Option<u32>| name.and_then(|i| names.get(i as usize)).map(Vec::as_slice);
+    let whole = whole.as_ref().map(|whole| whole.path);
+    let own = |index: PathIndex, node: &PathNode| match index {
+        _ if whole == Some(index) => WHOLE_PROCESS.to_owned(),
+        OUTSIDE => OUTSIDE_RANGES.to_owned(),
+        UNATTRIBUTED => UNATTRIBUTED_WORK.to_owned(),
+        UNDEFINED => UNDEFINED_RANGE.to_owned(),
+        _ => {
+            let domain = node.domain.map(|domain| visible_name(bytes(Some(domain))));
+            element(&visible_name(bytes(node.name)), domain.as_deref())
+        }
+    };
+    let elements: Vec<String> = (0..).zip(paths).map(|(index, node)| own(index, node)).collect();
+    let element_of = |index: PathIndex| elements.get(index as usize).cloned();
+    let mut depths: Vec<u64> = Vec::with_capacity(paths.len());
+    let mut labels = Vec::with_capacity(paths.len());
+    for (index, node) in (0..).zip(paths) {
+        let depth = node.parent.and_then(|p| depths.get(p as usize)).map_or(0, |d| d + 1);
+        depths.push(depth);
+        let parent = |index: &PathIndex| paths.get(*index as usize).and_then(|node| node.parent);
+        let around = std::iter::successors(Some(index), parent).filter_map(element_of);
+        let elements = shown(around, depth, element_of(node.top));
+        labels.push(RangePath { label: elements.join("/"), elements });
+    }
+    labels
 }
 
 impl TraceFile {
@@ -327,38 +357,6 @@ impl TraceFile {
     /// Nothing where no clock reading ties the clock of the GPU to that of the host.
     fn gpu(&self, at: GpuNs) -> Option<i64> {
         self.capture.clock.mono(at).map(|mono| self.host(mono))
-    }
-
-    /// All paths, by index, as reports name them.
-    fn labels(&self) -> Vec<RangePath> {
-        let ProcessCapture { paths, names, whole, .. } = &self.capture;
-        let bytes = |name: Option<u32>| name.and_then(|i| names.get(i as usize)).map(Vec::as_slice);
-        let whole = whole.as_ref().map(|whole| whole.path);
-        let own = |index: PathIndex, node: &PathNode| match index {
-            _ if whole == Some(index) => WHOLE_PROCESS.to_owned(),
-            OUTSIDE => OUTSIDE_RANGES.to_owned(),
-            UNATTRIBUTED => UNATTRIBUTED_WORK.to_owned(),
-            UNDEFINED => UNDEFINED_RANGE.to_owned(),
-            _ => {
-                let domain = node.domain.map(|domain| visible_name(bytes(Some(domain))));
-                element(&visible_name(bytes(node.name)), domain.as_deref())
-            }
-        };
-        let elements: Vec<String> =
-            (0..).zip(paths).map(|(index, node)| own(index, node)).collect();
-        let element_of = |index: PathIndex| elements.get(index as usize).cloned();
-        let mut depths: Vec<u64> = Vec::with_capacity(paths.len());
-        let mut labels = Vec::with_capacity(paths.len());
-        for (index, node) in (0..).zip(paths) {
-            let depth = node.parent.and_then(|p| depths.get(p as usize)).map_or(0, |d| d + 1);
-            depths.push(depth);
-            let parent =
-                |index: &PathIndex| paths.get(*index as usize).and_then(|node| node.parent);
-            let around = std::iter::successors(Some(index), parent).filter_map(element_of);
-            let elements = shown(around, depth, element_of(node.top));
-            labels.push(RangePath { label: elements.join("/"), elements });
-        }
-        labels
     }
 
     /// Gives every event to `each`, in the order of the file: GPU work comes after the ranges that

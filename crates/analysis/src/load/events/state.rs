@@ -12,7 +12,9 @@ use stage2_text::{KernelName, kernel_name, visible};
 use super::super::instances::{Entry, Instances, NO_ROOT};
 use super::super::names::Names;
 use super::super::paths::{OUTSIDE, PathIndex, Paths, UNATTRIBUTED, UNDEFINED};
-use super::{Event, Range, RangePath, Span, Thread, TraceFile, Value, What, Work, is_timed};
+use super::{
+    Event, Range, RangePath, Span, Thread, TraceFile, Value, What, Work, is_timed, labels,
+};
 use crate::path_label::UNDEFINED_KERNEL;
 
 /// What the second pass knows so far.
@@ -65,7 +67,7 @@ impl<'f> State<'f> {
             unknown_shape: Shape::default(),
             unknown_name: kernel_name(UNDEFINED_KERNEL.as_bytes()),
             paths: Paths::default(),
-            labels: file.labels(),
+            labels: labels(&file.capture),
             instances: Instances::default(),
             open: BTreeMap::new(),
             continued: FxHashMap::default(),

@@ -1,0 +1,220 @@
+//! The fit of a GPU's samples by its kernels -> what a call of each kernel read, wrote and computed.
+
+use std::collections::HashMap;
+
+use rustc_hash::FxHashMap;
+use stage2_fit::{Amount, Column, CounterFit, Fit, FitError, Fitted, Reason, Samples};
+use stage2_spool::ReadError;
+
+use super::kinds::{Kind, KindTable};
+use super::metric::Metric;
+use super::read::{Item, SampledFile, for_each, kernel};
+use super::store::Series;
+use crate::load::ProcessCapture;
+use crate::load::events::RangePath;
+use crate::load::libraries::LibraryDomains;
+use crate::roofline::bound::of_percent;
+use stage2_model::{KernelRow, NoAmount, RATE_SHARE_MOST, Report, SampledAmount, SampledKernel};
+use stage2_text::kernel_name;
+
+/// What is fitted: shares become the time that they stand for, which adds up.
+const FITTED: [Metric; 5] =
+    [Metric::DramRead, Metric::DramWrite, Metric::L2Sectors, Metric::Tensor, Metric::Issue];
+
+/// Why there is no fit.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NoFit {
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    #[error(transparent)]
+    Fit(#[from] FitError),
+}
+
+/// Amounts by stage (its place among the owners) and kind, in the order of [`FITTED`].
+pub(super) type Amounts = FxHashMap<(u32, u32), [SampledAmount; FITTED.len()]>;
+
+/// Fits the series of a file that `wanted` says, each by itself.
+pub(super) fn fit(
+    process: &ProcessCapture,
+    libraries: &LibraryDomains,
+    file: &SampledFile,
+    wanted: &[bool],
+) -> Result<(Vec<Amounts>, KindTable), NoFit> {
+    let mut all = Vec::new();
+    let mut samples = Vec::new();
+    for series in &file.store.series {
+        samples.push(additive(series)?);
+    }
+    let designs: Vec<_> = file.kinds.iter().map(stage2_fit::Kinds::design).collect();
+    let mut fits: Vec<Fit<'_>> = samples
+        .iter()
+        .zip(&designs)
+        // Both times are of one clock. What the counters lag behind it, the samples show.
+        .map(|(samples, design)| Fit::new(samples, design, None))
+        .collect();
+    let table = for_each(process, libraries, |item| {
+        let Item::Work(work) = item else { return };
+        let each = file.store.series.iter().zip(&file.held).zip(&mut fits).zip(wanted);
+        for (((series, held), fit), _) in each.filter(|(_, wanted)| **wanted) {
+            if series.device == work.device {
+                fit.kernel(&kernel(&work, &held.owners));
+            }
+        }
+    })?;
+    for (fit, wanted) in fits.into_iter().zip(wanted) {
+        all.push(if *wanted { amounts(&fit.finish()) } else { Amounts::default() });
+    }
+    Ok((all, table))
+}
+
+/// The samples in units that add up.
+fn additive(series: &Series) -> Result<Samples, FitError> {
+    let mut samples = Samples::new(FITTED.len())?;
+    let columns = FITTED.map(|wanted| series.metrics.iter().position(|metric| *metric == wanted));
+    for (at, &(start, end)) in series.spans.iter().enumerate() {
+        let values = series.sample(at);
+        let mut of_sample = [f32::NAN; FITTED.len()];
+        for ((value, column), metric) in of_sample.iter_mut().zip(columns).zip(FITTED) {
+            if let Some(found) = column.and_then(|column| values.get(column)) {
+                let share = if metric.is_percent() { (end - start) as f32 / 100.0 } else { 1.0 };
+                *value = found * metric.unit() as f32 * share;
+            }
+        }
+        samples.push(start, end, &of_sample)?;
+    }
+    Ok(samples)
+}
+
+fn amounts(fitted: &Fitted) -> Amounts {
+    let mut found = Amounts::default();
+    for stage in &fitted.stages {
+        for counter in &stage.counters {
+            for column in &counter.columns {
+                // What is fitted together has no amount of its own: the rows say so by having none.
+                let Column::Kind(kind) = column.column else { continue };
+                let of_kind = found.entry((stage.stage, kind)).or_insert_with(|| {
+                    [(); FITTED.len()].map(|()| SampledAmount::Absent(NoAmount::NoCounter))
+                });
+                if let Some(place) = of_kind.get_mut(counter.counter) {
+                    *place = amount(column.amount, counter);
+                }
+            }
+        }
+    }
+    found
+}
+
+fn amount(amount: Amount, counter: &CounterFit) -> SampledAmount {
+    SampledAmount::Absent(match amount {
+        Amount::Value { amount: value, low, high } => {
+            return SampledAmount::Known { value, low, high };
+        }
+        Amount::AtMost { limit } => return SampledAmount::AtMost { limit },
+        Amount::Unknown(Reason::NoSamples) => NoAmount::NoSamples,
+        Amount::Unknown(Reason::TooFewSamples { samples }) => NoAmount::TooFewSamples { samples },
+        Amount::Unknown(Reason::NoCounter) => NoAmount::NoCounter,
+        Amount::Unknown(Reason::Collinear { group }) => {
+            let group = counter.groups.get(group);
+            NoAmount::Together {
+                others: group.map_or(0, |group| group.members.len().saturating_sub(1) as u64),
+                total: group.and_then(|group| group.total.value()),
+            }
+        }
+        Amount::Unknown(Reason::TooUncertain { percent }) => NoAmount::TooUncertain { percent },
+        Amount::Unknown(Reason::Unsolved) => NoAmount::Unsolved,
+    })
+}
+
+/// A kernel on one GPU, as rows and fits both know it: stage, name, blocks and threads.
+type Key<'t> = (&'t str, &'t str, [u32; 3], [u32; 3]);
+
+/// Where a fit is of.
+pub(super) struct Place<'p> {
+    pub(super) device: &'p str,
+    pub(super) peak_bytes_per_s: Option<f64>,
+    /// Labels of the stages, by their place among the owners.
+    pub(super) stages: Vec<&'p str>,
+}
+
+/// Puts the amounts beside the rows of their kernels.
+pub(super) fn attach(
+    report: &mut Report,
+    process: &ProcessCapture,
+    place: &Place<'_>,
+    amounts: &Amounts,
+    table: &KindTable,
+) {
+    let names: HashMap<u32, String> = (table.kinds.iter())
+        .filter_map(|(kind, _)| match kind {
+            Kind::Kernel(name, ..) => {
+                Some((*name, kernel_name(process.names.get(*name as usize)?).mangled))
+            }
+            _ => None,
+        })
+        .collect();
+    let mut by_key: HashMap<Key<'_>, &[SampledAmount; FITTED.len()]> = HashMap::new();
+
+    for (stage, label) in (0..).zip(&place.stages) {
+        for (kind, (what, _)) in (0..).zip(&table.kinds) {
+            let Kind::Kernel(name, grid, block) = what else { continue };
+            let Some(name) = names.get(name) else { continue };
+            let key = (*label, name.as_str(), *grid, *block);
+            if let Some(of_kind) = amounts.get(&(stage, kind)) {
+                by_key.insert(key, of_kind);
+            }
+        }
+    }
+    let none = [(); FITTED.len()].map(|()| SampledAmount::Absent(NoAmount::Pooled));
+    let Report { kernels, kernel_names, .. } = report;
+    for row in kernels.iter_mut().filter(|row| row.device == place.device) {
+        let Some((launch, name)) = row.launch.zip(kernel_names.get(row.name_index)) else {
+            continue;
+        };
+        if !place.stages.contains(&row.stage.as_str()) {
+            continue;
+        }
+        let key = (row.stage.as_str(), name.mangled.as_str(), launch.grid, launch.block);
+        let of_kind = by_key.get(&key).copied().unwrap_or(&none);
+        row.sampled = Some(of_row(row, of_kind, place.peak_bytes_per_s));
+    }
+}
+
+fn of_row(
+    row: &KernelRow,
+    amounts: &[SampledAmount; FITTED.len()],
+    peak_bytes_per_s: Option<f64>,
+) -> SampledKernel {
+    let [read, write, l2, tensor, issue] = amounts.clone();
+    let ns = row.times.mean_ns.filter(|ns| *ns > 0).map(|ns| ns as f64);
+    let bytes = read.most().zip(write.most()).map(|(read, write)| read + write);
+    let known = read.value().zip(write.most()).map(|(read, write)| read + write);
+    let of_peak = |bytes: Option<f64>| Some(bytes? / (peak_bytes_per_s? * ns? / 1e9) * 100.0);
+    let share = |amount: &SampledAmount| Some(amount.most()? / ns? * 100.0);
+    let compute = [share(&tensor), share(&issue)].into_iter().flatten().reduce(f64::max);
+    let possible = |percent: &f64| *percent <= RATE_SHARE_MOST * 100.0;
+    let (bound, bound_why) = of_percent(
+        compute.filter(possible).zip(Some("tensor pipe or issue")),
+        of_peak(bytes).filter(possible).zip(Some("DRAM bytes/s")),
+    )
+    .unzip();
+    let ncu = row.counters.as_ref().filter(|counters| counters.one_launch.is_none());
+    let ncu = ncu.and_then(|counters| counters.roofline.dram_bytes).filter(|bytes| *bytes > 0.0);
+    SampledKernel {
+        dram_percent: of_peak(known),
+        tensor_percent: tensor.value().and_then(|tensor| Some(tensor / ns? * 100.0)),
+        dram_read_bytes: read,
+        dram_write_bytes: write,
+        l2_bytes: l2,
+        tensor_ns: tensor,
+        issue_ns: issue,
+        bound,
+        bound_why,
+        dram_over_ncu: known.zip(ncu).map(|(sampled, ncu)| sampled / ncu),
+    }
+}
+
+/// The labels of the stages that a file's samples are of.
+pub(super) fn stage_labels<'l>(labels: &'l [RangePath], stages: &[u32]) -> Vec<&'l str> {
+    let label = |path: &u32| labels.get(*path as usize).map_or("", |path| path.label.as_str());
+    stages.iter().map(label).collect()
+}

@@ -1,0 +1,98 @@
+//! Samples of hardware counters in trace files -> what each stage, step and kernel read, wrote and
+//! computed, by further passes over these files.
+//!
+//! Samples are of the whole GPU. So a number is given only where nobody else used the GPU, and of a
+//! sample only where one stage had work in it.
+
+mod attribute;
+mod kernels;
+mod kinds;
+mod metric;
+mod read;
+mod rows;
+mod shared;
+mod store;
+mod windows;
+
+use crate::load::libraries::LibraryDomains;
+use crate::load::{Capture, ProcessCapture};
+use stage2_model::{Finding, Precision, Report, SampledCounters, SampledDevice};
+
+/// Fact: why a process has no samples, with the remedy.
+const META_OFF: &str = "counters.off";
+/// Fact: what happened besides.
+const META_NOTE: &str = "counters.note";
+/// Fact: time that samples were lost of, ns.
+const META_LOST: &str = "counters.lost_ns";
+
+/// Adds [`Report::sampled`] from the files of `capture`; leaves it alone where they say nothing of
+/// counters.
+pub(crate) fn add(report: &mut Report, capture: &Capture, libraries: &LibraryDomains) {
+    let mut found = SampledCounters::default();
+    let mut findings = Vec::new();
+    for process in &capture.processes {
+        if process.counter_samples == 0 {
+            found.devices.extend(without_samples(process));
+            continue;
+        }
+        match read::file(process, libraries) {
+            Ok(file) => rows::of_file(report, process, libraries, file, &mut found, &mut findings),
+            Err(error) => findings.push(Finding::warning(
+                format!("the counter samples of {} are not in this report", process.file),
+                error.to_string(),
+                "write the reports again with the trace file in its place",
+            )),
+        }
+    }
+    if found.devices.is_empty() {
+        return report.findings.extend(findings);
+    }
+    let place = |stage: &str| report.stages.iter().position(|row| row.stage == stage);
+    found
+        .stages
+        .sort_by_cached_key(|row| (place(&row.stage), row.file.clone(), row.device.clone()));
+    findings.extend(shared::findings(&found));
+    report.findings.extend(findings);
+    report.sampled = Some(found);
+}
+
+/// What a process without samples says of that; nothing where it was not asked for any.
+fn without_samples(process: &ProcessCapture) -> Option<SampledDevice> {
+    let why = process.meta.get(META_OFF)?;
+    Some(SampledDevice {
+        file: process.file.clone(),
+        omitted: Some(stage2_text::visible(why.as_bytes())),
+        note: note(process),
+        ..SampledDevice::default()
+    })
+}
+
+fn note(process: &ProcessCapture) -> Option<String> {
+    process.meta.get(META_NOTE).map(|note| stage2_text::visible(note.as_bytes()))
+}
+
+/// The FLOP/s that follow from the activity of the tensor pipe, at the peak of `precision`; BF16 where no
+/// model says what it computes with.
+pub(crate) fn add_flops(report: &mut Report, precision: Option<Precision>) {
+    let Some(sampled) = &mut report.sampled else { return };
+    let assumed = precision.is_none();
+    let precision = precision.unwrap_or(Precision::Bf16);
+    let peak = report.peaks.as_ref().and_then(|peaks| peaks.flops_per_s(precision));
+    for stage in &mut sampled.stages {
+        let percent = stage.rates.tensor_percent;
+        stage.tensor_flops_per_s = percent.zip(peak).map(|(percent, peak)| percent / 100.0 * peak);
+        let why = if assumed { ", which is assumed (choose a model to set it)" } else { "" };
+        stage.tensor_assumption = stage.tensor_flops_per_s.map(|_| {
+            format!(
+                "every active cycle of the tensor pipe does the work of a cycle at the dense \
+                 {precision} peak{why}, at the clock of that peak"
+            )
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;
+
+#[cfg(test)]
+mod recorded_tests;

@@ -1,0 +1,180 @@
+//! A trace file with samples -> its samples, the windows of its work, and which samples hold what.
+
+use stage2_fit::{Kernel, Kinds};
+use stage2_spool::{ReadError, Record};
+
+use super::kinds::KindTable;
+use super::store::{MAX_VALUES, Store};
+use super::windows::{Owners, Windows};
+use crate::load::ProcessCapture;
+use crate::load::events::reader;
+use crate::load::libraries::LibraryDomains;
+use crate::load::placed::{Placing, WorkPlace};
+
+/// What the passes over a file give.
+#[derive(Debug, Default)]
+pub(super) struct SampledFile {
+    pub(super) store: Store,
+    pub(super) windows: Windows,
+    /// Of each series of `store`.
+    pub(super) held: Vec<Held>,
+    /// Kinds of work on the GPU of each series.
+    pub(super) kinds: Vec<Kinds>,
+    /// Most other processes on each GPU, where the driver says.
+    pub(super) other_processes: Vec<(u32, u32)>,
+}
+
+/// What the samples of one series hold.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    pub(super) owners: Owners,
+    /// Work of any kind.
+    pub(super) work: Vec<bool>,
+    /// Work of no stage, while the window of a stage was open.
+    pub(super) beside: Vec<bool>,
+}
+
+/// Reads the file twice: the windows say which work lies beside them.
+pub(super) fn file(
+    process: &ProcessCapture,
+    libraries: &LibraryDomains,
+) -> Result<SampledFile, ReadError> {
+    let mut file = SampledFile { store: Store::with_limit(MAX_VALUES), ..SampledFile::default() };
+    let SampledFile { store, windows, other_processes, .. } = &mut file;
+    for_each(process, libraries, |item| match item {
+        Item::Work(work) => windows.add(work.device, work.place, (work.start, work.end)),
+        Item::Other(Record::CounterSet(set)) => store.define(set),
+        Item::Other(Record::CounterSamples(samples)) => store.add(samples),
+        Item::Other(Record::DeviceState(state)) => {
+            let Some(others) = state.other_processes else { return };
+            match other_processes.iter_mut().find(|(device, _)| *device == state.device) {
+                Some((_, most)) => *most = others.max(*most),
+                None => other_processes.push((state.device, others)),
+            }
+        }
+        Item::Other(_) => {}
+    })?;
+    file.store = std::mem::take(&mut file.store).finish();
+    let mut marks: Vec<[Marks; 2]> = Vec::new();
+    let mut kinds: Vec<Kinds> = file.store.series.iter().map(|_| Kinds::new()).collect();
+    for series in &file.store.series {
+        let owners = Owners::of(&file.windows.stages(series.device));
+        file.held.push(Held { owners, ..Held::default() });
+        marks.push([0; 2].map(|_: i32| Marks::new(series.spans.len())));
+    }
+    for_each(process, libraries, |item| {
+        let Item::Work(work) = item else { return };
+        let each = file.store.series.iter().zip(&file.held).zip(&mut marks).zip(&mut kinds);
+        for (((series, held), [any, beside]), kinds) in each {
+            if series.device != work.device {
+                continue;
+            }
+            let (start, end) = (work.start, work.end);
+            kinds.add(&kernel(&work, &held.owners));
+            let samples = |start: u64, end: u64| {
+                let last = series.spans.partition_point(|&(from, _)| from < end);
+                (series.first_after(start), last)
+            };
+            any.mark(samples(start, end));
+            let segment = held.owners.segments.get(held.owners.first_after(start));
+            if let Some(segment) = segment.filter(|s| work.place.stage.is_none() && s.start < end) {
+                beside.mark(samples(start.max(segment.start), end));
+            }
+        }
+    })?;
+    for (held, [any, beside]) in file.held.iter_mut().zip(marks) {
+        (held.work, held.beside) = (any.finish(), beside.finish());
+    }
+    file.kinds = kinds;
+    Ok(file)
+}
+
+/// Work with times.
+pub(super) struct PlacedWork {
+    pub(super) device: u32,
+    pub(super) place: WorkPlace,
+    pub(super) start: u64,
+    pub(super) end: u64,
+    /// Its kind, and the class of that.
+    pub(super) kind: (u32, u32),
+}
+
+/// Work as the fit takes it: a step is what the stage calls so, or an instance of it.
+pub(super) fn kernel(work: &PlacedWork, owners: &Owners) -> Kernel {
+    let stage = work.place.stage;
+    let known = stage.and_then(|(path, _)| owners.stages.iter().position(|stage| *stage == path));
+    Kernel {
+        start_ns: work.start,
+        end_ns: work.end,
+        stage: known.map(|stage| stage as u32),
+        kind: work.kind.0,
+        class: work.kind.1,
+        step: work.place.step.or(stage).map(|(_, number)| number),
+    }
+}
+
+pub(super) enum Item<'r> {
+    Work(PlacedWork),
+    Other(&'r Record),
+}
+
+/// Gives the kinds of the work.
+pub(super) fn for_each(
+    process: &ProcessCapture,
+    libraries: &LibraryDomains,
+    mut each: impl FnMut(Item<'_>),
+) -> Result<KindTable, ReadError> {
+    let mut kinds = KindTable::default();
+    let mut placing = Placing::new(libraries, process.whole.as_ref().map(|whole| whole.path));
+    // What is behind damage that ends the file is left out, as in the first pass, which says so.
+    for record in reader(&process.path)?.map_while(Result::ok) {
+        match &record {
+            Record::Work(work) if work.start.0 != 0 && work.end >= work.start => {
+                if let Some(device) = placing.device(work) {
+                    each(Item::Work(PlacedWork {
+                        device,
+                        place: placing.place(work),
+                        start: work.start.0,
+                        end: work.end.0,
+                        kind: kinds.number(work, &placing, process),
+                    }));
+                }
+            }
+            Record::Work(_) => {}
+            other => {
+                placing.take(other);
+                each(Item::Other(other));
+            }
+        }
+    }
+    Ok(kinds)
+}
+
+/// Which samples were marked; a mark costs the same however many samples it is for.
+#[derive(Debug)]
+struct Marks(Vec<i64>);
+
+impl Marks {
+    fn new(samples: usize) -> Self {
+        Self(vec![0; samples + 1])
+    }
+
+    fn mark(&mut self, (first, end): (usize, usize)) {
+        if first < end
+            && let Some([begin, .., last]) = self.0.get_mut(first..=end)
+        {
+            *begin += 1;
+            *last -= 1;
+        }
+    }
+
+    fn finish(mut self) -> Vec<bool> {
+        self.0.pop();
+        let mut open = 0;
+        let marked = self.0.iter().map(|change| {
+            open += change;
+            open > 0
+        });
+        marked.collect()
+    }
+}

@@ -1,0 +1,235 @@
+//! The samples of a file, attributed -> rows of the report.
+
+use super::attribute::{self, percent};
+use super::kernels::{self, Place};
+use super::read::SampledFile;
+use super::store::Series;
+use super::windows::{ByPath, Window};
+use super::{META_LOST, note, shared};
+use crate::join::uuid_text;
+use crate::load::ProcessCapture;
+use crate::load::events::{RangePath, labels};
+use crate::load::libraries::LibraryDomains;
+use stage2_model::{
+    DeviceRow, FULL_COVERAGE_PERCENT, Finding, Report, SampledCounters, SampledDevice,
+    SampledStage, SampledStep, SampledSteps,
+};
+use stage2_text::numbers::count;
+
+/// Steps of a stage that a report lists.
+const STEPS: usize = 256;
+
+/// Adds the rows of a file.
+pub(super) fn of_file(
+    report: &mut Report,
+    process: &ProcessCapture,
+    libraries: &LibraryDomains,
+    file: SampledFile,
+    found: &mut SampledCounters,
+    findings: &mut Vec<Finding>,
+) {
+    if file.windows.left_out > 0 || file.held.iter().any(|held| held.owners.others > 0) {
+        findings.push(Finding::warning(
+            format!("the counter samples of {} are not those of all stages", process.file),
+            "it has more than a million instances of stages and steps, or more than 63 stages: some \
+             are not told apart",
+            "record fewer ranges (pipeline.collector.ranges)",
+        ));
+    }
+    if file.store.of_unknown_sets > 0 {
+        findings.push(Finding::warning(
+            format!(
+                "{} counter samples of {} cannot be used",
+                count(file.store.of_unknown_sets),
+                process.file
+            ),
+            "nothing says which metrics they are of: the file is damaged, or not the collector's",
+            "run again",
+        ));
+    }
+    let labels = labels(process);
+    let mut wanted = Vec::new();
+    let mut places = Vec::new();
+    for (series, held) in file.store.series.iter().zip(&file.held) {
+        let row = device_row(report, process, series.device);
+        let peak = peak_bytes_per_s(report, row);
+        let recorded = !process.gated;
+        let idle = shared::idle(series, held, peak, recorded);
+        let others = file.other_processes.iter().find(|(device, _)| *device == series.device);
+        let others = others.map_or(0, |(_, others)| *others);
+        let omitted = if row.is_some_and(|row| row.processes > 1) {
+            Some(
+                "several traced processes used the GPU, and samples are of all of them; run one \
+                 process on each GPU"
+                    .to_owned(),
+            )
+        } else if others > 0 {
+            Some(format!(
+                "{others} other process(es) had the GPU open, and samples are of all of them; run \
+                 alone on the GPU"
+            ))
+        } else {
+            idle.foreign
+        };
+        let device = row.map_or_else(
+            || format!("{} (name not known)", series.device),
+            |row| row.device.clone(),
+        );
+        if omitted.is_none() {
+            let windows = file.windows.stages(series.device);
+            let steps = file.windows.steps(series.device);
+            let (sums, contested) = attribute::stages(series, &held.owners, &held.beside);
+            for (path, sums) in held.owners.stages.iter().zip(&sums) {
+                let Some(stage) = label(&labels, *path).filter(|_| sums.window_ns > 0) else {
+                    continue;
+                };
+                let own = windows.get(path).map_or(&[][..], Vec::as_slice);
+                let coverage = sums.coverage_percent();
+                found.stages.push(SampledStage {
+                    stage: stage.to_owned(),
+                    device: device.clone(),
+                    file: process.file.clone(),
+                    instances: own.len() as u64,
+                    gpu_window_ns: sums.window_ns,
+                    covered_ns: sums.covered_ns,
+                    coverage_percent: coverage,
+                    contested_percent: percent(sums.contested_ns, sums.window_ns),
+                    partial: coverage < FULL_COVERAGE_PERCENT,
+                    rates: sums.rates(peak),
+                    steps: steps_of(report, stage, own, &steps, &labels).map(|(path, windows)| {
+                        let sums = attribute::steps(series, windows, &contested);
+                        let one = |(sums, (_, number)): (&_, &(Window, u32))| {
+                            attribute::step(*number, sums, peak)
+                        };
+                        steps_row(path, sums.iter().zip(windows).map(one).collect())
+                    }),
+                    tensor_flops_per_s: None,
+                    tensor_assumption: None,
+                });
+            }
+        }
+        wanted.push(omitted.is_none());
+        let stages = kernels::stage_labels(&labels, &held.owners.stages);
+        places.push((device.clone(), peak, stages));
+        let lost = process.meta.get(META_LOST).and_then(|ns| ns.parse().ok());
+        found.devices.push(device_entry(process, series, device, omitted, idle.mean, peak, lost));
+    }
+    match kernels::fit(process, libraries, &file, &wanted) {
+        Ok((fits, table)) => {
+            for ((device, peak_bytes_per_s, stages), amounts) in places.into_iter().zip(&fits) {
+                if !amounts.is_empty() {
+                    let place = Place { device: &device, peak_bytes_per_s, stages };
+                    kernels::attach(report, process, &place, amounts, &table);
+                }
+            }
+        }
+        Err(error) => findings.push(Finding::warning(
+            format!("kernels have no sampled counters from {}", process.file),
+            error.to_string(),
+            "write the reports again with the trace file in its place",
+        )),
+    }
+}
+
+fn device_entry(
+    process: &ProcessCapture,
+    series: &Series,
+    device: String,
+    omitted: Option<String>,
+    idle_dram_bytes_per_s: Option<f64>,
+    peak_dram_bytes_per_s: Option<f64>,
+    lost_ns: Option<u64>,
+) -> SampledDevice {
+    SampledDevice {
+        file: process.file.clone(),
+        device: Some(device),
+        omitted,
+        note: note(process),
+        interval_ns: Some(series.interval_ns),
+        metrics: series.names.iter().map(|name| stage2_text::visible(name.as_bytes())).collect(),
+        samples: series.spans.len() as u64,
+        sampled_ns: series.sampled_ns(),
+        unusable_samples: series.unusable_samples,
+        unusable_values: series.unusable_values,
+        samples_left_out: series.left_out,
+        lost_ns,
+        idle_dram_bytes_per_s,
+        peak_dram_bytes_per_s,
+    }
+}
+
+fn label(labels: &[RangePath], path: u32) -> Option<&str> {
+    labels.get(path as usize).map(|path| path.label.as_str())
+}
+
+/// The ranges within a stage that are its steps, or else its instances; and the path of these.
+fn steps_of<'w>(
+    report: &Report,
+    stage: &str,
+    instances: &'w [(Window, u32)],
+    steps: &'w ByPath,
+    labels: &[RangePath],
+) -> Option<(String, &'w [(Window, u32)])> {
+    let row = report.stages.iter().find(|row| row.stage == stage)?;
+    let path = row.steps.as_ref().and_then(|steps| steps.times.path.as_deref()).unwrap_or(stage);
+    let within = steps.iter().find(|(step, _)| label(labels, **step) == Some(path));
+    let windows = within.map_or(instances, |(_, windows)| windows.as_slice());
+    (path == stage || within.is_some()).then(|| (path.to_owned(), windows))
+}
+
+fn steps_row(path: String, each: Vec<SampledStep>) -> SampledSteps {
+    let is_covered = |step: &&SampledStep| step.coverage_percent >= FULL_COVERAGE_PERCENT;
+    let covered: Vec<&SampledStep> = each.iter().filter(is_covered).collect();
+    let bytes = |rate: fn(&SampledStep) -> Option<f64>| {
+        let of_step = |step: &&SampledStep| Some(rate(step)? * step.gpu_window_ns as f64 / 1e9);
+        median(covered.iter().filter_map(of_step).collect())
+    };
+    SampledSteps {
+        path,
+        count: each.len() as u64,
+        covered: covered.len() as u64,
+        dram_read_bytes: bytes(|step| step.rates.dram_read_bytes_per_s),
+        dram_write_bytes: bytes(|step| step.rates.dram_write_bytes_per_s),
+        each: {
+            let every = each.len().div_ceil(STEPS).max(1);
+            each.into_iter().step_by(every).collect()
+        },
+    }
+}
+
+/// The middle value; the lower one of the middle two.
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len().checked_sub(1)? / 2).copied()
+}
+
+/// The row of a GPU as a process numbers it.
+fn device_row<'r>(
+    report: &'r Report,
+    process: &ProcessCapture,
+    device: u32,
+) -> Option<&'r DeviceRow> {
+    let entry = process.devices.iter().find(|entry| entry.id == Some(device))?;
+    let uuid = entry.device.as_ref().map(|device| device.uuid).filter(|uuid| *uuid != [0; 16]);
+    let host = process.process.as_ref().map(|process| process.host.as_str());
+    let by_uuid = uuid.and_then(|uuid| {
+        let uuid = uuid_text(uuid);
+        let same_host =
+            |row: &DeviceRow| host.is_none() || row.host.is_none() || row.host.as_deref() == host;
+        let is_it = |row: &&DeviceRow| row.uuid.as_deref().is_some_and(|u| u.ends_with(&uuid));
+        report.devices.iter().filter(is_it).find(|row| same_host(row))
+    });
+    let of_process = report.processes.iter().find(|row| row.file == process.file);
+    let used = |row: &&DeviceRow| {
+        row.index == Some(device)
+            && of_process.is_none_or(|process| process.devices.contains(&row.device))
+    };
+    by_uuid.or_else(|| report.devices.iter().find(used))
+}
+
+/// Of the card's preset, or else what CUPTI says.
+fn peak_bytes_per_s(report: &Report, row: Option<&DeviceRow>) -> Option<f64> {
+    let preset = report.peaks.as_ref().and_then(stage2_model::Peaks::bytes_per_s);
+    let of_driver = || Some(row?.bandwidth_kb_per_s.filter(|rate| *rate > 0)? as f64 * 1e3);
+    preset.or_else(of_driver)
+}

@@ -1,0 +1,114 @@
+//! Samples are of the whole GPU -> why the numbers of a GPU cannot be those of our work, and what a
+//! reader should know of the samples.
+
+use super::attribute::percent;
+use super::metric::Metric;
+use super::read::Held;
+use super::store::Series;
+use stage2_model::{Finding, SampledCounters, SampledDevice};
+use stage2_text::numbers::count;
+
+/// DRAM traffic of an idle GPU, in percent of its peak, above which somebody else uses it: without work
+/// it is some hundred bytes a sample.
+const IDLE_PERCENT: f64 = 1.0;
+/// The same where the peak is not known, bytes/s.
+const IDLE_BYTES_PER_S: f64 = 10e9;
+/// Traffic of an idle sample above this many times the lower quartile of the idle samples stands out.
+const STANDS_OUT: f64 = 10.0;
+/// Share of the idle samples that may be above both: work of ours without a record, and clocks that
+/// are off by some samples.
+const MOST_IDLE_PERCENT: f64 = 5.0;
+/// Idle samples from which on they say something.
+const FEW: usize = 20;
+
+/// What samples without work of ours say.
+pub(super) struct Idle {
+    /// Mean DRAM traffic, bytes/s.
+    pub(super) mean: Option<f64>,
+    /// Why somebody else used the GPU.
+    pub(super) foreign: Option<String>,
+}
+
+/// `recorded`: all GPU work of the process has records.
+pub(super) fn idle(series: &Series, held: &Held, peak: Option<f64>, recorded: bool) -> Idle {
+    let column = |wanted| series.metrics.iter().position(|metric| *metric == wanted);
+    let columns = [column(Metric::DramRead), column(Metric::DramWrite)];
+    let mut rates: Vec<f64> = Vec::new();
+    if recorded {
+        let works = |at: usize| held.work.get(at).copied().unwrap_or(false);
+        for (at, (start, end)) in series.spans.iter().enumerate() {
+            // Write-backs follow work, and clocks are off by a little: neighbours count as work.
+            if (at.saturating_sub(1)..=at + 1).any(works) {
+                continue;
+            }
+            let values = series.sample(at);
+            let bytes: f32 = columns.iter().flatten().filter_map(|at| values.get(*at)).sum();
+            if columns.iter().any(Option::is_some) && !bytes.is_nan() {
+                rates.push(f64::from(bytes) / (end - start) as f64 * 1e9);
+            }
+        }
+    }
+    if rates.is_empty() {
+        return Idle { mean: None, foreign: None };
+    }
+    let mean = rates.iter().sum::<f64>() / rates.len() as f64;
+    rates.sort_by(f64::total_cmp);
+    let quartile = rates.get(rates.len() / 4).copied().unwrap_or(0.0);
+    let least = peak.map_or(IDLE_BYTES_PER_S, |peak| peak * IDLE_PERCENT / 100.0);
+    // A neighbour that never rests lifts the quartile itself.
+    let threshold = if quartile > least { least } else { least.max(quartile * STANDS_OUT) };
+    let above = rates.len() - rates.partition_point(|rate| *rate <= threshold);
+    let share = percent(above as u64, rates.len() as u64);
+    let foreign = (rates.len() >= FEW && share > MOST_IDLE_PERCENT).then(|| {
+        format!(
+            "in {share:.0} % of the samples in which none of the recorded work ran, DRAM moved more \
+             than {:.1} GB/s: another process used the GPU, or work of this one has no record; run \
+             alone on the GPU, with all work recorded",
+            threshold / 1e9
+        )
+    });
+    Idle { mean: Some(mean), foreign }
+}
+
+/// What a reader should know of the samples.
+pub(super) fn findings(found: &SampledCounters) -> Vec<Finding> {
+    found.devices.iter().flat_map(of_device).collect()
+}
+
+fn of_device(device: &SampledDevice) -> Vec<Finding> {
+    let of = match &device.device {
+        Some(name) => format!("GPU {name} in {}", device.file),
+        None => device.file.clone(),
+    };
+    let mut findings = Vec::new();
+    if let Some(why) = &device.omitted {
+        let (why, remedy) = why.rsplit_once("; ").unwrap_or((why, "see docs/counters.md"));
+        findings.push(Finding::new(
+            stage2_model::Severity::Note,
+            format!("no sampled counters of {of}"),
+            why,
+            remedy,
+        ));
+    }
+    if device.samples_left_out > 0 {
+        findings.push(Finding::warning(
+            format!("{} counter samples of {of} are left out", count(device.samples_left_out)),
+            "a report keeps 16 million values of a trace file; stages that ran later have no samples",
+            "sample less often, or fewer metrics: STAGE2_COUNTERS=METRIC,...@INTERVAL_US",
+        ));
+    }
+    let unusable = device.unusable_samples.saturating_add(device.unusable_values);
+    if unusable > 0 {
+        findings.push(Finding::warning(
+            format!(
+                "{} counter samples and {} values of {of} cannot be used",
+                count(device.unusable_samples),
+                count(device.unusable_values)
+            ),
+            "they have no length, lie on top of others, are not as many as their set says, or are no \
+             amounts: the file is damaged, or not the collector's",
+            "run again",
+        ));
+    }
+    findings
+}

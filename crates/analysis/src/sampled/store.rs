@@ -1,0 +1,196 @@
+//! Counter records of a trace file -> the samples of each GPU, packed, checked and in the order of time.
+
+use std::collections::BTreeMap;
+
+use stage2_spool::{CounterSamples, CounterSet};
+
+use super::metric::Metric;
+
+/// Values that are kept of a file: with 12 metrics, 1.3 million samples in 85 MB.
+pub(super) const MAX_VALUES: usize = 1 << 24;
+/// Metrics of a set that are kept.
+const MAX_METRICS: usize = 64;
+/// Largest value: no counter of any GPU counts that much in a sample.
+const LARGEST: f64 = 1e18;
+/// Largest percentage: rounding in the trace file and boost clocks explain less.
+const LARGEST_PERCENT: f64 = 120.0;
+
+/// Samples of all GPUs of a file.
+#[derive(Debug, Default)]
+pub(super) struct Store {
+    /// Index in `series` of each set.
+    sets: BTreeMap<u32, usize>,
+    /// Samples of one GPU and one list of metrics.
+    pub(super) series: Vec<Series>,
+    /// Samples of sets that no record defines.
+    pub(super) of_unknown_sets: u64,
+    values: usize,
+    limit: usize,
+}
+
+/// Samples of one GPU, all with the same metrics.
+#[derive(Debug, Default)]
+pub(super) struct Series {
+    /// GPU as the process numbers them.
+    pub(super) device: u32,
+    pub(super) interval_ns: u64,
+    pub(super) names: Vec<String>,
+    /// Which of the metrics stand at which place of a sample; others are not kept.
+    pub(super) metrics: Vec<Metric>,
+    /// Places of `metrics` in the values of a record.
+    columns: Vec<usize>,
+    /// Start and end, ns of the GPU's clock.
+    pub(super) spans: Vec<(u64, u64)>,
+    /// Values of `metrics`, sample by sample; NaN: not known.
+    pub(super) values: Vec<f32>,
+    pub(super) unusable_samples: u64,
+    pub(super) unusable_values: u64,
+    pub(super) left_out: u64,
+}
+
+impl Store {
+    pub(super) fn with_limit(limit: usize) -> Self {
+        Self { limit, ..Self::default() }
+    }
+
+    /// A set that goes on for the same GPU with the same metrics adds to the same series, whatever its
+    /// interval: that may grow while a program runs.
+    pub(super) fn define(&mut self, set: &CounterSet) {
+        let same = |series: &Series| series.device == set.device && series.names == set.metrics;
+        let at = self.series.iter().position(same).unwrap_or_else(|| {
+            self.series.push(Series::new(set));
+            self.series.len() - 1
+        });
+        if let Some(series) = self.series.get_mut(at) {
+            series.interval_ns = series.interval_ns.max(set.interval_ns);
+        }
+        self.sets.insert(set.id, at);
+    }
+
+    pub(super) fn add(&mut self, samples: &CounterSamples) {
+        let found = self.sets.get(&samples.set).and_then(|at| self.series.get_mut(*at));
+        let Some(series) = found else {
+            self.of_unknown_sets += samples.spans.len() as u64;
+            return;
+        };
+        let room = self.limit.saturating_sub(self.values) / series.metrics.len().max(1);
+        self.values += series.add(samples, room);
+    }
+
+    /// Puts the samples in order; those that lie on top of an earlier one are left out.
+    pub(super) fn finish(mut self) -> Self {
+        self.series.iter_mut().for_each(Series::sort);
+        self
+    }
+}
+
+impl Series {
+    fn new(set: &CounterSet) -> Self {
+        let names = set.metrics.iter().take(MAX_METRICS);
+        let mut metrics = Vec::new();
+        let mut columns = Vec::new();
+        for (column, name) in names.enumerate() {
+            if let Some(metric) = Metric::of(name)
+                && !metrics.contains(&metric)
+            {
+                metrics.push(metric);
+                columns.push(column);
+            }
+        }
+        Self {
+            device: set.device,
+            interval_ns: set.interval_ns,
+            names: set.metrics.clone(),
+            metrics,
+            columns,
+            ..Self::default()
+        }
+    }
+
+    /// Adds at most `room` samples; gives how many values that are.
+    fn add(&mut self, samples: &CounterSamples, room: usize) -> usize {
+        let width = self.names.len();
+        let count = samples.spans.len();
+        if width == 0
+            || self.metrics.is_empty()
+            || count.checked_mul(width) != Some(samples.values.len())
+        {
+            self.unusable_samples += count as u64;
+            return 0;
+        }
+        let before = self.values.len();
+        let mut room = room;
+        for (span, values) in samples.spans.iter().zip(samples.values.chunks_exact(width)) {
+            let (start, end) = (span.0.0, span.1.0);
+            if start == 0 || end <= start {
+                self.unusable_samples += 1;
+            } else if room == 0 {
+                self.left_out += 1;
+            } else {
+                room -= 1;
+                self.spans.push((start, end));
+                for (metric, column) in self.metrics.iter().zip(&self.columns) {
+                    let value = values.get(*column).copied().unwrap_or(f64::NAN);
+                    let most = if metric.is_percent() { LARGEST_PERCENT } else { LARGEST };
+                    let usable = (0.0..=most).contains(&value);
+                    self.unusable_values += u64::from(!usable && !value.is_nan());
+                    self.values.push(if usable { value as f32 } else { f32::NAN });
+                }
+            }
+        }
+        self.values.len() - before
+    }
+
+    fn sort(&mut self) {
+        let width = self.metrics.len();
+        if !self.spans.is_sorted() {
+            let mut order: Vec<u32> =
+                (0..u32::try_from(self.spans.len()).unwrap_or(u32::MAX)).collect();
+            order.sort_by_key(|&at| self.spans.get(at as usize).copied());
+            let value = |at: &u32| {
+                let first = *at as usize * width;
+                self.values.get(first..first + width).unwrap_or_default().iter().copied()
+            };
+            let values = order.iter().flat_map(value).collect();
+            self.spans =
+                order.iter().filter_map(|&at| self.spans.get(at as usize).copied()).collect();
+            self.values = values;
+        }
+        let mut last = 0;
+        let apart: Vec<bool> = (self.spans.iter())
+            .map(|&(start, end)| {
+                let apart = start >= last;
+                last = if apart { end } else { last };
+                apart
+            })
+            .collect();
+        let overlapping = apart.iter().filter(|apart| !**apart).count();
+        if overlapping > 0 {
+            self.unusable_samples += overlapping as u64;
+            let mut kept = apart.iter();
+            self.spans.retain(|_| kept.next().copied().unwrap_or(false));
+            let mut at = 0;
+            self.values.retain(|_| {
+                let kept = apart.get(at / width.max(1)).copied().unwrap_or(false);
+                at += 1;
+                kept
+            });
+        }
+    }
+
+    /// The values of a sample, in the order of `metrics`.
+    pub(super) fn sample(&self, at: usize) -> &[f32] {
+        let width = self.metrics.len();
+        self.values.get(at * width..(at + 1) * width).unwrap_or_default()
+    }
+
+    /// Time that the samples cover, ns.
+    pub(super) fn sampled_ns(&self) -> u64 {
+        self.spans.iter().fold(0, |sum: u64, (start, end)| sum.saturating_add(end - start))
+    }
+
+    /// The first sample that ends after `at`.
+    pub(super) fn first_after(&self, at: u64) -> usize {
+        self.spans.partition_point(|&(_, end)| end <= at)
+    }
+}

@@ -1,0 +1,310 @@
+//! Traces made by hand, whose numbers are known exactly.
+
+use super::*;
+use crate::join::join_kept;
+use crate::load::spool::load_folder;
+use stage2_model::{RunInfo, SampledRates, SampledStage};
+use stage2_spool::{
+    Anchor, CounterSamples, CounterSet, Device, DeviceState, GpuNs, GpuWork, MonoNs, NONE, Path,
+    Process, Queue, RangeOpen, Record, Shape, WallNs, What, Writer,
+};
+
+const READ: &str = "dram__bytes_read.sum";
+const WRITE: &str = "dram__bytes_write.sum";
+const TENSOR: &str = "sm__pipe_tensor_cycles_active_realtime.avg.pct_of_peak_sustained_elapsed";
+/// Times are in us from here on, which leaves room for samples before the work.
+const ZERO: u64 = 1_000_000;
+
+/// A process with stages `a` and `b`, a range `step` within `a`, and two GPUs with a queue each.
+pub(super) struct Trace(pub(super) Vec<Record>);
+
+impl Trace {
+    pub(super) fn new() -> Self {
+        let mut trace = Self(vec![Record::Process(Process { pid: 7, ..Process::default() })]);
+        let mono = |at| Anchor { gpu: GpuNs(at), mono: MonoNs(at), wall: WallNs(at) };
+        trace.0.push(Record::Anchor(mono(1)));
+        for (id, name) in [(1, "a"), (2, "b"), (3, "step"), (4, "gemm")] {
+            trace.0.push(Record::Name { id, bytes: name.into() });
+        }
+        for id in [0, 1] {
+            let device = Device { id, uuid: [id as u8 + 1; 16], ..Device::default() };
+            let bandwidth_kb_per_s = 1_000_000_000;
+            trace.0.push(Record::Device(Device { bandwidth_kb_per_s, ..device }));
+            trace.0.push(Record::Queue(Queue { id: id + 1, device: id, context: 1, stream: 7 }));
+        }
+        for (id, parent, name) in [(1, NONE, 1), (2, NONE, 2), (3, 1, 3)] {
+            trace.0.push(Record::Path(Path { id, parent, name, domain: NONE }));
+        }
+        trace.0.push(Record::Shape(Shape { id: 1, name: 4, ..Shape::default() }));
+        trace
+    }
+
+    fn open(&mut self, range: u64, path: u32, parent: u64, start: u64) -> &mut Self {
+        self.0.push(Record::RangeOpen(RangeOpen {
+            range,
+            path,
+            thread: 1,
+            parent,
+            start: MonoNs(at(start)),
+            start_end: false,
+            category: 0,
+            payload: None,
+            continues: 0,
+        }));
+        self
+    }
+
+    fn close(&mut self, range: u64, end: u64) -> &mut Self {
+        self.0.push(Record::RangeClose { range, end: MonoNs(at(end)) });
+        self
+    }
+
+    /// A stage with one kernel on the GPU of `queue`.
+    fn stage(&mut self, range: u64, path: u32, queue: u32, start: u64, end: u64) -> &mut Self {
+        self.open(range, path, 0, start).kernel(range, queue, start, end).close(range, end)
+    }
+
+    fn kernel(&mut self, range: u64, queue: u32, start: u64, end: u64) -> &mut Self {
+        let work = GpuWork::new(What::Kernel { shape: 1 });
+        let (start, end) = (GpuNs(at(start)), GpuNs(at(end)));
+        self.0.push(Record::Work(GpuWork { start, end, queue, range, ..work }));
+        self
+    }
+
+    fn set(&mut self, id: u32, device: u32, metrics: &[&str]) -> &mut Self {
+        let metrics = metrics.iter().map(|&name| name.to_owned()).collect();
+        self.0.push(Record::CounterSet(CounterSet { id, device, interval_ns: 100_000, metrics }));
+        self
+    }
+
+    /// Samples from `start` on, 100 us each.
+    fn samples(&mut self, set: u32, start: u64, values: &[&[f64]]) -> &mut Self {
+        let span = |n: usize| {
+            let start = start + n as u64 * 100;
+            (GpuNs(at(start)), GpuNs(at(start + 100)))
+        };
+        let spans = (0..values.len()).map(span).collect();
+        let values = values.concat();
+        self.0.push(Record::CounterSamples(CounterSamples { set, spans, values }));
+        self
+    }
+
+    pub(super) fn report(&self) -> Report {
+        let folder = tempfile::tempdir().expect("folder");
+        let mut writer = Writer::new(Vec::new()).expect("a vector takes anything");
+        self.0.iter().for_each(|record| writer.write(record));
+        writer.flush().expect("a vector takes anything");
+        std::fs::write(folder.path().join("a.s2t"), writer.into_sink()).expect("trace file");
+        let libraries = LibraryDomains::default();
+        let mut capture = load_folder(folder.path(), &libraries);
+        let mut report = join_kept(&mut capture, RunInfo::default(), Vec::new());
+        add(&mut report, &capture, &libraries);
+        report
+    }
+
+    fn sampled(&self) -> SampledCounters {
+        self.report().sampled.expect("samples")
+    }
+}
+
+fn at(us: u64) -> u64 {
+    (ZERO + us) * 1_000
+}
+
+fn stage<'s>(found: &'s SampledCounters, name: &str) -> &'s SampledStage {
+    found.stages.iter().find(|row| row.stage == name).expect(name)
+}
+
+/// Values are kept within 2.2 %, and the last one of a record within half of that.
+fn near(value: Option<f64>, wanted: f64) -> bool {
+    value.is_some_and(|value| (value / wanted - 1.0).abs() < 0.025)
+}
+
+#[test]
+fn samples_at_the_edges_count_by_the_share_of_their_time() {
+    let mut trace = Trace::new();
+    // 250 us: a quarter of the first sample, two whole ones, and a quarter of the last.
+    trace.set(1, 0, &[READ, WRITE, TENSOR]);
+    trace.stage(1, 1, 1, 75, 325);
+    trace.samples(
+        1,
+        0,
+        &[&[4e6, 1e6, 8.0], &[8e6, 0.0, 64.0], &[8e6, 0.0, 64.0], &[4e6, 1e6, 8.0]],
+    );
+    let found = trace.sampled();
+    let a = stage(&found, "a");
+    assert_eq!((a.gpu_window_ns, a.covered_ns, a.instances), (250_000, 250_000, 1));
+    assert!(!a.partial && a.contested_percent == 0.0);
+    let SampledRates { dram_read_bytes_per_s, dram_write_bytes_per_s, tensor_percent, .. } =
+        a.rates;
+    assert!(near(dram_read_bytes_per_s, (1e6 + 8e6 + 8e6 + 1e6) / 250e-6), "{:?}", a.rates);
+    assert!(near(dram_write_bytes_per_s, 0.5e6 / 250e-6), "{:?}", a.rates);
+    assert!(near(tensor_percent, (8.0 * 50.0 + 64.0 * 200.0) / 250.0), "{:?}", a.rates);
+    assert!(near(a.rates.dram_percent, (18e6 + 0.5e6) / 250e-6 / 1e12 * 100.0));
+    assert_eq!(a.rates.l2_bytes_per_s, None, "absent is not zero");
+}
+
+#[test]
+fn gaps_and_unknown_values_lower_the_coverage_and_change_no_rate() {
+    let mut trace = Trace::new();
+    trace.set(1, 0, &[READ, TENSOR]).stage(1, 1, 1, 0, 1_000);
+    let nan = f64::NAN;
+    trace.samples(1, 0, &[&[8e6, 50.0], &[8e6, nan]]).samples(
+        1,
+        500,
+        &[&[8e6, 50.0], &[8e6, 50.0]],
+    );
+    let found = trace.sampled();
+    let a = stage(&found, "a");
+    assert_eq!((a.gpu_window_ns, a.covered_ns), (1_000_000, 400_000));
+    assert!(a.partial, "40 % of it is covered");
+    assert!(near(a.rates.dram_read_bytes_per_s, 80e9) && near(a.rates.tensor_percent, 50.0));
+    assert_eq!(found.devices[0].unusable_values, 0, "not known is no fault");
+}
+
+#[test]
+fn a_sample_that_holds_work_of_two_stages_counts_for_none() {
+    let mut trace = Trace::new();
+    trace.set(1, 0, &[READ]).stage(1, 1, 1, 0, 350).stage(2, 2, 1, 310, 600);
+    trace.samples(1, 0, &[&[1e6], &[1e6], &[1e6], &[9e9], &[4e6], &[4e6]]);
+    // Work outside of ranges counts like that of another stage.
+    trace.kernel(0, 1, 510, 520);
+    let found = trace.sampled();
+    let (a, b) = (stage(&found, "a"), stage(&found, "b"));
+    assert_eq!((a.gpu_window_ns, a.covered_ns), (350_000, 300_000));
+    assert!((a.contested_percent - 100.0 / 7.0).abs() < 1e-9 && a.partial);
+    assert!(near(a.rates.dram_read_bytes_per_s, 1e6 / 100e-6));
+    assert_eq!((b.gpu_window_ns, b.covered_ns), (290_000, 100_000));
+    assert!(near(b.rates.dram_read_bytes_per_s, 4e6 / 100e-6));
+}
+
+#[test]
+fn each_gpu_has_numbers_of_its_own() {
+    let mut trace = Trace::new();
+    trace.set(1, 0, &[READ]).set(2, 1, &[READ, TENSOR]);
+    trace.open(1, 1, 0, 0).kernel(1, 1, 0, 200).kernel(1, 2, 100, 300).close(1, 300);
+    trace.samples(1, 0, &[&[1e6], &[1e6]]).samples(2, 100, &[&[3e6, 10.0], &[3e6, 10.0]]);
+    let found = trace.sampled();
+    let rates: Vec<_> = (found.stages.iter())
+        .map(|row| (row.covered_ns, row.rates.dram_read_bytes_per_s, row.rates.tensor_percent))
+        .collect();
+    let [first, second] = rates[..] else { panic!("{rates:?}") };
+    assert!(first.0 == 200_000 && near(first.1, 10e9) && first.2.is_none(), "{first:?}");
+    assert!(second.0 == 200_000 && near(second.1, 30e9) && near(second.2, 10.0), "{second:?}");
+    assert_ne!(found.stages[0].device, found.stages[1].device);
+}
+
+#[test]
+fn steps_have_medians_of_their_own() {
+    let mut trace = Trace::new();
+    trace.set(1, 0, &[READ]).open(1, 1, 0, 0);
+    for step in 0..5 {
+        let (range, start) = (2 + step, step * 200);
+        trace.open(range, 3, 1, start).kernel(range, 1, start, start + 200);
+        trace.close(range, start + 200);
+    }
+    trace.close(1, 1_000);
+    // The last step has samples for a half of it only.
+    let values: Vec<[f64; 1]> = (0..9).map(|at| [f64::from(1 << (at / 2)) * 1e6]).collect();
+    trace.samples(1, 0, &values.iter().map(|value| &value[..]).collect::<Vec<_>>());
+    let found = trace.sampled();
+    let steps = stage(&found, "a").steps.as_ref().expect("steps");
+    assert_eq!((steps.path.as_str(), steps.count, steps.covered), ("a/step", 5, 4));
+    assert!(near(steps.dram_read_bytes, 4e6), "of 2, 4, 8 and 16 MB the lower middle: {steps:?}");
+    assert_eq!(steps.each.len(), 5);
+    assert!((steps.each[4].coverage_percent - 50.0).abs() < 1e-9);
+}
+
+#[test]
+fn nobody_else_may_use_the_gpu() {
+    let idle = |bytes: f64| {
+        let mut trace = Trace::new();
+        trace.set(1, 0, &[READ, WRITE]).stage(1, 1, 1, 0, 200);
+        let one = [bytes, 0.0];
+        trace.samples(1, 0, &[&[9e6, 0.0], &[9e6, 0.0]]).samples(1, 300, &[&one[..]; 40]);
+        trace
+    };
+    let quiet = idle(800.0).sampled();
+    assert_eq!(quiet.devices[0].omitted, None);
+    assert!(near(quiet.devices[0].idle_dram_bytes_per_s, 8e6));
+    // 50 GB/s of 1 TB/s.
+    let busy = idle(5e6).sampled();
+    assert!(
+        busy.devices[0].omitted.as_ref().is_some_and(|why| why.contains("100 % of the samples"))
+    );
+    assert!(busy.stages.is_empty());
+    let mut watched = idle(800.0);
+    let state = DeviceState { other_processes: Some(1), ..DeviceState::default() };
+    watched.0.push(Record::DeviceState(state));
+    let found = watched.sampled();
+    assert!(
+        found.devices[0].omitted.as_ref().is_some_and(|why| why.starts_with("1 other process"))
+    );
+    assert!(found.stages.is_empty());
+}
+
+#[test]
+fn samples_without_kernels_and_kernels_without_samples() {
+    let mut trace = Trace::new();
+    trace.set(1, 0, &[READ]).samples(1, 0, &[&[1e6], &[1e6]]);
+    let found = trace.sampled();
+    assert_eq!((found.devices[0].samples, found.stages.len()), (2, 0));
+    let mut trace = Trace::new();
+    trace.stage(1, 1, 1, 0, 200);
+    assert_eq!(trace.report().sampled, None, "nobody asked for samples");
+    let (key, value) = (META_OFF.to_owned(), "no permission; do this".to_owned());
+    trace.0.push(Record::Meta { key, value });
+    let report = trace.report();
+    let found = report.sampled.expect("a reason");
+    assert_eq!(found.devices[0].omitted.as_deref(), Some("no permission; do this"));
+    assert!(report.findings.iter().any(|f| f.why == "no permission" && f.remedy == "do this"));
+}
+
+#[test]
+fn hostile_samples_are_counted_and_left_out() {
+    let mut trace = Trace::new();
+    trace.set(1, 0, &[READ, TENSOR]).stage(1, 1, 1, 0, 400);
+    let samples = |set, spans: &[(u64, u64)], values: &[f64]| {
+        let spans = spans.iter().map(|&(start, end)| (GpuNs(start), GpuNs(end))).collect();
+        Record::CounterSamples(CounterSamples { set, spans, values: values.to_vec() })
+    };
+    // Later ones first; one on top of another; one beyond all time; a share that cannot be.
+    trace.samples(1, 200, &[&[1e6, 20.0], &[1e6, 500.0]]).samples(
+        1,
+        0,
+        &[&[1e6, 20.0], &[1e6, 20.0]],
+    );
+    trace.0.push(samples(1, &[(at(50), at(150))], &[9e12, 90.0]));
+    trace.0.push(samples(1, &[(at(100_000_000), u64::MAX)], &[1e300, 20.0]));
+    // A set that nobody defines.
+    trace.0.push(samples(9, &[(at(0), at(100))], &[1e6, 20.0]));
+    let report = trace.report();
+    let found = report.sampled.expect("samples");
+    let device = &found.devices[0];
+    assert_eq!((device.samples, device.unusable_samples, device.unusable_values), (5, 1, 2));
+    let a = stage(&found, "a");
+    assert_eq!(a.covered_ns, 400_000);
+    assert!(near(a.rates.dram_read_bytes_per_s, 10e9) && near(a.rates.tensor_percent, 20.0));
+    let told = |what: &str| report.findings.iter().any(|finding| finding.what.contains(what));
+    assert!(
+        told("1 counter samples of a.s2t cannot be used") && told("1 counter samples and 2 values")
+    );
+}
+
+#[test]
+fn a_report_keeps_a_bounded_number_of_samples() {
+    let mut store = store::Store::with_limit(6);
+    let metrics = vec![READ.to_owned(), WRITE.to_owned(), "gpc__cycles_elapsed.max".to_owned()];
+    store.define(&CounterSet { id: 1, device: 0, interval_ns: 1, metrics });
+    let samples = |count: u64| CounterSamples {
+        set: 1,
+        spans: (1..=count).map(|n| (GpuNs(n), GpuNs(n + 1))).collect(),
+        values: vec![1.0; count as usize * 3],
+    };
+    store.add(&samples(5));
+    // As many values as the set says, or the record says nothing.
+    store.add(&CounterSamples { values: vec![1.0; 4], ..samples(2) });
+    let series = &store.finish().series[0];
+    assert_eq!((series.spans.len(), series.values.len()), (3, 6));
+    assert_eq!((series.left_out, series.unusable_samples), (2, 2));
+}

@@ -1,0 +1,269 @@
+//! Hardware counters that were sampled while the workload ran at full speed: what each stage and each
+//! kernel read, wrote and computed.
+//!
+//! A number that is absent was not sampled, or cannot be given; a field next to it says why.
+
+use serde::{Deserialize, Serialize};
+
+use crate::counters::Bound;
+
+/// What the samples of a run say; absent where no file holds any, nor says why.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SampledCounters {
+    /// Each GPU of each process that was to be sampled.
+    pub devices: Vec<SampledDevice>,
+    /// Each stage on each of these GPUs, in the order of [`Report::stages`](crate::Report::stages).
+    pub stages: Vec<SampledStage>,
+}
+
+/// A GPU whose counters a process was to sample.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SampledDevice {
+    /// Trace file that holds the samples.
+    pub file: String,
+    /// [`DeviceRow::device`](crate::DeviceRow::device); null: the process says no more than why it
+    /// sampled none.
+    pub device: Option<String>,
+    /// Why there are no numbers of this GPU, with the remedy; null where there are.
+    pub omitted: Option<String>,
+    /// What happened besides, in the words of the collector.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    /// Length of a sample that was asked for, ns.
+    pub interval_ns: Option<u64>,
+    /// Metrics as CUPTI names them.
+    pub metrics: Vec<String>,
+    /// Samples that were read.
+    pub samples: u64,
+    /// Time that they cover, ns.
+    pub sampled_ns: u64,
+    /// Samples that could not be used: without a length, on top of others, of an unknown set.
+    pub unusable_samples: u64,
+    /// Values that were no number of something: negative, infinite, larger than can be.
+    pub unusable_values: u64,
+    /// Samples that were left out because a report keeps a bounded number of them.
+    pub samples_left_out: u64,
+    /// Time that the collector lost samples of, ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost_ns: Option<u64>,
+    /// Mean DRAM traffic while none of our work ran, bytes/s; null: no such time, or not sampled.
+    pub idle_dram_bytes_per_s: Option<f64>,
+    /// Peak DRAM bandwidth that shares are of, bytes/s.
+    pub peak_dram_bytes_per_s: Option<f64>,
+}
+
+/// Below this share of its GPU time the samples of a stage are a part of it only, percent.
+pub const FULL_COVERAGE_PERCENT: f64 = 90.0;
+
+/// What the samples say of a stage on one GPU.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SampledStage {
+    /// [`StageRow::stage`](crate::StageRow::stage).
+    pub stage: String,
+    /// [`DeviceRow::device`](crate::DeviceRow::device).
+    pub device: String,
+    /// Trace file that holds the samples.
+    pub file: String,
+    /// Instances with GPU work on this GPU.
+    pub instances: u64,
+    /// Union of the windows on the GPU, ns: that of an instance is from the start of its first work to
+    /// the end of its last.
+    pub gpu_window_ns: u64,
+    /// Part of it in samples that hold work of no other stage, ns.
+    pub covered_ns: u64,
+    /// The same in percent of the window.
+    pub coverage_percent: f64,
+    /// Part of it in samples that hold work of other stages as well, percent of the window.
+    pub contested_percent: f64,
+    /// The coverage is below [`FULL_COVERAGE_PERCENT`]: the numbers are of a part of the stage.
+    pub partial: bool,
+    /// What ran in the covered time.
+    pub rates: SampledRates,
+    /// Steps (or instances, where the stage has none within it) of which enough is covered.
+    pub steps: Option<SampledSteps>,
+    /// FLOP/s that follow from the activity of the tensor pipe: its share times the dense peak.
+    pub tensor_flops_per_s: Option<f64>,
+    /// What that takes for granted; null where it is absent.
+    pub tensor_assumption: Option<String>,
+}
+
+/// Rates and shares over the covered time; null: not sampled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SampledRates {
+    /// DRAM bytes read, bytes/s.
+    pub dram_read_bytes_per_s: Option<f64>,
+    /// DRAM bytes written, bytes/s.
+    pub dram_write_bytes_per_s: Option<f64>,
+    /// Both, percent of the peak bandwidth.
+    pub dram_percent: Option<f64>,
+    /// Cycles in which the tensor pipe worked, percent.
+    pub tensor_percent: Option<f64>,
+    /// Cycles in which a multiprocessor had work, percent.
+    pub sm_active_percent: Option<f64>,
+    /// Instructions issued, percent of the peak.
+    pub issue_percent: Option<f64>,
+    /// Bytes through the L2 cache (sectors times 32), bytes/s.
+    pub l2_bytes_per_s: Option<f64>,
+    /// Bytes that came over PCIe, bytes/s.
+    pub pcie_read_bytes_per_s: Option<f64>,
+    /// Bytes that went over PCIe, bytes/s.
+    pub pcie_write_bytes_per_s: Option<f64>,
+    /// Bytes received over NVLink, bytes/s.
+    pub nvlink_received_bytes_per_s: Option<f64>,
+    /// Bytes sent over NVLink, bytes/s.
+    pub nvlink_sent_bytes_per_s: Option<f64>,
+}
+
+/// The steps of a stage one by one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SampledSteps {
+    /// Path of the range that is a step.
+    pub path: String,
+    /// Steps with GPU work.
+    pub count: u64,
+    /// Of these, those of which enough is covered by samples: the medians are theirs.
+    pub covered: u64,
+    /// Median DRAM bytes read in a step: its rate times its window.
+    pub dram_read_bytes: Option<f64>,
+    /// Median DRAM bytes written in a step.
+    pub dram_write_bytes: Option<f64>,
+    /// Each of a bounded number of them, evenly over the run.
+    pub each: Vec<SampledStep>,
+}
+
+/// One step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SampledStep {
+    /// Its number within its stage and process, from 0.
+    pub number: u64,
+    /// Its window on the GPU, ns.
+    pub gpu_window_ns: u64,
+    /// Part of it that samples cover, percent.
+    pub coverage_percent: f64,
+    /// What ran in the covered time.
+    pub rates: SampledRates,
+}
+
+/// What sampled counters say of one call of a kernel, on average over its stage: the fit of all samples
+/// of the stage by all kernels in them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SampledKernel {
+    /// DRAM bytes read.
+    pub dram_read_bytes: SampledAmount,
+    /// DRAM bytes written.
+    pub dram_write_bytes: SampledAmount,
+    /// Bytes through the L2 cache (sectors times 32).
+    pub l2_bytes: SampledAmount,
+    /// Time in which the tensor pipe worked, ns.
+    pub tensor_ns: SampledAmount,
+    /// Time in which instructions were issued at the peak rate, ns.
+    pub issue_ns: SampledAmount,
+    /// DRAM bytes read and written over what the peak bandwidth moves in its mean duration, percent;
+    /// null, here and below: what it follows from is not known.
+    pub dram_percent: Option<f64>,
+    /// Share of its mean duration in which the tensor pipe worked, percent.
+    pub tensor_percent: Option<f64>,
+    /// What holds it up.
+    pub bound: Option<Bound>,
+    /// How `bound` came about, with the numbers.
+    pub bound_why: Option<String>,
+    /// DRAM bytes over those that ncu counted in a launch of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dram_over_ncu: Option<f64>,
+}
+
+/// An amount of one call with its 90 % interval, or why there is none.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SampledAmount {
+    /// It is known to 10 % or better.
+    Known {
+        /// The amount.
+        value: f64,
+        /// Lower end of the interval.
+        low: f64,
+        /// Upper end of the interval.
+        high: f64,
+    },
+    /// It is so little of its stage that only the upper end of the interval says something.
+    AtMost {
+        /// That end.
+        limit: f64,
+    },
+    /// It is not known.
+    Absent(NoAmount),
+}
+
+impl SampledAmount {
+    /// The amount, where it is known.
+    pub fn value(&self) -> Option<f64> {
+        match self {
+            Self::Known { value, .. } => Some(*value),
+            Self::AtMost { .. } | Self::Absent(_) => None,
+        }
+    }
+
+    /// The amount, or what it is at most.
+    pub fn most(&self) -> Option<f64> {
+        match self {
+            Self::Known { value: most, .. } | Self::AtMost { limit: most } => Some(*most),
+            Self::Absent(_) => None,
+        }
+    }
+
+    /// Why there is none.
+    pub fn absent(&self) -> Option<&NoAmount> {
+        match self {
+            Self::Absent(why) => Some(why),
+            Self::Known { .. } | Self::AtMost { .. } => None,
+        }
+    }
+}
+
+/// Why a kernel has no amount, to be read after "none, because".
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "snake_case")]
+pub enum NoAmount {
+    /// No sample holds it.
+    #[error("no sample holds it and work of its stage only")]
+    NoSamples,
+    /// Too few samples hold it.
+    #[error("only {samples} samples of its stage hold it")]
+    TooFewSamples {
+        /// How many.
+        samples: u64,
+    },
+    /// The counter was not sampled.
+    #[error("the counter was not sampled")]
+    NoCounter,
+    /// Other kernels always ran with it.
+    #[error(
+        "it always runs together with {others} other kinds of work; all calls of all of them took {}",
+        total_text(total)
+    )]
+    Together {
+        /// How many others.
+        others: u64,
+        /// What all of them took in the stage, in the unit of the amount; null: not known either.
+        total: Option<f64>,
+    },
+    /// Its interval is too wide.
+    #[error("the interval is {percent:.0} % of it to either side, more than 10 %")]
+    TooUncertain {
+        /// Half the interval, percent of the amount.
+        percent: f64,
+    },
+    /// It is one of many kinds that are fitted together.
+    #[error("it is one of many short kinds of work that are fitted together")]
+    Pooled,
+    /// The solver found no end.
+    #[error("the fit of its stage found no solution")]
+    Unsolved,
+}
+
+fn total_text(total: &Option<f64>) -> String {
+    total.map_or_else(
+        || "an amount that is not known either".to_owned(),
+        |total| format!("{total:.4e}"),
+    )
+}
