@@ -14,13 +14,21 @@ fn guest(counters: &str) -> Guest {
 }
 
 fn sets(left: &Left) -> Vec<&CounterSet> {
-    let set = |record| if let Record::CounterSet(set) = record { Some(set) } else { None };
-    left.spool().records.iter().filter_map(set).collect()
+    let records = left.spool().records.iter();
+    let set = records.filter_map(|record| match record {
+        Record::CounterSet(set) => Some(set),
+        _ => None,
+    });
+    set.collect()
 }
 
 fn samples(left: &Left) -> Vec<&CounterSamples> {
-    let each = |record| if let Record::CounterSamples(some) = record { Some(some) } else { None };
-    left.spool().records.iter().filter_map(each).collect()
+    let records = left.spool().records.iter();
+    let samples = records.filter_map(|record| match record {
+        Record::CounterSamples(samples) => Some(samples),
+        _ => None,
+    });
+    samples.collect()
 }
 
 /// What a metric adds up to, within samples that `wanted` takes by start and end.
