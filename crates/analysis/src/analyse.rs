@@ -10,7 +10,9 @@ use crate::insight::{self, Shown};
 use crate::join::{
     counters, empty, join_kept, overhead, passes, same_name, timeline, without_collector,
 };
-use crate::layout::{BASELINE_DIR, COLLECT, COLLECTOR_DIR, NCU_DIR, NCU_REGIONS_DIR, NSYS_DIR};
+use crate::layout::{
+    BASELINE_DIR, COLLECT, COLLECTOR_DIR, COUNTERS_DIR, NCU_DIR, NCU_REGIONS_DIR, NSYS_DIR,
+};
 use crate::load::Capture;
 use crate::load::spool::load_folder;
 use crate::roofline::hardware::{self, Catalogue};
@@ -70,7 +72,9 @@ pub fn analyse(sources: &Sources, settings: &Settings) -> Analysis {
         report.mark_simulated();
     }
     let mut read = add_tools(&mut report, sources, settings);
-    sampled::add(&mut report, &capture, &settings.libraries);
+    let counters = run_dir.join(COUNTERS_DIR);
+    let counters = counters.is_dir().then(|| load(&counters));
+    sampled::add(&mut report, counters.as_ref().unwrap_or(&capture), &settings.libraries);
     add_regions(&mut report, run_dir, config);
     read.extend((!report.ncu_regions.is_empty()).then_some(NCU_DIR));
     read.extend((!report.coverage.processes.is_empty()).then_some(COLLECT));

@@ -4,6 +4,8 @@
 pub const COLLECTOR_DIR: &str = "collector";
 /// Trace files of the baseline pass.
 pub const BASELINE_DIR: &str = "baseline";
+/// Trace files of the counters pass, where hardware counters were sampled in a run of their own.
+pub const COUNTERS_DIR: &str = "counters";
 /// The nsys pass.
 pub const NSYS_DIR: &str = "nsys";
 /// The ncu pass.

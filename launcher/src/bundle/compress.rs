@@ -13,7 +13,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use tempfile::NamedTempFile;
 
-use super::{BASELINE_DIR, COLLECTOR_DIR, NSYS_DIR, RunRecord};
+use super::{BASELINE_DIR, COLLECTOR_DIR, COUNTERS_DIR, NSYS_DIR, RunRecord};
 use stage2_analysis::files;
 
 /// Smaller files are left: there is little to gain.
@@ -103,7 +103,7 @@ fn remove_abandoned(dir: &Path) {
                 .metadata()
                 .is_ok_and(|found| found.is_file() && found.modified().is_ok_and(old))
     };
-    for folder in [COLLECTOR_DIR, BASELINE_DIR, NSYS_DIR].map(|name| dir.join(name)) {
+    for folder in [COLLECTOR_DIR, BASELINE_DIR, COUNTERS_DIR, NSYS_DIR].map(|name| dir.join(name)) {
         if !is_dir(&folder) {
             continue;
         }
@@ -119,7 +119,7 @@ fn remove_abandoned(dir: &Path) {
 fn candidate(dir: &Path, name: &str) -> Option<PathBuf> {
     let (folder, file) = name.split_once('/')?;
     let kind = match folder {
-        COLLECTOR_DIR | BASELINE_DIR => ".s2t",
+        COLLECTOR_DIR | BASELINE_DIR | COUNTERS_DIR => ".s2t",
         NSYS_DIR => ".sqlite",
         _ => return None,
     };

@@ -116,7 +116,7 @@ pub(crate) struct Collector {
     #[serde(deserialize_with = "flush_period")]
     pub(crate) flush_ms: u64,
     pub(crate) attribution: Attribution,
-    /// The collector's own words: its settings crate reads them.
+    /// `auto`, or the collector's own words, which its settings crate reads.
     #[serde(default = "no_counters", deserialize_with = "counters")]
     pub(crate) counters: String,
     pub(crate) log: Log,
@@ -164,18 +164,23 @@ fn no_counters() -> String {
 /// `on`, `off` or a list of metrics. YAML reads the first two as truth values where nobody quotes them.
 fn counters<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     #[derive(Deserialize)]
-    #[serde(untagged, expecting = "expected off, on, or METRIC,...[@INTERVAL_US]")]
+    #[serde(untagged, expecting = "expected auto, off, on, or METRIC,...[@INTERVAL_US]")]
     enum Counters {
         Switch(bool),
         Text(String),
         Many(Vec<String>),
     }
-    Ok(match Counters::deserialize(from)? {
+    let text = match Counters::deserialize(from)? {
         Counters::Switch(true) => "on".to_owned(),
         Counters::Switch(false) => "off".to_owned(),
         Counters::Text(text) => text,
         Counters::Many(metrics) => metrics.join(","),
-    })
+    };
+    let known = text == "auto" || stage2_settings::read_counters(&text).is_some();
+    let wrong =
+        || D::Error::custom(format!("{text:?} is not auto, {}", stage2_settings::COUNTERS_FORM));
+    known.then_some(()).ok_or_else(wrong)?;
+    Ok(text)
 }
 
 /// `1/N`: one in N instances of a range is collected.

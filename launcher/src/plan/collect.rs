@@ -1,4 +1,4 @@
-//! Settings -> the passes with the collector loaded into the workload: collect, and baseline.
+//! Settings -> the passes with the collector loaded into the workload: collect, baseline and counters.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -6,8 +6,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::bundle::{BASELINE_DIR, COLLECTOR_DIR};
-use crate::config::{Collector, Config};
+use crate::bundle::{BASELINE_DIR, COLLECTOR_DIR, COUNTERS_DIR};
+use crate::config::{Collector, Config, Mode};
 use crate::env::DOORS;
 use crate::workload::Loading;
 use stage2_model::{Finding, Severity};
@@ -20,6 +20,10 @@ const HYDRA_RUN_DIR: &str = "hydra.run.dir";
 
 /// The variable of sampled counters.
 const COUNTERS: &str = "STAGE2_COUNTERS";
+/// Counters are sampled in a pass of their own in a deep run, and not at all in a light one.
+const AUTO: &str = "auto";
+const OFF: &str = "off";
+pub(super) const COUNTERS_PASS: &str = "counters";
 
 pub(crate) const LIBRARY: &str = "libstage2.so";
 
@@ -42,9 +46,34 @@ pub(super) fn baseline(request: &Request<'_>) -> Pass {
     pass.environment.insert("STAGE2_GPU".into(), "off".into());
     pass.kept.remove("STAGE2_GPU");
     // It compares what the ranges take undisturbed.
-    pass.environment.insert(COUNTERS.into(), "off".into());
-    pass.kept.remove(COUNTERS);
+    pass.environment.remove(COUNTERS);
+    if pass.kept.remove(COUNTERS).is_some() {
+        pass.environment.insert(COUNTERS.into(), OFF.into());
+    }
     Pass { capture: Some(capture), ..pass }
+}
+
+/// The same with hardware counters, which make kernels run up to 3 % longer on an H200 (the GPU saves no
+/// power while they are taken): the times of the bundle are those of the collect pass. None where
+/// counters are sampled there or not at all.
+pub(super) fn counters(request: &Request<'_>) -> Option<Pass> {
+    if !has_counters_pass(request) {
+        return None;
+    }
+    let folder = request.run_dir.join(COUNTERS_DIR);
+    let capture = Capture { stdout: None, log: folder.join("log.txt") };
+    let mut pass = under_collector(request, COUNTERS_PASS, folder, &mut Vec::new());
+    pass.argv = workload_of_pass(request, pass.name);
+    pass.environment.insert(COUNTERS.into(), "on".into());
+    Some(Pass { capture: Some(capture), ..pass })
+}
+
+fn has_counters_pass(request: &Request<'_>) -> bool {
+    let Config { run, profiling, .. } = request.config;
+    // A user who set the variable has it obeyed in the collect pass.
+    run.mode == Mode::Deep
+        && profiling.collector.counters == AUTO
+        && !request.inherited.collector.contains_key(COUNTERS)
 }
 
 /// The command of the workload in a pass whose results are not those of the bundle: what the presets
@@ -230,8 +259,8 @@ fn collector_environment(
         set.insert("STAGE2_SUMMARY".into(), "off".into());
     }
     // Its own default is to sample nothing: a program that loads it by hand gets what it asked for.
-    if !kept.contains_key(COUNTERS) {
-        let counters = &request.config.profiling.collector.counters;
+    let counters = &request.config.profiling.collector.counters;
+    if !kept.contains_key(COUNTERS) && counters != AUTO && counters != OFF {
         set.insert(COUNTERS.into(), counters.into());
     }
     let wanted = variables(&request.config.profiling.collector);

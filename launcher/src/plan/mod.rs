@@ -126,6 +126,7 @@ const COLLECTOR_VARIABLES: &[&str] = &[
     "STAGE2_LOG",
     "STAGE2_ATTRIBUTION",
     "STAGE2_GPU",
+    "STAGE2_COUNTERS",
 ];
 
 impl Inherited {
@@ -176,6 +177,7 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
     passes.push(collect::pass(request, &mut findings));
     findings.extend(request.loading.finding.clone());
     if run.mode == Mode::Deep {
+        passes.extend(collect::counters(request));
         passes.extend(nsys::pass(request));
         passes.extend(ncu::pass(request));
         findings.extend(nsys::without_gate(&pipeline.nsys));

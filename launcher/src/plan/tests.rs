@@ -64,12 +64,11 @@ fn pair(name: &str, value: &str) -> (String, String) {
 }
 
 #[test]
-fn the_default_plan_sets_seven_variables() {
+fn the_default_plan_sets_six_variables() {
     let expected = [
         pair("CUDA_INJECTION64_PATH", "/lib/libstage2.so"),
         pair("LD_PRELOAD", "/lib/libstage2.so"),
         pair("NVTX_INJECTION64_PATH", "/lib/libstage2.so"),
-        pair("STAGE2_COUNTERS", "on"),
         pair("STAGE2_LAUNCHER", "1"),
         pair("STAGE2_OUT", "/run/collector"),
         pair("STAGE2_SUMMARY", "off"),
@@ -143,7 +142,6 @@ fn the_users_variables_are_kept_unless_the_command_line_says_otherwise() {
             pair("CUDA_INJECTION64_PATH", "/lib/libstage2.so"),
             pair("LD_PRELOAD", "/lib/libstage2.so"),
             pair("NVTX_INJECTION64_PATH", "/lib/libstage2.so"),
-            pair("STAGE2_COUNTERS", "on"),
             pair("STAGE2_GRAPH", "node"),
             pair("STAGE2_LAUNCHER", "1"),
             pair("STAGE2_OUT", "/run/collector"),

@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::Context as _;
 
 use super::table::Table;
-use crate::bundle::{BASELINE_DIR, COLLECTOR_DIR, NCU_DIR, NSYS_DIR, sizes};
+use crate::bundle::{BASELINE_DIR, COLLECTOR_DIR, COUNTERS_DIR, NCU_DIR, NSYS_DIR, sizes};
 use stage2_analysis::files;
 use stage2_analysis::files::write_whole;
 use stage2_text::numbers::count;
@@ -84,6 +84,9 @@ fn meaning(name: &str) -> &'static str {
         ("", _, "ncu_regions.csv") => "counters of whole ranges, by ncu's range replay",
         ("hook", ..) => "code that marks ranges in the workload",
         (BASELINE_DIR, "s2t", _) => "trace file of a process in the baseline pass: ranges only",
+        (COUNTERS_DIR, "s2t", _) => {
+            "trace file of a process in the counters pass: sampled counters"
+        }
         (_, "s2t", _) => "trace file of a process",
         (_, _, "log.txt") => "what the commands of the pass and the workload wrote",
         (_, _, "cmd.txt") => "the commands of the pass",
@@ -114,6 +117,7 @@ mod tests {
             ("run.json", "what ran"),
             ("collector/a-1.s2t", "trace file of a process"),
             ("baseline/a-1.s2t", "ranges only"),
+            ("counters/a-1.s2t", "sampled counters"),
             ("nsys/run.nsys-rep", "Nsight Systems report"),
             ("nsys/run.qdstrm", "raw capture"),
             ("nsys/run.first.qdstrm", "not imported"),

@@ -121,7 +121,8 @@ fn amount(amount: Amount, counter: &CounterFit) -> SampledAmount {
             }
         }
         Amount::Unknown(Reason::TooUncertain { percent }) => NoAmount::TooUncertain { percent },
-        Amount::Unknown(Reason::Unsolved) => NoAmount::Unsolved,
+        // Of a kind the former is never said: it is about the background.
+        Amount::Unknown(Reason::NeverIdle | Reason::Unsolved) => NoAmount::Unsolved,
     })
 }
 
