@@ -5,6 +5,7 @@
 //! guest alone ([`crate::guest::barrier::own_thread`]).
 
 mod aggregate;
+mod device_state;
 mod fields;
 mod flush_request;
 mod intern;
