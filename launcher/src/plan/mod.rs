@@ -126,6 +126,8 @@ const COLLECTOR_VARIABLES: &[&str] = &[
     "STAGE2_LOG",
     "STAGE2_ATTRIBUTION",
     "STAGE2_GPU",
+    "STAGE2_DEVICE_STATE",
+    "STAGE2_NVML",
 ];
 
 impl Inherited {
