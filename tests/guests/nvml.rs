@@ -67,7 +67,10 @@ pub unsafe extern "C" fn nvmlDeviceGetCount_v2(count: *mut c_uint) -> c_int {
 
 /// A handle is the number of the GPU plus one.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetHandleByIndex_v2(index: c_uint, device: *mut *mut c_void) -> c_int {
+pub unsafe extern "C" fn nvmlDeviceGetHandleByIndex_v2(
+    index: c_uint,
+    device: *mut *mut c_void,
+) -> c_int {
     if index as usize >= uuids().len() {
         return INVALID_ARGUMENT;
     }
@@ -75,7 +78,11 @@ pub unsafe extern "C" fn nvmlDeviceGetHandleByIndex_v2(index: c_uint, device: *m
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetUUID(device: *mut c_void, text: *mut c_char, length: c_uint) -> c_int {
+pub unsafe extern "C" fn nvmlDeviceGetUUID(
+    device: *mut c_void,
+    text: *mut c_char,
+    length: c_uint,
+) -> c_int {
     let all = uuids();
     let Some(uuid) = (device as usize).checked_sub(1).and_then(|index| all.get(index)) else {
         return INVALID_ARGUMENT;
@@ -91,7 +98,10 @@ pub unsafe extern "C" fn nvmlDeviceGetUUID(device: *mut c_void, text: *mut c_cha
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetTotalEnergyConsumption(_: *mut c_void, mj: *mut c_ulonglong) -> c_int {
+pub unsafe extern "C" fn nvmlDeviceGetTotalEnergyConsumption(
+    _: *mut c_void,
+    mj: *mut c_ulonglong,
+) -> c_int {
     std::thread::sleep(Duration::from_millis(number("SIM_NVML_READ_MS", 0)));
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let joules = since.as_secs_f64() * number("SIM_NVML_WATTS", 500) as f64;
@@ -104,23 +114,38 @@ pub unsafe extern "C" fn nvmlDeviceGetPowerUsage(_: *mut c_void, mw: *mut c_uint
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetClockInfo(_: *mut c_void, kind: c_uint, mhz: *mut c_uint) -> c_int {
+pub unsafe extern "C" fn nvmlDeviceGetClockInfo(
+    _: *mut c_void,
+    kind: c_uint,
+    mhz: *mut c_uint,
+) -> c_int {
     let clock = if kind == 1 { number("SIM_NVML_CLOCK_MHZ", 1980) } else { 3201 };
     unsafe { give("nvmlDeviceGetClockInfo", mhz, clock as c_uint) }
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetTemperature(_: *mut c_void, _: c_uint, celsius: *mut c_uint) -> c_int {
+pub unsafe extern "C" fn nvmlDeviceGetTemperature(
+    _: *mut c_void,
+    _: c_uint,
+    celsius: *mut c_uint,
+) -> c_int {
     unsafe { give("nvmlDeviceGetTemperature", celsius, 55) }
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetCurrentClocksThrottleReasons(_: *mut c_void, bits: *mut c_ulonglong) -> c_int {
+pub unsafe extern "C" fn nvmlDeviceGetCurrentClocksThrottleReasons(
+    _: *mut c_void,
+    bits: *mut c_ulonglong,
+) -> c_int {
     unsafe { give("nvmlDeviceGetCurrentClocksThrottleReasons", bits, 4) }
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetMigMode(_: *mut c_void, now: *mut c_uint, later: *mut c_uint) -> c_int {
+pub unsafe extern "C" fn nvmlDeviceGetMigMode(
+    _: *mut c_void,
+    now: *mut c_uint,
+    later: *mut c_uint,
+) -> c_int {
     let mode = number("SIM_NVML_MIG", 0) as c_uint;
     unsafe {
         later.write(mode);
@@ -155,7 +180,12 @@ pub unsafe extern "C" fn nvmlDeviceGetComputeRunningProcesses_v3(
             return 7;
         }
         for (at, pid) in pids.into_iter().enumerate() {
-            list.add(at).write(ProcessInfo { pid, memory: 0, gpu_instance: 0, compute_instance: 0 });
+            list.add(at).write(ProcessInfo {
+                pid,
+                memory: 0,
+                gpu_instance: 0,
+                compute_instance: 0,
+            });
         }
     }
     if supported("nvmlDeviceGetComputeRunningProcesses_v3") { SUCCESS } else { NOT_SUPPORTED }
