@@ -14,7 +14,12 @@
 //! A function that the collector may use and that is missing here is one of an older driver:
 //! `nvmlDeviceGetCurrentClocksEventReasons`, for instance.
 
-#![allow(non_snake_case, unsafe_op_in_unsafe_fn, unreachable_pub, missing_docs)]
+#![allow(non_snake_case, unreachable_pub, missing_docs, reason = "the functions are NVML's")]
+#![allow(
+    unsafe_op_in_unsafe_fn,
+    clippy::missing_safety_doc,
+    reason = "every function is called as NVML's is: with valid places for its results"
+)]
 
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -45,8 +50,7 @@ unsafe fn give<T>(function: &str, place: *mut T, value: T) -> c_int {
     if !supported(function) {
         return NOT_SUPPORTED;
     }
-    // SAFETY: the caller gives a valid place.
-    unsafe { place.write(value) };
+    place.write(value);
     SUCCESS
 }
 
@@ -62,7 +66,7 @@ pub extern "C" fn nvmlShutdown() -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlDeviceGetCount_v2(count: *mut c_uint) -> c_int {
-    unsafe { give("nvmlDeviceGetCount_v2", count, uuids().len() as c_uint) }
+    give("nvmlDeviceGetCount_v2", count, uuids().len() as c_uint)
 }
 
 /// A handle is the number of the GPU plus one.
@@ -74,7 +78,7 @@ pub unsafe extern "C" fn nvmlDeviceGetHandleByIndex_v2(
     if index as usize >= uuids().len() {
         return INVALID_ARGUMENT;
     }
-    unsafe { give("nvmlDeviceGetHandleByIndex_v2", device, (index as usize + 1) as *mut c_void) }
+    give("nvmlDeviceGetHandleByIndex_v2", device, (index as usize + 1) as *mut c_void)
 }
 
 #[unsafe(no_mangle)]
@@ -90,10 +94,8 @@ pub unsafe extern "C" fn nvmlDeviceGetUUID(
     if uuid.len() >= length as usize {
         return 7;
     }
-    unsafe {
-        std::ptr::copy_nonoverlapping(uuid.as_ptr().cast(), text, uuid.len());
-        text.add(uuid.len()).write(0);
-    }
+    std::ptr::copy_nonoverlapping(uuid.as_ptr().cast(), text, uuid.len());
+    text.add(uuid.len()).write(0);
     SUCCESS
 }
 
@@ -105,12 +107,12 @@ pub unsafe extern "C" fn nvmlDeviceGetTotalEnergyConsumption(
     std::thread::sleep(Duration::from_millis(number("SIM_NVML_READ_MS", 0)));
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let joules = since.as_secs_f64() * number("SIM_NVML_WATTS", 500) as f64;
-    unsafe { give("nvmlDeviceGetTotalEnergyConsumption", mj, (joules * 1e3) as c_ulonglong) }
+    give("nvmlDeviceGetTotalEnergyConsumption", mj, (joules * 1e3) as c_ulonglong)
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlDeviceGetPowerUsage(_: *mut c_void, mw: *mut c_uint) -> c_int {
-    unsafe { give("nvmlDeviceGetPowerUsage", mw, number("SIM_NVML_WATTS", 500) as c_uint * 1000) }
+    give("nvmlDeviceGetPowerUsage", mw, number("SIM_NVML_WATTS", 500) as c_uint * 1000)
 }
 
 #[unsafe(no_mangle)]
@@ -120,7 +122,7 @@ pub unsafe extern "C" fn nvmlDeviceGetClockInfo(
     mhz: *mut c_uint,
 ) -> c_int {
     let clock = if kind == 1 { number("SIM_NVML_CLOCK_MHZ", 1980) } else { 3201 };
-    unsafe { give("nvmlDeviceGetClockInfo", mhz, clock as c_uint) }
+    give("nvmlDeviceGetClockInfo", mhz, clock as c_uint)
 }
 
 #[unsafe(no_mangle)]
@@ -129,7 +131,7 @@ pub unsafe extern "C" fn nvmlDeviceGetTemperature(
     _: c_uint,
     celsius: *mut c_uint,
 ) -> c_int {
-    unsafe { give("nvmlDeviceGetTemperature", celsius, 55) }
+    give("nvmlDeviceGetTemperature", celsius, 55)
 }
 
 #[unsafe(no_mangle)]
@@ -137,7 +139,7 @@ pub unsafe extern "C" fn nvmlDeviceGetCurrentClocksThrottleReasons(
     _: *mut c_void,
     bits: *mut c_ulonglong,
 ) -> c_int {
-    unsafe { give("nvmlDeviceGetCurrentClocksThrottleReasons", bits, 4) }
+    give("nvmlDeviceGetCurrentClocksThrottleReasons", bits, 4)
 }
 
 #[unsafe(no_mangle)]
@@ -147,10 +149,8 @@ pub unsafe extern "C" fn nvmlDeviceGetMigMode(
     later: *mut c_uint,
 ) -> c_int {
     let mode = number("SIM_NVML_MIG", 0) as c_uint;
-    unsafe {
-        later.write(mode);
-        give("nvmlDeviceGetMigMode", now, mode)
-    }
+    later.write(mode);
+    give("nvmlDeviceGetMigMode", now, mode)
 }
 
 /// `nvmlProcessInfo_t`.
@@ -173,20 +173,13 @@ pub unsafe extern "C" fn nvmlDeviceGetComputeRunningProcesses_v3(
         "hidden" => Vec::new(),
         others => (0..others.parse().unwrap_or(0)).chain([std::process::id()]).collect(),
     };
-    unsafe {
-        let room = count.read() as usize;
-        count.write(pids.len() as c_uint);
-        if pids.len() > room {
-            return 7;
-        }
-        for (at, pid) in pids.into_iter().enumerate() {
-            list.add(at).write(ProcessInfo {
-                pid,
-                memory: 0,
-                gpu_instance: 0,
-                compute_instance: 0,
-            });
-        }
+    let room = count.read() as usize;
+    count.write(pids.len() as c_uint);
+    if pids.len() > room {
+        return 7;
+    }
+    for (at, pid) in pids.into_iter().enumerate() {
+        list.add(at).write(ProcessInfo { pid, memory: 0, gpu_instance: 0, compute_instance: 0 });
     }
     if supported("nvmlDeviceGetComputeRunningProcesses_v3") { SUCCESS } else { NOT_SUPPORTED }
 }
