@@ -28,7 +28,9 @@ fn states(spool: &Spool) -> Vec<DeviceState> {
 
 #[test]
 fn the_gpu_in_use_is_read_from_the_start_to_the_end() {
-    let left = guest("works_for_a_while").env("SIM_NVML_WATTS", "700").run();
+    // Which GPU works is known only after the first flush.
+    let guest = guest("works_for_a_while").env("STAGE2_FLUSH_MS", "600");
+    let left = guest.env("SIM_NVML_WATTS", "700").run();
     let spool = left.expect_quiet(0).spool();
     let states = states(spool);
     assert!((5..=30).contains(&states.len()), "{}", states.len());

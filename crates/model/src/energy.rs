@@ -28,7 +28,7 @@ pub struct StageEnergy {
 pub struct DeviceEnergy {
     /// [`crate::DeviceRow::device`].
     pub device: String,
-    /// Union of the windows in which the energy is counted, ns.
+    /// Union of the windows of the (recorded) instances, in which the energy is counted, ns.
     pub window_ns: u64,
     /// Energy, J: all that the GPU took, whoever had it work.
     pub energy_j: Figure,
