@@ -214,6 +214,8 @@ fn digits(unit: MetricUnit, value: f64) -> usize {
         MetricUnit::Ms => 3,
         MetricUnit::Percent if value.abs() < 1.0 => 3,
         MetricUnit::Percent | MetricUnit::PerSecond => 1,
+        MetricUnit::Joule => 3,
+        MetricUnit::Watt | MetricUnit::Mhz => 0,
         MetricUnit::Count if value.fract() == 0.0 => 0,
         MetricUnit::Count => 2,
     }

@@ -14,6 +14,12 @@ pub enum MetricUnit {
     Count,
     /// Things per second.
     PerSecond,
+    /// Joules.
+    Joule,
+    /// Watts.
+    Watt,
+    /// Megahertz.
+    Mhz,
 }
 
 impl MetricUnit {
@@ -24,6 +30,9 @@ impl MetricUnit {
             MetricUnit::Percent => " %",
             MetricUnit::Count => "",
             MetricUnit::PerSecond => "/s",
+            MetricUnit::Joule => " J",
+            MetricUnit::Watt => " W",
+            MetricUnit::Mhz => " MHz",
         }
     }
 

@@ -78,6 +78,8 @@ fn digits(unit: MetricUnit, value: f64) -> usize {
     match unit {
         MetricUnit::Ms => 3,
         MetricUnit::Percent if value.abs() < 1.0 => 3,
+        MetricUnit::Joule => 3,
+        MetricUnit::Watt | MetricUnit::Mhz => 0,
         MetricUnit::Count if value.fract() == 0.0 => 0,
         MetricUnit::Percent | MetricUnit::PerSecond | MetricUnit::Count => 1,
     }
