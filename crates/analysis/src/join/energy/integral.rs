@@ -10,8 +10,6 @@ const MOST_OFF: f64 = 0.10;
 /// A total stands still for about 100 ms and is read at any moment within: typically a quarter of that is
 /// missed at each change of power.
 const STALE_S: f64 = 0.025;
-/// With fewer spans between reads than this, nobody knows how little power the GPU can take.
-const KNOWN_SPANS: usize = 8;
 
 /// When it was read, ns on the clock of the windows, and what it was, mJ.
 pub(super) type Reading = (u64, u64);
@@ -29,7 +27,8 @@ pub(super) struct Energy {
 pub(super) struct Track {
     /// In the order of time, without gaps.
     spans: Vec<Span>,
-    range: PowerRange,
+    /// W.
+    highest: f64,
 }
 
 impl Track {
@@ -48,15 +47,16 @@ impl Track {
         let spans = spans.ok_or_else(|| {
             no("the counter of the energy went backwards: the driver was loaded again during the run")
         })?;
-        let range = power_range(&spans, powers);
-        Ok(Self { spans, range })
+        let highest = highest_power(&spans, powers);
+        Ok(Self { spans, highest })
     }
 
     /// What was taken within the windows.
     ///
     /// Between two reads the energy is spread evenly. If a window fills the part f of a span of s
     /// seconds, and the power within differs by d from that outside, this is wrong by f (1 - f) s d.
-    /// For d the whole range of powers of the GPU in the run is taken.
+    /// For d the highest power of the run is taken: what is short beside a span has its power lost in
+    /// the mean, so that the spans do not tell how far powers lie apart.
     pub(super) fn energy(&self, windows: &WindowSet) -> Result<Energy, Absent> {
         let length = windows.filled();
         if length < SHORTEST_NS {
@@ -72,7 +72,7 @@ impl Track {
             covered += within;
             joules += part * span.joules;
             if part > 0.0 && part < 1.0 {
-                off += (part * (1.0 - part) * span.seconds() + STALE_S) * self.range.width();
+                off += (part * (1.0 - part) * span.seconds() + STALE_S) * self.highest;
             }
         }
         if covered <= 0.0 {
@@ -80,7 +80,7 @@ impl Track {
         }
         // What lies before the first read or behind the last one is taken to be like the rest.
         joules *= length as f64 / covered;
-        off += (length as f64 - covered).max(0.0) / 1e9 * self.range.highest;
+        off += (length as f64 - covered).max(0.0) / 1e9 * self.highest;
         let part_off = if joules > 0.0 { off / joules } else { f64::INFINITY };
         if part_off > MOST_OFF {
             let percent = (part_off * 100.0).round().clamp(0.0, 1e6) as u64;
@@ -123,28 +123,11 @@ impl Span {
     }
 }
 
-/// The least and the most power of the GPU in the run, W.
-struct PowerRange {
-    least: f64,
-    highest: f64,
-}
-
-impl PowerRange {
-    fn width(&self) -> f64 {
-        (self.highest - self.least).max(0.0)
-    }
-}
-
-fn power_range(spans: &[Span], powers: impl Iterator<Item = f64>) -> PowerRange {
-    // Over shorter times the mean power is that of a counter which stood still, or jumped.
+/// The highest power of the GPU in the run, W. Over shorter times the mean power is that of a counter
+/// which stood still, or jumped.
+fn highest_power(spans: &[Span], powers: impl Iterator<Item = f64>) -> f64 {
     let long = spans.iter().filter(|span| span.seconds() >= 0.09);
-    let (mut least, mut highest) = (f64::INFINITY, 0.0_f64);
-    for power in long.map(|span| span.joules / span.seconds()).chain(powers) {
-        least = least.min(power);
-        highest = highest.max(power);
-    }
-    let known = least.is_finite() && spans.len() >= KNOWN_SPANS;
-    PowerRange { least: if known { least } else { 0.0 }, highest }
+    long.map(|span| span.joules / span.seconds()).chain(powers).fold(0.0, f64::max)
 }
 
 #[cfg(test)]
@@ -199,6 +182,19 @@ mod tests {
         let short: Vec<_> = (0..100).map(|n| (n * S / 5, n * S / 5 + S / 20)).collect();
         let error = of(&readings, &short).unwrap_err();
         assert!(matches!(error, Absent::EnergyUncertain { spacing_ms: 250, .. }), "{error}");
+    }
+
+    #[test]
+    fn stages_in_turn_that_are_short_beside_the_reads_have_no_energy_even_at_a_steady_mean() {
+        let steady: Vec<Reading> = (0..=80).map(|n| (n * S / 4, n * 125_000)).collect();
+        let of_step = |from: u64, to: u64| -> Vec<(u64, u64)> {
+            (0..200).map(|n| n * S / 10).map(|at| (at + from, at + to)).collect()
+        };
+        for short in [of_step(0, S / 50), of_step(S / 50, S / 10)] {
+            let error = of(&steady, &short).unwrap_err();
+            assert!(matches!(error, Absent::EnergyUncertain { .. }), "{error}");
+        }
+        assert!(of(&steady, &[(S, 19 * S)]).is_ok());
     }
 
     #[test]
