@@ -3,7 +3,7 @@
 mod clocks;
 mod integral;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::intern::Mapping;
 use super::labels::Labels;
@@ -206,10 +206,13 @@ fn stage_row(stage: &str, clocks: &Clocks, devices: Vec<DeviceEnergy>) -> StageE
 /// Fills in the energy per token, and says which stage ran at lower clocks than another. The report is
 /// complete otherwise.
 pub(crate) fn conclude(report: &mut Report) {
+    // There may be very many stages.
+    let answers = report.answer.stages.iter();
+    let rates: HashMap<&str, &Figure> =
+        answers.map(|answer| (answer.stage.as_str(), &answer.tokens_per_s)).collect();
     for row in &mut report.energy {
-        let mut answers = report.answer.stages.iter();
-        let rate = answers.find(|answer| answer.stage == row.stage);
-        let rate = rate.map_or(Figure::Absent(Absent::NotModelled), |a| a.tokens_per_s.clone());
+        let rate = rates.get(row.stage.as_str());
+        let rate = rate.map_or(Figure::Absent(Absent::NotModelled), |rate| (*rate).clone());
         row.joules_per_token = match row.devices.len() {
             0 | 1 => row.mean_power_w.over(&rate, "the number of tokens per second"),
             _ => row
@@ -223,9 +226,9 @@ pub(crate) fn conclude(report: &mut Report) {
 
 /// The two stages whose clocks differ most, as a note.
 fn slower_clocks(report: &Report) -> Option<Finding> {
-    let apart =
-        |stage: &str| report.stages.iter().any(|row| row.stage == stage && row.apart.is_some());
-    let known = report.energy.iter().filter(|row| !apart(&row.stage));
+    let apart = report.stages.iter().filter(|row| row.apart.is_some());
+    let apart: HashSet<&str> = apart.map(|row| row.stage.as_str()).collect();
+    let known = report.energy.iter().filter(|row| !apart.contains(row.stage.as_str()));
     let known = known.filter(|row| row.clocks.clock_reads >= ENOUGH_READS);
     let known: Vec<(&StageEnergy, ReadSpan)> =
         known.filter_map(|row| Some((row, row.clocks.sm_clock_mhz?))).collect();
