@@ -258,3 +258,92 @@ fn slower_clocks(report: &Report) -> Option<Finding> {
         "keep the clocks in mind when you compare durations of the two stages, or of two runs",
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stage2_model::{Answer, ClockLimit, ClockUse, Floor, Role, StageAnswer};
+
+    fn energy(stage: &str, watts: f64, mhz: f64, devices: usize) -> StageEnergy {
+        let clocks = ClockUse {
+            reads: 10,
+            clock_reads: 10,
+            sm_clock_mhz: Some(ReadSpan { min: 1_000, mean: mhz, max: 1_980 }),
+            limits: Some(vec![ClockLimit { reason: "power limit".to_owned(), reads: 9 }]),
+            ..ClockUse::default()
+        };
+        let device = DeviceEnergy {
+            device: "0 NVIDIA H200".to_owned(),
+            window_ns: 1_000_000_000,
+            energy_j: Figure::of(watts),
+            uncertainty_j: Some(0.0),
+            mean_power_w: Figure::of(watts),
+            clocks: clocks.clone(),
+            other_processes: None,
+        };
+        StageEnergy {
+            stage: stage.to_owned(),
+            energy_j: Figure::of(watts),
+            uncertainty_j: Some(0.0),
+            mean_power_w: Figure::of(watts),
+            joules_per_token: Figure::Absent(Absent::NoModel),
+            clocks,
+            devices: vec![device; devices],
+        }
+    }
+
+    fn answer(stage: &str, tokens_per_s: Figure) -> StageAnswer {
+        let none = || Figure::Absent(Absent::NoModel);
+        StageAnswer {
+            stage: stage.to_owned(),
+            role: Role::Decode,
+            basis: String::new(),
+            step: None,
+            time_to_first_token_ns: none(),
+            tokens_per_s,
+            window: None,
+            floor: Floor {
+                memory_ns: none(),
+                compute_ns: none(),
+                floor_ns: none(),
+                distance: none(),
+            },
+            first: None,
+        }
+    }
+
+    #[test]
+    fn joules_per_token_are_watts_over_tokens_per_second_of_one_gpu() {
+        let stages = vec![answer("decode", Figure::of(50.0)), answer("ranks", Figure::of(50.0))];
+        let mut report = Report {
+            energy: vec![
+                energy("decode", 400.0, 1_900.0, 1),
+                energy("ranks", 400.0, 1_900.0, 2),
+                energy("other", 400.0, 1_900.0, 1),
+            ],
+            answer: Answer { stages, ..Answer::default() },
+            ..Report::default()
+        };
+        conclude(&mut report);
+        let per_token: Vec<&Figure> =
+            report.energy.iter().map(|row| &row.joules_per_token).collect();
+        assert_eq!(per_token[0], &Figure::of(8.0));
+        assert_eq!(per_token[1], &Figure::Absent(Absent::SeveralGpus));
+        assert_eq!(per_token[2], &Figure::Absent(Absent::NotModelled));
+    }
+
+    #[test]
+    fn lower_clocks_are_a_finding_from_three_percent_on_and_with_enough_readings() {
+        let finding = |slow_mhz: f64, clock_reads: u64| {
+            let mut slow = energy("decode", 400.0, slow_mhz, 1);
+            slow.clocks.clock_reads = clock_reads;
+            let energy = vec![energy("prefill", 700.0, 1_900.0, 1), slow];
+            slower_clocks(&Report { energy, ..Report::default() })
+        };
+        let found = finding(1_425.0, 5).expect("a finding");
+        assert_eq!(found.what, "the GPU ran decode at 1425 MHz on average and prefill at 1900 MHz");
+        assert!(found.why.contains("power limit in 9 of 10 readings"), "{}", found.why);
+        assert!(found.why.contains("up to 25 % slower"), "{}", found.why);
+        assert_eq!((finding(1_850.0, 5), finding(1_425.0, 4)), (None, None));
+    }
+}
