@@ -3,7 +3,8 @@
 //!
 //! Everything here runs inside somebody else's process. It never breaks, blocks or visibly slows
 //! it: no panic leaves ([`guest::barrier`]), nothing waits without a bound, guest threads neither
-//! allocate nor write after the start, and there is one thread of our own ([`drain`]).
+//! allocate nor write after the start, and there is one thread of our own ([`drain`]), beside one that
+//! waits for the GPU driver's readings and for nothing else (`drain::device_state`).
 //!
 //! A folder says on whose thread its code runs and what that code may do: [`entry`], [`drain`],
 //! [`guest`], [`base`]. Each imports only from those behind it in this list.
@@ -20,6 +21,7 @@
 //! | attribute | `drain::ranges`, `drain::timeline` | events, correlation ids | range instances and paths |
 //! | attribute | `drain::fields` | payloads, the guest's schemas | fields of range instances |
 //! | keep | `drain::aggregate`, `drain::intern` | attributed work | bounded tables, numbers |
+//! | beside | `drain::device_state` | NVML's readings | energy and clocks of the GPUs in use |
 //! | show | [`drain::run`], `drain::summary` | records, tables | the trace file, the table at exit |
 //!
 //! A record never climbs back: our thread gets it decoded, and knows neither CUPTI's callbacks nor

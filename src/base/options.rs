@@ -67,6 +67,10 @@ pub struct Options {
     pub attribution: Attribution,
     /// `STAGE2_GPU`: `off` records ranges only and leaves CUPTI alone.
     pub gpu: bool,
+    /// `STAGE2_DEVICE_STATE`: NVML is read.
+    pub device_state: bool,
+    /// `STAGE2_NVML`: the NVML to use.
+    pub nvml: Option<OsString>,
     /// `STAGE2_LAUNCHER` is set: the launcher writes the reports.
     pub launcher: bool,
     /// `STAGE2_FLUSH_PAGE`: where the launcher asks for flushes.
@@ -88,6 +92,8 @@ impl Default for Options {
             log: Level::Warn,
             attribution: Attribution::Auto,
             gpu: true,
+            device_state: true,
+            nvml: None,
             launcher: false,
             flush_page: None,
         }

@@ -28,6 +28,8 @@ pub(super) struct Output {
     /// Dropped frames after which names were, and facts were, said again.
     names_lost: u64,
     facts_lost: u64,
+    /// Devices that work ran on, and whether somebody was told.
+    used: FxHashMap<u32, bool>,
 }
 
 impl Output {
@@ -126,6 +128,19 @@ impl Output {
         devices.collect()
     }
 
+    /// Devices that work ran on and whose description is there, each once.
+    pub(super) fn take_used(&mut self) -> Vec<(u32, [u8; 16])> {
+        if self.used.values().all(|told| *told) {
+            return Vec::new();
+        }
+        let devices = self.devices();
+        let new = self.used.iter().filter(|(_, told)| !**told);
+        let new = new.filter_map(|(id, _)| devices.get(id).map(|device| (*id, device.uuid)));
+        let new: Vec<_> = new.collect();
+        self.used.extend(new.iter().map(|(id, _)| (*id, true)));
+        new
+    }
+
     pub(super) fn is_simulated(&self) -> bool {
         let is = |fact: &_| matches!(fact, Record::Meta { key, .. } if key == "cupti.simulated");
         self.facts.iter().any(is)
@@ -140,6 +155,9 @@ impl Sink for Output {
         ) && self.facts.len() < MAX_FACTS
         {
             self.facts.push(record.clone());
+        }
+        if let Record::Queue(queue) = &record {
+            self.used.entry(queue.device).or_insert(false);
         }
         if let Some(writer) = &mut self.writer {
             writer.write(&record);

@@ -4,6 +4,7 @@
 //! records of the buffer happened before it was full, so its ranges are among those events.
 
 mod facts;
+mod gpu_states;
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -13,6 +14,7 @@ use stage2_spool::{Device, GpuNs, GpuWork, Record, Shape, What};
 
 use crate::base::{ancestry, clock, diag, last_thread};
 use crate::drain::aggregate::{Aggregates, Key, UNATTRIBUTED, Work};
+use crate::drain::device_state::DeviceStates;
 use crate::drain::flush_request::FlushRequest;
 use crate::drain::intern::{Interner, Sink};
 use crate::drain::output::Output;
@@ -44,6 +46,8 @@ struct Drain {
     gpu_known: bool,
     spans: Spans,
     still: Stillness,
+    /// Energy and clocks of the GPUs in use; nothing before the GPU half starts, and where it is off.
+    device_states: Option<DeviceStates>,
     /// [`Shared::forks_after_cuda`] as the trace file has it.
     forks_noted: u64,
 }
@@ -69,6 +73,7 @@ pub fn run(shared: &'static Shared) -> EndReason {
         gpu_known: false,
         spans: Spans::default(),
         still: Stillness::default(),
+        device_states: None,
         forks_noted: 0,
     };
     let mut request = shared.options.flush_page.as_deref().and_then(FlushRequest::find);
@@ -83,6 +88,7 @@ pub fn run(shared: &'static Shared) -> EndReason {
     while !shared.stop.load(Ordering::Acquire) {
         std::thread::park_timeout(NAP.min(pace.left()));
         drain.take_in();
+        drain.take_states();
         let wish = request.as_mut().filter(|request| request.is_pending());
         if wish.is_some() || pace.is_due(runs_low()) {
             // A failure has no consequence yet: what is not handed over now comes later.
@@ -90,7 +96,7 @@ pub fn run(shared: &'static Shared) -> EndReason {
             wish.into_iter().for_each(FlushRequest::grant);
             pace.flushed(runs_low());
         }
-        if watch.is_alone() && state::advance(Phase::On, Phase::Stopping) {
+        if watch.is_alone(drain.reader_threads()) && state::advance(Phase::On, Phase::Stopping) {
             finished = EndReason::Alone;
             break;
         }
@@ -304,6 +310,7 @@ impl Drain {
             // After the flush: what was recorded is in the file if the guest ends meanwhile.
             counters.rest().for_each(|record| self.output.put(record));
         }
+        self.take_last_states();
         let holds_some = self.shared.pool.get().is_some_and(|pool| pool.given() > 0);
         if let (Err(error), true) = (&flushed, holds_some) {
             // Nobody knows how much.

@@ -58,6 +58,9 @@ const TABLE: &[(&str, &str, Read)] = &[
         set(&mut o.attribution, named(v, ways))
     }),
     ("STAGE2_GPU", "on or off", |o, v| set(&mut o.gpu, named(v, [("on", true), ("off", false)]))),
+    ("STAGE2_DEVICE_STATE", "on or off", |o, v| {
+        set(&mut o.device_state, named(v, [("on", true), ("off", false)]))
+    }),
     ("STAGE2_LAUNCHER", "1 (set by stage2-launch)", |o, v| set(&mut o.launcher, Some(v == "1"))),
 ];
 
@@ -71,11 +74,8 @@ const PATHS: &[(&str, ReadPath)] = &[
             _ => Summary::File(lasting(v)),
         };
     }),
-    ("STAGE2_CUPTI", |o, v| {
-        // The loader looks for a bare name in folders of its own.
-        let is_bare = !v.as_encoded_bytes().contains(&b'/');
-        o.cupti = Some(if is_bare { v.into() } else { lasting(v) });
-    }),
+    ("STAGE2_CUPTI", |o, v| o.cupti = Some(library(v))),
+    ("STAGE2_NVML", |o, v| o.nvml = Some(library(v).into())),
     ("STAGE2_FLUSH_PAGE", |o, v| o.flush_page = Some(v.to_owned())),
 ];
 
@@ -119,6 +119,12 @@ fn named<T, const N: usize>(name: &str, values: [(&str, T); N]) -> Option<T> {
     values.into_iter().find(|(known, _)| *known == name).map(|(_, value)| value)
 }
 
+/// The file of a library. The loader looks for a bare name in folders of its own.
+fn library(path: &OsStr) -> PathBuf {
+    let is_bare = !path.as_encoded_bytes().contains(&b'/');
+    if is_bare { path.into() } else { lasting(path) }
+}
+
 /// A path that means the same after the guest has changed its folder.
 fn lasting(path: &OsStr) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.into())
@@ -149,6 +155,8 @@ mod tests {
             ("STAGE2_FLUSH_MS", "250"),
             ("STAGE2_ATTRIBUTION", "callback"),
             ("STAGE2_GPU", "off"),
+            ("STAGE2_DEVICE_STATE", "off"),
+            ("STAGE2_NVML", "/n.so"),
         ]);
         assert_eq!(options.out, Some(PathBuf::from("/tmp/x")));
         assert_eq!(options.summary, Summary::Off);
@@ -160,7 +168,8 @@ mod tests {
         assert_eq!((options.counters.off, options.counters.interval_us), (false, Some(100)));
         assert_eq!(options.flush, Duration::from_millis(250));
         assert_eq!(options.attribution, Attribution::Callback);
-        assert!(!options.gpu);
+        assert!(!options.gpu && !options.device_state);
+        assert_eq!(options.nvml, Some("/n.so".into()));
     }
 
     #[test]

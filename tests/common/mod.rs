@@ -41,9 +41,9 @@ pub struct Spool {
 pub fn built(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("own path");
     let deps = test.parent().expect("deps");
-    let folder =
-        if name.contains(".so") { deps.to_owned() } else { deps.with_file_name("examples") };
-    let path = folder.join(name);
+    let examples = deps.with_file_name("examples").join(name);
+    // Libraries of packages lie beside the test; a library that is an example among the examples.
+    let path = if name.contains(".so") && !examples.exists() { deps.join(name) } else { examples };
     assert!(path.exists(), "{} was not built", path.display());
     path
 }

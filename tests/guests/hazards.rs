@@ -58,6 +58,7 @@ pub const ALL: &[(&str, fn())] = &[
     ("nvtx_only", nvtx_only),
     ("late_cuda", late_cuda),
     ("late_rank", process::late_rank),
+    ("works_for_a_while", works_for_a_while),
     ("thread_exit", thread_exit),
     ("many_threads", many_threads),
     ("crowd", crowd::all_at_once),
@@ -147,6 +148,19 @@ fn sampled() {
         bytes += cuda::decode_read_bytes();
     }
     println!("{bytes}");
+}
+
+/// GPU work in a range, over more than a second.
+fn works_for_a_while() {
+    cuda::init();
+    let (nvtx, stream) = (client(), Stream::new());
+    nvtx.push(b"work");
+    for _ in 0..12 {
+        stream.launch(10);
+        stream.synchronize();
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    nvtx.pop();
 }
 
 pub fn wait_for_a_flush() {

@@ -8,7 +8,7 @@ use crate::claims::Workload;
 use crate::inputs::{Settings, Sources};
 use crate::insight::{self, Shown};
 use crate::join::{
-    counters, empty, join_kept, overhead, passes, same_name, timeline, without_collector,
+    counters, empty, energy, join_kept, overhead, passes, same_name, timeline, without_collector,
 };
 use crate::layout::{
     BASELINE_DIR, COLLECT, COLLECTOR_DIR, COUNTERS_DIR, NCU_DIR, NCU_REGIONS_DIR, NSYS_DIR,
@@ -88,6 +88,7 @@ pub fn analyse(sources: &Sources, settings: &Settings) -> Analysis {
     let (shown, drawn_from) = insight::add(&mut report, &context);
     overhead::explain(&mut report, config);
     answer::add(&mut report, &drawn_from);
+    energy::conclude(&mut report);
     step_timeline::add(&mut report, capture, &settings.libraries);
     Analysis {
         report,

@@ -158,6 +158,9 @@ fn parse_limit(
             MetricUnit::Percent => format!("{sign}5% and {sign}2pp (percentage points)"),
             MetricUnit::Count => format!("{sign}5% and {sign}3"),
             MetricUnit::PerSecond => format!("{sign}5% and {sign}3 (per second)"),
+            MetricUnit::Joule => format!("{sign}5% and {sign}3J"),
+            MetricUnit::Watt => format!("{sign}5% and {sign}20W"),
+            MetricUnit::Mhz => format!("{sign}5% and {sign}60MHz"),
         },
     };
     if limit.is_empty() {
@@ -183,7 +186,10 @@ fn parse_limit(
             ("ms", MetricUnit::Ms) => (&mut absolute, number),
             ("us", MetricUnit::Ms) => (&mut absolute, number / 1e3),
             ("s", MetricUnit::Ms) => (&mut absolute, number * 1e3),
-            ("pp", MetricUnit::Percent) => (&mut absolute, number),
+            ("pp", MetricUnit::Percent)
+            | ("J", MetricUnit::Joule)
+            | ("W", MetricUnit::Watt)
+            | ("MHz", MetricUnit::Mhz) => (&mut absolute, number),
             ("", MetricUnit::Count | MetricUnit::PerSecond) | ("/s", MetricUnit::PerSecond) => {
                 (&mut absolute, number)
             }

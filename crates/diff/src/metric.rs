@@ -13,6 +13,8 @@ use crate::unit::{Better, MetricUnit};
 const NS_PER_MS: f64 = 1e6;
 /// Standard error of a median over that of a mean, of a normal distribution.
 const MEDIAN_ERROR: f64 = 1.2533;
+/// The driver's energy is no better, whatever its reads say.
+const ENERGY_ERROR: f64 = 0.01;
 
 /// What is known of a metric whatever its value.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,7 +31,7 @@ const fn kind(name: &'static str, unit: MetricUnit, better: Better, meaning: &'s
 }
 
 use Better::{Higher, Lower, Neither};
-use MetricUnit::{Count, Ms, PerSecond, Percent};
+use MetricUnit::{Count, Joule, Mhz, Ms, PerSecond, Percent, Watt};
 
 /// Metrics of a stage that are not by class of kernels.
 pub(crate) const STAGE_METRICS: &[Kind] = &[
@@ -49,6 +51,14 @@ pub(crate) const STAGE_METRICS: &[Kind] = &[
     kind("kernel_ms", Ms, Lower, "sum of the durations of kernels"),
     kind("mfu_percent", Percent, Higher, "share of the dense FLOPs peak over wall time"),
     kind("mbu_percent", Percent, Higher, "share of peak memory bandwidth over wall time"),
+    kind("energy_j", Joule, Lower, "energy of its GPUs"),
+    kind("power_w", Watt, Neither, "mean power of its GPUs"),
+    kind(
+        "sm_clock_mhz",
+        Mhz,
+        Neither,
+        "mean clock of the multiprocessors while the GPU is not idle",
+    ),
 ];
 
 /// Where the window goes: the part, and the name of its metric.
@@ -161,6 +171,7 @@ pub(crate) fn of_stage(
     }
     found.add("mfu_percent", view.mfu_percent());
     found.add("mbu_percent", view.mbu_percent());
+    of_energy(view, units, &mut found);
     for (part, kind) in WINDOW_METRICS {
         let Some(window) = view.window() else { break };
         let part = window.parts.iter().find(|found| found.kind == *part);
@@ -247,6 +258,20 @@ fn of_window(
     let error_of_idle = error_of_mean.zip(share_of_idle).map(|((error, n), by)| (error * by, n));
     found.noisy("idle_ms", idle.map(ms), error_of_idle);
     found.noisy("launch_gaps_ms", gaps.filter(|_| idle_known).map(ms), error_of_mean);
+}
+
+/// Energy, power and clocks. What the energy may be off by counts as its noise.
+fn of_energy(view: &StageView<'_>, units: Option<Units>, found: &mut Found) {
+    let Some(energy) = view.energy() else { return };
+    let joules = energy.energy_j.value().filter(|joules| *joules > 0.0);
+    if let Some((joules, units)) = joules.zip(units) {
+        let of_units = view.recorded_instances().unwrap_or(1.0) * units.per_instance;
+        let off = energy.uncertainty_j.unwrap_or(0.0) / joules;
+        let error = (off.max(ENERGY_ERROR), energy.clocks.reads);
+        found.noisy("energy_j", Some(joules / of_units), Some(error));
+    }
+    found.add("power_w", energy.mean_power_w.value());
+    found.add("sm_clock_mhz", energy.clocks.sm_clock_mhz.map(|clock| clock.mean));
 }
 
 /// The numbers of a run.

@@ -2,8 +2,8 @@
 //! included.
 
 use stage2_model::{
-    Figure, PathRow, Report, Role, StageAnswer, StageRow, StageUtilisation, StepTimes, StepUnit,
-    WindowSplit,
+    Figure, PathRow, Report, Role, StageAnswer, StageEnergy, StageRow, StageUtilisation, StepTimes,
+    StepUnit, WindowSplit,
 };
 
 /// A stage of one run.
@@ -154,6 +154,11 @@ impl<'r> StageView<'r> {
 
     fn path(&self, path: &str) -> Option<&'r PathRow> {
         self.report.paths.iter().find(|row| row.path == path)
+    }
+
+    /// Its energy and clocks.
+    pub(crate) fn energy(&self) -> Option<&'r StageEnergy> {
+        self.report.energy.iter().find(|row| row.stage == self.row.stage)
     }
 
     /// Share of its FLOPs peak that it used over wall time, percent.

@@ -14,6 +14,12 @@ pub enum MetricUnit {
     Count,
     /// Things per second.
     PerSecond,
+    /// Joules.
+    Joule,
+    /// Watts.
+    Watt,
+    /// Megahertz.
+    Mhz,
 }
 
 impl MetricUnit {
@@ -24,6 +30,9 @@ impl MetricUnit {
             MetricUnit::Percent => " %",
             MetricUnit::Count => "",
             MetricUnit::PerSecond => "/s",
+            MetricUnit::Joule => " J",
+            MetricUnit::Watt => " W",
+            MetricUnit::Mhz => " MHz",
         }
     }
 
@@ -33,6 +42,8 @@ impl MetricUnit {
             MetricUnit::Ms => 3,
             MetricUnit::Percent if value.abs() < 1.0 => 3,
             MetricUnit::Percent | MetricUnit::PerSecond => 1,
+            MetricUnit::Joule => 3,
+            MetricUnit::Watt | MetricUnit::Mhz => 0,
             MetricUnit::Count if value.fract() == 0.0 => 0,
             MetricUnit::Count => 2,
         }

@@ -4,7 +4,10 @@ use proptest::prelude::*;
 use stage2_diff::{
     Comparison, Condition, Outcome, Per, Presence, Run, Verdict, compare, read_report,
 };
-use stage2_model::{KernelRow, PathKind, Report, SCHEMA, SCHEMA_VERSION, StageRow, Status, Times};
+use stage2_model::{
+    Absent, ClockUse, Figure, KernelRow, PathKind, ReadSpan, Report, SCHEMA, SCHEMA_VERSION,
+    StageEnergy, StageRow, Status, Times,
+};
 use stage2_text::KernelName;
 
 /// Calls and total time of kernels of a stage, by name.
@@ -63,6 +66,40 @@ fn diff(before: &[&Report], after: &[&Report], conditions: &[&str], strict: bool
     let conditions: Vec<Condition> =
         conditions.iter().map(|text| text.parse().expect("a condition")).collect();
     compare(&runs(before), &runs(after), &conditions, strict).expect("a comparison")
+}
+
+/// A run whose only stage took so much energy in four instances.
+fn with_energy(joules: f64, mhz: f64) -> Report {
+    let mut report = report(&[("decode", 4, 1_000_000, Vec::new())]);
+    let clock = ReadSpan { min: 1_000, mean: mhz, max: 1_980 };
+    report.energy.push(StageEnergy {
+        stage: "decode".to_owned(),
+        energy_j: Figure::of(joules),
+        uncertainty_j: Some(joules / 50.0),
+        mean_power_w: Figure::of(joules / 2.0),
+        joules_per_token: Figure::Absent(Absent::NoModel),
+        clocks: ClockUse { reads: 20, sm_clock_mhz: Some(clock), ..ClockUse::default() },
+        devices: Vec::new(),
+    });
+    report
+}
+
+#[test]
+fn energy_is_compared_per_instance_and_what_it_may_be_off_by_is_noise() {
+    let (before, more, most) = (
+        with_energy(1_000.0, 1_900.0),
+        with_energy(1_010.0, 1_900.0),
+        with_energy(1_500.0, 1_300.0),
+    );
+    let gates = ["decode.energy_j>+0.5%", "decode.energy_j>+100J", "decode.sm_clock_mhz<-10%"];
+    let passes = |after: &Report| -> Vec<bool> {
+        let comparison = diff(&[&before], &[after], &gates, false);
+        let metric = comparison.stages[0].metrics.iter().find(|metric| metric.metric == "energy_j");
+        assert_eq!(metric.expect("a metric").before, Some(250.0), "J of one of four instances");
+        comparison.conditions.iter().map(|outcome| outcome.outcome != Outcome::Failed).collect()
+    };
+    assert_eq!(passes(&more), [true, true, true], "within what it may be off by");
+    assert_eq!(passes(&most), [false, false, false]);
 }
 
 fn sample(name: &str) -> Report {

@@ -117,6 +117,34 @@ pub enum Absent {
         /// Share of which they know one launch only, with its unit; none: there is none.
         one_launch: Option<String>,
     },
+    /// The GPU's energy was not read.
+    #[error("the energy of the GPU is not known ({why})")]
+    NoEnergy {
+        /// Why.
+        why: String,
+    },
+    /// The stage is too short for the energy counter.
+    #[error(
+        "its windows add up to less than 1 s, and the GPU's energy counter changes every 0.1 s"
+    )]
+    TooShortForEnergy,
+    /// The reads of the energy are too far apart for the windows of the stage.
+    #[error(
+        "it could be off by {percent} %, more than 10 %: the reads of the energy are {spacing_ms} ms \
+         apart, which is too much for its windows (make them longer)"
+    )]
+    EnergyUncertain {
+        /// How far it could be off, percent, rounded.
+        percent: u64,
+        /// Mean time between reads, ms.
+        spacing_ms: u64,
+    },
+    /// Processes of the run used the GPU at the same time.
+    #[error("several processes of the run used the GPU at once, and its energy is theirs together")]
+    SharedGpu,
+    /// The stage ran on several GPUs.
+    #[error("the stage ran on several GPUs, and it is not known which tokens each worked on")]
+    SeveralGpus,
     /// The calculation gives no finite number.
     #[error("the calculation gives no finite number")]
     NotFinite,

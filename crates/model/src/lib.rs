@@ -7,6 +7,7 @@
 mod answer;
 mod counters;
 mod coverage;
+mod energy;
 mod figure;
 mod finding;
 pub mod nsys;
@@ -28,6 +29,7 @@ mod utilisation;
 pub use answer::*;
 pub use counters::*;
 pub use coverage::*;
+pub use energy::*;
 pub use figure::*;
 pub use finding::*;
 pub use nsys::{

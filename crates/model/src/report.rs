@@ -5,6 +5,7 @@
 
 use crate::answer::{Answer, StepSeries, StepTimeline};
 use crate::coverage::{Coverage, META_SAMPLE};
+use crate::energy::StageEnergy;
 use crate::finding::Finding;
 use crate::nsys::NsysSection;
 use crate::pass::{Origin, PassCosts};
@@ -58,6 +59,9 @@ pub struct Report {
     pub ranks: Ranks,
     /// Outermost ranges.
     pub stages: Vec<StageRow>,
+    /// Energy and clocks of each stage, in the order of `stages`; empty: no trace file has readings.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub energy: Vec<StageEnergy>,
     /// Steps that repeat in processes without ranges; null: none are certain, or there are ranges.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inferred_steps: Option<InferredSteps>,

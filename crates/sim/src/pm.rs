@@ -20,6 +20,8 @@ pub(crate) const CHIP: &std::ffi::CStr = c"GH100";
 const SAMPLE_BYTES: u64 = 40 << 10;
 /// Metrics that one pass measures.
 const METRICS_PER_PASS: usize = 12;
+/// How long before now a sample has to end: work is noted just after it was queued.
+const MARGIN_NS: u64 = 20_000_000;
 /// Pieces of work that are kept: more than run within the longest buffer.
 const PIECES: usize = 1 << 18;
 /// Cycles of the multiprocessors in a microsecond.
@@ -56,16 +58,26 @@ const METRICS: &[(&str, Source)] = &[
     ("pcie__write_bytes.sum", Source::PcieWrite),
     ("gpc__cycles_elapsed.max", Source::Cycles),
     ("gpu__time_duration.sum", Source::Duration),
+    // It takes 19 passes on an H200.
+    (MANY_PASSES, Source::SmActive),
 ];
+
+const MANY_PASSES: &str = "sm__throughput.avg.pct_of_peak_sustained_elapsed";
 
 /// Which metric has this name.
 pub(crate) fn metric(name: &str) -> Option<usize> {
     METRICS.iter().position(|(known, _)| *known == name)
 }
 
-/// In how many passes so many metrics are measured.
-pub(crate) fn passes(metrics: usize) -> usize {
-    metrics.div_ceil(METRICS_PER_PASS).max(1)
+/// In how many passes these metrics are measured.
+pub(crate) fn passes(metrics: &[usize]) -> usize {
+    let many = metric(MANY_PASSES).filter(|many| metrics.contains(many)).map_or(0, |_| 18);
+    metrics.len().div_ceil(METRICS_PER_PASS).max(1) + many
+}
+
+/// Whether there is such a metric.
+pub(crate) fn is_metric(metric: usize) -> bool {
+    metric < METRICS.len()
 }
 
 /// Bytes that a kernel reads from memory: 1 to 16 MB, by its name, its grid and its blocks.
@@ -112,6 +124,9 @@ fn amounts(work: &Work, span: &Span) -> Amounts {
     }
 }
 
+/// A piece of work: when it runs, ns, and what it counts.
+type Piece = (u64, u64, Amounts);
+
 /// A sample.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Sample {
@@ -131,7 +146,7 @@ pub(crate) struct Sampling {
 #[derive(Default)]
 struct State {
     session: Option<Session>,
-    pieces: VecDeque<(u64, u64, Amounts)>,
+    pieces: VecDeque<Piece>,
     decodings: u64,
     samples: u64,
 }
@@ -181,6 +196,11 @@ impl Sampling {
         Ok(())
     }
 
+    /// An error where nobody has the counters.
+    pub(crate) fn is_enabled(&self) -> Outcome {
+        self.state.lock().session.as_ref().map(|_| ()).ok_or(cupti::INVALID_OPERATION)
+    }
+
     /// Sets what is measured, how often, and how much room there is.
     pub(crate) fn configure(&self, metrics: Vec<usize>, interval_ns: u64, room: u64) -> Outcome {
         let mut state = self.state.lock();
@@ -225,7 +245,8 @@ impl Sampling {
         let State { session, pieces, decodings, samples } = &mut *state;
         let session = session.as_mut().ok_or(cupti::INVALID_OPERATION)?;
         *decodings += 1;
-        let until = if session.running { clock::now_ns() } else { session.stopped_ns };
+        let running = clock::now_ns().saturating_sub(MARGIN_NS);
+        let until = if session.running { running } else { session.stopped_ns };
         let since = session.first_until_ns.unwrap_or_default().max(session.next_ns);
         let waiting = until.saturating_sub(since) / session.interval_ns.max(1);
         let forced = faults.overflow_every > 0 && decodings.is_multiple_of(faults.overflow_every);
@@ -233,41 +254,51 @@ impl Sampling {
             session.next_ns = until;
             return Err(cupti::OUT_OF_MEMORY);
         }
-        let mut done = Vec::new();
-        while done.len() < room {
+        let mut spans = Vec::new();
+        while spans.len() < room {
             let start = session.next_ns;
-            let end = session.first_until_ns.unwrap_or(start) + session.interval_ns;
+            let first = session.first_until_ns.unwrap_or(start);
+            let end = first.saturating_add(session.interval_ns);
             if end > until {
                 break;
             }
             session.first_until_ns = None;
-            *samples += 1;
-            let nan = faults.nan_every > 0 && samples.is_multiple_of(faults.nan_every);
-            let mut values = values(&session.metrics, pieces, (start, end), faults);
-            for (place, value) in values.iter_mut().enumerate() {
-                let occasion = *samples * 64 + place as u64;
-                // Its own range is 2 % either way; half of it is enough.
-                let noisy = clock::jitter(1_000_000, seed, occasion) as f64 / 1e6;
-                *value *= 1.0 + (noisy - 1.0) / 2.0;
-            }
-            if nan {
-                values.fill(f64::NAN);
-            }
-            done.push(Sample { start_ns: start, end_ns: end, values });
+            spans.push((start, end));
             session.next_ns = end;
         }
+        let number = *samples;
+        *samples += spans.len() as u64;
+        let metrics = session.metrics.clone();
         let next_ns = session.next_ns;
+        let of_them: Vec<Piece> =
+            pieces.iter().filter(|(from, ..)| *from < next_ns).copied().collect();
         // Pieces lie in about the order of time; a long one holds those behind it for a while.
         while pieces.front().is_some_and(|(_, end, _)| *end < next_ns) {
             pieces.pop_front();
         }
-        Ok(done)
+        // Launches wait for the lock.
+        drop(state);
+        let noisy = |(place, span): (usize, (u64, u64))| {
+            let number = number + place as u64 + 1;
+            let mut values = values(&metrics, &of_them, span, faults);
+            for (column, value) in values.iter_mut().enumerate() {
+                let noise =
+                    clock::jitter(1_000_000, seed, number * 64 + column as u64) as f64 / 1e6;
+                // 2 % either way is what durations have; half of it is enough.
+                *value *= 1.0 + (noise - 1.0) / 2.0;
+            }
+            if faults.nan_every > 0 && number.is_multiple_of(faults.nan_every) {
+                values.fill(f64::NAN);
+            }
+            Sample { start_ns: span.0, end_ns: span.1, values }
+        };
+        Ok(spans.into_iter().enumerate().map(noisy).collect())
     }
 }
 
 fn values(
     metrics: &[usize],
-    pieces: &VecDeque<(u64, u64, Amounts)>,
+    pieces: &[Piece],
     (start, end): (u64, u64),
     faults: &PmFaults,
 ) -> Vec<f64> {
@@ -310,7 +341,7 @@ mod tests {
     fn work_on_the_edge_of_a_sample_is_split_by_time_and_streams_add_up() {
         let write = metric("dram__bytes_write.sum").expect("known");
         let piece = |start, end| (start, end, amounts(&FILL, &span(start, end)));
-        let pieces = VecDeque::from([piece(50, 150), piece(100, 200), piece(400, 500)]);
+        let pieces = [piece(50, 150), piece(100, 200), piece(400, 500)];
         let sum = |from, to| values(&[write], &pieces, (from, to), &PmFaults::default())[0];
         assert_eq!((sum(0, 100), sum(100, 200), sum(200, 300)), (1_600.0, 4_800.0, 0.0));
         assert_eq!(sum(0, 1_000), 9_600.0);
@@ -339,7 +370,7 @@ mod tests {
         sampling.enable().expect("free");
         sampling.configure(vec![0], 1_000_000, 16 << 20).expect("configured");
         sampling.run(true).expect("started");
-        std::thread::sleep(std::time::Duration::from_millis(12));
+        std::thread::sleep(std::time::Duration::from_millis(32));
         let samples = sampling.decode(8, 1, &faults).expect("room");
         assert_eq!(samples.len(), 8);
         assert!(samples.windows(2).all(|pair| pair[0].end_ns == pair[1].start_ns));

@@ -69,6 +69,9 @@ parameters! {
     }
 }
 
+/// Up to and with the last field of [`Decode`]. No other struct is as long.
+const DECODE_BYTES: usize = std::mem::offset_of!(Decode, overflow) + 1;
+
 /// The metrics of the profiler hosts; a handle is a place in this list plus 1.
 pub(crate) type Hosts = parking_lot::Mutex<Vec<Vec<usize>>>;
 
@@ -77,15 +80,16 @@ macro_rules! exports {
     ($($function:ident($name:ident: $type:ty, $state:ident) $body:block)*) => {$(
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $function(parameters: *mut $type) -> u32 {
-            // A last field may be followed by padding that is not counted.
-            const NEEDED: usize = size_of::<$type>() - 7;
+            // Of all these structs one ends in padding, which is not counted.
+            const NEEDED: usize =
+                if size_of::<$type>() == size_of::<Decode>() { DECODE_BYTES } else { size_of::<$type>() };
             // SAFETY: not null; the size comes first in every version of the struct.
             if parameters.is_null() || unsafe { (*parameters).struct_size } < NEEDED {
                 return cupti::INVALID_PARAMETER;
             }
             fn body($name: &mut $type, $state: &'static State) -> Outcome $body
             let state = state();
-            clock::sleep_until(clock::now_ns() + state.config.faults.pm.slow_ms * 1_000_000);
+            clock::sleep_until(clock::now_ns().saturating_add(state.config.faults.pm.slow_ms.saturating_mul(1_000_000)));
             // SAFETY: as large as its size says, by CUPTI's contract.
             code(body(unsafe { &mut *parameters }, state))
         }
@@ -158,7 +162,7 @@ exports! {
     cuptiProfilerHostGetNumOfPasses(p: Passes, _state) {
         // SAFETY: the caller's image is as long as it says.
         let config = unsafe { configured(p.image, p.image_bytes) }?;
-        p.passes = pm::passes(config.len());
+        p.passes = pm::passes(&config);
         Ok(())
     }
 
@@ -179,13 +183,13 @@ exports! {
         session(p.session)?;
         // SAFETY: the caller's image is as long as it says.
         let config = unsafe { configured(p.config, p.config_bytes) }?;
-        if pm::passes(config.len()) > 1 {
+        if pm::passes(&config) > 1 {
             return Err(cupti::NOT_SUPPORTED);
         }
         let ns = match (p.trigger, state.config.faults.pm.no_time_trigger) {
             (1, true) => return Err(cupti::NOT_SUPPORTED),
             (1, false) => p.interval,
-            _ => p.interval * 2 / 3,
+            _ => p.interval / 3 * 2,
         };
         state.pm.configure(config, ns, p.hardware_bytes as u64)
     }
@@ -200,8 +204,9 @@ exports! {
         state.pm.run(false)
     }
 
-    cuptiPmSamplingGetCounterDataSize(p: DataSize, _state) {
+    cuptiPmSamplingGetCounterDataSize(p: DataSize, state) {
         session(p.session)?;
+        state.pm.is_enabled()?;
         // SAFETY: the caller's list of C strings.
         let metrics = unsafe { metrics(p.names, p.count) }?;
         p.image_bytes = DATA_HEADER + p.samples as usize * (16 + 8 * metrics.len());
@@ -210,7 +215,7 @@ exports! {
 
     cuptiPmSamplingCounterDataImageInitialize(p: DataInitialize, state) {
         session(p.session)?;
-        let _ = state;
+        state.pm.is_enabled()?;
         // SAFETY: the caller's image is as long as it says.
         let image = unsafe { bytes_mut(p.image, p.image_bytes) }.ok_or(cupti::INVALID_PARAMETER)?;
         let header = image.get_mut(..DATA_HEADER).ok_or(cupti::PARAMETER_SIZE)?;
@@ -240,7 +245,9 @@ exports! {
         // SAFETY: the caller's image is as long as it says.
         let image = unsafe { bytes(p.image, p.image_bytes) }.ok_or(cupti::INVALID_PARAMETER)?;
         let held = held(image)?;
-        (p.populated, p.completed, p.total) = (held, held, held);
+        let row = (u64_at(image, 8)? as usize).max(1);
+        (p.populated, p.completed) = (held, held);
+        p.total = (image.len() - DATA_HEADER) / row;
         Ok(())
     }
 
@@ -249,7 +256,7 @@ exports! {
         // SAFETY: the caller's image is as long as it says.
         let image = unsafe { bytes(p.image, p.image_bytes) }.ok_or(cupti::INVALID_PARAMETER)?;
         let row = sample(image, p.sample)?;
-        (p.start_ns, p.end_ns) = (u64_at(row, 0), u64_at(row, 8));
+        (p.start_ns, p.end_ns) = (u64_at(row, 0)?, u64_at(row, 8)?);
         Ok(())
     }
 
@@ -267,8 +274,9 @@ exports! {
         for (place, metric) in wanted.into_iter().enumerate() {
             let at = configured.iter().position(|known| *known == metric);
             let at = at.ok_or(cupti::INVALID_PARAMETER)?;
+            let value = f64::from_bits(u64_at(row, 16 + 8 * at)?);
             // SAFETY: the caller has room for as many values as it asks for.
-            unsafe { p.values.add(place).write(f64::from_bits(u64_at(row, 16 + 8 * at))) };
+            unsafe { p.values.add(place).write(value) };
         }
         Ok(())
     }
@@ -332,12 +340,16 @@ unsafe fn configured(image: *const u8, length: usize) -> Outcome<Vec<usize>> {
     // SAFETY: the caller vouches for the bytes.
     let image = unsafe { bytes(image, length) }.ok_or(cupti::INVALID_PARAMETER)?;
     let metrics = image.strip_prefix(CONFIG).ok_or(cupti::INVALID_PARAMETER)?;
-    Ok(metrics.iter().map(|&metric| metric.into()).collect())
+    let metrics: Vec<usize> = metrics.iter().map(|&metric| metric.into()).collect();
+    if !metrics.iter().all(|&metric| pm::is_metric(metric)) {
+        return Err(cupti::INVALID_PARAMETER);
+    }
+    Ok(metrics)
 }
 
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
+fn u64_at(bytes: &[u8], at: usize) -> Outcome<u64> {
     let eight = bytes.get(at..).and_then(|rest| rest.first_chunk());
-    eight.map_or(0, |eight| u64::from_ne_bytes(*eight))
+    eight.map(|eight| u64::from_ne_bytes(*eight)).ok_or(cupti::INVALID_PARAMETER)
 }
 
 /// How many samples counter data holds.
@@ -345,16 +357,16 @@ fn held(image: &[u8]) -> Outcome<usize> {
     if image.len() < DATA_HEADER || !image.starts_with(DATA) {
         return Err(cupti::INVALID_PARAMETER);
     }
-    Ok((u64_at(image, 16) as usize).min(MAX_SAMPLES))
+    Ok((u64_at(image, 16)? as usize).min(MAX_SAMPLES))
 }
 
 fn sample(image: &[u8], place: usize) -> Outcome<&[u8]> {
-    let row = u64_at(image, 8) as usize;
+    let row = u64_at(image, 8)? as usize;
     if place >= held(image)? {
         return Err(cupti::INVALID_PARAMETER);
     }
-    let start = DATA_HEADER + place * row;
-    image.get(start..start + row).ok_or(cupti::INVALID_PARAMETER)
+    let rows = image.get(DATA_HEADER..).unwrap_or_default();
+    rows.chunks_exact(row.max(1)).nth(place).ok_or(cupti::INVALID_PARAMETER)
 }
 
 fn write_samples(image: &mut [u8], held: usize, row: usize, samples: &[Sample]) {

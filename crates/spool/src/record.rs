@@ -20,7 +20,8 @@ pub enum Record {
     /// A fact about the capture, for instance `cupti.version` or `gpu.off` (why no GPU record is
     /// there), `sample` (`1/N`: of every N instances of a range one is recorded) or `ranges`
     /// (comma-separated globs `name[@domain]`: GPU work is recorded in ranges that match one, and
-    /// nowhere else), `ranges.open_at_end` (user ranges still open at a normal
+    /// nowhere else), `nvml.off` (why no [`DeviceState`] is there, or no further one; `nvml.off.N`: of
+    /// the device N), `ranges.open_at_end` (user ranges still open at a normal
     /// end), `ranges.fields_left_out` (how many NVTX payload fields were not kept), `fork.of` (the
     /// process that forked this one), `fork.unrecorded` (what is not recorded in such a process, and
     /// why), `forks.after_cuda` (processes that this one forked after it had initialised CUDA) or

@@ -127,6 +127,8 @@ const COLLECTOR_VARIABLES: &[&str] = &[
     "STAGE2_ATTRIBUTION",
     "STAGE2_GPU",
     "STAGE2_COUNTERS",
+    "STAGE2_DEVICE_STATE",
+    "STAGE2_NVML",
 ];
 
 impl Inherited {

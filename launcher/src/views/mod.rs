@@ -5,6 +5,7 @@ mod advice;
 pub(crate) mod artifacts;
 mod costs;
 pub(crate) mod diff;
+mod energy;
 mod headline;
 mod html;
 mod json;

@@ -9,6 +9,7 @@ mod deep;
 #[path = "../common/dom.rs"]
 mod dom;
 mod empty;
+mod energy;
 mod fixture;
 mod golden;
 #[path = "../common/golden.rs"]

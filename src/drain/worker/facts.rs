@@ -56,6 +56,7 @@ impl Drain {
                 if gpu.reports_launches {
                     self.ranges.expect_launches();
                 }
+                self.watch_gpus();
             }
             Err(off) => self.output.fact("gpu.off", off.to_string()),
         }

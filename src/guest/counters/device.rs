@@ -63,7 +63,9 @@ pub(super) struct Device {
 /// What [`Device::take`] has found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Taken {
-    /// Whether the GPU did something in one of the samples.
+    /// There were samples.
+    pub(super) any: bool,
+    /// Whether the GPU did something in one of them.
     pub(super) active: bool,
     /// The samples became longer: [`Device::set`] is another one.
     pub(super) longer: bool,
@@ -154,6 +156,7 @@ impl Device {
                 }
                 Err(error) => return Err(reason(self.set.device, error)),
             };
+            taken.any |= decoded.samples > 0;
             for sample in 0..decoded.samples {
                 taken.active |=
                     self.read(sample).map_err(|error| reason(self.set.device, error))?;

@@ -20,8 +20,8 @@ use stage2_spool::{CounterSamples, Record};
 use crate::base::{clock, diag, scheduling};
 use crate::guest::barrier;
 use budget::Budget;
-use device::Device;
 pub use device::Refusal;
+use device::{Device, Taken};
 
 /// How long a record that must not be left out may wait for room among these.
 const ROOM_PATIENCE: Duration = Duration::from_millis(200);
@@ -254,16 +254,19 @@ impl Sampling {
         devices.iter_mut().try_for_each(Device::start)?;
         let patience = devices.iter().map(Device::patience).min().unwrap_or(NAP);
         let mut last_active = Instant::now();
-        let mut was_active = false;
+        let (mut was_active, mut any) = (false, false);
         loop {
             std::thread::park_timeout(if was_active { patience } else { FIRST_LOOK.min(patience) });
             for device in &mut devices {
-                if self.take(device)? {
+                let taken = self.take(device)?;
+                any |= taken.any;
+                if taken.active {
                     (was_active, last_active) = (true, Instant::now());
                 }
             }
             let (passed, used) = meter.read();
-            let is_idle = budget.has_limit() && (!was_active || last_active.elapsed() > IDLE);
+            let is_idle =
+                budget.has_limit() && any && (!was_active || last_active.elapsed() > IDLE);
             let has_news = self.common.devices.load(Ordering::Relaxed) & !self.met != 0;
             if is_idle || has_news || budget.is_spent(passed, used) || self.is_over() {
                 break;
@@ -271,14 +274,14 @@ impl Sampling {
         }
         for device in &mut devices {
             device.stop()?;
-            was_active |= self.take(device)?;
+            was_active |= self.take(device)?.active;
         }
         self.devices = devices;
         Ok(was_active)
     }
 
-    /// Takes in what a GPU has sampled; tells whether it did something.
-    fn take(&mut self, device: &mut Device) -> Result<bool, Refusal> {
+    /// Takes in what a GPU has sampled.
+    fn take(&mut self, device: &mut Device) -> Result<Taken, Refusal> {
         let mut chunks = Vec::new();
         let taken = device.take(&mut |samples| chunks.push(samples));
         chunks.into_iter().for_each(|samples| self.send_samples(samples));
@@ -286,7 +289,7 @@ impl Sampling {
         if taken.longer {
             self.define(device);
         }
-        Ok(taken.active)
+        Ok(taken)
     }
 
     /// Sets up sampling on GPUs that are used since the last look.

@@ -5,6 +5,7 @@ mod coverage;
 mod definitions;
 mod devices;
 pub mod empty;
+pub(crate) mod energy;
 mod findings;
 mod intern;
 pub(crate) mod kernels;
@@ -62,6 +63,7 @@ pub(crate) fn join_kept(capture: &mut Capture, run: RunInfo, findings: Vec<Findi
     let mut stages = stages::Stages::default();
     let mut paths = paths::PathTotals::default();
     let mut devices = devices::DeviceTotals::default();
+    let mut energy = energy::Energies::default();
     let mut model_windows: Option<ModelWindows> = None;
     let mut together = Together::default();
     let mut steps = stage_steps::MaybeSteps::default();
@@ -73,6 +75,7 @@ pub(crate) fn join_kept(capture: &mut Capture, run: RunInfo, findings: Vec<Findi
         steps.take(process, &mapping);
         paths.take(process, &mapping);
         devices.take(process, &mapping);
+        energy.take(process, &mapping);
         if let Some(windows) = process.model_windows.filter(|_| process.gpu_recorded()) {
             let windows = ModelWindows { all_ns: windows.all_ns, warm_ns: windows.warm_ns };
             model_windows = Some(model_windows.map_or(windows, |sum| sum.plus(windows)));
@@ -118,6 +121,7 @@ pub(crate) fn join_kept(capture: &mut Capture, run: RunInfo, findings: Vec<Findi
         processes,
         ranks,
         stage_kernels: kernels::stage_kernels(join.named(&groups), &rows.names, &stage_rows),
+        energy: energy.rows(&labels, &stage_rows, &shared),
         stages: stage_rows,
         inferred_steps,
         model_windows,

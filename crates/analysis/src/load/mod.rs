@@ -7,6 +7,7 @@ mod between;
 mod call;
 pub(crate) mod clock;
 pub(crate) mod collectives;
+pub(crate) mod device_states;
 pub(crate) mod devices;
 pub mod events;
 mod instances;
@@ -28,6 +29,7 @@ pub(crate) mod step_times;
 pub(crate) mod steps;
 mod tally;
 pub(crate) mod whole;
+pub(crate) mod window_set;
 pub(crate) mod work_unions;
 use stage2_model::{FileState, Finding, META_RANGES, META_SAMPLE, Undefined};
 use stage2_stats::Busy;
@@ -38,6 +40,7 @@ use stage2_spool::{Anchor, Losses, Process};
 
 use clock::ClockMap;
 use collectives::Collectives;
+use device_states::DeviceStates;
 use devices::DeviceEntry;
 use paths::{OUTSIDE, PathIndex, PathNode, UNATTRIBUTED};
 use ranges::{JoinedWindows, PathTimes, RangeFaults, StageTimes};
@@ -85,6 +88,8 @@ pub struct ProcessCapture {
     pub(crate) paths: Vec<PathNode>,
     pub(crate) path_times: BTreeMap<PathIndex, PathTimes>,
     pub(crate) devices: Vec<DeviceEntry>,
+    /// What the driver said of the devices.
+    pub(crate) device_states: DeviceStates,
     /// Time in which each device (by index) did anything.
     pub(crate) device_busy: BTreeMap<u32, Busy>,
     pub(crate) stages: BTreeMap<PathIndex, StageCapture>,

@@ -13,11 +13,14 @@ use super::clock::ClockMap;
 use super::paths::PathIndex;
 use super::series::Series;
 use super::stats::Span;
+use super::window_set::WindowSet;
 
 /// Instances of stages that are kept before the older half is summed up.
 const WINDOW: usize = 1 << 20;
 /// Kernel counts of instances that are kept one by one, over all stages of a file.
 const EXACT_COUNTS: usize = 1 << 20;
+/// Windows that are kept one by one, over all stages of a file.
+const WINDOWS: usize = 1 << 18;
 
 /// An end that did not come.
 pub(super) const OPEN: u64 = u64::MAX;
@@ -29,6 +32,8 @@ pub(crate) struct StageTimes {
     /// its closing or the end of the last GPU work launched in it, whichever is later. Nothing
     /// where the clocks cannot be tied together.
     pub(crate) window_ns: Option<u64>,
+    /// Where these windows lie.
+    pub(crate) windows: WindowSet,
     pub(crate) kernels_per_instance: Series,
     /// Of the short gaps in its work, the time between windows, ns.
     pub(crate) between_ns: u64,
@@ -90,6 +95,8 @@ pub(super) struct Roots {
     window: Option<usize>,
     /// Kernel counts that are kept one by one.
     exact_counts: usize,
+    /// Windows that are kept.
+    windows_kept: usize,
     /// Only instances that are marked as recorded were.
     pub(super) gated: bool,
 }
@@ -100,6 +107,7 @@ struct Stage {
     kernels_per_instance: Series,
     /// The windows; nothing before the first.
     windows: Option<usize>,
+    window_set: WindowSet,
     window_missing: bool,
     /// The first instance, if it is whole.
     cold: Option<Root>,
@@ -208,6 +216,7 @@ impl Roots {
                 .map(|window_ns| WarmTimes { window_ns, ..stage.warm });
             let times = StageTimes {
                 window_ns: window_ns.filter(|_| !stage.window_missing),
+                windows: stage.window_set,
                 kernels_per_instance: stage.kernels_per_instance,
                 between_ns: stage.between.finish(),
                 // Of a part the numbers above leave the cold instance out already, if it is not
@@ -243,6 +252,9 @@ impl Roots {
             Some((start, end)) => {
                 let union = *stage.windows.get_or_insert_with(|| unions.create());
                 unions.add(union, start, end);
+                let before = stage.window_set.len();
+                stage.window_set.add(start, end);
+                self.windows_kept = self.windows_kept + stage.window_set.len() - before;
                 let work = (root.first_ns, root.last_ns);
                 stage.between.add((start, end), root.worked.then_some(work));
             }
@@ -256,6 +268,12 @@ impl Roots {
                     unions.add(union, start, end);
                 }
             }
+        }
+        if self.windows_kept > WINDOWS {
+            self.windows_kept = self.stages.values_mut().fold(0, |kept, stage| {
+                stage.window_set.coarsen();
+                kept + stage.window_set.len()
+            });
         }
         if self.exact_counts > EXACT_COUNTS {
             self.exact_counts = self.stages.values_mut().fold(0, |kept, stage| {

@@ -13,6 +13,7 @@ use stage2_spool::{
 
 use super::clock::ClockMap;
 use super::collectives::{CommunicationKernel, Gather};
+use super::device_states::DeviceStates;
 use super::devices::Devices;
 use super::libraries::LibraryDomains;
 use super::names::Names;
@@ -43,6 +44,7 @@ pub struct Tally {
     library_names: HashSet<u32>,
     whole: Whole,
     devices: Devices,
+    device_states: DeviceStates,
     shapes: Shapes,
     paths: Paths,
     ranges: Ranges,
@@ -147,6 +149,7 @@ impl Tally {
                 }
             }
             Record::Device(device) => self.devices.describe(device),
+            Record::DeviceState(state) => self.device_states.add(state),
             Record::Queue(queue) => {
                 self.devices.queue(&queue);
                 self.whole.queue(&queue);
@@ -368,6 +371,7 @@ impl Tally {
             path_times: path_times.into_iter().collect(),
             paths: self.paths.nodes().to_vec(),
             devices: self.devices.into_list(),
+            device_states: self.device_states,
             device_busy,
             stages,
             model_windows: ranges.model_windows,

@@ -10,6 +10,7 @@ mod work;
 
 use super::advice;
 use super::costs::costs;
+use super::energy::{self, energy_md};
 use super::page::{Page, first_screen};
 use super::ranks::{collectives, processes, ranks};
 use super::regions::regions_md;
@@ -29,6 +30,7 @@ pub(super) fn page(report: &Report) -> Page {
         ("Stages", ranges::stages(report)),
         (steps::TITLE, steps_md(report)),
         ("Stages by GPU", ranges::stages_by_device(report)),
+        (energy::TITLE, energy_md(report)),
         ranges::libraries(report),
         ranks(report),
         ("Collectives", collectives(report)),

@@ -1,0 +1,257 @@
+//! NVML, loaded at run time, into readings; each value that this driver does not give is `None`.
+//!
+//! Functions are looked up one by one: an old driver lacks values, not all of them. The crate's own
+//! methods panic where a function is missing, so its fields are called instead.
+
+use std::ffi::{CStr, OsStr, OsString, c_char, c_uint, c_ulonglong};
+
+use nvml_wrapper_sys::bindings::{NvmlLib, nvmlDevice_t, nvmlProcessInfo_t, nvmlReturn_t};
+use stage2_spool::DeviceState;
+
+use crate::base::clock;
+
+const SUCCESS: nvmlReturn_t = 0;
+const INSUFFICIENT_SIZE: nvmlReturn_t = 7;
+/// `NVML_CLOCK_SM`, `NVML_CLOCK_MEM`, `NVML_TEMPERATURE_GPU`, `NVML_DEVICE_MIG_ENABLE`.
+const CLOCK_SM: c_uint = 1;
+const CLOCK_MEMORY: c_uint = 2;
+const TEMPERATURE_GPU: c_uint = 0;
+const MIG_ENABLED: c_uint = 1;
+/// More GPUs than any machine has.
+const MAX_GPUS: c_uint = 64;
+/// Processes on one GPU that are looked at.
+const MAX_PROCESSES: usize = 256;
+/// `NVML_DEVICE_UUID_V2_BUFFER_SIZE`.
+const UUID_BYTES: usize = 96;
+
+/// Why there is no reading at all.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NvmlError {
+    #[error("{} cannot be loaded: {source}", library.display())]
+    Load { library: OsString, source: LoadError },
+    #[error("NVML has no function {0}; update the driver")]
+    Missing(&'static str),
+    #[error("NVML's {function} failed: {}", describe(*code))]
+    Failed { function: &'static str, code: nvmlReturn_t },
+}
+
+/// What the loader says.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct LoadError(String);
+
+/// What NVML means, and what to do.
+fn describe(code: nvmlReturn_t) -> String {
+    let text = match code {
+        1 => "it is not initialised",
+        3 => "this GPU or driver does not support it",
+        4 => "this user has no permission",
+        9 => "the NVIDIA kernel driver is not loaded",
+        12 | 13 => "a part of the driver's libraries is missing",
+        15 => "a GPU has fallen off the bus; restart the machine",
+        18 => "the driver was updated while it was loaded; restart the machine",
+        _ => return format!("error {code}"),
+    };
+    format!("{text} (error {code})")
+}
+
+/// How much is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// What the numbers of a stage need most.
+    Short,
+    /// Everything.
+    Full,
+}
+
+/// NVML, initialised.
+pub(super) struct Nvml {
+    library: NvmlLib,
+}
+
+impl Nvml {
+    /// Loads and initialises it.
+    pub(super) fn load(library: &OsStr) -> Result<Self, NvmlError> {
+        // SAFETY: the driver's library, or the one that the user named as NVML, is meant to be loaded.
+        let loaded = unsafe { NvmlLib::new(library) };
+        let loaded = loaded.map_err(|error| NvmlError::Load {
+            library: library.to_owned(),
+            source: LoadError(error.to_string()),
+        })?;
+        let init = loaded.nvmlInit_v2.as_ref().map_err(|_| NvmlError::Missing("nvmlInit_v2"))?;
+        // SAFETY: it may be called at any time and counts its calls.
+        match unsafe { init() } {
+            SUCCESS => Ok(Nvml { library: loaded }),
+            code => {
+                std::mem::forget(loaded);
+                Err(NvmlError::Failed { function: "nvmlInit_v2", code })
+            }
+        }
+    }
+
+    /// All GPUs that it shows to this process. One that cannot be identified is left out.
+    pub(super) fn gpus(&self) -> Result<Vec<Gpu<'_>>, NvmlError> {
+        let function = "nvmlDeviceGetCount_v2";
+        let count = self.library.nvmlDeviceGetCount_v2.as_ref();
+        let count = count.map_err(|_| NvmlError::Missing(function))?;
+        let mut number: c_uint = 0;
+        // SAFETY: NVML is initialised; the place is valid for the result.
+        match unsafe { count(&raw mut number) } {
+            SUCCESS => Ok((0..number.min(MAX_GPUS)).filter_map(|at| self.gpu(at)).collect()),
+            code => Err(NvmlError::Failed { function, code }),
+        }
+    }
+
+    fn gpu(&self, index: c_uint) -> Option<Gpu<'_>> {
+        let find = self.library.nvmlDeviceGetHandleByIndex_v2.as_ref().ok()?;
+        let identify = self.library.nvmlDeviceGetUUID.as_ref().ok()?;
+        let mut handle: nvmlDevice_t = std::ptr::null_mut();
+        let mut text: [c_char; UUID_BYTES] = [0; UUID_BYTES];
+        // SAFETY: NVML is initialised; the places are valid, the text for as many bytes as are said, and
+        // the handle is used only where NVML gave one.
+        let done = unsafe {
+            match find(index, &raw mut handle) {
+                SUCCESS => identify(handle, text.as_mut_ptr(), UUID_BYTES as c_uint),
+                code => code,
+            }
+        };
+        // Whatever the library wrote, the text ends.
+        text[UUID_BYTES - 1] = 0;
+        // SAFETY: the text has a NUL at its end, and outlives the call.
+        let text = unsafe { CStr::from_ptr(text.as_ptr()) };
+        let uuid = text.to_str().ok().filter(|_| done == SUCCESS).and_then(uuid)?;
+        Some(Gpu { library: &self.library, handle, uuid })
+    }
+}
+
+impl Drop for Nvml {
+    fn drop(&mut self) {
+        if let Ok(shutdown) = &self.library.nvmlShutdown {
+            // SAFETY: follows one successful call of `nvmlInit_v2`; handles borrow `self`.
+            unsafe { shutdown() };
+        }
+    }
+}
+
+/// The bytes of `GPU-00112233-4455-6677-8899-aabbccddeeff`.
+fn uuid(text: &str) -> Option<[u8; 16]> {
+    let digits: Vec<u8> = text
+        .strip_prefix("GPU-")?
+        .bytes()
+        .filter(|byte| *byte != b'-')
+        .map(|byte| (byte as char).to_digit(16).and_then(|digit| u8::try_from(digit).ok()))
+        .collect::<Option<_>>()?;
+    let bytes: Vec<u8> = digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect();
+    (digits.len() == 32).then(|| bytes.try_into().ok())?
+}
+
+/// A GPU as NVML knows it.
+pub(super) struct Gpu<'a> {
+    library: &'a NvmlLib,
+    handle: nvmlDevice_t,
+    /// Its UUID.
+    pub(super) uuid: [u8; 16],
+}
+
+impl Gpu<'_> {
+    /// Whether it is divided into MIG instances.
+    pub(super) fn is_divided(&self) -> bool {
+        let Ok(mode) = &self.library.nvmlDeviceGetMigMode else { return false };
+        let (mut now, mut later): (c_uint, c_uint) = (0, 0);
+        // SAFETY: the handle is NVML's, which is initialised; the places are valid.
+        let done = unsafe { mode(self.handle, &raw mut now, &raw mut later) };
+        done == SUCCESS && now == MIG_ENABLED
+    }
+
+    /// What NVML says now. [`DeviceState::device`] is the caller's.
+    pub(super) fn read(&self, scope: Scope) -> DeviceState {
+        let (library, handle) = (self.library, self.handle);
+        let before = clock::mono();
+        let energy_mj = library.nvmlDeviceGetTotalEnergyConsumption.as_ref().ok();
+        let energy_mj = energy_mj.and_then(|read| {
+            let mut value: c_ulonglong = 0;
+            // SAFETY: the handle is NVML's, which is initialised; the place is valid.
+            (unsafe { read(handle, &raw mut value) } == SUCCESS).then_some(value)
+        });
+        let after = clock::mono();
+        let reasons = library.nvmlDeviceGetCurrentClocksEventReasons.as_ref();
+        // Its name before driver 535.
+        let older = || library.nvmlDeviceGetCurrentClocksThrottleReasons.as_ref();
+        let clock_reasons = reasons.or_else(|_| older()).ok().and_then(|read| {
+            let mut value: c_ulonglong = 0;
+            // SAFETY: as above.
+            (unsafe { read(handle, &raw mut value) } == SUCCESS).then_some(value)
+        });
+        let short = DeviceState {
+            at: stage2_spool::MonoNs(before.0 + after.since(before) / 2),
+            energy_mj,
+            clock_reasons,
+            sm_clock_mhz: self.clock(CLOCK_SM),
+            ..DeviceState::default()
+        };
+        if scope == Scope::Short {
+            return short;
+        }
+        let power = library.nvmlDeviceGetPowerUsage.as_ref().ok();
+        let temperature = library.nvmlDeviceGetTemperature.as_ref().ok();
+        DeviceState {
+            // SAFETY: as above.
+            power_mw: power.and_then(|read| number(|place| unsafe { read(handle, place) })),
+            temperature_c: temperature
+                // SAFETY: as above.
+                .and_then(|read| number(|place| unsafe { read(handle, TEMPERATURE_GPU, place) })),
+            memory_clock_mhz: self.clock(CLOCK_MEMORY),
+            other_processes: self.other_processes(),
+            ..short
+        }
+    }
+
+    fn clock(&self, kind: c_uint) -> Option<u32> {
+        let read = self.library.nvmlDeviceGetClockInfo.as_ref().ok()?;
+        // SAFETY: the handle is NVML's, which is initialised; the place is valid.
+        number(|place| unsafe { read(self.handle, kind, place) })
+    }
+
+    /// Other processes with a compute context. Not known where the list lacks this process, which has
+    /// one: in a container NVML may show none, or ids of the host.
+    fn other_processes(&self) -> Option<u32> {
+        let list = self.library.nvmlDeviceGetComputeRunningProcesses_v3.as_ref().ok()?;
+        // SAFETY: a struct of numbers, for which zero is a value.
+        let mut found: Vec<nvmlProcessInfo_t> = vec![unsafe { std::mem::zeroed() }; MAX_PROCESSES];
+        let mut count = MAX_PROCESSES as c_uint;
+        // SAFETY: the handle is NVML's, which is initialised; the list has room for as many as are said.
+        let done = unsafe { list(self.handle, &raw mut count, found.as_mut_ptr()) };
+        match done {
+            // With so many it does not matter which one is ours.
+            INSUFFICIENT_SIZE => Some(count.saturating_sub(1)),
+            SUCCESS => {
+                let found = found.get(..count as usize)?;
+                let own = std::process::id();
+                let others = found.iter().filter(|process| process.pid != own).count();
+                (others < found.len()).then(|| u32::try_from(others).ok())?
+            }
+            _ => None,
+        }
+    }
+}
+
+fn number(read: impl FnOnce(*mut c_uint) -> nvmlReturn_t) -> Option<u32> {
+    let mut value: c_uint = 0;
+    (read(&raw mut value) == SUCCESS).then_some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uuid_is_read_whole_or_not_at_all() {
+        let text = "GPU-00112233-4455-6677-8899-aabbccddeeff";
+        let bytes = std::array::from_fn(|at| at as u8 * 0x11);
+        assert_eq!(uuid(text), Some(bytes));
+        for bad in ["", "GPU-", &text[..39], "MIG-00112233-4455-6677-8899-aabbccddeeff", "GPU-0g"] {
+            assert_eq!(uuid(bad), None, "{bad}");
+        }
+        assert_eq!(uuid(&format!("{text}0")), None);
+    }
+}
