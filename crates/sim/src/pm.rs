@@ -21,7 +21,7 @@ const SAMPLE_BYTES: u64 = 40 << 10;
 /// Metrics that one pass measures.
 const METRICS_PER_PASS: usize = 12;
 /// How long before now a sample has to end: work is noted just after it was queued.
-const MARGIN_NS: u64 = 20_000_000;
+const MARGIN_NS: u64 = 3_000_000;
 /// Pieces of work that are kept: more than run within the longest buffer.
 const PIECES: usize = 1 << 18;
 /// Cycles of the multiprocessors in a microsecond.
@@ -370,7 +370,7 @@ mod tests {
         sampling.enable().expect("free");
         sampling.configure(vec![0], 1_000_000, 16 << 20).expect("configured");
         sampling.run(true).expect("started");
-        std::thread::sleep(std::time::Duration::from_millis(32));
+        std::thread::sleep(std::time::Duration::from_millis(20));
         let samples = sampling.decode(8, 1, &faults).expect("room");
         assert_eq!(samples.len(), 8);
         assert!(samples.windows(2).all(|pair| pair[0].end_ns == pair[1].start_ns));
