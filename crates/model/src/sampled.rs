@@ -127,8 +127,36 @@ pub struct SampledSteps {
     pub dram_read_bytes: Option<f64>,
     /// Median DRAM bytes written in a step.
     pub dram_write_bytes: Option<f64>,
+    /// What ran in the step whose window is the median of the covered ones.
+    pub median: Option<SampledCurve>,
     /// Each of a bounded number of them, evenly over the run.
     pub each: Vec<SampledStep>,
+}
+
+/// The samples of a step over its window on the GPU.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SampledCurve {
+    /// The step's number within its stage and process, from 0.
+    pub number: u64,
+    /// Its window, ns.
+    pub length_ns: u64,
+    /// At most some hundreds of points, in the order of time. Times without usable samples have none.
+    pub points: Vec<SampledPoint>,
+}
+
+/// A point of a [`SampledCurve`]: means over the samples in it. Null: not sampled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SampledPoint {
+    /// Since the start of the window, ns.
+    pub start_ns: u64,
+    /// Its length, ns.
+    pub length_ns: u64,
+    /// DRAM bytes read and written, bytes/s.
+    pub dram_bytes_per_s: Option<f64>,
+    /// Cycles in which the tensor pipe worked, percent.
+    pub tensor_percent: Option<f64>,
+    /// Cycles in which a multiprocessor had work, percent.
+    pub sm_active_percent: Option<f64>,
 }
 
 /// One step.
@@ -228,7 +256,7 @@ pub enum NoAmount {
     #[error("no sample holds it and work of its stage only")]
     NoSamples,
     /// Too few samples hold it.
-    #[error("only {samples} samples of its stage hold it")]
+    #[error("too few samples of its stage hold it: {samples}")]
     TooFewSamples {
         /// How many.
         samples: u64,
@@ -264,6 +292,6 @@ pub enum NoAmount {
 fn total_text(total: &Option<f64>) -> String {
     total.map_or_else(
         || "an amount that is not known either".to_owned(),
-        |total| format!("{total:.4e}"),
+        |total| format!("{total:.4e} in the unit of the amount"),
     )
 }

@@ -14,7 +14,9 @@ use crate::load::ProcessCapture;
 use crate::load::events::RangePath;
 use crate::load::libraries::LibraryDomains;
 use crate::roofline::bound::of_percent;
-use stage2_model::{KernelRow, NoAmount, RATE_SHARE_MOST, Report, SampledAmount, SampledKernel};
+use stage2_model::{
+    Bound, KernelRow, NoAmount, RATE_SHARE_MOST, Report, SampledAmount, SampledKernel,
+};
 use stage2_text::kernel_name;
 
 /// What is fitted: shares become the time that they stand for, which adds up.
@@ -191,11 +193,17 @@ fn of_row(
     let of_peak = |bytes: Option<f64>| Some(bytes? / (peak_bytes_per_s? * ns? / 1e9) * 100.0);
     let share = |amount: &SampledAmount| Some(amount.most()? / ns? * 100.0);
     let compute = [share(&tensor), share(&issue)].into_iter().flatten().reduce(f64::max);
+    // Without what it wrote, more than what it read may have moved: only "memory" is certain then.
+    let (moved, of_moved) = match bytes {
+        Some(bytes) => (Some(bytes), "DRAM bytes/s"),
+        None => (read.value(), "DRAM bytes read/s"),
+    };
     let possible = |percent: &f64| *percent <= RATE_SHARE_MOST * 100.0;
     let (bound, bound_why) = of_percent(
         compute.filter(possible).zip(Some("tensor pipe or issue")),
-        of_peak(bytes).filter(possible).zip(Some("DRAM bytes/s")),
+        of_peak(moved).filter(possible).zip(Some(of_moved)),
     )
+    .filter(|(bound, _)| bytes.is_some() || *bound == Bound::Memory)
     .unzip();
     let ncu = row.counters.as_ref().filter(|counters| counters.one_launch.is_none());
     let ncu = ncu.and_then(|counters| counters.roofline.dram_bytes).filter(|bytes| *bytes > 0.0);

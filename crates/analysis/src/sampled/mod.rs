@@ -5,12 +5,14 @@
 //! sample only where one stage had work in it.
 
 mod attribute;
+mod curve;
 mod kernels;
 mod kinds;
 mod metric;
 mod read;
 mod rows;
 mod shared;
+mod steps;
 mod store;
 mod windows;
 
