@@ -191,6 +191,10 @@ pub struct SampledKernel {
     pub dram_percent: Option<f64>,
     /// Share of its mean duration in which the tensor pipe worked, percent.
     pub tensor_percent: Option<f64>,
+    /// FLOP/s that follow from the share of the tensor pipe, as those of the stage.
+    pub tensor_flops_per_s: Option<f64>,
+    /// These over the DRAM bytes/s: FLOP per byte.
+    pub flops_per_byte: Option<f64>,
     /// What holds it up.
     pub bound: Option<Bound>,
     /// How `bound` came about, with the numbers.

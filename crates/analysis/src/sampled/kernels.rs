@@ -208,6 +208,8 @@ fn of_row(
     let ncu = row.counters.as_ref().filter(|counters| counters.one_launch.is_none());
     let ncu = ncu.and_then(|counters| counters.roofline.dram_bytes).filter(|bytes| *bytes > 0.0);
     SampledKernel {
+        tensor_flops_per_s: None,
+        flops_per_byte: None,
         dram_percent: of_peak(known),
         tensor_percent: tensor.value().and_then(|tensor| Some(tensor / ns? * 100.0)),
         dram_read_bytes: read,
