@@ -1,5 +1,7 @@
 //! What a fit says: amounts with their spread, or why there are none.
 
+use std::fmt;
+
 use crate::kinds::Column;
 use crate::placing::Counts;
 use crate::samples::SampleCounts;
@@ -15,7 +17,7 @@ pub enum Reason {
         /// The number of samples.
         samples: u64,
     },
-    /// The counter has no value in the samples, or in too few of them.
+    /// The counter has no value in the samples, or lacks values where most counters have them.
     NoCounter,
     /// Other columns rise and fall with this one; the total of the group is known at best.
     Collinear {
@@ -27,8 +29,29 @@ pub enum Reason {
         /// Half the interval in percent of the amount.
         percent: f64,
     },
+    /// Work runs all the time, so that samples do not tell the background from it. The fit took what
+    /// the counter gains while the device is idle.
+    NeverIdle,
     /// The solver did not come to an end. Nothing is known about the amount.
     Unsolved,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::NoSamples => f.write_str("no sample holds this work alone"),
+            Self::TooFewSamples { samples } => write!(f, "only {samples} samples hold this work"),
+            Self::NoCounter => f.write_str("the samples lack this counter"),
+            Self::Collinear { .. } => {
+                f.write_str("it always runs together with others; only their total can be known")
+            }
+            Self::TooUncertain { percent } => {
+                write!(f, "it is only known to {percent:.0} %, and more than 10 % says little")
+            }
+            Self::NeverIdle => f.write_str("work runs all the time, which hides the background"),
+            Self::Unsolved => f.write_str("the fit did not come to an end"),
+        }
+    }
 }
 
 /// An amount in the unit of its counter, with the interval that holds the truth in 90 % of all cases.
@@ -43,7 +66,8 @@ pub enum Amount {
         /// The upper end of the 90 % interval.
         high: f64,
     },
-    /// It is so little of the stage's total that only its upper end says something.
+    /// It is at most 1 % of the stage's total, or the fit puts it at zero: only its upper end says
+    /// something.
     AtMost {
         /// The upper end of the 90 % interval.
         limit: f64,

@@ -16,7 +16,7 @@ const PART: f64 = 0.1;
 pub(crate) struct Explained {
     column: usize,
     /// Nothing tells it from the others, however sure its amount looks.
-    same: bool,
+    pub(crate) same: bool,
     by: Vec<usize>,
 }
 

@@ -6,11 +6,12 @@ use crate::amount::{
 use crate::collinear::{self, Explained};
 use crate::kinds::{Design, Kernel, StageDesign};
 use crate::moments::{Moments, Sums};
-use crate::nnls::{Normal, Solution, solve};
+use crate::nnls::{MAX_EXCHANGES, Normal, Solution, solve};
 use crate::placing::{MAX_PATTERNS, Placing};
 use crate::samples::Samples;
 use crate::shift::{Shift, estimate};
-use crate::spread::{Spread, limits_at_zero};
+use crate::spread::{Spread, Z95, limits_at_zero};
+use crate::timing::Timing;
 
 /// Kernels that the shift is estimated from: the first ones.
 const KERNELS_FOR_SHIFT: usize = 100_000;
@@ -20,6 +21,8 @@ const MIN_SAMPLES: u64 = 10;
 const MIN_BLOCKS: u32 = 5;
 /// Half an interval may be this share of the amount.
 const MOST_SPREAD: f64 = 0.10;
+/// Less idle time than this says nothing about the background.
+const LEAST_IDLE_SECONDS: f64 = 1e-3;
 /// What is surely less than this share of a stage's total is small.
 const SMALL_SHARE: f64 = 0.01;
 
@@ -72,24 +75,32 @@ impl<'a> Fit<'a> {
 
     /// Solve every stage for every counter.
     pub fn finish(mut self) -> Fitted {
-        let (samples, design) = (self.samples, self.design);
+        let (samples, design, patterns) = (self.samples, self.design, self.patterns.clone());
         let (shift, placing) = self.start();
         placing.close_before(samples, design, samples.len());
         let idle = placing.idle.seconds.iter().zip(&placing.idle.amounts);
         let idle = idle.map(|(&seconds, &amount)| IdleTraffic { seconds, amount }).collect();
+        let rates: Vec<f64> = placing
+            .idle
+            .seconds
+            .iter()
+            .zip(&placing.idle.amounts)
+            .map(
+                |(&seconds, &amount)| {
+                    if seconds > LEAST_IDLE_SECONDS { amount / seconds } else { 0.0 }
+                },
+            )
+            .collect();
         let counts = placing.counts;
-        let moments = std::mem::take(&mut placing.moments);
-        let stages = design.stages.iter().zip(moments).map(|(stage, moments)| {
+        let mut moments = std::mem::take(&mut placing.moments);
+        let stages = design.stages.iter().zip(&mut moments).map(|(stage, moments)| {
             let mut counters: Vec<CounterFit> =
-                moments.iter().flat_map(|of| solve_stage(stage, of)).collect();
-            let missing = if moments.is_empty() && !samples.is_empty() {
-                Reason::NoSamples
-            } else {
-                Reason::NoCounter
-            };
+                moments.iter_mut().flat_map(|of| solve_stage(stage, of, &rates)).collect();
             for counter in 0..samples.counters() {
                 if counters.iter().all(|fit| fit.counter != counter) {
-                    counters.push(unknown(stage, counter, missing));
+                    let known = patterns.iter().any(|of| of.contains(&counter));
+                    let reason = if known { Reason::NoSamples } else { Reason::NoCounter };
+                    counters.push(unknown(stage, counter, reason));
                 }
             }
             counters.sort_by_key(|fit| fit.counter);
@@ -125,7 +136,9 @@ fn unknown(stage: &StageDesign, counter: usize, reason: Reason) -> CounterFit {
 }
 
 /// The fits of one stage for the counters of one pattern.
-fn solve_stage(stage: &StageDesign, moments: &Moments) -> Vec<CounterFit> {
+///
+/// `idle` has what each counter gains for every second in which nothing runs.
+fn solve_stage(stage: &StageDesign, moments: &mut Moments, idle: &[f64]) -> Vec<CounterFit> {
     let sums = moments.total();
     let normal = Normal::new(&sums, moments.width);
     let size = normal.active.len();
@@ -157,18 +170,37 @@ fn solve_stage(stage: &StageDesign, moments: &Moments) -> Vec<CounterFit> {
     if few {
         return fits;
     }
+    let mut explained = collinear::explained(&normal.matrix, true);
+    let (normal, sums) = if normal.never_idle() {
+        moments.subtract(idle);
+        for fit in &mut fits {
+            fit.background = Amount::Unknown(Reason::NeverIdle);
+        }
+        let normal = normal.without_last();
+        // Without the constant, columns with a constant sum can be told apart again.
+        explained.iter_mut().for_each(|of| of.same = false);
+        let same = collinear::explained(&normal.matrix, false);
+        explained.extend(same.into_iter().filter(|of| of.same));
+        (normal, moments.total())
+    } else {
+        (normal, sums)
+    };
+    let (moments, size) = (&*moments, normal.active.len());
     let targets = (0..fits.len()).map(|index| normal.target(&sums, moments.width, index));
-    let solutions: Vec<Solution> =
-        targets.map(|target| solve(&normal.matrix, &target, &vec![true; size])).collect();
-    let constant = normal.active.last() == Some(&(moments.width - 1));
-    let explained = collinear::explained(&normal.matrix, constant);
+    let solutions: Vec<Solution> = targets
+        .map(|target| solve(&normal.matrix, &target, &vec![true; size], MAX_EXCHANGES))
+        .collect();
     let spread = Spread::new(moments, &normal, &solutions, rows);
+    let means = stage.busy_ns.iter().zip(&stage.calls);
+    let means: Vec<f64> = means.map(|(&busy, &calls)| busy as f64 / calls.max(1) as f64).collect();
     for (index, fit) in fits.iter_mut().enumerate() {
+        let timing = Timing::new(moments, &normal, &solutions[index], &means);
         let solved = Solved {
             moments,
             normal: &normal,
             sums: &sums,
             spread: &spread,
+            timing: &timing,
             solution: &solutions[index],
             index,
         };
@@ -183,6 +215,7 @@ struct Solved<'a> {
     normal: &'a Normal,
     sums: &'a Sums,
     spread: &'a Spread,
+    timing: &'a Timing,
     solution: &'a Solution,
     index: usize,
 }
@@ -208,15 +241,16 @@ impl Solved<'_> {
             let upper =
                 at_zero.iter().find(|(of, _)| *of == at).map_or(0.0, |(_, limit)| limit * scale);
             let interval = self.interval(&[(at, scale)], upper);
+            let share = if fit.measured > 0.0 { seen.exposure / fit.measured } else { 0.0 };
             let few = seen.samples < MIN_SAMPLES || seen.blocks.count_ones() < MIN_BLOCKS;
             let amount = if !self.solution.converged {
                 Amount::Unknown(Reason::Unsolved)
             } else if few {
                 Amount::Unknown(Reason::TooFewSamples { samples: seen.samples })
             } else {
-                judge(scaled[at] * scale, interval, seen.exposure / fit.measured)
+                judge(scaled[at] * scale, interval, share, seen.samples)
             };
-            sure.push(is_sure(amount, seen.exposure / fit.measured));
+            sure.push(is_sure(amount, share));
             match fit.columns.get_mut(column) {
                 Some(of) => (of.amount, of.interval) = (amount, interval),
                 None => fit.background = amount,
@@ -236,9 +270,16 @@ impl Solved<'_> {
 
     /// The 90 % interval of a weighted sum of unknowns; `upper` is the least that its upper end is.
     fn interval(&self, weights: &[(usize, f64)], upper: f64) -> Option<(f64, f64)> {
-        let estimate = weights.iter().map(|&(at, weight)| self.solution.scaled[at] * weight).sum();
+        let estimate: f64 =
+            weights.iter().map(|&(at, weight)| self.solution.scaled[at] * weight).sum();
         let (low, high) = self.spread.around(estimate, self.spread.interval(self.index, weights)?);
-        Some((low, high.max(upper)))
+        let high = high.max(estimate + upper);
+        // Both are independent: what the draws show, and what they cannot.
+        let off = Z95 * self.timing.deviation(weights);
+        Some((
+            (estimate - (estimate - low).hypot(off)).max(0.0),
+            estimate + (high - estimate).hypot(off),
+        ))
     }
 
     fn group(
@@ -259,8 +300,11 @@ impl Solved<'_> {
         let all: f64 = members.iter().map(|&at| stage.calls[self.normal.active[at]] as f64).sum();
         let seen: f64 =
             members.iter().map(|&at| self.moments.seen[self.normal.active[at]].exposure).sum();
+        let share = if fit.measured > 0.0 { seen / all / fit.measured } else { 0.0 };
+        let samples = members.iter().map(|&at| self.moments.seen[self.normal.active[at]].samples);
+        let samples = samples.max().unwrap_or(0);
         let total = match self.solution.converged {
-            true => judge(total, interval, seen / all / fit.measured),
+            true => judge(total, interval, share, samples),
             false => Amount::Unknown(Reason::Unsolved),
         };
         GroupFit { members: members.iter().map(|&at| self.normal.active[at]).collect(), total }
@@ -279,9 +323,9 @@ fn is_sure(amount: Amount, share: f64) -> bool {
 }
 
 /// Whether an amount may be shown. `share` times the amount is its part of what was measured.
-fn judge(amount: f64, interval: Option<(f64, f64)>, share: f64) -> Amount {
+fn judge(amount: f64, interval: Option<(f64, f64)>, share: f64, samples: u64) -> Amount {
     let Some((low, high)) = interval else {
-        return Amount::Unknown(Reason::TooFewSamples { samples: 0 });
+        return Amount::Unknown(Reason::TooFewSamples { samples });
     };
     let half = (high - low) / 2.0;
     if amount > 0.0 && half <= MOST_SPREAD * amount {

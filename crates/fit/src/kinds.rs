@@ -10,6 +10,8 @@ pub const POOLS: usize = 32;
 pub const BLOCKS: usize = 48;
 /// Pairs of a stage and a kind that are told apart; kernels of others make their samples unusable.
 pub const MAX_KINDS: usize = 1 << 20;
+/// The largest number of stages. Kernels of further ones count as kernels of no stage.
+pub const MAX_STAGES: usize = 4096;
 /// Sums of products over all stages and blocks: 8 bytes each.
 const MAX_CELLS: usize = 16 << 20;
 /// Fewer steps than these are no sample of anything: runs of samples are drawn in their place.
@@ -101,6 +103,7 @@ impl Kinds {
         }
         let mut stages: Vec<_> = stages.into_iter().collect();
         stages.sort_by_key(|(stage, _)| *stage);
+        stages.truncate(MAX_STAGES);
         for (_, kinds) in &mut stages {
             kinds.sort_by_key(|(kind, tally)| (std::cmp::Reverse(tally.busy_ns), *kind));
         }
@@ -137,6 +140,8 @@ pub(crate) struct StageDesign {
     pub(crate) stage: u32,
     pub(crate) columns: Vec<Column>,
     pub(crate) calls: Vec<u64>,
+    /// What the calls of each column last together.
+    pub(crate) busy_ns: Vec<u64>,
     pub(crate) steps: u32,
 }
 
@@ -151,13 +156,20 @@ pub struct Design {
 impl Design {
     fn add_stage(&mut self, stage: u32, kinds: &[(u32, Tally)], pools: usize, steps: u32) {
         let index = self.stages.len() as u32;
-        let mut of = StageDesign { stage, columns: Vec::new(), calls: Vec::new(), steps };
+        let mut of = StageDesign {
+            stage,
+            columns: Vec::new(),
+            calls: Vec::new(),
+            busy_ns: Vec::new(),
+            steps,
+        };
         let mut pooled: FxHashMap<u32, u32> = FxHashMap::default();
         let mut rest = None;
         for (position, &(kind, tally)) in kinds.iter().enumerate() {
             let mut open = |column| {
                 of.columns.push(column);
                 of.calls.push(0);
+                of.busy_ns.push(0);
                 of.columns.len() as u32 - 1
             };
             let column = if position < self.own_columns {
@@ -172,6 +184,8 @@ impl Design {
                 *rest.get_or_insert_with(|| open(Column::Rest))
             };
             of.calls[column as usize] += tally.calls;
+            let busy = &mut of.busy_ns[column as usize];
+            *busy = busy.saturating_add(tally.busy_ns);
             self.lookup.insert((stage, kind), (index, column));
         }
         self.stages.push(of);

@@ -6,6 +6,7 @@ use crate::kinds::BLOCKS;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sums {
     pub(crate) rows: f64,
+    pub(crate) seconds: f64,
     pub(crate) gram: Vec<f64>,
     /// Column by column for the first counter, then for the next.
     pub(crate) product: Vec<f64>,
@@ -17,6 +18,7 @@ impl Sums {
     pub(crate) fn zero(width: usize, counters: usize) -> Self {
         Self {
             rows: 0.0,
+            seconds: 0.0,
             gram: vec![0.0; width * (width + 1) / 2],
             product: vec![0.0; width * counters],
             squares: vec![0.0; counters],
@@ -25,7 +27,7 @@ impl Sums {
     }
 
     pub(crate) fn clear(&mut self) {
-        self.rows = 0.0;
+        (self.rows, self.seconds) = (0.0, 0.0);
         for list in [&mut self.gram, &mut self.product, &mut self.squares, &mut self.totals] {
             list.fill(0.0);
         }
@@ -38,6 +40,7 @@ impl Sums {
             }
         }
         self.rows += times * other.rows;
+        self.seconds += times * other.seconds;
         each(&mut self.gram, &other.gram, times);
         each(&mut self.product, &other.product, times);
         each(&mut self.squares, &other.squares, times);
@@ -48,6 +51,15 @@ impl Sums {
         let (low, high) = if row < column { (row, column) } else { (column, row) };
         self.gram[high * (high + 1) / 2 + low]
     }
+}
+
+/// A part of a sample: the share of a column's calls that lies within it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Entry {
+    pub(crate) column: u32,
+    pub(crate) share: f64,
+    /// How the share would grow for every ns that the calls were later.
+    pub(crate) growth: f64,
 }
 
 /// What a column has seen: in how many samples it is, and in how many blocks.
@@ -68,6 +80,8 @@ pub(crate) struct Moments {
     pub(crate) blocks: Vec<Option<Box<Sums>>>,
     pub(crate) seen: Vec<Seen>,
     pub(crate) seconds: f64,
+    /// Products of shares (row) and growths (column), over all blocks.
+    pub(crate) cross: Vec<f64>,
 }
 
 impl Moments {
@@ -78,24 +92,31 @@ impl Moments {
             blocks: vec![None; BLOCKS],
             seen: vec![Seen::default(); width],
             seconds: 0.0,
+            cross: vec![0.0; width * width],
         }
     }
 
     /// Add a sample; `row` is sorted by column and ends with the constant.
-    pub(crate) fn add(&mut self, block: usize, row: &[(u32, f64)], values: &[f32], seconds: f64) {
+    pub(crate) fn add(&mut self, block: usize, row: &[Entry], values: &[f32], seconds: f64) {
         let (width, counters) = (self.width, self.counters.len());
         let sums = self.blocks[block].get_or_insert_with(|| Box::new(Sums::zero(width, counters)));
         sums.rows += 1.0;
+        sums.seconds += seconds;
         self.seconds += seconds;
-        for (position, &(column, weight)) in row.iter().enumerate() {
+        for (position, &Entry { column, share: weight, growth }) in row.iter().enumerate() {
             let column = column as usize;
+            if growth != 0.0 {
+                for of in row {
+                    self.cross[of.column as usize * width + column] += of.share * growth;
+                }
+            }
             let seen = &mut self.seen[column];
             seen.samples += 1;
             seen.blocks |= 1 << block;
             seen.exposure += weight;
             let line = &mut sums.gram[column * (column + 1) / 2..][..=column];
-            for &(other, of) in &row[..=position] {
-                line[other as usize] += weight * of;
+            for other in &row[..=position] {
+                line[other.column as usize] += weight * other.share;
             }
             for (index, &counter) in self.counters.iter().enumerate() {
                 sums.product[index * width + column] += weight * f64::from(values[counter]);
@@ -105,6 +126,23 @@ impl Moments {
             let value = f64::from(values[counter]);
             sums.squares[index] += value * value;
             sums.totals[index] += value;
+        }
+    }
+
+    /// Take a known background, in units of each counter per second, out of every sample.
+    pub(crate) fn subtract(&mut self, rates: &[f64]) {
+        let (width, constant) = (self.width, self.width - 1);
+        for sums in self.blocks.iter_mut().flatten() {
+            for (index, &counter) in self.counters.iter().enumerate() {
+                let rate = rates[counter];
+                let seconds = sums.product[index * width + constant];
+                sums.squares[index] +=
+                    rate * rate * sums.cell(constant, constant) - 2.0 * rate * seconds;
+                for column in 0..width {
+                    sums.product[index * width + column] -= rate * sums.cell(column, constant);
+                }
+                sums.totals[index] -= rate * sums.seconds;
+            }
         }
     }
 

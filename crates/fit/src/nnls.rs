@@ -7,7 +7,9 @@ use crate::moments::Sums;
 /// Added to the diagonal of the scaled matrix, whose diagonal is 1: equal columns then share evenly.
 const RIDGE: f64 = 1e-9;
 /// Exchanges before the solver gives up. Ten are usual.
-const MAX_EXCHANGES: usize = 100;
+pub(crate) const MAX_EXCHANGES: usize = 100;
+/// The same where the free unknowns are nearly known.
+pub(crate) const FEW_EXCHANGES: usize = 20;
 
 /// The normal equations of one stage over the columns that occur in it, scaled to a diagonal of 1.
 #[derive(Debug, Clone)]
@@ -42,6 +44,29 @@ impl Normal {
         }
     }
 
+    /// Whether the other columns explain the last one, the constant, to 95 %: work runs all the time,
+    /// and nothing tells the background from it.
+    pub(crate) fn never_idle(&self) -> bool {
+        let size = self.active.len();
+        let every: Vec<usize> = (0..size).collect();
+        let Some((last, factors)) = size.checked_sub(1).zip(factor(&self.matrix, &every)) else {
+            return false;
+        };
+        let mut unit = DVector::zeros(size);
+        unit[last] = 1.0;
+        factors.solve(&unit)[last] * self.matrix[(last, last)] > 20.0
+    }
+
+    /// The same without the last column.
+    pub(crate) fn without_last(&self) -> Self {
+        let size = self.active.len().saturating_sub(1);
+        Self {
+            active: self.active[..size].to_vec(),
+            scale: self.scale[..size].to_vec(),
+            matrix: self.matrix.view((0, 0), (size, size)).clone_owned(),
+        }
+    }
+
     /// The right-hand side for a counter.
     pub(crate) fn target(&self, sums: &Sums, width: usize, counter: usize) -> DVector<f64> {
         let product = &sums.product[counter * width..][..width];
@@ -66,17 +91,23 @@ pub(crate) fn factor(matrix: &DMatrix<f64>, free: &[usize]) -> Option<Cholesky<f
     Cholesky::new(part)
 }
 
-/// Minimise `x'Mx - 2t'x` with no negative unknown, starting from a guess of the free ones.
+/// Minimise `x'Mx - 2t'x` with no negative unknown, starting from a guess of the free ones, with at most
+/// so many exchanges.
 ///
 /// All unknowns that break a condition change sides at once. If that does not help three times in a
 /// row, only the last of them does, which cannot go round in circles.
-pub(crate) fn solve(matrix: &DMatrix<f64>, target: &DVector<f64>, guess: &[bool]) -> Solution {
+pub(crate) fn solve(
+    matrix: &DMatrix<f64>,
+    target: &DVector<f64>,
+    guess: &[bool],
+    most: usize,
+) -> Solution {
     let size = target.len();
     let mut free = guess.to_vec();
     let mut scaled = DVector::zeros(size);
     let tolerance = 1e-9 * target.amax();
     let (mut fewest, mut patience) = (usize::MAX, 3);
-    for _ in 0..MAX_EXCHANGES {
+    for _ in 0..most {
         let chosen: Vec<usize> = (0..size).filter(|&index| free[index]).collect();
         let Some(factors) = factor(matrix, &chosen) else {
             break;
@@ -121,7 +152,7 @@ mod tests {
         let matrix = DMatrix::from_row_slice(2, 2, &[1.0, 0.5, 0.5, 1.0]);
         let target = DVector::from_row_slice(&[0.5, 2.5]);
         for guess in [[true, true], [false, false], [true, false]] {
-            let solution = solve(&matrix, &target, &guess);
+            let solution = solve(&matrix, &target, &guess, MAX_EXCHANGES);
             assert!(solution.converged);
             assert!(
                 solution.scaled[0] == 0.0 && (solution.scaled[1] - 2.5).abs() < 1e-9,

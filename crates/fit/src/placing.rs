@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::kinds::{BLOCKS, Design, Kernel, MIN_STEPS};
-use crate::moments::Moments;
+use crate::moments::{Entry, Moments};
 use crate::samples::Samples;
 
 /// Samples that stay open behind the newest kernel: 6.5 s at 100 us.
@@ -11,7 +11,7 @@ const OPEN_SAMPLES: usize = 1 << 16;
 /// Samples in a row that make one block where there are no steps.
 const RUN_OF_SAMPLES: usize = 20;
 /// Groups of counters that are missing from different samples.
-pub(crate) const MAX_PATTERNS: usize = 4;
+pub(crate) const MAX_PATTERNS: usize = 2;
 
 /// What became of kernels and samples. Nothing is left out without being counted here.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -56,7 +56,7 @@ enum Holds {
 struct Row {
     holds: Holds,
     block: u8,
-    entries: Vec<(u32, f64)>,
+    entries: Vec<Entry>,
 }
 
 /// Amounts of the counters in samples within which nothing ran.
@@ -99,13 +99,18 @@ impl Placing {
             first: 0,
             near: 0,
             // So many streams at once do not exist: what needs more has damaged times.
-            budget: 32 * samples.len() as u64,
+            budget: 16 * samples.len() as u64,
             open: VecDeque::new(),
             spare: Vec::new(),
             moments: vec![Vec::new(); design.stages.len()],
             idle: Idle { seconds: vec![0.0; counters], amounts: vec![0.0; counters] },
             counts: Counts::default(),
         }
+    }
+
+    /// Begin at a later sample than the first.
+    pub(crate) fn skip_to(&mut self, row: usize) {
+        self.first = self.first.max(row);
     }
 
     /// Lay one kernel over the samples.
@@ -142,7 +147,11 @@ impl Placing {
                 }
                 self.budget -= u64::from(row > begin);
                 let share = if duration == 0 { 1.0 } else { overlap as f64 / duration as f64 };
-                self.place(design, row, place, kernel.step, share);
+                // Later calls would leave a sample that they begin in, and come into one that they end in.
+                let ends = f64::from(u8::from(end < samples.end_ns(row)));
+                let begins = f64::from(u8::from(start > samples.start_ns(row)));
+                let growth = (ends - begins) / duration.max(1) as f64;
+                self.place(design, row, place, kernel.step, (share, growth));
             }
             row += 1;
         }
@@ -157,7 +166,7 @@ impl Placing {
         row: usize,
         place: Option<(u32, u32)>,
         step: Option<u32>,
-        share: f64,
+        (share, growth): (f64, f64),
     ) {
         while self.first + self.open.len() <= row {
             self.open.push_back(self.spare.pop().unwrap_or_default());
@@ -184,9 +193,9 @@ impl Placing {
             }
             Holds::Several | Holds::Foreign => return,
         }
-        match open.entries.iter_mut().find(|(of, _)| *of == column) {
-            Some((_, sum)) => *sum += share,
-            None => open.entries.push((column, share)),
+        match open.entries.iter_mut().find(|of| of.column == column) {
+            Some(of) => (of.share, of.growth) = (of.share + share, of.growth + growth),
+            None => open.entries.push(Entry { column, share, growth }),
         }
     }
 
@@ -232,8 +241,8 @@ impl Placing {
     ) {
         let width = design.stages[stage].columns.len() + 1;
         let (values, seconds) = (samples.values(number), samples.seconds(number));
-        row.entries.sort_unstable_by_key(|(column, _)| *column);
-        row.entries.push((width as u32 - 1, seconds));
+        row.entries.sort_unstable_by_key(|of| of.column);
+        row.entries.push(Entry { column: width as u32 - 1, share: seconds, growth: 0.0 });
         let moments = &mut self.moments[stage];
         if moments.is_empty() {
             moments.extend(self.patterns.iter().map(|counters| Moments::new(width, counters)));

@@ -3,7 +3,7 @@
 use crate::FitError;
 
 /// The largest number of counters in one fit.
-pub const MAX_COUNTERS: usize = 64;
+pub const MAX_COUNTERS: usize = 32;
 
 /// The largest number of samples that are kept: 28 minutes at 100 us. Those that follow are counted.
 pub const MAX_SAMPLES: usize = 16 << 20;

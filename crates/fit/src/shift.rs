@@ -1,16 +1,18 @@
 //! How far the samples' times are off against the kernels' times.
 
 use crate::kinds::{Design, Kernel};
-use crate::nnls::{Normal, solve};
+use crate::nnls::{MAX_EXCHANGES, Normal, solve};
 use crate::placing::Placing;
 use crate::samples::Samples;
 
 /// Shifts are looked for up to this far to both sides, or a quarter of a sample if that is less.
 const FARTHEST_NS: u64 = 16_000;
 /// Each round looks so many steps to both sides, at a quarter of the step before.
-const ROUNDS: u32 = 3;
+const ROUNDS: u32 = 4;
 /// A shift counts if it makes the data more likely by this much (natural logarithm).
-const LEAST_GAIN: f64 = 10.0;
+const LEAST_GAIN: f64 = 4.0;
+/// Counters that the shift is estimated from: those that kernels explain best.
+const COUNTERS: usize = 2;
 
 /// By how much the kernels' times were moved before they were laid over the samples.
 ///
@@ -45,7 +47,14 @@ impl Shift {
 
 struct Score {
     likelihood: f64,
-    r2: f64,
+    /// Of each counter, the best of all stages.
+    r2: Vec<f64>,
+}
+
+impl Score {
+    fn best_r2(&self) -> f64 {
+        self.r2.iter().copied().fold(0.0, f64::max)
+    }
 }
 
 /// Find the shift from the first kernels of a run.
@@ -70,23 +79,27 @@ pub(crate) fn estimate(
     if step == 0 {
         return Shift::None;
     }
-    let mut guesses = vec![Vec::new(); design.stages.len() * patterns.len() * samples.counters()];
-    let mut at = |shift: i64| -> Score {
+    let mut guesses = vec![Vec::new(); design.stages.len() * samples.counters()];
+    let mut at = |shift: i64, chosen: &[usize]| -> Score {
         let mut placing = Placing::new(samples, design, patterns, shift, true);
-        placing.close_before(samples, design, 0);
+        placing.skip_to(from);
         for kernel in kernels {
             placing.kernel(samples, design, kernel);
         }
         placing.close_before(samples, design, limit);
-        score(&placing, &mut guesses, samples.counters() * patterns.len())
+        score(&placing, &mut guesses, samples.counters(), chosen)
     };
-    let none = at(0);
-    let (mut best, mut found) = (0, Score { ..none });
+    let r2 = at(0, &(0..samples.counters()).collect::<Vec<_>>()).r2;
+    let mut chosen: Vec<usize> = (0..samples.counters()).collect();
+    chosen.sort_by(|a, b| r2[*b].total_cmp(&r2[*a]));
+    chosen.truncate(COUNTERS);
+    let none = at(0, &chosen);
+    let (mut best, mut found) = (0, Score { likelihood: none.likelihood, r2: none.r2.clone() });
     for round in 0..ROUNDS {
         let centre = best;
         let reach = if round == 0 { 8 } else { 4 };
         for shift in (-reach..=reach).map(|steps| centre + steps * step) {
-            let here = at(shift);
+            let here = at(shift, &chosen);
             if here.likelihood > found.likelihood {
                 (best, found) = (shift, here);
             }
@@ -100,36 +113,39 @@ pub(crate) fn estimate(
     if found.likelihood - none.likelihood < LEAST_GAIN || best == 0 {
         return Shift::None;
     }
-    Shift::Estimated { ns: best, r2_unshifted: none.r2, r2: found.r2 }
+    Shift::Estimated { ns: best, r2_unshifted: none.best_r2(), r2: found.best_r2() }
 }
 
 /// How likely the samples are, all stages and counters together, if errors are Gaussian.
-fn score(placing: &Placing, guesses: &mut [Vec<bool>], counters: usize) -> Score {
-    let mut total = Score { likelihood: 0.0, r2: 0.0 };
+fn score(placing: &Placing, guesses: &mut [Vec<bool>], counters: usize, chosen: &[usize]) -> Score {
+    let mut total = Score { likelihood: 0.0, r2: vec![0.0; counters] };
     for (stage, patterns) in placing.moments.iter().enumerate() {
-        for (pattern, moments) in patterns.iter().enumerate() {
+        for moments in patterns {
             let sums = moments.total();
             let normal = Normal::new(&sums, moments.width);
             let size = normal.active.len();
             if sums.rows < 2.0 * size as f64 + 30.0 {
                 continue;
             }
-            for counter in 0..moments.counters.len() {
-                let variance = sums.squares[counter] - sums.totals[counter].powi(2) / sums.rows;
+            for (index, &counter) in moments.counters.iter().enumerate() {
+                if !chosen.contains(&counter) {
+                    continue;
+                }
+                let variance = sums.squares[index] - sums.totals[index].powi(2) / sums.rows;
                 if variance <= 0.0 {
                     continue;
                 }
-                let target = normal.target(&sums, moments.width, counter);
-                let guess = &mut guesses[stage * counters + pattern + counter * patterns.len()];
+                let target = normal.target(&sums, moments.width, index);
+                let guess = &mut guesses[stage * counters + counter];
                 if guess.len() != size {
                     *guess = vec![true; size];
                 }
-                let solution = solve(&normal.matrix, &target, guess);
+                let solution = solve(&normal.matrix, &target, guess, MAX_EXCHANGES);
                 let explained = target.dot(&solution.scaled) * 2.0
                     - solution.scaled.dot(&(&normal.matrix * &solution.scaled));
-                let residual = (sums.squares[counter] - explained).max(variance * 1e-9);
+                let residual = (sums.squares[index] - explained).max(variance * 1e-9);
                 total.likelihood -= sums.rows / 2.0 * (residual / variance).ln();
-                total.r2 = total.r2.max(1.0 - residual / variance);
+                total.r2[counter] = total.r2[counter].max(1.0 - residual / variance);
                 *guess = solution.free;
             }
         }
