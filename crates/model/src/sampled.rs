@@ -288,6 +288,9 @@ pub enum NoAmount {
     /// It is one of many kinds that are fitted together.
     #[error("it is one of many short kinds of work that are fitted together")]
     Pooled,
+    /// Only a background can have this reason.
+    #[error("work runs all the time, which hides the background")]
+    NeverIdle,
     /// The solver found no end.
     #[error("the fit of its stage found no solution")]
     Unsolved,

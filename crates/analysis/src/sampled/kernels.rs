@@ -123,6 +123,7 @@ fn amount(amount: Amount, counter: &CounterFit) -> SampledAmount {
             }
         }
         Amount::Unknown(Reason::TooUncertain { percent }) => NoAmount::TooUncertain { percent },
+        Amount::Unknown(Reason::NeverIdle) => NoAmount::NeverIdle,
         Amount::Unknown(Reason::Unsolved) => NoAmount::Unsolved,
     })
 }
