@@ -243,6 +243,17 @@ impl SampledAmount {
         }
     }
 
+    /// What it is at least and at most, as far as anything is known: of an amount that is known to 10 %
+    /// the amount itself.
+    pub fn between(&self) -> Option<(f64, f64)> {
+        match self {
+            Self::Known { value, .. } => Some((*value, *value)),
+            Self::AtMost { limit } => Some((0.0, *limit)),
+            Self::Absent(NoAmount::TooUncertain { low, high, .. }) => Some((*low, *high)),
+            Self::Absent(_) => None,
+        }
+    }
+
     /// Why there is none.
     pub fn absent(&self) -> Option<&NoAmount> {
         match self {
@@ -280,10 +291,16 @@ pub enum NoAmount {
         total: Option<f64>,
     },
     /// Its interval is too wide.
-    #[error("the interval is {percent:.0} % of it to either side, more than 10 %")]
+    #[error(
+        "its 90 % interval, {low:.4e} to {high:.4e}, is {percent:.0} % of it to either side, more than 10 %"
+    )]
     TooUncertain {
         /// Half the interval, percent of the amount.
         percent: f64,
+        /// Lower end of the interval, in the unit of the amount.
+        low: f64,
+        /// Upper end.
+        high: f64,
     },
     /// It is one of many kinds that are fitted together.
     #[error("it is one of many short kinds of work that are fitted together")]

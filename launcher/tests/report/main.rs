@@ -25,6 +25,7 @@ mod nsys_export;
 mod overhead;
 mod part;
 mod processes;
+mod sampled;
 mod sums;
 mod verdicts;
 mod vision;
