@@ -127,8 +127,36 @@ pub struct SampledSteps {
     pub dram_read_bytes: Option<f64>,
     /// Median DRAM bytes written in a step.
     pub dram_write_bytes: Option<f64>,
+    /// What ran in the step whose window is the median of the covered ones.
+    pub median: Option<SampledCurve>,
     /// Each of a bounded number of them, evenly over the run.
     pub each: Vec<SampledStep>,
+}
+
+/// The samples of a step over its window on the GPU.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SampledCurve {
+    /// The step's number within its stage and process, from 0.
+    pub number: u64,
+    /// Its window, ns.
+    pub length_ns: u64,
+    /// At most some hundreds of points, in the order of time. Times without usable samples have none.
+    pub points: Vec<SampledPoint>,
+}
+
+/// A point of a [`SampledCurve`]: means over the samples in it. Null: not sampled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SampledPoint {
+    /// Since the start of the window, ns.
+    pub start_ns: u64,
+    /// Its length, ns.
+    pub length_ns: u64,
+    /// DRAM bytes read and written, bytes/s.
+    pub dram_bytes_per_s: Option<f64>,
+    /// Cycles in which the tensor pipe worked, percent.
+    pub tensor_percent: Option<f64>,
+    /// Cycles in which a multiprocessor had work, percent.
+    pub sm_active_percent: Option<f64>,
 }
 
 /// One step.
@@ -163,6 +191,10 @@ pub struct SampledKernel {
     pub dram_percent: Option<f64>,
     /// Share of its mean duration in which the tensor pipe worked, percent.
     pub tensor_percent: Option<f64>,
+    /// FLOP/s that follow from the share of the tensor pipe, as those of the stage.
+    pub tensor_flops_per_s: Option<f64>,
+    /// These over the DRAM bytes/s: FLOP per byte.
+    pub flops_per_byte: Option<f64>,
     /// What holds it up.
     pub bound: Option<Bound>,
     /// How `bound` came about, with the numbers.
@@ -211,6 +243,17 @@ impl SampledAmount {
         }
     }
 
+    /// What it is at least and at most, as far as anything is known: of an amount that is known to 10 %
+    /// the amount itself.
+    pub fn between(&self) -> Option<(f64, f64)> {
+        match self {
+            Self::Known { value, .. } => Some((*value, *value)),
+            Self::AtMost { limit } => Some((0.0, *limit)),
+            Self::Absent(NoAmount::TooUncertain { low, high, .. }) => Some((*low, *high)),
+            Self::Absent(_) => None,
+        }
+    }
+
     /// Why there is none.
     pub fn absent(&self) -> Option<&NoAmount> {
         match self {
@@ -228,7 +271,7 @@ pub enum NoAmount {
     #[error("no sample holds it and work of its stage only")]
     NoSamples,
     /// Too few samples hold it.
-    #[error("only {samples} samples of its stage hold it")]
+    #[error("too few samples of its stage hold it: {samples}")]
     TooFewSamples {
         /// How many.
         samples: u64,
@@ -248,14 +291,23 @@ pub enum NoAmount {
         total: Option<f64>,
     },
     /// Its interval is too wide.
-    #[error("the interval is {percent:.0} % of it to either side, more than 10 %")]
+    #[error(
+        "its 90 % interval, {low:.4e} to {high:.4e}, is {percent:.0} % of it to either side, more than 10 %"
+    )]
     TooUncertain {
         /// Half the interval, percent of the amount.
         percent: f64,
+        /// Lower end of the interval, in the unit of the amount.
+        low: f64,
+        /// Upper end.
+        high: f64,
     },
     /// It is one of many kinds that are fitted together.
     #[error("it is one of many short kinds of work that are fitted together")]
     Pooled,
+    /// Only a background can have this reason.
+    #[error("work runs all the time, which hides the background")]
+    NeverIdle,
     /// The solver found no end.
     #[error("the fit of its stage found no solution")]
     Unsolved,
@@ -264,6 +316,6 @@ pub enum NoAmount {
 fn total_text(total: &Option<f64>) -> String {
     total.map_or_else(
         || "an amount that is not known either".to_owned(),
-        |total| format!("{total:.4e}"),
+        |total| format!("{total:.4e} in the unit of the amount"),
     )
 }

@@ -26,6 +26,7 @@ mod nsys_export;
 mod overhead;
 mod part;
 mod processes;
+mod sampled;
 mod sums;
 mod verdicts;
 mod vision;

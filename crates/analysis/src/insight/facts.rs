@@ -180,6 +180,7 @@ fn top_kernel(rows: &Rows<'_>, row: &StageKernelRow) -> Option<KernelFacts> {
         percent: row.stage_kernel_sum_percent?,
         calls: row.times.calls,
         bound: roofline.map_or_else(|| sampled?.bound, |roofline| roofline.bound),
+        sampled: counters.is_none() && sampled.is_some(),
         one_launch: counters.is_some_and(|counters| counters.one_launch.is_some()),
         attainable_share: roofline
             .map_or_else(|| sampled.and_then(roof_share), |roofline| roofline.attainable_share),

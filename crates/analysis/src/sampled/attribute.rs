@@ -22,7 +22,7 @@ pub(super) struct Sums {
 }
 
 impl Sums {
-    fn add(&mut self, metrics: &[Metric], values: &[f32], part_ns: u64, sample_ns: u64) {
+    pub(super) fn add(&mut self, metrics: &[Metric], values: &[f32], part_ns: u64, sample_ns: u64) {
         self.covered_ns += part_ns;
         let (part, whole) = (part_ns as f64, sample_ns as f64);
         for (metric, value) in metrics.iter().zip(values).filter(|(_, value)| !value.is_nan()) {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use rustc_hash::FxHashMap;
-use stage2_fit::{Amount, Column, CounterFit, Fit, FitError, Fitted, Reason, Samples};
+use stage2_fit::{Amount, Column, ColumnFit, CounterFit, Fit, FitError, Fitted, Reason, Samples};
 use stage2_spool::ReadError;
 
 use super::kinds::{Kind, KindTable};
@@ -14,7 +14,9 @@ use crate::load::ProcessCapture;
 use crate::load::events::RangePath;
 use crate::load::libraries::LibraryDomains;
 use crate::roofline::bound::of_percent;
-use stage2_model::{KernelRow, NoAmount, RATE_SHARE_MOST, Report, SampledAmount, SampledKernel};
+use stage2_model::{
+    Bound, KernelRow, NoAmount, RATE_SHARE_MOST, Report, SampledAmount, SampledKernel,
+};
 use stage2_text::kernel_name;
 
 /// What is fitted: shares become the time that they stand for, which adds up.
@@ -96,7 +98,7 @@ fn amounts(fitted: &Fitted) -> Amounts {
                     [(); FITTED.len()].map(|()| SampledAmount::Absent(NoAmount::NoCounter))
                 });
                 if let Some(place) = of_kind.get_mut(counter.counter) {
-                    *place = amount(column.amount, counter);
+                    *place = amount(column, counter);
                 }
             }
         }
@@ -104,8 +106,8 @@ fn amounts(fitted: &Fitted) -> Amounts {
     found
 }
 
-fn amount(amount: Amount, counter: &CounterFit) -> SampledAmount {
-    SampledAmount::Absent(match amount {
+fn amount(column: &ColumnFit, counter: &CounterFit) -> SampledAmount {
+    SampledAmount::Absent(match column.amount {
         Amount::Value { amount: value, low, high } => {
             return SampledAmount::Known { value, low, high };
         }
@@ -120,9 +122,15 @@ fn amount(amount: Amount, counter: &CounterFit) -> SampledAmount {
                 total: group.and_then(|group| group.total.value()),
             }
         }
-        Amount::Unknown(Reason::TooUncertain { percent }) => NoAmount::TooUncertain { percent },
-        // Of a kind the former is never said: it is about the background.
-        Amount::Unknown(Reason::NeverIdle | Reason::Unsolved) => NoAmount::Unsolved,
+        Amount::Unknown(Reason::TooUncertain { percent }) => {
+            let finite = |(low, high): &(f64, f64)| low.is_finite() && high.is_finite();
+            match column.interval.filter(finite) {
+                Some((low, high)) => NoAmount::TooUncertain { percent, low, high },
+                None => NoAmount::TooFewSamples { samples: column.samples },
+            }
+        }
+        Amount::Unknown(Reason::NeverIdle) => NoAmount::NeverIdle,
+        Amount::Unknown(Reason::Unsolved) => NoAmount::Unsolved,
     })
 }
 
@@ -187,20 +195,14 @@ fn of_row(
 ) -> SampledKernel {
     let [read, write, l2, tensor, issue] = amounts.clone();
     let ns = row.times.mean_ns.filter(|ns| *ns > 0).map(|ns| ns as f64);
-    let bytes = read.most().zip(write.most()).map(|(read, write)| read + write);
     let known = read.value().zip(write.most()).map(|(read, write)| read + write);
     let of_peak = |bytes: Option<f64>| Some(bytes? / (peak_bytes_per_s? * ns? / 1e9) * 100.0);
-    let share = |amount: &SampledAmount| Some(amount.most()? / ns? * 100.0);
-    let compute = [share(&tensor), share(&issue)].into_iter().flatten().reduce(f64::max);
-    let possible = |percent: &f64| *percent <= RATE_SHARE_MOST * 100.0;
-    let (bound, bound_why) = of_percent(
-        compute.filter(possible).zip(Some("tensor pipe or issue")),
-        of_peak(bytes).filter(possible).zip(Some("DRAM bytes/s")),
-    )
-    .unzip();
+    let (bound, bound_why) = bound(row, amounts, peak_bytes_per_s).unzip();
     let ncu = row.counters.as_ref().filter(|counters| counters.one_launch.is_none());
     let ncu = ncu.and_then(|counters| counters.roofline.dram_bytes).filter(|bytes| *bytes > 0.0);
     SampledKernel {
+        tensor_flops_per_s: None,
+        flops_per_byte: None,
         dram_percent: of_peak(known),
         tensor_percent: tensor.value().and_then(|tensor| Some(tensor / ns? * 100.0)),
         dram_read_bytes: read,
@@ -212,6 +214,36 @@ fn of_row(
         bound_why,
         dram_over_ncu: known.zip(ncu).map(|(sampled, ncu)| sampled / ncu),
     }
+}
+
+/// What holds a kernel up, where it is the same at both ends of what is known of its amounts.
+fn bound(
+    row: &KernelRow,
+    [read, write, _, tensor, issue]: &[SampledAmount; FITTED.len()],
+    peak_bytes_per_s: Option<f64>,
+) -> Option<(Bound, String)> {
+    let ns = row.times.mean_ns.filter(|ns| *ns > 0)? as f64;
+    let of_peak = |bytes: f64| Some(bytes / (peak_bytes_per_s? * ns / 1e9) * 100.0);
+    let possible = |percent: &f64| *percent <= RATE_SHARE_MOST * 100.0;
+    let compute = |end: fn((f64, f64)) -> f64| {
+        let share = |amount: &SampledAmount| Some(end(amount.between()?) / ns * 100.0);
+        let shares = [share(tensor), share(issue)].into_iter().flatten();
+        shares.reduce(f64::max).filter(possible).zip(Some("tensor pipe or issue"))
+    };
+    let (read, written) = (read.between()?, write.between());
+    // Without what it wrote, more than what it read may have moved: only "memory" is certain then.
+    let (name, (low, high)) = match written {
+        Some(written) => ("DRAM bytes/s", (read.0 + written.0, read.1 + written.1)),
+        None => ("DRAM bytes read/s", read),
+    };
+    let memory = |bytes| of_peak(bytes).filter(possible).zip(Some(name));
+    let ends: [fn((f64, f64)) -> f64; 2] = [|(low, _)| low, |(_, high)| high];
+    let mut found = ends
+        .iter()
+        .flat_map(|end| [low, high].map(|bytes| of_percent(compute(*end), memory(bytes))));
+    let first = found.next()??;
+    let certain = found.all(|other| other.is_some_and(|(bound, _)| bound == first.0));
+    (certain && (written.is_some() || first.0 == Bound::Memory)).then_some(first)
 }
 
 /// The labels of the stages that a file's samples are of.

@@ -5,12 +5,14 @@
 //! sample only where one stage had work in it.
 
 mod attribute;
+mod curve;
 mod kernels;
 mod kinds;
 mod metric;
 mod read;
 mod rows;
 mod shared;
+mod steps;
 mod store;
 mod windows;
 
@@ -78,6 +80,15 @@ pub(crate) fn add_flops(report: &mut Report, precision: Option<Precision>) {
     let assumed = precision.is_none();
     let precision = precision.unwrap_or(Precision::Bf16);
     let peak = report.peaks.as_ref().and_then(|peaks| peaks.flops_per_s(precision));
+    let bandwidth = sampled.devices.iter().find_map(|device| device.peak_dram_bytes_per_s);
+    for kernel in report.kernels.iter_mut().filter_map(|row| row.sampled.as_mut()) {
+        let flops_per_s = kernel.tensor_percent.zip(peak).map(|(share, peak)| share / 100.0 * peak);
+        let bytes_per_s =
+            kernel.dram_percent.zip(bandwidth).map(|(share, peak)| share / 100.0 * peak);
+        let intensity = flops_per_s.zip(bytes_per_s).map(|(flops, bytes)| flops / bytes);
+        kernel.tensor_flops_per_s = flops_per_s;
+        kernel.flops_per_byte = intensity.filter(|intensity| intensity.is_finite());
+    }
     for stage in &mut sampled.stages {
         let percent = stage.rates.tensor_percent;
         stage.tensor_flops_per_s = percent.zip(peak).map(|(percent, peak)| percent / 100.0 * peak);

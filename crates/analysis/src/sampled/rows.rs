@@ -4,20 +4,15 @@ use super::attribute::{self, percent};
 use super::kernels::{self, Place};
 use super::read::SampledFile;
 use super::store::Series;
-use super::windows::{ByPath, Window};
-use super::{META_LOST, note, shared};
+use super::{META_LOST, note, shared, steps};
 use crate::join::uuid_text;
 use crate::load::ProcessCapture;
-use crate::load::events::{RangePath, labels};
+use crate::load::events::labels;
 use crate::load::libraries::LibraryDomains;
 use stage2_model::{
-    DeviceRow, FULL_COVERAGE_PERCENT, Finding, Report, SampledCounters, SampledDevice,
-    SampledStage, SampledStep, SampledSteps,
+    DeviceRow, FULL_COVERAGE_PERCENT, Finding, Report, SampledCounters, SampledDevice, SampledStage,
 };
 use stage2_text::numbers::count;
-
-/// Steps of a stage that a report lists.
-const STEPS: usize = 256;
 
 /// Adds the rows of a file.
 pub(super) fn of_file(
@@ -77,10 +72,12 @@ pub(super) fn of_file(
         );
         if omitted.is_none() {
             let windows = file.windows.stages(series.device);
-            let steps = file.windows.steps(series.device);
+            let within = file.windows.steps(series.device);
+            let of = steps::Of { report, series, labels: &labels, peak_bytes_per_s: peak };
             let (sums, contested) = attribute::stages(series, &held.owners, &held.beside);
             for (path, sums) in held.owners.stages.iter().zip(&sums) {
-                let Some(stage) = label(&labels, *path).filter(|_| sums.window_ns > 0) else {
+                let Some(stage) = steps::label(&labels, *path).filter(|_| sums.window_ns > 0)
+                else {
                     continue;
                 };
                 let own = windows.get(path).map_or(&[][..], Vec::as_slice);
@@ -96,13 +93,7 @@ pub(super) fn of_file(
                     contested_percent: percent(sums.contested_ns, sums.window_ns),
                     partial: coverage < FULL_COVERAGE_PERCENT,
                     rates: sums.rates(peak),
-                    steps: steps_of(report, stage, own, &steps, &labels).map(|(path, windows)| {
-                        let sums = attribute::steps(series, windows, &contested);
-                        let one = |(sums, (_, number)): (&_, &(Window, u32))| {
-                            attribute::step(*number, sums, peak)
-                        };
-                        steps_row(path, sums.iter().zip(windows).map(one).collect())
-                    }),
+                    steps: steps::steps(&of, stage, own, &within, &contested),
                     tensor_flops_per_s: None,
                     tensor_assumption: None,
                 });
@@ -156,51 +147,6 @@ fn device_entry(
         idle_dram_bytes_per_s,
         peak_dram_bytes_per_s,
     }
-}
-
-fn label(labels: &[RangePath], path: u32) -> Option<&str> {
-    labels.get(path as usize).map(|path| path.label.as_str())
-}
-
-/// The ranges within a stage that are its steps, or else its instances; and the path of these.
-fn steps_of<'w>(
-    report: &Report,
-    stage: &str,
-    instances: &'w [(Window, u32)],
-    steps: &'w ByPath,
-    labels: &[RangePath],
-) -> Option<(String, &'w [(Window, u32)])> {
-    let row = report.stages.iter().find(|row| row.stage == stage)?;
-    let path = row.steps.as_ref().and_then(|steps| steps.times.path.as_deref()).unwrap_or(stage);
-    let within = steps.iter().find(|(step, _)| label(labels, **step) == Some(path));
-    let windows = within.map_or(instances, |(_, windows)| windows.as_slice());
-    (path == stage || within.is_some()).then(|| (path.to_owned(), windows))
-}
-
-fn steps_row(path: String, each: Vec<SampledStep>) -> SampledSteps {
-    let is_covered = |step: &&SampledStep| step.coverage_percent >= FULL_COVERAGE_PERCENT;
-    let covered: Vec<&SampledStep> = each.iter().filter(is_covered).collect();
-    let bytes = |rate: fn(&SampledStep) -> Option<f64>| {
-        let of_step = |step: &&SampledStep| Some(rate(step)? * step.gpu_window_ns as f64 / 1e9);
-        median(covered.iter().filter_map(of_step).collect())
-    };
-    SampledSteps {
-        path,
-        count: each.len() as u64,
-        covered: covered.len() as u64,
-        dram_read_bytes: bytes(|step| step.rates.dram_read_bytes_per_s),
-        dram_write_bytes: bytes(|step| step.rates.dram_write_bytes_per_s),
-        each: {
-            let every = each.len().div_ceil(STEPS).max(1);
-            each.into_iter().step_by(every).collect()
-        },
-    }
-}
-
-/// The middle value; the lower one of the middle two.
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len().checked_sub(1)? / 2).copied()
 }
 
 /// The row of a GPU as a process numbers it.

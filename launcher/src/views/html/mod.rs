@@ -12,6 +12,7 @@ mod latency;
 pub(super) mod markdown;
 mod ranks;
 mod roofline;
+mod sampled;
 mod stage;
 #[cfg(test)]
 mod tests;

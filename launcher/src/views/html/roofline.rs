@@ -67,6 +67,13 @@ pub(super) fn roofline(report: &Report, stage: &str, id: &str) -> String {
             n => format!(" {n} rows with shorter times are left out; kernels.csv has them."),
         }
     ));
+    if shown.iter().any(|point| point.row.counters.is_none()) {
+        out.push_str(
+            "<p class=\"note\">Kernels that ncu did not measure stand where sampled counters put them: \
+             DRAM bytes of a call, and the FLOP/s that the share of the tensor pipe makes of the dense \
+             peak. Operations outside of the tensor pipe are not in them.</p>\n",
+        );
+    }
     out.push_str(&roof_list(report.peaks.as_ref(), &roofs, bytes_per_s));
     let table = Table::first(ROWS, &points)
         .left("kernel", |point| name(&point.row.kernel))
@@ -78,19 +85,26 @@ pub(super) fn roofline(report: &Report, stage: &str, id: &str) -> String {
             Some(percent1(share * 100.0))
         })
         .left("bound", |point| {
-            Some(point.row.counters.as_ref()?.roofline.bound?.label().to_owned())
+            let counted = point.row.counters.as_ref().and_then(|found| found.roofline.bound);
+            let sampled =
+                || Some(format!("{} (sampled)", point.row.sampled.as_ref()?.bound?.label()));
+            counted.map_or_else(sampled, |bound| Some(bound.label().to_owned()))
         });
     let table = super::markdown::html(&table.markdown_with_rest_in("kernels.csv"));
     out + &format!("<details><summary>Points as a table</summary>\n{table}</details>\n")
 }
 
 fn point(row: &KernelRow, all_ns: u64) -> Option<Point<'_>> {
-    let roofline = &row.counters.as_ref()?.roofline;
+    let roofline = row.counters.as_ref().map(|counters| &counters.roofline);
+    // Of operations, samples know those of the tensor pipe.
+    let sampled = row.sampled.as_ref().filter(|_| roofline.is_none());
+    let intensity = roofline.map_or_else(|| sampled?.flops_per_byte, |roof| roof.flops_per_byte);
+    let rate = roofline.map_or_else(|| sampled?.tensor_flops_per_s, |roof| roof.flops_per_s);
     let positive = |value: Option<f64>| value.filter(|v| v.is_finite() && *v > 0.0 && *v < 1e30);
     Some(Point {
         row,
-        intensity: positive(roofline.flops_per_byte)?,
-        flops_per_s: positive(roofline.flops_per_s)?,
+        intensity: positive(intensity)?,
+        flops_per_s: positive(rate)?,
         share: if all_ns > 0 { row.times.total_ns as f64 * 100.0 / all_ns as f64 } else { 0.0 },
     })
 }

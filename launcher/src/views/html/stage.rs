@@ -5,6 +5,7 @@ use super::kernels::by_class;
 use super::latency::latency;
 use super::markdown::{foreign, text};
 use super::roofline::roofline;
+use super::sampled::sampled;
 use super::timeline::timeline;
 use super::window::window;
 use stage2_model::{Figure, Report, StageAnswer};
@@ -45,10 +46,11 @@ pub(super) fn stage(report: &Report, stage: &str, number: usize) -> String {
         "<section id=\"stage-{number}\" class=\"stage\">\n<h2>Stage <code>{}</code></h2>\n{figures}\
          <h3>Where the window goes</h3>\n{split}\
          <h3>Timeline of the median step</h3>\n{steps}\
-         <div class=\"pair\">\n<div>\n<h3>Step latency over the run</h3>\n{series}</div>\n\
+         {}<div class=\"pair\">\n<div>\n<h3>Step latency over the run</h3>\n{series}</div>\n\
          <div>\n<h3>Roofline</h3>\n{}</div>\n</div>\n\
          <h3>Kernel time by class</h3>\n{}</section>\n",
         foreign(&shorten(stage, NAME_LIMIT)),
+        sampled(report, stage, &id("sampled")),
         roofline(report, stage, &id("roofline")),
         by_class(report, stage),
     )

@@ -96,6 +96,8 @@ pub struct KernelFacts {
     pub bound: Option<Bound>,
     /// Its counters are of one launch, which may not stand for the others.
     pub one_launch: bool,
+    /// Its bound and share follow from counters that were sampled in this run, not from ncu's.
+    pub sampled: bool,
     /// Share of what is attainable under the roof.
     pub attainable_share: Option<f64>,
     /// Warps resident on average, percent of the most.

@@ -299,13 +299,22 @@ impl Speaker<'_> {
         if kernel.class == KernelClass::Communication {
             return None;
         }
+        // What was sampled rests on the times of this run, and shares the doubts about them.
+        let say = |rule, part, text, then| match kernel.sampled {
+            true => self.say(rule, part, text, then),
+            false => self.say_counted(rule, part, text, then),
+        };
         let percent = Self::percent(Some(kernel.percent)).filter(|p| *p >= KERNEL_PERCENT)?;
         let part = self.busy_part(percent);
         // What is beyond the peak is told as a finding, and nothing follows from it.
         let possible = |share: &f64| share.is_finite() && *share <= RATE_SHARE_MOST;
         let attainable = kernel.attainable_share.filter(possible);
         let of_roof = attainable.map(|s| format!(", {:.0} % of what is attainable", s * 100.0));
-        let which = if kernel.one_launch { " in the one launch that was profiled" } else { "" };
+        let which = match (kernel.one_launch, kernel.sampled) {
+            (true, _) => " in the one launch that was profiled",
+            (false, true) => " by sampled counters",
+            (false, false) => "",
+        };
         let bound = kernel.bound.map(|bound| format!(", {}-bound{which}", bound.label()));
         let name = format!(
             "{} ({}) takes {percent:.1} % of kernel time in {}{}{}",
@@ -319,7 +328,7 @@ impl Speaker<'_> {
         if self.stage.decode && product && kernel.bound == Some(Bound::Memory) {
             let then = "Move fewer bytes per token through the weights: quantisation, or a larger \
                         batch that reads them once for more tokens.";
-            return Some(self.say_counted(Rule::MemoryBoundProduct, part, name, Some(then)));
+            return Some(say(Rule::MemoryBoundProduct, part, name, Some(then)));
         }
         let occupancy = Self::percent(kernel.achieved_occupancy_percent);
         if let Some(occupancy) = occupancy.filter(|o| *o < LOW_OCCUPANCY_PERCENT)
@@ -328,7 +337,7 @@ impl Speaker<'_> {
             let text = format!("{name}, with {occupancy:.1} % occupancy");
             let then = "Give it more parallel work: a larger batch, a finer split (split-K, \
                         split-KV), other tile sizes, or fuse it with its neighbours.";
-            return Some(self.say_counted(Rule::LowOccupancy, part, text, Some(then)));
+            return Some(say(Rule::LowOccupancy, part, text, Some(then)));
         }
         let (rule, then) = if attainable? >= NEAR_ROOF_SHARE {
             let then = "Near its roof only less work helps: a lower precision, fewer operations or \
@@ -339,7 +348,7 @@ impl Speaker<'_> {
                         shapes (padding to multiples of 64), or fusion.";
             (Rule::FarFromRoof, then)
         };
-        Some(self.say_counted(rule, part, name, Some(then)))
+        Some(say(rule, part, name, Some(then)))
     }
 
     fn top_kernel(&self) -> Option<Takeaway> {

@@ -41,6 +41,7 @@ fn kernel(name: &str, class: KernelClass, percent: f64) -> KernelFacts {
         calls: 7168,
         bound: None,
         one_launch: false,
+        sampled: false,
         attainable_share: None,
         achieved_occupancy_percent: None,
     }
