@@ -47,6 +47,7 @@ def main() -> None:
         step_ms=times,
         weight_bytes=work.weight_bytes,
         embedding_bytes=work.embedding_bytes,
+        unused_expert_bytes=work.unused_expert_bytes,
         kv_bytes_per_token=work.kv_bytes_per_token,
         prompt=options.prompt,
         new=options.new,
@@ -57,6 +58,7 @@ class Work:
     """A model, a CUDA graph of one of its steps, and matrices."""
 
     def __init__(self, options: argparse.Namespace, device: torch.device) -> None:
+        """Make all of it on the device."""
         self.options = options
         self.model = model(options).to(device, torch.bfloat16).eval()
         self.prompt = torch.randint(
@@ -66,6 +68,9 @@ class Work:
         self.weight_bytes = sum(p.numel() * p.element_size() for p in self.model.parameters())
         embedding = self.model.get_input_embeddings().weight
         self.embedding_bytes = embedding.numel() * embedding.element_size()
+        # Two experts of each layer work on a token, of three square matrices each.
+        unused = options.layers * max(0, options.experts - 2)
+        self.unused_expert_bytes = unused * 3 * options.hidden * options.hidden * 2
         config = self.model.config
         heads = config.num_key_value_heads
         head = config.hidden_size // config.num_attention_heads
@@ -122,7 +127,7 @@ class Work:
 
 
 def model(options: argparse.Namespace) -> torch.nn.Module:
-    """A model with random weights: dense, or a mixture of experts."""
+    """Return a model with random weights: dense, or a mixture of experts."""
     from transformers import (
         LlamaConfig,
         LlamaForCausalLM,

@@ -35,8 +35,9 @@ bundle() {
   limited "run/$name" "$launch" --run-dir "$out/bundle/$name" "${settings[@]}" \
     -- "$python" "$here/counters.py" "$@"
 }
+# Few kernels for ncu: each configuration is replayed for every group of counters.
 bundle dense run.mode=deep pipeline.nsys.enable=false pipeline.ncu.ncu_cli.cache_control=none \
-  -- --reps 4 --new 32
+  pipeline.ncu.top_n=4 -- --reps 4 --new 32
 light=(run.mode=light profiling.collector.counters=on@100)
 bundle batch "${light[@]}" -- --reps 4 --new 32 --batch 32
 bundle experts "${light[@]}" -- --reps 3 --new 32 --experts 8 --layers 8

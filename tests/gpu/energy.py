@@ -18,13 +18,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from verdicts import Line, last_document, metrics_of, show
+from verdicts import Line, metrics_of, show
 
 SIZE = 8192
 """Rows and columns of each matrix."""
 ENERGY_TOLERANCE = 0.05
 """The report against NVML's counter, beside the uncertainty that the report gives."""
-READER_SHARE = 0.01
+READER_SHARE = 0.05
 """Of one core, at most, for the thread that reads."""
 ABOVE_LIMIT = 1.05
 """The board may exceed its power limit for a moment."""
@@ -168,7 +168,11 @@ def main() -> int:
     arguments = parser.parse_args()
     if arguments.check:
         bundle, output = arguments.check
-        return show(compare(metrics_of(bundle), last_document(output.read_text(encoding="utf-8"))))
+        return show(
+            compare(
+                metrics_of(bundle), json.loads(output.read_text(encoding="utf-8").splitlines()[-1])
+            )
+        )
     if arguments.check_off:
         return show(compare_off(metrics_of(arguments.check_off)))
     return workload(arguments.seconds)
