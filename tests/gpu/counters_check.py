@@ -12,6 +12,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+VOCABULARY = 32000
+"""Rows of the head, as in common.py, which needs torch."""
+
 LIMIT = 0.03
 """How far sampled bytes may lie from what must be read."""
 
@@ -97,19 +100,19 @@ def steps(out: Path, name: str, lines: Lines) -> None:
 
 def kernels(out: Path, name: str, lines: Lines) -> None:
     """Compare the projections of a dense model with their operands, and samples with ncu."""
-    hidden, layers, inner = 2048, 16, 5632
+    hidden, inner = 2048, 5632
     operands = {
-        "gate, up": (2 * hidden * inner, 2 * layers),
-        "down": (2 * hidden * inner, layers),
-        "q, o": (2 * hidden * hidden, 2 * layers),
-        "k, v": (2 * hidden * hidden // 2, 2 * layers),
-        "head": (2 * hidden * 32000, 1),
+        "gate, up": 2 * hidden * inner,
+        "down": 2 * hidden * inner,
+        "q, o": 2 * hidden * hidden,
+        "k, v": hidden * hidden,
+        "head": 2 * hidden * VOCABULARY,
     }
     with (out / "bundle" / name / "kernels.csv").open() as file:
         rows = list(csv.DictReader(file))
     for stage in ("decode", "graph"):
         mine = [row for row in rows if row["stage"] == stage and row["sampled_dram_read_bytes"]]
-        for what, (size, _) in operands.items():
+        for what, size in operands.items():
             near = [
                 float(row["sampled_dram_read_bytes"])
                 for row in mine
