@@ -124,6 +124,9 @@ fn amounts(work: &Work, span: &Span) -> Amounts {
     }
 }
 
+/// The metrics of the profiler hosts; a handle is a place in this list plus 1.
+pub(crate) type Hosts = Mutex<Vec<Vec<usize>>>;
+
 /// A piece of work: when it runs, ns, and what it counts.
 type Piece = (u64, u64, Amounts);
 

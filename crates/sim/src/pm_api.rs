@@ -72,9 +72,6 @@ parameters! {
 /// Up to and with the last field of [`Decode`]. No other struct is as long.
 const DECODE_BYTES: usize = std::mem::offset_of!(Decode, overflow) + 1;
 
-/// The metrics of the profiler hosts; a handle is a place in this list plus 1.
-pub(crate) type Hosts = parking_lot::Mutex<Vec<Vec<usize>>>;
-
 /// Exports functions that take parameters, with what each does.
 macro_rules! exports {
     ($($function:ident($name:ident: $type:ty, $state:ident) $body:block)*) => {$(

@@ -10,8 +10,7 @@ use crate::buffers::Buffers;
 use crate::callbacks::{Callbacks, IdSet};
 use crate::config::{Config, ConfigError, VARIABLES};
 use crate::objects::Objects;
-use crate::pm::Sampling;
-use crate::pm_api::Hosts;
+use crate::pm::{Hosts, Sampling};
 use crate::timeline::Timeline;
 
 /// Everything that calls share.
