@@ -1,7 +1,7 @@
 //! The whole way from finding a library to reading its records, with a CUPTI made for the purpose.
 
 use cupti_sys::find::{self, How};
-use cupti_sys::{Api, CuptiError, bindings as cupti, record};
+use cupti_sys::{Api, CuptiError, bindings as cupti, record, table};
 use std::ffi::c_void;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -75,7 +75,12 @@ fn from_the_path_to_the_records() {
     // SAFETY: the fake behaves like a CUPTI that needs no driver.
     let api = unsafe { Api::load(found.library) }.expect("all required symbols");
     assert_eq!(api.path(), library);
-    assert_eq!(api.absent(), ["cuptiGetGraphNodeId"]);
+    // Of the optional functions the fake has one.
+    let absent: Vec<_> =
+        table::OPTIONAL.iter().filter(|name| **name != "cuptiSubscribe_v2").collect();
+    assert_eq!(api.absent().iter().collect::<Vec<_>>(), absent);
+    assert!(!api.has_pm_sampling());
+    assert_eq!(api.chip(0).err(), Some(CuptiError::NOT_IMPLEMENTED));
     // SAFETY: the fake has no such function, so no node is looked at.
     let node_id = unsafe { api.graph_node_id(std::ptr::null_mut()) };
     assert_eq!(node_id, Err(CuptiError::NOT_IMPLEMENTED));

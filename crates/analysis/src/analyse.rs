@@ -75,6 +75,9 @@ pub fn analyse(sources: &Sources, settings: &Settings) -> Analysis {
     let counters = run_dir.join(COUNTERS_DIR);
     let counters = counters.is_dir().then(|| load(&counters));
     sampled::add(&mut report, counters.as_ref().unwrap_or(&capture), &settings.libraries);
+    if let Some(sampled) = &mut report.sampled {
+        sampled.own_run = counters.is_some();
+    }
     add_regions(&mut report, run_dir, config);
     read.extend((!report.ncu_regions.is_empty()).then_some(NCU_DIR));
     read.extend((!report.coverage.processes.is_empty()).then_some(COLLECT));

@@ -10,6 +10,9 @@ use crate::counters::Bound;
 /// What the samples of a run say; absent where no file holds any, nor says why.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SampledCounters {
+    /// They were sampled in a run of their own, not in that which all other numbers are of.
+    #[serde(default)]
+    pub own_run: bool,
     /// Each GPU of each process that was to be sampled.
     pub devices: Vec<SampledDevice>,
     /// Each stage on each of these GPUs, in the order of [`Report::stages`](crate::Report::stages).

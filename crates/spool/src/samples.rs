@@ -18,8 +18,8 @@ const MAX_TABLE_BYTES: usize = MAX_SAMPLES * 20 + MAX_METRICS * (8 + MAX_SAMPLES
 const ZERO: u8 = 0;
 const UNKNOWN: u8 = 255;
 /// The level of the largest value of a column.
-const TOP: i32 = 254;
-const LEVELS_PER_OCTAVE: f64 = 16.0;
+const TOP: usize = 254;
+const LEVELS_PER_OCTAVE: usize = 16;
 
 /// Appends samples. Values beyond those of whole samples, samples beyond [`MAX_SAMPLES`] and metrics
 /// beyond [`MAX_METRICS`] are left out: no caller has any.
@@ -66,20 +66,64 @@ fn put_column(table: &mut Vec<u8>, column: impl Iterator<Item = f64> + Clone) {
     }));
 }
 
+/// 2^(-k/16).
+const FRACTIONS: [f64; LEVELS_PER_OCTAVE] = [
+    1.0,
+    0.9576032806985737,
+    0.9170040432046712,
+    0.8781260801866497,
+    0.8408964152537145,
+    0.8052451659746271,
+    0.7711054127039704,
+    0.7384130729697497,
+    0.7071067811865476,
+    0.6771277734684463,
+    0.6484197773255048,
+    0.620928906036742,
+    0.5946035575013605,
+    0.5693943173783458,
+    0.5452538663326288,
+    0.5221368912137069,
+];
+/// 2^(1/32): half a step.
+const HALF_STEP: f64 = 1.0218971486541166;
+
+/// What each level is of the largest value of its column; of level 0 nobody asks. A table, because the
+/// mathematical functions of the C library are in a library of their own, which guests need not have.
+const RATIOS: [f64; TOP + 1] = {
+    let mut ratios = [0.0; TOP + 1];
+    let (mut level, mut octave) = (TOP, 1.0);
+    loop {
+        let below = TOP - level;
+        if below > 0 && below.is_multiple_of(LEVELS_PER_OCTAVE) {
+            octave /= 2.0;
+        }
+        ratios[level] = octave * FRACTIONS[below % LEVELS_PER_OCTAVE];
+        level -= 1;
+        if level == 0 {
+            break ratios;
+        }
+    }
+};
+
 /// The level nearest to a value.
 fn level(value: f64, top: f64) -> u8 {
     if value <= 0.0 || top <= 0.0 {
         return ZERO;
     }
-    let level = (LEVELS_PER_OCTAVE * (value / top).log2()).round() as i32;
-    u8::try_from(level.saturating_add(TOP).clamp(0, TOP)).unwrap_or(ZERO)
+    let ratio = value / top;
+    if ratio * HALF_STEP < RATIOS[1] {
+        return ZERO;
+    }
+    let below = RATIOS[1..TOP].partition_point(|level| level * HALF_STEP <= ratio);
+    u8::try_from(below + 1).unwrap_or(UNKNOWN - 1)
 }
 
 fn value_of(level: u8, top: f64) -> f64 {
     match level {
         ZERO => 0.0,
         UNKNOWN => f64::NAN,
-        level => top * ((f64::from(level) - f64::from(TOP)) / LEVELS_PER_OCTAVE).exp2(),
+        level => top * RATIOS[usize::from(level)],
     }
 }
 

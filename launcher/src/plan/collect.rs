@@ -55,7 +55,7 @@ pub(super) fn baseline(request: &Request<'_>) -> Pass {
 
 /// The same with hardware counters, which make kernels run up to 3 % longer on an H200 (the GPU saves no
 /// power while they are taken): the times of the bundle are those of the collect pass. None where
-/// counters are sampled there or not at all.
+/// counters are sampled there or not at all, or there is no GPU.
 pub(super) fn counters(request: &Request<'_>) -> Option<Pass> {
     if !has_counters_pass(request) {
         return None;
@@ -72,6 +72,8 @@ fn has_counters_pass(request: &Request<'_>) -> bool {
     let Config { run, profiling, .. } = request.config;
     // A user who set the variable has it obeyed in the collect pass.
     run.mode == Mode::Deep
+        && request.inherited.has_gpu
+        && request.simulator.is_none()
         && profiling.collector.counters == AUTO
         && !request.inherited.collector.contains_key(COUNTERS)
 }
@@ -273,6 +275,8 @@ fn collector_environment(
             set.insert(format!("STAGE2_{}", key.to_uppercase()), value);
         }
     }
+    // The launcher's own word, which the collector does not know.
+    set.retain(|name, value| name != COUNTERS || value != AUTO);
     if let Some(simulator) = &request.simulator {
         set.insert("STAGE2_CUPTI".into(), simulator.clone().into());
     }

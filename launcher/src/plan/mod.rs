@@ -110,6 +110,8 @@ pub(crate) struct Inherited {
     pub(crate) doors: Vec<&'static str>,
     pub(crate) python_path: Option<OsString>,
     pub(crate) collector: BTreeMap<String, OsString>,
+    /// There is a GPU of NVIDIA's, and programs may see one.
+    pub(crate) has_gpu: bool,
     /// Process id, which keeps the names of runs at the same time apart.
     pub(crate) pid: u32,
 }
@@ -145,9 +147,16 @@ impl Inherited {
                 .collect(),
             python_path: std::env::var_os("PYTHONPATH"),
             collector,
+            has_gpu: has_gpu(),
             pid: std::process::id(),
         }
     }
+}
+
+/// Whether the driver is there, and `CUDA_VISIBLE_DEVICES` does not hide every GPU.
+fn has_gpu() -> bool {
+    let hidden = std::env::var_os("CUDA_VISIBLE_DEVICES").is_some_and(|gpus| gpus.is_empty());
+    !hidden && ["/dev/nvidiactl", "/dev/dxg"].iter().any(|device| Path::new(device).exists())
 }
 
 pub(crate) struct Request<'a> {

@@ -265,6 +265,28 @@ fn settings_of_tools_without_effect_are_told() {
 }
 
 #[test]
+fn a_deep_run_on_a_gpu_samples_counters_in_a_pass_of_its_own() {
+    let counters = |words: &[&str], has_gpu| {
+        let mut case = case(words);
+        case.inherited.has_gpu = has_gpu;
+        let plan = case.plan();
+        let value = |name: &str| {
+            let pass = plan.passes.iter().find(|pass| pass.name == name)?;
+            Some(pass.environment.get("STAGE2_COUNTERS").map(|v| v.to_string_lossy().into_owned()))
+        };
+        (value("collect").expect("a collect pass"), value("counters"))
+    };
+    let on = || Some("on".to_owned());
+    assert_eq!(counters(&[], true), (None, Some(on())));
+    assert_eq!(counters(&[], false), (None, None));
+    assert_eq!(counters(&["run.mode=light"], true), (None, None));
+    assert_eq!(counters(&["profiling.collector.counters=on"], true), (on(), None));
+    assert_eq!(counters(&["profiling.collector.counters=auto"], true), (None, Some(on())));
+    let off = Some("off".to_owned());
+    assert_eq!(counters(&["profiling.collector.counters=off"], true), (off, None));
+}
+
+#[test]
 fn hydra_reads_every_run_folder_as_one_path() {
     for (run_dir, stage1, under_nsys) in [
         ("/r", "/r/stage1", "/r/nsys/stage1"),

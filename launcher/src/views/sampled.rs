@@ -18,9 +18,20 @@ const KERNELS: usize = 20;
 /// The section; nothing where no process says anything of sampled counters.
 pub(super) fn sampled_md(report: &Report) -> String {
     let Some(sampled) = &report.sampled else { return String::new() };
-    let mut out = stages(sampled) + &use_of_peak(report) + &kernels(report);
+    let mut out = own_run(sampled) + &stages(sampled) + &use_of_peak(report) + &kernels(report);
     out.push_str(&devices(sampled));
     out
+}
+
+fn own_run(sampled: &SampledCounters) -> String {
+    if !sampled.own_run || sampled.stages.is_empty() {
+        return String::new();
+    }
+    paragraph(
+        "Sampled in a run of its own, the counters pass: a GPU can run kernels more slowly while its \
+         counters are taken. Windows and rates of this section are of that run; all other times of the \
+         report are of the collect pass.",
+    )
 }
 
 fn giga(value: Option<f64>) -> Option<String> {

@@ -101,6 +101,10 @@ impl Sandbox {
         for name in ["LD_PRELOAD", "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "NO_COLOR"] {
             command.env_remove(name);
         }
+        // A run would have a pass more on a machine with a GPU.
+        if Path::new("/dev/nvidiactl").exists() {
+            command.env("CUDA_VISIBLE_DEVICES", "");
+        }
         command.env("PATH", path_without_profilers());
         command.env("STAGE2_COLLECTOR", self.path("libstage2.so"));
         command
