@@ -78,6 +78,8 @@ pub fn analyse(sources: &Sources, settings: &Settings) -> Analysis {
     if let Some(sampled) = &mut report.sampled {
         sampled.own_run = counters.is_some();
     }
+    report.findings.extend(counters.map(passes::of_counters_pass).unwrap_or_default());
+    report.findings.extend(passes::counters_that_ended_early(&report));
     add_regions(&mut report, run_dir, config);
     read.extend((!report.ncu_regions.is_empty()).then_some(NCU_DIR));
     read.extend((!report.coverage.processes.is_empty()).then_some(COLLECT));

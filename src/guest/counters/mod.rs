@@ -251,13 +251,25 @@ impl Sampling {
     /// Samples until the budget is spent, no GPU does anything, or the end. Tells whether one did.
     fn burst(&mut self, meter: &Meter, budget: &Budget) -> Result<bool, Refusal> {
         let mut devices = std::mem::take(&mut self.devices);
+        let was_active = self.sample_devices(&mut devices, meter, budget);
+        // Also after a failure: what they have taken is handed on at the end.
+        self.devices = devices;
+        was_active
+    }
+
+    fn sample_devices(
+        &mut self,
+        devices: &mut [Device],
+        meter: &Meter,
+        budget: &Budget,
+    ) -> Result<bool, Refusal> {
         devices.iter_mut().try_for_each(Device::start)?;
         let patience = devices.iter().map(Device::patience).min().unwrap_or(NAP);
         let mut last_active = Instant::now();
         let (mut was_active, mut any) = (false, false);
         loop {
             std::thread::park_timeout(if was_active { patience } else { FIRST_LOOK.min(patience) });
-            for device in &mut devices {
+            for device in &mut *devices {
                 let taken = self.take(device)?;
                 any |= taken.any;
                 if taken.active {
@@ -272,11 +284,10 @@ impl Sampling {
                 break;
             }
         }
-        for device in &mut devices {
+        for device in devices {
             device.stop()?;
             was_active |= self.take(device)?.active;
         }
-        self.devices = devices;
         Ok(was_active)
     }
 
@@ -296,6 +307,10 @@ impl Sampling {
     fn meet_devices(&mut self) {
         let new = self.common.devices.load(Ordering::Relaxed) & !self.met;
         for id in (0..u64::BITS).filter(|id| new & (1 << id) != 0) {
+            // The end waits for two seconds, and a GPU takes half of one.
+            if self.is_over() {
+                return;
+            }
             self.met |= 1 << id;
             let begin = Instant::now();
             match Device::open(self.api, id, &self.wanted) {
@@ -373,11 +388,17 @@ impl Sampling {
     }
 
     fn send(&mut self, record: Record) {
-        if let Err(SendTimeoutError::Disconnected(_)) =
-            self.sender.send_timeout(record, ROOM_PATIENCE)
-        {
-            // The drain thread is no more.
-            self.common.stop.store(true, Ordering::Release);
+        let mut waiting = record;
+        while let Err(error) = self.sender.send_timeout(waiting, ROOM_PATIENCE) {
+            match error {
+                // Without it no reader knows what the next samples are.
+                SendTimeoutError::Timeout(record) if !self.is_over() => waiting = record,
+                SendTimeoutError::Timeout(_) => return,
+                SendTimeoutError::Disconnected(_) => {
+                    // The drain thread is no more.
+                    return self.common.stop.store(true, Ordering::Release);
+                }
+            }
         }
     }
 

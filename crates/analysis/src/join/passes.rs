@@ -4,12 +4,14 @@ use std::collections::HashMap;
 
 use crate::load::Capture;
 use stage2_model::{
-    NsysRangeRow, Origin, PassCosts, PassDuration, PassInfo, PassStatus, PathKind, Report, RunInfo,
-    Severity, StageCost, StageRow,
+    Finding, NsysRangeRow, Origin, PassCosts, PassDuration, PassInfo, PassStatus, PathKind, Report,
+    RunInfo, Severity, StageCost, StageRow,
 };
 
 /// Names of the passes, as `run.json` has them.
 pub(crate) const BASELINE: &str = "baseline";
+/// Name of the pass in which hardware counters were sampled.
+const COUNTERS: &str = "counters";
 pub(crate) const COLLECT: &str = "collect";
 pub(crate) const NSYS: &str = "nsys";
 const NCU: &str = "ncu";
@@ -47,6 +49,25 @@ fn is_comparable(report: &Report) -> bool {
 
 fn named<'p>(passes: &'p [PassInfo], name: &str) -> Option<&'p PassInfo> {
     passes.iter().find(|pass| pass.name.as_deref() == Some(name))
+}
+
+/// What there is to say of the files of the counters pass.
+pub(crate) fn of_counters_pass(capture: Capture) -> Vec<Finding> {
+    let said =
+        |finding: Finding| Finding { what: format!("counters pass: {}", finding.what), ..finding };
+    capture.findings.into_iter().map(said).collect()
+}
+
+/// That the sampled counters are of a workload that did not run through.
+pub(crate) fn counters_that_ended_early(report: &Report) -> Option<Finding> {
+    let pass = named(&report.run.passes, COUNTERS).filter(|pass| !ran_through(pass))?;
+    let status = pass.status.as_deref().unwrap_or("not known");
+    report.sampled.as_ref()?;
+    Some(Finding::warning(
+        format!("the counters pass did not run through: {status}"),
+        "sampled counters are of what the workload did until then",
+        "see counters/log.txt, and run again",
+    ))
 }
 
 fn ran_through(pass: &PassInfo) -> bool {

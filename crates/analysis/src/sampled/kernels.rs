@@ -227,11 +227,12 @@ fn bound(
     let possible = |percent: &f64| *percent <= RATE_SHARE_MOST * 100.0;
     let compute = |end: fn((f64, f64)) -> f64| {
         let share = |amount: &SampledAmount| Some(end(amount.between()?) / ns * 100.0);
-        let shares = [share(tensor), share(issue)].into_iter().flatten();
-        shares.reduce(f64::max).filter(possible).zip(Some("tensor pipe or issue"))
+        let share = share(tensor)?.max(share(issue)?);
+        Some(share).filter(possible).zip(Some("tensor pipe or issue"))
     };
     let (read, written) = (read.between()?, write.between());
-    // Without what it wrote, more than what it read may have moved: only "memory" is certain then.
+    // Without what it wrote, more than what it read may have moved: only "memory" is certain then. Nor is
+    // anything without both of the counters of compute.
     let (name, (low, high)) = match written {
         Some(written) => ("DRAM bytes/s", (read.0 + written.0, read.1 + written.1)),
         None => ("DRAM bytes read/s", read),

@@ -33,8 +33,9 @@ pub(crate) fn add(report: &mut Report, capture: &Capture, libraries: &LibraryDom
     let mut found = SampledCounters::default();
     let mut findings = Vec::new();
     for process in &capture.processes {
+        // Also of one GPU among several.
+        found.devices.extend(without_samples(process));
         if process.counter_samples == 0 {
-            found.devices.extend(without_samples(process));
             continue;
         }
         match read::file(process, libraries) {

@@ -10,6 +10,9 @@ use super::metric::Metric;
 pub(super) const MAX_VALUES: usize = 1 << 24;
 /// Metrics of a set that are kept.
 const MAX_METRICS: usize = 64;
+/// GPUs, and lengths that their samples may have had, of one file.
+const MAX_SERIES: usize = 64;
+const MAX_SETS: usize = 1024;
 /// Largest value: no counter of any GPU counts that much in a sample.
 const LARGEST: f64 = 1e18;
 /// Largest percentage: rounding in the trace file and boost clocks explain less.
@@ -57,7 +60,12 @@ impl Store {
     /// interval: that may grow while a program runs.
     pub(super) fn define(&mut self, set: &CounterSet) {
         let same = |series: &Series| series.device == set.device && series.names == set.metrics;
-        let at = self.series.iter().position(same).unwrap_or_else(|| {
+        let found = self.series.iter().position(same);
+        // A file of the collector's has one for each GPU. Samples of others are counted as unknown.
+        if found.is_none() && self.series.len() >= MAX_SERIES || self.sets.len() >= MAX_SETS {
+            return;
+        }
+        let at = found.unwrap_or_else(|| {
             self.series.push(Series::new(set));
             self.series.len() - 1
         });
