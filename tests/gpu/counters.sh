@@ -2,14 +2,14 @@
 # What sampling of hardware counters shows and costs: the bytes that each projection of an LLM reads beside
 # its operands, eager and in CUDA graphs, batch 1 and 32, a mixture of experts; the same kernels under ncu;
 # and the times of decode, replays and GEMMs without sampling, in bursts and without a pause, in turn.
-# About 6 minutes.
+# About 8 minutes.
 # Usage: counters.sh PATH_TO_libstage2.so PATH_TO_stage2-launch OUTDIR
-# Environment: PYTHON (python3), ROUNDS (2), STEP_TIMEOUT_S (120).
+# Environment: PYTHON (python3), ROUNDS (2), STEP_TIMEOUT_S (200).
 # Prints PASS, FAIL, NOTE and SKIP lines and keeps everything in OUTDIR. Exit status: 0 when nothing
 # failed (also when all was skipped for lack of a GPU), 1 when something failed, 2 for bad usage.
 set -uo pipefail
 . "$(dirname "$0")/head.sh"
-begin 120 "$@"
+begin 200 "$@"
 need "torch, transformers"
 
 # timed NAME COUNTERS: the workload under the collector alone, with these counters.
@@ -35,11 +35,15 @@ bundle() {
   limited "run/$name" "$launch" --run-dir "$out/bundle/$name" "${settings[@]}" \
     -- "$python" "$here/counters.py" "$@"
 }
-# Few kernels for ncu: each configuration is replayed for every group of counters.
-bundle dense run.mode=deep pipeline.nsys.enable=false pipeline.ncu.ncu_cli.cache_control=none \
-  pipeline.ncu.top_n=4 -- --reps 4 --new 32
 light=(run.mode=light profiling.collector.counters=on@100)
+bundle dense "${light[@]}" -- --reps 4 --new 32
 bundle batch "${light[@]}" -- --reps 4 --new 32 --batch 32
+# Copies of the cache run beside each product here: only shorter samples tell them apart.
+fine='profiling.collector.counters="dram__bytes_read.sum,dram__bytes_write.sum@25"'
+bundle fine run.mode=light "$fine" -- --reps 4 --new 32 --batch 32
 bundle experts "${light[@]}" -- --reps 3 --new 32 --experts 8 --layers 8
+# Few layers: ncu replays each launch for every group of counters.
+bundle ncu run.mode=deep pipeline.nsys.enable=false pipeline.ncu.ncu_cli.cache_control=none \
+  pipeline.ncu.top_n=12 -- --reps 4 --new 16 --layers 4
 checked counters counters_check.py "$out"
 finish

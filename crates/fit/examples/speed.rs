@@ -66,7 +66,7 @@ fn main() -> Result<(), FitError> {
     let begin = Instant::now();
     let mut seen = Kinds::new();
     kernels(count, kinds, span_ns).for_each(|kernel| seen.add(&kernel));
-    let design = seen.design();
+    let design = seen.design(&samples);
     println!("first pass {:.1} s", begin.elapsed().as_secs_f64());
     let mut fit = Fit::new(&samples, &design, None);
     kernels(count, kinds, span_ns).for_each(|kernel| fit.kernel(&kernel));

@@ -1,15 +1,19 @@
 //! The second pass: takes kernels, and solves every stage when they end.
 
+use std::borrow::Cow;
+
+use nalgebra::DMatrix;
+
 use crate::amount::{
     Amount, ColumnFit, CounterFit, Fitted, GroupFit, IdleTraffic, Reason, StageFit,
 };
 use crate::collinear::{self, Explained};
 use crate::kinds::{Design, Kernel, StageDesign};
-use crate::moments::{Moments, Sums};
+use crate::moments::{Moments, Seen, Sums};
 use crate::nnls::{MAX_EXCHANGES, Normal, Solution, solve};
 use crate::placing::{MAX_PATTERNS, Placing};
 use crate::samples::Samples;
-use crate::shift::{Shift, estimate};
+use crate::shift::{Edges, Shift, estimate};
 use crate::spread::{Spread, Z95, limits_at_zero};
 use crate::timing::Timing;
 
@@ -30,53 +34,64 @@ const SMALL_SHARE: f64 = 0.01;
 #[derive(Debug)]
 pub struct Fit<'a> {
     samples: &'a Samples,
-    design: &'a Design,
+    /// As it was given; once `running`, calls may be taken whole instead.
+    design: Cow<'a, Design>,
     patterns: Vec<Vec<usize>>,
     /// The first kernels, until the shift is known.
     waiting: Vec<Kernel>,
-    given: Option<i64>,
+    given: Option<Edges>,
     running: Option<(Shift, Placing)>,
 }
 
 impl<'a> Fit<'a> {
-    /// Begin with all samples of the device. `shift_ns` is added to the kernels' times; with `None`
-    /// the fit looks for the shift that explains the samples best.
-    pub fn new(samples: &'a Samples, design: &'a Design, shift_ns: Option<i64>) -> Self {
+    /// Begin with all samples of the device. `edges` says by how much the edges of the calls are moved;
+    /// with `None` the fit looks for what explains the samples best.
+    pub fn new(samples: &'a Samples, design: &'a Design, edges: Option<Edges>) -> Self {
         let patterns = samples.patterns(MAX_PATTERNS);
-        Self { samples, design, patterns, waiting: Vec::new(), given: shift_ns, running: None }
+        let design = Cow::Borrowed(design);
+        Self { samples, design, patterns, waiting: Vec::new(), given: edges, running: None }
     }
 
     /// Take the next kernel. They may come out of order by up to 65,536 samples (6.5 s at 100 us).
     pub fn kernel(&mut self, kernel: &Kernel) {
         if let Some((_, placing)) = &mut self.running {
-            placing.kernel(self.samples, self.design, kernel);
+            placing.kernel(self.samples, &self.design, kernel);
             return;
         }
         self.waiting.push(*kernel);
         if self.given.is_some() || self.waiting.len() >= KERNELS_FOR_SHIFT {
-            self.start();
+            self.running = Some(self.begin());
         }
     }
 
-    fn start(&mut self) -> (Shift, &mut Placing) {
+    /// Choose by the first kernels how all are laid over the samples, and begin with these.
+    fn begin(&mut self) -> (Shift, Placing) {
         let waiting = std::mem::take(&mut self.waiting);
-        let (samples, design, patterns, given) =
-            (self.samples, self.design, &self.patterns, self.given);
-        let (shift, placing) = self.running.get_or_insert_with(|| {
-            let shift =
-                given.map_or_else(|| estimate(samples, design, patterns, &waiting), Shift::Given);
-            (shift, Placing::new(samples, design, patterns, shift.ns(), false))
-        });
+        let shift = match self.given {
+            Some(edges) => Shift::Given(edges),
+            None => {
+                let whole = self.design.whole();
+                let found = estimate(self.samples, &self.design, &whole, &self.patterns, &waiting);
+                if !found.cut {
+                    self.design = Cow::Owned(whole);
+                }
+                found.shift
+            }
+        };
+        let mut placing =
+            Placing::new(self.samples, &self.design, &self.patterns, shift.edges(), false);
         for kernel in &waiting {
-            placing.kernel(samples, design, kernel);
+            placing.kernel(self.samples, &self.design, kernel);
         }
-        (*shift, placing)
+        (shift, placing)
     }
 
     /// Solve every stage for every counter.
     pub fn finish(mut self) -> Fitted {
-        let (samples, design, patterns) = (self.samples, self.design, self.patterns.clone());
-        let (shift, placing) = self.start();
+        let running = self.running.take();
+        let (shift, mut placing) = running.unwrap_or_else(|| self.begin());
+        let Self { samples, design, patterns, .. } = self;
+        let design = &*design;
         placing.close_before(samples, design, samples.len());
         let idle = placing.idle.seconds.iter().zip(&placing.idle.amounts);
         let idle = idle.map(|(&seconds, &amount)| IdleTraffic { seconds, amount }).collect();
@@ -158,7 +173,8 @@ fn solve_stage(stage: &StageDesign, moments: &mut Moments, idle: &[f64]) -> Vec<
             let mut fit = unknown(stage, counter, reason);
             (fit.samples, fit.seconds, fit.measured) =
                 (rows as u64, moments.seconds, sums.totals[index]);
-            for (column, seen) in fit.columns.iter_mut().zip(&moments.seen) {
+            for (column, unknowns) in fit.columns.iter_mut().zip(&stage.unknowns) {
+                let seen = Seen::of_pieces(moments.seen.get(unknowns.clone()).unwrap_or_default());
                 (column.samples, column.sampled_calls) = (seen.samples, seen.exposure);
                 if seen.samples == 0 {
                     column.amount = Amount::Unknown(Reason::NoSamples);
@@ -170,7 +186,8 @@ fn solve_stage(stage: &StageDesign, moments: &mut Moments, idle: &[f64]) -> Vec<
     if few {
         return fits;
     }
-    let mut explained = collinear::explained(&normal.matrix, true);
+    let mut columns = active_columns(stage, &normal);
+    let mut explained = collinear::explained(&summed(&normal, &columns), true);
     let (normal, sums) = if normal.never_idle() {
         moments.subtract(idle);
         for fit in &mut fits {
@@ -179,7 +196,8 @@ fn solve_stage(stage: &StageDesign, moments: &mut Moments, idle: &[f64]) -> Vec<
         let normal = normal.without_last();
         // Without the constant, columns with a constant sum can be told apart again.
         explained.iter_mut().for_each(|of| of.same = false);
-        let same = collinear::explained(&normal.matrix, false);
+        columns.pop();
+        let same = collinear::explained(&summed(&normal, &columns), false);
         explained.extend(same.into_iter().filter(|of| of.same));
         (normal, moments.total())
     } else {
@@ -191,8 +209,13 @@ fn solve_stage(stage: &StageDesign, moments: &mut Moments, idle: &[f64]) -> Vec<
         .map(|target| solve(&normal.matrix, &target, &vec![true; size], MAX_EXCHANGES))
         .collect();
     let spread = Spread::new(moments, &normal, &solutions, rows);
-    let means = stage.busy_ns.iter().zip(&stage.calls);
-    let means: Vec<f64> = means.map(|(&busy, &calls)| busy as f64 / calls.max(1) as f64).collect();
+    let of_columns = stage.busy_ns.iter().zip(&stage.calls).zip(&stage.unknowns);
+    let means: Vec<f64> = of_columns
+        .flat_map(|((&busy, &calls), unknowns)| {
+            let pieces = unknowns.len();
+            std::iter::repeat_n(busy as f64 / (calls.max(1) * pieces as u64) as f64, pieces)
+        })
+        .collect();
     for (index, fit) in fits.iter_mut().enumerate() {
         let timing = Timing::new(moments, &normal, &solutions[index], &means);
         let solved = Solved {
@@ -202,11 +225,37 @@ fn solve_stage(stage: &StageDesign, moments: &mut Moments, idle: &[f64]) -> Vec<
             spread: &spread,
             timing: &timing,
             solution: &solutions[index],
+            columns: &columns,
             index,
         };
         solved.fill(stage, &explained, fit);
     }
     fits
+}
+
+/// A column whose unknowns are all solved for.
+struct ActiveColumn {
+    /// Its place in the stage; the constant's is behind those of all columns.
+    column: usize,
+    /// The places of its unknowns among the active ones.
+    at: Vec<usize>,
+}
+
+/// The columns of which every unknown is active, and the constant.
+fn active_columns(stage: &StageDesign, normal: &Normal) -> Vec<ActiveColumn> {
+    let constant = stage.width() - 1;
+    let all =
+        stage.unknowns.iter().cloned().chain(std::iter::once(constant..constant + 1)).enumerate();
+    let place = |unknown| normal.active.binary_search(&unknown).ok();
+    all.filter_map(|(column, unknowns)| {
+        Some(ActiveColumn { column, at: unknowns.map(place).collect::<Option<_>>()? })
+    })
+    .collect()
+}
+
+/// The matrix of the columns, whose diagonal is 1.
+fn summed(normal: &Normal, columns: &[ActiveColumn]) -> DMatrix<f64> {
+    normal.summed(&columns.iter().map(|of| of.at.as_slice()).collect::<Vec<_>>())
 }
 
 /// The solution of one counter, and what its spread follows from.
@@ -217,6 +266,7 @@ struct Solved<'a> {
     spread: &'a Spread,
     timing: &'a Timing,
     solution: &'a Solution,
+    columns: &'a [ActiveColumn],
     index: usize,
 }
 
@@ -235,12 +285,16 @@ impl Solved<'_> {
         fit.explained = Some(amounts.sum());
         let at_zero = limits_at_zero(self.moments, normal, self.solution, self.index, sums);
         let mut sure = Vec::new();
-        for (at, &column) in normal.active.iter().enumerate() {
-            let seen = self.moments.seen[column];
-            let scale = 1.0 / normal.scale[at];
-            let upper =
-                at_zero.iter().find(|(of, _)| *of == at).map_or(0.0, |(_, limit)| limit * scale);
-            let interval = self.interval(&[(at, scale)], upper);
+        for of in self.columns {
+            let seen = self.seen(of);
+            // What a call moves is what its pieces move.
+            let weights: Vec<(usize, f64)> =
+                of.at.iter().map(|&at| (at, 1.0 / normal.scale[at])).collect();
+            let estimate = weights.iter().map(|&(at, weight)| scaled[at] * weight).sum();
+            // Pieces that are held at zero beside others are bounded by the draws.
+            let held = at_zero.iter().filter(|(at, _)| estimate == 0.0 && of.at.contains(at));
+            let upper = held.map(|(at, limit)| limit / normal.scale[*at]).fold(0.0, f64::max);
+            let interval = self.interval(&weights, upper);
             let share = if fit.measured > 0.0 { seen.exposure / fit.measured } else { 0.0 };
             let few = seen.samples < MIN_SAMPLES || seen.blocks.count_ones() < MIN_BLOCKS;
             let amount = if !self.solution.converged {
@@ -248,10 +302,10 @@ impl Solved<'_> {
             } else if few {
                 Amount::Unknown(Reason::TooFewSamples { samples: seen.samples })
             } else {
-                judge(scaled[at] * scale, interval, share, seen.samples)
+                judge(estimate, interval, share, seen.samples)
             };
             sure.push(is_sure(amount, share));
-            match fit.columns.get_mut(column) {
+            match fit.columns.get_mut(of.column) {
                 Some(of) => (of.amount, of.interval) = (amount, interval),
                 None => fit.background = amount,
             }
@@ -259,13 +313,19 @@ impl Solved<'_> {
         let groups = collinear::groups(explained, &sure);
         for (group, members) in groups.iter().enumerate() {
             for &member in members {
-                if let Some(of) = fit.columns.get_mut(normal.active[member]) {
+                if let Some(of) = fit.columns.get_mut(self.columns[member].column) {
                     of.amount = Amount::Unknown(Reason::Collinear { group });
                 }
             }
         }
         fit.groups =
             groups.iter().map(|members| self.group(stage, members, &at_zero, fit)).collect();
+    }
+
+    fn seen(&self, of: &ActiveColumn) -> Seen {
+        let pieces: Vec<Seen> =
+            of.at.iter().map(|&at| self.moments.seen[self.normal.active[at]]).collect();
+        Seen::of_pieces(&pieces)
     }
 
     /// The 90 % interval of a weighted sum of unknowns; `upper` is the least that its upper end is.
@@ -289,25 +349,30 @@ impl Solved<'_> {
         at_zero: &[(usize, f64)],
         fit: &CounterFit,
     ) -> GroupFit {
-        let calls = |at: usize| stage.calls[self.normal.active[at]] as f64 / self.normal.scale[at];
-        let weights: Vec<(usize, f64)> = members.iter().map(|&at| (at, calls(at))).collect();
+        let members: Vec<&ActiveColumn> = members.iter().map(|&of| &self.columns[of]).collect();
+        let calls = |of: &ActiveColumn| stage.calls[of.column] as f64;
+        let weights: Vec<(usize, f64)> = members
+            .iter()
+            .flat_map(|of| of.at.iter().map(|&at| (at, calls(of) / self.normal.scale[at])))
+            .collect();
         let total = weights.iter().map(|&(at, weight)| self.solution.scaled[at] * weight).sum();
         // If all members are held at zero, the largest of them bounds what they share.
-        let held = at_zero.iter().filter(|(at, _)| total == 0.0 && members.contains(at));
-        let upper = held.map(|&(at, limit)| limit * calls(at)).fold(0.0, f64::max);
+        let held = weights.iter().filter(|_| total == 0.0).filter_map(|(at, weight)| {
+            at_zero.iter().find(|(of, _)| of == at).map(|(_, limit)| limit * weight)
+        });
+        let upper = held.fold(0.0, f64::max);
         let interval = self.interval(&weights, upper);
         // `measured` is of the samples, the total of all calls.
-        let all: f64 = members.iter().map(|&at| stage.calls[self.normal.active[at]] as f64).sum();
-        let seen: f64 =
-            members.iter().map(|&at| self.moments.seen[self.normal.active[at]].exposure).sum();
-        let share = if fit.measured > 0.0 { seen / all / fit.measured } else { 0.0 };
-        let samples = members.iter().map(|&at| self.moments.seen[self.normal.active[at]].samples);
-        let samples = samples.max().unwrap_or(0);
+        let all: f64 = members.iter().map(|of| calls(of)).sum();
+        let seen: Vec<Seen> = members.iter().map(|of| self.seen(of)).collect();
+        let exposure: f64 = seen.iter().map(|of| of.exposure).sum();
+        let share = if fit.measured > 0.0 { exposure / all / fit.measured } else { 0.0 };
+        let samples = seen.iter().map(|of| of.samples).max().unwrap_or(0);
         let total = match self.solution.converged {
             true => judge(total, interval, share, samples),
             false => Amount::Unknown(Reason::Unsolved),
         };
-        GroupFit { members: members.iter().map(|&at| self.normal.active[at]).collect(), total }
+        GroupFit { members: members.iter().map(|of| of.column).collect(), total }
     }
 }
 

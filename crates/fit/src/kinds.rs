@@ -1,6 +1,11 @@
 //! The first pass: which kernel kinds a stage ran, and which of them get columns of their own.
 
+use std::ops::Range;
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
+
+use crate::samples::Samples;
 
 /// Kinds of one stage that get columns of their own; the other kinds are pooled by class.
 pub const OWN_COLUMNS: usize = 256;
@@ -14,6 +19,15 @@ pub const MAX_KINDS: usize = 1 << 20;
 pub const MAX_STAGES: usize = 4096;
 /// Sums of products over all stages and blocks: 8 bytes each.
 const MAX_CELLS: usize = 16 << 20;
+/// Pieces of a call that have unknowns of their own, at most.
+const MOST_PIECES: u64 = 4;
+/// A piece is no shorter than this, nor than so small a part of a sample.
+const SHORTEST_PIECE_NS: u64 = 5_000;
+const PIECES_OF_SAMPLE: u64 = 20;
+/// Unknowns that pieces may add to a stage that has [`OWN_COLUMNS`] kinds already.
+const SPARE_PIECES: usize = 32;
+/// Samples that a stage has at least for each unknown that pieces add.
+const SAMPLES_OF_UNKNOWN: u64 = 8;
 /// Fewer steps than these are no sample of anything: runs of samples are drawn in their place.
 pub(crate) const MIN_STEPS: u32 = 10;
 
@@ -59,6 +73,15 @@ struct Tally {
     class: u32,
 }
 
+impl Tally {
+    /// Into how many pieces a call is cut: a long kernel does not read evenly from its start to its end.
+    fn pieces(&self, sample_ns: u64) -> usize {
+        let mean = self.busy_ns / self.calls.max(1);
+        let piece = SHORTEST_PIECE_NS.max(sample_ns / PIECES_OF_SAMPLE);
+        (mean / piece).clamp(1, MOST_PIECES) as usize
+    }
+}
+
 /// Counts the calls and the time of each kind in each stage: the first of the two passes.
 #[derive(Debug, Clone, Default)]
 pub struct Kinds {
@@ -96,7 +119,9 @@ impl Kinds {
     }
 
     /// Choose the columns: in each stage the kinds that ran longest, and a pool for each class.
-    pub fn design(&self) -> Design {
+    /// How finely calls are cut depends on how long the samples are.
+    pub fn design(&self, samples: &Samples) -> Design {
+        let sample_ns = samples.mean_ns();
         let mut stages: FxHashMap<u32, Vec<(u32, Tally)>> = FxHashMap::default();
         for (&(stage, kind), &tally) in &self.tallies {
             stages.entry(stage).or_default().push((kind, tally));
@@ -110,17 +135,23 @@ impl Kinds {
         // With very many stages, each gets fewer columns of its own, so that the sums stay in bounds.
         let (mut own, mut pools) = (OWN_COLUMNS, POOLS);
         let cells = |own: usize, pools: usize| -> usize {
-            let columns = stages.iter().map(|(_, kinds)| kinds.len().min(own + pools) + 1);
+            let pieces = own.min(OWN_COLUMNS + SPARE_PIECES);
+            let columns = stages.iter().map(|(_, kinds)| {
+                let cut = (kinds.len() * (MOST_PIECES as usize - 1)).min(pieces);
+                kinds.len().min(own + pools) + cut + 1
+            });
             columns.map(|width| width * (width + 1) / 2 * BLOCKS).sum()
         };
         while own > 0 && cells(own, pools) > MAX_CELLS {
             (own, pools) = (own / 2, (pools / 2).max(1));
         }
-        let mut design =
-            Design { lookup: FxHashMap::default(), stages: Vec::new(), own_columns: own };
+        let mut lookup = FxHashMap::default();
+        let mut design = Design { lookup: Arc::default(), stages: Vec::new(), own_columns: own };
         for (stage, kinds) in stages {
-            design.add_stage(stage, &kinds, pools, self.steps.get(&stage).copied().unwrap_or(0));
+            let steps = self.steps.get(&stage).copied().unwrap_or(0);
+            design.add_stage(&mut lookup, stage, &kinds, pools, steps, sample_ns);
         }
+        design.lookup = Arc::new(lookup);
         design
     }
 
@@ -142,53 +173,99 @@ pub(crate) struct StageDesign {
     pub(crate) calls: Vec<u64>,
     /// What the calls of each column last together.
     pub(crate) busy_ns: Vec<u64>,
+    /// The unknowns of each column: one for each piece of its calls, behind those of the column before.
+    pub(crate) unknowns: Vec<Range<usize>>,
     pub(crate) steps: u32,
+}
+
+impl StageDesign {
+    /// The number of unknowns, with the constant, which is the last one.
+    pub(crate) fn width(&self) -> usize {
+        self.unknowns.last().map_or(0, |of| of.end) + 1
+    }
 }
 
 /// Which column of which stage each kernel kind has.
 #[derive(Debug, Clone)]
 pub struct Design {
-    lookup: FxHashMap<(u32, u32), (u32, u32)>,
+    lookup: Arc<FxHashMap<(u32, u32), (u32, u32)>>,
     pub(crate) stages: Vec<StageDesign>,
     own_columns: usize,
 }
 
 impl Design {
-    fn add_stage(&mut self, stage: u32, kinds: &[(u32, Tally)], pools: usize, steps: u32) {
+    fn add_stage(
+        &mut self,
+        lookup: &mut FxHashMap<(u32, u32), (u32, u32)>,
+        stage: u32,
+        kinds: &[(u32, Tally)],
+        pools: usize,
+        steps: u32,
+        sample_ns: u64,
+    ) {
+        let own = kinds.len().min(self.own_columns);
+        let busy_ns: u64 = kinds.iter().fold(0, |sum, (_, of)| sum.saturating_add(of.busy_ns));
+        let rows = busy_ns / sample_ns.max(1);
+        let spare = match self.own_columns {
+            OWN_COLUMNS => OWN_COLUMNS - own + SPARE_PIECES,
+            fewer => fewer - own,
+        };
+        // Short stages have too few samples for more unknowns.
+        let mut spare = spare.min((rows / SAMPLES_OF_UNKNOWN) as usize);
+
         let index = self.stages.len() as u32;
         let mut of = StageDesign {
             stage,
             columns: Vec::new(),
             calls: Vec::new(),
             busy_ns: Vec::new(),
+            unknowns: Vec::new(),
             steps,
         };
         let mut pooled: FxHashMap<u32, u32> = FxHashMap::default();
         let mut rest = None;
         for (position, &(kind, tally)) in kinds.iter().enumerate() {
-            let mut open = |column| {
+            let mut open = |column, pieces: usize| {
+                let first = of.width() - 1;
                 of.columns.push(column);
                 of.calls.push(0);
                 of.busy_ns.push(0);
+                of.unknowns.push(first..first + pieces);
                 of.columns.len() as u32 - 1
             };
             let column = if position < self.own_columns {
-                open(Column::Kind(kind))
+                let pieces = tally.pieces(sample_ns).min(spare + 1);
+                spare -= pieces - 1;
+                open(Column::Kind(kind), pieces)
             } else if let Some(&column) = pooled.get(&tally.class) {
                 column
             } else if pooled.len() + 1 < pools {
-                let column = open(Column::Pool(tally.class));
+                let column = open(Column::Pool(tally.class), 1);
                 pooled.insert(tally.class, column);
                 column
             } else {
-                *rest.get_or_insert_with(|| open(Column::Rest))
+                *rest.get_or_insert_with(|| open(Column::Rest, 1))
             };
             of.calls[column as usize] += tally.calls;
             let busy = &mut of.busy_ns[column as usize];
             *busy = busy.saturating_add(tally.busy_ns);
-            self.lookup.insert((stage, kind), (index, column));
+            lookup.insert((stage, kind), (index, column));
         }
         self.stages.push(of);
+    }
+
+    /// The same with calls that are not cut into pieces.
+    pub(crate) fn whole(&self) -> Self {
+        let mut design = self.clone();
+        for stage in &mut design.stages {
+            stage.unknowns = (0..stage.columns.len()).map(|column| column..column + 1).collect();
+        }
+        design
+    }
+
+    /// The number of unknowns of all stages, with their constants.
+    pub(crate) fn unknowns(&self) -> usize {
+        self.stages.iter().map(StageDesign::width).sum()
     }
 
     /// The position of a kernel's stage and of its column; `None` where the first pass lacked it.

@@ -53,16 +53,16 @@ impl Sums {
     }
 }
 
-/// A part of a sample: the share of a column's calls that lies within it.
+/// A part of a sample: the share of an unknown's pieces of calls that lies within it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Entry {
-    pub(crate) column: u32,
+    pub(crate) unknown: u32,
     pub(crate) share: f64,
     /// How the share would grow for every ns that the calls were later.
     pub(crate) growth: f64,
 }
 
-/// What a column has seen: in how many samples it is, and in how many blocks.
+/// What an unknown has seen: in how many samples it is, and in how many blocks.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Seen {
     pub(crate) samples: u64,
@@ -71,7 +71,18 @@ pub(crate) struct Seen {
     pub(crate) exposure: f64,
 }
 
-/// The sums of one stage for counters that are missing from the same samples. The last column is the
+impl Seen {
+    /// What a column has seen whose unknowns are the pieces of its calls.
+    pub(crate) fn of_pieces(pieces: &[Self]) -> Self {
+        Self {
+            samples: pieces.iter().map(|of| of.samples).max().unwrap_or(0),
+            blocks: pieces.iter().fold(0, |blocks, of| blocks | of.blocks),
+            exposure: pieces.iter().map(|of| of.exposure).sum::<f64>() / pieces.len().max(1) as f64,
+        }
+    }
+}
+
+/// The sums of one stage for counters that are missing from the same samples. The last unknown is the
 /// constant: the sample's duration in seconds.
 #[derive(Debug, Clone)]
 pub(crate) struct Moments {
@@ -96,18 +107,18 @@ impl Moments {
         }
     }
 
-    /// Add a sample; `row` is sorted by column and ends with the constant.
+    /// Add a sample; `row` is sorted by unknown and ends with the constant.
     pub(crate) fn add(&mut self, block: usize, row: &[Entry], values: &[f32], seconds: f64) {
         let (width, counters) = (self.width, self.counters.len());
         let sums = self.blocks[block].get_or_insert_with(|| Box::new(Sums::zero(width, counters)));
         sums.rows += 1.0;
         sums.seconds += seconds;
         self.seconds += seconds;
-        for (position, &Entry { column, share: weight, growth }) in row.iter().enumerate() {
-            let column = column as usize;
+        for (position, &Entry { unknown, share: weight, growth }) in row.iter().enumerate() {
+            let column = unknown as usize;
             if growth != 0.0 {
                 for of in row {
-                    self.cross[of.column as usize * width + column] += of.share * growth;
+                    self.cross[of.unknown as usize * width + column] += of.share * growth;
                 }
             }
             let seen = &mut self.seen[column];
@@ -116,7 +127,7 @@ impl Moments {
             seen.exposure += weight;
             let line = &mut sums.gram[column * (column + 1) / 2..][..=column];
             for other in &row[..=position] {
-                line[other.column as usize] += weight * other.share;
+                line[other.unknown as usize] += weight * other.share;
             }
             for (index, &counter) in self.counters.iter().enumerate() {
                 sums.product[index * width + column] += weight * f64::from(values[counter]);

@@ -67,6 +67,19 @@ impl Normal {
         }
     }
 
+    /// The same for columns, each the sum of its unknowns: `of` names them by their place in `active`.
+    pub(crate) fn summed(&self, of: &[&[usize]]) -> DMatrix<f64> {
+        let cell = |a: &[usize], b: &[usize]| -> f64 {
+            let product =
+                |i: &usize, j: &usize| self.matrix[(*i, *j)] * self.scale[*i] * self.scale[*j];
+            a.iter().map(|i| b.iter().map(|j| product(i, j)).sum::<f64>()).sum()
+        };
+        let scale: Vec<f64> = of.iter().map(|at| cell(at, at).sqrt()).collect();
+        DMatrix::from_fn(of.len(), of.len(), |row, column| {
+            cell(of[row], of[column]) / (scale[row] * scale[column])
+        })
+    }
+
     /// The right-hand side for a counter.
     pub(crate) fn target(&self, sums: &Sums, width: usize, counter: usize) -> DVector<f64> {
         let product = &sums.product[counter * width..][..width];

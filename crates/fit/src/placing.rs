@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use crate::kinds::{BLOCKS, Design, Kernel, MIN_STEPS};
 use crate::moments::{Entry, Moments};
 use crate::samples::Samples;
+use crate::shift::Edges;
 
 /// Samples that stay open behind the newest kernel: 6.5 s at 100 us.
 const OPEN_SAMPLES: usize = 1 << 16;
@@ -59,6 +60,34 @@ struct Row {
     entries: Vec<Entry>,
 }
 
+/// A call and a sample that it lies in, at least in part; ns.
+struct Call {
+    start: u64,
+    end: u64,
+    within: (u64, u64),
+}
+
+impl Call {
+    /// Which share of a piece of the call lies in the sample, and how it would grow for every ns that the
+    /// call were later. `None` where the piece lies elsewhere.
+    fn piece(&self, number: u64, pieces: u64) -> Option<(f64, f64)> {
+        let (from, to) = self.within;
+        let length = self.end - self.start;
+        let at =
+            |piece: u64| self.start + length / pieces * piece + length % pieces * piece / pieces;
+        let (start, end) = (at(number), at(number + 1));
+        if start == end {
+            return (length == 0 || (from..to).contains(&start)).then_some((1.0, 0.0));
+        }
+        let overlap = end.min(to).checked_sub(start.max(from)).filter(|overlap| *overlap > 0)?;
+        let duration = (end - start) as f64;
+        // Later calls would leave a sample that they begin in, and come into one that they end in.
+        let ends = f64::from(u8::from(end < to));
+        let begins = f64::from(u8::from(start > from));
+        Some((overlap as f64 / duration, (ends - begins) / duration))
+    }
+}
+
 /// Amounts of the counters in samples within which nothing ran.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Idle {
@@ -69,7 +98,7 @@ pub(crate) struct Idle {
 /// The samples with the kernels that were laid over them so far.
 #[derive(Debug)]
 pub(crate) struct Placing {
-    shift_ns: i64,
+    edges: Edges,
     patterns: Vec<Vec<usize>>,
     one_block: bool,
     first: usize,
@@ -88,12 +117,12 @@ impl Placing {
         samples: &Samples,
         design: &Design,
         patterns: &[Vec<usize>],
-        shift_ns: i64,
+        edges: Edges,
         one_block: bool,
     ) -> Self {
         let counters = samples.counters();
         Self {
-            shift_ns,
+            edges,
             patterns: patterns.to_vec(),
             one_block,
             first: 0,
@@ -115,13 +144,12 @@ impl Placing {
 
     /// Lay one kernel over the samples.
     pub(crate) fn kernel(&mut self, samples: &Samples, design: &Design, kernel: &Kernel) {
-        let Some(duration) = kernel.duration_ns() else {
+        let Some((start, end)) = self.edges.of(kernel) else {
             self.counts.reversed += 1;
             return;
         };
+        let duration = end - start;
         let place = kernel.stage.and_then(|stage| design.find(stage, kernel.kind));
-        let start = kernel.start_ns.saturating_add_signed(self.shift_ns);
-        let end = start.saturating_add(duration);
         let begin = samples.first_after(start, self.near);
         let outside =
             begin >= samples.len() || samples.start_ns(begin) >= end.max(start.saturating_add(1));
@@ -146,12 +174,8 @@ impl Placing {
                     break;
                 }
                 self.budget -= u64::from(row > begin);
-                let share = if duration == 0 { 1.0 } else { overlap as f64 / duration as f64 };
-                // Later calls would leave a sample that they begin in, and come into one that they end in.
-                let ends = f64::from(u8::from(end < samples.end_ns(row)));
-                let begins = f64::from(u8::from(start > samples.start_ns(row)));
-                let growth = (ends - begins) / duration.max(1) as f64;
-                self.place(design, row, place, kernel.step, (share, growth));
+                let within = (samples.start_ns(row), samples.end_ns(row));
+                self.place(design, row, place, kernel.step, &Call { start, end, within });
             }
             row += 1;
         }
@@ -166,7 +190,7 @@ impl Placing {
         row: usize,
         place: Option<(u32, u32)>,
         step: Option<u32>,
-        (share, growth): (f64, f64),
+        call: &Call,
     ) {
         while self.first + self.open.len() <= row {
             self.open.push_back(self.spare.pop().unwrap_or_default());
@@ -193,9 +217,17 @@ impl Placing {
             }
             Holds::Several | Holds::Foreign => return,
         }
-        match open.entries.iter_mut().find(|of| of.column == column) {
-            Some(of) => (of.share, of.growth) = (of.share + share, of.growth + growth),
-            None => open.entries.push(Entry { column, share, growth }),
+        let unknowns = design.stages[stage as usize].unknowns[column as usize].clone();
+        let pieces = unknowns.len() as u64;
+        for (piece, unknown) in (0..).zip(unknowns) {
+            let Some((share, growth)) = call.piece(piece, pieces) else {
+                continue;
+            };
+            let unknown = unknown as u32;
+            match open.entries.iter_mut().find(|of| of.unknown == unknown) {
+                Some(of) => (of.share, of.growth) = (of.share + share, of.growth + growth),
+                None => open.entries.push(Entry { unknown, share, growth }),
+            }
         }
     }
 
@@ -239,10 +271,10 @@ impl Placing {
         number: usize,
         row: &mut Row,
     ) {
-        let width = design.stages[stage].columns.len() + 1;
+        let width = design.stages[stage].width();
         let (values, seconds) = (samples.values(number), samples.seconds(number));
-        row.entries.sort_unstable_by_key(|of| of.column);
-        row.entries.push(Entry { column: width as u32 - 1, share: seconds, growth: 0.0 });
+        row.entries.sort_unstable_by_key(|of| of.unknown);
+        row.entries.push(Entry { unknown: width as u32 - 1, share: seconds, growth: 0.0 });
         let moments = &mut self.moments[stage];
         if moments.is_empty() {
             moments.extend(self.patterns.iter().map(|counters| Moments::new(width, counters)));

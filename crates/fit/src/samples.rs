@@ -108,6 +108,12 @@ impl Samples {
         self.starts.is_empty()
     }
 
+    /// How long a sample is on average, in ns; 0 without samples.
+    pub(crate) fn mean_ns(&self) -> u64 {
+        let all: u64 = self.starts.iter().zip(&self.ends).map(|(start, end)| end - start).sum();
+        all / (self.len() as u64).max(1)
+    }
+
     pub(crate) fn start_ns(&self, row: usize) -> u64 {
         self.starts[row]
     }

@@ -1,4 +1,6 @@
-//! How far the samples' times are off against the kernels' times.
+//! How far the samples' times are off against the kernels' times, at the start and at the end of calls.
+
+use std::ops::Range;
 
 use crate::kinds::{Design, Kernel};
 use crate::nnls::{MAX_EXCHANGES, Normal, solve};
@@ -7,25 +9,77 @@ use crate::samples::Samples;
 
 /// Shifts are looked for up to this far to both sides, or a quarter of a sample if that is less.
 const FARTHEST_NS: u64 = 16_000;
-/// Each round looks so many steps to both sides, at a quarter of the step before.
-const ROUNDS: u32 = 4;
-/// A shift counts if it makes the data more likely by this much (natural logarithm).
+/// Steps of the first look, to both sides, in which both edges of the calls move together.
+const REACH: i64 = 8;
+/// Later steps are halved down to this.
+const FINEST_NS: i64 = 100;
+/// Moves that are tried after the first look: both edges together, then each alone.
+const MOST_MOVES: usize = 48;
+const TOGETHER: [(i64, i64); 2] = [(1, 1), (-1, -1)];
+const APART: [(i64, i64); 4] = [(1, 0), (-1, 0), (0, 1), (0, -1)];
+/// Pieces of calls count if each unknown that they add makes the data more likely by this much.
+const LEAST_GAIN_OF_UNKNOWN: f64 = 5.0;
+/// The least part of a call that is left between its moved edges.
+const LEAST_LEFT: f64 = 0.2;
+/// A shift counts if it makes the data more likely by this much (natural logarithm), and edges that
+/// moved apart count if they add so much to it.
 const LEAST_GAIN: f64 = 4.0;
+const LEAST_GAIN_APART: f64 = 10.0;
 /// Counters that the shift is estimated from: those that kernels explain best.
 const COUNTERS: usize = 2;
 
-/// By how much the kernels' times were moved before they were laid over the samples.
+/// By how much the two edges of each call are moved, in ns; later is positive.
 ///
-/// Counters are read a little after or before the instant that a sample's time states. The samples
-/// themselves show by how much: the fit is best where the times agree.
+/// A kernel record begins before the first load of the kernel reaches DRAM, and ends after its last
+/// store was made visible: work is done in a part of that time only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub struct Edges {
+    /// Added to the time at which a call begins.
+    pub start_ns: i64,
+    /// Added to the time at which it ends.
+    pub end_ns: i64,
+}
+
+impl Edges {
+    /// Both edges moved alike.
+    pub fn both(ns: i64) -> Self {
+        Self { start_ns: ns, end_ns: ns }
+    }
+
+    /// Start and end of a call so moved; `None` where it ends before it starts. Of a call that is too
+    /// short for the edges to move so far, a part is left, and they move in proportion.
+    pub(crate) fn of(self, kernel: &Kernel) -> Option<(u64, u64)> {
+        let duration = kernel.duration_ns()?;
+        let (mut start_ns, mut end_ns) = (self.start_ns, self.end_ns);
+        let most = duration as f64 * (1.0 - LEAST_LEFT);
+        let shorter = start_ns.saturating_sub(end_ns) as f64;
+        if shorter > most {
+            let part = most / shorter;
+            start_ns = (start_ns as f64 * part) as i64;
+            end_ns = (end_ns as f64 * part) as i64;
+        }
+        let start = kernel.start_ns.saturating_add_signed(start_ns);
+        Some((start, kernel.end_ns.saturating_add_signed(end_ns).max(start)))
+    }
+
+    fn moved(self, start_ns: i64, end_ns: i64) -> Self {
+        Self { start_ns: self.start_ns + start_ns, end_ns: self.end_ns + end_ns }
+    }
+}
+
+/// By how much the edges of the calls were moved before these were laid over the samples.
+///
+/// Counters are read a little after or before the instant that a sample's time states, and kernels do
+/// not work up to the edges of their records. The samples themselves show by how much: the fit is best
+/// where the times agree.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Shift {
-    /// The caller gave it, in ns.
-    Given(i64),
+    /// The caller gave it.
+    Given(Edges),
     /// The fit found it. R2 is that of the best-explained counter and stage, among the first kernels.
     Estimated {
-        /// Added to the kernels' times, in ns.
-        ns: i64,
+        /// What is added to the edges of each call.
+        edges: Edges,
         /// R2 without a shift.
         r2_unshifted: f64,
         /// R2 with it.
@@ -36,15 +90,16 @@ pub enum Shift {
 }
 
 impl Shift {
-    /// What is added to the kernels' times, in ns.
-    pub fn ns(self) -> i64 {
+    /// What is added to the edges of each call.
+    pub fn edges(self) -> Edges {
         match self {
-            Self::Given(ns) | Self::Estimated { ns, .. } => ns,
-            Self::None => 0,
+            Self::Given(edges) | Self::Estimated { edges, .. } => edges,
+            Self::None => Edges::default(),
         }
     }
 }
 
+#[derive(Clone)]
 struct Score {
     likelihood: f64,
     /// Of each counter, the best of all stages.
@@ -57,63 +112,147 @@ impl Score {
     }
 }
 
-/// Find the shift from the first kernels of a run.
+/// What the first kernels of a run show.
+pub(crate) struct Found {
+    pub(crate) shift: Shift,
+    /// Calls are better cut into pieces ([`Design`]) than taken whole ([`Design::whole`]).
+    pub(crate) cut: bool,
+}
+
+/// Find the shift from the first kernels of a run, and whether their calls are to be cut.
 pub(crate) fn estimate(
     samples: &Samples,
     design: &Design,
+    whole: &Design,
     patterns: &[Vec<usize>],
     kernels: &[Kernel],
-) -> Shift {
-    let Some(last) = kernels.get(kernels.len().saturating_sub(kernels.len() / 50 + 1)) else {
-        return Shift::None;
-    };
-    // The last samples may lack kernels that are still to come.
-    let limit = samples.first_after(last.start_ns, 0);
-    let first = kernels.iter().map(|kernel| kernel.start_ns).min().unwrap_or(0);
-    let from = samples.first_after(first, 0);
-    if from >= limit {
-        return Shift::None;
-    }
-    let lengths = (samples.end_ns(limit - 1) - samples.start_ns(from)) / (limit - from) as u64;
-    let mut step = (FARTHEST_NS.min(lengths / 4) / 8) as i64;
-    if step == 0 {
-        return Shift::None;
-    }
-    let mut guesses = vec![Vec::new(); design.stages.len() * samples.counters()];
-    let mut at = |shift: i64, chosen: &[usize]| -> Score {
-        let mut placing = Placing::new(samples, design, patterns, shift, true);
-        placing.skip_to(from);
-        for kernel in kernels {
-            placing.kernel(samples, design, kernel);
+) -> Found {
+    let nothing = Found { shift: Shift::None, cut: false };
+    let Some(mut search) = Search::new(samples, patterns, kernels) else { return nothing };
+    let none = search.begin(whole);
+    let step = search.step;
+    let (mut best, mut found) = (Edges::default(), none.clone());
+    for steps in (-REACH..=REACH).filter(|steps| *steps != 0) {
+        let here = search.at(whole, Edges::both(steps * step));
+        if here.likelihood > found.likelihood {
+            (best, found) = (Edges::both(steps * step), here);
         }
-        placing.close_before(samples, design, limit);
-        score(&placing, &mut guesses, samples.counters(), chosen)
+    }
+    if best.start_ns.abs() == REACH * step {
+        // The best is outside of what is plausible: something else than the clocks is wrong.
+        return nothing;
+    }
+    (best, found) = search.climb(whole, (best, found), &TOGETHER);
+    let (apart, better) = search.climb(whole, (best, found.clone()), &APART);
+    if better.likelihood - found.likelihood >= LEAST_GAIN_APART {
+        (best, found) = (apart, better);
+    }
+    let more = design.unknowns() - whole.unknowns();
+    let (edges, pieces) = if more > 0 {
+        let pieces = search.at(design, best);
+        search.climb(design, (best, pieces), &APART)
+    } else {
+        (best, found.clone())
     };
-    let r2 = at(0, &(0..samples.counters()).collect::<Vec<_>>()).r2;
-    let mut chosen: Vec<usize> = (0..samples.counters()).collect();
-    chosen.sort_by(|a, b| r2[*b].total_cmp(&r2[*a]));
-    chosen.truncate(COUNTERS);
-    let none = at(0, &chosen);
-    let (mut best, mut found) = (0, Score { likelihood: none.likelihood, r2: none.r2.clone() });
-    for round in 0..ROUNDS {
-        let centre = best;
-        let reach = if round == 0 { 8 } else { 4 };
-        for shift in (-reach..=reach).map(|steps| centre + steps * step) {
-            let here = at(shift, &chosen);
-            if here.likelihood > found.likelihood {
-                (best, found) = (shift, here);
+    let cut = pieces.likelihood - found.likelihood > LEAST_GAIN_OF_UNKNOWN * more as f64;
+    if cut {
+        (best, found) = (edges, pieces);
+    }
+    let is_none = found.likelihood - none.likelihood < LEAST_GAIN || best == Edges::default();
+    let r2 = (none.best_r2(), found.best_r2());
+    let shift = if is_none {
+        Shift::None
+    } else {
+        Shift::Estimated { edges: best, r2_unshifted: r2.0, r2: r2.1 }
+    };
+    Found { shift, cut }
+}
+
+/// Lays the first kernels over the samples, with edges moved one way or another.
+struct Search<'a> {
+    samples: &'a Samples,
+    patterns: &'a [Vec<usize>],
+    kernels: &'a [Kernel],
+    /// The samples that the kernels lie in.
+    rows: Range<usize>,
+    /// Of the first look, ns.
+    step: i64,
+    /// The counters that kernels explain best.
+    counters: Vec<usize>,
+    /// By stage and counter, which unknowns were not held at zero.
+    guesses: Vec<Vec<bool>>,
+}
+
+impl<'a> Search<'a> {
+    /// Nothing where the kernels lie in no samples, or these are too short.
+    fn new(
+        samples: &'a Samples,
+        patterns: &'a [Vec<usize>],
+        kernels: &'a [Kernel],
+    ) -> Option<Self> {
+        let last = kernels.get(kernels.len().saturating_sub(kernels.len() / 50 + 1))?;
+        // The last samples may lack kernels that are still to come.
+        let limit = samples.first_after(last.start_ns, 0);
+        let first = kernels.iter().map(|kernel| kernel.start_ns).min().unwrap_or(0);
+        let rows = samples.first_after(first, 0)..limit;
+        if rows.is_empty() {
+            return None;
+        }
+        let lengths =
+            (samples.end_ns(rows.end - 1) - samples.start_ns(rows.start)) / rows.len() as u64;
+        let step = FARTHEST_NS.min(lengths / 4) as i64 / REACH;
+        let counters = (0..samples.counters()).collect();
+        let guesses = Vec::new();
+        (step > 0).then_some(Self { samples, patterns, kernels, rows, step, counters, guesses })
+    }
+
+    /// Choose the counters, and score them without a shift.
+    fn begin(&mut self, design: &Design) -> Score {
+        let all = self.at(design, Edges::default());
+        self.counters.sort_by(|a, b| all.r2[*b].total_cmp(&all.r2[*a]));
+        self.counters.truncate(COUNTERS);
+        self.at(design, Edges::default())
+    }
+
+    fn at(&mut self, design: &Design, edges: Edges) -> Score {
+        let mut placing = Placing::new(self.samples, design, self.patterns, edges, true);
+        placing.skip_to(self.rows.start);
+        for kernel in self.kernels {
+            placing.kernel(self.samples, design, kernel);
+        }
+        placing.close_before(self.samples, design, self.rows.end);
+        self.guesses.resize_with(design.stages.len() * self.samples.counters(), Vec::new);
+        score(&placing, &mut self.guesses, self.samples.counters(), &self.counters)
+    }
+
+    /// Move to better edges while there are any, with ever smaller steps.
+    fn climb(
+        &mut self,
+        design: &Design,
+        (mut best, mut found): (Edges, Score),
+        moves: &[(i64, i64)],
+    ) -> (Edges, Score) {
+        let farthest = REACH * self.step;
+        let (mut step, mut left) = (self.step / 2, MOST_MOVES);
+        while left > 0 && step >= FINEST_NS {
+            let before = best;
+            for &(start, end) in moves {
+                let edges = before.moved(start * step, end * step);
+                if left == 0 || edges.start_ns.abs().max(edges.end_ns.abs()) > farthest {
+                    continue;
+                }
+                left -= 1;
+                let here = self.at(design, edges);
+                if here.likelihood > found.likelihood {
+                    (best, found) = (edges, here);
+                }
+            }
+            if best == before {
+                step /= 2;
             }
         }
-        if round == 0 && best.abs() == reach * step {
-            // The best is outside of what is plausible: something else than the clocks is wrong.
-            return Shift::None;
-        }
-        step = (step / 4).max(1);
+        (best, found)
     }
-    if found.likelihood - none.likelihood < LEAST_GAIN || best == 0 {
-        return Shift::None;
-    }
-    Shift::Estimated { ns: best, r2_unshifted: none.best_r2(), r2: found.best_r2() }
 }
 
 /// How likely the samples are, all stages and counters together, if errors are Gaussian.

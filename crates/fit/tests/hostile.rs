@@ -2,18 +2,18 @@
 
 use fastrand::Rng;
 use stage2_fit::{
-    Amount, Column, Fit, FitError, Fitted, Kernel, Kinds, OWN_COLUMNS, Reason, Samples,
+    Amount, Column, Edges, Fit, FitError, Fitted, Kernel, Kinds, OWN_COLUMNS, Reason, Samples,
 };
 
 fn kernel(start_ns: u64, end_ns: u64, stage: Option<u32>, kind: u32) -> Kernel {
     Kernel { start_ns, end_ns, stage, kind, class: kind % 3, step: None }
 }
 
-fn fit(samples: &Samples, kernels: &[Kernel], shift_ns: Option<i64>) -> Fitted {
+fn fit(samples: &Samples, kernels: &[Kernel], edges: Option<Edges>) -> Fitted {
     let mut kinds = Kinds::new();
     kernels.iter().for_each(|kernel| kinds.add(kernel));
-    let design = kinds.design();
-    let mut fit = Fit::new(samples, &design, shift_ns);
+    let design = kinds.design(samples);
+    let mut fit = Fit::new(samples, &design, edges);
     kernels.iter().for_each(|kernel| fit.kernel(kernel));
     fit.finish()
 }
@@ -61,7 +61,7 @@ fn unusable_kernels_are_counted() {
         kernel(410, 420, Some(0), 1),
         kernel(430, 440, Some(1), 1),
     ];
-    let counts = fit(&samples, &kernels, Some(0)).counts;
+    let counts = fit(&samples, &kernels, Some(Edges::default())).counts;
     assert_eq!((counts.kernels, counts.reversed, counts.zero_length, counts.cut), (5, 1, 1, 1));
     assert_eq!(
         (counts.outside, counts.foreign, counts.mixed_samples, counts.foreign_samples),
@@ -91,7 +91,7 @@ fn a_sample_of_two_stages_is_in_no_fit() {
             )
             .expect("one value");
     }
-    let fitted = fit(&samples, &kernels, Some(0));
+    let fitted = fit(&samples, &kernels, Some(Edges::default()));
     assert!(fitted.counts.mixed_samples > 50, "{:?}", fitted.counts);
     let amount = fitted.stages[0].counters[0].columns[0].amount;
     assert!(
@@ -114,9 +114,9 @@ fn the_order_of_kernels_does_not_matter() {
         let value = f32::from(u8::try_from(kind).expect("a small number") + 1) * 1e3;
         samples.push(row * 100, row * 100 + 100, &[value]).expect("one value");
     }
-    let sorted = fit(&samples, &kernels, Some(0));
+    let sorted = fit(&samples, &kernels, Some(Edges::default()));
     random.shuffle(&mut kernels);
-    let shuffled = fit(&samples, &kernels, Some(0));
+    let shuffled = fit(&samples, &kernels, Some(Edges::default()));
     assert_eq!((sorted.counts.kernels, sorted.counts.late), (2_000, 0));
     assert_eq!(sorted.counts, shuffled.counts);
     let amounts = |fitted: &Fitted| -> Vec<f64> {
@@ -137,7 +137,7 @@ fn rare_kinds_are_pooled_by_class() {
     for kind in 0..1_000 {
         kinds.add(&kernel(0, 10_000 - u64::from(kind), Some(0), kind));
     }
-    let design = kinds.design();
+    let design = kinds.design(&even(100));
     let last = OWN_COLUMNS as u32 - 1;
     assert_eq!(design.column(0, last), Some(Column::Kind(last)));
     assert_eq!(design.column(0, last + 1), Some(Column::Pool((last + 1) % 3)));
@@ -170,13 +170,18 @@ fn any_numbers_end_in_time() {
                 step: Some(random.u32(..)),
             })
             .collect();
-        let fitted =
-            fit(&samples, &kernels, [None, Some(i64::MIN), Some(i64::MAX)][round as usize % 3]);
+        let narrow = Edges { start_ns: i64::MAX, end_ns: i64::MIN };
+        let far = [Edges::both(i64::MIN), Edges::both(i64::MAX), narrow].map(Some);
+        let fitted = fit(&samples, &kernels, far.get(round as usize % 4).copied().flatten());
         let counts = fitted.counts;
         assert_eq!(counts.kernels + counts.reversed + counts.outside, 5_000, "{counts:?}");
     }
     // 100,000 kernels that each last all the time.
-    let fitted = fit(&even(20_000), &vec![kernel(0, 2_000_000, Some(0), 1); 100_000], Some(0));
+    let fitted = fit(
+        &even(20_000),
+        &vec![kernel(0, 2_000_000, Some(0), 1); 100_000],
+        Some(Edges::default()),
+    );
     assert!(fitted.counts.crowded > 0, "{:?}", fitted.counts);
     assert!(begin.elapsed().as_secs() < 60, "it took {:?}", begin.elapsed());
 }

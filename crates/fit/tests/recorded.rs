@@ -49,7 +49,7 @@ fn recording() -> (Samples, Vec<Kernel>) {
 fn fit(samples: &Samples, kernels: &[Kernel]) -> Fitted {
     let mut kinds = Kinds::new();
     kernels.iter().for_each(|kernel| kinds.add(kernel));
-    let design = kinds.design();
+    let design = kinds.design(samples);
     let mut fit = Fit::new(samples, &design, None);
     kernels.iter().for_each(|kernel| fit.kernel(kernel));
     fit.finish()
@@ -121,11 +121,13 @@ fn projections_read_their_operands() {
 #[test]
 fn the_samples_show_how_late_they_are() {
     let (samples, kernels) = recording();
-    let Shift::Estimated { ns, r2_unshifted, r2 } = fit(&samples, &kernels).shift else {
+    let Shift::Estimated { edges, r2_unshifted, r2 } = fit(&samples, &kernels).shift else {
         panic!("there is a shift")
     };
     assert!(
-        (-1_200..=-600).contains(&ns) && r2 > r2_unshifted,
-        "{ns} ns: R2 {r2_unshifted} to {r2}"
+        (250..=1_250).contains(&edges.start_ns)
+            && (-3_500..=-1_500).contains(&edges.end_ns)
+            && r2 > r2_unshifted,
+        "{edges:?}: R2 {r2_unshifted} to {r2}"
     );
 }

@@ -7,6 +7,9 @@ const SHORTEST: Duration = Duration::from_millis(100);
 /// So many times as long as a read took is the pause after it: 5 % of a thread. A read takes 4 ms on an
 /// H200, where this is a read each 100 ms; with longer pauses a stage of a second has no energy.
 const PAUSES: u32 = 19;
+/// The longest pause, whatever a read took: the first read of a GPU under load can take 100 ms, and the
+/// ends of stages must not lie in the dark for two seconds after it.
+const LONGEST: Duration = Duration::from_millis(500);
 /// A read that takes longer is slow.
 const SLOW: Duration = Duration::from_millis(200);
 /// After so many slow reads there is none any more.
@@ -46,7 +49,7 @@ impl Pace {
         if self.slow >= SLOW_READS {
             return Err(TooSlow { last: took });
         }
-        let pause = took.saturating_mul(PAUSES).max(SHORTEST);
+        let pause = took.saturating_mul(PAUSES).clamp(SHORTEST, LONGEST);
         let before =
             if self.is_full() { Duration::ZERO } else { self.since_full.unwrap_or_default() };
         self.since_full = Some(before.saturating_add(pause));
@@ -71,6 +74,11 @@ mod tests {
             full
         });
         assert_eq!(full.count(), 4, "every fourth one after the first");
+    }
+
+    #[test]
+    fn a_read_that_took_long_is_followed_by_another_soon() {
+        assert_eq!(Pace::default().read(150 * MS), Ok(LONGEST));
     }
 
     #[test]

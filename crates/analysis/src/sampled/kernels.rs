@@ -47,7 +47,8 @@ pub(super) fn fit(
     for series in &file.store.series {
         samples.push(additive(series)?);
     }
-    let designs: Vec<_> = file.kinds.iter().map(stage2_fit::Kinds::design).collect();
+    let kinds = file.kinds.iter().zip(&samples);
+    let designs: Vec<_> = kinds.map(|(kinds, samples)| kinds.design(samples)).collect();
     let mut fits: Vec<Fit<'_>> = samples
         .iter()
         .zip(&designs)
