@@ -138,7 +138,11 @@ fn kernels(report: &Report) -> String {
         .right("90 % interval (MB)", |row| interval(&row.sampled.as_ref()?.dram_read_bytes, 1e6))
         .right("written per call (MB)", |row| amount(&row.sampled.as_ref()?.dram_write_bytes, 1e6))
         .right("L2 per call (MB)", |row| amount(&row.sampled.as_ref()?.l2_bytes, 1e6))
-        .right("DRAM (% of peak)", |row| percent(of(row, |sampled| sampled.dram_percent)))
+        .right("DRAM (% of peak)", |row| {
+            let known = percent(of(row, |sampled| sampled.dram_percent));
+            let most = || percent(of(row, |sampled| sampled.dram_percent_at_most));
+            known.or_else(|| most().map(|most| format!("< {most}")))
+        })
         .right("tensor pipe (%)", |row| percent(of(row, |sampled| sampled.tensor_percent)))
         .left("bound", |row| row.sampled.as_ref()?.bound.map(|bound| bound.label().to_owned()))
         .right("DRAM over ncu's", |row| of(row, |sampled| sampled.dram_over_ncu).map(fixed));

@@ -195,15 +195,15 @@ fn of_row(
 ) -> SampledKernel {
     let [read, write, l2, tensor, issue] = amounts.clone();
     let ns = row.times.mean_ns.filter(|ns| *ns > 0).map(|ns| ns as f64);
-    let known = read.value().zip(write.most()).map(|(read, write)| read + write);
-    let of_peak = |bytes: Option<f64>| Some(bytes? / (peak_bytes_per_s? * ns? / 1e9) * 100.0);
+    let of_peak = |bytes: f64| Some(bytes / (peak_bytes_per_s? * ns? / 1e9) * 100.0);
     let (bound, bound_why) = bound(row, amounts, peak_bytes_per_s).unzip();
     let ncu = row.counters.as_ref().filter(|counters| counters.one_launch.is_none());
     let ncu = ncu.and_then(|counters| counters.roofline.dram_bytes).filter(|bytes| *bytes > 0.0);
-    SampledKernel {
+    let kernel = SampledKernel {
         tensor_flops_per_s: None,
         flops_per_byte: None,
-        dram_percent: of_peak(known),
+        dram_percent: None,
+        dram_percent_at_most: None,
         tensor_percent: tensor.value().and_then(|tensor| Some(tensor / ns? * 100.0)),
         dram_read_bytes: read,
         dram_write_bytes: write,
@@ -212,7 +212,14 @@ fn of_row(
         issue_ns: issue,
         bound,
         bound_why,
-        dram_over_ncu: known.zip(ncu).map(|(sampled, ncu)| sampled / ncu),
+        dram_over_ncu: None,
+    };
+    let moved = kernel.moved();
+    SampledKernel {
+        dram_percent: moved.value().and_then(of_peak),
+        dram_percent_at_most: moved.limit().and_then(of_peak),
+        dram_over_ncu: moved.value().zip(ncu).map(|(sampled, ncu)| sampled / ncu),
+        ..kernel
     }
 }
 
