@@ -179,6 +179,10 @@ pub struct SampledStep {
 /// of the stage by all kernels in them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SampledKernel {
+    /// Mean duration of its calls in the run that was sampled, ns: shares are of this. That of
+    /// [`KernelRow::times`](crate::KernelRow::times) is of the collect pass.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean_ns: Option<f64>,
     /// DRAM bytes read.
     pub dram_read_bytes: SampledAmount,
     /// DRAM bytes written.
@@ -189,14 +193,13 @@ pub struct SampledKernel {
     pub tensor_ns: SampledAmount,
     /// Time in which instructions were issued at the peak rate, ns.
     pub issue_ns: SampledAmount,
-    /// DRAM bytes read and written over what the peak bandwidth moves in its mean duration, percent;
-    /// null, here and below: what it follows from is not known. Where [`SampledKernel::moved`] has no
+    /// DRAM bytes read and written over what the peak bandwidth moves in `mean_ns`, percent; null, here and below: what it follows from is not known. Where [`SampledKernel::moved`] has no
     /// value, neither has this.
     pub dram_percent: Option<f64>,
     /// The same of the most that it may have read and written; null where `dram_percent` is not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dram_percent_at_most: Option<f64>,
-    /// Share of its mean duration in which the tensor pipe worked, percent.
+    /// Share of `mean_ns` in which the tensor pipe worked, percent.
     pub tensor_percent: Option<f64>,
     /// FLOP/s that follow from the share of the tensor pipe, as those of the stage.
     pub tensor_flops_per_s: Option<f64>,
@@ -379,6 +382,7 @@ mod tests {
             (none(), at_most(1.0), Err(None)),
         ] {
             let kernel = SampledKernel {
+                mean_ns: None,
                 dram_read_bytes: read.clone(),
                 dram_write_bytes: written.clone(),
                 l2_bytes: none(),

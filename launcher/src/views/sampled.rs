@@ -29,8 +29,8 @@ fn own_run(sampled: &SampledCounters) -> String {
     }
     paragraph(
         "Sampled in a run of its own, the counters pass: a GPU can run kernels more slowly while its \
-         counters are taken. Windows and rates of this section are of that run; all other times of the \
-         report are of the collect pass.",
+         counters are taken. Windows, rates and shares of this section are of that run; all other times of \
+         the report are of the collect pass.",
     )
 }
 
@@ -138,6 +138,9 @@ fn kernels(report: &Report) -> String {
         .right("90 % interval (MB)", |row| interval(&row.sampled.as_ref()?.dram_read_bytes, 1e6))
         .right("written per call (MB)", |row| amount(&row.sampled.as_ref()?.dram_write_bytes, 1e6))
         .right("L2 per call (MB)", |row| amount(&row.sampled.as_ref()?.l2_bytes, 1e6))
+        .right("mean when sampled (us)", |row| {
+            of(row, |sampled| sampled.mean_ns).map(|ns| fixed(ns / 1e3))
+        })
         .right("DRAM (% of peak)", |row| {
             let known = percent(of(row, |sampled| sampled.dram_percent));
             let most = || percent(of(row, |sampled| sampled.dram_percent_at_most));
@@ -155,7 +158,8 @@ fn kernels(report: &Report) -> String {
     };
     format!(
         "{}Amounts of a call are a fit of all samples of the stage by all work in them: no kernel was \
-         replayed. kernels.csv has all kernels, and why some have no amount. {ncu}\n\n",
+         replayed. DRAM (% of peak) and tensor pipe (%) are these amounts over the mean duration of a call \
+         in the run that was sampled. kernels.csv has all kernels, and why some have no amount. {ncu}\n\n",
         table.markdown_with_rest_in("kernels.csv")
     )
 }

@@ -107,10 +107,10 @@ pub(super) fn of_file(
     }
     match kernels::fit(process, libraries, &file, &wanted) {
         Ok((fits, table)) => {
-            for ((device, peak_bytes_per_s, stages), amounts) in places.into_iter().zip(&fits) {
-                if !amounts.is_empty() {
+            for ((device, peak_bytes_per_s, stages), of_gpu) in places.into_iter().zip(&fits) {
+                if !of_gpu.is_empty() {
                     let place = Place { device: &device, peak_bytes_per_s, stages };
-                    kernels::attach(report, process, &place, amounts, &table);
+                    kernels::attach(report, process, &place, of_gpu, &table);
                 }
             }
         }

@@ -89,16 +89,26 @@ impl Trace {
         self
     }
 
-    pub(super) fn report(&self) -> Report {
-        let folder = tempfile::tempdir().expect("folder");
+    fn save(&self, folder: &std::path::Path) {
         let mut writer = Writer::new(Vec::new()).expect("a vector takes anything");
         self.0.iter().for_each(|record| writer.write(record));
         writer.flush().expect("a vector takes anything");
-        std::fs::write(folder.path().join("a.s2t"), writer.into_sink()).expect("trace file");
+        std::fs::write(folder.join("a.s2t"), writer.into_sink()).expect("trace file");
+    }
+
+    pub(super) fn report(&self) -> Report {
+        self.report_beside(None)
+    }
+
+    /// `collected`: a run of its own, which all that was not sampled is of.
+    fn report_beside(&self, collected: Option<&Trace>) -> Report {
+        let [folder, own] = [(); 2].map(|()| tempfile::tempdir().expect("folder"));
         let libraries = LibraryDomains::default();
+        collected.unwrap_or(self).save(folder.path());
         let mut capture = load_folder(folder.path(), &libraries);
         let mut report = join_kept(&mut capture, RunInfo::default(), Vec::new());
-        add(&mut report, &capture, &libraries);
+        self.save(own.path());
+        add(&mut report, &load_folder(own.path(), &libraries), &libraries);
         report
     }
 
@@ -307,4 +317,29 @@ fn a_report_keeps_a_bounded_number_of_samples() {
     let series = &store.finish().series[0];
     assert_eq!((series.spans.len(), series.values.len()), (3, 6));
     assert_eq!((series.left_out, series.unusable_samples), (2, 2));
+}
+
+#[test]
+fn shares_of_a_kernel_are_of_the_run_that_was_sampled() {
+    // 80 us a call in the collect pass, 100 us in the counters pass.
+    let run = |us: u64| {
+        let mut trace = Trace::new();
+        trace.set(1, 0, &[READ, WRITE, TENSOR]).open(1, 1, 0, 0);
+        for call in 0..60 {
+            trace.kernel(1, 1, call * 200, call * 200 + us);
+        }
+        trace.close(1, 12_000);
+        trace
+    };
+    let mut sampled = run(100);
+    let values: Vec<_> =
+        (0..120).map(|at| if at % 2 == 0 { [30e6, 20e6, 60.0] } else { [0.0, 0.0, 0.0] }).collect();
+    sampled.samples(1, 0, &values.iter().map(|value| &value[..]).collect::<Vec<_>>());
+    let report = sampled.report_beside(Some(&run(80)));
+    let [row] = &report.kernels[..] else { panic!("{:?}", report.kernels) };
+    assert_eq!(row.times.mean_ns, Some(80_000));
+    let found = row.sampled.as_ref().expect("a fit");
+    assert_eq!(found.mean_ns, Some(100_000.0));
+    // 50 MB in 100 us of 1 TB/s.
+    assert!(near(found.dram_percent, 50.0) && near(found.tensor_percent, 60.0), "{found:?}");
 }
