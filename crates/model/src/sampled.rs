@@ -46,9 +46,15 @@ pub struct SampledDevice {
     pub unusable_values: u64,
     /// Samples that were left out because a report keeps a bounded number of them.
     pub samples_left_out: u64,
-    /// Time that the collector lost samples of, ns.
+    /// How often the hardware's buffer was full, which left a gap; null, here and below: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overflows: Option<u64>,
+    /// Time of these gaps together, ns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_ns: Option<u64>,
+    /// Samples that the collector took, and for which there was no room on the way to the trace file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub samples_lost: Option<u64>,
     /// Mean DRAM traffic while none of our work ran, bytes/s; null: no such time, or not sampled.
     pub idle_dram_bytes_per_s: Option<f64>,
     /// Peak DRAM bandwidth that shares are of, bytes/s.

@@ -185,7 +185,9 @@ fn devices(sampled: &SampledCounters) -> String {
         .right("samples", |row| count(row.samples))
         .right("interval (us)", |row| row.interval_ns.map(|ns| fixed(ns as f64 / 1e3)))
         .right("sampled (ms)", |row| ms3(row.sampled_ns))
-        .right("lost (ms)", |row| row.lost_ns.map(ms3))
+        .right("gaps", |row| row.overflows.map(count))
+        .right("lost in gaps (ms)", |row| row.lost_ns.map(ms3))
+        .right("samples lost", |row| row.samples_lost.map(count))
         .right("DRAM while idle (GB/s)", |row| giga(row.idle_dram_bytes_per_s))
         .left("no numbers, because", |row| row.omitted.as_ref().map(|why| plain(why)))
         .left("note", |row| row.note.as_ref().map(|note| plain(note)));

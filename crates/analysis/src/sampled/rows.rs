@@ -4,7 +4,7 @@ use super::attribute::{self, percent};
 use super::kernels::{self, Place};
 use super::read::SampledFile;
 use super::store::Series;
-use super::{META_LOST, note, shared, steps};
+use super::{note, shared, steps};
 use crate::join::uuid_text;
 use crate::load::ProcessCapture;
 use crate::load::events::labels;
@@ -12,6 +12,7 @@ use crate::load::libraries::LibraryDomains;
 use stage2_model::{
     DeviceRow, FULL_COVERAGE_PERCENT, Finding, Report, SampledCounters, SampledDevice, SampledStage,
 };
+use stage2_spool::counters;
 use stage2_text::numbers::count;
 
 /// Adds the rows of a file.
@@ -102,8 +103,7 @@ pub(super) fn of_file(
         wanted.push(omitted.is_none());
         let stages = kernels::stage_labels(&labels, &held.owners.stages);
         places.push((device.clone(), peak, stages));
-        let lost = process.meta.get(META_LOST).and_then(|ns| ns.parse().ok());
-        found.devices.push(device_entry(process, series, device, omitted, idle.mean, peak, lost));
+        found.devices.push(device_entry(process, series, device, omitted, idle.mean, peak));
     }
     match kernels::fit(process, libraries, &file, &wanted) {
         Ok((fits, table)) => {
@@ -129,8 +129,11 @@ fn device_entry(
     omitted: Option<String>,
     idle_dram_bytes_per_s: Option<f64>,
     peak_dram_bytes_per_s: Option<f64>,
-    lost_ns: Option<u64>,
 ) -> SampledDevice {
+    let lost = |key: &str| {
+        let fact = process.meta.get(&counters::of_device(key, series.device))?;
+        fact.parse().ok()
+    };
     SampledDevice {
         file: process.file.clone(),
         device: Some(device),
@@ -143,7 +146,9 @@ fn device_entry(
         unusable_samples: series.unusable_samples,
         unusable_values: series.unusable_values,
         samples_left_out: series.left_out,
-        lost_ns,
+        overflows: lost(counters::OVERFLOWS),
+        lost_ns: lost(counters::LOST_NS),
+        samples_lost: lost(counters::SAMPLES_LOST),
         idle_dram_bytes_per_s,
         peak_dram_bytes_per_s,
     }

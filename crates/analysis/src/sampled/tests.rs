@@ -262,7 +262,7 @@ fn samples_without_kernels_and_kernels_without_samples() {
     let mut trace = Trace::new();
     trace.stage(1, 1, 1, 0, 200);
     assert_eq!(trace.report().sampled, None, "nobody asked for samples");
-    let (key, value) = (META_OFF.to_owned(), "no permission; do this".to_owned());
+    let (key, value) = (counters::OFF.to_owned(), "no permission; do this".to_owned());
     trace.0.push(Record::Meta { key, value });
     let report = trace.report();
     let found = report.sampled.expect("a reason");
@@ -342,4 +342,28 @@ fn shares_of_a_kernel_are_of_the_run_that_was_sampled() {
     assert_eq!(found.mean_ns, Some(100_000.0));
     // 50 MB in 100 us of 1 TB/s.
     assert!(near(found.dram_percent, 50.0) && near(found.tensor_percent, 60.0), "{found:?}");
+}
+
+#[test]
+fn what_the_collector_lost_is_told_of_the_gpu_that_lost_it() {
+    let mut trace = Trace::new();
+    trace.set(1, 0, &[READ]).set(2, 1, &[READ]);
+    trace.open(1, 1, 0, 0).kernel(1, 1, 0, 200).kernel(1, 2, 0, 200).close(1, 200);
+    trace.samples(1, 0, &[&[1e6], &[1e6]]).samples(2, 0, &[&[1e6], &[1e6]]);
+    let facts =
+        [(counters::OVERFLOWS, "2"), (counters::LOST_NS, "1500000"), (counters::SAMPLES_LOST, "9")];
+    for (key, value) in facts {
+        let (key, value) = (counters::of_device(key, 1), value.to_owned());
+        trace.0.push(Record::Meta { key, value });
+    }
+    let report = trace.report();
+    let found = report.sampled.as_ref().expect("samples");
+    let lost: Vec<_> = (found.devices.iter())
+        .map(|device| (device.overflows, device.lost_ns, device.samples_lost))
+        .collect();
+    assert_eq!(lost, [(None, None, None), (Some(2), Some(1_500_000), Some(9))]);
+    let told: Vec<_> = report.findings.iter().map(|finding| finding.what.as_str()).collect();
+    for what in ["have 2 gaps (1.500 ms)", "9 counter samples of"] {
+        assert_eq!(told.iter().filter(|told| told.contains(what)).count(), 1, "{told:?}");
+    }
 }
