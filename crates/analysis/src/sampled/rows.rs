@@ -53,7 +53,13 @@ pub(super) fn of_file(
         let idle = shared::idle(series, held, peak, recorded);
         let others = file.other_processes.iter().find(|(device, _)| *device == series.device);
         let others = others.map_or(0, |(_, others)| *others);
-        let omitted = if row.is_some_and(|row| row.processes > 1) {
+        let omitted = if series.metrics.is_empty() && series.of_other_metrics > 0 {
+            Some(
+                "the report reads none of the metrics that were sampled, which are in the trace file; \
+                 docs/counters.md lists those that it reads"
+                    .to_owned(),
+            )
+        } else if row.is_some_and(|row| row.processes > 1) {
             Some(
                 "several traced processes used the GPU, and samples are of all of them; run one \
                  process on each GPU"
@@ -141,7 +147,7 @@ fn device_entry(
         note: note(process),
         interval_ns: Some(series.interval_ns),
         metrics: series.names.iter().map(|name| stage2_text::visible(name.as_bytes())).collect(),
-        samples: series.spans.len() as u64,
+        samples: series.spans.len() as u64 + series.of_other_metrics,
         sampled_ns: series.sampled_ns(),
         unusable_samples: series.unusable_samples,
         unusable_values: series.unusable_values,

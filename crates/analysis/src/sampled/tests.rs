@@ -303,7 +303,8 @@ fn hostile_samples_are_counted_and_left_out() {
 
 #[test]
 fn a_report_keeps_a_bounded_number_of_samples() {
-    let mut store = store::Store::with_limit(6);
+    // Three samples: times take as much room as four values.
+    let mut store = store::Store::with_limit(18);
     let metrics = vec![READ.to_owned(), WRITE.to_owned(), "gpc__cycles_elapsed.max".to_owned()];
     store.define(&CounterSet { id: 1, device: 0, interval_ns: 1, metrics });
     let samples = |count: u64| CounterSamples {
@@ -317,6 +318,26 @@ fn a_report_keeps_a_bounded_number_of_samples() {
     let series = &store.finish().series[0];
     assert_eq!((series.spans.len(), series.values.len()), (3, 6));
     assert_eq!((series.left_out, series.unusable_samples), (2, 2));
+    // With one metric as well, most of which are the times.
+    let mut store = store::Store::with_limit(18);
+    let metrics = vec![READ.to_owned()];
+    store.define(&CounterSet { id: 1, device: 0, interval_ns: 1, metrics });
+    store.add(&CounterSamples { values: vec![1.0; 5], ..samples(5) });
+    assert_eq!(store.finish().series[0].left_out, 2);
+}
+
+#[test]
+fn metrics_that_no_report_reads_are_no_damage() {
+    let mut trace = Trace::new();
+    trace.set(1, 0, &["gpc__cycles_elapsed.max"]).stage(1, 1, 1, 0, 200);
+    trace.samples(1, 0, &[&[1e5], &[1e5]]);
+    let report = trace.report();
+    let found = report.sampled.as_ref().expect("samples");
+    let device = &found.devices[0];
+    assert_eq!((device.samples, device.unusable_samples, found.stages.len()), (2, 0, 0));
+    let why = device.omitted.as_ref().expect("a reason");
+    assert!(why.contains("none of the metrics that were sampled"), "{why}");
+    assert!(report.findings.iter().all(|f| !f.why.contains("damaged")), "{:?}", report.findings);
 }
 
 #[test]
