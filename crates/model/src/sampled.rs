@@ -36,8 +36,12 @@ pub struct SampledDevice {
     pub interval_ns: Option<u64>,
     /// Metrics as CUPTI names them.
     pub metrics: Vec<String>,
-    /// Samples that were read.
+    /// Samples that were read, without those that follow.
     pub samples: u64,
+    /// Where only parts of the run were recorded: samples that do not lie wholly within one of them. They
+    /// count for nothing; null where all was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub samples_unrecorded: Option<u64>,
     /// Time that they cover, ns.
     pub sampled_ns: u64,
     /// Samples that could not be used: without a length, on top of others, of an unknown set.

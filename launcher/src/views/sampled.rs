@@ -183,6 +183,7 @@ fn devices(sampled: &SampledCounters) -> String {
         .left("trace file", |row| code(&row.file))
         .left("GPU", |row| row.device.as_ref().map(|device| plain(device)))
         .right("samples", |row| count(row.samples))
+        .right("left out, not all recorded", |row| row.samples_unrecorded.map(count))
         .right("interval (us)", |row| row.interval_ns.map(|ns| fixed(ns as f64 / 1e3)))
         .right("sampled (ms)", |row| ms3(row.sampled_ns))
         .right("gaps", |row| row.overflows.map(count))

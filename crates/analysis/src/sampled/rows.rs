@@ -148,6 +148,7 @@ fn device_entry(
         interval_ns: Some(series.interval_ns),
         metrics: series.names.iter().map(|name| stage2_text::visible(name.as_bytes())).collect(),
         samples: series.spans.len() as u64 + series.of_other_metrics,
+        samples_unrecorded: process.gated.then_some(series.unrecorded),
         sampled_ns: series.sampled_ns(),
         unusable_samples: series.unusable_samples,
         unusable_values: series.unusable_values,

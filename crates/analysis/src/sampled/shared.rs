@@ -90,6 +90,20 @@ fn of_device(device: &SampledDevice) -> Vec<Finding> {
             remedy,
         ));
     }
+    if device.samples == 0
+        && let Some(unrecorded) = device.samples_unrecorded.filter(|samples| *samples > 0)
+    {
+        findings.push(Finding::warning(
+            format!("no counter sample of {of} is of recorded work only"),
+            format!(
+                "only parts of the run were recorded, and no sample lies wholly within one of them \
+                 ({}): what else ran during a sample has no record",
+                counted(unrecorded, "sample")
+            ),
+            "record longer ranges (profiling.collector.ranges), or take shorter samples: \
+             STAGE2_COUNTERS=on@INTERVAL_US",
+        ));
+    }
     if device.samples_left_out > 0 {
         findings.push(Finding::warning(
             format!("{} counter samples of {of} are left out", count(device.samples_left_out)),

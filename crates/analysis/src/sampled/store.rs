@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use stage2_spool::{CounterSamples, CounterSet};
 
 use super::metric::Metric;
+use super::windows::Parts;
 
 /// Values that are kept of a file; the times of a sample count as [`TIMES`] of them. With 12 metrics, a
 /// million samples in 67 MB.
@@ -51,6 +52,8 @@ pub(super) struct Series {
     pub(super) values: Vec<f32>,
     /// Samples that hold none of the metrics that a report reads.
     pub(super) of_other_metrics: u64,
+    /// Samples that may hold work without a record.
+    pub(super) unrecorded: u64,
     pub(super) unusable_samples: u64,
     pub(super) unusable_values: u64,
     pub(super) left_out: u64,
@@ -181,15 +184,29 @@ impl Series {
         let overlapping = apart.iter().filter(|apart| !**apart).count();
         if overlapping > 0 {
             self.unusable_samples += overlapping as u64;
-            let mut kept = apart.iter();
-            self.spans.retain(|_| kept.next().copied().unwrap_or(false));
-            let mut at = 0;
-            self.values.retain(|_| {
-                let kept = apart.get(at / width.max(1)).copied().unwrap_or(false);
-                at += 1;
-                kept
-            });
+            self.retain(&apart);
         }
+    }
+
+    /// Leaves out the samples that are not wholly within one of `parts`.
+    pub(super) fn only_within(&mut self, parts: &Parts) {
+        let within: Vec<bool> =
+            self.spans.iter().map(|&(start, end)| parts.hold(start, end)).collect();
+        self.unrecorded += within.iter().filter(|within| !**within).count() as u64;
+        self.retain(&within);
+    }
+
+    /// Keeps the samples that are marked.
+    fn retain(&mut self, marked: &[bool]) {
+        let width = self.metrics.len().max(1);
+        let mut kept = marked.iter();
+        self.spans.retain(|_| kept.next().copied().unwrap_or(false));
+        let mut at = 0;
+        self.values.retain(|_| {
+            let kept = marked.get(at / width).copied().unwrap_or(false);
+            at += 1;
+            kept
+        });
     }
 
     /// The values of a sample, in the order of `metrics`.

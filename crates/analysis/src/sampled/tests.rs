@@ -388,3 +388,56 @@ fn what_the_collector_lost_is_told_of_the_gpu_that_lost_it() {
         assert_eq!(told.iter().filter(|told| told.contains(what)).count(), 1, "{told:?}");
     }
 }
+
+#[test]
+fn of_a_run_in_parts_only_samples_within_one_part_count() {
+    // Of the steps within a stage the first and the third are recorded, with work without a record
+    // before, between and behind.
+    let mut trace = Trace::new();
+    trace.set(1, 0, &[READ]).open(1, 1, 0, 0);
+    for (step, recorded) in [true, false, true].into_iter().enumerate() {
+        let (range, start) = (2 + step as u64, 150 + step as u64 * 400);
+        trace.open(range, 3, 1, start).0.push(Record::RangeSample { range, recorded });
+        if recorded {
+            // The second piece of work is of a range within.
+            trace.kernel(range, 1, start, start + 100);
+            trace.open(range + 10, 3, range, start).kernel(range + 10, 1, start + 150, start + 400);
+            trace.close(range + 10, start + 400);
+        }
+        trace.close(range, start + 400);
+    }
+    trace.close(1, 1_400);
+    // Parts are from 150 to 550 us, and from 950 to 1350.
+    let foreign = 1e9;
+    let values: Vec<[f64; 1]> =
+        (0..15).map(|at| if matches!(at, 2..=4 | 10..=12) { [2e6] } else { [foreign] }).collect();
+    trace.samples(1, 0, &values.iter().map(|value| &value[..]).collect::<Vec<_>>());
+    let found = trace.sampled();
+    let device = &found.devices[0];
+    assert_eq!((device.samples, device.samples_unrecorded), (6, Some(9)));
+    let a = stage(&found, "a");
+    assert!(near(a.rates.dram_read_bytes_per_s, 20e9), "{:?}", a.rates);
+    let steps = a.steps.as_ref().expect("steps");
+    assert!(
+        steps.each.iter().all(|step| near(step.rates.dram_read_bytes_per_s, 20e9)),
+        "{steps:?}"
+    );
+    // All of a run that is recorded as a whole counts.
+    trace.0.retain(|record| !matches!(record, Record::RangeSample { .. }));
+    let whole = trace.sampled();
+    assert_eq!((whole.devices[0].samples, whole.devices[0].samples_unrecorded), (15, None));
+}
+
+#[test]
+fn parts_that_are_shorter_than_a_sample_have_no_numbers_and_are_told() {
+    let mut trace = Trace::new();
+    trace.set(1, 0, &[READ]).open(1, 1, 0, 10);
+    trace.0.push(Record::RangeSample { range: 1, recorded: true });
+    trace.kernel(1, 1, 10, 90).close(1, 90).samples(1, 0, &[&[1e6], &[1e6]]);
+    let report = trace.report();
+    let found = report.sampled.as_ref().expect("samples");
+    assert_eq!(stage(found, "a").rates, SampledRates::default());
+    let told = |f: &&Finding| f.what.contains("is of recorded work only");
+    let finding = report.findings.iter().find(told).expect("a finding");
+    assert!(finding.why.contains("(2 samples)"), "{}", finding.why);
+}
