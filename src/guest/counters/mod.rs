@@ -17,8 +17,7 @@ use cupti_sys::Api;
 use stage2_settings::Counters as Wanted;
 use stage2_spool::{CounterSamples, Record, counters as facts};
 
-use crate::base::{clock, diag, scheduling};
-use crate::guest::barrier;
+use crate::base::{barrier, clock, diag, scheduling};
 use budget::Budget;
 pub use device::Refusal;
 use device::{Device, Lost, Taken};
