@@ -53,26 +53,7 @@ pub(super) fn of_file(
         let idle = shared::idle(series, held, peak, recorded);
         let others = file.other_processes.iter().find(|(device, _)| *device == series.device);
         let others = others.map_or(0, |(_, others)| *others);
-        let omitted = if series.metrics.is_empty() && series.of_other_metrics > 0 {
-            Some(
-                "the report reads none of the metrics that were sampled, which are in the trace file; \
-                 docs/counters.md lists those that it reads"
-                    .to_owned(),
-            )
-        } else if row.is_some_and(|row| row.processes > 1) {
-            Some(
-                "several traced processes used the GPU, and samples are of all of them; run one \
-                 process on each GPU"
-                    .to_owned(),
-            )
-        } else if others > 0 {
-            Some(format!(
-                "{others} other process(es) had the GPU open, and samples are of all of them; run \
-                 alone on the GPU"
-            ))
-        } else {
-            idle.foreign
-        };
+        let omitted = why_none(series, row, others).or(idle.foreign);
         let device = row.map_or_else(
             || format!("{} (name not known)", series.device),
             |row| row.device.clone(),
@@ -126,6 +107,31 @@ pub(super) fn of_file(
             "write the reports again with the trace file in its place",
         )),
     }
+}
+
+/// Why there can be no numbers from the samples of a GPU, with the remedy behind a semicolon. `others`: most
+/// other processes on it.
+fn why_none(series: &Series, row: Option<&DeviceRow>, others: u32) -> Option<String> {
+    if series.metrics.is_empty() && series.of_other_metrics > 0 {
+        return Some(
+            "the report reads none of the metrics that were sampled, which are in the trace file; name \
+             others (docs/counters.md lists them), or leave STAGE2_COUNTERS=on"
+                .to_owned(),
+        );
+    }
+    if row.is_some_and(|row| row.processes > 1) {
+        return Some(
+            "several traced processes used the GPU, and samples are of all of them; run one process on \
+             each GPU"
+                .to_owned(),
+        );
+    }
+    (others > 0).then(|| {
+        format!(
+            "{others} other process(es) had the GPU open, and samples are of all of them; run alone on \
+             the GPU"
+        )
+    })
 }
 
 fn device_entry(
