@@ -2,7 +2,7 @@
 //! file and a table of top kernels.
 //!
 //! Everything here runs inside somebody else's process. It never breaks, blocks or visibly slows
-//! it: no panic leaves ([`guest::barrier`]), nothing waits without a bound, guest threads neither
+//! it: no panic leaves ([`base::barrier`]), nothing waits without a bound, guest threads neither
 //! allocate nor write after the start, and there is one thread of our own ([`drain`]), beside one that
 //! waits for the GPU driver's readings and for nothing else (`drain::device_state`).
 //!
@@ -31,7 +31,7 @@
 //! [`guest::state`] holds the phase and everything that one process records. The other statics are
 //! private to the module that uses them: what outlives a recording (the table of registrations, the
 //! numbers of threads and ranges, the process's place in a tree of forks), and process-wide switches
-//! (the level of messages, the key of [`guest::barrier`]). `tests/layers.rs` lists them.
+//! (the level of messages, the key of [`base::barrier`]). `tests/layers.rs` lists them.
 #![deny(clippy::unwrap_used, clippy::expect_used)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 

@@ -44,7 +44,7 @@ const STATICS: [(&str, &[&str]); 10] = [
     ("base/diag.rs", &["LEVEL"]),
     ("base/timed_write.rs", &["STDERR_STUCK"]),
     ("entry/inject.rs", &["CONSTRUCTOR"]),
-    ("guest/barrier.rs", &["OWNER", "KEY", "PREPARED", "PLACE"]),
+    ("base/barrier.rs", &["OWNER", "KEY", "PREPARED", "PLACE"]),
 ];
 
 /// A folder and a module in it.

@@ -42,6 +42,39 @@ fn a_dry_run_prints_what_a_shell_could_run() {
 }
 
 #[test]
+fn a_dry_run_says_that_the_named_libcupti_samples_nothing() {
+    let sandbox = Sandbox::new();
+    sandbox.executable("there", "#!/bin/sh\n");
+    let old = sandbox.write("libcupti.so.2024.1.1", "").display().to_string();
+    let new = sandbox.write("libcupti.so.2025.3.1", "").display().to_string();
+    let said = |counters: &str, named: &str, variable: Option<&str>| {
+        let counters = format!("profiling.collector.counters={counters}");
+        let words = ["--dry-run", "run.mode=light", &counters, named, "--", "./there"];
+        let mut command = sandbox.launch(&words);
+        let command = command.envs(variable.map(|path| ("STAGE2_CUPTI", path)));
+        String::from_utf8_lossy(&command.assert().code(0).get_output().stderr).into_owned()
+    };
+    let configured = |path: &str| format!("profiling.collector.cupti={path}");
+    let expected = format!("{old} is of version 2024.1.1, older than CUDA 12.6");
+    let none = "profiling.collector.cupti=null";
+    for said in [
+        said("on", &configured(&old), None),
+        said("on", "run.tee=false", Some(&old)),
+        said("on", &configured(&old), Some(&new)),
+    ] {
+        assert!(said.contains("the collect pass would have no sampled counters"), "{said}");
+        assert!(said.contains(&expected), "{said}");
+    }
+    for said in [
+        said("on", &configured(&new), Some(&old)),
+        said("off", &configured(&old), None),
+        said("on", none, Some(&old)),
+    ] {
+        assert!(!said.contains(&expected), "{said}");
+    }
+}
+
+#[test]
 fn a_dry_run_says_what_would_fail() {
     let sandbox = Sandbox::new();
     std::fs::create_dir(sandbox.path("empty-path")).expect("folder");

@@ -5,6 +5,7 @@
 //! bound; what belongs to a start ([`job`], [`last_thread::Helpers::note`]) says so.
 
 pub mod ancestry;
+pub(crate) mod barrier;
 pub mod clock;
 pub mod counters;
 pub mod diag;

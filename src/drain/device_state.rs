@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 
 use stage2_spool::DeviceState;
 
+use crate::base::{barrier, diag};
+
 /// What NVIDIA's driver installs.
 const LIBRARY: &str = "libnvidia-ml.so.1";
 /// Readings that wait to be taken in. One that finds no room is left out: energy is a running total.
@@ -63,10 +65,25 @@ impl DeviceStates {
     /// Where no thread can be started.
     pub(super) fn start(library: Option<&OsString>) -> std::io::Result<Self> {
         let library = library.cloned().unwrap_or_else(|| LIBRARY.into());
+        Self::spawn(move |orders, said| reader::run(&library, orders, said))
+    }
+
+    /// Starts a thread that reads by `body`. A panic in it ends the readings, and nothing else.
+    fn spawn(
+        body: impl FnOnce(&Receiver<Order>, &SyncSender<Said>) + Send + 'static,
+    ) -> std::io::Result<Self> {
         let (orders, to_do) = channel();
         let (to_say, said): (SyncSender<Said>, _) = sync_channel(WAITING);
-        let body = move || reader::run(&library, &to_do, &to_say);
-        std::thread::Builder::new().name("stage2-nvml".to_owned()).spawn(body)?;
+        let thread = move || {
+            if let Err(panic) = barrier::own_thread(|| body(&to_do, &to_say)) {
+                diag::warn(format_args!(
+                    "energy and clocks of the GPUs are read no more: {panic}; the rest goes on; please \
+                     report it"
+                ));
+                let _ = to_say.try_send(Said::Off { device: None, reason: panic.to_string() });
+            }
+        };
+        std::thread::Builder::new().name("stage2-nvml".to_owned()).spawn(thread)?;
         Ok(DeviceStates { orders, said, ended: false })
     }
 
@@ -107,5 +124,31 @@ impl DeviceStates {
             }
         }
         all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_of_the_reader_ends_its_readings_and_is_told() {
+        let states = DeviceStates::spawn(|_, said| {
+            let _ = said.try_send(Said::State(DeviceState::default()));
+            panic!("in the reader")
+        });
+        // The end does not wait for long, and a new thread may.
+        let mut states = states.expect("a thread");
+        let end = Instant::now() + Duration::from_secs(10);
+        let mut all = Vec::new();
+        while states.is_alive() && Instant::now() < end {
+            all.extend(states.take());
+            std::thread::yield_now();
+        }
+        let [Said::State(_), Said::Off { device: None, reason }] = &all[..] else {
+            panic!("{all:?}")
+        };
+        assert!(reason.contains("internal error (in the reader"), "{reason}");
+        assert!(states.finish().is_empty());
     }
 }

@@ -3,7 +3,7 @@
 //! [`run`] is the body of that thread, and nothing here is called from any other, but for the reads of
 //! NVML: they may wait for the driver, on a thread of their own (`device_state`). It may allocate, read
 //! files and write. It waits for nobody in the guest. A panic ends the thread and leaves the
-//! guest alone ([`crate::guest::barrier::own_thread`]).
+//! guest alone ([`crate::base::barrier::own_thread`]).
 
 mod aggregate;
 mod device_state;

@@ -9,9 +9,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::base::ancestry::{self, Notice};
-use crate::base::diag;
 use crate::base::signal_mask::CancellationBlock;
-use crate::guest::barrier;
+use crate::base::{barrier, diag};
 use crate::guest::state::{self, EndStep, Phase, Shared};
 
 /// The longest that `exit` is held up.

@@ -13,9 +13,9 @@ use std::os::unix::fs::MetadataExt;
 
 use cupti_sys::nvtx as sys;
 
-use crate::base::diag;
+use crate::base::{barrier, diag};
 use crate::entry::{forks, lifecycle, stack};
-use crate::guest::{barrier, nvtx, state};
+use crate::guest::{nvtx, state};
 
 const CUDA_DOOR: &CStr = c"CUDA_INJECTION64_PATH";
 const NVTX_DOOR: &CStr = c"NVTX_INJECTION64_PATH";

@@ -3,16 +3,16 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use crate::base::barrier::{self, Panic};
 use crate::base::job::JobFacts;
 use crate::base::signal_mask::{CancellationBlock, SignalBlock};
 use crate::base::{diag, generation, pages, scheduling, signal_mask};
 use crate::drain::{self, EndReason};
 use crate::entry::{ends, options};
-use crate::guest::barrier::Panic;
+use crate::guest::cupti;
 use crate::guest::event::{Event, QUEUE_EVENTS};
 use crate::guest::gpu::OffReason;
 use crate::guest::state::{self, Phase, STARTING, Shared};
-use crate::guest::{barrier, cupti};
 
 /// The longest that a thread waits for another one that is starting us.
 const START_PATIENCE: Duration = Duration::from_secs(2);

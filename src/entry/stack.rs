@@ -5,8 +5,7 @@
 
 use std::ffi::c_void;
 
-use crate::base::pages;
-use crate::guest::barrier;
+use crate::base::{barrier, pages};
 
 /// The stack, without its guard: ten times what a start needs.
 const STACK_BYTES: usize = 256 << 10;

@@ -122,7 +122,7 @@ pub fn start(shared: &Shared, come_first_at_exit: fn()) -> Result<Gpu, OffReason
     let counters =
         sample_counters(options, api, version, come_first_at_exit).unwrap_or_else(|refusal| {
             diag::warn(format_args!("hardware counters are not sampled: {refusal}"));
-            facts.push(("counters.off", refusal.to_string()));
+            facts.push((stage2_spool::counters::OFF, refusal.to_string()));
             None
         });
     Ok(Gpu { tracer, walker, reports_launches: by_callback, switches, counters, facts })

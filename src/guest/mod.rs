@@ -11,7 +11,6 @@
 //! with the texts that they point to ([`activity`]). [`gpu::Tracer`] is all that can be asked of CUPTI.
 
 pub(crate) mod activity;
-pub(crate) mod barrier;
 pub(crate) mod blob;
 pub mod collection_switch;
 pub mod counters;

@@ -15,13 +15,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use stage2_spool::Payload;
 
-use crate::base::clock;
+use crate::base::{barrier, clock};
 use crate::guest::blob::Blob;
 use crate::guest::event::{Event, EventKind, Selection};
 use crate::guest::handle::Handle;
+use crate::guest::sample;
 use crate::guest::state::{self, Shared};
 use crate::guest::thread::{self, NOT_TRACKED};
-use crate::guest::{barrier, sample};
 use message::Text;
 use payload::Payloads;
 

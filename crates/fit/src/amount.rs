@@ -4,7 +4,6 @@ use std::fmt;
 
 use crate::kinds::Column;
 use crate::placing::Counts;
-use crate::samples::SampleCounts;
 use crate::shift::Shift;
 
 /// Why an amount is not given.
@@ -167,6 +166,4 @@ pub struct Fitted {
     pub idle: Vec<IdleTraffic>,
     /// What became of the kernels.
     pub counts: Counts,
-    /// What became of the samples as they were given.
-    pub sample_counts: SampleCounts,
 }

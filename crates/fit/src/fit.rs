@@ -121,7 +121,7 @@ impl<'a> Fit<'a> {
             counters.sort_by_key(|fit| fit.counter);
             StageFit { stage: stage.stage, counters }
         });
-        Fitted { shift, stages: stages.collect(), idle, counts, sample_counts: samples.counts() }
+        Fitted { shift, stages: stages.collect(), idle, counts }
     }
 }
 

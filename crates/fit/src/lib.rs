@@ -62,7 +62,7 @@
 //!   kernels ([`Reason::NeverIdle`]): the fit then takes what the device does while it is idle.
 //!
 //! Samples that hold work of several stages, or of none, are in no fit. All that was left out is
-//! counted in [`Counts`] and [`SampleCounts`].
+//! counted in [`Counts`], and by [`Samples::counts`].
 //!
 //! # When within a call
 //! A kernel record begins before the kernel's first load reaches DRAM, and ends after its last store was

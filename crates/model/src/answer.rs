@@ -179,10 +179,6 @@ impl WindowKind {
 pub struct Floor {
     /// Weights and KV cache of a step at peak memory bandwidth, ns.
     pub memory_ns: Figure,
-    /// DRAM bytes that a step did read, by sampled counters, at peak memory bandwidth, ns; null: not
-    /// sampled.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sampled_memory_ns: Option<f64>,
     /// FLOPs of a step at the dense peak, ns.
     pub compute_ns: Figure,
     /// The larger of the two that are known, ns.

@@ -36,8 +36,12 @@ pub struct SampledDevice {
     pub interval_ns: Option<u64>,
     /// Metrics as CUPTI names them.
     pub metrics: Vec<String>,
-    /// Samples that were read.
+    /// Samples that were read, without those that follow.
     pub samples: u64,
+    /// Where only parts of the run were recorded: samples that do not lie wholly within one of them. They
+    /// count for nothing; null where all was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub samples_unrecorded: Option<u64>,
     /// Time that they cover, ns.
     pub sampled_ns: u64,
     /// Samples that could not be used: without a length, on top of others, of an unknown set.
@@ -46,9 +50,15 @@ pub struct SampledDevice {
     pub unusable_values: u64,
     /// Samples that were left out because a report keeps a bounded number of them.
     pub samples_left_out: u64,
-    /// Time that the collector lost samples of, ns.
+    /// How often the hardware's buffer was full, which left a gap; null, here and below: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overflows: Option<u64>,
+    /// Time of these gaps together, ns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_ns: Option<u64>,
+    /// Samples that the collector took, and for which there was no room on the way to the trace file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub samples_lost: Option<u64>,
     /// Mean DRAM traffic while none of our work ran, bytes/s; null: no such time, or not sampled.
     pub idle_dram_bytes_per_s: Option<f64>,
     /// Peak DRAM bandwidth that shares are of, bytes/s.
@@ -179,6 +189,10 @@ pub struct SampledStep {
 /// of the stage by all kernels in them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SampledKernel {
+    /// Mean duration of its calls in the run that was sampled, ns: shares are of this. That of
+    /// [`KernelRow::times`](crate::KernelRow::times) is of the collect pass.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean_ns: Option<f64>,
     /// DRAM bytes read.
     pub dram_read_bytes: SampledAmount,
     /// DRAM bytes written.
@@ -189,10 +203,13 @@ pub struct SampledKernel {
     pub tensor_ns: SampledAmount,
     /// Time in which instructions were issued at the peak rate, ns.
     pub issue_ns: SampledAmount,
-    /// DRAM bytes read and written over what the peak bandwidth moves in its mean duration, percent;
-    /// null, here and below: what it follows from is not known.
+    /// DRAM bytes read and written over what the peak bandwidth moves in `mean_ns`, percent; null, here and below: what it follows from is not known. Where [`SampledKernel::moved`] has no
+    /// value, neither has this.
     pub dram_percent: Option<f64>,
-    /// Share of its mean duration in which the tensor pipe worked, percent.
+    /// The same of the most that it may have read and written; null where `dram_percent` is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dram_percent_at_most: Option<f64>,
+    /// Share of `mean_ns` in which the tensor pipe worked, percent.
     pub tensor_percent: Option<f64>,
     /// FLOP/s that follow from the share of the tensor pipe, as those of the stage.
     pub tensor_flops_per_s: Option<f64>,
@@ -202,10 +219,42 @@ pub struct SampledKernel {
     pub bound: Option<Bound>,
     /// How `bound` came about, with the numbers.
     pub bound_why: Option<String>,
-    /// DRAM bytes over those that ncu counted in a launch of its own.
+    /// DRAM bytes read and written over those that ncu counted in a launch of its own; null where
+    /// [`SampledKernel::moved`] has no value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dram_over_ncu: Option<f64>,
 }
+
+impl SampledKernel {
+    /// DRAM bytes read and written together. Where one of them is only known to be at most so much, their
+    /// sum has a value if that is at most a tenth of the other one: half of it counts.
+    pub fn moved(&self) -> SampledAmount {
+        use SampledAmount::{Absent, AtMost, Known};
+        match (&self.dram_read_bytes, &self.dram_write_bytes) {
+            (
+                Known { value: read, low: read_low, high: read_high },
+                Known { value: written, low: written_low, high: written_high },
+            ) => Known {
+                value: read + written,
+                low: read_low + written_low,
+                high: read_high + written_high,
+            },
+            (Known { value, low, high }, AtMost { limit })
+            | (AtMost { limit }, Known { value, low, high }) => {
+                if *limit <= value * SMALL_PART {
+                    Known { value: value + limit / 2.0, low: *low, high: high + limit }
+                } else {
+                    AtMost { limit: value + limit }
+                }
+            }
+            (AtMost { limit: read }, AtMost { limit: written }) => AtMost { limit: read + written },
+            (Absent(why), _) | (_, Absent(why)) => Absent(why.clone()),
+        }
+    }
+}
+
+/// What is at most this part of another amount changes their sum by too little to leave it unknown.
+const SMALL_PART: f64 = 0.1;
 
 /// An amount of one call with its 90 % interval, or why there is none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -238,11 +287,11 @@ impl SampledAmount {
         }
     }
 
-    /// The amount, or what it is at most.
-    pub fn most(&self) -> Option<f64> {
+    /// What it is at most, where that is all that is known.
+    pub fn limit(&self) -> Option<f64> {
         match self {
-            Self::Known { value: most, .. } | Self::AtMost { limit: most } => Some(*most),
-            Self::Absent(_) => None,
+            Self::AtMost { limit } => Some(*limit),
+            Self::Known { .. } | Self::Absent(_) => None,
         }
     }
 
@@ -321,4 +370,45 @@ fn total_text(total: &Option<f64>) -> String {
         || "an amount that is not known either".to_owned(),
         |total| format!("{total:.4e} in the unit of the amount"),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bound_is_no_part_of_a_value() {
+        let known =
+            |value: f64| SampledAmount::Known { value, low: value * 0.95, high: value * 1.05 };
+        let at_most = |limit| SampledAmount::AtMost { limit };
+        let none = || SampledAmount::Absent(NoAmount::NoCounter);
+        for (read, written, moved) in [
+            (known(100.0), known(20.0), Ok(120.0)),
+            (known(100.0), at_most(10.0), Ok(105.0)),
+            (at_most(4.0), known(100.0), Ok(102.0)),
+            (known(100.0), at_most(11.0), Err(Some(111.0))),
+            (at_most(5.0), at_most(7.0), Err(Some(12.0))),
+            (known(100.0), none(), Err(None)),
+            (none(), at_most(1.0), Err(None)),
+        ] {
+            let kernel = SampledKernel {
+                mean_ns: None,
+                dram_read_bytes: read.clone(),
+                dram_write_bytes: written.clone(),
+                l2_bytes: none(),
+                tensor_ns: none(),
+                issue_ns: none(),
+                dram_percent: None,
+                dram_percent_at_most: None,
+                tensor_percent: None,
+                tensor_flops_per_s: None,
+                flops_per_byte: None,
+                bound: None,
+                bound_why: None,
+                dram_over_ncu: None,
+            };
+            let found = kernel.moved();
+            assert_eq!(found.value().ok_or(found.limit()), moved, "{read:?} and {written:?}");
+        }
+    }
 }

@@ -137,6 +137,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod counters;
 mod decode;
 mod delta;
 mod encode;

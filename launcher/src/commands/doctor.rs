@@ -30,6 +30,7 @@ pub(crate) fn doctor(
     let subject = Subject {
         command: args.workload,
         library: run::find_library(configured, library.as_deref(), &exe),
+        cupti: config.profiling.collector.cupti.clone(),
         run_folder: match run_dir {
             Some(dir) => working_dir()?.join(dir),
             None => working_dir()?.join(&config.artifacts.stage2_dir),

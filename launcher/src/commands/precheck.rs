@@ -74,8 +74,13 @@ fn blocking(command: &[OsString], variable: &dyn Fn(&str) -> Option<OsString>) -
 
 /// What a run of a plan would fail at on this machine: a program that is not there, a run folder that is
 /// taken, tools that are not installed. Nothing is run or made for it, and a dry run ends with status 0
-/// wherever there is a plan to show.
-pub(crate) fn foreseen(plan: &Plan, command: &[OsString], folder: &RunFolder) -> Vec<Finding> {
+/// wherever there is a plan to show. `simulated`: the launcher has chosen a simulated GPU.
+pub(crate) fn foreseen(
+    plan: &Plan,
+    command: &[OsString],
+    folder: &RunFolder,
+    simulated: bool,
+) -> Vec<Finding> {
     let mut findings = Vec::new();
     let program = command.first().cloned().unwrap_or_default();
     if let Err(problem) = workload::find(&program) {
@@ -98,7 +103,10 @@ pub(crate) fn foreseen(plan: &Plan, command: &[OsString], folder: &RunFolder) ->
         ));
     }
     findings.extend(plan.passes.iter().filter_map(without_its_tool));
-    findings.extend(plan.passes.iter().find_map(|pass| without_samples(pass, command)));
+    // A simulated GPU asks nobody.
+    if !simulated {
+        findings.extend(plan.passes.iter().find_map(|pass| without_samples(pass, command)));
+    }
     findings
 }
 
@@ -106,14 +114,13 @@ pub(crate) fn foreseen(plan: &Plan, command: &[OsString], folder: &RunFolder) ->
 fn without_samples(pass: &Pass, command: &[OsString]) -> Option<Finding> {
     let set = |name: &str| pass.environment.get(name).or_else(|| pass.kept.get(name));
     let asked = set("STAGE2_COUNTERS").is_some_and(|counters| counters != "off");
-    // A simulated GPU asks nobody.
-    let simulated = pass.environment.get("STAGE2_CUPTI");
-    if !asked || pass.skip.is_some() || pass.not_loaded.is_some() || simulated.is_some() {
+    if !asked || pass.skip.is_some() || pass.not_loaded.is_some() {
         return None;
     }
-    let check = doctor::cannot_sample(command)?;
+    let check = doctor::cannot_sample(command, set(doctor::CUPTI).map(OsString::as_os_str))?;
+    // A note would stand in no dry run.
     Some(Finding::new(
-        Severity::Note,
+        Severity::Warning,
         format!("the {} pass would have no sampled counters", pass.name),
         check.what,
         check.fix.unwrap_or_default(),

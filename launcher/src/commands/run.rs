@@ -161,9 +161,11 @@ impl Job {
         let empty: Empty = serde_json::from_value(outcome.coverage["empty"].clone()).ok()?;
         let causes: Vec<_> =
             [&empty.first].into_iter().chain(&empty.also).map(|r| r.cause).collect();
+        let mut environments = prepared.plan.passes.iter().map(|pass| &pass.environment);
         let subject = doctor::Subject {
             command: self.command.clone(),
             library: Library::Found(prepared.library.clone()),
+            cupti: environments.find_map(|set| set.get(doctor::CUPTI)).map(PathBuf::from),
             run_folder: prepared.folder.path(),
         };
         let gpu = bundle.gpu().cloned().unwrap_or_default();
@@ -180,7 +182,7 @@ impl Job {
     fn show_plan(&self, composed: &Composed, terminal: &Terminal) -> Result<u8, Failure> {
         let prepared = self.prepare(composed, Ok)?;
         let Prepared { plan, folder, .. } = &prepared;
-        let foreseen = precheck::foreseen(plan, &self.command, folder);
+        let foreseen = precheck::foreseen(plan, &self.command, folder, self.simulator.is_some());
         let required = self.acceptance.foreseen(plan);
         for finding in plan.findings.iter().chain(&foreseen).chain(&required) {
             terminal.finding(finding);

@@ -75,7 +75,7 @@ pub(super) fn installed(
         cuda_path: folder("CUDA_PATH"),
         mapped: Vec::new(),
     };
-    let given = folder("STAGE2_CUPTI").map(|path| Candidate::new(How::Explicit, path));
+    let given = folder(super::CUPTI).map(|path| Candidate::new(How::Explicit, path));
     let candidates = match given {
         // What the user names is used or fails; nothing else is tried.
         Some(given) => vec![given],

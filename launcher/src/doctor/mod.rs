@@ -34,6 +34,8 @@ use system::System;
 pub(crate) use text::show;
 use trial::{NoTrial, Part, Trial};
 
+/// Names the libcupti that the collector uses.
+pub(crate) const CUPTI: &str = "STAGE2_CUPTI";
 /// Version of the JSON of [`Diagnosis`].
 const SCHEMA: u32 = 1;
 
@@ -44,6 +46,8 @@ pub(crate) struct Subject {
     pub(crate) command: Vec<OsString>,
     /// The collector, as a run would look for it.
     pub(crate) library: Library,
+    /// The libcupti that the configuration names; none: that of [`CUPTI`], or the best one found.
+    pub(crate) cupti: Option<PathBuf>,
     /// Where runs are written.
     pub(crate) run_folder: PathBuf,
 }
@@ -103,7 +107,7 @@ fn all_known() -> Vec<&'static Known> {
 /// Makes all checks; takes less than five seconds, whatever hangs. `nsight`: nsys and ncu as the
 /// settings name them, words or paths.
 pub(crate) fn examine(subject: &Subject, nsight: [&Path; 2]) -> Diagnosis {
-    let system = System::this();
+    let system = System::this().with(CUPTI, subject.cupti.as_deref().map(Path::as_os_str));
     let interpreter = interpreter(&subject.command, &system);
     let collector = match &subject.library {
         Library::Found(path) => Some(path.as_path()),
@@ -166,9 +170,10 @@ fn cuda_major(gpu: &GpuFacts) -> Option<u32> {
     gpu.cuda_driver.as_deref()?.split('.').next()?.parse().ok()
 }
 
-/// What would keep a run of `command` from sampling counters; starts no program.
-pub(crate) fn cannot_sample(command: &[OsString]) -> Option<Check> {
-    let system = System::this();
+/// What would keep a run of `command` from sampling counters; starts no program. `cupti`: what the run
+/// sets [`CUPTI`] to; none: it leaves the variable as it is.
+pub(crate) fn cannot_sample(command: &[OsString], cupti: Option<&OsStr>) -> Option<Check> {
+    let system = System::this().with(CUPTI, cupti);
     let installed = cupti::installed(&system, interpreter(command, &system).ok().as_deref(), None);
     let running = profilers::running(&system);
     let check = sampling::check(&system, &installed, &permissions::checks(&system), &running);
@@ -211,7 +216,7 @@ fn interpreter(command: &[OsString], system: &System) -> Result<PathBuf, &'stati
 /// What may explain a run without GPU work of these causes: warnings and problems of the checks that
 /// start no program. `gpu` is what the run knew already.
 pub(crate) fn explain(subject: &Subject, gpu: &GpuFacts, causes: &[EmptyCause]) -> Vec<Check> {
-    let system = System::this();
+    let system = System::this().with(CUPTI, subject.cupti.as_deref().map(Path::as_os_str));
     let collector = match &subject.library {
         Library::Found(path) => Some(path.as_path()),
         Library::Missing(_) | Library::Unusable(_) => None,

@@ -37,6 +37,14 @@ impl System {
         }
     }
 
+    /// The same with a variable as a run of the workload would set it.
+    pub(crate) fn with(mut self, name: &str, value: Option<&OsStr>) -> System {
+        if let Some(value) = value {
+            self.variables.insert(name.into(), value.to_owned());
+        }
+        self
+    }
+
     /// A folder that holds `proc`, `sys`, ...
     #[cfg(test)]
     pub(crate) fn at(root: &Path, variables: &[(&str, &str)]) -> System {

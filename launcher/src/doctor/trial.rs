@@ -97,6 +97,9 @@ pub(super) fn run(
     for restriction in ["STAGE2_RANGES", "STAGE2_SAMPLE", "STAGE2_GPU", "STAGE2_LOG"] {
         command.env_remove(restriction);
     }
+    if let Some(cupti) = system.variable(super::CUPTI) {
+        command.env(super::CUPTI, cupti);
+    }
     command.env("LD_PRELOAD", with_others(&preload, system.variable("LD_PRELOAD")));
     for door in DOORS.into_iter().filter(|door| system.variable(door).is_none()) {
         command.env(door, &preload);

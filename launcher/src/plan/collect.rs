@@ -53,7 +53,7 @@ pub(super) fn baseline(request: &Request<'_>) -> Pass {
     Pass { capture: Some(capture), ..pass }
 }
 
-/// The same with hardware counters, which make kernels run up to 3 % longer on an H200 (the GPU saves no
+/// The same with hardware counters, which make kernels run up to 2 % longer on an H200 (the GPU saves no
 /// power while they are taken): the times of the bundle are those of the collect pass. None where
 /// counters are sampled there or not at all, or there is no GPU.
 pub(super) fn counters(request: &Request<'_>) -> Option<Pass> {

@@ -57,7 +57,6 @@ fn stage(name: &str, first: Option<FirstStep>) -> StageAnswer {
         }),
         floor: Floor {
             memory_ns: Figure::of(420_000.0),
-            sampled_memory_ns: None,
             compute_ns: Figure::of(40_000.0),
             floor_ns: Figure::of(420_000.0),
             distance: Figure::of(5.119),

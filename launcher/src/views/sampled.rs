@@ -29,8 +29,8 @@ fn own_run(sampled: &SampledCounters) -> String {
     }
     paragraph(
         "Sampled in a run of its own, the counters pass: a GPU can run kernels more slowly while its \
-         counters are taken. Windows and rates of this section are of that run; all other times of the \
-         report are of the collect pass.",
+         counters are taken. Windows, rates and shares of this section are of that run; all other times of \
+         the report are of the collect pass.",
     )
 }
 
@@ -138,7 +138,14 @@ fn kernels(report: &Report) -> String {
         .right("90 % interval (MB)", |row| interval(&row.sampled.as_ref()?.dram_read_bytes, 1e6))
         .right("written per call (MB)", |row| amount(&row.sampled.as_ref()?.dram_write_bytes, 1e6))
         .right("L2 per call (MB)", |row| amount(&row.sampled.as_ref()?.l2_bytes, 1e6))
-        .right("DRAM (% of peak)", |row| percent(of(row, |sampled| sampled.dram_percent)))
+        .right("mean when sampled (us)", |row| {
+            of(row, |sampled| sampled.mean_ns).map(|ns| fixed(ns / 1e3))
+        })
+        .right("DRAM (% of peak)", |row| {
+            let known = percent(of(row, |sampled| sampled.dram_percent));
+            let most = || percent(of(row, |sampled| sampled.dram_percent_at_most));
+            known.or_else(|| most().map(|most| format!("< {most}")))
+        })
         .right("tensor pipe (%)", |row| percent(of(row, |sampled| sampled.tensor_percent)))
         .left("bound", |row| row.sampled.as_ref()?.bound.map(|bound| bound.label().to_owned()))
         .right("DRAM over ncu's", |row| of(row, |sampled| sampled.dram_over_ncu).map(fixed));
@@ -151,7 +158,8 @@ fn kernels(report: &Report) -> String {
     };
     format!(
         "{}Amounts of a call are a fit of all samples of the stage by all work in them: no kernel was \
-         replayed. kernels.csv has all kernels, and why some have no amount. {ncu}\n\n",
+         replayed. DRAM (% of peak) and tensor pipe (%) are these amounts over the mean duration of a call \
+         in the run that was sampled. kernels.csv has all kernels, and why some have no amount. {ncu}\n\n",
         table.markdown_with_rest_in("kernels.csv")
     )
 }
@@ -175,9 +183,12 @@ fn devices(sampled: &SampledCounters) -> String {
         .left("trace file", |row| code(&row.file))
         .left("GPU", |row| row.device.as_ref().map(|device| plain(device)))
         .right("samples", |row| count(row.samples))
+        .right("left out, not all recorded", |row| row.samples_unrecorded.map(count))
         .right("interval (us)", |row| row.interval_ns.map(|ns| fixed(ns as f64 / 1e3)))
         .right("sampled (ms)", |row| ms3(row.sampled_ns))
-        .right("lost (ms)", |row| row.lost_ns.map(ms3))
+        .right("gaps", |row| row.overflows.map(count))
+        .right("lost in gaps (ms)", |row| row.lost_ns.map(ms3))
+        .right("samples lost", |row| row.samples_lost.map(count))
         .right("DRAM while idle (GB/s)", |row| giga(row.idle_dram_bytes_per_s))
         .left("no numbers, because", |row| row.omitted.as_ref().map(|why| plain(why)))
         .left("note", |row| row.note.as_ref().map(|note| plain(note)));

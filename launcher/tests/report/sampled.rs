@@ -123,8 +123,6 @@ fn one_light_run_says_what_holds_its_kernels_up() {
     // The model has to read some hundred bytes.
     let too_much = |f: &stage2_model::Finding| f.what.contains("times its weights and KV cache");
     assert!(report.findings.iter().any(too_much), "{:?}", report.findings);
-    let floor = &report.answer.stages[0].floor;
-    assert!(floor.sampled_memory_ns.is_some_and(|ns| ns > floor.memory_ns.value().unwrap_or(0.0)));
 }
 
 #[test]

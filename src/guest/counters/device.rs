@@ -8,9 +8,10 @@ use cupti_sys::bindings as sys;
 use cupti_sys::pm_sampling::{Session, Trigger};
 use cupti_sys::{Api, CuptiError};
 use stage2_settings::Counters;
+use stage2_spool::counters::SM_ACTIVE;
 use stage2_spool::{CounterSamples, CounterSet, GpuNs};
 
-use super::metrics::{self, Choice, SM_ACTIVE};
+use super::metrics::{self, Choice};
 
 /// Length of a sample where none was named.
 const INTERVAL_US: u32 = 100;
@@ -51,7 +52,7 @@ pub(super) struct Device {
     session: Session<'static>,
     by_cycles: bool,
     pub(super) set: CounterSet,
-    /// Where [`SM_ACTIVE`] stands in the set.
+    /// Where [`SM_ACTIVE`] stands in the set: an idle GPU is known by it.
     activity: Option<usize>,
     running: bool,
     /// Where the last sample ended, ns.
@@ -61,7 +62,20 @@ pub(super) struct Device {
     chunk: CounterSamples,
     chunk_since: Instant,
     row: Vec<f64>,
+    /// Where the last sample before an overflow ended, ns, until there is one behind it.
+    lost_since: Option<u64>,
+    pub(super) lost: Lost,
+}
+
+/// What of a GPU's samples did not reach the trace file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Lost {
+    /// How often the hardware's buffer was full.
     pub(super) overflows: u32,
+    /// Time without samples behind those, ns.
+    pub(super) ns: u64,
+    /// Samples for which there was no room on the way to the trace file.
+    pub(super) samples: u64,
 }
 
 /// What [`Device::take`] has found.
@@ -115,7 +129,7 @@ impl Device {
         let device = Device {
             session,
             by_cycles,
-            activity: names.iter().position(|name| name.as_c_str() == SM_ACTIVE),
+            activity: names.iter().position(|name| SM_ACTIVE.contains(&name.as_c_str())),
             running: false,
             last_end: 0,
             is_first: true,
@@ -123,7 +137,8 @@ impl Device {
             chunk_since: Instant::now(),
             row: vec![0.0; names.len()],
             set,
-            overflows: 0,
+            lost_since: None,
+            lost: Lost::default(),
         };
         Ok((device, left_out))
     }
@@ -131,6 +146,8 @@ impl Device {
     pub(super) fn start(&mut self) -> Result<(), Refusal> {
         self.session.start().map_err(|error| reason(self.set.device, error))?;
         (self.running, self.is_first) = (true, true);
+        // What lies between two times of sampling is a pause, and no loss.
+        (self.last_end, self.lost_since) = (0, None);
         Ok(())
     }
 
@@ -206,6 +223,9 @@ impl Device {
         // CUPTI's times of neighbours differ by up to 40 ns.
         let start = if start.abs_diff(self.last_end) < JITTER_NS { self.last_end } else { start };
         self.last_end = end;
+        if let Some(since) = self.lost_since.take() {
+            self.lost.ns = self.lost.ns.saturating_add(start.saturating_sub(since));
+        }
         if self.chunk.spans.is_empty() {
             self.chunk_since = Instant::now();
         }
@@ -219,12 +239,15 @@ impl Device {
 
     /// Goes on after the hardware's buffer was full. Tells whether the samples became longer.
     fn recover(&mut self, hand_on: &mut impl FnMut(CounterSamples)) -> Result<bool, Refusal> {
-        self.overflows += 1;
+        self.lost.overflows += 1;
         let was_running = self.running;
+        // A second overflow may come before any sample.
+        let since = self.lost_since.or((self.last_end > 0).then_some(self.last_end));
         self.stop()?;
         self.session.clear().map_err(|error| reason(self.set.device, error))?;
         let length_us = u32::try_from(self.set.interval_ns / 1000).unwrap_or(LONGEST_US);
-        let longer = self.overflows.is_multiple_of(OVERFLOWS_PER_LENGTH) && length_us < LONGEST_US;
+        let longer =
+            self.lost.overflows.is_multiple_of(OVERFLOWS_PER_LENGTH) && length_us < LONGEST_US;
         if longer {
             self.hand_on(hand_on);
             self.set.interval_ns *= 2;
@@ -236,6 +259,7 @@ impl Device {
             .map_err(|error| reason(self.set.device, error))?;
         if was_running {
             self.start()?;
+            self.lost_since = since;
         }
         Ok(longer)
     }

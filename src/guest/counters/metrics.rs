@@ -3,32 +3,25 @@
 use std::ffi::{CStr, CString};
 
 use cupti_sys::pm_sampling::{Chip, Metrics};
+use stage2_spool::counters::{self, Names};
 
 /// What is asked for where nothing was named, the most important first. Of each line the first that the
-/// chip has is taken: names differ between chips, and what CUPTI does not know it refuses.
-const PREFERRED: &[&[&CStr]] = &[
-    &[c"dram__bytes_read.sum"],
-    &[c"dram__bytes_write.sum"],
-    &[
-        c"sm__pipe_tensor_cycles_active_realtime.avg.pct_of_peak_sustained_elapsed",
-        c"sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed",
-    ],
-    &[SM_ACTIVE],
-    &[
-        c"sm__inst_executed_realtime.avg.pct_of_peak_sustained_elapsed",
-        c"sm__inst_executed.avg.pct_of_peak_sustained_elapsed",
-    ],
-    &[c"lts__t_sectors.sum"],
-    &[c"pcie__read_bytes.sum"],
-    &[c"pcie__write_bytes.sum"],
+/// chip has is taken: what CUPTI does not know it refuses.
+const PREFERRED: &[Names] = &[
+    counters::DRAM_READ,
+    counters::DRAM_WRITE,
+    counters::TENSOR,
+    counters::SM_ACTIVE,
+    counters::ISSUE,
+    counters::L2_SECTORS,
+    counters::PCIE_READ,
+    counters::PCIE_WRITE,
+    // No report reads it: it is for other readers of the trace file.
     &[c"gpc__cycles_elapsed.max"],
     // GPUs without a neighbour have none.
-    &[c"nvlrx__bytes.sum"],
-    &[c"nvltx__bytes.sum"],
+    counters::NVLINK_RECEIVED,
+    counters::NVLINK_SENT,
 ];
-
-/// By which an idle GPU is known.
-pub(super) const SM_ACTIVE: &CStr = c"sm__cycles_active.avg.pct_of_peak_sustained_elapsed";
 
 /// Metrics that were chosen, and those that were named but left out.
 pub(super) struct Choice {

@@ -15,13 +15,12 @@ use crossbeam::channel::{
 };
 use cupti_sys::Api;
 use stage2_settings::Counters as Wanted;
-use stage2_spool::{CounterSamples, Record};
+use stage2_spool::{CounterSamples, Record, counters as facts};
 
-use crate::base::{clock, diag, scheduling};
-use crate::guest::barrier;
+use crate::base::{barrier, clock, diag, scheduling};
 use budget::Budget;
 pub use device::Refusal;
-use device::{Device, Taken};
+use device::{Device, Lost, Taken};
 
 /// How long a record that must not be left out may wait for room among these.
 const ROOM_PATIENCE: Duration = Duration::from_millis(200);
@@ -87,7 +86,6 @@ impl Counters {
             come_first_at_exit,
             met: 0,
             sets: 0,
-            left_out: 0,
             off: Vec::new(),
             notes: Vec::new(),
             setup: Duration::ZERO,
@@ -164,8 +162,6 @@ struct Sampling {
     /// Devices that were set up, or could not be.
     met: u64,
     sets: u32,
-    /// Samples for which there was no room on the way to the trace file.
-    left_out: u64,
     off: Vec<String>,
     notes: Vec<String>,
     setup: Duration,
@@ -201,8 +197,10 @@ impl Sampling {
             // What was sampled before the failure is kept.
             let _ = device.stop();
             let _ = self.take(&mut device);
-            device.hand_on(&mut |samples| self.send_samples(samples));
-            self.say_overflows(&device);
+            let mut chunks = Vec::new();
+            device.hand_on(&mut |samples| chunks.push(samples));
+            self.send_samples(&mut device, chunks);
+            self.say_losses(&device);
         }
         if let Some(failed) = failed {
             diag::warn(format_args!("hardware counters are not sampled any more: {failed}"));
@@ -212,11 +210,8 @@ impl Sampling {
         self.fact("counters.cpu_ms", used.as_millis().to_string());
         self.fact("counters.sampled_ms", passed.as_millis().to_string());
         self.fact("counters.setup_ms", self.setup.as_millis().to_string());
-        if self.left_out > 0 {
-            self.fact("counters.samples_left_out", self.left_out.to_string());
-        }
         if !self.notes.is_empty() {
-            self.fact("counters.note", self.notes.join("; "));
+            self.fact(facts::NOTE, self.notes.join("; "));
         }
     }
 
@@ -295,7 +290,7 @@ impl Sampling {
     fn take(&mut self, device: &mut Device) -> Result<Taken, Refusal> {
         let mut chunks = Vec::new();
         let taken = device.take(&mut |samples| chunks.push(samples));
-        chunks.into_iter().for_each(|samples| self.send_samples(samples));
+        self.send_samples(device, chunks);
         let taken = taken?;
         if taken.longer {
             self.define(device);
@@ -351,7 +346,7 @@ impl Sampling {
     fn refuse(&mut self, refusal: &Refusal) {
         diag::warn(format_args!("hardware counters are not sampled: {refusal}"));
         self.off.push(refusal.to_string());
-        self.fact("counters.off", self.off.join("; "));
+        self.fact(facts::OFF, self.off.join("; "));
     }
 
     /// Writes what the samples of a GPU are from here on.
@@ -361,25 +356,31 @@ impl Sampling {
         self.send(Record::CounterSet(device.set.clone()));
     }
 
-    fn say_overflows(&mut self, device: &Device) {
-        let (id, overflows) = (device.set.device, device.overflows);
-        if overflows > 0 {
-            self.notes.push(format!(
-                "GPU {id}: the hardware's buffer was full {overflows} times, which left gaps; samples are \
-                 of {} us at the end",
-                device.set.interval_ns / 1000
-            ));
-            self.fact("counters.overflows", overflows.to_string());
+    /// Writes what was lost of a GPU; nothing where nothing was.
+    fn say_losses(&mut self, device: &Device) {
+        let (id, Lost { overflows, ns, samples }) = (device.set.device, device.lost);
+        for (key, lost) in [
+            (facts::OVERFLOWS, overflows.into()),
+            (facts::LOST_NS, ns),
+            (facts::SAMPLES_LOST, samples),
+        ] {
+            if lost > 0 {
+                self.fact(&facts::of_device(key, id), lost.to_string());
+            }
         }
     }
 
     /// Leaves samples out where the drain thread does not keep up.
-    fn send_samples(&mut self, samples: CounterSamples) {
-        let count = samples.spans.len() as u64;
-        match self.sender.try_send(Record::CounterSamples(samples)) {
-            Ok(()) => {}
-            Err(TrySendError::Full(_)) => self.left_out += count,
-            Err(TrySendError::Disconnected(_)) => self.common.stop.store(true, Ordering::Release),
+    fn send_samples(&self, device: &mut Device, chunks: Vec<CounterSamples>) {
+        for samples in chunks {
+            let count = samples.spans.len() as u64;
+            match self.sender.try_send(Record::CounterSamples(samples)) {
+                Ok(()) => {}
+                Err(TrySendError::Full(_)) => device.lost.samples += count,
+                Err(TrySendError::Disconnected(_)) => {
+                    self.common.stop.store(true, Ordering::Release);
+                }
+            }
         }
     }
 

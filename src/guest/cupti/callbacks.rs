@@ -13,9 +13,10 @@ use cupti_sys::bindings as sys;
 use stage2_spool::Payload;
 
 use super::launches;
+use crate::base::barrier;
 use crate::guest::event::{Event, EventKind};
 use crate::guest::state;
-use crate::guest::{barrier, thread};
+use crate::guest::thread;
 
 /// On a guest thread, inside a launch.
 pub(super) extern "C" fn request_buffer(

@@ -8,6 +8,7 @@ use std::ffi::c_char;
 use cupti_sys::nvtx as sys;
 
 use super::Text;
+use crate::base::barrier;
 use crate::guest::event::TEXT_LIMIT;
 use crate::guest::handle::Handle;
 use crate::guest::registry::{Kind, registry};
@@ -15,7 +16,7 @@ use crate::guest::schema_encoding::{
     self, DYNAMIC_IDS, MAX_NAME, MAX_SCHEMA_ENTRIES, MAX_VALUES, STATIC_IDS, SchemaEntry,
     SchemaHead,
 };
-use crate::guest::{barrier, state};
+use crate::guest::state;
 
 pub(super) fn create_domain(name: Text<'_>) -> Handle {
     barrier::catch(Handle::NULL, || {

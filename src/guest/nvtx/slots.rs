@@ -9,7 +9,7 @@ use super::message::{self, Text};
 use super::payload::Payloads;
 use super::register::{create_domain, register_enumeration, register_schema, register_string};
 use super::{Attributes, Handle, end, mark, pop, push, start};
-use crate::guest::barrier;
+use crate::base::barrier;
 use crate::guest::registry::registry;
 
 /// What NVTX passes to its tool.

@@ -264,13 +264,7 @@ mod tests {
     fn floor(distance: Option<f64>) -> Floor {
         let none = || Figure::Absent(Absent::NoModel);
         let distance = distance.map_or(none(), Figure::of);
-        Floor {
-            memory_ns: none(),
-            sampled_memory_ns: None,
-            compute_ns: none(),
-            floor_ns: none(),
-            distance,
-        }
+        Floor { memory_ns: none(), compute_ns: none(), floor_ns: none(), distance }
     }
 
     fn gain(rules: &[Rule], parts: &[(WindowKind, u64)], distance: Option<f64>) -> FirstStep {

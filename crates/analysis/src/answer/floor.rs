@@ -13,13 +13,7 @@ pub(super) fn of(
 ) -> Floor {
     let (Some(used), Some(numbers)) = (used, numbers) else {
         let none = || Figure::Absent(why_no_numbers(used));
-        return Floor {
-            memory_ns: none(),
-            sampled_memory_ns: None,
-            compute_ns: none(),
-            floor_ns: none(),
-            distance: none(),
-        };
+        return Floor { memory_ns: none(), compute_ns: none(), floor_ns: none(), distance: none() };
     };
     // Without steps that are told apart, a step is an instance.
     let per_instance = Figure::of(steps.map_or(1.0, |steps| steps.per_instance));
@@ -38,11 +32,6 @@ pub(super) fn of(
     };
     let memory_ns = time(&numbers.bytes, bandwidth, "bandwidth");
     let compute_ns = time(&numbers.flops, peak, "peak");
-    let sampled_memory_ns = numbers.sampled.and_then(|sampled| {
-        let bytes = Figure::of(sampled.read_bytes?);
-        time(&bytes, peaks.and_then(Peaks::bytes_per_s).ok_or(Absent::NoBandwidth), "bandwidth")
-            .value()
-    });
     let floor_ns = match (memory_ns.value(), compute_ns.value()) {
         (Some(memory), Some(compute)) => Figure::of(memory.max(compute)),
         (Some(_), None) => memory_ns.clone(),
@@ -50,5 +39,5 @@ pub(super) fn of(
     };
     let p50_ns = steps.map(|steps| steps.times.p50_ns as f64).ok_or(Absent::NoStepTime);
     let distance = Figure::from(p50_ns).over(&floor_ns, "the least time");
-    Floor { memory_ns, sampled_memory_ns, compute_ns, floor_ns, distance }
+    Floor { memory_ns, compute_ns, floor_ns, distance }
 }

@@ -29,7 +29,6 @@ fn told(row: &StageRow) -> Told<'_> {
             }),
             floor: Floor {
                 memory_ns: none(),
-                sampled_memory_ns: None,
                 compute_ns: none(),
                 floor_ns: none(),
                 distance: none(),

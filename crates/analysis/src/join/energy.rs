@@ -303,7 +303,6 @@ mod tests {
             tokens_per_s,
             window: None,
             floor: Floor {
-                sampled_memory_ns: None,
                 memory_ns: none(),
                 compute_ns: none(),
                 floor_ns: none(),

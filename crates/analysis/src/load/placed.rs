@@ -20,6 +20,8 @@ pub(crate) struct WorkPlace {
     pub(crate) stage: Option<Numbered>,
     /// The range right within that instance.
     pub(crate) step: Option<Numbered>,
+    /// Where only parts of a run are recorded: the number of the part, from 0.
+    pub(crate) part: Option<u32>,
 }
 
 /// What is known of a file so far.
@@ -32,7 +34,9 @@ pub(crate) struct Placing<'l> {
     library_names: FxHashSet<u32>,
     paths: Paths,
     known: Known,
-    open: FxHashMap<u64, (Entry, Entry)>,
+    open: FxHashMap<u64, Around>,
+    /// Recorded parts so far.
+    parts: u32,
     /// Identifiers of open ranges that go on under another one.
     continued: FxHashMap<u64, u64>,
     /// Instances so far, of each path.
@@ -41,11 +45,21 @@ pub(crate) struct Placing<'l> {
     shapes: FxHashMap<u32, (Shape, Option<u32>)>,
 }
 
-/// Closed ranges: their stages, and the steps.
+/// Closed ranges: their stages, the steps, and the recorded parts.
 #[derive(Debug, Default)]
 struct Known {
     stages: Instances,
     steps: Instances,
+    /// Empty where everything is recorded.
+    parts: Instances,
+}
+
+/// What a range is in, itself included.
+#[derive(Clone, Copy, Debug)]
+struct Around {
+    stage: Entry,
+    step: Entry,
+    part: Option<u32>,
 }
 
 const NOWHERE: Entry = Entry { path: OUTSIDE, root: NO_ROOT };
@@ -60,6 +74,7 @@ impl<'l> Placing<'l> {
             paths: Paths::default(),
             known: Known::default(),
             open: FxHashMap::default(),
+            parts: 0,
             continued: FxHashMap::default(),
             opened: FxHashMap::default(),
             queues: FxHashMap::default(),
@@ -71,6 +86,7 @@ impl<'l> Placing<'l> {
     pub(crate) fn take(&mut self, record: &Record) {
         match record {
             Record::RangeOpen(open) => self.range(open),
+            Record::RangeSample { range, recorded } => self.part(*range, *recorded),
             Record::RangeClose { range, .. } => {
                 let range = self.continued.remove(range).unwrap_or(*range);
                 self.open.remove(&range);
@@ -97,6 +113,19 @@ impl<'l> Placing<'l> {
         }
     }
 
+    /// The range, and what will be opened in it, is a part of the run that is recorded, or is not.
+    fn part(&mut self, range: u64, recorded: bool) {
+        let Some(around) = self.open.get_mut(&range) else { return };
+        if recorded && around.part.is_some() {
+            // It is within one.
+            return;
+        }
+        around.part = recorded.then_some(self.parts);
+        let Some(number) = around.part else { return };
+        self.parts = self.parts.saturating_add(1);
+        self.known.parts.insert(range, Entry { path: OUTSIDE, root: number });
+    }
+
     fn range(&mut self, record: &RangeOpen) {
         let path = self.paths.find(record.path).unwrap_or(UNDEFINED);
         let node = self.paths.node(path);
@@ -107,7 +136,9 @@ impl<'l> Placing<'l> {
             self.open.remove(&id);
             self.continued.insert(id, record.range);
         }
-        let same_stage = |(stage, _): &(Entry, Entry)| {
+        // One that goes on is in the part that it was in.
+        let part = before.or(around).and_then(|around| around.part);
+        let same_stage = |Around { stage, .. }: &Around| {
             stage.root != NO_ROOT && self.paths.node(stage.path).top == node.top
         };
         let (around, before) = (around.filter(same_stage), before.filter(same_stage));
@@ -115,26 +146,31 @@ impl<'l> Placing<'l> {
             None => NOWHERE,
             Some(_) => before.or(around).map_or_else(
                 || Entry { path: node.top, root: next(&mut self.opened, node.top) },
-                |(stage, _)| stage,
+                |around| around.stage,
             ),
         };
         let is_step = node.user == Some(path) && node.parent == Some(node.top);
-        let step = match before.filter(|(_, step)| step.path == path) {
-            Some((_, step)) => step,
+        let step = match before.filter(|before| before.step.path == path) {
+            Some(before) => before.step,
             None if is_step => Entry { path, root: next(&mut self.opened, path) },
-            None => around.map_or(NOWHERE, |(_, step)| step),
+            None => around.map_or(NOWHERE, |around| around.step),
         };
         self.known.stages.insert(record.range, stage);
         self.known.steps.insert(record.range, step);
-        self.open.insert(record.range, (stage, step));
+        if let Some(number) = part {
+            self.known.parts.insert(record.range, Entry { path: OUTSIDE, root: number });
+        }
+        self.open.insert(record.range, Around { stage, step, part });
     }
 
-    fn find(&self, range: u64) -> Option<(Entry, Entry)> {
+    fn find(&self, range: u64) -> Option<Around> {
         if range == RANGE_OUTSIDE {
             return None;
         }
         if let Some(stage) = self.known.stages.get(range) {
-            return Some((stage, self.known.steps.get(range).unwrap_or(NOWHERE)));
+            let step = self.known.steps.get(range).unwrap_or(NOWHERE);
+            let part = self.known.parts.get(range).map(|part| part.root);
+            return Some(Around { stage, step, part });
         }
         // What is open stays known however old it is.
         self.open.get(&range).copied()
@@ -143,18 +179,20 @@ impl<'l> Placing<'l> {
     /// Where work belongs.
     pub(crate) fn place(&self, work: &GpuWork) -> WorkPlace {
         if let Some(whole) = self.whole {
-            return WorkPlace { stage: Some((whole, 0)), step: None };
+            return WorkPlace { stage: Some((whole, 0)), ..WorkPlace::default() };
         }
         if matches!(work.range, RANGE_OUTSIDE | RANGE_UNKNOWN) {
             return WorkPlace::default();
         }
-        let Some((stage, step)) = self.find(work.range) else { return WorkPlace::default() };
+        let Some(Around { stage, step, part }) = self.find(work.range) else {
+            return WorkPlace::default();
+        };
         let numbered = |entry: Entry| {
             let known =
                 entry.root != NO_ROOT && !matches!(entry.path, OUTSIDE | UNATTRIBUTED | UNDEFINED);
             known.then_some((entry.path, entry.root))
         };
-        WorkPlace { stage: numbered(stage), step: numbered(step) }
+        WorkPlace { stage: numbered(stage), step: numbered(step), part }
     }
 
     /// How a kernel was launched, and the index of its name.

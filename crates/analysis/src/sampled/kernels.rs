@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use rustc_hash::FxHashMap;
-use stage2_fit::{Amount, Column, ColumnFit, CounterFit, Fit, FitError, Fitted, Reason, Samples};
+use stage2_fit::{
+    Amount, Column, ColumnFit, CounterFit, Fit, FitError, Fitted, Kernel, Reason, Samples,
+};
 use stage2_spool::ReadError;
 
 use super::kinds::{Kind, KindTable};
@@ -33,7 +35,40 @@ pub(super) enum NoFit {
 }
 
 /// Amounts by stage (its place among the owners) and kind, in the order of [`FITTED`].
-pub(super) type Amounts = FxHashMap<(u32, u32), [SampledAmount; FITTED.len()]>;
+type Amounts = FxHashMap<(u32, u32), [SampledAmount; FITTED.len()]>;
+
+/// Calls with a duration of one kind, and how long they took together.
+#[derive(Clone, Copy, Debug, Default)]
+struct Durations {
+    calls: u64,
+    ns: u64,
+}
+
+/// What is known of the kinds on one GPU, by stage and kind.
+#[derive(Debug, Default)]
+pub(super) struct OfGpu {
+    amounts: Amounts,
+    /// In the file that holds the samples: shares are of the time in which the samples were taken.
+    durations: FxHashMap<(u32, u32), Durations>,
+}
+
+impl OfGpu {
+    pub(super) fn is_empty(&self) -> bool {
+        self.amounts.is_empty()
+    }
+
+    fn count(&mut self, kernel: &Kernel) {
+        let Some(stage) = kernel.stage else { return };
+        let durations = self.durations.entry((stage, kernel.kind)).or_default();
+        durations.calls += 1;
+        durations.ns = durations.ns.saturating_add(kernel.end_ns - kernel.start_ns);
+    }
+
+    fn mean_ns(&self, key: &(u32, u32)) -> Option<f64> {
+        let durations = self.durations.get(key).filter(|durations| durations.ns > 0)?;
+        Some(durations.ns as f64 / durations.calls as f64)
+    }
+}
 
 /// Fits the series of a file that `wanted` says, each by itself.
 pub(super) fn fit(
@@ -41,8 +76,8 @@ pub(super) fn fit(
     libraries: &LibraryDomains,
     file: &SampledFile,
     wanted: &[bool],
-) -> Result<(Vec<Amounts>, KindTable), NoFit> {
-    let mut all = Vec::new();
+) -> Result<(Vec<OfGpu>, KindTable), NoFit> {
+    let mut all: Vec<OfGpu> = file.store.series.iter().map(|_| OfGpu::default()).collect();
     let mut samples = Vec::new();
     for series in &file.store.series {
         samples.push(additive(series)?);
@@ -57,15 +92,18 @@ pub(super) fn fit(
         .collect();
     let table = for_each(process, libraries, |item| {
         let Item::Work(work) = item else { return };
-        let each = file.store.series.iter().zip(&file.held).zip(&mut fits).zip(wanted);
-        for (((series, held), fit), _) in each.filter(|(_, wanted)| **wanted) {
+        let each = file.store.series.iter().zip(&file.held).zip(&mut fits).zip(&mut all);
+        for ((((series, held), fit), of_gpu), _) in each.zip(wanted).filter(|(_, wanted)| **wanted)
+        {
             if series.device == work.device {
-                fit.kernel(&kernel(&work, &held.owners));
+                let kernel = kernel(&work, &held.owners);
+                fit.kernel(&kernel);
+                of_gpu.count(&kernel);
             }
         }
     })?;
-    for (fit, wanted) in fits.into_iter().zip(wanted) {
-        all.push(if *wanted { amounts(&fit.finish()) } else { Amounts::default() });
+    for ((fit, of_gpu), _) in fits.into_iter().zip(&mut all).zip(wanted).filter(|(_, w)| **w) {
+        of_gpu.amounts = amounts(&fit.finish());
     }
     Ok((all, table))
 }
@@ -151,7 +189,7 @@ pub(super) fn attach(
     report: &mut Report,
     process: &ProcessCapture,
     place: &Place<'_>,
-    amounts: &Amounts,
+    of_gpu: &OfGpu,
     table: &KindTable,
 ) {
     let names: HashMap<u32, String> = (table.kinds.iter())
@@ -162,19 +200,21 @@ pub(super) fn attach(
             _ => None,
         })
         .collect();
-    let mut by_key: HashMap<Key<'_>, &[SampledAmount; FITTED.len()]> = HashMap::new();
-
+    let none = [(); FITTED.len()].map(|()| SampledAmount::Absent(NoAmount::Pooled));
+    let mut by_key: HashMap<Key<'_>, (&[SampledAmount; FITTED.len()], Option<f64>)> =
+        HashMap::new();
     for (stage, label) in (0..).zip(&place.stages) {
         for (kind, (what, _)) in (0..).zip(&table.kinds) {
             let Kind::Kernel(name, grid, block) = what else { continue };
             let Some(name) = names.get(name) else { continue };
             let key = (*label, name.as_str(), *grid, *block);
-            if let Some(of_kind) = amounts.get(&(stage, kind)) {
-                by_key.insert(key, of_kind);
+            let of_kind = of_gpu.amounts.get(&(stage, kind));
+            let mean_ns = of_gpu.mean_ns(&(stage, kind));
+            if of_kind.is_some() || mean_ns.is_some() {
+                by_key.insert(key, (of_kind.unwrap_or(&none), mean_ns));
             }
         }
     }
-    let none = [(); FITTED.len()].map(|()| SampledAmount::Absent(NoAmount::Pooled));
     let Report { kernels, kernel_names, .. } = report;
     for row in kernels.iter_mut().filter(|row| row.device == place.device) {
         let Some((launch, name)) = row.launch.zip(kernel_names.get(row.name_index)) else {
@@ -184,28 +224,29 @@ pub(super) fn attach(
             continue;
         }
         let key = (row.stage.as_str(), name.mangled.as_str(), launch.grid, launch.block);
-        let of_kind = by_key.get(&key).copied().unwrap_or(&none);
-        row.sampled = Some(of_row(row, of_kind, place.peak_bytes_per_s));
+        let (of_kind, mean_ns) = by_key.get(&key).copied().unwrap_or((&none, None));
+        row.sampled = Some(of_row(row, of_kind, mean_ns, place.peak_bytes_per_s));
     }
 }
 
 fn of_row(
     row: &KernelRow,
     amounts: &[SampledAmount; FITTED.len()],
+    mean_ns: Option<f64>,
     peak_bytes_per_s: Option<f64>,
 ) -> SampledKernel {
     let [read, write, l2, tensor, issue] = amounts.clone();
-    let ns = row.times.mean_ns.filter(|ns| *ns > 0).map(|ns| ns as f64);
-    let known = read.value().zip(write.most()).map(|(read, write)| read + write);
-    let of_peak = |bytes: Option<f64>| Some(bytes? / (peak_bytes_per_s? * ns? / 1e9) * 100.0);
-    let (bound, bound_why) = bound(row, amounts, peak_bytes_per_s).unzip();
+    let of_peak = |bytes: f64| Some(bytes / (peak_bytes_per_s? * mean_ns? / 1e9) * 100.0);
+    let (bound, bound_why) = bound(amounts, mean_ns, peak_bytes_per_s).unzip();
     let ncu = row.counters.as_ref().filter(|counters| counters.one_launch.is_none());
     let ncu = ncu.and_then(|counters| counters.roofline.dram_bytes).filter(|bytes| *bytes > 0.0);
-    SampledKernel {
+    let kernel = SampledKernel {
+        mean_ns,
         tensor_flops_per_s: None,
         flops_per_byte: None,
-        dram_percent: of_peak(known),
-        tensor_percent: tensor.value().and_then(|tensor| Some(tensor / ns? * 100.0)),
+        dram_percent: None,
+        dram_percent_at_most: None,
+        tensor_percent: tensor.value().and_then(|tensor| Some(tensor / mean_ns? * 100.0)),
         dram_read_bytes: read,
         dram_write_bytes: write,
         l2_bytes: l2,
@@ -213,17 +254,24 @@ fn of_row(
         issue_ns: issue,
         bound,
         bound_why,
-        dram_over_ncu: known.zip(ncu).map(|(sampled, ncu)| sampled / ncu),
+        dram_over_ncu: None,
+    };
+    let moved = kernel.moved();
+    SampledKernel {
+        dram_percent: moved.value().and_then(of_peak),
+        dram_percent_at_most: moved.limit().and_then(of_peak),
+        dram_over_ncu: moved.value().zip(ncu).map(|(sampled, ncu)| sampled / ncu),
+        ..kernel
     }
 }
 
 /// What holds a kernel up, where it is the same at both ends of what is known of its amounts.
 fn bound(
-    row: &KernelRow,
     [read, write, _, tensor, issue]: &[SampledAmount; FITTED.len()],
+    mean_ns: Option<f64>,
     peak_bytes_per_s: Option<f64>,
 ) -> Option<(Bound, String)> {
-    let ns = row.times.mean_ns.filter(|ns| *ns > 0)? as f64;
+    let ns = mean_ns?;
     let of_peak = |bytes: f64| Some(bytes / (peak_bytes_per_s? * ns / 1e9) * 100.0);
     let possible = |percent: &f64| *percent <= RATE_SHARE_MOST * 100.0;
     let compute = |end: fn((f64, f64)) -> f64| {

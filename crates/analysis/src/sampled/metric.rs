@@ -1,9 +1,12 @@
 //! Names of sampled metrics -> what they count, and what a report makes of them.
 
-use strum::EnumCount;
+use stage2_spool::counters::{self, Names};
+use strum::{EnumCount, VariantArray};
 
 /// What a report knows to read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::EnumCount)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::EnumCount, strum::VariantArray,
+)]
 pub(super) enum Metric {
     DramRead,
     DramWrite,
@@ -26,24 +29,24 @@ const SECTOR_BYTES: f64 = 32.0;
 impl Metric {
     /// By CUPTI's name. Other forms of the same counter (its mean by unit, its maximum) are others.
     pub(super) fn of(name: &str) -> Option<Self> {
-        let (counter, form) = name.split_once('.')?;
-        let percent = form == "avg.pct_of_peak_sustained_elapsed";
-        let metric = match counter {
-            "dram__bytes_read" => Self::DramRead,
-            "dram__bytes_write" => Self::DramWrite,
-            "lts__t_sectors" => Self::L2Sectors,
-            "pcie__read_bytes" => Self::PcieRead,
-            "pcie__write_bytes" => Self::PcieWrite,
-            "nvlrx__bytes" => Self::NvlinkReceived,
-            "nvltx__bytes" => Self::NvlinkSent,
-            "sm__pipe_tensor_cycles_active" | "sm__pipe_tensor_cycles_active_realtime" => {
-                Self::Tensor
-            }
-            "sm__cycles_active" => Self::SmActive,
-            "sm__inst_executed" | "sm__inst_executed_realtime" => Self::Issue,
-            _ => return None,
-        };
-        (metric.is_percent() == percent && (percent || form == "sum")).then_some(metric)
+        let is_it = |metric: &Self| metric.names().iter().any(|n| n.to_bytes() == name.as_bytes());
+        Self::VARIANTS.iter().copied().find(is_it)
+    }
+
+    /// CUPTI's names, of which a chip measures one.
+    fn names(self) -> Names {
+        match self {
+            Self::DramRead => counters::DRAM_READ,
+            Self::DramWrite => counters::DRAM_WRITE,
+            Self::L2Sectors => counters::L2_SECTORS,
+            Self::PcieRead => counters::PCIE_READ,
+            Self::PcieWrite => counters::PCIE_WRITE,
+            Self::NvlinkReceived => counters::NVLINK_RECEIVED,
+            Self::NvlinkSent => counters::NVLINK_SENT,
+            Self::Tensor => counters::TENSOR,
+            Self::SmActive => counters::SM_ACTIVE,
+            Self::Issue => counters::ISSUE,
+        }
     }
 
     /// A share of the time of a sample; else an amount that grows with it.
@@ -73,6 +76,18 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(Metric::of(name), metric, "{name}");
+        }
+    }
+
+    #[test]
+    fn each_name_says_the_unit_in_which_it_is_read() {
+        for metric in Metric::VARIANTS {
+            for name in metric.names() {
+                let name = name.to_str().expect("ASCII");
+                assert_eq!(Metric::of(name), Some(*metric), "{name}");
+                let percent = name.ends_with(".avg.pct_of_peak_sustained_elapsed");
+                assert_eq!((metric.is_percent(), !percent), (percent, name.ends_with(".sum")));
+            }
         }
     }
 }

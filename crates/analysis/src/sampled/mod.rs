@@ -19,13 +19,7 @@ mod windows;
 use crate::load::libraries::LibraryDomains;
 use crate::load::{Capture, ProcessCapture};
 use stage2_model::{Finding, Precision, Report, SampledCounters, SampledDevice};
-
-/// Fact: why a process has no samples, with the remedy.
-const META_OFF: &str = "counters.off";
-/// Fact: what happened besides.
-const META_NOTE: &str = "counters.note";
-/// Fact: time that samples were lost of, ns.
-const META_LOST: &str = "counters.lost_ns";
+use stage2_spool::counters;
 
 /// Adds [`Report::sampled`] from the files of `capture`; leaves it alone where they say nothing of
 /// counters.
@@ -61,7 +55,7 @@ pub(crate) fn add(report: &mut Report, capture: &Capture, libraries: &LibraryDom
 
 /// What a process without samples says of that; nothing where it was not asked for any.
 fn without_samples(process: &ProcessCapture) -> Option<SampledDevice> {
-    let why = process.meta.get(META_OFF)?;
+    let why = process.meta.get(counters::OFF)?;
     Some(SampledDevice {
         file: process.file.clone(),
         omitted: Some(stage2_text::visible(why.as_bytes())),
@@ -71,7 +65,7 @@ fn without_samples(process: &ProcessCapture) -> Option<SampledDevice> {
 }
 
 fn note(process: &ProcessCapture) -> Option<String> {
-    process.meta.get(META_NOTE).map(|note| stage2_text::visible(note.as_bytes()))
+    process.meta.get(counters::NOTE).map(|note| stage2_text::visible(note.as_bytes()))
 }
 
 /// The FLOP/s that follow from the activity of the tensor pipe, at the peak of `precision`; BF16 where no

@@ -55,6 +55,11 @@ pub(super) fn file(
         Item::Other(_) => {}
     })?;
     file.store = std::mem::take(&mut file.store).finish();
+    if process.gated {
+        for series in &mut file.store.series {
+            series.only_within(&file.windows.parts(series.device));
+        }
+    }
     let mut marks: Vec<[Marks; 2]> = Vec::new();
     let mut kinds: Vec<Kinds> = file.store.series.iter().map(|_| Kinds::new()).collect();
     for series in &file.store.series {

@@ -4,7 +4,7 @@ use super::attribute::{self, percent};
 use super::kernels::{self, Place};
 use super::read::SampledFile;
 use super::store::Series;
-use super::{META_LOST, note, shared, steps};
+use super::{note, shared, steps};
 use crate::join::uuid_text;
 use crate::load::ProcessCapture;
 use crate::load::events::labels;
@@ -12,6 +12,7 @@ use crate::load::libraries::LibraryDomains;
 use stage2_model::{
     DeviceRow, FULL_COVERAGE_PERCENT, Finding, Report, SampledCounters, SampledDevice, SampledStage,
 };
+use stage2_spool::counters;
 use stage2_text::numbers::count;
 
 /// Adds the rows of a file.
@@ -52,20 +53,7 @@ pub(super) fn of_file(
         let idle = shared::idle(series, held, peak, recorded);
         let others = file.other_processes.iter().find(|(device, _)| *device == series.device);
         let others = others.map_or(0, |(_, others)| *others);
-        let omitted = if row.is_some_and(|row| row.processes > 1) {
-            Some(
-                "several traced processes used the GPU, and samples are of all of them; run one \
-                 process on each GPU"
-                    .to_owned(),
-            )
-        } else if others > 0 {
-            Some(format!(
-                "{others} other process(es) had the GPU open, and samples are of all of them; run \
-                 alone on the GPU"
-            ))
-        } else {
-            idle.foreign
-        };
+        let omitted = why_none(series, row, others).or(idle.foreign);
         let device = row.map_or_else(
             || format!("{} (name not known)", series.device),
             |row| row.device.clone(),
@@ -102,15 +90,14 @@ pub(super) fn of_file(
         wanted.push(omitted.is_none());
         let stages = kernels::stage_labels(&labels, &held.owners.stages);
         places.push((device.clone(), peak, stages));
-        let lost = process.meta.get(META_LOST).and_then(|ns| ns.parse().ok());
-        found.devices.push(device_entry(process, series, device, omitted, idle.mean, peak, lost));
+        found.devices.push(device_entry(process, series, device, omitted, idle.mean, peak));
     }
     match kernels::fit(process, libraries, &file, &wanted) {
         Ok((fits, table)) => {
-            for ((device, peak_bytes_per_s, stages), amounts) in places.into_iter().zip(&fits) {
-                if !amounts.is_empty() {
+            for ((device, peak_bytes_per_s, stages), of_gpu) in places.into_iter().zip(&fits) {
+                if !of_gpu.is_empty() {
                     let place = Place { device: &device, peak_bytes_per_s, stages };
-                    kernels::attach(report, process, &place, amounts, &table);
+                    kernels::attach(report, process, &place, of_gpu, &table);
                 }
             }
         }
@@ -122,6 +109,31 @@ pub(super) fn of_file(
     }
 }
 
+/// Why there can be no numbers from the samples of a GPU, with the remedy behind a semicolon. `others`: most
+/// other processes on it.
+fn why_none(series: &Series, row: Option<&DeviceRow>, others: u32) -> Option<String> {
+    if series.metrics.is_empty() && series.of_other_metrics > 0 {
+        return Some(
+            "the report reads none of the metrics that were sampled, which are in the trace file; name \
+             others (docs/counters.md lists them), or leave STAGE2_COUNTERS=on"
+                .to_owned(),
+        );
+    }
+    if row.is_some_and(|row| row.processes > 1) {
+        return Some(
+            "several traced processes used the GPU, and samples are of all of them; run one process on \
+             each GPU"
+                .to_owned(),
+        );
+    }
+    (others > 0).then(|| {
+        format!(
+            "{others} other process(es) had the GPU open, and samples are of all of them; run alone on \
+             the GPU"
+        )
+    })
+}
+
 fn device_entry(
     process: &ProcessCapture,
     series: &Series,
@@ -129,8 +141,11 @@ fn device_entry(
     omitted: Option<String>,
     idle_dram_bytes_per_s: Option<f64>,
     peak_dram_bytes_per_s: Option<f64>,
-    lost_ns: Option<u64>,
 ) -> SampledDevice {
+    let lost = |key: &str| {
+        let fact = process.meta.get(&counters::of_device(key, series.device))?;
+        fact.parse().ok()
+    };
     SampledDevice {
         file: process.file.clone(),
         device: Some(device),
@@ -138,12 +153,15 @@ fn device_entry(
         note: note(process),
         interval_ns: Some(series.interval_ns),
         metrics: series.names.iter().map(|name| stage2_text::visible(name.as_bytes())).collect(),
-        samples: series.spans.len() as u64,
+        samples: series.spans.len() as u64 + series.of_other_metrics,
+        samples_unrecorded: process.gated.then_some(series.unrecorded),
         sampled_ns: series.sampled_ns(),
         unusable_samples: series.unusable_samples,
         unusable_values: series.unusable_values,
         samples_left_out: series.left_out,
-        lost_ns,
+        overflows: lost(counters::OVERFLOWS),
+        lost_ns: lost(counters::LOST_NS),
+        samples_lost: lost(counters::SAMPLES_LOST),
         idle_dram_bytes_per_s,
         peak_dram_bytes_per_s,
     }

@@ -6,7 +6,7 @@ use super::metric::Metric;
 use super::read::Held;
 use super::store::Series;
 use stage2_model::{Finding, SampledCounters, SampledDevice};
-use stage2_text::numbers::count;
+use stage2_text::numbers::{count, counted, ms3};
 
 /// DRAM traffic of an idle GPU, in percent of its peak, above which somebody else uses it: without work
 /// it is some hundred bytes a sample.
@@ -90,11 +90,41 @@ fn of_device(device: &SampledDevice) -> Vec<Finding> {
             remedy,
         ));
     }
+    if device.samples == 0
+        && let Some(unrecorded) = device.samples_unrecorded.filter(|samples| *samples > 0)
+    {
+        findings.push(Finding::warning(
+            format!("no counter sample of {of} is of recorded work only"),
+            format!(
+                "only parts of the run were recorded, and no sample lies wholly within one of them \
+                 ({}): what else ran during a sample has no record",
+                counted(unrecorded, "sample")
+            ),
+            "record longer ranges (profiling.collector.ranges), or take shorter samples: \
+             STAGE2_COUNTERS=on@INTERVAL_US",
+        ));
+    }
     if device.samples_left_out > 0 {
         findings.push(Finding::warning(
             format!("{} counter samples of {of} are left out", count(device.samples_left_out)),
             "a report keeps 16 million values of a trace file; stages that ran later have no samples",
             "sample less often, or fewer metrics: STAGE2_COUNTERS=METRIC,...@INTERVAL_US",
+        ));
+    }
+    if let Some(overflows) = device.overflows {
+        let lost = device.lost_ns.map_or_else(String::new, |ns| format!(" ({} ms)", ms3(ns)));
+        findings.push(Finding::warning(
+            format!("the samples of {of} have {}{lost}", counted(overflows, "gap")),
+            "the buffer of the hardware was full; what ran in the gaps is not covered",
+            "sample less often, or fewer metrics: STAGE2_COUNTERS=METRIC,...@INTERVAL_US",
+        ));
+    }
+    if let Some(lost) = device.samples_lost {
+        findings.push(Finding::warning(
+            format!("{} of {of} were lost", counted(lost, "counter sample")),
+            "the collector did not write them as fast as it took them: its thread got too little CPU time, \
+             or the disk is slow; what ran meanwhile is not covered",
+            "leave a core to the collector, or sample less often: STAGE2_COUNTERS=on@INTERVAL_US",
         ));
     }
     let unusable = device.unusable_samples.saturating_add(device.unusable_values);

@@ -89,16 +89,26 @@ impl Trace {
         self
     }
 
-    pub(super) fn report(&self) -> Report {
-        let folder = tempfile::tempdir().expect("folder");
+    fn save(&self, folder: &std::path::Path) {
         let mut writer = Writer::new(Vec::new()).expect("a vector takes anything");
         self.0.iter().for_each(|record| writer.write(record));
         writer.flush().expect("a vector takes anything");
-        std::fs::write(folder.path().join("a.s2t"), writer.into_sink()).expect("trace file");
+        std::fs::write(folder.join("a.s2t"), writer.into_sink()).expect("trace file");
+    }
+
+    pub(super) fn report(&self) -> Report {
+        self.report_beside(None)
+    }
+
+    /// `collected`: a run of its own, which all that was not sampled is of.
+    fn report_beside(&self, collected: Option<&Trace>) -> Report {
+        let [folder, own] = [(); 2].map(|()| tempfile::tempdir().expect("folder"));
         let libraries = LibraryDomains::default();
+        collected.unwrap_or(self).save(folder.path());
         let mut capture = load_folder(folder.path(), &libraries);
         let mut report = join_kept(&mut capture, RunInfo::default(), Vec::new());
-        add(&mut report, &capture, &libraries);
+        self.save(own.path());
+        add(&mut report, &load_folder(own.path(), &libraries), &libraries);
         report
     }
 
@@ -252,7 +262,7 @@ fn samples_without_kernels_and_kernels_without_samples() {
     let mut trace = Trace::new();
     trace.stage(1, 1, 1, 0, 200);
     assert_eq!(trace.report().sampled, None, "nobody asked for samples");
-    let (key, value) = (META_OFF.to_owned(), "no permission; do this".to_owned());
+    let (key, value) = (counters::OFF.to_owned(), "no permission; do this".to_owned());
     trace.0.push(Record::Meta { key, value });
     let report = trace.report();
     let found = report.sampled.expect("a reason");
@@ -293,7 +303,8 @@ fn hostile_samples_are_counted_and_left_out() {
 
 #[test]
 fn a_report_keeps_a_bounded_number_of_samples() {
-    let mut store = store::Store::with_limit(6);
+    // Three samples: times take as much room as four values.
+    let mut store = store::Store::with_limit(18);
     let metrics = vec![READ.to_owned(), WRITE.to_owned(), "gpc__cycles_elapsed.max".to_owned()];
     store.define(&CounterSet { id: 1, device: 0, interval_ns: 1, metrics });
     let samples = |count: u64| CounterSamples {
@@ -307,4 +318,126 @@ fn a_report_keeps_a_bounded_number_of_samples() {
     let series = &store.finish().series[0];
     assert_eq!((series.spans.len(), series.values.len()), (3, 6));
     assert_eq!((series.left_out, series.unusable_samples), (2, 2));
+    // With one metric as well, most of which are the times.
+    let mut store = store::Store::with_limit(18);
+    let metrics = vec![READ.to_owned()];
+    store.define(&CounterSet { id: 1, device: 0, interval_ns: 1, metrics });
+    store.add(&CounterSamples { values: vec![1.0; 5], ..samples(5) });
+    assert_eq!(store.finish().series[0].left_out, 2);
+}
+
+#[test]
+fn metrics_that_no_report_reads_are_no_damage() {
+    let mut trace = Trace::new();
+    trace.set(1, 0, &["gpc__cycles_elapsed.max"]).stage(1, 1, 1, 0, 200);
+    trace.samples(1, 0, &[&[1e5], &[1e5]]);
+    let report = trace.report();
+    let found = report.sampled.as_ref().expect("samples");
+    let device = &found.devices[0];
+    assert_eq!((device.samples, device.unusable_samples, found.stages.len()), (2, 0, 0));
+    let why = device.omitted.as_ref().expect("a reason");
+    assert!(why.contains("none of the metrics that were sampled"), "{why}");
+    assert!(report.findings.iter().all(|f| !f.why.contains("damaged")), "{:?}", report.findings);
+}
+
+#[test]
+fn shares_of_a_kernel_are_of_the_run_that_was_sampled() {
+    // 80 us a call in the collect pass, 100 us in the counters pass.
+    let run = |us: u64| {
+        let mut trace = Trace::new();
+        trace.set(1, 0, &[READ, WRITE, TENSOR]).open(1, 1, 0, 0);
+        for call in 0..60 {
+            trace.kernel(1, 1, call * 200, call * 200 + us);
+        }
+        trace.close(1, 12_000);
+        trace
+    };
+    let mut sampled = run(100);
+    let values: Vec<_> =
+        (0..120).map(|at| if at % 2 == 0 { [30e6, 20e6, 60.0] } else { [0.0, 0.0, 0.0] }).collect();
+    sampled.samples(1, 0, &values.iter().map(|value| &value[..]).collect::<Vec<_>>());
+    let report = sampled.report_beside(Some(&run(80)));
+    let [row] = &report.kernels[..] else { panic!("{:?}", report.kernels) };
+    assert_eq!(row.times.mean_ns, Some(80_000));
+    let found = row.sampled.as_ref().expect("a fit");
+    assert_eq!(found.mean_ns, Some(100_000.0));
+    // 50 MB in 100 us of 1 TB/s.
+    assert!(near(found.dram_percent, 50.0) && near(found.tensor_percent, 60.0), "{found:?}");
+}
+
+#[test]
+fn what_the_collector_lost_is_told_of_the_gpu_that_lost_it() {
+    let mut trace = Trace::new();
+    trace.set(1, 0, &[READ]).set(2, 1, &[READ]);
+    trace.open(1, 1, 0, 0).kernel(1, 1, 0, 200).kernel(1, 2, 0, 200).close(1, 200);
+    trace.samples(1, 0, &[&[1e6], &[1e6]]).samples(2, 0, &[&[1e6], &[1e6]]);
+    let facts =
+        [(counters::OVERFLOWS, "2"), (counters::LOST_NS, "1500000"), (counters::SAMPLES_LOST, "9")];
+    for (key, value) in facts {
+        let (key, value) = (counters::of_device(key, 1), value.to_owned());
+        trace.0.push(Record::Meta { key, value });
+    }
+    let report = trace.report();
+    let found = report.sampled.as_ref().expect("samples");
+    let lost: Vec<_> = (found.devices.iter())
+        .map(|device| (device.overflows, device.lost_ns, device.samples_lost))
+        .collect();
+    assert_eq!(lost, [(None, None, None), (Some(2), Some(1_500_000), Some(9))]);
+    let told: Vec<_> = report.findings.iter().map(|finding| finding.what.as_str()).collect();
+    for what in ["have 2 gaps (1.500 ms)", "9 counter samples of"] {
+        assert_eq!(told.iter().filter(|told| told.contains(what)).count(), 1, "{told:?}");
+    }
+}
+
+#[test]
+fn of_a_run_in_parts_only_samples_within_one_part_count() {
+    // Of the steps within a stage the first and the third are recorded, with work without a record
+    // before, between and behind.
+    let mut trace = Trace::new();
+    trace.set(1, 0, &[READ]).open(1, 1, 0, 0);
+    for (step, recorded) in [true, false, true].into_iter().enumerate() {
+        let (range, start) = (2 + step as u64, 150 + step as u64 * 400);
+        trace.open(range, 3, 1, start).0.push(Record::RangeSample { range, recorded });
+        if recorded {
+            // The second piece of work is of a range within.
+            trace.kernel(range, 1, start, start + 100);
+            trace.open(range + 10, 3, range, start).kernel(range + 10, 1, start + 150, start + 400);
+            trace.close(range + 10, start + 400);
+        }
+        trace.close(range, start + 400);
+    }
+    trace.close(1, 1_400);
+    // Parts are from 150 to 550 us, and from 950 to 1350.
+    let foreign = 1e9;
+    let values: Vec<[f64; 1]> =
+        (0..15).map(|at| if matches!(at, 2..=4 | 10..=12) { [2e6] } else { [foreign] }).collect();
+    trace.samples(1, 0, &values.iter().map(|value| &value[..]).collect::<Vec<_>>());
+    let found = trace.sampled();
+    let device = &found.devices[0];
+    assert_eq!((device.samples, device.samples_unrecorded), (6, Some(9)));
+    let a = stage(&found, "a");
+    assert!(near(a.rates.dram_read_bytes_per_s, 20e9), "{:?}", a.rates);
+    let steps = a.steps.as_ref().expect("steps");
+    assert!(
+        steps.each.iter().all(|step| near(step.rates.dram_read_bytes_per_s, 20e9)),
+        "{steps:?}"
+    );
+    // All of a run that is recorded as a whole counts.
+    trace.0.retain(|record| !matches!(record, Record::RangeSample { .. }));
+    let whole = trace.sampled();
+    assert_eq!((whole.devices[0].samples, whole.devices[0].samples_unrecorded), (15, None));
+}
+
+#[test]
+fn parts_that_are_shorter_than_a_sample_have_no_numbers_and_are_told() {
+    let mut trace = Trace::new();
+    trace.set(1, 0, &[READ]).open(1, 1, 0, 10);
+    trace.0.push(Record::RangeSample { range: 1, recorded: true });
+    trace.kernel(1, 1, 10, 90).close(1, 90).samples(1, 0, &[&[1e6], &[1e6]]);
+    let report = trace.report();
+    let found = report.sampled.as_ref().expect("samples");
+    assert_eq!(stage(found, "a").rates, SampledRates::default());
+    let told = |f: &&Finding| f.what.contains("is of recorded work only");
+    let finding = report.findings.iter().find(told).expect("a finding");
+    assert!(finding.why.contains("(2 samples)"), "{}", finding.why);
 }

@@ -1,6 +1,7 @@
 //! GPU work with its place -> the windows of stages and steps on a GPU, and who owns which time.
 
 use std::collections::BTreeMap;
+use std::hash::Hash;
 
 use rustc_hash::FxHashMap;
 
@@ -20,21 +21,28 @@ pub(super) type Window = (u64, u64);
 pub(super) struct Windows {
     stages: FxHashMap<(u32, Numbered), Window>,
     steps: FxHashMap<(u32, Numbered), Window>,
+    /// Recorded parts of the run, where not all of it is.
+    parts: FxHashMap<(u32, u32), Window>,
     /// Pieces of work whose window was not kept.
     pub(super) left_out: u64,
 }
 
 impl Windows {
     pub(super) fn add(&mut self, device: u32, place: WorkPlace, span: Window) {
-        let room = self.stages.len() + self.steps.len() < MAX_WINDOWS;
+        let room = self.stages.len() + self.steps.len() + self.parts.len() < MAX_WINDOWS;
         for (map, place) in [(&mut self.stages, place.stage), (&mut self.steps, place.step)] {
             let Some(place) = place else { continue };
-            match map.get_mut(&(device, place)) {
-                Some(window) => *window = (window.0.min(span.0), window.1.max(span.1)),
-                None if room => drop(map.insert((device, place), span)),
-                None => self.left_out += 1,
-            }
+            self.left_out += u64::from(!widen(map, (device, place), span, room));
         }
+        if let Some(part) = place.part {
+            self.left_out += u64::from(!widen(&mut self.parts, (device, part), span, room));
+        }
+    }
+
+    /// The recorded parts of the run on a GPU.
+    pub(super) fn parts(&self, device: u32) -> Parts {
+        let of_device = self.parts.iter().filter(|((on, _), _)| *on == device);
+        Parts::of(of_device.map(|(_, window)| *window).collect())
     }
 
     /// The instances of the stages of a GPU.
@@ -45,6 +53,48 @@ impl Windows {
     /// The steps in stages of a GPU.
     pub(super) fn steps(&self, device: u32) -> ByPath {
         by_path(&self.steps, device)
+    }
+}
+
+/// Widens a window to hold `span`; false where it is new and there is no `room` for it.
+fn widen<K: Eq + Hash>(
+    windows: &mut FxHashMap<K, Window>,
+    of: K,
+    span: Window,
+    room: bool,
+) -> bool {
+    match windows.get_mut(&of) {
+        Some(window) => *window = (window.0.min(span.0), window.1.max(span.1)),
+        None if room => drop(windows.insert(of, span)),
+        None => return false,
+    }
+    true
+}
+
+/// Times of a GPU in which all its work is recorded, where only parts of a run are: each from the first
+/// start to the last end of the work of one part. Before and behind, work may have no record.
+#[derive(Debug, Default)]
+pub(super) struct Parts {
+    /// In the order of their start, each with the last end of all up to it.
+    windows: Vec<Window>,
+}
+
+impl Parts {
+    fn of(mut windows: Vec<Window>) -> Self {
+        windows.sort_unstable();
+        let mut last = 0;
+        for (_, end) in &mut windows {
+            last = last.max(*end);
+            *end = last;
+        }
+        Self { windows }
+    }
+
+    /// Whether one part holds all of the time from `start` to `end`.
+    pub(super) fn hold(&self, start: u64, end: u64) -> bool {
+        let before = self.windows.partition_point(|(from, _)| *from <= start);
+        let last = before.checked_sub(1).and_then(|at| self.windows.get(at));
+        last.is_some_and(|(_, last)| *last >= end)
     }
 }
 

@@ -147,7 +147,6 @@ fn answer(stage: &str, decode: &str) -> StageAnswer {
         window: (stage == decode).then_some(split),
         floor: Floor {
             memory_ns: Figure::of(250_000.0),
-            sampled_memory_ns: None,
             compute_ns: Figure::of(1_000.0),
             floor_ns: Figure::of(250_000.0),
             distance: Figure::of(4.0),

@@ -378,7 +378,6 @@ fn what_the_answer_puts_first_comes_before_its_symptoms() {
         window: None,
         floor: Floor {
             memory_ns: Figure::Absent(Absent::NoModel),
-            sampled_memory_ns: None,
             compute_ns: Figure::Absent(Absent::NoModel),
             floor_ns: Figure::Absent(Absent::NoModel),
             distance: Figure::Absent(Absent::NoModel),

@@ -1,4 +1,5 @@
-//! Every call from the guest into us goes through here: no panic leaves, nothing re-enters.
+//! Every call from the guest into us, and every thread of ours, goes through here: no panic leaves, nothing
+//! re-enters.
 
 use std::cell::Cell;
 use std::ffi::c_void;
