@@ -139,18 +139,17 @@ def kernels(out: Path, name: str, lines: Lines) -> None:
 def beside_ncu(out: Path, lines: Lines) -> None:
     """Put the longest kernels beside ncu's bytes, which it took with warm caches."""
     with (out / "bundle" / "ncu" / "kernels.csv").open() as file:
-        rows = [row for row in csv.DictReader(file) if row["sampled_dram_over_ncu"]]
+        rows = [row for row in csv.DictReader(file) if row["sampled_dram_read_over_ncu"]]
     rows.sort(key=lambda row: -float(row["total_ns"]))
     lines.check(len(rows) >= LONGEST, f"ncu: {len(rows)} kernels have both")
     for row in rows:
-        ratio = float(row["sampled_dram_over_ncu"])
+        ratio = float(row["sampled_dram_read_over_ncu"])
         print(
             "NOTE",
             f"ncu: {row['stage']} {row['kernel_name'][:60]} grid {row['grid_x']}, "
             f"{row['calls']} calls of {float(row['p50_ns']) / 1e3:.1f} us: "
-            f"{float(row['sampled_dram_read_bytes'] or 0) / 1e6:.3f} MB read and "
-            f"{float(row['sampled_dram_write_bytes'] or 0) / 1e6:.3f} MB written by samples, "
-            f"{float(row['dram_bytes_per_launch'] or 0) / 1e6:.3f} MB by ncu, ratio {ratio:.3f}",
+            f"{float(row['sampled_dram_read_bytes']) / 1e6:.3f} MB read by samples, "
+            f"{float(row['dram_read_bytes_per_launch']) / 1e6:.3f} MB by ncu, ratio {ratio:.3f}",
         )
 
 

@@ -109,6 +109,9 @@ pub struct Roofline {
     pub tensor_flops: Option<f64>,
     /// DRAM bytes of one launch.
     pub dram_bytes: Option<f64>,
+    /// Those that were read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dram_read_bytes: Option<f64>,
     /// Arithmetic intensity: operations per DRAM byte.
     pub flops_per_byte: Option<f64>,
     /// Intensity from which on compute is the roof, for this mix of operations.

@@ -219,10 +219,10 @@ pub struct SampledKernel {
     pub bound: Option<Bound>,
     /// How `bound` came about, with the numbers.
     pub bound_why: Option<String>,
-    /// DRAM bytes read and written over those that ncu counted in a launch of its own; null where
-    /// [`SampledKernel::moved`] has no value.
+    /// DRAM bytes read over those that ncu counted in a launch of its own. Writes stand in no ratio: L2
+    /// writes back later than in the launch that ncu looks at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub dram_over_ncu: Option<f64>,
+    pub dram_read_over_ncu: Option<f64>,
 }
 
 impl SampledKernel {
@@ -405,7 +405,7 @@ mod tests {
                 flops_per_byte: None,
                 bound: None,
                 bound_why: None,
-                dram_over_ncu: None,
+                dram_read_over_ncu: None,
             };
             let found = kernel.moved();
             assert_eq!(found.value().ok_or(found.limit()), moved, "{read:?} and {written:?}");

@@ -148,8 +148,10 @@ fn kernels(report: &Report) -> String {
         })
         .right("tensor pipe (%)", |row| percent(of(row, |sampled| sampled.tensor_percent)))
         .left("bound", |row| row.sampled.as_ref()?.bound.map(|bound| bound.label().to_owned()))
-        .right("DRAM over ncu's", |row| of(row, |sampled| sampled.dram_over_ncu).map(fixed));
-    let ncu = match rows.iter().any(|row| of(row, |sampled| sampled.dram_over_ncu).is_some()) {
+        .right("DRAM read over ncu's", |row| {
+            of(row, |sampled| sampled.dram_read_over_ncu).map(fixed)
+        });
+    let ncu = match rows.iter().any(|row| of(row, |sampled| sampled.dram_read_over_ncu).is_some()) {
         true => {
             "ncu replays each kernel with cold caches (unless `--cache-control none` is set), and the \
              workload runs it with warm ones: small kernels read less here than there, by design. "

@@ -100,6 +100,7 @@ pub fn roofline(
         flops,
         tensor_flops: sum(operations.iter().filter(|kind| kind.pipe == Pipe::Tensor)),
         dram_bytes: bytes,
+        dram_read_bytes: usable(counters.dram_read_bytes),
         flops_per_byte: quotient(flops, bytes),
         // Operations at their peaks take `compute_s`; in that time memory moves so many bytes.
         ridge_flops_per_byte: quotient(flops, compute_s.zip(bandwidth).map(|(s, rate)| s * rate)),

@@ -239,7 +239,8 @@ fn of_row(
     let of_peak = |bytes: f64| Some(bytes / (peak_bytes_per_s? * mean_ns? / 1e9) * 100.0);
     let (bound, bound_why) = bound(amounts, mean_ns, peak_bytes_per_s).unzip();
     let ncu = row.counters.as_ref().filter(|counters| counters.one_launch.is_none());
-    let ncu = ncu.and_then(|counters| counters.roofline.dram_bytes).filter(|bytes| *bytes > 0.0);
+    let ncu =
+        ncu.and_then(|counters| counters.roofline.dram_read_bytes).filter(|bytes| *bytes > 0.0);
     let kernel = SampledKernel {
         mean_ns,
         tensor_flops_per_s: None,
@@ -254,13 +255,14 @@ fn of_row(
         issue_ns: issue,
         bound,
         bound_why,
-        dram_over_ncu: None,
+        dram_read_over_ncu: None,
     };
     let moved = kernel.moved();
+    let read = kernel.dram_read_bytes.value();
     SampledKernel {
         dram_percent: moved.value().and_then(of_peak),
         dram_percent_at_most: moved.limit().and_then(of_peak),
-        dram_over_ncu: moved.value().zip(ncu).map(|(sampled, ncu)| sampled / ncu),
+        dram_read_over_ncu: read.zip(ncu).map(|(sampled, ncu)| sampled / ncu),
         ..kernel
     }
 }

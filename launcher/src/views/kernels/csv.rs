@@ -17,7 +17,7 @@ struct Line<'r> {
 /// A name, and the field of a line below it.
 type Column = (&'static str, fn(&Line<'_>) -> String);
 
-const COLUMNS: [Column; 63] = [
+const COLUMNS: [Column; 64] = [
     ("kernel_name", |l| csv_field(l.name.map_or("", |name| &name.demangled))),
     ("mangled_name", |l| csv_field(l.name.map_or("", |name| &name.mangled))),
     ("total_ns", |l| l.row.times.total_ns.to_string()),
@@ -57,6 +57,7 @@ const COLUMNS: [Column; 63] = [
     ("flops_per_launch", |l| counter(l, |c| c.roofline.flops)),
     ("tensor_flops_per_launch", |l| counter(l, |c| c.roofline.tensor_flops)),
     ("dram_bytes_per_launch", |l| counter(l, |c| c.roofline.dram_bytes)),
+    ("dram_read_bytes_per_launch", |l| counter(l, |c| c.roofline.dram_read_bytes)),
     ("flops_per_s", |l| counter(l, |c| c.roofline.flops_per_s)),
     ("dram_bytes_per_s", |l| counter(l, |c| c.roofline.bytes_per_s)),
     ("flops_per_byte", |l| counter(l, |c| c.roofline.flops_per_byte)),
@@ -81,7 +82,7 @@ const COLUMNS: [Column; 63] = [
         let bound = l.row.sampled.as_ref().and_then(|sampled| sampled.bound);
         bound.map_or_else(String::new, |bound| bound.label().to_owned())
     }),
-    ("sampled_dram_over_ncu", |l| sampled(l, |s| s.dram_over_ncu)),
+    ("sampled_dram_read_over_ncu", |l| sampled(l, |s| s.dram_read_over_ncu)),
     ("sampled_dram_read_none_because", |l| {
         let why = l.row.sampled.as_ref().and_then(|sampled| sampled.dram_read_bytes.absent());
         csv_field(&some(why))

@@ -39,6 +39,8 @@ pub struct KernelCounters {
     /// Bytes read from the device's memory and written to it; where only the rate was measured, that
     /// times the duration under ncu.
     pub dram_bytes: Option<f64>,
+    /// Bytes read from the device's memory alone.
+    pub dram_read_bytes: Option<f64>,
     /// What a report shows of it, but for the numbers that need a row of the report.
     pub measured: CounterRow,
 }
@@ -170,6 +172,7 @@ fn counters(
         dram_bytes: (read.zip(written).map(|(read, written)| read + written))
             .or(both)
             .or_else(|| Some(rate? * duration_ns? / 1e9)),
+        dram_read_bytes: read,
         measured,
         ..KernelCounters::default()
     }
