@@ -176,6 +176,31 @@ fn sampling_that_fails_later_keeps_what_it_had() {
 }
 
 #[test]
+fn sampling_that_fails_once_begins_anew() {
+    let left = guest("on@500").env("STAGE2_SIM_FAULT", "pm-break=6").run();
+    let expected = expect_whole(&left);
+    assert_eq!(left.stderr(), "");
+    let note = left.spool().meta("counters.note").expect("a note");
+    assert!(note.contains("sampling began anew") && note.contains("decode samples"), "{note}");
+    let behind = sets(&left).last().map(|set| set.id);
+    assert!(sets(&left).len() == 2 && samples(&left).iter().any(|some| Some(some.set) == behind));
+    let read = sum(&left, READ, |_, _| true);
+    assert!(read > 0.0 && read < expected, "{read} bytes of {expected}");
+}
+
+#[test]
+fn gaps_that_nothing_tells_of_are_counted_and_make_samples_longer() {
+    let left = guest("on@100").env("STAGE2_SIM_FAULT", "pm-gaps=5").run();
+    expect_whole(&left);
+    let spans: Vec<_> = samples(&left).iter().flat_map(|some| some.spans.clone()).collect();
+    let length = spans.last().expect("samples").1.0 - spans[0].0.0;
+    let lost: u64 = left.spool().meta("counters.lost_ns.0").expect("losses").parse().expect("ns");
+    assert!(lost > length / 4 && lost < length, "{lost} ns of {length}");
+    let lengths: Vec<u64> = sets(&left).iter().map(|set| set.interval_ns).collect();
+    assert!(lengths.len() > 1 && lengths[1] == 2 * lengths[0], "{lengths:?}");
+}
+
+#[test]
 fn slow_counters_hold_nobody_up() {
     let begin = std::time::Instant::now();
     let left = guest("on").env("STAGE2_SIM_FAULT", "pm-slow=400").run();

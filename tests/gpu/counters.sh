@@ -35,15 +35,20 @@ bundle() {
   limited "run/$name" "$launch" --run-dir "$out/bundle/$name" "${settings[@]}" \
     -- "$python" "$here/counters.py" "$@"
 }
-light=(run.mode=light profiling.collector.counters=on@100)
-bundle dense "${light[@]}" -- --reps 4 --new 32
-bundle batch "${light[@]}" -- --reps 4 --new 32 --batch 32
-# Copies of the cache run beside each product here: only shorter samples tell them apart.
+bundle dense run.mode=light profiling.collector.counters=on@100 -- --reps 4 --new 32
+bundle batch run.mode=light profiling.collector.counters=on@100 -- --reps 4 --new 32 --batch 32
+bundle experts run.mode=light profiling.collector.counters=on@100 -- \
+  --reps 3 --new 32 --experts 8 --layers 8
+# Samples of a quarter, of DRAM alone, tell kernels apart that run side by side in all longer ones.
 fine='profiling.collector.counters="dram__bytes_read.sum,dram__bytes_write.sum@25"'
-bundle fine run.mode=light "$fine" -- --reps 4 --new 32 --batch 32
-bundle experts "${light[@]}" -- --reps 3 --new 32 --experts 8 --layers 8
+bundle dense_25us run.mode=light "$fine" -- --reps 4 --new 32
+bundle batch_25us run.mode=light "$fine" -- --reps 4 --new 32 --batch 32
 # Few layers: ncu replays each launch for every group of counters.
-bundle ncu run.mode=deep pipeline.nsys.enable=false pipeline.ncu.ncu_cli.cache_control=none \
-  pipeline.ncu.top_n=12 -- --reps 4 --new 16 --layers 4
+bundle ncu run.mode=deep "$fine" pipeline.nsys.enable=false \
+  pipeline.ncu.ncu_cli.cache_control=none pipeline.ncu.top_n=12 -- --reps 12 --new 32 --layers 4
+if [ "$("$python" -c 'import torch; print(torch.cuda.device_count())')" -gt 1 ]; then
+  limited run/two "$launch" --run-dir "$out/bundle/two" run.mode=light \
+    profiling.collector.counters=on@100 -- "$python" "$here/two_gpus.py"
+fi
 checked counters counters_check.py "$out"
 finish

@@ -19,7 +19,8 @@ pub(crate) const VARIABLES: [&str; 6] =
 const FAULT_FORMS: &str = "a list of subscribe=CODE, register=CODE, enable=CODE, cu-init=CODE, \
                            flush=CODE, drop=N, zero-timestamps=N, late-buffers=MS, flush-hang=MS, \
                            slow-enable=MS, slow-disable=MS, no-device, pm-availability=CODE, \
-                           pm-enable=CODE, pm-decode=CODE, pm-overflow=N, pm-nan=N, pm-slow=MS, \
+                           pm-enable=CODE, pm-decode=CODE, pm-break=N, pm-overflow=N, \
+                           pm-gaps=MS, pm-nan=N, pm-slow=MS, \
                            pm-other=BYTES, pm-no-time-trigger";
 
 const VERSION_FORMS: &str =
@@ -97,6 +98,10 @@ pub(crate) struct PmFaults {
     pub(crate) enable: Option<u32>,
     /// `CUptiResult` of every cuptiPmSamplingDecodeData.
     pub(crate) decode: Option<u32>,
+    /// The Nth cuptiPmSamplingDecodeData fails, and no other one.
+    pub(crate) break_at: u64,
+    /// Of every second stretch of so many ms there are no samples, and nothing is said of it.
+    pub(crate) gaps_ms: u64,
     /// Every Nth decoding finds the hardware's buffer full.
     pub(crate) overflow_every: u64,
     /// Every Nth sample has values that are no numbers.
@@ -189,6 +194,8 @@ impl Faults {
                 "pm-availability" => faults.pm.availability = Some(code()?),
                 "pm-enable" => faults.pm.enable = Some(code()?),
                 "pm-decode" => faults.pm.decode = Some(code()?),
+                "pm-break" => faults.pm.break_at = amount,
+                "pm-gaps" => faults.pm.gaps_ms = amount,
                 "pm-overflow" => faults.pm.overflow_every = amount,
                 "pm-nan" => faults.pm.nan_every = amount,
                 "pm-slow" => faults.pm.slow_ms = amount,

@@ -17,6 +17,8 @@ use crate::recorded::{Kernel, Work};
 /// What CUPTI calls the chip.
 pub(crate) const CHIP: &std::ffi::CStr = c"GH100";
 /// What one sample takes of the hardware's buffer, bytes, as on an H200.
+/// `CUPTI_ERROR_UNKNOWN`.
+const UNKNOWN: u32 = 999;
 const SAMPLE_BYTES: u64 = 40 << 10;
 /// Metrics that one pass measures.
 const METRICS_PER_PASS: usize = 12;
@@ -248,6 +250,9 @@ impl Sampling {
         let State { session, pieces, decodings, samples } = &mut *state;
         let session = session.as_mut().ok_or(cupti::INVALID_OPERATION)?;
         *decodings += 1;
+        if *decodings == faults.break_at {
+            return Err(UNKNOWN);
+        }
         let running = clock::now_ns().saturating_sub(MARGIN_NS);
         let until = if session.running { running } else { session.stopped_ns };
         let since = session.first_until_ns.unwrap_or_default().max(session.next_ns);
@@ -266,7 +271,10 @@ impl Sampling {
                 break;
             }
             session.first_until_ns = None;
-            spans.push((start, end));
+            let stretch = end / 1_000_000 / faults.gaps_ms.max(1);
+            if faults.gaps_ms == 0 || stretch.is_multiple_of(2) {
+                spans.push((start, end));
+            }
             session.next_ns = end;
         }
         let number = *samples;

@@ -11,10 +11,14 @@ use super::pace::{Pace, TooSlow};
 use super::{Order, Said};
 use crate::base::diag;
 
+/// Rounds of reading before it is known which GPUs are used: 3 s of one, and of eight a little more.
+const EARLY_READS: usize = 30;
+
 struct Reader<'a> {
     gpus: Vec<Gpu<'a>>,
-    /// The first reading of each, taken before it is known which ones are used.
-    first: Vec<DeviceState>,
+    /// Readings of all of them, taken before it is known which ones are used: a trace names a GPU a
+    /// second or two after its work began.
+    early: Vec<Vec<DeviceState>>,
     /// Devices of the process, with the index of their GPU.
     watched: Vec<(u32, usize)>,
     pace: Pace,
@@ -29,9 +33,8 @@ pub(super) fn run(library: &OsStr, orders: &Receiver<Order>, said: &SyncSender<S
     };
     match nvml.gpus() {
         Ok(gpus) => {
-            let first = gpus.iter().map(|gpu| gpu.read(Scope::Short)).collect();
-            let (watched, pace) = (Vec::new(), Pace::default());
-            let mut reader = Reader { gpus, first, watched, pace, said };
+            let (early, watched) = (vec![Vec::new(); gpus.len()], Vec::new());
+            let mut reader = Reader { gpus, early, watched, pace: Pace::default(), said };
             if let Err(slow) = reader.serve(orders) {
                 // It says what is missing from now on; nothing in the guest is wrong.
                 diag::info(format_args!("energy and clocks of the GPUs are read no more: {slow}"));
@@ -51,7 +54,8 @@ impl Reader<'_> {
     fn serve(&mut self, orders: &Receiver<Order>) -> Result<(), TooSlow> {
         let mut next = Instant::now();
         loop {
-            let order = if self.watched.is_empty() {
+            let is_early = self.watched.is_empty();
+            let order = if is_early && self.early.iter().all(|of| of.len() >= EARLY_READS) {
                 orders.recv().map_err(|_| RecvTimeoutError::Disconnected)
             } else {
                 orders.recv_timeout(next.saturating_duration_since(Instant::now()))
@@ -61,7 +65,13 @@ impl Reader<'_> {
                 Err(RecvTimeoutError::Timeout) => {
                     let began = Instant::now();
                     let scope = if self.pace.is_full() { Scope::Full } else { Scope::Short };
-                    self.read(scope);
+                    if is_early {
+                        for (gpu, early) in self.gpus.iter().zip(&mut self.early) {
+                            early.push(gpu.read(Scope::Short));
+                        }
+                    } else {
+                        self.read(scope);
+                    }
                     next = Instant::now() + self.pace.read(began.elapsed())?;
                 }
                 Ok(Order::Stop) => {
@@ -73,7 +83,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A GPU is used: its first reading is worth keeping.
+    /// A GPU is used: its first readings are worth keeping.
     fn watch(&mut self, device: u32, uuid: [u8; 16]) {
         if self.watched.iter().any(|(known, _)| *known == device) {
             return;
@@ -87,8 +97,8 @@ impl Reader<'_> {
             let reason = "MIG is on: NVML measures the energy and the clocks of the whole GPU only";
             return off(self.said, Some(device), reason.to_owned());
         }
-        if let Some(first) = self.first.get(index) {
-            let _ = self.said.try_send(Said::State(DeviceState { device, ..*first }));
+        for early in self.early.get_mut(index).map(std::mem::take).unwrap_or_default() {
+            let _ = self.said.try_send(Said::State(DeviceState { device, ..early }));
         }
         self.watched.push((device, index));
     }

@@ -31,6 +31,10 @@ const CHUNK: usize = 1024;
 const CHUNK_AGE: Duration = Duration::from_secs(1);
 /// How often the buffer may overflow before samples become twice as long.
 const OVERFLOWS_PER_LENGTH: u32 = 2;
+/// Samples become twice as long as well where gaps take a larger part of the time than one in so many:
+/// CUPTI tells of no overflow then, and what it could not keep is missing. Gaps of an eighth come at the
+/// end of the hardware's buffer, whatever the length.
+const GAPS_PER_LENGTH: u64 = 4;
 
 /// Why counters are not sampled, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -64,6 +68,10 @@ pub(super) struct Device {
     row: Vec<f64>,
     /// Where the last sample before an overflow ended, ns, until there is one behind it.
     lost_since: Option<u64>,
+    /// Gaps between the samples of the chunk, ns.
+    gaps: u64,
+    /// Gaps took too much of a chunk.
+    is_behind: bool,
     pub(super) lost: Lost,
 }
 
@@ -72,7 +80,7 @@ pub(super) struct Device {
 pub(super) struct Lost {
     /// How often the hardware's buffer was full.
     pub(super) overflows: u32,
-    /// Time without samples behind those, ns.
+    /// Time without samples while sampling was on, ns.
     pub(super) ns: u64,
     /// Samples for which there was no room on the way to the trace file.
     pub(super) samples: u64,
@@ -99,7 +107,7 @@ impl Device {
         id: u32,
         wanted: &Counters,
     ) -> Result<(Self, Vec<String>), Refusal> {
-        let chip = api.chip(id).map_err(|error| reason(id, error))?;
+        let chip = api.chip(id).map_err(|error| reason(id, "describe the chip", error))?;
         let Some(Choice { metrics, names, left_out }) = metrics::choose(&chip, &wanted.metrics)
         else {
             return Err(Refusal::new(format!(
@@ -114,12 +122,13 @@ impl Device {
             by_time.as_ref().is_err_and(|error| error.code() == sys::CUPTI_ERROR_NOT_SUPPORTED);
         let session = if by_cycles {
             let all: Vec<&CStr> = names.iter().map(|name| name.as_c_str()).collect();
-            let (metrics, _) = chip.metrics(&all).map_err(|error| reason(id, error))?;
+            let (metrics, _) =
+                chip.metrics(&all).map_err(|error| reason(id, "choose metrics", error))?;
             chip.open(metrics, trigger(true, interval_us), HARDWARE_BYTES, ROOM)
         } else {
             by_time
         };
-        let session = session.map_err(|error| reason(id, error))?;
+        let session = session.map_err(|error| reason(id, "take the counters", error))?;
         let set = CounterSet {
             id: 0,
             device: id,
@@ -138,13 +147,15 @@ impl Device {
             row: vec![0.0; names.len()],
             set,
             lost_since: None,
+            gaps: 0,
+            is_behind: false,
             lost: Lost::default(),
         };
         Ok((device, left_out))
     }
 
     pub(super) fn start(&mut self) -> Result<(), Refusal> {
-        self.session.start().map_err(|error| reason(self.set.device, error))?;
+        self.session.start().map_err(|error| self.refusal("start", error))?;
         (self.running, self.is_first) = (true, true);
         // What lies between two times of sampling is a pause, and no loss.
         (self.last_end, self.lost_since) = (0, None);
@@ -154,7 +165,7 @@ impl Device {
     /// Stops, after which what was sampled can be taken once more.
     pub(super) fn stop(&mut self) -> Result<(), Refusal> {
         self.running = false;
-        self.session.stop().map_err(|error| reason(self.set.device, error))
+        self.session.stop().map_err(|error| self.refusal("stop", error))
     }
 
     /// How long sampling may go on before it is taken from.
@@ -176,19 +187,23 @@ impl Device {
                     taken.longer |= self.recover(hand_on)?;
                     return Ok(taken);
                 }
-                Err(error) => return Err(reason(self.set.device, error)),
+                Err(error) => return Err(self.refusal("decode samples", error)),
             };
             taken.any |= decoded.samples > 0;
             for sample in 0..decoded.samples {
-                taken.active |=
-                    self.read(sample).map_err(|error| reason(self.set.device, error))?;
+                let read = self.read(sample);
+                taken.active |= read.map_err(|error| self.refusal("read a sample", error))?;
                 if self.chunk.spans.len() >= CHUNK {
                     self.hand_on(hand_on);
                 }
             }
-            self.session.clear().map_err(|error| reason(self.set.device, error))?;
+            self.session.clear().map_err(|error| self.refusal("clear samples", error))?;
             if decoded.overflowed {
                 taken.longer |= self.recover(hand_on)?;
+                return Ok(taken);
+            }
+            if std::mem::take(&mut self.is_behind) {
+                taken.longer |= self.begin_anew(true, hand_on)?;
                 return Ok(taken);
             }
             if !decoded.is_full {
@@ -203,6 +218,10 @@ impl Device {
 
     /// Hands on what is there.
     pub(super) fn hand_on(&mut self, hand_on: &mut impl FnMut(CounterSamples)) {
+        let gaps = std::mem::take(&mut self.gaps);
+        if let [(start, _), .., (_, end)] = self.chunk.spans.as_slice() {
+            self.is_behind |= gaps > end.0.saturating_sub(start.0) / GAPS_PER_LENGTH;
+        }
         if !self.chunk.spans.is_empty() {
             self.chunk.set = self.set.id;
             hand_on(std::mem::take(&mut self.chunk));
@@ -222,10 +241,11 @@ impl Device {
         }
         // CUPTI's times of neighbours differ by up to 40 ns.
         let start = if start.abs_diff(self.last_end) < JITTER_NS { self.last_end } else { start };
+        let since = self.lost_since.take().or((self.last_end > 0).then_some(self.last_end));
+        let gap = since.map_or(0, |since| start.saturating_sub(since));
+        self.lost.ns = self.lost.ns.saturating_add(gap);
+        self.gaps = self.gaps.saturating_add(gap);
         self.last_end = end;
-        if let Some(since) = self.lost_since.take() {
-            self.lost.ns = self.lost.ns.saturating_add(start.saturating_sub(since));
-        }
         if self.chunk.spans.is_empty() {
             self.chunk_since = Instant::now();
         }
@@ -240,14 +260,23 @@ impl Device {
     /// Goes on after the hardware's buffer was full. Tells whether the samples became longer.
     fn recover(&mut self, hand_on: &mut impl FnMut(CounterSamples)) -> Result<bool, Refusal> {
         self.lost.overflows += 1;
+        self.begin_anew(self.lost.overflows.is_multiple_of(OVERFLOWS_PER_LENGTH), hand_on)
+    }
+
+    /// Empties the hardware's buffer and goes on, with longer samples if they may be longer still. Tells
+    /// whether they are.
+    fn begin_anew(
+        &mut self,
+        longer: bool,
+        hand_on: &mut impl FnMut(CounterSamples),
+    ) -> Result<bool, Refusal> {
         let was_running = self.running;
         // A second overflow may come before any sample.
         let since = self.lost_since.or((self.last_end > 0).then_some(self.last_end));
         self.stop()?;
-        self.session.clear().map_err(|error| reason(self.set.device, error))?;
+        self.session.clear().map_err(|error| self.refusal("clear samples", error))?;
         let length_us = u32::try_from(self.set.interval_ns / 1000).unwrap_or(LONGEST_US);
-        let longer =
-            self.lost.overflows.is_multiple_of(OVERFLOWS_PER_LENGTH) && length_us < LONGEST_US;
+        let longer = longer && length_us < LONGEST_US;
         if longer {
             self.hand_on(hand_on);
             self.set.interval_ns *= 2;
@@ -256,12 +285,16 @@ impl Device {
         let length_us = u32::try_from(self.set.interval_ns / 1000).unwrap_or(LONGEST_US);
         self.session
             .set_trigger(trigger(self.by_cycles, length_us), HARDWARE_BYTES)
-            .map_err(|error| reason(self.set.device, error))?;
+            .map_err(|error| self.refusal("set the length of samples", error))?;
         if was_running {
             self.start()?;
             self.lost_since = since;
         }
         Ok(longer)
+    }
+
+    fn refusal(&self, what: &str, error: CuptiError) -> Refusal {
+        reason(self.set.device, what, error)
     }
 }
 
@@ -273,8 +306,8 @@ fn trigger(by_cycles: bool, interval_us: u32) -> Trigger {
     }
 }
 
-/// What CUPTI's refusal means here.
-fn reason(id: u32, error: CuptiError) -> Refusal {
+/// What it means here that CUPTI refused to do something.
+fn reason(id: u32, what: &str, error: CuptiError) -> Refusal {
     let held = "another profiler samples its counters (a second collector, nsys, ncu or DCGM): stop that \
                 one first";
     Refusal::new(match error.code() {
@@ -283,6 +316,6 @@ fn reason(id: u32, error: CuptiError) -> Refusal {
             "GPU {id}: CUPTI samples no counters here (MIG, MPS, a virtual GPU, or a chip that cannot): \
              use a whole GPU without MPS"
         ),
-        _ => format!("GPU {id}: {error}"),
+        _ => format!("GPU {id}: CUPTI does not {what}: {error}"),
     })
 }

@@ -85,6 +85,7 @@ impl Counters {
             devices: Vec::new(),
             come_first_at_exit,
             met: 0,
+            renewed: Vec::new(),
             sets: 0,
             off: Vec::new(),
             notes: Vec::new(),
@@ -161,6 +162,8 @@ struct Sampling {
     come_first_at_exit: fn(),
     /// Devices that were set up, or could not be.
     met: u64,
+    /// Those whose sampling failed once and begins anew, and what was lost until then.
+    renewed: Vec<(u32, Lost)>,
     sets: u32,
     off: Vec<String>,
     notes: Vec<String>,
@@ -192,19 +195,9 @@ impl Sampling {
             }
         }
         let meter = Meter::start();
-        let failed = self.sample(&meter).err();
-        for mut device in std::mem::take(&mut self.devices) {
-            // What was sampled before the failure is kept.
-            let _ = device.stop();
-            let _ = self.take(&mut device);
-            let mut chunks = Vec::new();
-            device.hand_on(&mut |samples| chunks.push(samples));
-            self.send_samples(&mut device, chunks);
-            self.say_losses(&device);
-        }
-        if let Some(failed) = failed {
-            diag::warn(format_args!("hardware counters are not sampled any more: {failed}"));
-            self.notes.push(format!("sampling ended early: {failed}"));
+        self.sample(&meter);
+        for device in std::mem::take(&mut self.devices) {
+            self.finish(device);
         }
         let (passed, used) = meter.read();
         self.fact("counters.cpu_ms", used.as_millis().to_string());
@@ -216,7 +209,7 @@ impl Sampling {
     }
 
     /// Samples until the end, in bursts or without a pause.
-    fn sample(&mut self, meter: &Meter) -> Result<(), Refusal> {
+    fn sample(&mut self, meter: &Meter) {
         let budget = Budget::new(self.wanted.interval_us.is_some());
         let mut paused = false;
         while !self.is_over() {
@@ -233,57 +226,91 @@ impl Sampling {
                 std::thread::park_timeout(NAP);
                 continue;
             }
-            let was_active = self.burst(meter, &budget)?;
+            let was_active = self.burst(meter, &budget);
             if !was_active && !self.is_over() {
                 self.common.idle.store(true, Ordering::Relaxed);
                 std::thread::park_timeout(IDLE_NAP);
                 self.common.idle.store(false, Ordering::Relaxed);
             }
         }
-        Ok(())
     }
 
     /// Samples until the budget is spent, no GPU does anything, or the end. Tells whether one did.
-    fn burst(&mut self, meter: &Meter, budget: &Budget) -> Result<bool, Refusal> {
-        let mut devices = std::mem::take(&mut self.devices);
-        let was_active = self.sample_devices(&mut devices, meter, budget);
-        // Also after a failure: what they have taken is handed on at the end.
-        self.devices = devices;
-        was_active
-    }
-
-    fn sample_devices(
-        &mut self,
-        devices: &mut [Device],
-        meter: &Meter,
-        budget: &Budget,
-    ) -> Result<bool, Refusal> {
-        devices.iter_mut().try_for_each(Device::start)?;
+    fn burst(&mut self, meter: &Meter, budget: &Budget) -> bool {
+        let devices = std::mem::take(&mut self.devices);
+        let mut devices = self.each(devices, |_, device| device.start());
         let patience = devices.iter().map(Device::patience).min().unwrap_or(NAP);
         let mut last_active = Instant::now();
         let (mut was_active, mut any) = (false, false);
         loop {
             std::thread::park_timeout(if was_active { patience } else { FIRST_LOOK.min(patience) });
-            for device in &mut *devices {
-                let taken = self.take(device)?;
+            devices = self.each(devices, |sampling, device| {
+                let taken = sampling.take(device)?;
                 any |= taken.any;
                 if taken.active {
                     (was_active, last_active) = (true, Instant::now());
                 }
-            }
+                Ok(())
+            });
             let (passed, used) = meter.read();
             let is_idle =
                 budget.has_limit() && any && (!was_active || last_active.elapsed() > IDLE);
             let has_news = self.common.devices.load(Ordering::Relaxed) & !self.met != 0;
-            if is_idle || has_news || budget.is_spent(passed, used) || self.is_over() {
+            let is_enough = is_idle || has_news || budget.is_spent(passed, used);
+            if is_enough || devices.is_empty() || self.is_over() {
                 break;
             }
         }
-        for device in devices {
+        self.devices = self.each(devices, |sampling, device| {
             device.stop()?;
-            was_active |= self.take(device)?.active;
+            was_active |= sampling.take(device)?.active;
+            Ok(())
+        });
+        was_active
+    }
+
+    /// Does something with every GPU. Those with which it fails are given up, and the others go on.
+    fn each(
+        &mut self,
+        devices: Vec<Device>,
+        mut what: impl FnMut(&mut Self, &mut Device) -> Result<(), Refusal>,
+    ) -> Vec<Device> {
+        let mut left = Vec::with_capacity(devices.len());
+        for mut device in devices {
+            match what(self, &mut device) {
+                Ok(()) => left.push(device),
+                Err(failure) => self.give_up(device, &failure),
+            }
         }
-        Ok(was_active)
+        left
+    }
+
+    /// Ends sampling of a GPU that failed. The first time it begins anew.
+    fn give_up(&mut self, device: Device, failure: &Refusal) {
+        let id = device.set.device;
+        let again = self.renewed.iter().all(|(renewed, _)| *renewed != id);
+        let lost = self.finish(device);
+        if again {
+            diag::info(format_args!("sampling of hardware counters begins anew: {failure}"));
+            self.notes.push(format!("sampling began anew after a failure: {failure}"));
+            self.renewed.push((id, lost));
+            self.met &= !(1 << id);
+        } else {
+            diag::warn(format_args!("hardware counters are not sampled any more: {failure}"));
+            self.notes.push(format!("sampling ended early: {failure}"));
+        }
+    }
+
+    /// Keeps what was sampled of a GPU until now, and gives its counters back.
+    fn finish(&mut self, mut device: Device) -> Lost {
+        // Failures were said, or there is nobody left to hear of them.
+        let _ = device.stop();
+        let _ = self.take(&mut device);
+        let mut chunks = Vec::new();
+        device.hand_on(&mut |samples| chunks.push(samples));
+        self.send_samples(&mut device, chunks);
+        self.say_losses(&device);
+        device.lost
     }
 
     /// Takes in what a GPU has sampled.
@@ -315,6 +342,10 @@ impl Sampling {
                             "GPU {id} does not measure {} in one pass with the others",
                             left_out.join(", ")
                         ));
+                    }
+                    if let Some((_, lost)) = self.renewed.iter().find(|(renewed, _)| *renewed == id)
+                    {
+                        device.lost = *lost;
                     }
                     self.define(&mut device);
                     match self.try_out(&mut device) {
