@@ -6,11 +6,10 @@
 //! cost: no allocation, no lock. Nothing here panics.
 
 use crate::bindings as cupti;
-use crate::cupti_13_1_plus;
 use crate::error::{CuptiError, Result, check};
 use crate::table::Api;
 use std::ffi::{CStr, c_char, c_void};
-use std::mem::size_of;
+use std::mem::{offset_of, size_of};
 use std::ptr::{self, NonNull};
 
 /// Called by CUPTI for every enabled callback, with what was given to [`Api::subscribe`], the
@@ -95,6 +94,10 @@ unsafe impl Send for Subscriber {}
 // SAFETY: shared references to it give access to nothing.
 unsafe impl Sync for Subscriber {}
 
+/// First version whose `cuptiSubscribe_v2` takes `CUpti_SubscriberParams` in full; 13.0 and 13.1 end
+/// before `allowMultipleSubscribers`.
+const LONG_SUBSCRIBER_PARAMS_SINCE: u32 = 130_200;
+
 /// The longest name of a subscriber that CUPTI hands out is 64 bytes, its ending included.
 const SUBSCRIBER_NAME_BYTES: usize = 128;
 
@@ -155,13 +158,13 @@ impl Api {
     pub fn holder(&self, own_name: &CStr) -> Option<String> {
         extern "C" fn nothing(_: *mut c_void, _: u32, _: u32, _: *const c_void) {}
         let subscribe = self.subscribe_v2?;
-        let long = self.version().ok()? >= cupti_13_1_plus::LONG_SUBSCRIBER_PARAMS_SINCE;
+        let long = self.version().ok()? >= LONG_SUBSCRIBER_PARAMS_SINCE;
         let mut name = [0_u8; SUBSCRIBER_NAME_BYTES];
-        let mut parameters = cupti_13_1_plus::SubscriberParams {
+        let mut parameters = cupti::CUpti_SubscriberParams {
             structSize: if long {
-                size_of::<cupti_13_1_plus::SubscriberParams>()
-            } else {
                 size_of::<cupti::CUpti_SubscriberParams>()
+            } else {
+                offset_of!(cupti::CUpti_SubscriberParams, allowMultipleSubscribers)
             },
             subscriberName: own_name.as_ptr(),
             oldSubscriberName: name.as_mut_ptr().cast::<c_char>(),
@@ -173,9 +176,8 @@ impl Api {
         let mut handle = ptr::null_mut();
         // SAFETY: by the contract of `load`; all pointers are valid during the call, and the
         // parameters are at least as long as they say.
-        let code = unsafe {
-            subscribe(&mut handle, Some(nothing), ptr::null_mut(), (&raw mut parameters).cast())
-        };
+        let code =
+            unsafe { subscribe(&mut handle, Some(nothing), ptr::null_mut(), &raw mut parameters) };
         if check(code).is_ok() {
             if let Some(handle) = NonNull::new(handle) {
                 // The failure of an undo has no one to go to: the next subscription will report it.

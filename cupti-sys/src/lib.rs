@@ -10,13 +10,12 @@
 //! | calling them | [`api`] | `Result<_, `[`CuptiError`]`>` |
 //! | hardware counters sampled at an interval | [`pm_sampling`] | choice of metrics, sessions, samples |
 //! | what its records hold | [`record`] | plain copies of record structs, sizes by version |
-//! | the C types themselves | [`bindings`], [`cupti_13_1_plus`], [`nvtx`] | generated; [`layout`] pins offsets |
+//! | the C types themselves | [`bindings`], [`nvtx`] | generated; [`layout`] pins offsets |
 //!
 //! One rule is the caller's: **no function of CUPTI before the driver `libcuda.so.1` is in the
 //! process** ([`find::driver`] tells). CUPTI 13.2 without a driver overflows the stack on any call.
 
 pub mod api;
-pub mod cupti_13_1_plus;
 pub mod error;
 pub mod find;
 pub mod layout;
