@@ -1433,6 +1433,46 @@ const _: () = {
     ["Offset of field: CUpti_ActivityDevice6::reserved0"]
         [::std::mem::offset_of!(CUpti_ActivityDevice6, reserved0) - 188usize];
 };
+pub const DEVICE_FIELD_KIND: CUpti_ActivityDeviceFieldIds = 0;
+pub const DEVICE_FIELD_FLAGS: CUpti_ActivityDeviceFieldIds = 1;
+pub const DEVICE_FIELD_GLOBAL_MEMORY_BANDWIDTH: CUpti_ActivityDeviceFieldIds = 2;
+pub const DEVICE_FIELD_GLOBAL_MEMORY_SIZE: CUpti_ActivityDeviceFieldIds = 3;
+pub const DEVICE_FIELD_CONSTANT_MEMORY_SIZE: CUpti_ActivityDeviceFieldIds = 4;
+pub const DEVICE_FIELD_L2_CACHE_SIZE: CUpti_ActivityDeviceFieldIds = 5;
+pub const DEVICE_FIELD_NUM_THREADS_PER_WARP: CUpti_ActivityDeviceFieldIds = 6;
+pub const DEVICE_FIELD_CORE_CLOCK_RATE: CUpti_ActivityDeviceFieldIds = 7;
+pub const DEVICE_FIELD_NUM_MEMCPY_ENGINES: CUpti_ActivityDeviceFieldIds = 8;
+pub const DEVICE_FIELD_NUM_MULTIPROCESSORS: CUpti_ActivityDeviceFieldIds = 9;
+pub const DEVICE_FIELD_MAX_IPC: CUpti_ActivityDeviceFieldIds = 10;
+pub const DEVICE_FIELD_MAX_WARPS_PER_MULTIPROCESSOR: CUpti_ActivityDeviceFieldIds = 11;
+pub const DEVICE_FIELD_MAX_BLOCKS_PER_MULTIPROCESSOR: CUpti_ActivityDeviceFieldIds = 12;
+pub const DEVICE_FIELD_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR: CUpti_ActivityDeviceFieldIds = 13;
+pub const DEVICE_FIELD_MAX_REGISTERS_PER_MULTIPROCESSOR: CUpti_ActivityDeviceFieldIds = 14;
+pub const DEVICE_FIELD_MAX_REGISTERS_PER_BLOCK: CUpti_ActivityDeviceFieldIds = 15;
+pub const DEVICE_FIELD_MAX_SHARED_MEMORY_PER_BLOCK: CUpti_ActivityDeviceFieldIds = 16;
+pub const DEVICE_FIELD_MAX_THREADS_PER_BLOCK: CUpti_ActivityDeviceFieldIds = 17;
+pub const DEVICE_FIELD_MAX_BLOCK_DIM_X: CUpti_ActivityDeviceFieldIds = 18;
+pub const DEVICE_FIELD_MAX_BLOCK_DIM_Y: CUpti_ActivityDeviceFieldIds = 19;
+pub const DEVICE_FIELD_MAX_BLOCK_DIM_Z: CUpti_ActivityDeviceFieldIds = 20;
+pub const DEVICE_FIELD_MAX_GRID_DIM_X: CUpti_ActivityDeviceFieldIds = 21;
+pub const DEVICE_FIELD_MAX_GRID_DIM_Y: CUpti_ActivityDeviceFieldIds = 22;
+pub const DEVICE_FIELD_MAX_GRID_DIM_Z: CUpti_ActivityDeviceFieldIds = 23;
+pub const DEVICE_FIELD_COMPUTE_CAPABILITY_MAJOR: CUpti_ActivityDeviceFieldIds = 24;
+pub const DEVICE_FIELD_COMPUTE_CAPABILITY_MINOR: CUpti_ActivityDeviceFieldIds = 25;
+pub const DEVICE_FIELD_ID: CUpti_ActivityDeviceFieldIds = 26;
+pub const DEVICE_FIELD_ECC_ENABLED: CUpti_ActivityDeviceFieldIds = 27;
+pub const DEVICE_FIELD_UUID: CUpti_ActivityDeviceFieldIds = 28;
+pub const DEVICE_FIELD_NAME: CUpti_ActivityDeviceFieldIds = 29;
+pub const DEVICE_FIELD_IS_CUDA_VISIBLE: CUpti_ActivityDeviceFieldIds = 30;
+pub const DEVICE_FIELD_IS_MIG_ENABLED: CUpti_ActivityDeviceFieldIds = 31;
+pub const DEVICE_FIELD_GPU_INSTANCE_ID: CUpti_ActivityDeviceFieldIds = 32;
+pub const DEVICE_FIELD_COMPUTE_INSTANCE_ID: CUpti_ActivityDeviceFieldIds = 33;
+pub const DEVICE_FIELD_MIG_UUID: CUpti_ActivityDeviceFieldIds = 34;
+pub const DEVICE_FIELD_IS_NUMA_NODE: CUpti_ActivityDeviceFieldIds = 35;
+pub const DEVICE_FIELD_NUMA_ID: CUpti_ActivityDeviceFieldIds = 36;
+pub const DEVICE_FIELD_NUM_TPCS: CUpti_ActivityDeviceFieldIds = 37;
+pub const DEVICE_FIELD_MAX: CUpti_ActivityDeviceFieldIds = 38;
+pub type CUpti_ActivityDeviceFieldIds = ::std::os::raw::c_uint;
 #[repr(C, packed(8))]
 #[derive(Copy, Clone)]
 pub struct CUpti_ActivityContext4 {
@@ -1479,6 +1519,18 @@ const _: () = {
     ["Offset of field: CUpti_ActivityContext4::processId"]
         [::std::mem::offset_of!(CUpti_ActivityContext4, processId) - 32usize];
 };
+pub const CONTEXT_FIELD_KIND: CUpti_ActivityContextFieldIds = 0;
+pub const CONTEXT_FIELD_CONTEXT_ID: CUpti_ActivityContextFieldIds = 1;
+pub const CONTEXT_FIELD_DEVICE_ID: CUpti_ActivityContextFieldIds = 2;
+pub const CONTEXT_FIELD_COMPUTE_API_KIND: CUpti_ActivityContextFieldIds = 3;
+pub const CONTEXT_FIELD_NULL_STREAM_ID: CUpti_ActivityContextFieldIds = 4;
+pub const CONTEXT_FIELD_PARENT_CONTEXT_ID: CUpti_ActivityContextFieldIds = 5;
+pub const CONTEXT_FIELD_IS_GREEN_CONTEXT: CUpti_ActivityContextFieldIds = 6;
+pub const CONTEXT_FIELD_NUM_MULTIPROCESSORS: CUpti_ActivityContextFieldIds = 7;
+pub const CONTEXT_FIELD_CIG_MODE: CUpti_ActivityContextFieldIds = 8;
+pub const CONTEXT_FIELD_PROCESS_ID: CUpti_ActivityContextFieldIds = 9;
+pub const CONTEXT_FIELD_MAX: CUpti_ActivityContextFieldIds = 10;
+pub type CUpti_ActivityContextFieldIds = ::std::os::raw::c_uint;
 #[repr(C, packed(8))]
 #[derive(Copy, Clone)]
 pub struct CUpti_ActivityOverhead3 {

@@ -90,7 +90,7 @@ pub const TYPES: &[&str] = &[
     "CUpti_ActivityOverheadKind",
     "CUpti_ActivitySynchronizationType",
     "CUpti_ActivityThreadIdType",
-    "CUpti_Activity(Kernel|Memcpy2?|Memset|GraphTrace|Api)FieldIds",
+    "CUpti_Activity(Kernel|Memcpy2?|Memset|GraphTrace|Api|Device|Context)FieldIds",
     "CUpti_ApiCallbackSite",
     "CUpti_BuffersCallback(Request|Complete)Func(_v2)?",
     "CUpti_CallbackData",
