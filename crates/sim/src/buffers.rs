@@ -16,14 +16,12 @@ use parking_lot::{Condvar, Mutex, RwLock};
 use crate::abi::{
     CompleteFunc, CompleteFuncV2, CompleteInfo, RequestFunc, RequestFuncV2, RequestInfo,
 };
+use crate::buffer::{Buffer, StagedRecord};
 use crate::chosen::{Chosen, Selection};
 use crate::clock;
 use crate::config::Config;
 use crate::record::{Record, Span};
 use crate::version::Version;
-
-/// Unfinished records at which a buffer is searched for finished ones behind unfinished ones.
-const SWEEP_AT: usize = 4096;
 
 /// The two callbacks of the client: one gives a buffer, the other takes it back.
 #[derive(Clone, Copy)]
@@ -33,53 +31,6 @@ pub(crate) enum Client {
     /// Of the second.
     Second { request: RequestFuncV2, complete: CompleteFuncV2 },
 }
-
-/// A record whose place is reserved.
-struct StagedRecord {
-    offset: usize,
-    size: usize,
-    /// When its work is done, ns.
-    end_ns: u64,
-    record: Record,
-    /// The fields that the client wants of it; None for all, as predefined.
-    selection: Option<Arc<Selection>>,
-}
-
-/// A buffer of the client that is being filled.
-struct Buffer {
-    base: *mut u8,
-    size: usize,
-    used: usize,
-    /// Records that the client still wants in it.
-    records_left: usize,
-    /// Records whose bytes are not written yet.
-    staged: VecDeque<StagedRecord>,
-    /// When the last of its records is complete, ns.
-    complete_ns: u64,
-    /// The thread that asked for it.
-    thread: Thread,
-}
-
-/// A thread, in both numberings that CUPTI has.
-#[derive(Clone, Copy)]
-struct Thread {
-    /// `pthread_self`.
-    library: u64,
-    /// `gettid`.
-    system: u64,
-}
-
-impl Thread {
-    fn current() -> Thread {
-        // SAFETY: neither takes an argument or can fail. glibc 2.17 has no function for the second.
-        let (library, system) = unsafe { (libc::pthread_self(), libc::syscall(libc::SYS_gettid)) };
-        Thread { library, system: system as u64 }
-    }
-}
-
-// SAFETY: the client handed the memory over until the completion callback; only the owner of the
-// `Buffer` touches it.
-unsafe impl Send for Buffer {}
 
 /// The buffer that one thread, or every thread, currently writes to.
 type Channel = Arc<Mutex<Option<Buffer>>>;
@@ -304,15 +255,7 @@ impl Buffers {
                 unsafe { request(base_out, size_out, &raw mut max_records, &raw mut info) };
             }
         }
-        (!base.is_null() && size > 0).then(|| Buffer {
-            base,
-            size,
-            used: 0,
-            records_left: if max_records == 0 { usize::MAX } else { max_records },
-            staged: VecDeque::new(),
-            complete_ns: 0,
-            thread: Thread::current(),
-        })
+        (!base.is_null() && size > 0).then(|| Buffer::new(base, size, max_records))
     }
 
     fn push_full(&self, buffer: Option<Buffer>) {
@@ -378,114 +321,5 @@ impl Buffers {
                 unsafe { complete(base, size, used, &raw mut info) };
             }
         }
-    }
-}
-
-impl Buffer {
-    /// Reserves the place of a record; gives the record back if there is no room.
-    fn stage(&mut self, mut staged: StagedRecord) -> Option<StagedRecord> {
-        let size = staged.size;
-        if self.records_left == 0 || self.size - self.used < size {
-            return Some(staged);
-        }
-        staged.offset = self.used;
-        // The kind is 0 until the record is complete.
-        self.slot(staged.offset, size.min(4)).fill(0);
-        self.used += size;
-        self.records_left -= 1;
-        self.complete_ns = self.complete_ns.max(staged.end_ns);
-        self.staged.push_back(staged);
-        let now_ns = clock::now_ns();
-        while let Some(done) = self.staged.pop_front_if(|staged| staged.end_ns <= now_ns) {
-            self.write(&done);
-        }
-        if self.staged.len() % SWEEP_AT == SWEEP_AT - 1 {
-            self.settle();
-        }
-        None
-    }
-
-    /// Writes every record whose work is done.
-    fn settle(&mut self) {
-        let now_ns = clock::now_ns();
-        for staged in std::mem::take(&mut self.staged) {
-            if staged.end_ns <= now_ns {
-                self.write(&staged);
-            } else {
-                self.staged.push_back(staged);
-            }
-        }
-    }
-
-    fn overwrite(&mut self, exec_id: u32, spans: &[Span]) {
-        for staged in &mut self.staged {
-            let Record::Work { span, node: (id, node), .. } = &mut staged.record else { continue };
-            // The lower half of a node's id is its place.
-            let written = spans.get(*node as u32 as usize).filter(|_| *id == exec_id);
-            if let Some(&Span { end_ns, .. }) = written {
-                (span.end_ns, staged.end_ns) = (end_ns, end_ns);
-                self.complete_ns = self.complete_ns.max(end_ns);
-            }
-        }
-    }
-
-    fn write(&mut self, staged: &StagedRecord) {
-        let place = self.slot(staged.offset, staged.size);
-        match &staged.selection {
-            Some(selection) => selection.encode(&staged.record, place),
-            None => staged.record.encode(place),
-        }
-    }
-
-    fn slot(&mut self, offset: usize, size: usize) -> &mut [u8] {
-        debug_assert!(offset + size <= self.size);
-        // SAFETY: `stage` reserved the bytes inside the memory that the client handed over, and
-        // `&mut self` makes this the only slice into it.
-        unsafe { std::slice::from_raw_parts_mut(self.base.add(offset), size) }
-    }
-
-    fn due_ns(&self, late_ns: u64) -> u64 {
-        self.complete_ns.saturating_add(late_ns)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::recorded::{Op, recorded};
-    use crate::version::MEASURED;
-
-    fn kernel(end_ns: u64) -> Record {
-        let Op { work, .. } = recorded().sequences[1][0];
-        let span = Span { start_ns: 1, end_ns, stream_id: 7, correlation_id: 1 };
-        Record::Work { work, span, node: (0, 0), grid_id: 1 }
-    }
-
-    #[test]
-    fn bytes_follow_when_the_work_is_done() {
-        let mut memory = vec![u64::MAX; 64];
-        let mut buffer = Buffer {
-            base: memory.as_mut_ptr().cast(),
-            size: 512,
-            used: 0,
-            records_left: usize::MAX,
-            staged: VecDeque::new(),
-            complete_ns: 0,
-            thread: Thread::current(),
-        };
-        let size = kernel(0).size(&MEASURED);
-        let later_ns = clock::now_ns() + 3_600_000_000_000;
-        let mut fits = |end_ns| {
-            let record = kernel(end_ns);
-            buffer
-                .stage(StagedRecord { offset: 0, size, end_ns, record, selection: None })
-                .is_none()
-        };
-        assert!(fits(5) && fits(later_ns));
-        assert!(!fits(5), "two records of 216 bytes fill 512");
-        buffer.settle();
-        assert_eq!(buffer.slot(0, 4), [10, 0, 0, 0]);
-        assert_eq!(buffer.slot(size, 4), [0; 4], "not complete, so of no kind");
-        assert_eq!((buffer.staged.len(), buffer.due_ns(1)), (1, later_ns + 1));
     }
 }

@@ -11,7 +11,7 @@
 //! - `launch`: what happens, by `timeline` when, out of `recorded` and `objects` what;
 //! - `record`, `version`: the bytes of the activity record;
 //! - `collection`: whether a client wants it, `chosen`: with which fields;
-//! - `buffers`: into the client's buffer and back to the client;
+//! - `buffer`, `buffers`: into the client's buffer and back to the client;
 //! - `activity_api`, `activity_v2_api`, `attributes`, `callback_api`: the exported `cupti*` functions;
 //! - `pm`: what the work counts, in samples; `pm_api`: the functions that sample;
 //! - `state`: the one static, with `config` its settings; `abi` and `clock` are used by all.
@@ -23,6 +23,7 @@ mod abi;
 mod activity_api;
 mod activity_v2_api;
 mod attributes;
+mod buffer;
 mod buffers;
 mod callback_api;
 mod callbacks;
