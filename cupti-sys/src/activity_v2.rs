@@ -210,7 +210,7 @@ impl Api {
     }
 
     /// The record after `previous` (null: the first) in a buffer of this subscriber, by CUPTI's own
-    /// walk; `None` after the last one. [`crate::fields::Layouts::records`] needs no such call for each
+    /// walk; `None` after the last one. [`crate::chosen_records`] needs no such call for each
     /// record. Records with chosen fields need not be aligned.
     ///
     /// # Errors

@@ -10,7 +10,8 @@
 //! | calling them | [`api`] | `Result<_, `[`CuptiError`]`>` |
 //! | who may call them | [`subscriber`] | a [`Subscriber`], or who is in the way |
 //! | the second activity API, of 13.3 and later | [`activity_v2`] | activity of one subscriber, with chosen fields |
-//! | where those fields lie | [`fields`] | layouts as CUPTI tells them, the walk over a buffer |
+//! | where those fields lie | [`fields`] | layouts as CUPTI tells them, checked |
+//! | the records that hold them | [`chosen_records`] | the walk over a buffer, values |
 //! | hardware counters sampled at an interval | [`pm_sampling`] | choice of metrics, sessions, samples |
 //! | what its records hold | [`record`] | plain copies of record structs, sizes by version |
 //! | the C types themselves | [`bindings`], [`nvtx`] | generated; [`layout`] pins offsets |
@@ -20,6 +21,7 @@
 
 pub mod activity_v2;
 pub mod api;
+pub mod chosen_records;
 pub mod error;
 pub mod fields;
 pub mod find;

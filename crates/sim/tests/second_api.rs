@@ -10,7 +10,8 @@ use std::{ptr, thread};
 
 use common::{DECODE, KERNEL, MEMSET, PREFILL, Sim};
 use cupti_sys::bindings as cupti;
-use cupti_sys::fields::{Completion, Field, FieldRecord, LayoutError, Layouts, Unreadable};
+use cupti_sys::chosen_records::{FieldRecord, Unreadable};
+use cupti_sys::fields::{Completion, Field, LayoutError, Layouts};
 use cupti_sys::pm_sampling::Trigger;
 use cupti_sys::subscriber::{Company, Refusal};
 use cupti_sys::{Api, CuptiError, Subscriber};
