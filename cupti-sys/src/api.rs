@@ -6,22 +6,10 @@
 //! cost: no allocation, no lock. Nothing here panics.
 
 use crate::bindings as cupti;
-use crate::cupti_13_1_plus;
 use crate::error::{CuptiError, Result, check};
 use crate::table::Api;
-use std::ffi::{CStr, c_char, c_void};
-use std::mem::size_of;
+use std::ffi::c_void;
 use std::ptr::{self, NonNull};
-
-/// Called by CUPTI for every enabled callback, with what was given to [`Api::subscribe`], the
-/// domain, the callback id and the domain's data (for API calls `CUpti_CallbackData`), which is
-/// valid during the call only.
-pub type Callback = extern "C" fn(
-    user_data: *mut c_void,
-    domain: cupti::CUpti_CallbackDomain,
-    id: cupti::CUpti_CallbackId,
-    data: *const c_void,
-);
 
 /// Called by CUPTI on the program's threads when it needs a buffer: fills in its address (8-byte
 /// aligned), its size in bytes and the most records to put into it (0: as many as fit).
@@ -84,20 +72,6 @@ impl Walker {
     }
 }
 
-/// The one registration for callbacks that CUPTI allows in a process.
-///
-/// Dropping it leaves the registration in place; [`Api::unsubscribe`] ends it.
-#[derive(Debug)]
-pub struct Subscriber(NonNull<cupti::CUpti_Subscriber_st>);
-
-// SAFETY: the handle is only a name for CUPTI, whose functions may be called from any thread.
-unsafe impl Send for Subscriber {}
-// SAFETY: shared references to it give access to nothing.
-unsafe impl Sync for Subscriber {}
-
-/// The longest name of a subscriber that CUPTI hands out is 64 bytes, its ending included.
-const SUBSCRIBER_NAME_BYTES: usize = 128;
-
 impl Api {
     /// CUPTI's version: 18 for CUDA 11.8 to 12.1, 20 to 28 for 12.2 to 12.9, then
     /// major * 10000 + minor * 100 + update.
@@ -114,77 +88,6 @@ impl Api {
         // SAFETY: by the contract of `load`; the pointer is valid for a write.
         check(unsafe { (self.get_timestamp)(&mut now_ns) })?;
         Ok(now_ns)
-    }
-
-    /// Registers the process's callback; which calls it sees is up to [`Api::enable_callback`].
-    ///
-    /// # Errors
-    /// [`CuptiError::MULTIPLE_SUBSCRIBERS`] if another tool was first; see [`Api::holder`].
-    #[expect(clippy::not_unsafe_ptr_arg_deref, reason = "nobody but the callback looks at it")]
-    pub fn subscribe(&self, callback: Callback, user_data: *mut c_void) -> Result<Subscriber> {
-        let mut handle = ptr::null_mut();
-        // SAFETY: by the contract of `load`; `user_data` is handed back, never looked at, and the
-        // callback is a safe function for any arguments.
-        check(unsafe { (self.subscribe)(&mut handle, Some(callback), user_data) })?;
-        NonNull::new(handle).map(Subscriber).ok_or(CuptiError::UNKNOWN)
-    }
-
-    /// Ends a registration.
-    pub fn unsubscribe(&self, subscriber: Subscriber) -> Result<()> {
-        // SAFETY: by the contract of `load`; the handle came from `subscribe` and ends here.
-        check(unsafe { (self.unsubscribe)(subscriber.0.as_ptr()) })
-    }
-
-    /// Switches the callback on or off for one function or event. The exclusive reference keeps
-    /// these calls apart, which CUPTI leaves to its client.
-    pub fn enable_callback(
-        &self,
-        subscriber: &mut Subscriber,
-        domain: cupti::CUpti_CallbackDomain,
-        id: cupti::CUpti_CallbackId,
-        on: bool,
-    ) -> Result<()> {
-        // SAFETY: by the contract of `load`; the handle is live.
-        check(unsafe { (self.enable_callback)(on.into(), subscriber.0.as_ptr(), domain, id) })
-    }
-
-    /// Who holds CUPTI, as that subscriber calls itself, after [`Api::subscribe`] was refused with
-    /// [`CuptiError::MULTIPLE_SUBSCRIBERS`]. CUPTI tells from 13.0 on.
-    ///
-    /// To ask is to try to subscribe once more, as `own_name`; a success is undone at once.
-    pub fn holder(&self, own_name: &CStr) -> Option<String> {
-        extern "C" fn nothing(_: *mut c_void, _: u32, _: u32, _: *const c_void) {}
-        let subscribe = self.subscribe_v2?;
-        let long = self.version().ok()? >= cupti_13_1_plus::LONG_SUBSCRIBER_PARAMS_SINCE;
-        let mut name = [0_u8; SUBSCRIBER_NAME_BYTES];
-        let mut parameters = cupti_13_1_plus::SubscriberParams {
-            structSize: if long {
-                size_of::<cupti_13_1_plus::SubscriberParams>()
-            } else {
-                size_of::<cupti::CUpti_SubscriberParams>()
-            },
-            subscriberName: own_name.as_ptr(),
-            oldSubscriberName: name.as_mut_ptr().cast::<c_char>(),
-            // The last byte stays 0 whatever CUPTI writes.
-            oldSubscriberSize: name.len() - 1,
-            allowMultipleSubscribers: 0,
-            padding: [0; 7],
-        };
-        let mut handle = ptr::null_mut();
-        // SAFETY: by the contract of `load`; all pointers are valid during the call, and the
-        // parameters are at least as long as they say.
-        let code = unsafe {
-            subscribe(&mut handle, Some(nothing), ptr::null_mut(), (&raw mut parameters).cast())
-        };
-        if check(code).is_ok() {
-            if let Some(handle) = NonNull::new(handle) {
-                // The failure of an undo has no one to go to: the next subscription will report it.
-                let _ = self.unsubscribe(Subscriber(handle));
-            }
-            return None;
-        }
-        let name = CStr::from_bytes_until_nul(&name).ok()?.to_string_lossy();
-        (!name.is_empty()).then(|| name.into_owned())
     }
 
     /// Registers the two functions that hand buffers to CUPTI and take them back.

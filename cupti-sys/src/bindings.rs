@@ -1,9 +1,9 @@
-//! CUPTI's C ABI, from the headers of CUPTI 13.0: types, constants and the types of the
+//! CUPTI's C ABI, from the headers of CUPTI 13.5: types, constants and the types of the
 //! functions (`Option` of a function pointer), without a single `extern` declaration.
 //!
 //! Written by `cupti-sys/regenerate`: do not edit.
 
-pub const CUPTI_API_VERSION: u32 = 130001;
+pub const CUPTI_API_VERSION: u32 = 130500;
 #[repr(C)]
 #[derive(Debug)]
 pub struct CUctx_st {
@@ -92,6 +92,10 @@ pub const CU_GRAPH_NODE_TYPE_MEM_ALLOC: CUgraphNodeType_enum = 10;
 pub const CU_GRAPH_NODE_TYPE_MEM_FREE: CUgraphNodeType_enum = 11;
 pub const CU_GRAPH_NODE_TYPE_BATCH_MEM_OP: CUgraphNodeType_enum = 12;
 pub const CU_GRAPH_NODE_TYPE_CONDITIONAL: CUgraphNodeType_enum = 13;
+pub const CU_GRAPH_NODE_TYPE_MEMCPY_BATCH: CUgraphNodeType_enum = 14;
+pub const CU_GRAPH_NODE_TYPE_RESERVED_16: CUgraphNodeType_enum = 16;
+pub const CU_GRAPH_NODE_TYPE_EXTERNAL_ENGINE: CUgraphNodeType_enum = 17;
+pub const CU_GRAPH_NODE_TYPE_FABRIC_CPY_BATCH: CUgraphNodeType_enum = 18;
 pub type CUgraphNodeType_enum = ::std::os::raw::c_uint;
 pub use self::CUgraphNodeType_enum as CUgraphNodeType;
 pub const CUPTI_SUCCESS: CUptiResult = 0;
@@ -141,6 +145,7 @@ pub const CUPTI_ERROR_MIG_DEVICE_NOT_SUPPORTED: CUptiResult = 43;
 pub const CUPTI_ERROR_SLI_DEVICE_NOT_SUPPORTED: CUptiResult = 44;
 pub const CUPTI_ERROR_WSL_DEVICE_NOT_SUPPORTED: CUptiResult = 45;
 pub const CUPTI_ERROR_INVALID_CHIP_NAME: CUptiResult = 46;
+pub const CUPTI_ERROR_HES_TRACE_NOT_SUPPORTED_ON_MPS: CUptiResult = 47;
 pub const CUPTI_ERROR_UNKNOWN: CUptiResult = 999;
 pub type CUptiResult = ::std::os::raw::c_uint;
 pub const CUPTI_API_ENTER: CUpti_ApiCallbackSite = 0;
@@ -179,7 +184,9 @@ pub const CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED: CUpti_CallbackIdResource = 20;
 pub const CUPTI_CBID_RESOURCE_STREAM_ATTRIBUTE_CHANGED: CUpti_CallbackIdResource = 21;
 pub const CUPTI_CBID_RESOURCE_GRAPH_NODE_UPDATED: CUpti_CallbackIdResource = 22;
 pub const CUPTI_CBID_RESOURCE_GRAPH_NODE_SET_PARAMS: CUpti_CallbackIdResource = 23;
-pub const CUPTI_CBID_RESOURCE_SIZE: CUpti_CallbackIdResource = 24;
+pub const CUPTI_CBID_RESOURCE_LOGICAL_ENDPOINT_CREATED: CUpti_CallbackIdResource = 24;
+pub const CUPTI_CBID_RESOURCE_LOGICAL_ENDPOINT_DESTROYED: CUpti_CallbackIdResource = 25;
+pub const CUPTI_CBID_RESOURCE_SIZE: CUpti_CallbackIdResource = 26;
 pub type CUpti_CallbackIdResource = ::std::os::raw::c_uint;
 pub const CUPTI_CBID_STATE_INVALID: CUpti_CallbackIdState = 0;
 pub const CUPTI_CBID_STATE_FATAL_ERROR: CUpti_CallbackIdState = 1;
@@ -368,10 +375,12 @@ pub struct CUpti_SubscriberParams {
     pub subscriberName: *const ::std::os::raw::c_char,
     pub oldSubscriberName: *mut ::std::os::raw::c_char,
     pub oldSubscriberSize: usize,
+    pub allowMultipleSubscribers: u8,
+    pub padding: [u8; 7usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of CUpti_SubscriberParams"][::std::mem::size_of::<CUpti_SubscriberParams>() - 32usize];
+    ["Size of CUpti_SubscriberParams"][::std::mem::size_of::<CUpti_SubscriberParams>() - 40usize];
     ["Alignment of CUpti_SubscriberParams"]
         [::std::mem::align_of::<CUpti_SubscriberParams>() - 8usize];
     ["Offset of field: CUpti_SubscriberParams::structSize"]
@@ -382,6 +391,10 @@ const _: () = {
         [::std::mem::offset_of!(CUpti_SubscriberParams, oldSubscriberName) - 16usize];
     ["Offset of field: CUpti_SubscriberParams::oldSubscriberSize"]
         [::std::mem::offset_of!(CUpti_SubscriberParams, oldSubscriberSize) - 24usize];
+    ["Offset of field: CUpti_SubscriberParams::allowMultipleSubscribers"]
+        [::std::mem::offset_of!(CUpti_SubscriberParams, allowMultipleSubscribers) - 32usize];
+    ["Offset of field: CUpti_SubscriberParams::padding"]
+        [::std::mem::offset_of!(CUpti_SubscriberParams, padding) - 33usize];
 };
 pub const CUPTI_ACTIVITY_KIND_INVALID: CUpti_ActivityKind = 0;
 pub const CUPTI_ACTIVITY_KIND_MEMCPY: CUpti_ActivityKind = 1;
@@ -439,7 +452,11 @@ pub const CUPTI_ACTIVITY_KIND_JIT: CUpti_ActivityKind = 52;
 pub const CUPTI_ACTIVITY_KIND_DEVICE_GRAPH_TRACE: CUpti_ActivityKind = 53;
 pub const CUPTI_ACTIVITY_KIND_MEM_DECOMPRESS: CUpti_ActivityKind = 54;
 pub const CUPTI_ACTIVITY_KIND_CONFIDENTIAL_COMPUTE_ROTATION: CUpti_ActivityKind = 55;
-pub const CUPTI_ACTIVITY_KIND_COUNT: CUpti_ActivityKind = 56;
+pub const CUPTI_ACTIVITY_KIND_GRAPH_HOST_NODE: CUpti_ActivityKind = 56;
+pub const CUPTI_ACTIVITY_KIND_COMPUTE_ENGINE_CTX_SWITCH: CUpti_ActivityKind = 57;
+pub const CUPTI_ACTIVITY_KIND_HOST_LAUNCH: CUpti_ActivityKind = 58;
+pub const CUPTI_ACTIVITY_KIND_GREEN_CONTEXT: CUpti_ActivityKind = 59;
+pub const CUPTI_ACTIVITY_KIND_COUNT: CUpti_ActivityKind = 60;
 pub type CUpti_ActivityKind = ::std::os::raw::c_uint;
 pub const CUPTI_ACTIVITY_OBJECT_UNKNOWN: CUpti_ActivityObjectKind = 0;
 pub const CUPTI_ACTIVITY_OBJECT_PROCESS: CUpti_ActivityObjectKind = 1;
@@ -597,6 +614,75 @@ pub const CUPTI_CONTEXT_CIG_MODE_CIG: CUpti_ContextCigMode = 1;
 pub const CUPTI_CONTEXT_CIG_MODE_CIG_FALLBACK: CUpti_ContextCigMode = 2;
 pub type CUpti_ContextCigMode = ::std::os::raw::c_uint;
 #[repr(C)]
+#[derive(Copy, Clone)]
+pub struct CUpti_ActivityFieldLayoutEntry {
+    pub structSize: usize,
+    pub fieldId: ::std::os::raw::c_int,
+    pub offset: usize,
+    pub size: usize,
+    pub alignment: usize,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of CUpti_ActivityFieldLayoutEntry"]
+        [::std::mem::size_of::<CUpti_ActivityFieldLayoutEntry>() - 40usize];
+    ["Alignment of CUpti_ActivityFieldLayoutEntry"]
+        [::std::mem::align_of::<CUpti_ActivityFieldLayoutEntry>() - 8usize];
+    ["Offset of field: CUpti_ActivityFieldLayoutEntry::structSize"]
+        [::std::mem::offset_of!(CUpti_ActivityFieldLayoutEntry, structSize) - 0usize];
+    ["Offset of field: CUpti_ActivityFieldLayoutEntry::fieldId"]
+        [::std::mem::offset_of!(CUpti_ActivityFieldLayoutEntry, fieldId) - 8usize];
+    ["Offset of field: CUpti_ActivityFieldLayoutEntry::offset"]
+        [::std::mem::offset_of!(CUpti_ActivityFieldLayoutEntry, offset) - 16usize];
+    ["Offset of field: CUpti_ActivityFieldLayoutEntry::size"]
+        [::std::mem::offset_of!(CUpti_ActivityFieldLayoutEntry, size) - 24usize];
+    ["Offset of field: CUpti_ActivityFieldLayoutEntry::alignment"]
+        [::std::mem::offset_of!(CUpti_ActivityFieldLayoutEntry, alignment) - 32usize];
+};
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct CUpti_ActivityRecordLayout {
+    pub structSize: usize,
+    pub pEntries: *mut CUpti_ActivityFieldLayoutEntry,
+    pub numFields: usize,
+    pub recordSize: usize,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of CUpti_ActivityRecordLayout"]
+        [::std::mem::size_of::<CUpti_ActivityRecordLayout>() - 32usize];
+    ["Alignment of CUpti_ActivityRecordLayout"]
+        [::std::mem::align_of::<CUpti_ActivityRecordLayout>() - 8usize];
+    ["Offset of field: CUpti_ActivityRecordLayout::structSize"]
+        [::std::mem::offset_of!(CUpti_ActivityRecordLayout, structSize) - 0usize];
+    ["Offset of field: CUpti_ActivityRecordLayout::pEntries"]
+        [::std::mem::offset_of!(CUpti_ActivityRecordLayout, pEntries) - 8usize];
+    ["Offset of field: CUpti_ActivityRecordLayout::numFields"]
+        [::std::mem::offset_of!(CUpti_ActivityRecordLayout, numFields) - 16usize];
+    ["Offset of field: CUpti_ActivityRecordLayout::recordSize"]
+        [::std::mem::offset_of!(CUpti_ActivityRecordLayout, recordSize) - 24usize];
+};
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct CUpti_ActivityFieldSelection {
+    pub structSize: usize,
+    pub numFields: usize,
+    pub pFieldIds: *mut ::std::os::raw::c_int,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of CUpti_ActivityFieldSelection"]
+        [::std::mem::size_of::<CUpti_ActivityFieldSelection>() - 24usize];
+    ["Alignment of CUpti_ActivityFieldSelection"]
+        [::std::mem::align_of::<CUpti_ActivityFieldSelection>() - 8usize];
+    ["Offset of field: CUpti_ActivityFieldSelection::structSize"]
+        [::std::mem::offset_of!(CUpti_ActivityFieldSelection, structSize) - 0usize];
+    ["Offset of field: CUpti_ActivityFieldSelection::numFields"]
+        [::std::mem::offset_of!(CUpti_ActivityFieldSelection, numFields) - 8usize];
+    ["Offset of field: CUpti_ActivityFieldSelection::pFieldIds"]
+        [::std::mem::offset_of!(CUpti_ActivityFieldSelection, pFieldIds) - 16usize];
+};
+#[repr(C)]
 #[repr(align(8))]
 #[derive(Copy, Clone)]
 pub struct CUpti_Activity {
@@ -611,7 +697,7 @@ const _: () = {
 };
 #[repr(C, packed(8))]
 #[derive(Copy, Clone)]
-pub struct CUpti_ActivityMemcpy6 {
+pub struct CUpti_ActivityMemcpy7 {
     pub kind: CUpti_ActivityKind,
     pub copyKind: u8,
     pub srcKind: u8,
@@ -634,57 +720,88 @@ pub struct CUpti_ActivityMemcpy6 {
     pub isDeviceLaunched: u8,
     pub pad2: [u8; 3usize],
     pub copyCount: u64,
+    pub sourceGraphId: u32,
+    pub pad3: u32,
+    pub sourceGraphNodeId: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of CUpti_ActivityMemcpy6"][::std::mem::size_of::<CUpti_ActivityMemcpy6>() - 96usize];
-    ["Alignment of CUpti_ActivityMemcpy6"]
-        [::std::mem::align_of::<CUpti_ActivityMemcpy6>() - 8usize];
-    ["Offset of field: CUpti_ActivityMemcpy6::kind"]
-        [::std::mem::offset_of!(CUpti_ActivityMemcpy6, kind) - 0usize];
-    ["Offset of field: CUpti_ActivityMemcpy6::copyKind"]
-        [::std::mem::offset_of!(CUpti_ActivityMemcpy6, copyKind) - 4usize];
-    ["Offset of field: CUpti_ActivityMemcpy6::srcKind"]
-        [::std::mem::offset_of!(CUpti_ActivityMemcpy6, srcKind) - 5usize];
-    ["Offset of field: CUpti_ActivityMemcpy6::dstKind"]
-        [::std::mem::offset_of!(CUpti_ActivityMemcpy6, dstKind) - 6usize];
-    ["Offset of field: CUpti_ActivityMemcpy6::flags"]
-        [::std::mem::offset_of!(CUpti_ActivityMemcpy6, flags) - 7usize];
-    ["Offset of field: CUpti_ActivityMemcpy6::bytes"]
-        [::std::mem::offset_of!(CUpti_ActivityMemcpy6, bytes) - 8usize];
-    ["Offset of field: CUpti_ActivityMemcpy6::start"]
-        [::std::mem::offset_of!(CUpti_ActivityMemcpy6, start) - 16usize];
-    ["Offset of field: CUpti_ActivityMemcpy6::end"]
-        [::std::mem::offset_of!(CUpti_ActivityMemcpy6, end) - 24usize];
-    ["Offset of field: CUpti_ActivityMemcpy6::deviceId"]
-        [::std::mem::offset_of!(CUpti_ActivityMemcpy6, deviceId) - 32usize];
-    ["Offset of field: CUpti_ActivityMemcpy6::contextId"]
-        [::std::mem::offset_of!(CUpti_ActivityMemcpy6, contextId) - 36usize];
-    ["Offset of field: CUpti_ActivityMemcpy6::streamId"]
-        [::std::mem::offset_of!(CUpti_ActivityMemcpy6, streamId) - 40usize];
-    ["Offset of field: CUpti_ActivityMemcpy6::correlationId"]
-        [::std::mem::offset_of!(CUpti_ActivityMemcpy6, correlationId) - 44usize];
-    ["Offset of field: CUpti_ActivityMemcpy6::runtimeCorrelationId"]
-        [::std::mem::offset_of!(CUpti_ActivityMemcpy6, runtimeCorrelationId) - 48usize];
-    ["Offset of field: CUpti_ActivityMemcpy6::pad"]
-        [::std::mem::offset_of!(CUpti_ActivityMemcpy6, pad) - 52usize];
-    ["Offset of field: CUpti_ActivityMemcpy6::reserved0"]
-        [::std::mem::offset_of!(CUpti_ActivityMemcpy6, reserved0) - 56usize];
-    ["Offset of field: CUpti_ActivityMemcpy6::graphNodeId"]
-        [::std::mem::offset_of!(CUpti_ActivityMemcpy6, graphNodeId) - 64usize];
-    ["Offset of field: CUpti_ActivityMemcpy6::graphId"]
-        [::std::mem::offset_of!(CUpti_ActivityMemcpy6, graphId) - 72usize];
-    ["Offset of field: CUpti_ActivityMemcpy6::channelID"]
-        [::std::mem::offset_of!(CUpti_ActivityMemcpy6, channelID) - 76usize];
-    ["Offset of field: CUpti_ActivityMemcpy6::channelType"]
-        [::std::mem::offset_of!(CUpti_ActivityMemcpy6, channelType) - 80usize];
-    ["Offset of field: CUpti_ActivityMemcpy6::isDeviceLaunched"]
-        [::std::mem::offset_of!(CUpti_ActivityMemcpy6, isDeviceLaunched) - 84usize];
-    ["Offset of field: CUpti_ActivityMemcpy6::pad2"]
-        [::std::mem::offset_of!(CUpti_ActivityMemcpy6, pad2) - 85usize];
-    ["Offset of field: CUpti_ActivityMemcpy6::copyCount"]
-        [::std::mem::offset_of!(CUpti_ActivityMemcpy6, copyCount) - 88usize];
+    ["Size of CUpti_ActivityMemcpy7"][::std::mem::size_of::<CUpti_ActivityMemcpy7>() - 112usize];
+    ["Alignment of CUpti_ActivityMemcpy7"]
+        [::std::mem::align_of::<CUpti_ActivityMemcpy7>() - 8usize];
+    ["Offset of field: CUpti_ActivityMemcpy7::kind"]
+        [::std::mem::offset_of!(CUpti_ActivityMemcpy7, kind) - 0usize];
+    ["Offset of field: CUpti_ActivityMemcpy7::copyKind"]
+        [::std::mem::offset_of!(CUpti_ActivityMemcpy7, copyKind) - 4usize];
+    ["Offset of field: CUpti_ActivityMemcpy7::srcKind"]
+        [::std::mem::offset_of!(CUpti_ActivityMemcpy7, srcKind) - 5usize];
+    ["Offset of field: CUpti_ActivityMemcpy7::dstKind"]
+        [::std::mem::offset_of!(CUpti_ActivityMemcpy7, dstKind) - 6usize];
+    ["Offset of field: CUpti_ActivityMemcpy7::flags"]
+        [::std::mem::offset_of!(CUpti_ActivityMemcpy7, flags) - 7usize];
+    ["Offset of field: CUpti_ActivityMemcpy7::bytes"]
+        [::std::mem::offset_of!(CUpti_ActivityMemcpy7, bytes) - 8usize];
+    ["Offset of field: CUpti_ActivityMemcpy7::start"]
+        [::std::mem::offset_of!(CUpti_ActivityMemcpy7, start) - 16usize];
+    ["Offset of field: CUpti_ActivityMemcpy7::end"]
+        [::std::mem::offset_of!(CUpti_ActivityMemcpy7, end) - 24usize];
+    ["Offset of field: CUpti_ActivityMemcpy7::deviceId"]
+        [::std::mem::offset_of!(CUpti_ActivityMemcpy7, deviceId) - 32usize];
+    ["Offset of field: CUpti_ActivityMemcpy7::contextId"]
+        [::std::mem::offset_of!(CUpti_ActivityMemcpy7, contextId) - 36usize];
+    ["Offset of field: CUpti_ActivityMemcpy7::streamId"]
+        [::std::mem::offset_of!(CUpti_ActivityMemcpy7, streamId) - 40usize];
+    ["Offset of field: CUpti_ActivityMemcpy7::correlationId"]
+        [::std::mem::offset_of!(CUpti_ActivityMemcpy7, correlationId) - 44usize];
+    ["Offset of field: CUpti_ActivityMemcpy7::runtimeCorrelationId"]
+        [::std::mem::offset_of!(CUpti_ActivityMemcpy7, runtimeCorrelationId) - 48usize];
+    ["Offset of field: CUpti_ActivityMemcpy7::pad"]
+        [::std::mem::offset_of!(CUpti_ActivityMemcpy7, pad) - 52usize];
+    ["Offset of field: CUpti_ActivityMemcpy7::reserved0"]
+        [::std::mem::offset_of!(CUpti_ActivityMemcpy7, reserved0) - 56usize];
+    ["Offset of field: CUpti_ActivityMemcpy7::graphNodeId"]
+        [::std::mem::offset_of!(CUpti_ActivityMemcpy7, graphNodeId) - 64usize];
+    ["Offset of field: CUpti_ActivityMemcpy7::graphId"]
+        [::std::mem::offset_of!(CUpti_ActivityMemcpy7, graphId) - 72usize];
+    ["Offset of field: CUpti_ActivityMemcpy7::channelID"]
+        [::std::mem::offset_of!(CUpti_ActivityMemcpy7, channelID) - 76usize];
+    ["Offset of field: CUpti_ActivityMemcpy7::channelType"]
+        [::std::mem::offset_of!(CUpti_ActivityMemcpy7, channelType) - 80usize];
+    ["Offset of field: CUpti_ActivityMemcpy7::isDeviceLaunched"]
+        [::std::mem::offset_of!(CUpti_ActivityMemcpy7, isDeviceLaunched) - 84usize];
+    ["Offset of field: CUpti_ActivityMemcpy7::pad2"]
+        [::std::mem::offset_of!(CUpti_ActivityMemcpy7, pad2) - 85usize];
+    ["Offset of field: CUpti_ActivityMemcpy7::copyCount"]
+        [::std::mem::offset_of!(CUpti_ActivityMemcpy7, copyCount) - 88usize];
+    ["Offset of field: CUpti_ActivityMemcpy7::sourceGraphId"]
+        [::std::mem::offset_of!(CUpti_ActivityMemcpy7, sourceGraphId) - 96usize];
+    ["Offset of field: CUpti_ActivityMemcpy7::pad3"]
+        [::std::mem::offset_of!(CUpti_ActivityMemcpy7, pad3) - 100usize];
+    ["Offset of field: CUpti_ActivityMemcpy7::sourceGraphNodeId"]
+        [::std::mem::offset_of!(CUpti_ActivityMemcpy7, sourceGraphNodeId) - 104usize];
 };
+pub const MEMCPY_FIELD_KIND: CUpti_ActivityMemcpyFieldIds = 0;
+pub const MEMCPY_FIELD_COPY_KIND: CUpti_ActivityMemcpyFieldIds = 1;
+pub const MEMCPY_FIELD_SRC_KIND: CUpti_ActivityMemcpyFieldIds = 2;
+pub const MEMCPY_FIELD_DST_KIND: CUpti_ActivityMemcpyFieldIds = 3;
+pub const MEMCPY_FIELD_FLAGS: CUpti_ActivityMemcpyFieldIds = 4;
+pub const MEMCPY_FIELD_BYTES: CUpti_ActivityMemcpyFieldIds = 5;
+pub const MEMCPY_FIELD_START: CUpti_ActivityMemcpyFieldIds = 6;
+pub const MEMCPY_FIELD_END: CUpti_ActivityMemcpyFieldIds = 7;
+pub const MEMCPY_FIELD_DEVICE_ID: CUpti_ActivityMemcpyFieldIds = 8;
+pub const MEMCPY_FIELD_CONTEXT_ID: CUpti_ActivityMemcpyFieldIds = 9;
+pub const MEMCPY_FIELD_STREAM_ID: CUpti_ActivityMemcpyFieldIds = 10;
+pub const MEMCPY_FIELD_CORRELATION_ID: CUpti_ActivityMemcpyFieldIds = 11;
+pub const MEMCPY_FIELD_GRAPH_NODE_ID: CUpti_ActivityMemcpyFieldIds = 12;
+pub const MEMCPY_FIELD_GRAPH_ID: CUpti_ActivityMemcpyFieldIds = 13;
+pub const MEMCPY_FIELD_CHANNEL_ID: CUpti_ActivityMemcpyFieldIds = 14;
+pub const MEMCPY_FIELD_CHANNEL_TYPE: CUpti_ActivityMemcpyFieldIds = 15;
+pub const MEMCPY_FIELD_IS_DEVICE_LAUNCHED: CUpti_ActivityMemcpyFieldIds = 16;
+pub const MEMCPY_FIELD_COPY_COUNT: CUpti_ActivityMemcpyFieldIds = 17;
+pub const MEMCPY_FIELD_SOURCE_GRAPH_ID: CUpti_ActivityMemcpyFieldIds = 18;
+pub const MEMCPY_FIELD_SOURCE_GRAPH_NODE_ID: CUpti_ActivityMemcpyFieldIds = 19;
+pub const MEMCPY_FIELD_MAX: CUpti_ActivityMemcpyFieldIds = 20;
+pub type CUpti_ActivityMemcpyFieldIds = ::std::os::raw::c_uint;
 #[repr(C, packed(8))]
 #[derive(Copy, Clone)]
 pub struct CUpti_ActivityMemcpyPtoP4 {
@@ -759,9 +876,31 @@ const _: () = {
     ["Offset of field: CUpti_ActivityMemcpyPtoP4::channelType"]
         [::std::mem::offset_of!(CUpti_ActivityMemcpyPtoP4, channelType) - 88usize];
 };
+pub const MEMCPY2_FIELD_KIND: CUpti_ActivityMemcpy2FieldIds = 0;
+pub const MEMCPY2_FIELD_COPY_KIND: CUpti_ActivityMemcpy2FieldIds = 1;
+pub const MEMCPY2_FIELD_SRC_KIND: CUpti_ActivityMemcpy2FieldIds = 2;
+pub const MEMCPY2_FIELD_DST_KIND: CUpti_ActivityMemcpy2FieldIds = 3;
+pub const MEMCPY2_FIELD_FLAGS: CUpti_ActivityMemcpy2FieldIds = 4;
+pub const MEMCPY2_FIELD_BYTES: CUpti_ActivityMemcpy2FieldIds = 5;
+pub const MEMCPY2_FIELD_START: CUpti_ActivityMemcpy2FieldIds = 6;
+pub const MEMCPY2_FIELD_END: CUpti_ActivityMemcpy2FieldIds = 7;
+pub const MEMCPY2_FIELD_DEVICE_ID: CUpti_ActivityMemcpy2FieldIds = 8;
+pub const MEMCPY2_FIELD_CONTEXT_ID: CUpti_ActivityMemcpy2FieldIds = 9;
+pub const MEMCPY2_FIELD_STREAM_ID: CUpti_ActivityMemcpy2FieldIds = 10;
+pub const MEMCPY2_FIELD_SRC_DEVICE_ID: CUpti_ActivityMemcpy2FieldIds = 11;
+pub const MEMCPY2_FIELD_SRC_CONTEXT_ID: CUpti_ActivityMemcpy2FieldIds = 12;
+pub const MEMCPY2_FIELD_DST_DEVICE_ID: CUpti_ActivityMemcpy2FieldIds = 13;
+pub const MEMCPY2_FIELD_DST_CONTEXT_ID: CUpti_ActivityMemcpy2FieldIds = 14;
+pub const MEMCPY2_FIELD_CORRELATION_ID: CUpti_ActivityMemcpy2FieldIds = 15;
+pub const MEMCPY2_FIELD_GRAPH_NODE_ID: CUpti_ActivityMemcpy2FieldIds = 16;
+pub const MEMCPY2_FIELD_GRAPH_ID: CUpti_ActivityMemcpy2FieldIds = 17;
+pub const MEMCPY2_FIELD_CHANNEL_ID: CUpti_ActivityMemcpy2FieldIds = 18;
+pub const MEMCPY2_FIELD_CHANNEL_TYPE: CUpti_ActivityMemcpy2FieldIds = 19;
+pub const MEMCPY2_FIELD_MAX: CUpti_ActivityMemcpy2FieldIds = 20;
+pub type CUpti_ActivityMemcpy2FieldIds = ::std::os::raw::c_uint;
 #[repr(C, packed(8))]
 #[derive(Copy, Clone)]
-pub struct CUpti_ActivityMemset4 {
+pub struct CUpti_ActivityMemset5 {
     pub kind: CUpti_ActivityKind,
     pub value: u32,
     pub bytes: u64,
@@ -781,51 +920,80 @@ pub struct CUpti_ActivityMemset4 {
     pub channelType: CUpti_ChannelType,
     pub isDeviceLaunched: u8,
     pub pad2: [u8; 3usize],
+    pub sourceGraphId: u32,
+    pub pad3: u32,
+    pub sourceGraphNodeId: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of CUpti_ActivityMemset4"][::std::mem::size_of::<CUpti_ActivityMemset4>() - 88usize];
-    ["Alignment of CUpti_ActivityMemset4"]
-        [::std::mem::align_of::<CUpti_ActivityMemset4>() - 8usize];
-    ["Offset of field: CUpti_ActivityMemset4::kind"]
-        [::std::mem::offset_of!(CUpti_ActivityMemset4, kind) - 0usize];
-    ["Offset of field: CUpti_ActivityMemset4::value"]
-        [::std::mem::offset_of!(CUpti_ActivityMemset4, value) - 4usize];
-    ["Offset of field: CUpti_ActivityMemset4::bytes"]
-        [::std::mem::offset_of!(CUpti_ActivityMemset4, bytes) - 8usize];
-    ["Offset of field: CUpti_ActivityMemset4::start"]
-        [::std::mem::offset_of!(CUpti_ActivityMemset4, start) - 16usize];
-    ["Offset of field: CUpti_ActivityMemset4::end"]
-        [::std::mem::offset_of!(CUpti_ActivityMemset4, end) - 24usize];
-    ["Offset of field: CUpti_ActivityMemset4::deviceId"]
-        [::std::mem::offset_of!(CUpti_ActivityMemset4, deviceId) - 32usize];
-    ["Offset of field: CUpti_ActivityMemset4::contextId"]
-        [::std::mem::offset_of!(CUpti_ActivityMemset4, contextId) - 36usize];
-    ["Offset of field: CUpti_ActivityMemset4::streamId"]
-        [::std::mem::offset_of!(CUpti_ActivityMemset4, streamId) - 40usize];
-    ["Offset of field: CUpti_ActivityMemset4::correlationId"]
-        [::std::mem::offset_of!(CUpti_ActivityMemset4, correlationId) - 44usize];
-    ["Offset of field: CUpti_ActivityMemset4::flags"]
-        [::std::mem::offset_of!(CUpti_ActivityMemset4, flags) - 48usize];
-    ["Offset of field: CUpti_ActivityMemset4::memoryKind"]
-        [::std::mem::offset_of!(CUpti_ActivityMemset4, memoryKind) - 50usize];
-    ["Offset of field: CUpti_ActivityMemset4::pad"]
-        [::std::mem::offset_of!(CUpti_ActivityMemset4, pad) - 52usize];
-    ["Offset of field: CUpti_ActivityMemset4::reserved0"]
-        [::std::mem::offset_of!(CUpti_ActivityMemset4, reserved0) - 56usize];
-    ["Offset of field: CUpti_ActivityMemset4::graphNodeId"]
-        [::std::mem::offset_of!(CUpti_ActivityMemset4, graphNodeId) - 64usize];
-    ["Offset of field: CUpti_ActivityMemset4::graphId"]
-        [::std::mem::offset_of!(CUpti_ActivityMemset4, graphId) - 72usize];
-    ["Offset of field: CUpti_ActivityMemset4::channelID"]
-        [::std::mem::offset_of!(CUpti_ActivityMemset4, channelID) - 76usize];
-    ["Offset of field: CUpti_ActivityMemset4::channelType"]
-        [::std::mem::offset_of!(CUpti_ActivityMemset4, channelType) - 80usize];
-    ["Offset of field: CUpti_ActivityMemset4::isDeviceLaunched"]
-        [::std::mem::offset_of!(CUpti_ActivityMemset4, isDeviceLaunched) - 84usize];
-    ["Offset of field: CUpti_ActivityMemset4::pad2"]
-        [::std::mem::offset_of!(CUpti_ActivityMemset4, pad2) - 85usize];
+    ["Size of CUpti_ActivityMemset5"][::std::mem::size_of::<CUpti_ActivityMemset5>() - 104usize];
+    ["Alignment of CUpti_ActivityMemset5"]
+        [::std::mem::align_of::<CUpti_ActivityMemset5>() - 8usize];
+    ["Offset of field: CUpti_ActivityMemset5::kind"]
+        [::std::mem::offset_of!(CUpti_ActivityMemset5, kind) - 0usize];
+    ["Offset of field: CUpti_ActivityMemset5::value"]
+        [::std::mem::offset_of!(CUpti_ActivityMemset5, value) - 4usize];
+    ["Offset of field: CUpti_ActivityMemset5::bytes"]
+        [::std::mem::offset_of!(CUpti_ActivityMemset5, bytes) - 8usize];
+    ["Offset of field: CUpti_ActivityMemset5::start"]
+        [::std::mem::offset_of!(CUpti_ActivityMemset5, start) - 16usize];
+    ["Offset of field: CUpti_ActivityMemset5::end"]
+        [::std::mem::offset_of!(CUpti_ActivityMemset5, end) - 24usize];
+    ["Offset of field: CUpti_ActivityMemset5::deviceId"]
+        [::std::mem::offset_of!(CUpti_ActivityMemset5, deviceId) - 32usize];
+    ["Offset of field: CUpti_ActivityMemset5::contextId"]
+        [::std::mem::offset_of!(CUpti_ActivityMemset5, contextId) - 36usize];
+    ["Offset of field: CUpti_ActivityMemset5::streamId"]
+        [::std::mem::offset_of!(CUpti_ActivityMemset5, streamId) - 40usize];
+    ["Offset of field: CUpti_ActivityMemset5::correlationId"]
+        [::std::mem::offset_of!(CUpti_ActivityMemset5, correlationId) - 44usize];
+    ["Offset of field: CUpti_ActivityMemset5::flags"]
+        [::std::mem::offset_of!(CUpti_ActivityMemset5, flags) - 48usize];
+    ["Offset of field: CUpti_ActivityMemset5::memoryKind"]
+        [::std::mem::offset_of!(CUpti_ActivityMemset5, memoryKind) - 50usize];
+    ["Offset of field: CUpti_ActivityMemset5::pad"]
+        [::std::mem::offset_of!(CUpti_ActivityMemset5, pad) - 52usize];
+    ["Offset of field: CUpti_ActivityMemset5::reserved0"]
+        [::std::mem::offset_of!(CUpti_ActivityMemset5, reserved0) - 56usize];
+    ["Offset of field: CUpti_ActivityMemset5::graphNodeId"]
+        [::std::mem::offset_of!(CUpti_ActivityMemset5, graphNodeId) - 64usize];
+    ["Offset of field: CUpti_ActivityMemset5::graphId"]
+        [::std::mem::offset_of!(CUpti_ActivityMemset5, graphId) - 72usize];
+    ["Offset of field: CUpti_ActivityMemset5::channelID"]
+        [::std::mem::offset_of!(CUpti_ActivityMemset5, channelID) - 76usize];
+    ["Offset of field: CUpti_ActivityMemset5::channelType"]
+        [::std::mem::offset_of!(CUpti_ActivityMemset5, channelType) - 80usize];
+    ["Offset of field: CUpti_ActivityMemset5::isDeviceLaunched"]
+        [::std::mem::offset_of!(CUpti_ActivityMemset5, isDeviceLaunched) - 84usize];
+    ["Offset of field: CUpti_ActivityMemset5::pad2"]
+        [::std::mem::offset_of!(CUpti_ActivityMemset5, pad2) - 85usize];
+    ["Offset of field: CUpti_ActivityMemset5::sourceGraphId"]
+        [::std::mem::offset_of!(CUpti_ActivityMemset5, sourceGraphId) - 88usize];
+    ["Offset of field: CUpti_ActivityMemset5::pad3"]
+        [::std::mem::offset_of!(CUpti_ActivityMemset5, pad3) - 92usize];
+    ["Offset of field: CUpti_ActivityMemset5::sourceGraphNodeId"]
+        [::std::mem::offset_of!(CUpti_ActivityMemset5, sourceGraphNodeId) - 96usize];
 };
+pub const MEMSET_FIELD_KIND: CUpti_ActivityMemsetFieldIds = 0;
+pub const MEMSET_FIELD_VALUE: CUpti_ActivityMemsetFieldIds = 1;
+pub const MEMSET_FIELD_BYTES: CUpti_ActivityMemsetFieldIds = 2;
+pub const MEMSET_FIELD_START: CUpti_ActivityMemsetFieldIds = 3;
+pub const MEMSET_FIELD_END: CUpti_ActivityMemsetFieldIds = 4;
+pub const MEMSET_FIELD_DEVICE_ID: CUpti_ActivityMemsetFieldIds = 5;
+pub const MEMSET_FIELD_CONTEXT_ID: CUpti_ActivityMemsetFieldIds = 6;
+pub const MEMSET_FIELD_STREAM_ID: CUpti_ActivityMemsetFieldIds = 7;
+pub const MEMSET_FIELD_CORRELATION_ID: CUpti_ActivityMemsetFieldIds = 8;
+pub const MEMSET_FIELD_FLAGS: CUpti_ActivityMemsetFieldIds = 9;
+pub const MEMSET_FIELD_MEMORY_KIND: CUpti_ActivityMemsetFieldIds = 10;
+pub const MEMSET_FIELD_GRAPH_NODE_ID: CUpti_ActivityMemsetFieldIds = 11;
+pub const MEMSET_FIELD_GRAPH_ID: CUpti_ActivityMemsetFieldIds = 12;
+pub const MEMSET_FIELD_CHANNEL_ID: CUpti_ActivityMemsetFieldIds = 13;
+pub const MEMSET_FIELD_CHANNEL_TYPE: CUpti_ActivityMemsetFieldIds = 14;
+pub const MEMSET_FIELD_IS_DEVICE_LAUNCHED: CUpti_ActivityMemsetFieldIds = 15;
+pub const MEMSET_FIELD_SOURCE_GRAPH_ID: CUpti_ActivityMemsetFieldIds = 16;
+pub const MEMSET_FIELD_SOURCE_GRAPH_NODE_ID: CUpti_ActivityMemsetFieldIds = 17;
+pub const MEMSET_FIELD_MAX: CUpti_ActivityMemsetFieldIds = 18;
+pub type CUpti_ActivityMemsetFieldIds = ::std::os::raw::c_uint;
 pub const CUPTI_ACTIVITY_LAUNCH_TYPE_REGULAR: CUpti_ActivityLaunchType = 0;
 pub const CUPTI_ACTIVITY_LAUNCH_TYPE_COOPERATIVE_SINGLE_DEVICE: CUpti_ActivityLaunchType = 1;
 pub const CUPTI_ACTIVITY_LAUNCH_TYPE_COOPERATIVE_MULTI_DEVICE: CUpti_ActivityLaunchType = 2;
@@ -836,9 +1004,9 @@ pub const CUPTI_FUNC_SHMEM_LIMIT_OPTIN: CUpti_FuncShmemLimitConfig = 1;
 pub type CUpti_FuncShmemLimitConfig = ::std::os::raw::c_uint;
 #[repr(C, packed(8))]
 #[derive(Copy, Clone)]
-pub struct CUpti_ActivityKernel10 {
+pub struct CUpti_ActivityKernel13 {
     pub kind: CUpti_ActivityKind,
-    pub cacheConfig: CUpti_ActivityKernel10__bindgen_ty_1,
+    pub cacheConfig: CUpti_ActivityKernel13__bindgen_ty_1,
     pub sharedMemoryConfig: u8,
     pub registersPerThread: u16,
     pub partitionedGlobalCacheRequested: CUpti_ActivityPartitionedGlobalCacheConfig,
@@ -885,141 +1053,213 @@ pub struct CUpti_ActivityKernel10 {
     pub maxActiveClusters: u32,
     pub isDeviceLaunched: u8,
     pub padding3: [u8; 7usize],
+    pub priority: i32,
+    pub padding4: u32,
+    pub executionModel: u32,
+    pub padding5: u32,
+    pub sourceGraphId: u32,
+    pub padding6: u32,
+    pub sourceGraphNodeId: u64,
 }
 #[repr(C)]
 #[derive(Copy, Clone)]
-pub union CUpti_ActivityKernel10__bindgen_ty_1 {
+pub union CUpti_ActivityKernel13__bindgen_ty_1 {
     pub both: u8,
-    pub config: CUpti_ActivityKernel10__bindgen_ty_1__bindgen_ty_1,
+    pub config: CUpti_ActivityKernel13__bindgen_ty_1__bindgen_ty_1,
 }
 #[repr(C)]
 #[derive(Copy, Clone)]
-pub struct CUpti_ActivityKernel10__bindgen_ty_1__bindgen_ty_1 {
+pub struct CUpti_ActivityKernel13__bindgen_ty_1__bindgen_ty_1 {
     pub _bindgen_align: [u8; 0],
     pub _bindgen_opaque_blob: u8,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of CUpti_ActivityKernel10__bindgen_ty_1__bindgen_ty_1"]
-        [::std::mem::size_of::<CUpti_ActivityKernel10__bindgen_ty_1__bindgen_ty_1>() - 1usize];
-    ["Alignment of CUpti_ActivityKernel10__bindgen_ty_1__bindgen_ty_1"]
-        [::std::mem::align_of::<CUpti_ActivityKernel10__bindgen_ty_1__bindgen_ty_1>() - 1usize];
+    ["Size of CUpti_ActivityKernel13__bindgen_ty_1__bindgen_ty_1"]
+        [::std::mem::size_of::<CUpti_ActivityKernel13__bindgen_ty_1__bindgen_ty_1>() - 1usize];
+    ["Alignment of CUpti_ActivityKernel13__bindgen_ty_1__bindgen_ty_1"]
+        [::std::mem::align_of::<CUpti_ActivityKernel13__bindgen_ty_1__bindgen_ty_1>() - 1usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of CUpti_ActivityKernel10__bindgen_ty_1"]
-        [::std::mem::size_of::<CUpti_ActivityKernel10__bindgen_ty_1>() - 1usize];
-    ["Alignment of CUpti_ActivityKernel10__bindgen_ty_1"]
-        [::std::mem::align_of::<CUpti_ActivityKernel10__bindgen_ty_1>() - 1usize];
-    ["Offset of field: CUpti_ActivityKernel10__bindgen_ty_1::both"]
-        [::std::mem::offset_of!(CUpti_ActivityKernel10__bindgen_ty_1, both) - 0usize];
-    ["Offset of field: CUpti_ActivityKernel10__bindgen_ty_1::config"]
-        [::std::mem::offset_of!(CUpti_ActivityKernel10__bindgen_ty_1, config) - 0usize];
+    ["Size of CUpti_ActivityKernel13__bindgen_ty_1"]
+        [::std::mem::size_of::<CUpti_ActivityKernel13__bindgen_ty_1>() - 1usize];
+    ["Alignment of CUpti_ActivityKernel13__bindgen_ty_1"]
+        [::std::mem::align_of::<CUpti_ActivityKernel13__bindgen_ty_1>() - 1usize];
+    ["Offset of field: CUpti_ActivityKernel13__bindgen_ty_1::both"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13__bindgen_ty_1, both) - 0usize];
+    ["Offset of field: CUpti_ActivityKernel13__bindgen_ty_1::config"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13__bindgen_ty_1, config) - 0usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of CUpti_ActivityKernel10"][::std::mem::size_of::<CUpti_ActivityKernel10>() - 216usize];
-    ["Alignment of CUpti_ActivityKernel10"]
-        [::std::mem::align_of::<CUpti_ActivityKernel10>() - 8usize];
-    ["Offset of field: CUpti_ActivityKernel10::kind"]
-        [::std::mem::offset_of!(CUpti_ActivityKernel10, kind) - 0usize];
-    ["Offset of field: CUpti_ActivityKernel10::cacheConfig"]
-        [::std::mem::offset_of!(CUpti_ActivityKernel10, cacheConfig) - 4usize];
-    ["Offset of field: CUpti_ActivityKernel10::sharedMemoryConfig"]
-        [::std::mem::offset_of!(CUpti_ActivityKernel10, sharedMemoryConfig) - 5usize];
-    ["Offset of field: CUpti_ActivityKernel10::registersPerThread"]
-        [::std::mem::offset_of!(CUpti_ActivityKernel10, registersPerThread) - 6usize];
-    ["Offset of field: CUpti_ActivityKernel10::partitionedGlobalCacheRequested"]
-        [::std::mem::offset_of!(CUpti_ActivityKernel10, partitionedGlobalCacheRequested) - 8usize];
-    ["Offset of field: CUpti_ActivityKernel10::partitionedGlobalCacheExecuted"]
-        [::std::mem::offset_of!(CUpti_ActivityKernel10, partitionedGlobalCacheExecuted) - 12usize];
-    ["Offset of field: CUpti_ActivityKernel10::start"]
-        [::std::mem::offset_of!(CUpti_ActivityKernel10, start) - 16usize];
-    ["Offset of field: CUpti_ActivityKernel10::end"]
-        [::std::mem::offset_of!(CUpti_ActivityKernel10, end) - 24usize];
-    ["Offset of field: CUpti_ActivityKernel10::completed"]
-        [::std::mem::offset_of!(CUpti_ActivityKernel10, completed) - 32usize];
-    ["Offset of field: CUpti_ActivityKernel10::deviceId"]
-        [::std::mem::offset_of!(CUpti_ActivityKernel10, deviceId) - 40usize];
-    ["Offset of field: CUpti_ActivityKernel10::contextId"]
-        [::std::mem::offset_of!(CUpti_ActivityKernel10, contextId) - 44usize];
-    ["Offset of field: CUpti_ActivityKernel10::streamId"]
-        [::std::mem::offset_of!(CUpti_ActivityKernel10, streamId) - 48usize];
-    ["Offset of field: CUpti_ActivityKernel10::gridX"]
-        [::std::mem::offset_of!(CUpti_ActivityKernel10, gridX) - 52usize];
-    ["Offset of field: CUpti_ActivityKernel10::gridY"]
-        [::std::mem::offset_of!(CUpti_ActivityKernel10, gridY) - 56usize];
-    ["Offset of field: CUpti_ActivityKernel10::gridZ"]
-        [::std::mem::offset_of!(CUpti_ActivityKernel10, gridZ) - 60usize];
-    ["Offset of field: CUpti_ActivityKernel10::blockX"]
-        [::std::mem::offset_of!(CUpti_ActivityKernel10, blockX) - 64usize];
-    ["Offset of field: CUpti_ActivityKernel10::blockY"]
-        [::std::mem::offset_of!(CUpti_ActivityKernel10, blockY) - 68usize];
-    ["Offset of field: CUpti_ActivityKernel10::blockZ"]
-        [::std::mem::offset_of!(CUpti_ActivityKernel10, blockZ) - 72usize];
-    ["Offset of field: CUpti_ActivityKernel10::staticSharedMemory"]
-        [::std::mem::offset_of!(CUpti_ActivityKernel10, staticSharedMemory) - 76usize];
-    ["Offset of field: CUpti_ActivityKernel10::dynamicSharedMemory"]
-        [::std::mem::offset_of!(CUpti_ActivityKernel10, dynamicSharedMemory) - 80usize];
-    ["Offset of field: CUpti_ActivityKernel10::localMemoryPerThread"]
-        [::std::mem::offset_of!(CUpti_ActivityKernel10, localMemoryPerThread) - 84usize];
-    ["Offset of field: CUpti_ActivityKernel10::localMemoryTotal"]
-        [::std::mem::offset_of!(CUpti_ActivityKernel10, localMemoryTotal) - 88usize];
-    ["Offset of field: CUpti_ActivityKernel10::correlationId"]
-        [::std::mem::offset_of!(CUpti_ActivityKernel10, correlationId) - 92usize];
-    ["Offset of field: CUpti_ActivityKernel10::gridId"]
-        [::std::mem::offset_of!(CUpti_ActivityKernel10, gridId) - 96usize];
-    ["Offset of field: CUpti_ActivityKernel10::name"]
-        [::std::mem::offset_of!(CUpti_ActivityKernel10, name) - 104usize];
-    ["Offset of field: CUpti_ActivityKernel10::reserved0"]
-        [::std::mem::offset_of!(CUpti_ActivityKernel10, reserved0) - 112usize];
-    ["Offset of field: CUpti_ActivityKernel10::queued"]
-        [::std::mem::offset_of!(CUpti_ActivityKernel10, queued) - 120usize];
-    ["Offset of field: CUpti_ActivityKernel10::submitted"]
-        [::std::mem::offset_of!(CUpti_ActivityKernel10, submitted) - 128usize];
-    ["Offset of field: CUpti_ActivityKernel10::launchType"]
-        [::std::mem::offset_of!(CUpti_ActivityKernel10, launchType) - 136usize];
-    ["Offset of field: CUpti_ActivityKernel10::isSharedMemoryCarveoutRequested"][::std::mem::offset_of!(
-        CUpti_ActivityKernel10,
+    ["Size of CUpti_ActivityKernel13"][::std::mem::size_of::<CUpti_ActivityKernel13>() - 248usize];
+    ["Alignment of CUpti_ActivityKernel13"]
+        [::std::mem::align_of::<CUpti_ActivityKernel13>() - 8usize];
+    ["Offset of field: CUpti_ActivityKernel13::kind"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13, kind) - 0usize];
+    ["Offset of field: CUpti_ActivityKernel13::cacheConfig"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13, cacheConfig) - 4usize];
+    ["Offset of field: CUpti_ActivityKernel13::sharedMemoryConfig"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13, sharedMemoryConfig) - 5usize];
+    ["Offset of field: CUpti_ActivityKernel13::registersPerThread"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13, registersPerThread) - 6usize];
+    ["Offset of field: CUpti_ActivityKernel13::partitionedGlobalCacheRequested"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13, partitionedGlobalCacheRequested) - 8usize];
+    ["Offset of field: CUpti_ActivityKernel13::partitionedGlobalCacheExecuted"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13, partitionedGlobalCacheExecuted) - 12usize];
+    ["Offset of field: CUpti_ActivityKernel13::start"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13, start) - 16usize];
+    ["Offset of field: CUpti_ActivityKernel13::end"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13, end) - 24usize];
+    ["Offset of field: CUpti_ActivityKernel13::completed"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13, completed) - 32usize];
+    ["Offset of field: CUpti_ActivityKernel13::deviceId"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13, deviceId) - 40usize];
+    ["Offset of field: CUpti_ActivityKernel13::contextId"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13, contextId) - 44usize];
+    ["Offset of field: CUpti_ActivityKernel13::streamId"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13, streamId) - 48usize];
+    ["Offset of field: CUpti_ActivityKernel13::gridX"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13, gridX) - 52usize];
+    ["Offset of field: CUpti_ActivityKernel13::gridY"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13, gridY) - 56usize];
+    ["Offset of field: CUpti_ActivityKernel13::gridZ"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13, gridZ) - 60usize];
+    ["Offset of field: CUpti_ActivityKernel13::blockX"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13, blockX) - 64usize];
+    ["Offset of field: CUpti_ActivityKernel13::blockY"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13, blockY) - 68usize];
+    ["Offset of field: CUpti_ActivityKernel13::blockZ"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13, blockZ) - 72usize];
+    ["Offset of field: CUpti_ActivityKernel13::staticSharedMemory"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13, staticSharedMemory) - 76usize];
+    ["Offset of field: CUpti_ActivityKernel13::dynamicSharedMemory"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13, dynamicSharedMemory) - 80usize];
+    ["Offset of field: CUpti_ActivityKernel13::localMemoryPerThread"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13, localMemoryPerThread) - 84usize];
+    ["Offset of field: CUpti_ActivityKernel13::localMemoryTotal"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13, localMemoryTotal) - 88usize];
+    ["Offset of field: CUpti_ActivityKernel13::correlationId"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13, correlationId) - 92usize];
+    ["Offset of field: CUpti_ActivityKernel13::gridId"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13, gridId) - 96usize];
+    ["Offset of field: CUpti_ActivityKernel13::name"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13, name) - 104usize];
+    ["Offset of field: CUpti_ActivityKernel13::reserved0"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13, reserved0) - 112usize];
+    ["Offset of field: CUpti_ActivityKernel13::queued"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13, queued) - 120usize];
+    ["Offset of field: CUpti_ActivityKernel13::submitted"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13, submitted) - 128usize];
+    ["Offset of field: CUpti_ActivityKernel13::launchType"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13, launchType) - 136usize];
+    ["Offset of field: CUpti_ActivityKernel13::isSharedMemoryCarveoutRequested"][::std::mem::offset_of!(
+        CUpti_ActivityKernel13,
         isSharedMemoryCarveoutRequested
     ) - 137usize];
-    ["Offset of field: CUpti_ActivityKernel10::sharedMemoryCarveoutRequested"]
-        [::std::mem::offset_of!(CUpti_ActivityKernel10, sharedMemoryCarveoutRequested) - 138usize];
-    ["Offset of field: CUpti_ActivityKernel10::padding"]
-        [::std::mem::offset_of!(CUpti_ActivityKernel10, padding) - 139usize];
-    ["Offset of field: CUpti_ActivityKernel10::sharedMemoryExecuted"]
-        [::std::mem::offset_of!(CUpti_ActivityKernel10, sharedMemoryExecuted) - 140usize];
-    ["Offset of field: CUpti_ActivityKernel10::graphNodeId"]
-        [::std::mem::offset_of!(CUpti_ActivityKernel10, graphNodeId) - 144usize];
-    ["Offset of field: CUpti_ActivityKernel10::shmemLimitConfig"]
-        [::std::mem::offset_of!(CUpti_ActivityKernel10, shmemLimitConfig) - 152usize];
-    ["Offset of field: CUpti_ActivityKernel10::graphId"]
-        [::std::mem::offset_of!(CUpti_ActivityKernel10, graphId) - 156usize];
-    ["Offset of field: CUpti_ActivityKernel10::pAccessPolicyWindow"]
-        [::std::mem::offset_of!(CUpti_ActivityKernel10, pAccessPolicyWindow) - 160usize];
-    ["Offset of field: CUpti_ActivityKernel10::channelID"]
-        [::std::mem::offset_of!(CUpti_ActivityKernel10, channelID) - 168usize];
-    ["Offset of field: CUpti_ActivityKernel10::channelType"]
-        [::std::mem::offset_of!(CUpti_ActivityKernel10, channelType) - 172usize];
-    ["Offset of field: CUpti_ActivityKernel10::clusterX"]
-        [::std::mem::offset_of!(CUpti_ActivityKernel10, clusterX) - 176usize];
-    ["Offset of field: CUpti_ActivityKernel10::clusterY"]
-        [::std::mem::offset_of!(CUpti_ActivityKernel10, clusterY) - 180usize];
-    ["Offset of field: CUpti_ActivityKernel10::clusterZ"]
-        [::std::mem::offset_of!(CUpti_ActivityKernel10, clusterZ) - 184usize];
-    ["Offset of field: CUpti_ActivityKernel10::clusterSchedulingPolicy"]
-        [::std::mem::offset_of!(CUpti_ActivityKernel10, clusterSchedulingPolicy) - 188usize];
-    ["Offset of field: CUpti_ActivityKernel10::localMemoryTotal_v2"]
-        [::std::mem::offset_of!(CUpti_ActivityKernel10, localMemoryTotal_v2) - 192usize];
-    ["Offset of field: CUpti_ActivityKernel10::maxPotentialClusterSize"]
-        [::std::mem::offset_of!(CUpti_ActivityKernel10, maxPotentialClusterSize) - 200usize];
-    ["Offset of field: CUpti_ActivityKernel10::maxActiveClusters"]
-        [::std::mem::offset_of!(CUpti_ActivityKernel10, maxActiveClusters) - 204usize];
-    ["Offset of field: CUpti_ActivityKernel10::isDeviceLaunched"]
-        [::std::mem::offset_of!(CUpti_ActivityKernel10, isDeviceLaunched) - 208usize];
-    ["Offset of field: CUpti_ActivityKernel10::padding3"]
-        [::std::mem::offset_of!(CUpti_ActivityKernel10, padding3) - 209usize];
+    ["Offset of field: CUpti_ActivityKernel13::sharedMemoryCarveoutRequested"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13, sharedMemoryCarveoutRequested) - 138usize];
+    ["Offset of field: CUpti_ActivityKernel13::padding"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13, padding) - 139usize];
+    ["Offset of field: CUpti_ActivityKernel13::sharedMemoryExecuted"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13, sharedMemoryExecuted) - 140usize];
+    ["Offset of field: CUpti_ActivityKernel13::graphNodeId"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13, graphNodeId) - 144usize];
+    ["Offset of field: CUpti_ActivityKernel13::shmemLimitConfig"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13, shmemLimitConfig) - 152usize];
+    ["Offset of field: CUpti_ActivityKernel13::graphId"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13, graphId) - 156usize];
+    ["Offset of field: CUpti_ActivityKernel13::pAccessPolicyWindow"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13, pAccessPolicyWindow) - 160usize];
+    ["Offset of field: CUpti_ActivityKernel13::channelID"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13, channelID) - 168usize];
+    ["Offset of field: CUpti_ActivityKernel13::channelType"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13, channelType) - 172usize];
+    ["Offset of field: CUpti_ActivityKernel13::clusterX"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13, clusterX) - 176usize];
+    ["Offset of field: CUpti_ActivityKernel13::clusterY"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13, clusterY) - 180usize];
+    ["Offset of field: CUpti_ActivityKernel13::clusterZ"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13, clusterZ) - 184usize];
+    ["Offset of field: CUpti_ActivityKernel13::clusterSchedulingPolicy"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13, clusterSchedulingPolicy) - 188usize];
+    ["Offset of field: CUpti_ActivityKernel13::localMemoryTotal_v2"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13, localMemoryTotal_v2) - 192usize];
+    ["Offset of field: CUpti_ActivityKernel13::maxPotentialClusterSize"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13, maxPotentialClusterSize) - 200usize];
+    ["Offset of field: CUpti_ActivityKernel13::maxActiveClusters"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13, maxActiveClusters) - 204usize];
+    ["Offset of field: CUpti_ActivityKernel13::isDeviceLaunched"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13, isDeviceLaunched) - 208usize];
+    ["Offset of field: CUpti_ActivityKernel13::padding3"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13, padding3) - 209usize];
+    ["Offset of field: CUpti_ActivityKernel13::priority"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13, priority) - 216usize];
+    ["Offset of field: CUpti_ActivityKernel13::padding4"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13, padding4) - 220usize];
+    ["Offset of field: CUpti_ActivityKernel13::executionModel"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13, executionModel) - 224usize];
+    ["Offset of field: CUpti_ActivityKernel13::padding5"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13, padding5) - 228usize];
+    ["Offset of field: CUpti_ActivityKernel13::sourceGraphId"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13, sourceGraphId) - 232usize];
+    ["Offset of field: CUpti_ActivityKernel13::padding6"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13, padding6) - 236usize];
+    ["Offset of field: CUpti_ActivityKernel13::sourceGraphNodeId"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel13, sourceGraphNodeId) - 240usize];
 };
+pub const KERNEL_FIELD_KIND: CUpti_ActivityKernelFieldIds = 0;
+pub const KERNEL_FIELD_CACHE_CONFIG_REQUESTED: CUpti_ActivityKernelFieldIds = 1;
+pub const KERNEL_FIELD_CACHE_CONFIG_EXECUTED: CUpti_ActivityKernelFieldIds = 2;
+pub const KERNEL_FIELD_SHARED_MEMORY_CONFIG: CUpti_ActivityKernelFieldIds = 3;
+pub const KERNEL_FIELD_REGISTERS_PER_THREAD: CUpti_ActivityKernelFieldIds = 4;
+pub const KERNEL_FIELD_PARTITIONED_GLOBAL_CACHE_REQUESTED: CUpti_ActivityKernelFieldIds = 5;
+pub const KERNEL_FIELD_PARTITIONED_GLOBAL_CACHE_EXECUTED: CUpti_ActivityKernelFieldIds = 6;
+pub const KERNEL_FIELD_START: CUpti_ActivityKernelFieldIds = 7;
+pub const KERNEL_FIELD_END: CUpti_ActivityKernelFieldIds = 8;
+pub const KERNEL_FIELD_COMPLETED: CUpti_ActivityKernelFieldIds = 9;
+pub const KERNEL_FIELD_DEVICE_ID: CUpti_ActivityKernelFieldIds = 10;
+pub const KERNEL_FIELD_CONTEXT_ID: CUpti_ActivityKernelFieldIds = 11;
+pub const KERNEL_FIELD_STREAM_ID: CUpti_ActivityKernelFieldIds = 12;
+pub const KERNEL_FIELD_GRID_X: CUpti_ActivityKernelFieldIds = 13;
+pub const KERNEL_FIELD_GRID_Y: CUpti_ActivityKernelFieldIds = 14;
+pub const KERNEL_FIELD_GRID_Z: CUpti_ActivityKernelFieldIds = 15;
+pub const KERNEL_FIELD_BLOCK_X: CUpti_ActivityKernelFieldIds = 16;
+pub const KERNEL_FIELD_BLOCK_Y: CUpti_ActivityKernelFieldIds = 17;
+pub const KERNEL_FIELD_BLOCK_Z: CUpti_ActivityKernelFieldIds = 18;
+pub const KERNEL_FIELD_STATIC_SHARED_MEMORY: CUpti_ActivityKernelFieldIds = 19;
+pub const KERNEL_FIELD_DYNAMIC_SHARED_MEMORY: CUpti_ActivityKernelFieldIds = 20;
+pub const KERNEL_FIELD_LOCAL_MEMORY_PER_THREAD: CUpti_ActivityKernelFieldIds = 21;
+pub const KERNEL_FIELD_CORRELATION_ID: CUpti_ActivityKernelFieldIds = 22;
+pub const KERNEL_FIELD_GRID_ID: CUpti_ActivityKernelFieldIds = 23;
+pub const KERNEL_FIELD_NAME: CUpti_ActivityKernelFieldIds = 24;
+pub const KERNEL_FIELD_QUEUED: CUpti_ActivityKernelFieldIds = 25;
+pub const KERNEL_FIELD_SUBMITTED: CUpti_ActivityKernelFieldIds = 26;
+pub const KERNEL_FIELD_LAUNCH_TYPE: CUpti_ActivityKernelFieldIds = 27;
+pub const KERNEL_FIELD_IS_SHARED_MEMORY_CARVEOUT_REQUESTED: CUpti_ActivityKernelFieldIds = 28;
+pub const KERNEL_FIELD_SHARED_MEMORY_CARVEOUT_REQUESTED: CUpti_ActivityKernelFieldIds = 29;
+pub const KERNEL_FIELD_SHARED_MEMORY_EXECUTED: CUpti_ActivityKernelFieldIds = 30;
+pub const KERNEL_FIELD_GRAPH_NODE_ID: CUpti_ActivityKernelFieldIds = 31;
+pub const KERNEL_FIELD_SHMEM_LIMIT_CONFIG: CUpti_ActivityKernelFieldIds = 32;
+pub const KERNEL_FIELD_GRAPH_ID: CUpti_ActivityKernelFieldIds = 33;
+pub const KERNEL_FIELD_ACCESS_POLICY_WINDOW: CUpti_ActivityKernelFieldIds = 34;
+pub const KERNEL_FIELD_CHANNEL_ID: CUpti_ActivityKernelFieldIds = 35;
+pub const KERNEL_FIELD_CHANNEL_TYPE: CUpti_ActivityKernelFieldIds = 36;
+pub const KERNEL_FIELD_CLUSTER_X: CUpti_ActivityKernelFieldIds = 37;
+pub const KERNEL_FIELD_CLUSTER_Y: CUpti_ActivityKernelFieldIds = 38;
+pub const KERNEL_FIELD_CLUSTER_Z: CUpti_ActivityKernelFieldIds = 39;
+pub const KERNEL_FIELD_CLUSTER_SCHEDULING_POLICY: CUpti_ActivityKernelFieldIds = 40;
+pub const KERNEL_FIELD_LOCAL_MEMORY_TOTAL: CUpti_ActivityKernelFieldIds = 41;
+pub const KERNEL_FIELD_MAX_POTENTIAL_CLUSTER_SIZE: CUpti_ActivityKernelFieldIds = 42;
+pub const KERNEL_FIELD_MAX_ACTIVE_CLUSTERS: CUpti_ActivityKernelFieldIds = 43;
+pub const KERNEL_FIELD_IS_DEVICE_LAUNCHED: CUpti_ActivityKernelFieldIds = 44;
+pub const KERNEL_FIELD_LAUNCH_PRIORITY: CUpti_ActivityKernelFieldIds = 45;
+pub const KERNEL_FIELD_EXECUTION_MODEL: CUpti_ActivityKernelFieldIds = 46;
+pub const KERNEL_FIELD_SOURCE_GRAPH_ID: CUpti_ActivityKernelFieldIds = 47;
+pub const KERNEL_FIELD_SOURCE_GRAPH_NODE_ID: CUpti_ActivityKernelFieldIds = 48;
+pub const KERNEL_FIELD_MAX: CUpti_ActivityKernelFieldIds = 49;
+pub type CUpti_ActivityKernelFieldIds = ::std::os::raw::c_uint;
 #[repr(C, packed(8))]
 #[derive(Copy, Clone)]
 pub struct CUpti_ActivityAPI {
@@ -1053,9 +1293,19 @@ const _: () = {
     ["Offset of field: CUpti_ActivityAPI::returnValue"]
         [::std::mem::offset_of!(CUpti_ActivityAPI, returnValue) - 36usize];
 };
+pub const API_FIELD_KIND: CUpti_ActivityApiFieldIds = 0;
+pub const API_FIELD_CBID: CUpti_ActivityApiFieldIds = 1;
+pub const API_FIELD_START: CUpti_ActivityApiFieldIds = 2;
+pub const API_FIELD_END: CUpti_ActivityApiFieldIds = 3;
+pub const API_FIELD_PROCESS_ID: CUpti_ActivityApiFieldIds = 4;
+pub const API_FIELD_THREAD_ID: CUpti_ActivityApiFieldIds = 5;
+pub const API_FIELD_CORRELATION_ID: CUpti_ActivityApiFieldIds = 6;
+pub const API_FIELD_RETURN_VALUE: CUpti_ActivityApiFieldIds = 7;
+pub const API_FIELD_MAX: CUpti_ActivityApiFieldIds = 8;
+pub type CUpti_ActivityApiFieldIds = ::std::os::raw::c_uint;
 #[repr(C, packed(8))]
 #[derive(Copy, Clone)]
-pub struct CUpti_ActivityDevice5 {
+pub struct CUpti_ActivityDevice6 {
     pub kind: CUpti_ActivityKind,
     pub flags: CUpti_ActivityFlag,
     pub globalMemoryBandwidth: u64,
@@ -1094,93 +1344,138 @@ pub struct CUpti_ActivityDevice5 {
     pub migUuid: CUuuid,
     pub isNumaNode: u32,
     pub numaId: u32,
+    pub numTpcs: u32,
+    pub reserved0: u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of CUpti_ActivityDevice5"][::std::mem::size_of::<CUpti_ActivityDevice5>() - 184usize];
-    ["Alignment of CUpti_ActivityDevice5"]
-        [::std::mem::align_of::<CUpti_ActivityDevice5>() - 8usize];
-    ["Offset of field: CUpti_ActivityDevice5::kind"]
-        [::std::mem::offset_of!(CUpti_ActivityDevice5, kind) - 0usize];
-    ["Offset of field: CUpti_ActivityDevice5::flags"]
-        [::std::mem::offset_of!(CUpti_ActivityDevice5, flags) - 4usize];
-    ["Offset of field: CUpti_ActivityDevice5::globalMemoryBandwidth"]
-        [::std::mem::offset_of!(CUpti_ActivityDevice5, globalMemoryBandwidth) - 8usize];
-    ["Offset of field: CUpti_ActivityDevice5::globalMemorySize"]
-        [::std::mem::offset_of!(CUpti_ActivityDevice5, globalMemorySize) - 16usize];
-    ["Offset of field: CUpti_ActivityDevice5::constantMemorySize"]
-        [::std::mem::offset_of!(CUpti_ActivityDevice5, constantMemorySize) - 24usize];
-    ["Offset of field: CUpti_ActivityDevice5::l2CacheSize"]
-        [::std::mem::offset_of!(CUpti_ActivityDevice5, l2CacheSize) - 28usize];
-    ["Offset of field: CUpti_ActivityDevice5::numThreadsPerWarp"]
-        [::std::mem::offset_of!(CUpti_ActivityDevice5, numThreadsPerWarp) - 32usize];
-    ["Offset of field: CUpti_ActivityDevice5::coreClockRate"]
-        [::std::mem::offset_of!(CUpti_ActivityDevice5, coreClockRate) - 36usize];
-    ["Offset of field: CUpti_ActivityDevice5::numMemcpyEngines"]
-        [::std::mem::offset_of!(CUpti_ActivityDevice5, numMemcpyEngines) - 40usize];
-    ["Offset of field: CUpti_ActivityDevice5::numMultiprocessors"]
-        [::std::mem::offset_of!(CUpti_ActivityDevice5, numMultiprocessors) - 44usize];
-    ["Offset of field: CUpti_ActivityDevice5::maxIPC"]
-        [::std::mem::offset_of!(CUpti_ActivityDevice5, maxIPC) - 48usize];
-    ["Offset of field: CUpti_ActivityDevice5::maxWarpsPerMultiprocessor"]
-        [::std::mem::offset_of!(CUpti_ActivityDevice5, maxWarpsPerMultiprocessor) - 52usize];
-    ["Offset of field: CUpti_ActivityDevice5::maxBlocksPerMultiprocessor"]
-        [::std::mem::offset_of!(CUpti_ActivityDevice5, maxBlocksPerMultiprocessor) - 56usize];
-    ["Offset of field: CUpti_ActivityDevice5::maxSharedMemoryPerMultiprocessor"]
-        [::std::mem::offset_of!(CUpti_ActivityDevice5, maxSharedMemoryPerMultiprocessor) - 60usize];
-    ["Offset of field: CUpti_ActivityDevice5::maxRegistersPerMultiprocessor"]
-        [::std::mem::offset_of!(CUpti_ActivityDevice5, maxRegistersPerMultiprocessor) - 64usize];
-    ["Offset of field: CUpti_ActivityDevice5::maxRegistersPerBlock"]
-        [::std::mem::offset_of!(CUpti_ActivityDevice5, maxRegistersPerBlock) - 68usize];
-    ["Offset of field: CUpti_ActivityDevice5::maxSharedMemoryPerBlock"]
-        [::std::mem::offset_of!(CUpti_ActivityDevice5, maxSharedMemoryPerBlock) - 72usize];
-    ["Offset of field: CUpti_ActivityDevice5::maxThreadsPerBlock"]
-        [::std::mem::offset_of!(CUpti_ActivityDevice5, maxThreadsPerBlock) - 76usize];
-    ["Offset of field: CUpti_ActivityDevice5::maxBlockDimX"]
-        [::std::mem::offset_of!(CUpti_ActivityDevice5, maxBlockDimX) - 80usize];
-    ["Offset of field: CUpti_ActivityDevice5::maxBlockDimY"]
-        [::std::mem::offset_of!(CUpti_ActivityDevice5, maxBlockDimY) - 84usize];
-    ["Offset of field: CUpti_ActivityDevice5::maxBlockDimZ"]
-        [::std::mem::offset_of!(CUpti_ActivityDevice5, maxBlockDimZ) - 88usize];
-    ["Offset of field: CUpti_ActivityDevice5::maxGridDimX"]
-        [::std::mem::offset_of!(CUpti_ActivityDevice5, maxGridDimX) - 92usize];
-    ["Offset of field: CUpti_ActivityDevice5::maxGridDimY"]
-        [::std::mem::offset_of!(CUpti_ActivityDevice5, maxGridDimY) - 96usize];
-    ["Offset of field: CUpti_ActivityDevice5::maxGridDimZ"]
-        [::std::mem::offset_of!(CUpti_ActivityDevice5, maxGridDimZ) - 100usize];
-    ["Offset of field: CUpti_ActivityDevice5::computeCapabilityMajor"]
-        [::std::mem::offset_of!(CUpti_ActivityDevice5, computeCapabilityMajor) - 104usize];
-    ["Offset of field: CUpti_ActivityDevice5::computeCapabilityMinor"]
-        [::std::mem::offset_of!(CUpti_ActivityDevice5, computeCapabilityMinor) - 108usize];
-    ["Offset of field: CUpti_ActivityDevice5::id"]
-        [::std::mem::offset_of!(CUpti_ActivityDevice5, id) - 112usize];
-    ["Offset of field: CUpti_ActivityDevice5::eccEnabled"]
-        [::std::mem::offset_of!(CUpti_ActivityDevice5, eccEnabled) - 116usize];
-    ["Offset of field: CUpti_ActivityDevice5::uuid"]
-        [::std::mem::offset_of!(CUpti_ActivityDevice5, uuid) - 120usize];
-    ["Offset of field: CUpti_ActivityDevice5::name"]
-        [::std::mem::offset_of!(CUpti_ActivityDevice5, name) - 136usize];
-    ["Offset of field: CUpti_ActivityDevice5::isCudaVisible"]
-        [::std::mem::offset_of!(CUpti_ActivityDevice5, isCudaVisible) - 144usize];
-    ["Offset of field: CUpti_ActivityDevice5::isMigEnabled"]
-        [::std::mem::offset_of!(CUpti_ActivityDevice5, isMigEnabled) - 145usize];
-    ["Offset of field: CUpti_ActivityDevice5::reserved"]
-        [::std::mem::offset_of!(CUpti_ActivityDevice5, reserved) - 146usize];
-    ["Offset of field: CUpti_ActivityDevice5::gpuInstanceId"]
-        [::std::mem::offset_of!(CUpti_ActivityDevice5, gpuInstanceId) - 152usize];
-    ["Offset of field: CUpti_ActivityDevice5::computeInstanceId"]
-        [::std::mem::offset_of!(CUpti_ActivityDevice5, computeInstanceId) - 156usize];
-    ["Offset of field: CUpti_ActivityDevice5::migUuid"]
-        [::std::mem::offset_of!(CUpti_ActivityDevice5, migUuid) - 160usize];
-    ["Offset of field: CUpti_ActivityDevice5::isNumaNode"]
-        [::std::mem::offset_of!(CUpti_ActivityDevice5, isNumaNode) - 176usize];
-    ["Offset of field: CUpti_ActivityDevice5::numaId"]
-        [::std::mem::offset_of!(CUpti_ActivityDevice5, numaId) - 180usize];
+    ["Size of CUpti_ActivityDevice6"][::std::mem::size_of::<CUpti_ActivityDevice6>() - 192usize];
+    ["Alignment of CUpti_ActivityDevice6"]
+        [::std::mem::align_of::<CUpti_ActivityDevice6>() - 8usize];
+    ["Offset of field: CUpti_ActivityDevice6::kind"]
+        [::std::mem::offset_of!(CUpti_ActivityDevice6, kind) - 0usize];
+    ["Offset of field: CUpti_ActivityDevice6::flags"]
+        [::std::mem::offset_of!(CUpti_ActivityDevice6, flags) - 4usize];
+    ["Offset of field: CUpti_ActivityDevice6::globalMemoryBandwidth"]
+        [::std::mem::offset_of!(CUpti_ActivityDevice6, globalMemoryBandwidth) - 8usize];
+    ["Offset of field: CUpti_ActivityDevice6::globalMemorySize"]
+        [::std::mem::offset_of!(CUpti_ActivityDevice6, globalMemorySize) - 16usize];
+    ["Offset of field: CUpti_ActivityDevice6::constantMemorySize"]
+        [::std::mem::offset_of!(CUpti_ActivityDevice6, constantMemorySize) - 24usize];
+    ["Offset of field: CUpti_ActivityDevice6::l2CacheSize"]
+        [::std::mem::offset_of!(CUpti_ActivityDevice6, l2CacheSize) - 28usize];
+    ["Offset of field: CUpti_ActivityDevice6::numThreadsPerWarp"]
+        [::std::mem::offset_of!(CUpti_ActivityDevice6, numThreadsPerWarp) - 32usize];
+    ["Offset of field: CUpti_ActivityDevice6::coreClockRate"]
+        [::std::mem::offset_of!(CUpti_ActivityDevice6, coreClockRate) - 36usize];
+    ["Offset of field: CUpti_ActivityDevice6::numMemcpyEngines"]
+        [::std::mem::offset_of!(CUpti_ActivityDevice6, numMemcpyEngines) - 40usize];
+    ["Offset of field: CUpti_ActivityDevice6::numMultiprocessors"]
+        [::std::mem::offset_of!(CUpti_ActivityDevice6, numMultiprocessors) - 44usize];
+    ["Offset of field: CUpti_ActivityDevice6::maxIPC"]
+        [::std::mem::offset_of!(CUpti_ActivityDevice6, maxIPC) - 48usize];
+    ["Offset of field: CUpti_ActivityDevice6::maxWarpsPerMultiprocessor"]
+        [::std::mem::offset_of!(CUpti_ActivityDevice6, maxWarpsPerMultiprocessor) - 52usize];
+    ["Offset of field: CUpti_ActivityDevice6::maxBlocksPerMultiprocessor"]
+        [::std::mem::offset_of!(CUpti_ActivityDevice6, maxBlocksPerMultiprocessor) - 56usize];
+    ["Offset of field: CUpti_ActivityDevice6::maxSharedMemoryPerMultiprocessor"]
+        [::std::mem::offset_of!(CUpti_ActivityDevice6, maxSharedMemoryPerMultiprocessor) - 60usize];
+    ["Offset of field: CUpti_ActivityDevice6::maxRegistersPerMultiprocessor"]
+        [::std::mem::offset_of!(CUpti_ActivityDevice6, maxRegistersPerMultiprocessor) - 64usize];
+    ["Offset of field: CUpti_ActivityDevice6::maxRegistersPerBlock"]
+        [::std::mem::offset_of!(CUpti_ActivityDevice6, maxRegistersPerBlock) - 68usize];
+    ["Offset of field: CUpti_ActivityDevice6::maxSharedMemoryPerBlock"]
+        [::std::mem::offset_of!(CUpti_ActivityDevice6, maxSharedMemoryPerBlock) - 72usize];
+    ["Offset of field: CUpti_ActivityDevice6::maxThreadsPerBlock"]
+        [::std::mem::offset_of!(CUpti_ActivityDevice6, maxThreadsPerBlock) - 76usize];
+    ["Offset of field: CUpti_ActivityDevice6::maxBlockDimX"]
+        [::std::mem::offset_of!(CUpti_ActivityDevice6, maxBlockDimX) - 80usize];
+    ["Offset of field: CUpti_ActivityDevice6::maxBlockDimY"]
+        [::std::mem::offset_of!(CUpti_ActivityDevice6, maxBlockDimY) - 84usize];
+    ["Offset of field: CUpti_ActivityDevice6::maxBlockDimZ"]
+        [::std::mem::offset_of!(CUpti_ActivityDevice6, maxBlockDimZ) - 88usize];
+    ["Offset of field: CUpti_ActivityDevice6::maxGridDimX"]
+        [::std::mem::offset_of!(CUpti_ActivityDevice6, maxGridDimX) - 92usize];
+    ["Offset of field: CUpti_ActivityDevice6::maxGridDimY"]
+        [::std::mem::offset_of!(CUpti_ActivityDevice6, maxGridDimY) - 96usize];
+    ["Offset of field: CUpti_ActivityDevice6::maxGridDimZ"]
+        [::std::mem::offset_of!(CUpti_ActivityDevice6, maxGridDimZ) - 100usize];
+    ["Offset of field: CUpti_ActivityDevice6::computeCapabilityMajor"]
+        [::std::mem::offset_of!(CUpti_ActivityDevice6, computeCapabilityMajor) - 104usize];
+    ["Offset of field: CUpti_ActivityDevice6::computeCapabilityMinor"]
+        [::std::mem::offset_of!(CUpti_ActivityDevice6, computeCapabilityMinor) - 108usize];
+    ["Offset of field: CUpti_ActivityDevice6::id"]
+        [::std::mem::offset_of!(CUpti_ActivityDevice6, id) - 112usize];
+    ["Offset of field: CUpti_ActivityDevice6::eccEnabled"]
+        [::std::mem::offset_of!(CUpti_ActivityDevice6, eccEnabled) - 116usize];
+    ["Offset of field: CUpti_ActivityDevice6::uuid"]
+        [::std::mem::offset_of!(CUpti_ActivityDevice6, uuid) - 120usize];
+    ["Offset of field: CUpti_ActivityDevice6::name"]
+        [::std::mem::offset_of!(CUpti_ActivityDevice6, name) - 136usize];
+    ["Offset of field: CUpti_ActivityDevice6::isCudaVisible"]
+        [::std::mem::offset_of!(CUpti_ActivityDevice6, isCudaVisible) - 144usize];
+    ["Offset of field: CUpti_ActivityDevice6::isMigEnabled"]
+        [::std::mem::offset_of!(CUpti_ActivityDevice6, isMigEnabled) - 145usize];
+    ["Offset of field: CUpti_ActivityDevice6::reserved"]
+        [::std::mem::offset_of!(CUpti_ActivityDevice6, reserved) - 146usize];
+    ["Offset of field: CUpti_ActivityDevice6::gpuInstanceId"]
+        [::std::mem::offset_of!(CUpti_ActivityDevice6, gpuInstanceId) - 152usize];
+    ["Offset of field: CUpti_ActivityDevice6::computeInstanceId"]
+        [::std::mem::offset_of!(CUpti_ActivityDevice6, computeInstanceId) - 156usize];
+    ["Offset of field: CUpti_ActivityDevice6::migUuid"]
+        [::std::mem::offset_of!(CUpti_ActivityDevice6, migUuid) - 160usize];
+    ["Offset of field: CUpti_ActivityDevice6::isNumaNode"]
+        [::std::mem::offset_of!(CUpti_ActivityDevice6, isNumaNode) - 176usize];
+    ["Offset of field: CUpti_ActivityDevice6::numaId"]
+        [::std::mem::offset_of!(CUpti_ActivityDevice6, numaId) - 180usize];
+    ["Offset of field: CUpti_ActivityDevice6::numTpcs"]
+        [::std::mem::offset_of!(CUpti_ActivityDevice6, numTpcs) - 184usize];
+    ["Offset of field: CUpti_ActivityDevice6::reserved0"]
+        [::std::mem::offset_of!(CUpti_ActivityDevice6, reserved0) - 188usize];
 };
-#[repr(C)]
-#[repr(align(8))]
+pub const DEVICE_FIELD_KIND: CUpti_ActivityDeviceFieldIds = 0;
+pub const DEVICE_FIELD_FLAGS: CUpti_ActivityDeviceFieldIds = 1;
+pub const DEVICE_FIELD_GLOBAL_MEMORY_BANDWIDTH: CUpti_ActivityDeviceFieldIds = 2;
+pub const DEVICE_FIELD_GLOBAL_MEMORY_SIZE: CUpti_ActivityDeviceFieldIds = 3;
+pub const DEVICE_FIELD_CONSTANT_MEMORY_SIZE: CUpti_ActivityDeviceFieldIds = 4;
+pub const DEVICE_FIELD_L2_CACHE_SIZE: CUpti_ActivityDeviceFieldIds = 5;
+pub const DEVICE_FIELD_NUM_THREADS_PER_WARP: CUpti_ActivityDeviceFieldIds = 6;
+pub const DEVICE_FIELD_CORE_CLOCK_RATE: CUpti_ActivityDeviceFieldIds = 7;
+pub const DEVICE_FIELD_NUM_MEMCPY_ENGINES: CUpti_ActivityDeviceFieldIds = 8;
+pub const DEVICE_FIELD_NUM_MULTIPROCESSORS: CUpti_ActivityDeviceFieldIds = 9;
+pub const DEVICE_FIELD_MAX_IPC: CUpti_ActivityDeviceFieldIds = 10;
+pub const DEVICE_FIELD_MAX_WARPS_PER_MULTIPROCESSOR: CUpti_ActivityDeviceFieldIds = 11;
+pub const DEVICE_FIELD_MAX_BLOCKS_PER_MULTIPROCESSOR: CUpti_ActivityDeviceFieldIds = 12;
+pub const DEVICE_FIELD_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR: CUpti_ActivityDeviceFieldIds = 13;
+pub const DEVICE_FIELD_MAX_REGISTERS_PER_MULTIPROCESSOR: CUpti_ActivityDeviceFieldIds = 14;
+pub const DEVICE_FIELD_MAX_REGISTERS_PER_BLOCK: CUpti_ActivityDeviceFieldIds = 15;
+pub const DEVICE_FIELD_MAX_SHARED_MEMORY_PER_BLOCK: CUpti_ActivityDeviceFieldIds = 16;
+pub const DEVICE_FIELD_MAX_THREADS_PER_BLOCK: CUpti_ActivityDeviceFieldIds = 17;
+pub const DEVICE_FIELD_MAX_BLOCK_DIM_X: CUpti_ActivityDeviceFieldIds = 18;
+pub const DEVICE_FIELD_MAX_BLOCK_DIM_Y: CUpti_ActivityDeviceFieldIds = 19;
+pub const DEVICE_FIELD_MAX_BLOCK_DIM_Z: CUpti_ActivityDeviceFieldIds = 20;
+pub const DEVICE_FIELD_MAX_GRID_DIM_X: CUpti_ActivityDeviceFieldIds = 21;
+pub const DEVICE_FIELD_MAX_GRID_DIM_Y: CUpti_ActivityDeviceFieldIds = 22;
+pub const DEVICE_FIELD_MAX_GRID_DIM_Z: CUpti_ActivityDeviceFieldIds = 23;
+pub const DEVICE_FIELD_COMPUTE_CAPABILITY_MAJOR: CUpti_ActivityDeviceFieldIds = 24;
+pub const DEVICE_FIELD_COMPUTE_CAPABILITY_MINOR: CUpti_ActivityDeviceFieldIds = 25;
+pub const DEVICE_FIELD_ID: CUpti_ActivityDeviceFieldIds = 26;
+pub const DEVICE_FIELD_ECC_ENABLED: CUpti_ActivityDeviceFieldIds = 27;
+pub const DEVICE_FIELD_UUID: CUpti_ActivityDeviceFieldIds = 28;
+pub const DEVICE_FIELD_NAME: CUpti_ActivityDeviceFieldIds = 29;
+pub const DEVICE_FIELD_IS_CUDA_VISIBLE: CUpti_ActivityDeviceFieldIds = 30;
+pub const DEVICE_FIELD_IS_MIG_ENABLED: CUpti_ActivityDeviceFieldIds = 31;
+pub const DEVICE_FIELD_GPU_INSTANCE_ID: CUpti_ActivityDeviceFieldIds = 32;
+pub const DEVICE_FIELD_COMPUTE_INSTANCE_ID: CUpti_ActivityDeviceFieldIds = 33;
+pub const DEVICE_FIELD_MIG_UUID: CUpti_ActivityDeviceFieldIds = 34;
+pub const DEVICE_FIELD_IS_NUMA_NODE: CUpti_ActivityDeviceFieldIds = 35;
+pub const DEVICE_FIELD_NUMA_ID: CUpti_ActivityDeviceFieldIds = 36;
+pub const DEVICE_FIELD_NUM_TPCS: CUpti_ActivityDeviceFieldIds = 37;
+pub const DEVICE_FIELD_MAX: CUpti_ActivityDeviceFieldIds = 38;
+pub type CUpti_ActivityDeviceFieldIds = ::std::os::raw::c_uint;
+#[repr(C, packed(8))]
 #[derive(Copy, Clone)]
-pub struct CUpti_ActivityContext3 {
+pub struct CUpti_ActivityContext4 {
     pub kind: CUpti_ActivityKind,
     pub contextId: u32,
     pub deviceId: u32,
@@ -1192,35 +1487,50 @@ pub struct CUpti_ActivityContext3 {
     pub numMultiprocessors: u16,
     pub cigMode: CUpti_ContextCigMode,
     pub padding2: u32,
+    pub processId: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of CUpti_ActivityContext3"][::std::mem::size_of::<CUpti_ActivityContext3>() - 32usize];
-    ["Alignment of CUpti_ActivityContext3"]
-        [::std::mem::align_of::<CUpti_ActivityContext3>() - 8usize];
-    ["Offset of field: CUpti_ActivityContext3::kind"]
-        [::std::mem::offset_of!(CUpti_ActivityContext3, kind) - 0usize];
-    ["Offset of field: CUpti_ActivityContext3::contextId"]
-        [::std::mem::offset_of!(CUpti_ActivityContext3, contextId) - 4usize];
-    ["Offset of field: CUpti_ActivityContext3::deviceId"]
-        [::std::mem::offset_of!(CUpti_ActivityContext3, deviceId) - 8usize];
-    ["Offset of field: CUpti_ActivityContext3::computeApiKind"]
-        [::std::mem::offset_of!(CUpti_ActivityContext3, computeApiKind) - 12usize];
-    ["Offset of field: CUpti_ActivityContext3::nullStreamId"]
-        [::std::mem::offset_of!(CUpti_ActivityContext3, nullStreamId) - 14usize];
-    ["Offset of field: CUpti_ActivityContext3::parentContextId"]
-        [::std::mem::offset_of!(CUpti_ActivityContext3, parentContextId) - 16usize];
-    ["Offset of field: CUpti_ActivityContext3::isGreenContext"]
-        [::std::mem::offset_of!(CUpti_ActivityContext3, isGreenContext) - 20usize];
-    ["Offset of field: CUpti_ActivityContext3::padding"]
-        [::std::mem::offset_of!(CUpti_ActivityContext3, padding) - 21usize];
-    ["Offset of field: CUpti_ActivityContext3::numMultiprocessors"]
-        [::std::mem::offset_of!(CUpti_ActivityContext3, numMultiprocessors) - 22usize];
-    ["Offset of field: CUpti_ActivityContext3::cigMode"]
-        [::std::mem::offset_of!(CUpti_ActivityContext3, cigMode) - 24usize];
-    ["Offset of field: CUpti_ActivityContext3::padding2"]
-        [::std::mem::offset_of!(CUpti_ActivityContext3, padding2) - 28usize];
+    ["Size of CUpti_ActivityContext4"][::std::mem::size_of::<CUpti_ActivityContext4>() - 40usize];
+    ["Alignment of CUpti_ActivityContext4"]
+        [::std::mem::align_of::<CUpti_ActivityContext4>() - 8usize];
+    ["Offset of field: CUpti_ActivityContext4::kind"]
+        [::std::mem::offset_of!(CUpti_ActivityContext4, kind) - 0usize];
+    ["Offset of field: CUpti_ActivityContext4::contextId"]
+        [::std::mem::offset_of!(CUpti_ActivityContext4, contextId) - 4usize];
+    ["Offset of field: CUpti_ActivityContext4::deviceId"]
+        [::std::mem::offset_of!(CUpti_ActivityContext4, deviceId) - 8usize];
+    ["Offset of field: CUpti_ActivityContext4::computeApiKind"]
+        [::std::mem::offset_of!(CUpti_ActivityContext4, computeApiKind) - 12usize];
+    ["Offset of field: CUpti_ActivityContext4::nullStreamId"]
+        [::std::mem::offset_of!(CUpti_ActivityContext4, nullStreamId) - 14usize];
+    ["Offset of field: CUpti_ActivityContext4::parentContextId"]
+        [::std::mem::offset_of!(CUpti_ActivityContext4, parentContextId) - 16usize];
+    ["Offset of field: CUpti_ActivityContext4::isGreenContext"]
+        [::std::mem::offset_of!(CUpti_ActivityContext4, isGreenContext) - 20usize];
+    ["Offset of field: CUpti_ActivityContext4::padding"]
+        [::std::mem::offset_of!(CUpti_ActivityContext4, padding) - 21usize];
+    ["Offset of field: CUpti_ActivityContext4::numMultiprocessors"]
+        [::std::mem::offset_of!(CUpti_ActivityContext4, numMultiprocessors) - 22usize];
+    ["Offset of field: CUpti_ActivityContext4::cigMode"]
+        [::std::mem::offset_of!(CUpti_ActivityContext4, cigMode) - 24usize];
+    ["Offset of field: CUpti_ActivityContext4::padding2"]
+        [::std::mem::offset_of!(CUpti_ActivityContext4, padding2) - 28usize];
+    ["Offset of field: CUpti_ActivityContext4::processId"]
+        [::std::mem::offset_of!(CUpti_ActivityContext4, processId) - 32usize];
 };
+pub const CONTEXT_FIELD_KIND: CUpti_ActivityContextFieldIds = 0;
+pub const CONTEXT_FIELD_CONTEXT_ID: CUpti_ActivityContextFieldIds = 1;
+pub const CONTEXT_FIELD_DEVICE_ID: CUpti_ActivityContextFieldIds = 2;
+pub const CONTEXT_FIELD_COMPUTE_API_KIND: CUpti_ActivityContextFieldIds = 3;
+pub const CONTEXT_FIELD_NULL_STREAM_ID: CUpti_ActivityContextFieldIds = 4;
+pub const CONTEXT_FIELD_PARENT_CONTEXT_ID: CUpti_ActivityContextFieldIds = 5;
+pub const CONTEXT_FIELD_IS_GREEN_CONTEXT: CUpti_ActivityContextFieldIds = 6;
+pub const CONTEXT_FIELD_NUM_MULTIPROCESSORS: CUpti_ActivityContextFieldIds = 7;
+pub const CONTEXT_FIELD_CIG_MODE: CUpti_ActivityContextFieldIds = 8;
+pub const CONTEXT_FIELD_PROCESS_ID: CUpti_ActivityContextFieldIds = 9;
+pub const CONTEXT_FIELD_MAX: CUpti_ActivityContextFieldIds = 10;
+pub type CUpti_ActivityContextFieldIds = ::std::os::raw::c_uint;
 #[repr(C, packed(8))]
 #[derive(Copy, Clone)]
 pub struct CUpti_ActivityOverhead3 {
@@ -1374,6 +1684,18 @@ const _: () = {
     ["Offset of field: CUpti_ActivityGraphTrace2::endContextId"]
         [::std::mem::offset_of!(CUpti_ActivityGraphTrace2, endContextId) - 52usize];
 };
+pub const GRAPH_TRACE_FIELD_KIND: CUpti_ActivityGraphTraceFieldIds = 0;
+pub const GRAPH_TRACE_FIELD_CORRELATION_ID: CUpti_ActivityGraphTraceFieldIds = 1;
+pub const GRAPH_TRACE_FIELD_START: CUpti_ActivityGraphTraceFieldIds = 2;
+pub const GRAPH_TRACE_FIELD_END: CUpti_ActivityGraphTraceFieldIds = 3;
+pub const GRAPH_TRACE_FIELD_DEVICE_ID: CUpti_ActivityGraphTraceFieldIds = 4;
+pub const GRAPH_TRACE_FIELD_GRAPH_ID: CUpti_ActivityGraphTraceFieldIds = 5;
+pub const GRAPH_TRACE_FIELD_CONTEXT_ID: CUpti_ActivityGraphTraceFieldIds = 6;
+pub const GRAPH_TRACE_FIELD_STREAM_ID: CUpti_ActivityGraphTraceFieldIds = 7;
+pub const GRAPH_TRACE_FIELD_END_DEVICE_ID: CUpti_ActivityGraphTraceFieldIds = 8;
+pub const GRAPH_TRACE_FIELD_END_CONTEXT_ID: CUpti_ActivityGraphTraceFieldIds = 9;
+pub const GRAPH_TRACE_FIELD_MAX: CUpti_ActivityGraphTraceFieldIds = 10;
+pub type CUpti_ActivityGraphTraceFieldIds = ::std::os::raw::c_uint;
 pub const CUPTI_ACTIVITY_ATTR_DEVICE_BUFFER_SIZE: CUpti_ActivityAttribute = 0;
 pub const CUPTI_ACTIVITY_ATTR_DEVICE_BUFFER_SIZE_CDP: CUpti_ActivityAttribute = 1;
 pub const CUPTI_ACTIVITY_ATTR_DEVICE_BUFFER_POOL_LIMIT: CUpti_ActivityAttribute = 2;
@@ -1385,11 +1707,44 @@ pub const CUPTI_ACTIVITY_ATTR_PROFILING_SEMAPHORE_PRE_ALLOCATE_VALUE: CUpti_Acti
 pub const CUPTI_ACTIVITY_ATTR_MEM_ALLOCATION_TYPE_HOST_PINNED: CUpti_ActivityAttribute = 8;
 pub const CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER: CUpti_ActivityAttribute = 9;
 pub const CUPTI_ACTIVITY_ATTR_DEVICE_BUFFER_SIZE_DEVICE_GRAPHS: CUpti_ActivityAttribute = 10;
+pub const CUPTI_ACTIVITY_ATTR_USER_DEFINED_RECORDS: CUpti_ActivityAttribute = 11;
+pub const CUPTI_ACTIVITY_ATTR_MULTIPLE_SUBSCRIBER_STATE: CUpti_ActivityAttribute = 12;
+pub const CUPTI_ACTIVITY_ATTR_ENABLE_HES: CUpti_ActivityAttribute = 13;
+pub const CUPTI_ACTIVITY_ATTR_ENABLE_ALLOCATION_SOURCE_TRACKING: CUpti_ActivityAttribute = 14;
+pub const CUPTI_ACTIVITY_ATTR_ENABLE_KERNEL_LATENCY_TIMESTAMPS: CUpti_ActivityAttribute = 15;
+pub const CUPTI_ACTIVITY_ATTR_ENABLE_ALL_SYNC_RECORDS: CUpti_ActivityAttribute = 16;
+pub const CUPTI_ACTIVITY_ATTR_ENABLE_CUDA_EVENT_DEVICE_TIMESTAMPS: CUpti_ActivityAttribute = 17;
+pub const CUPTI_ACTIVITY_ATTR_ENABLE_KERNEL_LAUNCH_ATTRIBUTES: CUpti_ActivityAttribute = 18;
+pub const CUPTI_ACTIVITY_ATTR_ENABLE_DEVICE_GRAPH_TRACE: CUpti_ActivityAttribute = 19;
+pub const CUPTI_ACTIVITY_ATTR_ENABLE_MULTI_SUBSCRIBER_GRAPH_TRACE: CUpti_ActivityAttribute = 20;
+pub const CUPTI_ACTIVITY_ATTR_THREAD_ID_TYPE: CUpti_ActivityAttribute = 21;
+pub const CUPTI_ACTIVITY_ATTR_TIMESTAMP_CALLBACK: CUpti_ActivityAttribute = 22;
+pub const CUPTI_ACTIVITY_ATTR_ENABLE_CIG_MODE: CUpti_ActivityAttribute = 23;
+pub const CUPTI_ACTIVITY_ATTR_HES_BUFFER_SIZE: CUpti_ActivityAttribute = 24;
+pub const CUPTI_ACTIVITY_ATTR_COUNT: CUpti_ActivityAttribute = 25;
 pub type CUpti_ActivityAttribute = ::std::os::raw::c_uint;
 pub const CUPTI_ACTIVITY_THREAD_ID_TYPE_DEFAULT: CUpti_ActivityThreadIdType = 0;
 pub const CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM: CUpti_ActivityThreadIdType = 1;
 pub const CUPTI_ACTIVITY_THREAD_ID_TYPE_SIZE: CUpti_ActivityThreadIdType = 2;
 pub type CUpti_ActivityThreadIdType = ::std::os::raw::c_uint;
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct CUpti_ActivityConfig {
+    pub structSize: usize,
+    pub fieldSelection: CUpti_ActivityFieldSelection,
+    pub pKindOptions: *mut ::std::os::raw::c_void,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of CUpti_ActivityConfig"][::std::mem::size_of::<CUpti_ActivityConfig>() - 40usize];
+    ["Alignment of CUpti_ActivityConfig"][::std::mem::align_of::<CUpti_ActivityConfig>() - 8usize];
+    ["Offset of field: CUpti_ActivityConfig::structSize"]
+        [::std::mem::offset_of!(CUpti_ActivityConfig, structSize) - 0usize];
+    ["Offset of field: CUpti_ActivityConfig::fieldSelection"]
+        [::std::mem::offset_of!(CUpti_ActivityConfig, fieldSelection) - 8usize];
+    ["Offset of field: CUpti_ActivityConfig::pKindOptions"]
+        [::std::mem::offset_of!(CUpti_ActivityConfig, pKindOptions) - 32usize];
+};
 pub type CUpti_BuffersCallbackRequestFunc = ::std::option::Option<
     unsafe extern "C" fn(buffer: *mut *mut u8, size: *mut usize, maxNumRecords: *mut usize),
 >;
@@ -1400,6 +1755,59 @@ pub type CUpti_BuffersCallbackCompleteFunc = ::std::option::Option<
         buffer: *mut u8,
         size: usize,
         validSize: usize,
+    ),
+>;
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct CUpti_BufferCallbackRequestInfo {
+    pub structSize: usize,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of CUpti_BufferCallbackRequestInfo"]
+        [::std::mem::size_of::<CUpti_BufferCallbackRequestInfo>() - 8usize];
+    ["Alignment of CUpti_BufferCallbackRequestInfo"]
+        [::std::mem::align_of::<CUpti_BufferCallbackRequestInfo>() - 8usize];
+    ["Offset of field: CUpti_BufferCallbackRequestInfo::structSize"]
+        [::std::mem::offset_of!(CUpti_BufferCallbackRequestInfo, structSize) - 0usize];
+};
+pub type CUpti_BuffersCallbackRequestFunc_v2 = ::std::option::Option<
+    unsafe extern "C" fn(
+        buffer: *mut *mut u8,
+        size: *mut usize,
+        maxNumRecords: *mut usize,
+        pBufferRequestInfo: *mut CUpti_BufferCallbackRequestInfo,
+    ),
+>;
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct CUpti_BufferCallbackCompleteInfo {
+    pub structSize: usize,
+    pub threadId: u64,
+    pub ppRecordLayouts: *mut *mut CUpti_ActivityRecordLayout,
+    pub numRecordLayouts: usize,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of CUpti_BufferCallbackCompleteInfo"]
+        [::std::mem::size_of::<CUpti_BufferCallbackCompleteInfo>() - 32usize];
+    ["Alignment of CUpti_BufferCallbackCompleteInfo"]
+        [::std::mem::align_of::<CUpti_BufferCallbackCompleteInfo>() - 8usize];
+    ["Offset of field: CUpti_BufferCallbackCompleteInfo::structSize"]
+        [::std::mem::offset_of!(CUpti_BufferCallbackCompleteInfo, structSize) - 0usize];
+    ["Offset of field: CUpti_BufferCallbackCompleteInfo::threadId"]
+        [::std::mem::offset_of!(CUpti_BufferCallbackCompleteInfo, threadId) - 8usize];
+    ["Offset of field: CUpti_BufferCallbackCompleteInfo::ppRecordLayouts"]
+        [::std::mem::offset_of!(CUpti_BufferCallbackCompleteInfo, ppRecordLayouts) - 16usize];
+    ["Offset of field: CUpti_BufferCallbackCompleteInfo::numRecordLayouts"]
+        [::std::mem::offset_of!(CUpti_BufferCallbackCompleteInfo, numRecordLayouts) - 24usize];
+};
+pub type CUpti_BuffersCallbackCompleteFunc_v2 = ::std::option::Option<
+    unsafe extern "C" fn(
+        buffer: *mut u8,
+        size: usize,
+        validSize: usize,
+        pBufferCompleteInfo: *mut CUpti_BufferCallbackCompleteInfo,
     ),
 >;
 #[repr(C, packed(8))]
@@ -1720,6 +2128,259 @@ const _: () = {
     ["Offset of field: CUpti_ActivityKernel8::localMemoryTotal_v2"]
         [::std::mem::offset_of!(CUpti_ActivityKernel8, localMemoryTotal_v2) - 192usize];
 };
+#[repr(C, packed(8))]
+#[derive(Copy, Clone)]
+pub struct CUpti_ActivityKernel10 {
+    pub kind: CUpti_ActivityKind,
+    pub cacheConfig: CUpti_ActivityKernel10__bindgen_ty_1,
+    pub sharedMemoryConfig: u8,
+    pub registersPerThread: u16,
+    pub partitionedGlobalCacheRequested: CUpti_ActivityPartitionedGlobalCacheConfig,
+    pub partitionedGlobalCacheExecuted: CUpti_ActivityPartitionedGlobalCacheConfig,
+    pub start: u64,
+    pub end: u64,
+    pub completed: u64,
+    pub deviceId: u32,
+    pub contextId: u32,
+    pub streamId: u32,
+    pub gridX: i32,
+    pub gridY: i32,
+    pub gridZ: i32,
+    pub blockX: i32,
+    pub blockY: i32,
+    pub blockZ: i32,
+    pub staticSharedMemory: i32,
+    pub dynamicSharedMemory: i32,
+    pub localMemoryPerThread: u32,
+    pub localMemoryTotal: u32,
+    pub correlationId: u32,
+    pub gridId: i64,
+    pub name: *const ::std::os::raw::c_char,
+    pub reserved0: *mut ::std::os::raw::c_void,
+    pub queued: u64,
+    pub submitted: u64,
+    pub launchType: u8,
+    pub isSharedMemoryCarveoutRequested: u8,
+    pub sharedMemoryCarveoutRequested: u8,
+    pub padding: u8,
+    pub sharedMemoryExecuted: u32,
+    pub graphNodeId: u64,
+    pub shmemLimitConfig: CUpti_FuncShmemLimitConfig,
+    pub graphId: u32,
+    pub pAccessPolicyWindow: *mut CUaccessPolicyWindow,
+    pub channelID: u32,
+    pub channelType: CUpti_ChannelType,
+    pub clusterX: u32,
+    pub clusterY: u32,
+    pub clusterZ: u32,
+    pub clusterSchedulingPolicy: u32,
+    pub localMemoryTotal_v2: u64,
+    pub maxPotentialClusterSize: u32,
+    pub maxActiveClusters: u32,
+    pub isDeviceLaunched: u8,
+    pub padding3: [u8; 7usize],
+}
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub union CUpti_ActivityKernel10__bindgen_ty_1 {
+    pub both: u8,
+    pub config: CUpti_ActivityKernel10__bindgen_ty_1__bindgen_ty_1,
+}
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct CUpti_ActivityKernel10__bindgen_ty_1__bindgen_ty_1 {
+    pub _bindgen_align: [u8; 0],
+    pub _bindgen_opaque_blob: u8,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of CUpti_ActivityKernel10__bindgen_ty_1__bindgen_ty_1"]
+        [::std::mem::size_of::<CUpti_ActivityKernel10__bindgen_ty_1__bindgen_ty_1>() - 1usize];
+    ["Alignment of CUpti_ActivityKernel10__bindgen_ty_1__bindgen_ty_1"]
+        [::std::mem::align_of::<CUpti_ActivityKernel10__bindgen_ty_1__bindgen_ty_1>() - 1usize];
+};
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of CUpti_ActivityKernel10__bindgen_ty_1"]
+        [::std::mem::size_of::<CUpti_ActivityKernel10__bindgen_ty_1>() - 1usize];
+    ["Alignment of CUpti_ActivityKernel10__bindgen_ty_1"]
+        [::std::mem::align_of::<CUpti_ActivityKernel10__bindgen_ty_1>() - 1usize];
+    ["Offset of field: CUpti_ActivityKernel10__bindgen_ty_1::both"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel10__bindgen_ty_1, both) - 0usize];
+    ["Offset of field: CUpti_ActivityKernel10__bindgen_ty_1::config"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel10__bindgen_ty_1, config) - 0usize];
+};
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of CUpti_ActivityKernel10"][::std::mem::size_of::<CUpti_ActivityKernel10>() - 216usize];
+    ["Alignment of CUpti_ActivityKernel10"]
+        [::std::mem::align_of::<CUpti_ActivityKernel10>() - 8usize];
+    ["Offset of field: CUpti_ActivityKernel10::kind"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel10, kind) - 0usize];
+    ["Offset of field: CUpti_ActivityKernel10::cacheConfig"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel10, cacheConfig) - 4usize];
+    ["Offset of field: CUpti_ActivityKernel10::sharedMemoryConfig"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel10, sharedMemoryConfig) - 5usize];
+    ["Offset of field: CUpti_ActivityKernel10::registersPerThread"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel10, registersPerThread) - 6usize];
+    ["Offset of field: CUpti_ActivityKernel10::partitionedGlobalCacheRequested"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel10, partitionedGlobalCacheRequested) - 8usize];
+    ["Offset of field: CUpti_ActivityKernel10::partitionedGlobalCacheExecuted"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel10, partitionedGlobalCacheExecuted) - 12usize];
+    ["Offset of field: CUpti_ActivityKernel10::start"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel10, start) - 16usize];
+    ["Offset of field: CUpti_ActivityKernel10::end"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel10, end) - 24usize];
+    ["Offset of field: CUpti_ActivityKernel10::completed"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel10, completed) - 32usize];
+    ["Offset of field: CUpti_ActivityKernel10::deviceId"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel10, deviceId) - 40usize];
+    ["Offset of field: CUpti_ActivityKernel10::contextId"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel10, contextId) - 44usize];
+    ["Offset of field: CUpti_ActivityKernel10::streamId"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel10, streamId) - 48usize];
+    ["Offset of field: CUpti_ActivityKernel10::gridX"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel10, gridX) - 52usize];
+    ["Offset of field: CUpti_ActivityKernel10::gridY"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel10, gridY) - 56usize];
+    ["Offset of field: CUpti_ActivityKernel10::gridZ"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel10, gridZ) - 60usize];
+    ["Offset of field: CUpti_ActivityKernel10::blockX"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel10, blockX) - 64usize];
+    ["Offset of field: CUpti_ActivityKernel10::blockY"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel10, blockY) - 68usize];
+    ["Offset of field: CUpti_ActivityKernel10::blockZ"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel10, blockZ) - 72usize];
+    ["Offset of field: CUpti_ActivityKernel10::staticSharedMemory"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel10, staticSharedMemory) - 76usize];
+    ["Offset of field: CUpti_ActivityKernel10::dynamicSharedMemory"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel10, dynamicSharedMemory) - 80usize];
+    ["Offset of field: CUpti_ActivityKernel10::localMemoryPerThread"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel10, localMemoryPerThread) - 84usize];
+    ["Offset of field: CUpti_ActivityKernel10::localMemoryTotal"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel10, localMemoryTotal) - 88usize];
+    ["Offset of field: CUpti_ActivityKernel10::correlationId"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel10, correlationId) - 92usize];
+    ["Offset of field: CUpti_ActivityKernel10::gridId"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel10, gridId) - 96usize];
+    ["Offset of field: CUpti_ActivityKernel10::name"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel10, name) - 104usize];
+    ["Offset of field: CUpti_ActivityKernel10::reserved0"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel10, reserved0) - 112usize];
+    ["Offset of field: CUpti_ActivityKernel10::queued"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel10, queued) - 120usize];
+    ["Offset of field: CUpti_ActivityKernel10::submitted"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel10, submitted) - 128usize];
+    ["Offset of field: CUpti_ActivityKernel10::launchType"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel10, launchType) - 136usize];
+    ["Offset of field: CUpti_ActivityKernel10::isSharedMemoryCarveoutRequested"][::std::mem::offset_of!(
+        CUpti_ActivityKernel10,
+        isSharedMemoryCarveoutRequested
+    ) - 137usize];
+    ["Offset of field: CUpti_ActivityKernel10::sharedMemoryCarveoutRequested"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel10, sharedMemoryCarveoutRequested) - 138usize];
+    ["Offset of field: CUpti_ActivityKernel10::padding"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel10, padding) - 139usize];
+    ["Offset of field: CUpti_ActivityKernel10::sharedMemoryExecuted"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel10, sharedMemoryExecuted) - 140usize];
+    ["Offset of field: CUpti_ActivityKernel10::graphNodeId"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel10, graphNodeId) - 144usize];
+    ["Offset of field: CUpti_ActivityKernel10::shmemLimitConfig"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel10, shmemLimitConfig) - 152usize];
+    ["Offset of field: CUpti_ActivityKernel10::graphId"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel10, graphId) - 156usize];
+    ["Offset of field: CUpti_ActivityKernel10::pAccessPolicyWindow"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel10, pAccessPolicyWindow) - 160usize];
+    ["Offset of field: CUpti_ActivityKernel10::channelID"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel10, channelID) - 168usize];
+    ["Offset of field: CUpti_ActivityKernel10::channelType"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel10, channelType) - 172usize];
+    ["Offset of field: CUpti_ActivityKernel10::clusterX"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel10, clusterX) - 176usize];
+    ["Offset of field: CUpti_ActivityKernel10::clusterY"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel10, clusterY) - 180usize];
+    ["Offset of field: CUpti_ActivityKernel10::clusterZ"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel10, clusterZ) - 184usize];
+    ["Offset of field: CUpti_ActivityKernel10::clusterSchedulingPolicy"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel10, clusterSchedulingPolicy) - 188usize];
+    ["Offset of field: CUpti_ActivityKernel10::localMemoryTotal_v2"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel10, localMemoryTotal_v2) - 192usize];
+    ["Offset of field: CUpti_ActivityKernel10::maxPotentialClusterSize"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel10, maxPotentialClusterSize) - 200usize];
+    ["Offset of field: CUpti_ActivityKernel10::maxActiveClusters"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel10, maxActiveClusters) - 204usize];
+    ["Offset of field: CUpti_ActivityKernel10::isDeviceLaunched"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel10, isDeviceLaunched) - 208usize];
+    ["Offset of field: CUpti_ActivityKernel10::padding3"]
+        [::std::mem::offset_of!(CUpti_ActivityKernel10, padding3) - 209usize];
+};
+#[repr(C, packed(8))]
+#[derive(Copy, Clone)]
+pub struct CUpti_ActivityMemset4 {
+    pub kind: CUpti_ActivityKind,
+    pub value: u32,
+    pub bytes: u64,
+    pub start: u64,
+    pub end: u64,
+    pub deviceId: u32,
+    pub contextId: u32,
+    pub streamId: u32,
+    pub correlationId: u32,
+    pub flags: u16,
+    pub memoryKind: u16,
+    pub pad: u32,
+    pub reserved0: *mut ::std::os::raw::c_void,
+    pub graphNodeId: u64,
+    pub graphId: u32,
+    pub channelID: u32,
+    pub channelType: CUpti_ChannelType,
+    pub isDeviceLaunched: u8,
+    pub pad2: [u8; 3usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of CUpti_ActivityMemset4"][::std::mem::size_of::<CUpti_ActivityMemset4>() - 88usize];
+    ["Alignment of CUpti_ActivityMemset4"]
+        [::std::mem::align_of::<CUpti_ActivityMemset4>() - 8usize];
+    ["Offset of field: CUpti_ActivityMemset4::kind"]
+        [::std::mem::offset_of!(CUpti_ActivityMemset4, kind) - 0usize];
+    ["Offset of field: CUpti_ActivityMemset4::value"]
+        [::std::mem::offset_of!(CUpti_ActivityMemset4, value) - 4usize];
+    ["Offset of field: CUpti_ActivityMemset4::bytes"]
+        [::std::mem::offset_of!(CUpti_ActivityMemset4, bytes) - 8usize];
+    ["Offset of field: CUpti_ActivityMemset4::start"]
+        [::std::mem::offset_of!(CUpti_ActivityMemset4, start) - 16usize];
+    ["Offset of field: CUpti_ActivityMemset4::end"]
+        [::std::mem::offset_of!(CUpti_ActivityMemset4, end) - 24usize];
+    ["Offset of field: CUpti_ActivityMemset4::deviceId"]
+        [::std::mem::offset_of!(CUpti_ActivityMemset4, deviceId) - 32usize];
+    ["Offset of field: CUpti_ActivityMemset4::contextId"]
+        [::std::mem::offset_of!(CUpti_ActivityMemset4, contextId) - 36usize];
+    ["Offset of field: CUpti_ActivityMemset4::streamId"]
+        [::std::mem::offset_of!(CUpti_ActivityMemset4, streamId) - 40usize];
+    ["Offset of field: CUpti_ActivityMemset4::correlationId"]
+        [::std::mem::offset_of!(CUpti_ActivityMemset4, correlationId) - 44usize];
+    ["Offset of field: CUpti_ActivityMemset4::flags"]
+        [::std::mem::offset_of!(CUpti_ActivityMemset4, flags) - 48usize];
+    ["Offset of field: CUpti_ActivityMemset4::memoryKind"]
+        [::std::mem::offset_of!(CUpti_ActivityMemset4, memoryKind) - 50usize];
+    ["Offset of field: CUpti_ActivityMemset4::pad"]
+        [::std::mem::offset_of!(CUpti_ActivityMemset4, pad) - 52usize];
+    ["Offset of field: CUpti_ActivityMemset4::reserved0"]
+        [::std::mem::offset_of!(CUpti_ActivityMemset4, reserved0) - 56usize];
+    ["Offset of field: CUpti_ActivityMemset4::graphNodeId"]
+        [::std::mem::offset_of!(CUpti_ActivityMemset4, graphNodeId) - 64usize];
+    ["Offset of field: CUpti_ActivityMemset4::graphId"]
+        [::std::mem::offset_of!(CUpti_ActivityMemset4, graphId) - 72usize];
+    ["Offset of field: CUpti_ActivityMemset4::channelID"]
+        [::std::mem::offset_of!(CUpti_ActivityMemset4, channelID) - 76usize];
+    ["Offset of field: CUpti_ActivityMemset4::channelType"]
+        [::std::mem::offset_of!(CUpti_ActivityMemset4, channelType) - 80usize];
+    ["Offset of field: CUpti_ActivityMemset4::isDeviceLaunched"]
+        [::std::mem::offset_of!(CUpti_ActivityMemset4, isDeviceLaunched) - 84usize];
+    ["Offset of field: CUpti_ActivityMemset4::pad2"]
+        [::std::mem::offset_of!(CUpti_ActivityMemset4, pad2) - 85usize];
+};
 #[repr(C)]
 #[derive(Copy, Clone)]
 pub struct CUpti_ActivityGraphTrace {
@@ -1889,6 +2550,82 @@ const _: () = {
     ["Offset of field: CUpti_ActivityMemcpy5::pad2"]
         [::std::mem::offset_of!(CUpti_ActivityMemcpy5, pad2) - 84usize];
 };
+#[repr(C, packed(8))]
+#[derive(Copy, Clone)]
+pub struct CUpti_ActivityMemcpy6 {
+    pub kind: CUpti_ActivityKind,
+    pub copyKind: u8,
+    pub srcKind: u8,
+    pub dstKind: u8,
+    pub flags: u8,
+    pub bytes: u64,
+    pub start: u64,
+    pub end: u64,
+    pub deviceId: u32,
+    pub contextId: u32,
+    pub streamId: u32,
+    pub correlationId: u32,
+    pub runtimeCorrelationId: u32,
+    pub pad: u32,
+    pub reserved0: *mut ::std::os::raw::c_void,
+    pub graphNodeId: u64,
+    pub graphId: u32,
+    pub channelID: u32,
+    pub channelType: CUpti_ChannelType,
+    pub isDeviceLaunched: u8,
+    pub pad2: [u8; 3usize],
+    pub copyCount: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of CUpti_ActivityMemcpy6"][::std::mem::size_of::<CUpti_ActivityMemcpy6>() - 96usize];
+    ["Alignment of CUpti_ActivityMemcpy6"]
+        [::std::mem::align_of::<CUpti_ActivityMemcpy6>() - 8usize];
+    ["Offset of field: CUpti_ActivityMemcpy6::kind"]
+        [::std::mem::offset_of!(CUpti_ActivityMemcpy6, kind) - 0usize];
+    ["Offset of field: CUpti_ActivityMemcpy6::copyKind"]
+        [::std::mem::offset_of!(CUpti_ActivityMemcpy6, copyKind) - 4usize];
+    ["Offset of field: CUpti_ActivityMemcpy6::srcKind"]
+        [::std::mem::offset_of!(CUpti_ActivityMemcpy6, srcKind) - 5usize];
+    ["Offset of field: CUpti_ActivityMemcpy6::dstKind"]
+        [::std::mem::offset_of!(CUpti_ActivityMemcpy6, dstKind) - 6usize];
+    ["Offset of field: CUpti_ActivityMemcpy6::flags"]
+        [::std::mem::offset_of!(CUpti_ActivityMemcpy6, flags) - 7usize];
+    ["Offset of field: CUpti_ActivityMemcpy6::bytes"]
+        [::std::mem::offset_of!(CUpti_ActivityMemcpy6, bytes) - 8usize];
+    ["Offset of field: CUpti_ActivityMemcpy6::start"]
+        [::std::mem::offset_of!(CUpti_ActivityMemcpy6, start) - 16usize];
+    ["Offset of field: CUpti_ActivityMemcpy6::end"]
+        [::std::mem::offset_of!(CUpti_ActivityMemcpy6, end) - 24usize];
+    ["Offset of field: CUpti_ActivityMemcpy6::deviceId"]
+        [::std::mem::offset_of!(CUpti_ActivityMemcpy6, deviceId) - 32usize];
+    ["Offset of field: CUpti_ActivityMemcpy6::contextId"]
+        [::std::mem::offset_of!(CUpti_ActivityMemcpy6, contextId) - 36usize];
+    ["Offset of field: CUpti_ActivityMemcpy6::streamId"]
+        [::std::mem::offset_of!(CUpti_ActivityMemcpy6, streamId) - 40usize];
+    ["Offset of field: CUpti_ActivityMemcpy6::correlationId"]
+        [::std::mem::offset_of!(CUpti_ActivityMemcpy6, correlationId) - 44usize];
+    ["Offset of field: CUpti_ActivityMemcpy6::runtimeCorrelationId"]
+        [::std::mem::offset_of!(CUpti_ActivityMemcpy6, runtimeCorrelationId) - 48usize];
+    ["Offset of field: CUpti_ActivityMemcpy6::pad"]
+        [::std::mem::offset_of!(CUpti_ActivityMemcpy6, pad) - 52usize];
+    ["Offset of field: CUpti_ActivityMemcpy6::reserved0"]
+        [::std::mem::offset_of!(CUpti_ActivityMemcpy6, reserved0) - 56usize];
+    ["Offset of field: CUpti_ActivityMemcpy6::graphNodeId"]
+        [::std::mem::offset_of!(CUpti_ActivityMemcpy6, graphNodeId) - 64usize];
+    ["Offset of field: CUpti_ActivityMemcpy6::graphId"]
+        [::std::mem::offset_of!(CUpti_ActivityMemcpy6, graphId) - 72usize];
+    ["Offset of field: CUpti_ActivityMemcpy6::channelID"]
+        [::std::mem::offset_of!(CUpti_ActivityMemcpy6, channelID) - 76usize];
+    ["Offset of field: CUpti_ActivityMemcpy6::channelType"]
+        [::std::mem::offset_of!(CUpti_ActivityMemcpy6, channelType) - 80usize];
+    ["Offset of field: CUpti_ActivityMemcpy6::isDeviceLaunched"]
+        [::std::mem::offset_of!(CUpti_ActivityMemcpy6, isDeviceLaunched) - 84usize];
+    ["Offset of field: CUpti_ActivityMemcpy6::pad2"]
+        [::std::mem::offset_of!(CUpti_ActivityMemcpy6, pad2) - 85usize];
+    ["Offset of field: CUpti_ActivityMemcpy6::copyCount"]
+        [::std::mem::offset_of!(CUpti_ActivityMemcpy6, copyCount) - 88usize];
+};
 pub const CUPTI_DRIVER_TRACE_CBID_cuDriverGetVersion: CUpti_driver_api_trace_cbid_enum = 2;
 pub const CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoD: CUpti_driver_api_trace_cbid_enum = 43;
 pub const CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoH: CUpti_driver_api_trace_cbid_enum = 45;
@@ -1923,7 +2660,6 @@ pub const CUPTI_DRIVER_TRACE_CBID_cuMemsetD32Async: CUpti_driver_api_trace_cbid_
 pub const CUPTI_DRIVER_TRACE_CBID_cuMemsetD2D8Async: CUpti_driver_api_trace_cbid_enum = 222;
 pub const CUPTI_DRIVER_TRACE_CBID_cuMemsetD2D16Async: CUpti_driver_api_trace_cbid_enum = 224;
 pub const CUPTI_DRIVER_TRACE_CBID_cuMemsetD2D32Async: CUpti_driver_api_trace_cbid_enum = 226;
-pub const CUPTI_DRIVER_TRACE_CBID_cuMemcpy_v2: CUpti_driver_api_trace_cbid_enum = 248;
 pub const CUPTI_DRIVER_TRACE_CBID_cuMemsetD8_v2: CUpti_driver_api_trace_cbid_enum = 249;
 pub const CUPTI_DRIVER_TRACE_CBID_cuMemsetD16_v2: CUpti_driver_api_trace_cbid_enum = 250;
 pub const CUPTI_DRIVER_TRACE_CBID_cuMemsetD32_v2: CUpti_driver_api_trace_cbid_enum = 251;
@@ -2033,6 +2769,7 @@ pub const CUPTI_DRIVER_TRACE_CBID_cuMemcpyBatchAsync: CUpti_driver_api_trace_cbi
 pub const CUPTI_DRIVER_TRACE_CBID_cuMemcpyBatchAsync_ptsz: CUpti_driver_api_trace_cbid_enum = 777;
 pub const CUPTI_DRIVER_TRACE_CBID_cuMemcpy3DBatchAsync: CUpti_driver_api_trace_cbid_enum = 778;
 pub const CUPTI_DRIVER_TRACE_CBID_cuMemcpy3DBatchAsync_ptsz: CUpti_driver_api_trace_cbid_enum = 779;
+pub const CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCaptureToCig: CUpti_driver_api_trace_cbid_enum = 783;
 pub const CUPTI_DRIVER_TRACE_CBID_cuMemPrefetchBatchAsync: CUpti_driver_api_trace_cbid_enum = 784;
 pub const CUPTI_DRIVER_TRACE_CBID_cuMemPrefetchBatchAsync_ptsz: CUpti_driver_api_trace_cbid_enum =
     785;
@@ -2042,7 +2779,22 @@ pub const CUPTI_DRIVER_TRACE_CBID_cuMemcpyBatchAsync_v2_ptsz: CUpti_driver_api_t
 pub const CUPTI_DRIVER_TRACE_CBID_cuMemcpy3DBatchAsync_v2: CUpti_driver_api_trace_cbid_enum = 798;
 pub const CUPTI_DRIVER_TRACE_CBID_cuMemcpy3DBatchAsync_v2_ptsz: CUpti_driver_api_trace_cbid_enum =
     799;
-pub const CUPTI_DRIVER_TRACE_CBID_SIZE: CUpti_driver_api_trace_cbid_enum = 807;
+pub const CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCaptureToCig_ptsz: CUpti_driver_api_trace_cbid_enum =
+    814;
+pub const CUPTI_DRIVER_TRACE_CBID_cuStreamEndCaptureToCig: CUpti_driver_api_trace_cbid_enum = 815;
+pub const CUPTI_DRIVER_TRACE_CBID_cuStreamEndCaptureToCig_ptsz: CUpti_driver_api_trace_cbid_enum =
+    816;
+pub const CUPTI_DRIVER_TRACE_CBID_cuLaunchHostFunc_v2: CUpti_driver_api_trace_cbid_enum = 831;
+pub const CUPTI_DRIVER_TRACE_CBID_cuLaunchHostFunc_v2_ptsz: CUpti_driver_api_trace_cbid_enum = 832;
+pub const CUPTI_DRIVER_TRACE_CBID_cuMemcpyWithAttributesAsync: CUpti_driver_api_trace_cbid_enum =
+    837;
+pub const CUPTI_DRIVER_TRACE_CBID_cuMemcpyWithAttributesAsync_ptsz:
+    CUpti_driver_api_trace_cbid_enum = 838;
+pub const CUPTI_DRIVER_TRACE_CBID_cuMemcpy3DWithAttributesAsync: CUpti_driver_api_trace_cbid_enum =
+    839;
+pub const CUPTI_DRIVER_TRACE_CBID_cuMemcpy3DWithAttributesAsync_ptsz:
+    CUpti_driver_api_trace_cbid_enum = 840;
+pub const CUPTI_DRIVER_TRACE_CBID_SIZE: CUpti_driver_api_trace_cbid_enum = 877;
 pub type CUpti_driver_api_trace_cbid_enum = ::std::os::raw::c_uint;
 pub use self::CUpti_driver_api_trace_cbid_enum as CUpti_driver_api_trace_cbid;
 pub const CUPTI_RUNTIME_TRACE_CBID_cudaDriverGetVersion_v3020: CUpti_runtime_api_trace_cbid_enum =
@@ -2219,7 +2971,19 @@ pub const CUPTI_RUNTIME_TRACE_CBID_cudaMemcpy3DBatchAsync_v13000:
     CUpti_runtime_api_trace_cbid_enum = 511;
 pub const CUPTI_RUNTIME_TRACE_CBID_cudaMemcpy3DBatchAsync_ptsz_v13000:
     CUpti_runtime_api_trace_cbid_enum = 512;
-pub const CUPTI_RUNTIME_TRACE_CBID_SIZE: CUpti_runtime_api_trace_cbid_enum = 523;
+pub const CUPTI_RUNTIME_TRACE_CBID_cudaLaunchHostFunc_v2_v13020: CUpti_runtime_api_trace_cbid_enum =
+    550;
+pub const CUPTI_RUNTIME_TRACE_CBID_cudaLaunchHostFunc_v2_ptsz_v13020:
+    CUpti_runtime_api_trace_cbid_enum = 551;
+pub const CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyWithAttributesAsync_v13020:
+    CUpti_runtime_api_trace_cbid_enum = 554;
+pub const CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyWithAttributesAsync_ptsz_v13020:
+    CUpti_runtime_api_trace_cbid_enum = 555;
+pub const CUPTI_RUNTIME_TRACE_CBID_cudaMemcpy3DWithAttributesAsync_v13020:
+    CUpti_runtime_api_trace_cbid_enum = 556;
+pub const CUPTI_RUNTIME_TRACE_CBID_cudaMemcpy3DWithAttributesAsync_ptsz_v13020:
+    CUpti_runtime_api_trace_cbid_enum = 557;
+pub const CUPTI_RUNTIME_TRACE_CBID_SIZE: CUpti_runtime_api_trace_cbid_enum = 567;
 pub type CUpti_runtime_api_trace_cbid_enum = ::std::os::raw::c_uint;
 pub use self::CUpti_runtime_api_trace_cbid_enum as CUpti_runtime_api_trace_cbid;
 #[repr(C)]
@@ -2631,11 +3395,12 @@ pub struct CUpti_Profiler_Host_Initialize_Params {
     pub pChipName: *const ::std::os::raw::c_char,
     pub pCounterAvailabilityImage: *const u8,
     pub pHostObject: *mut CUpti_Profiler_Host_Object,
+    pub pSinglePassMetricSetName: *const ::std::os::raw::c_char,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     ["Size of CUpti_Profiler_Host_Initialize_Params"]
-        [::std::mem::size_of::<CUpti_Profiler_Host_Initialize_Params>() - 48usize];
+        [::std::mem::size_of::<CUpti_Profiler_Host_Initialize_Params>() - 56usize];
     ["Alignment of CUpti_Profiler_Host_Initialize_Params"]
         [::std::mem::align_of::<CUpti_Profiler_Host_Initialize_Params>() - 8usize];
     ["Offset of field: CUpti_Profiler_Host_Initialize_Params::structSize"]
@@ -2653,6 +3418,11 @@ const _: () = {
         - 32usize];
     ["Offset of field: CUpti_Profiler_Host_Initialize_Params::pHostObject"]
         [::std::mem::offset_of!(CUpti_Profiler_Host_Initialize_Params, pHostObject) - 40usize];
+    ["Offset of field: CUpti_Profiler_Host_Initialize_Params::pSinglePassMetricSetName"][::std::mem::offset_of!(
+        CUpti_Profiler_Host_Initialize_Params,
+        pSinglePassMetricSetName
+    )
+        - 48usize];
 };
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -2888,14 +3658,30 @@ const _: () = {
 };
 pub type cuptiActivityDisable =
     ::std::option::Option<unsafe extern "C" fn(arg1: CUpti_ActivityKind) -> CUptiResult>;
+pub type cuptiActivityDisable_v2 = ::std::option::Option<
+    unsafe extern "C" fn(
+        arg1: CUpti_SubscriberHandle,
+        arg2: CUpti_ActivityKind,
+        arg3: *mut CUpti_ActivityConfig,
+    ) -> CUptiResult,
+>;
 pub type cuptiActivityEnable =
     ::std::option::Option<unsafe extern "C" fn(arg1: CUpti_ActivityKind) -> CUptiResult>;
 pub type cuptiActivityEnableAndDump =
     ::std::option::Option<unsafe extern "C" fn(arg1: CUpti_ActivityKind) -> CUptiResult>;
 pub type cuptiActivityEnableDriverApi =
     ::std::option::Option<unsafe extern "C" fn(arg1: CUpti_CallbackId, arg2: u8) -> CUptiResult>;
+pub type cuptiActivityEnableHWTrace =
+    ::std::option::Option<unsafe extern "C" fn(arg1: u8) -> CUptiResult>;
 pub type cuptiActivityEnableRuntimeApi =
     ::std::option::Option<unsafe extern "C" fn(arg1: CUpti_CallbackId, arg2: u8) -> CUptiResult>;
+pub type cuptiActivityEnable_v2 = ::std::option::Option<
+    unsafe extern "C" fn(
+        arg1: CUpti_SubscriberHandle,
+        arg2: CUpti_ActivityKind,
+        arg3: *mut CUpti_ActivityConfig,
+    ) -> CUptiResult,
+>;
 pub type cuptiActivityFlushAll =
     ::std::option::Option<unsafe extern "C" fn(arg1: u32) -> CUptiResult>;
 pub type cuptiActivityFlushPeriod =
@@ -2907,11 +3693,35 @@ pub type cuptiActivityGetAttribute = ::std::option::Option<
         arg3: *mut ::std::os::raw::c_void,
     ) -> CUptiResult,
 >;
+pub type cuptiActivityGetAttribute_v2 = ::std::option::Option<
+    unsafe extern "C" fn(
+        arg1: CUpti_SubscriberHandle,
+        arg2: CUpti_ActivityAttribute,
+        arg3: *mut usize,
+        arg4: *mut ::std::os::raw::c_void,
+    ) -> CUptiResult,
+>;
 pub type cuptiActivityGetNextRecord = ::std::option::Option<
     unsafe extern "C" fn(arg1: *mut u8, arg2: usize, arg3: *mut *mut CUpti_Activity) -> CUptiResult,
 >;
+pub type cuptiActivityGetNextRecord_v2 = ::std::option::Option<
+    unsafe extern "C" fn(
+        arg1: CUpti_SubscriberHandle,
+        arg2: *mut u8,
+        arg3: usize,
+        arg4: *mut *mut CUpti_Activity,
+    ) -> CUptiResult,
+>;
 pub type cuptiActivityGetNumDroppedRecords = ::std::option::Option<
     unsafe extern "C" fn(arg1: CUcontext, arg2: u32, arg3: *mut usize) -> CUptiResult,
+>;
+pub type cuptiActivityGetNumDroppedRecords_v2 = ::std::option::Option<
+    unsafe extern "C" fn(
+        arg1: CUpti_SubscriberHandle,
+        arg2: CUcontext,
+        arg3: u32,
+        arg4: *mut usize,
+    ) -> CUptiResult,
 >;
 pub type cuptiActivityRegisterCallbacks = ::std::option::Option<
     unsafe extern "C" fn(
@@ -2919,11 +3729,26 @@ pub type cuptiActivityRegisterCallbacks = ::std::option::Option<
         arg2: CUpti_BuffersCallbackCompleteFunc,
     ) -> CUptiResult,
 >;
+pub type cuptiActivityRegisterCallbacks_v2 = ::std::option::Option<
+    unsafe extern "C" fn(
+        arg1: CUpti_SubscriberHandle,
+        arg2: CUpti_BuffersCallbackRequestFunc_v2,
+        arg3: CUpti_BuffersCallbackCompleteFunc_v2,
+    ) -> CUptiResult,
+>;
 pub type cuptiActivitySetAttribute = ::std::option::Option<
     unsafe extern "C" fn(
         arg1: CUpti_ActivityAttribute,
         arg2: *mut usize,
         arg3: *mut ::std::os::raw::c_void,
+    ) -> CUptiResult,
+>;
+pub type cuptiActivitySetAttribute_v2 = ::std::option::Option<
+    unsafe extern "C" fn(
+        arg1: CUpti_SubscriberHandle,
+        arg2: CUpti_ActivityAttribute,
+        arg3: *mut usize,
+        arg4: *mut ::std::os::raw::c_void,
     ) -> CUptiResult,
 >;
 pub type cuptiDeviceGetChipName = ::std::option::Option<
@@ -2944,6 +3769,7 @@ pub type cuptiEnableDomain = ::std::option::Option<
         arg3: CUpti_CallbackDomain,
     ) -> CUptiResult,
 >;
+pub type cuptiFinalize = ::std::option::Option<unsafe extern "C" fn() -> CUptiResult>;
 pub type cuptiGetCallbackName = ::std::option::Option<
     unsafe extern "C" fn(
         arg1: CUpti_CallbackDomain,
@@ -2979,6 +3805,9 @@ pub type cuptiGetStreamIdEx = ::std::option::Option<
 >;
 pub type cuptiGetTimestamp =
     ::std::option::Option<unsafe extern "C" fn(arg1: *mut u64) -> CUptiResult>;
+pub type cuptiGetTimestamp_v2 = ::std::option::Option<
+    unsafe extern "C" fn(arg1: CUpti_SubscriberHandle, arg2: *mut u64) -> CUptiResult,
+>;
 pub type cuptiGetVersion =
     ::std::option::Option<unsafe extern "C" fn(arg1: *mut u32) -> CUptiResult>;
 pub type cuptiPmSamplingCounterDataGetSampleInfo = ::std::option::Option<

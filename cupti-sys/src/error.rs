@@ -4,7 +4,6 @@
 //! the very thing that just failed. The codes are the same in all versions from 11.8 to 13.5.
 
 use crate::bindings as cupti;
-use crate::cupti_13_1_plus;
 use std::fmt;
 
 /// A result code of CUPTI other than success. Codes that are newer than this crate are kept as
@@ -24,6 +23,8 @@ impl CuptiError {
     /// Another subscriber exists, or the process runs under a tool of NVIDIA's.
     pub const MULTIPLE_SUBSCRIBERS: Self =
         Self(cupti::CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED);
+    /// CUPTI refuses an argument, for instance a struct whose size it does not know.
+    pub const INVALID_PARAMETER: Self = Self(cupti::CUPTI_ERROR_INVALID_PARAMETER);
     /// The function is not in this libcupti; also what a call through an absent optional function
     /// of [`crate::Api`] returns.
     pub const NOT_IMPLEMENTED: Self = Self(cupti::CUPTI_ERROR_API_NOT_IMPLEMENTED);
@@ -41,9 +42,6 @@ impl CuptiError {
             ($($constant:ident)*) => {
                 match self.0 {
                     $(cupti::$constant => stringify!($constant),)*
-                    cupti_13_1_plus::CUPTI_ERROR_HES_TRACE_NOT_SUPPORTED_ON_MPS => {
-                        "CUPTI_ERROR_HES_TRACE_NOT_SUPPORTED_ON_MPS"
-                    }
                     _ => "a code that is newer than this program",
                 }
             };
@@ -71,7 +69,8 @@ impl CuptiError {
             CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES
             CUPTI_ERROR_CONFIDENTIAL_COMPUTING_NOT_SUPPORTED CUPTI_ERROR_CMP_DEVICE_NOT_SUPPORTED
             CUPTI_ERROR_MIG_DEVICE_NOT_SUPPORTED CUPTI_ERROR_SLI_DEVICE_NOT_SUPPORTED
-            CUPTI_ERROR_WSL_DEVICE_NOT_SUPPORTED CUPTI_ERROR_INVALID_CHIP_NAME CUPTI_ERROR_UNKNOWN
+            CUPTI_ERROR_WSL_DEVICE_NOT_SUPPORTED CUPTI_ERROR_INVALID_CHIP_NAME
+            CUPTI_ERROR_HES_TRACE_NOT_SUPPORTED_ON_MPS CUPTI_ERROR_UNKNOWN
         }
     }
 

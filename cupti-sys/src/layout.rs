@@ -5,7 +5,7 @@
 //! they check. The numbers here are independent of them and hold for all these versions, on x86-64
 //! and aarch64.
 
-use crate::{bindings as cupti, cupti_13_1_plus, nvtx, record};
+use crate::{bindings as cupti, nvtx, record};
 use std::mem::{offset_of, size_of};
 
 macro_rules! layout {
@@ -85,13 +85,38 @@ layout!(cupti::CUpti_GraphData: 56 {
     graphExec @ 48,
 });
 
-layout!(cupti::CUpti_SubscriberParams: 32 {
-    structSize @ 0, subscriberName @ 8, oldSubscriberName @ 16, oldSubscriberSize @ 24,
+layout!(cupti::CUpti_ActivityKernel13: 248 {
+    kind @ 0, registersPerThread @ 6, start @ 16, end @ 24, deviceId @ 40, contextId @ 44,
+    streamId @ 48, gridX @ 52, blockX @ 64, staticSharedMemory @ 76, dynamicSharedMemory @ 80,
+    localMemoryPerThread @ 84, correlationId @ 92, name @ 104, launchType @ 136,
+    graphNodeId @ 144, graphId @ 156, clusterX @ 176, localMemoryTotal_v2 @ 192,
+    maxPotentialClusterSize @ 200, maxActiveClusters @ 204, isDeviceLaunched @ 208,
 });
 
-layout!(cupti_13_1_plus::SubscriberParams: 40 {
+// 13.0 and 13.1 end before `allowMultipleSubscribers`.
+layout!(cupti::CUpti_SubscriberParams: 40 {
     structSize @ 0, subscriberName @ 8, oldSubscriberName @ 16, oldSubscriberSize @ 24,
     allowMultipleSubscribers @ 32,
+});
+
+// The second activity API: from 13.2 on, where 13.2 and 13.3 end before `pKindOptions`.
+layout!(cupti::CUpti_ActivityConfig: 40 {
+    structSize @ 0, fieldSelection.structSize @ 8, fieldSelection.numFields @ 16,
+    fieldSelection.pFieldIds @ 24, pKindOptions @ 32,
+});
+
+layout!(cupti::CUpti_BufferCallbackRequestInfo: 8 { structSize @ 0, });
+
+layout!(cupti::CUpti_BufferCallbackCompleteInfo: 32 {
+    structSize @ 0, threadId @ 8, ppRecordLayouts @ 16, numRecordLayouts @ 24,
+});
+
+layout!(cupti::CUpti_ActivityRecordLayout: 32 {
+    structSize @ 0, pEntries @ 8, numFields @ 16, recordSize @ 24,
+});
+
+layout!(cupti::CUpti_ActivityFieldLayoutEntry: 40 {
+    structSize @ 0, fieldId @ 8, offset @ 16, size @ 24, alignment @ 32,
 });
 
 // NVTX: one layout for clients of version 2 and 3.
@@ -136,12 +161,18 @@ layout!(nvtx::nvtxPayloadEnumAttr_t: 56 {
 
 layout!(nvtx::nvtxPayloadEnum_t: 24 { name @ 0, value @ 8, isFlag @ 16, });
 
-// Ids that must never move.
+// Ids that must never move. Those of fields are the same from 13.2 to 13.5.
 const _: () = {
     assert!(cupti::CUPTI_ACTIVITY_KIND_MEMCPY == 1 && cupti::CUPTI_ACTIVITY_KIND_MEMSET == 2);
     assert!(cupti::CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL == 10);
     assert!(cupti::CUPTI_ACTIVITY_KIND_MEMCPY2 == 22);
     assert!(cupti::CUPTI_ACTIVITY_KIND_GRAPH_TRACE == 51);
+    assert!(cupti::CUPTI_ACTIVITY_ATTR_USER_DEFINED_RECORDS == 11);
+    assert!(cupti::KERNEL_FIELD_KIND == 0 && cupti::MEMCPY_FIELD_KIND == 0);
+    assert!(cupti::MEMCPY2_FIELD_KIND == 0 && cupti::MEMSET_FIELD_KIND == 0);
+    assert!(cupti::KERNEL_FIELD_START == 7 && cupti::KERNEL_FIELD_END == 8);
+    assert!(cupti::KERNEL_FIELD_CORRELATION_ID == 22 && cupti::KERNEL_FIELD_NAME == 24);
+    assert!(cupti::KERNEL_FIELD_GRAPH_NODE_ID == 31);
     assert!(cupti::CUPTI_DRIVER_TRACE_CBID_cuDriverGetVersion == 2);
     assert!(cupti::CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel == 307);
     assert!(cupti::CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz == 442);

@@ -8,21 +8,28 @@
 //! | what the dynamic linker has loaded | [`process`] | paths and library handles |
 //! | its functions, required and optional | [`table`] | [`Api`], or which symbol is missing |
 //! | calling them | [`api`] | `Result<_, `[`CuptiError`]`>` |
+//! | who may call them | [`subscriber`] | a [`Subscriber`], or who is in the way |
+//! | the second activity API, of 13.3 and later | [`activity_v2`] | activity of one subscriber, with chosen fields |
+//! | where those fields lie | [`fields`] | layouts as CUPTI tells them, checked |
+//! | the records that hold them | [`chosen_records`] | the walk over a buffer, values |
 //! | hardware counters sampled at an interval | [`pm_sampling`] | choice of metrics, sessions, samples |
 //! | what its records hold | [`record`] | plain copies of record structs, sizes by version |
-//! | the C types themselves | [`bindings`], [`cupti_13_1_plus`], [`nvtx`] | generated; [`layout`] pins offsets |
+//! | the C types themselves | [`bindings`], [`nvtx`] | generated; [`layout`] pins offsets |
 //!
 //! One rule is the caller's: **no function of CUPTI before the driver `libcuda.so.1` is in the
 //! process** ([`find::driver`] tells). CUPTI 13.2 without a driver overflows the stack on any call.
 
+pub mod activity_v2;
 pub mod api;
-pub mod cupti_13_1_plus;
+pub mod chosen_records;
 pub mod error;
+pub mod fields;
 pub mod find;
 pub mod layout;
 pub mod pm_sampling;
 pub mod process;
 pub mod record;
+pub mod subscriber;
 pub mod table;
 
 #[allow(missing_docs, non_camel_case_types, non_snake_case, non_upper_case_globals)]
@@ -31,6 +38,7 @@ pub mod bindings;
 pub mod nvtx_bindings;
 pub use nvtx_bindings as nvtx;
 
-pub use api::{Subscriber, Walker};
+pub use api::Walker;
 pub use error::CuptiError;
+pub use subscriber::Subscriber;
 pub use table::{Api, LoadError};

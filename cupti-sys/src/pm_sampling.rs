@@ -11,7 +11,9 @@ use std::mem::{offset_of, size_of};
 use std::sync::Arc;
 
 /// Parameters of one of CUPTI's functions, empty but for their size: up to and with the last field that
-/// the headers of these bindings know.
+/// is used here. The fields are the same in the headers of 12.6, 12.8, 13.0 and 13.5, with two
+/// exceptions: 12.6 has no `hwBufferAppendMode` ([`Session::set_trigger`]), and 13.2 added a field to
+/// `CUpti_Profiler_Host_Initialize_Params` behind the last one that is used.
 macro_rules! parameters {
     ($type:ident, $last:ident: $last_type:ty) => {{
         // SAFETY: all its fields are numbers and pointers, for which zero is a value.
@@ -232,7 +234,7 @@ impl Session<'_> {
     ///
     /// # Errors
     /// [`CuptiError`], for instance for a trigger that the chip does not have.
-    pub fn set_trigger(&mut self, trigger: Trigger, hardware_bytes: usize) -> Result<()> {
+    fn set_trigger(&mut self, trigger: Trigger, hardware_bytes: usize) -> Result<()> {
         let mut config = parameters!(
             CUpti_PmSampling_SetConfig_Params,
             hwBufferAppendMode: cupti::CUpti_PmSampling_HardwareBuffer_AppendMode
@@ -247,6 +249,13 @@ impl Session<'_> {
         };
         config.hwBufferAppendMode =
             cupti::CUPTI_PM_SAMPLING_HARDWARE_BUFFER_APPEND_MODE_KEEP_OLDEST;
+        let set = call!(self.metrics.host.api, pm_sampling_set_config, config);
+        if set != Err(CuptiError::INVALID_PARAMETER) {
+            return set;
+        }
+        // CUPTI 12.6 has no append mode, and refuses parameters that are longer than its own.
+        config.structSize =
+            offset_of!(cupti::CUpti_PmSampling_SetConfig_Params, hwBufferAppendMode);
         call!(self.metrics.host.api, pm_sampling_set_config, config)
     }
 

@@ -2,7 +2,7 @@
 //!
 //! CUPTI writes the newest layout that *it* knows. From 11.8 to 13.5 every newer layout begins with
 //! the older one unchanged, so [`read`]ing the oldest one ([`Kernel`], [`Memcpy`], ...) works with
-//! all of them, and a newer one (`CUpti_ActivityKernel10`, ...) works where the record is long
+//! all of them, and a newer one (`CUpti_ActivityKernel13`, ...) works where the record is long
 //! enough. What lies between two records, however, depends on the version: live buffers are walked
 //! with [`crate::Walker::next_record`]; [`record_size`] and [`SavedRecords`] are for buffers that were
 //! saved and are read again without any CUPTI, as tests do.
@@ -40,7 +40,7 @@ macro_rules! records {
 
 records! {
     CUpti_ActivityDevice4 CUpti_ActivityGraphTrace CUpti_ActivityKernel8 CUpti_ActivityKernel10
-    CUpti_ActivityMemcpy5 CUpti_ActivityMemcpyPtoP4 CUpti_ActivityMemset4
+    CUpti_ActivityKernel13 CUpti_ActivityMemcpy5 CUpti_ActivityMemcpyPtoP4 CUpti_ActivityMemset4
 }
 
 /// Copies a record out of the bytes that begin with it; `None` if there are too few.
@@ -75,7 +75,7 @@ const SIZES: &[(cupti::CUpti_ActivityKind, &[(u32, usize)])] = &[
     (cupti::CUPTI_ACTIVITY_KIND_SYNCHRONIZATION, &[(18, 40), (26, 56)]),
     (cupti::CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION, &[(18, 24)]),
     (cupti::CUPTI_ACTIVITY_KIND_GRAPH_TRACE, &[(18, 48), (21, 56)]),
-    (crate::cupti_13_1_plus::CUPTI_ACTIVITY_KIND_GRAPH_HOST_NODE, &[(130_100, 56)]),
+    (cupti::CUPTI_ACTIVITY_KIND_GRAPH_HOST_NODE, &[(130_100, 56)]),
 ];
 
 /// Version 18 is missing: CUDA 11.8 writes 200 bytes and 12.0 writes 208 under that number.
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(record_size(KERNEL, 18), None);
         assert_eq!(record_size(KERNEL, 130_600), None);
         assert_eq!(record_size(12345, 130_001), None);
-        let graph_host_node = crate::cupti_13_1_plus::CUPTI_ACTIVITY_KIND_GRAPH_HOST_NODE;
+        let graph_host_node = cupti::CUPTI_ACTIVITY_KIND_GRAPH_HOST_NODE;
         assert_eq!(record_size(graph_host_node, 130_001), None);
         assert_eq!(record_size(graph_host_node, 130_100), Some(56));
     }
@@ -204,13 +204,13 @@ mod tests {
     #[test]
     fn the_table_agrees_with_the_bindings() {
         let sizes = [
-            (KERNEL, size_of::<cupti::CUpti_ActivityKernel10>()),
-            (cupti::CUPTI_ACTIVITY_KIND_MEMCPY, size_of::<cupti::CUpti_ActivityMemcpy6>()),
+            (KERNEL, size_of::<cupti::CUpti_ActivityKernel13>()),
+            (cupti::CUPTI_ACTIVITY_KIND_MEMCPY, size_of::<cupti::CUpti_ActivityMemcpy7>()),
             (cupti::CUPTI_ACTIVITY_KIND_MEMCPY2, size_of::<MemcpyPeer>()),
-            (cupti::CUPTI_ACTIVITY_KIND_MEMSET, size_of::<Memset>()),
+            (cupti::CUPTI_ACTIVITY_KIND_MEMSET, size_of::<cupti::CUpti_ActivityMemset5>()),
             (cupti::CUPTI_ACTIVITY_KIND_GRAPH_TRACE, size_of::<cupti::CUpti_ActivityGraphTrace2>()),
-            (cupti::CUPTI_ACTIVITY_KIND_DEVICE, size_of::<cupti::CUpti_ActivityDevice5>()),
-            (cupti::CUPTI_ACTIVITY_KIND_CONTEXT, size_of::<cupti::CUpti_ActivityContext3>()),
+            (cupti::CUPTI_ACTIVITY_KIND_DEVICE, size_of::<cupti::CUpti_ActivityDevice6>()),
+            (cupti::CUPTI_ACTIVITY_KIND_CONTEXT, size_of::<cupti::CUpti_ActivityContext4>()),
             (cupti::CUPTI_ACTIVITY_KIND_OVERHEAD, size_of::<cupti::CUpti_ActivityOverhead3>()),
             (cupti::CUPTI_ACTIVITY_KIND_DRIVER, size_of::<cupti::CUpti_ActivityAPI>()),
             (

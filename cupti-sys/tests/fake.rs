@@ -1,6 +1,8 @@
 //! The whole way from finding a library to reading its records, with a CUPTI made for the purpose.
 
+use cupti_sys::fields::Field;
 use cupti_sys::find::{self, How};
+use cupti_sys::subscriber::Company;
 use cupti_sys::{Api, CuptiError, bindings as cupti, record, table};
 use std::ffi::c_void;
 use std::path::{Path, PathBuf};
@@ -100,6 +102,17 @@ fn from_the_path_to_the_records() {
     let refused = api.subscribe(on_callback, std::ptr::null_mut()).map(drop);
     assert_eq!(refused, Err(CuptiError::MULTIPLE_SUBSCRIBERS));
     assert_eq!(api.holder(c"me").as_deref(), Some("CUPTI for somebody, not me"));
+    let refusal = api
+        .subscribe_as(c"us", Company::Welcome, on_callback, std::ptr::null_mut())
+        .expect_err("somebody holds it");
+    assert_eq!(refusal.error, CuptiError::MULTIPLE_SUBSCRIBERS);
+    assert_eq!(refusal.holder.as_deref(), Some("CUPTI for somebody, not us"));
+    // 13.2 has half of the second activity API, the fake nothing of it.
+    assert!(!api.has_activity_v2());
+    let kind = cupti::CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
+    let enabled = api.activity_enable_v2(&subscriber, kind, &[Field::KIND]);
+    assert_eq!(enabled, Err(CuptiError::NOT_IMPLEMENTED));
+    assert_eq!(api.enable_hardware_trace(), Err(CuptiError::NOT_IMPLEMENTED));
     let (domain, id) =
         (cupti::CUPTI_CB_DOMAIN_DRIVER_API, cupti::CUPTI_DRIVER_TRACE_CBID_cuDriverGetVersion);
     assert_eq!(api.enable_callback(&mut subscriber, domain, id, false), Ok(()));

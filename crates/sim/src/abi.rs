@@ -133,13 +133,70 @@ pub(crate) struct GraphData {
     pub(crate) graph_exec: Handle,
 }
 
-/// `CUpti_SubscriberParams` of 13.0; 13.2 added one byte (and seven of padding) behind it.
+/// `CUpti_BuffersCallbackRequestFunc_v2`.
+pub(crate) type RequestFuncV2 =
+    unsafe extern "C" fn(*mut *mut u8, *mut usize, *mut usize, *mut RequestInfo);
+/// `CUpti_BuffersCallbackCompleteFunc_v2`.
+pub(crate) type CompleteFuncV2 = unsafe extern "C" fn(*mut u8, usize, usize, *mut CompleteInfo);
+
+/// `CUpti_BufferCallbackRequestInfo`.
+#[repr(C)]
+pub(crate) struct RequestInfo {
+    pub(crate) struct_size: usize,
+}
+
+/// `CUpti_BufferCallbackCompleteInfo`.
+#[repr(C)]
+pub(crate) struct CompleteInfo {
+    pub(crate) struct_size: usize,
+    pub(crate) thread_id: u64,
+    /// By kind; null for kinds without one.
+    pub(crate) layouts: *mut *const RecordLayout,
+    pub(crate) layouts_len: usize,
+}
+
+/// `CUpti_ActivityRecordLayout`.
+#[repr(C)]
+pub(crate) struct RecordLayout {
+    pub(crate) struct_size: usize,
+    pub(crate) entries: *const FieldEntry,
+    pub(crate) fields: usize,
+    pub(crate) record_bytes: usize,
+}
+
+/// `CUpti_ActivityFieldLayoutEntry`.
+#[repr(C)]
+pub(crate) struct FieldEntry {
+    pub(crate) struct_size: usize,
+    pub(crate) field: i32,
+    pub(crate) offset: usize,
+    pub(crate) bytes: usize,
+    pub(crate) alignment: usize,
+}
+
+/// `CUpti_ActivityConfig` of 13.2; 13.4 added options of the kind behind it.
+#[repr(C)]
+pub(crate) struct ActivityConfig {
+    pub(crate) struct_size: usize,
+    pub(crate) selection_size: usize,
+    pub(crate) fields: usize,
+    pub(crate) ids: *const i32,
+}
+
+/// `CUpti_SubscriberParams` of 13.0; 13.2 added [`SharedSubscriberParams`].
 #[repr(C)]
 pub(crate) struct SubscriberParams {
     pub(crate) struct_size: usize,
     pub(crate) subscriber_name: *const c_char,
     pub(crate) old_subscriber_name: *mut c_char,
     pub(crate) old_subscriber_size: usize,
+}
+
+/// `CUpti_SubscriberParams` of 13.2.
+#[repr(C)]
+pub(crate) struct SharedSubscriberParams {
+    pub(crate) of_13_0: SubscriberParams,
+    pub(crate) company: u8,
 }
 
 /// `cuLaunchKernel_params`: `functionParams` of a callback on cuLaunchKernel.
@@ -173,6 +230,12 @@ const _: () = {
     assert!(offset_of!(GraphData, node_type) == 32);
     assert!(offset_of!(GraphData, graph_exec) == 48);
     assert!(size_of::<SubscriberParams>() == 32);
+    assert!(size_of::<SharedSubscriberParams>() == 40);
+    assert!(size_of::<CompleteInfo>() == 32);
+    assert!(size_of::<RecordLayout>() == 32);
+    assert!(size_of::<FieldEntry>() == 40);
+    assert!(offset_of!(FieldEntry, offset) == 16);
+    assert!(size_of::<ActivityConfig>() == 32);
     assert!(size_of::<LaunchKernelParams>() == 64);
     assert!(offset_of!(LaunchKernelParams, stream) == 40);
     assert!(size_of::<GraphLaunchParams>() == 16);

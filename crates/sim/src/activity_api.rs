@@ -1,4 +1,4 @@
-//! The exported functions of CUPTI's activity API.
+//! The exported functions of CUPTI's first activity API, and what both have in common.
 //!
 //! Pointers are valid or null by the contract of CUPTI; null is answered with an error.
 
@@ -9,9 +9,10 @@ use std::time::Duration;
 use crate::abi::{CompleteFunc, Handle, Out, Outcome, RequestFunc, code, cupti, kind, put};
 use crate::buffers::Client;
 use crate::callbacks::CONTEXT;
+use crate::collection::Collection;
 use crate::record::Record;
-use crate::state::state;
-use crate::{clock, objects};
+use crate::state::{ActivityApi, State, state};
+use crate::{attributes, clock, objects};
 
 /// Kinds that can be enabled: the ones that give records here, and API records of the runtime,
 /// which this process cannot call.
@@ -27,8 +28,6 @@ const KINDS: [u32; 8] = [
 ];
 /// The highest kind of the newest CUPTI.
 const LAST_KIND: u32 = 59;
-/// `CUpti_ActivityAttribute`: one buffer a thread.
-const PER_THREAD_ACTIVITY_BUFFER: u32 = 9;
 
 fn sleep_ms(ms: u64) {
     std::thread::sleep(Duration::from_millis(ms));
@@ -45,19 +44,34 @@ extern "C" fn cuptiActivityRegisterCallbacks(
     complete: Option<CompleteFunc>,
 ) -> u32 {
     let state = state();
-    if let Some(error) = state.config.faults.register {
-        return error;
-    }
     let (Some(request), Some(complete)) = (request, complete) else {
-        return cupti::INVALID_PARAMETER;
+        return state.config.faults.register.unwrap_or(cupti::INVALID_PARAMETER);
     };
-    match state.buffers.register(Client { request, complete }) {
-        Ok(()) => cupti::SUCCESS,
-        Err(error) => {
-            eprintln!("stage2-sim: cannot start the thread that hands buffers over: {error}");
-            cupti::OUT_OF_MEMORY
-        }
+    code(
+        state
+            .claim(ActivityApi::First)
+            .and_then(|()| register(state, &state.first, Client::First { request, complete })),
+    )
+}
+
+/// Gives a collection its client.
+pub(crate) fn register(state: &State, collection: &Collection, client: Client) -> Outcome {
+    if let Some(error) = state.config.faults.register {
+        return Err(error);
     }
+    collection.buffers.register(client).map_err(|error| {
+        eprintln!("stage2-sim: cannot start the thread that hands buffers over: {error}");
+        cupti::OUT_OF_MEMORY
+    })
+}
+
+/// # Errors
+/// `INVALID_KIND` for a kind that CUPTI does not have, `NOT_SUPPORTED` for one that is not simulated.
+pub(crate) fn check_kind(kind: u32) -> Outcome {
+    if kind == 0 || kind > LAST_KIND {
+        return Err(cupti::INVALID_KIND);
+    }
+    if KINDS.contains(&kind) { Ok(()) } else { Err(cupti::NOT_SUPPORTED) }
 }
 
 fn set_kind(kind: u32, on: bool) -> Outcome {
@@ -65,13 +79,9 @@ fn set_kind(kind: u32, on: bool) -> Outcome {
     if on && let Some(error) = state.config.faults.enable {
         return Err(error);
     }
-    if kind == 0 || kind > LAST_KIND {
-        return Err(cupti::INVALID_KIND);
-    }
-    if !KINDS.contains(&kind) {
-        return Err(cupti::NOT_SUPPORTED);
-    }
-    state.kinds.set(kind, on);
+    check_kind(kind)?;
+    state.claim(ActivityApi::First)?;
+    state.first.kinds.set(kind, on);
     Ok(())
 }
 
@@ -93,14 +103,14 @@ extern "C" fn cuptiActivityEnableAndDump(kind: u32) -> u32 {
         let records = [Record::Device, Record::Context].into_iter();
         let dumped = records.filter(|record| record.kind() == kind);
         if state().context.load(Ordering::Acquire) {
-            dumped.for_each(|record| state().buffers.stage(record, clock::now_ns()));
+            dumped.for_each(|record| state().first.offer(record, clock::now_ns()));
         }
     }))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cuptiActivityEnableDriverApi(cbid: u32, enable: u8) -> u32 {
-    let is_known = state().recorded_calls.set(cbid, enable != 0);
+    let is_known = state().first.recorded_calls.set(cbid, enable != 0);
     if is_known { cupti::SUCCESS } else { cupti::INVALID_PARAMETER }
 }
 
@@ -117,7 +127,7 @@ extern "C" fn cuptiActivityFlushAll(flag: u32) -> u32 {
     if let Some(error) = state.config.faults.flush {
         return error;
     }
-    state.buffers.flush(flag & 1 == 1);
+    state.flush(flag & 1 == 1);
     cupti::SUCCESS
 }
 
@@ -139,35 +149,43 @@ unsafe extern "C" fn cuptiActivityGetNextRecord(
     valid_bytes: usize,
     record: Option<&mut *mut u8>,
 ) -> u32 {
-    let Some(record) = record.filter(|_| !buffer.is_null()) else {
-        return cupti::INVALID_PARAMETER;
-    };
+    let stride = |kind| state().config.version.record_bytes(kind);
+    // SAFETY: the caller's buffer has so many valid bytes.
+    code(unsafe { next_record(buffer, valid_bytes, record, stride) })
+}
+
+/// Goes on to the next record of a buffer, over as many bytes as `stride` gives for the kind.
+///
+/// # Safety
+/// The buffer has so many valid bytes.
+pub(crate) unsafe fn next_record(
+    buffer: *mut u8,
+    valid_bytes: usize,
+    record: Option<&mut *mut u8>,
+    stride: impl Fn(u32) -> Option<usize>,
+) -> Outcome {
+    let record = record.filter(|_| !buffer.is_null()).ok_or(cupti::INVALID_PARAMETER)?;
     let bytes_at = |at: usize| {
         // SAFETY: four bytes at `at` lie inside the valid bytes of the buffer.
         let kind = unsafe { buffer.add(at).cast::<u32>().read_unaligned() };
-        state().config.version.record_bytes(kind)
+        stride(kind).ok_or(cupti::INVALID_KIND)
     };
     let has_kind = |at: usize| at + size_of::<u32>() <= valid_bytes;
     let mut at = 0;
     if !record.is_null() {
         at = match record.addr().checked_sub(buffer.addr()) {
             Some(at) if has_kind(at) => at,
-            _ => return cupti::INVALID_PARAMETER,
+            _ => return Err(cupti::INVALID_PARAMETER),
         };
-        match bytes_at(at) {
-            Some(bytes) => at += bytes,
-            None => return cupti::INVALID_KIND,
-        }
+        at += bytes_at(at)?;
     }
     if !has_kind(at) {
-        return cupti::MAX_LIMIT_REACHED;
+        return Err(cupti::MAX_LIMIT_REACHED);
     }
-    if bytes_at(at).is_none() {
-        return cupti::INVALID_KIND;
-    }
+    bytes_at(at)?;
     // SAFETY: `at` lies inside the buffer.
     *record = unsafe { buffer.add(at) };
-    cupti::SUCCESS
+    Ok(())
 }
 
 #[unsafe(no_mangle)]
@@ -180,49 +198,18 @@ extern "C" fn cuptiActivityGetNumDroppedRecords(
         // Reading the count resets it.
         return cupti::INVALID_PARAMETER;
     }
-    code(put(dropped, usize::try_from(state().buffers.take_dropped()).unwrap_or(usize::MAX)))
-}
-
-/// Size in bytes and default of an attribute in the simulated version, or `None` where it lacks
-/// it. Source: the comments of the attribute enumerations.
-fn attribute(attribute: u32) -> Option<(usize, u64)> {
-    let toolkit = state().config.version.toolkit;
-    match attribute {
-        0 => Some((8, 3_200_000)),
-        1 => Some((8, 8 << 20)),
-        2 => Some((8, 250)),
-        5 => Some((1, 0)),
-        6 => Some((8, 3)),
-        8 => Some((1, u64::from(toolkit < (13, 0)))),
-        PER_THREAD_ACTIVITY_BUFFER if toolkit >= (12, 3) => {
-            Some((1, u64::from(toolkit >= (13, 0))))
-        }
-        10 if toolkit >= (12, 9) => Some((8, 16 << 20)),
-        _ => None,
-    }
-}
-
-/// Size in bytes and default of an attribute whose value the caller has room for.
-fn attribute_for(number: u32, size: Option<&mut usize>, value: *mut u8) -> Outcome<(usize, u64)> {
-    let (bytes, default) = known(attribute(number))?;
-    let size = known(size.filter(|_| !value.is_null()))?;
-    if *size < bytes { Err(cupti::PARAMETER_SIZE) } else { Ok((bytes, default)) }
+    code(put(dropped, usize::try_from(state().first.buffers.take_dropped()).unwrap_or(usize::MAX)))
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuptiActivityGetAttribute(
     number: u32,
-    mut size: Option<&mut usize>,
+    size: Option<&mut usize>,
     value: *mut u8,
 ) -> u32 {
-    code(attribute_for(number, size.as_deref_mut(), value).map(|(bytes, default)| {
-        if let Some(size) = size {
-            *size = bytes;
-        }
-        let set = state().attributes.read().get(&number).copied().unwrap_or(default);
-        // SAFETY: `value` is not null and has room for `bytes` by CUPTI's contract.
-        unsafe { value.copy_from_nonoverlapping(set.to_le_bytes().as_ptr(), bytes) };
-    }))
+    let state = state();
+    // SAFETY: the caller's value has room for `size` bytes.
+    code(unsafe { attributes::get(state, (ActivityApi::First, &state.first), number, size, value) })
 }
 
 #[unsafe(no_mangle)]
@@ -231,16 +218,14 @@ unsafe extern "C" fn cuptiActivitySetAttribute(
     size: Option<&mut usize>,
     value: *mut u8,
 ) -> u32 {
-    code(attribute_for(number, size, value).map(|(bytes, _)| {
-        let mut raw = [0; 8];
-        // SAFETY: `value` is not null and has `bytes` bytes by CUPTI's contract; none has over 8.
-        unsafe { raw.as_mut_ptr().copy_from_nonoverlapping(value, bytes) };
-        let set = u64::from_le_bytes(raw);
-        state().attributes.write().insert(number, set);
-        if number == PER_THREAD_ACTIVITY_BUFFER {
-            state().buffers.per_thread.store(set != 0, Ordering::Relaxed);
-        }
-    }))
+    let state = state();
+    // SAFETY: the caller's value has `size` bytes.
+    code(unsafe { attributes::set(state, (ActivityApi::First, &state.first), number, size, value) })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuptiActivityEnableHWTrace(enable: u8) -> u32 {
+    code(attributes::enable_hardware_trace(state(), enable != 0))
 }
 
 #[unsafe(no_mangle)]

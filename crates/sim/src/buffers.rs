@@ -5,7 +5,7 @@
 //! CUPTI marks a record that is not complete. Full buffers go to the completion callback from a
 //! thread of this library. No lock is held while the request callback runs.
 
-use std::cell::OnceCell;
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,55 +13,32 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, RwLock};
 
-use crate::abi::{CompleteFunc, RequestFunc};
+use crate::abi::{
+    CompleteFunc, CompleteFuncV2, CompleteInfo, RequestFunc, RequestFuncV2, RequestInfo,
+};
+use crate::buffer::{Buffer, StagedRecord};
+use crate::chosen::{Chosen, Selection};
 use crate::clock;
 use crate::config::Config;
 use crate::record::{Record, Span};
 use crate::version::Version;
 
-/// Unfinished records at which a buffer is searched for finished ones behind unfinished ones.
-const SWEEP_AT: usize = 4096;
-
-/// The two callbacks of the client.
+/// The two callbacks of the client: one gives a buffer, the other takes it back.
 #[derive(Clone, Copy)]
-pub(crate) struct Client {
-    /// Gives a buffer.
-    pub(crate) request: RequestFunc,
-    /// Takes a buffer back.
-    pub(crate) complete: CompleteFunc,
+pub(crate) enum Client {
+    /// Of the first activity API.
+    First { request: RequestFunc, complete: CompleteFunc },
+    /// Of the second.
+    Second { request: RequestFuncV2, complete: CompleteFuncV2 },
 }
-
-/// A record whose place is reserved.
-struct StagedRecord {
-    offset: usize,
-    size: usize,
-    /// When its work is done, ns.
-    end_ns: u64,
-    record: Record,
-}
-
-/// A buffer of the client that is being filled.
-struct Buffer {
-    base: *mut u8,
-    size: usize,
-    used: usize,
-    /// Records that the client still wants in it.
-    records_left: usize,
-    /// Records whose bytes are not written yet.
-    staged: VecDeque<StagedRecord>,
-    /// When the last of its records is complete, ns.
-    complete_ns: u64,
-}
-
-// SAFETY: the client handed the memory over until the completion callback; only the owner of the
-// `Buffer` touches it.
-unsafe impl Send for Buffer {}
 
 /// The buffer that one thread, or every thread, currently writes to.
 type Channel = Arc<Mutex<Option<Buffer>>>;
 
-/// All activity buffers of the process.
+/// All activity buffers of a client.
 pub(crate) struct Buffers {
+    /// Tells it from the others of the process.
+    id: u64,
     version: Version,
     late_ns: u64,
     client: RwLock<Option<Client>>,
@@ -77,10 +54,19 @@ pub(crate) struct Buffers {
     dropped: AtomicU64,
     drop_every: u64,
     seen: AtomicU64,
+    /// The fields that a client of the second activity API wants.
+    pub(crate) chosen: Chosen,
+    /// Threads are numbered as the system does it.
+    pub(crate) system_thread_ids: AtomicBool,
+    /// The client is gone.
+    closed: AtomicBool,
 }
 
+static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+
 thread_local! {
-    static CHANNEL: OnceCell<Channel> = const { OnceCell::new() };
+    /// The channels of this thread, by the id of the [`Buffers`].
+    static CHANNELS: RefCell<Vec<(u64, Channel)>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Buffers {
@@ -88,6 +74,7 @@ impl Buffers {
     pub(crate) fn new(config: &Config) -> Buffers {
         let shared = Channel::default();
         Buffers {
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             version: config.version,
             late_ns: config.faults.late_buffers_ms.saturating_mul(1_000_000),
             client: RwLock::new(None),
@@ -100,6 +87,9 @@ impl Buffers {
             dropped: AtomicU64::new(0),
             drop_every: config.faults.drop_every,
             seen: AtomicU64::new(0),
+            chosen: Chosen::default(),
+            system_thread_ids: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
         }
     }
 
@@ -107,21 +97,51 @@ impl Buffers {
     ///
     /// # Errors
     /// The thread could not be started.
-    pub(crate) fn register(&'static self, client: Client) -> std::io::Result<()> {
+    pub(crate) fn register(self: &Arc<Self>, client: Client) -> std::io::Result<()> {
         if self.client.write().replace(client).is_some() {
             return Ok(());
         }
         let worker = std::thread::Builder::new().name("sim-cupti-worker".to_owned());
-        worker.spawn(|| self.hand_over_full_buffers()).map(drop)
+        let own = Arc::clone(self);
+        worker.spawn(move || own.hand_over_full_buffers()).map(drop)
+    }
+
+    /// Ends the thread that hands buffers over. What was not flushed before does not come back.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        // The lock, so that the thread cannot be between its look at `closed` and its wait.
+        drop(self.full.lock());
+        self.wake.notify_all();
+    }
+
+    /// The fields that the client wants of a kind of records; None for all, as predefined.
+    fn selection(&self, kind: u32) -> Option<Arc<Selection>> {
+        match *self.client.read() {
+            Some(Client::Second { .. }) => self.chosen.of(kind),
+            _ => None,
+        }
+    }
+
+    /// How far records of a kind lie apart, bytes.
+    pub(crate) fn stride(&self, kind: u32) -> Option<usize> {
+        match self.selection(kind) {
+            Some(selection) => Some(selection.record_bytes()),
+            None => self.version.record_bytes(kind),
+        }
     }
 
     /// Puts a record, complete at `end_ns`, into the calling thread's buffer. Asks the client for a
     /// new one if there is no room; if the client gives none, drops and counts the record.
     pub(crate) fn stage(&self, record: Record, end_ns: u64) {
-        let size = record.size(&self.version);
+        let selection = self.selection(record.kind());
+        let size = match &selection {
+            Some(selection) => selection.record_bytes(),
+            None => record.size(&self.version),
+        };
         if size == 0 || self.client.read().is_none() {
             return;
         }
+        let staged = StagedRecord { offset: 0, size, end_ns, record, selection };
         if self.drop_every > 0 && record.is_gpu_work() {
             let seen = self.seen.fetch_add(1, Ordering::Relaxed) + 1;
             if seen.is_multiple_of(self.drop_every) {
@@ -130,30 +150,30 @@ impl Buffers {
             }
         }
         let channel = self.channel();
-        if self.stage_in(&channel, record, size, end_ns) {
-            return;
-        }
+        let Some(staged) = self.stage_in(&channel, staged) else { return };
         if let Some(fresh) = self.request() {
             // In a shared channel another thread may have been faster; its buffer goes back.
             let other = channel.lock().replace(fresh);
             self.push_full(other);
-            if self.stage_in(&channel, record, size, end_ns) {
+            if self.stage_in(&channel, staged).is_none() {
                 return;
             }
         }
         self.dropped.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Puts a record into a channel's buffer; a buffer without room goes back to the client.
-    fn stage_in(&self, channel: &Channel, record: Record, size: usize, end_ns: u64) -> bool {
+    /// Puts a record into a channel's buffer. If there is no room, gives the record back, and the
+    /// buffer to the client.
+    fn stage_in(&self, channel: &Channel, staged: StagedRecord) -> Option<StagedRecord> {
         let mut current = channel.lock();
-        if current.as_mut().is_some_and(|buffer| buffer.stage(record, size, end_ns)) {
-            return true;
-        }
+        let staged = match current.as_mut() {
+            Some(buffer) => buffer.stage(staged)?,
+            None => staged,
+        };
         let full = current.take();
         drop(current);
         self.push_full(full);
-        false
+        Some(staged)
     }
 
     /// Hands over, from the calling thread, the buffers whose records are all complete; with
@@ -170,6 +190,9 @@ impl Buffers {
         }
         for buffer in ready {
             self.deliver(buffer);
+        }
+        if forced {
+            self.chosen.forget_ended();
         }
     }
 
@@ -194,9 +217,18 @@ impl Buffers {
             return Arc::clone(&self.shared);
         }
         // A thread whose thread-locals are gone still may launch: it writes to the shared buffer.
-        CHANNEL
-            .try_with(|own| Arc::clone(own.get_or_init(|| self.add_channel())))
-            .unwrap_or_else(|_| Arc::clone(&self.shared))
+        let own = |channels: &RefCell<Vec<(u64, Channel)>>| {
+            let mut channels = channels.borrow_mut();
+            if let Some((_, channel)) = channels.iter().find(|(id, _)| *id == self.id) {
+                return Arc::clone(channel);
+            }
+            // Those of clients that are gone are nobody else's.
+            channels.retain(|(_, channel)| Arc::strong_count(channel) > 1);
+            let channel = self.add_channel();
+            channels.push((self.id, Arc::clone(&channel)));
+            channel
+        };
+        CHANNELS.try_with(own).unwrap_or_else(|_| Arc::clone(&self.shared))
     }
 
     fn add_channel(&self) -> Channel {
@@ -211,16 +243,19 @@ impl Buffers {
     fn request(&self) -> Option<Buffer> {
         let client = (*self.client.read())?;
         let (mut base, mut size, mut max_records) = (std::ptr::null_mut(), 0, 0);
-        // SAFETY: the client registered this function for exactly these three out-parameters.
-        unsafe { (client.request)(&raw mut base, &raw mut size, &raw mut max_records) };
-        (!base.is_null() && size > 0).then(|| Buffer {
-            base,
-            size,
-            used: 0,
-            records_left: if max_records == 0 { usize::MAX } else { max_records },
-            staged: VecDeque::new(),
-            complete_ns: 0,
-        })
+        let (base_out, size_out) = (&raw mut base, &raw mut size);
+        match client {
+            // SAFETY: the client registered this function for exactly these three out-parameters.
+            Client::First { request, .. } => unsafe {
+                request(base_out, size_out, &raw mut max_records);
+            },
+            Client::Second { request, .. } => {
+                let mut info = RequestInfo { struct_size: size_of::<RequestInfo>() };
+                // SAFETY: as above, with the information that the second API brings along.
+                unsafe { request(base_out, size_out, &raw mut max_records, &raw mut info) };
+            }
+        }
+        (!base.is_null() && size > 0).then(|| Buffer::new(base, size, max_records))
     }
 
     fn push_full(&self, buffer: Option<Buffer>) {
@@ -249,6 +284,9 @@ impl Buffers {
                 }
             }
             let mut full = self.full.lock();
+            if self.closed.load(Ordering::Acquire) {
+                return;
+            }
             let next_ns = full.iter().map(|buffer| buffer.due_ns(self.late_ns)).min();
             match next_ns.map(|next_ns| next_ns.saturating_sub(clock::now_ns())) {
                 None => self.wake.wait(&mut full),
@@ -264,105 +302,24 @@ impl Buffers {
     fn deliver(&self, mut buffer: Buffer) {
         buffer.settle();
         let Some(client) = *self.client.read() else { return };
-        // SAFETY: the buffer is the client's own, filled to `used`; nothing here keeps it.
-        unsafe { (client.complete)(0, 0, buffer.base, buffer.size, buffer.used) };
-    }
-}
-
-impl Buffer {
-    /// Reserves the place of a record; false if there is no room.
-    fn stage(&mut self, record: Record, size: usize, end_ns: u64) -> bool {
-        if self.records_left == 0 || self.size - self.used < size {
-            return false;
-        }
-        let offset = self.used;
-        // The kind is 0 until the record is complete.
-        self.slot(offset, size.min(4)).fill(0);
-        self.used += size;
-        self.records_left -= 1;
-        self.complete_ns = self.complete_ns.max(end_ns);
-        self.staged.push_back(StagedRecord { offset, size, end_ns, record });
-        let now_ns = clock::now_ns();
-        while let Some(done) = self.staged.pop_front_if(|staged| staged.end_ns <= now_ns) {
-            self.write(&done);
-        }
-        if self.staged.len() % SWEEP_AT == SWEEP_AT - 1 {
-            self.settle();
-        }
-        true
-    }
-
-    /// Writes every record whose work is done.
-    fn settle(&mut self) {
-        let now_ns = clock::now_ns();
-        for staged in std::mem::take(&mut self.staged) {
-            if staged.end_ns <= now_ns {
-                self.write(&staged);
-            } else {
-                self.staged.push_back(staged);
+        let Buffer { base, size, used, thread, .. } = buffer;
+        match client {
+            // SAFETY: the buffer is the client's own, filled to `used`; nothing here keeps it.
+            Client::First { complete, .. } => unsafe { complete(0, 0, base, size, used) },
+            Client::Second { complete, .. } => {
+                // CUPTI 13.2 tells no layouts.
+                let mut table = self.chosen.table().filter(|_| self.version.toolkit >= (13, 3));
+                let by_kind = table.as_mut().map(|table| table.by_kind.as_mut_slice());
+                let use_system = self.system_thread_ids.load(Ordering::Relaxed);
+                let mut info = CompleteInfo {
+                    struct_size: size_of::<CompleteInfo>(),
+                    thread_id: if use_system { thread.system } else { thread.library },
+                    layouts_len: by_kind.as_ref().map_or(0, |by_kind| by_kind.len()),
+                    layouts: by_kind.map_or(std::ptr::null_mut(), <[_]>::as_mut_ptr),
+                };
+                // SAFETY: as above; the table lives until the callback returns.
+                unsafe { complete(base, size, used, &raw mut info) };
             }
         }
-    }
-
-    fn overwrite(&mut self, exec_id: u32, spans: &[Span]) {
-        for staged in &mut self.staged {
-            let Record::Work { span, node: (id, node), .. } = &mut staged.record else { continue };
-            // The lower half of a node's id is its place.
-            let written = spans.get(*node as u32 as usize).filter(|_| *id == exec_id);
-            if let Some(&Span { end_ns, .. }) = written {
-                (span.end_ns, staged.end_ns) = (end_ns, end_ns);
-                self.complete_ns = self.complete_ns.max(end_ns);
-            }
-        }
-    }
-
-    fn write(&mut self, staged: &StagedRecord) {
-        staged.record.encode(self.slot(staged.offset, staged.size));
-    }
-
-    fn slot(&mut self, offset: usize, size: usize) -> &mut [u8] {
-        debug_assert!(offset + size <= self.size);
-        // SAFETY: `stage` reserved the bytes inside the memory that the client handed over, and
-        // `&mut self` makes this the only slice into it.
-        unsafe { std::slice::from_raw_parts_mut(self.base.add(offset), size) }
-    }
-
-    fn due_ns(&self, late_ns: u64) -> u64 {
-        self.complete_ns.saturating_add(late_ns)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::recorded::{Op, recorded};
-    use crate::version::MEASURED;
-
-    fn kernel(end_ns: u64) -> Record {
-        let Op { work, .. } = recorded().sequences[1][0];
-        let span = Span { start_ns: 1, end_ns, stream_id: 7, correlation_id: 1 };
-        Record::Work { work, span, node: (0, 0), grid_id: 1 }
-    }
-
-    #[test]
-    fn bytes_follow_when_the_work_is_done() {
-        let mut memory = vec![u64::MAX; 64];
-        let mut buffer = Buffer {
-            base: memory.as_mut_ptr().cast(),
-            size: 512,
-            used: 0,
-            records_left: usize::MAX,
-            staged: VecDeque::new(),
-            complete_ns: 0,
-        };
-        let size = kernel(0).size(&MEASURED);
-        let later_ns = clock::now_ns() + 3_600_000_000_000;
-        assert!(buffer.stage(kernel(5), size, 5));
-        assert!(buffer.stage(kernel(later_ns), size, later_ns));
-        assert!(!buffer.stage(kernel(5), size, 5), "two records of 216 bytes fill 512");
-        buffer.settle();
-        assert_eq!(buffer.slot(0, 4), [10, 0, 0, 0]);
-        assert_eq!(buffer.slot(size, 4), [0; 4], "not complete, so of no kind");
-        assert_eq!((buffer.staged.len(), buffer.due_ns(1)), (1, later_ns + 1));
     }
 }

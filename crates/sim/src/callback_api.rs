@@ -3,15 +3,23 @@
 //! Pointers are valid or null by the contract of CUPTI; null is answered with an error.
 
 use std::ffi::{CStr, c_char, c_void};
+use std::sync::Arc;
 
-use crate::abi::{CallbackFunc, Handle, Out, Outcome, SubscriberParams, code, cupti, domain, put};
-use crate::callbacks::{CONTEXT, Callbacks, IdSet, SUBSCRIBER, Subscriber};
+use crate::abi::{
+    CallbackFunc, Handle, Out, Outcome, SharedSubscriberParams, SubscriberParams, code, cupti,
+    domain, put,
+};
+use crate::callbacks::{CONTEXT, Subscriber};
 use crate::calls;
+use crate::collection::Collection;
+use crate::id_set::IdSet;
 use crate::record::DEVICE_ID;
 use crate::state::state;
 
 /// The shortest buffer for the name of the subscriber in the way, bytes.
 const OLD_NAME_BYTES: usize = 64;
+/// How much of the name that a subscriber gives itself is kept, bytes.
+const NAME_BYTES: usize = 53;
 /// What CUPTI calls a subscriber that gave no name.
 const UNNAMED: &str = "CUPTI";
 
@@ -34,7 +42,7 @@ extern "C" fn cuptiSubscribe(
     callback: Option<CallbackFunc>,
     userdata: *mut c_void,
 ) -> u32 {
-    code(subscribe(subscriber, callback, userdata, UNNAMED.to_owned()))
+    code(subscribe(subscriber, callback, userdata, UNNAMED.to_owned(), false))
 }
 
 #[unsafe(no_mangle)]
@@ -44,30 +52,40 @@ unsafe extern "C" fn cuptiSubscribe_v2(
     userdata: *mut c_void,
     params: *mut SubscriberParams,
 ) -> u32 {
-    let toolkit = state().config.version.toolkit;
+    let state = state();
+    let toolkit = state.config.version.toolkit;
     if toolkit < (13, 0) {
         return cupti::NOT_SUPPORTED;
     }
-    let expected = if toolkit >= (13, 2) { 40 } else { size_of::<SubscriberParams>() };
+    let can_share = toolkit >= (13, 2);
+    let expected =
+        if can_share { size_of::<SharedSubscriberParams>() } else { size_of::<SubscriberParams>() };
     // SAFETY: not null; `struct_size` comes first in every version of the struct.
     if params.is_null() || unsafe { (*params).struct_size } < expected {
         return cupti::INVALID_PARAMETER;
     }
-    // SAFETY: as large as its `struct_size` says, which covers these fields.
+    // SAFETY: as large as its `struct_size` says, which covers the byte.
+    let company = can_share && unsafe { (*params.cast::<SharedSubscriberParams>()).company } != 0;
+    // SAFETY: as above, which covers these fields.
     let params = unsafe { &*params };
     let mut name = UNNAMED.to_owned();
     if !params.subscriber_name.is_null() {
         // SAFETY: a C string of the caller, by CUPTI's contract.
-        let given = unsafe { CStr::from_ptr(params.subscriber_name) }.to_string_lossy();
+        let given = unsafe { CStr::from_ptr(params.subscriber_name) }.to_bytes();
+        let given = String::from_utf8_lossy(&given[..given.len().min(NAME_BYTES)]);
         name = format!("{UNNAMED} for {given}");
     }
-    let result = code(subscribe(subscriber, callback, userdata, name));
-    if result == cupti::MULTIPLE_SUBSCRIBERS && !params.old_subscriber_name.is_null() {
+    // The first subscriber's, also where both stay.
+    let holder = state.callbacks.subscribers().first().map(|first| first.name.clone());
+    let result = code(subscribe(subscriber, callback, userdata, name, company));
+    let is_refused = result == cupti::MULTIPLE_SUBSCRIBERS;
+    let other = || is_refused.then(|| "CUPTI for another tool (simulated)".to_owned());
+    if let Some(holder) = holder.or_else(other)
+        && !params.old_subscriber_name.is_null()
+    {
         if params.old_subscriber_size < OLD_NAME_BYTES {
-            return cupti::PARAMETER_SIZE;
+            return if is_refused { cupti::PARAMETER_SIZE } else { result };
         }
-        let holder = state().callbacks.subscriber.read().as_ref().map(|holder| holder.name.clone());
-        let holder = holder.unwrap_or_else(|| "CUPTI for another tool (simulated)".to_owned());
         let length = holder.len().min(params.old_subscriber_size - 1);
         // SAFETY: the caller's buffer holds `old_subscriber_size` bytes, by CUPTI's contract.
         unsafe {
@@ -79,72 +97,87 @@ unsafe extern "C" fn cuptiSubscribe_v2(
     result
 }
 
-/// Takes the one place of a subscriber.
+/// Takes the place of a subscriber, the only one unless all allow `company`.
 fn subscribe(
     subscriber: Out<Handle>,
     callback: Option<CallbackFunc>,
     userdata: *mut c_void,
     name: String,
+    company: bool,
 ) -> Outcome {
     let state = state();
     if let Some(error) = state.config.faults.subscribe {
         return Err(error);
     }
-    let subscriber = subscriber.ok_or(cupti::INVALID_PARAMETER)?;
-    let mut place = state.callbacks.subscriber.write();
-    if place.is_some() {
-        return Err(cupti::MULTIPLE_SUBSCRIBERS);
-    }
-    subscriber.write(SUBSCRIBER);
-    let function = callback.unwrap_or(ignore);
-    *place = Some(Subscriber { function, userdata: userdata.expose_provenance(), name });
+    let out = subscriber.ok_or(cupti::INVALID_PARAMETER)?;
+    // Several take a driver of CUDA 13.3 or newer, too.
+    let config = &state.config;
+    let may_share = config.version.toolkit >= (13, 3) && config.driver_version >= 13_030;
+    let handle = state.callbacks.subscribe(company, may_share, |handle| Subscriber {
+        handle,
+        function: callback.unwrap_or(ignore),
+        userdata: userdata.expose_provenance(),
+        name,
+        driver: IdSet::new(),
+        resource: IdSet::new(),
+        activity: Collection::new(config),
+    });
+    out.write(handle.ok_or(cupti::MULTIPLE_SUBSCRIBERS)?);
     Ok(())
 }
 
 /// A tool may subscribe without a callback, only to hold the place.
 extern "C" fn ignore(_: *mut c_void, _: u32, _: u32, _: *const c_void) {}
 
-/// The callbacks, if the handle is the subscriber's.
-fn callbacks_of(subscriber: Handle) -> Outcome<&'static Callbacks> {
-    let callbacks = &state().callbacks;
-    let is_known = subscriber == SUBSCRIBER && callbacks.subscriber.read().is_some();
-    if is_known { Ok(callbacks) } else { Err(cupti::INVALID_PARAMETER) }
+/// The subscriber with a handle.
+fn subscriber(handle: Handle) -> Outcome<Arc<Subscriber>> {
+    state().callbacks.subscriber(handle).ok_or(cupti::INVALID_PARAMETER)
 }
 
-/// The subscriber's enabled callback ids of a domain; none for a domain without events here.
-fn enabled_ids(subscriber: Handle, domain: u32) -> Outcome<Option<&'static IdSet>> {
-    let callbacks = callbacks_of(subscriber)?;
+/// The callback ids of a domain that can be enabled; none for a domain without events here.
+fn ids(subscriber: &Subscriber, domain: u32) -> Outcome<Option<&IdSet>> {
     match domain {
-        domain::DRIVER_API => Ok(Some(&callbacks.driver)),
-        domain::RESOURCE => Ok(Some(&callbacks.resource)),
+        domain::DRIVER_API => Ok(Some(&subscriber.driver)),
+        domain::RESOURCE => Ok(Some(&subscriber.resource)),
         domain::RUNTIME_API | domain::SYNCHRONIZE | domain::NVTX | domain::STATE => Ok(None),
         _ => Err(cupti::INVALID_PARAMETER),
     }
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuptiUnsubscribe(subscriber: Handle) -> u32 {
-    code(callbacks_of(subscriber).map(|callbacks| {
-        callbacks.driver.set_all(false);
-        callbacks.resource.set_all(false);
-        *callbacks.subscriber.write() = None;
+extern "C" fn cuptiUnsubscribe(handle: Handle) -> u32 {
+    code(subscriber(handle).and_then(|subscriber| {
+        let state = state();
+        if !state.callbacks.unsubscribe(handle) {
+            return Err(cupti::INVALID_PARAMETER);
+        }
+        // A call that is under way may still look at what it wants.
+        subscriber.driver.set_all(false);
+        subscriber.resource.set_all(false);
+        subscriber.activity.kinds.set_all(false);
+        subscriber.activity.buffers.close();
+        if state.callbacks.company().is_none() {
+            state.release_second();
+        }
+        Ok(())
     }))
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuptiEnableCallback(enable: u32, subscriber: Handle, domain: u32, cbid: u32) -> u32 {
-    match enabled_ids(subscriber, domain) {
-        Ok(Some(ids)) if !ids.set(cbid, enable != 0) => cupti::INVALID_PARAMETER,
-        ids => code(ids.map(drop)),
-    }
+extern "C" fn cuptiEnableCallback(enable: u32, handle: Handle, domain: u32, cbid: u32) -> u32 {
+    code(subscriber(handle).and_then(|subscriber| match ids(&subscriber, domain)? {
+        Some(ids) if !ids.set(cbid, enable != 0) => Err(cupti::INVALID_PARAMETER),
+        _ => Ok(()),
+    }))
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuptiEnableDomain(enable: u32, subscriber: Handle, domain: u32) -> u32 {
-    code(enabled_ids(subscriber, domain).map(|ids| {
-        if let Some(ids) = ids {
+extern "C" fn cuptiEnableDomain(enable: u32, handle: Handle, domain: u32) -> u32 {
+    code(subscriber(handle).and_then(|subscriber| {
+        if let Some(ids) = ids(&subscriber, domain)? {
             ids.set_all(enable != 0);
         }
+        Ok(())
     }))
 }
 

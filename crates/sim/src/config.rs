@@ -18,7 +18,8 @@ pub(crate) const VARIABLES: [&str; 6] =
 
 const FAULT_FORMS: &str = "a list of subscribe=CODE, register=CODE, enable=CODE, cu-init=CODE, \
                            flush=CODE, drop=N, zero-timestamps=N, late-buffers=MS, flush-hang=MS, \
-                           slow-enable=MS, slow-disable=MS, no-device, pm-availability=CODE, \
+                           slow-enable=MS, slow-disable=MS, no-device, second-api=CODE, \
+                           false-layouts, hardware-trace, pm-availability=CODE, \
                            pm-enable=CODE, pm-decode=CODE, pm-break=N, pm-overflow=N, \
                            pm-gaps=MS, pm-nan=N, pm-slow=MS, \
                            pm-other=BYTES, pm-no-time-trigger";
@@ -85,6 +86,12 @@ pub(crate) struct Faults {
     pub(crate) slow_disable_ms: u64,
     /// The machine has no GPU.
     pub(crate) no_device: bool,
+    /// `CUptiResult` of every function of the second activity API.
+    pub(crate) second_api: Option<u32>,
+    /// The layouts of chosen fields that a client is told lie outside of the records.
+    pub(crate) false_layouts: bool,
+    /// The hardware can time kernels, which the recorded GPU cannot.
+    pub(crate) hardware_trace: bool,
     /// Of sampled counters.
     pub(crate) pm: PmFaults,
 }
@@ -167,43 +174,48 @@ impl Faults {
     pub(crate) fn parse(text: &str) -> Result<Faults, ConfigError> {
         let mut faults = Faults::default();
         for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
-            if item == "no-device" {
-                faults.no_device = true;
-                continue;
-            }
-            if item == "pm-no-time-trigger" {
-                faults.pm.no_time_trigger = true;
-                continue;
-            }
-            let refuse = || ConfigError::new(FAULT, item, FAULT_FORMS);
-            let (name, value) = item.split_once('=').ok_or_else(refuse)?;
-            let amount = value.parse::<u64>().map_err(|_| refuse())?;
-            let code = || u32::try_from(amount).map_err(|_| refuse());
-            match name {
-                "subscribe" => faults.subscribe = Some(code()?),
-                "register" => faults.register = Some(code()?),
-                "enable" => faults.enable = Some(code()?),
-                "flush" => faults.flush = Some(code()?),
-                "cu-init" => faults.cu_init = Some(code()?),
-                "drop" => faults.drop_every = amount,
-                "zero-timestamps" => faults.zero_timestamps_every = amount,
-                "late-buffers" => faults.late_buffers_ms = amount,
-                "flush-hang" => faults.flush_hang_ms = amount,
-                "slow-enable" => faults.slow_enable_ms = amount,
-                "slow-disable" => faults.slow_disable_ms = amount,
-                "pm-availability" => faults.pm.availability = Some(code()?),
-                "pm-enable" => faults.pm.enable = Some(code()?),
-                "pm-decode" => faults.pm.decode = Some(code()?),
-                "pm-break" => faults.pm.break_at = amount,
-                "pm-gaps" => faults.pm.gaps_ms = amount,
-                "pm-overflow" => faults.pm.overflow_every = amount,
-                "pm-nan" => faults.pm.nan_every = amount,
-                "pm-slow" => faults.pm.slow_ms = amount,
-                "pm-other" => faults.pm.other_bytes_per_us = amount,
-                _ => return Err(refuse()),
+            match item {
+                "pm-no-time-trigger" => faults.pm.no_time_trigger = true,
+                "false-layouts" => faults.false_layouts = true,
+                "hardware-trace" => faults.hardware_trace = true,
+                "no-device" => faults.no_device = true,
+                _ => faults.parse_amount(item)?,
             }
         }
         Ok(faults)
+    }
+
+    /// Reads one fault with its number.
+    fn parse_amount(&mut self, item: &str) -> Result<(), ConfigError> {
+        let refuse = || ConfigError::new(FAULT, item, FAULT_FORMS);
+        let (name, value) = item.split_once('=').ok_or_else(refuse)?;
+        let amount = value.parse::<u64>().map_err(|_| refuse())?;
+        let code = || u32::try_from(amount).map_err(|_| refuse());
+        match name {
+            "subscribe" => self.subscribe = Some(code()?),
+            "register" => self.register = Some(code()?),
+            "enable" => self.enable = Some(code()?),
+            "second-api" => self.second_api = Some(code()?),
+            "flush" => self.flush = Some(code()?),
+            "cu-init" => self.cu_init = Some(code()?),
+            "drop" => self.drop_every = amount,
+            "zero-timestamps" => self.zero_timestamps_every = amount,
+            "late-buffers" => self.late_buffers_ms = amount,
+            "flush-hang" => self.flush_hang_ms = amount,
+            "slow-enable" => self.slow_enable_ms = amount,
+            "slow-disable" => self.slow_disable_ms = amount,
+            "pm-availability" => self.pm.availability = Some(code()?),
+            "pm-enable" => self.pm.enable = Some(code()?),
+            "pm-decode" => self.pm.decode = Some(code()?),
+            "pm-break" => self.pm.break_at = amount,
+            "pm-gaps" => self.pm.gaps_ms = amount,
+            "pm-overflow" => self.pm.overflow_every = amount,
+            "pm-nan" => self.pm.nan_every = amount,
+            "pm-slow" => self.pm.slow_ms = amount,
+            "pm-other" => self.pm.other_bytes_per_us = amount,
+            _ => return Err(refuse()),
+        }
+        Ok(())
     }
 }
 

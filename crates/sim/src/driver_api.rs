@@ -7,7 +7,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 use std::sync::atomic::Ordering;
 
-use crate::abi::{Handle, LaunchKernelParams, Out, Outcome, code, cuda, kind, put, resource};
+use crate::abi::{Handle, LaunchKernelParams, Out, Outcome, code, cuda, put, resource};
 use crate::callbacks::{CONTEXT, Call};
 use crate::record::{DEVICE_NAME, Record};
 use crate::recorded::{Kernel, Op, Work, recorded};
@@ -28,12 +28,12 @@ fn call_early(call: impl Into<Call>, body: impl FnOnce(&'static State, u32) -> O
         let start_ns = clock::now_ns();
         let result = code(body(state, correlation_id));
         let cbid = call.api.cbid;
-        if state.kinds.has(kind::DRIVER) || state.recorded_calls.has(cbid) {
+        if state.has_call(cbid) {
             let end_ns = clock::now_ns();
             // SAFETY: gettid takes no argument and cannot fail. glibc 2.17 has no function for it.
             let thread_id = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
             let record = Record::Api { cbid, start_ns, end_ns, thread_id, correlation_id, result };
-            state.buffers.stage(record, end_ns);
+            state.offer(record, end_ns);
         }
         result
     })
@@ -144,7 +144,7 @@ extern "C" fn cuDevicePrimaryCtxRetain(context: Out<Handle>, device: c_int) -> u
         check_device(device)?;
         if !state.context.swap(true, Ordering::AcqRel) {
             for record in [Record::Device, Record::Context] {
-                state.stage_if_enabled(record, clock::now_ns());
+                state.offer(record, clock::now_ns());
             }
             state.callbacks.resource(resource::CONTEXT_CREATED, 0, None);
         }

@@ -45,7 +45,7 @@ impl State {
     /// Makes an executable clone of a graph and reports each cloned node.
     pub(crate) fn instantiate(&self, graph: Handle) -> Outcome<Handle> {
         let graph_id = id_of_graph(graph).ok_or(cuda::INVALID_HANDLE)?;
-        let exec = self.objects.lock().instantiate(graph_id, self.kinds.has(kind::GRAPH_TRACE))?;
+        let exec = self.objects.lock().instantiate(graph_id, self.has_kind(kind::GRAPH_TRACE))?;
         let graph_exec = exec_handle(exec.id);
         let clone = graph_handle(exec.id);
         for (place, op) in exec.ops.iter().enumerate() {
@@ -82,7 +82,7 @@ impl State {
             (self.jittered(op, correlation_id, place), if place == 0 { 0 } else { op.gap_ns })
         });
         let spans = self.timeline.enqueue(stream, correlation_id, ops)?;
-        if self.kinds.has(kind::GRAPH_TRACE) {
+        if self.has_kind(kind::GRAPH_TRACE) {
             if !exec.traced {
                 // CUPTI 13.0 update 1 ends the process in a segmentation fault.
                 eprintln!(
@@ -94,11 +94,11 @@ impl State {
             if let (Some(first), Some(&Span { end_ns, .. })) = (spans.first(), spans.last()) {
                 exec.ops.iter().zip(&spans).for_each(|(op, span)| self.pm.note(&op.work, span));
                 let span = Span { end_ns, ..*first };
-                self.buffers.stage(Record::GraphTrace { span, graph_id: exec.id }, end_ns);
+                self.offer(Record::GraphTrace { span, graph_id: exec.id }, end_ns);
             }
-        } else if !self.kinds.has(kind::CONCURRENT_KERNEL) {
+        } else if !self.has_kind(kind::CONCURRENT_KERNEL) {
             exec.ops.iter().zip(&spans).for_each(|(op, span)| self.pm.note(&op.work, span));
-            self.buffers.overwrite(exec.id, &spans);
+            self.overwrite(exec.id, &spans);
         } else {
             for (place, (op, span)) in exec.ops.iter().zip(spans).enumerate() {
                 self.record_work(op.work, span, (exec.id, node_id(exec.id, place)));
@@ -115,13 +115,6 @@ impl State {
         }
     }
 
-    /// Records something if its kind is collected; its work is done at `end_ns`.
-    pub(crate) fn stage_if_enabled(&self, record: Record, end_ns: u64) {
-        if self.kinds.has(record.kind()) {
-            self.buffers.stage(record, end_ns);
-        }
-    }
-
     fn record_work(&self, work: Work, mut span: Span, node: (u32, u64)) {
         self.pm.note(&work, &span);
         let end_ns = span.end_ns;
@@ -133,7 +126,7 @@ impl State {
                 (span.start_ns, span.end_ns) = (0, 0);
             }
         }
-        self.stage_if_enabled(Record::Work { work, span, node, grid_id }, end_ns);
+        self.offer(Record::Work { work, span, node, grid_id }, end_ns);
     }
 
     fn jittered(&self, op: &Op, correlation_id: u32, place: usize) -> u64 {

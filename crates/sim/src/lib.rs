@@ -10,8 +10,9 @@
 //! - `callbacks`: the correlation id and the callbacks at enter and exit;
 //! - `launch`: what happens, by `timeline` when, out of `recorded` and `objects` what;
 //! - `record`, `version`: the bytes of the activity record;
-//! - `buffers`: into the client's buffer and back to the client;
-//! - `activity_api`, `callback_api`: the exported `cupti*` functions;
+//! - `collection`: whether a client wants it, `chosen`: with which fields;
+//! - `buffer`, `buffers`: into the client's buffer and back to the client;
+//! - `activity_api`, `activity_v2_api`, `attributes`, `callback_api`: the exported `cupti*` functions;
 //! - `pm`: what the work counts, in samples; `pm_api`: the functions that sample;
 //! - `state`: the one static, with `config` its settings; `abi` and `clock` are used by all.
 //!
@@ -20,14 +21,20 @@
 
 mod abi;
 mod activity_api;
+mod activity_v2_api;
+mod attributes;
+mod buffer;
 mod buffers;
 mod callback_api;
 mod callbacks;
 mod calls;
+mod chosen;
 mod clock;
+mod collection;
 mod config;
 mod driver_api;
 mod graph_api;
+mod id_set;
 mod inject;
 mod launch;
 mod objects;

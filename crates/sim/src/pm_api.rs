@@ -22,8 +22,14 @@ const DATA_HEADER: usize = 32;
 /// More samples than any image has room for.
 const MAX_SAMPLES: usize = 1 << 20;
 
+/// Parameters of a function.
+trait Parameters {
+    /// How much of them the function needs, bytes.
+    const NEEDED: usize;
+}
+
 macro_rules! parameters {
-    ($($name:ident = $size:literal { $($field:ident: $type:ty,)* })*) => {$(
+    ($($name:ident = $size:literal $(needs $needed:literal)? { $($field:ident: $type:ty,)* })*) => {$(
         #[repr(C)]
         struct $name {
             struct_size: usize,
@@ -31,6 +37,9 @@ macro_rules! parameters {
             $($field: $type,)*
         }
         const _: () = assert!(size_of::<$name>() == $size);
+        impl Parameters for $name {
+            const NEEDED: usize = [$size $(, $needed)?][[$size $(, $needed)?].len() - 1];
+        }
     )*};
 }
 
@@ -50,7 +59,7 @@ parameters! {
     }
     Enable = 32 { device: usize, session: usize, }
     Handle = 24 { session: usize, }
-    SetConfig = 64 {
+    SetConfig = 64 needs 60 {
         session: usize, config_bytes: usize, config: *const u8, hardware_bytes: usize, interval: u64,
         trigger: u32, append: u32,
     }
@@ -58,7 +67,7 @@ parameters! {
         session: usize, names: *const *const c_char, count: usize, samples: u32, image_bytes: usize,
     }
     DataInitialize = 40 { session: usize, image_bytes: usize, image: *mut u8, }
-    Decode = 48 {
+    Decode = 48 needs 45 {
         session: usize, image: *mut u8, image_bytes: usize, stop_reason: u32, overflow: u8,
     }
     DataInfo = 56 {
@@ -69,19 +78,19 @@ parameters! {
     }
 }
 
-/// Up to and with the last field of [`Decode`]. No other struct is as long.
-const DECODE_BYTES: usize = std::mem::offset_of!(Decode, overflow) + 1;
+/// Padding at the end is not counted, and CUPTI 12.6 has no mode of appending.
+const _: () = {
+    assert!(Decode::NEEDED == std::mem::offset_of!(Decode, overflow) + 1);
+    assert!(SetConfig::NEEDED == std::mem::offset_of!(SetConfig, append));
+};
 
 /// Exports functions that take parameters, with what each does.
 macro_rules! exports {
     ($($function:ident($name:ident: $type:ty, $state:ident) $body:block)*) => {$(
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $function(parameters: *mut $type) -> u32 {
-            // Of all these structs one ends in padding, which is not counted.
-            const NEEDED: usize =
-                if size_of::<$type>() == size_of::<Decode>() { DECODE_BYTES } else { size_of::<$type>() };
             // SAFETY: not null; the size comes first in every version of the struct.
-            if parameters.is_null() || unsafe { (*parameters).struct_size } < NEEDED {
+            if parameters.is_null() || unsafe { (*parameters).struct_size } < <$type>::NEEDED {
                 return cupti::INVALID_PARAMETER;
             }
             fn body($name: &mut $type, $state: &'static State) -> Outcome $body
@@ -177,6 +186,9 @@ exports! {
     }
 
     cuptiPmSamplingSetConfig(p: SetConfig, state) {
+        if state.config.version.toolkit < (12, 8) && p.struct_size > SetConfig::NEEDED {
+            return Err(cupti::INVALID_PARAMETER);
+        }
         session(p.session)?;
         // SAFETY: the caller's image is as long as it says.
         let config = unsafe { configured(p.config, p.config_bytes) }?;

@@ -51,7 +51,7 @@ fn cupti(headers: &Path) -> Result<bindgen::Builder, Error> {
     }
     let mut builder = common(headers)?
         .header_contents("cupti_wrapper.h", &source)
-        .raw_line("//! CUPTI's C ABI, from the headers of CUPTI 13.0: types, constants and the types of the")
+        .raw_line("//! CUPTI's C ABI, from the headers of CUPTI 13.5: types, constants and the types of the")
         .raw_line("//! functions (`Option` of a function pointer), without a single `extern` declaration.")
         .raw_line("//!")
         .raw_line("//! Written by `cupti-sys/regenerate`: do not edit.");

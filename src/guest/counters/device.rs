@@ -54,20 +54,16 @@ impl Refusal {
 /// Sampling on one GPU.
 pub(super) struct Device {
     session: Session<'static>,
-    by_cycles: bool,
     pub(super) set: CounterSet,
     /// Where [`SM_ACTIVE`] stands in the set: an idle GPU is known by it.
     activity: Option<usize>,
-    running: bool,
-    /// Where the last sample ended, ns.
-    last_end: u64,
+    /// Where the last sample ended, ns; 0 before the first one after a pause.
+    pub(super) last_end: u64,
     /// The next sample began when sampling was off.
     is_first: bool,
     chunk: CounterSamples,
     chunk_since: Instant,
     row: Vec<f64>,
-    /// Where the last sample before an overflow ended, ns, until there is one behind it.
-    lost_since: Option<u64>,
     /// Gaps between the samples of the chunk, ns.
     gaps: u64,
     /// Gaps took too much of a chunk.
@@ -93,9 +89,13 @@ pub(super) struct Taken {
     pub(super) any: bool,
     /// Whether the GPU did something in one of them.
     pub(super) active: bool,
-    /// The samples became longer: [`Device::set`] is another one.
-    pub(super) longer: bool,
+    /// The buffer was full, or much is missing: only a new session goes on as it should.
+    pub(super) anew: Option<Anew>,
 }
+
+/// The length of samples, in us, of the session behind one that fell behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Anew(pub(super) u32);
 
 impl Device {
     /// Sets up sampling. Gives the metrics that were named and left out as well.
@@ -106,6 +106,7 @@ impl Device {
         api: &'static Api,
         id: u32,
         wanted: &Counters,
+        anew: Option<Anew>,
     ) -> Result<(Self, Vec<String>), Refusal> {
         let chip = api.chip(id).map_err(|error| reason(id, "describe the chip", error))?;
         let Some(Choice { metrics, names, left_out }) = metrics::choose(&chip, &wanted.metrics)
@@ -116,7 +117,7 @@ impl Device {
                 chip.name().to_string_lossy()
             )));
         };
-        let interval_us = wanted.interval_us.unwrap_or(INTERVAL_US);
+        let interval_us = anew.map(|Anew(us)| us).or(wanted.interval_us).unwrap_or(INTERVAL_US);
         let by_time = chip.open(metrics, trigger(false, interval_us), HARDWARE_BYTES, ROOM);
         let by_cycles =
             by_time.as_ref().is_err_and(|error| error.code() == sys::CUPTI_ERROR_NOT_SUPPORTED);
@@ -137,16 +138,13 @@ impl Device {
         };
         let device = Device {
             session,
-            by_cycles,
             activity: names.iter().position(|name| SM_ACTIVE.contains(&name.as_c_str())),
-            running: false,
             last_end: 0,
             is_first: true,
             chunk: CounterSamples::default(),
             chunk_since: Instant::now(),
             row: vec![0.0; names.len()],
             set,
-            lost_since: None,
             gaps: 0,
             is_behind: false,
             lost: Lost::default(),
@@ -156,15 +154,13 @@ impl Device {
 
     pub(super) fn start(&mut self) -> Result<(), Refusal> {
         self.session.start().map_err(|error| self.refusal("start", error))?;
-        (self.running, self.is_first) = (true, true);
         // What lies between two times of sampling is a pause, and no loss.
-        (self.last_end, self.lost_since) = (0, None);
+        (self.is_first, self.last_end) = (true, 0);
         Ok(())
     }
 
     /// Stops, after which what was sampled can be taken once more.
     pub(super) fn stop(&mut self) -> Result<(), Refusal> {
-        self.running = false;
         self.session.stop().map_err(|error| self.refusal("stop", error))
     }
 
@@ -184,7 +180,7 @@ impl Device {
             let decoded = match self.session.decode() {
                 Ok(decoded) => decoded,
                 Err(error) if error.code() == sys::CUPTI_ERROR_OUT_OF_MEMORY => {
-                    taken.longer |= self.recover(hand_on)?;
+                    taken.anew = Some(self.overflowed());
                     return Ok(taken);
                 }
                 Err(error) => return Err(self.refusal("decode samples", error)),
@@ -199,11 +195,11 @@ impl Device {
             }
             self.session.clear().map_err(|error| self.refusal("clear samples", error))?;
             if decoded.overflowed {
-                taken.longer |= self.recover(hand_on)?;
+                taken.anew = Some(self.overflowed());
                 return Ok(taken);
             }
             if std::mem::take(&mut self.is_behind) {
-                taken.longer |= self.begin_anew(true, hand_on)?;
+                taken.anew = Some(self.anew(true)).filter(|Anew(us)| *us <= LONGEST_US);
                 return Ok(taken);
             }
             if !decoded.is_full {
@@ -241,8 +237,7 @@ impl Device {
         }
         // CUPTI's times of neighbours differ by up to 40 ns.
         let start = if start.abs_diff(self.last_end) < JITTER_NS { self.last_end } else { start };
-        let since = self.lost_since.take().or((self.last_end > 0).then_some(self.last_end));
-        let gap = since.map_or(0, |since| start.saturating_sub(since));
+        let gap = if self.last_end > 0 { start.saturating_sub(self.last_end) } else { 0 };
         self.lost.ns = self.lost.ns.saturating_add(gap);
         self.gaps = self.gaps.saturating_add(gap);
         self.last_end = end;
@@ -257,40 +252,18 @@ impl Device {
         Ok(self.activity.is_none_or(|at| self.row.get(at).is_none_or(|active| *active > 0.0)))
     }
 
-    /// Goes on after the hardware's buffer was full. Tells whether the samples became longer.
-    fn recover(&mut self, hand_on: &mut impl FnMut(CounterSamples)) -> Result<bool, Refusal> {
+    /// The hardware's buffer was full.
+    fn overflowed(&mut self) -> Anew {
         self.lost.overflows += 1;
-        self.begin_anew(self.lost.overflows.is_multiple_of(OVERFLOWS_PER_LENGTH), hand_on)
+        self.anew(self.lost.overflows.is_multiple_of(OVERFLOWS_PER_LENGTH))
     }
 
-    /// Empties the hardware's buffer and goes on, with longer samples if they may be longer still. Tells
-    /// whether they are.
-    fn begin_anew(
-        &mut self,
-        longer: bool,
-        hand_on: &mut impl FnMut(CounterSamples),
-    ) -> Result<bool, Refusal> {
-        let was_running = self.running;
-        // A second overflow may come before any sample.
-        let since = self.lost_since.or((self.last_end > 0).then_some(self.last_end));
-        self.stop()?;
-        self.session.clear().map_err(|error| self.refusal("clear samples", error))?;
-        let length_us = u32::try_from(self.set.interval_ns / 1000).unwrap_or(LONGEST_US);
-        let longer = longer && length_us < LONGEST_US;
-        if longer {
-            self.hand_on(hand_on);
-            self.set.interval_ns *= 2;
-        }
-        // Setting the trigger empties the hardware's buffer.
-        let length_us = u32::try_from(self.set.interval_ns / 1000).unwrap_or(LONGEST_US);
-        self.session
-            .set_trigger(trigger(self.by_cycles, length_us), HARDWARE_BYTES)
-            .map_err(|error| self.refusal("set the length of samples", error))?;
-        if was_running {
-            self.start()?;
-            self.lost_since = since;
-        }
-        Ok(longer)
+    /// A session for which the length is set a second time goes on with the first one (CUPTI 13.0), or
+    /// does not start any more where there are two.
+    fn anew(&self, longer: bool) -> Anew {
+        let interval_us = u32::try_from(self.set.interval_ns / 1000).unwrap_or(LONGEST_US);
+        let is_longer = longer && interval_us < LONGEST_US;
+        Anew(if is_longer { interval_us.saturating_mul(2) } else { interval_us })
     }
 
     fn refusal(&self, what: &str, error: CuptiError) -> Refusal {

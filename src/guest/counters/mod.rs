@@ -20,7 +20,7 @@ use stage2_spool::{CounterSamples, Record, counters as facts};
 use crate::base::{barrier, clock, diag, scheduling};
 use budget::Budget;
 pub use device::Refusal;
-use device::{Device, Lost, Taken};
+use device::{Anew, Device, Lost, Taken};
 
 /// How long a record that must not be left out may wait for room among these.
 const ROOM_PATIENCE: Duration = Duration::from_millis(200);
@@ -162,12 +162,30 @@ struct Sampling {
     come_first_at_exit: fn(),
     /// Devices that were set up, or could not be.
     met: u64,
-    /// Those whose sampling failed once and begins anew, and what was lost until then.
-    renewed: Vec<(u32, Lost)>,
+    /// Those whose sampling begins anew.
+    renewed: Vec<Renewed>,
     sets: u32,
     off: Vec<String>,
     notes: Vec<String>,
     setup: Duration,
+}
+
+/// How often sampling of a GPU begins anew: each time takes a fifth of a second of CPU time.
+const MOST_RENEWALS: u32 = 16;
+
+/// A GPU whose sampling begins anew.
+#[derive(Clone, Copy)]
+struct Renewed {
+    device: u32,
+    anew: Option<Anew>,
+    /// Until now.
+    lost: Lost,
+    /// Where the last sample ended, ns, until sampling goes on.
+    lost_since: Option<u64>,
+    /// It failed, and did not only fall behind.
+    has_failed: bool,
+    /// How often it began anew.
+    times: u32,
 }
 
 /// CPU time and time since the first sample.
@@ -238,7 +256,17 @@ impl Sampling {
     /// Samples until the budget is spent, no GPU does anything, or the end. Tells whether one did.
     fn burst(&mut self, meter: &Meter, budget: &Budget) -> bool {
         let devices = std::mem::take(&mut self.devices);
-        let mut devices = self.each(devices, |_, device| device.start());
+        let mut devices = self.each(devices, |sampling, device| {
+            device.start()?;
+            // Without a pause, what lies between two sessions is lost.
+            let of = |renewed: &&mut Renewed| renewed.device == device.set.device;
+            let renewed = sampling.renewed.iter_mut().find(of);
+            let since = renewed.and_then(|renewed| renewed.lost_since.take());
+            if let Some(since) = since.filter(|_| !budget.has_limit()) {
+                device.last_end = since;
+            }
+            Ok(None)
+        });
         let patience = devices.iter().map(Device::patience).min().unwrap_or(NAP);
         let mut last_active = Instant::now();
         let (mut was_active, mut any) = (false, false);
@@ -250,7 +278,7 @@ impl Sampling {
                 if taken.active {
                     (was_active, last_active) = (true, Instant::now());
                 }
-                Ok(())
+                Ok(taken.anew)
             });
             let (passed, used) = meter.read();
             let is_idle =
@@ -264,21 +292,32 @@ impl Sampling {
         self.devices = self.each(devices, |sampling, device| {
             device.stop()?;
             was_active |= sampling.take(device)?.active;
-            Ok(())
+            Ok(None)
         });
         was_active
     }
 
-    /// Does something with every GPU. Those with which it fails are given up, and the others go on.
+    /// Does something with every GPU. Those with which it fails are given up, those that fell behind
+    /// begin anew, and the others go on.
     fn each(
         &mut self,
         devices: Vec<Device>,
-        mut what: impl FnMut(&mut Self, &mut Device) -> Result<(), Refusal>,
+        mut what: impl FnMut(&mut Self, &mut Device) -> Result<Option<Anew>, Refusal>,
     ) -> Vec<Device> {
         let mut left = Vec::with_capacity(devices.len());
         for mut device in devices {
             match what(self, &mut device) {
-                Ok(()) => left.push(device),
+                Ok(None) => left.push(device),
+                Ok(Some(anew)) if self.renewals(&device) < MOST_RENEWALS => {
+                    self.renew(device, Some(anew), false);
+                }
+                Ok(Some(_)) => self.end(
+                    device,
+                    &Refusal::new(format!(
+                        "the buffer of the hardware was full {MOST_RENEWALS} times; sample less often, \
+                         or fewer metrics: STAGE2_COUNTERS=METRIC,...@INTERVAL_US"
+                    )),
+                ),
                 Err(failure) => self.give_up(device, &failure),
             }
         }
@@ -288,21 +327,44 @@ impl Sampling {
     /// Ends sampling of a GPU that failed. The first time it begins anew.
     fn give_up(&mut self, device: Device, failure: &Refusal) {
         let id = device.set.device;
-        let again = self.renewed.iter().all(|(renewed, _)| *renewed != id);
-        let lost = self.finish(device);
-        if again {
+        if self.renewed.iter().any(|renewed| renewed.device == id && renewed.has_failed) {
+            self.end(device, failure);
+        } else {
             diag::info(format_args!("sampling of hardware counters begins anew: {failure}"));
             self.notes.push(format!("sampling began anew after a failure: {failure}"));
-            self.renewed.push((id, lost));
-            self.met &= !(1 << id);
-        } else {
-            diag::warn(format_args!("hardware counters are not sampled any more: {failure}"));
-            self.notes.push(format!("sampling ended early: {failure}"));
+            self.renew(device, None, true);
         }
     }
 
-    /// Keeps what was sampled of a GPU until now, and gives its counters back.
-    fn finish(&mut self, mut device: Device) -> Lost {
+    /// Ends sampling of a GPU for good.
+    fn end(&mut self, device: Device, why: &Refusal) {
+        diag::warn(format_args!("hardware counters are not sampled any more: {why}"));
+        self.notes.push(format!("sampling ended early: {why}"));
+        self.finish(device);
+    }
+
+    /// How often sampling of a GPU began anew.
+    fn renewals(&self, device: &Device) -> u32 {
+        let of = |renewed: &&Renewed| renewed.device == device.set.device;
+        self.renewed.iter().find(of).map_or(0, |renewed| renewed.times)
+    }
+
+    /// Ends sampling of a GPU, which is met anew with the next look.
+    fn renew(&mut self, device: Device, anew: Option<Anew>, has_failed: bool) {
+        let id = device.set.device;
+        let times = self.renewals(&device) + 1;
+        let (lost, lost_since) = self.finish(device);
+        let lost_since = Some(lost_since);
+        let known = self.renewed.iter().find(|renewed| renewed.device == id);
+        let has_failed = has_failed || known.is_some_and(|renewed| renewed.has_failed);
+        self.renewed.retain(|renewed| renewed.device != id);
+        self.renewed.push(Renewed { device: id, anew, lost, lost_since, has_failed, times });
+        self.met &= !(1 << id);
+    }
+
+    /// Keeps what was sampled of a GPU until now, and gives its counters back. Returns what
+    /// was lost, and where the last sample ended.
+    fn finish(&mut self, mut device: Device) -> (Lost, u64) {
         // Failures were said, or there is nobody left to hear of them.
         let _ = device.stop();
         let _ = self.take(&mut device);
@@ -310,7 +372,7 @@ impl Sampling {
         device.hand_on(&mut |samples| chunks.push(samples));
         self.send_samples(&mut device, chunks);
         self.say_losses(&device);
-        device.lost
+        (device.lost, device.last_end)
     }
 
     /// Takes in what a GPU has sampled.
@@ -318,11 +380,7 @@ impl Sampling {
         let mut chunks = Vec::new();
         let taken = device.take(&mut |samples| chunks.push(samples));
         self.send_samples(device, chunks);
-        let taken = taken?;
-        if taken.longer {
-            self.define(device);
-        }
-        Ok(taken)
+        taken
     }
 
     /// Sets up sampling on GPUs that are used since the last look.
@@ -335,7 +393,9 @@ impl Sampling {
             }
             self.met |= 1 << id;
             let begin = Instant::now();
-            match Device::open(self.api, id, &self.wanted) {
+            let renewed = self.renewed.iter().find(|renewed| renewed.device == id).copied();
+            let anew = renewed.and_then(|renewed| renewed.anew);
+            match Device::open(self.api, id, &self.wanted, anew) {
                 Ok((mut device, left_out)) => {
                     if !left_out.is_empty() {
                         self.notes.push(format!(
@@ -343,9 +403,8 @@ impl Sampling {
                             left_out.join(", ")
                         ));
                     }
-                    if let Some((_, lost)) = self.renewed.iter().find(|(renewed, _)| *renewed == id)
-                    {
-                        device.lost = *lost;
+                    if let Some(renewed) = renewed {
+                        device.lost = renewed.lost;
                     }
                     self.define(&mut device);
                     match self.try_out(&mut device) {

@@ -18,6 +18,8 @@ const STANDS_OUT: f64 = 10.0;
 /// Share of the idle samples that may be above both: work of ours without a record, and clocks that
 /// are off by some samples.
 const MOST_IDLE_PERCENT: f64 = 5.0;
+/// Traffic of links above this part of that of DRAM belongs to a copy, most of which is one.
+const PART_OF_COPY: f32 = 0.5;
 /// Idle samples from which on they say something.
 const FEW: usize = 20;
 
@@ -33,6 +35,10 @@ pub(super) struct Idle {
 pub(super) fn idle(series: &Series, held: &Held, peak: Option<f64>, recorded: bool) -> Idle {
     let column = |wanted| series.metrics.iter().position(|metric| *metric == wanted);
     let columns = [column(Metric::DramRead), column(Metric::DramWrite)];
+    // What comes over a link is of a copy that another GPU, or the host, has the record of.
+    let links = [Metric::NvlinkReceived, Metric::NvlinkSent, Metric::PcieRead, Metric::PcieWrite];
+    let links = links.map(column);
+    let least = peak.map_or(IDLE_BYTES_PER_S, |peak| peak * IDLE_PERCENT / 100.0);
     let mut rates: Vec<f64> = Vec::new();
     if recorded {
         let works = |at: usize| held.work.get(at).copied().unwrap_or(false);
@@ -42,9 +48,14 @@ pub(super) fn idle(series: &Series, held: &Held, peak: Option<f64>, recorded: bo
                 continue;
             }
             let values = series.sample(at);
-            let bytes: f32 = columns.iter().flatten().filter_map(|at| values.get(*at)).sum();
-            if columns.iter().any(Option::is_some) && !bytes.is_nan() {
-                rates.push(f64::from(bytes) / (end - start) as f64 * 1e9);
+            let sum = |of: &[Option<usize>]| -> f32 {
+                of.iter().flatten().filter_map(|at| values.get(*at)).sum()
+            };
+            let bytes = sum(&columns);
+            let rate = f64::from(bytes) / (end - start) as f64 * 1e9;
+            let is_copy = rate > least && sum(&links) > bytes * PART_OF_COPY;
+            if columns.iter().any(Option::is_some) && !rate.is_nan() && !is_copy {
+                rates.push(rate);
             }
         }
     }
@@ -54,7 +65,6 @@ pub(super) fn idle(series: &Series, held: &Held, peak: Option<f64>, recorded: bo
     let mean = rates.iter().sum::<f64>() / rates.len() as f64;
     rates.sort_by(f64::total_cmp);
     let quartile = rates.get(rates.len() / 4).copied().unwrap_or(0.0);
-    let least = peak.map_or(IDLE_BYTES_PER_S, |peak| peak * IDLE_PERCENT / 100.0);
     // A neighbour that never rests lifts the quartile itself.
     let threshold = if quartile > least { least } else { least.max(quartile * STANDS_OUT) };
     let above = rates.len() - rates.partition_point(|rate| *rate <= threshold);

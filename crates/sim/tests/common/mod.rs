@@ -241,6 +241,15 @@ impl Sim {
         sim
     }
 
+    /// The same library as a collector sees CUPTI, for as long as the test takes.
+    pub(crate) fn api(&self) -> cupti_sys::Api {
+        let path = self._folder.path().join("libstage2_sim.so");
+        // SAFETY: the library of this package, which is loaded already.
+        let library = unsafe { Library::new(path) }.expect("loads again");
+        // SAFETY: it behaves like a CUPTI that needs no driver.
+        unsafe { cupti_sys::Api::load(library) }.expect("all required symbols")
+    }
+
     /// A function of the library as type `T`.
     pub(crate) fn get<T: Copy>(&self, name: &str) -> T {
         // SAFETY: the tests name the types that the CUDA headers give these functions.
