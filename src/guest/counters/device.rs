@@ -59,6 +59,8 @@ pub(super) struct Device {
     activity: Option<usize>,
     /// Where the last sample ended, ns; 0 before the first one after a pause.
     pub(super) last_end: u64,
+    /// Where the last sample of the session before ended, ns, until there is one of this one.
+    pub(super) lost_since: Option<u64>,
     /// The next sample began when sampling was off.
     is_first: bool,
     chunk: CounterSamples,
@@ -140,6 +142,7 @@ impl Device {
             session,
             activity: names.iter().position(|name| SM_ACTIVE.contains(&name.as_c_str())),
             last_end: 0,
+            lost_since: None,
             is_first: true,
             chunk: CounterSamples::default(),
             chunk_since: Instant::now(),
@@ -238,7 +241,9 @@ impl Device {
         // CUPTI's times of neighbours differ by up to 40 ns.
         let start = if start.abs_diff(self.last_end) < JITTER_NS { self.last_end } else { start };
         let gap = if self.last_end > 0 { start.saturating_sub(self.last_end) } else { 0 };
-        self.lost.ns = self.lost.ns.saturating_add(gap);
+        // What was lost to the change of sessions says nothing of how this one keeps up.
+        let before = self.lost_since.take().map_or(0, |since| start.saturating_sub(since));
+        self.lost.ns = self.lost.ns.saturating_add(gap).saturating_add(before);
         self.gaps = self.gaps.saturating_add(gap);
         self.last_end = end;
         if self.chunk.spans.is_empty() {

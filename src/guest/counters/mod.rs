@@ -257,14 +257,14 @@ impl Sampling {
     fn burst(&mut self, meter: &Meter, budget: &Budget) -> bool {
         let devices = std::mem::take(&mut self.devices);
         let mut devices = self.each(devices, |sampling, device| {
+            let stopped_at = device.last_end;
             device.start()?;
-            // Without a pause, what lies between two sessions is lost.
+            // Without a pause, what lies between two sessions, or waits for that of another GPU, is lost.
             let of = |renewed: &&mut Renewed| renewed.device == device.set.device;
             let renewed = sampling.renewed.iter_mut().find(of);
             let since = renewed.and_then(|renewed| renewed.lost_since.take());
-            if let Some(since) = since.filter(|_| !budget.has_limit()) {
-                device.last_end = since;
-            }
+            let since = since.unwrap_or(stopped_at);
+            device.lost_since = Some(since).filter(|since| *since > 0 && !budget.has_limit());
             Ok(None)
         });
         let patience = devices.iter().map(Device::patience).min().unwrap_or(NAP);
@@ -372,7 +372,7 @@ impl Sampling {
         device.hand_on(&mut |samples| chunks.push(samples));
         self.send_samples(&mut device, chunks);
         self.say_losses(&device);
-        (device.lost, device.last_end)
+        (device.lost, device.last_end.max(device.lost_since.unwrap_or(0)))
     }
 
     /// Takes in what a GPU has sampled.
