@@ -229,7 +229,7 @@ impl Device {
 
     /// Forgets what was taken and not handed on.
     pub(super) fn forget(&mut self) {
-        self.chunk = CounterSamples::default();
+        (self.chunk, self.last_end) = (CounterSamples::default(), 0);
     }
 
     /// Reads one sample; tells whether the GPU did something in it.
