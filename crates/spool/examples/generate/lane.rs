@@ -97,10 +97,12 @@ impl Lane {
         }));
         self.open.push(Open { range, node: self.node });
         self.node += 1;
-        self.run(&recorded.sequences[self.stage], range, size, work)
+        self.run(recorded, range, size, work)
     }
 
-    fn run(&mut self, sequence: &[Op], range: u64, size: u64, work: &mut Vec<Record>) -> u64 {
+    fn run(&mut self, recorded: &Recorded, range: u64, size: u64, work: &mut Vec<Record>) -> u64 {
+        let sequence: &[Op] = &recorded.sequences[self.stage];
+        let grid = (self.steps / CYCLE.len()) as u32;
         let replay = self.stage == REPLAY;
         let mut kernels = 0;
         while kernels < size || (replay && self.at > 0) {
@@ -114,7 +116,7 @@ impl Lane {
             let (start, end) = (GpuNs(GPU_AHEAD_NS + start), GpuNs(GPU_AHEAD_NS + self.now));
             let (queue, correlation) = (self.thread, self.correlation);
             let what = match op.work {
-                Work::Kernel(shape) => What::Kernel { shape },
+                Work::Kernel(shape) => What::Kernel { shape: recorded.with_grid(shape, grid) },
                 Work::Copy(bytes, kind) => What::Copy { bytes, kind },
                 Work::Fill(bytes) => What::Fill { bytes },
             };

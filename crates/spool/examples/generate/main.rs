@@ -1,16 +1,19 @@
 //! A few numbers -> a folder of spools as a large run leaves them, for measuring what reads them.
 //!
 //! `cargo run --release -p stage2-spool --example generate -- DIR [NAME=NUMBER]...` with
-//! `kernels` (10000000), `kernels_per_range` (9), `paths` (1000), `devices` (8), `processes` (4)
-//! and `seed` (1). The kernels are those that `sim/data` records of an LLM, in their order, with
+//! `kernels` (10000000), `kernels_per_range` (9), `paths` (1000), `devices` (8), `processes` (4),
+//! `grids` (1), `sample_ns` (0) and `seed` (1). The kernels are those that `sim/data` records of an LLM, in their order, with
 //! their launch configurations and durations (varied by -4 to +10 %, one in a thousand eight times
 //! as long). Stages prefill and decode launch them one by one under ranges
 //! `STAGE/layer.N/op.M`, the stage replay as a CUDA graph. Every device has a thread of its own,
 //! and kernels come into the file in whole buffers, after their ranges, as the collector writes
-//! them. The same numbers give the same bytes.
+//! them. Steps run every kernel with `grids` numbers of blocks in turn, as inputs of different lengths
+//! have it. With `sample_ns`, every device has samples of its counters, each of so many ns. The same
+//! numbers give the same bytes.
 
 mod lane;
 mod recorded;
+mod sampler;
 
 use std::error::Error;
 use std::fs::{self, File};
@@ -19,6 +22,7 @@ use std::process::ExitCode;
 
 use lane::Lane;
 use recorded::Recorded;
+use sampler::Sampler;
 use stage2_spool::{
     Anchor, Device, GpuNs, MonoNs, Path as RangePath, Process, Queue, Record, WallNs, Writer,
     file_name,
@@ -43,6 +47,8 @@ struct Numbers {
     paths: u64,
     devices: u64,
     processes: u64,
+    grids: u64,
+    sample_ns: u64,
     seed: u64,
 }
 
@@ -52,6 +58,7 @@ struct Written {
     kernels: u64,
     others: u64,
     ranges: u64,
+    samples: u64,
     bytes: u64,
 }
 
@@ -59,9 +66,10 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let done = parse(&words).and_then(|(folder, numbers)| generate(&folder, &numbers));
     match done {
-        Ok(Written { kernels, others, ranges, bytes }) => {
+        Ok(Written { kernels, others, ranges, samples, bytes }) => {
             println!(
-                "{kernels} kernels, {others} copies and fills, {ranges} ranges, {bytes} bytes"
+                "{kernels} kernels, {others} copies and fills, {ranges} ranges, {samples} counter \
+                 samples, {bytes} bytes"
             );
             ExitCode::SUCCESS
         }
@@ -79,6 +87,8 @@ fn parse(words: &[String]) -> Result<(PathBuf, Numbers), Box<dyn Error>> {
         paths: 1_000,
         devices: 8,
         processes: 4,
+        grids: 1,
+        sample_ns: 0,
         seed: 1,
     };
     let (folder, words) = words.split_first().ok_or("give DIR [NAME=NUMBER]...")?;
@@ -90,6 +100,8 @@ fn parse(words: &[String]) -> Result<(PathBuf, Numbers), Box<dyn Error>> {
             "paths" => &mut numbers.paths,
             "devices" => &mut numbers.devices,
             "processes" => &mut numbers.processes,
+            "grids" => &mut numbers.grids,
+            "sample_ns" => &mut numbers.sample_ns,
             "seed" => &mut numbers.seed,
             _ => return Err(format!("{name}: there is no such number").into()),
         };
@@ -101,26 +113,32 @@ fn parse(words: &[String]) -> Result<(PathBuf, Numbers), Box<dyn Error>> {
         ("paths", numbers.paths, 1_000_000),
         ("devices", numbers.devices, 1_024),
         ("processes", numbers.processes, 10_000),
+        ("grids", numbers.grids, 1_000),
     ] {
         if !(1..=most).contains(&value) {
             return Err(format!("{name}={value}: give 1 to {most}").into());
         }
     }
+    if (1..1_000).contains(&numbers.sample_ns) {
+        return Err(format!("sample_ns={}: give 0 or 1000 and more", numbers.sample_ns).into());
+    }
     Ok((folder.into(), numbers))
 }
 
 fn generate(folder: &Path, numbers: &Numbers) -> Result<Written, Box<dyn Error>> {
-    let recorded = Recorded::read()?;
+    let recorded = Recorded::read(numbers.grids as u32)?;
     fs::create_dir_all(folder)?;
     let mut sum = Written::default();
     for process in 0..numbers.processes {
         let path = folder.join(file_name("node", 1_000 + process as u32));
         let file = File::create_new(&path).map_err(|e| format!("{}: {e}", path.display()))?;
-        let Written { kernels, others, ranges, bytes } = one(file, &recorded, numbers, process)
-            .map_err(|e| format!("{}: {e}", path.display()))?;
+        let Written { kernels, others, ranges, samples, bytes } =
+            one(file, &recorded, numbers, process)
+                .map_err(|e| format!("{}: {e}", path.display()))?;
         sum.kernels += kernels;
         sum.others += others;
         sum.ranges += ranges;
+        sum.samples += samples;
         sum.bytes += bytes;
     }
     Ok(sum)
@@ -154,10 +172,16 @@ fn one(
     // Where there are fewer devices than processes, processes share them.
     let own: Vec<u64> = (0..numbers.devices).filter(|d| d % numbers.processes == process).collect();
     let own = if own.is_empty() { vec![process % numbers.devices] } else { own };
-    let mut lanes = Vec::new();
+    let (mut lanes, mut samplers) = (Vec::new(), Vec::new());
     for (thread, &device) in (1..).zip(&own) {
         define_device(&mut writer, recorded, device as u32, thread);
-        lanes.push(Lane::new(thread, numbers.seed ^ (process << 32) ^ (device << 48)));
+        let lane = Lane::new(thread, numbers.seed ^ (process << 32) ^ (device << 48));
+        if numbers.sample_ns > 0 {
+            let sampler = Sampler::new(thread, numbers.sample_ns, lane.now(), &recorded.durations);
+            sampler.define(device as u32, &mut writer);
+            samplers.push(sampler);
+        }
+        lanes.push(lane);
     }
     let mut written = Written::default();
     let mut work = Vec::with_capacity(2 * BUFFER);
@@ -180,9 +204,15 @@ fn one(
             writer.write(record);
             written.others += u64::from(!matches!(record, Record::Work(work) if work.is_kernel()));
         }
+        for (sampler, buffer) in samplers.iter_mut().zip(&buffers) {
+            buffer.iter().for_each(|record| sampler.work(record, &mut writer));
+        }
     }
     for lane in &mut lanes {
         lane.end(&mut writer);
+    }
+    for sampler in &mut samplers {
+        written.samples += sampler.end(&mut writer);
     }
     writer.write(&anchor(lanes.iter().map(Lane::now).max().unwrap_or(2)));
     writer.write(&Record::End { reason: "exit".into() });

@@ -35,13 +35,17 @@ pub(crate) struct Recorded {
     /// The GPU, without what tells it from others.
     pub(crate) device: Device,
     names: Vec<&'static str>,
+    /// Duration of a call of each shape, ns, in the order of their identifiers.
+    pub(crate) durations: Vec<u64>,
     /// `name` is the row of `names`.
     shapes: Vec<Shape>,
+    /// Numbers of blocks that each recorded launch configuration comes in.
+    grids: u32,
 }
 
 impl Recorded {
-    /// Reads the tables.
-    pub(crate) fn read() -> Result<Self, String> {
+    /// Reads the tables; each launch configuration comes in so many numbers of blocks.
+    pub(crate) fn read(grids: u32) -> Result<Self, String> {
         let mut shapes = HashMap::new();
         let mut read = |file: &str, table: &'static str| {
             let op =
@@ -56,9 +60,24 @@ impl Recorded {
         let mut shapes: Vec<Shape> =
             shapes.into_iter().map(|(shape, id)| Shape { id, ..shape }).collect();
         shapes.sort_unstable_by_key(|shape| shape.id);
+        let recorded = shapes.len() as u32;
+        let more = |grid: u32| {
+            let shapes = shapes.iter().map(move |shape| {
+                let [x, y, z] = shape.grid;
+                Shape { id: shape.id + grid * recorded, grid: [x + grid, y, z], ..*shape }
+            });
+            shapes.collect::<Vec<Shape>>()
+        };
+        let shapes: Vec<Shape> = (0..grids).flat_map(more).collect();
+        let durations = durations(&sequences, recorded as usize).repeat(grids as usize);
         let names = include_str!("../../../sim/data/names.tsv").lines().skip(1);
         let names = names.filter_map(|line| Some(line.split_once('\t')?.1)).collect();
-        Ok(Self { sequences, device: device(), names, shapes })
+        Ok(Self { sequences, device: device(), names, durations, shapes, grids })
+    }
+
+    /// The same launch configuration with another number of blocks.
+    pub(crate) fn with_grid(&self, shape: u32, grid: u32) -> u32 {
+        shape + grid % self.grids * (self.shapes.len() as u32 / self.grids)
     }
 
     /// Writes names and shapes, the former after the first `names` of the file.
@@ -70,6 +89,18 @@ impl Recorded {
             writer.write(&Record::Shape(Shape { name: names + 1 + shape.name, ..*shape }));
         }
     }
+}
+
+/// The shortest call of each shape: what a call moves has to fit into all of them.
+fn durations(sequences: &[Vec<Op>], shapes: usize) -> Vec<u64> {
+    let mut shortest = vec![u64::MAX; shapes];
+    for op in sequences.iter().flatten() {
+        if let Work::Kernel(shape) = op.work {
+            let of_shape = &mut shortest[shape as usize - 1];
+            *of_shape = op.duration_ns.min(*of_shape);
+        }
+    }
+    shortest
 }
 
 fn device() -> Device {
