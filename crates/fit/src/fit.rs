@@ -8,12 +8,13 @@ use crate::amount::{
     Amount, ColumnFit, CounterFit, Fitted, GroupFit, IdleTraffic, Reason, StageFit,
 };
 use crate::collinear::{self, Explained};
+use crate::edges::Edges;
 use crate::kinds::{Design, Kernel, StageDesign};
 use crate::moments::{Moments, Seen, Sums};
 use crate::nnls::{MAX_EXCHANGES, Normal, Solution, solve};
 use crate::placing::{MAX_PATTERNS, Placing};
 use crate::samples::Samples;
-use crate::shift::{Edges, Shift, estimate};
+use crate::shift::{Shift, estimate};
 use crate::spread::{Spread, Z95, limits_at_zero};
 use crate::timing::Timing;
 

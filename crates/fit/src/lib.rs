@@ -88,6 +88,7 @@
 
 mod amount;
 mod collinear;
+mod edges;
 mod error;
 mod fit;
 mod kinds;
@@ -100,9 +101,10 @@ mod spread;
 mod timing;
 
 pub use amount::{Amount, ColumnFit, CounterFit, Fitted, GroupFit, IdleTraffic, Reason, StageFit};
+pub use edges::Edges;
 pub use error::FitError;
 pub use fit::Fit;
 pub use kinds::{BLOCKS, Column, Design, Kernel, Kinds, MAX_KINDS, MAX_STAGES, OWN_COLUMNS, POOLS};
 pub use placing::Counts;
 pub use samples::{MAX_COUNTERS, MAX_SAMPLES, SampleCounts, Samples};
-pub use shift::{Edges, Shift};
+pub use shift::Shift;

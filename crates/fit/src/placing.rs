@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
+use crate::edges::Edges;
 use crate::kinds::{BLOCKS, Design, Kernel, MIN_STEPS};
 use crate::moments::{Entry, Moments};
 use crate::samples::Samples;
-use crate::shift::Edges;
 
 /// Samples that stay open behind the newest kernel: 6.5 s at 100 us.
 const OPEN_SAMPLES: usize = 1 << 16;

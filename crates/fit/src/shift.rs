@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::edges::Edges;
 use crate::kinds::{Design, Kernel};
 use crate::nnls::{MAX_EXCHANGES, Normal, solve};
 use crate::placing::Placing;
@@ -19,53 +20,12 @@ const TOGETHER: [(i64, i64); 2] = [(1, 1), (-1, -1)];
 const APART: [(i64, i64); 4] = [(1, 0), (-1, 0), (0, 1), (0, -1)];
 /// Pieces of calls count if each unknown that they add makes the data more likely by this much.
 const LEAST_GAIN_OF_UNKNOWN: f64 = 5.0;
-/// The least part of a call that is left between its moved edges.
-const LEAST_LEFT: f64 = 0.2;
 /// A shift counts if it makes the data more likely by this much (natural logarithm), and edges that
 /// moved apart count if they add so much to it.
 const LEAST_GAIN: f64 = 4.0;
 const LEAST_GAIN_APART: f64 = 10.0;
 /// Counters that the shift is estimated from: those that kernels explain best.
 const COUNTERS: usize = 2;
-
-/// By how much the two edges of each call are moved, in ns; later is positive.
-///
-/// A kernel record begins before the first load of the kernel reaches DRAM, and ends after its last
-/// store was made visible: work is done in a part of that time only.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
-pub struct Edges {
-    /// Added to the time at which a call begins.
-    pub start_ns: i64,
-    /// Added to the time at which it ends.
-    pub end_ns: i64,
-}
-
-impl Edges {
-    /// Both edges moved alike.
-    pub fn both(ns: i64) -> Self {
-        Self { start_ns: ns, end_ns: ns }
-    }
-
-    /// Start and end of a call so moved; `None` where it ends before it starts. Of a call that is too
-    /// short for the edges to move so far, a part is left, and they move in proportion.
-    pub(crate) fn of(self, kernel: &Kernel) -> Option<(u64, u64)> {
-        let duration = kernel.duration_ns()?;
-        let (mut start_ns, mut end_ns) = (self.start_ns, self.end_ns);
-        let most = duration as f64 * (1.0 - LEAST_LEFT);
-        let shorter = start_ns.saturating_sub(end_ns) as f64;
-        if shorter > most {
-            let part = most / shorter;
-            start_ns = (start_ns as f64 * part) as i64;
-            end_ns = (end_ns as f64 * part) as i64;
-        }
-        let start = kernel.start_ns.saturating_add_signed(start_ns);
-        Some((start, kernel.end_ns.saturating_add_signed(end_ns).max(start)))
-    }
-
-    fn moved(self, start_ns: i64, end_ns: i64) -> Self {
-        Self { start_ns: self.start_ns + start_ns, end_ns: self.end_ns + end_ns }
-    }
-}
 
 /// By how much the edges of the calls were moved before these were laid over the samples.
 ///
@@ -143,17 +103,21 @@ pub(crate) fn estimate(
         return nothing;
     }
     (best, found) = search.climb(whole, (best, found), &TOGETHER);
+    let together = best;
     let (apart, better) = search.climb(whole, (best, found.clone()), &APART);
     if better.likelihood - found.likelihood >= LEAST_GAIN_APART {
         (best, found) = (apart, better);
     }
     let more = design.unknowns() - whole.unknowns();
-    let (edges, pieces) = if more > 0 {
-        let pieces = search.at(design, best);
-        search.climb(design, (best, pieces), &APART)
-    } else {
-        (best, found.clone())
-    };
+    let (mut edges, mut pieces) = (best, found.clone());
+    // Whole calls can pull the edges to what one long kernel does: the search begins elsewhere too.
+    for begin in [Edges::default(), together, apart].into_iter().filter(|_| more > 0) {
+        let here = search.at(design, begin);
+        let climbed = search.climb(design, (begin, here), &APART);
+        if climbed.1.likelihood > pieces.likelihood {
+            (edges, pieces) = climbed;
+        }
+    }
     let cut = pieces.likelihood - found.likelihood > LEAST_GAIN_OF_UNKNOWN * more as f64;
     if cut {
         (best, found) = (edges, pieces);

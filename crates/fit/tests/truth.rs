@@ -318,6 +318,49 @@ fn kinds_that_run_at_the_same_time_share_a_total() {
 }
 
 #[test]
+fn a_long_kernel_that_reads_unevenly_takes_nothing_from_the_next_one() {
+    // Attention of 24 us that reads 54 MB in its first 14 us, then a product of 6 us and 8 MB.
+    let mut random = Rng::with_seed(7);
+    let (mut kernels, mut reads, mut at) = (Vec::new(), Vec::new(), 1_000_000_u64);
+    for step in 0..4_000 {
+        let product = at + 24_000 + random.u64(8_000..12_000);
+        for (kind, start, length, read_for, bytes) in
+            [(0, at, 24_000, 14_000, 54e6), (1, product, 6_000, 6_000, 8e6)]
+        {
+            kernels.push(Kernel {
+                start_ns: start,
+                end_ns: start + length,
+                stage: Some(0),
+                kind,
+                class: 0,
+                step: Some(step),
+            });
+            reads.push((start, start + read_for, bytes));
+        }
+        at = product + random.u64(20_000..90_000);
+    }
+    let mut values = vec![0.0_f64; (at / 100_000) as usize + 2];
+    for (start, end, bytes) in reads {
+        for (row, value) in values.iter_mut().enumerate().skip((start / 100_000) as usize).take(2) {
+            let (from, to) = (row as u64 * 100_000, (row as u64 + 1) * 100_000);
+            let within = end.min(to).saturating_sub(start.max(from));
+            *value += bytes * within as f64 / (end - start) as f64;
+        }
+    }
+    let mut samples = Samples::new(1).expect("one counter");
+    for (row, value) in values.iter().enumerate() {
+        let start = row as u64 * 100_000;
+        samples.push(start, start + 100_000, &[*value as f32]).expect("one value");
+    }
+    let truth = Truth { samples, kernels, amounts: Vec::new() };
+    let fitted = fit(&truth);
+    for (column, bytes) in fitted.stages[0].counters[0].columns.iter().zip([54e6, 8e6]) {
+        let amount = column.amount.value().expect("it is known");
+        assert!((amount / bytes - 1.0).abs() < 0.03, "{amount} of {bytes}: {:?}", fitted.shift);
+    }
+}
+
+#[test]
 fn a_kernel_that_always_runs_does_not_get_the_background() {
     // 20 ms in which nothing runs, then one kernel after the other: 2 MB in 70 us each, over a
     // background of 1 GB/s.

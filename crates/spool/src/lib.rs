@@ -144,6 +144,7 @@ mod encode;
 mod error;
 mod file_name;
 mod frame;
+mod held;
 mod read;
 mod record;
 mod samples;

@@ -3,6 +3,7 @@
 //! Nothing here knows how a report looks, and nothing here fails because of what a file holds:
 //! what cannot be used is counted or becomes a finding that names the file.
 
+pub(crate) mod batches;
 mod between;
 mod call;
 pub(crate) mod clock;

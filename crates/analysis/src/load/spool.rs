@@ -2,12 +2,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::sync_channel;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use stage2_spool::{Anchor, Ending, Process, ReadError, Reader};
+use stage2_spool::{Anchor, Ending, Process, ReadError, Reader, Record};
 
+use super::batches::{Batches, read_ahead};
 use super::collectives::{MAX_ALL_CALLS, MAX_CALLS};
 use super::libraries::LibraryDomains;
 use super::{Capture, ProcessCapture, Tally};
@@ -177,10 +177,6 @@ fn load_file(
     }
 }
 
-/// Records that go from thread to thread together, and how many such batches may wait.
-const BATCH: usize = 1024;
-const WAITING: usize = 4;
-
 /// Decodes on a thread of its own, which takes a third of the time.
 fn read<R: std::io::Read + Send>(
     mut reader: Reader<R>,
@@ -188,24 +184,18 @@ fn read<R: std::io::Read + Send>(
     mut tally: Tally,
 ) -> (ProcessCapture, Vec<Finding>) {
     let mut findings = Vec::new();
-    let (sender, batches) = sync_channel::<Vec<_>>(WAITING);
-    std::thread::scope(|scope| {
-        let records = reader.by_ref();
-        scope.spawn(move || {
-            loop {
-                let batch: Vec<_> = records.take(BATCH).collect();
-                // Nobody listens only where that thread panics.
-                if batch.is_empty() || sender.send(batch).is_err() {
-                    return;
-                }
-            }
-        });
-        for record in batches.into_iter().flatten() {
-            match record {
-                Ok(record) => tally.push(record),
-                Err(error) => findings.push(refused(&error)),
+    let records = reader.by_ref();
+    let read = |batches: &mut Batches<_>| {
+        for record in records {
+            let bytes = record.as_ref().map_or(0, Record::held_bytes);
+            if !batches.push(record, bytes) {
+                return;
             }
         }
+    };
+    read_ahead(read, |record| match record {
+        Ok(record) => tally.push(record),
+        Err(error) => findings.push(refused(&error)),
     });
     let mut capture = tally.finish();
     capture.file = display_name(path);
@@ -258,7 +248,7 @@ fn no_folder(folder: &Path, error: &std::io::Error) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stage2_spool::{Record, Writer};
+    use stage2_spool::Writer;
 
     #[test]
     fn files_share_the_calls_of_collectives_that_a_run_keeps() {

@@ -1,7 +1,6 @@
 //! A trace file with samples -> its samples, the windows of its work, and which samples hold what.
 
 use std::ops::Range;
-use std::sync::mpsc::{SyncSender, sync_channel};
 
 use stage2_fit::{Kernel, Kinds};
 use stage2_spool::{GpuWork, ReadError, Record};
@@ -10,6 +9,7 @@ use super::kinds::KindTable;
 use super::store::{MAX_VALUES, Store};
 use super::windows::{Owners, Windows};
 use crate::load::ProcessCapture;
+use crate::load::batches::{Batches, read_ahead};
 use crate::load::events::reader;
 use crate::load::libraries::LibraryDomains;
 use crate::load::placed::{Placing, WorkPlace};
@@ -124,26 +124,14 @@ pub(super) enum Item {
     Other(Record),
 }
 
-/// Items that go from thread to thread together, and how many such batches may wait.
-const BATCH: usize = 4096;
-const WAITING: usize = 4;
-
 /// Gives the kinds of the work. Reading takes as long as what is done with it, so that it has a thread of
 /// its own.
 pub(super) fn for_each(
     process: &ProcessCapture,
     libraries: &LibraryDomains,
-    mut each: impl FnMut(Item),
+    each: impl FnMut(Item),
 ) -> Result<KindTable, ReadError> {
-    let (sender, batches) = sync_channel(WAITING);
-    let kinds = std::thread::scope(|scope| {
-        let reading = scope.spawn(move || place(process, libraries, &sender));
-        for batch in batches {
-            batch.into_iter().for_each(&mut each);
-        }
-        reading.join()
-    });
-    kinds.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    read_ahead(|batches| place(process, libraries, batches), each)
 }
 
 /// Reads to the end, or until nobody listens. What is behind damage that ends the file is left out, as in
@@ -151,12 +139,12 @@ pub(super) fn for_each(
 fn place(
     process: &ProcessCapture,
     libraries: &LibraryDomains,
-    batches: &SyncSender<Vec<Item>>,
+    batches: &mut Batches<Item>,
 ) -> Result<KindTable, ReadError> {
     let mut kinds = KindTable::default();
     let mut placing = Placing::new(libraries, process.whole.as_ref().map(|whole| whole.path));
-    let mut batch = Vec::with_capacity(BATCH);
     for record in reader(&process.path)?.map_while(Result::ok) {
+        let bytes = record.held_bytes();
         let item = match record {
             Record::Work(work) => placed(&work, &placing, &mut kinds, process).map(Item::Work),
             Record::CounterSet(_) | Record::CounterSamples(_) | Record::DeviceState(_) => {
@@ -167,16 +155,10 @@ fn place(
                 None
             }
         };
-        batch.extend(item);
-        if batch.len() >= BATCH {
-            let full = std::mem::replace(&mut batch, Vec::with_capacity(BATCH));
-            if batches.send(full).is_err() {
-                return Ok(kinds);
-            }
+        if item.is_some_and(|item| !batches.push(item, bytes)) {
+            break;
         }
     }
-    // Nobody listens only where that thread panics.
-    let _ = batches.send(batch);
     Ok(kinds)
 }
 

@@ -254,6 +254,21 @@ fn nobody_else_may_use_the_gpu() {
 }
 
 #[test]
+fn a_copy_that_another_gpu_has_the_record_of_is_no_other_process() {
+    let arriving = |received: f64| {
+        let mut trace = Trace::new();
+        let metrics = [READ, WRITE, "nvlrx__bytes.sum"];
+        trace.set(1, 0, &metrics).stage(1, 1, 1, 0, 200);
+        let one = [0.0, 5e6, received];
+        let work = [9e6, 0.0, 0.0];
+        trace.samples(1, 0, &[&work, &work]).samples(1, 300, &[&one[..]; 40]);
+        trace.sampled()
+    };
+    assert_eq!(arriving(5.3e6).devices[0].omitted, None);
+    assert!(arriving(1e3).devices[0].omitted.is_some(), "nothing came over the link");
+}
+
+#[test]
 fn samples_without_kernels_and_kernels_without_samples() {
     let mut trace = Trace::new();
     trace.set(1, 0, &[READ]).samples(1, 0, &[&[1e6], &[1e6]]);
