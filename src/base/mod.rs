@@ -18,5 +18,6 @@ pub mod options;
 pub mod pages;
 pub mod scheduling;
 pub mod signal_mask;
+pub(crate) mod sync;
 pub mod timed_write;
 mod unwinder;

@@ -120,9 +120,8 @@ pub fn start_gpu() {
     }
     // The lock makes us the only one to set it.
     let _ = shared.gpu.set(gpu);
-    if let (Phase::Ended, Some(gpu)) = (state::phase(), shared.gpu()) {
-        // The drain thread failed meanwhile, and found nothing to shut.
-        gpu.tracer.shut();
+    // The drain thread may fail meanwhile, and find nothing to shut.
+    if !state::started(|| shut_gpu(shared)) {
         return;
     }
     if shared.collection.is_open() {
@@ -161,13 +160,15 @@ fn spawn_drain(shared: &'static Shared) -> std::io::Result<()> {
 /// Nobody takes in records any more, so the guest must not pay for them. What CUPTI still hands back
 /// stays unread.
 fn give_up(shared: &Shared, panic: &Panic) {
-    // The thread may fail before the start has moved the phase to `On`.
-    let _ = state::advance(Phase::Idle, Phase::Ended) || state::advance(Phase::On, Phase::Ended);
+    state::fail(|| barrier::catch((), || shut_gpu(shared)));
     diag::warn(format_args!(
         "off: {panic}: nothing more is recorded, and the trace file ends at its last flush; please \
          report it"
     ));
+}
+
+fn shut_gpu(shared: &Shared) {
     if let Some(gpu) = shared.gpu() {
-        barrier::catch((), || gpu.tracer.shut());
+        gpu.tracer.shut();
     }
 }

@@ -4,11 +4,11 @@
 //! in the wrong position turns it. A thread that opens a range waits until collection is on, for a
 //! bounded time, because its next call may be a launch. Nobody waits for collection to go off.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crossbeam::queue::ArrayQueue;
 use stage2_spool::GpuNs;
+
+use crate::base::sync::{ArrayQueue, AtomicBool, AtomicU32, AtomicU64, Ordering, Spinning};
 
 /// The longest that a thread waits for another one to finish switching (one switch takes about
 /// 10 us, 2 ms at worst).
@@ -36,13 +36,11 @@ impl CollectionSwitch {
     /// another thread took longer than [`PATIENCE`] over it.
     pub fn enter(&self, switch: impl Fn(bool)) -> bool {
         self.open.fetch_add(1, Ordering::SeqCst);
-        let mut waiting_since = None;
+        let mut waiting = Spinning::default();
         while !self.settle(&switch) {
-            let since = *waiting_since.get_or_insert_with(Instant::now);
-            if since.elapsed() > PATIENCE {
+            if !waiting.goes_on(PATIENCE) {
                 return false;
             }
-            std::hint::spin_loop();
         }
         true
     }
@@ -82,8 +80,9 @@ impl CollectionSwitch {
                 self.on.store(on, Ordering::SeqCst);
                 self.turns.fetch_add(1, Ordering::Relaxed);
             }
-            // A thread that counted meanwhile and found us turning relies on the next round.
-            self.turning.store(false, Ordering::SeqCst);
+            // A thread that counted meanwhile and found us turning relies on the next round. (A swap,
+            // because loom does not keep the order of swaps and stores.)
+            self.turning.swap(false, Ordering::SeqCst);
         }
     }
 
@@ -162,6 +161,9 @@ impl Switches {
         self.waiting.pop()
     }
 }
+
+#[cfg(all(test, feature = "models"))]
+mod models;
 
 #[cfg(test)]
 mod tests {

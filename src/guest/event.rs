@@ -7,12 +7,10 @@
 //! thread reads it before it places any work that this thread launched afterwards. The last places
 //! are kept for the events whose loss costs most, so a flood of marks costs marks.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-
-use crossbeam::queue::ArrayQueue;
 use stage2_spool::{MonoNs, Payload};
 
 use crate::base::counters::Counters;
+use crate::base::sync::{ArrayQueue, AtomicBool, AtomicU32, Ordering};
 
 /// Texts are cut here, bytes.
 pub const TEXT_LIMIT: usize = 1024;
@@ -20,15 +18,15 @@ pub const TEXT_LIMIT: usize = 1024;
 const INLINE: usize = 70;
 /// Events that the queue holds: 9 MiB, about a second of PyTorch's own operator ranges. The drain
 /// thread comes by every few milliseconds.
-pub const QUEUE_EVENTS: usize = 1 << 16;
+pub const QUEUE_EVENTS: usize = if cfg!(feature = "models") { 2 } else { 1 << 16 };
 /// Places that are kept for ranges and launches: marks find no room there.
 const FOR_RANGES: usize = QUEUE_EVENTS / 8;
 /// Places that are kept for what nothing later makes up for: start/end ranges.
 const FOR_STARTS: usize = QUEUE_EVENTS / 16;
 /// Ends of start/end ranges that go through a queue of their own when even those places are taken.
-const LATE_ENDS: usize = 1 << 10;
+const LATE_ENDS: usize = if cfg!(feature = "models") { 1 } else { 1 << 10 };
 /// Counts of lost events; threads share them where there are more.
-const LOST: usize = 1 << 12;
+const LOST: usize = if cfg!(feature = "models") { 2 } else { 1 << 12 };
 
 /// [`Event::min_depth_since_delivery`] where no event of the domain was lost.
 pub const NOTHING_LOST: u32 = u32::MAX;
@@ -320,6 +318,9 @@ impl Events {
         self.queue.len()
     }
 }
+
+#[cfg(all(test, feature = "models"))]
+mod models;
 
 #[cfg(test)]
 mod tests {

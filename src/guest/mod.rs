@@ -19,6 +19,7 @@ pub mod event;
 pub mod gpu;
 pub mod handle;
 pub mod nvtx;
+mod phase;
 pub mod pool;
 pub mod registry;
 mod sample;

@@ -16,13 +16,12 @@ mod layout;
 
 use std::ffi::c_void;
 use std::ptr;
-use std::sync::atomic::{AtomicU32, Ordering};
 
-use crossbeam::queue::ArrayQueue;
 pub use stage2_settings::Buffers;
 
 use crate::base::counters::Counters;
 use crate::base::pages;
+use crate::base::sync::{ArrayQueue, AtomicU32, Ordering};
 use free::{FreeList, Links};
 use layout::{Layout, SMALL_BYTES};
 
@@ -226,5 +225,7 @@ fn map(bytes: usize) -> Option<*mut u8> {
     pages::map(bytes, libc::MAP_PRIVATE | libc::MAP_NORESERVE).map(<*mut c_void>::cast)
 }
 
+#[cfg(all(test, feature = "models"))]
+mod models;
 #[cfg(test)]
 mod tests;

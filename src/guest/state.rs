@@ -24,29 +24,18 @@ use crate::base::glob::RangeFilter;
 use crate::base::job::JobFacts;
 use crate::base::last_thread::Helpers;
 use crate::base::options::{Graph, Options};
+use crate::base::sync::{self, process_wide};
 use crate::guest::collection_switch::{CollectionSwitch, StartedRanges, Switches};
 use crate::guest::event::Events;
 use crate::guest::gpu::{Gpu, OffReason};
+pub use crate::guest::phase::Phase;
+use crate::guest::phase::PhaseMachine;
 use crate::guest::pool::Pool;
 use crate::guest::sample::Sampler;
 
-/// Where this process is in its life cycle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Phase {
-    /// No door was opened yet.
-    Idle = 0,
-    /// Recording.
-    On = 1,
-    /// The process is ending; nothing new is recorded.
-    Stopping = 2,
-    /// Done.
-    Ended = 3,
-    /// In a child by `clone` or `_Fork`, which call no handler: off until it execs.
-    Forked = 4,
+process_wide! {
+    static PHASE: PhaseMachine = PhaseMachine(sync::AtomicU8::new(Phase::Idle as u8))
 }
-
-static PHASE: AtomicU8 = AtomicU8::new(Phase::Idle as u8);
 /// Null before the start. What it points to is never freed.
 static SHARED: AtomicPtr<Shared> = AtomicPtr::new(ptr::null_mut());
 /// The filter of the last start in this process or an ancestor: a forked child may register names
@@ -61,23 +50,27 @@ pub static STARTING: Lock = Lock::new();
 
 /// The phase now.
 pub fn phase() -> Phase {
-    match PHASE.load(Ordering::Acquire) {
-        0 => Phase::Idle,
-        1 => Phase::On,
-        2 => Phase::Stopping,
-        3 => Phase::Ended,
-        _ => Phase::Forked,
-    }
+    PHASE.now()
 }
 
 /// Moves from one phase to another; `false` where the phase was not `from`.
 pub fn advance(from: Phase, to: Phase) -> bool {
-    PHASE.compare_exchange(from as u8, to as u8, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    PHASE.advance(from, to)
 }
 
 /// Off for good, whatever the phase was.
 pub fn forked() {
-    PHASE.store(Phase::Forked as u8, Ordering::Release);
+    PHASE.set(Phase::Forked);
+}
+
+/// The drain thread failed ([`PhaseMachine::fail`]).
+pub fn fail(shut: impl FnOnce()) {
+    PHASE.fail(shut);
+}
+
+/// The GPU half was started ([`PhaseMachine::started`]).
+pub fn started(shut: impl FnOnce()) -> bool {
+    PHASE.started(shut)
 }
 
 /// What threads share, while we record. The one check of every handler.
@@ -116,7 +109,7 @@ pub fn renew() {
     SHARED.store(ptr::null_mut(), Ordering::Release);
     STARTING.break_open();
     generation::begin();
-    PHASE.store(Phase::Idle as u8, Ordering::Release);
+    PHASE.set(Phase::Idle);
 }
 
 /// Notes how a forked child is to start.

@@ -3,7 +3,7 @@
 //! The buffer that was used last is handed out first: the memory that a guest touches follows what
 //! it uses at a time, not the size of the pool.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::base::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// Ends a list.
 const END: u32 = u32::MAX;
@@ -75,6 +75,9 @@ impl FreeList {
         replaced.map(drop)
     }
 }
+
+#[cfg(all(test, feature = "models"))]
+mod models;
 
 #[cfg(test)]
 mod tests {

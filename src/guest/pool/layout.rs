@@ -13,7 +13,7 @@ const MEDIUM_BYTES: usize = 256 << 10;
 /// The smallest buffer, bytes: 300 kernel records of CUPTI 13. No smaller one was tried with CUPTI.
 pub(super) const SMALL_BYTES: usize = 64 << 10;
 /// Small buffers beside those that were asked for by size and number.
-pub(super) const BESIDE: usize = 64;
+pub(super) const BESIDE: usize = if cfg!(feature = "models") { 0 } else { 64 };
 /// Of a bound in bytes, the shares of the large and of the medium buffers: 32 and 48 MiB of the
 /// default's 256. The other 176 MiB are 2,816 small ones: 1,000 threads hold one each, and as many
 /// again may wait to be read after a flush, which takes them from all threads at once.

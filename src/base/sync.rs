@@ -1,0 +1,144 @@
+//! What threads share data through: the standard library's atomics, or loom's, which try every order.
+//!
+//! Modules whose `models.rs` proves them take their atomics from here. With the feature `models`, which
+//! only tests may use, loom runs a model again and again, each time in another order of the threads'
+//! steps and with other values that a load may still see.
+
+#[cfg(all(feature = "models", not(test)))]
+compile_error!("the feature `models` is for `cargo test -p stage2 --lib --features models` only");
+
+#[cfg(not(feature = "models"))]
+mod primitives {
+    use std::time::{Duration, Instant};
+
+    pub(crate) use std::sync::atomic::{
+        AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+    };
+
+    pub(crate) use crossbeam::queue::ArrayQueue;
+
+    /// Waits for another thread by looking again and again.
+    #[derive(Default)]
+    pub(crate) struct Spinning(Option<Instant>);
+
+    impl Spinning {
+        /// Looks again at once. `false` once this took longer than `patience`.
+        pub(crate) fn goes_on(&mut self, patience: Duration) -> bool {
+            std::hint::spin_loop();
+            self.0.get_or_insert_with(Instant::now).elapsed() <= patience
+        }
+    }
+
+    macro_rules! process_wide {
+        ($(#[$meta:meta])* static $name:ident: $type:ty = $value:expr) => {
+            $(#[$meta])* static $name: $type = $value;
+        };
+    }
+    pub(crate) use process_wide;
+}
+
+#[cfg(feature = "models")]
+mod primitives {
+    use std::collections::VecDeque;
+    use std::time::Duration;
+
+    use loom::sync::Mutex;
+    pub(crate) use loom::sync::atomic::{
+        AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+    };
+
+    /// A bounded queue as crossbeam's: what was done before a push has happened before its pop.
+    #[derive(Debug)]
+    pub(crate) struct ArrayQueue<T> {
+        items: Mutex<VecDeque<T>>,
+        capacity: usize,
+    }
+
+    impl<T> ArrayQueue<T> {
+        pub(crate) fn new(capacity: usize) -> Self {
+            Self { items: Mutex::new(VecDeque::new()), capacity }
+        }
+
+        pub(crate) fn push(&self, item: T) -> Result<(), T> {
+            let mut items = self.items.lock().expect("no model panics with it");
+            if items.len() < self.capacity {
+                items.push_back(item);
+                Ok(())
+            } else {
+                Err(item)
+            }
+        }
+
+        pub(crate) fn force_push(&self, item: T) -> Option<T> {
+            let mut items = self.items.lock().expect("no model panics with it");
+            let oldest = if items.len() < self.capacity { None } else { items.pop_front() };
+            items.push_back(item);
+            oldest
+        }
+
+        pub(crate) fn pop(&self) -> Option<T> {
+            self.items.lock().expect("no model panics with it").pop_front()
+        }
+
+        pub(crate) fn len(&self) -> usize {
+            self.items.lock().expect("no model panics with it").len()
+        }
+
+        pub(crate) fn is_empty(&self) -> bool {
+            self.len() == 0
+        }
+    }
+
+    /// Gives up after a few looks: of two threads that wait, loom would let each look for the other's
+    /// sake without end.
+    #[derive(Default)]
+    pub(crate) struct Spinning(usize);
+
+    /// More than a thread needs that waits for one other one.
+    const LOOKS: usize = 6;
+
+    impl Spinning {
+        pub(crate) fn goes_on(&mut self, _patience: Duration) -> bool {
+            loom::thread::yield_now();
+            self.0 += 1;
+            self.0 < LOOKS
+        }
+    }
+
+    /// loom makes no atomic before the program runs. No model uses such a static.
+    macro_rules! process_wide {
+        ($(#[$meta:meta])* static $name:ident: $type:ty = $value:expr) => {
+            $(#[$meta])* static $name: std::sync::LazyLock<$type> =
+                std::sync::LazyLock::new(|| $value);
+        };
+    }
+    pub(crate) use process_wide;
+
+    /// Runs `body` in every order of its threads' steps in which a thread is interrupted at most
+    /// `preemptions` times where it need not wait, and says how many there are.
+    pub(crate) fn try_every_order(
+        name: &str,
+        preemptions: usize,
+        body: impl Fn() + Send + Sync + 'static,
+    ) {
+        use std::sync::atomic::AtomicU64;
+        let orders = std::sync::Arc::new(AtomicU64::new(0));
+        let counted = std::sync::Arc::clone(&orders);
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(preemptions);
+        builder.max_branches = 10_000;
+        let started = std::time::Instant::now();
+        builder.check(move || {
+            counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            body();
+        });
+        let orders = orders.load(std::sync::atomic::Ordering::Relaxed);
+        println!(
+            "{name}: {orders} orders with at most {preemptions} preemptions, {:.1} s",
+            started.elapsed().as_secs_f64()
+        );
+        assert!(orders > 1, "{name}: its threads share nothing");
+    }
+}
+
+pub(crate) use primitives::*;

@@ -1,0 +1,68 @@
+//! The phases in every order of the threads that move them.
+
+use loom::sync::Arc;
+use loom::thread;
+
+use super::*;
+use crate::base::sync::{AtomicBool, AtomicUsize, try_every_order};
+
+fn idle() -> PhaseMachine {
+    PhaseMachine(AtomicU8::new(Phase::Idle as u8))
+}
+
+/// What `lifecycle::start_gpu` and `lifecycle::give_up` do.
+#[test]
+fn what_is_started_while_our_thread_fails_is_shut() {
+    try_every_order("a start beside a failure", 5, || {
+        let phases = Arc::new(idle());
+        assert!(phases.advance(Phase::Idle, Phase::On));
+        let (stored, shut) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let failing = {
+            let (phases, stored, shut) = (phases.clone(), stored.clone(), shut.clone());
+            thread::spawn(move || {
+                phases.fail(|| {
+                    if stored.load(Ordering::Acquire) {
+                        shut.store(true, Ordering::Relaxed);
+                    }
+                });
+            })
+        };
+        stored.store(true, Ordering::Release);
+        phases.started(|| shut.store(true, Ordering::Relaxed));
+        failing.join().expect("it does not panic");
+        assert!(shut.load(Ordering::Relaxed), "CUPTI stays on, and nobody reads its records");
+        assert_eq!(phases.now(), Phase::Ended);
+    });
+}
+
+/// What `lifecycle::start`, `lifecycle::give_up` and `ends::finish` do.
+#[test]
+fn a_start_a_failure_and_an_end_agree_on_the_phase() {
+    try_every_order("start, failure and end", 5, || {
+        let phases = Arc::new(idle());
+        let begun = Arc::new(AtomicUsize::new(0));
+        let failing = {
+            let phases = phases.clone();
+            thread::spawn(move || phases.fail(|| ()))
+        };
+        let ending = {
+            let (phases, begun) = (phases.clone(), begun.clone());
+            thread::spawn(move || {
+                if phases.advance(Phase::On, Phase::Stopping) {
+                    begun.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        };
+        let on = phases.advance(Phase::Idle, Phase::On);
+        if on && phases.advance(Phase::On, Phase::Stopping) {
+            begun.fetch_add(1, Ordering::Relaxed);
+        }
+        failing.join().expect("it does not panic");
+        ending.join().expect("it does not panic");
+        let begun = begun.load(Ordering::Relaxed);
+        assert!(begun <= 1, "two threads wait for the end and both show the summary");
+        let expected = if begun == 1 { Phase::Stopping } else { Phase::Ended };
+        assert_eq!(phases.now(), expected);
+        assert!(on || begun == 0, "what never began ends nothing");
+    });
+}

@@ -1,0 +1,77 @@
+//! A buffer on its way from a guest thread through CUPTI to our thread and back, in every order.
+
+use loom::sync::Arc;
+use loom::thread;
+
+use super::*;
+use crate::base::sync::try_every_order;
+
+const BYTES: usize = 4096;
+
+fn pool(buffers: usize) -> Pool {
+    Pool::new(Buffers::Sized { bytes: BYTES, count: buffers }, true).expect("address space")
+}
+
+/// A guest thread, on which CUPTI hands over in a callback what it has filled.
+fn fill(pool: &Pool, owner: u32, counters: &Counters) -> u64 {
+    let Some((start, _)) = pool.request(owner, counters) else { return 0 };
+    // SAFETY: the pool gave this buffer to us alone.
+    unsafe { start.write(owner as u8) };
+    pool.complete(start, 1, counters);
+    1
+}
+
+/// Our thread.
+fn take(pool: &Pool, seen: &mut Vec<u32>) {
+    if let Some(full) = pool.take_full() {
+        assert_eq!(full.bytes(), [full.owner as u8], "somebody else's records");
+        seen.push(full.owner);
+        pool.recycle(full);
+    }
+}
+
+#[test]
+fn what_one_thread_fills_is_read_once_and_as_that_threads() {
+    try_every_order("two that fill, one that reads", 3, || {
+        let all = Arc::new((pool(2), Counters::default()));
+        let fillers: Vec<_> = [1, 2]
+            .map(|owner| {
+                let all = all.clone();
+                thread::spawn(move || fill(&all.0, owner, &all.1))
+            })
+            .into();
+        let mut seen = Vec::new();
+        take(&all.0, &mut seen);
+        let filled: u64 = fillers.into_iter().map(|filler| filler.join().expect("no panic")).sum();
+        take(&all.0, &mut seen);
+        take(&all.0, &mut seen);
+        seen.sort_unstable();
+        assert_eq!(filled, seen.len() as u64);
+        assert!(seen.windows(2).all(|two| two[0] != two[1]), "a buffer was read twice");
+        assert_eq!(all.1.buffers_refused.get() + filled, 2);
+        assert_eq!((all.0.given(), all.1.unreadable_records.get()), (0, 0));
+    });
+}
+
+/// A forced flush and CUPTI's own thread may hand over the same buffer.
+#[test]
+fn a_buffer_that_is_handed_over_twice_is_read_once() {
+    try_every_order("one buffer, handed over by two threads", 5, || {
+        let all = Arc::new((pool(1), Counters::default()));
+        let (start, _) = all.0.request(7, &all.1).expect("a buffer");
+        let place = start as usize;
+        let other = {
+            let all = all.clone();
+            thread::spawn(move || all.0.complete(place as *mut u8, 208, &all.1))
+        };
+        all.0.complete(start, 208, &all.1);
+        other.join().expect("no panic");
+        let full = all.0.take_full().expect("it was handed over");
+        assert_eq!(full.owner, 7);
+        assert!(all.0.take_full().is_none(), "its records count twice");
+        assert_eq!(all.1.unreadable_records.get(), 1, "the second time is counted");
+        all.0.recycle(full);
+        assert!(all.0.request(8, &all.1).is_some());
+        assert!(all.0.request(8, &all.1).is_none(), "the same buffer went out twice");
+    });
+}
