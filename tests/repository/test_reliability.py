@@ -1,0 +1,43 @@
+"""docs/reliability.md names tests and patches that exist, and counts its rows."""
+
+import re
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PAGE = ROOT / "docs" / "reliability.md"
+CODE = re.compile(r"`([^`]+)`")
+LEAST_HAZARDS = 80
+
+
+def rows() -> list[list[str]]:
+    """The cells of each row of each table, without the heads."""
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    cells = [line.strip("|").split(" | ") for line in lines if line.startswith("| ")]
+    return [[cell.strip() for cell in row] for row in cells if row[0].strip() != "hazard"]
+
+
+class Reliability(unittest.TestCase):
+    def test_every_test_exists(self) -> None:
+        for hazard, promise, test, _ in rows():
+            self.assertTrue(hazard and promise, test)
+            file, name = CODE.findall(test)
+            text = (ROOT / file).read_text(encoding="utf-8")
+            self.assertRegex(text, rf"\b(fn|def) {re.escape(name)}\(", f"{hazard}: {test}")
+
+    def test_every_patch_exists(self) -> None:
+        for hazard, _, _, patches in rows():
+            for patch in CODE.findall(patches):
+                path = ROOT / "tests" / "mutations" / f"{patch}.patch"
+                self.assertTrue(path.is_file(), f"{hazard}: {path.name} is not there")
+
+    def test_the_page_counts_its_rows(self) -> None:
+        hazards = rows()
+        broken = sum(bool(CODE.findall(patches)) for *_, patches in hazards)
+        counted = f"**{len(hazards)} hazards, {broken} of them with a patch"
+        self.assertIn(counted, PAGE.read_text(encoding="utf-8"))
+        self.assertGreaterEqual(len(hazards), LEAST_HAZARDS)
+
+
+if __name__ == "__main__":
+    unittest.main()
