@@ -15,9 +15,10 @@ pub struct Guest {
     folder: TempDir,
     command: Command,
     own_stderr: bool,
+    patience: Duration,
 }
 
-/// No guest takes as long.
+/// No guest takes as long, unless it says so.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What a guest left.
@@ -81,7 +82,7 @@ impl Guest {
             .env("STAGE2_FLUSH_MS", "50")
             .env("STAGE2_SUMMARY", "off")
             .env("STAGE2_OUT", folder.path());
-        Guest { folder, command, own_stderr: false }
+        Guest { folder, command, own_stderr: false, patience: PATIENCE }
     }
 
     /// One word more on its command line.
@@ -109,8 +110,21 @@ impl Guest {
         self
     }
 
+    /// It may take so many seconds.
+    pub fn patience(mut self, seconds: u64) -> Self {
+        self.patience = Duration::from_secs(seconds);
+        self
+    }
+
     /// Runs it to its end, which has to come in time, as that of its children.
-    pub fn run(mut self) -> Left {
+    pub fn run(self) -> Left {
+        let mut left = self.run_without_reading();
+        left.spools = spools_in(left.folder.path());
+        left
+    }
+
+    /// As [`Guest::run`], for trace files that are too large to be kept whole.
+    pub fn run_without_reading(mut self) -> Left {
         self.command.stdin(Stdio::null()).process_group(0);
         if !self.own_stderr {
             self.command.stderr(Stdio::piped());
@@ -118,8 +132,9 @@ impl Guest {
         let guest = self.command.stdout(Stdio::piped()).spawn().expect("the guest starts");
         let group = guest.id() as libc::pid_t;
         let (over, is_over) = std::sync::mpsc::channel::<()>();
+        let patience = self.patience;
         let watchdog = std::thread::spawn(move || {
-            let late = is_over.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout);
+            let late = is_over.recv_timeout(patience) == Err(RecvTimeoutError::Timeout);
             if late {
                 // SAFETY: the group is the guest's, which was not waited for, or its children's.
                 unsafe { libc::killpg(group, libc::SIGKILL) };
@@ -129,13 +144,23 @@ impl Guest {
         let output = guest.wait_with_output().expect("the guest ends");
         drop(over);
         assert!(!watchdog.join().expect("ends"), "the guest was held up");
-        let spools = spools_in(self.folder.path());
-        Left { output, spools, folder: self.folder }
+        Left { output, spools: Vec::new(), folder: self.folder }
     }
 }
 
 /// The spools in a folder.
 pub fn spools_in(folder: &Path) -> Vec<Spool> {
+    files_in(folder)
+        .iter()
+        .map(|path| {
+            let mut reader = Reader::open(path).expect("a spool");
+            let records = reader.by_ref().map(|record| record.expect("readable")).collect();
+            Spool { ending: reader.end(), records }
+        })
+        .collect()
+}
+
+fn files_in(folder: &Path) -> Vec<PathBuf> {
     let has_bytes = |path: &PathBuf| path.metadata().is_ok_and(|file| file.len() > 0);
     let mut paths: Vec<PathBuf> = std::fs::read_dir(folder)
         .expect("folder")
@@ -146,13 +171,6 @@ pub fn spools_in(folder: &Path) -> Vec<Spool> {
         .collect();
     paths.sort();
     paths
-        .iter()
-        .map(|path| {
-            let mut reader = Reader::open(path).expect("a spool");
-            let records = reader.by_ref().map(|record| record.expect("readable")).collect();
-            Spool { ending: reader.end(), records }
-        })
-        .collect()
 }
 
 impl Left {
@@ -167,6 +185,11 @@ impl Left {
     /// The spools of forked children.
     pub fn children(&self) -> Vec<&Spool> {
         self.spools.iter().filter(|spool| spool.meta("fork.of").is_some()).collect()
+    }
+
+    /// Its trace files.
+    pub fn files(&self) -> Vec<PathBuf> {
+        files_in(self.folder.path())
     }
 
     /// The table that was written beside the spool.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::cuda::{self, Stream};
 use crate::nvtx::client;
-use crate::{crowd, delicate, ends, forks, hostile, process, repeated, schemas};
+use crate::{crowd, delicate, ends, forks, hostile, process, repeated, schemas, soak};
 
 /// Name and body.
 pub const ALL: &[(&str, fn())] = &[
@@ -73,6 +73,7 @@ pub const ALL: &[(&str, fn())] = &[
     ("sampled_fork", repeated::sampled_fork),
     ("never_closed", repeated::never_closed),
     ("hoard", repeated::hoard),
+    ("soak", soak::soak),
     ("hang", hang),
     ("unfinished", unfinished),
     ("no_room", process::no_room),
