@@ -11,7 +11,7 @@ LEAST_HAZARDS = 80
 
 
 def rows() -> list[list[str]]:
-    """The cells of each row of each table, without the heads."""
+    """Give the cells of each row of each table, without the heads."""
     lines = PAGE.read_text(encoding="utf-8").splitlines()
     cells = [line.strip("|").split(" | ") for line in lines if line.startswith("| ")]
     return [[cell.strip() for cell in row] for row in cells if row[0].strip() != "hazard"]
