@@ -81,7 +81,16 @@ impl Guest {
             .env("STAGE2_FLUSH_MS", "50")
             .env("STAGE2_SUMMARY", "off")
             .env("STAGE2_OUT", folder.path());
-        Guest { folder, command, own_stderr: false }
+        let guest = Guest { folder, command, own_stderr: false };
+        if named("STAGE2_TEST_CUPTI_API").is_some_and(|api| api.as_os_str() == "v2") {
+            return guest.second_api();
+        }
+        guest
+    }
+
+    /// The records come by CUPTI's second activity API.
+    pub fn second_api(self) -> Self {
+        self.env("STAGE2_SIM_CUPTI_VERSION", "13.5").env("STAGE2_CUPTI_API", "v2")
     }
 
     /// One word more on its command line.

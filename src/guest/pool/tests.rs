@@ -75,7 +75,7 @@ fn of_extra_buffers_that_nobody_reads_the_records_are_counted_and_the_memory_is_
         pool.complete(start, size, &counters);
     }
     let lost = counters.unreadable_records.get();
-    assert_eq!(lost, 100 * records_in(SMALL_BYTES));
+    assert_eq!(lost, 100 * records_in(SMALL_BYTES, RECORD_BYTES));
     assert!(pool.take_full().is_some());
 }
 
@@ -97,7 +97,7 @@ fn memory_of_others_is_left_alone_and_its_records_are_counted() {
         assert!(pool.take_full().is_none());
         // SAFETY: nobody may have unmapped what this test mapped.
         assert_eq!(unsafe { *foreign }, 0xAB);
-        assert_eq!(counters.unreadable_records.get(), 4 * records_in(1000));
+        assert_eq!(counters.unreadable_records.get(), 4 * records_in(1000, RECORD_BYTES));
     }
 }
 
