@@ -82,10 +82,12 @@ impl Guest {
             .env("STAGE2_SUMMARY", "off")
             .env("STAGE2_OUT", folder.path());
         let guest = Guest { folder, command, own_stderr: false };
-        if named("STAGE2_TEST_CUPTI_API").is_some_and(|api| api.as_os_str() == "v2") {
-            return guest.second_api();
+        let everywhere = named("STAGE2_TEST_CUPTI_API");
+        if everywhere.is_some_and(|api| api.as_os_str() == "v2") {
+            guest.second_api()
+        } else {
+            guest
         }
-        guest
     }
 
     /// The records come by CUPTI's second activity API.
@@ -101,6 +103,10 @@ impl Guest {
 
     /// Sets a variable.
     pub fn env(mut self, name: &str, value: impl AsRef<std::ffi::OsStr>) -> Self {
+        if name == "STAGE2_SIM_CUPTI_VERSION" {
+            // Most versions have the first activity API only.
+            self.command.env_remove("STAGE2_CUPTI_API");
+        }
         self.command.env(name, value);
         self
     }

@@ -17,6 +17,7 @@ mod payload;
 mod process;
 mod repeated;
 mod schemas;
+mod tools;
 
 fn main() {
     let hazard = std::env::args().nth(1).unwrap_or_default();
