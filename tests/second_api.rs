@@ -205,7 +205,8 @@ fn what_the_second_api_refuses_the_first_one_is_asked_for() {
         let lines = told.lines().filter(|line| line.contains("first activity API is used"));
         assert_eq!(lines.count(), 1, "{told}");
     }
-    let left = Guest::new("return").env("STAGE2_CUPTI_API", "v2").run();
+    let older = Guest::new("return").env("STAGE2_SIM_CUPTI_VERSION", "130001");
+    let left = older.env("STAGE2_CUPTI_API", "v2").run();
     assert_eq!(left.spool().kernels().values().sum::<usize>(), 207);
     serves(&left, "v1");
     let stderr = left.stderr();

@@ -343,3 +343,6 @@ pub(crate) fn for_each(bytes: &[u8], layouts: &Layouts, mut each: impl FnMut(&Ac
     }
     0
 }
+
+#[cfg(test)]
+mod tests;

@@ -153,3 +153,48 @@ fn extra_buffers_do_not_hide_that_the_pool_runs_low() {
     let _held: Vec<_> = (0..POOLED).map(|_| pool.request(1, &counters)).collect();
     assert!(pool.runs_low());
 }
+
+#[test]
+fn a_buffer_of_the_second_api_comes_back_with_its_layouts_or_why_it_has_none() {
+    let counters = Counters::default();
+    let taken = |pool: &Pool, completion| {
+        let (start, _) = pool.request(1, &counters).unwrap();
+        pool.complete_told(start, 1000, completion, &counters);
+        pool.take_full().unwrap()
+    };
+    let mut entry = [40_u64, 0, 0, 4, 4];
+    let mut layout = cupti_sys::bindings::CUpti_ActivityRecordLayout {
+        structSize: 32,
+        pEntries: entry.as_mut_ptr().cast(),
+        numFields: 1,
+        recordSize: 12,
+    };
+    let mut by_kind = [ptr::null_mut(), &raw mut layout];
+    let mut info = cupti_sys::bindings::CUpti_BufferCallbackCompleteInfo {
+        structSize: 32,
+        threadId: 1,
+        ppRecordLayouts: by_kind.as_mut_ptr(),
+        numRecordLayouts: by_kind.len(),
+    };
+    // SAFETY: as CUPTI lays it out, until the end of this test.
+    let completion = unsafe { Completion::new(&raw mut info) };
+    let pool = Pool::new(ASKED, true).unwrap().with_layouts().unwrap();
+    let full = taken(&pool, completion);
+    let layouts = full.layouts().unwrap().unwrap();
+    assert_eq!(layouts.of(1).unwrap().record_bytes(), 12);
+    pool.recycle(full);
+    // What the place held before is gone.
+    layout.recordSize = 2;
+    assert!(matches!(
+        taken(&pool, completion).layouts(),
+        Some(Err(LayoutError::FieldOutside { .. }))
+    ));
+    assert!(matches!(taken(&pool, None).layouts(), Some(Err(LayoutError::None))));
+    let without = Pool::new(ASKED, true).unwrap();
+    assert!(matches!(taken(&without, completion).layouts(), Some(Err(LayoutError::None))));
+    // And a buffer of the first API has none to be refused.
+    let (start, _) = pool.request(1, &counters).unwrap();
+    pool.complete(start, 1000, &counters);
+    assert!(pool.take_full().unwrap().layouts().is_none());
+    assert_eq!(counters.unreadable_records.get(), 0);
+}
