@@ -13,6 +13,8 @@ mod payload;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
+use cupti_sys::bindings as sys;
+use cupti_sys::fields::Completion;
 use stage2::base::counters::Counters;
 use stage2::guest::pool::{Buffers, Pool};
 
@@ -99,4 +101,33 @@ fn ranges_marks_and_buffers_cost_no_allocation() {
         }
     });
     assert_eq!(count, 0, "allocations in the buffer hand-over");
+
+    let pool = Pool::new(Buffers::Sized { bytes: 64 << 10, count: 4 }, true).expect("memory");
+    let pool = pool.with_layouts().expect("memory");
+    let mut entry = [40_u64, 0, 0, 4, 4];
+    let mut layout = sys::CUpti_ActivityRecordLayout {
+        structSize: 32,
+        pEntries: entry.as_mut_ptr().cast(),
+        numFields: 1,
+        recordSize: 12,
+    };
+    let mut by_kind = [std::ptr::null_mut(), &raw mut layout];
+    let mut info = sys::CUpti_BufferCallbackCompleteInfo {
+        structSize: 32,
+        threadId: 1,
+        ppRecordLayouts: by_kind.as_mut_ptr(),
+        numRecordLayouts: by_kind.len(),
+    };
+    let count = counted(|| {
+        for _ in 0..10_000 {
+            let (start, _) = pool.request(1, &counters).expect("a free buffer");
+            // SAFETY: as CUPTI lays it out, until the end of this test.
+            let completion = unsafe { Completion::new(&raw mut info) };
+            pool.complete_told(start, 1000, completion, &counters);
+            let full = pool.take_full().expect("a full buffer");
+            assert!(full.layouts().is_some_and(|layouts| layouts.is_ok()));
+            pool.recycle(full);
+        }
+    });
+    assert_eq!(count, 0, "allocations in the hand-over of buffers with layouts");
 }

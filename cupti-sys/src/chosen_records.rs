@@ -36,6 +36,7 @@ pub struct FieldRecord<'a> {
 impl FieldRecord<'_> {
     /// The value of a field, of this record's layout; with fewer than 8 bytes, the upper ones are 0.
     /// `None` for a field that lies outside, which no [`Number`] of this layout does.
+    #[inline]
     pub fn get(&self, number: Number) -> Option<u64> {
         let bytes = self.bytes.get(usize::from(number.offset)..)?;
         Some(match number.bytes {

@@ -32,6 +32,15 @@ unsafe impl Send for Subscriber {}
 unsafe impl Sync for Subscriber {}
 
 impl Subscriber {
+    /// A second name for the same registration, for threads that collect while another one switches
+    /// callbacks.
+    ///
+    /// # Safety
+    /// It is used neither after the registration ended nor to end it, nor for [`Api::enable_callback`].
+    pub const unsafe fn alias(&self) -> Self {
+        Self(self.0)
+    }
+
     /// The handle, for the functions that take one.
     pub(crate) const fn handle(&self) -> cupti::CUpti_SubscriberHandle {
         self.0.as_ptr()

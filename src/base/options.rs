@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use stage2_settings::{Buffers, Counters};
+use stage2_settings::{Buffers, Counters, CuptiApi};
 
 use crate::base::diag::Level;
 use crate::base::glob::RangeFilter;
@@ -55,6 +55,10 @@ pub struct Options {
     pub graph: Graph,
     /// `STAGE2_CUPTI`: the libcupti to use.
     pub cupti: Option<PathBuf>,
+    /// `STAGE2_CUPTI_API`: the activity API of CUPTI to use.
+    pub cupti_api: CuptiApi,
+    /// `STAGE2_HWTRACE`: the hardware takes the times of kernels where it can.
+    pub hardware_trace: bool,
     /// `STAGE2_BUFFERS`.
     pub buffers: Buffers,
     /// `STAGE2_COUNTERS`: hardware counters to sample.
@@ -86,6 +90,8 @@ impl Default for Options {
             sample: 1,
             graph: Graph::Node,
             cupti: None,
+            cupti_api: CuptiApi::Auto,
+            hardware_trace: true,
             buffers: Buffers::Within { bytes: 256 << 20 },
             counters: Counters { off: true, ..Counters::default() },
             flush: Duration::from_millis(1000),

@@ -44,6 +44,8 @@ struct Drain {
     ranges: Ranges,
     aggregates: Aggregates,
     gpu_known: bool,
+    /// CUPTI told layouts of records that cannot be right, which was said.
+    layouts_doubted: bool,
     spans: Spans,
     still: Stillness,
     /// Energy and clocks of the GPUs in use; nothing before the GPU half starts, and where it is off.
@@ -71,6 +73,7 @@ pub fn run(shared: &'static Shared) -> EndReason {
         ranges: Ranges::new(shared.options.is_restricted()),
         aggregates: Aggregates::default(),
         gpu_known: false,
+        layouts_doubted: false,
         spans: Spans::default(),
         still: Stillness::default(),
         device_states: None,
@@ -124,6 +127,7 @@ impl Drain {
             }
             for (full, lost) in full.into_iter().zip(lost) {
                 self.ranges.heed_losses(full.owner, lost);
+                self.heed_layouts(&full);
                 if let Some(gpu) = self.shared.gpu() {
                     self.spans.take_in(&self.shared.switches);
                     let each = |activity: &_| self.take_in_activity(full.owner, activity);

@@ -39,6 +39,12 @@ const TABLE: &[(&str, &str, Read)] = &[
     ("STAGE2_GRAPH", "node or graph", |o, v| {
         set(&mut o.graph, named(v, [("node", Graph::Node), ("graph", Graph::Graph)]))
     }),
+    ("STAGE2_CUPTI_API", stage2_settings::CUPTI_API_FORM, |o, v| {
+        set(&mut o.cupti_api, stage2_settings::read_cupti_api(v))
+    }),
+    ("STAGE2_HWTRACE", "auto or off", |o, v| {
+        set(&mut o.hardware_trace, named(v, [("auto", true), ("off", false)]))
+    }),
     ("STAGE2_BUFFERS", stage2_settings::BUFFERS_FORM, |o, v| {
         set(&mut o.buffers, stage2_settings::read_buffers(v))
     }),
@@ -132,7 +138,7 @@ fn lasting(path: &OsStr) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    use stage2_settings::Buffers;
+    use stage2_settings::{Buffers, CuptiApi};
 
     use super::*;
 
@@ -150,6 +156,8 @@ mod tests {
             ("STAGE2_SAMPLE", "1/16"),
             ("STAGE2_GRAPH", "graph"),
             ("STAGE2_CUPTI", "/c.so"),
+            ("STAGE2_CUPTI_API", "v2"),
+            ("STAGE2_HWTRACE", "off"),
             ("STAGE2_BUFFERS", "4M*16"),
             ("STAGE2_COUNTERS", "on@100"),
             ("STAGE2_FLUSH_MS", "250"),
@@ -164,6 +172,7 @@ mod tests {
         assert_eq!(options.sample, 16);
         assert_eq!(options.graph, Graph::Graph);
         assert_eq!(options.cupti, Some(PathBuf::from("/c.so")));
+        assert_eq!((options.cupti_api, options.hardware_trace), (CuptiApi::V2, false));
         assert_eq!(options.buffers, Buffers::Sized { bytes: 4 << 20, count: 16 });
         assert_eq!((options.counters.off, options.counters.interval_us), (false, Some(100)));
         assert_eq!(options.flush, Duration::from_millis(250));
@@ -212,6 +221,10 @@ mod tests {
             assert_eq!(read(&[("STAGE2_FLUSH_MS", bad)]).flush, defaults.flush, "{bad}");
         }
         assert!(read(&[("STAGE2_COUNTERS", "everything")]).counters.off);
+        for bad in ["2", "V2", "v3", " v2"] {
+            assert_eq!(read(&[("STAGE2_CUPTI_API", bad)]).cupti_api, CuptiApi::Auto, "{bad}");
+        }
+        assert!(read(&[("STAGE2_HWTRACE", "on")]).hardware_trace);
         assert_eq!(read(&[("STAGE2_GRAPH", "nodes")]).graph, Graph::Node);
         for bad in ["0", "16", "1/0", "2/3", "1/-1", "1/1.5", "1/ 4", "1/99999999999999999999"] {
             assert_eq!(read(&[("STAGE2_SAMPLE", bad)]).sample, 1, "{bad}");

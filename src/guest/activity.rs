@@ -1,8 +1,13 @@
 //! A full buffer into its records, decoded, with the texts that they point to. Our thread calls this;
 //! behind it nobody needs CUPTI to understand a record.
 //!
-//! Each record is read as the oldest struct of its kind ([`cupti_sys::record`]): from CUPTI 11.8 to
-//! 13.x records are only ever extended at their end. Only CUPTI knows where a record ends ([`Walker`]).
+//! Each record of the first activity API is read as the oldest struct of its kind
+//! ([`cupti_sys::record`]): from CUPTI 11.8 to 13.x records are only ever extended at their end. Only
+//! CUPTI knows where a record ends ([`Walker`]). Records of the second one hold the chosen [`fields`],
+//! in the places that CUPTI tells ([`chosen`]).
+
+pub(crate) mod chosen;
+pub(crate) mod fields;
 
 use std::ffi::c_char;
 use std::ptr;
@@ -12,7 +17,7 @@ use cupti_sys::{Walker, record};
 use stage2_spool::{Device, GpuNs, Queue, Shape};
 
 use crate::base::diag;
-use crate::guest::pool::{FullBuffer, records_in};
+use crate::guest::pool::{CHOSEN_RECORD_BYTES, FullBuffer, RECORD_BYTES, records_in};
 
 /// Longer texts are cut, bytes. The longest kernel name seen in real captures is below 4 KiB.
 const TEXT_LIMIT: usize = 64 << 10;
@@ -150,7 +155,7 @@ impl Text {
         if self.0.is_null() {
             return &[];
         }
-        // SAFETY: only `decode` makes these, of what a record of CUPTI's points to. CUPTI keeps that
+        // SAFETY: only `decode` and `chosen` make these, of what a record of CUPTI's points to. CUPTI keeps that
         // text for the life of the process, NUL-terminated; no byte behind the NUL is read.
         unsafe {
             let length = libc::strnlen(self.0, TEXT_LIMIT);
@@ -159,12 +164,21 @@ impl Text {
     }
 }
 
+/// Calls `each` with every record of a buffer of either activity API. Gives about how many records could
+/// not be read. `walker` is that of the CUPTI that filled the buffer.
+pub(crate) fn for_each(full: &FullBuffer, walker: Walker, each: impl FnMut(&Activity)) -> u64 {
+    match full.layouts() {
+        None => walk(full, walker, each),
+        Some(Ok(layouts)) => chosen::for_each(full.bytes(), layouts, each),
+        Some(Err(_)) => records_in(full.valid, CHOSEN_RECORD_BYTES),
+    }
+}
+
 /// Calls `each` with every record of a buffer, up to the end of its valid bytes. Gives about how many
-/// records are behind one that CUPTI rejects, which ends the walk; it is one of them. `walker` is that
-/// of the CUPTI that filled the buffer.
+/// records are behind one that CUPTI rejects, which ends the walk; it is one of them.
 ///
 /// No iterator: with the copies that it makes of each record, the drain takes a fifth longer.
-pub(crate) fn for_each(full: &FullBuffer, walker: Walker, mut each: impl FnMut(&Activity)) -> u64 {
+fn walk(full: &FullBuffer, walker: Walker, mut each: impl FnMut(&Activity)) -> u64 {
     let (start, valid) = (full.as_ptr(), full.valid);
     // How many were read, and where the last of them starts.
     let (mut read, mut last_at, mut last) = (0, 0, ptr::null_mut());
@@ -178,7 +192,7 @@ pub(crate) fn for_each(full: &FullBuffer, walker: Walker, mut each: impl FnMut(&
             Ok(None) => return 0,
             Err(error) => {
                 diag::debug(format_args!("a buffer ends in a record that CUPTI rejects: {error}"));
-                return records_behind(read, last_at, valid);
+                return records_behind(read, last_at, valid, RECORD_BYTES);
             }
         }
         let at = (last as usize).wrapping_sub(start as usize);
@@ -188,17 +202,18 @@ pub(crate) fn for_each(full: &FullBuffer, walker: Walker, mut each: impl FnMut(&
                 each(&decode(bytes).unwrap_or(Activity::Unreadable));
             }
             // CUPTI left the buffer or turned back: nothing behind can be trusted.
-            _ => return records_behind(read, last_at, valid),
+            _ => return records_behind(read, last_at, valid, RECORD_BYTES),
         }
     }
 }
 
 /// About how many records lie behind the last of those that were `read`, which starts at `last_at`,
-/// up to `valid` bytes: as many as their mean length gives, and at least one.
-fn records_behind(read: u64, last_at: usize, valid: usize) -> u64 {
+/// up to `valid` bytes: as many as their mean length gives, or `typical_bytes` where too few were read,
+/// and at least one.
+fn records_behind(read: u64, last_at: usize, valid: usize, typical_bytes: usize) -> u64 {
     let all = match read.checked_sub(1).and_then(|steps| (last_at as u64).checked_div(steps)) {
         Some(mean_bytes @ 1..) => (valid as u64).div_ceil(mean_bytes),
-        _ => records_in(valid),
+        _ => records_in(valid, typical_bytes),
     };
     all.saturating_sub(read).max(1)
 }
@@ -236,6 +251,8 @@ mod tests {
 
     #[test]
     fn records_behind_a_rejected_one_are_estimated_from_those_before_it() {
+        let records_behind =
+            |read, last_at, valid| records_behind(read, last_at, valid, RECORD_BYTES);
         // 10 kernels of CUDA 13 were read, 90 were not.
         assert_eq!(records_behind(10, 9 * 216, 100 * 216), 90);
         // Kernels and copies in turn.

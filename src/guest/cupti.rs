@@ -1,5 +1,7 @@
 //! CUPTI into full activity buffers, fences and launch events: the only user of its functions.
 //!
+//! Records come by one of CUPTI's two activity APIs (`activities`), which `attach` chooses.
+//!
 //! Two ways to learn which thread launched a record, both exact:
 //! - *fence* (CUPTI 12.6 update 2 and later): CUPTI keeps one activity buffer per launching thread, so the
 //!   thread that asked for a buffer launched everything in it; at range boundaries a fence call
@@ -7,11 +9,12 @@
 //! - *callback*: a callback at every call that puts work on a GPU reports its number. Costs a few
 //!   percent where launches bound the guest.
 
+mod activities;
+mod attach;
 mod callbacks;
 mod launches;
 mod library;
 
-use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cupti_sys::bindings as sys;
@@ -20,19 +23,23 @@ use parking_lot::Mutex;
 use stage2_spool::GpuNs;
 
 use crate::base::diag;
-use crate::base::options::{Attribution, Graph, Options};
+use crate::base::options::{Graph, Options};
 use crate::base::signal_mask::SignalBlock;
+use crate::guest::activity::fields;
 use crate::guest::counters::{Counters, Refusal};
 use crate::guest::gpu::{Gpu, OffReason, Tracer};
-use crate::guest::pool::Pool;
 use crate::guest::state::{self, Shared};
 use crate::guest::thread;
+use activities::Activities;
+use attach::Attached;
 use library::DriverGetVersion;
 
 /// CUPTI, subscribed and collecting.
 struct Cupti {
     api: &'static Api,
-    /// `None` while a thread uses it, and after the end.
+    /// The activity API in use.
+    activities: Activities,
+    /// Switches callbacks. `None` while a thread uses it, and after the end.
     subscriber: Mutex<Option<Subscriber>>,
     driver_get_version: DriverGetVersion,
     by_callback: bool,
@@ -45,15 +52,6 @@ struct Cupti {
     shut: AtomicBool,
     graph: Graph,
 }
-
-/// The kinds of activity that are switched at ranges. `GRAPH_TRACE` is not one: CUPTI 13.0 ends
-/// the process in a segmentation fault when a graph that was made while it was off is launched while
-/// it is on.
-const SWITCHED: [u32; 3] = [
-    sys::CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
-    sys::CUPTI_ACTIVITY_KIND_MEMCPY,
-    sys::CUPTI_ACTIVITY_KIND_MEMSET,
-];
 
 /// Finds CUPTI, subscribes and starts collecting. Called once, in the driver's initialisation.
 /// `come_first_at_exit` has us finish before every exit handler that was registered until then.
@@ -74,29 +72,27 @@ pub fn start(shared: &Shared, come_first_at_exit: fn()) -> Result<Gpu, OffReason
     }
     // CUPTI may call back for the life of the process.
     let api: &'static Api = Box::leak(Box::new(api));
-    let mut subscriber = subscribe(api)?;
-    let by_callback = match configure(shared, api, version, &mut subscriber) {
-        Ok(by_callback) => by_callback,
-        Err(off) => {
-            // Leave CUPTI to a later tool, and do not let the guest pay for it. There is nobody to
-            // report a failure to.
-            disable(api);
-            let _ = api.activity_disable(sys::CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
-            let _ = api.activity_disable(sys::CUPTI_ACTIVITY_KIND_DEVICE);
-            let _ = api.unsubscribe(subscriber);
-            return Err(off);
-        }
-    };
+    let attached = attach::attach(shared, api, version)?;
+    let Attached { activities, subscriber, by_callback, hardware_trace, fell_back } = attached;
     let attribution = if by_callback { "callback" } else { "fence" };
-    let (switches, collecting) = (library::may_switch(version), is_always_on(shared, version));
+    let (switches, collecting) =
+        (library::may_switch(version), attach::is_always_on(shared, version));
     let mut facts = vec![
         ("cupti.version", version.to_string()),
         ("cupti.path", api.path().display().to_string()),
         ("cupti.found", how),
+        ("cupti.api", activities.name().to_owned()),
+        ("cupti.hwtrace", hardware_trace),
         ("cuda.driver_version", cuda_version.to_string()),
         ("attribution", attribution.to_owned()),
         ("graph", if options.graph == Graph::Node { "node" } else { "graph" }.to_owned()),
     ];
+    if activities.is_second() {
+        facts.push(("cupti.fields", fields::names()));
+    }
+    if let Some(why) = fell_back {
+        facts.push(("cupti.v2_refused", why));
+    }
     if options.is_restricted() && collecting {
         facts.push(("collection", "whole".to_owned()));
     }
@@ -104,11 +100,14 @@ pub fn start(shared: &Shared, come_first_at_exit: fn()) -> Result<Gpu, OffReason
         facts.push(("cupti.simulated", "1".to_owned()));
     }
     diag::info(format_args!(
-        "CUPTI {version} at {}, CUDA driver {cuda_version}, attribution by {attribution}",
+        "CUPTI {version} at {}, activity API {}, CUDA driver {cuda_version}, attribution by \
+         {attribution}",
         api.path().display(),
+        activities.name(),
     ));
     let tracer = Cupti {
         api,
+        activities,
         subscriber: Mutex::new(Some(subscriber)),
         driver_get_version,
         by_callback,
@@ -144,128 +143,6 @@ fn sample_counters(
     Counters::start(api, version, wanted, come_first_at_exit).map(Some)
 }
 
-/// Collection is not switched at ranges: nothing is left out, or this CUPTI may not be switched.
-fn is_always_on(shared: &Shared, version: u32) -> bool {
-    !shared.options.is_restricted() || !library::may_switch(version)
-}
-
-/// Hands CUPTI the buffers, asks for the callbacks and, where collection is not switched at
-/// ranges, for the records. Returns whether launches are reported by callbacks.
-fn configure(
-    shared: &Shared,
-    api: &Api,
-    version: u32,
-    subscriber: &mut Subscriber,
-) -> Result<bool, OffReason> {
-    let options = &shared.options;
-    let refused = |what: &str, error| OffReason(format!("CUPTI refused to {what}: {error}"));
-    let per_thread = library::has_safe_buffers_per_thread(api, version)
-        && api.set_attribute_u8(sys::CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER, 1).is_ok();
-    let by_callback = by_callback(options.attribution, per_thread, version);
-    // Spares CUPTI from clearing our buffers, which are clear.
-    let _ = api.set_attribute_u8(sys::CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, 1);
-
-    let pool = Pool::new(options.buffers, library::may_refuse(version)).ok_or_else(|| {
-        OffReason("no address space for the activity buffers; try a smaller STAGE2_BUFFERS".into())
-    })?;
-    diag::info(format_args!("{} KiB of address space for activity records", pool.bytes() >> 10));
-    // A second start cannot happen: `lifecycle` calls this once.
-    let _ = shared.pool.set(pool);
-    api.register_callbacks(callbacks::request_buffer, callbacks::complete_buffer)
-        .map_err(|error| refused("take activity buffers", error))?;
-
-    let on = |subscriber: &mut _, domain, id| api.enable_callback(subscriber, domain, id, true);
-    if by_callback {
-        on(subscriber, sys::CUPTI_CB_DOMAIN_DRIVER_API, launches::KERNEL)
-            .map_err(|error| refused("report launches", error))?;
-        report_launches(api, subscriber, true);
-    } else {
-        on(subscriber, sys::CUPTI_CB_DOMAIN_DRIVER_API, launches::FENCE)
-            .map_err(|error| refused("report the fence call", error))?;
-        let by_node = options.is_restricted() && options.graph == Graph::Node;
-        for id in launches::REPLAYS.into_iter().filter(|_| by_node) {
-            // Without them only times of replays in switched collection are missing.
-            let _ = on(subscriber, sys::CUPTI_CB_DOMAIN_DRIVER_API, id);
-        }
-    }
-    for id in
-        [sys::CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED, sys::CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED]
-    {
-        // Without them only the capture paths of graph kernels are missing.
-        let _ = on(subscriber, sys::CUPTI_CB_DOMAIN_RESOURCE, id);
-    }
-    if !options.counters.off {
-        // Without it sampling starts at the first record of a GPU.
-        let id = sys::CUPTI_CBID_RESOURCE_CONTEXT_CREATED;
-        let _ = on(subscriber, sys::CUPTI_CB_DOMAIN_RESOURCE, id);
-    }
-    // Without it only the names of the GPUs are missing.
-    let _ = api.activity_enable(sys::CUPTI_ACTIVITY_KIND_DEVICE);
-
-    let collecting = is_always_on(shared, version);
-    if options.is_restricted() && collecting {
-        diag::warn(format_args!(
-            "CUPTI {version} may deadlock when collection is switched off (13.0 update 1 does not): it \
-             stays on, at its full cost, and what STAGE2_RANGES and STAGE2_SAMPLE do not ask for is \
-             left out"
-        ));
-    }
-    let refused_kind = |kind, error| refused(&format!("collect activity of kind {kind}"), error);
-    if options.graph == Graph::Graph {
-        let kind = sys::CUPTI_ACTIVITY_KIND_GRAPH_TRACE;
-        api.activity_enable(kind).map_err(|error| refused_kind(kind, error))?;
-    }
-    if collecting {
-        enable(api).map_err(|(kind, error)| refused_kind(kind, error))?;
-    } else if by_callback && options.graph == Graph::Node {
-        report_launches(api, subscriber, false);
-    }
-    Ok(by_callback)
-}
-
-fn by_callback(wanted: Attribution, per_thread_buffers: bool, version: u32) -> bool {
-    match wanted {
-        Attribution::Callback => true,
-        Attribution::Auto => !per_thread_buffers,
-        Attribution::Fence if !per_thread_buffers => {
-            diag::warn(format_args!(
-                "STAGE2_ATTRIBUTION=fence needs CUPTI 12.6 update 2 or later, this is {version}; callbacks \
-                 are used instead"
-            ));
-            true
-        }
-        Attribution::Fence => false,
-    }
-}
-
-fn enable(api: &Api) -> Result<(), (u32, CuptiError)> {
-    SWITCHED.iter().try_for_each(|&kind| api.activity_enable(kind).map_err(|error| (kind, error)))
-}
-
-fn disable(api: &Api) {
-    for kind in SWITCHED {
-        let _ = api.activity_disable(kind);
-    }
-}
-
-/// Switches the callbacks at launches. Newer calls are unknown to older CUPTIs.
-fn report_launches(api: &Api, subscriber: &mut Subscriber, on: bool) {
-    for id in std::iter::once(launches::KERNEL).chain(launches::others()) {
-        let _ = api.enable_callback(subscriber, sys::CUPTI_CB_DOMAIN_DRIVER_API, id, on);
-    }
-}
-
-fn subscribe(api: &'static Api) -> Result<Subscriber, OffReason> {
-    api.subscribe(callbacks::on_callback, ptr::from_ref(api).cast_mut().cast()).map_err(|error| {
-        let holder = (error == CuptiError::MULTIPLE_SUBSCRIBERS)
-            .then(|| api.holder(c"stage2"))
-            .flatten()
-            .map(|holder| format!(" (held by {holder})"))
-            .unwrap_or_default();
-        OffReason(format!("CUPTI refused the subscription{holder}: {error}"))
-    })
-}
-
 impl Cupti {
     /// Nobody waits here: a thread that finds the subscription taken leaves it alone. It is taken while
     /// CUPTI is called, so that no lock is held then. Replays that are recorded as wholes are recorded,
@@ -276,7 +153,7 @@ impl Cupti {
         }
         let subscriber = self.subscriber.lock().take();
         let Some(mut subscriber) = subscriber else { return };
-        report_launches(self.api, &mut subscriber, on);
+        launches::report(self.api, &mut subscriber, on);
         *self.subscriber.lock() = Some(subscriber);
     }
 }
@@ -297,11 +174,11 @@ impl Tracer for Cupti {
     }
 
     fn now(&self) -> Option<GpuNs> {
-        self.api.timestamp_ns().ok().map(GpuNs)
+        self.activities.now_ns().ok().map(GpuNs)
     }
 
     fn take_dropped(&self) -> u64 {
-        self.api.num_dropped().unwrap_or(0) as u64
+        self.activities.dropped().unwrap_or(0) as u64
     }
 
     fn collect(&self, on: bool) {
@@ -316,7 +193,7 @@ impl Tracer for Cupti {
             self.collecting.store(true, Ordering::Release);
             // Before the first record, so that none is without its launch.
             self.report_launches(true);
-            if let Err((kind, error)) = enable(self.api) {
+            if let Err((kind, error)) = self.activities.enable_switched() {
                 if let Some(shared) = state::shared() {
                     shared.counters.late_switches.increment();
                 }
@@ -330,10 +207,10 @@ impl Tracer for Cupti {
             }
             if self.shut.load(Ordering::SeqCst) {
                 // Between the two looks at it.
-                disable(self.api);
+                self.activities.disable_switched();
             }
         } else if self.collecting.swap(false, Ordering::AcqRel) {
-            disable(self.api);
+            self.activities.disable_switched();
             self.report_launches(false);
         }
     }
@@ -341,10 +218,11 @@ impl Tracer for Cupti {
     fn shut(&self) {
         self.shut.store(true, Ordering::SeqCst);
         self.collect(false);
-        let _ = self.api.activity_disable(sys::CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
+        self.activities.disable(sys::CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
         let subscriber = self.subscriber.lock().take();
-        if let Some(subscriber) = subscriber {
-            // There is nobody to report a failure to.
+        if let Some(subscriber) = subscriber.filter(|_| self.activities.end()) {
+            // Where another thread is in a call of CUPTI, the registration stays, without a kind of
+            // activity that it collects. There is nobody to report a failure to.
             let _ = self.api.unsubscribe(subscriber);
         }
     }

@@ -13,10 +13,12 @@
 
 mod free;
 mod layout;
+mod layout_slots;
 
 use std::ffi::c_void;
 use std::ptr;
 
+use cupti_sys::fields::{Completion, LayoutError, Layouts};
 pub use stage2_settings::Buffers;
 
 use crate::base::counters::Counters;
@@ -24,6 +26,7 @@ use crate::base::pages;
 use crate::base::sync::{ArrayQueue, AtomicU32, Ordering};
 use free::{FreeList, Links};
 use layout::{Layout, SMALL_BYTES};
+use layout_slots::LayoutSlots;
 
 /// Extra buffers, each as large as a small one: 256 MiB of address space, only where CUPTI does not
 /// survive a refusal. Half of them may wait to be read; CUPTI fills the others.
@@ -45,10 +48,22 @@ pub struct FullBuffer {
     /// The thread that asked for the buffer ([`crate::guest::thread::number_for`]); 0 is not known.
     pub owner: u32,
     index: u32,
+    told: Told,
 }
 
-// SAFETY: a `FullBuffer` is the only handle to its memory between `complete` and `recycle`, and the
-// memory is plain bytes that any thread may read and write.
+/// What CUPTI told of the records of a buffer.
+#[derive(Clone, Copy, Debug)]
+enum Told {
+    /// Nothing: they are of the first activity API.
+    Nothing,
+    /// Their layouts, in the place of the buffer.
+    Layouts(*const Layouts),
+    /// What cannot be right.
+    False(LayoutError),
+}
+
+// SAFETY: a `FullBuffer` is the only handle to its memory, and to the layouts beside it, between
+// `complete` and `recycle`; both are plain bytes that any thread may read and write.
 unsafe impl Send for FullBuffer {}
 
 impl FullBuffer {
@@ -57,6 +72,18 @@ impl FullBuffer {
         // SAFETY: `start..start+valid` lies within a buffer of this pool (checked in `complete`),
         // which is mapped for the life of the process and which nobody writes until `recycle`.
         unsafe { std::slice::from_raw_parts(self.start, self.valid) }
+    }
+
+    /// How the records are laid out, as CUPTI told it when it handed the buffer back; `None` for records
+    /// of the first activity API, which CUPTI's own walker reads.
+    pub fn layouts(&self) -> Option<Result<&Layouts, LayoutError>> {
+        match self.told {
+            Told::Nothing => None,
+            // SAFETY: the place is mapped for the life of the process, `complete` filled it, and nobody
+            // writes to it until `recycle`.
+            Told::Layouts(layouts) => unsafe { layouts.as_ref() }.map(Ok),
+            Told::False(error) => Some(Err(error)),
+        }
     }
 
     /// The start of the records, for CUPTI's own walker.
@@ -77,6 +104,8 @@ pub struct Pool {
     /// Buffers without the extra ones.
     pooled: usize,
     owners: Box<[AtomicU32]>,
+    /// With the second activity API only.
+    layouts: Option<LayoutSlots>,
     full: ArrayQueue<FullBuffer>,
 }
 
@@ -117,8 +146,16 @@ impl Pool {
             pooled,
             owners: (0..layout.count()).map(|_| AtomicU32::new(NOT_GIVEN)).collect(),
             full: ArrayQueue::new(pooled + extras / 2),
+            layouts: None,
             layout,
         })
+    }
+
+    /// The same with room for the layouts that CUPTI's second activity API tells with each buffer. `None`
+    /// where the system has no address space left.
+    pub fn with_layouts(self) -> Option<Self> {
+        let layouts = Some(LayoutSlots::new(self.layout.count())?);
+        Some(Pool { layouts, ..self })
     }
 
     /// A zeroed buffer for `owner`, and its size. `None` is a refusal, which was counted.
@@ -141,17 +178,53 @@ impl Pool {
     /// Takes a buffer back from CUPTI with `valid` bytes of records in it. Memory that is not from this
     /// pool (another tool's buffer) is left alone: its records are counted.
     pub fn complete(&self, start: *mut u8, valid: usize, counters: &Counters) {
+        self.take_back(start, valid, counters, RECORD_BYTES, |_| Told::Nothing);
+    }
+
+    /// The same for a buffer of the second activity API, with what CUPTI tells of it: `None` is nothing,
+    /// without which the records cannot be read.
+    pub fn complete_told(
+        &self,
+        start: *mut u8,
+        valid: usize,
+        completion: Option<Completion<'_>>,
+        counters: &Counters,
+    ) {
+        self.take_back(start, valid, counters, CHOSEN_RECORD_BYTES, |index| {
+            let place = self.layouts.as_ref().and_then(|layouts| layouts.place(index));
+            let Some((completion, place)) = completion.zip(place) else {
+                return Told::False(LayoutError::None);
+            };
+            // SAFETY: the buffer is in our hands alone until it is in the queue, and its place with it,
+            // which is mapped for the life of the process; a table is made of numbers of any value.
+            match completion.layouts(unsafe { &mut *place }) {
+                Ok(()) => Told::Layouts(place),
+                Err(error) => Told::False(error),
+            }
+        });
+    }
+
+    /// Takes a buffer back. `told` is called with its index while it is in our hands alone; of what is
+    /// lost, so many bytes count as a record.
+    fn take_back(
+        &self,
+        start: *mut u8,
+        valid: usize,
+        counters: &Counters,
+        record_bytes: usize,
+        told: impl FnOnce(u32) -> Told,
+    ) {
         let given = self.index_of(start).and_then(|index| {
             let owner = self.owners.get(index as usize)?.swap(NOT_GIVEN, Ordering::AcqRel);
             (owner != NOT_GIVEN).then_some((index, owner, self.extent(index)?.1))
         });
         let Some((index, owner, size)) = given else {
-            counters.unreadable_records.add(records_in(valid));
+            counters.unreadable_records.add(records_in(valid, record_bytes));
             return;
         };
-        let full = FullBuffer { start, valid: valid.min(size), owner, index };
+        let full = FullBuffer { start, valid: valid.min(size), owner, index, told: told(index) };
         if let Err(full) = self.full.push(full) {
-            counters.unreadable_records.add(records_in(full.valid));
+            counters.unreadable_records.add(records_in(full.valid, record_bytes));
             self.recycle(full);
         }
     }
@@ -215,10 +288,15 @@ impl Pool {
     }
 }
 
-/// About how many records lie in so many bytes: as many as kernels of CUDA 12, whose records have
-/// 208 bytes. From 11.8 to 13.x those of kernels have 200 to 248, of copies and fills 88 to 112.
-pub fn records_in(bytes: usize) -> u64 {
-    bytes.div_ceil(208) as u64
+/// A kernel of CUDA 12, bytes. From 11.8 to 13.x records of kernels have 200 to 248, of copies and fills
+/// 88 to 112.
+pub const RECORD_BYTES: usize = 208;
+/// A kernel with the fields that are asked for, bytes; each CUPTI tells its own number.
+pub const CHOSEN_RECORD_BYTES: usize = 100;
+
+/// About how many records of so many bytes each lie in `bytes`.
+pub fn records_in(bytes: usize, record_bytes: usize) -> u64 {
+    bytes.div_ceil(record_bytes.max(1)) as u64
 }
 
 fn map(bytes: usize) -> Option<*mut u8> {

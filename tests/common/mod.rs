@@ -82,7 +82,18 @@ impl Guest {
             .env("STAGE2_FLUSH_MS", "50")
             .env("STAGE2_SUMMARY", "off")
             .env("STAGE2_OUT", folder.path());
-        Guest { folder, command, own_stderr: false, patience: PATIENCE }
+        let guest = Guest { folder, command, own_stderr: false, patience: PATIENCE };
+        let everywhere = named("STAGE2_TEST_CUPTI_API");
+        if everywhere.is_some_and(|api| api.as_os_str() == "v2") {
+            guest.second_api()
+        } else {
+            guest
+        }
+    }
+
+    /// The records come by CUPTI's second activity API.
+    pub fn second_api(self) -> Self {
+        self.env("STAGE2_SIM_CUPTI_VERSION", "13.5").env("STAGE2_CUPTI_API", "v2")
     }
 
     /// One word more on its command line.
@@ -93,6 +104,10 @@ impl Guest {
 
     /// Sets a variable.
     pub fn env(mut self, name: &str, value: impl AsRef<std::ffi::OsStr>) -> Self {
+        if name == "STAGE2_SIM_CUPTI_VERSION" {
+            // Most versions have the first activity API only.
+            self.command.env_remove("STAGE2_CUPTI_API");
+        }
         self.command.env(name, value);
         self
     }

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import importlib
 import json
 import subprocess
 import sys
@@ -46,7 +47,7 @@ def torch_profiler(_: argparse.Namespace) -> Iterator[None]:
 def proton(_: argparse.Namespace) -> Iterator[None]:
     """Record with Triton's profiler."""
     try:
-        import triton.profiler as profiler
+        profiler = importlib.import_module("triton.profiler")
     except ImportError as error:
         skip(f"Proton: {error}")
     with tempfile.TemporaryDirectory() as folder:

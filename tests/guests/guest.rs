@@ -18,6 +18,7 @@ mod process;
 mod repeated;
 mod schemas;
 mod soak;
+mod tools;
 
 fn main() {
     let hazard = std::env::args().nth(1).unwrap_or_default();

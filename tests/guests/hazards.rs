@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::cuda::{self, Stream};
 use crate::nvtx::client;
-use crate::{crowd, delicate, ends, forks, hostile, process, repeated, schemas, soak};
+use crate::{crowd, delicate, ends, forks, hostile, process, repeated, schemas, soak, tools};
 
 /// Name and body.
 pub const ALL: &[(&str, fn())] = &[
@@ -114,6 +114,9 @@ pub const ALL: &[(&str, fn())] = &[
     ("flood_of_marks", hostile::flood_of_marks),
     ("flood_of_ranges", hostile::flood_of_ranges),
     ("flood_and_kill", hostile::flood_and_kill),
+    ("profiler_beside", tools::profiler_beside),
+    ("profiler_first", tools::profiler_first),
+    ("tool_beside", tools::tool_beside),
 ];
 
 /// Uses neither CUDA nor NVTX; prints its threads and open files.

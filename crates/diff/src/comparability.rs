@@ -294,6 +294,7 @@ impl Facts {
         );
         self.note("attribution", meta("attribution"), "its cost per launch differs");
         self.note("CUPTI", meta("cupti.version"), "versions may cost the workload differently");
+        self.note("CUPTI's activity API", meta("cupti.api"), "its cost per launch differs");
     }
 
     fn processes(&mut self, report: &Report) {

@@ -23,6 +23,31 @@ pub const COUNTERS_FORM: &str = "off, on, or up to 32 comma-separated metrics of
      dram__bytes_read.sum; with @ and 10 to 1000000 microseconds behind, e.g. on@100, samples of that \
      length are taken without a pause";
 
+/// `STAGE2_CUPTI_API`, in words.
+pub const CUPTI_API_FORM: &str = "auto, v1 or v2";
+
+/// Which of CUPTI's two activity APIs brings the records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CuptiApi {
+    /// The collector chooses.
+    #[default]
+    Auto,
+    /// The first one, which every CUPTI has.
+    V1,
+    /// The second one (CUPTI 13.3 and later), where the CUPTI has it.
+    V2,
+}
+
+/// What `STAGE2_CUPTI_API` asks for; nothing where the text is not [`CUPTI_API_FORM`].
+pub fn read_cupti_api(text: &str) -> Option<CuptiApi> {
+    match text {
+        "auto" => Some(CuptiApi::Auto),
+        "v1" => Some(CuptiApi::V1),
+        "v2" => Some(CuptiApi::V2),
+        _ => None,
+    }
+}
+
 const METRICS: usize = 32;
 const METRIC_BYTES: usize = 200;
 const INTERVAL_US: RangeInclusive<u32> = 10..=1_000_000;

@@ -64,6 +64,7 @@ pub(crate) mod kind {
     pub(crate) const DEVICE: u32 = 8;
     pub(crate) const CONTEXT: u32 = 9;
     pub(crate) const CONCURRENT_KERNEL: u32 = 10;
+    pub(crate) const MEMCPY2: u32 = 22;
     pub(crate) const GRAPH_TRACE: u32 = 51;
 }
 

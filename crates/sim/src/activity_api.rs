@@ -16,8 +16,9 @@ use crate::{attributes, clock, objects};
 
 /// Kinds that can be enabled: the ones that give records here, and API records of the runtime,
 /// which this process cannot call.
-const KINDS: [u32; 8] = [
+const KINDS: [u32; 9] = [
     kind::MEMCPY,
+    kind::MEMCPY2,
     kind::MEMSET,
     kind::DRIVER,
     kind::RUNTIME,

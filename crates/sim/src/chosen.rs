@@ -50,6 +50,14 @@ const MEMCPY: [Field; 20] = [
     // 13.4.
     Field(96, 4, 4), Field(104, 8, 8),
 ];
+// Between devices, of which there is one only: to be asked for, but never met.
+#[rustfmt::skip]
+const MEMCPY2: [Field; 20] = [
+    Field(0, 4, 4), Field(4, 1, 1), Field(5, 1, 1), Field(6, 1, 1), Field(7, 1, 1), Field(8, 8, 8),
+    Field(16, 8, 8), Field(24, 8, 8), Field(32, 4, 4), Field(36, 4, 4), Field(40, 4, 4),
+    Field(44, 4, 4), Field(48, 4, 4), Field(52, 4, 4), Field(56, 4, 4), Field(60, 4, 8),
+    Field(72, 8, 8), Field(80, 4, 4), Field(84, 4, 4), Field(88, 4, 4),
+];
 #[rustfmt::skip]
 const MEMSET: [Field; 18] = [
     Field(0, 4, 4), Field(4, 4, 4), Field(8, 8, 8), Field(16, 8, 8), Field(24, 8, 8),
@@ -96,6 +104,7 @@ fn fields(version: &Version, kind: u32) -> Option<&'static [Field]> {
         kind::CONCURRENT_KERNEL if version.toolkit < (13, 3) => &KERNEL[..46],
         kind::CONCURRENT_KERNEL => since((13, 4), &KERNEL, 2),
         kind::MEMCPY => since((13, 4), &MEMCPY, 2),
+        kind::MEMCPY2 => &MEMCPY2,
         kind::MEMSET => since((13, 4), &MEMSET, 2),
         kind::DRIVER | kind::RUNTIME => &API,
         kind::GRAPH_TRACE => &GRAPH_TRACE,

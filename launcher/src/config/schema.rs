@@ -106,6 +106,10 @@ pub(crate) struct Profiling {
 pub(crate) struct Collector {
     pub(crate) library: Option<PathBuf>,
     pub(crate) cupti: Option<PathBuf>,
+    #[serde(default)]
+    pub(crate) cupti_api: CuptiApi,
+    #[serde(default, deserialize_with = "hardware_trace")]
+    pub(crate) hwtrace: HardwareTrace,
     #[serde(deserialize_with = "one_or_many")]
     pub(crate) ranges: Vec<String>,
     #[serde(deserialize_with = "sample")]
@@ -120,6 +124,30 @@ pub(crate) struct Collector {
     #[serde(default = "no_counters", deserialize_with = "counters")]
     pub(crate) counters: String,
     pub(crate) log: Log,
+}
+
+/// Which of CUPTI's two activity APIs brings the records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum CuptiApi {
+    /// The collector chooses.
+    #[default]
+    Auto,
+    /// The first one.
+    V1,
+    /// The second one, where the CUPTI has it.
+    V2,
+}
+
+/// Whether the hardware takes the times of kernels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum HardwareTrace {
+    /// Where CUPTI and the GPU can.
+    #[default]
+    Auto,
+    /// Never.
+    Off,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -154,6 +182,21 @@ pub(crate) enum Log {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Inputs {
     pub(crate) manifest: Option<PathBuf>,
+}
+
+/// `auto` or `off`. YAML reads the second as a truth value where nobody quotes it.
+fn hardware_trace<'de, D: Deserializer<'de>>(from: D) -> Result<HardwareTrace, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "expected auto or off")]
+    enum Given {
+        Switch(bool),
+        Word(HardwareTrace),
+    }
+    match Given::deserialize(from)? {
+        Given::Switch(false) => Ok(HardwareTrace::Off),
+        Given::Switch(true) => Err(serde::de::Error::custom("expected auto or off")),
+        Given::Word(word) => Ok(word),
+    }
 }
 
 /// What a configuration of an earlier version means by not having the key.

@@ -139,6 +139,8 @@ fn errors_name_key_origin_and_neighbour() {
         (vec!["profiling.collector.sample=2/3"], vec!["`profiling.collector.sample`", "1/16"]),
         (vec!["profiling.collector.sample=1/0"], vec!["1/N"]),
         (vec!["profiling.collector.buffers=many"], vec!["1M*24"]),
+        (vec!["profiling.collector.cupti_api=v3"], vec!["cupti_api", "v3"]),
+        (vec!["profiling.collector.hwtrace=on"], vec!["hwtrace", "auto or off"]),
         (vec!["profiling.collector.buffers=1G*64"], vec!["buffers", "4G in all"]),
         (vec!["profiling.collector.flush_ms=5"], vec!["flush_ms", "10 to 3600000"]),
         (vec!["profiling.collector.flush_ms=inf"], vec!["flush_ms", "whole number"]),

@@ -176,7 +176,8 @@ pub(super) fn check(
     };
     let version = fact("cupti.version").unwrap_or("unknown");
     let simulated = if fact("cupti.simulated").is_some() { " (simulated)" } else { "" };
-    let what = format!("CUPTI {version} at {path}{simulated}; {count}");
+    let api = fact("cupti.api").map(|api| format!(", activity API {api}")).unwrap_or_default();
+    let what = format!("CUPTI {version} at {path}{simulated}{api}; {count}");
     let used = Candidate::new(How::AlreadyLoaded, path.into()).cuda_major;
     match used.zip(torch_cuda.and_then(major)) {
         Some((used, torch)) if used != torch => {
@@ -220,6 +221,9 @@ mod tests {
         let used = [("cupti.path", "/x/libcupti.so.12"), ("cupti.version", "26")];
         let ok = check(&[], Ok(&trial(&used)), Some("13.0"), Some("12.8"));
         assert_eq!(ok.status, Status::Ok, "{ok:?}");
+        let second = [used[0], used[1], ("cupti.api", "v2")];
+        let second = check(&[], Ok(&trial(&second)), Some("13.0"), Some("12.8"));
+        assert!(second.what.contains("libcupti.so.12, activity API v2; "), "{}", second.what);
         let torch = check(&[], Ok(&trial(&used)), Some("13.0"), Some("13.0"));
         assert!(torch.fix.is_some_and(|fix| fix.contains("that torch brings")));
         let none = trial(&[("gpu.off", "no libcupti found; tried ...")]);

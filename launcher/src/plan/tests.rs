@@ -111,6 +111,8 @@ fn settings_become_variables_where_they_differ() {
         "profiling.collector.buffers=4M*16",
         "profiling.collector.flush_ms=250",
         "profiling.collector.cupti=/c.so",
+        "profiling.collector.cupti_api=v2",
+        "profiling.collector.hwtrace=off",
         "profiling.collector.log=warn",
     ]);
     let environment = case.environment();
@@ -121,6 +123,8 @@ fn settings_become_variables_where_they_differ() {
         pair("STAGE2_BUFFERS", "4M*16"),
         pair("STAGE2_FLUSH_MS", "250"),
         pair("STAGE2_CUPTI", "/c.so"),
+        pair("STAGE2_CUPTI_API", "v2"),
+        pair("STAGE2_HWTRACE", "off"),
         pair("STAGE2_LOG", "warn"),
     ] {
         assert!(environment.contains(&expected), "{expected:?} in {environment:?}");

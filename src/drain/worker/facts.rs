@@ -10,6 +10,7 @@ use crate::base::ancestry::{self, Notice};
 use crate::base::job::JobFacts;
 use crate::base::{clock, diag};
 use crate::drain::intern::Sink;
+use crate::guest::pool::FullBuffer;
 
 /// Names of ranges that one line shows, and characters of each.
 const NAMES: usize = 3;
@@ -59,6 +60,19 @@ impl Drain {
                 self.watch_gpus();
             }
             Err(off) => self.output.fact("gpu.off", off.to_string()),
+        }
+    }
+
+    /// Says once that CUPTI told layouts of its records that cannot be right. The records of such buffers
+    /// count as unreadable.
+    pub(super) fn heed_layouts(&mut self, full: &FullBuffer) {
+        let Some(Err(error)) = full.layouts() else { return };
+        if !std::mem::replace(&mut self.layouts_doubted, true) {
+            self.output.fact("cupti.false_layouts", error.to_string());
+            diag::warn(format_args!(
+                "GPU work is missing: {error}; its records are counted as unreadable; set \
+                 STAGE2_CUPTI_API=v1 to use CUPTI's first activity API"
+            ));
         }
     }
 

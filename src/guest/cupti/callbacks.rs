@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering;
 
 use cupti_sys::Api;
 use cupti_sys::bindings as sys;
+use cupti_sys::fields::Completion;
 use stage2_spool::Payload;
 
 use super::launches;
@@ -58,6 +59,35 @@ pub(super) extern "C" fn complete_buffer(
         let Some(shared) = state::shared() else { return };
         if let Some(pool) = shared.pool.get().filter(|_| !buffer.is_null()) {
             pool.complete(buffer, valid, &shared.counters);
+            shared.wake_drain();
+        }
+    });
+}
+
+/// [`request_buffer`] as the second activity API calls it.
+pub(super) extern "C" fn request_buffer_v2(
+    buffer: *mut *mut u8,
+    size: *mut usize,
+    max_records: *mut usize,
+    _info: *mut sys::CUpti_BufferCallbackRequestInfo,
+) {
+    request_buffer(buffer, size, max_records);
+}
+
+/// On a thread of CUPTI's or on one that flushes: a buffer comes back with the layouts of its records,
+/// which exist during the call only.
+pub(super) extern "C" fn complete_buffer_v2(
+    buffer: *mut u8,
+    _size: usize,
+    valid: usize,
+    info: *mut sys::CUpti_BufferCallbackCompleteInfo,
+) {
+    barrier::callback((), || {
+        // SAFETY: null or what CUPTI calls us with, and this call has not returned.
+        let completion = unsafe { Completion::new(info) };
+        let Some(shared) = state::shared() else { return };
+        if let Some(pool) = shared.pool.get().filter(|_| !buffer.is_null()) {
+            pool.complete_told(buffer, valid, completion, &shared.counters);
             shared.wake_drain();
         }
     });

@@ -3,6 +3,7 @@
 //! Runtime calls end in driver calls, so these see everything.
 
 use cupti_sys::bindings as sys;
+use cupti_sys::{Api, Subscriber};
 
 /// `cuDriverGetVersion`: cheap, always allowed, and made by us at range boundaries.
 pub(super) const FENCE: u32 = sys::CUPTI_DRIVER_TRACE_CBID_cuDriverGetVersion;
@@ -13,8 +14,15 @@ pub(super) const KERNEL: u32 = sys::CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel;
 pub(super) const REPLAYS: [u32; 2] =
     [sys::CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch, sys::CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz];
 
+/// Switches the callbacks at launches. Newer calls are unknown to older CUPTIs.
+pub(super) fn report(api: &Api, subscriber: &mut Subscriber, on: bool) {
+    for id in std::iter::once(KERNEL).chain(others()) {
+        let _ = api.enable_callback(subscriber, sys::CUPTI_CB_DOMAIN_DRIVER_API, id, on);
+    }
+}
+
 /// All others.
-pub(super) fn others() -> impl Iterator<Item = u32> {
+fn others() -> impl Iterator<Item = u32> {
     OTHERS.iter().flat_map(|&(first, last)| first..=last)
 }
 

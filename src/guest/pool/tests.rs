@@ -75,7 +75,7 @@ fn of_extra_buffers_that_nobody_reads_the_records_are_counted_and_the_memory_is_
         pool.complete(start, size, &counters);
     }
     let lost = counters.unreadable_records.get();
-    assert_eq!(lost, 100 * records_in(SMALL_BYTES));
+    assert_eq!(lost, 100 * records_in(SMALL_BYTES, RECORD_BYTES));
     assert!(pool.take_full().is_some());
 }
 
@@ -97,7 +97,7 @@ fn memory_of_others_is_left_alone_and_its_records_are_counted() {
         assert!(pool.take_full().is_none());
         // SAFETY: nobody may have unmapped what this test mapped.
         assert_eq!(unsafe { *foreign }, 0xAB);
-        assert_eq!(counters.unreadable_records.get(), 4 * records_in(1000));
+        assert_eq!(counters.unreadable_records.get(), 4 * records_in(1000, RECORD_BYTES));
     }
 }
 
@@ -152,4 +152,50 @@ fn extra_buffers_do_not_hide_that_the_pool_runs_low() {
     assert!(!pool.runs_low());
     let _held: Vec<_> = (0..POOLED).map(|_| pool.request(1, &counters)).collect();
     assert!(pool.runs_low());
+}
+
+#[test]
+fn a_buffer_of_the_second_api_comes_back_with_its_layouts_or_why_it_has_none() {
+    let counters = Counters::default();
+    let taken = |pool: &Pool, completion| {
+        let (start, _) = pool.request(1, &counters).unwrap();
+        pool.complete_told(start, 1000, completion, &counters);
+        pool.take_full().unwrap()
+    };
+    let mut entry = [40_u64, 0, 0, 4, 4];
+    let mut layout = cupti_sys::bindings::CUpti_ActivityRecordLayout {
+        structSize: 32,
+        pEntries: entry.as_mut_ptr().cast(),
+        numFields: 1,
+        recordSize: 12,
+    };
+    let mut by_kind = [ptr::null_mut(), &raw mut layout];
+    let mut info = cupti_sys::bindings::CUpti_BufferCallbackCompleteInfo {
+        structSize: 32,
+        threadId: 1,
+        ppRecordLayouts: by_kind.as_mut_ptr(),
+        numRecordLayouts: by_kind.len(),
+    };
+    // SAFETY: as CUPTI lays it out, until the end of this test.
+    let completion = unsafe { Completion::new(&raw mut info) };
+    let pool = Pool::new(ASKED, true).unwrap().with_layouts().unwrap();
+    let full = taken(&pool, completion);
+    let layouts = full.layouts().unwrap().unwrap();
+    assert_eq!(layouts.of(1).unwrap().record_bytes(), 12);
+    pool.recycle(full);
+    // What the place held before is gone.
+    // SAFETY: `layout` is there until the end of this test.
+    unsafe { (*by_kind[1]).recordSize = 2 };
+    assert!(matches!(
+        taken(&pool, completion).layouts(),
+        Some(Err(LayoutError::FieldOutside { .. }))
+    ));
+    assert!(matches!(taken(&pool, None).layouts(), Some(Err(LayoutError::None))));
+    let without = Pool::new(ASKED, true).unwrap();
+    assert!(matches!(taken(&without, completion).layouts(), Some(Err(LayoutError::None))));
+    // And a buffer of the first API has none to be refused.
+    let (start, _) = pool.request(1, &counters).unwrap();
+    pool.complete(start, 1000, &counters);
+    assert!(pool.take_full().unwrap().layouts().is_none());
+    assert_eq!(counters.unreadable_records.get(), 0);
 }

@@ -1,0 +1,274 @@
+//! A CUPTI that was found into one that is subscribed and configured: which activity API serves, and the
+//! way back to the first one.
+
+use std::ptr;
+
+use cupti_sys::bindings as sys;
+use cupti_sys::subscriber::{Company, Refusal};
+use cupti_sys::{Api, CuptiError, Subscriber};
+use stage2_settings::CuptiApi;
+
+use super::activities::Activities;
+use super::{callbacks, launches, library};
+use crate::base::diag;
+use crate::base::options::{Attribution, Graph};
+use crate::guest::gpu::OffReason;
+use crate::guest::pool::Pool;
+use crate::guest::state::Shared;
+
+/// `STAGE2_CUPTI_API=auto` takes the second activity API where CUPTI has it. Not yet: its counts have to
+/// be seen exact on a GPU first, and its cost no higher than the first one's (tests/gpu).
+const AUTO_PREFERS_V2: bool = false;
+
+/// The name under which CUPTI shows us to tools that it refuses.
+const OUR_NAME: &std::ffi::CStr = c"stage2";
+
+/// CUPTI, subscribed and collecting.
+pub(super) struct Attached {
+    pub(super) activities: Activities,
+    pub(super) subscriber: Subscriber,
+    /// Launches are reported by callbacks.
+    pub(super) by_callback: bool,
+    /// What became of the hardware's times of kernels.
+    pub(super) hardware_trace: String,
+    /// Why the first activity API serves although the second one was asked for.
+    pub(super) fell_back: Option<String>,
+}
+
+/// What became of the settings of an attached CUPTI.
+struct Configured {
+    by_callback: bool,
+    hardware_trace: String,
+}
+
+/// Subscribes and configures. What the second activity API refuses at the start, the first one is asked
+/// for; but not where another tool holds CUPTI, which serves neither.
+pub(super) fn attach(
+    shared: &Shared,
+    api: &'static Api,
+    version: u32,
+) -> Result<Attached, OffReason> {
+    let wanted = shared.options.cupti_api;
+    let mut fell_back = None;
+    if wanted == CuptiApi::V2 || (wanted == CuptiApi::Auto && AUTO_PREFERS_V2) {
+        if api.has_activity_v2() {
+            match attach_second(shared, api, version) {
+                Ok(attached) => return Ok(attached),
+                Err(Failure::Held(off)) => return Err(off),
+                Err(Failure::Refused(why)) => {
+                    diag::info(format_args!(
+                        "CUPTI's first activity API is used, because the second one failed: {why}"
+                    ));
+                    fell_back = Some(why);
+                }
+            }
+        } else {
+            let why = format!("CUPTI {version} does not have it (13.3 and later do)");
+            if wanted == CuptiApi::V2 {
+                diag::warn(format_args!(
+                    "STAGE2_CUPTI_API=v2: {why}; the first activity API is used; point STAGE2_CUPTI at \
+                     a newer libcupti"
+                ));
+            }
+            fell_back = Some(why);
+        }
+    }
+    let mut subscriber = subscribe(api)?;
+    let activities = Activities::First(api);
+    match configure(shared, api, version, &activities, &mut subscriber) {
+        Ok(Configured { by_callback, hardware_trace }) => {
+            Ok(Attached { activities, subscriber, by_callback, hardware_trace, fell_back })
+        }
+        Err(off) => {
+            leave(api, &activities, subscriber);
+            Err(off)
+        }
+    }
+}
+
+/// Why the second activity API does not serve.
+enum Failure {
+    /// Another tool holds CUPTI.
+    Held(OffReason),
+    /// CUPTI refused something else.
+    Refused(String),
+}
+
+fn attach_second(shared: &Shared, api: &'static Api, version: u32) -> Result<Attached, Failure> {
+    let mut subscriber = subscribe_second(api).map_err(|refusal| {
+        if refusal.error == CuptiError::MULTIPLE_SUBSCRIBERS {
+            Failure::Held(refused_subscription(refusal.holder, refusal.error))
+        } else {
+            Failure::Refused(refusal.to_string())
+        }
+    })?;
+    let activities = Activities::second(api, &subscriber);
+    match configure(shared, api, version, &activities, &mut subscriber) {
+        Ok(Configured { by_callback, hardware_trace }) => {
+            let fell_back = None;
+            Ok(Attached { activities, subscriber, by_callback, hardware_trace, fell_back })
+        }
+        Err(OffReason(why)) => {
+            leave(api, &activities, subscriber);
+            Err(Failure::Refused(why))
+        }
+    }
+}
+
+/// Leaves CUPTI to a later tool, and does not let the guest pay for it. There is nobody to report a
+/// failure to.
+fn leave(api: &Api, activities: &Activities, subscriber: Subscriber) {
+    activities.disable_switched();
+    activities.disable(sys::CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
+    activities.disable(sys::CUPTI_ACTIVITY_KIND_DEVICE);
+    if activities.end() {
+        let _ = api.unsubscribe(subscriber);
+    }
+}
+
+fn subscribe(api: &'static Api) -> Result<Subscriber, OffReason> {
+    api.subscribe(callbacks::on_callback, user_data(api)).map_err(|error| {
+        let taken = error == CuptiError::MULTIPLE_SUBSCRIBERS;
+        refused_subscription(taken.then(|| api.holder(OUR_NAME)).flatten(), error)
+    })
+}
+
+/// Others that allow it are welcome beside us. A driver before CUDA 13.3 may refuse that wish itself, with
+/// the error for a tool that is in the way: alone we are content.
+fn subscribe_second(api: &'static Api) -> Result<Subscriber, Refusal> {
+    let subscribe =
+        |company| api.subscribe_as(OUR_NAME, company, callbacks::on_callback, user_data(api));
+    subscribe(Company::Welcome).or_else(|_| subscribe(Company::Refused))
+}
+
+fn user_data(api: &'static Api) -> *mut std::ffi::c_void {
+    ptr::from_ref(api).cast_mut().cast()
+}
+
+fn refused_subscription(holder: Option<String>, error: CuptiError) -> OffReason {
+    let holder = holder.map(|holder| format!(" (held by {holder})")).unwrap_or_default();
+    OffReason(format!("CUPTI refused the subscription{holder}: {error}"))
+}
+
+/// Collection is not switched at ranges: nothing is left out, or this CUPTI may not be switched.
+pub(super) fn is_always_on(shared: &Shared, version: u32) -> bool {
+    !shared.options.is_restricted() || !library::may_switch(version)
+}
+
+/// Hands CUPTI the buffers, asks for the callbacks and, where collection is not switched at ranges, for
+/// the records.
+fn configure(
+    shared: &Shared,
+    api: &Api,
+    version: u32,
+    activities: &Activities,
+    subscriber: &mut Subscriber,
+) -> Result<Configured, OffReason> {
+    let options = &shared.options;
+    let refused = |what: &str, error| OffReason(format!("CUPTI refused to {what}: {error}"));
+    activities.prepare(options.graph).map_err(|error| refused("record chosen fields", error))?;
+    let hardware_trace = trace_by_hardware(activities, options.hardware_trace);
+    let per_thread = library::has_safe_buffers_per_thread(api, version)
+        && activities.set(sys::CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER, 1).is_ok();
+    let by_callback = by_callback(options.attribution, per_thread, version);
+    // Spares CUPTI from clearing our buffers, which are clear.
+    let _ = activities.set(sys::CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, 1);
+    provide_pool(shared, version, activities)?;
+    activities.register().map_err(|error| refused("take activity buffers", error))?;
+
+    let on = |subscriber: &mut _, domain, id| api.enable_callback(subscriber, domain, id, true);
+    if by_callback {
+        on(subscriber, sys::CUPTI_CB_DOMAIN_DRIVER_API, launches::KERNEL)
+            .map_err(|error| refused("report launches", error))?;
+        launches::report(api, subscriber, true);
+    } else {
+        on(subscriber, sys::CUPTI_CB_DOMAIN_DRIVER_API, launches::FENCE)
+            .map_err(|error| refused("report the fence call", error))?;
+        let by_node = options.is_restricted() && options.graph == Graph::Node;
+        for id in launches::REPLAYS.into_iter().filter(|_| by_node) {
+            // Without them only times of replays in switched collection are missing.
+            let _ = on(subscriber, sys::CUPTI_CB_DOMAIN_DRIVER_API, id);
+        }
+    }
+    for id in
+        [sys::CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED, sys::CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED]
+    {
+        // Without them only the capture paths of graph kernels are missing.
+        let _ = on(subscriber, sys::CUPTI_CB_DOMAIN_RESOURCE, id);
+    }
+    if !options.counters.off {
+        // Without it sampling starts at the first record of a GPU.
+        let id = sys::CUPTI_CBID_RESOURCE_CONTEXT_CREATED;
+        let _ = on(subscriber, sys::CUPTI_CB_DOMAIN_RESOURCE, id);
+    }
+    let device = activities.enable(sys::CUPTI_ACTIVITY_KIND_DEVICE);
+    if activities.is_second() {
+        // The first kind with chosen fields: a refusal shows now, while there is a way back. In the first
+        // API only the names of the GPUs are missing without it.
+        device.map_err(|error| refused("record chosen fields", error))?;
+    }
+
+    let collecting = is_always_on(shared, version);
+    if options.is_restricted() && collecting {
+        diag::warn(format_args!(
+            "CUPTI {version} may deadlock when collection is switched off (13.0 update 1 does not): it \
+             stays on, at its full cost, and what STAGE2_RANGES and STAGE2_SAMPLE do not ask for is \
+             left out"
+        ));
+    }
+    let refused_kind = |kind, error| refused(&format!("collect activity of kind {kind}"), error);
+    if options.graph == Graph::Graph {
+        let kind = sys::CUPTI_ACTIVITY_KIND_GRAPH_TRACE;
+        activities.enable(kind).map_err(|error| refused_kind(kind, error))?;
+    }
+    if collecting {
+        activities.enable_switched().map_err(|(kind, error)| refused_kind(kind, error))?;
+    } else if by_callback && options.graph == Graph::Node {
+        launches::report(api, subscriber, false);
+    }
+    Ok(Configured { by_callback, hardware_trace })
+}
+
+/// Reserves the buffers. A second start of the first activity API, after the other one failed, keeps
+/// those that are there.
+fn provide_pool(shared: &Shared, version: u32, activities: &Activities) -> Result<(), OffReason> {
+    if shared.pool.get().is_some() {
+        return Ok(());
+    }
+    let pool = Pool::new(shared.options.buffers, library::may_refuse(version));
+    let pool = if activities.is_second() { pool.and_then(Pool::with_layouts) } else { pool };
+    let pool = pool.ok_or_else(|| {
+        OffReason("no address space for the activity buffers; try a smaller STAGE2_BUFFERS".into())
+    })?;
+    diag::info(format_args!("{} KiB of address space for activity records", pool.bytes() >> 10));
+    // Nobody else sets it: `lifecycle` starts CUPTI once.
+    let _ = shared.pool.set(pool);
+    Ok(())
+}
+
+/// Switches hardware trace on where it is wanted and can be. What became of it, as the trace file has it.
+fn trace_by_hardware(activities: &Activities, wanted: bool) -> String {
+    if !wanted {
+        return "off".to_owned();
+    }
+    match activities.enable_hardware_trace() {
+        Ok(()) => "on".to_owned(),
+        // Most GPUs cannot: that is no trouble, and nobody is told but the trace file.
+        Err(error) => format!("refused: {error}"),
+    }
+}
+
+fn by_callback(wanted: Attribution, per_thread_buffers: bool, version: u32) -> bool {
+    match wanted {
+        Attribution::Callback => true,
+        Attribution::Auto => !per_thread_buffers,
+        Attribution::Fence if !per_thread_buffers => {
+            diag::warn(format_args!(
+                "STAGE2_ATTRIBUTION=fence needs CUPTI 12.6 update 2 or later, this is {version}; callbacks \
+                 are used instead"
+            ));
+            true
+        }
+        Attribution::Fence => false,
+    }
+}
