@@ -86,7 +86,7 @@ pub fn run(shared: &'static Shared) -> EndReason {
     let mut pace = Pace::new(shared.options.flush);
     let runs_low = || shared.pool.get().is_some_and(Pool::runs_low);
     while !shared.stop.load(Ordering::Acquire) {
-        std::thread::park_timeout(NAP.min(pace.left()));
+        shared.bell.wait(NAP.min(pace.left()));
         drain.take_in();
         drain.take_states();
         let wish = request.as_mut().filter(|request| request.is_pending());

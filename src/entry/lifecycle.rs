@@ -6,11 +6,10 @@ use std::time::Duration;
 use crate::base::barrier::{self, Panic};
 use crate::base::job::JobFacts;
 use crate::base::signal_mask::{CancellationBlock, SignalBlock};
-use crate::base::{diag, generation, pages, scheduling, signal_mask};
+use crate::base::{diag, generation, scheduling, signal_mask};
 use crate::drain::{self, EndReason};
-use crate::entry::{ends, options};
+use crate::entry::{ends, needs, options};
 use crate::guest::cupti;
-use crate::guest::event::{Event, QUEUE_EVENTS};
 use crate::guest::gpu::OffReason;
 use crate::guest::state::{self, Phase, STARTING, Shared};
 
@@ -20,9 +19,6 @@ const START_PATIENCE: Duration = Duration::from_secs(2);
 /// the guest closes and opens meanwhile. If the guest uses NVTX in a constructor of a library, the start
 /// waits all of it, because no thread gets going while the loader is at work.
 const OPEN_PATIENCE: Duration = Duration::from_millis(100);
-
-/// What a start needs: the queue of events, the stack of a thread, and tables that grow.
-const ROOM_BYTES: usize = QUEUE_EVENTS * (size_of::<Event>() + 8) + (2 << 20) + (16 << 20);
 
 /// Starts recording, unless that was done. `None`: we are off for good, or another thread takes too
 /// long over the start.
@@ -41,12 +37,8 @@ pub fn start() -> Option<&'static Shared> {
     }
     let options = options::from_env();
     diag::debug(format_args!("{options:?}"));
-    if !has_room() {
-        diag::warn(format_args!(
-            "off: the process may not take {} MiB more of address space (ulimit -v, or no memory \
-             left to promise); nothing is recorded",
-            ROOM_BYTES >> 20
-        ));
+    if let Err(lack) = needs::check() {
+        diag::warn(format_args!("off: {lack}; nothing is recorded"));
         state::advance(Phase::Idle, Phase::Ended);
         return None;
     }
@@ -61,14 +53,6 @@ pub fn start() -> Option<&'static Shared> {
     shared.ready.wait(OPEN_PATIENCE);
     ends::watch();
     state::advance(Phase::Idle, Phase::On).then_some(shared)
-}
-
-/// Whether there is memory for a start: an allocation that fails would end the guest.
-fn has_room() -> bool {
-    pages::map(ROOM_BYTES, libc::MAP_PRIVATE).is_some_and(|room| {
-        // SAFETY: a new mapping, given back at once, that nobody knows of.
-        unsafe { libc::munmap(room, ROOM_BYTES) == 0 }
-    })
 }
 
 /// Starts a forked child, whose NVTX calls come to us from the first one on. A start that takes too
@@ -153,9 +137,8 @@ fn spawn_drain(shared: &'static Shared) -> std::io::Result<()> {
             }
         }
     });
-    // Nobody else sets it; the handle is dropped, i.e. the thread is detached.
-    let _ = shared.drain.set(spawned?.thread().clone());
-    Ok(())
+    // The handle is dropped, i.e. the thread is detached.
+    spawned.map(drop)
 }
 
 /// Nobody takes in records any more, so the guest must not pay for them. What CUPTI still hands back

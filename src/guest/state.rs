@@ -15,10 +15,9 @@
 use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, Ordering};
-use std::thread::Thread;
 
 use crate::base::counters::Counters;
-use crate::base::futex::{Flag, Lock};
+use crate::base::futex::{Bell, Flag, Lock};
 use crate::base::generation;
 use crate::base::glob::RangeFilter;
 use crate::base::job::JobFacts;
@@ -168,8 +167,8 @@ pub struct Shared {
     pub gpu: OnceLock<Result<Gpu, OffReason>>,
     /// Threads that are not the guest's, besides ours.
     pub helpers: Helpers,
-    /// The drain thread, to wake it.
-    pub drain: OnceLock<Thread>,
+    /// Wakes the drain thread.
+    pub bell: Bell,
     /// The driver has been initialised, or is being so.
     pub cuda_seen: AtomicBool,
     /// Forks since then. CUDA does not work in such children.
@@ -202,7 +201,7 @@ impl Shared {
             pool: OnceLock::new(),
             gpu: OnceLock::new(),
             helpers: Helpers::default(),
-            drain: OnceLock::new(),
+            bell: Bell::default(),
             cuda_seen: AtomicBool::new(false),
             forks_after_cuda: AtomicU64::new(0),
             ready: Flag::default(),
@@ -242,9 +241,7 @@ impl Shared {
 
     /// Wakes the drain thread. Neither waits nor allocates.
     pub fn wake_drain(&self) {
-        if let Some(thread) = self.drain.get() {
-            thread.unpark();
-        }
+        self.bell.ring();
     }
 }
 

@@ -83,6 +83,8 @@ pub const ALL: &[(&str, fn())] = &[
         unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
         plain();
     }),
+    ("steady", process::steady),
+    ("no_keys", process::no_keys),
     ("cancelled", process::cancelled),
     ("little_memory", process::little_memory),
     ("little_address_space", process::little_address_space),

@@ -60,19 +60,56 @@ pub fn little_address_space() {
 /// The thread that first uses NVTX is pinned to a processor, and of a lower class than others.
 pub fn pinned() {
     std::thread::spawn(|| {
-        // SAFETY: the places are valid and of the sizes given; 0 is this thread.
-        unsafe {
-            let mut one: libc::cpu_set_t = std::mem::zeroed();
-            libc::CPU_SET(libc::sched_getcpu() as usize, &mut one);
-            libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const one);
-            let plain: libc::sched_param = std::mem::zeroed();
-            libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const plain);
-        }
+        pin_and_lower();
         client().pop();
     })
     .join()
     .expect("ends");
     print_scheduling();
+}
+
+/// Of the calling thread.
+fn pin_and_lower() {
+    // SAFETY: the places are valid and of the sizes given; 0 is this thread.
+    unsafe {
+        let mut one: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(libc::sched_getcpu() as usize, &mut one);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const one);
+        let plain: libc::sched_param = std::mem::zeroed();
+        libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const plain);
+    }
+}
+
+/// Starts us on a pinned thread of a lower class, works on two threads, says so and ends with a status of
+/// its own.
+pub fn steady() {
+    std::thread::spawn(|| {
+        pin_and_lower();
+        client().push(b"before");
+        client().pop();
+    })
+    .join()
+    .expect("ends");
+    plain();
+    let worker = || {
+        let stream = Stream::new();
+        client().push(b"worker");
+        stream.launch(20);
+        stream.synchronize();
+        client().pop();
+    };
+    std::thread::spawn(worker).join().expect("ends");
+    println!("launched 227 kernels");
+    std::process::exit(3);
+}
+
+/// Another part of the program has taken all thread-specific keys.
+pub fn no_keys() {
+    let mut key = 0;
+    // SAFETY: the place is valid; nobody looks at the keys.
+    while unsafe { libc::pthread_key_create(&raw mut key, None) } == 0 {}
+    plain();
+    println!("worked on");
 }
 
 /// The whole guest is of the class for what may wait, as under `chrt -i 0`.
