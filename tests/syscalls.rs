@@ -150,8 +150,10 @@ const HARMLESS: &[&str] = &[
     "syscall",
 ];
 
-/// Signals do not come for ever: so many calls in a row are interrupted.
+/// Signals do not come for ever, and std tries again until none does: so many calls in a row are interrupted.
 const STORM: u64 = 10_000;
+/// Here we try again ourselves, and not for ever.
+const OWN_LOOPS: &[&str] = &["futex", "poll", "pwritev2", "writev", "sigtimedwait"];
 /// Where nothing waits for what will not come, a guest takes 0.1 s; an end waits for 5 s.
 const IN_TIME: Duration = Duration::from_secs(10);
 
@@ -192,7 +194,8 @@ fn complaint(met: &Met) -> Option<String> {
 
 /// The ways in which a function that is called so often fails with an error.
 fn faults(function: &'static str, error: i32, calls: u64) -> Vec<Fault> {
-    let for_ever = if error == EINTR { STORM } else { FOR_EVER };
+    let is_std = error == EINTR && !OWN_LOOPS.contains(&function);
+    let for_ever = if is_std { STORM } else { FOR_EVER };
     let mut faults = Vec::new();
     let mut seen = BTreeSet::new();
     for first in [1, 2, calls.div_ceil(2), calls.saturating_sub(1), calls] {

@@ -1,7 +1,7 @@
 //! What a start cannot do without, tried before it: where the system refuses it later, std ends the
 //! process or panics.
 
-use crate::base::{clock, pages};
+use crate::base::{allocator, clock, pages};
 use crate::guest::event::{Event, QUEUE_EVENTS};
 
 /// The queue of events, the stack of a thread, and tables that grow.
@@ -19,6 +19,8 @@ pub(super) enum Lack {
          libraries that take some"
     )]
     Keys,
+    #[error("the system refuses memory (ulimit -v or -d, or none is left)")]
+    Memory,
     #[error(
         "the process may not take {} MiB more of address space (ulimit -v, or no memory left to \
          promise)",
@@ -32,7 +34,9 @@ pub(super) enum Lack {
 /// # Errors
 /// The first thing that is not there.
 pub(super) fn check() -> Result<(), Lack> {
-    if !clock::works() {
+    if allocator::has_failed() {
+        Err(Lack::Memory)
+    } else if !clock::works() {
         Err(Lack::Clock)
     } else if !has_keys() {
         Err(Lack::Keys)

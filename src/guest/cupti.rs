@@ -300,8 +300,8 @@ impl Tracer for Cupti {
         self.api.timestamp_ns().ok().map(GpuNs)
     }
 
-    fn take_dropped(&self) -> u64 {
-        self.api.num_dropped().unwrap_or(0) as u64
+    fn take_dropped(&self) -> Option<u64> {
+        self.api.num_dropped().ok().map(|dropped| dropped as u64)
     }
 
     fn collect(&self, on: bool) {

@@ -14,7 +14,7 @@
 
 use std::ptr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicU64, Ordering};
 
 use crate::base::counters::Counters;
 use crate::base::futex::{Bell, Flag, Lock};
@@ -167,6 +167,8 @@ pub struct Shared {
     pub gpu: OnceLock<Result<Gpu, OffReason>>,
     /// Threads that are not the guest's, besides ours.
     pub helpers: Helpers,
+    /// The drain thread, as the kernel numbers it; 0 before it runs.
+    drain_thread: AtomicI64,
     /// Wakes the drain thread.
     pub bell: Bell,
     /// The driver has been initialised, or is being so.
@@ -201,6 +203,7 @@ impl Shared {
             pool: OnceLock::new(),
             gpu: OnceLock::new(),
             helpers: Helpers::default(),
+            drain_thread: AtomicI64::new(0),
             bell: Bell::default(),
             cuda_seen: AtomicBool::new(false),
             forks_after_cuda: AtomicU64::new(0),
@@ -237,6 +240,16 @@ impl Shared {
     /// The GPU half, where it runs.
     pub fn gpu(&self) -> Option<&Gpu> {
         self.gpu.get()?.as_ref().ok()
+    }
+
+    /// The calling thread is the drain thread.
+    pub fn note_drain_thread(&self) {
+        self.drain_thread.store(generation::thread_id(), Ordering::Relaxed);
+    }
+
+    /// Whether the calling thread is the drain thread. Neither waits nor allocates.
+    pub fn is_drain_thread(&self) -> bool {
+        self.drain_thread.load(Ordering::Relaxed) == generation::thread_id()
     }
 
     /// Wakes the drain thread. Neither waits nor allocates.

@@ -112,6 +112,43 @@ pub fn no_keys() {
     println!("worked on");
 }
 
+/// May take no more memory once we run, and opens ranges of ever new names without taking any itself.
+pub fn memory_runs_out() {
+    plain();
+    let status = std::fs::read_to_string("/proc/self/status").expect("status");
+    let data = status.lines().find_map(|line| line.strip_prefix("VmData:")).expect("VmData");
+    let kib: u64 = data.trim().trim_end_matches(" kB").parse().expect("KiB");
+    println!("has what it needs");
+    let limit = libc::rlimit { rlim_cur: (kib + 64) << 10, rlim_max: (kib + 64) << 10 };
+    // SAFETY: the struct is valid; the limit is meant.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_DATA, &raw const limit) }, 0);
+    open_ranges_of_new_names();
+    println!("worked on");
+}
+
+/// Has our thread allocate all the time.
+pub fn ever_new_names() {
+    plain();
+    open_ranges_of_new_names();
+    println!("worked on");
+}
+
+fn open_ranges_of_new_names() {
+    let mut name = *b"a name that nobody had before: 00000000\0";
+    for number in 0..30_000u32 {
+        let mut rest = number;
+        for digit in name[31..39].iter_mut().rev() {
+            *digit = b'0' + (rest % 10) as u8;
+            rest /= 10;
+        }
+        client().push_c(std::ffi::CStr::from_bytes_with_nul(&name).expect("a text"));
+        client().pop();
+        if number.is_multiple_of(100) {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+    }
+}
+
 /// The whole guest is of the class for what may wait, as under `chrt -i 0`.
 pub fn idle_class() {
     // SAFETY: the place is valid; 0 is this thread.

@@ -8,11 +8,10 @@ use std::time::Duration;
 
 use crate::abi::{CompleteFunc, Handle, Out, Outcome, RequestFunc, code, cupti, kind, put};
 use crate::buffers::Client;
-use crate::call_faults::gate;
 use crate::callbacks::CONTEXT;
 use crate::collection::Collection;
 use crate::record::Record;
-use crate::state::{ActivityApi, State, state};
+use crate::state::{ActivityApi, State, gate, state};
 use crate::{attributes, clock, objects};
 
 /// Kinds that can be enabled: the ones that give records here, and API records of the runtime,

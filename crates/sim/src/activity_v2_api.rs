@@ -12,10 +12,9 @@ use crate::abi::{
 use crate::activity_api::{check_kind, next_record, register};
 use crate::attributes::{self, USER_DEFINED_RECORDS};
 use crate::buffers::Client;
-use crate::call_faults::gate;
 use crate::callbacks::Subscriber;
 use crate::clock;
-use crate::state::{ActivityApi, State, state};
+use crate::state::{ActivityApi, State, gate, state};
 
 /// The first toolkit with these functions, and the first with all of them.
 const BEGUN: (u32, u32) = (13, 2);

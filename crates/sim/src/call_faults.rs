@@ -4,9 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::state::state;
-
-/// The functions that [`gate`] stands in, which is checked when this is compiled.
+/// The functions that `state::gate` stands in, which is checked when this is compiled.
 pub(crate) const FUNCTIONS: &[&str] = &[
     "cuptiActivityDisable",
     "cuptiActivityDisable_v2",
@@ -110,9 +108,8 @@ impl CallCounts {
 }
 
 /// A call of a function begins. `Some`: what it returns at once.
-pub(crate) fn meet(function: &str) -> Option<u32> {
-    let state = state();
-    for (fault, calls) in state.config.faults.calls.iter().zip(&state.call_counts.0) {
+pub(crate) fn meet(faults: &[CallFault], counts: &CallCounts, function: &str) -> Option<u32> {
+    for (fault, calls) in faults.iter().zip(&counts.0) {
         if fault.function != function {
             continue;
         }
@@ -156,17 +153,6 @@ const fn is_same(one: &[u8], other: &[u8]) -> bool {
     }
     true
 }
-
-/// The first line of an exported function that a profiler may call: its faults.
-macro_rules! gate {
-    ($function:ident) => {
-        const _: () = assert!($crate::call_faults::is_listed(stringify!($function)));
-        if let Some(code) = $crate::call_faults::meet(stringify!($function)) {
-            return code;
-        }
-    };
-}
-pub(crate) use gate;
 
 #[cfg(test)]
 mod tests {

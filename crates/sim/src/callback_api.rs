@@ -9,13 +9,12 @@ use crate::abi::{
     CallbackFunc, Handle, Out, Outcome, SharedSubscriberParams, SubscriberParams, code, cupti,
     domain, put,
 };
-use crate::call_faults::gate;
 use crate::callbacks::{CONTEXT, Subscriber};
 use crate::calls;
 use crate::collection::Collection;
 use crate::id_set::IdSet;
 use crate::record::DEVICE_ID;
-use crate::state::state;
+use crate::state::{gate, state};
 
 /// The shortest buffer for the name of the subscriber in the way, bytes.
 const OLD_NAME_BYTES: usize = 64;

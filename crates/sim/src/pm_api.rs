@@ -6,10 +6,9 @@
 use std::ffi::{CStr, c_char, c_void};
 
 use crate::abi::{Outcome, code, cupti};
-use crate::call_faults::gate;
 use crate::clock;
 use crate::pm::{self, CHIP, Sample};
-use crate::state::{State, state};
+use crate::state::{State, gate, state};
 
 /// The one handle of the session.
 const SESSION: usize = 0x9a5e_0001;

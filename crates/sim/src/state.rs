@@ -145,3 +145,16 @@ pub(crate) fn configure(name: &str, value: &str) -> bool {
     OVERRIDES.lock().insert(name.to_owned(), value.to_owned());
     true
 }
+
+/// The first line of an exported function that a profiler may call: its faults.
+macro_rules! gate {
+    ($function:ident) => {
+        const _: () = assert!(crate::call_faults::is_listed(stringify!($function)));
+        let state = $crate::state::state();
+        let (faults, counts) = (&state.config.faults.calls, &state.call_counts);
+        if let Some(code) = crate::call_faults::meet(faults, counts, stringify!($function)) {
+            return code;
+        }
+    };
+}
+pub(crate) use gate;
