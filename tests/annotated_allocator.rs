@@ -1,15 +1,15 @@
 //! An allocator of the guest's that makes NVTX ranges: what our own thread allocates is not the
 //! guest's work, and taking it in would make more of it without end.
 //!
-//! One test, because the allocator is that of the whole process. The collector is linked in here, so
-//! its allocations go through it.
+//! One test, because the allocator is that of the whole process. The collector is linked in here, and
+//! its own allocator calls the `malloc` of this test.
 
 #[path = "guests/nvtx.rs"]
 #[allow(dead_code, unreachable_pub, reason = "written for the guest, which calls all of it")]
 mod nvtx;
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -20,42 +20,34 @@ static TAKEN_IN: AtomicU64 = AtomicU64::new(0);
 
 thread_local!(static INSIDE: Cell<bool> = const { Cell::new(false) });
 
-struct Annotated;
-
-impl Annotated {
-    fn annotate(&self) {
-        let Some(client) = CLIENT.get() else { return };
-        if INSIDE.try_with(|inside| inside.replace(true)) != Ok(false) {
-            return;
-        }
-        let level = client.push_c(c"alloc");
-        client.pop();
-        let mut name = [0u8; 16];
-        // SAFETY: the place has the size that is told.
-        unsafe { libc::pthread_getname_np(libc::pthread_self(), name.as_mut_ptr().cast(), 16) };
-        if name.starts_with(b"stage2-drain") {
-            ITS.fetch_add(1, Ordering::Relaxed);
-            TAKEN_IN.fetch_add(u64::from(level >= 0), Ordering::Relaxed);
-        }
-        let _ = INSIDE.try_with(|inside| inside.set(false));
+fn annotate() {
+    let Some(client) = CLIENT.get() else { return };
+    if INSIDE.try_with(|inside| inside.replace(true)) != Ok(false) {
+        return;
     }
+    let level = client.push_c(c"alloc");
+    client.pop();
+    let mut name = [0u8; 16];
+    // SAFETY: the place has the size that is told.
+    unsafe { libc::pthread_getname_np(libc::pthread_self(), name.as_mut_ptr().cast(), 16) };
+    if name.starts_with(b"stage2-drain") {
+        ITS.fetch_add(1, Ordering::Relaxed);
+        TAKEN_IN.fetch_add(u64::from(level >= 0), Ordering::Relaxed);
+    }
+    let _ = INSIDE.try_with(|inside| inside.set(false));
 }
 
-// SAFETY: every call goes on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Annotated {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        self.annotate();
-        // SAFETY: the caller's contract.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's contract.
-        unsafe { System.dealloc(pointer, layout) }
-    }
+unsafe extern "C" {
+    fn __libc_malloc(bytes: usize) -> *mut c_void;
 }
 
-#[global_allocator]
-static ALLOCATOR: Annotated = Annotated;
+/// In place of libc's, which every allocator of the process ends at.
+#[unsafe(no_mangle)]
+extern "C" fn malloc(bytes: usize) -> *mut c_void {
+    annotate();
+    // SAFETY: what this stands for.
+    unsafe { __libc_malloc(bytes) }
+}
 
 #[test]
 fn our_own_thread_does_not_feed_itself() {

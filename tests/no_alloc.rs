@@ -1,7 +1,7 @@
 //! Guest threads do not allocate after the start: counted, not believed.
 //!
-//! One test, because it counts for the whole process. The collector is linked in here, so its
-//! allocations go through the allocator of this test.
+//! One test, because it counts for the whole process. The collector is linked in here, and its allocator
+//! calls the `malloc` and the `free` of this test.
 
 #[path = "guests/nvtx.rs"]
 #[allow(dead_code, unreachable_pub, reason = "written for the guest, which calls all of it")]
@@ -10,15 +10,13 @@ mod nvtx;
 #[allow(dead_code, unreachable_pub, reason = "as above")]
 mod payload;
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::ffi::c_void;
 
 use cupti_sys::bindings as sys;
 use cupti_sys::fields::Completion;
 use stage2::base::counters::Counters;
 use stage2::guest::pool::{Buffers, Pool};
-
-struct Counting;
 
 thread_local!(static COUNT: Cell<Option<u64>> = const { Cell::new(None) });
 
@@ -26,22 +24,29 @@ fn note() {
     let _ = COUNT.try_with(|count| count.set(count.get().map(|n| n + 1)));
 }
 
-// SAFETY: every call goes on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        note();
-        // SAFETY: the caller's contract.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        note();
-        // SAFETY: the caller's contract.
-        unsafe { System.dealloc(pointer, layout) }
-    }
+unsafe extern "C" {
+    fn __libc_malloc(bytes: usize) -> *mut c_void;
+    fn __libc_free(start: *mut c_void);
 }
 
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
+/// In place of libc's, which every allocator of the process ends at.
+#[unsafe(no_mangle)]
+extern "C" fn malloc(bytes: usize) -> *mut c_void {
+    note();
+    // SAFETY: what this stands for.
+    unsafe { __libc_malloc(bytes) }
+}
+
+/// As above.
+///
+/// # Safety
+/// As that of libc's.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn free(start: *mut c_void) {
+    note();
+    // SAFETY: the caller's contract.
+    unsafe { __libc_free(start) }
+}
 
 /// Allocations and releases of this thread during `body`.
 fn counted(body: impl FnOnce()) -> u64 {

@@ -160,6 +160,11 @@ pub(crate) fn is_inside() -> bool {
     CodeOwner::now().is_none_or(|place| place != CodeOwner::Guest)
 }
 
+/// Whether this thread is one of our own. Neither allocates nor waits.
+pub(crate) fn is_own() -> bool {
+    CodeOwner::now() == Some(CodeOwner::Ours)
+}
+
 /// As [`catch`]. Gives `fallback` at once if this thread is already inside such a call (CUPTI and the
 /// driver may call NVTX themselves; `turned_away` is called then), is our own, or has lost its
 /// thread-locals.

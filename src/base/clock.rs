@@ -6,12 +6,12 @@ use stage2_spool::{Anchor, GpuNs, MonoNs, WallNs};
 
 /// Reads `CLOCK_MONOTONIC`.
 pub fn mono() -> MonoNs {
-    MonoNs(ns(read(libc::CLOCK_MONOTONIC)))
+    MonoNs(ns(libc::CLOCK_MONOTONIC))
 }
 
 /// Reads `CLOCK_REALTIME`.
 pub fn wall() -> WallNs {
-    WallNs(ns(read(libc::CLOCK_REALTIME)))
+    WallNs(ns(libc::CLOCK_REALTIME))
 }
 
 /// Reads all clocks together. `gpu` reads CUPTI's clock, where there is one.
@@ -28,17 +28,31 @@ pub fn anchor(gpu: impl FnOnce() -> Option<GpuNs>) -> Anchor {
 
 /// CPU time that the calling thread has used.
 pub(crate) fn thread_cpu() -> Duration {
-    Duration::from_nanos(ns(read(libc::CLOCK_THREAD_CPUTIME_ID)))
+    Duration::from_nanos(ns(libc::CLOCK_THREAD_CPUTIME_ID))
 }
 
-/// Reads a clock. Async-signal-safe.
-pub(super) fn read(clock: libc::clockid_t) -> libc::timespec {
+/// Whether the clocks that time ranges can be read: a filter of the guest's may forbid it.
+pub fn works() -> bool {
+    [libc::CLOCK_MONOTONIC, libc::CLOCK_REALTIME].into_iter().all(|clock| read(clock).is_some())
+}
+
+/// Reads a clock. `None` where the system refuses. Async-signal-safe.
+pub(super) fn read(clock: libc::clockid_t) -> Option<libc::timespec> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid place for the result. The call cannot fail for these clocks.
-    unsafe { libc::clock_gettime(clock, &raw mut time) };
-    time
+    // SAFETY: `time` is a valid place for the result.
+    let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
+    (result == 0).then_some(time)
 }
 
-fn ns(time: libc::timespec) -> u64 {
-    (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
+/// From one reading of a clock to another; nothing where it is not the later one.
+pub(super) fn since(later: &libc::timespec, earlier: &libc::timespec) -> Duration {
+    let of = |time: &libc::timespec| Duration::new(time.tv_sec as u64, time.tv_nsec as u32);
+    of(later).saturating_sub(of(earlier))
+}
+
+/// 0 where the clock cannot be read.
+fn ns(clock: libc::clockid_t) -> u64 {
+    read(clock).map_or(0, |time| {
+        (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
+    })
 }

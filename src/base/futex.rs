@@ -1,8 +1,9 @@
-//! Waits that end in time, whatever signals arrive meanwhile: flags, naps and a lock on the futex.
+//! Waits that end in time, whatever signals arrive meanwhile: flags, bells, naps and a lock on the futex.
 //!
 //! `std::thread::sleep` starts anew after each signal, so with signals more often than its timer
-//! fires it never returns. Every wait here has an absolute deadline, and looks at the clock after
-//! each wake-up.
+//! fires it never returns. `std::thread::park_timeout` ends the process where the clock cannot be read.
+//! Every wait here has an absolute deadline, and looks at the clock after each wake-up. Without a clock
+//! nothing waits.
 
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -37,6 +38,36 @@ impl Flag {
             deadline.sleep_while(&self.0, 0);
         }
         true
+    }
+}
+
+/// Wakes one thread, which waits for nothing else. Ringing is async-signal-safe, and a system call only
+/// where that thread sleeps.
+#[derive(Debug, Default)]
+pub struct Bell(AtomicU32);
+
+impl Bell {
+    const SILENT: u32 = 0;
+    const RUNG: u32 = 1;
+    const SLEEPER: u32 = 2;
+
+    /// Ends the wait of now, or else the next one at once.
+    pub fn ring(&self) {
+        if self.0.swap(Self::RUNG, Ordering::AcqRel) == Self::SLEEPER {
+            // SAFETY: as in `Flag::set`.
+            unsafe { libc::syscall(libc::SYS_futex, self.0.as_ptr(), wake(), 1) };
+        }
+    }
+
+    /// Waits until it rings, for `patience` at the longest. May return earlier.
+    pub fn wait(&self, patience: Duration) {
+        let (silent, sleeper) = (Self::SILENT, Self::SLEEPER);
+        let order = (Ordering::Acquire, Ordering::Acquire);
+        if self.0.compare_exchange(silent, sleeper, order.0, order.1).is_ok() {
+            Deadline::after(patience).sleep_while(&self.0, sleeper);
+        }
+        // The caller looks at everything after this, so no ring is lost.
+        self.0.swap(silent, Ordering::AcqRel);
     }
 }
 
@@ -92,31 +123,41 @@ impl Drop for LockGuard<'_> {
     }
 }
 
-/// A point in time of the monotonic clock.
-struct Deadline(libc::timespec);
+/// A point in time of the monotonic clock. Where the clock cannot be read, it has passed.
+#[derive(Clone, Copy)]
+pub(super) struct Deadline(Option<libc::timespec>);
 
 impl Deadline {
-    fn after(patience: Duration) -> Self {
-        let mut at = clock::read(libc::CLOCK_MONOTONIC);
-        let ns = at.tv_nsec + libc::c_long::from(patience.subsec_nanos() as i32);
-        at.tv_sec += patience.as_secs() as libc::time_t + ns / 1_000_000_000;
-        at.tv_nsec = ns % 1_000_000_000;
-        Deadline(at)
+    /// So long from now.
+    pub(super) fn after(patience: Duration) -> Self {
+        Deadline(clock::read(libc::CLOCK_MONOTONIC).map(|mut at| {
+            let ns = at.tv_nsec + libc::c_long::from(patience.subsec_nanos() as i32);
+            at.tv_sec += patience.as_secs() as libc::time_t + ns / 1_000_000_000;
+            at.tv_nsec = ns % 1_000_000_000;
+            at
+        }))
+    }
+
+    /// How long until then; nothing once it has passed.
+    pub(super) fn left(&self) -> Duration {
+        let now = clock::read(libc::CLOCK_MONOTONIC);
+        let left = self.0.zip(now).map(|(at, now)| clock::since(&at, &now));
+        left.unwrap_or_default()
     }
 
     fn is_over(&self) -> bool {
-        let now = clock::read(libc::CLOCK_MONOTONIC);
-        (now.tv_sec, now.tv_nsec) >= (self.0.tv_sec, self.0.tv_nsec)
+        self.left().is_zero()
     }
 
     /// Sleeps until the deadline, a signal, or a wake-up, while the word has the value.
     fn sleep_while(&self, word: &AtomicU32, value: u32) {
+        let Some(at) = &self.0 else { return };
         let operation = libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG;
         let none = ptr::null::<u32>();
         // SAFETY: the word and the time are alive during the call. Whatever it returns, the caller
         // looks at the word and the clock again.
         unsafe {
-            let at = &raw const self.0;
+            let at = ptr::from_ref(at);
             let any = libc::FUTEX_BITSET_MATCH_ANY;
             libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, at, none, any);
         }
@@ -147,6 +188,31 @@ mod tests {
             assert!(flag.wait(Duration::from_secs(60)) && flag.is_set());
         });
         assert!(started.elapsed() < Duration::from_secs(30), "woken, not timed out");
+    }
+
+    #[test]
+    fn a_bell_wakes_its_thread_also_where_it_rang_before_the_wait() {
+        let bell = Bell::default();
+        let started = Instant::now();
+        bell.ring();
+        bell.wait(Duration::from_secs(60));
+        bell.wait(Duration::from_millis(20));
+        assert!(started.elapsed() >= Duration::from_millis(20), "each ring ends one wait");
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                nap(Duration::from_millis(20));
+                bell.ring();
+            });
+            bell.wait(Duration::from_secs(60));
+        });
+        assert!(started.elapsed() < Duration::from_secs(30), "woken, not timed out");
+    }
+
+    #[test]
+    fn without_a_clock_nothing_waits() {
+        let never = Deadline(None);
+        never.sleep_while(&AtomicU32::new(0), 0);
+        assert!(never.is_over());
     }
 
     #[test]

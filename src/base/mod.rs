@@ -4,6 +4,7 @@
 //! Guest threads call most of this. So what works after the start neither allocates nor waits without a
 //! bound; what belongs to a start ([`job`], [`last_thread::Helpers::note`]) says so.
 
+pub mod allocator;
 pub mod ancestry;
 pub(crate) mod barrier;
 pub mod clock;

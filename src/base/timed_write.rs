@@ -4,9 +4,9 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::base::futex;
+use crate::base::futex::{self, Deadline};
 use crate::base::signal_mask::{self, CancellationBlock};
 
 /// What a pipe takes as a whole, and has room for when it is ready.
@@ -39,10 +39,10 @@ pub fn write_stderr(bytes: &[u8], patience: Duration) -> io::Result<()> {
 /// As [`write_stderr`].
 pub fn write(file: BorrowedFd<'_>, bytes: &[u8], patience: Duration) -> io::Result<()> {
     let _uncancelled = CancellationBlock::default();
-    signal_mask::without_signals(|| write_pieces(file, bytes, Instant::now() + patience))
+    signal_mask::without_signals(|| write_pieces(file, bytes, Deadline::after(patience)))
 }
 
-fn write_pieces(file: BorrowedFd<'_>, bytes: &[u8], deadline: Instant) -> io::Result<()> {
+fn write_pieces(file: BorrowedFd<'_>, bytes: &[u8], deadline: Deadline) -> io::Result<()> {
     let mut without_wait = is_pipe_or_socket(file);
     let mut rest = bytes;
     while !rest.is_empty() {
@@ -54,12 +54,16 @@ fn write_pieces(file: BorrowedFd<'_>, bytes: &[u8], deadline: Instant) -> io::Re
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(taken) => rest = rest.get(taken..).unwrap_or_default(),
             Err(error) => match error.kind() {
-                io::ErrorKind::Interrupted => {}
-                // Another writer was faster.
-                io::ErrorKind::WouldBlock if Instant::now() < deadline => {
-                    futex::nap(RETRY);
+                // Another writer was faster, or a signal came.
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => {
+                    let left = deadline.left();
+                    if left.is_zero() {
+                        return Err(io::ErrorKind::TimedOut.into());
+                    }
+                    if error.kind() == io::ErrorKind::WouldBlock {
+                        futex::nap(RETRY.min(left));
+                    }
                 }
-                io::ErrorKind::WouldBlock => return Err(io::ErrorKind::TimedOut.into()),
                 io::ErrorKind::BrokenPipe => return Err(error),
                 // Older kernels cannot promise not to wait, or not for this file.
                 _ if without_wait => without_wait = false,
@@ -71,9 +75,9 @@ fn write_pieces(file: BorrowedFd<'_>, bytes: &[u8], deadline: Instant) -> io::Re
 }
 
 /// Waits until the file takes a piece, or would report an error to a writer.
-fn has_room(file: BorrowedFd<'_>, deadline: Instant) -> bool {
+fn has_room(file: BorrowedFd<'_>, deadline: Deadline) -> bool {
     loop {
-        let left = deadline.saturating_duration_since(Instant::now());
+        let left = deadline.left();
         let mut asked = libc::pollfd { fd: file.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
         // SAFETY: one valid entry.
         let ready = unsafe { libc::poll(&raw mut asked, 1, left.as_millis() as _) };
@@ -120,6 +124,7 @@ fn is_pipe_or_socket(file: BorrowedFd<'_>) -> bool {
 mod tests {
     use std::io::Read;
     use std::os::fd::AsFd;
+    use std::time::Instant;
 
     use super::*;
 

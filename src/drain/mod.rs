@@ -13,6 +13,7 @@ mod intern;
 mod output;
 mod own_file;
 mod pace;
+mod possible_times;
 mod ranges;
 mod spans;
 mod summary;

@@ -12,13 +12,14 @@ use std::time::Duration;
 use cupti_sys::CuptiError;
 use stage2_spool::{Device, GpuNs, GpuWork, Record, Shape, What};
 
-use crate::base::{ancestry, clock, diag, last_thread};
+use crate::base::{allocator, ancestry, clock, diag, last_thread};
 use crate::drain::aggregate::{Aggregates, Key, UNATTRIBUTED, Work};
 use crate::drain::device_state::DeviceStates;
 use crate::drain::flush_request::FlushRequest;
 use crate::drain::intern::{Interner, Sink};
 use crate::drain::output::Output;
 use crate::drain::pace::{Pace, Stillness};
+use crate::drain::possible_times::PossibleTimes;
 use crate::drain::ranges::{LaunchSite, Ranges};
 use crate::drain::spans::Spans;
 use crate::drain::summary;
@@ -50,6 +51,9 @@ struct Drain {
     still: Stillness,
     /// Energy and clocks of the GPUs in use; nothing before the GPU half starts, and where it is off.
     device_states: Option<DeviceStates>,
+    /// CUPTI told at the last flush how many records it had dropped.
+    drops_known: bool,
+    possible: PossibleTimes,
     /// [`Shared::forks_after_cuda`] as the trace file has it.
     forks_noted: u64,
 }
@@ -61,6 +65,8 @@ pub enum EndReason {
     Requested,
     /// No thread of the guest is left: nobody else ends the process.
     Alone,
+    /// The system has no memory left for us.
+    OutOfMemory,
 }
 
 /// The body of the drain thread: works until it has to stop, or no thread of the guest is left. Then it
@@ -77,6 +83,8 @@ pub fn run(shared: &'static Shared) -> EndReason {
         spans: Spans::default(),
         still: Stillness::default(),
         device_states: None,
+        drops_known: true,
+        possible: PossibleTimes::default(),
         forks_noted: 0,
     };
     let mut request = shared.options.flush_page.as_deref().and_then(FlushRequest::find);
@@ -89,7 +97,7 @@ pub fn run(shared: &'static Shared) -> EndReason {
     let mut pace = Pace::new(shared.options.flush);
     let runs_low = || shared.pool.get().is_some_and(Pool::runs_low);
     while !shared.stop.load(Ordering::Acquire) {
-        std::thread::park_timeout(NAP.min(pace.left()));
+        shared.bell.wait(NAP.min(pace.left()));
         drain.take_in();
         drain.take_states();
         let wish = request.as_mut().filter(|request| request.is_pending());
@@ -99,10 +107,18 @@ pub fn run(shared: &'static Shared) -> EndReason {
             wish.into_iter().for_each(FlushRequest::grant);
             pace.flushed(runs_low());
         }
+        // Whatever comes next could need more than the reserve.
+        if allocator::has_failed() && state::advance(Phase::On, Phase::Ended) {
+            finished = EndReason::OutOfMemory;
+            break;
+        }
         if watch.is_alone(drain.reader_threads()) && state::advance(Phase::On, Phase::Stopping) {
             finished = EndReason::Alone;
             break;
         }
+    }
+    if finished == EndReason::OutOfMemory {
+        drain.say_incomplete("the system refused memory during the run");
     }
     drain.finish();
     finished
@@ -124,6 +140,9 @@ impl Drain {
             self.take_in_events();
             if full.is_empty() {
                 return;
+            }
+            if let Some(now) = self.shared.gpu().and_then(|gpu| gpu.tracer.now()) {
+                self.possible.note(now);
             }
             for (full, lost) in full.into_iter().zip(lost) {
                 self.ranges.heed_losses(full.owner, lost);
@@ -207,8 +226,8 @@ impl Drain {
                 };
                 self.add(&site, &ran, work, what);
             }
-            // Records of whole graphs are never switched off: their times can be trusted.
             &Activity::Graph { ran, graph } => {
+                let ran = self.trusted(ran);
                 let Some(site) = self.find(owner, &ran) else { return };
                 self.add(&site, &ran, Work::Graph(graph), What::Graph { graph });
             }
@@ -228,13 +247,17 @@ impl Drain {
         self.output.work(&GpuWork { what, start, end, queue, range, correlation, graph_node });
     }
 
-    /// A piece of work without the times that CUPTI took wrong: see [`Spans`].
+    /// A piece of work without the times that CUPTI took wrong: see [`Spans`] and [`PossibleTimes`].
     fn trusted(&self, ran: Execution) -> Execution {
-        let wrong = ran.graph_node != 0
+        let uncovered = ran.graph_node != 0
             && self.shared.options.is_restricted()
             && ran.is_timed()
             && !self.spans.cover(ran.start, ran.end);
-        if wrong { Execution { start: GpuNs(0), end: GpuNs(0), ..ran } } else { ran }
+        if uncovered || !self.possible.has(ran.start, ran.end) {
+            Execution { start: GpuNs(0), end: GpuNs(0), ..ran }
+        } else {
+            ran
+        }
     }
 
     /// Finds the ranges of a piece of work. `None` where `STAGE2_RANGES` does not ask for it or
@@ -286,7 +309,9 @@ impl Drain {
             if let Err(error) = &done {
                 diag::debug(format_args!("CUPTI did not flush: {error}"));
             }
-            self.shared.counters.cupti_dropped.add(tracer.take_dropped());
+            let dropped = tracer.take_dropped();
+            self.drops_known = dropped.is_some();
+            self.shared.counters.cupti_dropped.add(dropped.unwrap_or(0));
         }
         self.take_in();
         while forced && self.shared.pool.get().is_some_and(Pool::has_full) {
@@ -300,6 +325,12 @@ impl Drain {
         }
         self.output.flush(&self.shared.counters);
         done
+    }
+
+    /// Notes in the trace file why nobody knows how much of the GPU work is missing.
+    fn say_incomplete(&mut self, reason: &str) {
+        self.shared.counters.incomplete.increment();
+        self.output.fact("gpu.incomplete", reason.to_owned());
     }
 
     /// Takes in the rest, closes the spool and shows the summary.
@@ -319,9 +350,13 @@ impl Drain {
         if let (Err(error), true) = (&flushed, holds_some) {
             // Nobody knows how much.
             let reason = format!("CUPTI did not hand over its last records ({error})");
-            self.shared.counters.incomplete.increment();
             diag::warn(format_args!("GPU work is missing: {reason}"));
-            self.output.fact("gpu.incomplete", reason);
+            self.say_incomplete(&reason);
+        }
+        if !self.drops_known {
+            let reason = "CUPTI did not tell how many records it dropped";
+            diag::warn(format_args!("GPU work may be missing: {reason}"));
+            self.say_incomplete(reason);
         }
         self.output.count("ranges.fields_left_out", self.shared.counters.range_fields.get());
         let open = self.say_open();

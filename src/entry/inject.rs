@@ -19,7 +19,7 @@ use crate::guest::{nvtx, state};
 
 const CUDA_DOOR: &CStr = c"CUDA_INJECTION64_PATH";
 const NVTX_DOOR: &CStr = c"NVTX_INJECTION64_PATH";
-/// Set where another tool owns both doors, so that a tree of processes says it once.
+/// Set where another tool owns both doors or none can be opened, so that a tree of processes says it once.
 const STOOD_ASIDE: &CStr = c"STAGE2_STOOD_ASIDE";
 
 #[used]
@@ -32,7 +32,17 @@ extern "C" fn constructor() {
     }
     state::set_start(|| stack::on_own(None, lifecycle::start_child));
     forks::watch();
-    let Some(own) = OwnPath::find() else { return };
+    let Some(own) = OwnPath::find() else {
+        if variable(STOOD_ASIDE).is_none() {
+            diag::warn(format_args!(
+                "off: the collector cannot find its own file ({}); have LD_PRELOAD name it by its \
+                 absolute path",
+                std::io::Error::last_os_error()
+            ));
+            set_variable(STOOD_ASIDE, c"1");
+        }
+        return;
+    };
     let cuda = open_door(CUDA_DOOR, &own);
     let nvtx = open_door(NVTX_DOOR, &own);
     if nvtx {
@@ -105,11 +115,19 @@ fn is_glibc() -> bool {
     unsafe { !libc::dlsym(libc::RTLD_DEFAULT, c"gnu_get_libc_version".as_ptr()).is_null() }
 }
 
-/// Names this library in a variable. `false` where another tool is named there.
+/// Names this library in a variable, or says that it cannot. `false` where another tool is named there.
 fn open_door(door: &CStr, own: &OwnPath) -> bool {
     match variable(door) {
         None => {
-            set_variable(door, own.as_c_str());
+            if !set_variable(door, own.as_c_str()) {
+                diag::warn(format_args!(
+                    "{} cannot be set ({}): what comes through it is not recorded; set it to {} before \
+                     the program starts",
+                    door.to_string_lossy(),
+                    std::io::Error::last_os_error(),
+                    own.as_c_str().to_string_lossy()
+                ));
+            }
             true
         }
         Some(path) => is_own(path, own),
@@ -188,7 +206,8 @@ fn variable(name: &CStr) -> Option<&'static CStr> {
     Some(unsafe { CStr::from_ptr(value) }).filter(|value| !value.is_empty())
 }
 
-fn set_variable(name: &CStr, value: &CStr) {
+/// `false` where there is no memory for it.
+fn set_variable(name: &CStr, value: &CStr) -> bool {
     // SAFETY: called from the constructor, before the guest has threads.
-    unsafe { libc::setenv(name.as_ptr(), value.as_ptr(), 1) };
+    unsafe { libc::setenv(name.as_ptr(), value.as_ptr(), 1) == 0 }
 }

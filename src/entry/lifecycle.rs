@@ -6,11 +6,10 @@ use std::time::Duration;
 use crate::base::barrier::{self, Panic};
 use crate::base::job::JobFacts;
 use crate::base::signal_mask::{CancellationBlock, SignalBlock};
-use crate::base::{diag, generation, pages, scheduling, signal_mask};
+use crate::base::{allocator, diag, futex, generation, last_thread, scheduling, signal_mask};
 use crate::drain::{self, EndReason};
-use crate::entry::{ends, options};
+use crate::entry::{ends, needs, options};
 use crate::guest::cupti;
-use crate::guest::event::{Event, QUEUE_EVENTS};
 use crate::guest::gpu::OffReason;
 use crate::guest::state::{self, Phase, STARTING, Shared};
 
@@ -21,8 +20,8 @@ const START_PATIENCE: Duration = Duration::from_secs(2);
 /// waits all of it, because no thread gets going while the loader is at work.
 const OPEN_PATIENCE: Duration = Duration::from_millis(100);
 
-/// What a start needs: the queue of events, the stack of a thread, and tables that grow.
-const ROOM_BYTES: usize = QUEUE_EVENTS * (size_of::<Event>() + 8) + (2 << 20) + (16 << 20);
+/// Between two looks of a thread that has nothing more to do.
+const REST: Duration = Duration::from_millis(200);
 
 /// Starts recording, unless that was done. `None`: we are off for good, or another thread takes too
 /// long over the start.
@@ -41,15 +40,12 @@ pub fn start() -> Option<&'static Shared> {
     }
     let options = options::from_env();
     diag::debug(format_args!("{options:?}"));
-    if !has_room() {
-        diag::warn(format_args!(
-            "off: the process may not take {} MiB more of address space (ulimit -v, or no memory \
-             left to promise); nothing is recorded",
-            ROOM_BYTES >> 20
-        ));
+    if let Err(lack) = needs::check() {
+        diag::warn(format_args!("off: {lack}; nothing is recorded"));
         state::advance(Phase::Idle, Phase::Ended);
         return None;
     }
+    allocator::set_last_resort(without_memory);
     let shared = state::share(Shared::new(options))?;
     generation::mark_process();
     barrier::prepare();
@@ -61,14 +57,6 @@ pub fn start() -> Option<&'static Shared> {
     shared.ready.wait(OPEN_PATIENCE);
     ends::watch();
     state::advance(Phase::Idle, Phase::On).then_some(shared)
-}
-
-/// Whether there is memory for a start: an allocation that fails would end the guest.
-fn has_room() -> bool {
-    pages::map(ROOM_BYTES, libc::MAP_PRIVATE).is_some_and(|room| {
-        // SAFETY: a new mapping, given back at once, that nobody knows of.
-        unsafe { libc::munmap(room, ROOM_BYTES) == 0 }
-    })
 }
 
 /// Starts a forked child, whose NVTX calls come to us from the first one on. A start that takes too
@@ -134,10 +122,17 @@ pub fn start_gpu() {
 /// The caller has all signals blocked, which the thread inherits.
 fn spawn_drain(shared: &'static Shared) -> std::io::Result<()> {
     let spawned = std::thread::Builder::new().name("stage2-drain".to_owned()).spawn(move || {
+        shared.note_drain_thread();
         scheduling::be_ordinary();
         let finished = barrier::own_thread(|| drain::run(shared));
         if let Err(panic) = &finished {
             give_up(shared, panic);
+        }
+        if let Ok(EndReason::OutOfMemory) = finished {
+            say_without_memory("the system refused memory (ulimit -v or -d, or none is left)");
+            if let Some(gpu) = shared.gpu() {
+                barrier::catch((), || gpu.tracer.shut());
+            }
         }
         // A start need not wait for what will not come; the end of the guest waits until here.
         shared.ready.set();
@@ -152,9 +147,39 @@ fn spawn_drain(shared: &'static Shared) -> std::io::Result<()> {
             }
         }
     });
-    // Nobody else sets it; the handle is dropped, i.e. the thread is detached.
-    let _ = shared.drain.set(spawned?.thread().clone());
-    Ok(())
+    // The handle is dropped, i.e. the thread is detached.
+    spawned.map(drop)
+}
+
+/// What a thread of ours does when not even the reserve has memory for it: it ends its work as it stands,
+/// and only watches that it does not keep the process alive.
+fn without_memory() {
+    if let Some(shared) = state::shared().filter(|shared| shared.is_drain_thread()) {
+        let on = state::advance(Phase::On, Phase::Ended);
+        let _ = on || state::advance(Phase::Idle, Phase::Ended);
+        // CUPTI is left as it is: it needs memory to be switched off, and has none either.
+        say_without_memory("the process has no memory left at all");
+        shared.ready.set();
+        shared.done.set();
+        let mut watch = last_thread::Watch::new(&shared.helpers);
+        while !watch.is_alone(0) {
+            futex::nap(REST);
+        }
+        // SAFETY: what the C library does when the last thread of a process ends.
+        unsafe { libc::exit(0) };
+    }
+    // The drain thread waits for the others, and for a bounded time only.
+    loop {
+        futex::nap(REST);
+    }
+}
+
+/// Why nothing more is recorded. Does not allocate.
+fn say_without_memory(why: &str) {
+    diag::warn(format_args!(
+        "off: {why}: nothing more is recorded, and the trace file ends here; give the process more, or \
+         record less of it (STAGE2_RANGES)"
+    ));
 }
 
 /// Nobody takes in records any more, so the guest must not pay for them. What CUPTI still hands back

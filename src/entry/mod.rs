@@ -9,5 +9,6 @@ pub mod ends;
 pub mod forks;
 pub mod inject;
 pub mod lifecycle;
+mod needs;
 pub mod options;
 pub mod stack;

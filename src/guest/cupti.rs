@@ -177,8 +177,8 @@ impl Tracer for Cupti {
         self.activities.now_ns().ok().map(GpuNs)
     }
 
-    fn take_dropped(&self) -> u64 {
-        self.activities.dropped().unwrap_or(0) as u64
+    fn take_dropped(&self) -> Option<u64> {
+        self.activities.dropped().ok().map(|dropped| dropped as u64)
     }
 
     fn collect(&self, on: bool) {

@@ -53,8 +53,8 @@ pub trait Tracer: Send + Sync {
     /// CUPTI's clock.
     fn now(&self) -> Option<GpuNs>;
 
-    /// Records that CUPTI dropped since the last call.
-    fn take_dropped(&self) -> u64;
+    /// Records that CUPTI dropped since the last call that went well. `None` where it does not tell.
+    fn take_dropped(&self) -> Option<u64>;
 
     /// Collects nothing from now on and calls nobody back.
     fn shut(&self);

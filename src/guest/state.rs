@@ -14,11 +14,10 @@
 
 use std::ptr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, Ordering};
-use std::thread::Thread;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicU64, Ordering};
 
 use crate::base::counters::Counters;
-use crate::base::futex::{Flag, Lock};
+use crate::base::futex::{Bell, Flag, Lock};
 use crate::base::generation;
 use crate::base::glob::RangeFilter;
 use crate::base::job::JobFacts;
@@ -161,8 +160,10 @@ pub struct Shared {
     pub gpu: OnceLock<Result<Gpu, OffReason>>,
     /// Threads that are not the guest's, besides ours.
     pub helpers: Helpers,
-    /// The drain thread, to wake it.
-    pub drain: OnceLock<Thread>,
+    /// The drain thread, as the kernel numbers it; 0 before it runs.
+    drain_thread: AtomicI64,
+    /// Wakes the drain thread.
+    pub bell: Bell,
     /// The driver has been initialised, or is being so.
     pub cuda_seen: AtomicBool,
     /// Forks since then. CUDA does not work in such children.
@@ -195,7 +196,8 @@ impl Shared {
             pool: OnceLock::new(),
             gpu: OnceLock::new(),
             helpers: Helpers::default(),
-            drain: OnceLock::new(),
+            drain_thread: AtomicI64::new(0),
+            bell: Bell::default(),
             cuda_seen: AtomicBool::new(false),
             forks_after_cuda: AtomicU64::new(0),
             ready: Flag::default(),
@@ -233,11 +235,19 @@ impl Shared {
         self.gpu.get()?.as_ref().ok()
     }
 
+    /// The calling thread is the drain thread.
+    pub fn note_drain_thread(&self) {
+        self.drain_thread.store(generation::thread_id(), Ordering::Relaxed);
+    }
+
+    /// Whether the calling thread is the drain thread. Neither waits nor allocates.
+    pub fn is_drain_thread(&self) -> bool {
+        self.drain_thread.load(Ordering::Relaxed) == generation::thread_id()
+    }
+
     /// Wakes the drain thread. Neither waits nor allocates.
     pub fn wake_drain(&self) {
-        if let Some(thread) = self.drain.get() {
-            thread.unpark();
-        }
+        self.bell.ring();
     }
 }
 

@@ -120,8 +120,8 @@ impl Tracer for Replay {
     fn now(&self) -> Option<GpuNs> {
         None
     }
-    fn take_dropped(&self) -> u64 {
-        0
+    fn take_dropped(&self) -> Option<u64> {
+        Some(0)
     }
     fn collect(&self, _on: bool) {}
     fn shut(&self) {}

@@ -48,7 +48,7 @@ impl Tracer for Failing {
         fail("first look");
         self.0.now()
     }
-    fn take_dropped(&self) -> u64 {
+    fn take_dropped(&self) -> Option<u64> {
         if SETTLED.load(Ordering::Relaxed) {
             fail("later flush");
         }

@@ -84,6 +84,10 @@ pub const ALL: &[(&str, fn())] = &[
         unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
         plain();
     }),
+    ("steady", process::steady),
+    ("no_keys", process::no_keys),
+    ("memory_runs_out", process::memory_runs_out),
+    ("ever_new_names", process::ever_new_names),
     ("cancelled", process::cancelled),
     ("little_memory", process::little_memory),
     ("little_address_space", process::little_address_space),

@@ -60,19 +60,93 @@ pub fn little_address_space() {
 /// The thread that first uses NVTX is pinned to a processor, and of a lower class than others.
 pub fn pinned() {
     std::thread::spawn(|| {
-        // SAFETY: the places are valid and of the sizes given; 0 is this thread.
-        unsafe {
-            let mut one: libc::cpu_set_t = std::mem::zeroed();
-            libc::CPU_SET(libc::sched_getcpu() as usize, &mut one);
-            libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const one);
-            let plain: libc::sched_param = std::mem::zeroed();
-            libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const plain);
-        }
+        pin_and_lower();
         client().pop();
     })
     .join()
     .expect("ends");
     print_scheduling();
+}
+
+/// Of the calling thread.
+fn pin_and_lower() {
+    // SAFETY: the places are valid and of the sizes given; 0 is this thread.
+    unsafe {
+        let mut one: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(libc::sched_getcpu() as usize, &mut one);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const one);
+        let plain: libc::sched_param = std::mem::zeroed();
+        libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const plain);
+    }
+}
+
+/// Starts us on a pinned thread of a lower class, works on two threads, says so and ends with a status of
+/// its own.
+pub fn steady() {
+    std::thread::spawn(|| {
+        pin_and_lower();
+        client().push(b"before");
+        client().pop();
+    })
+    .join()
+    .expect("ends");
+    plain();
+    let worker = || {
+        let stream = Stream::new();
+        client().push(b"worker");
+        stream.launch(20);
+        stream.synchronize();
+        client().pop();
+    };
+    std::thread::spawn(worker).join().expect("ends");
+    println!("launched 227 kernels");
+    std::process::exit(3);
+}
+
+/// Another part of the program has taken all thread-specific keys.
+pub fn no_keys() {
+    let mut key = 0;
+    // SAFETY: the place is valid; nobody looks at the keys.
+    while unsafe { libc::pthread_key_create(&raw mut key, None) } == 0 {}
+    plain();
+    println!("worked on");
+}
+
+/// May take no more memory once we run, and opens ranges of ever new names without taking any itself.
+pub fn memory_runs_out() {
+    plain();
+    let status = std::fs::read_to_string("/proc/self/status").expect("status");
+    let data = status.lines().find_map(|line| line.strip_prefix("VmData:")).expect("VmData");
+    let kib: u64 = data.trim().trim_end_matches(" kB").parse().expect("KiB");
+    println!("has what it needs");
+    let limit = libc::rlimit { rlim_cur: (kib + 64) << 10, rlim_max: (kib + 64) << 10 };
+    // SAFETY: the struct is valid; the limit is meant.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_DATA, &raw const limit) }, 0);
+    open_ranges_of_new_names();
+    println!("worked on");
+}
+
+/// Has our thread allocate all the time.
+pub fn ever_new_names() {
+    plain();
+    open_ranges_of_new_names();
+    println!("worked on");
+}
+
+fn open_ranges_of_new_names() {
+    let mut name = *b"a name that nobody had before: 00000000\0";
+    for number in 0..30_000u32 {
+        let mut rest = number;
+        for digit in name[31..39].iter_mut().rev() {
+            *digit = b'0' + (rest % 10) as u8;
+            rest /= 10;
+        }
+        client().push_c(std::ffi::CStr::from_bytes_with_nul(&name).expect("a text"));
+        client().pop();
+        if number.is_multiple_of(100) {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+    }
 }
 
 /// The whole guest is of the class for what may wait, as under `chrt -i 0`.

@@ -66,6 +66,8 @@ pub(crate) mod kind {
     pub(crate) const CONCURRENT_KERNEL: u32 = 10;
     pub(crate) const MEMCPY2: u32 = 22;
     pub(crate) const GRAPH_TRACE: u32 = 51;
+    /// Of no header: as long as a kernel's record.
+    pub(crate) const UNKNOWN: u32 = 9999;
 }
 
 /// `CUpti_CallbackDomain`.

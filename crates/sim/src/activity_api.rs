@@ -11,7 +11,7 @@ use crate::buffers::Client;
 use crate::callbacks::CONTEXT;
 use crate::collection::Collection;
 use crate::record::Record;
-use crate::state::{ActivityApi, State, state};
+use crate::state::{ActivityApi, State, gate, state};
 use crate::{attributes, clock, objects};
 
 /// Kinds that can be enabled: the ones that give records here, and API records of the runtime,
@@ -44,6 +44,7 @@ extern "C" fn cuptiActivityRegisterCallbacks(
     request: Option<RequestFunc>,
     complete: Option<CompleteFunc>,
 ) -> u32 {
+    gate!(cuptiActivityRegisterCallbacks);
     let state = state();
     let (Some(request), Some(complete)) = (request, complete) else {
         return state.config.faults.register.unwrap_or(cupti::INVALID_PARAMETER);
@@ -88,12 +89,14 @@ fn set_kind(kind: u32, on: bool) -> Outcome {
 
 #[unsafe(no_mangle)]
 extern "C" fn cuptiActivityEnable(kind: u32) -> u32 {
+    gate!(cuptiActivityEnable);
     sleep_ms(state().config.faults.slow_enable_ms);
     code(set_kind(kind, true))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cuptiActivityDisable(kind: u32) -> u32 {
+    gate!(cuptiActivityDisable);
     sleep_ms(state().config.faults.slow_disable_ms);
     code(set_kind(kind, false))
 }
@@ -123,6 +126,7 @@ extern "C" fn cuptiActivityEnableRuntimeApi(_cbid: u32, _enable: u8) -> u32 {
 
 #[unsafe(no_mangle)]
 extern "C" fn cuptiActivityFlushAll(flag: u32) -> u32 {
+    gate!(cuptiActivityFlushAll);
     let state = state();
     sleep_ms(state.config.faults.flush_hang_ms);
     if let Some(error) = state.config.faults.flush {
@@ -150,6 +154,7 @@ unsafe extern "C" fn cuptiActivityGetNextRecord(
     valid_bytes: usize,
     record: Option<&mut *mut u8>,
 ) -> u32 {
+    gate!(cuptiActivityGetNextRecord);
     let stride = |kind| state().config.version.record_bytes(kind);
     // SAFETY: the caller's buffer has so many valid bytes.
     code(unsafe { next_record(buffer, valid_bytes, record, stride) })
@@ -195,6 +200,7 @@ extern "C" fn cuptiActivityGetNumDroppedRecords(
     _stream_id: u32,
     dropped: Out<usize>,
 ) -> u32 {
+    gate!(cuptiActivityGetNumDroppedRecords);
     if dropped.is_none() {
         // Reading the count resets it.
         return cupti::INVALID_PARAMETER;
@@ -208,6 +214,7 @@ unsafe extern "C" fn cuptiActivityGetAttribute(
     size: Option<&mut usize>,
     value: *mut u8,
 ) -> u32 {
+    gate!(cuptiActivityGetAttribute);
     let state = state();
     // SAFETY: the caller's value has room for `size` bytes.
     code(unsafe { attributes::get(state, (ActivityApi::First, &state.first), number, size, value) })
@@ -219,6 +226,7 @@ unsafe extern "C" fn cuptiActivitySetAttribute(
     size: Option<&mut usize>,
     value: *mut u8,
 ) -> u32 {
+    gate!(cuptiActivitySetAttribute);
     let state = state();
     // SAFETY: the caller's value has `size` bytes.
     code(unsafe { attributes::set(state, (ActivityApi::First, &state.first), number, size, value) })
@@ -226,11 +234,13 @@ unsafe extern "C" fn cuptiActivitySetAttribute(
 
 #[unsafe(no_mangle)]
 extern "C" fn cuptiActivityEnableHWTrace(enable: u8) -> u32 {
+    gate!(cuptiActivityEnableHWTrace);
     code(attributes::enable_hardware_trace(state(), enable != 0))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cuptiGetTimestamp(timestamp: Out<u64>) -> u32 {
+    gate!(cuptiGetTimestamp);
     code(put(timestamp, clock::now_ns()))
 }
 
@@ -247,6 +257,7 @@ extern "C" fn cuptiGetStreamIdEx(
 
 #[unsafe(no_mangle)]
 extern "C" fn cuptiGetGraphNodeId(node: Handle, id: Out<u64>) -> u32 {
+    gate!(cuptiGetGraphNodeId);
     code(known(objects::id_of_node(node)).and_then(|node_id| put(id, node_id)))
 }
 

@@ -14,7 +14,7 @@ use crate::attributes::{self, USER_DEFINED_RECORDS};
 use crate::buffers::Client;
 use crate::callbacks::Subscriber;
 use crate::clock;
-use crate::state::{ActivityApi, State, state};
+use crate::state::{ActivityApi, State, gate, state};
 
 /// The first toolkit with these functions, and the first with all of them.
 const BEGUN: (u32, u32) = (13, 2);
@@ -41,6 +41,7 @@ extern "C" fn cuptiActivityRegisterCallbacks_v2(
     request: Option<RequestFuncV2>,
     complete: Option<CompleteFuncV2>,
 ) -> u32 {
+    gate!(cuptiActivityRegisterCallbacks_v2);
     code(subscriber(BEGUN, handle).and_then(|(state, subscriber)| {
         let (Some(request), Some(complete)) = (request, complete) else {
             return Err(cupti::INVALID_PARAMETER);
@@ -56,6 +57,7 @@ unsafe extern "C" fn cuptiActivityEnable_v2(
     kind: u32,
     config: *const ActivityConfig,
 ) -> u32 {
+    gate!(cuptiActivityEnable_v2);
     code(subscriber(BEGUN, handle).and_then(|(state, subscriber)| {
         std::thread::sleep(Duration::from_millis(state.config.faults.slow_enable_ms));
         if let Some(error) = state.config.faults.enable {
@@ -118,6 +120,7 @@ extern "C" fn cuptiActivityDisable_v2(
     kind: u32,
     _config: *const ActivityConfig,
 ) -> u32 {
+    gate!(cuptiActivityDisable_v2);
     code(subscriber(BEGUN, handle).and_then(|(state, subscriber)| {
         std::thread::sleep(Duration::from_millis(state.config.faults.slow_disable_ms));
         check_kind(kind)?;
@@ -135,6 +138,7 @@ unsafe extern "C" fn cuptiActivityGetNextRecord_v2(
     valid_bytes: usize,
     record: Option<&mut *mut u8>,
 ) -> u32 {
+    gate!(cuptiActivityGetNextRecord_v2);
     code(subscriber(COMPLETE, handle).and_then(|(_, subscriber)| {
         let stride = |kind| subscriber.activity.buffers.stride(kind);
         // SAFETY: the caller's buffer has so many valid bytes.
@@ -149,6 +153,7 @@ extern "C" fn cuptiActivityGetNumDroppedRecords_v2(
     _stream_id: u32,
     dropped: Out<usize>,
 ) -> u32 {
+    gate!(cuptiActivityGetNumDroppedRecords_v2);
     code(subscriber(COMPLETE, handle).and_then(|(_, subscriber)| {
         // Reading the count resets it.
         let dropped = dropped.ok_or(cupti::INVALID_PARAMETER)?;
@@ -165,6 +170,7 @@ unsafe extern "C" fn cuptiActivityGetAttribute_v2(
     size: Option<&mut usize>,
     value: *mut u8,
 ) -> u32 {
+    gate!(cuptiActivityGetAttribute_v2);
     code(subscriber(BEGUN, handle).and_then(|(state, subscriber)| {
         let of = (ActivityApi::Second, &subscriber.activity);
         // SAFETY: the caller's value has room for `size` bytes.
@@ -179,6 +185,7 @@ unsafe extern "C" fn cuptiActivitySetAttribute_v2(
     size: Option<&mut usize>,
     value: *mut u8,
 ) -> u32 {
+    gate!(cuptiActivitySetAttribute_v2);
     code(subscriber(BEGUN, handle).and_then(|(state, subscriber)| {
         let of = (ActivityApi::Second, &subscriber.activity);
         // SAFETY: the caller's value has `size` bytes.
@@ -188,5 +195,6 @@ unsafe extern "C" fn cuptiActivitySetAttribute_v2(
 
 #[unsafe(no_mangle)]
 extern "C" fn cuptiGetTimestamp_v2(handle: Handle, timestamp: Out<u64>) -> u32 {
+    gate!(cuptiGetTimestamp_v2);
     code(subscriber(COMPLETE, handle).and_then(|_| put(timestamp, clock::now_ns())))
 }

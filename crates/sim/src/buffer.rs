@@ -146,13 +146,14 @@ impl Buffer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::Damage;
     use crate::recorded::{Op, recorded};
     use crate::version::MEASURED;
 
     fn kernel(end_ns: u64) -> Record {
         let Op { work, .. } = recorded().sequences[1][0];
         let span = Span { start_ns: 1, end_ns, stream_id: 7, correlation_id: 1 };
-        Record::Work { work, span, node: (0, 0), grid_id: 1 }
+        Record::Work { work, span, node: (0, 0), grid_id: 1, damage: Damage::None }
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::calls;
 use crate::collection::Collection;
 use crate::id_set::IdSet;
 use crate::record::DEVICE_ID;
-use crate::state::state;
+use crate::state::{gate, state};
 
 /// The shortest buffer for the name of the subscriber in the way, bytes.
 const OLD_NAME_BYTES: usize = 64;
@@ -25,11 +25,13 @@ const UNNAMED: &str = "CUPTI";
 
 #[unsafe(no_mangle)]
 extern "C" fn cuptiGetVersion(version: Out<u32>) -> u32 {
+    gate!(cuptiGetVersion);
     code(put(version, state().config.version.reported))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cuptiGetDeviceId(context: Handle, device: Out<u32>) -> u32 {
+    gate!(cuptiGetDeviceId);
     if context != CONTEXT {
         return cupti::INVALID_CONTEXT;
     }
@@ -42,6 +44,7 @@ extern "C" fn cuptiSubscribe(
     callback: Option<CallbackFunc>,
     userdata: *mut c_void,
 ) -> u32 {
+    gate!(cuptiSubscribe);
     code(subscribe(subscriber, callback, userdata, UNNAMED.to_owned(), false))
 }
 
@@ -52,6 +55,7 @@ unsafe extern "C" fn cuptiSubscribe_v2(
     userdata: *mut c_void,
     params: *mut SubscriberParams,
 ) -> u32 {
+    gate!(cuptiSubscribe_v2);
     let state = state();
     let toolkit = state.config.version.toolkit;
     if toolkit < (13, 0) {
@@ -146,6 +150,7 @@ fn ids(subscriber: &Subscriber, domain: u32) -> Outcome<Option<&IdSet>> {
 
 #[unsafe(no_mangle)]
 extern "C" fn cuptiUnsubscribe(handle: Handle) -> u32 {
+    gate!(cuptiUnsubscribe);
     code(subscriber(handle).and_then(|subscriber| {
         let state = state();
         if !state.callbacks.unsubscribe(handle) {
@@ -165,6 +170,7 @@ extern "C" fn cuptiUnsubscribe(handle: Handle) -> u32 {
 
 #[unsafe(no_mangle)]
 extern "C" fn cuptiEnableCallback(enable: u32, handle: Handle, domain: u32, cbid: u32) -> u32 {
+    gate!(cuptiEnableCallback);
     code(subscriber(handle).and_then(|subscriber| match ids(&subscriber, domain)? {
         Some(ids) if !ids.set(cbid, enable != 0) => Err(cupti::INVALID_PARAMETER),
         _ => Ok(()),
@@ -203,6 +209,7 @@ extern "C" fn cuptiGetLastError() -> u32 {
 
 #[unsafe(no_mangle)]
 extern "C" fn cuptiGetResultString(result: u32, text: Out<*const c_char>) -> u32 {
+    gate!(cuptiGetResultString);
     code(result_text(result).and_then(|(name, _)| put(text, name.as_ptr())))
 }
 

@@ -254,7 +254,7 @@ impl Chosen {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Span;
+    use crate::record::{Damage, Span};
     use crate::recorded::recorded;
 
     fn version(text: &str) -> Version {
@@ -269,7 +269,7 @@ mod tests {
         assert_eq!(selection.record_bytes(), 4 + 8 + 8 + 8 + 2 + 4);
         let span = Span { start_ns: 10, end_ns: 30, stream_id: 9, correlation_id: u32::MAX };
         let work = recorded().sequences[0][0].work;
-        let record = Record::Work { work, span, node: (0, 0), grid_id: 1 };
+        let record = Record::Work { work, span, node: (0, 0), grid_id: 1, damage: Damage::None };
         let mut bytes = [0xff; 34];
         selection.encode(&record, &mut bytes);
         let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight"));

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::call_faults::CallFault;
 use crate::version::{MEASURED, Version};
 
 const CUPTI_VERSION: &str = "STAGE2_SIM_CUPTI_VERSION";
@@ -16,8 +17,10 @@ const FIRST_CORRELATION: &str = "STAGE2_SIM_FIRST_CORRELATION";
 pub(crate) const VARIABLES: [&str; 6] =
     [CUPTI_VERSION, DRIVER_VERSION, FAULT, FAST, SEED, FIRST_CORRELATION];
 
-const FAULT_FORMS: &str = "a list of subscribe=CODE, register=CODE, enable=CODE, cu-init=CODE, \
-                           flush=CODE, drop=N, zero-timestamps=N, late-buffers=MS, flush-hang=MS, \
+const FAULT_FORMS: &str = "a list of fail=FUNCTION:CODE, slow=FUNCTION:MS, hang=FUNCTION (each with @N \
+                           for the Nth call), subscribe=CODE, register=CODE, enable=CODE, cu-init=CODE, \
+                           flush=CODE, drop=N, zero-timestamps=N, \
+                           reversed-timestamps=N, future-timestamps=N, no-names=N, unknown-kinds=N, late-buffers=MS, flush-hang=MS, \
                            slow-enable=MS, slow-disable=MS, no-device, second-api=CODE, \
                            false-layouts, hardware-trace, pm-availability=CODE, \
                            pm-enable=CODE, pm-decode=CODE, pm-break=N, pm-overflow=N, \
@@ -76,6 +79,14 @@ pub(crate) struct Faults {
     pub(crate) drop_every: u64,
     /// Every Nth kernel record has start and end 0.
     pub(crate) zero_timestamps_every: u64,
+    /// Every Nth kernel record ends before it starts.
+    pub(crate) reversed_timestamps_every: u64,
+    /// Every Nth kernel record is of the year 2262.
+    pub(crate) future_timestamps_every: u64,
+    /// Every Nth kernel record has no name.
+    pub(crate) no_names_every: u64,
+    /// Every Nth kernel record has a kind that no header knows.
+    pub(crate) unknown_kinds_every: u64,
     /// How long a complete buffer is held back, ms.
     pub(crate) late_buffers_ms: u64,
     /// How long cuptiActivityFlushAll blocks before it does anything, ms.
@@ -94,6 +105,8 @@ pub(crate) struct Faults {
     pub(crate) hardware_trace: bool,
     /// Of sampled counters.
     pub(crate) pm: PmFaults,
+    /// Of calls, by the name of the function.
+    pub(crate) calls: Vec<CallFault>,
 }
 
 /// What goes wrong when counters are sampled.
@@ -189,6 +202,10 @@ impl Faults {
     fn parse_amount(&mut self, item: &str) -> Result<(), ConfigError> {
         let refuse = || ConfigError::new(FAULT, item, FAULT_FORMS);
         let (name, value) = item.split_once('=').ok_or_else(refuse)?;
+        if matches!(name, "fail" | "slow" | "hang") {
+            self.calls.push(CallFault::parse(item).ok_or_else(refuse)?);
+            return Ok(());
+        }
         let amount = value.parse::<u64>().map_err(|_| refuse())?;
         let code = || u32::try_from(amount).map_err(|_| refuse());
         match name {
@@ -200,6 +217,10 @@ impl Faults {
             "cu-init" => self.cu_init = Some(code()?),
             "drop" => self.drop_every = amount,
             "zero-timestamps" => self.zero_timestamps_every = amount,
+            "reversed-timestamps" => self.reversed_timestamps_every = amount,
+            "future-timestamps" => self.future_timestamps_every = amount,
+            "no-names" => self.no_names_every = amount,
+            "unknown-kinds" => self.unknown_kinds_every = amount,
             "late-buffers" => self.late_buffers_ms = amount,
             "flush-hang" => self.flush_hang_ms = amount,
             "slow-enable" => self.slow_enable_ms = amount,

@@ -6,7 +6,7 @@ use std::time::Instant;
 use crate::abi::{GraphData, Handle, Outcome, cuda, kind, resource};
 use crate::clock;
 use crate::objects::{exec_handle, graph_handle, id_of_graph, node_handle, node_id, node_type};
-use crate::record::{Record, Span};
+use crate::record::{Damage, Record, Span};
 use crate::recorded::{Op, Work};
 use crate::state::State;
 
@@ -14,6 +14,9 @@ use crate::state::State;
 const LAUNCH_COST_NS: u64 = 3_000;
 /// What a graph launch costs the calling thread, ns.
 const GRAPH_LAUNCH_COST_NS: u64 = 8_000;
+
+/// In the year 2262, the last that 64-bit nanoseconds with a sign reach.
+const FAR_FUTURE_NS: u64 = i64::MAX as u64;
 
 impl State {
     /// Launches an operation on a stream, or adds it to the graph that the stream is captured
@@ -118,15 +121,34 @@ impl State {
     fn record_work(&self, work: Work, mut span: Span, node: (u32, u64)) {
         self.pm.note(&work, &span);
         let end_ns = span.end_ns;
-        let mut grid_id = 0;
+        let (mut grid_id, mut damage) = (0, Damage::None);
         if let Work::Kernel(_) = work {
             grid_id = self.grids.fetch_add(1, Ordering::Relaxed) + 1;
-            let every = self.config.faults.zero_timestamps_every;
-            if every > 0 && grid_id.is_multiple_of(every) {
-                (span.start_ns, span.end_ns) = (0, 0);
-            }
+            damage = self.damage(&mut span, grid_id);
         }
-        self.offer(Record::Work { work, span, node, grid_id }, end_ns);
+        self.offer(Record::Work { work, span, node, grid_id, damage }, end_ns);
+    }
+
+    /// What is to be wrong with the record of a kernel; times are wrong at once.
+    fn damage(&self, span: &mut Span, grid_id: u64) -> Damage {
+        let faults = &self.config.faults;
+        let is_due = |every: u64| every > 0 && grid_id.is_multiple_of(every);
+        if is_due(faults.zero_timestamps_every) {
+            (span.start_ns, span.end_ns) = (0, 0);
+        }
+        if is_due(faults.reversed_timestamps_every) {
+            (span.start_ns, span.end_ns) = (span.end_ns, span.start_ns);
+        }
+        if is_due(faults.future_timestamps_every) {
+            span.end_ns = FAR_FUTURE_NS;
+        }
+        if is_due(faults.unknown_kinds_every) {
+            Damage::UnknownKind
+        } else if is_due(faults.no_names_every) {
+            Damage::NoName
+        } else {
+            Damage::None
+        }
     }
 
     fn jittered(&self, op: &Op, correlation_id: u32, place: usize) -> u64 {

@@ -13,6 +13,7 @@
 //! - `collection`: whether a client wants it, `chosen`: with which fields;
 //! - `buffer`, `buffers`: into the client's buffer and back to the client;
 //! - `activity_api`, `activity_v2_api`, `attributes`, `callback_api`: the exported `cupti*` functions;
+//! - `call_faults`: what those do instead, where a test asks for it;
 //! - `pm`: what the work counts, in samples; `pm_api`: the functions that sample;
 //! - `state`: the one static, with `config` its settings; `abi` and `clock` are used by all.
 //!
@@ -25,6 +26,7 @@ mod activity_v2_api;
 mod attributes;
 mod buffer;
 mod buffers;
+mod call_faults;
 mod callback_api;
 mod callbacks;
 mod calls;

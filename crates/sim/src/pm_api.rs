@@ -8,7 +8,7 @@ use std::ffi::{CStr, c_char, c_void};
 use crate::abi::{Outcome, code, cupti};
 use crate::clock;
 use crate::pm::{self, CHIP, Sample};
-use crate::state::{State, state};
+use crate::state::{State, gate, state};
 
 /// The one handle of the session.
 const SESSION: usize = 0x9a5e_0001;
@@ -89,6 +89,7 @@ macro_rules! exports {
     ($($function:ident($name:ident: $type:ty, $state:ident) $body:block)*) => {$(
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $function(parameters: *mut $type) -> u32 {
+            gate!($function);
             // SAFETY: not null; the size comes first in every version of the struct.
             if parameters.is_null() || unsafe { (*parameters).struct_size } < <$type>::NEEDED {
                 return cupti::INVALID_PARAMETER;

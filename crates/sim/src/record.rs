@@ -31,11 +31,23 @@ pub(crate) struct Span {
     pub(crate) correlation_id: u32,
 }
 
+/// What is wrong with the record of a kernel, besides its times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Damage {
+    /// Nothing.
+    #[default]
+    None,
+    /// Its name is null.
+    NoName,
+    /// Its kind is [`kind::UNKNOWN`].
+    UnknownKind,
+}
+
 /// What a record says.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Record {
     /// A kernel, copy or fill; `node` is (graph id, graph node id), zeros for a plain launch.
-    Work { work: Work, span: Span, node: (u32, u64), grid_id: u64 },
+    Work { work: Work, span: Span, node: (u32, u64), grid_id: u64, damage: Damage },
     /// A whole graph launch.
     GraphTrace { span: Span, graph_id: u32 },
     /// A driver call: `DRIVER`, with the id of the calling thread and what it returned.
@@ -75,8 +87,11 @@ impl Record {
         out.fill(0);
         let mut to = Fields(out);
         match *self {
-            Record::Work { work: Work::Kernel(kernel), span, node, grid_id } => {
+            Record::Work { work: Work::Kernel(kernel), span, node, grid_id, damage } => {
                 encode_kernel(&mut to, &kernel, span, node, grid_id);
+                if damage == Damage::NoName {
+                    to.u64(NAME_AT, 0);
+                }
             }
             Record::Work { work: Work::Memcpy { bytes, copy_kind }, span, node, .. } => {
                 // CUpti_ActivityMemoryKind: 1 pageable host memory, 3 device memory.
@@ -124,9 +139,13 @@ impl Record {
             }
         }
         // Last, as CUPTI does it: a record whose kind is 0 is not complete.
-        to.u32(0, self.kind());
+        let damaged = matches!(self, Record::Work { damage: Damage::UnknownKind, .. });
+        to.u32(0, if damaged { kind::UNKNOWN } else { self.kind() });
     }
 }
+
+/// Where a kernel's record has its name.
+const NAME_AT: usize = 104;
 
 fn encode_kernel(to: &mut Fields, kernel: &Kernel, span: Span, node: (u32, u64), grid_id: u64) {
     to.put(6, kernel.registers_per_thread.to_le_bytes());
@@ -148,7 +167,7 @@ fn encode_kernel(to: &mut Fields, kernel: &Kernel, span: Span, node: (u32, u64),
     to.u32(84, kernel.local_bytes_per_thread);
     to.u32(92, span.correlation_id);
     to.u64(96, grid_id);
-    to.u64(104, kernel.name.as_ptr().addr() as u64);
+    to.u64(NAME_AT, kernel.name.as_ptr().addr() as u64);
     to.u64(144, node.1);
     to.u32(156, node.0);
     to.u32(172, 1);
@@ -229,7 +248,13 @@ mod tests {
     #[test]
     fn a_kernel_record_has_its_fields_where_cupti_has_them() {
         let work = recorded().sequences[0][0].work;
-        let record = Record::Work { work, span: SPAN, node: (2, 0x2_0000_0005), grid_id: 4 };
+        let record = Record::Work {
+            work,
+            span: SPAN,
+            node: (2, 0x2_0000_0005),
+            grid_id: 4,
+            damage: Damage::None,
+        };
         let mut bytes = vec![0xff; 216];
         record.encode(&mut bytes);
         assert_eq!(u32_at(&bytes, 0), kind::CONCURRENT_KERNEL);

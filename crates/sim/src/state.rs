@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use crate::abi::{Outcome, cupti};
+use crate::call_faults::CallCounts;
 use crate::callbacks::Callbacks;
 use crate::collection::Collection;
 use crate::config::{Config, ConfigError, VARIABLES};
@@ -20,6 +21,8 @@ pub(crate) struct State {
     pub(crate) config: Config,
     /// Why the settings are the defaults, where they could not be read.
     pub(crate) config_error: Option<ConfigError>,
+    /// Calls of the functions that are to fail.
+    pub(crate) call_counts: CallCounts,
     pub(crate) callbacks: Callbacks,
     /// What is collected through the first activity API.
     pub(crate) first: Collection,
@@ -115,6 +118,7 @@ pub(crate) fn state() -> &'static State {
             Err(error) => (Config::default(), Some(error)),
         };
         State {
+            call_counts: CallCounts::new(&config.faults.calls),
             callbacks: Callbacks::new(config.first_correlation),
             first: Collection::new(&config),
             activity_api: AtomicU8::new(0),
@@ -141,3 +145,16 @@ pub(crate) fn configure(name: &str, value: &str) -> bool {
     OVERRIDES.lock().insert(name.to_owned(), value.to_owned());
     true
 }
+
+/// The first line of an exported function that a profiler may call: its faults.
+macro_rules! gate {
+    ($function:ident) => {
+        const _: () = assert!(crate::call_faults::is_listed(stringify!($function)));
+        let state = $crate::state::state();
+        let (faults, counts) = (&state.config.faults.calls, &state.call_counts);
+        if let Some(code) = crate::call_faults::meet(faults, counts, stringify!($function)) {
+            return code;
+        }
+    };
+}
+pub(crate) use gate;

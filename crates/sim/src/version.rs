@@ -74,7 +74,7 @@ impl Version {
     /// Source: the structs that the headers of each toolkit declare for the kind.
     pub(crate) fn record_bytes(&self, kind: u32) -> Option<usize> {
         let steps: &[((u32, u32), usize)] = match kind {
-            kind::CONCURRENT_KERNEL => &[
+            kind::CONCURRENT_KERNEL | kind::UNKNOWN => &[
                 ((13, 4), 248),
                 ((13, 3), 232),
                 ((13, 1), 224),

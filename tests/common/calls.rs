@@ -1,0 +1,82 @@
+//! Functions of the C library that fail where the collector calls them: `tests/guests/failing_calls.c`,
+//! compiled and preloaded.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use crate::common::{Guest, Left, collector, skipped};
+
+/// A number that no call reaches.
+pub const FOR_EVER: u64 = u64::MAX;
+
+/// Which calls of which function fail, and how.
+#[derive(Clone, Copy)]
+pub struct Fault {
+    /// As the linker knows it; `futex` and `pwritev2` for calls through `syscall`.
+    pub function: &'static str,
+    /// The error number; -1 for what the function does instead of failing.
+    pub error: i32,
+    /// The first call that fails, from 1; 0 for none.
+    pub first: u64,
+    /// The last one.
+    pub last: u64,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} {} {} {}", self.function, self.error, self.first, self.last)
+    }
+}
+
+/// What a guest left under a fault.
+pub struct Met {
+    pub left: Left,
+    /// Calls of the function by the collector, and those that failed.
+    pub calls: u64,
+    pub failed: u64,
+    pub took: Duration,
+}
+
+/// The preloaded library. `None`, and a word about it, where no C compiler is installed.
+pub fn library() -> Option<&'static Path> {
+    static BUILT: OnceLock<Option<(TempDir, PathBuf)>> = OnceLock::new();
+    let built = BUILT.get_or_init(|| {
+        let folder = tempfile::tempdir().expect("folder");
+        let library = folder.path().join("libfailing_calls.so");
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/guests/failing_calls.c");
+        let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
+        let mut command = Command::new(compiler);
+        command.args(["-Wall", "-Wextra", "-Werror", "-O1", "-shared", "-fPIC", "-o"]);
+        match command.arg(&library).arg(source).arg("-ldl").status() {
+            Ok(status) => assert!(status.success(), "{source} does not compile"),
+            Err(error) => {
+                skipped(&format!("no C compiler ({error})"));
+                return None;
+            }
+        }
+        Some((folder, library))
+    });
+    built.as_ref().map(|(_, library)| library.as_path())
+}
+
+/// Runs a guest under a fault.
+pub fn meet(guest: Guest, library: &Path, fault: Fault) -> Met {
+    let tally = tempfile::NamedTempFile::new().expect("file");
+    tally.as_file().set_len(4096).expect("file");
+    let preloads = format!("{} {}", library.display(), collector().display());
+    let started = Instant::now();
+    let left = guest
+        .env("LD_PRELOAD", preloads)
+        .env("STAGE2_TEST_CALL", fault.to_string())
+        .env("STAGE2_TEST_TALLY", tally.path())
+        .run();
+    let took = started.elapsed();
+    let bytes = std::fs::read(tally.path()).expect("file");
+    let number = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
+    Met { left, calls: number(0), failed: number(8), took }
+}
