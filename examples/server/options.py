@@ -24,7 +24,7 @@ class Options:
     device: str
     simulated_gpu: str
     graphs: bool
-    nvtx: bool
+    nvtx: str
     seed: int
     slots: int
     capacity: int
@@ -68,7 +68,12 @@ def parse(arguments: list[str] | None = None) -> Options:
         action="store_false",
         help="launch each kernel of a decode step by itself",
     )
-    add("--no-nvtx", dest="nvtx", action="store_false", help="open no NVTX ranges")
+    add(
+        "--nvtx",
+        default="all",
+        choices=("all", "steps", "off"),
+        help="ranges: of steps and requests, of steps only, or none",
+    )
     add("--seed", type=int, default=0, help="of the weights")
     add("--slots", type=int, default=8, help="sequences that are decoded together at most")
     add(

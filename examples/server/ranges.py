@@ -10,7 +10,7 @@ import contextlib
 import importlib
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 log = logging.getLogger("server")
@@ -49,17 +49,19 @@ OFF = Ranges(
 """Ranges that nobody sees."""
 
 
-def choose(enable: bool) -> Ranges:
+def choose(which: str) -> Ranges:
     """Return the ranges of the package nvtx, else of PyTorch, else `OFF` and one line that says so.
 
-    Call it in the process that opens the ranges: NVTX attaches to a tool at its first call.
+    `which` is `all`, `steps` (requests get no ranges) or `off`. Call it in the process that opens
+    the ranges: NVTX attaches to a tool at its first call.
     """
-    if not enable:
+    if which == "off":
         return OFF
     reasons = []
     for provider in (_of_nvtx, _of_torch):
         try:
-            return provider()
+            found = provider()
+            return found if which == "all" else replace(found, start=OFF.start, end=OFF.end)
         except (ImportError, AttributeError, RuntimeError) as error:
             reasons.append(str(error))
     log.warning(
