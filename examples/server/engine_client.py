@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import multiprocessing
+import signal
 import time
 from dataclasses import dataclass, field
 
@@ -110,6 +111,13 @@ class EngineClient:
             await asyncio.sleep(0.01)
         if self._process.is_alive():
             self._process.kill()
+            self.reason = f"it did not end within {STOP_S:g} s, and was killed"
+        elif self._process.exitcode is not None and self._process.exitcode < 0:
+            number = -self._process.exitcode
+            self.reason = (
+                f"it was ended by signal {number} ({signal.strsignal(number)}); "
+                "if nobody sent it, look for memory that ran out"
+            )
         self._process.join()
         return self._process.exitcode == 0
 

@@ -167,9 +167,17 @@ class Ends(unittest.TestCase):
             os.kill(server.about["engine_pid"], signal.SIGKILL)
             _, stderr = server.process.communicate(timeout=30)
             self.assertEqual(server.process.returncode, 1)
-            self.assertIn("the engine ended unexpectedly", stderr)
+            self.assertIn("the engine failed: it was ended by signal 9 (Killed)", stderr)
             thread.join()
-            self.assertEqual(answers[0][0], 503)
+            self.assertEqual(answers, [(503, {"error": "the engine ended unexpectedly"})])
+
+    def test_an_engine_that_does_not_end_is_killed(self):
+        with ServerProcess("--grace=0") as server:
+            os.kill(server.about["engine_pid"], signal.SIGSTOP)
+            status, stderr = server.end()
+            self.assertEqual(status, 1)
+            self.assertIn("did not end within 15 s, and was killed", stderr)
+            self.assertFalse(is_alive(server.about["engine_pid"]))
 
     def test_the_engine_ends_without_its_server(self):
         with ServerProcess() as server:
