@@ -10,7 +10,7 @@ D features of a head, E = `hidden_size`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -82,13 +82,44 @@ class Layer:
     mlp_norm: Array  # (E,)
 
 
+class CacheView(Protocol):
+    """What attention needs of a key/value cache: where tokens stand, and all keys and values."""
+
+    def positions(self, count: int) -> npt.NDArray[np.integer[Any]]:
+        """Return where the next `count` tokens of each sequence stand: (B, count) or (1, count)."""
+
+    def extend(self, layer: int, keys: Array, values: Array) -> tuple[Array, Array]:
+        """Put (B, K, T, D) at the next positions of a layer; return what it holds, (B, K, S, D)."""
+
+    def advance(self, count: int) -> None:
+        """Let the next tokens stand `count` positions further."""
+
+
 @dataclass
 class Cache:
-    """Keys and values of every position so far; room for the rest is already there."""
+    """Keys and values of every position so far; room for the rest is already there.
+
+    All of its sequences are of one length.
+    """
 
     keys: Array  # (layers, B, K, capacity, D)
     values: Array  # (layers, B, K, capacity, D)
     length: int = 0
+
+    def positions(self, count: int) -> npt.NDArray[np.integer[Any]]:
+        """Return the next `count` positions, the same of every sequence: (1, count)."""
+        return self.length + np.arange(count)[None]
+
+    def extend(self, layer: int, keys: Array, values: Array) -> tuple[Array, Array]:
+        """Append to a layer; return all of it."""
+        end = self.length + keys.shape[2]
+        self.keys[layer, :, :, self.length : end] = keys
+        self.values[layer, :, :, self.length : end] = values
+        return self.keys[layer, :, :, :end], self.values[layer, :, :, :end]
+
+    def advance(self, count: int) -> None:
+        """Move the end."""
+        self.length += count
 
 
 class NumpyModel:
@@ -162,10 +193,10 @@ class NumpyModel:
         """Return the tokens side by side, shape (B, steps)."""
         return np.concatenate(tokens, axis=1)
 
-    def logits(self, tokens: Tokens, cache: Cache) -> Array:
+    def logits(self, tokens: Tokens, cache: CacheView) -> Array:
         """Append `tokens`, shape (B, T), to `cache`; return their logits, (B, T, vocab_size)."""
         x = self._embedding[tokens]  # (B, T, E)
-        positions = cache.length + np.arange(tokens.shape[1])
+        positions = cache.positions(tokens.shape[1])
         for index, layer in enumerate(self._layers):
             with self._ranges.open(f"layer.{index}"):
                 with self._ranges.open("attn"):
@@ -174,7 +205,7 @@ class NumpyModel:
                     )
                 with self._ranges.open("mlp"):
                     x = x + self._mlp(self._rms_norm(x, layer.mlp_norm), layer)
-        cache.length += tokens.shape[1]
+        cache.advance(tokens.shape[1])
         return self._rms_norm(x, self._norm) @ self._head
 
     def _attention(
@@ -183,7 +214,7 @@ class NumpyModel:
         layer: Layer,
         index: int,
         positions: npt.NDArray[np.integer[Any]],
-        cache: Cache,
+        cache: CacheView,
     ) -> Array:
         """Attend from x, (B, T, E), to everything cached and to itself; return (B, T, E)."""
         shape = self.shape
@@ -192,17 +223,14 @@ class NumpyModel:
         group = shape.num_attention_heads // kv_heads
         qkv = (x @ layer.qkv).reshape(batch, length, -1, size).transpose(0, 2, 1, 3)
         query = self._rotate(qkv[:, : kv_heads * group], positions)  # (B, H, T, D)
-        end = cache.length + length
-        cached = slice(cache.length, end)
-        cache.keys[index, :, :, cached] = self._rotate(qkv[:, -2 * kv_heads : -kv_heads], positions)
-        cache.values[index, :, :, cached] = qkv[:, -kv_heads:]
-        keys = cache.keys[index, :, :, None, :end]  # (B, K, 1, S, D)
-        values = cache.values[index, :, :, None, :end]
+        new_keys = self._rotate(qkv[:, -2 * kv_heads : -kv_heads], positions)
+        keys, values = cache.extend(index, new_keys, qkv[:, -kv_heads:])
+        keys, values = keys[:, :, None], values[:, :, None]  # (B, K, 1, S, D)
 
         query = query.reshape(batch, kv_heads, group, length, size)
         scores = query @ keys.swapaxes(-1, -2) / np.sqrt(size).astype(x.dtype)
-        future = np.arange(end) > positions[:, None]  # (T, S)
-        scores = np.where(future, -np.inf, scores)
+        future = np.arange(keys.shape[-2]) > positions[:, :, None]  # (B or 1, T, S)
+        scores = np.where(future[:, None, None], -np.inf, scores)
         scores = np.exp(scores - scores.max(axis=-1, keepdims=True))
         weights = scores / scores.sum(axis=-1, keepdims=True)
         mixed = (weights @ values).reshape(batch, -1, length, size)
@@ -214,8 +242,8 @@ class NumpyModel:
         return (gate / (1 + np.exp(-gate)) * up) @ layer.down
 
     def _rotate(self, x: Array, positions: npt.NDArray[np.integer[Any]]) -> Array:
-        """Turn the feature pairs of x, (B, heads, T, D), by their positions' angles."""
-        angles = positions[:, None] * self._frequencies  # (T, D / 2)
+        """Turn the feature pairs of x, (B, heads, T, D), by the angles of (B or 1, T) positions."""
+        angles = positions[:, None, :, None] * self._frequencies  # (B or 1, 1, T, D / 2)
         cos, sin = np.cos(angles).astype(x.dtype), np.sin(angles).astype(x.dtype)
         first, second = np.split(x, 2, axis=-1)
         return np.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1)

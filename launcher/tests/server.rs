@@ -1,0 +1,213 @@
+//! The example server under the launcher and the collector, on the simulated GPU: a forked engine with
+//! continuous batching, CUDA graphs, and requests whose ranges cross threads.
+//!
+//! Skipped, and said so, where Python lacks hydra-core, numpy or nvtx; a failure there when
+//! STAGE2_REQUIRE_HYDRA is set.
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use common::Sandbox;
+use common::simulated::built;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use stage2_spool::{Ending, Payload, Process, Reader, Record};
+
+const REQUESTS: u64 = 50;
+/// Of each request: one from its prefill, the others from a decode step each.
+const TOKENS: u64 = 4;
+/// Kernels of the simulated GPU's recorded prefill, and of a replay of its graph.
+const PREFILL_KERNELS: u64 = 662;
+const GRAPH_KERNELS: u64 = 761;
+
+/// Says whether Python has what the server needs.
+fn has_packages() -> bool {
+    let python = Command::new("python3").args(["-c", "import omegaconf, numpy, nvtx"]).output();
+    if python.is_ok_and(|output| output.status.success()) {
+        return true;
+    }
+    let missing = "python3 has no hydra-core, numpy or nvtx (pip install -r \
+                   examples/runner/requirements.txt)";
+    assert!(std::env::var_os("STAGE2_REQUIRE_HYDRA").is_none(), "{missing}");
+    common::skipped(missing);
+    false
+}
+
+fn examples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples").canonicalize().expect("examples")
+}
+
+/// The launcher with the server as its workload, which serves when this returns.
+fn serving(sandbox: &Sandbox) -> Child {
+    let simulator = built("libstage2_sim.so");
+    let library = simulator.to_str().expect("a path of UTF-8");
+    let mut command = sandbox.std_launch(&["run.mode=light", "--", "python3", "-m", "server"]);
+    command
+        .args(["--backend=numpy", "--port=0", "--ready-file=ready", "--slots=6"])
+        .arg(format!("--simulated-gpu={library}"))
+        .env("PYTHONPATH", examples())
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env("STAGE2_COLLECTOR", built("libstage2.so"))
+        // The simulated driver is its own CUPTI.
+        .env("STAGE2_CUPTI", library)
+        .env("STAGE2_SIM_FAST", "1")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    let child = command.spawn().expect("stage2-launch");
+    sandbox.wait_for("ready");
+    child
+}
+
+/// Sends all requests; returns how many were served.
+fn load(url: &str) -> usize {
+    let folder = tempfile::tempdir().expect("folder");
+    let out = folder.path().join("load.jsonl");
+    let output = Command::new("python3")
+        .args(["-m", "server.load", "--rate=100", "--url", url, "--out"])
+        .arg(&out)
+        .args([format!("--requests={REQUESTS}"), format!("--output={TOKENS}")])
+        .current_dir(examples())
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .output()
+        .expect("python3");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let lines = common::read(&out);
+    let requests = lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    requests.filter(|line| line["kind"] == "request" && line["error"].is_null()).count()
+}
+
+/// What the trace file of the engine says.
+struct Trace {
+    process: Process,
+    ending: Ending,
+    fork_of: String,
+    /// Of each range of its own: innermost name, payload, thread, whether it is start/end, and
+    /// whether it has closed.
+    ranges: Vec<Range>,
+    /// Threads that had a range open at the launch of GPU work.
+    launching: BTreeSet<u32>,
+}
+
+struct Range {
+    name: String,
+    payload: Option<u64>,
+    thread: u32,
+    start_end: bool,
+    closed: bool,
+}
+
+fn trace(path: &Path) -> Trace {
+    let mut reader = Reader::open(path).expect("a trace file");
+    let records: Vec<Record> = reader.by_ref().map(|record| record.expect("readable")).collect();
+    let (mut names, mut paths, mut ranges) = (HashMap::new(), HashMap::new(), BTreeMap::new());
+    let (mut process, mut fork_of, mut worked) = (Process::default(), String::new(), vec![]);
+    for record in records {
+        match record {
+            Record::Process(found) => process = found,
+            Record::Meta { key, value } if key == "fork.of" => fork_of = value,
+            Record::Name { id, bytes } => {
+                names.insert(id, String::from_utf8_lossy(&bytes).into_owned());
+            }
+            Record::Path(path) => {
+                paths.insert(path.id, names[&path.name].clone());
+            }
+            Record::RangeOpen(open) if open.continues == 0 => {
+                let payload = open.payload.and_then(|payload| match payload {
+                    Payload::U64(value) => Some(value),
+                    Payload::I64(value) => u64::try_from(value).ok(),
+                    Payload::F64(_) => None,
+                });
+                let range = Range {
+                    name: paths[&open.path].clone(),
+                    payload,
+                    thread: open.thread,
+                    start_end: open.start_end,
+                    closed: false,
+                };
+                ranges.insert(open.range, range);
+            }
+            Record::RangeClose { range, .. } => {
+                if let Some(range) = ranges.get_mut(&range) {
+                    range.closed = true;
+                }
+            }
+            Record::Work(work) => worked.push(work.range),
+            _ => {}
+        }
+    }
+    let launching = worked.iter().map(|range| ranges[range].thread).collect();
+    let ranges = ranges.into_values().collect();
+    Trace { process, ending: reader.end(), fork_of, ranges, launching }
+}
+
+#[test]
+fn a_server_whose_engine_is_forked_is_recorded_whole() {
+    if !has_packages() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let launcher = serving(&sandbox);
+    let about: Value = serde_json::from_str(&common::read(&sandbox.path("ready"))).expect("JSON");
+    assert_eq!((&about["decode"], &about["nvtx"]), (&"graphs".into(), &"nvtx".into()));
+    let served = load(about["url"].as_str().expect("url"));
+    assert_eq!(served as u64, REQUESTS);
+    kill(Pid::from_raw(launcher.id() as i32), Signal::SIGTERM).expect("it runs");
+    let output = launcher.wait_with_output().expect("it ends");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "the server ends in order: {stderr}");
+
+    // The bundle.
+    let report: Value = serde_json::from_str(&sandbox.read("metrics.json")).expect("metrics.json");
+    assert_eq!(report["coverage"]["verdict"]["status"], "complete", "{stderr}");
+    assert_eq!(report["coverage"]["total"]["outside_ranges"], 0);
+    let stage = |name: &str| {
+        let stages = report["stages"].as_array().expect("stages");
+        let found = stages.iter().find(|stage| stage["stage"] == name);
+        let found = found.unwrap_or_else(|| panic!("no stage {name}: {stderr}"));
+        (found["instances"].as_u64().expect("instances"), found["kernels"].as_u64())
+    };
+    assert_eq!(stage("prefill"), (REQUESTS, Some(REQUESTS * PREFILL_KERNELS)));
+    let (steps, kernels) = stage("decode");
+    assert_eq!(kernels, Some(steps * GRAPH_KERNELS));
+    // With six slots a step gives six tokens at most. Alone each request would need its own steps.
+    let tokens = REQUESTS * (TOKENS - 1);
+    assert!((tokens.div_ceil(6)..tokens).contains(&steps), "{steps} steps: batched");
+
+    // The one trace file is that of the forked engine: the server itself used no GPU and no NVTX.
+    let collector = sandbox.path("tmp/stage2/latest/collector");
+    let files: Vec<PathBuf> = std::fs::read_dir(collector)
+        .expect("folder")
+        .map(|file| file.expect("file").path())
+        .collect();
+    assert_eq!(files.len(), 1, "{files:?}");
+    let trace = trace(&files[0]);
+    assert_eq!(u64::from(trace.process.pid), about["engine_pid"]);
+    assert_eq!(u64::from(trace.process.ppid), about["pid"]);
+    assert_eq!(trace.fork_of, about["pid"].to_string());
+    assert_eq!(trace.ending, Ending::Complete);
+
+    // Requests: opened on a thread that launches nothing, with their numbers, and all closed.
+    let of =
+        |name: &str| trace.ranges.iter().filter(|range| range.name == name).collect::<Vec<_>>();
+    let requests = of("request");
+    let numbers: BTreeSet<_> = requests.iter().map(|range| range.payload).collect();
+    assert_eq!(requests.len() as u64, REQUESTS);
+    assert_eq!(numbers, (1..=REQUESTS).map(Some).collect());
+    assert!(requests.iter().all(|range| range.start_end && range.closed));
+    let threads =
+        |ranges: &[&Range]| ranges.iter().map(|range| range.thread).collect::<BTreeSet<_>>();
+    assert_eq!(threads(&requests).len(), 1);
+    assert!(threads(&requests).is_disjoint(&trace.launching));
+
+    // Steps: all on the thread that launches, with the size of the batch.
+    let decodes = of("decode");
+    assert_eq!(threads(&decodes), trace.launching);
+    assert_eq!(threads(&of("prefill")), trace.launching);
+    let batches: u64 = decodes.iter().filter_map(|range| range.payload).sum();
+    assert_eq!(batches, tokens, "each step gives a token to each sequence of its batch");
+}
