@@ -123,6 +123,8 @@ pub fn memory_runs_out() {
     // SAFETY: the struct is valid; the limit is meant.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_DATA, &raw const limit) }, 0);
     open_ranges_of_new_names();
+    // The collector takes all of them in while the guest still lives.
+    std::thread::sleep(std::time::Duration::from_millis(500));
     println!("worked on");
 }
 
