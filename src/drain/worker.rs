@@ -108,9 +108,13 @@ pub fn run(shared: &'static Shared) -> EndReason {
             pace.flushed(runs_low());
         }
         // Whatever comes next could need more than the reserve.
-        if allocator::has_failed() && state::advance(Phase::On, Phase::Ended) {
-            finished = EndReason::OutOfMemory;
-            break;
+        if allocator::has_failed() {
+            // An exit that comes now waits until the file is whole and the reason was said.
+            shared.ends_itself.store(true, Ordering::Release);
+            if state::advance(Phase::On, Phase::Ended) {
+                finished = EndReason::OutOfMemory;
+                break;
+            }
         }
         if watch.is_alone(drain.reader_threads()) && state::advance(Phase::On, Phase::Stopping) {
             finished = EndReason::Alone;
@@ -120,7 +124,7 @@ pub fn run(shared: &'static Shared) -> EndReason {
     if finished == EndReason::OutOfMemory {
         drain.say_incomplete("the system refused memory during the run");
     }
-    drain.finish();
+    drain.finish(finished);
     finished
 }
 
@@ -334,7 +338,7 @@ impl Drain {
     }
 
     /// Takes in the rest, closes the spool and shows the summary.
-    fn finish(mut self) {
+    fn finish(mut self, reason: EndReason) {
         self.shared.collect(false);
         let sampling = self.shared.gpu().and_then(|gpu| gpu.counters.as_ref());
         if let Some(counters) = sampling {
@@ -359,7 +363,8 @@ impl Drain {
             self.say_incomplete(reason);
         }
         self.output.count("ranges.fields_left_out", self.shared.counters.range_fields.get());
-        let open = self.say_open();
+        // Without memory the process goes on, and its ranges close yet.
+        let open = if reason == EndReason::OutOfMemory { 0 } else { self.say_open() };
         self.output.count("ranges.open_at_end", open);
         let counters = &self.shared.counters;
         counters.unclosed.set(self.ranges.open_count() as u64);

@@ -74,10 +74,11 @@ fn is_process_of(shared: &Shared) -> bool {
 /// Gives the drain thread a short time to take in what there is and end the trace file. Does nothing
 /// inside a handler of ours: it may run in a callback of CUPTI's, whose locks this thread holds.
 fn finish_at_once() {
-    if !matches!(state::phase(), Phase::On | Phase::Stopping) {
+    let Some(shared) = state::shared().filter(|shared| is_process_of(shared)) else { return };
+    let ends_itself = shared.ends_itself.load(Ordering::Acquire);
+    if !ends_itself && !matches!(state::phase(), Phase::On | Phase::Stopping) {
         return;
     }
-    let Some(shared) = state::shared().filter(|shared| is_process_of(shared)) else { return };
     if barrier::is_inside() {
         return;
     }
@@ -107,7 +108,11 @@ fn finish() {
     let _uncancelled = CancellationBlock::default();
     let Some(shared) = state::shared() else { return };
     // Another process has no thread that would finish, and its parent might read what it stored.
-    if !is_process_of(shared) || !begin(shared) {
+    if !is_process_of(shared) {
+        return;
+    }
+    // The handler runs more than once, and waits once.
+    if !begin(shared) && !shared.ends_itself.swap(false, Ordering::AcqRel) {
         return;
     }
     if shared.done.wait(EXIT_PATIENCE) {

@@ -174,6 +174,8 @@ pub struct Shared {
     pub stop: AtomicBool,
     /// What the drain thread is about to finish ([`EndStep`]).
     pub end_step: AtomicU8,
+    /// The drain thread is finishing without having been told to: an end of the process waits for it.
+    pub ends_itself: AtomicBool,
     /// The drain thread has finished.
     pub done: Flag,
 }
@@ -203,6 +205,7 @@ impl Shared {
             ready: Flag::default(),
             stop: AtomicBool::new(false),
             end_step: AtomicU8::new(EndStep::Records as u8),
+            ends_itself: AtomicBool::new(false),
             done: Flag::default(),
         }
     }
