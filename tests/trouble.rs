@@ -25,8 +25,14 @@ fn off_because(guest: Guest, parts: &[&str]) {
 
 #[test]
 fn no_libcupti() {
-    let missing = Guest::new("return").env("STAGE2_CUPTI", "/nonexistent/libcupti.so.13");
-    off_because(missing, &["/nonexistent/libcupti.so.13"]);
+    let missing = || Guest::new("return").env("STAGE2_CUPTI", "/nonexistent/libcupti.so.13");
+    off_because(missing(), &["/nonexistent/libcupti.so.13"]);
+    // Under a driver of its own, as on a machine with a GPU.
+    let folder = tempfile::tempdir().expect("folder");
+    let driver = folder.path().join("libcuda.so.1");
+    std::fs::copy(simulator(), &driver).expect("a copy");
+    let missing = missing().env("STAGE2_TEST_SIM", &driver);
+    off_because(missing, &["/nonexistent/libcupti.so.13", "correct STAGE2_CUPTI"]);
 }
 
 #[test]
