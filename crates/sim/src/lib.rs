@@ -13,7 +13,7 @@
 //! - `collection`: whether a client wants it, `chosen`: with which fields;
 //! - `buffer`, `buffers`: into the client's buffer and back to the client;
 //! - `activity_api`, `activity_v2_api`, `attributes`, `callback_api`: the exported `cupti*` functions;
-//! - `pm`: what the work counts, in samples; `pm_api`: the functions that sample;
+//! - `pm`: what the work counts, in samples; `pm_api`: the functions that sample, up to `pm_exit`;
 //! - `state`: the one static, with `config` its settings; `abi` and `clock` are used by all.
 //!
 //! As a Rust library it offers only [`without_symbol`], for tests of tools that must survive a
@@ -40,6 +40,7 @@ mod launch;
 mod objects;
 mod pm;
 mod pm_api;
+mod pm_exit;
 mod record;
 mod recorded;
 mod state;
