@@ -251,10 +251,13 @@ fn ten_thousand_deep_nesting_is_survived() {
 
 #[test]
 fn ranges_are_kept_without_cuda_and_after_thread_locals_are_gone() {
-    for (hazard, range) in [("nvtx_only", "cpu work"), ("thread_exit", "in a thread")] {
+    for (hazard, ranges) in
+        [("nvtx_only", &["cpu work"][..]), ("thread_exit", &["in a thread", "in a destructor"])]
+    {
         let left = Guest::new(hazard).run();
         let spool = left.expect_quiet(0).spool();
-        assert!(spool.range_paths().values().any(|path| path == range), "{hazard}");
+        assert!(spool.range_paths().values().eq(ranges), "{hazard}: {:?}", spool.range_paths());
+        assert_eq!(spool.losses(), Losses::default(), "{hazard}");
         assert_eq!(spool.meta("gpu.off"), None);
     }
 }

@@ -230,6 +230,15 @@ fn gaps_that_nothing_tells_of_are_counted_and_make_samples_longer() {
 }
 
 #[test]
+fn sampling_ends_before_what_samples_takes_itself_apart() {
+    let left = guest("on@500").env("STAGE2_SIM_FAULT", "pm-taken-apart").run();
+    let expected = expect_whole(&left);
+    assert_eq!(left.stderr(), "");
+    let read = sum(&left, READ, |_, _| true);
+    assert!((read / expected - 1.0).abs() < 0.01, "{read} bytes of {expected}");
+}
+
+#[test]
 fn slow_counters_hold_nobody_up() {
     let begin = std::time::Instant::now();
     let left = guest("on").env("STAGE2_SIM_FAULT", "pm-slow=400").run();

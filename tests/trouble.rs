@@ -25,8 +25,14 @@ fn off_because(guest: Guest, parts: &[&str]) {
 
 #[test]
 fn no_libcupti() {
-    let missing = Guest::new("return").env("STAGE2_CUPTI", "/nonexistent/libcupti.so.13");
-    off_because(missing, &["/nonexistent/libcupti.so.13"]);
+    let missing = || Guest::new("return").env("STAGE2_CUPTI", "/nonexistent/libcupti.so.13");
+    off_because(missing(), &["/nonexistent/libcupti.so.13"]);
+    // Under a driver of its own, as on a machine with a GPU.
+    let folder = tempfile::tempdir().expect("folder");
+    let driver = folder.path().join("libcuda.so.1");
+    std::fs::copy(simulator(), &driver).expect("a copy");
+    let missing = missing().env("STAGE2_TEST_SIM", &driver);
+    off_because(missing, &["/nonexistent/libcupti.so.13", "correct STAGE2_CUPTI"]);
 }
 
 #[test]
@@ -195,9 +201,14 @@ fn a_cupti_that_hangs_at_the_end_holds_the_guest_up_for_a_bounded_time() {
 
 #[test]
 fn a_machine_without_a_gpu_is_no_trouble_of_ours() {
-    let left = Guest::new("return").env("STAGE2_SIM_FAULT", "no-device").run();
-    // The guest itself fails then; we add nothing to what it says.
-    assert!(!left.stderr().contains("stage2: internal"), "{}", left.stderr());
+    let guest = || Guest::new("return").env("STAGE2_SIM_FAULT", "no-device");
+    let (alone, left) = (guest().without("LD_PRELOAD").run(), guest().run());
+    // The guest itself fails then; we add nothing to what it says, and our file is whole.
+    assert_eq!(left.output.status, alone.output.status, "{}", left.stderr());
+    let lines = |left: &common::Left| left.stderr().lines().count();
+    assert_eq!(lines(&left), lines(&alone), "{}", left.stderr());
+    assert_eq!(left.spool().ending, stage2_spool::Ending::Complete);
+    assert_eq!(left.spool().kernels(), counts(&[]));
 }
 
 #[test]

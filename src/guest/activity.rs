@@ -227,8 +227,18 @@ mod tests {
         for kind in 0..64u32 {
             let mut bytes = vec![0xFF; 256];
             bytes[..4].copy_from_slice(&kind.to_ne_bytes());
-            for length in 0..bytes.len() {
-                let _ = decode(&bytes[..length]);
+            let whole = match kind {
+                sys::CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL => size_of::<record::Kernel>(),
+                sys::CUPTI_ACTIVITY_KIND_MEMCPY => size_of::<record::Memcpy>(),
+                sys::CUPTI_ACTIVITY_KIND_MEMCPY2 => size_of::<record::MemcpyPeer>(),
+                sys::CUPTI_ACTIVITY_KIND_MEMSET => size_of::<record::Memset>(),
+                sys::CUPTI_ACTIVITY_KIND_GRAPH_TRACE => size_of::<record::GraphTrace>(),
+                sys::CUPTI_ACTIVITY_KIND_DEVICE => size_of::<record::Device>(),
+                _ => usize::MAX,
+            };
+            for length in 0..=bytes.len() {
+                let is_read = decode(&bytes[..length]).is_some();
+                assert_eq!(is_read, length >= whole, "kind {kind}, {length} bytes");
             }
         }
     }

@@ -129,21 +129,31 @@ pub fn flood_of_ranges() {
     });
 }
 
-/// Killed after two seconds of work under more marks than anybody can take in.
+/// Killed after two seconds of work under more marks than anybody can take in: the queue is full
+/// before the work begins, and is never empty, because the collector's thread shares a processor.
 pub fn flood_and_kill() {
     cuda::init();
-    let stream = Stream::new();
-    for _ in 0..8 {
-        std::thread::spawn(|| {
-            loop {
-                client().mark(c"mark");
-            }
-        });
-    }
-    for _ in 0..200 {
-        stream.launch(1);
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    // SAFETY: kills this process, as meant.
-    unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+    let (stream, calls) = (Stream::new(), &AtomicUsize::new(0));
+    client();
+    let crowd = &Crowd::on_this_processor();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                crowd.join();
+                loop {
+                    client().mark(c"mark");
+                    calls.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        while calls.load(Ordering::Relaxed) < CALLS_BEFORE {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        for _ in 0..200 {
+            stream.launch(1);
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        // SAFETY: kills this process, as meant.
+        unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+    });
 }

@@ -115,6 +115,8 @@ pub fn no_keys() {
 /// May take no more memory once we run, and opens ranges of ever new names without taking any itself.
 pub fn memory_runs_out() {
     plain();
+    // Until the collector has taken in what was done before.
+    std::thread::sleep(std::time::Duration::from_millis(500));
     let status = std::fs::read_to_string("/proc/self/status").expect("status");
     let data = status.lines().find_map(|line| line.strip_prefix("VmData:")).expect("VmData");
     let kib: u64 = data.trim().trim_end_matches(" kB").parse().expect("KiB");
@@ -123,8 +125,6 @@ pub fn memory_runs_out() {
     // SAFETY: the struct is valid; the limit is meant.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_DATA, &raw const limit) }, 0);
     open_ranges_of_new_names();
-    // The collector takes all of them in while the guest still lives.
-    std::thread::sleep(std::time::Duration::from_millis(500));
     println!("worked on");
 }
 
@@ -132,6 +132,8 @@ pub fn memory_runs_out() {
 pub fn ever_new_names() {
     plain();
     open_ranges_of_new_names();
+    // The collector takes all of them in while the guest still lives.
+    std::thread::sleep(std::time::Duration::from_millis(500));
     println!("worked on");
 }
 

@@ -25,7 +25,7 @@ const FAULT_FORMS: &str = "a list of fail=FUNCTION:CODE, slow=FUNCTION:MS, hang=
                            false-layouts, hardware-trace, pm-availability=CODE, \
                            pm-enable=CODE, pm-decode=CODE, pm-break=N, pm-overflow=N, \
                            pm-gaps=MS, pm-nan=N, pm-slow=MS, \
-                           pm-other=BYTES, pm-no-time-trigger";
+                           pm-other=BYTES, pm-no-time-trigger, pm-taken-apart";
 
 const VERSION_FORMS: &str =
     "the number to report (18, 28, 130001, 99) or a CUDA toolkit (11.8, 12.4, 13.1)";
@@ -132,6 +132,8 @@ pub(crate) struct PmFaults {
     pub(crate) other_bytes_per_us: u64,
     /// The chip has no trigger by time.
     pub(crate) no_time_trigger: bool,
+    /// What samples takes itself apart at exit.
+    pub(crate) taken_apart: bool,
 }
 
 impl Default for Config {
@@ -189,6 +191,7 @@ impl Faults {
         for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
             match item {
                 "pm-no-time-trigger" => faults.pm.no_time_trigger = true,
+                "pm-taken-apart" => faults.pm.taken_apart = true,
                 "false-layouts" => faults.false_layouts = true,
                 "hardware-trace" => faults.hardware_trace = true,
                 "no-device" => faults.no_device = true,

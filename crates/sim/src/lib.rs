@@ -14,7 +14,7 @@
 //! - `buffer`, `buffers`: into the client's buffer and back to the client;
 //! - `activity_api`, `activity_v2_api`, `attributes`, `callback_api`: the exported `cupti*` functions;
 //! - `call_faults`: what those do instead, where a test asks for it;
-//! - `pm`: what the work counts, in samples; `pm_api`: the functions that sample;
+//! - `pm`: what the work counts, in samples; `pm_api`: the functions that sample, up to `pm_exit`;
 //! - `state`: the one static, with `config` its settings; `abi` and `clock` are used by all.
 //!
 //! As a Rust library it offers only [`without_symbol`], for tests of tools that must survive a
@@ -42,6 +42,7 @@ mod launch;
 mod objects;
 mod pm;
 mod pm_api;
+mod pm_exit;
 mod record;
 mod recorded;
 mod state;

@@ -8,6 +8,7 @@ use std::ffi::{CStr, c_char, c_void};
 use crate::abi::{Outcome, code, cupti};
 use crate::clock;
 use crate::pm::{self, CHIP, Sample};
+use crate::pm_exit;
 use crate::state::{State, gate, state};
 
 /// The one handle of the session.
@@ -96,6 +97,7 @@ macro_rules! exports {
             }
             fn body($name: &mut $type, $state: &'static State) -> Outcome $body
             let state = state();
+            pm_exit::expect_whole();
             clock::sleep_until(clock::now_ns().saturating_add(state.config.faults.pm.slow_ms.saturating_mul(1_000_000)));
             // SAFETY: as large as its size says, by CUPTI's contract.
             code(body(unsafe { &mut *parameters }, state))
@@ -177,6 +179,9 @@ exports! {
         device(state, p.device)?;
         refuse(state.config.faults.pm.enable)?;
         state.pm.enable()?;
+        if state.config.faults.pm.taken_apart {
+            pm_exit::load();
+        }
         p.session = SESSION;
         Ok(())
     }
