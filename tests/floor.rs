@@ -1,0 +1,161 @@
+//! tests/gpu/floor.cpp and launches.cpp as they are built on a machine with a GPU, on the simulated one.
+//! Needs a C++ compiler and the headers of CUPTI 13.3 or later and of CUDA, in one folder that
+//! `STAGE2_TEST_CUPTI_INCLUDE` names; says so where there are none.
+
+#[allow(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+use common::{simulator, skipped};
+use serde_json::Value;
+
+/// Both programs, built once; or why they cannot be.
+fn programs() -> Result<&'static (PathBuf, PathBuf), String> {
+    static BUILT: OnceLock<Result<(PathBuf, PathBuf), String>> = OnceLock::new();
+    BUILT.get_or_init(build).as_ref().map_err(Clone::clone)
+}
+
+fn build() -> Result<(PathBuf, PathBuf), String> {
+    let include = std::env::var_os("STAGE2_TEST_CUPTI_INCLUDE").map(PathBuf::from);
+    let has_all = |folder: &PathBuf| {
+        folder.join("cupti_activity.h").exists() && folder.join("cuda.h").exists()
+    };
+    let include = include
+        .filter(has_all)
+        .ok_or("no cupti_activity.h and cuda.h; set STAGE2_TEST_CUPTI_INCLUDE")?;
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("floor");
+    std::fs::create_dir_all(&out).expect("folder");
+    let compile = |source: &str, output: &str, more: &[&str]| {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/gpu").join(source);
+        let output = out.join(output);
+        let mut command = Command::new(std::env::var_os("CXX").unwrap_or_else(|| "c++".into()));
+        command.args(["-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror"]).args(more);
+        // NVIDIA's headers are not ours to be warned of.
+        command.arg("-isystem").arg(&include).arg(&source).arg("-o").arg(&output).arg("-ldl");
+        let status = command.status().map_err(|error| format!("no C++ compiler ({error})"))?;
+        assert!(status.success(), "{} does not compile", source.display());
+        Ok::<_, String>(output)
+    };
+    Ok((
+        compile("floor.cpp", "floor.so", &["-shared", "-fPIC"])?,
+        compile("launches.cpp", "launches", &[])?,
+    ))
+}
+
+/// Runs the launches on a simulated CUPTI 13.5, with these variables and words.
+fn run(launches: &Path, variables: &[(&str, &str)], words: &[&str]) -> (Output, Value) {
+    let output = Command::new(launches)
+        .env_clear()
+        .env("STAGE2_SIM_FAST", "1")
+        .env("STAGE2_SIM_CUPTI_VERSION", "13.5")
+        .env("FLOOR_CUPTI", simulator())
+        .envs(variables.iter().copied())
+        .args(["--launches", "10000", "--replays", "100", "--driver"])
+        .arg(simulator())
+        .args(words)
+        .output()
+        .expect("the launches start");
+    let line = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    (output, line)
+}
+
+/// The floor's line of JSON, which is the last one on stderr that is one.
+fn told(output: &Output) -> Value {
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    stderr.lines().rev().find_map(|line| serde_json::from_str(line).ok()).unwrap_or_default()
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Kernels of 10,000 launches and 100 replays of 100 nodes, and of as many that are not measured.
+const KERNELS: u64 = 2 * (10_000 + 100 * 100);
+
+#[test]
+fn every_kernel_is_counted_by_the_size_that_its_record_has() {
+    let (floor, launches) = match programs() {
+        Ok(programs) => programs,
+        Err(why) => return skipped(&why),
+    };
+    let floor = floor.to_str().expect("a path");
+    for (api, fields, bytes, by_layout) in [
+        ("v1", "all", 248, 0),
+        ("v2", "all", 248, 0),
+        ("v2", "default", 102, 102),
+        ("v2", "min", 28, 28),
+        // The kind comes with any list, once.
+        ("v2", "name", 12, 12),
+        ("v2", "start,kind,grid_x,start", 16, 16),
+    ] {
+        let variables =
+            [("CUDA_INJECTION64_PATH", floor), ("FLOOR_API", api), ("FLOOR_FIELDS", fields)];
+        let (output, line) = run(launches, &variables, &[]);
+        assert!(output.status.success(), "{api} {fields}: {}", text(&output));
+        assert_eq!(line["kernels"], KERNELS);
+        assert_eq!(line["all"]["eager_ns"]["batches"], 1, "{line}");
+        let told = told(&output);
+        assert_eq!(told["records"], KERNELS, "{api} {fields}: {told}");
+        assert_eq!(told["record_bytes"], bytes, "{api} {fields}");
+        assert_eq!(told["record_bytes_by_layout"], by_layout, "{api} {fields}");
+        assert_eq!((&told["dropped"], &told["uneven_buffers"]), (&0.into(), &0.into()));
+        let places = told["layout"].as_array().expect("places");
+        let sum: u64 = places.iter().map(|place| place["bytes"].as_u64().expect("bytes")).sum();
+        assert_eq!(sum, by_layout, "the fields fill the record: {told}");
+    }
+}
+
+#[test]
+fn a_floor_that_lost_records_or_cannot_be_is_none() {
+    let (floor, launches) = match programs() {
+        Ok(programs) => programs,
+        Err(why) => return skipped(&why),
+    };
+    let floor = floor.to_str().expect("a path");
+    for (variable, value, part) in [
+        ("STAGE2_SIM_FAULT", "drop=1000", "not all of it"),
+        ("STAGE2_SIM_FAULT", "enable=27", "enable: error 27"),
+        ("STAGE2_SIM_CUPTI_VERSION", "13.0", "13.3 (130300) or later"),
+        ("FLOOR_CUPTI", "/no/such/libcupti.so", "/no/such/libcupti.so"),
+        ("FLOOR_CUPTI", "", "set FLOOR_CUPTI"),
+        ("FLOOR_API", "v3", "`v3`"),
+        ("FLOOR_API", "v1", "FLOOR_FIELDS needs FLOOR_API=v2"),
+        ("FLOOR_FIELDS", "start,strat", "`strat`"),
+    ] {
+        let mut variables =
+            vec![("CUDA_INJECTION64_PATH", floor), ("FLOOR_API", "v2"), ("FLOOR_FIELDS", "min")];
+        variables.push((variable, value));
+        let (output, _) = run(launches, &variables, &[]);
+        assert_eq!(output.status.code(), Some(3), "{variable}={value}: {}", text(&output));
+        assert!(text(&output).contains(part), "{part} in {}", text(&output));
+    }
+}
+
+#[test]
+fn what_is_switched_records_its_own_phase_only() {
+    let (floor, launches) = match programs() {
+        Ok(programs) => programs,
+        Err(why) => return skipped(&why),
+    };
+    let floor = floor.to_str().expect("a path");
+    for (api, how) in [("v1", "disable"), ("v2", "disable"), ("v2", "unsubscribe")] {
+        let (output, line) = run(launches, &[("FLOOR_API", api)], &["--switch", floor, how]);
+        assert!(output.status.success(), "{api} {how}: {}", text(&output));
+        for phase in ["before", "on", "off"] {
+            assert!(line[phase]["graph_ns"]["min"].as_f64().is_some_and(|ns| ns > 0.0), "{line}");
+        }
+        assert_eq!(told(&output)["records"], KERNELS, "{api} {how}");
+    }
+    for (api, how, part) in [
+        ("v1", "unsubscribe", "v1 has no subscriber"),
+        ("v2", "finalize", "has no cuptiFinalize"),
+        ("v2", "perish", "`perish` is no way to stop"),
+    ] {
+        let (output, _) = run(launches, &[("FLOOR_API", api)], &["--switch", floor, how]);
+        assert_eq!(output.status.code(), Some(1), "{api} {how}");
+        assert!(text(&output).contains(part), "{part} in {}", text(&output));
+    }
+}
