@@ -7,8 +7,8 @@
 // Where nothing was recorded, or not all of it, the process says so and ends with status 3: such a floor
 // would be none. A program that switches by itself calls floor_on, floor_off and floor_report instead.
 //
-// Build: g++ -std=c++17 -O2 -shared -fPIC floor.cpp -o floor.so -ldl, with -I for the headers of CUPTI and
-// of CUDA. It is not linked to CUPTI.
+// Build: g++ -std=c++17 -O2 -shared -fPIC floor.cpp -o floor.so -ldl -isystem CUPTI/include -isystem cuda_types
+// It is not linked to CUPTI; cuda_types stands in for the headers of CUDA.
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
