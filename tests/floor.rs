@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
-use common::{simulator, skipped};
+use common::{collector, simulator, skipped};
 use serde_json::Value;
 
 /// Both programs, built once; or why they cannot be.
@@ -157,4 +157,57 @@ fn what_is_switched_records_its_own_phase_only() {
         assert_eq!(output.status.code(), Some(1), "{api} {how}");
         assert!(text(&output).contains(part), "{part} in {}", text(&output));
     }
+}
+
+/// Runs floor.sh on the simulated GPU: its exit status, what it printed, and its lines of raw.jsonl.
+fn script(mode: &str, ways: &str, folder: &Path) -> (Option<i32>, String, Vec<Value>) {
+    let out = folder.join(mode);
+    let output = Command::new("bash")
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/gpu/floor.sh"))
+        .arg(mode)
+        .arg(collector())
+        // The launcher is not started.
+        .arg(collector())
+        .arg(&out)
+        .arg(simulator())
+        .env("CUPTI_INCLUDE", std::env::var_os("STAGE2_TEST_CUPTI_INCLUDE").unwrap_or_default())
+        .envs([("DEVICE", "simulated"), ("STAGE2_SIM_FAST", "1"), ("WAYS", ways)])
+        .envs([("ROUNDS", "1"), ("LAUNCHES", "10000"), ("REPLAYS", "100")])
+        .output()
+        .expect("bash starts");
+    let raw = std::fs::read_to_string(out.join("raw.jsonl")).unwrap_or_default();
+    let rows = raw.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &text(&output);
+    (output.status.code(), said, rows)
+}
+
+#[test]
+fn the_script_measures_every_way_and_says_which_it_could_not() {
+    if let Err(why) = programs() {
+        return skipped(&why);
+    }
+    let folder = tempfile::tempdir().expect("folder");
+    let (status, said, rows) = script("cost", "", folder.path());
+    assert_eq!(status, Some(0), "{said}");
+    assert!(said.contains("1 whole rounds, 8 processes"), "{said}");
+    assert_eq!(rows.len(), 8);
+    let floors = rows.iter().filter(|row| !row["floor"].is_null());
+    assert!(floors.clone().all(|row| row["floor"]["records"] == KERNELS), "{rows:?}");
+    assert_eq!(floors.count(), 4);
+    // What the collector says it used is told beside the table.
+    assert!(said.contains("- NOTE collector v1: stage2: CUPTI 130501"), "{said}");
+    assert!(said.contains("| floor v2, min fields | 28 |"), "{said}");
+
+    let (status, said, rows) = script("fields", "untraced;start;min + name", folder.path());
+    assert_eq!(status, Some(0), "{said}");
+    assert!(said.contains("| min + name | 36 | "), "{said}");
+    assert_eq!(rows.len(), 4, "{rows:?}");
+
+    let (status, said, _) = script("off", "v2 min", folder.path());
+    assert_eq!(status, Some(1), "{said}");
+    assert!(said.contains("| v2 min, unsubscribe | "), "{said}");
+    assert!(said.contains("- FAIL v2 min, finalize, launches: exit status 1: floor: "), "{said}");
+
+    let (status, said, _) = script("cost", "no such way", folder.path());
+    assert_eq!(status, Some(2), "{said}");
 }
