@@ -6,6 +6,7 @@
 
 mod check;
 mod cupti;
+mod cupti_choice;
 mod gpu;
 mod machine;
 #[cfg(test)]
@@ -195,7 +196,12 @@ fn libcupti(
     let tried = torch.and_then(|torch| torch.as_ref().ok()).filter(is_tried).map(Ok);
     let tried = tried.unwrap_or_else(|| quick.as_ref().map_err(ToString::to_string));
     let torch_cuda = quick.as_ref().ok().and_then(|trial| trial.said.torch_cuda.as_deref());
-    cupti::check(&installed, tried, cuda, torch_cuda)
+    cupti::check(&installed, asked(system).as_deref(), tried, cuda, torch_cuda)
+}
+
+/// What [`CUPTI`] says.
+fn asked(system: &System) -> Option<PathBuf> {
+    system.variable(CUPTI).map(PathBuf::from)
 }
 
 fn has_torch(quick: &Result<Trial, NoTrial>) -> bool {
@@ -228,7 +234,7 @@ pub(crate) fn explain(subject: &Subject, gpu: &GpuFacts, causes: &[EmptyCause]) 
     let untried = Err("the collector was not tried again".to_owned());
     let mut checks = gpu::checks(&system, gpu);
     checks.push(workload::program(&subject.command, &subject.library));
-    checks.push(cupti::check(&installed, untried, cuda, None));
+    checks.push(cupti::check(&installed, asked(&system).as_deref(), untried, cuda, None));
     checks.push(profilers::injection(&system, collector));
     fitting(checks, causes)
 }
