@@ -91,6 +91,8 @@ def metadata(repository: Path, version: str) -> str:
         "Classifier: Framework :: Pytest\n"
         "Classifier: Topic :: Software Development :: Debuggers\n"
         "Requires-Python: >=3.8\n"
+        "Provides-Extra: cupti\n"
+        'Requires-Dist: nvidia-cuda-cupti; extra == "cupti"\n'
         "Provides-Extra: pandas\n"
         'Requires-Dist: pandas; extra == "pandas"\n'
         "Provides-Extra: polars\n"

@@ -267,3 +267,24 @@ fn old_nvtx_clients_with_shorter_tables_are_served() {
     let left = Guest::new("strings").env("STAGE2_TEST_NVTX2", "1").run();
     assert_eq!(left.expect_quiet(0).spool().range_paths().len(), 6);
 }
+
+#[test]
+fn the_newest_cupti_is_taken_where_it_is_asked_for() {
+    let folder = tempfile::tempdir().expect("folder");
+    // The simulated GPU is its own driver; both names lead to the one file.
+    let driver = folder.path().join("libcuda.so.1");
+    std::fs::copy(common::simulator(), &driver).expect("a copy");
+    let packages = folder.path().join("lib/python3.12/site-packages");
+    let library = packages.join("nvidia/cu13/lib");
+    std::fs::create_dir_all(&library).expect("folders");
+    std::fs::create_dir(packages.join("nvidia_cuda_cupti-13.5.25.dist-info")).expect("a folder");
+    std::fs::hard_link(&driver, library.join("libcupti.so.13")).expect("a link");
+    let spool = Guest::new("return")
+        .env("STAGE2_TEST_SIM", &driver)
+        .env("STAGE2_CUPTI", "newest")
+        .env("VIRTUAL_ENV", folder.path())
+        .run();
+    let spool = spool.expect_quiet(0).spool();
+    assert_eq!(spool.kernels()["prefill"], 100);
+    assert_eq!(spool.meta("cupti.found"), Some("PythonPackages"));
+}

@@ -53,7 +53,7 @@ pub struct Options {
     pub sample: u32,
     /// `STAGE2_GRAPH`.
     pub graph: Graph,
-    /// `STAGE2_CUPTI`: the libcupti to use.
+    /// `STAGE2_CUPTI`: the libcupti to use, or `newest`.
     pub cupti: Option<PathBuf>,
     /// `STAGE2_CUPTI_API`: the activity API of CUPTI to use.
     pub cupti_api: CuptiApi,

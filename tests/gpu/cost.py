@@ -11,9 +11,7 @@ range over what bare CUPTI adds.
 
 from __future__ import annotations
 
-import math
 import os
-import random
 import statistics
 import subprocess
 import sys
@@ -23,10 +21,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-UNTRACED, FLOOR, EVERY = "untraced", "bare CUPTI", "every kernel"
+from draws import DRAWS, interval, quotient
 
-DRAWS = 4000
-"""Times that processes are drawn anew, with replacement, for the interval of a quotient."""
+UNTRACED, FLOOR, EVERY = "untraced", "bare CUPTI", "every kernel"
 
 
 class Run(NamedTuple):
@@ -103,23 +100,16 @@ def described(
     pick: Callable[[list[float]], float],
 ) -> str:
     """Tell the quotient of two costs, and where 95 % of those of other draws of processes lie."""
-    asked = quotient(pick(untraced), pick(floor), pick(collector))
-    if asked is None:
+
+    def cost(*times: list[float]) -> float | None:
+        base, least, asked = map(pick, times)
+        return quotient(base, least, asked)
+
+    found = interval([untraced, floor, collector], cost)
+    if found is None:
         return "none, for under bare CUPTI it is no slower"
-    chance = random.Random(1)
-    drawn = []
-    for _ in range(DRAWS):
-        times = (pick(chance.choices(all_, k=len(all_))) for all_ in (untraced, floor, collector))
-        found = quotient(*times)
-        drawn.append(math.inf if found is None else found)
-    drawn.sort()
-    low, high = drawn[DRAWS // 40], drawn[-DRAWS // 40 - 1]
+    asked, low, high = found
     return f"{asked:.2f} (95 % of {DRAWS} draws of the processes: {low:.2f} to {high:.2f})"
-
-
-def quotient(untraced: float, floor: float, collector: float) -> float | None:
-    """Divide what the collector costs by what the floor does; `None` where that costs nothing."""
-    return (collector - untraced) / (floor - untraced) if floor > untraced else None
 
 
 if __name__ == "__main__":

@@ -9,6 +9,6 @@ trap 'rm -rf "$work"' EXIT
 cuda=$(dirname "$(dirname "$(readlink -f "$(command -v nvcc)")")")
 cupti=$cuda/extras/CUPTI
 nvcc -O2 -arch=native "$here/cost.cu" -o "$work/cost"
-nvcc -O2 -shared -Xcompiler -fPIC "$here/floor.cpp" -o "$work/floor.so" \
-  -I"$cupti/include" -L"$cupti/lib64" -lcupti -Xlinker -rpath="$cupti/lib64"
+nvcc -O2 -std=c++17 -shared -Xcompiler -fPIC "$here/floor.cpp" -o "$work/floor.so" -I"$cupti/include" -ldl
+export FLOOR_CUPTI=$cupti/lib64/libcupti.so FLOOR_OUT=$work/floor.jsonl
 python3 "$here/cost.py" "$library" "$work/floor.so" "$work/cost" "${@:2}"

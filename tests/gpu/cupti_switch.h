@@ -1,4 +1,5 @@
-// Kernel records of CUPTI on and off, and nothing of ours: what residue.cu, blocks.cpp and floor.cpp share.
+// Kernel records of CUPTI on and off, and nothing of ours: what residue.cu, detach.cu, replays.cu and
+// blocks.cpp share.
 #pragma once
 
 #include <cstdint>

@@ -4,14 +4,15 @@ import statistics
 import unittest
 
 import cost
+import draws
 
 
 class Quotient(unittest.TestCase):
     def test_it_is_the_share_of_what_the_floor_adds(self):
-        self.assertEqual(cost.quotient(100, 150, 155), 1.1)
-        self.assertEqual(cost.quotient(100, 150, 90), -0.2)
+        self.assertEqual(draws.quotient(100, 150, 155), 1.1)
+        self.assertEqual(draws.quotient(100, 150, 90), -0.2)
         # Nothing can be said of a floor below the program itself.
-        self.assertIsNone(cost.quotient(100, 100, 155))
+        self.assertIsNone(draws.quotient(100, 100, 155))
 
     def test_times_that_do_not_vary_leave_no_doubt(self):
         said = cost.described([100, 100], [150, 150], [155, 155], statistics.median)

@@ -11,6 +11,10 @@ use std::fmt;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 
+mod version;
+
+pub use version::{NEWEST, Version, newest_first, version_of};
+
 /// Where a `libcupti` comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {

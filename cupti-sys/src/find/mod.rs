@@ -2,8 +2,9 @@
 //!
 //! In this order: the path that the user gave (which is used or fails, and nothing else is tried),
 //! a copy that is in the process already, then files, of which one whose major version is that of
-//! the driver comes first: the running Python's packages, the CUDA toolkit, the system. No function
-//! of CUPTI is called here, only the presence of its symbols is looked at.
+//! the driver comes first: the running Python's packages, the CUDA toolkit, the system. Or, where the user
+//! asked for [`places::NEWEST`], the newest of them all that the driver allows. No function of CUPTI is
+//! called here, only the presence of its symbols is looked at.
 
 pub use crate::process;
 use crate::table;
@@ -39,7 +40,7 @@ pub struct FindError {
 
 /// Finds and opens the `libcupti` for this process.
 ///
-/// `explicit` is the user's choice. `driver_cuda_major` is the CUDA version that the driver
+/// `explicit` is the user's choice: a path, or [`places::NEWEST`]. `driver_cuda_major` is the CUDA version that the driver
 /// supports ([`driver_version`] / 1000).
 ///
 /// # Errors
@@ -51,16 +52,26 @@ pub fn locate(explicit: Option<&Path>, driver_cuda_major: Option<u32>) -> Result
             .into_iter()
             .find_map(|candidate| open(candidate).map_err(|attempt| tried.push(attempt)).ok())
     };
-    if let Some(path) = explicit {
+    let wants_newest = explicit == Some(Path::new(places::NEWEST));
+    if let Some(path) = explicit.filter(|_| !wants_newest) {
         let given = Candidate::new(How::Explicit, path.to_path_buf());
         return open_first(vec![given]).ok_or(FindError { tried });
     }
     let mapped = process::mapped_files();
-    if let Some(found) = open_first(places::loaded(&mapped, driver_cuda_major)) {
+    let mut loaded = places::loaded(&mapped, driver_cuda_major);
+    if !wants_newest && let Some(found) = open_first(std::mem::take(&mut loaded)) {
         return Ok(found);
     }
-    let Places { candidates, empty } =
+    let Places { mut candidates, empty } =
         places::places(&Surroundings::of_this_process(mapped), driver_cuda_major, &places::list);
+    if wants_newest {
+        loaded.append(&mut candidates);
+        candidates = places::newest_first(loaded, driver_cuda_major, |path| {
+            let real = || path.canonicalize().ok();
+            places::version_of(path, &places::list)
+                .or_else(|| places::version_of(&real()?, &places::list))
+        });
+    }
     open_first(candidates).ok_or_else(|| {
         tried.extend(empty);
         FindError { tried }

@@ -1,20 +1,20 @@
 //! The places of libcupti and what the collector found in the trial -> which one a run uses.
 
-use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use stage2_libcupti::{Candidate, How, Surroundings, list, places};
+use stage2_libcupti::{Candidate, How};
 use stage2_model::EmptyCause;
 
 use super::check::{Check, Fix, Group, Known, Status};
-use super::system::System;
+use super::cupti_candidates::Installed;
+use super::cupti_choice::{apis, measured, newer, same, why};
 use super::trial::Trial;
 
 pub(super) const LIBCUPTI: Known = Known {
     id: "libcupti",
     group: Group::Collector,
     looks_at: "The libcupti that the collector opened in a child process that started CUDA, and all \
-               others that it would try, best first.",
+               others that it would try, best first, with their versions and activity APIs.",
     why: "CUPTI gives the kernel records. One that is newer than the driver does not start; one of \
           CUDA 11 beside a newer runtime would crash the workload, so the collector refuses it.",
     fixes: &[
@@ -47,98 +47,46 @@ pub(super) const LIBCUPTI: Known = Known {
     explains: &[EmptyCause::CuptiOff],
 };
 
-/// A libcupti that is there.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Installed {
-    pub(super) path: PathBuf,
-    pub(super) how: How,
-    /// CUDA major version, from the file's name.
-    pub(super) cuda_major: Option<u32>,
-    /// As its wheel or its file's name says.
-    pub(super) version: Option<String>,
-}
-
-/// The files that the collector would try in a process of `interpreter`, best first.
-pub(super) fn installed(
-    system: &System,
-    interpreter: Option<&Path>,
-    driver_major: Option<u32>,
-) -> Vec<Installed> {
-    let folder = |name: &str| system.variable(name).map(PathBuf::from);
-    let surroundings = Surroundings {
-        executable: interpreter.and_then(|path| path.canonicalize().ok()),
-        called_as: interpreter.map(Path::to_owned),
-        virtual_env: folder("VIRTUAL_ENV"),
-        conda_prefix: folder("CONDA_PREFIX"),
-        home: folder("HOME"),
-        cuda_home: folder("CUDA_HOME"),
-        cuda_path: folder("CUDA_PATH"),
-        mapped: Vec::new(),
-    };
-    let given = folder(super::CUPTI).map(|path| Candidate::new(How::Explicit, path));
-    let candidates = match given {
-        // What the user names is used or fails; nothing else is tried.
-        Some(given) => vec![given],
-        None => places(&surroundings, driver_major, &list).candidates,
-    };
-    let mut found: Vec<Installed> = Vec::new();
-    for Candidate { how, path, cuda_major } in candidates {
-        let Some(path) = (if how == How::System { by_linker(system, &path) } else { Some(path) })
-        else {
-            continue;
-        };
-        let real = path.canonicalize();
-        let Ok(real) = real else { continue };
-        if found.iter().any(|known| known.path.canonicalize().is_ok_and(|known| known == real)) {
-            continue;
-        }
-        let version = of_wheel(&path).or_else(|| of_name(&real));
-        found.push(Installed { path, how, cuda_major, version });
-    }
-    found
-}
-
-/// Where the dynamic linker finds a bare name, as far as its usual folders tell.
-fn by_linker(system: &System, name: &Path) -> Option<PathBuf> {
-    let named = system.variable("LD_LIBRARY_PATH").unwrap_or_default();
-    let usual =
-        ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"];
-    let folders = std::env::split_paths(named).chain(usual.map(|folder| system.path(folder)));
-    folders.map(|folder| folder.join(name)).find(|file| file.is_file())
-}
-
-/// The version of the wheel that a file is from: its folder of metadata lies beside `nvidia`.
-fn of_wheel(path: &Path) -> Option<String> {
-    let nvidia =
-        path.ancestors().find(|folder| folder.file_name() == Some(OsStr::new("nvidia")))?;
-    list(nvidia.parent()?).into_iter().find_map(|name| {
-        let name = name.to_str()?.strip_prefix("nvidia_cuda_cupti")?.strip_suffix(".dist-info")?;
-        Some(name.rsplit('-').next()?.to_owned())
-    })
-}
-
-/// `2025.3.1` of the toolkit's `libcupti.so.2025.3.1`.
-fn of_name(path: &Path) -> Option<String> {
-    let (_, version) = path.file_name()?.to_str()?.split_once(".so.")?;
-    version.contains('.').then(|| version.to_owned())
-}
-
 fn line(found: &Installed) -> String {
     let version = found.version.as_deref().map(|v| format!(", version {v}")).unwrap_or_default();
     let major = found.cuda_major.map(|v| format!(", CUDA {v}")).unwrap_or_default();
-    format!("{}: {}{major}{version}", found.how, found.path.display())
+    let apis = found.version.as_deref().and_then(apis);
+    let apis = apis.map(|apis| format!(", {apis}")).unwrap_or_default();
+    format!("{}: {}{major}{version}{apis}", found.how, found.path.display())
 }
 
-/// Judges what a run would use. `tried`: the trial that is most like the workload.
+/// All candidates, the one in use marked, then what is known of their cost. `used`: a path and why.
+fn lines(installed: &[Installed], used: Option<(&Path, &str)>, driver: Option<u32>) -> Vec<String> {
+    let is_used = |found: &Installed| used.is_some_and(|(path, _)| same(&found.path, path));
+    let reason = used.map_or("", |(_, reason)| reason);
+    let mut lines = Vec::new();
+    if let Some((path, _)) = used.filter(|_| !installed.iter().any(is_used)) {
+        lines.push(format!("in use, {reason}: {}", path.display()));
+    }
+    lines.extend(installed.iter().map(|found| match is_used(found) {
+        true => format!("in use, {reason}: {}", line(found)),
+        false => line(found),
+    }));
+    if let Some(newer) = used.and_then(|(path, _)| newer(installed, path, driver)) {
+        let version = newer.version.as_deref().unwrap_or_default();
+        lines.push(format!("STAGE2_CUPTI=newest would use {version} at {}", newer.path.display()));
+    }
+    lines.extend(measured(installed));
+    lines
+}
+
+/// Judges what a run would use. `asked`: what STAGE2_CUPTI says. `tried`: the trial that is most like the
+/// workload.
 pub(super) fn check(
     installed: &[Installed],
+    asked: Option<&Path>,
     tried: Result<&Trial, String>,
     driver_cuda: Option<&str>,
     torch_cuda: Option<&str>,
 ) -> Check {
     let major = |version: &str| version.split('.').next()?.parse::<u32>().ok();
     let driver = driver_cuda.and_then(major);
-    let details: Vec<String> = installed.iter().map(line).collect();
+    let details = lines(installed, None, driver);
     let count = match installed.len() {
         0 => "no libcupti was found in the usual places".to_owned(),
         1 => "1 candidate".to_owned(),
@@ -177,6 +125,8 @@ pub(super) fn check(
     let version = fact("cupti.version").unwrap_or("unknown");
     let simulated = if fact("cupti.simulated").is_some() { " (simulated)" } else { "" };
     let api = fact("cupti.api").map(|api| format!(", activity API {api}")).unwrap_or_default();
+    let reason = tried.as_ref().map_or("", |trial| why(trial, asked));
+    let details = lines(installed, Some((Path::new(path), reason)), driver);
     let what = format!("CUPTI {version} at {path}{simulated}{api}; {count}");
     let used = Candidate::new(How::AlreadyLoaded, path.into()).cuda_major;
     match used.zip(torch_cuda.and_then(major)) {
@@ -190,6 +140,8 @@ pub(super) fn check(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::doctor::cupti_candidates::installed;
+    use crate::doctor::system::System;
 
     fn trial(facts: &[(&str, &str)]) -> Trial {
         let facts = facts.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
@@ -209,31 +161,71 @@ mod tests {
         let found = installed(&system, Some(&dir.path().join("bin/python3")), Some(12));
         let first = found.first().expect("a candidate");
         assert_eq!(first.path, file);
-        assert!(line(first).ends_with("CUDA 12, version 12.8.90"), "{}", line(first));
-        let newer = check(&found[..1], Ok(&trial(&[])), Some("11.8"), None);
+        let told = line(first);
+        assert!(told.ends_with("CUDA 12, version 12.8.90, first activity API"), "{told}");
+        let newer = check(&found[..1], None, Ok(&trial(&[])), Some("11.8"), None);
         assert_eq!(newer.status, Status::Warning);
         let system = System::at(dir.path(), &[("STAGE2_CUPTI", "/no/such/libcupti.so")]);
         assert_eq!(installed(&system, None, None), [], "the named one is the only one");
     }
 
     #[test]
+    fn all_candidates_are_told_with_the_one_in_use_and_the_reason() {
+        let dir = tempfile::tempdir().expect("folder");
+        let packages = dir.path().join("lib/python3.12/site-packages");
+        for (file, wheel) in [
+            ("nvidia/cuda_cupti/lib/libcupti.so.12", "nvidia_cuda_cupti_cu12-12.8.90.dist-info"),
+            ("nvidia/cu13/lib/libcupti.so.13", "nvidia_cuda_cupti-13.5.25.dist-info"),
+        ] {
+            let file = packages.join(file);
+            std::fs::create_dir_all(file.parent().expect("parent")).expect("folder");
+            std::fs::write(&file, "").expect("file");
+            std::fs::create_dir_all(packages.join(wheel)).expect("folder");
+        }
+        let python = dir.path().join("bin/python3");
+        let of = |variables: &[(&str, &str)]| {
+            installed(&System::at(dir.path(), variables), Some(&python), Some(13))
+        };
+        let found = of(&[]);
+        // Each file has the version of the wheel of its own CUDA.
+        let versions = found.iter().filter_map(|each| each.version.as_deref());
+        assert_eq!(versions.collect::<Vec<_>>(), ["13.5.25", "12.8.90"]);
+        assert_eq!(of(&[("STAGE2_CUPTI", "newest")]), found);
+
+        let old = packages.join("nvidia/cuda_cupti/lib/libcupti.so.12");
+        let old = old.to_str().expect("UTF-8");
+        let used = trial(&[("cupti.path", old), ("cupti.found", "AlreadyLoaded")]);
+        let check = check(&found, None, Ok(&used), Some("13.0"), None);
+        let has = |part: &str| check.details.iter().any(|line| line.contains(part));
+        assert!(
+            has(&format!("in use, in the process already: Python packages: {old}")),
+            "{check:?}"
+        );
+        assert!(has("version 13.5.25, both activity APIs"), "{check:?}");
+        assert!(has("STAGE2_CUPTI=newest would use 13.5.25 at "), "{check:?}");
+        assert!(has("measured with CUPTI 13.5: "), "{check:?}");
+    }
+
+    #[test]
     fn what_the_collector_found_decides() {
         let used = [("cupti.path", "/x/libcupti.so.12"), ("cupti.version", "26")];
-        let ok = check(&[], Ok(&trial(&used)), Some("13.0"), Some("12.8"));
+        let ok = check(&[], None, Ok(&trial(&used)), Some("13.0"), Some("12.8"));
         assert_eq!(ok.status, Status::Ok, "{ok:?}");
         let second = [used[0], used[1], ("cupti.api", "v2")];
-        let second = check(&[], Ok(&trial(&second)), Some("13.0"), Some("12.8"));
+        let second = check(&[], None, Ok(&trial(&second)), Some("13.0"), Some("12.8"));
         assert!(second.what.contains("libcupti.so.12, activity API v2; "), "{}", second.what);
-        let torch = check(&[], Ok(&trial(&used)), Some("13.0"), Some("13.0"));
+        let torch = check(&[], None, Ok(&trial(&used)), Some("13.0"), Some("13.0"));
         assert!(torch.fix.is_some_and(|fix| fix.contains("that torch brings")));
         let none = trial(&[("gpu.off", "no libcupti found; tried ...")]);
         assert!(
-            check(&[], Ok(&none), None, None).fix.is_some_and(|fix| fix.contains("pip install"))
+            check(&[], None, Ok(&none), None, None)
+                .fix
+                .is_some_and(|fix| fix.contains("pip install"))
         );
         let off = trial(&[("gpu.off", "CUPTI error 39")]);
-        let off = check(&[], Ok(&off), None, None);
+        let off = check(&[], None, Ok(&off), None, None);
         assert!(off.status == Status::Problem && off.what.contains("error 39"));
-        let untold = check(&[], Err("no python3".into()), None, None);
+        let untold = check(&[], None, Err("no python3".into()), None, None);
         assert_eq!((untold.status, untold.is_bad()), (Status::NotChecked, false));
     }
 }

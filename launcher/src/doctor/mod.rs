@@ -6,6 +6,8 @@
 
 mod check;
 mod cupti;
+mod cupti_candidates;
+mod cupti_choice;
 mod gpu;
 mod machine;
 #[cfg(test)]
@@ -151,7 +153,7 @@ pub(crate) fn examine(subject: &Subject, nsight: [&Path; 2]) -> Diagnosis {
         checks.push(libcupti(system, path.ok(), &gpu, &quick, torch));
         checks.push(profilers::injection(system, collector));
         let permissions = permissions::checks(system);
-        let installed = cupti::installed(system, path.ok(), cuda_major(&gpu));
+        let installed = cupti_candidates::installed(system, path.ok(), cuda_major(&gpu));
         checks.push(sampling::check(system, &installed, &permissions, &running));
         checks.extend(running);
         checks.extend(permissions);
@@ -174,7 +176,8 @@ fn cuda_major(gpu: &GpuFacts) -> Option<u32> {
 /// sets [`CUPTI`] to; none: it leaves the variable as it is.
 pub(crate) fn cannot_sample(command: &[OsString], cupti: Option<&OsStr>) -> Option<Check> {
     let system = System::this().with(CUPTI, cupti);
-    let installed = cupti::installed(&system, interpreter(command, &system).ok().as_deref(), None);
+    let installed =
+        cupti_candidates::installed(&system, interpreter(command, &system).ok().as_deref(), None);
     let running = profilers::running(&system);
     let check = sampling::check(&system, &installed, &permissions::checks(&system), &running);
     check.is_bad().then_some(check)
@@ -188,14 +191,19 @@ fn libcupti(
     torch: Option<&Result<Trial, NoTrial>>,
 ) -> Check {
     let cuda = gpu.cuda_driver.as_deref();
-    let installed = cupti::installed(system, interpreter, cuda_major(gpu));
+    let installed = cupti_candidates::installed(system, interpreter, cuda_major(gpu));
     // A process with torch has torch's libcupti in it already, which comes first.
     let is_tried =
         |trial: &&Trial| ["cupti.path", "gpu.off"].iter().any(|key| trial.facts.contains_key(*key));
     let tried = torch.and_then(|torch| torch.as_ref().ok()).filter(is_tried).map(Ok);
     let tried = tried.unwrap_or_else(|| quick.as_ref().map_err(ToString::to_string));
     let torch_cuda = quick.as_ref().ok().and_then(|trial| trial.said.torch_cuda.as_deref());
-    cupti::check(&installed, tried, cuda, torch_cuda)
+    cupti::check(&installed, asked(system).as_deref(), tried, cuda, torch_cuda)
+}
+
+/// What [`CUPTI`] says.
+fn asked(system: &System) -> Option<PathBuf> {
+    system.variable(CUPTI).map(PathBuf::from)
 }
 
 fn has_torch(quick: &Result<Trial, NoTrial>) -> bool {
@@ -224,11 +232,11 @@ pub(crate) fn explain(subject: &Subject, gpu: &GpuFacts, causes: &[EmptyCause]) 
     let interpreter = interpreter(&subject.command, &system).ok();
     let cuda = gpu.cuda_driver.as_deref();
     let major = cuda.and_then(|cuda| cuda.split('.').next()?.parse().ok());
-    let installed = cupti::installed(&system, interpreter.as_deref(), major);
+    let installed = cupti_candidates::installed(&system, interpreter.as_deref(), major);
     let untried = Err("the collector was not tried again".to_owned());
     let mut checks = gpu::checks(&system, gpu);
     checks.push(workload::program(&subject.command, &subject.library));
-    checks.push(cupti::check(&installed, untried, cuda, None));
+    checks.push(cupti::check(&installed, asked(&system).as_deref(), untried, cuda, None));
     checks.push(profilers::injection(&system, collector));
     fitting(checks, causes)
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::check::{Check, Fix, Group, Known, Status};
-use super::cupti::Installed;
+use super::cupti_candidates::Installed;
 use super::system::System;
 use super::{permissions, profilers};
 

@@ -39,7 +39,9 @@ pub(super) fn may_switch(version: u32) -> bool {
 
 /// The driver's version function, and what it says (1000 * major + 10 * minor).
 pub(super) fn driver(options: &Options) -> Result<(DriverGetVersion, c_int), OffReason> {
-    let library = match (find::driver(), &options.cupti) {
+    // A word, and no file.
+    let named = options.cupti.as_ref().filter(|path| path.as_os_str() != find::places::NEWEST);
+    let library = match (find::driver(), named) {
         (Some(library), _) => library,
         // A simulated CUPTI is its own driver.
         // SAFETY: the user named this library as the CUPTI to load.
