@@ -10,4 +10,5 @@ pub mod forks;
 pub mod inject;
 pub mod lifecycle;
 pub mod options;
+mod privilege;
 pub mod stack;
