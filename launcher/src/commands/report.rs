@@ -6,8 +6,10 @@ use crate::bundle::{self, RunRecord};
 use crate::cli::{self, ReportArgs};
 use crate::config;
 use crate::failure::Failure;
+use crate::redaction;
 use crate::terminal::Terminal;
 use crate::views;
+use stage2_analysis::Settings;
 
 /// `stage2-launch report`.
 pub(crate) fn report(args: ReportArgs, terminal: &Terminal) -> Result<u8, Failure> {
@@ -20,8 +22,9 @@ pub(crate) fn report(args: ReportArgs, terminal: &Terminal) -> Result<u8, Failur
         )));
     }
     RunRecord::read(&run_dir).map_err(|e| Failure::Usage(format!("{e:#}")))?;
+    redaction::set(Settings::of_run(&run_dir).redactor);
     if !overrides.is_empty() {
-        let words = overrides.join(" ");
+        let words = redaction::words(&overrides).join(" ");
         let request = presets.request(overrides);
         let change = |text: Option<&str>, origins: &config::Origins| {
             Ok(config::recompose(text, origins, &run_dir, &request)?)

@@ -14,6 +14,7 @@ use crate::failure::Failure;
 use crate::hook::Hook;
 use crate::outcome::Outcome;
 use crate::plan::{self, Inherited, LIBRARY, Plan};
+use crate::redaction;
 use crate::run::{self, Library, System};
 use crate::terminal::Terminal;
 use crate::{copy_inputs, doctor, views, workload};
@@ -199,6 +200,7 @@ impl Job {
         let cwd = working_dir()?;
         let (folder, config) =
             self.choose_folder(composed, &cwd, bundle::run_name(std::process::id()))?;
+        redaction::set(config.redact.redactor());
         let mut findings = Vec::new();
         let library = self.collector(&config, &mut findings)?;
         let manifest = config.inputs.manifest.as_deref().map(Manifest::read).transpose();

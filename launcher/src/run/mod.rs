@@ -26,6 +26,7 @@ use std::time::Duration;
 use crate::bundle::{Bundle, PassRecord, now};
 use crate::failure::EXIT_NO_RESULT;
 use crate::plan::{Kind, Pass, Plan, Profiler};
+use crate::redaction;
 use crate::terminal::Terminal;
 use crate::workload::NotRunnable;
 use stage2_model::{Finding, PassStatus, WorkloadExit};
@@ -184,7 +185,8 @@ pub(crate) fn run_passes(
         }
         match &pass.profiler {
             None => {
-                let words: Vec<_> = pass.argv.iter().map(crate::plan::quote).collect();
+                let argv = redaction::os_words(&pass.argv);
+                let words: Vec<_> = argv.iter().map(crate::plan::quote).collect();
                 terminal.progress(&format!("{title}: {}", words.join(" ")));
             }
             Some(profiler) => terminal.progress(&format!(
@@ -195,6 +197,7 @@ pub(crate) fn run_passes(
             )),
         }
         for (name, value) in &pass.environment {
+            let value = redaction::os_value(name, value);
             terminal.detail(&format!("  {name}={}", crate::plan::quote(value)));
         }
         current.update(|record| {

@@ -15,6 +15,7 @@ use super::Host;
 use super::child::Cause;
 use crate::env::{NoAnswer, ask};
 use crate::plan::{Capture, Limits, Pass, Profiler, quote};
+use crate::redaction;
 use crate::tools::missing;
 use crate::tools::step::{Ended, Step};
 use crate::tools::version::{Version, judge as judge_version};
@@ -188,8 +189,11 @@ impl<'a> Tool<'a> {
     /// Writes a command into `cmd.txt` and the log, as a shell would read it. What cannot be written
     /// here fails again, and is told, when the process gets the same log.
     fn note(&self, step: &Step, environment: &BTreeMap<String, OsString>, log: &Path) -> String {
-        let variables = environment.iter().map(|(name, value)| format!("{name}={}", quote(value)));
-        let words: Vec<String> = variables.chain(step.argv.iter().map(quote)).collect();
+        let variables = environment
+            .iter()
+            .map(|(name, value)| format!("{name}={}", quote(redaction::os_value(name, value))));
+        let words: Vec<String> =
+            variables.chain(redaction::os_words(&step.argv).iter().map(quote)).collect();
         let line = words.join(" ");
         for (path, text) in [
             (self.folder.join("cmd.txt"), format!("{line}\n")),

@@ -22,6 +22,7 @@ use crate::config::{self, Composed};
 use crate::failure::{EXIT_NO_RESULT, Failure};
 use crate::hook::Hook;
 use crate::plan::{self, Pass, Plan};
+use crate::redaction;
 use crate::run::{PassOutcome, Signals, System, run_one, shown_time};
 use crate::terminal::Terminal;
 use crate::workload;
@@ -60,6 +61,7 @@ pub(crate) fn bench(args: BenchArgs, terminal: &Terminal) -> Result<u8, Failure>
     let composed = config::compose(&job.config)?;
     let name = format!("bench-{}", run_name(std::process::id()));
     let (folder, config) = job.choose_folder(&composed, &working_dir()?, name)?;
+    redaction::set(config.redact.redactor());
     let mut findings = Vec::new();
     let library = job.collector(&config, &mut findings)?;
     if job.dry_run {

@@ -15,6 +15,7 @@ use crate::config;
 use crate::copy_inputs::{self, InputCopies, Kind};
 use crate::failure::Failure;
 use crate::outcome::Outcome;
+use crate::redaction;
 use crate::run;
 use crate::terminal::Terminal;
 use crate::views;
@@ -34,6 +35,7 @@ pub(crate) fn import(args: MergeArgs, terminal: &Terminal) -> Result<u8, Failure
     let folder = RunFolder::Given(absolute).create()?;
     let dir = folder.path();
     let (tree, settings) = composed.resolved(&dir)?;
+    redaction::set(settings.redact.redactor());
     let name = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let command: Vec<std::ffi::OsString> = std::env::args_os().collect();
     let inputs = Inputs::new(&command, &std::env::current_dir().unwrap_or_default(), None);
