@@ -93,6 +93,7 @@ pub(crate) fn tree(key: &str, node: &Node) -> Node {
         // One argument: the value may hold blanks.
         Origin::Override(word) => Origin::Override(redactor().words([word]).concat().into()),
         Origin::Flag(words) => Origin::Flag(text(words).into()),
+        Origin::Noted(words) => Origin::Noted(text(words).into()),
         other => other.clone(),
     };
     Node { value, origin }

@@ -59,6 +59,8 @@ pub struct Settings {
     pub libraries: LibraryDomains,
     /// What is taken out of arguments and of the workload's settings.
     pub redactor: Redactor,
+    /// Name of the group that the bundle is shared with.
+    pub group: Option<String>,
     /// Rows of kernels.md.
     pub(crate) top_n: usize,
     /// What the configuration says of the GPU's peak rates.
@@ -107,6 +109,7 @@ impl Settings {
         let config = read(run_dir, "config.yaml", yaml, &mut findings);
         Self {
             redactor: RedactSettings::of(&config, &mut findings).redactor(),
+            group: config.pointer("/run/group").and_then(Value::as_str).map(str::to_owned),
             top_n: top_n(&config, &mut findings),
             hardware: hardware(&config, &mut findings),
             libraries: libraries(&config, &mut findings),

@@ -21,6 +21,7 @@ pub mod ncu;
 pub mod nsys;
 pub mod operators;
 mod path_label;
+pub mod private;
 mod ranks;
 mod redact_settings;
 pub mod roofline;

@@ -13,7 +13,7 @@ use stage2_text::visible;
 pub struct RedactSettings {
     /// Whether secrets are taken out.
     #[serde(default = "yes")]
-    enable: bool,
+    secrets: bool,
     /// Parts of names, or beginnings of secrets, that count beside the built-in ones.
     #[serde(default, deserialize_with = "patterns")]
     patterns: Vec<String>,
@@ -21,14 +21,14 @@ pub struct RedactSettings {
 
 impl Default for RedactSettings {
     fn default() -> Self {
-        RedactSettings { enable: true, patterns: Vec::new() }
+        RedactSettings { secrets: true, patterns: Vec::new() }
     }
 }
 
 impl RedactSettings {
     /// What it asks for.
     pub fn redactor(&self) -> Redactor {
-        if !self.enable {
+        if !self.secrets {
             return Redactor::off();
         }
         // They were checked when they were read.
@@ -99,7 +99,7 @@ mod tests {
         };
         let section = |redact: Value| serde_json::json!({ "redact": redact });
         assert_eq!(of(Value::Null), (Redactor::default(), 0));
-        assert_eq!(of(section(serde_json::json!({"enable": false}))), (Redactor::off(), 0));
+        assert_eq!(of(section(serde_json::json!({"secrets": false}))), (Redactor::off(), 0));
         let own = Redactor::with(&["pin"]).expect("a pattern");
         assert_eq!(of(section(serde_json::json!({"patterns": "pin"}))), (own, 0));
         for bad in [serde_json::json!({"patterns": ["a b"]}), serde_json::json!("off"), 3.into()] {

@@ -235,6 +235,11 @@ impl Redactor {
         let after = text.get(end..)?;
         let closed = after.trim_start_matches(['\\', '"', '\'', ']']);
         let signed = blank_trimmed(closed);
+        // `time per token: not known` is a sentence; in JSON quotes stand around the name.
+        let is_bare = !is_option && closed.len() == after.len();
+        if is_bare && after.starts_with(": ") && names::is_word_of_prose(name) {
+            return None;
+        }
         let value = match signed.strip_prefix(['=', ':']) {
             Some(rest) if !rest.starts_with([':', '/']) || signed.starts_with('=') => {
                 blank_trimmed(rest.strip_prefix('>').unwrap_or(rest))

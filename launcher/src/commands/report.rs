@@ -1,8 +1,10 @@
 //! The folder of a run -> its reports, written again.
 
+use std::path::Path;
+
 use super::ending::{list_files, print_file, tell};
 use super::open::open_report;
-use crate::bundle::{self, RunRecord};
+use crate::bundle::{self, Access, RunRecord};
 use crate::cli::{self, ReportArgs};
 use crate::config;
 use crate::failure::Failure;
@@ -35,6 +37,7 @@ pub(crate) fn report(args: ReportArgs, terminal: &Terminal) -> Result<u8, Failur
     let record = bundle::update_after_report(&run_dir, &outcome).map_err(Failure::no_result)?;
     let outcome = Ok(outcome);
     list_files(&outcome, &run_dir, terminal);
+    share_again(&run_dir, terminal);
     tell(&record, &outcome, &run_dir, terminal);
     if json {
         print_file(&run_dir.join("metrics.json"))?;
@@ -43,4 +46,18 @@ pub(crate) fn report(args: ReportArgs, terminal: &Terminal) -> Result<u8, Failur
         open_report(&run_dir, terminal);
     }
     Ok(acceptance.status(0, outcome.as_ref().ok(), &record.passes, terminal))
+}
+
+/// Gives pages that were written again to the group that the run was shared with. Nothing else is
+/// changed: what was done to the bundle since was done on purpose.
+fn share_again(run_dir: &Path, terminal: &Terminal) {
+    let group = Settings::of_run(run_dir).group;
+    match Access::of(group.as_deref()) {
+        Ok(access) if group.is_some() => {
+            access.apply(run_dir).into_iter().for_each(|finding| terminal.finding(&finding));
+        }
+        Ok(_) => {}
+        // The bundle may have come from another machine.
+        Err(error) => terminal.detail(&format!("the new pages are yours alone: {error}")),
+    }
 }

@@ -53,6 +53,7 @@ pub(crate) struct Models {
 pub(crate) struct Run {
     pub(crate) mode: Mode,
     pub(crate) dir: Option<PathBuf>,
+    pub(crate) group: Option<String>,
     pub(crate) timeout_s: Option<NonZeroU64>,
     pub(crate) kill_grace_s: u64,
     pub(crate) tee: bool,

@@ -15,6 +15,7 @@ mod ncu_regions;
 mod ncu_steps;
 mod nsys_pass;
 mod process;
+mod raw_captures;
 mod signals;
 mod tee;
 mod tool;
@@ -41,8 +42,8 @@ pub(crate) use ending::interruption;
 pub(crate) use forecast::shown as shown_time;
 pub(crate) use imports::Imports;
 pub(crate) use library::{Library, find as find_library};
-pub(crate) use nsys_pass::environment_finding;
 pub(crate) use process::System;
+pub(crate) use raw_captures::environment_finding;
 pub(crate) use signals::Signals;
 use tool::{Tool, ToolPass};
 
@@ -235,6 +236,7 @@ pub(crate) fn run_passes(
                 first = record.duration_ms.map(Duration::from_millis);
             }
         }
+        bundle.protect(terminal);
         let after = plan.passes.get(at + 1..).unwrap_or_default();
         if let Some(line) = forecast::to_come(after, first).filter(|_| stop.is_none()) {
             terminal.progress(&line);

@@ -19,7 +19,7 @@ use crate::redaction;
 use crate::tools::missing;
 use crate::tools::step::{Ended, Step};
 use crate::tools::version::{Version, judge as judge_version};
-use stage2_analysis::out_of_memory;
+use stage2_analysis::{out_of_memory, private};
 use stage2_model::{Finding, PassStatus, Severity, WorkloadExit};
 
 /// At most this much of the start and of the end of a log is read back.
@@ -199,7 +199,7 @@ impl<'a> Tool<'a> {
             (self.folder.join("cmd.txt"), format!("{line}\n")),
             (log.to_owned(), format!("$ {line}\n")),
         ] {
-            let file = File::options().create(true).append(true).open(path);
+            let file = private::append(&path);
             let _ = file.and_then(|mut file| file.write_all(text.as_bytes()));
         }
         line

@@ -68,12 +68,21 @@ pub(super) fn joined(name: &str) -> String {
 /// Whether a value under this name is a secret.
 pub(super) fn is_secret(name: &str) -> bool {
     let joined = joined(name);
-    PARTS.iter().any(|part| joined.contains(part)) || {
-        let mut words = words(name).into_iter().rev();
-        let last = words.next().unwrap_or_default();
-        LAST.contains(&&*last)
-            && !(last == "token" && words.next().is_some_and(|word| OF_MODELS.contains(&&*word)))
-    }
+    PARTS.iter().any(|part| joined.contains(part))
+        || {
+            let mut words = words(name).into_iter().rev();
+            let last = words.next().unwrap_or_default();
+            let before = words.next();
+            LAST.contains(&&*last)
+            && !(last == "token" && before.as_ref().is_some_and(|word| OF_MODELS.contains(&&**word)))
+            // A pass of a profiler is none, and a line may say something of it.
+            && !(last == "pass" && before.is_none() && !name.starts_with('-'))
+        }
+}
+
+/// Whether a sentence may have this word in front of a colon.
+pub(super) fn is_word_of_prose(name: &str) -> bool {
+    ["token", "pass", "auth", "signature"].iter().any(|word| word.eq_ignore_ascii_case(name))
 }
 
 /// Whether a number under this name says how many, and is no secret.

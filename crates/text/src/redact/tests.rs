@@ -89,6 +89,8 @@ fn what_an_llm_is_configured_with_stays() {
         "use_auth=true",
         "--hf-token=null",
         "compass=north",
+        "time per token: not known",
+        "there is no nsys pass: nsys cannot be run",
         "secretary.py",
         "/home/me/password/infer.py",
         "https://huggingface.co/meta/llama",
