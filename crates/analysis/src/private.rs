@@ -260,6 +260,7 @@ mod tests {
         fs::create_dir_all(at("bundle/nsys/deep")).expect("folders");
         for (name, bits) in [
             ("outside", 0o644),
+            ("elsewhere", 0o644),
             ("bundle/a", 0o666),
             ("bundle/nsys/tool", 0o775),
             ("bundle/nsys/deep/set", 0o4644),
@@ -267,7 +268,7 @@ mod tests {
             fs::write(at(name), "").expect("file");
             fs::set_permissions(at(name), Permissions::from_mode(bits)).expect("mode");
         }
-        symlink("../outside", at("bundle/link")).expect("link");
+        symlink("../elsewhere", at("bundle/link")).expect("link");
         fs::hard_link(at("outside"), at("bundle/hard")).expect("link");
         fs::set_permissions(at("bundle"), Permissions::from_mode(0o777)).expect("mode");
         let check = |sharing: Sharing, expected: [u32; 5]| {
@@ -277,7 +278,9 @@ mod tests {
             let mut found: Vec<u32> = names.iter().map(|name| mode(&at(name))).collect();
             found.push(mode(&at("bundle/nsys/deep/set")));
             assert_eq!(found, expected);
-            assert_eq!(mode(&at("outside")), 0o644, "neither by a link nor by another name");
+            for name in ["outside", "elsewhere"] {
+                assert_eq!(mode(&at(name)), 0o644, "{name}: neither by a link nor by another name");
+            }
         };
         check(Sharing::default(), [0o700, 0o700, 0o600, 0o700, 0o600]);
         let group = fs::metadata(at("outside")).expect("there").gid();
