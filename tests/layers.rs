@@ -31,7 +31,7 @@ const TAKEN_BY_DRAIN: [&str; 10] = [
 const ABI_OF_DRAIN: [&str; 2] = ["nvtx", "CuptiError"];
 
 /// Every static outside of `guest/state.rs`: what outlives a recording, and process-wide switches.
-const STATICS: [(&str, &[&str]); 11] = [
+const STATICS: [(&str, &[&str]); 12] = [
     // What a process knows of its forks.
     ("base/ancestry.rs", &["NOTICES", "PROCESS", "PARENT", "AFTER_CUDA"]),
     ("base/generation.rs", &["NUMBER", "MARK"]),
@@ -46,6 +46,7 @@ const STATICS: [(&str, &[&str]); 11] = [
     ("base/diag.rs", &["LEVEL"]),
     ("base/timed_write.rs", &["STDERR_STUCK"]),
     ("entry/inject.rs", &["CONSTRUCTOR"]),
+    ("entry/privilege.rs", &["SAID"]),
     ("base/barrier.rs", &["OWNER", "KEY", "PREPARED", "PLACE"]),
 ];
 

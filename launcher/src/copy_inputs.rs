@@ -11,6 +11,7 @@ use anyhow::Context as _;
 use stage2_analysis::files;
 use stage2_analysis::ncu::load::folder::report_name;
 use stage2_analysis::nsys::load::folder::capture_name;
+use stage2_analysis::private;
 use stage2_model::{Finding, Severity};
 
 /// What made the files.
@@ -134,14 +135,14 @@ impl InputCopies {
             homes.push(home);
             homes.len() - 1
         });
-        std::fs::create_dir_all(&self.folder).with_context(|| self.folder.display().to_string())?;
+        private::create_folders(&self.folder).with_context(|| self.folder.display().to_string())?;
         let free = (at + 1..).map(|number| self.folder.join(self.kind.numbered(name, number)));
         let to =
             free.into_iter().find(|to| !to.exists()).context("there is no name left for it")?;
         if files::is_compressed(file) {
             unpack(file, &to).map_err(|e| anyhow::anyhow!("it cannot be unpacked ({e})"))?;
         } else {
-            std::fs::copy(file, &to)?;
+            std::io::copy(&mut files::open(file)?, &mut private::create(&to)?)?;
         }
         Ok(Some(to))
     }
@@ -149,7 +150,7 @@ impl InputCopies {
 
 /// Nothing is left of a file that cannot be unpacked to its end.
 fn unpack(from: &Path, to: &Path) -> std::io::Result<()> {
-    let mut copy = std::fs::File::create_new(to)?;
+    let mut copy = private::create(to)?;
     std::io::copy(&mut files::unpacked(from)?, &mut copy).map(drop).inspect_err(|_| {
         let _ = std::fs::remove_file(to);
     })

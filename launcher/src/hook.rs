@@ -4,12 +4,13 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::fs;
+use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::env::is_python;
 use stage2_analysis::operators::Annotation;
+use stage2_analysis::private;
 use stage2_model::{Finding, Severity};
 use stage2_text::visible_path;
 
@@ -98,8 +99,8 @@ impl Hook {
     /// Writes the files, or tells why the workload will mark nothing more.
     pub(crate) fn write(&self) -> Option<Finding> {
         let write = |path: &Path, content: &str| {
-            fs::create_dir_all(path.parent().unwrap_or(&self.folder))?;
-            fs::write(path, content)
+            private::create_folders(path.parent().unwrap_or(&self.folder))?;
+            private::create(path)?.write_all(content.as_bytes())
         };
         let failed = |(path, (_, content)): (PathBuf, &(&str, &str))| {
             let error = write(&path, content).err()?;
@@ -223,8 +224,9 @@ mod tests {
     fn every_file_of_the_hook_is_there_and_written() {
         let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("hook");
         let python = |folder: &Path| {
-            let entries =
-                fs::read_dir(folder).expect("folder").map(|entry| entry.expect("entry").path());
+            let entries = std::fs::read_dir(folder)
+                .expect("folder")
+                .map(|entry| entry.expect("entry").path());
             entries.filter(|path| path.extension().is_some_and(|e| e == "py")).count()
         };
         assert_eq!(FILES.len(), python(&here) + python(&here.join("stage2_annotate")));
@@ -234,7 +236,7 @@ mod tests {
         assert_eq!(hook.write(), None);
         assert_eq!(hook.write(), None, "written again");
         assert!(hook.files().all(|path| path.is_file()));
-        fs::write(folder.path().join("file"), "").expect("file");
+        std::fs::write(folder.path().join("file"), "").expect("file");
         let (hook, _) = plan(&BOTH, &folder.path().join("file"), None, &[]);
         let error = hook.expect("a hook").write().expect("no folder");
         assert!(format!("{error:#}").contains("--annotate"), "{error:#}");

@@ -22,6 +22,7 @@ mod hook;
 mod install;
 pub mod outcome;
 mod plan;
+mod redaction;
 mod run;
 mod terminal;
 pub mod tools;

@@ -4,6 +4,7 @@ use std::io::{IsTerminal as _, Write as _};
 
 use anstyle::{AnsiColor, Style};
 
+use crate::redaction;
 use stage2_model::{Finding, Severity};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -78,7 +79,7 @@ impl Terminal {
 
 /// A stderr that is closed is no reason to end: the workload runs on without our lines.
 fn line(style: Style, text: &str) {
-    let text = printable(text);
+    let text = printable(&redaction::text(text));
     let _ = writeln!(anstream::stderr(), "{style}stage2-launch: {text}{style:#}");
 }
 

@@ -87,7 +87,7 @@ fn config_shows_every_value_with_its_origin() {
         ("mode: light", "# override run.mode=light"),
         ("tee: true", "# presets/runner/quick.yaml:4"),
         ("timeout_s: 90", "# option --timeout 90"),
-        ("kill_grace_s: 10", "# conf/runner/stage2.yaml:7"),
+        ("kill_grace_s: 10", "# conf/runner/stage2.yaml:8"),
         ("dir: null", "# conf/runner/stage2.yaml:5"),
         ("append:", "# conf/workload/hydra.yaml:"),
     ] {

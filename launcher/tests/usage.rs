@@ -119,7 +119,7 @@ fn a_word_that_is_no_setting_is_told_how_a_program_is_run() {
 fn each_subcommand_lists_and_takes_its_own_options_only() {
     let sandbox = Sandbox::new();
     let common = ["--color", "--help", "--quiet", "--verbose"];
-    let settings = ["--annotate", "--config-dir", "--run-dir", "--timeout"];
+    let settings = ["--annotate", "--config-dir", "--group", "--run-dir", "--timeout"];
     let accepted = ["--allow-empty", "--fail-on", "--require"];
     let modes = ["--deep", "--dry-run", "--keep-going", "--light", "--open"];
     let run = [&settings[..], &accepted, &modes].concat();

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use stage2_settings::{Buffers, Counters, CuptiApi};
+use stage2_text::redact::Redactor;
 
 use crate::base::diag::Level;
 use crate::base::glob::RangeFilter;
@@ -75,6 +76,8 @@ pub struct Options {
     pub device_state: bool,
     /// `STAGE2_NVML`: the NVML to use.
     pub nvml: Option<OsString>,
+    /// `STAGE2_REDACT`: what is taken out of the command line.
+    pub redact: Redactor,
     /// `STAGE2_LAUNCHER` is set: the launcher writes the reports.
     pub launcher: bool,
     /// `STAGE2_FLUSH_PAGE`: where the launcher asks for flushes.
@@ -100,6 +103,7 @@ impl Default for Options {
             gpu: true,
             device_state: true,
             nvml: None,
+            redact: Redactor::default(),
             launcher: false,
             flush_page: None,
         }

@@ -1,15 +1,15 @@
 //! Records into the spool file, where one was asked for; remembers what the summary shows.
 
-use std::fs::File;
 use std::io;
 use std::path::Path;
 
 use rustc_hash::FxHashMap;
 use stage2_spool::{Device, GpuWork, Process, Record, Writer};
+use stage2_text::redact::Redactor;
 
 use crate::base::counters::Counters;
-use crate::base::diag;
 use crate::base::options::Options;
+use crate::base::{diag, new_file};
 use crate::drain::intern::Sink;
 use crate::drain::own_file::{LostDescriptor, OwnFile};
 
@@ -35,7 +35,7 @@ pub(super) struct Output {
 impl Output {
     /// Opens `STAGE2_OUT/HOST-PID.s2t`. Where that fails one line says so and nothing is written.
     pub(super) fn open(options: &Options) -> Self {
-        let process = this_process();
+        let process = this_process(&options.redact);
         let writer = options.out.as_deref().and_then(|folder| match create(folder, &process) {
             Ok(writer) => Some(writer),
             Err(error) => {
@@ -166,13 +166,13 @@ impl Sink for Output {
 }
 
 fn create(folder: &Path, process: &Process) -> io::Result<Writer<OwnFile>> {
-    std::fs::create_dir_all(folder)?;
+    new_file::create_folder(folder)?;
     let name = stage2_spool::file_name(&process.host, process.pid);
     let stem = name.strip_suffix(".s2t").unwrap_or(&name);
     // A process keeps its id over an exec, and ids come round again: never write over a capture.
     let names = std::iter::once(name.clone()).chain((2..100).map(|n| format!("{stem}-{n}.s2t")));
     for name in names {
-        match File::create_new(folder.join(name)) {
+        match new_file::create(&folder.join(name)) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             file => return Writer::new(OwnFile::new(file?)?),
         }
@@ -180,7 +180,7 @@ fn create(folder: &Path, process: &Process) -> io::Result<Writer<OwnFile>> {
     Err(io::Error::new(io::ErrorKind::AlreadyExists, format!("{stem}*.s2t exist 99 times")))
 }
 
-fn this_process() -> Process {
+fn this_process(redact: &Redactor) -> Process {
     let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let mut cmdline = std::fs::read("/proc/self/cmdline").unwrap_or_default();
     // One record has to hold it.
@@ -194,7 +194,7 @@ fn this_process() -> Process {
         ppid: std::os::unix::process::parent_id(),
         host: lossy(host.trim_ascii()),
         exe: std::env::current_exe().map(|exe| exe.display().to_string()).unwrap_or_default(),
-        argv,
+        argv: redact.words(&argv),
         collector: env!("CARGO_PKG_VERSION").to_owned(),
     }
 }

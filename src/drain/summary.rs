@@ -8,10 +8,8 @@ mod terminal;
 pub(crate) use shown::ShownPaths;
 
 use std::fmt;
-use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -20,7 +18,7 @@ use stage2_spool::Device;
 
 use crate::base::counters::{Counter, Counters};
 use crate::base::options::{Options, Summary as Target};
-use crate::base::{diag, timed_write};
+use crate::base::{diag, new_file, timed_write};
 use crate::drain::aggregate::Totals;
 use crate::drain::intern::Interner;
 use crate::guest::gpu::OffReason;
@@ -126,20 +124,20 @@ impl Summary<'_> {
 }
 
 fn append(path: &Path, text: &str) -> io::Result<()> {
-    // A named pipe that nobody reads is an error at once, instead of a wait without end.
-    let file =
-        OpenOptions::new().create(true).append(true).custom_flags(libc::O_NONBLOCK).open(path)?;
-    timed_write::write(file.as_fd(), text.as_bytes(), PATIENCE)
+    timed_write::write(new_file::append(path)?.as_fd(), text.as_bytes(), PATIENCE)
 }
 
-/// Writes `kernels.md`, or `kernels-PID.md` where another process of the guest was first.
+/// Writes `kernels.md`, or `kernels-PID.md` where another process of the guest was first, or that with a
+/// number. Nothing that is there is written over: in a shared folder it may be anybody's.
 fn write_new(folder: &Path, text: &str) -> io::Result<()> {
-    let first = File::create_new(folder.join("kernels.md"));
-    let mut file = match first {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            File::create(folder.join(format!("kernels-{}.md", std::process::id())))?
+    let pid = std::process::id();
+    let names = ["kernels.md".to_owned(), format!("kernels-{pid}.md")].into_iter();
+    let exists = io::ErrorKind::AlreadyExists;
+    for name in names.chain((2..100).map(|n| format!("kernels-{pid}-{n}.md"))) {
+        match new_file::create(&folder.join(name)) {
+            Err(error) if error.kind() == exists => {}
+            file => return file?.write_all(text.as_bytes()),
         }
-        file => file?,
-    };
-    file.write_all(text.as_bytes())
+    }
+    Err(io::Error::new(exists, format!("kernels-{pid}*.md exist 99 times")))
 }

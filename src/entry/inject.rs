@@ -14,7 +14,7 @@ use std::os::unix::fs::MetadataExt;
 use cupti_sys::nvtx as sys;
 
 use crate::base::{barrier, diag};
-use crate::entry::{forks, lifecycle, stack};
+use crate::entry::{forks, lifecycle, privilege, stack};
 use crate::guest::{nvtx, state};
 
 const CUDA_DOOR: &CStr = c"CUDA_INJECTION64_PATH";
@@ -27,7 +27,7 @@ const STOOD_ASIDE: &CStr = c"STAGE2_STOOD_ASIDE";
 static CONSTRUCTOR: extern "C" fn() = constructor;
 
 extern "C" fn constructor() {
-    if !is_glibc() {
+    if !may_act() {
         return;
     }
     state::set_start(|| stack::on_own(None, lifecycle::start_child));
@@ -61,7 +61,7 @@ extern "C" fn constructor() {
 /// goes on whatever happened here.
 #[unsafe(no_mangle)]
 pub extern "C" fn InitializeInjection() -> c_int {
-    if !is_glibc() {
+    if !may_act() {
         return 1;
     }
     barrier::catch((), || {
@@ -80,7 +80,7 @@ pub extern "C" fn InitializeInjection() -> c_int {
 pub unsafe extern "C" fn InitializeInjectionNvtx2(
     get_export_table: Option<nvtx::GetExportTable>,
 ) -> c_int {
-    if !is_glibc() {
+    if !may_act() {
         return 0;
     }
     let answer = || {
@@ -103,9 +103,17 @@ pub unsafe extern "C" fn InitializeInjectionNvtx2(
 pub unsafe extern "C" fn InitializeInjectionNvtxExtension(
     info: *mut sys::nvtxExtModuleInfo_t,
 ) -> c_int {
+    if !may_act() {
+        return 1;
+    }
     // SAFETY: the caller's contract.
     barrier::catch((), || unsafe { nvtx::attach_extension(info) });
     1
+}
+
+/// Whether this library does anything in this process.
+fn may_act() -> bool {
+    is_glibc() && privilege::is_trusted()
 }
 
 /// Whether this process has the C library that we are made for. A preloaded library comes into every

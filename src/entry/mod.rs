@@ -11,4 +11,5 @@ pub mod inject;
 pub mod lifecycle;
 mod needs;
 pub mod options;
+mod privilege;
 pub mod stack;

@@ -11,6 +11,7 @@ use std::time::Duration;
 use crate::base::diag::{self, Level};
 use crate::base::glob::RangeFilter;
 use crate::base::options::{Attribution, Graph, Options, Summary};
+use stage2_text::redact::{REDACT_FORM, Redactor};
 
 /// Sets one option from its text; `false` where the text cannot be read.
 type Read = fn(&mut Options, &str) -> bool;
@@ -67,6 +68,7 @@ const TABLE: &[(&str, &str, Read)] = &[
     ("STAGE2_DEVICE_STATE", "on or off", |o, v| {
         set(&mut o.device_state, named(v, [("on", true), ("off", false)]))
     }),
+    ("STAGE2_REDACT", REDACT_FORM, |o, v| set(&mut o.redact, Redactor::parse(v).ok())),
     ("STAGE2_LAUNCHER", "1 (set by stage2-launch)", |o, v| set(&mut o.launcher, Some(v == "1"))),
 ];
 
@@ -165,6 +167,7 @@ mod tests {
             ("STAGE2_GPU", "off"),
             ("STAGE2_DEVICE_STATE", "off"),
             ("STAGE2_NVML", "/n.so"),
+            ("STAGE2_REDACT", "off"),
         ]);
         assert_eq!(options.out, Some(PathBuf::from("/tmp/x")));
         assert_eq!(options.summary, Summary::Off);
@@ -177,7 +180,7 @@ mod tests {
         assert_eq!((options.counters.off, options.counters.interval_us), (false, Some(100)));
         assert_eq!(options.flush, Duration::from_millis(250));
         assert_eq!(options.attribution, Attribution::Callback);
-        assert!(!options.gpu && !options.device_state);
+        assert!(!options.gpu && !options.device_state && options.redact.is_off());
         assert_eq!(options.nvml, Some("/n.so".into()));
     }
 
@@ -229,6 +232,7 @@ mod tests {
         for bad in ["0", "16", "1/0", "2/3", "1/-1", "1/1.5", "1/ 4", "1/99999999999999999999"] {
             assert_eq!(read(&[("STAGE2_SAMPLE", bad)]).sample, 1, "{bad}");
         }
+        assert!(!read(&[("STAGE2_REDACT", "a b")]).redact.is_off(), "secrets go all the same");
         assert!(read(&[("STAGE2_RANGES", ",,")]).ranges.is_everything());
     }
 

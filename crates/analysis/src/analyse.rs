@@ -55,7 +55,12 @@ pub fn analyse(sources: &Sources, settings: &Settings) -> Analysis {
     let mut findings = [&sources.findings[..], &settings.findings, &sources.run_findings].concat();
     let manifest_key = config.pointer("/workload/manifest_key");
     let manifest_key = manifest_key.and_then(serde_json::Value::as_str);
-    let workload = Workload::read(run_dir, manifest_key, &mut findings);
+    let mut workload = Workload::read(run_dir, manifest_key, &mut findings);
+    // Bundles of older versions, and what others wrote, were not redacted.
+    let redactor = &settings.redactor;
+    workload.redact(redactor);
+    run.command = run.command.map(|words| redactor.words(words));
+    let argv = redactor.words(&sources.argv);
     let facts = workload.facts();
     run.environment.extend(facts.iter().map(|(key, value)| Fact {
         key: format!("workload.{key}"),
@@ -67,6 +72,7 @@ pub fn analyse(sources: &Sources, settings: &Settings) -> Analysis {
     let load = |folder: &Path| load_folder(folder, &settings.libraries);
     let mut capture =
         if collected { load(&run_dir.join(COLLECTOR_DIR)) } else { Capture::default() };
+    capture.redact(redactor);
     let mut report = join_kept(&mut capture, run, findings);
     if sources.simulated {
         report.mark_simulated();
@@ -89,7 +95,7 @@ pub fn analyse(sources: &Sources, settings: &Settings) -> Analysis {
     let baseline = baseline.is_dir().then(|| load(&baseline));
     let wanted = config.pointer("/run/baseline").and_then(serde_json::Value::as_bool);
     passes::add(&mut report, baseline, wanted);
-    let context = insight::Context { run_dir, config, workload: &workload, argv: &sources.argv };
+    let context = insight::Context { run_dir, config, workload: &workload, argv: &argv };
     let (shown, drawn_from) = insight::add(&mut report, &context);
     overhead::explain(&mut report, config);
     answer::add(&mut report, &drawn_from);

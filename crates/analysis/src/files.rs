@@ -14,6 +14,8 @@ use nix::fcntl::{AT_FDCWD, AtFlags};
 use nix::libc::{O_NONBLOCK, O_TMPFILE};
 use nix::unistd::linkat;
 
+use crate::private;
+
 /// Opens an ordinary file for reading; links are followed.
 ///
 /// # Errors
@@ -115,13 +117,14 @@ const NEW: &str = ".new-";
 /// Characters that [`tempfile`] puts behind the beginning.
 const RANDOM_CHARACTERS: usize = 6;
 
-/// Creates a file with a random name in `folder`. It takes the place of another file once it is whole.
+/// Creates a file with a random name in `folder`, which only its owner can open. It takes the place of another file once it is whole.
 ///
 /// # Errors
 /// A folder that cannot be written to.
 pub fn new_in(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
-    let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-    tempfile::Builder::new().prefix(NEW).permissions(readable).tempfile_in(folder)
+    let file = tempfile::Builder::new().prefix(NEW).tempfile_in(folder)?;
+    private::make_private(file.as_file())?;
+    Ok(file)
 }
 
 /// Whether a file of this name is one that this program writes for itself. It goes with its process,

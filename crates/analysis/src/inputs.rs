@@ -8,8 +8,10 @@ use serde_json::Value;
 
 use crate::files;
 use crate::load::libraries::LibraryDomains;
+use crate::redact_settings::RedactSettings;
 use crate::roofline::hardware::Hardware;
 use stage2_model::{Fact, Finding, PassInfo, RunInfo, RunState, Severity};
+use stage2_text::redact::Redactor;
 use stage2_text::{visible, visible_path};
 
 /// Larger files are no run files.
@@ -55,6 +57,10 @@ pub(crate) struct Doctor {
 pub struct Settings {
     /// NVTX domains of libraries: their ranges are never stages.
     pub libraries: LibraryDomains,
+    /// What is taken out of arguments and of the workload's settings.
+    pub redactor: Redactor,
+    /// Name of the group that the bundle is shared with.
+    pub group: Option<String>,
     /// Rows of kernels.md.
     pub(crate) top_n: usize,
     /// What the configuration says of the GPU's peak rates.
@@ -102,6 +108,8 @@ impl Settings {
         let yaml = |bytes: &[u8]| Ok(serde_saphyr::from_str::<Value>(std::str::from_utf8(bytes)?)?);
         let config = read(run_dir, "config.yaml", yaml, &mut findings);
         Self {
+            redactor: RedactSettings::of(&config, &mut findings).redactor(),
+            group: config.pointer("/run/group").and_then(Value::as_str).map(str::to_owned),
             top_n: top_n(&config, &mut findings),
             hardware: hardware(&config, &mut findings),
             libraries: libraries(&config, &mut findings),

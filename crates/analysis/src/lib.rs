@@ -21,7 +21,9 @@ pub mod ncu;
 pub mod nsys;
 pub mod operators;
 mod path_label;
+pub mod private;
 mod ranks;
+mod redact_settings;
 pub mod roofline;
 mod sampled;
 mod step_timeline;
@@ -29,4 +31,5 @@ mod workload_end;
 
 pub use analyse::{Analysis, WorkloadFacts, analyse};
 pub use inputs::{Settings, Sources};
+pub use redact_settings::{RedactSettings, redact_json};
 pub use workload_end::out_of_memory;

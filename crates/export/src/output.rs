@@ -1,13 +1,14 @@
 //! Writes a file or folder that gets its name only when it is whole, and never replaces another.
 //!
-//! Unlike a bundle, an export is made to be passed on: it has the permissions of any new file.
+//! Like a bundle, an export is its owner's alone, whatever the umask: `chmod` shares it on purpose.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use tempfile::{NamedTempFile, TempDir};
+
+use stage2_analysis::private::{self, Sharing};
 
 use crate::ExportError;
 
@@ -21,7 +22,8 @@ pub fn file(
 ) -> Result<(), ExportError> {
     absent(path)?;
     let failed = ExportError::write(path);
-    let new: NamedTempFile = new_with(0o666).tempfile_in(folder_of(path)).map_err(&failed)?;
+    let new: NamedTempFile = new_with().tempfile_in(folder_of(path)).map_err(&failed)?;
+    private::make_private(new.as_file()).map_err(&failed)?;
     let mut out = BufWriter::with_capacity(1 << 18, new.as_file());
     write(&mut out)?;
     out.flush().map_err(&failed)?;
@@ -41,6 +43,7 @@ pub fn folder(
     absent(path)?;
     let new = new_folder(path)?;
     let files = fill(new.path())?;
+    protect(new.path())?;
     let relative = |file: &PathBuf| file.strip_prefix(new.path()).map(Path::to_owned).ok();
     let files: Vec<PathBuf> =
         files.iter().filter_map(relative).map(|file| path.join(file)).collect();
@@ -62,19 +65,28 @@ pub fn by_path(
     let beside = new_folder(path)?;
     let new = beside.path().join("export");
     fill(&new)?;
+    protect(beside.path())?;
     let new = tempfile::TempPath::try_from_path(new).map_err(ExportError::write(path))?;
     new.persist_noclobber(path).map_err(|error| exists_or(path, error.error))
 }
 
 fn new_folder(path: &Path) -> Result<TempDir, ExportError> {
-    new_with(0o777).tempdir_in(folder_of(path)).map_err(ExportError::write(path))
+    new_with().tempdir_in(folder_of(path)).map_err(ExportError::write(path))
 }
 
-/// What is not whole yet, with `mode` as far as the umask allows.
-fn new_with(mode: u32) -> tempfile::Builder<'static, 'static> {
+/// What is not whole yet.
+fn new_with() -> tempfile::Builder<'static, 'static> {
     let mut builder = tempfile::Builder::new();
-    builder.prefix(".new-").permissions(fs::Permissions::from_mode(mode));
+    builder.prefix(".new-");
     builder
+}
+
+/// Libraries that open files themselves create them by the umask.
+fn protect(path: &Path) -> Result<(), ExportError> {
+    match Sharing::default().apply(path).into_iter().next() {
+        Some(unchanged) => Err(ExportError::write(path)(unchanged.error)),
+        None => Ok(()),
+    }
 }
 
 fn folder_of(path: &Path) -> &Path {

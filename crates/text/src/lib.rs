@@ -8,6 +8,7 @@ mod domains;
 mod instance;
 mod kernel_name;
 pub mod numbers;
+pub mod redact;
 mod signature;
 mod visible;
 

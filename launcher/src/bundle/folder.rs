@@ -3,7 +3,9 @@
 use std::io::{self, Write as _};
 use std::path::{Component, Path, PathBuf};
 
+use super::access::Access;
 use crate::failure::Failure;
+use stage2_analysis::private;
 use stage2_model::{Finding, Severity};
 
 /// Why there is no run folder. Ends the program with status 2.
@@ -47,23 +49,24 @@ impl RunFolder {
     }
 
     /// Makes the folder, or takes an empty one over.
-    pub(crate) fn create(self) -> Result<RunFolder, FolderError> {
+    pub(crate) fn create(self, access: &Access) -> Result<RunFolder, FolderError> {
         match self {
             RunFolder::Given(_) | RunFolder::GivenAndLinked { .. } => {
-                take_over(&self.path())?;
+                access.apply_to_folders(&take_over(&self.path())?);
                 Ok(self)
             }
             RunFolder::New { under, name } => {
                 let failed = |path: &Path, e: io::Error| {
                     FolderError::new(path, reason(&e), "choose another place with --run-dir DIR")
                 };
-                make_folder_of_runs(&under).map_err(|e| failed(&under, e))?;
+                let made = make_folder_of_runs(&under).map_err(|e| failed(&under, e))?;
+                access.apply_to_folders(&made);
                 // Two containers with one folder can have the same process id in the same second.
                 for attempt in 1..100 {
                     let name =
                         if attempt == 1 { name.clone() } else { format!("{name}-{attempt}") };
                     let path = under.join(&name);
-                    match std::fs::create_dir(&path) {
+                    match private::create_folder(&path) {
                         Ok(()) => return Ok(RunFolder::New { under, name }),
                         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
                         Err(e) => return Err(failed(&path, e)),
@@ -82,7 +85,7 @@ impl RunFolder {
             io::ErrorKind::AlreadyExists => not_empty(&path),
             _ => FolderError::new(&path, reason(&e), "choose another one"),
         };
-        std::fs::create_dir(path.join(name)).map_err(failed)?;
+        private::create_folder(&path.join(name)).map_err(failed)?;
         // Another kind of run begins with another folder.
         let entries = std::fs::read_dir(&path).map_err(failed)?;
         let is_folder = |e: &std::fs::DirEntry| e.file_type().is_ok_and(|kind| kind.is_dir());
@@ -109,7 +112,7 @@ impl RunFolder {
             RunFolder::New { under, name } => (under, Ok(PathBuf::from(name))),
             RunFolder::GivenAndLinked { path, latest_in } => {
                 let made = make_folder_of_runs(latest_in);
-                (latest_in, made.and_then(|()| way(latest_in, path)))
+                (latest_in, made.and_then(|_| way(latest_in, path)))
             }
         };
         let latest = under.join("latest");
@@ -132,14 +135,15 @@ const IGNORE_ALL: &str = "# Written by stage2-launch: runs are no sources.\n*\n"
 
 /// Makes the folder of all runs. Only a new one is marked as none of the user's sources: in one that was
 /// there somebody else may have decided.
-fn make_folder_of_runs(path: &Path) -> io::Result<()> {
-    let is_new = !path.exists();
-    std::fs::create_dir_all(path)?;
-    if is_new && let Ok(mut file) = std::fs::File::create_new(path.join(".gitignore")) {
+fn make_folder_of_runs(path: &Path) -> io::Result<Vec<PathBuf>> {
+    let made = private::create_folders(path)?;
+    if made.last().is_some_and(|last| last == path)
+        && let Ok(mut file) = private::create(&path.join(".gitignore"))
+    {
         // A disk that has no room for this is told of by the run itself.
         let _ = file.write_all(IGNORE_ALL.as_bytes());
     }
-    Ok(())
+    Ok(made)
 }
 
 /// The way from a folder to another, both there: relative, so that it holds where they are moved or
@@ -181,13 +185,16 @@ fn found(path: &Path) -> Result<bool, FolderError> {
     }
 }
 
-fn take_over(path: &Path) -> Result<(), FolderError> {
+/// Folders that it made for it.
+fn take_over(path: &Path) -> Result<Vec<PathBuf>, FolderError> {
+    let mut made = Vec::new();
     if !found(path)? {
-        std::fs::create_dir_all(path).map_err(|e| FolderError::new(path, reason(&e), OTHER))?;
+        made =
+            private::create_folders(path).map_err(|e| FolderError::new(path, reason(&e), OTHER))?;
     }
     // Modes do not say it all (read-only file systems, the superuser): try.
     tempfile::tempfile_in(path)
-        .map(drop)
+        .map(|_| made)
         .map_err(|e| FolderError::new(path, format!("cannot be written to ({e})"), OTHER))
 }
 

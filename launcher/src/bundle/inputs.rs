@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use serde::Serialize;
 
+use crate::redaction;
 use stage2_analysis::{WorkloadFacts, files};
 use stage2_hydra::hydra_key;
 
@@ -50,20 +51,21 @@ impl Inputs {
         let program = argv.iter().skip(1).skip_while(|word| is_env && word.contains('='));
         let hydra_overrides: Vec<String> =
             program.filter(|word| hydra_key(word).is_some()).cloned().collect();
+        let model = model_of(&argv);
         Inputs {
             simulated: false,
             cwd: cwd.to_string_lossy().into_owned(),
-            model: model_of(&argv),
+            model: model.map(|model| redaction::text(&model)),
             configured: BTreeMap::new(),
-            hydra_overrides,
-            argv,
+            hydra_overrides: redaction::words(&hydra_overrides),
+            argv: redaction::words(&argv),
             manifest,
         }
     }
 
     /// Adds what the workload's own configuration says, where the user said nothing.
     pub(crate) fn complete(&mut self, workload: &WorkloadFacts) {
-        self.configured.clone_from(&workload.configured);
+        self.configured = redaction::variables(&workload.configured);
         self.model = self.model.take().or_else(|| workload.model.clone());
         if let (None, Some((key, path))) = (&self.manifest, &workload.manifest) {
             // A list that is gone by now still stands among the keys.
@@ -105,13 +107,14 @@ impl Manifest {
         };
         let size_bytes =
             files::open(&absolute).and_then(|file| file.metadata()).with_context(failed)?.len();
-        let entries = if size_bytes > MAX_MANIFEST_BYTES {
+        let mut entries: Option<serde_json::Value> = if size_bytes > MAX_MANIFEST_BYTES {
             None
         } else {
             let bytes = files::read(&absolute, MAX_MANIFEST_BYTES).with_context(failed)?;
             let text = String::from_utf8_lossy(&bytes);
             Some(parse(&text).unwrap_or_else(|| text.lines().map(str::to_owned).collect()))
         };
+        entries.iter_mut().for_each(redaction::json);
         let given_by = "inputs.manifest".to_owned();
         Ok(Manifest { given_by, path: absolute, size_bytes, entries })
     }

@@ -1,5 +1,6 @@
 //! The files of a run that say what it was -> the run folder, each written whole or not at all.
 
+mod access;
 mod compress;
 mod folder;
 mod inputs;
@@ -10,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
+pub(crate) use access::Access;
 pub(crate) use folder::{FolderError, RunFolder, run_name};
 pub(crate) use inputs::{Inputs, Manifest};
 pub(crate) use retention::{Room, make_room, too_big};
@@ -37,6 +39,7 @@ pub(crate) struct Bundle {
     environment: Option<Environment>,
     inputs: Inputs,
     config_yaml: String,
+    access: Access,
 }
 
 impl Bundle {
@@ -48,7 +51,8 @@ impl Bundle {
         config_yaml: String,
     ) -> Result<Bundle, FolderError> {
         let dir = folder.path();
-        let bundle = Bundle { dir, record, environment: None, inputs, config_yaml };
+        let access = Access::default();
+        let bundle = Bundle { dir, record, environment: None, inputs, config_yaml, access };
         folder.claim(COLLECTOR_DIR)?;
         let written = bundle.save().and_then(|()| bundle.write_provenance());
         written
@@ -58,6 +62,22 @@ impl Bundle {
 
     pub(crate) fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// Lets those read it who may, from now on.
+    pub(crate) fn share(&mut self, access: Access, terminal: &Terminal) {
+        self.access = access;
+        self.protect(terminal);
+    }
+
+    /// Brings what was written since to the modes of the bundle.
+    pub(crate) fn protect(&mut self, terminal: &Terminal) {
+        // A folder that is gone is told of elsewhere.
+        if let Some(finding) = self.access.apply(&self.dir).filter(|_| self.dir.exists())
+            && !self.record.findings.contains(&finding)
+        {
+            self.note(finding, terminal);
+        }
     }
 
     pub(crate) fn save(&self) -> anyhow::Result<()> {
@@ -274,7 +294,8 @@ mod tests {
     #[test]
     fn the_findings_of_a_report_replace_those_of_the_one_before() {
         let dir = tempfile::tempdir().expect("folder");
-        let folder = RunFolder::Given(dir.path().join("run")).create().expect("folder");
+        let folder =
+            RunFolder::Given(dir.path().join("run")).create(&Access::default()).expect("folder");
         let mut record = RunRecord::new("run".into(), vec!["x".into()]);
         record.findings.push(finding("of the run"));
         let inputs = Inputs::new(&["x".into()], Path::new("/"), None);

@@ -1,7 +1,7 @@
 //! The folder of all bundles and what to keep -> older bundles are compressed or gone, and nothing else.
 
 use std::collections::HashSet;
-use std::fs::{File, TryLockError};
+use std::fs::TryLockError;
 use std::io;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use super::compress::{Compressed, compress};
 use super::{MAX_LISTED_FILES, PassRecord, RunFolder, RunRecord, files_of, for_each_file};
 use crate::config::Run;
-use stage2_analysis::files;
+use stage2_analysis::{files, private};
 use stage2_model::{Finding, PassStatus, Severity};
 use stage2_text::visible;
 
@@ -45,7 +45,7 @@ pub(crate) fn make_room(folder: &RunFolder, settings: &Run, record: &RunRecord) 
     if !settings.limits_bundles() {
         return room;
     }
-    let lock = File::options().create(true).append(true).open(under.join(LOCK));
+    let lock = private::append(&under.join(LOCK));
     if let Ok(lock) = &lock
         && let Err(TryLockError::WouldBlock) = lock.try_lock()
     {

@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
+use crate::redaction;
 use stage2_analysis::files::{self, write_whole};
 use stage2_model::{Finding, PassStatus, ProcessRow, RunState, Tool, WorkloadExit};
 
@@ -159,8 +160,29 @@ impl RunRecord {
 
     /// Writes the record into the bundle in `run_dir`: a reader sees the old one or this one.
     pub(crate) fn write(&self, run_dir: &Path) -> anyhow::Result<()> {
-        let json = serde_json::to_string_pretty(self).context(RUN_JSON)?;
+        let json = serde_json::to_string_pretty(&self.redacted()).context(RUN_JSON)?;
         write_whole(&run_dir.join(RUN_JSON), &format!("{json}\n"))
+    }
+}
+
+impl RunRecord {
+    /// The same, as it may be written down.
+    fn redacted(&self) -> RunRecord {
+        let pass = |pass: &PassRecord| PassRecord {
+            argv: redaction::words(&pass.argv),
+            environment: redaction::variables(&pass.environment),
+            environment_kept: redaction::variables(&pass.environment_kept),
+            why: redaction::text(&pass.why),
+            ..pass.clone()
+        };
+        RunRecord {
+            command: redaction::words(&self.command),
+            passes: self.passes.iter().map(pass).collect(),
+            findings: redaction::findings(&self.findings),
+            report_findings: redaction::findings(&self.report_findings),
+            origins: redaction::variables(&self.origins),
+            ..self.clone()
+        }
     }
 }
 

@@ -41,6 +41,9 @@ pub(crate) struct RunSettings {
     /// Folder of the bundle: new or empty [default: tmp/stage2/YYYYmmdd-HHMMSS-PID]
     #[arg(long, value_name = "DIR")]
     pub(crate) run_dir: Option<PathBuf>,
+    /// Let the members of this group read the bundle, too [default: only you can]
+    #[arg(long, value_name = "NAME")]
+    group: Option<String>,
     #[command(flatten)]
     presets: Presets,
     /// End the workload after this time: seconds, or with a unit (90s, 5m, 1h30m)
@@ -156,6 +159,10 @@ impl RunSettings {
         if let Some(dir) = &self.run_dir {
             let text = dir.to_string_lossy().into_owned();
             request.flags.push(("run.dir", format!("--run-dir {text}"), Value::Literal(text)));
+        }
+        if let Some(group) = &self.group {
+            let value = Value::Literal(group.clone());
+            request.flags.push(("run.group", format!("--group {group}"), value));
         }
         if let Some(seconds) = self.timeout {
             let text = format!("--timeout {seconds}");

@@ -1,13 +1,17 @@
 //! The folder of a run -> its reports, written again.
 
+use std::path::Path;
+
 use super::ending::{list_files, print_file, tell};
 use super::open::open_report;
-use crate::bundle::{self, RunRecord};
+use crate::bundle::{self, Access, RunRecord};
 use crate::cli::{self, ReportArgs};
 use crate::config;
 use crate::failure::Failure;
+use crate::redaction;
 use crate::terminal::Terminal;
 use crate::views;
+use stage2_analysis::Settings;
 
 /// `stage2-launch report`.
 pub(crate) fn report(args: ReportArgs, terminal: &Terminal) -> Result<u8, Failure> {
@@ -20,8 +24,9 @@ pub(crate) fn report(args: ReportArgs, terminal: &Terminal) -> Result<u8, Failur
         )));
     }
     RunRecord::read(&run_dir).map_err(|e| Failure::Usage(format!("{e:#}")))?;
+    redaction::set(Settings::of_run(&run_dir).redactor);
     if !overrides.is_empty() {
-        let words = overrides.join(" ");
+        let words = redaction::words(&overrides).join(" ");
         let request = presets.request(overrides);
         let change = |text: Option<&str>, origins: &config::Origins| {
             Ok(config::recompose(text, origins, &run_dir, &request)?)
@@ -32,6 +37,7 @@ pub(crate) fn report(args: ReportArgs, terminal: &Terminal) -> Result<u8, Failur
     let record = bundle::update_after_report(&run_dir, &outcome).map_err(Failure::no_result)?;
     let outcome = Ok(outcome);
     list_files(&outcome, &run_dir, terminal);
+    share_again(&run_dir, terminal);
     tell(&record, &outcome, &run_dir, terminal);
     if json {
         print_file(&run_dir.join("metrics.json"))?;
@@ -40,4 +46,18 @@ pub(crate) fn report(args: ReportArgs, terminal: &Terminal) -> Result<u8, Failur
         open_report(&run_dir, terminal);
     }
     Ok(acceptance.status(0, outcome.as_ref().ok(), &record.passes, terminal))
+}
+
+/// Gives pages that were written again to the group that the run was shared with. Nothing else is
+/// changed: what was done to the bundle since was done on purpose.
+fn share_again(run_dir: &Path, terminal: &Terminal) {
+    let group = Settings::of_run(run_dir).group;
+    match Access::of(group.as_deref()) {
+        Ok(access) if group.is_some() => {
+            access.apply(run_dir).into_iter().for_each(|finding| terminal.finding(&finding));
+        }
+        Ok(_) => {}
+        // The bundle may have come from another machine.
+        Err(error) => terminal.detail(&format!("the new pages are yours alone: {error}")),
+    }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::ending::{list_files, printed, take_signals, tell};
 use super::open::open_report;
 use super::precheck;
-use crate::bundle::{self, Bundle, DoctorNote, Inputs, Manifest, RunFolder, RunRecord};
+use crate::bundle::{self, Access, Bundle, DoctorNote, Inputs, Manifest, RunFolder, RunRecord};
 use crate::cli::{Acceptance, RunArgs, RunOptions, Showing};
 use crate::config::{self, Composed, Config, Run};
 use crate::env::{self, GpuFacts};
@@ -14,6 +14,7 @@ use crate::failure::Failure;
 use crate::hook::Hook;
 use crate::outcome::Outcome;
 use crate::plan::{self, Inherited, LIBRARY, Plan};
+use crate::redaction;
 use crate::run::{self, Library, System};
 use crate::terminal::Terminal;
 use crate::{copy_inputs, doctor, views, workload};
@@ -50,6 +51,7 @@ struct Prepared {
     tree: Node,
     settings: Run,
     inputs: Inputs,
+    access: Access,
 }
 
 pub(crate) fn run(args: RunArgs, terminal: &Terminal) -> Result<u8, Failure> {
@@ -87,7 +89,7 @@ impl Job {
         if self.dry_run {
             return self.show_plan(&composed, terminal);
         }
-        let prepared = self.prepare(&composed, |folder| Ok(folder.create()?))?;
+        let prepared = self.prepare(&composed, |folder, access| Ok(folder.create(access)?))?;
         let run_dir = prepared.folder.path();
         let interrupted = format!(
             "the run ends here; `stage2-launch report {}` makes reports of what there is",
@@ -96,6 +98,7 @@ impl Job {
         let signals = take_signals(terminal, interrupted)?;
         let Prepared { plan, folder, settings, .. } = &prepared;
         let mut bundle = self.open_bundle(&prepared, terminal)?;
+        bundle.share(prepared.access.clone(), terminal);
         // Without the hook the workload runs, and marks nothing more.
         if let Some(finding) = plan.hook.as_ref().and_then(Hook::write) {
             bundle.note(finding, terminal);
@@ -141,6 +144,7 @@ impl Job {
             make_room(folder, settings, &mut bundle, terminal);
         }
         list_files(&outcome, &run_dir, terminal);
+        bundle.protect(terminal);
         if self.showing.open {
             open_report(&run_dir, terminal);
         }
@@ -180,7 +184,7 @@ impl Job {
     }
 
     fn show_plan(&self, composed: &Composed, terminal: &Terminal) -> Result<u8, Failure> {
-        let prepared = self.prepare(composed, Ok)?;
+        let prepared = self.prepare(composed, |folder, _| Ok(folder))?;
         let Prepared { plan, folder, .. } = &prepared;
         let foreseen = precheck::foreseen(plan, &self.command, folder, self.simulator.is_some());
         let required = self.acceptance.foreseen(plan);
@@ -194,11 +198,12 @@ impl Job {
     fn prepare(
         &self,
         composed: &Composed,
-        make: impl FnOnce(RunFolder) -> Result<RunFolder, Failure>,
+        make: impl FnOnce(RunFolder, &Access) -> Result<RunFolder, Failure>,
     ) -> Result<Prepared, Failure> {
         let cwd = working_dir()?;
         let (folder, config) =
             self.choose_folder(composed, &cwd, bundle::run_name(std::process::id()))?;
+        redaction::set(config.redact.redactor());
         let mut findings = Vec::new();
         let library = self.collector(&config, &mut findings)?;
         let manifest = config.inputs.manifest.as_deref().map(Manifest::read).transpose();
@@ -213,14 +218,15 @@ impl Job {
             let program = self.command.first().cloned().unwrap_or_default();
             workload::find(&program)?;
         }
-        let folder = make(folder)?;
+        let access = Access::of(config.run.group.as_deref())?;
+        let folder = make(folder, &access)?;
         let (tree, config) = composed.resolved(&folder.path())?;
         let mut plan = self.plan(composed, &folder.path(), library.clone(), plan::plan)?;
         plan.findings.extend(findings);
         let variable = |name: &str| std::env::var_os(name);
         plan.findings.extend(precheck::before(composed, &config, &self.command, &cwd, &variable));
         let inputs = Inputs::new(&self.command, &cwd, manifest);
-        Ok(Prepared { plan, folder, library, tree, settings: config.run, inputs })
+        Ok(Prepared { plan, folder, library, tree, settings: config.run, inputs, access })
     }
 
     pub(super) fn plan(

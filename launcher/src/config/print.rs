@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use crate::redaction;
 use stage2_hydra::{Node, Value, join_key};
 
 /// Who set each key, by its dotted name.
 pub(crate) type Origins = BTreeMap<String, String>;
 
-/// The origin of each value.
+/// The origin of each value, without secrets.
 pub(crate) fn origins(tree: &Node) -> Origins {
     fn walk(node: &Node, key: &str, found: &mut Origins) {
         match &node.value {
@@ -19,14 +20,14 @@ pub(crate) fn origins(tree: &Node) -> Origins {
         }
     }
     let mut found = Origins::new();
-    walk(tree, "", &mut found);
+    walk(&redaction::tree("", tree), "", &mut found);
     found
 }
 
-/// YAML with the origin of each value behind it.
+/// YAML with the origin of each value behind it, without secrets.
 pub(crate) fn with_origins(tree: &Node) -> String {
     let mut lines = Vec::new();
-    map_lines(tree, 0, &mut lines);
+    map_lines(&redaction::tree("", tree), 0, &mut lines);
     // One long value must not push every comment out of sight.
     let lengths = lines.iter().map(|(text, _)| text.chars().count());
     let width = lengths.filter(|n| *n <= 60).max().unwrap_or(0);

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::tools::ncu::config::Ncu;
 use crate::tools::nsys::config::Nsys;
+use stage2_analysis::RedactSettings;
 use stage2_analysis::llm::preset::ModelPreset;
 use stage2_analysis::operators::{OperatorSettings, Stage1Settings};
 use stage2_analysis::roofline::hardware::Hardware;
@@ -29,6 +30,9 @@ pub(crate) struct Config {
     pub(crate) inputs: Inputs,
     /// An earlier run of the Stage 1 profiler.
     pub(crate) stage1: Stage1Settings,
+    /// What is taken out of arguments and settings before they are written down.
+    #[serde(default)]
+    pub(crate) redact: RedactSettings,
 }
 
 /// Passes under other profilers than the collector.
@@ -49,6 +53,7 @@ pub(crate) struct Models {
 pub(crate) struct Run {
     pub(crate) mode: Mode,
     pub(crate) dir: Option<PathBuf>,
+    pub(crate) group: Option<String>,
     pub(crate) timeout_s: Option<NonZeroU64>,
     pub(crate) kill_grace_s: u64,
     pub(crate) tee: bool,

@@ -277,6 +277,10 @@ fn collector_environment(
     }
     // The launcher's own word, which the collector does not know.
     set.retain(|name, value| name != COUNTERS || value != AUTO);
+    // The collector has the same patterns by itself.
+    if let Some(setting) = request.config.redact.redactor().setting() {
+        set.insert("STAGE2_REDACT".into(), setting.into());
+    }
     if let Some(simulator) = &request.simulator {
         set.insert("STAGE2_CUPTI".into(), simulator.clone().into());
     }

@@ -133,6 +133,7 @@ const COLLECTOR_VARIABLES: &[&str] = &[
     "STAGE2_COUNTERS",
     "STAGE2_DEVICE_STATE",
     "STAGE2_NVML",
+    "STAGE2_REDACT",
 ];
 
 impl Inherited {

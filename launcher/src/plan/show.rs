@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 
 use super::{FLUSH_PAGE, Pass, Plan};
+use crate::redaction;
 use crate::terminal::printable;
 use crate::tools::step::Step;
 
@@ -11,7 +12,7 @@ use crate::tools::step::Step;
 pub(crate) fn show(plan: &Plan) -> String {
     let mut out = format!("# run folder: {}\n", printable(&plan.run_dir.to_string_lossy()));
     for finding in &plan.findings {
-        out.push_str(&format!("# {}\n", printable(&finding.to_string())));
+        out.push_str(&format!("# {}\n", printable(&redaction::text(&finding.to_string()))));
     }
     if let Some(hook) = &plan.hook {
         for file in hook.files() {
@@ -47,9 +48,9 @@ fn show_pass(pass: &Pass) -> String {
     }
     out.push_str("env");
     for (name, value) in &pass.environment {
-        out.push_str(&format!(" {name}={}", quote(value)));
+        out.push_str(&format!(" {name}={}", quote(redaction::os_value(name, value))));
     }
-    for word in &pass.argv {
+    for word in redaction::os_words(&pass.argv) {
         out.push_str(&format!(" {}", quote(word)));
     }
     if let Some(capture) = &pass.capture {
@@ -65,7 +66,10 @@ fn show_pass(pass: &Pass) -> String {
         ));
     }
     for (name, value) in &pass.kept {
-        out.push_str(&format!("# kept from the environment: {name}={}\n", quote(value)));
+        out.push_str(&format!(
+            "# kept from the environment: {name}={}\n",
+            quote(redaction::os_value(name, value))
+        ));
     }
     if let Some(timeout) = pass.limits.timeout {
         let grace = pass.limits.grace.as_secs();
@@ -80,7 +84,7 @@ fn show_pass(pass: &Pass) -> String {
 }
 
 fn show_step(step: &Step, pass: &Pass) -> String {
-    let command: Vec<String> = step.argv.iter().map(quote).collect();
+    let command: Vec<String> = redaction::os_words(&step.argv).iter().map(quote).collect();
     let mut line = command.join(" ");
     if let Some(cwd) = &step.cwd {
         line = format!("cd {} && {line}", quote(cwd));

@@ -60,7 +60,7 @@ pub(crate) fn run_one(
             },
         };
     };
-    let made = std::fs::create_dir_all(&profiler.folder);
+    let made = stage2_analysis::private::create_folders(&profiler.folder).map(drop);
     let interrupted = Cell::new(None);
     let tool = Tool::of(host, pass, profiler, &interrupted);
     let done = run_under(&tool, profiler, made, None);

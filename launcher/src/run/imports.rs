@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
+use super::raw_captures::clean_copies;
 use super::tool::{Tool, version_of};
 use super::{Host, Signals, System, ncu_steps, nsys_pass};
 use crate::config::Config;
+use crate::copy_inputs::InputCopies;
 use crate::plan::{Limits, ncu_files};
 use crate::terminal::Terminal;
 use crate::tools::ncu::command::Files;
@@ -46,6 +48,11 @@ impl<'a> Imports<'a> {
     /// Exports reports of Nsight Systems, in the folder that they lie in.
     pub(crate) fn nsys(&self, folder: &Path, reports: &[PathBuf], findings: &mut Vec<Finding>) {
         export_nsys(&self.tool(folder), &self.config.pipeline.nsys, reports, findings);
+    }
+
+    /// Takes out of the copies of captures what they hold of the machine. Whether nothing of it is left.
+    pub(crate) fn clean(&self, copies: &InputCopies, findings: &mut Vec<Finding>) -> bool {
+        clean_copies(copies, &self.config.pipeline.nsys, findings)
     }
 
     /// Prints the tables of reports of Nsight Compute, in the folder that they lie in.

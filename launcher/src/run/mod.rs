@@ -15,6 +15,7 @@ mod ncu_regions;
 mod ncu_steps;
 mod nsys_pass;
 mod process;
+mod raw_captures;
 mod signals;
 mod tee;
 mod tool;
@@ -26,6 +27,7 @@ use std::time::Duration;
 use crate::bundle::{Bundle, PassRecord, now};
 use crate::failure::EXIT_NO_RESULT;
 use crate::plan::{Kind, Pass, Plan, Profiler};
+use crate::redaction;
 use crate::terminal::Terminal;
 use crate::workload::NotRunnable;
 use stage2_model::{Finding, PassStatus, WorkloadExit};
@@ -40,8 +42,8 @@ pub(crate) use ending::interruption;
 pub(crate) use forecast::shown as shown_time;
 pub(crate) use imports::Imports;
 pub(crate) use library::{Library, find as find_library};
-pub(crate) use nsys_pass::environment_finding;
 pub(crate) use process::System;
+pub(crate) use raw_captures::environment_finding;
 pub(crate) use signals::Signals;
 use tool::{Tool, ToolPass};
 
@@ -184,7 +186,8 @@ pub(crate) fn run_passes(
         }
         match &pass.profiler {
             None => {
-                let words: Vec<_> = pass.argv.iter().map(crate::plan::quote).collect();
+                let argv = redaction::os_words(&pass.argv);
+                let words: Vec<_> = argv.iter().map(crate::plan::quote).collect();
                 terminal.progress(&format!("{title}: {}", words.join(" ")));
             }
             Some(profiler) => terminal.progress(&format!(
@@ -195,6 +198,7 @@ pub(crate) fn run_passes(
             )),
         }
         for (name, value) in &pass.environment {
+            let value = redaction::os_value(name, value);
             terminal.detail(&format!("  {name}={}", crate::plan::quote(value)));
         }
         current.update(|record| {
@@ -232,6 +236,7 @@ pub(crate) fn run_passes(
                 first = record.duration_ms.map(Duration::from_millis);
             }
         }
+        bundle.protect(terminal);
         let after = plan.passes.get(at + 1..).unwrap_or_default();
         if let Some(line) = forecast::to_come(after, first).filter(|_| stop.is_none()) {
             terminal.progress(&line);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::collected::Collected;
 use super::imports::export_nsys;
-use super::nsys_pass::environment_finding;
+use super::raw_captures::{clean_copies, environment_finding};
 use super::tool::Tool;
 use crate::bundle::{NCU_DIR, NSYS_DIR};
 use crate::copy_inputs::{InputCopies, Kind};
@@ -117,13 +117,13 @@ fn captures_of(
 ) -> Vec<Tables> {
     let mut copies = InputCopies::new(Kind::Nsys, folder.to_owned());
     given.files.iter().for_each(|file| copies.add(file, findings));
-    if copies.holds_an_environment() {
-        findings.extend(environment_finding(folder, &format!("{NCU_DIR}/{GIVEN_DIR}")));
-    }
     let reports: Vec<PathBuf> = copies.for_tool();
     if !reports.is_empty() {
         let tool = Tool { folder: folder.to_owned(), ..tool.clone() };
         export_nsys(&tool, &given.nsys, &reports, findings);
+    }
+    if !clean_copies(&copies, &given.nsys, findings) {
+        findings.extend(environment_finding(folder, &format!("{NCU_DIR}/{GIVEN_DIR}")));
     }
     captures(folder, libraries, findings)
 }

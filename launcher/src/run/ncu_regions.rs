@@ -13,6 +13,7 @@ use crate::tools::ncu::regions::{Chosen, choose};
 use stage2_analysis::files::write_whole;
 use stage2_analysis::ncu::nvtx::Label;
 use stage2_analysis::ncu::regions::{REGION_FILE, RegionFile, folder};
+use stage2_analysis::private;
 use stage2_model::{Finding, PassStatus, PathKind, PathRow, Report};
 
 /// Folder of the regions in the folder of the pass.
@@ -115,7 +116,8 @@ fn one(
     let path = region.path();
     let home = tool.folder.join(REGIONS_DIR).join(folder(&path));
     let place = RegionFile { stack: region.stack.clone() };
-    let written = std::fs::create_dir_all(&home)
+    let written = private::create_folders(&home)
+        .map(drop)
         .map_err(anyhow::Error::from)
         .and_then(|()| Ok(serde_json::to_string(&place)?))
         .and_then(|text| write_whole(&home.join(REGION_FILE), &text));

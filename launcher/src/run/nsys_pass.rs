@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::collected::Collected;
+use super::raw_captures::{environment_finding, leave_out_raw};
 use super::tool::{Tool, ToolPass, other_end, tables_cut_off, version_for};
 use crate::bundle::NSYS_DIR;
 use crate::plan::{NSYS_BASE, Profiler};
@@ -14,7 +15,6 @@ use crate::tools::nsys::outcome::{Files, Verdict, judge, judge_tables, with_seen
 use crate::tools::nsys::scrub::scrub;
 use crate::tools::nsys::version::OLDEST;
 use crate::tools::version::Version;
-use stage2_analysis::files::write_whole;
 use stage2_model::{Finding, PassStatus, Severity};
 
 /// Runs the pass. `collected` is what the collect pass recorded, where one went before.
@@ -99,8 +99,9 @@ pub(super) fn run(
                     pass.ended(outcome.workload);
                 }
                 let reports = brought_home(reports, &tool.folder, &mut findings);
-                findings.extend(environment_finding(&tool.folder, NSYS_DIR));
-                tables(tool, nsys, version, &reports, &mut findings);
+                if !tables(tool, nsys, version, &reports, &mut findings) {
+                    findings.extend(environment_finding(&tool.folder, NSYS_DIR));
+                }
             }
         }
         pass.findings = findings;
@@ -159,33 +160,16 @@ fn brought_home(reports: Vec<PathBuf>, folder: &Path, findings: &mut Vec<Finding
     reports.into_iter().map(&mut bring).collect()
 }
 
-/// Says, on the terminal and beside the reports, what they hold. `shown` is the folder as seen from
-/// that of the run.
-pub(crate) fn environment_finding(folder: &Path, shown: &str) -> Vec<Finding> {
-    let finding = Finding::warning(
-        format!(
-            "the files of {shown}/ hold the environment and the arguments of every process of the machine"
-        ),
-        "nsys records them, with all passwords and tokens that are among them",
-        "do not share them; pipeline.nsys.export.scrub=true also writes run.scrubbed.sqlite, \
-         without them",
-    );
-    let written = write_whole(&folder.join("SENSITIVE.txt"), &format!("{finding}\n"));
-    let failed = written.err().map(|error| {
-        let what = format!("{shown}/SENSITIVE.txt is missing");
-        Finding::note(what, format!("{error:#}"), "")
-    });
-    std::iter::once(finding).chain(failed).collect()
-}
-
-/// Export, tables and a copy to give away.
+/// Export, tables, and what becomes of the raw capture. Whether nothing is left that holds the environment
+/// of the machine.
 pub(super) fn tables(
     tool: &Tool<'_>,
     nsys: &Nsys,
     version: Option<Version>,
     reports: &[PathBuf],
     findings: &mut Vec<Finding>,
-) {
+) -> bool {
+    let mut is_clean = true;
     for report in reports {
         let stem = report.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let sqlite = tool.folder.join(format!("{stem}.sqlite"));
@@ -220,11 +204,24 @@ pub(super) fn tables(
         }
         if let Some(signal) = tool.interrupted.get().filter(|_| !whole) {
             findings.push(tables_cut_off(report, signal, "nsys export --type=sqlite"));
+            is_clean = false;
             continue;
         }
-        if nsys.export.scrub && exported {
-            let clean = tool.folder.join(format!("{stem}.scrubbed.sqlite"));
-            findings.extend(scrub(&sqlite, &clean).err());
+        if nsys.export.keep_raw || !exported {
+            is_clean = false;
+            if nsys.export.scrub && exported {
+                let clean = tool.folder.join(format!("{stem}.scrubbed.sqlite"));
+                findings.extend(scrub(&sqlite, &clean).err());
+            }
+            continue;
+        }
+        match leave_out_raw(&sqlite, Some(report)) {
+            Ok(note) => findings.push(note),
+            Err(finding) => {
+                is_clean = false;
+                findings.push(finding);
+            }
         }
     }
+    is_clean
 }

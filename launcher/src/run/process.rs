@@ -20,6 +20,7 @@ use super::tee::Tee;
 use crate::failure::EXIT_NO_RESULT;
 use crate::plan::{Capture, FLUSH_PAGE, Pass};
 use crate::workload::{NotRunnable, why_not_started};
+use stage2_analysis::private;
 use stage2_model::{Finding, WorkloadExit};
 
 /// Starts real processes.
@@ -44,7 +45,7 @@ impl Spawner for System {
             return Err(NotRunnable::new(127, "there is no command", why, ""));
         };
         for folder in &pass.folders {
-            std::fs::create_dir_all(folder).map_err(|error| no_place(folder, "made", &error))?;
+            private::create_folders(folder).map_err(|error| no_place(folder, "made", &error))?;
         }
         let mut command = Command::new(program);
         command.args(arguments).envs(&pass.environment);
@@ -82,10 +83,10 @@ fn no_place(path: &Path, done: &str, error: &io::Error) -> NotRunnable {
 /// The outputs of a process whose output is kept from the terminal.
 fn open(capture: &Capture) -> Result<(File, File), NotRunnable> {
     let at = |path| move |error: io::Error| no_place(path, "written", &error);
-    let log = File::options().create(true).append(true).open(&capture.log);
+    let log = private::append(&capture.log);
     let log = log.map_err(at(&capture.log))?;
     let stdout = match &capture.stdout {
-        Some(path) => File::create(path).map_err(at(path))?,
+        Some(path) => private::create(path).map_err(at(path))?,
         None => log.try_clone().map_err(at(&capture.log))?,
     };
     Ok((stdout, log))

@@ -8,6 +8,7 @@ use std::process::Child;
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
+use stage2_analysis::private;
 use stage2_model::Finding;
 
 /// Children of the workload may hold its output open for ever; what they wrote until this long after
@@ -57,7 +58,7 @@ fn start_copy(
     let (sender, receiver) = mpsc::channel();
     // A descriptor of our own: the standard streams of Rust hold partial lines back.
     let to = to.as_fd().try_clone_to_owned().map(File::from);
-    let log = File::create(log);
+    let log = private::create(log);
     std::thread::spawn(move || {
         let _ = sender.send(copy(from, to, log));
     });

@@ -138,7 +138,9 @@ fn play_before(stage: Stage, timeout_ms: Option<u64>, after: Vec<Pass>) -> Playe
         library_domains: Vec::new(),
         findings: Vec::new(),
     };
-    let folder = RunFolder::Given(run_dir.clone()).create().expect("run folder");
+    let folder = RunFolder::Given(run_dir.clone())
+        .create(&crate::bundle::Access::default())
+        .expect("run folder");
     let mut record = RunRecord::new("run".into(), vec!["workload".into()]);
     record.passes = plan.passes.iter().map(planned).collect();
     let inputs = Inputs::new(&plan.passes[0].argv, Path::new("/"), None);

@@ -15,10 +15,11 @@ use super::Host;
 use super::child::Cause;
 use crate::env::{NoAnswer, ask};
 use crate::plan::{Capture, Limits, Pass, Profiler, quote};
+use crate::redaction;
 use crate::tools::missing;
 use crate::tools::step::{Ended, Step};
 use crate::tools::version::{Version, judge as judge_version};
-use stage2_analysis::out_of_memory;
+use stage2_analysis::{out_of_memory, private};
 use stage2_model::{Finding, PassStatus, Severity, WorkloadExit};
 
 /// At most this much of the start and of the end of a log is read back.
@@ -188,14 +189,17 @@ impl<'a> Tool<'a> {
     /// Writes a command into `cmd.txt` and the log, as a shell would read it. What cannot be written
     /// here fails again, and is told, when the process gets the same log.
     fn note(&self, step: &Step, environment: &BTreeMap<String, OsString>, log: &Path) -> String {
-        let variables = environment.iter().map(|(name, value)| format!("{name}={}", quote(value)));
-        let words: Vec<String> = variables.chain(step.argv.iter().map(quote)).collect();
+        let variables = environment
+            .iter()
+            .map(|(name, value)| format!("{name}={}", quote(redaction::os_value(name, value))));
+        let words: Vec<String> =
+            variables.chain(redaction::os_words(&step.argv).iter().map(quote)).collect();
         let line = words.join(" ");
         for (path, text) in [
             (self.folder.join("cmd.txt"), format!("{line}\n")),
             (log.to_owned(), format!("$ {line}\n")),
         ] {
-            let file = File::options().create(true).append(true).open(path);
+            let file = private::append(&path);
             let _ = file.and_then(|mut file| file.write_all(text.as_bytes()));
         }
         line

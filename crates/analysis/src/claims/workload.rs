@@ -8,8 +8,10 @@ use crate::files;
 use crate::files::write_whole;
 use crate::layout::INPUTS_YAML;
 use crate::llm::hugging_face::{self, HuggingFace};
+use crate::redact_settings::redact_json;
 use serde_json::{Map, Value};
 use stage2_model::{Dtype, Finding, TokenCounts};
+use stage2_text::redact::Redactor;
 use stage2_text::visible;
 
 use super::lookup::{Tree, shown};
@@ -124,6 +126,14 @@ impl Workload {
             ))
         });
         failed.collect()
+    }
+
+    /// Takes the secrets out of what it left: findings and pages show parts of it.
+    pub fn redact(&mut self, redactor: &Redactor) {
+        if let Some(tree) = &mut self.tree {
+            redact_json(redactor, "", &mut tree.values);
+        }
+        self.overrides = self.overrides.take().map(|words| redactor.words(words));
     }
 
     /// Whether it left a configuration.

@@ -38,6 +38,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use stage2_spool::{Anchor, Losses, Process};
+use stage2_text::redact::Redactor;
 
 use clock::ClockMap;
 use collectives::Collectives;
@@ -70,6 +71,15 @@ pub struct Capture {
     pub findings: Vec<Finding>,
     /// Files that could not be read at all.
     pub files_refused: u64,
+}
+
+impl Capture {
+    /// Takes the secrets out of the command lines: older collectors wrote them as they were.
+    pub(crate) fn redact(&mut self, redactor: &Redactor) {
+        for process in self.processes.iter_mut().filter_map(|capture| capture.process.as_mut()) {
+            process.argv = redactor.words(&process.argv);
+        }
+    }
 }
 
 /// What one process did, from its spool.

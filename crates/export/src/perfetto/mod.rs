@@ -22,6 +22,7 @@ use stage2_spool::{Payload, Queue};
 use crate::run::Process;
 use crate::selection::Selected;
 use crate::{Counts, ExportError, Exported, names, output};
+use stage2_text::redact::Redactor;
 
 pub(crate) fn write(selected: &Selected<'_>, out: &Path) -> Result<Exported, ExportError> {
     let mut counts = Counts::default();
@@ -102,7 +103,7 @@ impl<'p, 'a, W: Write> Sequence<'p, 'a, W> {
         let traced = process.file.process();
         let descriptor = ProcessDescriptor {
             pid: process.pid as i32,
-            cmdline: traced.map_or_else(Vec::new, |traced| traced.argv.clone()),
+            cmdline: traced.map_or_else(Vec::new, |traced| Redactor::default().words(&traced.argv)),
             process_name: process.title(),
             process_labels: std::iter::once(process.host().to_owned())
                 .chain(process.file.missing())

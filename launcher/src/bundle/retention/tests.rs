@@ -208,7 +208,7 @@ fn two_runs_do_not_make_room_at_the_same_time() {
     std::os::unix::fs::symlink("bb", dir.path().join("latest")).expect("link");
     let folder = RunFolder::New { under: dir.path().into(), name: "bb".into() };
     let keep = limits(1, 0, 0);
-    let other = File::create(dir.path().join(LOCK)).expect("file");
+    let other = std::fs::File::create(dir.path().join(LOCK)).expect("file");
     other.lock().expect("lock");
     let room = room_for(&folder, &keep);
     assert!(dir.path().join("a").exists() && room.findings.is_empty(), "{room:?}");

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::measure::{Configuration, Run, StageTime};
 use super::{RANGES_ONLY, Times};
+use crate::redaction;
 use stage2_analysis::load::stats::median;
 use stage2_model::{Finding, WorkloadExit};
 
@@ -68,7 +69,10 @@ impl Results {
         Self {
             schema: SCHEMA,
             stage2_version: env!("CARGO_PKG_VERSION").to_owned(),
-            command: command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+            command: redaction::os_words(command)
+                .iter()
+                .map(|word| word.to_string_lossy().into_owned())
+                .collect(),
             rounds,
             warmup,
             ..Self::default()

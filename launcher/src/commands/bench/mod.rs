@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-use crate::bundle::{RunFolder, run_name};
+use crate::bundle::{Access, RunFolder, run_name};
 use crate::cli::{BenchArgs, Times};
 use crate::commands::ending::{printed, take_signals};
 use crate::commands::run::{Job, working_dir};
@@ -22,6 +22,7 @@ use crate::config::{self, Composed};
 use crate::failure::{EXIT_NO_RESULT, Failure};
 use crate::hook::Hook;
 use crate::plan::{self, Pass, Plan};
+use crate::redaction;
 use crate::run::{PassOutcome, Signals, System, run_one, shown_time};
 use crate::terminal::Terminal;
 use crate::workload;
@@ -60,6 +61,7 @@ pub(crate) fn bench(args: BenchArgs, terminal: &Terminal) -> Result<u8, Failure>
     let composed = config::compose(&job.config)?;
     let name = format!("bench-{}", run_name(std::process::id()));
     let (folder, config) = job.choose_folder(&composed, &working_dir()?, name)?;
+    redaction::set(config.redact.redactor());
     let mut findings = Vec::new();
     let library = job.collector(&config, &mut findings)?;
     if job.dry_run {
@@ -73,7 +75,8 @@ pub(crate) fn bench(args: BenchArgs, terminal: &Terminal) -> Result<u8, Failure>
         ));
     }
     workload::find(job.command.first().map_or_else(Default::default, |word| word.as_os_str()))?;
-    let folder = folder.create()?;
+    let access = Access::of(config.run.group.as_deref())?;
+    let folder = folder.create(&access)?;
     folder.claim(FIRST_ROUND)?;
     let interrupted = "the benchmark ends here, without a result".to_owned();
     let signals = take_signals(terminal, interrupted)?;
@@ -94,7 +97,11 @@ pub(crate) fn bench(args: BenchArgs, terminal: &Terminal) -> Result<u8, Failure>
     };
     bench.results.findings = findings;
     bench.all()?;
-    bench.write(&folder)
+    let status = bench.write(&folder)?;
+    if let Some(finding) = access.apply(&folder.path()) {
+        terminal.finding(&finding);
+    }
+    Ok(status)
 }
 
 const FIRST_ROUND: &str = "round-1";

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::bundle::{
-    Bundle, COLLECTOR_DIR, Inputs, NCU_DIR, NSYS_DIR, PassRecord, RunFolder, RunRecord,
+    Access, Bundle, COLLECTOR_DIR, Inputs, NCU_DIR, NSYS_DIR, PassRecord, RunFolder, RunRecord,
 };
 use crate::cli::{Captures, MergeArgs};
 use crate::commands::ending::{list_files, take_signals, tell};
@@ -15,13 +15,23 @@ use crate::config;
 use crate::copy_inputs::{self, InputCopies, Kind};
 use crate::failure::Failure;
 use crate::outcome::Outcome;
+use crate::redaction;
 use crate::run;
 use crate::terminal::Terminal;
 use crate::views;
 use stage2_model::{Finding, PassStatus, Severity};
 
-const EFFECTIVE: &[&str] =
-    &["report", "model", "hardware", "operators", "stage1", "pipeline.nsys", "pipeline.ncu"];
+const EFFECTIVE: &[&str] = &[
+    "report",
+    "model",
+    "hardware",
+    "operators",
+    "stage1",
+    "pipeline.nsys",
+    "pipeline.ncu",
+    "run.group",
+    "redact",
+];
 
 /// `stage2-launch merge`, which is also called `import`. What cannot be used of the captures is told;
 /// the rest is merged.
@@ -31,9 +41,12 @@ pub(crate) fn import(args: MergeArgs, terminal: &Terminal) -> Result<u8, Failure
     check_inputs(&captures)?;
     let absolute = std::path::absolute(&output)
         .map_err(|e| Failure::Usage(format!("-o {}: {e}", output.display())))?;
-    let folder = RunFolder::Given(absolute).create()?;
+    let (_, early) = composed.resolved(&absolute)?;
+    let access = Access::of(early.run.group.as_deref())?;
+    let folder = RunFolder::Given(absolute).create(&access)?;
     let dir = folder.path();
     let (tree, settings) = composed.resolved(&dir)?;
+    redaction::set(settings.redact.redactor());
     let name = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let command: Vec<std::ffi::OsString> = std::env::args_os().collect();
     let inputs = Inputs::new(&command, &std::env::current_dir().unwrap_or_default(), None);
@@ -47,6 +60,7 @@ pub(crate) fn import(args: MergeArgs, terminal: &Terminal) -> Result<u8, Failure
     bundle.record.findings.extend(composed.notes);
     take_in(&captures, &tools, &mut bundle.record, &dir);
     bundle.record.findings.iter().for_each(|finding| terminal.finding(finding));
+    bundle.share(access, terminal);
     let outcome = write_reports(&mut bundle, &dir);
     let described = outcome.as_ref().map_or(Ok(()), |outcome| {
         environment::note_tools(&mut bundle.record, outcome);
@@ -125,14 +139,14 @@ fn take_in(captures: &Captures, tools: &run::Imports<'_>, record: &mut RunRecord
         for file in files {
             inputs.add(file, findings);
         }
-        if inputs.holds_an_environment() {
-            findings.extend(run::environment_finding(&folder, sub));
-        }
         let reports = inputs.for_tool();
         match kind {
             Kind::Nsys if !reports.is_empty() => tools.nsys(&folder, &reports, findings),
             Kind::Ncu if !reports.is_empty() => tools.ncu(&folder, &reports, findings),
             _ => {}
+        }
+        if !tools.clean(&inputs, findings) {
+            findings.extend(run::environment_finding(&folder, sub));
         }
         passes.push(pass_of(pass, dir, &inputs.copies));
     }

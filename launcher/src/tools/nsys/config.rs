@@ -69,6 +69,9 @@ pub struct Export {
     pub stats_csv: bool,
     /// A copy of the SQLite file without environments, arguments and output.
     pub scrub: bool,
+    /// Keep what nsys wrote: its report, and the export as it is.
+    #[serde(default)]
+    pub keep_raw: bool,
 }
 
 /// Which processes the CPU side of nsys watches.

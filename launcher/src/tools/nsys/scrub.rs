@@ -35,7 +35,8 @@ const COPIED: [&str; 14] = [
 
 /// Tables of which a part is copied: the rows that a condition keeps. Processes and threads are those
 /// that did something that was recorded, not all of the machine.
-const FILTERED: [(&str, &str); 5] = [
+const FILTERED: [(&str, &str); 6] = [
+    ("META_DATA_CAPTURE", WHAT_WAS_TRACED),
     ("META_DATA_EXPORT", EXPORT_VERSIONS),
     ("EXPORT_META_DATA", EXPORT_VERSIONS),
     ("PROCESSES", "globalPid IN (SELECT pid FROM temp.process)"),
@@ -43,6 +44,9 @@ const FILTERED: [(&str, &str); 5] = [
     // The last: it holds the texts that a row of any other copied table speaks of.
     (STRINGS, "id IN (SELECT id FROM temp.string)"),
 ];
+/// What nsys was told to record: reports explain by it what is missing.
+const WHAT_WAS_TRACED: &str = "name GLOB '*COLLECT_CUDA_TRACE' OR name GLOB '*COLLECT_NVTX_TRACE' \
+     OR name GLOB '*NVTX_DOMAIN_FILTER_STRING' OR name GLOB '*START_TRIGGER'";
 const EXPORT_VERSIONS: &str = "name GLOB 'EXPORT_PRODUCT_*' OR name GLOB 'EXPORT_SCHEMA_*'";
 
 const STRINGS: &str = "StringIds";

@@ -13,8 +13,8 @@ use stage2_text::shorten;
 const ROWS: usize = 16;
 /// GPUs that have a row.
 const DEVICES: usize = 4;
-/// Characters of the command line; report.md has it whole.
-const COMMAND_LIMIT: usize = 200;
+/// Characters of the name of the program. Its arguments are not here: this page is passed on.
+const PROGRAM_LIMIT: usize = 80;
 
 /// The facts that matter for the numbers; report.md has the whole environment.
 pub(super) fn environment(report: &Report) -> String {
@@ -29,8 +29,9 @@ pub(super) fn environment(report: &Report) -> String {
     facts.extend(used.and_then(work).map(|work| fact("work", work)));
     let precision = used.and_then(|used| used.numbers.precision);
     facts.extend(precision.map(|precision| fact("precision", precision.to_string())));
-    let command = run.command.as_ref().map(|words| words.join(" "));
-    facts.extend(command.map(|words| fact("command", shorten(&words, COMMAND_LIMIT))));
+    let program = run.command.as_ref().and_then(|words| words.first());
+    let program = program.map(|word| word.rsplit('/').next().unwrap_or(word));
+    facts.extend(program.map(|name| fact("program", shorten(name, PROGRAM_LIMIT))));
     facts.extend(run.started.clone().map(|started| fact("started", started)));
     if facts.is_empty() {
         return none(

@@ -14,7 +14,8 @@ const EXPORT: &str = "
     CREATE TABLE META_DATA_CAPTURE (name TEXT NOT NULL, value TEXT);
     INSERT INTO META_DATA_CAPTURE VALUES
         ('PROCESS_0:ENVIRONMENT_VARIABLE', 'TOKEN=\"hunter2supersecret\"'),
-        ('PROCESS_0:ARGUMENT_1', '--password=hunter2supersecret');
+        ('PROCESS_0:ARGUMENT_1', '--password=hunter2supersecret'),
+        ('PROCESS_0:COLLECT_CUDA_TRACE', 'true');
     CREATE TABLE ProcessStreams (globalPid INTEGER, filenameId INTEGER, contentId INTEGER);
     INSERT INTO ProcessStreams VALUES (16777216, 3, 3);
     CREATE TABLE META_DATA_EXPORT (name TEXT NOT NULL, value TEXT);
@@ -61,7 +62,7 @@ fn nothing_secret_is_left_and_everything_recorded_is() {
         ("ThreadNames", Some(1)),
         ("META_DATA_EXPORT", Some(1)),
         ("TARGET_INFO_SYSTEM_ENV", None),
-        ("META_DATA_CAPTURE", None),
+        ("META_DATA_CAPTURE", Some(1)),
         ("ProcessStreams", None),
         ("NEW_TABLE_OF_A_LATER_VERSION", None),
     ] {

@@ -1,0 +1,177 @@
+//! Secrets in every place where programs take them, and what only looks like one.
+
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+
+use super::*;
+
+const SECRET: &str = "hunter2Xy9";
+
+fn words(line: &[&str]) -> Vec<String> {
+    Redactor::default().words(line)
+}
+
+#[test]
+fn arguments_lose_their_secrets_and_nothing_else() {
+    for (given, expected) in [
+        (&["--password", SECRET, "x"][..], &["--password", REDACTED, "x"][..]),
+        (&["--password=hunter2 Xy9 \"z"], &["--password=[redacted]"]),
+        (&["-password", SECRET], &["-password", REDACTED]),
+        (&["--api-key", "-hunter2Xy9"], &["--api-key", REDACTED]),
+        (&["--api-key", "--verbose"], &["--api-key", "--verbose"]),
+        (&["--token", SECRET, "--token"], &["--token", REDACTED, "--token"]),
+        (&["--hfToken", SECRET], &["--hfToken", REDACTED]),
+        (&["db.password=hunter2Xy9"], &["db.password=[redacted]"]),
+        (&["++db/main.secret_key=hunter2Xy9"], &["++db/main.secret_key=[redacted]"]),
+        (&["+a@b.passwd=hunter2Xy9"], &["+a@b.passwd=[redacted]"]),
+        (&["--env-var=HF_TOKEN=hunter2 Xy9"], &["--env-var=HF_TOKEN=[redacted]"]),
+        (&["-H", "Authorization: Basic hunter2Xy9"], &["-H", "Authorization:[redacted]"]),
+        (&["AWS_SECRET_ACCESS_KEY=hunter2Xy9"], &["AWS_SECRET_ACCESS_KEY=[redacted]"]),
+        (&["OPENAI_API_KEY=hunter2Xy9", "python"], &["OPENAI_API_KEY=[redacted]", "python"]),
+        (&["-c", "curl --password hunter2Xy9 x"], &["-c", "curl --password [redacted] x"]),
+        (&["-c", "export A_TOKEN='hunter2 Xy9' b"], &["-c", "export A_TOKEN=[redacted] b"]),
+        (&["-c", "run --secret=hunter\"2 X\"y9 b"], &["-c", "run --secret=[redacted] b"]),
+        (&["redis://:hunter2Xy9@h:1/2"], &["redis://:[redacted]@h:1/2"]),
+        (&["--db=postgres://me:hunter2Xy9@h/d"], &["--db=postgres://me:[redacted]@h/d"]),
+        (&["https://0123456789abcdef01@github.com/x"], &["https://[redacted]@github.com/x"]),
+        (&["https://h/x?a=1&sig=hunter2Xy9&b=2"], &["https://h/x?a=1&sig=[redacted]&b=2"]),
+        (&["{\"api_key\": \"hunter2 Xy9\", \"b\": 1}"], &["{\"api_key\": [redacted], \"b\": 1}"]),
+        (&["{\\\"api_key\\\": \\\"hunter2 Xy9\\\"}"], &["{\\\"api_key\\\": [redacted]}"]),
+        (&["e[\"A_TOKEN\"] = \"hunter2Xy9\""], &["e[\"A_TOKEN\"] = [redacted]"]),
+        (&["--note=Bearer hunter2Xy9"], &["--note=Bearer [redacted]"]),
+    ] {
+        assert_eq!(words(given), expected, "{given:?}");
+    }
+}
+
+#[test]
+fn tokens_are_known_by_their_shape_wherever_they_stand() {
+    for token in [
+        "hf_AbCdEfGhIjKlMnOpQrStUvWxYz01234567",
+        "ghp_AbCdEfGhIjKlMnOpQrStUvWxYz0123456789",
+        "github_pat_11ABCDEFG0abcdefghijklmnop_abcdefghij",
+        "sk-proj-abc123def456ghi789jkl",
+        "sk-ABCDEFGHIJKLMNOPQRSTUVWX",
+        "AKIAIOSFODNN7EXAMPLE",
+        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U",
+        "xoxb-123456789012-abcdef",
+        "nvapi-abcdefghijklmnop1234",
+    ] {
+        for (front, back) in
+            [("", ""), ("x=", ""), ("say '", "'"), ("/a/", "/b"), ("https://h/", "?x")]
+        {
+            let text = format!("{front}{token}{back}");
+            let expected = format!("{front}{REDACTED}{back}");
+            assert_eq!(Redactor::default().text(&text), expected);
+        }
+    }
+    let key = "a -----BEGIN RSA PRIVATE KEY-----\nMIIE\nabc=\n-----END RSA PRIVATE KEY----- b";
+    assert_eq!(Redactor::default().text(key), "a [redacted] b");
+    assert_eq!(Redactor::default().text("-----BEGIN PRIVATE KEY-----\nMII"), REDACTED);
+    let public = "-----BEGIN CERTIFICATE-----\nMIIE\n-----END CERTIFICATE-----";
+    assert_eq!(Redactor::default().text(public), public);
+}
+
+#[test]
+fn what_an_llm_is_configured_with_stays() {
+    for word in [
+        "--max-new-tokens=128",
+        "--max_token=128",
+        "token=4096",
+        "tokenizer=gpt2",
+        "--tokenizer",
+        "model.tokens.prompt_tokens=[1,2]",
+        "eos_token=</s>",
+        "pad_token_id=0",
+        "--num-passes=3",
+        "pass=2",
+        "use_auth=true",
+        "--hf-token=null",
+        "compass=north",
+        "time per token: not known",
+        "there is no nsys pass: nsys cannot be run",
+        "secretary.py",
+        "/home/me/password/infer.py",
+        "https://huggingface.co/meta/llama",
+        "ssh://git@github.com/x",
+        "key=value",
+        "hf_quantizer_config_of_a_model_v2",
+        "task-classification-of-long-names-2024",
+        "disk-abcdefghijklmnopqrstuv",
+        "std::string::token",
+        "bearer",
+        "monkey=1",
+        "größe=名前",
+    ] {
+        assert_eq!(words(&[word, "after"]), [word, "after"]);
+    }
+}
+
+#[test]
+fn patterns_of_the_user_add_to_ours_and_off_is_off() {
+    let own = Redactor::with(&["acme_pin", "ACME.*"]).expect("patterns");
+    assert_eq!(
+        own.words(["--Acme-Pin=1234", "see ACME.77", "--password=x1"]),
+        ["--Acme-Pin=[redacted]", "see [redacted]", "--password=[redacted]",]
+    );
+    let again = Redactor::parse(&own.setting().expect("a setting")).expect("its own words");
+    assert_eq!(again, own);
+    assert_eq!(Redactor::default().setting(), None);
+    let off = Redactor::parse("off").expect("off");
+    assert_eq!(off.words(["--password=x1", "--token", "y"]), ["--password=x1", "--token", "y"]);
+    assert_eq!((off.value("password", "x"), off.setting()), ("x".into(), Some("off".into())));
+    for bad in ["", "*", "a b", "a=", "é", "-", &"x".repeat(200)] {
+        assert!(Redactor::with(&[bad]).is_err_and(|why| why.to_string().contains("no pattern")));
+    }
+    assert!(Redactor::with(&["a"; 65]).is_err(), "too many");
+}
+
+#[test]
+fn values_are_judged_by_their_name_and_by_themselves() {
+    let redactor = Redactor::default();
+    assert_eq!(redactor.value("HF_TOKEN", "x y"), REDACTED);
+    assert_eq!(redactor.value("MODEL", "AKIAIOSFODNN7EXAMPLE"), REDACTED);
+    assert_eq!(redactor.value("OMP_NUM_THREADS", "3"), "3");
+}
+
+#[test]
+fn hostile_texts_take_linear_time() {
+    let redactor = Redactor::with(&["x*"]).expect("pattern");
+    for part in [
+        "a=",
+        "password=''",
+        "token=1 ",
+        "://",
+        "a.",
+        "-----BEGIN ",
+        "bearer ",
+        "--pass ",
+        "\"",
+        "x",
+    ] {
+        let text = part.repeat(400_000 / part.len());
+        let started = Instant::now();
+        let _ = redactor.words([&text]);
+        // Seconds, because tests run unoptimised; quadratic work would take hours.
+        assert!(started.elapsed() < Duration::from_secs(20), "{part:?}: {:?}", started.elapsed());
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_taken_and_a_second_time_changes_nothing(text in "\\PC{0,60}|[-=:'\"\\\\ a-c./@]{0,40}") {
+        let redactor = Redactor::default();
+        let once = redactor.text(&text);
+        prop_assert_eq!(redactor.text(&once), once.clone());
+    }
+
+    #[test]
+    fn a_named_secret_never_stays(secret in "[!-~]{3,30}") {
+        prop_assume!(!secret.starts_with("--") && secret.parse::<f64>().is_err());
+        prop_assume!(!["true", "false", "null", "none"].contains(&&*secret.to_lowercase()));
+        let redactor = Redactor::default();
+        let argv = redactor.words(["--password", &secret, &format!("db.passwd={secret}")]);
+        prop_assert_eq!(argv, ["--password", REDACTED, "db.passwd=[redacted]"]);
+    }
+}
