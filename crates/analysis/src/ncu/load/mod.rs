@@ -197,7 +197,7 @@ fn read_page<R: Read>(source: Source<R>, read: &mut Launches, tables: &mut Table
     match LaunchColumns::of(&page) {
         None => tables.findings.push(another_version(&name, "Kernel Name")),
         Some(columns) if page.column("Metric Name").is_some() => {
-            tables.findings.extend(read_details(page, &name, &columns, read));
+            read_details(page, &name, &columns, read, &mut tables.findings);
         }
         Some(columns) => read_raw(page, &name, &columns, read, tables),
     }
@@ -225,13 +225,14 @@ fn read_raw<R: Read>(
     let device_name = page.column("device__attribute_display_name");
     let width = page.header.len();
     let mut units: Vec<String> = Vec::new();
-    let mut short = 0usize;
+    let (mut rows, mut short) = (0_usize, 0_usize);
     let finding = page.each(|record| {
         let Some(mut launch) = columns.read(record) else {
             // The second row of the header; again before each report where several follow.
             units = record.iter().map(str::to_owned).collect();
             return;
         };
+        rows += 1;
         if record.len() < width {
             short += 1;
             return;
@@ -258,6 +259,7 @@ fn read_raw<R: Read>(
         *known = launch;
     });
     findings.extend(finding);
+    findings.extend((rows == 0).then(|| without_rows(file)));
     if short > 0 {
         findings.push(Finding::new(
             Severity::Warning,
@@ -281,16 +283,19 @@ fn read_details<R: Read>(
     file: &str,
     columns: &LaunchColumns,
     read: &mut Launches,
-) -> Option<Finding> {
+    findings: &mut Vec<Finding>,
+) {
     let places = ["Section Name", "Metric Name", "Metric Unit", "Metric Value"];
     let [Some(section), Some(name), Some(unit), Some(value)] = places.map(|name| page.column(name))
     else {
-        return Some(another_version(file, "Metric Value"));
+        return findings.push(another_version(file, "Metric Value"));
     };
     let of_rule = ["Rule Name", "Rule Description", "Estimated Speedup"];
     let of_rule = of_rule.map(|column| page.column(column));
-    page.each(|record| {
+    let mut rows = 0_usize;
+    let finding = page.each(|record| {
         let Some(launch) = columns.read(record) else { return };
+        rows += 1;
         let cell = |at: usize| record.get(at).unwrap_or_default().trim();
         let of_rule = of_rule.map(|at| at.map_or("", cell));
         let key = (launch.process_id, launch.id);
@@ -311,7 +316,9 @@ fn read_details<R: Read>(
             let raw = details::raw_name(cell(section), metric, &quantity.unit);
             launch.metrics.entry(raw).or_insert(quantity);
         }
-    })
+    });
+    findings.extend(finding);
+    findings.extend((rows == 0).then(|| without_rows(file)));
 }
 
 /// Names that are not mangled are compared with those of other sources with more effort.
@@ -329,6 +336,15 @@ fn check_names(tables: &mut Tables) {
             "import the report with --print-kernel-base mangled",
         ));
     }
+}
+
+fn without_rows(file: &str) -> Finding {
+    Finding::new(
+        Severity::Warning,
+        format!("{file} has no row of a launch"),
+        "ncu profiled nothing, or the file is cut short behind its header",
+        "import the report again, or repeat the run with a filter that matches a kernel",
+    )
 }
 
 fn another_version(name: &str, column: &str) -> Finding {
