@@ -1,7 +1,8 @@
 //! A file that claims to be SQLite -> a connection that is safe to read from.
 //!
 //! Only real tables are read, never views or virtual tables, which could hold a query without end;
-//! columns are looked up first, because they differ between versions of nsys.
+//! columns are looked up first, because they differ between versions of nsys. Work and memory are
+//! bounded by the length of the file ([`budget`]).
 
 use std::collections::HashSet;
 use std::io::Read as _;
@@ -12,6 +13,8 @@ use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, Row};
 
+use super::budget::{self, Budget, explained};
+use super::names::Names;
 use crate::files;
 use stage2_model::{Finding, Severity};
 
@@ -37,7 +40,10 @@ pub enum Unreadable {
 }
 
 pub(super) struct Database {
-    connection: Connection,
+    pub(super) connection: Connection,
+    /// Length of the file, unpacked.
+    pub(super) file_bytes: u64,
+    names: Names,
     /// What was wrong with the file before anything was read.
     pub(super) cut_short: Option<String>,
 }
@@ -59,6 +65,7 @@ impl Database {
         };
         let path = unpacked.as_deref().unwrap_or(path);
         let cut_short = check_header(path)?;
+        let file_bytes = std::fs::metadata(path)?.len();
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(path, flags)?;
         let defended = || -> rusqlite::Result<()> {
@@ -70,6 +77,7 @@ impl Database {
                 // written to one that is open for reading.
                 connection.pragma_update(None, "writable_schema", true)?;
             }
+            budget::limit_steps(&connection, file_bytes);
             // The first statement that touches the file.
             connection.query_row("SELECT count(*) FROM sqlite_master", [], |_| Ok(()))
         };
@@ -77,7 +85,7 @@ impl Database {
         // SQLite holds the file open from here on. Without its name it goes with this program, however
         // that ends.
         drop(unpacked);
-        Ok(Database { connection, cut_short })
+        Ok(Database { connection, file_bytes, names: Names::default(), cut_short })
     }
 
     /// Opens an export.
@@ -126,13 +134,40 @@ impl Database {
         table: &Table,
         columns: &[&str],
         rest: &str,
-        mut take: impl FnMut(&Row<'_>) -> ControlFlow<B>,
+        take: impl FnMut(&Row<'_>) -> ControlFlow<B>,
     ) -> rusqlite::Result<Option<B>> {
         let list: Vec<_> = columns.iter().map(|column| table.expression(column)).collect();
         let query = format!("SELECT {} FROM \"{}\" {rest}", list.join(", "), table.name);
-        let mut statement = self.connection.prepare(&query)?;
+        self.each(&query, columns.len(), take).map_err(explained)
+    }
+
+    /// Hands a column of every row to `take`, with the number of the row, which is called `row`.
+    pub(super) fn row_numbers(
+        &self,
+        table: &Table,
+        column: &str,
+        row: &str,
+        mut take: impl FnMut(&Row<'_>),
+    ) -> rusqlite::Result<()> {
+        let query = format!("SELECT {}, {row} FROM \"{}\"", table.expression(column), table.name);
+        let all = self.each(&query, 2, |row| {
+            take(row);
+            ControlFlow::<()>::Continue(())
+        });
+        all.map(|_| ()).map_err(explained)
+    }
+
+    fn each<B>(
+        &self,
+        query: &str,
+        columns: usize,
+        mut take: impl FnMut(&Row<'_>) -> ControlFlow<B>,
+    ) -> rusqlite::Result<Option<B>> {
+        let budget = Budget::of(self.file_bytes, 1);
+        let mut statement = self.connection.prepare(query)?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
+            budget.take(row, columns)?;
             if let ControlFlow::Break(why) = take(row) {
                 return Ok(Some(why));
             }
@@ -142,9 +177,12 @@ impl Database {
 
     /// The string of that number in the table of strings.
     pub(super) fn string(&self, id: i64) -> Option<String> {
-        let query = "SELECT value FROM StringIds WHERE id = ?1";
-        let mut statement = self.connection.prepare_cached(query).ok()?;
-        statement.query_row([id], |row| Ok(text(row, 0))).ok().flatten()
+        self.names.text(self, id)
+    }
+
+    /// What is wrong with the table of strings, as far as it was needed.
+    pub(super) fn wrong_names(&self) -> Option<String> {
+        self.names.wrong()
     }
 }
 

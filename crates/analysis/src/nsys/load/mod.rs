@@ -13,6 +13,7 @@ use std::path::PathBuf;
 
 pub use traced::Traced;
 
+mod budget;
 pub(crate) mod capture;
 pub mod csv;
 mod csv_cells;
@@ -20,6 +21,7 @@ pub mod database;
 mod domains;
 pub mod folder;
 mod launches;
+mod names;
 pub mod sqlite;
 mod traced;
 
