@@ -13,6 +13,8 @@ mod intern;
 mod output;
 mod own_file;
 mod pace;
+#[doc(hidden)]
+pub mod probe;
 mod ranges;
 mod spans;
 mod summary;

@@ -8,8 +8,8 @@
 libFuzzer counts which code an input reaches: LLVM's coverage pass is in the stable compiler, too, and
 only the sanitizers need a nightly one. Each target has a limit of memory for the whole process and one
 of time for an input; crates/fuzz holds each input to closer ones. What a run finds is kept below
-target/fuzz. At its end the smallest inputs that together reach the same code are taken from there into
-tests/fuzz/corpus, as far as there is room. The exit status is 1 if an input fails; the file that holds
+target/fuzz. At its end inputs that together reach the same code are taken from there into tests/fuzz/corpus, as
+far as there is room. The exit status is 1 if an input fails; the file that holds
 it is named.
 """
 
@@ -41,7 +41,8 @@ MEMORY_MIB = 512
 SECONDS_PER_INPUT = 30
 MAX_INPUT_BYTES = 64 * 1024
 # What the repository keeps of each target.
-MAX_KEPT_BYTES = 220 * 1024
+MAX_KEPT_BYTES = 200 * 1024
+MAX_KEPT_FILES = 60
 DONE = re.compile(r"^stat::number_of_executed_units:\s*(\d+)", re.MULTILINE)
 COVERED = re.compile(r"\bcov: (\d+)")
 COUNTERS = re.compile(r"Loaded \d+ modules\s+\((\d+) inline 8-bit counters\)")
@@ -111,16 +112,18 @@ def keep(program: Path, target: str) -> int:
     merged.mkdir(parents=True)
     # What the corpus has comes first, so that it stays.
     shutil.copytree(CORPUS / target, merged, dirs_exist_ok=True)
-    run = libfuzzer(program, target, "-merge=1", str(merged), str(WORK / "found" / target))
+    run = libfuzzer(program, target, "-set_cover_merge=1", str(merged), str(WORK / "found" / target))
     if run.returncode != 0:
         print(f"{target}: nothing was taken over: {run.stderr[-500:]}", file=sys.stderr)
         return 0
     known = {path.name for path in (CORPUS / target).iterdir()}
     room = MAX_KEPT_BYTES - sum(path.stat().st_size for path in (CORPUS / target).iterdir())
     new = 0
-    for path in sorted(merged.iterdir(), key=lambda path: (path.stat().st_size, path.name)):
+    # By their names, which are hashes: the smallest ones alone reach only the start of each reader.
+    for path in sorted(merged.iterdir(), key=lambda path: path.name):
         size = path.stat().st_size
-        if path.name not in known and size <= room:
+        fits = size <= min(room, MAX_KEPT_BYTES // 10) and len(known) + new < MAX_KEPT_FILES
+        if path.name not in known and fits:
             shutil.copy(path, CORPUS / target / path.name)
             room -= size
             new += 1

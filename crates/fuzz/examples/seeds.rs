@@ -157,6 +157,12 @@ fn main() {
     for (name, text) in HYDRA {
         save("hydra", name, text.as_bytes());
     }
+    // Instructions of a target that reads no file: any bytes are some.
+    let mut random = fastrand::Rng::with_seed(1);
+    for length in [60, 120, 200, 300, 500] {
+        let bytes: Vec<u8> = std::iter::repeat_with(|| random.u8(..)).take(length).collect();
+        save("nvtx", &format!("random-{length}"), &bytes);
+    }
     save("metrics_json", "regions", &report("docs/sample/regions/metrics.json", 2));
     save("metrics_json", "llama", &report("docs/sample/llama_1b/metrics.json", 1));
     save("metrics_json", "ranks", &report("docs/sample/two_ranks/metrics.json", 2));

@@ -7,6 +7,7 @@
 
 pub mod corpus;
 pub mod cpu_time;
+pub mod guest;
 pub mod memory;
 pub mod mutate;
 pub mod scratch;

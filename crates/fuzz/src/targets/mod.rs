@@ -6,6 +6,7 @@ mod metrics_json;
 mod ncu_csv;
 mod nsys_csv;
 mod nsys_sqlite;
+mod nvtx;
 mod trace;
 
 use std::fmt::Debug;
@@ -69,6 +70,7 @@ pub const TARGETS: &[Target] = &[
         mutate: mutate::override_words,
         limits: limits(1, 2 * MIB, 1_000),
     },
+    Target { name: "nvtx", check: nvtx::check, mutate: mutate::bytes, limits: limits(1, MIB, 400) },
     Target {
         name: "metrics_json",
         check: metrics_json::check,

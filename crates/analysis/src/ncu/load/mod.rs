@@ -10,6 +10,7 @@ pub mod folder;
 mod launch;
 mod pages;
 mod quantity;
+mod room;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -22,6 +23,7 @@ pub use quantity::Quantity;
 use launch::LaunchColumns;
 use pages::Page;
 use quantity::number;
+use room::Room;
 
 use crate::load::libraries::LibraryDomains;
 use crate::ncu::nvtx::Label;
@@ -78,12 +80,14 @@ where
 {
     let mut all = Tables::default();
     let mut keys: BTreeMap<Key, usize> = BTreeMap::new();
+    let mut room = Room::default();
     for pages in reports {
         let mut tables = Tables::default();
-        let mut read = Launches::default();
+        let mut read = Launches { room, ..Launches::default() };
         for page in pages {
             read_page(page, &mut read, &mut tables);
         }
+        room = read.room.next_report();
         let mut launches = read.finish(&mut tables.findings);
         launches.sort_by_key(|launch| (launch.id, launch.process_id));
         all.findings.append(&mut tables.findings);
@@ -131,12 +135,17 @@ fn leave_out_other_gpus(
 /// that reports have thousands.
 const MAX_LAUNCHES: usize = 1 << 16;
 
+/// Rules of a launch that are kept; ncu has some fifty.
+const MAX_RULES: usize = 500;
+
 /// What the pages of a report have told so far, by process and number of the launch.
 #[derive(Default)]
 struct Launches {
     launches: BTreeMap<(u64, u64), Launch>,
     /// Rows of further launches.
     refused: usize,
+    /// What may still be kept of all reports.
+    room: Room,
     /// Values that are no finite numbers, over all pages, and the first of them.
     not_finite: usize,
     example: String,
@@ -184,6 +193,7 @@ impl Launches {
                 "profile one launch of each configuration (--filter-mode per-launch-config)",
             ));
         }
+        findings.extend(self.room.finding());
         self.launches.into_values().collect()
     }
 }
@@ -249,6 +259,9 @@ fn read_raw<R: Read>(
             devices.entry(launch.device).or_insert(name);
         }
         let key = (launch.process_id, launch.id);
+        if !read.room.take(launch.metrics.len(), launch.text_bytes()) {
+            return;
+        }
         let Some(known) = read.place(key, Launch::default) else { return };
         // What another page has told of the launch is rounded: what is exact wins.
         launch.rules = std::mem::take(&mut known.rules);
@@ -292,7 +305,7 @@ fn read_details<R: Read>(
     };
     let of_rule = ["Rule Name", "Rule Description", "Estimated Speedup"];
     let of_rule = of_rule.map(|column| page.column(column));
-    let mut rows = 0_usize;
+    let (mut rows, mut rules_cut) = (0_usize, 0_usize);
     let finding = page.each(|record| {
         let Some(launch) = columns.read(record) else { return };
         rows += 1;
@@ -300,9 +313,17 @@ fn read_details<R: Read>(
         let of_rule = of_rule.map(|at| at.map_or("", cell));
         let key = (launch.process_id, launch.id);
         let quantity = read.quantity(cell(name), cell(unit), cell(value));
-        let Some(launch) = read.place(key, || launch) else { return };
         let [rule, description, speedup] = of_rule;
-        if !rule.is_empty() {
+        let is_new = !read.launches.contains_key(&key);
+        let texts = rule.len() + description.len() + cell(section).len() + cell(name).len();
+        let texts = texts + if is_new { launch.text_bytes() } else { 0 };
+        if !read.room.take(1, texts) {
+            return;
+        }
+        let Some(launch) = read.place(key, || launch) else { return };
+        if !rule.is_empty() && launch.rules.len() >= MAX_RULES {
+            rules_cut += 1;
+        } else if !rule.is_empty() {
             let text = |cell: &str| stage2_text::visible(cell.as_bytes());
             let speedup_percent = number(speedup).filter(|value| (0.0..=100.0).contains(value));
             let (name, description) = (text(rule), text(description));
@@ -319,6 +340,14 @@ fn read_details<R: Read>(
     });
     findings.extend(finding);
     findings.extend((rows == 0).then(|| without_rows(file)));
+    if rules_cut > 0 {
+        findings.push(Finding::new(
+            Severity::Warning,
+            format!("{file}: {rules_cut} rules were left out"),
+            format!("a launch has more than {MAX_RULES}; ncu has some fifty"),
+            "import the report again",
+        ));
+    }
 }
 
 /// Names that are not mangled are compared with those of other sources with more effort.

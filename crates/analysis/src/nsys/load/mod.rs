@@ -23,6 +23,7 @@ pub mod folder;
 mod launches;
 mod names;
 pub mod sqlite;
+mod table;
 mod traced;
 
 /// What an export holds.

@@ -6,11 +6,13 @@
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::hash_map::Entry;
+use std::ops::ControlFlow;
 
+use rusqlite::Connection;
 use rustc_hash::FxHashMap;
 
 use super::budget::{Budget, explained};
-use super::database::{Database, integer, text};
+use super::table::{self, integer, text};
 
 pub(super) const TABLE: &str = "StringIds";
 /// Numbers that are kept where the table has no key, at some 35 bytes each.
@@ -39,13 +41,20 @@ enum How {
 }
 
 impl Names {
-    /// The text of a number.
-    pub(super) fn text(&self, database: &Database, number: i64) -> Option<String> {
+    /// The text of a number, in a file of `file_bytes`.
+    pub(super) fn text(
+        &self,
+        connection: &Connection,
+        file_bytes: u64,
+        number: i64,
+    ) -> Option<String> {
         let how = self.how.get_or_init(|| {
-            how(database, MAX_PLACES, |why| self.complain(why)).unwrap_or_else(|error| {
-                self.complain(error.to_string());
-                How::No
-            })
+            how(connection, file_bytes, MAX_PLACES, |why| self.complain(why)).unwrap_or_else(
+                |error| {
+                    self.complain(error.to_string());
+                    How::No
+                },
+            )
         });
         let (column, key) = match how {
             How::No => return None,
@@ -53,9 +62,9 @@ impl Names {
             How::Place { row, of } => (*row, *of.get(&number)?),
         };
         let query = format!("SELECT value FROM {TABLE} WHERE {column} = ?1");
-        let budget = self.budget.get_or_init(|| Budget::of(database.file_bytes, TIMES));
+        let budget = self.budget.get_or_init(|| Budget::of(file_bytes, TIMES));
         let read = || -> rusqlite::Result<Option<String>> {
-            let mut statement = database.connection.prepare_cached(&query)?;
+            let mut statement = connection.prepare_cached(&query)?;
             let mut rows = statement.query([key])?;
             let Some(row) = rows.next()? else { return Ok(None) };
             budget.take(row, 1)?;
@@ -79,18 +88,19 @@ impl Names {
 
 /// How names are found. Where more than `most` have to be kept, the others have none.
 fn how(
-    database: &Database,
+    connection: &Connection,
+    file_bytes: u64,
     most: usize,
     mut complain: impl FnMut(String),
 ) -> rusqlite::Result<How> {
-    let Some(table) = database.table(TABLE)? else { return Ok(How::No) };
+    let Some(table) = table::Table::of(connection, TABLE)? else { return Ok(How::No) };
     let missing = table.lacks(&["id", "value"]);
     if !missing.is_empty() {
         complain(format!("it has no column {}", missing.join(", ")));
         return Ok(How::No);
     }
     let plan = format!("EXPLAIN QUERY PLAN SELECT value FROM {TABLE} WHERE id = ?1");
-    let plan: String = database.connection.query_row(&plan, [0], |row| row.get("detail"))?;
+    let plan: String = connection.query_row(&plan, [0], |row| row.get("detail"))?;
     if plan.starts_with("SEARCH") {
         return Ok(How::Key);
     }
@@ -101,8 +111,11 @@ fn how(
     let mut of = FxHashMap::default();
     let mut beyond = 0_u64;
     // Rows without a number of their own cannot be read so, and the error says that.
-    let read = database.row_numbers(&table, "id", row, |found| {
-        let (Some(number), Some(place)) = (integer(found, 0), integer(found, 1)) else { return };
+    let query = format!("SELECT id, {row} FROM {TABLE}");
+    let read = table::each(connection, file_bytes, &query, 2, |found| {
+        let (Some(number), Some(place)) = (integer(found, 0), integer(found, 1)) else {
+            return ControlFlow::<()>::Continue(());
+        };
         let room = of.len() < most;
         match of.entry(number) {
             Entry::Vacant(new) if room => drop(new.insert(place)),
@@ -110,6 +123,7 @@ fn how(
             // Of several texts with one number the first counts, as with a search.
             Entry::Occupied(_) => {}
         }
+        ControlFlow::Continue(())
     });
     if let Err(error) = read {
         complain(error.to_string());
@@ -124,16 +138,16 @@ fn how(
 
 #[cfg(test)]
 mod tests {
-    use rusqlite::Connection;
-
     use super::*;
 
     /// A database with the rows of `sql`.
-    fn database(sql: &str) -> Database {
-        let file = tempfile::NamedTempFile::new().expect("file");
-        Connection::open(file.path()).and_then(|made| made.execute_batch(sql)).expect("rows");
-        Database::open(file.path()).expect("a database")
+    fn database(sql: &str) -> Connection {
+        let made = Connection::open_in_memory().expect("a database");
+        made.execute_batch(sql).expect("rows");
+        made
     }
+
+    const BYTES: u64 = 1 << 12;
 
     const ROWS: &str = "INSERT INTO StringIds VALUES (7, 'seven'), (3, 'three'), (7, 'other');";
 
@@ -145,7 +159,7 @@ mod tests {
         ] {
             let database = database(&format!("{table} {ROWS}"));
             let names = Names::default();
-            let found = [7, 3, 4].map(|number| names.text(&database, number));
+            let found = [7, 3, 4].map(|number| names.text(&database, BYTES, number));
             let expected = [Some("seven".to_owned()), Some("three".to_owned()), None];
             assert_eq!((found, names.wrong()), (expected, None), "{table}");
             assert_eq!(matches!(names.how.get(), Some(How::Key)), is_key, "{table}");
@@ -153,7 +167,7 @@ mod tests {
         let key = "CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);
                    INSERT INTO StringIds VALUES (7, 'seven');";
         let names = Names::default();
-        assert_eq!(names.text(&database(key), 7), Some("seven".to_owned()));
+        assert_eq!(names.text(&database(key), BYTES, 7), Some("seven".to_owned()));
         assert!(matches!(names.how.get(), Some(How::Key)));
     }
 
@@ -163,7 +177,7 @@ mod tests {
             "CREATE TABLE StringIds (id INTEGER, value TEXT, rowid TEXT);
              INSERT INTO StringIds VALUES (7, 'seven', 'x');",
         );
-        assert_eq!(Names::default().text(&database, 7), Some("seven".to_owned()));
+        assert_eq!(Names::default().text(&database, BYTES, 7), Some("seven".to_owned()));
     }
 
     #[test]
@@ -179,7 +193,7 @@ mod tests {
             ),
         ] {
             let names = Names::default();
-            assert_eq!(names.text(&database(sql), 7), None, "{sql}");
+            assert_eq!(names.text(&database(sql), BYTES, 7), None, "{sql}");
             let wrong = names.wrong();
             assert_eq!(wrong.is_some(), why.is_some(), "{sql}: {wrong:?}");
             assert!(wrong.is_none_or(|wrong| wrong.contains(why.unwrap_or_default())), "{sql}");
@@ -191,7 +205,7 @@ mod tests {
         let database =
             database(&format!("CREATE TABLE StringIds (id INTEGER, value TEXT); {ROWS}"));
         let mut said = Vec::new();
-        let found = how(&database, 1, |why| said.push(why)).expect("a table");
+        let found = how(&database, BYTES, 1, |why| said.push(why)).expect("a table");
         assert!(matches!(found, How::Place { of, .. } if of.len() == 1));
         assert!(said.concat().contains("1 names beyond the first 1"), "{said:?}");
     }
