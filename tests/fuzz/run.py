@@ -5,12 +5,12 @@
     python3 tests/fuzz/run.py 10 trace hydra      these targets
     python3 tests/fuzz/run.py --list              names of the targets
 
-libFuzzer counts which code an input reaches: LLVM's coverage pass is in the stable compiler, too, and
-only the sanitizers need a nightly one. Each target has a limit of memory for the whole process and one
-of time for an input; crates/fuzz holds each input to closer ones. What a run finds is kept below
-target/fuzz. At its end inputs that together reach the same code are taken from there into tests/fuzz/corpus, as
-far as there is room. The exit status is 1 if an input fails; the file that holds
-it is named.
+libFuzzer counts which code an input reaches: LLVM's coverage pass is in the stable compiler, and
+only the sanitizers need a nightly one. Each target has a limit of memory for the whole process
+and one of time for an input; crates/fuzz holds each input to closer ones. What a run finds is
+kept below target/fuzz. At its end inputs that together reach the same code are taken from there
+into tests/fuzz/corpus, as far as there is room. The exit status is 1 if an input fails; the file
+that holds it is named.
 """
 
 import argparse
@@ -76,7 +76,13 @@ def libfuzzer(program: Path, target: str, *options: str) -> subprocess.Completed
     limits = [f"-rss_limit_mb={MEMORY_MIB}", f"-timeout={SECONDS_PER_INPUT}"]
     command = [str(program), *limits, f"-max_len={MAX_INPUT_BYTES}", *options]
     return subprocess.run(
-        command, cwd=WORK, env=environment, capture_output=True, text=True, errors="replace", check=False
+        command,
+        cwd=WORK,
+        env=environment,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
     )
 
 
@@ -106,13 +112,15 @@ def fuzz(program: Path, target: str, minutes: float) -> Outcome:
 
 
 def keep(program: Path, target: str) -> int:
-    """Take the smallest inputs that reach what was reached into the corpus; return how many are new."""
+    """Take inputs that reach what was reached into the corpus; return how many are new."""
     merged = WORK / "merged" / target
     shutil.rmtree(merged, ignore_errors=True)
     merged.mkdir(parents=True)
     # What the corpus has comes first, so that it stays.
     shutil.copytree(CORPUS / target, merged, dirs_exist_ok=True)
-    run = libfuzzer(program, target, "-set_cover_merge=1", str(merged), str(WORK / "found" / target))
+    run = libfuzzer(
+        program, target, "-set_cover_merge=1", str(merged), str(WORK / "found" / target)
+    )
     if run.returncode != 0:
         print(f"{target}: nothing was taken over: {run.stderr[-500:]}", file=sys.stderr)
         return 0
@@ -134,7 +142,9 @@ def main() -> int:
     """Build, fuzz each target, and say what came of it."""
     names = sorted(path.name for path in CORPUS.iterdir() if path.is_dir())
     parser = argparse.ArgumentParser(description="Run the fuzz targets under libFuzzer.")
-    parser.add_argument("minutes", nargs="?", type=float, default=10, help="minutes for each target")
+    parser.add_argument(
+        "minutes", nargs="?", type=float, default=10, help="minutes for each target"
+    )
     parser.add_argument("targets", nargs="*", help=f"of {', '.join(names)}; none: all")
     parser.add_argument("--list", action="store_true", help="print the names of the targets")
     parser.add_argument("--keep-nothing", action="store_true", help="leave the corpus as it is")
@@ -144,24 +154,24 @@ def main() -> int:
         return 0
     unknown = sorted(set(arguments.targets) - set(names))
     if unknown or not arguments.minutes > 0:
-        parser.error(f"no target {', '.join(unknown)}" if unknown else "minutes have to be positive")
+        missing = f"no target {', '.join(unknown)}"
+        parser.error(missing if unknown else "minutes have to be positive")
     program = build()
     outcomes = []
-    print(f"{'target':14} {'minutes':>7} {'executions':>10} {'edges reached':>15} {'new':>4} failures", flush=True)
+    head = ("target", "minutes", "executions", "edges reached", "new")
+    print("{:14} {:>7} {:>10} {:>17} {:>4} failures".format(*head), flush=True)
     for target in arguments.targets or names:
         outcome = fuzz(program, target, arguments.minutes)
         outcomes.append(outcome)
         new = 0 if arguments.keep_nothing or outcome.failed else keep(program, target)
         edges = f"{outcome.covered} of {outcome.counters}"
-        print(
-            f"{target:14} {arguments.minutes:7g} {outcome.executions:10} {edges:>15} {new:4} {len(outcome.failed)}",
-            flush=True,
-        )
+        row = f"{target:14} {arguments.minutes:7g} {outcome.executions:10} {edges:>17} {new:4}"
+        print(f"{row} {len(outcome.failed)}", flush=True)
         for path in outcome.failed:
             print(f"  {path}; what it broke: {WORK / (target + '.log')}", flush=True)
     failed = [outcome.target for outcome in outcomes if outcome.failed]
     if failed:
-        print(f"FAILED: {', '.join(failed)}. To repeat one: STAGE2_FUZZ_TARGET=TARGET {program} FILE")
+        print(f"FAILED: {', '.join(failed)}. To repeat: STAGE2_FUZZ_TARGET=TARGET {program} FILE")
     return 1 if failed else 0
 
 

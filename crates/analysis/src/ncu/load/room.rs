@@ -3,7 +3,7 @@
 
 use stage2_model::{Finding, Severity};
 
-/// Values that are kept, at some 200 bytes each. A report of `--set full` has some hundred for a launch.
+/// Values that are kept, at some 110 bytes each. A report of `--set full` has some hundred for a launch.
 const MAX_VALUES: usize = 1_000_000;
 /// Bytes of names, ranges and rules that are kept.
 const MAX_TEXT_BYTES: usize = 64 << 20;
