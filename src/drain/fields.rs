@@ -64,15 +64,15 @@ pub(crate) struct PayloadValues {
 }
 
 /// Reads the payloads of a call in `domain`, as [`blob::Blob`] holds them.
-pub(crate) fn read(blob: &[u8], domain: u32, definitions: &mut Definitions) -> PayloadValues {
+pub(crate) fn read(blob: &[u8], domain: u32, definitions: &mut Definitions<'_>) -> PayloadValues {
     let mut reader =
         Reader { definitions, domain, values: PayloadValues::default(), steps: MAX_STEPS };
     blob::payloads(blob).for_each(|payload| reader.payload(payload));
     reader.values
 }
 
-struct Reader<'a> {
-    definitions: &'a mut Definitions,
+struct Reader<'a, 'r> {
+    definitions: &'a mut Definitions<'r>,
     domain: u32,
     values: PayloadValues,
     /// How many entries may still be looked at.
@@ -94,7 +94,7 @@ enum Encoding {
 /// An entry's encoding, its length in bytes (`None`: not before it is read) and its alignment.
 type EntryLayout = (Encoding, Option<usize>, usize);
 
-impl Reader<'_> {
+impl Reader<'_, '_> {
     fn payload(&mut self, payload: blob::SchemaPayload<'_>) {
         let bytes = payload.bytes;
         if payload.schema == REFERENCED {

@@ -14,6 +14,8 @@ mod output;
 mod own_file;
 mod pace;
 mod possible_times;
+#[doc(hidden)]
+pub mod probe;
 mod ranges;
 mod spans;
 mod summary;

@@ -151,7 +151,7 @@ pub(crate) struct Ranges {
     threads: Vec<Slot>,
     /// Names of domains and registered strings that were met.
     registered: FxHashMap<u32, u32>,
-    definitions: Definitions,
+    definitions: Definitions<'static>,
     field_texts: u32,
     /// Thread on which a start/end range was started.
     started_on: FxHashMap<u64, u32>,

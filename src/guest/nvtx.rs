@@ -6,6 +6,8 @@
 
 mod message;
 mod payload;
+#[doc(hidden)]
+pub mod probe;
 mod register;
 mod slots;
 

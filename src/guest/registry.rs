@@ -229,6 +229,17 @@ impl Registry {
     }
 }
 
+impl Drop for Registry {
+    /// Gives the memory back. That of the process is in a static, and stays.
+    fn drop(&mut self) {
+        let map = *self.map.get_mut();
+        if !map.is_null() {
+            // SAFETY: the mapping of `prepare`, to which nobody has a reference any more.
+            unsafe { libc::munmap(map.cast(), MAP_BYTES) };
+        }
+    }
+}
+
 /// Writes the bytes of an entry.
 pub struct EntryWriter<'a> {
     bytes: &'a [AtomicU8],

@@ -8,6 +8,7 @@
 
 mod analyse;
 mod answer;
+mod bounded_records;
 pub mod claims;
 pub mod files;
 pub mod in_part;

@@ -15,6 +15,9 @@ pub struct GrammarError {
     pub what: String,
 }
 
+/// Parts of a key, at most: whoever puts a value at a key goes one call deeper for each of them.
+const MAX_KEY_PARTS: usize = 64;
+
 /// What an override does to its key.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
@@ -78,6 +81,10 @@ impl Override {
                 sign.len(),
                 "a part of the key is empty; the form is KEY=VALUE".into(),
             ));
+        }
+        if key.split(['.', '/']).count() > MAX_KEY_PARTS {
+            let what = format!("the key has more than {MAX_KEY_PARTS} parts; name one that exists");
+            return Err(fault(sign.len(), what));
         }
         if package.is_some_and(|p| p.is_empty() || !p.chars().all(|c| allowed(c) && c != '/')) {
             let what = "after @ a package is expected, e.g. group@a.b=preset".into();
@@ -161,6 +168,7 @@ mod tests {
             ("a b=x", 2, "cannot stand in a key"),
             ("list[0]=x", 5, "cannot stand in a key"),
             ("a@=x", 3, "package"),
+            (&("a.".repeat(MAX_KEY_PARTS) + "a=x"), 1, "64 parts"),
             ("a=[1, 2", 8, "`]`"),
             ("a=b,c", 4, "sweep"),
         ] {

@@ -14,8 +14,8 @@ pub(crate) enum Definition {
 }
 
 /// The schemas and enumerations of a process, read from its table of registrations.
-pub(crate) struct Definitions {
-    registry: &'static Registry,
+pub(crate) struct Definitions<'r> {
+    registry: &'r Registry,
     /// By domain and identifier; those that we numbered have no domain here.
     known: FxHashMap<(u32, u64), Definition>,
     /// Registrations up to this one were looked at.
@@ -24,8 +24,8 @@ pub(crate) struct Definitions {
     missing: Vec<u32>,
 }
 
-impl Definitions {
-    pub(crate) fn of(registry: &'static Registry) -> Self {
+impl<'r> Definitions<'r> {
+    pub(crate) fn of(registry: &'r Registry) -> Self {
         Definitions { registry, known: FxHashMap::default(), seen: 0, missing: Vec::new() }
     }
 

@@ -8,7 +8,7 @@ use crate::guest::schema_encoding::{self, DYNAMIC_IDS, SchemaEntry, SchemaHead};
 /// A guest that registers and calls, in domain 1.
 struct Guest {
     registry: &'static Registry,
-    definitions: Definitions,
+    definitions: Definitions<'static>,
 }
 
 const ID: u64 = STATIC_IDS + 5;

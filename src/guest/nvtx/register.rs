@@ -11,7 +11,7 @@ use super::Text;
 use crate::base::barrier;
 use crate::guest::event::TEXT_LIMIT;
 use crate::guest::handle::Handle;
-use crate::guest::registry::{Kind, registry};
+use crate::guest::registry::{Kind, Registry, registry};
 use crate::guest::schema_encoding::{
     self, DYNAMIC_IDS, MAX_NAME, MAX_SCHEMA_ENTRIES, MAX_VALUES, STATIC_IDS, SchemaEntry,
     SchemaHead,
@@ -67,12 +67,13 @@ fn chosen(mask: u64, field: u32, id: u64) -> Option<u64> {
     }
 }
 
-/// Registers a schema, and gives its identifier. `None`: the attributes describe none.
+/// Registers a schema in a table, and gives its identifier. `None`: the attributes describe none.
 ///
 /// # Safety
 /// `attributes` is null or points to attributes that, with all that they point to, are there until
 /// the call ends.
 pub(super) unsafe fn register_schema(
+    registry: &Registry,
     domain: Handle,
     attributes: *const sys::nvtxPayloadSchemaAttr_t,
 ) -> Option<u64> {
@@ -116,15 +117,16 @@ pub(super) unsafe fn register_schema(
         }
     };
     let entries = (0..count).map(&entry);
-    let added = schema_encoding::add_schema(registry(), domain.number(), id, head, entries);
+    let added = schema_encoding::add_schema(registry, domain.number(), id, head, entries);
     Some(identifier(id, counted(added)))
 }
 
-/// Registers an enumeration, and gives its identifier. `None`: the attributes describe none.
+/// Registers an enumeration in a table, and gives its identifier. `None`: the attributes describe none.
 ///
 /// # Safety
 /// As [`register_schema`].
 pub(super) unsafe fn register_enumeration(
+    registry: &Registry,
     domain: Handle,
     attributes: *const sys::nvtxPayloadEnumAttr_t,
 ) -> Option<u64> {
@@ -149,7 +151,7 @@ pub(super) unsafe fn register_enumeration(
         (entry.value, entry.isFlag != 0, name(entry.name))
     };
     let (size, values) = (attributes.sizeOfEnum as u8, (0..count).map(&value));
-    let added = schema_encoding::add_enumeration(registry(), domain.number(), id, size, values);
+    let added = schema_encoding::add_enumeration(registry, domain.number(), id, size, values);
     Some(identifier(id, counted(added)))
 }
 

@@ -309,7 +309,7 @@ unsafe extern "C" fn schema_register(
     attributes: *const sys::nvtxPayloadSchemaAttr_t,
 ) -> u64 {
     // SAFETY: NVTX passes the guest's pointer, valid with what it points to during this call.
-    let register = || unsafe { register_schema(Handle(domain as u64), attributes) };
+    let register = || unsafe { register_schema(registry(), Handle(domain as u64), attributes) };
     barrier::catch(None, register).unwrap_or(0)
 }
 
@@ -318,7 +318,8 @@ unsafe extern "C" fn enum_register(
     attributes: *const sys::nvtxPayloadEnumAttr_t,
 ) -> u64 {
     // SAFETY: as above.
-    let register = || unsafe { register_enumeration(Handle(domain as u64), attributes) };
+    let register =
+        || unsafe { register_enumeration(registry(), Handle(domain as u64), attributes) };
     barrier::catch(None, register).unwrap_or(0)
 }
 

@@ -10,6 +10,7 @@ use crate::ncu::nvtx::Label;
 use stage2_model::{CounterRow, Finding, Severity};
 use stage2_text as text;
 
+use super::MAX_RULES;
 use super::flops::flops;
 use super::launch::Launch;
 use super::quantity::Quantity;
@@ -82,7 +83,7 @@ pub(super) fn pivot(launches: &[Launch], findings: &mut Vec<Finding>) -> Vec<Ker
             kernel.measured.launches_profiled = launches.len() as u64;
             let rules = &mut kernel.measured.rules;
             for rule in launches.into_iter().flat_map(|launch| &launch.rules) {
-                if !rules.contains(rule) {
+                if rules.len() < MAX_RULES && !rules.contains(rule) {
                     rules.push(rule.clone());
                 }
             }

@@ -40,6 +40,14 @@ impl Launch {
         self.kernel == "range" && self.grid == [0; 3]
     }
 
+    /// Bytes of its texts, but for those of its rules.
+    pub(super) fn text_bytes(&self) -> usize {
+        let labels = self.ranges.iter().chain(&self.start_end_ranges);
+        let label =
+            |l: &Label| l.name.len() + l.domain.as_ref().map_or(0, String::len) + LABEL_BYTES;
+        self.kernel.len() + labels.map(label).sum::<usize>()
+    }
+
     /// Ranges of which one may be the outermost: ncu gives no order between domains, nor between
     /// push/pop and start/end ranges. Empty: it knows of none.
     pub fn outermost(&self) -> BTreeSet<Label> {
@@ -48,6 +56,9 @@ impl Launch {
         first.chain(&self.start_end_ranges).cloned().collect()
     }
 }
+
+/// What a range takes besides its texts.
+const LABEL_BYTES: usize = size_of::<Label>();
 
 /// Columns that describe the launch, besides those of its ranges; metrics stand behind them.
 const OF_THE_LAUNCH: [&str; 9] = [

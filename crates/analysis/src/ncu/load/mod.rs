@@ -10,6 +10,7 @@ pub mod folder;
 mod launch;
 mod pages;
 mod quantity;
+mod room;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -22,6 +23,7 @@ pub use quantity::Quantity;
 use launch::LaunchColumns;
 use pages::Page;
 use quantity::number;
+use room::Room;
 
 use crate::load::libraries::LibraryDomains;
 use crate::ncu::nvtx::Label;
@@ -78,12 +80,14 @@ where
 {
     let mut all = Tables::default();
     let mut keys: BTreeMap<Key, usize> = BTreeMap::new();
+    let mut room = Room::default();
     for pages in reports {
         let mut tables = Tables::default();
-        let mut read = Launches::default();
+        let mut read = Launches { room, ..Launches::default() };
         for page in pages {
             read_page(page, &mut read, &mut tables);
         }
+        room = read.room.next_report();
         let mut launches = read.finish(&mut tables.findings);
         launches.sort_by_key(|launch| (launch.id, launch.process_id));
         all.findings.append(&mut tables.findings);
@@ -131,12 +135,17 @@ fn leave_out_other_gpus(
 /// that reports have thousands.
 const MAX_LAUNCHES: usize = 1 << 16;
 
+/// Rules of a launch that are kept; ncu has some fifty.
+const MAX_RULES: usize = 500;
+
 /// What the pages of a report have told so far, by process and number of the launch.
 #[derive(Default)]
 struct Launches {
     launches: BTreeMap<(u64, u64), Launch>,
     /// Rows of further launches.
     refused: usize,
+    /// What may still be kept of all reports.
+    room: Room,
     /// Values that are no finite numbers, over all pages, and the first of them.
     not_finite: usize,
     example: String,
@@ -184,6 +193,7 @@ impl Launches {
                 "profile one launch of each configuration (--filter-mode per-launch-config)",
             ));
         }
+        findings.extend(self.room.finding());
         self.launches.into_values().collect()
     }
 }
@@ -197,7 +207,7 @@ fn read_page<R: Read>(source: Source<R>, read: &mut Launches, tables: &mut Table
     match LaunchColumns::of(&page) {
         None => tables.findings.push(another_version(&name, "Kernel Name")),
         Some(columns) if page.column("Metric Name").is_some() => {
-            tables.findings.extend(read_details(page, &name, &columns, read));
+            read_details(page, &name, &columns, read, &mut tables.findings);
         }
         Some(columns) => read_raw(page, &name, &columns, read, tables),
     }
@@ -225,13 +235,14 @@ fn read_raw<R: Read>(
     let device_name = page.column("device__attribute_display_name");
     let width = page.header.len();
     let mut units: Vec<String> = Vec::new();
-    let mut short = 0usize;
+    let (mut rows, mut short) = (0_usize, 0_usize);
     let finding = page.each(|record| {
         let Some(mut launch) = columns.read(record) else {
             // The second row of the header; again before each report where several follow.
             units = record.iter().map(str::to_owned).collect();
             return;
         };
+        rows += 1;
         if record.len() < width {
             short += 1;
             return;
@@ -248,6 +259,9 @@ fn read_raw<R: Read>(
             devices.entry(launch.device).or_insert(name);
         }
         let key = (launch.process_id, launch.id);
+        if !read.room.take(launch.metrics.len(), launch.text_bytes()) {
+            return;
+        }
         let Some(known) = read.place(key, Launch::default) else { return };
         // What another page has told of the launch is rounded: what is exact wins.
         launch.rules = std::mem::take(&mut known.rules);
@@ -258,6 +272,7 @@ fn read_raw<R: Read>(
         *known = launch;
     });
     findings.extend(finding);
+    findings.extend((rows == 0).then(|| without_rows(file)));
     if short > 0 {
         findings.push(Finding::new(
             Severity::Warning,
@@ -281,23 +296,34 @@ fn read_details<R: Read>(
     file: &str,
     columns: &LaunchColumns,
     read: &mut Launches,
-) -> Option<Finding> {
+    findings: &mut Vec<Finding>,
+) {
     let places = ["Section Name", "Metric Name", "Metric Unit", "Metric Value"];
     let [Some(section), Some(name), Some(unit), Some(value)] = places.map(|name| page.column(name))
     else {
-        return Some(another_version(file, "Metric Value"));
+        return findings.push(another_version(file, "Metric Value"));
     };
     let of_rule = ["Rule Name", "Rule Description", "Estimated Speedup"];
     let of_rule = of_rule.map(|column| page.column(column));
-    page.each(|record| {
+    let (mut rows, mut rules_cut) = (0_usize, 0_usize);
+    let finding = page.each(|record| {
         let Some(launch) = columns.read(record) else { return };
+        rows += 1;
         let cell = |at: usize| record.get(at).unwrap_or_default().trim();
         let of_rule = of_rule.map(|at| at.map_or("", cell));
         let key = (launch.process_id, launch.id);
         let quantity = read.quantity(cell(name), cell(unit), cell(value));
-        let Some(launch) = read.place(key, || launch) else { return };
         let [rule, description, speedup] = of_rule;
-        if !rule.is_empty() {
+        let is_new = !read.launches.contains_key(&key);
+        let texts = rule.len() + description.len() + cell(section).len() + cell(name).len();
+        let texts = texts + if is_new { launch.text_bytes() } else { 0 };
+        if !read.room.take(1, texts) {
+            return;
+        }
+        let Some(launch) = read.place(key, || launch) else { return };
+        if !rule.is_empty() && launch.rules.len() >= MAX_RULES {
+            rules_cut += 1;
+        } else if !rule.is_empty() {
             let text = |cell: &str| stage2_text::visible(cell.as_bytes());
             let speedup_percent = number(speedup).filter(|value| (0.0..=100.0).contains(value));
             let (name, description) = (text(rule), text(description));
@@ -311,7 +337,17 @@ fn read_details<R: Read>(
             let raw = details::raw_name(cell(section), metric, &quantity.unit);
             launch.metrics.entry(raw).or_insert(quantity);
         }
-    })
+    });
+    findings.extend(finding);
+    findings.extend((rows == 0).then(|| without_rows(file)));
+    if rules_cut > 0 {
+        findings.push(Finding::new(
+            Severity::Warning,
+            format!("{file}: {rules_cut} rules were left out"),
+            format!("a launch has more than {MAX_RULES}; ncu has some fifty"),
+            "import the report again",
+        ));
+    }
 }
 
 /// Names that are not mangled are compared with those of other sources with more effort.
@@ -329,6 +365,15 @@ fn check_names(tables: &mut Tables) {
             "import the report with --print-kernel-base mangled",
         ));
     }
+}
+
+fn without_rows(file: &str) -> Finding {
+    Finding::new(
+        Severity::Warning,
+        format!("{file} has no row of a launch"),
+        "ncu profiled nothing, or the file is cut short behind its header",
+        "import the report again, or repeat the run with a filter that matches a kernel",
+    )
 }
 
 fn another_version(name: &str, column: &str) -> Finding {

@@ -5,12 +5,11 @@
 
 use std::io::{BufRead, BufReader, Read};
 
+use crate::bounded_records::{BoundedRecords, MAX_COLUMNS, MAX_RECORD_BYTES};
 use stage2_model::{Finding, Severity};
 
 /// Lines before the header that are looked at: output of a workload can be long, not endless.
 const PREAMBLE_LINES: usize = 200_000;
-/// Length of the longest header or preamble line, and of the longest record, in bytes.
-const LINE_BYTES: u64 = 16 << 20;
 
 /// The header line again, and what follows it.
 type FromHeader<R> = std::io::Chain<std::io::Cursor<Vec<u8>>, BufReader<R>>;
@@ -20,7 +19,7 @@ pub(super) struct Page<'a, R: Read> {
     /// Names of the columns.
     pub(super) header: Vec<String>,
     name: &'a str,
-    reader: csv::Reader<Tail<FromHeader<R>>>,
+    reader: csv::Reader<BoundedRecords<FromHeader<R>>>,
 }
 
 impl<'a, R: Read> Page<'a, R> {
@@ -33,9 +32,13 @@ impl<'a, R: Read> Page<'a, R> {
             .ok_or_else(|| no_table(name, &messages))?;
         let whole = std::io::Cursor::new(header_line).chain(input);
         let mut builder = csv::ReaderBuilder::new();
-        let mut reader = builder.has_headers(false).flexible(true).from_reader(Tail::new(whole));
+        let mut reader =
+            builder.has_headers(false).flexible(true).from_reader(BoundedRecords::new(whole));
         let mut record = csv::ByteRecord::new();
         reader.read_byte_record(&mut record).map_err(|error| unreadable(name, error))?;
+        if record.len() > MAX_COLUMNS {
+            return Err(too_wide(name, record.len()));
+        }
         let header =
             record.iter().map(|field| String::from_utf8_lossy(field).into_owned()).collect();
         Ok(Page { header, name, reader })
@@ -54,8 +57,11 @@ impl<'a, R: Read> Page<'a, R> {
         let mut pending: Option<csv::StringRecord> = None;
         let finding = loop {
             match self.reader.read_byte_record(&mut record) {
+                Ok(true) if record.len() > MAX_COLUMNS => {
+                    break Some(too_wide(self.name, record.len()));
+                }
                 Ok(true) => {
-                    self.reader.get_mut().of_record = 0;
+                    self.reader.get_mut().next_record();
                     let read = csv::StringRecord::from_byte_record_lossy(record.clone());
                     pending.replace(read).map(&mut hand_on);
                 }
@@ -82,7 +88,7 @@ fn find_header(
 ) -> std::io::Result<Option<Vec<u8>>> {
     for _ in 0..PREAMBLE_LINES {
         let mut line = Vec::new();
-        if input.by_ref().take(LINE_BYTES).read_until(b'\n', &mut line)? == 0 {
+        if input.by_ref().take(MAX_RECORD_BYTES).read_until(b'\n', &mut line)? == 0 {
             return Ok(None);
         }
         let start = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&line);
@@ -115,6 +121,15 @@ fn cut_short(name: &str) -> Finding {
     )
 }
 
+fn too_wide(name: &str, columns: usize) -> Finding {
+    Finding::new(
+        Severity::Error,
+        format!("{name}: a row of {columns} cells, and what follows it, is not read"),
+        format!("a table of ncu has at most some thousand columns; {MAX_COLUMNS} are read"),
+        "profile fewer metrics (--set full has all that the reports show), or import the report again",
+    )
+}
+
 fn unreadable(name: &str, why: impl std::error::Error) -> Finding {
     Finding::new(
         Severity::Warning,
@@ -122,38 +137,4 @@ fn unreadable(name: &str, why: impl std::error::Error) -> Finding {
         why.to_string(),
         "import the report again; what was read so far is used",
     )
-}
-
-/// Remembers the last byte that went through, and bounds what one record may take: a quote that is
-/// never closed, or a line that never ends, would take the whole file.
-struct Tail<R> {
-    inner: R,
-    last: Option<u8>,
-    /// Bytes read since the last record.
-    of_record: u64,
-}
-
-impl<R> Tail<R> {
-    fn new(inner: R) -> Tail<R> {
-        Tail { inner, last: None, of_record: 0 }
-    }
-
-    fn ends_with_newline(&self) -> bool {
-        self.last.is_none_or(|byte| byte == b'\n')
-    }
-}
-
-impl<R: Read> Read for Tail<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        if self.of_record > LINE_BYTES {
-            let why = format!("a record has more than {} MiB", LINE_BYTES >> 20);
-            return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, why));
-        }
-        let count = self.inner.read(buffer)?;
-        self.of_record += count as u64;
-        if let Some(byte) = buffer.get(..count).and_then(<[u8]>::last) {
-            self.last = Some(*byte);
-        }
-        Ok(count)
-    }
 }

@@ -3,6 +3,7 @@ use std::io::Cursor;
 use super::super::nvtx;
 use super::super::testing::{fixture, text};
 use super::*;
+use crate::bounded_records::MAX_COLUMNS;
 
 fn source<R>(name: &str, input: R) -> Source<R> {
     Source { name: name.to_owned(), input }
@@ -358,4 +359,97 @@ fn a_record_that_never_ends_takes_no_more_memory_than_the_longest_may() {
     assert_eq!(tables.launches.len(), 2);
     assert!(tables.findings.iter().any(|f| f.why.contains("more than 16 MiB")), "{tables:?}");
     assert!(started.elapsed().as_secs() < 30, "{:?}", started.elapsed());
+}
+
+#[test]
+fn a_page_without_a_row_says_so() {
+    let details = "\"ID\",\"Process ID\",\"Kernel Name\",\"Section Name\",\"Metric Name\",\
+                   \"Metric Unit\",\"Metric Value\"\n";
+    for text in [HEAD, details] {
+        let tables = read_text(text);
+        let said = tables.findings.iter().any(|f| f.what.contains("no row of a launch"));
+        assert!(said, "{text}: {:?}", tables.findings);
+    }
+    assert!(read_text(&page_of(1)).findings.is_empty());
+}
+
+/// A raw page of so many launches with so many metrics.
+fn wide_page(launches: usize, metrics: usize) -> String {
+    let names: Vec<String> = (0..metrics).map(|at| format!("\"m{at}\"")).collect();
+    let start = "\"ID\",\"Process ID\",\"Kernel Name\",\"Grid Size\",\"Block Size\"";
+    let mut text = format!("{start},{}\n\"\",\"\",\"\",\"\",\"\"", names.join(","));
+    text += &format!("{}\n", ",\"ns\"".repeat(metrics));
+    for id in 0..launches {
+        let values = ",1".repeat(metrics);
+        text += &format!("\"{id}\",\"7\",\"k\",\"(1, 1, 1)\",\"(1, 1, 1)\"{values}\n");
+    }
+    text
+}
+
+#[test]
+fn more_columns_than_a_table_has_are_refused_by_name() {
+    let whole = read_text(&wide_page(2, MAX_COLUMNS - 5));
+    assert_eq!((whole.launches.len(), whole.findings.len()), (2, 0));
+    let wide = read_text(&wide_page(2, MAX_COLUMNS));
+    let [finding] = &wide.findings[..] else { panic!("{:?}", wide.findings) };
+    assert!(finding.what.contains("x.csv: a row of 20005 cells"), "{finding}");
+    // A row that is wider than the header.
+    let ragged = page_of(2) + &format!("\"2\",\"7\",\"k\"{}\n", ",1".repeat(MAX_COLUMNS));
+    let ragged = read_text(&ragged);
+    assert_eq!(ragged.launches.len(), 2);
+    assert!(
+        ragged.findings.iter().any(|f| f.what.contains("20003 cells")),
+        "{:?}",
+        ragged.findings
+    );
+}
+
+#[test]
+fn values_beyond_the_room_are_left_out_and_counted() {
+    // A hundred launches with so many values each as fill the room, and ten more.
+    let tables = read_text(&wide_page(110, 10_000));
+    assert_eq!(tables.launches.len(), 100);
+    assert!(
+        tables.findings.iter().any(|f| f.what.contains("10 rows of a report")),
+        "{:?}",
+        tables.findings
+    );
+    let page = page_of(1);
+    let wide = wide_page(99, 10_000);
+    // The room is that of all reports together.
+    let both =
+        load_reports([[source("a.csv", wide.as_bytes())], [source("b.csv", wide.as_bytes())]]);
+    let kept = both.launches.len();
+    assert_eq!(kept, 100, "{:?}", both.findings);
+    assert!(load([source("c.csv", page.as_bytes())]).findings.is_empty());
+}
+
+#[test]
+fn texts_beyond_the_room_are_left_out_and_counted() {
+    let name = "k".repeat(8 << 20);
+    let mut page = page_of(0);
+    for id in 0..10 {
+        page += &format!("\"{id}\",\"7\",\"{name}\",\"(1, 1, 1)\",\"(1, 1, 1)\",\"10\"\n");
+    }
+    let tables = read_text(&page);
+    assert_eq!(tables.launches.len(), 8);
+    assert!(
+        tables.findings.iter().any(|f| f.what.contains("2 rows of a report")),
+        "{:?}",
+        tables.findings
+    );
+}
+
+#[test]
+fn rules_without_end_are_cut() {
+    let mut page = "\"ID\",\"Process ID\",\"Kernel Name\",\"Section Name\",\"Metric Name\",\
+                    \"Metric Unit\",\"Metric Value\",\"Rule Name\",\"Rule Description\"\n"
+        .to_owned();
+    for rule in 0..MAX_RULES + 50 {
+        page += &format!("\"0\",\"7\",\"k\",\"s\",\"\",\"\",\"\",\"rule {rule}\",\"text\"\n");
+    }
+    let tables = read_text(&page);
+    assert_eq!(tables.launches[0].rules.len(), MAX_RULES);
+    assert!(tables.findings.iter().any(|f| f.what.contains("50 rules were left out")));
+    assert_eq!(tables.kernels[0].measured.rules.len(), MAX_RULES);
 }

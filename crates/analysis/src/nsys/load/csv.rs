@@ -5,10 +5,12 @@
 //! a header, several tables in one file, ragged rows and thousands separators are taken as they are.
 
 use std::collections::HashMap;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
 use super::csv_cells::{Column, column, nanoseconds, number, triple};
 use super::{Kernel, Naming, Range, RangeKernel, Tables};
+use crate::bounded_records::BoundedRecords;
 use crate::files;
 use crate::load::libraries::LibraryDomains;
 use stage2_model::nsys::{Counts, Source};
@@ -16,6 +18,12 @@ use stage2_model::{Finding, Severity};
 
 /// Larger files are no summaries.
 const MAX_FILE_BYTES: u64 = 256 << 20;
+
+/// Cells of a row: the tables have some ten.
+const MAX_COLUMNS: usize = 200;
+/// Rows of a file that are kept, and bytes of their cells: there is a row for each kind of kernel.
+const MAX_ROWS: usize = 200_000;
+const MAX_ROW_BYTES: usize = 64 << 20;
 
 /// Above this many instances the total cannot be smaller than their number: each takes at least 1 ns.
 const MOST_UNTIMED: u128 = 1_000_000;
@@ -28,6 +36,17 @@ enum Unusable {
     Csv(#[from] ::csv::Error),
     #[error("it is empty: nsys had no such data, or was ended")]
     Empty,
+    #[error(
+        "one of its rows has {0} cells; a table of `nsys stats` has some ten, and {MAX_COLUMNS} are \
+         read at most"
+    )]
+    TooWide(usize),
+    #[error(
+        "it has more than {MAX_ROWS} rows, or {} MiB of them; a table of `nsys stats` has one for each \
+         kind of kernel or range",
+        MAX_ROW_BYTES >> 20
+    )]
+    TooMuch,
     #[error("no line of it is the header of a table that is known; it begins: {0}")]
     NoTable(String),
 }
@@ -93,9 +112,14 @@ pub fn load(paths: &[PathBuf], libraries: &LibraryDomains) -> Tables {
 
 /// All tables of a file, and how many rows of it cannot be used.
 fn read(path: &Path) -> Result<(Vec<Summary>, u64), Unusable> {
-    let bytes = files::read(path, MAX_FILE_BYTES)?;
-    let text = String::from_utf8_lossy(&bytes);
-    let text = text.trim_start_matches('\u{feff}');
+    let file = files::open(path)?;
+    let length = file.metadata()?.len();
+    if length > MAX_FILE_BYTES {
+        let what = format!("it is larger than {} MiB", MAX_FILE_BYTES >> 20);
+        return Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, what).into());
+    }
+    let mut input = BufReader::new(file.take(MAX_FILE_BYTES));
+    let remark = first_line(input.fill_buf()?);
     let file_name = path.file_name().map(|name| name.to_string_lossy().into_owned());
     let naming = match file_name.unwrap_or_default() {
         name if name.contains("mangled") => Some(Naming::Mangled),
@@ -103,28 +127,63 @@ fn read(path: &Path) -> Result<(Vec<Summary>, u64), Unusable> {
         _ => None,
     };
     let mut summaries: Vec<Summary> = Vec::new();
-    let mut odd = 0;
+    let (mut odd, mut kept) = (0, Kept::default());
     let mut reader = ::csv::ReaderBuilder::new();
-    let mut reader = reader.has_headers(false).flexible(true).from_reader(text.as_bytes());
-    for record in reader.records() {
-        let cells = record?;
+    let mut reader =
+        reader.has_headers(false).flexible(true).from_reader(BoundedRecords::new(input));
+    let mut record = ::csv::ByteRecord::new();
+    while reader.read_byte_record(&mut record)? {
+        reader.get_mut().next_record();
+        if record.len() > MAX_COLUMNS {
+            return Err(Unusable::TooWide(record.len()));
+        }
+        let cells = ::csv::StringRecord::from_byte_record_lossy(record);
         if let Some(columns) = header(&cells) {
+            kept.take(&cells)?;
             summaries.push(Summary { columns, naming, rows: Vec::new() });
         } else if let Some(summary) = summaries.last_mut() {
             match Row::parse(&summary.columns, &cells) {
-                Some(row) => summary.rows.push(row),
+                Some(row) => {
+                    kept.take(&cells)?;
+                    summary.rows.push(row);
+                }
                 // A single cell is a remark of nsys between two tables.
                 None => odd += u64::from(cells.len() > 1),
             }
         }
+        record = cells.into_byte_record();
     }
     match summaries.is_empty() {
         false => Ok((summaries, odd)),
-        true if bytes.is_empty() => Err(Unusable::Empty),
-        true => {
-            let remark = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("");
-            Err(Unusable::NoTable(remark.chars().take(200).collect()))
+        true if length == 0 => Err(Unusable::Empty),
+        true => Err(Unusable::NoTable(remark)),
+    }
+}
+
+/// The first line that says something, as far as it is shown.
+fn first_line(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let text = text.trim_start_matches('\u{feff}');
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("");
+    line.chars().take(200).collect()
+}
+
+/// What is kept of a file.
+#[derive(Default)]
+struct Kept {
+    rows: usize,
+    bytes: usize,
+}
+
+impl Kept {
+    /// Adds a row.
+    fn take(&mut self, cells: &::csv::StringRecord) -> Result<(), Unusable> {
+        self.rows += 1;
+        self.bytes += cells.as_slice().len();
+        if self.rows > MAX_ROWS || self.bytes > MAX_ROW_BYTES {
+            return Err(Unusable::TooMuch);
         }
+        Ok(())
     }
 }
 

@@ -1,17 +1,20 @@
 //! A file that claims to be SQLite -> a connection that is safe to read from.
 //!
 //! Only real tables are read, never views or virtual tables, which could hold a query without end;
-//! columns are looked up first, because they differ between versions of nsys.
+//! columns are looked up first, because they differ between versions of nsys. Work and memory are
+//! bounded by the length of the file ([`budget`]).
 
-use std::collections::HashSet;
 use std::io::Read as _;
 use std::ops::ControlFlow;
 use std::path::Path;
 
 use rusqlite::limits::Limit;
-use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, Row};
 
+use super::budget;
+use super::names::Names;
+use super::table;
+pub(super) use super::table::{Table, integer, text};
 use crate::files;
 use stage2_model::{Finding, Severity};
 
@@ -38,13 +41,11 @@ pub enum Unreadable {
 
 pub(super) struct Database {
     connection: Connection,
+    /// Length of the file, unpacked.
+    file_bytes: u64,
+    names: Names,
     /// What was wrong with the file before anything was read.
     pub(super) cut_short: Option<String>,
-}
-
-pub(super) struct Table {
-    pub(super) name: &'static str,
-    columns: HashSet<String>,
 }
 
 impl Database {
@@ -59,6 +60,7 @@ impl Database {
         };
         let path = unpacked.as_deref().unwrap_or(path);
         let cut_short = check_header(path)?;
+        let file_bytes = std::fs::metadata(path)?.len();
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(path, flags)?;
         let defended = || -> rusqlite::Result<()> {
@@ -70,6 +72,9 @@ impl Database {
                 // written to one that is open for reading.
                 connection.pragma_update(None, "writable_schema", true)?;
             }
+            budget::limit_steps(&connection, file_bytes);
+            // One look at the file: else each search for a name locks it anew.
+            connection.execute_batch("BEGIN")?;
             // The first statement that touches the file.
             connection.query_row("SELECT count(*) FROM sqlite_master", [], |_| Ok(()))
         };
@@ -77,7 +82,7 @@ impl Database {
         // SQLite holds the file open from here on. Without its name it goes with this program, however
         // that ends.
         drop(unpacked);
-        Ok(Database { connection, cut_short })
+        Ok(Database { connection, file_bytes, names: Names::default(), cut_short })
     }
 
     /// Opens an export.
@@ -89,19 +94,9 @@ impl Database {
         })
     }
 
+    /// A real table of that name.
     pub(super) fn table(&self, name: &'static str) -> rusqlite::Result<Option<Table>> {
-        let real = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = ?1 \
-                    AND sql NOT LIKE 'create virtual%'";
-        let found: i64 = self.connection.query_row(real, [name], |row| row.get(0))?;
-        if found == 0 {
-            return Ok(None);
-        }
-        let mut columns = HashSet::new();
-        self.connection.pragma(None, "table_info", name, |row| {
-            columns.insert(row.get::<_, String>("name")?);
-            Ok(())
-        })?;
-        Ok(Some(Table { name, columns }))
+        Table::of(&self.connection, name)
     }
 
     /// Hands every row of the columns to `take`, in the order of the file. Columns that the table
@@ -126,55 +121,20 @@ impl Database {
         table: &Table,
         columns: &[&str],
         rest: &str,
-        mut take: impl FnMut(&Row<'_>) -> ControlFlow<B>,
+        take: impl FnMut(&Row<'_>) -> ControlFlow<B>,
     ) -> rusqlite::Result<Option<B>> {
-        let list: Vec<_> = columns.iter().map(|column| table.expression(column)).collect();
-        let query = format!("SELECT {} FROM \"{}\" {rest}", list.join(", "), table.name);
-        let mut statement = self.connection.prepare(&query)?;
-        let mut rows = statement.query([])?;
-        while let Some(row) = rows.next()? {
-            if let ControlFlow::Break(why) = take(row) {
-                return Ok(Some(why));
-            }
-        }
-        Ok(None)
+        let query = format!("{} {rest}", table.select(columns));
+        table::each(&self.connection, self.file_bytes, &query, columns.len(), take)
     }
 
     /// The string of that number in the table of strings.
     pub(super) fn string(&self, id: i64) -> Option<String> {
-        let query = "SELECT value FROM StringIds WHERE id = ?1";
-        let mut statement = self.connection.prepare_cached(query).ok()?;
-        statement.query_row([id], |row| Ok(text(row, 0))).ok().flatten()
-    }
-}
-
-impl Table {
-    pub(super) fn has(&self, column: &str) -> bool {
-        self.columns.contains(column)
+        self.names.text(&self.connection, self.file_bytes, id)
     }
 
-    pub(super) fn lacks<'a>(&self, columns: &[&'a str]) -> Vec<&'a str> {
-        columns.iter().copied().filter(|column| !self.has(column)).collect()
-    }
-
-    fn expression(&self, column: &str) -> String {
-        if self.has(column) { format!("\"{column}\"") } else { "NULL".to_owned() }
-    }
-}
-
-/// An integer; nothing for null and for anything else.
-pub(super) fn integer(row: &Row<'_>, column: usize) -> Option<i64> {
-    match row.get_ref(column) {
-        Ok(ValueRef::Integer(value)) => Some(value),
-        _ => None,
-    }
-}
-
-/// A text; bytes that are no UTF-8 are replaced.
-pub(super) fn text(row: &Row<'_>, column: usize) -> Option<String> {
-    match row.get_ref(column) {
-        Ok(ValueRef::Text(bytes)) => Some(String::from_utf8_lossy(bytes).into_owned()),
-        _ => None,
+    /// What is wrong with the table of strings, as far as it was needed.
+    pub(super) fn wrong_names(&self) -> Option<String> {
+        self.names.wrong()
     }
 }
 

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 
 pub use traced::Traced;
 
+mod budget;
 pub(crate) mod capture;
 pub mod csv;
 mod csv_cells;
@@ -20,7 +21,9 @@ pub mod database;
 mod domains;
 pub mod folder;
 mod launches;
+mod names;
 pub mod sqlite;
+mod table;
 mod traced;
 
 /// What an export holds.

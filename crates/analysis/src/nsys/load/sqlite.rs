@@ -10,7 +10,7 @@ use stage2_model::{Finding, Severity};
 use super::capture::work::{KERNELS, NO_NAME};
 use super::capture::{self, Depth, Export, Limits};
 use super::database::{self, Database, integer, text};
-use super::{Kernel, Range, RangeKernel, Tables, domains, launches};
+use super::{Kernel, Range, RangeKernel, Tables, domains, launches, names};
 use crate::load::ProcessCapture;
 use crate::load::libraries::LibraryDomains;
 use crate::load::paths::{OUTSIDE, PathIndex, UNATTRIBUTED};
@@ -63,6 +63,9 @@ pub fn load(path: &Path, libraries: &LibraryDomains) -> Result<Tables, Finding> 
     reader.look_for_tables();
     for (table, why) in &export.work.cut_tables {
         reader.cut_table(table, why);
+    }
+    if let Some(why) = database.wrong_names() {
+        reader.cut_table(names::TABLE, &why);
     }
     reader.notice(&export);
     Ok(reader.tables)

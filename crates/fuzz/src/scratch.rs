@@ -1,0 +1,40 @@
+//! A folder of this process for files that a target has to hand over by path: in memory, where the
+//! machine has such a folder.
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use tempfile::TempDir;
+
+/// In memory on every Linux that mounts it.
+const IN_MEMORY: &str = "/dev/shm";
+
+/// A new, empty folder, which goes with the value.
+///
+/// # Panics
+/// When no folder for temporary files can be written to.
+pub fn folder() -> TempDir {
+    let mut names = tempfile::Builder::new();
+    names.prefix("stage2-fuzz-");
+    let made = names.tempdir_in(IN_MEMORY).or_else(|_| names.tempdir());
+    made.expect("a folder for temporary files; set TMPDIR to one that can be written to")
+}
+
+/// A file of this process, and of this `name`, with these bytes.
+///
+/// # Panics
+/// As [`folder`].
+pub fn file(name: &str, bytes: &[u8]) -> PathBuf {
+    static FOLDER: OnceLock<TempDir> = OnceLock::new();
+    let path = FOLDER.get_or_init(folder).path().join(name);
+    write(&path, bytes);
+    path
+}
+
+/// Writes a file in a folder of [`folder`].
+///
+/// # Panics
+/// When there is no room.
+pub fn write(path: &Path, bytes: &[u8]) {
+    std::fs::write(path, bytes).expect("room for a temporary file");
+}

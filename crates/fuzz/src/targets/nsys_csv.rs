@@ -1,0 +1,24 @@
+//! CSV tables that claim to be those of `nsys stats`.
+
+use stage2_analysis::load::libraries::LibraryDomains;
+use stage2_analysis::nsys::load::csv;
+
+use super::{check_findings, same_twice};
+use crate::scratch;
+
+pub(super) fn check(input: &[u8]) {
+    let path = scratch::file("input_cuda_gpu_kern_sum_mangled.csv", input);
+    let tables =
+        same_twice("tables", || csv::load(std::slice::from_ref(&path), &LibraryDomains::default()));
+    check_findings(&tables.findings);
+    let named = tables.findings.iter().any(|finding| finding.what.contains("input_cuda"));
+    assert!(
+        tables.complete || named,
+        "a part is missing, and nothing says so: {:?}",
+        tables.findings
+    );
+    for kernel in &tables.kernels {
+        assert!(kernel.min_ns <= kernel.max_ns || kernel.max_ns.is_none(), "{kernel:?}");
+    }
+    super::check_nsys(&tables);
+}

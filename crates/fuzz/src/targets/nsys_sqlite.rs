@@ -1,0 +1,26 @@
+//! SQLite files that claim to be exports of nsys.
+
+use stage2_analysis::load::libraries::LibraryDomains;
+use stage2_analysis::nsys::load::sqlite;
+
+use super::{check_findings, same_twice};
+use crate::scratch;
+
+pub(super) fn check(input: &[u8]) {
+    let path = scratch::file("input.sqlite", input);
+    let tables = same_twice("tables", || sqlite::load(&path, &LibraryDomains::default()));
+    match tables {
+        Ok(tables) => {
+            check_findings(&tables.findings);
+            assert!(
+                tables.complete || !tables.findings.is_empty(),
+                "a part is missing, and nothing says so"
+            );
+            super::check_nsys(&tables);
+        }
+        Err(finding) => {
+            assert!(finding.what.contains("input.sqlite"), "the file is named: {finding}");
+            assert!(!finding.why.is_empty() && !finding.remedy.is_empty(), "{finding}");
+        }
+    }
+}
