@@ -1,8 +1,7 @@
-//! A folder of this process for files that a target has to hand over by path: in memory, where the
-//! machine has such a folder.
+//! Folders for files that a target has to hand over by path: in memory, where the machine has such a
+//! folder.
 
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 
 use tempfile::TempDir;
 
@@ -20,15 +19,22 @@ pub fn folder() -> TempDir {
     made.expect("a folder for temporary files; set TMPDIR to one that can be written to")
 }
 
-/// A file of this process, and of this `name`, with these bytes.
+/// A file in a folder of its own; both go with the value, so that a run leaves nothing behind.
+pub struct ScratchFile {
+    _folder: TempDir,
+    /// Where it is.
+    pub path: PathBuf,
+}
+
+/// A file of this `name` with these bytes.
 ///
 /// # Panics
 /// As [`folder`].
-pub fn file(name: &str, bytes: &[u8]) -> PathBuf {
-    static FOLDER: OnceLock<TempDir> = OnceLock::new();
-    let path = FOLDER.get_or_init(folder).path().join(name);
+pub fn file(name: &str, bytes: &[u8]) -> ScratchFile {
+    let folder = folder();
+    let path = folder.path().join(name);
     write(&path, bytes);
-    path
+    ScratchFile { _folder: folder, path }
 }
 
 /// Writes a file in a folder of [`folder`].

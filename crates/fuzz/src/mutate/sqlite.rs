@@ -12,11 +12,11 @@ pub fn sqlite(input: &mut Vec<u8>, random: &mut Rng) {
     if random.u8(..4) == 0 {
         return super::bytes(input, random);
     }
-    let path = scratch::file("mutated.sqlite", input);
-    if change(&path, random).is_err() {
+    let file = scratch::file("mutated.sqlite", input);
+    if change(&file.path, random).is_err() {
         return super::bytes(input, random);
     }
-    if let Ok(bytes) = std::fs::read(&path) {
+    if let Ok(bytes) = std::fs::read(&file.path) {
         *input = bytes;
     }
 }

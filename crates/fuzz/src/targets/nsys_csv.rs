@@ -7,9 +7,10 @@ use super::{check_findings, same_twice};
 use crate::scratch;
 
 pub(super) fn check(input: &[u8]) {
-    let path = scratch::file("input_cuda_gpu_kern_sum_mangled.csv", input);
-    let tables =
-        same_twice("tables", || csv::load(std::slice::from_ref(&path), &LibraryDomains::default()));
+    let file = scratch::file("input_cuda_gpu_kern_sum_mangled.csv", input);
+    let tables = same_twice("tables", || {
+        csv::load(std::slice::from_ref(&file.path), &LibraryDomains::default())
+    });
     check_findings(&tables.findings);
     let named = tables.findings.iter().any(|finding| finding.what.contains("input_cuda"));
     assert!(

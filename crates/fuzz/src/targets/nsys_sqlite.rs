@@ -7,8 +7,8 @@ use super::{check_findings, same_twice};
 use crate::scratch;
 
 pub(super) fn check(input: &[u8]) {
-    let path = scratch::file("input.sqlite", input);
-    let tables = same_twice("tables", || sqlite::load(&path, &LibraryDomains::default()));
+    let file = scratch::file("input.sqlite", input);
+    let tables = same_twice("tables", || sqlite::load(&file.path, &LibraryDomains::default()));
     match tables {
         Ok(tables) => {
             check_findings(&tables.findings);
