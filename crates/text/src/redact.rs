@@ -181,24 +181,44 @@ impl Redactor {
         if self.off {
             return text.to_owned();
         }
+        if !self.may_hold_a_secret(text) {
+            return text.to_owned();
+        }
         let mut out = String::with_capacity(text.len());
         let mut at = 0;
         let mut was = ' ';
         while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
-            if let Some(Found { secret, end }) = self.find(rest, was) {
+            let c = rest.chars().next().unwrap_or(' ');
+            // Nothing begins within a word.
+            let is_within = was.is_ascii_alphanumeric() && c.is_ascii_alphanumeric();
+            if !is_within && let Some(Found { secret, end }) = self.find(rest, was) {
                 out.push_str(rest.get(..secret).unwrap_or_default());
                 out.push_str(REDACTED);
                 at += end.max(1);
                 was = ' ';
                 continue;
             }
-            // Names are looked at once, from their beginning.
-            let c = rest.chars().next().unwrap_or(' ');
             out.push(c);
             at += c.len_utf8();
             was = c;
         }
         out
+    }
+
+    /// Whether a closer look is worth its time. Most lines have no sign of a value, nor a word that is long
+    /// enough for a token.
+    fn may_hold_a_secret(&self, text: &str) -> bool {
+        let has_sign = text.bytes().any(|byte| matches!(byte, b'=' | b':'));
+        let has_option = || text.contains("--") || text.starts_with('-') || text.contains(" -");
+        let has_token = || {
+            let words = text.split(|c: char| !c.is_ascii() || !is_name_byte(c as u8));
+            words.map(str::len).max().is_some_and(|longest| longest >= shapes::SHORTEST_BYTES)
+        };
+        has_sign
+            || !self.beginnings.is_empty()
+            || has_option()
+            || has_token()
+            || text.to_ascii_lowercase().contains("bearer")
     }
 
     /// A secret that `text` begins with, or whose name it begins with. `was` stands before it.

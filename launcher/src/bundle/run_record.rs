@@ -147,7 +147,7 @@ impl RunRecord {
                 run_dir.display()
             )
         })?;
-        let record: RunRecord = serde_json::from_slice(&text)
+        let mut record: RunRecord = serde_json::from_slice(&text)
             .with_context(|| format!("{} is no run record", path.display()))?;
         anyhow::ensure!(
             record.schema <= SCHEMA,
@@ -155,6 +155,9 @@ impl RunRecord {
             path.display(),
             record.schema
         );
+        // Versions without redaction wrote them as they were. Those of this run come without secrets:
+        // they are many, and the record is written often.
+        record.origins = redaction::variables(&record.origins);
         Ok(record)
     }
 
@@ -180,7 +183,6 @@ impl RunRecord {
             passes: self.passes.iter().map(pass).collect(),
             findings: redaction::findings(&self.findings),
             report_findings: redaction::findings(&self.report_findings),
-            origins: redaction::variables(&self.origins),
             ..self.clone()
         }
     }

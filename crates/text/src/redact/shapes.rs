@@ -32,6 +32,8 @@ const TOKENS: [(&str, usize); 27] = [
     ("wandb_v1_", 16),
     ("eyJ", 16),
 ];
+/// No token of a known shape is shorter.
+pub(super) const SHORTEST_BYTES: usize = 15;
 /// Beginnings of key ids of AWS, and the bytes behind them.
 const AWS: [&str; 2] = ["AKIA", "ASIA"];
 const AWS_BYTES: usize = 16;
