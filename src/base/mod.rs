@@ -14,6 +14,7 @@ pub mod generation;
 pub mod glob;
 pub mod job;
 pub mod last_thread;
+pub mod main_end;
 pub mod options;
 pub mod pages;
 pub mod scheduling;

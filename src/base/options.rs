@@ -73,6 +73,10 @@ pub struct Options {
     pub nvml: Option<OsString>,
     /// `STAGE2_LAUNCHER` is set: the launcher writes the reports.
     pub launcher: bool,
+    /// `STAGE2_START`: recording begins at once; else the process is dormant until a start is asked for.
+    pub start: bool,
+    /// `STAGE2_CONTROL`: there is a control socket.
+    pub control: bool,
     /// `STAGE2_FLUSH_PAGE`: where the launcher asks for flushes.
     pub flush_page: Option<OsString>,
 }
@@ -95,6 +99,8 @@ impl Default for Options {
             device_state: true,
             nvml: None,
             launcher: false,
+            start: true,
+            control: true,
             flush_page: None,
         }
     }

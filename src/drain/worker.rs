@@ -1,10 +1,12 @@
-//! The body of our thread: takes in buffers and events, flushes, and finishes everything.
+//! The body of our thread: windows, one after the other. In each it takes in buffers and events, flushes,
+//! and finishes everything. Between them it sleeps.
 //!
 //! Order matters once: a buffer is taken first, then all events that are there. What launched the
 //! records of the buffer happened before it was full, so its ranges are among those events.
 
 mod facts;
 mod gpu_states;
+mod windows;
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -25,9 +27,12 @@ use crate::drain::summary;
 use crate::drain::timeline::Place;
 use crate::guest::activity::{Activity, Execution};
 use crate::guest::event::Event;
-use crate::guest::gpu::Gpu;
+use crate::guest::gpu::{Gpu, OffReason};
 use crate::guest::pool::{FullBuffer, Pool};
 use crate::guest::state::{self, EndStep, Phase, Shared};
+use crate::guest::wanted::Wanted;
+use crate::guest::windows::Window;
+use windows::{Calls, Deadlines, Why};
 
 /// How long the thread sleeps at most while events may come in.
 const NAP: Duration = Duration::from_millis(10);
@@ -50,6 +55,18 @@ struct Drain {
     device_states: Option<DeviceStates>,
     /// [`Shared::forks_after_cuda`] as the trace file has it.
     forks_noted: u64,
+    window: Window,
+    wanted: &'static Wanted,
+    /// The calls that belong to the window, in CUPTI's sequence.
+    calls: Calls,
+    /// Threads have this number or a higher one, unless they belong to an earlier window.
+    first_thread: u32,
+    /// Instances that a limit of steps counts.
+    steps: u64,
+    /// The start of the GPU half was tried in this window.
+    gpu_tried: bool,
+    /// Work without a place was launched outside of the window.
+    unplaced_is_foreign: bool,
 }
 
 /// Why the drain thread has finished.
@@ -61,51 +78,140 @@ pub enum EndReason {
     Alone,
 }
 
+/// What this thread asks of those above it.
+#[derive(Clone, Copy)]
+pub struct Hooks {
+    /// Starts the GPU half while the program runs.
+    pub start_gpu: fn(&'static Shared) -> Result<(), OffReason>,
+    /// What is open belongs to no window from here on.
+    pub begin_anew: fn(),
+}
+
+/// What lives as long as the thread.
+struct Thread {
+    shared: &'static Shared,
+    hooks: Hooks,
+    request: Option<FlushRequest>,
+    watch: last_thread::Watch<'static>,
+    /// The GPUs that earlier windows met.
+    devices: Vec<Device>,
+}
+
 /// The body of the drain thread: works until it has to stop, or no thread of the guest is left. Then it
 /// finishes everything.
-pub fn run(shared: &'static Shared) -> EndReason {
-    let mut drain = Drain {
+pub fn run(shared: &'static Shared, hooks: Hooks) -> EndReason {
+    let mut thread = Thread {
         shared,
-        output: Output::open(&shared.options),
-        names: Interner::default(),
-        ranges: Ranges::new(shared.options.is_restricted()),
-        aggregates: Aggregates::default(),
-        gpu_known: false,
-        spans: Spans::default(),
-        still: Stillness::default(),
-        device_states: None,
-        forks_noted: 0,
+        hooks,
+        request: shared.options.flush_page.as_deref().and_then(FlushRequest::find),
+        watch: last_thread::Watch::new(&shared.helpers),
+        devices: Vec::new(),
     };
-    let mut request = shared.options.flush_page.as_deref().and_then(FlushRequest::find);
-    let mut watch = last_thread::Watch::new(&shared.helpers);
-    let mut finished = EndReason::Requested;
-    drain.meet_process();
-    // If the guest is killed soon, the file shows at least that it ran.
-    drain.output.flush(&shared.counters);
-    shared.ready.set();
-    let mut pace = Pace::new(shared.options.flush);
-    let runs_low = || shared.pool.get().is_some_and(Pool::runs_low);
-    while !shared.stop.load(Ordering::Acquire) {
-        std::thread::park_timeout(NAP.min(pace.left()));
-        drain.take_in();
-        drain.take_states();
-        let wish = request.as_mut().filter(|request| request.is_pending());
-        if wish.is_some() || pace.is_due(runs_low()) {
-            // A failure has no consequence yet: what is not handed over now comes later.
-            let _ = drain.flush(false);
-            wish.into_iter().for_each(FlushRequest::grant);
-            pace.flushed(runs_low());
-        }
-        if watch.is_alone(drain.reader_threads()) && state::advance(Phase::On, Phase::Stopping) {
-            finished = EndReason::Alone;
-            break;
+    loop {
+        let window = shared.windows.take();
+        let stops = shared.stop.load(Ordering::Acquire);
+        match window {
+            Some(window) if !(stops && window.late) => {
+                if let Some(reason) = thread.record(window) {
+                    return reason;
+                }
+            }
+            _ if stops => return EndReason::Requested,
+            _ => thread.sleep(),
         }
     }
-    drain.finish();
-    finished
+}
+
+impl Thread {
+    /// Records a window. `None`: the process goes on.
+    fn record(&mut self, window: Window) -> Option<EndReason> {
+        let shared = self.shared;
+        let mut drain = Drain::open(shared, window, self.hooks);
+        drain.meet_process();
+        drain.meet_window(&self.devices);
+        // If the guest is killed soon, the file shows at least that it ran.
+        drain.output.flush(&shared.counters);
+        shared.ready.set();
+        if window.late {
+            drain.begin_late(self.hooks);
+        }
+        shared.windows.begun(drain.output.path().map(|path| path.display().to_string()));
+        match self.work(&mut drain) {
+            Why::Process(reason) => {
+                drain.finish("exit");
+                Some(reason)
+            }
+            Why::Window(why) => {
+                let met = drain.end_window(why);
+                self.devices.retain(|old| met.iter().all(|new| new.id != old.id));
+                self.devices.extend(met);
+                None
+            }
+        }
+    }
+
+    /// Works until the window or the process ends.
+    fn work(&mut self, drain: &mut Drain) -> Why {
+        let shared = self.shared;
+        let mut limits = Deadlines::of(&drain.window.limits);
+        let mut pace = Pace::new(shared.options.flush);
+        let runs_low = || shared.pool.get().is_some_and(Pool::runs_low);
+        while !shared.stop.load(Ordering::Acquire) {
+            std::thread::park_timeout(NAP.min(pace.left()).min(limits.left()));
+            drain.take_in();
+            drain.take_states();
+            drain.take_marks();
+            let wish = self.request.as_mut().filter(|request| request.is_pending());
+            let asked = shared.windows.asked_flush();
+            if wish.is_some() || asked.is_some() || pace.is_due(runs_low()) {
+                // A failure has no consequence yet: what is not handed over now comes later.
+                let _ = drain.flush(false);
+                wish.into_iter().for_each(FlushRequest::grant);
+                asked.into_iter().for_each(|number| shared.windows.flushed(number));
+                pace.flushed(runs_low());
+            }
+            if let Some(why) = limits.reached(drain)
+                && state::advance(Phase::On, Phase::Dormant)
+            {
+                return Why::Window(why);
+            }
+            let own = drain.reader_threads() + state::servers();
+            if self.watch.is_alone(own) && state::advance(Phase::On, Phase::Stopping) {
+                return Why::Process(EndReason::Alone);
+            }
+            drain.meet_late_gpu(self.hooks);
+        }
+        Why::Process(EndReason::Requested)
+    }
 }
 
 impl Drain {
+    fn open(shared: &'static Shared, window: Window, hooks: Hooks) -> Self {
+        if window.late {
+            windows::begin_anew(shared, &window, hooks);
+        }
+        let wanted = shared.wanted();
+        Drain {
+            shared,
+            output: Output::open(&shared.options, window.late.then_some(window.number)),
+            names: Interner::default(),
+            ranges: Ranges::new(wanted.is_restricted()),
+            aggregates: Aggregates::default(),
+            gpu_known: false,
+            spans: Spans::default(),
+            still: Stillness::default(),
+            device_states: None,
+            forks_noted: 0,
+            window,
+            wanted,
+            calls: Calls::default(),
+            first_thread: if window.late { state::next_thread_number() } else { 0 },
+            steps: 0,
+            gpu_tried: false,
+            unplaced_is_foreign: false,
+        }
+    }
+
     /// Takes in what is there.
     fn take_in(&mut self) {
         self.meet_gpu();
@@ -169,9 +275,14 @@ impl Drain {
     }
 
     fn take_in_event(&mut self, event: &Event) {
+        if event.thread < self.first_thread {
+            // It was on its way when an earlier window ended.
+            return;
+        }
         self.repair();
         self.ranges.apply(event, &mut self.names, &mut self.output, &self.shared.counters);
         for closed in self.ranges.closed.drain(..) {
+            self.steps += u64::from(closed.is_step);
             self.aggregates.add_range(closed);
         }
     }
@@ -226,10 +337,7 @@ impl Drain {
 
     /// A piece of work without the times that CUPTI took wrong: see [`Spans`].
     fn trusted(&self, ran: Execution) -> Execution {
-        let wrong = ran.graph_node != 0
-            && self.shared.options.is_restricted()
-            && ran.is_timed()
-            && !self.spans.cover(ran.start, ran.end);
+        let wrong = ran.graph_node != 0 && ran.is_timed() && !self.spans.cover(ran.start, ran.end);
         if wrong { Execution { start: GpuNs(0), end: GpuNs(0), ..ran } } else { ran }
     }
 
@@ -237,10 +345,18 @@ impl Drain {
     /// `STAGE2_SAMPLE` leaves it out.
     fn find(&mut self, owner: u32, ran: &Execution) -> Option<LaunchSite> {
         let counters = &self.shared.counters;
-        let site = self.ranges.place(owner, ran.correlation);
+        let mut site = self.ranges.place(owner, ran.correlation);
+        if !self.calls.hold(site.correlation) {
+            return None;
+        }
+        if owner != 0 && owner < self.first_thread {
+            // A buffer that CUPTI has held since an earlier window: its thread has another number now.
+            site.place = Place::UNKNOWN;
+        }
         match site.place {
+            Place::UNKNOWN if self.unplaced_is_foreign => return None,
             Place::UNKNOWN => counters.unattributed.increment(),
-            place if !place.wanted && self.shared.options.is_restricted() => {
+            place if !place.wanted && self.wanted.is_restricted() => {
                 counters.filtered.increment();
                 return None;
             }
@@ -272,7 +388,7 @@ impl Drain {
     /// Has CUPTI hand over what it holds, takes that in, and brings the spool up to date.
     fn flush(&mut self, forced: bool) -> Result<(), CuptiError> {
         // A flush holds up launches for a moment, so there is none where CUPTI holds nothing.
-        let restricted = self.shared.options.is_restricted();
+        let restricted = self.wanted.is_restricted();
         let worthwhile = self.still.may_hold_records(restricted, &self.shared.collection) || forced;
         let mut done = Ok(());
         let gpu = self.shared.gpu();
@@ -298,9 +414,10 @@ impl Drain {
         done
     }
 
-    /// Takes in the rest, closes the spool and shows the summary.
-    fn finish(mut self) {
-        self.shared.collect(false);
+    /// Takes in the rest, closes the spool and, at the end of the process, shows the summary.
+    /// Gives the GPUs that were met.
+    fn finish(mut self, reason: &str) -> Vec<Device> {
+        self.shared.switch(false);
         let sampling = self.shared.gpu().and_then(|gpu| gpu.counters.as_ref());
         if let Some(counters) = sampling {
             counters.stop();
@@ -320,19 +437,28 @@ impl Drain {
             self.output.fact("gpu.incomplete", reason);
         }
         self.output.count("ranges.fields_left_out", self.shared.counters.range_fields.get());
-        let open = self.say_open();
+        let ends_process = reason == "exit";
+        let open = if ends_process { self.say_open() } else { self.ranges.open_count() as u64 };
         self.output.count("ranges.open_at_end", open);
         let counters = &self.shared.counters;
         counters.unclosed.set(self.ranges.open_count() as u64);
         for open in self.ranges.still_open(clock::mono()) {
             self.aggregates.add_range(open);
         }
-        self.output.end(counters);
+        self.output.end(counters, reason);
+        let records = counters.attributed.get() + counters.unattributed.get();
+        let devices = self.output.devices().into_values().cloned().collect();
+        self.shared.windows.over(reason.to_owned(), records, counters.lost());
+        if !ends_process {
+            self.shared.end_step.store(EndStep::Records as u8, Ordering::Relaxed);
+            return devices;
+        }
         self.shared.end_step.store(EndStep::Summary as u8, Ordering::Relaxed);
         let works_on_gpu = counters.attributed.get() + counters.unattributed.get() > 0;
-        if ancestry::parent().is_some() && !works_on_gpu {
-            // A prefork server has hundreds of such children.
-            return;
+        if self.window.late || (ancestry::parent().is_some() && !works_on_gpu) {
+            // A prefork server has hundreds of such children. What a window holds is in its file: its
+            // filter may be another one than that of the table.
+            return devices;
         }
         let shown = summary::ShownPaths::of(&mut self.names);
         let summary = summary::Summary {
@@ -347,5 +473,6 @@ impl Drain {
             simulated: self.output.is_simulated(),
         };
         summary.show();
+        devices
     }
 }

@@ -97,7 +97,7 @@ pub fn start(shared: &Shared, come_first_at_exit: fn()) -> Result<Gpu, OffReason
         ("attribution", attribution.to_owned()),
         ("graph", if options.graph == Graph::Node { "node" } else { "graph" }.to_owned()),
     ];
-    if options.is_restricted() && collecting {
+    if shared.wanted().is_restricted() && collecting {
         facts.push(("collection", "whole".to_owned()));
     }
     if library::is_simulated(api) {
@@ -146,7 +146,7 @@ fn sample_counters(
 
 /// Collection is not switched at ranges: nothing is left out, or this CUPTI may not be switched.
 fn is_always_on(shared: &Shared, version: u32) -> bool {
-    !shared.options.is_restricted() || !library::may_switch(version)
+    !shared.wanted().is_restricted() || !library::may_switch(version)
 }
 
 /// Hands CUPTI the buffers, asks for the callbacks and, where collection is not switched at
@@ -182,7 +182,7 @@ fn configure(
     } else {
         on(subscriber, sys::CUPTI_CB_DOMAIN_DRIVER_API, launches::FENCE)
             .map_err(|error| refused("report the fence call", error))?;
-        let by_node = options.is_restricted() && options.graph == Graph::Node;
+        let by_node = shared.wanted().is_restricted() && options.graph == Graph::Node;
         for id in launches::REPLAYS.into_iter().filter(|_| by_node) {
             // Without them only times of replays in switched collection are missing.
             let _ = on(subscriber, sys::CUPTI_CB_DOMAIN_DRIVER_API, id);
@@ -200,10 +200,16 @@ fn configure(
         let _ = on(subscriber, sys::CUPTI_CB_DOMAIN_RESOURCE, id);
     }
     // Without it only the names of the GPUs are missing.
-    let _ = api.activity_enable(sys::CUPTI_ACTIVITY_KIND_DEVICE);
+    let device = sys::CUPTI_ACTIVITY_KIND_DEVICE;
+    let _ = if options.start {
+        api.activity_enable(device)
+    } else {
+        // The program may have made its contexts before.
+        api.activity_enable_and_dump(device)
+    };
 
     let collecting = is_always_on(shared, version);
-    if options.is_restricted() && collecting {
+    if shared.wanted().is_restricted() && collecting {
         diag::warn(format_args!(
             "CUPTI {version} may deadlock when collection is switched off (13.0 update 1 does not): it \
              stays on, at its full cost, and what STAGE2_RANGES and STAGE2_SAMPLE do not ask for is \
@@ -313,7 +319,7 @@ impl Tracer for Cupti {
             if self.shut.load(Ordering::SeqCst) {
                 return;
             }
-            self.collecting.store(true, Ordering::Release);
+            self.collecting.store(true, Ordering::SeqCst);
             // Before the first record, so that none is without its launch.
             self.report_launches(true);
             if let Err((kind, error)) = enable(self.api) {
@@ -328,11 +334,13 @@ impl Tracer for Cupti {
                     ));
                 }
             }
-            if self.shut.load(Ordering::SeqCst) {
+            // SeqCst, as below: a thread that ends a window may have switched off while this switched on.
+            let switched_off = !self.collecting.load(Ordering::SeqCst);
+            if switched_off || self.shut.load(Ordering::SeqCst) {
                 // Between the two looks at it.
                 disable(self.api);
             }
-        } else if self.collecting.swap(false, Ordering::AcqRel) {
+        } else if self.collecting.swap(false, Ordering::SeqCst) {
             disable(self.api);
             self.report_launches(false);
         }
