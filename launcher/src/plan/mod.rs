@@ -131,6 +131,8 @@ const COLLECTOR_VARIABLES: &[&str] = &[
     "STAGE2_COUNTERS",
     "STAGE2_DEVICE_STATE",
     "STAGE2_NVML",
+    "STAGE2_START",
+    "STAGE2_CONTROL",
 ];
 
 impl Inherited {
