@@ -26,9 +26,11 @@ const INSTEAD: i32 = -1;
 
 /// Functions and the errors that they fail with.
 const FALLIBLE: &[(&str, &[i32])] = &[
+    ("chmod", &[EPERM]),
     ("clock_gettime", &[EPERM, INSTEAD]),
     ("close", &[EIO, EINTR]),
     ("dlopen", &[ENOMEM]),
+    ("fchmod", &[EPERM]),
     ("fcntl", &[EMFILE, EINVAL]),
     ("fstat64", &[EIO]),
     ("futex", &[EINTR, ENOSYS, EPERM]),
@@ -70,10 +72,12 @@ const FALLIBLE: &[(&str, &[i32])] = &[
 
 /// Of those, what this guest brings the collector to call on some systems only, or never.
 const SELDOM: &[&str] = &[
+    "chmod",
     "fstat64",
     "getcwd",
     "getrandom",
     "lseek64",
+    "mkdir",
     "sched_getaffinity",
     "sched_setaffinity",
     "sigtimedwait",

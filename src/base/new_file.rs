@@ -18,8 +18,7 @@ const FOLDER_MODE: u32 = 0o700;
 pub(crate) fn create(path: &Path) -> io::Result<File> {
     // O_EXCL, which `create_new` stands for, follows no link.
     let file = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path)?;
-    // The umask may have taken away what the owner needs.
-    file.set_permissions(Permissions::from_mode(FILE_MODE))?;
+    give_back(&file);
     Ok(file)
 }
 
@@ -38,7 +37,7 @@ pub(crate) fn append(path: &Path) -> io::Result<File> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => options.open(path),
         file => {
             let file = file?;
-            file.set_permissions(Permissions::from_mode(FILE_MODE))?;
+            give_back(&file);
             Ok(file)
         }
     }
@@ -60,8 +59,18 @@ pub(crate) fn create_folder(path: &Path) -> io::Result<()> {
         // Processes of one guest start at the same time.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
         Err(error) => Err(error),
-        Ok(()) => fs::set_permissions(path, Permissions::from_mode(FOLDER_MODE)),
+        Ok(()) => {
+            // As for files.
+            let _ = fs::set_permissions(path, Permissions::from_mode(FOLDER_MODE));
+            Ok(())
+        }
     }
+}
+
+/// Gives the owner what the umask may have taken away. A file system without modes refuses, which costs
+/// nobody anything: no umask gives rights to others.
+fn give_back(file: &File) {
+    let _ = file.set_permissions(Permissions::from_mode(FILE_MODE));
 }
 
 #[cfg(test)]

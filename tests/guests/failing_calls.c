@@ -101,6 +101,8 @@ static int fails(const char *name, const void *caller) {
     }
 
 FAILING(int, mkdir, -1, (const char *path, mode_t mode), path, mode)
+FAILING(int, chmod, -1, (const char *path, mode_t mode), path, mode)
+FAILING(int, fchmod, -1, (int file, mode_t mode), file, mode)
 FAILING(int, close, -1, (int file), file)
 FAILING(int, fstat, -1, (int file, struct stat *to), file, to)
 FAILING(int, fstat64, -1, (int file, struct stat64 *to), file, to)
