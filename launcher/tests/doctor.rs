@@ -67,7 +67,11 @@ fn the_libcupti_is_the_one_that_the_collector_opens_when_cuda_starts() {
     let (json, _) = doctor(&sandbox, &[], &variables);
     let found = check(&json, "libcupti");
     assert_eq!(found["status"], "ok", "{found:#}");
-    assert!(found["what"].as_str().is_some_and(|what| what.contains("(simulated); 1 candidate")));
+    assert!(
+        found["what"]
+            .as_str()
+            .is_some_and(|what| what.contains("(simulated), activity API v1; 1 candidate"))
+    );
     let used = found["details"][0].as_str().expect("a line for the candidate");
     assert!(used.starts_with("in use, STAGE2_CUPTI names it: given path: "), "{used}");
     let broken = sandbox.write("libcupti.so.12", "no library");

@@ -59,6 +59,9 @@ const OF_MODELS: [&str; 31] = [
     "additional",
 ];
 
+/// The setting that switches redaction off: what it says is no secret.
+const OWN_SETTING: &str = "redact.secrets";
+
 /// Lower case, without separators.
 pub(super) fn joined(name: &str) -> String {
     let kept = name.chars().filter(char::is_ascii_alphanumeric);
@@ -67,6 +70,9 @@ pub(super) fn joined(name: &str) -> String {
 
 /// Whether a value under this name is a secret.
 pub(super) fn is_secret(name: &str) -> bool {
+    if name == OWN_SETTING {
+        return false;
+    }
     let joined = joined(name);
     PARTS.iter().any(|part| joined.contains(part))
         || {

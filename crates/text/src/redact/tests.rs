@@ -96,6 +96,8 @@ fn what_an_llm_is_configured_with_stays() {
         "https://huggingface.co/meta/llama",
         "ssh://git@github.com/x",
         "key=value",
+        "redact.secrets=false",
+        "redact.secrets: conf/config.yaml:26",
         "hf_quantizer_config_of_a_model_v2",
         "task-classification-of-long-names-2024",
         "disk-abcdefghijklmnopqrstuv",
