@@ -22,7 +22,7 @@ pub const FILE_MODE: u32 = 0o600;
 pub const FOLDER_MODE: u32 = 0o700;
 /// Folders within each other that are brought to their modes.
 const MAX_DEPTH: usize = 64;
-/// Problems that are told.
+/// The number of problems that are reported one by one.
 const MAX_PROBLEMS: usize = 4;
 
 /// Gives an open file the mode of a private one, whatever the umask made of it.

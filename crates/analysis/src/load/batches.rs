@@ -16,8 +16,8 @@ pub(crate) struct Batches<T> {
 }
 
 impl<T> Batches<T> {
-    /// Gives an item, which takes so many bytes of memory. `false`: nobody takes any more, because that
-    /// thread panicked.
+    /// Queues an item that takes `bytes` of memory. Returns `false` if the receiving thread has
+    /// panicked.
     pub(crate) fn push(&mut self, item: T, bytes: usize) -> bool {
         self.open.push(item);
         self.bytes += bytes;

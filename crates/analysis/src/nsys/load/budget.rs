@@ -71,7 +71,7 @@ pub(super) fn limit_steps(connection: &Connection, file_bytes: u64) {
     connection.progress_handler(STEPS_AT_ONCE, Some(used_up));
 }
 
-/// Says what an interruption means: nobody else interrupts a connection.
+/// Turns SQLite's interruption error into its cause: only the budget interrupts a connection.
 pub(super) fn explained(error: rusqlite::Error) -> rusqlite::Error {
     match error.sqlite_error_code() {
         Some(rusqlite::ErrorCode::OperationInterrupted) => corrupt(

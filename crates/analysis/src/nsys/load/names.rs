@@ -34,7 +34,7 @@ pub(super) struct Names {
 enum How {
     /// There is no such table, or it cannot be read.
     No,
-    /// By the number, for which there is a key.
+    /// Looked up by id, one query for each name: the table has a key.
     Key,
     /// By the number of the row, which has this name.
     Place { row: &'static str, of: FxHashMap<i64, i64> },
