@@ -115,8 +115,8 @@ pub fn read_buffers(text: &str) -> Option<Buffers> {
     sane.then_some(Buffers::Sized { bytes: bytes & !4095, count })
 }
 
-/// A number of bytes with an optional unit.
-fn read_bytes(text: &str) -> Option<usize> {
+/// A number of bytes with an optional unit: K, M or G.
+pub fn read_bytes(text: &str) -> Option<usize> {
     let (digits, unit) = match text.char_indices().find(|(_, c)| !c.is_ascii_digit()) {
         Some((at, _)) => text.split_at(at),
         None => (text, ""),
