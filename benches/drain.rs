@@ -16,7 +16,7 @@ const COPIES: usize = 16;
 fn main() {
     for name in ["llm13", "graph13"] {
         let (recording, out) = (Recording::load(name), tempfile::tempdir().expect("a folder"));
-        stage2::drain::run(recording.offered(out.path(), COPIES, true));
+        stage2::drain::run(recording.offered(out.path(), COPIES, true), recording::hooks());
         let bytes: u64 = fs::read_dir(out.path())
             .expect("a folder")
             .filter_map(Result::ok)
@@ -41,7 +41,7 @@ fn buffers_to_spool(bencher: divan::Bencher, name: &str, launcher: bool) {
             (recording.offered(out.path(), COPIES, launcher), out)
         })
         .bench_values(|(shared, out)| {
-            stage2::drain::run(shared);
+            stage2::drain::run(shared, recording::hooks());
             out
         });
 }

@@ -4,10 +4,11 @@
 //! Everything here runs inside somebody else's process. It never breaks, blocks or visibly slows
 //! it: no panic leaves ([`base::barrier`]), nothing waits without a bound, guest threads neither
 //! allocate nor write after the start, and there is one thread of our own ([`drain`]), beside one that
-//! waits for the GPU driver's readings and for nothing else (`drain::device_state`).
+//! waits for the GPU driver's readings and for nothing else (`drain::device_state`), and one that waits for
+//! clients of the control socket ([`control`]).
 //!
-//! A folder says on whose thread its code runs and what that code may do: [`entry`], [`drain`],
-//! [`guest`], [`base`]. Each imports only from those behind it in this list.
+//! A folder says on whose thread its code runs and what that code may do: [`entry`],
+//! [`control`], [`drain`], [`guest`], [`base`]. Each imports only from those behind it in this list.
 //!
 //! The way of a kernel record:
 //!
@@ -39,6 +40,7 @@
 compile_error!("the collector reads CUPTI's and NVTX's ABI of 64-bit Linux only (x86-64, aarch64)");
 
 pub mod base;
+pub mod control;
 pub mod drain;
 pub mod entry;
 pub mod guest;

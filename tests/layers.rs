@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Each folder and those that it may import from.
-const LAYERS: [(&str, &[&str]); 4] = [
-    ("entry", &["entry", "drain", "guest", "base"]),
+const LAYERS: [(&str, &[&str]); 5] = [
+    ("entry", &["entry", "control", "drain", "guest", "base"]),
+    ("control", &["control", "guest", "base"]),
     ("drain", &["drain", "guest", "base"]),
     ("guest", &["guest", "base"]),
     ("base", &["base"]),
@@ -14,7 +15,7 @@ const LAYERS: [(&str, &[&str]); 4] = [
 
 /// All of `guest` that `drain` may know: what it takes from there, and [`gpu`](stage2::guest::gpu), the
 /// one interface through which it asks CUPTI for something. Neither CUPTI's nor NVTX's side is here.
-const TAKEN_BY_DRAIN: [&str; 10] = [
+const TAKEN_BY_DRAIN: [&str; 12] = [
     "activity",
     "blob",
     "collection_switch",
@@ -25,6 +26,8 @@ const TAKEN_BY_DRAIN: [&str; 10] = [
     "registry",
     "schema_encoding",
     "state",
+    "wanted",
+    "windows",
 ];
 
 /// All of CUPTI's ABI that `drain` may know: numbers of NVTX types, and what a refused call says.
@@ -34,7 +37,7 @@ const ABI_OF_DRAIN: [&str; 2] = ["nvtx", "CuptiError"];
 const STATICS: [(&str, &[&str]); 12] = [
     // What a process knows of its forks.
     ("base/ancestry.rs", &["NOTICES", "PROCESS", "PARENT", "AFTER_CUDA"]),
-    ("base/generation.rs", &["NUMBER", "MARK"]),
+    ("base/generation.rs", &["NUMBER", "EPOCH", "UNSEEN", "MARK"]),
     ("entry/forks.rs", &["ASKING"]),
     // Registrations, and numbers of ranges and threads.
     ("guest/registry.rs", &["REGISTRY"]),
@@ -42,6 +45,9 @@ const STATICS: [(&str, &[&str]); 12] = [
     ("guest/thread.rs", &["NEXT", "STATE"]),
     // Memory.
     ("base/allocator.rs", &["ALLOCATOR", "RESERVE", "FAILED", "LAST_RESORT"]),
+    // The socket and the main thread of the process, for handlers of forks and ends.
+    ("control/place.rs", &["CURRENT"]),
+    ("base/main_end.rs", &["KEY", "WATCHED", "ENDED", "TELL"]),
     // Switches.
     ("base/diag.rs", &["LEVEL"]),
     ("base/timed_write.rs", &["STDERR_STUCK"]),

@@ -13,7 +13,7 @@ use stage2_spool::{Ending, RANGE_OUTSIDE, Reader, Record, What};
 
 /// Sends a recording through the collector and returns the records of its spool.
 fn collect(recording: Recording, out: &Path) -> Vec<Record> {
-    stage2::drain::run(recording.offered(out, 1, false));
+    stage2::drain::run(recording.offered(out, 1, false), recording::hooks());
     let spool = spool_in(out);
     let mut reader = Reader::open(&spool).unwrap();
     let records: Vec<Record> = reader.by_ref().map(Result::unwrap).collect();

@@ -106,6 +106,16 @@ impl Api {
         check(unsafe { (self.activity_enable)(kind) })
     }
 
+    /// As [`Api::activity_enable`], and has records written of what is there already (devices, contexts).
+    /// A library without that function only does the former.
+    pub fn activity_enable_and_dump(&self, kind: cupti::CUpti_ActivityKind) -> Result<()> {
+        match self.activity_enable_and_dump {
+            // SAFETY: by the contract of `load`.
+            Some(enable) => check(unsafe { enable(kind) }),
+            None => self.activity_enable(kind),
+        }
+    }
+
     /// Stops collecting records of a kind.
     pub fn activity_disable(&self, kind: cupti::CUpti_ActivityKind) -> Result<()> {
         // SAFETY: by the contract of `load`.

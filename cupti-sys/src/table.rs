@@ -108,6 +108,7 @@ function_table! {
     }
     optional {
         activity_disable_v2 = cuptiActivityDisable_v2,
+        activity_enable_and_dump = cuptiActivityEnableAndDump,
         activity_enable_hw_trace = cuptiActivityEnableHWTrace,
         activity_enable_v2 = cuptiActivityEnable_v2,
         activity_get_attribute_v2 = cuptiActivityGetAttribute_v2,

@@ -63,6 +63,68 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// Begins again, for the next window of the process.
+    pub fn reset(&self) {
+        // Named one by one, so that none to come is forgotten.
+        let Counters {
+            cupti_dropped,
+            buffers_refused,
+            range_events,
+            unattributed,
+            invalid_timestamps,
+            unreadable_records,
+            unbalanced,
+            unclosed,
+            names_cut,
+            spool_bytes_unwritten,
+            aggregates_folded,
+            attributed,
+            late_switches,
+            incomplete,
+            beyond_limits,
+            calls_turned_away,
+            range_fields,
+            filtered,
+        } = self;
+        for counter in [
+            cupti_dropped,
+            buffers_refused,
+            range_events,
+            unattributed,
+            invalid_timestamps,
+            unreadable_records,
+            unbalanced,
+            unclosed,
+            names_cut,
+            spool_bytes_unwritten,
+            aggregates_folded,
+            attributed,
+            late_switches,
+            incomplete,
+            beyond_limits,
+            calls_turned_away,
+            range_fields,
+            filtered,
+        ] {
+            counter.set(0);
+        }
+    }
+
+    /// Records and events that were lost so far, of every kind. A loss of unknown size counts once.
+    pub fn lost(&self) -> u64 {
+        let kinds = [
+            &self.cupti_dropped,
+            &self.range_events,
+            &self.unreadable_records,
+            &self.late_switches,
+            &self.beyond_limits,
+            &self.calls_turned_away,
+            &self.incomplete,
+        ];
+        let unwritten = u64::from(self.spool_bytes_unwritten.get() > 0);
+        kinds.into_iter().map(Counter::get).sum::<u64>() + unwritten
+    }
+
     /// The losses so far, as the spool keeps them.
     pub fn losses(&self) -> Losses {
         Losses {

@@ -1,12 +1,18 @@
 //! Which process of a tree of forks this is: what one process records is a generation.
 
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, Ordering};
 
 use crate::base::pages::{self, PAGE_BYTES};
 
 /// How many forks led from the process that loaded us to this one.
 static NUMBER: AtomicU32 = AtomicU32::new(0);
+
+/// How often threads had to begin anew with what they keep of their ranges: at a fork, and at each window
+/// but the first.
+static EPOCH: AtomicU32 = AtomicU32::new(0);
+/// Ranges may be open that were opened while nothing was recorded.
+static UNSEEN: AtomicBool = AtomicBool::new(false);
 
 /// 1 in a page that the kernel clears in every child: `clone` and `_Fork` call no handler.
 static MARK: AtomicPtr<AtomicU8> = AtomicPtr::new(ptr::null_mut());
@@ -20,6 +26,24 @@ pub fn number() -> u32 {
 /// Begins a new generation: the only thread of a forked child calls it.
 pub fn begin() {
     NUMBER.fetch_add(1, Ordering::Relaxed);
+    EPOCH.fetch_add(1, Ordering::Relaxed);
+}
+
+/// How often threads had to begin anew.
+#[inline]
+pub fn epoch() -> u32 {
+    EPOCH.load(Ordering::Relaxed)
+}
+
+/// Has threads begin anew. From now on they know that ranges may be open of which nothing was seen.
+pub fn begin_epoch() {
+    UNSEEN.store(true, Ordering::Relaxed);
+    EPOCH.fetch_add(1, Ordering::Release);
+}
+
+/// Whether ranges may be open that nobody saw open: what closes them is not taken for a mistake.
+pub fn ranges_unseen() -> bool {
+    UNSEEN.load(Ordering::Relaxed)
 }
 
 fn mark() -> Option<&'static AtomicU8> {

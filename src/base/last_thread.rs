@@ -53,7 +53,8 @@ impl Helpers {
         self.alive() > 0
     }
 
-    fn alive(&self) -> u64 {
+    /// How many of them live.
+    pub fn alive(&self) -> u64 {
         let helpers = self.0.get().map(Vec::as_slice).unwrap_or_default();
         helpers.iter().filter(|task| links(task).is_some()).count() as u64
     }

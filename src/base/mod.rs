@@ -15,6 +15,7 @@ pub mod generation;
 pub mod glob;
 pub mod job;
 pub mod last_thread;
+pub mod main_end;
 pub(crate) mod new_file;
 pub mod options;
 pub mod pages;

@@ -80,6 +80,10 @@ pub struct Options {
     pub redact: Redactor,
     /// `STAGE2_LAUNCHER` is set: the launcher writes the reports.
     pub launcher: bool,
+    /// `STAGE2_START`: recording begins at once; else the process is dormant until a start is asked for.
+    pub start: bool,
+    /// `STAGE2_CONTROL`: there is a control socket.
+    pub control: bool,
     /// `STAGE2_FLUSH_PAGE`: where the launcher asks for flushes.
     pub flush_page: Option<OsString>,
 }
@@ -105,6 +109,8 @@ impl Default for Options {
             nvml: None,
             redact: Redactor::default(),
             launcher: false,
+            start: true,
+            control: true,
             flush_page: None,
         }
     }

@@ -61,6 +61,17 @@ impl FlushRequest {
         self.page.wishes.load(Ordering::Acquire) != self.seen
     }
 
+    /// Does not look for a while: nobody waits for this process then.
+    pub(crate) fn look_away(&self) {
+        self.page.watchers.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Looks again. Wishes of the time between are not for this process.
+    pub(crate) fn look_again(&mut self) {
+        self.page.watchers.fetch_add(1, Ordering::AcqRel);
+        self.seen = self.page.wishes.load(Ordering::Acquire);
+    }
+
     /// The trace file holds everything that was there when the last [`FlushRequest::is_pending`]
     /// said so.
     pub(crate) fn grant(&mut self) {

@@ -22,4 +22,4 @@ mod summary;
 mod timeline;
 mod worker;
 
-pub use worker::{EndReason, run};
+pub use worker::{EndReason, Hooks, run};

@@ -1,7 +1,9 @@
 //! Records into the spool file, where one was asked for; remembers what the summary shows.
 
+use std::cell::Cell;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
 use stage2_spool::{Device, GpuWork, Process, Record, Writer};
@@ -22,6 +24,8 @@ const MAX_FACTS: usize = 1 << 10;
 #[derive(Default)]
 pub(super) struct Output {
     writer: Option<Writer<OwnFile>>,
+    /// The file, and the bytes that it took so far.
+    file: Option<(PathBuf, Rc<Cell<u64>>)>,
     failed: bool,
     /// What describes the process, as long as it may have to be said again.
     facts: Vec<Record>,
@@ -33,22 +37,34 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// Opens `STAGE2_OUT/HOST-PID.s2t`. Where that fails one line says so and nothing is written.
-    pub(super) fn open(options: &Options) -> Self {
+    /// Opens `STAGE2_OUT/HOST-PID.s2t`, or `HOST-PID-wN.s2t` of a window that begins late. Where that fails
+    /// one line says so and nothing is written.
+    pub(super) fn open(options: &Options, window: Option<u64>) -> Self {
         let process = this_process(&options.redact);
-        let writer = options.out.as_deref().and_then(|folder| match create(folder, &process) {
-            Ok(writer) => Some(writer),
+        let created = |folder| create(folder, &process, window);
+        let (writer, file) = options.out.as_deref().map_or((None, None), |folder| match created(folder) {
+            Ok((writer, path, written)) => (Some(writer), Some((path, written))),
             Err(error) => {
                 diag::warn(format_args!(
                     "no trace file in {}: {error}; set STAGE2_OUT to a folder that can be written",
                     folder.display()
                 ));
-                None
+                (None, None)
             }
         });
-        let mut output = Output { writer, ..Output::default() };
+        let mut output = Output { writer, file, ..Output::default() };
         output.put(Record::Process(process));
         output
+    }
+
+    /// The trace file, if there is one.
+    pub(super) fn path(&self) -> Option<&Path> {
+        self.file.as_ref().map(|(path, _)| path.as_path())
+    }
+
+    /// Bytes of the trace file.
+    pub(super) fn bytes(&self) -> u64 {
+        self.file.as_ref().map_or(0, |(_, written)| written.get())
     }
 
     pub(super) fn tell<K: Into<String>>(&mut self, facts: impl IntoIterator<Item = (K, String)>) {
@@ -113,9 +129,9 @@ impl Output {
     }
 
     /// Ends the file in order.
-    pub(super) fn end(&mut self, counters: &Counters) {
+    pub(super) fn end(&mut self, counters: &Counters, reason: &str) {
         self.put(Record::Losses(counters.losses()));
-        self.put(Record::End { reason: "exit".to_owned() });
+        self.put(Record::End { reason: reason.to_owned() });
         self.write_out(counters);
     }
 
@@ -165,16 +181,26 @@ impl Sink for Output {
     }
 }
 
-fn create(folder: &Path, process: &Process) -> io::Result<Writer<OwnFile>> {
+/// A new file, its path, and the bytes that it takes from then on.
+type Created = (Writer<OwnFile>, PathBuf, Rc<Cell<u64>>);
+
+fn create(folder: &Path, process: &Process, window: Option<u64>) -> io::Result<Created> {
     new_file::create_folder(folder)?;
     let name = stage2_spool::file_name(&process.host, process.pid);
     let stem = name.strip_suffix(".s2t").unwrap_or(&name);
+    let stem = window.map_or(stem.to_owned(), |number| format!("{stem}-w{number}"));
+    let name = format!("{stem}.s2t");
     // A process keeps its id over an exec, and ids come round again: never write over a capture.
     let names = std::iter::once(name.clone()).chain((2..100).map(|n| format!("{stem}-{n}.s2t")));
     for name in names {
-        match new_file::create(&folder.join(name)) {
+        let path = folder.join(name);
+        match new_file::create(&path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            file => return Writer::new(OwnFile::new(file?)?),
+            file => {
+                let file = OwnFile::new(file?)?;
+                let written = file.written();
+                return Ok((Writer::new(file)?, path, written));
+            }
         }
     }
     Err(io::Error::new(io::ErrorKind::AlreadyExists, format!("{stem}*.s2t exist 99 times")))

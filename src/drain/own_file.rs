@@ -4,11 +4,13 @@
 //! for the next file that they open. So ours is out of the way of small numbers, and is looked at
 //! before each write.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, Write};
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
+use std::rc::Rc;
 
 /// Ours get numbers from here on, where the guest's limit is not lower: above what most guests
 /// reach, and below 64, from where on the kernel's table would have to grow, which takes
@@ -19,6 +21,8 @@ pub(super) struct OwnFile {
     /// Not closed where it has become another one.
     file: ManuallyDrop<File>,
     identity: (u64, u64),
+    /// Bytes that it took.
+    written: Rc<Cell<u64>>,
 }
 
 /// The descriptor is closed, or another file by now.
@@ -38,7 +42,12 @@ impl OwnFile {
     pub(super) fn new(file: File) -> io::Result<Self> {
         let file = moved(file)?;
         let identity = identity(&file)?;
-        Ok(OwnFile { file: ManuallyDrop::new(file), identity })
+        Ok(OwnFile { file: ManuallyDrop::new(file), identity, written: Rc::default() })
+    }
+
+    /// Bytes that it takes from now on, as they grow.
+    pub(super) fn written(&self) -> Rc<Cell<u64>> {
+        Rc::clone(&self.written)
     }
 
     fn is_ours(&self) -> bool {
@@ -51,7 +60,9 @@ impl Write for OwnFile {
         if !self.is_ours() {
             return Err(io::Error::other(LostDescriptor));
         }
-        self.file.write(bytes)
+        let taken = self.file.write(bytes)?;
+        self.written.set(self.written.get() + taken as u64);
+        Ok(taken)
     }
 
     fn flush(&mut self) -> io::Result<()> {

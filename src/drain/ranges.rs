@@ -137,6 +137,8 @@ pub(crate) struct ClosedRange {
     /// It is a range of its own, not the continuation of one.
     pub(crate) counts: bool,
     pub(crate) selection: Selection,
+    /// It is an instance of what limits of steps count: see [`Limits`](stage2_control::Limits).
+    pub(crate) is_step: bool,
 }
 
 /// Where a piece of work was launched.
@@ -298,6 +300,11 @@ impl Ranges {
         self.launches[id as usize & (LAUNCHES - 1)] = (id, place);
     }
 
+    /// The number in CUPTI's sequence that a fence took.
+    pub(crate) fn number_of(&mut self, fence: u32) -> u64 {
+        self.correlations.extend(fence)
+    }
+
     /// Where work belongs that `owner` launched with CUPTI's id `correlation`. `owner` 0: the thread is
     /// not known, so only a reported launch can tell.
     pub(crate) fn place(&mut self, owner: u32, correlation: u32) -> LaunchSite {
@@ -332,6 +339,7 @@ impl Ranges {
                 host_ns: now.since(open.event.at),
                 counts: open.first == open.range,
                 selection: open.selection,
+                is_step: false,
             }
         })
     }

@@ -45,6 +45,13 @@ impl Spans {
         }
     }
 
+    /// Collection has been on from the start: nobody had noted that, because nobody was to switch it off.
+    pub(crate) fn assume_on(&mut self) {
+        if self.closed.is_empty() {
+            self.open.get_or_insert(GpuNs(0));
+        }
+    }
+
     /// Whether collection was on from `start` to `end`. Where no switch was ever noted (CUPTI did not
     /// give the time) nothing speaks against it.
     pub(crate) fn cover(&self, start: GpuNs, end: GpuNs) -> bool {

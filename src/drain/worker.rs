@@ -1,10 +1,12 @@
-//! The body of our thread: takes in buffers and events, flushes, and finishes everything.
+//! The body of our thread: windows, one after the other. In each it takes in buffers and events, flushes,
+//! and finishes everything. Between them it sleeps.
 //!
 //! Order matters once: a buffer is taken first, then all events that are there. What launched the
 //! records of the buffer happened before it was full, so its ranges are among those events.
 
 mod facts;
 mod gpu_states;
+mod windows;
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -26,9 +28,12 @@ use crate::drain::summary;
 use crate::drain::timeline::Place;
 use crate::guest::activity::{Activity, Execution};
 use crate::guest::event::Event;
-use crate::guest::gpu::Gpu;
+use crate::guest::gpu::{Gpu, OffReason};
 use crate::guest::pool::{FullBuffer, Pool};
 use crate::guest::state::{self, EndStep, Phase, Shared};
+use crate::guest::wanted::Wanted;
+use crate::guest::windows::Window;
+use windows::{Calls, Deadlines, Why};
 
 /// How long the thread sleeps at most while events may come in.
 const NAP: Duration = Duration::from_millis(10);
@@ -56,6 +61,18 @@ struct Drain {
     possible: PossibleTimes,
     /// [`Shared::forks_after_cuda`] as the trace file has it.
     forks_noted: u64,
+    window: Window,
+    wanted: &'static Wanted,
+    /// The calls that belong to the window, in CUPTI's sequence.
+    calls: Calls,
+    /// Threads have this number or a higher one, unless they belong to an earlier window.
+    first_thread: u32,
+    /// Instances that a limit of steps counts.
+    steps: u64,
+    /// The start of the GPU half was tried in this window.
+    gpu_tried: bool,
+    /// Work without a place was launched outside of the window.
+    unplaced_is_foreign: bool,
 }
 
 /// Why the drain thread has finished.
@@ -69,66 +86,159 @@ pub enum EndReason {
     OutOfMemory,
 }
 
+/// What this thread asks of those above it.
+#[derive(Clone, Copy)]
+pub struct Hooks {
+    /// Starts the GPU half while the program runs.
+    pub start_gpu: fn(&'static Shared) -> Result<(), OffReason>,
+    /// What is open belongs to no window from here on.
+    pub begin_anew: fn(),
+}
+
+/// What lives as long as the thread.
+struct Thread {
+    shared: &'static Shared,
+    hooks: Hooks,
+    request: Option<FlushRequest>,
+    watch: last_thread::Watch<'static>,
+    /// The GPUs that earlier windows met.
+    devices: Vec<Device>,
+}
+
 /// The body of the drain thread: works until it has to stop, or no thread of the guest is left. Then it
 /// finishes everything.
-pub fn run(shared: &'static Shared) -> EndReason {
-    let mut drain = Drain {
+pub fn run(shared: &'static Shared, hooks: Hooks) -> EndReason {
+    let mut thread = Thread {
         shared,
-        output: Output::open(&shared.options),
-        names: Interner::default(),
-        ranges: Ranges::new(shared.options.is_restricted()),
-        aggregates: Aggregates::default(),
-        gpu_known: false,
-        layouts_doubted: false,
-        spans: Spans::default(),
-        still: Stillness::default(),
-        device_states: None,
-        drops_known: true,
-        possible: PossibleTimes::default(),
-        forks_noted: 0,
+        hooks,
+        request: shared.options.flush_page.as_deref().and_then(FlushRequest::find),
+        watch: last_thread::Watch::new(&shared.helpers),
+        devices: Vec::new(),
     };
-    let mut request = shared.options.flush_page.as_deref().and_then(FlushRequest::find);
-    let mut watch = last_thread::Watch::new(&shared.helpers);
-    let mut finished = EndReason::Requested;
-    drain.meet_process();
-    // If the guest is killed soon, the file shows at least that it ran.
-    drain.output.flush(&shared.counters);
-    shared.ready.set();
-    let mut pace = Pace::new(shared.options.flush);
-    let runs_low = || shared.pool.get().is_some_and(Pool::runs_low);
-    while !shared.stop.load(Ordering::Acquire) {
-        shared.bell.wait(NAP.min(pace.left()));
-        drain.take_in();
-        drain.take_states();
-        let wish = request.as_mut().filter(|request| request.is_pending());
-        if wish.is_some() || pace.is_due(runs_low()) {
-            // A failure has no consequence yet: what is not handed over now comes later.
-            let _ = drain.flush(false);
-            wish.into_iter().for_each(FlushRequest::grant);
-            pace.flushed(runs_low());
+    loop {
+        let window = shared.windows.take();
+        let stops = shared.stop.load(Ordering::Acquire);
+        match window {
+            Some(window) if !(stops && window.late) => {
+                if let Some(reason) = thread.record(window) {
+                    return reason;
+                }
+            }
+            _ if stops => return EndReason::Requested,
+            _ if thread.is_out_of_memory(Phase::Dormant) => return EndReason::OutOfMemory,
+            _ => thread.sleep(),
         }
-        // Whatever comes next could need more than the reserve.
-        if allocator::has_failed() {
-            // An exit that comes now waits until the file is whole and the reason was said.
-            shared.ends_itself.store(true, Ordering::Release);
-            if state::advance(Phase::On, Phase::Ended) {
-                finished = EndReason::OutOfMemory;
-                break;
+    }
+}
+
+impl Thread {
+    /// Records a window. `None`: the process goes on.
+    fn record(&mut self, window: Window) -> Option<EndReason> {
+        let shared = self.shared;
+        let mut drain = Drain::open(shared, window, self.hooks);
+        drain.meet_process();
+        drain.meet_window(&self.devices);
+        // If the guest is killed soon, the file shows at least that it ran.
+        drain.output.flush(&shared.counters);
+        shared.ready.set();
+        if window.late {
+            drain.begin_late(self.hooks);
+        }
+        shared.windows.begun(drain.output.path().map(|path| path.display().to_string()));
+        match self.work(&mut drain) {
+            why @ Why::Process(reason) => {
+                drain.finish(&why);
+                Some(reason)
+            }
+            why @ Why::Window(_) => {
+                let met = drain.end_window(&why);
+                self.devices.retain(|old| met.iter().all(|new| new.id != old.id));
+                self.devices.extend(met);
+                None
             }
         }
-        if watch.is_alone(drain.reader_threads()) && state::advance(Phase::On, Phase::Stopping) {
-            finished = EndReason::Alone;
-            break;
+    }
+
+    /// Works until the window or the process ends.
+    fn work(&mut self, drain: &mut Drain) -> Why {
+        let shared = self.shared;
+        let mut limits = Deadlines::of(&drain.window.limits);
+        let mut pace = Pace::new(shared.options.flush);
+        let runs_low = || shared.pool.get().is_some_and(Pool::runs_low);
+        while !shared.stop.load(Ordering::Acquire) {
+            shared.bell.wait(NAP.min(pace.left()).min(limits.left()));
+            drain.take_in();
+            drain.take_states();
+            drain.take_marks();
+            let wish = self.request.as_mut().filter(|request| request.is_pending());
+            let asked = shared.windows.asked_flush();
+            if wish.is_some() || asked.is_some() || pace.is_due(runs_low()) {
+                // A failure has no consequence yet: what is not handed over now comes later.
+                let _ = drain.flush(false);
+                wish.into_iter().for_each(FlushRequest::grant);
+                asked.into_iter().for_each(|number| shared.windows.flushed(number));
+                pace.flushed(runs_low());
+            }
+            if self.is_out_of_memory(Phase::On) {
+                drain.say_incomplete("the system refused memory during the run");
+                return Why::Process(EndReason::OutOfMemory);
+            }
+            if let Some(why) = limits.reached(drain)
+                && state::advance(Phase::On, Phase::Dormant)
+            {
+                return Why::Window(why);
+            }
+            let own = drain.reader_threads() + state::servers();
+            if self.watch.is_alone(own) && state::advance(Phase::On, Phase::Stopping) {
+                return Why::Process(EndReason::Alone);
+            }
+            drain.meet_late_gpu(self.hooks);
         }
+        Why::Process(EndReason::Requested)
     }
-    if finished == EndReason::OutOfMemory {
-        drain.say_incomplete("the system refused memory during the run");
+
+    /// Whether memory was refused: nothing more is recorded then, since whatever comes next could need more
+    /// than the reserve.
+    fn is_out_of_memory(&self, now: Phase) -> bool {
+        if !allocator::has_failed() {
+            return false;
+        }
+        // An exit that comes now waits until the file is whole and the reason was said.
+        self.shared.ends_itself.store(true, Ordering::Release);
+        state::advance(now, Phase::Ended)
     }
-    drain.finish(finished);
-    finished
 }
 
 impl Drain {
+    fn open(shared: &'static Shared, window: Window, hooks: Hooks) -> Self {
+        if window.late {
+            windows::begin_anew(shared, &window, hooks);
+        }
+        let wanted = shared.wanted();
+        Drain {
+            shared,
+            output: Output::open(&shared.options, window.late.then_some(window.number)),
+            names: Interner::default(),
+            ranges: Ranges::new(wanted.is_restricted()),
+            aggregates: Aggregates::default(),
+            gpu_known: false,
+            layouts_doubted: false,
+            spans: Spans::default(),
+            still: Stillness::default(),
+            device_states: None,
+            drops_known: true,
+            possible: PossibleTimes::default(),
+            forks_noted: 0,
+            window,
+            wanted,
+            calls: Calls::default(),
+            first_thread: if window.late { state::next_thread_number() } else { 0 },
+            steps: 0,
+            gpu_tried: false,
+            unplaced_is_foreign: false,
+        }
+    }
+
     /// Takes in what is there.
     fn take_in(&mut self) {
         self.meet_gpu();
@@ -196,9 +306,14 @@ impl Drain {
     }
 
     fn take_in_event(&mut self, event: &Event) {
+        if event.thread < self.first_thread {
+            // It was on its way when an earlier window ended.
+            return;
+        }
         self.repair();
         self.ranges.apply(event, &mut self.names, &mut self.output, &self.shared.counters);
         for closed in self.ranges.closed.drain(..) {
+            self.steps += u64::from(closed.is_step);
             self.aggregates.add_range(closed);
         }
     }
@@ -253,10 +368,8 @@ impl Drain {
 
     /// A piece of work without the times that CUPTI took wrong: see [`Spans`] and [`PossibleTimes`].
     fn trusted(&self, ran: Execution) -> Execution {
-        let uncovered = ran.graph_node != 0
-            && self.shared.options.is_restricted()
-            && ran.is_timed()
-            && !self.spans.cover(ran.start, ran.end);
+        let uncovered =
+            ran.graph_node != 0 && ran.is_timed() && !self.spans.cover(ran.start, ran.end);
         if uncovered || !self.possible.has(ran.start, ran.end) {
             Execution { start: GpuNs(0), end: GpuNs(0), ..ran }
         } else {
@@ -268,10 +381,18 @@ impl Drain {
     /// `STAGE2_SAMPLE` leaves it out.
     fn find(&mut self, owner: u32, ran: &Execution) -> Option<LaunchSite> {
         let counters = &self.shared.counters;
-        let site = self.ranges.place(owner, ran.correlation);
+        let mut site = self.ranges.place(owner, ran.correlation);
+        if !self.calls.hold(site.correlation) {
+            return None;
+        }
+        if owner != 0 && owner < self.first_thread {
+            // A buffer that CUPTI has held since an earlier window: its thread has another number now.
+            site.place = Place::UNKNOWN;
+        }
         match site.place {
+            Place::UNKNOWN if self.unplaced_is_foreign => return None,
             Place::UNKNOWN => counters.unattributed.increment(),
-            place if !place.wanted && self.shared.options.is_restricted() => {
+            place if !place.wanted && self.wanted.is_restricted() => {
                 counters.filtered.increment();
                 return None;
             }
@@ -303,7 +424,7 @@ impl Drain {
     /// Has CUPTI hand over what it holds, takes that in, and brings the spool up to date.
     fn flush(&mut self, forced: bool) -> Result<(), CuptiError> {
         // A flush holds up launches for a moment, so there is none where CUPTI holds nothing.
-        let restricted = self.shared.options.is_restricted();
+        let restricted = self.wanted.is_restricted();
         let worthwhile = self.still.may_hold_records(restricted, &self.shared.collection) || forced;
         let mut done = Ok(());
         let gpu = self.shared.gpu();
@@ -337,9 +458,10 @@ impl Drain {
         self.output.fact("gpu.incomplete", reason.to_owned());
     }
 
-    /// Takes in the rest, closes the spool and shows the summary.
-    fn finish(mut self, reason: EndReason) {
-        self.shared.collect(false);
+    /// Takes in the rest, closes the spool and, where recording ends for good, shows the summary. Gives the
+    /// GPUs that were met.
+    fn finish(mut self, why: &Why) -> Vec<Device> {
+        self.shared.switch(false);
         let sampling = self.shared.gpu().and_then(|gpu| gpu.counters.as_ref());
         if let Some(counters) = sampling {
             counters.stop();
@@ -363,20 +485,32 @@ impl Drain {
             self.say_incomplete(reason);
         }
         self.output.count("ranges.fields_left_out", self.shared.counters.range_fields.get());
-        // Without memory the process goes on, and its ranges close yet.
-        let open = if reason == EndReason::OutOfMemory { 0 } else { self.say_open() };
+        // Without memory, or after a window, the process goes on, and its ranges close yet.
+        let open = match why {
+            Why::Process(EndReason::OutOfMemory) => 0,
+            Why::Process(_) => self.say_open(),
+            Why::Window(_) => self.ranges.open_count() as u64,
+        };
         self.output.count("ranges.open_at_end", open);
         let counters = &self.shared.counters;
         counters.unclosed.set(self.ranges.open_count() as u64);
         for open in self.ranges.still_open(clock::mono()) {
             self.aggregates.add_range(open);
         }
-        self.output.end(counters);
+        self.output.end(counters, why.words());
+        let records = counters.attributed.get() + counters.unattributed.get();
+        let devices = self.output.devices().into_values().cloned().collect();
+        self.shared.windows.over(why.words().to_owned(), records, counters.lost());
+        if let Why::Window(_) = why {
+            self.shared.end_step.store(EndStep::Records as u8, Ordering::Relaxed);
+            return devices;
+        }
         self.shared.end_step.store(EndStep::Summary as u8, Ordering::Relaxed);
         let works_on_gpu = counters.attributed.get() + counters.unattributed.get() > 0;
-        if ancestry::parent().is_some() && !works_on_gpu {
-            // A prefork server has hundreds of such children.
-            return;
+        if self.window.late || (ancestry::parent().is_some() && !works_on_gpu) {
+            // A prefork server has hundreds of such children. What a window holds is in its file: its
+            // filter may be another one than that of the table.
+            return devices;
         }
         let shown = summary::ShownPaths::of(&mut self.names);
         let summary = summary::Summary {
@@ -391,5 +525,6 @@ impl Drain {
             simulated: self.output.is_simulated(),
         };
         summary.show();
+        devices
     }
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use crate::base::ancestry::{self, Notice};
 use crate::base::signal_mask::CancellationBlock;
 use crate::base::{barrier, diag};
+use crate::control;
 use crate::guest::state::{self, EndStep, Phase, Shared};
 
 /// The longest that `exit` is held up.
@@ -55,7 +56,8 @@ pub extern "C" fn _Exit(status: c_int) -> ! {
 
 /// Tells the drain thread to finish. `true`: nobody had told it before. Neither waits nor allocates.
 fn begin(shared: &Shared) -> bool {
-    let first = state::advance(Phase::On, Phase::Stopping);
+    let first = state::advance(Phase::On, Phase::Stopping)
+        || state::advance(Phase::Dormant, Phase::Stopping);
     if first {
         shared.stop.store(true, Ordering::Release);
         shared.wake_drain();
@@ -74,9 +76,10 @@ fn is_process_of(shared: &Shared) -> bool {
 /// Gives the drain thread a short time to take in what there is and end the trace file. Does nothing
 /// inside a handler of ours: it may run in a callback of CUPTI's, whose locks this thread holds.
 fn finish_at_once() {
+    control::remove();
     let Some(shared) = state::shared().filter(|shared| is_process_of(shared)) else { return };
     let ends_itself = shared.ends_itself.load(Ordering::Acquire);
-    if !ends_itself && !matches!(state::phase(), Phase::On | Phase::Stopping) {
+    if !ends_itself && !matches!(state::phase(), Phase::On | Phase::Stopping | Phase::Dormant) {
         return;
     }
     if barrier::is_inside() {
@@ -106,6 +109,7 @@ fn finish_at_once() {
 /// Finishes: takes in what CUPTI still holds, ends the trace file, shows the summary. Bounded.
 fn finish() {
     let _uncancelled = CancellationBlock::default();
+    control::remove();
     let Some(shared) = state::shared() else { return };
     // Another process has no thread that would finish, and its parent might read what it stored.
     if !is_process_of(shared) {

@@ -12,7 +12,8 @@ use std::mem::transmute;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use crate::base::{ancestry, generation};
+use crate::base::{ancestry, generation, main_end};
+use crate::control;
 use crate::guest::nvtx::{self, GetExportTable};
 use crate::guest::state;
 
@@ -60,16 +61,15 @@ pub fn survived<T>(asks: Option<GetExportTable>, answer: impl FnOnce() -> T) -> 
 }
 
 unsafe extern "C" fn in_parent() {
-    if let Some(shared) = state::shared()
-        && shared.cuda_seen.load(Ordering::Acquire)
-    {
+    if let Some(shared) = state::shared().filter(|_| state::cuda_seen()) {
         shared.forks_after_cuda.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 unsafe extern "C" fn in_child() {
-    let after_cuda = |shared: &state::Shared| shared.cuda_seen.load(Ordering::Acquire);
-    ancestry::note_fork(state::shared().is_some_and(after_cuda));
+    ancestry::note_fork(state::cuda_seen());
+    control::renew();
+    main_end::renew();
     state::renew();
     nvtx::renew();
     generation::mark_again();

@@ -13,9 +13,10 @@ use std::os::unix::fs::MetadataExt;
 
 use cupti_sys::nvtx as sys;
 
-use crate::base::{barrier, diag};
+use crate::base::{barrier, diag, main_end};
 use crate::entry::{forks, lifecycle, privilege, stack};
-use crate::guest::{nvtx, state};
+use crate::guest::nvtx;
+use crate::guest::state::{self, Phase};
 
 const CUDA_DOOR: &CStr = c"CUDA_INJECTION64_PATH";
 const NVTX_DOOR: &CStr = c"NVTX_INJECTION64_PATH";
@@ -32,6 +33,7 @@ extern "C" fn constructor() {
     }
     state::set_start(|| stack::on_own(None, lifecycle::start_child));
     forks::watch();
+    main_end::watch();
     let Some(own) = OwnPath::find() else {
         if variable(STOOD_ASIDE).is_none() {
             diag::warn(format_args!(
@@ -84,7 +86,8 @@ pub unsafe extern "C" fn InitializeInjectionNvtx2(
         return 0;
     }
     let answer = || {
-        if lifecycle::start().is_none() {
+        // A dormant process keeps what is registered, and its calls come to us from the first window on.
+        if lifecycle::start().is_none() && state::phase() != Phase::Dormant {
             return 0;
         }
         say_if_foreign(CUDA_DOOR, "GPU work is not seen here");

@@ -1,17 +1,18 @@
 //! Starts the collector and wires its parts, in each process and each forked child anew.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::base::barrier::{self, Panic};
 use crate::base::job::JobFacts;
+use crate::base::options::{Graph, Options};
 use crate::base::signal_mask::{CancellationBlock, SignalBlock};
 use crate::base::{allocator, diag, futex, generation, last_thread, scheduling, signal_mask};
-use crate::drain::{self, EndReason};
+use crate::control::{self, Asks};
+use crate::drain::{self, EndReason, Hooks};
 use crate::entry::{ends, needs, options};
-use crate::guest::cupti;
 use crate::guest::gpu::OffReason;
 use crate::guest::state::{self, Phase, STARTING, Shared};
+use crate::guest::{cupti, nvtx};
 
 /// The longest that a thread waits for another one that is starting us.
 const START_PATIENCE: Duration = Duration::from_secs(2);
@@ -40,23 +41,72 @@ pub fn start() -> Option<&'static Shared> {
     }
     let options = options::from_env();
     diag::debug(format_args!("{options:?}"));
+    if !options.start {
+        be_dormant(options);
+        return None;
+    }
+    let control = options.control.then(|| Asks { options: options.clone(), share });
+    match share(&options) {
+        Ok(shared) => {
+            shared.ready.wait(OPEN_PATIENCE);
+            if let Some(asks) = control {
+                serve(asks, |why| diag::info(format_args!("no control socket: {why}")));
+            }
+            ends::watch();
+            state::advance(Phase::Idle, Phase::On).then_some(shared)
+        }
+        Err(why) => {
+            diag::warn(format_args!("off: {why}; nothing is recorded"));
+            state::advance(Phase::Idle, Phase::Ended);
+            None
+        }
+    }
+}
+
+/// What threads share, with a drain thread: at the start, or at the first window of a dormant process.
+fn share(options: &Options) -> Result<&'static Shared, String> {
+    if let Some(shared) = state::shared() {
+        return Ok(shared);
+    }
+    needs::check().map_err(|lack| lack.to_string())?;
+    allocator::set_last_resort(without_memory);
+    let shared = state::share(Shared::new(options.clone())).ok_or("it was started meanwhile")?;
+    generation::mark_process();
+    barrier::prepare();
+    spawn_drain(shared).map_err(|error| format!("no thread can be started ({error})"))?;
+    Ok(shared)
+}
+
+/// Opens the doors and the control socket, and records nothing.
+fn be_dormant(options: Options) {
     if let Err(lack) = needs::check() {
         diag::warn(format_args!("off: {lack}; nothing is recorded"));
         state::advance(Phase::Idle, Phase::Ended);
-        return None;
+        return;
     }
     allocator::set_last_resort(without_memory);
-    let shared = state::share(Shared::new(options))?;
     generation::mark_process();
     barrier::prepare();
-    if let Err(error) = spawn_drain(shared) {
-        diag::warn(format_args!("off: no thread can be started ({error}); nothing is recorded"));
-        state::advance(Phase::Idle, Phase::Ended);
-        return None;
+    // A forked child registers names before it starts, and so does this process before its first window.
+    state::keep_filter(Box::leak(Box::new(options.ranges.clone())));
+    let unreachable = |why: String| {
+        diag::warn(format_args!(
+            "dormant (STAGE2_START=off), and nobody can start it: no control socket: {why}"
+        ));
+    };
+    if options.control {
+        serve(Asks { options, share }, unreachable);
+    } else {
+        unreachable("STAGE2_CONTROL=off".to_owned());
     }
-    shared.ready.wait(OPEN_PATIENCE);
     ends::watch();
-    state::advance(Phase::Idle, Phase::On).then_some(shared)
+    state::advance(Phase::Idle, Phase::Dormant);
+}
+
+fn serve(asks: Asks, complain: impl FnOnce(String)) {
+    if let Err(error) = control::open(asks) {
+        complain(error.to_string());
+    }
 }
 
 /// Starts a forked child, whose NVTX calls come to us from the first one on. A start that takes too
@@ -79,6 +129,7 @@ pub fn start_child() -> Option<&'static Shared> {
 pub fn start_gpu() {
     // CUPTI's threads inherit the mask: a signal to the process must not end in one of them.
     let (_uncancelled, _blocked) = (CancellationBlock::default(), SignalBlock::all());
+    state::note_cuda();
     let Some(shared) = start() else {
         if state::phase() == Phase::Forked {
             diag::warn(format_args!(
@@ -89,34 +140,50 @@ pub fn start_gpu() {
         }
         return;
     };
-    shared.cuda_seen.store(true, Ordering::Release);
-    let Some(_starting) = STARTING.take(START_PATIENCE) else { return };
+    if let Err(off) = start_gpu_half(shared) {
+        diag::warn(format_args!("GPU work is not recorded: {off}"));
+        // The lock makes us the only one to set it; nothing tries again.
+        let _ = shared.gpu.set(Err(off));
+        shared.wake_drain();
+    }
+}
+
+/// Starts the GPU half while the program runs: for a window of a process that was dormant when it
+/// initialised CUDA. A refusal holds for this window only.
+fn start_gpu_late(shared: &'static Shared) -> Result<(), OffReason> {
+    if shared.options.graph == Graph::Graph {
+        return Err(OffReason(control::LATE_GRAPHS.to_owned()));
+    }
+    start_gpu_half(shared)
+}
+
+fn start_gpu_half(shared: &'static Shared) -> Result<(), OffReason> {
+    let Some(_starting) = STARTING.take(START_PATIENCE) else {
+        return Err(OffReason("another thread takes too long over the start".to_owned()));
+    };
     if shared.gpu.get().is_some() {
-        return;
+        return Ok(());
     }
     let _ = shared.job_at_gpu_start.set(JobFacts::from_env());
-    let gpu = if shared.options.gpu {
-        let started = shared.helpers.note(|| cupti::start(shared, ends::watch));
-        started.inspect_err(|off| diag::warn(format_args!("GPU work is not recorded: {off}")))
-    } else {
-        Err(OffReason("STAGE2_GPU=off".to_owned()))
-    };
-    if gpu.is_ok() {
-        // CUPTI and the driver have registered their own exit handlers by now, which run before
-        // those registered earlier: ours has to come first.
-        ends::watch();
+    if !shared.options.gpu {
+        return Err(OffReason("STAGE2_GPU=off".to_owned()));
     }
+    let gpu = shared.helpers.note(|| cupti::start(shared, ends::watch))?;
+    // CUPTI and the driver have registered their own exit handlers by now, which run before those
+    // registered earlier: ours has to come first.
+    ends::watch();
     // The lock makes us the only one to set it.
-    let _ = shared.gpu.set(gpu);
+    let _ = shared.gpu.set(Ok(gpu));
     // The drain thread may fail meanwhile, and find nothing to shut.
     if !state::started(|| shut_gpu(shared)) {
-        return;
+        return Ok(());
     }
     if shared.collection.is_open() {
         // A wanted range was opened before CUPTI was there.
         shared.collect(true);
     }
     shared.wake_drain();
+    Ok(())
 }
 
 /// The caller has all signals blocked, which the thread inherits.
@@ -124,7 +191,8 @@ fn spawn_drain(shared: &'static Shared) -> std::io::Result<()> {
     let spawned = std::thread::Builder::new().name("stage2-drain".to_owned()).spawn(move || {
         shared.note_drain_thread();
         scheduling::be_ordinary();
-        let finished = barrier::own_thread(|| drain::run(shared));
+        let hooks = Hooks { start_gpu: start_gpu_late, begin_anew: nvtx::renew };
+        let finished = barrier::own_thread(|| drain::run(shared, hooks));
         if let Err(panic) = &finished {
             give_up(shared, panic);
         }
@@ -138,6 +206,7 @@ fn spawn_drain(shared: &'static Shared) -> std::io::Result<()> {
         shared.ready.set();
         shared.done.set();
         if let Ok(EndReason::Alone) = finished {
+            control::close();
             signal_mask::unblock_termination_signals();
             // If this is the last thread, the C library ends the process when it returns. But the C
             // library counts CUPTI's threads as the guest's.
@@ -155,8 +224,9 @@ fn spawn_drain(shared: &'static Shared) -> std::io::Result<()> {
 /// and only watches that it does not keep the process alive.
 fn without_memory() {
     if let Some(shared) = state::shared().filter(|shared| shared.is_drain_thread()) {
-        let on = state::advance(Phase::On, Phase::Ended);
-        let _ = on || state::advance(Phase::Idle, Phase::Ended);
+        let _ = [Phase::On, Phase::Idle, Phase::Dormant]
+            .into_iter()
+            .any(|phase| state::advance(phase, Phase::Ended));
         // CUPTI is left as it is: it needs memory to be switched off, and has none either.
         say_without_memory("the process has no memory left at all");
         shared.ready.set();

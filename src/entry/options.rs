@@ -69,6 +69,12 @@ const TABLE: &[(&str, &str, Read)] = &[
         set(&mut o.device_state, named(v, [("on", true), ("off", false)]))
     }),
     ("STAGE2_REDACT", REDACT_FORM, |o, v| set(&mut o.redact, Redactor::parse(v).ok())),
+    ("STAGE2_START", "on or off", |o, v| {
+        set(&mut o.start, named(v, [("on", true), ("off", false)]))
+    }),
+    ("STAGE2_CONTROL", "on or off", |o, v| {
+        set(&mut o.control, named(v, [("on", true), ("off", false)]))
+    }),
     ("STAGE2_LAUNCHER", "1 (set by stage2-launch)", |o, v| set(&mut o.launcher, Some(v == "1"))),
 ];
 
@@ -168,7 +174,10 @@ mod tests {
             ("STAGE2_DEVICE_STATE", "off"),
             ("STAGE2_NVML", "/n.so"),
             ("STAGE2_REDACT", "off"),
+            ("STAGE2_START", "off"),
+            ("STAGE2_CONTROL", "off"),
         ]);
+        assert!(!options.start && !options.control);
         assert_eq!(options.out, Some(PathBuf::from("/tmp/x")));
         assert_eq!(options.summary, Summary::Off);
         assert!(!options.ranges.is_everything());

@@ -55,6 +55,12 @@ impl CollectionSwitch {
         }
     }
 
+    /// No range is open, and collection is off: for the start of a window, while nothing is recorded.
+    pub fn reset(&self) {
+        self.open.store(0, Ordering::SeqCst);
+        self.on.store(false, Ordering::SeqCst);
+    }
+
     /// Whether a wanted range is open.
     pub fn is_open(&self) -> bool {
         self.open.load(Ordering::SeqCst) > 0
@@ -111,6 +117,11 @@ impl StartedRanges {
     /// Whether a range was remembered; it is no longer.
     pub fn forget(&self, id: u64) -> bool {
         id != 0 && self.replace(id, id, 0)
+    }
+
+    /// Forgets all of them, for the start of a window.
+    pub fn reset(&self) {
+        self.0.iter().for_each(|place| place.store(0, Ordering::Release));
     }
 
     fn replace(&self, id: u64, from: u64, to: u64) -> bool {

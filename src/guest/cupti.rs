@@ -93,7 +93,7 @@ pub fn start(shared: &Shared, come_first_at_exit: fn()) -> Result<Gpu, OffReason
     if let Some(why) = fell_back {
         facts.push(("cupti.v2_refused", why));
     }
-    if options.is_restricted() && collecting {
+    if shared.wanted().is_restricted() && collecting {
         facts.push(("collection", "whole".to_owned()));
     }
     if library::is_simulated(api) {
@@ -190,7 +190,7 @@ impl Tracer for Cupti {
             if self.shut.load(Ordering::SeqCst) {
                 return;
             }
-            self.collecting.store(true, Ordering::Release);
+            self.collecting.store(true, Ordering::SeqCst);
             // Before the first record, so that none is without its launch.
             self.report_launches(true);
             if let Err((kind, error)) = self.activities.enable_switched() {
@@ -205,11 +205,13 @@ impl Tracer for Cupti {
                     ));
                 }
             }
-            if self.shut.load(Ordering::SeqCst) {
+            // SeqCst, as below: a thread that ends a window may have switched off while this switched on.
+            let switched_off = !self.collecting.load(Ordering::SeqCst);
+            if switched_off || self.shut.load(Ordering::SeqCst) {
                 // Between the two looks at it.
                 self.activities.disable_switched();
             }
-        } else if self.collecting.swap(false, Ordering::AcqRel) {
+        } else if self.collecting.swap(false, Ordering::SeqCst) {
             self.activities.disable_switched();
             self.report_launches(false);
         }

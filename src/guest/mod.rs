@@ -26,3 +26,5 @@ mod sample;
 pub(crate) mod schema_encoding;
 pub mod state;
 mod thread;
+pub mod wanted;
+pub mod windows;

@@ -32,7 +32,8 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 /// The first of them that this process gave out, and not one that it was forked from.
 static FIRST: AtomicU64 = AtomicU64::new(1);
 
-/// In a forked child: start/end ranges that are open are its parent's.
+/// In a forked child, start/end ranges that are open are its parent's; in a new window, those of an
+/// earlier one.
 pub fn renew() {
     FIRST.store(NEXT.load(Ordering::Relaxed), Ordering::Relaxed);
 }
@@ -170,7 +171,7 @@ impl Attributes<'_> {
 fn event(shared: &Shared, kind: EventKind, domain: Handle, attributes: Attributes<'_>) -> Event {
     let mut event = Event::new(kind, thread::number_for(&shared.events, &shared.counters));
     // Without collection there is nothing that a fence could place.
-    if !shared.options.is_restricted() || shared.collection.is_open() {
+    if !shared.wanted().is_restricted() || shared.collection.is_open() {
         event.fence = shared.gpu().map_or(0, |gpu| gpu.tracer.fence());
     } else if matches!(kind, EventKind::Push | EventKind::Start) {
         // What is launched in here goes unrecorded.
@@ -211,17 +212,18 @@ fn send_payloads(shared: &Shared, event: &mut Event, payloads: Payloads) {
 /// Whether collection is asked for in a range: where only some ranges are collected, by name or,
 /// if all names are, by instance.
 fn is_asked(shared: &Shared, domain: Handle, text: Text<'_>) -> bool {
-    let filter = &shared.options.ranges;
+    let wanted = shared.wanted();
+    let filter = &wanted.ranges;
     if filter.is_everything() {
         // A library's range is no instance of anything that the program does.
-        return shared.options.is_sampled() && !domain.is_library();
+        return wanted.is_sampled() && !domain.is_library();
     }
     let by_domain = match domain {
         Handle::NULL => filter.match_domain(b""),
-        domain => domain.globs(),
+        domain => wanted.globs_of(domain),
     };
     let by_name = match text {
-        Text::Registered(handle) => handle.globs(),
+        Text::Registered(handle) => wanted.globs_of(handle),
         text => text.with_bytes(|name| filter.match_name(name)),
     };
     by_domain & by_name != 0
@@ -229,7 +231,8 @@ fn is_asked(shared: &Shared, domain: Handle, text: Text<'_>) -> bool {
 
 /// Whether this instance of a range that was asked for is among those that are sampled.
 fn is_chosen(shared: &Shared, domain: Handle, text: Text<'_>) -> bool {
-    if !shared.options.is_sampled() {
+    let wanted = shared.wanted();
+    if !wanted.is_sampled() {
         return true;
     }
     let registered = match text {
@@ -237,7 +240,7 @@ fn is_chosen(shared: &Shared, domain: Handle, text: Text<'_>) -> bool {
         _ => 0,
     };
     let key = text.with_bytes(|name| sample::key(name, registered, domain.number()));
-    shared.sampler.take(key)
+    wanted.sampler.take(key)
 }
 
 /// Switches collection on. Returns what is collected of the range that opens.
@@ -247,7 +250,7 @@ fn switch_on(shared: &Shared) -> Selection {
     }
     // Another thread was slow to switch collection on; what this one launches until then has no
     // record. A sample can do without the instance; else the gap must show.
-    if shared.options.is_sampled() {
+    if shared.wanted().is_sampled() {
         return Selection::Skip;
     }
     shared.counters.late_switches.increment();

@@ -16,6 +16,9 @@ pub enum Phase {
     Ended = 3,
     /// In a child by `clone` or `_Fork`, which call no handler: off until it execs.
     Forked = 4,
+    /// Nothing is recorded until a start is asked for. What a window recorded may still be on its way to
+    /// its file.
+    Dormant = 5,
 }
 
 /// Moves from phase to phase. Every move is made by one thread.
@@ -30,6 +33,7 @@ impl PhaseMachine {
             1 => Phase::On,
             2 => Phase::Stopping,
             3 => Phase::Ended,
+            5 => Phase::Dormant,
             _ => Phase::Forked,
         }
     }
@@ -49,7 +53,9 @@ impl PhaseMachine {
     /// Our thread failed, maybe before the start was over: nothing more is recorded. `shut` then finds
     /// what was started, unless the thread that starts it finds the phase ended.
     pub(super) fn fail(&self, shut: impl FnOnce()) {
-        let _ = self.advance(Phase::Idle, Phase::Ended) || self.advance(Phase::On, Phase::Ended);
+        let _ = self.advance(Phase::Idle, Phase::Ended)
+            || self.advance(Phase::On, Phase::Ended)
+            || self.advance(Phase::Dormant, Phase::Ended);
         // Of this thread and one in `started` at least one sees what the other one has stored.
         fence(Ordering::SeqCst);
         shut();

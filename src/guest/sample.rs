@@ -35,6 +35,14 @@ impl Sampler {
         Sampler { one_in: u64::from(one_in), kinds: (0..kinds).map(|_| Kind::default()).collect() }
     }
 
+    /// Begins to count anew, for the start of a window.
+    pub(crate) fn reset(&self) {
+        for kind in &self.kinds {
+            kind.instances.store(0, Ordering::Relaxed);
+            kind.key.store(0, Ordering::Relaxed);
+        }
+    }
+
     /// Counts an instance of the kind with this key (see [`key`]) and says whether to record it.
     pub(crate) fn take(&self, key: u64) -> bool {
         let Some(kind) = self.kind(key) else { return true };

@@ -3,7 +3,10 @@
 //! ```text
 //!            start()               stop()                 drain thread has finished
 //!   Idle ---------------> On ------------------> Stopping ----------------------> Ended
-//!   Idle, On -- the drain thread failed ---------------------------------------> Ended
+//!   Idle -- start() with STAGE2_START=off -------------------------------------> Dormant
+//!   Dormant <-- a window ends or begins, on the drain thread ------------------> On
+//!   Dormant -- stop() ---------------------------------------------------------> Stopping
+//!   Idle, On, Dormant -- the drain thread failed ---------------------------------------> Ended
 //!   any -- fork(), in the child: a new generation -----------------------------> Idle
 //!   any -- a fork that calls no handler, in the child -------------------------> Forked (for good)
 //! ```
@@ -14,7 +17,7 @@
 
 use std::ptr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicU64, Ordering, fence};
 
 use crate::base::counters::Counters;
 use crate::base::futex::{Bell, Flag, Lock};
@@ -30,7 +33,10 @@ use crate::guest::gpu::{Gpu, OffReason};
 pub use crate::guest::phase::Phase;
 use crate::guest::phase::PhaseMachine;
 use crate::guest::pool::Pool;
-use crate::guest::sample::Sampler;
+use crate::guest::registry::{Kind, registry};
+use crate::guest::thread;
+use crate::guest::wanted::{Bits, Wanted};
+use crate::guest::windows::Windows;
 
 process_wide! {
     static PHASE: PhaseMachine = PhaseMachine(sync::AtomicU8::new(Phase::Idle as u8))
@@ -40,6 +46,12 @@ static SHARED: AtomicPtr<Shared> = AtomicPtr::new(ptr::null_mut());
 /// The filter of the last start in this process or an ancestor: a forked child may register names
 /// before it starts, and these have to be matched as well.
 static RANGES: AtomicPtr<RangeFilter> = AtomicPtr::new(ptr::null_mut());
+/// The bits of registrations for a filter that a start brought; null until there was one. Never freed.
+static BITS: AtomicPtr<Bits> = AtomicPtr::new(ptr::null_mut());
+/// The driver has been initialised, or is being so.
+static CUDA_SEEN: AtomicBool = AtomicBool::new(false);
+/// Threads that serve the control socket: 0 or 1.
+static SERVERS: AtomicU64 = AtomicU64::new(0);
 /// How a forked child starts; set by the constructor.
 static START: OnceLock<fn() -> Option<&'static Shared>> = OnceLock::new();
 
@@ -93,8 +105,60 @@ pub fn share(shared: Shared) -> Option<&'static Shared> {
         return None;
     }
     let shared = self::shared()?;
-    RANGES.store((&raw const shared.options.ranges).cast_mut(), Ordering::Release);
+    keep_filter(&shared.options.ranges);
     Some(shared)
+}
+
+/// What is registered from here on is matched with this filter: at a start that records nothing yet.
+pub fn keep_filter(ranges: &'static RangeFilter) {
+    RANGES.store(ptr::from_ref(ranges).cast_mut(), Ordering::Release);
+}
+
+/// The bits for filters that starts bring. The first call allocates; only one thread makes it.
+pub fn window_bits() -> &'static Bits {
+    if let Some(bits) = window_bits_if_any() {
+        return bits;
+    }
+    let bits: &'static Bits = Box::leak(Box::new(Bits::new()));
+    BITS.store(ptr::from_ref(bits).cast_mut(), Ordering::SeqCst);
+    bits
+}
+
+fn window_bits_if_any() -> Option<&'static Bits> {
+    // SAFETY: null, or what `window_bits` leaked.
+    unsafe { BITS.load(Ordering::SeqCst).as_ref() }
+}
+
+/// A domain or a string was registered. Neither locks nor allocates.
+pub(crate) fn note_registration(number: u32, kind: Kind, text: &[u8]) {
+    if let Some(bits) = window_bits_if_any() {
+        bits.note(number, kind, text);
+    }
+}
+
+/// Whether the driver has been initialised.
+pub fn cuda_seen() -> bool {
+    CUDA_SEEN.load(Ordering::Acquire)
+}
+
+/// The driver is being initialised.
+pub fn note_cuda() {
+    CUDA_SEEN.store(true, Ordering::Release);
+}
+
+/// Threads that serve the control socket.
+pub fn servers() -> u64 {
+    SERVERS.load(Ordering::Acquire)
+}
+
+/// A thread that serves the control socket was started, or ends.
+pub fn set_servers(count: u64) {
+    SERVERS.store(count, Ordering::Release);
+}
+
+/// The number that the next new thread gets: each that a window sees has this one or a higher one.
+pub fn next_thread_number() -> u32 {
+    thread::next_number()
 }
 
 /// The filter of ranges. Before its own start a forked child has that of its parent.
@@ -106,6 +170,8 @@ pub fn range_filter() -> Option<&'static RangeFilter> {
 /// Begins a new generation: the only thread of a forked child calls it. Neither locks nor allocates.
 pub fn renew() {
     SHARED.store(ptr::null_mut(), Ordering::Release);
+    CUDA_SEEN.store(false, Ordering::Release);
+    SERVERS.store(0, Ordering::Release);
     STARTING.break_open();
     generation::begin();
     PHASE.set(Phase::Idle);
@@ -148,8 +214,12 @@ pub struct Shared {
     pub collection: CollectionSwitch,
     /// The start/end ranges that hold collection on.
     pub started: StartedRanges,
-    /// Chooses the instances for `STAGE2_SAMPLE`.
-    pub(crate) sampler: Sampler,
+    /// What the environment asks for.
+    pub environment: &'static Wanted,
+    /// What the window records. Never null; what it points to is never freed.
+    wanted: AtomicPtr<Wanted>,
+    /// Requests for windows, and how they stand. No guest thread comes there.
+    pub windows: Windows,
     /// When collection was switched.
     pub switches: Switches,
     /// A CUDA graph was launched in a wanted range, and the times of its kernels were not read since.
@@ -164,8 +234,6 @@ pub struct Shared {
     drain_thread: AtomicI64,
     /// Wakes the drain thread.
     pub bell: Bell,
-    /// The driver has been initialised, or is being so.
-    pub cuda_seen: AtomicBool,
     /// Forks since then. CUDA does not work in such children.
     pub forks_after_cuda: AtomicU64,
     /// The drain thread has opened its file and identified the process in it.
@@ -183,10 +251,17 @@ pub struct Shared {
 impl Shared {
     /// Nothing is recorded yet.
     pub fn new(options: Options) -> Self {
+        let environment: &'static Wanted = Box::leak(Box::new(Wanted::of(&options)));
+        let windows = Windows::default();
+        if options.start {
+            windows.ask_first();
+        }
         Shared {
-            sampler: Sampler::new(options.sample),
-            switches: Switches::new(options.is_restricted()),
-            started: StartedRanges::new(options.is_restricted()),
+            environment,
+            wanted: AtomicPtr::new(ptr::from_ref(environment).cast_mut()),
+            windows,
+            switches: Switches::new(options.is_restricted() || options.control),
+            started: StartedRanges::new(options.is_restricted() || options.control),
             options,
             pid: std::process::id(),
             job: JobFacts::from_env(),
@@ -200,7 +275,6 @@ impl Shared {
             helpers: Helpers::default(),
             drain_thread: AtomicI64::new(0),
             bell: Bell::default(),
-            cuda_seen: AtomicBool::new(false),
             forks_after_cuda: AtomicU64::new(0),
             ready: Flag::default(),
             stop: AtomicBool::new(false),
@@ -210,8 +284,36 @@ impl Shared {
         }
     }
 
-    /// Switches collection of GPU work on or off, if there is any, and notes when.
+    /// What the window records.
+    pub fn wanted(&self) -> &'static Wanted {
+        // SAFETY: set from a box that is never freed, at the start and by `want`.
+        unsafe { &*self.wanted.load(Ordering::Acquire) }
+    }
+
+    /// Sets what the next window records. Only the drain thread calls it, while nothing is recorded.
+    pub fn want(&self, wanted: &'static Wanted) {
+        if let Some(bits) = window_bits_if_any() {
+            bits.fill(&wanted.ranges, registry());
+        }
+        wanted.sampler.reset();
+        self.collection.reset();
+        self.started.reset();
+        self.wanted.store(ptr::from_ref(wanted).cast_mut(), Ordering::Release);
+    }
+
+    /// As [`Shared::switch`], for the ranges of guest threads. The window may end at the same moment:
+    /// then collection is off at the end.
     pub fn collect(&self, on: bool) {
+        self.switch(on);
+        // Of this thread and the one that ends the window at least one sees what the other has stored.
+        fence(Ordering::SeqCst);
+        if on && phase() != Phase::On && self.windows.is_used() {
+            self.switch(false);
+        }
+    }
+
+    /// Switches collection of GPU work on or off, if there is any, and notes when.
+    pub fn switch(&self, on: bool) {
         if let Some(gpu) = self.gpu().filter(|gpu| gpu.switches) {
             if let Some(now) = gpu.tracer.now() {
                 self.switches.note(on, now);
@@ -241,6 +343,11 @@ impl Shared {
     /// The calling thread is the drain thread.
     pub fn note_drain_thread(&self) {
         self.drain_thread.store(generation::thread_id(), Ordering::Relaxed);
+    }
+
+    /// Whether the drain thread runs.
+    pub fn has_drain_thread(&self) -> bool {
+        self.drain_thread.load(Ordering::Relaxed) != 0
     }
 
     /// Whether the calling thread is the drain thread. Neither waits nor allocates.

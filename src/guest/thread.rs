@@ -20,7 +20,7 @@ static NEXT: AtomicU32 = AtomicU32::new(1);
 thread_local! {
     static STATE: State = const {
         State {
-            generation: Cell::new(0),
+            epoch: Cell::new(0),
             number: Cell::new(0),
             fence: Cell::new(0),
             domains: RefCell::new([const { Domain::FREE }; DOMAINS]),
@@ -32,12 +32,12 @@ thread_local! {
     };
 }
 
-/// Gives this thread's state to `body`; what is older than the last fork was renewed before. `None`
+/// Gives this thread's state to `body`; what is older than the last fork or window was renewed before. `None`
 /// where its thread-locals are gone: it is ending.
 fn with_state<T>(body: impl FnOnce(&State) -> T) -> Option<T> {
     let renewed = |state: &State| {
-        let generation = generation::number();
-        if state.generation.replace(generation) != generation {
+        let epoch = generation::epoch();
+        if state.epoch.replace(epoch) != epoch {
             state.renew();
         }
         body(state)
@@ -46,8 +46,8 @@ fn with_state<T>(body: impl FnOnce(&State) -> T) -> Option<T> {
 }
 
 struct State {
-    /// [`generation::number`] when this was last used.
-    generation: Cell<u32>,
+    /// [`generation::epoch`] when this was last used.
+    epoch: Cell<u32>,
     number: Cell<u32>,
     fence: Cell<u32>,
     domains: RefCell<[Domain; DOMAINS]>,
@@ -121,6 +121,11 @@ pub(crate) fn number_for(events: &Events, counters: &Counters) -> u32 {
     number
 }
 
+/// The number that the next new thread gets.
+pub(crate) fn next_number() -> u32 {
+    NEXT.load(Ordering::Relaxed)
+}
+
 /// Keeps the correlation id that CUPTI showed for the fence call of this thread.
 pub(crate) fn set_fence(correlation: u32) {
     let _ = STATE.try_with(|state| state.fence.set(correlation));
@@ -145,7 +150,8 @@ pub(crate) struct Step {
     pub(crate) min_depth_since_delivery: u32,
     /// Lost events of this thread that this one does not make up for.
     pub(crate) depth_uncertain: bool,
-    /// A pop closed a range of the process that forked this one.
+    /// A pop closed a range of the process that forked this one, or one that was opened while nothing
+    /// was recorded.
     pub(crate) inherited: bool,
     /// The ranges of the domain are counted here.
     tracked: bool,
@@ -173,7 +179,7 @@ impl Step {
     }
 
     /// Of a pop that matches no range, whether it closes one of the process that forked this one, in
-    /// a domain that had no place there.
+    /// a domain that had no place there, or one that was opened while nothing was recorded.
     fn take_inherited(self) -> Self {
         let take = |state: &State| {
             let left = state.inherited_beyond.get().checked_sub(1);
@@ -182,8 +188,9 @@ impl Step {
                 true
             })
         };
-        let inherited =
-            self.inherited || (self.depth.is_none() && with_state(take).unwrap_or(false));
+        let unseen = generation::ranges_unseen();
+        let inherited = self.inherited
+            || (self.depth.is_none() && (unseen || with_state(take).unwrap_or(false)));
         Step { inherited, ..self }
     }
 
@@ -219,7 +226,7 @@ impl Step {
 }
 
 impl State {
-    /// What was open is the business of the process that forked this one.
+    /// What was open is the business of the process that forked this one, or of an earlier window.
     #[cold]
     fn renew(&self) {
         self.number.set(0);
@@ -227,6 +234,14 @@ impl State {
         self.domains_lost.set(0);
         self.lost_track.set(false);
         let beyond = self.beyond.replace(0);
+        if generation::ranges_unseen() {
+            // Every pop that matches no range may close one of those: none is counted.
+            self.inherited_beyond.set(0);
+            if let Ok(mut domains) = self.domains.try_borrow_mut() {
+                domains.fill(Domain::FREE);
+            }
+            return;
+        }
         self.inherited_beyond.set(self.inherited_beyond.get().saturating_add(beyond));
         // Borrowed only where a signal handler forked in the middle of a push or pop.
         let Ok(mut domains) = self.domains.try_borrow_mut() else { return };

@@ -1,10 +1,11 @@
 //! Runs a guest under the collector, on the simulated GPU, and reads back what it left.
 
 use std::collections::{BTreeMap, HashMap};
+use std::io::{BufRead as _, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::sync::mpsc::RecvTimeoutError;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use stage2_spool::{Ending, GpuWork, Losses, RANGE_OUTSIDE, RANGE_UNKNOWN, Reader, Record, What};
@@ -160,6 +161,97 @@ impl Guest {
         drop(over);
         assert!(!watchdog.join().expect("ends"), "the guest was held up");
         Left { output, spools: Vec::new(), folder: self.folder }
+    }
+}
+
+/// A guest that obeys its standard input, and is killed when this is dropped.
+pub struct Running {
+    child: Child,
+    answers: Receiver<String>,
+    folder: TempDir,
+}
+
+impl Guest {
+    /// Starts it, and goes on.
+    pub fn spawn(mut self) -> Running {
+        let runtime = self.folder.path().join("run");
+        std::fs::create_dir(&runtime).expect("folder");
+        self.command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let stderr = std::fs::File::create(self.folder.path().join("stderr")).expect("a file");
+        self.command.stderr(stderr).env("XDG_RUNTIME_DIR", runtime);
+        let mut child = self.command.spawn().expect("the guest starts");
+        let (tell, answers) = std::sync::mpsc::channel();
+        let stdout = std::io::BufReader::new(child.stdout.take().expect("piped"));
+        std::thread::spawn(move || {
+            for line in stdout.lines().map_while(Result::ok) {
+                if tell.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Running { child, answers, folder: self.folder }
+    }
+}
+
+impl Running {
+    /// Has it do something, and gives what it says behind `ok`.
+    pub fn tell(&mut self, line: &str) -> String {
+        let stdin = self.child.stdin.as_mut().expect("open");
+        writeln!(stdin, "{line}").expect("heard");
+        let answer = self.answers.recv_timeout(PATIENCE);
+        let answer = answer.unwrap_or_else(|_| panic!("no answer to {line:?}: {}", self.stderr()));
+        answer.strip_prefix("ok").unwrap_or_else(|| panic!("{answer}")).trim().to_owned()
+    }
+
+    /// Its number.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it has said so far.
+    pub fn stderr(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("stderr")).unwrap_or_default()
+    }
+
+    /// The folder for its trace files.
+    pub fn out(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The folder for its sockets.
+    pub fn sockets(&self) -> PathBuf {
+        self.folder.path().join("run/stage2")
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: i32) {
+        // SAFETY: it was not waited for.
+        unsafe { libc::kill(self.child.id() as i32, signal) };
+    }
+
+    /// Waits until it has ended, and gives its status.
+    pub fn ended(&mut self) -> std::process::ExitStatus {
+        let until = std::time::Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.child.try_wait().expect("a child") {
+                return status;
+            }
+            assert!(std::time::Instant::now() < until, "it goes on: {}", self.stderr());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Ends its input, and with it the guest.
+    pub fn end(&mut self) -> std::process::ExitStatus {
+        self.child.stdin = None;
+        self.ended()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 

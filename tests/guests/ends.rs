@@ -93,7 +93,7 @@ fn beside_a_child(end: extern "C" fn(*mut libc::c_void) -> i32) {
 
 /// Ends the main thread as `pthread_exit` in a C program does: from a stack of its own, because the
 /// frames of Rust's start-up let nothing unwind through them.
-fn end_main() {
+pub fn end_main() {
     unsafe extern "C" {
         fn pthread_exit(value: *mut libc::c_void) -> !;
     }

@@ -5,6 +5,7 @@
 
 #![allow(unreachable_pub, reason = "the modules are one program")]
 
+mod commanded;
 mod crowd;
 mod cuda;
 mod delicate;

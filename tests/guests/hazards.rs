@@ -4,11 +4,14 @@ use std::time::Duration;
 
 use crate::cuda::{self, Stream};
 use crate::nvtx::client;
-use crate::{crowd, delicate, ends, forks, hostile, process, repeated, schemas, soak, tools};
+use crate::{
+    commanded, crowd, delicate, ends, forks, hostile, process, repeated, schemas, soak, tools,
+};
 
 /// Name and body.
 pub const ALL: &[(&str, fn())] = &[
     ("nothing", nothing),
+    ("obey", commanded::obey),
     ("return", plain),
     ("exit", || {
         plain();

@@ -3,6 +3,8 @@
 
 use stage2_spool::{Field, FieldValue, Mark, MonoNs, NONE, RANGE_OUTSIDE, RangeOpen, Record};
 
+use stage2_text::is_library_domain;
+
 use super::{
     ClosedRange, Depth, LOST, MAX_CONTINUED, MAX_FIELD_TEXTS, MAX_NODES, MAX_OPEN, MAX_STARTED,
     OpenRange, Ranges,
@@ -239,11 +241,22 @@ impl<S: Sink> EventContext<'_, S> {
 
     fn write_close(&mut self, open: &OpenRange, end: MonoNs) {
         self.sink.put(Record::RangeClose { range: open.range, end });
+        let whole = open.first == open.range;
+        let is_step = whole
+            && match self.ranges.restricted {
+                true => open.event.selection == Selection::Collect,
+                false => {
+                    let outermost =
+                        self.names.path_of(open.path).is_some_and(|at| at.parent == NONE);
+                    outermost && !is_library_domain(self.names.text(open.domain))
+                }
+            };
         self.ranges.closed.push(ClosedRange {
             path: open.path,
             host_ns: end.since(open.event.at),
-            counts: open.first == open.range,
+            counts: whole,
             selection: open.selection,
+            is_step,
         });
     }
 

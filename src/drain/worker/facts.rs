@@ -20,7 +20,7 @@ impl Drain {
     /// Notes what was asked for, and from which process this one was forked.
     pub(super) fn meet_process(&mut self) {
         self.output.put(Record::Anchor(clock::anchor(|| None)));
-        self.output.tell(self.shared.options.restrictions());
+        self.output.tell(self.wanted.restrictions());
         self.output.tell(self.shared.job.beyond(&JobFacts::default()));
         if let Some(parent) = ancestry::parent() {
             self.output.fact("fork.of", parent.to_string());

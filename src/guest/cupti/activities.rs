@@ -132,6 +132,16 @@ impl Activities {
         }
     }
 
+    /// Starts collecting the properties of devices. Those of devices that the program uses already
+    /// (`early`: there are none) only the first API hands over.
+    pub(super) fn enable_devices(&self, early: bool) -> Result<(), CuptiError> {
+        let kind = sys::CUPTI_ACTIVITY_KIND_DEVICE;
+        match self {
+            Activities::First(api) if !early => api.activity_enable_and_dump(kind),
+            _ => self.enable(kind),
+        }
+    }
+
     /// Starts collecting what is switched at ranges. Gives the kind that was refused.
     pub(super) fn enable_switched(&self) -> Result<(), (u32, CuptiError)> {
         let enable = |&kind: &u32| self.enable(kind).map_err(|error| (kind, error));

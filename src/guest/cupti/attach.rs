@@ -152,7 +152,7 @@ fn refused_subscription(holder: Option<String>, error: CuptiError) -> OffReason 
 
 /// Collection is not switched at ranges: nothing is left out, or this CUPTI may not be switched.
 pub(super) fn is_always_on(shared: &Shared, version: u32) -> bool {
-    !shared.options.is_restricted() || !library::may_switch(version)
+    !shared.wanted().is_restricted() || !library::may_switch(version)
 }
 
 /// Hands CUPTI the buffers, asks for the callbacks and, where collection is not switched at ranges, for
@@ -184,7 +184,7 @@ fn configure(
     } else {
         on(subscriber, sys::CUPTI_CB_DOMAIN_DRIVER_API, launches::FENCE)
             .map_err(|error| refused("report the fence call", error))?;
-        let by_node = options.is_restricted() && options.graph == Graph::Node;
+        let by_node = shared.wanted().is_restricted() && options.graph == Graph::Node;
         for id in launches::REPLAYS.into_iter().filter(|_| by_node) {
             // Without them only times of replays in switched collection are missing.
             let _ = on(subscriber, sys::CUPTI_CB_DOMAIN_DRIVER_API, id);
@@ -201,7 +201,7 @@ fn configure(
         let id = sys::CUPTI_CBID_RESOURCE_CONTEXT_CREATED;
         let _ = on(subscriber, sys::CUPTI_CB_DOMAIN_RESOURCE, id);
     }
-    let device = activities.enable(sys::CUPTI_ACTIVITY_KIND_DEVICE);
+    let device = activities.enable_devices(options.start);
     if activities.is_second() {
         // The first kind with chosen fields: a refusal shows now, while there is a way back. In the first
         // API only the names of the GPUs are missing without it.
@@ -209,7 +209,7 @@ fn configure(
     }
 
     let collecting = is_always_on(shared, version);
-    if options.is_restricted() && collecting {
+    if shared.wanted().is_restricted() && collecting {
         diag::warn(format_args!(
             "CUPTI {version} may deadlock when collection is switched off (13.0 update 1 does not): it \
              stays on, at its full cost, and what STAGE2_RANGES and STAGE2_SAMPLE do not ask for is \

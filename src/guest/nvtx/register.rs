@@ -42,7 +42,9 @@ fn add_text(kind: Kind, domain: u32, text: &[u8]) -> u32 {
     if let (Some(shared), true) = (state::shared(), kept.len() < text.len()) {
         shared.counters.names_cut.increment();
     }
-    counted(registry().add_text(kind, domain, kept))
+    let added = registry().add_text(kind, domain, kept);
+    state::note_registration(added.0, kind, text);
+    counted(added)
 }
 
 /// The number of a registration; one that found no room is counted.

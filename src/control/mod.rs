@@ -1,0 +1,85 @@
+//! The control socket: asks for windows of recording, and how things stand.
+//!
+//! One thread of ours serves it and sleeps without a period otherwise. It takes no part in recording: it
+//! notes what was asked for in [`crate::guest::windows`], wakes the drain thread, and answers.
+
+mod place;
+mod serve;
+mod verbs;
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::base::futex::Flag;
+use crate::base::options::Options;
+use crate::base::{barrier, diag, main_end, scheduling};
+use crate::guest::state::{self, Shared};
+use place::Socket;
+
+pub(crate) use place::{close, remove, renew};
+
+/// Why graphs cannot be recorded as wholes by a late start.
+pub const LATE_GRAPHS: &str = "STAGE2_GRAPH=graph cannot begin while the program runs: CUPTI ends a program \
+     that launches a graph which it made before (docs/cupti-findings.md); set STAGE2_GRAPH=node, or start \
+     the process with STAGE2_START=on";
+
+/// The longest that a start waits for the thread: see `entry::lifecycle`.
+const READY_PATIENCE: Duration = Duration::from_millis(100);
+/// Bytes of the stack of the thread.
+const STACK_BYTES: usize = 256 << 10;
+
+/// What the thread needs of those above it.
+pub struct Asks {
+    /// The options of the process.
+    pub options: Options,
+    /// Makes what threads share, with a drain thread, unless that was done.
+    pub share: fn(&Options) -> Result<&'static Shared, String>,
+}
+
+/// Why there is no control socket.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// No folder can be used.
+    #[error("{0}")]
+    Place(String),
+    /// No thread.
+    #[error("no thread can be started ({0})")]
+    Thread(#[from] io::Error),
+}
+
+/// Opens the socket on the calling thread, and starts the thread that serves it. The caller has all signals
+/// blocked, which the thread inherits.
+///
+/// # Errors
+/// There is no place for a socket, or no thread.
+pub fn open(asks: Asks) -> Result<(), OpenError> {
+    let socket = Socket::open().map_err(OpenError::Place)?;
+    let ready = Arc::new(Flag::default());
+    let is_ready = Arc::clone(&ready);
+    let server = move || {
+        scheduling::be_ordinary();
+        is_ready.set();
+        let served = barrier::own_thread(|| serve::run(socket, &asks));
+        if let Err(panic) = &served {
+            diag::warn(format_args!("no control socket any more: {panic}; please report it"));
+            remove();
+        }
+        state::set_servers(0);
+        if let Ok(true) = served {
+            serve::let_process_end();
+        }
+    };
+    state::set_servers(1);
+    let builder =
+        std::thread::Builder::new().name("stage2-control".to_owned()).stack_size(STACK_BYTES);
+    if let Err(error) = builder.spawn(server) {
+        state::set_servers(0);
+        remove();
+        return Err(error.into());
+    }
+    main_end::on_end(close);
+    // Until then the thread opens files, under numbers that the guest may be closing and opening.
+    ready.wait(READY_PATIENCE);
+    Ok(())
+}

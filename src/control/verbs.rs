@@ -1,0 +1,241 @@
+//! A request into what it does here, and its answer. Nothing waits for the drain thread but a flush, for a
+//! moment.
+
+use std::time::{Duration, Instant};
+
+use stage2_control::{Answer, SocketName, Start, Verb, escape};
+
+use super::{Asks, LATE_GRAPHS};
+use crate::base::glob::RangeFilter;
+use crate::base::options::{Attribution, Graph};
+use crate::base::{clock, futex};
+use crate::guest::state::{self, Phase, Shared};
+use crate::guest::wanted::Wanted;
+use crate::guest::windows::{Done, Stage};
+
+/// The longest that an answer waits for a flush: it has to come within 100 ms.
+const FLUSH_PATIENCE: Duration = Duration::from_millis(70);
+/// Between two looks for it.
+const STEP: Duration = Duration::from_millis(2);
+/// Pairs of a filter and a choice that starts may bring. Guest threads hold them for ever.
+const WANTED: usize = 32;
+/// What every start says.
+const COST: &str = "launches are slower while CUPTI is on, and stay 8 to 26 % slower afterwards, until \
+     the process ends (measured with empty kernels; docs/cupti-findings.md)";
+
+/// Answers requests.
+pub(super) struct Verbs<'a> {
+    asks: &'a Asks,
+    known: Vec<&'static Wanted>,
+}
+
+impl<'a> Verbs<'a> {
+    /// Nothing was asked yet.
+    pub(super) fn new(asks: &'a Asks) -> Self {
+        Verbs { asks, known: Vec::new() }
+    }
+
+    /// Does what is asked for, or has it done.
+    pub(super) fn answer(&mut self, verb: Verb, own: &SocketName) -> Answer {
+        let answer = match verb {
+            Verb::Status => self.status(),
+            Verb::Start(start) => self.start(&start).unwrap_or_else(Answer::error),
+            Verb::Stop => self.ask(|shared| shared.windows.ask_stop()),
+            Verb::Flush => flush(),
+            Verb::Mark(text) => self.ask(|shared| shared.windows.ask_mark(clock::mono(), text)),
+        };
+        // Whoever asks can compare it with the process that it means.
+        answer
+            .with("collector", env!("CARGO_PKG_VERSION"))
+            .with("pid", std::process::id())
+            .with("start_ticks", own.start)
+    }
+
+    /// Asks the drain thread for something.
+    fn ask<E: ToString>(&self, ask: impl FnOnce(&Shared) -> Result<u64, E>) -> Answer {
+        let Some(shared) = state::shared() else {
+            return Answer::error(crate::guest::windows::Refusal::NotOn.to_string());
+        };
+        match ask(shared) {
+            Ok(window) => {
+                shared.wake_drain();
+                Answer::ok().with("said", "accepted").with("window", window)
+            }
+            Err(refusal) => Answer::error(refusal.to_string()),
+        }
+    }
+
+    fn start(&mut self, start: &Start) -> Result<Answer, String> {
+        let options = &self.asks.options;
+        if options.out.is_none() {
+            return Err("STAGE2_OUT is not set: a window would leave no trace file; start the process with \
+                        STAGE2_OUT=FOLDER"
+                .to_owned());
+        }
+        match state::phase() {
+            Phase::On | Phase::Dormant => {}
+            Phase::Idle => {
+                return Err("the collector is starting; ask again in a moment".to_owned());
+            }
+            _ => return Err("the process is ending, or the collector has failed".to_owned()),
+        }
+        let has_gpu = state::shared().is_some_and(|shared| shared.gpu().is_some());
+        if options.graph == Graph::Graph && !has_gpu {
+            return Err(LATE_GRAPHS.to_owned());
+        }
+        let wanted = self.wanted(start)?;
+        let shared =
+            (self.asks.share)(options).map_err(|why| format!("nothing can be recorded: {why}"))?;
+        let asked = shared.windows.ask_start(wanted, start.limits);
+        let window = asked.map_err(|refusal| refusal.to_string())?;
+        shared.wake_drain();
+        let answer = Answer::ok().with("said", "accepted").with("window", window);
+        Ok(if options.gpu { answer.with("note", COST) } else { answer })
+    }
+
+    /// What a window is to record; `None`: what the environment says.
+    fn wanted(&mut self, start: &Start) -> Result<Option<&'static Wanted>, String> {
+        if start.ranges.is_none() && start.sample.is_none() {
+            return Ok(None);
+        }
+        let options = &self.asks.options;
+        let ranges = match start.ranges.as_deref() {
+            None => options.ranges.clone(),
+            Some("*") => RangeFilter::default(),
+            Some(globs) => RangeFilter::parse(globs).ok_or(
+                "ranges takes 1 to 30 comma-separated globs name[@domain], e.g. prefill,decode*@llm",
+            )?,
+        };
+        let sample = start.sample.unwrap_or(options.sample);
+        let known = |wanted: &&&Wanted| wanted.ranges == ranges && wanted.sample == sample;
+        if let Some(wanted) = self.known.iter().find(known) {
+            return Ok(Some(wanted));
+        }
+        if self.known.len() == WANTED {
+            return Err(format!(
+                "{WANTED} different pairs of ranges= and sample= were asked for in this process: use one of \
+                 them again"
+            ));
+        }
+        let wanted = Box::leak(Box::new(Wanted::new(ranges, sample, state::window_bits())));
+        self.known.push(wanted);
+        Ok(Some(wanted))
+    }
+
+    fn status(&self) -> Answer {
+        let options = &self.asks.options;
+        let shared = state::shared();
+        let standing = shared.map(|shared| shared.windows.standing()).unwrap_or_default();
+        let phase = match (state::phase(), standing.stage) {
+            (Phase::Stopping | Phase::Ended | Phase::Forked, _) => "ended",
+            (Phase::Idle, _) | (_, Stage::Starting) => "starting",
+            (_, Stage::On) => "on",
+            (_, Stage::Stopping) => "stopping",
+            (_, Stage::None) => "dormant",
+        };
+        let mut answer = Answer::ok()
+            .with("phase", phase)
+            .with("windows", standing.windows)
+            .with("cupti", self.cupti(shared));
+        if !standing.since.is_zero() {
+            answer = answer.with("since_unix_ms", standing.since.as_millis());
+        }
+        let off = standing.gpu_off.or_else(|| {
+            let refused = shared.and_then(|shared| shared.gpu.get())?.as_ref().err()?;
+            Some(refused.to_string())
+        });
+        if let Some(off) = off {
+            answer = answer.with("cupti_off", off);
+        }
+        if matches!(phase, "on" | "starting" | "stopping") {
+            answer = answer.with("window", standing.windows);
+            let limits = &standing.limits;
+            for (name, limit) in
+                [("for_ms", limits.for_ms), ("steps", limits.steps), ("size", limits.size)]
+            {
+                answer = limit.into_iter().fold(answer, |answer, limit| answer.with(name, limit));
+            }
+            answer = standing.file.iter().fold(answer, |answer, file| answer.with("file", file));
+        }
+        // While a window is on, its own numbers stand in the counters.
+        let (mut records, mut lost) = (standing.records, standing.lost);
+        if let Some(shared) =
+            shared.filter(|_| matches!(standing.stage, Stage::On | Stage::Stopping))
+        {
+            let counters = &shared.counters;
+            let now = (counters.attributed.get() + counters.unattributed.get(), counters.lost());
+            answer = answer.with("window_records", now.0).with("window_lost", now.1);
+            (records, lost) = (records + now.0, lost + now.1);
+        }
+        answer = answer.with("records", records).with("lost", lost);
+        answer =
+            standing.done.iter().fold(answer, |answer, done| answer.with("done", words_of(done)));
+        let out = options.out.as_ref().map(|out| out.display().to_string());
+        let ranges = if options.ranges.is_everything() {
+            "*".to_owned()
+        } else {
+            options.ranges.to_string()
+        };
+        answer
+            .with("option.start", if options.start { "on" } else { "off" })
+            .with("option.out", out.unwrap_or_default())
+            .with("option.ranges", ranges)
+            .with("option.sample", format!("1/{}", options.sample))
+            .with("option.graph", if options.graph == Graph::Node { "node" } else { "graph" })
+            .with(
+                "option.attribution",
+                match options.attribution {
+                    Attribution::Auto => "auto",
+                    Attribution::Fence => "fence",
+                    Attribution::Callback => "callback",
+                },
+            )
+            .with("option.counters", if options.counters.off { "off" } else { "on" })
+            .with("option.flush_ms", options.flush.as_millis())
+    }
+
+    fn cupti(&self, shared: Option<&Shared>) -> &'static str {
+        match shared.and_then(|shared| shared.gpu.get()) {
+            Some(Ok(_)) => "on",
+            Some(Err(_)) => "off",
+            None if !self.asks.options.gpu => "off",
+            None => "not started",
+        }
+    }
+}
+
+/// A window that is over, as words.
+fn words_of(done: &Done) -> String {
+    let mut words = format!(
+        "number={} began_unix_ms={} ended_unix_ms={} records={} lost={} why={}",
+        done.number,
+        done.began.as_millis(),
+        done.ended.as_millis(),
+        done.records,
+        done.lost,
+        escape(&done.why)
+    );
+    if let Some(file) = &done.file {
+        words.push_str(&format!(" file={}", escape(file)));
+    }
+    words
+}
+
+fn flush() -> Answer {
+    let Some(shared) = state::shared() else {
+        return Answer::error(crate::guest::windows::Refusal::NotOn.to_string());
+    };
+    let number = match shared.windows.ask_flush() {
+        Ok(number) => number,
+        Err(refusal) => return Answer::error(refusal.to_string()),
+    };
+    shared.wake_drain();
+    let until = Instant::now() + FLUSH_PATIENCE;
+    while shared.windows.flushes_done() < number {
+        if Instant::now() >= until {
+            return Answer::ok().with("said", "accepted");
+        }
+        futex::nap(STEP);
+    }
+    Answer::ok().with("said", "done")
+}

@@ -1,0 +1,269 @@
+//! The beginning and the end of a window that is not the life of the process, and what ends it by itself.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use stage2_control::Limits;
+use stage2_spool::{Device, Mark, NONE, Record};
+
+use super::{Drain, EndReason, Hooks, Thread};
+use crate::base::{diag, futex, generation};
+use crate::drain::intern::Sink;
+use crate::guest::gpu::{Gpu, OffReason};
+use crate::guest::pool::Pool;
+use crate::guest::state::{self, Phase, Shared};
+use crate::guest::windows::Window;
+
+/// The longest that a window waits, when it ends, for the records of work that still runs.
+const LAST_RECORDS_PATIENCE: Duration = Duration::from_secs(4);
+/// The same where collection cannot be switched off, and nobody can tell when the last one is there.
+const UNSWITCHED_PATIENCE: Duration = Duration::from_millis(500);
+/// How long the thread sleeps at most between windows.
+const LONG_SLEEP: Duration = Duration::from_secs(3600);
+/// Between two looks for them.
+const STEP: Duration = Duration::from_millis(5);
+/// The domain of marks that were asked for by the control socket.
+const MARK_DOMAIN: &[u8] = b"stage2-ctl";
+
+/// Why recording ends.
+pub(super) enum Why {
+    /// Nothing more is recorded in this process.
+    Process(EndReason),
+    /// The window ends, and the process goes on.
+    Window(String),
+}
+
+impl Why {
+    /// As the trace file and the control socket have it.
+    pub(super) fn words(&self) -> &str {
+        match self {
+            Why::Process(EndReason::Requested | EndReason::Alone) => "exit",
+            Why::Process(EndReason::OutOfMemory) => "memory",
+            Why::Window(why) => why,
+        }
+    }
+}
+
+/// The calls of a window, as numbers in CUPTI's sequence. Where collection cannot be switched off, or
+/// replays are recorded as wholes, CUPTI hands over what others launched as well.
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    first: Option<u64>,
+    last: Option<u64>,
+}
+
+impl Calls {
+    /// Whether a call belongs to the window.
+    pub(super) fn hold(&self, correlation: u64) -> bool {
+        self.first.is_none_or(|first| correlation >= first)
+            && self.last.is_none_or(|last| correlation <= last)
+    }
+}
+
+/// The limits of a window that is on.
+pub(super) struct Deadlines {
+    limits: Limits,
+    since: Instant,
+}
+
+impl Deadlines {
+    /// From now on.
+    pub(super) fn of(limits: &Limits) -> Self {
+        Deadlines { limits: *limits, since: Instant::now() }
+    }
+
+    /// Until the time is over.
+    pub(super) fn left(&self) -> Duration {
+        let limit = self.limits.for_ms.map_or(Duration::MAX, Duration::from_millis);
+        limit.saturating_sub(self.since.elapsed())
+    }
+
+    /// Why the window ends, if it does.
+    pub(super) fn reached(&mut self, drain: &Drain) -> Option<String> {
+        let Limits { for_ms, steps, size } = self.limits;
+        if drain.shared.windows.is_stop_asked() {
+            return Some("stop".to_owned());
+        }
+        if let Some(ms) = for_ms.filter(|_| self.left().is_zero()) {
+            return Some(format!("limit for_ms={ms}"));
+        }
+        if let Some(steps) = steps.filter(|&steps| drain.steps >= steps) {
+            return Some(format!("limit steps={steps}"));
+        }
+        let full = size.filter(|&size| drain.output.bytes() >= size);
+        full.map(|size| format!("limit size={size}"))
+    }
+}
+
+impl Thread {
+    /// Sleeps until something is asked for, or CUPTI hands over what nobody wants.
+    pub(super) fn sleep(&mut self) {
+        if let Some(request) = &self.request {
+            request.look_away();
+        }
+        discard(self.shared);
+        self.shared.bell.wait(LONG_SLEEP);
+        if let Some(request) = &mut self.request {
+            request.look_again();
+        }
+    }
+}
+
+/// What waits belongs to no window.
+fn discard(shared: &Shared) {
+    let events = &shared.events;
+    while events.receive_late_end().is_some() {}
+    while events.receive().is_some() {}
+    events.take_ends_lost();
+    while shared.switches.take().is_some() {}
+    shared.switches.take_overrun();
+    let Some(pool) = shared.pool.get() else { return };
+    while let Some(full) = pool.take_full() {
+        pool.recycle(full);
+    }
+}
+
+/// Everything that guest threads and this one keep of earlier windows is forgotten.
+pub(super) fn begin_anew(shared: &'static Shared, window: &Window, hooks: Hooks) {
+    if let Some(gpu) = shared.gpu() {
+        // A buffer that a thread asked for when the last window ended has the number of that thread
+        // then. A failure leaves its records without a range.
+        let _ = gpu.tracer.flush(false);
+        gpu.tracer.take_dropped();
+    }
+    discard(shared);
+    shared.counters.reset();
+    shared.want(window.wanted.unwrap_or(shared.environment));
+    (hooks.begin_anew)();
+    generation::begin_epoch();
+}
+
+impl Drain {
+    /// Notes which window this is.
+    pub(super) fn meet_window(&mut self, devices: &[Device]) {
+        if !self.window.late {
+            return;
+        }
+        self.output.fact("window", self.window.number.to_string());
+        self.output.fact("window.began", "start".to_owned());
+        let Limits { for_ms, steps, size } = self.window.limits;
+        let limits = [("for_ms", for_ms), ("steps", steps), ("size", size)];
+        for (name, limit) in limits {
+            if let Some(limit) = limit {
+                self.output.fact(&format!("window.limit.{name}"), limit.to_string());
+            }
+        }
+        self.output.fact(
+            "window.unknown",
+            "ranges that were open at the start; of graphs that were captured before CUPTI was on, \
+             copies may count as kernels, and the ranges of the capture are missing"
+                .to_owned(),
+        );
+        for device in devices {
+            self.output.put(Record::Device(device.clone()));
+        }
+    }
+
+    /// Switches the GPU half on, or starts it, and moves the phase: what happens is recorded from here on.
+    pub(super) fn begin_late(&mut self, hooks: Hooks) {
+        match self.shared.gpu() {
+            Some(_) if self.wanted.is_restricted() => {}
+            Some(_) => self.shared.switch(true),
+            None if state::cuda_seen() => self.start_gpu(hooks),
+            None => {}
+        }
+        self.meet_gpu();
+        self.calls.first = self.fence();
+        // Launches are reported while a window is on, and records come all the time.
+        let has_foreign = |gpu: &Gpu| gpu.reports_launches && !gpu.switches;
+        self.unplaced_is_foreign = self.shared.gpu().is_some_and(has_foreign);
+        // Fails where the process is ending, which this thread then sees.
+        state::advance(Phase::Dormant, Phase::On);
+    }
+
+    /// The program initialised CUDA at the very moment of the start: neither side has seen the other.
+    pub(super) fn meet_late_gpu(&mut self, hooks: Hooks) {
+        let unmet = self.window.late && !self.gpu_known && self.shared.gpu.get().is_none();
+        if unmet && state::cuda_seen() && !self.gpu_tried {
+            self.start_gpu(hooks);
+        }
+    }
+
+    fn start_gpu(&mut self, hooks: Hooks) {
+        self.gpu_tried = true;
+        let off = (hooks.start_gpu)(self.shared).err();
+        if let Some(OffReason(why)) = &off {
+            // Not for the life of the process: what holds CUPTI now may be gone at the next start.
+            self.output.fact("gpu.off", why.clone());
+        }
+        self.shared.windows.note_gpu(off.map(|off| off.to_string()));
+    }
+
+    /// A number in CUPTI's sequence, now; nothing where launches are reported one by one.
+    fn fence(&mut self) -> Option<u64> {
+        let fence = self.shared.gpu()?.tracer.fence();
+        (fence != 0).then(|| self.ranges.number_of(fence))
+    }
+
+    /// Writes the marks that were asked for.
+    pub(super) fn take_marks(&mut self) {
+        for (at, text) in self.shared.windows.take_marks() {
+            self.repair();
+            let name = self.names.name(text.as_bytes(), &mut self.output);
+            let domain = self.names.name(MARK_DOMAIN, &mut self.output);
+            let (thread, category) = (0, NONE);
+            let mark = Mark { at, thread, name, domain, category, payload: None };
+            self.output.put(Record::Mark(mark));
+        }
+    }
+
+    /// Ends the window: guest threads send nothing any more. Waits for the records of what was launched,
+    /// for a bounded time.
+    pub(super) fn end_window(mut self, why: &Why) -> Vec<Device> {
+        let shared = self.shared;
+        shared.windows.stopping();
+        if !self.window.late {
+            self.output.fact("window", self.window.number.to_string());
+        }
+        self.output.fact("window.ended", why.words().to_owned());
+        self.calls.last = self.fence();
+        if !self.wanted.is_restricted() && !self.window.late {
+            self.spans.assume_on();
+        }
+        shared.switch(false);
+        self.await_records();
+        self.finish(why)
+    }
+
+    /// Waits until CUPTI has handed back every buffer, unless that takes too long.
+    fn await_records(&mut self) {
+        let shared = self.shared;
+        let Some(gpu) = shared.gpu() else { return };
+        // Where collection stays on, CUPTI has buffers all the time.
+        let patience = if gpu.switches { LAST_RECORDS_PATIENCE } else { UNSWITCHED_PATIENCE };
+        let until = Instant::now() + patience;
+        loop {
+            let flushed = gpu.tracer.flush(false);
+            self.take_in();
+            let left = shared.pool.get().map_or(0, Pool::given);
+            if left == 0 || flushed.is_err() {
+                return;
+            }
+            // The end of the process has its own, shorter time.
+            let is_over = Instant::now() >= until || shared.stop.load(Ordering::Acquire);
+            if is_over && !gpu.switches {
+                return;
+            }
+            if is_over {
+                diag::warn(format_args!(
+                    "window {}: records of GPU work were still on their way {} s after its end, or when the \
+                     process ended, and may be missing",
+                    self.window.number,
+                    LAST_RECORDS_PATIENCE.as_secs()
+                ));
+                return;
+            }
+            futex::nap(STEP);
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! A guest that does what its standard input says, line by line, as a server does what is asked of it.
+
+use std::io::{BufRead, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::cuda::{self, Graph, Stream};
+use crate::nvtx::client;
+
+static BUSY: AtomicBool = AtomicBool::new(false);
+
+/// Answers each line with one that begins with `ok`; ends with its input.
+pub fn obey() {
+    let (mut stream, mut graph, mut threads) = (None, None, Vec::new());
+    let mut domain = 0;
+    let mut string = 0;
+    for line in std::io::stdin().lock().lines() {
+        let line = line.expect("a line");
+        let words: Vec<&str> = line.split(' ').collect();
+        let number = || words.last().and_then(|word| word.parse().ok()).expect("a number");
+        let mut said = String::new();
+        match words[0] {
+            "cuda" => {
+                cuda::init();
+                stream = Some(Stream::new());
+            }
+            "work" => work(stream.as_ref().expect("cuda"), words[1], number()),
+            "launch" => stream.as_ref().expect("cuda").launch(number()),
+            "push" => drop(client().push(words[1].as_bytes())),
+            "pop" => drop(client().pop()),
+            "register" => {
+                domain = client().domain(words[1]);
+                string = client().register(domain, words[2]);
+            }
+            "registered" => {
+                client().push_registered(domain, string, 7);
+                stream.as_ref().expect("cuda").launch(number());
+                stream.as_ref().expect("cuda").synchronize();
+                client().pop_in(domain);
+            }
+            "capture" => {
+                let stream = stream.as_ref().expect("cuda");
+                graph = Some(stream.capture(|| stream.launch(number())));
+            }
+            "replay" => replay(graph.as_ref(), stream.as_ref(), words[1]),
+            "busy" => {
+                BUSY.store(true, Ordering::SeqCst);
+                threads.extend((0..number()).map(|_| std::thread::spawn(be_busy)));
+            }
+            "calm" => {
+                BUSY.store(false, Ordering::SeqCst);
+                let done = threads.drain(..).map(|thread| thread.join().expect("ends"));
+                said = format!(" {}", done.sum::<u64>());
+            }
+            "fork" => said = format!(" {}", forked()),
+            "room" => limit_files(number()),
+            "main_ends" => {
+                println!("ok");
+                std::io::stdout().flush().expect("heard");
+                crate::ends::end_main();
+            }
+            other => panic!("no command {other:?}"),
+        }
+        println!("ok{said}");
+        std::io::stdout().flush().expect("heard");
+    }
+}
+
+fn work(stream: &Stream, name: &str, kernels: u32) {
+    client().push(name.as_bytes());
+    stream.launch(kernels);
+    stream.synchronize();
+    client().pop();
+}
+
+fn replay(graph: Option<&Graph>, stream: Option<&Stream>, name: &str) {
+    let (graph, stream) = (graph.expect("captured"), stream.expect("cuda"));
+    client().push(name.as_bytes());
+    graph.replay(stream);
+    stream.synchronize();
+    client().pop();
+}
+
+/// Steps until it is told to stop. How many kernels it launched.
+fn be_busy() -> u64 {
+    let stream = Stream::new();
+    let mut kernels = 0;
+    while BUSY.load(Ordering::SeqCst) {
+        client().push(b"step");
+        client().push(b"layer");
+        stream.launch(3);
+        kernels += 3;
+        client().pop();
+        stream.synchronize();
+        client().pop();
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    kernels
+}
+
+/// A child that uses NVTX and then waits to be killed, with this process. Its number.
+fn forked() -> i32 {
+    // SAFETY: the child does what it is to be tested with, and waits.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: no preconditions. The child must not outlive its test.
+        unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+        client().push(b"in the child");
+        client().pop();
+        loop {
+            // SAFETY: no preconditions.
+            unsafe { libc::pause() };
+        }
+    }
+    child
+}
+
+fn limit_files(bytes: u32) {
+    let limit = libc::rlimit { rlim_cur: bytes.into(), rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: the struct is valid; the limit is meant.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) }, 0);
+}
