@@ -16,7 +16,8 @@ use crate::env::PROBE_GPU;
 use crate::failure::Failure;
 use crate::terminal::Terminal;
 pub(crate) use arguments::{
-    BenchArgs, Captures, DiffArgs, DoctorArgs, ExportArgs, MergeArgs, ReportArgs, RunArgs, Times,
+    BenchArgs, Captures, CtlArgs, DiffArgs, DoctorArgs, ExportArgs, MergeArgs, ReportArgs, RunArgs,
+    Times,
 };
 pub(crate) use options::{
     Acceptance, FailOn, Messages, RequiredPass, RunOptions, RunSettings, Showing,
@@ -80,6 +81,13 @@ pub(crate) enum Command {
     /// Check driver, CUPTI, permissions, tools and the workload, and print what to do about each problem
     #[command(after_help = DOCTOR_STATUS)]
     Doctor(DoctorArgs),
+    /// Ask a running process for its status, or have it start or stop recording
+    #[command(
+        override_usage = "stage2-launch ctl [OPTIONS] TARGET VERB [WORD]...\n       \
+                          stage2-launch ctl [OPTIONS] --all VERB [WORD]...",
+        after_help = examples::CTL
+    )]
+    Ctl(CtlArgs),
     /// Print the composed configuration, and where each value comes from
     #[command(after_help = examples::CONFIG)]
     Config(RunSettings),
@@ -186,7 +194,8 @@ mod tests {
                 Some(Command::Merge(args)) => args.presets.request(args.overrides.clone()),
                 Some(Command::Report(args)) => args.presets.request(args.overrides.clone()),
                 Some(
-                    Command::Diff(_)
+                    Command::Ctl(_)
+                    | Command::Diff(_)
                     | Command::Doctor(_)
                     | Command::Export(_)
                     | Command::ProbeGpu

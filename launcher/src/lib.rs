@@ -10,6 +10,7 @@ pub mod bundle;
 mod cli;
 mod commands;
 mod config;
+mod control;
 mod copy_inputs;
 mod doctor;
 mod env;
@@ -62,6 +63,7 @@ fn obey(cli: Cli, terminal: &Terminal) -> Result<u8, Failure> {
         Some(Command::Diff(args)) => commands::diff::diff(args, terminal),
         Some(Command::Export(args)) => commands::export::export(args, terminal),
         Some(Command::Merge(args)) => commands::import::import(args, terminal),
+        Some(Command::Ctl(args)) => commands::ctl::ctl(args, terminal),
         Some(Command::Doctor(args)) => {
             commands::doctor::doctor(args, cli.messages.verbosity(), terminal)
         }

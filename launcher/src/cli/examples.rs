@@ -94,3 +94,26 @@ Examples:
       all settings of a run, and where each value comes from
   stage2-launch config workload=hydra hardware=h200
       the same with presets";
+
+pub(super) const CTL: &str = "\
+Verbs:
+  status        where it is, since when, records and losses, trace files, options
+  start         begin a window, and a trace file of its own: ranges=GLOBS sample=1/N as
+                STAGE2_RANGES and STAGE2_SAMPLE; it ends by itself after for_ms=MS, after
+                steps=N instances of the outermost range, or at size=BYTES of its file
+  stop          end it; what was launched is still written
+  flush         write out what there is
+  mark TEXT     put a mark into the trace file
+
+Examples:
+  stage2-launch ctl 4711 start for_ms=10000
+      ten seconds of a server that was started with STAGE2_START=off
+  stage2-launch ctl --wait 4711 stop
+      end the window, and wait until its file is whole
+  stage2-launch ctl tmp/stage2/latest start 'ranges=decode*' steps=20
+      the same twenty steps in all ranks of a run
+  stage2-launch ctl --all --json status
+      every process of this user, as JSON
+
+Exit status: 0; 1 if a process refused or did not answer; 2 for wrong usage; 70 if there is none.
+docs/dormant.md has a recipe.";

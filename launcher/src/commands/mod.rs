@@ -2,6 +2,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod config;
+pub(crate) mod ctl;
 pub(crate) mod demo;
 pub(crate) mod diff;
 pub(crate) mod doctor;

@@ -134,6 +134,8 @@ const COLLECTOR_VARIABLES: &[&str] = &[
     "STAGE2_DEVICE_STATE",
     "STAGE2_NVML",
     "STAGE2_REDACT",
+    "STAGE2_START",
+    "STAGE2_CONTROL",
 ];
 
 impl Inherited {

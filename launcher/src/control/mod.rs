@@ -1,0 +1,9 @@
+//! Running processes under the collector: where their control sockets are, and what they answer.
+
+mod ask;
+mod find;
+mod found;
+
+pub(crate) use ask::{AskError, ask};
+pub(crate) use find::{Target, find};
+pub(crate) use found::Found;
