@@ -34,7 +34,7 @@ const TAKEN_BY_DRAIN: [&str; 12] = [
 const ABI_OF_DRAIN: [&str; 2] = ["nvtx", "CuptiError"];
 
 /// Every static outside of `guest/state.rs`: what outlives a recording, and process-wide switches.
-const STATICS: [(&str, &[&str]); 12] = [
+const STATICS: [(&str, &[&str]); 14] = [
     // What a process knows of its forks.
     ("base/ancestry.rs", &["NOTICES", "PROCESS", "PARENT", "AFTER_CUDA"]),
     ("base/generation.rs", &["NUMBER", "EPOCH", "UNSEEN", "MARK"]),
