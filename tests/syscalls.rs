@@ -26,6 +26,8 @@ const INSTEAD: i32 = -1;
 
 /// Functions and the errors that they fail with.
 const FALLIBLE: &[(&str, &[i32])] = &[
+    ("accept4", &[EMFILE, EINTR]),
+    ("bind", &[EACCES, ENOSPC]),
     ("chmod", &[EPERM]),
     ("clock_gettime", &[EPERM, INSTEAD]),
     ("close", &[EIO, EINTR]),
@@ -37,7 +39,10 @@ const FALLIBLE: &[(&str, &[i32])] = &[
     ("getcwd", &[ENOENT]),
     ("getrandom", &[ENOSYS, EINTR]),
     ("getrlimit", &[EPERM]),
+    ("getsockopt", &[EINVAL]),
+    ("listen", &[EINVAL]),
     ("lseek64", &[EINVAL]),
+    ("lstat64", &[EACCES]),
     ("madvise", &[ENOMEM]),
     ("mkdir", &[EACCES, ENOSPC]),
     ("mmap", &[ENOMEM]),
@@ -61,25 +66,32 @@ const FALLIBLE: &[(&str, &[i32])] = &[
     ("sched_setaffinity", &[EPERM]),
     ("sched_setscheduler", &[EPERM]),
     ("setenv", &[ENOMEM]),
+    ("shutdown", &[EINVAL]),
     ("sigpending", &[EINVAL]),
     ("sigtimedwait", &[EINTR, EAGAIN]),
+    ("socket", &[EMFILE, EPERM]),
     ("stat64", &[EACCES]),
     ("statx", &[EACCES, ENOSYS]),
     ("sysconf", &[EINVAL]),
+    ("unlink", &[EACCES]),
     ("write", &[ENOSPC, EDQUOT, EIO, EINTR, INSTEAD]),
     ("writev", &[EIO, EINTR, INSTEAD]),
 ];
 
 /// Of those, what this guest brings the collector to call on some systems only, or never.
 const SELDOM: &[&str] = &[
+    "accept4",
     "chmod",
     "fstat64",
     "getcwd",
     "getrandom",
+    "getsockopt",
     "lseek64",
+    "lstat64",
     "mkdir",
     "sched_getaffinity",
     "sched_setaffinity",
+    "shutdown",
     "sigtimedwait",
     "stat64",
     "sysconf",
@@ -120,6 +132,7 @@ const HARMLESS: &[&str] = &[
     "fstat",
     "getauxval",
     "getenv",
+    "geteuid",
     "getpid",
     "getppid",
     "gettid",
@@ -182,6 +195,9 @@ fn complaint(met: &Met) -> Option<String> {
     }
     if let Some(line) = stderr.lines().find(|line| !line.starts_with("stage2: ")) {
         return Some(format!("somebody else said: {line}"));
+    }
+    if left.spools.iter().any(|spool| spool.kernels().contains_key("(undefined)")) {
+        return Some("kernels are in a range that the file does not define".to_owned());
     }
     let all = counts(&[("(outside)", 7), ("prefill", 100), ("decode", 100), ("worker", 20)]);
     let whole = |spool: &common::Spool| spool.ending == Ending::Complete && spool.kernels() == all;

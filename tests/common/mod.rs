@@ -371,7 +371,8 @@ impl Spool {
             let path = match range {
                 RANGE_OUTSIDE => "(outside)",
                 RANGE_UNKNOWN => "(unknown)",
-                range => &ranges[&range],
+                // Its definition is missing: only a damaged file may have that.
+                range => ranges.get(&range).map_or("(undefined)", String::as_str),
             };
             *counts.entry(path.to_owned()).or_insert(0) += 1;
         }

@@ -24,6 +24,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -109,6 +110,15 @@ FAILING(int, fstat64, -1, (int file, struct stat64 *to), file, to)
 FAILING(int, stat64, -1, (const char *path, struct stat64 *to), path, to)
 FAILING(int, statx, -1, (int folder, const char *path, int flags, unsigned mask, struct statx *to), folder,
         path, flags, mask, to)
+FAILING(int, lstat64, -1, (const char *path, struct stat64 *to), path, to)
+FAILING(int, unlink, -1, (const char *path), path)
+FAILING(int, socket, -1, (int family, int type, int protocol), family, type, protocol)
+FAILING(int, bind, -1, (int file, const struct sockaddr *to, socklen_t bytes), file, to, bytes)
+FAILING(int, listen, -1, (int file, int waiting), file, waiting)
+FAILING(int, accept4, -1, (int file, struct sockaddr *who, socklen_t *bytes, int flags), file, who, bytes, flags)
+FAILING(int, getsockopt, -1, (int file, int level, int name, void *to, socklen_t *bytes), file, level, name, to,
+        bytes)
+FAILING(int, shutdown, -1, (int file, int how), file, how)
 FAILING(off64_t, lseek64, -1, (int file, off64_t to, int from), file, to, from)
 FAILING(ssize_t, read, -1, (int file, void *to, size_t bytes), file, to, bytes)
 FAILING(ssize_t, readlink, -1, (const char *path, char *to, size_t bytes), path, to, bytes)

@@ -53,7 +53,7 @@ pub fn little_memory() {
 
 /// The plain guest that may take less address space than the pool of buffers would like to have.
 pub fn little_address_space() {
-    limit_address_space(240);
+    limit_address_space(320);
     plain();
 }
 

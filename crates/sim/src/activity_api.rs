@@ -103,6 +103,7 @@ extern "C" fn cuptiActivityDisable(kind: u32) -> u32 {
 
 #[unsafe(no_mangle)]
 extern "C" fn cuptiActivityEnableAndDump(kind: u32) -> u32 {
+    gate!(cuptiActivityEnableAndDump);
     code(set_kind(kind, true).map(|()| {
         let records = [Record::Device, Record::Context].into_iter();
         let dumped = records.filter(|record| record.kind() == kind);

@@ -9,6 +9,7 @@ pub(crate) const FUNCTIONS: &[&str] = &[
     "cuptiActivityDisable",
     "cuptiActivityDisable_v2",
     "cuptiActivityEnable",
+    "cuptiActivityEnableAndDump",
     "cuptiActivityEnableHWTrace",
     "cuptiActivityEnable_v2",
     "cuptiActivityFlushAll",
