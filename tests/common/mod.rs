@@ -371,7 +371,7 @@ impl Spool {
             let path = match range {
                 RANGE_OUTSIDE => "(outside)",
                 RANGE_UNKNOWN => "(unknown)",
-                // Its definition is missing: only a damaged file may have that.
+                // A frame of the file could not be written, which it counts.
                 range => ranges.get(&range).map_or("(undefined)", String::as_str),
             };
             *counts.entry(path.to_owned()).or_insert(0) += 1;
