@@ -1,5 +1,5 @@
-//! The example server under the launcher and the collector, on the simulated GPU: a forked engine with
-//! continuous batching, CUDA graphs, and requests whose ranges cross threads.
+//! The example server under the collector, on the simulated GPU: a forked engine with continuous batching,
+//! CUDA graphs, and requests whose ranges cross threads; recorded whole by the launcher, or in windows.
 //!
 //! Skipped, and said so, where Python lacks hydra-core, numpy or nvtx; a failure there when
 //! STAGE2_REQUIRE_HYDRA is set.
@@ -8,14 +8,15 @@ mod common;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
 
 use common::Sandbox;
 use common::simulated::built;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
-use stage2_spool::{Ending, Payload, Process, Reader, Record};
+use stage2_spool::{Ending, Payload, Process, Reader, Record, What};
 
 const REQUESTS: u64 = 50;
 /// Of each request: one from its prefill, the others from a decode step each.
@@ -63,18 +64,25 @@ fn serving(sandbox: &Sandbox) -> Child {
     child
 }
 
+/// The load generator with these words.
+fn load_command(url: &str, out: &Path, words: &[String]) -> Command {
+    let mut command = Command::new("python3");
+    command
+        .args(["-m", "server.load", "--url", url, "--out"])
+        .arg(out)
+        .args(words)
+        .current_dir(examples())
+        .env("PYTHONDONTWRITEBYTECODE", "1");
+    command
+}
+
 /// Sends all requests; returns how many were served.
 fn load(url: &str) -> usize {
     let folder = tempfile::tempdir().expect("folder");
     let out = folder.path().join("load.jsonl");
-    let output = Command::new("python3")
-        .args(["-m", "server.load", "--rate=100", "--url", url, "--out"])
-        .arg(&out)
-        .args([format!("--requests={REQUESTS}"), format!("--output={TOKENS}")])
-        .current_dir(examples())
-        .env("PYTHONDONTWRITEBYTECODE", "1")
-        .output()
-        .expect("python3");
+    let words =
+        ["--rate=100".to_owned(), format!("--requests={REQUESTS}"), format!("--output={TOKENS}")];
+    let output = load_command(url, &out, &words).output().expect("python3");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let lines = common::read(&out);
     let requests = lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
@@ -99,6 +107,8 @@ struct Range {
     thread: u32,
     start_end: bool,
     closed: bool,
+    /// That were launched in it.
+    kernels: u64,
 }
 
 fn trace(path: &Path) -> Trace {
@@ -128,6 +138,7 @@ fn trace(path: &Path) -> Trace {
                     thread: open.thread,
                     start_end: open.start_end,
                     closed: false,
+                    kernels: 0,
                 };
                 ranges.insert(open.range, range);
             }
@@ -136,11 +147,18 @@ fn trace(path: &Path) -> Trace {
                     range.closed = true;
                 }
             }
-            Record::Work(work) => worked.push(work.range),
+            Record::Work(work) => {
+                worked.push(work.range);
+                if let (What::Kernel { .. }, Some(range)) = (work.what, ranges.get_mut(&work.range))
+                {
+                    range.kernels += 1;
+                }
+            }
             _ => {}
         }
     }
-    let launching = worked.iter().map(|range| ranges[range].thread).collect();
+    let launching =
+        worked.iter().filter_map(|range| ranges.get(range)).map(|range| range.thread).collect();
     let ranges = ranges.into_values().collect();
     Trace { process, ending: reader.end(), fork_of, ranges, launching }
 }
@@ -210,4 +228,106 @@ fn a_server_whose_engine_is_forked_is_recorded_whole() {
     assert_eq!(threads(&of("prefill")), trace.launching);
     let batches: u64 = decodes.iter().filter_map(|range| range.payload).sum();
     assert_eq!(batches, tokens, "each step gives a token to each sequence of its batch");
+}
+
+/// Windows that are begun and ended while requests come in.
+const WINDOWS: u64 = 20;
+/// Requests come in for so long, seconds.
+const UNDER_LOAD_S: u64 = 12;
+
+/// The server, dormant, which serves when this returns.
+fn dormant(sandbox: &Sandbox) -> Child {
+    let simulator = built("libstage2_sim.so");
+    for folder in ["run", "traces"] {
+        std::fs::create_dir(sandbox.path(folder)).expect("folder");
+    }
+    let child = Command::new("python3")
+        .args(["-m", "server", "--backend=numpy", "--port=0", "--slots=6", "--ready-file"])
+        .arg(sandbox.path("ready"))
+        .arg("--simulated-gpu")
+        .arg(&simulator)
+        .env("PYTHONPATH", examples())
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env("LD_PRELOAD", built("libstage2.so"))
+        .env("STAGE2_CUPTI", &simulator)
+        .env("STAGE2_SIM_FAST", "1")
+        .env("STAGE2_START", "off")
+        .env("STAGE2_OUT", sandbox.path("traces"))
+        .env("XDG_RUNTIME_DIR", sandbox.path("run"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("python3");
+    sandbox.wait_for("ready");
+    child
+}
+
+fn ctl(sandbox: &Sandbox, engine: &Value, words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_stage2-launch"));
+    command.args(["ctl", "--wait", &engine.to_string()]).args(words);
+    let output = command.env("XDG_RUNTIME_DIR", sandbox.path("run")).output().expect("ctl");
+    assert!(output.status.success(), "{words:?}: {output:?}");
+    output
+}
+
+#[test]
+fn windows_of_a_dormant_server_under_load_hold_whole_steps_and_no_request_fails() {
+    if !has_packages() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let server = dormant(&sandbox);
+    let about: Value = serde_json::from_str(&common::read(&sandbox.path("ready"))).expect("JSON");
+    let out = sandbox.path("load.jsonl");
+    let words = [
+        "--rate=30".to_owned(),
+        format!("--duration={UNDER_LOAD_S}"),
+        format!("--output={TOKENS}"),
+    ];
+    let url = about["url"].as_str().expect("url");
+    let load = load_command(url, &out, &words).stderr(Stdio::piped()).spawn().expect("python3");
+
+    // Begun and ended in the middle of whatever the engine does.
+    for window in 0..WINDOWS {
+        std::thread::sleep(Duration::from_millis(50 + 13 * (window % 5)));
+        ctl(&sandbox, &about["engine_pid"], &["start"]);
+        std::thread::sleep(Duration::from_millis(100 + 17 * (window % 7)));
+        ctl(&sandbox, &about["engine_pid"], &["stop"]);
+    }
+    let loaded = load.wait_with_output().expect("it ends");
+    assert!(loaded.status.success(), "{}", String::from_utf8_lossy(&loaded.stderr));
+    kill(Pid::from_raw(server.id() as i32), Signal::SIGTERM).expect("it runs");
+    let ended = server.wait_with_output().expect("it ends");
+    let stderr = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success(), "as without the collector: {stderr}");
+    assert!(!stderr.contains("stage2: "), "{stderr}");
+
+    let lines = common::read(&out);
+    let requests = lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let requests: Vec<Value> = requests.filter(|line| line["kind"] == "request").collect();
+    assert!(requests.len() > 30, "{}", requests.len());
+    assert!(requests.iter().all(|request| request["error"].is_null()));
+
+    // A window may begin and end within a step. The steps that lie in it whole are whole.
+    let files: Vec<PathBuf> = std::fs::read_dir(sandbox.path("traces"))
+        .expect("folder")
+        .map(|file| file.expect("file").path())
+        .collect();
+    assert_eq!(files.len() as u64, WINDOWS, "{files:?}");
+    let (mut steps, mut prefills) = (0, 0);
+    for file in &files {
+        let trace = trace(file);
+        assert_eq!(trace.ending, Ending::Complete, "{}", file.display());
+        for range in trace.ranges.iter().filter(|range| range.closed) {
+            let expected = match range.name.as_str() {
+                "decode" => GRAPH_KERNELS,
+                "prefill" => PREFILL_KERNELS,
+                _ => continue,
+            };
+            assert_eq!(range.kernels, expected, "{} in {}", range.name, file.display());
+            *if range.name == "decode" { &mut steps } else { &mut prefills } += 1;
+        }
+    }
+    assert!(steps > WINDOWS && prefills > 0, "{steps} steps and {prefills} prefills in windows");
 }
