@@ -31,7 +31,7 @@ const TAKEN_BY_DRAIN: [&str; 10] = [
 const ABI_OF_DRAIN: [&str; 2] = ["nvtx", "CuptiError"];
 
 /// Every static outside of `guest/state.rs`: what outlives a recording, and process-wide switches.
-const STATICS: [(&str, &[&str]); 12] = [
+const STATICS: [(&str, &[&str]); 13] = [
     // What a process knows of its forks.
     ("base/ancestry.rs", &["NOTICES", "PROCESS", "PARENT", "AFTER_CUDA"]),
     ("base/generation.rs", &["NUMBER", "MARK"]),
@@ -40,6 +40,8 @@ const STATICS: [(&str, &[&str]); 12] = [
     ("guest/registry.rs", &["REGISTRY"]),
     ("guest/nvtx.rs", &["NEXT", "FIRST"]),
     ("guest/thread.rs", &["NEXT", "STATE"]),
+    // Of a thread that is in a launch.
+    ("guest/launch_watch.rs", &["BEGUN"]),
     // Memory.
     ("base/allocator.rs", &["ALLOCATOR", "RESERVE", "FAILED", "LAST_RESORT"]),
     // Switches.

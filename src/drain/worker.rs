@@ -5,6 +5,7 @@
 
 mod facts;
 mod gpu_states;
+mod missing_records;
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -54,6 +55,7 @@ struct Drain {
     /// CUPTI told at the last flush how many records it had dropped.
     drops_known: bool,
     possible: PossibleTimes,
+    records: missing_records::RecordWatch,
     /// [`Shared::forks_after_cuda`] as the trace file has it.
     forks_noted: u64,
 }
@@ -85,6 +87,7 @@ pub fn run(shared: &'static Shared) -> EndReason {
         device_states: None,
         drops_known: true,
         possible: PossibleTimes::default(),
+        records: missing_records::RecordWatch::default(),
         forks_noted: 0,
     };
     let mut request = shared.options.flush_page.as_deref().and_then(FlushRequest::find);
@@ -100,10 +103,12 @@ pub fn run(shared: &'static Shared) -> EndReason {
         shared.bell.wait(NAP.min(pace.left()));
         drain.take_in();
         drain.take_states();
+        drain.heed_moves();
         let wish = request.as_mut().filter(|request| request.is_pending());
         if wish.is_some() || pace.is_due(runs_low()) {
             // A failure has no consequence yet: what is not handed over now comes later.
-            let _ = drain.flush(false);
+            let flushed = drain.flush(false);
+            drain.heed_missing(flushed.is_ok());
             wish.into_iter().for_each(FlushRequest::grant);
             pace.flushed(runs_low());
         }
@@ -331,12 +336,6 @@ impl Drain {
         done
     }
 
-    /// Notes in the trace file why nobody knows how much of the GPU work is missing.
-    fn say_incomplete(&mut self, reason: &str) {
-        self.shared.counters.incomplete.increment();
-        self.output.fact("gpu.incomplete", reason.to_owned());
-    }
-
     /// Takes in the rest, closes the spool and shows the summary.
     fn finish(mut self, reason: EndReason) {
         self.shared.collect(false);
@@ -345,6 +344,7 @@ impl Drain {
             counters.stop();
         }
         let flushed = self.flush(true);
+        self.heed_missing_at_end(flushed.is_ok());
         if let Some(counters) = sampling {
             // After the flush: what was recorded is in the file if the guest ends meanwhile.
             counters.rest().for_each(|record| self.output.put(record));
@@ -357,7 +357,7 @@ impl Drain {
             diag::warn(format_args!("GPU work is missing: {reason}"));
             self.say_incomplete(&reason);
         }
-        if !self.drops_known {
+        if !self.drops_known && !self.records.over {
             let reason = "CUPTI did not tell how many records it dropped";
             diag::warn(format_args!("GPU work may be missing: {reason}"));
             self.say_incomplete(reason);

@@ -121,6 +121,10 @@ pub const ALL: &[(&str, fn())] = &[
     ("profiler_beside", tools::profiler_beside),
     ("profiler_first", tools::profiler_first),
     ("tool_beside", tools::tool_beside),
+    ("records_taken", tools::records_taken),
+    ("few_records_taken", tools::few_records_taken),
+    ("finalized", tools::finalized),
+    ("rests", tools::rests),
 ];
 
 /// Uses neither CUDA nor NVTX; prints its threads and open files.

@@ -24,6 +24,7 @@ pub(crate) const FUNCTIONS: &[&str] = &[
     "cuptiActivitySetAttribute_v2",
     "cuptiDeviceGetChipName",
     "cuptiEnableCallback",
+    "cuptiFinalize",
     "cuptiGetDeviceId",
     "cuptiGetGraphNodeId",
     "cuptiGetResultString",

@@ -19,7 +19,7 @@ pub(crate) const VARIABLES: [&str; 6] =
 
 const FAULT_FORMS: &str = "a list of fail=FUNCTION:CODE, slow=FUNCTION:MS, hang=FUNCTION (each with @N \
                            for the Nth call), subscribe=CODE, register=CODE, enable=CODE, cu-init=CODE, \
-                           flush=CODE, drop=N, zero-timestamps=N, \
+                           flush=CODE, drop=N, taken-over=N, zero-timestamps=N, \
                            reversed-timestamps=N, future-timestamps=N, no-names=N, unknown-kinds=N, late-buffers=MS, flush-hang=MS, \
                            slow-enable=MS, slow-disable=MS, no-device, second-api=CODE, \
                            false-layouts, hardware-trace, pm-availability=CODE, \
@@ -77,6 +77,8 @@ pub(crate) struct Faults {
     pub(crate) cu_init: Option<u32>,
     /// Every Nth record of GPU work is dropped and counted.
     pub(crate) drop_every: u64,
+    /// From the Nth record of GPU work on, another client has the buffers.
+    pub(crate) taken_over_at: u64,
     /// Every Nth kernel record has start and end 0.
     pub(crate) zero_timestamps_every: u64,
     /// Every Nth kernel record ends before it starts.
@@ -219,6 +221,7 @@ impl Faults {
             "flush" => self.flush = Some(code()?),
             "cu-init" => self.cu_init = Some(code()?),
             "drop" => self.drop_every = amount,
+            "taken-over" => self.taken_over_at = amount,
             "zero-timestamps" => self.zero_timestamps_every = amount,
             "reversed-timestamps" => self.reversed_timestamps_every = amount,
             "future-timestamps" => self.future_timestamps_every = amount,

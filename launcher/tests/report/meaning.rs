@@ -147,6 +147,16 @@ fn a_capture_that_says_why_it_is_incomplete_is_not_complete() {
 }
 
 #[test]
+fn a_capture_whose_every_record_went_elsewhere_says_so_and_not_that_nothing_was_launched() {
+    let mut b = process();
+    b.meta("cupti.version", "130001").open(1, 1, 0, 0).close(1, 30);
+    b.meta("gpu.incomplete", "a tool has the records").end();
+    let empty = report(&mut b).coverage.empty.expect("a cause").first;
+    assert_eq!(empty.cause, EmptyCause::CuptiOff);
+    assert!(empty.why.contains("a tool has the records"), "{empty:?}");
+}
+
+#[test]
 fn the_model_survives_being_written_and_read() {
     let folder = tempfile::tempdir().expect("folder");
     fixture::write(folder.path());
