@@ -48,6 +48,7 @@ pub const ALL: &[(&str, fn())] = &[
     ("fork_among_threads", forks::among_threads),
     ("fork_silently", forks::silently),
     ("fork_at_start", forks::at_start),
+    ("fork_at_hooks", forks::at_hooks),
     ("sampled", sampled),
     ("threads", threads),
     ("graph", graph),

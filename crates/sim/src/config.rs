@@ -17,7 +17,7 @@ const FIRST_CORRELATION: &str = "STAGE2_SIM_FIRST_CORRELATION";
 pub(crate) const VARIABLES: [&str; 6] =
     [CUPTI_VERSION, DRIVER_VERSION, FAULT, FAST, SEED, FIRST_CORRELATION];
 
-const FAULT_FORMS: &str = "a list of fail=FUNCTION:CODE, slow=FUNCTION:MS, hang=FUNCTION (each with @N \
+const FAULT_FORMS: &str = "a list of fail=FUNCTION:CODE, slow=FUNCTION:MS, hang=FUNCTION, fork=FUNCTION (each with @N \
                            for the Nth call), subscribe=CODE, register=CODE, enable=CODE, cu-init=CODE, \
                            flush=CODE, drop=N, taken-over=N, zero-timestamps=N, \
                            reversed-timestamps=N, future-timestamps=N, no-names=N, unknown-kinds=N, late-buffers=MS, flush-hang=MS, \
@@ -207,7 +207,7 @@ impl Faults {
     fn parse_amount(&mut self, item: &str) -> Result<(), ConfigError> {
         let refuse = || ConfigError::new(FAULT, item, FAULT_FORMS);
         let (name, value) = item.split_once('=').ok_or_else(refuse)?;
-        if matches!(name, "fail" | "slow" | "hang") {
+        if matches!(name, "fail" | "slow" | "hang" | "fork") {
             self.calls.push(CallFault::parse(item).ok_or_else(refuse)?);
             return Ok(());
         }
