@@ -34,7 +34,7 @@ const TAKEN_BY_DRAIN: [&str; 12] = [
 const ABI_OF_DRAIN: [&str; 2] = ["nvtx", "CuptiError"];
 
 /// Every static outside of `guest/state.rs`: what outlives a recording, and process-wide switches.
-const STATICS: [(&str, &[&str]); 14] = [
+const STATICS: [(&str, &[&str]); 15] = [
     // What a process knows of its forks.
     ("base/ancestry.rs", &["NOTICES", "PROCESS", "PARENT", "AFTER_CUDA"]),
     ("base/generation.rs", &["NUMBER", "EPOCH", "UNSEEN", "MARK"]),
@@ -43,6 +43,8 @@ const STATICS: [(&str, &[&str]); 14] = [
     ("guest/registry.rs", &["REGISTRY"]),
     ("guest/nvtx.rs", &["NEXT", "FIRST"]),
     ("guest/thread.rs", &["NEXT", "STATE"]),
+    // Of a thread that is in a launch.
+    ("guest/launch_watch.rs", &["BEGUN"]),
     // Memory.
     ("base/allocator.rs", &["ALLOCATOR", "RESERVE", "FAILED", "LAST_RESORT"]),
     // The socket and the main thread of the process, for handlers of forks and ends.

@@ -87,7 +87,7 @@ impl Summary<'_> {
                 &c.unreadable_records,
                 "records unreadable, about (work that still ran at exit, for instance)",
             ),
-            (&c.incomplete, "reason why CUPTI's last records are missing (see above)"),
+            (&c.incomplete, "reason why GPU work is missing (see above)"),
             (&c.late_switches, "ranges opened before collection was on"),
             (&c.beyond_limits, "ranges or names beyond what is kept"),
             (&c.calls_turned_away, "NVTX calls not taken in"),

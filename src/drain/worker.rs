@@ -6,6 +6,7 @@
 
 mod facts;
 mod gpu_states;
+mod missing_records;
 mod windows;
 
 use std::sync::atomic::Ordering;
@@ -59,6 +60,7 @@ struct Drain {
     /// CUPTI told at the last flush how many records it had dropped.
     drops_known: bool,
     possible: PossibleTimes,
+    records: missing_records::RecordWatch,
     /// [`Shared::forks_after_cuda`] as the trace file has it.
     forks_noted: u64,
     window: Window,
@@ -169,12 +171,14 @@ impl Thread {
             shared.bell.wait(NAP.min(pace.left()).min(limits.left()));
             drain.take_in();
             drain.take_states();
+            drain.heed_moves();
             drain.take_marks();
             let wish = self.request.as_mut().filter(|request| request.is_pending());
             let asked = shared.windows.asked_flush();
             if wish.is_some() || asked.is_some() || pace.is_due(runs_low()) {
                 // A failure has no consequence yet: what is not handed over now comes later.
-                let _ = drain.flush(false);
+                let flushed = drain.flush(false);
+                drain.heed_missing(flushed.is_ok());
                 wish.into_iter().for_each(FlushRequest::grant);
                 asked.into_iter().for_each(|number| shared.windows.flushed(number));
                 pace.flushed(runs_low());
@@ -228,6 +232,7 @@ impl Drain {
             device_states: None,
             drops_known: true,
             possible: PossibleTimes::default(),
+            records: missing_records::RecordWatch::default(),
             forks_noted: 0,
             window,
             wanted,
@@ -452,12 +457,6 @@ impl Drain {
         done
     }
 
-    /// Notes in the trace file why nobody knows how much of the GPU work is missing.
-    fn say_incomplete(&mut self, reason: &str) {
-        self.shared.counters.incomplete.increment();
-        self.output.fact("gpu.incomplete", reason.to_owned());
-    }
-
     /// Takes in the rest, closes the spool and, where recording ends for good, shows the summary. Gives the
     /// GPUs that were met.
     fn finish(mut self, why: &Why) -> Vec<Device> {
@@ -467,6 +466,7 @@ impl Drain {
             counters.stop();
         }
         let flushed = self.flush(true);
+        self.heed_missing_at_end(flushed.is_ok());
         if let Some(counters) = sampling {
             // After the flush: what was recorded is in the file if the guest ends meanwhile.
             counters.rest().for_each(|record| self.output.put(record));
@@ -479,7 +479,7 @@ impl Drain {
             diag::warn(format_args!("GPU work is missing: {reason}"));
             self.say_incomplete(&reason);
         }
-        if !self.drops_known {
+        if !self.drops_known && !self.records.over {
             let reason = "CUPTI did not tell how many records it dropped";
             diag::warn(format_args!("GPU work may be missing: {reason}"));
             self.say_incomplete(reason);

@@ -71,6 +71,12 @@ impl CollectionSwitch {
         self.turns.load(Ordering::Relaxed)
     }
 
+    /// Which turn collection is on since. `None` while it is off, or being switched.
+    pub fn on_since(&self) -> Option<u64> {
+        let on = self.on.load(Ordering::SeqCst) && !self.turning.load(Ordering::SeqCst);
+        on.then(|| self.turns())
+    }
+
     /// Turns the switch until it fits. `false`: another thread is turning it.
     fn settle(&self, switch: &impl Fn(bool)) -> bool {
         loop {

@@ -50,6 +50,8 @@ struct Cupti {
     refused: AtomicBool,
     /// Nothing is collected any more.
     shut: AtomicBool,
+    /// The hardware takes the times of kernels, so that a buffer may be asked for long after a launch.
+    by_hardware: bool,
     graph: Graph,
 }
 
@@ -74,6 +76,7 @@ pub fn start(shared: &Shared, come_first_at_exit: fn()) -> Result<Gpu, OffReason
     let api: &'static Api = Box::leak(Box::new(api));
     let attached = attach::attach(shared, api, version)?;
     let Attached { activities, subscriber, by_callback, hardware_trace, fell_back } = attached;
+    let by_hardware = hardware_trace == attach::HARDWARE_TRACE_ON;
     let attribution = if by_callback { "callback" } else { "fence" };
     let (switches, collecting) =
         (library::may_switch(version), attach::is_always_on(shared, version));
@@ -115,6 +118,7 @@ pub fn start(shared: &Shared, come_first_at_exit: fn()) -> Result<Gpu, OffReason
         collecting: AtomicBool::new(collecting),
         refused: AtomicBool::new(false),
         shut: AtomicBool::new(false),
+        by_hardware,
         graph: options.graph,
     };
     let (tracer, walker) = (Box::new(tracer), api.walker());
@@ -156,17 +160,29 @@ impl Cupti {
         launches::report(self.api, &mut subscriber, on);
         *self.subscriber.lock() = Some(subscriber);
     }
-}
 
-impl Tracer for Cupti {
-    fn fence(&self) -> u32 {
-        if self.by_callback {
-            return 0;
-        }
+    /// A number in CUPTI's sequence of calls, taken now on this thread; 0 where CUPTI does not call us.
+    fn number(&self) -> u32 {
         let mut version = 0;
         // SAFETY: as at the start; CUPTI shows this call to `callbacks::on_callback` on this thread.
         unsafe { (self.driver_get_version)(&raw mut version) };
         thread::take_fence()
+    }
+
+    /// Ends the subscription, unless another thread has it in use.
+    fn leave(&self) {
+        let subscriber = self.subscriber.lock().take();
+        if let Some(subscriber) = subscriber.filter(|_| self.activities.end()) {
+            // Where another thread is in a call of CUPTI, the registration stays, without a kind of
+            // activity that it collects. There is nobody to report a failure to.
+            let _ = self.api.unsubscribe(subscriber);
+        }
+    }
+}
+
+impl Tracer for Cupti {
+    fn fence(&self) -> u32 {
+        if self.by_callback { 0 } else { self.number() }
     }
 
     fn flush(&self, forced: bool) -> Result<(), CuptiError> {
@@ -217,15 +233,31 @@ impl Tracer for Cupti {
         }
     }
 
+    fn watch_launches(&self, on: bool) -> bool {
+        if self.by_hardware || self.refused.load(Ordering::Relaxed) {
+            return false;
+        }
+        if self.by_callback {
+            return true;
+        }
+        let Some(mut subscriber) = self.subscriber.lock().take() else { return false };
+        let watches = launches::watch(self.api, &mut subscriber, on);
+        *self.subscriber.lock() = Some(subscriber);
+        if self.shut.load(Ordering::SeqCst) {
+            // It found the subscription in use.
+            self.leave();
+        }
+        watches
+    }
+
+    fn is_attached(&self) -> bool {
+        self.number() != 0
+    }
+
     fn shut(&self) {
         self.shut.store(true, Ordering::SeqCst);
         self.collect(false);
         self.activities.disable(sys::CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
-        let subscriber = self.subscriber.lock().take();
-        if let Some(subscriber) = subscriber.filter(|_| self.activities.end()) {
-            // Where another thread is in a call of CUPTI, the registration stays, without a kind of
-            // activity that it collects. There is nobody to report a failure to.
-            let _ = self.api.unsubscribe(subscriber);
-        }
+        self.leave();
     }
 }

@@ -56,6 +56,13 @@ pub trait Tracer: Send + Sync {
     /// Records that CUPTI dropped since the last call that went well. `None` where it does not tell.
     fn take_dropped(&self) -> Option<u64>;
 
+    /// Has kernel launches counted ([`crate::guest::launch_watch`]), or no longer. `false` where this CUPTI
+    /// cannot, or where a launch without a record has another reason.
+    fn watch_launches(&self, on: bool) -> bool;
+
+    /// CUPTI still calls us back.
+    fn is_attached(&self) -> bool;
+
     /// Collects nothing from now on and calls nobody back.
     fn shut(&self);
 }

@@ -18,6 +18,7 @@ pub mod cupti;
 pub mod event;
 pub mod gpu;
 pub mod handle;
+pub mod launch_watch;
 pub mod nvtx;
 mod phase;
 pub mod pool;

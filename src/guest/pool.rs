@@ -21,7 +21,7 @@ use std::ptr;
 use cupti_sys::fields::{Completion, LayoutError, Layouts};
 pub use stage2_settings::Buffers;
 
-use crate::base::counters::Counters;
+use crate::base::counters::{Counter, Counters};
 use crate::base::pages;
 use crate::base::sync::{ArrayQueue, AtomicU32, Ordering};
 use free::{FreeList, Links};
@@ -107,6 +107,7 @@ pub struct Pool {
     /// With the second activity API only.
     layouts: Option<LayoutSlots>,
     full: ArrayQueue<FullBuffer>,
+    moves: Counter,
 }
 
 // SAFETY: the raw pointer is the start of a mapping that lives as long as the process; who may
@@ -146,6 +147,7 @@ impl Pool {
             pooled,
             owners: (0..layout.count()).map(|_| AtomicU32::new(NOT_GIVEN)).collect(),
             full: ArrayQueue::new(pooled + extras / 2),
+            moves: Counter::default(),
             layouts: None,
             layout,
         })
@@ -160,6 +162,7 @@ impl Pool {
 
     /// A zeroed buffer for `owner`, and its size. `None` is a refusal, which was counted.
     pub fn request(&self, owner: u32, counters: &Counters) -> Option<(*mut u8, usize)> {
+        self.moves.increment();
         let Some(index) = self.free.iter().find_map(|class| class.pop(&self.links)) else {
             counters.buffers_refused.increment();
             if self.may_refuse {
@@ -214,6 +217,7 @@ impl Pool {
         record_bytes: usize,
         told: impl FnOnce(u32) -> Told,
     ) {
+        self.moves.increment();
         let given = self.index_of(start).and_then(|index| {
             let owner = self.owners.get(index as usize)?.swap(NOT_GIVEN, Ordering::AcqRel);
             (owner != NOT_GIVEN).then_some((index, owner, self.extent(index)?.1))
@@ -233,6 +237,18 @@ impl Pool {
     pub fn given(&self) -> usize {
         let given = |owner: &&AtomicU32| owner.load(Ordering::Relaxed) != NOT_GIVEN;
         self.owners.iter().filter(given).count()
+    }
+
+    /// Bytes of the buffers that CUPTI holds: what it can fill before it asks for another one.
+    pub fn given_bytes(&self) -> usize {
+        let owners = self.owners.iter().zip(0..);
+        let given = owners.filter(|(owner, _)| owner.load(Ordering::Relaxed) != NOT_GIVEN);
+        given.filter_map(|(_, index)| self.extent(index)).map(|(_, bytes)| bytes).sum()
+    }
+
+    /// How often CUPTI asked for a buffer or handed one back.
+    pub fn moves(&self) -> u64 {
+        self.moves.get()
     }
 
     /// Few buffers are left, without the extra ones: those that CUPTI keeps for idle and for ended

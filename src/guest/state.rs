@@ -30,6 +30,7 @@ use crate::base::sync::{self, process_wide};
 use crate::guest::collection_switch::{CollectionSwitch, StartedRanges, Switches};
 use crate::guest::event::Events;
 use crate::guest::gpu::{Gpu, OffReason};
+use crate::guest::launch_watch::LaunchWatch;
 pub use crate::guest::phase::Phase;
 use crate::guest::phase::PhaseMachine;
 use crate::guest::pool::Pool;
@@ -222,6 +223,8 @@ pub struct Shared {
     pub windows: Windows,
     /// When collection was switched.
     pub switches: Switches,
+    /// Counts kernel launches while CUPTI brings no records.
+    pub launch_watch: LaunchWatch,
     /// A CUDA graph was launched in a wanted range, and the times of its kernels were not read since.
     pub replayed: AtomicBool,
     /// Activity buffers, once the GPU half was started.
@@ -261,6 +264,7 @@ impl Shared {
             wanted: AtomicPtr::new(ptr::from_ref(environment).cast_mut()),
             windows,
             switches: Switches::new(options.is_restricted() || options.control),
+            launch_watch: LaunchWatch::default(),
             started: StartedRanges::new(options.is_restricted() || options.control),
             options,
             pid: std::process::id(),
@@ -320,6 +324,12 @@ impl Shared {
             }
             gpu.tracer.collect(on);
         }
+    }
+
+    /// Which turn collection is on since; 0 where it is never switched. `None` while it is off.
+    pub fn collected_since(&self) -> Option<u64> {
+        let switches = self.wanted().is_restricted() && self.gpu().is_some_and(|gpu| gpu.switches);
+        if switches { self.collection.on_since() } else { Some(0) }
     }
 
     /// Has CUPTI read the times of recorded replays of CUDA graphs, if there were any: the next replay

@@ -14,12 +14,16 @@ use crate::common::{Guest, Left, collector, skipped};
 /// A number that no call reaches.
 pub const FOR_EVER: u64 = u64::MAX;
 
+/// Instead of an error: the call goes well, and a thread of the guest forks before it. `first` and every
+/// `last`th call from there on.
+pub const FORK: i32 = -2;
+
 /// Which calls of which function fail, and how.
 #[derive(Clone, Copy)]
 pub struct Fault {
     /// As the linker knows it; `futex` and `pwritev2` for calls through `syscall`.
     pub function: &'static str,
-    /// The error number; -1 for what the function does instead of failing.
+    /// The error number; -1 for what the function does instead of failing; [`FORK`].
     pub error: i32,
     /// The first call that fails, from 1; 0 for none.
     pub first: u64,

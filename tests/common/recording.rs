@@ -124,6 +124,12 @@ impl Tracer for Replay {
         Some(0)
     }
     fn collect(&self, _on: bool) {}
+    fn watch_launches(&self, _on: bool) -> bool {
+        false
+    }
+    fn is_attached(&self) -> bool {
+        true
+    }
     fn shut(&self) {}
 }
 

@@ -53,6 +53,20 @@ fn call<F: Copy>(name: &[u8], body: impl FnOnce(F) -> u32) -> u32 {
     body(*unsafe { driver.get::<F>(name) }.expect("the simulated driver has the function"))
 }
 
+/// Launches a recorded kernel of a decode step.
+fn launch(index: u32, stream: usize) -> u32 {
+    type Launch = unsafe extern "C" fn(u32, u32, usize) -> u32;
+    // SAFETY: any numbers are answered.
+    call(b"stage2_sim_launch_recorded", |f: Launch| unsafe { f(DECODE_STEP, index, stream) })
+}
+
+/// Has the driver refuse `count` launches, on a stream that there is not.
+pub fn launch_in_vain(count: u32) {
+    for index in 0..count {
+        assert_ne!(launch(index, usize::MAX), 0);
+    }
+}
+
 /// A stream of the simulated GPU.
 pub struct Stream(usize);
 
@@ -69,11 +83,8 @@ impl Stream {
 
     /// Launches `count` recorded kernels of a decode step.
     pub fn launch(&self, count: u32) {
-        type Launch = unsafe extern "C" fn(u32, u32, usize) -> u32;
         for index in 0..count {
-            // SAFETY: any numbers are answered.
-            let launch = |f: Launch| unsafe { f(DECODE_STEP, index, self.0) };
-            assert_eq!(call(b"stage2_sim_launch_recorded", launch), 0);
+            assert_eq!(launch(index, self.0), 0);
         }
     }
 

@@ -57,6 +57,12 @@ impl Tracer for Failing {
     fn collect(&self, on: bool) {
         self.0.collect(on);
     }
+    fn watch_launches(&self, on: bool) -> bool {
+        self.0.watch_launches(on)
+    }
+    fn is_attached(&self) -> bool {
+        self.0.is_attached()
+    }
     fn shut(&self) {
         self.0.shut();
     }

@@ -3,7 +3,9 @@
 //
 // STAGE2_TEST_CALL=NAME ERROR FIRST LAST: calls FIRST to LAST of the function fail with the number ERROR.
 // Functions of the C library that make system calls are named, and by `futex` and `pwritev2` what goes
-// through `syscall`. ERROR -1: a write takes half of its bytes, a clock steps an hour ahead.
+// through `syscall`. ERROR -1: a write takes half of its bytes, a clock steps an hour ahead. ERROR -2: the
+// call goes well, and before it a thread of the guest forks; that happens at call FIRST and at every LASTth
+// one after it.
 // STAGE2_TEST_TALLY names a file of 16 bytes: calls that came by, and calls that failed.
 
 #define _GNU_SOURCE
@@ -31,7 +33,11 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { INSTEAD = -1 };
+enum { INSTEAD = -1, FORK = -2 };
+enum { NOBODY_FORKS = -1, IDLE = 0, ASKED = 1 };
+
+// A thread of the guest forks where it finds ASKED here, and sets IDLE then.
+atomic_int stage2_test_fork = NOBODY_FORKS;
 
 static char chosen[32];
 static int error_number;
@@ -40,6 +46,7 @@ static atomic_ulong own_tally[2];
 static atomic_ulong *tally = own_tally;
 static atomic_int prepared;
 static atomic_uintptr_t low, high;
+static long owner;
 
 static int find_collector(struct dl_phdr_info *library, size_t size, void *unused) {
     (void)size, (void)unused;
@@ -67,7 +74,19 @@ static void prepare(void) {
         if (page != MAP_FAILED) tally = page;
         syscall(SYS_close, file);
     }
+    owner = syscall(SYS_getpid);
     dl_iterate_phdr(find_collector, 0);
+}
+
+// Has the guest fork now, if nobody else does and this is no child. The fork may have to wait for a lock that
+// the calling thread holds, so this does not wait for it for ever.
+void stage2_test_have_fork(void) {
+    int error = errno, idle = IDLE;
+    if (syscall(SYS_getpid) != owner || !atomic_compare_exchange_strong(&stage2_test_fork, &idle, ASKED)) return;
+    struct timespec rest = {0, 100000};
+    for (int i = 0; i < 300 && atomic_load(&stage2_test_fork) == ASKED; i++) syscall(SYS_nanosleep, &rest, 0);
+    atomic_fetch_add(&tally[1], 1);
+    errno = error;
 }
 
 // Whether this call is to fail.
@@ -76,6 +95,10 @@ static int fails(const char *name, const void *caller) {
     uintptr_t at = (uintptr_t)caller;
     if (at < atomic_load(&low) || at >= atomic_load(&high) || strcmp(name, chosen)) return 0;
     unsigned long number = atomic_fetch_add(&tally[0], 1) + 1;
+    if (error_number == FORK && first_call) {
+        if (number >= first_call && (number - first_call) % last_call == 0) stage2_test_have_fork();
+        return 0;
+    }
     if (number < first_call || number > last_call) return 0;
     atomic_fetch_add(&tally[1], 1);
     return 1;
@@ -219,7 +242,10 @@ long syscall(long number, ...) {
     long with[6];
     for (int i = 0; i < 6; i++) with[i] = va_arg(more, long);
     va_end(more);
-    const char *name = number == SYS_futex ? "futex" : number == SYS_pwritev2 ? "pwritev2" : 0;
+    const char *name = number == SYS_futex      ? "futex"
+                       : number == SYS_pwritev2 ? "pwritev2"
+                       : number == SYS_gettid   ? "gettid"
+                                                : 0;
     if (name && fails(name, CALLER)) return errno = error_number, -1;
     return real(number, with[0], with[1], with[2], with[3], with[4], with[5]);
 }

@@ -1,6 +1,7 @@
 //! What guests do with `fork`: prefork servers, pools of workers, chains, forks among busy threads.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::time::Duration;
 
 use crate::cuda::{self, Stream};
 use crate::hazards::plain;
@@ -185,4 +186,75 @@ pub fn at_start() {
     let child = child(nvtx::push_and_pop_unanswered);
     first.join().expect("ends");
     wait(child);
+}
+
+/// Whether NVTX has its tool: not asked for, being asked for, there.
+static NVTX: AtomicI32 = AtomicI32::new(0);
+/// The status of a child that had no function of NVTX's to call.
+const NO_RANGE: i32 = 9;
+/// Children of [`at_hooks`] that have not ended.
+static LEFT: AtomicI32 = AtomicI32::new(0);
+
+/// Forks on a thread of its own whenever the preloaded library of the test asks for it, which it does while
+/// another thread is inside of the collector. Each child opens ten ranges. Meanwhile two threads work.
+pub fn at_hooks() {
+    // SAFETY: the library has such a number.
+    let asked = unsafe {
+        let place = libc::dlsym(libc::RTLD_DEFAULT, c"stage2_test_fork".as_ptr());
+        place.cast::<AtomicI32>().as_ref().expect("the library of the test is preloaded")
+    };
+    asked.store(0, Ordering::SeqCst);
+    std::thread::spawn(move || fork_when_asked(asked));
+    NVTX.store(1, Ordering::SeqCst);
+    let nvtx = client();
+    NVTX.store(2, Ordering::SeqCst);
+    cuda::init();
+    let work = |name: &'static [u8]| {
+        let stream = Stream::new();
+        stream.launch(5);
+        for _ in 0..10 {
+            nvtx.push(name);
+            stream.launch(20);
+            stream.synchronize();
+            nvtx.pop();
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    };
+    let other = std::thread::spawn(move || work(b"other"));
+    work(b"main");
+    other.join().expect("ends");
+    while LEFT.load(Ordering::SeqCst) > 0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    println!("launched 410 kernels");
+    std::process::exit(3);
+}
+
+fn fork_when_asked(asked: &AtomicI32) {
+    let in_child = || match NVTX.load(Ordering::SeqCst) {
+        // Another thread has its lock, which is held for good here.
+        1 if nvtx::push_and_pop_if_answered() => {}
+        // SAFETY: ends the child at once, as meant.
+        1 => unsafe { libc::_exit(NO_RANGE) },
+        _ => (0..10).for_each(|_| range(b"child")),
+    };
+    let mut children = Vec::new();
+    loop {
+        if asked.load(Ordering::SeqCst) == 1 {
+            children.push(child(in_child));
+            LEFT.fetch_add(1, Ordering::SeqCst);
+            asked.store(0, Ordering::SeqCst);
+        }
+        children.retain(|&child| {
+            let mut status = 0;
+            // SAFETY: the place is valid.
+            let ended = unsafe { libc::waitpid(child, &raw mut status, libc::WNOHANG) } == child;
+            if ended {
+                println!("child={status}");
+                LEFT.fetch_sub(1, Ordering::SeqCst);
+            }
+            !ended
+        });
+        std::thread::sleep(Duration::from_micros(50));
+    }
 }

@@ -51,6 +51,7 @@ pub const ALL: &[(&str, fn())] = &[
     ("fork_among_threads", forks::among_threads),
     ("fork_silently", forks::silently),
     ("fork_at_start", forks::at_start),
+    ("fork_at_hooks", forks::at_hooks),
     ("sampled", sampled),
     ("threads", threads),
     ("graph", graph),
@@ -124,6 +125,10 @@ pub const ALL: &[(&str, fn())] = &[
     ("profiler_beside", tools::profiler_beside),
     ("profiler_first", tools::profiler_first),
     ("tool_beside", tools::tool_beside),
+    ("records_taken", tools::records_taken),
+    ("few_records_taken", tools::few_records_taken),
+    ("finalized", tools::finalized),
+    ("rests", tools::rests),
 ];
 
 /// Uses neither CUDA nor NVTX; prints its threads and open files.

@@ -92,18 +92,25 @@ fn is_unanswered(slot: sys::NvtxFunctionPointer) -> bool {
 /// Pushes and pops a range before NVTX has settled. For a child that was forked before its tool
 /// answered: the answer never comes there.
 pub fn push_and_pop_unanswered() {
+    assert!(push_and_pop_if_answered(), "the tool's function");
+}
+
+/// The same where the tool has put its functions into the tables. Whether it has.
+pub fn push_and_pop_if_answered() -> bool {
     let slot = |id: u32| {
         // SAFETY: the only thread there is; the tables stay.
         let slot = unsafe { TABLES[0].as_ref() }.and_then(|table| table.slots[id as usize]);
-        slot.filter(|_| !is_unanswered(slot)).expect("the tool's function")
+        slot.filter(|_| !is_unanswered(slot))
     };
-    let (push, pop) = (slot(sys::NVTX_CBID_CORE_RangePushA), slot(sys::NVTX_CBID_CORE_RangePop));
+    let of = [sys::NVTX_CBID_CORE_RangePushA, sys::NVTX_CBID_CORE_RangePop].map(slot);
+    let [Some(push), Some(pop)] = of else { return false };
     // SAFETY: the tool put functions of the types that NVTX documents for the slots.
     unsafe {
         let push: unsafe extern "C" fn(*const c_char) -> c_int = std::mem::transmute(push);
         push(c"unanswered".as_ptr());
         pop();
     }
+    true
 }
 
 impl Table {

@@ -2,6 +2,7 @@
 //! and one of the second that lets others in.
 
 use std::ffi::{CStr, c_char, c_void};
+use std::time::Duration;
 
 use libloading::Library;
 
@@ -22,6 +23,25 @@ struct Parameters {
     padding: [u8; 7],
 }
 
+type Request = extern "C" fn(*mut *mut u8, *mut usize, *mut usize);
+type Complete = extern "C" fn(usize, u32, *mut u8, usize, usize);
+
+const BUFFER_BYTES: usize = 1 << 16;
+
+/// Hands a buffer out that nobody frees.
+extern "C" fn request(buffer: *mut *mut u8, bytes: *mut usize, most: *mut usize) {
+    let fresh = Box::leak(vec![0u8; BUFFER_BYTES].into_boxed_slice());
+    // SAFETY: three places of CUPTI's.
+    unsafe {
+        *buffer = fresh.as_mut_ptr();
+        *bytes = BUFFER_BYTES;
+        *most = 0;
+    }
+}
+
+/// Takes a buffer back, whoever gave it.
+extern "C" fn complete(_: usize, _: u32, _: *mut u8, _: usize, _: usize) {}
+
 /// The CUPTI that the collector uses. It stays, as a profiler's does.
 struct Cupti(&'static Library);
 
@@ -31,6 +51,24 @@ impl Cupti {
         // SAFETY: the library is in the process already.
         let library = unsafe { Library::new(path) }.expect("the simulated CUPTI");
         Cupti(Box::leak(Box::new(library)))
+    }
+
+    /// Takes the activity callbacks of the first activity API, as a profiler does that knows of nobody else.
+    fn take_records(&self) -> u32 {
+        type Register = unsafe extern "C" fn(Request, Complete) -> u32;
+        // SAFETY: the function has this type; the two callbacks live as long as the program.
+        unsafe {
+            let register = self.0.get::<Register>(b"cuptiActivityRegisterCallbacks");
+            register.expect("a CUPTI")(request, complete)
+        }
+    }
+
+    fn finalize(&self) -> u32 {
+        // SAFETY: the function has this type, and no thread but this one is in a call of CUPTI.
+        unsafe {
+            let finalize = self.0.get::<unsafe extern "C" fn() -> u32>(b"cuptiFinalize");
+            finalize.expect("a CUPTI")()
+        }
     }
 
     fn enable(&self) -> u32 {
@@ -105,4 +143,61 @@ pub fn tool_beside() {
     let (result, first) = Cupti::find().subscribe_in_company();
     println!("subscribe={result} first={first}");
     work();
+}
+
+/// Ranges with a few kernels each, for longer than a few flushes.
+fn steps(kernels: u32) {
+    let stream = Stream::new();
+    for _ in 0..30 {
+        client().push(b"step");
+        stream.launch(kernels);
+        stream.synchronize();
+        std::thread::sleep(Duration::from_millis(20));
+        client().pop();
+    }
+}
+
+/// A profiler takes CUPTI's activity records half-way.
+pub fn records_taken() {
+    cuda::init();
+    steps(20);
+    println!("register={}", Cupti::find().take_records());
+    steps(500);
+}
+
+/// The same, and what follows is too little to fill a buffer.
+pub fn few_records_taken() {
+    cuda::init();
+    steps(20);
+    println!("register={}", Cupti::find().take_records());
+    steps(1);
+}
+
+/// Another library takes CUPTI out of the process half-way.
+pub fn finalized() {
+    cuda::init();
+    steps(20);
+    println!("finalize={}", Cupti::find().finalize());
+    steps(20);
+}
+
+/// Works on the GPU in two stretches. In between there are ranges without: on the CPU alone, with waits for
+/// the GPU, with launches that fail, and with launches that are captured into a graph that is never replayed.
+pub fn rests() {
+    cuda::init();
+    steps(20);
+    let stream = Stream::new();
+    for _ in 0..30 {
+        client().push(b"tokenize");
+        stream.synchronize();
+        std::thread::sleep(Duration::from_millis(20));
+        client().pop();
+        client().push(b"probe");
+        cuda::launch_in_vain(200);
+        client().pop();
+        client().push(b"capture");
+        stream.capture(|| stream.launch(200));
+        client().pop();
+    }
+    steps(20);
 }

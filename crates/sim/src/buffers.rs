@@ -30,6 +30,8 @@ pub(crate) enum Client {
     First { request: RequestFunc, complete: CompleteFunc },
     /// Of the second.
     Second { request: RequestFuncV2, complete: CompleteFuncV2 },
+    /// Another one, which came later and keeps everything to itself.
+    Other,
 }
 
 /// The buffer that one thread, or every thread, currently writes to.
@@ -53,6 +55,8 @@ pub(crate) struct Buffers {
     delivery: Mutex<()>,
     dropped: AtomicU64,
     drop_every: u64,
+    taken_over_at: u64,
+    /// Records of GPU work.
     seen: AtomicU64,
     /// The fields that a client of the second activity API wants.
     pub(crate) chosen: Chosen,
@@ -86,6 +90,7 @@ impl Buffers {
             delivery: Mutex::new(()),
             dropped: AtomicU64::new(0),
             drop_every: config.faults.drop_every,
+            taken_over_at: config.faults.taken_over_at,
             seen: AtomicU64::new(0),
             chosen: Chosen::default(),
             system_thread_ids: AtomicBool::new(false),
@@ -104,6 +109,11 @@ impl Buffers {
         let worker = std::thread::Builder::new().name("sim-cupti-worker".to_owned());
         let own = Arc::clone(self);
         worker.spawn(move || own.hand_over_full_buffers()).map(drop)
+    }
+
+    /// Has no client any more.
+    pub(crate) fn leave(&self) {
+        *self.client.write() = None;
     }
 
     /// Ends the thread that hands buffers over. What was not flushed before does not come back.
@@ -142,9 +152,12 @@ impl Buffers {
             return;
         }
         let staged = StagedRecord { offset: 0, size, end_ns, record, selection };
-        if self.drop_every > 0 && record.is_gpu_work() {
+        if record.is_gpu_work() {
             let seen = self.seen.fetch_add(1, Ordering::Relaxed) + 1;
-            if seen.is_multiple_of(self.drop_every) {
+            if seen == self.taken_over_at {
+                *self.client.write() = Some(Client::Other);
+            }
+            if self.drop_every > 0 && seen.is_multiple_of(self.drop_every) {
                 self.dropped.fetch_add(1, Ordering::Relaxed);
                 return;
             }
@@ -159,7 +172,9 @@ impl Buffers {
                 return;
             }
         }
-        self.dropped.fetch_add(1, Ordering::Relaxed);
+        if !matches!(*self.client.read(), Some(Client::Other)) {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Puts a record into a channel's buffer. If there is no room, gives the record back, and the
@@ -254,6 +269,7 @@ impl Buffers {
                 // SAFETY: as above, with the information that the second API brings along.
                 unsafe { request(base_out, size_out, &raw mut max_records, &raw mut info) };
             }
+            Client::Other => {}
         }
         (!base.is_null() && size > 0).then(|| Buffer::new(base, size, max_records))
     }
@@ -320,6 +336,7 @@ impl Buffers {
                 // SAFETY: as above; the table lives until the callback returns.
                 unsafe { complete(base, size, used, &raw mut info) };
             }
+            Client::Other => {}
         }
     }
 }

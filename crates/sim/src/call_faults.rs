@@ -1,6 +1,7 @@
 //! Calls of CUPTI's functions that fail, are slow or never return, whatever the function does: asked for
 //! by the function's name.
 
+use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -25,6 +26,7 @@ pub(crate) const FUNCTIONS: &[&str] = &[
     "cuptiActivitySetAttribute_v2",
     "cuptiDeviceGetChipName",
     "cuptiEnableCallback",
+    "cuptiFinalize",
     "cuptiGetDeviceId",
     "cuptiGetGraphNodeId",
     "cuptiGetResultString",
@@ -72,10 +74,12 @@ enum Effect {
     Slow(u64),
     /// The call never returns.
     Hang,
+    /// Before the call a thread of the guest forks.
+    Fork,
 }
 
 impl CallFault {
-    /// Reads `fail=FUNCTION:CODE`, `slow=FUNCTION:MS` or `hang=FUNCTION`, each with `@N` behind it for the
+    /// Reads `fail=FUNCTION:CODE`, `slow=FUNCTION:MS` or `hang=FUNCTION` or `fork=FUNCTION`, each with `@N` behind it for the
     /// Nth call only. `None` for anything else.
     pub(crate) fn parse(item: &str) -> Option<CallFault> {
         let (what, rest) = item.split_once('=')?;
@@ -91,6 +95,7 @@ impl CallFault {
             ("fail", Some(code)) => Effect::Fail(u32::try_from(code).ok()?),
             ("slow", Some(ms)) => Effect::Slow(ms),
             ("hang", None) => Effect::Hang,
+            ("fork", None) => Effect::Fork,
             _ => return None,
         };
         let function = FUNCTIONS.iter().find(|function| **function == name)?;
@@ -121,12 +126,24 @@ pub(crate) fn meet(faults: &[CallFault], counts: &CallCounts, function: &str) ->
         match fault.effect {
             Effect::Fail(code) => return Some(code),
             Effect::Slow(ms) => std::thread::sleep(Duration::from_millis(ms)),
+            Effect::Fork => have_fork(),
             Effect::Hang => loop {
                 std::thread::sleep(Duration::from_secs(3600));
             },
         }
     }
     None
+}
+
+/// Asks the guest for a fork, where it has a function for that.
+fn have_fork() {
+    // SAFETY: the symbol is a function of the guest's without arguments, or is not there.
+    unsafe {
+        let function = libc::dlsym(libc::RTLD_DEFAULT, c"stage2_test_have_fork".as_ptr());
+        if !function.is_null() {
+            std::mem::transmute::<*mut c_void, extern "C" fn()>(function)();
+        }
+    }
 }
 
 /// Whether a function is in the list above. For constants.

@@ -151,21 +151,34 @@ fn ids(subscriber: &Subscriber, domain: u32) -> Outcome<Option<&IdSet>> {
 #[unsafe(no_mangle)]
 extern "C" fn cuptiUnsubscribe(handle: Handle) -> u32 {
     gate!(cuptiUnsubscribe);
-    code(subscriber(handle).and_then(|subscriber| {
-        let state = state();
-        if !state.callbacks.unsubscribe(handle) {
-            return Err(cupti::INVALID_PARAMETER);
-        }
-        // A call that is under way may still look at what it wants.
-        subscriber.driver.set_all(false);
-        subscriber.resource.set_all(false);
-        subscriber.activity.kinds.set_all(false);
-        subscriber.activity.buffers.close();
-        if state.callbacks.company().is_none() {
-            state.release_second();
-        }
-        Ok(())
-    }))
+    code(subscriber(handle).and_then(|subscriber| unsubscribe(&subscriber)))
+}
+
+/// Takes CUPTI out of the process: no subscriber and no client of its buffers is left.
+#[unsafe(no_mangle)]
+extern "C" fn cuptiFinalize() -> u32 {
+    gate!(cuptiFinalize);
+    let state = state();
+    state.first.kinds.set_all(false);
+    state.first.buffers.leave();
+    let left = state.callbacks.subscribers();
+    code(left.iter().try_for_each(|subscriber| unsubscribe(subscriber)))
+}
+
+fn unsubscribe(subscriber: &Subscriber) -> Outcome {
+    let state = state();
+    if !state.callbacks.unsubscribe(subscriber.handle) {
+        return Err(cupti::INVALID_PARAMETER);
+    }
+    // A call that is under way may still look at what it wants.
+    subscriber.driver.set_all(false);
+    subscriber.resource.set_all(false);
+    subscriber.activity.kinds.set_all(false);
+    subscriber.activity.buffers.close();
+    if state.callbacks.company().is_none() {
+        state.release_second();
+    }
+    Ok(())
 }
 
 #[unsafe(no_mangle)]

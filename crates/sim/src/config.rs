@@ -17,9 +17,9 @@ const FIRST_CORRELATION: &str = "STAGE2_SIM_FIRST_CORRELATION";
 pub(crate) const VARIABLES: [&str; 6] =
     [CUPTI_VERSION, DRIVER_VERSION, FAULT, FAST, SEED, FIRST_CORRELATION];
 
-const FAULT_FORMS: &str = "a list of fail=FUNCTION:CODE, slow=FUNCTION:MS, hang=FUNCTION (each with @N \
+const FAULT_FORMS: &str = "a list of fail=FUNCTION:CODE, slow=FUNCTION:MS, hang=FUNCTION, fork=FUNCTION (each with @N \
                            for the Nth call), subscribe=CODE, register=CODE, enable=CODE, cu-init=CODE, \
-                           flush=CODE, drop=N, zero-timestamps=N, \
+                           flush=CODE, drop=N, taken-over=N, zero-timestamps=N, \
                            reversed-timestamps=N, future-timestamps=N, no-names=N, unknown-kinds=N, late-buffers=MS, flush-hang=MS, \
                            slow-enable=MS, slow-disable=MS, no-device, second-api=CODE, \
                            false-layouts, hardware-trace, pm-availability=CODE, \
@@ -77,6 +77,8 @@ pub(crate) struct Faults {
     pub(crate) cu_init: Option<u32>,
     /// Every Nth record of GPU work is dropped and counted.
     pub(crate) drop_every: u64,
+    /// From the Nth record of GPU work on, another client has the buffers.
+    pub(crate) taken_over_at: u64,
     /// Every Nth kernel record has start and end 0.
     pub(crate) zero_timestamps_every: u64,
     /// Every Nth kernel record ends before it starts.
@@ -205,7 +207,7 @@ impl Faults {
     fn parse_amount(&mut self, item: &str) -> Result<(), ConfigError> {
         let refuse = || ConfigError::new(FAULT, item, FAULT_FORMS);
         let (name, value) = item.split_once('=').ok_or_else(refuse)?;
-        if matches!(name, "fail" | "slow" | "hang") {
+        if matches!(name, "fail" | "slow" | "hang" | "fork") {
             self.calls.push(CallFault::parse(item).ok_or_else(refuse)?);
             return Ok(());
         }
@@ -219,6 +221,7 @@ impl Faults {
             "flush" => self.flush = Some(code()?),
             "cu-init" => self.cu_init = Some(code()?),
             "drop" => self.drop_every = amount,
+            "taken-over" => self.taken_over_at = amount,
             "zero-timestamps" => self.zero_timestamps_every = amount,
             "reversed-timestamps" => self.reversed_timestamps_every = amount,
             "future-timestamps" => self.future_timestamps_every = amount,

@@ -2,14 +2,14 @@
 
 use std::fs;
 
-use crate::build::Build;
+use crate::build::{Build, GPU_AHEAD_NS};
 use crate::fixture;
 use serde_json::{Value, json};
 use stage2_analysis::join::join;
 use stage2_analysis::load::{Capture, Tally};
 use stage2_launch::views::write_reports;
-use stage2_model::{EmptyCause, Report, RunInfo, StageRow};
-use stage2_spool::NONE;
+use stage2_model::{EmptyCause, Finding, Report, RunInfo, StageRow};
+use stage2_spool::{Anchor, GpuNs, MonoNs, NONE, Record, WallNs};
 
 fn report(build: &mut Build) -> Report {
     report_of([build])
@@ -144,6 +144,43 @@ fn a_capture_that_says_why_it_is_incomplete_is_not_complete() {
     let gap = "processes whose GPU work is incomplete: 1";
     assert!(text.starts_with("PARTIAL") && text.contains(gap), "{text}");
     assert!(report.findings.iter().any(|f| f.what.contains("GPU work is missing: a tool")));
+}
+
+#[test]
+fn a_capture_whose_every_record_went_elsewhere_says_so_and_not_that_nothing_was_launched() {
+    let mut b = process();
+    b.meta("cupti.version", "130001").open(1, 1, 0, 0).close(1, 30);
+    b.meta("gpu.incomplete", "a tool has the records").end();
+    let empty = report(&mut b).coverage.empty.expect("a cause").first;
+    assert_eq!(empty.cause, EmptyCause::CuptiOff);
+    assert!(empty.why.contains("a tool has the records"), "{empty:?}");
+}
+
+#[test]
+fn kernels_of_one_stream_may_overlap_and_share_busy_time() {
+    let mut b = process();
+    b.open(1, 1, 0, 0).kernel(1, 1, 1, (5, 25)).kernel(1, 1, 1, (15, 35)).close(1, 40).end();
+    let report = report(&mut b);
+    let row = stage(&report, "a");
+    assert_eq!((row.gpu_busy_ns, row.kernel_sum_ns), (Some(30), Some(40)));
+    assert_eq!(report.coverage.total.invalid_timestamps, 0);
+}
+
+#[test]
+fn a_machine_that_was_suspended_is_told_of_and_stretches_no_window() {
+    const S: u64 = 1_000_000_000;
+    let mut b = process();
+    let mut anchor = |seconds: u64, ahead: u64| {
+        let gpu = GpuNs((seconds + ahead) * S + GPU_AHEAD_NS);
+        b.add(Record::Anchor(Anchor { gpu, mono: MonoNs(seconds * S), wall: WallNs(0) }));
+    };
+    anchor(10, 0);
+    anchor(20, 3_600);
+    b.open(1, 1, 0, 12 * S).kernel(1, 1, 1, (13 * S, 14 * S)).close(1, 15 * S).end();
+    let report = report(&mut b);
+    assert_eq!(stage(&report, "a").gpu_window_ns, Some(3 * S));
+    let told = |f: &Finding| f.what.contains("clocks that stepped") && f.why.contains("suspended");
+    assert!(report.findings.iter().any(told), "{:?}", report.findings);
 }
 
 #[test]

@@ -20,6 +20,9 @@ use crate::guest::state::Shared;
 /// be seen exact on a GPU first, and its cost no higher than the first one's (tests/gpu).
 const AUTO_PREFERS_V2: bool = false;
 
+/// What became of hardware trace where it serves.
+pub(super) const HARDWARE_TRACE_ON: &str = "on";
+
 /// The name under which CUPTI shows us to tools that it refuses.
 const OUR_NAME: &std::ffi::CStr = c"stage2";
 
@@ -177,13 +180,14 @@ fn configure(
     activities.register().map_err(|error| refused("take activity buffers", error))?;
 
     let on = |subscriber: &mut _, domain, id| api.enable_callback(subscriber, domain, id, true);
+    // Where callbacks tell of launches, it shows only that CUPTI still calls us.
+    on(subscriber, sys::CUPTI_CB_DOMAIN_DRIVER_API, launches::FENCE)
+        .map_err(|error| refused("report the fence call", error))?;
     if by_callback {
         on(subscriber, sys::CUPTI_CB_DOMAIN_DRIVER_API, launches::KERNEL)
             .map_err(|error| refused("report launches", error))?;
         launches::report(api, subscriber, true);
     } else {
-        on(subscriber, sys::CUPTI_CB_DOMAIN_DRIVER_API, launches::FENCE)
-            .map_err(|error| refused("report the fence call", error))?;
         let by_node = shared.wanted().is_restricted() && options.graph == Graph::Node;
         for id in launches::REPLAYS.into_iter().filter(|_| by_node) {
             // Without them only times of replays in switched collection are missing.
@@ -252,7 +256,7 @@ fn trace_by_hardware(activities: &Activities, wanted: bool) -> String {
         return "off".to_owned();
     }
     match activities.enable_hardware_trace() {
-        Ok(()) => "on".to_owned(),
+        Ok(()) => HARDWARE_TRACE_ON.to_owned(),
         // Most GPUs cannot: that is no trouble, and nobody is told but the trace file.
         Err(error) => format!("refused: {error}"),
     }

@@ -16,6 +16,7 @@ use stage2_spool::Payload;
 use super::launches;
 use crate::base::barrier;
 use crate::guest::event::{Event, EventKind};
+use crate::guest::launch_watch;
 use crate::guest::state;
 use crate::guest::thread;
 
@@ -109,6 +110,11 @@ pub(super) extern "C" fn on_callback(
             let call = unsafe { data.cast::<sys::CUpti_CallbackData>().read_unaligned() };
             if call.callbackSite == sys::CUPTI_API_ENTER {
                 on_driver_call(id, call.correlationId);
+            } else if launches::KERNELS.contains(&id) {
+                let result = call.functionReturnValue.cast::<u32>();
+                // SAFETY: null, or at the exit of a driver call the place of its result.
+                let went_well = !result.is_null() && unsafe { result.read_unaligned() } == 0;
+                on_kernel_launched(went_well);
             }
         }
         sys::CUPTI_CB_DOMAIN_RESOURCE => {
@@ -134,17 +140,27 @@ fn on_driver_call(id: sys::CUpti_CallbackId, correlation: u32) {
         return;
     }
     let Some(shared) = state::active() else { return };
-    if launches::REPLAYS.contains(&id) {
+    let is_replay = launches::REPLAYS.contains(&id);
+    if is_replay {
         shared.replayed.fetch_or(shared.collection.is_open(), Ordering::Relaxed);
-        if shared.gpu().is_none_or(|gpu| !gpu.reports_launches) {
-            return;
-        }
+    } else if shared.launch_watch.is_on() && launches::KERNELS.contains(&id) {
+        shared.launch_watch.begins(shared.collected_since());
+    }
+    if shared.gpu().map_or(is_replay, |gpu| !gpu.reports_launches) {
+        return;
     }
     let thread = thread::number_for(&shared.events, &shared.counters);
     let mut event = Event::new(EventKind::Launch, thread);
     event.fence = correlation;
     if shared.events.send(event, &shared.counters).half_full {
         shared.wake_drain();
+    }
+}
+
+fn on_kernel_launched(went_well: bool) {
+    let Some(shared) = state::active() else { return };
+    if shared.launch_watch.is_on() {
+        shared.launch_watch.ends(shared.collected_since(), went_well);
     }
 }
 
@@ -165,6 +181,8 @@ fn on_graph_node(api: &Api, id: sys::CUpti_CallbackId, data: *const sys::CUpti_G
         sys::CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED => EventKind::GraphNodeCloned,
         _ => return,
     };
+    // A launch that becomes a node makes no record.
+    launch_watch::forget();
     // SAFETY: CUPTI passes this struct with the two graph-node callbacks; the nodes that it names exist during the call.
     let (node, original) = unsafe {
         let graph = data.read_unaligned();

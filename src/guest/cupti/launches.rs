@@ -10,6 +10,16 @@ pub(super) const FENCE: u32 = sys::CUPTI_DRIVER_TRACE_CBID_cuDriverGetVersion;
 /// `cuLaunchKernel`: without it attribution by callback is impossible.
 pub(super) const KERNEL: u32 = sys::CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel;
 
+/// The calls that launch one kernel. Each makes a record, unless it fails or its stream is captured.
+pub(super) const KERNELS: [u32; 6] = [
+    KERNEL,
+    sys::CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz,
+    sys::CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel,
+    sys::CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel_ptsz,
+    sys::CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx,
+    sys::CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz,
+];
+
 /// `cuGraphLaunch`, and the same on the per-thread default stream.
 pub(super) const REPLAYS: [u32; 2] =
     [sys::CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch, sys::CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz];
@@ -19,6 +29,13 @@ pub(super) fn report(api: &Api, subscriber: &mut Subscriber, on: bool) {
     for id in std::iter::once(KERNEL).chain(others()) {
         let _ = api.enable_callback(subscriber, sys::CUPTI_CB_DOMAIN_DRIVER_API, id, on);
     }
+}
+
+/// Switches the callbacks at [`KERNELS`]. Whether one of them goes: newer calls are unknown to older CUPTIs.
+pub(super) fn watch(api: &Api, subscriber: &mut Subscriber, on: bool) -> bool {
+    let switched = KERNELS
+        .map(|id| api.enable_callback(subscriber, sys::CUPTI_CB_DOMAIN_DRIVER_API, id, on).is_ok());
+    switched.contains(&true)
 }
 
 /// All others.

@@ -14,6 +14,7 @@ use stage2_model::{
 use stage2_text::numbers::count;
 use stage2_text::visible;
 
+use super::META_INCOMPLETE;
 use super::findings::{META_AFTER_CUDA, META_UNRECORDED, sum};
 
 /// How the verdict on a capture without GPU work begins.
@@ -50,7 +51,9 @@ pub(crate) fn of_capture(capture: &Capture) -> Vec<EmptyReason> {
         });
         return reasons;
     }
-    let off = distinct(processes.iter().filter_map(|p| p.meta.get(META_GPU_OFF)));
+    let off = [META_GPU_OFF, META_INCOMPLETE];
+    let off =
+        distinct(off.iter().flat_map(|key| processes.iter().filter_map(|p| p.meta.get(*key))));
     if !off.is_empty() {
         reasons.push(reason(
             EmptyCause::CuptiOff,

@@ -274,7 +274,19 @@ fn clocks(captures: &[ProcessCapture]) -> impl Iterator<Item = Finding> {
          stages may be off by the step",
         "keep the clocks of the machine steady during a run",
     );
-    untied.into_iter().chain(contradicting)
+    let steps = captures.iter().fold(0_u64, |sum, c| sum.saturating_add(c.clock_steps));
+    let stepped = of_files(
+        Severity::Warning,
+        captures.iter().filter(|c| c.clock_steps > 0).map(|c| c.file.as_str()),
+        &format!(
+            "spool files with clocks that stepped during the run (in all {} times)",
+            count(steps)
+        ),
+        "the clock was set, or the machine was suspended; windows and idle time of stages that were \
+         open then are off by the step, and times of GPU work are not",
+        "keep the machine awake and its clock steady during a run, and run again",
+    );
+    untied.into_iter().chain(contradicting).chain(stepped)
 }
 
 /// What was left out of processes that were asked for some ranges only.

@@ -2,8 +2,17 @@
 
 use stage2_spool::{Anchor, GpuNs, MonoNs};
 
+/// How far two clocks may part between two anchors without that one of them was stepped: this, or a
+/// thousandth of the time between. Clocks that run freely drift apart by a tenth of that at most.
+const NO_STEP_NS: u64 = 1_000_000;
+const NO_STEP_SHARE: u64 = 1_000;
+
 /// Converts times of ranges into times of GPU work: linear between anchors, a constant offset
 /// before the first and after the last.
+///
+/// The GPU's clock follows that of the wall, which may be set. It goes on while the machine is suspended,
+/// and the monotonic clock does not. Between two anchors with such a step a line would stretch every time:
+/// there, the offset of the earlier one holds up to the step, wherever that lies.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ClockMap {
     points: Vec<(u64, u64)>,
@@ -33,6 +42,12 @@ impl ClockMap {
 
     pub(crate) fn ignored(&self) -> u64 {
         self.ignored
+    }
+
+    /// How often one of the clocks stepped ahead of the other between two anchors.
+    pub(crate) fn steps(&self) -> u64 {
+        let steps = self.points.windows(2).filter(|pair| matches!(pair, [a, b] if is_step(*a, *b)));
+        steps.count() as u64
     }
 
     /// `at` on the GPU clock; nothing where no anchor ties the clocks together.
@@ -72,8 +87,17 @@ impl ClockMap {
     }
 }
 
+/// Whether the clocks parted further than they can drift.
+fn is_step(from: (u64, u64), to: (u64, u64)) -> bool {
+    let (one, other) = (to.0.saturating_sub(from.0), to.1.saturating_sub(from.1));
+    one.abs_diff(other) > NO_STEP_NS.max(one.min(other) / NO_STEP_SHARE)
+}
+
 /// `points` hold strictly growing values, so that the divisor is not zero.
 fn between(from: (u64, u64), to: (u64, u64), mono: u64) -> u64 {
+    if is_step(from, to) {
+        return offset(from, mono).min(to.1);
+    }
     let elapsed = u128::from(mono - from.0);
     let gpu_step = u128::from(to.1 - from.1);
     let mono_step = u128::from(to.0 - from.0);
@@ -129,8 +153,39 @@ mod tests {
     }
 
     #[test]
+    fn a_clock_that_steps_ahead_stretches_no_time_and_is_counted() {
+        const S: u64 = 1_000_000_000;
+        // The machine was suspended for an hour: the GPU's clock went on.
+        let hour = 3_600 * S;
+        let map =
+            map(&[(S, 10 * S), (2 * S, 11 * S), (3 * S, 12 * S + hour), (4 * S, 13 * S + hour)]);
+        assert_eq!((map.steps(), map.ignored()), (1, 0));
+        assert_eq!(at(&map, S + S / 2), Some(10 * S + S / 2));
+        assert_eq!(
+            at(&map, 2 * S + S / 2),
+            Some(11 * S + S / 2),
+            "half a second, not half an hour"
+        );
+        assert_eq!(at(&map, 3 * S + S / 2), Some(12 * S + hour + S / 2));
+        assert_eq!(map.mono(GpuNs(11 * S + S / 2)), Some(MonoNs(2 * S + S / 2)));
+        assert_eq!(
+            map.mono(GpuNs(11 * S + hour / 2)),
+            Some(MonoNs(3 * S)),
+            "while it was suspended"
+        );
+    }
+
+    #[test]
+    fn clocks_that_drift_do_not_step() {
+        const S: u64 = 1_000_000_000;
+        let drifting = [(S, S), (2 * S, 2 * S + 400_000), (602 * S, 602 * S + 60_000_000)];
+        assert_eq!(map(&drifting).steps(), 0);
+    }
+
+    #[test]
     fn times_of_the_gpu_come_back_to_the_monotonic_clock() {
         let map = map(&[(100, 1_100), (200, 1_300), (300, 1_400)]);
+        assert_eq!(map.steps(), 0);
         for mono in [50, 100, 150, 200, 250, 300, 360] {
             let gpu = map.gpu(MonoNs(mono)).expect("tied");
             assert_eq!(map.mono(gpu), Some(MonoNs(mono)));

@@ -123,6 +123,8 @@ pub struct ProcessCapture {
     /// The first of them: no two captures of a process have the same.
     pub(crate) first_anchor: Option<Anchor>,
     pub(crate) anchors_ignored: u64,
+    /// How often a clock stepped between two of the others.
+    pub(crate) clock_steps: u64,
     /// Why the capture ended, if it ended in order.
     pub(crate) end: Option<String>,
     /// What is known of the process as one stage; nothing where the user opened ranges, where GPU work

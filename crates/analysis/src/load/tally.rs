@@ -387,6 +387,7 @@ impl Tally {
             anchors: self.anchors.len() as u64,
             first_anchor: self.anchors.first().copied(),
             anchors_ignored: clock.ignored(),
+            clock_steps: clock.steps(),
             end: self.end,
             whole: self.whole.finish(&self.counts),
             gated,

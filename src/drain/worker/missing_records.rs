@@ -1,0 +1,159 @@
+//! Kernels that are launched while CUPTI brings no records -> a word that another library of the process has
+//! these, once.
+//!
+//! A library that registers its own activity callbacks later takes all further records, and CUPTI says
+//! nothing about it. A program without GPU work looks the same from here: CUPTI asks for no buffer and hands
+//! none back. So after a whole flush period of that we have kernel launches counted
+//! ([`crate::guest::launch_watch`]), until CUPTI moves a buffer again. More launches than the buffers that
+//! CUPTI holds have room for cannot go unnoticed: each must make a record.
+
+use std::time::Duration;
+
+use crate::base::{diag, futex};
+use crate::guest::pool::Pool;
+
+use super::Drain;
+
+/// No record of a kernel takes fewer bytes, in any version and with any fields that we ask for.
+const SMALLEST_RECORD: usize = 88;
+/// Launches beyond the room for records that are no sign yet.
+const MARGIN: u64 = 100;
+/// Launches after which the count ends without a result: each is called back twice. Five buffers of the
+/// largest size have room for fewer.
+const MOST: u64 = 1 << 16;
+/// Flushes in a row that have to find the same.
+const FLUSHES: u32 = 2;
+/// A thread has put its first record into a buffer so long after it was given it.
+const GETTING_A_BUFFER: Duration = Duration::from_millis(5);
+
+/// Buffers that CUPTI had at the end, after a forced flush: their records may have gone elsewhere.
+const BUFFERS_KEPT: &str = "cupti.buffers_kept";
+
+const TAKEN: &str = "CUPTI neither asked for a buffer nor handed one back meanwhile: another library of this \
+                     process (a profiler such as torch.profiler) takes the activity records, or has \
+                     switched them off; run without it";
+const DETACHED: &str = "CUPTI calls the collector back no longer: another library of this process has \
+                        ended its subscription (cuptiFinalize); run without it";
+
+/// What is known of the way of records to us.
+#[derive(Default)]
+pub(super) struct RecordWatch {
+    /// Buffers that CUPTI asked for or handed back, and records that it dropped.
+    moves: u64,
+    /// Flushes in a row that found too many launches, and those that found us detached.
+    doubts: u32,
+    detached: u32,
+    /// Launches are not counted until CUPTI moves a buffer: they cannot be, or enough were.
+    tired: bool,
+    /// It was said.
+    pub(super) over: bool,
+}
+
+impl Drain {
+    /// Ends the watch where records come again. Whether they did since the last call.
+    pub(super) fn heed_moves(&mut self) -> bool {
+        let dropped = self.shared.counters.cupti_dropped.get();
+        let moves = dropped + self.shared.pool.get().map_or(0, Pool::moves);
+        if moves == self.records.moves {
+            return false;
+        }
+        let over = self.records.over;
+        self.records = RecordWatch { moves, over, ..RecordWatch::default() };
+        self.count_launches(false);
+        true
+    }
+
+    /// After a flush: whether records go elsewhere.
+    pub(super) fn heed_missing(&mut self, flushed: bool) {
+        let Some((gpu, pool)) = self.shared.gpu().zip(self.shared.pool.get()) else { return };
+        // In this order: a launch that is counted has moved its buffer before.
+        let launches = self.shared.launch_watch.launches();
+        let room = (pool.given_bytes() / SMALLEST_RECORD) as u64;
+        if self.heed_moves() || self.records.over || !flushed {
+            return;
+        }
+        if !gpu.tracer.is_attached() {
+            self.records.detached += 1;
+            if self.records.detached == FLUSHES {
+                self.say_missing(DETACHED.to_owned());
+            }
+        } else if !self.shared.launch_watch.is_on() {
+            self.records.tired = self.records.tired || !self.count_launches(true);
+        } else if launches > room + MARGIN {
+            self.records.doubts += 1;
+            if self.records.doubts == FLUSHES {
+                self.say_missing(taken(launches));
+            }
+        } else if launches >= MOST {
+            self.records.tired = true;
+            self.count_launches(false);
+        }
+    }
+
+    /// After the last flush, which hands over every buffer that holds a record: whether nothing came of what
+    /// was launched, or buffers did not come.
+    pub(super) fn heed_missing_at_end(&mut self, flushed: bool) {
+        let watch = &self.shared.launch_watch;
+        let (counted, launches) = (watch.is_on() || self.records.tired, watch.launches());
+        let moved = self.heed_moves();
+        // The process may go on, and nobody takes in the count any more.
+        self.count_launches(false);
+        if !flushed || self.records.over {
+            return;
+        }
+        if !moved && counted && launches > 0 {
+            return self.say_missing(taken(launches));
+        }
+        let kept = self.buffers_kept();
+        if kept > 0 {
+            // No GPU has shown yet that CUPTI hands back every empty buffer: not called incomplete.
+            diag::info(format_args!("{kept} activity buffers did not come back at the last flush"));
+            self.output.fact(BUFFERS_KEPT, kept.to_string());
+        }
+    }
+
+    /// Buffers that CUPTI keeps although it was flushed.
+    fn buffers_kept(&mut self) -> usize {
+        let kept = |drain: &Self| drain.shared.pool.get().map_or(0, Pool::given);
+        if kept(self) == 0 {
+            return 0;
+        }
+        // A thread that was just getting its buffer has it by then, and CUPTI knows of it.
+        futex::nap(GETTING_A_BUFFER);
+        self.heed_moves();
+        let again = self.flush(true);
+        // Who launches yet gets its buffers from us: they are not elsewhere.
+        let moved = self.heed_moves();
+        if again.is_err() || moved { 0 } else { kept(self) }
+    }
+
+    /// Notes in the trace file why nobody knows how much of the GPU work is missing.
+    pub(super) fn say_incomplete(&mut self, reason: &str) {
+        self.shared.counters.incomplete.increment();
+        self.output.fact("gpu.incomplete", reason.to_owned());
+    }
+
+    fn say_missing(&mut self, reason: String) {
+        self.records.over = true;
+        self.count_launches(false);
+        diag::warn(format_args!("GPU work is missing: {reason}"));
+        self.say_incomplete(&reason);
+    }
+
+    /// Has launches counted, or no longer. Whether they are.
+    fn count_launches(&self, on: bool) -> bool {
+        let watch = &self.shared.launch_watch;
+        let Some(gpu) = self.shared.gpu().filter(|_| watch.is_on() != on) else { return on };
+        watch.set(on);
+        let counts = gpu.tracer.watch_launches(on) && on;
+        if on && !counts {
+            watch.set(false);
+        }
+        counts
+    }
+}
+
+fn taken(launches: u64) -> String {
+    let kernels = if launches == 1 { "kernel was" } else { "kernels were" };
+    format!("{launches} {kernels} launched, and {TAKEN}")
+}

@@ -1,0 +1,103 @@
+//! Records that go to another library of the process: coverage is not called complete, one line says what
+//! happened, and a program without GPU work is not taken for that.
+
+#[allow(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
+mod common;
+
+use common::{Guest, Left, counts};
+use stage2_spool::Losses;
+
+/// Both activity APIs, and both ways to attribute.
+const WAYS: [(&str, &str); 4] =
+    [("v1", "fence"), ("v1", "callback"), ("v2", "fence"), ("v2", "callback")];
+
+fn guest(hazard: &str, (api, attribution): (&str, &str)) -> Guest {
+    Guest::new(hazard)
+        .env("STAGE2_SIM_CUPTI_VERSION", "13.5")
+        .env("STAGE2_CUPTI_API", api)
+        .env("STAGE2_ATTRIBUTION", attribution)
+}
+
+/// Fails unless the trace file and one line say that records are missing, and why.
+fn says_what_is_missing(left: &Left, why: &str, case: &str) {
+    let said = left.expect_said(0);
+    let reason = left.spool().meta("gpu.incomplete").unwrap_or_else(|| panic!("{case}: {said}"));
+    assert!(reason.contains(why) && reason.contains("run without it"), "{case}: {reason}");
+    assert_eq!(said, format!("stage2: GPU work is missing: {reason}\n"), "{case}");
+}
+
+fn says_nothing(left: &Left, case: &str) {
+    assert_eq!(left.expect_said(0), "", "{case}");
+    let spool = left.spool();
+    assert_eq!((spool.losses(), spool.meta("gpu.incomplete")), (Losses::default(), None), "{case}");
+}
+
+/// Each on a thread of its own, because guests wait most of the time.
+fn of_each<T: Send>(cases: impl IntoIterator<Item = T>, check: impl Fn(T) + Sync) {
+    std::thread::scope(|scope| {
+        for case in cases {
+            scope.spawn(|| check(case));
+        }
+    });
+}
+
+#[test]
+fn a_profiler_that_takes_the_activity_records_is_noticed() {
+    let hazards = ["records_taken", "few_records_taken"];
+    let cases = hazards.map(|hazard| ["fence", "callback"].map(|way| (hazard, way)));
+    of_each(cases.into_iter().flatten(), |(hazard, attribution)| {
+        let left = guest(hazard, ("v1", attribution)).run();
+        assert_eq!(left.stdout(), "register=0\n");
+        let case = format!("{hazard} {attribution}");
+        says_what_is_missing(&left, "takes the activity records", &case);
+    });
+    // CUPTI refuses it beside the second activity API.
+    let left = guest("records_taken", ("v2", "fence")).run();
+    assert_eq!(left.stdout(), "register=39\n");
+    says_nothing(&left, "v2");
+    assert_eq!(left.spool().kernels(), counts(&[("step", 30 * 520)]));
+}
+
+#[test]
+fn buffers_that_go_elsewhere_are_noticed_whatever_the_api() {
+    of_each(WAYS, |way| {
+        let guest = guest("works_for_a_while", way).env("STAGE2_SIM_FAULT", "taken-over=40");
+        says_what_is_missing(&guest.run(), "takes the activity records", &format!("{way:?}"));
+    });
+}
+
+#[test]
+fn buffers_that_go_elsewhere_right_before_the_end_are_noted() {
+    of_each(WAYS, |way| {
+        let guest = guest("return", way).env("STAGE2_SIM_FAULT", "taken-over=40");
+        let left = guest.env("STAGE2_FLUSH_MS", "3600000").run();
+        assert_eq!(left.spool().meta("cupti.buffers_kept"), Some("1"), "{way:?}");
+    });
+    let left = guest("return", WAYS[0]).run();
+    assert_eq!(left.expect_quiet(0).spool().meta("cupti.buffers_kept"), None);
+}
+
+#[test]
+fn a_subscription_that_another_library_ends_is_noticed() {
+    of_each(WAYS, |way| {
+        let left = guest("finalized", way).run();
+        assert_eq!(left.stdout(), "finalize=0\n");
+        says_what_is_missing(&left, "cuptiFinalize", &format!("{way:?}"));
+    });
+}
+
+#[test]
+fn a_program_that_rests_loses_nothing_and_is_not_told_of() {
+    let ranges = [None, Some("step"), Some("probe,step")];
+    let cases = WAYS.map(|way| ranges.map(|ranges| (way, ranges)));
+    of_each(cases.into_iter().flatten(), |(way, ranges)| {
+        let guest = guest("rests", way);
+        let guest = match ranges {
+            Some(ranges) => guest.env("STAGE2_RANGES", ranges),
+            None => guest,
+        };
+        let (left, case) = (guest.run(), format!("{way:?} {ranges:?}"));
+        says_nothing(&left, &case);
+        assert_eq!(left.spool().kernels(), counts(&[("step", 2 * 30 * 20)]), "{case}");
+    });
+}
