@@ -37,7 +37,7 @@ GUESTS: list[tuple[str, dict[str, str]]] = [
     ("threads", {"STAGE2_ATTRIBUTION": "callback"}),
     ("start_end", {}),
     ("gated", {"STAGE2_RANGES": "dec*"}),
-    ("sampled_threads", {"STAGE2_RANGES": "t*.step", "STAGE2_SAMPLE": "8"}),
+    ("sampled_threads", {"STAGE2_RANGES": "t*.step", "STAGE2_SAMPLE": "1/8"}),
     ("crowd", {"STAGE2_TEST_THREADS": "20"}),
     ("come_and_go", {"STAGE2_TEST_THREADS": "80"}),
     ("nccl", {}),
