@@ -41,5 +41,5 @@ under_miri stage2-stats
 under_miri stage2-settings
 under_miri stage2-spool file_name held varint
 under_miri stage2-text domains numbers
-under_miri stage2 base::allocator base::glob guest::blob guest::handle guest::thread \
-  drain::possible_times drain::spans drain::timeline --skip every_thread_has_a_number_of_its_own
+under_miri stage2 base::allocator base::glob drain::possible_times guest::blob guest::handle guest::thread \
+  --skip every_thread_has_a_number_of_its_own
