@@ -23,7 +23,7 @@ mod unseen_ranges;
 pub mod without_collector;
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::load::stats::{GroupKey, Stats};
 use crate::load::{Capture, Captured, ProcessCapture};
@@ -42,8 +42,9 @@ const META_SIMULATED: &str = "cupti.simulated";
 /// Key under which a collector says why GPU work is missing, nobody knows how much.
 const META_INCOMPLETE: &str = "gpu.incomplete";
 
-/// GPU work of the whole run, by identifiers of the whole run.
-type Groups = HashMap<GroupKey, Stats>;
+/// GPU work of the whole run, by identifiers of the whole run; in their order, so that rows that nothing
+/// else tells apart come in the same order each time.
+type Groups = BTreeMap<GroupKey, Stats>;
 
 /// Joins the captures of all processes. `findings` are those of the run itself.
 pub fn join(mut capture: Capture, run: RunInfo, findings: Vec<Finding>) -> Report {

@@ -50,7 +50,9 @@ pub const TARGETS: &[Target] = &[
         name: "nsys_sqlite",
         check: nsys_sqlite::check,
         mutate: mutate::sqlite,
-        limits: limits(2, 16 * MIB, 500),
+        // SQLite lists the pages of a record by the length that it claims, 8 bytes a page: of at most
+        // 4 GiB in pages of 512 bytes these are 64 MiB.
+        limits: limits(2, 80 * MIB, 500),
     },
     Target {
         name: "nsys_csv",

@@ -4,7 +4,7 @@
 //! the name of the file only says which names of kernels it has (`_mangled`, `_base`). Notes before
 //! a header, several tables in one file, ragged rows and thousands separators are taken as they are.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
@@ -303,7 +303,8 @@ fn kernels(tables: &mut Tables, summaries: &[Summary]) {
 
 fn ranges(tables: &mut Tables, summaries: &[Summary], libraries: &LibraryDomains) {
     let named = |name: &String| named(name, libraries);
-    let mut ranges: HashMap<String, Range> = HashMap::new();
+    // By their names as they stand in the table: two of them may become one name, in one order each time.
+    let mut ranges: BTreeMap<String, Range> = BTreeMap::new();
     for row in summaries.iter().filter(|s| s.has(Column::Range)).flat_map(|s| &s.rows) {
         let range = ranges.entry(row.range.clone().unwrap_or_default()).or_insert_with_key(named);
         // Push/pop and start/end ranges of one name have a row each.
