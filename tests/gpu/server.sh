@@ -1,0 +1,90 @@
+#!/usr/bin/env bash
+# A server that is dormant, and recorded in windows while requests come in: the latency that clients see
+# before, in and after a window of 10 s; then 100 windows in a row; then the decode steps of the window
+# beside those of a run that is recorded whole.
+# Usage: server.sh PATH_TO_libstage2.so PATH_TO_stage2-launch OUTDIR
+# Environment: PYTHON (python3), SERVER (--model llama_1b; words for examples/server), RATE (10), SECONDS_PER_PHASE
+# (15), WINDOWS (100), STEP_TIMEOUT_S (180). With SERVER="--backend numpy --simulated-gpu LIBRARY", STAGE2_CUPTI
+# and STAGE2_SIM_FAST=1 it runs without a GPU.
+# Prints PASS, FAIL, NOTE and SKIP lines and keeps everything in OUTDIR. Exit status: 0 when nothing
+# failed (also when all was skipped for lack of a GPU), 1 when something failed, 2 for bad usage.
+set -uo pipefail
+. "$(dirname "$0")/head.sh"
+begin 180 "$@"
+server=${SERVER:---model llama_1b}
+case $server in
+  *--simulated-gpu*) ;;
+  *) need torch ;;
+esac
+phase_s=${SECONDS_PER_PHASE:-15}
+windows=${WINDOWS:-100}
+export XDG_RUNTIME_DIR=$out/run PYTHONPATH=$here/../../examples
+mkdir "$XDG_RUNTIME_DIR"
+
+# serve NAME VARIABLE=VALUE...: starts the server under the collector; sets server_pid, engine and url.
+serve() {
+  local name=$1 waited=0
+  shift
+  mkdir "$out/$name"
+  # shellcheck disable=SC2086 # SERVER holds words.
+  env LD_PRELOAD="$collector" STAGE2_SUMMARY=off STAGE2_OUT="$out/$name/traces" "$@" \
+    "$python" -m server --port 0 --ready-file "$out/$name/ready" $server \
+    >"$out/$name/server.out" 2>"$out/$name/server.err" &
+  server_pid=$!
+  until [ -s "$out/$name/ready" ]; do
+    sleep 0.2
+    waited=$((waited + 1))
+    if [ "$waited" -gt $((limit_s * 5)) ] || ! kill -0 "$server_pid" 2>/dev/null; then
+      say "FAIL $name: the server does not serve: $(tail -1 "$out/$name/server.err")"
+      finish
+      exit 1
+    fi
+  done
+  engine=$("$python" -c 'import json,sys; print(json.load(open(sys.argv[1]))["engine_pid"])' "$out/$name/ready")
+  url=$("$python" -c 'import json,sys; print(json.load(open(sys.argv[1]))["url"])' "$out/$name/ready")
+}
+
+# Ends the server, whose status has to be 0.
+end_server() {
+  kill -TERM "$server_pid"
+  wait "$server_pid" || say "FAIL $1: the server ended with status $?: $(tail -1 "$out/$1/server.err")"
+}
+
+# load NAME WORD...: requests whose lines go into NAME.jsonl. The same seed: the same requests.
+load() {
+  local name=$1
+  shift
+  limited "$name" "$python" -m server.load --url "$url" --rate "${RATE:-10}" --seed 7 --out "$out/$name.jsonl" "$@"
+}
+
+ctl() { "$launch" ctl "$engine" "$@"; }
+
+# 1. Before, in and after a window.
+serve dormant STAGE2_START=off
+start="'$launch' ctl $engine start --for ${phase_s}s --wait"
+load latency --duration $((3 * phase_s + 5)) --mark 0=never --mark "$phase_s=on" \
+  --mark "$((2 * phase_s + 5))=off" --at "$phase_s" "$start"
+checked latency server_check.py latency "$out/latency.jsonl"
+
+# 2. Many windows under load.
+load many --duration $((windows / 2 + 5)) &
+loading=$!
+for ((window = 0; window < windows; window++)); do
+  ctl start --wait && sleep 0.1 && ctl stop --wait || say "FAIL window $window: see ctl.err"
+done >"$out/ctl.out" 2>"$out/ctl.err"
+wait "$loading" && say "PASS no request failed while $windows windows began and ended"
+ctl status --json >"$out/status.json"
+checked windows server_check.py windows "$out/status.json" $((windows + 1))
+end_server dormant
+
+# 3. The window beside a whole run.
+serve whole STAGE2_START=on
+load whole --duration "$phase_s"
+end_server whole
+mkdir "$out/first"
+cp "$out"/dormant/traces/*-w1.s2t "$out/first/"
+limited first.merge "$launch" merge --spool "$out/first" -o "$out/window.bundle" &&
+  limited whole.merge "$launch" merge --spool "$out/whole/traces" -o "$out/whole.bundle" &&
+  checked steps server_check.py steps "$out/window.bundle" "$out/whole.bundle"
+
+finish

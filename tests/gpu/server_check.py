@@ -1,0 +1,118 @@
+"""What a load saw of a server that is recorded in windows becomes PASS and FAIL lines.
+
+Usage: server_check.py latency LOAD_JSONL
+       server_check.py windows STATUS_JSON WINDOWS
+       server_check.py steps WINDOW_BUNDLE WHOLE_BUNDLE
+
+LOAD_JSONL is what `python -m server.load --out` writes, with the phases `never`, `on` and `off`.
+STATUS_JSON is what `stage2-launch ctl PID status --json` prints after so many WINDOWS. The bundles
+are of a window and of a whole run of the same server under the same load. Exit status: 0, 1 when
+something is not as promised, 2 when a file cannot be used.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import verdicts
+from draws import interval
+from verdicts import Line
+
+MOST_P99 = 1.3
+"""Upper bound of the 99th percentile of latency in phase `on`, over that of phase `never`."""
+
+STEP_TIME = 0.05
+"""Median steps of a window and of a whole run differ by no more than this share."""
+
+
+def percentile_99(values: list[float]) -> float:
+    """Return the value that 99 % do not exceed."""
+    return sorted(values)[max(0, -(-99 * len(values) // 100) - 1)]
+
+
+def latency(lines: list[dict[str, Any]]) -> Iterator[Line]:
+    """Compare the latencies of the phases."""
+    requests = [line for line in lines if line["kind"] == "request"]
+    failed = [line for line in requests if line["error"] is not None]
+    yield not failed, f"{len(failed)} of {len(requests)} requests failed"
+    commands = [line for line in lines if line["kind"] == "command"]
+    bad = [line["words"] for line in commands if line["status"] != 0]
+    yield bool(commands) and not bad, f"commands that failed: {bad} of {len(commands)}"
+    phases: dict[str, list[float]] = {}
+    for line in requests:
+        if line["error"] is None:
+            taken = 1e3 * (line["end_s"] - line["arrival_s"])
+            phases.setdefault(line["phase"], []).append(taken)
+    never, on = phases.get("never", []), phases.get("on", [])
+    if len(never) < 20 or len(on) < 20:
+        yield False, f"{len(never)} requests of phase never and {len(on)} of phase on: too few"
+        return
+    for name, values in phases.items():
+        yield None, f"p99 of phase {name}: {percentile_99(values):.1f} ms of {len(values)} requests"
+    found = interval(
+        [never, on], lambda before, during: percentile_99(during) / percentile_99(before)
+    )
+    assert found is not None, "latencies are above zero"
+    text = f"p99 while on over p99 of never: {found.text('.2f')}, at most {MOST_P99}"
+    yield found.asked <= MOST_P99, text
+
+
+def windows(processes: list[dict[str, Any]], asked: int) -> Iterator[Line]:
+    """Look at the status of the one process after all windows."""
+    yield len(processes) == 1, f"{len(processes)} processes answered"
+    if len(processes) != 1:
+        return
+    answer = processes[0]
+    yield int(answer["windows"]) == asked, f"{answer['windows']} windows of {asked}"
+    yield int(answer["lost"]) == 0, f"{answer['lost']} records lost of {answer['records']}"
+    yield int(answer["records"]) > 0, f"{answer['records']} records in all windows"
+
+
+def steps(window: dict[str, Any], whole: dict[str, Any]) -> Iterator[Line]:
+    """Compare the decode steps of a window with those of a whole run."""
+    found = {}
+    for name, metrics in (("window", window), ("whole run", whole)):
+        stages = [row for row in metrics["stages"] if row["stage"] == "decode"]
+        yield len(stages) == 1, f"{name}: {len(stages)} stages decode"
+        if not stages:
+            return
+        found[name] = stages[0]
+    kernels = {name: row["kernels_per_instance_median"] for name, row in found.items()}
+    yield kernels["window"] == kernels["whole run"] is not None, f"kernels of a step: {kernels}"
+    times = {name: row["host_warm_median_ns"] for name, row in found.items()}
+    apart = abs(times["window"] / times["whole run"] - 1)
+    yield apart <= STEP_TIME, f"median step, ns: {times}, apart by {apart:.1%}"
+
+
+def main() -> int:
+    """Compare what the command line names."""
+    try:
+        match sys.argv[1:]:
+            case ["latency", path]:
+                found = latency([json.loads(line) for line in text(path).splitlines()])
+            case ["windows", path, asked] if asked.isdigit():
+                found = windows(json.loads(text(path)), int(asked))
+            case ["steps", window, whole]:
+                bundles = Path(window), Path(whole)
+                found = steps(*map(verdicts.metrics_of, bundles))
+            case _:
+                print(__doc__, file=sys.stderr)
+                return 2
+        lines = list(found)
+    except (OSError, ValueError, KeyError, TypeError, ZeroDivisionError) as error:
+        print(f"FAIL {' '.join(sys.argv[1:])}: {type(error).__name__}: {error}")
+        return 2
+    return verdicts.show(lines)
+
+
+def text(path: str) -> str:
+    """Read a file."""
+    return Path(path).read_text(encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,76 @@
+"""server_check.py on made-up results; needs no GPU: `python -m unittest` in this folder."""
+
+import unittest
+
+import server_check
+
+
+def load(on_ms, failed=0):
+    """Made-up lines of a load: 100 requests a phase, of 10 ms each but while a window is on."""
+    lines = [{"kind": "command", "words": "ctl start", "status": 0}]
+    for phase, taken in (("never", 10), ("on", on_ms), ("off", 10)):
+        for number in range(100):
+            error = "reset" if phase == "on" and number < failed else None
+            end = number + taken / 1e3
+            lines.append(
+                {
+                    "kind": "request",
+                    "phase": phase,
+                    "arrival_s": number,
+                    "end_s": end,
+                    "error": error,
+                }
+            )
+    return lines
+
+
+def bundle(kernels=761, median=1_000_000):
+    row = {
+        "stage": "decode",
+        "kernels_per_instance_median": kernels,
+        "host_warm_median_ns": median,
+    }
+    return {"stages": [row, {**row, "stage": "prefill"}]}
+
+
+def failures(lines):
+    return [text for passed, text in lines if passed is False]
+
+
+class Latency(unittest.TestCase):
+    def test_a_window_that_costs_little_passes_and_one_that_costs_much_fails(self):
+        self.assertEqual(failures(server_check.latency(load(12))), [])
+        (said,) = failures(server_check.latency(load(14)))
+        self.assertIn("1.40", said)
+
+    def test_failed_requests_and_commands_fail(self):
+        (said,) = failures(server_check.latency(load(10, failed=2)))
+        self.assertIn("2 of 300", said)
+        lines = load(10)
+        lines[0]["status"] = 1
+        self.assertEqual(len(failures(server_check.latency(lines))), 1)
+        self.assertEqual(len(failures(server_check.latency(lines[1:]))), 1, "nothing was switched")
+
+    def test_too_few_requests_are_no_result(self):
+        self.assertIn("too few", failures(server_check.latency(load(10)[:110]))[0])
+
+
+class Windows(unittest.TestCase):
+    def test_all_windows_and_no_loss(self):
+        answer = {"windows": 100, "lost": 0, "records": 5}
+        self.assertEqual(failures(server_check.windows([answer], 100)), [])
+        for broken in ({"windows": 99}, {"lost": 1}, {"records": 0}):
+            self.assertEqual(len(failures(server_check.windows([{**answer, **broken}], 100))), 1)
+        self.assertEqual(len(failures(server_check.windows([], 100))), 1)
+
+
+class Steps(unittest.TestCase):
+    def test_steps_of_a_window_are_those_of_the_whole_run(self):
+        self.assertEqual(failures(server_check.steps(bundle(), bundle(median=1_040_000))), [])
+        self.assertEqual(len(failures(server_check.steps(bundle(), bundle(kernels=760)))), 1)
+        self.assertEqual(len(failures(server_check.steps(bundle(), bundle(median=1_100_000)))), 1)
+        self.assertEqual(len(failures(server_check.steps({"stages": []}, bundle()))), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
