@@ -3,8 +3,8 @@
     dormant_check.py LINES
 
 LINES holds the JSON lines of dormant.py, each with `way` ("untraced" or "dormant") and `pair`.
-Prints a table, and PASS or FAIL for each promise. Exit status: 0, 1 if a promise does not hold, 2 if LINES
-cannot be used.
+Prints a table, and PASS or FAIL for each promise. Exit status: 0, 1 if a promise does not hold,
+2 if LINES cannot be used.
 """
 
 from __future__ import annotations
