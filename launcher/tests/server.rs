@@ -107,7 +107,9 @@ struct Range {
     thread: u32,
     start_end: bool,
     closed: bool,
-    /// That were launched in it.
+    /// The instance around it.
+    parent: u64,
+    /// That were launched in it, and in ranges inside it.
     kernels: u64,
 }
 
@@ -138,6 +140,7 @@ fn trace(path: &Path) -> Trace {
                     thread: open.thread,
                     start_end: open.start_end,
                     closed: false,
+                    parent: open.parent,
                     kernels: 0,
                 };
                 ranges.insert(open.range, range);
@@ -149,9 +152,10 @@ fn trace(path: &Path) -> Trace {
             }
             Record::Work(work) => {
                 worked.push(work.range);
-                if let (What::Kernel { .. }, Some(range)) = (work.what, ranges.get_mut(&work.range))
-                {
+                let mut at = matches!(work.what, What::Kernel { .. }).then_some(work.range);
+                while let Some(range) = at.and_then(|at| ranges.get_mut(&at)) {
                     range.kernels += 1;
+                    at = Some(range.parent);
                 }
             }
             _ => {}
@@ -281,7 +285,7 @@ fn windows_of_a_dormant_server_under_load_hold_whole_steps_and_no_request_fails(
     let about: Value = serde_json::from_str(&common::read(&sandbox.path("ready"))).expect("JSON");
     let out = sandbox.path("load.jsonl");
     let words = [
-        "--rate=30".to_owned(),
+        "--rate=10".to_owned(),
         format!("--duration={UNDER_LOAD_S}"),
         format!("--output={TOKENS}"),
     ];
