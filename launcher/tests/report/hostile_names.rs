@@ -314,8 +314,7 @@ fn check_bundle(run_dir: &Path, what: &str) {
 /// Every export of a bundle.
 fn check_exports(folder: &Path, what: &str, name: &[u8]) {
     let traces = Traces::read(&folder.join("run/collector"), &LibraryDomains::default());
-    let text = String::from_utf8_lossy(name).into_owned();
-    let run = Run::of_traces(text, traces, &[]).expect("a run");
+    let run = Run::of_traces(stage2_text::visible(name), traces, &[]).expect("a run");
     for format in Format::ALL {
         let out = folder.join(format!("out{}", format.suffix(&run)));
         let exported = export(&run, format, &Selection::default(), &out).expect("an export");
