@@ -69,8 +69,8 @@ fn every_kind_of_large_file_is_told_of_with_its_size() {
         ("nsys/other_cuda_gpu_kern_sum.csv", Unit::Bytes),
         ("ncu/raw.csv", Unit::Bytes),
     ] {
-        let of_file = seen.iter().filter(|progress| progress.what.ends_with(name));
-        let last = of_file.last().unwrap_or_else(|| panic!("nothing of {name}: {seen:?}"));
+        let mut of_file = seen.iter().filter(|progress| progress.what.ends_with(name));
+        let last = of_file.next_back().unwrap_or_else(|| panic!("nothing of {name}: {seen:?}"));
         assert_eq!(last.unit, unit, "{name}");
         let total = match unit {
             Unit::Rows => u64::from(ROWS),

@@ -62,7 +62,9 @@ fn numbers_that_were_chosen_to_collide_take_no_longer() {
     let mut db = Connection::open(&path).expect("the file");
     let rows = db.transaction().expect("a transaction");
     let mut insert = rows.prepare("INSERT INTO StringIds VALUES (?1, '_Z9v')").expect("a row");
-    (1..=NAMES).for_each(|i| drop(insert.execute([id(i)]).expect("a row")));
+    for i in 1..=NAMES {
+        insert.execute([id(i)]).expect("a row");
+    }
     drop(insert);
     rows.commit().expect("rows");
     let begun = Instant::now();
