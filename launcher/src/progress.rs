@@ -83,11 +83,11 @@ mod tests {
 
     #[test]
     fn short_readings_say_nothing_and_long_ones_one_line_an_interval() {
-        assert_eq!(lines_at(1, (0..2_000).step_by(10)), []);
+        assert_eq!(lines_at(1, (0..2_000).step_by(10)), [0_u64; 0]);
         assert_eq!(lines_at(1, (0..4_500).step_by(500)), [2_000, 3_000, 4_000]);
         assert_eq!(lines_at(10, (0..25_000).step_by(500)), [2_000, 12_000, 22_000]);
         // Two short readings with a pass of the workload between them.
-        assert_eq!(lines_at(1, (0..1_900).chain(60_000..61_900)), []);
+        assert_eq!(lines_at(1, (0..1_900).chain(60_000..61_900)), [0_u64; 0]);
         // Two long ones, the second right after a line of the first.
         let both = (0..2_100).step_by(100).chain((4_200..7_000).step_by(100));
         assert_eq!(lines_at(1, both), [2_000, 6_200]);
