@@ -23,6 +23,7 @@ mod hook;
 mod install;
 pub mod outcome;
 mod plan;
+mod progress;
 mod redaction;
 mod run;
 mod terminal;
@@ -44,6 +45,7 @@ pub fn run(words: impl Iterator<Item = OsString>) -> u8 {
         Err(exit) => return exit,
     };
     let terminal = Terminal::new(cli.messages.verbosity());
+    progress::show(terminal);
     match obey(cli, &terminal) {
         Ok(exit) => exit,
         Err(failure) => {

@@ -1,6 +1,7 @@
 //! What the user should know -> lines on stderr; results that were asked for -> stdout.
 
 use std::io::{IsTerminal as _, Write as _};
+use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
 
@@ -15,6 +16,10 @@ pub(crate) enum Verbosity {
     /// Notes, the progress everywhere, and what is run.
     Verbose,
 }
+
+/// Between two lines that say how far a step is: on a terminal, and in a log.
+const WATCHED_INTERVAL: Duration = Duration::from_secs(1);
+const LOGGED_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Where lines for the user go. Each starts with the name of the program: the workload writes to the
 /// same terminal.
@@ -42,6 +47,13 @@ impl Terminal {
         if self.verbosity >= Verbosity::Normal {
             line(Style::new().dimmed(), text);
         }
+    }
+
+    /// How long to wait between two lines that say how far a step is; nothing where none is wanted.
+    pub(crate) fn progress_interval(&self) -> Option<Duration> {
+        let watched = std::io::stderr().is_terminal();
+        let interval = if watched { WATCHED_INTERVAL } else { LOGGED_INTERVAL };
+        (self.verbosity >= Verbosity::Normal).then_some(interval)
     }
 
     /// What only the curious want to know.

@@ -15,6 +15,7 @@ use nix::libc::{O_NONBLOCK, O_TMPFILE};
 use nix::unistd::linkat;
 
 use crate::private;
+use crate::progress::Metered;
 
 /// Opens an ordinary file for reading; links are followed.
 ///
@@ -107,7 +108,8 @@ pub fn is_compressed(path: &Path) -> bool {
 pub fn unpacked(path: &Path) -> io::Result<impl io::Read + use<>> {
     let file = open(path)?;
     let left = most_unpacked(file.metadata()?.len());
-    Ok(Bounded { inner: MultiGzDecoder::new(io::BufReader::new(file)), left })
+    let file = io::BufReader::new(Metered::of(file, path));
+    Ok(Bounded { inner: MultiGzDecoder::new(file), left })
 }
 
 /// Beginning of the name of what is unpacked.

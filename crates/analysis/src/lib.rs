@@ -23,6 +23,7 @@ pub mod nsys;
 pub mod operators;
 mod path_label;
 pub mod private;
+pub mod progress;
 mod ranks;
 mod redact_settings;
 pub mod roofline;

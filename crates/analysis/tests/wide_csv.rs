@@ -2,36 +2,11 @@
 //!
 //! One test function that runs by itself: the counts are those of the process.
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::{self, Read};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use stage2_analysis::ncu::load::{Source, Tables, load};
-
-struct Counting;
-
-static NOW_BYTES: AtomicUsize = AtomicUsize::new(0);
-static PEAK_BYTES: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: both methods hand their arguments to the system's allocator as they are.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let now = NOW_BYTES.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        PEAK_BYTES.fetch_max(now, Ordering::Relaxed);
-        // SAFETY: the caller keeps to the contract of `alloc`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        NOW_BYTES.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: `pointer` came from `alloc` above, with this layout.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
+use stage2_memory_count::peak_of;
 
 const MIB: usize = 1 << 20;
 
@@ -78,11 +53,9 @@ impl Read for Page {
 
 /// What is read of a page, and the bytes that were held at most.
 fn read(columns: usize, rows: usize) -> (Tables, usize) {
-    let before = NOW_BYTES.load(Ordering::Relaxed);
-    PEAK_BYTES.store(before, Ordering::Relaxed);
     let begun = Instant::now();
-    let tables = load([Source { name: "wide.csv".to_owned(), input: Page::of(columns, rows) }]);
-    let peak = PEAK_BYTES.load(Ordering::Relaxed) - before;
+    let source = Source { name: "wide.csv".to_owned(), input: Page::of(columns, rows) };
+    let (tables, peak) = peak_of(|| load([source]));
     let (took, mib) = (begun.elapsed(), peak / MIB);
     println!("{columns} columns, {rows} rows: {took:?}, {mib} MiB, {:?}", tables.findings);
     (tables, peak)

@@ -119,11 +119,11 @@ fn table(
     for process in selected.run.processes() {
         let rank = some(process.rank);
         let pid = some(process.file.process().map(|traced| traced.pid));
-        let gpus = uuids(selected, process);
+        let (gpus, host) = (uuids(selected, process), process.host());
         selected.for_each(process, true, counts, |event| {
             let Event::Work(work) = event else { return Ok(()) };
             let gpu = gpus.get(&work.queue.device).map_or("", String::as_str);
-            let row = Row { work: &work, host: process.host(), rank: &rank, pid: &pid, gpu };
+            let row = Row { work: &work, host: &host, rank: &rank, pid: &pid, gpu };
             writer.write_record(COLUMNS.map(|(_, field)| field(&row))).map_err(failed)
         })?;
     }

@@ -154,11 +154,11 @@ impl Run {
     }
 
     fn clocks_of_hosts(&self, clocks: &[HostClock]) -> Option<String> {
-        let hosts: BTreeSet<&str> = self.processes.iter().map(Process::host).collect();
+        let hosts: BTreeSet<String> = self.processes.iter().map(Process::host).collect();
         if hosts.len() < 2 {
             return None;
         }
-        let known = |host: &&str| clocks.iter().find(|clock| clock.host == **host);
+        let known = |host: &String| clocks.iter().find(|clock| clock.host == *host);
         let error_ns = hosts.iter().filter_map(known).map(|clock| clock.error_ns).max();
         let untied = hosts.iter().filter(|host| known(host).is_none());
         let untied: Vec<String> = untied.map(|host| shown(host)).collect();
@@ -244,14 +244,14 @@ impl Process {
         let exe = process.map_or("", |process| process.exe.rsplit('/').next().unwrap_or(""));
         let exe = if exe.is_empty() { self.file.name() } else { exe };
         match self.rank {
-            Some(rank) => format!("rank {rank}: {exe}"),
-            None => exe.to_owned(),
+            Some(rank) => format!("rank {rank}: {}", visible(exe.as_bytes())),
+            None => visible(exe.as_bytes()),
         }
     }
 
-    /// Its host; empty: not known.
-    pub fn host(&self) -> &str {
-        self.file.process().map_or("", |process| process.host.as_str())
+    /// Its host, as visible text; empty: not known.
+    pub fn host(&self) -> String {
+        self.file.process().map_or_else(String::new, |process| visible(process.host.as_bytes()))
     }
 
     /// The GPU of the run; the process's own number where the trace file does not describe it.

@@ -8,7 +8,6 @@
 pub mod corpus;
 pub mod cpu_time;
 pub mod guest;
-pub mod memory;
 pub mod mutate;
 pub mod scratch;
 mod targets;
@@ -16,6 +15,8 @@ mod targets;
 pub use targets::{TARGETS, Target, target};
 
 use std::time::Duration;
+
+use stage2_memory_count::peak_of;
 
 /// What one input may take.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +36,7 @@ pub struct Limits {
 /// When a property of the target fails, or a limit is passed. The message says which.
 pub fn run(target: &Target, input: &[u8]) {
     let begun = cpu_time::of_process();
-    let ((), peak) = memory::peak_of(|| (target.check)(input));
+    let ((), peak) = peak_of(|| (target.check)(input));
     let taken = cpu_time::of_process().saturating_sub(begun);
     let Limits { time, memory_bytes, memory_per_byte } = target.limits;
     let memory = memory_bytes + memory_per_byte * input.len();

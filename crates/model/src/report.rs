@@ -263,3 +263,47 @@ pub struct Definition {
     /// What it means.
     pub meaning: String,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Precision;
+
+    /// Doubles with 17 digits, subnormal ones, the largest and those next to powers of two and ten; then
+    /// the bits of a sequence.
+    fn awkward() -> impl Iterator<Item = f64> {
+        let by_hand = [
+            0.1 + 0.2,
+            1.0 / 3.0,
+            100.0 / 3.0,
+            5e-324,
+            2.225_073_858_507_201e-308,
+            f64::MAX,
+            f64::MIN_POSITIVE,
+            9_007_199_254_740_993.0,
+            1e23,
+            -0.0,
+            123_456_789.123_456_79,
+        ];
+        let next = |bits: &u64| Some(bits.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
+        let bits = std::iter::successors(Some(7), next).take(20_000);
+        by_hand.into_iter().chain(bits.map(f64::from_bits).filter(|value| value.is_finite()))
+    }
+
+    #[test]
+    fn a_report_that_is_written_and_read_again_is_the_same_to_the_last_place() {
+        for value in awkward() {
+            let peaks = Peaks {
+                memory_gb_per_s: Some(value),
+                dense_tflops: [(Precision::Bf16, Some(value))].into(),
+                ..Peaks::default()
+            };
+            let report = Report { peaks: Some(peaks), ..Report::default() };
+            let text = serde_json::to_string(&report).expect("JSON");
+            let again: Report = serde_json::from_str(&text).expect("our own JSON");
+            assert_eq!(again, report);
+            let bits = |report: &Report| report.peaks.as_ref()?.memory_gb_per_s.map(f64::to_bits);
+            assert_eq!(bits(&again), bits(&report), "{value:e}");
+        }
+    }
+}

@@ -102,7 +102,8 @@ impl Tables {
         process: &Process,
         clocks: Option<&str>,
     ) -> Result<Self, ExportError> {
-        let host = if process.host().is_empty() { "unknown" } else { process.host() };
+        let known = process.host();
+        let host = if known.is_empty() { "unknown" } else { known.as_str() };
         // Hive's name for a partition without a value.
         let rank = process.rank.map(|rank| rank.to_string());
         let rank = rank.as_deref().unwrap_or("__HIVE_DEFAULT_PARTITION__");

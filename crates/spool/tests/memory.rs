@@ -4,45 +4,14 @@
 
 mod common;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use common::{decode_trace, file_header, frame};
+use stage2_memory_count::{allocations_of, peak_of};
 use stage2_spool::{Reader, Record, Writer};
-
-struct Counting;
-
-static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
-static NOW_BYTES: AtomicUsize = AtomicUsize::new(0);
-static PEAK_BYTES: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: both methods hand their arguments to the system's allocator as they are.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        let now = NOW_BYTES.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        PEAK_BYTES.fetch_max(now, Ordering::Relaxed);
-        // SAFETY: the caller keeps to the contract of `alloc`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        NOW_BYTES.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: `pointer` came from `alloc` above, with this layout.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// Bytes that `run` held at most, beyond what was held before, and its number of allocations.
 fn measure(run: impl FnOnce()) -> (usize, usize) {
-    let (count, bytes) = (ALLOCATIONS.load(Ordering::Relaxed), NOW_BYTES.load(Ordering::Relaxed));
-    PEAK_BYTES.store(bytes, Ordering::Relaxed);
-    run();
-    let peak = PEAK_BYTES.load(Ordering::Relaxed) - bytes;
-    (peak, ALLOCATIONS.load(Ordering::Relaxed) - count)
+    let (((), allocations), peak) = peak_of(|| allocations_of(run));
+    (peak, allocations)
 }
 
 /// A varint of all the bits there are.

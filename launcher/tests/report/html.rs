@@ -70,7 +70,7 @@ fn is_harmful(attribute: &str) -> bool {
 }
 
 /// Reads the page as a browser does: its elements are ours, and its only script is the page's own.
-fn check(page: &str) {
+pub(crate) fn check(page: &str) {
     let read = parse(page);
     let (mut scripts, mut ids) = (0, BTreeSet::new());
     for element in read.within() {

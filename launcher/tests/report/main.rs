@@ -14,11 +14,14 @@ mod fixture;
 mod golden;
 #[path = "../common/golden.rs"]
 mod golden_file;
+mod hostile_names;
 mod html;
 mod insight;
 mod libraries;
 mod markdown;
 mod meaning;
+#[path = "../common/hostile_names.rs"]
+mod names;
 mod no_ranges;
 #[allow(dead_code, reason = "the tests of its tables use the rest")]
 #[path = "../../../crates/analysis/tests/nsys_tables/fixture.rs"]

@@ -37,7 +37,7 @@ fn lines(page: &str) -> usize {
     page.lines().filter(|line| line.starts_with('|')).count()
 }
 
-fn check(page: &str) -> Vec<Vec<String>> {
+pub(crate) fn check(page: &str) -> Vec<Vec<String>> {
     let rows = rows(page);
     // A name may start with dashes, too: the line below a head has nothing else.
     let below_head =

@@ -9,7 +9,6 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use rustc_hash::FxHashMap;
 use stage2_spool::{MonoNs, RANGE_OUTSIDE, RangeOpen};
 
 use super::clock::ClockMap;
@@ -78,7 +77,7 @@ pub(crate) struct RangeTimes {
 #[derive(Debug, Default)]
 pub(crate) struct Ranges {
     known: Instances,
-    open: FxHashMap<u64, Open>,
+    open: foldhash::HashMap<u64, Open>,
     /// Continued identifier -> the identifier it goes on as, while that is open.
     continued: HashMap<u64, u64>,
     /// What closed last, and when. The collector closes a range before it lets it go on.
@@ -334,7 +333,10 @@ impl Ranges {
     /// Sums up everything. `clock` ties the clocks.
     pub(crate) fn finish(mut self, clock: &ClockMap) -> RangeTimes {
         self.end_closing();
-        for open in std::mem::take(&mut self.open).into_values() {
+        let mut open: Vec<_> = std::mem::take(&mut self.open).into_iter().collect();
+        // By their numbers: a map has another order each time.
+        open.sort_unstable_by_key(|&(range, _)| range);
+        for (_, open) in open {
             self.never_closed(&open);
         }
         let paths = self.times.finish(self.roots.gated);

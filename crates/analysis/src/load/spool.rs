@@ -12,6 +12,7 @@ use super::collectives::{MAX_ALL_CALLS, MAX_CALLS};
 use super::libraries::LibraryDomains;
 use super::{Capture, ProcessCapture, Tally};
 use crate::files;
+use crate::progress::Metered;
 use stage2_model::{FileEnding, Finding, Severity};
 use stage2_text as text;
 
@@ -169,7 +170,10 @@ fn load_file(
             .and_then(|unpacked| Reader::named(unpacked, path.to_owned()))
             .map(|reader| read(reader, path, tally))
     } else {
-        Reader::open(path).map(|reader| read(reader, path, tally))
+        files::open(path)
+            .map_err(|source| ReadError::Open { path: path.to_owned(), source })
+            .and_then(|file| Reader::named(Metered::of(file, path), path.to_owned()))
+            .map(|reader| read(reader, path, tally))
     };
     match loaded {
         Ok((process, findings)) => (Some(process), findings),

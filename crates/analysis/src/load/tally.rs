@@ -48,7 +48,8 @@ pub struct Tally {
     shapes: Shapes,
     paths: Paths,
     ranges: Ranges,
-    groups: HashMap<GroupKey, u32>,
+    /// Looked up for each piece of work; the keys are those of a file that anybody may have made.
+    groups: foldhash::HashMap<GroupKey, u32>,
     stats: Vec<GroupStats>,
     unions: WorkUnions,
     graph_nodes: HashMap<u64, PathIndex>,

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use super::load::Total;
 use stage2_model::{Belief, KernelSides, Reconciliation, Sides};
 use stage2_text::numbers::{count, ms3, percent1};
+use stage2_text::visible;
 
 /// What is compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,9 +35,9 @@ const TIME_PERCENT: f64 = 15.0;
 /// Compares both sides.
 pub fn reconcile(comparison: &Comparison<'_>) -> Reconciliation {
     let scaled = comparison.instances.filter(|(ours, theirs)| ours != theirs && *ours > 0);
-    let mut by_name: BTreeMap<&str, Sides> = BTreeMap::new();
+    let mut by_name: BTreeMap<String, Sides> = BTreeMap::new();
     for total in comparison.collector {
-        let sides = by_name.entry(total.mangled).or_default();
+        let sides = by_name.entry(visible(total.mangled.as_bytes())).or_default();
         sides.collector_calls = sides.collector_calls.saturating_add(total.calls);
         sides.collector_ns = sides.collector_ns.saturating_add(total.total_ns);
     }
@@ -47,7 +48,7 @@ pub fn reconcile(comparison: &Comparison<'_>) -> Reconciliation {
         }
     }
     for total in comparison.nsys {
-        let sides = by_name.entry(total.mangled).or_default();
+        let sides = by_name.entry(visible(total.mangled.as_bytes())).or_default();
         sides.nsys_calls = sides.nsys_calls.saturating_add(total.calls);
         sides.nsys_ns = sides.nsys_ns.saturating_add(total.total_ns);
     }
@@ -60,10 +61,8 @@ pub fn reconcile(comparison: &Comparison<'_>) -> Reconciliation {
     let missing_in_collector = only(|s| s.nsys_calls, |s| s.collector_calls);
     let exact = by_name.values().all(|sides| sides.collector_calls == sides.nsys_calls);
     let belief = belief(comparison, &overall, exact);
-    let mut kernels: Vec<KernelSides> = by_name
-        .into_iter()
-        .map(|(mangled, sides)| KernelSides { mangled: mangled.to_owned(), sides })
-        .collect();
+    let mut kernels: Vec<KernelSides> =
+        by_name.into_iter().map(|(mangled, sides)| KernelSides { mangled, sides }).collect();
     kernels.sort_by_key(|k| {
         let apart = (k.sides.calls_difference().abs(), k.sides.ns_difference().abs());
         (std::cmp::Reverse(apart), k.mangled.clone())

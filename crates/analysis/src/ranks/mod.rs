@@ -133,7 +133,7 @@ impl Together {
             let (name, _) = self.calls.hosts.iter().find(|(_, index)| *index == host)?;
             let points = correction.points.iter();
             Some(HostClock {
-                host: name.clone()?,
+                host: stage2_text::visible(name.as_ref()?.as_bytes()),
                 wall_ahead_ns: self.wall_ahead_ns.get(host).copied()?,
                 error_ns: correction.error_ns,
                 points: points.map(|&(wall_ns, add_ns)| ClockPoint { wall_ns, add_ns }).collect(),

@@ -105,7 +105,7 @@ impl<'p, 'a, W: Write> Sequence<'p, 'a, W> {
             pid: process.pid as i32,
             cmdline: traced.map_or_else(Vec::new, |traced| Redactor::default().words(&traced.argv)),
             process_name: process.title(),
-            process_labels: std::iter::once(process.host().to_owned())
+            process_labels: std::iter::once(process.host())
                 .chain(process.file.missing())
                 .chain(clocks.map(str::to_owned))
                 .filter(|label| !label.is_empty())

@@ -9,10 +9,10 @@ use cupti_sys::nvtx as sys;
 use stage2::drain::probe::{Fields, fields};
 use stage2::guest::nvtx::probe;
 use stage2::guest::registry::Registry;
+use stage2_memory_count::allocations_of;
 
 use super::same_twice;
 use crate::guest::Memory;
-use crate::memory::allocations_of;
 
 const DOMAIN: u32 = 1;
 /// Registrations of one input, entries of each, and payloads of its call.

@@ -63,7 +63,9 @@ impl Traces {
     /// Puts the times of each host in `clocks` on the clock of the run.
     pub fn correct(&mut self, clocks: &[HostClock]) {
         for file in &mut self.files {
-            let of_host = clocks.iter().find(|of| file.host_name() == Some(of.host.as_str()));
+            // A report holds visible text.
+            let host = file.host_name().map(|host| stage2_text::visible(host.as_bytes()));
+            let of_host = clocks.iter().find(|of| host.as_deref() == Some(of.host.as_str()));
             if let Some(clock) = of_host {
                 file.clock = WallClock::corrected(clock);
             }

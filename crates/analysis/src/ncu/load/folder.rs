@@ -10,6 +10,7 @@ use std::path::Path;
 
 use super::{Source, Tables, load_reports};
 use crate::files;
+use crate::progress::Metered;
 use stage2_model::{Finding, Severity};
 use stage2_text::visible_path;
 
@@ -35,12 +36,13 @@ pub(crate) fn reports(folder: &Path, findings: &mut Vec<Finding>) -> Option<Tabl
         .filter(|path| path.extension().is_some_and(|e| e == "csv"))
         .collect();
     paths.sort();
-    let mut reports: BTreeMap<String, Vec<Source<BufReader<File>>>> = BTreeMap::new();
+    let mut reports: BTreeMap<String, Vec<Source<BufReader<Metered<File>>>>> = BTreeMap::new();
     for path in &paths {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         match files::open(path) {
             Ok(file) => {
-                let page = Source { name: visible_path(path), input: BufReader::new(file) };
+                let input = BufReader::new(Metered::of(file, path));
+                let page = Source { name: visible_path(path), input };
                 reports.entry(report_name(&name)).or_default().push(page);
             }
             Err(error) => findings.push(Finding::new(

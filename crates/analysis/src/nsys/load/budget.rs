@@ -71,12 +71,17 @@ pub(super) fn limit_steps(connection: &Connection, file_bytes: u64) {
     connection.progress_handler(STEPS_AT_ONCE, Some(used_up));
 }
 
-/// Turns SQLite's interruption error into its cause: only the budget interrupts a connection.
+/// Turns errors of SQLite into their cause: only the budget interrupts a connection, and only its
+/// heap limit leaves it without memory.
 pub(super) fn explained(error: rusqlite::Error) -> rusqlite::Error {
     match error.sqlite_error_code() {
         Some(rusqlite::ErrorCode::OperationInterrupted) => corrupt(
             "reading it takes more work than a file of its size is worth: it is damaged, or it lacks \
              the keys that an export has"
+                .to_owned(),
+        ),
+        Some(rusqlite::ErrorCode::OutOfMemory) => corrupt(
+            "reading it takes more memory than any export does: it is damaged, or it was made to do so"
                 .to_owned(),
         ),
         _ => error,

@@ -13,6 +13,7 @@ use super::{Kernel, Naming, Range, RangeKernel, Tables};
 use crate::bounded_records::BoundedRecords;
 use crate::files;
 use crate::load::libraries::LibraryDomains;
+use crate::progress::Metered;
 use stage2_model::nsys::{Counts, Source};
 use stage2_model::{Finding, Severity};
 
@@ -118,7 +119,7 @@ fn read(path: &Path) -> Result<(Vec<Summary>, u64), Unusable> {
         let what = format!("it is larger than {} MiB", MAX_FILE_BYTES >> 20);
         return Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, what).into());
     }
-    let mut input = BufReader::new(file.take(MAX_FILE_BYTES));
+    let mut input = BufReader::new(Metered::of(file, path).take(MAX_FILE_BYTES));
     let remark = first_line(input.fill_buf()?);
     let file_name = path.file_name().map(|name| name.to_string_lossy().into_owned());
     let naming = match file_name.unwrap_or_default() {

@@ -6,7 +6,7 @@
 
 use std::io::Read as _;
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, OpenFlags, Row};
@@ -14,13 +14,19 @@ use rusqlite::{Connection, OpenFlags, Row};
 use super::budget;
 use super::names::Names;
 use super::table;
-pub(super) use super::table::{Table, integer, text};
+pub(super) use super::table::{Table, integer, short, short_text, text};
 use crate::files;
+use crate::progress::Meter;
 use stage2_model::{Finding, Severity};
 
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 /// Longest text that is read, bytes. Names of kernels with many templates reach some 100 kB.
 const MAX_TEXT_BYTES: i32 = 16 << 20;
+
+/// Memory that SQLite may take. A sound export needs some MB, and more to sort its ranges.
+const MAX_HEAP_BYTES: u32 = 256 << 20;
+/// SQLite's own default; negative: in KiB.
+const CACHE_KIB: i32 = -2000;
 
 /// What is wrong with a file, in a few words.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +47,7 @@ pub enum Unreadable {
 
 pub(super) struct Database {
     connection: Connection,
+    path: PathBuf,
     /// Length of the file, unpacked.
     file_bytes: u64,
     names: Names,
@@ -58,6 +65,7 @@ impl Database {
             true => Some(files::unpack(path).map_err(Unreadable::Packed)?),
             false => None,
         };
+        let named = path.to_owned();
         let path = unpacked.as_deref().unwrap_or(path);
         let cut_short = check_header(path)?;
         let file_bytes = std::fs::metadata(path)?.len();
@@ -75,14 +83,20 @@ impl Database {
             budget::limit_steps(&connection, file_bytes);
             // One look at the file: else each search for a name locks it anew.
             connection.execute_batch("BEGIN")?;
+            // For all connections of this process together. SQLite's own memory grows with the number
+            // of tables, and with what the header of the file asks for.
+            connection.execute_batch(&format!("PRAGMA hard_heap_limit = {MAX_HEAP_BYTES}"))?;
             // The first statement that touches the file.
-            connection.query_row("SELECT count(*) FROM sqlite_master", [], |_| Ok(()))
+            connection.query_row("SELECT count(*) FROM sqlite_master", [], |_| Ok(()))?;
+            // The header may ask for a cache as large as the file.
+            connection.pragma_update(None, "cache_size", CACHE_KIB)
         };
-        defended()?;
+        defended().map_err(budget::explained)?;
         // SQLite holds the file open from here on. Without its name it goes with this program, however
         // that ends.
         drop(unpacked);
-        Ok(Database { connection, file_bytes, names: Names::default(), cut_short })
+        let names = Names::default();
+        Ok(Database { connection, path: named, file_bytes, names, cut_short })
     }
 
     /// Opens an export.
@@ -121,10 +135,15 @@ impl Database {
         table: &Table,
         columns: &[&str],
         rest: &str,
-        take: impl FnMut(&Row<'_>) -> ControlFlow<B>,
+        mut take: impl FnMut(&Row<'_>) -> ControlFlow<B>,
     ) -> rusqlite::Result<Option<B>> {
         let query = format!("{} {rest}", table.select(columns));
-        table::each(&self.connection, self.file_bytes, &query, columns.len(), take)
+        let rows = table.rows_about(&self.connection);
+        let mut meter = Meter::of_table(&self.path, table.name, rows);
+        table::each(&self.connection, self.file_bytes, &query, columns.len(), |row| {
+            meter.advance(1);
+            take(row)
+        })
     }
 
     /// The string of that number in the table of strings.

@@ -4,9 +4,9 @@
 
 use std::borrow::Cow;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use foldhash::{HashMap, HashSet};
 
-use super::database::{Database, integer, text};
+use super::database::{Database, integer, short, text};
 use super::launches::PROCESS_BITS;
 use crate::load::libraries::LibraryDomains;
 
@@ -14,12 +14,17 @@ pub(super) const TABLE: &str = "NVTX_EVENTS";
 
 /// The rows, and how many of them are looked at.
 const FILTER: &str = "WHERE eventType = 75 LIMIT 100000";
+/// Names that are kept, and bytes of each: a program has a handful.
+const MAX_NAMES: usize = 10_000;
+const MAX_NAME_BYTES: usize = 1024;
 const COLUMNS: [&str; 4] = ["globalTid", "domainId", "textId", "text"];
 
 #[derive(Debug, Default)]
 pub(super) struct Domains {
-    names: FxHashMap<(i64, i64), String>,
-    libraries: FxHashSet<(i64, i64)>,
+    names: HashMap<(i64, i64), String>,
+    libraries: HashSet<(i64, i64)>,
+    /// Names that were not kept.
+    pub(super) left_out: u64,
 }
 
 impl Domains {
@@ -38,7 +43,12 @@ impl Domains {
                 return;
             }
             let name = text(row, 3).or_else(|| database.string(integer(row, 2)?));
-            if let Some(name) = name.filter(|name| !name.is_empty()) {
+            if let Some(mut name) = name.filter(|name| !name.is_empty()) {
+                if read.names.len() >= MAX_NAMES {
+                    read.left_out += 1;
+                    return;
+                }
+                name = short(name, MAX_NAME_BYTES);
                 if libraries.contains(name.as_bytes()) {
                     read.libraries.insert(key);
                 }

@@ -4,7 +4,7 @@
 //! The pieces are sorted once and the far more numerous API rows are streamed past them, so that
 //! the database needs neither an index nor a join.
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use foldhash::{HashMap, HashSet};
 
 use super::database::{Database, Table, integer};
 
@@ -21,6 +21,10 @@ const BLOCK: u32 = 1024;
 /// Fewer lost blocks, or a smaller part of all, may be a part of the program that nsys does not trace.
 const LOST_BLOCKS: u64 = 8;
 const LOST_PART: u64 = 10;
+/// Blocks that are remembered: those of a thousand million calls.
+const MAX_BLOCKS: usize = 1 << 20;
+/// Threads that launch. Work of further ones counts as work whose launch is not in the file.
+const MAX_THREADS: usize = 1 << 20;
 const NOWHERE: u32 = u32::MAX;
 
 /// A piece of GPU work on its way to its launch.
@@ -38,17 +42,23 @@ struct Launch {
 
 #[derive(Debug, Default)]
 pub(super) struct Launches {
-    processes: FxHashMap<i64, u32>,
-    threads: FxHashMap<i64, u32>,
+    processes: HashMap<i64, u32>,
+    threads: HashMap<i64, u32>,
     launches: Vec<Launch>,
-    /// Blocks of the sequence of calls of a process that have a record.
-    blocks: FxHashSet<(i64, u32)>,
+    /// Blocks of the sequence of calls of a process that have a record, up to [`MAX_BLOCKS`].
+    blocks: HashSet<(i64, u32)>,
+    more_blocks: bool,
 }
 
 impl Launches {
     /// Adds a piece of work; `group` and `span` come back with its launch.
     pub(super) fn add(&mut self, process: i64, correlation: u32, group: u32, span: (i64, i64)) {
         let process = number(&mut self.processes, process & PROCESS_BITS);
+        if self.launches.len() == self.launches.capacity() {
+            // Doubling would go far beyond what is ever held.
+            let most = MAX_KERNELS.saturating_sub(self.launches.len()).max(1);
+            self.launches.reserve_exact(self.launches.len().clamp(64, most.max(64)));
+        }
         self.launches.push(Launch { span, time: 0, correlation, process, group, thread: NOWHERE });
     }
 
@@ -68,7 +78,11 @@ impl Launches {
                 let thread = integer(row, 2).unwrap_or(0);
                 let block = (thread & PROCESS_BITS, correlation / BLOCK);
                 if last != Some(block) {
-                    self.blocks.insert(block);
+                    if self.blocks.len() < MAX_BLOCKS {
+                        self.blocks.insert(block);
+                    } else {
+                        self.more_blocks |= !self.blocks.contains(&block);
+                    }
                     last = Some(block);
                 }
                 self.call(thread, correlation, time);
@@ -76,9 +90,13 @@ impl Launches {
         })
     }
 
-    /// Calls that must have been lost, about: none where what is missing may be by design.
-    pub(super) fn call_numbers_missing(&self) -> u64 {
-        let mut processes: FxHashMap<i64, (u32, u32, u64)> = FxHashMap::default();
+    /// Calls that must have been lost, about: zero where what is missing may be by design; nothing
+    /// where there are too many blocks to tell.
+    pub(super) fn call_numbers_missing(&self) -> Option<u64> {
+        if self.more_blocks {
+            return None;
+        }
+        let mut processes: HashMap<i64, (u32, u32, u64)> = HashMap::default();
         for &(process, block) in &self.blocks {
             let (first, last, seen) = processes.entry(process).or_insert((block, block, 0));
             (*first, *last, *seen) = ((*first).min(block), (*last).max(block), *seen + 1);
@@ -88,7 +106,7 @@ impl Launches {
             let lost = all.saturating_sub(seen);
             if lost >= LOST_BLOCKS && lost >= all / LOST_PART { lost * u64::from(BLOCK) } else { 0 }
         };
-        processes.into_values().map(missing).sum()
+        Some(processes.into_values().map(missing).sum())
     }
 
     fn sort(&mut self) {
@@ -105,7 +123,8 @@ impl Launches {
         let mut launched =
             rest.iter_mut().take_while(|l| (l.process, l.correlation) == wanted).peekable();
         let earlier = launched.peek().is_some_and(|l| l.thread == NOWHERE || time < l.time);
-        if earlier {
+        let is_full = self.threads.len() >= MAX_THREADS && !self.threads.contains_key(&thread);
+        if earlier && !is_full {
             let thread = number(&mut self.threads, thread);
             launched.for_each(|l| (l.thread, l.time) = (thread, time));
         }
@@ -148,13 +167,13 @@ impl InOrder {
     }
 }
 
-fn by_number(numbers: FxHashMap<i64, u32>) -> Vec<i64> {
+fn by_number(numbers: HashMap<i64, u32>) -> Vec<i64> {
     let mut values: Vec<(i64, u32)> = numbers.into_iter().collect();
     values.sort_unstable_by_key(|&(_, number)| number);
     values.into_iter().map(|(value, _)| value).collect()
 }
 
-fn number(numbers: &mut FxHashMap<i64, u32>, value: i64) -> u32 {
+fn number(numbers: &mut HashMap<i64, u32>, value: i64) -> u32 {
     let next = numbers.len() as u32;
     *numbers.entry(value).or_insert(next)
 }

@@ -8,8 +8,8 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::hash_map::Entry;
 use std::ops::ControlFlow;
 
+use foldhash::HashMap;
 use rusqlite::Connection;
-use rustc_hash::FxHashMap;
 
 use super::budget::{Budget, explained};
 use super::table::{self, integer, text};
@@ -37,7 +37,7 @@ enum How {
     /// Looked up by id, one query for each name: the table has a key.
     Key,
     /// By the number of the row, which has this name.
-    Place { row: &'static str, of: FxHashMap<i64, i64> },
+    Place { row: &'static str, of: HashMap<i64, i64> },
 }
 
 impl Names {
@@ -108,7 +108,7 @@ fn how(
         complain("its numbers have no key, and neither have its rows".to_owned());
         return Ok(How::No);
     };
-    let mut of = FxHashMap::default();
+    let mut of = HashMap::default();
     let mut beyond = 0_u64;
     // Rows without a number of their own cannot be read so, and the error says that.
     let query = format!("SELECT id, {row} FROM {TABLE}");

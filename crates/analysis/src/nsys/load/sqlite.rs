@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 use stage2_model::nsys::{Counts, Source};
 use stage2_model::{Finding, Severity};
 
 use super::capture::work::{KERNELS, NO_NAME};
 use super::capture::{self, Depth, Export, Limits};
-use super::database::{self, Database, integer, text};
+use super::database::{self, Database, integer, short_text, text};
 use super::{Kernel, Range, RangeKernel, Tables, domains, launches, names};
 use crate::load::ProcessCapture;
 use crate::load::libraries::LibraryDomains;
@@ -160,8 +160,8 @@ impl Tables {
 #[derive(Default)]
 struct Sums {
     /// Index of each kernel, which is without its sums here.
-    kernels: FxHashMap<Kernel, usize>,
-    ranges: FxHashMap<(String, Option<String>), usize>,
+    kernels: HashMap<Kernel, usize>,
+    ranges: HashMap<(String, Option<String>), usize>,
     /// Host times of each range without the first instance in each process.
     warm_host_times: Vec<Series>,
     in_ranges: BTreeMap<(usize, usize), (u64, u64)>,
@@ -178,8 +178,8 @@ impl Reader<'_> {
     fn describe(&mut self) {
         for table in ["META_DATA_EXPORT", "EXPORT_META_DATA"] {
             self.small(table, &["name", "value"], |tables, row| match text(row, 0).as_deref() {
-                Some("EXPORT_PRODUCT_VERSION") => tables.tool_version = text(row, 1),
-                Some("EXPORT_SCHEMA_VERSION") => tables.schema_version = text(row, 1),
+                Some("EXPORT_PRODUCT_VERSION") => tables.tool_version = short_text(row, 1),
+                Some("EXPORT_SCHEMA_VERSION") => tables.schema_version = short_text(row, 1),
                 _ => {}
             });
         }
@@ -251,15 +251,21 @@ impl Reader<'_> {
         let odd_rows = self.tables.counts.odd_rows;
         let file = self.path.display().to_string();
         let beyond = export.work.beyond_limit;
-        self.tables.complete &= beyond == 0 && !export.ranges_missing;
+        // They have no range for another reason, which has a finding of its own.
+        let without_launch =
+            without_launch.saturating_sub(beyond + export.left_out.unplaced_kernels);
+        self.tables.complete &=
+            beyond == 0 && export.left_out.is_nothing() && !export.ranges_unusable;
         self.tables.findings.extend(export.capture.findings.iter().cloned());
         if beyond > 0 {
             self.note(
                 Severity::Warning,
                 format!("{beyond} kernels of {file} were not placed in ranges"),
                 &format!(
-                    "only the first {} are; every other number has all",
-                    launches::MAX_KERNELS
+                    "the launches of {} pieces of GPU work are held, in {} processes; every other \
+                     number has all",
+                    launches::MAX_KERNELS,
+                    capture::work::MAX_PROCESSES
                 ),
                 "capture a shorter part (profiling/nsys=nsys.gated)",
             );

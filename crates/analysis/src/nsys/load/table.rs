@@ -5,8 +5,12 @@ use std::ops::ControlFlow;
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row};
+use stage2_text::visible;
 
 use super::budget::{Budget, explained};
+
+/// Bytes of a text that is shown and compared with nothing.
+const MAX_SHORT_BYTES: usize = 1024;
 
 /// A table, and the columns that it has: they differ between versions of nsys.
 #[derive(Debug)]
@@ -44,6 +48,13 @@ impl Table {
 
     pub(super) fn lacks<'a>(&self, columns: &[&'a str]) -> Vec<&'a str> {
         columns.iter().copied().filter(|column| !self.has(column)).collect()
+    }
+
+    /// How many rows it has, about: nsys numbers them from 1. Nothing where its rows have no number.
+    pub(super) fn rows_about(&self, connection: &Connection) -> Option<u64> {
+        let query = format!("SELECT max(rowid) FROM \"{}\"", self.name);
+        let found = connection.query_row(&query, [], |row| row.get::<_, Option<i64>>(0));
+        u64::try_from(found.ok()??).ok()
     }
 
     /// The query for these columns; those that the table lacks are null.
@@ -86,6 +97,20 @@ pub(super) fn integer(row: &Row<'_>, column: usize) -> Option<i64> {
         Ok(ValueRef::Integer(value)) => Some(value),
         _ => None,
     }
+}
+
+/// The start of a text that is shown as it is, as visible text: names of GPUs, versions.
+pub(super) fn short_text(row: &Row<'_>, column: usize) -> Option<String> {
+    text(row, column).map(|text| visible(short(text, MAX_SHORT_BYTES).as_bytes()))
+}
+
+/// The text up to so many bytes, at the end of a character.
+pub(super) fn short(mut text: String, bytes: usize) -> String {
+    if text.len() > bytes {
+        text.truncate(text.floor_char_boundary(bytes));
+        text.shrink_to_fit();
+    }
+    text
 }
 
 /// A text; bytes that are no UTF-8 are replaced.

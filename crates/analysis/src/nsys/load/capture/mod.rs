@@ -8,6 +8,8 @@
 //! GPU work (40 bytes each), the distinct paths and the groups. Rows of ranges that do not come by
 //! their start are sorted by SQLite, in a temporary file.
 
+mod item;
+mod limits;
 mod process;
 mod rows;
 mod stack;
@@ -21,6 +23,7 @@ use super::database::Database;
 use super::domains::Domains;
 use crate::load::Capture;
 use crate::load::libraries::LibraryDomains;
+pub(super) use limits::{LeftOut, Limits};
 use process::{MAX_PROCESSES, Processes};
 use stage2_model::{Finding, Severity};
 use walk::{Stopped, Walk, Walked};
@@ -38,7 +41,9 @@ pub(crate) struct Export {
     pub(crate) launches_are_detailed: bool,
     /// What its shapes are, and what was counted of all tables.
     pub(super) work: Work,
-    pub(super) ranges_missing: bool,
+    /// What is beyond the limits.
+    pub(super) left_out: LeftOut,
+    pub(super) ranges_unusable: bool,
 }
 
 /// Which ranges count.
@@ -48,32 +53,6 @@ pub(super) enum Depth {
     All,
     /// The outermost ranges of the user on each thread.
     Outermost,
-}
-
-/// How much of the ranges is held, at most.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
-    pub(super) paths: usize,
-    /// Distinct outermost ranges: reports look at each of them by itself.
-    pub(super) stages: usize,
-    /// Groups of GPU work: rows of the reports.
-    pub(super) groups: usize,
-    /// Ranges that are open at once.
-    pub(super) open: usize,
-    /// Ranges that go on after one around them closed.
-    pub(super) continuations: u64,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            paths: 100_000,
-            stages: 10_000,
-            groups: 250_000,
-            open: 1_000_000,
-            continuations: stack::MAX_CONTINUED,
-        }
-    }
 }
 
 /// Reads an export with whole paths. Its findings are in those of [`super::sqlite`], too, but for
@@ -95,7 +74,7 @@ pub(super) fn tally(
     limits: Limits,
     mut depth: Depth,
 ) -> Export {
-    let mut work = Work::read(database);
+    let mut work = Work::read(database, limits);
     let mut findings = Vec::new();
     let mut sorted = Some(false);
     let walked = loop {
@@ -115,19 +94,17 @@ pub(super) fn tally(
             }
         }
     };
-    let Walked { processes, names_cut, left_out, counts, rest_missing } = walked;
+    // It is the largest table, and the tallies grow once more when they end.
+    work.forget_launches();
+    let Walked { processes, names_cut, mut left_out, counts, rest_missing } = walked;
     if names_cut > 0 && depth == Depth::All {
         let what = format!("{names_cut} names of ranges in {} were cut", path.display());
         let why = format!("they are longer than {} bytes", strings::TEXT_LIMIT);
         findings.push(Finding::new(Severity::Note, what, why, ""));
     }
-    if left_out > 0 {
-        let what = format!("{left_out} ranges of {} have no row of their own", path.display());
-        let why = "there are too many kinds of outermost ranges; these are together in the row \
-                   (other ranges)";
-        let remedy = "put an outer range around each stage";
-        findings.push(Finding::new(Severity::Warning, what, why, remedy));
-    }
+    left_out.add(work.left_out);
+    left_out.domains = processes.domains.left_out;
+    findings.extend(left_out.findings(path, limits));
     if processes.too_many {
         let what = format!("processes of {} are taken together", path.display());
         let why = format!("there are more than {MAX_PROCESSES}");
@@ -138,13 +115,13 @@ pub(super) fn tally(
     work.counts.nvtx_ranges = counts.nvtx_ranges;
     work.counts.cross_thread_ranges = counts.cross_thread_ranges;
     work.counts.odd_rows = counts.odd_rows;
-    let ranges_missing = left_out > 0 || sorted.is_none();
     work.cut_tables.extend(rest_missing.map(|why| (super::domains::TABLE, why)));
     Export {
         capture: Capture { processes, findings, ..Capture::default() },
         launches_are_detailed: work.is_detailed(),
         work,
-        ranges_missing,
+        left_out,
+        ranges_unusable: sorted.is_none(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Ranges and GPU work of the processes of an export -> records -> a [`ProcessCapture`] each.
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use foldhash::{HashMap, HashSet};
 use stage2_spool::{Anchor, Device, GpuNs, MonoNs, NONE, Path, Queue, RangeOpen, Record, WallNs};
 
 use super::super::domains::Domains;
@@ -19,12 +19,21 @@ const MOST_NS: i64 = 1 << 61;
 
 pub(super) struct Process {
     tally: Tally,
-    named: u32,
-    kernel_names: FxHashSet<u32>,
-    items: FxHashSet<u32>,
-    paths: FxHashMap<(u32, u32, Option<u32>), u32>,
+    range_names: HashSet<u32>,
+    kernel_names: HashSet<u32>,
+    items: HashSet<u32>,
+    paths: HashMap<(u32, u32, Option<u32>), u32>,
     stages: usize,
     ranges: u64,
+}
+
+/// What a piece of work added to its process.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Grown {
+    /// Groups of GPU work.
+    pub(super) groups: usize,
+    /// Bytes of names of kernels.
+    pub(super) name_bytes: usize,
 }
 
 /// A time of the file on the clock of the records.
@@ -50,10 +59,10 @@ impl Process {
         tally.push(Record::Anchor(anchor));
         Self {
             tally,
-            named: 0,
-            kernel_names: FxHashSet::default(),
-            items: FxHashSet::default(),
-            paths: FxHashMap::default(),
+            range_names: HashSet::default(),
+            kernel_names: HashSet::default(),
+            items: HashSet::default(),
+            paths: HashMap::default(),
             stages: 0,
             ranges: 0,
         }
@@ -71,9 +80,12 @@ impl Process {
         let id = *self.paths.entry((parent, name, domain)).or_insert(fresh);
         if id == fresh {
             self.stages += usize::from(parent == NONE);
-            for (number, text) in strings.since(self.named) {
-                self.tally.push(Record::Name { id: range_name(number), bytes: text.to_vec() });
-                self.named = number + 1;
+            // Only its own: a thousand processes with the names of all would take a thousandfold.
+            for number in domain.into_iter().chain([name]) {
+                if self.range_names.insert(number) {
+                    let bytes = strings.text(number).to_vec();
+                    self.tally.push(Record::Name { id: range_name(number), bytes });
+                }
             }
             let (name, domain) = (range_name(name), domain.map_or(NONE, range_name));
             self.tally.push(Record::Path(Path { id, parent, name, domain }));
@@ -102,21 +114,22 @@ impl Process {
         self.tally.push(Record::RangeClose { range, end: MonoNs(shifted(at)) });
     }
 
-    /// Adds GPU work that was launched in `range`. Gives the number of new groups.
-    pub(super) fn work(&mut self, work: &Work, piece: &Piece, range: u64) -> usize {
-        if self.items.insert(piece.item) {
-            self.define(work, piece.item);
-        }
+    /// Adds GPU work that was launched in `range`. Gives what it grew by.
+    pub(super) fn work(&mut self, work: &Work, piece: &Piece, range: u64) -> Grown {
+        let is_new = self.items.insert(piece.item);
+        let name_bytes = if is_new { self.define(work, piece.item) } else { 0 };
         let span = piece.span.map_or((0, 0), |(start, end)| (shifted(start), shifted(end)));
         let span = (GpuNs(span.0), GpuNs(span.1));
         let before = self.tally.groups();
         if let Some(record) = work.record(piece, span, range) {
             self.tally.push(record);
         }
-        self.tally.groups() - before
+        Grown { groups: self.tally.groups() - before, name_bytes }
     }
 
-    fn define(&mut self, work: &Work, item: u32) {
+    /// Describes an item; gives the bytes of its name, where that is new.
+    fn define(&mut self, work: &Work, item: u32) -> usize {
+        let mut name_bytes = 0;
         if let Some((queue, device)) = work.queue(item) {
             let uuid = identity(device);
             let name = work.device_name(device).to_vec();
@@ -126,11 +139,13 @@ impl Process {
         if let Some((number, name, mut shape)) = work.shape(item) {
             let id = kernel_name(number);
             if self.kernel_names.insert(number) {
+                name_bytes = name.len();
                 self.tally.push(Record::Name { id, bytes: name.to_vec() });
             }
             shape.name = id;
             self.tally.push(Record::Shape(shape));
         }
+        name_bytes
     }
 
     /// How many distinct paths it has, and how many at the top.
@@ -148,7 +163,7 @@ fn identity(device: u32) -> [u8; 16] {
 pub(super) const MAX_PROCESSES: usize = 1024;
 
 pub(super) struct Processes {
-    numbers: FxHashMap<i64, usize>,
+    numbers: HashMap<i64, usize>,
     /// Each with its global number.
     list: Vec<(i64, Process)>,
     pub(super) domains: Domains,
@@ -158,7 +173,7 @@ pub(super) struct Processes {
 
 impl Processes {
     pub(super) fn new(domains: Domains, libraries: LibraryDomains) -> Self {
-        let (numbers, list) = (FxHashMap::default(), Vec::new());
+        let (numbers, list) = (HashMap::default(), Vec::new());
         Self { numbers, list, domains, libraries, too_many: false }
     }
 

@@ -19,6 +19,8 @@ use super::super::domains::TABLE;
 const ROWS: usize = 4096;
 const BYTES: usize = 1 << 20;
 const AHEAD: usize = 4;
+/// Bytes of a text that are handed over: far more than is kept of it.
+const LONGEST: usize = 1 << 16;
 /// End of a range that has none.
 pub(super) const OPEN: i64 = i64::MAX;
 const FILTER: &str = "WHERE eventType IN (59, 60, 70, 71)";
@@ -167,6 +169,7 @@ impl Batch {
         let (span, thread) = (span(row)?, integer(row, 3).unwrap_or(0));
         let name = match (row.get_ref(6), integer(row, 5)) {
             (Ok(ValueRef::Text(text)), _) => {
+                let text = text.get(..LONGEST).unwrap_or(text);
                 self.texts.extend_from_slice(text);
                 Name::Text(text.len())
             }
@@ -247,7 +250,7 @@ mod tests {
                 next += 1;
                 let text = name_of(number);
                 let name = match number % 3 {
-                    0 => Name::Text(text.as_bytes()),
+                    0 => Name::Text(text.as_bytes().get(..LONGEST).unwrap_or(text.as_bytes())),
                     1 => Name::Registered(number as i64),
                     _ => Name::None,
                 };

@@ -9,12 +9,10 @@ use std::collections::VecDeque;
 
 use stage2_spool::{NONE, RANGE_OUTSIDE};
 
+use super::limits::MAX_CONTINUED;
 use super::process::Process;
 use super::rows::OPEN;
 use super::strings::Strings;
-
-/// Ranges that go on under another path, at most: hostile ones could do so for ever.
-pub(super) const MAX_CONTINUED: u64 = 4_000_000;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Opening {

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 use stage2_text::without_instance;
 
 /// Names are cut here, bytes: where the collector cuts them.
@@ -10,36 +10,42 @@ pub(super) const TEXT_LIMIT: usize = 1024;
 
 #[derive(Default)]
 pub(super) struct Strings {
-    by_text: FxHashMap<Rc<[u8]>, u32>,
+    by_text: HashMap<Rc<[u8]>, u32>,
     list: Vec<Rc<[u8]>>,
+    bytes: usize,
     pub(super) cut: u64,
 }
 
 impl Strings {
     /// The number of a range's name, without what tells one call of an operator from the next.
     pub(super) fn range(&mut self, text: &[u8]) -> u32 {
-        let mut text = without_instance(text);
+        self.name(without_instance(text))
+    }
+
+    /// The number of a name as it is, cut if it is too long.
+    pub(super) fn name(&mut self, mut text: &[u8]) -> u32 {
         if let Some(cut) = text.get(..TEXT_LIMIT).filter(|cut| cut.len() < text.len()) {
             self.cut += 1;
             text = cut;
         }
-        self.exact(text)
-    }
-
-    pub(super) fn exact(&mut self, text: &[u8]) -> u32 {
         if let Some(&known) = self.by_text.get(text) {
             return known;
         }
+        self.bytes += text.len();
         let (text, fresh): (Rc<[u8]>, u32) = (text.into(), self.list.len() as u32);
         self.list.push(Rc::clone(&text));
         self.by_text.insert(text, fresh);
         fresh
     }
 
-    /// Names from the number `from` on.
-    pub(super) fn since(&self, from: u32) -> impl Iterator<Item = (u32, &[u8])> {
-        let rest = self.list.get(from as usize..).unwrap_or_default();
-        (from..).zip(rest.iter().map(AsRef::as_ref))
+    /// The name of a number; empty for one that was not given out.
+    pub(super) fn text(&self, number: u32) -> &[u8] {
+        self.list.get(number as usize).map_or(&[], AsRef::as_ref)
+    }
+
+    /// Bytes of all names.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     pub(super) fn len(&self) -> usize {
@@ -59,7 +65,6 @@ mod tests {
         let long = vec![b'x'; TEXT_LIMIT + 1];
         assert_eq!(strings.range(&long), strings.range(&long[..TEXT_LIMIT]));
         assert_eq!((strings.cut, strings.len()), (1, 2));
-        let all: Vec<_> = strings.since(1).map(|(number, text)| (number, text.len())).collect();
-        assert_eq!(all, [(1, TEXT_LIMIT)]);
+        assert_eq!((strings.text(1).len(), strings.bytes()), (TEXT_LIMIT, TEXT_LIMIT + 8));
     }
 }

@@ -319,3 +319,62 @@ fn damaged_and_odd_rows_do_no_harm() {
     let stages: BTreeSet<&str> = report.kernels.iter().map(|row| row.stage.as_str()).collect();
     assert!(stages.len() > 1, "{stages:?}");
 }
+
+/// Thirty kernels of a kind each, in the range `decode`.
+fn thirty_kinds() -> String {
+    let kernels = (0..30).map(|i| {
+        let row =
+            kernel(PROCESS, i, 100, 110).replace("1, 2, 3, 64", &format!("{}, 2, 3, 64", i + 1));
+        row + &call(MAIN, i, i + 10)
+    });
+    kernels.collect::<String>() + &range(MAIN, "decode", 0, Some(1_000))
+}
+
+#[test]
+fn kinds_of_kernels_beyond_the_limit_are_counted_together() {
+    let limits = Limits { kinds: 10, ..Limits::default() };
+    let (report, findings) = report_within(&thirty_kinds(), limits);
+    let calls = |name: &str| {
+        let of_name = report.kernels.iter().filter(|row| row.kernel == name);
+        of_name.map(|row| row.times.calls).collect::<Vec<_>>()
+    };
+    assert_eq!((calls("a"), calls("(other kernels)")), (vec![1; 10], vec![20]));
+    let said = findings.iter().any(|f| f.what.starts_with("20 pieces of GPU work"));
+    assert!(said, "{findings:?}");
+    let (whole, findings) = report_within(&thirty_kinds(), Limits { kinds: 30, ..limits });
+    assert_eq!((whole.kernels.len(), findings), (30, Vec::new()), "as many as the limit says");
+}
+
+#[test]
+fn work_beyond_the_rows_that_are_kept_is_in_no_range_and_in_every_sum() {
+    let limits = Limits { groups: 5, outermost_groups: 12, ..Limits::default() };
+    let (report, findings) = report_within(&thirty_kinds(), limits);
+    assert_eq!(by_path(&report)["decode"], (1, 12));
+    assert_eq!(report.kernels.iter().map(|row| row.times.calls).sum::<u64>(), 30);
+    let said = findings.iter().any(|f| f.what.starts_with("18 pieces of GPU work"));
+    assert!(said, "{findings:?}");
+}
+
+#[test]
+fn names_beyond_their_bytes_are_counted() {
+    let rows = (0..30).map(|i| {
+        let name = format!("INSERT INTO StringIds VALUES ({}, '{i:0>40}');", i + 100);
+        let row = kernel(PROCESS, i, 100, 110).replace("1, NULL", &format!("{}, NULL", i + 100));
+        name + &row
+    });
+    let limits = Limits { name_bytes: 400, ..Limits::default() };
+    let (report, findings) = report_within(&rows.collect::<String>(), limits);
+    assert_eq!(report.kernels.iter().map(|row| row.times.calls).sum::<u64>(), 30);
+    let said = findings.iter().any(|f| f.what.starts_with("20 names of kernels"));
+    assert!(said, "{findings:?}");
+}
+
+#[test]
+fn each_process_has_the_names_of_its_own_ranges_only() {
+    let ranges = (0..20).map(|i| range(((i + 1) << 24) + 1, &format!("range {i}"), i, Some(i + 1)));
+    let dir = tempfile::tempdir().expect("folder");
+    let path = export(dir.path(), &ranges.collect::<String>());
+    let read = read(&path, &LibraryDomains::default()).expect("export");
+    let names: Vec<usize> = read.capture.processes.iter().map(|p| p.names.len()).collect();
+    assert_eq!(names, [1; 20]);
+}

@@ -5,12 +5,12 @@ use std::cmp::Reverse;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 use stage2_model::nsys::Counts;
 
 use super::super::database::Database;
 use super::super::launches::{Origin, PROCESS_BITS};
-use super::Limits;
+use super::limits::{LeftOut, Limits};
 use super::process::Processes;
 use super::rows::{self, Missing, Name, Occurrence};
 use super::stack::{Opening, Stack};
@@ -37,8 +37,8 @@ pub(super) struct Walked {
     pub(super) processes: Processes,
     /// Names of ranges that are longer than is kept.
     pub(super) names_cut: u64,
-    /// Ranges beyond [`Limits::stages`].
-    pub(super) left_out: u64,
+    /// What is beyond the limits.
+    pub(super) left_out: LeftOut,
     pub(super) counts: Counts,
     /// Why the rest of the ranges is missing.
     pub(super) rest_missing: Option<String>,
@@ -54,9 +54,9 @@ pub(super) struct Walk<'a> {
     limits: Limits,
     nested: bool,
     strings: Strings,
-    registered: FxHashMap<i64, u32>,
+    registered: HashMap<i64, u32>,
     processes: Processes,
-    threads: FxHashMap<i64, Thread>,
+    threads: HashMap<i64, Thread>,
     many_threads: usize,
     /// Ranges that open at one time, and their threads.
     batch: Vec<(i64, Opening)>,
@@ -65,8 +65,10 @@ pub(super) struct Walk<'a> {
     paths: usize,
     stages: usize,
     groups: usize,
+    /// Bytes of names of kernels, in each process that ran them.
+    kernel_name_bytes: usize,
     continuations: u64,
-    left_out: u64,
+    left_out: LeftOut,
 }
 
 type Flow = ControlFlow<Stopped>;
@@ -78,9 +80,9 @@ impl<'a> Walk<'a> {
             limits,
             nested,
             strings: Strings::default(),
-            registered: FxHashMap::default(),
+            registered: HashMap::default(),
             processes,
-            threads: FxHashMap::default(),
+            threads: HashMap::default(),
             many_threads: MANY_THREADS,
             batch: Vec::new(),
             next: 0,
@@ -88,8 +90,9 @@ impl<'a> Walk<'a> {
             paths: 0,
             stages: 0,
             groups: 0,
+            kernel_name_bytes: 0,
             continuations: 0,
-            left_out: 0,
+            left_out: LeftOut::default(),
         }
     }
 
@@ -145,18 +148,30 @@ impl<'a> Walk<'a> {
                 return Flow::Continue(());
             }
         }
+        if self.batch.len() >= self.limits.open {
+            let why = format!("more than {} of its ranges begin at once", self.limits.open);
+            return Flow::Break(Stopped::TooMany(why));
+        }
         let limit = if self.nested { self.limits.paths } else { self.limits.stages };
-        if self.strings.len() >= limit || self.paths >= limit {
+        let long = self.strings.bytes() >= self.limits.name_bytes;
+        if long || self.strings.len() >= limit || self.paths >= limit {
+            if long {
+                self.too_many(
+                    "its ranges have names of more than",
+                    self.limits.name_bytes,
+                    "bytes",
+                )?;
+            }
             self.too_many("its ranges have more than", limit, "names or paths")?;
-            self.left_out += 1;
-            let (name, domain) = (self.strings.exact(OTHERS), None);
+            self.left_out.ranges += 1;
+            let (name, domain) = (self.strings.name(OTHERS), None);
             self.batch.push((thread, Opening { start, end, name, domain }));
             return Flow::Continue(());
         }
         let name = self.name(database, name);
         let Walk { processes, strings, .. } = &mut *self;
         let domain = processes.domains.name(thread, domain);
-        let domain = domain.map(|domain| strings.exact(domain.as_bytes()));
+        let domain = domain.map(|domain| strings.name(domain.as_bytes()));
         self.batch.push((thread, Opening { start, end, name, domain }));
         Flow::Continue(())
     }
@@ -173,7 +188,7 @@ impl<'a> Walk<'a> {
         let Name::Registered(id) = name else {
             return match name.bytes(database) {
                 Some(text) => self.strings.range(&text),
-                None => self.strings.exact(NO_NAME),
+                None => self.strings.name(NO_NAME),
             };
         };
         if let Some(&known) = self.registered.get(&id) {
@@ -263,8 +278,25 @@ impl<'a> Walk<'a> {
     }
 
     fn add(&mut self, process: usize, piece: &Piece, range: u64) -> Flow {
+        let (mut piece, mut range) = (*piece, range);
+        let limits = self.limits;
+        if !self.nested && self.groups >= limits.outermost_groups && range != RANGE_UNKNOWN {
+            self.left_out.unplaced += 1;
+            self.left_out.unplaced_kernels += u64::from(self.work.is_kernel(&piece));
+            range = RANGE_UNKNOWN;
+        }
+        // Each process has its copy of the names of its kernels.
+        let long = self.kernel_name_bytes >= limits.name_bytes.saturating_mul(2);
+        if (long || self.groups >= limits.all_groups())
+            && let Some(other) = self.work.among_others(&piece)
+        {
+            self.left_out.lumped += 1;
+            piece = other;
+        }
         if let Some(process) = self.processes.get_mut(process) {
-            self.groups += process.work(self.work, piece, range);
+            let grown = process.work(self.work, &piece, range);
+            self.groups += grown.groups;
+            self.kernel_name_bytes += grown.name_bytes;
         }
         if self.groups > self.limits.groups {
             self.too_many("its kernels make more than", self.limits.groups, "rows")?;
@@ -281,15 +313,19 @@ impl<'a> Walk<'a> {
             self.add(process, &piece, RANGE_UNKNOWN)?;
         }
         if self.work.has_more {
-            let processes = &mut self.processes;
-            self.work.more(database, |work, process, piece| {
-                let number = processes.number(process);
-                if let Some(process) = processes.get_mut(number) {
-                    process.work(work, piece, RANGE_UNKNOWN);
+            let (work, mut flow) = (self.work, Flow::Continue(()));
+            work.more(database, |process, piece| {
+                if flow.is_continue() {
+                    let number = self.processes.number(process);
+                    flow = self.add(number, piece, RANGE_UNKNOWN);
                 }
             });
+            flow?;
         }
-        for thread in self.threads.values_mut() {
+        // By their numbers: a map has another order each time.
+        let mut threads: Vec<_> = self.threads.iter_mut().collect();
+        threads.sort_unstable_by_key(|(number, _)| **number);
+        for (_, thread) in threads {
             if let Some(process) = self.processes.get_mut(thread.process) {
                 self.continuations += thread.stack.close_all(process, &self.strings);
             }
@@ -299,15 +335,15 @@ impl<'a> Walk<'a> {
 
     fn forget_threads(&mut self, now: i64) {
         let Walk { threads, processes, strings, continuations, .. } = self;
-        let mut open = 0;
-        threads.retain(|_, thread| {
+        let mut in_order: Vec<_> = threads.iter_mut().collect();
+        in_order.sort_unstable_by_key(|(number, _)| **number);
+        for (_, thread) in in_order {
             if let Some(process) = processes.get_mut(thread.process) {
                 *continuations += thread.stack.close(process, strings, now, false);
             }
-            open += thread.stack.len();
-            thread.stack.len() > 0
-        });
-        self.open = open;
+        }
+        threads.retain(|_, thread| thread.stack.len() > 0);
+        self.open = threads.values().map(|thread| thread.stack.len()).sum();
         self.many_threads = MANY_THREADS.max(2 * self.threads.len());
     }
 }

@@ -3,14 +3,16 @@
 
 use std::collections::BTreeMap;
 
+use foldhash::{HashMap, HashSet};
 use rusqlite::Row;
-use rustc_hash::FxHashMap;
 use stage2_model::nsys::Counts;
 use stage2_spool::{GpuNs, GpuWork, Record, Shape, What};
 
-use super::super::database::{Database, integer, text};
+use super::super::database::{Database, integer, short_text};
 use super::super::launches::{self, InOrder, Launches, MAX_KERNELS, Origin, PROCESS_BITS};
 use super::super::{Kernel, Naming};
+use super::item::{Item, NameId, OTHERS, Ran, duration_ns, grid_and_block, name_of};
+use super::limits::{LeftOut, Limits, OTHER_KERNELS};
 
 pub(in crate::nsys::load) const KERNELS: &str = "CUPTI_ACTIVITY_KIND_KERNEL";
 const DEVICES: &str = "TARGET_INFO_GPU";
@@ -19,10 +21,14 @@ const COMMON: [&str; 6] = ["start", "end", "deviceId", "correlationId", "globalP
 /// Copies between memories that CUDA itself makes of managed memory follow these kinds: nobody
 /// launched them, and the collector does not record them.
 const COPY_KINDS: i64 = 10;
+/// What is held of a piece of work, and of its bytes in addition: 40 bytes and 16.
+const UNIT_BYTES: usize = 8;
+const LAUNCH_UNITS: usize = 40 / UNIT_BYTES;
+const MOVED_UNITS: usize = 16 / UNIT_BYTES;
+/// Processes with work that is held. Reports tell far fewer apart.
+pub(in crate::nsys::load) const MAX_PROCESSES: usize = 1 << 16;
 /// Marks the number of something whose bytes count.
 const MOVED: u32 = 1 << 31;
-/// No kernel runs for days: such a time is damage.
-const MAX_NS: u64 = 24 * 3600 * 1_000_000_000;
 /// Stands for the times of a piece that has none.
 const UNTIMED: (i64, i64) = (1, 0);
 /// The name of a kernel of which the file has none.
@@ -62,26 +68,6 @@ const TABLES: [(Table, &str, &[&str]); 4] = [
     (Table::Graphs, "CUPTI_ACTIVITY_KIND_GRAPH_TRACE", &["graphExecId", "graphId"]),
 ];
 
-/// A kernel's name, as the number of its text.
-type NameId = (Naming, Option<i64>);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Ran {
-    /// Its name, blocks and threads, registers and memory.
-    Kernel(NameId, [Option<u32>; 6], [Option<u32>; 4]),
-    Copy(u8),
-    Fill,
-    Graph(u32),
-}
-
-/// What ran where; work of one item is counted together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Item {
-    what: Ran,
-    device: Option<u32>,
-    in_graph: bool,
-}
-
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
     pub(super) item: u32,
@@ -90,18 +76,24 @@ pub(super) struct Piece {
     pub(super) span: Option<(i64, i64)>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(in crate::nsys::load) struct Work {
+    limits: Limits,
+    /// [`OTHERS`] come first.
     items: Vec<Item>,
-    by_item: FxHashMap<Item, u32>,
+    by_item: HashMap<Item, u32>,
     /// Items and bytes of copies and fills.
     moved: Vec<(u32, u64)>,
     launches: InOrder,
     /// Numbers and texts of the names of kernels; none: the file lacks the text.
-    names: FxHashMap<NameId, (u32, Option<String>)>,
+    names: HashMap<NameId, (u32, Option<String>)>,
     /// Names of the GPUs, by device number.
     pub(in crate::nsys::load) devices: BTreeMap<u32, String>,
-    held: usize,
+    /// Room for work that is still left, in units of [`UNIT_BYTES`].
+    room: usize,
+    /// Processes with work that is held.
+    held_processes: HashSet<i64>,
+    last_process: Option<i64>,
     /// There is work that is not held: without a number of its launch, or too much.
     pub(super) has_more: bool,
     not_detailed: bool,
@@ -110,24 +102,7 @@ pub(in crate::nsys::load) struct Work {
     pub(in crate::nsys::load) beyond_limit: u64,
     /// Tables that could not be read to their end, and why.
     pub(in crate::nsys::load) cut_tables: Vec<(&'static str, String)>,
-}
-
-/// Duration of a row; nothing where its times are impossible.
-fn duration_ns(start: Option<i64>, end: Option<i64>) -> Option<u64> {
-    let (start, end) = (start?, end?);
-    // Times before the session started are possible, an end of zero is CUPTI's "not taken".
-    if end == 0 && start == 0 {
-        return None;
-    }
-    u64::try_from(end.checked_sub(start)?).ok().filter(|ns| *ns <= MAX_NS)
-}
-
-fn name_of(mangled: Option<i64>, demangled: Option<i64>, short: Option<i64>) -> NameId {
-    match (mangled, demangled) {
-        (Some(mangled), _) => (Naming::Mangled, Some(mangled)),
-        (None, Some(demangled)) => (Naming::Demangled, Some(demangled)),
-        (None, None) => (Naming::Short, short),
-    }
+    pub(super) left_out: LeftOut,
 }
 
 fn small(value: Option<i64>) -> Option<u32> {
@@ -136,12 +111,12 @@ fn small(value: Option<i64>) -> Option<u32> {
 
 impl Work {
     /// Reads the tables; what came before an error is kept.
-    pub(super) fn read(database: &Database) -> Self {
-        let mut work = Self::default();
+    pub(super) fn read(database: &Database, limits: Limits) -> Self {
+        let mut work = Self::within(limits);
         let devices = database.table(DEVICES).and_then(|table| {
             let Some(table) = table else { return Ok(()) };
             database.rows(&table, &["id", "name"], "LIMIT 10000", |row| {
-                work.devices.extend(small(integer(row, 0)).zip(text(row, 1)));
+                work.devices.extend(small(integer(row, 0)).zip(short_text(row, 1)));
             })
         });
         work.cut_tables.extend(devices.err().map(|error| (DEVICES, error.to_string())));
@@ -162,10 +137,36 @@ impl Work {
             None => Ok(()),
         });
         work.cut_tables.extend(calls.err().map(|error| (launches::TABLE, error.to_string())));
-        work.counts.call_numbers_missing = launches.call_numbers_missing();
+        let missing = launches.call_numbers_missing();
+        work.left_out.call_numbers = missing.is_none();
+        work.counts.call_numbers_missing = missing.unwrap_or(0);
         work.launches = launches.in_order();
         work.look_up_names(database);
         work
+    }
+
+    /// Nothing yet, with what stands for further kinds of work.
+    fn within(limits: Limits) -> Self {
+        let other = |what| Item { what, device: None, in_graph: false };
+        let items: Vec<Item> = OTHERS.map(other).to_vec();
+        Self {
+            limits,
+            by_item: items.iter().copied().zip(0..).collect(),
+            items,
+            moved: Vec::new(),
+            launches: InOrder::default(),
+            names: HashMap::default(),
+            devices: BTreeMap::new(),
+            room: MAX_KERNELS * LAUNCH_UNITS,
+            held_processes: HashSet::default(),
+            last_process: None,
+            has_more: false,
+            not_detailed: false,
+            counts: Counts::default(),
+            beyond_limit: 0,
+            cut_tables: Vec::new(),
+            left_out: LeftOut::default(),
+        }
     }
 
     /// Hands all work to `take`, with its process, and with the number of its launch if it is to be
@@ -182,12 +183,12 @@ impl Work {
                 database.rows(&table, &columns, "", |row| {
                     let Some(piece) = self.piece(kind, row) else { return };
                     let launch = small(integer(row, 3));
-                    let held = launch.filter(|_| self.held < MAX_KERNELS);
-                    self.held += usize::from(held.is_some());
+                    let process = integer(row, 4).unwrap_or(0);
+                    let held = launch.filter(|_| self.has_room(process, &piece));
                     self.has_more |= held.is_none();
                     let beyond = kind == Table::Kernels && launch.is_some() && held.is_none();
                     self.beyond_limit += u64::from(beyond);
-                    take(self, integer(row, 4).unwrap_or(0), held, piece);
+                    take(self, process, held, piece);
                 })
             });
             self.cut_tables.extend(read.err().map(|error| (name, error.to_string())));
@@ -195,13 +196,30 @@ impl Work {
     }
 
     /// Work that is not held, with its process: nobody knows where it was launched.
-    pub(super) fn more(&self, database: &Database, mut take: impl FnMut(&Work, i64, &Piece)) {
-        // The same items get the same numbers again.
-        Work::default().each(database, |_, process, correlation, piece| {
+    pub(super) fn more(&self, database: &Database, mut take: impl FnMut(i64, &Piece)) {
+        // The same items get the same numbers again, and the same ones are held.
+        Work::within(self.limits).each(database, |_, process, correlation, piece| {
             if correlation.is_none() {
-                take(self, process & PROCESS_BITS, &piece);
+                take(process & PROCESS_BITS, &piece);
             }
         });
+    }
+
+    /// Takes the room that a piece needs to be held; false where there is none left.
+    fn has_room(&mut self, process: i64, piece: &Piece) -> bool {
+        let units = LAUNCH_UNITS + if piece.bytes == 0 { 0 } else { MOVED_UNITS };
+        let Some(left) = self.room.checked_sub(units) else { return false };
+        let process = process & PROCESS_BITS;
+        if self.last_process != Some(process) {
+            let is_full = self.held_processes.len() >= MAX_PROCESSES;
+            if is_full && !self.held_processes.contains(&process) {
+                return false;
+            }
+            self.held_processes.insert(process);
+            self.last_process = Some(process);
+        }
+        self.room = left;
+        true
     }
 
     fn piece(&mut self, kind: Table, row: &Row<'_>) -> Option<Piece> {
@@ -239,24 +257,52 @@ impl Work {
     }
 
     fn item(&mut self, item: Item) -> u32 {
-        let fresh = self.items.len() as u32;
-        let number = *self.by_item.entry(item).or_insert(fresh);
-        if number == fresh {
-            if let Ran::Kernel(_, _, details) = item.what {
-                self.not_detailed |= details.contains(&None);
-            }
-            self.items.push(item);
+        if let Some(&known) = self.by_item.get(&item) {
+            return known;
         }
-        number
+        if self.items.len() >= self.limits.kinds.saturating_add(OTHERS.len()) {
+            self.left_out.lumped += 1;
+            return item.what.others();
+        }
+        if let Ran::Kernel(_, _, details) = item.what {
+            self.not_detailed |= details.contains(&None);
+        }
+        let fresh = self.items.len() as u32;
+        self.by_item.insert(item, fresh);
+        self.items.push(item);
+        fresh
     }
 
     fn look_up_names(&mut self, database: &Database) {
+        let mut room = self.limits.name_bytes;
         for item in &self.items {
             let Ran::Kernel(id, ..) = item.what else { continue };
             let number = self.names.len() as u32;
-            let name = || (number, id.1.and_then(|text| database.string(text)));
-            self.names.entry(id).or_insert_with(name);
+            let left_out = &mut self.left_out.kernel_names;
+            let mut name = || {
+                let text = database.string(id.1?)?;
+                let left = room.checked_sub(text.len());
+                *left_out += u64::from(left.is_none());
+                room = left?;
+                Some(text)
+            };
+            self.names.entry(id).or_insert_with(|| (number, name()));
         }
+    }
+
+    /// Frees what is held of each piece of work.
+    pub(super) fn forget_launches(&mut self) {
+        (self.launches, self.moved) = (InOrder::default(), Vec::new());
+    }
+
+    /// The same piece, as one of a kind that stands for further ones; nothing where it is one already.
+    pub(super) fn among_others(&self, piece: &Piece) -> Option<Piece> {
+        let item = self.items.get(piece.item as usize)?.what.others();
+        (item != piece.item).then_some(Piece { item, ..*piece })
+    }
+
+    pub(super) fn is_kernel(&self, piece: &Piece) -> bool {
+        self.items.get(piece.item as usize).is_some_and(|item| item.what.others() == 0)
     }
 
     /// Registers, shared and local memory are known of every kernel.
@@ -288,9 +334,13 @@ impl Work {
     /// The shape of an item that is a kernel, and the number and the name of that kernel. Blocks
     /// and threads that are not known are zero.
     pub(super) fn shape(&self, item: u32) -> Option<(u32, &[u8], Shape)> {
-        let Ran::Kernel(name, blocks_and_threads, details) = self.items.get(item as usize)?.what
-        else {
-            return None;
+        let (name, blocks_and_threads, details) = match self.items.get(item as usize)?.what {
+            Ran::Kernel(name, blocks_and_threads, details) => (name, blocks_and_threads, details),
+            Ran::OtherKernels => {
+                let shape = Shape { id: item + 1, ..Shape::default() };
+                return Some((self.names.len() as u32, OTHER_KERNELS.as_bytes(), shape));
+            }
+            Ran::Copy(_) | Ran::Fill | Ran::Graph(_) => return None,
         };
         let (number, name) = self.names.get(&name)?;
         let (grid, block) = grid_and_block(blocks_and_threads);
@@ -312,6 +362,10 @@ impl Work {
     /// The kernel of a shape, without its sums.
     pub(in crate::nsys::load) fn kernel(&self, shape: &Shape) -> Option<Kernel> {
         let item = self.items.get(shape.id.checked_sub(1)? as usize)?;
+        if item.what == Ran::OtherKernels {
+            let name = OTHER_KERNELS.to_owned();
+            return Some(Kernel { name, naming: Naming::Short, ..Kernel::default() });
+        }
         let Ran::Kernel(name, blocks_and_threads, _) = item.what else { return None };
         let text = self.names.get(&name)?.1.as_ref();
         let (grid, block) = grid_and_block(blocks_and_threads);
@@ -335,7 +389,7 @@ impl Work {
         let item = self.items.get(piece.item as usize)?;
         let bytes = piece.bytes;
         let what = match item.what {
-            Ran::Kernel(..) => What::Kernel { shape: piece.item + 1 },
+            Ran::Kernel(..) | Ran::OtherKernels => What::Kernel { shape: piece.item + 1 },
             Ran::Copy(kind) => What::Copy { bytes, kind },
             Ran::Fill => What::Fill { bytes },
             Ran::Graph(graph) => What::Graph { graph },
@@ -344,34 +398,5 @@ impl Work {
         let (correlation, graph_node) = (0, u64::from(item.in_graph));
         let work = GpuWork { what, start, end, queue, range, correlation, graph_node };
         Some(Record::Work(work))
-    }
-}
-
-/// Blocks and threads in x, y and z, where each is known.
-fn grid_and_block(values: [Option<u32>; 6]) -> (Option<[u32; 3]>, Option<[u32; 3]>) {
-    let [gx, gy, gz, bx, by, bz] = values;
-    let all = |x: Option<u32>, y: Option<u32>, z: Option<u32>| Some([x?, y?, z?]);
-    (all(gx, gy, gz), all(bx, by, bz))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::duration_ns;
-
-    #[test]
-    fn impossible_times_are_no_duration() {
-        assert_eq!(duration_ns(Some(5), Some(9)), Some(4));
-        assert_eq!(duration_ns(Some(-5), Some(9)), Some(14));
-        assert_eq!(duration_ns(Some(9), Some(9)), Some(0));
-        for (start, end) in [
-            (Some(9), Some(5)),
-            (Some(i64::MIN), Some(i64::MAX)),
-            (None, Some(1)),
-            (Some(1), None),
-            (Some(0), Some(0)),
-            (Some(0), Some(i64::MAX)),
-        ] {
-            assert_eq!(duration_ns(start, end), None, "{start:?} {end:?}");
-        }
     }
 }

@@ -1,7 +1,8 @@
-//! libc's allocator, with a count of the bytes that are held: of Rust, and of SQLite's C as well.
+//! For tests: libc's allocator, with a count of the bytes that are held: of Rust, and of C as well.
 //!
-//! The collector, which this crate links, brings an allocator of its own, and every allocator of the
-//! process ends at the functions below.
+//! SQLite allocates in C, and the collector brings an allocator of its own: every allocator of the
+//! process ends at the functions below. A test that counts runs alone in its process, because the
+//! counts are those of all threads.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
