@@ -90,6 +90,18 @@ impl InputCopies {
         }
     }
 
+    /// Copies a trace file that is still being written, up to its last whole frame. The copy.
+    ///
+    /// # Errors
+    /// It cannot be read or copied.
+    pub(crate) fn add_live(&mut self, file: &Path) -> anyhow::Result<PathBuf> {
+        let copy = self.copy(file)?.context("it is named twice")?;
+        let whole = stage2_spool::Reader::open(&copy)?.whole_bytes()?;
+        std::fs::File::options().write(true).open(&copy)?.set_len(whole)?;
+        self.copies.push((copy.clone(), file.to_owned()));
+        Ok(copy)
+    }
+
     fn add_file(&mut self, file: &Path, findings: &mut Vec<Finding>) {
         match self.copy(file) {
             Ok(Some(copy)) => self.copies.push((copy, file.to_owned())),
@@ -122,7 +134,8 @@ impl InputCopies {
     /// The copy; none where the file has one already.
     fn copy(&mut self, file: &Path) -> anyhow::Result<Option<PathBuf>> {
         check(self.kind, file)?;
-        let full = file.canonicalize()?;
+        // The way into a container has no other name outside of it.
+        let full = file.canonicalize().or_else(|_| std::path::absolute(file))?;
         if !self.seen.insert(full.clone()) {
             return Ok(None);
         }

@@ -6,6 +6,7 @@ mod folder;
 mod inputs;
 mod retention;
 mod run_record;
+mod window_record;
 
 use std::path::{Path, PathBuf};
 
@@ -17,6 +18,7 @@ pub(crate) use inputs::{Inputs, Manifest};
 pub(crate) use retention::{Room, make_room, too_big};
 pub(crate) use run_record::now;
 pub use run_record::{DoctorNote, PassRecord, RUN_JSON, RunRecord, SCHEMA};
+pub use window_record::WindowRecord;
 
 use crate::config::{Origins, origins, yaml_with_origins};
 use crate::env::{Environment, GpuFacts};
@@ -134,6 +136,11 @@ impl Bundle {
             }
             Err(error) => self.record.report_findings = vec![report_failure(&self.dir, error)],
         }
+        self.close()
+    }
+
+    /// Closes the record of a run whose reports are elsewhere.
+    pub(crate) fn close(&mut self) -> anyhow::Result<()> {
         self.record.files = files_of(&self.dir, MAX_LISTED_FILES);
         self.record.state = RunState::Closed;
         self.save()

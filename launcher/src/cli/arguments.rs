@@ -25,24 +25,6 @@ pub(crate) struct RunArgs {
     pub(crate) workload: Vec<OsString>,
 }
 
-// `stage2-launch ctl`.
-#[derive(Debug, Args)]
-pub(crate) struct CtlArgs {
-    /// All processes of this user with a control socket on this host, instead of a TARGET
-    #[arg(long)]
-    pub(crate) all: bool,
-    /// Print the answers as JSON: a list with an object for each process
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Wait until a start or a stop has been done, for 15 s at most, and print the status then
-    #[arg(long)]
-    pub(crate) wait: bool,
-    /// A process (its number here, also of one in a container) or the folder of a run (all its processes);
-    /// then status, start, stop, flush or mark, and what belongs to it
-    #[arg(value_name = "TARGET VERB [WORD]...")]
-    pub(crate) words: Vec<String>,
-}
-
 // `stage2-launch report`.
 #[derive(Debug, Args)]
 pub(crate) struct ReportArgs {
@@ -227,7 +209,7 @@ pub(crate) struct MergeArgs {
 }
 
 // Files that were taken elsewhere.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct Captures {
     /// Folder of spools (*.s2t), or one of them
     #[arg(long, value_name = "DIR")]
