@@ -16,6 +16,10 @@ use super::options::{Acceptance, Presets, RunOptions, RunSettings, Showing};
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) options: RunOptions,
+    /// Start the workload dormant, in a single run (as --light): nothing is recorded until
+    /// `stage2-launch ctl RUN_DIR start`; each window gets reports of its own
+    #[arg(long, conflicts_with = "deep")]
+    pub(crate) dormant: bool,
     /// Choose kernels for ncu from this nsys capture (.sqlite, .nsys-rep or .csv) if no pass recorded
     /// any; may be repeated
     #[arg(long, value_name = "FILE")]

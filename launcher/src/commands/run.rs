@@ -4,8 +4,10 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::ending::{list_files, printed, take_signals, tell};
+use super::import::Made;
 use super::open::open_report;
 use super::precheck;
+use super::windows::{self, Common};
 use crate::bundle::{self, Access, Bundle, DoctorNote, Inputs, Manifest, RunFolder, RunRecord};
 use crate::cli::{Acceptance, RunArgs, RunOptions, Showing};
 use crate::config::{self, Composed, Config, Run};
@@ -32,6 +34,8 @@ pub(super) struct Job {
     pub(super) config: config::Request,
     pub(super) run_dir: Option<PathBuf>,
     pub(super) dry_run: bool,
+    /// The workload starts dormant, and its windows have the reports.
+    pub(super) dormant: bool,
     /// The library that plays CUPTI for a simulated GPU.
     pub(super) simulator: Option<PathBuf>,
     /// The GPUs, where they are known already.
@@ -55,15 +59,19 @@ struct Prepared {
 }
 
 pub(crate) fn run(args: RunArgs, terminal: &Terminal) -> Result<u8, Failure> {
-    let RunArgs { options, nsys, workload } = args;
-    let config = options.request();
+    let RunArgs { options, dormant, nsys, workload } = args;
+    let mut config = options.request();
+    if dormant {
+        let light = stage2_hydra::Value::Text("light".to_owned());
+        config.switches.push(("run.mode", "--dormant".to_owned(), light));
+    }
     let RunOptions { settings, dry_run, acceptance, keep_going, showing, .. } = options;
     let job = Job::of_user(config, settings.run_dir, dry_run, workload)?;
     for file in &nsys {
         copy_inputs::check(copy_inputs::Kind::Nsys, file)
             .map_err(|why| Failure::Usage(format!("--nsys {}: {why:#}", file.display())))?;
     }
-    Job { nsys_files: nsys, keep_going, acceptance, showing, ..job }.launch(terminal)
+    Job { dormant, nsys_files: nsys, keep_going, acceptance, showing, ..job }.launch(terminal)
 }
 
 impl Job {
@@ -103,11 +111,27 @@ impl Job {
         if let Some(finding) = plan.hook.as_ref().and_then(Hook::write) {
             bundle.note(finding, terminal);
         }
+        if self.dormant {
+            terminal.result(&format!(
+                "dormant: nothing is recorded until `stage2-launch ctl {} start --for 10s`",
+                run_dir.display()
+            ));
+        }
         let passed = run::run_passes(plan, &mut bundle, &System, &signals, terminal);
         let too_big =
             settings.size_limit_bytes.and_then(|limit| bundle::too_big(&run_dir, limit.get()));
         for finding in too_big.into_iter().chain(Workload::keep(&run_dir)) {
             bundle.note(finding, terminal);
+        }
+        if self.dormant {
+            return self.report_windows(
+                passed.exit,
+                &composed,
+                &prepared,
+                bundle,
+                &signals,
+                terminal,
+            );
         }
         terminal.progress("writing the reports");
         // The reports read the record: without it they would be about another state of the run.
@@ -149,6 +173,48 @@ impl Job {
             open_report(&run_dir, terminal);
         }
         Ok(self.acceptance.status(passed.exit, result, &bundle.record.passes, terminal))
+    }
+
+    /// Ends a dormant run: each window has a bundle of its own, and a run without one is as good as any.
+    fn report_windows(
+        &self,
+        exit: u8,
+        composed: &Composed,
+        prepared: &Prepared,
+        mut bundle: Bundle,
+        signals: &run::Signals,
+        terminal: &Terminal,
+    ) -> Result<u8, Failure> {
+        let run_dir = prepared.folder.path();
+        bundle.passes_ended().map_err(Failure::no_result)?;
+        let access = &prepared.access;
+        let common = Common { composed, access, command: &self.command, signals, terminal };
+        let made = common.write(&mut bundle)?;
+        windows::compare(&run_dir, terminal)?;
+        if made.is_empty() {
+            let what = "no window was recorded";
+            let why = "the workload started dormant, and nobody began one";
+            let remedy = "while it runs: `stage2-launch ctl RUN_DIR start --for 10s`";
+            bundle.note(Finding::note(what, why, remedy), terminal);
+            terminal.result(&format!("{what}: {why}; {remedy}"));
+        }
+        bundle.close().map_err(Failure::no_result)?;
+        terminal.result(&format!("bundle: {}", run_dir.display()));
+        let passes = &bundle.record.passes;
+        let is_met = |made: &&Made| {
+            made.result().is_some_and(|outcome| self.acceptance.is_met(outcome, passes))
+        };
+        let best = made.iter().find(is_met).or(made.first());
+        if best.as_ref().is_some_and(is_met) && prepared.settings.limits_bundles() {
+            make_room(&prepared.folder, &prepared.settings, &mut bundle, terminal);
+        }
+        bundle.protect(terminal);
+        Ok(match best {
+            Some(made) => {
+                self.acceptance.status(exit, made.result(), &bundle.record.passes, terminal)
+            }
+            None => exit,
+        })
     }
 
     /// What doctor knows of a run without GPU work: the reports say it beside the cause.
@@ -250,6 +316,7 @@ impl Job {
             simulator: self.simulator.clone(),
             nsys_files: &self.nsys_files,
             keep_going: self.keep_going,
+            dormant: self.dormant,
         });
         plan.findings.extend(composed.notes.iter().cloned());
         Ok(plan)
@@ -312,6 +379,7 @@ impl Job {
         let run_id = folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
         let mut record = RunRecord::new(run_id, inputs.argv.clone());
         record.simulated = self.simulator.is_some();
+        record.dormant = self.dormant;
         record.origins = config::origins(tree);
         record.passes = plan.passes.iter().map(run::planned).collect();
         record.findings.clone_from(&plan.findings);

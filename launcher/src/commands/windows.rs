@@ -1,0 +1,146 @@
+//! The windows of a dormant run -> a bundle for each, in `windows/`, and a page that compares them.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use stage2_analysis::files::{ending, write_whole};
+use stage2_model::{Finding, Status};
+use stage2_text::visible_path;
+
+use super::diff;
+use super::import::{Made, Parts, WindowFile, WindowKind, make};
+use crate::bundle::{Access, Bundle, COLLECTOR_DIR, RunFolder, WindowRecord};
+use crate::cli::{Captures, Showing};
+use crate::config::Composed;
+use crate::failure::Failure;
+use crate::run::Signals;
+use crate::terminal::Terminal;
+use crate::views::diff as view;
+
+/// The folder of the bundles, in that of the run.
+const FOLDER: &str = "windows";
+/// The page that compares them, without its ending.
+const COMPARED: &str = "compared";
+
+/// What the bundles of windows have in common.
+pub(super) struct Common<'a> {
+    pub(super) composed: &'a Composed,
+    pub(super) access: &'a Access,
+    /// The command of the workload.
+    pub(super) command: &'a [OsString],
+    pub(super) signals: &'a Signals,
+    pub(super) terminal: &'a Terminal,
+}
+
+impl Common<'_> {
+    /// Makes a bundle of each window that the run left, and logs them in its record. Windows of several
+    /// processes that have the same number belong together.
+    pub(super) fn write(&self, bundle: &mut Bundle) -> Result<Vec<Made>, Failure> {
+        let run_dir = bundle.dir().to_owned();
+        let mut windows: BTreeMap<u64, Vec<WindowFile>> = BTreeMap::new();
+        for path in trace_files(&run_dir.join(COLLECTOR_DIR)) {
+            match WindowRecord::read(&path, String::new()) {
+                Ok(window) => {
+                    let file = WindowFile { path, kind: WindowKind::Moves };
+                    windows.entry(window.number).or_default().push(file);
+                }
+                Err(error) => {
+                    let what = format!("{} is in no window", visible_path(&path));
+                    let remedy = "the file is kept; look for the end of the process in its log";
+                    bundle
+                        .note(Finding::warning(what, format!("{error:#}"), remedy), self.terminal);
+                }
+            }
+        }
+        let mut made = Vec::new();
+        for (number, files) in windows {
+            self.terminal.progress(&format!("writing the reports of window {number}"));
+            let one = self.write_one(&run_dir, number, &files)?;
+            let inside = format!("{FOLDER}/w{number}/");
+            let own = one.bundle.record.windows.iter().cloned();
+            bundle.record.windows.extend(
+                own.map(|window| WindowRecord {
+                    file: format!("{inside}{}", window.file),
+                    ..window
+                }),
+            );
+            bundle.record.simulated |= one.bundle.record.simulated;
+            bundle.save().map_err(Failure::no_result)?;
+            made.push(one);
+        }
+        Ok(made)
+    }
+
+    fn write_one(
+        &self,
+        run_dir: &Path,
+        number: u64,
+        files: &[WindowFile],
+    ) -> Result<Made, Failure> {
+        let dir = run_dir.join(FOLDER).join(format!("w{number}"));
+        let folder = RunFolder::Given(dir).create(self.access)?;
+        let parts = Parts {
+            captures: &Captures::default(),
+            windows: files,
+            command: self.command,
+            findings: &[],
+            environment: Some(&run_dir.join("env.json")),
+        };
+        let mut made =
+            make(self.composed, &folder, self.access.clone(), parts, self.signals, self.terminal)?;
+        for window in &made.bundle.record.windows {
+            let ended = match &window.why {
+                Some(why) => format!("ended by {why}"),
+                None => "the process was killed within it".to_owned(),
+            };
+            self.terminal.result(&format!(
+                "window {number} of process {}: {} records, {} lost, {ended}",
+                window.pid, window.records, window.lost
+            ));
+        }
+        made.tell(Showing::default(), self.terminal);
+        Ok(made)
+    }
+}
+
+/// Writes the page that compares windows, where several have GPU work.
+pub(super) fn compare(run_dir: &Path, terminal: &Terminal) -> Result<(), Failure> {
+    let folder = run_dir.join(FOLDER);
+    let with_work: Vec<PathBuf> =
+        folders(run_dir).into_iter().filter(|dir| has_work(dir)).collect();
+    if with_work.len() < 2 {
+        return Ok(());
+    }
+    let diff = diff::of_folders(&with_work)?;
+    let page = folder.join(format!("{COMPARED}.md"));
+    write_whole(&page, &view::markdown(&diff)).map_err(Failure::no_result)?;
+    write_whole(&page.with_extension("html"), &view::html(&diff)).map_err(Failure::no_result)?;
+    view::warnings(&diff).iter().for_each(|finding| terminal.finding(finding));
+    terminal.result(&format!("windows compared: {}", visible_path(&page)));
+    Ok(())
+}
+
+/// The bundles of windows in a run, in order.
+pub(super) fn folders(run_dir: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(run_dir.join(FOLDER)).into_iter().flatten().flatten();
+    let number = |name: &str| name.strip_prefix('w')?.parse::<u64>().ok();
+    let mut found: Vec<(u64, PathBuf)> = entries
+        .filter_map(|entry| Some((number(entry.file_name().to_str()?)?, entry.path())))
+        .collect();
+    found.sort();
+    found.into_iter().map(|(_, path)| path).collect()
+}
+
+fn has_work(dir: &Path) -> bool {
+    let coverage = crate::bundle::RunRecord::read(dir).map(|record| record.coverage);
+    coverage.is_ok_and(|coverage| coverage["verdict"]["status"] != serde_json::json!(Status::Empty))
+}
+
+fn trace_files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut files: Vec<PathBuf> =
+        entries.map(|entry| entry.path()).filter(|path| ending(path) == "s2t").collect();
+    files.sort();
+    files
+}
