@@ -226,6 +226,31 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_is_being_written_is_copied_up_to_its_last_whole_frame() {
+        let dir = tempfile::tempdir().expect("folder");
+        let file = dir.path().join("a.s2t");
+        let written = |values: &[&str]| {
+            let mut writer = stage2_spool::Writer::new(Vec::new()).expect("a writer");
+            for &value in values {
+                let (key, value) = ("k".into(), value.into());
+                writer.write(&stage2_spool::Record::Meta { key, value });
+                writer.flush().expect("room");
+            }
+            writer.into_sink()
+        };
+        let (first, both) = (written(&["one"]).len(), written(&["one", "two"]));
+        for (cut, whole) in
+            [(both.len(), both.len()), (both.len() - 1, first), (first + 1, first), (first, first)]
+        {
+            std::fs::write(&file, &both[..cut]).expect("a file");
+            let mut copies = InputCopies::new(Kind::Spool, dir.path().join(cut.to_string()));
+            let copy = copies.add_live(&file).expect("a copy");
+            assert_eq!(copy.metadata().expect("there").len(), whole as u64, "{cut}");
+            assert_eq!(copies.copies.len(), 1);
+        }
+    }
+
+    #[test]
     fn what_belongs_together_stays_together_and_nothing_else_joins_it() {
         let pages = ["a/raw.csv", "b/raw.csv", "b/details.csv", "a/details.csv", "b/x.ncu-rep"];
         assert_eq!(

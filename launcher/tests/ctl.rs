@@ -141,7 +141,7 @@ fn a_snapshot_of_dormant_processes_records_a_window_in_each() {
     }
     let status = guests[0].json(&[&guests[0].pid(), "status"]);
     assert_eq!(status[0]["phase"], "dormant", "{status:?}");
-    guests.iter_mut().for_each(|guest| drop(guest.tell("calm")));
+    guests.iter_mut().for_each(|guest| guest.tell("calm"));
 }
 
 /// Starts a snapshot of a dormant guest, and waits until its window is on.

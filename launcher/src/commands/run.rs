@@ -3,11 +3,10 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::ending::{list_files, printed, take_signals, tell};
-use super::import::Made;
+use super::ending::{list_files, make_room, printed, take_signals, tell};
 use super::open::open_report;
 use super::precheck;
-use super::windows::{self, Common};
+use super::windows::Common;
 use crate::bundle::{self, Access, Bundle, DoctorNote, Inputs, Manifest, RunFolder, RunRecord};
 use crate::cli::{Acceptance, RunArgs, RunOptions, Showing};
 use crate::config::{self, Composed, Config, Run};
@@ -124,14 +123,15 @@ impl Job {
             bundle.note(finding, terminal);
         }
         if self.dormant {
-            return self.report_windows(
-                passed.exit,
-                &composed,
-                &prepared,
-                bundle,
-                &signals,
-                terminal,
-            );
+            let (command, access) = (&self.command, &prepared.access);
+            let of_run =
+                Common { composed: &composed, access, command, signals: &signals, terminal };
+            let exit = of_run.finish(passed.exit, &mut bundle, &self.acceptance)?;
+            if exit == 0 && settings.limits_bundles() {
+                make_room(folder, settings, &mut bundle, terminal);
+            }
+            bundle.protect(terminal);
+            return Ok(exit);
         }
         terminal.progress("writing the reports");
         // The reports read the record: without it they would be about another state of the run.
@@ -173,48 +173,6 @@ impl Job {
             open_report(&run_dir, terminal);
         }
         Ok(self.acceptance.status(passed.exit, result, &bundle.record.passes, terminal))
-    }
-
-    /// Ends a dormant run: each window has a bundle of its own, and a run without one is as good as any.
-    fn report_windows(
-        &self,
-        exit: u8,
-        composed: &Composed,
-        prepared: &Prepared,
-        mut bundle: Bundle,
-        signals: &run::Signals,
-        terminal: &Terminal,
-    ) -> Result<u8, Failure> {
-        let run_dir = prepared.folder.path();
-        bundle.passes_ended().map_err(Failure::no_result)?;
-        let access = &prepared.access;
-        let common = Common { composed, access, command: &self.command, signals, terminal };
-        let made = common.write(&mut bundle)?;
-        windows::compare(&run_dir, terminal)?;
-        if made.is_empty() {
-            let what = "no window was recorded";
-            let why = "the workload started dormant, and nobody began one";
-            let remedy = "while it runs: `stage2-launch ctl RUN_DIR start --for 10s`";
-            bundle.note(Finding::note(what, why, remedy), terminal);
-            terminal.result(&format!("{what}: {why}; {remedy}"));
-        }
-        bundle.close().map_err(Failure::no_result)?;
-        terminal.result(&format!("bundle: {}", run_dir.display()));
-        let passes = &bundle.record.passes;
-        let is_met = |made: &&Made| {
-            made.result().is_some_and(|outcome| self.acceptance.is_met(outcome, passes))
-        };
-        let best = made.iter().find(is_met).or(made.first());
-        if best.as_ref().is_some_and(is_met) && prepared.settings.limits_bundles() {
-            make_room(&prepared.folder, &prepared.settings, &mut bundle, terminal);
-        }
-        bundle.protect(terminal);
-        Ok(match best {
-            Some(made) => {
-                self.acceptance.status(exit, made.result(), &bundle.record.passes, terminal)
-            }
-            None => exit,
-        })
     }
 
     /// What doctor knows of a run without GPU work: the reports say it beside the cause.
@@ -411,26 +369,4 @@ impl Job {
 pub(super) fn working_dir() -> Result<PathBuf, Failure> {
     std::env::current_dir()
         .map_err(|e| Failure::Usage(format!("the working directory is gone: {e}; cd to another")))
-}
-
-fn make_room(folder: &RunFolder, settings: &Run, bundle: &mut Bundle, terminal: &Terminal) {
-    let bundle::Room { findings, compressed } = bundle::make_room(folder, settings, &bundle.record);
-    for older in compressed {
-        if let Err(error) = views::artifacts::list_files(&older) {
-            terminal.detail(&format!("{error:#}; it names files that are compressed now"));
-        }
-    }
-    for finding in &findings {
-        match finding.severity {
-            Severity::Note => terminal.result(&finding.to_string()),
-            _ => terminal.finding(finding),
-        }
-    }
-    if findings.is_empty() {
-        return;
-    }
-    bundle.record.findings.extend(findings);
-    if let Err(error) = bundle.save() {
-        terminal.error(&format!("{error:#}; what was deleted and compressed is not in it"));
-    }
 }

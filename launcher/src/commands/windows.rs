@@ -11,7 +11,7 @@ use stage2_text::visible_path;
 use super::diff;
 use super::import::{Made, Parts, WindowFile, WindowKind, make};
 use crate::bundle::{Access, Bundle, COLLECTOR_DIR, RunFolder, WindowRecord};
-use crate::cli::{Captures, Showing};
+use crate::cli::{Acceptance, Captures, Showing};
 use crate::config::Composed;
 use crate::failure::Failure;
 use crate::run::Signals;
@@ -34,10 +34,49 @@ pub(super) struct Common<'a> {
 }
 
 impl Common<'_> {
+    /// Ends a dormant run, whose workload ended with this status: each window has a bundle of its own, and
+    /// a run without one is as good as any. The exit status.
+    pub(super) fn finish(
+        &self,
+        exit: u8,
+        bundle: &mut Bundle,
+        acceptance: &Acceptance,
+    ) -> Result<u8, Failure> {
+        let terminal = self.terminal;
+        bundle.passes_ended().map_err(Failure::no_result)?;
+        let (made, lacks_some) = self.write(bundle);
+        let compared = compare(bundle.dir(), terminal);
+        if made.is_empty() && !lacks_some {
+            let what = "no window was recorded";
+            let why = "the workload started dormant, and nobody began one";
+            let remedy = "while it runs: `stage2-launch ctl RUN_DIR start --for 10s`";
+            terminal.result(&format!("{what}: {why}; {remedy}"));
+            bundle.record.findings.push(Finding::note(what, why, remedy));
+        }
+        bundle.close().map_err(Failure::no_result)?;
+        compared?;
+        terminal.result(&format!("bundle: {}", bundle.dir().display()));
+        let passes = &bundle.record.passes;
+        let is_met =
+            |made: &&Made| made.result().is_some_and(|outcome| acceptance.is_met(outcome, passes));
+        // One good window is what the run was for.
+        Ok(match made.iter().find(is_met).or(made.first()) {
+            Some(made) => acceptance.status(exit, made.result(), passes, terminal),
+            None if lacks_some => acceptance.status(exit, None, passes, terminal),
+            None => exit,
+        })
+    }
+
     /// Makes a bundle of each window that the run left, and logs them in its record. Windows of several
-    /// processes that have the same number belong together.
-    pub(super) fn write(&self, bundle: &mut Bundle) -> Result<Vec<Made>, Failure> {
+    /// processes that have the same number belong together. Also whether some trace file is in no bundle.
+    fn write(&self, bundle: &mut Bundle) -> (Vec<Made>, bool) {
         let run_dir = bundle.dir().to_owned();
+        let (mut made, mut lacks_some) = (Vec::new(), false);
+        let mut lack = |bundle: &mut Bundle, what: String, why: String| {
+            lacks_some = true;
+            let remedy = "its trace files are kept; `stage2-launch merge --spool` reads them";
+            bundle.note(Finding::warning(what, why, remedy), self.terminal);
+        };
         let mut windows: BTreeMap<u64, Vec<WindowFile>> = BTreeMap::new();
         for path in trace_files(&run_dir.join(COLLECTOR_DIR)) {
             match WindowRecord::read(&path, String::new()) {
@@ -47,16 +86,19 @@ impl Common<'_> {
                 }
                 Err(error) => {
                     let what = format!("{} is in no window", visible_path(&path));
-                    let remedy = "the file is kept; look for the end of the process in its log";
-                    bundle
-                        .note(Finding::warning(what, format!("{error:#}"), remedy), self.terminal);
+                    lack(bundle, what, format!("{error:#}"));
                 }
             }
         }
-        let mut made = Vec::new();
         for (number, files) in windows {
             self.terminal.progress(&format!("writing the reports of window {number}"));
-            let one = self.write_one(&run_dir, number, &files)?;
+            let one = match self.write_one(&run_dir, number, &files) {
+                Ok(one) => one,
+                Err(error) => {
+                    lack(bundle, format!("window {number} has no reports"), error.to_string());
+                    continue;
+                }
+            };
             let inside = format!("{FOLDER}/w{number}/");
             let own = one.bundle.record.windows.iter().cloned();
             bundle.record.windows.extend(
@@ -66,10 +108,13 @@ impl Common<'_> {
                 }),
             );
             bundle.record.simulated |= one.bundle.record.simulated;
-            bundle.save().map_err(Failure::no_result)?;
             made.push(one);
+            // True at any moment, also of a run that is killed; its last state is saved by the end.
+            if let Err(error) = bundle.save() {
+                self.terminal.error(&format!("{error:#}"));
+            }
         }
-        Ok(made)
+        (made, lacks_some)
     }
 
     fn write_one(

@@ -58,6 +58,7 @@ impl Guest {
     }
 
     fn spawn(mut command: Command, folder: Rc<tempfile::TempDir>) -> Guest {
+        super::obey_signals();
         let mut child = command
             .arg("obey")
             .env("STAGE2_TEST_SIM", built("libstage2_sim.so"))
