@@ -136,7 +136,10 @@ fn each_subcommand_lists_and_takes_its_own_options_only() {
         (&["config", "--help"], settings.to_vec()),
         (&["ctl", "--help"], vec!["--all"]),
         (&["ctl", "7", "status", "--help"], vec!["--all", "--json"]),
-        (&["ctl", "7", "snapshot", "--help"], [&merge[..], &["--all", "--for", "--output"]].concat()),
+        (
+            &["ctl", "7", "snapshot", "--help"],
+            [&merge[..], &["--all", "--for", "--output"]].concat(),
+        ),
     ] {
         let assert = sandbox.launch_strictly(words).assert().success().stderr("");
         let help = String::from_utf8_lossy(&assert.get_output().stdout).into_owned();
