@@ -27,10 +27,13 @@ pub(crate) struct CtlArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum CtlVerb {
     /// Tell where a process is, since when, its records and losses, trace files and options
+    #[command(override_usage = "stage2-launch ctl <TARGET|--all> status [OPTIONS]")]
     Status(Answering),
     /// Begin a window, which has a trace file of its own
+    #[command(override_usage = "stage2-launch ctl <TARGET|--all> start [OPTIONS]")]
     Start(StartArgs),
     /// End the window; what was launched is still written
+    #[command(override_usage = "stage2-launch ctl <TARGET|--all> stop [OPTIONS]")]
     Stop {
         #[command(flatten)]
         waiting: Waiting,
@@ -38,8 +41,10 @@ pub(crate) enum CtlVerb {
         answering: Answering,
     },
     /// Write out what there is
+    #[command(override_usage = "stage2-launch ctl <TARGET|--all> flush [OPTIONS]")]
     Flush(Answering),
     /// Put a mark into the trace file
+    #[command(override_usage = "stage2-launch ctl <TARGET|--all> mark [OPTIONS] TEXT...")]
     Mark {
         /// What it says
         #[arg(value_name = "TEXT", required = true)]
@@ -48,6 +53,7 @@ pub(crate) enum CtlVerb {
         answering: Answering,
     },
     /// Write a bundle with reports while the program runs on: of the window that is on, or of a new one
+    #[command(override_usage = "stage2-launch ctl <TARGET|--all> snapshot [OPTIONS] -o DIR [KEY=VALUE]...")]
     Snapshot(SnapshotArgs),
 }
 

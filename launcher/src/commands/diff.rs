@@ -7,7 +7,7 @@ use stage2_analysis::layout::COLLECTOR_DIR;
 use stage2_diff::{Condition, Diff, ReadReport, Run, compare, read_report};
 use stage2_text::visible_path;
 
-use crate::bundle::RUN_JSON;
+use crate::bundle::{RUN_JSON, refuse_dormant};
 use crate::cli::DiffArgs;
 use crate::failure::Failure;
 use crate::terminal::{Terminal, print};
@@ -154,6 +154,7 @@ fn metrics_of(given: &Path) -> Result<PathBuf, Failure> {
     if metrics.exists() {
         return Ok(metrics);
     }
+    refuse_dormant(path)?;
     Err(Failure::NoResult(
         match [RUN_JSON, COLLECTOR_DIR].iter().any(|name| path.join(name).exists()) {
             true => format!(

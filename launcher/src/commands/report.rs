@@ -36,18 +36,15 @@ pub(crate) fn report(args: ReportArgs, terminal: &Terminal) -> Result<u8, Failur
         }
         return Ok(status);
     }
-    let folders = windows::folders(&run_dir);
+    if json || showing.open {
+        bundle::refuse_dormant(&run_dir)?;
+    }
+    let folders = bundle::window_bundles(&run_dir);
     let shown = visible_path(&run_dir);
     if folders.is_empty() {
         return Err(Failure::NoResult(format!(
             "{shown} is a dormant run without windows: there is nothing to report; if it was killed, \
              `stage2-launch merge --spool {shown}/{COLLECTOR_DIR} -o DIR` takes what it left"
-        )));
-    }
-    if json || showing.open {
-        return Err(Failure::Usage(format!(
-            "{shown} is a dormant run, with a report for each window: name one, e.g. {}",
-            folders.first().map(|folder| visible_path(folder)).unwrap_or_default()
         )));
     }
     let mut status = 0;

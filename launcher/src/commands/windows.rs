@@ -10,7 +10,9 @@ use stage2_text::visible_path;
 
 use super::diff;
 use super::import::{Made, Parts, WindowFile, WindowKind, make};
-use crate::bundle::{Access, Bundle, COLLECTOR_DIR, RunFolder, WindowRecord};
+use crate::bundle::{
+    Access, Bundle, COLLECTOR_DIR, RunFolder, RunRecord, WINDOWS_DIR, WindowRecord, window_bundles,
+};
 use crate::cli::{Acceptance, Captures, Showing};
 use crate::config::Composed;
 use crate::failure::Failure;
@@ -18,8 +20,6 @@ use crate::run::Signals;
 use crate::terminal::Terminal;
 use crate::views::diff as view;
 
-/// The folder of the bundles, in that of the run.
-const FOLDER: &str = "windows";
 /// The page that compares them, without its ending.
 const COMPARED: &str = "compared";
 
@@ -99,7 +99,7 @@ impl Common<'_> {
                     continue;
                 }
             };
-            let inside = format!("{FOLDER}/w{number}/");
+            let inside = format!("{WINDOWS_DIR}/w{number}/");
             let own = one.bundle.record.windows.iter().cloned();
             bundle.record.windows.extend(
                 own.map(|window| WindowRecord {
@@ -123,7 +123,7 @@ impl Common<'_> {
         number: u64,
         files: &[WindowFile],
     ) -> Result<Made, Failure> {
-        let dir = run_dir.join(FOLDER).join(format!("w{number}"));
+        let dir = run_dir.join(WINDOWS_DIR).join(format!("w{number}"));
         let folder = RunFolder::Given(dir).create(self.access)?;
         let parts = Parts {
             captures: &Captures::default(),
@@ -151,9 +151,9 @@ impl Common<'_> {
 
 /// Writes the page that compares windows, where several have GPU work.
 pub(super) fn compare(run_dir: &Path, terminal: &Terminal) -> Result<(), Failure> {
-    let folder = run_dir.join(FOLDER);
+    let folder = run_dir.join(WINDOWS_DIR);
     let with_work: Vec<PathBuf> =
-        folders(run_dir).into_iter().filter(|dir| has_work(dir)).collect();
+        window_bundles(run_dir).into_iter().filter(|dir| has_work(dir)).collect();
     if with_work.len() < 2 {
         return Ok(());
     }
@@ -166,19 +166,8 @@ pub(super) fn compare(run_dir: &Path, terminal: &Terminal) -> Result<(), Failure
     Ok(())
 }
 
-/// The bundles of windows in a run, in order.
-pub(super) fn folders(run_dir: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(run_dir.join(FOLDER)).into_iter().flatten().flatten();
-    let number = |name: &str| name.strip_prefix('w')?.parse::<u64>().ok();
-    let mut found: Vec<(u64, PathBuf)> = entries
-        .filter_map(|entry| Some((number(entry.file_name().to_str()?)?, entry.path())))
-        .collect();
-    found.sort();
-    found.into_iter().map(|(_, path)| path).collect()
-}
-
 fn has_work(dir: &Path) -> bool {
-    let coverage = crate::bundle::RunRecord::read(dir).map(|record| record.coverage);
+    let coverage = RunRecord::read(dir).map(|record| record.coverage);
     coverage.is_ok_and(|coverage| coverage["verdict"]["status"] != serde_json::json!(Status::Empty))
 }
 

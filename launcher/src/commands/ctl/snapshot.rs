@@ -57,9 +57,7 @@ pub(super) fn snapshot(
     }
     let until = Instant::now() + Duration::from_millis(for_ms) + PATIENCE;
     if let Some(signal) = wait(&mut takes, until, &events) {
-        takes.iter().for_each(Take::stop);
-        terminal.error(&format!("{signal}: the windows are stopped, and no bundle was made"));
-        return Ok(u8::try_from(128 + signal as i32).unwrap_or(u8::MAX));
+        return Ok(interrupted(signal, &takes, terminal));
     }
     let mut windows = Vec::new();
     for take in &mut takes {
@@ -70,6 +68,10 @@ pub(super) fn snapshot(
             }
             Err(why) => findings.push(take.missing(&why)),
         }
+    }
+    // One that came while files were looked for counts as well.
+    if let Some(signal) = events.try_iter().find_map(signal_of) {
+        return Ok(interrupted(signal, &takes, terminal));
     }
     if windows.is_empty() {
         findings.iter().for_each(|finding| terminal.error(&finding.to_string()));
@@ -110,6 +112,12 @@ pub(super) fn snapshot(
     }
     made.tell(showing, terminal);
     Ok(made.status(&acceptance, terminal))
+}
+
+fn interrupted(signal: Signal, takes: &[Take], terminal: &Terminal) -> u8 {
+    takes.iter().for_each(Take::stop);
+    terminal.error(&format!("{signal}: no window of the snapshot goes on, and no bundle was made"));
+    u8::try_from(128 + signal as i32).unwrap_or(u8::MAX)
 }
 
 /// Why a bundle is none.

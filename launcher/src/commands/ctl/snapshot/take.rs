@@ -119,7 +119,7 @@ impl Take {
             self.flush();
         }
         let file = self.file.as_deref().ok_or("its window has no trace file")?;
-        let path = self.path_of(file)?;
+        let path = path_of(&self.found, self.owner, file)?;
         let (pid, number) = (self.found.pid, self.number);
         let (kind, finding) = match &self.state {
             State::Over => (WindowKind::Over, None),
@@ -155,32 +155,6 @@ impl Take {
         }
     }
 
-    /// Where a file of the process is for us: a process in a container sees other folders. Only a file of
-    /// the user of the process is believed to be its own.
-    fn path_of(&self, file: &str) -> Result<PathBuf, String> {
-        let inside = Path::new(file);
-        let proc = PathBuf::from(format!("/proc/{}", self.found.pid));
-        let start = fs::read_to_string(proc.join("stat")).ok().and_then(|stat| start_of(&stat));
-        let through_proc = inside.strip_prefix("/").map(|below| proc.join("root").join(below));
-        let through_proc = through_proc.ok().filter(|_| start == Some(self.found.name.start));
-        let places = through_proc.into_iter().chain([inside.to_owned()]);
-        let mut why = "it is not there".to_owned();
-        for place in places {
-            match fs::metadata(&place) {
-                Ok(found) if found.is_file() && found.uid() == self.owner => {
-                    // As the user knows it, if that is the same.
-                    let same = fs::metadata(inside).is_ok_and(|plain| {
-                        (plain.dev(), plain.ino()) == (found.dev(), found.ino())
-                    });
-                    return Ok(if same { inside.to_owned() } else { place });
-                }
-                Ok(_) => why = "it is no file of the user of the process".to_owned(),
-                Err(error) => why = error.to_string(),
-            }
-        }
-        Err(format!("its trace file {} cannot be used: {why}", visible(file.as_bytes())))
-    }
-
     /// What to say where there is no trace file.
     pub(super) fn missing(&self, why: &str) -> Finding {
         missing(self.found.pid, why)
@@ -196,7 +170,54 @@ fn missing(pid: u32, why: &str) -> Finding {
     )
 }
 
+/// Where a file of a process is for us: a process in a container sees other folders. Only a file of the
+/// user of the process is believed to be its own.
+fn path_of(found: &Found, owner: u32, file: &str) -> Result<PathBuf, String> {
+    let inside = Path::new(file);
+    let proc = PathBuf::from(format!("/proc/{}", found.pid));
+    let start = fs::read_to_string(proc.join("stat")).ok().and_then(|stat| start_of(&stat));
+    let through_proc = inside.strip_prefix("/").map(|below| proc.join("root").join(below));
+    let through_proc = through_proc.ok().filter(|_| start == Some(found.name.start));
+    let mut why = "it is not there".to_owned();
+    for place in through_proc.into_iter().chain([inside.to_owned()]) {
+        match fs::metadata(&place) {
+            Ok(there) if there.is_file() && there.uid() == owner => {
+                // As the user knows it, if that is the same.
+                let same = fs::metadata(inside)
+                    .is_ok_and(|plain| (plain.dev(), plain.ino()) == (there.dev(), there.ino()));
+                return Ok(if same { inside.to_owned() } else { place });
+            }
+            Ok(_) => why = "it is no file of the user of the process".to_owned(),
+            Err(error) => why = error.to_string(),
+        }
+    }
+    Err(format!("its trace file {} cannot be used: {why}", visible(file.as_bytes())))
+}
+
 /// The value of a word `name=value` of a window that is over.
 fn word_of(word: &str, name: &str) -> Option<String> {
     unescape(word.strip_prefix(name)?.strip_prefix('=')?)
+}
+
+#[cfg(test)]
+mod tests {
+    use stage2_control::SocketName;
+
+    use super::*;
+
+    #[test]
+    fn only_a_file_of_the_user_of_the_process_is_taken() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("a.s2t");
+        fs::write(&file, "x").expect("a file");
+        let owner = fs::metadata(&file).expect("there").uid();
+        let name = SocketName::new("host", std::process::id(), 1);
+        let found = Found { pid: std::process::id(), path: folder.path().into(), name };
+        let shown = file.to_str().expect("UTF-8");
+        assert_eq!(path_of(&found, owner, shown), Ok(file.clone()));
+        let refused = |owner, file: &str| path_of(&found, owner, file).expect_err(file);
+        assert!(refused(owner + 1, shown).contains("no file of the user"));
+        assert!(refused(owner, folder.path().to_str().expect("UTF-8")).contains("no file of"));
+        assert!(refused(owner, "/nowhere/a.s2t").contains("No such file"));
+    }
 }
