@@ -53,7 +53,9 @@ pub(crate) enum CtlVerb {
         answering: Answering,
     },
     /// Write a bundle with reports while the program runs on: of the window that is on, or of a new one
-    #[command(override_usage = "stage2-launch ctl <TARGET|--all> snapshot [OPTIONS] -o DIR [KEY=VALUE]...")]
+    #[command(
+        override_usage = "stage2-launch ctl <TARGET|--all> snapshot [OPTIONS] -o DIR [KEY=VALUE]..."
+    )]
     Snapshot(SnapshotArgs),
 }
 
