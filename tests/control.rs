@@ -333,6 +333,26 @@ fn a_window_has_ranges_and_a_sample_of_its_own() {
 }
 
 #[test]
+fn the_first_window_may_ask_for_hardware_counters_and_no_later_one() {
+    let mut guest = dormant_at_work();
+    start(&guest, "counters=on");
+    guest.tell("busy 1");
+    std::thread::sleep(Duration::from_millis(600));
+    guest.tell("calm");
+    stop(&guest);
+    assert!(refused(&guest, "start counters=on").contains("restart the process"));
+    start(&guest, "");
+    guest.tell("work inside 5");
+    stop(&guest);
+    let samples = |number| {
+        let spool = window(&guest, number);
+        spool.records.iter().filter(|record| matches!(record, Record::CounterSamples(_))).count()
+    };
+    assert!(samples(1) > 0, "{}", guest.stderr());
+    assert_eq!(samples(2), 0);
+}
+
+#[test]
 fn a_thousand_windows_beside_busy_threads_need_no_more_memory() {
     let mut guest = dormant_at_work();
     guest.tell("busy 3");

@@ -1,6 +1,7 @@
 //! Words of the command line -> what the user wants.
 
 mod arguments;
+mod control;
 mod examples;
 mod hints;
 mod options;
@@ -16,11 +17,11 @@ use crate::env::PROBE_GPU;
 use crate::failure::Failure;
 use crate::terminal::Terminal;
 pub(crate) use arguments::{
-    BenchArgs, Captures, CtlArgs, DiffArgs, DoctorArgs, ExportArgs, MergeArgs, ReportArgs, RunArgs,
-    Times,
+    BenchArgs, Captures, DiffArgs, DoctorArgs, ExportArgs, MergeArgs, ReportArgs, RunArgs, Times,
 };
+pub(crate) use control::{Answering, CtlArgs, CtlVerb, SnapshotArgs};
 pub(crate) use options::{
-    Acceptance, FailOn, Messages, RequiredPass, RunOptions, RunSettings, Showing,
+    Acceptance, FailOn, Messages, Presets, RequiredPass, RunOptions, RunSettings, Showing,
 };
 pub(crate) use words::is_setting;
 
@@ -81,10 +82,10 @@ pub(crate) enum Command {
     /// Check driver, CUPTI, permissions, tools and the workload, and print what to do about each problem
     #[command(after_help = DOCTOR_STATUS)]
     Doctor(DoctorArgs),
-    /// Ask a running process for its status, or have it start or stop recording
+    /// Ask running processes for their status, have them start or stop recording, or take a snapshot
     #[command(
-        override_usage = "stage2-launch ctl [OPTIONS] TARGET VERB [WORD]...\n       \
-                          stage2-launch ctl [OPTIONS] --all VERB [WORD]...",
+        override_usage = "stage2-launch ctl TARGET VERB [OPTIONS]\n       \
+                          stage2-launch ctl --all VERB [OPTIONS]",
         after_help = examples::CTL
     )]
     Ctl(CtlArgs),

@@ -90,6 +90,18 @@ impl InputCopies {
         }
     }
 
+    /// Copies a trace file that is still being written, up to its last whole frame. The copy.
+    ///
+    /// # Errors
+    /// It cannot be read or copied.
+    pub(crate) fn add_live(&mut self, file: &Path) -> anyhow::Result<PathBuf> {
+        let copy = self.copy(file)?.context("it is named twice")?;
+        let whole = stage2_spool::Reader::open(&copy)?.whole_bytes()?;
+        std::fs::File::options().write(true).open(&copy)?.set_len(whole)?;
+        self.copies.push((copy.clone(), file.to_owned()));
+        Ok(copy)
+    }
+
     fn add_file(&mut self, file: &Path, findings: &mut Vec<Finding>) {
         match self.copy(file) {
             Ok(Some(copy)) => self.copies.push((copy, file.to_owned())),
@@ -122,7 +134,8 @@ impl InputCopies {
     /// The copy; none where the file has one already.
     fn copy(&mut self, file: &Path) -> anyhow::Result<Option<PathBuf>> {
         check(self.kind, file)?;
-        let full = file.canonicalize()?;
+        // The way into a container has no other name outside of it.
+        let full = file.canonicalize().or_else(|_| std::path::absolute(file))?;
         if !self.seen.insert(full.clone()) {
             return Ok(None);
         }
@@ -210,6 +223,31 @@ mod tests {
         }
         let name = |path: &PathBuf| path.file_name().expect("name").to_str().expect("UTF-8").into();
         copies.copies.iter().map(|(copy, _)| name(copy)).collect()
+    }
+
+    #[test]
+    fn a_file_that_is_being_written_is_copied_up_to_its_last_whole_frame() {
+        let dir = tempfile::tempdir().expect("folder");
+        let file = dir.path().join("a.s2t");
+        let written = |values: &[&str]| {
+            let mut writer = stage2_spool::Writer::new(Vec::new()).expect("a writer");
+            for &value in values {
+                let (key, value) = ("k".into(), value.into());
+                writer.write(&stage2_spool::Record::Meta { key, value });
+                writer.flush().expect("room");
+            }
+            writer.into_sink()
+        };
+        let (first, both) = (written(&["one"]).len(), written(&["one", "two"]));
+        for (cut, whole) in
+            [(both.len(), both.len()), (both.len() - 1, first), (first + 1, first), (first, first)]
+        {
+            std::fs::write(&file, &both[..cut]).expect("a file");
+            let mut copies = InputCopies::new(Kind::Spool, dir.path().join(cut.to_string()));
+            let copy = copies.add_live(&file).expect("a copy");
+            assert_eq!(copy.metadata().expect("there").len(), whole as u64, "{cut}");
+            assert_eq!(copies.copies.len(), 1);
+        }
     }
 
     #[test]

@@ -3,81 +3,12 @@
 mod common;
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::PathBuf;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
-use common::simulated::built;
+use common::obedient::{Guest, calls, run_json, text};
 use serde_json::Value;
-
-/// A guest, killed when dropped.
-struct Guest {
-    child: Child,
-    stdin: ChildStdin,
-    stdout: BufReader<ChildStdout>,
-    folder: tempfile::TempDir,
-}
-
-impl Guest {
-    fn dormant() -> Guest {
-        let folder = tempfile::tempdir().expect("a folder");
-        std::fs::create_dir(folder.path().join("run")).expect("a folder");
-        let mut child = Command::new(built("examples/guest"))
-            .arg("obey")
-            .env("LD_PRELOAD", built("libstage2.so"))
-            .env("STAGE2_TEST_SIM", built("libstage2_sim.so"))
-            .env("STAGE2_CUPTI", built("libstage2_sim.so"))
-            .env("STAGE2_SIM_FAST", "1")
-            .env("STAGE2_START", "off")
-            .env("STAGE2_OUT", folder.path())
-            .env("XDG_RUNTIME_DIR", folder.path().join("run"))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the guest starts");
-        let stdin = child.stdin.take().expect("piped");
-        let stdout = BufReader::new(child.stdout.take().expect("piped"));
-        let mut guest = Guest { child, stdin, stdout, folder };
-        guest.tell("cuda");
-        guest.tell("work before 5");
-        guest
-    }
-
-    fn tell(&mut self, line: &str) {
-        writeln!(self.stdin, "{line}").expect("heard");
-        let mut answer = String::new();
-        self.stdout.read_line(&mut answer).expect("an answer");
-        assert!(answer.starts_with("ok"), "{answer}");
-    }
-
-    fn pid(&self) -> String {
-        self.child.id().to_string()
-    }
-
-    /// `stage2-launch ctl` with its folder for sockets.
-    fn ctl(&self, words: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_stage2-launch"));
-        command.arg("ctl").args(words).env("XDG_RUNTIME_DIR", self.folder.path().join("run"));
-        command.output().expect("stage2-launch")
-    }
-
-    fn json(&self, words: &[&str]) -> Vec<Value> {
-        let output = self.ctl(&[&["--json"], words].concat());
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
-    }
-}
-
-impl Drop for Guest {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn text(output: &Output) -> String {
-    let (out, err) =
-        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    format!("{out}{err}")
-}
 
 #[test]
 fn a_dormant_process_is_recorded_for_a_while_and_leaves_a_file_that_merge_reads() {
@@ -86,7 +17,7 @@ fn a_dormant_process_is_recorded_for_a_while_and_leaves_a_file_that_merge_reads(
     let status = guest.ctl(&[&pid, "status"]);
     assert_eq!(status.status.code(), Some(0), "{}", text(&status));
     assert!(text(&status).starts_with(&format!("{pid}: dormant")), "{}", text(&status));
-    let started = guest.ctl(&["--wait", &pid, "start", "ranges=inside"]);
+    let started = guest.ctl(&[&pid, "start", "--ranges", "inside", "--wait"]);
     assert_eq!(started.status.code(), Some(0), "{}", text(&started));
     assert!(text(&started).contains(": on since "), "{}", text(&started));
     let twice = guest.ctl(&[&pid, "start"]);
@@ -94,7 +25,7 @@ fn a_dormant_process_is_recorded_for_a_while_and_leaves_a_file_that_merge_reads(
     assert!(text(&twice).contains("refused: window 1 is on already"), "{}", text(&twice));
     guest.tell("work inside 20");
     guest.tell("work other 20");
-    let stopped = guest.json(&["--wait", &pid, "stop"]);
+    let stopped = guest.json(&[&pid, "stop", "--wait"]);
     assert_eq!(stopped[0]["phase"], "dormant");
     assert_eq!(stopped[0]["done"][0]["records"], 20, "{stopped:?}");
     let file = PathBuf::from(stopped[0]["done"][0]["file"].as_str().expect("a file"));
@@ -138,9 +69,11 @@ fn what_cannot_be_asked_is_named_with_what_to_do() {
     for (words, code, part) in [
         (&["4000000000", "status"][..], 70, "no process 4000000000"),
         (&[&std::process::id().to_string(), "status"], 70, "no control socket"),
-        (&[], 2, "--all"),
-        (&[&guest.pid(), "begin"], 2, "there are status"),
-        (&[&guest.pid(), "start", "counters=on"], 2, "STAGE2_COUNTERS"),
+        (&["status"], 2, "--all"),
+        (&["--all", &guest.pid(), "status"], 2, "--all stands for"),
+        (&[&guest.pid(), "begin"], 2, "begin"),
+        (&[&guest.pid(), "start", "--for", "0"], 2, "1ms"),
+        (&[&guest.pid(), "start", "--ranges", ","], 1, "globs"),
         (&[&guest.pid(), "stop"], 1, "no window is on"),
     ] {
         let output = guest.ctl(words);
@@ -157,4 +90,150 @@ fn what_cannot_be_asked_is_named_with_what_to_do() {
     let pid = guest.child.id();
     let all = guest.json(&["--all", "status"]);
     assert!(all.iter().all(|one| one["pid"] != pid), "{all:?}");
+}
+
+#[test]
+fn a_snapshot_of_a_window_that_is_on_is_a_bundle_and_the_window_goes_on() {
+    let mut guest = Guest::dormant();
+    let pid = guest.pid();
+    assert_eq!(guest.ctl(&[&pid, "start", "--wait"]).status.code(), Some(0));
+    guest.tell("work inside 20");
+    let bundle = guest.folder.path().join("snapshot");
+    let words = [&pid, "snapshot", "-o", bundle.to_str().unwrap()];
+    let taken = guest.ctl(&words);
+    assert_eq!(taken.status.code(), Some(0), "{}", text(&taken));
+    assert_eq!(calls(&bundle), 20);
+    for file in ["report.md", "report.html", "env.json", "config.yaml", "inputs.yaml"] {
+        assert!(bundle.join(file).is_file(), "{file}");
+    }
+    let run = run_json(&bundle);
+    let window = &run["windows"][0];
+    assert_eq!((window["pid"].to_string(), &window["number"]), (pid.clone(), &1.into()), "{run}");
+    assert_eq!((&window["snapshot"], &window["why"]), (&true.into(), &Value::Null), "{run}");
+    assert_eq!(window["records"], 20, "{run}");
+    let report = std::fs::read_to_string(bundle.join("report.md")).unwrap();
+    assert!(report.contains("snapshot: window 1") && report.contains("PARTIAL"), "{report}");
+    // What is there is not replaced, and the window has gone on.
+    let again = guest.ctl(&words);
+    assert_eq!(again.status.code(), Some(2), "{}", text(&again));
+    guest.tell("work inside 5");
+    let stopped = guest.json(&[&pid, "stop", "--wait"]);
+    assert_eq!(stopped[0]["done"][0]["records"], 25, "{stopped:?}");
+}
+
+#[test]
+fn a_snapshot_of_dormant_processes_records_a_window_in_each() {
+    let first = Guest::dormant();
+    let mut guests = [first.beside(), first];
+    for guest in &mut guests {
+        guest.tell("busy 1");
+    }
+    let bundle = guests[0].folder.path().join("snapshot");
+    let run = guests[0].folder.path().to_str().unwrap();
+    let taken = guests[0].ctl(&[run, "snapshot", "--for", "300ms", "-o", bundle.to_str().unwrap()]);
+    assert_eq!(taken.status.code(), Some(0), "{}", text(&taken));
+    let run = run_json(&bundle);
+    let windows = run["windows"].as_array().expect("windows");
+    assert_eq!(windows.len(), 2, "{run}");
+    for window in windows {
+        assert_eq!(window["why"], "limit for_ms=300", "{run}");
+        assert!(window["records"].as_u64() > Some(0) && window.get("snapshot").is_none(), "{run}");
+    }
+    let status = guests[0].json(&[&guests[0].pid(), "status"]);
+    assert_eq!(status[0]["phase"], "dormant", "{status:?}");
+    guests.iter_mut().for_each(|guest| guest.tell("calm"));
+}
+
+/// Starts a snapshot of a dormant guest, and waits until its window is on.
+fn snapshot_that_records(guest: &Guest, seconds: &str, bundle: &Path) -> Child {
+    let child = Command::new(env!("CARGO_BIN_EXE_stage2-launch"))
+        .args(["ctl", &guest.pid(), "snapshot", "--for", seconds, "-o"])
+        .arg(bundle)
+        .env("XDG_RUNTIME_DIR", guest.folder.path().join("run"))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("stage2-launch");
+    for _ in 0..1000 {
+        if guest.json(&[&guest.pid(), "status"])[0]["phase"] == "on" {
+            return child;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("no window: {}", text(&child.wait_with_output().expect("ends")));
+}
+
+#[test]
+fn an_interrupted_snapshot_stops_its_window_and_leaves_nothing() {
+    let guest = Guest::dormant();
+    let bundle = guest.folder.path().join("snapshot");
+    let child = snapshot_that_records(&guest, "60s", &bundle);
+    let pid = nix::unistd::Pid::from_raw(child.id().try_into().expect("a number"));
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).expect("it runs");
+    let ended = child.wait_with_output().expect("ends");
+    assert_eq!(ended.status.code(), Some(130), "{}", text(&ended));
+    assert!(!bundle.exists());
+    let status = guest.json(&[&guest.pid(), "status"]);
+    assert_ne!(status[0]["phase"], "on", "{status:?}");
+}
+
+#[test]
+fn a_process_that_is_killed_within_a_snapshot_leaves_what_it_had_written() {
+    let mut guest = Guest::dormant();
+    let bundle = guest.folder.path().join("snapshot");
+    let child = snapshot_that_records(&guest, "60s", &bundle);
+    guest.tell("work inside 20");
+    let flushed = guest.ctl(&[&guest.pid(), "flush"]);
+    assert!(flushed.status.success(), "{}", text(&flushed));
+    // The snapshot asks for the file's name every 50 ms.
+    std::thread::sleep(Duration::from_millis(500));
+    guest.child.kill().expect("it runs");
+    guest.child.wait().expect("ended");
+    let ended = child.wait_with_output().expect("ends");
+    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
+    assert!(text(&ended).contains("ended within window 1"), "{}", text(&ended));
+    assert_eq!(calls(&bundle), 20);
+    let report = std::fs::read_to_string(bundle.join("report.md")).expect("a report");
+    assert!(report.contains("PARTIAL"), "{report}");
+}
+
+#[test]
+fn a_snapshot_without_room_leaves_nothing_and_names_the_trace_file() {
+    let mut guest = Guest::dormant();
+    assert_eq!(guest.ctl(&[&guest.pid(), "start", "--wait"]).status.code(), Some(0));
+    guest.tell("work inside 600");
+    let bundle = guest.folder.path().join("snapshot");
+    // Files of at most 20 KiB, and an error for what is beyond.
+    let script = "trap '' XFSZ; ulimit -f 20; exec \"$@\"";
+    let ended = Command::new("bash")
+        .args(["-c", script, "bash", env!("CARGO_BIN_EXE_stage2-launch"), "ctl", &guest.pid()])
+        .args(["snapshot", "-o", bundle.to_str().unwrap()])
+        .env("XDG_RUNTIME_DIR", guest.folder.path().join("run"))
+        .output()
+        .expect("bash");
+    assert_eq!(ended.status.code(), Some(70), "{}", text(&ended));
+    assert!(text(&ended).contains("merge --spool"), "{}", text(&ended));
+    assert!(!bundle.exists());
+}
+
+#[test]
+fn a_snapshot_of_a_process_that_refuses_records_nothing() {
+    let guest = Guest::dormant();
+    let sockets = guest.folder.path().join("run/stage2");
+    let socket = std::fs::read_dir(&sockets).unwrap().flatten().next().expect("one").path();
+    // A collector of another version serves it.
+    std::fs::remove_file(&socket).unwrap();
+    let listener = std::os::unix::net::UnixListener::bind(&socket).expect("a socket");
+    std::thread::spawn(move || {
+        for client in listener.incoming().flatten() {
+            let mut line = String::new();
+            let _ = BufReader::new(&client).read_line(&mut line);
+            let _ = (&client).write_all(b"stage2-control/2 ok\nend\n");
+        }
+    });
+    let bundle = guest.folder.path().join("snapshot");
+    let taken = guest.ctl(&[&guest.pid(), "snapshot", "-o", bundle.to_str().unwrap()]);
+    assert_eq!(taken.status.code(), Some(1), "{}", text(&taken));
+    assert!(text(&taken).contains("version 2 of the protocol"), "{}", text(&taken));
+    assert!(!bundle.exists());
 }

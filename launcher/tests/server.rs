@@ -269,7 +269,7 @@ fn dormant(sandbox: &Sandbox) -> Child {
 
 fn ctl(sandbox: &Sandbox, engine: &Value, words: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_stage2-launch"));
-    command.args(["ctl", "--wait", &engine.to_string()]).args(words);
+    command.args(["ctl", &engine.to_string()]).args(words).arg("--wait");
     let output = command.env("XDG_RUNTIME_DIR", sandbox.path("run")).output().expect("ctl");
     assert!(output.status.success(), "{words:?}: {output:?}");
     output

@@ -126,14 +126,20 @@ fn each_subcommand_lists_and_takes_its_own_options_only() {
     let merge = [&accepted[..], &["--config-dir", "--open"]].concat();
     let captures = ["--ncu", "--nsys", "--output", "--spool"];
     for (words, own) in [
-        (&["--help"][..], [&run[..], &["--nsys", "--version"]].concat()),
+        (&["--help"][..], [&run[..], &["--dormant", "--nsys", "--version"]].concat()),
         (&["demo", "--help"], run.clone()),
-        (&["run", "--help"], [&run[..], &["--nsys"]].concat()),
+        (&["run", "--help"], [&run[..], &["--dormant", "--nsys"]].concat()),
         (&["report", "--help"], [&merge[..], &["--json"]].concat()),
         (&["merge", "--help"], [&merge[..], &captures].concat()),
         (&["import", "--help"], [&merge[..], &captures].concat()),
         (&["bench", "--help"], [&settings[..], &["--dry-run", "--rounds", "--warmup"]].concat()),
         (&["config", "--help"], settings.to_vec()),
+        (&["ctl", "--help"], vec!["--all"]),
+        (&["ctl", "7", "status", "--help"], vec!["--all", "--json"]),
+        (
+            &["ctl", "7", "snapshot", "--help"],
+            [&merge[..], &["--all", "--for", "--output"]].concat(),
+        ),
     ] {
         let assert = sandbox.launch_strictly(words).assert().success().stderr("");
         let help = String::from_utf8_lossy(&assert.get_output().stdout).into_owned();

@@ -23,7 +23,7 @@ use parking_lot::Mutex;
 use stage2_spool::GpuNs;
 
 use crate::base::diag;
-use crate::base::options::{Graph, Options};
+use crate::base::options::Graph;
 use crate::base::signal_mask::SignalBlock;
 use crate::guest::activity::fields;
 use crate::guest::counters::{Counters, Refusal};
@@ -123,7 +123,7 @@ pub fn start(shared: &Shared, come_first_at_exit: fn()) -> Result<Gpu, OffReason
     };
     let (tracer, walker) = (Box::new(tracer), api.walker());
     let counters =
-        sample_counters(options, api, version, come_first_at_exit).unwrap_or_else(|refusal| {
+        sample_counters(shared, api, version, come_first_at_exit).unwrap_or_else(|refusal| {
             diag::warn(format_args!("hardware counters are not sampled: {refusal}"));
             facts.push((stage2_spool::counters::OFF, refusal.to_string()));
             None
@@ -133,18 +133,18 @@ pub fn start(shared: &Shared, come_first_at_exit: fn()) -> Result<Gpu, OffReason
 
 /// Starts to sample hardware counters, where they were asked for.
 fn sample_counters(
-    options: &Options,
+    shared: &Shared,
     api: &'static Api,
     version: u32,
     come_first_at_exit: fn(),
 ) -> Result<Option<Counters>, Refusal> {
-    let wanted = &options.counters;
+    let wanted = shared.wanted_counters();
     if wanted.off {
         return Ok(None);
     }
     // Nothing but a trace file has room for samples.
-    options.out.as_ref().ok_or(Refusal::NOWHERE_TO_WRITE)?;
-    Counters::start(api, version, wanted, come_first_at_exit).map(Some)
+    shared.options.out.as_ref().ok_or(Refusal::NOWHERE_TO_WRITE)?;
+    Counters::start(api, version, &wanted, come_first_at_exit).map(Some)
 }
 
 impl Cupti {

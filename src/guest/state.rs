@@ -350,6 +350,15 @@ impl Shared {
         self.gpu.get()?.as_ref().ok()
     }
 
+    /// Hardware counters to sample: what the environment asks for, or the collector's choice where the
+    /// window that starts CUPTI asks for some.
+    pub fn wanted_counters(&self) -> stage2_settings::Counters {
+        match self.windows.are_counters_asked() && self.options.counters.off {
+            true => stage2_settings::Counters::default(),
+            false => self.options.counters.clone(),
+        }
+    }
+
     /// The calling thread is the drain thread.
     pub fn note_drain_thread(&self) {
         self.drain_thread.store(generation::thread_id(), Ordering::Relaxed);

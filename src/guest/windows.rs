@@ -117,6 +117,8 @@ pub struct Windows {
     inner: Mutex<Inner>,
     /// A request came in at some time: windows may end before the process.
     used: AtomicBool,
+    /// The last start asked for hardware counters.
+    counters: AtomicBool,
     stop: AtomicBool,
     flushes_asked: AtomicU64,
     flushes_done: AtomicU64,
@@ -136,6 +138,7 @@ impl Windows {
     pub fn ask_start(
         &self,
         wanted: Option<&'static Wanted>,
+        counters: bool,
         limits: Limits,
     ) -> Result<u64, Refusal> {
         let mut inner = self.inner.lock();
@@ -147,6 +150,7 @@ impl Windows {
         }
         self.used.store(true, Ordering::SeqCst);
         self.stop.store(false, Ordering::SeqCst);
+        self.counters.store(counters, Ordering::SeqCst);
         let number = standing.windows + 1;
         inner.ask(Window { number, late: true, wanted, limits });
         Ok(number)
@@ -209,6 +213,11 @@ impl Windows {
     /// Whether windows may end before the process. One load.
     pub fn is_used(&self) -> bool {
         self.used.load(Ordering::SeqCst)
+    }
+
+    /// Whether the last start asked for hardware counters.
+    pub fn are_counters_asked(&self) -> bool {
+        self.counters.load(Ordering::SeqCst)
     }
 
     /// For the drain thread: the window that was asked for.
@@ -309,17 +318,20 @@ mod tests {
     fn a_window_is_asked_for_begun_and_ended_in_order() {
         let windows = Windows::default();
         assert_eq!(windows.ask_stop(), Err(Refusal::NotOn));
-        assert_eq!(windows.ask_start(None, Limits::default()), Ok(1));
-        assert_eq!(windows.ask_start(None, Limits::default()), Err(Refusal::AlreadyOn(1)));
+        assert_eq!(windows.ask_start(None, false, Limits::default()), Ok(1));
+        assert_eq!(windows.ask_start(None, false, Limits::default()), Err(Refusal::AlreadyOn(1)));
         assert_eq!(windows.take().map(|window| (window.number, window.late)), Some((1, true)));
         assert!(windows.take().is_none());
         windows.begun(Some("a".to_owned()));
         assert_eq!(windows.ask_stop(), Ok(1));
         assert!(windows.is_stop_asked());
         windows.stopping();
-        assert_eq!(windows.ask_start(None, Limits::default()), Err(Refusal::StillStopping(1)));
+        assert_eq!(
+            windows.ask_start(None, false, Limits::default()),
+            Err(Refusal::StillStopping(1))
+        );
         windows.over("stop".to_owned(), 5, 1);
-        assert_eq!(windows.ask_start(None, Limits::default()), Ok(2));
+        assert_eq!(windows.ask_start(None, false, Limits::default()), Ok(2));
         assert!(!windows.is_stop_asked(), "that was for the window before");
         let standing = windows.standing();
         assert_eq!((standing.records, standing.lost, standing.done.len()), (5, 1, 1));
@@ -339,7 +351,7 @@ mod tests {
         assert_eq!(windows.take_marks().len(), MARKS);
         windows.over("stop".to_owned(), 0, 0);
         for _ in 0..2 * LISTED {
-            windows.ask_start(None, Limits::default()).unwrap();
+            windows.ask_start(None, false, Limits::default()).unwrap();
             windows.over("stop".to_owned(), 0, 0);
         }
         assert_eq!(windows.standing().done.len(), LISTED);

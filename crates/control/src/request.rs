@@ -5,13 +5,16 @@ use std::ops::RangeInclusive;
 use crate::{MAX_MARK_BYTES, VERSION, escape, title, unescape, version_of};
 
 /// Times that a window may be limited to, ms: a millisecond to a week.
-const FOR_MS: RangeInclusive<u64> = 1..=7 * 24 * 3_600_000;
+pub const FOR_MS: RangeInclusive<u64> = 1..=7 * 24 * 3_600_000;
 /// Numbers of steps that it may be limited to.
-const STEPS: RangeInclusive<u64> = 1..=1_000_000_000;
+pub const STEPS: RangeInclusive<u64> = 1..=1_000_000_000;
 /// Sizes of trace files that it may be limited to, bytes: 64 KiB to 1 TiB.
-const SIZE: RangeInclusive<u64> = 64 << 10..=1 << 40;
+pub const SIZE: RangeInclusive<u64> = 64 << 10..=1 << 40;
 /// The longest list of globs, bytes.
 const RANGES_BYTES: usize = 4 << 10;
+/// The words of a start.
+const START_TAKES: &str =
+    "start takes ranges=GLOBS sample=1/N counters=on for_ms=MS steps=N size=BYTES";
 
 /// What a client asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +38,8 @@ pub struct Start {
     pub ranges: Option<String>,
     /// One in so many instances as in `STAGE2_SAMPLE`; `None`: as the environment says.
     pub sample: Option<u32>,
+    /// Sample hardware counters, of the collector's choice where the environment names none.
+    pub counters: bool,
     /// When it ends by itself.
     pub limits: Limits,
 }
@@ -132,7 +137,7 @@ impl Verb {
 }
 
 impl Start {
-    /// Words as of the command line (`for_ms=10000`) -> what they ask for.
+    /// Words of a line (`for_ms=10000`) -> what they ask for.
     ///
     /// # Errors
     /// The first word that cannot be read, and what is accepted.
@@ -141,10 +146,7 @@ impl Start {
         let mut seen = Vec::new();
         for word in words {
             let Some((key, value)) = word.split_once('=') else {
-                return bad(
-                    word,
-                    "start takes ranges=GLOBS sample=1/N for_ms=MS steps=N size=BYTES",
-                );
+                return bad(word, START_TAKES);
             };
             if seen.contains(&key) {
                 return bad(word, "each of them once");
@@ -183,11 +185,14 @@ impl Start {
                         .filter(|bytes| SIZE.contains(bytes));
                     (start.limits.size.is_some(), "size takes bytes from 64K to 1024G, e.g. 512M")
                 }
-                "counters" => (
-                    false,
-                    "hardware counters are chosen when the process starts: set STAGE2_COUNTERS there",
-                ),
-                _ => (false, "start takes ranges=GLOBS sample=1/N for_ms=MS steps=N size=BYTES"),
+                "counters" => {
+                    start.counters = value == "on";
+                    (
+                        start.counters,
+                        "counters takes on; metrics are chosen by STAGE2_COUNTERS when the process starts",
+                    )
+                }
+                _ => (false, START_TAKES),
             };
             if !found.0 {
                 return bad(word, found.1);
@@ -200,6 +205,7 @@ impl Start {
         let words = [
             self.ranges.as_ref().map(|globs| format!(" ranges={}", escape(globs))),
             self.sample.map(|n| format!(" sample=1/{n}")),
+            self.counters.then(|| " counters=on".to_owned()),
             self.limits.for_ms.map(|ms| format!(" for_ms={ms}")),
             self.limits.steps.map(|steps| format!(" steps={steps}")),
             self.limits.size.map(|bytes| format!(" size={bytes}")),
@@ -222,8 +228,9 @@ mod tests {
             for_ms in prop::option::of(FOR_MS),
             steps in prop::option::of(STEPS),
             size in prop::option::of(SIZE),
+            counters: bool,
         ) {
-            let start = Start { ranges, sample, limits: Limits { for_ms, steps, size } };
+            let start = Start { ranges, sample, counters, limits: Limits { for_ms, steps, size } };
             let verb = Verb::Start(start);
             prop_assert_eq!(Verb::parse(&verb.to_line()), Ok(verb));
         }
@@ -268,7 +275,7 @@ mod tests {
             (of("start size=1K"), "64K"),
             (of("start sample=2/3"), "1/N"),
             (of("start ranges="), "globs"),
-            (of("start counters=on"), "STAGE2_COUNTERS"),
+            (of("start counters=dram__bytes_read.sum"), "STAGE2_COUNTERS"),
             (of("start fast"), "for_ms=MS"),
             (of("mark"), "1 to 1024 bytes"),
             (of(&format!("mark {}", "x".repeat(1025))), "1 to 1024 bytes"),

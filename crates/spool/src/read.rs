@@ -140,6 +140,24 @@ impl<R: Read> Reader<R> {
         self.skipped
     }
 
+    /// Reads on without decoding, to where the last whole frame ends: bytes from the start of the file. A
+    /// file that is still being written can be cut there.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn whole_bytes(mut self) -> Result<u64, ReadError> {
+        loop {
+            match self.advance() {
+                Ok(true) => {}
+                Ok(false) => return Ok(self.at_byte),
+                Err(source) => {
+                    let (path, at_byte) = (self.path, self.at_byte);
+                    return Err(ReadError::Io { path, at_byte, source });
+                }
+            }
+        }
+    }
+
     #[inline]
     fn decode(&mut self) -> Option<Record> {
         while !self.block.is_empty() {

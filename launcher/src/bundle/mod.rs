@@ -6,6 +6,7 @@ mod folder;
 mod inputs;
 mod retention;
 mod run_record;
+mod window_record;
 
 use std::path::{Path, PathBuf};
 
@@ -17,6 +18,7 @@ pub(crate) use inputs::{Inputs, Manifest};
 pub(crate) use retention::{Room, make_room, too_big};
 pub(crate) use run_record::now;
 pub use run_record::{DoctorNote, PassRecord, RUN_JSON, RunRecord, SCHEMA};
+pub use window_record::WindowRecord;
 
 use crate::config::{Origins, origins, yaml_with_origins};
 use crate::env::{Environment, GpuFacts};
@@ -28,7 +30,7 @@ use stage2_analysis::layout::INPUTS_YAML;
 pub use stage2_analysis::layout::{BASELINE_DIR, COLLECTOR_DIR, COUNTERS_DIR, NCU_DIR, NSYS_DIR};
 use stage2_hydra::Node;
 use stage2_model::{Finding, RunState, Severity};
-use stage2_text::visible;
+use stage2_text::{visible, visible_path};
 
 const CONFIG_YAML: &str = "config.yaml";
 
@@ -134,6 +136,11 @@ impl Bundle {
             }
             Err(error) => self.record.report_findings = vec![report_failure(&self.dir, error)],
         }
+        self.close()
+    }
+
+    /// Closes the record of a run whose reports are elsewhere.
+    pub(crate) fn close(&mut self) -> anyhow::Result<()> {
         self.record.files = files_of(&self.dir, MAX_LISTED_FILES);
         self.record.state = RunState::Closed;
         self.save()
@@ -198,6 +205,35 @@ pub(crate) fn update_after_report(dir: &Path, outcome: &Outcome) -> anyhow::Resu
     record.files = there;
     record.write(dir)?;
     Ok(record)
+}
+
+/// The folder of the bundles of windows, in that of a dormant run.
+pub(crate) const WINDOWS_DIR: &str = "windows";
+
+/// The bundles of the windows of a dormant run, in order.
+pub(crate) fn window_bundles(run_dir: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(run_dir.join(WINDOWS_DIR)).into_iter().flatten().flatten();
+    let number = |name: &str| name.strip_prefix('w')?.parse::<u64>().ok();
+    let mut found: Vec<(u64, PathBuf)> = entries
+        .filter_map(|entry| Some((number(entry.file_name().to_str()?)?, entry.path())))
+        .collect();
+    found.sort();
+    found.into_iter().map(|(_, path)| path).collect()
+}
+
+/// Refuses a dormant run where one report is meant: it has one for each window.
+pub(crate) fn refuse_dormant(run_dir: &Path) -> Result<(), Failure> {
+    if !RunRecord::read(run_dir).is_ok_and(|record| record.dormant) {
+        return Ok(());
+    }
+    let shown = visible_path(run_dir);
+    Err(Failure::Usage(match window_bundles(run_dir).first() {
+        Some(first) => format!(
+            "{shown} is a dormant run, with a bundle for each window: name one, e.g. {}",
+            visible_path(first)
+        ),
+        None => format!("{shown} is a dormant run without windows: nothing was recorded"),
+    }))
 }
 
 /// What to tell of a bundle whose folder is not there any more; none: it is.

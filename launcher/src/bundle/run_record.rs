@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
+use super::window_record::WindowRecord;
 use crate::redaction;
 use stage2_analysis::files::{self, write_whole};
 use stage2_model::{Finding, PassStatus, ProcessRow, RunState, Tool, WorkloadExit};
@@ -66,6 +67,12 @@ pub struct RunRecord {
     /// What doctor knows of a run without GPU work; none: there was some, or nobody asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub doctor: Option<DoctorNote>,
+    /// The workload was started dormant: the reports are those of its windows, in `windows/`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dormant: bool,
+    /// The windows that were recorded, of all processes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub windows: Vec<WindowRecord>,
     /// Files of the bundle, relative to its folder.
     #[serde(default)]
     pub files: Vec<String>,

@@ -16,6 +16,10 @@ use super::options::{Acceptance, Presets, RunOptions, RunSettings, Showing};
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) options: RunOptions,
+    /// Start the workload dormant, in a single run (as --light): nothing is recorded until
+    /// `stage2-launch ctl RUN_DIR start`; each window gets reports of its own
+    #[arg(long, conflicts_with = "deep")]
+    pub(crate) dormant: bool,
     /// Choose kernels for ncu from this nsys capture (.sqlite, .nsys-rep or .csv) if no pass recorded
     /// any; may be repeated
     #[arg(long, value_name = "FILE")]
@@ -23,24 +27,6 @@ pub(crate) struct RunArgs {
     /// The workload: a command and its arguments, taken as they are (no shell)
     #[arg(last = true, value_name = "COMMAND [ARG]...")]
     pub(crate) workload: Vec<OsString>,
-}
-
-// `stage2-launch ctl`.
-#[derive(Debug, Args)]
-pub(crate) struct CtlArgs {
-    /// All processes of this user with a control socket on this host, instead of a TARGET
-    #[arg(long)]
-    pub(crate) all: bool,
-    /// Print the answers as JSON: a list with an object for each process
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Wait until a start or a stop has been done, for 15 s at most, and print the status then
-    #[arg(long)]
-    pub(crate) wait: bool,
-    /// A process (its number here, also of one in a container) or the folder of a run (all its processes);
-    /// then status, start, stop, flush or mark, and what belongs to it
-    #[arg(value_name = "TARGET VERB [WORD]...")]
-    pub(crate) words: Vec<String>,
 }
 
 // `stage2-launch report`.
@@ -227,7 +213,7 @@ pub(crate) struct MergeArgs {
 }
 
 // Files that were taken elsewhere.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct Captures {
     /// Folder of spools (*.s2t), or one of them
     #[arg(long, value_name = "DIR")]

@@ -96,24 +96,17 @@ Examples:
       the same with presets";
 
 pub(super) const CTL: &str = "\
-Verbs:
-  status        where it is, since when, records and losses, trace files, options
-  start         begin a window, and a trace file of its own: ranges=GLOBS sample=1/N as
-                STAGE2_RANGES and STAGE2_SAMPLE; it ends by itself after for_ms=MS, after
-                steps=N instances of the outermost range, or at size=BYTES of its file
-  stop          end it; what was launched is still written
-  flush         write out what there is
-  mark TEXT     put a mark into the trace file
-
 Examples:
-  stage2-launch ctl 4711 start for_ms=10000
+  stage2-launch ctl 4711 start --for 10s
       ten seconds of a server that was started with STAGE2_START=off
-  stage2-launch ctl --wait 4711 stop
+  stage2-launch ctl 4711 stop --wait
       end the window, and wait until its file is whole
-  stage2-launch ctl tmp/stage2/latest start 'ranges=decode*' steps=20
+  stage2-launch ctl tmp/stage2/latest start --ranges 'decode*' --steps 20
       the same twenty steps in all ranks of a run
-  stage2-launch ctl --all --json status
+  stage2-launch ctl 4711 snapshot -o slow-hour --for 30s
+      record half a minute, and write its reports, while the server runs on
+  stage2-launch ctl --all status --json
       every process of this user, as JSON
 
-Exit status: 0; 1 if a process refused or did not answer; 2 for wrong usage; 70 if there is none.
-docs/dormant.md has a recipe.";
+Exit status: 0; 1 if a process refused or did not answer; 2 for wrong usage; 70 if there is none, or
+if a snapshot holds no GPU work. docs/dormant.md has a recipe.";

@@ -7,7 +7,7 @@ use stage2_analysis::layout::COLLECTOR_DIR;
 use stage2_diff::{Condition, Diff, ReadReport, Run, compare, read_report};
 use stage2_text::visible_path;
 
-use crate::bundle::RUN_JSON;
+use crate::bundle::{RUN_JSON, refuse_dormant};
 use crate::cli::DiffArgs;
 use crate::failure::Failure;
 use crate::terminal::{Terminal, print};
@@ -20,6 +20,9 @@ const LATEST: (&str, &str) = ("latest", "tmp/stage2/latest");
 const REPORT_LIMIT_BYTES: u64 = 1 << 30;
 /// The exit status where a condition failed.
 const EXIT_CONDITION: u8 = 1;
+
+/// What wrote a comparison.
+const GENERATOR: &str = concat!("stage2-launch ", env!("CARGO_PKG_VERSION"));
 
 /// A report, where it came from, and what the user called it.
 struct Input {
@@ -52,8 +55,7 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
     };
     let compared: Result<Vec<_>, Failure> =
         pairs.into_iter().map(|(a, b)| compared(a, b, &args.fail_if, args.strict)).collect();
-    let generator = concat!("stage2-launch ", env!("CARGO_PKG_VERSION")).to_owned();
-    let diff = Diff::of(compared?, generator);
+    let diff = Diff::of(compared?, GENERATOR.to_owned());
     let text = match args.json {
         true => {
             let json = serde_json::to_string_pretty(&diff);
@@ -79,6 +81,20 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
     let failed: Vec<String> = view::failures(&diff);
     failed.iter().for_each(|line| terminal.error(line));
     Ok(if failed.is_empty() { 0 } else { EXIT_CONDITION })
+}
+
+/// Compares the run in the first folder with each of the others; each is called as its folder.
+pub(super) fn of_folders(folders: &[PathBuf]) -> Result<Diff, Failure> {
+    let read = |folder: &PathBuf| {
+        let name = folder.file_name().unwrap_or_default();
+        Ok(Input { label: visible_path(Path::new(name)), ..input(folder)? })
+    };
+    let runs: Vec<Input> = folders.iter().map(read).collect::<Result<_, Failure>>()?;
+    let first = runs.get(..1).unwrap_or_default();
+    let others = runs.iter().skip(1).map(std::slice::from_ref);
+    let compared: Result<Vec<_>, Failure> =
+        others.map(|other| compared(first, other, &[], false)).collect();
+    Ok(Diff::of(compared?, GENERATOR.to_owned()))
 }
 
 fn compared(
@@ -138,6 +154,7 @@ fn metrics_of(given: &Path) -> Result<PathBuf, Failure> {
     if metrics.exists() {
         return Ok(metrics);
     }
+    refuse_dormant(path)?;
     Err(Failure::NoResult(
         match [RUN_JSON, COLLECTOR_DIR].iter().any(|name| path.join(name).exists()) {
             true => format!(

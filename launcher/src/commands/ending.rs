@@ -3,12 +3,14 @@
 use std::fs::File;
 use std::path::Path;
 
-use crate::bundle::RunRecord;
+use crate::bundle::{self, Bundle, RunFolder, RunRecord};
+use crate::config::Run;
 use crate::failure::Failure;
 use crate::outcome::Outcome;
 use crate::run::Signals;
 use crate::terminal::{Terminal, print};
 use crate::views::artifacts;
+use stage2_model::Severity;
 use stage2_text::visible_path;
 
 /// Ends report.md with the list of all files, once they have the size that they keep.
@@ -35,6 +37,34 @@ pub(super) fn tell(
     }
     if dir.exists() {
         terminal.result(&format!("bundle: {}", dir.display()));
+    }
+}
+
+/// Deletes and compresses older bundles, as the settings say.
+pub(super) fn make_room(
+    folder: &RunFolder,
+    settings: &Run,
+    bundle: &mut Bundle,
+    terminal: &Terminal,
+) {
+    let bundle::Room { findings, compressed } = bundle::make_room(folder, settings, &bundle.record);
+    for older in compressed {
+        if let Err(error) = artifacts::list_files(&older) {
+            terminal.detail(&format!("{error:#}; it names files that are compressed now"));
+        }
+    }
+    for finding in &findings {
+        match finding.severity {
+            Severity::Note => terminal.result(&finding.to_string()),
+            _ => terminal.finding(finding),
+        }
+    }
+    if findings.is_empty() {
+        return;
+    }
+    bundle.record.findings.extend(findings);
+    if let Err(error) = bundle.save() {
+        terminal.error(&format!("{error:#}; what was deleted and compressed is not in it"));
     }
 }
 

@@ -7,6 +7,7 @@ use stage2_export::{Counts, Exported, Run, Selection, export as write};
 use stage2_text::numbers::counted;
 use stage2_text::visible_path;
 
+use crate::bundle::refuse_dormant;
 use crate::cli::ExportArgs;
 use crate::failure::Failure;
 use crate::install;
@@ -17,6 +18,7 @@ const PARQUET: &str = "stage2-parquet";
 
 /// `stage2-launch export`.
 pub(crate) fn export(args: ExportArgs, terminal: &Terminal) -> Result<u8, Failure> {
+    refuse_dormant(&args.run_dir)?;
     let (exported, out) = match args.format.of_crate() {
         Some(format) => {
             let run = Run::of_bundle(&args.run_dir).map_err(failure)?;

@@ -14,3 +14,4 @@ mod precheck;
 pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod shell;
+mod windows;

@@ -4,14 +4,16 @@ use std::path::Path;
 
 use super::ending::{list_files, print_file, tell};
 use super::open::open_report;
-use crate::bundle::{self, Access, RunRecord};
-use crate::cli::{self, ReportArgs};
+use super::windows;
+use crate::bundle::{self, Access, COLLECTOR_DIR, RunRecord};
+use crate::cli::{self, Acceptance, Presets, ReportArgs};
 use crate::config;
 use crate::failure::Failure;
 use crate::redaction;
 use crate::terminal::Terminal;
 use crate::views;
 use stage2_analysis::Settings;
+use stage2_text::visible_path;
 
 /// `stage2-launch report`.
 pub(crate) fn report(args: ReportArgs, terminal: &Terminal) -> Result<u8, Failure> {
@@ -23,28 +25,59 @@ pub(crate) fn report(args: ReportArgs, terminal: &Terminal) -> Result<u8, Failur
              tmp/stage2/latest {word}"
         )));
     }
-    RunRecord::read(&run_dir).map_err(|e| Failure::Usage(format!("{e:#}")))?;
-    redaction::set(Settings::of_run(&run_dir).redactor);
+    let record = RunRecord::read(&run_dir).map_err(|e| Failure::Usage(format!("{e:#}")))?;
+    if !record.dormant {
+        let status = write_again(&run_dir, &overrides, &presets, &acceptance, terminal)?;
+        if json {
+            print_file(&run_dir.join("metrics.json"))?;
+        }
+        if showing.open {
+            open_report(&run_dir, terminal);
+        }
+        return Ok(status);
+    }
+    if json || showing.open {
+        bundle::refuse_dormant(&run_dir)?;
+    }
+    let folders = bundle::window_bundles(&run_dir);
+    let shown = visible_path(&run_dir);
+    if folders.is_empty() {
+        return Err(Failure::NoResult(format!(
+            "{shown} is a dormant run without windows: there is nothing to report; if it was killed, \
+             `stage2-launch merge --spool {shown}/{COLLECTOR_DIR} -o DIR` takes what it left"
+        )));
+    }
+    let mut status = 0;
+    for folder in &folders {
+        status = status.max(write_again(folder, &overrides, &presets, &acceptance, terminal)?);
+    }
+    windows::compare(&run_dir, terminal)?;
+    Ok(status)
+}
+
+/// Writes the reports of one bundle.
+fn write_again(
+    run_dir: &Path,
+    overrides: &[String],
+    presets: &Presets,
+    acceptance: &Acceptance,
+    terminal: &Terminal,
+) -> Result<u8, Failure> {
+    redaction::set(Settings::of_run(run_dir).redactor);
     if !overrides.is_empty() {
-        let words = redaction::words(&overrides).join(" ");
-        let request = presets.request(overrides);
+        let words = redaction::words(overrides).join(" ");
+        let request = presets.request(overrides.to_vec());
         let change = |text: Option<&str>, origins: &config::Origins| {
-            Ok(config::recompose(text, origins, &run_dir, &request)?)
+            Ok(config::recompose(text, origins, run_dir, &request)?)
         };
-        bundle::change_config(&run_dir, &words, change)?;
+        bundle::change_config(run_dir, &words, change)?;
     }
-    let outcome = views::write_reports(&run_dir).map_err(Failure::no_result)?;
-    let record = bundle::update_after_report(&run_dir, &outcome).map_err(Failure::no_result)?;
+    let outcome = views::write_reports(run_dir).map_err(Failure::no_result)?;
+    let record = bundle::update_after_report(run_dir, &outcome).map_err(Failure::no_result)?;
     let outcome = Ok(outcome);
-    list_files(&outcome, &run_dir, terminal);
-    share_again(&run_dir, terminal);
-    tell(&record, &outcome, &run_dir, terminal);
-    if json {
-        print_file(&run_dir.join("metrics.json"))?;
-    }
-    if showing.open {
-        open_report(&run_dir, terminal);
-    }
+    list_files(&outcome, run_dir, terminal);
+    share_again(run_dir, terminal);
+    tell(&record, &outcome, run_dir, terminal);
     Ok(acceptance.status(0, outcome.as_ref().ok(), &record.passes, terminal))
 }
 

@@ -3,9 +3,10 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::ending::{list_files, printed, take_signals, tell};
+use super::ending::{list_files, make_room, printed, take_signals, tell};
 use super::open::open_report;
 use super::precheck;
+use super::windows::Common;
 use crate::bundle::{self, Access, Bundle, DoctorNote, Inputs, Manifest, RunFolder, RunRecord};
 use crate::cli::{Acceptance, RunArgs, RunOptions, Showing};
 use crate::config::{self, Composed, Config, Run};
@@ -32,6 +33,8 @@ pub(super) struct Job {
     pub(super) config: config::Request,
     pub(super) run_dir: Option<PathBuf>,
     pub(super) dry_run: bool,
+    /// The workload starts dormant, and its windows have the reports.
+    pub(super) dormant: bool,
     /// The library that plays CUPTI for a simulated GPU.
     pub(super) simulator: Option<PathBuf>,
     /// The GPUs, where they are known already.
@@ -55,15 +58,19 @@ struct Prepared {
 }
 
 pub(crate) fn run(args: RunArgs, terminal: &Terminal) -> Result<u8, Failure> {
-    let RunArgs { options, nsys, workload } = args;
-    let config = options.request();
+    let RunArgs { options, dormant, nsys, workload } = args;
+    let mut config = options.request();
+    if dormant {
+        let light = stage2_hydra::Value::Text("light".to_owned());
+        config.switches.push(("run.mode", "--dormant".to_owned(), light));
+    }
     let RunOptions { settings, dry_run, acceptance, keep_going, showing, .. } = options;
     let job = Job::of_user(config, settings.run_dir, dry_run, workload)?;
     for file in &nsys {
         copy_inputs::check(copy_inputs::Kind::Nsys, file)
             .map_err(|why| Failure::Usage(format!("--nsys {}: {why:#}", file.display())))?;
     }
-    Job { nsys_files: nsys, keep_going, acceptance, showing, ..job }.launch(terminal)
+    Job { dormant, nsys_files: nsys, keep_going, acceptance, showing, ..job }.launch(terminal)
 }
 
 impl Job {
@@ -103,11 +110,28 @@ impl Job {
         if let Some(finding) = plan.hook.as_ref().and_then(Hook::write) {
             bundle.note(finding, terminal);
         }
+        if self.dormant {
+            terminal.result(&format!(
+                "dormant: nothing is recorded until `stage2-launch ctl {} start --for 10s`",
+                run_dir.display()
+            ));
+        }
         let passed = run::run_passes(plan, &mut bundle, &System, &signals, terminal);
         let too_big =
             settings.size_limit_bytes.and_then(|limit| bundle::too_big(&run_dir, limit.get()));
         for finding in too_big.into_iter().chain(Workload::keep(&run_dir)) {
             bundle.note(finding, terminal);
+        }
+        if self.dormant {
+            let (command, access) = (&self.command, &prepared.access);
+            let of_run =
+                Common { composed: &composed, access, command, signals: &signals, terminal };
+            let exit = of_run.finish(passed.exit, &mut bundle, &self.acceptance)?;
+            if exit == 0 && settings.limits_bundles() {
+                make_room(folder, settings, &mut bundle, terminal);
+            }
+            bundle.protect(terminal);
+            return Ok(exit);
         }
         terminal.progress("writing the reports");
         // The reports read the record: without it they would be about another state of the run.
@@ -250,6 +274,7 @@ impl Job {
             simulator: self.simulator.clone(),
             nsys_files: &self.nsys_files,
             keep_going: self.keep_going,
+            dormant: self.dormant,
         });
         plan.findings.extend(composed.notes.iter().cloned());
         Ok(plan)
@@ -312,6 +337,7 @@ impl Job {
         let run_id = folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
         let mut record = RunRecord::new(run_id, inputs.argv.clone());
         record.simulated = self.simulator.is_some();
+        record.dormant = self.dormant;
         record.origins = config::origins(tree);
         record.passes = plan.passes.iter().map(run::planned).collect();
         record.findings.clone_from(&plan.findings);
@@ -343,26 +369,4 @@ impl Job {
 pub(super) fn working_dir() -> Result<PathBuf, Failure> {
     std::env::current_dir()
         .map_err(|e| Failure::Usage(format!("the working directory is gone: {e}; cd to another")))
-}
-
-fn make_room(folder: &RunFolder, settings: &Run, bundle: &mut Bundle, terminal: &Terminal) {
-    let bundle::Room { findings, compressed } = bundle::make_room(folder, settings, &bundle.record);
-    for older in compressed {
-        if let Err(error) = views::artifacts::list_files(&older) {
-            terminal.detail(&format!("{error:#}; it names files that are compressed now"));
-        }
-    }
-    for finding in &findings {
-        match finding.severity {
-            Severity::Note => terminal.result(&finding.to_string()),
-            _ => terminal.finding(finding),
-        }
-    }
-    if findings.is_empty() {
-        return;
-    }
-    bundle.record.findings.extend(findings);
-    if let Err(error) = bundle.save() {
-        terminal.error(&format!("{error:#}; what was deleted and compressed is not in it"));
-    }
 }

@@ -20,6 +20,9 @@ const HYDRA_RUN_DIR: &str = "hydra.run.dir";
 
 /// The variable of sampled counters.
 const COUNTERS: &str = "STAGE2_COUNTERS";
+/// The variables of a dormant process.
+const START: &str = "STAGE2_START";
+const CONTROL: &str = "STAGE2_CONTROL";
 /// Counters are sampled in a pass of their own in a deep run, and not at all in a light one.
 const AUTO: &str = "auto";
 const OFF: &str = "off";
@@ -44,6 +47,10 @@ pub(super) fn baseline(request: &Request<'_>) -> Pass {
     let mut pass = under_collector(request, "baseline", folder, &mut Vec::new());
     pass.argv = workload_of_pass(request, pass.name);
     pass.environment.insert("STAGE2_GPU".into(), "off".into());
+    // Nobody asks it to begin.
+    if let Some(start) = pass.environment.get_mut(START) {
+        *start = "on".into();
+    }
     pass.kept.remove("STAGE2_GPU");
     // It compares what the ranges take undisturbed.
     pass.environment.remove(COUNTERS);
@@ -274,6 +281,10 @@ fn collector_environment(
         if explicit || defaults.get(&key) != Some(&value) {
             set.insert(format!("STAGE2_{}", key.to_uppercase()), value);
         }
+    }
+    if request.dormant {
+        // Whatever the environment says: it is asked over its socket.
+        set.extend([(START.to_owned(), "off".into()), (CONTROL.to_owned(), "on".into())]);
     }
     // The launcher's own word, which the collector does not know.
     set.retain(|name, value| name != COUNTERS || value != AUTO);

@@ -179,6 +179,8 @@ pub(crate) struct Request<'a> {
     /// Captures of nsys that kernels are chosen by where no pass knows them.
     pub(crate) nsys_files: &'a [PathBuf],
     pub(crate) keep_going: bool,
+    /// The collect pass records nothing until somebody asks for it.
+    pub(crate) dormant: bool,
     pub(crate) loading: &'a Loading,
 }
 

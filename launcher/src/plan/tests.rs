@@ -49,6 +49,7 @@ impl Case {
             inherited: &self.inherited,
             simulator: self.simulator.clone(),
             nsys_files: &[],
+            dormant: false,
             keep_going: false,
         })
     }

@@ -59,7 +59,7 @@ pub(crate) struct Passed {
     stop: Option<String>,
 }
 
-/// Who hands signals on while a pass runs.
+/// Who hands signals on while a pass, or something else that takes its time, runs.
 pub(crate) trait SignalSource {
     /// Lets signals go to `events`, or, with none, end this program as they usually do.
     fn deliver_to(&self, events: Option<mpsc::Sender<Event>>);

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "every test file uses a part")]
 
 pub(crate) mod golden;
+pub(crate) mod obedient;
 pub(crate) mod simulated;
 
 use std::path::{Path, PathBuf};

@@ -200,7 +200,7 @@ fn configure(
         // Without them only the capture paths of graph kernels are missing.
         let _ = on(subscriber, sys::CUPTI_CB_DOMAIN_RESOURCE, id);
     }
-    if !options.counters.off {
+    if !shared.wanted_counters().off {
         // Without it sampling starts at the first record of a GPU.
         let id = sys::CUPTI_CBID_RESOURCE_CONTEXT_CREATED;
         let _ = on(subscriber, sys::CUPTI_CB_DOMAIN_RESOURCE, id);

@@ -1,0 +1,233 @@
+//! What `stage2-launch ctl` takes: processes, a verb, and what belongs to the verb.
+//!
+//! The structs have no doc comments, because clap would take these for the texts of the commands.
+
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, anyhow, ensure};
+use clap::{Args, Subcommand};
+use stage2_control::{FOR_MS, Limits, SIZE, STEPS, Start};
+
+use super::options::{Acceptance, Presets, Showing};
+
+// `stage2-launch ctl`.
+#[derive(Debug, Args)]
+pub(crate) struct CtlArgs {
+    /// All processes of this user with a control socket on this host, instead of a TARGET
+    #[arg(long, global = true)]
+    pub(crate) all: bool,
+    /// A process (its number here, also of one in a container) or the folder of a run (all its processes)
+    #[arg(value_name = "TARGET")]
+    pub(crate) target: Option<PathBuf>,
+    #[command(subcommand)]
+    pub(crate) verb: CtlVerb,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum CtlVerb {
+    /// Tell where a process is, since when, its records and losses, trace files and options
+    #[command(override_usage = "stage2-launch ctl <TARGET|--all> status [OPTIONS]")]
+    Status(Answering),
+    /// Begin a window, which has a trace file of its own
+    #[command(override_usage = "stage2-launch ctl <TARGET|--all> start [OPTIONS]")]
+    Start(StartArgs),
+    /// End the window; what was launched is still written
+    #[command(override_usage = "stage2-launch ctl <TARGET|--all> stop [OPTIONS]")]
+    Stop {
+        #[command(flatten)]
+        waiting: Waiting,
+        #[command(flatten)]
+        answering: Answering,
+    },
+    /// Write out what there is
+    #[command(override_usage = "stage2-launch ctl <TARGET|--all> flush [OPTIONS]")]
+    Flush(Answering),
+    /// Put a mark into the trace file
+    #[command(override_usage = "stage2-launch ctl <TARGET|--all> mark [OPTIONS] TEXT...")]
+    Mark {
+        /// What it says
+        #[arg(value_name = "TEXT", required = true)]
+        text: Vec<String>,
+        #[command(flatten)]
+        answering: Answering,
+    },
+    /// Write a bundle with reports while the program runs on: of the window that is on, or of a new one
+    #[command(
+        override_usage = "stage2-launch ctl <TARGET|--all> snapshot [OPTIONS] -o DIR [KEY=VALUE]..."
+    )]
+    Snapshot(SnapshotArgs),
+}
+
+// How answers are printed.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub(crate) struct Answering {
+    /// Print the answers as JSON: a list with an object for each process
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+// Of verbs that are accepted before they are done.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub(crate) struct Waiting {
+    /// Wait until it has been done, for 15 s at most, and print the status then
+    #[arg(long)]
+    pub(crate) wait: bool,
+}
+
+// `ctl TARGET start`.
+#[derive(Debug, Args)]
+pub(crate) struct StartArgs {
+    /// Record in these NVTX ranges only, as STAGE2_RANGES: comma-separated globs name[@domain];
+    /// `*`: everything
+    #[arg(long, value_name = "GLOBS")]
+    ranges: Option<String>,
+    /// Record one in every N instances, as STAGE2_SAMPLE
+    #[arg(long, value_name = "1/N", value_parser = sample)]
+    sample: Option<u32>,
+    /// Sample hardware counters: only where CUPTI has not started in the process yet
+    #[arg(long)]
+    counters: bool,
+    /// End after this time: seconds, or with a unit (500ms, 10s, 2m)
+    #[arg(long = "for", value_name = "TIME", value_parser = milliseconds)]
+    for_ms: Option<u64>,
+    /// End after so many instances of the outermost range that --ranges matches, or of the outermost
+    /// ranges of the program
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(STEPS))]
+    steps: Option<u64>,
+    /// End when the trace file has this size: bytes, or with a unit (64K, 1G)
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    size: Option<u64>,
+    #[command(flatten)]
+    pub(crate) waiting: Waiting,
+    #[command(flatten)]
+    pub(crate) answering: Answering,
+}
+
+impl StartArgs {
+    /// The request.
+    pub(crate) fn to_start(&self) -> Start {
+        Start {
+            ranges: self.ranges.clone(),
+            sample: self.sample,
+            counters: self.counters,
+            limits: Limits { for_ms: self.for_ms, steps: self.steps, size: self.size },
+        }
+    }
+}
+
+// `ctl TARGET snapshot`.
+#[derive(Debug, Args)]
+pub(crate) struct SnapshotArgs {
+    /// Folder of the bundle: new or empty
+    #[arg(short, long, value_name = "DIR")]
+    pub(crate) output: PathBuf,
+    /// How long to record where no window is on: seconds, or with a unit (500ms, 10s, 2m)
+    #[arg(long = "for", value_name = "TIME", value_parser = milliseconds, default_value = "10s")]
+    pub(crate) for_ms: u64,
+    #[command(flatten)]
+    pub(crate) presets: Presets,
+    #[command(flatten)]
+    pub(crate) acceptance: Acceptance,
+    #[command(flatten)]
+    pub(crate) showing: Showing,
+    /// Settings of the reports, as for a run: model, hardware, operators, report
+    #[arg(value_name = "KEY=VALUE")]
+    pub(crate) overrides: Vec<String>,
+}
+
+fn within(number: u64, range: &RangeInclusive<u64>, what: &str) -> anyhow::Result<u64> {
+    ensure!(range.contains(&number), "give {what}");
+    Ok(number)
+}
+
+/// Reads a time as whole milliseconds, rounded up.
+fn milliseconds(text: &str) -> anyhow::Result<u64> {
+    let form = "seconds, or a number with a unit: 10, 500ms, 10s, 2m";
+    let time = match text.parse::<u32>() {
+        Ok(seconds) => jiff::SignedDuration::from_secs(seconds.into()),
+        Err(_) => text.parse().map_err(|_| anyhow!("give {form}"))?,
+    };
+    let nanoseconds = u128::try_from(time.as_nanos()).ok().context("the time is below zero")?;
+    let ms = u64::try_from(nanoseconds.div_ceil(1_000_000)).unwrap_or(u64::MAX);
+    within(ms, &FOR_MS, "a time from 1ms to 168h (a week)")
+}
+
+fn size(text: &str) -> anyhow::Result<u64> {
+    let form = "bytes from 64K to 1024G, e.g. 512M";
+    let bytes = stage2_settings::read_bytes(text).with_context(|| format!("give {form}"))?;
+    within(bytes as u64, &SIZE, form)
+}
+
+fn sample(text: &str) -> anyhow::Result<u32> {
+    stage2_settings::read_sample(text)
+        .with_context(|| format!("give {}", stage2_settings::SAMPLE_FORM))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    fn read(line: &str) -> Result<CtlArgs, String> {
+        let words = std::iter::once("stage2-launch").chain(["ctl"]).chain(line.split(' '));
+        match Cli::try_parse_from(words).map_err(|error| error.to_string())?.command {
+            Some(Command::Ctl(args)) => Ok(args),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn words_are_a_target_and_a_verb_with_its_options() {
+        let args = read(
+            "12 start --ranges a,c% --for 500ms --steps 3 --size 1G --sample 1/4 --counters --wait",
+        );
+        let args = args.expect("sound");
+        assert_eq!((args.all, args.target), (false, Some("12".into())));
+        let CtlVerb::Start(start) = args.verb else { panic!("{:?}", args.verb) };
+        assert!(start.waiting.wait && !start.answering.json);
+        let limits = Limits { for_ms: Some(500), steps: Some(3), size: Some(1 << 30) };
+        let ranges = Some("a,c%".to_owned());
+        let expected = Start { ranges, sample: Some(4), counters: true, limits };
+        assert_eq!(start.to_start(), expected);
+        for line in ["--all status --json", "status --all --json"] {
+            let args = read(line).expect(line);
+            assert!(args.all && args.target.is_none());
+            assert!(matches!(args.verb, CtlVerb::Status(Answering { json: true })), "{line}");
+        }
+        let args = read("tmp/stage2/latest mark two words").expect("sound");
+        let CtlVerb::Mark { text, .. } = args.verb else { panic!("{:?}", args.verb) };
+        assert_eq!(text.join(" "), "two words");
+        let args = read("7 snapshot -o out model/llm=x").expect("sound");
+        let CtlVerb::Snapshot(snapshot) = args.verb else { panic!("{:?}", args.verb) };
+        assert_eq!((snapshot.for_ms, snapshot.overrides.len()), (10_000, 1));
+    }
+
+    #[test]
+    fn times_sizes_and_samples_have_units_and_bounds() {
+        for (text, ms) in [("10", 10_000), ("10s", 10_000), ("500ms", 500), ("2m", 120_000)] {
+            assert_eq!(milliseconds(text).ok(), Some(ms), "{text}");
+        }
+        assert_eq!((size("64K").ok(), size("1G").ok()), (Some(64 << 10), Some(1 << 30)));
+        for (line, part) in [
+            ("12 start --for 0", "1ms"),
+            ("12 start --for 8000h", "168h"),
+            ("12 start --for=-3s", "below zero"),
+            ("12 start --for soon", "500ms"),
+            ("12 start --size 1K", "64K"),
+            ("12 start --size 99999999999999999999G", "64K"),
+            ("12 start --sample 2/3", "1/N"),
+            ("12 start --steps 0", "1.."),
+            ("12 start for_ms=5", "for_ms=5"),
+            ("12 stop now", "now"),
+            ("12 mark", "TEXT"),
+            ("12 snapshot", "--output"),
+            ("12 begin", "begin"),
+        ] {
+            let said = read(line).expect_err(line);
+            assert!(said.contains(part), "{line}: {said}");
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! The windows of a dormant run -> a bundle for each, in `windows/`, and a page that compares them.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use stage2_analysis::files::{ending, write_whole};
+use stage2_model::{Finding, Status};
+use stage2_text::visible_path;
+
+use super::diff;
+use super::import::{Made, Parts, WindowFile, WindowKind, make};
+use crate::bundle::{
+    Access, Bundle, COLLECTOR_DIR, RunFolder, RunRecord, WINDOWS_DIR, WindowRecord, window_bundles,
+};
+use crate::cli::{Acceptance, Captures, Showing};
+use crate::config::Composed;
+use crate::failure::Failure;
+use crate::run::Signals;
+use crate::terminal::Terminal;
+use crate::views::diff as view;
+
+/// The page that compares them, without its ending.
+const COMPARED: &str = "compared";
+
+/// What the bundles of windows have in common.
+pub(super) struct Common<'a> {
+    pub(super) composed: &'a Composed,
+    pub(super) access: &'a Access,
+    /// The command of the workload.
+    pub(super) command: &'a [OsString],
+    pub(super) signals: &'a Signals,
+    pub(super) terminal: &'a Terminal,
+}
+
+impl Common<'_> {
+    /// Ends a dormant run, whose workload ended with this status: each window has a bundle of its own, and
+    /// a run without one is as good as any. The exit status.
+    pub(super) fn finish(
+        &self,
+        exit: u8,
+        bundle: &mut Bundle,
+        acceptance: &Acceptance,
+    ) -> Result<u8, Failure> {
+        let terminal = self.terminal;
+        bundle.passes_ended().map_err(Failure::no_result)?;
+        let (made, lacks_some) = self.write(bundle);
+        let compared = compare(bundle.dir(), terminal);
+        if made.is_empty() && !lacks_some {
+            let what = "no window was recorded";
+            let why = "the workload started dormant, and nobody began one";
+            let remedy = "while it runs: `stage2-launch ctl RUN_DIR start --for 10s`";
+            terminal.result(&format!("{what}: {why}; {remedy}"));
+            bundle.record.findings.push(Finding::note(what, why, remedy));
+        }
+        bundle.close().map_err(Failure::no_result)?;
+        compared?;
+        terminal.result(&format!("bundle: {}", bundle.dir().display()));
+        let passes = &bundle.record.passes;
+        let is_met =
+            |made: &&Made| made.result().is_some_and(|outcome| acceptance.is_met(outcome, passes));
+        // One good window is what the run was for.
+        Ok(match made.iter().find(is_met).or(made.first()) {
+            Some(made) => acceptance.status(exit, made.result(), passes, terminal),
+            None if lacks_some => acceptance.status(exit, None, passes, terminal),
+            None => exit,
+        })
+    }
+
+    /// Makes a bundle of each window that the run left, and logs them in its record. Windows of several
+    /// processes that have the same number belong together. Also whether some trace file is in no bundle.
+    fn write(&self, bundle: &mut Bundle) -> (Vec<Made>, bool) {
+        let run_dir = bundle.dir().to_owned();
+        let (mut made, mut lacks_some) = (Vec::new(), false);
+        let mut lack = |bundle: &mut Bundle, what: String, why: String| {
+            lacks_some = true;
+            let remedy = "its trace files are kept; `stage2-launch merge --spool` reads them";
+            bundle.note(Finding::warning(what, why, remedy), self.terminal);
+        };
+        let mut windows: BTreeMap<u64, Vec<WindowFile>> = BTreeMap::new();
+        for path in trace_files(&run_dir.join(COLLECTOR_DIR)) {
+            match WindowRecord::read(&path, String::new()) {
+                Ok(window) => {
+                    let file = WindowFile { path, kind: WindowKind::Moves };
+                    windows.entry(window.number).or_default().push(file);
+                }
+                Err(error) => {
+                    let what = format!("{} is in no window", visible_path(&path));
+                    lack(bundle, what, format!("{error:#}"));
+                }
+            }
+        }
+        for (number, files) in windows {
+            self.terminal.progress(&format!("writing the reports of window {number}"));
+            let one = match self.write_one(&run_dir, number, &files) {
+                Ok(one) => one,
+                Err(error) => {
+                    lack(bundle, format!("window {number} has no reports"), error.to_string());
+                    continue;
+                }
+            };
+            let inside = format!("{WINDOWS_DIR}/w{number}/");
+            let own = one.bundle.record.windows.iter().cloned();
+            bundle.record.windows.extend(
+                own.map(|window| WindowRecord {
+                    file: format!("{inside}{}", window.file),
+                    ..window
+                }),
+            );
+            bundle.record.simulated |= one.bundle.record.simulated;
+            made.push(one);
+            // True at any moment, also of a run that is killed; its last state is saved by the end.
+            if let Err(error) = bundle.save() {
+                self.terminal.error(&format!("{error:#}"));
+            }
+        }
+        (made, lacks_some)
+    }
+
+    fn write_one(
+        &self,
+        run_dir: &Path,
+        number: u64,
+        files: &[WindowFile],
+    ) -> Result<Made, Failure> {
+        let dir = run_dir.join(WINDOWS_DIR).join(format!("w{number}"));
+        let folder = RunFolder::Given(dir).create(self.access)?;
+        let parts = Parts {
+            captures: &Captures::default(),
+            windows: files,
+            command: self.command,
+            findings: &[],
+            environment: Some(&run_dir.join("env.json")),
+        };
+        let mut made =
+            make(self.composed, &folder, self.access.clone(), parts, self.signals, self.terminal)?;
+        for window in &made.bundle.record.windows {
+            let ended = match &window.why {
+                Some(why) => format!("ended by {why}"),
+                None => "the process was killed within it".to_owned(),
+            };
+            self.terminal.result(&format!(
+                "window {number} of process {}: {} records, {} lost, {ended}",
+                window.pid, window.records, window.lost
+            ));
+        }
+        made.tell(Showing::default(), self.terminal);
+        Ok(made)
+    }
+}
+
+/// Writes the page that compares windows, where several have GPU work.
+pub(super) fn compare(run_dir: &Path, terminal: &Terminal) -> Result<(), Failure> {
+    let folder = run_dir.join(WINDOWS_DIR);
+    let with_work: Vec<PathBuf> =
+        window_bundles(run_dir).into_iter().filter(|dir| has_work(dir)).collect();
+    if with_work.len() < 2 {
+        return Ok(());
+    }
+    let diff = diff::of_folders(&with_work)?;
+    let page = folder.join(format!("{COMPARED}.md"));
+    write_whole(&page, &view::markdown(&diff)).map_err(Failure::no_result)?;
+    write_whole(&page.with_extension("html"), &view::html(&diff)).map_err(Failure::no_result)?;
+    view::warnings(&diff).iter().for_each(|finding| terminal.finding(finding));
+    terminal.result(&format!("windows compared: {}", visible_path(&page)));
+    Ok(())
+}
+
+fn has_work(dir: &Path) -> bool {
+    let coverage = RunRecord::read(dir).map(|record| record.coverage);
+    coverage.is_ok_and(|coverage| coverage["verdict"]["status"] != serde_json::json!(Status::Empty))
+}
+
+fn trace_files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut files: Vec<PathBuf> =
+        entries.map(|entry| entry.path()).filter(|path| ending(path) == "s2t").collect();
+    files.sort();
+    files
+}
