@@ -7,7 +7,7 @@ use stage2_control::{Answer, SocketName, Start, Verb, escape};
 
 use super::{Asks, LATE_GRAPHS};
 use crate::base::glob::RangeFilter;
-use crate::base::options::{Attribution, Graph, Options};
+use crate::base::options::{Attribution, Graph};
 use crate::base::{clock, futex};
 use crate::guest::state::{self, Phase, Shared};
 use crate::guest::wanted::Wanted;
@@ -83,8 +83,8 @@ impl<'a> Verbs<'a> {
         if options.graph == Graph::Graph && !has_gpu {
             return Err(LATE_GRAPHS.to_owned());
         }
-        if start.counters {
-            may_count(options, has_gpu)?;
+        if start.counters && !options.gpu {
+            return Err("STAGE2_GPU=off: without CUPTI there are no hardware counters".to_owned());
         }
         let wanted = self.wanted(start)?;
         let shared =
@@ -205,20 +205,6 @@ impl<'a> Verbs<'a> {
             None => "not started",
         }
     }
-}
-
-/// Whether a window can have samples of hardware counters. The session is opened with CUPTI, and ends with
-/// the first window that it is open in.
-fn may_count(options: &Options, has_gpu: bool) -> Result<(), String> {
-    if !options.gpu {
-        return Err("STAGE2_GPU=off: without CUPTI there are no hardware counters".to_owned());
-    }
-    if has_gpu {
-        return Err("hardware counters are sampled from the moment on at which CUPTI starts, and it has \
-                    started in this process: restart the process, and begin its first window with --counters"
-            .to_owned());
-    }
-    Ok(())
 }
 
 /// A window that is over, as words.

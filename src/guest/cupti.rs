@@ -26,7 +26,7 @@ use crate::base::diag;
 use crate::base::options::Graph;
 use crate::base::signal_mask::SignalBlock;
 use crate::guest::activity::fields;
-use crate::guest::counters::{Counters, Refusal};
+use crate::guest::counters::Counters;
 use crate::guest::gpu::{Gpu, OffReason, Tracer};
 use crate::guest::state::{self, Shared};
 use crate::guest::thread;
@@ -122,29 +122,13 @@ pub fn start(shared: &Shared, come_first_at_exit: fn()) -> Result<Gpu, OffReason
         graph: options.graph,
     };
     let (tracer, walker) = (Box::new(tracer), api.walker());
-    let counters =
-        sample_counters(shared, api, version, come_first_at_exit).unwrap_or_else(|refusal| {
-            diag::warn(format_args!("hardware counters are not sampled: {refusal}"));
-            facts.push((stage2_spool::counters::OFF, refusal.to_string()));
-            None
-        });
-    Ok(Gpu { tracer, walker, reports_launches: by_callback, switches, counters, facts })
-}
-
-/// Starts to sample hardware counters, where they were asked for.
-fn sample_counters(
-    shared: &Shared,
-    api: &'static Api,
-    version: u32,
-    come_first_at_exit: fn(),
-) -> Result<Option<Counters>, Refusal> {
-    let wanted = shared.wanted_counters();
-    if wanted.off {
-        return Ok(None);
+    let counters = Counters::new(api, version, come_first_at_exit);
+    if let Err(refusal) = counters.begin(&shared.wanted_counters(), options.out.is_some()) {
+        diag::warn(format_args!("hardware counters are not sampled: {refusal}"));
+        facts.push((stage2_spool::counters::OFF, refusal.to_string()));
     }
-    // Nothing but a trace file has room for samples.
-    shared.options.out.as_ref().ok_or(Refusal::NOWHERE_TO_WRITE)?;
-    Counters::start(api, version, &wanted, come_first_at_exit).map(Some)
+    let counters = Some(counters);
+    Ok(Gpu { tracer, walker, reports_launches: by_callback, switches, counters, facts })
 }
 
 impl Cupti {

@@ -24,7 +24,7 @@ pub struct Gpu {
     pub reports_launches: bool,
     /// [`Tracer::collect`] has an effect: else collection is on all the time.
     pub switches: bool,
-    /// The thread that samples hardware counters, where they were asked for and can be.
+    /// Sampling of hardware counters, where they are asked for and can be had.
     pub counters: Option<Counters>,
     /// Facts for the capture's metadata, as key and value.
     pub facts: Vec<(&'static str, String)>,

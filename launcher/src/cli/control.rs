@@ -85,7 +85,7 @@ pub(crate) struct StartArgs {
     /// Record one in every N instances, as STAGE2_SAMPLE
     #[arg(long, value_name = "1/N", value_parser = sample)]
     sample: Option<u32>,
-    /// Sample hardware counters: only where CUPTI has not started in the process yet
+    /// Sample hardware counters in this window
     #[arg(long)]
     counters: bool,
     /// End after this time: seconds, or with a unit (500ms, 10s, 2m)

@@ -167,8 +167,12 @@ impl Drain {
     /// Switches the GPU half on, or starts it, and moves the phase: what happens is recorded from here on.
     pub(super) fn begin_late(&mut self, hooks: Hooks) {
         match self.shared.gpu() {
-            Some(_) if self.wanted.is_restricted() => {}
-            Some(_) => self.shared.switch(true),
+            Some(gpu) => {
+                if !self.wanted.is_restricted() {
+                    self.shared.switch(true);
+                }
+                self.begin_sampling(gpu);
+            }
             None if state::cuda_seen() => self.start_gpu(hooks),
             None => {}
         }
@@ -179,6 +183,18 @@ impl Drain {
         self.unplaced_is_foreign = self.shared.gpu().is_some_and(has_foreign);
         // Fails where the process is ending, which this thread then sees.
         state::advance(Phase::Dormant, Phase::On);
+    }
+
+    /// Samples hardware counters in this window, where they were asked for. A start of the GPU half does so
+    /// itself.
+    fn begin_sampling(&mut self, gpu: &Gpu) {
+        let Some(counters) = &gpu.counters else { return };
+        let wanted = self.shared.wanted_counters();
+        let begun = counters.begin(&wanted, self.output.path().is_some());
+        if let Err(refusal) = begun {
+            diag::warn(format_args!("hardware counters are not sampled: {refusal}"));
+            self.output.fact(stage2_spool::counters::OFF, refusal.to_string());
+        }
     }
 
     /// The program initialised CUDA at the very moment of the start: neither side has seen the other.

@@ -9,14 +9,15 @@ mod sampling;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-use crossbeam::channel::{Receiver, RecvTimeoutError, bounded};
+use crossbeam::channel::{Receiver, RecvTimeoutError, TryRecvError, bounded};
 use cupti_sys::Api;
+use parking_lot::Mutex;
 use stage2_settings::Counters as Wanted;
 use stage2_spool::Record;
 
+use crate::base::futex::Bell;
 use crate::base::{barrier, diag, scheduling};
 pub use device::Refusal;
 use sampling::Sampling;
@@ -26,46 +27,84 @@ const WAITING: usize = 64;
 /// How long the end waits for the thread, which may be in the middle of setting a GPU up.
 const END_PATIENCE: Duration = Duration::from_secs(2);
 
-/// What the thread and the others share.
+/// What the sampling threads of a process and the others share.
 #[derive(Debug, Default)]
 struct Common {
     /// GPUs that are used: bit n is CUDA's device n.
     devices: AtomicU64,
     /// The thread waits for a GPU to do something.
     idle: AtomicBool,
-    stop: AtomicBool,
+    /// Wakes the thread.
+    bell: Bell,
 }
 
-/// The sampling thread, as the others see it.
+/// A sampling thread, as the others see it.
 #[derive(Debug)]
-pub struct Counters {
-    common: Arc<Common>,
+struct Session {
     records: Receiver<Record>,
-    thread: Thread,
+    stop: Arc<AtomicBool>,
+}
+
+impl Session {
+    /// The thread has let go of everything.
+    fn has_ended(&self) -> bool {
+        self.records.try_recv() == Err(TryRecvError::Disconnected)
+    }
+}
+
+/// Sampling of hardware counters: a thread for each window that asks for it.
+pub struct Counters {
+    api: &'static Api,
+    version: u32,
+    come_first_at_exit: fn(),
+    common: Arc<Common>,
+    /// Of this window, or the last one. Nobody but the drain thread and a start comes here.
+    session: Mutex<Option<Session>>,
 }
 
 impl Counters {
-    /// Starts the thread. The caller has all signals blocked, which the thread inherits.
-    /// `come_first_at_exit` has us finish before every exit handler that was registered until then.
+    /// Nothing is sampled yet. `come_first_at_exit` has us finish before every exit handler that was registered
+    /// until then.
+    pub(crate) fn new(api: &'static Api, version: u32, come_first_at_exit: fn()) -> Self {
+        let (common, session) = (Arc::default(), Mutex::default());
+        Counters { api, version, come_first_at_exit, common, session }
+    }
+
+    /// Starts the thread, if `wanted` is anything. The caller has all signals blocked, which the thread inherits.
     ///
     /// # Errors
     /// Why counters cannot be sampled, and what to do.
-    pub(crate) fn start(
-        api: &'static Api,
-        version: u32,
-        wanted: &Wanted,
-        come_first_at_exit: fn(),
-    ) -> Result<Self, Refusal> {
+    pub fn begin(&self, wanted: &Wanted, has_file: bool) -> Result<(), Refusal> {
+        if wanted.off {
+            return Ok(());
+        }
+        // Nothing but a trace file has room for samples.
+        if !has_file {
+            return Err(Refusal::NOWHERE_TO_WRITE);
+        }
+        let (api, version) = (self.api, self.version);
         if !api.has_pm_sampling() {
             return Err(Refusal::new(format!(
                 "CUPTI {version} does not sample counters, CUPTI of CUDA 12.6 and later does (pip install \
                  nvidia-cuda-cupti-cu12, or nvidia-cuda-cupti for CUDA 13; STAGE2_CUPTI names it)"
             )));
         }
-        let common = Arc::new(Common::default());
+        let mut session = self.session.lock();
+        if session.as_ref().is_some_and(|session| !session.has_ended()) {
+            return Err(Refusal::new(
+                "the thread that sampled the last window has not ended; begin another window later"
+                    .to_owned(),
+            ));
+        }
         let (sender, records) = bounded(WAITING);
-        let sampling =
-            Sampling::new(api, wanted.clone(), Arc::clone(&common), sender, come_first_at_exit);
+        let stop = Arc::new(AtomicBool::new(false));
+        let sampling = Sampling::new(
+            api,
+            wanted.clone(),
+            (Arc::clone(&self.common), Arc::clone(&stop)),
+            sender,
+            self.come_first_at_exit,
+        );
         let thread = std::thread::Builder::new().name("stage2-counters".to_owned()).spawn(move || {
             scheduling::be_ordinary();
             if let Err(panic) = barrier::own_thread(|| sampling.run()) {
@@ -75,9 +114,9 @@ impl Counters {
                 ));
             }
         });
-        let thread =
-            thread.map_err(|error| Refusal::new(format!("no thread can be started ({error})")))?;
-        Ok(Counters { common, records, thread: thread.thread().clone() })
+        thread.map_err(|error| Refusal::new(format!("no thread can be started ({error})")))?;
+        *session = Some(Session { records, stop });
+        Ok(())
     }
 
     /// Notes that the process uses a GPU. Neither waits nor allocates.
@@ -86,7 +125,7 @@ impl Counters {
         let bit = 1_u64.checked_shl(id).unwrap_or(0);
         if self.common.devices.load(Ordering::Relaxed) & bit != bit {
             self.common.devices.fetch_or(bit, Ordering::Relaxed);
-            self.thread.unpark();
+            self.common.bell.ring();
         }
     }
 
@@ -95,25 +134,28 @@ impl Counters {
     pub fn hint(&self) {
         if self.common.idle.load(Ordering::Relaxed) {
             self.common.idle.store(false, Ordering::Relaxed);
-            self.thread.unpark();
+            self.common.bell.ring();
         }
     }
 
     /// The next record that is ready.
     pub fn take(&self) -> Option<Record> {
-        self.records.try_recv().ok()
+        self.session.lock().as_ref()?.records.try_recv().ok()
     }
 
     /// Tells the thread to end. [`Counters::rest`] has what it still hands over.
     pub fn stop(&self) {
-        self.common.stop.store(true, Ordering::Release);
-        self.thread.unpark();
+        if let Some(session) = &*self.session.lock() {
+            session.stop.store(true, Ordering::Release);
+            self.common.bell.ring();
+        }
     }
 
     /// After [`Counters::stop`]: what the thread still hands over, to its end. Waits two seconds at most.
     pub fn rest(&self) -> impl Iterator<Item = Record> {
         let end = Instant::now() + END_PATIENCE;
-        std::iter::from_fn(move || match self.records.recv_deadline(end) {
+        let records = self.session.lock().as_ref().map(|session| session.records.clone());
+        std::iter::from_fn(move || match records.as_ref()?.recv_deadline(end) {
             Ok(record) => Some(record),
             Err(RecvTimeoutError::Disconnected) => None,
             Err(RecvTimeoutError::Timeout) => {

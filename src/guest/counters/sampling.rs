@@ -2,7 +2,7 @@
 //! and hands on what they bring.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crossbeam::channel::{SendTimeoutError, Sender, TrySendError};
@@ -34,6 +34,7 @@ pub(super) struct Sampling {
     api: &'static Api,
     wanted: Wanted,
     common: Arc<Common>,
+    stop: Arc<AtomicBool>,
     sender: Sender<Record>,
     devices: Vec<Device>,
     come_first_at_exit: fn(),
@@ -67,7 +68,7 @@ impl Sampling {
     pub(super) fn new(
         api: &'static Api,
         wanted: Wanted,
-        common: Arc<Common>,
+        (common, stop): (Arc<Common>, Arc<AtomicBool>),
         sender: Sender<Record>,
         come_first_at_exit: fn(),
     ) -> Self {
@@ -75,6 +76,7 @@ impl Sampling {
             api,
             wanted,
             common,
+            stop,
             sender,
             devices: Vec::new(),
             come_first_at_exit,
@@ -92,7 +94,7 @@ impl Sampling {
         while !self.is_over() && self.devices.is_empty() {
             self.meet_devices();
             if self.devices.is_empty() {
-                std::thread::park_timeout(NAP);
+                self.common.bell.wait(NAP);
             }
         }
         let meter = Meter::start();
@@ -124,13 +126,13 @@ impl Sampling {
                             .to_owned(),
                     );
                 }
-                std::thread::park_timeout(NAP);
+                self.common.bell.wait(NAP);
                 continue;
             }
             let was_active = self.burst(meter, &budget);
             if !was_active && !self.is_over() {
                 self.common.idle.store(true, Ordering::Relaxed);
-                std::thread::park_timeout(IDLE_NAP);
+                self.common.bell.wait(IDLE_NAP);
                 self.common.idle.store(false, Ordering::Relaxed);
             }
         }
@@ -152,7 +154,7 @@ impl Sampling {
         let mut last_active = Instant::now();
         let (mut was_active, mut any) = (false, false);
         loop {
-            std::thread::park_timeout(if was_active { patience } else { FIRST_LOOK.min(patience) });
+            self.common.bell.wait(if was_active { patience } else { FIRST_LOOK.min(patience) });
             devices = self.each(devices, |sampling, device| {
                 let taken = sampling.take(device)?;
                 any |= taken.any;
@@ -338,7 +340,7 @@ impl Sampling {
                 Ok(()) => {}
                 Err(TrySendError::Full(_)) => device.lost.samples += count,
                 Err(TrySendError::Disconnected(_)) => {
-                    self.common.stop.store(true, Ordering::Release);
+                    self.stop.store(true, Ordering::Release);
                 }
             }
         }
@@ -357,13 +359,13 @@ impl Sampling {
                 SendTimeoutError::Timeout(_) => return,
                 SendTimeoutError::Disconnected(_) => {
                     // The drain thread is no more.
-                    return self.common.stop.store(true, Ordering::Release);
+                    return self.stop.store(true, Ordering::Release);
                 }
             }
         }
     }
 
     fn is_over(&self) -> bool {
-        self.common.stop.load(Ordering::Acquire)
+        self.stop.load(Ordering::Acquire)
     }
 }
