@@ -43,12 +43,20 @@ fn a_dormant_run_logs_its_windows_and_each_is_a_bundle() {
         let text = std::fs::read_to_string(bundle.join(page)).expect(page);
         assert!(text.contains("w1") && text.contains("w2"), "{text}");
     }
-    // The reports of all of them are written again.
+    // What takes one report names a window; the reports of all of them are written again.
+    let launch = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_stage2-launch"));
+        command.args(words).output().expect("stage2-launch")
+    };
+    for words in
+        [&["export", &run, "-f", "csv"][..], &["report", "--json", &run], &["diff", &run, &run]]
+    {
+        let refused = launch(words);
+        assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
+        assert!(text(&refused).contains("windows/w1"), "{}", text(&refused));
+    }
     std::fs::remove_file(bundle.join("windows/w2/report.md")).expect("there");
-    let report = Command::new(env!("CARGO_BIN_EXE_stage2-launch"))
-        .args(["report", &run])
-        .output()
-        .expect("stage2-launch");
+    let report = launch(&["report", &run]);
     assert_eq!(report.status.code(), Some(0), "{}", text(&report));
     assert!(bundle.join("windows/w2/report.md").is_file());
 }

@@ -90,7 +90,8 @@ pub(super) fn snapshot(
         environment: None,
     };
     let made = make(&composed, &folder, access, parts, &signals, terminal);
-    let mut made = made.inspect_err(|_| drop(std::fs::remove_dir_all(&dir)))?;
+    // Another process may have taken the folder over: only an empty one goes.
+    let made = made.inspect_err(|_| drop(std::fs::remove_dir(&dir)))?;
     if let Some(why) = incomplete(&made) {
         // It was new or empty: all of it is ours.
         let _ = std::fs::remove_dir_all(&dir);

@@ -120,7 +120,7 @@ pub(in crate::commands) fn make(
 
 impl Made {
     /// Tells what there is, and shows it.
-    pub(in crate::commands) fn tell(&mut self, showing: Showing, terminal: &Terminal) {
+    pub(in crate::commands) fn tell(&self, showing: Showing, terminal: &Terminal) {
         let dir = self.bundle.dir();
         tell(&self.bundle.record, &self.outcome, dir, terminal);
         if showing.open {
