@@ -105,9 +105,13 @@ pub(super) fn snapshot(
         )));
     }
     for window in &made.bundle.record.windows {
-        let ended = window.why.as_deref().unwrap_or("not at all so far");
+        let ended = match &window.why {
+            Some(why) => format!("ended by {why}"),
+            None if window.snapshot => "it goes on".to_owned(),
+            None => "the process ended within it".to_owned(),
+        };
         terminal.result(&format!(
-            "process {}, window {}: {} records, {} lost, ended by {ended}",
+            "process {}, window {}: {} records, {} lost, {ended}",
             window.pid, window.number, window.records, window.lost
         ));
     }

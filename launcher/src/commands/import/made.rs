@@ -67,7 +67,7 @@ pub(in crate::commands) struct WindowFile {
 pub(in crate::commands) enum WindowKind {
     /// The window is on: the file is copied up to its last whole frame.
     Live,
-    /// The window is over, and the file stays where it is.
+    /// The window is over, or its process is: the file is copied as well, and stays where it is.
     Over,
     /// The window is over, and the file moves into the bundle, which lies in the same run.
     Moves,
