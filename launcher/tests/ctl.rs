@@ -192,6 +192,8 @@ fn a_process_that_is_killed_within_a_snapshot_leaves_what_it_had_written() {
     let ended = child.wait_with_output().expect("ends");
     assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
     assert!(text(&ended).contains("ended within window 1"), "{}", text(&ended));
+    let window = run_json(&bundle)["windows"][0].clone();
+    assert!(window["why"].is_null() && window.get("snapshot").is_none(), "{window}");
     assert_eq!(calls(&bundle), 20);
     let report = std::fs::read_to_string(bundle.join("report.md")).expect("a report");
     assert!(report.contains("PARTIAL"), "{report}");

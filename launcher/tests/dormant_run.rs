@@ -5,6 +5,7 @@ mod common;
 use std::process::Command;
 
 use common::obedient::{Guest, calls, run_json, text};
+use serde_json::Value;
 
 #[test]
 fn a_dormant_run_logs_its_windows_and_each_is_a_bundle() {
@@ -43,12 +44,20 @@ fn a_dormant_run_logs_its_windows_and_each_is_a_bundle() {
         let text = std::fs::read_to_string(bundle.join(page)).expect(page);
         assert!(text.contains("w1") && text.contains("w2"), "{text}");
     }
-    // The reports of all of them are written again.
+    // What takes one report names a window; the reports of all of them are written again.
+    let launch = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_stage2-launch"));
+        command.args(words).output().expect("stage2-launch")
+    };
+    for words in
+        [&["export", &run, "-f", "csv"][..], &["report", "--json", &run], &["diff", &run, &run]]
+    {
+        let refused = launch(words);
+        assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
+        assert!(text(&refused).contains("windows/w1"), "{}", text(&refused));
+    }
     std::fs::remove_file(bundle.join("windows/w2/report.md")).expect("there");
-    let report = Command::new(env!("CARGO_BIN_EXE_stage2-launch"))
-        .args(["report", &run])
-        .output()
-        .expect("stage2-launch");
+    let report = launch(&["report", &run]);
     assert_eq!(report.status.code(), Some(0), "{}", text(&report));
     assert!(bundle.join("windows/w2/report.md").is_file());
 }
@@ -78,6 +87,23 @@ fn a_workload_that_ends_within_a_window_has_its_reports() {
     assert_eq!(record["windows"][0]["why"], "exit", "{record}");
     assert_eq!(calls(&bundle.join("windows/w1")), 12);
     assert!(!bundle.join("windows/compared.md").exists());
+}
+
+#[test]
+fn a_signal_ends_the_workload_and_its_window_has_reports() {
+    let mut guest = Guest::launched(&[]);
+    let bundle = guest.folder.path().join("bundle");
+    let run = bundle.to_str().expect("UTF-8").to_owned();
+    let started = guest.ctl(&[&run, "start", "--wait"]);
+    assert_eq!(started.status.code(), Some(0), "{}", text(&started));
+    guest.tell("work inside 12");
+    let launcher = nix::unistd::Pid::from_raw(guest.child.id().try_into().expect("a number"));
+    nix::sys::signal::kill(launcher, nix::sys::signal::Signal::SIGTERM).expect("it runs");
+    let ended = guest.child.wait().expect("ended");
+    assert_eq!(ended.code(), Some(128 + 15));
+    let record = run_json(&bundle);
+    assert_eq!((&record["state"], &record["windows"][0]["why"]), (&"closed".into(), &Value::Null));
+    assert_eq!(calls(&bundle.join("windows/w1")), 12);
 }
 
 #[test]

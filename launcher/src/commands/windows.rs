@@ -132,7 +132,7 @@ impl Common<'_> {
             findings: &[],
             environment: Some(&run_dir.join("env.json")),
         };
-        let mut made =
+        let made =
             make(self.composed, &folder, self.access.clone(), parts, self.signals, self.terminal)?;
         for window in &made.bundle.record.windows {
             let ended = match &window.why {

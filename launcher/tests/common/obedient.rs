@@ -61,6 +61,7 @@ impl Guest {
         super::obey_signals();
         let mut child = command
             .arg("obey")
+            .env("STAGE2_COLLECTOR", built("libstage2.so"))
             .env("STAGE2_TEST_SIM", built("libstage2_sim.so"))
             .env("STAGE2_CUPTI", built("libstage2_sim.so"))
             .env("STAGE2_SIM_FAST", "1")

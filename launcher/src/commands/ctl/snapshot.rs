@@ -90,7 +90,8 @@ pub(super) fn snapshot(
         environment: None,
     };
     let made = make(&composed, &folder, access, parts, &signals, terminal);
-    let mut made = made.inspect_err(|_| drop(std::fs::remove_dir_all(&dir)))?;
+    // Another process may have taken the folder over: only an empty one goes.
+    let made = made.inspect_err(|_| drop(std::fs::remove_dir(&dir)))?;
     if let Some(why) = incomplete(&made) {
         // It was new or empty: all of it is ours.
         let _ = std::fs::remove_dir_all(&dir);
@@ -104,9 +105,13 @@ pub(super) fn snapshot(
         )));
     }
     for window in &made.bundle.record.windows {
-        let ended = window.why.as_deref().unwrap_or("not at all so far");
+        let ended = match &window.why {
+            Some(why) => format!("ended by {why}"),
+            None if window.snapshot => "it goes on".to_owned(),
+            None => "the process ended within it".to_owned(),
+        };
         terminal.result(&format!(
-            "process {}, window {}: {} records, {} lost, ended by {ended}",
+            "process {}, window {}: {} records, {} lost, {ended}",
             window.pid, window.number, window.records, window.lost
         ));
     }

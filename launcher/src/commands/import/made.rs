@@ -67,7 +67,7 @@ pub(in crate::commands) struct WindowFile {
 pub(in crate::commands) enum WindowKind {
     /// The window is on: the file is copied up to its last whole frame.
     Live,
-    /// The window is over, and the file stays where it is.
+    /// The window is over, or its process is: the file is copied as well, and stays where it is.
     Over,
     /// The window is over, and the file moves into the bundle, which lies in the same run.
     Moves,
@@ -120,7 +120,7 @@ pub(in crate::commands) fn make(
 
 impl Made {
     /// Tells what there is, and shows it.
-    pub(in crate::commands) fn tell(&mut self, showing: Showing, terminal: &Terminal) {
+    pub(in crate::commands) fn tell(&self, showing: Showing, terminal: &Terminal) {
         let dir = self.bundle.dir();
         tell(&self.bundle.record, &self.outcome, dir, terminal);
         if showing.open {

@@ -35,7 +35,7 @@ pub(crate) fn import(args: MergeArgs, terminal: &Terminal) -> Result<u8, Failure
         findings: &[],
         environment: None,
     };
-    let mut made = make(&composed, &folder, access, parts, &signals, terminal)?;
+    let made = make(&composed, &folder, access, parts, &signals, terminal)?;
     made.tell(showing, terminal);
     Ok(made.status(&acceptance, terminal))
 }

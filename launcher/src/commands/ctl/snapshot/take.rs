@@ -135,7 +135,7 @@ impl Take {
                     format!("process {pid} ended within window {number}, or answers no more");
                 let finding =
                     Finding::warning(what, visible(why.as_bytes()), "what it had written is here");
-                (WindowKind::Live, Some(finding))
+                (WindowKind::Over, Some(finding))
             }
         };
         Ok((WindowFile { path, kind }, finding))
