@@ -140,7 +140,13 @@ fn what_is_switched_records_its_own_phase_only() {
         Err(why) => return skipped(&why),
     };
     let floor = floor.to_str().expect("a path");
-    for (api, how) in [("v1", "disable"), ("v2", "disable"), ("v2", "unsubscribe")] {
+    for (api, how) in [
+        ("v1", "disable"),
+        ("v1", "finalize"),
+        ("v2", "disable"),
+        ("v2", "unsubscribe"),
+        ("v2", "finalize"),
+    ] {
         let (output, line) = run(launches, &[("FLOOR_API", api)], &["--switch", floor, how]);
         assert!(output.status.success(), "{api} {how}: {}", text(&output));
         for phase in ["before", "on", "off"] {
@@ -148,19 +154,20 @@ fn what_is_switched_records_its_own_phase_only() {
         }
         assert_eq!(told(&output)["records"], KERNELS, "{api} {how}");
     }
-    for (api, how, part) in [
-        ("v1", "unsubscribe", "v1 has no subscriber"),
-        ("v2", "finalize", "has no cuptiFinalize"),
-        ("v2", "perish", "`perish` is no way to stop"),
+    for (api, how, fault, part) in [
+        ("v1", "unsubscribe", "", "v1 has no subscriber"),
+        ("v2", "finalize", "fail=cuptiFinalize:999", "finalize"),
+        ("v2", "perish", "", "`perish` is no way to stop"),
     ] {
-        let (output, _) = run(launches, &[("FLOOR_API", api)], &["--switch", floor, how]);
+        let variables = [("FLOOR_API", api), ("STAGE2_SIM_FAULT", fault)];
+        let (output, _) = run(launches, &variables, &["--switch", floor, how]);
         assert_eq!(output.status.code(), Some(1), "{api} {how}");
         assert!(text(&output).contains(part), "{part} in {}", text(&output));
     }
 }
 
 /// Runs floor.sh on the simulated GPU: its exit status, what it printed, and its lines of raw.jsonl.
-fn script(mode: &str, ways: &str, folder: &Path) -> (Option<i32>, String, Vec<Value>) {
+fn script(mode: &str, ways: &str, fault: &str, folder: &Path) -> (Option<i32>, String, Vec<Value>) {
     let out = folder.join(mode);
     let output = Command::new("bash")
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/gpu/floor.sh"))
@@ -172,6 +179,7 @@ fn script(mode: &str, ways: &str, folder: &Path) -> (Option<i32>, String, Vec<Va
         .arg(simulator())
         .env("CUPTI_INCLUDE", std::env::var_os("STAGE2_TEST_CUPTI_INCLUDE").unwrap_or_default())
         .envs([("DEVICE", "simulated"), ("STAGE2_SIM_FAST", "1"), ("WAYS", ways)])
+        .env("STAGE2_SIM_FAULT", fault)
         .envs([("ROUNDS", "1"), ("LAUNCHES", "10000"), ("REPLAYS", "100")])
         .output()
         .expect("bash starts");
@@ -187,7 +195,7 @@ fn the_script_measures_every_way_and_says_which_it_could_not() {
         return skipped(&why);
     }
     let folder = tempfile::tempdir().expect("folder");
-    let (status, said, rows) = script("cost", "", folder.path());
+    let (status, said, rows) = script("cost", "", "", folder.path());
     assert_eq!(status, Some(0), "{said}");
     assert!(said.contains("1 whole rounds, 8 processes"), "{said}");
     assert_eq!(rows.len(), 8);
@@ -198,16 +206,16 @@ fn the_script_measures_every_way_and_says_which_it_could_not() {
     assert!(said.contains("- NOTE collector v1: stage2: CUPTI 130501"), "{said}");
     assert!(said.contains("| floor v2, min fields | 28 |"), "{said}");
 
-    let (status, said, rows) = script("fields", "untraced;start;min + name", folder.path());
+    let (status, said, rows) = script("fields", "untraced;start;min + name", "", folder.path());
     assert_eq!(status, Some(0), "{said}");
     assert!(said.contains("| min + name | 36 | "), "{said}");
     assert_eq!(rows.len(), 4, "{rows:?}");
 
-    let (status, said, _) = script("off", "v2 min", folder.path());
+    let (status, said, _) = script("off", "v2 min", "fail=cuptiFinalize:999", folder.path());
     assert_eq!(status, Some(1), "{said}");
     assert!(said.contains("| v2 min, unsubscribe | "), "{said}");
     assert!(said.contains("- FAIL v2 min, finalize, launches: exit status 1: floor: "), "{said}");
 
-    let (status, said, _) = script("cost", "no such way", folder.path());
+    let (status, said, _) = script("cost", "no such way", "", folder.path());
     assert_eq!(status, Some(2), "{said}");
 }

@@ -47,10 +47,10 @@ const CUPTI: &[(&str, &[u64], &str)] = &[
     ("cuptiActivityRegisterCallbacks", &[1], "the GPU half's start"),
     ("cuptiEnableCallback", &[1, 2], "the GPU half's start"),
     ("cuptiActivityEnable", &[1, 3], "the GPU half's start"),
-    ("cuptiActivityFlushAll", &[1, 2, 5], "a flush"),
+    ("cuptiActivityFlushAll", &[1, 2], "a flush"),
     ("cuptiActivityGetNextRecord", &[1, 100, 300], "the drain thread, with a buffer in its hands"),
-    ("cuptiActivityGetNumDroppedRecords", &[1, 3], "a flush"),
-    ("cuptiGetTimestamp", &[1, 4], "a flush"),
+    ("cuptiActivityGetNumDroppedRecords", &[1, 2], "a flush"),
+    ("cuptiGetTimestamp", &[1, 2], "a flush"),
 ];
 
 /// Forks in a run, about.
