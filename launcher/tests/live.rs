@@ -240,17 +240,11 @@ while time.time() - began < 60:
             os.write(terminal, b'?xjkf')
             time.sleep(1)
             os.write(terminal, end.encode())
-    if told:
-        done, status = os.waitpid(pid, os.WNOHANG)
-        if done:
-            same = termios.tcgetattr(terminal)[3] == before[3]
-            print('status', os.waitstatus_to_exitcode(status), 'same', same)
-            while select.select([terminal], [], [], 0)[0]:
-                try:
-                    written += os.read(terminal, 65536)
-                except OSError:
-                    break
-            break
+if not told:
+    os.kill(pid, signal.SIGKILL)
+status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+same = termios.tcgetattr(terminal)[3] == before[3]
+print('status', status, 'same', same, flush=True)
 sys.stdout.buffer.write(written)
 ";
     let folder = tempfile::tempdir().expect("a folder");
@@ -319,7 +313,11 @@ fn serving(words: &[&str]) -> (Running, String) {
 fn get(address: &str, path: &str) -> String {
     let mut answer = Vec::new();
     let exchange = TcpStream::connect(address).and_then(|mut client| {
-        client.write_all(format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").as_bytes())?;
+        client.set_read_timeout(Some(Duration::from_secs(5)))?;
+        client.write_all(
+            format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")
+                .as_bytes(),
+        )?;
         client.read_to_end(&mut answer)
     });
     exchange.map(|_| String::from_utf8_lossy(&answer).into_owned()).unwrap_or_default()
