@@ -207,10 +207,10 @@ impl Process {
             Record::Queue(queue) => self.tables.queue(queue.id, queue.device),
             Record::CounterSet(set) => self.counters.define(&set),
             Record::CounterSamples(samples) => self.counters.add(&samples),
-            Record::DeviceState(state) => {
-                if self.states.len() < DEVICES || self.states.contains_key(&state.device) {
-                    self.states.insert(state.device, state);
-                }
+            Record::DeviceState(state)
+                if self.states.len() < DEVICES || self.states.contains_key(&state.device) =>
+            {
+                self.states.insert(state.device, state);
             }
             Record::Losses(losses) => self.losses = losses,
             Record::End { reason } => {
@@ -466,7 +466,7 @@ fn whole(payload: Payload) -> Option<u64> {
     match payload {
         Payload::U64(value) => Some(value),
         Payload::I64(value) => u64::try_from(value).ok(),
-        Payload::F64(value) => (value >= 0.0 && value <= 1e15).then_some(value as u64),
+        Payload::F64(value) => (0.0..=1e15).contains(&value).then_some(value as u64),
     }
 }
 
