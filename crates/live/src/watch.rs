@@ -236,7 +236,8 @@ impl Watch {
             }
             self.left_out.remove(&path);
             if self.seen.len() >= 2 * ENTRIES {
-                self.seen.clear();
+                // A file that is still there must not be counted again.
+                self.seen.retain(|path, _| path.exists());
             }
             self.seen.insert(path.clone(), identity);
             self.files.push(Tracked {

@@ -123,17 +123,7 @@ fn head(view: &View, width: usize) -> Vec<Line<'static>> {
     let coverage = if work == 0 { "-".to_owned() } else { share(placed as f64 / work as f64) };
     let in_ranges = sum(|process| process.counts.attributed);
     let in_ranges = if work == 0 { "-".to_owned() } else { share(in_ranges as f64 / work as f64) };
-    let lost = sum(|process| {
-        let kept = ["unattributed", "names_cut", "unbalanced_range_ends", "unclosed_ranges"];
-        process
-            .losses
-            .iter()
-            .filter(|(kind, _)| !kept.contains(kind))
-            .map(|(_, count)| count)
-            .sum::<u64>()
-            + process.corrupt_frames
-            + process.counts.left_out
-    });
+    let lost = sum(lost);
     let behind = match (look.behind_bytes, look.skipped_bytes) {
         (0, 0) => String::new(),
         (behind, skipped) => format!("  {} MB behind, {} MB skipped", behind >> 20, skipped >> 20),
@@ -331,8 +321,6 @@ fn process_table(
         } else {
             share(busy.iter().sum::<f64>() / busy.len() as f64)
         };
-        let lost =
-            process.losses.iter().map(|(_, lost)| lost).sum::<u64>() + process.corrupt_frames;
         let text = format!(
             "  {:>4} {:>8} {} {} {:>8} {:>8} {:>6} {gpu:>6} {:>7}",
             process.rank.map_or("-".to_owned(), |rank| rank.to_string()),
@@ -343,7 +331,7 @@ fn process_table(
                 .map_or("-".to_owned(), |sum| short(sum.steps as f64 / seconds)),
             sum.and_then(|sum| sum.step_times.percentile(50)).map_or("-".to_owned(), ms),
             sum.and_then(StageNumbers::busy_share).map_or("-".to_owned(), share),
-            short(lost as f64),
+            short(lost(process) as f64),
         );
         lines.push(plain(&text, width));
     }
@@ -354,6 +342,15 @@ fn process_table(
         ));
     }
     lines
+}
+
+/// What is missing of a process. Work that was recorded and not placed is told beside it, and a name that
+/// was cut or a range that was not closed hides none.
+fn lost(process: &Watched) -> u64 {
+    let kept = ["unattributed", "names_cut", "unbalanced_range_ends", "unclosed_ranges"];
+    let all = process.losses.iter().filter(|(kind, _)| !kept.contains(kind));
+    let reader = process.corrupt_frames.saturating_add(process.counts.left_out);
+    all.map(|(_, count)| *count).fold(reader, u64::saturating_add)
 }
 
 /// What a process does: its phase where it has a socket, else how things stand with its file.
