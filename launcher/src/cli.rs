@@ -17,7 +17,8 @@ use crate::env::PROBE_GPU;
 use crate::failure::Failure;
 use crate::terminal::Terminal;
 pub(crate) use arguments::{
-    BenchArgs, Captures, DiffArgs, DoctorArgs, ExportArgs, MergeArgs, ReportArgs, RunArgs, Times,
+    BenchArgs, Captures, DiffArgs, DoctorArgs, ExportArgs, FeedArgs, MergeArgs, ReportArgs,
+    RunArgs, Times, TopArgs,
 };
 pub(crate) use control::{Answering, CtlArgs, CtlVerb, SnapshotArgs};
 pub(crate) use options::{
@@ -89,6 +90,12 @@ pub(crate) enum Command {
         after_help = examples::CTL
     )]
     Ctl(CtlArgs),
+    /// Show what running processes do now: stages, kernels, ranks, losses
+    #[command(after_help = examples::TOP)]
+    Top(TopArgs),
+    /// Give what running processes do to Prometheus, as OpenMetrics
+    #[command(after_help = examples::FEED)]
+    Feed(FeedArgs),
     /// Print the composed configuration, and where each value comes from
     #[command(after_help = examples::CONFIG)]
     Config(RunSettings),
@@ -199,7 +206,9 @@ mod tests {
                     | Command::Diff(_)
                     | Command::Doctor(_)
                     | Command::Export(_)
+                    | Command::Feed(_)
                     | Command::ProbeGpu
+                    | Command::Top(_)
                     | Command::Completions { .. }
                     | Command::Man { .. },
                 ) => crate::config::Request::default(),

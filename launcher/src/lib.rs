@@ -16,6 +16,7 @@ mod doctor;
 mod env;
 mod exit;
 mod failure;
+mod feed;
 #[cfg(test)]
 #[path = "../tests/common/golden.rs"]
 mod golden;
@@ -28,7 +29,9 @@ mod redaction;
 mod run;
 mod terminal;
 pub mod tools;
+mod top;
 pub mod views;
+mod watched;
 mod workload;
 
 use std::ffi::OsString;
@@ -66,6 +69,8 @@ fn obey(cli: Cli, terminal: &Terminal) -> Result<u8, Failure> {
         Some(Command::Export(args)) => commands::export::export(args, terminal),
         Some(Command::Merge(args)) => commands::import::import(args, terminal),
         Some(Command::Ctl(args)) => commands::ctl::ctl(args, terminal),
+        Some(Command::Top(args)) => commands::top::top(args),
+        Some(Command::Feed(args)) => commands::feed::feed(args, terminal),
         Some(Command::Doctor(args)) => {
             commands::doctor::doctor(args, cli.messages.verbosity(), terminal)
         }

@@ -3,11 +3,14 @@
 //! The structs have no doc comments: the texts of the commands are those of [`super::Command`].
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use stage2_diff::Condition;
 use stage2_export::{Format, Window};
+
+use crate::feed::Readers;
 
 use super::options::{Acceptance, Presets, RunOptions, RunSettings, Showing};
 
@@ -27,6 +30,57 @@ pub(crate) struct RunArgs {
     /// The workload: a command and its arguments, taken as they are (no shell)
     #[arg(last = true, value_name = "COMMAND [ARG]...")]
     pub(crate) workload: Vec<OsString>,
+}
+
+// `stage2-launch top`.
+#[derive(Debug, Args)]
+pub(crate) struct TopArgs {
+    /// All processes of this user with a control socket on this host, instead of a TARGET
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Print a page of text each second, as where stdout is no terminal
+    #[arg(long)]
+    pub(crate) plain: bool,
+    /// Print one page of text and end
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// The NVTX payload of this stage is a number of tokens; may be repeated
+    #[arg(long, value_name = "STAGE")]
+    pub(crate) tokens: Vec<String>,
+    /// A process (its number here, also of one in a container), the folder of a run (all its processes), a
+    /// folder of trace files, or one of them
+    #[arg(value_name = "TARGET", required_unless_present = "all", conflicts_with = "all")]
+    pub(crate) target: Option<String>,
+}
+
+// `stage2-launch feed`.
+#[derive(Debug, Args)]
+pub(crate) struct FeedArgs {
+    /// All processes of this user with a control socket on this host, instead of a TARGET
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Serve /metrics at this address of this host [default: 127.0.0.1:9464, unless --textfile is given]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) listen: Option<SocketAddr>,
+    /// Write this file for the textfile collector of node-exporter, again and again
+    #[arg(long, value_name = "FILE")]
+    pub(crate) textfile: Option<PathBuf>,
+    /// Who may read that file
+    #[arg(long, value_name = "WHO", value_enum, default_value_t, requires = "textfile")]
+    pub(crate) readable_by: Readers,
+    /// Seconds between two writings of that file
+    #[arg(long, value_name = "SECONDS", default_value_t = 15, requires = "textfile",
+          value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub(crate) interval: u64,
+    /// Print the metrics once and end
+    #[arg(long, conflicts_with_all = ["listen", "textfile"])]
+    pub(crate) once: bool,
+    /// The NVTX payload of this stage is a number of tokens; may be repeated
+    #[arg(long, value_name = "STAGE")]
+    pub(crate) tokens: Vec<String>,
+    /// As of `top`: a process, the folder of a run, a folder of trace files, or one of them
+    #[arg(value_name = "TARGET", required_unless_present = "all", conflicts_with = "all")]
+    pub(crate) target: Option<String>,
 }
 
 // `stage2-launch report`.

@@ -110,3 +110,27 @@ Examples:
 
 Exit status: 0; 1 if a process refused or did not answer; 2 for wrong usage; 70 if there is none, or
 if a snapshot holds no GPU work. docs/dormant.md has a recipe.";
+
+pub(super) const TOP: &str = "\
+Examples:
+  stage2-launch top 4711
+      a process, also of a server that was started with STAGE2_START=off: s starts and stops
+  stage2-launch top tmp/stage2/latest
+      all ranks of a run, while it runs or afterwards
+  stage2-launch top --once --tokens decode traces
+      one page of text of a folder of trace files; the payload of decode is a number of tokens
+
+Keys: q end, s start or stop recording, j and k choose a stage, f freeze, w copy the trace files, ? help.
+Exit status: 0; 2 for wrong usage; 70 if there is no such process or file. docs/live.md has more.";
+
+pub(super) const FEED: &str = "\
+Examples:
+  stage2-launch feed --all
+      serve http://127.0.0.1:9464/metrics for the processes of this user
+  stage2-launch feed tmp/stage2/latest --textfile /var/lib/node-exporter/stage2.prom --readable-by group
+      a file for node-exporter, for all ranks of a run
+  stage2-launch feed --once tmp/stage2/latest
+      the metrics as they are now, on standard output
+
+It goes on until a signal ends it (status 0), and takes the file away then. Status 2 for wrong usage; 70
+if there is no such process or file, or the address cannot be had. docs/live.md lists the metrics.";

@@ -1,0 +1,119 @@
+//! Samples of hardware counters -> the last value of each.
+
+use std::collections::BTreeMap;
+
+use stage2_spool::{CounterSamples, CounterSet};
+use stage2_text::visible;
+
+/// Sets that are kept, and metrics of a set.
+const SETS: usize = 16;
+const METRICS: usize = 64;
+
+/// A counter and its last value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Counter {
+    /// The GPU, as the process numbers it.
+    pub device: u32,
+    /// As CUPTI names it.
+    pub metric: String,
+    /// A share of the peak in percent; of anything else, how much in a second.
+    pub value: f64,
+    /// It is a share.
+    pub is_percent: bool,
+}
+
+#[derive(Debug, Default)]
+struct Set {
+    device: u32,
+    metrics: Vec<String>,
+    last: Vec<Option<f64>>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    sets: BTreeMap<u32, Set>,
+}
+
+impl Counters {
+    pub(crate) fn define(&mut self, set: &CounterSet) {
+        if self.sets.len() >= SETS && !self.sets.contains_key(&set.id) {
+            return;
+        }
+        let metrics: Vec<String> =
+            set.metrics.iter().take(METRICS).map(|name| visible(name.as_bytes())).collect();
+        let last = vec![None; metrics.len()];
+        self.sets.insert(set.id, Set { device: set.device, metrics, last });
+    }
+
+    /// Takes the mean over the samples of a record: a single sample is a millisecond or less.
+    pub(crate) fn add(&mut self, samples: &CounterSamples) {
+        let Some(set) = self.sets.get_mut(&samples.set) else { return };
+        let width = samples.values.len().checked_div(samples.spans.len()).unwrap_or(0);
+        if width == 0 {
+            return;
+        }
+        for (at, (metric, last)) in set.metrics.iter().zip(&mut set.last).enumerate() {
+            let percent = is_percent(metric);
+            let (mut sum, mut seconds) = (0.0, 0.0);
+            for (row, (start, end)) in samples.values.chunks_exact(width).zip(&samples.spans) {
+                let (Some(value), length) = (row.get(at), end.since(*start) as f64 / 1e9) else {
+                    continue;
+                };
+                if value.is_finite() {
+                    sum += if percent { value * length } else { *value };
+                    seconds += length;
+                }
+            }
+            *last = (seconds > 0.0)
+                .then_some(sum / seconds)
+                .filter(|value| value.is_finite())
+                .or(*last);
+        }
+    }
+
+    pub(crate) fn last(&self) -> Vec<Counter> {
+        let all = self.sets.values().flat_map(|set| {
+            set.metrics.iter().zip(&set.last).filter_map(|(metric, last)| {
+                let (metric, is_percent) = (metric.clone(), is_percent(metric));
+                Some(Counter { device: set.device, metric, value: (*last)?, is_percent })
+            })
+        });
+        all.collect()
+    }
+}
+
+fn is_percent(metric: &str) -> bool {
+    metric.contains("pct_of_peak") || metric.contains(".ratio") || metric.contains(".pct")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stage2_spool::GpuNs;
+
+    #[test]
+    fn bytes_are_given_for_a_second_and_shares_as_they_are() {
+        let mut counters = Counters::default();
+        let metrics = vec!["dram__bytes_read.sum".to_owned(), "sm.pct_of_peak".to_owned()];
+        counters.define(&CounterSet { id: 1, device: 3, interval_ns: 0, metrics });
+        let spans =
+            vec![(GpuNs(0), GpuNs(500_000_000)), (GpuNs(500_000_000), GpuNs(1_000_000_000))];
+        counters.add(&CounterSamples { set: 1, spans, values: vec![10.0, 20.0, 30.0, f64::NAN] });
+        let last = counters.last();
+        assert_eq!(
+            (last[0].value, last[1].value, last[1].is_percent, last[0].device),
+            (40.0, 20.0, true, 3)
+        );
+    }
+
+    #[test]
+    fn samples_without_a_set_or_values_change_nothing() {
+        let mut counters = Counters::default();
+        counters.add(&CounterSamples { set: 9, ..CounterSamples::default() });
+        counters.define(&CounterSet { id: 9, metrics: vec!["a".into()], ..CounterSet::default() });
+        counters.add(&CounterSamples { set: 9, ..CounterSamples::default() });
+        let values = vec![f64::INFINITY];
+        counters.add(&CounterSamples { set: 9, spans: vec![(GpuNs(5), GpuNs(1))], values });
+        assert!(counters.last().is_empty());
+    }
+}

@@ -1,0 +1,305 @@
+//! Ranges that open and close -> instances of stages: when each began and ended, and where work belongs.
+//!
+//! An instance of a stage is the outermost range of the program on its thread, as in a report. One that
+//! goes on under another identifier stays the same instance where its stage stays the same. What is kept
+//! is bounded: work of an instance that is forgotten still counts for its stage.
+
+use std::collections::VecDeque;
+
+use rustc_hash::FxHashMap;
+use stage2_spool::{RANGE_OUTSIDE, RangeOpen};
+
+use crate::tables::Place;
+
+/// Ranges whose place is kept, open or closed.
+const KNOWN: usize = 1 << 17;
+/// Ranges that are open at a time, and instances of stages that are not settled.
+const OPEN: usize = 1 << 16;
+/// Closings that may yet turn out to be no end: a collector lets this many ranges go on at once.
+const CLOSING: usize = 1 << 8;
+
+/// An instance of a stage.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Root {
+    pub(crate) stage: u16,
+    pub(crate) start: u64,
+    /// When its range closed.
+    pub(crate) end: Option<u64>,
+    /// End of its last GPU work.
+    pub(crate) worked_to: u64,
+    /// Whether its work is recorded, where not all is.
+    pub(crate) recorded: Option<bool>,
+    tokens: Option<u64>,
+    /// Not the rest of an instance that counted under another stage.
+    counted: bool,
+}
+
+/// A step that is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Step {
+    pub(crate) stage: u16,
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) tokens: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    first: u64,
+    stage: Option<u16>,
+    root: u64,
+    is_root: bool,
+    recorded: Option<bool>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    stage: Option<u16>,
+    root: u64,
+}
+
+/// No instance of a stage.
+const NO_ROOT: u64 = 0;
+
+#[derive(Debug, Default)]
+pub(crate) struct Instances {
+    known: FxHashMap<u64, Known>,
+    order: VecDeque<u64>,
+    open: FxHashMap<u64, Open>,
+    /// Identifiers that go on as another one.
+    aliases: FxHashMap<u64, u64>,
+    closing: VecDeque<(Open, u64)>,
+    pub(crate) roots: FxHashMap<u64, Root>,
+    next_root: u64,
+    /// Ranges beyond what is kept.
+    pub(crate) left_out: u64,
+}
+
+impl Instances {
+    /// A range opened; gives the steps that are over for good now.
+    pub(crate) fn open(&mut self, record: &RangeOpen, place: Place, steps: &mut Vec<Step>) {
+        let mut before = None;
+        if record.continues == 0 {
+            self.end_closing(steps);
+        } else if let Some(open) = self.open.remove(&record.continues) {
+            if self.aliases.len() < OPEN {
+                self.aliases.insert(record.continues, record.range);
+            }
+            before = Some(open);
+        } else {
+            let is_it = |&(open, end): &(Open, u64)| {
+                open.first == record.continues && end == record.start.0
+            };
+            let at = self.closing.iter().position(is_it);
+            before = at.and_then(|at| self.closing.remove(at)).map(|(open, _)| open);
+        }
+        let around = self.open.get(&record.parent).map(|open| (open.root, open.recorded));
+        let around = around.or_else(|| Some((self.known.get(&record.parent)?.root, None)));
+        let around = around.filter(|_| record.parent != RANGE_OUTSIDE);
+        let mut recorded = around.and_then(|(_, recorded)| recorded);
+        let of_stage = |root: &u64| self.roots.get(root).map(|known| known.stage) == place.stage;
+        let inside = around.map(|(root, _)| root).filter(of_stage);
+        let (mut root, mut is_root) = (NO_ROOT, false);
+        match (place.stage, inside, before) {
+            (None, ..) => {}
+            (Some(_), Some(inside), _) => root = inside,
+            (Some(stage), None, Some(open)) if open.is_root && open.stage == Some(stage) => {
+                (root, is_root, recorded) = (open.root, true, open.recorded);
+                before = None;
+            }
+            (Some(stage), None, before) => {
+                root = self.begin(
+                    stage,
+                    record.start.0,
+                    recorded,
+                    before.is_none() && record.continues == 0,
+                );
+                is_root = root != NO_ROOT;
+            }
+        }
+        if let Some(open) = before {
+            self.ended(&open, record.start.0, steps);
+        }
+        let first = if record.continues == 0 { record.range } else { record.continues };
+        let open = Open { first, stage: place.stage, root, is_root, recorded };
+        if self.open.len() < OPEN {
+            self.open.insert(record.range, open);
+        } else {
+            self.left_out += 1;
+        }
+        self.remember(record.range, Known { stage: place.stage, root });
+    }
+
+    fn begin(&mut self, stage: u16, start: u64, recorded: Option<bool>, counted: bool) -> u64 {
+        if self.roots.len() >= OPEN {
+            self.left_out += 1;
+            return NO_ROOT;
+        }
+        self.next_root += 1;
+        let root = Root { stage, start, end: None, worked_to: 0, recorded, tokens: None, counted };
+        self.roots.insert(self.next_root, root);
+        self.next_root
+    }
+
+    fn remember(&mut self, range: u64, known: Known) {
+        if self.known.insert(range, known).is_none() {
+            self.order.push_back(range);
+        }
+        while self.order.len() > KNOWN {
+            let Some(oldest) = self.order.pop_front() else { return };
+            self.known.remove(&oldest);
+        }
+    }
+
+    /// A range closed.
+    pub(crate) fn close(&mut self, range: u64, end: u64, steps: &mut Vec<Step>) {
+        let mut id = range;
+        // Bounded: a hostile file can let continuations run in a circle.
+        for _ in 0..64 {
+            match self.aliases.remove(&id) {
+                Some(next) if next != id => id = next,
+                _ => break,
+            }
+        }
+        let Some(open) = self.open.remove(&id) else { return };
+        if self.closing.back().is_some_and(|&(_, before)| before != end) {
+            self.end_closing(steps);
+        }
+        if self.closing.len() >= CLOSING
+            && let Some((open, end)) = self.closing.pop_front()
+        {
+            self.ended(&open, end, steps);
+        }
+        self.closing.push_back((open, end));
+    }
+
+    /// What closed did not go on.
+    pub(crate) fn end_closing(&mut self, steps: &mut Vec<Step>) {
+        while let Some((open, end)) = self.closing.pop_front() {
+            self.ended(&open, end, steps);
+        }
+    }
+
+    fn ended(&mut self, open: &Open, end: u64, steps: &mut Vec<Step>) {
+        if !open.is_root {
+            return;
+        }
+        let Some(root) = self.roots.get_mut(&open.root) else { return };
+        let end = end.max(root.start);
+        root.end = Some(end);
+        if root.counted {
+            steps.push(Step { stage: root.stage, start: root.start, end, tokens: root.tokens });
+        }
+    }
+
+    /// Whether the work of an open range is recorded, and of those opened in it from now on.
+    pub(crate) fn sample(&mut self, range: u64, recorded: bool) {
+        let Some(open) = self.open.get_mut(&range) else { return };
+        open.recorded = Some(recorded);
+        if open.is_root
+            && let Some(root) = self.roots.get_mut(&open.root)
+        {
+            root.recorded = Some(recorded);
+        }
+    }
+
+    /// The range says how many tokens it is about; counted where it is the instance of a stage.
+    pub(crate) fn tokens(&mut self, range: u64, tokens: u64) {
+        let Some(open) = self.open.get(&range).filter(|open| open.is_root) else { return };
+        if let Some(root) = self.roots.get_mut(&open.root) {
+            root.tokens = Some(tokens);
+        }
+    }
+
+    /// The stage of a range, and its instance; nothing where it is not known, or forgotten.
+    pub(crate) fn place(&mut self, range: u64) -> Option<(Option<u16>, Option<&mut Root>)> {
+        let known = self.known.get(&range)?;
+        Some((known.stage, self.roots.get_mut(&known.root)))
+    }
+
+    /// Forgets the instances that ended before `to`.
+    pub(crate) fn forget(&mut self, to: u64) {
+        self.roots.retain(|_, root| root.end.is_none_or(|end| end.max(root.worked_to) > to));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stage2_spool::MonoNs;
+
+    const A: Place = Place { stage: Some(10), of_program: true };
+    const B: Place = Place { stage: Some(11), of_program: true };
+    const LIBRARY: Place = Place { stage: None, of_program: false };
+
+    fn open(range: u64, parent: u64, start: u64, continues: u64) -> RangeOpen {
+        RangeOpen {
+            range,
+            start: MonoNs(start),
+            path: 1,
+            thread: 1,
+            parent,
+            start_end: false,
+            category: 0,
+            payload: None,
+            continues,
+        }
+    }
+
+    fn step(stage: u16, start: u64, end: u64) -> Step {
+        Step { stage, start, end, tokens: None }
+    }
+
+    #[test]
+    fn the_outermost_range_of_the_program_is_the_step() {
+        let (mut all, mut steps) = (Instances::default(), Vec::new());
+        all.open(&open(1, 0, 10, 0), LIBRARY, &mut steps);
+        all.open(&open(2, 1, 20, 0), A, &mut steps);
+        all.open(&open(3, 2, 30, 0), A, &mut steps);
+        for (range, end) in [(3, 40), (2, 50), (1, 60)] {
+            all.close(range, end, &mut steps);
+        }
+        all.end_closing(&mut steps);
+        assert_eq!(steps, [step(10, 20, 50)]);
+        assert!(all.place(1).is_some_and(|(stage, root)| stage.is_none() && root.is_none()));
+        assert_eq!(all.place(3).and_then(|(_, root)| Some(root?.start)), Some(20));
+        assert!(all.place(9).is_none());
+    }
+
+    #[test]
+    fn an_instance_that_goes_on_is_one_step() {
+        let (mut all, mut steps) = (Instances::default(), Vec::new());
+        // The range of a library around it closes: both close, and one goes on.
+        all.open(&open(1, 0, 10, 0), LIBRARY, &mut steps);
+        all.open(&open(2, 1, 20, 0), A, &mut steps);
+        all.close(2, 30, &mut steps);
+        all.close(1, 30, &mut steps);
+        all.open(&open(3, 0, 30, 2), A, &mut steps);
+        all.close(3, 70, &mut steps);
+        all.end_closing(&mut steps);
+        assert_eq!(steps, [step(10, 20, 70)]);
+    }
+
+    #[test]
+    fn what_goes_on_under_another_stage_is_no_step_of_it() {
+        let (mut all, mut steps) = (Instances::default(), Vec::new());
+        all.open(&open(1, 0, 10, 0), A, &mut steps);
+        all.open(&open(2, 1, 20, 0), A, &mut steps);
+        all.close(1, 30, &mut steps);
+        all.open(&open(3, 0, 30, 2), B, &mut steps);
+        all.close(2, 50, &mut steps);
+        all.end_closing(&mut steps);
+        assert_eq!(steps, [step(10, 10, 30)]);
+        assert!(all.open.is_empty());
+    }
+
+    #[test]
+    fn memory_is_bounded_whatever_opens() {
+        let (mut all, mut steps) = (Instances::default(), Vec::new());
+        for range in 1..=(KNOWN as u64 + 100) {
+            all.open(&open(range, 0, range, 0), A, &mut steps);
+        }
+        assert_eq!((all.roots.len(), all.open.len(), all.known.len()), (OPEN, OPEN, KNOWN));
+        assert!(all.left_out > 0 && all.place(1).is_none());
+    }
+}

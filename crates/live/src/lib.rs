@@ -1,0 +1,39 @@
+//! Trace files that grow -> what their processes do now, and what they did since we began to look.
+//!
+//! [`Watch`] follows the files ([`follow`](Follow)), reads what was added up to the last whole frame, and
+//! keeps numbers of two kinds for each process: totals, which only grow, and a window of the last ten
+//! seconds of the data. Stages, windows of stages, busy time and launch gaps mean what they mean in a
+//! report. Memory is bounded, whatever a file holds; nothing here knows a terminal or a socket.
+//!
+//! Numbers of the GPU are final [`SETTLE_NS`] after the event, because its records come late and out of
+//! order. So a window ends there, and all of its numbers are of the same time.
+#![forbid(unsafe_code)]
+
+mod class;
+mod counters;
+mod follow;
+mod instances;
+mod numbers;
+mod process;
+mod settled;
+mod slots;
+mod stage;
+mod tables;
+mod watch;
+
+pub use class::{CLASSES, class_label};
+pub use counters::Counter;
+pub use follow::{FileState, Follow, Taken};
+pub use numbers::{BUCKETS_S, StageNumbers};
+pub use process::{Counts, DeviceBusy, KernelRow, Options, Process, Window};
+pub use watch::{Look, Source, Watch, Watched};
+
+/// How far behind the last event of a file its numbers are final: a collector writes once a second, and
+/// a buffer of CUPTI's may come a flush later than another one.
+pub const SETTLE_NS: u64 = 3_000_000_000;
+/// Length of the window, seconds.
+pub const WINDOW_S: u64 = 10;
+/// Stages of a process that have a row of their own; the others are one row.
+pub const MAX_STAGES: usize = 64;
+/// The row of what is beyond a limit.
+pub const OTHER: &str = "(other)";

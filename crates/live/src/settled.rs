@@ -1,0 +1,160 @@
+//! Intervals, nearly in order -> their union, piece by piece as it becomes final.
+//!
+//! The same union as that of a report ([`stage2_stats::Unions`]), but for what comes later than the
+//! horizon to which it was settled: that part is counted as late.
+
+use stage2_stats::BACK_TO_BACK_NS;
+
+/// Intervals of one union that wait, at most; more are settled early.
+const PENDING: usize = 1 << 16;
+
+/// A union in the making.
+#[derive(Debug, Default)]
+pub(crate) struct Settled {
+    pending: Vec<(u64, u64)>,
+    /// Everything before is final.
+    horizon: u64,
+    /// End of the last piece that was given out.
+    last_end: u64,
+}
+
+/// What became final.
+#[derive(Debug, Default)]
+pub(crate) struct Pieces {
+    /// Disjoint, ascending.
+    pub(crate) pieces: Vec<(u64, u64)>,
+    /// Gaps between pieces that are short, also that in front of the first one.
+    pub(crate) gaps: Vec<(u64, u64)>,
+}
+
+impl Settled {
+    /// Adds `start..end`; gives how much of it is too late.
+    pub(crate) fn add(&mut self, start: u64, end: u64) -> u64 {
+        let late = end.min(self.horizon).saturating_sub(start);
+        let start = start.max(self.horizon);
+        if start >= end {
+            return late;
+        }
+        match self.pending.last_mut() {
+            Some(last) if last.0 <= start && start <= last.1 => last.1 = last.1.max(end),
+            _ => self.pending.push((start, end)),
+        }
+        late
+    }
+
+    /// Too many wait: settle now.
+    pub(crate) fn is_full(&self) -> bool {
+        self.pending.len() >= PENDING
+    }
+
+    /// Nothing waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    /// Gives out what lies before `to`, and takes nothing from before it from now on.
+    pub(crate) fn settle(&mut self, to: u64) -> Pieces {
+        let mut out = Pieces::default();
+        if to <= self.horizon {
+            return out;
+        }
+        self.horizon = to;
+        self.pending.sort_unstable();
+        let mut rest = Vec::new();
+        for (start, end) in std::mem::take(&mut self.pending) {
+            if end > to {
+                rest.push((start.max(to), end));
+            }
+            let end = end.min(to);
+            match out.pieces.last_mut() {
+                Some(last) if start <= last.1 => last.1 = last.1.max(end),
+                _ if start < end => out.pieces.push((start, end)),
+                _ => {}
+            }
+        }
+        self.pending = rest;
+        for &(start, end) in &out.pieces {
+            let gap = start.saturating_sub(self.last_end);
+            if self.last_end > 0 && gap > 0 && gap <= BACK_TO_BACK_NS {
+                out.gaps.push((self.last_end, start));
+            }
+            self.last_end = end;
+        }
+        out
+    }
+}
+
+/// How much of `gaps` lies within `windows`; both disjoint and ascending.
+pub(crate) fn overlap_ns(gaps: &[(u64, u64)], windows: &[(u64, u64)]) -> u64 {
+    let (mut total, mut from) = (0u64, 0);
+    for &(start, end) in gaps {
+        while windows.get(from).is_some_and(|window| window.1 <= start) {
+            from += 1;
+        }
+        let inside = windows.iter().skip(from).take_while(|window| window.0 < end);
+        total += inside.map(|w| end.min(w.1).saturating_sub(start.max(w.0))).sum::<u64>();
+    }
+    total
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use stage2_stats::union_ns;
+
+    fn sum(pieces: &[(u64, u64)]) -> u64 {
+        pieces.iter().map(|(start, end)| end - start).sum()
+    }
+
+    proptest! {
+        #[test]
+        fn settled_in_any_steps_it_is_the_union_of_reports(
+            all in prop::collection::vec((1u64..300, 0u64..40).prop_map(|(s, d)| (s, s + d)), 0..60),
+            steps in prop::collection::vec(1u64..400, 0..9),
+        ) {
+            let mut union = Settled::default();
+            let late: u64 = all.iter().map(|&(start, end)| union.add(start, end)).sum();
+            let mut steps = steps;
+            steps.sort_unstable();
+            steps.push(1_000);
+            let (mut pieces, mut gaps) = (0, 0);
+            for to in steps {
+                let out = union.settle(to);
+                pieces += sum(&out.pieces);
+                gaps += sum(&out.gaps);
+            }
+            prop_assert_eq!((pieces, late), (union_ns(all.clone()), 0));
+            let ran = || all.iter().filter(|(start, end)| start < end);
+            let (first, last) = (ran().map(|i| i.0).min(), ran().map(|i| i.1).max());
+            prop_assert_eq!(gaps, last.unwrap_or(0) - first.unwrap_or(0) - pieces);
+            prop_assert!(union.is_empty());
+        }
+
+        #[test]
+        fn what_comes_late_is_told_and_counts_no_further(
+            early in 1u64..100, long in 1u64..50, horizon in 1u64..200,
+        ) {
+            let mut union = Settled::default();
+            union.settle(horizon);
+            let late = union.add(early, early + long);
+            prop_assert_eq!(late + sum(&union.settle(1_000).pieces), long);
+            prop_assert_eq!(late, (early + long).min(horizon).saturating_sub(early));
+        }
+    }
+
+    #[test]
+    fn a_long_gap_is_no_launch_gap() {
+        let mut union = Settled::default();
+        union.add(100, 200);
+        union.add(200 + BACK_TO_BACK_NS, 300 + BACK_TO_BACK_NS);
+        union.add(1_000_000, 1_000_001);
+        assert_eq!(union.settle(2_000_000).gaps, [(200, 200 + BACK_TO_BACK_NS)]);
+    }
+
+    #[test]
+    fn overlaps_are_cut_to_the_windows() {
+        assert_eq!(overlap_ns(&[(10, 20), (30, 40), (50, 60)], &[(0, 15), (35, 38), (39, 55)]), 14);
+        assert_eq!(overlap_ns(&[], &[(1, 2)]), 0);
+    }
+}

@@ -1,0 +1,253 @@
+//! What a file defines (names, kernels, ranges, queues) -> what its records need of it. All bounded.
+
+use std::collections::HashMap;
+
+use rustc_hash::FxHashMap;
+use stage2_spool::{NONE, Path, Shape};
+use stage2_text::{is_library_domain, kernel_name, shorten, visible};
+
+use crate::class;
+use crate::{MAX_STAGES, OTHER};
+
+/// Names, and their bytes together, that are kept; also kernels with launch configuration, paths, queues.
+const NAMES: usize = 1 << 16;
+const NAME_BYTES: usize = 32 << 20;
+const SHAPES: usize = 1 << 17;
+const PATHS: usize = 1 << 16;
+const QUEUES: usize = 1 << 14;
+/// Kernels that have a name of their own here.
+const KERNELS: usize = 4_096;
+/// Characters of the name of a stage.
+const STAGE_NAME: usize = 100;
+
+/// A kernel by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct KernelId(pub(crate) u32);
+
+impl KernelId {
+    /// Those beyond the limit.
+    pub(crate) const OTHER: KernelId = KernelId(0);
+}
+
+/// Work outside of the ranges of the program.
+pub(crate) const OUTSIDE: u16 = 0;
+/// Work whose launch could not be placed.
+pub(crate) const UNATTRIBUTED: u16 = 1;
+/// Ranges that the file does not define.
+pub(crate) const UNDEFINED: u16 = 2;
+/// Stages beyond the limit.
+pub(crate) const OTHER_STAGE: u16 = 3;
+/// What these are called; the first two as in reports.
+const STAND_INS: [&str; 4] = ["(outside ranges)", "(unattributed)", "(undefined range)", OTHER];
+
+/// Where a path of ranges belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The outermost range of the program; nothing where only libraries' are open.
+    pub(crate) stage: Option<u16>,
+    /// Its innermost range is one of the program.
+    pub(crate) of_program: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Tables {
+    names: FxHashMap<u32, Box<[u8]>>,
+    name_bytes: usize,
+    shapes: FxHashMap<u32, (KernelId, u8)>,
+    kernels: Vec<(String, u8)>,
+    kernel_ids: HashMap<Box<[u8]>, KernelId>,
+    paths: FxHashMap<u32, Place>,
+    stages: Vec<String>,
+    stage_ids: HashMap<String, u16>,
+    queues: FxHashMap<u32, u32>,
+    /// Definitions that found no room.
+    pub(crate) left_out: u64,
+}
+
+impl Default for Tables {
+    fn default() -> Self {
+        Self {
+            names: FxHashMap::default(),
+            name_bytes: 0,
+            shapes: FxHashMap::default(),
+            kernels: vec![(OTHER.to_owned(), class::MEMCPY - 1)],
+            kernel_ids: HashMap::new(),
+            paths: FxHashMap::default(),
+            stages: STAND_INS.map(str::to_owned).to_vec(),
+            stage_ids: HashMap::new(),
+            queues: FxHashMap::default(),
+            left_out: 0,
+        }
+    }
+}
+
+impl Tables {
+    pub(crate) fn name(&mut self, id: u32, bytes: Vec<u8>) {
+        let before = self.names.get(&id).map_or(0, |known| known.len());
+        let full = self.names.len() >= NAMES && !self.names.contains_key(&id);
+        let bytes_then = self.name_bytes.saturating_sub(before).saturating_add(bytes.len());
+        if full || bytes_then > NAME_BYTES {
+            self.left_out += 1;
+            return;
+        }
+        self.name_bytes = bytes_then;
+        self.names.insert(id, bytes.into());
+    }
+
+    pub(crate) fn is_name(&self, id: u32, name: &[u8]) -> bool {
+        self.names.get(&id).is_some_and(|known| **known == *name)
+    }
+
+    pub(crate) fn shape(&mut self, shape: &Shape) {
+        let kernel = self.kernel(shape.name);
+        if self.shapes.len() < SHAPES || self.shapes.contains_key(&shape.id) {
+            self.shapes.insert(shape.id, kernel);
+        } else {
+            self.left_out += 1;
+        }
+    }
+
+    fn kernel(&mut self, name: u32) -> (KernelId, u8) {
+        let unknown = (KernelId::OTHER, class::MEMCPY - 1);
+        let Some(bytes) = self.names.get(&name) else { return unknown };
+        if let Some(&id) = self.kernel_ids.get(bytes) {
+            return (id, self.kernels.get(id.0 as usize).map_or(unknown.1, |kernel| kernel.1));
+        }
+        let name = kernel_name(bytes);
+        let class = class::of_kernel(&name);
+        if self.kernels.len() >= KERNELS {
+            return (KernelId::OTHER, class);
+        }
+        let id = KernelId(self.kernels.len() as u32);
+        self.kernel_ids.insert(bytes.clone(), id);
+        self.kernels.push((name.short, class));
+        (id, class)
+    }
+
+    /// The kernel of a launch configuration, and its class.
+    pub(crate) fn kernel_of(&self, shape: u32) -> (KernelId, u8) {
+        self.shapes.get(&shape).copied().unwrap_or((KernelId::OTHER, class::MEMCPY - 1))
+    }
+
+    /// A kernel's short name and class.
+    pub(crate) fn kernel_name(&self, kernel: KernelId) -> (&str, u8) {
+        let known = self.kernels.get(kernel.0 as usize);
+        known.map_or((OTHER, class::MEMCPY - 1), |(name, class)| (name.as_str(), *class))
+    }
+
+    pub(crate) fn queue(&mut self, id: u32, device: u32) {
+        if self.queues.len() < QUEUES || self.queues.contains_key(&id) {
+            self.queues.insert(id, device);
+        } else {
+            self.left_out += 1;
+        }
+    }
+
+    pub(crate) fn device_of(&self, queue: u32) -> Option<u32> {
+        self.queues.get(&queue).copied()
+    }
+
+    pub(crate) fn path(&mut self, path: &Path) {
+        let domain = self.names.get(&path.domain).filter(|_| path.domain != NONE);
+        let of_library = domain.is_some_and(|domain| is_library_domain(domain));
+        let around = match path.parent {
+            NONE => None,
+            id => self.paths.get(&id).map_or(Some(UNDEFINED), |place| place.stage),
+        };
+        let stage = match around {
+            None if !of_library => Some(self.stage(path)),
+            around => around,
+        };
+        if self.paths.len() < PATHS || self.paths.contains_key(&path.id) {
+            self.paths.insert(path.id, Place { stage, of_program: !of_library });
+        } else {
+            self.left_out += 1;
+        }
+    }
+
+    /// The stage that this path is, by the name that reports give it.
+    fn stage(&mut self, path: &Path) -> u16 {
+        let shown = |id: u32| match self.names.get(&id).map(|name| &**name) {
+            None => "(undefined name)".to_owned(),
+            Some([]) => "(empty name)".to_owned(),
+            Some(name) => shorten(&visible(name), STAGE_NAME),
+        };
+        let name = match path.domain {
+            NONE => shown(path.name),
+            domain => format!("{}@{}", shown(path.name), shown(domain)),
+        };
+        if let Some(&known) = self.stage_ids.get(&name) {
+            return known;
+        }
+        if self.stage_ids.len() >= MAX_STAGES {
+            return OTHER_STAGE;
+        }
+        let id = self.stages.len() as u16;
+        self.stages.push(name.clone());
+        self.stage_ids.insert(name, id);
+        id
+    }
+
+    pub(crate) fn place(&self, path: u32) -> Place {
+        let undefined = Place { stage: Some(UNDEFINED), of_program: true };
+        self.paths.get(&path).copied().unwrap_or(undefined)
+    }
+
+    pub(crate) fn stage_name(&self, stage: u16) -> &str {
+        self.stages.get(usize::from(stage)).map_or(OTHER, String::as_str)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(id: u32, parent: u32, name: u32, domain: u32) -> Path {
+        Path { id, parent, name, domain }
+    }
+
+    #[test]
+    fn ranges_of_libraries_are_never_around_those_of_the_program() {
+        let mut tables = Tables::default();
+        for (id, name) in [(1, "decode"), (2, "NCCL"), (3, "ncclAllReduce"), (4, "inner")] {
+            tables.name(id, name.into());
+        }
+        for each in [path(1, 0, 3, 2), path(2, 1, 1, 0), path(3, 2, 3, 2), path(4, 3, 4, 0)] {
+            tables.path(&each);
+        }
+        let decode = tables.place(2).stage;
+        assert_eq!(tables.stage_name(decode.unwrap()), "decode");
+        assert_eq!(tables.place(1), Place { stage: None, of_program: false });
+        assert_eq!(tables.place(3), Place { stage: decode, of_program: false });
+        assert_eq!(tables.place(4), Place { stage: decode, of_program: true });
+        assert_eq!(tables.place(99).stage, Some(UNDEFINED));
+    }
+
+    #[test]
+    fn stages_beyond_the_limit_are_one_row_and_names_are_visible() {
+        let mut tables = Tables::default();
+        for id in 1..=MAX_STAGES as u32 + 20 {
+            tables.name(id, format!("\x1b[2J{id}").into());
+            tables.path(&path(id, 0, id, 0));
+        }
+        assert_eq!(tables.place(MAX_STAGES as u32 + 1).stage, Some(OTHER_STAGE));
+        assert_eq!(tables.stage_name(tables.place(7).stage.unwrap()), "\\x1b[2J7");
+        assert_eq!(tables.stages.len(), MAX_STAGES + STAND_INS.len());
+    }
+
+    #[test]
+    fn more_than_fits_is_counted_and_known_as_other() {
+        let mut tables = Tables::default();
+        tables.name(1, vec![b'x'; NAME_BYTES]);
+        tables.name(2, b"gemm".to_vec());
+        tables.shape(&Shape { id: 1, name: 2, ..Shape::default() });
+        assert_eq!((tables.left_out, tables.kernel_of(1).0), (1, KernelId::OTHER));
+        tables.name(1, b"gemm".to_vec());
+        tables.shape(&Shape { id: 1, name: 1, ..Shape::default() });
+        let (kernel, class) = tables.kernel_of(1);
+        assert_eq!(
+            (tables.kernel_name(kernel), class::class_label(class)),
+            (("gemm", class), "gemm")
+        );
+    }
+}

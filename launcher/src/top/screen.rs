@@ -1,0 +1,144 @@
+//! The page on a terminal, and keys.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, poll, read};
+use ratatui::widgets::Paragraph;
+
+use super::page::{State, View, page, stages};
+use super::snapshot::copy;
+use crate::watched::Watched;
+
+/// Between two looks.
+const TICK: Duration = Duration::from_secs(1);
+/// How long a signal may take to be noticed.
+const STEP: Duration = Duration::from_millis(100);
+
+/// Shows the page until the user ends it, or `stop` is set. The terminal is what it was then, also after
+/// a panic.
+pub(crate) fn run(watched: &mut Watched, stop: &Arc<AtomicBool>) -> io::Result<()> {
+    let mut terminal = ratatui::try_init()?;
+    let result = (|| {
+        let mut view = View { name: watched.name.clone(), ..View::default() };
+        let mut next = Instant::now();
+        while !stop.load(Ordering::Relaxed) {
+            if Instant::now() >= next {
+                next = Instant::now() + TICK;
+                watched.tick();
+                if !view.state.frozen {
+                    let state = std::mem::take(&mut view.state);
+                    view = look(watched, state);
+                }
+                if let Some(said) = watched.said.take() {
+                    view.state.said = Some(said);
+                }
+            }
+            terminal.draw(|frame| {
+                let area = frame.area();
+                let lines = page(&view, area.width.into(), area.height.into());
+                frame.render_widget(Paragraph::new(lines), area);
+            })?;
+            if poll(STEP)?
+                && let Event::Key(key) = read()?
+                && !obey(key, &mut view, watched)
+            {
+                break;
+            }
+        }
+        Ok(())
+    })();
+    // The panic hook that `try_init` sets does the same.
+    ratatui::restore();
+    result
+}
+
+/// What there is to show now.
+pub(crate) fn look(watched: &Watched, state: State) -> View {
+    let now =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let phases = watched.standings.iter().map(|standing| (standing.pid, standing.phase.clone()));
+    View {
+        name: watched.name.clone(),
+        look: watched.watch.look(),
+        phases: phases.collect(),
+        now_ns: u64::try_from(now.as_nanos()).unwrap_or(u64::MAX),
+        state,
+    }
+}
+
+/// Does what a key says; false where it ends the program.
+fn obey(key: KeyEvent, view: &mut View, watched: &mut Watched) -> bool {
+    if key.kind == KeyEventKind::Release {
+        return true;
+    }
+    if key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL) {
+        return false;
+    }
+    if view.state.help {
+        view.state.help = false;
+        return key.code != KeyCode::Char('q');
+    }
+    let state = &mut view.state;
+    state.said = None;
+    match key.code {
+        KeyCode::Char('q') => return false,
+        KeyCode::Char('?' | 'h') => state.help = true,
+        KeyCode::Char('f') => state.frozen = !state.frozen,
+        KeyCode::Up | KeyCode::Char('k') => state.chosen = state.chosen.saturating_sub(1),
+        KeyCode::Down | KeyCode::Char('j') => state.chosen = state.chosen.saturating_add(1),
+        KeyCode::Char('s') => watched.switch(),
+        KeyCode::Char('w') => save(watched),
+        _ => {}
+    }
+    view.state.chosen = view.state.chosen.min(stages(view).saturating_sub(1));
+    view.state.said = watched.said.take().or(view.state.said.take());
+    true
+}
+
+fn save(watched: &mut Watched) {
+    let files: Vec<(PathBuf, u64)> =
+        watched.watch.files().map(|(path, bytes)| (path.to_owned(), bytes)).collect();
+    let name = format!("stage2-top-{}", jiff::Zoned::now().strftime("%Y%m%d-%H%M%S"));
+    let folder = PathBuf::from(name);
+    watched.in_background("the trace files are copied", move || match copy(&files, &folder) {
+        Ok(bytes) => {
+            format!("{} holds {} files, {} KB", folder.display(), files.len(), bytes >> 10)
+        }
+        Err(error) => format!("{} is not whole: {error}", folder.display()),
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stage2_live::Options;
+
+    use crate::watched::Wanted;
+
+    #[test]
+    fn keys_do_what_the_page_says() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("a.s2t");
+        std::fs::write(&file, "").expect("a file");
+        let target = file.to_str().map(str::to_owned);
+        let wanted = Wanted { all: false, target, options: Options::default() };
+        let mut watched = Watched::open(wanted).expect("a file");
+        let mut view = View::default();
+        let mut press =
+            |code| obey(KeyEvent::new(code, KeyModifiers::NONE), &mut view, &mut watched);
+        assert!(press(KeyCode::Char('?')) && press(KeyCode::Char('x')));
+        assert!(press(KeyCode::Char('f')) && press(KeyCode::Down) && press(KeyCode::Up));
+        assert!(press(KeyCode::Char('s')));
+        assert!(!press(KeyCode::Char('q')));
+        assert!(view.state.frozen && !view.state.help && view.state.chosen == 0);
+        assert_eq!(view.state.said, None, "a key takes the last message away");
+        obey(KeyEvent::new(KeyCode::Char('s'), KeyModifiers::NONE), &mut view, &mut watched);
+        assert!(view.state.said.as_ref().is_some_and(|said| said.contains("no socket")));
+        let end = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
+        assert!(!obey(end, &mut view, &mut watched));
+    }
+}

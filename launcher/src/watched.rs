@@ -1,0 +1,268 @@
+//! A process, a run, a folder or a file -> its trace files, followed, and its control sockets, asked.
+//!
+//! Sockets are asked on a thread of their own: a process that is stopped would hold a screen up. What is
+//! asked is `status`, which costs the guest nothing; nobody asks it to flush, which would hold up launches.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::time::Duration;
+
+use stage2_control::{Answer, Start, Verb, unescape};
+use stage2_live::{Options, Source, Watch};
+
+use crate::control::{Found, Target, ask, find};
+use crate::failure::Failure;
+
+/// Between two questions to the sockets.
+const ASK_EVERY: Duration = Duration::from_secs(2);
+
+/// Words of the command line that say what is watched.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    pub(crate) all: bool,
+    pub(crate) target: Option<String>,
+    pub(crate) options: Options,
+}
+
+/// A process that has a socket, and what it said last.
+#[derive(Clone, Debug)]
+pub(crate) struct Standing {
+    pub(crate) pid: u32,
+    /// As `ctl status` gives it; empty where it does not answer.
+    pub(crate) phase: String,
+    /// Its folder or file of traces, as it is reached from here; and those of windows that are over.
+    file: Option<PathBuf>,
+    done: Vec<(u64, PathBuf)>,
+}
+
+/// What the thread that asks tells.
+enum News {
+    Standings(Vec<Standing>),
+    Said(String),
+}
+
+/// Trace files and sockets of what is watched.
+pub(crate) struct Watched {
+    pub(crate) watch: Watch,
+    /// What was named, for people.
+    pub(crate) name: String,
+    pub(crate) standings: Vec<Standing>,
+    /// What came of the last request.
+    pub(crate) said: Option<String>,
+    /// Windows that were over when we came, by process: they are not followed.
+    before: BTreeMap<u32, BTreeSet<u64>>,
+    news: Receiver<News>,
+    requests: Option<Sender<Verb>>,
+    own_news: Sender<News>,
+}
+
+impl Watched {
+    /// Finds what is meant; of a process at least its socket has to be there.
+    pub(crate) fn open(wanted: Wanted) -> Result<Watched, Failure> {
+        let (sources, target, name) = match (wanted.all, wanted.target) {
+            (true, _) => (Vec::new(), Some(Target::All), "all processes".to_owned()),
+            (false, Some(word)) => named(&word)?,
+            (false, None) => {
+                return Err(Failure::Usage(
+                    "name a process, the folder of a run, a folder or file of traces, or --all"
+                        .to_owned(),
+                ));
+            }
+        };
+        let (own_news, news) = mpsc::channel();
+        let mut watched = Watched {
+            watch: Watch::new(sources, wanted.options),
+            name,
+            standings: Vec::new(),
+            said: None,
+            before: BTreeMap::new(),
+            news,
+            requests: None,
+            own_news: own_news.clone(),
+        };
+        if let Some(target) = target {
+            // The folder of a run that is over has files and no socket.
+            let found = match (find(&target), &target) {
+                (Ok(found), _) => found,
+                (Err(_), Target::Run(_)) => Vec::new(),
+                (Err(error), _) => return Err(Failure::NoResult(error.to_string())),
+            };
+            watched.learn(standings(&found));
+            let (requests, inbox) = mpsc::channel();
+            watched.requests = Some(requests);
+            std::thread::spawn(move || answer_for(&target, &inbox, &own_news));
+        }
+        Ok(watched)
+    }
+
+    /// Reads what is new in the files, and what the sockets have answered meanwhile.
+    pub(crate) fn tick(&mut self) {
+        while let Ok(news) = self.news.try_recv() {
+            match news {
+                News::Standings(standings) => self.learn(standings),
+                News::Said(text) => self.said = Some(text),
+            }
+        }
+        self.watch.tick();
+    }
+
+    fn learn(&mut self, standings: Vec<Standing>) {
+        for standing in &standings {
+            let done = || standing.done.iter().map(|&(number, _)| number).collect();
+            let before = self.before.entry(standing.pid).or_insert_with(done);
+            let new = standing.done.iter().filter(|(number, _)| !before.contains(number));
+            let files = new.map(|(_, path)| path).chain(&standing.file);
+            files.for_each(|path| self.watch.add(Source::File(path.clone())));
+        }
+        self.standings = standings;
+    }
+
+    /// Starts recording in all processes, or stops it where any of them records.
+    pub(crate) fn switch(&mut self) {
+        let Some(requests) = &self.requests else {
+            self.said = Some("there is no socket: files are only read".to_owned());
+            return;
+        };
+        let records = |standing: &Standing| matches!(standing.phase.as_str(), "on" | "starting");
+        let stops = self.standings.iter().any(records);
+        let verb = if stops { Verb::Stop } else { Verb::Start(Start::default()) };
+        let doing = if stops { "stop" } else { "start" };
+        let sent = requests.send(verb).is_ok();
+        self.said =
+            Some(if sent { format!("{doing} was asked for") } else { "nobody answers".to_owned() });
+    }
+
+    /// Does something that takes long on a thread of its own, and tells its outcome as that of a request.
+    pub(crate) fn in_background(
+        &mut self,
+        doing: &str,
+        work: impl FnOnce() -> String + Send + 'static,
+    ) {
+        self.said = Some(doing.to_owned());
+        let tell = self.own_news.clone();
+        std::thread::spawn(move || tell.send(News::Said(work())));
+    }
+}
+
+/// The word is a number, a folder or a file.
+fn named(word: &str) -> Result<(Vec<Source>, Option<Target>, String), Failure> {
+    if let Ok(pid) = word.parse() {
+        return Ok((Vec::new(), Some(Target::Process(pid)), format!("process {pid}")));
+    }
+    let path = PathBuf::from(word);
+    let shown = stage2_text::visible_path(&path);
+    if path.is_dir() {
+        // A run has its trace files in a folder of its bundle.
+        let collector = path.join("collector");
+        let folders = [Some(path.clone()), Some(collector).filter(|path| path.is_dir())];
+        let sources = folders.into_iter().flatten().map(Source::Folder).collect();
+        return Ok((sources, Some(Target::Run(path)), shown));
+    }
+    if path.is_file() {
+        return Ok((vec![Source::File(path)], None, shown));
+    }
+    Err(Failure::NoResult(format!(
+        "{shown} is no process, folder or file; `stage2-launch ctl --all status` lists processes"
+    )))
+}
+
+/// Asks again and again, and hands requests on, until nobody listens any more.
+fn answer_for(target: &Target, inbox: &Receiver<Verb>, tell: &Sender<News>) {
+    loop {
+        let verb = match inbox.recv_timeout(ASK_EVERY) {
+            Ok(verb) => Some(verb),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => return,
+        };
+        let found = find(target).unwrap_or_default();
+        if let Some(verb) = verb {
+            let said: Vec<String> = found.iter().map(|found| told(found, &verb)).collect();
+            let text =
+                if said.is_empty() { "no process answers".to_owned() } else { said.join("; ") };
+            if tell.send(News::Said(text)).is_err() {
+                return;
+            }
+        }
+        if tell.send(News::Standings(standings(&found))).is_err() {
+            return;
+        }
+    }
+}
+
+fn told(found: &Found, verb: &Verb) -> String {
+    let pid = found.pid;
+    let said = match ask(found, verb) {
+        Ok(answer) => answer.get("error").or(answer.get("said")).unwrap_or("accepted").to_owned(),
+        Err(error) => error.to_string(),
+    };
+    stage2_text::visible(format!("{pid}: {said}").as_bytes())
+}
+
+fn standings(found: &[Found]) -> Vec<Standing> {
+    found
+        .iter()
+        .filter_map(|found| Some(standing(found.pid, &ask(found, &Verb::Status).ok()?)))
+        .collect()
+}
+
+fn standing(pid: u32, answer: &Answer) -> Standing {
+    let done = answer.all("done").filter_map(|line| {
+        let word = |name: &str| line.split(' ').find_map(|word| word.strip_prefix(name));
+        Some((word("number=")?.parse().ok()?, reached(pid, &unescape(word("file=")?)?)))
+    });
+    Standing {
+        pid,
+        phase: answer
+            .get("phase")
+            .map(|phase| stage2_text::visible(phase.as_bytes()))
+            .unwrap_or_default(),
+        file: answer.get("file").map(|file| reached(pid, file)),
+        done: done.collect(),
+    }
+}
+
+/// A path of a process as it is reached from here: it may be in a container.
+fn reached(pid: u32, path: &str) -> PathBuf {
+    let path = Path::new(path);
+    let inside =
+        path.strip_prefix("/").map(|rest| PathBuf::from(format!("/proc/{pid}/root")).join(rest));
+    match inside {
+        Ok(inside) if !path.exists() && inside.exists() => inside,
+        _ => path.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_a_file_and_a_number_are_told_apart() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let word = |path: &Path| path.to_str().expect("UTF-8").to_owned();
+        let of = |path: &Path| named(&word(path)).expect("found").0.len();
+        assert_eq!(of(folder.path()), 1);
+        std::fs::create_dir(folder.path().join("collector")).expect("a folder");
+        assert_eq!(of(folder.path()), 2, "the folder of a run");
+        std::fs::write(folder.path().join("a.s2t"), "").expect("a file");
+        let (sources, target, _) = named(&word(&folder.path().join("a.s2t"))).expect("found");
+        assert_eq!((sources.len(), target), (1, None));
+        assert_eq!(named("12").expect("found").1, Some(Target::Process(12)));
+        let error = named(&word(&folder.path().join("absent"))).unwrap_err().to_string();
+        assert!(error.contains("no process, folder or file"), "{error}");
+    }
+
+    #[test]
+    fn windows_that_were_over_before_are_not_followed() {
+        let status = |lines: &[&str]| {
+            lines
+                .iter()
+                .fold(Answer::ok().with("phase", "on"), |answer, line| answer.with("done", line))
+        };
+        let first = "number=1 records=5 file=/tmp/a%20b.s2t";
+        let standing = standing(7, &status(&[first, "number=2 file=none", "nonsense"]));
+        assert_eq!(standing.done[0], (1, PathBuf::from("/tmp/a b.s2t")));
+        assert_eq!((standing.done.len(), standing.file.is_none()), (2, true));
+    }
+}

@@ -1,0 +1,429 @@
+//! `top` and `feed` with a real collector in a guest that obeys its standard input: what they show is what
+//! a report says, and they outlive what they watch.
+
+mod common;
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use common::simulated::built;
+use serde_json::Value;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A process that is ended when dropped.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+struct Guest {
+    child: Running,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+    folder: tempfile::TempDir,
+}
+
+impl Guest {
+    fn new(start: &str) -> Guest {
+        let folder = tempfile::tempdir().expect("a folder");
+        for name in ["run", "traces"] {
+            std::fs::create_dir(folder.path().join(name)).expect("a folder");
+        }
+        let mut child = Command::new(built("examples/guest"))
+            .arg("obey")
+            .env("LD_PRELOAD", built("libstage2.so"))
+            .env("STAGE2_TEST_SIM", built("libstage2_sim.so"))
+            .env("STAGE2_CUPTI", built("libstage2_sim.so"))
+            .env("STAGE2_SIM_FAST", "1")
+            .env("STAGE2_START", start)
+            .env("STAGE2_SUMMARY", "off")
+            .env("STAGE2_OUT", folder.path().join("traces"))
+            .env("XDG_RUNTIME_DIR", folder.path().join("run"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the guest starts");
+        let stdin = child.stdin.take().expect("piped");
+        let stdout = BufReader::new(child.stdout.take().expect("piped"));
+        let mut guest = Guest { child: Running(child), stdin, stdout, folder };
+        guest.tell("cuda");
+        guest
+    }
+
+    fn tell(&mut self, line: &str) {
+        writeln!(self.stdin, "{line}").expect("heard");
+        let mut answer = String::new();
+        self.stdout.read_line(&mut answer).expect("an answer");
+        assert!(answer.starts_with("ok"), "{answer}");
+    }
+
+    fn pid(&self) -> String {
+        self.child.0.id().to_string()
+    }
+
+    fn traces(&self) -> PathBuf {
+        self.folder.path().join("traces")
+    }
+
+    fn launch(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_stage2-launch"));
+        command.args(words).env("XDG_RUNTIME_DIR", self.folder.path().join("run"));
+        command.current_dir(self.folder.path());
+        command
+    }
+
+    /// Ends in order: the trace file is whole.
+    fn end(self) -> tempfile::TempDir {
+        let Guest { mut child, stdin, folder, .. } = self;
+        drop(stdin);
+        child.0.wait().expect("ends");
+        folder
+    }
+}
+
+fn text(output: &Output) -> String {
+    let (out, err) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    format!("{out}{err}")
+}
+
+fn launch(words: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_stage2-launch")).args(words).output();
+    let output = output.expect("stage2-launch");
+    assert!(output.status.success(), "{words:?}: {}", text(&output));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// The value of the series of this metric with this label.
+fn metric(metrics: &str, name: &str, label: &str) -> f64 {
+    let line =
+        metrics.lines().find(|line| line.starts_with(&format!("{name}{{")) && line.contains(label));
+    let line = line.unwrap_or_else(|| panic!("{name} with {label} is not in\n{metrics}"));
+    line.rsplit(' ').next().and_then(|value| value.parse().ok()).expect("a number")
+}
+
+fn utf8(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
+}
+
+#[test]
+fn what_is_seen_live_is_what_a_report_says() {
+    let mut guest = Guest::new("on");
+    for turn in 1..=12 {
+        guest.tell(&format!("work decode {turn}"));
+        guest.tell("work prefill 5");
+    }
+    let folder = guest.end();
+    let (traces, report) = (folder.path().join("traces"), folder.path().join("report"));
+    launch(&["merge", "-q", "--allow-empty", "--spool", utf8(&traces), "-o", utf8(&report)]);
+    let json = std::fs::read(report.join("metrics.json")).expect("a report");
+    let json: Value = serde_json::from_slice(&json).expect("JSON");
+    let metrics = launch(&["feed", "--once", utf8(&traces)]);
+    let mut seen = 0;
+    for stage in json["stages"].as_array().expect("stages") {
+        let name = stage["stage"].as_str().expect("a name");
+        if !["decode", "prefill"].contains(&name) {
+            continue;
+        }
+        let label = format!("stage=\"{name}\"");
+        let of = |key: &str| stage[key].as_f64().unwrap_or_else(|| panic!("{key} of {stage}"));
+        let live = |metric_name: &str| metric(&metrics, metric_name, &label);
+        assert_eq!(live("stage2_stage_step_seconds_count"), of("instances"), "{stage}");
+        let close = |what: &str, live: f64, report_ns: f64| {
+            // Clocks are tied at the last reading here, and between two in a report.
+            assert!(
+                (live * 1e9 - report_ns).abs() <= 50_000.0 + report_ns * 0.001,
+                "{name} {what}: {live} {stage}"
+            );
+        };
+        close("busy", live("stage2_stage_busy_seconds_total"), of("gpu_busy_ns"));
+        close("window", live("stage2_stage_window_seconds_total"), of("gpu_window_ns"));
+        close("gaps", live("stage2_stage_launch_gap_seconds_total"), of("gpu_short_gaps_ns"));
+        close("open", live("stage2_stage_step_seconds_sum"), of("host_total_ns"));
+        let launches: f64 = metrics
+            .lines()
+            .filter(|line| {
+                line.starts_with("stage2_stage_class_launches_total{") && line.contains(&label)
+            })
+            .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
+            .sum();
+        assert_eq!(launches, of("kernels") + of("copies") + of("fills"), "{stage}");
+        seen += 1;
+    }
+    assert_eq!(seen, 2, "{}", json["stages"]);
+    assert_eq!(metric(&metrics, "stage2_recording", ""), 0.0);
+    let page = launch(&["top", "--once", utf8(&traces)]);
+    for part in ["1 processes, 0 recording", "> decode", "prefill", "in ranges 100%", "ended"] {
+        assert!(page.contains(part), "{part} is not in\n{page}");
+    }
+}
+
+#[test]
+fn a_process_is_watched_from_its_first_window_to_its_death() {
+    let mut guest = Guest::new("off");
+    let pid = guest.pid();
+    let child = guest
+        .launch(&["top", "--plain", &pid])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("stage2-launch");
+    let mut top = Running(child);
+    let (tell, lines) = std::sync::mpsc::channel();
+    let stdout = BufReader::new(top.0.stdout.take().expect("piped"));
+    std::thread::spawn(move || {
+        stdout.lines().map_while(Result::ok).try_for_each(|line| tell.send(line))
+    });
+    let until = |part: &str| {
+        let began = Instant::now();
+        while began.elapsed() < PATIENCE {
+            if lines.recv_timeout(PATIENCE).is_ok_and(|line| line.contains(part)) {
+                return;
+            }
+        }
+        panic!("{part} was not shown");
+    };
+    until("1 dormant");
+    let started = guest.launch(&["ctl", "--wait", &pid, "start"]).output().expect("stage2-launch");
+    assert!(started.status.success(), "{}", text(&started));
+    guest.tell("work decode 20");
+    until("> decode");
+    let trace = guest.traces();
+    guest.child.0.kill().expect("killed");
+    let _ = guest.child.0.wait();
+    // What was seen stays, and what becomes of the file is told.
+    until("growing");
+    std::fs::remove_dir_all(&trace).expect("a folder");
+    until("was taken away before it ended");
+    let id = i32::try_from(top.0.id()).expect("a process");
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(id), nix::sys::signal::Signal::SIGTERM)
+        .expect("told");
+    assert_eq!(top.0.wait().expect("ends").code(), Some(0));
+}
+
+#[test]
+fn a_terminal_is_left_as_it_was() {
+    // Runs top on a terminal of a size, sends it something, and prints how it ended and what it wrote.
+    const ON_A_TERMINAL: &str = "
+import fcntl, os, pty, select, signal, struct, sys, termios, time
+rows, columns, end = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+pid, terminal = pty.fork()
+if pid == 0:
+    os.environ['TERM'] = 'xterm'
+    time.sleep(0.5)
+    os.execv(sys.argv[4], sys.argv[4:])
+fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack('HHHH', rows, columns, 0, 0))
+before = termios.tcgetattr(terminal)
+written, began, told = b'', time.time(), False
+while time.time() - began < 60:
+    if select.select([terminal], [], [], 0.2)[0]:
+        try:
+            got = os.read(terminal, 65536)
+        except OSError:
+            break
+        if not got:
+            break
+        written += got
+    if not told and b'\\x1b[?1049h' in written and time.time() - began > 3:
+        told = True
+        if end == 'SIGTERM':
+            os.kill(pid, signal.SIGTERM)
+        else:
+            os.write(terminal, b'?xjkf')
+            time.sleep(1)
+            os.write(terminal, end.encode())
+if not told:
+    os.kill(pid, signal.SIGKILL)
+status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+same = termios.tcgetattr(terminal)[3] == before[3]
+print('status', status, 'same', same, flush=True)
+sys.stdout.buffer.write(written)
+";
+    let folder = tempfile::tempdir().expect("a folder");
+    for (rows, columns, end) in
+        [("24", "80", "q"), ("1", "1", "q"), ("5", "20", "SIGTERM"), ("24", "80", "\u{3}")]
+    {
+        let output = Command::new("python3")
+            .args([
+                "-c",
+                ON_A_TERMINAL,
+                rows,
+                columns,
+                end,
+                env!("CARGO_BIN_EXE_stage2-launch"),
+                "top",
+            ])
+            .arg(folder.path())
+            .env("NO_COLOR", "1")
+            .output()
+            .expect("python3");
+        let written = text(&output);
+        assert!(written.starts_with("status 0 same True"), "{rows}x{columns} {end:?}: {written:?}");
+        let (entered, left) = (written.rfind("\u{1b}[?1049h"), written.rfind("\u{1b}[?1049l"));
+        assert!(entered.is_some() && entered < left, "{rows}x{columns} {end:?}: {written:?}");
+        // Colours are 30 to 49 and 90 to 107; bold, reversed and their ends are not.
+        let mut codes = written.split("\u{1b}[").filter_map(|part| part.split_once('m'));
+        let colour = codes.find(|(code, _)| {
+            code.split(';').any(|n| {
+                n.parse().is_ok_and(|n: u32| (30..=38).contains(&n) || (40..=48).contains(&n))
+            })
+        });
+        assert!(colour.is_none(), "{colour:?}");
+    }
+}
+
+#[test]
+fn wrong_targets_and_open_addresses_are_refused() {
+    for (words, code, part) in [
+        (&["top"][..], 2, "TARGET"),
+        (&["top", "/nowhere/at/all"], 70, "no process, folder or file"),
+        (&["feed", "4000000000"], 70, "no process 4000000000"),
+        (&["feed", "--listen", "0.0.0.0:0", "/tmp"], 2, "other hosts"),
+        (&["feed", "--readable-by", "all", "/tmp"], 2, "--textfile"),
+    ] {
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_stage2-launch")).args(words).output().expect("runs");
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {}", text(&output));
+        assert!(text(&output).contains(part), "{words:?}: {}", text(&output));
+    }
+}
+
+/// `feed`, and the address that it serves at.
+fn serving(words: &[&str]) -> (Running, String) {
+    let child = Command::new(env!("CARGO_BIN_EXE_stage2-launch"))
+        .args([&["feed", "--listen", "127.0.0.1:0"], words].concat())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("stage2-launch");
+    let mut feed = Running(child);
+    let mut line = String::new();
+    BufReader::new(feed.0.stderr.take().expect("piped")).read_line(&mut line).expect("a line");
+    let address = line.split("http://").nth(1).and_then(|rest| rest.split('/').next());
+    (feed, address.unwrap_or_else(|| panic!("{line}")).to_owned())
+}
+
+fn get(address: &str, path: &str) -> String {
+    let mut answer = Vec::new();
+    let exchange = TcpStream::connect(address).and_then(|mut client| {
+        client.set_read_timeout(Some(Duration::from_secs(5)))?;
+        client.write_all(
+            format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")
+                .as_bytes(),
+        )?;
+        client.read_to_end(&mut answer)
+    });
+    exchange.map(|_| String::from_utf8_lossy(&answer).into_owned()).unwrap_or_default()
+}
+
+#[test]
+fn the_text_file_is_there_while_feed_is() {
+    let mut guest = Guest::new("on");
+    guest.tell("work decode 20");
+    let folder = guest.end();
+    let file = folder.path().join("stage2.prom");
+    let child = Command::new(env!("CARGO_BIN_EXE_stage2-launch"))
+        .args([
+            "feed",
+            "--interval",
+            "1",
+            "--textfile",
+            utf8(&file),
+            utf8(&folder.path().join("traces")),
+        ])
+        .spawn()
+        .expect("stage2-launch");
+    let mut feed = Running(child);
+    let began = Instant::now();
+    let holds = |part: &str| std::fs::read_to_string(&file).is_ok_and(|text| text.contains(part));
+    while !holds("stage=\"decode\"") {
+        assert!(began.elapsed() < PATIENCE, "no text file");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let id = i32::try_from(feed.0.id()).expect("a process");
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(id), nix::sys::signal::Signal::SIGTERM)
+        .expect("told");
+    assert_eq!(feed.0.wait().expect("ends").code(), Some(0));
+    assert!(!file.exists(), "nobody brings it up to date");
+}
+
+/// Programs of Prometheus; says where there are none.
+fn prometheus() -> Option<PathBuf> {
+    let named = std::env::var_os("STAGE2_TEST_PROMETHEUS").map(PathBuf::from);
+    let on_path = std::env::var_os("PATH").unwrap_or_default();
+    let found = named.into_iter().chain(std::env::split_paths(&on_path));
+    let found = found
+        .into_iter()
+        .find(|folder| folder.join("prometheus").is_file() && folder.join("promtool").is_file());
+    if found.is_none() {
+        let missing = "prometheus and promtool are not here (apt-get install prometheus)";
+        assert!(std::env::var_os("STAGE2_REQUIRE_PROMETHEUS").is_none(), "{missing}");
+        common::skipped(missing);
+    }
+    found
+}
+
+#[test]
+fn prometheus_scrapes_what_feed_serves() {
+    let Some(programs) = prometheus() else { return };
+    let mut guest = Guest::new("on");
+    for _ in 0..3 {
+        guest.tell("work decode 20");
+    }
+    let folder = guest.end();
+    let (_feed, address) = serving(&[utf8(&folder.path().join("traces"))]);
+    let port = std::net::TcpListener::bind("127.0.0.1:0")
+        .and_then(|free| free.local_addr())
+        .expect("a port");
+    let config = folder.path().join("prometheus.yml");
+    let scrape = format!(
+        "global: {{scrape_interval: 1s}}\nscrape_configs:\n  - job_name: stage2\n    static_configs: [{{targets: ['{address}']}}]\n"
+    );
+    std::fs::write(&config, scrape).expect("a file");
+    let checked = Command::new(programs.join("promtool"))
+        .args(["check", "config", utf8(&config)])
+        .output()
+        .expect("promtool");
+    assert!(checked.status.success(), "{}", text(&checked));
+    let log = std::fs::File::create(folder.path().join("log")).expect("a file");
+    let child = Command::new(programs.join("prometheus"))
+        .arg(format!("--config.file={}", config.display()))
+        .arg(format!("--storage.tsdb.path={}", folder.path().join("data").display()))
+        .arg(format!("--web.listen-address={port}"))
+        .stdout(Stdio::null())
+        .stderr(log)
+        .spawn()
+        .expect("prometheus");
+    let _prometheus = Running(child);
+    let ask = |query: &str| get(&port.to_string(), &format!("/api/v1/query?query={query}"));
+    let began = Instant::now();
+    let mut answer = String::new();
+    while began.elapsed() < PATIENCE && !answer.contains("\"value\"") {
+        std::thread::sleep(Duration::from_millis(200));
+        answer = ask("stage2_stage_step_seconds_count");
+    }
+    let log = || std::fs::read_to_string(folder.path().join("log")).unwrap_or_default();
+    let targets = || get(&port.to_string(), "/api/v1/targets");
+    assert!(
+        answer.contains("\"stage\":\"decode\"") && answer.contains("\"3\"]"),
+        "{answer}\n{}\n{}",
+        targets(),
+        log()
+    );
+    assert!(ask("up").contains(",\"1\"]"), "{}", targets());
+    let median = ask("histogram_quantile(0.5,stage2_stage_step_seconds_bucket)");
+    assert!(median.contains("\"value\""), "{median}");
+    // Prometheus knows the types, so the text was read as OpenMetrics.
+    let types = get(&port.to_string(), "/api/v1/metadata?metric=stage2_stage_busy_seconds");
+    assert!(
+        types.contains("\"type\":\"counter\"") && types.contains("\"unit\":\"seconds\""),
+        "{types}"
+    );
+}
