@@ -192,7 +192,7 @@ fn a_process_is_watched_from_its_first_window_to_its_death() {
         panic!("{part} was not shown");
     };
     until("1 dormant");
-    let started = guest.launch(&["ctl", "--wait", &pid, "start"]).output().expect("stage2-launch");
+    let started = guest.launch(&["ctl", &pid, "start", "--wait"]).output().expect("stage2-launch");
     assert!(started.status.success(), "{}", text(&started));
     guest.tell("work decode 20");
     until("> decode");

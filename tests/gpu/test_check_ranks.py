@@ -5,15 +5,15 @@ import unittest
 import check_ranks
 
 
-def noted(rank, sleeps=0):
+def noted(rank, late=None, parallel="tensor"):
     return {
         "rank": rank,
         "reps": 2,
         "kernels": {"prefill": 3, "decode": 5},
-        "all_reduces": {"prefill": 2, "decode": 4},
+        "parallel": parallel,
+        "collectives": {"prefill": 2, "decode": 4},
         "bytes_per_call": {"prefill": 64, "decode": 8},
-        "sleeps": sleeps,
-        "sleep_ms_median": 4.0 if sleeps else None,
+        "late": {late: {"times": 3, "ms_median": 4.0}} if late else {},
     }
 
 
@@ -33,6 +33,8 @@ def bundle():
                 {
                     "stage": stage,
                     "operation": "all_reduce",
+                    "members": 2,
+                    "bus_gb_per_s": 12.5,
                     "calls": calls,
                     "matched_calls": calls,
                     "bytes_min": sizes[stage],
@@ -50,6 +52,8 @@ def bundle():
                     "rank": 1,
                     "late_typical_ns": 4_100_000,
                     "late_typical_collectives": 3,
+                    "late_total_ns": 12_300_000,
+                    "late_work_ns": 100_000,
                 }
             ],
         },
@@ -59,14 +63,14 @@ def bundle():
 class CompareTest(unittest.TestCase):
     """What passes and what does not."""
 
-    def failures(self, change=lambda ranks: None, metrics=None):
+    def failures(self, change=lambda ranks: None, metrics=None, ran=None):
         """Return the failed lines after a change of the bundle."""
         metrics = metrics or bundle()
         change(metrics["ranks"])
         truth = {rank: noted(rank) for rank in (0, 1)}
-        ran = {0: noted(0), 1: noted(1, sleeps=3)}
+        ran = ran or {0: noted(0), 1: noted(1, late="sleep")}
         lines = check_ranks.compare(metrics, truth, ran)
-        return [text for passed, text in lines if not passed]
+        return [text for passed, text in lines if passed is False]
 
     def test_a_right_bundle_passes(self):
         self.assertEqual(self.failures(), [])
@@ -81,14 +85,35 @@ class CompareTest(unittest.TestCase):
             (set_all("collectives", "bytes_max", 9), "messages of [9, 64] bytes"),
             (set_all("collectives", "matched_calls", 1), "1 of 4 calls matched"),
             (set_all("collectives", "transfer_ns", 5), "are 7 ns"),
-            (set_all("collectives", "calls", 1), "1 AllReduce calls, expected 4"),
-            (set_all("late", "rank", 0), "rank 0, expected 1"),
+            (set_all("collectives", "calls", 1), "1 collectives (tensor), expected 4"),
+            (set_all("late", "rank", 0), "ranks [0], expected [1]"),
             (set_all("late", "late_typical_ns", 3_500_000), "3.500 ms late"),
-            (set_all("late", "late_typical_collectives", 9), "late 9 times, slept 3"),
-            (lambda ranks: ranks.update(late=[]), "rank None, expected 1"),
+            (set_all("late", "late_typical_collectives", 9), "late 9 times, made late 3"),
+            (set_all("late", "late_work_ns", 12_000_000), "because of its gpu, expected host"),
+            (set_all("late", "late_work_ns", 6_000_000), "because of its both, expected host"),
+            (lambda ranks: ranks.update(late=[]), "ranks [], expected [1]"),
         ):
             failures = self.failures(change)
             self.assertTrue(any(part in text for text in failures), (part, failures))
+
+    def test_two_culprits_each_have_their_cause(self):
+        metrics = bundle()
+        late = metrics["ranks"]["late"]
+        late.append({**late[0], "rank": 0, "late_work_ns": late[0]["late_total_ns"]})
+        ran = {0: noted(0, late="work"), 1: noted(1, late="sleep")}
+        self.assertEqual(self.failures(metrics=metrics, ran=ran), [])
+        late.pop()
+        said = self.failures(metrics=metrics, ran=ran)
+        self.assertIn("ranks [1], expected [0, 1]", said[0])
+
+    def test_exchanges_of_experts_are_counted(self):
+        ran = {rank: noted(rank, parallel="expert") for rank in (0, 1)}
+        ran[1]["late"] = noted(1, late="sleep")["late"]
+        self.assertIn("0 collectives (expert)", self.failures(ran=ran)[0])
+        metrics = bundle()
+        for row in metrics["ranks"]["collectives"]:
+            row["operation"] = "all_to_all"
+        self.assertEqual(self.failures(metrics=metrics, ran=ran), [])
 
     def test_a_stage_of_nccl_fails(self):
         metrics = bundle()

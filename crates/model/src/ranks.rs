@@ -190,15 +190,61 @@ pub struct LateRow {
     pub late_typical_collectives: u64,
     /// The latest, ns.
     pub late_max_ns: u64,
+    /// Of the sum: so much is explained by more GPU work than the others had since the collective before,
+    /// ns. The rest came about on the host. Null: not known.
+    #[serde(default)]
+    pub late_work_ns: Option<u64>,
 }
 
+/// Why a rank is late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LateCause {
+    /// Its GPU had no more work than those of the others.
+    Host,
+    /// Its GPU had more work than those of the others.
+    Gpu,
+    /// Some of both.
+    Both,
+}
+
+/// The share of a delay from which on a cause is the only one that is named, percent.
+const ONE_CAUSE_PERCENT: u64 = 75;
+
 impl LateRow {
-    /// Who is late, in a sentence without its end.
+    /// Why it is late, where that is known.
+    pub fn cause(&self) -> Option<LateCause> {
+        let work = self.late_work_ns?;
+        let is_most = |ns: u64| {
+            u128::from(ns) * 100 >= u128::from(self.late_total_ns) * u128::from(ONE_CAUSE_PERCENT)
+        };
+        Some(if is_most(self.late_total_ns.saturating_sub(work)) {
+            LateCause::Host
+        } else if is_most(work) {
+            LateCause::Gpu
+        } else {
+            LateCause::Both
+        })
+    }
+
+    /// Who is late, and why, in a sentence without its end.
     pub fn sentence(&self) -> String {
         let as_late = self.late_typical_collectives;
+        let why = match self.cause() {
+            Some(LateCause::Host) => {
+                "; it is late on the host: its GPU has no more work than the others".to_owned()
+            }
+            Some(LateCause::Gpu) => {
+                "; it is slow on the GPU, which has more work than the others".to_owned()
+            }
+            Some(LateCause::Both) => format!(
+                "; {} ms of that because its GPU has more work than the others, the rest on the host",
+                ms3(self.late_work_ns.unwrap_or_default())
+            ),
+            None => String::new(),
+        };
         format!(
             "{} arrives last at {} of {} collectives, typically {} ms late ({} of these delays {} at \
-             least half that; longest {} ms, {} ms in total)",
+             least half that; longest {} ms, {} ms in total){why}",
             self.who,
             count(self.late_collectives),
             count(self.collectives),

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::common::Sandbox;
 use crate::job::{ALL_REDUCE, BROADCAST, MS, Rank, US, report};
-use stage2_model::{Operation, Report, Rule, WindowKind};
+use stage2_model::{LateCause, Operation, Report, Rule, WindowKind};
 
 const BYTES: u64 = 16_384;
 const HASH: u64 = 0xfeed;
@@ -17,9 +17,22 @@ const TRANSFER: u64 = 20 * US;
 const JITTER: u64 = 3 * US;
 const LATE: u64 = STEPS / EVERY;
 
+/// Why rank 1 is late.
+#[derive(Clone, Copy, PartialEq)]
+enum Late {
+    /// It sleeps.
+    OnTheHost,
+    /// Its product takes longer.
+    OnTheGpu,
+}
+
 /// Steps of 1 ms: a product of 100 us and an AllReduce whose transfer takes 20 us; every eighth step
 /// rank 1 is 4 ms late, and every eighth 3 us.
 fn captured(hash: Option<u64>) -> [Rank; 2] {
+    late_by(Late::OnTheHost, hash)
+}
+
+fn late_by(why: Late, hash: Option<u64>) -> [Rank; 2] {
     [0u32, 1].map(|rank| {
         let mut one = Rank::new(rank, 2);
         if let Some(hash) = hash {
@@ -33,7 +46,8 @@ fn captured(hash: Option<u64>) -> [Rank; 2] {
                 _ => 0,
             };
             let own = if rank == 1 { sleep } else { 0 };
-            one.decode(start).gemm((start + 10 * US + own, start + 110 * US + own));
+            let begins = if why == Late::OnTheHost { own } else { 0 };
+            one.decode(start).gemm((start + 10 * US + begins, start + 110 * US + own));
             let (from, to) = (start + 110 * US + own, start + 110 * US + sleep + TRANSFER);
             one.collective(ALL_REDUCE, Some(BYTES), hash, (from, to));
             one.done(to + 10 * US);
@@ -51,6 +65,20 @@ fn expect_late_rank(report: &Report) {
     assert_eq!(late[0].late_typical_collectives, LATE);
     assert_eq!((late[0].late_typical_ns, late[0].late_max_ns), (SLEEP, SLEEP));
     assert_eq!(late[0].late_total_ns, (SLEEP + JITTER) * LATE);
+}
+
+#[test]
+fn a_rank_that_is_late_on_the_host_is_told_from_one_with_a_slow_gpu() {
+    for (why, work_ns, cause, said) in [
+        (Late::OnTheHost, 0, LateCause::Host, "it is late on the host"),
+        (Late::OnTheGpu, (SLEEP + JITTER) * LATE, LateCause::Gpu, "it is slow on the GPU"),
+    ] {
+        let (report, page) = report(&mut late_by(why, Some(HASH)));
+        expect_late_rank(&report);
+        let row = &report.ranks.late[0];
+        assert_eq!((row.late_work_ns, row.cause()), (Some(work_ns), Some(cause)));
+        assert!(page("report.md").contains(said), "{said}");
+    }
 }
 
 #[test]

@@ -79,6 +79,8 @@ pub(super) struct Gather {
     nodes: HashMap<u64, u64>,
     /// (range, correlation of a replay, device) -> its call.
     by_range: FxHashMap<(u64, u64, u32), u32>,
+    /// GPU time of other work on each device since its last call, ns.
+    work: FxHashMap<u32, u64>,
     found: Collectives,
     paths: Vec<PathIndex>,
     limit: Option<usize>,
@@ -266,6 +268,14 @@ impl Gather {
         }
     }
 
+    /// Work that is no communication, in the order in which it was recorded: nearly that in which it ran.
+    pub(super) fn work(&mut self, device: u32, span: Span) {
+        if !self.shapes.is_empty() && span.valid() {
+            let sum = self.work.entry(device).or_default();
+            *sum = sum.saturating_add(span.ns());
+        }
+    }
+
     pub(super) fn kernel(&mut self, kernel: CommunicationKernel) {
         let CommunicationKernel { span, node, device, .. } = kernel;
         if !span.valid() {
@@ -314,6 +324,7 @@ impl Gather {
             device,
             start_ns: span.start,
             end_ns: span.end,
+            work_ns: self.work.insert(device, 0).unwrap_or(0),
             stage: kernel.stage,
             instance: kernel.instance,
             replayed: node != 0,

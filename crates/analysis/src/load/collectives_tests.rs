@@ -135,6 +135,7 @@ fn a_kernel_carries_the_fields_of_its_range_whenever_these_come() {
         device: 0,
         start_ns: 10,
         end_ns: 20,
+        work_ns: 0,
         stage: 5,
         instance: 2,
         replayed: false,

@@ -262,6 +262,8 @@ impl Tally {
                 stage,
                 instance,
             });
+        } else {
+            self.collectives.work(device, span);
         }
         let index = self.group(GroupKey { path, work, device });
         let Some(group) = self.stats.get_mut(index) else { return };

@@ -141,7 +141,7 @@ pub(super) fn late_rows<'l>(
 ) -> Vec<LateRow> {
     let place = |made: MemberCall<'_>| (made.call.stage, made.member());
     let mut took_part: BTreeMap<(u32, Member), Estimate> = BTreeMap::new();
-    let mut late: BTreeMap<(u32, Member), Vec<(u64, Sampled)>> = BTreeMap::new();
+    let mut late: BTreeMap<(u32, Member), Vec<(u64, u64, Sampled)>> = BTreeMap::new();
     for split in &found.split {
         for &(made, ..) in &split.members {
             took_part.entry(place(made)).or_default().add(1, made.call.weight);
@@ -149,23 +149,26 @@ pub(super) fn late_rows<'l>(
         if split.late_ns > split.error_ns
             && let Some(last) = split.last
         {
-            late.entry(place(last)).or_default().push((split.late_ns, last.call.weight));
+            let delay = (split.late_ns, split.late_work_ns, last.call.weight);
+            late.entry(place(last)).or_default().push(delay);
         }
     }
-    let row = |((path, member), mut late): ((u32, Member), Vec<(u64, Sampled)>)| {
-        late.sort_unstable_by_key(|&(ns, _)| Reverse(ns));
-        let measured = late.iter().fold(0u64, |sum, &(ns, _)| sum.saturating_add(ns));
+    let row = |((path, member), mut late): ((u32, Member), Vec<(u64, u64, Sampled)>)| {
+        late.sort_unstable_by_key(|&(ns, ..)| Reverse(ns));
+        let measured = late.iter().fold(0u64, |sum, &(ns, ..)| sum.saturating_add(ns));
         let mut left = measured / 2;
-        let half = late.iter().find(|&&(ns, _)| {
+        let half = late.iter().find(|&&(ns, ..)| {
             let reached = ns >= left;
             left = left.saturating_sub(ns);
             reached
         });
-        let typical = half.map_or(0, |&(ns, _)| ns);
-        let (mut all, mut alike, mut total) = <(Estimate, Estimate, Estimate)>::default();
-        for &(ns, weight) in &late {
+        let typical = half.map_or(0, |&(ns, ..)| ns);
+        let (mut all, mut alike) = <(Estimate, Estimate)>::default();
+        let (mut total, mut by_work) = <(Estimate, Estimate)>::default();
+        for &(ns, work_ns, weight) in &late {
             all.add(1, weight);
             total.add(ns, weight);
+            by_work.add(work_ns, weight);
             alike.add(u64::from(ns >= typical / 2), weight);
         }
         LateRow {
@@ -173,9 +176,10 @@ pub(super) fn late_rows<'l>(
             collectives: took_part.get(&(path, member)).map_or(0, |sum| sum.get()),
             late_collectives: all.get(),
             late_total_ns: total.get(),
+            late_work_ns: Some(by_work.get()),
             late_typical_ns: typical,
             late_typical_collectives: alike.get(),
-            late_max_ns: late.first().map_or(0, |&(ns, _)| ns),
+            late_max_ns: late.first().map_or(0, |&(ns, ..)| ns),
             ..who(member)
         }
     };

@@ -27,6 +27,8 @@ pub(super) struct Split<'c> {
     pub(super) last: Option<MemberCall<'c>>,
     /// How much later than the median of the others, ns.
     pub(super) late_ns: u64,
+    /// How much more GPU work it had before than the median of the others, as far as that explains it, ns.
+    pub(super) late_work_ns: u64,
     /// What that may be off by, ns.
     pub(super) error_ns: u64,
 }
@@ -141,6 +143,10 @@ fn one<'c>(
     let ns = |value: i128| u64::try_from(value.max(0)).unwrap_or(u64::MAX);
     let median = others.get(others.len().saturating_sub(1) / 2);
     let median = median.map_or(last_start, |&(start, ..)| start);
+    let late_ns = ns(last_start - median);
+    let mut work: Vec<u64> = others.iter().map(|(.., made)| made.call.work_ns).collect();
+    work.sort_unstable();
+    let usual = work.get(work.len().saturating_sub(1) / 2).copied().unwrap_or(last.call.work_ns);
     let members = times.iter().map(|&(start, end, made)| {
         // What the clocks cannot tell from arriving together is no waiting.
         let ahead = last_start - start;
@@ -151,7 +157,8 @@ fn one<'c>(
         members: members.collect(),
         last_needed_ns: ns(last_end - last_start),
         last: Some(last),
-        late_ns: ns(last_start - median),
+        late_ns,
+        late_work_ns: last.call.work_ns.saturating_sub(usual).min(late_ns),
         error_ns,
     })
 }
@@ -195,6 +202,26 @@ mod tests {
         // One comes 5 ms late to a transfer of 30 us: that is known well enough.
         let (split, why) = splits(&[(1_000_000, 6_030_000), (6_000_000, 6_030_000)]);
         assert_eq!((split[0], why.len()), (5_000_000, 0));
+    }
+
+    #[test]
+    fn a_delay_is_explained_by_more_work_than_the_others_had() {
+        let explained = |late_work_ns: u64| {
+            let mut calls = Calls::default();
+            for (start_ns, work_ns) in [(1_000, 70), (1_000, 50), (6_000, late_work_ns)] {
+                let operation = Operation::AllReduce;
+                let call = Call { operation, start_ns, end_ns: 6_500, work_ns, ..Call::default() };
+                let process = ProcessCalls { calls: vec![call], ..ProcessCalls::default() };
+                calls.processes.push(process);
+            }
+            let set = calls.set(&[(0, 0), (1, 0), (2, 0)]);
+            let mut matching = Matching { sets: vec![set], unnamed_from: 1, ..Matching::default() };
+            let found = split(&mut matching, &BTreeMap::new());
+            (found.split[0].late_ns, found.split[0].late_work_ns)
+        };
+        assert_eq!(explained(60), (5_000, 10), "more than the median of the others");
+        assert_eq!(explained(0), (5_000, 0));
+        assert_eq!(explained(9_000), (5_000, 5_000), "no more than all of it");
     }
 
     #[test]
