@@ -131,6 +131,14 @@ fn bus_bytes(split: &Split<'_>) -> Option<f64> {
     same.then_some(bytes as f64 * factor)
 }
 
+/// A late arrival at a collective.
+struct Delay {
+    ns: u64,
+    /// The part that more GPU work explains, ns.
+    work_ns: u64,
+    weight: Sampled,
+}
+
 /// Who came late, by stage: the latest first within a stage. Of a sample, counts and sums are estimates
 /// for all instances, as in the other rows; the typical and the longest time are as measured.
 /// `who` says who a member is, in words and by its rank.
@@ -141,7 +149,7 @@ pub(super) fn late_rows<'l>(
 ) -> Vec<LateRow> {
     let place = |made: MemberCall<'_>| (made.call.stage, made.member());
     let mut took_part: BTreeMap<(u32, Member), Estimate> = BTreeMap::new();
-    let mut late: BTreeMap<(u32, Member), Vec<(u64, u64, Sampled)>> = BTreeMap::new();
+    let mut late: BTreeMap<(u32, Member), Vec<Delay>> = BTreeMap::new();
     for split in &found.split {
         for &(made, ..) in &split.members {
             took_part.entry(place(made)).or_default().add(1, made.call.weight);
@@ -149,23 +157,23 @@ pub(super) fn late_rows<'l>(
         if split.late_ns > split.error_ns
             && let Some(last) = split.last
         {
-            let delay = (split.late_ns, split.late_work_ns, last.call.weight);
-            late.entry(place(last)).or_default().push(delay);
+            let (ns, work_ns, weight) = (split.late_ns, split.late_work_ns, last.call.weight);
+            late.entry(place(last)).or_default().push(Delay { ns, work_ns, weight });
         }
     }
-    let row = |((path, member), mut late): ((u32, Member), Vec<(u64, u64, Sampled)>)| {
-        late.sort_unstable_by_key(|&(ns, ..)| Reverse(ns));
-        let measured = late.iter().fold(0u64, |sum, &(ns, ..)| sum.saturating_add(ns));
+    let row = |((path, member), mut late): ((u32, Member), Vec<Delay>)| {
+        late.sort_unstable_by_key(|delay| Reverse(delay.ns));
+        let measured = late.iter().fold(0u64, |sum, delay| sum.saturating_add(delay.ns));
         let mut left = measured / 2;
-        let half = late.iter().find(|&&(ns, ..)| {
-            let reached = ns >= left;
-            left = left.saturating_sub(ns);
+        let half = late.iter().find(|delay| {
+            let reached = delay.ns >= left;
+            left = left.saturating_sub(delay.ns);
             reached
         });
-        let typical = half.map_or(0, |&(ns, ..)| ns);
+        let typical = half.map_or(0, |delay| delay.ns);
         let (mut all, mut alike) = <(Estimate, Estimate)>::default();
         let (mut total, mut by_work) = <(Estimate, Estimate)>::default();
-        for &(ns, work_ns, weight) in &late {
+        for &Delay { ns, work_ns, weight } in &late {
             all.add(1, weight);
             total.add(ns, weight);
             by_work.add(work_ns, weight);
@@ -179,7 +187,7 @@ pub(super) fn late_rows<'l>(
             late_work_ns: Some(by_work.get()),
             late_typical_ns: typical,
             late_typical_collectives: alike.get(),
-            late_max_ns: late.first().map_or(0, |&(ns, ..)| ns),
+            late_max_ns: late.first().map_or(0, |delay| delay.ns),
             ..who(member)
         }
     };
