@@ -11,7 +11,7 @@
 //! end
 //! ```
 //!
-//! Texts are escaped ([`escape`]), so that neither a blank nor a line end can be in one. The last line of
+//! Texts are escaped ([`escape()`]), so that neither a blank nor a line end can be in one. The last line of
 //! an answer is `end`: an answer without it was cut.
 #![forbid(unsafe_code)]
 

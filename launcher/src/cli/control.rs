@@ -78,7 +78,7 @@ pub(crate) struct Waiting {
 // `ctl TARGET start`.
 #[derive(Debug, Args)]
 pub(crate) struct StartArgs {
-    /// Record in these NVTX ranges only, as STAGE2_RANGES: comma-separated globs name[@domain];
+    /// Record in these NVTX ranges only, as STAGE2_RANGES: comma-separated globs, each a name or name@domain;
     /// `*`: everything
     #[arg(long, value_name = "GLOBS")]
     ranges: Option<String>,
