@@ -21,7 +21,7 @@ pub(crate) struct Call {
     pub(crate) start_ns: u64,
     /// End of its last kernel, on the GPU clock, ns.
     pub(crate) end_ns: u64,
-    /// GPU time of other work on its device since the call before, summed, ns.
+    /// Sum of the GPU time of other work on its device since the previous call, ns.
     pub(crate) work_ns: u64,
     pub(crate) stage: PathIndex,
     /// Number of the instance of that stage.

@@ -268,7 +268,7 @@ impl Gather {
         }
     }
 
-    /// Work that is no communication, in the order in which it was recorded: nearly that in which it ran.
+    /// Adds GPU work other than communication. Records come in nearly the order in which the work ran.
     pub(super) fn work(&mut self, device: u32, span: Span) {
         if !self.shapes.is_empty() && span.valid() {
             let sum = self.work.entry(device).or_default();

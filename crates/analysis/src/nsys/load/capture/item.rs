@@ -19,12 +19,13 @@ pub(super) enum Ran {
     OtherKernels,
 }
 
-/// What stands for work of further kinds: the number of each is its place here.
+/// The items for work beyond the limit on kinds, one for each sort of work. The position of an item is its
+/// number.
 pub(super) const OTHERS: [Ran; 4] =
     [Ran::OtherKernels, Ran::Copy(0), Ran::Fill, Ran::Graph(u32::MAX)];
 
 impl Ran {
-    /// The number of the item that stands for further ones of this sort.
+    /// The number of the item that takes all further work of this sort.
     pub(super) fn others(self) -> u32 {
         match self {
             Ran::Kernel(..) | Ran::OtherKernels => 0,

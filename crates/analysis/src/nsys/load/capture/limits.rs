@@ -48,8 +48,8 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// All groups of an export, with those of work that is in no range and of processes by
-    /// themselves. Beyond it all work is of a kind that stands for the rest.
+    /// The most groups of an export, including those outside of ranges and those of single processes.
+    /// Work beyond this number goes into one group for all other kinds.
     pub(super) fn all_groups(self) -> usize {
         self.groups.max(self.outermost_groups).saturating_add(self.kinds / 4)
     }
@@ -86,7 +86,7 @@ impl LeftOut {
         *self == Self::default()
     }
 
-    /// One finding for each thing of which something was left out.
+    /// One finding for each sort of thing that was left out.
     pub(super) fn findings(&self, file: &Path, limits: Limits) -> Vec<Finding> {
         let file = file.display();
         let mib = limits.name_bytes >> 20;
@@ -131,7 +131,7 @@ impl LeftOut {
             (
                 domains > 0,
                 format!("{domains} names of NVTX domains of {file} were not kept"),
-                "there are too many of them; numbers stand for them, and ranges of libraries may \
+                "there are too many of them; their numbers are shown instead, and ranges of libraries may \
                  count as the workload's"
                     .to_owned(),
                 shorter,
@@ -150,5 +150,5 @@ impl LeftOut {
     }
 }
 
-/// The name of the kernel that stands for those beyond [`Limits::kinds`].
+/// The name of the row for all kernels beyond [`Limits::kinds`].
 pub(in crate::nsys::load) const OTHER_KERNELS: &str = "(other kernels)";

@@ -145,7 +145,7 @@ impl Work {
         work
     }
 
-    /// Nothing yet, with what stands for further kinds of work.
+    /// Empty, but for the items that take work beyond the limit on kinds.
     fn within(limits: Limits) -> Self {
         let other = |what| Item { what, device: None, in_graph: false };
         let items: Vec<Item> = OTHERS.map(other).to_vec();
@@ -295,7 +295,7 @@ impl Work {
         (self.launches, self.moved) = (InOrder::default(), Vec::new());
     }
 
-    /// The same piece, as one of a kind that stands for further ones; nothing where it is one already.
+    /// The same piece of work, counted among all other kinds; `None` if it is counted there already.
     pub(super) fn among_others(&self, piece: &Piece) -> Option<Piece> {
         let item = self.items.get(piece.item as usize)?.what.others();
         (item != piece.item).then_some(Piece { item, ..*piece })
