@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::terminal::Terminal;
 pub(crate) use arguments::{
     BenchArgs, Captures, DiffArgs, DoctorArgs, ExportArgs, FeedArgs, MergeArgs, ReportArgs,
-    RunArgs, Times, TopArgs,
+    RunArgs, Times, TopArgs, Watching,
 };
 pub(crate) use control::{Answering, CtlArgs, CtlVerb, SnapshotArgs};
 pub(crate) use options::{

@@ -11,19 +11,12 @@ use std::time::Duration;
 use stage2_control::{Answer, Start, Verb, unescape};
 use stage2_live::{Options, Source, Watch};
 
+use crate::cli::Watching;
 use crate::control::{Found, Target, ask, find};
 use crate::failure::Failure;
 
 /// Between two questions to the sockets.
 const ASK_EVERY: Duration = Duration::from_secs(2);
-
-/// Words of the command line that say what is watched.
-#[derive(Debug)]
-pub(crate) struct Wanted {
-    pub(crate) all: bool,
-    pub(crate) target: Option<String>,
-    pub(crate) options: Options,
-}
 
 /// A process that has a socket, and what it said last.
 #[derive(Clone, Debug)]
@@ -59,8 +52,8 @@ pub(crate) struct Watched {
 
 impl Watched {
     /// Finds what is meant; of a process at least its socket has to be there.
-    pub(crate) fn open(wanted: Wanted) -> Result<Watched, Failure> {
-        let (sources, target, name) = match (wanted.all, wanted.target) {
+    pub(crate) fn open(watching: Watching) -> Result<Watched, Failure> {
+        let (sources, target, name) = match (watching.all, watching.target) {
             (true, _) => (Vec::new(), Some(Target::All), "all processes".to_owned()),
             (false, Some(word)) => named(&word)?,
             (false, None) => {
@@ -72,7 +65,7 @@ impl Watched {
         };
         let (own_news, news) = mpsc::channel();
         let mut watched = Watched {
-            watch: Watch::new(sources, wanted.options),
+            watch: Watch::new(sources, Options { tokens_in_payload: watching.tokens }),
             name,
             standings: Vec::new(),
             said: None,

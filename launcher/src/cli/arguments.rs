@@ -32,18 +32,12 @@ pub(crate) struct RunArgs {
     pub(crate) workload: Vec<OsString>,
 }
 
-// `stage2-launch top`.
-#[derive(Debug, Args)]
-pub(crate) struct TopArgs {
+// What `top` and `feed` watch.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Watching {
     /// All processes of this user with a control socket on this host, instead of a TARGET
     #[arg(long)]
     pub(crate) all: bool,
-    /// Print a page of text each second, as where stdout is no terminal
-    #[arg(long)]
-    pub(crate) plain: bool,
-    /// Print one page of text and end
-    #[arg(long)]
-    pub(crate) once: bool,
     /// The NVTX payload of this stage is a number of tokens; may be repeated
     #[arg(long, value_name = "STAGE")]
     pub(crate) tokens: Vec<String>,
@@ -53,12 +47,22 @@ pub(crate) struct TopArgs {
     pub(crate) target: Option<String>,
 }
 
+// `stage2-launch top`.
+#[derive(Debug, Args)]
+pub(crate) struct TopArgs {
+    /// Print a page of text each second, as where stdout is no terminal
+    #[arg(long)]
+    pub(crate) plain: bool,
+    /// Print one page of text and end
+    #[arg(long)]
+    pub(crate) once: bool,
+    #[command(flatten)]
+    pub(crate) watching: Watching,
+}
+
 // `stage2-launch feed`.
 #[derive(Debug, Args)]
 pub(crate) struct FeedArgs {
-    /// All processes of this user with a control socket on this host, instead of a TARGET
-    #[arg(long)]
-    pub(crate) all: bool,
     /// Serve /metrics at this address of this host [default: 127.0.0.1:9464, unless --textfile is given]
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) listen: Option<SocketAddr>,
@@ -75,12 +79,8 @@ pub(crate) struct FeedArgs {
     /// Print the metrics once and end
     #[arg(long, conflicts_with_all = ["listen", "textfile"])]
     pub(crate) once: bool,
-    /// The NVTX payload of this stage is a number of tokens; may be repeated
-    #[arg(long, value_name = "STAGE")]
-    pub(crate) tokens: Vec<String>,
-    /// As of `top`: a process, the folder of a run, a folder of trace files, or one of them
-    #[arg(value_name = "TARGET", required_unless_present = "all", conflicts_with = "all")]
-    pub(crate) target: Option<String>,
+    #[command(flatten)]
+    pub(crate) watching: Watching,
 }
 
 // `stage2-launch report`.

@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use stage2_live::{Look, Options};
+use stage2_live::Look;
 use stage2_text::visible_path;
 
 use crate::cli::FeedArgs;
 use crate::failure::Failure;
 use crate::feed::{Own, Page, cpu_seconds, serve, text, write};
 use crate::terminal::{Terminal, print};
-use crate::watched::{Wanted, Watched};
+use crate::watched::Watched;
 
 /// Where it serves if nothing else is said: the port that OpenTelemetry registered for exporters.
 const ADDRESS: SocketAddr =
@@ -25,14 +25,12 @@ const TICK: Duration = Duration::from_secs(1);
 
 /// `stage2-launch feed`.
 pub(crate) fn feed(args: FeedArgs, terminal: &Terminal) -> Result<u8, Failure> {
-    let options = Options { tokens_in_payload: args.tokens.clone() };
     let listener = if args.once || (args.textfile.is_some() && args.listen.is_none()) {
         None
     } else {
         Some(listen(args.listen.unwrap_or(ADDRESS))?)
     };
-    let mut watched =
-        Watched::open(Wanted { all: args.all, target: args.target.clone(), options })?;
+    let mut watched = Watched::open(args.watching.clone())?;
     if args.once {
         read_all(&mut watched);
         let look = watched.watch.look();

@@ -6,12 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use stage2_live::Options;
 
 use crate::cli::TopArgs;
 use crate::failure::Failure;
 use crate::top::{State, look, page, run};
-use crate::watched::{Wanted, Watched};
+use crate::watched::Watched;
 
 /// Size of a page of plain text.
 const COLUMNS: usize = 80;
@@ -21,8 +20,7 @@ const STEP: Duration = Duration::from_millis(100);
 
 /// `stage2-launch top`.
 pub(crate) fn top(args: TopArgs) -> Result<u8, Failure> {
-    let options = Options { tokens_in_payload: args.tokens };
-    let mut watched = Watched::open(Wanted { all: args.all, target: args.target, options })?;
+    let mut watched = Watched::open(args.watching)?;
     if args.once {
         // All that is there, and nothing of it is waited for any longer.
         for _ in 0..1_000 {

@@ -115,9 +115,8 @@ fn save(watched: &mut Watched) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stage2_live::Options;
 
-    use crate::watched::Wanted;
+    use crate::cli::Watching;
 
     #[test]
     fn keys_do_what_the_page_says() {
@@ -125,7 +124,7 @@ mod tests {
         let file = folder.path().join("a.s2t");
         std::fs::write(&file, "").expect("a file");
         let target = file.to_str().map(str::to_owned);
-        let wanted = Wanted { all: false, target, options: Options::default() };
+        let wanted = Watching { all: false, tokens: Vec::new(), target };
         let mut watched = Watched::open(wanted).expect("a file");
         let mut view = View::default();
         let mut press =
