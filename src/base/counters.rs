@@ -65,49 +65,34 @@ pub struct Counters {
 impl Counters {
     /// Begins again, for the next window of the process.
     pub fn reset(&self) {
-        // Named one by one, so that none to come is forgotten.
-        let Counters {
-            cupti_dropped,
-            buffers_refused,
-            range_events,
-            unattributed,
-            invalid_timestamps,
-            unreadable_records,
-            unbalanced,
-            unclosed,
-            names_cut,
-            spool_bytes_unwritten,
-            aggregates_folded,
-            attributed,
-            late_switches,
-            incomplete,
-            beyond_limits,
-            calls_turned_away,
-            range_fields,
-            filtered,
-        } = self;
-        for counter in [
-            cupti_dropped,
-            buffers_refused,
-            range_events,
-            unattributed,
-            invalid_timestamps,
-            unreadable_records,
-            unbalanced,
-            unclosed,
-            names_cut,
-            spool_bytes_unwritten,
-            aggregates_folded,
-            attributed,
-            late_switches,
-            incomplete,
-            beyond_limits,
-            calls_turned_away,
-            range_fields,
-            filtered,
-        ] {
-            counter.set(0);
+        // All fields by name: one that is missing here is an error of the compiler.
+        macro_rules! all {
+            ($($name:ident),+ $(,)?) => {{
+                let Counters { $($name),+ } = self;
+                [$($name),+]
+            }};
         }
+        let counters = all!(
+            cupti_dropped,
+            buffers_refused,
+            range_events,
+            unattributed,
+            invalid_timestamps,
+            unreadable_records,
+            unbalanced,
+            unclosed,
+            names_cut,
+            spool_bytes_unwritten,
+            aggregates_folded,
+            attributed,
+            late_switches,
+            incomplete,
+            beyond_limits,
+            calls_turned_away,
+            range_fields,
+            filtered,
+        );
+        counters.into_iter().for_each(|counter| counter.set(0));
     }
 
     /// Records and events that were lost so far, of every kind. A loss of unknown size counts once.
