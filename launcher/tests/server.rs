@@ -239,8 +239,31 @@ const WINDOWS: u64 = 20;
 /// Requests come in for so long, seconds.
 const UNDER_LOAD_S: u64 = 12;
 
+/// The server, ended when this is dropped: a failed assertion leaves nothing running.
+struct Running(Option<Child>);
+
+impl Running {
+    /// Has it end in order. What it said, and how it ended.
+    fn end(mut self) -> Output {
+        self.signal();
+        self.0.take().expect("it runs").wait_with_output().expect("it ends")
+    }
+
+    fn signal(&self) {
+        if let Some(child) = &self.0 {
+            kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).expect("it runs");
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.signal();
+    }
+}
+
 /// The server, dormant, which serves when this returns.
-fn dormant(sandbox: &Sandbox) -> Child {
+fn dormant(sandbox: &Sandbox) -> Running {
     let simulator = built("libstage2_sim.so");
     for folder in ["run", "traces"] {
         std::fs::create_dir(sandbox.path(folder)).expect("folder");
@@ -263,8 +286,9 @@ fn dormant(sandbox: &Sandbox) -> Child {
         .stderr(Stdio::piped())
         .spawn()
         .expect("python3");
+    let server = Running(Some(child));
     sandbox.wait_for("ready");
-    child
+    server
 }
 
 fn ctl(sandbox: &Sandbox, engine: &Value, words: &[&str]) -> Output {
@@ -301,8 +325,7 @@ fn windows_of_a_dormant_server_under_load_hold_whole_steps_and_no_request_fails(
     }
     let loaded = load.wait_with_output().expect("it ends");
     assert!(loaded.status.success(), "{}", String::from_utf8_lossy(&loaded.stderr));
-    kill(Pid::from_raw(server.id() as i32), Signal::SIGTERM).expect("it runs");
-    let ended = server.wait_with_output().expect("it ends");
+    let ended = server.end();
     let stderr = String::from_utf8_lossy(&ended.stderr);
     assert!(ended.status.success(), "as without the collector: {stderr}");
     assert!(!stderr.contains("stage2: "), "{stderr}");
