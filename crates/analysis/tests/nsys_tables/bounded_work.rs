@@ -52,7 +52,7 @@ const fn inverse_of(odd: u64) -> u64 {
 
 #[test]
 fn numbers_that_were_chosen_to_collide_take_no_longer() {
-    const NAMES: u64 = 300_000;
+    const NAMES: u64 = 100_000;
     assert_eq!(INVERSE.wrapping_mul(0xf135_7aea_2e62_a9c5), 1);
     let folder = tempfile::tempdir().expect("folder");
     let schema = SCHEMA.replace("id INTEGER NOT NULL PRIMARY KEY", "id INTEGER NOT NULL");
@@ -70,7 +70,7 @@ fn numbers_that_were_chosen_to_collide_take_no_longer() {
     let begun = Instant::now();
     let tables = sqlite::load(&path, &Default::default()).expect("an export");
     assert_eq!((tables.kernels[0].name.as_str(), tables.kernels.len()), ("_Z9v", 1));
-    // With such a hash it takes minutes.
+    // With such a hash it takes more than a minute.
     assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
 }
 

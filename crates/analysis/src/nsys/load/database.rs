@@ -13,6 +13,7 @@ use rusqlite::{Connection, OpenFlags, Row};
 
 use super::budget;
 use super::names::Names;
+use super::schema_size;
 use super::table;
 pub(super) use super::table::{Table, integer, short, short_text, text};
 use crate::files;
@@ -40,6 +41,13 @@ pub enum Unreadable {
     /// SQLite refuses it.
     #[error(transparent)]
     Sqlite(#[from] rusqlite::Error),
+    /// Reading them would take SQLite minutes and more.
+    #[error(
+        "it has more than {} tables and indexes, and an export of nsys has about a hundred: it is damaged, or \
+         it was made to take long",
+        schema_size::MOST_ENTRIES
+    )]
+    TooManyTables,
     /// It does not begin as a SQLite file does.
     #[error("it is {0}")]
     NoSqlite(&'static str),
@@ -185,6 +193,9 @@ pub fn check_header(path: &Path) -> Result<Option<String>, Unreadable> {
         Some([high, low]) => u64::from(*high) << 8 | u64::from(*low),
         _ => return Err(Unreadable::NoSqlite("cut short within its header")),
     };
+    if schema_size::entries(&file, page)? > schema_size::MOST_ENTRIES {
+        return Err(Unreadable::TooManyTables);
+    }
     // The number of pages counts only where its writer kept it up to date.
     let (pages, changed, valid_for) = (number(28), number(24), number(92));
     let expected = pages.filter(|_| changed == valid_for).unwrap_or(0).saturating_mul(page);

@@ -22,6 +22,7 @@ mod domains;
 pub mod folder;
 mod launches;
 mod names;
+mod schema_size;
 pub mod sqlite;
 mod table;
 mod traced;

@@ -37,9 +37,9 @@ impl Default for Limits {
         Self {
             paths: 100_000,
             stages: 10_000,
-            groups: 250_000,
-            outermost_groups: 250_000,
-            kinds: 250_000,
+            groups: 150_000,
+            outermost_groups: 150_000,
+            kinds: 150_000,
             name_bytes: 32 << 20,
             open: 250_000,
             continuations: MAX_CONTINUED,
