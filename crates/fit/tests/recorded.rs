@@ -23,14 +23,21 @@ fn lines(name: &str) -> Vec<Vec<f64>> {
     text.lines().skip(1).map(numbers).collect()
 }
 
-fn recording() -> (Samples, Vec<Kernel>) {
+/// The samples, with what `keep` makes of the values of each counter.
+fn samples(rows: &[Vec<f64>], keep: impl Fn(&[f64]) -> Vec<f64>) -> Samples {
+    let column = |at: usize| keep(&rows.iter().map(|row| row[at]).collect::<Vec<_>>());
+    let (reads, writes) = (column(2), column(3));
     let mut samples = Samples::new(2).expect("two counters");
-    for row in lines("samples.csv.xz") {
+    for (row, (read, written)) in rows.iter().zip(reads.into_iter().zip(writes)) {
         let start = row[0] as u64;
         samples
-            .push(start, start + row[1] as u64, &[row[2] as f32, row[3] as f32])
+            .push(start, start + row[1] as u64, &[read as f32, written as f32])
             .expect("two values");
     }
+    samples
+}
+
+fn recording() -> (Samples, Vec<Kernel>) {
     let mut start_ns = 0;
     let kernel = |row: Vec<f64>| {
         start_ns += row[0] as u64;
@@ -43,7 +50,22 @@ fn recording() -> (Samples, Vec<Kernel>) {
             step: None,
         }
     };
+    let samples = samples(&lines("samples.csv.xz"), <[f64]>::to_vec);
     (samples, lines("kernels.csv.xz").into_iter().map(kernel).collect())
+}
+
+/// Values as a file may keep them: at so many levels for each factor of 2, `above` of a step higher than
+/// powers of 2 are, where what rounding adds to a value is taken from the next.
+fn rounded(values: &[f64], levels: f64, above: f64) -> Vec<f64> {
+    let mut carried = 0.0;
+    let round = |value: &f64| {
+        let wanted = value + carried;
+        let level = (wanted.log2() * levels - above).round() + above;
+        let kept = if wanted > 0.0 { (level / levels).exp2() } else { 0.0 };
+        carried = wanted - kept;
+        kept
+    };
+    values.iter().map(round).collect()
 }
 
 fn fit(samples: &Samples, kernels: &[Kernel]) -> Fitted {
@@ -130,4 +152,35 @@ fn the_samples_show_how_late_they_are() {
             && r2 > r2_unshifted,
         "{edges:?}: R2 {r2_unshifted} to {r2}"
     );
+}
+
+/// Replays of a graph repeat the same samples, and so the same rounding: it does not average out, and
+/// draws of blocks do not show it.
+#[test]
+fn a_rhythm_repeats_what_values_are_rounded_by() {
+    let (exact, kernels) = recording();
+    let rows = lines("samples.csv.xz");
+    let residual = |fitted: &Fitted| {
+        fitted.stages[GRAPH].counters[READ].residual.expect("the stage is solved")
+    };
+    let least = residual(&fit(&exact, &kernels));
+    let of_levels = |levels: f64| {
+        let (mut more, mut far) = (0.0_f64, 0.0_f64);
+        for above in [0.0, 0.2, 0.6] {
+            let fitted = fit(&samples(&rows, |values| rounded(values, levels, above)), &kernels);
+            let reads = &fitted.stages[GRAPH].counters[READ];
+            more = more.max(residual(&fitted) / least);
+            for (kind, operand) in [(38, GATE_AND_UP), (28, Q_AND_O), (29, K_AND_V)] {
+                let column = reads.columns.iter().find(|of| of.column == Column::Kind(kind));
+                // If an amount is too uncertain to be reported, use the middle of its interval.
+                let (low, high) = column.and_then(|of| of.interval).expect("the kind ran");
+                far = far.max(((low + high) / 2e6 / operand - 1.0).abs());
+            }
+        }
+        println!("{levels} levels: up to {more:.2} times the residual, {:.1} % off", 100.0 * far);
+        (more, far)
+    };
+    let [coarse, fine] = [16.0, 256.0].map(of_levels);
+    assert!(coarse.0 > 3.0 && coarse.1 > 0.05, "steps of 4 %: {coarse:?}");
+    assert!(fine.0 < 1.1 && fine.1 < 0.03, "steps of 0.3 %: {fine:?}");
 }

@@ -4,8 +4,9 @@
 //! checksum, so nothing was damaged on the way: a foreign or hostile program wrote them.
 
 use crate::delta::Delta;
+use crate::losses::Losses;
 use crate::record::*;
-use crate::samples;
+use crate::samples::{self, Detail};
 use crate::tag;
 use crate::time::{GpuNs, MonoNs, WallNs};
 use crate::varint::Cursor;
@@ -186,7 +187,8 @@ fn with_length(tag: u8, mut cursor: Cursor<'_>) -> Option<Decoded> {
         tag::RANGE_SAMPLE => Record::RangeSample { range: c.u64()?, recorded: c.u64()? != 0 },
         tag::RANGE_FIELDS => range_fields(c)?,
         tag::COUNTER_SET => counter_set(c)?,
-        tag::COUNTER_SAMPLES => Record::CounterSamples(samples::get(c)?),
+        tag::COUNTER_SAMPLES => Record::CounterSamples(samples::get(c, Detail::Fine)?),
+        tag::COARSE_COUNTER_SAMPLES => Record::CounterSamples(samples::get(c, Detail::Coarse)?),
         tag::DEVICE_STATE => Record::DeviceState(DeviceState {
             device: c.u32()?,
             at: MonoNs(c.u64()?),

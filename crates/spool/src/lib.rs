@@ -2,7 +2,7 @@
 //!
 //! A spool holds what one process did, as [`Record`]s in the order in which the collector came to
 //! know them. [`Writer`] turns records into a file, [`Reader`] turns any file into records or a
-//! clear error. Its name is [`HOST-PID.s2t`](fn@file_name).
+//! clear error. Its name is [`HOST-PID.s2t`](fn@file_name), or one for each [piece](pieces).
 //!
 //! # The file, byte by byte
 //!
@@ -107,14 +107,30 @@
 //! | `0x4E` | [`Record::RangeSample`] | recorded: 1, else 0; a reader that steps over it shows a sample unscaled, and no work where none was recorded |
 //! | `0x4F` | [`Record::RangeFields`] | the fields: their number `v`, then each as its length in bytes `v`, name `v`, type as one byte, value. Types: those of a mark's payload, and `0x10` for a name `v`; a reader steps over a field of another type, and over bytes behind the value |
 //! | `0x50` | [`CounterSet`] | the metrics: their number `v`, then each `s` |
-//! | `0x51` | [`CounterSamples`] | set, number of samples, number of metrics, length of the table in bytes, the table as a raw DEFLATE stream `s` |
+//! | `0x51` | [`CounterSamples`] | as `0x53`, with a table of coarse values: written until 2026-11-23 |
 //! | `0x52` | [`DeviceState`] | what may be unknown as one more than it is; 0: not known |
+//! | `0x53` | [`CounterSamples`] | set, number of samples, number of metrics, length of the table in bytes, the table as a raw DEFLATE stream `s` |
 //!
-//! The table of `0x51`, with the number of samples as n: for each sample, how far its start lies
+//! The table of `0x53`, with the number of samples as n: for each sample, how far its start lies
 //! from the end of the sample before (0 at first) as `step`; for each, how far its length lies from
 //! that of the sample before (0 at first) as `step`; then for each metric its largest value as 8
-//! bytes IEEE 754 (never negative, never NaN) and n bytes. Byte 0 is the value 0, byte 255 a value
-//! that is not known, and byte b the largest value times 2^((b - 254) / 16).
+//! bytes IEEE 754 (never negative, never NaN), n bytes, and n times 4 bits, of which the first are the
+//! lower ones of a byte. With b as the byte and f as the 4 bits of a value: b 255 is a value that is not
+//! known, b and f 0 the value 0, and all others the largest value times 2^((16 b + f - 4079) / 256). In
+//! `0x51` there are no 4 bits: b 0 is the value 0, b 255 not known, others the largest value times
+//! 2^((b - 254) / 16).
+//!
+//! # Pieces
+//!
+//! A collector may cut what one file would hold into several, each a whole file of this format: see [`pieces`].
+//! A piece begins with [`Process`] and facts, among them [`pieces::PIECE`] (its number, from 1),
+//! [`pieces::TRACE_BEGUN`] (the same in all) and [`pieces::ROTATE`]; then threads and a clock reading; then, for
+//! each range that is open, what defines it and an opening that *continues itself* (the range and what it
+//! continues are the same number, the start is that of the piece); then [`pieces::OPEN_BEFORE`], their
+//! number. Behind that, an opening that continues itself, with its closing, stands for a range that closed in
+//! an earlier piece and of which work came late. Numbers of names, paths, shapes, queues, ranges and threads
+//! mean the same in all pieces, and each piece defines those that it uses. Losses count from the beginning
+//! of the piece. A piece that another one follows ends with the reason [`pieces::CONTINUED`].
 //!
 //! # Example
 //!
@@ -145,6 +161,8 @@ mod error;
 mod file_name;
 mod frame;
 mod held;
+mod losses;
+pub mod pieces;
 mod read;
 mod record;
 mod samples;
@@ -156,6 +174,7 @@ mod write;
 pub use error::ReadError;
 pub use file_name::file_name;
 pub use frame::FORMAT_VERSION;
+pub use losses::Losses;
 pub use read::{Ending, Reader, Skipped};
 pub use record::*;
 pub use time::{GpuNs, MonoNs, WallNs};

@@ -3,6 +3,7 @@
 //! Identifiers are dense numbers that the writer gives out, per file. A record that defines an
 //! identifier stands before every record that uses it.
 
+use crate::losses::Losses;
 use crate::time::{GpuNs, MonoNs, WallNs};
 
 /// The `range` of GPU work that was launched while no range was open on its thread.
@@ -236,7 +237,8 @@ pub struct RangeOpen {
     /// NVTX payload.
     pub payload: Option<Payload>,
     /// Not a new range: the instance named here goes on under another path, because a range
-    /// around it closed first (possible with start/end ranges). 0 for a range of its own.
+    /// around it closed first (possible with start/end ranges). 0 for a range of its own. The range
+    /// itself: it was opened in an earlier [piece](crate::pieces), and `start` is when this one began.
     pub continues: u64,
 }
 
@@ -345,7 +347,7 @@ pub struct CounterSamples {
     /// Values, sample by sample, in the order of [`CounterSet::metrics`]: so many for each sample.
     /// None is negative. NaN: not known.
     ///
-    /// A file keeps each value within 2.2 %, and the sum of a metric over the samples of a record
+    /// A file keeps each value within 0.14 %, and the sum of a metric over the samples of a record
     /// within half of such a step of its last value: what rounding adds to a value it takes from the
     /// next. A value below 1/50,000 of the largest of its metric in the record counts for the next.
     pub values: Vec<f64>,
@@ -375,44 +377,6 @@ pub struct DeviceState {
     pub clock_reasons: Option<u64>,
     /// Other processes that have a context on the GPU.
     pub other_processes: Option<u32>,
-}
-
-/// Everything that was not kept, by kind. All are counts since the start of the process.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Losses {
-    /// Activity records that CUPTI dropped (its own counter).
-    pub cupti_dropped: u64,
-    /// Times that no activity buffer was free when CUPTI asked for one.
-    pub buffers_refused: u64,
-    /// NVTX events that found the event queue full.
-    pub range_events: u64,
-    /// Kernel, copy and fill records whose launch could not be placed in or out of a range.
-    pub unattributed: u64,
-    /// Records without valid timestamps.
-    pub invalid_timestamps: u64,
-    /// Records that CUPTI handed over incomplete, because their work still ran, or that are of a kind or
-    /// length that the collector does not read. Estimated where only their bytes are known.
-    pub unreadable_records: u64,
-    /// Pops and ends that matched no open range.
-    pub unbalanced: u64,
-    /// Ranges still open when the process ended.
-    pub unclosed: u64,
-    /// Range names that were cut at the length limit.
-    pub names_cut: u64,
-    /// Bytes that could not be written to the spool (disk full, for instance).
-    pub spool_bytes_unwritten: u64,
-    /// Aggregates left out of the summary at exit because it keeps a bounded number of rows.
-    pub aggregates_folded: u64,
-    /// Ranges that were to be collected, and opened before collection was on: GPU work at their
-    /// beginning has no record. Added later: 0 where a file does not tell.
-    pub late_switches: u64,
-    /// What came after the bounded tables of the collector were full, by the piece: domains,
-    /// registered strings and nodes of CUDA graphs without their names, ranges nested too deep to
-    /// be kept, start/end ranges whose end does not end collection. Added later, as above.
-    pub beyond_limits: u64,
-    /// NVTX calls that were not taken in because they came from inside another one on the same
-    /// thread, or after the guest had jumped out of one. Added later, as above.
-    pub calls_turned_away: u64,
 }
 
 /// A value that the guest attached to an NVTX range or mark.

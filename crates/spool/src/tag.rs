@@ -52,8 +52,10 @@ pub(crate) const END: u8 = 0x4d;
 pub(crate) const RANGE_SAMPLE: u8 = 0x4e;
 pub(crate) const RANGE_FIELDS: u8 = 0x4f;
 pub(crate) const COUNTER_SET: u8 = 0x50;
-pub(crate) const COUNTER_SAMPLES: u8 = 0x51;
+/// With a byte for each value: written until 2026-11-23.
+pub(crate) const COARSE_COUNTER_SAMPLES: u8 = 0x51;
 pub(crate) const DEVICE_STATE: u8 = 0x52;
+pub(crate) const COUNTER_SAMPLES: u8 = 0x53;
 
 /// Type of a field of a range: a name, as a varint. The other types are those of payloads.
 pub(crate) const FIELD_NAME: u8 = 0x10;

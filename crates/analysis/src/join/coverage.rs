@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::findings::CHECKS;
 use super::{META_INCOMPLETE, empty, is_simulated};
-use crate::load::{Capture, META_GPU_OFF, ProcessCapture};
+use crate::load::{Capture, META_GPU_OFF, META_PIECES_MISSING, ProcessCapture};
 use stage2_model::{
     Coverage, CoverageCounts, Empty, FileEnding, META_SAMPLE, ProcessCoverage, Severity, Status,
     Verdict,
@@ -161,6 +161,10 @@ fn gaps(coverage: &Coverage) -> Vec<String> {
             ),
             ("spool files not readable at all", coverage.files_refused),
             ("processes whose GPU work was not recorded", processes(&off)),
+            (
+                "processes with pieces of their trace missing",
+                processes(&|p| p.meta.contains_key(META_PIECES_MISSING)),
+            ),
             (
                 "processes whose GPU work is incomplete",
                 processes(&|p| p.meta.contains_key(META_INCOMPLETE)),

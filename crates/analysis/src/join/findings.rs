@@ -1,11 +1,12 @@
 //! Coverage of all processes -> findings: what is missing, why, and what to do about it.
 
 use super::META_INCOMPLETE;
-use crate::load::ProcessCapture;
 use crate::load::sampling::Sampled;
+use crate::load::{META_PIECES_MISSING, ProcessCapture};
 use stage2_model::{
     Coverage, CoverageCounts, DeviceRow, FileEnding, Finding, ProcessCoverage, Severity,
 };
+use stage2_spool::pieces::ROTATE;
 use stage2_text::numbers::count;
 
 /// Files that a finding names.
@@ -185,6 +186,7 @@ pub(crate) fn of_processes(captures: &[ProcessCapture], coverage: &Coverage) -> 
             "remove the cause and run again",
         ))
     }));
+    findings.extend(processes.iter().filter_map(missing_pieces));
     findings.extend(clocks(captures));
     findings.extend(filters(captures));
     findings.extend(samples(captures));
@@ -246,6 +248,17 @@ fn endings(processes: &[ProcessCoverage]) -> impl Iterator<Item = Finding> {
         "check the free space of the run folder and run again",
     );
     open.into_iter().chain(torn)
+}
+
+fn missing_pieces(process: &ProcessCoverage) -> Option<Finding> {
+    let missing = process.meta.get(META_PIECES_MISSING)?;
+    let rotate = process.meta.get(ROTATE).map_or("", String::as_str);
+    Some(Finding::warning(
+        format!("{}: of its trace is not here: {missing} (cut with {rotate})", process.file),
+        "what the process did then is in no number; a range that was open across it counts up to the gap, or \
+         as no instance",
+        "keep more pieces (keep=N in STAGE2_ROTATE), or give all of them, in one folder",
+    ))
 }
 
 fn clocks(captures: &[ProcessCapture]) -> impl Iterator<Item = Finding> {

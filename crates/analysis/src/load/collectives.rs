@@ -268,7 +268,7 @@ impl Gather {
         }
     }
 
-    /// Adds GPU work other than communication. Records come in nearly the order in which the work ran.
+    /// Adds GPU work other than communication. Records arrive almost in the order in which the work ran.
     pub(super) fn work(&mut self, device: u32, span: Span) {
         if !self.shapes.is_empty() && span.valid() {
             let sum = self.work.entry(device).or_default();

@@ -29,6 +29,7 @@ pub mod stats;
 pub(crate) mod step_times;
 pub(crate) mod steps;
 mod tally;
+pub mod trace;
 pub(crate) mod whole;
 pub(crate) mod window_set;
 pub(crate) mod work_unions;
@@ -57,6 +58,9 @@ use work_unions::WorkTime;
 pub(crate) const META_GPU_OFF: &str = "gpu.off";
 /// Meta key: the number of user ranges still open when the process ended normally.
 const META_OPEN_AT_END: &str = "ranges.open_at_end";
+
+/// Meta key of a capture: the pieces of a trace that are not there.
+pub(crate) const META_PIECES_MISSING: &str = "pieces.missing";
 
 /// Outermost ranges that are the model's own, by their names in front of an `@`.
 pub(crate) const MODEL_STAGES: [&[u8]; 6] =

@@ -225,6 +225,10 @@ impl Ranges {
     /// Ends what goes on under another path. Gives the identifier that it was first given, and the
     /// one that may still be closed in its place.
     fn go_on(&mut self, record: &RangeOpen) -> (u64, u64) {
+        if record.continues == record.range {
+            // It was opened in a piece of the trace that is not read.
+            return (record.range, 0);
+        }
         if let Some(&open) = self.open.get(&record.continues) {
             self.end(record.continues, record.start);
             self.continue_as(&open, record);

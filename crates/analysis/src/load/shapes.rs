@@ -31,11 +31,18 @@ impl Default for Shapes {
 }
 
 impl Shapes {
-    /// Adds a shape, and gives its index. One that repeats an identifier counts from there on.
+    /// Adds a shape, and gives its index. One that repeats an identifier counts from there on; one that says
+    /// the same again stays one.
     pub(crate) fn define(&mut self, shape: Shape, name: Option<u32>) -> u32 {
+        let said = ShapeEntry { shape, name, defined: true };
+        if let Some(index) = self.find(shape.id)
+            && self.list.get(index as usize) == Some(&said)
+        {
+            return index;
+        }
         let index = self.list.len() as u32;
         self.by_id.insert(shape.id, index);
-        self.list.push(ShapeEntry { shape, name, defined: true });
+        self.list.push(said);
         index
     }
 

@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use stage2_spool::{Anchor, Ending, Process, ReadError, Reader, Record};
+use stage2_spool::{Anchor, Ending, Process, ReadError, Record};
 
 use super::batches::{Batches, read_ahead};
 use super::collectives::{MAX_ALL_CALLS, MAX_CALLS};
 use super::libraries::LibraryDomains;
-use super::{Capture, ProcessCapture, Tally};
+use super::trace::{Trace, files_of, one_of_each};
+use super::{Capture, META_PIECES_MISSING, ProcessCapture, Tally};
 use crate::files;
-use crate::progress::Metered;
 use stage2_model::{FileEnding, Finding, Severity};
 use stage2_text as text;
 
@@ -28,7 +28,8 @@ pub fn load_folder(folder: &Path, libraries: &LibraryDomains) -> Capture {
     )
 }
 
-/// The trace files of a folder, compressed or not, by name.
+/// Lists the trace files of a folder by name, compressed or not. A trace in pieces is listed once, by its
+/// first piece.
 ///
 /// # Errors
 /// When the folder cannot be listed.
@@ -40,8 +41,13 @@ pub fn trace_files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
             files.push(path);
         }
     }
-    files.sort();
-    Ok(files)
+    Ok(one_of_each(files))
+}
+
+/// Bytes of a trace.
+fn bytes_of(path: &Path) -> u64 {
+    let length = |path: &PathBuf| fs::metadata(path).map_or(0, |found| found.len());
+    files_of(path).iter().map(length).sum()
 }
 
 /// What a file holds, and what is wrong with it.
@@ -95,7 +101,7 @@ fn shares(files: &[PathBuf]) -> Vec<usize> {
 
 /// What a file can hold by its length. A kernel takes 7 bytes or more, and compresses well.
 fn most_calls(path: &Path) -> usize {
-    let bytes = fs::metadata(path).map_or(0, |found| found.len());
+    let bytes = bytes_of(path);
     let calls = if files::is_compressed(path) { bytes.saturating_mul(2) } else { bytes / 4 };
     usize::try_from(calls).unwrap_or(usize::MAX).min(MAX_CALLS)
 }
@@ -117,10 +123,7 @@ fn even_share(mut most: Vec<usize>) -> usize {
 
 /// Leaves out what another, longer file holds as well: counted twice it would be wrong without a trace.
 fn without_copies(results: Vec<Loaded>, files: &[PathBuf]) -> Vec<Loaded> {
-    let bytes = |loaded: &Loaded| {
-        let metadata = files.get(loaded.index).and_then(|path| fs::metadata(path).ok());
-        metadata.map_or(0, |found| found.len())
-    };
+    let bytes = |loaded: &Loaded| files.get(loaded.index).map_or(0, |path| bytes_of(path));
     let mut kept: Vec<Loaded> = Vec::new();
     for mut loaded in results {
         let identity = loaded.identity();
@@ -164,31 +167,16 @@ fn load_file(
     calls: usize,
 ) -> (Option<ProcessCapture>, Vec<Finding>) {
     let tally = Tally::new(libraries.clone()).keep_calls(calls);
-    let loaded = if files::is_compressed(path) {
-        files::unpacked(path)
-            .map_err(|source| ReadError::Open { path: path.to_owned(), source })
-            .and_then(|unpacked| Reader::named(unpacked, path.to_owned()))
-            .map(|reader| read(reader, path, tally))
-    } else {
-        files::open(path)
-            .map_err(|source| ReadError::Open { path: path.to_owned(), source })
-            .and_then(|file| Reader::named(Metered::of(file, path), path.to_owned()))
-            .map(|reader| read(reader, path, tally))
-    };
-    match loaded {
+    match Trace::metered(path).map(|trace| read(trace, path, tally)) {
         Ok((process, findings)) => (Some(process), findings),
         Err(error) => (None, vec![refused(&error)]),
     }
 }
 
 /// Decodes on a thread of its own, which takes a third of the time.
-fn read<R: std::io::Read + Send>(
-    mut reader: Reader<R>,
-    path: &Path,
-    mut tally: Tally,
-) -> (ProcessCapture, Vec<Finding>) {
+fn read(mut trace: Trace, path: &Path, mut tally: Tally) -> (ProcessCapture, Vec<Finding>) {
     let mut findings = Vec::new();
-    let records = reader.by_ref();
+    let records = trace.by_ref();
     let read = |batches: &mut Batches<_>| {
         for record in records {
             let bytes = record.as_ref().map_or(0, Record::held_bytes);
@@ -204,12 +192,15 @@ fn read<R: std::io::Read + Send>(
     let mut capture = tally.finish();
     capture.file = display_name(path);
     path.clone_into(&mut capture.path);
-    let skipped = reader.skipped();
+    if let Some(missing) = trace.missing() {
+        capture.meta.insert(META_PIECES_MISSING.to_owned(), missing);
+    }
+    let skipped = trace.skipped();
     let state = &mut capture.state;
     state.corrupt_frames = skipped.corrupt_frames;
     state.corrupt_bytes = skipped.corrupt_bytes;
     state.unknown_records = skipped.unknown_frames.saturating_add(skipped.unknown_records);
-    state.ending = match reader.end() {
+    state.ending = match trace.end() {
         _ if !findings.is_empty() => FileEnding::Unreadable,
         Ending::Complete => FileEnding::Complete,
         Ending::Open => FileEnding::Open,

@@ -10,9 +10,9 @@ use super::store::{MAX_VALUES, Store};
 use super::windows::{Owners, Windows};
 use crate::load::ProcessCapture;
 use crate::load::batches::{Batches, read_ahead};
-use crate::load::events::reader;
 use crate::load::libraries::LibraryDomains;
 use crate::load::placed::{Placing, WorkPlace};
+use crate::load::trace::Trace;
 
 /// What the passes over a file give.
 #[derive(Debug, Default)]
@@ -143,7 +143,7 @@ fn place(
 ) -> Result<KindTable, ReadError> {
     let mut kinds = KindTable::default();
     let mut placing = Placing::new(libraries, process.whole.as_ref().map(|whole| whole.path));
-    for record in reader(&process.path)?.map_while(Result::ok) {
+    for record in Trace::open(&process.path)?.map_while(Result::ok) {
         let bytes = record.held_bytes();
         let item = match record {
             Record::Work(work) => placed(&work, &placing, &mut kinds, process).map(Item::Work),

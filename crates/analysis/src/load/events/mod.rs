@@ -8,19 +8,16 @@
 mod state;
 mod wall_clock;
 
-use std::io::Read;
 use std::path::Path;
 
-use stage2_spool::{
-    Device, GpuNs, Losses, MonoNs, Payload, Process, Queue, ReadError, Reader, Shape,
-};
+use stage2_spool::{Device, GpuNs, Losses, MonoNs, Payload, Process, Queue, ReadError, Shape};
 use stage2_text::KernelName;
 
 use super::ProcessCapture;
 use super::libraries::LibraryDomains;
 use super::paths::{OUTSIDE, PathIndex, PathNode, UNATTRIBUTED, UNDEFINED};
 use super::spool::load_folder;
-use crate::files;
+use super::trace::Trace;
 use crate::path_label::{
     OUTSIDE_RANGES, UNATTRIBUTED_WORK, UNDEFINED_RANGE, WHOLE_PROCESS, element, shown, visible_name,
 };
@@ -231,16 +228,6 @@ fn is_timed(start: GpuNs, end: GpuNs) -> bool {
     start.0 != 0 && end >= start
 }
 
-pub(crate) fn reader(path: &Path) -> Result<Reader<Box<dyn Read + Send>>, ReadError> {
-    let failed = |source| ReadError::Open { path: path.to_owned(), source };
-    let input: Box<dyn Read + Send> = if files::is_compressed(path) {
-        Box::new(files::unpacked(path).map_err(failed)?)
-    } else {
-        Box::new(files::open(path).map_err(failed)?)
-    };
-    Reader::named(input, path.to_owned())
-}
-
 /// All paths, by index, as reports name them.
 pub(crate) fn labels(capture: &ProcessCapture) -> Vec<RangePath> {
     let ProcessCapture { paths, names, whole, .. } = capture;
@@ -374,7 +361,7 @@ impl TraceFile {
     ) -> Result<(), E> {
         let mut state = State::new(self);
         // The first pass has met the same error.
-        for record in reader(&self.capture.path)?.map_while(Result::ok) {
+        for record in Trace::open(&self.capture.path)?.map_while(Result::ok) {
             state.take(record, &mut each)?;
         }
         state.close_all(&mut each)
