@@ -67,11 +67,12 @@ fn buffers_that_go_elsewhere_are_noticed_whatever_the_api() {
 }
 
 #[test]
-fn buffers_that_go_elsewhere_right_before_the_end_are_noted() {
+fn buffers_that_go_elsewhere_right_before_the_end_are_noticed() {
     of_each(WAYS, |way| {
         let guest = guest("return", way).env("STAGE2_SIM_FAULT", "taken-over=40");
         let left = guest.env("STAGE2_FLUSH_MS", "3600000").run();
         assert_eq!(left.spool().meta("cupti.buffers_kept"), Some("1"), "{way:?}");
+        says_what_is_missing(&left, "did not hand back 1 activity buffer", &format!("{way:?}"));
     });
     let left = guest("return", WAYS[0]).run();
     assert_eq!(left.expect_quiet(0).spool().meta("cupti.buffers_kept"), None);

@@ -32,7 +32,7 @@ fn say_version(root: &Path, version: &str) {
 }
 
 #[test]
-fn a_newer_copy_is_taken_only_where_it_is_asked_for() {
+fn a_newer_copy_is_taken_for_the_second_activity_api_or_where_it_is_asked_for() {
     let [torch, other] = [(); 2].map(|()| tempfile::tempdir().expect("a temporary folder"));
     let file = "nvidia/cu13/lib/libcupti.so.13";
     let (old, new) = (install(torch.path(), file), install(other.path(), file));
@@ -42,28 +42,35 @@ fn a_newer_copy_is_taken_only_where_it_is_asked_for() {
     let _held =
         [&old, &known].map(|path| unsafe { libloading::Library::new(path) }.expect("a library"));
     say_version(torch.path(), "13.0.85");
-    say_version(other.path(), "13.999.1");
+    say_version(other.path(), "13.2.86");
     let newest = Some(Path::new(NEWEST));
     let found = |explicit, driver| {
         find::locate(explicit, Some(driver)).map(|found| (found.how, found.path))
     };
 
-    assert_eq!(found(None, 13), Ok((How::AlreadyLoaded, old.clone())), "the default");
+    let loaded = Ok((How::AlreadyLoaded, old.clone()));
+    assert_eq!(found(None, 13), loaded, "the newer one has one API as well");
+    say_version(other.path(), "13.999.1");
     let away = other.path().join("away");
     std::fs::rename(&new, &away).expect("moved");
     std::fs::write(&new, "no library").expect("a file");
-    let unusable = found(newest, 13);
-    assert_eq!(unusable, Ok((How::AlreadyLoaded, old.clone())), "the newest cannot be opened");
+    assert_eq!(
+        [found(None, 13), found(newest, 13)],
+        [loaded.clone(), loaded.clone()],
+        "no library"
+    );
     std::fs::rename(&away, &new).expect("moved back");
     say_version(other.path(), "13.0.85");
-    assert_eq!(found(newest, 13), Ok((How::AlreadyLoaded, old.clone())), "they are equally new");
+    assert_eq!(found(newest, 13), loaded, "they are equally new");
     say_version(other.path(), "13.999.1");
     let of_older_driver = found(newest, 12);
     assert!(
         !matches!(&of_older_driver, Ok((_, path)) if *path == new || *path == old),
         "{of_older_driver:?}"
     );
-    assert_eq!(found(newest, 13), Ok((How::PythonPackages, new.clone())));
+    for explicit in [None, newest] {
+        assert_eq!(found(explicit, 13), Ok((How::PythonPackages, new.clone())), "{explicit:?}");
+    }
     assert_eq!(
         found(Some(new.as_path()), 13),
         Ok((How::Explicit, new.clone())),

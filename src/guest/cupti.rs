@@ -50,8 +50,6 @@ struct Cupti {
     refused: AtomicBool,
     /// Nothing is collected any more.
     shut: AtomicBool,
-    /// The hardware takes the times of kernels, so that a buffer may be asked for long after a launch.
-    by_hardware: bool,
     graph: Graph,
 }
 
@@ -76,7 +74,6 @@ pub fn start(shared: &Shared, come_first_at_exit: fn()) -> Result<Gpu, OffReason
     let api: &'static Api = Box::leak(Box::new(api));
     let attached = attach::attach(shared, api, version)?;
     let Attached { activities, subscriber, by_callback, hardware_trace, fell_back } = attached;
-    let by_hardware = hardware_trace == attach::HARDWARE_TRACE_ON;
     let attribution = if by_callback { "callback" } else { "fence" };
     let (switches, collecting) =
         (library::may_switch(version), attach::is_always_on(shared, version));
@@ -85,11 +82,14 @@ pub fn start(shared: &Shared, come_first_at_exit: fn()) -> Result<Gpu, OffReason
         ("cupti.path", api.path().display().to_string()),
         ("cupti.found", how),
         ("cupti.api", activities.name().to_owned()),
-        ("cupti.hwtrace", hardware_trace),
         ("cuda.driver_version", cuda_version.to_string()),
         ("attribution", attribution.to_owned()),
         ("graph", if options.graph == Graph::Node { "node" } else { "graph" }.to_owned()),
     ];
+    let asks_hardware = hardware_trace.is_ok();
+    if let Err(why) = hardware_trace {
+        facts.push(("cupti.hwtrace", why));
+    }
     if activities.is_second() {
         facts.push(("cupti.fields", fields::names()));
     }
@@ -118,7 +118,6 @@ pub fn start(shared: &Shared, come_first_at_exit: fn()) -> Result<Gpu, OffReason
         collecting: AtomicBool::new(collecting),
         refused: AtomicBool::new(false),
         shut: AtomicBool::new(false),
-        by_hardware,
         graph: options.graph,
     };
     let (tracer, walker) = (Box::new(tracer), api.walker());
@@ -128,7 +127,8 @@ pub fn start(shared: &Shared, come_first_at_exit: fn()) -> Result<Gpu, OffReason
         facts.push((stage2_spool::counters::OFF, refusal.to_string()));
     }
     let counters = Some(counters);
-    Ok(Gpu { tracer, walker, reports_launches: by_callback, switches, counters, facts })
+    let reports_launches = by_callback;
+    Ok(Gpu { tracer, walker, reports_launches, switches, asks_hardware, counters, facts })
 }
 
 impl Cupti {
@@ -218,7 +218,7 @@ impl Tracer for Cupti {
     }
 
     fn watch_launches(&self, on: bool) -> bool {
-        if self.by_hardware || self.refused.load(Ordering::Relaxed) {
+        if self.refused.load(Ordering::Relaxed) {
             return false;
         }
         if self.by_callback {

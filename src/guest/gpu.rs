@@ -24,6 +24,8 @@ pub struct Gpu {
     pub reports_launches: bool,
     /// [`Tracer::collect`] has an effect: else collection is on all the time.
     pub switches: bool,
+    /// CUPTI accepted to take times of kernels from the hardware. A GPU that cannot goes on without.
+    pub asks_hardware: bool,
     /// Sampling of hardware counters, where they are asked for and can be had.
     pub counters: Option<Counters>,
     /// Facts for the capture's metadata, as key and value.

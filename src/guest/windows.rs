@@ -232,6 +232,11 @@ impl Windows {
         inner.enter(Stage::On);
     }
 
+    /// For the drain thread: the window goes on in this file.
+    pub fn turned(&self, file: String) {
+        self.inner.lock().standing.file = Some(file);
+    }
+
     /// For the drain thread: GPU work is not recorded, or is from now on.
     pub fn note_gpu(&self, off: Option<String>) {
         self.inner.lock().standing.gpu_off = off;

@@ -3,6 +3,7 @@
 // Use: CUDA_INJECTION64_PATH=floor.so FLOOR_CUPTI=/path/to/libcupti.so PROGRAM
 //   FLOOR_API=v1|v2    which activity API (v1); v2 needs CUPTI 13.3 and its headers
 //   FLOOR_FIELDS=...   with v2: all, default, min, or names of fields with commas between (all)
+//   FLOOR_PER_THREAD=1 with v2: each thread has its own buffers, as the collector asks for
 //   FLOOR_OUT=FILE     where the line of JSON goes that tells what was recorded (stderr)
 // Where nothing was recorded, or not all of it, the process says so and ends with status 3: such a floor
 // would be none. A program that switches by itself calls floor_on, floor_off and floor_report instead.
@@ -19,7 +20,11 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <unordered_map>
 #include <vector>
+
+#include <pthread.h>
+#include <unistd.h>
 
 #include "floor_cupti.h"
 #if FLOOR_HAS_V2
@@ -104,12 +109,32 @@ void CUPTIAPI complete(CUcontext context, uint32_t stream, uint8_t* buffer, size
 #if FLOOR_HAS_V2
 std::vector<floor_fields::Field> fields;
 
+// Which thread asked for a buffer, to compare with the one that CUPTI names when it is full.
+struct Asker {
+  uint64_t kernel, library;  // gettid() and pthread_self()
+};
+std::unordered_map<uint8_t*, Asker> askers;
+std::atomic<size_t> told_asker, told_another;
+
 void CUPTIAPI request_second(uint8_t** buffer, size_t* size, size_t* most,
                              CUpti_BufferCallbackRequestInfo*) {
   hand_out(buffer, size, most);
+  const std::lock_guard<std::mutex> guard(buffers_lock);
+  askers[*buffer] = {static_cast<uint64_t>(gettid()), static_cast<uint64_t>(pthread_self())};
+}
+
+// Whether CUPTI names the thread that asked for the buffer, by either number (pthread_self is cut to 32 bits
+// by one of CUPTI's own ways to count threads).
+void compare_thread(uint8_t* buffer, uint64_t told) {
+  const std::lock_guard<std::mutex> guard(buffers_lock);
+  const auto asker = askers.find(buffer);
+  if (asker == askers.end()) return;
+  const auto [kernel, library] = asker->second;
+  ++(told == kernel || told == library || told == static_cast<uint32_t>(library) ? told_asker : told_another);
 }
 
 void CUPTIAPI complete_second(uint8_t* buffer, size_t, size_t valid, CUpti_BufferCallbackCompleteInfo* info) {
+  if (info != nullptr && valid > 0) compare_thread(buffer, info->threadId);
   if (!take_back(buffer, valid) || info == nullptr || info->ppRecordLayouts == nullptr) return;
   // By kind, with null for kinds without chosen fields.
   if (info->numRecordLayouts <= static_cast<size_t>(kKind)) return;
@@ -144,6 +169,13 @@ void enable_second() {
     size_t size = sizeof one;
     cupti.check("choose fields", cupti.cuptiActivitySetAttribute_v2(
                                      subscriber, CUPTI_ACTIVITY_ATTR_USER_DEFINED_RECORDS, &size, &one));
+  }
+  if (const char* each = std::getenv("FLOOR_PER_THREAD"); each != nullptr && *each == '1') {
+    uint8_t one = 1;
+    size_t size = sizeof one;
+    cupti.check("give each thread its buffers",
+                cupti.cuptiActivitySetAttribute_v2(subscriber, CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER,
+                                                   &size, &one));
   }
   cupti.check("register",
               cupti.cuptiActivityRegisterCallbacks_v2(subscriber, request_second, complete_second));
@@ -299,6 +331,10 @@ extern "C" int floor_report() {
   number("uneven_buffers", uneven);
   number("late_buffers", requested_late);
   number("dropped", dropped);
+#if FLOOR_HAS_V2
+  number("buffers_of_asker", told_asker);
+  number("buffers_of_another_thread", told_another);
+#endif
   line += ", \"layout\": " + layout_json() + "}\n";
   const char* place = std::getenv("FLOOR_OUT");
   std::FILE* file = place == nullptr || *place == 0 ? stderr : std::fopen(place, "a");

@@ -54,6 +54,11 @@ def main() -> int:
     if options.llm:
         words = [sys.executable, str(options.llm), "--reps", variables.get("REPS", "5")]
         programs.append(("decode", words, 4 * options.limit_s))
+    if only := variables.get("PROGRAM"):
+        programs = [program for program in programs if program[0] == only]
+    if not programs:
+        print(f"floor.py: no PROGRAM={only} here: launches, or decode of an LLM", file=sys.stderr)
+        return 2
     budget_s = float(variables.get("BUDGET_S", "500"))
     most = int(variables.get("ROUNDS", "20"))
 

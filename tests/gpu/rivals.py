@@ -78,8 +78,8 @@ def nvml_poller(_: argparse.Namespace) -> Iterator[None]:
 @contextmanager
 def library(options: argparse.Namespace) -> Iterator[None]:
     """Load a library that takes CUPTI's activity records for itself, as `floor.cpp` does."""
-    loaded = ctypes.CDLL(str(options.library))
-    loaded.InitializeInjection()
+    # Beside the second activity API CUPTI refuses it: then the program goes on without it.
+    ctypes.CDLL(str(options.library)).floor_on()
     yield
 
 

@@ -18,7 +18,7 @@ case $server in
 esac
 phase_s=${SECONDS_PER_PHASE:-15}
 windows=${WINDOWS:-100}
-export XDG_RUNTIME_DIR=$out/run PYTHONPATH=$here/../../examples
+export XDG_RUNTIME_DIR=$out/run PYTHONPATH=$here/../../examples${PYTHONPATH:+:$PYTHONPATH}
 mkdir "$XDG_RUNTIME_DIR"
 
 # serve NAME VARIABLE=VALUE...: starts the server under the collector; sets server_pid, engine and url.

@@ -13,7 +13,7 @@ use std::path::{Component, Path, PathBuf};
 
 mod version;
 
-pub use version::{NEWEST, Version, newest_first, version_of};
+pub use version::{NEWEST, Version, newest_first, version_of, worth_a_second_copy};
 
 /// Where a `libcupti` comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -97,6 +97,22 @@ pub fn newest_first(
     candidates
 }
 
+/// What is taken where the user chose nothing: of the files beside the copies that are in the process
+/// (`loaded`) the newest that the driver allows, if it is known to have the second activity API and none of
+/// the copies is. `None`: what is in the process serves, or what comes first.
+pub fn worth_a_second_copy(
+    loaded: &[Candidate],
+    others: Vec<Candidate>,
+    driver_cuda_major: Option<u32>,
+    version: impl Fn(&Path) -> Option<Version>,
+) -> Option<Candidate> {
+    let has_second = |found: &Candidate| version(&found.path).is_some_and(Version::has_second_api);
+    if driver_cuda_major.is_none() || loaded.iter().any(has_second) {
+        return None;
+    }
+    newest_first(others, driver_cuda_major, &version).into_iter().next().filter(has_second)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -178,6 +194,29 @@ mod tests {
         assert_eq!(order(None), all);
         assert_eq!(order(Some(13)), all[1..]);
         assert_eq!(order(Some(12)), all[4..]);
+    }
+
+    #[test]
+    fn a_second_copy_is_worth_it_for_the_second_api_alone() {
+        let of = |how, path: &str| Candidate::new(how, path.into());
+        let told = |path: &Path| version(path.parent()?.to_str()?.trim_start_matches('/'));
+        let new = || of(How::Toolkit, "/13.5.25/libcupti.so.13");
+        let taken = |loaded: &[&str], others: Vec<Candidate>, driver| {
+            let loaded: Vec<_> = loaded.iter().map(|path| of(How::AlreadyLoaded, path)).collect();
+            worth_a_second_copy(&loaded, others, driver, told)
+        };
+        let old = "/13.0.85/libcupti.so.13";
+        assert_eq!(taken(&[old], vec![of(How::Toolkit, old), new()], Some(13)), Some(new()));
+        assert_eq!(taken(&[], vec![of(How::Toolkit, old), new()], Some(13)), Some(new()));
+        // No gain, an unknown version, or a version that the driver does not allow.
+        assert_eq!(taken(&["/13.3.75/libcupti.so.13"], vec![new()], Some(13)), None);
+        let unknown = of(How::Toolkit, "/toolkit/libcupti.so.13");
+        assert_eq!(
+            taken(&[old], vec![of(How::Toolkit, "/13.2.86/libcupti.so.13"), unknown], Some(13)),
+            None
+        );
+        assert_eq!(taken(&["/12.8.90/libcupti.so.12"], vec![new()], Some(12)), None);
+        assert_eq!(taken(&[old], vec![new()], None), None);
     }
 
     #[test]

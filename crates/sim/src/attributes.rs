@@ -110,14 +110,17 @@ pub(crate) unsafe fn set(
     Ok(())
 }
 
-/// Has the hardware time kernels. Records are the same here, with it and without.
+/// Has the hardware time kernels. Records are the same here, with it and without. From 13.3 on this is accepted
+/// for every GPU, because it may come before the driver is initialised.
 ///
 /// # Errors
-/// `NOT_SUPPORTED` unless the simulated GPU can, as set in the environment; on taking it back; before
-/// 12.8.
+/// `NOT_SUPPORTED` before 13.3 unless the simulated GPU can, as set in the environment; on taking it back;
+/// before 12.8.
 pub(crate) fn enable_hardware_trace(state: &State, on: bool) -> Outcome {
     let config = &state.config;
-    if !on || !config.faults.hardware_trace || config.version.toolkit < (12, 8) {
+    let toolkit = config.version.toolkit;
+    let accepts = toolkit >= (13, 3) || (toolkit >= (12, 8) && config.faults.hardware_trace);
+    if !on || !accepts {
         return Err(cupti::NOT_SUPPORTED);
     }
     state.hardware_trace.store(true, Ordering::Relaxed);

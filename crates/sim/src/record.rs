@@ -4,6 +4,7 @@
 //! older version is the front of this one: what does not fit its size is left out.
 
 use std::ffi::CStr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::abi::kind;
 use crate::recorded::{Kernel, Work, recorded};
@@ -17,6 +18,11 @@ pub(crate) const CONTEXT_ID: u32 = 1;
 pub(crate) const NULL_STREAM_ID: u32 = 7;
 /// Name of the device, which must not pass for a real one.
 pub(crate) const DEVICE_NAME: &CStr = c"NVIDIA H200 (simulated)";
+
+/// The compute capability (major) of the first GPUs whose hardware times kernels.
+const BLACKWELL: u32 = 10;
+/// The device is such a GPU, and not the recorded one.
+pub(crate) static IS_BLACKWELL: AtomicBool = AtomicBool::new(false);
 
 /// When and where something ran on the GPU.
 #[derive(Clone, Copy, Debug)]
@@ -208,6 +214,9 @@ fn encode_device(to: &mut Fields) {
         (108, "compute_capability_minor"),
     ] {
         to.u32(at, u32::try_from(recorded().device_fact(key)).unwrap_or(u32::MAX));
+    }
+    if IS_BLACKWELL.load(Ordering::Relaxed) {
+        to.u32(104, BLACKWELL);
     }
     to.u32(112, DEVICE_ID);
     to.put(120, *b"stage2-simulated");

@@ -13,7 +13,7 @@ use crate::collection::Collection;
 use crate::config::{Config, ConfigError, VARIABLES};
 use crate::objects::Objects;
 use crate::pm::{Hosts, Sampling};
-use crate::record::{Record, Span};
+use crate::record::{IS_BLACKWELL, Record, Span};
 use crate::timeline::Timeline;
 
 /// Everything that calls share.
@@ -117,6 +117,7 @@ pub(crate) fn state() -> &'static State {
             Ok(config) => (config, None),
             Err(error) => (Config::default(), Some(error)),
         };
+        IS_BLACKWELL.store(config.faults.hardware_trace, Ordering::Relaxed);
         State {
             call_counts: CallCounts::new(&config.faults.calls),
             callbacks: Callbacks::new(config.first_correlation),

@@ -1,10 +1,11 @@
 //! Turns what is known about this process into an opened `libcupti`.
 //!
-//! In this order: the path that the user gave (which is used or fails, and nothing else is tried),
-//! a copy that is in the process already, then files, of which one whose major version is that of
-//! the driver comes first: the running Python's packages, the CUDA toolkit, the system. Or, where the user
-//! asked for [`places::NEWEST`], the newest of them all that the driver allows. No function of CUPTI is
-//! called here, only the presence of its symbols is looked at.
+//! In this order: the path that the user gave (which is used or fails, and nothing else is tried), the newest
+//! file that the driver allows where that has the second activity API and no copy in the process has, a copy
+//! that is in the process already, then files, of which one whose major version is that of the driver comes
+//! first: the running Python's packages, the CUDA toolkit, the system. Or, where the user asked for
+//! [`places::NEWEST`], the newest of them all that the driver allows. No function of CUPTI is called here,
+//! only the presence of its symbols is looked at.
 
 pub use crate::process;
 use crate::table;
@@ -58,24 +59,26 @@ pub fn locate(explicit: Option<&Path>, driver_cuda_major: Option<u32>) -> Result
         return open_first(vec![given]).ok_or(FindError { tried });
     }
     let mapped = process::mapped_files();
-    let mut loaded = places::loaded(&mapped, driver_cuda_major);
-    if !wants_newest && let Some(found) = open_first(std::mem::take(&mut loaded)) {
-        return Ok(found);
-    }
-    let Places { mut candidates, empty } =
+    let loaded = places::loaded(&mapped, driver_cuda_major);
+    let Places { candidates, empty } =
         places::places(&Surroundings::of_this_process(mapped), driver_cuda_major, &places::list);
-    if wants_newest {
-        loaded.append(&mut candidates);
-        candidates = places::newest_first(loaded, driver_cuda_major, |path| {
-            let real = || path.canonicalize().ok();
-            places::version_of(path, &places::list)
-                .or_else(|| places::version_of(&real()?, &places::list))
-        });
-    }
-    open_first(candidates).ok_or_else(|| {
+    let order = if wants_newest {
+        places::newest_first([loaded, candidates].concat(), driver_cuda_major, version)
+    } else {
+        let better =
+            places::worth_a_second_copy(&loaded, candidates.clone(), driver_cuda_major, version);
+        better.into_iter().chain(loaded).chain(candidates).collect()
+    };
+    open_first(order).ok_or_else(|| {
         tried.extend(empty);
         FindError { tried }
     })
+}
+
+/// The version of a file, or of what it is a link to.
+fn version(path: &Path) -> Option<places::Version> {
+    places::version_of(path, &places::list)
+        .or_else(|| places::version_of(&path.canonicalize().ok()?, &places::list))
 }
 
 fn open(Candidate { how, path, .. }: Candidate) -> Result<Found, Attempt> {

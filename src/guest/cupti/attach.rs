@@ -16,12 +16,9 @@ use crate::guest::gpu::OffReason;
 use crate::guest::pool::Pool;
 use crate::guest::state::Shared;
 
-/// `STAGE2_CUPTI_API=auto` takes the second activity API where CUPTI has it. Not yet: its counts have to
-/// be seen exact on a GPU first, and its cost no higher than the first one's (tests/gpu).
-const AUTO_PREFERS_V2: bool = false;
-
-/// What became of hardware trace where it serves.
-pub(super) const HARDWARE_TRACE_ON: &str = "on";
+/// From here on CUPTI takes the wish for hardware trace before the driver is initialised, which is where we
+/// are called. Earlier versions take it between that and the first context only.
+const TAKES_HARDWARE_TRACE: u32 = 130_300;
 
 /// The name under which CUPTI shows us to tools that it refuses.
 const OUR_NAME: &std::ffi::CStr = c"stage2";
@@ -32,8 +29,8 @@ pub(super) struct Attached {
     pub(super) subscriber: Subscriber,
     /// Launches are reported by callbacks.
     pub(super) by_callback: bool,
-    /// What became of the hardware's times of kernels.
-    pub(super) hardware_trace: String,
+    /// Whether CUPTI accepted to take times of kernels from the hardware, or why it does not.
+    pub(super) hardware_trace: Result<(), String>,
     /// Why the first activity API serves although the second one was asked for.
     pub(super) fell_back: Option<String>,
 }
@@ -41,11 +38,13 @@ pub(super) struct Attached {
 /// What became of the settings of an attached CUPTI.
 struct Configured {
     by_callback: bool,
-    hardware_trace: String,
+    hardware_trace: Result<(), String>,
 }
 
-/// Subscribes and configures. What the second activity API refuses at the start, the first one is asked
-/// for; but not where another tool holds CUPTI, which serves neither.
+/// Subscribes and configures. The second activity API serves where CUPTI has it: on an H200 it counts as
+/// exactly as the first one, costs no more, and CUPTI keeps no memory of past records (docs/cupti-findings.md).
+/// What it refuses at the start, the first one is asked for; but not where another tool holds CUPTI, which
+/// serves neither.
 pub(super) fn attach(
     shared: &Shared,
     api: &'static Api,
@@ -53,28 +52,24 @@ pub(super) fn attach(
 ) -> Result<Attached, OffReason> {
     let wanted = shared.options.cupti_api;
     let mut fell_back = None;
-    if wanted == CuptiApi::V2 || (wanted == CuptiApi::Auto && AUTO_PREFERS_V2) {
-        if api.has_activity_v2() {
-            match attach_second(shared, api, version) {
-                Ok(attached) => return Ok(attached),
-                Err(Failure::Held(off)) => return Err(off),
-                Err(Failure::Refused(why)) => {
-                    diag::info(format_args!(
-                        "CUPTI's first activity API is used, because the second one failed: {why}"
-                    ));
-                    fell_back = Some(why);
-                }
-            }
-        } else {
-            let why = format!("CUPTI {version} does not have it (13.3 and later do)");
-            if wanted == CuptiApi::V2 {
-                diag::warn(format_args!(
-                    "STAGE2_CUPTI_API=v2: {why}; the first activity API is used; point STAGE2_CUPTI at \
-                     a newer libcupti"
+    if wanted != CuptiApi::V1 && api.has_activity_v2() {
+        match attach_second(shared, api, version) {
+            Ok(attached) => return Ok(attached),
+            Err(Failure::Held(off)) => return Err(off),
+            Err(Failure::Refused(why)) => {
+                diag::info(format_args!(
+                    "CUPTI's first activity API is used, because the second one failed: {why}"
                 ));
+                fell_back = Some(why);
             }
-            fell_back = Some(why);
         }
+    } else if wanted == CuptiApi::V2 {
+        let why = format!("CUPTI {version} does not have it (13.3 and later do)");
+        diag::warn(format_args!(
+            "STAGE2_CUPTI_API=v2: {why}; the first activity API is used; point STAGE2_CUPTI at a newer \
+             libcupti"
+        ));
+        fell_back = Some(why);
     }
     let mut subscriber = subscribe(api)?;
     let activities = Activities::First(api);
@@ -170,7 +165,7 @@ fn configure(
     let options = &shared.options;
     let refused = |what: &str, error| OffReason(format!("CUPTI refused to {what}: {error}"));
     activities.prepare(options.graph).map_err(|error| refused("record chosen fields", error))?;
-    let hardware_trace = trace_by_hardware(activities, options.hardware_trace);
+    let hardware_trace = trace_by_hardware(activities, version, options.hardware_trace);
     let per_thread = library::has_safe_buffers_per_thread(api, version)
         && activities.set(sys::CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER, 1).is_ok();
     let by_callback = by_callback(options.attribution, per_thread, version);
@@ -250,16 +245,16 @@ fn provide_pool(shared: &Shared, version: u32, activities: &Activities) -> Resul
     Ok(())
 }
 
-/// Switches hardware trace on where it is wanted and can be. What became of it, as the trace file has it.
-fn trace_by_hardware(activities: &Activities, wanted: bool) -> String {
+/// Asks for hardware trace where it is wanted. CUPTI may accept it for a GPU that cannot: nobody knows the GPU
+/// yet. Why it is off is told by the trace file alone, because most GPUs cannot and that is no trouble.
+fn trace_by_hardware(activities: &Activities, version: u32, wanted: bool) -> Result<(), String> {
     if !wanted {
-        return "off".to_owned();
+        return Err("off".to_owned());
     }
-    match activities.enable_hardware_trace() {
-        Ok(()) => HARDWARE_TRACE_ON.to_owned(),
-        // Most GPUs cannot: that is no trouble, and nobody is told but the trace file.
-        Err(error) => format!("refused: {error}"),
+    if version < TAKES_HARDWARE_TRACE {
+        return Err(format!("off: it needs CUPTI 13.3 or later, and this is {version}"));
     }
+    activities.enable_hardware_trace().map_err(|error| format!("refused: {error}"))
 }
 
 fn by_callback(wanted: Attribution, per_thread_buffers: bool, version: u32) -> bool {
