@@ -60,7 +60,7 @@ fn launches_equal_records_and_memory_is_flat_while_collection_goes_on_and_off() 
         took.as_secs_f64()
     );
     assert_eq!(reader.end(), Ending::Complete);
-    assert_eq!(recorded + losses.cupti_dropped, launched);
+    assert_eq!(recorded + losses.cupti_dropped, launched, "{losses:?}");
     let dropped = (losses.cupti_dropped, losses.buffers_refused);
     let counted =
         Losses { cupti_dropped: dropped.0, buffers_refused: dropped.1, ..Losses::default() };

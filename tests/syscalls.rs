@@ -165,6 +165,7 @@ const HARMLESS: &[&str] = &[
     "strlen",
     "strnlen",
     "syscall",
+    "unsetenv",
 ];
 
 /// Signals do not come for ever, and std tries again until none does: so many calls in a row are interrupted.

@@ -267,6 +267,35 @@ fn another_tool_keeps_what_it_owns() {
 }
 
 #[test]
+fn a_profiler_around_the_guest_is_not_kept_from_its_own() {
+    // ncu is a script that starts a program, and refuses to run where the variable names another tool.
+    let folder = tempfile::tempdir().expect("a folder");
+    let ncu = folder.path().join("ncu");
+    std::fs::copy("/usr/bin/env", &ncu).expect("a program of that name");
+    let run = |script: &str, program: &str, preset: Option<&str>| {
+        let mut command = std::process::Command::new("/bin/sh");
+        command.args(["-c", script, "sh", program]).env_clear();
+        command.env("LD_PRELOAD", collector());
+        if let Some(preset) = preset {
+            command.env("CUDA_INJECTION64_PATH", preset);
+        }
+        let out = command.output().expect("it runs");
+        let out = String::from_utf8(out.stdout).expect("text");
+        out.lines().find_map(|line| line.strip_prefix("CUDA_INJECTION64_PATH=").map(str::to_owned))
+    };
+    let seen = |program: &str, preset| run("\"$1\"; true", program, preset);
+    let (ncu, own) = (ncu.to_str().expect("text"), collector().to_str().expect("text").to_owned());
+    assert_eq!(seen(ncu, Some(&own)), None, "ours is taken away");
+    let without_us = run("LD_PRELOAD= \"$1\"; true", ncu, None);
+    assert_eq!(without_us, None, "the shell exports nothing, for a profiler of static code");
+    assert_eq!(seen(ncu, Some("/other/tool.so")).as_deref(), Some("/other/tool.so"));
+    // A program that may be a guest gets it.
+    let guest = folder.path().join("guest");
+    std::fs::copy("/usr/bin/env", &guest).expect("a program of that name");
+    assert_eq!(seen(guest.to_str().expect("text"), None), Some(own));
+}
+
+#[test]
 fn the_other_doors_lead_to_the_same_place() {
     let left = Guest::new("return")
         .without("LD_PRELOAD")

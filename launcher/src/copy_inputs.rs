@@ -13,6 +13,7 @@ use stage2_analysis::ncu::load::folder::report_name;
 use stage2_analysis::nsys::load::folder::capture_name;
 use stage2_analysis::private;
 use stage2_model::{Finding, Severity};
+use stage2_spool::pieces::piece_of;
 
 /// What made the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +41,7 @@ impl Kind {
     /// What files that belong together have in common.
     fn common_name(self, file_name: &str) -> String {
         match self {
-            Kind::Spool => file_name.to_owned(),
+            Kind::Spool => piece_of(file_name).map_or(file_name, |(stem, _)| stem).to_owned(),
             Kind::Nsys => capture_name(file_name).to_owned(),
             Kind::Ncu => report_name(file_name),
         }
@@ -50,6 +51,7 @@ impl Kind {
     fn numbered(self, file_name: &str, number: usize) -> String {
         let end = match self {
             Kind::Nsys => capture_name(file_name).len(),
+            Kind::Spool if let Some((stem, _)) = piece_of(file_name) => stem.len(),
             Kind::Spool | Kind::Ncu => file_name.rfind('.').unwrap_or(file_name.len()),
         };
         match (number, file_name.split_at_checked(end)) {

@@ -64,6 +64,23 @@ fn all_processes_and_those_of_a_run_are_asked() {
 }
 
 #[test]
+fn a_process_in_a_container_is_recorded_from_outside() {
+    let Some(mut guest) = Guest::in_container() else { return };
+    let outer = guest.pid();
+    let children = std::fs::read_to_string(format!("/proc/{outer}/task/{outer}/children")).unwrap();
+    let pid = children.split_whitespace().next().expect("the guest, as it is numbered here");
+    let run = guest.folder.path().join("run");
+    assert_eq!(std::fs::read_dir(&run).unwrap().count(), 0, "its sockets are not here");
+    let started = guest.ctl(&[pid, "start", "--wait"]);
+    assert_eq!(started.status.code(), Some(0), "{}", text(&started));
+    guest.tell("work inside 20");
+    let stopped = guest.json(&[pid, "stop", "--wait"]);
+    assert_eq!(stopped[0]["done"][0]["records"], 20, "{stopped:?}");
+    let status = guest.ctl(&[pid, "status"]);
+    assert!(text(&status).starts_with(&format!("{pid}: dormant")), "{}", text(&status));
+}
+
+#[test]
 fn what_cannot_be_asked_is_named_with_what_to_do() {
     let mut guest = Guest::dormant();
     for (words, code, part) in [

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use common::simulated::built;
+use common::simulated::obeying;
 use serde_json::Value;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -37,18 +37,8 @@ impl Guest {
         for name in ["run", "traces"] {
             std::fs::create_dir(folder.path().join(name)).expect("a folder");
         }
-        let mut child = Command::new(built("examples/guest"))
-            .arg("obey")
-            .env("LD_PRELOAD", built("libstage2.so"))
-            .env("STAGE2_TEST_SIM", built("libstage2_sim.so"))
-            .env("STAGE2_CUPTI", built("libstage2_sim.so"))
-            .env("STAGE2_SIM_FAST", "1")
+        let mut child = obeying(&folder.path().join("traces"), &folder.path().join("run"))
             .env("STAGE2_START", start)
-            .env("STAGE2_SUMMARY", "off")
-            .env("STAGE2_OUT", folder.path().join("traces"))
-            .env("XDG_RUNTIME_DIR", folder.path().join("run"))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
             .spawn()
             .expect("the guest starts");
         let stdin = child.stdin.take().expect("piped");

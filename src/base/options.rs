@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use stage2_settings::{Buffers, Counters, CuptiApi};
+use stage2_settings::{Buffers, Counters, CuptiApi, Rotate};
 use stage2_text::redact::Redactor;
 
 use crate::base::diag::Level;
@@ -46,6 +46,8 @@ pub enum Attribution {
 pub struct Options {
     /// `STAGE2_OUT`: folder of the spool.
     pub out: Option<PathBuf>,
+    /// `STAGE2_ROTATE`: the spool is cut into pieces.
+    pub rotate: Option<Rotate>,
     /// `STAGE2_SUMMARY`.
     pub summary: Summary,
     /// `STAGE2_RANGES`.
@@ -92,6 +94,7 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             out: None,
+            rotate: None,
             summary: Summary::Stderr,
             ranges: RangeFilter::default(),
             sample: 1,

@@ -42,19 +42,23 @@ const MAX_ADDRESSES: usize = 1 << 15;
 /// Numbers for values of one kind, from 1.
 #[derive(Default)]
 struct Numbers<K> {
-    known: FxHashMap<K, u32>,
+    /// With the epoch in which each was last defined.
+    known: FxHashMap<K, (u32, u32)>,
     last: u32,
 }
 
 impl<K: Eq + Hash> Numbers<K> {
-    /// A number for a value that has none.
-    fn give(&mut self, key: K, limit: usize) -> u32 {
+    /// The number of a value, and whether it has to be defined.
+    fn give(&mut self, key: K, limit: usize, epoch: u32) -> (u32, bool) {
+        if let Some((id, defined)) = self.known.get_mut(&key) {
+            return (*id, std::mem::replace(defined, epoch) != epoch);
+        }
         if self.known.len() >= limit {
             self.known.clear();
         }
         self.last += 1;
-        self.known.insert(key, self.last);
-        self.last
+        self.known.insert(key, (self.last, epoch));
+        (self.last, true)
     }
 }
 
@@ -92,17 +96,16 @@ pub(crate) struct Interner {
     path_nodes: Vec<PathNode>,
     /// Most work comes from the queue that the work before came from.
     last_queue: Queue,
-    /// How often what was written got lost.
+    /// How often what was written got lost, or another file was begun.
     epoch: u32,
 }
 
 impl Interner {
-    /// Some of what was written is lost: what is used from now on is defined again.
+    /// Some of what was written is lost, or in an earlier file: what is used from now on is defined again,
+    /// under the number that it has.
     pub(crate) fn define_again(&mut self) {
         self.epoch += 1;
         self.addresses.clear();
-        self.shapes.known.clear();
-        self.queues.known.clear();
         self.last_queue = Queue::default();
     }
 
@@ -173,11 +176,10 @@ impl Interner {
     /// The number of a launch configuration (its `id` is ignored).
     pub(crate) fn shape(&mut self, shape: Shape, sink: &mut impl Sink) -> u32 {
         let key = Shape { id: 0, ..shape };
-        if let Some(&id) = self.shapes.known.get(&key) {
-            return id;
+        let (id, is_new) = self.shapes.give(key, MAX_SHAPES, self.epoch);
+        if is_new {
+            sink.put(Record::Shape(Shape { id, ..shape }));
         }
-        let id = self.shapes.give(key, MAX_SHAPES);
-        sink.put(Record::Shape(Shape { id, ..shape }));
         id
     }
 
@@ -188,12 +190,11 @@ impl Interner {
             return last.id;
         }
         let key = Queue { id: 0, ..queue };
-        if let Some(&id) = self.queues.known.get(&key) {
-            self.last_queue = Queue { id, ..queue };
-            return id;
+        let (id, is_new) = self.queues.give(key, MAX_QUEUES, self.epoch);
+        if is_new {
+            sink.put(Record::Queue(Queue { id, ..queue }));
         }
-        let id = self.queues.give(key, MAX_QUEUES);
-        sink.put(Record::Queue(Queue { id, ..queue }));
+        self.last_queue = Queue { id, ..queue };
         id
     }
 
@@ -244,7 +245,7 @@ impl Interner {
     }
 
     /// As [`Interner::define_name`], with what the path is made of.
-    fn define_path(&mut self, id: u32, sink: &mut impl Sink) {
+    pub(super) fn define_path(&mut self, id: u32, sink: &mut impl Sink) {
         let epoch = Some(self.epoch);
         let mut undefined = Vec::new();
         let mut at = id;

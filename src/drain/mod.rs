@@ -17,6 +17,7 @@ mod possible_times;
 #[doc(hidden)]
 pub mod probe;
 mod ranges;
+mod rotation;
 mod spans;
 mod summary;
 mod timeline;

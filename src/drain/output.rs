@@ -1,19 +1,19 @@
 //! Records into the spool file, where one was asked for; remembers what the summary shows.
 
-use std::cell::Cell;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
-use stage2_spool::{Device, GpuWork, Process, Record, Writer};
+use stage2_spool::{Device, GpuWork, Losses, Process, Record, Writer, pieces};
 use stage2_text::redact::Redactor;
 
 use crate::base::counters::Counters;
 use crate::base::options::Options;
 use crate::base::{diag, new_file};
 use crate::drain::intern::Sink;
-use crate::drain::own_file::{LostDescriptor, OwnFile};
+use crate::drain::own_file::{Gauge, LostDescriptor, NewFile, OwnFile};
+use crate::drain::rotation::Pieces;
 
 /// Longer command lines are cut, bytes.
 const ARGV_BYTES: usize = 64 << 10;
@@ -24,8 +24,10 @@ const MAX_FACTS: usize = 1 << 10;
 #[derive(Default)]
 pub(super) struct Output {
     writer: Option<Writer<OwnFile>>,
-    /// The file, and the bytes that it took so far.
-    file: Option<(PathBuf, Rc<Cell<u64>>)>,
+    /// The file, and how full it is.
+    file: Option<(PathBuf, Rc<Gauge>)>,
+    /// Nothing where the trace is one file.
+    pieces: Option<Pieces>,
     failed: bool,
     /// What describes the process, as long as it may have to be said again.
     facts: Vec<Record>,
@@ -37,13 +39,21 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// Opens `STAGE2_OUT/HOST-PID.s2t`, or `HOST-PID-wN.s2t` of a window that begins late. Where that fails
-    /// one line says so and nothing is written.
+    /// Opens `STAGE2_OUT/HOST-PID.s2t`, or `HOST-PID-wN.s2t` of a window that begins late, or the first piece
+    /// of a trace that is cut. Where that fails one line says so and nothing is written.
     pub(super) fn open(options: &Options, window: Option<u64>) -> Self {
         let process = this_process(&options.redact);
-        let created = |folder| create(folder, &process, window);
+        let mut pieces = None;
+        let mut created = |folder: &Path| match options.rotate {
+            None => create(folder, &process, window),
+            Some(rotate) => {
+                let (begun, file) = Pieces::begin(rotate, folder, &stem(&process), window)?;
+                pieces = Some(begun);
+                Ok(file)
+            }
+        };
         let (writer, file) = options.out.as_deref().map_or((None, None), |folder| match created(folder) {
-            Ok((writer, path, written)) => (Some(writer), Some((path, written))),
+            Ok(NewFile { writer, path, gauge }) => (Some(writer), Some((path, gauge))),
             Err(error) => {
                 diag::warn(format_args!(
                     "no trace file in {}: {error}; set STAGE2_OUT to a folder that can be written",
@@ -52,19 +62,110 @@ impl Output {
                 (None, None)
             }
         });
-        let mut output = Output { writer, file, ..Output::default() };
+        let mut output = Output { writer, file, pieces, ..Output::default() };
         output.put(Record::Process(process));
+        output.say_piece();
+        output.say_open_before(0, 0);
         output
     }
 
-    /// The trace file, if there is one.
+    /// The trace file, or the piece of it that is written, if there is one.
     pub(super) fn path(&self) -> Option<&Path> {
         self.file.as_ref().map(|(path, _)| path.as_path())
     }
 
-    /// Bytes of the trace file.
+    /// Bytes of the trace file, of all its pieces.
     pub(super) fn bytes(&self) -> u64 {
-        self.file.as_ref().map_or(0, |(_, written)| written.get())
+        self.pieces.as_ref().map_or(0, |pieces| pieces.bytes) + self.file_bytes()
+    }
+
+    fn file_bytes(&self) -> u64 {
+        self.file.as_ref().map_or(0, |(_, gauge)| gauge.written.get())
+    }
+
+    /// What is known of the pieces of the trace, where it is cut.
+    #[inline]
+    pub(super) fn pieces(&self) -> Option<&Pieces> {
+        self.pieces.as_ref()
+    }
+
+    /// Whether the next piece is to begin.
+    #[inline]
+    pub(super) fn is_piece_over(&self) -> bool {
+        let pieces = self.pieces.as_ref().filter(|_| self.writer.is_some());
+        pieces.is_some_and(|pieces| pieces.is_over(self.file_bytes()))
+    }
+
+    /// Ends the piece in order and begins the next one with what describes the process. Where there can be no
+    /// next one, this one goes on: false.
+    pub(super) fn begin_piece(&mut self, counters: &Counters) -> bool {
+        let Some(pieces) = &mut self.pieces else { return false };
+        let NewFile { writer, path, gauge } = match pieces.create_next() {
+            Ok(file) => file,
+            Err(error) => {
+                if let Some((path, gauge)) = &self.file {
+                    gauge.limit.set(pieces.most_bytes());
+                    if !std::mem::replace(&mut self.failed, true) {
+                        let folder = path.parent().unwrap_or(path).display();
+                        diag::warn(format_args!(
+                            "no further piece of the trace file can be begun in {folder} ({error}): the last \
+                             one goes on, up to twice its size, and what follows is lost; make room there"
+                        ));
+                    }
+                }
+                return false;
+            }
+        };
+        let losses = counters.losses();
+        self.lift_limit();
+        self.put_losses(&losses);
+        self.put(Record::End { reason: pieces::CONTINUED.to_owned() });
+        self.write_out(counters);
+        let bytes = self.file_bytes();
+        let old = self.writer.replace(writer);
+        if let Some(pieces) = &mut self.pieces {
+            // What it owes is lost with it, and told by the next one.
+            pieces.unwritten += old.map_or(0, |old| old.unwritten_bytes());
+            pieces.bytes += bytes;
+            pieces.turn(path.clone(), losses);
+        }
+        self.file = Some((path, gauge));
+        (self.names_lost, self.facts_lost) = (0, 0);
+        if let Some(writer) = &mut self.writer {
+            self.facts.iter().for_each(|fact| writer.write(fact));
+        }
+        self.say_piece();
+        true
+    }
+
+    /// What was open before is said: `open` ranges, with numbers below `first_range`.
+    pub(super) fn end_head(&mut self, open: u64, first_range: u64, counters: &Counters) {
+        self.say_open_before(open, first_range);
+        self.flush(counters);
+        let bytes = self.file_bytes();
+        self.pieces.iter_mut().for_each(|pieces| pieces.begins_at(bytes));
+    }
+
+    fn say_piece(&mut self) {
+        let Some((pieces, writer)) = self.pieces.as_ref().zip(self.writer.as_mut()) else { return };
+        pieces.head().for_each(|record| writer.write(&record));
+    }
+
+    fn say_open_before(&mut self, open: u64, first_range: u64) {
+        let Some((pieces, writer)) = self.pieces.as_mut().zip(self.writer.as_mut()) else { return };
+        writer.write(&pieces.end_head(open, first_range));
+    }
+
+    /// The last words of a file may be beyond its limit.
+    fn lift_limit(&self) {
+        if let Some((_, gauge)) = &self.file {
+            gauge.limit.set(u64::MAX);
+        }
+    }
+
+    fn put_losses(&mut self, losses: &Losses) {
+        let untold = self.pieces.as_ref().map_or(*losses, |pieces| pieces.untold(losses));
+        self.put(Record::Losses(untold));
     }
 
     pub(super) fn tell<K: Into<String>>(&mut self, facts: impl IntoIterator<Item = (K, String)>) {
@@ -88,6 +189,9 @@ impl Output {
         if let Some(writer) = &mut self.writer {
             writer.work(work);
         }
+        if let Some(pieces) = &mut self.pieces {
+            pieces.note_event();
+        }
     }
 
     /// Whether definitions were lost since the last call.
@@ -105,14 +209,15 @@ impl Output {
                 self.facts.iter().for_each(|fact| writer.write(fact));
             }
         }
-        self.put(Record::Losses(counters.losses()));
+        self.put_losses(&counters.losses());
         self.write_out(counters);
     }
 
     fn write_out(&mut self, counters: &Counters) {
         let Some(writer) = &mut self.writer else { return };
         let result = writer.flush();
-        counters.spool_bytes_unwritten.set(writer.unwritten_bytes());
+        let earlier = self.pieces.as_ref().map_or(0, |pieces| pieces.unwritten);
+        counters.spool_bytes_unwritten.set(earlier + writer.unwritten_bytes());
         match result {
             Err(error) if LostDescriptor::is(&error) => {
                 diag::warn(format_args!(
@@ -130,7 +235,8 @@ impl Output {
 
     /// Ends the file in order.
     pub(super) fn end(&mut self, counters: &Counters, reason: &str) {
-        self.put(Record::Losses(counters.losses()));
+        self.lift_limit();
+        self.put_losses(&counters.losses());
         self.put(Record::End { reason: reason.to_owned() });
         self.write_out(counters);
     }
@@ -178,29 +284,29 @@ impl Sink for Output {
         if let Some(writer) = &mut self.writer {
             writer.write(&record);
         }
+        if let Some(pieces) = &mut self.pieces {
+            pieces.note(&record);
+        }
     }
 }
 
-/// A new file, its path, and the bytes that it takes from then on.
-type Created = (Writer<OwnFile>, PathBuf, Rc<Cell<u64>>);
-
-fn create(folder: &Path, process: &Process, window: Option<u64>) -> io::Result<Created> {
-    new_file::create_folder(folder)?;
+/// What the names of the files of a process begin with.
+fn stem(process: &Process) -> String {
     let name = stage2_spool::file_name(&process.host, process.pid);
-    let stem = name.strip_suffix(".s2t").unwrap_or(&name);
-    let stem = window.map_or(stem.to_owned(), |number| format!("{stem}-w{number}"));
+    name.strip_suffix(".s2t").unwrap_or(&name).to_owned()
+}
+
+fn create(folder: &Path, process: &Process, window: Option<u64>) -> io::Result<NewFile> {
+    new_file::create_folder(folder)?;
+    let stem = stem(process);
+    let stem = window.map_or(stem.clone(), |number| format!("{stem}-w{number}"));
     let name = format!("{stem}.s2t");
     // A process keeps its id over an exec, and ids come round again: never write over a capture.
-    let names = std::iter::once(name.clone()).chain((2..100).map(|n| format!("{stem}-{n}.s2t")));
+    let names = std::iter::once(name).chain((2..100).map(|n| format!("{stem}-{n}.s2t")));
     for name in names {
-        let path = folder.join(name);
-        match new_file::create(&path) {
+        match NewFile::create(folder.join(name)) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            file => {
-                let file = OwnFile::new(file?)?;
-                let written = file.written();
-                return Ok((Writer::new(file)?, path, written));
-            }
+            file => return file,
         }
     }
     Err(io::Error::new(io::ErrorKind::AlreadyExists, format!("{stem}*.s2t exist 99 times")))

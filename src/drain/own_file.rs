@@ -10,7 +10,12 @@ use std::io::{self, Write};
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use std::rc::Rc;
+
+use stage2_spool::Writer;
+
+use crate::base::new_file;
 
 /// Ours get numbers from here on, where the guest's limit is not lower: above what most guests
 /// reach, and below 64, from where on the kernel's table would have to grow, which takes
@@ -21,8 +26,41 @@ pub(super) struct OwnFile {
     /// Not closed where it has become another one.
     file: ManuallyDrop<File>,
     identity: (u64, u64),
+    gauge: Rc<Gauge>,
+}
+
+/// What a file holds and may hold.
+pub(super) struct Gauge {
     /// Bytes that it took.
-    written: Rc<Cell<u64>>,
+    pub(super) written: Cell<u64>,
+    /// Bytes that it takes at most.
+    pub(super) limit: Cell<u64>,
+}
+
+/// A trace file that was created.
+pub(super) struct NewFile {
+    pub(super) writer: Writer<OwnFile>,
+    pub(super) path: PathBuf,
+    pub(super) gauge: Rc<Gauge>,
+}
+
+impl NewFile {
+    /// Creates a file that was not there, and begins a trace in it. Nothing stays of one that cannot be begun.
+    pub(super) fn create(path: PathBuf) -> io::Result<NewFile> {
+        let file = new_file::create(&path)?;
+        let begun = OwnFile::new(file).and_then(|file| {
+            let gauge = Rc::clone(&file.gauge);
+            Ok((Writer::new(file)?, gauge))
+        });
+        match begun {
+            Ok((writer, gauge)) => Ok(NewFile { writer, path, gauge }),
+            Err(error) => {
+                // Ours, and empty; where that fails as well, a reader says that it is cut.
+                let _ = std::fs::remove_file(&path);
+                Err(error)
+            }
+        }
+    }
 }
 
 /// The descriptor is closed, or another file by now.
@@ -42,12 +80,8 @@ impl OwnFile {
     pub(super) fn new(file: File) -> io::Result<Self> {
         let file = moved(file)?;
         let identity = identity(&file)?;
-        Ok(OwnFile { file: ManuallyDrop::new(file), identity, written: Rc::default() })
-    }
-
-    /// Bytes that it takes from now on, as they grow.
-    pub(super) fn written(&self) -> Rc<Cell<u64>> {
-        Rc::clone(&self.written)
+        let gauge = Rc::new(Gauge { written: Cell::new(0), limit: Cell::new(u64::MAX) });
+        Ok(OwnFile { file: ManuallyDrop::new(file), identity, gauge })
     }
 
     fn is_ours(&self) -> bool {
@@ -60,8 +94,13 @@ impl Write for OwnFile {
         if !self.is_ours() {
             return Err(io::Error::other(LostDescriptor));
         }
+        let Gauge { written, limit } = &*self.gauge;
+        if written.get().saturating_add(bytes.len() as u64) > limit.get() {
+            let why = "the piece is full, and no further one can be begun";
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
+        }
         let taken = self.file.write(bytes)?;
-        self.written.set(self.written.get() + taken as u64);
+        written.set(written.get() + taken as u64);
         Ok(taken)
     }
 

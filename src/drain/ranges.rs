@@ -14,6 +14,7 @@
 //!   for what they are. Everything kept here is bounded.
 
 mod apply;
+mod open;
 
 use rustc_hash::FxHashMap;
 use stage2_spool::{MonoNs, RANGE_OUTSIDE};

@@ -23,12 +23,29 @@ const NVTX_DOOR: &CStr = c"NVTX_INJECTION64_PATH";
 /// Set where another tool owns both doors or none can be opened, so that a tree of processes says it once.
 const STOOD_ASIDE: &CStr = c"STAGE2_STOOD_ASIDE";
 
+/// Programs that start the guest under themselves, and are none.
+const PROFILERS: &[&[u8]] = &[b"ncu", b"nsys", b"compute-sanitizer", b"cuda-gdb"];
+/// Programs that only start others. These load this library themselves; what was exported here would reach
+/// a profiler among them that does not.
+const STARTERS: &[&[u8]] = &[
+    b"sh", b"dash", b"bash", b"zsh", b"ksh", b"fish", b"busybox", b"env", b"nice", b"nohup",
+    b"numactl", b"setsid", b"stdbuf", b"taskset", b"time", b"timeout", b"xargs",
+];
+
 #[used]
 #[unsafe(link_section = ".init_array")]
 static CONSTRUCTOR: extern "C" fn() = constructor;
 
 extern "C" fn constructor() {
     if !may_act() {
+        return;
+    }
+    let program = Program::find();
+    if program.is_one_of(PROFILERS) {
+        close_doors();
+        return;
+    }
+    if program.is_one_of(STARTERS) {
         return;
     }
     state::set_start(|| stack::on_own(None, lifecycle::start_child));
@@ -112,6 +129,38 @@ pub unsafe extern "C" fn InitializeInjectionNvtxExtension(
     // SAFETY: the caller's contract.
     barrier::catch((), || unsafe { nvtx::attach_extension(info) });
     1
+}
+
+/// The path of the program of this process, without an allocation; empty where it is not known.
+struct Program([u8; libc::PATH_MAX as usize]);
+
+impl Program {
+    fn find() -> Self {
+        let mut path = Self([0; libc::PATH_MAX as usize]);
+        // The last byte stays 0.
+        let room = path.0.len() - 1;
+        // SAFETY: the buffer has the length that is told.
+        unsafe { libc::readlink(c"/proc/self/exe".as_ptr(), path.0.as_mut_ptr().cast(), room) };
+        path
+    }
+
+    /// Whether its name is among these.
+    fn is_one_of(&self, names: &[&[u8]]) -> bool {
+        let path = self.0.split(|byte| *byte == 0).next().unwrap_or_default();
+        names.contains(&path.rsplit(|byte| *byte == b'/').next().unwrap_or_default())
+    }
+}
+
+/// Takes our name out of the variables, where the shell around this process has put it: ncu refuses to start
+/// beside another tool's.
+fn close_doors() {
+    let Some(own) = OwnPath::find() else { return };
+    for door in [CUDA_DOOR, NVTX_DOOR] {
+        if variable(door).is_some_and(|path| is_own(path, &own)) {
+            // SAFETY: called from the constructor, before the program has threads.
+            unsafe { libc::unsetenv(door.as_ptr()) };
+        }
+    }
 }
 
 /// Whether this library does anything in this process.

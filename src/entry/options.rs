@@ -46,6 +46,9 @@ const TABLE: &[(&str, &str, Read)] = &[
     ("STAGE2_HWTRACE", "auto or off", |o, v| {
         set(&mut o.hardware_trace, named(v, [("auto", true), ("off", false)]))
     }),
+    ("STAGE2_ROTATE", stage2_settings::ROTATE_FORM, |o, v| {
+        set(&mut o.rotate, stage2_settings::read_rotate(v).map(Some))
+    }),
     ("STAGE2_BUFFERS", stage2_settings::BUFFERS_FORM, |o, v| {
         set(&mut o.buffers, stage2_settings::read_buffers(v))
     }),
@@ -146,7 +149,7 @@ fn lasting(path: &OsStr) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    use stage2_settings::{Buffers, CuptiApi};
+    use stage2_settings::{Buffers, CuptiApi, Rotate};
 
     use super::*;
 
@@ -167,6 +170,7 @@ mod tests {
             ("STAGE2_CUPTI_API", "v2"),
             ("STAGE2_HWTRACE", "off"),
             ("STAGE2_BUFFERS", "4M*16"),
+            ("STAGE2_ROTATE", "size=256M,keep=8"),
             ("STAGE2_COUNTERS", "on@100"),
             ("STAGE2_FLUSH_MS", "250"),
             ("STAGE2_ATTRIBUTION", "callback"),
@@ -186,6 +190,8 @@ mod tests {
         assert_eq!(options.cupti, Some(PathBuf::from("/c.so")));
         assert_eq!((options.cupti_api, options.hardware_trace), (CuptiApi::V2, false));
         assert_eq!(options.buffers, Buffers::Sized { bytes: 4 << 20, count: 16 });
+        let rotate = Rotate { size: Some(256 << 20), keep: Some(8), ..Rotate::default() };
+        assert_eq!(options.rotate, Some(rotate));
         assert_eq!((options.counters.off, options.counters.interval_us), (false, Some(100)));
         assert_eq!(options.flush, Duration::from_millis(250));
         assert_eq!(options.attribution, Attribution::Callback);

@@ -169,6 +169,7 @@ impl Recording {
             // freed, in the place of the recorded addresses.
             walker: unsafe { Walker::new(next_record) },
             reports_launches: false,
+            asks_hardware: false,
             switches: false,
             counters: None,
             facts: Vec::new(),

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use crate::cuda::{self, Graph, Stream};
@@ -14,6 +15,7 @@ pub fn obey() {
     let (mut stream, mut graph, mut threads) = (None, None, Vec::new());
     let mut domain = 0;
     let mut string = 0;
+    let mut others = Vec::new();
     for line in std::io::stdin().lock().lines() {
         let line = line.expect("a line");
         let words: Vec<&str> = line.split(' ').collect();
@@ -52,6 +54,11 @@ pub fn obey() {
                 let done = threads.drain(..).map(|thread| thread.join().expect("ends"));
                 said = format!(" {}", done.sum::<u64>());
             }
+            // A further thread, and what it does: `on 0 push decode`.
+            "thread" => others.push(Other::new()),
+            "on" => {
+                others[words[1].parse::<usize>().expect("a number")].tell(&words[2..].join(" "))
+            }
             "fork" => said = format!(" {}", forked()),
             "room" => limit_files(number()),
             "main_ends" => {
@@ -63,6 +70,41 @@ pub fn obey() {
         }
         println!("ok{said}");
         std::io::stdout().flush().expect("heard");
+    }
+}
+
+/// A thread that does what it is told, with a stream of its own.
+struct Other {
+    orders: Sender<String>,
+    done: Receiver<()>,
+}
+
+impl Other {
+    fn new() -> Self {
+        let (orders, heard) = channel::<String>();
+        let (tell, done) = channel();
+        std::thread::spawn(move || {
+            let stream = Stream::new();
+            tell.send(()).expect("heard");
+            for order in heard {
+                match order.split(' ').collect::<Vec<_>>()[..] {
+                    ["push", name] => drop(client().push(name.as_bytes())),
+                    ["pop"] => drop(client().pop()),
+                    ["launch", count] => stream.launch(count.parse().expect("a number")),
+                    ["work", name, count] => work(&stream, name, count.parse().expect("a number")),
+                    _ => panic!("no order {order:?}"),
+                }
+                tell.send(()).expect("heard");
+            }
+        });
+        // Streams are numbered in the order in which they are made.
+        done.recv().expect("a stream");
+        Self { orders, done }
+    }
+
+    fn tell(&self, order: &str) {
+        self.orders.send(order.to_owned()).expect("heard");
+        self.done.recv().expect("done");
     }
 }
 

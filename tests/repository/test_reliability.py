@@ -10,11 +10,16 @@ CODE = re.compile(r"`([^`]+)`")
 LEAST_HAZARDS = 80
 
 
-def rows() -> list[list[str]]:
-    """Give the cells of each row of each table, without the heads."""
-    lines = PAGE.read_text(encoding="utf-8").splitlines()
-    cells = [line.strip("|").split(" | ") for line in lines if line.startswith("| ")]
-    return [[cell.strip() for cell in row] for row in cells if row[0].strip() != "hazard"]
+def rows(third: str = "test") -> list[list[str]]:
+    """Give the cells of each row of each table whose third column has this head."""
+    found, wanted = [], False
+    for line in PAGE.read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+        if cells[0] == "hazard":
+            wanted = cells[2] == third
+        elif wanted and line.startswith("| "):
+            found.append(cells)
+    return found
 
 
 class Reliability(unittest.TestCase):
@@ -30,6 +35,13 @@ class Reliability(unittest.TestCase):
             for patch in CODE.findall(patches):
                 path = ROOT / "tests" / "mutations" / f"{patch}.patch"
                 self.assertTrue(path.is_file(), f"{hazard}: {path.name} is not there")
+
+    def test_every_script_for_a_gpu_exists(self) -> None:
+        self.assertTrue(rows("script"))
+        for hazard, _, script, result in rows("script"):
+            for name in CODE.findall(script):
+                path = ROOT / "tests" / "gpu" / name
+                self.assertTrue(path.is_file() and result, f"{hazard}: {name} is not there")
 
     def test_the_page_counts_its_rows(self) -> None:
         hazards = rows()

@@ -41,6 +41,11 @@ impl Counters {
         }
         let metrics: Vec<String> =
             set.metrics.iter().take(METRICS).map(|name| visible(name.as_bytes())).collect();
+        let same = |known: &Set| known.device == set.device && known.metrics == metrics;
+        if self.sets.get(&set.id).is_some_and(same) {
+            // A further piece of the trace says it again.
+            return;
+        }
         let last = vec![None; metrics.len()];
         self.sets.insert(set.id, Set { device: set.device, metrics, last });
     }

@@ -9,10 +9,12 @@
 //! order. So a window ends there, and all of its numbers are of the same time.
 #![forbid(unsafe_code)]
 
+mod chain;
 mod class;
 mod counters;
 mod follow;
 mod instances;
+mod look;
 mod numbers;
 mod process;
 mod settled;
@@ -24,9 +26,10 @@ mod watch;
 pub use class::{CLASSES, class_label};
 pub use counters::Counter;
 pub use follow::{FileState, Follow, Taken};
+pub use look::{Look, Watched};
 pub use numbers::{BUCKETS_S, StageNumbers};
 pub use process::{Counts, DeviceBusy, KernelRow, Options, Process, Window};
-pub use watch::{Look, Source, Watch, Watched};
+pub use watch::{Source, Watch};
 
 /// How far behind the last event of a file its numbers are final: a collector writes once a second, and
 /// a buffer of CUPTI's may come a flush later than another one.

@@ -8,14 +8,9 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use stage2_spool::{DeviceState, Losses};
-use stage2_text::{visible, visible_path};
-
-use crate::counters::Counter;
-use crate::follow::{FileState, Follow};
-use crate::numbers::StageNumbers;
-use crate::process::{Counts, DeviceBusy, Options, Process, Window};
-use crate::{MAX_STAGES, OTHER};
+use crate::chain::{self, Chain, Trace};
+use crate::look::{Identity, Look, Sums, Tracked, Watched, identity, problem, watched};
+use crate::process::{Options, Process};
 
 /// Bytes that a tick reads over all files, about.
 const TICK_BYTES: u64 = 64 << 20;
@@ -41,85 +36,6 @@ pub enum Source {
     File(PathBuf),
 }
 
-/// A process as it is seen now.
-#[derive(Clone, Debug, Default)]
-pub struct Watched {
-    /// Its host; empty where the file does not say.
-    pub host: String,
-    /// Its number there.
-    pub pid: u32,
-    /// Its rank, where a job launcher said it.
-    pub rank: Option<u64>,
-    /// Its newest trace file.
-    pub file: String,
-    /// How things stand with that file.
-    pub state: FileState,
-    /// Why it ended.
-    pub end: Option<String>,
-    /// What is special about it: no GPU records and why, a sample, a simulated GPU.
-    pub notes: Vec<String>,
-    /// The last seconds.
-    pub window: Window,
-    /// Sums of each stage over all of its files.
-    pub totals: BTreeMap<String, StageNumbers>,
-    /// Time in which each GPU worked, over all of its files.
-    pub device_totals: BTreeMap<u32, u64>,
-    /// Records, over all of its files.
-    pub counts: Counts,
-    /// Losses, over all of its files.
-    pub losses: Vec<(&'static str, u64)>,
-    /// Work that came too late for the busy time, over all of its files, ns.
-    pub late_ns: u64,
-    /// Damaged frames that were left out, over all of its files.
-    pub corrupt_frames: u64,
-    /// Bytes of its trace files that were read.
-    pub bytes: u64,
-    /// The last event, ns since the Unix epoch.
-    pub last_wall_ns: Option<u64>,
-    /// Sampled counters.
-    pub counters: Vec<Counter>,
-    /// What the driver says.
-    pub device_states: Vec<DeviceState>,
-}
-
-/// All processes at one moment.
-#[derive(Clone, Debug, Default)]
-pub struct Look {
-    /// By rank, host and number.
-    pub processes: Vec<Watched>,
-    /// Bytes that are there and were not read yet.
-    pub behind_bytes: u64,
-    /// Bytes of which only definitions were read.
-    pub skipped_bytes: u64,
-    /// What went wrong with files, the newest last.
-    pub problems: Vec<String>,
-    /// Files beyond those that are followed.
-    pub files_left_out: u64,
-}
-
-/// What is kept of the earlier files of a process.
-#[derive(Clone, Debug, Default)]
-struct Sums {
-    stages: BTreeMap<String, StageNumbers>,
-    devices: BTreeMap<u32, u64>,
-    counts: Counts,
-    losses: [u64; LOSSES],
-    late_ns: u64,
-    corrupt_frames: u64,
-    bytes: u64,
-}
-
-#[derive(Debug)]
-struct Tracked {
-    follow: Follow,
-    process: Process,
-    quiet: u32,
-    corrupt_frames: u64,
-    told: bool,
-}
-
-type Identity = (String, u32);
-
 /// Follows trace files.
 #[derive(Debug)]
 pub struct Watch {
@@ -128,6 +44,8 @@ pub struct Watch {
     files: Vec<Tracked>,
     /// Files that are or were followed.
     seen: HashMap<PathBuf, (u64, u64)>,
+    /// Traces in pieces that are or were followed, from their first piece on.
+    cut: BTreeSet<Trace>,
     retired: BTreeMap<Identity, Sums>,
     problems: VecDeque<String>,
     behind: u64,
@@ -144,6 +62,7 @@ impl Watch {
             options,
             files: Vec::new(),
             seen: HashMap::new(),
+            cut: BTreeSet::new(),
             retired: BTreeMap::new(),
             problems: VecDeque::new(),
             behind: 0,
@@ -172,8 +91,7 @@ impl Watch {
             let Some(tracked) = self.files.get_mut((self.next + turn) % count.max(1)) else {
                 continue;
             };
-            let length = fs::metadata(tracked.follow.path()).map_or(0, |found| found.len());
-            let backlog = length.saturating_sub(tracked.follow.read_to());
+            let backlog = tracked.follow.backlog();
             if budget == 0 {
                 self.behind = self.behind.saturating_add(backlog);
                 continue;
@@ -210,6 +128,9 @@ impl Watch {
         let mut look = |path: PathBuf| {
             let Ok(status) = fs::metadata(&path) else { return };
             let identity = (status.dev(), status.ino());
+            if chain::place(&path).is_some_and(|(trace, _)| self.cut.contains(&trace)) {
+                return;
+            }
             if status.is_file() && self.seen.get(&path) != Some(&identity) {
                 let changed = status.modified().unwrap_or(std::time::UNIX_EPOCH);
                 found.push((changed, path, identity));
@@ -225,6 +146,15 @@ impl Watch {
                 }
             }
         }
+        // Of several pieces the first is read first, and leads to the others.
+        let mut first: HashMap<Trace, u64> = HashMap::new();
+        for (trace, number) in found.iter().filter_map(|(_, path, _)| chain::place(path)) {
+            let lowest = first.entry(trace).or_insert(number);
+            *lowest = number.min(*lowest);
+        }
+        found.retain(|(_, path, _)| {
+            chain::place(path).is_none_or(|(trace, number)| first.get(&trace) == Some(&number))
+        });
         // The newest first: there may be more than can be followed.
         found.sort_by(|a, b| b.cmp(a));
         for (_, path, identity) in found {
@@ -240,8 +170,14 @@ impl Watch {
                 self.seen.retain(|path, _| path.exists());
             }
             self.seen.insert(path.clone(), identity);
+            if let Some((trace, _)) = chain::place(&path) {
+                if self.cut.len() >= 2 * ENTRIES {
+                    self.cut.retain(|(folder, _)| folder.exists());
+                }
+                self.cut.insert(trace);
+            }
             self.files.push(Tracked {
-                follow: Follow::new(path),
+                follow: Chain::new(path),
                 process: Process::new(self.options.clone()),
                 quiet: 0,
                 corrupt_frames: 0,
@@ -321,147 +257,13 @@ impl Watch {
     }
 
     /// The files that are followed, with how far each is read: up to a whole frame.
-    pub fn files(&self) -> impl Iterator<Item = (&Path, u64)> {
-        self.files.iter().map(|tracked| (tracked.follow.path(), tracked.follow.read_to()))
-    }
-}
-
-impl Sums {
-    fn add(&mut self, tracked: &Tracked) {
-        let process = &tracked.process;
-        for (name, numbers) in process.totals() {
-            let room = self.stages.len() < MAX_STAGES || self.stages.contains_key(name);
-            let name = if room { name } else { OTHER };
-            self.stages.entry(name.to_owned()).or_default().add(numbers);
-        }
-        for DeviceBusy { device, busy_ns } in process.device_totals() {
-            *self.devices.entry(device).or_default() += busy_ns;
-        }
-        let more = process.counts();
-        let counts = &mut self.counts;
-        counts.kernels += more.kernels;
-        counts.work += more.work;
-        counts.attributed += more.attributed;
-        counts.outside += more.outside;
-        counts.unattributed += more.unattributed;
-        counts.untimed += more.untimed;
-        counts.left_out += more.left_out;
-        for (sum, (_, more)) in self.losses.iter_mut().zip(losses(&process.losses())) {
-            *sum = sum.saturating_add(more);
-        }
-        self.late_ns = self.late_ns.saturating_add(process.late_ns());
-        self.corrupt_frames += tracked.corrupt_frames;
-        self.bytes += tracked.follow.read_to();
+    pub fn files(&self) -> impl Iterator<Item = (PathBuf, u64)> {
+        self.files.iter().flat_map(|tracked| tracked.follow.files())
     }
 }
 
 fn is_trace(path: &Path) -> bool {
     path.extension().is_some_and(|ending| ending == "s2t")
-}
-
-fn identity(tracked: &Tracked) -> Identity {
-    match tracked.process.who() {
-        Some(who) => (visible(who.host.as_bytes()), who.pid),
-        None => (visible_path(tracked.follow.path()), 0),
-    }
-}
-
-fn watched((host, pid): Identity, tracked: &Tracked, sums: Sums) -> Watched {
-    let process = &tracked.process;
-    let kinds = losses(&Losses::default()).map(|(kind, _)| kind);
-    Watched {
-        host,
-        pid,
-        rank: rank(process),
-        file: visible_path(tracked.follow.path()),
-        state: tracked.follow.state().clone(),
-        end: process.end().map(str::to_owned),
-        notes: notes(process),
-        window: process.window(),
-        totals: sums.stages,
-        device_totals: sums.devices,
-        counts: sums.counts,
-        losses: kinds.into_iter().zip(sums.losses).collect(),
-        late_ns: sums.late_ns,
-        corrupt_frames: sums.corrupt_frames,
-        bytes: sums.bytes,
-        last_wall_ns: process.last_wall_ns(),
-        counters: process.counters(),
-        device_states: process.device_states().copied().collect(),
-    }
-}
-
-/// Variables of job launchers that say the rank, in the order in which reports believe them.
-const RANKS: [&str; 6] = [
-    "env.RANK",
-    "env.OMPI_COMM_WORLD_RANK",
-    "env.MV2_COMM_WORLD_RANK",
-    "env.PMI_RANK",
-    "env.PMIX_RANK",
-    "env.SLURM_PROCID",
-];
-
-fn rank(process: &Process) -> Option<u64> {
-    RANKS.iter().find_map(|key| process.fact(key)?.trim().parse().ok())
-}
-
-fn notes(process: &Process) -> Vec<String> {
-    let off = |what: &str, key: &str| {
-        process.fact(key).map(|why| format!("{what}: {}", visible(why.as_bytes())))
-    };
-    let sample = process.fact("sample").filter(|part| *part != "1/1");
-    let sample =
-        sample.map(|part| format!("{} of the instances are recorded", visible(part.as_bytes())));
-    let simulated = process.fact("cupti.simulated").filter(|value| *value == "1");
-    let ranges = process.fact("ranges").filter(|globs| *globs != "*");
-    let found = [
-        simulated.map(|_| "the GPU is simulated: no time is one of a real GPU".to_owned()),
-        off("no GPU work is recorded", "gpu.off"),
-        off("no hardware counters are sampled", "counters.off"),
-        sample,
-        ranges.map(|globs| format!("GPU work is recorded in {} only", visible(globs.as_bytes()))),
-    ];
-    found.into_iter().flatten().collect()
-}
-
-/// Kinds of losses.
-const LOSSES: usize = 13;
-
-/// Every loss with its name, which metrics use as well.
-fn losses(losses: &Losses) -> [(&'static str, u64); LOSSES] {
-    [
-        ("dropped_by_cupti", losses.cupti_dropped),
-        ("buffers_refused", losses.buffers_refused),
-        ("range_events", losses.range_events),
-        ("unattributed", losses.unattributed),
-        ("invalid_timestamps", losses.invalid_timestamps),
-        ("unreadable_records", losses.unreadable_records),
-        ("unbalanced_range_ends", losses.unbalanced),
-        ("unclosed_ranges", losses.unclosed),
-        ("names_cut", losses.names_cut),
-        ("unwritten_bytes", losses.spool_bytes_unwritten),
-        ("late_switches", losses.late_switches),
-        ("beyond_limits", losses.beyond_limits),
-        ("calls_turned_away", losses.calls_turned_away),
-    ]
-}
-
-fn problem(follow: &Follow) -> Option<String> {
-    let what = match follow.state() {
-        FileState::Waiting | FileState::Growing | FileState::Ended => return None,
-        FileState::Removed => {
-            "was taken away before it ended; nothing more is read from it".to_owned()
-        }
-        FileState::Replaced => "was replaced; the new file is read from its start".to_owned(),
-        FileState::Cut => {
-            "became shorter while it was read; nothing more is read from it".to_owned()
-        }
-        FileState::Damaged(at) => format!(
-            "is damaged at byte {at}; nothing more is read from it, `stage2-launch merge` shows what it holds"
-        ),
-        FileState::Unreadable(why) => format!("cannot be read: {}", visible(why.as_bytes())),
-    };
-    Some(format!("{} {what}", visible_path(follow.path())))
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 use super::*;
+use crate::follow::FileState;
 use stage2_spool::{
-    Anchor, GpuNs, MonoNs, Path as RangePath, Process as Who, RangeOpen, Record, WallNs, Writer,
+    Anchor, GpuNs, Losses, MonoNs, Path as RangePath, Process as Who, RangeOpen, Record, WallNs,
+    Writer, pieces,
 };
 
 const S: u64 = 1_000_000_000;
@@ -81,6 +83,93 @@ fn totals_never_fall_when_a_process_begins_its_next_file() {
     }
     assert!(watch.look().problems.is_empty(), "{:?}", watch.look().problems);
     assert_eq!(watch.files.len(), 1, "the others are sums");
+}
+
+/// A piece of the trace of process 7: a second of steps, the last of which goes on in the next piece.
+fn piece(folder: &Path, number: u64, ends: bool) {
+    let path = folder.join(pieces::piece_name("host-7-1700000000", number));
+    let mut writer = Writer::new(fs::File::create(path).expect("a file")).expect("a header");
+    let meta = |key: &str, value: u64| Record::Meta { key: key.into(), value: value.to_string() };
+    let open = |range: u64, start: u64, continues: u64| {
+        Record::RangeOpen(RangeOpen {
+            range,
+            start: MonoNs(start),
+            path: 1,
+            thread: 1,
+            parent: 0,
+            start_end: false,
+            category: 0,
+            payload: None,
+            continues,
+        })
+    };
+    let (first, begin) = (number * 10, (100 + number) * S);
+    writer.write(&Record::Process(Who { pid: 7, host: "host".into(), ..Who::default() }));
+    writer.write(&meta(pieces::PIECE, number));
+    let (gpu, mono, wall) = (GpuNs(begin), MonoNs(begin), WallNs(begin));
+    writer.write(&Record::Anchor(Anchor { gpu, mono, wall }));
+    writer.write(&Record::Name { id: 1, bytes: b"decode".to_vec() });
+    writer.write(&Record::Path(RangePath { id: 1, parent: 0, name: 1, domain: 0 }));
+    if number > 1 {
+        writer.write(&open(first - 1, begin, first - 1));
+    }
+    writer.write(&meta(pieces::OPEN_BEFORE, u64::from(number > 1)));
+    writer.write(&Record::Losses(Losses { range_events: 2, ..Losses::default() }));
+    if number > 1 {
+        writer.write(&Record::RangeClose { range: first - 1, end: MonoNs(begin + 5) });
+    }
+    for range in first..first + 10 {
+        let start = begin + (range - first + 1) * S / 20;
+        writer.write(&open(range, start, 0));
+        if range < first + 9 || ends {
+            writer.write(&Record::RangeClose { range, end: MonoNs(start + 5) });
+        }
+    }
+    let reason = if ends { "exit" } else { pieces::CONTINUED };
+    writer.write(&Record::End { reason: reason.into() });
+    writer.flush().expect("a disk");
+}
+
+fn lost_events(process: &Watched) -> u64 {
+    process.losses.iter().find(|(kind, _)| *kind == "range_events").map_or(0, |(_, lost)| *lost)
+}
+
+#[test]
+fn pieces_of_a_trace_are_one_process_and_its_reader_goes_on_over_each_seam() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut watch = Watch::new(vec![Source::Folder(folder.path().into())], Options::default());
+    for number in 1..=6 {
+        piece(folder.path(), number, number == 6);
+        watch.tick();
+        let look = watch.look();
+        assert_eq!((look.processes.len(), look.behind_bytes), (1, 0));
+        let process = &look.processes[0];
+        let open = u64::from(number < 6);
+        // The last one that closed may still go on.
+        assert!((number * 10 - 1 - open..=number * 10 - open).contains(&steps(process)));
+        assert_eq!(lost_events(process), 2 * number);
+        assert_eq!(process.notes, Vec::<String>::new());
+        let state = if number == 6 { FileState::Ended } else { FileState::Growing };
+        assert_eq!(process.state, state, "piece {number}");
+    }
+    assert_eq!(watch.look().processes[0].end.as_deref(), Some("exit"));
+    assert!(watch.look().problems.is_empty(), "{:?}", watch.look().problems);
+    assert_eq!((watch.files.len(), watch.files().count()), (1, 6));
+}
+
+#[test]
+fn pieces_that_are_deleted_before_they_are_read_are_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut watch = Watch::new(vec![Source::Folder(folder.path().into())], Options::default());
+    (2..=4).for_each(|number| piece(folder.path(), number, false));
+    watch.tick();
+    piece(folder.path(), 8, true);
+    watch.tick();
+    let look = watch.look();
+    let [process] = &look.processes[..] else { panic!("{:?}", look.processes) };
+    assert_eq!(process.notes, ["of its trace is not there any more: piece 1, pieces 5 to 7"]);
+    // Those that were open before the gap, or came out of it, count where they began or not at all.
+    assert_eq!((steps(process), lost_events(process)), (40, 8));
 }
 
 #[test]

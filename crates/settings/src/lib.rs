@@ -136,9 +136,98 @@ pub fn read_sample(text: &str) -> Option<u32> {
     text.strip_prefix("1/")?.parse().ok().filter(|n| ONE_IN.contains(n))
 }
 
+/// `STAGE2_ROTATE`, in words.
+pub const ROTATE_FORM: &str = "size=SIZE, every=TIME or both, and keep=N, e.g. size=256M,every=10m,keep=8, with \
+     64K to 1024G, 10ms to 168h, and 1 to 100000 files";
+
+const PIECE_BYTES: RangeInclusive<u64> = 64 << 10..=1 << 40;
+const PIECE_MS: RangeInclusive<u64> = 10..=7 * 24 * 3_600_000;
+const PIECES_KEPT: RangeInclusive<usize> = 1..=100_000;
+
+/// When the trace file is cut, and how many pieces of it stay.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rotate {
+    /// A piece ends when it has so many bytes.
+    pub size: Option<u64>,
+    /// A piece ends after so many milliseconds.
+    pub every_ms: Option<u64>,
+    /// The newest so many pieces stay; none: all.
+    pub keep: Option<usize>,
+}
+
+/// What `STAGE2_ROTATE` asks for; nothing where the text is not [`ROTATE_FORM`].
+pub fn read_rotate(text: &str) -> Option<Rotate> {
+    let mut rotate = Rotate::default();
+    for word in text.split(',') {
+        let (name, value) = word.trim().split_once('=')?;
+        let is_first = match name {
+            "size" => {
+                let bytes = read_bytes(value).and_then(|bytes| u64::try_from(bytes).ok())?;
+                rotate.size.replace(PIECE_BYTES.contains(&bytes).then_some(bytes)?).is_none()
+            }
+            "every" => {
+                let ms = read_ms(value).filter(|ms| PIECE_MS.contains(ms))?;
+                rotate.every_ms.replace(ms).is_none()
+            }
+            "keep" => {
+                let keep = value.parse().ok().filter(|keep| PIECES_KEPT.contains(keep))?;
+                rotate.keep.replace(keep).is_none()
+            }
+            _ => return None,
+        };
+        if !is_first {
+            return None;
+        }
+    }
+    rotate.size.or(rotate.every_ms).map(|_| rotate)
+}
+
+/// A time in milliseconds: seconds, or a number with a unit: ms, s, m or h.
+pub fn read_ms(text: &str) -> Option<u64> {
+    let at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, unit) = text.split_at(at);
+    let scale: u64 = match unit {
+        "ms" => 1,
+        "" | "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(scale)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pieces_have_a_size_or_an_age_and_may_be_few() {
+        let of = |size, every_ms, keep| Some(Rotate { size, every_ms, keep });
+        for (text, expected) in [
+            ("size=256M", of(Some(256 << 20), None, None)),
+            ("every=10m,keep=8", of(None, Some(600_000), Some(8))),
+            ("keep=1, size=64K ,every=10", of(Some(64 << 10), Some(10_000), Some(1))),
+            ("every=168h", of(None, Some(604_800_000), None)),
+            ("every=500ms", of(None, Some(500), None)),
+            ("", None),
+            ("keep=8", None),
+            ("off", None),
+            ("size=63K", None),
+            ("size=1025G", None),
+            ("size=1M,size=2M", None),
+            ("every=9ms", None),
+            ("every=169h", None),
+            ("every=1d", None),
+            ("every=-1s", None),
+            ("size=1M,keep=0", None),
+            ("size=1M,keep=100001", None),
+            ("size=1M,", None),
+            ("size=1M,often=yes", None),
+            ("size 1M", None),
+        ] {
+            assert_eq!(read_rotate(text), expected, "{text}");
+        }
+    }
 
     #[test]
     fn buffers_are_bytes_in_all_or_have_a_size_and_a_number_within_limits() {

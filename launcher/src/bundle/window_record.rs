@@ -4,7 +4,8 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
-use stage2_spool::{Ending, Losses, Reader, Record, WallNs};
+use stage2_analysis::load::trace::Trace;
+use stage2_spool::{Ending, Losses, Record, WallNs};
 
 /// A window of recording: what a process recorded from a start to a stop.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,10 +42,10 @@ impl WindowRecord {
     /// The file cannot be read.
     pub(crate) fn read(path: &Path, file: String) -> anyhow::Result<WindowRecord> {
         let mut window = WindowRecord { number: 1, file, ..WindowRecord::default() };
-        let mut reader = Reader::open(path)?;
+        let mut trace = Trace::open(path)?;
         let mut losses = Losses::default();
         let mut incomplete = 0;
-        for record in reader.by_ref() {
+        for record in trace.by_ref() {
             match record.with_context(|| path.display().to_string())? {
                 Record::Process(process) => {
                     (window.pid, window.host) = (process.pid, process.host);
@@ -66,8 +67,8 @@ impl WindowRecord {
                 _ => {}
             }
         }
-        window.lost = lost(&losses) + incomplete + u64::from(reader.skipped().corrupt_frames > 0);
-        if reader.end() != Ending::Complete {
+        window.lost = lost(&losses) + incomplete + u64::from(trace.skipped().corrupt_frames > 0);
+        if trace.end() != Ending::Complete {
             window.why = None;
         }
         Ok(window)

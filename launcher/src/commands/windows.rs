@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use stage2_analysis::files::{ending, write_whole};
+use stage2_analysis::load::trace::one_of_each;
 use stage2_model::{Finding, Status};
 use stage2_text::visible_path;
 
@@ -173,8 +174,5 @@ fn has_work(dir: &Path) -> bool {
 
 fn trace_files(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut files: Vec<PathBuf> =
-        entries.map(|entry| entry.path()).filter(|path| ending(path) == "s2t").collect();
-    files.sort();
-    files
+    one_of_each(entries.map(|entry| entry.path()).filter(|path| ending(path) == "s2t").collect())
 }

@@ -122,6 +122,8 @@ pub(crate) struct Collector {
     pub(crate) graph: Graph,
     #[serde(deserialize_with = "buffers", default)]
     pub(crate) buffers: Option<String>,
+    #[serde(deserialize_with = "rotate", default)]
+    pub(crate) rotate: Option<String>,
     #[serde(deserialize_with = "flush_period")]
     pub(crate) flush_ms: u64,
     pub(crate) attribution: Attribution,
@@ -243,6 +245,14 @@ fn buffers<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Erro
     let text = Option::<String>::deserialize(from)?;
     match text.as_deref().filter(|text| stage2_settings::read_buffers(text).is_none()) {
         Some(wrong) => Err(wrong_form(wrong, stage2_settings::BUFFERS_FORM)),
+        None => Ok(text),
+    }
+}
+
+fn rotate<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    let text = Option::<String>::deserialize(from)?;
+    match text.as_deref().filter(|text| stage2_settings::read_rotate(text).is_none()) {
+        Some(wrong) => Err(wrong_form(wrong, stage2_settings::ROTATE_FORM)),
         None => Ok(text),
     }
 }

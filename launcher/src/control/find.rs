@@ -128,6 +128,10 @@ fn of_process(pid: u32) -> Result<Found, FindError> {
     let inner = field("NSpid:", None).unwrap_or(pid);
     let mut looked = folders(owner, runtime_of(&proc));
     looked.push(PathBuf::from(format!("/run/user/{owner}/stage2")));
+    // A container without root has numbers of its own for users as well.
+    let inside = read("uid_map").and_then(|map| user_inside(&map, owner));
+    let inside = inside.filter(|inside| *inside != owner);
+    looked.extend(inside.into_iter().flat_map(|inside| folders(inside, None)));
     let root = proc.join("root");
     let of_container: Vec<PathBuf> =
         looked.iter().filter_map(|path| Some(root.join(path.strip_prefix("/").ok()?))).collect();
@@ -147,6 +151,16 @@ fn of_process(pid: u32) -> Result<Found, FindError> {
         }
     }
     Err(objection.unwrap_or_else(|| FindError::NoSocket { pid, folders: listed(&looked) }))
+}
+
+/// The number that a user has in the namespace of a process, by that one's `uid_map`.
+fn user_inside(map: &str, user: u32) -> Option<u32> {
+    map.lines().find_map(|line| {
+        let mut numbers = line.split_whitespace().map(|word| word.parse::<u32>().ok());
+        let (inside, outside, count) = (numbers.next()??, numbers.next()??, numbers.next()??);
+        let place = user.checked_sub(outside).filter(|place| *place < count)?;
+        inside.checked_add(place)
+    })
 }
 
 /// `XDG_RUNTIME_DIR` of a process, where we may read it.
@@ -214,6 +228,20 @@ mod tests {
         std::os::unix::fs::symlink("/tmp", &link).unwrap();
         assert!(sockets(&link, owner).unwrap_err().to_string().contains("no folder"));
         assert!(sockets(&root.path().join("absent"), owner).unwrap().is_empty());
+    }
+
+    #[test]
+    fn users_of_a_container_are_counted_as_its_map_says() {
+        let whole = "         0          0 4294967295\n";
+        assert_eq!(user_inside(whole, 1000), Some(1000));
+        let rootless = "0 1000 1\n1 100000 65536\n";
+        let cases = [(1000, Some(0)), (100_999, Some(1000)), (999, None), (165_536, None)];
+        for (user, inside) in cases {
+            assert_eq!(user_inside(rootless, user), inside, "{user}");
+        }
+        for hostile in ["", "x y z", "0 0", "4294967295 0 10\n-1 0 1"] {
+            assert_eq!(user_inside(hostile, 5), None, "{hostile:?}");
+        }
     }
 
     #[test]

@@ -13,8 +13,8 @@ const MEASURED: &[(u32, u32, &str)] = &[
     (
         13,
         5,
-        "kernel records add 862 ns to a launch and 382 ns to a node of a graph by the first activity API, \
-         631 and 350 ns by the second with four fields (H200; docs/cupti-findings.md)",
+        "kernel records add 996 ns to a launch and 370 ns to a node of a graph by the first activity API, \
+         715 and 360 ns by the second with the collector's fields (H200; docs/cupti-findings.md)",
     ),
     (
         13,
@@ -54,6 +54,9 @@ pub(super) fn why(trial: &Trial, asked: Option<&Path>) -> &'static str {
             "in the process already, and none that can be used is newer"
         }
         (Some(_), true) => "the newest that the driver allows, as STAGE2_CUPTI says",
+        (Some(_), false) if trial.facts.get("cupti.api").is_some_and(|api| api == "v2") => {
+            "the newest that the driver allows, because it has the second activity API"
+        }
         (Some(_), false) => "the first that fits the driver",
         (None, _) => "the collector does not say why",
     }
@@ -126,6 +129,9 @@ mod tests {
         assert!(why(&trial("AlreadyLoaded"), newest).contains("none that can be used is newer"));
         assert!(why(&trial("Toolkit"), newest).contains("newest that the driver allows"));
         assert_eq!(why(&trial("Toolkit"), None), "the first that fits the driver");
+        let mut second = trial("Toolkit");
+        second.facts.insert("cupti.api".to_owned(), "v2".to_owned());
+        assert!(why(&second, None).contains("because it has the second activity API"));
         assert!(why(&Trial::default(), None).contains("does not say"));
     }
 

@@ -100,8 +100,7 @@ fn obey(key: KeyEvent, view: &mut View, watched: &mut Watched) -> bool {
 }
 
 fn save(watched: &mut Watched) {
-    let files: Vec<(PathBuf, u64)> =
-        watched.watch.files().map(|(path, bytes)| (path.to_owned(), bytes)).collect();
+    let files: Vec<(PathBuf, u64)> = watched.watch.files().collect();
     let name = format!("stage2-top-{}", jiff::Zoned::now().strftime("%Y%m%d-%H%M%S"));
     let folder = PathBuf::from(name);
     watched.in_background("the trace files are copied", move || match copy(&files, &folder) {

@@ -30,8 +30,30 @@ impl Guest {
         Guest::dormant_in(Rc::clone(&self.folder))
     }
 
+    /// A dormant process in namespaces of its own for users, processes and mounts, as in a container: its
+    /// folder for sockets is another one than the same path is here. `None` where the system forbids it.
+    pub(crate) fn in_container() -> Option<Guest> {
+        let folder = Rc::new(tempfile::tempdir().expect("a folder"));
+        std::fs::create_dir(folder.path().join("run")).expect("a folder");
+        let mut container = Command::new("unshare");
+        container.args(["-Urmpf", "--mount-proc", "--", "sh", "-c"]);
+        container.arg("mount -t tmpfs tmpfs \"$1\" && shift && exec \"$@\"").arg("sh");
+        container.arg(folder.path().join("run"));
+        let mut trial = Command::new(container.get_program());
+        let allowed = trial.args(container.get_args()).arg("true").output();
+        if !allowed.as_ref().is_ok_and(|output| output.status.success()) {
+            eprintln!("SKIPPED: no namespaces here: {allowed:?}");
+            return None;
+        }
+        container.arg(built("examples/guest"));
+        Some(Guest::dormant_by(container, folder))
+    }
+
     fn dormant_in(folder: Rc<tempfile::TempDir>) -> Guest {
-        let mut command = Command::new(built("examples/guest"));
+        Guest::dormant_by(Command::new(built("examples/guest")), folder)
+    }
+
+    fn dormant_by(mut command: Command, folder: Rc<tempfile::TempDir>) -> Guest {
         command
             .env("LD_PRELOAD", built("libstage2.so"))
             .env("STAGE2_START", "off")

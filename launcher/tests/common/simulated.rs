@@ -1,7 +1,7 @@
 //! The real collector and the simulated GPU, for tests that run both, and a program that uses them.
 
-use std::path::PathBuf;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use super::Sandbox;
 
@@ -50,4 +50,23 @@ pub(crate) fn launches(sandbox: &Sandbox) {
         .arg("-ldl")
         .status();
     assert!(compiled.expect("the C compiler that links Rust programs").success());
+}
+
+/// A guest that obeys its standard input, with the collector in it and the simulated GPU; it writes into
+/// `traces` and has its socket below `run`.
+#[allow(dead_code, reason = "not every test file needs it")]
+pub(crate) fn obeying(traces: &Path, run: &Path) -> Command {
+    let mut command = Command::new(built("examples/guest"));
+    command
+        .arg("obey")
+        .env("LD_PRELOAD", built("libstage2.so"))
+        .env("STAGE2_TEST_SIM", built("libstage2_sim.so"))
+        .env("STAGE2_CUPTI", built("libstage2_sim.so"))
+        .env("STAGE2_SIM_FAST", "1")
+        .env("STAGE2_SUMMARY", "off")
+        .env("STAGE2_OUT", traces)
+        .env("XDG_RUNTIME_DIR", run)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    command
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use stage2_spool::Record;
+use stage2_spool::{Device, Record};
 use stage2_text as text;
 
 use super::Drain;
@@ -15,6 +15,9 @@ use crate::guest::pool::FullBuffer;
 /// Names of ranges that one line shows, and characters of each.
 const NAMES: usize = 3;
 const NAME: usize = 60;
+
+/// The compute capability (major) of the first GPUs that take times of kernels themselves: Blackwell.
+const FIRST_WITH_HARDWARE_TRACE: u32 = 10;
 
 impl Drain {
     /// Notes what was asked for, and from which process this one was forked.
@@ -61,6 +64,25 @@ impl Drain {
             }
             Err(off) => self.output.fact("gpu.off", off.to_string()),
         }
+    }
+
+    /// Notes a GPU, and with the first one whether the hardware takes the times of kernels.
+    pub(super) fn meet_device(&mut self, device: Device) {
+        let (major, minor) = device.compute_capability;
+        if self.shared.gpu().is_some_and(|gpu| gpu.asks_hardware) && !self.hardware_told {
+            self.hardware_told = true;
+            self.times_by_hardware = major >= FIRST_WITH_HARDWARE_TRACE;
+            let told = if self.times_by_hardware {
+                "on".to_owned()
+            } else {
+                format!(
+                    "off: the GPU has compute capability {major}.{minor}, and hardware trace needs \
+                     {FIRST_WITH_HARDWARE_TRACE}.0 or later"
+                )
+            };
+            self.output.fact("cupti.hwtrace", told);
+        }
+        self.output.put(Record::Device(device));
     }
 
     /// Says once that CUPTI told layouts of its records that cannot be right. The records of such buffers

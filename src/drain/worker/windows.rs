@@ -160,7 +160,7 @@ impl Drain {
                 .to_owned(),
         );
         for device in devices {
-            self.output.put(Record::Device(device.clone()));
+            self.meet_device(device.clone());
         }
     }
 

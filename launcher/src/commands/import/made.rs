@@ -23,6 +23,7 @@ use crate::run::{self, Signals};
 use crate::terminal::Terminal;
 use crate::views;
 use stage2_analysis::files::{self, write_whole};
+use stage2_analysis::load::trace::files_of;
 use stage2_analysis::private;
 use stage2_model::{Finding, PassStatus, Severity};
 
@@ -226,10 +227,16 @@ fn take_window(
     dir: &Path,
 ) -> Result<WindowRecord, Finding> {
     let WindowFile { path, kind } = file;
-    let taken = match kind {
-        WindowKind::Live | WindowKind::Over => inputs.add_live(path),
-        WindowKind::Moves => move_in(path, inputs, dir),
-    };
+    // Of a trace that was cut all pieces, the first of which is read for all.
+    let mut pieces = files_of(path).into_iter().map(|path| match kind {
+        WindowKind::Live | WindowKind::Over => inputs.add_live(&path),
+        WindowKind::Moves => move_in(&path, inputs, dir),
+    });
+    let first = pieces.next().unwrap_or_else(|| Err(anyhow::anyhow!("it is not there")));
+    let taken = first.and_then(|first| {
+        pieces.try_for_each(|piece| piece.map(drop))?;
+        Ok(first)
+    });
     let read = |copy: PathBuf| {
         let inside = copy.strip_prefix(dir).unwrap_or(&copy).to_string_lossy().into_owned();
         WindowRecord::read(&copy, inside)

@@ -1,0 +1,43 @@
+//! What is open at the beginning of a further piece of the trace -> records that say it again.
+
+use stage2_spool::{MonoNs, RANGE_OUTSIDE, RangeOpen, Record};
+
+use super::Ranges;
+use crate::drain::intern::{Interner, Sink};
+use crate::guest::event::Selection;
+
+impl Ranges {
+    /// The number of the next range.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.next_range
+    }
+
+    /// Says of each open range that it goes on since `at`, the outer ones first, and how many there are.
+    pub(crate) fn say_open(&self, at: MonoNs, names: &mut Interner, sink: &mut impl Sink) -> u64 {
+        let mut said = 0;
+        for (number, slot) in (0..).zip(&self.threads) {
+            let mut parent = RANGE_OUTSIDE;
+            for open in slot.known.iter().flat_map(|thread| &thread.open).filter(|open| !open.gone)
+            {
+                names.define_path(open.path, sink);
+                sink.put(Record::RangeOpen(RangeOpen {
+                    range: open.range,
+                    path: open.path,
+                    thread: number,
+                    parent: std::mem::replace(&mut parent, open.range),
+                    start: at,
+                    start_end: open.start_id.is_some(),
+                    category: open.event.category,
+                    payload: open.event.payload,
+                    continues: open.range,
+                }));
+                if self.restricted && open.event.selection != Selection::Inherit {
+                    let recorded = open.selection == Selection::Collect;
+                    sink.put(Record::RangeSample { range: open.range, recorded });
+                }
+                said += 1;
+            }
+        }
+        said
+    }
+}

@@ -1,0 +1,207 @@
+//! Buffers of CUPTI's and events of the guest's threads -> ranges and work in the trace file.
+//!
+//! Order matters once: a buffer is taken first, then all events that are there. What launched the
+//! records of the buffer happened before it was full, so its ranges are among those events.
+
+use stage2_spool::{Device, GpuNs, GpuWork, Shape, What};
+
+use super::Drain;
+use crate::drain::aggregate::{Key, UNATTRIBUTED, Work};
+use crate::drain::intern::Sink;
+use crate::drain::ranges::LaunchSite;
+use crate::drain::timeline::Place;
+use crate::guest::activity::{Activity, Execution};
+use crate::guest::event::Event;
+use crate::guest::pool::{FullBuffer, Pool};
+
+/// Buffers that are taken at once, and how often in a row before the spool has its turn.
+const BATCH: usize = 16;
+const ROUNDS: usize = 64;
+
+impl Drain {
+    /// Takes in what is there.
+    pub(super) fn take_in(&mut self) {
+        self.meet_gpu();
+        self.take_in_samples();
+        self.spans.take_in(&self.shared.switches);
+        let Some(pool) = self.shared.pool.get() else { return self.take_in_events() };
+        for _ in 0..ROUNDS {
+            let full: Vec<FullBuffer> =
+                std::iter::from_fn(|| pool.take_full()).take(BATCH).collect();
+            // After the buffers, before the events: these are all that can matter to the buffers.
+            let lost = |full: &FullBuffer| self.shared.events.lost(full.owner);
+            let lost: Vec<u32> = full.iter().map(lost).collect();
+            self.take_in_events();
+            if full.is_empty() {
+                return;
+            }
+            if let Some(now) = self.shared.gpu().and_then(|gpu| gpu.tracer.now()) {
+                self.possible.note(now);
+            }
+            for (full, lost) in full.into_iter().zip(lost) {
+                self.ranges.heed_losses(full.owner, lost);
+                self.heed_layouts(&full);
+                if let Some(gpu) = self.shared.gpu() {
+                    self.spans.take_in(&self.shared.switches);
+                    let each = |activity: &_| self.take_in_activity(full.owner, activity);
+                    let unread = gpu.records(&full, each);
+                    self.shared.counters.unreadable_records.add(unread);
+                }
+                pool.recycle(full);
+                self.turn_piece();
+            }
+        }
+    }
+
+    /// Takes in samples of hardware counters.
+    fn take_in_samples(&mut self) {
+        let Some(counters) = self.shared.gpu().and_then(|gpu| gpu.counters.as_ref()) else {
+            return;
+        };
+        if self.shared.events.waiting() > 0 || self.shared.pool.get().is_some_and(Pool::has_full) {
+            counters.hint();
+        }
+        while let Some(record) = counters.take() {
+            self.output.put(record);
+        }
+    }
+
+    /// Takes in the events that are there. Those that come meanwhile wait: guests may send them
+    /// faster than they can be taken in.
+    fn take_in_events(&mut self) {
+        let events = &self.shared.events;
+        let late: Vec<Event> =
+            std::iter::from_fn(|| events.receive_late_end()).take(BATCH * ROUNDS).collect();
+        let ends_lost = events.take_ends_lost();
+        for _ in 0..events.waiting() {
+            let Some(event) = events.receive() else { break };
+            self.take_in_event(&event);
+        }
+        for end in &late {
+            self.ranges.doubt_since(end);
+            self.take_in_event(end);
+        }
+        if ends_lost {
+            self.ranges.lose_ends();
+        }
+    }
+
+    fn take_in_event(&mut self, event: &Event) {
+        if event.thread < self.first_thread {
+            // It was on its way when an earlier window ended.
+            return;
+        }
+        self.repair();
+        self.ranges.apply(event, &mut self.names, &mut self.output, &self.shared.counters);
+        for closed in self.ranges.closed.drain(..) {
+            self.steps += u64::from(closed.is_step);
+            self.aggregates.add_range(closed);
+        }
+    }
+
+    /// What was defined in a frame that was dropped has to be defined again.
+    #[inline]
+    pub(super) fn repair(&mut self) {
+        if self.output.take_lost() {
+            self.names.define_again();
+        }
+    }
+
+    #[inline]
+    fn take_in_activity(&mut self, owner: u32, activity: &Activity) {
+        match activity {
+            Activity::Kernel { ran, shape, name } => {
+                let ran = self.trusted(*ran);
+                let Some(site) = self.find(owner, &ran) else { return };
+                let name = self.names.name_at(name.address(), name.bytes(), &mut self.output);
+                let shape = self.names.shape(Shape { name, ..*shape }, &mut self.output);
+                self.add(&site, &ran, Work::Kernel(name), What::Kernel { shape });
+            }
+            &Activity::Transfer { ran, bytes, copy_kind } => {
+                let ran = self.trusted(ran);
+                let Some(site) = self.find(owner, &ran) else { return };
+                let (work, what) = match copy_kind {
+                    Some(kind) => (Work::Copy(kind), What::Copy { bytes, kind }),
+                    None => (Work::Fill, What::Fill { bytes }),
+                };
+                self.add(&site, &ran, work, what);
+            }
+            &Activity::Graph { ran, graph } => {
+                let ran = self.trusted(ran);
+                let Some(site) = self.find(owner, &ran) else { return };
+                self.add(&site, &ran, Work::Graph(graph), What::Graph { graph });
+            }
+            Activity::Device(device, name) => {
+                let name = name.bytes().to_vec();
+                self.meet_device(Device { name, ..device.clone() });
+            }
+            Activity::Unreadable => self.shared.counters.unreadable_records.increment(),
+        }
+    }
+
+    /// Counts a piece of work, and writes it.
+    fn add(&mut self, site: &LaunchSite, ran: &Execution, work: Work, what: What) {
+        let queue = self.count(site, ran, work);
+        self.say_earlier(site, ran.graph_node);
+        let &Execution { start, end, graph_node, .. } = ran;
+        let &LaunchSite { place: Place { range, .. }, correlation } = site;
+        self.output.work(&GpuWork { what, start, end, queue, range, correlation, graph_node });
+    }
+
+    /// A piece of work without the times that CUPTI took wrong: see
+    /// [`Spans`](crate::drain::spans::Spans) and
+    /// [`PossibleTimes`](crate::drain::possible_times::PossibleTimes).
+    fn trusted(&self, ran: Execution) -> Execution {
+        let uncovered =
+            ran.graph_node != 0 && ran.is_timed() && !self.spans.cover(ran.start, ran.end);
+        if uncovered || !self.possible.has(ran.start, ran.end) {
+            Execution { start: GpuNs(0), end: GpuNs(0), ..ran }
+        } else {
+            ran
+        }
+    }
+
+    /// Finds the ranges of a piece of work. `None` where `STAGE2_RANGES` does not ask for it or
+    /// `STAGE2_SAMPLE` leaves it out.
+    fn find(&mut self, owner: u32, ran: &Execution) -> Option<LaunchSite> {
+        let counters = &self.shared.counters;
+        let mut site = self.ranges.place(owner, ran.correlation);
+        if !self.calls.hold(site.correlation) {
+            return None;
+        }
+        if owner != 0 && owner < self.first_thread {
+            // A buffer that CUPTI has held since an earlier window: its thread has another number now.
+            site.place = Place::UNKNOWN;
+        }
+        match site.place {
+            Place::UNKNOWN if self.unplaced_is_foreign => return None,
+            Place::UNKNOWN => counters.unattributed.increment(),
+            place if !place.wanted && self.wanted.is_restricted() => {
+                counters.filtered.increment();
+                return None;
+            }
+            _ => counters.attributed.increment(),
+        }
+        self.repair();
+        Some(site)
+    }
+
+    /// Counts a piece of work and gives the number of its queue.
+    fn count(&mut self, site: &LaunchSite, ran: &Execution, work: Work) -> u32 {
+        let counters = &self.shared.counters;
+        if let Some(counters) = self.shared.gpu().and_then(|gpu| gpu.counters.as_ref()) {
+            counters.use_device(ran.queue.device);
+        }
+        let timed = ran.is_timed().then_some((ran.start.0, ran.end.0));
+        if timed.is_none() {
+            counters.invalid_timestamps.increment();
+        }
+        if self.shared.options.shows_summary() {
+            let known = site.place != Place::UNKNOWN;
+            let path = if known { site.place.path } else { UNATTRIBUTED };
+            let key = Key { path, work, device: ran.queue.device };
+            self.aggregates.add(key, timed, counters);
+        }
+        self.names.queue(ran.queue, &mut self.output)
+    }
+}
