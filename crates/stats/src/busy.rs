@@ -5,11 +5,6 @@
 //! later than that is counted, with the time that its overlap leaves open. Until then the union
 //! is exact, whatever the order.
 
-/// Intervals that are taken, over all unions of a file, before those out of order are sorted in.
-const BATCH: usize = 1 << 19;
-/// Disjoint intervals that are kept, over all unions of a file, before old ones are folded.
-const WINDOW: usize = 1 << 21;
-
 /// The longest gap between intervals that one launch right behind another leaves, ns: what a launch
 /// costs the host, from a few microseconds in C++ to some tens in eager Python.
 pub const BACK_TO_BACK_NS: u64 = 50_000;
@@ -47,11 +42,16 @@ pub struct Unions {
 
 impl Default for Unions {
     fn default() -> Self {
-        Self::with_limits(BATCH, WINDOW)
+        Self::with_limits(Self::BATCH, Self::WINDOW)
     }
 }
 
 impl Unions {
+    /// Intervals that are taken, over all unions of a file, before those out of order are sorted in.
+    pub const BATCH: usize = 1 << 19;
+    /// Disjoint intervals that are kept, over all unions of a file, before old ones are folded.
+    pub const WINDOW: usize = 1 << 21;
+
     /// No union yet; over all of them, `batch` intervals are collected before they are sorted in,
     /// and `window` disjoint ones kept before old ones are folded (16 B each, twice that while
     /// they grow).

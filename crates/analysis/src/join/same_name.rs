@@ -133,12 +133,12 @@ pub(crate) fn of_nsys(report: &mut Report, captures: &mut [NsysTables]) {
     for tables in captures {
         let kernels: Vec<&mut Kernel> =
             tables.kernels.iter_mut().filter(|k| k.naming == Naming::Demangled).collect();
-        let names = kernels.iter().map(|k| (k.name.as_str(), k.grid.zip(k.block)));
+        let names = kernels.iter().map(|k| (&*k.name, k.grid.zip(k.block)));
         let mangled = rows.find_all(&names.collect::<Vec<_>>());
         for (kernel, mangled) in kernels.into_iter().zip(mangled) {
             match mangled {
                 Some(mangled) => {
-                    (kernel.name, kernel.naming) = (mangled.to_owned(), Naming::Mangled);
+                    (kernel.name, kernel.naming) = (mangled.into(), Naming::Mangled);
                     found += 1;
                 }
                 None => lost += 1,
@@ -199,7 +199,11 @@ mod tests {
         let mut captures = [NsysTables { kernels, ..NsysTables::default() }];
         of_nsys(&mut report, &mut captures);
         let [tables] = captures;
-        let names = tables.kernels.into_iter().map(|kernel| (kernel.name, kernel.naming)).collect();
+        let names = tables
+            .kernels
+            .into_iter()
+            .map(|kernel| (kernel.name.to_string(), kernel.naming))
+            .collect();
         (names, report.findings.pop().map(|finding| finding.what))
     }
 

@@ -16,6 +16,7 @@ use super::nccl::{Asked, Group, Kind, Says, kind_of, says_of};
 use super::operation;
 use super::paths::PathIndex;
 use super::sampling::Sampled;
+use super::share::Share;
 use super::stats::Span;
 use stage2_model::Operation;
 
@@ -23,6 +24,8 @@ use stage2_model::Operation;
 pub(crate) const MAX_CALLS: usize = 1 << 18;
 /// Calls that are kept of all processes of a run: each file has an equal share.
 pub(crate) const MAX_ALL_CALLS: usize = 1 << 21;
+/// The same, where the calls of all processes are held at the same time.
+const MAX_CALLS_SIDE_BY_SIDE: usize = 1 << 19;
 /// Ranges of NCCL whose kernels may still come.
 const MAX_RANGES: usize = 1 << 18;
 /// Ranges that nodes of graphs were captured in, and those nodes.
@@ -84,9 +87,14 @@ pub(super) struct Gather {
     found: Collectives,
     paths: Vec<PathIndex>,
     limit: Option<usize>,
+    share: Share,
 }
 
 impl Gather {
+    pub(super) fn within(share: Share) -> Self {
+        Self { limit: Some(share.of(MAX_CALLS_SIDE_BY_SIDE)), share, ..Self::default() }
+    }
+
     pub(super) fn keep(&mut self, limit: usize) {
         self.limit = Some(limit.min(MAX_CALLS));
     }
@@ -190,7 +198,7 @@ impl Gather {
     }
 
     fn insert(&mut self, range: u64, known: Known) {
-        if self.order.len() >= MAX_RANGES
+        if self.order.len() >= self.share.of(MAX_RANGES)
             && let Some(oldest) = self.order.pop_front()
         {
             self.known.remove(&oldest);

@@ -23,6 +23,7 @@ pub(crate) mod ranges;
 pub(crate) mod sampling;
 pub(crate) mod series;
 pub(crate) mod shapes;
+pub(crate) mod share;
 pub mod spool;
 mod stage_windows;
 pub mod stats;

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use super::paths::PathIndex;
 use super::sampling::Sampled;
 use super::series::Series;
+use super::share::Share;
 
 /// Host times of instances that are kept one by one, over all paths of a file.
 pub(super) const EXACT_TIMES: usize = 1 << 20;
@@ -40,9 +41,14 @@ pub(super) struct HostTimes {
     paths: HashMap<PathIndex, Timed>,
     /// Host times that are kept one by one.
     exact: usize,
+    share: Share,
 }
 
 impl HostTimes {
+    pub(super) fn within(share: Share) -> Self {
+        Self { share, ..Self::default() }
+    }
+
     /// A range opened; `counted` if it is no continuation of another.
     pub(super) fn opened(&mut self, path: PathIndex, counted: bool) {
         self.paths.entry(path).or_default().times.instances += u64::from(counted);
@@ -79,7 +85,7 @@ impl HostTimes {
             }
         };
         self.exact += usize::from(times.host_warm_ns.push(warm));
-        if self.exact > EXACT_TIMES {
+        if self.exact > self.share.of(EXACT_TIMES) {
             self.fold();
         }
     }
@@ -92,8 +98,9 @@ impl HostTimes {
 
     /// Keeps fewer times one by one, of the paths with the most of them.
     fn fold(&mut self) {
-        let mut limit = EXACT_TIMES / 8;
-        while self.exact > EXACT_TIMES / 2 {
+        let most = self.share.of(EXACT_TIMES);
+        let mut limit = most / 8;
+        while self.exact > most / 2 {
             limit /= 4;
             let series = self.paths.values_mut().map(|path| &mut path.times.host_warm_ns);
             self.exact = series.fold(0, |kept, series| {

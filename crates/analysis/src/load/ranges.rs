@@ -16,6 +16,7 @@ use super::instances::{Entry, Instances, NO_ROOT};
 use super::path_times::HostTimes;
 pub(crate) use super::path_times::PathTimes;
 use super::paths::{PathIndex, Paths};
+use super::share::Share;
 pub(crate) use super::stage_windows::{JoinedWindows, StageTimes, WarmTimes};
 use super::stage_windows::{OPEN, Roots};
 use super::stats::Span;
@@ -90,9 +91,14 @@ pub(crate) struct Ranges {
 
 impl Ranges {
     /// For work that comes before `window` further ranges were opened: memory for no more.
-    pub(super) fn with_window(window: usize) -> Self {
-        let (known, roots) = (Instances::with_window(window), Roots::with_window(window));
-        Self { known, roots, ..Self::default() }
+    pub(super) fn within(window: usize, share: Share) -> Self {
+        Self {
+            known: Instances::with_window(window),
+            roots: Roots::within(window, share),
+            times: HostTimes::within(share),
+            steps: Tracks::within(share),
+            ..Self::default()
+        }
     }
 
     /// A range opened under `path` (already looked up; whether it was defined is `defined`).

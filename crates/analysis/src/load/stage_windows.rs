@@ -12,6 +12,7 @@ use super::between::Between;
 use super::clock::ClockMap;
 use super::paths::PathIndex;
 use super::series::Series;
+use super::share::Share;
 use super::stats::Span;
 use super::window_set::WindowSet;
 
@@ -93,6 +94,7 @@ pub(super) struct Roots {
     unions: Unions,
     /// [`WINDOW`] if it is not set.
     window: Option<usize>,
+    share: Share,
     /// Kernel counts that are kept one by one.
     exact_counts: usize,
     /// Windows that are kept.
@@ -119,9 +121,10 @@ struct Stage {
 }
 
 impl Roots {
-    /// Keeps `window` instances before the older half is summed up.
-    pub(super) fn with_window(window: usize) -> Self {
-        Self { window: Some(window), ..Self::default() }
+    /// Keeps `window` instances before the older half is summed up, and of the rest what belongs to
+    /// `share`.
+    pub(super) fn within(window: usize, share: Share) -> Self {
+        Self { window: Some(window), share, unions: share.unions(), ..Self::default() }
     }
 
     /// Joins the windows of `stage` with those of the other stages that this is said of.
@@ -174,7 +177,8 @@ impl Roots {
 
     /// Whether [`settle`](Self::settle) has something to do.
     pub(super) fn is_full(&self) -> bool {
-        self.latest.len() >= self.window.unwrap_or(WINDOW)
+        // All that are still open are looked at each time: no more often than as many others came.
+        self.latest.len() >= self.window.unwrap_or(WINDOW).max(self.pinned.len())
     }
 
     /// Sums the older half up, as far as they are closed.
@@ -269,13 +273,13 @@ impl Roots {
                 }
             }
         }
-        if self.windows_kept > WINDOWS {
+        if self.windows_kept > self.share.of(WINDOWS) {
             self.windows_kept = self.stages.values_mut().fold(0, |kept, stage| {
                 stage.window_set.coarsen();
                 kept + stage.window_set.len()
             });
         }
-        if self.exact_counts > EXACT_COUNTS {
+        if self.exact_counts > self.share.of(EXACT_COUNTS) {
             self.exact_counts = self.stages.values_mut().fold(0, |kept, stage| {
                 stage.kernels_per_instance.fold(0);
                 kept + stage.kernels_per_instance.kept()
@@ -342,7 +346,7 @@ mod tests {
     #[test]
     fn what_is_still_open_is_kept_and_what_is_closed_is_forgotten() {
         let clock = ClockMap::default();
-        let mut roots = Roots::with_window(4);
+        let mut roots = Roots::within(4, Share::default());
         let outer = roots.open(7, 1, true, None);
         for start in 2..20 {
             if roots.is_full() {
@@ -360,6 +364,21 @@ mod tests {
         assert_eq!(stages[&7].kernels_per_instance.count(), 1);
     }
 
+    #[test]
+    fn many_that_stay_open_are_not_looked_at_again_and_again() {
+        let clock = ClockMap::default();
+        let mut roots = Roots::within(4, Share::default());
+        let mut settled = 0;
+        for start in 1..100_000 {
+            if roots.is_full() {
+                roots.settle(&clock);
+                settled += 1;
+            }
+            roots.open(7, start, true, None);
+        }
+        assert!(settled < 50, "{settled} times");
+    }
+
     proptest! {
         #[test]
         fn the_window_changes_no_number(
@@ -369,7 +388,7 @@ mod tests {
             let anchor = Anchor { gpu: GpuNs(1_000), mono: MonoNs(1), wall: WallNs(0) };
             let clock = ClockMap::new(&[anchor]);
             let stages = |window| {
-                let mut roots = Roots::with_window(window);
+                let mut roots = Roots::within(window, Share::default());
                 roots.join(0);
                 roots.join(1);
                 let mut now = 1;

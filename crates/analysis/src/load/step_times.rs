@@ -11,15 +11,18 @@ use rustc_hash::FxHashMap;
 
 use super::paths::PathIndex;
 use super::series::{EXACT_VALUES, Series};
+use super::share::Share;
 use stage2_model::{Step, StepBucket};
 
 /// Buckets of a path, at most.
 const BUCKETS: usize = 512;
 /// Steps of a path that are known one by one, at most.
 const KEPT: usize = 1 << 15;
-/// Values of a file that are known one by one, over all paths.
+/// Values of a file that are known one by one, over all paths; the longest steps are among them.
 const KEPT_IN_FILE: usize = 1 << 18;
-/// Longest steps that are remembered.
+/// Buckets of a file, over all paths.
+const BUCKETS_IN_FILE: usize = 1 << 19;
+/// Longest steps that are remembered of a path.
 const LONGEST: usize = 20;
 /// Ranges within an instance of a stage that are counted: of many more kinds none is its step.
 const KINDS: usize = 64;
@@ -54,6 +57,8 @@ pub(crate) struct Steps {
     pub(crate) per_instance: Series,
     /// The longest of those in `times`.
     longest: Vec<Step>,
+    /// How many fewer than [`LONGEST`] are remembered.
+    forgotten: usize,
 }
 
 /// The instances of one path over the run.
@@ -82,9 +87,15 @@ pub(super) struct Tracks {
     in_open: HashMap<u32, Vec<(PathIndex, u64)>>,
     /// Values that are known one by one.
     kept: usize,
+    buckets: usize,
+    share: Share,
 }
 
 impl Tracks {
+    pub(super) fn within(share: Share) -> Self {
+        Self { share, ..Self::default() }
+    }
+
     /// A range of the path opened; gives its number.
     pub(super) fn opened(&mut self, path: PathIndex) -> u64 {
         let track = self.paths.entry(path).or_default();
@@ -95,7 +106,9 @@ impl Tracks {
     pub(super) fn closed(&mut self, closed: Closed) {
         let Closed { path, step, root, cold, is_root, whole } = closed;
         let track = self.paths.entry(path).or_default();
+        let buckets = track.buckets.len();
         self.kept += track.add(step, !cold, whole);
+        self.buckets = (self.buckets + track.buckets.len()).saturating_sub(buckets);
         if is_root {
             for (path, count) in self.in_open.remove(&root).unwrap_or_default() {
                 if let Some(track) = self.paths.get_mut(&path) {
@@ -111,15 +124,29 @@ impl Tracks {
                 counts.push((path, 1));
             }
         }
-        if self.kept > KEPT_IN_FILE {
+        if self.kept > self.share.of(KEPT_IN_FILE) {
             self.fold();
+        }
+        if self.buckets > self.share.of(BUCKETS_IN_FILE) {
+            self.widen();
+        }
+    }
+
+    /// Puts more steps into each bucket, until half of the buckets are left.
+    fn widen(&mut self) {
+        let mut last = usize::MAX;
+        while self.buckets > self.share.of(BUCKETS_IN_FILE) / 2 && self.buckets < last {
+            last = self.buckets;
+            let several = self.paths.values_mut().filter(|track| track.buckets.len() > 1);
+            several.for_each(StepTrack::double_buckets);
+            self.buckets = self.paths.values().map(|track| track.buckets.len()).sum();
         }
     }
 
     /// Keeps fewer values one by one, of the paths with the most of them.
     fn fold(&mut self) {
         let mut limit = KEPT;
-        while self.kept > KEPT_IN_FILE / 2 {
+        while self.kept > self.share.of(KEPT_IN_FILE) / 2 {
             limit /= 4;
             self.kept = self.paths.values_mut().map(|track| track.fold(limit)).sum();
             if limit == 0 {
@@ -143,14 +170,26 @@ impl Steps {
             return 0;
         }
         let shortest = self.longest.last().map_or(0, |last| last.host_ns);
-        if self.longest.len() < LONGEST || step.host_ns > shortest {
+        let (before, most) = (self.longest.len(), LONGEST - self.forgotten);
+        if before < most || step.host_ns > shortest {
             let at = self.longest.partition_point(|known| known.host_ns >= step.host_ns);
             self.longest.insert(at, step);
-            self.longest.truncate(LONGEST);
+            self.longest.truncate(most);
         }
-        let kept = usize::from(self.times.push(step.host_ns));
+        let kept = usize::from(self.times.push(step.host_ns)) + self.longest.len() - before;
         self.times.fold(EXACT_VALUES);
         kept
+    }
+
+    /// Keeps at most `limit` values each; gives how many are still known one by one.
+    fn fold(&mut self, limit: usize) -> usize {
+        let most = limit.clamp(1, LONGEST - self.forgotten);
+        self.forgotten = LONGEST - most;
+        self.longest.truncate(most);
+        self.longest.shrink_to_fit();
+        self.times.fold(limit);
+        self.per_instance.fold(limit);
+        self.longest.len() + self.times.kept() + self.per_instance.kept()
     }
 
     /// Adds those of another process.
@@ -230,11 +269,8 @@ impl StepTrack {
     /// Gives how many values are still known one by one.
     fn fold(&mut self, limit: usize) -> usize {
         self.thin(limit);
-        let series = [&mut self.cold, &mut self.warm];
-        let series =
-            series.into_iter().flat_map(|steps| [&mut steps.times, &mut steps.per_instance]);
-        let in_series: usize = series.map(|series| (series.fold(limit), series.kept()).1).sum();
-        self.kept.len() + in_series
+        self.kept.shrink_to_fit();
+        self.kept.len() + self.cold.fold(limit) + self.warm.fold(limit)
     }
 
     /// All steps, in the order of their start; buckets without any are left out.

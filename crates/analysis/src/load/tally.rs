@@ -20,8 +20,9 @@ use super::names::Names;
 use super::paths::{OUTSIDE, PathIndex, Paths, UNATTRIBUTED, UNDEFINED};
 use super::ranges::{Place, Ranges};
 use super::shapes::{Shapes, UNKNOWN};
+use super::share::Share;
 use super::stats::{GroupKey, Span, Stats, Work};
-use super::steps::{GRAPH, Launch};
+use super::steps::{Follow, GRAPH, Launch};
 use super::whole::Whole;
 use super::work_unions::{self, Part, StageWork, WorkUnions};
 use super::{
@@ -76,10 +77,23 @@ impl Tally {
         Self { libraries, ..Self::default() }
     }
 
-    /// For records in which GPU work comes before `window` further ranges were opened: of several
-    /// tallies side by side each takes memory for no more.
-    pub(crate) fn with_window(window: usize, libraries: LibraryDomains) -> Self {
-        Self { ranges: Ranges::with_window(window), libraries, ..Self::default() }
+    /// For records in which GPU work comes in the order of its launches, and before `window` further
+    /// ranges were opened: of several tallies side by side each takes memory for no more than its
+    /// share.
+    pub(crate) fn ordered(
+        window: usize,
+        share: Share,
+        follow: Follow,
+        libraries: LibraryDomains,
+    ) -> Self {
+        Self {
+            ranges: Ranges::within(window, share),
+            unions: WorkUnions::within(share),
+            collectives: Gather::within(share),
+            whole: Whole::ordered(follow),
+            libraries,
+            ..Self::default()
+        }
     }
 
     pub(crate) fn keep_calls(mut self, limit: usize) -> Self {

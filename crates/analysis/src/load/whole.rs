@@ -7,7 +7,7 @@ use stage2_spool::Queue;
 use super::Counts;
 use super::paths::{OUTSIDE, PathIndex, UNATTRIBUTED};
 use super::stats::Span;
-use super::steps::{Launch, Repeats, Sequences};
+use super::steps::{Follow, Launch, Repeats, Sequences};
 
 /// Queues whose streams are remembered.
 const QUEUES: usize = 1 << 10;
@@ -23,6 +23,8 @@ pub(crate) struct WholeProcess {
     pub(crate) repeats: Vec<Repeats>,
     /// Devices and streams of the queues that `repeats` names.
     pub(crate) streams: HashMap<u32, (u32, u32)>,
+    /// There are too many processes to look for steps in this one.
+    pub(crate) steps_left_out: bool,
 }
 
 #[derive(Debug, Default)]
@@ -34,6 +36,11 @@ pub(super) struct Whole {
 }
 
 impl Whole {
+    /// For a process whose work comes in the order of its launches.
+    pub(super) fn ordered(follow: Follow) -> Self {
+        Self { sequences: Sequences::ordered(follow), ..Self::default() }
+    }
+
     pub(super) fn is_on(&self) -> bool {
         !self.off
     }
@@ -75,6 +82,8 @@ impl Whole {
             _ => (OUTSIDE, counts.unattributed + counts.attributed),
         };
         let window_ns = span.filter(|_| elsewhere == 0).map(Span::ns);
-        Some(WholeProcess { path, window_ns, repeats: sequences.finish(), streams })
+        let steps_left_out = sequences.are_left_out();
+        let repeats = sequences.finish();
+        Some(WholeProcess { path, window_ns, repeats, streams, steps_left_out })
     }
 }

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::paths::PathIndex;
+use super::share::Share;
 use super::stats::Span;
 use stage2_stats::{Busy, Unions};
 
@@ -87,6 +88,10 @@ pub(super) struct StageWork {
 }
 
 impl WorkUnions {
+    pub(super) fn within(share: Share) -> Self {
+        Self { unions: share.unions(), ..Self::default() }
+    }
+
     /// Where the work of `stage` on `device` is counted.
     pub(super) fn place(&mut self, stage: PathIndex, device: u32) -> Place {
         let Self { unions, devices, places, stages } = self;

@@ -84,7 +84,7 @@ fn units_of_the_csv_do_not_matter() {
     let in_ns = csv::load(&[recorded("decode_cuda_gpu_kern_sum.csv")], &Default::default());
     let in_us = csv::load(&[recorded("decode_us_cuda_gpu_kern_sum.csv")], &Default::default());
     let names = |t: &Tables| -> BTreeMap<String, (Naming, u64, u64)> {
-        t.kernels.iter().map(|k| (k.name.clone(), (k.naming, k.calls, k.total_ns))).collect()
+        t.kernels.iter().map(|k| (k.name.to_string(), (k.naming, k.calls, k.total_ns))).collect()
     };
     assert_eq!(names(&in_ns), names(&in_us));
     assert_eq!(in_us.counts.kernel_total_ns, 14_504_845);

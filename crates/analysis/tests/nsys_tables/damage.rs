@@ -104,10 +104,7 @@ fn missing_columns_are_named() {
     let tables =
         sqlite::load(&export(dir.path(), &old, &row), &Default::default()).expect("export");
     assert!(said(&tables, "no column mangledName") && !tables.complete);
-    assert_eq!(
-        (tables.kernels[0].naming, tables.kernels[0].name.as_str()),
-        (Naming::Demangled, "a()")
-    );
+    assert_eq!((tables.kernels[0].naming, &*tables.kernels[0].name), (Naming::Demangled, "a()"));
     let strange = "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (x); INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (1);
         CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (x); CREATE TABLE NVTX_EVENTS (x);";
     std::fs::remove_file(dir.path().join("made.sqlite")).expect("file");

@@ -59,7 +59,7 @@ pub fn of_nsys(tables: &Tables) -> Vec<Piece> {
             ..Times::default()
         };
         Some(Piece {
-            name: kernel.name.clone(),
+            name: kernel.name.to_string(),
             mangled: kernel.naming == Naming::Mangled,
             shape: kernel.grid.zip(kernel.block),
             device: kernel.device,

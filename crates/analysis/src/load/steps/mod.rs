@@ -25,6 +25,17 @@ const QUEUES: usize = 8;
 /// Work before a phase is more than a step where its kernels take this long, percent of one.
 const LONGER_PERCENT: u128 = 125;
 
+/// In which sequences of launches steps are looked for. Each takes some 2 MB.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Follow {
+    /// All launches of the process, and those of single queues.
+    #[default]
+    Queues,
+    /// All launches of the process.
+    Process,
+    Nothing,
+}
+
 /// Steps that repeat in one sequence of launches.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Repeats {
@@ -107,6 +118,9 @@ impl Phase {
 #[derive(Debug, Default)]
 pub(super) struct Sequences {
     order: InOrder,
+    /// Launches come in the order in which they were made.
+    ordered: bool,
+    follow: Follow,
     all: Runs,
     /// Each queue; none as long as there is only one, whose launches are all.
     queues: Vec<(u32, Runs)>,
@@ -114,7 +128,23 @@ pub(super) struct Sequences {
 }
 
 impl Sequences {
+    /// For launches that come in the order in which they were made.
+    pub(super) fn ordered(follow: Follow) -> Self {
+        Self { ordered: true, follow, ..Self::default() }
+    }
+
+    /// Some launches were not looked at.
+    pub(super) fn are_left_out(&self) -> bool {
+        self.follow == Follow::Nothing
+    }
+
     pub(super) fn push(&mut self, launch: Launch) {
+        if self.follow == Follow::Nothing {
+            return;
+        }
+        if self.ordered {
+            return self.take(&launch);
+        }
         for launch in self.order.push(launch) {
             self.take(&launch);
         }
@@ -138,7 +168,7 @@ impl Sequences {
     /// Takes the next launch in their order.
     fn take(&mut self, launch: &Launch) {
         let first = *self.first.get_or_insert(launch.queue);
-        if self.queues.is_empty() && launch.queue != first {
+        if self.queues.is_empty() && launch.queue != first && self.follow == Follow::Queues {
             // What came so far is of one queue.
             self.queues.push((first, self.all.clone()));
         }

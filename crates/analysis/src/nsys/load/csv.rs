@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::csv_cells::{Column, column, nanoseconds, number, triple};
 use super::{Kernel, Naming, Range, RangeKernel, Tables};
@@ -255,7 +256,7 @@ impl Summary {
         let name = row.kernel.clone().unwrap_or_default();
         Kernel {
             naming: self.naming.unwrap_or_else(|| naming_of(&name)),
-            name,
+            name: name.into(),
             grid: row.grid,
             block: row.block,
             calls: row.calls,
@@ -313,7 +314,7 @@ fn ranges(tables: &mut Tables, summaries: &[Summary], libraries: &LibraryDomains
         range.instances = plus(range.instances, row.calls);
         range.host_total_ns = plus(range.host_total_ns, row.total_ns);
     }
-    let mut by_name: HashMap<(String, Naming), usize> = HashMap::new();
+    let mut by_name: HashMap<(Arc<str>, Naming), usize> = HashMap::new();
     for (index, kernel) in tables.kernels.iter().enumerate() {
         by_name.entry((kernel.name.clone(), kernel.naming)).or_insert(index);
     }

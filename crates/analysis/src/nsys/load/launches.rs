@@ -11,7 +11,7 @@ use super::database::{Database, Table, integer};
 pub(super) const TABLE: &str = "CUPTI_ACTIVITY_KIND_RUNTIME";
 
 /// More GPU work than this is counted but not placed in ranges (40 bytes each).
-pub(super) const MAX_KERNELS: usize = 12_000_000;
+pub(super) const MAX_KERNELS: usize = 7_000_000;
 
 /// The process in a global thread number.
 pub(super) const PROCESS_BITS: i64 = !0x00ff_ffff;

@@ -10,6 +10,7 @@ use stage2_model::Finding;
 use stage2_model::nsys::{Counts, Source};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 pub use traced::Traced;
 
@@ -69,8 +70,8 @@ pub enum Naming {
 /// Kernels of one name, launch configuration and device.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Kernel {
-    /// Its name.
-    pub name: String,
+    /// Its name, shared by all kernels of the name.
+    pub name: Arc<str>,
     /// What that name is.
     pub naming: Naming,
     /// Blocks in x, y, z; none where the file does not say.

@@ -246,7 +246,7 @@ impl Reader<'_> {
             kernels, without_launch, untimed, graph_launches, call_numbers_missing, ..
         } = self.tables.counts;
         let nameless = self.tables.nameless_calls();
-        let unnamed = self.tables.kernels.iter().filter(|kernel| kernel.name == NO_NAME);
+        let unnamed = self.tables.kernels.iter().filter(|kernel| &*kernel.name == NO_NAME);
         self.tables.counts.odd_rows += unnamed.map(|kernel| kernel.calls).sum::<u64>();
         let odd_rows = self.tables.counts.odd_rows;
         let file = self.path.display().to_string();

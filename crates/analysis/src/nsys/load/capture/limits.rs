@@ -37,10 +37,10 @@ impl Default for Limits {
         Self {
             paths: 100_000,
             stages: 10_000,
-            groups: 150_000,
-            outermost_groups: 150_000,
-            kinds: 150_000,
-            name_bytes: 32 << 20,
+            groups: 100_000,
+            outermost_groups: 100_000,
+            kinds: 100_000,
+            name_bytes: 16 << 20,
             open: 250_000,
             continuations: MAX_CONTINUED,
         }

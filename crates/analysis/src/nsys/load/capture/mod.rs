@@ -21,10 +21,10 @@ use std::path::Path;
 
 use super::database::Database;
 use super::domains::Domains;
-use crate::load::Capture;
 use crate::load::libraries::LibraryDomains;
+use crate::load::{Capture, ProcessCapture};
 pub(super) use limits::{LeftOut, Limits};
-use process::{MAX_PROCESSES, Processes};
+use process::{MAX_PROCESSES, Processes, STEPS_IN_PROCESSES};
 use stage2_model::{Finding, Severity};
 use walk::{Stopped, Walk, Walked};
 use work::Work;
@@ -112,6 +112,7 @@ pub(super) fn tally(
     }
     let file = path.file_name().map(|name| name.to_string_lossy().into_owned());
     let processes = processes.finish(&file.unwrap_or_default());
+    findings.extend(steps_left_out(path, &processes));
     work.counts.nvtx_ranges = counts.nvtx_ranges;
     work.counts.cross_thread_ranges = counts.cross_thread_ranges;
     work.counts.odd_rows = counts.odd_rows;
@@ -136,6 +137,20 @@ fn outermost_only(path: &Path, why: &str) -> Finding {
     Finding::new(Severity::Warning, what, why, remedy)
 }
 
+/// What to say of processes in which steps were not looked for.
+fn steps_left_out(path: &Path, processes: &[ProcessCapture]) -> Option<Finding> {
+    let left_out = |process: &&ProcessCapture| {
+        process.whole.as_ref().is_some_and(|whole| whole.steps_left_out)
+    };
+    let count = processes.iter().filter(left_out).count();
+    let what = format!("steps were not looked for in {count} processes of {}", path.display());
+    let why = format!(
+        "they open no range, and without ranges steps are looked for in the first {STEPS_IN_PROCESSES} processes"
+    );
+    let remedy = "capture fewer processes at a time, or open a range around each step";
+    (count > 0).then(|| Finding::new(Severity::Note, what, why, remedy))
+}
+
 fn unusable(path: &Path, stopped: Stopped) -> Finding {
     let what = format!("the ranges of {} cannot be used", path.display());
     let why = match stopped {
@@ -150,5 +165,7 @@ fn unusable(path: &Path, stopped: Stopped) -> Finding {
 
 #[cfg(test)]
 mod random_tests;
+#[cfg(test)]
+mod steps_tests;
 #[cfg(test)]
 mod tests;

@@ -8,12 +8,12 @@ use super::ZERO_NS;
 use super::strings::Strings;
 use super::work::{Piece, Work};
 use crate::load::libraries::LibraryDomains;
+use crate::load::share::Share;
+use crate::load::steps::Follow;
 use crate::load::{ProcessCapture, Tally};
 
 /// GPU work comes at its launch, and so before any further range is opened.
-const WINDOW: usize = 1 << 12;
-/// Calls of collectives that are kept of each process: how many there are is not known before.
-const CALLS: usize = 1 << 16;
+const WINDOW: usize = 1 << 8;
 /// Times beyond this are damage, ns: 73 years.
 const MOST_NS: i64 = 1 << 61;
 
@@ -51,8 +51,14 @@ fn kernel_name(number: u32) -> u32 {
 }
 
 impl Process {
-    pub(super) fn new(libraries: LibraryDomains) -> Self {
-        let mut tally = Tally::with_window(WINDOW, libraries).keep_calls(CALLS);
+    /// The process `number` of an export, counted from 0.
+    fn new(number: usize, libraries: LibraryDomains) -> Self {
+        let follow = match number {
+            0 => Follow::Queues,
+            1..STEPS_IN_PROCESSES => Follow::Process,
+            _ => Follow::Nothing,
+        };
+        let mut tally = Tally::ordered(WINDOW, Share::of_several(number), follow, libraries);
         // One clock has all times.
         let zero = shifted(0);
         let anchor = Anchor { gpu: GpuNs(zero), mono: MonoNs(zero), wall: WallNs(0) };
@@ -161,6 +167,8 @@ fn identity(device: u32) -> [u8; 16] {
 
 /// Processes that are told apart: those that follow are taken for one.
 pub(super) const MAX_PROCESSES: usize = 1024;
+/// Processes in which steps are looked for, if they open no ranges: the first ones that launch.
+pub(super) const STEPS_IN_PROCESSES: usize = 16;
 
 pub(super) struct Processes {
     numbers: HashMap<i64, usize>,
@@ -186,7 +194,7 @@ impl Processes {
         }
         let number = *self.numbers.entry(process).or_insert(next);
         if number == next {
-            self.list.push((process, Process::new(self.libraries.clone())));
+            self.list.push((process, Process::new(number, self.libraries.clone())));
         }
         number
     }

@@ -2,6 +2,7 @@
 //! launches, what each of them is, and the counts of all of them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use foldhash::{HashMap, HashSet};
 use rusqlite::Row;
@@ -86,7 +87,7 @@ pub(in crate::nsys::load) struct Work {
     moved: Vec<(u32, u64)>,
     launches: InOrder,
     /// Numbers and texts of the names of kernels; none: the file lacks the text.
-    names: HashMap<NameId, (u32, Option<String>)>,
+    names: HashMap<NameId, (u32, Option<Arc<str>>)>,
     /// Names of the GPUs, by device number.
     pub(in crate::nsys::load) devices: BTreeMap<u32, String>,
     /// Room for work that is still left, in units of [`UNIT_BYTES`].
@@ -284,7 +285,7 @@ impl Work {
                 let left = room.checked_sub(text.len());
                 *left_out += u64::from(left.is_none());
                 room = left?;
-                Some(text)
+                Some(Arc::from(text))
             };
             self.names.entry(id).or_insert_with(|| (number, name()));
         }
@@ -363,7 +364,7 @@ impl Work {
     pub(in crate::nsys::load) fn kernel(&self, shape: &Shape) -> Option<Kernel> {
         let item = self.items.get(shape.id.checked_sub(1)? as usize)?;
         if item.what == Ran::OtherKernels {
-            let name = OTHER_KERNELS.to_owned();
+            let name = OTHER_KERNELS.into();
             return Some(Kernel { name, naming: Naming::Short, ..Kernel::default() });
         }
         let Ran::Kernel(name, blocks_and_threads, _) = item.what else { return None };
@@ -371,7 +372,7 @@ impl Work {
         let (grid, block) = grid_and_block(blocks_and_threads);
         Some(Kernel {
             naming: text.map_or(Naming::Short, |_| name.0),
-            name: text.cloned().unwrap_or_else(|| NO_NAME.to_owned()),
+            name: text.cloned().unwrap_or_else(|| NO_NAME.into()),
             grid,
             block,
             device: item.device,

@@ -28,7 +28,7 @@ fn notes_units_separators_and_ragged_rows() {
     assert_eq!(tables.counts.kernels, 2001);
     assert_eq!(tables.counts.kernel_total_ns, 1_010_500);
     assert_eq!((tables.counts.odd_rows, tables.complete), (2, false));
-    let names: Vec<_> = tables.kernels.iter().map(|k| k.name.as_str()).collect();
+    let names: Vec<_> = tables.kernels.iter().map(|k| &*k.name).collect();
     assert_eq!(names, ["_Z1av", "_Z1bv"]);
 }
 
