@@ -55,7 +55,7 @@ const CASES: &[Case] = &[
     ("cuptiSubscribe", Caller::Guest, "return", PLAIN, ""),
     ("cuptiUnsubscribe", Caller::Guest, "return", PLAIN, "register=35"),
     ("cuptiActivityDisable_v2", Nobody, "return", PLAIN, ""),
-    // Only a window that begins late calls it: `tests/control.rs`.
+    // Only a window that begins late calls it: `tests/windows.rs`.
     ("cuptiActivityEnableAndDump", Nobody, "return", PLAIN, ""),
     ("cuptiActivityEnableHWTrace", Nobody, "return", PLAIN, ""),
     ("cuptiActivityEnable_v2", Nobody, "return", PLAIN, ""),

@@ -1,0 +1,275 @@
+//! Windows of collection in a process that runs on: what they hold, what ends them, and what they cost.
+
+#[allow(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
+mod common;
+#[path = "common/dormant.rs"]
+#[allow(dead_code, reason = "each test program uses a part of it")]
+mod dormant;
+
+use std::time::Duration;
+
+use common::{Running, counts};
+use dormant::*;
+use stage2_spool::{Ending, Record};
+
+#[test]
+fn a_window_holds_what_was_launched_in_it_and_begins_with_the_first_push() {
+    let mut guest = dormant_at_work();
+    guest.tell("push open");
+    start(&guest, "");
+    guest.tell("work inside 20");
+    guest.tell("launch 3");
+    guest.tell("pop");
+    guest.tell("work inside 20");
+    guest.tell("push left");
+    guest.tell("launch 4");
+    stop(&guest);
+    guest.tell("pop");
+    guest.tell("work after 30");
+    let spool = window(&guest, 1);
+    assert_eq!(spool.ending, Ending::Complete);
+    assert_eq!(spool.kernels(), counts(&[("(outside)", 3), ("inside", 40), ("left", 4)]));
+    let losses = spool.losses();
+    assert_eq!((losses.unbalanced, losses.unattributed, losses.unreadable_records), (0, 0, 0));
+    assert_eq!(spool.meta("window"), Some("1"));
+    assert_eq!(spool.meta("window.began"), Some("start"));
+    assert_eq!(spool.meta("window.ended"), Some("stop"));
+    assert!(
+        spool
+            .meta("window.unknown")
+            .is_some_and(|said| said.contains("copies may count as kernels"))
+    );
+    assert!(spool.records.iter().any(|record| matches!(record, Record::Device(_))));
+    assert!(guest.end().success());
+    assert_eq!((guest.stderr().as_str(), trace_files(&guest)), ("", 1));
+}
+
+#[test]
+fn each_window_can_be_read_alone() {
+    let mut guest = dormant_at_work();
+    guest.tell("register llm decode");
+    for number in 1..=3 {
+        start(&guest, "");
+        guest.tell(&format!("registered {}", 5 + number));
+        guest.tell(&format!("work w{number} 7"));
+        stop(&guest);
+        guest.tell("work between 9");
+    }
+    for number in 1..=3u64 {
+        let spool = window(&guest, number);
+        let own = format!("w{number}");
+        assert_eq!(spool.kernels(), counts(&[("decode", 5 + number as usize), (own.as_str(), 7)]));
+        let of = |wanted: fn(&Record) -> bool| {
+            spool.records.iter().filter(|record| wanted(record)).count()
+        };
+        assert_eq!(of(|record| matches!(record, Record::Process(_))), 1);
+        let own = guest.pid();
+        let is_main =
+            |record: &&Record| matches!(record, Record::Thread { os_tid, .. } if *os_tid == own);
+        assert_eq!(spool.records.iter().filter(is_main).count(), 1, "window {number}");
+        assert_eq!(of(|record| matches!(record, Record::Device(_))), 1, "window {number}");
+        assert!(spool.meta("cupti.version").is_some(), "window {number}");
+        assert_eq!(spool.losses().unattributed, 0);
+    }
+    let status = accepted(&guest, "status");
+    let done: Vec<&str> = status.all("done").collect();
+    assert_eq!(done.len(), 3);
+    assert!(done[2].contains("number=3") && done[2].contains("records=15 lost=0"), "{done:?}");
+    assert_eq!(status.get("records"), Some("42"));
+}
+
+#[test]
+fn graphs_as_wholes_are_not_begun_late() {
+    let mut guest = dormant().env("STAGE2_GRAPH", "graph").spawn();
+    guest.tell("cuda");
+    guest.tell("push x");
+    guest.tell("pop");
+    assert!(refused(&guest, "start").contains("STAGE2_GRAPH=graph cannot begin"));
+    assert_eq!(accepted(&guest, "status").get("phase"), Some("dormant"));
+}
+
+#[test]
+fn a_window_without_a_folder_is_refused() {
+    let mut guest = dormant().without("STAGE2_OUT").spawn();
+    guest.tell("push x");
+    assert!(refused(&guest, "start").contains("STAGE2_OUT"));
+}
+
+#[test]
+fn windows_end_by_themselves() {
+    let mut guest = dormant_at_work();
+    start(&guest, "for_ms=150");
+    guest.tell("work timed 5");
+    await_phase(&guest, "dormant");
+    start(&guest, "steps=3");
+    guest.tell("push around");
+    guest.tell("work step 2");
+    guest.tell("pop");
+    guest.tell("work step 2");
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(accepted(&guest, "status").get("phase"), Some("on"), "two steps so far");
+    guest.tell("work step 2");
+    await_phase(&guest, "dormant");
+    start(&guest, "steps=2 ranges=step");
+    guest.tell("push around");
+    for _ in 0..2 {
+        guest.tell("work other 4");
+        guest.tell("work step 2");
+    }
+    guest.tell("pop");
+    await_phase(&guest, "dormant");
+    start(&guest, "size=64K");
+    guest.tell("busy 2");
+    await_phase(&guest, "dormant");
+    guest.tell("calm");
+    let ended = |number| window(&guest, number).meta("window.ended").map(str::to_owned);
+    let ended: Vec<String> = (1..=4).map(|number| ended(number).expect("a reason")).collect();
+    assert_eq!(ended, ["limit for_ms=150", "limit steps=3", "limit steps=2", "limit size=65536"]);
+    assert_eq!(window(&guest, 1).kernels(), counts(&[("timed", 5)]));
+    assert_eq!(window(&guest, 2).kernels(), counts(&[("around/step", 2), ("step", 4)]));
+    assert_eq!(window(&guest, 3).kernels(), counts(&[("around/step", 4)]));
+}
+
+#[test]
+fn a_window_has_ranges_and_a_sample_of_its_own() {
+    let mut guest = dormant().env("STAGE2_RANGES", "before").spawn();
+    guest.tell("cuda");
+    guest.tell("register llm decode");
+    let work = |guest: &mut Running| {
+        for _ in 0..4 {
+            guest.tell("registered 3");
+            guest.tell("work before 2");
+        }
+    };
+    for words in ["", "ranges=deco*@llm", "ranges=*", "ranges=decode sample=1/4", ""] {
+        start(&guest, words);
+        work(&mut guest);
+        stop(&guest);
+        work(&mut guest);
+    }
+    let kernels: Vec<_> = (1..=5).map(|number| window(&guest, number).kernels()).collect();
+    let of_environment = counts(&[("before", 8)]);
+    assert_eq!(kernels[0], of_environment);
+    assert_eq!(kernels[1], counts(&[("decode", 12)]));
+    assert_eq!(kernels[2], counts(&[("decode", 12), ("before", 8)]));
+    assert_eq!(kernels[3], counts(&[("decode", 3)]));
+    assert_eq!(kernels[4], of_environment);
+    assert_eq!(window(&guest, 4).meta("sample"), Some("1/4"));
+}
+
+#[test]
+fn each_window_that_asks_for_hardware_counters_has_samples_and_no_other() {
+    let mut guest = dormant_at_work();
+    for asked in ["counters=on", "", "counters=on"] {
+        start(&guest, asked);
+        guest.tell("busy 1");
+        std::thread::sleep(Duration::from_millis(600));
+        guest.tell("calm");
+        stop(&guest);
+    }
+    let samples = |number| {
+        let spool = window(&guest, number);
+        let sets = spool.records.iter().filter(|record| matches!(record, Record::CounterSet(_)));
+        let samples =
+            spool.records.iter().filter(|record| matches!(record, Record::CounterSamples(_)));
+        (sets.count() > 0, samples.count() > 0)
+    };
+    assert_eq!(samples(1), (true, true), "{}", guest.stderr());
+    assert_eq!(samples(2), (false, false));
+    assert_eq!(samples(3), (true, true), "{}", guest.stderr());
+}
+
+#[test]
+fn a_thousand_windows_beside_busy_threads_need_no_more_memory() {
+    let mut guest = dormant_at_work();
+    guest.tell("busy 3");
+    let mut kib = Vec::new();
+    for round in 0..1000 {
+        start(&guest, "");
+        stop(&guest);
+        if [200, 999].contains(&round) {
+            kib.push(own_kib(guest.pid()));
+        }
+    }
+    guest.tell("calm");
+    println!("KiB of its own after 200 and 1000 windows: {kib:?}");
+    assert!(kib[1] < kib[0] + 3000, "{kib:?}");
+    assert_eq!(accepted(&guest, "status").get("windows"), Some("1000"));
+    let mut ends = (0, 0);
+    for number in 1..=1000 {
+        let spool = window(&guest, number);
+        assert_eq!(spool.ending, Ending::Complete, "window {number}");
+        let number = number.to_string();
+        assert_eq!(spool.meta("window"), Some(number.as_str()));
+        // No record is of a window before: every one lies behind the end of that.
+        let times = spool.records.iter().filter_map(|record| match record {
+            Record::Work(work) if work.start.0 != 0 => Some((work.start.0, work.end.0)),
+            _ => None,
+        });
+        let times: Vec<(u64, u64)> = times.collect();
+        let first = times.iter().map(|time| time.0).min();
+        assert!(first.is_none_or(|first| first >= ends.0), "window {number}");
+        ends =
+            times.iter().map(|time| time.0).max().map_or(ends, |last| (last, ends.1 + times.len()));
+        let losses = spool.losses();
+        assert_eq!((losses.unreadable_records, losses.cupti_dropped, losses.unbalanced), (0, 0, 0));
+    }
+    assert!(ends.1 > 100, "{} records in all", ends.1);
+    assert_eq!(guest.stderr(), "");
+}
+
+#[test]
+fn cuda_may_be_initialised_within_a_window() {
+    let mut guest = dormant().spawn();
+    guest.tell("push early");
+    guest.tell("pop");
+    start(&guest, "");
+    guest.tell("cuda");
+    guest.tell("work inside 6");
+    stop(&guest);
+    assert_eq!(window(&guest, 1).kernels(), counts(&[("inside", 6)]));
+}
+
+#[test]
+fn replays_of_a_graph_that_was_captured_before_are_in_the_window() {
+    let mut guest = dormant_at_work();
+    guest.tell("capture 12");
+    start(&guest, "");
+    guest.tell("replay inside");
+    guest.tell("replay inside");
+    stop(&guest);
+    guest.tell("replay after");
+    let spool = window(&guest, 1);
+    assert_eq!(spool.kernels(), counts(&[("inside", 24)]));
+}
+
+#[test]
+fn a_kill_within_a_window_leaves_what_was_flushed() {
+    let mut guest = dormant_at_work();
+    start(&guest, "");
+    guest.tell("work inside 5");
+    accepted(&guest, "flush");
+    guest.signal(libc::SIGKILL);
+    guest.ended();
+    let spool = window(&guest, 1);
+    assert_eq!(spool.kernels(), counts(&[("inside", 5)]));
+    assert_ne!(spool.ending, Ending::Complete);
+}
+
+#[test]
+fn a_window_for_which_the_disk_is_full_says_so_and_the_next_one_is_whole() {
+    let mut guest = dormant_at_work();
+    guest.tell("room 70000");
+    start(&guest, "");
+    (0..40).for_each(|_| drop(guest.tell("work inside 600")));
+    stop(&guest);
+    assert!(guest.stderr().contains("the trace file cannot be written"), "{}", guest.stderr());
+    let status = accepted(&guest, "status");
+    assert_eq!(status.get("lost"), Some("1"), "a loss of unknown size counts once");
+    assert_ne!(window(&guest, 1).ending, Ending::Complete);
+    guest.tell("room 4000000000");
+    start(&guest, "");
+    guest.tell("work inside 50");
+    stop(&guest);
+    assert_eq!(window(&guest, 2).kernels(), counts(&[("inside", 50)]));
+}
