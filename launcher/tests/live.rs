@@ -3,81 +3,15 @@
 
 mod common;
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use common::simulated::obeying;
+use common::followed::{Guest, Running, get, serving};
 use serde_json::Value;
 
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// A process that is ended when dropped.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-struct Guest {
-    child: Running,
-    stdin: ChildStdin,
-    stdout: BufReader<ChildStdout>,
-    folder: tempfile::TempDir,
-}
-
-impl Guest {
-    fn new(start: &str) -> Guest {
-        let folder = tempfile::tempdir().expect("a folder");
-        for name in ["run", "traces"] {
-            std::fs::create_dir(folder.path().join(name)).expect("a folder");
-        }
-        let mut child = obeying(&folder.path().join("traces"), &folder.path().join("run"))
-            .env("STAGE2_START", start)
-            .spawn()
-            .expect("the guest starts");
-        let stdin = child.stdin.take().expect("piped");
-        let stdout = BufReader::new(child.stdout.take().expect("piped"));
-        let mut guest = Guest { child: Running(child), stdin, stdout, folder };
-        guest.tell("cuda");
-        guest
-    }
-
-    fn tell(&mut self, line: &str) {
-        writeln!(self.stdin, "{line}").expect("heard");
-        let mut answer = String::new();
-        self.stdout.read_line(&mut answer).expect("an answer");
-        assert!(answer.starts_with("ok"), "{answer}");
-    }
-
-    fn pid(&self) -> String {
-        self.child.0.id().to_string()
-    }
-
-    fn traces(&self) -> PathBuf {
-        self.folder.path().join("traces")
-    }
-
-    fn launch(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_stage2-launch"));
-        command.args(words).env("XDG_RUNTIME_DIR", self.folder.path().join("run"));
-        command.current_dir(self.folder.path());
-        command
-    }
-
-    /// Ends in order: the trace file is whole.
-    fn end(self) -> tempfile::TempDir {
-        let Guest { mut child, stdin, folder, .. } = self;
-        drop(stdin);
-        child.0.wait().expect("ends");
-        folder
-    }
-}
 
 fn text(output: &Output) -> String {
     let (out, err) =
@@ -106,7 +40,7 @@ fn utf8(path: &Path) -> &str {
 
 #[test]
 fn what_is_seen_live_is_what_a_report_says() {
-    let mut guest = Guest::new("on");
+    let mut guest = Guest::new("on", &[]);
     for turn in 1..=12 {
         guest.tell(&format!("work decode {turn}"));
         guest.tell("work prefill 5");
@@ -158,7 +92,7 @@ fn what_is_seen_live_is_what_a_report_says() {
 
 #[test]
 fn a_process_is_watched_from_its_first_window_to_its_death() {
-    let mut guest = Guest::new("off");
+    let mut guest = Guest::new("off", &[]);
     let pid = guest.pid();
     let child = guest
         .launch(&["top", "--plain", &pid])
@@ -200,77 +134,6 @@ fn a_process_is_watched_from_its_first_window_to_its_death() {
 }
 
 #[test]
-fn a_terminal_is_left_as_it_was() {
-    // Runs top on a terminal of a size, sends it something, and prints how it ended and what it wrote.
-    const ON_A_TERMINAL: &str = "
-import fcntl, os, pty, select, signal, struct, sys, termios, time
-rows, columns, end = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-pid, terminal = pty.fork()
-if pid == 0:
-    os.environ['TERM'] = 'xterm'
-    time.sleep(0.5)
-    os.execv(sys.argv[4], sys.argv[4:])
-fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack('HHHH', rows, columns, 0, 0))
-before = termios.tcgetattr(terminal)
-written, began, told = b'', time.time(), False
-while time.time() - began < 60:
-    if select.select([terminal], [], [], 0.2)[0]:
-        try:
-            got = os.read(terminal, 65536)
-        except OSError:
-            break
-        if not got:
-            break
-        written += got
-    if not told and b'\\x1b[?1049h' in written and time.time() - began > 3:
-        told = True
-        if end == 'SIGTERM':
-            os.kill(pid, signal.SIGTERM)
-        else:
-            os.write(terminal, b'?xjkf')
-            time.sleep(1)
-            os.write(terminal, end.encode())
-if not told:
-    os.kill(pid, signal.SIGKILL)
-status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-same = termios.tcgetattr(terminal)[3] == before[3]
-print('status', status, 'same', same, flush=True)
-sys.stdout.buffer.write(written)
-";
-    let folder = tempfile::tempdir().expect("a folder");
-    for (rows, columns, end) in
-        [("24", "80", "q"), ("1", "1", "q"), ("5", "20", "SIGTERM"), ("24", "80", "\u{3}")]
-    {
-        let output = Command::new("python3")
-            .args([
-                "-c",
-                ON_A_TERMINAL,
-                rows,
-                columns,
-                end,
-                env!("CARGO_BIN_EXE_stage2-launch"),
-                "top",
-            ])
-            .arg(folder.path())
-            .env("NO_COLOR", "1")
-            .output()
-            .expect("python3");
-        let written = text(&output);
-        assert!(written.starts_with("status 0 same True"), "{rows}x{columns} {end:?}: {written:?}");
-        let (entered, left) = (written.rfind("\u{1b}[?1049h"), written.rfind("\u{1b}[?1049l"));
-        assert!(entered.is_some() && entered < left, "{rows}x{columns} {end:?}: {written:?}");
-        // Colours are 30 to 49 and 90 to 107; bold, reversed and their ends are not.
-        let mut codes = written.split("\u{1b}[").filter_map(|part| part.split_once('m'));
-        let colour = codes.find(|(code, _)| {
-            code.split(';').any(|n| {
-                n.parse().is_ok_and(|n: u32| (30..=38).contains(&n) || (40..=48).contains(&n))
-            })
-        });
-        assert!(colour.is_none(), "{colour:?}");
-    }
-}
-
-#[test]
 fn wrong_targets_and_open_addresses_are_refused() {
     for (words, code, part) in [
         (&["top"][..], 2, "TARGET"),
@@ -286,36 +149,9 @@ fn wrong_targets_and_open_addresses_are_refused() {
     }
 }
 
-/// `feed`, and the address that it serves at.
-fn serving(words: &[&str]) -> (Running, String) {
-    let child = Command::new(env!("CARGO_BIN_EXE_stage2-launch"))
-        .args([&["feed", "--listen", "127.0.0.1:0"], words].concat())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("stage2-launch");
-    let mut feed = Running(child);
-    let mut line = String::new();
-    BufReader::new(feed.0.stderr.take().expect("piped")).read_line(&mut line).expect("a line");
-    let address = line.split("http://").nth(1).and_then(|rest| rest.split('/').next());
-    (feed, address.unwrap_or_else(|| panic!("{line}")).to_owned())
-}
-
-fn get(address: &str, path: &str) -> String {
-    let mut answer = Vec::new();
-    let exchange = TcpStream::connect(address).and_then(|mut client| {
-        client.set_read_timeout(Some(Duration::from_secs(5)))?;
-        client.write_all(
-            format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")
-                .as_bytes(),
-        )?;
-        client.read_to_end(&mut answer)
-    });
-    exchange.map(|_| String::from_utf8_lossy(&answer).into_owned()).unwrap_or_default()
-}
-
 #[test]
 fn the_text_file_is_there_while_feed_is() {
-    let mut guest = Guest::new("on");
+    let mut guest = Guest::new("on", &[]);
     guest.tell("work decode 20");
     let folder = guest.end();
     let file = folder.path().join("stage2.prom");
@@ -363,7 +199,7 @@ fn prometheus() -> Option<PathBuf> {
 #[test]
 fn prometheus_scrapes_what_feed_serves() {
     let Some(programs) = prometheus() else { return };
-    let mut guest = Guest::new("on");
+    let mut guest = Guest::new("on", &[]);
     for _ in 0..3 {
         guest.tell("work decode 20");
     }

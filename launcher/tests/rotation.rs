@@ -3,78 +3,41 @@
 
 mod common;
 
-use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Output};
-use std::time::Duration;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
-use common::simulated::obeying;
+use common::followed::{Guest, get, serving};
 use serde_json::Value;
 use stage2_spool::{Reader, Record, Writer, pieces};
 
-/// A guest that obeys its standard input, with traces in pieces of 10 ms.
-struct Guest {
-    child: Child,
-    stdin: Option<ChildStdin>,
-    stdout: BufReader<ChildStdout>,
+/// A guest whose traces are cut into pieces of 10 ms.
+fn guest(start: &str) -> Guest {
+    Guest::new(start, &[("STAGE2_FLUSH_MS", "10"), ("STAGE2_ROTATE", "every=10ms")])
 }
 
-impl Guest {
-    fn new(traces: &Path, start: &str) -> Guest {
-        let mut child = obeying(traces, &traces.with_file_name("run"))
-            .env("STAGE2_START", start)
-            .env("STAGE2_FLUSH_MS", "10")
-            .env("STAGE2_ROTATE", "every=10ms")
-            .spawn()
-            .expect("the guest starts");
-        let stdin = child.stdin.take();
-        let stdout = BufReader::new(child.stdout.take().expect("piped"));
-        Guest { child, stdin, stdout }
-    }
-
-    fn tell(&mut self, line: &str) {
-        writeln!(self.stdin.as_mut().expect("open"), "{line}").expect("heard");
-        let mut answer = String::new();
-        self.stdout.read_line(&mut answer).expect("an answer");
-        assert!(answer.starts_with("ok"), "{answer}");
-    }
-
-    /// Works in a range, over several pieces.
-    fn decode(&mut self, turns: u32) {
-        for turn in 1..=turns {
-            self.tell("push decode");
-            self.tell(&format!("launch {turn}"));
-            self.tell("replay layer");
-            std::thread::sleep(Duration::from_millis(15));
-            self.tell("launch 2");
-            self.tell("pop");
-            self.tell("work prefill 5");
-        }
-    }
-
-    /// Ends in order.
-    fn end(mut self) {
-        self.stdin = None;
-        assert!(self.child.wait().expect("ends").success());
+/// Works in a range, over several pieces.
+fn decode(guest: &mut Guest, turns: u32) {
+    for turn in 1..=turns {
+        guest.tell("push decode");
+        guest.tell(&format!("launch {turn}"));
+        guest.tell("replay layer");
+        std::thread::sleep(Duration::from_millis(15));
+        guest.tell("launch 2");
+        guest.tell("pop");
+        guest.tell("work prefill 5");
     }
 }
 
-impl Drop for Guest {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// Leaves a trace of a process in pieces.
-fn record(traces: &Path) {
-    let mut guest = Guest::new(traces, "on");
-    for line in ["cuda", "push warm-up", "capture 20", "pop", "push serve"] {
+/// A folder with the trace of a process, in pieces.
+fn recorded() -> tempfile::TempDir {
+    let mut guest = guest("on");
+    for line in ["push warm-up", "capture 20", "pop", "push serve"] {
         guest.tell(line);
     }
-    guest.decode(24);
+    decode(&mut guest, 24);
     guest.tell("pop");
-    guest.end();
+    guest.end()
 }
 
 fn pieces_in(folder: &Path) -> Vec<PathBuf> {
@@ -130,9 +93,8 @@ fn kernels(report: &Value) -> u64 {
 
 #[test]
 fn the_report_of_all_pieces_is_that_of_one_file_and_each_has_its_own() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = recorded();
     let at = |name: &str| folder.path().join(name);
-    record(&at("traces"));
     let files = pieces_in(&at("traces"));
     assert!(files.len() >= 20, "{} pieces", files.len());
     std::fs::create_dir(at("joined")).expect("a folder");
@@ -170,9 +132,8 @@ fn the_report_of_all_pieces_is_that_of_one_file_and_each_has_its_own() {
 
 #[test]
 fn pieces_that_are_gone_are_told_where_they_were() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = recorded();
     let traces = folder.path().join("traces");
-    record(&traces);
     let files = pieces_in(&traces);
     for gone in files[..5].iter().chain(&files[9..11]) {
         std::fs::remove_file(gone).expect("removed");
@@ -193,9 +154,8 @@ fn pieces_that_are_gone_are_told_where_they_were() {
 
 #[test]
 fn live_numbers_of_all_pieces_are_those_of_one_file() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = recorded();
     let at = |name: &str| folder.path().join(name);
-    record(&at("traces"));
     std::fs::create_dir(at("joined")).expect("a folder");
     join(&at("traces"), &at("joined/host-1.s2t"));
     let metrics = |traces: &Path| {
@@ -212,26 +172,46 @@ fn live_numbers_of_all_pieces_are_those_of_one_file() {
 }
 
 /// Asks a guest for something over its socket.
-fn ctl(traces: &Path, words: &[&str]) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_stage2-launch"));
-    command.arg("ctl").args(words).env("XDG_RUNTIME_DIR", traces.with_file_name("run"));
-    let output = command.output().expect("stage2-launch");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success(),
-        "{words:?}: {}{said}",
-        String::from_utf8_lossy(&output.stdout)
-    );
+#[test]
+fn feed_follows_a_process_from_piece_to_piece() {
+    let mut guest = guest("on");
+    let (_feed, address) = serving(&[utf8(&guest.traces())]);
+    guest.tell("capture 20");
+    let turns = 60;
+    decode(&mut guest, turns);
+    let began = Instant::now();
+    let seen = loop {
+        let metrics = get(&address, "/metrics");
+        let of_decode = |name: &str| {
+            let line = metrics.lines().find(|line| {
+                line.starts_with(&format!("{name}{{")) && line.contains("stage=\"decode\"")
+            });
+            line.and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
+        };
+        let steps = of_decode("stage2_stage_step_seconds_count");
+        if steps == Some(turns.into()) || began.elapsed() > Duration::from_secs(60) {
+            break (steps, metrics);
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    };
+    let (steps, metrics) = seen;
+    assert_eq!(steps, Some(turns.into()), "{metrics}");
+    assert!(pieces_in(&guest.traces()).len() > 20);
+    let mut lost = metrics.lines().filter(|line| line.contains("lost") && !line.starts_with('#'));
+    assert!(lost.all(|line| line.ends_with(" 0")), "{metrics}");
+    guest.end();
 }
 
 #[test]
 fn a_window_has_pieces_of_its_own_and_a_snapshot_takes_all_of_them() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let at = |name: &str| folder.path().join(name);
-    std::fs::create_dir(at("run")).expect("a folder");
-    let mut guest = Guest::new(&at("traces"), "off");
-    let pid = guest.child.id().to_string();
-    for line in ["cuda", "push warm-up", "capture 20", "pop"] {
+    let mut guest = guest("off");
+    let folder = guest.traces().parent().expect("a folder").to_owned();
+    let (pid, at) = (guest.pid(), |name: &str| folder.join(name));
+    let ctl = |guest: &Guest, words: &[&str]| {
+        let done = guest.launch(&[&["ctl", &pid], words].concat()).output().expect("stage2-launch");
+        assert!(done.status.success(), "{words:?}: {}", String::from_utf8_lossy(&done.stderr));
+    };
+    for line in ["push warm-up", "capture 20", "pop"] {
         guest.tell(line);
     }
     let of_window = |number: u32| {
@@ -239,21 +219,21 @@ fn a_window_has_pieces_of_its_own_and_a_snapshot_takes_all_of_them() {
         let files = pieces_in(&at("traces"));
         files.into_iter().filter(|path| utf8(path).contains(&part)).collect::<Vec<_>>()
     };
-    ctl(&at("traces"), &[&pid, "start", "--wait"]);
-    guest.decode(8);
+    ctl(&guest, &["start", "--wait"]);
+    decode(&mut guest, 8);
     // With `keep` the first ones are gone.
     let first = of_window(1).swap_remove(0);
     std::fs::rename(&first, at("first")).expect("moved");
-    ctl(&at("traces"), &[&pid, "snapshot", "-o", utf8(&at("snapshot"))]);
+    ctl(&guest, &["snapshot", "-o", utf8(&at("snapshot"))]);
     std::fs::rename(at("first"), &first).expect("moved");
     let taken = pieces_in(&at("snapshot/collector")).len();
     assert!(taken >= 5, "{taken} pieces");
-    guest.decode(4);
-    ctl(&at("traces"), &[&pid, "stop", "--wait"]);
-    ctl(&at("traces"), &[&pid, "start", "--size", "64K", "--wait"]);
-    guest.decode(4);
-    ctl(&at("traces"), &[&pid, "stop", "--wait"]);
-    guest.end();
+    decode(&mut guest, 4);
+    ctl(&guest, &["stop", "--wait"]);
+    ctl(&guest, &["start", "--size", "64K", "--wait"]);
+    decode(&mut guest, 4);
+    ctl(&guest, &["stop", "--wait"]);
+    let _folder = guest.end();
     let (first, second) = (of_window(1), of_window(2));
     assert!(first.len() > taken && second.len() >= 3, "{first:?} {second:?}");
     // Each window is a trace: numbers begin with 1.

@@ -120,7 +120,7 @@ Examples:
   stage2-launch top --once --tokens decode traces
       one page of text of a folder of trace files; the payload of decode is a number of tokens
 
-Keys: q end, s start or stop recording, j and k choose a stage, f freeze, w copy the trace files, ? help.
+Keys: q end, s start or stop recording, j and k choose a stage, f freeze, w write a bundle, ? help.
 Exit status: 0; 2 for wrong usage; 70 if there is no such process or file. docs/live.md has more.";
 
 pub(super) const FEED: &str = "\

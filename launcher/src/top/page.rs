@@ -36,7 +36,7 @@ const HELP: [&str; 14] = [
     "up, down, k, j   choose a stage: its classes and kernels are shown",
     "s                start recording, or stop it where a process records (asks the sockets)",
     "f                freeze the page; the files are read on",
-    "w                copy the trace files, as far as they are read, into a folder here",
+    "w                write a bundle with reports of all that was read into a folder here",
     "q, Ctrl-C        end",
     "",
     "All rates are of the last 10 s of the data, per process: the mean of those with the stage.",
@@ -49,7 +49,7 @@ const HELP: [&str; 14] = [
     "Any key goes back.",
 ];
 
-const KEYS: &str = "q end  s start/stop  j/k stage  f freeze  w copy  ? help";
+const KEYS: &str = "q end  s start/stop  j/k stage  f freeze  w write  ? help";
 
 /// A stage over all processes.
 struct Row {

@@ -10,7 +10,7 @@ use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModif
 use ratatui::widgets::Paragraph;
 
 use super::page::{State, View, page, stages};
-use super::snapshot::copy;
+use super::snapshot;
 use crate::watched::Watched;
 
 /// Between two looks.
@@ -91,7 +91,7 @@ fn obey(key: KeyEvent, view: &mut View, watched: &mut Watched) -> bool {
         KeyCode::Up | KeyCode::Char('k') => state.chosen = state.chosen.saturating_sub(1),
         KeyCode::Down | KeyCode::Char('j') => state.chosen = state.chosen.saturating_add(1),
         KeyCode::Char('s') => watched.switch(),
-        KeyCode::Char('w') => save(watched),
+        KeyCode::Char('w') => write(watched),
         _ => {}
     }
     view.state.chosen = view.state.chosen.min(stages(view).saturating_sub(1));
@@ -99,16 +99,16 @@ fn obey(key: KeyEvent, view: &mut View, watched: &mut Watched) -> bool {
     true
 }
 
-fn save(watched: &mut Watched) {
+/// Writes what was read so far as a bundle.
+fn write(watched: &mut Watched) {
     let files: Vec<(PathBuf, u64)> = watched.watch.files().collect();
     let name = format!("stage2-top-{}", jiff::Zoned::now().strftime("%Y%m%d-%H%M%S"));
     let folder = PathBuf::from(name);
-    watched.in_background("the trace files are copied", move || match copy(&files, &folder) {
-        Ok(bytes) => {
-            format!("{} holds {} files, {} KB", folder.display(), files.len(), bytes >> 10)
-        }
-        Err(error) => format!("{} is not whole: {error}", folder.display()),
-    });
+    if files.iter().all(|(_, bytes)| *bytes == 0) {
+        watched.said = Some("there is nothing to write yet".to_owned());
+        return;
+    }
+    watched.in_background("the report is being made", move || snapshot::save(&files, &folder));
 }
 
 #[cfg(test)]

@@ -1,24 +1,61 @@
-//! Trace files that grow -> copies up to the last whole frame, which `merge` reads.
+//! Trace files that grow -> a bundle with reports, made of copies up to the last whole frame.
 
 use std::fs;
 use std::io::{self, Read as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use stage2_analysis::files;
 
-/// Copies so many bytes of each file into a new folder. Gives the bytes that were copied.
-pub(crate) fn copy(all: &[(PathBuf, u64)], folder: &Path) -> io::Result<u64> {
+/// Makes a bundle at `folder`, which must not be there yet. Gives one line that says what came of it.
+///
+/// Another process makes it: what it prints does not belong on the page, and keys are obeyed meanwhile.
+pub(crate) fn save(all: &[(PathBuf, u64)], folder: &Path) -> String {
+    let count = all.iter().filter(|(_, bytes)| *bytes > 0).count();
+    match bundle_of(all, folder) {
+        Ok(()) => format!("{} has a report of {count} files", folder.display()),
+        Err(why) => format!("{} was not made: {why}", folder.display()),
+    }
+}
+
+fn bundle_of(all: &[(PathBuf, u64)], folder: &Path) -> Result<(), String> {
+    let beside = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
+    // Only the owner may read it, and it goes when it is no longer needed.
+    let copies = tempfile::Builder::new()
+        .prefix(".stage2-top-")
+        .tempdir_in(beside.unwrap_or(Path::new(".")))
+        .map_err(|error| error.to_string())?;
+    let copied = copies.path().join("traces");
+    copy(all, &copied).map_err(|error| error.to_string())?;
+    let own = std::env::current_exe().map_err(|error| error.to_string())?;
+    let merged = Command::new(own)
+        .args(["merge", "-q", "--allow-empty", "--spool"])
+        .arg(&copied)
+        .arg("-o")
+        .arg(folder)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| error.to_string())?;
+    if merged.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&merged.stderr);
+    let last = said.lines().rfind(|line| !line.trim().is_empty());
+    Err(last.map_or_else(|| merged.status.to_string(), str::to_owned))
+}
+
+/// Copies so many bytes of each file into a new folder.
+fn copy(all: &[(PathBuf, u64)], folder: &Path) -> io::Result<()> {
     fs::DirBuilder::new().mode(0o700).create(folder)?;
-    let mut total = 0;
     for (path, bytes) in all.iter().filter(|(_, bytes)| *bytes > 0) {
         // Files of several folders may be called alike: the first one has the name.
         let Some(name) = path.file_name() else { continue };
         let mut copy = files::new_in(folder)?;
-        total += io::copy(&mut files::open(path)?.take(*bytes), &mut copy)?;
+        io::copy(&mut files::open(path)?.take(*bytes), &mut copy)?;
         copy.persist_noclobber(folder.join(name)).map_err(|error| error.error)?;
     }
-    Ok(total)
+    Ok(())
 }
 
 #[cfg(test)]
@@ -32,7 +69,7 @@ mod tests {
         fs::write(&path, "frames, and a half one").expect("a file");
         let into = folder.path().join("copy");
         let absent = folder.path().join("absent.s2t");
-        assert_eq!(copy(&[(path.clone(), 6), (absent.clone(), 0)], &into).expect("copied"), 6);
+        copy(&[(path.clone(), 6), (absent.clone(), 0)], &into).expect("copied");
         assert_eq!(fs::read(into.join("host-1.s2t")).expect("a file"), b"frames");
         assert!(copy(&[(path, 6)], &into).is_err(), "a folder that is there is left alone");
         assert!(copy(&[(absent, 9)], &folder.path().join("other")).is_err());

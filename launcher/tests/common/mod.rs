@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "every test file uses a part")]
 
+pub(crate) mod followed;
 pub(crate) mod golden;
 pub(crate) mod obedient;
 pub(crate) mod simulated;
