@@ -312,16 +312,14 @@ impl<'a> Walk<'a> {
             let process = self.processes.number(process & PROCESS_BITS);
             self.add(process, &piece, RANGE_UNKNOWN)?;
         }
-        if self.work.has_more {
-            let (work, mut flow) = (self.work, Flow::Continue(()));
-            work.more(database, |process, piece| {
-                if flow.is_continue() {
-                    let number = self.processes.number(process);
-                    flow = self.add(number, piece, RANGE_UNKNOWN);
-                }
-            });
-            flow?;
-        }
+        let (work, mut flow) = (self.work, Flow::Continue(()));
+        work.more(database, |process, piece| {
+            if flow.is_continue() {
+                let number = self.processes.number(process);
+                flow = self.add(number, piece, RANGE_UNKNOWN);
+            }
+        });
+        flow?;
         // By their numbers: a map has another order each time.
         let mut threads: Vec<_> = self.threads.iter_mut().collect();
         threads.sort_unstable_by_key(|(number, _)| **number);

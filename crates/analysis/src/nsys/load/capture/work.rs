@@ -1,19 +1,19 @@
 //! Tables of GPU work and of API calls -> kernels, copies, fills and graphs in the order of their
 //! launches, what each of them is, and the counts of all of them.
 
+mod described;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use foldhash::{HashMap, HashSet};
 use rusqlite::Row;
 use stage2_model::nsys::Counts;
-use stage2_spool::{GpuNs, GpuWork, Record, Shape, What};
 
 use super::super::database::{Database, integer, short_text};
 use super::super::launches::{self, InOrder, Launches, MAX_KERNELS, Origin, PROCESS_BITS};
-use super::super::{Kernel, Naming};
-use super::item::{Item, NameId, OTHERS, Ran, duration_ns, grid_and_block, name_of};
-use super::limits::{LeftOut, Limits, OTHER_KERNELS};
+use super::item::{Item, NameId, OTHERS, Ran, duration_ns, name_of};
+use super::limits::{LeftOut, Limits};
 
 pub(in crate::nsys::load) const KERNELS: &str = "CUPTI_ACTIVITY_KIND_KERNEL";
 const DEVICES: &str = "TARGET_INFO_GPU";
@@ -95,8 +95,8 @@ pub(in crate::nsys::load) struct Work {
     /// Processes with work that is held.
     held_processes: HashSet<i64>,
     last_process: Option<i64>,
-    /// There is work that is not held: without a number of its launch, or too much.
-    pub(super) has_more: bool,
+    /// Pieces of each sort that are not held: without a number of their launch, or too many.
+    not_held: [u64; OTHERS.len()],
     not_detailed: bool,
     pub(in crate::nsys::load) counts: Counts,
     /// Kernels beyond [`MAX_KERNELS`].
@@ -161,7 +161,7 @@ impl Work {
             room: MAX_KERNELS * LAUNCH_UNITS,
             held_processes: HashSet::default(),
             last_process: None,
-            has_more: false,
+            not_held: [0; OTHERS.len()],
             not_detailed: false,
             counts: Counts::default(),
             beyond_limit: 0,
@@ -186,7 +186,10 @@ impl Work {
                     let launch = small(integer(row, 3));
                     let process = integer(row, 4).unwrap_or(0);
                     let held = launch.filter(|_| self.has_room(process, &piece));
-                    self.has_more |= held.is_none();
+                    let sort = self.sort(&piece);
+                    if let Some(count) = self.not_held.get_mut(sort) {
+                        *count += u64::from(held.is_none());
+                    }
                     let beyond = kind == Table::Kernels && launch.is_some() && held.is_none();
                     self.beyond_limit += u64::from(beyond);
                     take(self, process, held, piece);
@@ -198,9 +201,16 @@ impl Work {
 
     /// Work that is not held, with its process: nobody knows where it was launched.
     pub(super) fn more(&self, database: &Database, mut take: impl FnMut(i64, &Piece)) {
+        let mut left = self.not_held;
+        if left == [0; OTHERS.len()] {
+            return;
+        }
         // The same items get the same numbers again, and the same ones are held.
-        Work::within(self.limits).each(database, |_, process, correlation, piece| {
-            if correlation.is_none() {
+        Work::within(self.limits).each(database, |again, process, correlation, piece| {
+            let left = left.get_mut(again.sort(&piece)).filter(|left| **left > 0);
+            // Of a damaged table the second reading may find rows that the first one did not.
+            if let (None, Some(left)) = (correlation, left) {
+                *left -= 1;
                 take(process & PROCESS_BITS, &piece);
             }
         });
@@ -303,7 +313,12 @@ impl Work {
     }
 
     pub(super) fn is_kernel(&self, piece: &Piece) -> bool {
-        self.items.get(piece.item as usize).is_some_and(|item| item.what.others() == 0)
+        self.sort(piece) == 0
+    }
+
+    /// Its place in [`OTHERS`].
+    fn sort(&self, piece: &Piece) -> usize {
+        self.items.get(piece.item as usize).map_or(OTHERS.len(), |item| item.what.others() as usize)
     }
 
     /// Registers, shared and local memory are known of every kernel.
@@ -320,84 +335,5 @@ impl Work {
         };
         let span = Some(span).filter(|(start, end)| start <= end);
         Some((origin, Piece { item, bytes, span }))
-    }
-
-    /// Where work of an item was queued, and its device.
-    pub(super) fn queue(&self, item: u32) -> Option<(u32, u32)> {
-        let device = self.items.get(item as usize)?.device?;
-        Some((device.checked_add(1)?, device))
-    }
-
-    pub(super) fn device_name(&self, device: u32) -> &[u8] {
-        self.devices.get(&device).map_or(&[], |name| name.as_bytes())
-    }
-
-    /// The shape of an item that is a kernel, and the number and the name of that kernel. Blocks
-    /// and threads that are not known are zero.
-    pub(super) fn shape(&self, item: u32) -> Option<(u32, &[u8], Shape)> {
-        let (name, blocks_and_threads, details) = match self.items.get(item as usize)?.what {
-            Ran::Kernel(name, blocks_and_threads, details) => (name, blocks_and_threads, details),
-            Ran::OtherKernels => {
-                let shape = Shape { id: item + 1, ..Shape::default() };
-                return Some((self.names.len() as u32, OTHER_KERNELS.as_bytes(), shape));
-            }
-            Ran::Copy(_) | Ran::Fill | Ran::Graph(_) => return None,
-        };
-        let (number, name) = self.names.get(&name)?;
-        let (grid, block) = grid_and_block(blocks_and_threads);
-        let (grid, block) = grid.zip(block).unwrap_or_default();
-        let [registers, fixed, dynamic, local] = details.map(Option::unwrap_or_default);
-        let shape = Shape {
-            id: item + 1,
-            name: 0,
-            grid,
-            block,
-            static_shared_bytes: fixed,
-            dynamic_shared_bytes: dynamic,
-            registers_per_thread: registers,
-            local_bytes_per_thread: local,
-        };
-        Some((*number, name.as_deref().unwrap_or(NO_NAME).as_bytes(), shape))
-    }
-
-    /// The kernel of a shape, without its sums.
-    pub(in crate::nsys::load) fn kernel(&self, shape: &Shape) -> Option<Kernel> {
-        let item = self.items.get(shape.id.checked_sub(1)? as usize)?;
-        if item.what == Ran::OtherKernels {
-            let name = OTHER_KERNELS.into();
-            return Some(Kernel { name, naming: Naming::Short, ..Kernel::default() });
-        }
-        let Ran::Kernel(name, blocks_and_threads, _) = item.what else { return None };
-        let text = self.names.get(&name)?.1.as_ref();
-        let (grid, block) = grid_and_block(blocks_and_threads);
-        Some(Kernel {
-            naming: text.map_or(Naming::Short, |_| name.0),
-            name: text.cloned().unwrap_or_else(|| NO_NAME.into()),
-            grid,
-            block,
-            device: item.device,
-            ..Kernel::default()
-        })
-    }
-
-    /// The record of a piece that was launched in `range` and ran from `start` to `end`.
-    pub(super) fn record(
-        &self,
-        piece: &Piece,
-        (start, end): (GpuNs, GpuNs),
-        range: u64,
-    ) -> Option<Record> {
-        let item = self.items.get(piece.item as usize)?;
-        let bytes = piece.bytes;
-        let what = match item.what {
-            Ran::Kernel(..) | Ran::OtherKernels => What::Kernel { shape: piece.item + 1 },
-            Ran::Copy(kind) => What::Copy { bytes, kind },
-            Ran::Fill => What::Fill { bytes },
-            Ran::Graph(graph) => What::Graph { graph },
-        };
-        let queue = self.queue(piece.item).map_or(0, |(queue, _)| queue);
-        let (correlation, graph_node) = (0, u64::from(item.in_graph));
-        let work = GpuWork { what, start, end, queue, range, correlation, graph_node };
-        Some(Record::Work(work))
     }
 }
