@@ -74,6 +74,18 @@ fn a_dormant_run_without_a_window_is_no_error_and_says_how_to_begin_one() {
 }
 
 #[test]
+fn the_variable_of_the_collector_makes_a_run_dormant() {
+    let mut guest = Guest::launched_with("STAGE2_START", "off");
+    let bundle = guest.folder.path().join("bundle");
+    let started = guest.ctl(&[bundle.to_str().expect("UTF-8"), "start", "--wait"]);
+    assert_eq!(started.status.code(), Some(0), "{}", text(&started));
+    guest.tell("work inside 12");
+    let (said, status) = guest.end();
+    assert_eq!(status, Some(0), "{said}");
+    assert_eq!(calls(&bundle.join("windows/w1")), 12);
+}
+
+#[test]
 fn a_workload_that_ends_within_a_window_has_its_reports() {
     let mut guest = Guest::launched(&["--timeout", "60s"]);
     let bundle = guest.folder.path().join("bundle");
@@ -113,4 +125,13 @@ fn a_dormant_run_is_no_deep_one() {
         .output()
         .expect("stage2-launch");
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+    for deep in ["run.mode=deep", "--deep"] {
+        let output = Command::new(env!("CARGO_BIN_EXE_stage2-launch"))
+            .args(["run", deep, "--", "true"])
+            .env("STAGE2_START", "off")
+            .output()
+            .expect("stage2-launch");
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+        assert!(text(&output).contains("STAGE2_START=off"), "{}", text(&output));
+    }
 }

@@ -60,9 +60,18 @@ struct Prepared {
 pub(crate) fn run(args: RunArgs, terminal: &Terminal) -> Result<u8, Failure> {
     let RunArgs { options, dormant, nsys, workload } = args;
     let mut config = options.request();
-    if dormant {
+    let asked_by = dormant_by(dormant);
+    let dormant = asked_by.is_some();
+    if let Some(word) = asked_by {
+        if let Some((_, option, _)) =
+            config.switches.iter().find(|(_, option, _)| option == "--deep")
+        {
+            return Err(Failure::Usage(format!(
+                "{option} and {word}: a dormant run is a light one; unset STAGE2_START, or leave {option} out"
+            )));
+        }
         let light = stage2_hydra::Value::Text("light".to_owned());
-        config.switches.push(("run.mode", "--dormant".to_owned(), light));
+        config.switches.push(("run.mode", word.to_owned(), light));
     }
     let RunOptions { settings, dry_run, acceptance, keep_going, showing, .. } = options;
     let job = Job::of_user(config, settings.run_dir, dry_run, workload)?;
@@ -71,6 +80,16 @@ pub(crate) fn run(args: RunArgs, terminal: &Terminal) -> Result<u8, Failure> {
             .map_err(|why| Failure::Usage(format!("--nsys {}: {why:#}", file.display())))?;
     }
     Job { dormant, nsys_files: nsys, keep_going, acceptance, showing, ..job }.launch(terminal)
+}
+
+/// What asks for a dormant run: the option, or the variable, which the collector would obey in any run and
+/// leave without work.
+fn dormant_by(option: bool) -> Option<&'static str> {
+    let off = || std::env::var_os("STAGE2_START").is_some_and(|value| value == "off");
+    match option {
+        true => Some("--dormant"),
+        false => off().then_some("STAGE2_START=off"),
+    }
 }
 
 impl Job {

@@ -66,13 +66,22 @@ impl Guest {
 
     /// A process under `stage2-launch run --dormant`, with its bundle in `bundle` of the folder.
     pub(crate) fn launched(words: &[&str]) -> Guest {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_stage2-launch"));
+        command.args(["run", "--dormant"]).args(words);
+        Guest::launched_by(command)
+    }
+
+    /// A workload of a run with this variable.
+    pub(crate) fn launched_with(name: &str, value: &str) -> Guest {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_stage2-launch"));
+        command.arg("run").env(name, value);
+        Guest::launched_by(command)
+    }
+
+    fn launched_by(mut command: Command) -> Guest {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::create_dir(folder.path().join("run")).expect("a folder");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_stage2-launch"));
-        command
-            .args(["run", "--dormant", "--run-dir"])
-            .arg(folder.path().join("bundle"))
-            .args(words);
+        command.arg("--run-dir").arg(folder.path().join("bundle"));
         command.arg("--").arg(built("examples/guest")).stderr(Stdio::piped());
         let mut guest = Guest::spawn(command, Rc::new(folder));
         guest.tell("cuda");
