@@ -315,6 +315,32 @@ fn a_full_disk_at_a_seam_costs_what_was_lost_and_the_pieces_go_on_behind_it() {
 }
 
 #[test]
+fn a_piece_whose_beginning_was_lost_says_which_one_it_is() {
+    let mut guest = guest("every=100ms").spawn();
+    guest.tell("cuda");
+    guest.tell("busy 1");
+    wait_until("two pieces", || newest(guest.out()) >= 2);
+    // Room for the header of a file, and for nothing behind it.
+    guest.tell("room 100");
+    let there = newest(guest.out());
+    wait_until("a piece that is empty", || newest(guest.out()) > there);
+    std::thread::sleep(Duration::from_millis(40));
+    guest.tell("room 4000000000");
+    let there = newest(guest.out());
+    wait_until("further pieces", || newest(guest.out()) > there + 2);
+    guest.tell("calm");
+    assert!(guest.end().success());
+    let files = cut::files(guest.out()).into_values().next().expect("a trace");
+    let with_records = files.iter().filter(|(number, path)| {
+        let piece = cut::piece(path);
+        let said = piece.meta(pieces::PIECE).map(str::to_owned);
+        assert!(piece.records.is_empty() || said == Some(number.to_string()), "{path:?}: {said:?}");
+        piece.meta(pieces::OPEN_BEFORE) == Some(pieces::UNKNOWN)
+    });
+    assert!(with_records.count() > 0, "no piece has lost its beginning only");
+}
+
+#[test]
 fn of_a_process_that_is_killed_the_earlier_pieces_are_whole() {
     let mut guest = guest("every=10ms").spawn();
     guest.tell("cuda");

@@ -207,6 +207,8 @@ impl Output {
             let lost = writer.dropped_frames();
             if std::mem::replace(&mut self.facts_lost, lost) != lost {
                 self.facts.iter().for_each(|fact| writer.write(fact));
+                let head = self.pieces.iter().flat_map(Pieces::head_again);
+                head.for_each(|record| writer.write(&record));
             }
         }
         self.put_losses(&counters.losses());

@@ -170,6 +170,12 @@ impl Pieces {
         facts.into_iter().chain(self.threads.values().cloned())
     }
 
+    /// The same in the middle of a piece whose beginning may be lost: nobody can say there what was open.
+    pub(super) fn head_again(&self) -> impl Iterator<Item = Record> {
+        let (key, value) = (pieces::OPEN_BEFORE.to_owned(), pieces::UNKNOWN.to_owned());
+        self.head().chain([Record::Meta { key, value }])
+    }
+
     /// What says that so many ranges were open at the beginning. Those from `first_range` on are new.
     pub(super) fn end_head(&mut self, open: u64, first_range: u64) -> Record {
         self.first_range = first_range;

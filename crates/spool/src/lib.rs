@@ -127,7 +127,8 @@
 //! [`pieces::TRACE_BEGUN`] (the same in all) and [`pieces::ROTATE`]; then threads and a clock reading; then, for
 //! each range that is open, what defines it and an opening that *continues itself* (the range and what it
 //! continues are the same number, the start is that of the piece); then [`pieces::OPEN_BEFORE`], their
-//! number. Behind that, an opening that continues itself, with its closing, stands for a range that closed in
+//! number. Where that may be lost, the collector says the facts again, with [`pieces::UNKNOWN`] for the number.
+//! Behind it, an opening that continues itself, with its closing, stands for a range that closed in
 //! an earlier piece and of which work came late. Numbers of names, paths, shapes, queues, ranges and threads
 //! mean the same in all pieces, and each piece defines those that it uses. Losses count from the beginning
 //! of the piece. A piece that another one follows ends with the reason [`pieces::CONTINUED`].

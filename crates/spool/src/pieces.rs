@@ -18,6 +18,8 @@ pub const TRACE_BEGUN: &str = "piece.trace";
 pub const ROTATE: &str = "piece.rotate";
 /// Meta key: how many ranges of earlier pieces are open at the beginning. What says that stands before it.
 pub const OPEN_BEFORE: &str = "piece.open";
+/// Value of [`OPEN_BEFORE`] where a piece says again which one it is, because its beginning may be lost.
+pub const UNKNOWN: &str = "unknown";
 /// Reason of the [`Record::End`] of a piece behind which there is another one.
 pub const CONTINUED: &str = "continued";
 
@@ -262,6 +264,19 @@ mod tests {
         let expected = [open(1, 0), open(2, 0), close(2, 25), losses(3), losses(3), open(3, 0)];
         let expected =
             [&expected[..], &[close(3, 35), close(1, 40), losses(7), end("exit")]].concat();
+        assert_eq!((all, join.gaps()), (expected, &[][..]));
+    }
+
+    #[test]
+    fn a_piece_that_says_again_which_one_it_is_closes_nothing() {
+        let again = || Record::Meta { key: OPEN_BEFORE.to_owned(), value: UNKNOWN.to_owned() };
+        let one = [meta(PIECE, 1), meta(OPEN_BEFORE, 0), open(1, 0), end(CONTINUED)];
+        // Its beginning is lost, which would have said range 1 to be open.
+        let two = [open(2, 0), meta(PIECE, 2), again(), open(3, 0), meta(PIECE, 2), again()];
+        let two = [&two[..], &[close(3, 35), close(2, 40), close(1, 50), end("exit")]].concat();
+        let (all, join) = joined(&[&one, &two]);
+        let expected = [open(1, 0), open(2, 0), open(3, 0), close(3, 35), close(2, 40)];
+        let expected = [&expected[..], &[close(1, 50), end("exit")]].concat();
         assert_eq!((all, join.gaps()), (expected, &[][..]));
     }
 
