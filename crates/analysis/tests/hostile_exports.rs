@@ -180,7 +180,7 @@ fn large() -> Vec<Case> {
         Case {
             what: "as much work as is held, of a hundred processes on eight GPUs",
             sql: kernels_on("i % 8", 9_000_000, ["i", "(i % 100 + 1) << 24", "1", "i % 1000"]),
-            said: "steps were not looked for in 84 processes",
+            said: "the search for steps skipped 84 processes",
         },
         Case {
             what: "as much work as is held, in as many rows as there can be",

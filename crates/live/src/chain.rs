@@ -110,7 +110,7 @@ impl Chain {
         let is_over = match self.follow.state() {
             FileState::Ended => self.join.is_continued(),
             FileState::Waiting | FileState::Growing => false,
-            // Deleted before it was read, for instance; what follows is told to be behind a gap.
+            // For example, it was deleted before we read it. The reader reports a gap before the next piece.
             _ => true,
         };
         let Some((trace, _, number)) = self.pieces.as_mut().filter(|_| is_over) else {

@@ -276,7 +276,7 @@ impl Gather {
         }
     }
 
-    /// Adds GPU work other than communication. Records arrive almost in the order in which the work ran.
+    /// Adds GPU work that is not communication. Records arrive roughly in execution order.
     pub(super) fn work(&mut self, device: u32, span: Span) {
         if !self.shapes.is_empty() && span.valid() {
             let sum = self.work.entry(device).or_default();

@@ -77,9 +77,8 @@ impl Tally {
         Self { libraries, ..Self::default() }
     }
 
-    /// For records in which GPU work comes in the order of its launches, and before `window` further
-    /// ranges were opened: of several tallies side by side each takes memory for no more than its
-    /// share.
+    /// For records that arrive in launch order, with at most `window` ranges opened between a launch
+    /// and its record. Several tallies can run side by side; each limits its memory to its share.
     pub(crate) fn ordered(
         window: usize,
         share: Share,

@@ -26,7 +26,7 @@ pub fn files_of(path: &Path) -> Vec<PathBuf> {
     if found.is_empty() { alone() } else { found.into_iter().map(|(_, path)| path).collect() }
 }
 
-/// Keeps only the first piece of each trace, which stands for the whole trace.
+/// Keeps one path per trace: that of its first piece.
 pub fn one_of_each(mut files: Vec<PathBuf>) -> Vec<PathBuf> {
     let place =
         |path: &Path| piece_of(path).map(|(stem, n)| (path.parent().map(Path::to_owned), stem, n));

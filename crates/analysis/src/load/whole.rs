@@ -23,7 +23,7 @@ pub(crate) struct WholeProcess {
     pub(crate) repeats: Vec<Repeats>,
     /// Devices and streams of the queues that `repeats` names.
     pub(crate) streams: HashMap<u32, (u32, u32)>,
-    /// There are too many processes to look for steps in this one.
+    /// The search for steps skipped this process: the export has too many.
     pub(crate) steps_left_out: bool,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Whole {
 }
 
 impl Whole {
-    /// For a process whose work comes in the order of its launches.
+    /// For a process whose records arrive in launch order.
     pub(super) fn ordered(follow: Follow) -> Self {
         Self { sequences: Sequences::ordered(follow), ..Self::default() }
     }

@@ -25,7 +25,7 @@ const QUEUES: usize = 8;
 /// Work before a phase is more than a step where its kernels take this long, percent of one.
 const LONGER_PERCENT: u128 = 125;
 
-/// In which sequences of launches steps are looked for. Each takes some 2 MB.
+/// Which launch sequences to search for steps. Each sequence takes about 2 MB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Follow {
     /// All launches of the process, and those of single queues.
@@ -118,7 +118,7 @@ impl Phase {
 #[derive(Debug, Default)]
 pub(super) struct Sequences {
     order: InOrder,
-    /// Launches come in the order in which they were made.
+    /// Records arrive in launch order.
     ordered: bool,
     follow: Follow,
     all: Runs,
@@ -128,12 +128,12 @@ pub(super) struct Sequences {
 }
 
 impl Sequences {
-    /// For launches that come in the order in which they were made.
+    /// For records that arrive in launch order.
     pub(super) fn ordered(follow: Follow) -> Self {
         Self { ordered: true, follow, ..Self::default() }
     }
 
-    /// Some launches were not looked at.
+    /// The search for steps skipped this process.
     pub(super) fn are_left_out(&self) -> bool {
         self.follow == Follow::Nothing
     }

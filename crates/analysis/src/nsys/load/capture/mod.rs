@@ -137,15 +137,15 @@ fn outermost_only(path: &Path, why: &str) -> Finding {
     Finding::new(Severity::Warning, what, why, remedy)
 }
 
-/// What to say of processes in which steps were not looked for.
+/// Reports the processes that the search for steps skipped.
 fn steps_left_out(path: &Path, processes: &[ProcessCapture]) -> Option<Finding> {
     let left_out = |process: &&ProcessCapture| {
         process.whole.as_ref().is_some_and(|whole| whole.steps_left_out)
     };
     let count = processes.iter().filter(left_out).count();
-    let what = format!("steps were not looked for in {count} processes of {}", path.display());
+    let what = format!("the search for steps skipped {count} processes of {}", path.display());
     let why = format!(
-        "they open no range, and without ranges steps are looked for in the first {STEPS_IN_PROCESSES} processes"
+        "they open no range, and only the first {STEPS_IN_PROCESSES} processes are searched for repeating kernels"
     );
     let remedy = "capture fewer processes at a time, or open a range around each step";
     (count > 0).then(|| Finding::new(Severity::Note, what, why, remedy))

@@ -167,7 +167,7 @@ fn identity(device: u32) -> [u8; 16] {
 
 /// Processes that are told apart: those that follow are taken for one.
 pub(super) const MAX_PROCESSES: usize = 1024;
-/// Processes in which steps are looked for, if they open no ranges: the first ones that launch.
+/// Only the first processes of an export are searched for steps, and only if they open no ranges.
 pub(super) const STEPS_IN_PROCESSES: usize = 16;
 
 pub(super) struct Processes {

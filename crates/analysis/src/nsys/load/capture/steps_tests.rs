@@ -73,6 +73,6 @@ fn of_many_processes_the_first_ones_have_steps_and_a_finding_says_so() {
     });
     assert_eq!(with_steps.count(), STEPS_IN_PROCESSES);
     let said: Vec<String> = capture.findings.iter().map(ToString::to_string).collect();
-    let expected = format!("steps were not looked for in {more} processes");
+    let expected = format!("the search for steps skipped {more} processes");
     assert!(matches!(said.as_slice(), [one] if one.contains(&expected)), "{said:?}");
 }
