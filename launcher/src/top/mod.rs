@@ -1,5 +1,6 @@
 //! What processes do now -> a page of text, and a screen that shows it.
 
+mod cells;
 mod page;
 mod screen;
 mod snapshot;

@@ -9,6 +9,8 @@ use stage2_live::{FileState, Look, StageNumbers, Watched, class_label};
 use stage2_text::numbers::count;
 use stage2_text::{shorten, visible};
 
+use super::cells::{bold, clip, fit, ms, plain, share, short};
+
 /// What the user chose.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct State {
@@ -382,46 +384,6 @@ fn foot(view: &View, width: usize) -> Vec<Line<'static>> {
     let said = view.state.said.clone().or(problem).or(files).or_else(|| notes.into_iter().next());
     let said = said.map(|said| plain(&visible(said.as_bytes()), width));
     said.into_iter().chain([bold(KEYS, width)]).collect()
-}
-
-fn plain(text: &str, width: usize) -> Line<'static> {
-    Line::from(clip(text, width))
-}
-
-fn bold(text: &str, width: usize) -> Line<'static> {
-    Line::from(Span::styled(clip(text, width), Style::new().add_modifier(Modifier::BOLD)))
-}
-
-fn clip(text: &str, width: usize) -> String {
-    text.chars().take(width).collect()
-}
-
-/// Exactly so many columns, where its characters have one each; the middle gives way.
-fn fit(text: &str, width: usize) -> String {
-    format!("{:width$}", shorten(text, width))
-}
-
-fn share(share: f64) -> String {
-    let percent = share * 100.0;
-    if percent >= 99.95 { "100%".to_owned() } else { format!("{percent:.1}%") }
-}
-
-fn ms(ns: u64) -> String {
-    short(ns as f64 / 1e6)
-}
-
-/// At most seven characters.
-fn short(value: f64) -> String {
-    match value {
-        v if v >= 1e15 => format!("{v:.0e}"),
-        v if v >= 1e12 => format!("{:.1}T", v / 1e12),
-        v if v >= 1e9 => format!("{:.1}G", v / 1e9),
-        v if v >= 1e6 => format!("{:.1}M", v / 1e6),
-        v if v >= 1e4 => format!("{:.1}k", v / 1e3),
-        v if v >= 100.0 || v == 0.0 => format!("{v:.0}"),
-        v if v >= 10.0 => format!("{v:.1}"),
-        v => format!("{v:.2}"),
-    }
 }
 
 #[cfg(test)]
