@@ -289,10 +289,26 @@ fn a_profiler_around_the_guest_is_not_kept_from_its_own() {
     let without_us = run("LD_PRELOAD= \"$1\"; true", ncu, None);
     assert_eq!(without_us, None, "the shell exports nothing, for a profiler of static code");
     assert_eq!(seen(ncu, Some("/other/tool.so")).as_deref(), Some("/other/tool.so"));
+    // ncu starts the guest through a program of its own.
+    let launcher = folder.path().join("TreeLauncherSubreaper");
+    std::fs::copy("/usr/bin/env", &launcher).expect("a program of that name");
+    assert_eq!(seen(launcher.to_str().expect("text"), Some(&own)), None, "ours is taken away");
     // A program that may be a guest gets it.
     let guest = folder.path().join("guest");
     std::fs::copy("/usr/bin/env", &guest).expect("a program of that name");
     assert_eq!(seen(guest.to_str().expect("text"), None), Some(own));
+}
+
+#[test]
+fn a_guest_of_ncu_is_left_to_ncu() {
+    // What ncu sets for its guests; their children inherit it.
+    let left = Guest::new("return").env("NV_COMPUTE_PROFILER_PERFWORKS_DIR", "/opt/ncu").run();
+    assert!(
+        left.stderr().contains("off: Nsight Compute profiles this program"),
+        "{}",
+        left.stderr()
+    );
+    assert_eq!(left.spools.len(), 0);
 }
 
 #[test]

@@ -24,7 +24,16 @@ const NVTX_DOOR: &CStr = c"NVTX_INJECTION64_PATH";
 const STOOD_ASIDE: &CStr = c"STAGE2_STOOD_ASIDE";
 
 /// Programs that start the guest under themselves, and are none.
-const PROFILERS: &[&[u8]] = &[b"ncu", b"nsys", b"compute-sanitizer", b"cuda-gdb"];
+const PROFILERS: &[&[u8]] = &[
+    b"ncu",
+    // ncu starts the guest through these.
+    b"TreeLauncherSubreaper",
+    b"TreeLauncherTargetLdPreloadHelper",
+    b"nsys",
+    b"nsys-launcher",
+    b"compute-sanitizer",
+    b"cuda-gdb",
+];
 /// Programs that only start others. These load this library themselves; what was exported here would reach
 /// a profiler among them that does not.
 const STARTERS: &[&[u8]] = &[
@@ -48,18 +57,23 @@ extern "C" fn constructor() {
     if program.is_one_of(STARTERS) {
         return;
     }
+    if is_under_ncu() {
+        close_doors();
+        stand_aside(format_args!(
+            "off: Nsight Compute profiles this program and needs CUPTI and NVTX for itself; run without ncu to \
+             collect"
+        ));
+        return;
+    }
     state::set_start(|| stack::on_own(None, lifecycle::start_child));
     forks::watch();
     main_end::watch();
     let Some(own) = OwnPath::find() else {
-        if variable(STOOD_ASIDE).is_none() {
-            diag::warn(format_args!(
-                "off: the collector cannot find its own file ({}); have LD_PRELOAD name it by its \
-                 absolute path",
-                std::io::Error::last_os_error()
-            ));
-            set_variable(STOOD_ASIDE, c"1");
-        }
+        stand_aside(format_args!(
+            "off: the collector cannot find its own file ({}); have LD_PRELOAD name it by its \
+             absolute path",
+            std::io::Error::last_os_error()
+        ));
         return;
     };
     let cuda = open_door(CUDA_DOOR, &own);
@@ -67,11 +81,18 @@ extern "C" fn constructor() {
     if nvtx {
         own.rehearse();
     }
-    if !cuda && !nvtx && variable(STOOD_ASIDE).is_none() {
-        diag::warn(format_args!(
+    if !cuda && !nvtx {
+        stand_aside(format_args!(
             "off: another tool owns CUDA_INJECTION64_PATH and NVTX_INJECTION64_PATH; run without \
              it to collect"
         ));
+    }
+}
+
+/// Says why nothing is recorded, once in a tree of processes.
+fn stand_aside(why: std::fmt::Arguments<'_>) {
+    if variable(STOOD_ASIDE).is_none() {
+        diag::warn(why);
         set_variable(STOOD_ASIDE, c"1");
     }
 }
@@ -149,6 +170,17 @@ impl Program {
         let path = self.0.split(|byte| *byte == 0).next().unwrap_or_default();
         names.contains(&path.rsplit(|byte| *byte == b'/').next().unwrap_or_default())
     }
+}
+
+/// Whether ncu has started this process, which it does with a library and a variable of its own. It ends a
+/// guest with an error where a variable names our library, also a child of this process.
+fn is_under_ncu() -> bool {
+    let preloaded = variable(c"LD_PRELOAD").is_some_and(|list| {
+        list.to_bytes()
+            .split(|byte| matches!(byte, b':' | b' '))
+            .any(|path| path.ends_with(b"/libcuda-injection.so"))
+    });
+    preloaded || variable(c"NV_COMPUTE_PROFILER_PERFWORKS_DIR").is_some()
 }
 
 /// Takes our name out of the variables, where the shell around this process has put it: ncu refuses to start

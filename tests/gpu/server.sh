@@ -4,7 +4,7 @@
 # beside those of a run that is recorded whole.
 # Usage: server.sh PATH_TO_libstage2.so PATH_TO_stage2-launch OUTDIR
 # Environment: PYTHON (python3), SERVER (--model llama_1b; words for examples/server), RATE (10), SECONDS_PER_PHASE
-# (15), WINDOWS (100), STEP_TIMEOUT_S (180). With SERVER="--backend numpy --simulated-gpu LIBRARY", STAGE2_CUPTI
+# (15), WARM_S (20, requests before the first phase), WINDOWS (100), STEP_TIMEOUT_S (180). With SERVER="--backend numpy --simulated-gpu LIBRARY", STAGE2_CUPTI
 # and STAGE2_SIM_FAST=1 it runs without a GPU.
 # Prints PASS, FAIL, NOTE and SKIP lines and keeps everything in OUTDIR. Exit status: 0 when nothing
 # failed (also when all was skipped for lack of a GPU), 1 when something failed, 2 for bad usage.
@@ -60,7 +60,10 @@ load() {
 ctl() { "$launch" ctl "$engine" "$@"; }
 
 # 1. Before, in and after a window.
+# A server that just began is slow for its own reasons: each new batch and length costs a first choice of
+# kernels.
 serve dormant STAGE2_START=off
+load warm --duration "${WARM_S:-20}"
 start="'$launch' ctl $engine start --for ${phase_s}s --wait"
 load latency --duration $((3 * phase_s + 5)) --mark 0=never --mark "$phase_s=on" \
   --mark "$((2 * phase_s + 5))=off" --at "$phase_s" "$start"
