@@ -24,6 +24,10 @@ COARSE = 0.10
 BESIDE_NCU = 0.05
 """How far sampled bytes may lie from those that ncu counts with warm caches."""
 
+SMALL = 1e5
+"""Fewer bytes than this a call are not compared with ncu: what ncu itself does between its replays
+moves as many through L2, and 0.3 % of one busy sample of 50 us is more."""
+
 LONGEST = 10
 """So many kernels must be known by samples and by ncu."""
 
@@ -156,14 +160,17 @@ def beside_ncu(out: Path, lines: Lines) -> None:
         ratio = float(row["sampled_dram_read_bytes"]) / float(row["dram_read_bytes_per_launch"])
         # The report gives no ratio where one launch may not stand for all; a product does.
         doubt = row["counters_of_one_launch"]
-        lines.check(
-            abs(ratio - 1) < BESIDE_NCU,
+        text = (
             f"ncu: {row['stage']} {row['kernel_name'][:60]} grid {row['grid_x']}, "
             f"{row['calls']} calls of {float(row['p50_ns']) / 1e3:.1f} us: "
             f"{float(row['sampled_dram_read_bytes']) / 1e6:.3f} MB read by samples, "
             f"{float(row['dram_read_bytes_per_launch']) / 1e6:.3f} MB by ncu, ratio {ratio:.3f}"
-            f"{', ' + doubt if doubt else ''}",
+            f"{', ' + doubt if doubt else ''}"
         )
+        if float(row["dram_read_bytes_per_launch"]) < SMALL:
+            print("NOTE", text)
+        else:
+            lines.check(abs(ratio - 1) < BESIDE_NCU, text)
 
 
 def two_gpus(out: Path, lines: Lines) -> None:

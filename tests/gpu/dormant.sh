@@ -3,7 +3,8 @@
 # STAGE2_START=off, in turn, and the memory of both. The upper bound of 95 % of the draws has to be at
 # most 1.01, the memory at most 4 MB.
 # Usage: dormant.sh PATH_TO_libstage2.so PATH_TO_stage2-launch OUTDIR
-# Environment: PYTHON (python3), PAIRS (20), STEP_TIMEOUT_S (120).
+# Environment: PYTHON (python3), PAIRS (20), STEP_TIMEOUT_S (120), EARLIER (lines.jsonl of runs before, whose
+# pairs count as well).
 # Prints PASS, FAIL, NOTE and SKIP lines and keeps everything in OUTDIR. Exit status: 0 when nothing
 # failed (also when all was skipped for lack of a GPU), 1 when something failed, 2 for bad usage.
 set -uo pipefail
@@ -32,7 +33,8 @@ for pair in $(seq "${PAIRS:-20}"); do
     once "$pair" dormant "${dormant[@]}" && once "$pair" untraced env
   fi
 done
-checked pairs dormant_check.py "$out/lines.jsonl"
+# shellcheck disable=SC2086 # EARLIER holds words.
+checked pairs dormant_check.py "$out/lines.jsonl" ${EARLIER:-}
 sed -n '/^|/p' "$out/pairs.check"
 if [ -n "$(ls -A "$out/traces")" ]; then say "FAIL a dormant process wrote $(ls "$out/traces")"; fi
 

@@ -1,8 +1,9 @@
 """Pairs of untraced processes and processes with a dormant collector -> what being dormant costs.
 
-    dormant_check.py LINES
+    dormant_check.py LINES...
 
-LINES holds the JSON lines of dormant.py, each with `way` ("untraced" or "dormant") and `pair`.
+Each file LINES holds the JSON lines of dormant.py in one run of dormant.sh, each with `way`
+("untraced" or "dormant") and `pair`.
 Prints a table, and PASS or FAIL for each promise. Exit status: 0, 1 if a promise does not hold,
 2 if LINES cannot be used.
 """
@@ -32,17 +33,18 @@ class UnusableError(Exception):
     """The lines are no result."""
 
 
-def read(text: str) -> list[Pair]:
+def read(*runs: str) -> list[Pair]:
     """Return the pairs (untraced, dormant) that are whole; raise `UnusableError` for too few."""
-    ways: dict[int, dict[str, dict[str, float]]] = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        try:
-            found = json.loads(line)
-            ways.setdefault(int(found["pair"]), {})[found["way"]] = {
-                key: float(found[key]) for key in ("eager_ms", "graph_ms", "rss_kib")
-            }
-        except (ValueError, KeyError, TypeError) as error:
-            raise UnusableError(f"line {number} is no result of dormant.py: {error}") from error
+    ways: dict[tuple[int, int], dict[str, dict[str, float]]] = {}
+    for run, text in enumerate(runs):
+        for number, line in enumerate(text.splitlines(), 1):
+            try:
+                found = json.loads(line)
+                ways.setdefault((run, int(found["pair"])), {})[found["way"]] = {
+                    key: float(found[key]) for key in ("eager_ms", "graph_ms", "rss_kib")
+                }
+            except (ValueError, KeyError, TypeError) as error:
+                raise UnusableError(f"line {number} is no result of dormant.py: {error}") from error
     pairs = [(way["untraced"], way["dormant"]) for way in ways.values() if len(way) == 2]
     if len(pairs) < FEWEST_PAIRS:
         raise UnusableError(f"{len(pairs)} whole pairs; {FEWEST_PAIRS} are needed at least")
@@ -92,13 +94,14 @@ def verdict(holds: bool) -> str:
 
 def main() -> int:
     """Read the lines and print the verdicts."""
-    if len(sys.argv) != 2:
+    if len(sys.argv) < 2:
         print(__doc__, file=sys.stderr)
         return 2
     try:
-        said = verdicts(read(Path(sys.argv[1]).read_text(encoding="utf-8")))
+        runs = [Path(path).read_text(encoding="utf-8") for path in sys.argv[1:]]
+        said = verdicts(read(*runs))
     except (OSError, UnusableError) as error:
-        print(f"FAIL {sys.argv[1]}: {error}")
+        print(f"FAIL {' '.join(sys.argv[1:])}: {error}")
         return 2
     print("\n".join(said))
     return 1 if any(line.startswith("FAIL") for line in said) else 0

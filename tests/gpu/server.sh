@@ -4,8 +4,11 @@
 # beside those of a run that is recorded whole.
 # Usage: server.sh PATH_TO_libstage2.so PATH_TO_stage2-launch OUTDIR
 # Environment: PYTHON (python3), SERVER (--model llama_1b; words for examples/server), RATE (10), SECONDS_PER_PHASE
-# (15), WARM_S (20, requests before the first phase), WINDOWS (100), STEP_TIMEOUT_S (180). With SERVER="--backend numpy --simulated-gpu LIBRARY", STAGE2_CUPTI
-# and STAGE2_SIM_FAST=1 it runs without a GPU.
+# (15), WARM_S (20, requests before the first phase), WINDOWS (100), STEP_TIMEOUT_S (180), START (words for
+# `ctl start` of the first window, such as --sample 1/16), FLOOR and FLOOR_CUPTI
+# (bin/floor.so of a run of floor.sh, and the libcupti that it loads: the same load under bare CUPTI, which no
+# collector can undercut). With SERVER="--backend numpy --simulated-gpu LIBRARY", STAGE2_CUPTI and
+# STAGE2_SIM_FAST=1 it runs without a GPU.
 # Prints PASS, FAIL, NOTE and SKIP lines and keeps everything in OUTDIR. Exit status: 0 when nothing
 # failed (also when all was skipped for lack of a GPU), 1 when something failed, 2 for bad usage.
 set -uo pipefail
@@ -64,10 +67,9 @@ ctl() { "$launch" ctl "$engine" "$@"; }
 # kernels.
 serve dormant STAGE2_START=off
 load warm --duration "${WARM_S:-20}"
-start="'$launch' ctl $engine start --for ${phase_s}s --wait"
+start="'$launch' ctl $engine start --for ${phase_s}s ${START:-} --wait"
 load latency --duration $((3 * phase_s + 5)) --mark 0=never --mark "$phase_s=on" \
   --mark "$((2 * phase_s + 5))=off" --at "$phase_s" "$start"
-checked latency server_check.py latency "$out/latency.jsonl"
 
 # 2. Many windows under load.
 load many --duration $((windows / 2 + 5)) &
@@ -80,7 +82,19 @@ ctl status --json >"$out/status.json"
 checked windows server_check.py windows "$out/status.json" $((windows + 1))
 end_server dormant
 
-# 3. The window beside a whole run.
+# 3. The latencies beside those under bare CUPTI.
+under_bare=()
+if [ -n "${FLOOR:-}" ]; then
+  serve bare LD_PRELOAD= CUDA_INJECTION64_PATH="$FLOOR"
+  # The engine ends without what floor.so would say at its exit.
+  grep -q "$(basename "$FLOOR")" "/proc/$engine/maps" || say "FAIL bare: the engine has not loaded $FLOOR"
+  load bare_warm --duration "${WARM_S:-20}"
+  load bare --duration "$((2 * phase_s))" && under_bare=("$out/bare.jsonl")
+  end_server bare
+fi
+checked latency server_check.py latency "$out/latency.jsonl" ${under_bare[@]+"${under_bare[@]}"}
+
+# 4. The window beside a whole run.
 serve whole STAGE2_START=on
 load whole --duration "$phase_s"
 end_server whole

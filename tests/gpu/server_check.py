@@ -1,10 +1,11 @@
 """What a load saw of a server that is recorded in windows becomes PASS and FAIL lines.
 
-Usage: server_check.py latency LOAD_JSONL
+Usage: server_check.py latency LOAD_JSONL [BARE_JSONL]
        server_check.py windows STATUS_JSON WINDOWS
        server_check.py steps WINDOW_BUNDLE WHOLE_BUNDLE
 
-LOAD_JSONL is what `python -m server.load --out` writes, with the phases `never`, `on` and `off`.
+LOAD_JSONL is what `python -m server.load --out` writes, with the phases `never`, `on` and `off`;
+BARE_JSONL the same of a server under bare CUPTI, in one phase.
 STATUS_JSON is what `stage2-launch ctl PID status --json` prints after so many WINDOWS. The bundles
 are of a window and of a whole run of the same server under the same load. Exit status: 0, 1 when
 something is not as promised, 2 when a file cannot be used.
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import verdicts
-from draws import interval
+from draws import Interval, interval
 from verdicts import Line
 
 MOST_P99 = 1.3
@@ -34,31 +35,46 @@ def percentile_99(values: list[float]) -> float:
     return sorted(values)[max(0, -(-99 * len(values) // 100) - 1)]
 
 
-def latency(lines: list[dict[str, Any]]) -> Iterator[Line]:
-    """Compare the latencies of the phases."""
+def latency(lines: list[dict[str, Any]], bare: list[dict[str, Any]]) -> Iterator[Line]:
+    """Compare the latencies of the phases, and those under bare CUPTI where there are some."""
     requests = [line for line in lines if line["kind"] == "request"]
     failed = [line for line in requests if line["error"] is not None]
     yield not failed, f"{len(failed)} of {len(requests)} requests failed"
     commands = [line for line in lines if line["kind"] == "command"]
     bad = [line["words"] for line in commands if line["status"] != 0]
     yield bool(commands) and not bad, f"commands that failed: {bad} of {len(commands)}"
-    phases: dict[str, list[float]] = {}
-    for line in requests:
-        if line["error"] is None:
-            taken = 1e3 * (line["end_s"] - line["arrival_s"])
-            phases.setdefault(line["phase"], []).append(taken)
+    phases = latencies(lines)
     never, on = phases.get("never", []), phases.get("on", [])
     if len(never) < 20 or len(on) < 20:
         yield False, f"{len(never)} requests of phase never and {len(on)} of phase on: too few"
         return
     for name, values in phases.items():
         yield None, f"p99 of phase {name}: {percentile_99(values):.1f} ms of {len(values)} requests"
-    found = interval(
-        [never, on], lambda before, during: percentile_99(during) / percentile_99(before)
-    )
-    assert found is not None, "latencies are above zero"
+    found = slower(never, on)
     text = f"p99 while on over p99 of never: {found.text('.2f')}, at most {MOST_P99}"
     yield found.asked <= MOST_P99, text
+    floor = [taken for phase in latencies(bare).values() for taken in phase]
+    if floor:
+        yield None, f"p99 under bare CUPTI: {percentile_99(floor):.1f} ms of {len(floor)} requests"
+        yield None, f"p99 under bare CUPTI over p99 of never: {slower(never, floor).text('.2f')}"
+        yield None, f"p99 while on over p99 under bare CUPTI: {slower(floor, on).text('.2f')}"
+
+
+def slower(base: list[float], other: list[float]) -> Interval:
+    """Return the quotient of two 99th percentiles, and where those of other draws lie."""
+    found = interval([base, other], lambda a, b: percentile_99(b) / percentile_99(a))
+    assert found is not None, "latencies are above zero"
+    return found
+
+
+def latencies(lines: list[dict[str, Any]]) -> dict[str, list[float]]:
+    """Return the latency of each request that succeeded, ms, by phase."""
+    phases: dict[str, list[float]] = {}
+    for line in lines:
+        if line["kind"] == "request" and line["error"] is None:
+            taken = 1e3 * (line["end_s"] - line["arrival_s"])
+            phases.setdefault(line["phase"], []).append(taken)
+    return phases
 
 
 def windows(processes: list[dict[str, Any]], asked: int) -> Iterator[Line]:
@@ -88,12 +104,17 @@ def steps(window: dict[str, Any], whole: dict[str, Any]) -> Iterator[Line]:
     yield apart <= STEP_TIME, f"median step, ns: {times}, apart by {apart:.1%}"
 
 
+def lines_of(path: str) -> list[dict[str, Any]]:
+    """Read a file of JSON lines."""
+    return [json.loads(line) for line in text(path).splitlines()]
+
+
 def main() -> int:
     """Compare what the command line names."""
     try:
         match sys.argv[1:]:
-            case ["latency", path]:
-                found = latency([json.loads(line) for line in text(path).splitlines()])
+            case ["latency", path, *bare] if len(bare) <= 1:
+                found = latency(lines_of(path), [line for path in bare for line in lines_of(path)])
             case ["windows", path, asked] if asked.isdigit():
                 found = windows(json.loads(text(path)), int(asked))
             case ["steps", window, whole]:

@@ -5,10 +5,10 @@ import unittest
 import server_check
 
 
-def load(on_ms, failed=0):
-    """Made-up lines of a load: 100 requests a phase, of 10 ms each but while a window is on."""
+def load(on_ms, failed=0, others_ms=10):
+    """Made-up lines of a load: 100 requests a phase, others than those of a window of 10 ms."""
     lines = [{"kind": "command", "words": "ctl start", "status": 0}]
-    for phase, taken in (("never", 10), ("on", on_ms), ("off", 10)):
+    for phase, taken in (("never", others_ms), ("on", on_ms), ("off", others_ms)):
         for number in range(100):
             error = "reset" if phase == "on" and number < failed else None
             end = number + taken / 1e3
@@ -39,20 +39,26 @@ def failures(lines):
 
 class Latency(unittest.TestCase):
     def test_a_window_that_costs_little_passes_and_one_that_costs_much_fails(self):
-        self.assertEqual(failures(server_check.latency(load(12))), [])
-        (said,) = failures(server_check.latency(load(14)))
+        self.assertEqual(failures(server_check.latency(load(12), [])), [])
+        (said,) = failures(server_check.latency(load(14), []))
         self.assertIn("1.40", said)
 
     def test_failed_requests_and_commands_fail(self):
-        (said,) = failures(server_check.latency(load(10, failed=2)))
+        (said,) = failures(server_check.latency(load(10, failed=2), []))
         self.assertIn("2 of 300", said)
         lines = load(10)
         lines[0]["status"] = 1
-        self.assertEqual(len(failures(server_check.latency(lines))), 1)
-        self.assertEqual(len(failures(server_check.latency(lines[1:]))), 1, "nothing was switched")
+        self.assertEqual(len(failures(server_check.latency(lines, []))), 1)
+        self.assertEqual(len(failures(server_check.latency(lines[1:], []))), 1, "nothing was switched")
+
+    def test_bare_cupti_stands_between_both(self):
+        said = [text for _, text in server_check.latency(load(15), load(12, others_ms=12))]
+        self.assertIn("p99 under bare CUPTI: 12.0 ms of 300 requests", said)
+        self.assertIn("p99 under bare CUPTI over p99 of never: 1.20 (1.20 to 1.20)", said)
+        self.assertIn("p99 while on over p99 under bare CUPTI: 1.25 (1.25 to 1.25)", said)
 
     def test_too_few_requests_are_no_result(self):
-        self.assertIn("too few", failures(server_check.latency(load(10)[:110]))[0])
+        self.assertIn("too few", failures(server_check.latency(load(10)[:110], []))[0])
 
 
 class Windows(unittest.TestCase):
