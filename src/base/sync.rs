@@ -17,15 +17,24 @@ mod primitives {
 
     pub(crate) use crossbeam::queue::ArrayQueue;
 
+    /// So long a thread that waits keeps its processor.
+    const SPIN: Duration = Duration::from_micros(50);
+
     /// Waits for another thread by looking again and again.
     #[derive(Default)]
     pub(crate) struct Spinning(Option<Instant>);
 
     impl Spinning {
-        /// Looks again at once. `false` once this took longer than `patience`.
+        /// Looks again: at once for a while, then after others that want the processor, because the thread
+        /// that is waited for may be one of them. `false` once this took longer than `patience`.
         pub(crate) fn goes_on(&mut self, patience: Duration) -> bool {
-            std::hint::spin_loop();
-            self.0.get_or_insert_with(Instant::now).elapsed() <= patience
+            let waited = self.0.get_or_insert_with(Instant::now).elapsed();
+            if waited < SPIN {
+                std::hint::spin_loop();
+            } else {
+                std::thread::yield_now();
+            }
+            waited <= patience
         }
     }
 

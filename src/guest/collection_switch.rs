@@ -10,9 +10,9 @@ use stage2_spool::GpuNs;
 
 use crate::base::sync::{ArrayQueue, AtomicBool, AtomicU32, AtomicU64, Ordering, Spinning};
 
-/// The longest that a thread waits for another one to finish switching (one switch takes about
-/// 10 us, 2 ms at worst).
-const PATIENCE: Duration = Duration::from_millis(5);
+/// The longest that a thread waits for another one to finish switching. One switch takes about 10 us, 2 ms
+/// at worst; on a loaded machine its thread can be without a processor for several time slices as well.
+const PATIENCE: Duration = Duration::from_millis(20);
 
 /// Start/end ranges that may hold collection on at a time and still end it when they end.
 const STARTED: usize = 1 << 12;
@@ -29,16 +29,24 @@ pub struct CollectionSwitch {
     on: AtomicBool,
     turning: AtomicBool,
     turns: AtomicU64,
+    /// One more than the turns there were when a thread lost its patience; 0 if none did.
+    hopeless: AtomicU64,
 }
 
 impl CollectionSwitch {
     /// A wanted range opens: `switch(true)` has been called when this returns. `false` where
-    /// another thread took longer than [`PATIENCE`] over it.
+    /// another thread took longer than [`PATIENCE`] over it. Nobody waits for that turn again: one that
+    /// never ends costs the guest this time once, not at each of its ranges.
     pub fn enter(&self, switch: impl Fn(bool)) -> bool {
         self.open.fetch_add(1, Ordering::SeqCst);
         let mut waiting = Spinning::default();
         while !self.settle(&switch) {
+            let turn = self.turns() + 1;
+            if self.hopeless.load(Ordering::Relaxed) == turn {
+                return false;
+            }
             if !waiting.goes_on(PATIENCE) {
+                self.hopeless.store(turn, Ordering::Relaxed);
                 return false;
             }
         }
@@ -209,6 +217,34 @@ mod tests {
         assert!(collection.enter(switch) && on.load(Ordering::SeqCst));
         collection.exit(switch);
         assert!(!on.load(Ordering::SeqCst));
+    }
+
+    #[test]
+    fn a_turn_that_does_not_end_is_waited_for_once() {
+        let collection = CollectionSwitch::default();
+        let (turning, over) = (AtomicBool::new(false), AtomicBool::new(false));
+        let slow = |_: bool| {
+            turning.store(true, Ordering::SeqCst);
+            while !over.load(Ordering::SeqCst) {
+                std::thread::yield_now();
+            }
+        };
+        let waited = || {
+            let began = std::time::Instant::now();
+            assert!(!collection.enter(|_| ()), "another thread is switching");
+            began.elapsed()
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| collection.enter(slow));
+            while !turning.load(Ordering::SeqCst) {
+                std::thread::yield_now();
+            }
+            assert!(waited() >= PATIENCE);
+            let hundred: Duration = (0..100).map(|_| waited()).sum();
+            assert!(hundred < PATIENCE * 20, "{hundred:?}");
+            over.store(true, Ordering::SeqCst);
+        });
+        assert!(collection.enter(|_| ()), "the turn is over");
     }
 
     #[test]
