@@ -68,8 +68,19 @@ ctl() { "$launch" ctl "$engine" "$@"; }
 serve dormant STAGE2_START=off
 load warm --duration "${WARM_S:-20}"
 start="'$launch' ctl $engine start --for ${phase_s}s ${START:-} --wait"
+(
+  # What a person sees in the window.
+  sleep $((phase_s + phase_s / 2))
+  "$launch" top --once "$engine" >"$out/top.txt" 2>"$out/top.err"
+) &
+watching=$!
 load latency --duration $((3 * phase_s + 5)) --mark 0=never --mark "$phase_s=on" \
   --mark "$((2 * phase_s + 5))=off" --at "$phase_s" "$start"
+if wait "$watching" && grep -q "recording" "$out/top.txt"; then
+  say "PASS top shows the window, see top.txt"
+else
+  say "FAIL top: $(tail -1 "$out/top.err")"
+fi
 
 # 2. Many windows under load.
 load many --duration $((windows / 2 + 5)) &
