@@ -2,7 +2,8 @@
 # Runs every case of processes.py under stage2-launch and under LD_PRELOAD alone, and checks that each
 # process is recorded exactly, however it was made and however it ends.
 # Usage: processes.sh PATH_TO_libstage2.so PATH_TO_stage2-launch OUTDIR
-# Environment: PYTHON (python3), STEP_TIMEOUT_S (90), CASES (all).
+# Environment: PYTHON (python3), STEP_TIMEOUT_S (90), CASES (all), THREADS (64) and RANGES (500, of each thread) of
+# the case threads; STAGE2_CUPTI and STAGE2_CUPTI_API choose the CUPTI and its activity API.
 # Prints PASS, FAIL and SKIP lines and keeps everything in OUTDIR. Exit status: 0 when nothing failed,
 # 1 when something failed, 2 for bad usage.
 set -uo pipefail
@@ -12,7 +13,7 @@ need torch
 cases=${CASES:-fork-untouched fork-with-ranges fork-then-parent forkserver spawn prefork os-exit main-leaves threads}
 
 for case in $cases; do
-  workload=("$python" "$here/processes.py" "$case")
+  workload=("$python" "$here/processes.py" "$case" --threads "${THREADS:-64}" --ranges "${RANGES:-500}")
   limited "launch/$case" "$launch" --run-dir "$out/launch/$case" run.mode=light -- "${workload[@]}"
   if [ $? -eq 77 ]; then
     say "SKIP $case: no GPU"
