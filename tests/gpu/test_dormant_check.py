@@ -46,7 +46,7 @@ class Dormant(unittest.TestCase):
     def test_half_pairs_do_not_count_and_too_few_are_no_result(self):
         text = lines(5)
         self.assertEqual(len(dormant_check.read(text)), 5)
-        self.assertEqual(len(dormant_check.read(text, text)), 10, "pairs of two runs are told apart")
+        self.assertEqual(len(dormant_check.read(text, text)), 10, "of two runs")
         with self.assertRaisesRegex(dormant_check.UnusableError, "4 whole pairs"):
             dormant_check.read(text[: text.rindex("\n")])
         with self.assertRaisesRegex(dormant_check.UnusableError, "line 2"):
