@@ -52,8 +52,8 @@ def main() -> int:
         ("launches", launches(out, options), options.limit_s)
     ]
     if options.llm:
-        # Short decodes, and many: the least of them compare. Their lengths are those of the warm-up:
-        # each new length of the cache costs a first choice of kernels.
+        # Short decodes, and many: the least of them compare. Of the lengths of the warm-up,
+        # because each new length of the cache costs a first choice of kernels.
         words = [sys.executable, str(options.llm), "--new", "8"]
         words += ["--reps", variables.get("REPS", "30")]
         programs.append(("decode", words, 4 * options.limit_s))
