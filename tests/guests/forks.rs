@@ -230,6 +230,14 @@ pub fn at_hooks() {
     std::process::exit(3);
 }
 
+/// By one write, also while another thread ends the process: `exit` takes the buffer away from `println`, which
+/// then writes a line in parts.
+fn print_whole_line(line: &str) {
+    // SAFETY: the text is readable for its length.
+    let written = unsafe { libc::write(1, line.as_ptr().cast(), line.len()) };
+    assert_eq!(written, line.len() as isize, "standard output takes a line");
+}
+
 fn fork_when_asked(asked: &AtomicI32) {
     let in_child = || match NVTX.load(Ordering::SeqCst) {
         // Another thread has its lock, which is held for good here.
@@ -250,7 +258,7 @@ fn fork_when_asked(asked: &AtomicI32) {
             // SAFETY: the place is valid.
             let ended = unsafe { libc::waitpid(child, &raw mut status, libc::WNOHANG) } == child;
             if ended {
-                println!("child={status}");
+                print_whole_line(&format!("child={status}\n"));
                 LEFT.fetch_sub(1, Ordering::SeqCst);
             }
             !ended
