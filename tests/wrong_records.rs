@@ -60,6 +60,29 @@ fn kernels_without_a_name_are_kept_where_they_ran() {
 }
 
 #[test]
+fn kernels_of_no_known_call_are_unattributed_and_not_outside_of_ranges() {
+    let left = run("no-correlations=10");
+    let spool = left.expect_said(0);
+    assert!(spool.contains("20 unattributed"), "{spool}");
+    let spool = left.spool();
+    let kernels =
+        common::counts(&[("(outside)", 7), ("prefill", 90), ("decode", 90), ("(unknown)", 20)]);
+    assert_eq!(spool.kernels(), kernels);
+    assert_eq!(spool.losses(), Losses { unattributed: DAMAGED, ..Losses::default() });
+}
+
+/// As it is right for one call: a launch on several GPUs, a copy in parts and a graph have a record for
+/// each part.
+#[test]
+fn kernels_with_the_number_of_another_call_are_all_kept() {
+    let left = run("repeated-correlations=10");
+    let spool = left.spool();
+    assert_eq!(left.output.status.code(), Some(0), "{}", left.stderr());
+    assert_eq!(spool.kernels().values().sum::<usize>(), 207);
+    assert_eq!(spool.losses(), Losses::default());
+}
+
+#[test]
 fn correlation_ids_that_begin_again_lose_no_kernel() {
     let left = Guest::new("return").env("STAGE2_SIM_FIRST_CORRELATION", "4294967200").run();
     let spool = left.expect_quiet(0).spool();

@@ -35,6 +35,8 @@ const MAX_NODES: usize = 1 << 17;
 const MAX_FIELD_TEXTS: u32 = 1 << 12;
 /// Start/end ranges that may be open at a time.
 const MAX_STARTED: usize = 1 << 14;
+/// The correlation id of a record that CUPTI knows no call of (`CUPTI_CORRELATION_ID_UNKNOWN`).
+const NO_CORRELATION: u32 = 0;
 /// Launches looked up by correlation id (callback attribution), a power of two: 8 MiB.
 const LAUNCHES: usize = 1 << 18;
 /// Every so many threads, those that came before and are in no range are put to rest. Half of it is
@@ -145,7 +147,7 @@ pub(crate) struct ClosedRange {
 /// Where a piece of work was launched.
 pub(crate) struct LaunchSite {
     pub(crate) place: Place,
-    /// Its correlation id in full.
+    /// Its correlation id in full; 0 where CUPTI knows no call.
     pub(crate) correlation: u64,
 }
 
@@ -309,6 +311,9 @@ impl Ranges {
     /// Where work belongs that `owner` launched with CUPTI's id `correlation`. `owner` 0: the thread is
     /// not known, so only a reported launch can tell.
     pub(crate) fn place(&mut self, owner: u32, correlation: u32) -> LaunchSite {
+        if correlation == NO_CORRELATION {
+            return LaunchSite { place: Place::UNKNOWN, correlation: 0 };
+        }
         let correlation = self.correlations.extend(correlation);
         if !self.launches.is_empty() {
             let slot = self.launches[correlation as usize & (LAUNCHES - 1)];

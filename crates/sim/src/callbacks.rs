@@ -122,7 +122,10 @@ impl Callbacks {
 
     /// Runs a driver call under a new correlation id, with its callbacks at enter and exit.
     pub(crate) fn traced(&self, call: Call, body: impl FnOnce(u32) -> u32) -> u32 {
-        let correlation_id = self.next_correlation.fetch_add(1, Ordering::Relaxed);
+        // CUPTI keeps 0 for records that have no call.
+        let next = |id: u32| Some(id.checked_add(1).unwrap_or(1));
+        let taken = self.next_correlation.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        let (Ok(correlation_id) | Err(correlation_id)) = taken;
         let mut result = 0;
         let mut correlation_data = 0_u64;
         self.site(0, &call, correlation_id, &mut result, &mut correlation_data);

@@ -20,7 +20,8 @@ pub(crate) const VARIABLES: [&str; 6] =
 const FAULT_FORMS: &str = "a list of fail=FUNCTION:CODE, slow=FUNCTION:MS, hang=FUNCTION, fork=FUNCTION (each with @N \
                            for the Nth call), subscribe=CODE, register=CODE, enable=CODE, cu-init=CODE, \
                            flush=CODE, drop=N, taken-over=N, zero-timestamps=N, \
-                           reversed-timestamps=N, future-timestamps=N, no-names=N, unknown-kinds=N, late-buffers=MS, flush-hang=MS, \
+                           reversed-timestamps=N, future-timestamps=N, no-correlations=N, repeated-correlations=N, \
+                           no-names=N, unknown-kinds=N, late-buffers=MS, flush-hang=MS, \
                            slow-enable=MS, slow-disable=MS, no-device, second-api=CODE, \
                            false-layouts, hardware-trace, pm-availability=CODE, \
                            pm-enable=CODE, pm-decode=CODE, pm-break=N, pm-overflow=N, \
@@ -85,6 +86,10 @@ pub(crate) struct Faults {
     pub(crate) reversed_timestamps_every: u64,
     /// Every Nth kernel record is of the year 2262.
     pub(crate) future_timestamps_every: u64,
+    /// Every Nth kernel record names no call.
+    pub(crate) no_correlations_every: u64,
+    /// Every Nth kernel record names the call that launched the kernel before it.
+    pub(crate) repeated_correlations_every: u64,
     /// Every Nth kernel record has no name.
     pub(crate) no_names_every: u64,
     /// Every Nth kernel record has a kind that no header knows.
@@ -225,6 +230,8 @@ impl Faults {
             "zero-timestamps" => self.zero_timestamps_every = amount,
             "reversed-timestamps" => self.reversed_timestamps_every = amount,
             "future-timestamps" => self.future_timestamps_every = amount,
+            "no-correlations" => self.no_correlations_every = amount,
+            "repeated-correlations" => self.repeated_correlations_every = amount,
             "no-names" => self.no_names_every = amount,
             "unknown-kinds" => self.unknown_kinds_every = amount,
             "late-buffers" => self.late_buffers_ms = amount,

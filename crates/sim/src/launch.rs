@@ -129,7 +129,7 @@ impl State {
         self.offer(Record::Work { work, span, node, grid_id, damage }, end_ns);
     }
 
-    /// What is to be wrong with the record of a kernel; times are wrong at once.
+    /// What is to be wrong with the record of a kernel; times and calls are wrong at once.
     fn damage(&self, span: &mut Span, grid_id: u64) -> Damage {
         let faults = &self.config.faults;
         let is_due = |every: u64| every > 0 && grid_id.is_multiple_of(every);
@@ -141,6 +141,13 @@ impl State {
         }
         if is_due(faults.future_timestamps_every) {
             span.end_ns = FAR_FUTURE_NS;
+        }
+        let before = self.last_correlation.swap(span.correlation_id, Ordering::Relaxed);
+        if is_due(faults.no_correlations_every) {
+            span.correlation_id = 0;
+        }
+        if is_due(faults.repeated_correlations_every) {
+            span.correlation_id = before;
         }
         if is_due(faults.unknown_kinds_every) {
             Damage::UnknownKind

@@ -41,6 +41,8 @@ pub(crate) struct State {
     pub(crate) context: AtomicBool,
     /// Kernels launched so far.
     pub(crate) grids: AtomicU64,
+    /// The call that launched the last kernel.
+    pub(crate) last_correlation: AtomicU32,
 }
 
 /// One of CUPTI's two activity APIs.
@@ -133,6 +135,7 @@ pub(crate) fn state() -> &'static State {
             initialized_in: AtomicU32::new(0),
             context: AtomicBool::new(false),
             grids: AtomicU64::new(0),
+            last_correlation: AtomicU32::new(0),
         }
     })
 }

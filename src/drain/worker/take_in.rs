@@ -166,7 +166,7 @@ impl Drain {
     fn find(&mut self, owner: u32, ran: &Execution) -> Option<LaunchSite> {
         let counters = &self.shared.counters;
         let mut site = self.ranges.place(owner, ran.correlation);
-        if !self.calls.hold(site.correlation) {
+        if site.correlation != 0 && !self.calls.hold(site.correlation) {
             return None;
         }
         if owner != 0 && owner < self.first_thread {
