@@ -2,9 +2,13 @@
 
 mod common;
 
+use std::fs::File;
+use std::path::Path;
 use std::process::Command;
 
 use common::obedient::{Guest, calls, run_json, text};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use serde_json::Value;
 
 #[test]
@@ -57,9 +61,21 @@ fn a_dormant_run_logs_its_windows_and_each_is_a_bundle() {
         assert!(text(&refused).contains("windows/w1"), "{}", text(&refused));
     }
     std::fs::remove_file(bundle.join("windows/w2/report.md")).expect("there");
+    let file = windows[1]["file"].as_str().expect("a file");
+    compress(&bundle.join(file));
     let report = launch(&["report", &run]);
     assert_eq!(report.status.code(), Some(0), "{}", text(&report));
     assert!(bundle.join("windows/w2/report.md").is_file());
+    assert_eq!(calls(&bundle.join("windows/w2")), 30, "of a compressed trace file");
+}
+
+/// As retention does with the files of older runs.
+fn compress(path: &Path) {
+    let packed = File::create(format!("{}.gz", path.display())).expect("file");
+    let mut packer = GzEncoder::new(packed, Compression::fast());
+    std::io::copy(&mut File::open(path).expect("file"), &mut packer).expect("packed");
+    packer.finish().expect("packed");
+    std::fs::remove_file(path).expect("removed");
 }
 
 #[test]

@@ -13,7 +13,10 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use tempfile::NamedTempFile;
 
-use super::{BASELINE_DIR, COLLECTOR_DIR, COUNTERS_DIR, NSYS_DIR, RunRecord};
+use super::{
+    BASELINE_DIR, COLLECTOR_DIR, COUNTERS_DIR, NSYS_DIR, RunRecord, WINDOWS_DIR, window_bundles,
+    window_number,
+};
 use stage2_analysis::files;
 
 /// Smaller files are left: there is little to gain.
@@ -33,7 +36,8 @@ pub(super) struct Compressed {
 }
 
 /// Compresses files that `record` lists, of at most `budget` bytes together, and brings the list up to
-/// date. Files that do not shrink cost nothing of the budget.
+/// date, for a file of a window also that of the window's bundle. Files that do not shrink cost nothing
+/// of the budget.
 ///
 /// At every moment each file is there, in one form at least, and on the list: a signal may end the
 /// process anywhere, and the next call goes on from there.
@@ -54,8 +58,7 @@ pub(super) fn compress(
             continue;
         }
         let failed = || format!("{} cannot be compressed", path.display());
-        let listed = format!("{name}.{}", files::COMPRESSED);
-        let packed = dir.join(&listed);
+        let packed = dir.join(packed_name(&name));
         let there = fs::symlink_metadata(&packed).ok();
         if there.is_none() && !shrinks(&path).with_context(failed)? {
             continue;
@@ -75,23 +78,67 @@ pub(super) fn compress(
             }
         };
         // Listed first: what is not listed counts as the user's, and keeps the bundle from being deleted.
-        if !record.files.contains(&listed) {
-            record.files.push(listed);
-            record.write(dir)?;
-        }
+        relist(dir, record, &name, |record, name| {
+            let listed = packed_name(name);
+            if !record.files.contains(&listed) {
+                record.files.push(listed);
+            }
+        })?;
         if let Some(fresh) = fresh {
             fresh.persist(&packed).map_err(|e| e.error).with_context(failed)?;
         }
         let after = fs::symlink_metadata(&packed).with_context(failed)?.len();
         fs::remove_file(&path).with_context(failed)?;
-        record.files.retain(|other| *other != name);
-        record.files.sort();
-        record.write(dir)?;
+        relist(dir, record, &name, |record, name| {
+            record.files.retain(|other| other != name);
+            record.files.sort();
+            for window in record.windows.iter_mut().filter(|window| window.file == name) {
+                window.file = packed_name(name);
+            }
+        })?;
         done.files += 1;
         done.before_bytes = done.before_bytes.saturating_add(bytes);
         done.after_bytes = done.after_bytes.saturating_add(after);
     }
     Ok(done)
+}
+
+fn packed_name(name: &str) -> String {
+    format!("{name}.{}", files::COMPRESSED)
+}
+
+/// Changes what is said of a file by the record of the run, and by that of the window whose bundle has
+/// the file under a shorter name.
+fn relist(
+    dir: &Path,
+    record: &mut RunRecord,
+    name: &str,
+    change: impl Fn(&mut RunRecord, &str),
+) -> anyhow::Result<()> {
+    change(record, name);
+    record.write(dir)?;
+    let (window, own_name) = split_window(name);
+    // A record that cannot be read is nothing to go by for anybody else either.
+    if !window.is_empty()
+        && let Ok(mut own) = RunRecord::read(&dir.join(window))
+    {
+        change(&mut own, own_name);
+        own.write(&dir.join(window))?;
+    }
+    Ok(())
+}
+
+/// The window that has a file, `windows/w3`, and the name of the file in its bundle. Empty: the file is
+/// of no window.
+fn split_window(name: &str) -> (&str, &str) {
+    let mut parts = name.splitn(3, '/');
+    match (parts.next(), parts.next(), parts.next()) {
+        (Some(WINDOWS_DIR), Some(window), Some(own_name)) if window_number(window).is_some() => {
+            let (window, _) = name.split_at(WINDOWS_DIR.len() + 1 + window.len());
+            (window, own_name)
+        }
+        _ => ("", name),
+    }
 }
 
 /// Deletes temporary files that a signal left in the folders where files are packed and unpacked.
@@ -103,7 +150,10 @@ fn remove_abandoned(dir: &Path) {
                 .metadata()
                 .is_ok_and(|found| found.is_file() && found.modified().is_ok_and(old))
     };
-    for folder in [COLLECTOR_DIR, BASELINE_DIR, COUNTERS_DIR, NSYS_DIR].map(|name| dir.join(name)) {
+    let folders = [COLLECTOR_DIR, BASELINE_DIR, COUNTERS_DIR, NSYS_DIR].map(|name| dir.join(name));
+    let windows = window_bundles(dir).into_iter().filter(|_| is_dir(&dir.join(WINDOWS_DIR)));
+    let of_windows = windows.filter(|window| is_dir(window)).map(|dir| dir.join(COLLECTOR_DIR));
+    for folder in folders.into_iter().chain(of_windows) {
         if !is_dir(&folder) {
             continue;
         }
@@ -114,19 +164,22 @@ fn remove_abandoned(dir: &Path) {
     }
 }
 
-/// The path of a file that may be compressed: an ordinary one, right in a folder that is ours, none of
-/// them a link.
+/// The path of a file that may be compressed: an ordinary one, right in a folder that is ours, of the run
+/// or of one of its windows, none of them a link.
 fn candidate(dir: &Path, name: &str) -> Option<PathBuf> {
-    let (folder, file) = name.split_once('/')?;
+    let (window, own_name) = split_window(name);
+    let (folder, file) = own_name.split_once('/')?;
     let kind = match folder {
         COLLECTOR_DIR | BASELINE_DIR | COUNTERS_DIR => ".s2t",
         NSYS_DIR => ".sqlite",
         _ => return None,
     };
-    let path = dir.join(folder).join(file);
+    let is_ours = window.is_empty() || is_dir(&dir.join(WINDOWS_DIR)) && is_dir(&dir.join(window));
+    let folder = dir.join(window).join(folder);
+    let path = folder.join(file);
     let is_plain = file.ends_with(kind) && !file.contains('/');
     let is_file = || fs::symlink_metadata(&path).is_ok_and(|found| found.is_file());
-    (is_plain && is_dir(&dir.join(folder)) && is_file()).then_some(path)
+    (is_plain && is_ours && is_dir(&folder) && is_file()).then_some(path)
 }
 
 /// Whether it is a folder, and no link to one.
@@ -185,6 +238,7 @@ fn holds(packed: &Path, plain: &Path) -> io::Result<bool> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::WindowRecord;
     use super::*;
 
     #[test]
@@ -248,6 +302,36 @@ mod tests {
             record.files.push(format!("collector/{name}"));
         }
         (dir, record)
+    }
+
+    #[test]
+    fn files_of_windows_are_compressed_and_both_lists_say_so() {
+        let text = "kernel ".repeat(20_000);
+        let (dir, mut record) = bundle(&[]);
+        let window = dir.path().join("windows/w12");
+        fs::create_dir_all(window.join("collector")).expect("folder");
+        fs::write(window.join("collector/a.s2t"), &text).expect("file");
+        fs::create_dir_all(dir.path().join("windows/mine/collector")).expect("folder");
+        fs::write(dir.path().join("windows/mine/collector/b.s2t"), &text).expect("file");
+        let names = ["windows/w12/collector/a.s2t", "windows/mine/collector/b.s2t"];
+        record.files = names.map(str::to_owned).into();
+        let file = |file: &str| WindowRecord { file: file.to_owned(), ..WindowRecord::default() };
+        record.windows = vec![file(names[0])];
+        let mut own = RunRecord::new("w12".into(), Vec::new());
+        own.files = vec!["collector/a.s2t".to_owned()];
+        own.windows = vec![file("collector/a.s2t")];
+        own.write(&window).expect("record");
+        let done = compress(dir.path(), &mut record, &mut (1 << 20)).expect("compressed");
+        assert_eq!(done.files, 1, "what is in no window of ours stays");
+        assert!(holds(&window.join("collector/a.s2t.gz"), &dir.path().join(names[1])).unwrap());
+        assert_eq!(
+            record.files,
+            ["windows/mine/collector/b.s2t", "windows/w12/collector/a.s2t.gz"]
+        );
+        assert_eq!(record.windows[0].file, "windows/w12/collector/a.s2t.gz");
+        let own = RunRecord::read(&window).expect("record");
+        assert_eq!(own.files, ["collector/a.s2t.gz"]);
+        assert_eq!(own.windows[0].file, "collector/a.s2t.gz");
     }
 
     #[test]

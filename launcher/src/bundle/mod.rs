@@ -213,12 +213,16 @@ pub(crate) const WINDOWS_DIR: &str = "windows";
 /// The bundles of the windows of a dormant run, in order.
 pub(crate) fn window_bundles(run_dir: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(run_dir.join(WINDOWS_DIR)).into_iter().flatten().flatten();
-    let number = |name: &str| name.strip_prefix('w')?.parse::<u64>().ok();
     let mut found: Vec<(u64, PathBuf)> = entries
-        .filter_map(|entry| Some((number(entry.file_name().to_str()?)?, entry.path())))
+        .filter_map(|entry| Some((window_number(entry.file_name().to_str()?)?, entry.path())))
         .collect();
     found.sort();
     found.into_iter().map(|(_, path)| path).collect()
+}
+
+/// The number of a window, by the name of its bundle.
+fn window_number(name: &str) -> Option<u64> {
+    name.strip_prefix('w')?.parse().ok()
 }
 
 /// Refuses a dormant run where one report is meant: it has one for each window.

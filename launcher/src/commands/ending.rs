@@ -48,7 +48,9 @@ pub(super) fn make_room(
     terminal: &Terminal,
 ) {
     let bundle::Room { findings, compressed } = bundle::make_room(folder, settings, &bundle.record);
-    for older in compressed {
+    let windows = compressed.iter().flat_map(|dir| bundle::window_bundles(dir));
+    // A dormant run has its pages in the bundles of its windows.
+    for older in compressed.iter().cloned().chain(windows).filter(|dir| artifacts::has_page(dir)) {
         if let Err(error) = artifacts::list_files(&older) {
             terminal.detail(&format!("{error:#}; it names files that are compressed now"));
         }

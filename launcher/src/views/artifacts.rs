@@ -23,6 +23,11 @@ const ROWS: usize = 400;
 /// Characters of a path.
 const PATH_LIMIT: usize = 160;
 
+/// Whether `run_dir` has the page that ends with the list.
+pub(crate) fn has_page(run_dir: &Path) -> bool {
+    run_dir.join(PAGE).is_file()
+}
+
 /// Puts the list at the end of the page in `run_dir`, in the place of an older one.
 ///
 /// # Errors

@@ -4,6 +4,7 @@ use super::{Facts, KernelFacts, StageFacts};
 use crate::roofline::kernel_class::KernelClass;
 use stage2_model::rule::*;
 use stage2_model::{Bound, RATE_SHARE_MOST, Takeaway};
+use stage2_text::numbers::count;
 
 /// What concerns the run as a whole.
 pub(super) fn of_run(facts: &Facts) -> Vec<Takeaway> {
@@ -168,7 +169,8 @@ impl Speaker<'_> {
         };
         let per_token = self.stage.kernels_per_token.map(|k| format!(", {k:.0} per token"));
         let numbers = format!(
-            "{waits}: {kernels} kernels{}, {mean_us:.1} us each, one every {interval_us:.1} us",
+            "{waits}: {} kernels{}, {mean_us:.1} us each, one every {interval_us:.1} us",
+            count(kernels),
             per_token.unwrap_or_default()
         );
         if self.stage.doubt.is_some() {
