@@ -203,16 +203,16 @@ pub fn close_all() {
     println!("bytes={bytes}");
 }
 
-/// Counts on getting the number that it has just closed.
+/// Counts on getting the number that it has just closed, also a moment later.
 pub fn reopen() {
     client().pop();
-    let others = (0..300)
+    let others = (0..200)
         .filter(|_| {
-            // SAFETY: the path is NUL-terminated, and nothing else uses standard input.
-            unsafe {
-                libc::close(0);
-                libc::open(c"/dev/zero".as_ptr(), libc::O_RDONLY) != 0
-            }
+            // SAFETY: nothing else uses standard input.
+            unsafe { libc::close(0) };
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            // SAFETY: the path is NUL-terminated.
+            unsafe { libc::open(c"/dev/zero".as_ptr(), libc::O_RDONLY) != 0 }
         })
         .count();
     println!("others={others}");
