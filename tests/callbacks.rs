@@ -74,6 +74,7 @@ fn one_thread_gets_the_same_instances_paths_and_counts_as_with_fences() {
         ("graph", &[("STAGE2_RANGES", "decode")]),
         ("transfers", &[("STAGE2_RANGES", "io")]),
         ("start_end", &[("STAGE2_RANGES", "request,inner")]),
+        ("requests", &[("STAGE2_RANGES", "request")]),
         ("late_cuda", &[("STAGE2_RANGES", "load")]),
     ] {
         let run = |guest: Guest| {

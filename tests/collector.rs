@@ -126,6 +126,21 @@ fn start_end_ranges_close_on_any_thread_and_need_not_nest() {
 }
 
 #[test]
+fn requests_that_overlap_on_a_thread_are_instances_of_one_path() {
+    let left = Guest::new("requests").run();
+    let spool = left.expect_quiet(0).spool();
+    let expected = [("request/prefill", 11), ("request/decode", 50), ("(outside)", 2)];
+    assert_eq!(spool.kernels(), counts(&expected));
+    let openings = |record: &Record| match record {
+        Record::RangeOpen(open) => Some((open.start_end, open.continues)),
+        _ => None,
+    };
+    let openings: Vec<_> = spool.records.iter().filter_map(openings).collect();
+    assert_eq!(openings.iter().filter(|&&(start_end, _)| start_end).count(), 2, "{openings:?}");
+    assert!(openings.iter().all(|&(_, goes_on)| goes_on == 0), "{openings:?}");
+}
+
+#[test]
 fn copies_and_fills_are_attributed_too() {
     let left = Guest::new("transfers").run();
     assert_eq!(left.expect_quiet(0).spool().transfers(), counts(&[("io", 2)]));

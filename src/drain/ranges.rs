@@ -57,6 +57,8 @@ struct OpenRange {
     range: u64,
     /// The instance that it was opened as.
     first: u64,
+    /// The instance that it is in, as the spool numbers it; `RANGE_OUTSIDE` at the top.
+    parent: u64,
     path: u32,
     name: u32,
     domain: u32,
@@ -67,7 +69,27 @@ struct OpenRange {
     /// The guest's id of a start/end range; `None` for push/pop.
     start_id: Option<u64>,
     selection: Selection,
+    /// What it takes over from the range that it is in.
+    inherited: Inherited,
     event: Event,
+}
+
+impl OpenRange {
+    /// Start/end ranges of one name need not nest: several requests, for instance, are open at a time.
+    /// They stand side by side.
+    fn is_beside(&self, other: &OpenRange) -> bool {
+        self.start_id.is_some()
+            && other.start_id.is_some()
+            && !other.gone
+            && (self.name, self.domain) == (other.name, other.domain)
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Inherited {
+    path: u32,
+    lost: bool,
+    selection: Selection,
 }
 
 /// The push/pop ranges of one domain that are open on a thread.

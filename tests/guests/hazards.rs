@@ -56,6 +56,7 @@ pub const ALL: &[(&str, fn())] = &[
     ("threads", threads),
     ("graph", graph),
     ("start_end", start_end),
+    ("requests", repeated::requests),
     ("strings", strings),
     ("unbalanced", unbalanced),
     ("deep", deep),

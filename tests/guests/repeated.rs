@@ -106,6 +106,32 @@ pub fn late_switch() {
     stream.synchronize();
 }
 
+/// Requests that come and go while the thread that opens them launches their steps. Another thread ends the
+/// older one first.
+pub fn requests() {
+    cuda::init();
+    let (nvtx, stream) = (client(), Stream::new());
+    let step = |name: &[u8], kernels| {
+        nvtx.push(name);
+        stream.launch(kernels);
+        nvtx.pop();
+    };
+    let first = nvtx.start("request");
+    step(b"prefill", 5);
+    let second = nvtx.start("request");
+    step(b"prefill", 6);
+    (0..3).for_each(|_| step(b"decode", 10));
+    nvtx.push(b"decode");
+    stream.launch(1);
+    std::thread::spawn(move || client().end(first)).join().expect("ends");
+    stream.launch(9);
+    nvtx.pop();
+    step(b"decode", 10);
+    nvtx.end(second);
+    stream.launch(2);
+    stream.synchronize();
+}
+
 /// A graph of 30 kernels, replayed in steps that do not wait for it.
 pub fn sampled_graph() {
     graph_steps(false);

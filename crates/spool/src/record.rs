@@ -222,7 +222,8 @@ pub struct Path {
 pub struct RangeOpen {
     /// Identifier of this instance.
     pub range: u64,
-    /// Names of the ranges open on this thread, this one the last.
+    /// Names of the ranges open on this thread, this one the last. Start/end ranges of one name that are
+    /// open at the same time have one path.
     pub path: u32,
     /// Thread that opened it.
     pub thread: u32,

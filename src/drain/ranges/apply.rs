@@ -6,8 +6,8 @@ use stage2_spool::{Field, FieldValue, Mark, MonoNs, NONE, RANGE_OUTSIDE, RangeOp
 use stage2_text::is_library_domain;
 
 use super::{
-    ClosedRange, Depth, LOST, MAX_CONTINUED, MAX_FIELD_TEXTS, MAX_NODES, MAX_OPEN, MAX_STARTED,
-    OpenRange, Ranges,
+    ClosedRange, Depth, Inherited, LOST, MAX_CONTINUED, MAX_FIELD_TEXTS, MAX_NODES, MAX_OPEN,
+    MAX_STARTED, OpenRange, Ranges,
 };
 use crate::base::counters::Counters;
 use crate::drain::fields::{self, PayloadValues, Value};
@@ -156,6 +156,7 @@ impl<S: Sink> EventContext<'_, S> {
         let open = OpenRange {
             range,
             first: range,
+            parent: RANGE_OUTSIDE,
             path: NONE,
             name,
             domain,
@@ -163,6 +164,7 @@ impl<S: Sink> EventContext<'_, S> {
             gone: false,
             start_id,
             selection: event.selection,
+            inherited: Inherited::default(),
             event: *event,
         };
         self.write_open(event.thread, open);
@@ -171,17 +173,23 @@ impl<S: Sink> EventContext<'_, S> {
 
     /// Writes the opening of `open` inside what is open on `thread`, and keeps it there.
     fn write_open(&mut self, thread: u32, mut open: OpenRange) {
-        let parent = self.ranges.thread(thread).open.last().copied();
-        let parent_path = parent.map_or(NONE, |parent| parent.path);
-        open.path = self.names.path(parent_path, open.name, open.domain, self.sink);
-        open.selection =
-            parent.map_or(open.selection, |parent| parent.selection.max(open.selection));
-        open.lost |= parent.is_some_and(|parent| parent.lost);
+        let innermost = self.ranges.thread(thread).open.last();
+        (open.parent, open.inherited) = match innermost {
+            Some(other) if open.is_beside(other) => (other.parent, other.inherited),
+            Some(&OpenRange { range, path, lost, selection, .. }) => {
+                (range, Inherited { path, lost, selection })
+            }
+            None => (RANGE_OUTSIDE, Inherited::default()),
+        };
+        let Inherited { path, lost, selection } = open.inherited;
+        open.path = self.names.path(path, open.name, open.domain, self.sink);
+        open.selection = selection.max(open.selection);
+        open.lost |= lost;
         self.sink.put(Record::RangeOpen(RangeOpen {
             range: open.range,
             path: open.path,
             thread,
-            parent: parent.map_or(RANGE_OUTSIDE, |parent| parent.range),
+            parent: open.parent,
             start: open.event.at,
             start_end: open.start_id.is_some(),
             category: open.event.category,
@@ -195,7 +203,7 @@ impl<S: Sink> EventContext<'_, S> {
         self.ranges.thread(thread).open.push(open);
     }
 
-    /// Closes the open range at `index` of `thread`; those opened after it go on without it.
+    /// Closes the open range at `index` of `thread`; those opened in it go on without it.
     /// Too many cannot: then it stays where it is as one that is gone, until they are fewer.
     /// What was said at the close does not change its name: work was attributed to that.
     fn close(&mut self, thread: u32, index: usize, event: &Event, values: PayloadValues) {
@@ -204,6 +212,14 @@ impl<S: Sink> EventContext<'_, S> {
             self.put_fields(range, values);
         }
         let known = self.ranges.thread(thread);
+        let is_around = |range: u64| known.open.iter().skip(index + 1).any(|o| o.parent == range);
+        if known.gone == 0
+            && let Some(range) = known.open.get(index).map(|open| open.range)
+            && !is_around(range)
+        {
+            let open = known.open.remove(index);
+            return self.write_close(&open, event.at);
+        }
         let gone = |open: &OpenRange| open.gone;
         let first_gone = if known.gone == 0 { None } else { known.open.iter().position(gone) };
         let lowest = first_gone.map_or(index, |first| first.min(index));

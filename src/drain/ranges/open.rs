@@ -1,8 +1,8 @@
 //! What is open at the beginning of a further piece of the trace -> records that say it again.
 
-use stage2_spool::{MonoNs, RANGE_OUTSIDE, RangeOpen, Record};
+use stage2_spool::{MonoNs, RangeOpen, Record};
 
-use super::Ranges;
+use super::{OpenRange, Ranges};
 use crate::drain::intern::{Interner, Sink};
 use crate::guest::event::Selection;
 
@@ -16,15 +16,14 @@ impl Ranges {
     pub(crate) fn say_open(&self, at: MonoNs, names: &mut Interner, sink: &mut impl Sink) -> u64 {
         let mut said = 0;
         for (number, slot) in (0..).zip(&self.threads) {
-            let mut parent = RANGE_OUTSIDE;
-            for open in slot.known.iter().flat_map(|thread| &thread.open).filter(|open| !open.gone)
-            {
+            let all = slot.known.iter().flat_map(|thread| &thread.open);
+            for open in all.clone().filter(|open| !open.gone) {
                 names.define_path(open.path, sink);
                 sink.put(Record::RangeOpen(RangeOpen {
                     range: open.range,
                     path: open.path,
                     thread: number,
-                    parent: std::mem::replace(&mut parent, open.range),
+                    parent: around(open, all.clone()),
                     start: at,
                     start_end: open.start_id.is_some(),
                     category: open.event.category,
@@ -40,4 +39,13 @@ impl Ranges {
         }
         said
     }
+}
+
+/// The instance that an open range is in, of those of its thread that have not closed yet.
+fn around<'o>(open: &OpenRange, all: impl Iterator<Item = &'o OpenRange> + Clone) -> u64 {
+    let mut parent = open.parent;
+    while let Some(gone) = all.clone().find(|other| other.gone && other.range == parent) {
+        parent = gone.parent;
+    }
+    parent
 }

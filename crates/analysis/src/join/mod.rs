@@ -15,6 +15,7 @@ pub mod overhead;
 pub mod passes;
 mod paths;
 pub mod same_name;
+mod side_by_side;
 mod stage_steps;
 mod stages;
 pub mod steps;
@@ -93,7 +94,8 @@ pub(crate) fn join_kept(capture: &mut Capture, run: RunInfo, findings: Vec<Findi
 
     let labels = Labels::new(&tables);
     let files: Vec<&str> = coverage.processes.iter().map(|p| p.file.as_str()).collect();
-    let (path_rows, row_of_path) = paths.rows(&groups, &labels);
+    let paths::Rows { rows: path_rows, of_path: row_of_path, side_by_side } =
+        paths.rows(&groups, &labels);
     let join = kernels::Join { labels: &labels, row_of_path: &row_of_path, files: &files };
     let rows = join.rows(&groups);
     let shared = devices.shared();
@@ -110,6 +112,7 @@ pub(crate) fn join_kept(capture: &mut Capture, run: RunInfo, findings: Vec<Findi
     let (processes, ranks, of_ranks) =
         together.finish(|path| labels.stage(path), &stage_rows, &device_rows);
     findings.extend(numbered_ranges::finding(&path_rows));
+    findings.extend(side_by_side::finding(&path_rows, &side_by_side));
     findings.extend(findings::of_devices(&device_rows).chain(of_ranks));
     Report {
         schema: SCHEMA.to_owned(),

@@ -21,6 +21,15 @@ pub(crate) struct PathTotals {
     some_recorded: bool,
 }
 
+/// The tree of paths.
+pub(crate) struct Rows {
+    pub(crate) rows: Vec<PathRow>,
+    /// For each path the index of its row.
+    pub(crate) of_path: Vec<usize>,
+    /// Rows with start/end ranges in no other range that were open at the same time on one thread.
+    pub(crate) side_by_side: Vec<usize>,
+}
+
 /// What the groups say of a path.
 #[derive(Clone, Copy, Debug, Default)]
 struct PathSum {
@@ -52,6 +61,7 @@ pub(crate) fn add_times(sum: &mut PathTimes, times: &PathTimes, gpu_recorded: bo
     sum.host_first_ns = sum.host_first_ns.or(times.host_first_ns);
     sum.host_warm_ns.merge(&times.host_warm_ns);
     sum.sampled.add(times.sampled);
+    sum.side_by_side |= times.side_by_side;
 }
 
 impl PathTotals {
@@ -71,12 +81,8 @@ impl PathTotals {
         }
     }
 
-    /// The rows in tree order, and for each path the index of its row.
-    pub(crate) fn rows(
-        mut self,
-        groups: &Groups,
-        labels: &Labels<'_>,
-    ) -> (Vec<PathRow>, Vec<usize>) {
+    /// The rows in tree order.
+    pub(crate) fn rows(mut self, groups: &Groups, labels: &Labels<'_>) -> Rows {
         let tables = labels.tables;
         let sums = self.sums(groups, tables);
         let order = tree_order(tables, &sums);
@@ -86,7 +92,7 @@ impl PathTotals {
                 *slot = row;
             }
         }
-        let mut rows = Vec::with_capacity(order.len());
+        let (mut rows, mut side_by_side) = (Vec::with_capacity(order.len()), Vec::new());
         for path in order {
             let Some(node) = tables.nodes.get(path as usize) else { continue };
             let sum = sums.get(path as usize).copied().unwrap_or_default();
@@ -94,6 +100,9 @@ impl PathTotals {
             let inclusive = Some(sum).filter(|sum| sum.recorded_within);
             let times = self.times.remove(&path);
             let times = times.as_ref();
+            if times.is_some_and(|times| times.side_by_side) {
+                side_by_side.push(rows.len());
+            }
             rows.push(PathRow {
                 path: labels.path(path).to_owned(),
                 name: node.name.clone(),
@@ -114,7 +123,7 @@ impl PathTotals {
                 kernel_sum_exclusive_ns: exclusive.map(|sum| sum.exclusive_ns),
             });
         }
-        (rows, row_of_path)
+        Rows { rows, of_path: row_of_path, side_by_side }
     }
 
     fn sums(&self, groups: &Groups, tables: &Tables) -> Vec<PathSum> {

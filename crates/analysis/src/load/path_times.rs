@@ -27,6 +27,8 @@ pub(crate) struct PathTimes {
     /// Instances that were asked for, where not everything is recorded, and those of them that
     /// `STAGE2_SAMPLE` took.
     pub(crate) sampled: Sampled,
+    /// Start/end ranges of it, in no other range, were open at the same time on one thread.
+    pub(crate) side_by_side: bool,
 }
 
 /// A path, and when its first closed instance started.
@@ -52,6 +54,10 @@ impl HostTimes {
     /// A range opened; `counted` if it is no continuation of another.
     pub(super) fn opened(&mut self, path: PathIndex, counted: bool) {
         self.paths.entry(path).or_default().times.instances += u64::from(counted);
+    }
+
+    pub(super) fn opened_beside_another(&mut self, path: PathIndex) {
+        self.paths.entry(path).or_default().times.side_by_side = true;
     }
 
     pub(super) fn ended(

@@ -44,6 +44,8 @@ struct Open {
     step: Option<u64>,
     /// It has one identifier from its start to its end.
     whole: bool,
+    /// The thread of a start/end range that is in no other range.
+    beside_on: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +87,8 @@ pub(crate) struct Ranges {
     closing: VecDeque<(Open, u64)>,
     roots: Roots,
     times: HostTimes,
+    /// Open start/end ranges that are in no other range, by thread and path.
+    beside: HashMap<(u32, PathIndex), u32>,
     steps: Tracks,
     pub(crate) faults: RangeFaults,
 }
@@ -135,6 +139,14 @@ impl Ranges {
             && node.user == Some(path)
             && node.parent.is_none_or(|parent| parent == node.top);
         let step = may_be_step.then(|| self.steps.opened(path));
+        let beside_on = (record.start_end && counted && is_root).then_some(record.thread);
+        if let Some(thread) = beside_on {
+            let open = self.beside.entry((thread, path)).or_default();
+            *open += 1;
+            if *open > 1 {
+                self.times.opened_beside_another(path);
+            }
+        }
         let open = Open {
             first,
             goes_on,
@@ -146,6 +158,7 @@ impl Ranges {
             sampled,
             step,
             whole: true,
+            beside_on,
         };
         self.insert(record.range, open);
     }
@@ -284,6 +297,14 @@ impl Ranges {
     }
 
     fn ended(&mut self, open: &Open, end: u64) {
+        if let Some(beside) = open.beside_on.map(|thread| (thread, open.path))
+            && let Some(count) = self.beside.get_mut(&beside)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.beside.remove(&beside);
+            }
+        }
         let end = end.min(OPEN - 1).max(open.start);
         if open.is_root
             && let Some(root) = self.roots.get_mut(open.root)

@@ -30,7 +30,7 @@ fn many_start_end_ranges_that_do_not_nest_cost_a_bounded_number_of_records_each(
     let mut guest = Guest::new();
     let count = 4000;
     for id in 1..=count {
-        guest.event(EventKind::Start, 1, |e| e.id = id, "r");
+        guest.event(EventKind::Start, 1, |e| e.id = id, if id % 2 == 0 { "r" } else { "s" });
     }
     let all = guest.fence;
     let first = guest.event(EventKind::End, 1, |e| e.id = 1, "");
@@ -54,6 +54,47 @@ fn many_start_end_ranges_that_do_not_nest_cost_a_bounded_number_of_records_each(
     assert_eq!(guest.ranges.closed.iter().filter(|closed| closed.counts).count(), count as usize);
     let known = guest.ranges.threads[1].known.as_ref().unwrap();
     assert_eq!((known.open.len(), known.gone), (0, 0));
+}
+
+#[test]
+fn start_end_ranges_of_one_name_stand_side_by_side_however_many_are_open() {
+    let mut guest = Guest::new();
+    let count = 4000;
+    for id in 1..=count {
+        guest.event(EventKind::Start, 1, |e| e.id = id, "request");
+    }
+    assert_eq!(guest.path_at(1, guest.fence + 1), "request");
+    guest.push(1, "decode");
+    // The oldest first, but for the one that `decode` was opened in.
+    for id in (1..count - 1).chain([count]) {
+        let end = guest.event(EventKind::End, 2, |e| e.id = id, "");
+        assert_eq!(guest.path_at(1, end + 1), "request/decode");
+    }
+    let popped = guest.pop(1);
+    assert_eq!(guest.path_at(1, popped + 1), "request");
+    let end = guest.event(EventKind::End, 1, |e| e.id = count - 1, "");
+    assert_eq!(guest.path_at(1, end + 1), "(outside)");
+    let openings = guest.records.iter().filter_map(|record| match record {
+        Record::RangeOpen(open) => Some((open.continues != 0, open.parent)),
+        _ => None,
+    });
+    let (again, first): (Vec<_>, Vec<_>) = openings.partition(|&(goes_on, _)| goes_on);
+    assert_eq!(first.iter().filter(|&&(_, parent)| parent == RANGE_OUTSIDE).count(), 4000);
+    assert_eq!(again, [(true, count - 1)], "only `decode` goes on, in the next request");
+    assert_eq!(guest.ranges.closed.iter().filter(|closed| closed.counts).count(), 4001);
+    assert_eq!((guest.ranges.open_count(), guest.counters.losses()), (0, Default::default()));
+}
+
+#[test]
+fn start_end_ranges_of_other_names_or_domains_nest() {
+    let mut guest = Guest::new();
+    let (domain, _) = registry().add_text(crate::guest::registry::Kind::Domain, 0, b"other");
+    guest.event(EventKind::Start, 1, |e| e.id = 1, "request");
+    guest.event(EventKind::Start, 1, |e| (e.id, e.domain) = (2, domain), "request");
+    assert_eq!(guest.path_at(1, guest.fence + 1), "request/request");
+    guest.push(1, "request");
+    guest.push(1, "request");
+    assert_eq!(guest.path_at(1, guest.fence + 1), "request/request/request/request");
 }
 
 #[test]
