@@ -54,6 +54,10 @@ fn script(guest: &mut Running) {
         pause();
     }
     for round in 0..30 {
+        // Up to three are open, which end in the order of their start.
+        if round % 4 == 0 {
+            guest.tell("start request");
+        }
         guest.tell("push step");
         guest.tell("launch 150");
         guest.tell("replay decode");
@@ -62,12 +66,17 @@ fn script(guest: &mut Running) {
         guest.tell("on 1 launch 40");
         guest.tell("launch 1");
         guest.tell("pop");
+        if round % 4 == 0 && round >= 8 {
+            guest.tell("end");
+        }
         if round % 3 == 0 {
             guest.tell("launch 2");
             pause();
         }
     }
-    for line in ["on 1 pop", "on 1 pop", "on 1 launch 1", "on 0 pop", "pop", "work last 4"] {
+    for line in
+        ["end", "end", "on 1 pop", "on 1 pop", "on 1 launch 1", "on 0 pop", "pop", "work last 4"]
+    {
         guest.tell(line);
     }
 }

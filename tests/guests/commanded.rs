@@ -1,5 +1,6 @@
 //! A guest that does what its standard input says, line by line, as a server does what is asked of it.
 
+use std::collections::VecDeque;
 use std::io::{BufRead, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -15,7 +16,7 @@ pub fn obey() {
     let (mut stream, mut graph, mut threads) = (None, None, Vec::new());
     let mut domain = 0;
     let mut string = 0;
-    let mut others = Vec::new();
+    let (mut others, mut started) = (Vec::new(), VecDeque::new());
     for line in std::io::stdin().lock().lines() {
         let line = line.expect("a line");
         let words: Vec<&str> = line.split(' ').collect();
@@ -29,6 +30,9 @@ pub fn obey() {
             "work" => work(stream.as_ref().expect("cuda"), words[1], number()),
             "launch" => stream.as_ref().expect("cuda").launch(number()),
             "push" => drop(client().push(words[1].as_bytes())),
+            "start" => started.push_back(client().start(words[1])),
+            // The oldest of them.
+            "end" => client().end(started.pop_front().expect("started")),
             "pop" => drop(client().pop()),
             "register" => {
                 domain = client().domain(words[1]);

@@ -104,3 +104,32 @@ fn a_range_that_goes_on_under_another_identifier_is_no_step_to_draw() {
     let found = track.nearest(true, 200).map(|step| (step.range, step.host_ns));
     assert_eq!(found, Some((20, 100)));
 }
+
+#[test]
+fn start_end_ranges_that_are_open_at_once_on_a_thread_are_noticed() {
+    let side_by_side = |threads: [u32; 2], start_end, first_end| {
+        let (mut ranges, paths) = (Ranges::default(), Paths::default());
+        for (range, thread) in [1, 2].into_iter().zip(threads) {
+            let open = RangeOpen {
+                range,
+                path: 1,
+                thread,
+                parent: RANGE_OUTSIDE,
+                start: MonoNs(10 * range),
+                start_end,
+                category: 0,
+                payload: None,
+                continues: 0,
+            };
+            if range == 2 && first_end < 20 {
+                ranges.close(1, MonoNs(first_end));
+            }
+            ranges.open(&open, 1, true, &paths);
+        }
+        ranges.finish(&ClockMap::default()).paths[&1].side_by_side
+    };
+    assert!(side_by_side([1, 1], true, 25));
+    assert!(!side_by_side([1, 1], true, 15), "one after the other");
+    assert!(!side_by_side([1, 2], true, 25), "on two threads");
+    assert!(!side_by_side([1, 1], false, 25), "push and pop");
+}
