@@ -15,6 +15,7 @@
 
 mod apply;
 mod open;
+mod open_range;
 
 use rustc_hash::FxHashMap;
 use stage2_spool::{MonoNs, RANGE_OUTSIDE};
@@ -26,6 +27,7 @@ use crate::drain::intern::{Interner, Sink};
 use crate::drain::timeline::{Correlations, Place, Timeline};
 use crate::guest::event::{Event, EventKind, Selection, TextPlace};
 use crate::guest::registry::registry;
+use open_range::OpenRange;
 
 /// Changes kept over all timelines: 8 MiB.
 const MAX_CHANGES: usize = 1 << 18;
@@ -50,47 +52,6 @@ const MAX_OPEN: usize = 1 << 14;
 const MAX_CONTINUED: usize = 1 << 8;
 /// Names what was lost.
 const LOST: &[u8] = b"(lost)";
-
-#[derive(Clone, Copy, Debug)]
-struct OpenRange {
-    /// Instance, as the spool numbers it; changes when the range continues under another path.
-    range: u64,
-    /// The instance that it was opened as.
-    first: u64,
-    /// The instance that it is in, as the spool numbers it; `RANGE_OUTSIDE` at the top.
-    parent: u64,
-    path: u32,
-    name: u32,
-    domain: u32,
-    /// It, or one around it, was lost: whether collection was asked for is not known.
-    lost: bool,
-    /// It has closed, and is still in the paths of those opened after it.
-    gone: bool,
-    /// The guest's id of a start/end range; `None` for push/pop.
-    start_id: Option<u64>,
-    selection: Selection,
-    /// What it takes over from the range that it is in.
-    inherited: Inherited,
-    event: Event,
-}
-
-impl OpenRange {
-    /// Start/end ranges of one name need not nest: several requests, for instance, are open at a time.
-    /// They stand side by side.
-    fn is_beside(&self, other: &OpenRange) -> bool {
-        self.start_id.is_some()
-            && other.start_id.is_some()
-            && !other.gone
-            && (self.name, self.domain) == (other.name, other.domain)
-    }
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Inherited {
-    path: u32,
-    lost: bool,
-    selection: Selection,
-}
 
 /// The push/pop ranges of one domain that are open on a thread.
 struct Depth {

@@ -1,13 +1,13 @@
 //! One NVTX event into changes of the open ranges, names and fields, with everything that an event may
 //! touch.
 
-use stage2_spool::{Field, FieldValue, Mark, MonoNs, NONE, RANGE_OUTSIDE, RangeOpen, Record};
+use stage2_spool::{Field, FieldValue, Mark, MonoNs, NONE, Record};
 
 use stage2_text::is_library_domain;
 
 use super::{
-    ClosedRange, Depth, Inherited, LOST, MAX_CONTINUED, MAX_FIELD_TEXTS, MAX_NODES, MAX_OPEN,
-    MAX_STARTED, OpenRange, Ranges,
+    ClosedRange, Depth, LOST, MAX_CONTINUED, MAX_FIELD_TEXTS, MAX_NODES, MAX_OPEN, MAX_STARTED,
+    OpenRange, Ranges,
 };
 use crate::base::counters::Counters;
 use crate::drain::fields::{self, PayloadValues, Value};
@@ -153,49 +153,17 @@ impl<S: Sink> EventContext<'_, S> {
         let domain = self.domain_name(event.domain);
         let range = self.ranges.next_range;
         self.ranges.next_range += 1;
-        let open = OpenRange {
-            range,
-            first: range,
-            parent: RANGE_OUTSIDE,
-            path: NONE,
-            name,
-            domain,
-            lost,
-            gone: false,
-            start_id,
-            selection: event.selection,
-            inherited: Inherited::default(),
-            event: *event,
-        };
+        let mut open = OpenRange::new(range, event, name, domain, start_id);
+        open.lost = lost;
         self.write_open(event.thread, open);
         range
     }
 
     /// Writes the opening of `open` inside what is open on `thread`, and keeps it there.
     fn write_open(&mut self, thread: u32, mut open: OpenRange) {
-        let innermost = self.ranges.thread(thread).open.last();
-        (open.parent, open.inherited) = match innermost {
-            Some(other) if open.is_beside(other) => (other.parent, other.inherited),
-            Some(&OpenRange { range, path, lost, selection, .. }) => {
-                (range, Inherited { path, lost, selection })
-            }
-            None => (RANGE_OUTSIDE, Inherited::default()),
-        };
-        let Inherited { path, lost, selection } = open.inherited;
+        let path = open.put_in(self.ranges.thread(thread).open.last());
         open.path = self.names.path(path, open.name, open.domain, self.sink);
-        open.selection = selection.max(open.selection);
-        open.lost |= lost;
-        self.sink.put(Record::RangeOpen(RangeOpen {
-            range: open.range,
-            path: open.path,
-            thread,
-            parent: open.parent,
-            start: open.event.at,
-            start_end: open.start_id.is_some(),
-            category: open.event.category,
-            payload: open.event.payload,
-            continues: if open.first == open.range { 0 } else { open.first },
-        }));
+        self.sink.put(Record::RangeOpen(open.record(thread)));
         if self.ranges.restricted && open.event.selection != Selection::Inherit {
             let recorded = open.selection == Selection::Collect;
             self.sink.put(Record::RangeSample { range: open.range, recorded });

@@ -2,7 +2,8 @@
 
 use stage2_spool::{MonoNs, RangeOpen, Record};
 
-use super::{OpenRange, Ranges};
+use super::Ranges;
+use super::open_range::OpenRange;
 use crate::drain::intern::{Interner, Sink};
 use crate::guest::event::Selection;
 
@@ -20,15 +21,10 @@ impl Ranges {
             for open in all.clone().filter(|open| !open.gone) {
                 names.define_path(open.path, sink);
                 sink.put(Record::RangeOpen(RangeOpen {
-                    range: open.range,
-                    path: open.path,
-                    thread: number,
                     parent: around(open, all.clone()),
                     start: at,
-                    start_end: open.start_id.is_some(),
-                    category: open.event.category,
-                    payload: open.event.payload,
                     continues: open.range,
+                    ..open.record(number)
                 }));
                 if self.restricted && open.event.selection != Selection::Inherit {
                     let recorded = open.selection == Selection::Collect;
