@@ -31,6 +31,7 @@ struct Span {
     start: i64,
     end: Option<i64>,
     name: String,
+    start_end: bool,
 }
 
 #[derive(Default)]
@@ -52,7 +53,9 @@ impl Plain {
             // Names differ by their times, so that equal times have equal names.
             let name = ["a", "b", "c"][((start * 31 + length) % 3) as usize].to_owned();
             let end = (n.below(40) > 0 || seed.is_multiple_of(2)).then_some(start + length);
-            plain.spans.push(Span { thread: n.thread(), start, end, name });
+            // As the names: equal times have equal kinds.
+            let start_end = (start + length) % 4 < 2;
+            plain.spans.push(Span { thread: n.thread(), start, end, name, start_end });
             let on = n.thread();
             let at = n.below(900);
             plain.kernels.push((on & PROCESS_MASK, i % 50, at, at + n.below(100)));
@@ -64,7 +67,10 @@ impl Plain {
     }
 
     fn sql(&self) -> String {
-        let ranges = self.spans.iter().map(|s| range(s.thread, &s.name, s.start, s.end));
+        let ranges = self.spans.iter().map(|s| {
+            let row = range(s.thread, &s.name, s.start, s.end);
+            if s.start_end { row.replace(", 59, ", ", 60, ") } else { row }
+        });
         let kernels = self.kernels.iter().map(|&(p, c, start, end)| kernel(p, c, start, end));
         let calls = self.calls.iter().map(|&(thread, c, at)| call(thread, c, at));
         ranges.chain(kernels).chain(calls).collect()
@@ -92,6 +98,9 @@ impl Plain {
             open.retain(|span| order(span) <= place);
         }
         open.sort_by_key(order);
+        // Start/end ranges of one name stand side by side.
+        let is_beside = |a: &Span, b: &Span| a.start_end && b.start_end && a.name == b.name;
+        open.dedup_by(|(_, a), (_, b)| is_beside(a, b));
         open.into_iter().map(|(_, s)| s.name.as_str()).collect()
     }
 

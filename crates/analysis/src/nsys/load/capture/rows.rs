@@ -26,8 +26,9 @@ pub(super) const OPEN: i64 = i64::MAX;
 const FILTER: &str = "WHERE eventType IN (59, 60, 70, 71)";
 const COLUMNS: [&str; 8] =
     ["start", "end", "eventType", "globalTid", "domainId", "textId", "text", "endGlobalTid"];
-/// Number of the kind of rows of push/pop ranges.
+/// Numbers of the kinds of rows of push/pop and of start/end ranges.
 const PUSH_POP: i64 = 59;
+const START_END: i64 = 60;
 
 /// A name as the file has it; `T` is what the text in the row is held as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +69,8 @@ pub(super) struct Occurrence<T> {
     pub(super) thread: i64,
     /// Number of its domain; 0: the default one.
     pub(super) domain: i64,
+    /// It need not nest.
+    pub(super) start_end: bool,
     pub(super) name: Name<T>,
 }
 
@@ -176,8 +179,10 @@ impl Batch {
             (_, Some(id)) => Name::Registered(id),
             _ => Name::None,
         };
-        self.rows.push(Occurrence { span, thread, domain: integer(row, 4).unwrap_or(0), name });
-        let ended_by = integer(row, 7).filter(|_| integer(row, 2) != Some(PUSH_POP));
+        let (kind, domain) = (integer(row, 2), integer(row, 4).unwrap_or(0));
+        let start_end = kind == Some(START_END);
+        self.rows.push(Occurrence { span, thread, domain, start_end, name });
+        let ended_by = integer(row, 7).filter(|_| kind != Some(PUSH_POP));
         Some(ended_by.is_some_and(|other| other != thread))
     }
 
@@ -186,13 +191,13 @@ impl Batch {
         take: &mut impl FnMut(Occurrence<&[u8]>) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
         let mut texts = self.texts.as_slice();
-        for &Occurrence { span, thread, domain, name } in &self.rows {
+        for &Occurrence { name, span, thread, domain, start_end } in &self.rows {
             let name = name.map(|len| {
                 let (text, rest) = texts.split_at_checked(len).unwrap_or_default();
                 texts = rest;
                 text
             });
-            take(Occurrence { span, thread, domain, name })?;
+            take(Occurrence { span, thread, domain, start_end, name })?;
         }
         ControlFlow::Continue(())
     }
@@ -255,7 +260,8 @@ mod tests {
                     _ => Name::None,
                 };
                 let span = (number as i64, number as i64 + 5);
-                assert_eq!(row, Occurrence { span, thread: 7, domain: 3, name });
+                let start_end = false;
+                assert_eq!(row, Occurrence { span, thread: 7, domain: 3, start_end, name });
                 ControlFlow::<()>::Continue(())
             });
             assert!(matches!(all, Ok(None)), "{all:?}");

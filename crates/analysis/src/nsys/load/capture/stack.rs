@@ -2,7 +2,7 @@
 //! openings and closings.
 //!
 //! Ranges of push and pop nest; start/end ranges may outlive the one around them, and then go on
-//! under another path, as the collector records it. Where only outermost ranges are wanted, the one
+//! under another path, and those of one name stand side by side, as the collector records it. Where only outermost ranges are wanted, the one
 //! that was opened first is the outer one.
 
 use std::collections::VecDeque;
@@ -21,17 +21,42 @@ pub(super) struct Opening {
     pub(super) end: i64,
     pub(super) name: u32,
     pub(super) domain: Option<u32>,
+    pub(super) start_end: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Open {
-    end: i64,
-    /// The least end of this one and of those around it.
+    opening: Opening,
+    /// The least end of this one and of those before it.
     least_end: i64,
     range: u64,
     path: u32,
-    name: u32,
-    domain: Option<u32>,
+    parent: Parent,
+}
+
+/// What a range is in.
+#[derive(Clone, Copy, Debug)]
+struct Parent {
+    range: u64,
+    path: u32,
+}
+
+impl Parent {
+    /// What `opening` is in where `innermost` is the innermost range.
+    fn of(opening: &Opening, innermost: Option<&Open>) -> Parent {
+        let kind = |o: &Opening| (o.name, o.domain);
+        match innermost {
+            None => Parent { range: RANGE_OUTSIDE, path: NONE },
+            Some(open)
+                if opening.start_end
+                    && open.opening.start_end
+                    && kind(opening) == kind(&open.opening) =>
+            {
+                open.parent
+            }
+            Some(&Open { range, path, .. }) => Parent { range, path },
+        }
+    }
 }
 
 /// What is open on one thread, the outermost first.
@@ -55,19 +80,19 @@ impl Stack {
         strings: &Strings,
         opening: Opening,
     ) -> u64 {
-        let Opening { start, end, name, domain } = opening;
+        let Opening { start, end, name, domain, .. } = opening;
         // One that ends where this one begins is not around it, unless it holds it. Of outermost
         // ranges, what is launched at that time belongs to the earlier one.
         let continued = self.close(process, strings, start, self.nested && end > start);
         if !self.nested && self.holds(end) {
             return continued;
         }
-        let around = self.open.back().filter(|_| self.nested).copied();
-        let path = process.path(strings, around.map_or(NONE, |o| o.path), name, domain);
-        let parent = around.map_or(RANGE_OUTSIDE, |o| o.range);
-        let range = process.open(path, parent, start, 0);
-        let least_end = around.map_or(end, |o| o.least_end.min(end));
-        self.open.push_back(Open { end, least_end, range, path, name, domain });
+        let innermost = self.open.back().filter(|_| self.nested);
+        let parent = Parent::of(&opening, innermost);
+        let least_end = innermost.map_or(end, |open| open.least_end.min(end));
+        let path = process.path(strings, parent.path, name, domain);
+        let range = process.open(path, parent.range, start, 0);
+        self.open.push_back(Open { opening, least_end, range, path, parent });
         continued
     }
 
@@ -87,13 +112,13 @@ impl Stack {
             }
             // Of those that end together the innermost closes first.
             let place = match self.nested {
-                true => self.open.iter().rposition(|open| open.end == end).unwrap_or(0),
+                true => self.open.iter().rposition(|open| open.opening.end == end).unwrap_or(0),
                 false => 0,
             };
             let Some(closed) = self.open.remove(place) else { break };
             process.close(closed.range, end);
             if self.nested {
-                continued += self.go_on(process, strings, place, end);
+                continued += self.go_on(process, strings, place, &closed, end);
             }
         }
         continued
@@ -103,18 +128,28 @@ impl Stack {
         self.close(process, strings, OPEN, false)
     }
 
-    /// What was opened in a range that closed goes on in the one around that.
-    fn go_on(&mut self, process: &mut Process, strings: &Strings, from: usize, at: i64) -> u64 {
-        let mut around = from.checked_sub(1).and_then(|place| self.open.get(place)).copied();
+    /// What was opened in `closed`, which was at `from`, goes on in the one around that.
+    fn go_on(
+        &mut self,
+        process: &mut Process,
+        strings: &Strings,
+        from: usize,
+        closed: &Open,
+        at: i64,
+    ) -> u64 {
+        let is_around = self.open.range(from..).any(|open| open.parent.range == closed.range);
+        let mut before = from.checked_sub(1).and_then(|place| self.open.get(place)).copied();
         let mut continued = 0;
         for open in self.open.range_mut(from..) {
-            let parent = around.map_or(RANGE_OUTSIDE, |o| o.range);
-            let parent_path = around.map_or(NONE, |o| o.path);
-            open.path = process.path(strings, parent_path, open.name, open.domain);
-            open.range = process.open(open.path, parent, at, open.range);
-            open.least_end = around.map_or(open.end, |o| o.least_end.min(open.end));
-            around = Some(*open);
-            continued += 1;
+            let Opening { end, name, domain, .. } = open.opening;
+            if is_around {
+                open.parent = Parent::of(&open.opening, before.as_ref());
+                open.path = process.path(strings, open.parent.path, name, domain);
+                open.range = process.open(open.path, open.parent.range, at, open.range);
+                continued += 1;
+            }
+            open.least_end = before.map_or(end, |before| before.least_end.min(end));
+            before = Some(*open);
         }
         continued
     }
@@ -122,14 +157,14 @@ impl Stack {
     fn least_end(&self) -> Option<i64> {
         match self.nested {
             true => self.open.back().map(|open| open.least_end),
-            false => self.open.front().map(|open| open.end),
+            false => self.open.front().map(|open| open.opening.end),
         }
     }
 
     /// Whether a range that opens now and ends at `end` is within one that is open; of outermost
     /// ones the last ends last.
     pub(super) fn holds(&self, end: i64) -> bool {
-        self.open.back().is_some_and(|last| end <= last.end)
+        self.open.back().is_some_and(|last| end <= last.opening.end)
     }
 
     pub(super) fn range(&self) -> u64 {

@@ -299,6 +299,20 @@ fn ranges_that_overlap_again_and_again_do_not_take_for_ever() {
 }
 
 #[test]
+fn start_end_ranges_of_one_name_stand_side_by_side() {
+    let start_end =
+        |i: i64| range(MAIN, "x", 10 * i, Some(10 * i + 1_000)).replace(", 59, ", ", 60, ");
+    let sql = (0..200).map(start_end).collect::<String>()
+        + &range(MAIN, "decode", 1_491, Some(1_499))
+        + &(kernel(PROCESS, 1, 0, 10) + &call(MAIN, 1, 1_495));
+    // None goes on when another one ends.
+    let limits = Limits { continuations: 0, ..Limits::default() };
+    let (report, findings) = report_within(&sql, limits);
+    let expected = [("x".to_owned(), (200, 0)), ("x/decode".to_owned(), (1, 1))];
+    assert_eq!(by_path(&report), BTreeMap::from(expected), "{findings:?}");
+}
+
+#[test]
 fn damaged_and_odd_rows_do_no_harm() {
     let nvtx = |rest: &str| format!("INSERT INTO NVTX_EVENTS VALUES ({rest});");
     let extremes = [i64::MIN, -1, 0, 1, i64::MAX];

@@ -132,7 +132,7 @@ impl<'a> Walk<'a> {
     }
 
     fn row(&mut self, database: &Database, row: Occurrence<&[u8]>) -> Flow {
-        let Occurrence { span: (start, end), thread, domain, name } = row;
+        let Occurrence { span: (start, end), thread, domain, start_end, name } = row;
         if let Some(&(_, first)) = self.batch.first() {
             if start < first.start {
                 return Flow::Break(Stopped::Disorder);
@@ -165,14 +165,14 @@ impl<'a> Walk<'a> {
             self.too_many("its ranges have more than", limit, "names or paths")?;
             self.left_out.ranges += 1;
             let (name, domain) = (self.strings.name(OTHERS), None);
-            self.batch.push((thread, Opening { start, end, name, domain }));
+            self.batch.push((thread, Opening { start, end, name, domain, start_end }));
             return Flow::Continue(());
         }
         let name = self.name(database, name);
         let Walk { processes, strings, .. } = &mut *self;
         let domain = processes.domains.name(thread, domain);
         let domain = domain.map(|domain| strings.name(domain.as_bytes()));
-        self.batch.push((thread, Opening { start, end, name, domain }));
+        self.batch.push((thread, Opening { start, end, name, domain, start_end }));
         Flow::Continue(())
     }
 
