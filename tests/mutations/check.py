@@ -10,7 +10,8 @@ This script copies the last commit into a worktree below `target/mutations`. It 
 command there on the unbroken code, where it must pass. Then it applies the patches one by one. A
 mutation is caught if the code still compiles and the test reports a failure.
 
-    python3 tests/mutations/check.py              all of them
+    python3 tests/mutations/check.py              all of them: hours
+    python3 tests/mutations/check.py --jobs 2     in two worktrees at a time, each with its build
     python3 tests/mutations/check.py fork ends    those whose names contain one of the words
     python3 tests/mutations/check.py --sample 20  so many of them, others each day
     python3 tests/mutations/check.py --applies    only whether each patch still applies
@@ -22,25 +23,29 @@ survives.
 import argparse
 import datetime
 import os
+import queue
 import random
 import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 WORK = ROOT / "target" / "mutations"
-TREE = WORK / "tree"
 # Of Rust's test harness, and of Python's unittest.
 FAILED = re.compile(r"^test result: FAILED|^FAILED \(", re.MULTILINE)
 TIME_LIMIT_S = 900
 # Tests of single packages run programs of others, which cargo does not build for them.
 BUILD = "cargo test --locked --workspace --no-run"
+
+Todo = TypeVar("Todo")
 
 
 @dataclass(frozen=True)
@@ -85,76 +90,110 @@ def applies(mutation: Mutation, tree: Path) -> bool:
     return said.returncode == 0
 
 
-def fresh_tree() -> None:
-    """Put the last commit into the worktree, whatever an interrupted run left there."""
-    if (TREE / ".git").exists():
-        git("reset", "--hard", "--quiet", cwd=TREE)
-        head = git("rev-parse", "HEAD").stdout.strip()
-        said = git("checkout", "--detach", "--force", "--quiet", head, cwd=TREE)
-    else:
-        git("worktree", "prune")
-        said = git("worktree", "add", "--detach", "--force", str(TREE), "HEAD")
-    if said.returncode:
-        sys.exit(f"cannot make the worktree {TREE}: {said.stderr.strip()}")
+@dataclass(frozen=True)
+class Lane:
+    """A worktree with a build of its own, where one thing is tried at a time."""
 
+    place: Path
+    """Folder of the worktree, the build and the logs."""
 
-def run_test(command: str, log: Path) -> tuple[int, str]:
-    """Run a test command in the worktree; return its exit status (-1: too late) and its output."""
-    environment = os.environ | {
-        "CARGO_TARGET_DIR": str(WORK / "build"),
-        "CARGO_TERM_COLOR": "never",
-    }
-    with log.open("w", encoding="utf-8") as out:
-        # A session of its own: the time limit ends cargo, the test and its guests as well.
-        child = subprocess.Popen(
-            ["bash", "-c", command],
-            cwd=TREE,
-            env=environment,
-            stdout=out,
-            stderr=out,
-            start_new_session=True,
-        )
-        try:
-            status = child.wait(TIME_LIMIT_S)
-        except subprocess.TimeoutExpired:
-            os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
-            status = -1
-    return status, log.read_text(encoding="utf-8", errors="replace")
+    jobs: int
+    """Compilers that may run at a time."""
 
+    @property
+    def tree(self) -> Path:
+        """The worktree."""
+        return self.place / "tree"
 
-def sound(commands: Iterable[str]) -> bool:
-    """Run each test command on the unbroken code, and say whether all of them pass."""
-    good = True
-    for number, command in enumerate(commands):
-        log = WORK / f"unbroken-{number}.log"
-        status, said = run_test(command, log)
+    def prepare(self) -> None:
+        """Put the last commit into the worktree, whatever an interrupted run left there; build."""
+        self.place.mkdir(parents=True, exist_ok=True)
+        if (self.tree / ".git").exists():
+            git("reset", "--hard", "--quiet", cwd=self.tree)
+            head = git("rev-parse", "HEAD").stdout.strip()
+            said = git("checkout", "--detach", "--force", "--quiet", head, cwd=self.tree)
+        else:
+            git("worktree", "prune")
+            said = git("worktree", "add", "--detach", "--force", str(self.tree), "HEAD")
+        if said.returncode:
+            sys.exit(f"cannot make the worktree {self.tree}: {said.stderr.strip()}")
+        if self.run(BUILD, self.place / "build.log")[0]:
+            sys.exit(f"the unbroken code does not build: see {self.place / 'build.log'}")
+
+    def run(self, command: str, log: Path) -> tuple[int, str]:
+        """Run a command in the worktree; return its exit status (-1: too late) and its output."""
+        environment = os.environ | {
+            "CARGO_TARGET_DIR": str(self.place / "build"),
+            "CARGO_BUILD_JOBS": str(self.jobs),
+            "CARGO_TERM_COLOR": "never",
+        }
+        with log.open("w", encoding="utf-8") as out:
+            # A session of its own: the time limit ends cargo, the test and its guests as well.
+            child = subprocess.Popen(
+                ["bash", "-c", command],
+                cwd=self.tree,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+            )
+            try:
+                status = child.wait(TIME_LIMIT_S)
+            except subprocess.TimeoutExpired:
+                os.killpg(child.pid, signal.SIGKILL)
+                child.wait()
+                status = -1
+        return status, log.read_text(encoding="utf-8", errors="replace")
+
+    def is_sound(self, command: str) -> bool:
+        """Run a test command on the unbroken code, and say whether it passes."""
+        log = self.place / "unbroken.log"
+        status, said = self.run(command, log)
         ran = re.findall(r"^test result: ok\. (\d+) passed|^Ran (\d+) test", said, re.MULTILINE)
-        if status or not any(int(one or other) for one, other in ran):
-            print(f"UNSOUND  fails or runs no test on the unbroken code: {command} ({log})")
-            good = False
-    return good
-
-
-def caught(mutation: Mutation) -> bool:
-    """Apply one patch, run its test, take the patch back; say whether the test noticed."""
-    log = WORK / f"{mutation.name}.log"
-    began = time.monotonic()
-    said = git("apply", str(mutation.path), cwd=TREE)
-    if said.returncode:
-        print(f"STALE    {mutation.name}: {said.stderr.strip()}")
+        if status == 0 and any(int(one or other) for one, other in ran):
+            return True
+        kept = log.rename(self.place / f"unsound-{time.monotonic_ns()}.log")
+        print(f"UNSOUND  fails or runs no test on the unbroken code: {command} ({kept})")
         return False
-    try:
-        status, output = run_test(mutation.test, log)
-    finally:
-        git("checkout", "--quiet", "--", ".", cwd=TREE)
-        git("clean", "-fdq", cwd=TREE)
-    noticed = status != 0 and FAILED.search(output) is not None
-    word = "caught  " if noticed else "SURVIVED" if status == 0 else "NO TEST "
-    print(f"{word} {mutation.name}, {time.monotonic() - began:.0f} s: {mutation.promise}")
-    if not noticed:
-        print(f"         see {log}")
-    return noticed
+
+    def catches(self, mutation: Mutation) -> bool:
+        """Apply one patch, run its test, take the patch back; say whether the test noticed."""
+        log = self.place / f"{mutation.name}.log"
+        began = time.monotonic()
+        said = git("apply", str(mutation.path), cwd=self.tree)
+        if said.returncode:
+            print(f"STALE    {mutation.name}: {said.stderr.strip()}")
+            return False
+        try:
+            status, output = self.run(mutation.test, log)
+        finally:
+            git("checkout", "--quiet", "--", ".", cwd=self.tree)
+            git("clean", "-fdq", cwd=self.tree)
+        noticed = status != 0 and FAILED.search(output) is not None
+        word = "caught  " if noticed else "SURVIVED" if status == 0 else "NO TEST "
+        seconds = time.monotonic() - began
+        print(f"{word} {mutation.name}, {seconds:.0f} s: {mutation.promise}", flush=True)
+        if not noticed:
+            print(f"         see {log}")
+        return noticed
+
+
+def in_lanes(lanes: list[Lane], todo: list[Todo], work: Callable[[Lane, Todo], bool]) -> int:
+    """Do each thing in whatever lane is free; return how many of them were as they should be."""
+    free: queue.SimpleQueue[Lane] = queue.SimpleQueue()
+    for lane in lanes:
+        free.put(lane)
+
+    def one(what: Todo) -> bool:
+        lane = free.get()
+        try:
+            return work(lane, what)
+        finally:
+            free.put(lane)
+
+    with ThreadPoolExecutor(len(lanes)) as pool:
+        return sum(pool.map(one, todo))
 
 
 def main() -> int:
@@ -162,6 +201,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("words", nargs="*", help="only mutations whose name contains one of these")
     parser.add_argument("--sample", type=int, metavar="N", help="N of them, others each day")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="N worktrees at a time")
     parser.add_argument("--applies", action="store_true", help="run no test")
     chosen = parser.parse_args()
     try:
@@ -180,14 +220,18 @@ def main() -> int:
         fine = [applies(one, ROOT) for one in mutations]
         print(f"{sum(fine)} of {len(fine)} patches apply")
         return 0 if all(fine) else 1
-    WORK.mkdir(parents=True, exist_ok=True)
-    fresh_tree()
-    if run_test(BUILD, WORK / "build.log")[0]:
-        sys.exit(f"the unbroken code does not build: see {WORK / 'build.log'}")
-    good = sound(dict.fromkeys(one.test for one in mutations))
-    held = [caught(one) for one in mutations]
-    print(f"{sum(held)} of {len(held)} mutations were caught")
-    return 0 if good and all(held) else 1
+    jobs = max(chosen.jobs, 1)
+    compilers = max((os.cpu_count() or 1) // jobs, 1)
+    lanes = [Lane(WORK / str(number), compilers) for number in range(1, jobs + 1)]
+    for lane in lanes:
+        lane.prepare()
+    # Neighbours have most of a build in common.
+    mutations.sort(key=lambda one: one.test)
+    tests = list(dict.fromkeys(one.test for one in mutations))
+    sound = in_lanes(lanes, tests, Lane.is_sound)
+    caught = in_lanes(lanes, mutations, Lane.catches)
+    print(f"{caught} of {len(mutations)} mutations were caught")
+    return 0 if sound == len(tests) and caught == len(mutations) else 1
 
 
 if __name__ == "__main__":

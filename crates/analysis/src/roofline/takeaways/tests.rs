@@ -90,7 +90,7 @@ fn an_eager_decode_is_launch_bound_first() {
         "decode: 97.0 % of the time of all stages, 100.0 tokens/s"
     );
     let launch = text(&said, Rule::LaunchBound);
-    for number in ["idle 79.5 %", "44416 kernels", "694 per token", "2.6 us each", "every 14.4 us"]
+    for number in ["idle 79.5 %", "44,416 kernels", "694 per token", "2.6 us each", "every 14.4 us"]
     {
         assert!(launch.contains(number), "{number}: {launch}");
     }
