@@ -105,8 +105,8 @@ class Lane:
         """The worktree."""
         return self.place / "tree"
 
-    def prepare(self) -> None:
-        """Put the last commit into the worktree, whatever an interrupted run left there; build."""
+    def fill(self) -> None:
+        """Put the last commit into the worktree, whatever an interrupted run left there."""
         self.place.mkdir(parents=True, exist_ok=True)
         if (self.tree / ".git").exists():
             git("reset", "--hard", "--quiet", cwd=self.tree)
@@ -117,6 +117,9 @@ class Lane:
             said = git("worktree", "add", "--detach", "--force", str(self.tree), "HEAD")
         if said.returncode:
             sys.exit(f"cannot make the worktree {self.tree}: {said.stderr.strip()}")
+
+    def build(self) -> None:
+        """Build the unbroken code."""
         if self.run(BUILD, self.place / "build.log")[0]:
             sys.exit(f"the unbroken code does not build: see {self.place / 'build.log'}")
 
@@ -224,7 +227,9 @@ def main() -> int:
     compilers = max((os.cpu_count() or 1) // jobs, 1)
     lanes = [Lane(WORK / str(number), compilers) for number in range(1, jobs + 1)]
     for lane in lanes:
-        lane.prepare()
+        lane.fill()
+    with ThreadPoolExecutor(jobs) as pool:
+        list(pool.map(Lane.build, lanes))
     # Neighbours have most of a build in common.
     mutations.sort(key=lambda one: one.test)
     tests = list(dict.fromkeys(one.test for one in mutations))
