@@ -297,14 +297,7 @@ impl Ranges {
     }
 
     fn ended(&mut self, open: &Open, end: u64) {
-        if let Some(beside) = open.beside_on.map(|thread| (thread, open.path))
-            && let Some(count) = self.beside.get_mut(&beside)
-        {
-            *count -= 1;
-            if *count == 0 {
-                self.beside.remove(&beside);
-            }
-        }
+        self.is_beside_no_more(open);
         let end = end.min(OPEN - 1).max(open.start);
         if open.is_root
             && let Some(root) = self.roots.get_mut(open.root)
@@ -320,7 +313,18 @@ impl Ranges {
         }
     }
 
+    fn is_beside_no_more(&mut self, open: &Open) {
+        let Some(beside) = open.beside_on.map(|thread| (thread, open.path)) else { return };
+        if let Some(count) = self.beside.get_mut(&beside) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                self.beside.remove(&beside);
+            }
+        }
+    }
+
     fn never_closed(&mut self, open: &Open) {
+        self.is_beside_no_more(open);
         self.continued.remove(&open.goes_on);
         self.times.never_closed(open.path, open.counted, open.sampled);
     }

@@ -133,3 +133,23 @@ fn start_end_ranges_that_are_open_at_once_on_a_thread_are_noticed() {
     assert!(!side_by_side([1, 2], true, 25), "on two threads");
     assert!(!side_by_side([1, 1], false, 25), "push and pop");
 }
+
+#[test]
+fn an_identifier_that_is_given_again_and_again_takes_no_memory() {
+    let (mut ranges, paths) = (Ranges::default(), Paths::default());
+    for thread in 0..1_000 {
+        let open = RangeOpen {
+            range: 1,
+            path: 1,
+            thread,
+            parent: RANGE_OUTSIDE,
+            start: MonoNs(1),
+            start_end: true,
+            category: 0,
+            payload: None,
+            continues: 0,
+        };
+        ranges.open(&open, 1, true, &paths);
+    }
+    assert_eq!((ranges.open.len(), ranges.beside.len()), (1, 1));
+}
