@@ -255,7 +255,7 @@ fn fork_when_asked(asked: &AtomicI32) {
             children.push(child(in_child));
             LEFT.fetch_add(1, Ordering::SeqCst);
             forks += 1;
-            // -1: nobody forks any more.
+            // The library asks for no further fork once it finds -1.
             asked.store(if forks < MOST_FORKS { 0 } else { -1 }, Ordering::SeqCst);
         }
         children.retain(|&child| {
