@@ -22,14 +22,16 @@ mod slots;
 mod stage;
 mod tables;
 mod watch;
+mod window;
 
 pub use class::{CLASSES, class_label};
 pub use counters::Counter;
 pub use follow::{FileState, Follow, Taken};
 pub use look::{Look, Watched};
 pub use numbers::{BUCKETS_S, StageNumbers};
-pub use process::{Counts, DeviceBusy, KernelRow, Options, Process, Window};
+pub use process::{Options, Process};
 pub use watch::{Source, Watch};
+pub use window::{Counts, DeviceBusy, KernelRow, Window};
 
 /// How far behind the last event of a file its numbers are final: a collector writes once a second, and
 /// a buffer of CUPTI's may come a flush later than another one.

@@ -9,7 +9,8 @@ use crate::chain::Chain;
 use crate::counters::Counter;
 use crate::follow::FileState;
 use crate::numbers::StageNumbers;
-use crate::process::{Counts, DeviceBusy, Process, Window};
+use crate::process::Process;
+use crate::window::{Counts, DeviceBusy, Window};
 use crate::{MAX_STAGES, OTHER};
 
 /// A process as it is seen now.
