@@ -9,9 +9,9 @@
 # LIBCUPTI is a libcupti of 13.3 or later, as the wheel nvidia-cuda-cupti has it: the headers lie beside it.
 # Environment: PYTHON (python3), CXX (g++), CUPTI_INCLUDE (the headers, where they lie elsewhere), BUDGET_S
 # (500), ROUNDS (at most 20), STEP_TIMEOUT_S (60; the LLM has four times as much), LAUNCHES (100000), REPLAYS
-# (1000), REPS (30, of the LLM: decodes of 8 steps), PROGRAM (only launches, or only decode), WAYS (only ways whose name begins so; words with `;` between), OLD_CUPTI (cost:
-# another libcupti to compare with, such as torch's own), DEVICE (gpu; simulated tries the script out, with
-# libstage2_sim.so as LIBCUPTI).
+# (1000), REPS (30, of the LLM: decodes of 8 steps), PROGRAM (only launches, or only decode), WAYS (only ways
+# whose name begins so; words with `;` between), OLD_CUPTI (cost: another libcupti to compare with, such as
+# torch's own), DEVICE (gpu; simulated tries the script out, with libstage2_sim.so as LIBCUPTI).
 # Prints tables in Markdown, and keeps them, outputs and a line of JSON for each process (raw.jsonl) in OUTDIR.
 # Exit status: 0 when every way was measured (also for lack of a GPU), 1 when one was not, 2 for bad usage.
 set -uo pipefail
