@@ -1,6 +1,6 @@
 //! A command and a time limit -> what it printed, or why not.
 
-use std::io::Read as _;
+use std::io::{ErrorKind, Read as _};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -30,6 +30,19 @@ pub(crate) enum NoAnswer {
         /// The end of what it said, behind a colon.
         said: String,
     },
+}
+
+impl NoAnswer {
+    /// Why, for a sentence that says already that the program cannot be run.
+    pub(crate) fn reason(&self) -> String {
+        match self {
+            NoAnswer::NotStarted(error) if error.kind() == ErrorKind::NotFound => {
+                "there is no such program".to_owned()
+            }
+            NoAnswer::NotStarted(error) => error.to_string(),
+            _ => self.to_string(),
+        }
+    }
 }
 
 /// What a program left that ended by itself.

@@ -78,7 +78,7 @@ impl<'a> Imports<'a> {
                                   on PATH; or print them where ncu is (`ncu --import FILE --page raw \
                                   --csv --print-units base --print-kernel-base mangled`), and merge \
                                   the .csv";
-                    let why = format!("{why}; {no_python}");
+                    let why = format!("{}; {no_python}", why.reason());
                     findings.push(not_read("ncu", &ncu.executable, why, remedy));
                     return;
                 }
@@ -133,7 +133,7 @@ pub(super) fn export_nsys(
         Err(why) => {
             let remedy = "export them where it is installed (`nsys export --type=sqlite`), and \
                           merge the .sqlite";
-            findings.push(not_read("nsys", &nsys.executable, why.to_string(), remedy));
+            findings.push(not_read("nsys", &nsys.executable, why.reason(), remedy));
         }
     }
 }

@@ -232,7 +232,7 @@ pub(super) fn version_for(
                 PassStatus::Failed
             }
         };
-        ToolPass::without(status, missing(key, executable, &why.to_string()))
+        ToolPass::without(status, missing(key, executable, &why.reason()))
     })?;
     let version = Version::parse(&version);
     match judge_version(key, version, oldest, too_old) {
