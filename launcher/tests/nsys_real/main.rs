@@ -189,12 +189,13 @@ fn names(tables: &Tables) -> Vec<(&str, Option<u64>)> {
 
 #[test]
 fn a_gate_on_prefill_and_one_on_decode_each_give_their_first_range() {
-    let Some(bench) = Bench::new("gates") else { return };
     for (range, inner) in [("prefill", "layer"), ("decode@*", "step")] {
+        // A folder for each: where nsys failed, the report of the other would be taken for its own.
+        let Some(bench) = Bench::new("gates") else { return };
         let nsys = gated(range);
         let (outcome, log) = bench.profile(&nsys, 0);
         assert!(matches!(outcome.verdict, Verdict::Ok { .. }), "{outcome:?}\n{log}");
-        assert_eq!(outcome.workload, Some(WorkloadExit::Code(0)));
+        assert_eq!(outcome.workload, Some(WorkloadExit::Code(0)), "{outcome:?}\n{log}");
         assert!(log.contains("the workload ran to its end"), "stop lets it run on: {log}");
         let (tables, from_csv) = bench.tables(&nsys);
         assert!(tables.complete, "{:?}", tables.findings);

@@ -20,7 +20,7 @@ pub(super) struct Said {
 /// A line that nsys writes, and what it means.
 #[derive(Debug, PartialEq)]
 struct Kind {
-    /// Any of these, in lower case, within the line.
+    /// Any of these, in lower case: within the line, or as the whole of it where `^` stands before it.
     marks: &'static [&'static str],
     /// An error: there is no report. Else the report lacks something.
     severity: Severity,
@@ -52,7 +52,15 @@ const KINDS: &[Kind] = &[
         remedy: "check the first word after `--`",
     },
     Kind {
-        marks: &["connection to agent lost", "agent launcher failed", "unable to connect to agent"],
+        // As 2023.4.4 fails at one of 70 starts on a busy machine, each of them before the workload.
+        marks: &[
+            "connection to agent lost",
+            "agent launcher failed",
+            "unable to connect to agent",
+            "local endpoint is not available",
+            "session name 'profile-",
+            "^end of file",
+        ],
         severity: Severity::Error,
         what: LOST_HELPER,
         remedy: "run it again; if it stays, use another version of nsys",
@@ -203,7 +211,10 @@ impl Kind {
 
     /// Where a line in lower case has one of the marks.
     fn find(&self, line: &str) -> Option<usize> {
-        self.marks.iter().find_map(|mark| line.find(mark))
+        self.marks.iter().find_map(|mark| match mark.strip_prefix('^') {
+            Some(whole) => (line == whole).then_some(0),
+            None => line.find(mark),
+        })
     }
 
     fn finding(&self, line: &str) -> Finding {
@@ -330,6 +341,8 @@ mod tests {
     fn what_may_pass_is_known() {
         for (log, expected) in [
             ("Connection to Agent lost. This is most likely a bug.", true),
+            ("End of file", true),
+            ("EOFError: unexpected end of file", false),
             ("Importer error status: Importation failed.", true),
             ("Importer error status: An unknown error occurred.", false),
             ("Illegal --trace argument 'x'", false),

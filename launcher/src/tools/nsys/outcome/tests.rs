@@ -124,6 +124,17 @@ fn refusals_are_named() {
             "program of the workload",
         ),
         ("Connection to Agent lost. This is most likely a bug.\n", "lost its own helper"),
+        ("End of file\n", "lost its own helper"),
+        (
+            "ClientProxy.cpp(389): Throw in function GetLocalEndpoint() const\n\
+             [QuadDCommon::tag_message*] = Local Endpoint is not available.\n\n",
+            "lost its own helper",
+        ),
+        (
+            "Session name 'profile-27777' is already in use. Run `nsys sessions list` to list your \
+             active sessions.\n",
+            "lost its own helper",
+        ),
     ] {
         for nsys in [default(), gated()] {
             let outcome = judge(&nsys, &ended(1, log, None));
