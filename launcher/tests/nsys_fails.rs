@@ -9,14 +9,17 @@ use predicates::prelude::*;
 use predicates::str::contains;
 use serde_json::Value;
 
-/// Runs the workload and fails: always, or the first time only.
+/// Runs the workload and fails: always, or the first time only. It opens no capture range.
 const NSYS: &str = r#"#!/bin/sh
 case "$1" in
 --version) echo "NVIDIA Nsight Systems version 2024.6.2"; exit 0;;
 export|stats)
   for word; do case "$word" in --output=*) : > "${word#--output=}";; esac; done; exit 0;;
 esac
-for word; do case "$word" in --output=*) out="${word#--output=}";; esac; done
+gate=
+for word; do case "$word" in --output=*) out="${word#--output=}";; --capture-range=nvtx) gate=1;; esac; done
+# The helper is lost, and the status is 0.
+if [ "$FAKE" = each ] && [ ! -e "failed$gate" ]; then touch "failed$gate"; echo "$SAYS" >&2; exit 0; fi
 while [ "$1" ]; do case "$1" in profile|--*) shift;; *) break;; esac; done
 "$@"
 echo "workload says goodbye"
@@ -27,16 +30,26 @@ if [ "$FAKE" = always ] || { [ "$FAKE" = once ] && [ ! -e failed ]; }; then
   echo "$SAYS" >&2
   exit 1
 fi
-echo report > "$out.nsys-rep"
+[ -n "$gate" ] || echo report > "$out.nsys-rep"
 "#;
 
 /// It was seen to work the next time.
 const IMPORT_FAILED: &str = "Importer error status: Importation failed.";
 
 fn launch(fake: &str, says: &str, empty: bool) -> (Sandbox, assert_cmd::assert::Assert) {
+    launch_with(&[], fake, says, empty)
+}
+
+fn launch_with(
+    settings: &[&str],
+    fake: &str,
+    says: &str,
+    empty: bool,
+) -> (Sandbox, assert_cmd::assert::Assert) {
     let sandbox = Sandbox::new();
     sandbox.executable("tools/nsys", NSYS);
-    let words = ["pipeline.ncu.enable=false", "--", "sh", "-c", "echo ran >> count"];
+    let workload = ["pipeline.ncu.enable=false", "--", "sh", "-c", "echo ran >> count"];
+    let words = [settings, &workload].concat();
     let mut path = std::ffi::OsString::from(sandbox.path("tools:"));
     path.push(common::path_without_profilers());
     let mut command = sandbox.launch(&words);
@@ -75,6 +88,18 @@ fn a_failure_is_tried_once_more_and_quoted() {
     assert_eq!((nsys["status"].as_str(), runs), (Some("failed"), 3), "no third time");
     assert!(nsys["why"].as_str().is_some_and(|why| why.contains(says)), "{nsys}");
     assert!(sandbox.read("report.md").contains("frobnicator"));
+}
+
+#[test]
+fn a_lost_helper_is_no_missing_range_and_may_be_lost_again_without_the_gate() {
+    let gate = ["profiling/nsys=nsys.gated", "pipeline.nsys.nvtx_capture=never"];
+    let says = "Connection to Agent lost. This is most likely a bug.";
+    let (sandbox, assert) = launch_with(&gate, "each", says, false);
+    let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+    assert_eq!(said.matches("running it once more").count(), 2, "{said}");
+    assert_eq!(said.matches("the range never never came").count(), 1, "{said}");
+    let (nsys, runs) = pass(&sandbox);
+    assert_eq!((nsys["status"].as_str(), runs), (Some("ok"), 3), "collect, gated, whole: {said}");
 }
 
 #[test]

@@ -66,6 +66,8 @@ pub(super) fn run(
                     None => finding,
                 });
                 (settings, gate_gone) = (settings.without_gate(), true);
+                // This one may fail once, too, unless there is a raw capture to keep.
+                first = first.filter(|first| first.raw.is_some());
                 continue;
             }
             (Verdict::Failed { finding }, Some(raw)) => {

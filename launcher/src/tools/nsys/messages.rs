@@ -185,6 +185,12 @@ impl Said {
         self.refused().map(|(kind, line)| kind.finding(line))
     }
 
+    /// The helper is gone, in words that are nsys's alone: it also ends with status 0 then.
+    pub(super) fn lost_agent(&self) -> Option<Finding> {
+        let (kind, line) = self.refused()?;
+        line.starts_with("Connection to Agent lost.").then(|| kind.finding(line))
+    }
+
     fn refused(&self) -> Option<&(&'static Kind, String)> {
         self.known.iter().find(|(kind, _)| kind.is_refusal())
     }

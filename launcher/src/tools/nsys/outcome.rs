@@ -190,9 +190,9 @@ impl Run<'_> {
         self.ended.timed_out_after.is_none() && !stays
     }
 
-    /// Why nsys did nothing. With the status 0 such a line was the workload's own.
+    /// Why nsys did nothing. With the status 0 most such lines were the workload's own.
     fn refusal(&self) -> Option<Finding> {
-        if self.ended.succeeded() { None } else { self.said.refusal() }
+        if self.ended.succeeded() { self.said.lost_agent() } else { self.said.refusal() }
     }
 
     fn empty_report(&self, severity: Severity) -> Option<Finding> {

@@ -142,8 +142,22 @@ fn refusals_are_named() {
             assert!(failure(outcome).contains(expected), "{log}");
         }
     }
-    let own_words = judge(&gated(), &ended(0, "app: Illegal --foo argument", None));
-    assert!(matches!(own_words.verdict, Verdict::NoRange { .. }), "the workload said that");
+    for own_words in ["app: Illegal --foo argument", "End of file"] {
+        let outcome = judge(&gated(), &ended(0, own_words, None));
+        assert!(matches!(outcome.verdict, Verdict::NoRange { .. }), "the workload said that");
+    }
+}
+
+#[test]
+fn an_agent_that_is_lost_is_no_missing_range_whatever_the_status() {
+    let log = "Connection to Agent lost. This is most likely a bug. Internal reason: 'End of file'.\n\
+               Please refer to the troubleshooting section of the docs:\n";
+    for status in [0, 1] {
+        let outcome = judge(&gated(), &ended(status, log, None));
+        assert!(outcome.transient, "it may well work the next time");
+        assert_eq!(outcome.workload, None, "which may not even have started");
+        assert!(failure(outcome).contains("lost its own helper"));
+    }
 }
 
 #[test]
