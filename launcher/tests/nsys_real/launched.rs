@@ -17,7 +17,9 @@ fn launched(test: &str, settings: &[&str], status: &str) -> Option<(Sandbox, Str
     command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
     command.timeout(std::time::Duration::from_secs(240));
     let assert = command.assert().code(status.parse::<i32>().expect("a status"));
-    let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+    let mut said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+    // What nsys said itself is needed where a test fails.
+    said.push_str(&sandbox.read("nsys/log.txt"));
     Some((sandbox, said))
 }
 
@@ -54,7 +56,7 @@ fn a_gated_pass_records_its_range_and_the_workload_runs_to_its_end() {
         let settings = ["profiling/nsys=nsys.gated", &gate];
         let Some((sandbox, said)) = launched("a gated pass", &settings, "0") else { return };
         let pass = nsys_pass(&sandbox, &said, "ok");
-        assert!(pass["argv"].to_string().contains("--capture-range=nvtx"), "{pass:#}");
+        assert!(pass["argv"].to_string().contains("--capture-range=nvtx"), "{pass:#}\n{said}");
         assert_eq!(ranges(&sandbox), [(range.to_owned(), Some(1))]);
         let tables = std::fs::read_dir(sandbox.path("tmp/stage2/latest/nsys")).expect("folder");
         let csv = |name: &str| name.ends_with(".csv") && name.contains("nvtx");

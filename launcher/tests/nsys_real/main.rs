@@ -29,13 +29,14 @@ use stage2_launch::tools::step::Step;
 use stage2_launch::tools::version::Version;
 use stage2_model::WorkloadExit;
 
-/// One prefill, three decodes with a step each, then a word on standard output.
+/// One prefill, three decodes with a step each, then a word on standard output. On a busy machine nsys
+/// now and then misses a range of 20 ms: it is over before nsys has begun to capture.
 const WORKLOAD: &str = "\
 import sys, time, nvtx
 def stage(name, inner):
     with nvtx.annotate(name):
         with nvtx.annotate(inner, domain='inner'):
-            time.sleep(0.02)
+            time.sleep(0.2)
 stage('prefill', 'layer')
 for _ in range(3):
     stage('decode', 'step')
@@ -206,7 +207,7 @@ fn a_gate_on_prefill_and_one_on_decode_each_give_their_first_range() {
             "the first one only, and the inner one in it"
         );
         let host_ms = tables.ranges[0].host_total_ns.unwrap_or(0) / 1_000_000;
-        assert!((20..5000).contains(&host_ms), "{host_ms} ms");
+        assert!((200..20_000).contains(&host_ms), "{host_ms} ms");
         let shown: Vec<&str> = from_csv.ranges.iter().map(|r| r.name.as_str()).collect();
         assert!(shown.contains(&name), "{shown:?}");
         assert!(shown.iter().any(|shown| shown.ends_with(inner)), "{shown:?}");

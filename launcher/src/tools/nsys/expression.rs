@@ -25,6 +25,16 @@ pub enum DomainChoice {
 }
 
 impl CaptureExpression {
+    /// Whether a range of this name and domain (none: the default one) starts the capture.
+    pub fn takes(&self, range: &str, domain: Option<&str>) -> bool {
+        let in_domain = match &self.domain {
+            DomainChoice::Default => domain.is_none(),
+            DomainChoice::Named(name) => domain == Some(name),
+            DomainChoice::Any => true,
+        };
+        in_domain && self.range == range
+    }
+
     /// Why no range may match, where the expression looks as if something else was meant.
     pub fn doubt(&self) -> Option<&'static str> {
         if self.range.contains('*') {
@@ -94,6 +104,21 @@ mod tests {
             assert_eq!((&*expression.range, &expression.domain), (range, &domain), "{text}");
             assert_eq!(expression.text, text, "handed on as it was given");
         }
+    }
+
+    #[test]
+    fn a_range_is_taken_by_its_whole_name_and_its_domain() {
+        for (text, domain, expected) in [
+            ("decode", None, true),
+            ("decode", Some("vllm"), false),
+            ("decode@vllm", Some("vllm"), true),
+            ("decode@vllm", None, false),
+            ("decode@*", Some("vllm"), true),
+            ("decode@*", None, true),
+        ] {
+            assert_eq!(parse(text).expect(text).takes("decode", domain), expected, "{text}");
+        }
+        assert!(!parse("decode@*").expect("name").takes("decode_all", None));
     }
 
     #[test]

@@ -319,6 +319,13 @@ pub fn with_seen(mut finding: Finding, nsys: &Nsys, paths: &[PathRow]) -> Findin
     let mut known = BTreeSet::new();
     let all = ranges.into_iter().filter(|row| known.insert((&row.name, &row.domain)));
     let all: Vec<&PathRow> = all.collect();
+    if all.iter().any(|row| capture.takes(&row.name, row.domain.as_deref())) {
+        finding.why = "the collector saw that range in its own run: either this run took another way, \
+                       or the range was over before nsys had begun to capture, as happens with some \
+                       milliseconds on a busy machine"
+            .to_owned();
+        return finding;
+    }
     let labels: Vec<String> = all.iter().map(|row| label(row)).collect();
     finding.why = format!("{}; {}", finding.why, saw(&labels));
     if let Some(swapped) = swapped(&capture, &all) {

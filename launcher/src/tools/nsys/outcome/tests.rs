@@ -311,6 +311,19 @@ fn the_ranges_that_the_collector_saw_are_named_once_and_the_outer_ones_first() {
 }
 
 #[test]
+fn of_a_range_that_the_collector_saw_nobody_is_told_that_none_was_opened() {
+    let paths = [range("decode", None, 0), range("layer", Some("LLM"), 1)];
+    for seen in ["decode", "decode@*", "layer@LLM"] {
+        let why = told(&waiting_for(seen), &paths);
+        assert!(
+            why.starts_with("the collector saw that range") && !why.contains("none was"),
+            "{why}"
+        );
+    }
+    assert!(told(&waiting_for("layer"), &paths).starts_with("none was opened"));
+}
+
+#[test]
 fn a_domain_before_the_name_is_turned_round() {
     let paths = [range("x", Some("LLM"), 0), range("y", None, 0)];
     let why = told(&waiting_for("LLM@x"), &paths);
