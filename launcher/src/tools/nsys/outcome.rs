@@ -237,7 +237,7 @@ fn quoted(log: &str) -> String {
 fn no_range(nsys: &Nsys, ended: &Ended) -> Finding {
     let (waited_for, why, remedy) = match nsys.capture() {
         Ok(Some(capture)) => {
-            let doubt = capture.doubt().unwrap_or("no range of that name was opened");
+            let doubt = capture.doubt().unwrap_or("nsys saw no range of that name");
             let remedy = "check the name with `nsys stats --report nvtx_sum` on the report of a run \
                           without a gate; RANGE@* matches every domain";
             (format!("the range {}", capture.text), doubt, remedy)
@@ -320,10 +320,9 @@ pub fn with_seen(mut finding: Finding, nsys: &Nsys, paths: &[PathRow]) -> Findin
     let all = ranges.into_iter().filter(|row| known.insert((&row.name, &row.domain)));
     let all: Vec<&PathRow> = all.collect();
     if all.iter().any(|row| capture.takes(&row.name, row.domain.as_deref())) {
-        finding.why = "the collector saw that range in its own run: either this run took another way, \
-                       or the range was over before nsys had begun to capture, as happens with some \
-                       milliseconds on a busy machine"
-            .to_owned();
+        finding.why += "; the collector saw it in its own run: either this run took another way, or \
+                        the range was over before nsys had begun to capture, as happens to ranges \
+                        of some milliseconds on a busy machine";
         return finding;
     }
     let labels: Vec<String> = all.iter().map(|row| label(row)).collect();
