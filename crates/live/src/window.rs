@@ -58,6 +58,6 @@ pub struct KernelRow {
 pub struct DeviceBusy {
     /// As the process numbers it.
     pub device: u32,
-    /// Time in which any work of the process ran, ns.
+    /// Time during which at least one operation of the process ran on the GPU, ns.
     pub busy_ns: u64,
 }

@@ -66,7 +66,7 @@ pub(super) fn run(
                     None => finding,
                 });
                 (settings, gate_gone) = (settings.without_gate(), true);
-                // This one may fail once, too, unless there is a raw capture to keep.
+                // The run without the gate may be repeated once, too, unless a raw capture must be kept.
                 first = first.filter(|first| first.raw.is_some());
                 continue;
             }

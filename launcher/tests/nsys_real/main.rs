@@ -29,8 +29,8 @@ use stage2_launch::tools::step::Step;
 use stage2_launch::tools::version::Version;
 use stage2_model::WorkloadExit;
 
-/// One prefill, three decodes with a step each, then a word on standard output. On a busy machine nsys
-/// now and then misses a range of 20 ms: it is over before nsys has begun to capture.
+/// One prefill, three decodes with a step each, then a line on standard output. The stages are long
+/// because nsys now and then misses a range of 20 ms on a busy machine: it ends before nsys captures.
 const WORKLOAD: &str = "\
 import sys, time, nvtx
 def stage(name, inner):
@@ -191,7 +191,7 @@ fn names(tables: &Tables) -> Vec<(&str, Option<u64>)> {
 #[test]
 fn a_gate_on_prefill_and_one_on_decode_each_give_their_first_range() {
     for (range, inner) in [("prefill", "layer"), ("decode@*", "step")] {
-        // A folder for each: where nsys failed, the report of the other would be taken for its own.
+        // A folder for each gate: if nsys failed, the report of the other gate would pass for its own.
         let Some(bench) = Bench::new("gates") else { return };
         let nsys = gated(range);
         let (outcome, log) = bench.profile(&nsys, 0);

@@ -52,7 +52,7 @@ const KINDS: &[Kind] = &[
         remedy: "check the first word after `--`",
     },
     Kind {
-        // As 2023.4.4 fails at one of 70 starts on a busy machine, each of them before the workload.
+        // On a busy machine 2023.4.4 fails at one start in 70, always before the workload runs.
         marks: &[
             "connection to agent lost",
             "agent launcher failed",
@@ -185,7 +185,7 @@ impl Said {
         self.refused().map(|(kind, line)| kind.finding(line))
     }
 
-    /// The helper is gone, in words that are nsys's alone: it also ends with status 0 then.
+    /// nsys lost its helper, in words that only nsys writes. It can then exit with status 0.
     pub(super) fn lost_agent(&self) -> Option<Finding> {
         let (kind, line) = self.refused()?;
         line.starts_with("Connection to Agent lost.").then(|| kind.finding(line))

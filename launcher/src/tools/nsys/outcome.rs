@@ -320,9 +320,9 @@ pub fn with_seen(mut finding: Finding, nsys: &Nsys, paths: &[PathRow]) -> Findin
     let all = ranges.into_iter().filter(|row| known.insert((&row.name, &row.domain)));
     let all: Vec<&PathRow> = all.collect();
     if all.iter().any(|row| capture.takes(&row.name, row.domain.as_deref())) {
-        finding.why += "; the collector saw it in its own run: either this run took another way, or \
-                        the range was over before nsys had begun to capture, as happens to ranges \
-                        of some milliseconds on a busy machine";
+        finding.why += "; the collector saw it in its own run: either the two runs differ, or the range \
+                        ended before nsys started to capture, which happens to ranges of a few \
+                        milliseconds on a busy machine";
         return finding;
     }
     let labels: Vec<String> = all.iter().map(|row| label(row)).collect();
