@@ -6,7 +6,7 @@ mod common;
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod dormant;
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use common::{Running, counts};
 use dormant::*;
@@ -272,4 +272,82 @@ fn a_window_for_which_the_disk_is_full_says_so_and_the_next_one_is_whole() {
     guest.tell("work inside 50");
     stop(&guest);
     assert_eq!(window(&guest, 2).kernels(), counts(&[("inside", 50)]));
+}
+
+#[test]
+fn a_limit_of_steps_leaves_out_what_begins_behind_the_last_one() {
+    for attribution in ["fence", "callback"] {
+        let mut guest = dormant().env("STAGE2_ATTRIBUTION", attribution).spawn();
+        guest.tell("cuda");
+        start(&guest, "steps=3");
+        // The guest goes on without a pause, long before our thread has seen the third step.
+        guest.tell("burst step 500");
+        guest.tell("launch 7");
+        await_phase(&guest, "dormant");
+        let spool = window(&guest, 1);
+        assert_eq!(spool.kernels(), counts(&[("step", 3)]), "{attribution}");
+        let losses = spool.losses();
+        assert_eq!((losses.unattributed, losses.unbalanced), (0, 0), "{attribution}");
+        let opened = |record: &&Record| matches!(record, Record::RangeOpen(_));
+        assert_eq!(spool.records.iter().filter(opened).count(), 3, "{attribution}");
+        assert_eq!(spool.ending, Ending::Complete);
+    }
+}
+
+#[test]
+fn a_window_begins_at_the_moment_that_was_set_in_every_process() {
+    let mut guests: Vec<Running> = (0..2).map(|_| dormant_at_work()).collect();
+    for number in 1..=2 {
+        let at = since_1970() + Duration::from_millis(1_300);
+        for guest in &guests {
+            accepted(guest, &format!("start steps=2 at_unix_us={}", at.as_micros()));
+        }
+        for guest in &mut guests {
+            assert_eq!(accepted(guest, "status").get("phase"), Some("starting"));
+            guest.tell("work early 3");
+        }
+        std::thread::sleep((at + Duration::from_millis(100)).saturating_sub(since_1970()));
+        for guest in &mut guests {
+            assert_eq!(accepted(guest, "status").get("phase"), Some("on"));
+            guest.tell("burst step 9");
+            await_phase(guest, "dormant");
+            let spool = window(guest, number);
+            assert_eq!(spool.kernels(), counts(&[("step", 2)]), "{number}");
+            assert_eq!(spool.losses().unattributed, 0);
+            let fact = |name: &str| spool.meta(name).and_then(|fact| fact.parse::<u128>().ok());
+            assert_eq!(fact("window.at_unix_ns"), Some(at.as_micros() * 1000));
+            let late = fact("window.late_ns").expect("a time");
+            assert!(late < 50_000_000, "{late} ns late");
+        }
+    }
+}
+
+#[test]
+fn a_window_that_has_not_begun_is_stopped_and_one_too_far_ahead_refused() {
+    let mut guest = dormant_at_work();
+    let in_an_hour = (since_1970() + Duration::from_secs(3600)).as_micros();
+    accepted(&guest, &format!("start at_unix_us={in_an_hour}"));
+    guest.tell("work early 3");
+    assert!(refused(&guest, "start").contains("window 1 is on already"));
+    stop(&guest);
+    assert_eq!(trace_files(&guest), 0, "nothing was recorded");
+    let in_two_days = (since_1970() + Duration::from_secs(48 * 3600)).as_micros();
+    let why = refused(&guest, &format!("start at_unix_us={in_two_days}"));
+    assert!(why.contains("24 hours"), "{why}");
+    // One that is past begins at once, and says how late that is.
+    let past = (since_1970() - Duration::from_secs(1)).as_micros();
+    start(&guest, &format!("at_unix_us={past}"));
+    guest.tell("work inside 5");
+    let status = accepted(&guest, "status");
+    let late: u64 = status.get("late_us").and_then(|us| us.parse().ok()).expect("a time");
+    assert!((1_000_000..30_000_000).contains(&late), "{late} us late");
+    stop(&guest);
+    assert_eq!(window(&guest, 2).kernels(), counts(&[("inside", 5)]));
+    // The process ends while it waits for one.
+    accepted(&guest, &format!("start at_unix_us={in_an_hour}"));
+    assert!(guest.end().success());
+}
+
+fn since_1970() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970")
 }

@@ -12,7 +12,7 @@ use stage2_control::{Answer, Start, Verb, unescape};
 use stage2_live::{Options, Source, Watch};
 
 use crate::cli::Watching;
-use crate::control::{Found, Target, ask, find};
+use crate::control::{Found, Target, ask, find, together};
 use crate::failure::Failure;
 
 /// Between two questions to the sockets.
@@ -120,6 +120,7 @@ impl Watched {
         let records = |standing: &Standing| matches!(standing.phase.as_str(), "on" | "starting");
         let stops = self.standings.iter().any(records);
         let verb = if stops { Verb::Stop } else { Verb::Start(Start::default()) };
+        let verb = together(verb, self.standings.len());
         let doing = if stops { "stop" } else { "start" };
         let sent = requests.send(verb).is_ok();
         self.said =

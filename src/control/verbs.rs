@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use stage2_control::{Answer, SocketName, Start, Verb, escape};
+use stage2_spool::{MonoNs, WallNs};
 
 use super::{Asks, LATE_GRAPHS};
 use crate::base::glob::RangeFilter;
@@ -11,7 +12,7 @@ use crate::base::options::{Attribution, Graph};
 use crate::base::{clock, futex};
 use crate::guest::state::{self, Phase, Shared};
 use crate::guest::wanted::Wanted;
-use crate::guest::windows::{Done, Stage};
+use crate::guest::windows::{Done, Moment, Stage};
 
 /// The longest that an answer waits for a flush: it has to come within 100 ms.
 const FLUSH_PATIENCE: Duration = Duration::from_millis(70);
@@ -19,6 +20,8 @@ const FLUSH_PATIENCE: Duration = Duration::from_millis(70);
 const STEP: Duration = Duration::from_millis(2);
 /// Pairs of a filter and a choice that starts may bring. Guest threads hold them for ever.
 const WANTED: usize = 32;
+/// How far ahead the beginning of a window may be set.
+const MOST_AHEAD: Duration = Duration::from_secs(24 * 3600);
 /// What every start says.
 const COST: &str = "launches are slower while CUPTI is on, and stay 8 to 26 % slower afterwards, until \
      the process ends (measured with empty kernels; docs/cupti-findings.md)";
@@ -86,13 +89,17 @@ impl<'a> Verbs<'a> {
         if start.counters && !options.gpu {
             return Err("STAGE2_GPU=off: without CUPTI there are no hardware counters".to_owned());
         }
+        let at = start.at_unix_us.map(moment).transpose()?;
         let wanted = self.wanted(start)?;
         let shared =
             (self.asks.share)(options).map_err(|why| format!("nothing can be recorded: {why}"))?;
-        let asked = shared.windows.ask_start(wanted, start.counters, start.limits);
+        let asked = shared.windows.ask_start(wanted, start.counters, at, start.limits);
         let window = asked.map_err(|refusal| refusal.to_string())?;
         shared.wake_drain();
-        let answer = Answer::ok().with("said", "accepted").with("window", window);
+        let mut answer = Answer::ok().with("said", "accepted").with("window", window);
+        if let Some(at) = start.at_unix_us {
+            answer = answer.with("at_unix_us", at);
+        }
         Ok(if options.gpu { answer.with("note", COST) } else { answer })
     }
 
@@ -158,6 +165,9 @@ impl<'a> Verbs<'a> {
             {
                 answer = limit.into_iter().fold(answer, |answer, limit| answer.with(name, limit));
             }
+            if let Some(late) = standing.late {
+                answer = answer.with("late_us", late.as_micros());
+            }
             answer = standing.file.iter().fold(answer, |answer, file| answer.with("file", file));
         }
         // While a window is on, its own numbers stand in the counters.
@@ -205,6 +215,19 @@ impl<'a> Verbs<'a> {
             None => "not started",
         }
     }
+}
+
+/// A time of the clock of the day as a moment of this machine.
+fn moment(unix_us: u64) -> Result<Moment, String> {
+    let (wall, mono) = (clock::wall(), clock::mono());
+    let at = WallNs(unix_us.saturating_mul(1000));
+    let ahead = at.0.saturating_sub(wall.0);
+    if u128::from(ahead) > MOST_AHEAD.as_nanos() {
+        return Err("at_unix_us is more than 24 hours ahead: ask again on the day".to_owned());
+    }
+    let past = wall.0.saturating_sub(at.0);
+    let mono = MonoNs(mono.0.saturating_add(ahead).saturating_sub(past));
+    Ok(Moment { wall: at, mono })
 }
 
 /// A window that is over, as words.

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use cupti_sys::CuptiError;
-use stage2_spool::{Device, Record};
+use stage2_spool::{Device, MonoNs, Record};
 
 use crate::base::{allocator, ancestry, clock, diag, last_thread};
 use crate::drain::aggregate::Aggregates;
@@ -66,6 +66,8 @@ struct Drain {
     first_thread: u32,
     /// Instances that a limit of steps counts.
     steps: u64,
+    /// When the last of them closed, where the limit was reached: the window is over since then.
+    cut: Option<MonoNs>,
     /// The start of the GPU half was tried in this window.
     gpu_tried: bool,
     /// Work without a place was launched outside of the window.
@@ -132,16 +134,21 @@ impl Thread {
     /// Records a window. `None`: the process goes on.
     fn record(&mut self, window: Window) -> Option<EndReason> {
         let shared = self.shared;
+        if let Some(at) = window.at
+            && !self.sleep_until(at)
+        {
+            // Where the process ends, nobody asks how the window stands.
+            shared.windows.over("stop".to_owned(), 0, 0);
+            return None;
+        }
         let mut drain = Drain::open(shared, window, self.hooks);
         drain.meet_process();
         drain.meet_window(&self.devices);
         // If the guest is killed soon, the file shows at least that it ran.
         drain.output.flush(&shared.counters);
         shared.ready.set();
-        if window.late {
-            drain.begin_late(self.hooks);
-        }
-        shared.windows.begun(drain.output.path().map(|path| path.display().to_string()));
+        let late = if window.late { drain.begin_late(self.hooks) } else { None };
+        shared.windows.begun(drain.output.path().map(|path| path.display().to_string()), late);
         match self.work(&mut drain) {
             why @ Why::Process(reason) => {
                 drain.finish(&why);
@@ -237,6 +244,7 @@ impl Drain {
             calls: Calls::default(),
             first_thread: if window.late { state::next_thread_number() } else { 0 },
             steps: 0,
+            cut: None,
             gpu_tried: false,
             unplaced_is_foreign: false,
         }
@@ -310,7 +318,7 @@ impl Drain {
         self.output.count("ranges.open_at_end", open);
         let counters = &self.shared.counters;
         counters.unclosed.set(self.ranges.open_count() as u64);
-        for open in self.ranges.still_open(clock::mono()) {
+        for open in self.ranges.still_open(self.cut.unwrap_or_else(clock::mono)) {
             self.aggregates.add_range(open);
         }
         self.output.end(counters, why.words());

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 use stage2_control::Limits;
-use stage2_spool::MonoNs;
+use stage2_spool::{MonoNs, WallNs};
 
 use crate::guest::wanted::Wanted;
 
@@ -25,8 +25,20 @@ pub struct Window {
     pub late: bool,
     /// What it records; `None`: what the environment asks for.
     pub wanted: Option<&'static Wanted>,
+    /// When it begins; `None`: at once.
+    pub at: Option<Moment>,
     /// When it ends by itself.
     pub limits: Limits,
+}
+
+/// A moment that was set beforehand, as two clocks tell it. The one of the day is the same in every process;
+/// the other one goes on where somebody sets that one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// On the clock of the day.
+    pub wall: WallNs,
+    /// On the monotonic clock.
+    pub mono: MonoNs,
 }
 
 /// Where the window is.
@@ -73,6 +85,9 @@ pub struct Standing {
     pub since: Duration,
     /// When the window ends by itself.
     pub limits: Limits,
+    /// How much later the window began than at the moment that was set; `None` where none was, or it is not
+    /// on yet.
+    pub late: Option<Duration>,
     /// The file of the window that is on.
     pub file: Option<String>,
     /// Why GPU work is not recorded, if so.
@@ -127,7 +142,8 @@ pub struct Windows {
 impl Windows {
     /// The window that begins with the process.
     pub fn ask_first(&self) {
-        let window = Window { number: 1, late: false, wanted: None, limits: Limits::default() };
+        let window =
+            Window { number: 1, late: false, wanted: None, at: None, limits: Limits::default() };
         self.inner.lock().ask(window);
     }
 
@@ -139,6 +155,7 @@ impl Windows {
         &self,
         wanted: Option<&'static Wanted>,
         counters: bool,
+        at: Option<Moment>,
         limits: Limits,
     ) -> Result<u64, Refusal> {
         let mut inner = self.inner.lock();
@@ -152,7 +169,7 @@ impl Windows {
         self.stop.store(false, Ordering::SeqCst);
         self.counters.store(counters, Ordering::SeqCst);
         let number = standing.windows + 1;
-        inner.ask(Window { number, late: true, wanted, limits });
+        inner.ask(Window { number, late: true, wanted, at, limits });
         Ok(number)
     }
 
@@ -225,10 +242,11 @@ impl Windows {
         self.inner.lock().asked.take()
     }
 
-    /// For the drain thread: what happens is recorded from now on.
-    pub fn begun(&self, file: Option<String>) {
+    /// For the drain thread: what happens is recorded from now on, `late` after the moment that was set.
+    pub fn begun(&self, file: Option<String>, late: Option<Duration>) {
         let mut inner = self.inner.lock();
         inner.standing.file = file;
+        inner.standing.late = late;
         inner.enter(Stage::On);
     }
 
@@ -297,7 +315,7 @@ impl Inner {
     fn ask(&mut self, window: Window) {
         self.standing.windows = window.number;
         self.standing.limits = window.limits;
-        self.standing.file = None;
+        (self.standing.file, self.standing.late) = (None, None);
         self.asked = Some(window);
         self.enter(Stage::Starting);
     }
@@ -323,20 +341,20 @@ mod tests {
     fn a_window_is_asked_for_begun_and_ended_in_order() {
         let windows = Windows::default();
         assert_eq!(windows.ask_stop(), Err(Refusal::NotOn));
-        assert_eq!(windows.ask_start(None, false, Limits::default()), Ok(1));
-        assert_eq!(windows.ask_start(None, false, Limits::default()), Err(Refusal::AlreadyOn(1)));
+        assert_eq!(windows.ask_start(None, false, None, Limits::default()), Ok(1));
+        assert_eq!(windows.ask_start(None, false, None, Limits::default()), Err(Refusal::AlreadyOn(1)));
         assert_eq!(windows.take().map(|window| (window.number, window.late)), Some((1, true)));
         assert!(windows.take().is_none());
-        windows.begun(Some("a".to_owned()));
+        windows.begun(Some("a".to_owned()), None);
         assert_eq!(windows.ask_stop(), Ok(1));
         assert!(windows.is_stop_asked());
         windows.stopping();
         assert_eq!(
-            windows.ask_start(None, false, Limits::default()),
+            windows.ask_start(None, false, None, Limits::default()),
             Err(Refusal::StillStopping(1))
         );
         windows.over("stop".to_owned(), 5, 1);
-        assert_eq!(windows.ask_start(None, false, Limits::default()), Ok(2));
+        assert_eq!(windows.ask_start(None, false, None, Limits::default()), Ok(2));
         assert!(!windows.is_stop_asked(), "that was for the window before");
         let standing = windows.standing();
         assert_eq!((standing.records, standing.lost, standing.done.len()), (5, 1, 1));
@@ -348,7 +366,7 @@ mod tests {
         let windows = Windows::default();
         windows.ask_first();
         assert_eq!(windows.ask_mark(MonoNs(1), "early".to_owned()), Err(Refusal::NotOn));
-        windows.begun(None);
+        windows.begun(None, None);
         for _ in 0..MARKS {
             assert_eq!(windows.ask_mark(MonoNs(1), "x".to_owned()), Ok(1));
         }
@@ -356,7 +374,7 @@ mod tests {
         assert_eq!(windows.take_marks().len(), MARKS);
         windows.over("stop".to_owned(), 0, 0);
         for _ in 0..2 * LISTED {
-            windows.ask_start(None, false, Limits::default()).unwrap();
+            windows.ask_start(None, false, None, Limits::default()).unwrap();
             windows.over("stop".to_owned(), 0, 0);
         }
         assert_eq!(windows.standing().done.len(), LISTED);
@@ -366,7 +384,7 @@ mod tests {
     fn flushes_are_numbered() {
         let windows = Windows::default();
         windows.ask_first();
-        windows.begun(None);
+        windows.begun(None, None);
         assert_eq!(
             (windows.asked_flush(), windows.ask_flush(), windows.ask_flush()),
             (None, Ok(1), Ok(2))

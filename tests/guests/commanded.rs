@@ -28,6 +28,16 @@ pub fn obey() {
                 stream = Some(Stream::new());
             }
             "work" => work(stream.as_ref().expect("cuda"), words[1], number()),
+            // So many ranges of that name without a pause, each with a launch.
+            "burst" => {
+                let stream = stream.as_ref().expect("cuda");
+                for _ in 0..number() {
+                    client().push(words[1].as_bytes());
+                    stream.launch(1);
+                    client().pop();
+                }
+                stream.synchronize();
+            }
             "launch" => stream.as_ref().expect("cuda").launch(number()),
             "push" => drop(client().push(words[1].as_bytes())),
             "start" => started.push_back(client().start(words[1])),

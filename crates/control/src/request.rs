@@ -14,7 +14,7 @@ pub const SIZE: RangeInclusive<u64> = 64 << 10..=1 << 40;
 const RANGES_BYTES: usize = 4 << 10;
 /// The words of a start.
 const START_TAKES: &str =
-    "start takes ranges=GLOBS sample=1/N counters=on for_ms=MS steps=N size=BYTES";
+    "start takes ranges=GLOBS sample=1/N counters=on at_unix_us=US for_ms=MS steps=N size=BYTES";
 
 /// What a client asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +40,8 @@ pub struct Start {
     pub sample: Option<u32>,
     /// Sample hardware counters, of the collector's choice where the environment names none.
     pub counters: bool,
+    /// When it begins, us since 1970: the same moment in every process that is asked. `None`: at once.
+    pub at_unix_us: Option<u64>,
     /// When it ends by itself.
     pub limits: Limits,
 }
@@ -50,7 +52,7 @@ pub struct Limits {
     /// After so long, ms.
     pub for_ms: Option<u64>,
     /// After so many instances of the outermost range that was asked for have closed, or of the
-    /// outermost ranges of the program where none was.
+    /// outermost ranges of the program where none was. What begins behind the last one is not recorded.
     pub steps: Option<u64>,
     /// When its trace file has so many bytes.
     pub size: Option<u64>,
@@ -175,6 +177,10 @@ impl Start {
                         "for_ms takes milliseconds from 1 to 604800000 (a week)",
                     )
                 }
+                "at_unix_us" => {
+                    start.at_unix_us = value.parse().ok();
+                    (start.at_unix_us.is_some(), "at_unix_us takes microseconds since 1970")
+                }
                 "steps" => {
                     start.limits.steps = number(STEPS);
                     (start.limits.steps.is_some(), "steps takes a number from 1 to 1000000000")
@@ -206,6 +212,7 @@ impl Start {
             self.ranges.as_ref().map(|globs| format!(" ranges={}", escape(globs))),
             self.sample.map(|n| format!(" sample=1/{n}")),
             self.counters.then(|| " counters=on".to_owned()),
+            self.at_unix_us.map(|us| format!(" at_unix_us={us}")),
             self.limits.for_ms.map(|ms| format!(" for_ms={ms}")),
             self.limits.steps.map(|steps| format!(" steps={steps}")),
             self.limits.size.map(|bytes| format!(" size={bytes}")),
@@ -228,9 +235,11 @@ mod tests {
             for_ms in prop::option::of(FOR_MS),
             steps in prop::option::of(STEPS),
             size in prop::option::of(SIZE),
+            at_unix_us in prop::option::of(any::<u64>()),
             counters: bool,
         ) {
-            let start = Start { ranges, sample, counters, limits: Limits { for_ms, steps, size } };
+            let limits = Limits { for_ms, steps, size };
+            let start = Start { ranges, sample, counters, at_unix_us, limits };
             let verb = Verb::Start(start);
             prop_assert_eq!(Verb::parse(&verb.to_line()), Ok(verb));
         }
@@ -272,6 +281,7 @@ mod tests {
             (of("start for_ms=0"), "milliseconds from 1"),
             (of("start for_ms=1 for_ms=2"), "once"),
             (of("start steps=-1"), "steps takes a number"),
+            (of("start at_unix_us=now"), "microseconds since 1970"),
             (of("start size=1K"), "64K"),
             (of("start sample=2/3"), "1/N"),
             (of("start ranges="), "globs"),

@@ -88,6 +88,10 @@ pub(crate) struct StartArgs {
     /// Sample hardware counters in this window
     #[arg(long)]
     counters: bool,
+    /// Begin at this time, as RFC 3339 (2026-11-24T14:30:00Z): the same moment in every process, also on other
+    /// hosts whose clocks agree. Several processes begin at the same moment without it, too
+    #[arg(long, value_name = "TIME", value_parser = unix_us)]
+    pub(crate) at: Option<u64>,
     /// End after this time: seconds, or with a unit (500ms, 10s, 2m)
     #[arg(long = "for", value_name = "TIME", value_parser = milliseconds)]
     for_ms: Option<u64>,
@@ -111,6 +115,7 @@ impl StartArgs {
             ranges: self.ranges.clone(),
             sample: self.sample,
             counters: self.counters,
+            at_unix_us: self.at,
             limits: Limits { for_ms: self.for_ms, steps: self.steps, size: self.size },
         }
     }
@@ -136,6 +141,9 @@ pub(crate) struct SnapshotArgs {
     pub(crate) overrides: Vec<String>,
 }
 
+/// How far ahead the collector takes the beginning of a window.
+const MOST_AHEAD: jiff::SignedDuration = jiff::SignedDuration::from_hours(24);
+
 fn within(number: u64, range: &RangeInclusive<u64>, what: &str) -> anyhow::Result<u64> {
     ensure!(range.contains(&number), "give {what}");
     Ok(number)
@@ -151,6 +159,16 @@ fn milliseconds(text: &str) -> anyhow::Result<u64> {
     let nanoseconds = u128::try_from(time.as_nanos()).ok().context("the time is below zero")?;
     let ms = u64::try_from(nanoseconds.div_ceil(1_000_000)).unwrap_or(u64::MAX);
     within(ms, &FOR_MS, "a time from 1ms to 168h (a week)")
+}
+
+/// A time that is to come.
+fn unix_us(text: &str) -> anyhow::Result<u64> {
+    let form = "give a time as 2026-11-24T14:30:00Z or 2026-11-24T15:30:00+01:00";
+    let at: jiff::Timestamp = text.parse().ok().context(form)?;
+    let ahead = at.duration_since(jiff::Timestamp::now());
+    ensure!(ahead.is_positive(), "it is past; give a time that is to come");
+    ensure!(ahead <= MOST_AHEAD, "it is more than 24 hours ahead; ask again on the day");
+    u64::try_from(at.as_microsecond()).ok().context(form)
 }
 
 fn size(text: &str) -> anyhow::Result<u64> {
@@ -190,8 +208,14 @@ mod tests {
         assert!(start.waiting.wait && !start.answering.json);
         let limits = Limits { for_ms: Some(500), steps: Some(3), size: Some(1 << 30) };
         let ranges = Some("a,c%".to_owned());
-        let expected = Start { ranges, sample: Some(4), counters: true, limits };
+        let expected =
+            Start { ranges, sample: Some(4), counters: true, at_unix_us: None, limits };
         assert_eq!(start.to_start(), expected);
+        let soon = jiff::Timestamp::now() + jiff::SignedDuration::from_mins(5);
+        let args = read(&format!("--all start --at {soon}")).expect("sound");
+        let CtlVerb::Start(start) = args.verb else { panic!("{:?}", args.verb) };
+        let us = u64::try_from(soon.as_microsecond()).expect("after 1970");
+        assert_eq!(start.to_start().at_unix_us, Some(us));
         for line in ["--all status --json", "status --all --json"] {
             let args = read(line).expect(line);
             assert!(args.all && args.target.is_none());
@@ -220,6 +244,9 @@ mod tests {
             ("12 start --size 99999999999999999999G", "64K"),
             ("12 start --sample 2/3", "1/N"),
             ("12 start --steps 0", "1.."),
+            ("12 start --at soon", "2026-11-24T14:30:00Z"),
+            ("12 start --at 2001-01-01T00:00:00Z", "it is past"),
+            ("12 start --at 2901-01-01T00:00:00Z", "24 hours"),
             ("12 start for_ms=5", "for_ms=5"),
             ("12 stop now", "now"),
             ("12 mark", "TEXT"),

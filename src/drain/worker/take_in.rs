@@ -91,12 +91,16 @@ impl Drain {
             // It was on its way when an earlier window ended.
             return;
         }
+        if self.is_behind_cut(event) {
+            return;
+        }
         self.repair();
         self.ranges.apply(event, &mut self.names, &mut self.output, &self.shared.counters);
         for closed in self.ranges.closed.drain(..) {
             self.steps += u64::from(closed.is_step);
             self.aggregates.add_range(closed);
         }
+        self.cut_behind(event);
     }
 
     /// What was defined in a frame that was dropped has to be defined again.

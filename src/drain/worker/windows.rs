@@ -7,17 +7,23 @@ use stage2_control::Limits;
 use stage2_spool::{Device, Mark, NONE, Record};
 
 use super::{Drain, EndReason, Hooks, Thread};
-use crate::base::{diag, futex, generation};
+use crate::base::{clock, diag, futex, generation};
 use crate::drain::intern::Sink;
+use crate::guest::event::{Event, EventKind};
 use crate::guest::gpu::{Gpu, OffReason};
 use crate::guest::pool::Pool;
 use crate::guest::state::{self, Phase, Shared};
-use crate::guest::windows::Window;
+use crate::guest::windows::{Moment, Window};
 
 /// The longest that a window waits, when it ends, for the records of work that still runs.
 const LAST_RECORDS_PATIENCE: Duration = Duration::from_secs(4);
 /// The same where collection cannot be switched off, and nobody can tell when the last one is there.
 const UNSWITCHED_PATIENCE: Duration = Duration::from_millis(500);
+/// How long before the moment that was set for a window its file is opened and CUPTI attached, which takes
+/// some 100 ms the first time.
+const PREPARATION: Duration = Duration::from_secs(1);
+/// How long before that moment the thread stops sleeping: it would be woken late by about as much.
+const WAKEFUL: Duration = Duration::from_micros(200);
 /// How long the thread sleeps at most between windows.
 const LONG_SLEEP: Duration = Duration::from_secs(3600);
 /// Between two looks for them.
@@ -98,15 +104,45 @@ impl Deadlines {
 impl Thread {
     /// Sleeps until something is asked for, or CUPTI hands over what nobody wants.
     pub(super) fn sleep(&mut self) {
+        self.sleep_for(LONG_SLEEP);
+    }
+
+    /// The same, for so long at most.
+    fn sleep_for(&mut self, longest: Duration) {
         if let Some(request) = &self.request {
             request.look_away();
         }
         discard(self.shared);
-        self.shared.bell.wait(LONG_SLEEP);
+        self.shared.bell.wait(longest);
         if let Some(request) = &mut self.request {
             request.look_again();
         }
     }
+
+    /// Sleeps until a moment is near enough to prepare for it. `false`: the window was stopped meanwhile, or
+    /// the process ends.
+    pub(super) fn sleep_until(&mut self, moment: Moment) -> bool {
+        loop {
+            let left = until(moment).saturating_sub(PREPARATION);
+            if is_called_off(self.shared) {
+                return false;
+            }
+            if left.is_zero() {
+                return true;
+            }
+            self.sleep_for(left.min(LONG_SLEEP));
+        }
+    }
+}
+
+/// How long it is until then.
+fn until(moment: Moment) -> Duration {
+    Duration::from_nanos(moment.mono.since(clock::mono()))
+}
+
+/// Whether a window that has not begun is not to begin.
+fn is_called_off(shared: &Shared) -> bool {
+    shared.stop.load(Ordering::Acquire) || shared.windows.is_stop_asked()
 }
 
 /// What waits belongs to no window.
@@ -165,16 +201,20 @@ impl Drain {
     }
 
     /// Switches the GPU half on, or starts it, and moves the phase: what happens is recorded from here on.
-    pub(super) fn begin_late(&mut self, hooks: Hooks) {
-        match self.shared.gpu() {
-            Some(gpu) => {
-                if !self.wanted.is_restricted() {
-                    self.shared.switch(true);
-                }
-                self.begin_sampling(gpu);
+    /// How much later that was than at the moment that was set, if one was.
+    pub(super) fn begin_late(&mut self, hooks: Hooks) -> Option<Duration> {
+        let known = self.shared.gpu();
+        if known.is_none() && state::cuda_seen() {
+            self.start_gpu(hooks);
+        }
+        if let Some(at) = self.window.at {
+            self.await_moment(at);
+        }
+        if let Some(gpu) = known {
+            if !self.wanted.is_restricted() {
+                self.shared.switch(true);
             }
-            None if state::cuda_seen() => self.start_gpu(hooks),
-            None => {}
+            self.begin_sampling(gpu);
         }
         self.meet_gpu();
         self.calls.first = self.fence();
@@ -183,6 +223,57 @@ impl Drain {
         self.unplaced_is_foreign = self.shared.gpu().is_some_and(has_foreign);
         // Fails where the process is ending, which this thread then sees.
         state::advance(Phase::Dormant, Phase::On);
+        let at = self.window.at?;
+        let late = clock::mono().since(at.mono);
+        self.output.fact("window.at_unix_ns", at.wall.0.to_string());
+        self.output.fact("window.late_ns", late.to_string());
+        Some(Duration::from_nanos(late))
+    }
+
+    /// Waits for a moment that is near, unless the window is stopped or the process ends. What CUPTI hands
+    /// over meanwhile belongs to no window.
+    fn await_moment(&self, moment: Moment) {
+        let shared = self.shared;
+        loop {
+            let left = until(moment);
+            if left.is_zero() || is_called_off(shared) {
+                return;
+            }
+            if let Some(pool) = shared.pool.get() {
+                while let Some(full) = pool.take_full() {
+                    pool.recycle(full);
+                }
+            }
+            match left.checked_sub(WAKEFUL) {
+                Some(left) => shared.bell.wait(left.min(STEP)),
+                None => std::hint::spin_loop(),
+            }
+        }
+    }
+
+    /// Whether the window was over when this happened. Launches that are reported one by one come in order,
+    /// and without a time.
+    pub(super) fn is_behind_cut(&self, event: &Event) -> bool {
+        let is_node = matches!(
+            event.kind,
+            EventKind::GraphNodeCreated | EventKind::GraphNodeCloned
+        );
+        self.cut.is_some_and(|cut| !is_node && (event.at > cut || event.kind == EventKind::Launch))
+    }
+
+    /// Ends the window at this event, if it closed the last one of its steps: this thread may come by when
+    /// more of them have begun.
+    pub(super) fn cut_behind(&mut self, event: &Event) {
+        let is_last = self.window.limits.steps.is_some_and(|steps| self.steps >= steps);
+        if !is_last || self.cut.is_some() {
+            return;
+        }
+        self.cut = Some(event.at);
+        if event.fence != 0 {
+            self.calls.last = Some(self.ranges.number_of(event.fence));
+        }
+        // A launch of later on has no place.
+        self.unplaced_is_foreign |= self.shared.gpu().is_some_and(|gpu| gpu.reports_launches);
     }
 
     /// Samples hardware counters in this window, where they were asked for. A start of the GPU half does so
@@ -242,7 +333,7 @@ impl Drain {
             self.output.fact("window", self.window.number.to_string());
         }
         self.output.fact("window.ended", why.words().to_owned());
-        self.calls.last = self.fence();
+        self.calls.last = self.calls.last.or_else(|| self.fence());
         if !self.wanted.is_restricted() && !self.window.late {
             self.spans.assume_on();
         }

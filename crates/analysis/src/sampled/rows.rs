@@ -4,6 +4,7 @@ use super::attribute::{self, percent};
 use super::kernels::{self, Place};
 use super::read::SampledFile;
 use super::store::Series;
+use super::shared::Recorded;
 use super::{note, shared, steps};
 use crate::join::uuid_text;
 use crate::load::ProcessCapture;
@@ -49,7 +50,12 @@ pub(super) fn of_file(
     for (series, held) in file.store.series.iter().zip(&file.held) {
         let row = device_row(report, process, series.device);
         let peak = peak_bytes_per_s(report, row);
-        let recorded = !process.gated;
+        let is_window = process.meta.get("window.began").is_some_and(|began| began == "start");
+        let recorded = match (process.gated, is_window) {
+            (true, _) => Recorded::Parts,
+            (false, true) => Recorded::Between,
+            (false, false) => Recorded::All,
+        };
         let idle = shared::idle(series, held, peak, recorded);
         let others = file.other_processes.iter().find(|(device, _)| *device == series.device);
         let others = others.map_or(0, |(_, others)| *others);

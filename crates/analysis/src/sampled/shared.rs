@@ -31,8 +31,17 @@ pub(super) struct Idle {
     pub(super) foreign: Option<String>,
 }
 
-/// `recorded`: all GPU work of the process has records.
-pub(super) fn idle(series: &Series, held: &Held, peak: Option<f64>, recorded: bool) -> Idle {
+/// What of a process's GPU work has records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Recorded {
+    All,
+    /// All between the first and the last of it: a window of a process that runs on.
+    Between,
+    Parts,
+}
+
+/// `recorded`: which samples without recorded work are without work.
+pub(super) fn idle(series: &Series, held: &Held, peak: Option<f64>, recorded: Recorded) -> Idle {
     let column = |wanted| series.metrics.iter().position(|metric| *metric == wanted);
     let columns = [column(Metric::DramRead), column(Metric::DramWrite)];
     // What comes over a link is of a copy that another GPU, or the host, has the record of.
@@ -40,9 +49,14 @@ pub(super) fn idle(series: &Series, held: &Held, peak: Option<f64>, recorded: bo
     let links = links.map(column);
     let least = peak.map_or(IDLE_BYTES_PER_S, |peak| peak * IDLE_PERCENT / 100.0);
     let mut rates: Vec<f64> = Vec::new();
-    if recorded {
+    if recorded != Recorded::Parts {
         let works = |at: usize| held.work.get(at).copied().unwrap_or(false);
+        let between = held.work.iter().position(|works| *works).unwrap_or(0)
+            ..held.work.iter().rposition(|works| *works).unwrap_or(0);
         for (at, (start, end)) in series.spans.iter().enumerate() {
+            if recorded == Recorded::Between && !between.contains(&at) {
+                continue;
+            }
             // Write-backs follow work, and clocks are off by a little: neighbours count as work.
             if (at.saturating_sub(1)..=at + 1).any(works) {
                 continue;

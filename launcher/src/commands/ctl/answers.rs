@@ -2,9 +2,13 @@
 
 use serde_json::{Map, Value, json};
 use stage2_control::{Answer, Verb, unescape};
+use stage2_text::numbers::ms3;
 
 use super::Outcome;
 use crate::terminal::printable;
+
+/// A window that began by so much later than it should is told of, us: steps can be as short.
+const LATE_US: u64 = 1_000;
 
 pub(super) fn to_json(outcome: &Outcome) -> Value {
     let pid = outcome.found.pid;
@@ -61,6 +65,9 @@ pub(super) fn to_text(outcome: &Outcome, verb: &Verb) -> String {
     if *verb != Verb::Status && get("phase").is_none() {
         let mut text = format!("{pid}: {}", get("said").unwrap_or_else(|| "accepted".to_owned()));
         text.extend(get("window").map(|window| format!(" (window {window})")));
+        let at = answer.get("at_unix_us").and_then(|us| us.parse().ok());
+        let at = at.and_then(|us| jiff::Timestamp::from_microsecond(us).ok());
+        text.extend(at.map(|at| format!(", begins at {at:.3}")));
         text.extend(get("note").map(|note| format!("\n{pid}: note: {note}")));
         return text + "\n";
     }
@@ -82,6 +89,10 @@ fn status_text(pid: u32, answer: &Answer) -> String {
     let limits = ["for_ms", "steps", "size"]
         .into_iter()
         .filter_map(|name| answer.get(name).map(|limit| format!("{name}={}", printable(limit))));
+    let late_us = get("late_us").parse().unwrap_or(0);
+    if late_us >= LATE_US {
+        line("late", format!("began {} ms after the moment that was set", ms3(late_us * 1000)));
+    }
     line("limits", limits.collect::<Vec<_>>().join(" "));
     line("file", get("file"));
     let off =

@@ -9,7 +9,7 @@ use serde_json::Value;
 use stage2_control::{Answer, Verb};
 
 use crate::cli::{Answering, CtlArgs, CtlVerb};
-use crate::control::{AskError, Found, Target, ask, find};
+use crate::control::{AskError, Found, Target, ask, begins_in, find, together};
 use crate::failure::Failure;
 use crate::terminal::{Terminal, print};
 use answers::{to_json, to_text};
@@ -42,9 +42,11 @@ pub(crate) fn ctl(args: CtlArgs, terminal: &Terminal) -> Result<u8, Failure> {
             (Verb::Stop, answering, waiting.wait.then_some("dormant"))
         }
     };
-    let mut outcomes = ask_all(&target, &verb, terminal)?;
+    let found = found(&target)?;
+    let verb = together(verb, found.len());
+    let mut outcomes = ask_each(found, &target, &verb, terminal);
     if let Some(phase) = awaited {
-        await_phase(&mut outcomes, phase);
+        await_phase(&mut outcomes, phase, begins_in(&verb));
     }
     let text = match json {
         true => {
@@ -59,9 +61,23 @@ pub(crate) fn ctl(args: CtlArgs, terminal: &Terminal) -> Result<u8, Failure> {
     Ok(if !outcomes.is_empty() && outcomes.iter().all(went_well) { 0 } else { EXIT_REFUSED })
 }
 
+/// The sockets of the processes that are meant.
+fn found(target: &Target) -> Result<Vec<Found>, Failure> {
+    find(target).map_err(|error| Failure::NoResult(error.to_string()))
+}
+
 /// Asks every process of the target.
 fn ask_all(target: &Target, verb: &Verb, terminal: &Terminal) -> Result<Vec<Outcome>, Failure> {
-    let found = find(target).map_err(|error| Failure::NoResult(error.to_string()))?;
+    Ok(ask_each(found(target)?, target, verb, terminal))
+}
+
+/// Asks these processes of the target.
+fn ask_each(
+    found: Vec<Found>,
+    target: &Target,
+    verb: &Verb,
+    terminal: &Terminal,
+) -> Vec<Outcome> {
     let mut outcomes: Vec<Outcome> =
         found.into_iter().map(|found| Outcome { answer: ask(&found, verb), found }).collect();
     if *target == Target::All {
@@ -71,7 +87,7 @@ fn ask_all(target: &Target, verb: &Verb, terminal: &Terminal) -> Result<Vec<Outc
             terminal.detail(&format!("{}: its process is gone", stale.found.path.display()));
         }
     }
-    Ok(outcomes)
+    outcomes
 }
 
 /// The processes that the command line names.
@@ -90,8 +106,9 @@ fn target(args: &CtlArgs) -> Result<Target, Failure> {
 }
 
 /// Waits until the processes that took the request are in this phase, and takes their status as the answer.
-fn await_phase(outcomes: &mut [Outcome], phase: &str) {
-    let until = Instant::now() + PATIENCE;
+/// The time until they begin is no part of the patience.
+fn await_phase(outcomes: &mut [Outcome], phase: &str, begins_in: Duration) {
+    let until = Instant::now() + begins_in + PATIENCE;
     for outcome in outcomes {
         if outcome.answer.as_ref().is_ok_and(|answer| answer.refused) {
             continue;

@@ -18,7 +18,7 @@ use crate::cli::{Captures, SnapshotArgs};
 use crate::commands::ending::take_signals;
 use crate::commands::import::{Made, Parts, make};
 use crate::config;
-use crate::control::Target;
+use crate::control::{Target, together};
 use crate::failure::{EXIT_NO_RESULT, Failure};
 use crate::run::{Event, SignalSource as _};
 use crate::terminal::Terminal;
@@ -146,9 +146,10 @@ fn begin(
     terminal: &Terminal,
 ) -> Result<(Vec<Take>, Vec<Finding>), Failure> {
     let limits = Limits { for_ms: Some(for_ms), ..Limits::default() };
-    let start = Verb::Start(Start { limits, ..Start::default() });
+    let outcomes = ask_all(target, &Verb::Status, terminal)?;
+    let start = together(Verb::Start(Start { limits, ..Start::default() }), outcomes.len());
     let (mut takes, mut findings) = (Vec::new(), Vec::new());
-    for outcome in ask_all(target, &Verb::Status, terminal)? {
+    for outcome in outcomes {
         match Take::begin(&outcome.found, outcome.answer, &start) {
             Ok(take) => takes.push(take),
             Err(finding) => findings.push(finding),
