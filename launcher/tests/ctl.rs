@@ -64,6 +64,52 @@ fn all_processes_and_those_of_a_run_are_asked() {
 }
 
 #[test]
+fn processes_of_a_run_begin_at_one_moment_and_end_with_the_same_step() {
+    let first = Guest::dormant();
+    let run = first.folder.path().to_str().expect("UTF-8").to_owned();
+    let mut guests = [first.beside(), first];
+    // They step all the time.
+    for guest in &mut guests {
+        guest.tell("busy 1");
+    }
+    let words = [&run, "start", "--ranges", "step", "--steps", "3", "--wait"];
+    let started = guests[0].ctl(&words);
+    assert_eq!(started.status.code(), Some(0), "{}", text(&started));
+    // Nothing keeps these two in step.
+    assert!(text(&started).contains("begin with the same step:"), "{}", text(&started));
+    let mut begins = Vec::new();
+    for guest in &mut guests {
+        let until = std::time::Instant::now() + Duration::from_secs(20);
+        let done = loop {
+            let status = guest.json(&[&guest.pid(), "status"]);
+            if status[0]["phase"] == "dormant" {
+                break status[0]["done"][0].clone();
+            }
+            assert!(std::time::Instant::now() < until, "{status:?}");
+        };
+        // Three launches in each step.
+        assert_eq!(
+            (&done["records"], &done["why"]),
+            (&9.into(), &"limit steps=3".into()),
+            "{done}"
+        );
+        begins.push(done["began_unix_ms"].as_u64().expect("a time"));
+    }
+    assert!(begins[0].abs_diff(begins[1]) < 200, "{begins:?}");
+    // One moment for all, which a second start can name; a process alone begins at once.
+    let at = jiff::Timestamp::now() + jiff::SignedDuration::from_millis(1_500);
+    let set = guests[0].json(&[&run, "start", "--at", &at.to_string()]);
+    let us = u64::try_from(at.as_microsecond()).expect("after 1970");
+    assert!(set.iter().all(|one| one["at_unix_us"] == us && one["ok"] == true), "{set:?}");
+    let alone = guests[0].ctl(&[&guests[0].pid(), "stop", "--wait"]);
+    assert_eq!(alone.status.code(), Some(0), "{}", text(&alone));
+    let at_once = guests[0].ctl(&[&guests[0].pid(), "start"]);
+    assert!(!text(&at_once).contains("begins at"), "{}", text(&at_once));
+    let late = guests[0].ctl(&[&run, "start", "--at", "2001-01-01T00:00:00Z"]);
+    assert!(text(&late).contains("it is past"), "{}", text(&late));
+}
+
+#[test]
 fn a_process_in_a_container_is_recorded_from_outside() {
     let Some(mut guest) = Guest::in_container() else { return };
     let outer = guest.pid();

@@ -170,6 +170,11 @@ impl<'a> Verbs<'a> {
             }
             answer = standing.file.iter().fold(answer, |answer, file| answer.with("file", file));
         }
+        if let Some(step) = standing.first_step {
+            answer = answer
+                .with("first_step_unix_us", step.opened.0 / 1000)
+                .with("first_step_us", step.ns / 1000);
+        }
         // While a window is on, its own numbers stand in the counters.
         let (mut records, mut lost) = (standing.records, standing.lost);
         if let Some(shared) =

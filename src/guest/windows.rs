@@ -41,6 +41,15 @@ pub struct Moment {
     pub mono: MonoNs,
 }
 
+/// The first step of a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FirstStep {
+    /// When it opened.
+    pub opened: WallNs,
+    /// How long it was open, ns.
+    pub ns: u64,
+}
+
 /// Where the window is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stage {
@@ -88,6 +97,8 @@ pub struct Standing {
     /// How much later the window began than at the moment that was set; `None` where none was, or it is not
     /// on yet.
     pub late: Option<Duration>,
+    /// Its first step, of the last window for which a moment was set.
+    pub first_step: Option<FirstStep>,
     /// The file of the window that is on.
     pub file: Option<String>,
     /// Why GPU work is not recorded, if so.
@@ -255,6 +266,11 @@ impl Windows {
         self.inner.lock().standing.file = Some(file);
     }
 
+    /// For the drain thread: the first step of the window has closed.
+    pub fn note_first_step(&self, step: FirstStep) {
+        self.inner.lock().standing.first_step = Some(step);
+    }
+
     /// For the drain thread: GPU work is not recorded, or is from now on.
     pub fn note_gpu(&self, off: Option<String>) {
         self.inner.lock().standing.gpu_off = off;
@@ -315,7 +331,7 @@ impl Inner {
     fn ask(&mut self, window: Window) {
         self.standing.windows = window.number;
         self.standing.limits = window.limits;
-        (self.standing.file, self.standing.late) = (None, None);
+        (self.standing.file, self.standing.late, self.standing.first_step) = (None, None, None);
         self.asked = Some(window);
         self.enter(Stage::Starting);
     }
@@ -342,7 +358,10 @@ mod tests {
         let windows = Windows::default();
         assert_eq!(windows.ask_stop(), Err(Refusal::NotOn));
         assert_eq!(windows.ask_start(None, false, None, Limits::default()), Ok(1));
-        assert_eq!(windows.ask_start(None, false, None, Limits::default()), Err(Refusal::AlreadyOn(1)));
+        assert_eq!(
+            windows.ask_start(None, false, None, Limits::default()),
+            Err(Refusal::AlreadyOn(1))
+        );
         assert_eq!(windows.take().map(|window| (window.number, window.late)), Some((1, true)));
         assert!(windows.take().is_none());
         windows.begun(Some("a".to_owned()), None);

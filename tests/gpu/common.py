@@ -12,8 +12,9 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import Any
 
 try:
@@ -182,6 +183,24 @@ def warm_generator(options: argparse.Namespace, device: torch.device) -> Generat
     generator.prefill(None)
     generator.decode(options.warmup_new, None)
     return generator
+
+
+def take_turns(parts: Mapping[str, Callable[[], float]]) -> None:
+    """Work when told to, as `turns.py` tells: a line of stdin names a part, the answer has its ms.
+
+    Each answer also has the memory of this process that no other one shares, KiB.
+    """
+    print(json.dumps({"ready": True}), flush=True)
+    for line in sys.stdin:
+        ms = parts[line.strip()]()
+        print(json.dumps({"ms": ms, "rss_kib": own_rss_kib()}), flush=True)
+
+
+def own_rss_kib() -> int:
+    """Return the memory of this process that no other one shares and that is resident, KiB."""
+    lines = Path("/proc/self/smaps_rollup").read_text(encoding="ascii").splitlines()
+    private = [line.split() for line in lines if line.startswith("Private_")]
+    return sum(int(words[1]) for words in private)
 
 
 def default_counts(options: argparse.Namespace) -> tuple[int | None, int | None]:

@@ -1,7 +1,7 @@
-"""Eager decode steps and replays of a CUDA graph, in ranges -> ms a step, and memory.
+"""Eager decode steps and replays of a CUDA graph, in ranges -> ms a step, whenever it is told to.
 
-Nothing is loaded from here: run it untraced, and with LD_PRELOAD and a dormant collector, in turn
-(dormant.sh). Prints one JSON line.
+Nothing is loaded from here: run it untraced, and with LD_PRELOAD and a dormant collector
+(dormant.sh). It takes turns as `turns.py` gives them: `echo eager | python dormant.py` tries it.
 
 Each chunk of decode steps begins with the same prompt. The first step at each length of the cache
 takes four times as long as later ones (43 ms and 10 ms on an H200), so no length may be new.
@@ -9,10 +9,8 @@ takes four times as long as later ones (43 ms and 10 ms on an H200), so no lengt
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
 
@@ -20,17 +18,15 @@ import common
 
 
 def main() -> None:
-    """Warm up, then time both kinds of steps."""
+    """Warm up, then work in turn."""
     parser = common.arguments(__doc__)
     common.model_arguments(parser)
     parser.add_argument("--nodes", type=common.positive, default=600, help="kernels of a graph")
-    parser.add_argument("--replays", type=common.positive, default=20, help="of a chunk")
-    parser.add_argument("--steps", type=common.positive, default=8, help="decode steps of a chunk")
-    parser.add_argument("--chunks", type=common.positive, default=25, help="of each kind")
+    parser.add_argument("--replays", type=common.positive, default=100, help="of a turn")
+    parser.add_argument("--steps", type=common.positive, default=8, help="decode steps of a turn")
     options = parser.parse_args()
     device = common.prepare(options)
     generator = common.warm_generator(options, device)
-
     replay = captured(options.nodes)
 
     def decode() -> None:
@@ -42,36 +38,26 @@ def main() -> None:
                 replay()
         torch.cuda.synchronize()
 
-    def prompt() -> None:
+    def eager() -> float:
         generator.prefill("prefill")
+        return ms(decode) / options.steps
 
-    prompt()
-    decode()
-    replays()
-    eager_ms = per_step(decode, options.steps, options.chunks, before=prompt)
-    graph_ms = per_step(replays, options.replays, options.chunks)
-    line = {"eager_ms": eager_ms, "graph_ms": graph_ms, "rss_kib": rss_kib()}
-    print(json.dumps(line), flush=True)
+    def graph() -> float:
+        # The GPU turns to this process.
+        replay()
+        torch.cuda.synchronize()
+        return ms(replays) / options.replays
+
+    for part in (eager, graph):
+        part()
+    common.take_turns({"eager": eager, "graph": graph})
 
 
-def per_step(
-    run: Callable[[], None],
-    steps: int,
-    chunks: int,
-    before: Callable[[], None] = lambda: None,
-) -> float:
-    """Return the ms that a step takes in the shortest of the chunks of so many steps.
-
-    `before` runs ahead of each chunk and is not timed. What else a machine does only lengthens a
-    chunk. What the collector costs lengthens all.
-    """
-    times = []
-    for _ in range(chunks):
-        before()
-        start = time.perf_counter_ns()
-        run()
-        times.append((time.perf_counter_ns() - start) / 1e6 / steps)
-    return min(times)
+def ms(run: Callable[[], None]) -> float:
+    """Return how long it takes."""
+    start = time.perf_counter_ns()
+    run()
+    return (time.perf_counter_ns() - start) / 1e6
 
 
 @torch.inference_mode()
@@ -85,13 +71,6 @@ def captured(nodes: int) -> Callable[[], None]:
         for _ in range(nodes):
             values.add_(1)
     return graph.replay
-
-
-def rss_kib() -> int:
-    """Return the memory of this process that no other one shares and that is resident, KiB."""
-    lines = Path("/proc/self/smaps_rollup").read_text(encoding="ascii").splitlines()
-    private = [line.split() for line in lines if line.startswith("Private_")]
-    return sum(int(words[1]) for words in private)
 
 
 if __name__ == "__main__":

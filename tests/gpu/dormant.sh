@@ -1,41 +1,33 @@
 #!/usr/bin/env bash
 # What a dormant collector costs: eager decode and graph replay of dormant.py, untraced and with
-# STAGE2_START=off, in turn, and the memory of both. The upper bound of 95 % of the draws has to be at
-# most 1.01, the memory at most 4 MB.
+# STAGE2_START=off, by processes that are all there at once and work in turn, and the memory of both. The
+# upper bound of 95 % of the draws has to be at most 1.01, the memory at most 4 MB.
 # Usage: dormant.sh PATH_TO_libstage2.so PATH_TO_stage2-launch OUTDIR
-# Environment: PYTHON (python3), PAIRS (20), STEP_TIMEOUT_S (120), EARLIER (lines.jsonl of runs before, whose
-# pairs count as well).
+# Environment: PYTHON (python3), PAIRS (20: groups of three processes, each with 1.5 GB of memory and of the
+# GPU's), ROUNDS (40), BUDGET_S (300, of the turns), STEP_TIMEOUT_S (600), EARLIER (turns.jsonl of runs before,
+# whose groups count as well).
 # Prints PASS, FAIL, NOTE and SKIP lines and keeps everything in OUTDIR. Exit status: 0 when nothing
 # failed (also when all was skipped for lack of a GPU), 1 when something failed, 2 for bad usage.
 set -uo pipefail
 . "$(dirname "$0")/head.sh"
-begin 120 "$@"
+begin 600 "$@"
 need "torch, transformers"
-
-dormant=(env "LD_PRELOAD=$collector" STAGE2_START=off STAGE2_OUT="$out/traces" STAGE2_SUMMARY=off
-  XDG_RUNTIME_DIR="$out/run")
 mkdir "$out/traces" "$out/run"
 
-# One process of a pair; the line of its JSON goes into lines.jsonl.
-once() {
-  local pair=$1 way=$2
-  shift 2
-  limited "pair.$pair.$way" "$@" "$python" "$here/dormant.py" || return
-  tail -1 "$out/pair.$pair.$way.out" |
-    sed "s/^{/{\"way\": \"$way\", \"pair\": $pair, /" >>"$out/lines.jsonl"
-}
-
-for pair in $(seq "${PAIRS:-20}"); do
-  # Every other pair the other way round: what comes second may find a warmer GPU.
-  if [ $((pair % 2)) = 0 ]; then
-    once "$pair" untraced env && once "$pair" dormant "${dormant[@]}"
-  else
-    once "$pair" dormant "${dormant[@]}" && once "$pair" untraced env
-  fi
-done
+"$python" - "$collector" "$out" >"$out/ways.json" <<'PYTHON'
+import json, sys
+collector, out = sys.argv[1:]
+dormant = {"LD_PRELOAD": collector, "STAGE2_START": "off", "STAGE2_SUMMARY": "off"}
+dormant |= {"STAGE2_OUT": f"{out}/traces", "XDG_RUNTIME_DIR": f"{out}/run"}
+print(json.dumps({"untraced": {}, "again": {}, "dormant": dormant}))
+PYTHON
+limited turns "$python" "$here/turns.py" --ways "$out/ways.json" --out "$out/turns.jsonl" \
+  --groups "${PAIRS:-20}" --rounds "${ROUNDS:-40}" --budget-s "${BUDGET_S:-300}" --parts eager,graph \
+  -- "$python" "$here/dormant.py" --layers 8
+grep '^FAIL' "$out/turns.out" | tee -a "$results"
 # shellcheck disable=SC2086 # EARLIER holds words.
-checked pairs dormant_check.py "$out/lines.jsonl" ${EARLIER:-}
-sed -n '/^|/p' "$out/pairs.check"
+checked groups dormant_check.py "$out/turns.jsonl" ${EARLIER:-}
+sed -n '/^|/p' "$out/groups.check"
 if [ -n "$(ls -A "$out/traces")" ]; then say "FAIL a dormant process wrote $(ls "$out/traces")"; fi
 
 finish

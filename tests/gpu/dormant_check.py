@@ -1,9 +1,10 @@
-"""Pairs of untraced processes and processes with a dormant collector -> what being dormant costs.
+"""Turns of untraced processes and of processes with a dormant collector -> what being dormant costs.
 
     dormant_check.py LINES...
 
-Each file LINES holds the JSON lines of dormant.py in one run of dormant.sh, each with `way`
-("untraced" or "dormant") and `pair`.
+Each file LINES holds the JSON lines of turns.py in one run of dormant.sh: the ways `untraced`,
+`again` (the same) and `dormant`, one process of each in a group. A group's quotient is the median of
+the quotients of its rounds.
 Prints a table, and PASS or FAIL for each promise. Exit status: 0, 1 if a promise does not hold,
 2 if LINES cannot be used.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 import json
 import statistics
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from draws import DRAWS, Interval, interval
@@ -23,65 +25,97 @@ MOST_COST = 1.01
 MOST_KIB = 4096
 """Upper bound of the memory that a dormant collector takes, KiB."""
 
-FEWEST_PAIRS = 5
+FEWEST_GROUPS = 5
 """With fewer the interval says nothing."""
 
-Pair = tuple[dict[str, float], dict[str, float]]
+WAYS = ("untraced", "again", "dormant")
+PARTS = {"eager": "eager decode", "graph": "graph replay"}
+
+Turns = dict[int, dict[str, float]]
+"""By round and way."""
 
 
 class UnusableError(Exception):
     """The lines are no result."""
 
 
-def read(*runs: str) -> list[Pair]:
-    """Return the pairs (untraced, dormant) that are whole; raise `UnusableError` for too few."""
-    ways: dict[tuple[int, int], dict[str, dict[str, float]]] = {}
+class Group:
+    """One process of each way, which worked in turn."""
+
+    def __init__(self) -> None:
+        """Begin without a turn."""
+        self.ms: dict[str, Turns] = {part: {} for part in PARTS}
+        self.kib: dict[str, float] = {}
+
+    def add(self, line: str) -> None:
+        """Take in a turn."""
+        found = json.loads(line)
+        way = WAYS[WAYS.index(found["way"])]
+        self.ms[found["part"]].setdefault(int(found["round"]), {})[way] = float(found["ms"])
+        self.kib[way] = float(found["rss_kib"])
+
+    def rounds(self, part: str) -> list[dict[str, float]]:
+        """Return the rounds in which every way had its turn."""
+        return [turns for turns in self.ms[part].values() if len(turns) == len(WAYS)]
+
+    def is_whole(self) -> bool:
+        """Tell whether there is such a round of each part."""
+        return all(self.rounds(part) for part in PARTS)
+
+    def quotient(self, part: str, way: str) -> float:
+        """Return the median of what a way takes over what `untraced` takes in the same round."""
+        return statistics.median(turn[way] / turn["untraced"] for turn in self.rounds(part))
+
+
+def read(*runs: str) -> list[Group]:
+    """Return the groups that are whole; raise `UnusableError` for too few."""
+    groups: dict[tuple[int, int], Group] = {}
     for run, text in enumerate(runs):
         for number, line in enumerate(text.splitlines(), 1):
             try:
-                found = json.loads(line)
-                ways.setdefault((run, int(found["pair"])), {})[found["way"]] = {
-                    key: float(found[key]) for key in ("eager_ms", "graph_ms", "rss_kib")
-                }
+                group = int(json.loads(line)["group"])
+                groups.setdefault((run, group), Group()).add(line)
             except (ValueError, KeyError, TypeError) as error:
-                raise UnusableError(f"line {number} is no result of dormant.py: {error}") from error
-    pairs = [(way["untraced"], way["dormant"]) for way in ways.values() if len(way) == 2]
-    if len(pairs) < FEWEST_PAIRS:
-        raise UnusableError(f"{len(pairs)} whole pairs; {FEWEST_PAIRS} are needed at least")
-    return pairs
+                raise UnusableError(f"line {number} is no turn of dormant.py: {error}") from error
+    found = [group for group in groups.values() if group.is_whole()]
+    if len(found) < FEWEST_GROUPS:
+        raise UnusableError(f"{len(found)} whole groups; {FEWEST_GROUPS} are needed at least")
+    return found
 
 
-def cost(pairs: list[Pair], key: str) -> Interval:
-    """Return the median quotient of the pairs, and where those of other draws of pairs lie."""
-    quotients = [dormant[key] / untraced[key] for untraced, dormant in pairs]
-    found = interval([quotients], statistics.median)
+def over_groups(groups: list[Group], value: Callable[[Group], float]) -> Interval:
+    """Return the median over the groups, and where those of other draws of groups lie."""
+    found = interval([[value(group) for group in groups]], statistics.median)
     assert found is not None, "a median has a value"
     return found
 
 
-def noise(pairs: list[Pair], key: str) -> float:
-    """Return by how much untraced processes differ: (largest - least) / median."""
-    values = [untraced[key] for untraced, _ in pairs]
-    return (max(values) - min(values)) / statistics.median(values)
-
-
-def verdicts(pairs: list[Pair]) -> list[str]:
+def verdicts(groups: list[Group]) -> list[str]:
     """Return the table and the lines that say what holds."""
+    rounds = statistics.median(len(group.rounds(part)) for group in groups for part in PARTS)
     lines = [
-        f"{len(pairs)} pairs; quotients with the bounds of 95 % of {DRAWS} draws of the pairs",
-        "| step | untraced ms | dormant / untraced | spread of untraced |",
+        f"{len(groups)} groups, {rounds:.0f} rounds; quotients with the bounds of 95 % of {DRAWS} "
+        "draws of the groups",
+        "| step | untraced ms | dormant / untraced | untraced again / untraced |",
         "|---|---|---|---|",
     ]
     closing = []
-    for key, name in (("eager_ms", "eager decode"), ("graph_ms", "graph replay")):
-        found = cost(pairs, key)
-        untraced = statistics.median(untraced[key] for untraced, _ in pairs)
-        lines.append(f"| {name} | {untraced:.4f} | {found.text('.4f')} | {noise(pairs, key):.1%} |")
+    for part, name in PARTS.items():
+
+        def middle(group: Group, part: str = part) -> float:
+            return statistics.median(turn["untraced"] for turn in group.rounds(part))
+
+        def quotients(way: str, part: str = part) -> Interval:
+            return over_groups(groups, lambda group: group.quotient(part, way))
+
+        untraced, found = over_groups(groups, middle), quotients("dormant")
+        again = quotients("again").text(".4f")
+        lines.append(f"| {name} | {untraced.asked:.4f} | {found.text('.4f')} | {again} |")
         holds = found.high <= MOST_COST
         closing.append(
             f"{verdict(holds)} {name}: upper bound {found.high:.4f}, at most {MOST_COST}"
         )
-    kib = statistics.median(dormant["rss_kib"] - untraced["rss_kib"] for untraced, dormant in pairs)
+    kib = over_groups(groups, lambda group: group.kib["dormant"] - group.kib["untraced"]).asked
     holds = kib <= MOST_KIB
     closing.append(f"{verdict(holds)} memory: {kib:.0f} KiB more (median), at most {MOST_KIB}")
     return lines + closing

@@ -20,7 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import floor_tables
+import floor_turns
 from floor_ways import Place, Way, ways
+from turns import last_json
 
 SKIPPED = 77
 """Exit status of a workload that found no GPU."""
@@ -48,28 +50,20 @@ def main() -> int:
     if not chosen:
         print(f"floor.py: no way begins with WAYS={variables['WAYS']}", file=sys.stderr)
         return 2
-    programs: list[tuple[str, list[str], float]] = [
-        ("launches", launches(out, options), options.limit_s)
-    ]
-    if options.llm:
-        # Short decodes, and many: the least of them compare. Of the lengths of the warm-up,
-        # because each new length of the cache costs a first choice of kernels.
-        words = [sys.executable, str(options.llm), "--new", "8"]
-        words += ["--reps", variables.get("REPS", "30")]
-        programs.append(("decode", words, 4 * options.limit_s))
+    programs = ["launches", "decode"] if options.llm else ["launches"]
     if only := variables.get("PROGRAM"):
-        programs = [program for program in programs if program[0] == only]
+        programs = [program for program in programs if program == only]
     if not programs:
         print(f"floor.py: no PROGRAM={only} here: launches, or decode of an LLM", file=sys.stderr)
         return 2
-    budget_s = float(variables.get("BUDGET_S", "500"))
+    # The decode needs more: its processes take long to start.
+    budget_s = float(variables.get("BUDGET_S", "500")) / len(programs)
     most = int(variables.get("ROUNDS", "20"))
 
     def once(round_: int, way: Way, left_s: float) -> list[Row]:
+        words, limit_s = launches(out, options), min(options.limit_s, left_s)
         return [
-            {"round": round_, "way": way.name, "program": name}
-            | run(words, way, min(limit_s, left_s))
-            for name, words, limit_s in programs
+            {"round": round_, "way": way.name, "program": "launches"} | run(words, way, limit_s)
         ]
 
     with (out / "raw.jsonl").open("w", encoding="utf-8") as file:
@@ -79,17 +73,26 @@ def main() -> int:
                 file.write(json.dumps(row) + "\n")
             file.flush()
 
-        rows, whole = rounds(chosen, once, keep, budget_s, most)
+        rows, whole = (
+            rounds(chosen, once, keep, budget_s, most) if "launches" in programs else ([], 1)
+        )
+        if "decode" in programs and not any(row["status"] == SKIPPED for row in rows):
+            decodes = floor_turns.decode(chosen, options.llm, budget_s, variables)
+            keep(decodes)
+            rows += decodes
     if rows and all(row["status"] == SKIPPED for row in rows):
         print(f"SKIP no GPU: {rows[0]['why']}")
         return 0
-    print(f"# {options.mode}: {whole} whole rounds, {len(rows)} processes\n")
+    print(f"# {options.mode}: {len(rows)} processes, {whole} whole rounds of launches\n")
     if whole == 0:
         print(
             "The time was up in the first round: the tables are not of all kinds. Raise BUDGET_S.\n"
         )
-    used = [row for row in rows if whole == 0 or row["round"] < whole]
-    print(floor_tables.page(options.mode, [way.name for way in chosen], used))
+    used = [row for row in rows if whole == 0 or "turns" in row or row["round"] < whole]
+    names = [way.name for way in chosen]
+    print(floor_tables.page(options.mode, names, used))
+    if by_turns := floor_turns.table(names, used):
+        print("\n" + "\n".join(by_turns))
     failed = {row["way"] for row in used if row["why"]} | {way.name for way in chosen} - {
         row["way"] for row in used
     }
@@ -189,18 +192,6 @@ def run(words: list[str], way: Way, limit_s: float) -> Row:
 def read(file: Path) -> str:
     """Return the text of a file; none where it is not there."""
     return file.read_text(encoding="utf-8", errors="replace") if file.exists() else ""
-
-
-def last_json(text: str) -> Any:
-    """Return the last line that is a JSON object; `None` where none is."""
-    for line in reversed(text.splitlines()):
-        try:
-            document = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(document, dict):
-            return document
-    return None
 
 
 if __name__ == "__main__":

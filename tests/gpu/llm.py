@@ -21,10 +21,13 @@ def main() -> None:
     common.model_arguments(parser)
     parser.add_argument("--steps", action="store_true", help="a range `step` per decode step")
     parser.add_argument("--no-ranges", action="store_true", help="open no range at all")
+    parser.add_argument("--turns", action="store_true", help="decode when told to: turns.py")
     options = parser.parse_args()
     device = common.prepare(options)
     generator = common.warm_generator(options, device)
-    if options.count_with == "torch":
+    if options.turns:
+        common.take_turns({"decode": lambda: turn(generator, options.new)})
+    elif options.count_with == "torch":
         count(generator, options.new, device)
     else:
         measure(generator, options, device)
@@ -40,6 +43,14 @@ def count(generator: common.Generator, new: int, device: torch.device) -> None:
     common.report(
         "llm", device, [], counted_by="torch.profiler", prefill_kernels=prefill, step_kernels=step
     )
+
+
+def turn(generator: common.Generator, new: int) -> float:
+    """Return how long the decode of a prompt takes, ms."""
+    generator.prefill("prefill")
+    start = time.perf_counter_ns()
+    generator.decode(new, "decode")
+    return (time.perf_counter_ns() - start) / 1e6
 
 
 def measure(generator: common.Generator, options: argparse.Namespace, device: torch.device) -> None:

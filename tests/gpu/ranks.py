@@ -3,7 +3,8 @@
 Run it with `python -m torch.distributed.run --standalone --nproc-per-node N ranks.py --out DIR`.
 --parallel tensor sums each layer's output with an all_reduce; expert sends tokens to the ranks of
 their experts and back, with two all_to_all. Every rank writes DIR/rank.R.json with what a profiler
-must find. With --sleep-ms one rank synchronises its GPU and sleeps before one decode step in eight;
+must find. With --seconds it repeats for so long, and each decode step is a range `step N`, numbered through the run,
+which waits for the GPU as a server does that hands out a token. With --sleep-ms one rank synchronises its GPU and sleeps before one decode step in eight;
 with --work-ms one rank's GPU has so much more work in others. How long both took is noted.
 """
 
@@ -55,6 +56,9 @@ def main() -> None:
             for _ in range(3):
                 model.forward(tokens)
         torch.cuda.synchronize()
+    if options.seconds:
+        serve(model, options, device)
+        return
     reps = 1 if options.count_with else options.reps
     kernels: dict[str, int] = {}
     took_s: dict[str, list[float]] = {name: [] for name in stages}
@@ -111,6 +115,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--batch", type=int, default=8, help="tokens of a decode step")
     parser.add_argument("--steps", type=int, default=64, help="decode steps")
     parser.add_argument("--reps", type=int, default=3, help="prefills and decodes")
+    parser.add_argument("--seconds", type=float, default=0.0, help="repeat for so long instead")
     parser.add_argument("--parallel", choices=["tensor", "expert"], default="tensor")
     parser.add_argument("--sleep-ms", type=float, default=0.0)
     parser.add_argument("--sleep-rank", type=int, default=1)
@@ -214,6 +219,25 @@ def decode(
         model.forward(options.batch)
     if more:
         delays["work"].extend(more.taken_s())
+
+
+def serve(model: Mlp, options: argparse.Namespace, device: torch.device) -> None:
+    """Prefill and decode for a while; all ranks end with the same step."""
+    begun, number = time.perf_counter(), 0
+    goes_on = torch.ones(1, device=device)
+    while goes_on.item():
+        with nvtx("prefill"):
+            model.forward(options.prompt)
+            torch.cuda.synchronize()
+        for _ in range(options.steps):
+            with nvtx(f"step {number}"):
+                model.forward(options.batch)
+                torch.cuda.synchronize()
+            number += 1
+        goes_on.fill_(time.perf_counter() - begun < options.seconds)
+        dist.broadcast(goes_on, 0)
+    dist.barrier()
+    dist.destroy_process_group()
 
 
 def nvtx(name: str) -> Any:

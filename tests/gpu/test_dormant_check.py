@@ -1,4 +1,4 @@
-"""dormant_check.py on made-up lines; needs no GPU: `python -m unittest` in this folder."""
+"""dormant_check.py on made-up turns; needs no GPU: `python -m unittest` in this folder."""
 
 import json
 import unittest
@@ -6,21 +6,19 @@ import unittest
 import dormant_check
 
 
-def lines(pairs, eager=1.0, graph=1.0, kib=0):
-    """Made-up lines: the dormant ones by so much slower and larger."""
+def lines(groups, eager=1.0, graph=1.0, kib=0, rounds=4):
+    """Made-up turns: the dormant ones by so much slower and larger. Every round has its own speed."""
     found = []
-    for pair in range(pairs):
-        base = {"pair": pair, "eager_ms": 10 + pair % 3, "graph_ms": 1.5, "rss_kib": 1000}
-        found.append({**base, "way": "untraced"})
-        found.append(
-            {
-                **base,
-                "way": "dormant",
-                "eager_ms": base["eager_ms"] * eager,
-                "graph_ms": base["graph_ms"] * graph,
-                "rss_kib": base["rss_kib"] + kib,
-            }
-        )
+    for group in range(groups):
+        for number in range(rounds):
+            slow = 1 + number
+            for way in dormant_check.WAYS:
+                is_dormant = way == "dormant"
+                kib_now = 1000 + (kib if is_dormant else 0)
+                for part, more in (("eager", eager), ("graph", graph)):
+                    ms = slow * (10 + group % 3) * (more if is_dormant else 1.0)
+                    line = {"round": number, "group": group, "way": way, "part": part}
+                    found.append({**line, "ms": ms, "rss_kib": kib_now})
     return "\n".join(map(json.dumps, found))
 
 
@@ -43,12 +41,14 @@ class Dormant(unittest.TestCase):
             self.assertIn(name, said)
             self.assertEqual(said.count("FAIL"), 1, said)
 
-    def test_half_pairs_do_not_count_and_too_few_are_no_result(self):
+    def test_a_round_that_was_cut_short_does_not_count_and_too_few_groups_are_no_result(self):
         text = lines(5)
         self.assertEqual(len(dormant_check.read(text)), 5)
         self.assertEqual(len(dormant_check.read(text, text)), 10, "of two runs")
-        with self.assertRaisesRegex(dormant_check.UnusableError, "4 whole pairs"):
-            dormant_check.read(text[: text.rindex("\n")])
+        cut = dormant_check.read(text[: text.rindex("\n")])
+        self.assertEqual(len(cut[4].rounds("graph")), 3)
+        with self.assertRaisesRegex(dormant_check.UnusableError, "4 whole groups"):
+            dormant_check.read(lines(4))
         with self.assertRaisesRegex(dormant_check.UnusableError, "line 2"):
             dormant_check.read(text.splitlines()[0] + "\n{}")
 

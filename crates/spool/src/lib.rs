@@ -170,6 +170,7 @@ mod samples;
 mod tag;
 mod time;
 mod varint;
+pub mod window;
 mod write;
 
 pub use error::ReadError;

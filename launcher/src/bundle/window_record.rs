@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use stage2_analysis::load::trace::Trace;
-use stage2_spool::{Ending, Losses, Record, WallNs};
+use stage2_spool::{Ending, Losses, Record, WallNs, window};
 
 /// A window of recording: what a process recorded from a start to a stop.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,7 +16,7 @@ pub struct WindowRecord {
     pub host: String,
     /// From 1, in the process.
     pub number: u64,
-    /// When its trace file was opened: RFC 3339, UTC; none: the file does not say.
+    /// When it began: RFC 3339, UTC; none: the file does not say.
     pub began: Option<String>,
     /// When it was last written to.
     pub ended: Option<String>,
@@ -44,15 +44,17 @@ impl WindowRecord {
         let mut window = WindowRecord { number: 1, file, ..WindowRecord::default() };
         let mut trace = Trace::open(path)?;
         let mut losses = Losses::default();
-        let mut incomplete = 0;
+        let (mut incomplete, mut set, mut late) = (0, None, 0);
         for record in trace.by_ref() {
             match record.with_context(|| path.display().to_string())? {
                 Record::Process(process) => {
                     (window.pid, window.host) = (process.pid, process.host);
                 }
                 Record::Meta { key, value } => match key.as_str() {
-                    "window" => window.number = value.parse().unwrap_or(window.number),
-                    "window.ended" => window.why = Some(value),
+                    window::NUMBER => window.number = value.parse().unwrap_or(window.number),
+                    window::ENDED => window.why = Some(value),
+                    window::AT => set = value.parse().ok(),
+                    window::LATE => late = value.parse().unwrap_or(0),
                     "gpu.incomplete" => incomplete = 1,
                     _ => {}
                 },
@@ -67,6 +69,9 @@ impl WindowRecord {
                 _ => {}
             }
         }
+        // Its file was opened before the moment that was set for it.
+        let begun = set.map(|set: u64| time(WallNs(set.saturating_add(late))));
+        window.began = begun.unwrap_or(window.began);
         window.lost = lost(&losses) + incomplete + u64::from(trace.skipped().corrupt_frames > 0);
         if trace.end() != Ending::Complete {
             window.why = None;
@@ -134,6 +139,9 @@ mod tests {
             WindowRecord::read(file.path(), "collector/a.s2t".into()).expect("readable")
         };
         assert_eq!(read(&open).why, None, "it did not end in order");
+        let mut set = records.clone();
+        set.extend([meta("window.at_unix_ns", "1500000000"), meta("window.late_ns", "40000000")]);
+        assert_eq!(read(&file(&set)).began.as_deref(), Some("1970-01-01T00:00:01.540Z"));
         records.push(Record::End { reason: "limit steps=2".into() });
         let expected = WindowRecord {
             pid: 7,

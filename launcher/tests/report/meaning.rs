@@ -184,6 +184,57 @@ fn a_machine_that_was_suspended_is_told_of_and_stretches_no_window() {
 }
 
 #[test]
+fn a_window_that_began_later_than_the_others_is_told_of() {
+    let told = |late_ns: &str| {
+        let mut b = process();
+        b.meta("window.late_ns", late_ns)
+            .open(1, 1, 0, 0)
+            .kernel(1, 1, 1, (5, 25))
+            .close(1, 10)
+            .end();
+        let findings = report(&mut b).findings;
+        findings.iter().find(|f| f.what.contains("after the moment that was set")).cloned()
+    };
+    let finding = told("12345678").expect("a finding");
+    assert!(finding.what.contains("began 12.346 ms after"), "{finding:?}");
+    assert!(finding.why.contains("later ones"), "{finding:?}");
+    assert_eq!((told("999999"), told("soon")), (None, None));
+}
+
+#[test]
+fn windows_that_begin_with_different_steps_are_told_of() {
+    let told = |opened: [u64; 2]| {
+        let folder = tempfile::tempdir().expect("folder");
+        for (rank, opened) in opened.into_iter().enumerate() {
+            let mut b = process();
+            let Some(Record::Process(who)) = b.records.first_mut() else { panic!("{rank}") };
+            who.pid = 10 + rank as u32;
+            let facts = [
+                ("window.at_unix_ns", 7),
+                ("window.first_step_unix_ns", opened),
+                ("window.first_step_ns", 2_000_000),
+            ];
+            for (key, value) in facts {
+                b.meta(key, &value.to_string());
+            }
+            b.open(1, 1, 0, 0).kernel(1, 1, 1, (5, 25)).close(1, 10).end();
+            b.save(folder.path(), &format!("{rank}.s2t"));
+        }
+        write_reports(folder.path()).expect("reports");
+        let text = fs::read_to_string(folder.path().join("metrics.json")).expect("model");
+        let report: Report = serde_json::from_str(&text).expect("model");
+        let of = |f: &Finding| f.what.contains("do not begin with the same step");
+        report.findings.into_iter().find(of)
+    };
+    let finding = told([1_000_000_000, 1_001_900_000]).expect("a finding");
+    assert!(
+        finding.what.contains("opened 1.900 ms apart and were open for 2.000 ms"),
+        "{finding:?}"
+    );
+    assert_eq!(told([1_000_000_000, 1_000_900_000]), None);
+}
+
+#[test]
 fn the_model_survives_being_written_and_read() {
     let folder = tempfile::tempdir().expect("folder");
     fixture::write(folder.path());

@@ -96,9 +96,16 @@ impl Drain {
         }
         self.repair();
         self.ranges.apply(event, &mut self.names, &mut self.output, &self.shared.counters);
+        let mut first_step = None;
         for closed in self.ranges.closed.drain(..) {
-            self.steps += u64::from(closed.is_step);
+            if closed.is_step {
+                self.steps += 1;
+                first_step = first_step.or((self.steps == 1).then_some(closed.host_ns));
+            }
             self.aggregates.add_range(closed);
+        }
+        if let Some(ns) = first_step {
+            self.tell_first_step(event.at, ns);
         }
         self.cut_behind(event);
     }

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use stage2_control::Limits;
-use stage2_spool::{Device, Mark, NONE, Record};
+use stage2_spool::{Device, Mark, MonoNs, NONE, Record, WallNs, window};
 
 use super::{Drain, EndReason, Hooks, Thread};
 use crate::base::{clock, diag, futex, generation};
@@ -13,7 +13,7 @@ use crate::guest::event::{Event, EventKind};
 use crate::guest::gpu::{Gpu, OffReason};
 use crate::guest::pool::Pool;
 use crate::guest::state::{self, Phase, Shared};
-use crate::guest::windows::{Moment, Window};
+use crate::guest::windows::{FirstStep, Moment, Window};
 
 /// The longest that a window waits, when it ends, for the records of work that still runs.
 const LAST_RECORDS_PATIENCE: Duration = Duration::from_secs(4);
@@ -180,8 +180,8 @@ impl Drain {
         if !self.window.late {
             return;
         }
-        self.output.fact("window", self.window.number.to_string());
-        self.output.fact("window.began", "start".to_owned());
+        self.output.fact(window::NUMBER, self.window.number.to_string());
+        self.output.fact(window::BEGAN, window::START.to_owned());
         let Limits { for_ms, steps, size } = self.window.limits;
         let limits = [("for_ms", for_ms), ("steps", steps), ("size", size)];
         for (name, limit) in limits {
@@ -225,8 +225,8 @@ impl Drain {
         state::advance(Phase::Dormant, Phase::On);
         let at = self.window.at?;
         let late = clock::mono().since(at.mono);
-        self.output.fact("window.at_unix_ns", at.wall.0.to_string());
-        self.output.fact("window.late_ns", late.to_string());
+        self.output.fact(window::AT, at.wall.0.to_string());
+        self.output.fact(window::LATE, late.to_string());
         Some(Duration::from_nanos(late))
     }
 
@@ -251,13 +251,24 @@ impl Drain {
         }
     }
 
+    /// The first step of a window that began together with others closed at `at`, and was open for `ns`: whether
+    /// it is the same one everywhere can be seen by that.
+    pub(super) fn tell_first_step(&mut self, at: MonoNs, ns: u64) {
+        if self.window.at.is_none() {
+            return;
+        }
+        let ago = clock::mono().since(at).saturating_add(ns);
+        let opened = clock::wall().0.saturating_sub(ago);
+        self.output.fact(window::FIRST_STEP, opened.to_string());
+        self.output.fact(window::FIRST_STEP_NS, ns.to_string());
+        self.shared.windows.note_first_step(FirstStep { opened: WallNs(opened), ns });
+    }
+
     /// Whether the window was over when this happened. Launches that are reported one by one come in order,
     /// and without a time.
     pub(super) fn is_behind_cut(&self, event: &Event) -> bool {
-        let is_node = matches!(
-            event.kind,
-            EventKind::GraphNodeCreated | EventKind::GraphNodeCloned
-        );
+        let is_node =
+            matches!(event.kind, EventKind::GraphNodeCreated | EventKind::GraphNodeCloned);
         self.cut.is_some_and(|cut| !is_node && (event.at > cut || event.kind == EventKind::Launch))
     }
 
@@ -330,9 +341,9 @@ impl Drain {
         let shared = self.shared;
         shared.windows.stopping();
         if !self.window.late {
-            self.output.fact("window", self.window.number.to_string());
+            self.output.fact(window::NUMBER, self.window.number.to_string());
         }
-        self.output.fact("window.ended", why.words().to_owned());
+        self.output.fact(window::ENDED, why.words().to_owned());
         self.calls.last = self.calls.last.or_else(|| self.fence());
         if !self.wanted.is_restricted() && !self.window.late {
             self.spans.assume_on();

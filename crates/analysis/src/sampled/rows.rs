@@ -3,9 +3,9 @@
 use super::attribute::{self, percent};
 use super::kernels::{self, Place};
 use super::read::SampledFile;
+use super::shared::{self, Recorded};
 use super::store::Series;
-use super::shared::Recorded;
-use super::{note, shared, steps};
+use super::{note, steps};
 use crate::join::uuid_text;
 use crate::load::ProcessCapture;
 use crate::load::events::labels;
@@ -13,7 +13,7 @@ use crate::load::libraries::LibraryDomains;
 use stage2_model::{
     DeviceRow, FULL_COVERAGE_PERCENT, Finding, Report, SampledCounters, SampledDevice, SampledStage,
 };
-use stage2_spool::counters;
+use stage2_spool::{counters, window};
 use stage2_text::numbers::count;
 
 /// Adds the rows of a file.
@@ -50,7 +50,7 @@ pub(super) fn of_file(
     for (series, held) in file.store.series.iter().zip(&file.held) {
         let row = device_row(report, process, series.device);
         let peak = peak_bytes_per_s(report, row);
-        let is_window = process.meta.get("window.began").is_some_and(|began| began == "start");
+        let is_window = process.meta.get(window::BEGAN).is_some_and(|began| began == window::START);
         let recorded = match (process.gated, is_window) {
             (true, _) => Recorded::Parts,
             (false, true) => Recorded::Between,

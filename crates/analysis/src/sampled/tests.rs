@@ -243,6 +243,14 @@ fn nobody_else_may_use_the_gpu() {
         busy.devices[0].omitted.as_ref().is_some_and(|why| why.contains("100 % of the samples"))
     );
     assert!(busy.stages.is_empty());
+    // Before and behind a window of a process that runs on, work of its own has no record.
+    let mut window = idle(5e6);
+    let (key, value) = ("window.began".to_owned(), "start".to_owned());
+    window.0.push(Record::Meta { key, value });
+    assert_eq!(window.sampled().devices[0].omitted, None);
+    window.stage(2, 1, 1, 4_150, 4_250);
+    let between = window.sampled();
+    assert!(between.devices[0].omitted.as_ref().is_some_and(|why| why.contains("100 %")));
     let mut watched = idle(800.0);
     let state = DeviceState { other_processes: Some(1), ..DeviceState::default() };
     watched.0.push(Record::DeviceState(state));

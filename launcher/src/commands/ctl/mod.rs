@@ -2,6 +2,7 @@
 
 mod answers;
 mod snapshot;
+mod steps;
 
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,7 @@ use crate::control::{AskError, Found, Target, ask, begins_in, find, together};
 use crate::failure::Failure;
 use crate::terminal::{Terminal, print};
 use answers::{to_json, to_text};
+use steps::{await_steps, steps_text};
 
 /// The exit status where a process refuses, or does not answer.
 const EXIT_REFUSED: u8 = 1;
@@ -48,12 +50,17 @@ pub(crate) fn ctl(args: CtlArgs, terminal: &Terminal) -> Result<u8, Failure> {
     if let Some(phase) = awaited {
         await_phase(&mut outcomes, phase, begins_in(&verb));
     }
+    let are_together = outcomes.len() > 1 && matches!(verb, Verb::Start(_));
+    let first_steps = (are_together && awaited.is_some()).then(|| await_steps(&mut outcomes));
     let text = match json {
         true => {
             let all: Vec<Value> = outcomes.iter().map(to_json).collect();
             format!("{:#}\n", Value::Array(all))
         }
-        false => outcomes.iter().map(|outcome| to_text(outcome, &verb)).collect(),
+        false => {
+            let of_each = outcomes.iter().map(|outcome| to_text(outcome, &verb));
+            of_each.chain(first_steps.flatten().map(steps_text)).collect()
+        }
     };
     print(&text)
         .map_err(|error| Failure::NoResult(format!("stdout cannot be written: {error}")))?;
@@ -72,12 +79,7 @@ fn ask_all(target: &Target, verb: &Verb, terminal: &Terminal) -> Result<Vec<Outc
 }
 
 /// Asks these processes of the target.
-fn ask_each(
-    found: Vec<Found>,
-    target: &Target,
-    verb: &Verb,
-    terminal: &Terminal,
-) -> Vec<Outcome> {
+fn ask_each(found: Vec<Found>, target: &Target, verb: &Verb, terminal: &Terminal) -> Vec<Outcome> {
     let mut outcomes: Vec<Outcome> =
         found.into_iter().map(|found| Outcome { answer: ask(&found, verb), found }).collect();
     if *target == Target::All {
