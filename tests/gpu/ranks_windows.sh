@@ -23,8 +23,8 @@ ctl() { "$launch" ctl "$traces" "$@"; }
 phase_of_all() {
   local until=$((SECONDS + 60))
   until [ "$(ctl status --json 2>/dev/null | grep -c "\"phase\": \"$1\"")" -ge "$ranks" ]; do
-    if [ "$SECONDS" -ge "$until" ]; then
-      say "FAIL the ranks are not $1 after 60 s"
+    if [ "$SECONDS" -ge "$until" ] || ! kill -0 "$serving" 2>/dev/null; then
+      say "FAIL the ranks are not $1: $(tail -1 "$out/ranks.err")"
       return 1
     fi
     sleep 0.1
