@@ -8,7 +8,7 @@
 #   off      what stays of the cost once records are off: disabled, unsubscribed, CUPTI finalized
 # LIBCUPTI is a libcupti of 13.3 or later, as the wheel nvidia-cuda-cupti has it: the headers lie beside it.
 # Environment: PYTHON (python3), CXX (g++), CUPTI_INCLUDE (the headers, where they lie elsewhere), BUDGET_S
-# (500), ROUNDS (at most 20), STEP_TIMEOUT_S (60), LAUNCHES (100000), REPLAYS (1000), GROUPS (5: processes of each
+# (500), ROUNDS (at most 20), STEP_TIMEOUT_S (60), LAUNCHES (100000), REPLAYS (1000), PER_WAY (5: processes of each
 # way that decode in turn, each with 1.5 GB of memory and 2.5 GB of the GPU's), TURNS (at most 60 of each), STEPS (8
 # of a turn), PROGRAM (only launches, or only decode), WAYS (only ways
 # whose name begins so; words with `;` between), OLD_CUPTI (cost: another libcupti to compare with, such as

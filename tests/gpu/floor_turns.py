@@ -37,7 +37,7 @@ def decode(
     found: dict[tuple[int, str], list[float]] = {}
     why = ""
     try:
-        for process in turns.started(ways, int(variables.get("GROUPS", "5")), words):
+        for process in turns.started(ways, int(variables.get("PER_WAY", "5")), words):
             processes.append(process)
         rounds = int(variables.get("TURNS", "60"))
         left_s = budget_s - (time.monotonic() - begun) - END_S

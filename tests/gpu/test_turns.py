@@ -72,7 +72,7 @@ class Turns(unittest.TestCase):
     def test_decode_by_turns_has_a_row_for_each_process_and_a_table(self):
         costs = {UNTRACED: "10", AGAIN: "10", FLOOR_V1: "14", "collector": "13"}
         chosen = [Way(name, {"MS": ms, "OWN": "OUT/floor.json"}) for name, ms in costs.items()]
-        variables = {"GROUPS": "2", "TURNS": "3"}
+        variables = {"PER_WAY": "2", "TURNS": "3"}
         begun = time.monotonic()
         rows = floor_turns.decode(chosen, self.worker, 60, variables)
         self.assertLess(time.monotonic() - begun, 30)
