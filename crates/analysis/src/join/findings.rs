@@ -1,19 +1,16 @@
 //! Coverage of all processes -> findings: what is missing, why, and what to do about it.
 
-use super::META_INCOMPLETE;
+use super::{META_INCOMPLETE, windows};
 use crate::load::sampling::Sampled;
 use crate::load::{META_PIECES_MISSING, ProcessCapture};
 use stage2_model::{
     Coverage, CoverageCounts, DeviceRow, FileEnding, Finding, ProcessCoverage, Severity,
 };
 use stage2_spool::pieces::ROTATE;
-use stage2_spool::window::{self, FirstSteps};
-use stage2_text::numbers::{count, ms3};
+use stage2_text::numbers::count;
 
 /// Files that a finding names.
 const FILES_NAMED: usize = 3;
-/// A window that began by so much later than it should is told of, ns: steps can be as short.
-const LATE_NS: u64 = 1_000_000;
 /// Meta key of a forked child: why it could not be recorded.
 pub(super) const META_UNRECORDED: &str = "fork.unrecorded";
 /// Meta key of a parent: how many processes it forked after it had initialised CUDA.
@@ -190,8 +187,7 @@ pub(crate) fn of_processes(captures: &[ProcessCapture], coverage: &Coverage) -> 
         ))
     }));
     findings.extend(processes.iter().filter_map(missing_pieces));
-    findings.extend(processes.iter().filter_map(late_window));
-    findings.extend(shifted_windows(processes));
+    findings.extend(windows::findings(processes));
     findings.extend(clocks(captures));
     findings.extend(filters(captures));
     findings.extend(samples(captures));
@@ -263,47 +259,6 @@ fn missing_pieces(process: &ProcessCoverage) -> Option<Finding> {
         "what the process did then is in no number; a range that was open across it counts up to the gap, or \
          as no instance",
         "keep more pieces (keep=N in STAGE2_ROTATE), or give all of them, in one folder",
-    ))
-}
-
-/// A window that was to begin together with those of other processes.
-fn late_window(process: &ProcessCoverage) -> Option<Finding> {
-    let late_ns = process.meta.get(window::LATE)?.parse().ok().filter(|ns| *ns >= LATE_NS)?;
-    Some(Finding::note(
-        format!(
-            "{}: its window began {} ms after the moment that was set",
-            process.file,
-            ms3(late_ns)
-        ),
-        "the process was asked too late, or CUPTI took long to start: the steps recorded here are later ones \
-         than those of processes that began in time",
-        "start again: CUPTI stays attached; or set a later moment (`ctl start --at`)",
-    ))
-}
-
-/// Windows of a host that began at one moment, with different steps.
-fn shifted_windows(processes: &[ProcessCoverage]) -> Option<Finding> {
-    let fact = |process: &ProcessCoverage, key| process.meta.get(key)?.parse::<u64>().ok();
-    let at = processes.iter().find_map(|process| fact(process, window::AT))?;
-    // Clocks of several hosts are further apart than steps.
-    let host = processes.first()?.host.as_ref();
-    let steps = processes
-        .iter()
-        .filter(|process| process.host.as_ref() == host && fact(process, window::AT) == Some(at))
-        .filter_map(|process| {
-            Some((fact(process, window::FIRST_STEP)?, fact(process, window::FIRST_STEP_NS)?))
-        });
-    let steps = FirstSteps::of(steps).filter(|steps| !steps.are_one())?;
-    Some(Finding::note(
-        format!(
-            "the windows of these processes do not begin with the same step: their first ones opened {} ms \
-             apart and were open for {} ms",
-            ms3(steps.apart_ns),
-            ms3(steps.shortest_ns)
-        ),
-        "a step opened in one process just before the moment that was set, and in another one just behind it; \
-         or the processes do not step together",
-        "start again",
     ))
 }
 

@@ -21,6 +21,7 @@ mod stages;
 pub mod steps;
 pub mod timeline;
 mod unseen_ranges;
+mod windows;
 pub mod without_collector;
 
 use std::cmp::Reverse;
