@@ -1,10 +1,10 @@
-"""Turns of untraced processes and of processes with a dormant collector -> what being dormant costs.
+"""Turns of processes, untraced and with a dormant collector -> what being dormant costs.
 
     dormant_check.py LINES...
 
 Each file LINES holds the JSON lines of turns.py in one run of dormant.sh: the ways `untraced`,
-`again` (the same) and `dormant`, one process of each in a group. A group's quotient is the median of
-the quotients of its rounds.
+`again` (the same) and `dormant`, one process of each in a group. A group's quotient is the median
+of the quotients of its rounds.
 Prints a table, and PASS or FAIL for each promise. Exit status: 0, 1 if a promise does not hold,
 2 if LINES cannot be used.
 """

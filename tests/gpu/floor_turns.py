@@ -81,7 +81,7 @@ def table(names: Sequence[str], rows: Sequence[Row]) -> list[str]:
     least = min(len(spans) for group in groups for spans in group.values())
     lines = [
         f"Decode by turns, {len(groups)} groups of {least} rounds: the median of what a way takes",
-        f"longer than `{UNTRACED}` in the same round of its group (95 % of other draws of the groups).",
+        f"longer than `{UNTRACED}` in the same round of its group (95 % of other draws of groups).",
         "",
         f"| way | adds, ms | (way - {UNTRACED}) / ({FLOOR_V1} - {UNTRACED}) |",
         "| --- | --- | --- |",
@@ -91,7 +91,8 @@ def table(names: Sequence[str], rows: Sequence[Row]) -> list[str]:
             continue
         added = over(groups, lambda drawn, name=name: middle(drawn, name))
         share = over(
-            groups, lambda drawn, name=name: quotient(0, middle(drawn, FLOOR_V1), middle(drawn, name))
+            groups,
+            lambda drawn, name=name: quotient(0, middle(drawn, FLOOR_V1), middle(drawn, name)),
         )
         shown = "1" if name == FLOOR_V1 else "-" if share is None else share.text(".2f")
         lines.append(f"| {name} | {'-' if added is None else added.text('+.2f')} | {shown} |")

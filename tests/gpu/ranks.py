@@ -3,9 +3,10 @@
 Run it with `python -m torch.distributed.run --standalone --nproc-per-node N ranks.py --out DIR`.
 --parallel tensor sums each layer's output with an all_reduce; expert sends tokens to the ranks of
 their experts and back, with two all_to_all. Every rank writes DIR/rank.R.json with what a profiler
-must find. With --seconds it repeats for so long, and each decode step is a range `step N`, numbered through the run,
-which waits for the GPU as a server does that hands out a token. With --sleep-ms one rank synchronises its GPU and sleeps before one decode step in eight;
+must find. With --sleep-ms one rank synchronises its GPU and sleeps before one decode step in eight;
 with --work-ms one rank's GPU has so much more work in others. How long both took is noted.
+With --seconds it goes on for so long, and every decode step is a range `step N`, numbered through
+the run, which waits for the GPU as a server does that hands out a token.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Usage: ranks_windows_check.py OUTDIR RANKS WINDOWS STEPS
 
-OUTDIR/window.N holds a bundle of each rank's window N. Prints PASS, FAIL and NOTE lines; exit status 0, 1
-with a FAIL, 2 when a file cannot be read.
+OUTDIR/window.N holds a bundle of each rank's window N. Prints PASS, FAIL and NOTE lines; exit
+status 0, 1 with a FAIL, 2 when a file cannot be read.
 """
 
 from __future__ import annotations
@@ -40,7 +40,10 @@ def window(number: int, of_ranks: list[dict[int, int]], ranks: int, count: int) 
     same = all(set(each) == set(of_ranks[0]) for each in of_ranks)
     yield same, f"window {number}: steps {shown}: the same ones in every rank"
     whole = all(len(each) == count for each in of_ranks)
-    yield whole, f"window {number}: {[len(each) for each in of_ranks]} steps, {count} were asked for"
+    yield (
+        whole,
+        f"window {number}: {[len(each) for each in of_ranks]} steps, {count} were asked for",
+    )
     kernels = {kernels for each in of_ranks for kernels in each.values()}
     yield len(kernels) == 1, f"window {number}: kernels of a step: {sorted(kernels)}"
 

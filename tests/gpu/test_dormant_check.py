@@ -7,7 +7,7 @@ import dormant_check
 
 
 def lines(groups, eager=1.0, graph=1.0, kib=0, rounds=4):
-    """Made-up turns: the dormant ones by so much slower and larger. Every round has its own speed."""
+    """Made-up turns: the dormant ones by so much slower and larger. Rounds differ in speed."""
     found = []
     for group in range(groups):
         for number in range(rounds):

@@ -1,4 +1,7 @@
-"""turns.py and floor_turns.py with programs that only sleep; needs no GPU: `python -m unittest` in this folder."""
+"""turns.py and floor_turns.py with programs that do nothing; needs no GPU.
+
+Run `python -m unittest` in this folder.
+"""
 
 import random
 import sys
@@ -46,12 +49,16 @@ class Turns(unittest.TestCase):
         self.assertEqual({row["ms"] for row in rows if row["way"] == "b"}, {2.0})
         for at in range(0, len(rows), 2):
             both = rows[at : at + 2]
-            self.assertEqual({row["way"] for row in both}, {"a", "b"}, "turns of a part are neighbours")
+            self.assertEqual(
+                {row["way"] for row in both}, {"a", "b"}, "turns of a part are neighbours"
+            )
             self.assertEqual(len({(row["round"], row["group"], row["part"]) for row in both}), 1)
         for process in processes:
             process.end()
             self.assertEqual((process.status(), process.said()), (0, ["stage2: said"]))
-        self.assertEqual({process.file("floor.json") for process in processes}, {'{"record_bytes": 104}'})
+        self.assertEqual(
+            {process.file("floor.json") for process in processes}, {'{"record_bytes": 104}'}
+        )
 
     def test_no_round_begins_that_does_not_fit(self):
         processes = self.started({"a": {"MS": "1", "OWN": "OUT/x"}}, groups=1)
@@ -84,7 +91,10 @@ class Turns(unittest.TestCase):
         self.assertIn("| collector | +3.00 (+3.00 to +3.00) | 0.75 (0.75 to 0.75) |", table)
         self.assertIn(f"| {AGAIN} | +0.00", table)
         failing = floor_turns.decode(
-            [Way(UNTRACED, {"MS": "1", "OWN": "OUT/x", "FAILS": "decode"})], self.worker, 60, variables
+            [Way(UNTRACED, {"MS": "1", "OWN": "OUT/x", "FAILS": "decode"})],
+            self.worker,
+            60,
+            variables,
         )
         self.assertTrue(all("it fails" in row["why"] for row in failing), failing)
         self.assertEqual(floor_turns.table([UNTRACED, FLOOR_V1], failing), [])

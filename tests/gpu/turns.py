@@ -1,14 +1,15 @@
 """Processes that live at the same time and work in turn -> a line of JSON for each turn.
 
-    turns.py --ways FILE --out LINES [--groups N] [--rounds N] [--budget-s S] --parts A,B -- COMMAND...
+    turns.py --ways FILE --out LINES [--groups N] [--rounds N] [--budget-s S] --parts A,B -- WORD...
 
 A machine with other guests is slow for seconds to minutes, which hits one of two processes that run
 one after the other. Here all processes are there at once and only one works, for some 100 ms; the
 turns of a group, one process of each way, follow each other in random order.
 
-FILE holds `{"NAME": {"VARIABLE": "VALUE"}}`, the ways and what the environment of each has more; OUT at the
-beginning of a value stands for a folder of the process's own. COMMAND has to take turns as
-`common.take_turns` does. Exit status: 0; 1 where a process failed or did not answer.
+FILE holds `{"NAME": {"VARIABLE": "VALUE"}}`, the ways and what the environment of each has more;
+OUT at the beginning of a value stands for a folder of the process's own. The command of WORDs has
+to take turns as `common.take_turns` does. Exit status: 0; 1 where a process failed or did not
+answer.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ class Process:
         self.group, self.way = group, way
         self._folder = tempfile.TemporaryDirectory()
         own = {
-            name: self._folder.name + value.removeprefix("OUT") if value.startswith("OUT") else value
+            name: self._folder.name + value.removeprefix("OUT")
+            if value.startswith("OUT")
+            else value
             for name, value in more.items()
         }
         self._errors = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115
@@ -155,7 +158,7 @@ def _of(pipe: Any) -> TextIO:
 def started(
     ways: Mapping[str, Mapping[str, str]], groups: int, words: Sequence[str]
 ) -> Iterator[Process]:
-    """Start every process and wait until it is ready; some at a time, because a start works hard."""
+    """Start every process and wait until it is ready; some at a time: a start works hard."""
     asked = [(group, way) for group in range(groups) for way in ways]
     at_once = len(os.sched_getaffinity(0))
     for first in range(0, len(asked), at_once):
