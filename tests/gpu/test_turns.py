@@ -35,8 +35,13 @@ class Turns(unittest.TestCase):
         self.words = [sys.executable, str(self.worker)]
 
     def started(self, ways, groups=2):
-        processes = []
-        self.addCleanup(lambda: [process.close() for process in processes])
+        processes: list[turns.Process] = []
+
+        def close():
+            for process in processes:
+                process.close()
+
+        self.addCleanup(close)
         for process in turns.started(ways, groups, self.words):
             processes.append(process)
         return processes
