@@ -302,6 +302,8 @@ fn a_window_begins_at_the_moment_that_was_set_in_every_process() {
         for guest in &guests {
             accepted(guest, &format!("start steps=2 at_unix_us={}", at.as_micros()));
         }
+        // The file is open and CUPTI attached, and still nothing is recorded.
+        std::thread::sleep((at - Duration::from_millis(500)).saturating_sub(since_1970()));
         for guest in &mut guests {
             assert_eq!(accepted(guest, "status").get("phase"), Some("starting"));
             guest.tell("work early 3");
