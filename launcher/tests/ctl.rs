@@ -110,6 +110,36 @@ fn processes_of_a_run_begin_at_one_moment_and_end_with_the_same_step() {
 }
 
 #[test]
+fn a_window_in_which_nothing_ran_keeps_no_process_from_the_next_one() {
+    let first = Guest::dormant();
+    let run = first.folder.path().to_str().expect("UTF-8").to_owned();
+    let mut guests = [first.beside(), first];
+    let start = [run.as_str(), "start", "--steps", "1", "--wait"];
+    assert_eq!(guests[0].ctl(&start).status.code(), Some(0));
+    guests[0].tell("work step 4");
+    let until = std::time::Instant::now() + Duration::from_secs(20);
+    while guests[0].json(&[&guests[0].pid(), "status"])[0]["phase"] != "dormant" {
+        assert!(std::time::Instant::now() < until);
+    }
+    // The other one has done nothing, as the agent of torchrun does.
+    let again = guests[0].ctl(&start);
+    assert_eq!(again.status.code(), Some(0), "{}", text(&again));
+    assert_eq!(text(&again).matches(", window 2").count(), 2, "{}", text(&again));
+    guests[1].tell("push open");
+    guests[1].tell("launch 3");
+    let status = || guests[0].json(&[&guests[1].pid(), "status"])[0]["window_records"].clone();
+    let until = std::time::Instant::now() + Duration::from_secs(20);
+    while status() != 3 {
+        assert_eq!(guests[0].ctl(&[&guests[1].pid(), "flush"]).status.code(), Some(0));
+        assert!(std::time::Instant::now() < until);
+    }
+    guests[0].tell("work step 4");
+    let third = guests[0].ctl(&start);
+    assert_eq!(third.status.code(), Some(1), "it has records now: {}", text(&third));
+    assert!(text(&third).contains("window 2 is on already"), "{}", text(&third));
+}
+
+#[test]
 fn a_process_in_a_container_is_recorded_from_outside() {
     let Some(mut guest) = Guest::in_container() else { return };
     let outer = guest.pid();

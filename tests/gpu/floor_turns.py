@@ -43,8 +43,7 @@ def decode(
         left_s = budget_s - (time.monotonic() - begun) - END_S
         for row in turns.turns(processes, ["decode"], rounds, left_s, random.Random(1)):
             found.setdefault((row["group"], row["way"]), []).append(row["ms"])
-        for process in processes:
-            process.end()
+        turns.end_all(processes)
     except turns.FailedError as error:
         why = str(error)
     finally:

@@ -43,7 +43,9 @@ if phase_of_all dormant; then
       say "FAIL window $window does not begin: $(tail -1 "$out/start.$window")"
     phase_of_all dormant || break
   done
-  ctl start --for 3s --wait >"$out/start.top" 2>&1
+  ctl start --for 5s --wait >"$out/start.top" 2>&1
+  # The file has what happens a second later.
+  sleep 3
   "$launch" top --once "$traces" >"$out/top.txt" 2>"$out/top.err" || say "FAIL top: $(tail -1 "$out/top.err")"
   phase_of_all dormant
   ctl status --json >"$out/status.json"
@@ -52,7 +54,7 @@ wait "$serving"
 for window in $(seq "$windows"); do
   mkdir -p "$out/window.$window"
   for file in "$traces"/*-w"$window".s2t; do
-    limited "window.$window/$(basename "$file" .s2t)" "$launch" merge --spool "$file" \
+    limited "window.$window/$(basename "$file" .s2t)" "$launch" merge --allow-empty --spool "$file" \
       -o "$out/window.$window/$(basename "$file" .s2t)"
   done
 done

@@ -52,7 +52,9 @@ def compare(out: Path, ranks: int, windows: int, count: int) -> Iterator[Line]:
     """Compare all windows, and show by how much they began apart."""
     for number in range(1, windows + 1):
         files = sorted((out / f"window.{number}").glob("*/metrics.json"))
-        of_ranks = [steps(json.loads(file.read_text(encoding="utf-8"))) for file in files]
+        of_all = [steps(json.loads(file.read_text(encoding="utf-8"))) for file in files]
+        # What starts the ranks has a window without steps.
+        of_ranks = [each for each in of_all if each]
         yield from window(number, of_ranks, ranks, count)
 
 

@@ -29,6 +29,7 @@ class Windows(unittest.TestCase):
         self.assertEqual(self.said([(4, 9)], [(4, 9)]), [True, False, True])
         self.assertEqual(self.said([(4, 9), (5, 8)], [(4, 9), (5, 9)]), [True, True, False])
         self.assertEqual(self.said([(4, 9)]), [False], "a rank is missing")
+        self.assertEqual(self.said([(4, 9)], []), [False], "a rank has no step")
 
 
 if __name__ == "__main__":

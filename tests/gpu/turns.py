@@ -78,9 +78,14 @@ class Process:
             raise FailedError(f"{self.way}: no time in its answer: {answer}")
         return answer
 
+    def let_end(self) -> None:
+        """Tell it that there are no more turns."""
+        with contextlib.suppress(OSError):
+            _of(self._process.stdin).close()
+
     def end(self) -> None:
         """Tell it that there are no more turns, and wait for its end."""
-        _of(self._process.stdin).close()
+        self.let_end()
         try:
             status = self._process.wait(READY_S)
         except subprocess.TimeoutExpired as error:
@@ -192,6 +197,14 @@ def turns(
         longest = max(longest, time.monotonic() - start)
 
 
+def end_all(processes: Sequence[Process]) -> None:
+    """Let all end at the same time, and wait for that."""
+    for process in processes:
+        process.let_end()
+    for process in processes:
+        process.end()
+
+
 def main() -> int:
     """Start the processes, give the turns, write the lines."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -214,8 +227,7 @@ def main() -> int:
             for row in turns(processes, parts, options.rounds, options.budget_s, chance):
                 out.write(json.dumps(row) + "\n")
                 out.flush()
-        for process in processes:
-            process.end()
+        end_all(processes)
     except FailedError as error:
         print(f"FAIL {error}")
         return 1

@@ -1,6 +1,7 @@
 //! A verb for running processes -> what they answer, and a snapshot of what they do.
 
 mod answers;
+mod renew;
 mod snapshot;
 mod steps;
 
@@ -14,6 +15,7 @@ use crate::control::{AskError, Found, Target, ask, begins_in, find, together};
 use crate::failure::Failure;
 use crate::terminal::{Terminal, print};
 use answers::{to_json, to_text};
+use renew::renew_empty;
 use steps::{await_steps, steps_text};
 
 /// The exit status where a process refuses, or does not answer.
@@ -47,10 +49,13 @@ pub(crate) fn ctl(args: CtlArgs, terminal: &Terminal) -> Result<u8, Failure> {
     let found = found(&target)?;
     let verb = together(verb, found.len());
     let mut outcomes = ask_each(found, &target, &verb, terminal);
+    let are_together = outcomes.len() > 1 && matches!(verb, Verb::Start(_));
+    if are_together {
+        renew_empty(&mut outcomes, &verb, terminal);
+    }
     if let Some(phase) = awaited {
         await_phase(&mut outcomes, phase, begins_in(&verb));
     }
-    let are_together = outcomes.len() > 1 && matches!(verb, Verb::Start(_));
     let first_steps = (are_together && awaited.is_some()).then(|| await_steps(&mut outcomes));
     let text = match json {
         true => {
