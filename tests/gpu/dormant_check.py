@@ -3,8 +3,8 @@
     dormant_check.py LINES...
 
 Each file LINES holds the JSON lines of turns.py in one run of dormant.sh: the ways `untraced`,
-`again` (the same) and `dormant`, one process of each in a group. A group's quotient is the median
-of the quotients of its rounds.
+`again` (the same) and `dormant`, one process of each in a group. A quotient is the median of those
+of all rounds of all groups.
 Prints a table, and PASS or FAIL for each promise. Exit status: 0, 1 if a promise does not hold,
 2 if LINES cannot be used.
 """
@@ -15,6 +15,7 @@ import json
 import statistics
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from draws import DRAWS, Interval, interval
@@ -62,9 +63,15 @@ class Group:
         """Tell whether there is such a round of each part."""
         return all(self.rounds(part) for part in PARTS)
 
-    def quotient(self, part: str, way: str) -> float:
-        """Return the median of what a way takes over what `untraced` takes in the same round."""
-        return statistics.median(turn[way] / turn["untraced"] for turn in self.rounds(part))
+    def dormant(self, part: str) -> list[float]:
+        """Return, by rounds, what `dormant` takes over the mean of both untraced processes."""
+        return [
+            2 * turn["dormant"] / (turn["untraced"] + turn["again"]) for turn in self.rounds(part)
+        ]
+
+    def again(self, part: str) -> list[float]:
+        """Return, by rounds, what `again` takes over what `untraced` takes: the noise."""
+        return [turn["again"] / turn["untraced"] for turn in self.rounds(part)]
 
 
 def read(*runs: str) -> list[Group]:
@@ -83,39 +90,38 @@ def read(*runs: str) -> list[Group]:
     return found
 
 
-def over_groups(groups: list[Group], value: Callable[[Group], float]) -> Interval:
-    """Return the median over the groups, and where those of other draws of groups lie."""
-    found = interval([[value(group) for group in groups]], statistics.median)
+def over_groups(groups: list[Group], values: Callable[[Group], list[float]]) -> Interval:
+    """Return the median over all groups, and where those of other draws of groups lie."""
+
+    def median(drawn: list[list[float]]) -> float:
+        return statistics.median(value for of_group in drawn for value in of_group)
+
+    found = interval([[values(group) for group in groups]], median)
     assert found is not None, "a median has a value"
     return found
 
 
 def verdicts(groups: list[Group]) -> list[str]:
     """Return the table and the lines that say what holds."""
-    rounds = statistics.median(len(group.rounds(part)) for group in groups for part in PARTS)
+    number = statistics.median(len(group.rounds(part)) for group in groups for part in PARTS)
     lines = [
-        f"{len(groups)} groups, {rounds:.0f} rounds; quotients with the bounds of 95 % of {DRAWS} "
+        f"{len(groups)} groups, {number:.0f} rounds; quotients with the bounds of 95 % of {DRAWS} "
         "draws of the groups",
         "| step | untraced ms | dormant / untraced | untraced again / untraced |",
         "|---|---|---|---|",
     ]
     closing = []
     for part, name in PARTS.items():
-
-        def middle(group: Group, part: str = part) -> float:
-            return statistics.median(turn["untraced"] for turn in group.rounds(part))
-
-        def quotients(way: str, part: str = part) -> Interval:
-            return over_groups(groups, lambda group: group.quotient(part, way))
-
-        untraced, found = over_groups(groups, middle), quotients("dormant")
-        again = quotients("again").text(".4f")
-        lines.append(f"| {name} | {untraced.asked:.4f} | {found.text('.4f')} | {again} |")
+        rounds = [turn for group in groups for turn in group.rounds(part)]
+        untraced = statistics.median(turn["untraced"] for turn in rounds)
+        found = over_groups(groups, partial(Group.dormant, part=part))
+        again = over_groups(groups, partial(Group.again, part=part)).text(".4f")
+        lines.append(f"| {name} | {untraced:.4f} | {found.text('.4f')} | {again} |")
         holds = found.high <= MOST_COST
         closing.append(
             f"{verdict(holds)} {name}: upper bound {found.high:.4f}, at most {MOST_COST}"
         )
-    kib = over_groups(groups, lambda group: group.kib["dormant"] - group.kib["untraced"]).asked
+    kib = statistics.median(group.kib["dormant"] - group.kib["untraced"] for group in groups)
     holds = kib <= MOST_KIB
     closing.append(f"{verdict(holds)} memory: {kib:.0f} KiB more (median), at most {MOST_KIB}")
     return lines + closing

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # A server that is dormant, and recorded in windows while requests come in: the latency that clients see
-# before, in and after a window of 10 s; then 100 windows in a row; then the decode steps of the window
+# before a window, while it is switched on, in it, and after it; then 100 windows in a row; then the decode steps of the window
 # beside those of a run that is recorded whole.
 # Usage: server.sh PATH_TO_libstage2.so PATH_TO_stage2-launch OUTDIR
 # Environment: PYTHON (python3), SERVER (--model llama_1b; words for examples/server), RATE (10), SECONDS_PER_PHASE
-# (15), WARM_S (20, requests before the first phase), WINDOWS (100), STEP_TIMEOUT_S (180), START (words for
+# (15), SWITCH_S (10: so long CUPTI meets kernels for the first time), WARM_S (20, requests before the first phase), WINDOWS (100), STEP_TIMEOUT_S (180), START (words for
 # `ctl start` of the first window, such as --sample 1/16), FLOOR and FLOOR_CUPTI
 # (bin/floor.so of a run of floor.sh, and the libcupti that it loads: the same load under bare CUPTI, which no
 # collector can undercut). With SERVER="--backend numpy --simulated-gpu LIBRARY", STAGE2_CUPTI and
@@ -20,6 +20,8 @@ case $server in
   *) need torch ;;
 esac
 phase_s=${SECONDS_PER_PHASE:-15}
+switch_s=${SWITCH_S:-10}
+window_s=$((switch_s + phase_s))
 windows=${WINDOWS:-100}
 export XDG_RUNTIME_DIR=$out/run PYTHONPATH=$here/../../examples${PYTHONPATH:+:$PYTHONPATH}
 mkdir "$XDG_RUNTIME_DIR"
@@ -62,20 +64,21 @@ load() {
 
 ctl() { "$launch" ctl "$engine" "$@"; }
 
-# 1. Before, in and after a window.
+# 1. Before a window, while it is switched on, in it, while its last requests end, and after it.
 # A server that just began is slow for its own reasons: each new batch and length costs a first choice of
 # kernels.
 serve dormant STAGE2_START=off
 load warm --duration "${WARM_S:-20}"
-start="'$launch' ctl $engine start --for ${phase_s}s ${START:-} --wait"
+start="'$launch' ctl $engine start --for ${window_s}s ${START:-} --wait"
 (
   # What a person sees in the window.
-  sleep $((phase_s + phase_s / 2))
+  sleep $((phase_s + switch_s + phase_s / 2))
   "$launch" top --once "$engine" >"$out/top.txt" 2>"$out/top.err"
 ) &
 watching=$!
-load latency --duration $((3 * phase_s + 5)) --mark 0=never --mark "$phase_s=on" \
-  --mark "$((2 * phase_s + 5))=off" --at "$phase_s" "$start"
+load latency --duration $((2 * phase_s + window_s + 3)) --mark 0=never --mark "$phase_s=switching" \
+  --mark "$((phase_s + switch_s))=on" --mark "$((phase_s + window_s))=ending" \
+  --mark "$((phase_s + window_s + 3))=off" --at "$phase_s" "$start"
 if wait "$watching" && grep -q "recording" "$out/top.txt"; then
   say "PASS top shows the window, see top.txt"
 else

@@ -8,7 +8,8 @@ import server_check
 def load(on_ms, failed=0, others_ms=10):
     """Made-up lines of a load: 100 requests a phase, others than those of a window of 10 ms."""
     lines = [{"kind": "command", "words": "ctl start", "status": 0}]
-    for phase, taken in (("never", others_ms), ("on", on_ms), ("off", others_ms)):
+    phases = ("never", others_ms), ("switching", 9 * others_ms), ("on", on_ms), ("off", others_ms)
+    for phase, taken in phases:
         for number in range(100):
             error = "reset" if phase == "on" and number < failed else None
             end = number + taken / 1e3
@@ -45,7 +46,7 @@ class Latency(unittest.TestCase):
 
     def test_failed_requests_and_commands_fail(self):
         (said,) = failures(server_check.latency(load(10, failed=2), []))
-        self.assertIn("2 of 300", said)
+        self.assertIn("2 of 400", said)
         lines = load(10)
         lines[0]["status"] = 1
         self.assertEqual(len(failures(server_check.latency(lines, []))), 1)
@@ -53,7 +54,8 @@ class Latency(unittest.TestCase):
         self.assertEqual(len(unswitched), 1, "nothing was switched")
 
     def test_bare_cupti_stands_between_both(self):
-        said = [text for _, text in server_check.latency(load(15), load(12, others_ms=12))]
+        bare = [line for line in load(12, others_ms=12) if line.get("phase") != "switching"]
+        said = [text for _, text in server_check.latency(load(15), bare)]
         self.assertIn("p99 under bare CUPTI: 12.0 ms of 300 requests", said)
         self.assertIn("p99 under bare CUPTI over p99 of never: 1.20 (1.20 to 1.20)", said)
         self.assertIn("p99 while on over p99 under bare CUPTI: 1.25 (1.25 to 1.25)", said)

@@ -65,6 +65,12 @@ class Turns(unittest.TestCase):
             {process.file("floor.json") for process in processes}, {'{"record_bytes": 104}'}
         )
 
+    def test_a_group_has_processors_of_its_own(self):
+        cpus = [0, 1, 2, 3, 8]
+        groups = [turns.of_group(group, cpus) for group in range(4)]
+        self.assertEqual(groups, [{0, 1}, {2, 3}, {8, 0}, {1, 2}])
+        self.assertEqual(turns.of_group(3, [5]), {5})
+
     def test_no_round_begins_that_does_not_fit(self):
         processes = self.started({"a": {"MS": "1", "OWN": "OUT/x"}}, groups=1)
         rows = list(turns.turns(processes, ["x"], 9, 0, random.Random(1)))

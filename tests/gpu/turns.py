@@ -3,8 +3,9 @@
     turns.py --ways FILE --out LINES [--groups N] [--rounds N] [--budget-s S] --parts A,B -- WORD...
 
 A machine with other guests is slow for seconds to minutes, which hits one of two processes that run
-one after the other. Here all processes are there at once and only one works, for some 100 ms; the
-turns of a group, one process of each way, follow each other in random order.
+one after the other, and some of its processors are slower than others. Here all processes are there
+at once and only one works, for some 100 ms; the turns of a group, one process of each way, follow
+each other in random order, on the same two processors.
 
 FILE holds `{"NAME": {"VARIABLE": "VALUE"}}`, the ways and what the environment of each has more;
 OUT at the beginning of a value stands for a folder of the process's own. The command of WORDs has
@@ -28,6 +29,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
+CPUS = 2
+"""Processors of a group: one for the work, and one for what else the process does."""
 READY_S = 300.0
 """The longest that a process may take until it waits for its first turn."""
 TURN_S = 60.0
@@ -41,8 +44,10 @@ class FailedError(Exception):
 class Process:
     """One process, which works when it is its turn."""
 
-    def __init__(self, group: int, way: str, words: Sequence[str], more: Mapping[str, str]) -> None:
-        """Start it with more variables in its environment."""
+    def __init__(
+        self, group: int, way: str, words: Sequence[str], more: Mapping[str, str], cpus: set[int]
+    ) -> None:
+        """Start it on these processors, with more variables in its environment."""
         self.group, self.way = group, way
         self._folder = tempfile.TemporaryDirectory()
         own = {
@@ -60,6 +65,8 @@ class Process:
             stderr=self._errors,
             text=True,
         )
+        # Its threads begin later, and where this one may run.
+        os.sched_setaffinity(self._process.pid, cpus)
 
     def ready(self) -> None:
         """Wait until it waits for its first turn."""
@@ -165,12 +172,20 @@ def started(
 ) -> Iterator[Process]:
     """Start every process and wait until it is ready; some at a time: a start works hard."""
     asked = [(group, way) for group in range(groups) for way in ways]
-    at_once = len(os.sched_getaffinity(0))
-    for first in range(0, len(asked), at_once):
-        some = [Process(group, way, words, ways[way]) for group, way in asked[first:][:at_once]]
+    cpus = sorted(os.sched_getaffinity(0))
+    for first in range(0, len(asked), len(cpus)):
+        some = [
+            Process(group, way, words, ways[way], of_group(group, cpus))
+            for group, way in asked[first:][: len(cpus)]
+        ]
         yield from some
         for process in some:
             process.ready()
+
+
+def of_group(group: int, cpus: Sequence[int]) -> set[int]:
+    """Return the processors of a group."""
+    return {cpus[(group * CPUS + at) % len(cpus)] for at in range(CPUS)}
 
 
 def turns(
