@@ -67,8 +67,10 @@ fn all_processes_and_those_of_a_run_are_asked() {
 fn processes_of_a_run_begin_at_one_moment_and_end_with_the_same_step() {
     let first = Guest::dormant();
     let run = first.folder.path().to_str().expect("UTF-8").to_owned();
+    // The first of them does nothing, as the agent of torchrun does.
+    let _idle = first.beside();
     let mut guests = [first.beside(), first];
-    // They step all the time.
+    // The others step all the time.
     for guest in &mut guests {
         guest.tell("busy 1");
     }

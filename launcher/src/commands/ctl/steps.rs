@@ -11,26 +11,32 @@ use crate::control::ask;
 
 /// The longest that the first steps are waited for: a process without ranges has none.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// The same once some have told: those that step together do so at about the same time.
+const PATIENCE_WITH_THE_LAST: Duration = Duration::from_millis(200);
 
 /// Waits until every process has told of its first step, for a bounded time, and takes its status as the
 /// answer. `None` where less than two have one.
 pub(super) fn await_steps(outcomes: &mut [Outcome]) -> Option<FirstSteps> {
-    let until = Instant::now() + PATIENCE;
-    let mut steps = Vec::new();
-    for outcome in outcomes {
-        while outcome.answer.as_ref().is_ok_and(|answer| !answer.refused) {
-            if let Some(step) = outcome.answer.as_ref().ok().and_then(first_step) {
-                steps.push(step);
-                break;
-            }
-            if Instant::now() >= until {
-                break;
-            }
-            std::thread::sleep(STEP);
+    let mut until = Instant::now() + PATIENCE;
+    loop {
+        for outcome in outcomes.iter_mut().filter(|outcome| is_waited_for(outcome)) {
             outcome.answer = ask(&outcome.found, &Verb::Status);
         }
+        let steps = outcomes.iter().filter_map(|o| first_step(o.answer.as_ref().ok()?));
+        let steps: Vec<(u64, u64)> = steps.collect();
+        if steps.len() > 1 {
+            until = until.min(Instant::now() + PATIENCE_WITH_THE_LAST);
+        }
+        if Instant::now() >= until || !outcomes.iter().any(is_waited_for) {
+            return FirstSteps::of(steps);
+        }
+        std::thread::sleep(STEP);
     }
-    FirstSteps::of(steps)
+}
+
+/// Whether it may still tell of one.
+fn is_waited_for(outcome: &Outcome) -> bool {
+    outcome.answer.as_ref().is_ok_and(|answer| !answer.refused && first_step(answer).is_none())
 }
 
 /// When it opened, and how long it was open, ns.
