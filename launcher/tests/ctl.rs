@@ -124,6 +124,7 @@ fn a_window_in_which_nothing_ran_keeps_no_process_from_the_next_one() {
         assert!(std::time::Instant::now() < until);
     }
     // The other one has done nothing, as the agent of torchrun does.
+    std::thread::sleep(Duration::from_secs(2));
     let again = guests[0].ctl(&start);
     assert_eq!(again.status.code(), Some(0), "{}", text(&again));
     assert_eq!(text(&again).matches(", window 2").count(), 2, "{}", text(&again));

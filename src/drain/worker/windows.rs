@@ -135,9 +135,10 @@ impl Thread {
     }
 }
 
-/// How long it is until then.
+/// How long it is until then. Where the clock cannot be read any more, nothing is waited for.
 fn until(moment: Moment) -> Duration {
-    Duration::from_nanos(moment.mono.since(clock::mono()))
+    let now = clock::mono();
+    Duration::from_nanos(if now.0 == 0 { 0 } else { moment.mono.since(now) })
 }
 
 /// Whether a window that has not begun is not to begin.

@@ -3,7 +3,7 @@
 //! The agent of torchrun initialises CUDA and runs nothing on the GPU: it reaches no limit of steps, and its
 //! window must not keep its ranks from a next one.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use stage2_control::{Answer, Verb};
 
@@ -11,6 +11,8 @@ use super::{Outcome, STEP};
 use crate::control::ask;
 use crate::terminal::Terminal;
 
+/// A window has to have been on for so long: what ran in a younger one may still be on its way.
+const YOUNGEST: Duration = Duration::from_secs(2);
 /// The longest that the end of an empty window is waited for: the moment of the start is a little more ahead.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -20,7 +22,10 @@ pub(super) fn renew_empty(outcomes: &mut [Outcome], start: &Verb, terminal: &Ter
     let until = Instant::now() + PATIENCE;
     for outcome in outcomes.iter_mut() {
         let refused = outcome.answer.as_ref().is_ok_and(|answer| answer.refused);
-        if !refused || !ask(&outcome.found, &Verb::Status).is_ok_and(|status| is_empty(&status)) {
+        if !refused || ask(&outcome.found, &Verb::Flush).is_err() {
+            continue;
+        }
+        if !ask(&outcome.found, &Verb::Status).is_ok_and(|status| is_empty(&status, since_1970())) {
             continue;
         }
         let mut phase = ask(&outcome.found, &Verb::Stop);
@@ -38,10 +43,16 @@ pub(super) fn renew_empty(outcomes: &mut [Outcome], start: &Verb, terminal: &Ter
     }
 }
 
-/// Whether a window is on that has nothing of the GPU.
-fn is_empty(status: &Answer) -> bool {
+/// Whether a window has been on for a while and has nothing of the GPU.
+fn is_empty(status: &Answer, now: Duration) -> bool {
     let none = |name: &str| status.get(name) == Some("0");
-    status.get("phase") == Some("on") && none("window_records") && none("window_lost")
+    let since = status.get("since_unix_ms").and_then(|ms| ms.parse().ok());
+    let is_old = since.is_some_and(|ms| now >= Duration::from_millis(ms) + YOUNGEST);
+    status.get("phase") == Some("on") && is_old && none("window_records") && none("window_lost")
+}
+
+fn since_1970() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -49,13 +60,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_window_that_is_on_and_has_nothing_is_empty() {
-        let of = |phase: &str, records: u64, lost: u64| {
-            let status = Answer::ok().with("phase", phase);
-            is_empty(&status.with("window_records", records).with("window_lost", lost))
+    fn only_a_window_that_has_been_on_for_a_while_and_has_nothing_is_empty() {
+        let of = |phase: &str, records: u64, lost: u64, seconds: u64| {
+            let status = Answer::ok().with("phase", phase).with("since_unix_ms", 5_000);
+            let status = status.with("window_records", records).with("window_lost", lost);
+            is_empty(&status, Duration::from_secs(5 + seconds))
         };
-        assert!(of("on", 0, 0));
-        assert!(!of("on", 1, 0) && !of("on", 0, 1) && !of("starting", 0, 0));
-        assert!(!is_empty(&Answer::ok().with("phase", "on")), "another version tells nothing");
+        assert!(of("on", 0, 0, 2));
+        assert!(!of("on", 1, 0, 2) && !of("on", 0, 1, 2) && !of("starting", 0, 0, 2));
+        assert!(!of("on", 0, 0, 1), "its work may be on its way");
+        let other = Answer::ok().with("phase", "on");
+        assert!(!is_empty(&other, Duration::from_secs(9)), "another version tells nothing");
     }
 }
