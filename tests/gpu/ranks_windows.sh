@@ -42,6 +42,8 @@ if phase_of_all dormant; then
     ctl start --ranges 'step*' --steps "$steps" --wait >"$out/start.$window" 2>&1 ||
       say "FAIL window $window does not begin: $(tail -1 "$out/start.$window")"
     phase_of_all dormant || break
+    # An empty window, as the agent of torchrun has one, makes room once it is 2 s old.
+    sleep 2
   done
   ctl start --for 5s --wait >"$out/start.top" 2>&1
   # The file has what happens a second later.
