@@ -80,10 +80,11 @@ def main() -> int:
             decodes = floor_turns.decode(chosen, options.llm, budget_s, variables)
             keep(decodes)
             rows += decodes
-    if rows and all(row["status"] == SKIPPED for row in rows):
-        print(f"SKIP no GPU: {rows[0]['why']}")
+    if without := [row for row in rows if row["status"] == SKIPPED]:
+        print(f"SKIP no GPU: {without[0]['why']}")
         return 0
-    print(f"# {options.mode}: {len(rows)} processes, {whole} whole rounds of launches\n")
+    of_launches = f"{whole} whole rounds, " if "launches" in programs else ""
+    print(f"# {options.mode}: {of_launches}{len(rows)} processes\n")
     if whole == 0:
         print(
             "The time was up in the first round: the tables are not of all kinds. Raise BUDGET_S.\n"
