@@ -320,6 +320,8 @@ fn a_window_begins_at_the_moment_that_was_set_in_every_process() {
             assert_eq!(fact("window.at_unix_ns"), Some(at.as_micros() * 1000));
             let late = fact("window.late_ns").expect("a time");
             assert!(late < 50_000_000, "{late} ns late");
+            // It starts once, and that is told.
+            assert_eq!(fact("window.cupti_start_ns").is_some(), number == 1);
         }
     }
 }

@@ -310,7 +310,9 @@ impl Drain {
 
     fn start_gpu(&mut self, hooks: Hooks) {
         self.gpu_tried = true;
+        let begun = clock::mono();
         let off = (hooks.start_gpu)(self.shared).err();
+        self.output.fact(window::CUPTI_START, clock::mono().since(begun).to_string());
         if let Some(OffReason(why)) = &off {
             // Not for the life of the process: what holds CUPTI now may be gone at the next start.
             self.output.fact("gpu.off", why.clone());
