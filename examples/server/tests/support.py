@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -68,12 +69,16 @@ class CountingModel:
         self.slots: dict[int, list[int]] = {}
         self.calls: list[tuple[str, tuple[int, ...]]] = []
         """Each prefill with its slot, and each decode with its slots."""
+        self.before_first: Callable[[], None] = lambda: None
+        """Called before the first prefill."""
 
     def warm_up(self) -> None:
         """Do nothing."""
 
     def prefill(self, slot: int, prompt: tuple[int, ...]) -> int:
         """Keep the prompt."""
+        if not self.calls:
+            self.before_first()
         self.calls.append(("prefill", (slot,)))
         self.slots[slot] = list(prompt)
         return prompt[-1] + 1

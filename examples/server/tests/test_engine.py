@@ -2,6 +2,7 @@
 
 import multiprocessing
 import threading
+import time
 import unittest
 
 from server.engine import ENDING, Engine
@@ -19,12 +20,20 @@ class Served:
         self.at_token = at_token
         options = make_options(slots=slots, prefill_tokens=1)
         engine = Engine(self.model, self.recorder.ranges, options, self._take)
+        self.model.before_first = lambda: self._await_arrivals(engine, len(messages))
         for message in messages:
             self.outbox.send(message)
         self.thread = threading.Thread(target=engine.serve, args=(inbox,), name="steps")
         self.thread.start()
         self.thread.join(20)
         assert not self.thread.is_alive(), "the engine does not end"
+
+    def _await_arrivals(self, engine, count):
+        """Wait until all messages are there: on a busy machine steps would overtake them."""
+        until = time.monotonic() + 20
+        while len(engine._open) + engine._arrivals.qsize() < count:
+            assert time.monotonic() < until, "the messages do not arrive"
+            time.sleep(0.001)
 
     def _take(self, message):
         self.sent.append(message)
