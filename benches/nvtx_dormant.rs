@@ -23,10 +23,10 @@ fn main() {
     let client = nvtx::Nvtx::attached_to(stage2::entry::inject::InitializeInjectionNvtx2);
     client.push_c(c"a");
     client.pop();
-    assert_eq!(state::phase(), Phase::Dormant, "nobody has started it");
+    assert_eq!(state::phase(), Phase::Dormant, "no window was started");
     let _ = CLIENT.set(client);
     divan::main();
-    assert_eq!(state::phase(), Phase::Dormant, "nobody has started it");
+    assert_eq!(state::phase(), Phase::Dormant, "no window was started");
 }
 
 #[divan::bench(sample_count = 200, sample_size = 1)]

@@ -8,6 +8,7 @@
 
 pub mod bundle;
 mod cli;
+mod clock;
 mod commands;
 mod config;
 mod control;

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use stage2_control::{Answer, SocketName, Start, Verb, escape};
+use stage2_control::{Answer, MOST_AHEAD, SocketName, Start, Verb, escape};
 use stage2_spool::{MonoNs, WallNs};
 
 use super::{Asks, LATE_GRAPHS};
@@ -20,8 +20,6 @@ const FLUSH_PATIENCE: Duration = Duration::from_millis(70);
 const STEP: Duration = Duration::from_millis(2);
 /// Pairs of a filter and a choice that starts may bring. Guest threads hold them for ever.
 const WANTED: usize = 32;
-/// How far ahead the beginning of a window may be set.
-const MOST_AHEAD: Duration = Duration::from_secs(24 * 3600);
 /// What every start says.
 const COST: &str = "launches are slower while CUPTI is on, and stay 8 to 26 % slower afterwards, until \
      the process ends (measured with empty kernels; docs/cupti-findings.md)";

@@ -1,6 +1,7 @@
 //! A request -> a line, and back, with every limit checked by the side that reads it.
 
 use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use crate::{MAX_MARK_BYTES, VERSION, escape, title, unescape, version_of};
 
@@ -10,6 +11,8 @@ pub const FOR_MS: RangeInclusive<u64> = 1..=7 * 24 * 3_600_000;
 pub const STEPS: RangeInclusive<u64> = 1..=1_000_000_000;
 /// Sizes of trace files that it may be limited to, bytes: 64 KiB to 1 TiB.
 pub const SIZE: RangeInclusive<u64> = 64 << 10..=1 << 40;
+/// How far ahead the beginning of a window may be set.
+pub const MOST_AHEAD: Duration = Duration::from_secs(24 * 3600);
 /// The longest list of globs, bytes.
 const RANGES_BYTES: usize = 4 << 10;
 /// The words of a start.

@@ -12,6 +12,8 @@ pub const ENDED: &str = "window.ended";
 pub const AT: &str = "window.at_unix_ns";
 /// Meta key: how much later than [`AT`] it began, ns.
 pub const LATE: &str = "window.late_ns";
+/// A window that is late by at least so much is reported, ns: a step can be this short.
+pub const LATE_FROM_NS: u64 = 1_000_000;
 /// Meta key: how long CUPTI took to start, ns, where it started for this window. Launches may wait for it.
 pub const CUPTI_START: &str = "window.cupti_start_ns";
 /// Meta key: when its first step opened, ns since the Unix epoch, where a moment was set. Steps are what limits

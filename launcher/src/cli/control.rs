@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, anyhow, ensure};
 use clap::{Args, Subcommand};
-use stage2_control::{FOR_MS, Limits, SIZE, STEPS, Start};
+use stage2_control::{FOR_MS, Limits, MOST_AHEAD, SIZE, STEPS, Start};
 
 use super::options::{Acceptance, Presets, Showing};
 
@@ -141,9 +141,6 @@ pub(crate) struct SnapshotArgs {
     pub(crate) overrides: Vec<String>,
 }
 
-/// How far ahead the collector takes the beginning of a window.
-const MOST_AHEAD: jiff::SignedDuration = jiff::SignedDuration::from_hours(24);
-
 fn within(number: u64, range: &RangeInclusive<u64>, what: &str) -> anyhow::Result<u64> {
     ensure!(range.contains(&number), "give {what}");
     Ok(number)
@@ -167,7 +164,10 @@ fn unix_us(text: &str) -> anyhow::Result<u64> {
     let at: jiff::Timestamp = text.parse().ok().context(form)?;
     let ahead = at.duration_since(jiff::Timestamp::now());
     ensure!(ahead.is_positive(), "it is past; give a time that is to come");
-    ensure!(ahead <= MOST_AHEAD, "it is more than 24 hours ahead; ask again on the day");
+    ensure!(
+        ahead.unsigned_abs() <= MOST_AHEAD,
+        "it is more than 24 hours ahead; ask again on the day"
+    );
     u64::try_from(at.as_microsecond()).ok().context(form)
 }
 

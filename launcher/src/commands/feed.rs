@@ -3,13 +3,14 @@
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use stage2_live::Look;
 use stage2_text::visible_path;
 
 use crate::cli::FeedArgs;
+use crate::clock::since_1970;
 use crate::failure::Failure;
 use crate::feed::{Own, Page, cpu_seconds, serve, text, write};
 use crate::terminal::{Terminal, print};
@@ -101,7 +102,7 @@ fn read_all(watched: &mut Watched) {
 }
 
 fn own(look: &Look) -> Own {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = since_1970();
     let here = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let on_this_host = look.processes.iter().filter(|process| here.trim() == process.host);
     let cpu = on_this_host.filter_map(|process| Some((process.pid, cpu_seconds(process.pid)?)));

@@ -1,8 +1,10 @@
 //! A start of several processes -> one moment at which all of them begin.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use stage2_control::Verb;
+
+use crate::clock::since_1970;
 
 /// How far ahead that is: the collector prepares for a second, and every process has to be asked before.
 const AHEAD: Duration = Duration::from_millis(1250);
@@ -28,10 +30,6 @@ pub(crate) fn begins_in(verb: &Verb) -> Duration {
             .map_or(Duration::ZERO, |at| Duration::from_micros(at).saturating_sub(since_1970())),
         _ => Duration::ZERO,
     }
-}
-
-fn since_1970() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -58,8 +58,7 @@ pub(crate) fn run(watched: &mut Watched, stop: &Arc<AtomicBool>) -> io::Result<(
 
 /// What there is to show now.
 pub(crate) fn look(watched: &Watched, state: State) -> View {
-    let now =
-        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let now = crate::clock::since_1970();
     let phases = watched.standings.iter().map(|standing| (standing.pid, standing.phase.clone()));
     View {
         name: watched.name.clone(),

@@ -4,9 +4,6 @@ use stage2_model::{Finding, ProcessCoverage};
 use stage2_spool::window::{self, FirstSteps};
 use stage2_text::numbers::ms3;
 
-/// A window that began by so much later than it should is told of, ns: steps can be as short.
-const LATE_NS: u64 = 1_000_000;
-
 /// What there is to say of the windows of all processes.
 pub(super) fn findings(processes: &[ProcessCoverage]) -> impl Iterator<Item = Finding> + '_ {
     processes.iter().filter_map(late).chain(shifted(processes))
@@ -14,7 +11,8 @@ pub(super) fn findings(processes: &[ProcessCoverage]) -> impl Iterator<Item = Fi
 
 /// A window that was to begin together with those of other processes.
 fn late(process: &ProcessCoverage) -> Option<Finding> {
-    let late_ns = process.meta.get(window::LATE)?.parse().ok().filter(|ns| *ns >= LATE_NS)?;
+    let late_ns = process.meta.get(window::LATE)?.parse().ok();
+    let late_ns = late_ns.filter(|ns| *ns >= window::LATE_FROM_NS)?;
     Some(Finding::note(
         format!(
             "{}: its window began {} ms after the moment that was set",

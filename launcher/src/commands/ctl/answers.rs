@@ -2,13 +2,11 @@
 
 use serde_json::{Map, Value, json};
 use stage2_control::{Answer, Verb, unescape};
+use stage2_spool::window;
 use stage2_text::numbers::ms3;
 
 use super::Outcome;
 use crate::terminal::printable;
-
-/// A window that began by so much later than it should is told of, us: steps can be as short.
-const LATE_US: u64 = 1_000;
 
 pub(super) fn to_json(outcome: &Outcome) -> Value {
     let pid = outcome.found.pid;
@@ -89,9 +87,9 @@ fn status_text(pid: u32, answer: &Answer) -> String {
     let limits = ["for_ms", "steps", "size"]
         .into_iter()
         .filter_map(|name| answer.get(name).map(|limit| format!("{name}={}", printable(limit))));
-    let late_us = get("late_us").parse().unwrap_or(0);
-    if late_us >= LATE_US {
-        line("late", format!("began {} ms after the moment that was set", ms3(late_us * 1000)));
+    let late_ns = get("late_us").parse().map_or(0, |us: u64| us.saturating_mul(1000));
+    if late_ns >= window::LATE_FROM_NS {
+        line("late", format!("began {} ms after the moment that was set", ms3(late_ns)));
     }
     line("limits", limits.collect::<Vec<_>>().join(" "));
     line("file", get("file"));

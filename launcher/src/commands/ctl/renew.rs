@@ -1,13 +1,14 @@
 //! A start of several processes -> windows that are on and empty make room for the new one.
 //!
-//! The agent of torchrun initialises CUDA and runs nothing on the GPU: it reaches no limit of steps, and its
-//! window must not keep its ranks from a next one.
+//! The agent of torchrun initialises CUDA but runs nothing on the GPU, so its window never reaches a limit of
+//! steps. That window must not block the next start of the job.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use stage2_control::{Answer, Verb};
 
 use super::{Outcome, STEP};
+use crate::clock::since_1970;
 use crate::control::ask;
 use crate::terminal::Terminal;
 
@@ -49,10 +50,6 @@ fn is_empty(status: &Answer, now: Duration) -> bool {
     let since = status.get("since_unix_ms").and_then(|ms| ms.parse().ok());
     let is_old = since.is_some_and(|ms| now >= Duration::from_millis(ms) + YOUNGEST);
     status.get("phase") == Some("on") && is_old && none("window_records") && none("window_lost")
-}
-
-fn since_1970() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 #[cfg(test)]
