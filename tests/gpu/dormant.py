@@ -22,7 +22,7 @@ def main() -> None:
     parser = common.arguments(__doc__)
     common.model_arguments(parser)
     parser.add_argument("--nodes", type=common.positive, default=600, help="kernels of a graph")
-    parser.add_argument("--replays", type=common.positive, default=100, help="of a turn")
+    parser.add_argument("--replays", type=common.positive, default=30, help="of a turn")
     parser.add_argument("--steps", type=common.positive, default=8, help="decode steps of a turn")
     options = parser.parse_args()
     device = common.prepare(options)

@@ -21,7 +21,8 @@ open(os.environ["OWN"], "w").write('{"record_bytes": 104}')
 for line in sys.stdin:
     if line.strip() == os.environ.get("FAILS"):
         sys.exit("it fails")
-    print(json.dumps({"ms": float(os.environ["MS"]), "rss_kib": 1}), flush=True)
+    answer = {"ms": float(os.environ["MS"]), "rss_kib": 1, "cpus": list(os.sched_getaffinity(0))}
+    print(json.dumps(answer), flush=True)
 print("stage2: said", file=sys.stderr)
 """
 
@@ -58,6 +59,8 @@ class Turns(unittest.TestCase):
                 {row["way"] for row in both}, {"a", "b"}, "turns of a part are neighbours"
             )
             self.assertEqual(len({(row["round"], row["group"], row["part"]) for row in both}), 1)
+        used = {(row["group"], *row["cpus"]) for row in rows}
+        self.assertEqual(len(used), 2, "one processor for the main threads of a group")
         for process in processes:
             process.end()
             self.assertEqual((process.status(), process.said()), (0, ["stage2: said"]))

@@ -5,7 +5,8 @@
 A machine with other guests is slow for seconds to minutes, which hits one of two processes that run
 one after the other, and some of its processors are slower than others. Here all processes are there
 at once and only one works, for some 100 ms; the turns of a group, one process of each way, follow
-each other in random order, on the same two processors.
+each other in random order. Their main threads share one processor, and their other threads that
+one and a second.
 
 FILE holds `{"NAME": {"VARIABLE": "VALUE"}}`, the ways and what the environment of each has more;
 OUT at the beginning of a value stands for a folder of the process's own. The command of WORDs has
@@ -30,7 +31,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 CPUS = 2
-"""Processors of a group: one for the work, and one for what else the process does."""
+"""Processors of a group: one for the main threads, and one for what else a process does."""
 READY_S = 300.0
 """The longest that a process may take until it waits for its first turn."""
 TURN_S = 60.0
@@ -49,6 +50,7 @@ class Process:
     ) -> None:
         """Start it on these processors, with more variables in its environment."""
         self.group, self.way = group, way
+        self._cpus = cpus
         self._folder = tempfile.TemporaryDirectory()
         own = {
             name: self._folder.name + value.removeprefix("OUT")
@@ -69,9 +71,12 @@ class Process:
         os.sched_setaffinity(self._process.pid, cpus)
 
     def ready(self) -> None:
-        """Wait until it waits for its first turn."""
+        """Wait until it waits for its first turn, and keep its main thread on one processor."""
         if "ready" not in self._answer(READY_S):
             raise FailedError(f"{self.way}: its first line does not say that it is ready")
+        # Linux moves one thread only, here the one that works: two processors are seldom equal.
+        with contextlib.suppress(ProcessLookupError):
+            os.sched_setaffinity(self._process.pid, {min(self._cpus)})
 
     def turn(self, part: str) -> dict[str, Any]:
         """Let it do a part of its work, and return what it says of that."""
