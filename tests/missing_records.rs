@@ -81,9 +81,25 @@ fn buffers_that_go_elsewhere_right_before_the_end_are_noticed() {
 #[test]
 fn a_subscription_that_another_library_ends_is_noticed() {
     of_each(WAYS, |way| {
-        let left = guest("finalized", way).run();
-        assert_eq!(left.stdout(), "finalize=0\n");
-        says_what_is_missing(&left, "cuptiFinalize", &format!("{way:?}"));
+        for hazard in ["finalized", "finalized_at_the_end"] {
+            let left = guest(hazard, way).run();
+            assert_eq!(left.stdout(), "finalize=0\n");
+            says_what_is_missing(&left, "cuptiFinalize", &format!("{hazard} {way:?}"));
+        }
+    });
+}
+
+#[test]
+fn an_exit_in_which_cupti_leaves_is_no_loss() {
+    of_each(WAYS, |way| {
+        let left = guest("exits_slowly", way).run();
+        says_nothing(&left, &format!("{way:?}"));
+        assert_eq!(left.spool().kernels(), counts(&[("step", 30 * 20)]), "{way:?}");
+    });
+    // Here it leaves before anybody of ours hears of the exit, and nobody knows what it held.
+    of_each(WAYS, |way| {
+        let left = guest("exits_slowly_by_a_late_handler", way).run();
+        says_what_is_missing(&left, "an exit handler", &format!("{way:?}"));
     });
 }
 

@@ -92,6 +92,8 @@ pub struct Hooks {
     pub start_gpu: fn(&'static Shared) -> Result<(), OffReason>,
     /// What is open belongs to no window from here on.
     pub begin_anew: fn(),
+    /// Has us finish in `exit` before the handlers that are registered by now.
+    pub watch_exit: fn(),
 }
 
 /// What lives as long as the thread.
@@ -102,7 +104,13 @@ struct Thread {
     watch: last_thread::Watch<'static>,
     /// The GPUs that earlier windows met.
     devices: Vec<Device>,
+    /// How often the exit was watched anew.
+    exit_watches: u32,
 }
+
+/// Records come for the first time, and are handed over for the first time: as late as that CUPTI and the
+/// driver may register exit handlers, behind which they have nothing to hand over any more.
+const EXIT_WATCHES: u32 = 2;
 
 /// The body of the drain thread: works until it has to stop, or no thread of the guest is left. Then it
 /// finishes everything.
@@ -113,6 +121,7 @@ pub fn run(shared: &'static Shared, hooks: Hooks) -> EndReason {
         request: shared.options.flush_page.as_deref().and_then(FlushRequest::find),
         watch: last_thread::Watch::new(&shared.helpers),
         devices: Vec::new(),
+        exit_watches: 0,
     };
     loop {
         let window = shared.windows.take();
@@ -173,7 +182,10 @@ impl Thread {
             shared.bell.wait(NAP.min(pace.left()).min(limits.left()));
             drain.take_in();
             drain.take_states();
-            drain.heed_moves();
+            if drain.heed_moves() && self.exit_watches < EXIT_WATCHES {
+                self.exit_watches += 1;
+                (self.hooks.watch_exit)();
+            }
             drain.take_marks();
             let wish = self.request.as_mut().filter(|request| request.is_pending());
             let asked = shared.windows.asked_flush();

@@ -191,7 +191,8 @@ fn spawn_drain(shared: &'static Shared) -> std::io::Result<()> {
     let spawned = std::thread::Builder::new().name("stage2-drain".to_owned()).spawn(move || {
         shared.note_drain_thread();
         scheduling::be_ordinary();
-        let hooks = Hooks { start_gpu: start_gpu_late, begin_anew: nvtx::renew };
+        let hooks =
+            Hooks { start_gpu: start_gpu_late, begin_anew: nvtx::renew, watch_exit: ends::watch };
         let finished = barrier::own_thread(|| drain::run(shared, hooks));
         if let Err(panic) = &finished {
             give_up(shared, panic);

@@ -215,5 +215,5 @@ impl Recording {
 
 /// What the drain thread asks of those above it, where no window begins late.
 pub fn hooks() -> stage2::drain::Hooks {
-    stage2::drain::Hooks { start_gpu: |_| Ok(()), begin_anew: || () }
+    stage2::drain::Hooks { start_gpu: |_| Ok(()), begin_anew: || (), watch_exit: || () }
 }

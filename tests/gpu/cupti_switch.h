@@ -1,4 +1,4 @@
-// Kernel records of CUPTI on and off, and nothing of ours: what residue.cu, detach.cu, replays.cu and
+// Kernel records of CUPTI on and off, and nothing of ours: what residue.cu, detach.cu, both programs of replays and
 // blocks.cpp share.
 #pragma once
 

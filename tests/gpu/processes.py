@@ -130,6 +130,17 @@ def os_exit(options: argparse.Namespace) -> None:
     os._exit(0)
 
 
+def slow_exit(options: argparse.Namespace) -> None:
+    """Rest in exit handlers, of which one is older than the first kernel and one is younger."""
+    need_gpu()
+    libc = ctypes.CDLL(None)
+    sleep = ctypes.cast(libc.sleep, ctypes.c_void_p)
+    libc.__cxa_atexit(sleep, ctypes.c_void_p(3), None)
+    work("main", options.ranges)
+    libc.__cxa_atexit(sleep, ctypes.c_void_p(3), None)
+    report("slow-exit", ["main"], options.ranges)
+
+
 def main_leaves(options: argparse.Namespace) -> None:
     """End the main thread by `pthread_exit` while another one works, and then exits.
 
@@ -173,6 +184,7 @@ CASES: dict[str, Callable[[argparse.Namespace], None]] = {
     "spawn": spawn,
     "prefork": prefork,
     "os-exit": os_exit,
+    "slow-exit": slow_exit,
     "main-leaves": main_leaves,
     "threads": threads,
 }

@@ -10,7 +10,7 @@ set -uo pipefail
 . "$(dirname "$0")/head.sh"
 begin 90 "$@"
 need torch
-cases=${CASES:-fork-untouched fork-with-ranges fork-then-parent forkserver spawn prefork os-exit main-leaves threads}
+cases=${CASES:-fork-untouched fork-with-ranges fork-then-parent forkserver spawn prefork os-exit slow-exit main-leaves threads}
 
 for case in $cases; do
   workload=("$python" "$here/processes.py" "$case" --threads "${THREADS:-64}" --ranges "${RANGES:-500}")

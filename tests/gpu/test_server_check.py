@@ -25,11 +25,13 @@ def load(on_ms, failed=0, others_ms=10):
     return lines
 
 
-def bundle(kernels=761, median=1_000_000):
+def bundle(kernels=761, median=1_000_000, mean=2_800, recorded=None):
     row = {
         "stage": "decode",
         "kernels_per_instance_median": kernels,
+        "kernel_mean_ns": mean,
         "host_warm_median_ns": median,
+        "recorded_instances": recorded,
     }
     return {"stages": [row, {**row, "stage": "prefill"}]}
 
@@ -78,7 +80,14 @@ class Steps(unittest.TestCase):
         self.assertEqual(failures(server_check.steps(bundle(), bundle(median=1_040_000))), [])
         self.assertEqual(len(failures(server_check.steps(bundle(), bundle(kernels=760)))), 1)
         self.assertEqual(len(failures(server_check.steps(bundle(), bundle(median=1_100_000)))), 1)
+        self.assertEqual(len(failures(server_check.steps(bundle(), bundle(mean=3_000)))), 1)
         self.assertEqual(len(failures(server_check.steps({"stages": []}, bundle()))), 1)
+
+    def test_steps_of_which_few_are_recorded_may_be_faster_and_their_kernels_may_not(self):
+        few = bundle(median=850_000, recorded=77)
+        self.assertEqual(failures(server_check.steps(few, bundle())), [])
+        (said,) = failures(server_check.steps({**few}, bundle(mean=2_600)))
+        self.assertIn("mean kernel", said)
 
 
 if __name__ == "__main__":

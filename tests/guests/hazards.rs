@@ -129,6 +129,9 @@ pub const ALL: &[(&str, fn())] = &[
     ("records_taken", tools::records_taken),
     ("few_records_taken", tools::few_records_taken),
     ("finalized", tools::finalized),
+    ("finalized_at_the_end", tools::finalized_at_the_end),
+    ("exits_slowly", tools::exits_slowly),
+    ("exits_slowly_by_a_late_handler", tools::exits_slowly_by_a_late_handler),
     ("rests", tools::rests),
 ];
 

@@ -181,6 +181,45 @@ pub fn finalized() {
     steps(20);
 }
 
+/// Another library takes CUPTI out of the process, and it ends two flushes later.
+pub fn finalized_at_the_end() {
+    cuda::init();
+    steps(20);
+    println!("finalize={}", Cupti::find().finalize());
+    for _ in 0..4 {
+        client().push(b"step");
+        std::thread::sleep(Duration::from_millis(30));
+        client().pop();
+    }
+}
+
+/// What the driver and CUPTI do in `exit`, for longer than a few flushes.
+extern "C" fn leave_slowly() {
+    Cupti::find().finalize();
+    std::thread::sleep(Duration::from_millis(300));
+}
+
+/// CUPTI leaves the process in `exit`, by a handler that was registered before its first record.
+pub fn exits_slowly() {
+    cuda::init();
+    // SAFETY: the handler is a function of this program.
+    unsafe { libc::atexit(leave_slowly) };
+    steps(20);
+}
+
+/// The same, by a handler that was registered later than anything of ours, right after some kernels.
+pub fn exits_slowly_by_a_late_handler() {
+    cuda::init();
+    steps(20);
+    client().push(b"step");
+    let stream = Stream::new();
+    stream.launch(20);
+    stream.synchronize();
+    client().pop();
+    // SAFETY: as above.
+    unsafe { libc::atexit(leave_slowly) };
+}
+
 /// Works on the GPU in two stretches. In between there are ranges without: on the CPU alone, with waits for
 /// the GPU, with launches that fail, and with launches that are captured into a graph that is never replayed.
 pub fn rests() {

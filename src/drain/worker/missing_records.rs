@@ -9,7 +9,9 @@
 
 use std::time::Duration;
 
-use crate::base::{diag, futex};
+use stage2_spool::MonoNs;
+
+use crate::base::{clock, diag, futex};
 use crate::guest::pool::Pool;
 
 use super::Drain;
@@ -23,6 +25,9 @@ const MARGIN: u64 = 100;
 const MOST: u64 = 1 << 16;
 /// Flushes in a row that have to find the same.
 const FLUSHES: u32 = 2;
+/// The same to find us detached where the program does not show that it lives on. In `exit` a handler that
+/// runs before ours may end the subscription and then take its time.
+const FLUSHES_WITHOUT_LIFE: u32 = 10;
 /// A thread has put its first record into a buffer so long after it was given it.
 const GETTING_A_BUFFER: Duration = Duration::from_millis(5);
 
@@ -34,6 +39,9 @@ const TAKEN: &str = "CUPTI neither asked for a buffer nor handed one back meanwh
                      switched them off; run without it";
 const DETACHED: &str = "CUPTI calls the collector back no longer: another library of this process has \
                         ended its subscription (cuptiFinalize); run without it";
+const GONE: &str = "CUPTI left the process before it handed over its last records: another library has \
+                    ended it (cuptiFinalize), or an exit handler that was registered after the first \
+                    kernels; run without it";
 
 /// What is known of the way of records to us.
 #[derive(Default)]
@@ -43,10 +51,20 @@ pub(super) struct RecordWatch {
     /// Flushes in a row that found too many launches, and those that found us detached.
     doubts: u32,
     detached: u32,
+    /// When the first of the latter did, and whether a range was opened or closed later.
+    detached_since: Option<MonoNs>,
+    lives_on: bool,
     /// Launches are not counted until CUPTI moves a buffer: they cannot be, or enough were.
     tired: bool,
     /// It was said.
     pub(super) over: bool,
+}
+
+impl RecordWatch {
+    /// Of an event of a guest thread: it is no `exit` that has detached us.
+    pub(super) fn heed_event(&mut self, at: MonoNs) {
+        self.lives_on |= self.detached_since.is_some_and(|since| at > since);
+    }
 }
 
 impl Drain {
@@ -73,10 +91,7 @@ impl Drain {
             return;
         }
         if !gpu.tracer.is_attached() {
-            self.records.detached += 1;
-            if self.records.detached == FLUSHES {
-                self.say_missing(DETACHED.to_owned());
-            }
+            self.heed_detached();
         } else if !self.shared.launch_watch.is_on() {
             self.records.tired = self.records.tired || !self.count_launches(true);
         } else if launches > room + MARGIN {
@@ -90,11 +105,22 @@ impl Drain {
         }
     }
 
+    /// CUPTI called nobody back: another library has ended the subscription, or the process is in `exit`.
+    fn heed_detached(&mut self) {
+        self.records.detached += 1;
+        self.records.detached_since.get_or_insert_with(clock::mono);
+        let enough = if self.records.lives_on { FLUSHES } else { FLUSHES_WITHOUT_LIFE };
+        if self.records.detached >= enough {
+            self.say_missing(DETACHED.to_owned());
+        }
+    }
+
     /// After the last flush, which hands over every buffer that holds a record: whether nothing came of what
     /// was launched, or buffers did not come.
     pub(super) fn heed_missing_at_end(&mut self, flushed: bool) {
         let watch = &self.shared.launch_watch;
         let (counted, launches) = (watch.is_on() || self.records.tired, watch.launches());
+        let (detached, detached_alive) = (self.records.detached > 0, self.records.lives_on);
         let moved = self.heed_moves();
         // The process may go on, and nobody takes in the count any more.
         self.count_launches(false);
@@ -104,13 +130,16 @@ impl Drain {
         if !moved && counted && launches > 0 {
             return self.say_missing(taken(launches));
         }
+        if !moved && detached_alive {
+            return self.say_missing(DETACHED.to_owned());
+        }
         // What a GPU does whose hardware takes the times, nobody has seen yet.
         let kept = if self.times_by_hardware { 0 } else { self.buffers_kept() };
         if kept > 0 {
             // CUPTI hands back empty ones, too: on an H200 all of them came in 181 processes of 182, and one
             // stayed in that whose records another library had taken.
             self.output.fact(BUFFERS_KEPT, kept.to_string());
-            self.say_missing(kept_back(kept));
+            self.say_missing(if detached { GONE.to_owned() } else { kept_back(kept) });
         }
     }
 

@@ -94,6 +94,7 @@ impl Drain {
         if self.is_behind_cut(event) {
             return;
         }
+        self.records.heed_event(event.at);
         self.repair();
         self.ranges.apply(event, &mut self.names, &mut self.output, &self.shared.counters);
         let mut first_step = None;
