@@ -305,8 +305,8 @@ impl Process {
         let mut kernels: FxHashMap<(u16, KernelId), (u64, u64)> = FxHashMap::default();
         let mut devices: BTreeMap<u32, u64> = BTreeMap::new();
         for slot in self.slots.window(last) {
-            for (&key, &(ns, launches)) in &slot.kernels {
-                let sum = kernels.entry(key).or_default();
+            for (&(stage, kernel), &(ns, launches)) in &slot.kernels {
+                let sum = kernels.entry((self.tables.whole_stage(stage), kernel)).or_default();
                 *sum = (sum.0.saturating_add(ns), sum.1 + launches);
             }
             for (&device, &busy) in &slot.device_busy {
@@ -324,13 +324,14 @@ impl Process {
         kernels.sort_by(|a, b| {
             b.ns.cmp(&a.ns).then_with(|| (&a.stage, &a.name).cmp(&(&b.stage, &b.name)))
         });
-        let stages = by_stage(self.slots.window(last));
-        let named =
-            stages.into_iter().map(|(id, sum)| (self.tables.stage_name(id).to_owned(), sum));
+        let mut stages: BTreeMap<String, StageNumbers> = BTreeMap::new();
+        for (id, sum) in by_stage(self.slots.window(last)) {
+            stages.entry(self.tables.stage_name(id).to_owned()).or_default().add(&sum);
+        }
         Window {
             ns: self.settled.saturating_sub(from.max(begin)),
             end_wall_ns: self.wall_ns(self.settled),
-            stages: named.collect(),
+            stages,
             kernels,
             devices: devices
                 .into_iter()
@@ -349,7 +350,7 @@ impl Process {
         self.wall_ns(self.front)
     }
 
-    /// Sums of each stage since the beginning. They never fall.
+    /// Sums of each stage since the beginning, in one or more parts. They never fall.
     pub fn totals(&self) -> impl Iterator<Item = (&str, &StageNumbers)> {
         self.stages.iter().map(|(&id, stage)| (self.tables.stage_name(id), &stage.totals))
     }

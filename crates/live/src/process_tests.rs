@@ -85,6 +85,35 @@ fn steps_busy_time_and_gaps_of_a_stage_are_those_of_its_records() {
 }
 
 #[test]
+fn steps_that_have_their_number_in_their_names_are_one_stage() {
+    let mut process = process();
+    for step in 1..=300u64 {
+        let (id, at) = (step as u32 + 100, S + step * 10 * MS);
+        process.push(Record::Name { id, bytes: format!("step {step}").into() });
+        process.push(Record::Path(Path { id, parent: 0, name: id, domain: 0 }));
+        let Record::RangeOpen(open) = opened(step, at) else { unreachable!("it opens") };
+        process.push(Record::RangeOpen(RangeOpen { path: id, ..open }));
+        process.push(Record::RangeClose { range: step, end: MonoNs(at + 10 * MS) });
+        process.push(kernel(step, at + MS, at + 5 * MS));
+    }
+    process.push(Record::End { reason: "exit".into() });
+    let window = process.window();
+    assert_eq!(window.stages.keys().collect::<Vec<_>>(), ["step *"]);
+    let step = &window.stages["step *"];
+    assert_eq!((step.steps, step.launches, step.busy_ns), (300, 300, 300 * 4 * MS));
+    let rows: Vec<_> = window.kernels.iter().map(|row| (&*row.stage, row.launches)).collect();
+    assert_eq!(rows, [("step *", 300)]);
+    let totals: u64 = process
+        .totals()
+        .map(|(name, sum)| {
+            assert_eq!(name, "step *");
+            sum.steps
+        })
+        .sum();
+    assert_eq!(totals, 300);
+}
+
+#[test]
 fn the_same_in_any_order_of_the_gpu_records_that_is_not_too_late() {
     let (mut one, mut other) = (process(), process());
     steps(&mut one, 300);

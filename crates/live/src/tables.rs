@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use rustc_hash::FxHashMap;
 use stage2_spool::{NONE, Path, Shape};
-use stage2_text::{is_library_domain, kernel_name, shorten, visible};
+use stage2_text::{is_library_domain, kernel_name, shorten, visible, without_numbers};
 
 use crate::class;
 use crate::{MAX_STAGES, OTHER};
@@ -17,6 +17,8 @@ const PATHS: usize = 1 << 16;
 const QUEUES: usize = 1 << 14;
 /// Kernels that have a name of their own here.
 const KERNELS: usize = 4_096;
+/// So many stages that differ in their numbers alone are one, once there is no room for another.
+const NUMBERED: usize = MAX_STAGES / 4;
 /// Characters of the name of a stage.
 const STAGE_NAME: usize = 100;
 
@@ -59,6 +61,8 @@ pub(crate) struct Tables {
     paths: FxHashMap<u32, Place>,
     stages: Vec<String>,
     stage_ids: HashMap<String, u16>,
+    /// Stages that became a part of another one, such as `step 17` of `step *`.
+    parts: FxHashMap<u16, u16>,
     queues: FxHashMap<u32, u32>,
     /// Definitions that found no room.
     pub(crate) left_out: u64,
@@ -75,6 +79,7 @@ impl Default for Tables {
             paths: FxHashMap::default(),
             stages: STAND_INS.map(str::to_owned).to_vec(),
             stage_ids: HashMap::new(),
+            parts: FxHashMap::default(),
             queues: FxHashMap::default(),
             left_out: 0,
         }
@@ -179,13 +184,46 @@ impl Tables {
         if let Some(&known) = self.stage_ids.get(&name) {
             return known;
         }
-        if self.stage_ids.len() >= MAX_STAGES {
-            return OTHER_STAGE;
+        let pattern = without_numbers(&name);
+        if let Some(&known) = self.stage_ids.get(&pattern).filter(|_| pattern != name) {
+            return known;
         }
+        if self.stage_ids.len() < MAX_STAGES {
+            return self.add_stage(name);
+        }
+        self.join_numbered(pattern).unwrap_or(OTHER_STAGE)
+    }
+
+    fn add_stage(&mut self, name: String) -> u16 {
         let id = self.stages.len() as u16;
         self.stages.push(name.clone());
         self.stage_ids.insert(name, id);
         id
+    }
+
+    /// Makes one stage of those that `pattern` stands for, if they are many: names with the number of a step
+    /// leave no room for others, and each has one instance.
+    fn join_numbered(&mut self, pattern: String) -> Option<u16> {
+        let same: Vec<String> = self
+            .stage_ids
+            .keys()
+            .filter(|name| without_numbers(name) == pattern)
+            .cloned()
+            .collect();
+        if same.len() < NUMBERED {
+            return None;
+        }
+        let all = self.stages.len() as u16;
+        for name in same {
+            let part = self.stage_ids.remove(&name)?;
+            self.parts.insert(part, all);
+        }
+        Some(self.add_stage(pattern))
+    }
+
+    /// The stage that it is a part of, or itself.
+    pub(crate) fn whole_stage(&self, stage: u16) -> u16 {
+        self.parts.get(&stage).copied().unwrap_or(stage)
     }
 
     pub(crate) fn place(&self, path: u32) -> Place {
@@ -194,7 +232,7 @@ impl Tables {
     }
 
     pub(crate) fn stage_name(&self, stage: u16) -> &str {
-        self.stages.get(usize::from(stage)).map_or(OTHER, String::as_str)
+        self.stages.get(usize::from(self.whole_stage(stage))).map_or(OTHER, String::as_str)
     }
 }
 
@@ -223,15 +261,57 @@ mod tests {
         assert_eq!(tables.place(99).stage, Some(UNDEFINED));
     }
 
+    /// A name without a number: `a`, `b`, ..., `ba`.
+    fn letters(mut number: u32) -> String {
+        let mut name = String::new();
+        while number > 0 {
+            name.insert(0, char::from(b'a' + (number % 26) as u8));
+            number /= 26;
+        }
+        name
+    }
+
+    #[test]
+    fn steps_with_numbers_in_their_names_become_one_stage_once_they_leave_no_room() {
+        let mut tables = Tables::default();
+        let name = |tables: &mut Tables, id: u32, name: String| {
+            tables.name(id, name.into());
+            tables.path(&path(id, 0, id, 0));
+            tables.place(id).stage.unwrap()
+        };
+        let decode = name(&mut tables, 1, "decode".to_owned());
+        let layers: Vec<u16> =
+            (2..10).map(|id| name(&mut tables, id, format!("layer {id}"))).collect();
+        let steps: Vec<u16> =
+            (10..200).map(|id| name(&mut tables, id, format!("step {id}"))).collect();
+        for &step in [&steps[0], &steps[54], &steps[100], &steps[189]] {
+            assert_eq!(tables.stage_name(step), "step *");
+            assert_eq!(tables.whole_stage(step), steps[189]);
+        }
+        // The others stay, and there is room again, of which numbers of another kind take their part.
+        assert_eq!(
+            (tables.stage_name(decode), tables.stage_name(layers[3])),
+            ("decode", "layer 5")
+        );
+        let late = name(&mut tables, 300, "prefill".to_owned());
+        assert_eq!(tables.stage_name(late), "prefill");
+        for id in 400..600 {
+            name(&mut tables, id, format!("batch {id} of 9"));
+        }
+        let batch = tables.place(599).stage.unwrap();
+        assert_eq!(tables.stage_name(batch), "batch * of *");
+        assert!(tables.stage_ids.len() <= MAX_STAGES && tables.stages.len() < 3 * MAX_STAGES);
+    }
+
     #[test]
     fn stages_beyond_the_limit_are_one_row_and_names_are_visible() {
         let mut tables = Tables::default();
         for id in 1..=MAX_STAGES as u32 + 20 {
-            tables.name(id, format!("\x1b[2J{id}").into());
+            tables.name(id, format!("\x1b[2J{}", letters(id)).into());
             tables.path(&path(id, 0, id, 0));
         }
         assert_eq!(tables.place(MAX_STAGES as u32 + 1).stage, Some(OTHER_STAGE));
-        assert_eq!(tables.stage_name(tables.place(7).stage.unwrap()), "\\x1b[2J7");
+        assert_eq!(tables.stage_name(tables.place(7).stage.unwrap()), "\\x1b[2Jh");
         assert_eq!(tables.stages.len(), MAX_STAGES + STAND_INS.len());
     }
 

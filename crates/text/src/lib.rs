@@ -13,7 +13,7 @@ mod signature;
 mod visible;
 
 pub use domains::{LIBRARY_DOMAINS, is_library_domain};
-pub use instance::{without_instance, without_instance_str};
+pub use instance::{without_instance, without_instance_str, without_numbers};
 pub use kernel_name::{KernelName, kernel_name};
 pub use signature::{comparable, shorten_kernel};
 pub use visible::{code, code_in_text, csv_field, plain, shorten, visible, visible_path};
