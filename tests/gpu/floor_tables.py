@@ -12,6 +12,11 @@ from floor_ways import AGAIN, FLOOR_V1, UNTRACED
 Row = dict[str, Any]
 
 MEASURES = {"eager": "eager launch, ns", "graph": "graph node, ns", "decode": "decode, ms"}
+WAITED = {
+    "waited": "node of a new graph, each replay waited for, ns",
+    "kept": "the same of a graph made before, ns",
+}
+"""Measured only where records are switched in one process."""
 PHASES = ("before", "on", "off")
 MOST_NOTES = 30
 
@@ -40,7 +45,7 @@ def times(row: Row, phase: str = "all") -> dict[str, Times]:
     found = result.get(phase, {})
     return {
         name: Times(found[f"{name}_ns"]["min"], found[f"{name}_ns"]["median"])
-        for name in ("eager", "graph")
+        for name in ("eager", "graph", *WAITED)
         if f"{name}_ns" in found
     }
 
@@ -163,10 +168,11 @@ def off(names: list[str], rows: list[Row]) -> list[str]:
         "(95 % of other draws of them); `never on` tells how much a process drifts.",
         "",
     ]
-    shown = [name for name in ("eager", "graph") if any(name in times(row, "off") for row in rows)]
+    units = {"eager": MEASURES["eager"], "graph": MEASURES["graph"]} | WAITED
+    shown = [name for name in units if any(name in times(row, "off") for row in rows)]
     head = ["way"]
     for measure in shown:
-        unit = MEASURES[measure]
+        unit = units[measure]
         head += [f"{unit}: {phase}" for phase in PHASES] + ["left"]
     body = []
     for name in names:

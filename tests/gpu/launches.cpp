@@ -7,7 +7,9 @@
 //   --switch    measures before, while and after kernel records are on: floor.cpp collects them, and HOW is
 //               how it stops (disable, unsubscribe, finalize; none: it never starts)
 // Prints one line: for each phase the nanoseconds of a launch and of a node, minimum and median of the
-// batches. Exit status: 0, 1 (the driver or the switch failed), 2 (usage), 77 (no driver or no GPU).
+// batches. With --switch also those of a node where each replay is waited for: of a graph that was made in
+// this phase, and of one that was made in the first. Exit status: 0, 1 (the driver or the switch failed),
+// 2 (usage), 77 (no driver or no GPU).
 //
 // Build: g++ -std=c++17 -O2 launches.cpp -o launches -ldl      It needs no header of NVIDIA's.
 #include <dlfcn.h>
@@ -103,16 +105,32 @@ Handle captured() {
   return exec;
 }
 
-void phase(const char* name, int launches, int replays, bool first) {
+void replay(Handle exec) {
+  const int result = launch_graph(exec, stream);
+  if (result != 0) check("cuGraphLaunch", result);
+}
+
+// Nanoseconds of a node of replays that are waited for one by one.
+std::vector<double> waited(int replays, Handle exec) {
+  return batches(replays, kReplaysOfBatch, kNodes, [exec] {
+    replay(exec);
+    check("cuStreamSynchronize", call("cuStreamSynchronize", stream));
+  });
+}
+
+// `kept` holds the graph of the first phase; null: no replay is waited for.
+void phase(const char* name, int launches, int replays, bool first, Handle* kept) {
   std::printf("%s\"%s\": {", first ? "" : ", ", name);
   if (launches > 0) print_times("eager_ns", batches(launches, kLaunchesOfBatch, 1, launch), false);
   if (replays > 0) {
     const Handle exec = captured();
-    const auto replay = [exec] {
-      const int result = launch_graph(exec, stream);
-      if (result != 0) check("cuGraphLaunch", result);
-    };
-    print_times("graph_ns", batches(replays, kReplaysOfBatch, kNodes, replay), launches > 0);
+    const auto queued = [exec] { replay(exec); };
+    print_times("graph_ns", batches(replays, kReplaysOfBatch, kNodes, queued), launches > 0);
+    if (kept != nullptr) {
+      if (*kept == nullptr) *kept = captured();
+      print_times("waited_ns", waited(replays, exec), true);
+      print_times("kept_ns", waited(replays, *kept), true);
+    }
     check("cuGraphExecDestroy", call("cuGraphExecDestroy", exec));
   }
   std::printf("}");
@@ -196,18 +214,19 @@ int main(int count, char** words) {
   const int eager = launches > 0 ? (launches + kLaunchesOfBatch - 1) / kLaunchesOfBatch + 1 : 0;
   const int graph = replays > 0 ? (replays + kReplaysOfBatch - 1) / kReplaysOfBatch + 1 : 0;
   const long kernels = static_cast<long>(eager) * kLaunchesOfBatch +
-                       static_cast<long>(graph) * kReplaysOfBatch * kNodes;
+                       static_cast<long>(graph) * kReplaysOfBatch * kNodes * (floor == nullptr ? 1 : 3);
   std::printf("{\"kernels\": %ld, ", kernels);
   if (floor == nullptr) {
-    phase("all", launches, replays, true);
+    phase("all", launches, replays, true, nullptr);
   } else {
     const Switch control(floor);
     const bool switches = std::strcmp(how, "none") != 0;
-    phase("before", launches, replays, true);
+    Handle kept = nullptr;
+    phase("before", launches, replays, true, &kept);
     if (switches && control.on() != 1) return 1;
-    phase("on", launches, replays, false);
+    phase("on", launches, replays, false, &kept);
     if (switches && (control.report() != 1 || control.off(how) != 1)) return 1;
-    phase("off", launches, replays, false);
+    phase("off", launches, replays, false, &kept);
   }
   std::printf("}\n");
   return std::fflush(stdout) == 0 ? 0 : 1;

@@ -191,13 +191,17 @@ class Tables(unittest.TestCase):
         def switched(before, on, off):
             result: dict[str, Any] = {"kernels": 100}
             for phase, ns in zip(("before", "on", "off"), (before, on, off), strict=True):
+                of_replay = {"min": 2 * ns, "median": 2 * ns, "batches": 1}
                 result[phase] = {"eager_ns": {"min": ns, "median": ns, "batches": 1}}
+                result[phase]["kept_ns"] = of_replay
             return {**row("v1, disable", 1), "result": result}
 
         rows = [switched(100, 200, 155), switched(1100, 1200, 1155)]
         page = floor_tables.page("off", ["v1, disable"], rows)
         # The processes are far apart; in each of them 55 % stays.
-        self.assertIn("| v1, disable | 600.0 | 700.0 | 655.0 | 0.55 (0.55 to 0.55) |", page)
+        eager = "| v1, disable | 600.0 | 700.0 | 655.0 | 0.55 (0.55 to 0.55) |"
+        self.assertIn(f"{eager} 1200.0 | 1400.0 | 1310.0 | 0.55 (0.55 to 0.55) |", page)
+        self.assertIn("the same of a graph made before, ns: before", page)
 
     def test_the_decode_is_that_of_the_repetitions(self):
         decode = row(UNTRACED, 1) | {"program": "decode"}
