@@ -108,8 +108,8 @@ struct Thread {
     exit_watches: u32,
 }
 
-/// Records come for the first time, and are handed over for the first time: as late as that CUPTI and the
-/// driver may register exit handlers, behind which they have nothing to hand over any more.
+/// When records are asked for the first time, and when some are handed over: CUPTI and the driver may register
+/// exit handlers as late as that, and hand over nothing once these have run.
 const EXIT_WATCHES: u32 = 2;
 
 /// The body of the drain thread: works until it has to stop, or no thread of the guest is left. Then it

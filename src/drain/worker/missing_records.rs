@@ -40,7 +40,7 @@ const TAKEN: &str = "CUPTI neither asked for a buffer nor handed one back meanwh
 const DETACHED: &str = "CUPTI calls the collector back no longer: another library of this process has \
                         ended its subscription (cuptiFinalize); run without it";
 const GONE: &str = "CUPTI left the process before it handed over its last records: another library has \
-                    ended it (cuptiFinalize), or an exit handler that was registered after the first \
+                    ended it (cuptiFinalize), or an exit handler has that was registered after the first \
                     kernels; run without it";
 
 /// What is known of the way of records to us.
