@@ -127,11 +127,11 @@ impl Drain {
         if !flushed || self.records.over {
             return;
         }
-        if !moved && counted && launches > 0 {
-            return self.say_missing(taken(launches));
-        }
         if !moved && detached_alive {
             return self.say_missing(DETACHED.to_owned());
+        }
+        if !moved && counted && launches > 0 {
+            return self.say_missing(if detached { GONE.to_owned() } else { taken(launches) });
         }
         // What a GPU does whose hardware takes the times, nobody has seen yet.
         let kept = if self.times_by_hardware { 0 } else { self.buffers_kept() };
@@ -140,6 +140,8 @@ impl Drain {
             // stayed in that whose records another library had taken.
             self.output.fact(BUFFERS_KEPT, kept.to_string());
             self.say_missing(if detached { GONE.to_owned() } else { kept_back(kept) });
+        } else if detached && !self.drops_known {
+            self.say_missing(GONE.to_owned());
         }
     }
 
