@@ -4,8 +4,8 @@
 # upper bound of 95 % of the draws has to be at most 1.01, the memory at most 4 MB.
 # Usage: dormant.sh PATH_TO_libstage2.so PATH_TO_stage2-launch OUTDIR
 # Environment: PYTHON (python3), PAIRS (20: groups of three processes, each with 1.5 GB of memory and of the
-# GPU's), ROUNDS (40), BUDGET_S (300, of the turns), STEP_TIMEOUT_S (600), EARLIER (turns.jsonl of runs before,
-# whose groups count as well).
+# GPU's), ROUNDS (40), BUDGET_S (300, of the turns), LAYERS (8, of the model), STEP_TIMEOUT_S (600), EARLIER
+# (turns.jsonl of runs before, whose groups count as well).
 # Prints PASS, FAIL, NOTE and SKIP lines and keeps everything in OUTDIR. Exit status: 0 when nothing
 # failed (also when all was skipped for lack of a GPU), 1 when something failed, 2 for bad usage.
 set -uo pipefail
@@ -23,7 +23,7 @@ print(json.dumps({"untraced": {}, "again": {}, "dormant": dormant}))
 PYTHON
 limited turns "$python" "$here/turns.py" --ways "$out/ways.json" --out "$out/turns.jsonl" \
   --groups "${PAIRS:-20}" --rounds "${ROUNDS:-40}" --budget-s "${BUDGET_S:-300}" --parts eager,graph \
-  -- "$python" "$here/dormant.py" --layers 8
+  -- "$python" "$here/dormant.py" --layers "${LAYERS:-8}"
 grep '^FAIL' "$out/turns.out" | tee -a "$results"
 # shellcheck disable=SC2086 # EARLIER holds words.
 checked groups dormant_check.py "$out/turns.jsonl" ${EARLIER:-}
