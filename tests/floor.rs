@@ -73,6 +73,8 @@ fn text(output: &Output) -> String {
 
 /// Kernels of 10,000 launches and 100 replays of 100 nodes, and of as many that are not measured.
 const KERNELS: u64 = 2 * (10_000 + 100 * 100);
+/// The same of a phase in which replays are waited for as well, of a new graph and of an old one.
+const SWITCHED_KERNELS: u64 = 2 * 10_000 + 3 * 2 * 100 * 100;
 
 #[test]
 fn every_kernel_is_counted_by_the_size_that_its_record_has() {
@@ -150,9 +152,12 @@ fn what_is_switched_records_its_own_phase_only() {
         let (output, line) = run(launches, &[("FLOOR_API", api)], &["--switch", floor, how]);
         assert!(output.status.success(), "{api} {how}: {}", text(&output));
         for phase in ["before", "on", "off"] {
-            assert!(line[phase]["graph_ns"]["min"].as_f64().is_some_and(|ns| ns > 0.0), "{line}");
+            for measure in ["eager_ns", "graph_ns", "waited_ns", "kept_ns"] {
+                let least = line[phase][measure]["min"].as_f64();
+                assert!(least.is_some_and(|ns| ns > 0.0), "{measure} in {line}");
+            }
         }
-        assert_eq!(told(&output)["records"], KERNELS, "{api} {how}");
+        assert_eq!(told(&output)["records"], SWITCHED_KERNELS, "{api} {how}");
     }
     for (api, how, fault, part) in [
         ("v1", "unsubscribe", "", "v1 has no subscriber"),
