@@ -17,7 +17,7 @@ const PATHS: usize = 1 << 16;
 const QUEUES: usize = 1 << 14;
 /// Kernels that have a name of their own here.
 const KERNELS: usize = 4_096;
-/// So many stages that differ in their numbers alone are one, once there is no room for another.
+/// Once all stages are in use, this many that differ only in their numbers become one.
 const NUMBERED: usize = MAX_STAGES / 4;
 /// Characters of the name of a stage.
 const STAGE_NAME: usize = 100;
@@ -61,7 +61,7 @@ pub(crate) struct Tables {
     paths: FxHashMap<u32, Place>,
     stages: Vec<String>,
     stage_ids: HashMap<String, u16>,
-    /// Stages that became a part of another one, such as `step 17` of `step *`.
+    /// Stages that were joined into another one, such as `step 17` into `step *`.
     parts: FxHashMap<u16, u16>,
     queues: FxHashMap<u32, u32>,
     /// Definitions that found no room.
@@ -201,8 +201,8 @@ impl Tables {
         id
     }
 
-    /// Makes one stage of those that `pattern` stands for, if they are many: names with the number of a step
-    /// leave no room for others, and each has one instance.
+    /// Joins the stages that match `pattern` into one, if there are enough of them. Steps with a number in
+    /// their names would otherwise use up all stages with one instance each.
     fn join_numbered(&mut self, pattern: String) -> Option<u16> {
         let same: Vec<String> = self
             .stage_ids
@@ -288,7 +288,7 @@ mod tests {
             assert_eq!(tables.stage_name(step), "step *");
             assert_eq!(tables.whole_stage(step), steps[189]);
         }
-        // The others stay, and there is room again, of which numbers of another kind take their part.
+        // The other stages stay, and there is room for new ones.
         assert_eq!(
             (tables.stage_name(decode), tables.stage_name(layers[3])),
             ("decode", "layer 5")
