@@ -96,9 +96,9 @@ impl Sums {
     pub(crate) fn add(&mut self, tracked: &Tracked) {
         let process = &tracked.process;
         for (name, numbers) in process.totals() {
-            let room = self.stages.len() < MAX_STAGES || self.stages.contains_key(name);
-            let name = if room { name } else { OTHER };
-            self.stages.entry(name.to_owned()).or_default().add(numbers);
+            let room = self.stages.len() < MAX_STAGES || self.stages.contains_key(&name);
+            let name = if room { name } else { OTHER.to_owned() };
+            self.stages.entry(name).or_default().add(&numbers);
         }
         for DeviceBusy { device, busy_ns } in process.device_totals() {
             *self.devices.entry(device).or_default() += busy_ns;

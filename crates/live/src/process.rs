@@ -324,14 +324,10 @@ impl Process {
         kernels.sort_by(|a, b| {
             b.ns.cmp(&a.ns).then_with(|| (&a.stage, &a.name).cmp(&(&b.stage, &b.name)))
         });
-        let mut stages: BTreeMap<String, StageNumbers> = BTreeMap::new();
-        for (id, sum) in by_stage(self.slots.window(last)) {
-            stages.entry(self.tables.stage_name(id).to_owned()).or_default().add(&sum);
-        }
         Window {
             ns: self.settled.saturating_sub(from.max(begin)),
             end_wall_ns: self.wall_ns(self.settled),
-            stages,
+            stages: self.by_name(&by_stage(self.slots.window(last))),
             kernels,
             devices: devices
                 .into_iter()
@@ -350,9 +346,21 @@ impl Process {
         self.wall_ns(self.front)
     }
 
-    /// Sums of each stage since the beginning, in one or more parts. They never fall.
-    pub fn totals(&self) -> impl Iterator<Item = (&str, &StageNumbers)> {
-        self.stages.iter().map(|(&id, stage)| (self.tables.stage_name(id), &stage.totals))
+    /// Sums of each stage since the beginning. They never fall.
+    pub fn totals(&self) -> BTreeMap<String, StageNumbers> {
+        self.by_name(self.stages.iter().map(|(id, stage)| (id, &stage.totals)))
+    }
+
+    /// Stages that were joined have one name.
+    fn by_name<'n>(
+        &self,
+        numbers: impl IntoIterator<Item = (&'n u16, &'n StageNumbers)>,
+    ) -> BTreeMap<String, StageNumbers> {
+        let mut sums: BTreeMap<String, StageNumbers> = BTreeMap::new();
+        for (&id, more) in numbers {
+            sums.entry(self.tables.stage_name(id).to_owned()).or_default().add(more);
+        }
+        sums
     }
 
     /// Time in which each GPU worked, since the beginning.
