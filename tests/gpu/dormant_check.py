@@ -4,7 +4,7 @@
 
 Each file LINES holds the JSON lines of turns.py in one run of dormant.sh: the ways `untraced`,
 `again` (the same) and `dormant`, one process of each in a group. A quotient is the median of those
-of all rounds of all groups.
+of two turns in all rounds of all groups.
 Prints a table, and PASS or FAIL for each promise. Exit status: 0, 1 if a promise does not hold,
 2 if LINES cannot be used.
 """
@@ -64,9 +64,15 @@ class Group:
         return all(self.rounds(part) for part in PARTS)
 
     def dormant(self, part: str) -> list[float]:
-        """Return, by rounds, what `dormant` takes over the mean of both untraced processes."""
+        """Return, by rounds, what `dormant` takes over what each untraced process takes.
+
+        The mean of both would be a wrong base: turns are delayed, never hurried, so that the mean
+        lies above what one turn takes (by 0.6 % in 128 groups), in favour of the third process.
+        """
         return [
-            2 * turn["dormant"] / (turn["untraced"] + turn["again"]) for turn in self.rounds(part)
+            turn["dormant"] / turn[base]
+            for turn in self.rounds(part)
+            for base in ("untraced", "again")
         ]
 
     def again(self, part: str) -> list[float]:

@@ -41,6 +41,17 @@ class Dormant(unittest.TestCase):
             self.assertIn(name, said)
             self.assertEqual(said.count("FAIL"), 1, said)
 
+    def test_turns_that_are_delayed_at_times_favour_nobody(self):
+        """One turn of each round takes twice as long, of each way as often."""
+        turns = [json.loads(line) for line in lines(6, rounds=3).splitlines()]
+        for turn in turns:
+            if dormant_check.WAYS[turn["round"]] == turn["way"]:
+                turn["ms"] *= 2
+        said = self.said("\n".join(map(json.dumps, turns)))
+        for name in ("eager decode", "graph replay"):
+            (row,) = (line for line in said.splitlines() if line.startswith(f"| {name}"))
+            self.assertIn("| 1.0000 (1.0000 to 1.0000) | 1.0000 (1.0000 to 1.0000) |", row)
+
     def test_a_round_that_was_cut_short_does_not_count_and_too_few_groups_are_no_result(self):
         text = lines(5)
         self.assertEqual(len(dormant_check.read(text)), 5)
