@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from draws import Interval, interval, quotient
-from floor_ways import AGAIN, FLOOR_V1, UNTRACED
+from floor_ways import AGAIN, FLOOR_V1, NEVER_ON, UNTRACED
 
 Row = dict[str, Any]
 
@@ -162,47 +162,44 @@ def added(base: list[Times], processes: list[Times]) -> str:
 
 
 def off(names: list[str], rows: list[Row]) -> list[str]:
-    """Return what stays of the cost once records are off."""
+    """Return what stays of the cost once records are off, a table for each measure."""
     lines = [
-        "Medians of the processes' medians. Left: (off - before) / (on - before), by processes",
-        "(95 % of other draws of them); `never on` tells how much a process drifts.",
-        "",
+        "Medians of the processes' medians. Stays: off - before, in one process. Left: the share",
+        "of the cost that stays, (off - before) / (on - before). With 95 % of other draws of the",
+        "processes.",
     ]
     units = {"eager": MEASURES["eager"], "graph": MEASURES["graph"]} | WAITED
-    shown = [name for name in units if any(name in times(row, "off") for row in rows)]
-    head = ["way"]
-    for measure in shown:
-        unit = units[measure]
-        head += [f"{unit}: {phase}" for phase in PHASES] + ["left"]
-    body = []
-    for name in names:
-        cells = [name]
-        for measure in shown:
+    for measure, unit in units.items():
+        body = []
+        for name in names:
             triples = [
                 [times(row, phase)[measure].median for phase in PHASES]
                 for row in rows
                 if row["way"] == name and all(measure in times(row, phase) for phase in PHASES)
             ]
-            cells += phases(triples)
-        body.append(cells)
-    return lines + table(head, body)
+            body.append([name, *phases(triples, was_on=name != NEVER_ON)])
+        if any(cells[1] != "-" for cells in body):
+            head = ["way", *PHASES, "stays", "left"]
+            lines += ["", f"{unit[0].upper()}{unit[1:]}:", "", *table(head, body)]
+    return lines
 
 
-def phases(triples: list[list[float]]) -> list[str]:
-    """Return the cells of one measure: each phase, and the share of the cost that stays."""
+def phases(triples: list[list[float]], was_on: bool) -> list[str]:
+    """Return the cells of one way: each phase, and what stays of the cost."""
     if not triples:
-        return ["-"] * 4
+        return ["-"] * 5
 
-    def medians(drawn: Sequence[list[float]]) -> list[float]:
-        return [statistics.median(triple[phase] for triple in drawn) for phase in range(3)]
-
-    before, on, after = medians(triples)
+    def stays(drawn: Sequence[list[float]]) -> float:
+        return statistics.median(triple[2] - triple[0] for triple in drawn)
 
     def left(drawn: Sequence[list[float]]) -> float | None:
-        return quotient(*medians(drawn))
+        return quotient(*(statistics.median(column) for column in zip(*drawn, strict=True)))
 
-    return [f"{value:.1f}" for value in (before, on, after)] + [
-        cell(interval([triples], left), ".2f")
+    share = interval([triples], left) if was_on else None
+    return [
+        *(f"{statistics.median(column):.1f}" for column in zip(*triples, strict=True)),
+        cell(interval([triples], stays), "+.1f"),
+        cell(share, ".2f"),
     ]
 
 

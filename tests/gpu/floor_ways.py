@@ -9,6 +9,8 @@ from pathlib import Path
 UNTRACED, AGAIN = "untraced", "untraced again"
 FLOOR_V1 = "floor v1, all fields"
 """What every other cost is divided by."""
+NEVER_ON = "never on"
+"""A process in which records are never on: it tells how much a process drifts."""
 
 MIN = ["kind", "start", "end", "correlation_id"]
 GROUPS = {
@@ -126,7 +128,7 @@ def fields(place: Place) -> list[Way]:
 def off(place: Place) -> list[Way]:
     """Stop in each way, to see what stays once records are off."""
     floor = str(place.floor)
-    found = [Way("never on", bare(place, "v1"), (floor, "none"))]
+    found = [Way(NEVER_ON, bare(place, "v1"), (floor, "none"))]
     for name, api, chosen, hows in (
         ("v1", "v1", "all", ("disable", "finalize")),
         ("v2", "v2", "all", ("disable", "unsubscribe", "finalize")),

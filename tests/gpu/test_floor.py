@@ -197,11 +197,16 @@ class Tables(unittest.TestCase):
             return {**row("v1, disable", 1), "result": result}
 
         rows = [switched(100, 200, 155), switched(1100, 1200, 1155)]
-        page = floor_tables.page("off", ["v1, disable"], rows)
+        never = {**switched(100, 101, 105), "way": floor_ways.NEVER_ON}
+        page = floor_tables.page("off", [floor_ways.NEVER_ON, "v1, disable"], [never, *rows])
         # The processes are far apart; in each of them 55 % stays.
-        eager = "| v1, disable | 600.0 | 700.0 | 655.0 | 0.55 (0.55 to 0.55) |"
-        self.assertIn(f"{eager} 1200.0 | 1400.0 | 1310.0 | 0.55 (0.55 to 0.55) |", page)
-        self.assertIn("the same of a graph made before, ns: before", page)
+        self.assertIn(
+            "| v1, disable | 600.0 | 700.0 | 655.0 | +55.0 (+55.0 to +55.0) | 0.55 ", page
+        )
+        self.assertIn("| never on | 100.0 | 101.0 | 105.0 | +5.0 (+5.0 to +5.0) | - |", page)
+        kept = page.split("The same of a graph made before, ns:")[1]
+        self.assertIn("| 1200.0 | 1400.0 | 1310.0 | +110.0 (+110.0 to +110.0) | 0.55 ", kept)
+        self.assertNotIn("Graph node", page, "nobody measured it")
 
     def test_the_decode_is_that_of_the_repetitions(self):
         decode = row(UNTRACED, 1) | {"program": "decode"}
