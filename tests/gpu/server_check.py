@@ -1,12 +1,14 @@
 """What a load saw of a server that is recorded in windows becomes PASS and FAIL lines.
 
 Usage: server_check.py latency LOAD_JSONL [BARE_JSONL]
+       server_check.py together LOAD_JSONL...
        server_check.py windows STATUS_JSON WINDOWS
        server_check.py steps WINDOW_BUNDLE WHOLE_BUNDLE
 
 LOAD_JSONL is what `python -m server.load --out` writes, with the phases `never`, `switching` (CUPTI
 starts, and meets each kernel for the first time), `on` and `off`; BARE_JSONL the same of a server
-under bare CUPTI, in one phase.
+under bare CUPTI, in one phase. The 99th percentile of some hundred requests moves by a third from
+server to server: `together` judges the loads of several servers.
 STATUS_JSON is what `stage2-launch ctl PID status --json` prints after so many WINDOWS. The bundles
 are of a window and of a whole run of the same server under the same load. Exit status: 0, 1 when
 something is not as promised, 2 when a file cannot be used.
@@ -15,6 +17,7 @@ something is not as promised, 2 when a file cannot be used.
 from __future__ import annotations
 
 import json
+import statistics
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -63,6 +66,24 @@ def latency(lines: list[dict[str, Any]], bare: list[dict[str, Any]]) -> Iterator
         yield None, f"p99 under bare CUPTI: {percentile_99(floor):.1f} ms of {len(floor)} requests"
         yield None, f"p99 under bare CUPTI over p99 of never: {slower(never, floor).text('.2f')}"
         yield None, f"p99 while on over p99 under bare CUPTI: {slower(floor, on).text('.2f')}"
+
+
+def together(loads: list[list[dict[str, Any]]]) -> Iterator[Line]:
+    """Compare the phases of several servers: the geometric mean of on over off."""
+    phases = [latencies(lines) for lines in loads]
+    pairs = [(phase["off"], phase["on"]) for phase in phases]
+    found = interval(
+        [values for pair in pairs for values in pair],
+        lambda *drawn: statistics.geometric_mean(
+            percentile_99(on) / percentile_99(off)
+            for off, on in zip(drawn[::2], drawn[1::2], strict=True)
+        ),
+    )
+    assert found is not None, "latencies are above zero"
+    each = ", ".join(f"{percentile_99(on) / percentile_99(off):.2f}" for off, on in pairs)
+    yield None, f"p99 while on over p99 while off, of each of {len(pairs)} servers: {each}"
+    text = f"their geometric mean: {found.text('.2f')}, at most {MOST_P99}"
+    yield found.asked <= MOST_P99, text
 
 
 def slower(base: list[float], other: list[float]) -> Interval:
@@ -126,6 +147,8 @@ def main() -> int:
         match sys.argv[1:]:
             case ["latency", path, *bare] if len(bare) <= 1:
                 found = latency(lines_of(path), [line for path in bare for line in lines_of(path)])
+            case ["together", _, *_]:
+                found = together([lines_of(path) for path in sys.argv[2:]])
             case ["windows", path, asked] if asked.isdigit():
                 found = windows(json.loads(text(path)), int(asked))
             case ["steps", window, whole]:

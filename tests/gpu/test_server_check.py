@@ -55,6 +55,16 @@ class Latency(unittest.TestCase):
         unswitched = failures(server_check.latency(lines[1:], []))
         self.assertEqual(len(unswitched), 1, "nothing was switched")
 
+    def test_servers_are_judged_together_by_the_mean_of_their_quotients(self):
+        self.assertEqual(len(failures(server_check.latency(load(15), []))), 1)
+        lines = list(server_check.together([load(15), load(11), load(110, others_ms=100)]))
+        self.assertEqual(failures(lines), [])
+        each, mean = (text for _, text in lines)
+        self.assertIn("1.50, 1.10, 1.10", each)
+        self.assertIn("mean: 1.22 (1.22 to 1.22)", mean)
+        (said,) = failures(server_check.together([load(15), load(12)]))
+        self.assertIn("1.34", said)
+
     def test_bare_cupti_stands_between_both(self):
         bare = [line for line in load(12, others_ms=12) if line.get("phase") != "switching"]
         said = [text for _, text in server_check.latency(load(15), bare)]
