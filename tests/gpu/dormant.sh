@@ -3,9 +3,10 @@
 # STAGE2_START=off, by processes that are all there at once and work in turn, and the memory of both. The
 # upper bound of 95 % of the draws has to be at most 1.01, the memory at most 4 MB.
 # Usage: dormant.sh PATH_TO_libstage2.so PATH_TO_stage2-launch OUTDIR
-# Environment: PYTHON (python3), PAIRS (20: groups of three processes, each with 1.5 GB of memory and of the
-# GPU's), ROUNDS (40), BUDGET_S (300, of the turns), LAYERS (8, of the model), STEP_TIMEOUT_S (600), EARLIER
-# (turns.jsonl of runs before, whose groups count as well).
+# Environment: PYTHON (python3), PAIRS (20: groups of three processes, each with 1.1 GB of memory and 2 GB of
+# the GPU's: 26 groups did not fit into the 141 GB of an H200), ROUNDS (40), BUDGET_S (300, of the turns), LAYERS
+# (8, of the model), STEP_TIMEOUT_S (600), EARLIER (turns.jsonl of runs before, whose groups count as well: about
+# 100 groups of 12 rounds are needed, because processes of the same program differ by 4 %).
 # Prints PASS, FAIL, NOTE and SKIP lines and keeps everything in OUTDIR. Exit status: 0 when nothing
 # failed (also when all was skipped for lack of a GPU), 1 when something failed, 2 for bad usage.
 set -uo pipefail

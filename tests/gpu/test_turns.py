@@ -20,6 +20,8 @@ print(json.dumps({"ready": True}), flush=True)
 open(os.environ["OWN"], "w").write('{"record_bytes": 104}')
 for line in sys.stdin:
     if line.strip() == os.environ.get("FAILS"):
+        if "ADVICE" in os.environ:
+            raise RuntimeError("out of memory\\nCompile with another option")
         sys.exit("it fails")
     answer = {"ms": float(os.environ["MS"]), "rss_kib": 1, "cpus": list(os.sched_getaffinity(0))}
     print(json.dumps(answer), flush=True)
@@ -89,6 +91,13 @@ class Turns(unittest.TestCase):
         self.worker.write_text("print('hello')")
         with self.assertRaisesRegex(turns.FailedError, "a: hello"):
             self.started({"a": {}}, groups=1)
+
+    def test_an_error_is_named_and_not_the_advice_that_follows_it(self):
+        more = {"MS": "1", "OWN": "OUT/own", "FAILS": "x", "ADVICE": "1"}
+        (process,) = self.started({"a": more}, groups=1)
+        with self.assertRaisesRegex(turns.FailedError, "RuntimeError: out of memory"):
+            process.turn("x")
+        self.assertIn("Compile with", process.said()[-1])
 
     def test_decode_by_turns_has_a_row_for_each_process_and_a_table(self):
         costs = {UNTRACED: "10", AGAIN: "10", FLOOR_V1: "14", "collector": "13"}

@@ -21,6 +21,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import selectors
 import subprocess
 import sys
@@ -36,6 +37,8 @@ READY_S = 300.0
 """The longest that a process may take until it waits for its first turn."""
 TURN_S = 60.0
 """The longest that a turn may take."""
+ERROR = re.compile(r"[\w.]+(Error|Exception)\b")
+"""How Python begins the line that names an error."""
 
 
 class FailedError(Exception):
@@ -134,8 +137,13 @@ class Process:
         return [line for line in self._errors.read().splitlines() if line.strip()]
 
     def complaint(self) -> str:
-        """Return the last of these lines."""
-        return (self.said() or ["no message"])[-1]
+        """Return the line that names its last error, or the last line of all.
+
+        PyTorch adds lines of advice to the message of an error of CUDA's.
+        """
+        said = self.said()
+        errors = [line for line in said if ERROR.match(line)]
+        return (errors or said or ["no message"])[-1]
 
     def _answer(self, patience_s: float) -> dict[str, Any]:
         out = _of(self._process.stdout)
