@@ -67,6 +67,18 @@ fn a_dormant_run_logs_its_windows_and_each_is_a_bundle() {
     assert_eq!(report.status.code(), Some(0), "{}", text(&report));
     assert!(bundle.join("windows/w2/report.md").is_file());
     assert_eq!(calls(&bundle.join("windows/w2")), 30, "of a compressed trace file");
+    // A window whose trace file is gone stays as it is, and the other one has its reports all the same.
+    let file = windows[0]["file"].as_str().expect("a file");
+    std::fs::remove_file(bundle.join(file)).expect("removed");
+    for window in ["w1", "w2"] {
+        std::fs::remove_file(bundle.join(format!("windows/{window}/report.md"))).expect("there");
+    }
+    let report = launch(&["report", &run]);
+    assert_eq!(report.status.code(), Some(70), "{}", text(&report));
+    assert!(text(&report).contains("they stay as they are"), "{}", text(&report));
+    assert!(!bundle.join("windows/w1/report.md").exists());
+    assert!(bundle.join("windows/w2/report.md").is_file());
+    assert_eq!(calls(&bundle.join("windows/w1")), 20);
 }
 
 /// As retention does with the files of older runs.

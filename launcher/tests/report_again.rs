@@ -18,8 +18,12 @@ use stage2_spool::{
 const REPORTS: [&str; 4] = ["kernels.md", "kernels.csv", "metrics.json", "report.html"];
 
 fn spool(path: &Path, kernels: u32) {
+    spool_of(1, path, kernels);
+}
+
+fn spool_of(pid: u32, path: &Path, kernels: u32) {
     let mut writer = Writer::new(File::create(path).expect("spool")).expect("spool");
-    writer.write(&Record::Process(Process { pid: 1, host: "node".into(), ..Process::default() }));
+    writer.write(&Record::Process(Process { pid, host: "node".into(), ..Process::default() }));
     writer.write(&Record::Anchor(Anchor { gpu: GpuNs(1), mono: MonoNs(1), wall: WallNs(1) }));
     writer.write(&Record::Device(Device { name: b"GPU".to_vec(), ..Device::default() }));
     writer.write(&Record::Queue(Queue { id: 1, device: 0, context: 1, stream: 7 }));
@@ -254,4 +258,42 @@ fn crc32(bytes: &[u8]) -> u32 {
             (sum >> 1) ^ (0xedb8_8320 & (sum & 1).wrapping_neg())
         })
     })
+}
+
+#[test]
+fn reports_whose_trace_files_are_gone_stay_as_they_are() {
+    let sandbox = Sandbox::new();
+    fs::create_dir(sandbox.path("in")).expect("folder");
+    for rank in 1..=3 {
+        spool_of(rank, &sandbox.path(&format!("in/node-{rank}.s2t")), 300);
+    }
+    sandbox.launch(&["merge", "--spool", "in", "-o", "b"]).assert().success();
+    let before = files(&sandbox);
+    let refused = |part: &str| {
+        let output = sandbox.launch(&["report", "b", "report.top_n=5"]).assert().code(70);
+        let said = String::from_utf8_lossy(&output.get_output().stderr).into_owned();
+        assert!(said.contains(part), "{part:?} in {said}");
+        assert!(said.contains("they stay as they are: put the files back"), "{said}");
+        assert_eq!(files(&sandbox), before, "nothing is written");
+        said
+    };
+    let trace = |rank: u32| sandbox.path(&format!("b/collector/node-{rank}.s2t"));
+
+    fs::remove_file(trace(2)).expect("trace");
+    let said = refused("node-2.s2t is gone from b/collector");
+    assert!(
+        said.contains("`stage2-launch merge --spool b/collector -o DIR` reports what"),
+        "{said}"
+    );
+    fs::remove_file(trace(1)).expect("trace");
+    refused("node-1.s2t and 1 more are gone");
+    fs::remove_dir_all(sandbox.path("b/collector")).expect("folder");
+    let said = refused("node-1.s2t and 2 more are gone");
+    assert!(!said.contains("merge"), "nothing is left: {said}");
+
+    // Put back, and one of them compressed since.
+    fs::create_dir(sandbox.path("b/collector")).expect("folder");
+    (1..=3).for_each(|rank| spool_of(rank, &trace(rank), 300));
+    assert!(Command::new("gzip").arg(trace(3)).status().expect("gzip").success());
+    sandbox.launch(&["report", "b", "report.top_n=5"]).assert().success();
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::ending::{list_files, print_file, tell};
 use super::open::open_report;
 use super::windows;
-use crate::bundle::{self, Access, COLLECTOR_DIR, RunRecord};
+use crate::bundle::{self, Access, COLLECTOR_DIR, RunRecord, lost_traces};
 use crate::cli::{self, Acceptance, Presets, ReportArgs};
 use crate::config;
 use crate::failure::Failure;
@@ -27,7 +27,7 @@ pub(crate) fn report(args: ReportArgs, terminal: &Terminal) -> Result<u8, Failur
     }
     let record = RunRecord::read(&run_dir).map_err(|e| Failure::Usage(format!("{e:#}")))?;
     if !record.dormant {
-        let status = write_again(&run_dir, &overrides, &presets, &acceptance, terminal)?;
+        let status = write_again(&run_dir, &record, &overrides, &presets, &acceptance, terminal)?;
         if json {
             print_file(&run_dir.join("metrics.json"))?;
         }
@@ -49,20 +49,31 @@ pub(crate) fn report(args: ReportArgs, terminal: &Terminal) -> Result<u8, Failur
     }
     let mut status = 0;
     for folder in &folders {
-        status = status.max(write_again(folder, &overrides, &presets, &acceptance, terminal)?);
+        let one = RunRecord::read(folder).map_err(Failure::no_result).and_then(|record| {
+            write_again(folder, &record, &overrides, &presets, &acceptance, terminal)
+        });
+        // The other windows are not to be without their reports for one that has none.
+        status = status.max(one.unwrap_or_else(|failure| {
+            terminal.error(&failure.to_string());
+            failure.exit()
+        }));
     }
     windows::compare(&run_dir, terminal)?;
     Ok(status)
 }
 
-/// Writes the reports of one bundle.
+/// Writes the reports of one bundle; those that can no longer be made stay.
 fn write_again(
     run_dir: &Path,
+    record: &RunRecord,
     overrides: &[String],
     presets: &Presets,
     acceptance: &Acceptance,
     terminal: &Terminal,
 ) -> Result<u8, Failure> {
+    if let Some(why) = lost_traces(run_dir, record) {
+        return Err(Failure::NoResult(why));
+    }
     redaction::set(Settings::of_run(run_dir).redactor);
     if !overrides.is_empty() {
         let words = redaction::words(overrides).join(" ");
