@@ -260,6 +260,14 @@ pub struct PathRow {
     pub kernel_sum_exclusive_ns: Option<u64>,
 }
 
+impl StageRow {
+    /// Whether it is known that nothing ran on the GPU for it.
+    pub fn has_no_gpu_work(&self) -> bool {
+        let pieces = [self.kernels, self.copies, self.fills, self.gpu_busy_ns];
+        pieces.iter().all(|count| *count == Some(0)) && self.graph_launches.unwrap_or(0) == 0
+    }
+}
+
 impl PathRow {
     /// Whether it is a range of a library with no range of the workload around it.
     pub fn is_of_library_alone(&self) -> bool {

@@ -56,6 +56,9 @@ pub(super) fn headline(report: &Report, report_md: &Path) -> Vec<String> {
 
 fn stage(row: &StageRow, of: &str) -> String {
     let name = shorten(&row.stage, NAME_LIMIT);
+    if row.has_no_gpu_work() {
+        return format!("{name}: no GPU work of its own");
+    }
     let kernels = |kernels| format!("{name}: {} kernels", count(kernels));
     match (row.kernels, row.gpu_busy_ns, row.kernel_sum_ns) {
         (Some(all), Some(busy_ns), _) => {
@@ -96,5 +99,20 @@ mod tests {
         report.answer.lines.clear();
         let lines = headline(&report, Path::new("report.md"));
         assert_eq!(lines[0], "coverage: EMPTY: no GPU work was recorded");
+    }
+
+    #[test]
+    fn a_stage_without_gpu_work_of_its_own_is_not_called_idle() {
+        let none = StageRow {
+            stage: "request".into(),
+            kernels: Some(0),
+            gpu_busy_ns: Some(0),
+            ..StageRow::default()
+        };
+        let row =
+            StageRow { copies: Some(0), fills: Some(0), gpu_window_ns: Some(5_000_000), ..none };
+        assert_eq!(stage(&row, " in the sample"), "request: no GPU work of its own");
+        let copies = StageRow { copies: Some(1), ..row };
+        assert!(stage(&copies, "").starts_with("request: 0 kernels, GPU busy 0.000 ms"));
     }
 }

@@ -1,6 +1,7 @@
 //! What is known of all stages -> the five lines that every view of a report begins with. Each can be
 //! read alone.
 
+use super::split::NO_GPU_WORK;
 use crate::join::empty::EMPTY;
 use stage2_model::{
     Absent, AnswerLine, Figure, FirstStep, ModelUse, Origin, Report, Role, StageAnswer, StageRow,
@@ -76,7 +77,7 @@ fn time(report: &Report, stages: &[Told<'_>]) -> String {
     }
     match stages {
         [] => format!("not known: {}", report.no_range()),
-        stages => listed(stages, time_of),
+        stages => listed(stages.iter(), time_of),
     }
 }
 
@@ -111,10 +112,11 @@ fn window(report: &Report, stages: &[Told<'_>]) -> String {
         return "not known: no GPU work was recorded".to_owned();
     }
     let known = stages.iter().any(|told| told.answer.window.is_some());
-    match stages.first().and_then(|told| told.why_no_window).filter(|_| !known) {
+    let why = stages.first().and_then(|told| told.why_no_window);
+    match why.filter(|why| !known && *why != NO_GPU_WORK) {
         Some(why) => format!("not known: {why}"),
         None if stages.is_empty() => format!("not known: {}", report.no_range()),
-        None => listed(stages, |told| {
+        None => listed(split_first(stages), |told| {
             let parts = match (&told.answer.window, told.why_no_window) {
                 (Some(window), _) => {
                     let parts = window.parts.iter().zip(window.rounded_percent());
@@ -125,6 +127,7 @@ fn window(report: &Report, stages: &[Told<'_>]) -> String {
                     };
                     shown.map(text).collect::<Vec<_>>().join(", ")
                 }
+                (None, Some(NO_GPU_WORK)) => NO_GPU_WORK.to_owned(),
                 (None, why) => format!("not known ({})", why.unwrap_or("nothing was recorded")),
             };
             let cold = told.answer.window.is_some() && told.row.instances == Some(1);
@@ -147,7 +150,7 @@ fn floor(used: Option<&ModelUse>, stages: &[Told<'_>]) -> String {
             None => "not known: no stage is named prefill or decode".to_owned(),
         };
     }
-    listed(stages, |told| floor_of(used?, told))
+    listed(stages.iter(), |told| floor_of(used?, told))
 }
 
 fn floor_of(used: &ModelUse, told: &Told<'_>) -> Option<String> {
@@ -214,9 +217,19 @@ impl Told<'_> {
     }
 }
 
+/// Those whose window is known in front of the others: a request is longer than all of its steps.
+fn split_first<'t, 'r>(stages: &'t [Told<'r>]) -> impl Iterator<Item = &'t Told<'r>> {
+    let (split, others): (Vec<_>, Vec<_>) =
+        stages.iter().partition(|told| told.answer.window.is_some());
+    split.into_iter().chain(others)
+}
+
 /// As many stages as fit, and how many more there are.
-fn listed<'t>(stages: &'t [Told<'_>], text: impl Fn(&'t Told<'_>) -> Option<String>) -> String {
-    let mut texts = stages.iter().filter_map(text);
+fn listed<'t, 'r: 't>(
+    stages: impl Iterator<Item = &'t Told<'r>>,
+    text: impl Fn(&'t Told<'r>) -> Option<String>,
+) -> String {
+    let mut texts = stages.filter_map(text);
     let mut line = String::new();
     let mut shown = 0;
     let mut more = 0u64;

@@ -108,6 +108,23 @@ fn many_stages_and_long_names_do_not_make_long_lines() {
 }
 
 #[test]
+fn requests_around_the_steps_of_an_engine_stand_behind_them() {
+    let (request, decode) = (row("request"), row("decode"));
+    let without_work = |row| {
+        let mut told = told(row);
+        told.answer.window = None;
+        told.why_no_window = Some(NO_GPU_WORK);
+        told
+    };
+    let window = |stages: &[Told<'_>]| said(&report(), stages, None).swap_remove(1);
+    assert_eq!(
+        window(&[without_work(&request), told(&decode)]),
+        "decode: compute 19.7 %, launch gaps 80.3 %; request: no GPU work of its own"
+    );
+    assert_eq!(window(&[without_work(&request)]), "request: no GPU work of its own");
+}
+
+#[test]
 fn a_text_is_cut_at_the_end_of_a_clause() {
     assert_eq!(cut("short", 10), "short");
     assert_eq!(cut("one clause; another, and more words", 24), "one clause; another ...");

@@ -20,6 +20,9 @@ struct Measured {
     communication: Option<(u64, u64)>,
 }
 
+/// Why the window of a stage without kernels, copies, fills and replays is not split.
+pub(super) const NO_GPU_WORK: &str = "no GPU work of its own";
+
 /// The parts, or why there are none.
 pub(super) fn of(report: &Report, row: &StageRow) -> Result<WindowSplit, &'static str> {
     if report.coverage.verdict.status == Status::Empty {
@@ -42,6 +45,10 @@ pub(super) fn of(report: &Report, row: &StageRow) -> Result<WindowSplit, &'stati
     };
     if row.gpu_idle_ns.is_none() {
         return Err("several processes share the GPU");
+    }
+    if row.has_no_gpu_work() {
+        // What runs meanwhile is that of other threads: requests around the steps of an engine.
+        return Err(NO_GPU_WORK);
     }
     let warm = row.warm.as_ref().filter(|_| is_warm(report, row));
     let (busy_parts, short_gaps_ns) = match warm {
@@ -145,6 +152,27 @@ mod tests {
         report.coverage.verdict.status = Status::Complete;
         report.ranks.collectives = collectives;
         report
+    }
+
+    #[test]
+    fn a_stage_without_gpu_work_of_its_own_is_not_called_idle() {
+        let request = StageRow {
+            gpu_busy_ns: Some(0),
+            gpu_idle_ns: Some(1_000),
+            gpu_busy_parts: Some(BusyParts::default()),
+            kernels: Some(0),
+            copies: Some(0),
+            fills: Some(0),
+            ..row()
+        };
+        assert_eq!(of(&report(Vec::new()), &request), Err(NO_GPU_WORK));
+        for work in [
+            StageRow { copies: Some(1), ..request.clone() },
+            StageRow { graph_launches: Some(1), ..request.clone() },
+            StageRow { kernels: None, ..request },
+        ] {
+            assert!(of(&report(Vec::new()), &work).is_ok(), "{work:?}");
+        }
     }
 
     fn parts(report: &Report, row: &StageRow) -> Vec<(WindowKind, u64)> {

@@ -162,6 +162,11 @@ impl Speaker<'_> {
         if idle < IDLE_HIGH_PERCENT {
             return None;
         }
+        if idle >= 100.0 && self.stage.kernels == Some(0) {
+            // Other threads may use the GPU meanwhile.
+            let text = format!("no GPU work of its own in the window{of}");
+            return Some(self.say(Rule::GpuIdle, part, text, None));
+        }
         let waits = format!("the GPU is idle {idle:.1} % of the window{of}");
         let counted = self.stage.kernels.filter(|k| *k > 0).zip(self.stage.interval_us);
         let Some(((kernels, interval_us), mean_us)) = counted.zip(self.stage.kernel_mean_us) else {

@@ -128,6 +128,15 @@ fn idle_time_has_three_readings_and_busy_time_one() {
     assert_eq!(idle(|s| s.graph_percent = Some(50.0)), [Rule::HostGaps]);
     assert_eq!(idle(|s| s.kernels = None), [Rule::GpuIdle]);
     assert_eq!(idle(|s| s.kernels = Some(0)), [Rule::GpuIdle]);
+    let without_work = of(vec![StageFacts {
+        stage: "request".into(),
+        window_ns: Some(1_000_000_000),
+        idle_percent: Some(100.0),
+        kernels: Some(0),
+        ..StageFacts::default()
+    }]);
+    let said = text(&without_work, Rule::GpuIdle);
+    assert_eq!(said, "request: no GPU work of its own in the window");
     assert_eq!(idle(|s| s.idle_percent = Some(29.9)), [Rule::Nothing]);
     assert_eq!(idle(|s| s.idle_percent = Some(10.0)), [Rule::GpuBusy]);
     assert_eq!(idle(|s| s.idle_percent = Some(f64::NAN)), [Rule::Nothing]);
