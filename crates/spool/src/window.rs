@@ -8,6 +8,8 @@ pub const BEGAN: &str = "window.began";
 pub const START: &str = "start";
 /// Meta key: why it ended.
 pub const ENDED: &str = "window.ended";
+/// Value of [`ENDED`] where the process ended; after every other end it went on.
+pub const EXIT: &str = "exit";
 /// Meta key: the moment that was set for its beginning, ns since the Unix epoch.
 pub const AT: &str = "window.at_unix_ns";
 /// Meta key: how much later than [`AT`] it began, ns.

@@ -219,4 +219,18 @@ fn a_range_that_is_open_at_a_normal_end_is_told_and_that_of_a_library_is_not() {
     // A process that was killed had no chance to close it.
     let killed = open(|b| b.add(Record::Meta { key: "x".into(), value: "y".into() }));
     assert!(!killed.coverage.verdict.text.contains(gap) && !finding(&killed));
+    // Behind a window the process goes on; behind that of its exit it does not.
+    let window = |why: &'static str| {
+        let mut b = process();
+        b.path(1, NONE, 2).open(1, 1, 0, 0).kernel(1, 1, 1, (5, 25)).open(2, 1, 0, 60);
+        report_of([b.meta("window.ended", why).meta("ranges.open_at_end", "2").end()])
+    };
+    for why in ["stop", "limit for_ms=15000", "memory"] {
+        let report = window(why);
+        let verdict = &report.coverage.verdict;
+        assert!(verdict.text.starts_with("complete"), "{why}: {verdict:?}");
+        let notes = report.findings.iter().filter(|f| f.what.starts_with("ranges never closed: 2"));
+        assert_eq!((notes.count(), finding(&report)), (1, false), "{why}");
+    }
+    assert!(finding(&window("exit")));
 }

@@ -43,7 +43,7 @@ impl Why {
     /// As the trace file and the control socket have it.
     pub(super) fn words(&self) -> &str {
         match self {
-            Why::Process(EndReason::Requested | EndReason::Alone) => "exit",
+            Why::Process(EndReason::Requested | EndReason::Alone) => window::EXIT,
             Why::Process(EndReason::OutOfMemory) => "memory",
             Why::Window(why) => why,
         }

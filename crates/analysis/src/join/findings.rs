@@ -146,7 +146,8 @@ pub(super) const CHECKS: [Check; 17] = [
         count: |c| c.unclosed_ranges.saturating_sub(c.open_at_end),
         what: "ranges never closed",
         why: "they have no host time; their GPU work is counted",
-        remedy: "let the process end by itself; a library may leave its own ranges open",
+        remedy: "let the process end by itself; a library may leave its own ranges open, and a \
+                 window ends while ranges are open",
     },
     Check {
         severity: Severity::Note,

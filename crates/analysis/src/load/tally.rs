@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use stage2_spool::{
     Anchor, Field, FieldValue, GpuWork, Losses, NONE, Process, RANGE_OUTSIDE, RANGE_UNKNOWN,
-    Record, What,
+    Record, What, window,
 };
 
 use super::clock::ClockMap;
@@ -364,6 +364,8 @@ impl Tally {
         let open_at_end = open_at_end.map(|(_, times)| times.unclosed).fold(0, u64::saturating_add);
         let told = self.meta.get(META_OPEN_AT_END).and_then(|count| count.parse().ok());
         let open_at_end = open_at_end.max(told.unwrap_or(0));
+        // Behind a window the process goes on, and closes them.
+        let goes_on = self.meta.get(window::ENDED).is_some_and(|why| why != window::EXIT);
         let sampled = |path| path_times.get(&path).map(|times| times.sampled).unwrap_or_default();
         for (key, stats) in &mut groups {
             stats.scale(sampled(key.path));
@@ -399,7 +401,7 @@ impl Tally {
             counts: self.counts,
             undefined: self.undefined,
             faults,
-            open_at_end: if self.end.is_some() { open_at_end } else { 0 },
+            open_at_end: if self.end.is_some() && !goes_on { open_at_end } else { 0 },
             anchors: self.anchors.len() as u64,
             first_anchor: self.anchors.first().copied(),
             anchors_ignored: clock.ignored(),
