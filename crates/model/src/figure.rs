@@ -145,6 +145,9 @@ pub enum Absent {
     /// The stage ran on several GPUs.
     #[error("the stage ran on several GPUs, and it is not known which tokens each worked on")]
     SeveralGpus,
+    /// Its instances do not divide evenly among the generations.
+    #[error("it is not known which of its instances make a generation")]
+    NoGenerations,
     /// The calculation gives no finite number.
     #[error("the calculation gives no finite number")]
     NotFinite,
@@ -206,6 +209,11 @@ impl Figure {
     /// What `f` makes of the number.
     pub fn map(&self, f: impl FnOnce(f64) -> f64) -> Figure {
         self.known().map(f).into()
+    }
+
+    /// The product, if both are known.
+    pub fn times(&self, other: &Figure) -> Figure {
+        self.known().and_then(|value| Ok(value * other.known()?)).into()
     }
 
     /// The sum, if both are known.

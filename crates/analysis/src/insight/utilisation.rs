@@ -114,7 +114,7 @@ fn input(
         stage: row.stage.clone(),
         within: None,
         role: role(row),
-        // Not a number: everything that follows from it is absent, and the finding says why.
+        // What follows from it is absent then, and the finding says why.
         per_generation: generation_share(row, rows, findings).unwrap_or(f64::NAN),
         instances,
         wall_ns: window_ns,

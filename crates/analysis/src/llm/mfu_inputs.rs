@@ -15,7 +15,7 @@ pub struct StageInput {
     /// What it is to the model.
     pub role: Role,
     /// How often it occurs in one generation: 1 for a range around all decode steps, the number of
-    /// steps for a range around each.
+    /// steps for a range around each; not a number: that is not known.
     pub per_generation: f64,
     /// Instances that the times and counts below cover; 1 for a median.
     pub instances: u64,

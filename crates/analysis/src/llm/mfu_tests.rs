@@ -224,6 +224,14 @@ fn whatever_is_missing_is_named_and_costs_only_its_own_numbers() {
     let twice = utilisation(&Inputs { stages: &twice, ..all.clone() });
     assert!(matches!(twice.model.wall_s.absent(), Some(Absent::SeveralStages { .. })));
 
+    // Steps of requests of any length: which make a generation is not known.
+    let uneven = [stages[0].clone(), StageInput { per_generation: f64::NAN, ..stages[1].clone() }];
+    let uneven = utilisation(&Inputs { stages: &uneven, ..all.clone() });
+    for figure in [&uneven.stages[1].flops, &uneven.stages[1].mbu_wall, &uneven.model.wall_s] {
+        assert_eq!(figure.absent(), Some(&Absent::NoGenerations));
+    }
+    assert!(uneven.stages[0].flops.value().is_some());
+
     let bare = StageInput {
         wall_ns: Some(0),
         busy_ns: None,

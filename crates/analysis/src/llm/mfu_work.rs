@@ -145,7 +145,7 @@ impl Work<'_> {
     }
 
     pub(super) fn stage(&self, stage: &StageInput) -> StageUtilisation {
-        let share = Figure::of(1.0).over(&Figure::of(stage.per_generation), "per_generation");
+        let share = Figure::of(1.0).over(&per_generation(stage), "per_generation");
         let of_instance = |work: Result<f64, Absent>| match &share {
             Figure::Known(share) => Figure::from(work).map(|work| work * share),
             Figure::Absent(why) => Figure::Absent(why.clone()),
@@ -214,7 +214,7 @@ impl Work<'_> {
                 let stages = [prefill, decode].into_iter().chain(self.of_role(Role::VisionBefore));
                 let sum = |time: fn(&StageInput) -> Figure| {
                     stages.clone().fold(Figure::of(0.0), |sum, stage| {
-                        sum.plus(&time(stage).map(|s| s * stage.per_generation))
+                        sum.plus(&time(stage).times(&per_generation(stage)))
                     })
                 };
                 (sum(wall_s), sum(busy_s))
@@ -326,6 +326,14 @@ fn part_of(stage: &StageInput) -> Part {
 fn given(model: &Model, part: Part) -> Option<f64> {
     let whole = model.vision_flops_per_prefill.filter(|_| part == Part::Whole);
     whole.or_else(|| model.vision_part_flops_per_prefill.of(part))
+}
+
+/// How often the stage occurs in a generation.
+fn per_generation(stage: &StageInput) -> Figure {
+    match stage.per_generation.is_nan() {
+        true => Figure::Absent(Absent::NoGenerations),
+        false => Figure::of(stage.per_generation),
+    }
 }
 
 fn per_instance(total: Figure, stage: &StageInput) -> Figure {
