@@ -5,7 +5,7 @@ use crate::views::table::{Table, none};
 use crate::views::values::{decimal, text};
 use stage2_analysis::insight::Shown;
 use stage2_analysis::operators::stage1::{MeanStd, Stage1Aggregates};
-use stage2_model::{DeviceRow, Fact, ModelUse, Report, WarmRow};
+use stage2_model::{DeviceRow, Fact, ModelUse, Report, StageRow, WarmRow};
 use stage2_text::numbers::{count, counted};
 use stage2_text::shorten;
 
@@ -98,10 +98,8 @@ pub(super) fn aggregates(report: &Report, shown: &Shown) -> String {
     let from = if shown.stage1_is_own { "Stage 1 files of this run" } else { "Stage 1 run" };
     rows.extend(shown.stage1.iter().flat_map(|means| stage1(means, from)));
     if rows.is_empty() {
-        return none(
-            "no stage has an instance after the first, cold one",
-            "run each stage at least twice; the appendix of report.md has the whole run",
-        );
+        let (why, remedy) = why_no_aggregates(report);
+        return none(why, remedy);
     }
     let table = Table::first(ROWS, &rows)
         .left("Metric", |row| text(&row.metric))
@@ -119,6 +117,36 @@ pub(super) fn aggregates(report: &Report, shown: &Shown) -> String {
         (Some(_), false) => " Rows of the Stage 1 run are of that run, not of this one.",
     });
     out + "\n\n"
+}
+
+/// Why there is nothing to add up over warm instances, and what to do.
+fn why_no_aggregates(report: &Report) -> (&'static str, &'static str) {
+    let is_warm = |stage: &&StageRow| stage.host_warm_instances.is_some_and(|n| n > 0);
+    let warm: Vec<&StageRow> = model_stages(report).filter(is_warm).collect();
+    let has_no_share =
+        |stage: &&StageRow| stage.gpu_window_ns.is_some() && stage.gpu_busy_percent.is_none();
+    if warm.iter().any(|stage| stage.recorded_instances.is_some()) {
+        return (
+            "only some instances of the stages were recorded",
+            "see the shares of the recorded ones below, or record every instance",
+        );
+    }
+    if warm.iter().any(has_no_share) {
+        return (
+            "several processes share the GPU of a stage",
+            "run one process on each GPU; the host times below hold nevertheless",
+        );
+    }
+    if !warm.is_empty() {
+        return (
+            "the GPU's time in the windows of the warm instances is not known",
+            "see Limits for what was not recorded; the host times below hold nevertheless",
+        );
+    }
+    (
+        "no stage has an instance after the first, cold one",
+        "run each stage at least twice; the appendix of report.md has the whole run",
+    )
 }
 
 /// A figure over several stages, or of Stage 1.

@@ -261,6 +261,32 @@ fn a_page_without_any_data_has_every_section_and_says_why() {
 }
 
 #[test]
+fn a_page_without_aggregates_says_what_they_lack() {
+    let stage = StageRow {
+        stage: "decode".into(),
+        instances: Some(1_653),
+        host_warm_instances: Some(1_651),
+        gpu_window_ns: Some(407_256_713),
+        gpu_busy_percent: Some(56.4),
+        ..StageRow::default()
+    };
+    let sampled = StageRow { recorded_instances: Some(103), ..stage.clone() };
+    let shared = StageRow { gpu_busy_percent: None, ..stage.clone() };
+    let unknown = StageRow { gpu_window_ns: None, ..shared.clone() };
+    let cold = StageRow { instances: Some(1), host_warm_instances: Some(0), ..stage };
+    for (stage, why) in [
+        (sampled, "only some instances of the stages were recorded"),
+        (shared, "several processes share the GPU of a stage"),
+        (unknown, "the GPU's time in the windows of the warm instances is not known"),
+        (cold, "no stage has an instance after the first, cold one"),
+    ] {
+        let report = Report { stages: vec![stage], ..Report::default() };
+        let page = summary_md(&report, &Shown::default());
+        assert!(page.contains(&format!("## Aggregates\n\nNone, because {why}. To do: ")), "{page}");
+    }
+}
+
+#[test]
 fn the_answer_comes_first_and_replaces_the_sentences() {
     let report = Report { answer: answer(), ..full("") };
     let page = summary_md(&report, &shown());
