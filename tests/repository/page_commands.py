@@ -4,12 +4,14 @@
 
 Without pages it takes all chapters of the book. A page's blocks of ```sh run one after the other
 with bash in an empty folder of their own. A block that cannot run everywhere says so to the reader
-in its first line: `# needs: a GPU, and a workload infer.py`. Exit status 1: a command failed, or a
-page has a command outside of such a block.
+in its first line: `# needs: a GPU, and a workload infer.py`. One that needs a checkout and no more
+runs beside a copy of docs/sample. Exit status 1: a command failed, or a page has a command outside
+of such a block.
 """
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -23,6 +25,9 @@ INDENTED = re.compile(
 )
 # Seconds; the longest block is a few demos.
 LIMIT = 300
+# What a block begins with that needs the files of this repository, and nothing else.
+CHECKOUT = "# needs: a checkout\n"
+SAMPLES = Path("docs/sample")
 
 
 def main(argv: list[str]) -> int:
@@ -37,12 +42,15 @@ def main(argv: list[str]) -> int:
         text = (ROOT / page).read_text(encoding="utf-8")
         for line in INDENTED.findall(FENCED.sub("", text)):
             faults.append(f"{page}: a command outside of a ```sh block: {line.strip()}")
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
             for block in BLOCK.findall(text):
                 if needs(block):
                     marked += 1
                     continue
                 ran += 1
+                if block.startswith(CHECKOUT):
+                    shutil.copytree(ROOT / SAMPLES, folder / SAMPLES, dirs_exist_ok=True)
                 fault = run(block, programs, folder)
                 if fault:
                     faults.append(f"{page}: {fault}")
@@ -56,7 +64,7 @@ def main(argv: list[str]) -> int:
 
 def needs(block: str) -> bool:
     """Tell whether a block says that it cannot run everywhere."""
-    return block.startswith("# needs: ")
+    return block.startswith("# needs: ") and not block.startswith(CHECKOUT)
 
 
 def chapters() -> list[Path]:
@@ -67,7 +75,7 @@ def chapters() -> list[Path]:
     return [path.relative_to(ROOT) for path in paths if path.exists()]
 
 
-def run(block: str, programs: Path, folder: str) -> str:
+def run(block: str, programs: Path, folder: Path) -> str:
     """Run a block; return what went wrong, or nothing."""
     environment = dict(os.environ, PATH=f"{programs}:{os.environ['PATH']}")
     try:
