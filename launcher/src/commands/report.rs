@@ -52,7 +52,7 @@ pub(crate) fn report(args: ReportArgs, terminal: &Terminal) -> Result<u8, Failur
         let one = RunRecord::read(folder).map_err(Failure::no_result).and_then(|record| {
             write_again(folder, &record, &overrides, &presets, &acceptance, terminal)
         });
-        // The other windows are not to be without their reports for one that has none.
+        // One window that cannot be reported does not cost the others their reports.
         status = status.max(one.unwrap_or_else(|failure| {
             terminal.error(&failure.to_string());
             failure.exit()
