@@ -46,7 +46,8 @@ pub struct Takeaway {
     pub text: String,
     /// What to do.
     pub recommendation: Option<String>,
-    /// Part of the sum of all stages' windows that is concerned, percent.
+    /// Part of the sum of all stages' windows that is concerned, percent. Stages without GPU work of
+    /// their own are not in the sum, unless no stage has any.
     pub concerns_percent: Option<f64>,
 }
 
@@ -125,7 +126,8 @@ impl Rule {
             Rule::GpuIdle => format!(
                 "GPU idle at least {IDLE_HIGH_PERCENT} % of the window, and it is not known why: \
                  kernels are not counted, or there are fewer than {ENOUGH_INSTANCES} instances, or \
-                 cold ones only, or times that a profiler inflates"
+                 cold ones only, or times that a profiler inflates, or the stage has no GPU work of \
+                 its own"
             ),
             Rule::GpuBusy => format!("GPU idle at most {IDLE_LOW_PERCENT} % of the window"),
             Rule::Waiting => format!(

@@ -194,10 +194,13 @@ struct Split<'r> {
 
 /// Where the windows of the warm instances go; nothing where that is not known.
 pub(super) fn windows(report: &Report, most: usize, file: &str) -> String {
+    let (without_work, with_work): (Vec<&StageRow>, Vec<&StageRow>) =
+        model_stages(report).partition(|stage| stage.has_no_gpu_work());
+    let without_work = without_gpu_work(&without_work, with_work.is_empty());
     let rows: Vec<Split<'_>> =
-        model_stages(report).filter_map(|stage| split(stage, answer(report, stage))).collect();
+        with_work.iter().filter_map(|stage| split(stage, answer(report, stage))).collect();
     if rows.is_empty() {
-        return String::new();
+        return without_work;
     }
     let mut table = Table::first(most, &rows).left("Stage", |row| name(row.stage));
     for (kind, title) in WINDOW_KINDS {
@@ -219,9 +222,28 @@ pub(super) fn windows(report: &Report, most: usize, file: &str) -> String {
     let gaps = if has_idle { format!(" {}", idle_kinds()) } else { String::new() };
     format!(
         "{}Shares of the windows of warm instances, each from its start on the host to its end or to \
-         the end of its last GPU work.{overlap}{gaps}\n\n",
+         the end of its last GPU work.{overlap}{gaps}\n\n{without_work}",
         table.markdown_with_rest_in(file),
     )
+}
+
+/// Which stages are in no share: what runs on the GPU in the meantime is work of other ranges.
+fn without_gpu_work(stages: &[&StageRow], are_all: bool) -> String {
+    let shown: Vec<&str> = stages.iter().take(APART_NAMED).map(|row| row.stage.as_str()).collect();
+    let more = match stages.len().saturating_sub(APART_NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let (have, are) = match stages.len() {
+        0 => return String::new(),
+        1 => ("has no GPU work of its own", "is"),
+        _ => ("have no GPU work of their own", "are"),
+    };
+    let apart = match are_all {
+        true => String::new(),
+        false => format!(", and {are} in no share of the time of all stages"),
+    };
+    paragraph(&format!("{}{more} {have}{apart}.", shown.join(", ")))
 }
 
 /// What the two kinds of idle time are.
@@ -273,4 +295,43 @@ pub(super) fn floors(report: &Report, most: usize) -> String {
         table.markdown(),
         missing.collect::<String>(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(stages: &[(&str, u64)]) -> Report {
+        let stages = stages.iter().map(|&(stage, kernels)| StageRow {
+            stage: stage.into(),
+            kernels: Some(kernels),
+            copies: Some(0),
+            fills: Some(0),
+            gpu_busy_ns: Some(kernels),
+            gpu_busy_percent: Some(kernels as f64),
+            ..StageRow::default()
+        });
+        Report { stages: stages.collect(), ..Report::default() }
+    }
+
+    #[test]
+    fn requests_around_the_steps_of_an_engine_have_no_row_of_idle_time() {
+        let page = windows(&report(&[("decode", 60), ("request", 0)]), 9, "report.md");
+        assert!(page.contains("| `decode` | 60.0 | 40.0 |\n"), "{page}");
+        assert!(!page.contains("| `request` |"), "{page}");
+        let told =
+            "request has no GPU work of its own, and is in no share of the time of all stages.";
+        assert!(page.ends_with(&format!("{told}\n\n")), "{page}");
+        let many = [("decode", 60), ("load", 0), ("request", 0), ("plan", 0)];
+        let page = windows(&report(&many), 9, "report.md");
+        let told = "load, request and 1 more have no GPU work of their own, and are in no share";
+        assert!(page.contains(told), "{page}");
+    }
+
+    #[test]
+    fn a_run_without_gpu_work_in_its_stages_says_so() {
+        let page = windows(&report(&[("request", 0)]), 9, "report.md");
+        assert_eq!(page, "request has no GPU work of its own.\n\n");
+        assert_eq!(windows(&report(&[("decode", 9)]), 9, "report.md").matches("no GPU").count(), 0);
+    }
 }

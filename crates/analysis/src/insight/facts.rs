@@ -147,6 +147,7 @@ fn stage(report: &Report, rows: &Rows<'_>, row: &StageRow) -> StageFacts {
         decode: role(row) == Role::Decode,
         doubt: doubt(report, row),
         window_ns: whole_window_ns(report, row),
+        no_gpu_work: row.has_no_gpu_work(),
         kernel_mean_us: row.kernel_mean_ns.map(|ns| ns as f64 / 1e3),
         graph_percent: percent(graph_calls, calls),
         kernels_per_token: figure(|s| &s.kernels_per_token),

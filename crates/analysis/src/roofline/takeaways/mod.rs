@@ -34,6 +34,8 @@ pub struct StageFacts {
     pub doubt: Option<String>,
     /// Union of the windows of its instances, ns.
     pub window_ns: Option<u64>,
+    /// It is known that nothing ran on the GPU for it: requests around the steps of an engine.
+    pub no_gpu_work: bool,
     /// Instances that the next three are over, where the cold ones are left out.
     pub warm_instances: Option<u64>,
     /// Part of the window in which the GPU was idle, percent.
@@ -108,9 +110,14 @@ pub struct KernelFacts {
 /// most time.
 pub fn takeaways(facts: &Facts) -> Vec<Takeaway> {
     let mut said = rules::of_run(facts);
-    let all_ns: u64 = facts.stages.iter().filter_map(|s| s.window_ns).fold(0, u64::saturating_add);
+    // Stages without GPU work mostly lie around those with it, and would count their time again.
+    let some_work = facts.stages.iter().any(|stage| !stage.no_gpu_work);
+    let is_counted = |stage: &&StageFacts| !(some_work && stage.no_gpu_work);
+    let counted = facts.stages.iter().filter(is_counted);
+    let all_ns = counted.filter_map(|stage| stage.window_ns).fold(0, u64::saturating_add);
     for stage in &facts.stages {
-        let share = stage.window_ns.filter(|_| all_ns > 0).map(|ns| ns as f64 / all_ns as f64);
+        let window_ns = stage.window_ns.filter(|_| all_ns > 0 && is_counted(&stage));
+        let share = window_ns.map(|ns| ns as f64 / all_ns as f64);
         said.extend(rules::of_stage(stage, share));
     }
     if said.iter().all(|takeaway| takeaway.rule.is_caveat()) {
@@ -135,7 +142,7 @@ pub struct Recommended<'t> {
     pub first: &'t Takeaway,
     /// Further takeaways that call for the same.
     pub further: usize,
-    /// Part of the sum of all stages' windows that they concern together, percent.
+    /// Part of the windows of all stages that they concern together, percent: as in [`Takeaway`].
     pub concerns_percent: Option<f64>,
 }
 

@@ -162,9 +162,11 @@ impl Speaker<'_> {
         if idle < IDLE_HIGH_PERCENT {
             return None;
         }
-        if idle >= 100.0 && self.stage.kernels == Some(0) {
+        if self.stage.no_gpu_work {
             // Other threads may use the GPU meanwhile.
-            let text = format!("no GPU work of its own in the window{of}");
+            let is_apart = self.share.is_none() && self.stage.window_ns.is_some_and(|ns| ns > 0);
+            let apart = if is_apart { ", which is not in the time of all stages" } else { "" };
+            let text = format!("no GPU work of its own in the window{of}{apart}");
             return Some(self.say(Rule::GpuIdle, part, text, None));
         }
         let waits = format!("the GPU is idle {idle:.1} % of the window{of}");

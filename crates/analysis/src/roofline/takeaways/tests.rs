@@ -8,6 +8,7 @@ fn eager_decode() -> StageFacts {
         decode: true,
         doubt: None,
         window_ns: Some(640_000_000),
+        no_gpu_work: false,
         warm_instances: None,
         idle_percent: Some(79.5),
         short_gaps_percent: Some(93.0),
@@ -128,19 +129,41 @@ fn idle_time_has_three_readings_and_busy_time_one() {
     assert_eq!(idle(|s| s.graph_percent = Some(50.0)), [Rule::HostGaps]);
     assert_eq!(idle(|s| s.kernels = None), [Rule::GpuIdle]);
     assert_eq!(idle(|s| s.kernels = Some(0)), [Rule::GpuIdle]);
-    let without_work = of(vec![StageFacts {
-        stage: "request".into(),
-        window_ns: Some(1_000_000_000),
-        idle_percent: Some(100.0),
-        kernels: Some(0),
-        ..StageFacts::default()
-    }]);
-    let said = text(&without_work, Rule::GpuIdle);
-    assert_eq!(said, "request: no GPU work of its own in the window");
     assert_eq!(idle(|s| s.idle_percent = Some(29.9)), [Rule::Nothing]);
     assert_eq!(idle(|s| s.idle_percent = Some(10.0)), [Rule::GpuBusy]);
     assert_eq!(idle(|s| s.idle_percent = Some(f64::NAN)), [Rule::Nothing]);
     assert_eq!(idle(|s| s.idle_percent = Some(400.0)), [Rule::Nothing]);
+}
+
+#[test]
+fn requests_around_the_steps_of_an_engine_do_not_count_their_time_again() {
+    let request = || StageFacts {
+        stage: "request".into(),
+        window_ns: Some(6_400_000_000),
+        no_gpu_work: true,
+        idle_percent: Some(100.0),
+        kernels: Some(0),
+        ..StageFacts::default()
+    };
+    let steps = of(vec![eager_decode()]);
+    let said = of(vec![request(), eager_decode()]);
+    let is_of_request = |said: &Takeaway| said.stage.as_deref() == Some("request");
+    let (of_requests, others): (Vec<_>, Vec<_>) = said.into_iter().partition(is_of_request);
+    assert_eq!(others, steps, "the steps alone");
+    let [of_request] = &of_requests[..] else { panic!("{of_requests:?}") };
+    assert_eq!(of_request.rule, Rule::GpuIdle);
+    assert_eq!(
+        (of_request.text.as_str(), of_request.concerns_percent),
+        (
+            "request: no GPU work of its own in the window, which is not in the time of all stages",
+            None
+        )
+    );
+    // Where nothing has GPU work, the longest of them is still told.
+    let load = StageFacts { stage: "load".into(), window_ns: Some(1_600_000_000), ..request() };
+    let said = of(vec![request(), load]);
+    assert_eq!(text(&said, Rule::DominantStage), "request: 80.0 % of the time of all stages");
+    assert_eq!(text(&said, Rule::GpuIdle), "request: no GPU work of its own in the window");
 }
 
 /// Eager `generate()` of Hugging Face on a busy machine: it does nothing but launch.
