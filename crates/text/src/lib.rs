@@ -7,6 +7,7 @@
 mod domains;
 mod instance;
 mod kernel_name;
+mod listed;
 pub mod numbers;
 pub mod redact;
 mod signature;
@@ -15,5 +16,6 @@ mod visible;
 pub use domains::{LIBRARY_DOMAINS, is_library_domain};
 pub use instance::{without_instance, without_instance_str, without_numbers};
 pub use kernel_name::{KernelName, kernel_name};
+pub use listed::listed;
 pub use signature::{comparable, shorten_kernel};
 pub use visible::{code, code_in_text, csv_field, plain, shorten, visible, visible_path};

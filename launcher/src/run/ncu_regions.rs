@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 use super::ncu_steps::{import, profiled};
 use super::tool::{Tool, ToolPass};
 use crate::plan::ncu_files;
-use crate::tools::listed;
 use crate::tools::ncu::RangeTime;
 use crate::tools::ncu::command::{self, Request};
 use crate::tools::ncu::missed::ranges_seen;
@@ -15,6 +14,7 @@ use stage2_analysis::ncu::nvtx::Label;
 use stage2_analysis::ncu::regions::{REGION_FILE, RegionFile, folder};
 use stage2_analysis::private;
 use stage2_model::{Finding, PassStatus, PathKind, PathRow, Report};
+use stage2_text::listed;
 
 /// Folder of the regions in the folder of the pass.
 const REGIONS_DIR: &str = "regions";

@@ -13,6 +13,7 @@ use std::path::Path;
 
 use serde::Serialize;
 use stage2_model::Finding;
+use stage2_text::listed;
 
 /// A choice of the settings as the flag of the tool takes it: the word that the preset has.
 fn word(choice: impl Serialize) -> String {
@@ -51,14 +52,4 @@ fn saw(ranges: &[String]) -> String {
         return "the collector saw no range".to_owned();
     }
     format!("the collector saw {}", listed(ranges, 8))
-}
-
-/// The first `most` of several texts, and how many more there are.
-pub(crate) fn listed(texts: &[impl AsRef<str>], most: usize) -> String {
-    let shown: Vec<&str> = texts.iter().take(most).map(AsRef::as_ref).collect();
-    let shown = shown.join(", ");
-    match texts.len().saturating_sub(most) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
-    }
 }

@@ -8,6 +8,7 @@ use stage2_analysis::insight::vision::{Nested, nested};
 use stage2_model::{
     Figure, LAUNCH_GAP_US, PathKind, Report, StageAnswer, StageRow, StepUnit, WindowKind,
 };
+use stage2_text::listed;
 use stage2_text::numbers::{count, ms3, percent1, ratio3};
 
 /// Ranges that are named as being no stages.
@@ -229,11 +230,7 @@ pub(super) fn windows(report: &Report, most: usize, file: &str) -> String {
 
 /// Which stages are in no share: what runs on the GPU in the meantime is work of other ranges.
 fn without_gpu_work(stages: &[&StageRow], are_all: bool) -> String {
-    let shown: Vec<&str> = stages.iter().take(APART_NAMED).map(|row| row.stage.as_str()).collect();
-    let more = match stages.len().saturating_sub(APART_NAMED) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
+    let names: Vec<&str> = stages.iter().map(|row| row.stage.as_str()).collect();
     let (have, are) = match stages.len() {
         0 => return String::new(),
         1 => ("has no GPU work of its own", "is"),
@@ -243,7 +240,7 @@ fn without_gpu_work(stages: &[&StageRow], are_all: bool) -> String {
         true => String::new(),
         false => format!(", and {are} in no share of the time of all stages"),
     };
-    paragraph(&format!("{}{more} {have}{apart}.", shown.join(", ")))
+    paragraph(&format!("{} {have}{apart}.", listed(&names, APART_NAMED)))
 }
 
 /// What the two kinds of idle time are.

@@ -7,6 +7,7 @@ use stage2_model::{
     Coverage, CoverageCounts, DeviceRow, FileEnding, Finding, ProcessCoverage, Severity,
 };
 use stage2_spool::pieces::ROTATE;
+use stage2_text::listed;
 use stage2_text::numbers::count;
 
 /// Files that a finding names.
@@ -407,11 +408,9 @@ fn of_files<'f>(
 }
 
 fn named(files: &[&str]) -> String {
-    let shown = files.iter().take(FILES_NAMED).copied().collect::<Vec<_>>().join(", ");
-    match files.len().saturating_sub(FILES_NAMED) {
-        _ if files.is_empty() => String::new(),
-        0 => format!(" ({shown})"),
-        more => format!(" ({shown} and {more} more)"),
+    match files {
+        [] => String::new(),
+        files => format!(" ({})", listed(files, FILES_NAMED)),
     }
 }
 

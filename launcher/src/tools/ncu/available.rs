@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use strsim::jaro_winkler;
 
-use crate::tools::listed;
 use stage2_model::Finding;
+use stage2_text::listed;
 
 /// Names that a finding lists.
 const LISTED: usize = 6;

@@ -164,7 +164,7 @@ impl Speaker<'_> {
         }
         if self.stage.no_gpu_work {
             // Other threads may use the GPU meanwhile.
-            let is_apart = self.share.is_none() && self.stage.window_ns.is_some_and(|ns| ns > 0);
+            let is_apart = self.share.is_none();
             let apart = if is_apart { ", which is not in the time of all stages" } else { "" };
             let text = format!("no GPU work of its own in the window{of}{apart}");
             return Some(self.say(Rule::GpuIdle, part, text, None));
