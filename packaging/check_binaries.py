@@ -1,13 +1,15 @@
 """Checks that the built programs and libraries run on every Linux that a wheel promises.
 
-    check_binaries.py FOLDER [PRIVATE_PATH]...
+    check_binaries.py FOLDER [PRIVATE_FOLDER]...
 
 No symbol may be newer than glibc 2.17, no library may be needed that is not part of the C library,
-no symbol may be open that no such library has, and no PRIVATE_PATH may stand in a file.
+no symbol may be open that no such library has, and no path of this machine may stand in a file: nothing
+that lies below a PRIVATE_FOLDER, and nothing of a cargo home.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -30,8 +32,22 @@ UNVERSIONED = {"__tls_get_addr"}
 LIBRARY_BYTES = 2_000_000
 """The collector is copied into containers and read by every process of a job."""
 
+CARGO_HOME = b"/.cargo/"
 
-def problems_of(path: Path, private: list[str]) -> Iterator[str]:
+
+def paths_below(folder: Path, content: bytes) -> Iterator[bytes]:
+    """Yield each place of the content that names something that lies in the folder now.
+
+    The name of the folder alone is no path of this machine: `/root` is also the end of `/proc/PID/root`,
+    and texts in a program have no end of their own.
+    """
+    names = [f"{folder}/{name}".encode() for name in os.listdir(folder)] if folder.is_dir() else []
+    for found in re.finditer(re.escape(f"{folder}/".encode()), content):
+        if any(content.startswith(name, found.start()) for name in names):
+            yield content[found.start() : found.start() + 120]
+
+
+def problems_of(path: Path, private: list[Path]) -> Iterator[str]:
     """Yield what is wrong with one file."""
     with path.open("rb") as file:
         elf: Any = ELFFile(file)
@@ -47,10 +63,12 @@ def problems_of(path: Path, private: list[str]) -> Iterator[str]:
         if elf.get_section_by_name(".symtab") or elf.get_section_by_name(".debug_info"):
             yield "it is not stripped"
     content = path.read_bytes()
-    for text in private:
-        if text.encode() in content:
-            at = content.index(text.encode())
-            yield f"it holds a path of this machine: {content[at : at + 120]!r}"
+    for folder in private:
+        for found in paths_below(folder, content):
+            yield f"it holds a path of this machine: {found!r}"
+    if CARGO_HOME in content:
+        at = content.index(CARGO_HOME)
+        yield f"it holds a path of a cargo home: {content[max(0, at - 60) : at + 60]!r}"
     if path.name == "libstage2.so" and len(content) >= LIBRARY_BYTES:
         yield f"it has {len(content)} bytes, which is not below {LIBRARY_BYTES}"
 
@@ -77,8 +95,8 @@ def _problems_of_symbols(elf: Any) -> Iterator[str]:
 
 def main() -> int:
     """Print every problem; the status is 1 if there is one."""
-    folder, *private = sys.argv[1:]
-    files = sorted(Path(folder).iterdir())
+    folder, *private = map(Path, sys.argv[1:])
+    files = sorted(folder.iterdir())
     found = [(path, problem) for path in files for problem in problems_of(path, private)]
     for path, problem in found:
         print(f"{path.name}: {problem}", file=sys.stderr)

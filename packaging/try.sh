@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Tries what .ci/dist left, as a new user would, on the simulated GPU: the wheel in a fresh virtual
-# environment, the tar file in a folder with another name, and the collector's tests with the library.
-#   packaging/try.sh DIST
+# environment, the tar file in a folder with another name, and, where asked for, the collector's tests
+# with the library.
+#   packaging/try.sh DIST [--collector-tests]
 set -euo pipefail
 repository=$(realpath "$(dirname "${BASH_SOURCE[0]}")/..")
 . "$repository/.ci/versions"
@@ -53,6 +54,7 @@ if unpacked/bin/stage2-launch -- true 2>missing.txt; then
 fi
 grep 'looked for .*lib/libstage2.so.*pip install' missing.txt >/dev/null || { cat missing.txt; exit 1; }
 
+[ "${2:-}" = --collector-tests ] || exit 0
 echo "== the collector's tests with the library"
 cd "$repository"
 STAGE2_TEST_COLLECTOR=$dist/build/libstage2.so STAGE2_TEST_SIMULATOR=$dist/build/libstage2_sim.so \

@@ -1,11 +1,12 @@
 //! NVML, loaded at run time, into readings; each value that this driver does not give is `None`.
 //!
-//! Functions are looked up one by one: an old driver lacks values, not all of them. The crate's own
-//! methods panic where a function is missing, so its fields are called instead.
+//! Functions are looked up one by one: an old driver lacks values, not all of them. Only the types of the
+//! bindings are used: their loader looks up all of NVML's functions, and takes 150 KB of ours.
 
 use std::ffi::{CStr, OsStr, OsString, c_char, c_uint, c_ulonglong};
 
-use nvml_wrapper_sys::bindings::{NvmlLib, nvmlDevice_t, nvmlProcessInfo_t, nvmlReturn_t};
+use libloading::Library;
+use nvml_wrapper_sys::bindings::{nvmlDevice_t, nvmlProcessInfo_t, nvmlReturn_t};
 use stage2_spool::DeviceState;
 
 use crate::base::clock;
@@ -64,26 +65,68 @@ pub(super) enum Scope {
     Full,
 }
 
+/// The functions that are called, each `None` where this driver has none of its name.
+macro_rules! functions {
+    ($($name:ident: fn($($argument:ty),*);)*) => {
+        #[allow(non_snake_case, reason = "NVML's names")]
+        struct Functions {
+            $($name: Option<unsafe extern "C" fn($($argument),*) -> nvmlReturn_t>,)*
+            /// What the functions are part of, which is unloaded after them.
+            _library: Library,
+        }
+
+        impl Functions {
+            fn of(library: Library) -> Functions {
+                Functions {
+                    $(
+                        // SAFETY: the type is that of the function in NVIDIA's nvml.h, and the library
+                        // outlives the pointer, because both are in one value.
+                        $name: unsafe { library.get(stringify!($name)) }.ok().map(|found| *found),
+                    )*
+                    _library: library,
+                }
+            }
+        }
+    };
+}
+
+functions! {
+    nvmlInit_v2: fn();
+    nvmlShutdown: fn();
+    nvmlDeviceGetCount_v2: fn(*mut c_uint);
+    nvmlDeviceGetHandleByIndex_v2: fn(c_uint, *mut nvmlDevice_t);
+    nvmlDeviceGetUUID: fn(nvmlDevice_t, *mut c_char, c_uint);
+    nvmlDeviceGetMigMode: fn(nvmlDevice_t, *mut c_uint, *mut c_uint);
+    nvmlDeviceGetTotalEnergyConsumption: fn(nvmlDevice_t, *mut c_ulonglong);
+    nvmlDeviceGetCurrentClocksEventReasons: fn(nvmlDevice_t, *mut c_ulonglong);
+    nvmlDeviceGetCurrentClocksThrottleReasons: fn(nvmlDevice_t, *mut c_ulonglong);
+    nvmlDeviceGetPowerUsage: fn(nvmlDevice_t, *mut c_uint);
+    nvmlDeviceGetTemperature: fn(nvmlDevice_t, c_uint, *mut c_uint);
+    nvmlDeviceGetClockInfo: fn(nvmlDevice_t, c_uint, *mut c_uint);
+    nvmlDeviceGetComputeRunningProcesses_v3: fn(nvmlDevice_t, *mut c_uint, *mut nvmlProcessInfo_t);
+}
+
 /// NVML, initialised.
 pub(super) struct Nvml {
-    library: NvmlLib,
+    functions: Functions,
 }
 
 impl Nvml {
     /// Loads and initialises it.
     pub(super) fn load(library: &OsStr) -> Result<Self, NvmlError> {
         // SAFETY: the driver's library, or the one that the user named as NVML, is meant to be loaded.
-        let loaded = unsafe { NvmlLib::new(library) };
+        let loaded = unsafe { Library::new(library) };
         let loaded = loaded.map_err(|error| NvmlError::Load {
             library: library.to_owned(),
             source: LoadError(error.to_string()),
         })?;
-        let init = loaded.nvmlInit_v2.as_ref().map_err(|_| NvmlError::Missing("nvmlInit_v2"))?;
+        let functions = Functions::of(loaded);
+        let init = functions.nvmlInit_v2.ok_or(NvmlError::Missing("nvmlInit_v2"))?;
         // SAFETY: it may be called at any time and counts its calls.
         match unsafe { init() } {
-            SUCCESS => Ok(Nvml { library: loaded }),
+            SUCCESS => Ok(Nvml { functions }),
             code => {
-                std::mem::forget(loaded);
+                std::mem::forget(functions);
                 Err(NvmlError::Failed { function: "nvmlInit_v2", code })
             }
         }
@@ -92,8 +135,7 @@ impl Nvml {
     /// All GPUs that it shows to this process. One that cannot be identified is left out.
     pub(super) fn gpus(&self) -> Result<Vec<Gpu<'_>>, NvmlError> {
         let function = "nvmlDeviceGetCount_v2";
-        let count = self.library.nvmlDeviceGetCount_v2.as_ref();
-        let count = count.map_err(|_| NvmlError::Missing(function))?;
+        let count = self.functions.nvmlDeviceGetCount_v2.ok_or(NvmlError::Missing(function))?;
         let mut number: c_uint = 0;
         // SAFETY: NVML is initialised; the place is valid for the result.
         match unsafe { count(&raw mut number) } {
@@ -103,8 +145,8 @@ impl Nvml {
     }
 
     fn gpu(&self, index: c_uint) -> Option<Gpu<'_>> {
-        let find = self.library.nvmlDeviceGetHandleByIndex_v2.as_ref().ok()?;
-        let identify = self.library.nvmlDeviceGetUUID.as_ref().ok()?;
+        let find = self.functions.nvmlDeviceGetHandleByIndex_v2?;
+        let identify = self.functions.nvmlDeviceGetUUID?;
         let mut handle: nvmlDevice_t = std::ptr::null_mut();
         let mut text: [c_char; UUID_BYTES] = [0; UUID_BYTES];
         // SAFETY: NVML is initialised; the places are valid, the text for as many bytes as are said, and
@@ -120,13 +162,13 @@ impl Nvml {
         // SAFETY: the text has a NUL at its end, and outlives the call.
         let text = unsafe { CStr::from_ptr(text.as_ptr()) };
         let uuid = text.to_str().ok().filter(|_| done == SUCCESS).and_then(uuid)?;
-        Some(Gpu { library: &self.library, handle, uuid })
+        Some(Gpu { functions: &self.functions, handle, uuid })
     }
 }
 
 impl Drop for Nvml {
     fn drop(&mut self) {
-        if let Ok(shutdown) = &self.library.nvmlShutdown {
+        if let Some(shutdown) = self.functions.nvmlShutdown {
             // SAFETY: follows one successful call of `nvmlInit_v2`; handles borrow `self`.
             unsafe { shutdown() };
         }
@@ -147,7 +189,7 @@ fn uuid(text: &str) -> Option<[u8; 16]> {
 
 /// A GPU as NVML knows it.
 pub(super) struct Gpu<'a> {
-    library: &'a NvmlLib,
+    functions: &'a Functions,
     handle: nvmlDevice_t,
     /// Its UUID.
     pub(super) uuid: [u8; 16],
@@ -156,7 +198,7 @@ pub(super) struct Gpu<'a> {
 impl Gpu<'_> {
     /// Whether it is divided into MIG instances.
     pub(super) fn is_divided(&self) -> bool {
-        let Ok(mode) = &self.library.nvmlDeviceGetMigMode else { return false };
+        let Some(mode) = self.functions.nvmlDeviceGetMigMode else { return false };
         let (mut now, mut later): (c_uint, c_uint) = (0, 0);
         // SAFETY: the handle is NVML's, which is initialised; the places are valid.
         let done = unsafe { mode(self.handle, &raw mut now, &raw mut later) };
@@ -165,19 +207,18 @@ impl Gpu<'_> {
 
     /// What NVML says now. [`DeviceState::device`] is the caller's.
     pub(super) fn read(&self, scope: Scope) -> DeviceState {
-        let (library, handle) = (self.library, self.handle);
+        let (functions, handle) = (self.functions, self.handle);
         let before = clock::mono();
-        let energy_mj = library.nvmlDeviceGetTotalEnergyConsumption.as_ref().ok();
-        let energy_mj = energy_mj.and_then(|read| {
+        let energy_mj = functions.nvmlDeviceGetTotalEnergyConsumption.and_then(|read| {
             let mut value: c_ulonglong = 0;
             // SAFETY: the handle is NVML's, which is initialised; the place is valid.
             (unsafe { read(handle, &raw mut value) } == SUCCESS).then_some(value)
         });
         let after = clock::mono();
-        let reasons = library.nvmlDeviceGetCurrentClocksEventReasons.as_ref();
+        let reasons = functions.nvmlDeviceGetCurrentClocksEventReasons;
         // Its name before driver 535.
-        let older = || library.nvmlDeviceGetCurrentClocksThrottleReasons.as_ref();
-        let clock_reasons = reasons.or_else(|_| older()).ok().and_then(|read| {
+        let older = functions.nvmlDeviceGetCurrentClocksThrottleReasons;
+        let clock_reasons = reasons.or(older).and_then(|read| {
             let mut value: c_ulonglong = 0;
             // SAFETY: as above.
             (unsafe { read(handle, &raw mut value) } == SUCCESS).then_some(value)
@@ -192,8 +233,8 @@ impl Gpu<'_> {
         if scope == Scope::Short {
             return short;
         }
-        let power = library.nvmlDeviceGetPowerUsage.as_ref().ok();
-        let temperature = library.nvmlDeviceGetTemperature.as_ref().ok();
+        let power = functions.nvmlDeviceGetPowerUsage;
+        let temperature = functions.nvmlDeviceGetTemperature;
         DeviceState {
             // SAFETY: as above.
             power_mw: power.and_then(|read| number(|place| unsafe { read(handle, place) })),
@@ -207,7 +248,7 @@ impl Gpu<'_> {
     }
 
     fn clock(&self, kind: c_uint) -> Option<u32> {
-        let read = self.library.nvmlDeviceGetClockInfo.as_ref().ok()?;
+        let read = self.functions.nvmlDeviceGetClockInfo?;
         // SAFETY: the handle is NVML's, which is initialised; the place is valid.
         number(|place| unsafe { read(self.handle, kind, place) })
     }
@@ -215,7 +256,7 @@ impl Gpu<'_> {
     /// Other processes with a compute context. Not known where the list lacks this process, which has
     /// one: in a container NVML may show none, or ids of the host.
     fn other_processes(&self) -> Option<u32> {
-        let list = self.library.nvmlDeviceGetComputeRunningProcesses_v3.as_ref().ok()?;
+        let list = self.functions.nvmlDeviceGetComputeRunningProcesses_v3?;
         // SAFETY: a struct of numbers, for which zero is a value.
         let mut found: Vec<nvmlProcessInfo_t> = vec![unsafe { std::mem::zeroed() }; MAX_PROCESSES];
         let mut count = MAX_PROCESSES as c_uint;
