@@ -312,16 +312,22 @@ impl Events {
             ahead.text_place = event.text_place;
             event.text_place = TextPlace::Continued;
             if !self.send_unless(ahead, kept_from(event.kind), counters).arrives {
-                event.text_place = TextPlace::Lost;
-                let sent = self.send(event, counters);
-                if sent.arrives {
-                    counters.names_cut.increment();
-                }
-                return sent;
+                return self.send_nameless(event, counters);
             }
         }
         event.set_text(last);
         self.send(event, counters)
+    }
+
+    /// Sends an event of whose text a piece found no room.
+    #[cold]
+    fn send_nameless(&self, mut event: Event, counters: &Counters) -> Delivery {
+        event.text_place = TextPlace::Lost;
+        let sent = self.send(event, counters);
+        if sent.arrives {
+            counters.names_cut.increment();
+        }
+        sent
     }
 
     /// Sends the payloads of `event` ahead of it, and notes in it where they are.
@@ -411,6 +417,35 @@ mod tests {
         assert_eq!(send(EventKind::End, 1), 0);
         assert_eq!((counters.range_events.get(), events.take_ends_lost()), (counted + 1, true));
         assert_eq!(std::iter::from_fn(|| events.receive_late_end()).count(), LATE_ENDS);
+    }
+
+    #[test]
+    fn a_range_that_is_lost_with_a_piece_of_its_name_is_one_lost_event() {
+        let (events, counters) = (Events::default(), Counters::default());
+        while events.send(Event::new(EventKind::Push, 1), &counters).arrives {}
+        let before = (counters.range_events.get(), events.lost(1));
+        let long = [b'x'; 3 * INLINE];
+        assert!(!events.send_with_text(Event::new(EventKind::Push, 1), &long, &counters).arrives);
+        let after = (counters.range_events.get(), events.lost(1));
+        assert_eq!((after, counters.names_cut.get()), ((before.0 + 1, before.1 + 1), 0));
+        // Where room comes back after that, the range arrives with its name lost.
+        assert!(events.receive().is_some());
+        assert!(events.send_nameless(Event::new(EventKind::Push, 1), &counters).arrives);
+        let last = std::iter::from_fn(|| events.receive()).last();
+        assert_eq!(last.map(|event| event.text_place), Some(TextPlace::Lost));
+        assert_eq!((counters.range_events.get(), counters.names_cut.get()), (after.0, 1));
+    }
+
+    #[test]
+    fn a_call_that_ends_after_its_window_loses_nothing_of_the_next() {
+        let (events, counters) = (Events::default(), Counters::default());
+        while events.send(Event::new(EventKind::Push, 1), &counters).arrives {}
+        assert_eq!((events.lost(1), counters.range_events.get()), (1, 1));
+        let earlier = Event::new(EventKind::Push, 1).in_epoch(generation::epoch().wrapping_sub(1));
+        assert!(!events.send(earlier, &counters).arrives);
+        assert_eq!((events.lost(1), counters.range_events.get()), (1, 1));
+        events.forget_losses();
+        assert_eq!(events.lost(1), 0);
     }
 
     #[test]

@@ -70,8 +70,9 @@ impl Drain {
     /// faster than they can be taken in.
     fn take_in_events(&mut self) {
         let events = &self.shared.events;
-        let late: Vec<Event> =
+        let mut late: Vec<Event> =
             std::iter::from_fn(|| events.receive_late_end()).take(BATCH * ROUNDS).collect();
+        late.retain(|end| end.epoch == self.epoch);
         let ends_lost = events.take_ends_lost();
         for _ in 0..events.waiting() {
             let Some(event) = events.receive() else { break };
@@ -87,11 +88,8 @@ impl Drain {
     }
 
     fn take_in_event(&mut self, event: &Event) {
-        if event.thread < self.first_thread {
-            // It was on its way when an earlier window ended.
-            return;
-        }
-        if self.is_behind_cut(event) {
+        if event.epoch != self.epoch || self.is_behind_cut(event) {
+            // It was on its way when an earlier window ended, or this one is over.
             return;
         }
         self.records.heed_event(event.at);
@@ -177,13 +175,9 @@ impl Drain {
     /// `STAGE2_SAMPLE` leaves it out.
     fn find(&mut self, owner: u32, ran: &Execution) -> Option<LaunchSite> {
         let counters = &self.shared.counters;
-        let mut site = self.ranges.place(owner, ran.correlation);
+        let site = self.ranges.place(owner, ran.correlation);
         if site.correlation != 0 && !self.calls.hold(site.correlation) {
             return None;
-        }
-        if owner != 0 && owner < self.first_thread {
-            // A buffer that CUPTI has held since an earlier window: its thread has another number now.
-            site.place = Place::UNKNOWN;
         }
         match site.place {
             Place::UNKNOWN if self.unplaced_is_foreign => return None,
