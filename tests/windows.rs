@@ -203,6 +203,21 @@ fn what_one_window_lost_is_no_loss_of_the_next() {
 }
 
 #[test]
+fn a_window_whose_records_do_not_come_in_time_says_so() {
+    let guest = dormant().env("STAGE2_SIM_CUPTI_VERSION", "12.8");
+    let mut guest = guest.env("STAGE2_SIM_FAULT", "late-buffers=3600000").spawn();
+    guest.tell("cuda");
+    start(&guest, "");
+    guest.tell("work inside 5");
+    stop(&guest);
+    let spool = window(&guest, 1);
+    let why = spool.meta("gpu.incomplete").expect("a reason");
+    assert!(why.contains("of its activity buffers, with work of this window"), "{why}");
+    assert!(guest.stderr().contains("window 1: GPU work is missing"), "{}", guest.stderr());
+    assert_eq!(spool.losses(), Losses::default());
+}
+
+#[test]
 fn a_thousand_windows_beside_busy_threads_need_no_more_memory() {
     let mut guest = dormant_at_work();
     guest.tell("busy 3");

@@ -298,9 +298,16 @@ impl Drain {
             self.drops_known = dropped.is_some();
             self.shared.counters.cupti_dropped.add(dropped.unwrap_or(0));
         }
-        self.take_in();
-        while last && self.shared.pool.get().is_some_and(Pool::has_full) {
-            self.take_in(); // Nobody comes by later.
+        // For the last time nobody comes by later. While the program goes on launching, what comes meanwhile is
+        // not waited for.
+        let pool = self.shared.pool.get();
+        let mut waiting = pool.map_or(0, Pool::waiting);
+        loop {
+            waiting = waiting.saturating_sub(self.take_in());
+            let is_over = waiting == 0 && !forced;
+            if !last || is_over || !pool.is_some_and(Pool::has_full) {
+                break;
+            }
         }
         self.shared.counters.names_cut.add(self.names.take_refused());
         self.output.put(Record::Anchor(clock::anchor(|| gpu.and_then(|gpu| gpu.tracer.now()))));

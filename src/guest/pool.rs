@@ -287,6 +287,11 @@ impl Pool {
         self.full.receive()
     }
 
+    /// Buffers that CUPTI handed back and that wait to be taken, with those that it is just handing back.
+    pub fn waiting(&self) -> usize {
+        self.full.in_use()
+    }
+
     /// Whether buffers that CUPTI handed back wait to be taken.
     pub fn has_full(&self) -> bool {
         !self.full.is_empty()

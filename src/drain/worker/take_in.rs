@@ -14,18 +14,30 @@ use crate::guest::activity::{Activity, Execution};
 use crate::guest::event::Event;
 use crate::guest::pool::{FullBuffer, Pool};
 
-/// Buffers that are taken at once, and how often in a row before the spool has its turn.
+/// Buffers that are taken at once, and how often in a row before the spool and the limits of the window have
+/// their turn: together some 600,000 records.
 const BATCH: usize = 16;
-const ROUNDS: usize = 64;
+const ROUNDS: usize = 8;
+/// Late ends that are taken at once.
+const LATE: usize = 1 << 10;
 
 impl Drain {
-    /// Takes in what is there.
-    pub(super) fn take_in(&mut self) {
+    /// Takes in what is there, as far as it is not too much at once. Gives how many buffers that were.
+    pub(super) fn take_in(&mut self) -> usize {
+        self.take_in_rounds(ROUNDS)
+    }
+
+    /// The same for so many rounds at most.
+    pub(super) fn take_in_rounds(&mut self, rounds: usize) -> usize {
+        let mut taken = 0;
         self.meet_gpu();
         self.take_in_samples();
         self.spans.take_in(&self.shared.switches);
-        let Some(pool) = self.shared.pool.get() else { return self.take_in_events() };
-        for _ in 0..ROUNDS {
+        let Some(pool) = self.shared.pool.get() else {
+            self.take_in_events();
+            return 0;
+        };
+        for _ in 0..rounds {
             let full: Vec<FullBuffer> =
                 std::iter::from_fn(|| pool.take_full()).take(BATCH).collect();
             // After the buffers, before the events: these are all that can matter to the buffers.
@@ -33,8 +45,9 @@ impl Drain {
             let lost: Vec<u32> = full.iter().map(lost).collect();
             self.take_in_events();
             if full.is_empty() {
-                return;
+                break;
             }
+            taken += full.len();
             if let Some(now) = self.shared.gpu().and_then(|gpu| gpu.tracer.now()) {
                 self.possible.note(now);
             }
@@ -51,6 +64,7 @@ impl Drain {
                 self.turn_piece();
             }
         }
+        taken
     }
 
     /// Takes in samples of hardware counters.
@@ -71,7 +85,7 @@ impl Drain {
     fn take_in_events(&mut self) {
         let events = &self.shared.events;
         let mut late: Vec<Event> =
-            std::iter::from_fn(|| events.receive_late_end()).take(BATCH * ROUNDS).collect();
+            std::iter::from_fn(|| events.receive_late_end()).take(LATE).collect();
         late.retain(|end| end.epoch == self.epoch);
         let ends_lost = events.take_ends_lost();
         for _ in 0..events.waiting() {

@@ -365,7 +365,8 @@ impl Drain {
         let until = Instant::now() + LAST_RECORDS_PATIENCE;
         loop {
             let flushed = gpu.tracer.flush(false);
-            self.take_in();
+            // A little at a time: CUPTI hands over a buffer only in the moments in which all its work is done.
+            self.take_in_rounds(1);
             let left = pool.given_since(moves);
             if left == 0 || flushed.is_err() {
                 return;
@@ -378,8 +379,8 @@ impl Drain {
             if !gpu.switches && Instant::now() >= until {
                 // To force it would cost the records of what the program has launched since.
                 let reason = format!(
-                    "CUPTI still held {left} activity buffers with work of this window {} s after its end, \
-                     because further work was running all the time; update to CUDA 13.0 update 1 or \
+                    "CUPTI still held {left} of its activity buffers, with work of this window, {} s after its \
+                     end, because further work was running all the time; update to CUDA 13.0 update 1 or \
                      later, whose CUPTI can be switched off",
                     LAST_RECORDS_PATIENCE.as_secs()
                 );
@@ -398,7 +399,9 @@ impl Drain {
                 ));
                 return;
             }
-            futex::nap(STEP);
+            if !pool.has_full() {
+                futex::nap(STEP);
+            }
         }
     }
 }
