@@ -50,6 +50,19 @@ fn children_of_a_parent_that_uses_nothing_are_recorded_though_they_end_at_once()
 }
 
 #[test]
+fn a_child_that_opens_one_range_touches_little_memory() {
+    let pages = |guest: Guest| {
+        let left = guest.run();
+        assert_eq!(left.expect_said(0), "");
+        left.stdout().trim().parse::<u64>().expect("a number")
+    };
+    let alone = pages(guest("fork_briefly").without("LD_PRELOAD"));
+    let recorded = pages(guest("fork_briefly"));
+    println!("{recorded} pages of 4 KiB, alone {alone}");
+    assert!(recorded < alone + 300, "{recorded} pages against {alone}");
+}
+
+#[test]
 fn children_know_handles_of_their_parent_and_do_not_inherit_its_ranges() {
     let left = guest("prefork_in_ranges").run();
     assert_eq!(left.stderr(), "");

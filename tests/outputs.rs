@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use calls::{FOR_EVER, Fault, SLOW};
+use calls::{FOR_EVER, Fault, slow};
 use common::Guest;
 use stage2_spool::{GpuWork, Record, What};
 
@@ -128,7 +128,7 @@ fn the_trace_file_is_nobodys_stderr() {
 fn the_trace_file_takes_no_number_that_the_guest_closes_and_opens() {
     let Some(library) = calls::library() else { return };
     // Until it has moved, the trace file has the first number that is free.
-    let slow = Fault { function: "fcntl", error: SLOW, first: 1, last: FOR_EVER };
+    let slow = Fault { function: "fcntl", error: slow(50), first: 1, last: FOR_EVER };
     let keeps_its_number = |_: &i32| {
         let guest = Guest::new("reopen").env("STAGE2_CONTROL", "off");
         let met = calls::meet(guest, library, slow);

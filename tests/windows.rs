@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use common::{Running, counts};
 use dormant::*;
-use stage2_spool::{Ending, Record};
+use stage2_spool::{Ending, Losses, Record};
 
 #[test]
 fn a_window_holds_what_was_launched_in_it_and_begins_with_the_first_push() {
@@ -177,6 +177,44 @@ fn each_window_that_asks_for_hardware_counters_has_samples_and_no_other() {
     assert_eq!(samples(1), (true, true), "{}", guest.stderr());
     assert_eq!(samples(2), (false, false));
     assert_eq!(samples(3), (true, true), "{}", guest.stderr());
+}
+
+#[test]
+fn what_one_window_lost_is_no_loss_of_the_next() {
+    for version in ["12.4", "12.8", "13.1"] {
+        let mut guest = dormant().env("STAGE2_SIM_CUPTI_VERSION", version).spawn();
+        guest.tell("cuda");
+        guest.tell("thread");
+        start(&guest, "");
+        guest.tell("flood 100000");
+        guest.tell("on 0 work flooded 5");
+        stop(&guest);
+        assert!(window(&guest, 1).losses().range_events > 0, "{version}");
+        start(&guest, "");
+        // Before the first range of its thread, which would make up for a loss.
+        guest.tell("launch 3");
+        guest.tell("on 0 launch 4");
+        guest.tell("on 0 work inside 20");
+        stop(&guest);
+        let spool = window(&guest, 2);
+        assert_eq!(spool.kernels(), counts(&[("(outside)", 7), ("inside", 20)]), "{version}");
+        assert_eq!(spool.losses(), Losses::default(), "{version}");
+    }
+}
+
+#[test]
+fn a_window_whose_records_do_not_come_in_time_says_so() {
+    let guest = dormant().env("STAGE2_SIM_CUPTI_VERSION", "12.8");
+    let mut guest = guest.env("STAGE2_SIM_FAULT", "late-buffers=3600000").spawn();
+    guest.tell("cuda");
+    start(&guest, "");
+    guest.tell("work inside 5");
+    stop(&guest);
+    let spool = window(&guest, 1);
+    let why = spool.meta("gpu.incomplete").expect("a reason");
+    assert!(why.contains("of its activity buffers, with work of this window"), "{why}");
+    assert!(guest.stderr().contains("window 1: GPU work is missing"), "{}", guest.stderr());
+    assert_eq!(spool.losses(), Losses::default());
 }
 
 #[test]

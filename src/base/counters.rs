@@ -14,6 +14,11 @@ impl Counter {
         self.add(1);
     }
 
+    /// Counts one, and gives the count with it.
+    pub fn next(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
+    }
+
     /// Counts `n`.
     pub fn add(&self, n: u64) {
         self.0.fetch_add(n, Ordering::Relaxed);

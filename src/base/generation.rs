@@ -32,10 +32,11 @@ pub fn begin() {
 /// How often threads had to begin anew.
 #[inline]
 pub fn epoch() -> u32 {
-    EPOCH.load(Ordering::Relaxed)
+    EPOCH.load(Ordering::Acquire)
 }
 
-/// Has threads begin anew. From now on they know that ranges may be open of which nothing was seen.
+/// Has threads begin anew, for a further window. From now on they know that ranges may be open of which
+/// nothing was seen.
 pub fn begin_epoch() {
     UNSEEN.store(true, Ordering::Relaxed);
     EPOCH.fetch_add(1, Ordering::Release);

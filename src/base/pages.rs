@@ -1,7 +1,8 @@
 //! Memory of our own from the kernel, in pages of zeros that are taken when they are first written.
 
 use std::ffi::c_void;
-use std::ptr;
+use std::ops::Deref;
+use std::ptr::{self, NonNull};
 
 /// Bytes of a page.
 pub const PAGE_BYTES: usize = 4096;
@@ -14,4 +15,56 @@ pub fn map(bytes: usize, flags: libc::c_int) -> Option<*mut c_void> {
     let start =
         unsafe { libc::mmap(ptr::null_mut(), bytes, access, flags | libc::MAP_ANON, -1, 0) };
     (start != libc::MAP_FAILED).then_some(start)
+}
+
+/// A table in pages of its own, which take no memory until they are written to.
+pub(crate) struct Zeroed<T> {
+    start: NonNull<T>,
+    count: usize,
+}
+
+// SAFETY: it owns its values as a `Box` of them does.
+unsafe impl<T: Send> Send for Zeroed<T> {}
+// SAFETY: as above.
+unsafe impl<T: Sync> Sync for Zeroed<T> {}
+
+impl<T> Zeroed<T> {
+    /// So many values whose bytes are all zero; none where the process may not have as much.
+    ///
+    /// # Safety
+    /// Such bytes are a `T`, and nothing has to be dropped with it.
+    pub(crate) unsafe fn new(count: usize) -> Self {
+        const { assert!(align_of::<T>() <= PAGE_BYTES && size_of::<T>() > 0) };
+        let bytes = count.checked_mul(size_of::<T>()).filter(|&bytes| bytes > 0);
+        let start = bytes.and_then(|bytes| {
+            let start = map(bytes, libc::MAP_PRIVATE | libc::MAP_NORESERVE)?;
+            // A huge page would be cleared whole at the first touch. A refusal costs only that.
+            // SAFETY: the mapping is ours, and its bytes stay what they are.
+            unsafe { libc::madvise(start, bytes, libc::MADV_NOHUGEPAGE) };
+            NonNull::new(start.cast())
+        });
+        match start {
+            Some(start) => Zeroed { start, count },
+            None => Zeroed { start: NonNull::dangling(), count: 0 },
+        }
+    }
+}
+
+impl<T> Deref for Zeroed<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        // SAFETY: so many values lie in the mapping, which is there until the drop; the caller of `new`
+        // has promised that they are valid. Of none, the address is not read.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.count) }
+    }
+}
+
+impl<T> Drop for Zeroed<T> {
+    fn drop(&mut self) {
+        if self.count > 0 {
+            // SAFETY: the mapping is ours, and nobody borrows from it any more.
+            unsafe { libc::munmap(self.start.as_ptr().cast(), self.count * size_of::<T>()) };
+        }
+    }
 }

@@ -15,7 +15,19 @@ mod primitives {
         AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
     };
 
-    pub(crate) use crossbeam::queue::ArrayQueue;
+    /// What is in one hand at a time. loom's version finds where it is in two.
+    #[derive(Debug)]
+    pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
+
+    impl<T> UnsafeCell<T> {
+        pub(crate) fn with<R>(&self, read: impl FnOnce(*const T) -> R) -> R {
+            read(self.0.get())
+        }
+
+        pub(crate) fn with_mut<R>(&self, write: impl FnOnce(*mut T) -> R) -> R {
+            write(self.0.get())
+        }
+    }
 
     /// So long a thread that waits keeps its processor.
     const SPIN: Duration = Duration::from_micros(50);
@@ -48,55 +60,12 @@ mod primitives {
 
 #[cfg(feature = "models")]
 mod primitives {
-    use std::collections::VecDeque;
     use std::time::Duration;
 
-    use loom::sync::Mutex;
+    pub(crate) use loom::cell::UnsafeCell;
     pub(crate) use loom::sync::atomic::{
         AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
     };
-
-    /// A bounded queue as crossbeam's: what was done before a push has happened before its pop.
-    #[derive(Debug)]
-    pub(crate) struct ArrayQueue<T> {
-        items: Mutex<VecDeque<T>>,
-        capacity: usize,
-    }
-
-    impl<T> ArrayQueue<T> {
-        pub(crate) fn new(capacity: usize) -> Self {
-            Self { items: Mutex::new(VecDeque::new()), capacity }
-        }
-
-        pub(crate) fn push(&self, item: T) -> Result<(), T> {
-            let mut items = self.items.lock().expect("no model panics with it");
-            if items.len() < self.capacity {
-                items.push_back(item);
-                Ok(())
-            } else {
-                Err(item)
-            }
-        }
-
-        pub(crate) fn force_push(&self, item: T) -> Option<T> {
-            let mut items = self.items.lock().expect("no model panics with it");
-            let oldest = if items.len() < self.capacity { None } else { items.pop_front() };
-            items.push_back(item);
-            oldest
-        }
-
-        pub(crate) fn pop(&self) -> Option<T> {
-            self.items.lock().expect("no model panics with it").pop_front()
-        }
-
-        pub(crate) fn len(&self) -> usize {
-            self.items.lock().expect("no model panics with it").len()
-        }
-
-        pub(crate) fn is_empty(&self) -> bool {
-            self.len() == 0
-        }
-    }
 
     /// Gives up after a few looks: of two threads that wait, loom would let each look for the other's
     /// sake without end.

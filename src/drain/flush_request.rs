@@ -1,8 +1,8 @@
 //! The launcher's wish that trace files be brought up to date, because it is about to hand on a
 //! signal that may end this process.
 //!
-//! It is a page of memory that all processes of a run share, named in a variable as
-//! `PATH:NONCE`. It cannot shrink (a seal), so that no look at it ever fails.
+//! It is a page of memory that all processes of a run share ([`FlushPage`]). It cannot shrink (a seal), so that
+//! no look at it ever fails.
 
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
@@ -10,26 +10,13 @@ use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::ptr;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
-const PAGE_BYTES: usize = 4096;
-
-/// What the launcher writes to as a file.
-#[repr(C)]
-struct Page {
-    /// Says that this is the page which the variable means.
-    nonce: AtomicU64,
-    /// Grows with each wish.
-    wishes: AtomicU32,
-    /// Processes that look.
-    watchers: AtomicU32,
-    /// Wishes that were granted, over all processes.
-    granted: AtomicU32,
-}
+use stage2_control::{FLUSH_PAGE_BYTES, FlushPage};
 
 /// This process looks for wishes until it is dropped.
 pub(crate) struct FlushRequest {
-    page: &'static Page,
+    page: &'static FlushPage,
     seen: u32,
 }
 
@@ -87,7 +74,7 @@ impl Drop for FlushRequest {
 }
 
 /// Maps a file whose first page can neither be cut off nor taken away. It stays mapped.
-fn map(file: &File) -> Option<&'static Page> {
+fn map(file: &File) -> Option<&'static FlushPage> {
     let access = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: the descriptor is open; the mapping is new and shared with processes that use it through
     // atomics, as we do. With the seal and the size checked, it has memory as long as it is mapped.
@@ -96,12 +83,12 @@ fn map(file: &File) -> Option<&'static Page> {
         if seals < 0 || seals & libc::F_SEAL_SHRINK == 0 {
             return None;
         }
-        if file.metadata().ok()?.len() < PAGE_BYTES as u64 {
+        if file.metadata().ok()?.len() < FLUSH_PAGE_BYTES as u64 {
             return None;
         }
         let fd = file.as_raw_fd();
-        let page = libc::mmap(ptr::null_mut(), PAGE_BYTES, access, libc::MAP_SHARED, fd, 0);
-        if page == libc::MAP_FAILED { None } else { page.cast::<Page>().as_ref() }
+        let page = libc::mmap(ptr::null_mut(), FLUSH_PAGE_BYTES, access, libc::MAP_SHARED, fd, 0);
+        if page == libc::MAP_FAILED { None } else { page.cast::<FlushPage>().as_ref() }
     }
 }
 
@@ -117,8 +104,8 @@ mod tests {
         unsafe {
             let fd = libc::memfd_create(c"page".as_ptr(), libc::MFD_ALLOW_SEALING);
             let file = File::from_raw_fd(fd);
-            file.set_len(PAGE_BYTES as u64).expect("memory");
-            file.write_all_at(&7u64.to_ne_bytes(), 0).expect("memory");
+            file.set_len(FLUSH_PAGE_BYTES as u64).expect("memory");
+            file.write_all_at(&7u64.to_ne_bytes(), FlushPage::NONCE).expect("memory");
             assert_eq!(libc::fcntl(fd, libc::F_ADD_SEALS, seals), 0);
             file
         }
@@ -130,7 +117,7 @@ mod tests {
 
     fn numbers(file: &File) -> [u32; 3] {
         let mut bytes = [0; 12];
-        file.read_exact_at(&mut bytes, 8).expect("memory");
+        file.read_exact_at(&mut bytes, FlushPage::WISHES).expect("memory");
         [0, 4, 8].map(|at| u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("4 bytes")))
     }
 
@@ -139,7 +126,7 @@ mod tests {
         let file = page(libc::F_SEAL_SHRINK);
         let mut request = find(&file, 7).expect("the page");
         assert!(!request.is_pending());
-        file.write_all_at(&1u32.to_ne_bytes(), 8).expect("memory");
+        file.write_all_at(&1u32.to_ne_bytes(), FlushPage::WISHES).expect("memory");
         assert!(request.is_pending());
         request.grant();
         assert!(!request.is_pending());

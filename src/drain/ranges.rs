@@ -41,9 +41,11 @@ const MAX_STARTED: usize = 1 << 14;
 const NO_CORRELATION: u32 = 0;
 /// Launches looked up by correlation id (callback attribution), a power of two: 8 MiB.
 const LAUNCHES: usize = 1 << 18;
-/// Every so many threads, those that came before and are in no range are put to rest. Half of it is
-/// more than the default pool has buffers, so that no thread is at rest whose buffer is on its way.
+/// Threads that are kept: 12 MiB. Of more, those that sent nothing for longest are put to rest, down to half of
+/// them, which is more than the default pool has buffers: no thread is at rest whose buffer is on its way.
 const THREADS: usize = 1 << 13;
+/// Of those that would be put to rest, so many stay that are in a range.
+const BUSY_THREADS: usize = THREADS / 4;
 
 /// Push/pop ranges of a thread that are kept; of those nested deeper only the number is.
 const MAX_OPEN: usize = 1 << 14;
@@ -79,38 +81,22 @@ struct Thread {
     /// Pieces of the text of the next event, and of its payloads.
     text: Vec<u8>,
     payloads: Vec<u8>,
-}
-
-/// A place in the table of threads, whose numbers are never used twice.
-#[derive(Default)]
-struct Slot {
-    /// What is known of it; nothing of one that is in no range since `resting_since`.
-    known: Option<Box<Thread>>,
-    /// A fence; 0: it never was in any.
-    resting_since: u64,
     /// [`crate::guest::event::Events::lost`] as far as it was heeded.
     lost: u32,
+    /// Its last event, as all of them are counted.
+    last_event: u64,
 }
 
-impl Slot {
-    /// Forgets all but the last change of a thread that is in no range.
-    fn rest(&mut self) {
-        let at_rest = |thread: &mut Box<Thread>| {
-            let on_its_way = !thread.text.is_empty() || !thread.payloads.is_empty();
-            thread.open.is_empty() && !thread.uncertain && !on_its_way
-        };
-        if let Some(thread) = self.known.take_if(at_rest) {
-            self.resting_since = thread.timeline.last_fence();
-        }
+impl Thread {
+    /// Nothing of it has to be known but when it last was in a range.
+    fn is_at_rest(&self) -> bool {
+        let on_its_way = !self.text.is_empty() || !self.payloads.is_empty();
+        self.open.is_empty() && !self.uncertain && !on_its_way
     }
 
-    /// What was open when this thread made call `correlation`.
-    fn at(&self, correlation: u64) -> Place {
-        match &self.known {
-            Some(thread) => thread.timeline.at(correlation),
-            None if correlation >= self.resting_since => Place::OUTSIDE,
-            None => Place::UNKNOWN,
-        }
+    fn open_count(&self) -> usize {
+        let beyond: usize = self.depths.iter().map(|depth| depth.beyond as usize).sum();
+        self.open.len() - self.gone + beyond
     }
 }
 
@@ -136,7 +122,17 @@ pub(crate) struct LaunchSite {
 
 /// The ranges of all threads.
 pub(crate) struct Ranges {
-    threads: Vec<Slot>,
+    /// By number.
+    threads: FxHashMap<u32, Box<Thread>>,
+    /// All others are in no range since this fence, and what they did before is not known; 0: they never were in
+    /// any. Nothing at all is known of those of them that have this number or a lower one.
+    resting_since: u64,
+    unknown_up_to: Option<u32>,
+    /// Ranges that were open on threads that are not known any more, and those of them that were not counted.
+    forgotten: usize,
+    uncounted: u64,
+    /// Events so far.
+    events: u64,
     /// Names of domains and registered strings that were met.
     registered: FxHashMap<u32, u32>,
     definitions: Definitions<'static>,
@@ -159,7 +155,12 @@ impl Ranges {
     /// No range is open. `restricted`: only some ranges, or instances of them, are collected.
     pub(crate) fn new(restricted: bool) -> Self {
         Ranges {
-            threads: Vec::new(),
+            threads: FxHashMap::default(),
+            resting_since: 0,
+            unknown_up_to: None,
+            forgotten: 0,
+            uncounted: 0,
+            events: 0,
             registered: FxHashMap::default(),
             definitions: Definitions::of(registry()),
             field_texts: 0,
@@ -182,6 +183,7 @@ impl Ranges {
         sink: &mut impl Sink,
         counters: &Counters,
     ) {
+        self.events += 1;
         if matches!(event.kind, EventKind::TextPiece | EventKind::PayloadPiece) {
             let thread = self.thread(event.thread);
             let is_text = event.kind == EventKind::TextPiece;
@@ -212,9 +214,11 @@ impl Ranges {
             thread.last_fence = thread.last_fence.max(fence);
         }
         if self.changes > MAX_CHANGES {
-            let known = self.threads.iter_mut().filter_map(|slot| slot.known.as_mut());
-            known.for_each(|thread| thread.timeline.forget_half());
+            self.threads.values_mut().for_each(|thread| thread.timeline.forget_half());
             self.count_changes();
+        }
+        if self.uncounted > 0 {
+            counters.beyond_limits.add(std::mem::take(&mut self.uncounted));
         }
     }
 
@@ -231,10 +235,8 @@ impl Ranges {
     /// Ends of start/end ranges were lost, nobody knows which: of threads with such ranges nothing
     /// is known any more.
     pub(crate) fn lose_ends(&mut self) {
-        for slot in &mut self.threads {
-            if let Some(thread) = &mut slot.known
-                && thread.open.iter().any(|open| open.start_id.is_some())
-            {
+        for thread in self.threads.values_mut() {
+            if thread.open.iter().any(|open| open.start_id.is_some()) {
                 (thread.uncertain, thread.lost_track) = (true, true);
                 thread.timeline.doubt(thread.last_fence);
             }
@@ -246,13 +248,13 @@ impl Ranges {
     /// had sent when that was read. Where it lost events since the last that arrived, what it
     /// launched since is not known.
     pub(crate) fn heed_losses(&mut self, thread: u32, lost: u32) {
-        let slot = self.slot(thread);
+        let heeded = self.threads.get(&thread).map_or(0, |known| known.lost);
         // The count wraps.
-        if thread == 0 || lost.wrapping_sub(slot.lost) as i32 <= 0 {
+        if thread == 0 || lost.wrapping_sub(heeded) as i32 <= 0 {
             return;
         }
-        slot.lost = lost;
         let known = self.thread(thread);
+        known.lost = lost;
         known.uncertain = true;
         let since = known.last_fence;
         self.doubt(thread, since);
@@ -281,7 +283,7 @@ impl Ranges {
         if self.launches.is_empty() {
             self.expect_launches();
         }
-        let place = self.thread(event.thread).timeline.now();
+        let place = self.now(event.thread);
         let id = self.correlations.extend(event.fence);
         self.launches[id as usize & (LAUNCHES - 1)] = (id, place);
     }
@@ -305,32 +307,42 @@ impl Ranges {
         }
         let place = match owner {
             0 => Place::UNKNOWN,
-            owner => {
-                let slot = self.threads.get(owner as usize);
-                slot.map_or(Place::OUTSIDE, |slot| slot.at(correlation))
-            }
+            owner => match self.threads.get(&owner) {
+                Some(thread) => thread.timeline.at(correlation),
+                None if correlation < self.resting_since => Place::UNKNOWN,
+                None => self.at_rest(owner),
+            },
         };
         LaunchSite { place, correlation }
     }
 
+    /// What is open on a thread.
+    fn now(&self, thread: u32) -> Place {
+        let known = self.threads.get(&thread);
+        known.map_or_else(|| self.at_rest(thread), |known| known.timeline.now())
+    }
+
+    /// What is open on a thread that is not kept.
+    fn at_rest(&self, thread: u32) -> Place {
+        if self.unknown_up_to >= Some(thread) { Place::UNKNOWN } else { Place::OUTSIDE }
+    }
+
     /// Ranges that are open on any thread.
     pub(crate) fn open_count(&self) -> usize {
-        let beyond =
-            |thread: &Thread| thread.depths.iter().map(|d| d.beyond as usize).sum::<usize>();
-        self.known().map(|thread| thread.open.len() - thread.gone + beyond(thread)).sum()
+        self.threads.values().map(|thread| thread.open_count()).sum::<usize>() + self.forgotten
     }
 
     /// Paths of open ranges with the time since they were opened, ns.
     pub(crate) fn still_open(&self, now: MonoNs) -> impl Iterator<Item = ClosedRange> + '_ {
-        self.known().flat_map(|thread| &thread.open).filter(|open| !open.gone).map(move |open| {
-            ClosedRange {
+        self.threads.values().flat_map(|thread| &thread.open).filter(|open| !open.gone).map(
+            move |open| ClosedRange {
                 path: open.path,
                 host_ns: now.since(open.event.at),
                 counts: open.first == open.range,
                 selection: open.selection,
                 is_step: false,
-            }
-        })
+            },
+        )
     }
 
     /// Names of the ranges of the program (not of a library) that are open on any thread. None of
@@ -340,11 +352,10 @@ impl Ranges {
         names: &'a Interner,
         lost: impl Fn(u32) -> u32,
     ) -> impl Iterator<Item = &'a [u8]> {
-        let sure = move |(number, slot): (u32, &'a Slot)| {
-            let known = slot.known.as_deref().filter(|thread| !thread.uncertain);
-            known.filter(|_| slot.lost == lost(number))
+        let sure = move |(number, thread): &(u32, &Thread)| {
+            !thread.uncertain && thread.lost == lost(*number)
         };
-        let open = (0..).zip(&self.threads).filter_map(sure).flat_map(|thread| &thread.open);
+        let open = self.in_order().into_iter().filter(sure).flat_map(|(_, thread)| &thread.open);
         let of_program = |open: &&OpenRange| {
             !open.gone && !open.lost && !is_library_domain(names.text(open.domain))
         };
@@ -352,34 +363,56 @@ impl Ranges {
     }
 
     fn thread(&mut self, number: u32) -> &mut Thread {
-        let slot = self.slot(number);
-        let since = slot.resting_since;
-        slot.known.get_or_insert_with(|| {
-            let timeline = Timeline::since(since);
-            Box::new(Thread { timeline, last_fence: since, ..Thread::default() })
-        })
-    }
-
-    fn slot(&mut self, number: u32) -> &mut Slot {
-        let index = number as usize;
-        if index >= self.threads.len() {
-            if (index + 1).is_multiple_of(THREADS) {
-                // Those of this batch may still have records on their way.
-                let older = self.threads.len().saturating_sub(THREADS / 2);
-                self.threads.iter_mut().take(older).for_each(Slot::rest);
-                self.count_changes();
-            }
-            self.threads.resize_with(index + 1, Slot::default);
+        if self.threads.len() >= THREADS && !self.threads.contains_key(&number) {
+            self.put_to_rest();
         }
-        &mut self.threads[index]
+        let &mut Ranges { resting_since: last_fence, unknown_up_to, events, .. } = self;
+        let thread = self.threads.entry(number).or_insert_with(|| {
+            let mut timeline = Timeline::since(last_fence);
+            let uncertain = unknown_up_to >= Some(number);
+            if uncertain {
+                timeline.doubt(0);
+            }
+            Box::new(Thread { timeline, last_fence, uncertain, ..Thread::default() })
+        });
+        thread.last_event = events;
+        thread
     }
 
-    fn known(&self) -> impl Iterator<Item = &Thread> {
-        self.threads.iter().filter_map(|slot| slot.known.as_deref())
+    /// Forgets the threads that sent nothing for longest, and with them what is open on them where that is too
+    /// much: guests have threads that end and leave ranges open.
+    fn put_to_rest(&mut self) {
+        let mut oldest: Vec<(u64, u32)> =
+            self.threads.iter().map(|(&number, thread)| (thread.last_event, number)).collect();
+        oldest.sort_unstable();
+        oldest.truncate(oldest.len() - THREADS / 2);
+        let is_busy = |(_, number): &(u64, u32)| {
+            self.threads.get(number).is_some_and(|thread| !thread.is_at_rest())
+        };
+        let (busy, mut leaving): (Vec<_>, Vec<_>) = oldest.into_iter().partition(is_busy);
+        leaving.extend(&busy[..busy.len().saturating_sub(BUSY_THREADS)]);
+        for (_, number) in leaving {
+            let Some(thread) = self.threads.remove(&number) else { continue };
+            self.resting_since = self.resting_since.max(thread.timeline.last_fence());
+            if !thread.is_at_rest() {
+                self.unknown_up_to = self.unknown_up_to.max(Some(number));
+                self.forgotten += thread.open_count();
+                self.uncounted += thread.open_count().max(1) as u64;
+            }
+        }
+        self.count_changes();
+    }
+
+    /// The threads that are kept, by number.
+    fn in_order(&self) -> Vec<(u32, &Thread)> {
+        let mut threads: Vec<(u32, &Thread)> =
+            self.threads.iter().map(|(&number, thread)| (number, &**thread)).collect();
+        threads.sort_unstable_by_key(|&(number, _)| number);
+        threads
     }
 
     fn count_changes(&mut self) {
-        self.changes = self.known().map(|thread| thread.timeline.len()).sum();
+        self.changes = self.threads.values().map(|thread| thread.timeline.len()).sum();
     }
 }
 

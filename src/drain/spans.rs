@@ -27,13 +27,17 @@ pub(crate) struct Spans {
 impl Spans {
     /// Takes in the switches that wait.
     pub(crate) fn take_in(&mut self, switches: &Switches) {
-        if switches.take_overrun() {
-            // When it went off is among what was forgotten.
-            self.open = None;
+        let forgotten = switches.take_overrun();
+        if let Some((on, at)) = forgotten {
+            // When it went off is among what was forgotten, as is what lies between those that wait and this.
+            self.open = on.then_some(at);
             self.overrun = true;
         }
         for _ in 0..switches.waiting() {
             let Some((on, at)) = switches.take() else { break };
+            if forgotten.is_some_and(|(_, last)| at <= last) {
+                continue;
+            }
             if on {
                 self.open.get_or_insert(at);
             } else if let Some(since) = self.open.take() {
@@ -118,7 +122,7 @@ mod tests {
         queue.note(true, GpuNs(0));
         spans.take_in(&queue);
         assert!(spans.cover(GpuNs(1), GpuNs(2)));
-        // Off and on in turn; the first of them are forgotten.
+        // Off and on in turn; some of them are forgotten.
         let last = WAITING as u64 + 10;
         (1..=last).for_each(|i| queue.note(i % 2 == 0, GpuNs(10 * i)));
         spans.take_in(&queue);

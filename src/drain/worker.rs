@@ -9,12 +9,12 @@ mod take_in;
 mod windows;
 
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cupti_sys::CuptiError;
 use stage2_spool::{Device, MonoNs, Record};
 
-use crate::base::{allocator, ancestry, clock, diag, last_thread};
+use crate::base::{allocator, ancestry, clock, diag, futex, generation, last_thread};
 use crate::drain::aggregate::Aggregates;
 use crate::drain::device_state::DeviceStates;
 use crate::drain::flush_request::FlushRequest;
@@ -34,6 +34,10 @@ use windows::{Calls, Deadlines, Why};
 
 /// How long the thread sleeps at most while events may come in.
 const NAP: Duration = Duration::from_millis(10);
+/// The longest that an end waits for calls that have begun to send an event, which takes less than a
+/// microsecond, and how long between two looks.
+const SENDERS_PATIENCE: Duration = Duration::from_millis(20);
+const SENDERS_STEP: Duration = Duration::from_millis(1);
 
 /// Everything that only this thread touches.
 struct Drain {
@@ -62,8 +66,10 @@ struct Drain {
     wanted: &'static Wanted,
     /// The calls that belong to the window, in CUPTI's sequence.
     calls: Calls,
-    /// Threads have this number or a higher one, unless they belong to an earlier window.
-    first_thread: u32,
+    /// Of the events that belong to it ([`generation::epoch`]).
+    epoch: u32,
+    /// Calls that had begun to send an event before it, and not ended.
+    unfinished_before: usize,
     /// Instances that a limit of steps counts.
     steps: u64,
     /// When the last of them closed, where the limit was reached: the window is over since then.
@@ -72,6 +78,17 @@ struct Drain {
     gpu_tried: bool,
     /// Work without a place was launched outside of the window.
     unplaced_is_foreign: bool,
+}
+
+/// How CUPTI is flushed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Flush {
+    /// While the window is on: what is complete comes.
+    Periodic,
+    /// The same for the last time.
+    Last,
+    /// For the last time, and what is not complete is lost.
+    Forced,
 }
 
 /// Why the drain thread has finished.
@@ -191,7 +208,7 @@ impl Thread {
             let asked = shared.windows.asked_flush();
             if wish.is_some() || asked.is_some() || pace.is_due(runs_low()) {
                 // A failure has no consequence yet: what is not handed over now comes later.
-                let flushed = drain.flush(false);
+                let flushed = drain.flush(Flush::Periodic);
                 drain.heed_missing(flushed.is_ok());
                 wish.into_iter().for_each(FlushRequest::grant);
                 asked.into_iter().for_each(|number| shared.windows.flushed(number));
@@ -254,7 +271,8 @@ impl Drain {
             window,
             wanted,
             calls: Calls::default(),
-            first_thread: if window.late { state::next_thread_number() } else { 0 },
+            epoch: generation::epoch(),
+            unfinished_before: shared.events.unfinished(),
             steps: 0,
             cut: None,
             gpu_tried: false,
@@ -263,10 +281,11 @@ impl Drain {
     }
 
     /// Has CUPTI hand over what it holds, takes that in, and brings the spool up to date.
-    fn flush(&mut self, forced: bool) -> Result<(), CuptiError> {
+    fn flush(&mut self, flush: Flush) -> Result<(), CuptiError> {
+        let (forced, last) = (flush == Flush::Forced, flush != Flush::Periodic);
         // A flush holds up launches for a moment, so there is none where CUPTI holds nothing.
         let restricted = self.wanted.is_restricted();
-        let worthwhile = self.still.may_hold_records(restricted, &self.shared.collection) || forced;
+        let worthwhile = self.still.may_hold_records(restricted, &self.shared.collection) || last;
         let mut done = Ok(());
         let gpu = self.shared.gpu();
         if let Some(Gpu { tracer, .. }) = gpu.filter(|_| worthwhile) {
@@ -279,18 +298,38 @@ impl Drain {
             self.drops_known = dropped.is_some();
             self.shared.counters.cupti_dropped.add(dropped.unwrap_or(0));
         }
-        self.take_in();
-        while forced && self.shared.pool.get().is_some_and(Pool::has_full) {
-            self.take_in(); // Nobody comes by later.
+        // For the last time nobody comes by later. While the program goes on launching, what comes meanwhile is
+        // not waited for.
+        let pool = self.shared.pool.get();
+        let mut waiting = pool.map_or(0, Pool::waiting);
+        loop {
+            waiting = waiting.saturating_sub(self.take_in());
+            let is_over = waiting == 0 && !forced;
+            if !last || is_over || !pool.is_some_and(Pool::has_full) {
+                break;
+            }
         }
         self.shared.counters.names_cut.add(self.names.take_refused());
         self.output.put(Record::Anchor(clock::anchor(|| gpu.and_then(|gpu| gpu.tracer.now()))));
-        self.count_forks(forced);
-        if forced {
+        self.count_forks(last);
+        if last {
             self.shared.end_step.store(EndStep::File as u8, Ordering::Relaxed);
         }
         self.output.flush(&self.shared.counters);
         done
+    }
+
+    /// Takes in what calls send that began in the window, for a bounded time. What they have not sent by then
+    /// is lost, and counted: the guest may have left such a call for good.
+    fn await_senders(&mut self) {
+        let unfinished =
+            |drain: &Self| drain.shared.events.unfinished().saturating_sub(drain.unfinished_before);
+        let until = Instant::now() + SENDERS_PATIENCE;
+        while unfinished(self) > 0 && Instant::now() < until {
+            futex::nap(SENDERS_STEP);
+            self.take_in();
+        }
+        self.shared.counters.range_events.add(unfinished(self) as u64);
     }
 
     /// Takes in the rest, closes the spool and, where recording ends for good, shows the summary. Gives the
@@ -301,14 +340,19 @@ impl Drain {
         if let Some(counters) = sampling {
             counters.stop();
         }
-        let flushed = self.flush(true);
-        self.heed_missing_at_end(flushed.is_ok());
+        // A forced flush loses the records of work that runs. While the program goes on launching there is
+        // always some, and what the window waited for has come without it.
+        let ends = matches!(why, Why::Process(_)) || self.shared.stop.load(Ordering::Acquire);
+        let forced = ends || self.shared.gpu().is_none_or(|gpu| gpu.switches);
+        let flushed = self.flush(if forced { Flush::Forced } else { Flush::Last });
+        self.heed_missing_at_end(flushed.is_ok(), forced);
+        self.await_senders();
         if let Some(counters) = sampling {
             // After the flush: what was recorded is in the file if the guest ends meanwhile.
             counters.rest().for_each(|record| self.output.put(record));
         }
         self.take_last_states();
-        let holds_some = self.shared.pool.get().is_some_and(|pool| pool.given() > 0);
+        let holds_some = forced && self.shared.pool.get().is_some_and(|pool| pool.given() > 0);
         if let (Err(error), true) = (&flushed, holds_some) {
             // Nobody knows how much.
             let reason = format!("CUPTI did not hand over its last records ({error})");

@@ -31,13 +31,13 @@ pub fn start() -> Option<&'static Shared> {
         state::forked();
     }
     if state::phase() != Phase::Idle {
-        return state::active();
+        return state::active().map(|call| call.shared);
     }
     let (_uncancelled, _blocked) = (CancellationBlock::default(), SignalBlock::all());
     let _starting = STARTING.take(START_PATIENCE)?;
     // Another thread may have started us meanwhile, or failed to.
     if state::phase() != Phase::Idle {
-        return state::active();
+        return state::active().map(|call| call.shared);
     }
     let options = options::from_env();
     diag::debug(format_args!("{options:?}"));

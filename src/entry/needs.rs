@@ -2,10 +2,10 @@
 //! process or panics.
 
 use crate::base::{allocator, clock, pages};
-use crate::guest::event::{Event, QUEUE_EVENTS};
+use crate::guest::event::Events;
 
 /// The queue of events, the stack of a thread, and tables that grow.
-const ROOM_BYTES: usize = QUEUE_EVENTS * (size_of::<Event>() + 8) + (2 << 20) + (16 << 20);
+const ROOM_BYTES: usize = Events::BYTES + (2 << 20) + (16 << 20);
 /// Thread-specific keys: one of ours, and two of std's.
 const KEYS: usize = 3;
 

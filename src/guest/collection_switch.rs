@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use stage2_spool::GpuNs;
 
-use crate::base::sync::{ArrayQueue, AtomicBool, AtomicU32, AtomicU64, Ordering, Spinning};
+use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, Spinning};
+use crate::guest::queue::Queue;
 
 /// The longest that a thread waits for another one to finish switching. One switch takes about 10 us, 2 ms
 /// at worst; on a loaded machine its thread can be without a processor for several time slices as well.
@@ -152,38 +153,42 @@ impl StartedRanges {
 /// The moments at which collection was switched, on their way to our own thread from guest threads,
 /// which neither wait nor allocate.
 pub struct Switches {
-    waiting: ArrayQueue<(bool, GpuNs)>,
-    /// Some were forgotten.
-    overrun: AtomicBool,
+    waiting: Queue<(bool, GpuNs)>,
+    /// The last one that found no room: its time, doubled, and one more where it was on. 0: all found some.
+    overrun: AtomicU64,
 }
 
 impl Switches {
     /// No switch yet. `restricted`: there will be some. Allocates; called once, at start.
     pub fn new(restricted: bool) -> Self {
-        let waiting = ArrayQueue::new(if restricted { WAITING } else { 1 });
-        Switches { waiting, overrun: AtomicBool::new(false) }
-    }
-
-    /// Collection is about to be switched. Of too many the oldest are forgotten.
-    pub fn note(&self, on: bool, at: GpuNs) {
-        if self.waiting.force_push((on, at)).is_some() {
-            self.overrun.store(true, Ordering::Release);
+        Switches {
+            waiting: Queue::new(if restricted { WAITING } else { 1 }),
+            overrun: AtomicU64::new(0),
         }
     }
 
-    /// Whether some were forgotten since the last call.
-    pub fn take_overrun(&self) -> bool {
-        self.overrun.swap(false, Ordering::AcqRel)
+    /// Collection is about to be switched. Of those that find no room the last one is kept.
+    pub fn note(&self, on: bool, at: GpuNs) {
+        if self.waiting.send((on, at)).is_err() {
+            self.overrun.store(at.0 << 1 | u64::from(on), Ordering::Release);
+        }
     }
 
-    /// How many wait.
+    /// The last one that found no room since the last call, if there was one. Others between it and those
+    /// that were noted before are forgotten.
+    pub fn take_overrun(&self) -> Option<(bool, GpuNs)> {
+        let last = self.overrun.swap(0, Ordering::AcqRel);
+        (last != 0).then_some((last & 1 == 1, GpuNs(last >> 1)))
+    }
+
+    /// How many wait, with those that are just being noted.
     pub fn waiting(&self) -> usize {
-        self.waiting.len()
+        self.waiting.in_use()
     }
 
     /// Takes the oldest one: whether collection went on, and when.
     pub fn take(&self) -> Option<(bool, GpuNs)> {
-        self.waiting.pop()
+        self.waiting.receive()
     }
 }
 

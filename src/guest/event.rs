@@ -10,14 +10,16 @@
 use stage2_spool::{MonoNs, Payload};
 
 use crate::base::counters::Counters;
-use crate::base::sync::{ArrayQueue, AtomicBool, AtomicU32, Ordering};
+use crate::base::generation;
+use crate::base::sync::{AtomicBool, AtomicU32, Ordering};
+use crate::guest::queue::Queue;
 
 /// Texts are cut here, bytes.
 pub const TEXT_LIMIT: usize = 1024;
 /// What of a text travels in one event, bytes.
-const INLINE: usize = 70;
-/// Events that the queue holds: 9 MiB, about a second of PyTorch's own operator ranges. The drain
-/// thread comes by every few milliseconds.
+const INLINE: usize = 66;
+/// Events that the queue holds: 9 MiB of address space, about a second of PyTorch's own operator ranges. The
+/// drain thread comes by every few milliseconds.
 pub const QUEUE_EVENTS: usize = if cfg!(feature = "models") { 2 } else { 1 << 16 };
 /// Places that are kept for ranges and launches: marks find no room there.
 const FOR_RANGES: usize = QUEUE_EVENTS / 8;
@@ -95,8 +97,11 @@ pub enum PayloadPlace {
 pub struct Event {
     /// What happened.
     pub kind: EventKind,
-    /// On which thread ([`crate::guest::thread::number_for`]).
+    /// On which thread ([`crate::guest::thread`]).
     pub thread: u32,
+    /// [`generation::epoch`] when the call began that sends it: what belongs to an earlier one than a window
+    /// was on its way when another window ended.
+    pub epoch: u32,
     /// Correlation id of the fence call made with it; 0 is none (CUPTI is not there).
     pub fence: u32,
     /// When.
@@ -131,11 +136,12 @@ pub struct Event {
 }
 
 impl Event {
-    /// An event without text.
+    /// An event without text, of the first epoch.
     pub fn new(kind: EventKind, thread: u32) -> Self {
         Event {
             kind,
             thread,
+            epoch: 0,
             fence: 0,
             at: MonoNs(0),
             domain: 0,
@@ -155,9 +161,22 @@ impl Event {
         }
     }
 
+    /// The same of a call that began in `epoch`.
+    #[must_use]
+    pub fn in_epoch(self, epoch: u32) -> Self {
+        Event { epoch, ..self }
+    }
+
     /// The part of the text that travels in this event.
     pub fn text(&self) -> &[u8] {
         self.text.get(..usize::from(self.text_length)).unwrap_or_default()
+    }
+
+    /// A piece of what belongs to this event.
+    fn piece(&self, kind: EventKind, text: &[u8]) -> Event {
+        let mut piece = Event::new(kind, self.thread).in_epoch(self.epoch);
+        piece.set_text(text);
+        piece
     }
 
     fn set_text(&mut self, piece: &[u8]) {
@@ -187,8 +206,8 @@ pub struct Delivery {
 
 /// The queue between the guest's threads and the drain thread.
 pub struct Events {
-    queue: ArrayQueue<Event>,
-    late_ends: ArrayQueue<Event>,
+    queue: Queue<Event>,
+    late_ends: Queue<Event>,
     ends_lost: AtomicBool,
     /// Lost events that changed what is open, by thread number.
     lost: Box<[AtomicU32]>,
@@ -198,8 +217,8 @@ impl Default for Events {
     /// A queue of [`QUEUE_EVENTS`]. Allocates; called once, at start.
     fn default() -> Self {
         Events {
-            queue: ArrayQueue::new(QUEUE_EVENTS),
-            late_ends: ArrayQueue::new(LATE_ENDS),
+            queue: Queue::new(QUEUE_EVENTS),
+            late_ends: Queue::new(LATE_ENDS),
             ends_lost: AtomicBool::new(false),
             lost: (0..LOST).map(|_| AtomicU32::new(0)).collect(),
         }
@@ -207,6 +226,10 @@ impl Default for Events {
 }
 
 impl Events {
+    /// Bytes of address space.
+    pub const BYTES: usize =
+        Queue::<Event>::bytes(QUEUE_EVENTS + LATE_ENDS) + LOST * size_of::<AtomicU32>();
+
     /// Sends `event`; counts it as lost where there is no room for it. Never waits.
     pub fn send(&self, event: Event, counters: &Counters) -> Delivery {
         self.send_unless(event, kept_from(event.kind), counters)
@@ -214,21 +237,26 @@ impl Events {
 
     /// Sends `event` where there are more than `kept` places.
     fn send_unless(&self, mut event: Event, kept: usize, counters: &Counters) -> Delivery {
-        let waiting = self.queue.len();
         event.lost = self.lost(event.thread);
-        let arrives = waiting < QUEUE_EVENTS - kept && self.queue.push(event).is_ok();
+        let arrives = self.queue.send_below(QUEUE_EVENTS - kept, event).is_ok();
         if !arrives {
             self.lose(&event, counters);
         }
-        Delivery { arrives, half_full: waiting >= QUEUE_EVENTS / 2 }
+        Delivery { arrives, half_full: self.queue.in_use() > QUEUE_EVENTS / 2 }
     }
 
     #[cold]
     fn lose(&self, event: &Event, counters: &Counters) {
+        if event.epoch != generation::epoch() {
+            // Its window is over, and nobody counts for that any more.
+            return;
+        }
         match event.kind {
             // Only the drain thread knows which thread started the range.
             EventKind::End if self.push_late(event, counters) => return,
             EventKind::PayloadPiece => return counters.range_fields.increment(),
+            // Counted with the event that it is a piece of.
+            EventKind::TextPiece => return,
             EventKind::End => self.ends_lost.store(true, Ordering::Release),
             EventKind::Push | EventKind::Pop | EventKind::Start => {
                 self.lost_slot(event.thread).fetch_add(1, Ordering::Release);
@@ -245,13 +273,23 @@ impl Events {
             end.payload_place = PayloadPlace::Lost;
             counters.range_fields.increment();
         }
-        self.late_ends.push(end).is_ok()
+        self.late_ends.send(end).is_ok()
     }
 
     /// How many events were lost that changed what is open on a thread (or on one that shares its
     /// counter). Only a difference means anything.
     pub fn lost(&self, thread: u32) -> u32 {
         self.lost_slot(thread).load(Ordering::Acquire)
+    }
+
+    /// Forgets what was lost so far, for a further window. Our own thread calls it, while nothing is recorded.
+    pub fn forget_losses(&self) {
+        for lost in &self.lost {
+            // Without a write to pages that nobody has written to.
+            if lost.load(Ordering::Relaxed) != 0 {
+                lost.store(0, Ordering::Release);
+            }
+        }
     }
 
     fn lost_slot(&self, thread: u32) -> &AtomicU32 {
@@ -270,24 +308,32 @@ impl Events {
         let head = text.len().saturating_sub(1) / INLINE * INLINE;
         let (pieces, last) = text.split_at(head);
         for piece in pieces.chunks(INLINE) {
-            let mut ahead = Event::new(EventKind::TextPiece, event.thread);
-            ahead.set_text(piece);
+            let mut ahead = event.piece(EventKind::TextPiece, piece);
             ahead.text_place = event.text_place;
             event.text_place = TextPlace::Continued;
             if !self.send_unless(ahead, kept_from(event.kind), counters).arrives {
-                event.text_place = TextPlace::Lost;
-                return self.send(event, counters);
+                return self.send_nameless(event, counters);
             }
         }
         event.set_text(last);
         self.send(event, counters)
     }
 
+    /// Sends an event of whose text a piece found no room.
+    #[cold]
+    fn send_nameless(&self, mut event: Event, counters: &Counters) -> Delivery {
+        event.text_place = TextPlace::Lost;
+        let sent = self.send(event, counters);
+        if sent.arrives {
+            counters.names_cut.increment();
+        }
+        sent
+    }
+
     /// Sends the payloads of `event` ahead of it, and notes in it where they are.
     pub fn send_payloads(&self, event: &mut Event, blob: &[u8], counters: &Counters) {
         for (index, piece) in blob.chunks(INLINE).enumerate() {
-            let mut ahead = Event::new(EventKind::PayloadPiece, event.thread);
-            ahead.set_text(piece);
+            let mut ahead = event.piece(EventKind::PayloadPiece, piece);
             ahead.text_place = if index == 0 { TextPlace::Here } else { TextPlace::Continued };
             if !self.send_unless(ahead, kept_from(event.kind), counters).arrives {
                 event.payload_place = PayloadPlace::Lost;
@@ -299,13 +345,13 @@ impl Events {
 
     /// Takes the oldest event.
     pub fn receive(&self) -> Option<Event> {
-        self.queue.pop()
+        self.queue.receive()
     }
 
     /// Takes the oldest end that found no place in the queue. Its thread sent everything before it that
     /// waits after this call.
     pub fn receive_late_end(&self) -> Option<Event> {
-        self.late_ends.pop()
+        self.late_ends.receive()
     }
 
     /// Whether ends were lost altogether since the last call.
@@ -313,9 +359,14 @@ impl Events {
         self.ends_lost.swap(false, Ordering::AcqRel)
     }
 
-    /// Events that were not taken yet.
+    /// Events that were not taken yet, with those that are just being sent.
     pub fn waiting(&self) -> usize {
-        self.queue.len()
+        self.queue.in_use()
+    }
+
+    /// Where every event was taken: how many calls have begun to send one and not ended.
+    pub fn unfinished(&self) -> usize {
+        self.queue.unfinished() + self.late_ends.unfinished()
     }
 }
 
@@ -366,6 +417,35 @@ mod tests {
         assert_eq!(send(EventKind::End, 1), 0);
         assert_eq!((counters.range_events.get(), events.take_ends_lost()), (counted + 1, true));
         assert_eq!(std::iter::from_fn(|| events.receive_late_end()).count(), LATE_ENDS);
+    }
+
+    #[test]
+    fn a_range_that_is_lost_with_a_piece_of_its_name_is_one_lost_event() {
+        let (events, counters) = (Events::default(), Counters::default());
+        while events.send(Event::new(EventKind::Push, 1), &counters).arrives {}
+        let before = (counters.range_events.get(), events.lost(1));
+        let long = [b'x'; 3 * INLINE];
+        assert!(!events.send_with_text(Event::new(EventKind::Push, 1), &long, &counters).arrives);
+        let after = (counters.range_events.get(), events.lost(1));
+        assert_eq!((after, counters.names_cut.get()), ((before.0 + 1, before.1 + 1), 0));
+        // Where room comes back after that, the range arrives with its name lost.
+        assert!(events.receive().is_some());
+        assert!(events.send_nameless(Event::new(EventKind::Push, 1), &counters).arrives);
+        let last = std::iter::from_fn(|| events.receive()).last();
+        assert_eq!(last.map(|event| event.text_place), Some(TextPlace::Lost));
+        assert_eq!((counters.range_events.get(), counters.names_cut.get()), (after.0, 1));
+    }
+
+    #[test]
+    fn a_call_that_ends_after_its_window_loses_nothing_of_the_next() {
+        let (events, counters) = (Events::default(), Counters::default());
+        while events.send(Event::new(EventKind::Push, 1), &counters).arrives {}
+        assert_eq!((events.lost(1), counters.range_events.get()), (1, 1));
+        let earlier = Event::new(EventKind::Push, 1).in_epoch(generation::epoch().wrapping_sub(1));
+        assert!(!events.send(earlier, &counters).arrives);
+        assert_eq!((events.lost(1), counters.range_events.get()), (1, 1));
+        events.forget_losses();
+        assert_eq!(events.lost(1), 0);
     }
 
     #[test]

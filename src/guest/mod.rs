@@ -22,6 +22,7 @@ pub mod launch_watch;
 pub mod nvtx;
 mod phase;
 pub mod pool;
+mod queue;
 pub mod registry;
 mod sample;
 pub(crate) mod schema_encoding;

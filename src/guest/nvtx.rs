@@ -22,7 +22,7 @@ use crate::guest::blob::Blob;
 use crate::guest::event::{Event, EventKind, Selection};
 use crate::guest::handle::Handle;
 use crate::guest::sample;
-use crate::guest::state::{self, Shared};
+use crate::guest::state::{self, Call, Shared};
 use crate::guest::thread::{self, NOT_TRACKED};
 use message::Text;
 use payload::Payloads;
@@ -49,11 +49,14 @@ struct Attributes<'a> {
 }
 
 /// Runs `body` while we record, on a thread that is not already inside one of our handlers.
-fn handle<T: Copy>(fallback: T, body: impl FnOnce(&'static Shared) -> T) -> T {
+fn handle<T: Copy>(fallback: T, body: impl FnOnce(Call) -> T) -> T {
     match state::active() {
-        Some(shared) => {
-            let turned_away = || shared.counters.calls_turned_away.increment();
-            barrier::enter(fallback, turned_away, || body(shared))
+        Some(call) => {
+            let turned_away = || call.shared.counters.calls_turned_away.increment();
+            barrier::enter(fallback, turned_away, || {
+                thread::begin(call);
+                body(call)
+            })
         }
         None if state::is_new_child() => handle_first(fallback, body),
         None => fallback,
@@ -62,12 +65,17 @@ fn handle<T: Copy>(fallback: T, body: impl FnOnce(&'static Shared) -> T) -> T {
 
 /// The first call in a forked child.
 #[cold]
-fn handle_first<T: Copy>(fallback: T, body: impl FnOnce(&'static Shared) -> T) -> T {
-    barrier::enter(fallback, || (), || state::start_child().map_or(fallback, body))
+fn handle_first<T: Copy>(fallback: T, body: impl FnOnce(Call) -> T) -> T {
+    let begun = |call| {
+        thread::begin(call);
+        body(call)
+    };
+    barrier::enter(fallback, || (), || state::start_child().map_or(fallback, begun))
 }
 
 fn push(domain: Handle, attributes: Attributes<'_>) -> i32 {
-    handle(NOT_TRACKED, |shared| {
+    handle(NOT_TRACKED, |call| {
+        let shared = call.shared;
         let asked = is_asked(shared, domain, attributes.text);
         let choose = || is_chosen(shared, domain, attributes.text);
         let step = thread::push(domain.number(), asked, choose);
@@ -75,7 +83,7 @@ fn push(domain: Handle, attributes: Attributes<'_>) -> i32 {
         if step.switches && selection == Selection::Skip {
             thread::leave_out(domain.number());
         }
-        let mut event = event(shared, EventKind::Push, domain, attributes);
+        let mut event = event(call, EventKind::Push, domain, attributes);
         (event.depth, event.selection) = (step.depth, selection);
         (event.min_depth_since_delivery, event.depth_uncertain) =
             (step.min_depth_since_delivery, step.depth_uncertain);
@@ -85,13 +93,14 @@ fn push(domain: Handle, attributes: Attributes<'_>) -> i32 {
 }
 
 fn pop(domain: Handle, payloads: Payloads) -> i32 {
-    handle(NOT_TRACKED, |shared| {
+    handle(NOT_TRACKED, |call| {
+        let shared = call.shared;
         let step = thread::pop(domain.number());
         if step.inherited {
             return NOT_TRACKED;
         }
         let attributes = Attributes::of(payloads);
-        let mut event = event(shared, EventKind::Pop, domain, attributes);
+        let mut event = event(call, EventKind::Pop, domain, attributes);
         (event.depth, event.min_depth_since_delivery, event.depth_uncertain) =
             (step.depth, step.min_depth_since_delivery, step.depth_uncertain);
         step.sent(domain.number(), false, send(shared, event, attributes));
@@ -104,7 +113,8 @@ fn pop(domain: Handle, payloads: Payloads) -> i32 {
 
 /// Returns the id of the new range; its lowest bit says that it is collected.
 fn start(domain: Handle, attributes: Attributes<'_>) -> u64 {
-    handle(0, |shared| {
+    handle(0, |call| {
+        let shared = call.shared;
         let mut selection = match is_asked(shared, domain, attributes.text) {
             false => Selection::Inherit,
             true => {
@@ -120,7 +130,7 @@ fn start(domain: Handle, attributes: Attributes<'_>) -> u64 {
         if collected {
             selection = switch_on(shared);
         }
-        let mut event = event(shared, EventKind::Start, domain, attributes);
+        let mut event = event(call, EventKind::Start, domain, attributes);
         event.id = NEXT.fetch_add(1, Ordering::Relaxed) << 1 | u64::from(collected);
         event.selection = selection;
         if !send(shared, event, attributes) {
@@ -138,9 +148,10 @@ fn end(domain: Handle, id: u64, payloads: Payloads) {
     if id == 0 || id >> 1 < FIRST.load(Ordering::Relaxed) {
         return;
     }
-    handle((), |shared| {
+    handle((), |call| {
+        let shared = call.shared;
         let attributes = Attributes::of(payloads);
-        let mut event = event(shared, EventKind::End, domain, attributes);
+        let mut event = event(call, EventKind::End, domain, attributes);
         event.id = id;
         send(shared, event, attributes);
         // The guest may end what it never started, or twice.
@@ -151,10 +162,10 @@ fn end(domain: Handle, id: u64, payloads: Payloads) {
 }
 
 fn mark(domain: Handle, attributes: Attributes<'_>) {
-    handle((), |shared| {
-        let mut event = event(shared, EventKind::Mark, domain, attributes);
+    handle((), |call| {
+        let mut event = event(call, EventKind::Mark, domain, attributes);
         event.fence = 0;
-        send(shared, event, attributes);
+        send(call.shared, event, attributes);
     });
 }
 
@@ -168,8 +179,9 @@ impl Attributes<'_> {
     }
 }
 
-fn event(shared: &Shared, kind: EventKind, domain: Handle, attributes: Attributes<'_>) -> Event {
-    let mut event = Event::new(kind, thread::number_for(&shared.events, &shared.counters));
+fn event(call: Call, kind: EventKind, domain: Handle, attributes: Attributes<'_>) -> Event {
+    let shared = call.shared;
+    let mut event = Event::new(kind, thread::number_in(call)).in_epoch(call.epoch);
     // Without collection there is nothing that a fence could place.
     if !shared.wanted().is_restricted() || shared.collection.is_open() {
         event.fence = shared.gpu().map_or(0, |gpu| gpu.tracer.fence());

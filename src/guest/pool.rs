@@ -23,7 +23,8 @@ pub use stage2_settings::Buffers;
 
 use crate::base::counters::{Counter, Counters};
 use crate::base::pages;
-use crate::base::sync::{ArrayQueue, AtomicU32, Ordering};
+use crate::base::sync::{AtomicU64, Ordering};
+use crate::guest::queue::Queue;
 use free::{FreeList, Links};
 use layout::{Layout, SMALL_BYTES};
 use layout_slots::LayoutSlots;
@@ -36,8 +37,13 @@ const LOW: usize = 4;
 /// How often a bound in bytes is halved where the process may not reserve that much.
 const HALVINGS: u32 = 5;
 
-/// In the place of its owner: CUPTI does not hold the buffer.
-const NOT_GIVEN: u32 = u32::MAX;
+/// In the place of its holder: CUPTI does not hold the buffer.
+const NOT_GIVEN: u64 = u64::MAX;
+
+/// The holder of a buffer: its owner, and above it the number of the move that gave it, which wraps.
+fn holder(owner: u32, given: u64) -> u64 {
+    given << 32 | u64::from(owner)
+}
 
 /// A buffer that CUPTI handed back.
 #[derive(Debug)]
@@ -45,7 +51,7 @@ pub struct FullBuffer {
     start: *mut u8,
     /// Bytes of valid records.
     pub valid: usize,
-    /// The thread that asked for the buffer ([`crate::guest::thread::number_for`]); 0 is not known.
+    /// The thread that asked for the buffer ([`crate::guest::thread`]); 0 is not known.
     pub owner: u32,
     index: u32,
     told: Told,
@@ -103,10 +109,11 @@ pub struct Pool {
     may_refuse: bool,
     /// Buffers without the extra ones.
     pooled: usize,
-    owners: Box<[AtomicU32]>,
+    /// Who holds each buffer.
+    holders: Box<[AtomicU64]>,
     /// With the second activity API only.
     layouts: Option<LayoutSlots>,
-    full: ArrayQueue<FullBuffer>,
+    full: Queue<FullBuffer>,
     moves: Counter,
 }
 
@@ -145,8 +152,8 @@ impl Pool {
             links,
             may_refuse,
             pooled,
-            owners: (0..layout.count()).map(|_| AtomicU32::new(NOT_GIVEN)).collect(),
-            full: ArrayQueue::new(pooled + extras / 2),
+            holders: (0..layout.count()).map(|_| AtomicU64::new(NOT_GIVEN)).collect(),
+            full: Queue::new(pooled + extras / 2),
             moves: Counter::default(),
             layouts: None,
             layout,
@@ -162,7 +169,7 @@ impl Pool {
 
     /// A zeroed buffer for `owner`, and its size. `None` is a refusal, which was counted.
     pub fn request(&self, owner: u32, counters: &Counters) -> Option<(*mut u8, usize)> {
-        self.moves.increment();
+        let given = self.moves.next();
         let Some(index) = self.free.iter().find_map(|class| class.pop(&self.links)) else {
             counters.buffers_refused.increment();
             if self.may_refuse {
@@ -172,8 +179,8 @@ impl Pool {
             // counted, its memory stays.
             return map(SMALL_BYTES).map(|start| (start, SMALL_BYTES));
         };
-        if let Some(slot) = self.owners.get(index as usize) {
-            slot.store(owner, Ordering::Release);
+        if let Some(slot) = self.holders.get(index as usize) {
+            slot.store(holder(owner, given), Ordering::Release);
         }
         self.extent(index)
     }
@@ -219,15 +226,15 @@ impl Pool {
     ) {
         self.moves.increment();
         let given = self.index_of(start).and_then(|index| {
-            let owner = self.owners.get(index as usize)?.swap(NOT_GIVEN, Ordering::AcqRel);
-            (owner != NOT_GIVEN).then_some((index, owner, self.extent(index)?.1))
+            let holder = self.holders.get(index as usize)?.swap(NOT_GIVEN, Ordering::AcqRel);
+            (holder != NOT_GIVEN).then_some((index, holder as u32, self.extent(index)?.1))
         });
         let Some((index, owner, size)) = given else {
             counters.unreadable_records.add(records_in(valid, record_bytes));
             return;
         };
         let full = FullBuffer { start, valid: valid.min(size), owner, index, told: told(index) };
-        if let Err(full) = self.full.push(full) {
+        if let Err(full) = self.full.send(full) {
             counters.unreadable_records.add(records_in(full.valid, record_bytes));
             self.recycle(full);
         }
@@ -235,15 +242,26 @@ impl Pool {
 
     /// Buffers that CUPTI holds.
     pub fn given(&self) -> usize {
-        let given = |owner: &&AtomicU32| owner.load(Ordering::Relaxed) != NOT_GIVEN;
-        self.owners.iter().filter(given).count()
+        self.given_now().count()
+    }
+
+    /// Those of them that CUPTI holds since before move number `moves` ([`Pool::moves`]).
+    pub fn given_since(&self, moves: u64) -> usize {
+        let was_there = |(_, holder): &(u32, u64)| {
+            (moves as u32).wrapping_sub((holder >> 32) as u32) as i32 >= 0
+        };
+        self.given_now().filter(was_there).count()
+    }
+
+    /// Index and holder of each.
+    fn given_now(&self) -> impl Iterator<Item = (u32, u64)> {
+        let holders = self.holders.iter().map(|holder| holder.load(Ordering::Relaxed));
+        (0..).zip(holders).filter(|&(_, holder)| holder != NOT_GIVEN)
     }
 
     /// Bytes of the buffers that CUPTI holds: what it can fill before it asks for another one.
     pub fn given_bytes(&self) -> usize {
-        let owners = self.owners.iter().zip(0..);
-        let given = owners.filter(|(owner, _)| owner.load(Ordering::Relaxed) != NOT_GIVEN);
-        given.filter_map(|(_, index)| self.extent(index)).map(|(_, bytes)| bytes).sum()
+        self.given_now().filter_map(|(index, _)| self.extent(index)).map(|(_, bytes)| bytes).sum()
     }
 
     /// How often CUPTI asked for a buffer or handed one back.
@@ -266,7 +284,12 @@ impl Pool {
 
     /// The oldest buffer that CUPTI handed back.
     pub fn take_full(&self) -> Option<FullBuffer> {
-        self.full.pop()
+        self.full.receive()
+    }
+
+    /// Buffers that CUPTI handed back and that wait to be taken, with those that it is just handing back.
+    pub fn waiting(&self) -> usize {
+        self.full.in_use()
     }
 
     /// Whether buffers that CUPTI handed back wait to be taken.

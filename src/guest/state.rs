@@ -35,7 +35,6 @@ pub use crate::guest::phase::Phase;
 use crate::guest::phase::PhaseMachine;
 use crate::guest::pool::Pool;
 use crate::guest::registry::{Kind, registry};
-use crate::guest::thread;
 use crate::guest::wanted::{Bits, Wanted};
 use crate::guest::windows::Windows;
 
@@ -85,9 +84,23 @@ pub fn started(shut: impl FnOnce()) -> bool {
     PHASE.started(shut)
 }
 
-/// What threads share, while we record. The one check of every handler.
-pub fn active() -> Option<&'static Shared> {
-    if phase() == Phase::On && !generation::in_silent_child() { shared() } else { None }
+/// A call of the guest that is recorded.
+#[derive(Clone, Copy)]
+pub struct Call {
+    /// What threads share.
+    pub shared: &'static Shared,
+    /// [`generation::epoch`] when it began. It tells whose window the call belongs to, however long it takes.
+    pub epoch: u32,
+}
+
+/// A call that begins now, while we record. The one check of every handler.
+pub fn active() -> Option<Call> {
+    // In this order: each epoch begins before its window is on, so a call is of that window or of an
+    // earlier one, and never one that began before the window that it is of.
+    let epoch = generation::epoch();
+    let is_on = phase() == Phase::On && !generation::in_silent_child();
+    let shared = is_on.then(shared).flatten()?;
+    Some(Call { shared, epoch })
 }
 
 /// What threads share, in any phase after the start.
@@ -157,11 +170,6 @@ pub fn set_servers(count: u64) {
     SERVERS.store(count, Ordering::Release);
 }
 
-/// The number that the next new thread gets: each that a window sees has this one or a higher one.
-pub fn next_thread_number() -> u32 {
-    thread::next_number()
-}
-
 /// The filter of ranges. Before its own start a forked child has that of its parent.
 pub fn range_filter() -> Option<&'static RangeFilter> {
     // SAFETY: null, or a part of what `share` leaked; nobody changes it.
@@ -192,9 +200,11 @@ pub fn is_new_child() -> bool {
         && !generation::in_silent_child()
 }
 
-/// Starts a forked child, as [`is_new_child`] knows it.
-pub fn start_child() -> Option<&'static Shared> {
-    START.get()?()
+/// Starts a forked child, as [`is_new_child`] knows it, for a call that began before.
+pub fn start_child() -> Option<Call> {
+    let epoch = generation::epoch();
+    let shared = START.get()?()?;
+    Some(Call { shared, epoch })
 }
 
 /// What the guest's threads, CUPTI's threads and the drain thread share.

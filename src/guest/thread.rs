@@ -1,11 +1,11 @@
-//! What we keep about the calling thread: its number, its open ranges by domain, its last fence.
+//! What we keep about the calling thread: its number for life, its open ranges by domain, its last fence.
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::base::counters::Counters;
 use crate::base::generation;
-use crate::guest::event::{Event, EventKind, Events, NOTHING_LOST, Selection};
+use crate::guest::event::{Event, EventKind, NOTHING_LOST, Selection};
+use crate::guest::state::Call;
 
 /// Domains for which a thread's nesting depth is tracked at once. A domain beyond that is still
 /// recorded; only its pushes and pops answer "not tracked" and it cannot switch collection.
@@ -22,6 +22,7 @@ thread_local! {
         State {
             epoch: Cell::new(0),
             number: Cell::new(0),
+            told: Cell::new(None),
             fence: Cell::new(0),
             domains: RefCell::new([const { Domain::FREE }; DOMAINS]),
             domains_lost: Cell::new(0),
@@ -32,23 +33,28 @@ thread_local! {
     };
 }
 
-/// Gives this thread's state to `body`; what is older than the last fork or window was renewed before. `None`
-/// where its thread-locals are gone: it is ending.
+/// Gives this thread's state to `body`. `None` where its thread-locals are gone: it is ending.
 fn with_state<T>(body: impl FnOnce(&State) -> T) -> Option<T> {
-    let renewed = |state: &State| {
-        let epoch = generation::epoch();
-        if state.epoch.replace(epoch) != epoch {
+    STATE.try_with(body).ok()
+}
+
+/// A call begins in which this thread opens or closes a range. What it had open is renewed, if that is older
+/// than the last fork or window. Once a call: what it does belongs to one epoch, also where the next one
+/// begins meanwhile.
+pub(crate) fn begin(call: Call) {
+    let _ = with_state(|state| {
+        if state.epoch.replace(call.epoch) != call.epoch {
             state.renew();
         }
-        body(state)
-    };
-    STATE.try_with(renewed).ok()
+    });
 }
 
 struct State {
-    /// [`generation::epoch`] when this was last used.
+    /// [`generation::epoch`] of the last call.
     epoch: Cell<u32>,
     number: Cell<u32>,
+    /// The epoch in which our own thread was last told of this one.
+    told: Cell<Option<u32>>,
     fence: Cell<u32>,
     domains: RefCell<[Domain; DOMAINS]>,
     /// Domains whose last event was lost.
@@ -100,30 +106,24 @@ struct Unit {
     switches: bool,
 }
 
-/// The calling thread's number, from 1, for its next event; a new one is reported to the drain thread. 0
+/// The calling thread's number, from 1, which it keeps for life: across windows, and in a forked child. 0
 /// where its thread-locals are gone: it is ending.
-pub(crate) fn number_for(events: &Events, counters: &Counters) -> u32 {
-    let number = |state: &State| match state.number.get() {
-        0 => {
-            let number = NEXT.fetch_add(1, Ordering::Relaxed);
-            state.number.set(number);
-            (number, true)
-        }
-        number => (number, false),
-    };
-    let (number, is_new) = with_state(number).unwrap_or((0, false));
-    if is_new {
-        let mut event = Event::new(EventKind::Thread, number);
-        // SAFETY: gettid has no preconditions and cannot fail. glibc has a function for it from 2.30 on.
-        event.id = unsafe { libc::syscall(libc::SYS_gettid) } as u64;
-        events.send(event, counters);
-    }
-    number
+pub(crate) fn number() -> u32 {
+    with_state(State::own_number).unwrap_or(0)
 }
 
-/// The number that the next new thread gets.
-pub(crate) fn next_number() -> u32 {
-    NEXT.load(Ordering::Relaxed)
+/// The same for the events of a call. In each epoch the drain thread is told once of the calling one.
+pub(crate) fn number_in(call: Call) -> u32 {
+    let epoch = Some(call.epoch);
+    let now = |state: &State| (state.own_number(), state.told.replace(epoch) == epoch);
+    let (number, is_told) = with_state(now).unwrap_or((0, true));
+    if !is_told {
+        let mut event = Event::new(EventKind::Thread, number).in_epoch(call.epoch);
+        // SAFETY: gettid has no preconditions and cannot fail. glibc has a function for it from 2.30 on.
+        event.id = unsafe { libc::syscall(libc::SYS_gettid) } as u64;
+        call.shared.events.send(event, &call.shared.counters);
+    }
+    number
 }
 
 /// Keeps the correlation id that CUPTI showed for the fence call of this thread.
@@ -226,10 +226,16 @@ impl Step {
 }
 
 impl State {
+    fn own_number(&self) -> u32 {
+        if self.number.get() == 0 {
+            self.number.set(NEXT.fetch_add(1, Ordering::Relaxed));
+        }
+        self.number.get()
+    }
+
     /// What was open is the business of the process that forked this one, or of an earlier window.
     #[cold]
     fn renew(&self) {
-        self.number.set(0);
         self.fence.set(0);
         self.domains_lost.set(0);
         self.lost_track.set(false);

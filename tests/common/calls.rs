@@ -18,15 +18,17 @@ pub const FOR_EVER: u64 = u64::MAX;
 /// `last`th call from there on.
 pub const FORK: i32 = -2;
 
-/// Instead of an error: the call goes well, and takes 50 ms more before that.
-pub const SLOW: i32 = -3;
+/// Instead of an error: the call goes well, and takes so many ms more before that.
+pub const fn slow(ms: i32) -> i32 {
+    -1000 - ms
+}
 
 /// Which calls of which function fail, and how.
 #[derive(Clone, Copy)]
 pub struct Fault {
     /// As the linker knows it; `futex` and `pwritev2` for calls through `syscall`.
     pub function: &'static str,
-    /// The error number; -1 for what the function does instead of failing; [`FORK`]; [`SLOW`].
+    /// The error number; -1 for what the function does instead of failing; [`FORK`]; [`slow`].
     pub error: i32,
     /// The first call that fails, from 1; 0 for none.
     pub first: u64,

@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 use std::io::{BufRead, Write};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ pub fn obey() {
     let mut domain = 0;
     let mut string = 0;
     let (mut others, mut started) = (Vec::new(), VecDeque::new());
+    let mut crew: Vec<Arc<AtomicU64>> = Vec::new();
     for line in std::io::stdin().lock().lines() {
         let line = line.expect("a line");
         let words: Vec<&str> = line.split(' ').collect();
@@ -68,6 +70,12 @@ pub fn obey() {
                 let done = threads.drain(..).map(|thread| thread.join().expect("ends"));
                 said = format!(" {}", done.sum::<u64>());
             }
+            // So many ranges on each of four threads at once: more than anybody takes in.
+            "flood" => flood(number()),
+            // Threads that go on, each with a range of its own name, until the process ends.
+            "crew" => crew.extend((0..number()).map(member)),
+            // Each of them closes its range so often.
+            "turns" => await_turns(&crew, number().into()),
             // A further thread, and what it does: `on 0 push decode`.
             "thread" => others.push(Other::new()),
             "on" => {
@@ -152,6 +160,50 @@ fn be_busy() -> u64 {
         std::thread::sleep(Duration::from_micros(200));
     }
     kernels
+}
+
+fn flood(ranges: u32) {
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(move || {
+                for _ in 0..ranges {
+                    client().push(b"flood");
+                    client().pop();
+                }
+            });
+        }
+    });
+}
+
+/// Kernels in each turn of a member of the crew.
+const TURN: u32 = 10;
+
+/// A thread that opens its range, launches, waits for that and closes it, again and again. Counts the turns.
+fn member(number: u32) -> Arc<AtomicU64> {
+    let turns = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&turns);
+    std::thread::spawn(move || {
+        let stream = Stream::new();
+        let name = format!("member {number}");
+        loop {
+            client().push(name.as_bytes());
+            stream.launch(TURN);
+            stream.synchronize();
+            client().pop();
+            counted.fetch_add(1, Ordering::SeqCst);
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    });
+    turns
+}
+
+fn await_turns(crew: &[Arc<AtomicU64>], more: u64) {
+    let until: Vec<u64> = crew.iter().map(|turns| turns.load(Ordering::SeqCst) + more).collect();
+    for (turns, until) in crew.iter().zip(until) {
+        while turns.load(Ordering::SeqCst) < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
 }
 
 /// A child that uses NVTX and then waits to be killed, with this process. Its number.

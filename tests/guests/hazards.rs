@@ -46,6 +46,7 @@ pub const ALL: &[(&str, fn())] = &[
     ("prefork", forks::prefork),
     ("prefork_in_ranges", forks::prefork_in_ranges),
     ("fork_in_a_loop", forks::in_a_loop),
+    ("fork_briefly", forks::briefly),
     ("fork_registers", forks::registers),
     ("fork_chain", forks::chain),
     ("fork_among_threads", forks::among_threads),

@@ -17,11 +17,13 @@
 
 mod answer;
 mod escape;
+mod flush_page;
 mod place;
 mod request;
 
 pub use answer::{Answer, AnswerError};
 pub use escape::{escape, unescape};
+pub use flush_page::{FLUSH_PAGE_BYTES, FlushPage};
 pub use place::{PATH_BYTES, SocketName, folders, start_of};
 pub use request::{FOR_MS, Limits, MOST_AHEAD, RequestError, SIZE, STEPS, Start, Verb};
 

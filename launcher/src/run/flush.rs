@@ -1,8 +1,8 @@
 //! A signal to be handed on -> trace files that are up to date before it ends the workload.
 //!
-//! The collectors of a pass map a page of memory and look at it every few milliseconds. It is the
-//! page that `src/flush_request.rs` describes; this side reads and writes it as a file. It is sealed
-//! against shrinking, so that a collector's look at it never fails.
+//! The collectors of a pass map a page of memory ([`stage2_control::FlushPage`]) and look at it every few
+//! milliseconds; this side reads and writes it as a file. It is sealed against shrinking, so that a collector's
+//! look at it never fails.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -14,34 +14,29 @@ use std::time::{Duration, Instant};
 
 // As a system call: glibc has a function for it from 2.27 on only.
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
-
-const PAGE_BYTES: u64 = 4096;
-/// Where the numbers stand in the page, after the nonce.
-const WISHES: u64 = 8;
-const WATCHERS: u64 = 12;
-const GRANTED: u64 = 16;
+use stage2_control::{FLUSH_PAGE_BYTES, FlushPage};
 
 /// The longest that a signal is held back.
 const PATIENCE: Duration = Duration::from_millis(200);
 /// Between two looks at the page.
 const NAP: Duration = Duration::from_millis(2);
 
-/// The page, as long as this program and the processes that map it live.
-pub(crate) struct FlushPage {
+/// The page as a file, as long as this program and the processes that map it live.
+pub(crate) struct FlushFile {
     file: File,
     nonce: u64,
 }
 
-impl FlushPage {
+impl FlushFile {
     /// Makes the page.
-    pub(crate) fn new() -> io::Result<FlushPage> {
+    pub(crate) fn new() -> io::Result<FlushFile> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = File::from(memfd_create(c"stage2-flush", flags)?);
-        file.set_len(PAGE_BYTES)?;
+        file.set_len(FLUSH_PAGE_BYTES as u64)?;
         let nonce = RandomState::new().build_hasher().finish();
-        file.write_all_at(&nonce.to_ne_bytes(), 0)?;
+        file.write_all_at(&nonce.to_ne_bytes(), FlushPage::NONCE)?;
         fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW)?;
-        Ok(FlushPage { file, nonce })
+        Ok(FlushFile { file, nonce })
     }
 
     /// The value of [`crate::plan::FLUSH_PAGE`]. The descriptor itself is not handed down: programs may count
@@ -61,10 +56,11 @@ impl FlushPage {
 
     fn try_ask(&self) -> io::Result<()> {
         let deadline = Instant::now() + PATIENCE;
-        let granted = self.read(GRANTED)?;
-        let wishes = self.read(WISHES)?.wrapping_add(1);
-        self.file.write_all_at(&wishes.to_ne_bytes(), WISHES)?;
-        while self.read(GRANTED)?.wrapping_sub(granted) < self.read(WATCHERS)?
+        let granted = self.read(FlushPage::GRANTED)?;
+        let wishes = self.read(FlushPage::WISHES)?.wrapping_add(1);
+        self.file.write_all_at(&wishes.to_ne_bytes(), FlushPage::WISHES)?;
+        while self.read(FlushPage::GRANTED)?.wrapping_sub(granted)
+            < self.read(FlushPage::WATCHERS)?
             && Instant::now() < deadline
         {
             std::thread::sleep(NAP);
@@ -85,12 +81,12 @@ mod tests {
 
     #[test]
     fn a_wish_waits_for_those_who_look_and_not_without_end() {
-        let page = FlushPage::new().expect("memory");
+        let page = FlushFile::new().expect("memory");
         let started = Instant::now();
         page.ask();
-        assert_eq!(page.read(WISHES).expect("memory"), 1);
+        assert_eq!(page.read(FlushPage::WISHES).expect("memory"), 1);
         assert!(started.elapsed() < PATIENCE, "nobody looks: nobody is waited for");
-        page.file.write_all_at(&1u32.to_ne_bytes(), WATCHERS).expect("memory");
+        page.file.write_all_at(&1u32.to_ne_bytes(), FlushPage::WATCHERS).expect("memory");
         let started = Instant::now();
         page.ask();
         // A machine that is busy wakes a thread late, so the upper bound is loose; the limit itself

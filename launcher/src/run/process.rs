@@ -15,7 +15,7 @@ use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::{Pid, getpgid, getpgrp};
 
 use super::child::{Event, Process, Spawner};
-use super::flush::FlushPage;
+use super::flush::FlushFile;
 use super::tee::Tee;
 use crate::failure::EXIT_NO_RESULT;
 use crate::plan::{Capture, FLUSH_PAGE, Pass};
@@ -35,7 +35,7 @@ struct Spawned {
     group: bool,
     signalled: Cell<bool>,
     /// Of a pass with the collector.
-    page: Option<FlushPage>,
+    page: Option<FlushFile>,
 }
 
 impl Spawner for System {
@@ -50,7 +50,7 @@ impl Spawner for System {
         let mut command = Command::new(program);
         command.args(arguments).envs(&pass.environment);
         // Without a page the collectors lose the last flush period where a signal ends them.
-        let page = pass.has_flush_page().then(FlushPage::new).and_then(Result::ok);
+        let page = pass.has_flush_page().then(FlushFile::new).and_then(Result::ok);
         match &page {
             Some(page) => command.env(FLUSH_PAGE, page.value()),
             // One of a launcher around this one.
@@ -107,7 +107,7 @@ fn announce_exit(pid: Pid, events: Sender<Event>) {
 
 impl Process for Spawned {
     fn flush_page(&self) -> Option<OsString> {
-        self.page.as_ref().map(FlushPage::value)
+        self.page.as_ref().map(FlushFile::value)
     }
 
     fn flush(&self) {

@@ -96,7 +96,7 @@ impl<S: Sink> EventContext<'_, S> {
             }
             EventKind::Launch => self.ranges.note_launch(event),
             EventKind::GraphNodeCreated => {
-                let place = self.ranges.thread(event.thread).timeline.now();
+                let place = self.ranges.now(event.thread);
                 if place.path != NONE && self.ranges.captures.len() < MAX_NODES {
                     self.ranges.captures.insert(event.id, place);
                 } else if place.path != NONE {

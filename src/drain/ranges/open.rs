@@ -16,8 +16,8 @@ impl Ranges {
     /// Says of each open range that it goes on since `at`, the outer ones first, and how many there are.
     pub(crate) fn say_open(&self, at: MonoNs, names: &mut Interner, sink: &mut impl Sink) -> u64 {
         let mut said = 0;
-        for (number, slot) in (0..).zip(&self.threads) {
-            let all = slot.known.iter().flat_map(|thread| &thread.open);
+        for (number, thread) in self.in_order() {
+            let all = thread.open.iter();
             for open in all.clone().filter(|open| !open.gone) {
                 names.define_path(open.path, sink);
                 sink.put(Record::RangeOpen(RangeOpen {

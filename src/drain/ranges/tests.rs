@@ -275,12 +275,35 @@ fn threads_that_rest_are_forgotten_but_for_where_they_are() {
         guest.push(thread, "short");
         guest.pop(thread);
     }
-    assert!(guest.ranges.known().count() < 2 * THREADS);
+    assert!(guest.ranges.threads.len() <= THREADS);
     // What it launches from now on is outside; what it launched then is no longer known.
-    assert_eq!(guest.ranges.place(1, outside + 1).place, Place::OUTSIDE);
-    assert_eq!(guest.ranges.place(1, inside + 1).place, Place::UNKNOWN);
-    assert_eq!(guest.ranges.open_count(), 1);
+    assert_eq!(guest.path_at(1, guest.fence + 1), "(outside)");
+    assert_eq!([inside, outside].map(|at| guest.path_at(1, at + 1)), ["(unknown)"; 2]);
+    // Of those that came last everything is known, and of one that is in a range.
+    assert_eq!(guest.path_at(3 * THREADS as u32 - 1, guest.fence - 1), "short");
+    assert_eq!(guest.path_at(2, guest.fence), "stays open");
+    assert_eq!((guest.ranges.open_count(), guest.counters.losses()), (1, Default::default()));
     let again = guest.push(1, "again");
     let place = guest.ranges.place(1, again + 1).place;
     assert_eq!(guest.names.path_text(place.path), b"again");
+}
+
+#[test]
+fn threads_that_end_within_a_range_take_bounded_room_and_nothing_is_guessed_of_them() {
+    let mut guest = Guest::new();
+    let all = 4 * THREADS as u32;
+    for thread in 1..=all {
+        guest.event(EventKind::Push, thread, |e| e.depth = Some(1), "never popped");
+    }
+    assert!(guest.ranges.threads.len() <= THREADS);
+    assert_eq!(guest.ranges.open_count(), all as usize);
+    let forgotten = all as usize - guest.ranges.threads.len();
+    assert_eq!(guest.counters.beyond_limits.get(), forgotten as u64);
+    assert_eq!(guest.path_at(1, guest.fence + 1), "(unknown)");
+    assert_eq!(guest.path_at(all, guest.fence + 1), "never popped");
+    assert_eq!(guest.path_at(all + 1, guest.fence + 1), "(outside)");
+    // One of them lives, and its next event tells where it is.
+    let inner = guest.event(EventKind::Push, 1, |e| e.depth = Some(2), "inner");
+    assert_eq!(guest.path_at(1, inner - 1), "(unknown)");
+    assert_eq!(guest.path_at(1, inner + 1), "(lost)/inner");
 }

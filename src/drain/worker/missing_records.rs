@@ -14,7 +14,7 @@ use stage2_spool::MonoNs;
 use crate::base::{clock, diag, futex};
 use crate::guest::pool::Pool;
 
-use super::Drain;
+use super::{Drain, Flush};
 
 /// No record of a kernel takes fewer bytes, in any version and with any fields that we ask for.
 const SMALLEST_RECORD: usize = 88;
@@ -115,9 +115,9 @@ impl Drain {
         }
     }
 
-    /// After the last flush, which hands over every buffer that holds a record: whether nothing came of what
-    /// was launched, or buffers did not come.
-    pub(super) fn heed_missing_at_end(&mut self, flushed: bool) {
+    /// After the last flush: whether nothing came of what was launched, or buffers did not come. Only a forced
+    /// one hands over every buffer that holds a record.
+    pub(super) fn heed_missing_at_end(&mut self, flushed: bool, forced: bool) {
         let watch = &self.shared.launch_watch;
         let (counted, launches) = (watch.is_on() || self.records.tired, watch.launches());
         let (detached, detached_alive) = (self.records.detached > 0, self.records.lives_on);
@@ -129,6 +129,9 @@ impl Drain {
         }
         if !moved && detached_alive {
             return self.say_missing(DETACHED.to_owned());
+        }
+        if !forced {
+            return;
         }
         if !moved && counted && launches > 0 {
             return self.say_missing(if detached { GONE.to_owned() } else { taken(launches) });
@@ -154,7 +157,7 @@ impl Drain {
         // A thread that was just getting its buffer has it by then, and CUPTI knows of it.
         futex::nap(GETTING_A_BUFFER);
         self.heed_moves();
-        let again = self.flush(true);
+        let again = self.flush(Flush::Forced);
         // Who launches yet gets its buffers from us: they are not elsewhere.
         let moved = self.heed_moves();
         if again.is_err() || moved { 0 } else { kept(self) }

@@ -14,18 +14,30 @@ use crate::guest::activity::{Activity, Execution};
 use crate::guest::event::Event;
 use crate::guest::pool::{FullBuffer, Pool};
 
-/// Buffers that are taken at once, and how often in a row before the spool has its turn.
+/// Buffers that are taken at once, and how often in a row before the spool and the limits of the window have
+/// their turn: together some 600,000 records.
 const BATCH: usize = 16;
-const ROUNDS: usize = 64;
+const ROUNDS: usize = 8;
+/// Late ends that are taken at once.
+const LATE: usize = 1 << 10;
 
 impl Drain {
-    /// Takes in what is there.
-    pub(super) fn take_in(&mut self) {
+    /// Takes in what is there, as far as it is not too much at once. Gives how many buffers that were.
+    pub(super) fn take_in(&mut self) -> usize {
+        self.take_in_rounds(ROUNDS)
+    }
+
+    /// The same for so many rounds at most.
+    pub(super) fn take_in_rounds(&mut self, rounds: usize) -> usize {
+        let mut taken = 0;
         self.meet_gpu();
         self.take_in_samples();
         self.spans.take_in(&self.shared.switches);
-        let Some(pool) = self.shared.pool.get() else { return self.take_in_events() };
-        for _ in 0..ROUNDS {
+        let Some(pool) = self.shared.pool.get() else {
+            self.take_in_events();
+            return 0;
+        };
+        for _ in 0..rounds {
             let full: Vec<FullBuffer> =
                 std::iter::from_fn(|| pool.take_full()).take(BATCH).collect();
             // After the buffers, before the events: these are all that can matter to the buffers.
@@ -33,8 +45,9 @@ impl Drain {
             let lost: Vec<u32> = full.iter().map(lost).collect();
             self.take_in_events();
             if full.is_empty() {
-                return;
+                break;
             }
+            taken += full.len();
             if let Some(now) = self.shared.gpu().and_then(|gpu| gpu.tracer.now()) {
                 self.possible.note(now);
             }
@@ -51,6 +64,7 @@ impl Drain {
                 self.turn_piece();
             }
         }
+        taken
     }
 
     /// Takes in samples of hardware counters.
@@ -70,8 +84,9 @@ impl Drain {
     /// faster than they can be taken in.
     fn take_in_events(&mut self) {
         let events = &self.shared.events;
-        let late: Vec<Event> =
-            std::iter::from_fn(|| events.receive_late_end()).take(BATCH * ROUNDS).collect();
+        let mut late: Vec<Event> =
+            std::iter::from_fn(|| events.receive_late_end()).take(LATE).collect();
+        late.retain(|end| end.epoch == self.epoch);
         let ends_lost = events.take_ends_lost();
         for _ in 0..events.waiting() {
             let Some(event) = events.receive() else { break };
@@ -87,11 +102,8 @@ impl Drain {
     }
 
     fn take_in_event(&mut self, event: &Event) {
-        if event.thread < self.first_thread {
-            // It was on its way when an earlier window ended.
-            return;
-        }
-        if self.is_behind_cut(event) {
+        if event.epoch != self.epoch || self.is_behind_cut(event) {
+            // It was on its way when an earlier window ended, or this one is over.
             return;
         }
         self.records.heed_event(event.at);
@@ -177,13 +189,9 @@ impl Drain {
     /// `STAGE2_SAMPLE` leaves it out.
     fn find(&mut self, owner: u32, ran: &Execution) -> Option<LaunchSite> {
         let counters = &self.shared.counters;
-        let mut site = self.ranges.place(owner, ran.correlation);
+        let site = self.ranges.place(owner, ran.correlation);
         if site.correlation != 0 && !self.calls.hold(site.correlation) {
             return None;
-        }
-        if owner != 0 && owner < self.first_thread {
-            // A buffer that CUPTI has held since an earlier window: its thread has another number now.
-            site.place = Place::UNKNOWN;
         }
         match site.place {
             Place::UNKNOWN if self.unplaced_is_foreign => return None,

@@ -11,14 +11,11 @@ use crate::base::{clock, diag, futex, generation};
 use crate::drain::intern::Sink;
 use crate::guest::event::{Event, EventKind};
 use crate::guest::gpu::{Gpu, OffReason};
-use crate::guest::pool::Pool;
 use crate::guest::state::{self, Phase, Shared};
 use crate::guest::windows::{FirstStep, Moment, Window};
 
 /// The longest that a window waits, when it ends, for the records of work that still runs.
 const LAST_RECORDS_PATIENCE: Duration = Duration::from_secs(4);
-/// The same where collection cannot be switched off, and nobody can tell when the last one is there.
-const UNSWITCHED_PATIENCE: Duration = Duration::from_millis(500);
 /// How long before the moment that was set for a window its file is opened and CUPTI attached, which takes
 /// some 100 ms the first time.
 const PREPARATION: Duration = Duration::from_secs(1);
@@ -162,17 +159,20 @@ fn discard(shared: &Shared) {
 
 /// Everything that guest threads and this one keep of earlier windows is forgotten.
 pub(super) fn begin_anew(shared: &'static Shared, window: &Window, hooks: Hooks) {
+    // First, and once: what a call of an earlier window still sends or loses is known by its epoch,
+    // however long the rest of the start takes.
+    generation::begin_epoch();
     if let Some(gpu) = shared.gpu() {
-        // A buffer that a thread asked for when the last window ended has the number of that thread
-        // then. A failure leaves its records without a range.
+        // Spares the window most of what was launched before it. What comes of that later is left out by
+        // its number in CUPTI's sequence, or because nobody reported its launch.
         let _ = gpu.tracer.flush(false);
         gpu.tracer.take_dropped();
     }
     discard(shared);
     shared.counters.reset();
+    shared.events.forget_losses();
     shared.want(window.wanted.unwrap_or(shared.environment));
     (hooks.begin_anew)();
-    generation::begin_epoch();
 }
 
 impl Drain {
@@ -356,26 +356,41 @@ impl Drain {
         self.finish(why)
     }
 
-    /// Waits until CUPTI has handed back every buffer, unless that takes too long.
+    /// Waits until CUPTI has handed back every buffer that it had at the end of the window, unless that takes
+    /// too long. Where collection stays on it asks for further ones all the time.
     fn await_records(&mut self) {
         let shared = self.shared;
-        let Some(gpu) = shared.gpu() else { return };
-        // Where collection stays on, CUPTI has buffers all the time.
-        let patience = if gpu.switches { LAST_RECORDS_PATIENCE } else { UNSWITCHED_PATIENCE };
-        let until = Instant::now() + patience;
+        let Some((gpu, pool)) = shared.gpu().zip(shared.pool.get()) else { return };
+        let moves = pool.moves();
+        let until = Instant::now() + LAST_RECORDS_PATIENCE;
         loop {
             let flushed = gpu.tracer.flush(false);
-            self.take_in();
-            let left = shared.pool.get().map_or(0, Pool::given);
+            // A little at a time: CUPTI hands over a buffer only in the moments in which all its work is done.
+            self.take_in_rounds(1);
+            let left = pool.given_since(moves);
             if left == 0 || flushed.is_err() {
                 return;
             }
-            // The end of the process has its own, shorter time.
-            let is_over = Instant::now() >= until || shared.stop.load(Ordering::Acquire);
-            if is_over && !gpu.switches {
+            // The end of the process has its own, shorter time, and forces CUPTI.
+            let ends = shared.stop.load(Ordering::Acquire);
+            if ends && !gpu.switches {
                 return;
             }
-            if is_over {
+            if !gpu.switches && Instant::now() >= until {
+                // To force it would cost the records of what the program has launched since.
+                let reason = format!(
+                    "CUPTI still held {left} of its activity buffers, with work of this window, {} s after its \
+                     end, because further work was running all the time; update to CUDA 13.0 update 1 or \
+                     later, whose CUPTI can be switched off",
+                    LAST_RECORDS_PATIENCE.as_secs()
+                );
+                diag::warn(format_args!(
+                    "window {}: GPU work is missing: {reason}",
+                    self.window.number
+                ));
+                return self.say_incomplete(&reason);
+            }
+            if ends || Instant::now() >= until {
                 diag::warn(format_args!(
                     "window {}: records of GPU work were still on their way {} s after its end, or when the \
                      process ended, and may be missing",
@@ -384,7 +399,9 @@ impl Drain {
                 ));
                 return;
             }
-            futex::nap(STEP);
+            if !pool.has_full() {
+                futex::nap(STEP);
+            }
         }
     }
 }

@@ -17,7 +17,7 @@ use super::launches;
 use crate::base::barrier;
 use crate::guest::event::{Event, EventKind};
 use crate::guest::launch_watch;
-use crate::guest::state;
+use crate::guest::state::{self, Call};
 use crate::guest::thread;
 
 /// On a guest thread, inside a launch.
@@ -28,7 +28,8 @@ pub(super) extern "C" fn request_buffer(
 ) {
     let given = barrier::callback(None, || {
         let shared = state::shared()?;
-        let owner = thread::number_for(&shared.events, &shared.counters);
+        // CUPTI may keep the buffer for several windows, and so does the thread its number.
+        let owner = state::active().map_or_else(thread::number, thread::number_in);
         let pool = shared.pool.get()?;
         let given = pool.request(owner, &shared.counters);
         if pool.runs_low() {
@@ -139,7 +140,8 @@ fn on_driver_call(id: sys::CUpti_CallbackId, correlation: u32) {
         thread::set_fence(correlation);
         return;
     }
-    let Some(shared) = state::active() else { return };
+    let Some(call) = state::active() else { return };
+    let shared = call.shared;
     let is_replay = launches::REPLAYS.contains(&id);
     if is_replay {
         shared.replayed.fetch_or(shared.collection.is_open(), Ordering::Relaxed);
@@ -149,8 +151,7 @@ fn on_driver_call(id: sys::CUpti_CallbackId, correlation: u32) {
     if shared.gpu().map_or(is_replay, |gpu| !gpu.reports_launches) {
         return;
     }
-    let thread = thread::number_for(&shared.events, &shared.counters);
-    let mut event = Event::new(EventKind::Launch, thread);
+    let mut event = Event::new(EventKind::Launch, thread::number_in(call)).in_epoch(call.epoch);
     event.fence = correlation;
     if shared.events.send(event, &shared.counters).half_full {
         shared.wake_drain();
@@ -158,7 +159,7 @@ fn on_driver_call(id: sys::CUpti_CallbackId, correlation: u32) {
 }
 
 fn on_kernel_launched(went_well: bool) {
-    let Some(shared) = state::active() else { return };
+    let Some(Call { shared, .. }) = state::active() else { return };
     if shared.launch_watch.is_on() {
         shared.launch_watch.ends(shared.collected_since(), went_well);
     }
@@ -166,7 +167,7 @@ fn on_kernel_launched(went_well: bool) {
 
 /// Of a new context: its GPU is used from now on.
 fn on_context(api: Option<&Api>, context: sys::CUcontext) {
-    let counters = state::active().and_then(|shared| shared.gpu()?.counters.as_ref());
+    let counters = state::active().and_then(|call| call.shared.gpu()?.counters.as_ref());
     let (Some(api), Some(counters)) = (api, counters) else { return };
     // SAFETY: CUPTI hands over a context that it has just seen made.
     if let Ok(device) = unsafe { api.device_of(context) } {
@@ -175,7 +176,7 @@ fn on_context(api: Option<&Api>, context: sys::CUcontext) {
 }
 
 fn on_graph_node(api: &Api, id: sys::CUpti_CallbackId, data: *const sys::CUpti_GraphData) {
-    let Some(shared) = state::active().filter(|_| !data.is_null()) else { return };
+    let Some(call) = state::active().filter(|_| !data.is_null()) else { return };
     let kind = match id {
         sys::CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED => EventKind::GraphNodeCreated,
         sys::CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED => EventKind::GraphNodeCloned,
@@ -193,9 +194,8 @@ fn on_graph_node(api: &Api, id: sys::CUpti_CallbackId, data: *const sys::CUpti_G
         (api.graph_node_id(graph.node), original)
     };
     let Ok(node) = node else { return };
-    let thread = thread::number_for(&shared.events, &shared.counters);
-    let mut event = Event::new(kind, thread);
+    let mut event = Event::new(kind, thread::number_in(call)).in_epoch(call.epoch);
     event.id = node;
     event.payload = original.map(Payload::U64);
-    shared.events.send(event, &shared.counters);
+    call.shared.events.send(event, &call.shared.counters);
 }

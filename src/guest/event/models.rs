@@ -13,13 +13,13 @@ use crate::base::sync::try_every_order;
 fn work_that_follows_a_lost_range_is_never_placed_without_knowing_of_the_loss() {
     try_every_order("a lost range, then work", 5, || {
         let events = Arc::new((Events::default(), Counters::default()));
-        let records = Arc::new(ArrayQueue::new(1));
+        let records = Arc::new(Queue::new(1));
         let guest = {
             let (events, records) = (events.clone(), records.clone());
             thread::spawn(move || {
                 let push = || events.0.send(Event::new(EventKind::Push, 1), &events.1).arrives;
                 let arrived = (0..3).filter(|_| push()).count();
-                records.push(arrived).expect("there is room");
+                records.send(arrived).expect("there is room");
             })
         };
         let (events, counters) = &*events;
@@ -32,7 +32,7 @@ fn work_that_follows_a_lost_range_is_never_placed_without_knowing_of_the_loss() 
             }
         };
         receive();
-        if let Some(arrived) = records.pop() {
+        if let Some(arrived) = records.receive() {
             receive();
             assert_eq!(seen, arrived, "what arrived was sent before the record");
             let lost = events.lost(1) - lost_when_sent;

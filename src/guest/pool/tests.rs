@@ -112,6 +112,21 @@ fn a_valid_size_beyond_the_buffer_is_not_believed() {
 }
 
 #[test]
+fn buffers_that_were_out_at_a_moment_are_told_from_those_that_went_out_since() {
+    let (pool, counters) = (Pool::new(ASKED, true).unwrap(), Counters::default());
+    let [early, other] = [1, 2].map(|owner| pool.request(owner, &counters).unwrap().0);
+    let moves = pool.moves();
+    assert_eq!((pool.given_since(0), pool.given_since(moves)), (0, 2));
+    pool.complete(early, 10, &counters);
+    pool.recycle(pool.take_full().unwrap());
+    // The same one, for the same thread.
+    assert_eq!(pool.request(1, &counters).unwrap().0, early);
+    assert_eq!((pool.given(), pool.given_since(moves)), (2, 1));
+    pool.complete(other, 10, &counters);
+    assert_eq!((pool.given(), pool.given_since(moves)), (1, 0));
+}
+
+#[test]
 fn the_first_threads_get_large_buffers_and_a_thousand_get_one_each_within_the_bound() {
     let asked = Buffers::Within { bytes: 128 << 20 };
     let (pool, counters) = (Pool::new(asked, true).unwrap(), Counters::default());

@@ -1,6 +1,8 @@
 //! Levels, switches of collection, losses and forks, as one thread sees them.
 
 use super::*;
+use crate::base::options::Options;
+use crate::guest::state::Shared;
 
 fn opened(domain: u32) -> Step {
     push(domain, false, || panic!("nobody asked"))
@@ -95,34 +97,32 @@ fn an_event_that_was_lost_is_made_up_for_by_the_next_of_its_domain() {
     assert!(opened(1).depth_uncertain);
 }
 
-/// The calling thread's number, and whether our own thread was told of it just now.
-fn number() -> (u32, bool) {
-    let events = Events::default();
-    let number = number_for(&events, &Counters::default());
-    let told = events.receive();
-    assert!(told.is_none_or(|event| (event.kind, event.thread) == (EventKind::Thread, number)));
-    (number, told.is_some())
-}
-
 #[test]
-fn every_thread_has_a_number_of_its_own() {
-    let (mine, is_new) = number();
-    assert!(is_new);
-    assert_eq!(number(), (mine, false));
-    let other = std::thread::spawn(number).join().map(|(other, _)| other);
-    assert_ne!(other.ok(), Some(mine));
+fn every_thread_has_a_number_of_its_own_for_life_and_our_own_thread_is_told_once_in_each_epoch() {
+    let shared: &'static Shared = Box::leak(Box::new(Shared::new(Options::default())));
+    let told_in = |epoch| {
+        let mine = number_in(Call { shared, epoch });
+        let told = shared.events.receive();
+        assert!(told.is_none_or(|event| {
+            (event.kind, event.thread, event.epoch) == (EventKind::Thread, mine, epoch)
+        }));
+        (mine, told.is_some())
+    };
+    let mine = number();
+    assert_eq!([told_in(0), told_in(0), told_in(7)], [(mine, true), (mine, false), (mine, true)]);
+    begin(Call { shared, epoch: 7 });
+    assert_eq!(number(), mine);
+    assert_ne!(std::thread::spawn(number).join().ok(), Some(mine));
 }
 
 #[test]
 fn ranges_that_were_open_at_a_fork_are_not_those_of_the_child_and_their_pops_are_ignored() {
-    let (mine, _) = (number().0, opened(1));
+    opened(1);
     opened(1);
     assert!(push(2, true, || true).switches);
     lose_track();
     STATE.with(State::renew);
     assert_eq!(around(), None);
-    let (number, is_new) = number();
-    assert!(is_new && number != mine);
     assert_eq!((opened(1).pushed_level(), pop(1).popped_level()), (0, 0));
     assert_eq!(
         [pop(1), pop(2), pop(1)].map(|step| (step.inherited, step.switches)),

@@ -141,7 +141,7 @@ pub(crate) fn join_kept(capture: &mut Capture, run: RunInfo, findings: Vec<Findi
         graph_launches: rows.graphs,
         graph_captures: capture_rows(&captured, &labels),
         coverage,
-        // What other tools add comes later: see `fallback`, `counters` and `timeline`.
+        // What other tools add comes later: see `without_collector`, `counters` and `timeline`.
         nsys: None,
         ncu_regions: Vec::new(),
         sampled: None,

@@ -11,7 +11,7 @@ fn pushes_that_are_never_popped_are_only_counted_beyond_the_limit() {
     }
     // Those of another domain are no exception.
     guest.event(EventKind::Push, 1, |e| (e.domain, e.depth) = (5, Some(1)), "other");
-    assert_eq!(guest.ranges.threads[1].known.as_ref().unwrap().open.len(), MAX_OPEN);
+    assert_eq!(guest.ranges.threads[&1].open.len(), MAX_OPEN);
     assert_eq!(guest.ranges.open_count(), MAX_OPEN + more + 1);
     assert_eq!(guest.counters.beyond_limits.get(), more as u64 + 1);
     guest.event(EventKind::Pop, 1, |e| (e.domain, e.depth) = (5, Some(0)), "");
@@ -52,7 +52,7 @@ fn many_start_end_ranges_that_do_not_nest_cost_a_bounded_number_of_records_each(
     assert_eq!(guest.path_at(1, end + 1), "(outside)");
     assert_eq!(guest.ranges.open_count(), 0);
     assert_eq!(guest.ranges.closed.iter().filter(|closed| closed.counts).count(), count as usize);
-    let known = guest.ranges.threads[1].known.as_ref().unwrap();
+    let known = &guest.ranges.threads[&1];
     assert_eq!((known.open.len(), known.gone), (0, 0));
 }
 
