@@ -56,8 +56,16 @@ fn handle<T: Copy>(fallback: T, body: impl FnOnce(&'static Shared) -> T) -> T {
             barrier::enter(fallback, turned_away, || body(shared))
         }
         None if state::is_new_child() => handle_first(fallback, body),
-        None => fallback,
+        None => handle_late(fallback, body),
     }
+}
+
+/// While the process ends, other threads may go on, and CUPTI hands over what they launch: it has to find its
+/// range.
+#[cold]
+fn handle_late<T: Copy>(fallback: T, body: impl FnOnce(&'static Shared) -> T) -> T {
+    let Some(shared) = state::ending() else { return fallback };
+    barrier::enter(fallback, || (), || body(shared))
 }
 
 /// The first call in a forked child.

@@ -29,6 +29,7 @@ use crate::base::options::{Graph, Options};
 use crate::base::sync::{self, process_wide};
 use crate::guest::collection_switch::{CollectionSwitch, StartedRanges, Switches};
 use crate::guest::event::Events;
+use crate::guest::farewell::Farewell;
 use crate::guest::gpu::{Gpu, OffReason};
 use crate::guest::launch_watch::LaunchWatch;
 pub use crate::guest::phase::Phase;
@@ -88,6 +89,11 @@ pub fn started(shut: impl FnOnce()) -> bool {
 /// What threads share, while we record. The one check of every handler.
 pub fn active() -> Option<&'static Shared> {
     if phase() == Phase::On && !generation::in_silent_child() { shared() } else { None }
+}
+
+/// What threads share, while our thread ends its work: what they still do is taken in as long as it can be.
+pub fn ending() -> Option<&'static Shared> {
+    if phase() == Phase::Stopping && !generation::in_silent_child() { shared() } else { None }
 }
 
 /// What threads share, in any phase after the start.
@@ -249,6 +255,8 @@ pub struct Shared {
     pub ends_itself: AtomicBool,
     /// The drain thread has finished.
     pub done: Flag,
+    /// What is about to end the process.
+    pub farewell: Farewell,
 }
 
 impl Shared {
@@ -285,6 +293,7 @@ impl Shared {
             end_step: AtomicU8::new(EndStep::Records as u8),
             ends_itself: AtomicBool::new(false),
             done: Flag::default(),
+            farewell: Farewell::default(),
         }
     }
 
@@ -308,6 +317,9 @@ impl Shared {
     /// As [`Shared::switch`], for the ranges of guest threads. The window may end at the same moment:
     /// then collection is off at the end.
     pub fn collect(&self, on: bool) {
+        if on && phase() == Phase::Stopping {
+            return;
+        }
         self.switch(on);
         // Of this thread and the one that ends the window at least one sees what the other has stored.
         fence(Ordering::SeqCst);

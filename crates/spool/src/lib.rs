@@ -155,6 +155,7 @@
 #![forbid(unsafe_code)]
 
 pub mod counters;
+pub mod ending;
 mod decode;
 mod delta;
 mod encode;

@@ -139,7 +139,7 @@ fn on_driver_call(id: sys::CUpti_CallbackId, correlation: u32) {
         thread::set_fence(correlation);
         return;
     }
-    let Some(shared) = state::active() else { return };
+    let Some(shared) = state::active().or_else(state::ending) else { return };
     let is_replay = launches::REPLAYS.contains(&id);
     if is_replay {
         shared.replayed.fetch_or(shared.collection.is_open(), Ordering::Relaxed);
@@ -175,7 +175,8 @@ fn on_context(api: Option<&Api>, context: sys::CUcontext) {
 }
 
 fn on_graph_node(api: &Api, id: sys::CUpti_CallbackId, data: *const sys::CUpti_GraphData) {
-    let Some(shared) = state::active().filter(|_| !data.is_null()) else { return };
+    let shared = state::active().or_else(state::ending);
+    let Some(shared) = shared.filter(|_| !data.is_null()) else { return };
     let kind = match id {
         sys::CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED => EventKind::GraphNodeCreated,
         sys::CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED => EventKind::GraphNodeCloned,
