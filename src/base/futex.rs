@@ -261,7 +261,9 @@ mod tests {
         assert!(!turns.wait(first, Duration::from_millis(5)));
         std::thread::scope(|scope| {
             scope.spawn(|| turns.done(turns.pending().expect("asked")));
-            assert!(turns.wait(first, Duration::from_secs(60)) && turns.wait(second, Duration::ZERO));
+            assert!(
+                turns.wait(first, Duration::from_secs(60)) && turns.wait(second, Duration::ZERO)
+            );
         });
         let third = turns.ask();
         assert_eq!((turns.wait(third, Duration::ZERO), turns.pending()), (false, Some(third)));

@@ -40,6 +40,11 @@ impl Pace {
         self.pause.saturating_sub(self.flushed_at.elapsed())
     }
 
+    /// Whether the next flush ends a whole period, and not an early one.
+    pub(super) fn is_whole(&self) -> bool {
+        self.pause == self.period
+    }
+
     /// Whether it is time. `runs_low`: few buffers are left.
     pub(super) fn is_due(&self, runs_low: bool) -> bool {
         self.flushed_at.elapsed() >= if runs_low { self.patience } else { self.pause }

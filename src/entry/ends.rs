@@ -6,6 +6,7 @@
 //! library's. They are async-signal-safe.
 
 mod execs;
+mod interpreter;
 mod others;
 mod real;
 mod signals;
@@ -36,8 +37,10 @@ pub fn ask_others() {
     others::begin();
 }
 
-/// Has us finish at `exit` and `quick_exit`. Handlers that were registered later run before ours.
+/// Has us finish at `exit` and `quick_exit`. Handlers that were registered later run before ours. A Python
+/// interpreter may have to be left alone by then.
 pub fn watch() {
+    interpreter::watch();
     // What glibc's `at_quick_exit` is made of: see `forks::watch`.
     type Register = unsafe extern "C" fn(extern "C" fn(), *mut c_void) -> c_int;
     // SAFETY: the symbol has this type in every glibc. The handler may run at any time and more than

@@ -84,7 +84,11 @@ mod tests {
             let name = SocketName::new(host, pid, start);
             let text = name.to_file_name();
             assert!(!text.contains('/') && !text.starts_with('.') && text.len() < 80, "{text}");
-            assert_eq!((pid_in(&text), SocketName::parse(&text)), (Some(pid), Some(name)), "{text}");
+            assert_eq!(
+                (pid_in(&text), SocketName::parse(&text)),
+                (Some(pid), Some(name)),
+                "{text}"
+            );
         }
         let other = [
             "",

@@ -76,7 +76,8 @@ pub(super) fn ask(target: libc::pid_t, signal: c_int) {
     let mut places = asked.iter_mut();
     let mut meet = |folder: &SocketPath, name: &[u8]| {
         let pid = std::str::from_utf8(name).ok().and_then(pid_in);
-        let wanted = pid.and_then(|pid| pid.try_into().ok()).is_some_and(|pid| is_meant(target, pid));
+        let wanted =
+            pid.and_then(|pid| pid.try_into().ok()).is_some_and(|pid| is_meant(target, pid));
         if wanted
             && let Some(path) = folder.with(b"/").and_then(|path| path.with(name))
             && let Some(client) = asked_at(&path, signal)

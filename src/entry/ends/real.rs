@@ -52,12 +52,8 @@ impl Real {
 
 /// Looks all of them up: a signal handler of the guest's may not.
 pub(super) fn prepare() {
-    use Real::{
-        Abort, Execl, Execle, Execlp, Execvp, Execvpe, Fexecve, PthreadKill, Sigqueue,
-    };
-    for real in
-        [Abort, PthreadKill, Sigqueue, Execvp, Execvpe, Fexecve, Execl, Execlp, Execle]
-    {
+    use Real::{Abort, Execl, Execle, Execlp, Execvp, Execvpe, Fexecve, PthreadKill, Sigqueue};
+    for real in [Abort, PthreadKill, Sigqueue, Execvp, Execvpe, Fexecve, Execl, Execlp, Execle] {
         real.address();
     }
 }

@@ -120,7 +120,11 @@ pub(super) extern "C" fn abort() -> ! {
     let by = EndedBy::Signal(libc::SIGABRT);
     // Where the signal is ignored or put off it comes nevertheless; a handler may go elsewhere.
     let handled = signal_mask::is_handled(libc::SIGABRT);
-    if handled { announce(by) } else { finish_at_once(by) }
+    if handled {
+        announce(by)
+    } else {
+        finish_at_once(by)
+    }
     let real = Real::Abort.address();
     if !real.is_null() {
         // SAFETY: the function has this type.
