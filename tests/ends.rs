@@ -114,12 +114,19 @@ fn signals_of_its_own_that_a_process_survives_end_no_recording() {
 #[test]
 fn a_process_that_becomes_another_program_loses_nothing_and_goes_on_where_it_does_not() {
     for way in [
-        "execve", "execv", "execvp", "execvpe", "execl", "execlp", "execle", "fexecve", "execveat",
+        "execve",
+        "execv",
+        "execvp",
+        "execvpe",
+        "execl",
+        "execlp",
+        "execle",
+        "fexecve",
+        "execveat",
         "long execl",
     ] {
         let path = std::env::var("PATH").expect("PATH");
-        let left =
-            guest("becomes_another").env("STAGE2_TEST_WAY", way).env("PATH", path).run();
+        let left = guest("becomes_another").env("STAGE2_TEST_WAY", way).env("PATH", path).run();
         let spool = left.expect_quiet(0).spool();
         assert_eq!(left.stdout().trim_start(), "became\n", "{way}");
         assert_eq!(spool.kernels(), plain_and(&[("after", 5)]), "{way}");
@@ -186,6 +193,20 @@ fn a_thread_that_starts_beside_cupti_is_the_guests_and_outlives_the_main_thread(
     let spool = left.expect_quiet(0).spool();
     assert_eq!(left.stdout(), "worked on, started in time: true\n");
     assert_eq!((spool.ending, spool.losses()), (Ending::Complete, Losses::default()));
+}
+
+#[test]
+fn what_a_thread_launches_while_the_process_ends_finds_its_range() {
+    for hang_ms in [0, 30, 100] {
+        // The end takes longer, and more is launched beside it.
+        let hang = format!("flush-hang={hang_ms}");
+        let left = guest("works_beside_the_end").env("STAGE2_SIM_FAULT", hang).run();
+        // One of its ranges is open at the end, or none.
+        assert_eq!(left.output.status.code(), Some(0), "{}", left.stderr());
+        let kernels = left.spool().kernels();
+        assert_eq!(kernels["(outside)"], 7, "{kernels:?}");
+        assert!(kernels["beside the end"] > 0 && kernels["prefill"] == 100, "{kernels:?}");
+    }
 }
 
 #[test]

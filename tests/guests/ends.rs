@@ -167,6 +167,26 @@ pub fn main_ends_beside_a_start() {
     end_main();
 }
 
+/// Its exit handler starts a thread that works on while the process ends.
+pub fn works_beside_the_end() {
+    extern "C" fn last() {
+        std::thread::spawn(|| {
+            let stream = Stream::new();
+            let started = Instant::now();
+            while started.elapsed() < Duration::from_secs(5) {
+                client().push(b"beside the end");
+                stream.launch(3);
+                client().pop();
+                stream.synchronize();
+            }
+        });
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    plain();
+    // SAFETY: the handler may run at any time.
+    unsafe { libc::atexit(last) };
+}
+
 /// Works for a second after its last range.
 pub fn lives_on() {
     plain();

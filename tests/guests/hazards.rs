@@ -37,6 +37,7 @@ pub const ALL: &[(&str, fn())] = &[
     ("main_ends_with_cuda", ends::main_ends_with_cuda),
     ("main_ends_first", ends::main_ends_first),
     ("main_ends_beside_a_start", ends::main_ends_beside_a_start),
+    ("works_beside_the_end", ends::works_beside_the_end),
     ("lives_on", ends::lives_on),
     ("interrupted", ends::interrupted),
     ("kill", || {
