@@ -7,6 +7,11 @@ pub const ANNOUNCED: &str = "end.announced";
 pub const EXEC: &str = "exec";
 /// How an end by a signal begins; its number follows.
 const SIGNAL: &str = "signal ";
+/// Whether a process ended so suddenly that nobody closed its ranges.
+pub fn is_abrupt(reason: &str) -> bool {
+    reason == EXEC || signal_of(reason).is_some()
+}
+
 /// An end by this signal.
 pub fn of_signal(signal: i32) -> String {
     format!("{SIGNAL}{signal}")

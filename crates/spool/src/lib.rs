@@ -155,10 +155,10 @@
 #![forbid(unsafe_code)]
 
 pub mod counters;
-pub mod ending;
 mod decode;
 mod delta;
 mod encode;
+pub mod ending;
 mod error;
 mod file_name;
 mod frame;
