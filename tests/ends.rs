@@ -107,6 +107,7 @@ fn signals_of_its_own_that_a_process_survives_end_no_recording() {
     let spool = left.expect_quiet(3).spool();
     assert_eq!(spool.kernels(), plain_and(&[("after", 5)]));
     assert_eq!((spool.ending, spool.losses()), (Ending::Complete, Losses::default()));
+    assert_eq!(reason(spool), Some("exit"));
     // The one that was put off might have come.
     assert_eq!(spool.meta(ending::ANNOUNCED), Some(""));
 }

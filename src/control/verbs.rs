@@ -9,7 +9,7 @@ use stage2_spool::{MonoNs, WallNs};
 use super::{Asks, LATE_GRAPHS};
 use crate::base::glob::RangeFilter;
 use crate::base::options::{Attribution, Graph};
-use crate::base::{clock, futex, signal_mask};
+use crate::base::{clock, futex, last_thread, signal_mask};
 use crate::guest::farewell::EndedBy;
 use crate::guest::state::{self, Phase, Shared};
 use crate::guest::wanted::Wanted;
@@ -276,7 +276,9 @@ fn flush() -> Answer {
 /// Somebody is about to send a signal.
 fn ending(signal: i32) -> Answer {
     let shared = state::shared().filter(|_| state::phase() == Phase::On);
-    match shared.filter(|_| signal_mask::ends_process(signal)) {
+    // A program may wait for a signal that its main thread puts off.
+    let put_off = || last_thread::blocks_in_main_thread(signal);
+    match shared.filter(|_| signal_mask::ends_process(signal) && !put_off()) {
         Some(shared) => {
             let wake = || shared.wake_drain();
             let done = shared.farewell.announce(EndedBy::Signal(signal), ENDING_PATIENCE, wake);

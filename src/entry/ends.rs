@@ -174,6 +174,10 @@ fn finish() {
     if !is_process_of(shared) {
         return;
     }
+    if matches!(state::phase(), Phase::On | Phase::Dormant) {
+        // An end that was announced may have failed to come.
+        shared.farewell.note(EndedBy::Exit);
+    }
     // The handler runs more than once, and waits once.
     if !begin(shared) && !shared.ends_itself.swap(false, Ordering::AcqRel) {
         return;
