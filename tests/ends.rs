@@ -3,11 +3,12 @@
 #[allow(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 mod common;
 
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use common::{Guest, counts};
-use stage2_spool::{Ending, Losses};
+use common::{Guest, Spool, counts};
+use stage2_spool::{Ending, Losses, Record, ending};
 
 /// No flush but the last one.
 fn guest(hazard: &str) -> Guest {
@@ -63,6 +64,114 @@ fn a_child_in_its_parents_memory_that_runs_the_exit_handlers_ends_alone() {
     assert_eq!((spool.ending, spool.losses()), (Ending::Complete, Losses::default()));
 }
 
+/// The kernels of the plain guest, and more of them.
+fn plain_and(more: &[(&str, usize)]) -> std::collections::BTreeMap<String, usize> {
+    counts(&[&[("(outside)", 7), ("decode", 100), ("prefill", 100)], more].concat())
+}
+
+/// Why the file ends, where it ends in order.
+fn reason(spool: &Spool) -> Option<&str> {
+    spool.records.iter().rev().find_map(|record| match record {
+        Record::End { reason } => Some(reason.as_str()),
+        _ => None,
+    })
+}
+
+#[test]
+fn a_process_that_ends_itself_by_a_signal_leaves_a_whole_trace_file() {
+    for (way, signal) in [
+        ("raise", libc::SIGTERM),
+        ("kill", libc::SIGTERM),
+        ("tgkill", libc::SIGTERM),
+        ("pthread_kill", libc::SIGTERM),
+        ("sigqueue", libc::SIGTERM),
+        ("abort", libc::SIGABRT),
+    ] {
+        let left = guest("by_own_signal").env("STAGE2_TEST_WAY", way).run();
+        assert_eq!((left.output.status.signal(), left.stderr()), (Some(signal), String::new()));
+        let spool = left.spool();
+        assert_eq!(spool.kernels(), plain_and(&[]), "{way}");
+        assert_eq!((spool.ending, spool.losses()), (Ending::Complete, Losses::default()), "{way}");
+        assert_eq!(reason(spool), Some(format!("signal {signal}").as_str()), "{way}");
+    }
+    // Whether it comes is not sure: it is announced.
+    let left = guest("by_own_signal").env("STAGE2_TEST_WAY", "killpg").run();
+    let spool = left.spool();
+    assert_eq!((spool.kernels(), spool.ending), (plain_and(&[]), Ending::Open));
+    assert_eq!(spool.meta(ending::ANNOUNCED), Some("signal 15"));
+}
+
+#[test]
+fn signals_of_its_own_that_a_process_survives_end_no_recording() {
+    let left = guest("survives_own_signals").run();
+    let spool = left.expect_quiet(3).spool();
+    assert_eq!(spool.kernels(), plain_and(&[("after", 5)]));
+    assert_eq!((spool.ending, spool.losses()), (Ending::Complete, Losses::default()));
+    assert_eq!(reason(spool), Some("exit"));
+    // The one that was put off might have come.
+    assert_eq!(spool.meta(ending::ANNOUNCED), Some(""));
+}
+
+#[test]
+fn a_process_that_becomes_another_program_loses_nothing_and_goes_on_where_it_does_not() {
+    for way in [
+        "execve",
+        "execv",
+        "execvp",
+        "execvpe",
+        "execl",
+        "execlp",
+        "execle",
+        "fexecve",
+        "execveat",
+        "long execl",
+    ] {
+        let path = std::env::var("PATH").expect("PATH");
+        let left = guest("becomes_another").env("STAGE2_TEST_WAY", way).env("PATH", path).run();
+        let spool = left.expect_quiet(0).spool();
+        assert_eq!(left.stdout().trim_start(), "became\n", "{way}");
+        assert_eq!(spool.kernels(), plain_and(&[("after", 5)]), "{way}");
+        assert_eq!((spool.ending, spool.losses()), (Ending::Open, Losses::default()), "{way}");
+        assert_eq!(spool.meta(ending::ANNOUNCED), Some(ending::EXEC), "{way}");
+    }
+}
+
+#[test]
+fn an_exec_in_its_parents_memory_is_no_end_of_the_parent() {
+    let left = guest("child_becomes_another").run();
+    let spool = left.expect_quiet(0).spool();
+    assert_eq!(left.stdout(), "child=9\n");
+    assert_eq!(spool.kernels(), plain_and(&[("after", 5)]));
+    assert_eq!((spool.ending, spool.meta(ending::ANNOUNCED)), (Ending::Complete, None));
+}
+
+#[test]
+fn a_child_that_its_parent_ends_by_a_signal_loses_nothing() {
+    for signal in [libc::SIGTERM, libc::SIGKILL] {
+        let left = guest("ends_a_child").env("STAGE2_TEST_WAY", signal.to_string()).run();
+        assert_eq!(left.expect_said(0), "");
+        assert_eq!(left.stdout(), format!("child={signal} soon=true\n"));
+        let children = left.children();
+        assert_eq!(children.len(), 1);
+        assert_eq!(children[0].kernels(), plain_and(&[]), "{signal}");
+        let ends = Some(format!("signal {signal}"));
+        assert_eq!(children[0].meta(ending::ANNOUNCED), ends.as_deref());
+    }
+}
+
+#[test]
+fn a_cupti_that_hangs_holds_up_signals_and_execs_for_a_short_time() {
+    for (hazard, way) in [("by_own_signal", "raise"), ("ends_a_child", "15")] {
+        let started = Instant::now();
+        let left = guest(hazard)
+            .env("STAGE2_TEST_WAY", way)
+            .env("STAGE2_SIM_FAULT", "flush-hang=20000")
+            .run();
+        assert!(started.elapsed() < Duration::from_secs(3), "{hazard}: {:?}", started.elapsed());
+        assert!(left.output.status.signal() == Some(15) || left.stdout().contains("soon=true"));
+    }
+}
+
 #[test]
 fn a_process_whose_main_thread_ends_does_not_outlive_its_other_threads() {
     for (hazard, kernels, said) in [
@@ -85,6 +194,20 @@ fn a_thread_that_starts_beside_cupti_is_the_guests_and_outlives_the_main_thread(
     let spool = left.expect_quiet(0).spool();
     assert_eq!(left.stdout(), "worked on, started in time: true\n");
     assert_eq!((spool.ending, spool.losses()), (Ending::Complete, Losses::default()));
+}
+
+#[test]
+fn what_a_thread_launches_while_the_process_ends_finds_its_range() {
+    for hang_ms in [0, 30, 100] {
+        // The end takes longer, and more is launched beside it.
+        let hang = format!("flush-hang={hang_ms}");
+        let left = guest("works_beside_the_end").env("STAGE2_SIM_FAULT", hang).run();
+        // One of its ranges is open at the end, or none.
+        assert_eq!(left.output.status.code(), Some(0), "{}", left.stderr());
+        let kernels = left.spool().kernels();
+        assert_eq!(kernels["(outside)"], 7, "{kernels:?}");
+        assert!(kernels["beside the end"] > 0 && kernels["prefill"] == 100, "{kernels:?}");
+    }
 }
 
 #[test]

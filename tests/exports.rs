@@ -28,7 +28,23 @@ fn only_the_doors_are_exported() {
             "InitializeInjectionNvtx2",
             "InitializeInjectionNvtxExtension",
             "_Exit",
-            "_exit"
+            "_exit",
+            "abort",
+            "execl",
+            "execle",
+            "execlp",
+            "execv",
+            "execve",
+            "execveat",
+            "execvp",
+            "execvpe",
+            "fexecve",
+            "kill",
+            "killpg",
+            "pthread_kill",
+            "raise",
+            "sigqueue",
+            "tgkill",
         ]
     );
 }

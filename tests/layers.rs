@@ -34,7 +34,7 @@ const TAKEN_BY_DRAIN: [&str; 12] = [
 const ABI_OF_DRAIN: [&str; 2] = ["nvtx", "CuptiError"];
 
 /// Every static outside of `guest/state.rs`: what outlives a recording, and process-wide switches.
-const STATICS: [(&str, &[&str]); 15] = [
+const STATICS: [(&str, &[&str]); 19] = [
     // What a process knows of its forks.
     ("base/ancestry.rs", &["NOTICES", "PROCESS", "PARENT", "AFTER_CUDA"]),
     ("base/generation.rs", &["NUMBER", "EPOCH", "UNSEEN", "MARK"]),
@@ -50,6 +50,11 @@ const STATICS: [(&str, &[&str]); 15] = [
     // The socket and the main thread of the process, for handlers of forks and ends.
     ("control/place.rs", &["CURRENT"]),
     ("base/main_end.rs", &["KEY", "WATCHED", "ENDED", "TELL"]),
+    // What a preloaded library stands before.
+    ("entry/ends/execs.rs", &["environ"]),
+    ("entry/ends/interpreter.rs", &["ASKED"]),
+    ("entry/ends/real.rs", &["READY"]),
+    ("entry/ends/others.rs", &["ASKS"]),
     // Switches.
     ("base/diag.rs", &["LEVEL"]),
     ("base/timed_write.rs", &["STDERR_STUCK"]),

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use calls::{FOR_EVER, Fault, slow};
 use common::Guest;
-use stage2_spool::{GpuWork, Record, What};
+use stage2_spool::{Ending, GpuWork, Losses, Record, What};
 
 #[test]
 fn a_folder_that_cannot_be_written_costs_the_files_only() {
@@ -108,13 +108,19 @@ fn a_stderr_whose_reader_is_gone_does_not_kill_the_guest() {
 
 #[test]
 fn the_trace_file_goes_into_no_file_of_the_guest() {
+    // The file is opened again, and goes on as if nothing had been.
     let left = Guest::new("close_all").run();
+    let spool = left.expect_quiet(0).spool();
+    assert_eq!(left.stdout(), "bytes=0\n");
+    assert_eq!(spool.kernels().values().sum::<usize>(), 207);
+    assert_eq!(spool.range_paths().values().filter(|path| *path == "more").count(), 5);
+    assert_eq!((spool.ending, spool.losses()), (Ending::Complete, Losses::default()));
+    // Another file lies in its place by then.
+    let left = Guest::new("close_all").env("STAGE2_TEST_REPLACE", "1").run();
     assert_eq!(left.stdout(), "bytes=0\n", "{}", left.stderr());
     let stderr = left.stderr();
     assert_eq!(stderr.lines().count(), 1, "said once: {stderr}");
     assert!(stderr.contains("the process closed the trace file's descriptor"), "{stderr}");
-    // What was there before can be read.
-    assert_eq!(left.spool().kernels().values().sum::<usize>(), 207);
 }
 
 #[test]

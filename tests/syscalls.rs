@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use calls::{FOR_EVER, Fault, Met};
 use common::{Guest, collector, counts, skipped};
@@ -127,12 +127,15 @@ const HARMLESS: &[&str] = &[
     "dlerror",
     "dlinfo",
     "dlsym",
+    "environ",
     "exit",
     "free",
     "fstat",
     "getauxval",
     "getenv",
     "geteuid",
+    "getpgid",
+    "getpgrp",
     "getpid",
     "getppid",
     "gettid",
@@ -156,6 +159,7 @@ const HARMLESS: &[&str] = &[
     "pthread_self",
     "pthread_setspecific",
     "sched_yield",
+    "sigaction",
     "sigaddset",
     "sigaltstack",
     "sigdelset",
@@ -308,6 +312,22 @@ fn a_wall_clock_that_is_set_during_the_run_moves_no_kernel() {
     assert!(met.failed > 0, "the clock was set");
     assert_eq!(spool.kernels(), counts(&[("work", 120)]));
     assert_eq!((spool.losses(), spool.ending), (Losses::default(), Ending::Complete));
+}
+
+#[test]
+fn a_clock_that_is_faked_for_the_program_holds_nobody_up() {
+    let Some((_folder, library)) = calls::compiled("faked_clock") else { return };
+    let preloads = format!("{} {}", library.display(), collector().display());
+    let left = Guest::new("return").env("LD_PRELOAD", &preloads).run();
+    let spool = left.expect_quiet(0).spool();
+    assert_eq!(spool.kernels().values().sum::<usize>(), 207);
+    assert_eq!((spool.losses(), spool.ending), (Losses::default(), Ending::Complete));
+    // A wait that is in vain ends nevertheless.
+    let hang = Guest::new("_exit").env("STAGE2_SIM_FAULT", "flush-hang=20000");
+    let started = Instant::now();
+    let left = hang.env("LD_PRELOAD", preloads).run();
+    assert_eq!(left.output.status.code(), Some(4), "{}", left.stderr());
+    assert!(started.elapsed() < IN_TIME, "{:?}", started.elapsed());
 }
 
 /// The library is found, so that no test above passes for want of it.

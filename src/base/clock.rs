@@ -44,6 +44,16 @@ pub(super) fn read(clock: libc::clockid_t) -> Option<libc::timespec> {
     (result == 0).then_some(time)
 }
 
+/// Reads the monotonic clock as the kernel has it: a preloaded library may fake the C library's. Takes a
+/// system call, which the one above does not. `None` where the system refuses. Async-signal-safe.
+pub(super) fn of_the_kernel() -> Option<libc::timespec> {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let (read, clock) = (libc::SYS_clock_gettime, libc::CLOCK_MONOTONIC);
+    // SAFETY: `time` is a valid place for the result.
+    let result = unsafe { libc::syscall(read, clock, &raw mut time) };
+    (result == 0).then_some(time)
+}
+
 /// From one reading of a clock to another; nothing where it is not the later one.
 pub(super) fn since(later: &libc::timespec, earlier: &libc::timespec) -> Duration {
     let of = |time: &libc::timespec| Duration::new(time.tv_sec as u64, time.tv_nsec as u32);

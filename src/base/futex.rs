@@ -3,7 +3,8 @@
 //! `std::thread::sleep` starts anew after each signal, so with signals more often than its timer
 //! fires it never returns. `std::thread::park_timeout` ends the process where the clock cannot be read.
 //! Every wait here has an absolute deadline, and looks at the clock after each wake-up. Without a clock
-//! nothing waits.
+//! nothing waits. The futex takes times of the kernel's clock, so that is the one which is read: a library
+//! that fakes the C library's clocks would have us wait for ever.
 
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -71,6 +72,50 @@ impl Bell {
     }
 }
 
+/// Something that one thread does as often as others ask for it, once for all that ask meanwhile. Asking and
+/// waiting are async-signal-safe.
+#[derive(Debug, Default)]
+pub struct Turns {
+    asked: AtomicU32,
+    done: AtomicU32,
+}
+
+impl Turns {
+    /// Asks for it. What [`Turns::wait`] waits for.
+    pub fn ask(&self) -> u32 {
+        self.asked.fetch_add(1, Ordering::AcqRel).wrapping_add(1)
+    }
+
+    /// What was asked for and is not done; [`Turns::done`] takes it.
+    pub fn pending(&self) -> Option<u32> {
+        let asked = self.asked.load(Ordering::Acquire);
+        (asked != self.done.load(Ordering::Acquire)).then_some(asked)
+    }
+
+    /// All up to this turn is done.
+    pub fn done(&self, turn: u32) {
+        self.done.store(turn, Ordering::Release);
+        // SAFETY: as in `Flag::set`.
+        unsafe { libc::syscall(libc::SYS_futex, self.done.as_ptr(), wake(), i32::MAX) };
+    }
+
+    /// Waits until a turn is done. `false` where that took longer than `patience`.
+    pub fn wait(&self, turn: u32, patience: Duration) -> bool {
+        let deadline = Deadline::after(patience);
+        loop {
+            let done = self.done.load(Ordering::Acquire);
+            // The count wraps.
+            if done.wrapping_sub(turn) as i32 >= 0 {
+                return true;
+            }
+            if deadline.is_over() {
+                return false;
+            }
+            deadline.sleep_while(&self.done, done);
+        }
+    }
+}
+
 /// Gives up the processor for `time`, or until a signal arrives: for loops that look at a clock.
 pub fn nap(time: Duration) {
     Deadline::after(time).sleep_while(&AtomicU32::new(0), 0);
@@ -125,12 +170,12 @@ impl Drop for LockGuard<'_> {
 
 /// A point in time of the monotonic clock. Where the clock cannot be read, it has passed.
 #[derive(Clone, Copy)]
-pub(super) struct Deadline(Option<libc::timespec>);
+pub(crate) struct Deadline(Option<libc::timespec>);
 
 impl Deadline {
     /// So long from now.
-    pub(super) fn after(patience: Duration) -> Self {
-        Deadline(clock::read(libc::CLOCK_MONOTONIC).map(|mut at| {
+    pub(crate) fn after(patience: Duration) -> Self {
+        Deadline(clock::of_the_kernel().map(|mut at| {
             let ns = at.tv_nsec + libc::c_long::from(patience.subsec_nanos() as i32);
             at.tv_sec += patience.as_secs() as libc::time_t + ns / 1_000_000_000;
             at.tv_nsec = ns % 1_000_000_000;
@@ -139,8 +184,8 @@ impl Deadline {
     }
 
     /// How long until then; nothing once it has passed.
-    pub(super) fn left(&self) -> Duration {
-        let now = clock::read(libc::CLOCK_MONOTONIC);
+    pub(crate) fn left(&self) -> Duration {
+        let now = clock::of_the_kernel();
         let left = self.0.zip(now).map(|(at, now)| clock::since(&at, &now));
         left.unwrap_or_default()
     }
@@ -206,6 +251,22 @@ mod tests {
             bell.wait(Duration::from_secs(60));
         });
         assert!(started.elapsed() < Duration::from_secs(30), "woken, not timed out");
+    }
+
+    #[test]
+    fn one_turn_serves_all_who_asked_before_it_and_nobody_who_asks_later() {
+        let turns = Turns::default();
+        assert_eq!(turns.pending(), None);
+        let (first, second) = (turns.ask(), turns.ask());
+        assert!(!turns.wait(first, Duration::from_millis(5)));
+        std::thread::scope(|scope| {
+            scope.spawn(|| turns.done(turns.pending().expect("asked")));
+            assert!(
+                turns.wait(first, Duration::from_secs(60)) && turns.wait(second, Duration::ZERO)
+            );
+        });
+        let third = turns.ask();
+        assert_eq!((turns.wait(third, Duration::ZERO), turns.pending()), (false, Some(third)));
     }
 
     #[test]

@@ -72,6 +72,12 @@ fn settled_mask(task: &Path, steps: &mut u32) -> Option<u64> {
     }
 }
 
+/// Whether the main thread puts this signal off; `false` where that is not known.
+pub fn blocks_in_main_thread(signal: libc::c_int) -> bool {
+    let bit = u32::try_from(signal - 1).ok().and_then(|bit| 1u64.checked_shl(bit));
+    bit.zip(blocked_by(Path::new("/proc/self"))).is_some_and(|(bit, blocked)| blocked & bit != 0)
+}
+
 /// The signals that a thread blocks now: bit 0 is signal 1.
 fn blocked_by(task: &Path) -> Option<u64> {
     let status = fs::read_to_string(task.join("status")).ok()?;

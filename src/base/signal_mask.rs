@@ -79,6 +79,49 @@ impl Drop for SignalBlock {
     }
 }
 
+/// Signals that do nothing, or stop a process, where nobody has chosen an action.
+const HARMLESS: [c_int; 8] = [
+    libc::SIGCHLD,
+    libc::SIGCONT,
+    libc::SIGURG,
+    libc::SIGWINCH,
+    libc::SIGSTOP,
+    libc::SIGTSTP,
+    libc::SIGTTIN,
+    libc::SIGTTOU,
+];
+
+/// Whether a signal ends the process that gets it: it would by default, and nobody has chosen another action.
+/// Async-signal-safe.
+pub fn ends_process(signal: c_int) -> bool {
+    let known = (1..=64).contains(&signal) && !HARMLESS.contains(&signal);
+    known && action(signal) == Some(libc::SIG_DFL)
+}
+
+/// Whether the program handles a signal. Async-signal-safe.
+pub fn is_handled(signal: c_int) -> bool {
+    action(signal).is_some_and(|action| ![libc::SIG_DFL, libc::SIG_IGN].contains(&action))
+}
+
+fn action(signal: c_int) -> Option<libc::sighandler_t> {
+    // SAFETY: the place is valid, and is read where the call succeeded.
+    unsafe {
+        let mut now: libc::sigaction = std::mem::zeroed();
+        let asked = libc::sigaction(signal, std::ptr::null(), &raw mut now);
+        (asked == 0).then_some(now.sa_sigaction)
+    }
+}
+
+/// Whether this thread puts a signal off. Async-signal-safe.
+pub fn is_blocked(signal: c_int) -> bool {
+    // SAFETY: the set is initialised by the first call.
+    unsafe {
+        let mut now = std::mem::zeroed();
+        libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &raw mut now) == 0
+            && libc::sigismember(&raw const now, signal) == 1
+    }
+}
+
 /// Lets this thread get the signals that ask a process to end: no other one is left to get them.
 pub fn unblock_termination_signals() {
     // SAFETY: the set is initialised by the first call; the old one is not asked for.

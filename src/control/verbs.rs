@@ -9,11 +9,14 @@ use stage2_spool::{MonoNs, WallNs};
 use super::{Asks, LATE_GRAPHS};
 use crate::base::glob::RangeFilter;
 use crate::base::options::{Attribution, Graph};
-use crate::base::{clock, futex};
+use crate::base::{clock, futex, last_thread, signal_mask};
+use crate::guest::farewell::EndedBy;
 use crate::guest::state::{self, Phase, Shared};
 use crate::guest::wanted::Wanted;
 use crate::guest::windows::{Done, Moment, Stage};
 
+/// The longest that whoever is about to send a signal is held up.
+const ENDING_PATIENCE: Duration = Duration::from_millis(190);
 /// The longest that an answer waits for a flush: it has to come within 100 ms.
 const FLUSH_PATIENCE: Duration = Duration::from_millis(70);
 /// Between two looks for it.
@@ -43,6 +46,7 @@ impl<'a> Verbs<'a> {
             Verb::Start(start) => self.start(&start).unwrap_or_else(Answer::error),
             Verb::Stop => self.ask(|shared| shared.windows.ask_stop()),
             Verb::Flush => flush(),
+            Verb::Ending(signal) => ending(signal.into()),
             Verb::Mark(text) => self.ask(|shared| shared.windows.ask_mark(clock::mono(), text)),
         };
         // Whoever asks can compare it with the process that it means.
@@ -267,4 +271,19 @@ fn flush() -> Answer {
         futex::nap(STEP);
     }
     Answer::ok().with("said", "done")
+}
+
+/// Somebody is about to send a signal.
+fn ending(signal: i32) -> Answer {
+    let shared = state::shared().filter(|_| state::phase() == Phase::On);
+    // A program may wait for a signal that its main thread puts off.
+    let put_off = || last_thread::blocks_in_main_thread(signal);
+    match shared.filter(|_| signal_mask::ends_process(signal) && !put_off()) {
+        Some(shared) => {
+            let wake = || shared.wake_drain();
+            let done = shared.farewell.announce(EndedBy::Signal(signal), ENDING_PATIENCE, wake);
+            Answer::ok().with("said", if done { "done" } else { "accepted" })
+        }
+        None => flush(),
+    }
 }

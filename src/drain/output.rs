@@ -235,6 +235,14 @@ impl Output {
         }
     }
 
+    /// Says something that holds until it is said otherwise, and not in the next piece.
+    pub(super) fn say(&mut self, key: &str, value: String, counters: &Counters) {
+        if let Some(writer) = &mut self.writer {
+            writer.write(&Record::Meta { key: key.to_owned(), value });
+        }
+        self.write_out(counters);
+    }
+
     /// Ends the file in order.
     pub(super) fn end(&mut self, counters: &Counters, reason: &str) {
         self.lift_limit();

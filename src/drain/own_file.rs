@@ -1,15 +1,15 @@
 //! A file of ours among the descriptors of the guest, into a sink that writes to no other file.
 //!
 //! Guests close descriptors that they do not know (daemons close all), and get the number of ours
-//! for the next file that they open. So ours is out of the way of small numbers, and is looked at
-//! before each write.
+//! for the next file that they open. So ours is out of the way of small numbers, is looked at
+//! before each write, and is opened again where it was closed.
 
 use std::cell::Cell;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -22,11 +22,17 @@ use crate::base::new_file;
 /// milliseconds in a process with threads.
 const FROM: i32 = 48;
 
+/// How often a file is opened again. A guest that closes it more often does not want it open.
+const REOPENINGS: u32 = 3;
+
 pub(super) struct OwnFile {
     /// Not closed where it has become another one.
     file: ManuallyDrop<File>,
     identity: (u64, u64),
     gauge: Rc<Gauge>,
+    path: PathBuf,
+    /// How often it may still be opened again.
+    reopenings: u32,
 }
 
 /// What a file holds and may hold.
@@ -48,7 +54,7 @@ impl NewFile {
     /// Creates a file that was not there, and begins a trace in it. Nothing stays of one that cannot be begun.
     pub(super) fn create(path: PathBuf) -> io::Result<NewFile> {
         let file = new_file::create(&path)?;
-        let begun = OwnFile::new(file).and_then(|file| {
+        let begun = OwnFile::new(file, path.clone()).and_then(|file| {
             let gauge = Rc::clone(&file.gauge);
             Ok((Writer::new(file)?, gauge))
         });
@@ -76,22 +82,42 @@ impl LostDescriptor {
 }
 
 impl OwnFile {
-    /// Moves a file that was opened just now out of the guest's way.
-    pub(super) fn new(file: File) -> io::Result<Self> {
+    /// Moves a file that was opened just now at `path` out of the guest's way.
+    pub(super) fn new(file: File, path: PathBuf) -> io::Result<Self> {
         let file = moved(file)?;
         let identity = identity(&file)?;
         let gauge = Rc::new(Gauge { written: Cell::new(0), limit: Cell::new(u64::MAX) });
-        Ok(OwnFile { file: ManuallyDrop::new(file), identity, gauge })
+        let (file, reopenings) = (ManuallyDrop::new(file), REOPENINGS);
+        Ok(OwnFile { file, identity, gauge, path, reopenings })
     }
 
     fn is_ours(&self) -> bool {
         identity(&self.file).is_ok_and(|now| now == self.identity)
     }
+
+    /// Opens it again, to go on at its end. `false` where another file, or none, lies there by now.
+    fn reopen(&mut self) -> bool {
+        let Some(left) = self.reopenings.checked_sub(1) else { return false };
+        self.reopenings = left;
+        let mut options = OpenOptions::new();
+        options.append(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY);
+        let file = options.open(&self.path).and_then(moved);
+        let Ok(file) = file.map(ManuallyDrop::new) else { return false };
+        // The old number is the guest's.
+        self.file = file;
+        let ours = self.is_ours();
+        if !ours {
+            // SAFETY: opened above by nobody else. What has its number next is not taken for ours: its
+            // identity is another one.
+            unsafe { ManuallyDrop::drop(&mut self.file) };
+        }
+        ours
+    }
 }
 
 impl Write for OwnFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if !self.is_ours() {
+        if !self.is_ours() && !self.reopen() {
             return Err(io::Error::other(LostDescriptor));
         }
         let Gauge { written, limit } = &*self.gauge;
@@ -151,7 +177,8 @@ mod tests {
 
     #[test]
     fn a_file_is_out_of_the_way_and_is_closed_with_its_owner() {
-        let own = OwnFile::new(tempfile::tempfile().expect("a file")).expect("a file of ours");
+        let own = OwnFile::new(tempfile::tempfile().expect("a file"), PathBuf::new());
+        let own = own.expect("a file of ours");
         let number = own.file.as_raw_fd();
         assert!(number >= FROM, "{number}");
         drop(own);

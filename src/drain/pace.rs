@@ -3,6 +3,8 @@
 //! CUPTI keeps the part-filled buffer of a thread that is idle or has ended until somebody flushes.
 //! So a guest that starts many threads would use up the pool between two periods. These flushes are
 //! not forced: a forced one also takes records of work that still runs, and these are lost.
+//!
+//! At the start, flushes come sooner: a process that is killed early has done most of its work since the last one.
 
 use std::time::{Duration, Instant};
 
@@ -11,8 +13,17 @@ use crate::guest::collection_switch::CollectionSwitch;
 /// The shortest time between two early flushes. A flush holds up launches for a moment.
 const SHORTEST: Duration = Duration::from_millis(10);
 
+/// When the first flush comes; each next one takes twice as long to come.
+const FIRST: Duration = Duration::from_millis(10);
+/// From this pause on the period holds.
+const EARLY: Duration = Duration::from_secs(1);
+/// Whoever asks for such a period wants few flushes.
+const FEW: Duration = Duration::from_secs(60);
+
 pub(super) struct Pace {
     period: Duration,
+    /// Until the next flush: [`Pace::period`] once the process is older.
+    pause: Duration,
     flushed_at: Instant,
     /// How long to wait after an early flush before the next one.
     patience: Duration,
@@ -20,23 +31,31 @@ pub(super) struct Pace {
 
 impl Pace {
     pub(super) fn new(period: Duration) -> Self {
-        Pace { period, flushed_at: Instant::now(), patience: SHORTEST.min(period) }
+        let pause = if period < FEW { FIRST.min(period) } else { period };
+        Pace { period, pause, flushed_at: Instant::now(), patience: SHORTEST.min(period) }
     }
 
-    /// Until the period is over.
+    /// Until the next flush.
     pub(super) fn left(&self) -> Duration {
-        self.period.saturating_sub(self.flushed_at.elapsed())
+        self.pause.saturating_sub(self.flushed_at.elapsed())
+    }
+
+    /// Whether the next flush ends a whole period, and not an early one.
+    pub(super) fn is_whole(&self) -> bool {
+        self.pause == self.period
     }
 
     /// Whether it is time. `runs_low`: few buffers are left.
     pub(super) fn is_due(&self, runs_low: bool) -> bool {
-        self.flushed_at.elapsed() >= if runs_low { self.patience } else { self.period }
+        self.flushed_at.elapsed() >= if runs_low { self.patience } else { self.pause }
     }
 
     /// A flush was done. Where it brought too little back, the buffers are in use, and flushes in
     /// quick succession would only cost.
     pub(super) fn flushed(&mut self, runs_low: bool) {
         self.flushed_at = Instant::now();
+        let next = self.pause.saturating_mul(2);
+        self.pause = if next < EARLY { next.min(self.period) } else { self.period };
         self.patience = if runs_low { self.patience * 2 } else { SHORTEST }.min(self.period);
     }
 }
@@ -84,6 +103,23 @@ mod tests {
         assert_eq!(pace.patience, pace.period);
         pace.flushed(false);
         assert_eq!(pace.patience, SHORTEST);
+    }
+
+    #[test]
+    fn the_first_flushes_come_soon_and_each_next_one_later_until_the_period_holds() {
+        let pauses = |ms: u64| -> Vec<u64> {
+            let mut pace = Pace::new(Duration::from_millis(ms));
+            let mut flush = || {
+                let pause = pace.pause.as_millis() as u64;
+                pace.flushed(false);
+                pause
+            };
+            (0..9).map(|_| flush()).collect()
+        };
+        assert_eq!(pauses(1000), [10, 20, 40, 80, 160, 320, 640, 1000, 1000]);
+        assert_eq!(pauses(50), [10, 20, 40, 50, 50, 50, 50, 50, 50]);
+        assert_eq!(pauses(5000)[6..], [640, 5000, 5000]);
+        assert_eq!(pauses(3_600_000)[..2], [3_600_000; 2], "few are wanted");
     }
 
     #[test]

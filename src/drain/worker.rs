@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use cupti_sys::CuptiError;
-use stage2_spool::{Device, MonoNs, Record};
+use stage2_spool::{Device, MonoNs, Record, ending};
 
 use crate::base::{allocator, ancestry, clock, diag, futex, generation, last_thread};
 use crate::drain::aggregate::Aggregates;
@@ -38,6 +38,9 @@ const NAP: Duration = Duration::from_millis(10);
 /// microsecond, and how long between two looks.
 const SENDERS_PATIENCE: Duration = Duration::from_millis(20);
 const SENDERS_STEP: Duration = Duration::from_millis(1);
+
+/// A process that lives on for so long after an announced end has not ended.
+const FAREWELL: Duration = Duration::from_millis(500);
 
 /// Everything that only this thread touches.
 struct Drain {
@@ -78,6 +81,8 @@ struct Drain {
     gpu_tried: bool,
     /// Work without a place was launched outside of the window.
     unplaced_is_foreign: bool,
+    /// When the file was told that the process is about to end.
+    announced: Option<Instant>,
 }
 
 /// How CUPTI is flushed.
@@ -204,12 +209,20 @@ impl Thread {
                 (self.hooks.watch_exit)();
             }
             drain.take_marks();
+            if let Some(turn) = shared.farewell.pending() {
+                drain.announce_end();
+                shared.farewell.done(turn);
+                pace.flushed(runs_low());
+            }
             let wish = self.request.as_mut().filter(|request| request.is_pending());
             let asked = shared.windows.asked_flush();
             if wish.is_some() || asked.is_some() || pace.is_due(runs_low()) {
                 // A failure has no consequence yet: what is not handed over now comes later.
                 let flushed = drain.flush(Flush::Periodic);
-                drain.heed_missing(flushed.is_ok());
+                // A CUPTI that is slow at first may have moved nothing between two early flushes.
+                if pace.is_whole() {
+                    drain.heed_missing(flushed.is_ok());
+                }
                 wish.into_iter().for_each(FlushRequest::grant);
                 asked.into_iter().for_each(|number| shared.windows.flushed(number));
                 pace.flushed(runs_low());
@@ -277,6 +290,7 @@ impl Drain {
             cut: None,
             gpu_tried: false,
             unplaced_is_foreign: false,
+            announced: None,
         }
     }
 
@@ -315,6 +329,9 @@ impl Drain {
         if last {
             self.shared.end_step.store(EndStep::File as u8, Ordering::Relaxed);
         }
+        if self.announced.take_if(|at| forced || at.elapsed() > FAREWELL).is_some() {
+            self.output.say(ending::ANNOUNCED, String::new(), &self.shared.counters);
+        }
         self.output.flush(&self.shared.counters);
         done
     }
@@ -330,6 +347,16 @@ impl Drain {
             self.take_in();
         }
         self.shared.counters.range_events.add(unfinished(self) as u64);
+    }
+
+    /// Brings the file up to date as at an end, and says in it which end that is: who asks is about to end the
+    /// process, and may fail to.
+    fn announce_end(&mut self) {
+        // What fails now is tried again, or the last flush of the process tells of it.
+        let _ = self.flush(Flush::Forced);
+        self.shared.end_step.store(EndStep::Records as u8, Ordering::Relaxed);
+        self.output.say(ending::ANNOUNCED, self.shared.farewell.words(), &self.shared.counters);
+        self.announced = Some(Instant::now());
     }
 
     /// Takes in the rest, closes the spool and, where recording ends for good, shows the summary. Gives the
@@ -377,10 +404,14 @@ impl Drain {
         for open in self.ranges.still_open(self.cut.unwrap_or_else(clock::mono)) {
             self.aggregates.add_range(open);
         }
-        self.output.end(counters, why.words());
+        let words = match why {
+            Why::Process(EndReason::Requested) => self.shared.farewell.words(),
+            other => other.words().to_owned(),
+        };
+        self.output.end(counters, &words);
         let records = counters.attributed.get() + counters.unattributed.get();
         let devices = self.output.devices().into_values().cloned().collect();
-        self.shared.windows.over(why.words().to_owned(), records, counters.lost());
+        self.shared.windows.over(words, records, counters.lost());
         if let Why::Window(_) = why {
             self.shared.end_step.store(EndStep::Records as u8, Ordering::Relaxed);
             return devices;

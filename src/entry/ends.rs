@@ -1,8 +1,15 @@
-//! Ends the trace file at every end of the process: exit handlers, `quick_exit`, `_exit`, `_Exit`.
+//! Ends the trace file at every end of the process: exit handlers, `quick_exit`, `_exit`, `_Exit`, signals
+//! that it sends to itself or that a preloaded process sends to it, and execs.
 //!
-//! `_exit` and `_Exit` run no handlers, and workers of Python's `multiprocessing` and of prefork
-//! servers end by them. So this library has functions of those names, which the preloaded one puts
-//! before the C library's. They are async-signal-safe.
+//! The latter run no handlers, and workers of Python's `multiprocessing` and of prefork servers end by
+//! them. So this library has functions of those names, which the preloaded one puts before the C
+//! library's. They are async-signal-safe.
+
+mod execs;
+mod interpreter;
+mod others;
+mod real;
+mod signals;
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering;
@@ -12,15 +19,28 @@ use crate::base::ancestry::{self, Notice};
 use crate::base::signal_mask::CancellationBlock;
 use crate::base::{barrier, diag};
 use crate::control;
+use crate::guest::farewell::EndedBy;
 use crate::guest::state::{self, EndStep, Phase, Shared};
 
 /// The longest that `exit` is held up.
 const EXIT_PATIENCE: Duration = Duration::from_secs(5);
-/// The longest that `_exit` is held up.
+/// The longest that `_exit`, a signal or an exec is held up.
 const AT_ONCE_PATIENCE: Duration = Duration::from_millis(200);
 
-/// Has us finish at `exit` and `quick_exit`. Handlers that were registered later run before ours.
+/// Prepares the functions of the C library that ours stand before. To be called in the constructor.
+pub fn prepare() {
+    real::prepare();
+}
+
+/// Has other recorded processes asked before they are sent a signal: this process is none that we leave alone.
+pub fn ask_others() {
+    others::begin();
+}
+
+/// Has us finish at `exit` and `quick_exit`. Handlers that were registered later run before ours. A Python
+/// interpreter may have to be left alone by then.
 pub fn watch() {
+    interpreter::watch();
     // What glibc's `at_quick_exit` is made of: see `forks::watch`.
     type Register = unsafe extern "C" fn(extern "C" fn(), *mut c_void) -> c_int;
     // SAFETY: the symbol has this type in every glibc. The handler may run at any time and more than
@@ -41,7 +61,7 @@ extern "C" fn at_exit() {
 /// Ends the process as the C library's function of that name, after the trace file was ended.
 #[unsafe(no_mangle)]
 pub extern "C" fn _exit(status: c_int) -> ! {
-    finish_at_once();
+    finish_at_once(EndedBy::Exit);
     loop {
         // SAFETY: ends the process, as the caller wants.
         unsafe { libc::syscall(libc::SYS_exit_group, status) };
@@ -73,9 +93,43 @@ fn is_process_of(shared: &Shared) -> bool {
     u32::try_from(pid).is_ok_and(|pid| pid == shared.pid)
 }
 
+/// Whether this process is recorded now, and the calling thread may wait for our thread: not inside a
+/// handler of ours, which may run in a callback of CUPTI's, whose locks this thread holds.
+fn is_recorded() -> bool {
+    state::phase() == Phase::On
+        && state::shared().is_some_and(is_process_of)
+        && !barrier::is_inside()
+}
+
+/// Has the trace file brought up to date, within a short time, for an end that may still fail to come.
+fn announce(by: EndedBy) {
+    if let Some(shared) = state::shared().filter(|_| is_recorded()) {
+        // What is late is missing, and the file then tells of no end.
+        shared.farewell.announce(by, AT_ONCE_PATIENCE, || shared.wake_drain());
+    }
+}
+
+/// What `body` does to `errno` is not for the caller.
+fn keeping_errno(body: impl FnOnce()) {
+    // SAFETY: the place is this thread's.
+    unsafe {
+        let place = libc::__errno_location();
+        let before = *place;
+        body();
+        *place = before;
+    }
+}
+
+/// The C library has no such function.
+extern "C" fn not_there() -> c_int {
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() = libc::ENOSYS };
+    -1
+}
+
 /// Gives the drain thread a short time to take in what there is and end the trace file. Does nothing
 /// inside a handler of ours: it may run in a callback of CUPTI's, whose locks this thread holds.
-fn finish_at_once() {
+fn finish_at_once(by: EndedBy) {
     control::remove();
     let Some(shared) = state::shared().filter(|shared| is_process_of(shared)) else { return };
     let ends_itself = shared.ends_itself.load(Ordering::Acquire);
@@ -85,6 +139,7 @@ fn finish_at_once() {
     if barrier::is_inside() {
         return;
     }
+    shared.farewell.note(by);
     begin(shared);
     if shared.done.wait(AT_ONCE_PATIENCE) {
         return;
@@ -99,8 +154,12 @@ fn finish_at_once() {
     // A prefork server may have hundreds of such children.
     if ancestry::is_first_to_say(Notice::EndedEarly) {
         let (pid, ms) = (shared.pid, AT_ONCE_PATIENCE.as_millis());
+        let ended = match by {
+            EndedBy::Signal(_) => "ended by a signal of its own",
+            EndedBy::Exit | EndedBy::Exec => "called _exit",
+        };
         diag::warn_at_once(format_args!(
-            "process {pid} called _exit while {doing} (waited {ms} ms): the end of its trace file may \
+            "process {pid} {ended} while {doing} (waited {ms} ms): the end of its trace file may \
              be missing; end it with exit() to wait longer (said once for a process and its forks)"
         ));
     }
@@ -114,6 +173,10 @@ fn finish() {
     // Another process has no thread that would finish, and its parent might read what it stored.
     if !is_process_of(shared) {
         return;
+    }
+    if matches!(state::phase(), Phase::On | Phase::Dormant) {
+        // An end that was announced may have failed to come.
+        shared.farewell.note(EndedBy::Exit);
     }
     // The handler runs more than once, and waits once.
     if !begin(shared) && !shared.ends_itself.swap(false, Ordering::AcqRel) {
@@ -149,9 +212,9 @@ mod tests {
         let body = || {
             let shared = state::share(Shared::new(options::from_env()))?;
             state::advance(Phase::Idle, Phase::On).then_some(())?;
-            barrier::callback((), finish_at_once);
+            barrier::callback((), || finish_at_once(EndedBy::Exit));
             let inside = shared.stop.load(Ordering::Relaxed);
-            finish_at_once();
+            finish_at_once(EndedBy::Exit);
             Some((inside, shared.stop.load(Ordering::Relaxed)) == (false, true))
         };
         // SAFETY: the child, which alone has such a state, does this and ends.

@@ -14,7 +14,7 @@ use std::os::unix::fs::MetadataExt;
 use cupti_sys::nvtx as sys;
 
 use crate::base::{barrier, diag, main_end};
-use crate::entry::{forks, lifecycle, privilege, stack};
+use crate::entry::{ends, forks, lifecycle, privilege, stack};
 use crate::guest::nvtx;
 use crate::guest::state::{self, Phase};
 
@@ -49,11 +49,14 @@ extern "C" fn constructor() {
     if !may_act() {
         return;
     }
+    ends::prepare();
     let program = Program::find();
     if program.is_one_of(PROFILERS) {
         close_doors();
         return;
     }
+    // `timeout` is among the programs that only start others.
+    ends::ask_others();
     if program.is_one_of(STARTERS) {
         return;
     }

@@ -16,6 +16,7 @@ pub mod collection_switch;
 pub mod counters;
 pub mod cupti;
 pub mod event;
+pub mod farewell;
 pub mod gpu;
 pub mod handle;
 pub mod launch_watch;

@@ -59,8 +59,23 @@ fn handle<T: Copy>(fallback: T, body: impl FnOnce(Call) -> T) -> T {
             })
         }
         None if state::is_new_child() => handle_first(fallback, body),
-        None => fallback,
+        None => handle_late(fallback, body),
     }
+}
+
+/// While the process ends, other threads may go on, and CUPTI hands over what they launch: it has to find its
+/// range.
+#[cold]
+fn handle_late<T: Copy>(fallback: T, body: impl FnOnce(Call) -> T) -> T {
+    let Some(call) = state::ending() else { return fallback };
+    barrier::enter(
+        fallback,
+        || (),
+        || {
+            thread::begin(call);
+            body(call)
+        },
+    )
 }
 
 /// The first call in a forked child.

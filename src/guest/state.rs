@@ -29,6 +29,7 @@ use crate::base::options::{Graph, Options};
 use crate::base::sync::{self, process_wide};
 use crate::guest::collection_switch::{CollectionSwitch, StartedRanges, Switches};
 use crate::guest::event::Events;
+use crate::guest::farewell::Farewell;
 use crate::guest::gpu::{Gpu, OffReason};
 use crate::guest::launch_watch::LaunchWatch;
 pub use crate::guest::phase::Phase;
@@ -100,6 +101,14 @@ pub fn active() -> Option<Call> {
     let epoch = generation::epoch();
     let is_on = phase() == Phase::On && !generation::in_silent_child();
     let shared = is_on.then(shared).flatten()?;
+    Some(Call { shared, epoch })
+}
+
+/// A call that begins now, while our thread ends its work: what it does is taken in as long as it can be.
+pub fn ending() -> Option<Call> {
+    let epoch = generation::epoch();
+    let is_ending = phase() == Phase::Stopping && !generation::in_silent_child();
+    let shared = is_ending.then(shared).flatten()?;
     Some(Call { shared, epoch })
 }
 
@@ -259,6 +268,8 @@ pub struct Shared {
     pub ends_itself: AtomicBool,
     /// The drain thread has finished.
     pub done: Flag,
+    /// What is about to end the process.
+    pub farewell: Farewell,
 }
 
 impl Shared {
@@ -295,6 +306,7 @@ impl Shared {
             end_step: AtomicU8::new(EndStep::Records as u8),
             ends_itself: AtomicBool::new(false),
             done: Flag::default(),
+            farewell: Farewell::default(),
         }
     }
 
@@ -318,6 +330,9 @@ impl Shared {
     /// As [`Shared::switch`], for the ranges of guest threads. The window may end at the same moment:
     /// then collection is off at the end.
     pub fn collect(&self, on: bool) {
+        if on && phase() == Phase::Stopping {
+            return;
+        }
         self.switch(on);
         // Of this thread and the one that ends the window at least one sees what the other has stored.
         fence(Ordering::SeqCst);

@@ -54,23 +54,25 @@ pub struct Met {
 /// The preloaded library. `None`, and a word about it, where no C compiler is installed.
 pub fn library() -> Option<&'static Path> {
     static BUILT: OnceLock<Option<(TempDir, PathBuf)>> = OnceLock::new();
-    let built = BUILT.get_or_init(|| {
-        let folder = tempfile::tempdir().expect("folder");
-        let library = folder.path().join("libfailing_calls.so");
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/guests/failing_calls.c");
-        let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
-        let mut command = Command::new(compiler);
-        command.args(["-Wall", "-Wextra", "-Werror", "-O1", "-shared", "-fPIC", "-o"]);
-        match command.arg(&library).arg(source).arg("-ldl").status() {
-            Ok(status) => assert!(status.success(), "{source} does not compile"),
-            Err(error) => {
-                skipped(&format!("no C compiler ({error})"));
-                return None;
-            }
+    BUILT.get_or_init(|| compiled("failing_calls")).as_ref().map(|(_, library)| library.as_path())
+}
+
+/// A library of `tests/guests` to be preloaded. `None` as above.
+pub fn compiled(name: &str) -> Option<(TempDir, PathBuf)> {
+    let folder = tempfile::tempdir().expect("folder");
+    let library = folder.path().join(format!("lib{name}.so"));
+    let source = format!("{}/tests/guests/{name}.c", env!("CARGO_MANIFEST_DIR"));
+    let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
+    let mut command = Command::new(compiler);
+    command.args(["-Wall", "-Wextra", "-Werror", "-O1", "-shared", "-fPIC", "-o"]);
+    match command.arg(&library).arg(&source).arg("-ldl").status() {
+        Ok(status) => assert!(status.success(), "{source} does not compile"),
+        Err(error) => {
+            skipped(&format!("no C compiler ({error})"));
+            return None;
         }
-        Some((folder, library))
-    });
-    built.as_ref().map(|(_, library)| library.as_path())
+    }
+    Some((folder, library))
 }
 
 /// Runs a guest under a fault.

@@ -1,5 +1,7 @@
 //! How guests end their process, and what they do to the clock meanwhile.
 
+use std::ffi::c_char;
+use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -84,11 +86,7 @@ fn beside_a_child(end: extern "C" fn(*mut libc::c_void) -> i32) {
         libc::waitpid(child, &raw mut status, 0);
     }
     println!("child={}", libc::WEXITSTATUS(status));
-    let stream = Stream::new();
-    client().push(b"after");
-    stream.launch(5);
-    stream.synchronize();
-    client().pop();
+    work_on();
 }
 
 /// Ends the main thread as `pthread_exit` in a C program does: from a stack of its own, because the
@@ -169,6 +167,26 @@ pub fn main_ends_beside_a_start() {
     end_main();
 }
 
+/// Its exit handler starts a thread that works on while the process ends.
+pub fn works_beside_the_end() {
+    extern "C" fn last() {
+        std::thread::spawn(|| {
+            let stream = Stream::new();
+            let started = Instant::now();
+            while started.elapsed() < Duration::from_secs(5) {
+                client().push(b"beside the end");
+                stream.launch(3);
+                client().pop();
+                stream.synchronize();
+            }
+        });
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    plain();
+    // SAFETY: the handler may run at any time.
+    unsafe { libc::atexit(last) };
+}
+
 /// Works for a second after its last range.
 pub fn lives_on() {
     plain();
@@ -195,4 +213,145 @@ pub fn interrupted() {
     client().push(b"interrupted");
     client().pop();
     println!("started in time: {}", started.elapsed() < Duration::from_secs(3));
+}
+
+unsafe extern "C" {
+    fn tgkill(pid: i32, thread: i32, signal: i32) -> i32;
+    fn sigqueue(pid: i32, signal: i32, value: usize) -> i32;
+    fn execveat(
+        folder: i32,
+        path: *const c_char,
+        argv: *const *const c_char,
+        envp: *const *const c_char,
+        flags: i32,
+    ) -> i32;
+    static environ: *const *const c_char;
+}
+
+fn way() -> String {
+    std::env::var("STAGE2_TEST_WAY").expect("a way")
+}
+
+/// Ends by a signal of its own, in the way that is asked for.
+pub fn by_own_signal() {
+    plain();
+    // SAFETY: each sends this process a signal, as meant.
+    unsafe {
+        let (own, signal) = (libc::getpid(), libc::SIGTERM);
+        match way().as_str() {
+            "raise" => libc::raise(signal),
+            "kill" => libc::kill(own, signal),
+            "killpg" => libc::killpg(libc::getpgrp(), signal),
+            "tgkill" => tgkill(own, own, signal),
+            "pthread_kill" => libc::pthread_kill(libc::pthread_self(), signal),
+            "sigqueue" => sigqueue(own, signal, 0),
+            "abort" => libc::abort(),
+            other => panic!("no way {other}"),
+        };
+    }
+}
+
+/// Handles a signal and puts one off, sends them to itself, and works on.
+pub fn survives_own_signals() {
+    extern "C" fn nothing(_: i32) {}
+    plain();
+    // SAFETY: the handler does nothing; the set is initialised.
+    unsafe {
+        libc::signal(libc::SIGTERM, nothing as *const () as libc::sighandler_t);
+        let mut put_off = std::mem::zeroed();
+        libc::sigemptyset(&raw mut put_off);
+        libc::sigaddset(&raw mut put_off, libc::SIGINT);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const put_off, std::ptr::null_mut());
+        for signal in [libc::SIGTERM, libc::SIGCHLD, libc::SIGINT, 0] {
+            assert_eq!(libc::raise(signal), 0);
+            assert_eq!(libc::kill(libc::getpid(), signal), 0);
+        }
+        assert_eq!((libc::raise(99), libc::kill(libc::getpid(), 99)), (-1, -1));
+    }
+    work_on();
+    // What was put off must not end the process before its exit handlers.
+    std::process::exit(3);
+}
+
+fn work_on() {
+    let stream = Stream::new();
+    client().push(b"after");
+    stream.launch(5);
+    stream.synchronize();
+    client().pop();
+}
+
+/// Becomes `echo`, in the way that is asked for, after execs that fail.
+pub fn becomes_another() {
+    plain();
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = folder.path().join("no program");
+    std::fs::write(&text, [0; 64]).expect("a file");
+    let all = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    std::fs::set_permissions(&text, all).expect("may be run");
+    let text = std::ffi::CString::new(text.to_str().expect("text")).expect("a path");
+    let (path, argv) = (c"/bin/echo".as_ptr(), [c"echo".as_ptr(), c"became".as_ptr(), ptr::null()]);
+    // SAFETY: paths, arguments and the environment end as these functions ask for.
+    unsafe {
+        let (argv, none) = (argv.as_ptr(), ptr::null::<c_char>());
+        assert_eq!(libc::execv(c"/nonexistent".as_ptr(), argv), -1);
+        assert_eq!(libc::execv(text.as_ptr(), argv), -1);
+        assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::ENOEXEC));
+        work_on();
+        drop(folder);
+        let (zero, one) = (c"echo".as_ptr(), c"became".as_ptr());
+        match way().as_str() {
+            "execve" => libc::execve(path, argv, environ),
+            "execv" => libc::execv(path, argv),
+            "execvp" => libc::execvp(zero, argv),
+            "execvpe" => libc::execvpe(zero, argv, environ),
+            "execl" => libc::execl(path, zero, one, none),
+            "execlp" => libc::execlp(zero, zero, one, none),
+            "execle" => libc::execle(path, zero, one, none, environ),
+            "fexecve" => libc::fexecve(libc::open(path, libc::O_RDONLY), argv, environ),
+            "execveat" => execveat(libc::AT_FDCWD, path, argv, environ, 0),
+            // More arguments than there are registers.
+            "long execl" => {
+                let e = c"".as_ptr();
+                libc::execl(path, zero, e, e, e, e, e, e, e, e, one, none)
+            }
+            other => panic!("no way {other}"),
+        };
+    }
+    unreachable!("{}", std::io::Error::last_os_error());
+}
+
+/// A child that has its parent's memory becomes another program.
+pub fn child_becomes_another() {
+    extern "C" fn become_true(_: *mut libc::c_void) -> i32 {
+        let argv = [c"sh".as_ptr(), c"-c".as_ptr(), c"exit 9".as_ptr(), ptr::null()];
+        // SAFETY: path and arguments end as asked for.
+        unsafe { libc::execv(c"/bin/sh".as_ptr(), argv.as_ptr()) }
+    }
+    beside_a_child(become_true);
+}
+
+/// Ends a child that works and then waits, by the signal that is asked for.
+pub fn ends_a_child() {
+    let (signal, mut ready) = (way().parse::<i32>().expect("a number"), [0; 2]);
+    // SAFETY: the places are valid; the child only works and waits.
+    unsafe {
+        assert_eq!(libc::pipe(ready.as_mut_ptr()), 0);
+        let child = libc::fork();
+        if child == 0 {
+            plain();
+            libc::write(ready[1], ready.as_ptr().cast(), 1);
+            loop {
+                libc::pause();
+            }
+        }
+        let (mut byte, mut status) = (0u8, 0);
+        libc::read(ready[0], (&raw mut byte).cast(), 1);
+        let started = Instant::now();
+        assert_eq!(libc::kill(child, signal), 0);
+        libc::waitpid(child, &raw mut status, 0);
+        // Nobody is there any more.
+        assert_eq!(libc::kill(child, signal), -1);
+        println!("child={} soon={}", libc::WTERMSIG(status), started.elapsed().as_secs() < 2);
+    }
 }

@@ -1,12 +1,14 @@
 """Python workers that use the simulated GPU, started as `multiprocessing` starts them.
 
-Usage: workers.py fork|forkserver|spawn|os.fork
+Usage: workers.py fork|forkserver|spawn|os.fork|pool|daemons
 """
 
 import ctypes
 import multiprocessing
 import os
 import sys
+import threading
+import time
 from typing import Any
 
 WORKERS = 3
@@ -25,8 +27,32 @@ def work(_number: int) -> None:
         raise RuntimeError(results)
 
 
+def spin() -> None:
+    """Run Python code for ever."""
+    while True:
+        sum(range(100))
+
+
+def doze() -> None:
+    """Wake up for ever."""
+    while True:
+        time.sleep(0.0005)
+
+
 def main(method: str) -> None:
     """Run the workers, one after the other ended or all at once."""
+    if method == "pool":
+        # Its end is SIGTERM to its workers.
+        with multiprocessing.get_context("spawn").Pool(WORKERS) as pool:
+            pool.map(work, range(2 * WORKERS), chunksize=1)
+        return
+    if method == "daemons":
+        # They outlive the interpreter.
+        work(0)
+        for body in [spin, spin, spin, doze, doze]:
+            threading.Thread(target=body, daemon=True).start()
+        time.sleep(0.03)
+        return
     if method == "os.fork":
         for number in range(WORKERS):
             child = os.fork()

@@ -39,6 +39,8 @@ const OF_HOST: [&str; 5] = [
 const LINE_LIMIT: usize = 240;
 /// SIGKILL as an exit status: a shell between the workload and us hands the signal on so.
 const KILLED: i32 = 128 + 9;
+/// SIGXCPU, as well.
+const CPU_TIME_OVER: i32 = 128 + 24;
 
 /// How the workload ended early in the run that `run` is the record of; none: it ended in order, or
 /// nobody knows.
@@ -112,7 +114,7 @@ pub(crate) fn explain(report: &mut Report) {
     }
 }
 
-/// The likely cause of a failure, where memory is; `said` is the end of what the workload wrote.
+/// The likely cause of a failure, where memory or a limit of the system is; `said` is the end of what the workload wrote.
 /// Nothing that somebody asked to end belongs here: its SIGKILL has another sender.
 pub fn out_of_memory(exit: Option<WorkloadExit>, said: &str) -> Option<String> {
     let last = |parts: &[&str]| said.lines().rfind(|line| parts.iter().any(|p| line.contains(p)));
@@ -123,11 +125,18 @@ pub fn out_of_memory(exit: Option<WorkloadExit>, said: &str) -> Option<String> {
         let line = shorten(&visible(line.trim().as_bytes()), LINE_LIMIT);
         return Some(format!("the memory of {whose} ran out; it wrote \"{line}\""));
     }
-    matches!(exit, Some(WorkloadExit::Signal(9) | WorkloadExit::Code(KILLED))).then(|| {
-        "the kernel's out-of-memory killer (stage2-launch sent no SIGKILL); see `dmesg`, or \
-         memory.events of the container"
-            .to_owned()
-    })
+    let cause = match exit? {
+        WorkloadExit::Signal(9) | WorkloadExit::Code(KILLED) => {
+            "a SIGKILL that stage2-launch did not send: by the kernel's out-of-memory killer (see \
+             `dmesg`, or memory.events of the container), at a limit of CPU time (`ulimit -t`), or by \
+             another program"
+        }
+        WorkloadExit::Signal(24) | WorkloadExit::Code(CPU_TIME_OVER) => {
+            "its limit of CPU time was reached (`ulimit -t`, RLIMIT_CPU)"
+        }
+        _ => return None,
+    };
+    Some(cause.to_owned())
 }
 
 #[cfg(test)]
@@ -159,10 +168,15 @@ mod tests {
     }
 
     #[test]
-    fn a_sigkill_of_a_stranger_may_be_the_out_of_memory_killers() {
+    fn a_sigkill_of_a_stranger_may_be_the_out_of_memory_killers_or_a_limit_of_cpu_time() {
         for exit in [WorkloadExit::Signal(9), WorkloadExit::Code(137)] {
             let cause = out_of_memory(Some(exit), "step 3\n").unwrap_or_default();
             assert!(cause.contains("out-of-memory killer") && cause.contains("dmesg"), "{cause}");
+            assert!(cause.contains("ulimit -t"), "{cause}");
+        }
+        for exit in [WorkloadExit::Signal(24), WorkloadExit::Code(152)] {
+            let cause = out_of_memory(Some(exit), "step 3\n").unwrap_or_default();
+            assert!(cause.starts_with("its limit of CPU time"), "{cause}");
         }
     }
 

@@ -24,7 +24,7 @@ mod request;
 pub use answer::{Answer, AnswerError};
 pub use escape::{escape, unescape};
 pub use flush_page::{FLUSH_PAGE_BYTES, FlushPage};
-pub use place::{PATH_BYTES, SocketName, folders, start_of};
+pub use place::{PATH_BYTES, SocketName, folders, pid_in, start_of};
 pub use request::{FOR_MS, Limits, MOST_AHEAD, RequestError, SIZE, STEPS, Start, Verb};
 
 /// The version of the language, which is part of the first word of each message.

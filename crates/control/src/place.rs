@@ -59,6 +59,13 @@ impl SocketName {
     }
 }
 
+/// The process that the file name of a socket names. Allocates nothing.
+pub fn pid_in(name: &str) -> Option<u32> {
+    let (rest, start) = name.strip_suffix(ENDING)?.rsplit_once('-')?;
+    let (_, pid) = rest.rsplit_once('-')?;
+    start.parse::<u64>().ok().and(pid.parse().ok())
+}
+
 /// The start of a process, from the text of its `/proc/PID/stat`.
 pub fn start_of(stat: &str) -> Option<u64> {
     // The name of the program stands in parentheses and may hold blanks and parentheses.
@@ -77,7 +84,11 @@ mod tests {
             let name = SocketName::new(host, pid, start);
             let text = name.to_file_name();
             assert!(!text.contains('/') && !text.starts_with('.') && text.len() < 80, "{text}");
-            assert_eq!(SocketName::parse(&text), Some(name), "{text}");
+            assert_eq!(
+                (pid_in(&text), SocketName::parse(&text)),
+                (Some(pid), Some(name)),
+                "{text}"
+            );
         }
         let other = [
             "",
@@ -92,6 +103,7 @@ mod tests {
         for other in other {
             assert_eq!(SocketName::parse(other), None, "{other}");
         }
+        assert_eq!([".sock", "a-1.sock", "a-1-2", "a-b-2.sock"].map(pid_in), [None; 4]);
     }
 
     #[test]

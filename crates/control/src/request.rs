@@ -32,6 +32,8 @@ pub enum Verb {
     Flush,
     /// Put a mark with this text into the trace file.
     Mark(String),
+    /// A signal is about to be sent: write out what there is, and that the process ends if the signal ends it.
+    Ending(u8),
 }
 
 /// What a window is to record.
@@ -103,7 +105,15 @@ impl Verb {
             Verb::Stop => format!("{title} stop\n"),
             Verb::Flush => format!("{title} flush\n"),
             Verb::Mark(text) => format!("{title} mark {}\n", escape(text)),
+            Verb::Ending(signal) => String::from_utf8_lossy(&Verb::ending(*signal)).into_owned(),
         }
+    }
+
+    /// The line of [`Verb::Ending`], without an allocation. Signals have two digits at most.
+    pub fn ending(signal: u8) -> [u8; 27] {
+        let mut line = *b"stage2-control/1 ending 00\n";
+        (line[24], line[25]) = (b'0' + signal / 10 % 10, b'0' + signal % 10);
+        line
     }
 
     /// Reads a line.
@@ -125,6 +135,10 @@ impl Verb {
             "start" => return Start::parse(words).map(Verb::Start),
             "stop" => Verb::Stop,
             "flush" => Verb::Flush,
+            "ending" => match words.next().and_then(|signal| signal.parse().ok()) {
+                Some(signal @ 1..=64) => Verb::Ending(signal),
+                _ => return bad("ending", "ending takes the number of a signal"),
+            },
             "mark" => {
                 let text = words.next().unwrap_or_default();
                 match unescape(text).filter(|text| (1..=MAX_MARK_BYTES).contains(&text.len())) {
@@ -263,7 +277,7 @@ mod tests {
     #[test]
     fn verbs_are_read() {
         let read = |line: &str| Verb::parse(&format!("{} {line}\n", title()));
-        for verb in [Verb::Status, Verb::Stop, Verb::Flush] {
+        for verb in [Verb::Status, Verb::Stop, Verb::Flush, Verb::Ending(9), Verb::Ending(64)] {
             assert_eq!(Verb::parse(&verb.to_line()), Ok(verb));
         }
         let start = read("start for_ms=10000 size=512M").unwrap();
@@ -290,6 +304,7 @@ mod tests {
             (of("start ranges="), "globs"),
             (of("start counters=dram__bytes_read.sum"), "STAGE2_COUNTERS"),
             (of("start fast"), "for_ms=MS"),
+            (of("ending 0"), "the number of a signal"),
             (of("mark"), "1 to 1024 bytes"),
             (of(&format!("mark {}", "x".repeat(1025))), "1 to 1024 bytes"),
         ] {

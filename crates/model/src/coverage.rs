@@ -124,14 +124,14 @@ pub enum EmptyCause {
     FilesUnreadable,
     /// The workload used CUDA, but the collector could not record it.
     CuptiOff,
-    /// The machine has no GPU that CUDA can use.
-    NoGpu,
     /// Child processes could not be recorded.
     ChildrenNotRecorded,
     /// GPU work was asked for in some ranges only, and none of them opened.
     RangesNeverOpened,
     /// The workload was killed before GPU work reached the trace file.
     Killed,
+    /// The machine has no GPU that CUDA can use.
+    NoGpu,
     /// The workload opened NVTX ranges, but never initialised CUDA.
     CudaNeverInitialised,
     /// No process of the workload used CUDA or NVTX, or none loaded the collector.

@@ -158,6 +158,7 @@ pub mod counters;
 mod decode;
 mod delta;
 mod encode;
+pub mod ending;
 mod error;
 mod file_name;
 mod frame;

@@ -168,13 +168,25 @@ pub(super) fn python(interpreter: Result<&Path, &str>, quick: &Result<Trial, NoT
                 (None, true) => "none of torch, nvtx, hydra-core, vllm, jax and cupy".to_owned(),
                 (None, false) => packages.join(", "),
             };
-            PYTHON.ok(format!("{path}, Python {}: {packages}", said.version))
+            let warns = match warns_at_forks(&said.version) {
+                true => {
+                    "; its os.fork() will warn of a multi-threaded process: the collector has threads"
+                }
+                false => "",
+            };
+            PYTHON.ok(format!("{path}, Python {}: {packages}{warns}", said.version))
         }
         Err(NoTrial::NoAnswer(_, why)) if why.starts_with("cannot be started") => {
             PYTHON.case(0, format!("{path} {why}"))
         }
         Err(why) => PYTHON.not_checked(why.to_string()),
     }
+}
+
+/// Whether `os.fork()` warns where the process has a second thread: from 3.12 on.
+fn warns_at_forks(version: &str) -> bool {
+    let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
+    (parts.next(), parts.next()) >= (Some(3), Some(12))
 }
 
 /// Judges which bindings reached the collector.
@@ -250,6 +262,15 @@ mod tests {
             .collect::<BTreeMap<_, _>>();
         trial.reached = reached.iter().map(|name| (*name).to_owned()).collect();
         Ok(trial)
+    }
+
+    #[test]
+    fn pythons_whose_forks_warn_of_our_threads_are_known() {
+        for (version, warns) in
+            [("3.11.7", false), ("3.12.1", true), ("3.9.18", false), ("?", false)]
+        {
+            assert_eq!(warns_at_forks(version), warns, "{version}");
+        }
     }
 
     #[test]

@@ -98,7 +98,7 @@ fn what_the_run_and_the_machine_say_is_named() {
     let ok = || json!({"code": 0});
     assert_eq!(of(ok(), None, &[]), ["nothing_used"]);
     assert_eq!(of(ok(), NO_DRIVER, &[]), ["no_gpu"]);
-    assert_eq!(of(ok(), NO_DRIVER, &[&process()]), ["no_gpu", "killed"]);
+    assert_eq!(of(ok(), NO_DRIVER, &[&process()]), ["killed", "no_gpu"]);
     let not_asked = Some("the CUDA driver could not be asked: it took longer than 30 s");
     assert_eq!(of(ok(), not_asked, &[]), ["nothing_used"], "nobody knows");
     assert_eq!(of(json!({"signal": 11}), None, &[]), ["killed"]);

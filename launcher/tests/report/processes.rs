@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::build::Build;
 use stage2_launch::views::write_reports;
 use stage2_model::Report;
-use stage2_spool::NONE;
+use stage2_spool::{NONE, ending};
 
 const US: u64 = 1_000;
 
@@ -67,4 +67,53 @@ fn one_after_the_other_they_add_up() {
     assert_eq!(report.stages[0].gpu_busy_percent, Some(50.0));
     assert!(pages.contains("the GPU is idle 50.0 % of the window"), "{pages}");
     assert!(!pages.contains("processes used 0 NVIDIA"), "{pages}");
+}
+
+#[test]
+fn ends_by_a_signal_or_an_exec_are_told_by_name() {
+    let told = |files: &[(&str, u32, u64, &[&str])]| {
+        let folder = tempfile::tempdir().expect("folder");
+        for &(file, pid, start, ends) in files {
+            let mut b = Build::process(pid, "python3");
+            b.anchor(start).device(0, "NVIDIA H200", 1).name(1, b"decode").name(2, b"k");
+            b.shape(1, 2, 1).path(1, NONE, 1).open(1, 1, 0, start).kernel(
+                1,
+                1,
+                1,
+                (start, start + 5),
+            );
+            b.close(1, start + 9);
+            for how in ends {
+                match *how {
+                    "end" => b.end(),
+                    how => b.meta(ending::ANNOUNCED, how),
+                };
+            }
+            b.save(folder.path(), file);
+        }
+        let outcome = write_reports(folder.path()).expect("reports");
+        let page = fs::read_to_string(folder.path().join("report.md")).expect("report.md");
+        let findings: Vec<String> = outcome.findings.iter().map(|f| f.what.clone()).collect();
+        (outcome.coverage["verdict"]["text"].as_str().expect("text").to_owned(), findings, page)
+    };
+    let (verdict, findings, page) =
+        told(&[("h-1.s2t", 1, 9, &["signal 15"]), ("h-2.s2t", 2, 9, &["", "exec"])]);
+    assert!(verdict.starts_with("complete: "), "{verdict}");
+    let has = |part: &str| findings.iter().any(|what| what.contains(part));
+    assert!(has("ended by SIGTERM: 1 (h-1.s2t)") && has("(exec): 1 (h-2.s2t)"), "{findings:?}");
+    assert!(page.contains("complete, ended by SIGTERM"), "{page}");
+    // It went on, and nobody knows how it ended.
+    let (verdict, _, page) = told(&[("h-1.s2t", 1, 9, &["signal 15", ""])]);
+    assert!(verdict.contains("killed or still running: 1"), "{verdict}");
+    assert!(page.contains("killed or still running"), "{page}");
+    // Nothing was announced, and the next file has the same process.
+    let (verdict, findings, page) = told(&[
+        ("h-1.s2t", 1, 9, &[]),
+        ("h-1-2.s2t", 1, 90, &["end"]),
+        ("h-2.s2t", 2, 5, &["end"]),
+    ]);
+    assert!(verdict.contains("before an exec are missing: 1"), "{verdict}");
+    let has = |part: &str| findings.iter().any(|what| what.contains(part));
+    assert!(has("became another program (exec): 1 (h-1.s2t)"), "{findings:?}");
+    assert!(page.contains("became another program (exec)"), "{page}");
 }

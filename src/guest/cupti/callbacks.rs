@@ -140,7 +140,7 @@ fn on_driver_call(id: sys::CUpti_CallbackId, correlation: u32) {
         thread::set_fence(correlation);
         return;
     }
-    let Some(call) = state::active() else { return };
+    let Some(call) = state::active().or_else(state::ending) else { return };
     let shared = call.shared;
     let is_replay = launches::REPLAYS.contains(&id);
     if is_replay {
@@ -176,7 +176,8 @@ fn on_context(api: Option<&Api>, context: sys::CUcontext) {
 }
 
 fn on_graph_node(api: &Api, id: sys::CUpti_CallbackId, data: *const sys::CUpti_GraphData) {
-    let Some(call) = state::active().filter(|_| !data.is_null()) else { return };
+    let call = state::active().or_else(state::ending);
+    let Some(call) = call.filter(|_| !data.is_null()) else { return };
     let kind = match id {
         sys::CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED => EventKind::GraphNodeCreated,
         sys::CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED => EventKind::GraphNodeCloned,

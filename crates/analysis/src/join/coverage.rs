@@ -7,13 +7,20 @@ use super::{META_INCOMPLETE, empty, is_simulated};
 use crate::load::{Capture, META_GPU_OFF, META_PIECES_MISSING, ProcessCapture};
 use stage2_model::{
     Coverage, CoverageCounts, Empty, FileEnding, META_SAMPLE, ProcessCoverage, Severity, Status,
-    Verdict,
+    Verdict, WorkloadExit,
 };
+use stage2_spool::ending;
 use stage2_text::numbers::count;
 use stage2_text::visible;
 
 pub(crate) fn coverage(capture: &Capture) -> Coverage {
-    let processes: Vec<ProcessCoverage> = capture.processes.iter().map(process).collect();
+    let mut processes: Vec<ProcessCoverage> = capture.processes.iter().map(process).collect();
+    for (known, one) in processes.iter_mut().zip(&capture.processes) {
+        let cut = one.state.ending == FileEnding::Open && one.end.is_none();
+        if cut && capture.processes.iter().any(|other| goes_on_in(one, other)) {
+            known.end_reason = Some(described(ending::EXEC));
+        }
+    }
     let mut total = CoverageCounts::default();
     processes.iter().for_each(|process| total.add(&process.counts));
     let files_refused = capture.files_refused;
@@ -24,6 +31,27 @@ pub(crate) fn coverage(capture: &Capture) -> Coverage {
         coverage.empty = Empty::of(empty::of_capture(capture));
     }
     coverage
+}
+
+/// Whether a later file is of the same process: it became another program.
+fn goes_on_in(one: &ProcessCapture, other: &ProcessCapture) -> bool {
+    let who = |capture: &ProcessCapture| {
+        capture.process.as_ref().map(|process| (process.pid, process.host.clone()))
+    };
+    let begins = |capture: &ProcessCapture| capture.first_anchor.map(|anchor| anchor.mono);
+    begins(one) < begins(other)
+        && begins(one).is_some()
+        && who(one).is_some()
+        && who(one) == who(other)
+}
+
+/// Why a process ended, for people.
+fn described(reason: &str) -> String {
+    match ending::signal_of(reason) {
+        Some(signal) => WorkloadExit::Signal(signal).describe(),
+        None if reason == ending::EXEC => "became another program (exec)".to_owned(),
+        None => visible(reason.as_bytes()),
+    }
 }
 
 fn process(capture: &ProcessCapture) -> ProcessCoverage {
@@ -40,7 +68,7 @@ fn process(capture: &ProcessCapture) -> ProcessCoverage {
         simulated: is_simulated(capture),
         gpu_off: capture.meta.get(META_GPU_OFF).map(|reason| text(reason)),
         ending: capture.state.ending,
-        end_reason: capture.end.as_deref().map(text),
+        end_reason: capture.end.as_deref().map(described),
         anchors: capture.anchors,
         meta: capture.meta.iter().map(|(key, value)| (text(key), text(value))).collect(),
         file_state: capture.state.clone(),
@@ -153,7 +181,14 @@ fn gaps(coverage: &Coverage) -> Vec<String> {
     counted
         .map(|check| (check.what, (check.count)(&coverage.total)))
         .chain([
-            ("processes killed or still running", processes(&|p| p.ending == FileEnding::Open)),
+            (
+                "processes killed or still running",
+                processes(&|p| p.ending == FileEnding::Open && p.end_reason.is_none()),
+            ),
+            (
+                "processes whose last records before an exec are missing",
+                processes(&|p| p.ending == FileEnding::Open && p.end_reason.is_some()),
+            ),
             ("spool files cut short", processes(&|p| p.ending == FileEnding::Torn)),
             (
                 "spool files not readable to the end",

@@ -9,8 +9,9 @@ use crate::inputs::Doctor;
 use crate::load::{Capture, META_GPU_OFF, ProcessCapture};
 use stage2_model::{
     COULD_NOT_ASK, Coverage, Empty, EmptyCause, EmptyReason, FileEnding, Finding, META_RANGES,
-    PassInfo, Report, Status,
+    PassInfo, Report, Status, WorkloadExit,
 };
+use stage2_spool::ending;
 use stage2_text::numbers::count;
 use stage2_text::visible;
 
@@ -88,8 +89,8 @@ pub(crate) fn of_capture(capture: &Capture) -> Vec<EmptyReason> {
         reasons.push(reason(
             EmptyCause::Killed,
             format!(
-                "{} of {} processes ended before the collector wrote its last record (a signal, or \
-                 `_exit`), or still run",
+                "{} of {} processes ended before the collector wrote its last record (a signal from \
+                 elsewhere, or a crash), or still run",
                 count(cut),
                 count(processes.len() as u64)
             ),
@@ -211,11 +212,11 @@ fn of_run(report: &Report) -> Vec<EmptyReason> {
                 "do what the finding about it says, or read the passes of nsys and ncu",
             ));
         }
-        let signal = exit.as_deref().and_then(|exit| exit.strip_prefix("signal "));
+        let signal = exit.as_deref().and_then(ending::signal_of);
         if let (Some(signal), true) = (signal, processes.is_empty()) {
             reasons.push(reason(
                 EmptyCause::Killed,
-                format!("the workload was killed by signal {signal}"),
+                format!("the workload was {}", WorkloadExit::Signal(signal).describe()),
                 "let the workload end by itself, or give it more time (--timeout)",
             ));
         }

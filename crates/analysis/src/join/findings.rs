@@ -1,11 +1,14 @@
 //! Coverage of all processes -> findings: what is missing, why, and what to do about it.
 
+use std::collections::BTreeMap;
+
 use super::{META_INCOMPLETE, windows};
 use crate::load::sampling::Sampled;
 use crate::load::{META_PIECES_MISSING, ProcessCapture};
 use stage2_model::{
     Coverage, CoverageCounts, DeviceRow, FileEnding, Finding, ProcessCoverage, Severity,
 };
+use stage2_spool::ending;
 use stage2_spool::pieces::ROTATE;
 use stage2_text::listed;
 use stage2_text::numbers::count;
@@ -173,6 +176,7 @@ pub(crate) fn of_processes(captures: &[ProcessCapture], coverage: &Coverage) -> 
         }
     }
     findings.extend(endings(processes));
+    findings.extend(abrupt_endings(captures, processes));
     findings.extend(processes.iter().filter_map(|process| {
         Some(Finding::warning(
             format!("{}: GPU work was not recorded: {}", process.file, process.gpu_off.as_ref()?),
@@ -235,9 +239,20 @@ pub(crate) fn distinct(findings: Vec<Finding>) -> Vec<Finding> {
 fn endings(processes: &[ProcessCoverage]) -> impl Iterator<Item = Finding> {
     let ended =
         |ending| processes.iter().filter(move |p| p.ending == ending).map(|p| p.file.as_str());
+    let open = |becomes: bool| {
+        let open = processes.iter().filter(|p| p.ending == FileEnding::Open);
+        open.filter(move |p| p.end_reason.is_some() == becomes).map(|p| p.file.as_str())
+    };
+    let replaced = of_files(
+        Severity::Warning,
+        open(true),
+        "spool files that end where their process became another program (exec)",
+        "a later file has the same process id; at most the last flush period before the exec is missing",
+        "preload the collector (LD_PRELOAD), as the launcher does: then an exec waits for the file",
+    );
     let open = of_files(
         Severity::Warning,
-        ended(FileEnding::Open),
+        open(false),
         "spool files without the collector's last record",
         "the process was killed, or still runs; at most the last flush period is missing",
         "let the workload end by itself, or shorten the period (STAGE2_FLUSH_MS)",
@@ -250,7 +265,32 @@ fn endings(processes: &[ProcessCoverage]) -> impl Iterator<Item = Finding> {
          rest of the file is not here",
         "check the free space of the run folder and run again",
     );
-    open.into_iter().chain(torn)
+    replaced.into_iter().chain(open).chain(torn)
+}
+
+/// Processes that ended by a signal or an exec after their files were brought up to date.
+fn abrupt_endings(
+    captures: &[ProcessCapture],
+    processes: &[ProcessCoverage],
+) -> impl Iterator<Item = Finding> {
+    let mut files: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let abrupt = |capture: &ProcessCapture| {
+        capture.state.ending == FileEnding::Complete
+            && capture.end.as_deref().is_some_and(ending::is_abrupt)
+    };
+    for (_, process) in captures.iter().zip(processes).filter(|(capture, _)| abrupt(capture)) {
+        let how = process.end_reason.as_deref().unwrap_or_default();
+        files.entry(how).or_default().push(&process.file);
+    }
+    files.into_iter().filter_map(|(how, files)| {
+        of_files(
+            Severity::Note,
+            files.into_iter(),
+            &format!("processes that did not return from main: {how}"),
+            "their trace files were brought up to date right before that",
+            "nothing, unless they were to do more",
+        )
+    })
 }
 
 fn missing_pieces(process: &ProcessCoverage) -> Option<Finding> {

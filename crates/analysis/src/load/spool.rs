@@ -196,6 +196,7 @@ fn read(mut trace: Trace, path: &Path, mut tally: Tally) -> (ProcessCapture, Vec
         capture.meta.insert(META_PIECES_MISSING.to_owned(), missing);
     }
     let skipped = trace.skipped();
+    let announced = capture.end.is_some();
     let state = &mut capture.state;
     state.corrupt_frames = skipped.corrupt_frames;
     state.corrupt_bytes = skipped.corrupt_bytes;
@@ -203,6 +204,8 @@ fn read(mut trace: Trace, path: &Path, mut tally: Tally) -> (ProcessCapture, Vec
     state.ending = match trace.end() {
         _ if !findings.is_empty() => FileEnding::Unreadable,
         Ending::Complete => FileEnding::Complete,
+        // The end was announced, and came.
+        Ending::Open if announced => FileEnding::Complete,
         Ending::Open => FileEnding::Open,
         Ending::Torn { lost_bytes, .. } => {
             state.torn_bytes = lost_bytes;

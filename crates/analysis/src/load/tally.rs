@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use stage2_spool::{
     Anchor, Field, FieldValue, GpuWork, Losses, NONE, Process, RANGE_OUTSIDE, RANGE_UNKNOWN,
-    Record, What, window,
+    Record, What, ending, window,
 };
 
 use super::clock::ClockMap;
@@ -329,6 +329,10 @@ impl Tally {
     /// Everything that was read, reduced.
     pub fn finish(mut self) -> ProcessCapture {
         self.undefined.queues = self.devices.undefined_queues;
+        // Nothing came behind it that takes it back: the process has ended so.
+        let announced = self.meta.remove(ending::ANNOUNCED).filter(|how| !how.is_empty());
+        self.end = self.end.or(announced);
+        let ends_in_order = self.end.as_ref().is_some_and(|end| !ending::is_abrupt(end));
         let clock = ClockMap::new(&self.anchors);
         let wall_ahead_ns = wall_ahead_ns(&self.anchors);
         let ending = if self.end.is_some() { FileEnding::Complete } else { FileEnding::Open };
@@ -401,7 +405,7 @@ impl Tally {
             counts: self.counts,
             undefined: self.undefined,
             faults,
-            open_at_end: if self.end.is_some() && !goes_on { open_at_end } else { 0 },
+            open_at_end: if ends_in_order && !goes_on { open_at_end } else { 0 },
             anchors: self.anchors.len() as u64,
             first_anchor: self.anchors.first().copied(),
             anchors_ignored: clock.ignored(),

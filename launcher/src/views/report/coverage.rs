@@ -29,7 +29,7 @@ fn processes(report: &Report) -> String {
         .left("file", |process| code(&process.file))
         .left("process", |process| code(&who(process)))
         .left("GPU", |process| gpu(process).to_owned())
-        .left("ending", |process| ending(process).to_owned())
+        .left("ending", ending)
         .right("kernels", |process| process.counts.kernels.to_string())
         .right("attributed", |process| process.counts.attributed.to_string())
         .right("outside ranges", |process| process.counts.outside_ranges.to_string())
@@ -56,13 +56,19 @@ fn gpu(process: &ProcessCoverage) -> &'static str {
     }
 }
 
-fn ending(process: &ProcessCoverage) -> &'static str {
-    match process.ending {
-        FileEnding::Complete => "complete",
-        FileEnding::Open => "killed or still running",
+fn ending(process: &ProcessCoverage) -> String {
+    let reason = process.end_reason.as_deref();
+    let how = match process.ending {
+        FileEnding::Complete => {
+            // `exit` is what nobody asks about.
+            let sudden = reason.filter(|r| r.starts_with("ended by") || r.starts_with("became"));
+            return sudden.map_or("complete".into(), |how| format!("complete, {how}"));
+        }
+        FileEnding::Open => reason.unwrap_or("killed or still running"),
         FileEnding::Torn => "cut short",
         FileEnding::Unreadable => "not readable to the end",
-    }
+    };
+    how.to_owned()
 }
 
 /// Facts about the capture, each with the number of processes that state it.
