@@ -3,13 +3,26 @@
 #[allow(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 mod common;
 
-use common::Guest;
+use common::{Guest, counts};
+use stage2_spool::Ending;
 
 #[test]
 fn a_signal_to_the_process_ends_in_no_thread_of_cupti_or_ours() {
     let left = Guest::new("waits_for_a_signal").run();
     assert_eq!(left.expect_quiet(0).stdout(), "got=true\n");
     assert_eq!(left.spool().kernels().values().sum::<usize>(), 1);
+}
+
+#[test]
+fn calls_that_never_end_hold_up_nobody() {
+    let left = Guest::new("kept_in_calls").run();
+    // Ranges of those threads are open at the end, which is said.
+    left.expect_said(0);
+    let spool = left.spool();
+    assert_eq!((spool.ending, spool.kernels()), (Ending::Complete, counts(&[("after", 60)])));
+    let closed = spool.range_paths().values().filter(|path| *path == "after").count();
+    assert_eq!((closed, spool.losses().unattributed), (20, 0));
+    println!("{} events lost", spool.losses().range_events);
 }
 
 #[test]

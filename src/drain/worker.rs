@@ -339,14 +339,13 @@ impl Drain {
     /// Takes in what calls send that began in the window, for a bounded time. What they have not sent by then
     /// is lost, and counted: the guest may have left such a call for good.
     fn await_senders(&mut self) {
-        let unfinished =
-            |drain: &Self| drain.shared.events.unfinished().saturating_sub(drain.unfinished_before);
+        let (events, before) = (&self.shared.events, self.unfinished_before);
         let until = Instant::now() + SENDERS_PATIENCE;
-        while unfinished(self) > 0 && Instant::now() < until {
+        while events.pending() > before && Instant::now() < until {
             futex::nap(SENDERS_STEP);
             self.take_in();
         }
-        self.shared.counters.range_events.add(unfinished(self) as u64);
+        self.shared.counters.range_events.add(events.unfinished().saturating_sub(before) as u64);
     }
 
     /// Brings the file up to date as at an end, and says in it which end that is: who asks is about to end the
@@ -379,7 +378,7 @@ impl Drain {
             counters.rest().for_each(|record| self.output.put(record));
         }
         self.take_last_states();
-        let holds_some = forced && self.shared.pool.get().is_some_and(|pool| pool.given() > 0);
+        let holds_some = self.shared.pool.get().is_some_and(|pool| pool.given() > 0);
         if let (Err(error), true) = (&flushed, holds_some) {
             // Nobody knows how much.
             let reason = format!("CUPTI did not hand over its last records ({error})");

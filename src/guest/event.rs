@@ -364,6 +364,16 @@ impl Events {
         self.queue.in_use()
     }
 
+    /// The same with ends that found no place in the queue.
+    pub fn pending(&self) -> usize {
+        self.queue.in_use() + self.late_ends.in_use()
+    }
+
+    /// Whether no event waits, but for ends that found no place in the queue.
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
     /// Where every event was taken: how many calls have begun to send one and not ended.
     pub fn unfinished(&self) -> usize {
         self.queue.unfinished() + self.late_ends.unfinished()

@@ -1,6 +1,8 @@
 //! Guests that notice what others do not: signals, limits, little stack, filtered system calls.
 
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
+use std::os::unix::thread::JoinHandleExt as _;
+use std::time::Duration;
 
 use crate::cuda::{self, Stream};
 use crate::hazards::plain;
@@ -25,6 +27,44 @@ pub fn waits_for_a_signal() {
         libc::sigtimedwait(&raw const one, std::ptr::null_mut(), &raw const patience)
     };
     println!("got={}", got == libc::SIGUSR1);
+}
+
+/// Threads that a signal keeps for ever in the midst of what they do, which is NVTX calls. Then another one
+/// works. Where the guest leaves its calls by `siglongjmp` it is the same for us: they never end.
+pub fn kept_in_calls() {
+    extern "C" fn keep(_signal: c_int) {
+        loop {
+            // SAFETY: no preconditions; async-signal-safe.
+            unsafe { libc::pause() };
+        }
+    }
+    // SAFETY: the handler is async-signal-safe.
+    unsafe { libc::signal(libc::SIGUSR1, keep as *const () as libc::sighandler_t) };
+    client();
+    for _ in 0..60 {
+        let work = || {
+            loop {
+                client().push_c(c"kept");
+                client().pop();
+            }
+        };
+        let threads: Vec<std::thread::JoinHandle<()>> =
+            (0..4).map(|_| std::thread::spawn(work)).collect();
+        std::thread::sleep(Duration::from_millis(2));
+        for thread in &threads {
+            // SAFETY: the thread never ends.
+            unsafe { libc::pthread_kill(thread.as_pthread_t(), libc::SIGUSR1) };
+        }
+    }
+    std::thread::sleep(Duration::from_millis(20));
+    cuda::init();
+    let stream = Stream::new();
+    for _ in 0..20 {
+        client().push(b"after");
+        stream.launch(3);
+        stream.synchronize();
+        client().pop();
+    }
 }
 
 /// Prints the signals that this thread has blocked, before and after it started us.

@@ -104,6 +104,7 @@ pub const ALL: &[(&str, fn())] = &[
     ("little_memory", process::little_memory),
     ("little_address_space", process::little_address_space),
     ("waits_for_a_signal", delicate::waits_for_a_signal),
+    ("kept_in_calls", delicate::kept_in_calls),
     ("keeps_its_mask", delicate::keeps_its_mask),
     ("no_file_may_grow", delicate::no_file_may_grow),
     ("smallest_stack", delicate::smallest_stack),

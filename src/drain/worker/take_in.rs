@@ -72,7 +72,7 @@ impl Drain {
         let Some(counters) = self.shared.gpu().and_then(|gpu| gpu.counters.as_ref()) else {
             return;
         };
-        if self.shared.events.waiting() > 0 || self.shared.pool.get().is_some_and(Pool::has_full) {
+        if !self.shared.events.is_empty() || self.shared.pool.get().is_some_and(Pool::has_full) {
             counters.hint();
         }
         while let Some(record) = counters.take() {
