@@ -115,6 +115,9 @@ fn finish() {
     if !is_process_of(shared) {
         return;
     }
+    if matches!(state::phase(), Phase::On | Phase::Dormant) {
+        shared.flush_at_exit();
+    }
     // The handler runs more than once, and waits once.
     if !begin(shared) && !shared.ends_itself.swap(false, Ordering::AcqRel) {
         return;

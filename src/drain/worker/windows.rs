@@ -165,7 +165,7 @@ pub(super) fn begin_anew(shared: &'static Shared, window: &Window, hooks: Hooks)
     if let Some(gpu) = shared.gpu() {
         // A buffer that a thread asked for when the last window ended has the number of that thread
         // then. A failure leaves its records without a range.
-        let _ = gpu.tracer.flush(false);
+        let _ = shared.flush(false);
         gpu.tracer.take_dropped();
     }
     discard(shared);
@@ -364,7 +364,7 @@ impl Drain {
         let patience = if gpu.switches { LAST_RECORDS_PATIENCE } else { UNSWITCHED_PATIENCE };
         let until = Instant::now() + patience;
         loop {
-            let flushed = gpu.tracer.flush(false);
+            let flushed = shared.flush(false);
             self.take_in();
             let left = shared.pool.get().map_or(0, Pool::given);
             if left == 0 || flushed.is_err() {
