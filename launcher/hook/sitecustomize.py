@@ -5,6 +5,7 @@ that nothing in it hides anything of the workload's, and the next `sitecustomize
 as if this one were not there. It may start any Python: nothing here needs a recent one.
 """
 
+import contextlib
 import os
 import sys
 
@@ -14,6 +15,9 @@ if sys.version_info >= (3, 8):  # noqa: UP036
         import stage2_annotate
 
         stage2_annotate.start(os.environ)
+        # The launcher looks for it, to tell a hook that found nothing from one that never ran.
+        with contextlib.suppress(OSError):
+            os.close(os.open(os.path.join(_folder, "loaded"), os.O_WRONLY | os.O_CREAT, 0o600))
     except Exception as error:
         sys.stderr.write("stage2: the workload is not annotated: %r\n" % (error,))  # noqa: UP031
 else:

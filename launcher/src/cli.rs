@@ -8,6 +8,7 @@ mod options;
 mod words;
 
 use std::ffi::OsString;
+use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::{ColorChoice, CommandFactory as _, Parser, Subcommand, ValueEnum as _};
@@ -145,14 +146,20 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Cli, u8> {
     let words = words::arranged(&command, words);
     let typed = words.get(1..).unwrap_or_default();
     let cli = Cli::try_parse_from(&words).map_err(|error| {
+        use clap::error::ErrorKind;
+        let is_help = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+        if error.use_stderr() && !is_help {
+            // The workload of a run around this one may write to the same terminal.
+            let _ = write!(anstream::stderr(), "stage2-launch: ");
+        }
         // Nothing can be done about a stderr that is closed.
         let _ = error.print();
-        if error.kind() == clap::error::ErrorKind::UnknownArgument
+        if error.kind() == ErrorKind::UnknownArgument
             && !words.iter().any(|word| word == "--")
             && let Some(hint) = hints::behind_unknown_option(&command, typed)
         {
             let hint = format!("\n{}\n", crate::terminal::printable(&hint));
-            let _ = std::io::Write::write_all(&mut anstream::stderr(), hint.as_bytes());
+            let _ = anstream::stderr().write_all(hint.as_bytes());
         }
         u8::try_from(error.exit_code()).unwrap_or(2)
     })?;

@@ -113,6 +113,24 @@ impl Hook {
     }
 }
 
+/// What the hook leaves in its folder once a Python has loaded it.
+const LOADED: &str = "loaded";
+
+impl Hook {
+    /// That no Python has loaded the hook. Of a `command` that is known to keep it out the plan has told.
+    pub(crate) fn unloaded(&self, command: &[OsString]) -> Option<Finding> {
+        if self.folder.join(LOADED).exists() || ignored_by(command).is_some() {
+            return None;
+        }
+        Some(Finding::warning(
+            "the hook of --annotate was loaded nowhere: the workload is not annotated",
+            "no Python process started with the PYTHONPATH of this run: most likely a script or a wrapper replaced \
+             the variable, or started Python with -I, -E or -S, or there is no Python in the workload",
+            "let the script keep what is there: export PYTHONPATH=/app/src${PYTHONPATH:+:$PYTHONPATH}",
+        ))
+    }
+}
+
 /// PYTHONPATH has no way to hold some paths.
 fn refused(folder: &Path, words: &str) -> Option<Finding> {
     let why = if folder.as_os_str().as_bytes().contains(&b':') {
@@ -248,6 +266,8 @@ mod tests {
         let (hook, _) = plan(&BOTH, folder.path(), None, &[]);
         let hook = hook.expect("a hook");
         assert_eq!(hook.write(), None);
+        let unloaded = hook.unloaded(&[]).expect("nobody has loaded it");
+        assert!(unloaded.why.contains("replaced"), "{unloaded}");
         let code = "import sys; print('stage2_annotate' in sys.modules, sys.path)";
         let done = std::process::Command::new("python3")
             .args(["-B", "-c", code])
@@ -258,5 +278,6 @@ mod tests {
             (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
         assert!(done.status.success() && out.starts_with("True") && err.is_empty(), "{out}{err}");
         assert!(!out.contains(&folder.path().display().to_string()), "{out}");
+        assert_eq!(hook.unloaded(&[]), None);
     }
 }

@@ -3,7 +3,8 @@
 //! A build leaves them beside each other, the tar file has `bin` and `lib`, and a wheel puts this
 //! program among the scripts and the rest into a package of Python.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 /// The package of Python in which a wheel has the files.
@@ -17,6 +18,30 @@ const PACKAGE_FOLDERS: [&str; 2] = ["site-packages", "dist-packages"];
 /// How a user gets this program and the files that belong to it.
 pub(crate) const HOW_TO_INSTALL: &str = "install both from the wheel (`pip install \
      stage2-VERSION-*.whl`) or from the tar file, or build both with `cargo build --release`";
+
+/// The path of this program; where /proc is not there to tell, what it was called as leads to it.
+pub(crate) fn program() -> PathBuf {
+    std::env::current_exe()
+        .unwrap_or_else(|_| called(std::env::args_os().next()).unwrap_or_default())
+}
+
+fn called(word: Option<OsString>) -> Option<PathBuf> {
+    let word = word?;
+    let found = match word.as_bytes().contains(&b'/') {
+        true => PathBuf::from(word),
+        false => crate::env::on_path(word)?,
+    };
+    // Installations have links to it.
+    found.canonicalize().ok()
+}
+
+/// What to say beside that a file of the installation was not found.
+pub(crate) fn without_proc() -> &'static str {
+    match Path::new("/proc/self/exe").symlink_metadata() {
+        Ok(_) => "",
+        Err(_) => " (/proc is not mounted, so that this program may not find where it lies)",
+    }
+}
 
 /// The file `name` of the installation whose program is `exe`.
 ///

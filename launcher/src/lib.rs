@@ -29,6 +29,7 @@ mod progress;
 mod redaction;
 mod run;
 mod terminal;
+mod threads;
 pub mod tools;
 mod top;
 pub mod views;
@@ -49,6 +50,7 @@ pub fn run(words: impl Iterator<Item = OsString>) -> u8 {
         Err(exit) => return exit,
     };
     let terminal = Terminal::new(cli.messages.verbosity());
+    run::outlive_full_files();
     progress::show(terminal);
     match obey(cli, &terminal) {
         Ok(exit) => exit,

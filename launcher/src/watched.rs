@@ -14,6 +14,7 @@ use stage2_live::{Options, Source, Watch};
 use crate::cli::Watching;
 use crate::control::{Found, Target, ask, find, together};
 use crate::failure::Failure;
+use crate::threads;
 
 /// Between two questions to the sockets.
 const ASK_EVERY: Duration = Duration::from_secs(2);
@@ -27,6 +28,14 @@ pub(crate) struct Standing {
     /// Its folder or file of traces, as it is reached from here; and those of windows that are over.
     file: Option<PathBuf>,
     done: Vec<(u64, PathBuf)>,
+}
+
+#[cfg(test)]
+impl Standing {
+    /// A process without files.
+    pub(crate) fn of(pid: u32, phase: &str) -> Standing {
+        Standing { pid, phase: phase.to_owned(), file: None, done: Vec::new() }
+    }
 }
 
 /// What the thread that asks tells.
@@ -84,7 +93,9 @@ impl Watched {
             watched.learn(standings(&found));
             let (requests, inbox) = mpsc::channel();
             watched.requests = Some(requests);
-            std::thread::spawn(move || answer_for(&target, &inbox, &own_news));
+            std::thread::Builder::new()
+                .spawn(move || answer_for(&target, &inbox, &own_news))
+                .map_err(|error| threads::refused(&error))?;
         }
         Ok(watched)
     }
@@ -111,14 +122,19 @@ impl Watched {
         self.standings = standings;
     }
 
+    /// Processes that record, which [`Watched::switch`] would stop.
+    pub(crate) fn recording(&self) -> usize {
+        let records = |standing: &&Standing| matches!(standing.phase.as_str(), "on" | "starting");
+        self.standings.iter().filter(records).count()
+    }
+
     /// Starts recording in all processes, or stops it where any of them records.
     pub(crate) fn switch(&mut self) {
         let Some(requests) = &self.requests else {
             self.said = Some("there is no socket: files are only read".to_owned());
             return;
         };
-        let records = |standing: &Standing| matches!(standing.phase.as_str(), "on" | "starting");
-        let stops = self.standings.iter().any(records);
+        let stops = self.recording() > 0;
         let verb = if stops { Verb::Stop } else { Verb::Start(Start::default()) };
         let verb = together(verb, self.standings.len());
         let doing = if stops { "stop" } else { "start" };
@@ -135,7 +151,8 @@ impl Watched {
     ) {
         self.said = Some(doing.to_owned());
         let tell = self.own_news.clone();
-        std::thread::spawn(move || tell.send(News::Said(work())));
+        // Nobody listens where the page is gone.
+        threads::begin_alone(move || drop(tell.send(News::Said(work()))));
     }
 }
 

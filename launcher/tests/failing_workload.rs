@@ -241,3 +241,25 @@ fn a_required_pass_that_left_nothing_ends_the_run_with_70() {
         .code(2)
         .stderr(contains("collect, nsys, ncu"));
 }
+
+#[test]
+fn a_run_that_holds_nothing_leaves_the_latest_one_and_its_own_words_come_first() {
+    let sandbox = sandbox();
+    launch(&sandbox, &["--light"], "exit 0").code(0);
+    let latest = sandbox.path("tmp/stage2/latest");
+    let before = std::fs::read_link(&latest).expect("a link");
+    let dead = sandbox.launch_strictly(&["--light", "--", "sh", "-c", "exit 2"]).assert().code(2);
+    let said = String::from_utf8_lossy(&dead.get_output().stderr).into_owned();
+    let (first, rest) = said.split_once("EMPTY: ").expect("a verdict");
+    assert!(
+        rest.starts_with("no GPU work was recorded: the workload failed: exit status 2"),
+        "{said}"
+    );
+    assert!(!first.contains("driver"), "its own reason comes first: {said}");
+    assert!(said.matches("no GPU that CUDA can use").count() <= 1, "{said}");
+    assert!(said.contains("this run holds nothing") && said.contains("again"), "{said}");
+    assert_eq!(std::fs::read_link(&latest).expect("a link"), before);
+    // One that failed with records is a result.
+    launch(&sandbox, &["--light"], "exit 3").code(3);
+    assert_ne!(std::fs::read_link(&latest).expect("a link"), before);
+}

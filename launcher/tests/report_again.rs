@@ -88,7 +88,7 @@ fn on_a_full_disk_every_report_is_the_old_one_or_the_new_one() {
         }
         if before["metrics.json"].len() as u64 > limit_kib * 1024 {
             assert_eq!(output.status.code(), Some(70), "{limit_kib}: {told}");
-            assert!(told.contains("cannot be written; check the space"), "{told}");
+            assert!(told.contains("cannot be written; the limit on the size of a file"), "{told}");
         }
     }
 }

@@ -80,3 +80,32 @@ fn a_bundle_is_written_of_what_was_read_while_the_process_goes_on() {
     guest.tell("work decode 1");
     let _folder = guest.end();
 }
+
+#[test]
+fn a_terminal_that_is_gone_ends_it() {
+    const SCRIPT: &str = r#"
+import os, pty, select, sys, time
+pid, terminal = pty.fork()
+if pid == 0:
+    os.environ["TERM"] = "xterm"
+    os.execv(sys.argv[1], sys.argv[1:])
+written, end = b"", time.time() + 60
+while b"\x1b[?1049h" not in written and time.time() < end:
+    if select.select([terminal], [], [], 0.2)[0]:
+        written += os.read(terminal, 65536)
+time.sleep(1)
+os.close(terminal)
+closed = time.time()
+while time.time() < closed + 20:
+    if os.waitpid(pid, os.WNOHANG)[0]:
+        sys.exit("late" if time.time() - closed > 5 else 0)
+    time.sleep(0.05)
+os.kill(pid, 9)
+sys.exit("it goes on")
+"#;
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut python = Command::new("python3");
+    python.args(["-c", SCRIPT, env!("CARGO_BIN_EXE_stage2-launch"), "top"]).arg(folder.path());
+    let output = python.output().expect("python3");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}

@@ -28,7 +28,7 @@ fn wrong_usage_ends_with_two_and_makes_nothing() {
     sandbox.write("bare/file", "x");
     for (words, part) in [
         (&[][..], "Usage:"),
-        (&["--no-such-option"], "--no-such-option"),
+        (&["--no-such-option"], "stage2-launch: error: unexpected argument '--no-such-option'"),
         (&["run.mode=light"], "after `--`"),
         (&["--"], "Usage:"),
         (&["-v"], "after `--`"),

@@ -60,7 +60,7 @@ pub struct Options {
     pub cupti: Option<PathBuf>,
     /// `STAGE2_CUPTI_API`: the activity API of CUPTI to use.
     pub cupti_api: CuptiApi,
-    /// `STAGE2_HWTRACE`: the hardware takes the times of kernels where it can.
+    /// `STAGE2_HWTRACE`: the hardware is to take the times of kernels.
     pub hardware_trace: bool,
     /// `STAGE2_BUFFERS`.
     pub buffers: Buffers,
@@ -101,7 +101,7 @@ impl Default for Options {
             graph: Graph::Node,
             cupti: None,
             cupti_api: CuptiApi::Auto,
-            hardware_trace: true,
+            hardware_trace: false,
             buffers: Buffers::Within { bytes: 256 << 20 },
             counters: Counters { off: true, ..Counters::default() },
             flush: Duration::from_millis(1000),

@@ -248,6 +248,9 @@ impl Output {
         self.lift_limit();
         self.put_losses(&counters.losses());
         self.put(Record::End { reason: reason.to_owned() });
+        if let Some((_, gauge)) = &self.file {
+            gauge.ends.set(true);
+        }
         self.write_out(counters);
     }
 

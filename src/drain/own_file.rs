@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::mem::ManuallyDrop;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -41,6 +41,8 @@ pub(super) struct Gauge {
     pub(super) written: Cell<u64>,
     /// Bytes that it takes at most.
     pub(super) limit: Cell<u64>,
+    /// The next flush is the last one.
+    pub(super) ends: Cell<bool>,
 }
 
 /// A trace file that was created.
@@ -86,7 +88,11 @@ impl OwnFile {
     pub(super) fn new(file: File, path: PathBuf) -> io::Result<Self> {
         let file = moved(file)?;
         let identity = identity(&file)?;
-        let gauge = Rc::new(Gauge { written: Cell::new(0), limit: Cell::new(u64::MAX) });
+        let gauge = Rc::new(Gauge {
+            written: Cell::new(0),
+            limit: Cell::new(u64::MAX),
+            ends: Cell::new(false),
+        });
         let (file, reopenings) = (ManuallyDrop::new(file), REOPENINGS);
         Ok(OwnFile { file, identity, gauge, path, reopenings })
     }
@@ -120,7 +126,7 @@ impl Write for OwnFile {
         if !self.is_ours() && !self.reopen() {
             return Err(io::Error::other(LostDescriptor));
         }
-        let Gauge { written, limit } = &*self.gauge;
+        let Gauge { written, limit, .. } = &*self.gauge;
         if written.get().saturating_add(bytes.len() as u64) > limit.get() {
             let why = "the piece is full, and no further one can be begun";
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
@@ -130,8 +136,20 @@ impl Write for OwnFile {
         Ok(taken)
     }
 
+    /// At the end: file systems of other machines tell only when a file is closed that a quota was used up.
     fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+        if !self.gauge.ends.get() || !self.is_ours() {
+            return Ok(());
+        }
+        // The guest may have no descriptor left.
+        let Ok(same) = self.file.try_clone() else { return Ok(()) };
+        // SAFETY: the descriptor was made here, and nobody else has it.
+        let closed = unsafe { libc::close(same.into_raw_fd()) };
+        let error = io::Error::last_os_error();
+        if closed == 0 || error.kind() == io::ErrorKind::Interrupted {
+            return Ok(());
+        }
+        Err(io::Error::new(error.kind(), format!("closing it: {error}")))
     }
 }
 

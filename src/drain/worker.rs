@@ -304,7 +304,7 @@ impl Drain {
         let gpu = self.shared.gpu();
         if let Some(Gpu { tracer, .. }) = gpu.filter(|_| worthwhile) {
             // What goes wrong on CUPTI's own threads fails the next call, and that one only.
-            done = tracer.flush(forced).or_else(|_| tracer.flush(forced));
+            done = self.shared.flush(forced).or_else(|_| self.shared.flush(forced));
             if let Err(error) = &done {
                 diag::debug(format_args!("CUPTI did not flush: {error}"));
             }

@@ -177,6 +177,7 @@ fn finish() {
     if matches!(state::phase(), Phase::On | Phase::Dormant) {
         // An end that was announced may have failed to come.
         shared.farewell.note(EndedBy::Exit);
+        shared.flush_at_exit();
     }
     // The handler runs more than once, and waits once.
     if !begin(shared) && !shared.ends_itself.swap(false, Ordering::AcqRel) {

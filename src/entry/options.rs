@@ -43,8 +43,8 @@ const TABLE: &[(&str, &str, Read)] = &[
     ("STAGE2_CUPTI_API", stage2_settings::CUPTI_API_FORM, |o, v| {
         set(&mut o.cupti_api, stage2_settings::read_cupti_api(v))
     }),
-    ("STAGE2_HWTRACE", "auto or off", |o, v| {
-        set(&mut o.hardware_trace, named(v, [("auto", true), ("off", false)]))
+    ("STAGE2_HWTRACE", stage2_settings::HARDWARE_TRACE_FORM, |o, v| {
+        set(&mut o.hardware_trace, stage2_settings::read_hardware_trace(v))
     }),
     ("STAGE2_ROTATE", stage2_settings::ROTATE_FORM, |o, v| {
         set(&mut o.rotate, stage2_settings::read_rotate(v).map(Some))
@@ -168,7 +168,7 @@ mod tests {
             ("STAGE2_GRAPH", "graph"),
             ("STAGE2_CUPTI", "/c.so"),
             ("STAGE2_CUPTI_API", "v2"),
-            ("STAGE2_HWTRACE", "off"),
+            ("STAGE2_HWTRACE", "on"),
             ("STAGE2_BUFFERS", "4M*16"),
             ("STAGE2_ROTATE", "size=256M,keep=8"),
             ("STAGE2_COUNTERS", "on@100"),
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(options.sample, 16);
         assert_eq!(options.graph, Graph::Graph);
         assert_eq!(options.cupti, Some(PathBuf::from("/c.so")));
-        assert_eq!((options.cupti_api, options.hardware_trace), (CuptiApi::V2, false));
+        assert_eq!((options.cupti_api, options.hardware_trace), (CuptiApi::V2, true));
         assert_eq!(options.buffers, Buffers::Sized { bytes: 4 << 20, count: 16 });
         let rotate = Rotate { size: Some(256 << 20), keep: Some(8), ..Rotate::default() };
         assert_eq!(options.rotate, Some(rotate));
@@ -242,7 +242,9 @@ mod tests {
         for bad in ["2", "V2", "v3", " v2"] {
             assert_eq!(read(&[("STAGE2_CUPTI_API", bad)]).cupti_api, CuptiApi::Auto, "{bad}");
         }
-        assert!(read(&[("STAGE2_HWTRACE", "on")]).hardware_trace);
+        for bad in ["", "auto", "1", "ON"] {
+            assert!(!read(&[("STAGE2_HWTRACE", bad)]).hardware_trace, "{bad}");
+        }
         assert_eq!(read(&[("STAGE2_GRAPH", "nodes")]).graph, Graph::Node);
         for bad in ["0", "16", "1/0", "2/3", "1/-1", "1/1.5", "1/ 4", "1/99999999999999999999"] {
             assert_eq!(read(&[("STAGE2_SAMPLE", bad)]).sample, 1, "{bad}");

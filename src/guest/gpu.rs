@@ -24,7 +24,8 @@ pub struct Gpu {
     pub reports_launches: bool,
     /// [`Tracer::collect`] has an effect: else collection is on all the time.
     pub switches: bool,
-    /// CUPTI accepted to take times of kernels from the hardware. A GPU that cannot goes on without.
+    /// CUPTI accepted to take times of kernels from the hardware. A GPU that cannot goes on without. Only
+    /// threads of the guest flush then ([`crate::guest::state::Shared::flush`]).
     pub asks_hardware: bool,
     /// Sampling of hardware counters, where they are asked for and can be had.
     pub counters: Option<Counters>,
@@ -40,8 +41,8 @@ impl Gpu {
     }
 }
 
-/// Control of CUPTI. Guest threads take fences and switch collection; our thread flushes, and reads the
-/// clock and the losses. Tests put their own in its place.
+/// Control of CUPTI. Guest threads take fences and switch collection; our thread reads the clock and the
+/// losses, and flushes through [`crate::guest::state::Shared::flush`]. Tests put their own in its place.
 pub trait Tracer: Send + Sync {
     /// A number in CUPTI's sequence of calls, taken now on this thread; 0 where none is needed.
     fn fence(&self) -> u32;

@@ -200,6 +200,7 @@ fn event(call: Call, kind: EventKind, domain: Handle, attributes: Attributes<'_>
     // Without collection there is nothing that a fence could place.
     if !shared.wanted().is_restricted() || shared.collection.is_open() {
         event.fence = shared.gpu().map_or(0, |gpu| gpu.tracer.fence());
+        shared.flush_if_due();
     } else if matches!(kind, EventKind::Push | EventKind::Start) {
         // What is launched in here goes unrecorded.
         shared.keep_replay_times();

@@ -19,6 +19,8 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicU64, Ordering, fence};
 
+use cupti_sys::CuptiError;
+
 use crate::base::counters::Counters;
 use crate::base::futex::{Bell, Flag, Lock};
 use crate::base::generation;
@@ -246,6 +248,10 @@ pub struct Shared {
     pub launch_watch: LaunchWatch,
     /// A CUDA graph was launched in a wanted range, and the times of its kernels were not read since.
     pub replayed: AtomicBool,
+    /// A flush is due that a thread of the guest has to make ([`Shared::flush`]).
+    flush_is_due: AtomicBool,
+    /// A thread of the guest made the last flush of the process.
+    flushed_at_exit: AtomicBool,
     /// Activity buffers, once the GPU half was started.
     pub pool: OnceLock<Pool>,
     /// The GPU half, or why there is none.
@@ -295,6 +301,8 @@ impl Shared {
             counters: Counters::default(),
             collection: CollectionSwitch::default(),
             replayed: AtomicBool::new(false),
+            flush_is_due: AtomicBool::new(false),
+            flushed_at_exit: AtomicBool::new(false),
             pool: OnceLock::new(),
             gpu: OnceLock::new(),
             helpers: Helpers::default(),
@@ -368,6 +376,48 @@ impl Shared {
             // CUPTI hands over what is done. A failure costs only times.
             let _ = gpu.tracer.flush(false);
         }
+    }
+
+    /// Our thread has CUPTI hand over what it holds; `forced`: unfinished buffers as well.
+    ///
+    /// Not where the hardware takes the times of kernels: CUPTI's decoder is reported to write over the
+    /// program's heap if another thread flushes while the program works. A thread of the guest is asked to
+    /// do it then, at its next range boundary ([`Shared::flush_if_due`]) or at the end of the process.
+    pub fn flush(&self, forced: bool) -> Result<(), CuptiError> {
+        match self.gpu() {
+            Some(gpu) if gpu.asks_hardware => {
+                self.flush_is_due.store(true, Ordering::Relaxed);
+                Ok(())
+            }
+            Some(gpu) => gpu.tracer.flush(forced),
+            None => Ok(()),
+        }
+    }
+
+    /// A thread of the guest makes the flush that [`Shared::flush`] left to it.
+    pub fn flush_if_due(&self) {
+        if self.options.hardware_trace
+            && self.flush_is_due.swap(false, Ordering::Relaxed)
+            && let Some(gpu) = self.gpu()
+        {
+            // What is not handed over now comes later.
+            let _ = gpu.tracer.flush(false);
+        }
+    }
+
+    /// The thread that ends the process makes the last flush where ours may not.
+    pub fn flush_at_exit(&self) {
+        if let Some(gpu) = self.gpu().filter(|gpu| gpu.asks_hardware)
+            && gpu.tracer.flush(true).is_ok()
+        {
+            self.flushed_at_exit.store(true, Ordering::Release);
+        }
+    }
+
+    /// Whether what CUPTI held at the end of the process may be missing, because nobody could flush it.
+    pub fn lacks_last_flush(&self) -> bool {
+        self.gpu().is_some_and(|gpu| gpu.asks_hardware)
+            && !self.flushed_at_exit.load(Ordering::Acquire)
     }
 
     /// The GPU half, where it runs.

@@ -3,13 +3,13 @@
 //! Opening a pipe waits for somebody to write to it, and a device may have no end.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Read as _, Seek as _, SeekFrom};
+use std::io::{self, BufWriter, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use anyhow::Context as _;
 use flate2::read::MultiGzDecoder;
+use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags};
 use nix::libc::{O_NONBLOCK, O_TMPFILE};
 use nix::unistd::linkat;
@@ -187,8 +187,11 @@ impl<R: io::Read> io::Read for Bounded<R> {
 /// # Errors
 /// What the file system says, with the name of the file.
 pub fn write_whole(path: &Path, text: &str) -> anyhow::Result<()> {
-    stream_whole(path, &|sink| Ok(sink.write_all(text.as_bytes())?))
-        .with_context(|| format!("{} cannot be written", path.display()))
+    stream_whole(path, &|sink| Ok(sink.write_all(text.as_bytes())?)).map_err(|error| {
+        let remedy = remedy_of(&error, path.parent().unwrap_or(Path::new(".")));
+        let remedy = remedy.map(|remedy| format!("; {remedy}")).unwrap_or_default();
+        error.context(format!("{} cannot be written{remedy}", path.display()))
+    })
 }
 
 /// The same for what is written piece by piece. The name of the file that becomes it is a new one: in
@@ -202,10 +205,98 @@ pub fn stream_whole(
 ) -> anyhow::Result<()> {
     let file = new_in(path.parent().unwrap_or(Path::new(".")))?;
     let mut sink = BufWriter::new(file);
-    content(&mut sink)?;
-    // A partial file is useless: dropping the handle deletes it.
-    let file = sink.into_inner().map_err(std::io::IntoInnerError::into_error)?;
-    Ok(file.persist(path).map(drop).map_err(|e| e.error)?)
+    let written = content(&mut sink).and_then(|()| Ok(sink.flush()?));
+    // What is left in the buffer is of a file that is useless.
+    let (file, _) = sink.into_parts();
+    match written {
+        Ok(()) => Ok(put(file, path)?),
+        Err(error) => {
+            delete(file);
+            Err(error)
+        }
+    }
+}
+
+/// Gives a file that is whole the name `path`, in the place of what has that name. Where that fails nothing of
+/// it stays.
+///
+/// # Errors
+/// What the file system says, and that is also what some say only when a file is closed (NFS: that the quota
+/// is used up) or when its bytes have to be on the disk.
+pub fn put(file: tempfile::NamedTempFile, path: &Path) -> io::Result<()> {
+    if let Err(error) = settle(file.as_file()) {
+        delete(file);
+        return Err(error);
+    }
+    file.persist(path).map(drop).map_err(|failed| {
+        delete(failed.file);
+        failed.error
+    })
+}
+
+/// Closes a file before it takes its name away: file systems that rename what is open when it is deleted (FUSE,
+/// NFS) may be able to do neither.
+fn delete(file: tempfile::NamedTempFile) {
+    let (file, name) = file.into_parts();
+    drop(file);
+    drop(name);
+}
+
+/// Tries whether files can be made in a folder: modes do not say it all.
+///
+/// # Errors
+/// As of the system.
+pub fn try_folder(folder: &Path) -> io::Result<()> {
+    new_in(folder).map(delete)
+}
+
+/// Has the file system say what is wrong with a file that is whole.
+///
+/// # Errors
+/// That it cannot be on the disk, or be closed.
+pub fn settle(file: &File) -> io::Result<()> {
+    match file.sync_data() {
+        // There is no such call on every file system.
+        Err(error) if !is_one_of(&error, &[Errno::EINVAL, Errno::ENOSYS, Errno::EOPNOTSUPP]) => {
+            return Err(error);
+        }
+        _ => {}
+    }
+    closes(file)
+}
+
+/// Whether a file can be closed without an error: each descriptor asks for that anew.
+///
+/// # Errors
+/// As of the system.
+pub fn closes(file: &File) -> io::Result<()> {
+    Ok(nix::unistd::close(file.try_clone()?)?)
+}
+
+pub(crate) fn is_one_of(error: &io::Error, codes: &[Errno]) -> bool {
+    error.raw_os_error().is_some_and(|code| codes.contains(&Errno::from_raw(code)))
+}
+
+/// What to do about a write in `folder` that failed, where the words of the system do not tell.
+pub fn remedy(error: &io::Error, folder: &Path) -> Option<&'static str> {
+    let has_no_inode = || {
+        let found = nix::sys::statvfs::statvfs(folder);
+        // A file system that makes inodes as they are needed has a total of 0.
+        found.is_ok_and(|found| found.files() > 0 && found.files_available() == 0)
+    };
+    // Temporary files wrap the error of the system, and some of ours are of the same kind.
+    let is_of_system = || error.to_string().contains("os error");
+    if error.kind() == io::ErrorKind::FileTooLarge && is_of_system() {
+        return Some("the limit on the size of a file is reached: raise it (`ulimit -f`)");
+    }
+    (error.kind() == io::ErrorKind::StorageFull && has_no_inode()).then_some(
+        "its file system has space, but no inode left for another file: delete files there (`df -i` counts them)",
+    )
+}
+
+/// [`remedy`] for an error with more around it.
+pub fn remedy_of(error: &anyhow::Error, folder: &Path) -> Option<&'static str> {
+    error.chain().filter_map(|cause| cause.downcast_ref()).find_map(|error| remedy(error, folder))
 }
 
 #[cfg(test)]

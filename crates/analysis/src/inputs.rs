@@ -85,6 +85,9 @@ impl Sources {
                 command: words(run.get("command")),
                 started: run.get("started").and_then(scalar),
                 workload_end: super::workload_end::of_run(&run, run_dir),
+                left_running: serde_json::from_value(run["left_running"].clone())
+                    .unwrap_or_default(),
+                inner_run: run.get("inner_run").and_then(scalar),
                 passes: passes(&run),
                 environment: facts(&env),
             },

@@ -9,12 +9,17 @@ use std::fs::{DirBuilder, File, Permissions};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+};
 use std::path::{Path, PathBuf};
 
+use nix::errno::Errno;
 use nix::libc::{O_NOFOLLOW, O_NONBLOCK};
 use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, Stat};
 use rustix::fs::{fchmod, fchown, fstat, open, openat, statat};
+
+use crate::files::is_one_of;
 
 /// Read and write by the owner.
 pub const FILE_MODE: u32 = 0o600;
@@ -25,12 +30,35 @@ const MAX_DEPTH: usize = 64;
 /// The number of problems that are reported one by one.
 const MAX_PROBLEMS: usize = 4;
 
-/// Gives an open file the mode of a private one, whatever the umask made of it.
+/// Gives an open file the mode of a private one, whatever the umask made of it. One of ours stays as the file
+/// system made it where that refuses modes ([`refuses_modes`]).
 ///
 /// # Errors
 /// As of the system.
 pub fn make_private(file: &File) -> io::Result<()> {
-    file.set_permissions(Permissions::from_mode(FILE_MODE))
+    unless_refused(file.set_permissions(Permissions::from_mode(FILE_MODE)), || file.metadata())
+}
+
+/// Why the file system of a folder of ours takes no modes; nothing where it does.
+pub fn refuses_modes(folder: &Path) -> Option<io::Error> {
+    let changed = std::fs::set_permissions(folder, Permissions::from_mode(FOLDER_MODE));
+    changed.err().filter(|error| is_one_of(error, &MODES_REFUSED))
+}
+
+/// What file systems without modes say to chmod, on network storage and FAT.
+const MODES_REFUSED: [Errno; 3] = [Errno::EPERM, Errno::ENOSYS, Errno::EOPNOTSUPP];
+
+/// The same, but no error where the file system refuses any mode. What is somebody else's is refused for
+/// another reason.
+fn unless_refused(
+    changed: io::Result<()>,
+    found: impl FnOnce() -> io::Result<std::fs::Metadata>,
+) -> io::Result<()> {
+    let is_ours = || found().is_ok_and(|found| found.uid() == nix::unistd::geteuid().as_raw());
+    match changed {
+        Err(error) if is_one_of(&error, &MODES_REFUSED) && is_ours() => Ok(()),
+        other => other,
+    }
 }
 
 /// Creates a file, or empties the one that is there. A link in its place is an error.
@@ -67,7 +95,8 @@ fn open_ordinary(options: &mut std::fs::OpenOptions, path: &Path) -> io::Result<
 /// As of the system.
 pub fn create_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(FOLDER_MODE).create(path)?;
-    std::fs::set_permissions(path, Permissions::from_mode(FOLDER_MODE))
+    let changed = std::fs::set_permissions(path, Permissions::from_mode(FOLDER_MODE));
+    unless_refused(changed, || std::fs::symlink_metadata(path))
 }
 
 /// Creates a folder and those around it, as far as they are not there. Returns those that it created, the
@@ -222,7 +251,7 @@ impl Sharing {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::os::unix::fs::{MetadataExt as _, symlink};
+    use std::os::unix::fs::symlink;
 
     use super::*;
 

@@ -91,6 +91,7 @@ pub(crate) fn explain(report: &mut Report) {
             Some((head, rest)) => format!("{head}: {missing}; {rest}"),
             None => format!("{}; {missing}", verdict.text),
         },
+        Status::Empty if verdict.text.contains(&end.text) => return,
         Status::Empty => format!("{}; {}", verdict.text, end.text),
     };
     if verdict.status == Status::Complete {

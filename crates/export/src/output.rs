@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::{NamedTempFile, TempDir};
 
+use stage2_analysis::files::settle;
 use stage2_analysis::private::{self, Sharing};
 
 use crate::ExportError;
@@ -28,6 +29,7 @@ pub fn file(
     write(&mut out)?;
     out.flush().map_err(&failed)?;
     drop(out);
+    settle(new.as_file()).map_err(&failed)?;
     new.persist_noclobber(path).map_err(|error| exists_or(path, error.error))?;
     Ok(())
 }

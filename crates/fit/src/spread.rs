@@ -1,6 +1,6 @@
 //! How far an amount would differ in another run: a bootstrap over blocks of samples.
 
-use std::thread;
+use std::thread::{self, Builder};
 
 use fastrand::Rng;
 
@@ -52,12 +52,15 @@ impl Spread {
         };
         let mut draws = vec![vec![f64::NAN; count * columns]; solutions.len()];
         let done = thread::scope(|scope| {
-            let threads: Vec<_> =
-                (1..workers).map(|worker| scope.spawn(move || one(worker))).collect();
+            let begin = |worker: usize| Builder::new().spawn_scoped(scope, move || one(worker));
+            let threads: Vec<_> = (1..workers).map(begin).collect();
             let mut done = one(0);
-            for thread in threads {
-                // A worker that panicked leaves its draws out; there are others.
-                done.extend(thread.join().unwrap_or_default());
+            for (worker, thread) in (1..).zip(threads) {
+                done.extend(match thread {
+                    // A worker that panicked leaves its draws out; there are others.
+                    Ok(thread) => thread.join().unwrap_or_default(),
+                    Err(_) => one(worker),
+                });
             }
             done
         });

@@ -125,9 +125,10 @@ impl Watch {
     /// Looks for files that came.
     fn find(&mut self) {
         let mut found: Vec<(std::time::SystemTime, PathBuf, (u64, u64))> = Vec::new();
-        let mut look = |path: PathBuf| {
+        let mut look = |path: PathBuf, folder: Option<&Path>| {
             let Ok(status) = fs::metadata(&path) else { return };
             let identity = (status.dev(), status.ino());
+            let path = by_folder(path, folder, identity);
             if chain::place(&path).is_some_and(|(trace, _)| self.cut.contains(&trace)) {
                 return;
             }
@@ -138,11 +139,16 @@ impl Watch {
         };
         for source in &self.sources {
             match source {
-                Source::File(path) => look(path.clone()),
+                Source::File(path) => {
+                    let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
+                    look(path.clone(), folder.as_deref());
+                }
                 Source::Folder(folder) => {
                     let entries = fs::read_dir(folder).into_iter().flatten().take(ENTRIES);
                     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-                    paths.filter(|path| is_trace(path)).for_each(&mut look);
+                    let folder = folder.canonicalize().ok();
+                    let paths = paths.filter(|path| is_trace(path));
+                    paths.for_each(|path| look(path, folder.as_deref()));
                 }
             }
         }
@@ -157,6 +163,7 @@ impl Watch {
         });
         // The newest first: there may be more than can be followed.
         found.sort_by(|a, b| b.cmp(a));
+        found.dedup_by(|a, b| a.1 == b.1);
         for (_, path, identity) in found {
             if self.files.len() >= FILES && !self.make_room() {
                 if self.left_out.len() < ENTRIES {
@@ -260,6 +267,17 @@ impl Watch {
     pub fn files(&self) -> impl Iterator<Item = (PathBuf, u64)> {
         self.files.iter().flat_map(|tracked| tracked.follow.files())
     }
+}
+
+/// A file by its folder without links: the folder of a run and the socket of a process in it name the same file
+/// in two ways. The folder of a container may lead elsewhere; then the name stays.
+fn by_folder(path: PathBuf, folder: Option<&Path>, identity: (u64, u64)) -> PathBuf {
+    let real = folder.zip(path.file_name()).map(|(folder, name)| folder.join(name));
+    let is_it = |real: &PathBuf| {
+        *real == path
+            || fs::metadata(real).is_ok_and(|status| (status.dev(), status.ino()) == identity)
+    };
+    real.filter(is_it).unwrap_or(path)
 }
 
 fn is_trace(path: &Path) -> bool {

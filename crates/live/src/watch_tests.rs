@@ -207,3 +207,22 @@ fn more_files_than_are_followed_are_counted() {
     let look = watch.look();
     assert_eq!((look.processes.len(), look.files_left_out), (FILES, 5));
 }
+
+#[test]
+fn a_file_that_is_named_in_several_ways_is_followed_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (real, latest) = (folder.path().join("run/collector"), folder.path().join("latest"));
+    fs::create_dir_all(&real).expect("folders");
+    std::os::unix::fs::symlink("run", &latest).expect("a link");
+    trace(&real.join("host-2.s2t"), 2, "0", 10, 20, false);
+    let linked = latest.join("collector");
+    let named = |path: PathBuf| Source::File(path.join("host-2.s2t"));
+    let sources = vec![Source::Folder(linked.clone()), named(real.clone())];
+    let mut watch = Watch::new(sources, Options::default());
+    watch.tick();
+    watch.add(named(linked));
+    watch.add(Source::Folder(real));
+    watch.tick();
+    assert_eq!(watch.files().count(), 1);
+    assert_eq!(watch.look().processes.len(), 1);
+}

@@ -118,6 +118,12 @@ impl ProcessCoverage {
 pub enum EmptyCause {
     /// The workload could not be started.
     NotStarted,
+    /// The workload failed by itself.
+    WorkloadFailed,
+    /// The workload was a run of stage2-launch itself, which has the records.
+    InnerRun,
+    /// Processes that the workload left behind still run.
+    StillRunning,
     /// The collector was not loaded into the workload: a static program, another libc, ...
     CollectorNotLoaded,
     /// There are trace files, and none of them can be read.

@@ -158,6 +158,12 @@ pub struct RunInfo {
     /// How the workload ended early; null: it ended in order, or nobody knows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload_end: Option<WorkloadEnd>,
+    /// Processes that the workload left behind, when the reports were written.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_running: Vec<u32>,
+    /// Folder of the run of a stage2-launch that the workload has started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inner_run: Option<String>,
     /// How each pass went.
     pub passes: Vec<PassInfo>,
     /// Facts about the machine.

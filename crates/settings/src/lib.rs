@@ -48,6 +48,18 @@ pub fn read_cupti_api(text: &str) -> Option<CuptiApi> {
     }
 }
 
+/// `STAGE2_HWTRACE`, in words.
+pub const HARDWARE_TRACE_FORM: &str = "off or on";
+
+/// Whether `STAGE2_HWTRACE` asks for hardware trace; nothing where the text is not [`HARDWARE_TRACE_FORM`].
+pub fn read_hardware_trace(text: &str) -> Option<bool> {
+    match text {
+        "on" => Some(true),
+        "off" => Some(false),
+        _ => None,
+    }
+}
+
 const METRICS: usize = 32;
 const METRIC_BYTES: usize = 200;
 const INTERVAL_US: RangeInclusive<u32> = 10..=1_000_000;

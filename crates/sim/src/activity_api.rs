@@ -12,7 +12,7 @@ use crate::callbacks::CONTEXT;
 use crate::collection::Collection;
 use crate::record::Record;
 use crate::state::{ActivityApi, State, gate, state};
-use crate::{attributes, clock, objects};
+use crate::{attributes, clock, launch, objects};
 
 /// Kinds that can be enabled: the ones that give records here, and API records of the runtime,
 /// which this process cannot call.
@@ -132,6 +132,16 @@ extern "C" fn cuptiActivityFlushAll(flag: u32) -> u32 {
     sleep_ms(state.config.faults.flush_hang_ms);
     if let Some(error) = state.config.faults.flush {
         return error;
+    }
+    if state.config.faults.hardware_trace
+        && state.hardware_trace.load(Ordering::Relaxed)
+        && !launch::has_launched()
+    {
+        eprintln!(
+            "stage2-sim: a thread that launches nothing flushes while the hardware takes the times of \
+             kernels: a real CUPTI may write over the heap"
+        );
+        std::process::abort();
     }
     state.flush(flag & 1 == 1);
     cupti::SUCCESS

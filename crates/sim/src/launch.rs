@@ -1,5 +1,6 @@
 //! Carries launches out: as work on the GPU with its activity records, or as nodes of a graph.
 
+use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -18,11 +19,21 @@ const GRAPH_LAUNCH_COST_NS: u64 = 8_000;
 /// In the year 2262, the last that 64-bit nanoseconds with a sign reach.
 const FAR_FUTURE_NS: u64 = i64::MAX as u64;
 
+thread_local! {
+    static HAS_LAUNCHED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the calling thread has launched something on the GPU.
+pub(crate) fn has_launched() -> bool {
+    HAS_LAUNCHED.get()
+}
+
 impl State {
     /// Launches an operation on a stream, or adds it to the graph that the stream is captured
     /// into.
     pub(crate) fn launch(&self, correlation_id: u32, stream: Handle, op: Op) -> Outcome {
         let begin = Instant::now();
+        HAS_LAUNCHED.set(true);
         match self.timeline.capture(stream)? {
             Some(graph) => self.capture(graph, stream, op)?,
             None => {
@@ -76,6 +87,7 @@ impl State {
         stream: Handle,
     ) -> Outcome {
         let begin = Instant::now();
+        HAS_LAUNCHED.set(true);
         let exec = self.objects.lock().exec(exec)?;
         if self.timeline.capture(stream)?.is_some() {
             // Graphs as child nodes are not simulated.

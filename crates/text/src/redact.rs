@@ -1,8 +1,8 @@
 //! Arguments, settings and lines of text -> the same without what looks like a secret.
 //!
 //! A secret is known by its name (`--password X`, `db.password=X`, `"api_key": "X"`), by its shape
-//! (`hf_...`, `AKIA...`, a JSON web token, a private key) or by its place (`user:X@host` of a URL,
-//! `Bearer X`). What has neither is not found. Too much is taken out rather than too little, but the
+//! (`hf_...`, `AKIA...`, a JSON web token, a private key) or by its place (`user:X@host` of a URL, the path
+//! of a web hook, `Bearer X`, `-u user:X`). What has neither is not found. Too much is taken out rather than too little, but the
 //! tokens of a language model (`max_tokens=128`, `eos_token=</s>`) stay.
 //!
 //! Time and memory grow linearly with the text, whatever it holds.
@@ -141,13 +141,15 @@ impl Redactor {
         let mut option: Option<String> = None;
         let redacted = words.into_iter().map(|word| {
             let word = word.as_ref();
-            if let Some(name) = option.take()
-                && !word.starts_with("--")
-                && self.is_secret(&name, word)
-            {
-                return REDACTED.to_owned();
+            if let Some(name) = option.take().filter(|_| !word.starts_with("--")) {
+                if self.is_secret(&name, word) {
+                    return REDACTED.to_owned();
+                }
+                if let Some(user) = password_of(&name, word) {
+                    return format!("{user}{REDACTED}");
+                }
             }
-            if word.starts_with('-') && !word.contains(['=', ' ']) && self.is_secret_name(word) {
+            if word.starts_with('-') && !word.contains(['=', ' ']) && self.takes_a_secret(word) {
                 option = Some(word.to_owned());
             }
             self.word(word)
@@ -163,13 +165,19 @@ impl Redactor {
             let end = part.bytes().take_while(|byte| is_key_byte(*byte)).count();
             let (name, rest) = part.split_at(end);
             let is_url = rest.starts_with("://");
-            let Some(value) = rest.strip_prefix(['=', ':']).filter(|_| end > 0 && !is_url) else {
+            // What is mounted where, and what is wrong with a file.
+            let is_path = rest.starts_with(':') && name.starts_with(['/', '.']);
+            let is_pair = end > 0 && !is_url && !is_path;
+            let Some(value) = rest.strip_prefix(['=', ':']).filter(|_| is_pair) else {
                 break;
             };
             let value_at = begin + end + 1;
+            let front = || self.text(word.get(..value_at).unwrap_or_default());
             if self.is_secret(name, value.trim()) {
-                let front = word.get(..value_at).unwrap_or_default();
-                return format!("{}{REDACTED}", self.text(front));
+                return format!("{}{REDACTED}", front());
+            }
+            if let Some(user) = password_of(name, value) {
+                return format!("{}{user}{REDACTED}", front());
             }
             begin = value_at;
         }
@@ -223,7 +231,10 @@ impl Redactor {
 
     /// A secret that `text` begins with, or whose name it begins with. `was` stands before it.
     fn find(&self, text: &str, was: char) -> Option<Found> {
-        if let Some(found) = shapes::private_key(text).or_else(|| shapes::user_info(text)) {
+        let is_scheme = was.is_ascii_alphanumeric();
+        let hook = || shapes::web_hook(text).filter(|_| is_scheme);
+        let placed = || shapes::user_info(text).or_else(hook);
+        if let Some(found) = shapes::private_key(text).or_else(placed) {
             return Some(found);
         }
         if !was.is_ascii_alphanumeric() {
@@ -234,11 +245,11 @@ impl Redactor {
             }
         }
         let is_start = !u8::try_from(was).is_ok_and(is_name_byte);
-        if is_start { self.named(text) } else { None }
+        if is_start { self.named(text, was) } else { None }
     }
 
-    /// A name at the beginning of `text`, and the secret behind it.
-    fn named(&self, text: &str) -> Option<Found> {
+    /// A name at the beginning of `text`, and the secret behind it. `was` stands before it.
+    fn named(&self, text: &str, was: char) -> Option<Found> {
         let end = text.bytes().take_while(|byte| is_name_byte(*byte)).count();
         let begin = end.saturating_sub(MAX_NAME_BYTES);
         let name = text.get(begin..end).filter(|name| !name.is_empty())?;
@@ -248,7 +259,7 @@ impl Redactor {
             return Some(found);
         }
         // Before the value is looked for: else many names in a row would take long.
-        if !self.is_secret_name(name) {
+        if !self.takes_a_secret(name) {
             return None;
         }
         let is_option = text.starts_with('-');
@@ -257,7 +268,8 @@ impl Redactor {
         let signed = blank_trimmed(closed);
         // `time per token: not known` is a sentence; in JSON quotes stand around the name.
         let is_bare = !is_option && closed.len() == after.len();
-        if is_bare && after.starts_with(": ") && names::is_word_of_prose(name) {
+        let is_sentence = after.starts_with(": ") && (names::is_word_of_prose(name) || was == '/');
+        if is_bare && (is_sentence || (was == '/' && is_mode_of_mount(after))) {
             return None;
         }
         let value = match signed.strip_prefix(['=', ':']) {
@@ -272,6 +284,9 @@ impl Redactor {
         let secret = text.len() - value.len();
         let plain = value.get(..length)?;
         let bare = plain.trim_matches(|c| matches!(c, '\\' | '"' | '\'' | ',' | '}'));
+        if let Some(user) = password_of(name, plain).filter(|_| !plain.ends_with(REDACTED)) {
+            return Some(Found { secret: secret + user.len(), end: secret + length });
+        }
         if bare.is_empty() || plain.starts_with(REDACTED) || !self.is_secret(name, bare) {
             return None;
         }
@@ -283,8 +298,21 @@ impl Redactor {
         let is_nothing = ["", "true", "false", "null", "none"].iter();
         let is_nothing = is_nothing.clone().any(|word| word.eq_ignore_ascii_case(value));
         let is_count = || names::may_be_a_count(name) && value.parse::<f64>().is_ok();
-        !self.off && !is_nothing && (self.is_named(name) || (names::is_secret(name) && !is_count()))
+        let has_header = || names::holds_headers(name) && names::has_secret_header(value);
+        let is_known = || names::is_secret(name) && !is_count() || has_header();
+        !self.off && !is_nothing && (self.is_named(name) || is_known())
     }
+
+    /// Whether a value under this name may be a secret, or hold one.
+    fn takes_a_secret(&self, name: &str) -> bool {
+        self.is_secret_name(name)
+            || !self.off && (names::holds_headers(name) || names::is_of_users(name))
+    }
+}
+
+/// The user in front of a password, with the colon, where `value` of this option is the two.
+fn password_of<'a>(name: &str, value: &'a str) -> Option<&'a str> {
+    value.get(..names::password_at(value).filter(|_| names::is_of_users(name))?)
 }
 
 /// Where a secret is in a text.
@@ -310,4 +338,10 @@ fn is_key_byte(byte: u8) -> bool {
 fn blank_trimmed(text: &str) -> &str {
     let blanks = text.bytes().take(MAX_BLANKS).take_while(|byte| matches!(byte, b' ' | b'\t'));
     text.get(blanks.count()..).unwrap_or_default()
+}
+
+/// `:ro` behind the path of a mount.
+fn is_mode_of_mount(text: &str) -> bool {
+    let word = text.strip_prefix(':').and_then(|rest| rest.split_whitespace().next());
+    word.is_some_and(|word| ["ro", "rw", "z", "Z"].contains(&word))
 }

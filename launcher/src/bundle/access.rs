@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use nix::unistd::{Gid, Group, getegid, geteuid, getgroups};
 
 use crate::failure::Failure;
-use stage2_analysis::private::Sharing;
+use stage2_analysis::private::{self, Sharing};
 use stage2_model::Finding;
 
 /// Who may read a bundle: its owner, and the members of a group if one was named.
@@ -76,6 +76,18 @@ impl Access {
         let remedy = "look at them before others may look into the folder";
         Some(Finding::warning(what, why, remedy))
     }
+}
+
+/// That the file system takes no modes, so that who may read a bundle is left to it. `folder` was made just
+/// now.
+pub(super) fn refused(folder: &Path) -> Option<Finding> {
+    let error = private::refuses_modes(folder)?;
+    let what = format!("the modes of files in {} cannot be set", folder.display());
+    let why =
+        format!("its file system refuses chmod ({error}), and decides itself who may read them");
+    let remedy = "look at them with `ls -l`; where others must not read a bundle, name another place with \
+                  --run-dir DIR";
+    Some(Finding::warning(what, why, remedy))
 }
 
 #[cfg(test)]

@@ -85,7 +85,7 @@ pub(super) fn compress(
             }
         })?;
         if let Some(fresh) = fresh {
-            fresh.persist(&packed).map_err(|e| e.error).with_context(failed)?;
+            files::put(fresh, &packed).with_context(failed)?;
         }
         let after = fs::symlink_metadata(&packed).with_context(failed)?.len();
         fs::remove_file(&path).with_context(failed)?;

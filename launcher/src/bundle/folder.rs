@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::access::Access;
 use crate::failure::Failure;
-use stage2_analysis::private;
+use stage2_analysis::{files, private};
 use stage2_model::{Finding, Severity};
 
 /// Why there is no run folder. Ends the program with status 2.
@@ -57,7 +57,11 @@ impl RunFolder {
             }
             RunFolder::New { under, name } => {
                 let failed = |path: &Path, e: io::Error| {
-                    FolderError::new(path, reason(&e), "choose another place with --run-dir DIR")
+                    FolderError::new(
+                        path,
+                        reason(&e, path),
+                        "choose another place with --run-dir DIR",
+                    )
                 };
                 let made = make_folder_of_runs(&under).map_err(|e| failed(&under, e))?;
                 access.apply_to_folders(&made);
@@ -83,7 +87,7 @@ impl RunFolder {
         let path = self.path();
         let failed = |e: io::Error| match e.kind() {
             io::ErrorKind::AlreadyExists => not_empty(&path),
-            _ => FolderError::new(&path, reason(&e), "choose another one"),
+            _ => FolderError::new(&path, reason(&e, &path), "choose another one"),
         };
         private::create_folder(&path.join(name)).map_err(failed)?;
         // Another kind of run begins with another folder.
@@ -115,7 +119,7 @@ impl RunFolder {
                 (latest_in, made.and_then(|_| way(latest_in, path)))
             }
         };
-        let latest = under.join("latest");
+        let latest = under.join(LATEST);
         let problem = match std::fs::symlink_metadata(&latest) {
             Ok(found) if !found.is_symlink() => Some("it is no link, and was left as it is".into()),
             _ => target
@@ -129,6 +133,44 @@ impl RunFolder {
         })
     }
 }
+
+/// A link that was set.
+pub(crate) struct Pointed {
+    pub(crate) link: PathBuf,
+    pub(crate) target: PathBuf,
+}
+
+impl RunFolder {
+    /// The folder with the link to the latest run, where this one has a link.
+    fn links_in(&self) -> Option<&Path> {
+        match self {
+            RunFolder::Given(_) => None,
+            RunFolder::New { under, .. } => Some(under),
+            RunFolder::GivenAndLinked { latest_in, .. } => Some(latest_in),
+        }
+    }
+
+    /// What `latest` points to.
+    pub(crate) fn latest(&self) -> Option<PathBuf> {
+        std::fs::read_link(self.links_in()?.join(LATEST)).ok()
+    }
+
+    /// Lets `latest` point again to what it pointed to before this run, if that is still there and no other run
+    /// has moved the link meanwhile.
+    pub(crate) fn point_back(&self, earlier: &Path) -> Option<Pointed> {
+        let under = self.links_in()?;
+        let link = under.join(LATEST);
+        let is_ours = link.canonicalize().ok()? == self.path().canonicalize().ok()?;
+        if !is_ours || !under.join(earlier).is_dir() {
+            return None;
+        }
+        replace_link(under, earlier, &link).ok()?;
+        Some(Pointed { link, target: earlier.to_owned() })
+    }
+}
+
+/// Name of the link to the latest run.
+const LATEST: &str = "latest";
 
 /// What keeps git, and tools that read its files, away from all that lies in a folder.
 const IGNORE_ALL: &str = "# Written by stage2-launch: runs are no sources.\n*\n";
@@ -171,15 +213,15 @@ const OTHER: &str = "choose another one with --run-dir DIR";
 fn found(path: &Path) -> Result<bool, FolderError> {
     match std::fs::symlink_metadata(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(e) => Err(FolderError::new(path, reason(&e), OTHER)),
+        Err(e) => Err(FolderError::new(path, reason(&e, path), OTHER)),
         Ok(found) if found.is_symlink() && !path.exists() => {
             let what = "it is a link to something that is not there";
             Err(FolderError::new(path, what, "remove the link, or make what it points to"))
         }
         Ok(_) if !path.is_dir() => Err(FolderError::new(path, "it is not a folder", OTHER)),
         Ok(_) => {
-            let mut entries =
-                std::fs::read_dir(path).map_err(|e| FolderError::new(path, reason(&e), OTHER))?;
+            let mut entries = std::fs::read_dir(path)
+                .map_err(|e| FolderError::new(path, reason(&e, path), OTHER))?;
             if entries.next().is_some() { Err(not_empty(path)) } else { Ok(true) }
         }
     }
@@ -189,13 +231,13 @@ fn found(path: &Path) -> Result<bool, FolderError> {
 fn take_over(path: &Path) -> Result<Vec<PathBuf>, FolderError> {
     let mut made = Vec::new();
     if !found(path)? {
-        made =
-            private::create_folders(path).map_err(|e| FolderError::new(path, reason(&e), OTHER))?;
+        made = private::create_folders(path)
+            .map_err(|e| FolderError::new(path, reason(&e, path), OTHER))?;
     }
-    // Modes do not say it all (read-only file systems, the superuser): try.
-    tempfile::tempfile_in(path)
-        .map(|_| made)
-        .map_err(|e| FolderError::new(path, format!("cannot be written to ({e})"), OTHER))
+    files::try_folder(path).map(|()| made).map_err(|e| {
+        let what = format!("cannot be written to ({e}{})", remedy(&e, path));
+        FolderError::new(path, what, OTHER)
+    })
 }
 
 fn not_empty(path: &Path) -> FolderError {
@@ -203,7 +245,7 @@ fn not_empty(path: &Path) -> FolderError {
     FolderError::new(path, what, "name a new one, or empty it first")
 }
 
-fn reason(error: &io::Error) -> String {
+fn reason(error: &io::Error, path: &Path) -> String {
     match error.kind() {
         io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
             "something that is no folder is in its way".into()
@@ -211,8 +253,16 @@ fn reason(error: &io::Error) -> String {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
             format!("cannot be written to ({error})")
         }
-        _ => format!("cannot be made ({error})"),
+        _ => {
+            let there = path.ancestors().find(|part| part.exists()).unwrap_or(path);
+            format!("cannot be made ({error}{})", remedy(error, there))
+        }
     }
+}
+
+/// What to do about an error of the system in `folder`, where more is known of it.
+fn remedy(error: &io::Error, folder: &Path) -> String {
+    files::remedy(error, folder).map(|more| format!(": {more}")).unwrap_or_default()
 }
 
 impl From<FolderError> for Failure {

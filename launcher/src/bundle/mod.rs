@@ -56,8 +56,9 @@ impl Bundle {
     ) -> Result<Bundle, FolderError> {
         let dir = folder.path();
         let access = Access::default();
-        let bundle = Bundle { dir, record, environment: None, inputs, config_yaml, access };
+        let mut bundle = Bundle { dir, record, environment: None, inputs, config_yaml, access };
         folder.claim(COLLECTOR_DIR)?;
+        bundle.record.findings.extend(access::refused(&bundle.dir.join(COLLECTOR_DIR)));
         let written = bundle.save().and_then(|()| bundle.write_provenance());
         written
             .map_err(|e| FolderError::new(&bundle.dir, format!("{e:#}"), "choose another one"))?;

@@ -46,6 +46,12 @@ pub struct RunRecord {
     /// Whether the GPU was a simulated one: then no number says anything about real hardware.
     #[serde(default)]
     pub simulated: bool,
+    /// Processes that the workload left behind and that ran when the reports were written.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_running: Vec<u32>,
+    /// Folder of the run of another stage2-launch that the workload has started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inner_run: Option<String>,
     /// All passes of the plan, in order.
     #[serde(default)]
     pub passes: Vec<PassRecord>,

@@ -66,6 +66,9 @@ pub(crate) struct FeedArgs {
     /// Serve /metrics at this address of this host [default: 127.0.0.1:9464, unless --textfile is given]
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) listen: Option<SocketAddr>,
+    /// Serve clients that ask for this host name, too, e.g. that of a reverse proxy
+    #[arg(long, value_name = "NAME", conflicts_with = "once")]
+    pub(crate) allow_host: Vec<String>,
     /// Write this file for the textfile collector of node-exporter, again and again
     #[arg(long, value_name = "FILE")]
     pub(crate) textfile: Option<PathBuf>,

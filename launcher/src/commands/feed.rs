@@ -12,8 +12,9 @@ use stage2_text::visible_path;
 use crate::cli::FeedArgs;
 use crate::clock::since_1970;
 use crate::failure::Failure;
-use crate::feed::{Own, Page, cpu_seconds, serve, text, write};
+use crate::feed::{Names, Own, Page, cpu_seconds, serve, text, write};
 use crate::terminal::{Terminal, print};
+use crate::threads;
 use crate::watched::Watched;
 
 /// Where it serves if nothing else is said: the port that OpenTelemetry registered for exporters.
@@ -49,11 +50,11 @@ pub(crate) fn feed(args: FeedArgs, terminal: &Terminal) -> Result<u8, Failure> {
     let page = Page::default();
     page.set(&text(Look::default(), Own::default()));
     if let Some(listener) = listener {
-        if let Ok(address) = listener.local_addr() {
-            terminal
-                .milestone(&format!("metrics of {} are at http://{address}/metrics", watched.name));
-        }
-        serve(listener, page.clone());
+        let no_server = |error| Failure::NoResult(format!("metrics cannot be served: {error}"));
+        let address = listener.local_addr().map_err(no_server)?;
+        let names = Names::new(address, &args.allow_host);
+        serve(listener, page.clone(), names).map_err(|error| threads::refused(&error))?;
+        terminal.milestone(&format!("metrics of {} are at http://{address}/metrics", watched.name));
     }
     let (mut next, mut fails) = (Instant::now(), false);
     while !stop.load(Ordering::Relaxed) {

@@ -9,7 +9,9 @@ use crate::bundle::{self, Access, COLLECTOR_DIR, RunRecord, lost_traces};
 use crate::cli::{self, Acceptance, Presets, ReportArgs};
 use crate::config;
 use crate::failure::Failure;
+use crate::plan::SPOOL;
 use crate::redaction;
+use crate::run::left_running;
 use crate::terminal::Terminal;
 use crate::views;
 use stage2_analysis::Settings;
@@ -83,6 +85,9 @@ fn write_again(
         };
         bundle::change_config(run_dir, &words, change)?;
     }
+    if !record.left_running.is_empty() {
+        forget_ended(run_dir)?;
+    }
     let outcome = views::write_reports(run_dir).map_err(Failure::no_result)?;
     let record = bundle::update_after_report(run_dir, &outcome).map_err(Failure::no_result)?;
     let outcome = Ok(outcome);
@@ -90,6 +95,14 @@ fn write_again(
     share_again(run_dir, terminal);
     tell(&record, &outcome, run_dir, terminal);
     Ok(acceptance.status(0, outcome.as_ref().ok(), &record.passes, terminal))
+}
+
+/// Processes that the workload left behind may have ended meanwhile. On another machine they are not there either.
+fn forget_ended(run_dir: &Path) -> Result<(), Failure> {
+    let mut record = RunRecord::read(run_dir).map_err(Failure::no_result)?;
+    let spool = record.passes.iter().find_map(|pass| pass.environment.get(SPOOL));
+    record.left_running = spool.map(|spool| left_running(Path::new(spool))).unwrap_or_default();
+    record.write(run_dir).map_err(Failure::no_result)
 }
 
 /// Gives pages that were written again to the group that the run was shared with. Nothing else is

@@ -7,12 +7,15 @@ use super::ending::{list_files, make_room, printed, take_signals, tell};
 use super::open::open_report;
 use super::precheck;
 use super::windows::Common;
-use crate::bundle::{self, Access, Bundle, DoctorNote, Inputs, Manifest, RunFolder, RunRecord};
+use crate::bundle::{
+    self, Access, Bundle, COLLECTOR_DIR, DoctorNote, Inputs, Manifest, RunFolder, RunRecord,
+};
 use crate::cli::{Acceptance, RunArgs, RunOptions, Showing};
 use crate::config::{self, Composed, Config, Run};
 use crate::env::{self, GpuFacts};
 use crate::failure::Failure;
 use crate::hook::Hook;
+use crate::install;
 use crate::outcome::Outcome;
 use crate::plan::{self, Inherited, LIBRARY, Plan};
 use crate::redaction;
@@ -22,7 +25,7 @@ use crate::{copy_inputs, doctor, views, workload};
 use stage2_analysis::claims::Workload;
 use stage2_analysis::operators::stage1;
 use stage2_hydra::Node;
-use stage2_model::{Empty, Finding, Severity, Status, Tool};
+use stage2_model::{Empty, Finding, Severity, Status, Tool, WorkloadExit};
 
 /// Stands for the folder of the run until that is chosen.
 const RUN_DIR: &str = "RUN_DIR";
@@ -123,7 +126,9 @@ impl Job {
         );
         let signals = take_signals(terminal, interrupted)?;
         let Prepared { plan, folder, settings, .. } = &prepared;
+        let latest = folder.latest();
         let mut bundle = self.open_bundle(&prepared, terminal)?;
+        run::tell_outer(&run_dir);
         bundle.share(prepared.access.clone(), terminal);
         // Without the hook the workload runs, and marks nothing more.
         if let Some(finding) = plan.hook.as_ref().and_then(Hook::write) {
@@ -138,9 +143,14 @@ impl Job {
         let passed = run::run_passes(plan, &mut bundle, &System, &signals, terminal);
         let too_big =
             settings.size_limit_bytes.and_then(|limit| bundle::too_big(&run_dir, limit.get()));
-        for finding in too_big.into_iter().chain(Workload::keep(&run_dir)) {
+        let unloaded = plan.hook.as_ref().filter(|_| bundle.record.workload_exit.is_some());
+        let unloaded = unloaded.and_then(|hook| hook.unloaded(&self.command));
+        for finding in too_big.into_iter().chain(Workload::keep(&run_dir)).chain(unloaded) {
             bundle.note(finding, terminal);
         }
+        let spool = run_dir.join(COLLECTOR_DIR);
+        bundle.record.left_running = run::left_running(&spool);
+        bundle.record.inner_run = run::inner_run(&spool);
         if self.dormant {
             let (command, access) = (&self.command, &prepared.access);
             let of_run =
@@ -187,6 +197,17 @@ impl Job {
             make_room(folder, settings, &mut bundle, terminal);
         }
         list_files(&outcome, &run_dir, terminal);
+        let holds_nothing = result.is_none_or(|found| found.status == Status::Empty);
+        if holds_nothing
+            && bundle.record.workload_exit.is_none_or(WorkloadExit::is_failure)
+            && let Some(earlier) = latest.and_then(|latest| folder.point_back(&latest))
+        {
+            terminal.result(&format!(
+                "this run holds nothing: {} points to {} again",
+                earlier.link.display(),
+                earlier.target.display()
+            ));
+        }
         bundle.protect(terminal);
         if self.showing.open {
             open_report(&run_dir, terminal);
@@ -203,6 +224,11 @@ impl Job {
     ) -> Option<DoctorNote> {
         // On the simulated GPU nothing of this machine matters.
         if outcome.status != Status::Empty || self.simulator.is_some() {
+            return None;
+        }
+        // What it said itself is why.
+        if matches!(bundle.record.workload_exit, Some(exit @ WorkloadExit::Code(_)) if exit.is_failure())
+        {
             return None;
         }
         let empty: Empty = serde_json::from_value(outcome.coverage["empty"].clone()).ok()?;
@@ -334,8 +360,7 @@ impl Job {
     ) -> Result<PathBuf, Failure> {
         let configured = config.profiling.collector.library.as_deref();
         let variable = std::env::var_os("STAGE2_COLLECTOR").map(PathBuf::from);
-        let exe = std::env::current_exe().unwrap_or_default();
-        match run::find_library(configured, variable.as_deref(), &exe) {
+        match run::find_library(configured, variable.as_deref(), &install::program()) {
             Library::Found(path) => Ok(path),
             missing if self.dry_run => {
                 let why = missing.complaint();

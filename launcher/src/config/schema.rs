@@ -146,15 +146,16 @@ pub(crate) enum CuptiApi {
     V2,
 }
 
-/// Whether the hardware takes the times of kernels.
+/// Whether the hardware is to take the times of kernels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum HardwareTrace {
-    /// Where CUPTI and the GPU can.
+    /// No. Configurations of earlier versions say `auto`: what they recorded does not change by it.
     #[default]
-    Auto,
-    /// Never.
+    #[serde(alias = "auto")]
     Off,
+    /// Where CUPTI and the GPU can.
+    On,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -191,19 +192,19 @@ pub(crate) struct Inputs {
     pub(crate) manifest: Option<PathBuf>,
 }
 
-/// `auto` or `off`. YAML reads the second as a truth value where nobody quotes it.
+/// `off` or `on`. YAML reads them as truth values where nobody quotes them.
 fn hardware_trace<'de, D: Deserializer<'de>>(from: D) -> Result<HardwareTrace, D::Error> {
     #[derive(Deserialize)]
-    #[serde(untagged, expecting = "expected auto or off")]
+    #[serde(untagged, expecting = "expected off or on")]
     enum Given {
         Switch(bool),
         Word(HardwareTrace),
     }
-    match Given::deserialize(from)? {
-        Given::Switch(false) => Ok(HardwareTrace::Off),
-        Given::Switch(true) => Err(serde::de::Error::custom("expected auto or off")),
-        Given::Word(word) => Ok(word),
-    }
+    Ok(match Given::deserialize(from)? {
+        Given::Switch(false) => HardwareTrace::Off,
+        Given::Switch(true) => HardwareTrace::On,
+        Given::Word(word) => word,
+    })
 }
 
 /// What a configuration of an earlier version means by not having the key.

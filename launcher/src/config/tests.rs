@@ -140,7 +140,7 @@ fn errors_name_key_origin_and_neighbour() {
         (vec!["profiling.collector.sample=1/0"], vec!["1/N"]),
         (vec!["profiling.collector.buffers=many"], vec!["1M*24"]),
         (vec!["profiling.collector.cupti_api=v3"], vec!["cupti_api", "v3"]),
-        (vec!["profiling.collector.hwtrace=on"], vec!["hwtrace", "auto or off"]),
+        (vec!["profiling.collector.hwtrace=yes"], vec!["hwtrace", "off or on"]),
         (vec!["profiling.collector.buffers=1G*64"], vec!["buffers", "4G in all"]),
         (vec!["profiling.collector.rotate='keep=8'"], vec!["rotate", "size=256M,every=10m,keep=8"]),
         (vec!["profiling.collector.flush_ms=5"], vec!["flush_ms", "10 to 3600000"]),

@@ -11,6 +11,7 @@ use stage2_control::{Answer, AnswerError, MAX_ANSWER_BYTES, Verb};
 use stage2_text::visible_path;
 
 use super::found::Found;
+use crate::threads::begin_alone;
 
 /// The longest that an answer is waited for: other clients may be served before.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -41,7 +42,7 @@ pub(crate) fn ask(found: &Found, verb: &Verb) -> Result<Answer, AskError> {
     let (tell, told) = mpsc::channel();
     let (path, line) = (found.path.clone(), verb.to_line());
     // A connection to a socket whose queue is full waits: on a thread that may be left behind.
-    std::thread::spawn(move || {
+    begin_alone(move || {
         // Nobody listens where we have given up.
         let _ = tell.send(exchange(&path, &line));
     });

@@ -7,7 +7,7 @@ use stage2_model::EmptyCause;
 
 use super::check::{Check, Fix, Group, Known, Status};
 use super::cupti_candidates::Installed;
-use super::cupti_choice::{apis, measured, newer, same, why};
+use super::cupti_choice::{apis, long_runs, measured, newer, same, why};
 use super::trial::Trial;
 
 pub(super) const LIBCUPTI: Known = Known {
@@ -127,7 +127,8 @@ pub(super) fn check(
     let api = fact("cupti.api").map(|api| format!(", activity API {api}")).unwrap_or_default();
     let reason = tried.as_ref().map_or("", |trial| why(trial, asked));
     let details = lines(installed, Some((Path::new(path), reason)), driver);
-    let what = format!("CUPTI {version} at {path}{simulated}{api}; {count}");
+    let advice = long_runs(version, driver);
+    let what = format!("CUPTI {version} at {path}{simulated}{api}; {count}{advice}");
     let used = Candidate::new(How::AlreadyLoaded, path.into()).cuda_major;
     match used.zip(torch_cuda.and_then(major)) {
         Some((used, torch)) if used != torch => {
@@ -214,6 +215,12 @@ mod tests {
         let second = [used[0], used[1], ("cupti.api", "v2")];
         let second = check(&[], None, Ok(&trial(&second)), Some("13.0"), Some("12.8"));
         assert!(second.what.contains("libcupti.so.12, activity API v2; "), "{}", second.what);
+        // CUDA 12.8: another one serves long recordings better, if the driver allows it.
+        assert!(ok.what.contains("take CUPTI 13.4 update 1 or later"), "{}", ok.what);
+        let old_driver = check(&[], None, Ok(&trial(&used)), Some("12.8"), None);
+        let fit = [used[0], ("cupti.version", "130401")];
+        let fit = check(&[], None, Ok(&trial(&fit)), Some("13.0"), None);
+        assert!([old_driver, fit].iter().all(|check| !check.what.contains("13.4")));
         let torch = check(&[], None, Ok(&trial(&used)), Some("13.0"), Some("13.0"));
         assert!(torch.fix.is_some_and(|fix| fix.contains("that torch brings")));
         let none = trial(&[("gpu.off", "no libcupti found; tried ...")]);

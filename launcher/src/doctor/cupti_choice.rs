@@ -44,6 +44,21 @@ pub(super) fn measured(installed: &[Installed]) -> Vec<String> {
         .collect()
 }
 
+/// CUDA 13.4 update 1, as `cuptiGetVersion` counts.
+const FIT_FOR_SERVERS: u32 = 130_401;
+
+/// What to use instead of this version (as `cuptiGetVersion` counts) in a server that is recorded for long;
+/// nothing where it is fit for that, is not known, or the driver allows none that is.
+pub(super) fn long_runs(version: &str, driver_major: Option<u32>) -> &'static str {
+    let old = version.parse().is_ok_and(|version: u32| version < FIT_FOR_SERVERS);
+    if !old || driver_major.is_some_and(|major| major < 13) {
+        return "";
+    }
+    "; for a server that is recorded for hours take CUPTI 13.4 update 1 or later (`pip install \
+     'nvidia-cuda-cupti>=13.4.92'`): before it the CPU time of CUPTI grows with the length of a recording, \
+     and kernels of modules that were loaded anew keep old names (NVIDIA's release notes)"
+}
+
 /// Why the collector took the libcupti that it took, from what it noted of it in the trial.
 pub(super) fn why(trial: &Trial, asked: Option<&Path>) -> &'static str {
     let wants_newest = asked == Some(Path::new(NEWEST));

@@ -29,6 +29,7 @@ use stage2_model::EmptyCause;
 
 use crate::env::{self, GpuFacts};
 use crate::run::Library;
+use crate::threads::begin;
 #[cfg(test)]
 use check::Known;
 pub(crate) use check::{Check, Status};
@@ -125,15 +126,15 @@ pub(crate) fn examine(subject: &Subject, nsight: [&Path; 2]) -> Diagnosis {
     let running = profilers::running(&system);
     std::thread::scope(|scope| {
         let system = &system;
-        let gpu = scope.spawn(|| gpu::facts(system));
-        let smi = scope.spawn(|| gpu::nvidia_smi(system));
-        let tools = nsight.map(|tool| scope.spawn(move || tools::ask(system, tool)));
-        let quick = scope.spawn(|| try_part(Part::Quick));
-        let torch = scope.spawn(|| try_part(Part::Torch));
+        let gpu = begin(scope, || gpu::facts(system));
+        let smi = begin(scope, || gpu::nvidia_smi(system));
+        let tools = nsight.map(|tool| begin(scope, move || tools::ask(system, tool)));
+        let quick = begin(scope, || try_part(Part::Quick));
+        let torch = begin(scope, || try_part(Part::Torch));
 
         let lost = |what: &str| NoTrial::Impossible(format!("{what} failed; please report it"));
-        let quick = quick.join().unwrap_or_else(|_| Err(lost("the trial")));
-        let torch = torch.join().unwrap_or_else(|_| Err(lost("the trial of torch")));
+        let quick = quick.join().unwrap_or_else(|| Err(lost("the trial")));
+        let torch = torch.join().unwrap_or_else(|| Err(lost("the trial of torch")));
         let gpu = gpu.join().unwrap_or_default();
         let cuda = gpu.cuda_driver.as_deref();
         let torch_cuda = quick.as_ref().ok().and_then(|trial| trial.said.torch_cuda.as_deref());
@@ -143,8 +144,7 @@ pub(crate) fn examine(subject: &Subject, nsight: [&Path; 2]) -> Diagnosis {
 
         let mut checks = gpu::checks(system, &gpu);
         checks.push(gpu::runtime(&gpu, torch_cuda));
-        checks
-            .push(gpu::modes(&smi.join().unwrap_or_else(|_| Err("nvidia-smi: not asked".into()))));
+        checks.push(gpu::modes(&smi.join().unwrap_or_else(|| Err("nvidia-smi: not asked".into()))));
         let recorded = quick.as_ref().ok().and_then(|trial| trial.collector.as_deref());
         checks.push(workload::collector(&subject.library, recorded));
         checks.push(workload::program(&subject.command, &subject.library));

@@ -26,6 +26,7 @@ pub(crate) use subprocess::{Answer, DOORS, NoAnswer, answer, ask};
 pub(crate) use tools::{is_executable, on_path, path_folders};
 pub(crate) use variables::relevant_variables;
 
+use crate::threads::begin;
 use stage2_model::{ProcessRow, Tool};
 
 /// Contents of `env.json`.
@@ -55,15 +56,15 @@ pub(crate) struct Environment {
 /// all at once.
 pub(crate) fn gather(command: &[OsString], gpu: Option<GpuFacts>) -> Environment {
     std::thread::scope(|scope| {
-        let gpu = scope.spawn(move || gpu.unwrap_or_else(gpu::probe));
-        let python = scope.spawn(|| python::of_workload(command));
-        let tools = scope.spawn(tools::find);
+        let gpu = begin(scope, move || gpu.unwrap_or_else(gpu::probe));
+        let python = begin(scope, || python::of_workload(command));
+        let tools = begin(scope, tools::find);
         Environment {
             schema: 1,
             simulated: false,
             host: Host::read(),
             gpu: gpu.join().unwrap_or_default(),
-            python: python.join().unwrap_or_default(),
+            python: python.join().flatten(),
             variables: relevant_variables(command, |name| std::env::var_os(name)),
             tools: tools.join().unwrap_or_default(),
             processes: Vec::new(),

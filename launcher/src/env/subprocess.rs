@@ -1,9 +1,12 @@
 //! A command and a time limit -> what it printed, or why not.
 
+use std::fs::File;
 use std::io::{ErrorKind, Read as _};
+use std::os::fd::OwnedFd;
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::mpsc;
 use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// Variables through which the driver and NVTX load their tool.
 pub(crate) const DOORS: [&str; 2] = ["CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"];
@@ -12,7 +15,12 @@ pub(crate) const DOORS: [&str; 2] = ["CUDA_INJECTION64_PATH", "NVTX_INJECTION64_
 const UNKILLABLE: Duration = Duration::from_millis(500);
 
 /// More than this of an answer is not read.
-const MAX_ANSWER_BYTES: u64 = 256 * 1024;
+const MAX_ANSWER_BYTES: usize = 256 * 1024;
+
+/// Between two looks at whether the program has ended.
+const STEP: Duration = Duration::from_millis(5);
+/// How long the rest of an answer is waited for after that.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Why a program gave no answer, in one line.
 #[derive(Debug, thiserror::Error)]
@@ -71,19 +79,20 @@ pub(crate) fn ask(command: &mut Command, limit: Duration) -> Result<String, NoAn
 pub(crate) fn answer(command: &mut Command, limit: Duration) -> Result<Answer, NoAnswer> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(NoAnswer::NotStarted)?;
-    let stdout = child.stdout.take().map(read_in_background);
-    let stderr = child.stderr.take().map(read_in_background);
+    let mut outputs =
+        [child.stdout.take().map(OwnedFd::from), child.stderr.take().map(OwnedFd::from)]
+            .map(Output::of);
     let deadline = Instant::now() + limit;
     let status = loop {
         match child.try_wait() {
             Ok(Some(status)) => break status,
-            Ok(None) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(5)),
+            Ok(None) if Instant::now() < deadline => take_in(&mut outputs, STEP),
             Ok(None) => {
                 let _ = child.kill();
                 // A process that hangs in the kernel does not end by this either: it is left alone.
                 let end = Instant::now() + UNKILLABLE;
                 while matches!(child.try_wait(), Ok(None)) && Instant::now() < end {
-                    std::thread::sleep(Duration::from_millis(5));
+                    std::thread::sleep(STEP);
                 }
                 return Err(NoAnswer::TooLate(limit));
             }
@@ -91,24 +100,65 @@ pub(crate) fn answer(command: &mut Command, limit: Duration) -> Result<Answer, N
         }
     };
     // A child of the child may hold the pipe open for ever: what came until now is the answer.
-    let text = |from: Option<mpsc::Receiver<Vec<u8>>>| {
-        let bytes = from.and_then(|r| r.recv_timeout(Duration::from_secs(1)).ok());
-        String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned()
-    };
-    Ok(Answer { status, stdout: text(stdout), stderr: text(stderr) })
+    let until = Instant::now() + LAST_WORDS;
+    while outputs.iter().any(|output| output.pipe.is_some()) && Instant::now() < until {
+        take_in(&mut outputs, STEP);
+    }
+    let [stdout, stderr] =
+        outputs.map(|output| String::from_utf8_lossy(&output.bytes).into_owned());
+    Ok(Answer { status, stdout, stderr })
 }
 
-fn read_in_background(from: impl std::io::Read + Send + 'static) -> mpsc::Receiver<Vec<u8>> {
-    let (sender, receiver) = mpsc::channel();
-    std::thread::spawn(move || {
-        let mut bytes = Vec::new();
-        let mut from = from;
-        let _ = from.by_ref().take(MAX_ANSWER_BYTES).read_to_end(&mut bytes);
-        let _ = sender.send(bytes);
-        // Read on, so that a talkative program ends by itself instead of by a broken pipe.
-        let _ = std::io::copy(&mut from, &mut std::io::sink());
-    });
-    receiver
+/// What a program writes. It is read on this thread: the system may refuse another.
+struct Output {
+    /// Until its end.
+    pipe: Option<File>,
+    bytes: Vec<u8>,
+}
+
+impl Output {
+    fn of(pipe: Option<OwnedFd>) -> Output {
+        let pipe = pipe.map(File::from);
+        if let Some(pipe) = &pipe {
+            // Where this fails, a silent program is waited for without a limit; it does not fail on a pipe.
+            let _ = rustix::io::ioctl_fionbio(pipe, true);
+        }
+        Output { pipe, bytes: Vec::new() }
+    }
+
+    /// Reads what is there. What is too much for an answer is read as well, so that a talkative program ends
+    /// by itself instead of by a broken pipe.
+    fn read(&mut self) {
+        let mut buffer = [0; 16 * 1024];
+        while let Some(pipe) = &mut self.pipe {
+            match pipe.read(&mut buffer) {
+                Ok(0) => self.pipe = None,
+                Ok(read) => {
+                    let room = MAX_ANSWER_BYTES.saturating_sub(self.bytes.len());
+                    self.bytes.extend(buffer.iter().take(read.min(room)));
+                    if read < buffer.len() {
+                        return;
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(_) => self.pipe = None,
+            }
+        }
+    }
+}
+
+/// Waits for something to read, but not longer than `limit`, and reads it.
+fn take_in(outputs: &mut [Output], limit: Duration) {
+    let mut wanted: Vec<PollFd<'_>> = outputs
+        .iter()
+        .filter_map(|output| output.pipe.as_ref())
+        .map(|pipe| PollFd::new(pipe, PollFlags::IN))
+        .collect();
+    let limit = Timespec::try_from(limit).ok();
+    // A signal ends it sooner, and the caller comes again.
+    let _ = poll(&mut wanted, limit.as_ref());
+    outputs.iter_mut().for_each(Output::read);
 }
 
 #[cfg(test)]
@@ -135,13 +185,13 @@ mod tests {
         let start = Instant::now();
         assert!(sh("exec sleep 60", 100).is_err_and(|e| matches!(e, NoAnswer::TooLate(_))));
         let open = sh("sleep 60 & echo hi", 5000).expect("an answer");
-        assert_eq!(open, "", "the pipe is still open");
+        assert_eq!(open, "hi\n", "what came, although the pipe is still open");
         assert!(start.elapsed() < Duration::from_secs(20));
     }
 
     #[test]
     fn endless_answers_are_cut() {
         let answer = sh("head -c 3000000 /dev/zero", 20_000).expect("answer");
-        assert_eq!(answer.len() as u64, MAX_ANSWER_BYTES);
+        assert_eq!(answer.len(), MAX_ANSWER_BYTES);
     }
 }

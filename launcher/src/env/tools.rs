@@ -7,6 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::subprocess::ask;
+use crate::threads::begin;
 use stage2_model::Tool;
 
 const LIMIT: Duration = Duration::from_secs(10);
@@ -17,7 +18,7 @@ pub(crate) fn find() -> BTreeMap<String, Tool> {
         let asked: Vec<_> = ["nsys", "ncu"]
             .into_iter()
             .filter_map(|name| Some((name, on_path(name)?)))
-            .map(|(name, path)| (name, scope.spawn(move || version(path))))
+            .map(|(name, path)| (name, begin(scope, move || version(path))))
             .collect();
         asked
             .into_iter()

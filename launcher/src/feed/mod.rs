@@ -7,5 +7,5 @@ mod textfile;
 
 pub(crate) use cost::cpu_seconds;
 pub(crate) use metrics::{Own, text};
-pub(crate) use serve::{Page, serve};
+pub(crate) use serve::{Names, Page, serve};
 pub(crate) use textfile::{Readers, write};

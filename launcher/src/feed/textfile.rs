@@ -38,7 +38,7 @@ pub(crate) fn write(path: &Path, text: &str, readers: Readers) -> std::io::Resul
     file.write_all(text.as_bytes())?;
     file.as_file().set_permissions(Permissions::from_mode(readers.mode()))?;
     // Dropped on the way, it takes itself away.
-    file.persist(path).map(drop).map_err(|error| error.error)
+    files::put(file, path)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::env::DOORS;
 use crate::workload::Loading;
 use stage2_model::{Finding, Severity};
 
-use super::{Capture, Limits, Link, Pass, Request};
+use super::{Capture, Limits, Link, Pass, Request, SPOOL};
 use stage2_hydra::hydra_key;
 
 /// Where a Hydra app writes; the presets give each pass a folder of its own.
@@ -258,7 +258,7 @@ fn collector_environment(
     findings: &mut Vec<Finding>,
 ) -> (BTreeMap<String, OsString>, BTreeMap<String, OsString>) {
     let mut set = BTreeMap::from([
-        ("STAGE2_OUT".to_owned(), folder.as_os_str().to_owned()),
+        (SPOOL.to_owned(), folder.as_os_str().to_owned()),
         // The reports are ours to write.
         ("STAGE2_LAUNCHER".to_owned(), "1".into()),
     ]);

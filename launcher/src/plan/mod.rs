@@ -69,11 +69,13 @@ pub(crate) struct Pass {
 /// Names the page of memory through which collectors are asked to flush, as `PATH:NONCE`. Its value is
 /// known when the process starts.
 pub(crate) const FLUSH_PAGE: &str = "STAGE2_FLUSH_PAGE";
+/// The folder that the collectors of a run write their trace files into.
+pub(crate) const SPOOL: &str = "STAGE2_OUT";
 
 impl Pass {
     /// Whether the process gets [`FLUSH_PAGE`]: it loads the collector.
     pub(crate) fn has_flush_page(&self) -> bool {
-        self.environment.contains_key("STAGE2_OUT")
+        self.environment.contains_key(SPOOL)
     }
 }
 
@@ -117,7 +119,7 @@ pub(crate) struct Inherited {
 }
 
 const COLLECTOR_VARIABLES: &[&str] = &[
-    "STAGE2_OUT",
+    SPOOL,
     "STAGE2_SUMMARY",
     "STAGE2_RANGES",
     "STAGE2_SAMPLE",

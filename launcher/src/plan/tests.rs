@@ -114,7 +114,7 @@ fn settings_become_variables_where_they_differ() {
         "profiling.collector.flush_ms=250",
         "profiling.collector.cupti=/c.so",
         "profiling.collector.cupti_api=v2",
-        "profiling.collector.hwtrace=off",
+        "profiling.collector.hwtrace=on",
         "profiling.collector.log=warn",
     ]);
     let environment = case.environment();
@@ -127,7 +127,7 @@ fn settings_become_variables_where_they_differ() {
         pair("STAGE2_FLUSH_MS", "250"),
         pair("STAGE2_CUPTI", "/c.so"),
         pair("STAGE2_CUPTI_API", "v2"),
-        pair("STAGE2_HWTRACE", "off"),
+        pair("STAGE2_HWTRACE", "on"),
         pair("STAGE2_LOG", "warn"),
     ] {
         assert!(environment.contains(&expected), "{expected:?} in {environment:?}");

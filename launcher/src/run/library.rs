@@ -47,7 +47,8 @@ impl Library {
             Library::Missing(places) => {
                 let places: Vec<_> = places.iter().map(|path| path.display().to_string()).collect();
                 let places = places.join(", ");
-                format!("the collector {LIBRARY} is not there; looked for {places}")
+                let proc = install::without_proc();
+                format!("the collector {LIBRARY} is not there; looked for {places}{proc}")
             }
         }
     }

@@ -1,6 +1,7 @@
 //! A plan -> processes, one pass after the other, and how each of them ended.
 
 mod alone;
+mod beyond;
 mod child;
 mod collected;
 mod current;
@@ -33,6 +34,7 @@ use crate::workload::NotRunnable;
 use stage2_model::{Finding, PassStatus, WorkloadExit};
 
 pub(crate) use alone::{PassOutcome, run_one};
+pub(crate) use beyond::{inner_run, left_running, tell_outer};
 pub(crate) use child::Event;
 use child::{Finished, Running, Spawner};
 use collected::Collected;
@@ -44,7 +46,7 @@ pub(crate) use imports::Imports;
 pub(crate) use library::{Library, find as find_library};
 pub(crate) use process::System;
 pub(crate) use raw_captures::environment_finding;
-pub(crate) use signals::Signals;
+pub(crate) use signals::{Signals, outlive_full_files};
 use tool::{Tool, ToolPass};
 
 /// Exit status when the time limit ended the workload, as GNU `timeout` gives it.

@@ -59,15 +59,16 @@ impl Spawner for System {
         if let Some(cwd) = &pass.cwd {
             command.current_dir(cwd);
         }
+        let mut tee = None;
         if let Some(capture) = &pass.capture {
             let (stdout, stderr) = open(capture)?;
             command.stdin(Stdio::null()).stdout(stdout).stderr(stderr).process_group(0);
-        } else if pass.tee.is_some() {
-            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        } else {
+            tee = pass.tee.as_ref().map(|files| Tee::start(&mut command, files));
         }
-        let mut child =
-            command.spawn().map_err(|error| why_not_started(Path::new(program), &error))?;
-        let tee = pass.tee.as_ref().map(|files| Tee::start(&mut child, files));
+        let child = command.spawn().map_err(|error| why_not_started(Path::new(program), &error))?;
+        // With it the ends of the pipes that only the process is to hold.
+        drop(command);
         let pid = Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX));
         announce_exit(pid, events);
         let group = pass.capture.is_some();

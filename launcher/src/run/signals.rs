@@ -5,7 +5,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nix::sys::signal::Signal;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::iterator::exfiltrator::origin::Origin;
@@ -57,6 +57,16 @@ impl Signals {
 impl SignalSource for Signals {
     fn deliver_to(&self, events: Option<Sender<Event>>) {
         lock(&self.target).events = events;
+    }
+}
+
+/// A write beyond the limit on the size of files (`ulimit -f`) fails from now on, instead of ending this
+/// program. A handler does that, and not ignoring the signal: programs that are started from here get the
+/// default action back.
+pub(crate) fn outlive_full_files() {
+    if ignored_signals() & (1 << (SIGXFSZ - 1)) == 0 {
+        // Without a handler the signal ends the program, as it did before.
+        let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
     }
 }
 

@@ -18,6 +18,8 @@ pub(crate) struct State {
     pub(crate) chosen: usize,
     pub(crate) frozen: bool,
     pub(crate) help: bool,
+    /// The next key says whether recording is to stop.
+    pub(crate) stops: bool,
     /// What came of the last key.
     pub(crate) said: Option<String>,
 }
@@ -34,20 +36,25 @@ pub(crate) struct View {
     pub(crate) state: State,
 }
 
-const HELP: [&str; 14] = [
+const HELP: [&str; 19] = [
     "up, down, k, j   choose a stage: its classes and kernels are shown",
-    "s                start recording, or stop it where a process records (asks the sockets)",
+    "s                start recording in all processes, or, after a question, stop",
+    "                 it where any of them records (asks the sockets)",
     "f                freeze the page; the files are read on",
-    "w                write a bundle with reports of all that was read into a folder here",
+    "w                write a bundle with reports of all that was read, into a",
+    "                 folder here",
     "q, Ctrl-C        end",
     "",
-    "All rates are of the last 10 s of the data, per process: the mean of those with the stage.",
-    "STEPS/S, P50, P99  the outermost ranges of the program that ended, and how long they were open",
+    "All rates are of the last 10 s of the data, per process: the mean of those with",
+    "the stage.",
+    "STEPS/S, P50, P99  the outermost ranges of the program that ended, and how long",
+    "                   they were open",
     "BUSY       part of the time in steps in which GPU work of the stage ran",
-    "GAPS       part of it in gaps of 50 us at most between work: what launches cost",
-    "TOKENS/S   where ranges have a field `tokens`, or with --tokens STAGE where the payload says it",
+    "GAPS       part of it in gaps of 50 us at most between work: cost of launches",
+    "TOKENS/S   where ranges have a field `tokens`, or with --tokens STAGE",
     "GPU        part of the 10 s in which the GPU worked for the process",
-    "Numbers are final 3 s after the event, and the collector writes once a second: so old is the data.",
+    "Numbers are final 3 s after the event, and the collector writes once a second:",
+    "so old is the data.",
     "Any key goes back.",
 ];
 

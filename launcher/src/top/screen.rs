@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, poll, read};
 use ratatui::widgets::Paragraph;
+use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::page::{State, View, page, stages};
 use super::snapshot;
@@ -24,7 +25,7 @@ pub(crate) fn run(watched: &mut Watched, stop: &Arc<AtomicBool>) -> io::Result<(
     let mut terminal = ratatui::try_init()?;
     let result = (|| {
         let mut view = View { name: watched.name.clone(), ..View::default() };
-        let mut next = Instant::now();
+        let (mut next, stdin) = (Instant::now(), io::stdin());
         while !stop.load(Ordering::Relaxed) {
             if Instant::now() >= next {
                 next = Instant::now() + TICK;
@@ -42,11 +43,21 @@ pub(crate) fn run(watched: &mut Watched, stop: &Arc<AtomicBool>) -> io::Result<(
                 let lines = page(&view, area.width.into(), area.height.into());
                 frame.render_widget(Paragraph::new(lines), area);
             })?;
-            if poll(STEP)?
-                && let Event::Key(key) = read()?
-                && !obey(key, &mut view, watched)
-            {
+            // Not by crossterm: it reads a terminal that is gone for ever, and comes back never.
+            let mut wanted = [PollFd::new(&stdin, PollFlags::IN)];
+            let limit = Timespec::try_from(STEP).ok();
+            let _ = rustix::event::poll(&mut wanted, limit.as_ref());
+            let [stdin] = wanted;
+            if stdin.revents().intersects(PollFlags::HUP | PollFlags::ERR) {
                 break;
+            }
+            // One reading may hold several keys.
+            while !stdin.revents().is_empty() && poll(Duration::ZERO)? {
+                if let Event::Key(key) = read()?
+                    && !obey(key, &mut view, watched)
+                {
+                    return Ok(());
+                }
             }
         }
         Ok(())
@@ -83,13 +94,29 @@ fn obey(key: KeyEvent, view: &mut View, watched: &mut Watched) -> bool {
     }
     let state = &mut view.state;
     state.said = None;
+    if std::mem::take(&mut state.stops) {
+        match key.code {
+            KeyCode::Char('y') => watched.switch(),
+            _ => watched.said = Some("recording goes on".to_owned()),
+        }
+        state.said = watched.said.take();
+        return true;
+    }
     match key.code {
         KeyCode::Char('q') => return false,
         KeyCode::Char('?' | 'h') => state.help = true,
         KeyCode::Char('f') => state.frozen = !state.frozen,
         KeyCode::Up | KeyCode::Char('k') => state.chosen = state.chosen.saturating_sub(1),
         KeyCode::Down | KeyCode::Char('j') => state.chosen = state.chosen.saturating_add(1),
-        KeyCode::Char('s') => watched.switch(),
+        KeyCode::Char('s') => match watched.recording() {
+            0 => watched.switch(),
+            some => {
+                state.stops = true;
+                let word = if some == 1 { "process" } else { "processes" };
+                state.said =
+                    Some(format!("stop recording of {some} {word}? y: stop, any other key: no"));
+            }
+        },
         KeyCode::Char('w') => write(watched),
         _ => {}
     }
@@ -115,6 +142,7 @@ mod tests {
     use super::*;
 
     use crate::cli::Watching;
+    use crate::watched::Standing;
 
     #[test]
     fn keys_do_what_the_page_says() {
@@ -137,5 +165,28 @@ mod tests {
         assert!(view.state.said.as_ref().is_some_and(|said| said.contains("no socket")));
         let end = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
         assert!(!obey(end, &mut view, &mut watched));
+    }
+
+    #[test]
+    fn recording_stops_only_where_a_second_key_says_so() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let target = folder.path().to_str().map(str::to_owned);
+        let wanted = Watching { all: false, tokens: Vec::new(), target };
+        let mut watched = Watched::open(wanted).expect("a folder");
+        watched.standings = vec![Standing::of(7, "on"), Standing::of(8, "dormant")];
+        let mut view = View::default();
+        let mut press = |code| {
+            assert!(obey(
+                KeyEvent::new(KeyCode::Char(code), KeyModifiers::NONE),
+                &mut view,
+                &mut watched
+            ));
+            view.state.said.clone().unwrap_or_default()
+        };
+        assert!(press('s').starts_with("stop recording of 1 process?"));
+        assert_eq!(press('n'), "recording goes on");
+        assert_eq!(press('y'), "", "no question is open");
+        press('s');
+        assert_eq!(press('y'), "stop was asked for");
     }
 }

@@ -1,5 +1,6 @@
 //! Trace files that grow -> a bundle with reports, made of copies up to the last whole frame.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Read as _};
 use std::os::unix::fs::DirBuilderExt as _;
@@ -48,12 +49,18 @@ fn bundle_of(all: &[(PathBuf, u64)], folder: &Path) -> Result<(), String> {
 /// Copies so many bytes of each file into a new folder.
 fn copy(all: &[(PathBuf, u64)], folder: &Path) -> io::Result<()> {
     fs::DirBuilder::new().mode(0o700).create(folder)?;
-    for (path, bytes) in all.iter().filter(|(_, bytes)| *bytes > 0) {
-        // Files of several folders may be called alike: the first one has the name.
+    for (at, (path, bytes)) in all.iter().enumerate().filter(|(_, (_, bytes))| *bytes > 0) {
         let Some(name) = path.file_name() else { continue };
         let mut copy = files::new_in(folder)?;
         io::copy(&mut files::open(path)?.take(*bytes), &mut copy)?;
-        copy.persist_noclobber(folder.join(name)).map_err(|error| error.error)?;
+        // Files of several folders may be called alike.
+        let mut to = folder.join(name);
+        if to.symlink_metadata().is_ok() {
+            let mut other = OsString::from(format!("{at}-"));
+            other.push(name);
+            to = folder.join(other);
+        }
+        files::put(copy, &to)?;
     }
     Ok(())
 }
@@ -69,9 +76,13 @@ mod tests {
         fs::write(&path, "frames, and a half one").expect("a file");
         let into = folder.path().join("copy");
         let absent = folder.path().join("absent.s2t");
-        copy(&[(path.clone(), 6), (absent.clone(), 0)], &into).expect("copied");
+        let namesake = folder.path().join("other/host-1.s2t");
+        fs::create_dir(folder.path().join("other")).expect("a folder");
+        fs::write(&namesake, "of another host").expect("a file");
+        copy(&[(path.clone(), 6), (absent.clone(), 0), (namesake, 2)], &into).expect("copied");
         assert_eq!(fs::read(into.join("host-1.s2t")).expect("a file"), b"frames");
+        assert_eq!(fs::read(into.join("2-host-1.s2t")).expect("a file"), b"of");
         assert!(copy(&[(path, 6)], &into).is_err(), "a folder that is there is left alone");
-        assert!(copy(&[(absent, 9)], &folder.path().join("other")).is_err());
+        assert!(copy(&[(absent, 9)], &folder.path().join("third")).is_err());
     }
 }

@@ -32,7 +32,7 @@ use std::path::{Path, PathBuf};
 
 use crate::outcome::Outcome;
 use anyhow::Context as _;
-use stage2_analysis::files::stream_whole;
+use stage2_analysis::files::{remedy_of, stream_whole};
 use stage2_analysis::insight::Shown;
 use stage2_analysis::{Analysis, Settings, Sources, analyse};
 use stage2_model::{Operators, Report};
@@ -87,9 +87,11 @@ fn write_files(
     let mut files = Vec::new();
     let mut write = |name: &str, content: &dyn Fn(&mut dyn Write) -> anyhow::Result<()>| {
         let path = run_dir.join(name);
-        stream_whole(&path, content).with_context(|| {
-            let shown = path.display();
-            format!("{shown} cannot be written; check the space and the permissions of its folder")
+        stream_whole(&path, content).map_err(|error| {
+            let (shown, usual) =
+                (path.display(), "check the space and the permissions of its folder");
+            let remedy = remedy_of(&error, run_dir).unwrap_or(usual);
+            error.context(format!("{shown} cannot be written; {remedy}"))
         })?;
         files.push(path);
         anyhow::Ok(())

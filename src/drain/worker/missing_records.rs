@@ -43,6 +43,10 @@ const GONE: &str = "CUPTI left the process before it handed over its last record
                     ended it (cuptiFinalize), or an exit handler has that was registered after the first \
                     kernels; run without it";
 
+const UNFLUSHED: &str = "STAGE2_HWTRACE=on leaves flushes to the threads of the program, and none has made \
+                         the last one (it ended by _exit or a signal, or the window ended first): open or \
+                         close a range after the last kernels, or set STAGE2_HWTRACE=off";
+
 /// What is known of the way of records to us.
 #[derive(Default)]
 pub(super) struct RecordWatch {
@@ -135,6 +139,11 @@ impl Drain {
         }
         if !moved && counted && launches > 0 {
             return self.say_missing(if detached { GONE.to_owned() } else { taken(launches) });
+        }
+        if self.shared.lacks_last_flush()
+            && self.shared.pool.get().is_some_and(|pool| pool.given() > 0)
+        {
+            return self.say_missing(UNFLUSHED.to_owned());
         }
         // What a GPU does whose hardware takes the times, nobody has seen yet.
         let kept = if self.times_by_hardware { 0 } else { self.buffers_kept() };

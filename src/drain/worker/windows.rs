@@ -165,7 +165,7 @@ pub(super) fn begin_anew(shared: &'static Shared, window: &Window, hooks: Hooks)
     if let Some(gpu) = shared.gpu() {
         // Spares the window most of what was launched before it. What comes of that later is left out by
         // its number in CUPTI's sequence, or because nobody reported its launch.
-        let _ = gpu.tracer.flush(false);
+        let _ = shared.flush(false);
         gpu.tracer.take_dropped();
     }
     discard(shared);
@@ -364,7 +364,7 @@ impl Drain {
         let moves = pool.moves();
         let until = Instant::now() + LAST_RECORDS_PATIENCE;
         loop {
-            let flushed = gpu.tracer.flush(false);
+            let flushed = shared.flush(false);
             // A little at a time: CUPTI hands over a buffer only in the moments in which all its work is done.
             self.take_in_rounds(1);
             let left = pool.given_since(moves);

@@ -8,12 +8,12 @@ use std::collections::BTreeSet;
 use crate::inputs::Doctor;
 use crate::load::{Capture, META_GPU_OFF, ProcessCapture};
 use stage2_model::{
-    COULD_NOT_ASK, Coverage, Empty, EmptyCause, EmptyReason, FileEnding, Finding, META_RANGES,
-    PassInfo, Report, Status, WorkloadExit,
+    COULD_NOT_ASK, Coverage, Empty, EmptyCause, EmptyReason, EndedBy, FileEnding, Finding,
+    META_RANGES, PassInfo, Report, RunInfo, Status, WorkloadExit,
 };
 use stage2_spool::ending;
-use stage2_text::numbers::count;
-use stage2_text::visible;
+use stage2_text::numbers::{count, counted};
+use stage2_text::{listed, visible};
 
 use super::META_INCOMPLETE;
 use super::findings::{META_AFTER_CUDA, META_UNRECORDED, sum};
@@ -145,6 +145,9 @@ fn ranges_never_opened(recording: &[&ProcessCapture]) -> Option<EmptyReason> {
 /// Completes the verdict of a report without GPU work: what the run record and `env.json` say, the
 /// sentence on the first screen, and a finding.
 pub(crate) fn explain(report: &mut Report, collected: bool, doctor: &Doctor) {
+    report.findings.extend(elsewhere(report).map(|EmptyReason { why, remedy, .. }| {
+        Finding::warning(why, "the reports hold what is in the trace files now", remedy)
+    }));
     if report.coverage.verdict.status != Status::Empty {
         report.coverage.empty = None;
         return;
@@ -164,7 +167,10 @@ pub(crate) fn explain(report: &mut Report, collected: bool, doctor: &Doctor) {
         )],
     };
     let Some(mut empty) = Empty::of(reasons) else { return };
-    add_doctor(&mut empty.first.remedy, doctor);
+    // A workload that failed has told its reason itself.
+    if empty.first.cause != EmptyCause::WorkloadFailed {
+        add_doctor(&mut empty.first.remedy, doctor);
+    }
     let EmptyReason { why, remedy, .. } = &empty.first;
     let also: Vec<&str> = empty.also.iter().map(|reason| reason.why.as_str()).collect();
     let also = match also.is_empty() {
@@ -175,6 +181,8 @@ pub(crate) fn explain(report: &mut Report, collected: bool, doctor: &Doctor) {
     // What follows the first words (losses, samples) stays behind the cause.
     let tail = verdict.strip_prefix(EMPTY).unwrap_or_default().to_owned();
     *verdict = format!("{}: {why}{also}{tail}", EMPTY);
+    // Beside a failure of its own the rest is a detail, and the verdict has it.
+    let also = if empty.first.cause == EmptyCause::WorkloadFailed { "" } else { &also };
     let what = format!("no GPU work was recorded: {why}{also}");
     report.findings.insert(0, Finding::error(what, "", remedy));
     report.coverage.empty = Some(empty);
@@ -192,8 +200,44 @@ fn add_doctor(remedy: &mut String, doctor: &Doctor) {
     }
 }
 
+/// That the records are made somewhere else, or later.
+fn elsewhere(report: &Report) -> impl Iterator<Item = EmptyReason> + use<> {
+    let RunInfo { left_running, inner_run, .. } = &report.run;
+    let inner = inner_run.as_ref().map(|folder| {
+        reason(
+            EmptyCause::InnerRun,
+            format!("the workload has started stage2-launch itself, and that run has the records: {folder}"),
+            "look there, and leave one of the two away",
+        )
+    });
+    let still = (!left_running.is_empty()).then(|| {
+        let numbers: Vec<String> = left_running.iter().map(u32::to_string).collect();
+        reason(
+            EmptyCause::StillRunning,
+            format!(
+                "{} that the workload left behind still {} (PID {})",
+                counted(left_running.len() as u64, "process"),
+                if left_running.len() == 1 { "runs" } else { "run" },
+                listed(&numbers, QUOTED),
+            ),
+            "once they have ended, write the reports again: `stage2-launch report RUN_DIR`",
+        )
+    });
+    inner.into_iter().chain(still)
+}
+
 fn of_run(report: &Report) -> Vec<EmptyReason> {
-    let mut reasons = Vec::new();
+    let mut reasons: Vec<EmptyReason> = elsewhere(report).collect();
+    let end = report.run.workload_end.as_ref().filter(|end| end.how == EndedBy::Failure);
+    if let Some(end) = end
+        && let Some(WorkloadExit::Code(_)) = end.exit
+    {
+        reasons.push(reason(
+            EmptyCause::WorkloadFailed,
+            end.text.clone(),
+            "correct what it complains of on its own output, and run again",
+        ));
+    }
     let collect = report.run.passes.iter().find(|p| p.name.as_deref() == Some("collect"));
     let Coverage { processes, files_refused, .. } = &report.coverage;
     if let Some(PassInfo { status, exit, why, not_loaded, .. }) = collect {
@@ -250,6 +294,11 @@ fn without_guesses(mut reasons: Vec<EmptyReason>) -> Vec<EmptyReason> {
     };
     if reasons.iter().any(|reason| !guess(reason.cause)) {
         reasons.retain(|reason| !guess(reason.cause));
+    }
+    let is_elsewhere = |cause| matches!(cause, EmptyCause::InnerRun | EmptyCause::StillRunning);
+    if reasons.iter().any(|reason| is_elsewhere(reason.cause)) {
+        // What is missing here says nothing of the machine, and a file that is open is being written.
+        reasons.retain(|reason| !matches!(reason.cause, EmptyCause::NoGpu | EmptyCause::Killed));
     }
     reasons.sort_by_key(|reason| reason.cause);
     reasons.dedup_by_key(|reason| reason.cause);

@@ -72,7 +72,8 @@ fn load_files(files: &[PathBuf], libraries: &LibraryDomains) -> Capture {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     thread::scope(|scope| {
         let others = cores.min(MAX_PARALLEL).min(files.len()).saturating_sub(1);
-        (0..others).for_each(|_| drop(scope.spawn(work)));
+        // A thread that the system refuses leaves its share to the others.
+        (0..others).for_each(|_| drop(thread::Builder::new().spawn_scoped(scope, work)));
         work();
     });
     let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -177,7 +178,7 @@ fn load_file(
 fn read(mut trace: Trace, path: &Path, mut tally: Tally) -> (ProcessCapture, Vec<Finding>) {
     let mut findings = Vec::new();
     let records = trace.by_ref();
-    let read = |batches: &mut Batches<_>| {
+    let read = |batches: &mut Batches<'_, _>| {
         for record in records {
             let bytes = record.as_ref().map_or(0, Record::held_bytes);
             if !batches.push(record, bytes) {

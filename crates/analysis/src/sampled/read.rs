@@ -139,7 +139,7 @@ pub(super) fn for_each(
 fn place(
     process: &ProcessCapture,
     libraries: &LibraryDomains,
-    batches: &mut Batches<Item>,
+    batches: &mut Batches<'_, Item>,
 ) -> Result<KindTable, ReadError> {
     let mut kinds = KindTable::default();
     let mut placing = Placing::new(libraries, process.whole.as_ref().map(|whole| whole.path));

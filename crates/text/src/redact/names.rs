@@ -1,7 +1,7 @@
 //! Names of options, variables and keys -> whether what they hold is a secret.
 
 /// Wherever they stand in a name, separators and case aside.
-const PARTS: [&str; 18] = [
+const PARTS: [&str; 19] = [
     "password",
     "passwd",
     "passphrase",
@@ -20,6 +20,7 @@ const PARTS: [&str; 18] = [
     "hmackey",
     "licensekey",
     "accountkey",
+    "honeycombteam",
 ];
 /// Words at the end of a name.
 const LAST: [&str; 9] =
@@ -59,6 +60,81 @@ const OF_MODELS: [&str; 31] = [
     "additional",
 ];
 
+/// Words before `key` at the end of a name that make it one of data, of a configuration or of a lookup.
+const OF_DATA: &[&str] = &[
+    "sort",
+    "order",
+    "partition",
+    "primary",
+    "foreign",
+    "public",
+    "cache",
+    "group",
+    "by",
+    "prompt",
+    "input",
+    "output",
+    "text",
+    "label",
+    "image",
+    "images",
+    "video",
+    "audio",
+    "data",
+    "dataset",
+    "dict",
+    "row",
+    "column",
+    "index",
+    "map",
+    "json",
+    "yaml",
+    "toml",
+    "sample",
+    "name",
+    "field",
+    "query",
+    "kv",
+    "join",
+    "hash",
+    "manifest",
+    "answer",
+    "question",
+    "response",
+    "messages",
+    "chat",
+    "reward",
+    "fn",
+    "target",
+    "value",
+    "loss",
+    "metric",
+    "state",
+    "model",
+    "param",
+    "config",
+    "node",
+    "hot",
+    "any",
+    "unique",
+    "idempotency",
+    "shard",
+    "dedup",
+];
+/// Headers that say nothing secret.
+const PLAIN_HEADERS: &[&str] = &[
+    "contenttype",
+    "contentlength",
+    "contentencoding",
+    "accept",
+    "acceptencoding",
+    "acceptlanguage",
+    "useragent",
+    "host",
+];
+/// Options whose value may be `user:password`.
+const OF_USERS: &[&str] = &["-u", "-U", "--user", "--proxy-user", "--http-user", "--basic"];
+
 /// The setting that switches redaction off: what it says is no secret.
 const OWN_SETTING: &str = "redact.secrets";
 
@@ -84,6 +160,44 @@ pub(super) fn is_secret(name: &str) -> bool {
             // A pass of a profiler is none, and a line may say something of it.
             && !(last == "pass" && before.is_none() && !name.starts_with('-'))
         }
+        || is_key(name)
+}
+
+/// `--wandb-key`, `--key`, `WANDB_KEY`, `x-functions-key`, but not `key=value` nor `sort_key`.
+fn is_key(name: &str) -> bool {
+    let mut words = words(name).into_iter().rev();
+    words.next().is_some_and(|last| last == "key")
+        && words.next().map_or(name.starts_with('-'), |before| !OF_DATA.contains(&&*before))
+}
+
+/// Whether what is under this name is a list of headers, `name=value,...` or `name: value`.
+pub(super) fn holds_headers(name: &str) -> bool {
+    words(name).pop().is_some_and(|last| ["header", "headers"].contains(&&*last))
+}
+
+/// Whether a header of a list may be secret. What is no list holds none.
+pub(super) fn has_secret_header(value: &str) -> bool {
+    value
+        .split([',', '\n'])
+        .filter_map(|header| header.split_once(['=', ':']))
+        .any(|(name, value)| !value.trim().is_empty() && !PLAIN_HEADERS.contains(&&*joined(name)))
+}
+
+/// Whether this is an option whose value may be a user and a password.
+pub(super) fn is_of_users(name: &str) -> bool {
+    OF_USERS.contains(&name)
+}
+
+/// Where the password of `user:password` begins; nothing where it is none, such as the numbers of a user and a
+/// group.
+pub(super) fn password_at(value: &str) -> Option<usize> {
+    let (user, password) = value.split_once(':')?;
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_none = user.is_empty()
+        || password.trim_matches(['"', '\'']).is_empty()
+        || password.starts_with("//")
+        || is_number(user) && is_number(password);
+    (!is_none).then_some(user.len() + 1)
 }
 
 /// Whether a sentence may have this word in front of a colon.
@@ -94,7 +208,7 @@ pub(super) fn is_word_of_prose(name: &str) -> bool {
 /// Whether a number under this name says how many, and is no secret.
 pub(super) fn may_be_a_count(name: &str) -> bool {
     let last = words(name).pop().unwrap_or_default();
-    ["token", "pass"].contains(&&*last)
+    ["token", "pass", "key"].contains(&&*last)
 }
 
 /// The words of a name, lower case: `hfToken`, `HF_TOKEN` and `hf.token` have two each.

@@ -2,38 +2,101 @@
 
 use super::{Found, MAX_BLANKS};
 
-/// A beginning that issuers of tokens use, and the fewest bytes behind it.
-const TOKENS: [(&str, usize); 27] = [
+/// A beginning that issuers of tokens use and that names of other things may have as well, and the fewest
+/// bytes behind it.
+const TOKENS: &[(&str, usize)] = &[
     ("hf_", 16),
     ("api_org_", 16),
-    ("ghp_", 16),
-    ("gho_", 16),
-    ("ghu_", 16),
-    ("ghs_", 16),
-    ("ghr_", 16),
-    ("github_pat_", 16),
-    ("glpat-", 16),
     ("sk-", 16),
-    ("sk_live_", 16),
-    ("sk_test_", 16),
-    ("rk_live_", 16),
-    ("nvapi-", 16),
-    ("xoxb-", 10),
-    ("xoxp-", 10),
-    ("xoxa-", 10),
-    ("xoxs-", 10),
-    ("AIza", 30),
-    ("ya29.", 16),
+    ("xai-", 16),
+    ("pplx-", 16),
+    ("csk-", 16),
+    ("tvly-", 16),
+    ("jina_", 16),
+    ("fw_", 16),
+    ("re_", 16),
+    ("co_", 30),
+    ("dapi", 32),
     ("npm_", 30),
-    ("pypi-", 30),
-    ("dckr_pat_", 16),
+    ("pypi-", 16),
+    ("pul-", 30),
     ("gsk_", 16),
     ("r8_", 30),
-    ("wandb_v1_", 16),
+    ("rpa_", 30),
     ("eyJ", 16),
 ];
+/// Beginnings that nothing else has. What is behind them may have any shape.
+const ISSUERS: &[&str] = &[
+    // Code and packages: GitHub, GitLab, Atlassian, PyPI, Docker, RubyGems.
+    "ghp_",
+    "gho_",
+    "ghu_",
+    "ghs_",
+    "ghr_",
+    "github_pat_",
+    "glpat-",
+    "gldt-",
+    "glrt-",
+    "glptt-",
+    "glcbt-",
+    "glsoat-",
+    "glft-",
+    "ATATT3x",
+    "ATBB",
+    "pypi-AgE",
+    "dckr_pat_",
+    "dckr_oat_",
+    "rubygems_",
+    // Clouds and hosts: Google, DigitalOcean, Azure DevOps, Fly, Supabase, HashiCorp, Doppler, Tailscale.
+    "AIza",
+    "ya29.",
+    "GOCSPX-",
+    "dop_v1_",
+    "doo_v1_",
+    "dor_v1_",
+    "fo1_",
+    "fm2_",
+    "sbp_",
+    "hvs.",
+    "hvb.",
+    "hvr.",
+    "dp.pt.",
+    "dp.st.",
+    "tskey-",
+    "ops_ey",
+    "AGE-SECRET-KEY-",
+    // Models and experiments: NVIDIA, Weights & Biases, Together, LangSmith, Pinecone, Hugging Face.
+    "nvapi-",
+    "wandb_v1_",
+    "tgp_v1_",
+    "lsv2_pt_",
+    "lsv2_sk_",
+    "pcsk_",
+    "hf_oauth_",
+    // Messages, payments, observability: Slack, SendGrid, Stripe, Shopify, Grafana, Sentry, Dynatrace.
+    "xoxb-",
+    "xoxp-",
+    "xoxa-",
+    "xoxs-",
+    "xoxr-",
+    "xoxe-",
+    "xapp-",
+    "SG.",
+    "sk_live_",
+    "sk_test_",
+    "rk_live_",
+    "rk_test_",
+    "whsec_",
+    "shpat_",
+    "glsa_",
+    "sntrys_",
+    "dt0c01.",
+    "NRAK-",
+];
+/// The fewest bytes behind these.
+const ISSUED_BYTES: usize = 10;
 /// No token of a known shape is shorter.
-pub(super) const SHORTEST_BYTES: usize = 15;
+pub(super) const SHORTEST_BYTES: usize = 13;
 /// Beginnings of key ids of AWS, and the bytes behind them.
 const AWS: [&str; 2] = ["AKIA", "ASIA"];
 const AWS_BYTES: usize = 16;
@@ -49,6 +112,8 @@ const KEY_BEGINS: &str = "-----BEGIN ";
 const PRIVATE: &str = "PRIVATE KEY";
 const MAX_KIND_BYTES: usize = 40;
 const KEY_ENDS: &str = "-----END ";
+/// Labels of a host, and parts of a path, that are looked at.
+const MAX_PARTS: usize = 8;
 
 /// A private key, to its end or to that of the text.
 pub(super) fn private_key(text: &str) -> Option<Found> {
@@ -80,8 +145,52 @@ pub(super) fn user_info(text: &str) -> Option<Found> {
     Some(Found { secret: 3 + name, end: 3 + at })
 }
 
+/// The part of the URL of a web hook that lets anybody use it: Slack, Discord, Teams and others have no other
+/// password than the path. `text` begins with the `://` of a URL.
+pub(super) fn web_hook(text: &str) -> Option<Found> {
+    let rest = text.strip_prefix("://")?;
+    let is_url = |byte: &u8| !byte.is_ascii_whitespace() && !b"\"'`<>)".contains(byte);
+    let length = rest.bytes().take(MAX_AUTHORITY_BYTES).take_while(is_url).count();
+    let url = rest.get(..length)?;
+    let (host, path) = url.split_once('/')?;
+    let mut secret = host.len() + 1;
+    if !host.split('.').take(MAX_PARTS).any(is_hook) {
+        // Behind the part of the path that says what it is.
+        let is_telegram = host.eq_ignore_ascii_case("api.telegram.org");
+        let mut parts = path.split('/').take(MAX_PARTS);
+        loop {
+            let part = parts.next()?;
+            if is_telegram && part.starts_with("bot") {
+                break;
+            }
+            secret += part.len() + 1;
+            if is_hook(part) || part.eq_ignore_ascii_case("hook") {
+                break;
+            }
+        }
+    }
+    let path = url.get(secret..)?;
+    // A page about web hooks has words in its path.
+    let is_secret = path.bytes().any(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase());
+    is_secret.then_some(Found { secret: 3 + secret, end: 3 + length })
+}
+
+/// Whether a label of a host or a part of a path says that this is a web hook.
+fn is_hook(part: &str) -> bool {
+    let part = part.as_bytes();
+    let has_word = |word: &[u8]| {
+        let begin = part.get(..MAX_KIND_BYTES).unwrap_or(part);
+        begin.windows(word.len()).any(|found| found.eq_ignore_ascii_case(word))
+    };
+    part.eq_ignore_ascii_case(b"hooks") || has_word(b"webhook")
+}
+
 /// A token of a known shape.
 pub(super) fn token(text: &str) -> Option<Found> {
+    // Each place of a text comes by here.
+    if !text.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        return None;
+    }
     let behind = |beginning: &str| {
         let body = text.strip_prefix(beginning)?;
         Some(token_end(body))
@@ -96,13 +205,29 @@ pub(super) fn token(text: &str) -> Option<Found> {
     if let Some(beginning) = AWS.iter().find(is_aws) {
         return Some(Found { secret: 0, end: beginning.len() + behind(beginning)? });
     }
+    let issued = ISSUERS.iter().find_map(|beginning| {
+        let length = behind(beginning).filter(|length| *length >= ISSUED_BYTES)?;
+        let body = text.get(beginning.len()..beginning.len() + length)?;
+        // `SG.` begins the name of a class, too: of words alone nothing is a token.
+        let is_token = body.bytes().any(|byte| byte.is_ascii_digit());
+        is_token.then_some(Found { secret: 0, end: beginning.len() + length })
+    });
+    issued.or_else(|| known(text))
+}
+
+/// A token whose beginning names of other things may have as well.
+fn known(text: &str) -> Option<Found> {
     TOKENS.iter().find_map(|(beginning, least)| {
+        let behind = |beginning: &str| Some(token_end(text.strip_prefix(beginning)?));
         let length = behind(beginning).filter(|length| length >= least)?;
         let end = beginning.len() + length;
         let body = text.get(beginning.len()..end)?;
         // A name of several words is none: `hf_quantizer_config`, `sk-learn-...`.
         let is_long = body.bytes().take_while(u8::is_ascii_alphanumeric).count() >= *least;
-        let has_digit = !beginning.ends_with('_') && body.bytes().any(|byte| byte.is_ascii_digit());
+        let has = |kind: fn(&u8) -> bool| body.bytes().any(|byte| kind(&byte));
+        // Packages have names such as `pypi-server-2024`.
+        let may_be_name = *beginning == "pypi-" && !has(u8::is_ascii_uppercase);
+        let has_digit = !beginning.ends_with('_') && has(u8::is_ascii_digit) && !may_be_name;
         (has_digit || is_long).then_some(Found { secret: 0, end })
     })
 }

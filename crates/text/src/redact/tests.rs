@@ -40,6 +40,19 @@ fn arguments_lose_their_secrets_and_nothing_else() {
         (&["{\\\"api_key\\\": \\\"hunter2 Xy9\\\"}"], &["{\\\"api_key\\\": [redacted]}"]),
         (&["e[\"A_TOKEN\"] = \"hunter2Xy9\""], &["e[\"A_TOKEN\"] = [redacted]"]),
         (&["--note=Bearer hunter2Xy9"], &["--note=Bearer [redacted]"]),
+        (&["--wandb-key", SECRET], &["--wandb-key", REDACTED]),
+        (&["--key=hunter2Xy9"], &["--key=[redacted]"]),
+        (&["x.wandb_key=hunter2Xy9"], &["x.wandb_key=[redacted]"]),
+        (
+            &["OTEL_EXPORTER_OTLP_HEADERS=x-honeycomb-team=hunter2Xy9,a=b"],
+            &["OTEL_EXPORTER_OTLP_HEADERS=[redacted]"],
+        ),
+        (&["--extra-headers", "X-Team: hunter2Xy9"], &["--extra-headers", REDACTED]),
+        (&["-H", "x-honeycomb-team: hunter2Xy9"], &["-H", "x-honeycomb-team:[redacted]"]),
+        (&["-c", "export A_HEADERS=x-team=hunter2Xy9 b"], &["-c", "export A_HEADERS=[redacted] b"]),
+        (&["-u", "me:hunter2Xy9"], &["-u", "me:[redacted]"]),
+        (&["--user=me:hunter2Xy9"], &["--user=me:[redacted]"]),
+        (&["-c", "curl -u 'me:hunter2Xy9' h"], &["-c", "curl -u 'me:[redacted] h"]),
     ] {
         assert_eq!(words(given), expected, "{given:?}");
     }
@@ -57,6 +70,15 @@ fn tokens_are_known_by_their_shape_wherever_they_stand() {
         "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U",
         "xoxb-123456789012-abcdef",
         "nvapi-abcdefghijklmnop1234",
+        "pypi-AgEIcHlwaS5vcmcCJDAwMDAwMDAw",
+        "dop_v1_0123456789abcdef",
+        "SG.abcDEF123.ghiJKL456-mno_pq",
+        "wandb_v1_Ab3dEf_Gh1jKl",
+        "xapp-1-A02BCDEF-123",
+        "glsa_AbCd1234EfGh5678_01234567",
+        "lsv2_pt_0123456789abcdef_0123",
+        "hvs.CAESI0123456789",
+        "dapi0123456789abcdef0123456789abcdef",
     ] {
         for (front, back) in
             [("", ""), ("x=", ""), ("say '", "'"), ("/a/", "/b"), ("https://h/", "?x")]
@@ -71,6 +93,26 @@ fn tokens_are_known_by_their_shape_wherever_they_stand() {
     assert_eq!(Redactor::default().text("-----BEGIN PRIVATE KEY-----\nMII"), REDACTED);
     let public = "-----BEGIN CERTIFICATE-----\nMIIE\n-----END CERTIFICATE-----";
     assert_eq!(Redactor::default().text(public), public);
+}
+
+#[test]
+fn web_hooks_keep_their_host_and_pages_about_them_their_path() {
+    for (given, expected) in [
+        ("https://hooks.slack.com/services/T0/B0/Xy9 x", "https://hooks.slack.com/[redacted] x"),
+        (
+            "'https://discord.com/api/webhooks/12/Ab'",
+            "'https://discord.com/api/webhooks/[redacted]'",
+        ),
+        ("https://a.webhook.office.com/webhookb2/1f@2", "https://a.webhook.office.com/[redacted]"),
+        (
+            "https://open.feishu.cn/open-apis/bot/v2/hook/1f-2",
+            "https://open.feishu.cn/open-apis/bot/v2/hook/[redacted]",
+        ),
+        ("https://api.telegram.org/bot12:Ab/x", "https://api.telegram.org/[redacted]"),
+    ] {
+        assert_eq!(Redactor::default().text(given), expected);
+        assert_eq!(Redactor::default().text(expected), expected);
+    }
 }
 
 #[test]
@@ -104,6 +146,24 @@ fn what_an_llm_is_configured_with_stays() {
         "std::string::token",
         "bearer",
         "monkey=1",
+        "data.prompt_key=messages",
+        "--sort-key=name",
+        "workload.manifest_key=inputs",
+        "--layer-key=3",
+        "Accept-Headers=no",
+        "--headers=Content-Type: application/json,Accept: text/html",
+        "--user=1000:1000",
+        "-v=/etc/passwd:/etc/passwd:ro",
+        "/etc/passwd:/run/secrets/x:ro",
+        "/etc/passwd: its name has to end in .s2t",
+        "https://docs.github.com/en/webhooks/about-webhooks",
+        "https://hooks.example.com/",
+        "SG.some.module.class",
+        "github_pat_of_the_user",
+        "ghp_something_long_of_words",
+        "re_ranking_with_a_cross_encoder_v2",
+        "pypi-server-of-the-company-2024",
+        "co_occurrence_of_words_in_a_text_2",
         "größe=名前",
     ] {
         assert_eq!(words(&[word, "after"]), [word, "after"]);

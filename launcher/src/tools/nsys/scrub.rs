@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, OpenFlags};
 use wildmatch::WildMatch;
 
+use stage2_analysis::files;
 use stage2_analysis::nsys::load::database::{Unreadable, check_header};
 use stage2_model::Finding;
 
@@ -105,8 +106,7 @@ fn copy(from: &Path, to: &Path) -> Result<(), NoCopy> {
     let content = copy.run(from)?;
     copy.check(&content)?;
     copy.connection.close().map_err(|(_, error)| error)?;
-    draft.persist(to).map_err(|error| not_written(error.error))?;
-    Ok(())
+    files::put(draft, to).map_err(not_written)
 }
 
 struct Copy {
