@@ -129,7 +129,6 @@ pub struct NsysCapture {
     pub said: Vec<String>,
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference over")]
 fn is_zero(number: &u64) -> bool {
     *number == 0
 }

@@ -65,35 +65,33 @@ pub(crate) fn clean_copies(copies: &InputCopies, nsys: &Nsys, findings: &mut Vec
         return false;
     }
     let mut is_clean = true;
-    for (copy, _) in &copies.copies {
-        let (copy, ending) = (copy.as_path(), files::ending(copy));
-        let export = copy.with_extension("sqlite");
-        let done = match ending {
-            "sqlite" if !copy.to_string_lossy().ends_with(".scrubbed.sqlite") => {
-                let report =
-                    Some(copy.with_extension("nsys-rep")).filter(|report| report.is_file());
-                leave_out_raw(copy, report.as_deref()).map(Some)
-            }
-            // Its export is among the copies, or it was exported and deleted by now.
-            "nsys-rep" if !copy.is_file() || copies.copies.iter().any(|(c, _)| *c == export) => {
-                Ok(None)
-            }
-            "nsys-rep" | "qdrep" => Err(Finding::warning(
-                format!("{} was not exported", name(copy)),
-                HELD,
-                "the other findings say why",
-            )),
-            _ => Ok(None),
-        };
-        match done {
-            Ok(note) => findings.extend(note),
-            Err(why) => {
-                let (left_out, is_gone) = left_out(copy, &why);
-                is_clean &= is_gone;
-                findings.push(left_out);
-            }
+    let mut leave_out = |copy: &Path, why: &Finding| {
+        let (told, is_gone) = left_out(copy, why);
+        is_clean &= is_gone;
+        findings.push(told);
+    };
+    let mut notes = Vec::new();
+    let ending = |copy: &Path, wanted: &[&str]| wanted.contains(&files::ending(copy));
+    let paths = || copies.copies.iter().map(|(copy, _)| copy.as_path());
+    let is_whole = |copy: &&Path| !copy.to_string_lossy().ends_with(".scrubbed.sqlite");
+    for copy in paths().filter(|copy| ending(copy, &["sqlite"])).filter(is_whole) {
+        let report = Some(copy.with_extension("nsys-rep")).filter(|report| report.is_file());
+        match leave_out_raw(copy, report.as_deref()) {
+            Ok(note) => notes.push(note),
+            Err(why) => leave_out(copy, &why),
         }
     }
+    // A report that was exported and scrubbed is gone by now.
+    for report in paths().filter(|copy| ending(copy, &["nsys-rep", "qdrep"]) && copy.is_file()) {
+        let what = format!("there is no scrubbed export of {}", name(report));
+        let why = Finding::warning(what, "the other findings say why", "");
+        leave_out(report, &why);
+        let export = report.with_extension("sqlite");
+        if export.is_file() && paths().all(|copy| copy != export) {
+            leave_out(&export, &why);
+        }
+    }
+    findings.extend(notes);
     is_clean
 }
 

@@ -12,6 +12,10 @@ use crate::plain::{Bundle, Place, fixture};
 
 /// Stage, kernel, calls and nanoseconds.
 type Row<'a> = (&'a str, &'a str, u64, u64);
+/// Folder of fixtures, its files, the rows that they give, and what is said or (`!`) never said.
+type Given<'a> = (&'a str, &'a [&'a str], &'a [Row<'a>], &'a [&'a str]);
+/// The same with names and texts of the files.
+type Written<'a> = (&'a [(&'a str, String)], &'a [Row<'a>], &'a [&'a str]);
 
 /// Brings a file of `tests/fixtures` into the place; SQL becomes the database that it makes.
 fn give(place: &Place, case: &str, file: &str) -> String {
@@ -73,7 +77,7 @@ const WHOLE: &str = "(whole capture)";
 #[test]
 fn every_shape_of_a_capture_gives_the_numbers_in_it() {
     let two: &[Row<'_>] = &[(WHOLE, GEMM, 3, 3_000), (WHOLE, "softmax_k", 1, 1_000)];
-    let cases: &[(&str, &[&str], &[Row<'_>], &[&str])] = &[
+    let cases: &[Given<'_>] = &[
         ("several-tables-one-file", &["all.csv"], two, &["!cannot be used", "!damaged"]),
         ("glued-header", &["g.csv"], &[(WHOLE, "gemm_k", 3, 3_000)], &[]),
         ("old-names", &["report1_gpukernsum.csv"], two, &[]),
@@ -171,7 +175,7 @@ fn tables_of_one_file_or_of_one_capture_are_told_apart() {
                     \"25,0\",\"1.000\",1,\"1.000,0\",\"1.000,0\",\"1.000\",\"1.000\",\"0,0\",softmax_k\n";
     let other = format!("{HEAD}100.0,7000,5,1400.0,1400.0,1300,1500,100.0,gemm_k\n");
     let not_known = "(not known)";
-    let cases: &[(&[(&str, String)], &[Row<'_>], &[&str])] = &[
+    let cases: &[Written<'_>] = &[
         (&[("a.csv", format!("{API}{kernels}{API}{MPI}"))], both, &["!cannot be used"]),
         (&[("a.csv", format!("{API}\n{kernels}\n{MPI}").replace('\n', "\r\n"))], both, &["!cut"]),
         (&[("a.csv", format!("{HEAD}\n{}", KERNELS.replace('\n', "\n\n")))], both, &["!cut"]),

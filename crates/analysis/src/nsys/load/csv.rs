@@ -295,7 +295,7 @@ pub fn tables_in(text: &str) -> Found {
             continue;
         }
         match Head::of(line) {
-            Some(Head::Known(_)) => found.is_read = true,
+            Some(Head::Known(_)) => (found.is_read, next) = (true, None),
             Some(Head::Other(columns)) => {
                 found.other.get_or_insert(next.take().map_or(columns, |report| report.name));
             }
