@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use stage2_analysis::files;
+use stage2_analysis::foreign::{Given, look};
 use stage2_analysis::ncu::load::folder::report_name;
 use stage2_analysis::nsys::load::folder::capture_name;
 use stage2_analysis::private;
@@ -171,18 +172,61 @@ fn unpack(from: &Path, to: &Path) -> std::io::Result<()> {
     })
 }
 
-/// Whether the command line may name this: a file of the kind, by its name, or a folder of spools.
+/// Whether the command line may name this: a file of the kind, by its name and its beginning, or a folder
+/// of spools.
 pub(crate) fn check(kind: Kind, path: &Path) -> anyhow::Result<()> {
     // First: what is not there has no wrong name.
     let found = path.metadata()?;
     if kind == Kind::Spool && found.is_dir() {
         return spools_in(path).map(drop);
     }
-    let endings = kind.extensions();
-    let is_known = endings.contains(&files::ending(path));
-    anyhow::ensure!(is_known, "its name has to end in .{}", endings.join(" or ."));
+    anyhow::ensure!(!found.is_dir(), "it is a folder; give the files in it, each by its name");
     anyhow::ensure!(found.is_file(), "it is no file");
+    let (endings, ending) = (kind.extensions(), files::ending(path));
+    let is_known = endings.contains(&ending);
+    let given = match (kind, ending) {
+        (Kind::Spool, _) => Given::Spool,
+        (Kind::Nsys, "sqlite") => Given::NsysExport,
+        (Kind::Nsys | Kind::Ncu, "nsys-rep" | "qdrep" | "ncu-rep") => Given::Report,
+        (Kind::Nsys, _) => Given::NsysTable,
+        (Kind::Ncu, _) => Given::NcuTable,
+    };
+    // Whoever is told to rename a file should not hear then that it is none.
+    let foreign = match look(path, given) {
+        Ok(foreign) => foreign,
+        Err(error) if is_known && files::is_compressed(path) => {
+            anyhow::bail!("it cannot be unpacked ({error})")
+        }
+        Err(error) => return Err(error.into()),
+    };
+    if let Some(foreign) = foreign {
+        anyhow::bail!("{foreign}");
+    }
+    if let Some(of) = of_another_kind(kind, ending) {
+        anyhow::bail!("{of}");
+    }
+    anyhow::ensure!(is_known, "its name has to end in .{}", endings.join(" or ."));
     Ok(())
+}
+
+/// What a file is by its name that belongs under another option, and under which.
+fn of_another_kind(kind: Kind, ending: &str) -> Option<&'static str> {
+    match (kind, ending) {
+        (Kind::Ncu | Kind::Spool, "nsys-rep" | "qdrep") => {
+            Some("it is a report of Nsight Systems; give it with --nsys")
+        }
+        (Kind::Spool, "sqlite") => Some("it is an export of Nsight Systems; give it with --nsys"),
+        (Kind::Nsys | Kind::Spool, "ncu-rep") => {
+            Some("it is a report of Nsight Compute; give it with --ncu")
+        }
+        (Kind::Nsys | Kind::Ncu, "s2t") => {
+            Some("it is a trace file of the collector; give it with --spool")
+        }
+        (Kind::Nsys, "qdstrm") => Some(
+            "it is a raw capture of Nsight Systems, which its importer turns into a report (.nsys-rep)",
+        ),
+        _ => None,
+    }
 }
 
 /// The spools of a folder, at least one.

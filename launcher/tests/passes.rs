@@ -90,6 +90,32 @@ fn launch_ending(
     command
 }
 
+#[test]
+fn tools_print_tables_with_plain_numbers_and_the_workload_keeps_its_locale() {
+    let notes = |word: &str| format!("echo \"{word}: $LC_ALL $LC_NUMERIC\" >> \"$WHERE\"");
+    for (variable, of_tables) in [("LC_ALL", "C "), ("LC_NUMERIC", " C")] {
+        let sandbox = Sandbox::new();
+        std::fs::create_dir_all(sandbox.path("tools")).expect("folder");
+        let nsys = NSYS.replace("export|stats)", &format!("export|stats)\n  {}", notes("tables")));
+        let ncu = NCU.replace("--import) ", &format!("--import) {}; ", notes("tables")));
+        sandbox.executable("tools/nsys", &nsys);
+        sandbox.executable("tools/ncu", &ncu);
+        let mut command = launch_ending(&sandbox, &[], "ok", &notes("workload"));
+        for other in ["LC_ALL", "LC_NUMERIC"] {
+            command.env_remove(other);
+        }
+        command.env(variable, "de_DE.UTF-8").env("WHERE", sandbox.path("locales"));
+        command.assert().success();
+        let said = common::read(&sandbox.path("locales"));
+        let of_workload = of_tables.replace('C', "de_DE.UTF-8");
+        for (who, locale, least) in [("tables", of_tables, 3), ("workload", &of_workload, 3)] {
+            let lines: Vec<&str> = said.lines().filter(|line| line.starts_with(who)).collect();
+            assert!(lines.len() >= least, "{variable}: {said}");
+            assert!(lines.iter().all(|line| *line == format!("{who}: {locale}")), "{said}");
+        }
+    }
+}
+
 fn runs(sandbox: &Sandbox) -> usize {
     common::read(&sandbox.path("count")).lines().count()
 }
@@ -362,7 +388,7 @@ fn captures_taken_elsewhere_are_merged_as_far_as_they_can_be_read() {
 }
 
 #[test]
-fn captures_of_which_nothing_can_be_read_are_a_step_that_failed() {
+fn captures_of_which_nothing_can_be_read_make_no_bundle() {
     let sandbox = Sandbox::new();
     sandbox.write("empty.s2t", "");
     sandbox.write("damaged.s2t", "no spool");
@@ -381,12 +407,9 @@ fn captures_of_which_nothing_can_be_read_are_a_step_that_failed() {
     .enumerate()
     {
         let out = format!("out{at}");
-        let assert = sandbox.launch(&["merge", kind, file, "-o", &out]).assert().code(70);
-        assert.stderr(contains("nothing could be read"));
-        let run = common::read(&sandbox.path(&out).join("run.json"));
-        let run: Value = serde_json::from_str(&run).expect("JSON");
-        assert_eq!(run["passes"][0]["status"], "failed", "{file}");
-        assert!(common::read(&sandbox.path(&out).join("report.md")).contains("failed"), "{file}");
+        let assert = sandbox.launch(&["merge", kind, file, "-o", &out]).assert().code(2);
+        assert.stderr(contains("no bundle was made").and(contains(file)));
+        assert!(!sandbox.path(&out).exists(), "{file}");
     }
     // A run whose collector left nothing but damaged files.
     let script = "echo no spool > \"$STAGE2_OUT/x-1.s2t\"";

@@ -76,8 +76,8 @@ fn a_merge_of_nothing_makes_no_folder() {
     let assert = sandbox.launch_strictly(&words).assert().code(2);
     assert
         .stderr(contains("no file in it ends in .s2t"))
-        .stderr(contains("a.sqlite: No such file"))
-        .stderr(contains("b.txt: its name has to end in .ncu-rep"));
+        .stderr(contains("a.sqlite (No such file"))
+        .stderr(contains("b.txt (it is empty"));
     assert!(!sandbox.path("out").exists(), "no folder is made");
 }
 

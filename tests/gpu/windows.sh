@@ -4,7 +4,7 @@
 # Usage: windows.sh PATH_TO_libstage2.so PATH_TO_stage2-launch OUTDIR [LIBCUPTI]...
 # Without a LIBCUPTI the collector finds one. A LIBCUPTI is a file, or a folder that holds one (that of a
 # wheel nvidia-cuda-cupti-cu12 or nvidia-cuda-cupti). Environment: PYTHON (python3), THREADS (4), KERNELS
-# (20, in a step), WINDOWS (10), WINDOW (300ms), STEP_TIMEOUT_S (120). Needs torch.
+# (20, in a step), WINDOWS (10), WINDOW_S (0.3), STEP_TIMEOUT_S (120). Needs torch.
 # Prints PASS, FAIL, NOTE and SKIP lines and keeps everything in OUTDIR. Exit status: 0 when nothing
 # failed (also when all was skipped for lack of a GPU), 1 when something failed, 2 for bad usage.
 set -uo pipefail
@@ -12,7 +12,7 @@ set -uo pipefail
 begin 120 "$@"
 shift 3
 need torch
-threads=${THREADS:-4} kernels=${KERNELS:-20} windows=${WINDOWS:-10} window=${WINDOW:-300ms}
+threads=${THREADS:-4} kernels=${KERNELS:-20} windows=${WINDOWS:-10} window_s=${WINDOW_S:-0.3}
 export XDG_RUNTIME_DIR=$out/run
 mkdir "$XDG_RUNTIME_DIR"
 
@@ -33,7 +33,7 @@ windows_with() {
   done
   pid=$(pgrep -P $! -f windows.py || true)
   for ((number = 1; number <= windows; number++)); do
-    "$launch" ctl "${pid:-$!}" start --for "$window" --wait ||
+    "$launch" ctl "${pid:-$!}" start --wait && sleep "$window_s" && "$launch" ctl "${pid:-$!}" stop --wait ||
       say "FAIL $name: window $number: $(tail -1 "$folder/ctl.err")"
   done >"$folder/ctl.out" 2>"$folder/ctl.err"
   : >"$folder/stop"
@@ -48,7 +48,6 @@ windows_with() {
   done
   [ "${#files[@]}" -gt 0 ] &&
     checked "$name" windows_check.py "$threads" "$kernels" "${files[@]}"
-  "$launch" -q report "$folder/bundle1" >/dev/null 2>&1
   say "NOTE $name: CUPTI $("$python" -c 'import json, sys
 processes = json.load(open(sys.argv[1]))["coverage"]["processes"]
 print(processes[0]["meta"].get("cupti_version", "?"))' "$folder/bundle1/metrics.json" 2>/dev/null)"

@@ -120,6 +120,8 @@ fn add_tools(report: &mut Report, sources: &Sources, settings: &Settings) -> Vec
     let (run_dir, libraries) = (&sources.run_dir, &settings.libraries);
     let mut findings = Vec::new();
     let mut nsys = nsys::load::folder::captures(&run_dir.join(NSYS_DIR), libraries, &mut findings);
+    let said = nsys.iter_mut().flat_map(|tables| &mut tables.said);
+    said.for_each(|text| *text = settings.redactor.text(text));
     let mut ncu = ncu::load::folder::reports(&run_dir.join(NCU_DIR), &mut findings);
     if let Some(tables) = &mut ncu {
         tables.leave_out(libraries);

@@ -11,6 +11,7 @@ mod answer;
 mod bounded_records;
 pub mod claims;
 pub mod files;
+pub mod foreign;
 pub mod in_part;
 mod inputs;
 pub mod insight;

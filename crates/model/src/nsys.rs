@@ -40,6 +40,9 @@ pub struct Counts {
     /// so many are missing together that records must have been lost; else 0. About.
     #[serde(default)]
     pub call_numbers_missing: u64,
+    /// Of these, calls that launch a kernel or a graph; counted only where there are no kernels.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub launch_calls: u64,
     /// NVTX ranges, of any depth.
     pub nvtx_ranges: u64,
     /// NVTX ranges that began on one thread and ended on another: taken for the first.
@@ -65,6 +68,22 @@ pub struct NsysSection {
 }
 
 impl NsysSection {
+    /// Why no range of the capture is in the rows, where the workload may have opened some. `alone`:
+    /// there are no rows, and nothing of the collector.
+    pub(crate) fn no_range(&self, alone: bool) -> Option<&'static str> {
+        let rows = self.captures.iter().find(|capture| capture.gives_rows);
+        match (rows.map(|capture| capture.kind), self.ranges.is_empty()) {
+            (Some(Source::Csv), false) => Some(
+                "the CSV tables of nsys do not say which range is outermost; its SQLite export does",
+            ),
+            (Some(Source::Csv), true) => {
+                Some("the CSV tables of nsys that were given have no ranges")
+            }
+            (None, false) if alone => Some("the capture of nsys has ranges, but no GPU work"),
+            _ => None,
+        }
+    }
+
     /// Whether every comparison lets its numbers stand beside the collector's.
     pub fn believed(&self) -> bool {
         !self.reconciliations.is_empty() && self.reconciliations.iter().all(|r| r.belief.usable())
@@ -105,6 +124,33 @@ pub struct NsysCapture {
     pub nameless_calls: u64,
     /// The rows of kernels hold its numbers: the collector has none.
     pub gives_rows: bool,
+    /// What nsys itself says about it, in its words; what concerns GPU work comes first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub said: Vec<String>,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// Why GPU work of a capture may belong to ranges that hold none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unplaced {
+    /// The capture has no calls of the CUDA API at all.
+    NoCalls,
+    /// Calls that launched some of the work are missing.
+    SomeCalls,
+}
+
+impl Unplaced {
+    /// Why the GPU work of a range is not known, in one clause.
+    pub fn label(self) -> &'static str {
+        match self {
+            Unplaced::NoCalls => "the file has no API calls",
+            Unplaced::SomeCalls => "API calls that launched GPU work are not in the file",
+        }
+    }
 }
 
 /// How far the capture can be believed.

@@ -7,7 +7,7 @@ use crate::answer::{Answer, StepSeries, StepTimeline};
 use crate::coverage::{Coverage, META_SAMPLE};
 use crate::energy::StageEnergy;
 use crate::finding::Finding;
-use crate::nsys::NsysSection;
+use crate::nsys::{NsysSection, Unplaced};
 use crate::pass::{Origin, PassCosts};
 use crate::peaks::Peaks;
 use crate::ranks::{ProcessRow, Ranks};
@@ -91,6 +91,9 @@ pub struct Report {
     pub graph_captures: Vec<CaptureRow>,
     /// The Nsight Systems capture against the collector; null: there is none.
     pub nsys: Option<NsysSection>,
+    /// GPU work of nsys that no range could be found for: a range without any may have some.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unplaced: Option<Unplaced>,
     /// What range replay of ncu measured of each NVTX region, by scope.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ncu_regions: Vec<RegionTable>,
@@ -125,8 +128,12 @@ impl Report {
 
     /// Why the report has no range, to be read after "none, because".
     pub fn no_range(&self) -> &'static str {
+        // Of captures that were taken elsewhere.
+        let alone = self.kernels.is_empty() && self.coverage.processes.is_empty();
+        let of_nsys = self.nsys.as_ref().and_then(|nsys| nsys.no_range(alone));
         match self.source == Origin::Ncu.label() {
             true => "the rows are those of ncu, which gives no times of ranges",
+            false if of_nsys.is_some() => of_nsys.unwrap_or_default(),
             false if self.paths.iter().any(PathRow::is_of_library_alone) => {
                 "the workload opened no NVTX range of its own, only libraries did"
             }

@@ -52,7 +52,11 @@ impl<'a> Imports<'a> {
 
     /// Takes out of the copies of captures what they hold of the machine. Whether nothing of it is left.
     pub(crate) fn clean(&self, copies: &InputCopies, findings: &mut Vec<Finding>) -> bool {
-        clean_copies(copies, &self.config.pipeline.nsys, findings)
+        // What a signal left is kept, and the finding about it says so.
+        match self.interrupted() {
+            Some(_) => !copies.holds_an_environment(),
+            None => clean_copies(copies, &self.config.pipeline.nsys, findings),
+        }
     }
 
     /// Prints the tables of reports of Nsight Compute, in the folder that they lie in.

@@ -123,7 +123,11 @@ fn captures_of(
         export_nsys(&tool, &given.nsys, &reports, findings);
     }
     if !clean_copies(&copies, &given.nsys, findings) {
-        findings.extend(environment_finding(folder, &format!("{NCU_DIR}/{GIVEN_DIR}")));
+        findings.extend(environment_finding(
+            folder,
+            &format!("{NCU_DIR}/{GIVEN_DIR}"),
+            given.nsys.export.keep_raw,
+        ));
     }
     captures(folder, libraries, findings)
 }

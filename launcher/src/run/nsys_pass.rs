@@ -102,7 +102,11 @@ pub(super) fn run(
                 }
                 let reports = brought_home(reports, &tool.folder, &mut findings);
                 if !tables(tool, nsys, version, &reports, &mut findings) {
-                    findings.extend(environment_finding(&tool.folder, NSYS_DIR));
+                    findings.extend(environment_finding(
+                        &tool.folder,
+                        NSYS_DIR,
+                        nsys.export.keep_raw,
+                    ));
                 }
             }
         }

@@ -9,15 +9,20 @@ use stage2_analysis::files::{self, write_whole};
 use stage2_model::Finding;
 
 /// Says, on the terminal and beside the reports, what they hold. `shown` is the folder as seen from
-/// that of the run.
-pub(crate) fn environment_finding(folder: &Path, shown: &str) -> Vec<Finding> {
+/// that of the run; the user asked for it (`keep_raw`), or it could not be taken out.
+pub(crate) fn environment_finding(folder: &Path, shown: &str, keep_raw: bool) -> Vec<Finding> {
     let finding = Finding::warning(
         format!(
             "the files of {shown}/ hold the environment and the arguments of every process of the machine"
         ),
         "nsys records them, with all passwords and tokens that are among them",
-        "do not share them; without pipeline.nsys.export.keep_raw=true a run leaves only what can be \
-         shared",
+        match keep_raw {
+            true => {
+                "do not share them; without pipeline.nsys.export.keep_raw=true a run leaves only what \
+                 can be shared"
+            }
+            false => "do not share them; the findings about each file say why it was kept",
+        },
     );
     let written = write_whole(&folder.join("SENSITIVE.txt"), &format!("{finding}\n"));
     let failed = written.err().map(|error| {
@@ -34,7 +39,6 @@ pub(crate) fn environment_finding(folder: &Path, shown: &str) -> Vec<Finding> {
 /// What of it is still there, and why.
 pub(super) fn leave_out_raw(sqlite: &Path, report: Option<&Path>) -> Result<Finding, Finding> {
     scrub(sqlite, sqlite)?;
-    let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let Some(report) = report else {
         let what = format!("{} is a scrubbed copy", name(sqlite));
         return Ok(Finding::note(what, HELD, KEEP_RAW));
@@ -50,8 +54,9 @@ pub(super) fn leave_out_raw(sqlite: &Path, report: Option<&Path>) -> Result<Find
 const HELD: &str = "nsys records the environment, the arguments and the output of programs";
 const KEEP_RAW: &str = "pipeline.nsys.export.keep_raw=true keeps what nsys wrote, for nsys-ui";
 
-/// Does the same with copies of captures that were taken elsewhere, once they were exported. Whether
-/// nothing is left that holds the environment of a machine.
+/// Does the same with copies of captures that were taken elsewhere, once they were exported. A copy that
+/// cannot be scrubbed goes: the capture itself is where it was. Whether nothing is left that holds the
+/// environment of a machine.
 pub(crate) fn clean_copies(copies: &InputCopies, nsys: &Nsys, findings: &mut Vec<Finding>) -> bool {
     if !copies.holds_an_environment() {
         return true;
@@ -60,27 +65,53 @@ pub(crate) fn clean_copies(copies: &InputCopies, nsys: &Nsys, findings: &mut Vec
         return false;
     }
     let mut is_clean = true;
-    for (copy, _) in &copies.copies {
-        let (copy, ending) = (copy.as_path(), files::ending(copy));
-        let export = copy.with_extension("sqlite");
-        let done = match ending {
-            "sqlite" if !copy.to_string_lossy().ends_with(".scrubbed.sqlite") => {
-                let report =
-                    Some(copy.with_extension("nsys-rep")).filter(|report| report.is_file());
-                leave_out_raw(copy, report.as_deref()).map(Some)
-            }
-            // Its export is among the copies, or it was exported and deleted by now.
-            "nsys-rep" if !copy.is_file() || copies.copies.iter().any(|(c, _)| *c == export) => {
-                Ok(None)
-            }
-            "nsys-rep" | "qdrep" => {
-                is_clean = false;
-                Ok(None)
-            }
-            _ => Ok(None),
-        };
-        is_clean &= done.is_ok();
-        findings.extend(done.unwrap_or_else(Some));
+    let mut leave_out = |copy: &Path, why: &Finding| {
+        let (told, is_gone) = left_out(copy, why);
+        is_clean &= is_gone;
+        findings.push(told);
+    };
+    let mut notes = Vec::new();
+    let ending = |copy: &Path, wanted: &[&str]| wanted.contains(&files::ending(copy));
+    let paths = || copies.copies.iter().map(|(copy, _)| copy.as_path());
+    let is_whole = |copy: &&Path| !copy.to_string_lossy().ends_with(".scrubbed.sqlite");
+    for copy in paths().filter(|copy| ending(copy, &["sqlite"])).filter(is_whole) {
+        let report = Some(copy.with_extension("nsys-rep")).filter(|report| report.is_file());
+        match leave_out_raw(copy, report.as_deref()) {
+            Ok(note) => notes.push(note),
+            Err(why) => leave_out(copy, &why),
+        }
     }
+    // A report that was exported and scrubbed is gone by now.
+    for report in paths().filter(|copy| ending(copy, &["nsys-rep", "qdrep"]) && copy.is_file()) {
+        let what = format!("there is no scrubbed export of {}", name(report));
+        let why = Finding::warning(what, "the other findings say why", "");
+        leave_out(report, &why);
+        let export = report.with_extension("sqlite");
+        if export.is_file() && paths().all(|copy| copy != export) {
+            leave_out(&export, &why);
+        }
+    }
+    findings.extend(notes);
     is_clean
+}
+
+fn name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Deletes a copy that cannot be scrubbed. What to tell, and whether it is gone.
+fn left_out(copy: &Path, why: &Finding) -> (Finding, bool) {
+    let reason = format!("{}: {}; {HELD}", why.what, why.why);
+    match std::fs::remove_file(copy) {
+        Ok(()) => {
+            let what = format!("{} is not in the bundle, and not in its numbers", name(copy));
+            let remedy = "export the report again and merge that; pipeline.nsys.export.keep_raw=true \
+                          takes the file as it is, for a bundle that is not to be shared";
+            (Finding::warning(what, reason, remedy), true)
+        }
+        Err(error) => {
+            let what = format!("{} could not be deleted ({error})", copy.display());
+            (Finding::warning(what, reason, "delete it before you share the bundle"), false)
+        }
+    }
 }

@@ -137,7 +137,7 @@ impl<'a> Tool<'a> {
     /// left would pass for all of it.
     pub(super) fn step(&self, step: Step) -> Ended {
         let stdout = step.stdout.clone();
-        let ended = self.run(step, BTreeMap::new());
+        let ended = self.run(step, plain_numbers());
         if ended.interrupted && ended.refused.is_none() && !ended.succeeded() {
             let _ = stdout.map(std::fs::remove_file);
         }
@@ -204,6 +204,15 @@ impl<'a> Tool<'a> {
         }
         line
     }
+}
+
+/// Variables for a command that prints tables and runs no workload: with numbers as every reader takes
+/// them, whatever the locale of the user is. A workload keeps its locale; no table comes from its run.
+fn plain_numbers() -> BTreeMap<String, OsString> {
+    // It wins over all others. Any other value than C may name a locale that the machine lacks.
+    let all = std::env::var_os("LC_ALL").filter(|value| !value.is_empty());
+    let name = if all.is_some() { "LC_ALL" } else { "LC_NUMERIC" };
+    BTreeMap::from([(name.to_owned(), "C".into())])
 }
 
 /// What `executable --version` prints.

@@ -34,7 +34,7 @@ pub(super) fn headline(report: &Report, report_md: &Path) -> Vec<String> {
         .extend(late.map(|row| format!("{}: {}", shorten(&row.stage, NAME_LIMIT), row.sentence())));
     // Counts of a sample are scaled to all instances; busy time is that of the recorded ones.
     let of = if report.is_sampled() { " in the sample" } else { "" };
-    lines.extend(stages().take(STAGES).map(|row| stage(row, of)));
+    lines.extend(stages().take(STAGES).map(|row| stage(report, row, of)));
     if let Some(more) = stages().count().checked_sub(STAGES).filter(|&more| more > 0) {
         lines.push(format!("and {} more stages", count(more as u64)));
     }
@@ -54,8 +54,11 @@ pub(super) fn headline(report: &Report, report_md: &Path) -> Vec<String> {
     lines
 }
 
-fn stage(row: &StageRow, of: &str) -> String {
+fn stage(report: &Report, row: &StageRow, of: &str) -> String {
     let name = shorten(&row.stage, NAME_LIMIT);
+    if let Some(unplaced) = report.unplaced.filter(|_| row.kernels.is_none()) {
+        return format!("{name}: GPU work not known ({})", unplaced.label());
+    }
     if row.has_no_gpu_work() {
         return format!("{name}: no GPU work of its own");
     }
@@ -111,8 +114,9 @@ mod tests {
         };
         let row =
             StageRow { copies: Some(0), fills: Some(0), gpu_window_ns: Some(5_000_000), ..none };
-        assert_eq!(stage(&row, " in the sample"), "request: no GPU work of its own");
+        let report = Report::default();
+        assert_eq!(stage(&report, &row, " in the sample"), "request: no GPU work of its own");
         let copies = StageRow { copies: Some(1), ..row };
-        assert!(stage(&copies, "").starts_with("request: 0 kernels, GPU busy 0.000 ms"));
+        assert!(stage(&report, &copies, "").starts_with("request: 0 kernels, GPU busy 0.000 ms"));
     }
 }

@@ -8,6 +8,7 @@ mod build;
 mod combined;
 #[path = "../common/mod.rs"]
 mod common;
+mod given;
 mod nested;
 mod no_ranges;
 mod plain;

@@ -141,7 +141,7 @@ fn without_any_capture_nothing_is_filtered_by_name() {
     }
     let run = sandbox.read("run.json");
     assert!(run.contains("reports of Nsight Systems are not read"), "{run}");
-    assert!(run.contains("bad.sqlite cannot be read"), "{run}");
+    assert!(run.contains("bad.sqlite is not in the bundle"), "{run}");
 }
 
 #[test]

@@ -28,6 +28,9 @@ pub(super) fn of(report: &Report, row: &StageRow) -> Result<WindowSplit, &'stati
     if report.coverage.verdict.status == Status::Empty {
         return Err("no GPU work was recorded");
     }
+    if let Some(unplaced) = report.unplaced.filter(|_| row.kernels.is_none()) {
+        return Err(unplaced.label());
+    }
     let basis = sample_basis(report, row);
     let (Some(window_ns), Some(busy_ns)) = (basis.window_ns, basis.busy_ns) else {
         let source = report.source.as_str();

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use crate::inputs::Doctor;
 use crate::load::{Capture, META_GPU_OFF, ProcessCapture};
+use stage2_model::nsys::{Counts, Source};
 use stage2_model::{
     COULD_NOT_ASK, Coverage, Empty, EmptyCause, EmptyReason, EndedBy, FileEnding, Finding,
     META_RANGES, PassInfo, Report, RunInfo, Status, WorkloadExit,
@@ -160,11 +161,13 @@ pub(crate) fn explain(report: &mut Report, collected: bool, doctor: &Doctor) {
             reasons.extend(known.unwrap_or_default());
             without_guesses(reasons)
         }
-        false => vec![reason(
-            EmptyCause::CapturesEmpty,
-            "the captures hold no GPU work",
-            "merge captures of a run that used the GPU",
-        )],
+        false => vec![of_nsys(report).unwrap_or_else(|| {
+            reason(
+                EmptyCause::CapturesEmpty,
+                "the captures hold no GPU work",
+                "merge captures of a run that used the GPU",
+            )
+        })],
     };
     let Some(mut empty) = Empty::of(reasons) else { return };
     // A workload that failed has told its reason itself.
@@ -186,6 +189,48 @@ pub(crate) fn explain(report: &mut Report, collected: bool, doctor: &Doctor) {
     let what = format!("no GPU work was recorded: {why}{also}");
     report.findings.insert(0, Finding::error(what, "", remedy));
     report.coverage.empty = Some(empty);
+}
+
+/// Captures of nsys that hold what a workload did, and nothing of what the GPU did.
+fn of_nsys(report: &Report) -> Option<EmptyReason> {
+    let captures = || report.nsys.iter().flat_map(|nsys| &nsys.captures);
+    let sum =
+        |of: fn(&Counts) -> u64| captures().map(|one| of(&one.counts)).fold(0, u64::saturating_add);
+    let (launches, calls) = (sum(|counts| counts.launch_calls), sum(|counts| counts.api_calls));
+    let seen = [
+        (launches, "launch call"),
+        (if launches == 0 { calls } else { 0 }, "CUDA API call"),
+        (sum(|counts| counts.nvtx_ranges), "NVTX range"),
+    ];
+    let seen: Vec<String> = seen
+        .into_iter()
+        .filter(|(number, _)| *number > 0)
+        .map(|(number, what)| {
+            format!("{} {what}{}", count(number), if number == 1 { "" } else { "s" })
+        })
+        .collect();
+    if seen.is_empty() {
+        let tables = captures().next().is_some_and(|first| first.kind == Source::Csv);
+        return tables.then(|| {
+            reason(
+                EmptyCause::CapturesEmpty,
+                "the CSV tables of nsys that were given have no kernels",
+                "give the table cuda_gpu_kern_sum, too, or the SQLite export",
+            )
+        });
+    }
+    let said = captures().flat_map(|one| &one.said).take(QUOTED);
+    let said: Vec<&str> = said.map(|text| text.trim_end_matches('.')).collect();
+    let said = match said.is_empty() {
+        true => String::new(),
+        false => format!("; nsys says: {}", said.join("; ")),
+    };
+    Some(reason(
+        EmptyCause::CapturesEmpty,
+        format!("nsys recorded {}, but no kernel{said}", seen.join(" and ")),
+        "record again with an nsys that is as new as the driver, with --trace=cuda,nvtx, and let the \
+         workload synchronise with the GPU and end by itself before the capture ends",
+    ))
 }
 
 /// Adds what doctor found to what is to be done, and the command that makes all checks.
@@ -241,7 +286,8 @@ fn of_run(report: &Report) -> Vec<EmptyReason> {
     let collect = report.run.passes.iter().find(|p| p.name.as_deref() == Some("collect"));
     let Coverage { processes, files_refused, .. } = &report.coverage;
     if let Some(PassInfo { status, exit, why, not_loaded, .. }) = collect {
-        if status.as_deref() == Some("failed") {
+        // Trace files that cannot be read were written by a workload, or come from elsewhere.
+        if status.as_deref() == Some("failed") && *files_refused == 0 {
             let why = why.as_deref().unwrap_or("the collect pass failed");
             reasons.push(reason(
                 EmptyCause::NotStarted,

@@ -143,6 +143,7 @@ pub(crate) fn join_kept(capture: &mut Capture, run: RunInfo, findings: Vec<Findi
         coverage,
         // What other tools add comes later: see `without_collector`, `counters` and `timeline`.
         nsys: None,
+        unplaced: None,
         ncu_regions: Vec::new(),
         sampled: None,
         costs: PassCosts::default(),

@@ -6,7 +6,7 @@ use super::unseen_ranges;
 use super::without_collector::{file_names, label};
 use crate::nsys::load::{Range, Tables, Total};
 use crate::nsys::reconcile::{Comparison, reconcile};
-use stage2_model::{NsysCapture, NsysRangeRow, NsysSection, Origin, Report};
+use stage2_model::{Finding, NsysCapture, NsysRangeRow, NsysSection, Origin, Report, Severity};
 
 /// Compares each capture and notes the result; a capture that lost kernels becomes a finding, and
 /// none of its numbers goes anywhere else. Where the rows are those of nsys or ncu there is nothing
@@ -36,6 +36,14 @@ pub(crate) fn compare(
             report.findings.extend(unseen_ranges::finding(report, tables, nvtx_package, gated));
         }
         report.findings.extend(tables.findings.iter().cloned());
+        report.findings.extend(tables.said.iter().map(|text| {
+            Finding::new(
+                Severity::Note,
+                format!("nsys says about {}: {text}", files.join(", ")),
+                "",
+                "",
+            )
+        }));
         section.captures.push(NsysCapture {
             files,
             kind: tables.source,
@@ -43,6 +51,7 @@ pub(crate) fn compare(
             counts: tables.counts,
             complete: tables.complete,
             nameless_calls: tables.nameless_calls(),
+            said: tables.said.clone(),
             gives_rows: report.source == Origin::Nsys.label() && used == Some(at),
         });
     }

@@ -19,7 +19,7 @@ use super::kernels::{distinct, percent, stage_kernels};
 use crate::load::libraries::LibraryDomains;
 use crate::load::stats::{Stats, mean};
 use crate::ncu::load::Tables as NcuTables;
-use crate::nsys::load::{Range, Tables, capture};
+use crate::nsys::load::{Placed, Range, Tables, capture};
 use crate::roofline::class::class_of;
 use stage2_model::nsys::Source;
 use stage2_model::{
@@ -43,13 +43,13 @@ pub(crate) fn rows(
     if let Some(tables) = nsys.iter().find(|tables| !tables.kernels.is_empty()) {
         let doubts = doubts(tables);
         of_capture(report, tables, doubts.is_none(), libraries);
-        told(report, Origin::Nsys, doubts);
+        told(report, Origin::Nsys, doubts, tables.placed);
         report.findings.extend(several(nsys, tables));
     } else if let Some(tables) = ncu {
         let pieces = of_ncu(tables);
         if !pieces.is_empty() {
             fill(report, Origin::Ncu, &tables.devices, &HashMap::new(), pieces);
-            told(report, Origin::Ncu, None);
+            told(report, Origin::Ncu, None, Placed::Once);
         }
     }
 }
@@ -236,13 +236,17 @@ fn doubts(tables: &Tables) -> Option<String> {
 }
 
 /// Says whose rows they are, also in the verdict on the first screen.
-fn told(report: &mut Report, origin: Origin, doubts: Option<String>) {
+fn told(report: &mut Report, origin: Origin, doubts: Option<String>, placed: Placed) {
     let label = origin.label();
     let calls = report.kernels.iter().fold(0u64, |sum, row| sum.saturating_add(row.times.calls));
     let general = match origin {
         Origin::Ncu => {
             "only launches that were chosen for profiling, replayed at other clocks and with cold \
              caches: durations are not undisturbed, and shares are not those of a run"
+        }
+        _ if placed == Placed::InEach => {
+            "its table of ranges holds a kernel once for each range around it, so that nested ranges \
+             count it more than once; what nsys lost, if anything, cannot be known either"
         }
         _ => "what nsys lost, if anything, cannot be known without the collector",
     };

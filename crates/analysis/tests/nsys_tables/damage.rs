@@ -159,5 +159,5 @@ fn a_later_version_with_an_export_table_of_its_own_is_read() {
          INSERT INTO DIAGNOSTIC_EVENT VALUES (1, 1, 'all is well'), (2, 2, 'Not all events were kept');",
     );
     assert_eq!(tables.schema_version.as_deref(), Some("2.13.1"));
-    assert!(said(&tables, "Not all events were kept") && !said(&tables, "all is well"));
+    assert_eq!(tables.said, ["Not all events were kept"]);
 }

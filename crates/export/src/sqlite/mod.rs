@@ -2,7 +2,8 @@
 //!
 //! The collector records no CUDA API calls. So there is no table of them, and reports that join
 //! kernels to ranges through API calls find nothing; `STAGE2_WORK_RANGES` holds the exact range of
-//! each kernel instead.
+//! each kernel instead, with the number of its instance, which `STAGE2_RANGES` explains: 0 is outside of
+//! all, null is not known.
 
 mod schema;
 mod short_name;
@@ -13,7 +14,7 @@ use std::path::Path;
 use rusqlite::{Connection, Statement, ToSql, params};
 use rustc_hash::{FxHashMap, FxHashSet};
 use stage2_analysis::load::events::{Event, Range, What, Work};
-use stage2_spool::Payload;
+use stage2_spool::{Payload, RANGE_OUTSIDE, RANGE_UNKNOWN};
 
 use crate::run::Process;
 use crate::selection::Selected;
@@ -64,6 +65,7 @@ struct Tables<'c> {
     graph: Statement<'c>,
     event: Statement<'c>,
     ranges: Statement<'c>,
+    instances: Statement<'c>,
     string: Statement<'c>,
     connection: &'c Connection,
     strings: FxHashMap<String, i64>,
@@ -124,7 +126,12 @@ impl<'c> Tables<'c> {
                 "start, end, eventType, rangeId, category, text, globalTid, domainId, \
                  uint64Value, int64Value, doubleValue, jsonText",
             )?,
-            ranges: insert(connection, "STAGE2_WORK_RANGES", "kind, workRowId, rangePath, stage")?,
+            ranges: insert(
+                connection,
+                "STAGE2_WORK_RANGES",
+                "kind, workRowId, rangePath, stage, rangeId",
+            )?,
+            instances: insert(connection, "STAGE2_RANGES", "globalTid, rangeId, start")?,
             string: insert(connection, "StringIds", "id, value")?,
             connection,
             strings: FxHashMap::default(),
@@ -210,7 +217,12 @@ impl<'c> Tables<'c> {
                 ("graph", self.graph.insert(values.as_slice())?)
             }
         };
-        self.ranges.execute(params![kind, row, work.path.label, work.path.stage()])?;
+        let instance = match work.range {
+            RANGE_OUTSIDE => Some(0),
+            RANGE_UNKNOWN => None,
+            id => i64::try_from(id).ok(),
+        };
+        self.ranges.execute(params![kind, row, work.path.label, work.path.stage(), instance])?;
         Ok(())
     }
 
@@ -229,7 +241,9 @@ impl<'c> Tables<'c> {
             range: range.start_end.then_some(range.id),
             fields: fields::text(range.fields),
         };
-        let times = (self.since(range.span.start_ns), Some(self.since(range.span.end_ns)));
+        let start = self.since(range.span.start_ns);
+        self.instances.execute(params![tid, i64::try_from(range.id).ok(), start])?;
+        let times = (start, Some(self.since(range.span.end_ns)));
         self.nvtx(process, &event, times, range.thread.os_tid, range.payload)
     }
 

@@ -14,7 +14,7 @@ use crate::bundle::{
 use crate::cli::{Acceptance, Captures, Showing};
 use crate::commands::ending::{list_files, tell};
 use crate::commands::open::open_report;
-use crate::config::{self, Composed};
+use crate::config::{self, Composed, Config};
 use crate::copy_inputs::{InputCopies, Kind};
 use crate::failure::Failure;
 use crate::outcome::Outcome;
@@ -26,6 +26,7 @@ use stage2_analysis::files::{self, write_whole};
 use stage2_analysis::load::trace::files_of;
 use stage2_analysis::private;
 use stage2_model::{Finding, PassStatus, Severity};
+use stage2_text::visible_path;
 
 const EFFECTIVE: &[&str] = &[
     "report",
@@ -106,7 +107,7 @@ pub(in crate::commands) fn make(
         bundle.record.findings.extend(without_effect(&composed.explicit_keys()));
     }
     bundle.record.findings.extend(composed.notes.iter().cloned());
-    take_in(&parts, &tools, &mut bundle.record, &dir);
+    take_in(&parts, &settings, &tools, &mut bundle.record, &dir);
     bundle.record.findings.iter().for_each(|finding| terminal.finding(finding));
     bundle.share(access, terminal);
     let outcome = write_reports(&mut bundle, &dir, parts.environment);
@@ -130,9 +131,45 @@ impl Made {
         if let Err(error) = &self.closed {
             terminal.error(&format!("{error:#}"));
         }
-        if !self.has_merged() {
-            terminal.error("nothing could be read of any of the files: the reports are empty");
+    }
+
+    /// Takes back a bundle of which nothing could be read: only the files say anything, and what was
+    /// found about them is told. `found` says that its folder was there before.
+    pub(in crate::commands) fn take_back(self, found: bool, terminal: &Terminal) -> Failure {
+        let dir = self.bundle.dir().to_owned();
+        let RunRecord { passes, report_findings, .. } = &self.bundle.record;
+        let copies: Vec<(String, &String)> = passes
+            .iter()
+            .flat_map(|pass| &pass.merged)
+            .map(|(copy, from)| (visible_path(&dir.join(copy)), from))
+            .collect();
+        // What else the reports say is about a workload. The copies are gone when somebody reads this.
+        for finding in report_findings {
+            let named = copies.iter().find(|(copy, _)| finding.what.contains(copy.as_str()));
+            let by_name = |(copy, _): &&(String, &String)| {
+                let name = copy.rsplit_once('/').map_or(copy.as_str(), |(_, name)| name);
+                finding.what.contains(name)
+            };
+            if let Some((copy, from)) = named {
+                let what = finding.what.replace(copy, &visible_path(Path::new(from)));
+                terminal.finding(&Finding { what, ..finding.clone() });
+            } else if copies.iter().any(|copy| by_name(&copy)) {
+                terminal.finding(finding);
+            }
         }
+        drop(self);
+        let left = remove(&dir, found);
+        let left = left
+            .err()
+            .map_or_else(String::new, |error| format!(" ({} is left: {error})", dir.display()));
+        Failure::Usage(format!(
+            "nothing could be read of any of the files, so no bundle was made{left}; the lines above say why"
+        ))
+    }
+
+    /// Whether something could be read of some file, or a signal came before that.
+    pub(in crate::commands) fn is_of_use(&self) -> bool {
+        self.has_merged() || self.interrupted.is_some() || self.outcome.is_err()
     }
 
     fn has_merged(&self) -> bool {
@@ -152,6 +189,21 @@ impl Made {
             None => acceptance.status(0, self.result(), &self.bundle.record.passes, terminal),
         }
     }
+}
+
+/// Deletes a bundle; the folder itself stays where it was `found`.
+fn remove(dir: &Path, found: bool) -> std::io::Result<()> {
+    if !found {
+        return std::fs::remove_dir_all(dir);
+    }
+    for entry in std::fs::read_dir(dir)? {
+        let path = entry?.path();
+        match path.symlink_metadata()?.is_dir() {
+            true => std::fs::remove_dir_all(path)?,
+            false => std::fs::remove_file(path)?,
+        }
+    }
+    Ok(())
 }
 
 /// Writes the reports; once more, where passes turn out to have failed, because they say so.
@@ -184,7 +236,13 @@ fn write_environment(
 }
 
 /// Brings everything into the folder of the bundle; a pass for each kind says what of it.
-fn take_in(parts: &Parts<'_>, tools: &run::Imports<'_>, record: &mut RunRecord, dir: &Path) {
+fn take_in(
+    parts: &Parts<'_>,
+    settings: &Config,
+    tools: &run::Imports<'_>,
+    record: &mut RunRecord,
+    dir: &Path,
+) {
     let RunRecord { findings, passes, windows, .. } = record;
     let captures = parts.captures;
     for (kind, pass, files, sub) in [
@@ -213,7 +271,8 @@ fn take_in(parts: &Parts<'_>, tools: &run::Imports<'_>, record: &mut RunRecord, 
             _ => {}
         }
         if !tools.clean(&inputs, findings) {
-            findings.extend(run::environment_finding(&folder, sub));
+            let keep_raw = settings.pipeline.nsys.export.keep_raw;
+            findings.extend(run::environment_finding(&folder, sub, keep_raw));
         }
         passes.push(pass_of(pass, dir, &inputs.copies));
     }

@@ -24,6 +24,7 @@ pub(crate) fn import(args: MergeArgs, terminal: &Terminal) -> Result<u8, Failure
         .map_err(|e| Failure::Usage(format!("-o {}: {e}", output.display())))?;
     let (_, early) = composed.resolved(&absolute)?;
     let access = Access::of(early.run.group.as_deref())?;
+    let found = absolute.exists();
     let folder = RunFolder::Given(absolute).create(&access)?;
     let ends = format!("the merge ends here, and {} is incomplete", folder.path().display());
     let signals = take_signals(terminal, ends)?;
@@ -36,6 +37,9 @@ pub(crate) fn import(args: MergeArgs, terminal: &Terminal) -> Result<u8, Failure
         environment: None,
     };
     let made = make(&composed, &folder, access, parts, &signals, terminal)?;
+    if !made.is_of_use() {
+        return Err(made.take_back(found, terminal));
+    }
     made.tell(showing, terminal);
     Ok(made.status(&acceptance, terminal))
 }
@@ -53,13 +57,11 @@ fn check_inputs(captures: &Captures) -> Result<(), Failure> {
         for file in files {
             match copy_inputs::check(kind, file) {
                 Ok(()) => return Ok(()),
-                Err(why) => problems.push(format!("{}: {why:#}", file.display())),
+                // No colon behind the name: what follows one that ends in `passwd` would pass for a secret.
+                Err(why) => problems.push(format!("{} ({why:#})", file.display())),
             }
         }
     }
-    let text = format!(
-        "no capture can be merged, so no bundle was made: {}; check the file names",
-        problems.join("; ")
-    );
+    let text = format!("no capture can be merged, so no bundle was made: {}", problems.join("; "));
     Err(Failure::Usage(text))
 }

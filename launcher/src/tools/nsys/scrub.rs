@@ -12,12 +12,14 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, OpenFlags};
 use wildmatch::WildMatch;
 
+use crate::redaction;
 use stage2_analysis::files;
 use stage2_analysis::nsys::load::database::{Unreadable, check_header};
+use stage2_analysis::nsys::load::diagnostics;
 use stage2_model::Finding;
 
 /// Tables that are copied whole. A * at the end stands for any rest.
-const COPIED: [&str; 14] = [
+const COPIED: [&str; 16] = [
     "CUPTI_ACTIVITY_KIND_*",
     "CUDA_GRAPH_*",
     "ENUM_*",
@@ -32,6 +34,8 @@ const COPIED: [&str; 14] = [
     "TARGET_INFO_SESSION_START_TIME",
     "ANALYSIS_DETAILS",
     "PROFILER_OVERHEAD",
+    "STAGE2_RANGES",
+    "STAGE2_WORK_RANGES",
 ];
 
 /// Tables of which a part is copied: the rows that a condition keeps. Processes and threads are those
@@ -49,6 +53,12 @@ const FILTERED: [(&str, &str); 6] = [
 const WHAT_WAS_TRACED: &str = "name GLOB '*COLLECT_CUDA_TRACE' OR name GLOB '*COLLECT_NVTX_TRACE' \
      OR name GLOB '*NVTX_DOMAIN_FILTER_STRING' OR name GLOB '*START_TRIGGER'";
 const EXPORT_VERSIONS: &str = "name GLOB 'EXPORT_PRODUCT_*' OR name GLOB 'EXPORT_SCHEMA_*'";
+
+/// What is copied of what nsys says, at most: rows, and characters of each.
+const MOST_DIAGNOSTICS: usize = 10_000;
+const MOST_OF_A_TEXT: usize = 1_000;
+/// A shorter value of a variable (`1`, `C`, `bash`) stands in many texts.
+const LEAST_OF_A_SECRET: usize = 8;
 
 const STRINGS: &str = "StringIds";
 /// Columns that hold numbers of strings.
@@ -128,6 +138,8 @@ impl Copy {
         db.pragma_update(None, "journal_mode", "off")?;
         db.pragma_update(None, "synchronous", "off")?;
         db.pragma_update(None, "trusted_schema", false)?;
+        // Tables of old exports refer to others, which are copied later or not at all.
+        db.pragma_update(None, "foreign_keys", false)?;
         db.pragma_update(None, "temp_store", "memory")?;
         db.execute("ATTACH ?1 AS source", [read_only_uri(from)])?;
         db.execute_batch(
@@ -150,6 +162,10 @@ impl Copy {
             }
         }
         let variables = self.variables(&tables);
+        if tables.iter().any(|(name, _)| name == diagnostics::TABLE) {
+            kept.push(diagnostics::TABLE.to_owned());
+            self.take_diagnostics(&variables)?;
+        }
         db.execute_batch("DETACH source")?;
         Ok(Content { tables: kept, variables })
     }
@@ -192,6 +208,43 @@ impl Copy {
         Ok(())
     }
 
+    /// Copies what nsys says about its records, as far as it matters, without secrets. Nothing more of
+    /// the table: its texts are made of whatever nsys met.
+    fn take_diagnostics(&self, variables: &[String]) -> rusqlite::Result<()> {
+        let db = &self.connection;
+        let [severity, text] = diagnostics::COLUMNS;
+        let table = diagnostics::TABLE;
+        db.execute_batch(&format!("CREATE TABLE main.{table} ({severity} INTEGER, {text} TEXT)"))?;
+        let mut columns = db.prepare("SELECT name FROM pragma_table_info(?1, 'source')")?;
+        let columns = columns.query_map([table], |row| row.get::<_, String>(0))?;
+        let columns = columns.collect::<rusqlite::Result<Vec<_>>>()?;
+        let has = |name: &str| columns.iter().any(|column| column == name);
+        if !has(text) {
+            return Ok(());
+        }
+        let level = if has(severity) { severity } else { "NULL" };
+        let query = format!(
+            "SELECT {level}, substr({text}, 1, {MOST_OF_A_TEXT}) FROM source.{table} \
+             WHERE typeof({text}) = 'text' LIMIT {MOST_DIAGNOSTICS}"
+        );
+        let insert = format!("INSERT INTO main.{table} VALUES (?1, ?2)");
+        let (mut rows, mut insert) = (db.prepare(&query)?, db.prepare(&insert)?);
+        let mut rows = rows.query([])?;
+        while let Some(row) = rows.next()? {
+            let Ok(text) = row.get::<_, String>(1) else { continue };
+            let severity = row.get::<_, i64>(0).ok();
+            let holds = |variable: &String| {
+                let value = variable.split_once('=').map_or("", |(_, value)| value);
+                text.contains(variable)
+                    || (value.len() >= LEAST_OF_A_SECRET && text.contains(value))
+            };
+            if diagnostics::weight(severity, &text).is_some() && !variables.iter().any(holds) {
+                insert.execute((severity, redaction::text(&text)))?;
+            }
+        }
+        Ok(())
+    }
+
     /// `NAME=VALUE` of every variable that the export shows in a table of its own. Those that are
     /// too short to be told from other text are left out.
     fn variables(&self, tables: &[(String, String)]) -> Vec<String> {
@@ -200,7 +253,7 @@ impl Copy {
             if !tables.iter().any(|(known, _)| known == table) {
                 continue;
             }
-            let query = format!("SELECT value FROM source.{table} WHERE name LIKE '%environment%'");
+            let query = format!("SELECT value FROM source.{table} WHERE name LIKE '%env%'");
             let Ok(mut statement) = self.connection.prepare(&query) else { continue };
             let Ok(rows) = statement.query_map([], |row| row.get::<_, String>(0)) else { continue };
             texts.extend(rows.flatten().map(|text| (text, separator)));

@@ -4,12 +4,13 @@ use std::collections::HashMap;
 
 use crate::join::join;
 use crate::nsys::load::capture::{Export, ZERO_NS};
-use stage2_model::{DeviceRow, Origin, Report, RunInfo, Sources, Times};
+use stage2_model::{DeviceRow, Origin, PathKind, Report, RunInfo, Sources, Times};
 
 /// Puts the rows of `export` in the place of the collector's. Where that one saw other GPU work,
 /// `mark` follows the name of every stage, and copies, fills and graphs stay the collector's. Where
 /// the export is not `whole`, GPU work that is missing would pass for idle time.
 pub(crate) fn rows(report: &mut Report, export: Export, mark: &str, whole: bool) {
+    let unplaced = export.unplaced();
     let Export { capture, launches_are_detailed, .. } = export;
     report.findings.extend(capture.findings.iter().cloned());
     let mut made = join(capture, RunInfo::default(), Vec::new());
@@ -18,6 +19,10 @@ pub(crate) fn rows(report: &mut Report, export: Export, mark: &str, whole: bool)
     }
     if !whole {
         without_busy_times(&mut made);
+    }
+    if unplaced.is_some() {
+        without_zeros(&mut made);
+        report.unplaced = unplaced;
     }
     for row in &mut made.kernels {
         row.sources = Sources { times: Origin::Nsys, counters: None };
@@ -64,6 +69,38 @@ fn without_busy_times(made: &mut Report) {
         row.gpu_busy_ns = None;
         row.gpu_span_ns = None;
         row.gpu_busy_percent = None;
+    }
+}
+
+/// Work that was launched nobody knows where may be that of a range that seems to have none.
+fn without_zeros(made: &mut Report) {
+    let is_range = |kind: PathKind| kind == PathKind::Range;
+    for row in made.stages.iter_mut().filter(|row| is_range(row.kind) && row.has_no_gpu_work()) {
+        let counts = [
+            &mut row.kernels,
+            &mut row.copies,
+            &mut row.fills,
+            &mut row.graph_launches,
+            &mut row.kernel_sum_ns,
+            &mut row.kernels_per_instance_min,
+            &mut row.kernels_per_instance_median,
+            &mut row.kernels_per_instance_max,
+            &mut row.gpu_window_ns,
+            &mut row.gpu_busy_ns,
+            &mut row.gpu_idle_ns,
+            &mut row.gpu_short_gaps_ns,
+        ];
+        counts.into_iter().for_each(|count| *count = None);
+        (row.gpu_busy_percent, row.gpu_busy_parts, row.warm) = (None, None, None);
+        row.devices.clear();
+    }
+    for row in made.paths.iter_mut().filter(|row| is_range(row.kind)) {
+        if row.kernels_inclusive == Some(0) {
+            row.kernels_inclusive = None;
+            row.kernels_exclusive = None;
+            row.kernel_sum_inclusive_ns = None;
+            row.kernel_sum_exclusive_ns = None;
+        }
     }
 }
 

@@ -6,8 +6,7 @@ use super::label;
 use crate::load::stats::mean;
 use crate::ncu::load::{Key, Tables as NcuTables};
 use crate::ncu::nvtx;
-use crate::nsys::load::{Naming, Tables};
-use stage2_model::nsys::Source;
+use crate::nsys::load::{Naming, Placed, Tables};
 use stage2_model::{PathKind, Times};
 
 /// Where a launch was, if nobody saw its ranges.
@@ -38,7 +37,8 @@ pub struct Piece {
 }
 
 /// Rows of nsys. Ranges of its SQLite are the outermost of their thread, so that they part the
-/// kernels; those of the CSV tables nest, and cannot be told apart.
+/// kernels. Those of the CSV tables may nest: then they do so only by their numbers, or where nothing
+/// else is known of the kernels.
 pub fn of_nsys(tables: &Tables) -> Vec<Piece> {
     let mut left: Vec<(u64, u64)> =
         tables.kernels.iter().map(|kernel| (kernel.calls, kernel.total_ns)).collect();
@@ -68,7 +68,7 @@ pub fn of_nsys(tables: &Tables) -> Vec<Piece> {
             times,
         })
     };
-    if tables.source == Source::Sqlite {
+    if tables.placed != Placed::NotKnown {
         for range in &tables.ranges {
             for row in &range.kernels {
                 let Some(rest) = left.get_mut(row.kernel) else { continue };
@@ -79,7 +79,7 @@ pub fn of_nsys(tables: &Tables) -> Vec<Piece> {
         }
     }
     // Kernels whose launch is not in the file may have been in any range.
-    let outside = tables.source == Source::Sqlite && tables.counts.without_launch == 0;
+    let outside = tables.placed != Placed::NotKnown && tables.counts.without_launch == 0;
     let (stage, kind) = match outside {
         _ if tables.ranges.is_empty() => (WHOLE, PathKind::WholeProcess),
         true => (OUTSIDE, PathKind::OutsideRanges),

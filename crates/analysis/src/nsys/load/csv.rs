@@ -2,21 +2,24 @@
 //!
 //! A table is told by its header and not by the name of its file, because names of reports changed;
 //! the name of the file only says which names of kernels it has (`_mangled`, `_base`). Notes before
-//! a header, several tables in one file, ragged rows and thousands separators are taken as they are.
+//! a header, ragged rows and thousands separators are taken as they are. A file may hold several
+//! tables: one ends where another header, known or not, or a line of nsys about the next one stands.
 
 use std::collections::{BTreeMap, HashMap};
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::csv_cells::{Column, column, nanoseconds, number, triple};
-use super::{Kernel, Naming, Range, RangeKernel, Tables};
-use crate::bounded_records::BoundedRecords;
+use super::csv_cells::{Column, Decimal, Evidence, column, is_title, nanoseconds, number, triple};
+use super::csv_lines::{Records, cells};
+use super::reports::{Announced, Rows, announced, rows_in};
+use super::{Kernel, Naming, Placed, Range, RangeKernel, Tables};
 use crate::files;
 use crate::load::libraries::LibraryDomains;
 use crate::progress::Metered;
 use stage2_model::nsys::{Counts, Source};
 use stage2_model::{Finding, Severity};
+use stage2_text::numbers::count;
 
 /// Larger files are no summaries.
 const MAX_FILE_BYTES: u64 = 256 << 20;
@@ -30,12 +33,13 @@ const MAX_ROW_BYTES: usize = 64 << 20;
 /// Above this many instances the total cannot be smaller than their number: each takes at least 1 ns.
 const MOST_UNTIMED: u128 = 1_000_000;
 
+/// How the headers begin that may stand behind output of a program without a line end.
+const FIRST_COLUMNS: [&str; 4] = ["Time (%),", "Time(%),", "NVTX Range,", "\"Time (%)\","];
+
 #[derive(Debug, thiserror::Error)]
 enum Unusable {
     #[error(transparent)]
     File(#[from] std::io::Error),
-    #[error(transparent)]
-    Csv(#[from] ::csv::Error),
     #[error("it is empty: nsys had no such data, or was ended")]
     Empty,
     #[error(
@@ -51,10 +55,36 @@ enum Unusable {
     TooMuch,
     #[error("no line of it is the header of a table that is known; it begins: {0}")]
     NoTable(String),
+    #[error("it holds the table {0}, and none of kernels or ranges")]
+    OtherTable(String),
+    #[error(
+        "it has decimal points ({point}) and decimal commas ({comma}), so that no number of it is certain"
+    )]
+    TwoDecimals { point: String, comma: String },
+}
+
+/// A table as it stands in the file.
+#[derive(Debug)]
+struct Raw {
+    columns: Vec<Column>,
+    naming: Option<Naming>,
+    rows: Vec<Vec<String>>,
+}
+
+/// What was read of a file.
+#[derive(Debug)]
+struct Contents {
+    summaries: Vec<Summary>,
+    /// Rows that cannot be used.
+    odd: u64,
+    /// Its last row has no end, and was left out.
+    is_cut: bool,
 }
 
 #[derive(Debug)]
 struct Summary {
+    /// Name of the file.
+    file: String,
     columns: Vec<Column>,
     naming: Option<Naming>,
     rows: Vec<Row>,
@@ -83,9 +113,24 @@ pub fn load(paths: &[PathBuf], libraries: &LibraryDomains) -> Tables {
     let mut summaries = Vec::new();
     for path in paths {
         match read(path) {
-            Ok((found, odd)) => {
+            Ok(Contents { summaries: found, odd, is_cut }) => {
                 tables.files.push(path.clone());
+                if odd == 0 && !is_cut && found.iter().all(|summary| summary.rows.is_empty()) {
+                    let what = format!("the table {} has no rows", path.display());
+                    let why = "nsys recorded no kernel and no range, or the rows were cut off";
+                    let remedy = "write it again from a report of a run that used the GPU";
+                    tables.findings.push(Finding::new(Severity::Warning, what, why, remedy));
+                }
                 summaries.extend(found);
+                if is_cut {
+                    tables.complete = false;
+                    let what =
+                        format!("{} is cut short: its last row was left out", path.display());
+                    let why = "the row has no end, so that its last cell may be part of one; more rows \
+                               may be missing";
+                    let remedy = "write or copy the file again";
+                    tables.findings.push(Finding::new(Severity::Warning, what, why, remedy));
+                }
                 if odd > 0 {
                     tables.complete = false;
                     tables.counts.odd_rows += odd;
@@ -112,62 +157,224 @@ pub fn load(paths: &[PathBuf], libraries: &LibraryDomains) -> Tables {
     tables
 }
 
-/// All tables of a file, and how many rows of it cannot be used.
-fn read(path: &Path) -> Result<(Vec<Summary>, u64), Unusable> {
+/// All tables of a file.
+fn read(path: &Path) -> Result<Contents, Unusable> {
     let file = files::open(path)?;
     let length = file.metadata()?.len();
     if length > MAX_FILE_BYTES {
         let what = format!("it is larger than {} MiB", MAX_FILE_BYTES >> 20);
         return Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, what).into());
     }
-    let mut input = BufReader::new(Metered::of(file, path).take(MAX_FILE_BYTES));
-    let remark = first_line(input.fill_buf()?);
-    let file_name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-    let naming = match file_name.unwrap_or_default() {
-        name if name.contains("mangled") => Some(Naming::Mangled),
-        name if name.contains("_base") => Some(Naming::Short),
-        _ => None,
+    let file_name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let stem = file_name.rsplit_once('.').map_or(file_name.as_str(), |(stem, _)| stem);
+    let (of_file, options) = rows_in(stem);
+    let naming = naming_in(options);
+    let mut records = Records::new(BufReader::new(Metered::of(file, path).take(MAX_FILE_BYTES)));
+    let (mut raw, mut kept): (Vec<Raw>, _) = (Vec::new(), Kept::default());
+    // Whether rows belong to the last table, what nsys said that comes next, and what is not read.
+    let (mut is_open, mut next, mut other) = (false, None::<Announced>, None);
+    let (mut remark, mut is_cut) = (String::new(), false);
+    let text = |bytes: &[u8]| {
+        String::from_utf8_lossy(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)).into_owned()
     };
-    let mut summaries: Vec<Summary> = Vec::new();
-    let (mut odd, mut kept) = (0, Kept::default());
-    let mut reader = ::csv::ReaderBuilder::new();
-    let mut reader =
-        reader.has_headers(false).flexible(true).from_reader(BoundedRecords::new(input));
-    let mut record = ::csv::ByteRecord::new();
-    while reader.read_byte_record(&mut record)? {
-        reader.get_mut().next_record();
-        if record.len() > MAX_COLUMNS {
-            return Err(Unusable::TooWide(record.len()));
+    let is_new = |line: &[u8]| {
+        let line = text(line);
+        announced(&line).is_some() || Head::of(&line).is_some()
+    };
+    while let Some(record) = records.next(is_new)? {
+        let line = text(&record.bytes);
+        if line.trim().is_empty() {
+            continue;
         }
-        let cells = ::csv::StringRecord::from_byte_record_lossy(record);
-        if let Some(columns) = header(&cells) {
-            kept.take(&cells)?;
-            summaries.push(Summary { columns, naming, rows: Vec::new() });
-        } else if let Some(summary) = summaries.last_mut() {
-            match Row::parse(&summary.columns, &cells) {
-                Some(row) => {
-                    kept.take(&cells)?;
-                    summary.rows.push(row);
+        if remark.is_empty() {
+            remark = line.trim().chars().take(200).collect();
+        }
+        if let Some(report) = announced(&line) {
+            (is_open, next) = (false, Some(report));
+            continue;
+        }
+        match Head::of(&line) {
+            Some(Head::Known(columns)) => {
+                let report = next.take();
+                let rows = report.as_ref().map_or(of_file, |report| report.rows);
+                // Tables of other reports have the same columns.
+                is_open = rows != Some(Rows::Other)
+                    || report.is_none() && columns.contains(&Column::Kernel);
+                if is_open {
+                    kept.take(&[line.as_str()])?;
+                    let naming = report.and_then(|r| naming_in(&r.options)).or(naming);
+                    raw.push(Raw { columns, naming, rows: Vec::new() });
+                } else if let Some(report) = report {
+                    other.get_or_insert(report.name);
                 }
+            }
+            Some(Head::Other(columns)) => {
+                is_open = false;
+                other.get_or_insert(next.take().map_or(columns, |report| report.name));
+            }
+            None if is_open => {
+                let (cells, width) = cells(&line, MAX_COLUMNS);
+                if width > MAX_COLUMNS {
+                    return Err(Unusable::TooWide(width));
+                }
+                if record.is_whole {
+                    kept.take(&cells)?;
+                    raw.last_mut().into_iter().for_each(|table| table.rows.push(cells.clone()));
+                } else {
+                    is_cut = true;
+                }
+            }
+            None => {}
+        }
+    }
+    if raw.is_empty() {
+        return Err(match other {
+            _ if length == 0 => Unusable::Empty,
+            Some(other) => Unusable::OtherTable(other),
+            None => Unusable::NoTable(remark),
+        });
+    }
+    let decimal = decimal(&raw)?;
+    let mut contents = Contents { summaries: Vec::new(), odd: 0, is_cut };
+    for Raw { columns, naming, rows } in raw {
+        let mut summary = Summary { file: file_name.clone(), columns, naming, rows: Vec::new() };
+        for cells in rows {
+            match Row::parse(&summary.columns, &cells, decimal) {
+                Some(row) => summary.rows.push(row),
                 // A single cell is a remark of nsys between two tables.
-                None => odd += u64::from(cells.len() > 1),
+                None => contents.odd += u64::from(cells.len() > 1),
             }
         }
-        record = cells.into_byte_record();
+        contents.summaries.push(summary);
     }
-    match summaries.is_empty() {
-        false => Ok((summaries, odd)),
-        true if length == 0 => Err(Unusable::Empty),
-        true => Err(Unusable::NoTable(remark)),
+    Ok(contents)
+}
+
+/// How the numbers of a file are written: one locale wrote all of them.
+fn decimal(tables: &[Raw]) -> Result<Decimal, Unusable> {
+    let mut evidence = Evidence::default();
+    for Raw { columns, rows, .. } in tables {
+        for (column, cell) in rows.iter().flat_map(|row| columns.iter().zip(row)) {
+            evidence.take(*column, cell);
+        }
+    }
+    evidence.verdict().map_err(|(point, comma)| Unusable::TwoDecimals { point, comma })
+}
+
+/// Which names of kernels the options of a report ask for.
+fn naming_in(options: &str) -> Option<Naming> {
+    match options {
+        _ if options.contains("mangled") && !options.contains("demangled") => Some(Naming::Mangled),
+        _ if options.contains("base") => Some(Naming::Short),
+        _ => None,
     }
 }
 
-/// The first line that says something, as far as it is shown.
-fn first_line(bytes: &[u8]) -> String {
-    let text = String::from_utf8_lossy(bytes);
-    let text = text.trim_start_matches('\u{feff}');
-    let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("");
-    line.chars().take(200).collect()
+/// What the beginning of a text holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// It has a table of kernels or of ranges.
+    is_read: bool,
+    /// Another table of nsys: its report, or its first columns.
+    pub other: Option<String>,
+}
+
+impl Found {
+    /// Whether there is a table of kernels or of ranges.
+    pub fn is_read(&self) -> bool {
+        self.is_read
+    }
+}
+
+/// Looks for tables in a text.
+pub fn tables_in(text: &str) -> Found {
+    let (mut found, mut next) = (Found::default(), None);
+    for line in text.split(['\n', '\r']) {
+        if let Some(report) = announced(line) {
+            next = Some(report);
+            continue;
+        }
+        match Head::of(line) {
+            Some(Head::Known(_)) => (found.is_read, next) = (true, None),
+            Some(Head::Other(columns)) => {
+                found.other.get_or_insert(next.take().map_or(columns, |report| report.name));
+            }
+            None => {}
+        }
+    }
+    found
+}
+
+/// What stands between the cells of a table of nsys, where it is no comma.
+pub fn separator(text: &str) -> Option<&'static str> {
+    [('\t', "tabs"), (';', "semicolons"), ('|', "bars")].into_iter().find_map(
+        |(separator, name)| {
+            let is_header = |line: &str| {
+                let titles = line.split(separator).filter(|cell| is_title(cell.trim_matches('"')));
+                titles.count() >= LEAST_TITLES
+            };
+            text.lines().any(is_header).then_some(name)
+        },
+    )
+}
+
+/// Titles of columns that make a line a header.
+const LEAST_TITLES: usize = 3;
+
+/// A line of column names.
+enum Head {
+    /// Of a table of kernels or of ranges.
+    Known(Vec<Column>),
+    /// Of another table; its report, or its first columns.
+    Other(String),
+}
+
+impl Head {
+    fn of(line: &str) -> Option<Head> {
+        let (named, width) = cells(line, MAX_COLUMNS);
+        // A line of words and numbers, as nearly all are.
+        let may_be = width >= LEAST_TITLES && width <= MAX_COLUMNS;
+        if let Some(columns) = header(&named).filter(|_| may_be) {
+            return Some(Head::Known(columns));
+        }
+        let glued = |first: &&str| line.rfind(*first).filter(|at| *at > 0);
+        let glued = FIRST_COLUMNS.iter().filter_map(glued).filter_map(|at| line.get(at..));
+        for rest in glued {
+            if let Some(columns) = header(&cells(rest, MAX_COLUMNS).0) {
+                return Some(Head::Known(columns));
+            }
+        }
+        let titles = named.iter().filter(|cell| is_title(cell)).count();
+        let has_numbers =
+            || named.iter().any(|cell| cell.trim().starts_with(|c: char| c.is_ascii_digit()));
+        (may_be && titles >= LEAST_TITLES && !has_numbers()).then(|| Head::Other(kind(&named)))
+    }
+}
+
+/// What a table that is not read has rows of.
+fn kind(titles: &[String]) -> String {
+    let has = |part: &str| titles.iter().any(|title| title.trim().starts_with(part));
+    let known = [
+        ("GrdX", "cuda_gpu_trace (each kernel and copy)"),
+        ("KAvg", "cuda_kern_exec_sum (launches and waiting)"),
+        ("QCount", "cuda_kern_exec_sum (launches and waiting)"),
+        ("KDur", "cuda_kern_exec_trace (each launch)"),
+        ("Kernel Dur", "cuda_kern_exec_trace (each launch)"),
+        ("Num Calls", "of API calls (cuda_api_sum, osrt_sum)"),
+        (
+            "Operation",
+            "of copies (cuda_gpu_mem_time_sum, cuda_gpu_mem_size_sum) or of all GPU work (cuda_gpu_sum)",
+        ),
+        ("Total Proj", "nvtx_gpu_proj_sum (ranges on the GPU)"),
+        ("Projected", "nvtx_gpu_proj_trace (each range on the GPU)"),
+    ];
+    match known.iter().find(|(title, _)| has(title)) {
+        Some((_, kind)) => (*kind).to_owned(),
+        None => {
+            let first: Vec<&str> = titles.iter().take(5).map(|title| title.trim()).collect();
+            stage2_text::visible(format!("with the columns {}", first.join(", ")).as_bytes())
+        }
+    }
 }
 
 /// What is kept of a file.
@@ -179,9 +386,9 @@ struct Kept {
 
 impl Kept {
     /// Adds a row.
-    fn take(&mut self, cells: &::csv::StringRecord) -> Result<(), Unusable> {
+    fn take(&mut self, cells: &[impl AsRef<str>]) -> Result<(), Unusable> {
         self.rows += 1;
-        self.bytes += cells.as_slice().len();
+        self.bytes += cells.iter().map(|cell| cell.as_ref().len()).sum::<usize>();
         if self.rows > MAX_ROWS || self.bytes > MAX_ROW_BYTES {
             return Err(Unusable::TooMuch);
         }
@@ -190,32 +397,34 @@ impl Kept {
 }
 
 /// The columns, if a row is the header of a table that is known.
-fn header(cells: &::csv::StringRecord) -> Option<Vec<Column>> {
-    let columns: Vec<Column> = cells.iter().map(column).collect();
+fn header(cells: &[String]) -> Option<Vec<Column>> {
+    let columns: Vec<Column> = cells.iter().map(|cell| column(cell)).collect();
     let has = |wanted: fn(&Column) -> bool| columns.iter().any(wanted);
     let counted = has(|c| matches!(c, Column::Instances | Column::KernelInstances));
     let named = has(|c| matches!(c, Column::Kernel | Column::Range));
-    (counted && named && has(|c| matches!(c, Column::Total(_)))).then_some(columns)
+    let others = has(|c| *c == Column::OfOthers);
+    let known = counted && named && !others && has(|c| matches!(c, Column::Total(_)));
+    known.then_some(columns)
 }
 
 impl Row {
     /// The row that the cells say; nothing where they say too little or contradict each other.
-    fn parse(columns: &[Column], cells: &::csv::StringRecord) -> Option<Self> {
+    fn parse(columns: &[Column], cells: &[String], decimal: Decimal) -> Option<Self> {
         let mut row = Row::default();
         let (mut calls, mut total, mut unit_ps) = (None, None, 0);
         for (at, column) in columns.iter().enumerate() {
             let cell = cells.get(at)?;
             match *column {
-                Column::Total(unit) => (total, unit_ps) = (nanoseconds(cell, unit), unit),
-                Column::Min(unit) => row.min_ns = nanoseconds(cell, unit),
-                Column::Max(unit) => row.max_ns = nanoseconds(cell, unit),
-                Column::Instances | Column::KernelInstances => calls = number(cell),
-                Column::RangeInstances => row.ranges = number(cell),
+                Column::Total(unit) => (total, unit_ps) = (nanoseconds(cell, unit, decimal), unit),
+                Column::Min(unit) => row.min_ns = nanoseconds(cell, unit, decimal),
+                Column::Max(unit) => row.max_ns = nanoseconds(cell, unit, decimal),
+                Column::Instances | Column::KernelInstances => calls = number(cell, decimal),
+                Column::RangeInstances => row.ranges = number(cell, decimal),
                 Column::Grid => row.grid = triple(cell),
                 Column::Block => row.block = triple(cell),
-                Column::Kernel => row.kernel = Some(cell.to_owned()),
-                Column::Range | Column::RangeOfKernel => row.range = Some(cell.to_owned()),
-                Column::Other => {}
+                Column::Kernel => row.kernel = Some(cell.clone()),
+                Column::Range | Column::RangeOfKernel => row.range = Some(cell.clone()),
+                Column::Style | Column::Other | Column::OfOthers => {}
             }
         }
         (row.calls, row.total_ns) = calls.zip(total)?;
@@ -279,27 +488,69 @@ fn naming_of(name: &str) -> Naming {
     if name.contains(['(', '<', ' ']) { Naming::Demangled } else { Naming::Mangled }
 }
 
-/// The best table of kernels, or of kernels in ranges.
-fn best(summaries: &[Summary], in_ranges: bool) -> Option<&Summary> {
+/// The best table of kernels, or of kernels in ranges. Says which others hold something else.
+fn best<'s>(
+    summaries: &'s [Summary],
+    in_ranges: bool,
+    findings: &mut Vec<Finding>,
+) -> Option<&'s Summary> {
     let wanted = |s: &&Summary| s.has(Column::Kernel) && s.has(Column::RangeOfKernel) == in_ranges;
-    summaries.iter().filter(wanted).min_by_key(|summary| summary.faults())
+    let found = || summaries.iter().filter(wanted);
+    let best = found().min_by_key(|summary| summary.faults())?;
+    findings.extend(left_out(best, found()));
+    Some(best)
 }
 
+/// Tables of the same kind whose kernels or ranges are others: of a second capture, most likely.
+fn left_out<'s>(used: &Summary, all: impl Iterator<Item = &'s Summary>) -> Option<Finding> {
+    let sums = |table: &Summary| {
+        let rows = table.rows.iter();
+        rows.fold((0u64, 0u64), |(calls, ns), row| {
+            (calls.saturating_add(row.calls), ns.saturating_add(row.total_ns))
+        })
+    };
+    let of = |table: &Summary| format!("{} ({} calls)", table.file, count(sums(table).0));
+    let others: Vec<String> =
+        all.filter(|table| sums(table) != sums(used)).map(|table| of(table)).collect();
+    let more = match others.len().saturating_sub(MOST_NAMED) {
+        0 => String::new(),
+        more => format!(" and {} more", count(more as u64)),
+    };
+    let named: Vec<&str> = others.iter().take(MOST_NAMED).map(String::as_str).collect();
+    (!others.is_empty()).then(|| {
+        Finding::new(
+            Severity::Warning,
+            format!("of several CSV tables of one kind, that of {} is used", of(used)),
+            format!("they hold different numbers, and are not added up; left out: {}{more}", named.join(", ")),
+            "if they are of several captures, give their files different names, and merge each alone",
+        )
+    })
+}
+
+/// Tables that are named in a finding.
+const MOST_NAMED: usize = 4;
+
 fn kernels(tables: &mut Tables, summaries: &[Summary]) {
-    let Some(best) = best(summaries, false) else { return };
+    let Some(best) = best(summaries, false, &mut tables.findings) else { return };
     tables.kernels = best.rows.iter().map(|row| best.kernel(row)).collect();
-    let Counts { kernels, kernel_total_ns, .. } = &mut tables.counts;
-    for kernel in &tables.kernels {
-        *kernels = kernels.saturating_add(kernel.calls);
-        *kernel_total_ns = kernel_total_ns.saturating_add(kernel.total_ns);
-    }
-    let nameless = tables.nameless_calls();
-    if nameless > 0 {
-        let what = format!("{nameless} kernels of the CSV tables have no mangled name");
-        let why =
-            "they are joined with those of other tools by normalised names, where that is unique";
-        let remedy = "write the table with them: nsys stats --report cuda_gpu_kern_sum:mangled";
-        tables.findings.push(Finding::new(Severity::Warning, what, why, remedy));
+    tables.count_kernels();
+}
+
+impl Tables {
+    fn count_kernels(&mut self) {
+        let Counts { kernels, kernel_total_ns, .. } = &mut self.counts;
+        for kernel in &self.kernels {
+            *kernels = kernels.saturating_add(kernel.calls);
+            *kernel_total_ns = kernel_total_ns.saturating_add(kernel.total_ns);
+        }
+        let nameless = self.nameless_calls();
+        if nameless > 0 {
+            let what = format!("{nameless} kernels of the CSV tables have no mangled name");
+            let why = "they are joined with those of other tools by normalised names, where that is \
+                       unique";
+            let remedy = "write the table with them: nsys stats --report cuda_gpu_kern_sum:mangled";
+            self.findings.push(Finding::new(Severity::Warning, what, why, remedy));
+        }
     }
 }
 
@@ -307,7 +558,15 @@ fn ranges(tables: &mut Tables, summaries: &[Summary], libraries: &LibraryDomains
     let named = |name: &String| named(name, libraries);
     // By their names as they stand in the table: two of them may become one name, in one order each time.
     let mut ranges: BTreeMap<String, Range> = BTreeMap::new();
-    for row in summaries.iter().filter(|s| s.has(Column::Range)).flat_map(|s| &s.rows) {
+    // One with a column of styles has all ranges; without, there is a table for each style.
+    let of_ranges = || summaries.iter().filter(|s| s.has(Column::Range));
+    let of_all = of_ranges().find(|s| s.has(Column::Style));
+    if let Some(used) = of_all {
+        let others = of_ranges().filter(|s| s.has(Column::Style));
+        tables.findings.extend(left_out(used, others));
+    }
+    let used = of_ranges().filter(|s| of_all.is_none_or(|used| std::ptr::eq(used, *s)));
+    for row in used.flat_map(|s| &s.rows) {
         let range = ranges.entry(row.range.clone().unwrap_or_default()).or_insert_with_key(named);
         // Push/pop and start/end ranges of one name have a row each.
         let plus = |sum: Option<u64>, more| Some(sum.unwrap_or(0).saturating_add(more));
@@ -318,21 +577,32 @@ fn ranges(tables: &mut Tables, summaries: &[Summary], libraries: &LibraryDomains
     for (index, kernel) in tables.kernels.iter().enumerate() {
         by_name.entry((kernel.name.clone(), kernel.naming)).or_insert(index);
     }
-    let in_ranges = best(summaries, true);
+    let (alone, unique) = (tables.kernels.is_empty(), by_name.len() == tables.kernels.len());
+    let mut placed: Vec<u64> = vec![0; tables.kernels.len()];
+    let in_ranges = best(summaries, true, &mut tables.findings);
     for (best, row) in in_ranges.into_iter().flat_map(|s| s.rows.iter().map(move |row| (s, row))) {
         let Row { calls, total_ns, .. } = *row;
+        let kernel = best.kernel(row);
+        let key = (kernel.name.clone(), kernel.naming);
+        let index = *by_name.entry(key).or_insert_with(|| {
+            let (min_ns, max_ns) = (None, None);
+            tables.kernels.push(Kernel { calls: 0, total_ns: 0, min_ns, max_ns, ..kernel.clone() });
+            placed.push(0);
+            tables.kernels.len() - 1
+        });
+        if let (true, Some(sum)) = (alone, tables.kernels.get_mut(index)) {
+            sum.calls = sum.calls.saturating_add(calls);
+            sum.total_ns = sum.total_ns.saturating_add(total_ns);
+            sum.min_ns = sum.min_ns.into_iter().chain(kernel.min_ns).min();
+            sum.max_ns = sum.max_ns.max(kernel.max_ns);
+        }
+        if let Some(placed) = placed.get_mut(index) {
+            *placed = placed.saturating_add(calls);
+        }
         let Some(name) = row.range.clone().filter(|name| !name.is_empty()) else {
             tables.counts.outside_ranges = tables.counts.outside_ranges.saturating_add(calls);
             continue;
         };
-        let kernel = best.kernel(row);
-        let key = (kernel.name.clone(), kernel.naming);
-        let index = *by_name.entry(key).or_insert_with(|| {
-            // The table of ranges alone does not say how often a kernel ran in all.
-            let (min_ns, max_ns) = (None, None);
-            tables.kernels.push(Kernel { calls: 0, total_ns: 0, min_ns, max_ns, ..kernel });
-            tables.kernels.len() - 1
-        });
         let range = ranges.entry(name).or_insert_with_key(named);
         range.instances = range.instances.max(row.ranges);
         range.calls = range.calls.saturating_add(calls);
@@ -340,6 +610,45 @@ fn ranges(tables: &mut Tables, summaries: &[Summary], libraries: &LibraryDomains
         range.kernels.push(RangeKernel { kernel: index, calls, total_ns });
     }
     tables.ranges = ranges.into_values().collect();
+    // Threads of one range have a row each.
+    tables.ranges.iter_mut().for_each(|range| range.join_kernels());
+    let Some(in_ranges) = in_ranges.filter(|table| !table.rows.is_empty()) else { return };
+    if alone {
+        tables.placed = Placed::InEach;
+        tables.count_kernels();
+        let what = format!("a kernel of {} counts in each range around it", in_ranges.file);
+        let why = "the table has a row for each range and kernel, also of ranges within others, and does \
+                   not say which range is outermost: sums may hold a kernel more than once";
+        tables.findings.push(Finding::new(Severity::Warning, what, why, SQLITE_PARTS));
+    } else if unique
+        && tables.kernels.iter().zip(&placed).all(|(kernel, placed)| kernel.calls == *placed)
+    {
+        // Each kernel stands in one row: no range with kernels lies within another.
+        tables.placed = Placed::Once;
+    } else {
+        let what = format!("the kernels of {} are in no stage", in_ranges.file);
+        let why = "by their number some stand in several rows, those of ranges within others, and the \
+                   table does not say which range is outermost";
+        tables.findings.push(Finding::new(Severity::Note, what, why, SQLITE_PARTS));
+    }
+}
+
+const SQLITE_PARTS: &str =
+    "give the SQLite export instead (nsys export --type sqlite): it tells ranges apart";
+
+impl Range {
+    /// Makes the rows of one kernel one.
+    fn join_kernels(&mut self) {
+        self.kernels.sort_by_key(|row| row.kernel);
+        self.kernels.dedup_by(|row, before| {
+            let same = row.kernel == before.kernel;
+            if same {
+                before.calls = before.calls.saturating_add(row.calls);
+                before.total_ns = before.total_ns.saturating_add(row.total_ns);
+            }
+            same
+        });
+    }
 }
 
 /// Newer versions write the domain before a colon, and the default one as an empty name. Where it is

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::Tables;
 use super::csv;
+use super::reports::capture_in;
 use super::sqlite;
 use crate::files;
 use crate::load::libraries::LibraryDomains;
@@ -16,8 +17,6 @@ use stage2_model::nsys::Source;
 use stage2_model::{Finding, Severity};
 use stage2_text::visible_path;
 
-/// Where the name of the capture ends in the name of a table of `nsys stats`.
-const TABLES: [&str; 5] = ["_cuda_", "_nvtx", "_gpu", "_osrt", "_apisum"];
 /// Ends of the names of copies that were made to be given away.
 const SCRUBBED: [&str; 2] = [".scrubbed", "_scrubbed"];
 
@@ -26,10 +25,7 @@ pub fn capture_name(file_name: &str) -> &str {
     let file_name = files::plain_name(file_name);
     let (stem, extension) = file_name.rsplit_once('.').unwrap_or((file_name, ""));
     match extension {
-        "csv" => {
-            let end = TABLES.iter().filter_map(|part| stem.find(part)).min();
-            end.and_then(|end| stem.get(..end)).unwrap_or(stem)
-        }
+        "csv" => capture_in(stem).unwrap_or(stem),
         _ => SCRUBBED.iter().find_map(|end| stem.strip_suffix(end)).unwrap_or(stem),
     }
 }
@@ -126,7 +122,14 @@ mod tests {
             ("run_gpukernsum_mangled.csv", "run"),
             ("run_nvtx_kern_sum.csv", "run"),
             ("decode_m_cuda_gpu_kern_sum_mangled.csv", "decode_m"),
+            ("llama_gpu0_cuda_gpu_kern_sum.csv", "llama_gpu0"),
+            ("x_cuda_graphs_off_cuda_gpu_kern_sum.csv", "x_cuda_graphs_off"),
+            ("x_nvtx_off_nvtx_kern_sum_nvtx-name_base.csv", "x_nvtx_off"),
+            ("run_cuda_gpu_kern_gb_sum_mangled.csv", "run"),
+            ("run_cuda_of_a_later_version_sum.csv", "run"),
+            ("cuda_gpu_kern_sum.csv", ""),
             ("kernels.csv", "kernels"),
+            ("gpu_times.csv", "gpu_times"),
             ("v1.2.sqlite", "v1.2"),
             ("none", "none"),
         ] {

@@ -62,6 +62,17 @@ impl Launches {
         self.launches.push(Launch { span, time: 0, correlation, process, group, thread: NOWHERE });
     }
 
+    /// Says where the piece that was added last was launched.
+    pub(super) fn place_last(&mut self, thread: i64, time: i64) {
+        if self.threads.len() >= MAX_THREADS && !self.threads.contains_key(&thread) {
+            return;
+        }
+        let thread = number(&mut self.threads, thread);
+        if let Some(last) = self.launches.last_mut() {
+            (last.thread, last.time) = (thread, time);
+        }
+    }
+
     /// Reads the API calls; gives their number even if an error ends the reading.
     pub(super) fn read(
         &mut self,
@@ -137,6 +148,27 @@ impl Launches {
         let (threads, processes) = (by_number(self.threads), by_number(self.processes));
         InOrder { launches: self.launches, threads, processes }
     }
+}
+
+/// Kinds of API calls that are told apart: CUDA has some hundred.
+const MAX_KINDS: usize = 10_000;
+
+/// Calls that launch a kernel or a graph, by their names; zero where these cannot be read.
+pub(super) fn launch_calls(database: &Database) -> u64 {
+    let mut calls: HashMap<i64, u64> = HashMap::default();
+    let read = database.table(TABLE).and_then(|table| match table {
+        Some(table) => database.rows(&table, &["nameId"], "", |row| {
+            if let Some(name) = integer(row, 0)
+                && (calls.len() < MAX_KINDS || calls.contains_key(&name))
+            {
+                *calls.entry(name).or_default() += 1;
+            }
+        }),
+        None => Ok(()),
+    });
+    let launches = |name: i64| database.string(name).is_some_and(|name| name.contains("Launch"));
+    let launched = calls.into_iter().filter(|(name, _)| launches(*name));
+    read.map_or(0, |()| launched.map(|(_, calls)| calls).fold(0, u64::saturating_add))
 }
 
 #[derive(Debug, Default)]

@@ -18,11 +18,14 @@ mod budget;
 pub(crate) mod capture;
 pub mod csv;
 mod csv_cells;
+mod csv_lines;
 pub mod database;
+pub mod diagnostics;
 mod domains;
 pub mod folder;
 mod launches;
 mod names;
+mod reports;
 mod schema_size;
 pub mod sqlite;
 mod table;
@@ -47,12 +50,28 @@ pub struct Tables {
     pub kernels: Vec<Kernel>,
     /// Ranges, longest kernel time first.
     pub ranges: Vec<Range>,
+    /// How their kernels add up.
+    pub placed: Placed,
     /// What was read.
     pub counts: Counts,
     /// Everything that was looked for is there and was read to its end.
     pub complete: bool,
+    /// What nsys itself says about the capture, what matters most first.
+    pub said: Vec<String>,
     /// What is wrong with the files.
     pub findings: Vec<Finding>,
+}
+
+/// How the kernels of the ranges of an export add up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Placed {
+    /// Some may be in several ranges, or in one that is not known.
+    #[default]
+    NotKnown,
+    /// Each kernel is in one range, or in none.
+    Once,
+    /// A kernel is in each range around it, and its calls are those of all of these.
+    InEach,
 }
 
 /// What the name of a kernel is.

@@ -10,17 +10,13 @@ use stage2_model::{Finding, Severity};
 use super::capture::work::{KERNELS, NO_NAME};
 use super::capture::{self, Depth, Export, Limits};
 use super::database::{self, Database, integer, short_text, text};
-use super::{Kernel, Range, RangeKernel, Tables, domains, launches, names};
+use super::diagnostics::{self, Said};
+use super::{Kernel, Placed, Range, RangeKernel, Tables, domains, launches, names};
 use crate::load::ProcessCapture;
 use crate::load::libraries::LibraryDomains;
 use crate::load::paths::{OUTSIDE, PathIndex, UNATTRIBUTED};
 use crate::load::series::Series;
 use crate::load::stats::Work;
-
-/// Texts of an export that are shown, at most.
-const MAX_DIAGNOSTICS: usize = 8;
-/// Longest text of the export that is shown, characters.
-const MAX_SHOWN_CHARS: usize = 300;
 
 /// Tables that matter, what it means that one is missing, their columns, and what it means that one
 /// of these is missing.
@@ -52,7 +48,8 @@ const NEEDED: [(&str, &str, &[&str], &str); 3] = [
 pub fn load(path: &Path, libraries: &LibraryDomains) -> Result<Tables, Finding> {
     let database = Database::of_export(path)?;
     let files = vec![path.to_owned()];
-    let tables = Tables { files, source: Source::Sqlite, complete: true, ..Tables::default() };
+    let (source, placed) = (Source::Sqlite, Placed::Once);
+    let tables = Tables { files, source, placed, complete: true, ..Tables::default() };
     let mut reader = Reader { path, database: &database, tables };
     if let Some(cut) = &database.cut_short {
         reader.damaged(&format!("the nsys export {} is damaged", path.display()), cut);
@@ -60,7 +57,7 @@ pub fn load(path: &Path, libraries: &LibraryDomains) -> Result<Tables, Finding> 
     reader.describe();
     let export = capture::tally(path, &database, libraries, Limits::default(), Depth::Outermost);
     reader.tables.sum_up(&export);
-    reader.look_for_tables();
+    reader.look_for_tables(export.work.is_own);
     for (table, why) in &export.work.cut_tables {
         reader.cut_table(table, why);
     }
@@ -187,18 +184,11 @@ impl Reader<'_> {
             let (name, value) = (text(row, 0), text(row, 1));
             name.zip(value).into_iter().for_each(|(name, value)| tables.traced.take(&name, &value));
         });
-        let (file, mut left) = (self.path.display(), MAX_DIAGNOSTICS);
-        self.small("DIAGNOSTIC_EVENT", &["severity", "text"], |tables, row| {
-            // 0 and 1 are remarks.
-            if integer(row, 0).is_none_or(|severity| severity >= 2)
-                && let Some(text) = text(row, 1).filter(|_| left > 0)
-            {
-                left -= 1;
-                let text: String = text.chars().take(MAX_SHOWN_CHARS).collect();
-                let what = format!("nsys says about {file}: {}", text.trim());
-                tables.findings.push(Finding::new(Severity::Note, what, "", ""));
-            }
+        let mut said = Said::default();
+        self.small(diagnostics::TABLE, &diagnostics::COLUMNS, |_, row| {
+            text(row, 1).iter().for_each(|text| said.take(integer(row, 0), text));
         });
+        self.tables.said = said.finish();
     }
 
     /// Reads a table that is short and may be missing.
@@ -221,9 +211,9 @@ impl Reader<'_> {
     }
 
     /// Notes which of the tables and columns that matter are missing.
-    fn look_for_tables(&mut self) {
+    fn look_for_tables(&mut self, is_own: bool) {
         for &(name, missing, columns, effect) in &NEEDED {
-            if name == launches::TABLE && self.tables.counts.kernels == 0 {
+            if name == launches::TABLE && (is_own || self.tables.counts.kernels == 0) {
                 continue;
             }
             // What is wrong with a table is among the tables that were cut.

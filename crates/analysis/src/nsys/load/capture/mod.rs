@@ -10,6 +10,7 @@
 
 mod item;
 mod limits;
+mod own;
 mod process;
 mod rows;
 mod stack;
@@ -25,6 +26,7 @@ use crate::load::libraries::LibraryDomains;
 use crate::load::{Capture, ProcessCapture};
 pub(super) use limits::{LeftOut, Limits};
 use process::{MAX_PROCESSES, Processes, STEPS_IN_PROCESSES};
+use stage2_model::nsys::Unplaced;
 use stage2_model::{Finding, Severity};
 use walk::{Stopped, Walk, Walked};
 use work::Work;
@@ -44,6 +46,18 @@ pub(crate) struct Export {
     /// What is beyond the limits.
     pub(super) left_out: LeftOut,
     pub(super) ranges_unusable: bool,
+}
+
+impl Export {
+    /// Why GPU work of it is in no range, where that is because its launches are missing.
+    pub(crate) fn unplaced(&self) -> Option<Unplaced> {
+        let unknown = |process: &ProcessCapture| process.counts.unattributed > 0;
+        let any = self.capture.processes.iter().any(unknown);
+        match self.work.counts.api_calls {
+            0 if any => Some(Unplaced::NoCalls),
+            _ => any.then_some(Unplaced::SomeCalls),
+        }
+    }
 }
 
 /// Which ranges count.

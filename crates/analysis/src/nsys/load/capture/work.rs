@@ -14,6 +14,7 @@ use super::super::database::{Database, integer, short_text};
 use super::super::launches::{self, InOrder, Launches, MAX_KERNELS, Origin, PROCESS_BITS};
 use super::item::{Item, NameId, OTHERS, Ran, duration_ns, name_of};
 use super::limits::{LeftOut, Limits};
+use super::own::Own;
 
 pub(in crate::nsys::load) const KERNELS: &str = "CUPTI_ACTIVITY_KIND_KERNEL";
 const DEVICES: &str = "TARGET_INFO_GPU";
@@ -95,6 +96,10 @@ pub(in crate::nsys::load) struct Work {
     /// Processes with work that is held.
     held_processes: HashSet<i64>,
     last_process: Option<i64>,
+    /// The table and its row that is read.
+    at: (usize, usize),
+    /// It is an export of ours, which says where work was launched.
+    pub(in crate::nsys::load) is_own: bool,
     /// Pieces of each sort that are not held: without a number of their launch, or too many.
     not_held: [u64; OTHERS.len()],
     not_detailed: bool,
@@ -122,6 +127,8 @@ impl Work {
         });
         work.cut_tables.extend(devices.err().map(|error| (DEVICES, error.to_string())));
         let mut launches = Launches::default();
+        let own = Own::read(database);
+        work.is_own = own.is_some();
         work.each(database, |work, process, correlation, piece| {
             let Some(correlation) = correlation else { return };
             let group = match piece.bytes {
@@ -132,12 +139,21 @@ impl Work {
                 }
             };
             launches.add(process, correlation, group, piece.span.unwrap_or(UNTIMED));
+            let (table, row) = work.at;
+            if let Some((thread, time)) =
+                own.as_ref().and_then(|own| own.launch(table, row, process))
+            {
+                launches.place_last(thread, time);
+            }
         });
         let calls = database.table(launches::TABLE).and_then(|table| match table {
             Some(table) => launches.read(database, &table, &mut work.counts.api_calls),
             None => Ok(()),
         });
         work.cut_tables.extend(calls.err().map(|error| (launches::TABLE, error.to_string())));
+        if work.counts.kernels == 0 && work.counts.api_calls > 0 {
+            work.counts.launch_calls = launches::launch_calls(database);
+        }
         let missing = launches.call_numbers_missing();
         work.left_out.call_numbers = missing.is_none();
         work.counts.call_numbers_missing = missing.unwrap_or(0);
@@ -161,6 +177,8 @@ impl Work {
             room: MAX_KERNELS * LAUNCH_UNITS,
             held_processes: HashSet::default(),
             last_process: None,
+            at: (0, 0),
+            is_own: false,
             not_held: [0; OTHERS.len()],
             not_detailed: false,
             counts: Counts::default(),
@@ -177,13 +195,16 @@ impl Work {
         database: &Database,
         mut take: impl FnMut(&mut Self, i64, Option<u32>, Piece),
     ) {
-        for (kind, name, columns) in TABLES {
+        for (number, (kind, name, columns)) in TABLES.into_iter().enumerate() {
+            let mut rows = 0;
             let read = database.table(name).and_then(|table| {
                 let Some(table) = table else { return Ok(()) };
                 let columns = [&COMMON[..], columns].concat();
                 database.rows(&table, &columns, "", |row| {
+                    self.at = (number, rows);
+                    rows += 1;
                     let Some(piece) = self.piece(kind, row) else { return };
-                    let launch = small(integer(row, 3));
+                    let launch = small(integer(row, 3)).or(self.is_own.then_some(0));
                     let process = integer(row, 4).unwrap_or(0);
                     let held = launch.filter(|_| self.has_room(process, &piece));
                     let sort = self.sort(&piece);
@@ -206,7 +227,8 @@ impl Work {
             return;
         }
         // The same items get the same numbers again, and the same ones are held.
-        Work::within(self.limits).each(database, |again, process, correlation, piece| {
+        let mut again = Work { is_own: self.is_own, ..Work::within(self.limits) };
+        again.each(database, |again, process, correlation, piece| {
             let left = left.get_mut(again.sort(&piece)).filter(|left| **left > 0);
             // Of a damaged table the second reading may find rows that the first one did not.
             if let (None, Some(left)) = (correlation, left) {
