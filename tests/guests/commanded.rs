@@ -70,7 +70,7 @@ pub fn obey() {
                 let done = threads.drain(..).map(|thread| thread.join().expect("ends"));
                 said = format!(" {}", done.sum::<u64>());
             }
-            // So many ranges on each of four threads at once: more than anybody takes in.
+            // So many ranges on each of four threads at once, of which this is one: more than anybody takes in.
             "flood" => flood(number()),
             // Threads that go on, each with a range of its own name, until the process ends.
             "crew" => crew.extend((0..number()).map(member)),
@@ -163,15 +163,16 @@ fn be_busy() -> u64 {
 }
 
 fn flood(ranges: u32) {
-    std::thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(move || {
-                for _ in 0..ranges {
-                    client().push(b"flood");
-                    client().pop();
-                }
-            });
+    let work = || {
+        for _ in 0..ranges {
+            client().push(b"flood");
+            client().pop();
         }
+    };
+    std::thread::scope(|scope| {
+        (0..3).for_each(|_| drop(scope.spawn(work)));
+        // This thread goes on afterwards.
+        work();
     });
 }
 
