@@ -11,24 +11,18 @@ pub(crate) const MAX_COLUMNS: usize = 20_000;
 /// Reads through, and bounds what one record may take.
 pub(crate) struct BoundedRecords<R> {
     inner: R,
-    last: Option<u8>,
     /// Bytes read since the last record.
     of_record: u64,
 }
 
 impl<R> BoundedRecords<R> {
     pub(crate) fn new(inner: R) -> Self {
-        BoundedRecords { inner, last: None, of_record: 0 }
+        BoundedRecords { inner, of_record: 0 }
     }
 
     /// A record was complete.
     pub(crate) fn next_record(&mut self) {
         self.of_record = 0;
-    }
-
-    /// Whether the last byte that went through ends a line, or there was none.
-    pub(crate) fn ends_with_newline(&self) -> bool {
-        self.last.is_none_or(|byte| byte == b'\n')
     }
 }
 
@@ -40,9 +34,6 @@ impl<R: Read> Read for BoundedRecords<R> {
         }
         let count = self.inner.read(buffer)?;
         self.of_record += count as u64;
-        if let Some(byte) = buffer.get(..count).and_then(<[u8]>::last) {
-            self.last = Some(*byte);
-        }
         Ok(count)
     }
 }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use super::csv_cells::{Column, column, nanoseconds, number, triple};
 use super::{Kernel, Naming, Range, RangeKernel, Tables};
 use crate::bounded_records::BoundedRecords;
+use crate::decoded::Decoded;
 use crate::files;
 use crate::load::libraries::LibraryDomains;
 use crate::progress::Metered;
@@ -120,7 +121,7 @@ fn read(path: &Path) -> Result<(Vec<Summary>, u64), Unusable> {
         let what = format!("it is larger than {} MiB", MAX_FILE_BYTES >> 20);
         return Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, what).into());
     }
-    let mut input = BufReader::new(Metered::of(file, path).take(MAX_FILE_BYTES));
+    let mut input = BufReader::new(Decoded::new(Metered::of(file, path).take(MAX_FILE_BYTES)));
     let remark = first_line(input.fill_buf()?);
     let file_name = path.file_name().map(|name| name.to_string_lossy().into_owned());
     let naming = match file_name.unwrap_or_default() {
