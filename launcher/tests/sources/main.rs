@@ -11,5 +11,6 @@ mod common;
 mod nested;
 mod no_ranges;
 mod plain;
+mod public_ncu;
 mod selection;
 mod verdicts;
