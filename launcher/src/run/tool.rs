@@ -134,10 +134,11 @@ impl<'a> Tool<'a> {
     }
 
     /// Runs a command of the tool alone. Where a signal ends it, the file of its output goes: what it
-    /// left would pass for all of it.
+    /// left would pass for all of it. It runs in the locale C, because tools print numbers as the locale
+    /// has them: with decimal commas, say.
     pub(super) fn step(&self, step: Step) -> Ended {
         let stdout = step.stdout.clone();
-        let ended = self.run(step, BTreeMap::new());
+        let ended = self.run(step, BTreeMap::from([("LC_ALL".to_owned(), "C".into())]));
         if ended.interrupted && ended.refused.is_none() && !ended.succeeded() {
             let _ = stdout.map(std::fs::remove_file);
         }
