@@ -188,7 +188,8 @@ fn tables_of_nsys_may_have_any_encoding_too() {
     let table = "Time (%),Total Time (ns),Instances,Avg (ns),Min (ns),Max (ns),Name\n\
                  100.0,3000,2,1500.0,1000,2000,gemm\n";
     let place = Place::new();
-    let bytes: Vec<u8> = format!("\u{feff}{table}").encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let bytes: Vec<u8> =
+        format!("\u{feff}{table}").encode_utf16().flat_map(u16::to_le_bytes).collect();
     fs::write(place.path("x_cuda_gpu_kern_sum.csv"), bytes).expect("table");
     let bundle = place.merged(&["--nsys", "x_cuda_gpu_kern_sum.csv"]);
     assert_eq!(rows(&bundle), ["gemm: 2 x, 3000 ns"]);
