@@ -128,7 +128,7 @@ impl Sheet {
                 Severity::Error,
                 format!("{file} has no column {column:?}"),
                 "it is no table of ncu, or of a version that this program does not know",
-                "import the report with ncu 2022.4 or later",
+                "import the report with ncu 2020.1 or later",
             ),
         };
         let launch = LaunchColumns::of(form).ok_or_else(|| lacks("Kernel Name"))?;
