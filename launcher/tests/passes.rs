@@ -154,6 +154,7 @@ fn every_tool_has_its_pass_and_the_terminal_sees_one_workload() {
         assert!(!sandbox.read(file).is_empty(), "{file}");
     }
     assert!(sandbox.read("nsys/cmd.txt").contains("nsys export "));
+    assert!(sandbox.read("nsys/cmd.txt").contains("LC_ALL=C "), "numbers of any user are alike");
     assert!(sandbox.read("nsys/log.txt").contains("\nout\n"));
     assert!(sandbox.read("ncu/log.txt").contains("==PROF=="));
 }

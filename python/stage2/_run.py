@@ -50,8 +50,9 @@ class Run:
     def kernels(self) -> list[dict[str, Any]]:
         """One row for each path, kernel, launch configuration and device.
 
-        `total_ns` is the sum of `calls` GPU times, and `mangled` the symbol of the kernel. The
-        times of kernels that overlap are all in their sums: a sum is no wall time.
+        `total_ns` is the sum of `calls` GPU times (None: not one of them is known), and `mangled`
+        the symbol of the kernel. The times of kernels that overlap are all in their sums: a sum is
+        no wall time.
         """
         names = self._rows("kernel_names")
 

@@ -6,6 +6,7 @@
 use std::io::{self, Read};
 use std::path::Path;
 
+use crate::decoded::Decoded;
 use crate::files;
 use crate::nsys::load::csv;
 
@@ -140,7 +141,7 @@ pub fn recognise(head: &[u8], given: Given) -> Option<Foreign> {
 
 fn of_text(text: &str, given: Given, is_whole: bool) -> Option<Foreign> {
     let is = |what: String, instead| Some(Foreign { what, instead });
-    let of_ncu = ["\"ID\",\"Process ID\"", "ID,Process ID"].iter().any(|head| text.contains(head));
+    let of_ncu = text.lines().any(is_head_of_ncu);
     let of_nsys = csv::tables_in(text);
     match given {
         Given::NsysTable if of_nsys.is_read() => return None,
@@ -160,9 +161,6 @@ fn of_text(text: &str, given: Given, is_whole: bool) -> Option<Foreign> {
         _ => {}
     }
     let line = |start: &str| text.lines().any(|line| line.trim_start().starts_with(start));
-    if text.contains("\"Process ID\",\"Process Name\"") && text.contains("\"Invocations\"") {
-        return is("a summary of ncu (--print-summary), which mixes launches".into(), OF_NCU);
-    }
     if let Some(report) = of_nsys.other {
         return is(format!("the table {report} of nsys, which is not read"), OF_NSYS);
     }
@@ -185,6 +183,12 @@ fn of_text(text: &str, given: Given, is_whole: bool) -> Option<Foreign> {
     None
 }
 
+/// Whether a line has the column names of a table of ncu, whatever stands between them.
+fn is_head_of_ncu(line: &str) -> bool {
+    line.contains("Process ID")
+        && ["Kernel Name", "Invocations"].iter().any(|name| line.contains(name))
+}
+
 /// Whether a line is the one below the column names of a table for reading.
 fn is_rule(line: &str) -> bool {
     let line = line.trim();
@@ -193,20 +197,9 @@ fn is_rule(line: &str) -> bool {
 
 /// The beginning of a file as text; nothing where it is none.
 fn text_of(head: &[u8]) -> Option<String> {
-    let wide = |of: fn([u8; 2]) -> u16, bytes: &[u8]| {
-        let units: Vec<u16> =
-            bytes.chunks_exact(2).filter_map(|two| Some(of(two.try_into().ok()?))).collect();
-        String::from_utf16_lossy(&units)
-    };
-    match head {
-        [0xff, 0xfe, rest @ ..] => Some(wide(u16::from_le_bytes, rest)),
-        [0xfe, 0xff, rest @ ..] => Some(wide(u16::from_be_bytes, rest)),
-        _ if head.contains(&0) => None,
-        _ => Some(
-            String::from_utf8_lossy(head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head))
-                .into_owned(),
-        ),
-    }
+    let mut text = Vec::new();
+    Decoded::new(head).read_to_end(&mut text).ok()?;
+    (!text.contains(&0)).then(|| String::from_utf8_lossy(&text).into_owned())
 }
 
 #[cfg(test)]
@@ -244,7 +237,7 @@ mod tests {
             (b"==PROF== Connected to process 1\n", NsysTable, "--csv"),
             (b" ** CUDA GPU Kernel Summary (cuda_gpu_kern_sum):\n\n Time (%)  Name\n --------  ----\n", NsysTable, "--format csv"),
             (b"SKIPPED: x.sqlite does not contain CUDA kernel data.\n", NsysTable, "no such data"),
-            (b"\"Process ID\",\"Process Name\",\"Invocations\"\n", NcuTable, "--print-summary"),
+            (b"\"Process ID\",\"Process Name\",\"Invocations\"\n", NsysTable, "Compute (ncu)"),
         ] {
             let found = recognise(head, given).expect(part).to_string();
             assert!(found.contains(part), "{given:?}: {found}");

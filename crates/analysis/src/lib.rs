@@ -8,8 +8,8 @@
 
 mod analyse;
 mod answer;
-mod bounded_records;
 pub mod claims;
+mod decoded;
 pub mod files;
 pub mod foreign;
 pub mod in_part;
@@ -21,11 +21,13 @@ pub mod llm;
 pub mod load;
 pub mod ncu;
 pub mod nsys;
+pub mod numbers;
 pub mod operators;
 mod path_label;
 pub mod private;
 pub mod progress;
 mod ranks;
+mod record_bounds;
 mod redact_settings;
 pub mod roofline;
 mod sampled;

@@ -23,6 +23,7 @@ pub enum PathKind {
 
 /// Calls and times of one group of GPU work.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Written", into = "Written")]
 pub struct Times {
     /// Executions, with valid timestamps or not.
     pub calls: u64,
@@ -33,7 +34,8 @@ pub struct Times {
     pub invalid_timestamp_calls: u64,
     /// Executions that a CUDA graph launched.
     pub graph_calls: u64,
-    /// Sum of the durations, ns. Overlapping executions count each.
+    /// Sum of the durations, ns. Overlapping executions count each. Null where no execution was timed
+    /// ([`Times::known_total_ns`]).
     pub total_ns: u64,
     /// Mean duration, ns, rounded.
     pub mean_ns: Option<u64>,
@@ -49,6 +51,68 @@ pub struct Times {
     pub first_start_gpu_ns: Option<u64>,
     /// Last end, ns of the GPU clock.
     pub last_end_gpu_ns: Option<u64>,
+}
+
+/// [`Times`] as they are written: absent is not zero.
+#[derive(Serialize, Deserialize)]
+struct Written {
+    calls: u64,
+    recorded_calls: Option<u64>,
+    invalid_timestamp_calls: u64,
+    graph_calls: u64,
+    total_ns: Option<u64>,
+    mean_ns: Option<u64>,
+    min_ns: Option<u64>,
+    p50_ns: Option<u64>,
+    p99_ns: Option<u64>,
+    max_ns: Option<u64>,
+    first_start_gpu_ns: Option<u64>,
+    last_end_gpu_ns: Option<u64>,
+}
+
+impl From<Times> for Written {
+    fn from(times: Times) -> Self {
+        Self {
+            calls: times.calls,
+            recorded_calls: times.recorded_calls,
+            invalid_timestamp_calls: times.invalid_timestamp_calls,
+            graph_calls: times.graph_calls,
+            total_ns: times.known_total_ns(),
+            mean_ns: times.mean_ns,
+            min_ns: times.min_ns,
+            p50_ns: times.p50_ns,
+            p99_ns: times.p99_ns,
+            max_ns: times.max_ns,
+            first_start_gpu_ns: times.first_start_gpu_ns,
+            last_end_gpu_ns: times.last_end_gpu_ns,
+        }
+    }
+}
+
+impl From<Written> for Times {
+    fn from(written: Written) -> Self {
+        Self {
+            calls: written.calls,
+            recorded_calls: written.recorded_calls,
+            invalid_timestamp_calls: written.invalid_timestamp_calls,
+            graph_calls: written.graph_calls,
+            total_ns: written.total_ns.unwrap_or(0),
+            mean_ns: written.mean_ns,
+            min_ns: written.min_ns,
+            p50_ns: written.p50_ns,
+            p99_ns: written.p99_ns,
+            max_ns: written.max_ns,
+            first_start_gpu_ns: written.first_start_gpu_ns,
+            last_end_gpu_ns: written.last_end_gpu_ns,
+        }
+    }
+}
+
+impl Times {
+    /// Sum of the durations, ns; nothing where there are executions and none of them was timed.
+    pub fn known_total_ns(&self) -> Option<u64> {
+        (self.calls == 0 || self.calls > self.invalid_timestamp_calls).then_some(self.total_ns)
+    }
 }
 
 /// A GPU.

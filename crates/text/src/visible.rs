@@ -119,10 +119,18 @@ pub fn plain(visible: &str) -> String {
     out
 }
 
-/// Visible text as the content of a CSV field (the CSV writer does the quoting). Spreadsheets run
-/// what begins with `=`, `+`, `-` or `@` as a formula: such text gets a `'` in front.
+/// Begins a formula in a spreadsheet. Some take the full-width and small forms for the ASCII ones, as
+/// they are typed in East Asia.
+const FORMULA: [char; 13] =
+    ['=', '+', '-', '@', '＝', '＋', '－', '＠', '﹦', '﹢', '﹣', '﹫', '\u{2212}'];
+
+/// Visible text as the content of a CSV field (the CSV writer does the quoting). What a spreadsheet
+/// takes for a formula, also behind spaces, gets a `'` in front.
 pub fn csv_field(visible: &str) -> String {
-    if visible.starts_with(['=', '+', '-', '@']) { format!("'{visible}") } else { visible.into() }
+    match visible.trim_start().starts_with(FORMULA) {
+        true => format!("'{visible}"),
+        false => visible.into(),
+    }
 }
 
 #[cfg(test)]
@@ -180,7 +188,9 @@ mod tests {
 
     #[test]
     fn formulas_are_disarmed() {
-        for text in ["=1+1", "+1", "-1", "@x"] {
+        for text in
+            ["=1+1", "+1", "-1", "@x", "＝1", "＋1", "－1", "＠x", "﹦1", "\u{3000}＝1", " =1"]
+        {
             assert_eq!(csv_field(text), format!("'{text}"));
         }
         assert_eq!(csv_field("_Z3addv"), "_Z3addv");

@@ -134,7 +134,8 @@ impl<'a> Tool<'a> {
     }
 
     /// Runs a command of the tool alone. Where a signal ends it, the file of its output goes: what it
-    /// left would pass for all of it.
+    /// left would pass for all of it. It runs in the locale C, because tools print numbers as the locale
+    /// has them: with decimal commas, say.
     pub(super) fn step(&self, step: Step) -> Ended {
         let stdout = step.stdout.clone();
         let ended = self.run(step, plain_numbers());

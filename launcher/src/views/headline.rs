@@ -70,6 +70,7 @@ fn stage(report: &Report, row: &StageRow, of: &str) -> String {
             format!("{}, GPU busy {} ms{of}{idle}", kernels(all), ms3(busy_ns))
         }
         (Some(all), None, Some(ns)) => format!("{}, {} ms in sum", kernels(all), ms3(ns)),
+        (Some(all @ 1..), None, None) => format!("{}, none of them timed", kernels(all)),
         _ => format!("{name}: GPU work was not recorded"),
     }
 }

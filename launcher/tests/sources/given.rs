@@ -284,12 +284,6 @@ fn what_is_no_capture_is_refused_with_what_it_is_and_what_to_give() {
         ("--ncu", "a.csv", kernels, ["nsys stats", "--nsys"]),
         ("--ncu", "a.csv", given("ncu/given/text-output.csv"), ["--csv", "ncu --import"]),
         ("--ncu", "a.txt", given("ncu/given/text-output.csv"), ["--csv", "!has to end in"]),
-        (
-            "--ncu",
-            "a.csv",
-            given("ncu/given/summary-per-kernel.csv"),
-            ["--print-summary", "--page raw"],
-        ),
         ("--spool", "rubbish.s2t", "rubbish".to_owned(), ["rubbish.s2t", "!not started"]),
         (
             "--spool",

@@ -12,5 +12,6 @@ mod given;
 mod nested;
 mod no_ranges;
 mod plain;
+mod public_ncu;
 mod selection;
 mod verdicts;

@@ -8,7 +8,8 @@ use crate::path_label::ELEMENT_LIMIT;
 use crate::roofline::bound::{DURATION_RATIO_MOST, roofline};
 use crate::roofline::representativeness::{Evidence, one_launch};
 use stage2_model::{
-    CounterRow, Finding, KernelRow, Origin, Peaks, RATE_SHARE_MOST, Report, Roofline, StageRow,
+    CounterRow, Finding, KernelRow, Launch, Origin, Peaks, RATE_SHARE_MOST, Report, Roofline,
+    StageRow,
 };
 use stage2_text::{shorten, visible};
 
@@ -239,7 +240,9 @@ fn of_launch(
 }
 
 fn key_of<'t>(row: &KernelRow, name: &'t str, several: bool) -> Option<Key<'t>> {
-    let launch = row.launch?;
+    // Old tables of ncu have no columns of grid and block; zeros stand for them there.
+    let of_ncu = (row.sources.times == Origin::Ncu).then(Launch::default);
+    let launch = row.launch.or(of_ncu)?;
     let device = if several { Some(device_number(row)?) } else { None };
     Some((name, launch.grid, launch.block, device))
 }

@@ -109,7 +109,7 @@ impl Join<'_> {
                 local_bytes_per_thread: Some(s.local_bytes_per_thread),
             }),
             times: times(stats),
-            kernel_sum_percent: percent(stats.total_ns, all_ns),
+            kernel_sum_percent: share(stats, all_ns),
             class: classes.get(shape.name as usize).copied().unwrap_or_default().to_owned(),
             sources: Sources::default(),
             counters: None,
@@ -182,7 +182,7 @@ pub(super) fn stage_kernels<'k, S: Borrow<Stats>>(
             kernel: names.get(name).map_or_else(String::new, |name| name.short.clone()),
             name_index: name,
             times: times(&stats),
-            stage_kernel_sum_percent: percent(stats.total_ns, all_ns),
+            stage_kernel_sum_percent: share(&stats, all_ns),
         }));
     }
     rows
@@ -203,6 +203,11 @@ fn times(stats: &Stats) -> Times {
         first_start_gpu_ns: stats.first_start_ns,
         last_end_gpu_ns: stats.last_end_ns,
     }
+}
+
+/// Its part of `all_ns` in percent; nothing where no execution was timed.
+fn share(stats: &Stats, all_ns: u64) -> Option<f64> {
+    percent(stats.total_ns, all_ns).filter(|_| stats.timed() > 0)
 }
 
 /// `part` of `whole` in percent; nothing of nothing.

@@ -118,6 +118,7 @@ fn fill(
     let all_ns = pieces.iter().fold(0u64, |sum, piece| sum.saturating_add(piece.times.total_ns));
     let first_path = report.paths.len();
     let mut stages: IndexMap<String, StageRow> = IndexMap::new();
+    let mut timed_calls: HashMap<usize, u64> = HashMap::new();
     let mut names: IndexSet<String> = IndexSet::new();
     for Piece { name, shape, device, stage, kind, times, .. } in pieces {
         let device = on_device(report, device, device_names, &times);
@@ -135,10 +136,15 @@ fn fill(
                 ..StageRow::default()
             }
         });
-        let sum_ns = row.kernel_sum_ns.unwrap_or(0).saturating_add(times.total_ns);
-        let calls = row.kernels.unwrap_or(0).saturating_add(times.calls);
-        (row.kernels, row.kernel_sum_ns) = (Some(calls), Some(sum_ns));
-        row.kernel_mean_ns = mean(sum_ns, calls);
+        row.kernels = Some(row.kernels.unwrap_or(0).saturating_add(times.calls));
+        let total_ns = times.known_total_ns();
+        if let Some(ns) = total_ns {
+            let sum_ns = row.kernel_sum_ns.unwrap_or(0).saturating_add(ns);
+            let timed = timed_calls.entry(path_index).or_default();
+            *timed =
+                timed.saturating_add(times.calls.saturating_sub(times.invalid_timestamp_calls));
+            (row.kernel_sum_ns, row.kernel_mean_ns) = (Some(sum_ns), mean(sum_ns, *timed));
+        }
         report.kernels.push(KernelRow {
             name_index: names.insert_full(name).0,
             device,
@@ -146,8 +152,12 @@ fn fill(
             stage: marked.clone(),
             path: marked,
             path_index,
-            launch: shape.map(|(grid, block)| Launch { grid, block, ..Launch::default() }),
-            kernel_sum_percent: percent(times.total_ns, all_ns),
+            launch: shape.filter(|shape| *shape != ([0; 3], [0; 3])).map(|(grid, block)| Launch {
+                grid,
+                block,
+                ..Launch::default()
+            }),
+            kernel_sum_percent: total_ns.and_then(|ns| percent(ns, all_ns)),
             times,
             sources: Sources { times: origin, counters: None },
             ..KernelRow::default()

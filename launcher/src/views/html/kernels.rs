@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::markdown::{class_mark, foreign, text};
 use crate::views::kernels::top::{TopKernel, classes, top_kernels};
 use stage2_model::Report;
-use stage2_text::numbers::{ABSENT, count, ms3, percent1, us3};
+use stage2_text::numbers::{ABSENT, count, ms3, or_absent, percent1, us3};
 use stage2_text::shorten;
 
 /// Rows: those with the longest time.
@@ -33,14 +33,14 @@ pub(super) fn table(report: &Report) -> String {
         let full = report.kernel_names.get(row.name_index).map(|name| name.demangled.as_str());
         let full = full.filter(|name| !name.is_empty()).unwrap_or(&row.kernel);
         let of_stage = stage_ns.get(row.stage.as_str()).copied().filter(|ns| *ns > 0);
-        let share = of_stage.map(|all| *total_ns as f64 * 100.0 / all as f64);
+        let share = of_stage.zip(*total_ns).map(|(all, ns)| ns as f64 * 100.0 / all as f64);
         let bound = counters.and_then(|counters| counters.roofline.bound);
         format!(
             "<tr><td>{}</td><td><code>{}</code></td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
              <td class=\"n\">{}</td><td class=\"n\">{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
             foreign(&shorten(&row.stage, 60)),
             foreign(&shorten(full, NAME_LIMIT)),
-            ms3(*total_ns),
+            or_absent(*total_ns, ms3),
             count(*calls),
             mean_ns.map_or_else(|| ABSENT.to_owned(), us3),
             share.map_or_else(|| ABSENT.to_owned(), percent1),
@@ -82,7 +82,7 @@ pub(super) fn table(report: &Report) -> String {
 pub(super) fn by_class(report: &Report, stage: &str) -> String {
     let rows = report.kernels.iter().filter(|row| row.stage == stage);
     let classes: Vec<_> =
-        classes(rows).into_iter().filter(|class| class.total_ns > 0).take(CLASSES).collect();
+        classes(rows).into_iter().filter(|class| class.total_ns > Some(0)).take(CLASSES).collect();
     if classes.is_empty() {
         return "<p class=\"absent\">None, because no kernel of this stage has a time.</p>\n"
             .to_owned();
@@ -94,9 +94,9 @@ pub(super) fn by_class(report: &Report, stage: &str) -> String {
              <td class=\"n\">{}</td><td class=\"n\">{}</td></tr>\n",
             text(class.class),
             class_mark(class.class),
-            class.percent.clamp(0.0, 100.0),
-            percent1(class.percent),
-            ms3(class.total_ns),
+            class.percent.unwrap_or(0.0).clamp(0.0, 100.0),
+            or_absent(class.percent, percent1),
+            or_absent(class.total_ns, ms3),
             count(class.calls),
         )
     };

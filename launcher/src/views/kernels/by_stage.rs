@@ -27,7 +27,8 @@ impl<'r> StageSum<'r> {
 pub(in crate::views) struct StageKernel<'r> {
     /// One of its rows, for the names.
     pub(in crate::views) row: &'r KernelRow,
-    pub(in crate::views) total_ns: u64,
+    /// None: no call was timed.
+    pub(in crate::views) total_ns: Option<u64>,
     pub(in crate::views) calls: u64,
     pub(in crate::views) mean_ns: Option<u64>,
     /// GPUs that it ran on.
@@ -86,15 +87,14 @@ pub(in crate::views) fn stage_kernels<'r>(report: &'r Report) -> Vec<StageKernel
     }
     let counted = Counted::new(report, |row| (row.stage.as_str(), row.name_index));
     let kernel = |(key, sum): ((&'r str, usize), StageSum<'r>)| {
-        let all_ns = stages_ns.get(key.0).copied().filter(|&all| all > 0);
-        let total_ns = sum.times.total_ns;
+        let all_ns = stages_ns.get(key.0).copied().unwrap_or(0);
         StageKernel {
             row: sum.row,
-            total_ns,
+            total_ns: sum.times.total_ns(),
             calls: sum.times.calls,
             mean_ns: sum.times.mean_ns(),
             devices: sum.devices,
-            percent: all_ns.map(|all| total_ns as f64 * 100.0 / all as f64),
+            percent: sum.times.percent(all_ns),
             counters: counted.get(&key),
             sampled: sampled_bound(sum.row),
         }
@@ -141,9 +141,9 @@ mod tests {
             .collect();
         let not_profiled = || "not profiled".to_owned();
         let expected = [
-            ("decode", 600, 2, Some(300), Some(60.0), not_profiled()),
-            ("decode", 400, 4, Some(100), Some(40.0), "memory".to_owned()),
-            ("warmup", 9_000, 2, Some(4_500), Some(100.0), not_profiled()),
+            ("decode", Some(600), 2, Some(300), Some(60.0), not_profiled()),
+            ("decode", Some(400), 4, Some(100), Some(40.0), "memory".to_owned()),
+            ("warmup", Some(9_000), 2, Some(4_500), Some(100.0), not_profiled()),
         ];
         assert_eq!(facts, expected, "the stages of the model come first");
         assert_eq!(shown[1].device(), "0 A and 1 more");

@@ -20,7 +20,7 @@ type Column = (&'static str, fn(&Line<'_>) -> String);
 const COLUMNS: [Column; 64] = [
     ("kernel_name", |l| csv_field(l.name.map_or("", |name| &name.demangled))),
     ("mangled_name", |l| csv_field(l.name.map_or("", |name| &name.mangled))),
-    ("total_ns", |l| l.row.times.total_ns.to_string()),
+    ("total_ns", |l| some(l.row.times.known_total_ns())),
     ("calls", |l| l.row.times.calls.to_string()),
     ("mean_ns", |l| some(l.row.times.mean_ns)),
     ("device", |l| csv_field(&l.row.device)),

@@ -21,7 +21,7 @@ pub(super) fn kernels_md(report: &Report, top: usize) -> String {
     let table = Table::new(shown)
         .with_every_column()
         .left("kernel_name", |kernel| code(&kernel.row.kernel))
-        .right("total_ms", |kernel| ms3(kernel.total_ns))
+        .right("total_ms", |kernel| kernel.total_ns.map(ms3))
         .right("calls", |kernel| kernel.calls.to_string())
         .right("mean_ms", |kernel| kernel.mean_ns.map(ms6))
         .left("device", |kernel| plain(&kernel.device()))
@@ -65,7 +65,8 @@ fn notes(report: &Report) -> String {
         let calls = counted(untimed, "call");
         let has = if untimed == 1 { "has" } else { "have" };
         out.push_str(&format!(
-            " {calls} {has} no valid timestamps: `calls` counts them, the times leave them out."
+            " {calls} {has} no valid timestamps: `calls` counts them, the times leave them out, and \
+             shares are of those with a time."
         ));
     }
     out
@@ -79,7 +80,7 @@ fn rows_line(shown: &[StageKernel<'_>], rest: &[StageKernel<'_>]) -> String {
         return format!("Rows: all {all}; {ORDER}.\n\n");
     }
     let sum = |kernels: &[StageKernel<'_>]| {
-        kernels.iter().fold(0u64, |sum, kernel| sum.saturating_add(kernel.total_ns))
+        kernels.iter().filter_map(|kernel| kernel.total_ns).fold(0, u64::saturating_add)
     };
     let (left_ns, shown_ns) = (sum(rest), sum(shown));
     let all_ns = left_ns.saturating_add(shown_ns);

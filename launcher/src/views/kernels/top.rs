@@ -12,10 +12,11 @@ use stage2_model::{CounterRow, KernelRow, Report, Times};
 pub(in crate::views) struct TopKernel<'r> {
     /// One of its rows, for the names.
     pub(in crate::views) row: &'r KernelRow,
-    pub(in crate::views) total_ns: u64,
+    /// None: no call was timed.
+    pub(in crate::views) total_ns: Option<u64>,
     pub(in crate::views) calls: u64,
     pub(in crate::views) mean_ns: Option<u64>,
-    /// Share of the sum of all kernels' durations.
+    /// Share of the sum of all kernels' durations; of those that were timed.
     pub(in crate::views) percent: Option<f64>,
     /// Those of the longest launch configuration that has some.
     pub(in crate::views) counters: Option<&'r CounterRow>,
@@ -34,14 +35,14 @@ pub(in crate::views) fn top_kernels<'r, K: Ord + Hash>(
         all_ns = all_ns.saturating_add(row.times.total_ns);
     }
     let mut sorted: Vec<_> = sums.into_iter().collect();
-    sorted.sort_by_key(|(_, (_, sum))| Reverse(sum.total_ns));
+    sorted.sort_by_key(|(_, (_, sum))| Reverse(sum.total_ns()));
     let counted = Counted::new(report, key);
     let kernel = |(key, (row, sum)): (K, (&'r KernelRow, Sum))| TopKernel {
         row,
-        total_ns: sum.total_ns,
+        total_ns: sum.total_ns(),
         calls: sum.calls,
         mean_ns: sum.mean_ns(),
-        percent: (all_ns > 0).then(|| sum.total_ns as f64 * 100.0 / all_ns as f64),
+        percent: sum.percent(all_ns),
         counters: counted.get(&key),
     };
     sorted.into_iter().take(limit).map(kernel).collect()
@@ -50,7 +51,7 @@ pub(in crate::views) fn top_kernels<'r, K: Ord + Hash>(
 /// Rows of one kernel together.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Sum {
-    pub(super) total_ns: u64,
+    total_ns: u64,
     pub(super) calls: u64,
     timed: u64,
     /// Some of it is scaled from a sample.
@@ -72,6 +73,17 @@ impl Sum {
         }
     }
 
+    /// Sum of the durations, ns; nothing where there are calls and none was timed.
+    pub(super) fn total_ns(&self) -> Option<u64> {
+        (self.calls == 0 || self.timed > 0).then_some(self.total_ns)
+    }
+
+    /// Its share of `all_ns`.
+    pub(super) fn percent(&self, all_ns: u64) -> Option<f64> {
+        let total_ns = self.total_ns().filter(|_| all_ns > 0)?;
+        Some(total_ns as f64 * 100.0 / all_ns as f64)
+    }
+
     /// Total over calls, ns. Every sum of a sample is rounded by itself, which must not carry their
     /// quotient beyond the means of the rows.
     pub(super) fn mean_ns(&self) -> Option<u64> {
@@ -84,10 +96,11 @@ impl Sum {
 /// The kernels of a class together.
 pub(in crate::views) struct ClassSum<'r> {
     pub(in crate::views) class: &'r str,
-    pub(in crate::views) total_ns: u64,
+    /// None: no call was timed.
+    pub(in crate::views) total_ns: Option<u64>,
     pub(in crate::views) calls: u64,
     /// Share of the sum over all classes.
-    pub(in crate::views) percent: f64,
+    pub(in crate::views) percent: Option<f64>,
 }
 
 /// The classes of these kernels, the longest first.
@@ -97,9 +110,11 @@ pub(in crate::views) fn classes<'r>(
     let mut sums: BTreeMap<&str, Sum> = BTreeMap::new();
     rows.into_iter().for_each(|row| sums.entry(&row.class).or_default().add(&row.times));
     let all_ns = sums.values().fold(0u64, |all, sum| all.saturating_add(sum.total_ns));
-    let class = |(class, Sum { total_ns, calls, .. })| {
-        let percent = if all_ns > 0 { total_ns as f64 * 100.0 / all_ns as f64 } else { 0.0 };
-        ClassSum { class, total_ns, calls, percent }
+    let class = |(class, sum): (_, Sum)| ClassSum {
+        class,
+        total_ns: sum.total_ns(),
+        calls: sum.calls,
+        percent: sum.percent(all_ns),
     };
     let mut classes: Vec<ClassSum<'_>> = sums.into_iter().map(class).collect();
     classes.sort_by_key(|class| Reverse(class.total_ns));

@@ -27,8 +27,8 @@ pub(super) fn classes(report: &Report) -> String {
     let table = Table::new(&rows)
         .left("stage", |(stage, _)| code(stage))
         .left("class", |(_, sum)| plain(sum.class))
-        .right("kernel_sum_ms", |(_, sum)| ms3(sum.total_ns))
-        .right("% of the stage's sum", |(_, sum)| percent1(sum.percent))
+        .right("kernel_sum_ms", |(_, sum)| sum.total_ns.map(ms3))
+        .right("% of the stage's sum", |(_, sum)| sum.percent.map(percent1))
         .right("calls", |(_, sum)| sum.calls.to_string());
     // Communication kernels spin while they wait.
     let waited = report.ranks.collectives.iter().filter_map(|row| row.waiting_ns);
@@ -53,7 +53,7 @@ pub(super) fn roofline(report: &Report) -> String {
     let table = Table::first(ROWS, &rows)
         .left("kernel", |(row, _): &(&KernelRow, _)| code(&shorten_kernel(&row.kernel, 80)))
         .left("stage", |(row, _)| code(&row.stage))
-        .right("kernel_sum_ms", |(row, _)| ms3(row.times.total_ns))
+        .right("kernel_sum_ms", |(row, _)| row.times.known_total_ns().map(ms3))
         .right("SM_%", |(_, c)| number(c.sm_percent, 1))
         .right("memory_%", |(_, c)| number(c.memory_percent, 1))
         .right("occupancy_%", |(_, c)| number(c.achieved_occupancy_percent, 1))

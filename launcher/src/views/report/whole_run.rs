@@ -25,12 +25,12 @@ pub(super) fn whole_run(report: &Report) -> String {
     out.push_str(&busy(&report.devices));
     out.extend(in_part::whole_run(report).map(|note| paragraph(&note)));
     let classes: Vec<_> =
-        classes(&report.kernels).into_iter().filter(|class| class.total_ns > 0).collect();
+        classes(&report.kernels).into_iter().filter(|class| class.total_ns > Some(0)).collect();
     if !classes.is_empty() {
         let table = Table::first(ROWS, &classes)
             .left("class", |class| text(class.class))
-            .right("kernel_sum_ms", |class| ms3(class.total_ns))
-            .right("% of all kernel time", |class| percent1(class.percent))
+            .right("kernel_sum_ms", |class| class.total_ns.map(ms3))
+            .right("% of all kernel time", |class| class.percent.map(percent1))
             .right("calls", |class| count(class.calls));
         out.push_str(&table.markdown());
     }

@@ -19,7 +19,7 @@ pub(super) fn stage_kernels(report: &Report) -> String {
     for rows in stages.iter().take(STAGES) {
         let table = Table::new(rows)
             .left("kernel", |row| code(&row.kernel))
-            .right("kernel_sum_ms", |row| ms3(row.times.total_ns))
+            .right("kernel_sum_ms", |row| row.times.known_total_ns().map(ms3))
             .right("% of the stage's sum", |row| row.stage_kernel_sum_percent.map(percent1))
             .right("calls", |row| row.times.calls.to_string())
             .right("mean_ms", |row| row.times.mean_ns.map(ms6))
@@ -38,7 +38,7 @@ pub(super) fn memory(rows: &[MemoryRow]) -> String {
     }
     let table = Table::first(ROWS, rows)
         .left("direction", |row| row.direction.as_deref().map(plain))
-        .right("total_ms", |row| ms3(row.times.total_ns))
+        .right("total_ms", |row| row.times.known_total_ns().map(ms3))
         .right("calls", |row| row.times.calls.to_string())
         .right("bytes", |row| row.bytes.to_string())
         .right("mean_ms", |row| row.times.mean_ns.map(ms6))
@@ -54,7 +54,7 @@ pub(super) fn graphs(report: &Report) -> String {
     }
     let table = Table::first(ROWS, &report.graph_launches)
         .right("graph", |row| row.graph_id.to_string())
-        .right("total_ms", |row| ms3(row.times.total_ns))
+        .right("total_ms", |row| row.times.known_total_ns().map(ms3))
         .right("launches", |row| row.times.calls.to_string())
         .right("mean_ms", |row| row.times.mean_ns.map(ms6))
         .right("p50_ms", |row| row.times.p50_ns.map(ms6))

@@ -58,7 +58,7 @@ pub(super) fn kernels(report: &Report) -> String {
     let table = Table::first(KERNELS, &rows)
         .left("Kernel", |kernel| code(&shorten_kernel(&kernel.row.kernel, NAME_LIMIT)))
         .left("Stage", |kernel| name(&kernel.row.stage))
-        .right("Total (ms)", |kernel| ms3(kernel.total_ns))
+        .right("Total (ms)", |kernel| kernel.total_ns.map(ms3))
         .right("Calls", |kernel| count(kernel.calls))
         .right("Mean (ms)", |kernel| kernel.mean_ns.map(ms6))
         .right("Share of the stage (%)", |kernel| kernel.percent.map(percent1))

@@ -8,7 +8,7 @@ use crate::views::table::NAME_LIMIT;
 use crate::views::values::sentence;
 use stage2_analysis::roofline::takeaways::recommendations;
 use stage2_model::{Report, StageRow};
-use stage2_text::numbers::{count, ms3, percent1};
+use stage2_text::numbers::{count, ms3, or_absent, percent1};
 use stage2_text::{code_in_text, shorten, shorten_kernel};
 
 /// Sentences at the most.
@@ -51,7 +51,7 @@ fn top_kernel(report: &Report) -> String {
     format!(
         "The longest kernel is {}: {} ms{share} in {} calls.",
         code_in_text(&shorten_kernel(&kernel.row.kernel, NAME_LIMIT)),
-        ms3(kernel.total_ns),
+        or_absent(kernel.total_ns, ms3),
         count(kernel.calls),
     )
 }

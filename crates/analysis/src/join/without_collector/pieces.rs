@@ -15,8 +15,6 @@ const NOT_KNOWN: &str = "(not known)";
 const OUTSIDE: &str = "(outside ranges)";
 /// All that was captured, where no range is known at all.
 const WHOLE: &str = "(whole capture)";
-/// Durations of a launch under ncu.
-const DURATIONS: [&str; 2] = ["gpu__time_duration.sum", "gpu__time_duration.avg"];
 
 /// Kernels of one name and configuration in one stage on one device.
 pub struct Piece {
@@ -104,17 +102,17 @@ pub(super) fn of_ncu(tables: &NcuTables) -> Vec<Piece> {
         };
         let stage = launch.ranges.get(..1).map(nvtx::path).unwrap_or_default();
         let times = pieces.entry((key, stage)).or_default();
-        times.calls = times.calls.saturating_add(1);
-        let measured = DURATIONS.iter().find_map(|name| launch.metrics.get(*name));
-        let ns = measured.filter(|q| q.unit == "ns" && (1.0..=86_400e9).contains(&q.value));
-        match ns.map(|q| q.value.round() as u64) {
-            Some(ns) => {
-                times.total_ns = times.total_ns.saturating_add(ns);
-                times.min_ns = Some(times.min_ns.map_or(ns, |min| min.min(ns)));
-                times.max_ns = times.max_ns.max(Some(ns));
-            }
-            None => times.invalid_timestamp_calls += 1,
-        }
+        let count = launch.count();
+        times.calls = times.calls.saturating_add(count);
+        let Some(ns) = launch.duration_ns() else {
+            times.invalid_timestamp_calls = times.invalid_timestamp_calls.saturating_add(count);
+            continue;
+        };
+        let whole = |ns: f64| ns.round() as u64;
+        let (least, most) = launch.duration_ends_ns.unwrap_or((ns, ns));
+        times.total_ns = times.total_ns.saturating_add(whole(ns * count as f64));
+        times.min_ns = Some(times.min_ns.map_or(whole(least), |min| min.min(whole(least))));
+        times.max_ns = times.max_ns.max(Some(whole(most)));
     }
     let piece = |((key, stage), mut times): ((Key, String), Times)| {
         let timed = times.calls.saturating_sub(times.invalid_timestamp_calls);

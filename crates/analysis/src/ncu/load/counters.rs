@@ -12,7 +12,7 @@ use stage2_text as text;
 
 use super::MAX_RULES;
 use super::flops::flops;
-use super::launch::Launch;
+use super::launch::{DURATION_NS, DURATIONS, Launch};
 use super::quantity::Quantity;
 
 /// What tells kernels apart.
@@ -46,6 +46,38 @@ pub struct KernelCounters {
     pub measured: CounterRow,
 }
 
+/// Metrics that a report shows.
+const DRAM_READ: &str = "dram__bytes_read.sum";
+const DRAM_WRITTEN: &str = "dram__bytes_write.sum";
+const DRAM_BOTH: &str = "dram__bytes.sum";
+const DRAM_RATE: &str = "dram__bytes.sum.per_second";
+const SM: &str = "sm__throughput.avg.pct_of_peak_sustained_elapsed";
+const MEMORY: &str = "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed";
+/// The better one first.
+const DRAM: &[&str] = &[
+    "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",
+    "dram__throughput.avg.pct_of_peak_sustained_elapsed",
+];
+const OCCUPANCY: &str = "sm__warps_active.avg.pct_of_peak_sustained_active";
+const L2_HITS: &str = "lts__t_sector_hit_rate.pct";
+const TENSOR_PIPE: &str = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed";
+
+/// Whether a report shows the metric, but for those that operations are counted from.
+pub(super) fn is_shown(name: &str) -> bool {
+    const SINGLE: [&str; 9] = [
+        DRAM_READ,
+        DRAM_WRITTEN,
+        DRAM_BOTH,
+        DRAM_RATE,
+        SM,
+        MEMORY,
+        OCCUPANCY,
+        L2_HITS,
+        TENSOR_PIPE,
+    ];
+    SINGLE.iter().chain(DRAM).chain(DURATIONS).any(|known| *known == name)
+}
+
 /// Values beyond these cannot be.
 type Bounds = RangeInclusive<f64>;
 /// A rate in % of peak: elapsed cycles of different units do not quite agree.
@@ -54,8 +86,6 @@ const PERCENT_OF_PEAK: Bounds = 0.0..=110.0;
 const SHARE: Bounds = 0.0..=101.0;
 /// Hits and requests can be counted in different passes: 101.45 % was seen on a small kernel.
 const HITS: Bounds = 0.0..=110.0;
-/// A duration: 0 is none, and no kernel runs for a day.
-const DURATION_NS: Bounds = 1.0..=86_400e9;
 /// Bytes, operations and the like: no counter holds more than 2^64.
 const COUNT: Bounds = 0.0..=1.9e19;
 
@@ -80,7 +110,8 @@ pub(super) fn pivot(launches: &[Launch], findings: &mut Vec<Finding>) -> Vec<Ker
         .into_iter()
         .map(|((key, outermost), launches)| {
             let mut kernel = counters(mean(&launches), &key, &mut refused);
-            kernel.measured.launches_profiled = launches.len() as u64;
+            let counts = launches.iter().map(|launch| launch.count());
+            kernel.measured.launches_profiled = counts.fold(0, u64::saturating_add);
             let rules = &mut kernel.measured.rules;
             for rule in launches.into_iter().flat_map(|launch| &launch.rules) {
                 if rules.len() < MAX_RULES && !rules.contains(rule) {
@@ -110,16 +141,15 @@ fn mean(launches: &[&Launch]) -> BTreeMap<String, Quantity> {
             let (sum, count, unit) = sums.entry(name).or_insert((0.0, 0.0, quantity.unit.as_str()));
             // Two files can name a metric alike and measure it in other units: the first counts.
             if *unit == quantity.unit {
-                *sum += quantity.value;
-                *count += 1.0;
+                *sum += quantity.value * launch.count() as f64;
+                *count += launch.count() as f64;
             }
         }
     }
-    sums.into_iter()
-        .map(|(name, (sum, count, unit))| {
-            (name.to_owned(), Quantity { value: sum / count, unit: unit.to_owned() })
-        })
-        .collect()
+    let means = sums.into_iter().map(|(name, (sum, count, unit))| {
+        (name.to_owned(), Quantity { value: sum / count, unit: unit.to_owned() })
+    });
+    means.filter(|(_, mean)| mean.value.is_finite()).collect()
 }
 
 fn counters(
@@ -137,34 +167,19 @@ fn counters(
         }
         good.then_some(quantity.value)
     };
-    let duration_ns = get(&["gpu__time_duration.sum", "gpu__time_duration.avg"], "ns", DURATION_NS);
-    let read = get(&["dram__bytes_read.sum"], "byte", COUNT);
-    let written = get(&["dram__bytes_write.sum"], "byte", COUNT);
-    let both = get(&["dram__bytes.sum"], "byte", COUNT);
-    let rate = get(&["dram__bytes.sum.per_second"], "byte/s", COUNT);
+    let duration_ns = get(DURATIONS, "ns", DURATION_NS);
+    let read = get(&[DRAM_READ], "byte", COUNT);
+    let written = get(&[DRAM_WRITTEN], "byte", COUNT);
+    let both = get(&[DRAM_BOTH], "byte", COUNT);
+    let rate = get(&[DRAM_RATE], "byte/s", COUNT);
     let mut percent = |names: &[&str], bounds| get(names, "%", bounds);
     let measured = CounterRow {
-        sm_percent: percent(&["sm__throughput.avg.pct_of_peak_sustained_elapsed"], PERCENT_OF_PEAK),
-        memory_percent: percent(
-            &["gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"],
-            PERCENT_OF_PEAK,
-        ),
-        dram_percent: percent(
-            &[
-                "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",
-                "dram__throughput.avg.pct_of_peak_sustained_elapsed",
-            ],
-            PERCENT_OF_PEAK,
-        ),
-        achieved_occupancy_percent: percent(
-            &["sm__warps_active.avg.pct_of_peak_sustained_active"],
-            SHARE,
-        ),
-        l2_hit_percent: percent(&["lts__t_sector_hit_rate.pct"], HITS),
-        tensor_pipe_percent: percent(
-            &["sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed"],
-            PERCENT_OF_PEAK,
-        ),
+        sm_percent: percent(&[SM], PERCENT_OF_PEAK),
+        memory_percent: percent(&[MEMORY], PERCENT_OF_PEAK),
+        dram_percent: percent(DRAM, PERCENT_OF_PEAK),
+        achieved_occupancy_percent: percent(&[OCCUPANCY], SHARE),
+        l2_hit_percent: percent(&[L2_HITS], HITS),
+        tensor_pipe_percent: percent(&[TENSOR_PIPE], PERCENT_OF_PEAK),
         flops: flops(&metrics),
         ..CounterRow::default()
     };

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::ncu::nvtx::{self, Label};
 use stage2_text as text;
 
-use super::pages::Page;
+use super::pages::Form;
 use super::quantity::Quantity;
 use stage2_model::RuleRow;
 
@@ -32,12 +32,49 @@ pub struct Launch {
     pub metrics: BTreeMap<String, Quantity>,
     /// What the rules of ncu say of it.
     pub rules: Vec<RuleRow>,
+    /// How many launches this is the mean of, in a summary; none: it is one.
+    pub invocations: Option<u64>,
+    /// Duration of the shortest and of the longest of these, ns.
+    pub duration_ends_ns: Option<(f64, f64)>,
 }
+
+/// Durations of a launch under ncu, the best first. A launch is one range of time on one GPU, so that
+/// all of them are the same.
+pub(super) const DURATIONS: &[&str] = &[
+    "gpu__time_duration.sum",
+    "gpu__time_duration.avg",
+    "gpu__time_duration.max",
+    "gpu__time_duration.min",
+];
+/// 0 is none, and no kernel runs for a day.
+pub(super) const DURATION_NS: std::ops::RangeInclusive<f64> = 1.0..=86_400e9;
 
 impl Launch {
     /// Whether this is the result of a range replay, and no kernel.
     pub fn is_range(&self) -> bool {
         self.kernel == "range" && self.grid == [0; 3]
+    }
+
+    /// How many launches it stands for.
+    pub fn count(&self) -> u64 {
+        self.invocations.unwrap_or(1)
+    }
+
+    /// Duration under ncu, ns; nothing where it was not measured, or cannot be.
+    pub fn duration_ns(&self) -> Option<f64> {
+        let measured = DURATIONS.iter().find_map(|name| self.metrics.get(*name))?;
+        (measured.unit == "ns" && DURATION_NS.contains(&measured.value)).then_some(measured.value)
+    }
+
+    /// Whether what another page tells under the same number can be of the same launch. Pages of one
+    /// report may have mangled names on the one and demangled ones on the other.
+    pub(super) fn may_be(&self, other: &Launch) -> bool {
+        let demangled = |name: &str| name.contains(['(', '<', ' ']);
+        let shape =
+            |one: [u32; 3], other: [u32; 3]| one == other || one == [0; 3] || other == [0; 3];
+        let named =
+            self.kernel == other.kernel || demangled(&self.kernel) != demangled(&other.kernel);
+        named && shape(self.grid, other.grid) && shape(self.block, other.block)
     }
 
     /// Bytes of its texts, but for those of its rules.
@@ -61,7 +98,7 @@ impl Launch {
 const LABEL_BYTES: usize = size_of::<Label>();
 
 /// Columns that describe the launch, besides those of its ranges; metrics stand behind them.
-const OF_THE_LAUNCH: [&str; 9] = [
+const OF_THE_LAUNCH: [&str; 10] = [
     "ID",
     "Process ID",
     "Kernel Name",
@@ -71,11 +108,13 @@ const OF_THE_LAUNCH: [&str; 9] = [
     "Grid Size",
     "Device",
     "CC",
+    "Invocations",
 ];
 
 /// Where the columns of a launch are.
 pub(super) struct LaunchColumns {
-    id: usize,
+    /// None in a summary.
+    id: Option<usize>,
     process_id: usize,
     kernel: usize,
     grid: Option<usize>,
@@ -89,29 +128,35 @@ pub(super) struct LaunchColumns {
 
 impl LaunchColumns {
     /// Finds them; nothing where one is missing without which there is no launch.
-    pub(super) fn of<R: std::io::Read>(page: &Page<'_, R>) -> Option<LaunchColumns> {
-        let ranges = |kind: &str| page.header.iter().position(|name| name.contains(kind));
+    pub(super) fn of(form: &Form) -> Option<LaunchColumns> {
+        let ranges = |kind: &str| form.names.iter().position(|name| name.contains(kind));
         let push_pop = ranges(":Push/Pop_Range:");
         let start_end = ranges(":Start/Stop_Range:");
-        let known = OF_THE_LAUNCH.iter().filter_map(|name| page.column(name));
+        let known = OF_THE_LAUNCH.iter().filter_map(|name| form.column(name));
         Some(LaunchColumns {
-            id: page.column("ID")?,
-            process_id: page.column("Process ID")?,
-            kernel: page.column("Kernel Name")?,
-            grid: page.column("Grid Size"),
-            block: page.column("Block Size"),
-            device: page.column("Device"),
+            id: form.column("ID"),
+            process_id: form.column("Process ID")?,
+            kernel: form.column("Kernel Name")?,
+            grid: form.column("Grid Size"),
+            block: form.column("Block Size"),
+            device: form.column("Device"),
             metrics: known.chain(push_pop).chain(start_end).max()? + 1,
             push_pop,
             start_end,
         })
     }
 
-    /// Reads them; nothing where the record is about no launch (the row of units is none).
+    /// Whether the cells are empty that name a launch: those of the row of units are.
+    pub(super) fn is_empty(&self, record: &csv::StringRecord) -> bool {
+        let mut cells = self.id.into_iter().chain([self.process_id, self.kernel]);
+        cells.all(|at| record.get(at).is_none_or(|cell| cell.trim().is_empty()))
+    }
+
+    /// Reads them; nothing where the record is about no launch.
     pub(super) fn read(&self, record: &csv::StringRecord) -> Option<Launch> {
         let cell = |at: Option<usize>| at.and_then(|at| record.get(at)).unwrap_or_default().trim();
         Some(Launch {
-            id: cell(Some(self.id)).parse().ok()?,
+            id: self.id.map_or(Some(0), |id| cell(Some(id)).parse().ok())?,
             process_id: cell(Some(self.process_id)).parse().ok()?,
             kernel: text::visible(cell(Some(self.kernel)).as_bytes()),
             grid: dimensions(cell(self.grid)),

@@ -1,140 +1,380 @@
-//! A CSV file of ncu -> its header and records, without what stands around them.
+//! A text file with tables of ncu -> their headers and rows, without what stands around them.
 //!
-//! Messages of ncu (`==PROF== ...`) and output of the workload may stand before the header, between
-//! the records and behind them. Records may be shorter than the header.
+//! Messages of ncu (`==PROF== ...`) and output of the program may stand before a header, between
+//! the rows and behind them, and in one line with either where nobody ended the line. A file may hold
+//! several tables, one after the other. Rows may be shorter than their header.
 
 use std::io::{BufRead, BufReader, Read};
+use std::rc::Rc;
 
-use crate::bounded_records::{BoundedRecords, MAX_COLUMNS, MAX_RECORD_BYTES};
+use super::cells::Cells;
+use super::clues::Clues;
+use crate::decoded::Decoded;
+use crate::record_bounds::{MAX_COLUMNS, MAX_RECORD_BYTES};
 use stage2_model::{Finding, Severity};
 
-/// Lines before the header that are looked at: output of a workload can be long, not endless.
-const PREAMBLE_LINES: usize = 200_000;
+/// Lines before the first header that are looked at: output of a program can be long, not endless.
+const PREAMBLE_LINES: u64 = 200_000;
+/// Places within a line where a row may begin, of which so many are tried.
+const TRIES: usize = 16;
 
-/// The header line again, and what follows it.
-type FromHeader<R> = std::io::Chain<std::io::Cursor<Vec<u8>>, BufReader<R>>;
-
-/// A table whose header has been read.
-pub(super) struct Page<'a, R: Read> {
+/// How the rows of a table are written.
+#[derive(Clone, Debug)]
+pub(super) struct Form {
     /// Names of the columns.
-    pub(super) header: Vec<String>,
-    name: &'a str,
-    reader: csv::Reader<BoundedRecords<FromHeader<R>>>,
+    pub(super) names: Vec<String>,
+    delimiter: u8,
+    quoted: bool,
+    /// Columns at the start that hold numbers in every row of a launch.
+    numbers: usize,
+    /// Cells of the shortest row that is whole.
+    least: usize,
 }
 
-impl<'a, R: Read> Page<'a, R> {
-    /// Finds the table in `input`, called `name` in findings.
-    pub(super) fn open(input: R, name: &'a str) -> Result<Page<'a, R>, Finding> {
-        let mut input = BufReader::new(input);
-        let mut messages = Vec::new();
-        let header_line = find_header(&mut input, &mut messages)
-            .map_err(|error| unreadable(name, error))?
-            .ok_or_else(|| no_table(name, &messages))?;
-        let whole = std::io::Cursor::new(header_line).chain(input);
-        let mut builder = csv::ReaderBuilder::new();
-        let mut reader =
-            builder.has_headers(false).flexible(true).from_reader(BoundedRecords::new(whole));
-        let mut record = csv::ByteRecord::new();
-        reader.read_byte_record(&mut record).map_err(|error| unreadable(name, error))?;
-        if record.len() > MAX_COLUMNS {
-            return Err(too_wide(name, record.len()));
-        }
-        let header =
-            record.iter().map(|field| String::from_utf8_lossy(field).into_owned()).collect();
-        Ok(Page { header, name, reader })
-    }
-
-    /// Hands every record on, in order, and returns what is wrong with the page. Messages and repeated
-    /// headers are left out.
-    pub(super) fn each(mut self, mut take: impl FnMut(&csv::StringRecord)) -> Option<Finding> {
-        let mut hand_on = |record: csv::StringRecord| {
-            let repeated = record.iter().eq(self.header.iter().map(String::as_str));
-            if !repeated && !record.get(0).is_some_and(|cell| cell.starts_with("==")) {
-                take(&record);
-            }
-        };
-        let mut record = csv::ByteRecord::new();
-        let mut pending: Option<csv::StringRecord> = None;
-        let finding = loop {
-            match self.reader.read_byte_record(&mut record) {
-                Ok(true) if record.len() > MAX_COLUMNS => {
-                    break Some(too_wide(self.name, record.len()));
-                }
-                Ok(true) => {
-                    self.reader.get_mut().next_record();
-                    let read = csv::StringRecord::from_byte_record_lossy(record.clone());
-                    pending.replace(read).map(&mut hand_on);
-                }
-                Ok(false) if self.reader.get_ref().ends_with_newline() => break None,
-                Ok(false) => break pending.take().map(|_| cut_short(self.name)),
-                // Something followed what is pending, so that it is whole.
-                Err(error) => break Some(unreadable(self.name, error)),
-            }
-        };
-        pending.map(hand_on);
-        finding
+impl Form {
+    /// The table whose header begins in this line, if one does, and how many columns it has; of more
+    /// than [`MAX_COLUMNS`] the others have no name.
+    fn of(line: &str) -> Option<(Form, usize)> {
+        let (at, delimiter, quoted) = header_at(line)?;
+        let cells = Cells::of(line.get(at..)?, delimiter)?;
+        let names: Vec<String> = cells.record.iter().map(|name| name.trim().to_owned()).collect();
+        let column = |name: &str| names.iter().position(|column| column == name);
+        let numbers = if names.first().is_some_and(|name| name == "ID") { 2 } else { 1 };
+        let value = column("Metric Value")
+            .or(column("Average"))
+            .filter(|_| column("Metric Name").is_some());
+        let least = value.map_or(cells.count, |value| value + 1);
+        let count = cells.count;
+        Some((Form { names, delimiter, quoted, numbers, least }, count))
     }
 
     /// Place of a column.
     pub(super) fn column(&self, name: &str) -> Option<usize> {
-        self.header.iter().position(|column| column == name)
+        self.names.iter().position(|column| column == name)
+    }
+
+    /// Whether a row of a launch, or of units, begins here; in quotes only, if `quoted`.
+    fn begins(&self, text: &str, quoted: bool) -> bool {
+        let mut rest = text.as_bytes();
+        let mut empty = 0;
+        for _ in 0..self.numbers {
+            let in_quotes = rest.first() == Some(&b'"');
+            let cell = if in_quotes { rest.get(1..).unwrap_or_default() } else { rest };
+            let digits = cell.iter().take_while(|byte| byte.is_ascii_digit()).count();
+            let end: &[u8] = if in_quotes { &[b'"', self.delimiter] } else { &[self.delimiter] };
+            let Some(behind) = cell.get(digits..).and_then(|behind| behind.strip_prefix(end))
+            else {
+                return false;
+            };
+            if quoted && !in_quotes {
+                return false;
+            }
+            empty += usize::from(digits == 0);
+            rest = behind;
+        }
+        empty == 0 || (empty == self.numbers && self.numbers > 1)
+    }
+
+    /// Whether cells are as many as a row has. Some programs end each line with a separator, and what is
+    /// printed behind the last cell may have some of its own.
+    fn fits(&self, cells: &Cells) -> bool {
+        let last_is_whole = cells.printed_behind.is_some_and(|cell| cell + 1 >= self.least);
+        let mut beyond = cells.record.iter().skip(self.names.len());
+        let as_long = cells.count >= self.least && cells.count <= MAX_COLUMNS;
+        as_long && (last_is_whole || beyond.all(str::is_empty))
+    }
+
+    /// Whether a row or a header begins in the line, which then is no part of a cell.
+    fn is_new(&self, line: &str) -> bool {
+        self.begins(line, self.quoted) || Form::of(line).is_some() || self.within(line).is_some()
+    }
+
+    /// A whole row that begins within the line, behind something else, and where it does.
+    fn within(&self, line: &str) -> Option<(usize, Cells)> {
+        let places = line.match_indices('"').map(|(at, _)| at).filter(|at| *at > 0);
+        let begun = places.filter(|at| line.get(*at..).is_some_and(|rest| self.begins(rest, true)));
+        begun.take(TRIES).find_map(|at| {
+            let cells = Cells::of(line.get(at..)?, self.delimiter)?;
+            self.fits(&cells).then_some((at, cells))
+        })
     }
 }
 
-/// The header line, with its end. Every table of ncu starts with the column `ID`.
-fn find_header(
-    input: &mut impl BufRead,
-    messages: &mut Vec<String>,
-) -> std::io::Result<Option<Vec<u8>>> {
-    for _ in 0..PREAMBLE_LINES {
-        let mut line = Vec::new();
-        if input.by_ref().take(MAX_RECORD_BYTES).read_until(b'\n', &mut line)? == 0 {
-            return Ok(None);
+/// Where a header begins in a line, what separates its cells, and whether these are quoted.
+fn header_at(line: &str) -> Option<(usize, u8, bool)> {
+    const STARTS: [(&str, &[&str]); 2] = [
+        ("ID", &["Process ID"]),
+        // A summary over launches has no number for each.
+        ("Process ID", &["Process Name", "Host Name", "Kernel Name"]),
+    ];
+    let separated = |at: usize, first: &str, second: &[&str], quote: &str| {
+        let rest = line.get(at..)?.strip_prefix(quote)?.strip_prefix(first)?.strip_prefix(quote)?;
+        let delimiter = *rest.as_bytes().first().filter(|byte| b",;\t".contains(byte))?;
+        let rest = rest.get(1..)?.trim_start_matches(' ').strip_prefix(quote)?;
+        let named =
+            |name: &&str| rest.strip_prefix(*name).is_some_and(|rest| rest.starts_with(quote));
+        second.iter().any(named).then_some((at, delimiter, !quote.is_empty()))
+    };
+    if !line.contains("Process ID") {
+        return None;
+    }
+    STARTS.iter().find_map(|(first, second)| {
+        let quoted = line.match_indices('"').map(|(at, _)| at);
+        let quoted = quoted.take(MAX_COLUMNS).find_map(|at| separated(at, first, second, "\""));
+        quoted.or_else(|| separated(0, first, second, ""))
+    })
+}
+
+/// What is found in a file, in its order.
+pub(super) enum Found<'r> {
+    /// The columns of what follows.
+    Table(&'r Form),
+    /// A row that begins as that of a launch, or the row of units.
+    Row(&'r csv::StringRecord),
+}
+
+/// Rows that are left out.
+#[derive(Clone, Copy, Debug, Default)]
+struct LeftOut {
+    rows: u64,
+    /// Where the first one stands.
+    line: u64,
+}
+
+impl LeftOut {
+    fn add(&mut self, line: u64) {
+        if self.rows == 0 {
+            self.line = line;
         }
-        let start = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&line);
-        if start.starts_with(b"\"ID\",\"Process ID\"") || start.starts_with(b"ID,Process ID") {
-            return Ok(Some(start.to_vec()));
-        }
-        if start.starts_with(b"==") {
-            messages.push(stage2_text::visible(start.trim_ascii_end()));
+        self.rows += 1;
+    }
+}
+
+/// A file that is being read.
+pub(super) struct Pages<'a, R> {
+    name: &'a str,
+    input: BufReader<Decoded<R>>,
+    /// Number of the line that was read last, from 1.
+    line: u64,
+    /// That line had an end.
+    ended: bool,
+    form: Option<Rc<Form>>,
+    torn: LeftOut,
+    /// Rows as wide as those of launches that are none.
+    odd: LeftOut,
+    clues: Clues,
+}
+
+impl<'a, R: Read> Pages<'a, R> {
+    /// A file, called `name` in findings.
+    pub(super) fn new(input: R, name: &'a str) -> Self {
+        Pages {
+            name,
+            input: BufReader::new(Decoded::new(input)),
+            line: 0,
+            ended: true,
+            form: None,
+            torn: LeftOut::default(),
+            odd: LeftOut::default(),
+            clues: Clues::default(),
         }
     }
-    Ok(None)
-}
 
-fn no_table(name: &str, messages: &[String]) -> Finding {
-    let why = messages.iter().find(|m| !m.starts_with("==PROF==")).or(messages.last());
-    Finding::new(
-        Severity::Error,
-        format!("{name} holds no table of ncu"),
-        why.map_or_else(|| "it has no line of column names".to_owned(), |m| format!("it says {m}")),
-        "it has to be what `ncu --import REPORT --csv --page raw` (or details) prints",
-    )
-}
+    /// Hands on what is found, and returns what is wrong with the file. `take` says whether a row was
+    /// of use.
+    pub(super) fn each(mut self, mut take: impl FnMut(Found<'_>) -> bool) -> Vec<Finding> {
+        let stopped = self.read(&mut take).err();
+        let Some(form) = &self.form else {
+            return vec![stopped.unwrap_or_else(|| self.clues.no_table(self.name))];
+        };
+        let mut findings: Vec<Finding> = stopped.into_iter().collect();
+        let LeftOut { rows, line } = self.torn;
+        if rows > 0 {
+            findings.push(Finding::new(
+                Severity::Warning,
+                format!(
+                    "{}: {rows} rows do not have the {} columns of their table, and were left out; the \
+                     first is line {line}",
+                    self.name,
+                    form.names.len()
+                ),
+                "output of the program stands within the rows, or the file is damaged",
+                "import the report again",
+            ));
+        }
+        let LeftOut { rows, line } = self.odd;
+        if rows > 0 {
+            findings.push(Finding::new(
+                Severity::Warning,
+                format!(
+                    "{}: {rows} rows are as long as those of launches, but belong to none; the first is \
+                     line {line}",
+                    self.name
+                ),
+                "they do not begin with the numbers of a launch and of its process: output of the \
+                 program stands in them, or the file is damaged",
+                "import the report again; what was measured there is missing",
+            ));
+        }
+        findings
+    }
 
-fn cut_short(name: &str) -> Finding {
-    Finding::new(
-        Severity::Warning,
-        format!("{name} is cut short: its last line was left out"),
-        "the line has no end, so that its last number may be part of one",
-        "import the report again, or repeat the run",
-    )
-}
+    /// Reads to the end, or as far as it goes.
+    fn read(&mut self, take: &mut impl FnMut(Found<'_>) -> bool) -> Result<(), Finding> {
+        let mut bytes = Vec::new();
+        // A row that goes on in the next line, and where it began.
+        let mut open: Option<(Cells, u64)> = None;
+        let mut usable = true;
+        while self.next_line(&mut bytes)? {
+            let line = String::from_utf8_lossy(&bytes);
+            let line = line.trim_end_matches(['\n', '\r']).trim_start_matches('\u{feff}');
+            let form = self.form.clone();
+            if let (Some((mut cells, began)), Some(form)) = (open.take(), &form) {
+                if !form.is_new(line) {
+                    if cells.feed(line) {
+                        self.row(form, &cells, take)?;
+                    } else {
+                        self.bounded(cells.open_bytes())?;
+                        open = Some((cells, began));
+                    }
+                    continue;
+                }
+                // Its quotes were never closed: something new begins here all the same.
+                self.torn.add(began);
+            }
+            if let Some((form, count)) = Form::of(line) {
+                self.not_wider(count)?;
+                usable = take(Found::Table(&form));
+                self.form = Some(Rc::new(form));
+            } else if let Some(form) = form {
+                let rest = if usable { self.line(&form, line, take)? } else { None };
+                open = rest.map(|cells| (cells, self.line));
+            } else if self.line > PREAMBLE_LINES {
+                return Ok(());
+            } else {
+                self.clues.see(line);
+            }
+        }
+        open.map_or(Ok(()), |_| Err(self.cut_short()))
+    }
 
-fn too_wide(name: &str, columns: usize) -> Finding {
-    Finding::new(
-        Severity::Error,
-        format!("{name}: a row of {columns} cells, and what follows it, is not read"),
-        format!("a table of ncu has at most some thousand columns; {MAX_COLUMNS} are read"),
-        "profile fewer metrics (--set full has all that the reports show), or import the report again",
-    )
-}
+    /// Reads a line of a table; gives the row that goes on in the next one.
+    fn line(
+        &mut self,
+        form: &Form,
+        line: &str,
+        take: &mut impl FnMut(Found<'_>) -> bool,
+    ) -> Result<Option<Cells>, Finding> {
+        let mut whole = None;
+        if form.begins(line, false) {
+            let mut cells = Cells::new(form.delimiter);
+            if !cells.feed(line) {
+                return Ok(Some(cells).filter(|_| form.begins(line, form.quoted)));
+            }
+            self.not_wider(cells.count)?;
+            if form.fits(&cells) && cells.printed_behind.is_none() {
+                return self.row(form, &cells, take).map(|()| None);
+            }
+            whole = Some(cells).filter(|cells| form.fits(cells));
+        }
+        let begins = form.begins(line, form.quoted);
+        if let Some((at, cells)) = form.within(line) {
+            if begins {
+                let before = Cells::of(line.get(..at).unwrap_or_default(), form.delimiter);
+                match before.filter(|before| form.fits(before)) {
+                    Some(before) => self.row(form, &before, take)?,
+                    None => self.torn.add(self.line),
+                }
+            }
+            self.row(form, &cells, take)?;
+        } else if let Some(cells) = whole {
+            self.row(form, &cells, take)?;
+        } else if begins && !self.ended {
+            return Err(self.cut_short());
+        } else if begins {
+            self.torn.add(self.line);
+        } else if !line.starts_with("==")
+            && Cells::of(line, form.delimiter).is_some_and(|cells| form.fits(&cells))
+        {
+            self.odd.add(self.line);
+        }
+        Ok(None)
+    }
 
-fn unreadable(name: &str, why: impl std::error::Error) -> Finding {
-    Finding::new(
-        Severity::Warning,
-        format!("{name} cannot be read to its end"),
-        why.to_string(),
-        "import the report again; what was read so far is used",
-    )
+    /// Hands a whole row on.
+    fn row(
+        &mut self,
+        form: &Form,
+        cells: &Cells,
+        take: &mut impl FnMut(Found<'_>) -> bool,
+    ) -> Result<(), Finding> {
+        // Without the end of its line, or a quote, the last number may be a part of one.
+        if !self.ended && !cells.closed && cells.count <= form.least {
+            return Err(self.cut_short());
+        }
+        if !form.fits(cells) {
+            self.torn.add(self.line);
+        } else if !take(Found::Row(&cells.record)) {
+            self.odd.add(self.line);
+        }
+        Ok(())
+    }
+
+    /// Reads the next line with its end, or the part of it that may be in memory; says whether there
+    /// is one.
+    fn next_line(&mut self, bytes: &mut Vec<u8>) -> Result<bool, Finding> {
+        bytes.clear();
+        let read = self.input.by_ref().take(MAX_RECORD_BYTES).read_until(b'\n', bytes);
+        read.map_err(|error| self.unreadable(&error.to_string()))?;
+        self.line += 1;
+        self.ended = bytes.last() == Some(&b'\n');
+        let begins = |form: &Rc<Form>| {
+            let start = bytes.get(..bytes.len().min(100)).unwrap_or_default();
+            form.begins(&String::from_utf8_lossy(start), form.quoted)
+        };
+        if bytes.len() as u64 == MAX_RECORD_BYTES && self.form.as_ref().is_some_and(begins) {
+            self.bounded(bytes.len())?;
+        }
+        Ok(!bytes.is_empty())
+    }
+
+    fn bounded(&self, bytes: usize) -> Result<(), Finding> {
+        match (bytes as u64) < MAX_RECORD_BYTES {
+            true => Ok(()),
+            false => {
+                let why = format!("a record has more than {} MiB", MAX_RECORD_BYTES >> 20);
+                Err(self.unreadable(&why))
+            }
+        }
+    }
+
+    fn not_wider(&self, columns: usize) -> Result<(), Finding> {
+        if columns <= MAX_COLUMNS {
+            return Ok(());
+        }
+        Err(Finding::new(
+            Severity::Error,
+            format!("{}: a row of {columns} cells, and what follows it, is not read", self.name),
+            format!("a table of ncu has at most some thousand columns; {MAX_COLUMNS} are read"),
+            "profile fewer metrics (--set full has all that the reports show), or import the report again",
+        ))
+    }
+
+    fn cut_short(&self) -> Finding {
+        Finding::new(
+            Severity::Warning,
+            format!("{} is cut short: its last line was left out", self.name),
+            "the line has no end, so that its last number may be part of one",
+            "import the report again, or repeat the run",
+        )
+    }
+
+    fn unreadable(&self, why: &str) -> Finding {
+        Finding::new(
+            Severity::Warning,
+            format!("{} cannot be read to its end", self.name),
+            why,
+            "import the report again; what was read so far is used",
+        )
+    }
 }

@@ -3,6 +3,8 @@
 //! ncu scales to what reads well (`us`, `Gbyte/s`, `Ghz`), writes units out or short by version
 //! (`usecond`, `us`), and rates over any time (`byte/second`, `cycle/nsecond`).
 
+use crate::numbers::Reading;
+
 /// A value in its base unit.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Quantity {
@@ -12,41 +14,22 @@ pub struct Quantity {
     pub unit: String,
 }
 
-impl Quantity {
-    /// Reads a cell; nothing where it is no number. The number may be infinite or no number at all.
-    pub(super) fn read(cell: &str, unit: &str) -> Option<Quantity> {
-        let (factor, unit) = base(unit);
-        Some(Quantity { value: number(cell)? * factor, unit })
+/// What a cell says: also `(!) nan`, which ncu marks so, and `10,000 (4,000; 6,000)`, with the value of
+/// each instance behind that of all.
+pub(super) fn reading(cell: &str) -> Reading {
+    let cell = cell.trim();
+    let cell = cell.strip_prefix("(!)").map_or(cell, str::trim_start);
+    if !cell.contains(['(', '"']) {
+        return Reading::of(cell);
     }
-}
-
-/// Reads `1,234.5`, `-3`, `1e9`. Nothing for empty cells, `n/a`, words, and commas that group no
-/// thousands. Non-finite values are read, so that they can be told.
-pub(super) fn number(cell: &str) -> Option<f64> {
-    let text = cell.trim();
-    // `f64` also reads `inf`, `infinity` and `nan` in any case, which is wanted here.
-    if text.contains(',') { grouped(text)?.parse().ok() } else { text.parse().ok() }
-}
-
-/// The text without its commas, where they group thousands.
-fn grouped(text: &str) -> Option<String> {
-    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
-    let (whole, fraction) = match unsigned.split_once('.') {
-        Some((whole, fraction)) => (whole, fraction),
-        None => (unsigned, ""),
-    };
-    let mut groups = whole.split(',');
-    let first = groups.next()?;
-    let digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
-    let good = (1..=3).contains(&first.len())
-        && digits(first)
-        && digits(fraction)
-        && groups.all(|group| group.len() == 3 && digits(group));
-    good.then(|| text.replace(',', ""))
+    // Behind a quote stands what a program printed into the same line.
+    let cell = cell.split('"').next().unwrap_or_default();
+    let of_all = cell.split_once(" (").filter(|_| cell.trim_end().ends_with(')'));
+    Reading::of(of_all.map_or(cell, |(of_all, _)| of_all))
 }
 
 /// The factor to the base unit, and its name. An unknown unit is its own base unit.
-fn base(unit: &str) -> (f64, String) {
+pub(super) fn base(unit: &str) -> (f64, String) {
     let unit = unit.trim();
     let mut parts = unit.split('/');
     let top = parts.next().unwrap_or_default();
@@ -102,6 +85,7 @@ fn part(text: &str) -> (f64, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::numbers::Convention;
 
     #[track_caller]
     fn is(unit: &str, factor: f64, expected: &str) {
@@ -164,40 +148,19 @@ mod tests {
     #[test]
     fn numbers_are_read_as_ncu_prints_them() {
         for (cell, expected) in [
-            ("5,843", 5843.0),
-            ("1,060,748,243,478,260.88", 1_060_748_243_478_260.9),
-            ("-1,234", -1234.0),
-            (" 0.055900 ", 0.0559),
-            ("0", 0.0),
-            ("1.5e3", 1500.0),
+            ("5,843.25", Some(5843.25)),
+            ("(!) 41.25", Some(41.25)),
+            ("10,000.5 (4,000; 6,000.5)", Some(10_000.5)),
+            ("1 (1; 2)", Some(1.0)),
+            ("10.00\"tokens/s: 3\"", Some(10.0)),
+            ("", None),
+            ("n/a", None),
+            ("(!) n/a", None),
+            ("(128, 1, 1)", None),
+            ("PolicySpread", None),
         ] {
-            assert_eq!(number(cell), Some(expected), "{cell}");
+            assert_eq!(reading(cell).by(Convention::Point), expected, "{cell}");
         }
-    }
-
-    #[test]
-    fn what_is_no_number_is_none() {
-        for cell in [
-            "",
-            "n/a",
-            "N/A",
-            "(128, 1, 1)",
-            "1,23",
-            "12,3456",
-            ",123",
-            "1,234,",
-            "1,2e3",
-            "PolicySpread",
-            "1 (1; 2)",
-            "1.234,5",
-        ] {
-            assert_eq!(number(cell), None, "{cell}");
-        }
-    }
-
-    #[test]
-    fn values_that_are_not_finite_are_seen() {
-        assert!(number("nan").is_some_and(f64::is_nan));
-        assert!(number("inf").is_some_and(f64::is_infinite) && number("-inf").is_some());
+        assert!(reading("(!) nan").by(Convention::Point).is_some_and(f64::is_nan));
     }
 }

@@ -3,7 +3,7 @@ use std::io::Cursor;
 use super::super::nvtx;
 use super::super::testing::{fixture, text};
 use super::*;
-use crate::bounded_records::MAX_COLUMNS;
+use crate::record_bounds::MAX_COLUMNS;
 
 fn source<R>(name: &str, input: R) -> Source<R> {
     Source { name: name.to_owned(), input }
@@ -243,7 +243,8 @@ fn processes_and_devices_are_told_apart_and_together() {
     ]
     .concat();
     let tables = read_text(&text);
-    assert!(tables.findings.is_empty(), "{:?}", tables.findings);
+    let [finding] = &tables.findings[..] else { panic!("{:?}", tables.findings) };
+    assert!(finding.what.contains("1 counters have no value, e.g. sm__"), "{finding}");
     let [first, second] = tables.kernels.as_slice() else { panic!("{:?}", tables.kernels) };
     assert_eq!((first.key.grid, first.key.block), ([4, 2, 1], [32, 1, 1]));
     assert_eq!(first.measured.launches_profiled, 2);
@@ -266,7 +267,7 @@ fn values_that_cannot_be_are_absent_and_told() {
         (None, None, None)
     );
     let told: Vec<String> = tables.findings.iter().map(ToString::to_string).collect();
-    assert!(told.iter().any(|t| t.contains("2 values are no finite numbers")), "{told:?}");
+    assert!(told.iter().any(|t| t.contains("2 counters have no value")), "{told:?}");
     assert!(told.iter().any(|t| t.contains("2 values that cannot be")), "{told:?}");
     // A duration in cycles is no duration.
     let cycles =
@@ -282,7 +283,7 @@ fn damaged_files_give_what_is_whole_and_say_so() {
         ("==ERROR== Failed to load report file 'x'.\n".to_owned(), 0, "Failed to load report"),
         ("a,b\n1,2\n".to_owned(), 0, "holds no table"),
         (format!("{HEAD}{good}{}", row(1, 1, 0, "\"1\",\"2\",\"3").trim_end()), 1, "cut short"),
-        (format!("{HEAD}{good}\"1\",\"1\",\"k\"\n"), 1, "fewer than the 10 columns"),
+        (format!("{HEAD}{good}\"1\",\"1\",\"k\"\n"), 1, "do not have the 10 columns"),
         (format!("{}{good}", HEAD.lines().next().unwrap().to_owned() + "\n"), 1, "no row of units"),
         (
             "\"ID\",\"Process ID\",\"Name\"\n\"0\",\"1\",\"k\"\n".to_owned(),
@@ -452,4 +453,203 @@ fn rules_without_end_are_cut() {
     assert_eq!(tables.launches[0].rules.len(), MAX_RULES);
     assert!(tables.findings.iter().any(|f| f.what.contains("50 rules were left out")));
     assert_eq!(tables.kernels[0].measured.rules.len(), MAX_RULES);
+}
+
+const DETAILS: &str = "\"ID\",\"Process ID\",\"Host Name\",\"Kernel Name\",\"Block Size\",\"Grid Size\",\
+\"Section Name\",\"Metric Name\",\"Metric Unit\",\"Metric Value\"\n";
+
+/// A row of a details page: launch, host, kernel, metric and its value.
+fn told(id: u32, host: &str, kernel: &str, metric: &str, value: &str) -> String {
+    let unit = if metric == "Duration" { "us" } else { "%" };
+    format!(
+        "\"{id}\",\"7\",\"{host}\",\"{kernel}\",\"(32, 1, 1)\",\"(4, 1, 1)\",\
+         \"GPU Speed Of Light Throughput\",\"{metric}\",\"{unit}\",\"{value}\"\n"
+    )
+}
+
+/// Kernels with their launches, mean duration and share of DRAM, as text.
+fn shown(tables: &Tables) -> Vec<String> {
+    let kernel = |kernel: &KernelCounters| {
+        let Key { kernel: name, .. } = &kernel.key;
+        let (duration, dram) = (kernel.duration_ns, kernel.measured.dram_percent);
+        let some = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| v.to_string());
+        format!("{name} {} {} {}", kernel.measured.launches_profiled, some(duration), some(dram))
+    };
+    tables.kernels.iter().map(kernel).collect()
+}
+
+/// Whatever stands around rows, no launch is lost, mixed with another one, or dropped without a word.
+#[test]
+fn rows_are_found_among_anything_and_what_is_lost_is_told() {
+    let a = told(0, "h", "a", "Duration", "10.00");
+    let (a_dram, b_dram) = (
+        told(0, "h", "a", "DRAM Throughput", "42.00"),
+        told(1, "h", "b", "DRAM Throughput", "88.00"),
+    );
+    let b = told(1, "h", "b", "Duration", "5.00");
+    let of_b0 = told(0, "h", "b", "Duration", "5.00");
+    let both = ["a 1 10000 -", "b 1 5000 -"];
+    let units = "\"\",\"\",\"\",\"\",\"\",\"us\"\n";
+    let raw = "\"ID\",\"Process ID\",\"Kernel Name\",\"Block Size\",\"Grid Size\",\"gpu__time_duration.sum\"\n";
+    let raw = |id: u32, kernel: &str, us: &str| {
+        format!("{raw}{units}\"{id}\",\"7\",\"{kernel}\",\"(32, 1, 1)\",\"(4, 1, 1)\",\"{us}\"\n")
+    };
+    let odd = a.replace("\"0\",\"7\"", "\"x\",\"7\"");
+    for (what, text, expected, said) in [
+        ("a log line that opens a quote", format!("{DETAILS}{a}\"loading\n{b}"), &both[..], ""),
+        ("a cell that opens a quote", format!("{DETAILS}{a}3,\"x\n{b}"), &both, ""),
+        ("output before a row", format!("{DETAILS}{a}tokens/s: 31.5{b}"), &both, ""),
+        ("a message before a row", format!("{DETAILS}{a}==PROF== 100% - 9 passes{b}"), &both, ""),
+        (
+            "output behind a row",
+            format!("{DETAILS}{}step \"2\", done\n{b}", a.trim_end()),
+            &both,
+            "",
+        ),
+        ("a row, output and a row", format!("{DETAILS}{}epoch 3{b}", a.trim_end()), &both, ""),
+        ("two rows in a line", format!("{DETAILS}{}{b}", a.trim_end()), &both, ""),
+        ("a bar that goes back", format!("{DETAILS}{a} 99%|#|\r100%|#|\r{b}"), &both, ""),
+        ("a row within a row", format!("{DETAILS}{}{b}", &a[..40]), &both[1..], "line 2"),
+        (
+            "a row in two lines",
+            format!("{DETAILS}{}\n{}{b}", &a[..40], &a[40..]),
+            &both[1..],
+            "line 2",
+        ),
+        (
+            "a row that breaks off before a report",
+            format!("{DETAILS}{}\nx\n{DETAILS}{b}", &a[..40]),
+            &both[1..],
+            "line 2",
+        ),
+        ("a row that is none", format!("{DETAILS}{odd}{b}"), &both[1..], "line 2"),
+        (
+            "two reports",
+            format!("{DETAILS}{a}{a_dram}{DETAILS}{of_b0}"),
+            &["a 1 10000 42", "b 1 5000 -"],
+            "",
+        ),
+        ("two reports of one kernel", format!("{DETAILS}{a}{DETAILS}{a}"), &["a 2 10000 -"], ""),
+        (
+            "the same without headers",
+            format!("{DETAILS}{a}{a_dram}{a}{a_dram}"),
+            &["a 2 10000 42"],
+            "",
+        ),
+        ("another kernel", format!("{DETAILS}{a}{of_b0}"), &both, ""),
+        (
+            "two hosts in turns",
+            format!("{DETAILS}{a}{}{a_dram}", a.replace("\"h\"", "\"other\"")),
+            &["a 2 10000 42"],
+            "",
+        ),
+        ("two raw pages", raw(0, "a", "10.00") + &raw(0, "b", "5.00"), &both, ""),
+        (
+            "raw page and details",
+            raw(0, "a", "10.25") + &format!("{DETAILS}{a}{a_dram}{b}{b_dram}"),
+            &["a 1 10250 42", "b 1 5000 88"],
+            "",
+        ),
+        ("a file without its last line end", format!("{DETAILS}{a}{}", b.trim_end()), &both, ""),
+        ("a file that ends in a row", format!("{DETAILS}{a}{}", &b[..60]), &both[..1], "cut short"),
+        (
+            "a quote in a name",
+            format!("{DETAILS}{}{b}", a.replace("\"a\"", "\"f\"\"\"")),
+            &["b 1 5000 -", "f\" 1 10000 -"],
+            "",
+        ),
+        (
+            "a bare quote in a name",
+            format!("{DETAILS}{}{b}", a.replace("\"a\"", "\"f<\"x\">\"")),
+            &["b 1 5000 -", "f<\"x\"> 1 10000 -"],
+            "demangled",
+        ),
+        (
+            "an unknown name",
+            format!("{DETAILS}{a}{}", a.replace("Duration\",\"us", "Ultra Throughput\",\"%")),
+            &both[..1],
+            "Ultra Throughput",
+        ),
+        (
+            "a duration in words",
+            format!("{DETAILS}{b}{}", a.replace("10.00", "soon")),
+            &["a 1 - -", both[1]],
+            "1 durations have no value, e.g. gpu__time_duration.sum = soon",
+        ),
+        (
+            "a share beyond the peak",
+            format!("{DETAILS}{a}{}", a_dram.replace("42.00", "4,200.00")),
+            &both[..1],
+            "values that cannot be",
+        ),
+        (
+            "a value with an exponent",
+            format!("{DETAILS}{b}{}", a.replace("10.00", "1.0e+01")),
+            &both,
+            "",
+        ),
+        (
+            "instances behind a value",
+            format!("{DETAILS}{b}{}", a.replace("10.00", "10.00 (4.00; 6.00)")),
+            &both,
+            "",
+        ),
+        (
+            "nothing tells what a point is",
+            format!("{DETAILS}{}", a.replace("10.00", "9.472")),
+            &["a 1 - -"],
+            "two ways",
+        ),
+    ] {
+        let tables = read_text(&text);
+        assert_eq!(shown(&tables), expected, "{what}: {:?}", tables.findings);
+        let told: Vec<String> = tables.findings.iter().map(ToString::to_string).collect();
+        let as_said =
+            if said.is_empty() { told.is_empty() } else { told.iter().any(|t| t.contains(said)) };
+        assert!(as_said, "{what}: {told:?}");
+    }
+}
+
+#[test]
+fn a_summary_stands_for_its_launches_and_other_forms_are_refused_by_name() {
+    let head = "\"Process ID\",\"Kernel Name\",\"Block Size\",\"Grid Size\",\"Invocations\",\
+                \"Section Name\",\"Metric Name\",\"Metric Unit\",\"Minimum\",\"Maximum\",\"Average\"\n";
+    let row = |grid: u32, count: &str, metric: &str, rest: &str| {
+        format!("\"7\",\"k\",\"(32, 1, 1)\",\"({grid}, 1, 1)\",\"{count}\",\"s\",{metric},{rest}\n")
+    };
+    let duration = "\"Duration\",\"us\"";
+    let text = [
+        head,
+        &row(4, "14", duration, "\"10.00\",\"12.00\",\"11.00\""),
+        &row(4, "14", "\"DRAM Throughput\",\"%\"", "\"40.00\",\"44.00\",\"42.00\""),
+        &row(1, "2", duration, "\"1.00\",\"3.00\",\"2.00\""),
+        &row(2, "1,000", duration, "\"1.00\",\"3.00\",\"2.00\""),
+        &row(1, "0", duration, "\"1.00\",\"3.00\",\"2.00\""),
+    ]
+    .concat();
+    let tables = read_text(&text);
+    assert_eq!(shown(&tables), ["k 2 2000 -", "k 1000 2000 -", "k 14 11000 42"]);
+    assert_eq!(tables.launches[0].duration_ends_ns, Some((10_000.0, 12_000.0)));
+    assert!(tables.findings.iter().any(|f| f.what.contains("1 rows are as long")), "{tables:?}");
+    for (text, part) in [
+        (
+            "\"Process ID\",\"Process Name\",\"Device\",\"Invocations\",\"Metric Name\"\n\"7\",\"p\",\"0\",\"3\",\"x\"\n",
+            "--print-summary per-kernel",
+        ),
+        (
+            "==PROF== Connected\n[7] python3@host\n  k (1, 1, 1)x(32, 1, 1), Context 1, Stream 7, Device 0, CC 9.0\n    Section: Occupancy\n",
+            "text output",
+        ),
+        ("  gemm, 2020-Mar-03 10:00:00, Context 1, Stream 7\n", "--csv"),
+        ("\"#\",\"Address\",\"Source\",\"Samples\"\n\"1\",\"0\",\"MOV\",\"3\"\n", "source page"),
+        ("Time (%),Total Time (ns),Instances,Avg (ns),Name\n", "--nsys"),
+    ] {
+        let tables = read_text(text);
+        assert!(tables.launches.is_empty(), "{text}");
+        assert!(
+            tables.findings.iter().any(|f| f.to_string().contains(part)),
+            "{part}: {:?}",
+            tables.findings
+        );
+    }
 }

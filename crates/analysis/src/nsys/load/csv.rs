@@ -14,6 +14,7 @@ use super::csv_cells::{Column, Decimal, Evidence, column, is_title, nanoseconds,
 use super::csv_lines::{Records, cells};
 use super::reports::{Announced, Rows, announced, rows_in};
 use super::{Kernel, Naming, Placed, Range, RangeKernel, Tables};
+use crate::decoded::Decoded;
 use crate::files;
 use crate::load::libraries::LibraryDomains;
 use crate::progress::Metered;
@@ -169,7 +170,8 @@ fn read(path: &Path) -> Result<Contents, Unusable> {
     let stem = file_name.rsplit_once('.').map_or(file_name.as_str(), |(stem, _)| stem);
     let (of_file, options) = rows_in(stem);
     let naming = naming_in(options);
-    let mut records = Records::new(BufReader::new(Metered::of(file, path).take(MAX_FILE_BYTES)));
+    let mut records =
+        Records::new(BufReader::new(Decoded::new(Metered::of(file, path).take(MAX_FILE_BYTES))));
     let (mut raw, mut kept): (Vec<Raw>, _) = (Vec::new(), Kept::default());
     // Whether rows belong to the last table, what nsys said that comes next, and what is not read.
     let (mut is_open, mut next, mut other) = (false, None::<Announced>, None);

@@ -6,7 +6,7 @@
 
 use std::io::{self, BufRead};
 
-use crate::bounded_records::MAX_RECORD_BYTES;
+use crate::record_bounds::MAX_RECORD_BYTES;
 
 /// A record.
 #[derive(Debug, Default)]

@@ -1,0 +1,468 @@
+//! The rows of one file of ncu -> its launches, each with the cells of its metrics.
+//!
+//! What a row belongs to is told by the numbers of launch and process, which are unique within one
+//! report only: in a file of several ones a launch with a known number begins where the header stands
+//! again, where the row names another kernel or host, or where the first metric comes again. What a
+//! cell means is known at the end of the file, with its [`Convention`].
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use super::counters::is_shown;
+use super::launch::{DURATIONS, Launch, LaunchColumns};
+use super::pages::Form;
+use super::quantity::{Quantity, base, reading};
+use super::room::Room;
+use super::unread::Unread;
+use super::{MAX_LAUNCHES, MAX_RULES, details};
+use crate::numbers::{Convention, Evidence, Reading};
+use stage2_model::{Finding, RuleRow, Severity};
+
+/// Which page a table is of, or that it is a summary over launches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Kind {
+    Raw,
+    Details,
+    Summary,
+}
+
+/// A cell with its unit.
+#[derive(Clone, Debug)]
+struct Cell {
+    reading: Reading,
+    /// What makes it one of the base unit.
+    factor: f64,
+    unit: String,
+}
+
+/// A launch as the file tells of it.
+pub(super) struct Told {
+    pub(super) kind: Kind,
+    /// How many launches of this number the page had before.
+    pub(super) occurrence: usize,
+    pub(super) launch: Launch,
+    cells: BTreeMap<String, Cell>,
+    /// Section and name of the first metric.
+    first: (String, String),
+    /// Speedups that the rules of the launch estimate, percent.
+    speedups: Vec<Reading>,
+    /// Shortest and longest duration, of a summary.
+    ends: Option<[Cell; 2]>,
+}
+
+/// Columns of a table, besides those of the launch.
+enum Columns {
+    /// A column for each metric.
+    Raw {
+        metrics: Vec<(usize, String)>,
+        device_name: Option<usize>,
+        /// Factor and base unit of each column; empty: no row of units was seen.
+        units: Vec<(f64, String)>,
+    },
+    /// A row for each metric.
+    Rows {
+        section: usize,
+        name: usize,
+        unit: usize,
+        value: usize,
+        rule: Option<usize>,
+        description: Option<usize>,
+        speedup: Option<usize>,
+        /// Invocations, least and greatest value, of a summary.
+        summary: Option<[usize; 3]>,
+    },
+}
+
+struct Table {
+    kind: Kind,
+    launch: LaunchColumns,
+    columns: Columns,
+    /// How many tables of this kind there were before.
+    number: usize,
+}
+
+/// Columns that describe the machine and not the launch; hundreds of them stand in every row.
+const OF_THE_MACHINE: &[&str] = &["device__", "numa__", "nvlink__", "c2clink__"];
+
+/// More than this many percent is nothing that a counter shows.
+const MOST_PERCENT: f64 = 1000.0;
+
+/// The launches of one file.
+#[derive(Default)]
+pub(super) struct Sheet {
+    table: Option<Table>,
+    /// How many tables of each kind there were.
+    tables: BTreeMap<Kind, usize>,
+    told: Vec<Told>,
+    /// Where the rows of a launch go, by kind, numbers and what else tells it apart.
+    last: HashMap<Place, usize>,
+    /// Launches of each number.
+    occurrences: HashMap<(Kind, u64, u64), usize>,
+    evidence: Evidence,
+    /// The first number with a decimal comma.
+    comma: Option<String>,
+    rows: usize,
+    rules_cut: usize,
+    without_units: bool,
+    /// Rows of launches beyond those that are kept.
+    pub(super) refused: usize,
+    /// Names of the devices, by index.
+    pub(super) devices: BTreeMap<u32, String>,
+}
+
+impl Sheet {
+    /// Reads a header.
+    ///
+    /// # Errors
+    /// Why nothing below it can be used.
+    pub(super) fn table(&mut self, form: &Form, file: &str) -> Result<(), Finding> {
+        self.table = None;
+        let lacks = |column: &str| match form.column("Invocations") {
+            Some(_) => Finding::new(
+                Severity::Error,
+                format!("{file} is a summary over launches that has no column {column:?}"),
+                "of summaries, the details page of --print-summary per-kernel is read",
+                "write that one, or the raw page without a summary",
+            ),
+            None => Finding::new(
+                Severity::Error,
+                format!("{file} has no column {column:?}"),
+                "it is no table of ncu, or of a version that this program does not know",
+                "import the report with ncu 2020.1 or later",
+            ),
+        };
+        let launch = LaunchColumns::of(form).ok_or_else(|| lacks("Kernel Name"))?;
+        let column = |name: &str| form.column(name).ok_or_else(|| lacks(name));
+        let summary =
+            form.column("Invocations").zip(form.column("Minimum")).zip(form.column("Maximum"));
+        let summary = summary.map(|((count, least), most)| [count, least, most]);
+        let (kind, columns) = if form.column("Metric Name").is_some() {
+            let value = if summary.is_some() { "Average" } else { "Metric Value" };
+            let columns = Columns::Rows {
+                value: column(value)?,
+                section: column("Section Name")?,
+                name: column("Metric Name")?,
+                unit: column("Metric Unit")?,
+                rule: form.column("Rule Name"),
+                description: form.column("Rule Description"),
+                speedup: form.column("Estimated Speedup"),
+                summary,
+            };
+            (if summary.is_some() { Kind::Summary } else { Kind::Details }, columns)
+        } else {
+            column("ID")?;
+            let names = form.names.iter().enumerate().skip(launch.metrics);
+            let of_launch = |name: &str| !OF_THE_MACHINE.iter().any(|unit| name.starts_with(unit));
+            let metrics = names.filter(|(_, name)| of_launch(name));
+            let columns = Columns::Raw {
+                metrics: metrics.map(|(at, name)| (at, name.clone())).collect(),
+                device_name: form.column("device__attribute_display_name"),
+                units: Vec::new(),
+            };
+            (Kind::Raw, columns)
+        };
+        let tables = self.tables.entry(kind).or_default();
+        *tables += 1;
+        self.table = Some(Table { kind, launch, columns, number: *tables });
+        Ok(())
+    }
+
+    /// Reads a row; says whether it is one.
+    pub(super) fn row(
+        &mut self,
+        record: &csv::StringRecord,
+        room: &mut Room,
+        unread: &mut Unread,
+    ) -> bool {
+        let Some(mut table) = self.table.take() else { return true };
+        let known = match &table.columns {
+            Columns::Raw { .. } => self.raw_row(&mut table, record, room, unread),
+            Columns::Rows { .. } => self.metric_row(&table, record, room, unread),
+        };
+        self.table = Some(table);
+        known.is_some()
+    }
+
+    fn raw_row(
+        &mut self,
+        table: &mut Table,
+        record: &csv::StringRecord,
+        room: &mut Room,
+        unread: &mut Unread,
+    ) -> Option<()> {
+        let Table {
+            launch: columns, columns: Columns::Raw { metrics, device_name, units }, ..
+        } = table
+        else {
+            return None;
+        };
+        let Some(launch) = columns.read(record) else {
+            // The second row of the header; again before each report where several follow.
+            return columns.is_empty(record).then(|| *units = record.iter().map(base).collect());
+        };
+        self.rows += 1;
+        self.without_units |= units.is_empty();
+        let mut cells = BTreeMap::new();
+        for (at, name) in metrics.iter() {
+            // Without units sizes and times cannot be told from scaled ones.
+            let Some((factor, unit)) = units.get(*at) else { continue };
+            let text = record.get(*at).unwrap_or_default();
+            if let Some(reading) = self.cell(name, unit, text, &launch.kernel, unread) {
+                cells.insert(name.clone(), Cell { reading, factor: *factor, unit: unit.clone() });
+            }
+        }
+        if let Some(name) = device_name.and_then(|at| record.get(at)).filter(|n| !n.is_empty()) {
+            let name = stage2_text::visible(name.as_bytes());
+            self.devices.entry(launch.device).or_insert(name);
+        }
+        if room.take(cells.len(), launch.text_bytes())
+            && let Some(told) = self.place(key(table, record, &launch), launch, None)
+        {
+            told.cells = cells;
+        }
+        Some(())
+    }
+
+    fn metric_row(
+        &mut self,
+        table: &Table,
+        record: &csv::StringRecord,
+        room: &mut Room,
+        unread: &mut Unread,
+    ) -> Option<()> {
+        let Columns::Rows { section, name, unit, value, rule, description, speedup, summary } =
+            table.columns
+        else {
+            return None;
+        };
+        let mut launch = table.launch.read(record)?;
+        let cell = |at: usize| record.get(at).unwrap_or_default().trim();
+        if let Some([invocations, ..]) = summary {
+            launch.invocations = Some(whole(reading(cell(invocations)))?);
+        }
+        self.rows += 1;
+        let [rule, description, speedup] =
+            [rule, description, speedup].map(|at| at.map_or("", cell));
+        let metric = (cell(section), cell(name));
+        let (factor, base_unit) = base(cell(unit));
+        let raw = details::raw_name(metric.0, metric.1, &base_unit);
+        if details::is_unknown(metric.0, metric.1, &base_unit) {
+            unread.name(metric.0, metric.1);
+        }
+        let number = |this: &mut Self, text: &str, unread: &mut Unread| {
+            let reading = this.cell(&raw, &base_unit, text, &launch.kernel, unread)?;
+            Some(Cell { reading, factor, unit: base_unit.clone() })
+        };
+        let quantity = number(self, cell(value), unread).filter(|_| !metric.1.is_empty());
+        let ends = summary.filter(|_| DURATIONS.contains(&&*raw)).and_then(|[_, least, most]| {
+            let least = number(self, cell(least), unread)?;
+            Some([least, number(self, cell(most), unread)?])
+        });
+        let texts = rule.len() + description.len() + metric.0.len() + metric.1.len();
+        // A launch has its texts once, and rows by the dozen.
+        let key = key(table, record, &launch);
+        let is_new = !self.last.contains_key(&key);
+        let texts = texts + if is_new { launch.text_bytes() } else { 0 };
+        if !room.take(1, texts) {
+            return Some(());
+        }
+        let speedup = reading(speedup);
+        self.evidence.add(&speedup, MOST_PERCENT);
+        let Some(told) = self.place(key, launch, Some(metric)) else { return Some(()) };
+        told.ends = ends.or(told.ends.take());
+        if let Some(quantity) = quantity {
+            told.cells.entry(raw).or_insert(quantity);
+        }
+        if rule.is_empty() {
+            return Some(());
+        }
+        if told.launch.rules.len() >= MAX_RULES {
+            self.rules_cut += 1;
+            return Some(());
+        }
+        let text = |cell: &str| stage2_text::visible(cell.as_bytes());
+        let (name, description) = (text(rule), text(description));
+        told.launch.rules.push(RuleRow { name, description, speedup_percent: None });
+        told.speedups.push(speedup);
+        Some(())
+    }
+
+    /// What a cell says; nothing where that is no number.
+    fn cell(
+        &mut self,
+        name: &str,
+        unit: &str,
+        text: &str,
+        kernel: &str,
+        unread: &mut Unread,
+    ) -> Option<Reading> {
+        let reading = reading(text);
+        let number = match reading {
+            Reading::None => false,
+            Reading::Either(value) => value.is_finite(),
+            _ => true,
+        };
+        if !number {
+            let infinite = matches!(reading, Reading::Either(_));
+            if infinite || (is_shown(name) && !text.trim().is_empty()) {
+                unread.cell(name, text.trim(), kernel);
+            }
+            return None;
+        }
+        self.evidence.add(&reading, if unit == "%" { MOST_PERCENT } else { f64::INFINITY });
+        if let (Reading::Comma(_), None) = (reading, &self.comma) {
+            self.comma = Some(text.trim().to_owned());
+        }
+        Some(reading)
+    }
+
+    /// The launch that a row is of, at first `launch`; nothing where there are too many.
+    fn place(
+        &mut self,
+        key: Place,
+        mut launch: Launch,
+        metric: Option<(&str, &str)>,
+    ) -> Option<&mut Told> {
+        let kind = key.0;
+        let known = self.last.get(&key).copied().filter(|at| match (self.told.get(*at), metric) {
+            // A row of the raw page is a launch of its own.
+            (None, _) | (_, None) => false,
+            (Some(told), Some((section, name))) => {
+                let begins_again = told.first.0 == section && told.first.1 == name;
+                name.is_empty() || !begins_again
+            }
+        });
+        let at = match known {
+            Some(at) => at,
+            None if self.told.len() >= MAX_LAUNCHES => {
+                self.refused += 1;
+                return None;
+            }
+            None => {
+                if kind == Kind::Summary {
+                    launch.id = self.told.len() as u64;
+                }
+                let occurrences = self.occurrences.entry((key.0, key.1, launch.id)).or_default();
+                let occurrence = *occurrences;
+                *occurrences += 1;
+                let first = metric.map(|(section, name)| (section.to_owned(), name.to_owned()));
+                self.told.push(Told {
+                    kind,
+                    occurrence,
+                    launch,
+                    cells: BTreeMap::new(),
+                    first: first.unwrap_or_default(),
+                    speedups: Vec::new(),
+                    ends: None,
+                });
+                self.last.insert(key, self.told.len() - 1);
+                self.told.len() - 1
+            }
+        };
+        self.told.get_mut(at)
+    }
+
+    /// The launches with their numbers, in the order of the file, and what is wrong with it.
+    pub(super) fn finish(
+        self,
+        file: &str,
+        unread: &mut Unread,
+        findings: &mut Vec<Finding>,
+    ) -> Vec<Told> {
+        let Sheet { mut told, evidence, comma, rows, rules_cut, without_units, tables, .. } = self;
+        let mut say = |what: String, why: &str, remedy: &str| {
+            findings.push(Finding::new(Severity::Warning, what, why, remedy));
+        };
+        if rows == 0 && !tables.is_empty() {
+            say(
+                format!("{file} has no row of a launch"),
+                "ncu profiled nothing, or the file is cut short behind its header",
+                "import the report again, or repeat the run with a filter that matches a kernel",
+            );
+        }
+        if without_units {
+            say(
+                format!("{file} has no row of units"),
+                "without it sizes and times cannot be told from scaled ones: none was read",
+                "import the report again with --print-units base",
+            );
+        }
+        if rules_cut > 0 {
+            say(
+                format!("{file}: {rules_cut} rules were left out"),
+                &format!("a launch has more than {MAX_RULES}; ncu has some fifty"),
+                "import the report again",
+            );
+        }
+        let convention = evidence.convention();
+        if let (Convention::Comma, Some(example)) = (convention, comma) {
+            findings.push(Finding::new(
+                Severity::Note,
+                format!("{file} has decimal commas, as {example}, and was read so"),
+                "ncu prints numbers as the locale of its user has them",
+                "compare a duration with another source, or import the report with LC_ALL=C",
+            ));
+        }
+        for launch in &mut told {
+            launch.settle(convention, unread);
+        }
+        told
+    }
+}
+
+/// What tells the launches of a file apart: kind of page, process, number, and a hash of what else the
+/// row says of the launch. Somebody who seeks two of one hash mixes launches of his own file.
+type Place = (Kind, u64, u64, u64);
+
+fn key(table: &Table, record: &csv::StringRecord, launch: &Launch) -> Place {
+    let mut hasher = DefaultHasher::new();
+    record.iter().take(table.launch.metrics).for_each(|cell| cell.hash(&mut hasher));
+    (table.number, launch.invocations).hash(&mut hasher);
+    (table.kind, launch.process_id, launch.id, hasher.finish())
+}
+
+/// A number of launches. With two readings it is the one without a fraction.
+fn whole(reading: Reading) -> Option<u64> {
+    let number = match reading {
+        Reading::Either(number) | Reading::Point(number) | Reading::Comma(number) => number,
+        Reading::Open { point, comma } => point.max(comma),
+        Reading::None => return None,
+    };
+    (number >= 1.0 && number.fract() == 0.0).then_some(number as u64)
+}
+
+impl Told {
+    /// Gives every cell its number.
+    fn settle(&mut self, convention: Convention, unread: &mut Unread) {
+        let launch = &mut self.launch;
+        let mut value = |name: &str, cell: &Cell| {
+            let Some(number) = cell.reading.by(convention) else {
+                match cell.reading {
+                    Reading::Open { point, comma } => unread.open(name, point, comma),
+                    _ if is_shown(name) => {
+                        unread.cell(name, "a number of another locale", &launch.kernel)
+                    }
+                    _ => {}
+                }
+                return None;
+            };
+            Some(number * cell.factor).filter(|value| value.is_finite())
+        };
+        self.cells.retain(|name, cell| match value(name, cell) {
+            Some(value) => {
+                let unit = std::mem::take(&mut cell.unit);
+                launch.metrics.insert(name.clone(), Quantity { value, unit });
+                false
+            }
+            None => false,
+        });
+        launch.duration_ends_ns = self.ends.take().and_then(|[least, most]| {
+            let ends = value("Minimum", &least).zip(value("Maximum", &most))?;
+            (least.unit == "ns" && most.unit == "ns" && ends.0 <= ends.1).then_some(ends)
+        });
+        for (rule, speedup) in launch.rules.iter_mut().zip(&self.speedups) {
+            rule.speedup_percent =
+                speedup.by(convention).filter(|value| (0.0..=100.0).contains(value));
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! Numbers as tools print them in the locale of their user: `1,117.18`, `1.117,18`, `1 117,18`,
+//! `1'117.18` -> one reading.
+//!
+//! A single cell may not say whether its separator ends the whole part or groups thousands: `9.472`
+//! is either. The other cells of its file do, so that the [`Convention`] is that of a file. Where none
+//! of them says it, such a cell has no value: a guess would be wrong by a factor of a thousand.
+
+/// What points and commas mean in a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Convention {
+    /// A point before the fraction, commas between thousands. Also that of a file in which no cell has
+    /// a point, because tools print whole numbers so (`5,843`).
+    #[default]
+    Point,
+    /// A comma before the fraction, points between thousands.
+    Comma,
+    /// Cells contradict each other, or none tells: only cells that leave no choice are read.
+    Unknown,
+}
+
+impl Convention {
+    /// The convention of the file with these cells; cells that are no numbers say nothing.
+    pub fn of<'c>(cells: impl IntoIterator<Item = &'c str>) -> Self {
+        let mut evidence = Evidence::default();
+        cells.into_iter().for_each(|cell| evidence.add(&Reading::of(cell), f64::INFINITY));
+        evidence.convention()
+    }
+
+    /// The number in a cell; nothing where it has none, or may be either of two. It may be infinite, or
+    /// no number at all, where the cell says so.
+    pub fn read(self, cell: &str) -> Option<f64> {
+        Reading::of(cell).by(self)
+    }
+
+    /// The same as digits with a point before the fraction and no groups, for exact arithmetic.
+    pub fn plain(self, cell: &str) -> Option<String> {
+        let [point, comma] = [('.', ','), (',', '.')].map(|(p, g)| plain(cell.trim(), p, g));
+        match self {
+            Convention::Point => point,
+            Convention::Comma => comma,
+            Convention::Unknown if point.is_none() || point == comma => comma,
+            Convention::Unknown if comma.is_none() => point,
+            Convention::Unknown => None,
+        }
+    }
+}
+
+/// What a cell says.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Reading {
+    /// No number.
+    None,
+    /// The same number by either convention.
+    Either(f64),
+    /// A number only where a point stands before the fraction: `41.25`, `1,117.18`.
+    Point(f64),
+    /// A number only where a comma does: `41,25`, `1.117,18`.
+    Comma(f64),
+    /// Two numbers: `9.472`, `9,472`.
+    Open {
+        /// The one with a point before the fraction.
+        point: f64,
+        /// The one with a comma before it.
+        comma: f64,
+    },
+}
+
+impl Reading {
+    /// Reads a cell.
+    pub fn of(cell: &str) -> Self {
+        let cell = cell.trim();
+        let digits = cell.bytes().all(|byte| byte.is_ascii_digit());
+        // `f64` reads `inf`, `infinity` and `nan` in any case, which is wanted here.
+        let word = cell.trim_start_matches(['-', '+']).starts_with(|c: char| c.is_alphabetic());
+        if digits || word {
+            return cell.parse().map_or(Reading::None, Reading::Either);
+        }
+        let [point, comma] = [('.', ','), (',', '.')].map(|(p, g)| plain(cell, p, g));
+        let same = point == comma;
+        let [point, comma] = [point, comma].map(|text| text.and_then(|text| text.parse().ok()));
+        match (point, comma) {
+            (None, None) => Reading::None,
+            (Some(value), Some(_)) if same => Reading::Either(value),
+            (Some(value), None) => Reading::Point(value),
+            (None, Some(value)) => Reading::Comma(value),
+            (Some(point), Some(comma)) => Reading::Open { point, comma },
+        }
+    }
+
+    /// The number by a convention.
+    pub fn by(self, convention: Convention) -> Option<f64> {
+        match (self, convention) {
+            (Reading::Either(value), _)
+            | (Reading::Point(value), Convention::Point | Convention::Unknown)
+            | (Reading::Comma(value), Convention::Comma | Convention::Unknown) => Some(value),
+            (Reading::Open { point, .. }, Convention::Point) => Some(point),
+            (Reading::Open { comma, .. }, Convention::Comma) => Some(comma),
+            _ => None,
+        }
+    }
+}
+
+/// What the cells of a file say together.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Evidence {
+    points: u64,
+    commas: u64,
+    /// Of cells with two readings, those of which one cannot be.
+    likely_points: u64,
+    likely_commas: u64,
+    /// Cells with two readings, of which the point is one.
+    open_points: u64,
+}
+
+/// So many times as many cells have to say the one than the other. A text may look like a number.
+const CLEARLY: u64 = 10;
+
+impl Evidence {
+    /// Takes a cell into account. What it measures is never more than `most` (infinite: not known).
+    pub fn add(&mut self, reading: &Reading, most: f64) {
+        match *reading {
+            Reading::None | Reading::Either(_) => {}
+            Reading::Point(_) => self.points += 1,
+            Reading::Comma(_) => self.commas += 1,
+            Reading::Open { point, comma } => {
+                self.open_points += u64::from(point < comma);
+                self.likely_points += u64::from(comma.abs() > most && point.abs() <= most);
+                self.likely_commas += u64::from(point.abs() > most && comma.abs() <= most);
+            }
+        }
+    }
+
+    /// What follows from the cells so far.
+    pub fn convention(&self) -> Convention {
+        let clearly = |points: u64, commas: u64| match (points, commas) {
+            _ if points > 0 && points >= commas.saturating_mul(CLEARLY) => Convention::Point,
+            _ if commas > 0 && commas >= points.saturating_mul(CLEARLY) => Convention::Comma,
+            _ => Convention::Unknown,
+        };
+        match self {
+            _ if self.points + self.commas > 0 => clearly(self.points, self.commas),
+            _ if self.likely_points + self.likely_commas > 0 => {
+                clearly(self.likely_points, self.likely_commas)
+            }
+            _ if self.open_points == 0 => Convention::Point,
+            _ => Convention::Unknown,
+        }
+    }
+}
+
+/// What separates thousands in any convention: spaces, also such that do not break, and apostrophes.
+const ANY_GROUP: [char; 6] = [' ', '\u{a0}', '\u{2009}', '\u{202f}', '\'', '\u{2019}'];
+
+/// A number with its groups taken out and a point before the fraction; nothing where the text is none
+/// in a convention with these separators.
+fn plain(text: &str, fraction_mark: char, group_mark: char) -> Option<String> {
+    let (sign, text) = match text.strip_prefix(['-', '\u{2212}']) {
+        Some(rest) => ("-", rest),
+        None => ("", text.strip_prefix('+').unwrap_or(text)),
+    };
+    let (mantissa, exponent) = match text.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, Some(exponent)),
+        None => (text, None),
+    };
+    let (whole, fraction) = match mantissa.split_once(fraction_mark) {
+        Some((whole, fraction)) => (whole, Some(fraction)),
+        None => (mantissa, None),
+    };
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let mark = whole.chars().find(|c| *c == group_mark || ANY_GROUP.contains(c));
+    let whole = match mark {
+        None => whole.to_owned(),
+        // Groups have three digits, and none stands before a zero or in a number with an exponent.
+        Some(mark) => {
+            let mut groups = whole.split(mark);
+            let first =
+                groups.next().filter(|first| first.len() <= 3 && !first.starts_with('0'))?;
+            let good = digits(first) && exponent.is_none();
+            (good && groups.all(|group| group.len() == 3 && digits(group)))
+                .then(|| whole.chars().filter(|c| *c != mark).collect())?
+        }
+    };
+    let power = |text: &str| digits(text.strip_prefix(['-', '+']).unwrap_or(text));
+    if !digits(&whole) || !fraction.is_none_or(digits) || !exponent.is_none_or(power) {
+        return None;
+    }
+    let mut out = format!("{sign}{whole}");
+    out.extend(fraction.map(|digits| format!(".{digits}")));
+    out.extend(exponent.map(|power| format!("e{power}")));
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_say_what_they_can_be() {
+        for (cell, expected) in [
+            ("5843", Reading::Either(5843.0)),
+            ("-3", Reading::Either(-3.0)),
+            ("1 117", Reading::Either(1117.0)),
+            ("1'117", Reading::Either(1117.0)),
+            ("1e9", Reading::Either(1e9)),
+            ("41.25", Reading::Point(41.25)),
+            ("1,117.18", Reading::Point(1117.18)),
+            ("1,060,748,243,478,260.88", Reading::Point(1_060_748_243_478_260.9)),
+            ("1,234,567", Reading::Point(1_234_567.0)),
+            ("0.125", Reading::Point(0.125)),
+            ("1234.567", Reading::Point(1234.567)),
+            ("9.472e3", Reading::Point(9472.0)),
+            (" 0.055900 ", Reading::Point(0.0559)),
+            ("1’117.180", Reading::Point(1117.18)),
+            ("41,25", Reading::Comma(41.25)),
+            ("1.117,18", Reading::Comma(1117.18)),
+            ("9.420.231,80", Reading::Comma(9_420_231.8)),
+            ("1.234.567", Reading::Comma(1_234_567.0)),
+            ("0,125", Reading::Comma(0.125)),
+            ("1\u{202f}117,180", Reading::Comma(1117.18)),
+            ("-1\u{a0}117,18", Reading::Comma(-1117.18)),
+            ("1,5E+04", Reading::Comma(15_000.0)),
+            ("9.472", Reading::Open { point: 9.472, comma: 9472.0 }),
+            ("9,472", Reading::Open { point: 9472.0, comma: 9.472 }),
+        ] {
+            assert_eq!(Reading::of(cell), expected, "{cell}");
+        }
+        for cell in [
+            "",
+            "n/a",
+            "N/A",
+            "-",
+            "(128, 1, 1)",
+            "12,3456,1",
+            ",123",
+            "1,234,",
+            "PolicySpread",
+            "1.2.3",
+            "0-47,96",
+            "0,1,2,3",
+            "1 234 56",
+            "1,234 567",
+            "5.",
+            "1e",
+            "--1",
+            "1.000,000.5",
+        ] {
+            assert_eq!(Reading::of(cell), Reading::None, "{cell}");
+        }
+        assert!(matches!(Reading::of("nan"), Reading::Either(value) if value.is_nan()));
+        assert!(matches!(Reading::of("-inf"), Reading::Either(value) if value.is_infinite()));
+    }
+
+    #[test]
+    fn the_other_cells_of_a_file_say_what_one_leaves_open() {
+        let of = |cells: &[&str]| Convention::of(cells.iter().copied());
+        for (cells, expected, of_dot) in [
+            (&["9.472", "41,25"][..], Convention::Comma, Some(9472.0)),
+            (&["9.472", "41.25"], Convention::Point, Some(9.472)),
+            (&["9.472", "12"], Convention::Unknown, None),
+            (&["9.472", "41.25", "41,25"], Convention::Unknown, None),
+            (&["5,843", "n/a"], Convention::Point, Some(9.472)),
+            (&[], Convention::Point, Some(9.472)),
+        ] {
+            let convention = of(cells);
+            assert_eq!((convention, convention.read("9.472")), (expected, of_dot), "{cells:?}");
+        }
+        let mut odd = vec!["41.25"; 10];
+        odd.push("0,1");
+        assert_eq!(of(&odd), Convention::Point, "one text that looks like a number");
+        assert_eq!(Convention::Unknown.read("41,25"), Some(41.25));
+        assert_eq!(Convention::Comma.plain("1.117,18").as_deref(), Some("1117.18"));
+        assert_eq!(Convention::Unknown.plain("9,472"), None);
+        // A share of more than a thousand percent cannot be.
+        let mut evidence = Evidence::default();
+        evidence.add(&Reading::of("80,125"), 1000.0);
+        assert_eq!(evidence.convention(), Convention::Comma);
+    }
+}
