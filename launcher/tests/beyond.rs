@@ -30,7 +30,8 @@ fn processes_that_outlive_the_workload_are_told_until_they_have_ended() {
 fn a_run_in_a_run_is_told_by_the_outer_one() {
     let sandbox = Sandbox::new();
     let inner = env!("CARGO_BIN_EXE_stage2-launch");
-    let script = format!("exec '{inner}' -q --allow-empty --light --run-dir inner -- true");
+    let script =
+        format!("exec '{inner}' -q --allow-empty --light --run-dir inner -- true 2> /dev/null");
     let run = sandbox.launch_strictly(&["--light", "--", "sh", "-c", &script]).assert().code(70);
     let at = sandbox.path("inner").canonicalize().expect("a bundle");
     run.stderr(

@@ -188,7 +188,7 @@ impl<R: io::Read> io::Read for Bounded<R> {
 /// What the file system says, with the name of the file.
 pub fn write_whole(path: &Path, text: &str) -> anyhow::Result<()> {
     stream_whole(path, &|sink| Ok(sink.write_all(text.as_bytes())?)).map_err(|error| {
-        let remedy = remedy_of(&error, path.parent().unwrap_or(Path::new(".")));
+        let remedy = remedy(&format!("{error:#}"), path.parent().unwrap_or(Path::new(".")));
         let remedy = remedy.map(|remedy| format!("; {remedy}")).unwrap_or_default();
         error.context(format!("{} cannot be written{remedy}", path.display()))
     })
@@ -277,26 +277,21 @@ pub(crate) fn is_one_of(error: &io::Error, codes: &[Errno]) -> bool {
     error.raw_os_error().is_some_and(|code| codes.contains(&Errno::from_raw(code)))
 }
 
-/// What to do about a write in `folder` that failed, where the words of the system do not tell.
-pub fn remedy(error: &io::Error, folder: &Path) -> Option<&'static str> {
+/// What to do about a write in `folder` that failed, where the words of the system do not tell. `error` is as it
+/// is shown: libraries wrap the errors of the system in theirs.
+pub fn remedy(error: &str, folder: &Path) -> Option<&'static str> {
+    let is = |code: Errno| error.contains(&format!("(os error {})", code as i32));
     let has_no_inode = || {
         let found = nix::sys::statvfs::statvfs(folder);
         // A file system that makes inodes as they are needed has a total of 0.
         found.is_ok_and(|found| found.files() > 0 && found.files_available() == 0)
     };
-    // Temporary files wrap the error of the system, and some of ours are of the same kind.
-    let is_of_system = || error.to_string().contains("os error");
-    if error.kind() == io::ErrorKind::FileTooLarge && is_of_system() {
+    if is(Errno::EFBIG) {
         return Some("the limit on the size of a file is reached: raise it (`ulimit -f`)");
     }
-    (error.kind() == io::ErrorKind::StorageFull && has_no_inode()).then_some(
+    (is(Errno::ENOSPC) && has_no_inode()).then_some(
         "its file system has space, but no inode left for another file: delete files there (`df -i` counts them)",
     )
-}
-
-/// [`remedy`] for an error with more around it.
-pub fn remedy_of(error: &anyhow::Error, folder: &Path) -> Option<&'static str> {
-    error.chain().filter_map(|cause| cause.downcast_ref()).find_map(|error| remedy(error, folder))
 }
 
 #[cfg(test)]

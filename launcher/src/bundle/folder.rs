@@ -262,7 +262,7 @@ fn reason(error: &io::Error, path: &Path) -> String {
 
 /// What to do about an error of the system in `folder`, where more is known of it.
 fn remedy(error: &io::Error, folder: &Path) -> String {
-    files::remedy(error, folder).map(|more| format!(": {more}")).unwrap_or_default()
+    files::remedy(&error.to_string(), folder).map(|more| format!(": {more}")).unwrap_or_default()
 }
 
 impl From<FolderError> for Failure {

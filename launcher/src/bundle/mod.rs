@@ -56,9 +56,8 @@ impl Bundle {
     ) -> Result<Bundle, FolderError> {
         let dir = folder.path();
         let access = Access::default();
-        let mut bundle = Bundle { dir, record, environment: None, inputs, config_yaml, access };
+        let bundle = Bundle { dir, record, environment: None, inputs, config_yaml, access };
         folder.claim(COLLECTOR_DIR)?;
-        bundle.record.findings.extend(access::refused(&bundle.dir.join(COLLECTOR_DIR)));
         let written = bundle.save().and_then(|()| bundle.write_provenance());
         written
             .map_err(|e| FolderError::new(&bundle.dir, format!("{e:#}"), "choose another one"))?;
@@ -72,6 +71,10 @@ impl Bundle {
     /// Lets those read it who may, from now on.
     pub(crate) fn share(&mut self, access: Access, terminal: &Terminal) {
         self.access = access;
+        // Made by `start`, so that nobody else can be in the way.
+        if let Some(finding) = access::refused(&self.dir.join(COLLECTOR_DIR)) {
+            self.note(finding, terminal);
+        }
         self.protect(terminal);
     }
 

@@ -197,8 +197,9 @@ impl Job {
             make_room(folder, settings, &mut bundle, terminal);
         }
         list_files(&outcome, &run_dir, terminal);
-        let holds_nothing = result.is_none_or(|found| found.status == Status::Empty);
-        if holds_nothing
+        let is_empty = outcome.as_ref().is_ok_and(|found| found.status == Status::Empty);
+        if is_empty
+            && !lost
             && bundle.record.workload_exit.is_none_or(WorkloadExit::is_failure)
             && let Some(earlier) = latest.and_then(|latest| folder.point_back(&latest))
         {

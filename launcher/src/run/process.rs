@@ -66,11 +66,12 @@ impl Spawner for System {
         } else {
             tee = pass.tee.as_ref().map(|files| Tee::start(&mut command, files));
         }
+        let waiter = waiter(events)?;
         let child = command.spawn().map_err(|error| why_not_started(Path::new(program), &error))?;
         // With it the ends of the pipes that only the process is to hold.
         drop(command);
         let pid = Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX));
-        announce_exit(pid, events);
+        let _ = waiter.send(pid);
         let group = pass.capture.is_some();
         Ok(Box::new(Spawned { child, pid, tee, group, signalled: Cell::new(false), page }))
     }
@@ -93,17 +94,23 @@ fn open(capture: &Capture) -> Result<(File, File), NotRunnable> {
     Ok((stdout, log))
 }
 
-/// Waits for the end of the process without reaping it: until then its number cannot be given to
-/// another process, so that no signal of ours ever hits a stranger.
-fn announce_exit(pid: Pid, events: Sender<Event>) {
-    let waiter = std::thread::Builder::new().name("waiter".into()).spawn(move || {
+/// Waits for the end of the process that it is then given, without reaping it: until then its number cannot be
+/// given to another process, so that no signal of ours ever hits a stranger. There before the process: nobody
+/// else would see its end.
+fn waiter(events: Sender<Event>) -> Result<Sender<Pid>, NotRunnable> {
+    let (give, given) = std::sync::mpsc::channel();
+    let begun = std::thread::Builder::new().name("waiter".into()).spawn(move || {
+        let Ok(pid) = given.recv() else { return };
         let over = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
         while waitid(Id::Pid(pid), over) == Err(Errno::EINTR) {}
         // Nobody listens any more when the process was given up.
         let _ = events.send(Event::Exited);
     });
-    // Without a thread the sender is dropped, and the process is waited for at once.
-    drop(waiter);
+    begun.map(|_| give).map_err(|error| {
+        let what = "the system refuses a thread that waits for the workload";
+        let remedy = "raise the limit on processes (`ulimit -u`, pids.max of the container)";
+        NotRunnable::new(EXIT_NO_RESULT, what, error.to_string(), remedy)
+    })
 }
 
 impl Process for Spawned {

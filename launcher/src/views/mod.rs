@@ -32,7 +32,7 @@ use std::path::{Path, PathBuf};
 
 use crate::outcome::Outcome;
 use anyhow::Context as _;
-use stage2_analysis::files::{remedy_of, stream_whole};
+use stage2_analysis::files::{remedy, stream_whole};
 use stage2_analysis::insight::Shown;
 use stage2_analysis::{Analysis, Settings, Sources, analyse};
 use stage2_model::{Operators, Report};
@@ -90,7 +90,7 @@ fn write_files(
         stream_whole(&path, content).map_err(|error| {
             let (shown, usual) =
                 (path.display(), "check the space and the permissions of its folder");
-            let remedy = remedy_of(&error, run_dir).unwrap_or(usual);
+            let remedy = remedy(&format!("{error:#}"), run_dir).unwrap_or(usual);
             error.context(format!("{shown} cannot be written; {remedy}"))
         })?;
         files.push(path);

@@ -146,10 +146,10 @@ fn ranges_never_opened(recording: &[&ProcessCapture]) -> Option<EmptyReason> {
 /// Completes the verdict of a report without GPU work: what the run record and `env.json` say, the
 /// sentence on the first screen, and a finding.
 pub(crate) fn explain(report: &mut Report, collected: bool, doctor: &Doctor) {
-    report.findings.extend(elsewhere(report).map(|EmptyReason { why, remedy, .. }| {
-        Finding::warning(why, "the reports hold what is in the trace files now", remedy)
-    }));
     if report.coverage.verdict.status != Status::Empty {
+        report.findings.extend(elsewhere(report).map(|EmptyReason { why, remedy, .. }| {
+            Finding::warning(why, "the reports hold what is in the trace files now", remedy)
+        }));
         report.coverage.empty = None;
         return;
     }
