@@ -34,6 +34,8 @@ pub(crate) enum Expected {
     Spread(Spread, Spread),
     /// It is a count that repeats exactly.
     Count,
+    /// It is one whose noise only several runs show.
+    BetweenRuns,
     /// It is a share, percent: of small shares 5 % are less than anybody cares about.
     Share(Option<(Spread, Spread)>),
 }
@@ -63,6 +65,7 @@ pub(crate) fn judge(before: &[f64], after: &[f64], expected: Expected) -> (Verdi
     };
     let beyond = |threshold: f64| (b - a).abs() > threshold;
     match (before.len(), after.len(), expected) {
+        (1, 1, Expected::BetweenRuns) => of(NoiseMethod::OneRunEach, None, None, false),
         (1, 1, Expected::Count) => of(NoiseMethod::Exact, Some(0.0), None, beyond(0.0)),
         (1, 1, Expected::Spread(x, y) | Expected::Share(Some((x, y))))
             if combined(x, y) > share =>

@@ -123,6 +123,7 @@ fn answer(stage: &str, decode: &str) -> StageAnswer {
     let part = |kind, percent: f64| WindowPart { kind, ns: (percent * 1e5) as u64, percent };
     let split = WindowSplit {
         window_ns: 10_000_000,
+        steps: None,
         parts: vec![
             part(WindowKind::Compute, 33.33),
             part(WindowKind::Waiting, 16.67),
