@@ -229,7 +229,8 @@ pub struct Removed {
 
 impl FirstStep {
     /// How many times faster the stage would be, on what condition, and how the two follow from the
-    /// window; nothing where that is not known. `4.9x faster if launch gaps vanish (...)`.
+    /// window; nothing where that is not known. `4.9x faster if exposed copies vanish: copies 79.6 % of the
+    /// window`.
     pub fn gain(&self) -> Option<String> {
         let factor = times_faster(self.factor.filter(|factor| factor.is_finite())?);
         let parts = self.removes.iter();
@@ -243,7 +244,7 @@ impl FirstStep {
         };
         let floor = if self.is_floor { ", as far as the floor allows" } else { "" };
         let parts = parts.join(" + ");
-        Some(format!("{factor} faster if {} ({parts}{sum} of the window{floor})", self.condition))
+        Some(format!("{factor} faster if {}: {parts}{sum} of the window{floor}", self.condition))
     }
 }
 

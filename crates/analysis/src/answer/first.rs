@@ -149,7 +149,8 @@ impl Stage<'_> {
         let kernels_ns = self.of_kernels_ns(share(&facts.classes))?;
         let of_calls = share(&facts.class_calls).clamp(0.0, 100.0) / 100.0;
         let gaps_ns = self.part_ns(&[WindowKind::LaunchGaps])? * of_calls;
-        let parts = [self.removed(what, kernels_ns)?, self.removed("launch gaps beside them", gaps_ns)?];
+        let parts =
+            [self.removed(what, kernels_ns)?, self.removed("launch gaps beside them", gaps_ns)?];
         Some(Vanishing {
             ns: kernels_ns + gaps_ns,
             condition: format!("{what} vanish"),
@@ -311,8 +312,8 @@ mod tests {
         assert!((first.factor.expect("known") - 1000.0 / 197.0).abs() < 1e-9, "{first:?}");
         assert_eq!(
             first.gain().expect("known"),
-            "5.1x faster if the GPU's idle time vanishes (launch gaps 79.9 % + other idle 0.4 % = 80.3 % \
-             of the window)"
+            "5.1x faster if the GPU's idle time vanishes: launch gaps 79.9 % + other idle 0.4 % = 80.3 % \
+             of the window"
         );
         let idle = gain(&[Rule::HostGaps], &parts, None);
         assert!((idle.factor.expect("known") - 1000.0 / 197.0).abs() < 1e-9, "{idle:?}");
@@ -322,12 +323,12 @@ mod tests {
         assert!((fused.factor.expect("known") - 1000.0 / left).abs() < 1e-9, "{fused:?}");
         assert_eq!(
             fused.gain().expect("known"),
-            "1.92x faster if kernels that could be fused vanish (kernels that could be fused 7.9 % + launch \
-             gaps beside them 40.0 % = 47.9 % of the window)"
+            "1.92x faster if kernels that could be fused vanish: kernels that could be fused 7.9 % + launch \
+             gaps beside them 40.0 % = 47.9 % of the window"
         );
         let copies = gain(&[Rule::ExposedCopies], &[(Compute, 800), (Copies, 200)], None);
         assert_eq!((copies.rule, copies.factor), (Rule::ExposedCopies, Some(1.25)));
-        let said = "1.25x faster if exposed copies vanish (copies 20.0 % of the window)";
+        let said = "1.25x faster if exposed copies vanish: copies 20.0 % of the window";
         assert_eq!(copies.gain().expect("known"), said);
         let ranks = gain(&[Rule::Waiting], &[(Compute, 600), (Waiting, 400)], None);
         assert!((ranks.factor.expect("known") - 1000.0 / 600.0).abs() < 1e-9, "{ranks:?}");
@@ -374,8 +375,8 @@ mod tests {
         let parts = [(Compute, 100), (LaunchGaps, 900)];
         let capped = gain(&[Rule::LaunchBound], &parts, Some(4.0));
         assert_eq!(capped.factor, Some(4.0));
-        let said = "4.0x faster if the GPU's idle time vanishes (launch gaps 90.0 % of the window, as far as \
-                    the floor allows)";
+        let said = "4.0x faster if the GPU's idle time vanishes: launch gaps 90.0 % of the window, as far as \
+                    the floor allows";
         assert_eq!(capped.gain().expect("known"), said);
         assert_eq!(gain(&[Rule::LaunchBound], &parts, Some(0.8)).factor, None);
         assert_eq!(gain(&[Rule::NearRoof], &parts, Some(4.0)).factor, None);

@@ -13,7 +13,7 @@ use stage2_text::{shorten, shorten_kernel};
 /// Stages in a line.
 const STAGES: usize = 3;
 /// Characters of a line, about, and of the stages listed in it.
-const LINE_LIMIT: usize = 240;
+const LINE_LIMIT: usize = 300;
 const LIST_LIMIT: usize = 170;
 /// Characters of the name of a stage.
 const NAME_LIMIT: usize = 40;
@@ -234,7 +234,9 @@ fn floor_of(used: &ModelUse, told: &Told<'_>) -> Option<String> {
         None => " per instance",
     };
     let distance = match floor.distance.value() {
-        Some(distance) if distance >= 1.0 => format!(": the run takes {} as long", times_faster(distance)),
+        Some(distance) if distance >= 1.0 => {
+            format!(": the run takes {} as long", times_faster(distance))
+        }
         Some(_) => {
             ": the run takes less time, so the configured model or peaks are not its own".into()
         }

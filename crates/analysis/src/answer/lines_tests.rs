@@ -74,7 +74,7 @@ fn five_lines_say_it_all() {
              first token)",
             "decode: compute 19.7 %, launch gaps 80.3 %; prefill: compute 19.7 %, launch gaps 80.3 %",
             "not known: no model is configured; model/llm=NAME gives the floor",
-            "decode up to 4.9x faster if launch gaps vanish (launch gaps 80.3 % of the window). Launch less often.",
+            "decode up to 4.9x faster if launch gaps vanish: launch gaps 80.3 % of the window. Launch less often.",
             "complete: all of it",
         ]
     );

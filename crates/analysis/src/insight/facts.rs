@@ -12,8 +12,8 @@ use crate::roofline::class::class_of;
 use crate::roofline::kernel_class::KernelClass;
 use crate::roofline::takeaways::{Facts, HostLead, KernelFacts, StageFacts, WaitingFacts};
 use stage2_model::{
-    CollectiveRow, Figure, KernelRow, LateRow, ModelUse, Origin, PathKind, Report, Role, SampledKernel,
-    StageKernelRow, StageRow, StageUtilisation, Status,
+    CollectiveRow, Figure, KernelRow, LateRow, ModelUse, Origin, PathKind, Report, Role,
+    SampledKernel, StageKernelRow, StageRow, StageUtilisation, Status,
 };
 
 /// Kernels of a stage that rules look at.
@@ -133,9 +133,8 @@ impl<'r> Rows<'r> {
 /// Waiting for other ranks in a stage; none where no collective of it was split.
 fn waiting(report: &Report, row: &StageRow, all_ns: u64) -> Option<WaitingFacts> {
     let of_stage = || report.ranks.collectives.iter().filter(|found| found.stage == row.stage);
-    let ordinary = |found: &CollectiveRow| {
-        Some(found.waiting_ns?.saturating_sub(found.outlier_waiting_ns))
-    };
+    let ordinary =
+        |found: &CollectiveRow| Some(found.waiting_ns?.saturating_sub(found.outlier_waiting_ns));
     let waiting_ns = of_stage().filter_map(ordinary).reduce(u64::saturating_add)?;
     let late = report.ranks.late.iter().find(|late| late.stage == row.stage);
     (all_ns > 0).then(|| WaitingFacts {

@@ -58,12 +58,7 @@ struct Totals {
 }
 
 impl Stages {
-    pub(crate) fn take(
-        &mut self,
-        process: &ProcessCapture,
-        mapping: &Mapping,
-        tables: &Tables,
-    ) {
+    pub(crate) fn take(&mut self, process: &ProcessCapture, mapping: &Mapping, tables: &Tables) {
         let some_recorded = process.gpu_recorded();
         self.some_recorded |= some_recorded;
         for (&path, captured) in &process.stages {

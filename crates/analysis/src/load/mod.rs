@@ -1,4 +1,5 @@
-//! The spools of a run -> one [`ProcessCapture`] each: aggregated while reading, one pass a file.
+//! The spools of a run -> one [`ProcessCapture`] each: aggregated while reading, one pass a file, and a
+//! second one where outliers are.
 //!
 //! Nothing here knows how a report looks, and nothing here fails because of what a file holds:
 //! what cannot be used is counted or becomes a finding that names the file.

@@ -11,8 +11,8 @@ use stage2_spool::{GpuNs, MonoNs, ReadError, Record, What};
 
 use super::clock::ClockMap;
 use super::libraries::LibraryDomains;
-use super::paths::PathIndex;
 use super::operation::of_kernel;
+use super::paths::PathIndex;
 use super::placed::Placing;
 use super::series::{EXACT_VALUES, Series};
 use super::stats::Span;
@@ -211,7 +211,8 @@ pub(crate) fn read_work(
     let mut number: PathIndex = 0;
     for (&path, stage) in &capture.stages {
         for alone in stage.outliers.iter().flat_map(|found| &found.all) {
-            let reading = Reading { at: (alone.start, alone.end), number, work: AloneWork::default() };
+            let reading =
+                Reading { at: (alone.start, alone.end), number, work: AloneWork::default() };
             stages.entry(path).or_default().push(reading);
             number += 1;
         }
@@ -338,7 +339,8 @@ mod tests {
         assert_eq!(with(100_000, &[500_000_000; OUTLIERS_MOST + 1]), 0, "more than are kept");
         assert_eq!(with(100_000, &[500_000_000; OUTLIERS_MOST]), OUTLIERS_MOST);
         // In a wide spread a long time is one of many.
-        let requests: Vec<u64> = (0..200).map(|at| 1_000 * (1 + at % 50)).chain([300_000]).collect();
+        let requests: Vec<u64> =
+            (0..200).map(|at| 1_000 * (1 + at % 50)).chain([300_000]).collect();
         assert_eq!(found(&requests), 0);
     }
 
@@ -376,7 +378,9 @@ mod tests {
         let mut state = 1u64;
         let mut random = move || {
             // Knuth's MMIX.
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             ((state >> 11) as f64 + 0.5) / (1u64 << 53) as f64
         };
         for (alpha, most) in [(3.0, 20), (2.5, 40), (2.0, 100)] {

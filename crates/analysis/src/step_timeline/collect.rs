@@ -12,7 +12,9 @@ use indexmap::IndexSet;
 use crate::join::kernels::direction;
 use crate::load::events::{Event, Range, Span, What, Work};
 use crate::roofline::class::class_of;
-use stage2_model::{HostAtGaps, Step, StepTimeline, TimelineGap, TimelineLane, TimelineRange, TimelineWork};
+use stage2_model::{
+    HostAtGaps, Step, StepTimeline, TimelineGap, TimelineLane, TimelineRange, TimelineWork,
+};
 use stage2_spool::ReadError;
 use stage2_stats::BACK_TO_BACK_NS;
 

@@ -166,8 +166,7 @@ pub struct Recommended<'t> {
 /// for, then what it puts first in each stage, then what concerns the most time. The time that a symptom
 /// concerns may be the longer: a GPU is idle because a rank is late.
 pub fn recommendations<'t>(takeaways: &'t [Takeaway], answer: &'t Answer) -> Vec<Recommended<'t>> {
-    let is_step =
-        |t: &Takeaway, step: &FirstStep| t.rule == step.rule && t.stage == step.stage;
+    let is_step = |t: &Takeaway, step: &FirstStep| t.rule == step.rule && t.stage == step.stage;
     let is_first_step = |t: &Takeaway| answer.first.as_ref().is_some_and(|step| is_step(t, step));
     let mut given: Vec<Recommended<'_>> = Vec::new();
     for takeaway in takeaways {

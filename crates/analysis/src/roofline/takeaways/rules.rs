@@ -214,7 +214,8 @@ impl Speaker<'_> {
     /// How much of the idle time is in short gaps, and whether the host is why.
     fn short_gaps(&self) -> Option<String> {
         let short = Self::percent(self.stage.short_gaps_percent)?;
-        let gaps = format!("; {short:.1} % of the idle time is in gaps of {LAUNCH_GAP_US} us at most");
+        let gaps =
+            format!("; {short:.1} % of the idle time is in gaps of {LAUNCH_GAP_US} us at most");
         let behind = self.host_behind().map_or_else(String::new, |percent| {
             format!(
                 ", and the host was behind: in the median step it had not reached what came next when \
@@ -316,8 +317,9 @@ impl Speaker<'_> {
         }
         let exposed = Self::percent(self.stage.exposed_copies_percent);
         if let Some(exposed) = exposed.filter(|exposed| *exposed >= COPY_PERCENT) {
-            let text =
-                format!("copies and fills run {exposed:.1} % of the window with no kernel beside them");
+            let text = format!(
+                "copies and fills run {exposed:.1} % of the window with no kernel beside them"
+            );
             let then = "Keep the data on the GPU, or copy it from pinned memory on another stream \
                         while kernels run.";
             said.push(self.say(Rule::ExposedCopies, Some(exposed / 100.0), text, Some(then)));
