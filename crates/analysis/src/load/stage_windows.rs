@@ -218,7 +218,11 @@ impl Roots {
                 self.pinned.insert(number, root);
             }
         }
-        self.part();
+        // What ends before any of the others began ends before all of them.
+        let rest = self.latest.iter().chain(self.pinned.values());
+        let began = |root: &Root| Some(root.window(clock)?.0);
+        let ends_first = rest.filter_map(began).min().unwrap_or(u64::MAX);
+        self.part(if self.ended.len() < WINDOW { ends_first } else { u64::MAX });
     }
 
     /// The stages, with all instances, and the windows of the joined ones; nothing where none is.
@@ -229,7 +233,7 @@ impl Roots {
         let rest = std::mem::take(&mut self.pinned).into_values();
         let rest: Vec<Root> = rest.chain(std::mem::take(&mut self.latest)).collect();
         rest.iter().for_each(|root| self.add(root, clock));
-        self.part();
+        self.part(u64::MAX);
         let busy = self.unions.finish();
         // An interval that came too late for its union leaves its length open.
         let length = |union: Option<usize>| match union {
@@ -316,10 +320,12 @@ impl Roots {
     }
 
     /// Gives each instance the time that is its alone: its window without what lies in the windows of
-    /// those that ended before it. Where the host runs ahead of the GPU, windows overlap.
-    fn part(&mut self) {
+    /// those that ended before it. Where the host runs ahead of the GPU, windows overlap. Those that end
+    /// later than `until` have to wait for others.
+    fn part(&mut self, until: u64) {
         self.ended.sort_by_key(|ended| ended.window.1);
-        for Ended { stage, window: (start, end), ordinal, cold } in self.ended.drain(..) {
+        let now = self.ended.partition_point(|ended| ended.window.1 <= until);
+        for Ended { stage, window: (start, end), ordinal, cold } in self.ended.drain(..now) {
             let Some(stage) = self.stages.get_mut(&stage) else { continue };
             let start = start.max(stage.latest_end).min(end);
             stage.latest_end = stage.latest_end.max(end);

@@ -168,6 +168,7 @@ fn steps(stage: &str, hostile: &str) -> StepTimeline {
     let range =
         |name, depth, start_ns, length_ns| TimelineRange { name, depth, start_ns, length_ns };
     StepTimeline {
+        host_at_gaps: None,
         stage: stage.to_owned(),
         path: stage.to_owned(),
         file: "node-1-1.s2t".into(),
