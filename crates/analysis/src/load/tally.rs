@@ -340,9 +340,11 @@ impl Tally {
         let ranges = self.ranges.finish(&clock);
         let path_times = ranges.paths;
         let steps = longest_steps(&self.paths, &ranges.steps);
-        for (stage, times) in ranges.stages {
+        for (stage, mut times) in ranges.stages {
             let entry = stages.entry(stage).or_default();
-            entry.outliers = Some(Found::of(&times.alone, steps.get(&stage).copied(), &clock));
+            // Of many processes, all of these would be too much to keep.
+            let alone = std::mem::take(&mut times.alone);
+            entry.outliers = Some(Found::of(&alone, steps.get(&stage).copied(), &clock));
             entry.times = Some(times);
         }
         for (stage, StageWork { busy, cold_busy, by_device }) in worked {
