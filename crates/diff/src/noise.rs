@@ -135,6 +135,18 @@ fn student_t(freedom: u64) -> f64 {
 mod tests {
     use super::*;
 
+    #[test]
+    fn the_duration_of_one_run_a_side_is_not_judged() {
+        let judged = |before: &[f64], after: &[f64]| {
+            let (verdict, noise) = judge(before, after, Expected::BetweenRuns);
+            (verdict, noise.method)
+        };
+        // The first run was cold.
+        assert_eq!(judged(&[399.0], &[372.0]), (Verdict::None, NoiseMethod::OneRunEach));
+        let several = judged(&[399.0, 401.0, 400.0, 402.0], &[372.0, 371.0, 373.0, 370.0]);
+        assert_eq!(several, (Verdict::Decreased, NoiseMethod::RankTest));
+    }
+
     fn verdict(before: &[f64], after: &[f64]) -> (Verdict, NoiseMethod) {
         let (verdict, noise) = judge(before, after, Expected::Measured);
         (verdict, noise.method)
