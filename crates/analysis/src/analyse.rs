@@ -96,11 +96,13 @@ pub fn analyse(sources: &Sources, settings: &Settings) -> Analysis {
     let wanted = config.pointer("/run/baseline").and_then(serde_json::Value::as_bool);
     passes::add(&mut report, baseline, wanted);
     let context = insight::Context { run_dir, config, workload: &workload, argv: &argv };
+    // What the host did in the median steps is among the facts.
+    insight::mark_stages(&mut report, config);
+    step_timeline::add(&mut report, capture, &settings.libraries);
     let (shown, drawn_from) = insight::add(&mut report, &context);
     overhead::explain(&mut report, config);
     answer::add(&mut report, &drawn_from);
     energy::conclude(&mut report);
-    step_timeline::add(&mut report, capture, &settings.libraries);
     Analysis {
         report,
         top_n: settings.top_n,

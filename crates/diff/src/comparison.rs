@@ -217,6 +217,8 @@ pub enum NoiseMethod {
     NotCompared,
     /// One run a side: 5 % of the larger value. Noise between runs is not known.
     FivePercent,
+    /// One run a side, of a number whose noise only several runs show: it is not judged.
+    OneRunEach,
     /// One run a side: the noise of its instances or calls, which is larger than 5 %.
     Instances,
     /// A count that repeats exactly: any difference is one.

@@ -73,6 +73,13 @@ fn held_against(condition: &Condition, metric: &MetricChange, strict: bool) -> (
     if !(worse > 0.0 && beyond_absolute && beyond_relative) {
         return (Outcome::Passed, format!("{numbers}: within the limit"));
     }
+    if metric.noise.method == NoiseMethod::OneRunEach && !strict {
+        let text = format!(
+            "{numbers}: beyond the limit, but not judged: the time of one whole run a side says nothing \
+             of noise; compare several runs a side (--against), or give --strict"
+        );
+        return (Outcome::PassedWithinNoise, text);
+    }
     if metric.verdict == Verdict::None && !strict {
         let advice = match metric.noise.method {
             NoiseMethod::FivePercent | NoiseMethod::Instances => {

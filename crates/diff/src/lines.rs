@@ -139,7 +139,7 @@ fn noise(of: &Comparison) -> String {
     match (of.before.len(), of.after.len()) {
         (1, 1) => {
             "one run a side: between-run noise unknown; a difference is one beyond the noise of \
-                   the instances and 5 % of the larger value"
+                   the instances and 5 % of the larger value; the duration of the run is not judged"
                 .to_owned()
         }
         (1, n) | (n, 1) => format!(
@@ -189,6 +189,9 @@ fn in_words(metric: &MetricChange) -> String {
     let better = match (metric.verdict, metric.better) {
         (Verdict::None, _) if metric.noise.method == NoiseMethod::Exact => {
             return "equal".to_owned();
+        }
+        (Verdict::None, _) if metric.noise.method == NoiseMethod::OneRunEach => {
+            return format!("{percent}: not judged");
         }
         (Verdict::None, _) => return format!("{percent}: no difference beyond noise"),
         (Verdict::Increased, Better::Lower) | (Verdict::Decreased, Better::Higher) => ", worse",

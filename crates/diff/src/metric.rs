@@ -85,9 +85,12 @@ pub(crate) const WINDOW_METRICS: &[(WindowKind, Kind)] = &[
     ),
 ];
 
+/// Wall time of a whole process.
+const DURATION: &str = "duration_ms";
+
 /// Metrics of a run.
 pub(crate) const RUN_METRICS: &[Kind] = &[
-    kind("duration_ms", Ms, Lower, "wall time of the pass that the rows come from"),
+    kind(DURATION, Ms, Lower, "wall time of the pass that the rows come from"),
     kind("gpu_busy_ms", Ms, Lower, "time in which any GPU work ran, summed over GPUs"),
     kind("gpu_busy_percent", Percent, Neither, "share of the GPUs' spans in which any work ran"),
     kind("kernels", Count, Lower, "kernels"),
@@ -137,6 +140,8 @@ pub(crate) fn expected(name: &str, before: Option<Measured>, after: Option<Measu
     let spreads = spread(before).zip(spread(after));
     let exact = |number: Option<Measured>| number.is_some_and(|number| number.exact);
     match spreads {
+        // Start-up, a cold cache, another process: no part of one run shows how far it may be off.
+        _ if name == DURATION => Expected::BetweenRuns,
         _ if is_share_of_window(name) => Expected::Share(spreads),
         _ if exact(before) && exact(after) => Expected::Count,
         Some((a, b)) => Expected::Spread(a, b),
@@ -229,7 +234,7 @@ fn of_window(
 ) {
     let Some(units) = units else { return };
     let row = view.row;
-    let warm = row.warm.filter(|warm| warm.instances > 0);
+    let warm = row.ordinary().filter(|warm| warm.instances > 0);
     let (instances, window, busy, gaps) = match warm {
         Some(warm) => (
             Some(warm.instances as f64),
@@ -282,7 +287,7 @@ pub(crate) fn of_run(report: &Report) -> BTreeMap<String, Measured> {
         other => other,
     };
     let pass = report.run.passes.iter().find(|row| row.name.as_deref() == Some(pass));
-    found.add("duration_ms", pass.and_then(|row| row.duration_ms).map(|ms| ms as f64));
+    found.add(DURATION, pass.and_then(|row| row.duration_ms).map(|ms| ms as f64));
     let sum = |values: Vec<Option<u64>>| {
         let values: Option<Vec<u64>> = values.into_iter().collect();
         values

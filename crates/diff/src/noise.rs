@@ -34,6 +34,8 @@ pub(crate) enum Expected {
     Spread(Spread, Spread),
     /// It is a count that repeats exactly.
     Count,
+    /// It is one whose noise only several runs show.
+    BetweenRuns,
     /// It is a share, percent: of small shares 5 % are less than anybody cares about.
     Share(Option<(Spread, Spread)>),
 }
@@ -63,6 +65,7 @@ pub(crate) fn judge(before: &[f64], after: &[f64], expected: Expected) -> (Verdi
     };
     let beyond = |threshold: f64| (b - a).abs() > threshold;
     match (before.len(), after.len(), expected) {
+        (1, 1, Expected::BetweenRuns) => of(NoiseMethod::OneRunEach, None, None, false),
         (1, 1, Expected::Count) => of(NoiseMethod::Exact, Some(0.0), None, beyond(0.0)),
         (1, 1, Expected::Spread(x, y) | Expected::Share(Some((x, y))))
             if combined(x, y) > share =>
@@ -131,6 +134,18 @@ fn student_t(freedom: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_duration_of_one_run_a_side_is_not_judged() {
+        let judged = |before: &[f64], after: &[f64]| {
+            let (verdict, noise) = judge(before, after, Expected::BetweenRuns);
+            (verdict, noise.method)
+        };
+        // The first run was cold.
+        assert_eq!(judged(&[399.0], &[372.0]), (Verdict::None, NoiseMethod::OneRunEach));
+        let several = judged(&[399.0, 401.0, 400.0, 402.0], &[372.0, 371.0, 373.0, 370.0]);
+        assert_eq!(several, (Verdict::Decreased, NoiseMethod::RankTest));
+    }
 
     fn verdict(before: &[f64], after: &[f64]) -> (Verdict, NoiseMethod) {
         let (verdict, noise) = judge(before, after, Expected::Measured);

@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 use stage2_stats::BACK_TO_BACK_NS;
+use stage2_text::numbers::percent1;
 
 use crate::figure::Figure;
 use crate::rule::Rule;
@@ -92,9 +93,17 @@ pub struct WindowSplit {
     pub window_ns: u64,
     /// The parts, in the order of [`WindowKind`]; none is of no time.
     pub parts: Vec<WindowPart>,
+    /// Steps that these times are of: over it, they are those of the mean step; null: not known.
+    #[serde(default)]
+    pub steps: Option<f64>,
 }
 
 impl WindowSplit {
+    /// `ns` of the window in the mean step, ns; in all of it where steps are not told apart.
+    pub fn per_step(&self, ns: u64) -> f64 {
+        ns as f64 / self.steps.filter(|steps| *steps > 0.0).unwrap_or(1.0)
+    }
+
     /// The share of each part in percent with one decimal, so rounded that they add up to 100.0: those
     /// with the largest remainders are rounded up. Parts that do not add up to the window (those of a
     /// broken report) are rounded each by itself.
@@ -188,7 +197,7 @@ pub struct Floor {
 }
 
 /// Something to do, and what it gains at most.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FirstStep {
     /// The stage that gets faster.
     pub stage: Option<String>,
@@ -196,10 +205,55 @@ pub struct FirstStep {
     pub rule: Rule,
     /// What to do.
     pub text: String,
-    /// What would have to vanish, to be read after "if": `launch gaps vanish`.
+    /// What would have to vanish, to be read after "if": `the GPU's idle time vanishes`.
     pub condition: String,
-    /// How many times faster the stage would be at most; null: not known.
+    /// The same as parts of the window, in the order of it; empty: not known.
+    #[serde(default)]
+    pub removes: Vec<Removed>,
+    /// How many times faster the stage would be at most, while its kernels stay as they are; null: not
+    /// known.
     pub factor: Option<f64>,
+    /// The factor is how far the stage is from its floor: what vanishes would make it faster than that.
+    #[serde(default)]
+    pub is_floor: bool,
+}
+
+/// A part of a window that would vanish.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Removed {
+    /// What it is, in the words of the window.
+    pub what: String,
+    /// Share of the window, percent.
+    pub percent: f64,
+}
+
+impl FirstStep {
+    /// How many times faster the stage would be, on what condition, and how the two follow from the
+    /// window; nothing where that is not known. `4.9x faster if exposed copies vanish: copies 79.6 % of the
+    /// window`.
+    pub fn gain(&self) -> Option<String> {
+        let factor = times_faster(self.factor.filter(|factor| factor.is_finite())?);
+        let parts = self.removes.iter();
+        let parts: Vec<String> =
+            parts.map(|part| format!("{} {} %", part.what, percent1(part.percent))).collect();
+        let sum: f64 = self.removes.iter().map(|part| (part.percent * 10.0).round() / 10.0).sum();
+        let sum = match parts.len() {
+            0 => return Some(format!("{factor} faster if {}", self.condition)),
+            1 => String::new(),
+            _ => format!(" = {} %", percent1(sum)),
+        };
+        let floor = if self.is_floor { ", as far as the floor allows" } else { "" };
+        let parts = parts.join(" + ");
+        Some(format!("{factor} faster if {}: {parts}{sum} of the window{floor}", self.condition))
+    }
+}
+
+/// `16.6x`, and one digit more of what is below 2.
+pub fn times_faster(factor: f64) -> String {
+    match factor < 2.0 {
+        true => format!("{factor:.2}x"),
+        false => format!("{factor:.1}x"),
+    }
 }
 
 /// How long the steps of a stage took over the run, in bounded space.
@@ -268,6 +322,23 @@ pub struct StepTimeline {
     pub gaps: Vec<TimelineGap>,
     /// Ranges and GPU work that did not fit.
     pub left_out: u64,
+    /// Where the host was at the gaps; null: not all of the step fit.
+    #[serde(default)]
+    pub host_at_gaps: Option<HostAtGaps>,
+}
+
+/// Where the host was when the GPU had nothing to do in a step, as its ranges show. Of the rest of the
+/// time, it was within the range of what came next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostAtGaps {
+    /// All gaps, ns.
+    pub all_ns: u64,
+    /// Gaps at whose beginning the host had left the range of what came next, so that this was launched
+    /// already, ns.
+    pub ahead_ns: u64,
+    /// Gaps at whose beginning it had not yet opened that range, and the time behind the last work in
+    /// which the step was still open, ns.
+    pub behind_ns: u64,
 }
 
 /// A range of the host within a step.
@@ -329,7 +400,7 @@ mod tests {
                 ns,
                 percent: ns as f64 * 100.0 / window_ns as f64,
             };
-            WindowSplit { window_ns, parts: parts.iter().map(part).collect() }
+            WindowSplit { window_ns, parts: parts.iter().map(part).collect(), steps: None }
         };
         // Each by itself they would read 99.9 % and 100.2 %.
         assert_eq!(split(&[1, 1, 1]).rounded_percent(), [33.4, 33.3, 33.3]);

@@ -13,6 +13,7 @@ mod finding;
 pub mod nsys;
 mod operation;
 mod operators;
+mod outliers;
 mod pass;
 mod peaks;
 mod ranks;
@@ -37,6 +38,7 @@ pub use nsys::{
 };
 pub use operation::*;
 pub use operators::*;
+pub use outliers::*;
 pub use pass::*;
 pub use peaks::*;
 pub use ranks::*;

@@ -145,12 +145,16 @@ pub struct CollectiveRow {
     pub transfer_ns: Option<u64>,
     /// Of the time of matched calls: before that arrival, ns; null: not split.
     pub waiting_ns: Option<u64>,
-    /// The part of `transfer_ns` that is not in the first instance of the stage in each process, ns.
+    /// The part of `transfer_ns` that is not in the first instance of the stage in each process, nor in an
+    /// outlier that is left out, ns.
     #[serde(default)]
     pub warm_transfer_ns: Option<u64>,
-    /// The part of `waiting_ns` that is not in the first instance of the stage in each process, ns.
+    /// The same part of `waiting_ns`, ns.
     #[serde(default)]
     pub warm_waiting_ns: Option<u64>,
+    /// The part of `waiting_ns` that is in such outliers, ns.
+    #[serde(skip)]
+    pub outlier_waiting_ns: u64,
     /// Bus bandwidth as NCCL's tests define it, over the time from the last arrival to the last
     /// end, GB/s (1e9); null where not all bytes and members are known.
     pub bus_gb_per_s: Option<f64>,

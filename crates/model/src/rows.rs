@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::outliers::Outliers;
 use crate::stage_times::{BusyParts, StageSteps};
 
 /// What a range path stands for.
@@ -220,6 +221,9 @@ pub struct StageRow {
     pub graph_launches: Option<u64>,
     /// GPU work without the cold first instance of each process; null: none is left, or not known.
     pub warm: Option<WarmRow>,
+    /// Instances, or steps, that are so long that they say nothing about the others; null: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outliers: Option<Outliers>,
     /// Times of its steps; `metrics.json` has them in its answer. Absent: not known.
     #[serde(skip)]
     pub steps: Option<StageSteps>,
@@ -325,6 +329,12 @@ pub struct PathRow {
 }
 
 impl StageRow {
+    /// Its warm instances without outliers.
+    pub fn ordinary(&self) -> Option<WarmRow> {
+        let warm = self.warm?;
+        Some(self.outliers.as_ref().map_or(warm, |outliers| outliers.taken_from(warm)))
+    }
+
     /// Whether it is known that nothing ran on the GPU for it.
     pub fn has_no_gpu_work(&self) -> bool {
         let pieces = [self.kernels, self.copies, self.fills, self.gpu_busy_ns];

@@ -12,6 +12,9 @@ pub const SHORT_KERNEL_US: f64 = 10.0;
 /// Part of the idle time in gaps of launches right behind each other from which on launching itself
 /// is what takes the time, percent.
 pub const BACK_TO_BACK_PERCENT: f64 = 50.0;
+/// Part of the idle time of a step before which ranges show where the host was, from which on that is
+/// said of all of it, percent.
+pub const HOST_DECIDED_PERCENT: f64 = 50.0;
 /// Instances from which on times are more than chance.
 pub const ENOUGH_INSTANCES: u64 = 3;
 /// Kernels launched by graphs from which on a stage uses CUDA graphs, percent.
@@ -52,7 +55,7 @@ pub struct Takeaway {
 }
 
 /// A rule that spoke.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rule {
     /// The GPU was simulated.
@@ -61,8 +64,10 @@ pub enum Rule {
     Incomplete,
     /// One stage takes most of the time.
     DominantStage,
-    /// The host cannot launch kernels as fast as the GPU runs them.
+    /// The GPU waits in short gaps between short kernels.
     LaunchBound,
+    /// The GPU waits although the host has launched what comes next.
+    HostAhead,
     /// The host does not keep the GPU fed; records of kernels do not say what it does.
     HostGaps,
     /// The GPU waits, and it is not known for what.
@@ -75,8 +80,10 @@ pub enum Rule {
     Communication,
     /// Small kernels between the matrix products take a share.
     Fusible,
-    /// Copies take a share.
+    /// Kernels that copy take a share.
     Copies,
+    /// Copies and fills run while no kernel does.
+    ExposedCopies,
     /// Decode reads memory nearly as fast as it can.
     DecodeNearBandwidth,
     /// Decode reads the model far slower than memory allows, while the GPU is busy.
@@ -94,6 +101,7 @@ pub enum Rule {
     /// MFU and MBU.
     Utilisation,
     /// Nothing can be said.
+    #[default]
     Nothing,
 }
 
@@ -121,7 +129,13 @@ impl Rule {
                 BACK_TO_BACK_NS / 1000
             ),
             Rule::HostGaps => format!(
-                "GPU idle at least {IDLE_HIGH_PERCENT} % of the window, and not launch-bound"
+                "GPU idle at least {IDLE_HIGH_PERCENT} % of the window, and neither launch-bound nor \
+                 with the host ahead"
+            ),
+            Rule::HostAhead => format!(
+                "GPU idle at least {IDLE_HIGH_PERCENT} % of the window; in the median step, at least \
+                 {HOST_DECIDED_PERCENT} % of the idle time lies before work whose range the host had left \
+                 when the gap began"
             ),
             Rule::GpuIdle => format!(
                 "GPU idle at least {IDLE_HIGH_PERCENT} % of the window, and it is not known why: \
@@ -142,7 +156,10 @@ impl Rule {
                 "elementwise, norm, rope, softmax, reduction and fill kernels together at least \
                  {FUSIBLE_PERCENT} % of kernel time"
             ),
-            Rule::Copies => format!("copies at least {COPY_PERCENT} % of kernel time"),
+            Rule::Copies => format!("kernels that copy at least {COPY_PERCENT} % of kernel time"),
+            Rule::ExposedCopies => format!(
+                "copies and fills, with no kernel beside them, at least {COPY_PERCENT} % of the window"
+            ),
             Rule::DecodeNearBandwidth => {
                 format!("decode, MBU over GPU busy time at least {MBU_HIGH_SHARE}")
             }

@@ -98,9 +98,8 @@ fn gain(report: &Report, advice: &Recommended<'_>) -> Option<String> {
     let mut steps = report.answer.first.iter().chain(of_stages);
     let step =
         steps.find(|step| step.rule == advice.first.rule && step.stage == advice.first.stage);
-    if let Some((step, factor)) = step.and_then(|step| Some((step, step.factor?))) {
-        let stage = step.stage.as_deref().unwrap_or("the run");
-        return Some(format!("{stage} {factor:.1}x faster, if {}", step.condition));
+    if let Some((step, gain)) = step.and_then(|step| Some((step, step.gain()?))) {
+        return Some(format!("{} {gain}", step.stage.as_deref().unwrap_or("the run")));
     }
     let percent = advice.concerns_percent.map(percent1);
     percent.map(|percent| format!("{percent} % of the time of all stages"))

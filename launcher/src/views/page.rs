@@ -79,9 +79,15 @@ pub(super) fn outermost_ranges(report: &Report) -> impl Iterator<Item = &StageRo
     report.stages.iter().filter(move |row| kinds.contains(&row.kind))
 }
 
-/// Share of the window of a stage in which its GPUs did nothing, percent.
+/// Share of the window of a stage in which its GPUs did nothing, percent: of its warm instances without
+/// outliers, as in the answer, where they are known.
 pub(super) fn idle_percent(stage: &StageRow) -> Option<f64> {
-    stage.gpu_busy_percent.map(|busy| (100.0 - busy).max(0.0))
+    let of_all = stage.gpu_busy_percent?;
+    let busy = match stage.ordinary().filter(|warm| warm.gpu_window_ns > 0) {
+        Some(warm) => warm.gpu_busy_ns as f64 * 100.0 / warm.gpu_window_ns as f64,
+        None => of_all,
+    };
+    Some((100.0 - busy).max(0.0))
 }
 
 #[cfg(test)]

@@ -9,7 +9,9 @@ pub(super) fn answer() -> Answer {
         rule: Rule::LaunchBound,
         text: "Launch less often: CUDA graphs".into(),
         condition: "launch gaps vanish".into(),
+        removes: vec![Removed { what: "launch gaps".into(), percent: 79.6 }],
         factor: Some(4.9),
+        is_floor: false,
     };
     let line = |label: &str, text: &str| AnswerLine { label: label.into(), text: text.into() };
     Answer {
@@ -49,6 +51,7 @@ fn stage(name: &str, first: Option<FirstStep>) -> StageAnswer {
         tokens_per_s: Figure::of(465.0),
         window: Some(WindowSplit {
             window_ns: 412_000_000,
+            steps: Some(192.0),
             parts: vec![
                 part(WindowKind::Compute, 86_000_000, 20.9),
                 part(WindowKind::Copies, 500_000, 0.1),
@@ -100,7 +103,7 @@ pub(super) fn rich() -> Report {
             stage: Some(name.clone()),
             text: format!(
                 "{name}: the GPU is idle 80.1 % of the window: 43392 kernels, 678 per token, 2.6 us \
-                 each, one every 12.9 us; the host cannot launch them as fast as they run"
+                 each, one every 12.9 us; 93.0 % of the idle time is in gaps of 50 us at most"
             ),
             recommendation: Some(format!("Replay {name} as a CUDA graph, then fuse its kernels")),
             concerns_percent: Some(4.0),

@@ -1,7 +1,7 @@
 //! Stages over their warm instances -> tables of their times, of where their windows go, and of the
 //! floor: one place for report.md and the summary.
 
-use super::page::{model_stages, outermost_ranges};
+use super::page::{idle_percent, model_stages, outermost_ranges};
 use super::table::{Table, name, none, paragraph};
 use stage2_analysis::in_part;
 use stage2_analysis::insight::vision::{Nested, nested};
@@ -258,15 +258,9 @@ fn split<'r>(stage: &'r StageRow, answer: Option<&StageAnswer>) -> Option<Split<
         return Some(Split { stage: &stage.stage, parts, idle_percent: None });
     }
     // Busy time is known exactly where the share of all instances is.
-    stage.gpu_busy_percent?;
-    let busy = match stage.warm {
-        Some(warm) if warm.gpu_window_ns > 0 => {
-            warm.gpu_busy_ns as f64 * 100.0 / warm.gpu_window_ns as f64
-        }
-        _ => stage.gpu_busy_percent?,
-    };
-    let parts = vec![(WindowKind::Busy, busy)];
-    Some(Split { stage: &stage.stage, parts, idle_percent: Some((100.0 - busy).max(0.0)) })
+    let idle = idle_percent(stage)?;
+    let parts = vec![(WindowKind::Busy, 100.0 - idle)];
+    Some(Split { stage: &stage.stage, parts, idle_percent: Some(idle) })
 }
 
 /// What the hardware would need at least for a step; nothing where no stage has an answer.

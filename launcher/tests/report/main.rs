@@ -26,6 +26,7 @@ mod no_ranges;
 #[allow(dead_code, reason = "the tests of its tables use the rest")]
 #[path = "../../../crates/analysis/tests/nsys_tables/fixture.rs"]
 mod nsys_export;
+mod outliers;
 mod overhead;
 mod part;
 mod processes;

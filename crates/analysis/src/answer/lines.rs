@@ -4,16 +4,16 @@
 use super::split::NO_GPU_WORK;
 use crate::join::empty::EMPTY;
 use stage2_model::{
-    Absent, AnswerLine, Figure, FirstStep, ModelUse, Origin, Report, Role, StageAnswer, StageRow,
-    Status, StepTimes, StepUnit, WindowPart,
+    Absent, AnswerLine, Figure, FirstStep, ModelUse, Origin, Outlier, Outliers, Report, Role,
+    StageAnswer, StageRow, Status, StepTimes, StepUnit, WindowPart, times_faster,
 };
-use stage2_text::numbers::{count, percent1};
-use stage2_text::shorten;
+use stage2_text::numbers::{count, counted, percent1};
+use stage2_text::{shorten, shorten_kernel};
 
 /// Stages in a line.
 const STAGES: usize = 3;
 /// Characters of a line, about, and of the stages listed in it.
-const LINE_LIMIT: usize = 240;
+const LINE_LIMIT: usize = 300;
 const LIST_LIMIT: usize = 170;
 /// Characters of the name of a stage.
 const NAME_LIMIT: usize = 40;
@@ -33,7 +33,7 @@ pub(super) struct Told<'r> {
     pub(super) doubt: Option<String>,
 }
 
-/// The lines: time, window, floor, first, coverage.
+/// The lines: time, window, floor, first, coverage; behind the window, outliers where there are any.
 pub(super) fn lines(
     report: &Report,
     stages: &[Told<'_>],
@@ -41,18 +41,22 @@ pub(super) fn lines(
 ) -> Vec<AnswerLine> {
     let used = report.insight.utilisation.as_ref();
     let texts = [
-        ("time", format!("{}{}", lead(report), time(report, stages))),
-        ("window", window(report, stages)),
-        ("floor", floor(used, stages)),
-        ("first", first_text(stages, first)),
-        ("coverage", report.coverage.verdict.text.clone()),
+        ("time", Some(format!("{}{}", lead(report), time(report, stages)))),
+        ("window", Some(window(report, stages))),
+        ("outliers", outliers(report, stages)),
+        ("floor", Some(floor(used, stages))),
+        ("first", Some(first_text(stages, first))),
+        ("coverage", Some(report.coverage.verdict.text.clone())),
     ];
-    let line = |(label, text): (&str, String)| AnswerLine {
-        label: label.to_owned(),
-        // What is missing is never cut.
-        text: if label == "coverage" { text } else { cut(&text, LINE_LIMIT) },
+    let line = |(label, text): (&str, Option<String>)| {
+        let text = text?;
+        Some(AnswerLine {
+            label: label.to_owned(),
+            // What is missing is never cut.
+            text: if label == "coverage" { text } else { cut(&text, LINE_LIMIT) },
+        })
     };
-    texts.map(line).into()
+    texts.into_iter().filter_map(line).collect()
 }
 
 /// What the numbers that follow must not be read without.
@@ -137,6 +141,62 @@ fn window(report: &Report, stages: &[Told<'_>]) -> String {
     }
 }
 
+/// What no other line is about; nothing without outliers.
+fn outliers(report: &Report, stages: &[Told<'_>]) -> Option<String> {
+    let found = || stages.iter().filter(|told| told.row.outliers.is_some());
+    found().next()?;
+    let text = listed(found(), |told| {
+        let outliers = told.row.outliers.as_ref()?;
+        let hold = if outliers.count == 1 { "holds" } else { "hold" };
+        let of = format!(
+            "{} of {} {hold} {} % of the time",
+            count(outliers.count),
+            counted(outliers.of, outliers.unit_word()),
+            percent1(outliers.percent)
+        );
+        let longest = longest(report, outliers).map_or_else(String::new, |longest| {
+            let several = if outliers.count == 1 { "" } else { "the longest is " };
+            format!(": {several}{longest}")
+        });
+        Some(format!("{}: {of}{longest}", told.name()))
+    });
+    let left_out = found().all(|told| told.row.outliers.as_ref().is_some_and(|o| o.left_out));
+    let meaning = match left_out {
+        true => "window, gains and advice are without this time",
+        false => "other numbers include this time, so nothing is advised where it is",
+    };
+    Some(format!("{text}; {meaning}"))
+}
+
+/// What the longest outlier was. Of a job, all ranks wait for the one that pauses: that one says why.
+fn longest(report: &Report, outliers: &Outliers) -> Option<String> {
+    let is_pause = |one: &&Outlier| one.idle_ns.is_some_and(|idle| idle >= one.ns / 2);
+    let first = outliers.longest.first()?;
+    let alike = outliers.longest.iter().filter(|one| one.ns >= first.ns / 10 * 9);
+    let one = alike.clone().find(is_pause).unwrap_or(first);
+    let time = |ns: u64| Scale::of(ns as f64).with_unit(ns as f64);
+    let kernel = one.longest_kernel.as_ref().filter(|(_, ns)| *ns >= one.ns / 2);
+    let what = match (one.idle_ns.filter(|_| is_pause(&one)), kernel) {
+        (Some(idle), _) => format!("a pause of {}", time(idle)),
+        (None, Some((name, ns))) => {
+            format!("a kernel of {} ({})", time(*ns), shorten_kernel(name, NAME_LIMIT))
+        }
+        (None, None) => time(one.ns),
+    };
+    let when = one.wall_ns.map(time_of_day);
+    let when = when.map_or_else(String::new, |when| format!(" at {when} UTC"));
+    let rank = report.processes.iter().find(|process| process.file == one.file);
+    let rank = rank.and_then(|process| process.rank).filter(|_| report.processes.len() > 1);
+    let rank = rank.map_or_else(String::new, |rank| format!(" in rank {rank}"));
+    Some(format!("{what}{when}{rank}"))
+}
+
+/// `12:01:07`.
+fn time_of_day(wall_ns: i64) -> String {
+    let seconds = wall_ns.div_euclid(1_000_000_000).rem_euclid(24 * 60 * 60);
+    format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
+}
+
 fn floor(used: Option<&ModelUse>, stages: &[Told<'_>]) -> String {
     let known = |told: &&Told<'_>| told.answer.floor.floor_ns.value().is_some();
     if !stages.iter().any(|told| known(&told)) {
@@ -174,7 +234,9 @@ fn floor_of(used: &ModelUse, told: &Told<'_>) -> Option<String> {
         None => " per instance",
     };
     let distance = match floor.distance.value() {
-        Some(distance) if distance >= 1.0 => format!(": the run takes {} as long", times(distance)),
+        Some(distance) if distance >= 1.0 => {
+            format!(": the run takes {} as long", times_faster(distance))
+        }
         Some(_) => {
             ": the run takes less time, so the configured model or peaks are not its own".into()
         }
@@ -192,9 +254,9 @@ fn first_text(stages: &[Told<'_>], first: Option<&FirstStep>) -> String {
         };
     };
     let stage = first.stage.as_deref().map(|stage| shorten(stage, NAME_LIMIT));
-    match (stage, first.factor) {
-        (Some(stage), Some(factor)) => {
-            format!("{stage} up to {} faster if {}. {}", times(factor), first.condition, first.text)
+    match (stage, first.gain()) {
+        (Some(stage), Some(gain)) => {
+            format!("{stage} up to {gain}. {}", first.text)
         }
         (Some(stage), None) => format!("{stage}: {}", first.text),
         (None, _) => first.text.clone(),
@@ -259,14 +321,6 @@ fn cut(text: &str, limit: usize) -> String {
     // Not much less than what fits.
     let at = at.filter(|at| at * 2 >= end).unwrap_or(end);
     format!("{} ...", fits.get(..at).unwrap_or(fits).trim_end())
-}
-
-/// `16.6x`, and one digit more of what is below 2.
-fn times(factor: f64) -> String {
-    match factor < 2.0 {
-        true => format!("{factor:.2}x"),
-        false => format!("{factor:.1}x"),
-    }
 }
 
 /// The unit that a time is shown in.

@@ -1,6 +1,6 @@
 use super::*;
 use stage2_model::{
-    Coverage, Floor, Rule, StageRow, Verdict, WindowKind, WindowSplit, WorkloadEnd,
+    Coverage, Floor, Removed, Rule, StageRow, Verdict, WindowKind, WindowSplit, WorkloadEnd,
 };
 
 fn none() -> Figure {
@@ -23,6 +23,7 @@ fn told(row: &StageRow) -> Told<'_> {
             tokens_per_s: Figure::of(113.72),
             window: Some(WindowSplit {
                 window_ns: 1_000,
+                steps: None,
                 parts: [(WindowKind::Compute, 19.7), (WindowKind::LaunchGaps, 80.3)]
                     .map(|(kind, percent)| WindowPart { kind, ns: 1, percent })
                     .to_vec(),
@@ -61,7 +62,9 @@ fn five_lines_say_it_all() {
         rule: Rule::LaunchBound,
         text: "Launch less often.".into(),
         condition: "launch gaps vanish".into(),
+        removes: vec![Removed { what: "launch gaps".into(), percent: 80.3 }],
         factor: Some(4.94),
+        is_floor: false,
     };
     let lines = said(&report(), &[told(&decode), prefill], Some(&first));
     assert_eq!(
@@ -71,7 +74,7 @@ fn five_lines_say_it_all() {
              first token)",
             "decode: compute 19.7 %, launch gaps 80.3 %; prefill: compute 19.7 %, launch gaps 80.3 %",
             "not known: no model is configured; model/llm=NAME gives the floor",
-            "decode up to 4.9x faster if launch gaps vanish. Launch less often.",
+            "decode up to 4.9x faster if launch gaps vanish: launch gaps 80.3 % of the window. Launch less often.",
             "complete: all of it",
         ]
     );

@@ -16,7 +16,7 @@ use crate::roofline::takeaways::{Facts, StageFacts};
 use lines::Told;
 use stage2_model::{
     Absent, Answer, Figure, ModelUse, PathKind, Report, StageAnswer, StageRow, StageUtilisation,
-    Takeaway,
+    StepUnit, Takeaway,
 };
 
 /// Series of steps that a report keeps.
@@ -80,7 +80,8 @@ fn stage<'r>(report: &Report, known: &Known<'_>, row: &'r StageRow) -> Told<'r> 
     let numbers = known.numbers.get(stage).copied();
     let takeaways = known.takeaways.get(stage).map_or(&[][..], Vec::as_slice);
     let steps = steps::of(report, row);
-    let window = split::of(report, row);
+    let per_instance = steps.as_ref().filter(|steps| steps.times.unit != StepUnit::Inferred);
+    let window = split::of(report, row, per_instance.map(|steps| steps.per_instance));
     let floor = floor::of(used, numbers, steps.as_ref());
     let gain = first::of_stage(report, takeaways, facts, window.as_ref().ok(), &floor);
     let saved_ns = gain.saved.zip(whole_window_ns(report, row)).map(|(part, ns)| part * ns as f64);

@@ -1,6 +1,6 @@
 //! The window of a stage -> what it went into: parts that add up to it.
 
-use crate::insight::sample_basis::{is_warm, sample_basis};
+use crate::insight::sample_basis::{SampleBasis, is_warm, sample_basis};
 use stage2_model::{
     BusyParts, Origin, Report, StageRow, Status, WindowKind, WindowPart, WindowSplit,
 };
@@ -23,8 +23,12 @@ struct Measured {
 /// Why the window of a stage without kernels, copies, fills and replays is not split.
 pub(super) const NO_GPU_WORK: &str = "no GPU work of its own";
 
-/// The parts, or why there are none.
-pub(super) fn of(report: &Report, row: &StageRow) -> Result<WindowSplit, &'static str> {
+/// The parts, or why there are none. Steps of an instance: nothing where these are not told apart.
+pub(super) fn of(
+    report: &Report,
+    row: &StageRow,
+    steps_per_instance: Option<f64>,
+) -> Result<WindowSplit, &'static str> {
     if report.coverage.verdict.status == Status::Empty {
         return Err("no GPU work was recorded");
     }
@@ -53,19 +57,17 @@ pub(super) fn of(report: &Report, row: &StageRow) -> Result<WindowSplit, &'stati
         // What runs meanwhile is that of other threads: requests around the steps of an engine.
         return Err(NO_GPU_WORK);
     }
-    let warm = row.warm.as_ref().filter(|_| is_warm(report, row));
-    let (busy_parts, short_gaps_ns) = match warm {
-        Some(warm) => (warm.gpu_busy_parts, Some(warm.gpu_short_gaps_ns)),
-        None => (row.gpu_busy_parts, row.gpu_short_gaps_ns),
-    };
+    let SampleBasis { instances, busy_parts, short_gaps_ns, .. } = basis;
     let measured = Measured {
         window_ns,
         busy_ns,
         busy_parts,
         short_gaps_ns: short_gaps_ns.unwrap_or(0),
-        communication: communication(report, row, warm.is_some()),
+        communication: communication(report, row, is_warm(report, row)),
     };
-    measured.split().ok_or("its window is shorter than the GPU work in it")
+    let split = measured.split().ok_or("its window is shorter than the GPU work in it")?;
+    let steps = steps_per_instance.map(|steps| steps * instances as f64);
+    Ok(WindowSplit { steps: steps.filter(|steps| *steps > 0.0), ..split })
 }
 
 /// Waiting and transfer in the collectives of a stage; nothing where a notable part is not split.
@@ -112,7 +114,7 @@ impl Measured {
             percent: ns as f64 * 100.0 / window_ns as f64,
         };
         let parts = times.into_iter().filter(|(_, ns)| *ns > 0).map(part).collect();
-        Some(WindowSplit { window_ns, parts })
+        Some(WindowSplit { window_ns, parts, steps: None })
     }
 
     /// Exposed communication, told apart in the ratio that all communication of the stage has.
@@ -168,18 +170,18 @@ mod tests {
             fills: Some(0),
             ..row()
         };
-        assert_eq!(of(&report(Vec::new()), &request), Err(NO_GPU_WORK));
+        assert_eq!(of(&report(Vec::new()), &request, None), Err(NO_GPU_WORK));
         for work in [
             StageRow { copies: Some(1), ..request.clone() },
             StageRow { graph_launches: Some(1), ..request.clone() },
             StageRow { kernels: None, ..request },
         ] {
-            assert!(of(&report(Vec::new()), &work).is_ok(), "{work:?}");
+            assert!(of(&report(Vec::new()), &work, None).is_ok(), "{work:?}");
         }
     }
 
     fn parts(report: &Report, row: &StageRow) -> Vec<(WindowKind, u64)> {
-        let split = of(report, row).expect("a split");
+        let split = of(report, row, None).expect("a split");
         split.parts.iter().map(|part| (part.kind, part.ns)).collect()
     }
 
@@ -233,11 +235,11 @@ mod tests {
         let busy = [(WindowKind::Busy, 900), (WindowKind::OtherIdle, 100)];
         assert_eq!(parts(&report, &plain), busy);
         let shared = StageRow { gpu_idle_ns: None, ..row() };
-        assert_eq!(of(&report, &shared), Err("several processes share the GPU"));
+        assert_eq!(of(&report, &shared, None), Err("several processes share the GPU"));
         let none = StageRow { gpu_window_ns: None, gpu_idle_ns: None, ..row() };
-        assert!(of(&report, &none).is_err());
+        assert!(of(&report, &none, None).is_err());
         let wrong = StageRow { gpu_window_ns: Some(800), ..row() };
-        assert!(of(&report, &wrong).is_err());
+        assert!(of(&report, &wrong, None).is_err());
     }
 
     proptest! {

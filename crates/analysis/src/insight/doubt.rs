@@ -11,6 +11,7 @@ pub(super) fn doubt(report: &Report, row: &StageRow) -> Option<String> {
         outside_ranges(row),
         few_instances(report, row),
         mostly_no_steps(report, row),
+        one_of_few(row),
         under_a_profiler(report),
     ];
     let reasons: Vec<&str> = reasons.into_iter().flatten().collect();
@@ -40,6 +41,15 @@ fn few_instances(report: &Report, row: &StageRow) -> Option<&'static str> {
         }
         _ => None,
     }
+}
+
+/// Too few others to leave it out, and most of the time.
+fn one_of_few(row: &StageRow) -> Option<&'static str> {
+    let outliers = row.outliers.as_ref().filter(|outliers| !outliers.left_out)?;
+    Some(match outliers.count {
+        1 => "one outlier is most of its time",
+        _ => "outliers are most of its time",
+    })
 }
 
 /// A process without ranges is one window, with loading and warm-up in it. Advice needs steps that

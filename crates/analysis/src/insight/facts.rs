@@ -7,12 +7,13 @@ use super::doubt::doubt;
 use super::sample_basis::{is_warm, sample_basis, whole_window_ns};
 use super::stages::role;
 use crate::join::kernels::percent;
+use crate::load::stats::mean;
 use crate::roofline::class::class_of;
 use crate::roofline::kernel_class::KernelClass;
-use crate::roofline::takeaways::{Facts, KernelFacts, StageFacts, WaitingFacts};
+use crate::roofline::takeaways::{Facts, HostLead, KernelFacts, StageFacts, WaitingFacts};
 use stage2_model::{
-    Figure, KernelRow, LateRow, ModelUse, Origin, PathKind, Report, Role, SampledKernel,
-    StageKernelRow, StageRow, StageUtilisation, Status,
+    CollectiveRow, Figure, KernelRow, LateRow, ModelUse, Origin, PathKind, Report, Role,
+    SampledKernel, StageKernelRow, StageRow, StageUtilisation, Status,
 };
 
 /// Kernels of a stage that rules look at.
@@ -60,16 +61,15 @@ pub(crate) fn facts(report: &Report, used: &ModelUse) -> Facts {
 /// because a cold one can be most of all windows.
 fn idle(report: &Report, row: &StageRow) -> StageFacts {
     let over = sample_basis(report, row);
-    let warm = row.warm.filter(|_| is_warm(report, row));
     let idle_ns = over.window_ns.zip(over.busy_ns).map(|(all, busy)| all.saturating_sub(busy));
     let of_row = row.gpu_busy_percent.map(|busy| (100.0 - busy).max(0.0));
     let of_window = || percent(idle_ns?, over.window_ns?);
-    let short_gaps_ns = warm.map(|warm| warm.gpu_short_gaps_ns).or(row.gpu_short_gaps_ns);
     StageFacts {
-        warm_instances: warm.map(|warm| warm.instances),
+        warm_instances: is_warm(report, row).then_some(over.instances),
         // Absent where the row does not know it: another process may have used the GPU.
         idle_percent: of_row.map(|of_row| of_window().unwrap_or(of_row)),
-        short_gaps_percent: short_gaps_ns
+        short_gaps_percent: over
+            .short_gaps_ns
             .zip(idle_ns)
             .and_then(|(short, idle)| percent(short.min(idle), idle)),
         interval_us: over
@@ -77,8 +77,22 @@ fn idle(report: &Report, row: &StageRow) -> StageFacts {
             .zip(over.kernels.filter(|kernels| *kernels > 0))
             .map(|(window_ns, kernels)| window_ns as f64 / 1e3 / kernels as f64),
         kernels: over.kernels.or(row.kernels),
+        exposed_copies_percent: row.gpu_idle_ns.and_then(|_| {
+            let parts = over.busy_parts?;
+            percent(parts.copies_ns, over.window_ns?)
+        }),
         ..StageFacts::default()
     }
+}
+
+/// Where the host was at the gaps of the median step.
+fn host(report: &Report, row: &StageRow) -> Option<HostLead> {
+    let timeline = report.step_timelines.iter().find(|found| found.stage == row.stage)?;
+    let gaps = timeline.host_at_gaps.filter(|gaps| gaps.all_ns > 0)?;
+    Some(HostLead {
+        ahead_percent: percent(gaps.ahead_ns, gaps.all_ns)?,
+        behind_percent: percent(gaps.behind_ns, gaps.all_ns)?,
+    })
 }
 
 /// Rows by stage: of stages there may be as many as rows.
@@ -119,7 +133,9 @@ impl<'r> Rows<'r> {
 /// Waiting for other ranks in a stage; none where no collective of it was split.
 fn waiting(report: &Report, row: &StageRow, all_ns: u64) -> Option<WaitingFacts> {
     let of_stage = || report.ranks.collectives.iter().filter(|found| found.stage == row.stage);
-    let waiting_ns = of_stage().filter_map(|found| found.waiting_ns).reduce(u64::saturating_add)?;
+    let ordinary =
+        |found: &CollectiveRow| Some(found.waiting_ns?.saturating_sub(found.outlier_waiting_ns));
+    let waiting_ns = of_stage().filter_map(ordinary).reduce(u64::saturating_add)?;
     let late = report.ranks.late.iter().find(|late| late.stage == row.stage);
     (all_ns > 0).then(|| WaitingFacts {
         percent: waiting_ns as f64 * 100.0 / all_ns as f64,
@@ -132,14 +148,37 @@ fn waiting(report: &Report, row: &StageRow, all_ns: u64) -> Option<WaitingFacts>
 fn stage(report: &Report, rows: &Rows<'_>, row: &StageRow) -> StageFacts {
     let (mut calls, mut graph_calls, mut all_ns) = (0u64, 0u64, 0u64);
     let mut by_class: BTreeMap<KernelClass, u64> = BTreeMap::new();
+    let mut class_calls: BTreeMap<KernelClass, u64> = BTreeMap::new();
+    let outliers = row.outliers.iter().filter(|outliers| outliers.left_out);
+    let outliers: HashMap<usize, (u64, u64)> = outliers
+        .flat_map(|outliers| &outliers.kernels)
+        .map(|&(name, calls, ns)| (name, (calls, ns)))
+        .collect();
     for kernel in rows.kernels.get(row.stage.as_str()).into_iter().flatten() {
         calls = calls.saturating_add(kernel.times.calls);
         graph_calls = graph_calls.saturating_add(kernel.times.graph_calls);
         all_ns = all_ns.saturating_add(kernel.times.total_ns);
         let sum = by_class.entry(rows.class(kernel.name_index)).or_default();
         *sum = sum.saturating_add(kernel.times.total_ns);
+        let sum = class_calls.entry(rows.class(kernel.name_index)).or_default();
+        *sum = sum.saturating_add(kernel.times.calls);
     }
+    let (mut timed, mut timed_ns) = (row.kernels.unwrap_or(0), row.kernel_sum_ns.unwrap_or(0));
+    for (&name, &(calls, ns)) in &outliers {
+        all_ns = all_ns.saturating_sub(ns);
+        let sum = by_class.entry(rows.class(name)).or_default();
+        *sum = sum.saturating_sub(ns);
+        (timed, timed_ns) = (timed.saturating_sub(calls), timed_ns.saturating_sub(ns));
+    }
+    let kernel_mean_ns = match outliers.is_empty() {
+        true => row.kernel_mean_ns,
+        false => mean(timed_ns, timed),
+    };
     let top = rows.longest.get(row.stage.as_str()).into_iter().flatten();
+    let mut top: Vec<KernelFacts> =
+        top.filter_map(|kernel| top_kernel(rows, kernel, &outliers, all_ns)).collect();
+    top.sort_by(|a, b| b.percent.total_cmp(&a.percent));
+    top.truncate(TOP_KERNELS);
     let numbers = rows.numbers.get(row.stage.as_str());
     let figure = |pick: fn(&StageUtilisation) -> &Figure| pick(numbers?).value();
     StageFacts {
@@ -148,7 +187,7 @@ fn stage(report: &Report, rows: &Rows<'_>, row: &StageRow) -> StageFacts {
         doubt: doubt(report, row),
         window_ns: whole_window_ns(report, row),
         no_gpu_work: row.has_no_gpu_work(),
-        kernel_mean_us: row.kernel_mean_ns.map(|ns| ns as f64 / 1e3),
+        kernel_mean_us: kernel_mean_ns.map(|ns| ns as f64 / 1e3),
         graph_percent: percent(graph_calls, calls),
         kernels_per_token: figure(|s| &s.kernels_per_token),
         tokens_per_s: figure(|s| &s.tokens_per_s),
@@ -162,12 +201,26 @@ fn stage(report: &Report, rows: &Rows<'_>, row: &StageRow) -> StageFacts {
             .into_iter()
             .filter_map(|(class, ns)| Some((class, percent(ns, all_ns)?)))
             .collect(),
-        top_kernels: top.take(TOP_KERNELS).filter_map(|kernel| top_kernel(rows, kernel)).collect(),
+        class_calls: class_calls
+            .into_iter()
+            .filter_map(|(class, of_class)| Some((class, percent(of_class, calls)?)))
+            .collect(),
+        host: host(report, row),
+        top_kernels: top,
         ..idle(report, row)
     }
 }
 
-fn top_kernel(rows: &Rows<'_>, row: &StageKernelRow) -> Option<KernelFacts> {
+/// `outliers`: calls and time of each kernel in outliers that are left out. `all_ns`: of all kernels of
+/// the stage, without these.
+fn top_kernel(
+    rows: &Rows<'_>,
+    row: &StageKernelRow,
+    outliers: &HashMap<usize, (u64, u64)>,
+    all_ns: u64,
+) -> Option<KernelFacts> {
+    let outlier = outliers.get(&row.name_index).copied();
+    let (out_calls, out_ns) = outlier.unwrap_or_default();
     let counters = rows.counted.get(&(row.stage.as_str(), row.name_index));
     let roofline = counters.map(|counters| &counters.roofline);
     // The longest launch configuration stands for the kernel, where ncu profiled none.
@@ -178,8 +231,11 @@ fn top_kernel(rows: &Rows<'_>, row: &StageKernelRow) -> Option<KernelFacts> {
     Some(KernelFacts {
         kernel: row.kernel.clone(),
         class: rows.class(row.name_index),
-        percent: row.stage_kernel_sum_percent?,
-        calls: row.times.calls,
+        percent: match outliers.is_empty() {
+            true => row.stage_kernel_sum_percent?,
+            false => percent(row.times.total_ns.saturating_sub(out_ns), all_ns)?,
+        },
+        calls: row.times.calls.saturating_sub(out_calls),
         bound: roofline.map_or_else(|| sampled?.bound, |roofline| roofline.bound),
         sampled: counters.is_none() && sampled.is_some(),
         one_launch: counters.is_some_and(|counters| counters.one_launch.is_some()),

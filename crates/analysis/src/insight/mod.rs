@@ -50,15 +50,21 @@ pub struct Context<'a> {
     pub argv: &'a [String],
 }
 
-/// Adds everything; gives what the pages need beyond the report, and what the takeaways are drawn from.
+/// Says which outermost ranges are no stages of the model, and which steps were inferred.
+pub(crate) fn mark_stages(report: &mut Report, config: &Value) {
+    // What is wrong with the settings is a finding of `add`.
+    let settings: OperatorSettings = section(config, "operators", &mut Vec::new());
+    join::steps::explain(report, &settings);
+    stages::mark(report, &settings);
+}
+
+/// Adds everything, once the stages are marked; gives what the pages need beyond the report, and what the takeaways are drawn from.
 pub(crate) fn add(report: &mut Report, context: &Context<'_>) -> (Shown, Facts) {
     let config = context.config;
     let mut findings = Vec::new();
     let settings: OperatorSettings = section(config, "operators", &mut findings);
     let stage1: Stage1Settings = section(config, "stage1", &mut findings);
     let mut shown = Shown { operators_top_n: settings.top_n, ..Shown::default() };
-    join::steps::explain(report, &settings);
-    stages::mark(report, &settings);
     findings.extend(stages::unmarked(report, &settings));
     let own = stage1::read_own(&context.run_dir.join(STAGE1));
     findings.extend(own.findings);

@@ -1,6 +1,8 @@
-//! A stage -> the instances that its GPU times are over: warm ones, recorded ones, or all.
+//! A stage -> the instances that its GPU times are over: warm ones, recorded ones, or all; without
+//! outliers.
 
-use stage2_model::{Origin, Report, StageRow};
+use stage2_model::{BusyParts, Origin, Report, StageRow, StepUnit, WarmRow};
+use stage2_text::numbers::{count, counted};
 
 /// Instances of a stage, and their GPU times together.
 #[derive(Clone, Debug, PartialEq)]
@@ -9,18 +11,55 @@ pub(crate) struct SampleBasis {
     pub(crate) window_ns: Option<u64>,
     pub(crate) busy_ns: Option<u64>,
     pub(crate) kernels: Option<u64>,
+    pub(crate) busy_parts: Option<BusyParts>,
+    pub(crate) short_gaps_ns: Option<u64>,
     /// What that is, in words.
     pub(crate) basis: String,
 }
 
 /// The times that work can be set against.
 pub(crate) fn sample_basis(report: &Report, row: &StageRow) -> SampleBasis {
+    let all = with_outliers(report, row);
+    let Some(outliers) = row.outliers.as_ref().filter(|outliers| outliers.left_out) else {
+        return all;
+    };
+    let (Some(window_ns), Some(busy_ns)) = (all.window_ns, all.busy_ns) else { return all };
+    let rest = outliers.taken_from(WarmRow {
+        instances: all.instances,
+        gpu_window_ns: window_ns,
+        gpu_busy_ns: busy_ns,
+        gpu_short_gaps_ns: all.short_gaps_ns.unwrap_or(0),
+        gpu_busy_parts: all.busy_parts,
+        kernels: all.kernels.unwrap_or(0),
+    });
+    let without = match outliers.unit {
+        StepUnit::Instance => format!("{} left out", counted(outliers.count, "outlier")),
+        _ => format!(
+            "{} of {} steps replaced by the others",
+            counted(outliers.count, "outlier"),
+            count(outliers.of)
+        ),
+    };
+    SampleBasis {
+        instances: rest.instances,
+        window_ns: Some(rest.gpu_window_ns),
+        busy_ns: Some(rest.gpu_busy_ns),
+        kernels: all.kernels.map(|_| rest.kernels),
+        busy_parts: rest.gpu_busy_parts,
+        short_gaps_ns: all.short_gaps_ns.map(|_| rest.gpu_short_gaps_ns),
+        basis: format!("{}; {without}", all.basis),
+    }
+}
+
+fn with_outliers(report: &Report, row: &StageRow) -> SampleBasis {
     let all = row.instances.unwrap_or(0);
     let of_row = |instances, basis| SampleBasis {
         instances,
         window_ns: row.gpu_window_ns,
         busy_ns: row.gpu_busy_ns,
         kernels: row.kernels,
+        busy_parts: row.gpu_busy_parts,
+        short_gaps_ns: row.gpu_short_gaps_ns,
         basis,
     };
     let unknown = |basis| SampleBasis {
@@ -28,6 +67,8 @@ pub(crate) fn sample_basis(report: &Report, row: &StageRow) -> SampleBasis {
         window_ns: None,
         busy_ns: None,
         kernels: None,
+        busy_parts: None,
+        short_gaps_ns: None,
         basis,
     };
     if report.is_sampled() {
@@ -57,6 +98,8 @@ pub(crate) fn sample_basis(report: &Report, row: &StageRow) -> SampleBasis {
             window_ns: Some(warm.gpu_window_ns),
             busy_ns: Some(warm.gpu_busy_ns),
             kernels: Some(warm.kernels),
+            busy_parts: warm.gpu_busy_parts,
+            short_gaps_ns: Some(warm.gpu_short_gaps_ns),
             basis: format!(
                 "mean of {} warm instances, the first, cold one left out",
                 warm.instances
@@ -73,10 +116,11 @@ pub(crate) fn sample_basis(report: &Report, row: &StageRow) -> SampleBasis {
     }
 }
 
-/// The window as it would be, had all instances been recorded.
+/// The window of all instances but outliers, as it would be, had all been recorded.
 pub(crate) fn whole_window_ns(report: &Report, row: &StageRow) -> Option<u64> {
     let Some(all) = row.instances.filter(|_| is_in_part(report, row)) else {
-        return row.gpu_window_ns;
+        let without = |ns| row.outliers.as_ref().map_or(ns, |outliers| outliers.without(ns));
+        return row.gpu_window_ns.map(without);
     };
     let SampleBasis { instances, window_ns, .. } = sample_basis(report, row);
     scaled(window_ns?, all, instances)

@@ -106,7 +106,8 @@ fn input(
     rows: &[&StageRow],
     findings: &mut Vec<Finding>,
 ) -> StageInput {
-    let SampleBasis { instances, window_ns, busy_ns, kernels, basis } = sample_basis(report, row);
+    let SampleBasis { instances, window_ns, busy_ns, kernels, basis, .. } =
+        sample_basis(report, row);
     let counted = stage_flops(report, |kernel| kernel.stage == row.stage);
     // Calls of a row whose counters stand for them do the same work, cold or warm.
     let scale = instances as f64 / row.instances.unwrap_or(0) as f64;

@@ -2,7 +2,7 @@
 
 use crate::load::series::EXACT_VALUES;
 use crate::roofline::representativeness;
-use stage2_model::Definition;
+use stage2_model::{Definition, Outliers};
 use stage2_stats::ERROR_PERCENT;
 
 /// The terms, in the order in which a reader meets them.
@@ -14,7 +14,14 @@ pub(crate) fn definitions() -> Vec<Definition> {
          than a million in all ranges of a process."
     );
     let counters = representativeness::rule();
-    let terms: [(&str, &str); 13] = [
+    let outliers = format!(
+        "{}. The time of an instance is its window without what lies in the windows of those that ended \
+         before it; the time of a step is its host time. Shares of windows, gains, takeaways, MFU and MBU \
+         are without outliers: a line of the first screen names them. Tables of kernels, host times and \
+         sums include them.",
+        Outliers::rule()
+    );
+    let terms: [(&str, &str); 14] = [
         (
             "source",
             "The collector measures calls, durations and range times: CUPTI activity records and \
@@ -40,6 +47,7 @@ pub(crate) fn definitions() -> Vec<Definition> {
              outlives its enclosing range continues under another path. That path receives the \
              time, but no instance.",
         ),
+        ("outlier", &outliers),
         ("host time", "From the opening to the closing of the range, on the host's clock."),
         (
             "GPU window",

@@ -11,6 +11,7 @@ mod intern;
 pub(crate) mod kernels;
 mod labels;
 mod numbered_ranges;
+mod outliers;
 pub mod overhead;
 pub mod passes;
 mod paths;
@@ -74,7 +75,7 @@ pub(crate) fn join_kept(capture: &mut Capture, run: RunInfo, findings: Vec<Findi
     for (file, process) in capture.processes.iter_mut().enumerate() {
         let mapping = tables.take(file, process);
         together.take(process, |path| mapping.path(path), |device| mapping.device(device));
-        stages.take(process, &mapping);
+        stages.take(process, &mapping, &tables);
         steps.take(process, &mapping);
         paths.take(process, &mapping);
         devices.take(process, &mapping);

@@ -4,9 +4,10 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::Groups;
-use super::intern::Mapping;
+use super::intern::{Mapping, Tables};
 use super::kernels::percent;
 use super::labels::Labels;
+use super::outliers;
 use super::paths::add_times;
 use crate::load::ranges::{PathTimes, StageTimes, WarmTimes};
 use crate::load::series::Series;
@@ -42,6 +43,7 @@ struct Stage {
     warm: WarmRow,
     /// A process could not tell its first instance apart.
     warm_missing: bool,
+    outliers: outliers::Sums,
 }
 
 /// What the groups of a stage on a device add up to.
@@ -56,7 +58,7 @@ struct Totals {
 }
 
 impl Stages {
-    pub(crate) fn take(&mut self, process: &ProcessCapture, mapping: &Mapping) {
+    pub(crate) fn take(&mut self, process: &ProcessCapture, mapping: &Mapping, tables: &Tables) {
         let some_recorded = process.gpu_recorded();
         self.some_recorded |= some_recorded;
         for (&path, captured) in &process.stages {
@@ -78,6 +80,10 @@ impl Stages {
                 stage.has_ranges = true;
                 if gpu_recorded {
                     stage.take_windows(times, captured);
+                    let name = |bytes: &[u8]| tables.kernel_names.get_index_of(bytes);
+                    if let Some(found) = &captured.outliers {
+                        stage.outliers.take(process, found, name);
+                    }
                 }
             }
             if let Some(times) = process.path_times.get(&path) {
@@ -121,7 +127,7 @@ fn short_gaps_ns(stage: &StageCapture) -> u64 {
 }
 
 /// What the busy time went into.
-fn parts(time: WorkTime) -> BusyParts {
+pub(super) fn parts(time: WorkTime) -> BusyParts {
     let WorkTime { all, kernels_ns, compute_ns } = time;
     BusyParts {
         compute_ns,
@@ -215,6 +221,7 @@ impl Stage {
             fills: known(all.fills),
             graph_launches: known(all.graph_launches),
             warm: Some(self.warm).filter(|warm| !self.warm_missing && warm.instances > 0),
+            outliers: self.outliers.finish(),
             steps: None,
             apart: None,
             devices,

@@ -27,6 +27,8 @@ pub(crate) struct Call {
     /// Number of the instance of that stage.
     pub(crate) instance: u32,
     pub(crate) replayed: bool,
+    /// It lies in an outlier of its stage.
+    pub(crate) outlier: bool,
     /// Of how many instances of its path it was recorded, and how many there were.
     pub(crate) weight: Sampled,
 }

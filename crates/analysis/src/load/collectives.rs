@@ -324,6 +324,7 @@ impl Gather {
         let named = asked.operation != Operation::Other;
         self.paths.push(kernel.path);
         self.found.calls.push(Call {
+            outlier: false,
             operation: if named { asked.operation } else { kernel.operation },
             communicator: asked.communicator,
             bytes: asked.bytes,

@@ -127,6 +127,7 @@ fn a_kernel_carries_the_fields_of_its_range_whenever_these_come() {
     file.close(2);
     let calls = file.calls();
     let call = Call {
+        outlier: false,
         operation: Operation::AllReduce,
         communicator: Some(77),
         bytes: Some(4096),

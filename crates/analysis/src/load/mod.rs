@@ -1,4 +1,5 @@
-//! The spools of a run -> one [`ProcessCapture`] each: aggregated while reading, one pass a file.
+//! The spools of a run -> one [`ProcessCapture`] each: aggregated while reading, one pass a file, and a
+//! second one where outliers are.
 //!
 //! Nothing here knows how a report looks, and nothing here fails because of what a file holds:
 //! what cannot be used is counted or becomes a finding that names the file.
@@ -16,6 +17,7 @@ pub mod libraries;
 pub(crate) mod names;
 mod nccl;
 pub mod operation;
+pub(crate) mod outliers;
 mod path_times;
 pub(crate) mod paths;
 pub(crate) mod placed;
@@ -46,6 +48,7 @@ use clock::ClockMap;
 use collectives::Collectives;
 use device_states::DeviceStates;
 use devices::DeviceEntry;
+use outliers::Found;
 use paths::{OUTSIDE, PathIndex, PathNode, UNATTRIBUTED};
 use ranges::{JoinedWindows, PathTimes, RangeFaults, StageTimes};
 use shapes::ShapeEntry;
@@ -190,6 +193,8 @@ pub(crate) struct StageCapture {
     pub(crate) by_device: BTreeMap<u32, Busy>,
     /// GPU work was recorded in it, or in ranges within it: none in it means that there was none.
     pub(crate) recorded: bool,
+    /// Instances, or steps, that are far longer than the others; nothing for work outside of ranges.
+    pub(crate) outliers: Option<Found>,
 }
 
 /// Kernels of graph replays whose place of capture is known.

@@ -308,8 +308,8 @@ impl Ranges {
         if let Some(number) = open.step {
             let step = Step { number, range: open.first, host_ns: end - open.start };
             let cold = self.roots.get(open.root).is_some_and(|root| root.cold);
-            let Open { path, root, is_root, whole, .. } = *open;
-            self.steps.closed(Closed { path, step, root, cold, is_root, whole });
+            let Open { path, root, is_root, whole, start, .. } = *open;
+            self.steps.closed(Closed { path, step, start, root, cold, is_root, whole });
         }
     }
 

@@ -104,6 +104,10 @@ impl Series {
         self.count
     }
 
+    pub(crate) fn sum(&self) -> u128 {
+        self.sum
+    }
+
     pub(crate) fn min(&self) -> Option<u64> {
         self.min
     }
@@ -126,16 +130,22 @@ impl Series {
         }
     }
 
-    /// The value that 99 % of them do not exceed (nearest rank): exact where the values are kept.
     pub(crate) fn p99(&self) -> Option<u64> {
+        self.percentile(99)
+    }
+
+    /// The value that so many percent of them do not exceed (nearest rank): exact where the values are
+    /// kept.
+    pub(crate) fn percentile(&self, percent: u64) -> Option<u64> {
         match &self.values {
             Values::Each(values) => {
                 let mut sorted = values.clone();
                 sorted.sort_unstable();
-                sorted.get((sorted.len() * 99).div_ceil(100).checked_sub(1)?).copied()
+                let rank = (sorted.len() * usize::try_from(percent).ok()?).div_ceil(100);
+                sorted.get(rank.checked_sub(1)?).copied()
             }
             Values::Folded(histogram) => {
-                Some(histogram.percentile(99)?.clamp(self.min?, self.max?))
+                Some(histogram.percentile(percent)?.clamp(self.min?, self.max?))
             }
         }
     }

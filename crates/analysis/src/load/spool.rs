@@ -10,6 +10,7 @@ use stage2_spool::{Anchor, Ending, Process, ReadError, Record};
 use super::batches::{Batches, read_ahead};
 use super::collectives::{MAX_ALL_CALLS, MAX_CALLS};
 use super::libraries::LibraryDomains;
+use super::outliers;
 use super::trace::{Trace, files_of, one_of_each};
 use super::{Capture, META_PIECES_MISSING, ProcessCapture, Tally};
 use crate::files;
@@ -169,7 +170,12 @@ fn load_file(
 ) -> (Option<ProcessCapture>, Vec<Finding>) {
     let tally = Tally::new(libraries.clone()).keep_calls(calls);
     match Trace::metered(path).map(|trace| read(trace, path, tally)) {
-        Ok((process, findings)) => (Some(process), findings),
+        Ok((mut process, mut findings)) => {
+            if let Err(error) = outliers::read_work(&mut process, libraries) {
+                findings.push(refused(&error));
+            }
+            (Some(process), findings)
+        }
         Err(error) => (None, vec![refused(&error)]),
     }
 }

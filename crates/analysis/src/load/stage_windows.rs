@@ -10,6 +10,7 @@ use stage2_stats::Unions;
 
 use super::between::Between;
 use super::clock::ClockMap;
+use super::outliers::{Timed, Times};
 use super::paths::PathIndex;
 use super::series::Series;
 use super::share::Share;
@@ -18,7 +19,8 @@ use super::window_set::WindowSet;
 
 /// Instances of stages that are kept before the older half is summed up.
 const WINDOW: usize = 1 << 20;
-/// Kernel counts of instances that are kept one by one, over all stages of a file.
+/// Kernel counts of instances, and as many times of them, that are kept one by one, over all stages of a
+/// file.
 const EXACT_COUNTS: usize = 1 << 20;
 /// Windows that are kept one by one, over all stages of a file.
 const WINDOWS: usize = 1 << 18;
@@ -36,6 +38,8 @@ pub(crate) struct StageTimes {
     /// Where these windows lie.
     pub(crate) windows: WindowSet,
     pub(crate) kernels_per_instance: Series,
+    /// Of the instances but the first, the times that are theirs alone.
+    pub(crate) alone: Times,
     /// Of the short gaps in its work, the time between windows, ns.
     pub(crate) between_ns: u64,
     /// The same without the first, cold instance; nothing where that one cannot be told apart.
@@ -99,14 +103,31 @@ pub(super) struct Roots {
     exact_counts: usize,
     /// Windows that are kept.
     windows_kept: usize,
+    /// Times of instances that are kept one by one.
+    times_kept: usize,
+    /// Windows of instances that closed since the last time that some were summed up.
+    ended: Vec<Ended>,
     /// Only instances that are marked as recorded were.
     pub(super) gated: bool,
+}
+
+/// The window of an instance that closed.
+#[derive(Debug)]
+struct Ended {
+    stage: PathIndex,
+    window: (u64, u64),
+    ordinal: u32,
+    cold: bool,
 }
 
 #[derive(Debug, Default)]
 struct Stage {
     opened: u32,
     kernels_per_instance: Series,
+    /// Of stages with several instances.
+    alone: Option<Box<Times>>,
+    /// The latest end of a window that `alone` knows of.
+    latest_end: u64,
     /// The windows; nothing before the first.
     windows: Option<usize>,
     window_set: WindowSet,
@@ -197,6 +218,11 @@ impl Roots {
                 self.pinned.insert(number, root);
             }
         }
+        // What ends before any of the others began ends before all of them.
+        let rest = self.latest.iter().chain(self.pinned.values());
+        let began = |root: &Root| Some(root.window(clock)?.0);
+        let ends_first = rest.filter_map(began).min().unwrap_or(u64::MAX);
+        self.part(if self.ended.len() < WINDOW { ends_first } else { u64::MAX });
     }
 
     /// The stages, with all instances, and the windows of the joined ones; nothing where none is.
@@ -207,6 +233,7 @@ impl Roots {
         let rest = std::mem::take(&mut self.pinned).into_values();
         let rest: Vec<Root> = rest.chain(std::mem::take(&mut self.latest)).collect();
         rest.iter().for_each(|root| self.add(root, clock));
+        self.part(u64::MAX);
         let busy = self.unions.finish();
         // An interval that came too late for its union leaves its length open.
         let length = |union: Option<usize>| match union {
@@ -222,6 +249,7 @@ impl Roots {
                 window_ns: window_ns.filter(|_| !stage.window_missing),
                 windows: stage.window_set,
                 kernels_per_instance: stage.kernels_per_instance,
+                alone: stage.alone.map(|alone| *alone).unwrap_or_default(),
                 between_ns: stage.between.finish(),
                 // Of a part the numbers above leave the cold instance out already, if it is not
                 // in it.
@@ -251,6 +279,10 @@ impl Roots {
             self.exact_counts += usize::from(stage.kernels_per_instance.push(root.kernels));
         }
         let window = root.window(clock);
+        if let Some(window) = window.filter(|_| root.counted && root.end != OPEN) {
+            let Root { stage, ordinal, cold, .. } = *root;
+            self.ended.push(Ended { stage, window, ordinal, cold });
+        }
         let unions = &mut self.unions;
         match window {
             Some((start, end)) => {
@@ -284,6 +316,28 @@ impl Roots {
                 stage.kernels_per_instance.fold(0);
                 kept + stage.kernels_per_instance.kept()
             });
+        }
+    }
+
+    /// Gives each instance the time that is its alone: its window without what lies in the windows of
+    /// those that ended before it. Where the host runs ahead of the GPU, windows overlap. Those that end
+    /// later than `until` have to wait for others.
+    fn part(&mut self, until: u64) {
+        self.ended.sort_by_key(|ended| ended.window.1);
+        let now = self.ended.partition_point(|ended| ended.window.1 <= until);
+        for Ended { stage, window: (start, end), ordinal, cold } in self.ended.drain(..now) {
+            let Some(stage) = self.stages.get_mut(&stage) else { continue };
+            let start = start.max(stage.latest_end).min(end);
+            stage.latest_end = stage.latest_end.max(end);
+            if !cold {
+                let timed = Timed { ns: end - start, start, root: ordinal };
+                self.times_kept += usize::from(stage.alone.get_or_insert_default().push(timed));
+            }
+        }
+        if self.times_kept > self.share.of(EXACT_COUNTS) {
+            let all = self.stages.values_mut().filter_map(|stage| stage.alone.as_mut());
+            all.for_each(|alone| alone.series.fold(0));
+            self.times_kept = 0;
         }
     }
 }

@@ -9,10 +9,11 @@ use std::collections::{BTreeMap, HashMap};
 
 use rustc_hash::FxHashMap;
 
+use super::outliers::Timed;
 use super::paths::PathIndex;
 use super::series::{EXACT_VALUES, Series};
 use super::share::Share;
-use stage2_model::{Step, StepBucket};
+use stage2_model::{OUTLIERS_MOST, Step, StepBucket};
 
 /// Buckets of a path, at most.
 const BUCKETS: usize = 512;
@@ -22,8 +23,8 @@ const KEPT: usize = 1 << 15;
 const KEPT_IN_FILE: usize = 1 << 18;
 /// Buckets of a file, over all paths.
 const BUCKETS_IN_FILE: usize = 1 << 19;
-/// Longest steps that are remembered of a path.
-const LONGEST: usize = 20;
+/// Longest steps that are remembered of a path: one more than can be outliers.
+const LONGEST: usize = OUTLIERS_MOST + 1;
 /// Ranges within an instance of a stage that are counted: of many more kinds none is its step.
 const KINDS: usize = 64;
 /// Instances of stages that are open at the same time, and whose steps are counted.
@@ -35,6 +36,8 @@ pub(super) struct Closed {
     pub(super) path: PathIndex,
     /// What it is among the instances of its path, its identifier and its host time.
     pub(super) step: Step,
+    /// When it opened, on the clock of the host, ns.
+    pub(super) start: u64,
     /// Number of the instance of its stage, and whether that is the stage's first.
     pub(super) root: u32,
     pub(super) cold: bool,
@@ -55,8 +58,8 @@ pub(crate) struct Steps {
     pub(crate) times: Series,
     /// How many lie in an instance of the stage, where there are any.
     pub(crate) per_instance: Series,
-    /// The longest of those in `times`.
-    longest: Vec<Step>,
+    /// The longest of those in `times`, and when and in which instance of the stage they began.
+    longest: Vec<(Step, Timed)>,
     /// How many fewer than [`LONGEST`] are remembered.
     forgotten: usize,
 }
@@ -104,10 +107,11 @@ impl Tracks {
     }
 
     pub(super) fn closed(&mut self, closed: Closed) {
-        let Closed { path, step, root, cold, is_root, whole } = closed;
+        let Closed { path, step, start, root, cold, is_root, whole } = closed;
         let track = self.paths.entry(path).or_default();
         let buckets = track.buckets.len();
-        self.kept += track.add(step, !cold, whole);
+        let timed = Timed { ns: step.host_ns, start, root };
+        self.kept += track.add(step, timed, !cold, whole);
         self.buckets = (self.buckets + track.buckets.len()).saturating_sub(buckets);
         if is_root {
             for (path, count) in self.in_open.remove(&root).unwrap_or_default() {
@@ -162,18 +166,18 @@ impl Tracks {
 }
 
 impl Steps {
-    fn add(&mut self, step: Step) -> usize {
+    fn add(&mut self, step: Step, timed: Timed) -> usize {
         self.count += 1;
         self.total_ns = self.total_ns.saturating_add(step.host_ns);
         // The first step of a process holds what happens once.
         if step.number == 0 {
             return 0;
         }
-        let shortest = self.longest.last().map_or(0, |last| last.host_ns);
+        let shortest = self.longest.last().map_or(0, |(last, _)| last.host_ns);
         let (before, most) = (self.longest.len(), LONGEST - self.forgotten);
         if before < most || step.host_ns > shortest {
-            let at = self.longest.partition_point(|known| known.host_ns >= step.host_ns);
-            self.longest.insert(at, step);
+            let at = self.longest.partition_point(|(known, _)| known.host_ns >= step.host_ns);
+            self.longest.insert(at, (step, timed));
             self.longest.truncate(most);
         }
         let kept = usize::from(self.times.push(step.host_ns)) + self.longest.len() - before;
@@ -190,6 +194,11 @@ impl Steps {
         self.times.fold(limit);
         self.per_instance.fold(limit);
         self.longest.len() + self.times.kept() + self.per_instance.kept()
+    }
+
+    /// The longest of those in `times`, the longest first.
+    pub(crate) fn longest(&self) -> Vec<Timed> {
+        self.longest.iter().map(|(_, timed)| *timed).collect()
     }
 
     /// Adds those of another process.
@@ -211,8 +220,8 @@ impl StepTrack {
     }
 
     /// Gives how many more values are known one by one.
-    fn add(&mut self, step: Step, warm: bool, whole: bool) -> usize {
-        let mut kept = self.steps_mut(warm).add(step);
+    fn add(&mut self, step: Step, timed: Timed, warm: bool, whole: bool) -> usize {
+        let mut kept = self.steps_mut(warm).add(step, timed);
         self.add_to_bucket(step);
         let is_kept = |number: u64, bits: u32| number & ((1u64 << bits) - 1) == 0;
         // The very first is not in `times` either.
@@ -286,8 +295,8 @@ impl StepTrack {
     /// The longest steps that took longer than `than_ns`, in the order of their start.
     pub(crate) fn longest(&self, warm: bool, than_ns: u64) -> Vec<Step> {
         let longest = if warm { &self.warm.longest } else { &self.cold.longest };
-        let mut found: Vec<Step> =
-            longest.iter().filter(|step| step.host_ns > than_ns).copied().collect();
+        let steps = longest.iter().map(|(step, _)| *step);
+        let mut found: Vec<Step> = steps.filter(|step| step.host_ns > than_ns).collect();
         found.sort_by_key(|step| step.number);
         found
     }
@@ -317,7 +326,7 @@ mod tests {
 
     fn closed(number: u64, host_ns: u64, root: u32) -> Closed {
         let step = Step { number, range: 10 + number, host_ns };
-        Closed { path: 5, step, root, cold: root == 0, is_root: false, whole: true }
+        Closed { path: 5, step, start: 0, root, cold: root == 0, is_root: false, whole: true }
     }
 
     #[test]

@@ -17,11 +17,13 @@ use super::device_states::DeviceStates;
 use super::devices::Devices;
 use super::libraries::LibraryDomains;
 use super::names::Names;
+use super::outliers::Found;
 use super::paths::{OUTSIDE, PathIndex, Paths, UNATTRIBUTED, UNDEFINED};
 use super::ranges::{Place, Ranges};
 use super::shapes::{Shapes, UNKNOWN};
 use super::share::Share;
 use super::stats::{GroupKey, Span, Stats, Work};
+use super::step_times::{StepTrack, Steps};
 use super::steps::{Follow, GRAPH, Launch};
 use super::whole::Whole;
 use super::work_unions::{self, Part, StageWork, WorkUnions};
@@ -341,8 +343,13 @@ impl Tally {
         let (faults, gated) = (self.ranges.faults, self.ranges.is_gated());
         let ranges = self.ranges.finish(&clock);
         let path_times = ranges.paths;
-        for (stage, times) in ranges.stages {
-            stages.entry(stage).or_default().times = Some(times);
+        let steps = longest_steps(&self.paths, &ranges.steps);
+        for (stage, mut times) in ranges.stages {
+            let entry = stages.entry(stage).or_default();
+            // Of many processes, all of these would be too much to keep.
+            let alone = std::mem::take(&mut times.alone);
+            entry.outliers = Some(Found::of(&alone, steps.get(&stage).copied(), &clock));
+            entry.times = Some(times);
         }
         for (stage, StageWork { busy, cold_busy, by_device }) in worked {
             let entry = stages.entry(stage).or_default();
@@ -352,6 +359,7 @@ impl Tally {
                 cold_busy,
                 by_device,
                 recorded: true,
+                outliers: entry.outliers.take(),
             };
         }
         for (path, times) in &path_times {
@@ -418,6 +426,24 @@ impl Tally {
             wall_ahead_ns,
         }
     }
+}
+
+/// Of each stage, what takes most of its time among the ranges right within it that repeat.
+fn longest_steps<'s>(
+    paths: &Paths,
+    steps: &'s BTreeMap<PathIndex, StepTrack>,
+) -> HashMap<PathIndex, &'s Steps> {
+    let mut longest: HashMap<PathIndex, &Steps> = HashMap::new();
+    for (&path, track) in steps {
+        let Some(stage) = paths.node(path).parent else { continue };
+        if track.warm.per_instance.median().is_some_and(|median| median > 1) {
+            let known = longest.entry(stage).or_insert(&track.warm);
+            if track.warm.total_ns > known.total_ns {
+                *known = &track.warm;
+            }
+        }
+    }
+    longest
 }
 
 /// Wall time less monotonic time at the middle one of the readings.

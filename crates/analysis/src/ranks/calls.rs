@@ -73,7 +73,10 @@ impl Calls {
         let clock = &process.clock;
         let kernels = |calls: &[Call]| calls.iter().map(|call| u64::from(call.kernels)).sum();
         let all: u64 = kernels(&found.calls);
+        let stages = &process.stages;
         let on_host = |mut call: Call| {
+            let of_stage = stages.get(&call.stage);
+            call.outlier = of_stage.is_some_and(|stage| stage.is_outlier(call.start_ns));
             let end_ns = clock.mono(GpuNs(call.end_ns))?.0;
             call.start_ns = clock.mono(GpuNs(call.start_ns))?.0.min(end_ns);
             call.end_ns = end_ns;

@@ -25,7 +25,9 @@ struct Sums {
     matched_calls: Estimate,
     waiting_ns: Option<Estimate>,
     transfer_ns: Option<Estimate>,
-    /// Waiting and transfer beyond the first instance of the stage in each process.
+    /// Waiting in outliers of the stage.
+    outlier_waiting_ns: Estimate,
+    /// Waiting and transfer beyond the first instance of the stage in each process, and these.
     warm_ns: Option<(Estimate, Estimate)>,
     bus_bytes: f64,
     bus_ns: u64,
@@ -66,7 +68,9 @@ pub(super) fn collective_rows<'l>(
             sum.matched_calls.add(1, weight);
             sum.waiting_ns.get_or_insert_default().add(waiting_ns, weight);
             sum.transfer_ns.get_or_insert_default().add(transfer_ns, weight);
-            if made.call.instance > 0 {
+            if made.call.outlier {
+                sum.outlier_waiting_ns.add(waiting_ns, weight);
+            } else if made.call.instance > 0 {
                 let (waiting, transfer) = sum.warm_ns.get_or_insert_default();
                 waiting.add(waiting_ns, weight);
                 transfer.add(transfer_ns, weight);
@@ -112,6 +116,7 @@ pub(super) fn collective_rows<'l>(
             waiting_ns: sum.waiting_ns.map(Estimate::get),
             warm_transfer_ns: sum.warm_ns.map(|(_, transfer)| transfer.get()),
             warm_waiting_ns: sum.warm_ns.map(|(waiting, _)| waiting.get()),
+            outlier_waiting_ns: sum.outlier_waiting_ns.get(),
             bus_gb_per_s: bus_known.then(|| sum.bus_bytes / sum.bus_ns as f64),
             unmatched: sum.unmatched.into_iter().map(unmatched).collect(),
         }

@@ -12,7 +12,9 @@ use indexmap::IndexSet;
 use crate::join::kernels::direction;
 use crate::load::events::{Event, Range, Span, What, Work};
 use crate::roofline::class::class_of;
-use stage2_model::{Step, StepTimeline, TimelineGap, TimelineLane, TimelineRange, TimelineWork};
+use stage2_model::{
+    HostAtGaps, Step, StepTimeline, TimelineGap, TimelineLane, TimelineRange, TimelineWork,
+};
 use stage2_spool::ReadError;
 use stage2_stats::BACK_TO_BACK_NS;
 
@@ -172,6 +174,8 @@ impl StepEvents {
         let length_ns = ends.fold(length(step), u64::max);
         // Beyond what fits in memory nobody knows what the GPU did.
         let gaps = if self.dropped == 0 { self.gaps(since, length_ns) } else { Vec::new() };
+        let host_at_gaps = (self.dropped == 0).then(|| self.host_at_gaps(&gaps, since));
+        let gaps = longest(&gaps, WORK, |gap| gap.length_ns).copied().collect();
 
         let mut ranges: Vec<_> = self.ranges.iter().collect();
         ranges.sort_by_key(|(id, range)| {
@@ -210,6 +214,7 @@ impl StepEvents {
             names: names.kept.into_iter().map(str::to_owned).collect(),
             ranges,
             gaps,
+            host_at_gaps,
             left_out: (left_out as u64).saturating_add(self.dropped),
             ..StepTimeline::default()
         })
@@ -232,7 +237,28 @@ impl StepEvents {
             let length_ns = length_ns - covered_to;
             gaps.push(TimelineGap { start_ns: covered_to, length_ns, launch: false });
         }
-        longest(&gaps, WORK, |gap| gap.length_ns).copied().collect()
+        gaps
+    }
+
+    /// Where the host was when each of the gaps began. What is launched in a range is launched before the
+    /// host leaves it, and after it was opened.
+    fn host_at_gaps(&self, gaps: &[TimelineGap], since: impl Fn(i64) -> u64) -> HostAtGaps {
+        let mut found = HostAtGaps::default();
+        for gap in gaps {
+            found.all_ns = found.all_ns.saturating_add(gap.length_ns);
+            let end_ns = gap.start_ns.saturating_add(gap.length_ns);
+            let next = self.work.partition_point(|work| since(work.span.start_ns) < end_ns);
+            let range = self.work.get(next).and_then(|work| self.ranges.get(&work.range));
+            let sum = match range {
+                Some(range) if since(range.span.end_ns) <= gap.start_ns => &mut found.ahead_ns,
+                // The step itself is open from the beginning on.
+                Some(range) if since(range.span.start_ns) >= gap.start_ns => &mut found.behind_ns,
+                Some(_) => continue,
+                None => &mut found.behind_ns,
+            };
+            *sum = sum.saturating_add(gap.length_ns);
+        }
+        found
     }
 }
 

@@ -41,6 +41,7 @@ pub(super) fn verdict(metric: &MetricChange) -> &'static str {
     match (metric.verdict, metric.better) {
         (Verdict::Unknown, _) => ABSENT,
         (Verdict::None, _) if metric.change == Some(0.0) => "equal",
+        (Verdict::None, _) if metric.noise.method == NoiseMethod::OneRunEach => "not judged",
         (Verdict::None, _) => "none (noise)",
         (Verdict::Increased, Better::Lower) | (Verdict::Decreased, Better::Higher) => "worse",
         (Verdict::Decreased, Better::Lower) | (Verdict::Increased, Better::Higher) => "better",
@@ -54,6 +55,7 @@ pub(super) fn noise(metric: &MetricChange) -> String {
     let threshold = || difference(metric.noise.threshold, metric.unit).replace('+', "±");
     match metric.noise.method {
         NoiseMethod::NotCompared => ABSENT.to_owned(),
+        NoiseMethod::OneRunEach => "one run a side".to_owned(),
         NoiseMethod::Exact => "exact count".to_owned(),
         NoiseMethod::FivePercent => format!("{} (5 %)", threshold()),
         NoiseMethod::Instances => format!("{} (instances)", threshold()),

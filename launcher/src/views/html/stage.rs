@@ -84,10 +84,8 @@ fn figures(answer: &StageAnswer) -> String {
         format!("<div><b>{}</b><span>{}</span></div>\n", text(value), text(label))
     };
     let first = answer.first.as_ref().map_or_else(String::new, |first| {
-        let gain = first.factor.filter(|factor| factor.is_finite());
-        let gain = gain.map_or_else(String::new, |factor| {
-            format!(" Up to {factor:.1}x faster if {}.", text(&first.condition))
-        });
+        let gain = first.gain();
+        let gain = gain.map_or_else(String::new, |gain| format!(" Up to {}.", text(&gain)));
         format!(
             "<p><strong>First:</strong> {}.{gain}</p>\n",
             text(first.text.trim_end_matches('.'))

@@ -123,6 +123,7 @@ fn answer(stage: &str, decode: &str) -> StageAnswer {
     let part = |kind, percent: f64| WindowPart { kind, ns: (percent * 1e5) as u64, percent };
     let split = WindowSplit {
         window_ns: 10_000_000,
+        steps: None,
         parts: vec![
             part(WindowKind::Compute, 33.33),
             part(WindowKind::Waiting, 16.67),
@@ -167,6 +168,7 @@ fn steps(stage: &str, hostile: &str) -> StepTimeline {
     let range =
         |name, depth, start_ns, length_ns| TimelineRange { name, depth, start_ns, length_ns };
     StepTimeline {
+        host_at_gaps: None,
         stage: stage.to_owned(),
         path: stage.to_owned(),
         file: "node-1-1.s2t".into(),

@@ -3,7 +3,7 @@
 use super::markdown::text;
 use crate::views::stages::idle_kinds;
 use stage2_model::{WindowKind, WindowPart, WindowSplit};
-use stage2_text::numbers::{ms3, percent1};
+use stage2_text::numbers::percent1;
 
 /// The class of a part in the style of the page.
 fn mark(kind: WindowKind) -> &'static str {
@@ -25,6 +25,7 @@ pub(super) fn window(split: &WindowSplit, id: &str) -> String {
         .zip(split.rounded_percent())
         .filter(|(part, _)| part.percent.is_finite() && part.percent > 0.0)
         .collect();
+    let ms = |ns: u64| format!("{:.3}", split.per_step(ns) / 1e6);
     let (mut at, mut rects) = (0.0, String::new());
     for (part, percent) in &parts {
         // Those of a broken report must not leave the bar.
@@ -47,20 +48,21 @@ pub(super) fn window(split: &WindowSplit, id: &str) -> String {
              height=\"100%\"/></svg>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>\n",
             mark(part.kind),
             part.kind.label(),
-            ms3(part.ns),
+            ms(part.ns),
             percent1(*percent),
         )
     };
+    let of = if split.steps.is_some() { "the mean window of a step" } else { "the window" };
     format!(
         "<svg id=\"{id}\" class=\"window\" role=\"img\" aria-labelledby=\"{id}-title\">\n\
          <title id=\"{id}-title\">{}</title>\n{rects}</svg>\n\
          <div class=\"table\"><table><thead><tr><th>part of the window</th><th class=\"n\">ms</th>\
          <th class=\"n\">%</th></tr></thead>\n<tbody>\n{}\
-         <tr><td>window</td><td class=\"n\">{}</td><td class=\"n\">100.0</td></tr>\n\
+         <tr><td>{of}</td><td class=\"n\">{}</td><td class=\"n\">100.0</td></tr>\n\
          </tbody></table></div>\n<p class=\"note\">{}</p>\n",
-        text(&format!("Where the window of {} ms goes: {}", ms3(split.window_ns), said.join(", "))),
+        text(&format!("Where {of} of {} ms goes: {}", ms(split.window_ns), said.join(", "))),
         parts.iter().map(row).collect::<String>(),
-        ms3(split.window_ns),
+        ms(split.window_ns),
         text(&idle_kinds()),
     )
 }

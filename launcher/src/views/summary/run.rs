@@ -86,7 +86,7 @@ pub(super) fn aggregates(report: &Report, shown: &Shown) -> String {
         let wall_s = model.wall_s.value();
         rows.extend(wall_s.map(|s| total("Time of a generation", "ms", s * 1e3)));
     }
-    let warm = || model_stages(report).filter_map(|stage| stage.warm);
+    let warm = || model_stages(report).filter_map(StageRow::ordinary);
     let sum = |ns: fn(WarmRow) -> u64| warm().map(ns).fold(0, u64::saturating_add);
     // Where another process may use the GPU meanwhile, a share says nothing.
     let is_known = model_stages(report).all(|stage| stage.gpu_busy_percent.is_some());

@@ -68,6 +68,12 @@ pub struct StageFacts {
     pub waiting: Option<WaitingFacts>,
     /// Shares of the kernel classes in the sum of kernel time, percent.
     pub classes: Vec<(KernelClass, f64)>,
+    /// Shares of the kernel classes in the number of kernels, percent.
+    pub class_calls: Vec<(KernelClass, f64)>,
+    /// Part of the window in which copies and fills run and no kernel does, percent.
+    pub exposed_copies_percent: Option<f64>,
+    /// Where the host was when the GPU had nothing to do; none where that is not known.
+    pub host: Option<HostLead>,
     /// Its longest kernels.
     pub top_kernels: Vec<KernelFacts>,
 }
@@ -81,6 +87,16 @@ pub struct WaitingFacts {
     pub whole: bool,
     /// Who comes late, in words.
     pub late: Option<String>,
+}
+
+/// Where the host was at the gaps between the GPU work of the median step, as its ranges show: parts of
+/// the time of all gaps.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct HostLead {
+    /// It had left the range of what came next when the gap began: that was launched already.
+    pub ahead_percent: f64,
+    /// It had not yet opened the range of what came next, or nothing came any more.
+    pub behind_percent: f64,
 }
 
 /// What is known of a kernel in a stage.
@@ -138,7 +154,7 @@ pub fn takeaways(facts: &Facts) -> Vec<Takeaway> {
 pub struct Recommended<'t> {
     /// What to do.
     pub text: &'t str,
-    /// The takeaway that concerns the most time.
+    /// The takeaway that the answer puts first, else the one that concerns the most time.
     pub first: &'t Takeaway,
     /// Further takeaways that call for the same.
     pub further: usize,
@@ -146,10 +162,12 @@ pub struct Recommended<'t> {
     pub concerns_percent: Option<f64>,
 }
 
-/// What to do, each once: first what caveats call for, then what `answer` puts first in the run and in
-/// each stage, then what concerns the most time. The time that a symptom concerns may be the longer: a
-/// GPU is idle because a rank is late.
-pub fn recommendations<'t>(takeaways: &'t [Takeaway], answer: &Answer) -> Vec<Recommended<'t>> {
+/// What to do, each once: first what `answer` puts first in the run, in its words, then what caveats call
+/// for, then what it puts first in each stage, then what concerns the most time. The time that a symptom
+/// concerns may be the longer: a GPU is idle because a rank is late.
+pub fn recommendations<'t>(takeaways: &'t [Takeaway], answer: &'t Answer) -> Vec<Recommended<'t>> {
+    let is_step = |t: &Takeaway, step: &FirstStep| t.rule == step.rule && t.stage == step.stage;
+    let is_first_step = |t: &Takeaway| answer.first.as_ref().is_some_and(|step| is_step(t, step));
     let mut given: Vec<Recommended<'_>> = Vec::new();
     for takeaway in takeaways {
         let Some(text) = takeaway.recommendation.as_deref() else { continue };
@@ -157,6 +175,9 @@ pub fn recommendations<'t>(takeaways: &'t [Takeaway], answer: &Answer) -> Vec<Re
             // They are of different stages, or kernels.
             Some(known) => {
                 known.further += 1;
+                if is_first_step(takeaway) && !is_first_step(known.first) {
+                    known.first = takeaway;
+                }
                 let parts = [known.concerns_percent, takeaway.concerns_percent];
                 known.concerns_percent =
                     parts.into_iter().flatten().reduce(|a, b| (a + b).min(100.0));
@@ -169,12 +190,14 @@ pub fn recommendations<'t>(takeaways: &'t [Takeaway], answer: &Answer) -> Vec<Re
             }),
         }
     }
-    let is_step = |r: &Recommended<'_>, step: &FirstStep| {
-        r.first.rule == step.rule && r.first.stage == step.stage
-    };
-    let is_first = |r: &Recommended<'_>| answer.first.iter().any(|step| is_step(r, step));
+    let first = given.iter_mut().find(|r| is_first_step(r.first));
+    if let Some((r, step)) = first.zip(answer.first.as_ref()) {
+        r.text = &step.text;
+    }
+    let is_first = |r: &Recommended<'_>| is_first_step(r.first);
     let leads = |r: &Recommended<'_>| {
-        answer.stages.iter().filter_map(|stage| stage.first.as_ref()).any(|step| is_step(r, step))
+        let mut steps = answer.stages.iter().filter_map(|stage| stage.first.as_ref());
+        steps.any(|step| is_step(r.first, step))
     };
     let weight = |r: &Recommended<'_>| r.concerns_percent.unwrap_or(-1.0);
     // What leads its stage stands where the weightiest of the stage would.
@@ -184,7 +207,7 @@ pub fn recommendations<'t>(takeaways: &'t [Takeaway], answer: &Answer) -> Vec<Re
             let leads = leads(r);
             let of_stage = given.iter().filter(|other| leads && other.first.stage == r.first.stage);
             let most = of_stage.map(weight).fold(weight(r), f64::max);
-            (r.first.rule.is_caveat(), is_first(r), most, leads)
+            (is_first(r), r.first.rule.is_caveat(), most, leads)
         })
         .collect();
     let mut order: Vec<(Recommended<'_>, (bool, bool, f64, bool))> =

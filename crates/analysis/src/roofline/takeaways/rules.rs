@@ -3,7 +3,7 @@
 use super::{Facts, KernelFacts, StageFacts};
 use crate::roofline::kernel_class::KernelClass;
 use stage2_model::rule::*;
-use stage2_model::{Bound, RATE_SHARE_MOST, Takeaway};
+use stage2_model::{Bound, LAUNCH_GAP_US, RATE_SHARE_MOST, Takeaway};
 use stage2_text::numbers::count;
 
 /// What concerns the run as a whole.
@@ -186,18 +186,59 @@ impl Speaker<'_> {
         let graphs = Self::percent(self.stage.graph_percent).unwrap_or(0.0) >= GRAPHS_USED_PERCENT;
         let short_gaps = Self::percent(self.stage.short_gaps_percent);
         let back_to_back = short_gaps.is_some_and(|percent| percent >= BACK_TO_BACK_PERCENT);
+        if let Some(host) = self.stage.host.filter(|h| h.ahead_percent >= HOST_DECIDED_PERCENT) {
+            let text = format!(
+                "{numbers}; the host was ahead of the GPU: in the median step it had launched what came \
+                 next before {:.1} % of the idle time began",
+                host.ahead_percent
+            );
+            let then = "A faster host does not help: what was launched already waited for other GPU work, \
+                        or for the GPU to begin it. Fewer and larger kernels (fusion, CUDA graphs, a \
+                        larger batch) leave fewer gaps; a timeline shows what each waits for.";
+            return Some(self.say(Rule::HostAhead, part, text, Some(then)));
+        }
         Some(if mean_us <= SHORT_KERNEL_US && back_to_back && !graphs {
-            let text = format!("{numbers}; the host cannot launch them as fast as they run");
+            let text = format!("{numbers}{}", self.short_gaps().unwrap_or_default());
             let then = "Launch less often: CUDA graphs (torch.compile with mode=reduce-overhead, or \
                         the serving engine's own), then fusion, then a larger batch.";
             self.say(Rule::LaunchBound, part, text, Some(then))
         } else {
             let by_graphs = if graphs { ", most of them from CUDA graphs" } else { "" };
-            let text = format!("{numbers}{by_graphs}; the host does not keep the GPU fed");
+            let text = format!("{numbers}{by_graphs}{}", self.long_gaps());
             let then = "Kernel records do not show what the host does between launches. Profile it: \
                         py-spy, perf, nsys with --trace=cuda,nvtx,osrt, or --annotate torch-ops.";
             self.say(Rule::HostGaps, part, text, Some(then))
         })
+    }
+
+    /// How much of the idle time is in short gaps, and whether the host is why.
+    fn short_gaps(&self) -> Option<String> {
+        let short = Self::percent(self.stage.short_gaps_percent)?;
+        let gaps =
+            format!("; {short:.1} % of the idle time is in gaps of {LAUNCH_GAP_US} us at most");
+        let behind = self.host_behind().map_or_else(String::new, |percent| {
+            format!(
+                ", and the host was behind: in the median step it had not reached what came next when \
+                 {percent:.1} % of the idle time began"
+            )
+        });
+        Some(gaps + &behind)
+    }
+
+    /// Whether the host is why the GPU waits.
+    fn long_gaps(&self) -> String {
+        match self.host_behind() {
+            Some(percent) => format!(
+                "; the host does not keep the GPU fed: in the median step it had not reached what came next \
+                 when {percent:.1} % of the idle time began"
+            ),
+            None => "; kernel records do not show why".to_owned(),
+        }
+    }
+
+    fn host_behind(&self) -> Option<f64> {
+        let host = self.stage.host?;
+        (host.behind_percent >= HOST_DECIDED_PERCENT).then_some(host.behind_percent)
     }
 
     fn class_percent(&self, classes: &[KernelClass]) -> f64 {
@@ -273,6 +314,15 @@ impl Speaker<'_> {
             let then = "Avoid copies: a static KV cache instead of concatenation at each step, \
                         fewer casts and layout changes.";
             said.push(self.say(Rule::Copies, self.busy_part(copies), text, Some(then)));
+        }
+        let exposed = Self::percent(self.stage.exposed_copies_percent);
+        if let Some(exposed) = exposed.filter(|exposed| *exposed >= COPY_PERCENT) {
+            let text = format!(
+                "copies and fills run {exposed:.1} % of the window with no kernel beside them"
+            );
+            let then = "Keep the data on the GPU, or copy it from pinned memory on another stream \
+                        while kernels run.";
+            said.push(self.say(Rule::ExposedCopies, Some(exposed / 100.0), text, Some(then)));
         }
         said
     }

@@ -30,6 +30,9 @@ fn eager_decode() -> StageFacts {
             (KernelClass::Reduction, 6.0),
             (KernelClass::Copy, 16.0),
         ],
+        class_calls: Vec::new(),
+        exposed_copies_percent: None,
+        host: None,
         top_kernels: vec![kernel("nvjet", KernelClass::Gemm, 30.0)],
     }
 }
@@ -99,7 +102,8 @@ fn an_eager_decode_is_launch_bound_first() {
     assert!(fusible.contains("34.0 %") && fusible.contains("(elementwise 28.0, reduction 6.0)"));
     let concerned = said[1].concerns_percent.expect("known");
     assert!((concerned - 79.5 * 640.0 / 660.0).abs() < 1e-9, "{concerned}");
-    let first = &recommendations(&said, &Answer::default())[0];
+    let answer = Answer::default();
+    let first = &recommendations(&said, &answer)[0];
     assert!(first.text.contains("CUDA graphs") && first.first.rule == Rule::LaunchBound);
     assert_eq!(takeaways(&Facts::default()), takeaways(&Facts::default()));
 }
@@ -178,8 +182,7 @@ fn a_host_that_does_not_feed_the_gpu_is_not_said_to_wait_for_something_else() {
         ..eager_decode()
     }]);
     let gaps = said.iter().find(|takeaway| takeaway.rule == Rule::HostGaps).expect("spoken");
-    for words in ["97.0 % of the window of 19 warm instances", "every 66.6 us", "keep the GPU fed"]
-    {
+    for words in ["97.0 % of the window of 19 warm instances", "every 66.6 us", "do not show why"] {
         assert!(gaps.text.contains(words), "{words}: {}", gaps.text);
     }
     let advice = gaps.recommendation.as_deref().unwrap_or_default();
@@ -188,6 +191,28 @@ fn a_host_that_does_not_feed_the_gpu_is_not_said_to_wait_for_something_else() {
     for guess in ["something else", ".item()", "tokenis", "synchronis"] {
         assert!(!all.contains(guess), "{guess}: {all}");
     }
+}
+
+#[test]
+fn the_host_is_blamed_only_where_its_ranges_show_that_it_was_behind() {
+    let with = |ahead_percent, behind_percent| {
+        let host = Some(HostLead { ahead_percent, behind_percent });
+        of(vec![StageFacts { host, ..eager_decode() }])
+    };
+    for unknown in [of(vec![eager_decode()]), with(40.0, 49.0)] {
+        let said = text(&unknown, Rule::LaunchBound);
+        assert!(said.ends_with("93.0 % of the idle time is in gaps of 50 us at most"), "{said}");
+    }
+    let behind = with(10.0, 60.0);
+    let said = text(&behind, Rule::LaunchBound);
+    assert!(said.contains("the host was behind") && said.contains("when 60.0 %"), "{said}");
+    let ahead = with(79.0, 21.0);
+    assert_eq!(text(&ahead, Rule::LaunchBound), "");
+    let said = text(&ahead, Rule::HostAhead);
+    assert!(said.contains("what came next before 79.0 % of the idle time began"), "{said}");
+    let given = ahead.iter().find(|said| said.rule == Rule::HostAhead);
+    let advice = given.and_then(|said| said.recommendation.as_deref()).unwrap_or_default();
+    assert!(advice.contains("faster host does not help"), "{advice}");
 }
 
 #[test]
@@ -379,9 +404,8 @@ fn what_the_answer_puts_first_comes_before_its_symptoms() {
     let step = |rule: Rule, stage: &str| FirstStep {
         stage: Some(stage.into()),
         rule,
-        text: String::new(),
-        condition: String::new(),
-        factor: None,
+        text: format!("{rule:?} in the words of the answer"),
+        ..FirstStep::default()
     };
     let caveat =
         Takeaway { stage: None, concerns_percent: None, ..said(Rule::Incomplete, "-", 0.0) };
@@ -399,7 +423,9 @@ fn what_the_answer_puts_first_comes_before_its_symptoms() {
     let plain = Answer::default();
     assert_eq!(order(&plain), [Incomplete, Fusible, HostGaps, Waiting, Copies]);
     let first = Answer { first: Some(step(Waiting, "decode")), ..Answer::default() };
-    assert_eq!(order(&first), [Incomplete, Waiting, Fusible, HostGaps, Copies]);
+    assert_eq!(order(&first), [Waiting, Incomplete, Fusible, HostGaps, Copies]);
+    let given = recommendations(&takeaways, &first);
+    assert_eq!(given[0].text, "Waiting in the words of the answer");
     let of_stage = |rule, stage: &str| StageAnswer {
         stage: stage.into(),
         role: Role::Other,
@@ -427,7 +453,8 @@ fn every_recommendation_is_given_once_and_every_rule_has_its_words() {
     let mut other = eager_decode();
     other.stage = "decode/again".into();
     let said = of(vec![eager_decode(), other]);
-    let given = recommendations(&said, &Answer::default());
+    let answer = Answer::default();
+    let given = recommendations(&said, &answer);
     let mut texts: Vec<&str> = given.iter().map(|given| given.text).collect();
     texts.sort_unstable();
     texts.dedup();
