@@ -122,19 +122,19 @@ def lateness(found: dict[str, Any], ran: dict[int, dict[str, Any]]) -> Iterator[
         f"latest in decode: ranks {sorted(named)}, expected {sorted(culprits)}",
     )
     for rank, (kind, late) in sorted(culprits.items()):
-        nobody = {"late_typical_ns": 0, "late_typical_collectives": 0, "late_total_ns": 1}
-        row: dict[str, Any] = rows.get(rank, nobody)
-        ms, made = row["late_typical_ns"] / 1e6, late["ms_median"]
+        nobody = {"mean_ns": 0, "collectives": 0, "total_ns": 1}
+        row: dict[str, Any] = rows.get(rank, {}).get("delays") or nobody
+        ms, made = row["mean_ns"] / 1e6, late["ms_median"]
         near = abs(ms - made) <= TOLERANCE * made
         yield (
             near,
-            f"rank {rank} ({kind}) is typically {ms:.3f} ms late, expected {made:.3f} to 10 %",
+            f"rank {rank} ({kind}) is {ms:.3f} ms late, expected {made:.3f} to 10 %",
         )
         # Once in a while a busy host is as late as a sleep.
-        times, least = row["late_typical_collectives"], late["times"]
+        times, least = row["collectives"], late["times"]
         often = least <= times <= least * (1 + TOLERANCE) + 1
         yield often, f"rank {rank} late {times} times, made late {least}"
-        work = (row.get("late_work_ns") or 0) / row["late_total_ns"]
+        work = (row.get("work_ns") or 0) / row["total_ns"]
         cause = "gpu" if work >= SHARE else "host" if work <= 1 - SHARE else "both"
         expected = CAUSES[kind]
         yield cause == expected, f"rank {rank} is late because of its {cause}, expected {expected}"

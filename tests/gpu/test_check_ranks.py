@@ -50,10 +50,12 @@ def bundle():
                 {
                     "stage": "decode",
                     "rank": 1,
-                    "late_typical_ns": 4_100_000,
-                    "late_typical_collectives": 3,
-                    "late_total_ns": 12_300_000,
-                    "late_work_ns": 100_000,
+                    "delays": {
+                        "mean_ns": 4_100_000,
+                        "collectives": 3,
+                        "total_ns": 12_300_000,
+                        "work_ns": 100_000,
+                    },
                 }
             ],
         },
@@ -79,6 +81,9 @@ class CompareTest(unittest.TestCase):
         def set_all(rows, key, value):
             return lambda ranks: [row.update({key: value}) for row in ranks[rows]]
 
+        def set_delays(key, value):
+            return lambda ranks: [row["delays"].update({key: value}) for row in ranks["late"]]
+
         for change, part in (
             (lambda ranks: ranks.update(seen=1), "ranks seen: 1 of 2"),
             (set_all("stages", "kernels", 9), "rank 0, prefill: [9] kernels, expected [6]"),
@@ -87,10 +92,10 @@ class CompareTest(unittest.TestCase):
             (set_all("collectives", "transfer_ns", 5), "are 7 ns"),
             (set_all("collectives", "calls", 1), "1 collectives (tensor), expected 4"),
             (set_all("late", "rank", 0), "ranks [0], expected [1]"),
-            (set_all("late", "late_typical_ns", 3_500_000), "3.500 ms late"),
-            (set_all("late", "late_typical_collectives", 9), "late 9 times, made late 3"),
-            (set_all("late", "late_work_ns", 12_000_000), "because of its gpu, expected host"),
-            (set_all("late", "late_work_ns", 6_000_000), "because of its both, expected host"),
+            (set_delays("mean_ns", 3_500_000), "3.500 ms late"),
+            (set_delays("collectives", 9), "late 9 times, made late 3"),
+            (set_delays("work_ns", 12_000_000), "because of its gpu, expected host"),
+            (set_delays("work_ns", 6_000_000), "because of its both, expected host"),
             (lambda ranks: ranks.update(late=[]), "ranks [], expected [1]"),
         ):
             failures = self.failures(change)
@@ -99,7 +104,8 @@ class CompareTest(unittest.TestCase):
     def test_two_culprits_each_have_their_cause(self):
         metrics = bundle()
         late = metrics["ranks"]["late"]
-        late.append({**late[0], "rank": 0, "late_work_ns": late[0]["late_total_ns"]})
+        delays = late[0]["delays"]
+        late.append({**late[0], "rank": 0, "delays": {**delays, "work_ns": delays["total_ns"]}})
         ran = {0: noted(0, late="work"), 1: noted(1, late="sleep")}
         self.assertEqual(self.failures(metrics=metrics, ran=ran), [])
         late.pop()

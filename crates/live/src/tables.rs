@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use rustc_hash::FxHashMap;
 use stage2_spool::{NONE, Path, Shape};
-use stage2_text::{is_library_domain, kernel_name, shorten, visible, without_numbers};
+use stage2_text::{is_library_domain, kernel_name, pattern_of, shorten, visible};
 
 use crate::class;
 use crate::{MAX_STAGES, OTHER};
@@ -17,7 +17,7 @@ const PATHS: usize = 1 << 16;
 const QUEUES: usize = 1 << 14;
 /// Kernels that have a name of their own here.
 const KERNELS: usize = 4_096;
-/// Once all stages are in use, this many that differ only in their numbers become one.
+/// Once all stages are in use, this many that differ only in a number or an identifier become one.
 const NUMBERED: usize = MAX_STAGES / 4;
 /// Characters of the name of a stage.
 const STAGE_NAME: usize = 100;
@@ -184,7 +184,7 @@ impl Tables {
         if let Some(&known) = self.stage_ids.get(&name) {
             return known;
         }
-        let pattern = without_numbers(&name);
+        let pattern = pattern_of(&name).into_owned();
         if let Some(&known) = self.stage_ids.get(&pattern).filter(|_| pattern != name) {
             return known;
         }
@@ -204,12 +204,8 @@ impl Tables {
     /// Joins the stages that match `pattern` into one, if there are enough of them. Steps with a number in
     /// their names would otherwise use up all stages with one instance each.
     fn join_numbered(&mut self, pattern: String) -> Option<u16> {
-        let same: Vec<String> = self
-            .stage_ids
-            .keys()
-            .filter(|name| without_numbers(name) == pattern)
-            .cloned()
-            .collect();
+        let same: Vec<String> =
+            self.stage_ids.keys().filter(|name| pattern_of(name) == pattern).cloned().collect();
         if same.len() < NUMBERED {
             return None;
         }

@@ -56,8 +56,36 @@ pub struct Ranks {
     pub collectives: Vec<CollectiveRow>,
     /// Ranks that others waited for, by stage, the latest first.
     pub late: Vec<LateRow>,
-    /// Communication kernels in no collective: their times are unknown, or there were too many.
+    /// Of how many calls of collectives the times are compared; null: of all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compared: Option<ComparedCalls>,
+    /// Communication kernels in no collective: their times are unknown.
     pub kernels_left_out: u64,
+}
+
+/// Calls of collectives that are compared across ranks, where there were more than are kept one by one.
+/// They are drawn evenly over the whole time, the same ones of every rank; counts and sums are scaled to
+/// all calls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ComparedCalls {
+    /// Calls that all processes made.
+    pub calls: u64,
+    /// Those that are compared.
+    pub compared: u64,
+    /// From the first to the last of them that a process made, the longest of all processes, ns.
+    pub span_ns: u64,
+}
+
+impl ComparedCalls {
+    /// How much of it is compared, without an end.
+    pub fn sentence(&self) -> String {
+        format!(
+            "{} of {} calls of collectives were compared across ranks, drawn evenly over {} ms",
+            count(self.compared),
+            count(self.calls),
+            ms3(self.span_ns)
+        )
+    }
 }
 
 /// What makes the wall clock of a host that of the run, as matched collectives show it.
@@ -169,10 +197,13 @@ pub struct UnmatchedRow {
     pub calls: u64,
     /// Why.
     pub why: String,
+    /// What to do about it.
+    #[serde(default)]
+    pub remedy: String,
 }
 
 /// A rank that others waited for. Counts and sums of a sample are scaled to all instances.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LateRow {
     /// [`super::StageRow::stage`].
     pub stage: String,
@@ -188,16 +219,48 @@ pub struct LateRow {
     pub late_collectives: u64,
     /// How late it was there, behind the median of the others, summed, ns.
     pub late_total_ns: u64,
-    /// Half of that sum comes from arrivals that were at least this late, ns.
-    pub late_typical_ns: u64,
-    /// Arrivals at least half as late as that.
-    pub late_typical_collectives: u64,
     /// The latest, ns.
     pub late_max_ns: u64,
-    /// Of the sum: so much is explained by more GPU work than the others had since the collective before,
-    /// ns. The rest came about on the host. Null: not known.
+    /// Those of the delays that are more than noise; null: none is.
     #[serde(default)]
-    pub late_work_ns: Option<u64>,
+    pub delays: Option<LateDelays>,
+}
+
+/// The collectives that a rank delayed by more than all ranks do now and then.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LateDelays {
+    /// How many.
+    pub collectives: u64,
+    /// How late it was there, behind the median of the others, on average, ns.
+    pub mean_ns: u64,
+    /// The latest, ns.
+    pub max_ns: u64,
+    /// The sum, ns.
+    pub total_ns: u64,
+    /// Of the sum: so much is explained by more GPU work than the others had since the collective before,
+    /// ns. The rest came about on the host.
+    pub work_ns: u64,
+    /// What all members waited there, percent of what they waited in all compared collectives.
+    pub waiting_percent: f64,
+    /// Path of the innermost range that all of it happens in.
+    pub range: String,
+    /// In which instances it happens; null: there is only one.
+    pub period: Option<LatePeriod>,
+}
+
+/// In which instances of a range something happens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LatePeriod {
+    /// The instances are those of a range right within the stage; else those of the stage.
+    pub of_steps: bool,
+    /// Instances.
+    pub instances: u64,
+    /// Number of the first one that it happens in, from 0 on.
+    pub first: u64,
+    /// Number of the last one.
+    pub last: u64,
+    /// It happens in every so many of them; null: at no regular intervals.
+    pub every: Option<u64>,
 }
 
 /// Why a rank is late.
@@ -213,50 +276,154 @@ pub enum LateCause {
 
 /// The share of a delay from which on a cause is the only one that is named, percent.
 const ONE_CAUSE_PERCENT: u64 = 75;
+/// Late instances that lie within such a part of all of them are placed, percent.
+const PLACED_PERCENT: u64 = 50;
 
 impl LateRow {
-    /// Why it is late, where that is known.
-    pub fn cause(&self) -> Option<LateCause> {
-        let work = self.late_work_ns?;
-        let is_most = |ns: u64| {
-            u128::from(ns) * 100 >= u128::from(self.late_total_ns) * u128::from(ONE_CAUSE_PERCENT)
+    /// How late it is where, in a sentence without its end; nothing where that is noise.
+    pub fn delay_sentence(&self) -> Option<String> {
+        let delays = self.delays.as_ref()?;
+        let spread = match delays.max_ns > delays.mean_ns.saturating_mul(2) {
+            true => format!(" on average (up to {})", time1(delays.max_ns)),
+            false => String::new(),
         };
-        Some(if is_most(self.late_total_ns.saturating_sub(work)) {
+        Some(format!(
+            "{} is {} late{spread} at {} of {} collectives{}, in {}; {:.0} % of all waiting",
+            self.who,
+            time1(delays.mean_ns),
+            count(delays.collectives),
+            count(self.collectives),
+            delays.period.map_or_else(String::new, LatePeriod::phrase),
+            delays.range,
+            delays.waiting_percent,
+        ))
+    }
+
+    /// The same, and why.
+    pub fn sentence(&self) -> Option<String> {
+        let why = match self.delays.as_ref()?.cause() {
+            LateCause::Host => {
+                "; it is late on the host: its GPU has no more work than the others".to_owned()
+            }
+            LateCause::Gpu => {
+                "; it is slow on the GPU, which has more work than the others".to_owned()
+            }
+            LateCause::Both => format!(
+                "; {} ms of that because its GPU has more work than the others, the rest on the host",
+                ms3(self.delays.as_ref()?.work_ns)
+            ),
+        };
+        Some(format!("{}{why}", self.delay_sentence()?))
+    }
+}
+
+impl LateDelays {
+    /// Why the rank is late.
+    pub fn cause(&self) -> LateCause {
+        let is_most = |ns: u64| {
+            u128::from(ns) * 100 >= u128::from(self.total_ns) * u128::from(ONE_CAUSE_PERCENT)
+        };
+        if is_most(self.total_ns.saturating_sub(self.work_ns)) {
             LateCause::Host
-        } else if is_most(work) {
+        } else if is_most(self.work_ns) {
             LateCause::Gpu
         } else {
             LateCause::Both
-        })
+        }
     }
+}
 
-    /// Who is late, and why, in a sentence without its end.
-    pub fn sentence(&self) -> String {
-        let as_late = self.late_typical_collectives;
-        let why = match self.cause() {
-            Some(LateCause::Host) => {
-                "; it is late on the host: its GPU has no more work than the others".to_owned()
-            }
-            Some(LateCause::Gpu) => {
-                "; it is slow on the GPU, which has more work than the others".to_owned()
-            }
-            Some(LateCause::Both) => format!(
-                "; {} ms of that because its GPU has more work than the others, the rest on the host",
-                ms3(self.late_work_ns.unwrap_or_default())
-            ),
+impl LatePeriod {
+    /// `, every eighth step`, and where these are, if not everywhere.
+    fn phrase(self) -> String {
+        let what = if self.of_steps { "step" } else { "instance" };
+        let every = match self.every {
             None => String::new(),
+            Some(1) => format!(", every {what}"),
+            Some(every) => format!(", every {} {what}", ordinal(every)),
         };
-        format!(
-            "{} arrives last at {} of {} collectives, typically {} ms late ({} of these delays {} at \
-             least half that; longest {} ms, {} ms in total){why}",
-            self.who,
-            count(self.late_collectives),
-            count(self.collectives),
-            ms3(self.late_typical_ns),
-            count(as_late),
-            if as_late == 1 { "is" } else { "are" },
-            ms3(self.late_max_ns),
-            ms3(self.late_total_ns),
-        )
+        let spread = self.last.saturating_sub(self.first).saturating_add(1);
+        if spread.saturating_mul(100) > self.instances.saturating_mul(PLACED_PERCENT) {
+            return every;
+        }
+        // People count from 1.
+        let (first, last) = (count(self.first + 1), count(self.last + 1));
+        let all = count(self.instances);
+        match self.first == self.last {
+            true => format!("{every}, {what} {first} of {all}"),
+            false => format!("{every} from {what} {first} to {last} of {all}"),
+        }
+    }
+}
+
+/// `10.7 ms`, or `50.3 us`.
+fn time1(ns: u64) -> String {
+    match ns < 1_000_000 {
+        true => format!("{:.1} us", ns as f64 / 1e3),
+        false => format!("{:.1} ms", ns as f64 / 1e6),
+    }
+}
+
+/// `eighth`, `32nd`.
+fn ordinal(number: u64) -> String {
+    const WORDS: [&str; 11] = [
+        "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth",
+        "eleventh", "twelfth",
+    ];
+    let word = number.checked_sub(2).and_then(|at| WORDS.get(usize::try_from(at).ok()?));
+    let ending = match (number % 10, number % 100) {
+        (_, 11..=13) => "th",
+        (1, _) => "st",
+        (2, _) => "nd",
+        (3, _) => "rd",
+        _ => "th",
+    };
+    word.map_or_else(|| format!("{number}{ending}"), |word| (*word).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_late_rank_is_told_with_how_often_when_and_where() {
+        let period =
+            LatePeriod { of_steps: true, instances: 96, first: 7, last: 95, every: Some(8) };
+        let delays = LateDelays {
+            collectives: 24,
+            mean_ns: 10_684_000,
+            max_ns: 10_900_000,
+            total_ns: 256_416_000,
+            work_ns: 100_000_000,
+            waiting_percent: 87.2,
+            range: "decode/step".into(),
+            period: Some(period),
+        };
+        let row = LateRow { who: "rank 1".into(), collectives: 768, ..LateRow::default() };
+        assert_eq!((row.sentence(), row.delay_sentence()), (None, None), "noise");
+        let told = |delays: LateDelays| {
+            LateRow { delays: Some(delays), ..row.clone() }.delay_sentence().expect("late")
+        };
+        assert_eq!(
+            told(delays.clone()),
+            "rank 1 is 10.7 ms late at 24 of 768 collectives, every eighth step, in decode/step; 87 % of \
+             all waiting"
+        );
+        let of_stage = LatePeriod { of_steps: false, every: None, first: 90, ..period };
+        let rare = LateDelays { period: Some(of_stage), max_ns: 30_000_000, ..delays.clone() };
+        assert_eq!(
+            told(rare),
+            "rank 1 is 10.7 ms late on average (up to 30.0 ms) at 24 of 768 collectives from instance 91 \
+             to 96 of 96, in decode/step; 87 % of all waiting"
+        );
+        let why = LateRow { delays: Some(delays), ..row }.sentence().expect("late");
+        assert!(
+            why.ends_with(
+                "; 100.000 ms of that because its GPU has more work than the others, the \
+                               rest on the host"
+            ),
+            "{why}"
+        );
+        assert_eq!([2, 12, 13, 22, 31].map(ordinal), ["second", "twelfth", "13th", "22nd", "31st"]);
     }
 }

@@ -306,6 +306,10 @@ pub struct PathRow {
     pub parent: Option<usize>,
     /// Ranges around it.
     pub depth: u64,
+    /// Different names that the program gave to it, where its own stands for many that differ in a number
+    /// or an identifier only; null: it is the one that the program gave.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub joined_names: Option<u64>,
     /// Times that it was opened.
     pub instances: Option<u64>,
     /// Instances whose GPU work was recorded; null: that of all.

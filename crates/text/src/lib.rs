@@ -4,6 +4,7 @@
 //! demangle, shorten and escape alike, so what does it lives here.
 #![forbid(unsafe_code)]
 
+mod alike;
 mod domains;
 mod instance;
 mod kernel_name;
@@ -13,8 +14,9 @@ pub mod redact;
 mod signature;
 mod visible;
 
+pub use alike::{Pattern, pattern, pattern_of};
 pub use domains::{LIBRARY_DOMAINS, is_library_domain};
-pub use instance::{without_instance, without_instance_str, without_numbers};
+pub use instance::{without_instance, without_instance_str};
 pub use kernel_name::{KernelName, kernel_name};
 pub use listed::listed;
 pub use signature::{comparable, shorten_kernel};

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use stage2_analysis::files::{self, write_whole};
 use stage2_analysis::layout::COLLECTOR_DIR;
 use stage2_diff::{Condition, Diff, ReadReport, Run, compare, read_report};
+use stage2_model::Report;
 use stage2_text::visible_path;
 
 use crate::bundle::{RUN_JSON, refuse_dormant};
@@ -126,8 +127,22 @@ fn input(given: &Path) -> Result<Input, Failure> {
     let refused = |why: String| Failure::NoResult(format!("{}: {why}", visible_path(&path)));
     let bytes = files::read(&path, REPORT_LIMIT_BYTES)
         .map_err(|error| refused(format!("it cannot be read: {error}")))?;
-    let read = read_report(&bytes).map_err(|error| refused(error.to_string()))?;
+    let mut read = read_report(&bytes).map_err(|error| refused(error.to_string()))?;
+    forget_what_is_not_compared(&mut read.report);
     Ok(Input { label: visible_path(given), path, read })
+}
+
+/// Of a hundred thousand kernels these take more memory than all that is compared, and all sides are
+/// held at the same time.
+fn forget_what_is_not_compared(report: &mut Report) {
+    report.stage_kernels = Vec::new();
+    report.step_timelines = Vec::new();
+    for row in &mut report.kernels {
+        row.path = String::new();
+        row.sampled = None;
+    }
+    report.kernels.shrink_to_fit();
+    report.kernel_names.shrink_to_fit();
 }
 
 /// The file that holds the report of what the user named.

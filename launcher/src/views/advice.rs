@@ -1,13 +1,13 @@
 //! What the numbers say, what to do about it, and what they do not cover: whole for report.md, in brief
 //! for the summary.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::table::{ROWS, Table, more, more_in, none};
 use super::values::{sentence, text};
 use stage2_analysis::roofline::takeaways::{self, Recommended};
-use stage2_model::{Finding, Report, Rule, Severity};
-use stage2_text::numbers::{counted, percent1};
+use stage2_model::{Finding, Report, Rule, Severity, Takeaway};
+use stage2_text::numbers::{count, counted, percent1};
 use stage2_text::{code, plain, shorten};
 
 /// Why there is no recommendation.
@@ -26,12 +26,28 @@ pub(in crate::views) fn takeaways(report: &Report) -> String {
     if report.insight.takeaways.is_empty() {
         return none("nothing was computed from the numbers", "");
     }
-    let rows: Vec<_> = report.insight.takeaways.iter().enumerate().collect();
+    let rows: Vec<_> = alike(&report.insight.takeaways).into_iter().enumerate().collect();
     let table = Table::first(ROWS, &rows)
         .right("#", |(index, _)| (index + 1).to_string())
-        .left("Takeaway", |(_, takeaway)| sentence(&takeaway.text))
-        .left("Rule", |(_, takeaway)| code(&rule_name(takeaway.rule)));
+        .left("Takeaway", |(_, (takeaway, _))| sentence(&takeaway.text))
+        .right("Of so many more stages", |(_, (_, more))| (*more > 0).then(|| count(*more)))
+        .left("Rule", |(_, (takeaway, _))| code(&rule_name(takeaway.rule)));
     table.markdown()
+}
+
+/// Takeaways; of those that say the same of several stages, the first, and how many more there are.
+fn alike(all: &[Takeaway]) -> Vec<(&Takeaway, u64)> {
+    let mut rows: Vec<(&Takeaway, u64)> = Vec::new();
+    let mut places: BTreeMap<(Rule, &str), usize> = BTreeMap::new();
+    for takeaway in all {
+        let said = takeaway.stage.as_deref().and_then(|stage| takeaway.text.strip_prefix(stage));
+        let place = said.map(|said| *places.entry((takeaway.rule, said)).or_insert(rows.len()));
+        match place.and_then(|place| rows.get_mut(place)) {
+            Some((_, more)) => *more += 1,
+            None => rows.push((takeaway, 0)),
+        }
+    }
+    rows
 }
 
 /// The first ones, without their rules.

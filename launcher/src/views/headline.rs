@@ -29,9 +29,11 @@ pub(super) fn headline(report: &Report, report_md: &Path) -> Vec<String> {
     if ranks::is_job(report) {
         lines.push(format!("ranks: {}", ranks::seen(report)));
     }
-    let late = report.ranks.late.iter().take(LATE_RANKS);
-    lines
-        .extend(late.map(|row| format!("{}: {}", shorten(&row.stage, NAME_LIMIT), row.sentence())));
+    let late = report.ranks.late.iter();
+    let late = late.filter_map(|row| {
+        Some(format!("{}: {}", shorten(&row.stage, NAME_LIMIT), row.sentence()?))
+    });
+    lines.extend(late.take(LATE_RANKS));
     // Counts of a sample are scaled to all instances; busy time is that of the recorded ones.
     let of = if report.is_sampled() { " in the sample" } else { "" };
     lines.extend(stages().take(STAGES).map(|row| stage(report, row, of)));

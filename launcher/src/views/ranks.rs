@@ -1,7 +1,7 @@
 //! Ranks -> their sections of `report.md`, and one line for the head of every page.
 
 use super::table::{ROWS, Table, name};
-use stage2_model::{CollectiveRow, ProcessRow, RankStageRow, Report};
+use stage2_model::{CollectiveRow, LateRow, ProcessRow, RankStageRow, Report};
 use stage2_text::numbers::{count, counted, ms3, ratio3, us3};
 use stage2_text::{code, plain};
 
@@ -61,14 +61,21 @@ pub(super) fn ranks(report: &Report) -> (&'static str, String) {
 
 fn late_ranks(report: &Report) -> String {
     let mut out = String::new();
-    for row in report.ranks.late.iter().take(LATE_NAMED) {
-        out.push_str(&format!("- {}: {}.\n", code(&row.stage), plain(&row.sentence())));
+    let late = report.ranks.late.iter();
+    let late: Vec<(&LateRow, String)> =
+        late.filter_map(|row| Some((row, row.sentence()?))).collect();
+    for (row, sentence) in late.iter().take(LATE_NAMED) {
+        out.push_str(&format!("- {}: {}.\n", code(&row.stage), plain(sentence)));
     }
     let Some(error_ns) = report.ranks.clock_error_ns else { return out };
-    if report.ranks.late.is_empty() {
-        out.push_str("- No rank was late by more than the error of the clocks.\n");
+    if late.is_empty() {
+        let noise = match report.ranks.late.is_empty() {
+            true => "the error of the clocks",
+            false => "all ranks are now and then",
+        };
+        out.push_str(&format!("- No rank was late by more than {noise}.\n"));
     }
-    if report.ranks.late.len() > LATE_NAMED {
+    if late.len() > LATE_NAMED {
         out.push_str("- metrics.json lists more late ranks.\n");
     }
     let hosts = if report.ranks.hosts > 1 {
@@ -150,6 +157,13 @@ pub(super) fn collectives(report: &Report) -> String {
             "Only some instances of ranges were recorded: calls, bytes and times are scaled to all, \
              as those of kernels are; bandwidth is that of the recorded ones.\n\n",
         );
+    }
+    if let Some(compared) = report.ranks.compared {
+        out.push_str(&format!(
+            "There were more calls than are kept one by one: {}. Counts, bytes and times are scaled to all \
+             calls.\n\n",
+            compared.sentence()
+        ));
     }
     out.push_str(&notes(rows));
     out

@@ -1,6 +1,8 @@
 //! Stages over their warm instances -> tables of their times, of where their windows go, and of the
 //! floor: one place for report.md and the summary.
 
+use std::collections::HashMap;
+
 use super::page::{idle_percent, model_stages, outermost_ranges};
 use super::table::{Table, name, none, paragraph};
 use stage2_analysis::in_part;
@@ -48,9 +50,9 @@ pub(super) fn apart(report: &Report) -> Option<String> {
     (!names.is_empty()).then(|| format!("{shown}{more}; report.md lists {them}"))
 }
 
-/// The answer for a stage.
-fn answer<'r>(report: &'r Report, stage: &StageRow) -> Option<&'r StageAnswer> {
-    report.answer.stages.iter().find(|answer| answer.stage == stage.stage)
+/// The answers, by their stages.
+fn answers(report: &Report) -> HashMap<&str, &StageAnswer> {
+    report.answer.stages.iter().rev().map(|answer| (answer.stage.as_str(), answer)).collect()
 }
 
 /// A row of the table of times.
@@ -75,8 +77,9 @@ struct Timing<'r> {
 /// Host times of the warm instances, at most `most` rows of them; the rest is in `file`.
 pub(super) fn times(report: &Report, most: usize, file: &str) -> String {
     let mut rows: Vec<Timing<'_>> = Vec::new();
+    let answers = answers(report);
     for stage in model_stages(report) {
-        let answer = answer(report, stage);
+        let answer = answers.get(stage.stage.as_str()).copied();
         rows.push(instances(stage, answer));
         rows.extend(answer.and_then(|answer| steps(&stage.stage, answer)));
     }
@@ -198,8 +201,10 @@ pub(super) fn windows(report: &Report, most: usize, file: &str) -> String {
     let (without_work, with_work): (Vec<&StageRow>, Vec<&StageRow>) =
         model_stages(report).partition(|stage| stage.has_no_gpu_work());
     let without_work = without_gpu_work(&without_work, with_work.is_empty());
+    let answers = answers(report);
+    let answer = |stage: &StageRow| answers.get(stage.stage.as_str()).copied();
     let rows: Vec<Split<'_>> =
-        with_work.iter().filter_map(|stage| split(stage, answer(report, stage))).collect();
+        with_work.iter().filter_map(|stage| split(stage, answer(stage))).collect();
     if rows.is_empty() {
         return without_work;
     }
@@ -280,6 +285,7 @@ pub(super) fn floors(report: &Report, most: usize) -> String {
         .right("p50 over the floor", |row| row.floor.distance.value().map(ratio3));
     let missing = rows.iter().filter_map(|row| Some((row, row.floor.floor_ns.absent()?)));
     let missing = missing
+        .take(most)
         .map(|(row, why)| paragraph(&format!("Floor of {}: none, because {why}.", row.stage)));
     format!(
         "{}The floor is the larger of the two times that the hardware needs at least.\n\n{}",

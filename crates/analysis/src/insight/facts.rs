@@ -135,13 +135,26 @@ fn waiting(report: &Report, row: &StageRow, all_ns: u64) -> Option<WaitingFacts>
     let of_stage = || report.ranks.collectives.iter().filter(|found| found.stage == row.stage);
     let ordinary =
         |found: &CollectiveRow| Some(found.waiting_ns?.saturating_sub(found.outlier_waiting_ns));
-    let waiting_ns = of_stage().filter_map(ordinary).reduce(u64::saturating_add)?;
-    let late = report.ranks.late.iter().find(|late| late.stage == row.stage);
+    let waiting_ns = of_stage().filter_map(ordinary).reduce(u64::saturating_add);
+    let unmatched = of_stage().flat_map(|found| &found.unmatched).max_by_key(|found| found.calls);
+    let unmatched = unmatched.map(|found| (found.why.clone(), found.remedy.clone()));
+    // None where all members were recorded, and the operation does not wait for them.
+    let is_whole = report.ranks.seen > 1 && report.ranks.expected == Some(report.ranks.seen);
+    let unmatched = unmatched.or_else(|| {
+        let is_split = of_stage().all(|found| found.waiting_ns.is_some());
+        (is_whole && !is_split && of_stage().next().is_some()).then(|| {
+            let why = "operations that need not wait for all members are not split".to_owned();
+            (why, "Section Collectives lists them, with the bytes that they move.".to_owned())
+        })
+    });
+    let waiting_ns = waiting_ns.or(unmatched.as_ref().map(|_| 0))?;
+    let mut late = report.ranks.late.iter().filter(|late| late.stage == row.stage);
     (all_ns > 0).then(|| WaitingFacts {
+        unmatched,
         percent: waiting_ns as f64 * 100.0 / all_ns as f64,
         whole: report.ranks.kernels_left_out == 0
             && of_stage().all(|found| found.unmatched.is_empty() && found.waiting_ns.is_some()),
-        late: late.map(LateRow::sentence),
+        late: late.find_map(LateRow::sentence),
     })
 }
 

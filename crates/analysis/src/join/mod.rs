@@ -56,7 +56,7 @@ pub fn join(mut capture: Capture, run: RunInfo, findings: Vec<Finding>) -> Repor
 
 /// The same. The files can be read a second time afterwards: names, paths and clocks stay with them.
 pub(crate) fn join_kept(capture: &mut Capture, run: RunInfo, findings: Vec<Finding>) -> Report {
-    let coverage = coverage::coverage(capture);
+    let mut coverage = coverage::coverage(capture);
     let found = findings::of_processes(&capture.processes, &coverage);
     let mut findings =
         findings::distinct([findings, std::mem::take(&mut capture.findings), found].concat());
@@ -112,8 +112,12 @@ pub(crate) fn join_kept(capture: &mut Capture, run: RunInfo, findings: Vec<Findi
     }
     let device_rows = devices.rows(&groups, &labels);
     let (processes, ranks, of_ranks) =
-        together.finish(|path| labels.stage(path), &stage_rows, &device_rows);
+        together.finish(|p| labels.stage(p), |p| labels.path(p), &stage_rows, &device_rows);
+    if let Some(compared) = ranks.compared.filter(|_| coverage.gpu_records() > 0) {
+        coverage.verdict.text.push_str(&format!("; {}", compared.sentence()));
+    }
     findings.extend(numbered_ranges::finding(&path_rows));
+    findings.extend(numbered_ranges::joined(&path_rows));
     findings.extend(side_by_side::finding(&path_rows, &side_by_side));
     findings.extend(findings::of_devices(&device_rows).chain(of_ranks));
     Report {

@@ -1,13 +1,15 @@
 //! Ranges that differ in a number only (`step_0`, `step_1`, ...) -> what to tell: each is a stage with
 //! one instance, and none of them has a warm step.
 //!
-//! They are told, and not put together: `layer_0` and `layer_1` are different layers, and every table,
-//! filter and export names ranges as the workload does.
+//! Few of them are told, and not put together: `layer_0` and `layer_1` are different layers. Of many, the
+//! loader makes one name (see [`alike`](crate::load::alike)), which is told as well.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use stage2_model::{Finding, PathKind, PathRow};
-use stage2_text::shorten;
+use stage2_text::numbers::count;
+use stage2_text::{listed, shorten};
 
 /// Names from which on a number is no chance.
 const MANY: u64 = 4;
@@ -15,6 +17,8 @@ const MANY: u64 = 4;
 const STEP_WORDS: [&str; 3] = ["step", "iter", "token"];
 /// Characters of a name.
 const NAME_LIMIT: usize = 60;
+/// Joined names that are told.
+const JOINED_NAMED: usize = 3;
 
 /// Names with one beginning.
 struct Group<'r> {
@@ -54,6 +58,28 @@ pub(super) fn finding(rows: &[PathRow]) -> Option<Finding> {
         "open all of them under one name and keep the number beside it: \
          `with stage2.range(\"step\", number=i)`, or as the payload of the NVTX range",
     ))
+}
+
+/// What to tell of names that count as one.
+pub(super) fn joined(rows: &[PathRow]) -> Option<Finding> {
+    let mut joined: Vec<(&PathRow, u64)> =
+        rows.iter().filter_map(|row| Some((row, row.joined_names?))).collect();
+    joined.sort_by_key(|(_, names)| Reverse(*names));
+    let told = |(row, names): &(&PathRow, u64)| {
+        format!("{} ({} names)", shorten(&row.name, NAME_LIMIT), count(*names))
+    };
+    let told: Vec<String> = joined.iter().map(told).collect();
+    (!told.is_empty()).then(|| {
+        Finding::note(
+            format!(
+                "names of ranges that differ in a number or an identifier only count as one range: {}",
+                listed(&told, JOINED_NAMED)
+            ),
+            "more of them than stay apart would each be a range with an instance or two, without a warm \
+             time; times, shares and percentiles are over all instances of the joined range",
+            "exports (`stage2-launch export`) and the trace files have each instance under its own name",
+        )
+    })
 }
 
 /// The name without the number at its end, if it may be that of a step.

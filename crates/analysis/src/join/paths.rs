@@ -2,6 +2,9 @@
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
+use std::hash::BuildHasher;
+
+use rustc_hash::{FxBuildHasher, FxHashSet};
 
 use super::Groups;
 use super::intern::{Mapping, Node, Tables};
@@ -17,6 +20,8 @@ pub(crate) struct PathTotals {
     times: HashMap<u32, PathTimes>,
     /// Paths whose GPU work was recorded: only there, no kernels are zero kernels.
     recorded: HashSet<u32>,
+    /// Hashes of the names that a path stands for.
+    joined: HashMap<u32, FxHashSet<u64>>,
     /// Some process recorded GPU work; else nobody says of how many instances.
     some_recorded: bool,
 }
@@ -72,6 +77,11 @@ impl PathTotals {
             self.recorded.extend(mapping.paths());
         }
         self.recorded.extend(process.groups.iter().map(|(key, _)| mapping.path(key.path)));
+        for (&path, names) in &process.joined_names {
+            let bytes = names.iter().filter_map(|&name| process.names.get(name as usize));
+            let hashes = bytes.map(|name| FxBuildHasher.hash_one(name));
+            self.joined.entry(mapping.path(path)).or_default().extend(hashes);
+        }
         for (&path, times) in &process.path_times {
             let path = mapping.path(path);
             add_times(self.times.entry(path).or_default(), times, gpu_recorded);
@@ -110,6 +120,7 @@ impl PathTotals {
                 kind: node.kind,
                 parent: node.parent.and_then(|p| row_of_path.get(p as usize)).copied(),
                 depth: node.depth,
+                joined_names: self.joined.get(&path).map(|names| names.len() as u64),
                 instances: times.map(|times| times.instances),
                 recorded_instances: times
                     .and_then(|times| times.recorded.filter(|_| self.some_recorded)),

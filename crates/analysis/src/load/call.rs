@@ -1,11 +1,27 @@
 //! What a process did together with others: its calls of collectives, and its communicators.
 
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+
 use super::paths::PathIndex;
 use super::sampling::Sampled;
 use stage2_model::Operation;
 
+/// A call that was not numbered.
+pub(crate) const NO_NUMBER: u32 = u32::MAX;
+
+/// Calls that are numbered together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Kind {
+    communicator: Option<u64>,
+    operation: Operation,
+    /// Only where the communicator is not known.
+    bytes: Option<u64>,
+}
+
 /// A collective (or send, receive, group of them) as one process took part in it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Call {
     pub(crate) operation: Operation,
     /// Hash of its communicator; nothing where no field says it.
@@ -26,11 +42,59 @@ pub(crate) struct Call {
     pub(crate) stage: PathIndex,
     /// Number of the instance of that stage.
     pub(crate) instance: u32,
+    /// The innermost range of the user that it was launched in.
+    pub(crate) path: PathIndex,
+    /// The range right within the stage that it was launched in, and the number of its instance.
+    pub(crate) step: Option<(PathIndex, u32)>,
+    /// Its number among those of its kind on its device, or [`NO_NUMBER`] where that is not needed.
+    pub(crate) number: u32,
     pub(crate) replayed: bool,
     /// It lies in an outlier of its stage.
     pub(crate) outlier: bool,
     /// Of how many instances of its path it was recorded, and how many there were.
     pub(crate) weight: Sampled,
+}
+
+impl Default for Call {
+    fn default() -> Self {
+        Self {
+            operation: Operation::default(),
+            communicator: None,
+            bytes: None,
+            operations: 0,
+            kernels: 0,
+            device: 0,
+            start_ns: 0,
+            end_ns: 0,
+            work_ns: 0,
+            stage: 0,
+            instance: 0,
+            path: 0,
+            step: None,
+            number: NO_NUMBER,
+            replayed: false,
+            outlier: false,
+            weight: Sampled::default(),
+        }
+    }
+}
+
+impl Call {
+    pub(crate) fn kind(&self) -> Kind {
+        let Self { communicator, operation, .. } = *self;
+        Kind { communicator, operation, bytes: self.bytes.filter(|_| communicator.is_none()) }
+    }
+}
+
+/// What of the calls of a process is kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Thinning {
+    /// How often each kind was halved.
+    pub(crate) halvings: BTreeMap<Kind, u32>,
+    /// Calls of each kind on each device, kept or not. Empty where all are kept.
+    pub(crate) made: FxHashMap<(Kind, u32), u32>,
+    /// They go by the number of their instance: of a sample, not every process has the same calls.
+    pub(crate) by_instance: bool,
 }
 
 /// A communicator that the process is a member of, as its set-up says.
@@ -50,10 +114,10 @@ pub(crate) struct Communicator {
 pub(crate) struct Collectives {
     /// Calls, in the order of the file.
     pub(crate) calls: Vec<Call>,
-    /// Kernels of calls beyond those that are kept.
+    /// Which of those that were made these are.
+    pub(crate) thinning: Thinning,
+    /// Kernels of calls of more kinds than are told apart.
     pub(crate) beyond: u64,
-    /// Start of the earliest of those kernels, on the GPU clock, ns.
-    pub(crate) beyond_from_ns: Option<u64>,
     pub(crate) limit: u64,
     /// Communication kernels without valid times, in no call.
     pub(crate) untimed: u64,

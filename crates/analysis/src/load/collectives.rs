@@ -5,22 +5,26 @@
 //! between `ncclGroupStart` and `ncclGroupEnd` launch their kernels at the end: those carry what the
 //! group asked for together. Kernels of graph replays carry what was open at the capture of their
 //! node. A communication kernel without such a range is a call of its own, known by its name alone.
+//! Of more calls than are kept one by one, [`thinning`](super::thinning) chooses some of all times.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use rustc_hash::FxHashMap;
 use stage2_spool::{RANGE_OUTSIDE, RangeOpen};
 
+use super::call::NO_NUMBER;
 pub(crate) use super::call::{Call, Collectives, Communicator};
 use super::nccl::{Asked, Group, Kind, Says, kind_of, says_of};
 use super::operation;
-use super::paths::PathIndex;
+use super::paths::{PathIndex, PathNode};
+use super::range_steps::RangeSteps;
 use super::sampling::Sampled;
 use super::share::Share;
 use super::stats::Span;
+use super::thinning::Thinning;
 use stage2_model::Operation;
 
-/// Calls that are kept of a process, at most; further ones are counted.
+/// Calls that are kept of a process, at most.
 pub(crate) const MAX_CALLS: usize = 1 << 18;
 /// Calls that are kept of all processes of a run: each file has an equal share.
 pub(crate) const MAX_ALL_CALLS: usize = 1 << 21;
@@ -60,6 +64,8 @@ pub(super) struct CommunicationKernel {
     pub(super) device: u32,
     /// The innermost range that it was launched in.
     pub(super) path: PathIndex,
+    /// The innermost one of the user.
+    pub(super) user: PathIndex,
     pub(super) stage: PathIndex,
     pub(super) instance: u32,
 }
@@ -86,6 +92,7 @@ pub(super) struct Gather {
     work: FxHashMap<u32, u64>,
     found: Collectives,
     paths: Vec<PathIndex>,
+    steps: RangeSteps,
     limit: Option<usize>,
     share: Share,
 }
@@ -97,6 +104,11 @@ impl Gather {
 
     pub(super) fn keep(&mut self, limit: usize) {
         self.limit = Some(limit.min(MAX_CALLS));
+    }
+
+    /// Only some instances of ranges are recorded.
+    pub(super) fn gate(&mut self) {
+        self.found.thinning.by_instance = true;
     }
 
     /// A string of the file, at `index`.
@@ -138,7 +150,11 @@ impl Gather {
         }
     }
 
-    pub(super) fn open(&mut self, open: &RangeOpen, path: PathIndex) {
+    /// A range opened; `node` is its path.
+    pub(super) fn open(&mut self, open: &RangeOpen, path: PathIndex, node: PathNode) {
+        if !self.communicate.is_empty() {
+            self.steps.open(open, path, node);
+        }
         if self.kinds.is_empty() {
             return;
         }
@@ -303,11 +319,9 @@ impl Gather {
             call.end_ns = call.end_ns.max(span.end);
             return;
         }
-        if self.found.calls.len() >= self.limit.unwrap_or(MAX_CALLS) {
-            self.found.beyond += 1;
-            let earliest = self.found.beyond_from_ns.get_or_insert(span.start);
-            *earliest = span.start.min(*earliest);
-            return;
+        let limit = self.limit.unwrap_or(MAX_CALLS);
+        if self.found.calls.len() >= limit.max(1) {
+            self.thin(Thinning::unsettled(limit), false);
         }
         let at = self.found.calls.len() as u32;
         let asked = match node {
@@ -336,9 +350,40 @@ impl Gather {
             work_ns: self.work.insert(device, 0).unwrap_or(0),
             stage: kernel.stage,
             instance: kernel.instance,
+            path: kernel.user,
+            step: self.steps.of(kernel.range),
+            number: NO_NUMBER,
             replayed: node != 0,
             weight: Sampled::default(),
         });
+    }
+
+    /// Leaves out some of the calls, but of the `latest` none.
+    fn thin(&mut self, latest: usize, is_last: bool) {
+        let limit = self.limit.unwrap_or(MAX_CALLS);
+        let Collectives { calls, thinning, beyond, .. } = &mut self.found;
+        let no_kind = thinning.number(calls, latest);
+        let mut places = thinning.thin(calls, limit, is_last);
+        if !no_kind.is_empty() {
+            for &at in &no_kind {
+                *beyond += calls.get(at as usize).map_or(0, |call| u64::from(call.kernels));
+                places.get_mut(at as usize).into_iter().for_each(|place| *place = None);
+            }
+            let mut next = 0u32;
+            for place in places.iter_mut().flatten() {
+                *place = next;
+                next += 1;
+            }
+        }
+        let place = |at: u32| places.get(at as usize).copied().flatten();
+        let mut stays = places.iter().map(Option::is_some);
+        calls.retain(|_| stays.next().unwrap_or(false));
+        let mut stays = places.iter().map(Option::is_some);
+        self.paths.retain(|_| stays.next().unwrap_or(false));
+        self.by_range.retain(|_, at| place(*at).map(|place| *at = place).is_some());
+        for known in self.known.values_mut() {
+            known.call = known.call.and_then(place);
+        }
     }
 
     /// Nothing launches within a group. Where a kernel did, the end of the group was lost, and with
@@ -354,6 +399,9 @@ impl Gather {
 
     /// All calls. `sampled` tells of how many instances of a path the work was recorded.
     pub(super) fn finish(mut self, sampled: impl Fn(PathIndex) -> Sampled) -> Collectives {
+        if self.found.thinning.is_some() {
+            self.thin(0, true);
+        }
         self.share_among_devices();
         for (call, &path) in self.found.calls.iter_mut().zip(&self.paths) {
             call.weight = sampled(path);

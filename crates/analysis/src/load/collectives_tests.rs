@@ -29,6 +29,11 @@ const LOST: u32 = 23;
 /// A file with paths of the same numbers as their names.
 struct File(Gather);
 
+/// An outermost range of the user.
+fn node(path: u32) -> PathNode {
+    PathNode { parent: None, top: path, name: None, domain: None, user: Some(path) }
+}
+
 impl File {
     fn new() -> Self {
         let mut gather = Gather::default();
@@ -60,7 +65,7 @@ impl File {
             payload: None,
             continues: 0,
         };
-        self.0.open(&open, path);
+        self.0.open(&open, path, node(path));
         self
     }
 
@@ -114,6 +119,7 @@ fn at(range: u64, (start, end): (u64, u64), node: u64, correlation: u64) -> Comm
         correlation,
         device: 0,
         path: 6,
+        user: 6,
         stage: 5,
         instance: 2,
     }
@@ -139,8 +145,8 @@ fn a_kernel_carries_the_fields_of_its_range_whenever_these_come() {
         work_ns: 0,
         stage: 5,
         instance: 2,
-        replayed: false,
-        weight: Sampled::default(),
+        path: 6,
+        ..Call::default()
     };
     assert_eq!(calls, [call, Call { bytes: Some(8192), start_ns: 30, end_ns: 40, ..call }]);
 }
@@ -307,18 +313,49 @@ fn a_group_whose_end_was_lost_spoils_no_later_one() {
 }
 
 #[test]
-fn calls_beyond_the_share_of_a_file_are_counted() {
-    let mut file = File::new();
-    file.0.keep(2);
-    for range in [1, 2, 4, 3] {
-        file.call(range, ALL_REDUCE, &[]).kernel(range, (range, range + 1));
+fn of_more_calls_than_are_kept_some_of_all_times_stay() {
+    let calls = |count: u64, limit: usize| {
+        let mut file = File::new();
+        file.0.keep(limit);
+        for at in 0..count {
+            // Two threads, whose records come in turns: not in the order of their start.
+            let start = if at % 64 < 32 { at + 32 } else { at - 32 };
+            let hash = if at % 64 == 40 { 8 } else { 7 };
+            file.call(at + 1, ALL_REDUCE, &[(BYTES, 4), (HASH, hash)]);
+            file.kernel(at + 1, (start, start + 1)).kernel(at + 1, (start, start + 1));
+            assert!(file.0.found.calls.len() <= limit);
+            assert!(file.0.by_range.len() <= limit && file.0.paths.len() <= limit);
+        }
+        std::mem::take(&mut file.0).finish(|_| Sampled::default())
+    };
+    let number = |call: &Call| (call.communicator, call.number);
+    let (few, many) = (calls(64_000, 1_000), calls(64_000, 8_000));
+    assert_eq!(few.beyond, 0);
+    let made: u32 = few.thinning.made.values().sum();
+    assert_eq!((made, few.limit), (64_000, 1_000));
+    assert!((250..=1_000).contains(&few.calls.len()), "{}", few.calls.len());
+    let kept: HashSet<_> = many.calls.iter().map(number).collect();
+    assert!(few.calls.iter().map(number).all(|call| kept.contains(&call)), "the same calls");
+    // The other communicator has so few calls that each of them stays.
+    let rare =
+        |found: &Collectives| found.calls.iter().filter(|c| c.communicator == Some(8)).count();
+    assert_eq!(rare(&many), 1_000);
+    for tenth in 0..10 {
+        let of_tenth = |call: &&Call| call.start_ns / 6_400 == tenth;
+        let count = few.calls.iter().filter(of_tenth).count();
+        assert!(count * 30 >= few.calls.len(), "{count} in part {tenth}");
     }
-    let found = std::mem::take(&mut file.0).finish(|_| Sampled::default());
-    assert_eq!((found.calls.len(), found.beyond, found.limit), (2, 2, 2));
-    assert_eq!(found.beyond_from_ns, Some(3), "of the earliest, not of the first in the file");
+    for call in &few.calls {
+        assert_eq!(call.kernels, 2);
+    }
+    // Numbers go by the start.
+    let mut of_one: Vec<&Call> = many.calls.iter().filter(|c| c.communicator == Some(7)).collect();
+    of_one.sort_by_key(|call| call.start_ns);
+    assert!(of_one.is_sorted_by_key(|call| call.number));
+    let mut file = File::new();
     file.0.keep(usize::MAX);
     let found = std::mem::take(&mut file.0).finish(|_| Sampled::default());
-    assert_eq!(found.limit, MAX_CALLS as u64);
+    assert_eq!((found.limit, found.thinning.is_some()), (MAX_CALLS as u64, false));
 }
 
 #[test]
@@ -336,7 +373,7 @@ fn memory_is_bounded_whatever_comes() {
         file.open_on(thread, 1 << 41 | u64::from(thread), START, 0);
     }
     assert_eq!(file.0.groups.len(), MAX_GROUPS);
-    assert_eq!((file.0.found.calls.len(), file.0.found.beyond), (MAX_CALLS, 10));
+    assert!(file.0.found.calls.len() <= MAX_CALLS && file.0.found.beyond == 0);
     assert!(file.0.known.len() <= MAX_RANGES && file.0.order.len() <= MAX_RANGES);
     assert!(file.0.nodes.len() <= MAX_CAPTURES && file.0.captures.len() <= MAX_CAPTURES);
     for hash in 1..=MAX_COMMUNICATORS as u64 + 10 {

@@ -4,9 +4,10 @@
 //! Nothing here knows how a report looks, and nothing here fails because of what a file holds:
 //! what cannot be used is counted or becomes a finding that names the file.
 
+pub(crate) mod alike;
 pub(crate) mod batches;
 mod between;
-mod call;
+pub(crate) mod call;
 pub(crate) mod clock;
 pub(crate) mod collectives;
 pub(crate) mod device_states;
@@ -21,6 +22,7 @@ pub(crate) mod outliers;
 mod path_times;
 pub(crate) mod paths;
 pub(crate) mod placed;
+mod range_steps;
 pub(crate) mod ranges;
 pub(crate) mod sampling;
 pub(crate) mod series;
@@ -32,6 +34,7 @@ pub mod stats;
 pub(crate) mod step_times;
 pub(crate) mod steps;
 mod tally;
+pub(crate) mod thinning;
 pub mod trace;
 pub(crate) mod whole;
 pub(crate) mod window_set;
@@ -41,9 +44,11 @@ use stage2_stats::Busy;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use rustc_hash::{FxHashMap, FxHashSet};
 use stage2_spool::{Anchor, Losses, Process};
 use stage2_text::redact::Redactor;
 
+use alike::Joined;
 use clock::ClockMap;
 use collectives::Collectives;
 use device_states::DeviceStates;
@@ -106,6 +111,10 @@ pub struct ProcessCapture {
     /// Range paths, by index; every parent before its children.
     pub(crate) paths: Vec<PathNode>,
     pub(crate) path_times: BTreeMap<PathIndex, PathTimes>,
+    /// Names of ranges that count as one.
+    pub(crate) joined: Joined,
+    /// Of the paths of such a name: the names that it stands for.
+    pub(crate) joined_names: FxHashMap<PathIndex, FxHashSet<u32>>,
     pub(crate) devices: Vec<DeviceEntry>,
     /// What the driver said of the devices.
     pub(crate) device_states: DeviceStates,

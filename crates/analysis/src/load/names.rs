@@ -2,19 +2,29 @@
 
 use std::collections::HashMap;
 
+use indexmap::IndexSet;
+
 #[derive(Debug, Default)]
 pub(crate) struct Names {
-    by_bytes: HashMap<Vec<u8>, u32>,
+    all: IndexSet<Vec<u8>>,
     by_id: HashMap<u32, u32>,
 }
 
 impl Names {
     /// Adds a string, and gives its index. One that repeats an identifier counts from there on.
     pub(crate) fn define(&mut self, id: u32, bytes: Vec<u8>) -> u32 {
-        let fresh = self.by_bytes.len() as u32;
-        let index = *self.by_bytes.entry(bytes).or_insert(fresh);
+        let index = self.add(bytes);
         self.by_id.insert(id, index);
         index
+    }
+
+    /// Adds a string that no record defines, and gives its index.
+    pub(crate) fn add(&mut self, bytes: Vec<u8>) -> u32 {
+        self.all.insert_full(bytes).0 as u32
+    }
+
+    pub(crate) fn get(&self, index: u32) -> Option<&[u8]> {
+        self.all.get_index(index as usize).map(Vec::as_slice)
     }
 
     pub(crate) fn find(&self, id: u32) -> Option<u32> {
@@ -22,10 +32,7 @@ impl Names {
     }
 
     pub(crate) fn into_list(self) -> Vec<Vec<u8>> {
-        let mut indexed: Vec<(u32, Vec<u8>)> =
-            self.by_bytes.into_iter().map(|(bytes, index)| (index, bytes)).collect();
-        indexed.sort_unstable_by_key(|&(index, _)| index);
-        indexed.into_iter().map(|(_, bytes)| bytes).collect()
+        self.all.into_iter().collect()
     }
 }
 

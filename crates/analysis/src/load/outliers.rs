@@ -220,7 +220,7 @@ pub(crate) fn read_work(
     if stages.is_empty() {
         return Ok(());
     }
-    let mut placing = Placing::new(libraries, None);
+    let mut placing = Placing::new(libraries, None, capture.joined.clone());
     let mut communicate: FxHashMap<u32, bool> = FxHashMap::default();
     for record in Trace::open(&capture.path)?.map_while(Result::ok) {
         let Record::Work(work) = &record else {

@@ -5,6 +5,7 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 use stage2_spool::{GpuWork, NONE, RANGE_OUTSIDE, RANGE_UNKNOWN, RangeOpen, Record, Shape};
 
+use super::alike::{Alike, Joined};
 use super::instances::{Entry, Instances, NO_ROOT};
 use super::libraries::LibraryDomains;
 use super::names::Names;
@@ -33,6 +34,7 @@ pub(crate) struct Placing<'l> {
     names: Names,
     library_names: FxHashSet<u32>,
     paths: Paths,
+    alike: Alike,
     known: Known,
     open: FxHashMap<u64, Around>,
     /// Recorded parts so far.
@@ -65,13 +67,19 @@ struct Around {
 const NOWHERE: Entry = Entry { path: OUTSIDE, root: NO_ROOT };
 
 impl<'l> Placing<'l> {
-    pub(crate) fn new(libraries: &'l LibraryDomains, whole: Option<PathIndex>) -> Self {
+    /// For a file whose names of ranges are joined as `joined` says.
+    pub(crate) fn new(
+        libraries: &'l LibraryDomains,
+        whole: Option<PathIndex>,
+        joined: Joined,
+    ) -> Self {
         Self {
             libraries,
             whole,
             names: Names::default(),
             library_names: FxHashSet::default(),
             paths: Paths::default(),
+            alike: Alike::of(joined),
             known: Known::default(),
             open: FxHashMap::default(),
             parts: 0,
@@ -107,7 +115,11 @@ impl<'l> Placing<'l> {
                 let name = self.names.find(path.name);
                 let domain = (path.domain != NONE).then(|| self.names.find(path.domain)).flatten();
                 let library = domain.is_some_and(|name| self.library_names.contains(&name));
-                self.paths.define(path, name, domain, library);
+                let own = name.filter(|_| !library);
+                let stand_in = own.and_then(|own| {
+                    self.alike.stand_in(&mut self.names, &self.paths, path, own, domain)
+                });
+                self.paths.define(path, stand_in.or(name), domain, library);
             }
             _ => {}
         }

@@ -24,6 +24,18 @@ impl Sampled {
         u64::try_from(scaled).unwrap_or(u64::MAX)
     }
 
+    /// One of so many of one of so many.
+    pub(crate) fn times(self, other: Self) -> Self {
+        match (self.is_part(), other.is_part()) {
+            (true, true) => Self {
+                instances: self.instances.saturating_mul(other.instances),
+                recorded: self.recorded.saturating_mul(other.recorded),
+            },
+            (true, false) => self,
+            (false, _) => other,
+        }
+    }
+
     /// Both, of another process too.
     pub(crate) fn add(&mut self, other: Self) {
         self.instances = self.instances.saturating_add(other.instances);

@@ -7,6 +7,7 @@ use std::thread;
 
 use stage2_spool::{Anchor, Ending, Process, ReadError, Record};
 
+use super::alike::{self, Joined};
 use super::batches::{Batches, read_ahead};
 use super::collectives::{MAX_ALL_CALLS, MAX_CALLS};
 use super::libraries::LibraryDomains;
@@ -19,13 +20,25 @@ use stage2_text as text;
 
 /// Files that are read at the same time, at most: each takes its share of memory.
 const MAX_PARALLEL: usize = 4;
+/// Passes over a file that find further names to join; names within joined ranges show in the next one.
+const PASSES: usize = 8;
 
 /// Reads every `*.s2t` and `*.s2t.gz` of `folder`. What is wrong with a file becomes a finding that names it.
+/// Ranges of which there are many with alike names count as one.
 pub fn load_folder(folder: &Path, libraries: &LibraryDomains) -> Capture {
+    load(folder, libraries, true)
+}
+
+/// The same, and every range has the name that the program gave to it.
+pub(crate) fn load_folder_by_name(folder: &Path, libraries: &LibraryDomains) -> Capture {
+    load(folder, libraries, false)
+}
+
+fn load(folder: &Path, libraries: &LibraryDomains, joins: bool) -> Capture {
     // What an empty folder means depends on the run: `join::empty` says it.
     trace_files(folder).map_or_else(
         |error| Capture { findings: vec![no_folder(folder, &error)], ..Capture::default() },
-        |files| load_files(&files, libraries),
+        |files| load_files(&files, libraries, joins),
     )
 }
 
@@ -59,25 +72,46 @@ struct Loaded {
 }
 
 /// Reads `files`; the result is in their order. Of copies of one file the longest counts.
-fn load_files(files: &[PathBuf], libraries: &LibraryDomains) -> Capture {
-    let jobs = Mutex::new(files.iter().zip(shares(files)).enumerate());
-    let results: Mutex<Vec<Loaded>> = Mutex::new(Vec::new());
-    let work = || {
-        loop {
-            let job = locked(&jobs).next();
-            let Some((index, (path, calls))) = job else { return };
-            let (process, findings) = load_file(path, libraries, calls);
-            locked(&results).push(Loaded { index, process, findings });
-        }
+fn load_files(files: &[PathBuf], libraries: &LibraryDomains, joins: bool) -> Capture {
+    let shares = shares(files);
+    let all: Vec<usize> = (0..files.len()).collect();
+    let mut joined = joins.then(Joined::default);
+    let load = |some: &[usize], joined: Option<&Joined>| {
+        let jobs = Mutex::new(some.iter());
+        let results: Mutex<Vec<Loaded>> = Mutex::new(Vec::new());
+        let work = || {
+            loop {
+                let job = locked(&jobs).next().copied();
+                let Some(index) = job else { return };
+                let Some((path, &calls)) = files.get(index).zip(shares.get(index)) else { return };
+                let (process, findings) = load_file(path, libraries, calls, joined);
+                locked(&results).push(Loaded { index, process, findings });
+            }
+        };
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        thread::scope(|scope| {
+            let others = cores.min(MAX_PARALLEL).min(some.len()).saturating_sub(1);
+            // A thread that the system refuses leaves its share to the others.
+            (0..others).for_each(|_| drop(thread::Builder::new().spawn_scoped(scope, work)));
+            work();
+        });
+        results.into_inner().unwrap_or_else(PoisonError::into_inner)
     };
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    thread::scope(|scope| {
-        let others = cores.min(MAX_PARALLEL).min(files.len()).saturating_sub(1);
-        // A thread that the system refuses leaves its share to the others.
-        (0..others).for_each(|_| drop(thread::Builder::new().spawn_scoped(scope, work)));
-        work();
-    });
-    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut results = load(&all, joined.as_ref());
+    // A name that one process joins counts as one in all of them.
+    for _ in 0..PASSES {
+        let Some(joined) = &mut joined else { break };
+        *joined = alike::of_job(results.iter().filter_map(|loaded| loaded.process.as_ref()));
+        let (again, rest): (Vec<Loaded>, Vec<Loaded>) = results.into_iter().partition(|loaded| {
+            loaded.process.as_ref().is_some_and(|process| alike::is_apart(process, joined))
+        });
+        results = rest;
+        let again: Vec<usize> = again.into_iter().map(|loaded| loaded.index).collect();
+        if again.is_empty() {
+            break;
+        }
+        results.extend(load(&again, Some(joined)));
+    }
     results.sort_by_key(|loaded| loaded.index);
     let mut capture = Capture::default();
     for Loaded { process, findings, .. } in without_copies(results, files) {
@@ -162,26 +196,47 @@ impl Loaded {
     }
 }
 
-/// Reads one file, with room for so many calls of collectives.
+/// Reads one file, with room for so many calls of collectives. Names of ranges are joined as `joined`
+/// says, and where there are many of a kind; without it, none are.
 fn load_file(
     path: &Path,
     libraries: &LibraryDomains,
     calls: usize,
+    joined: Option<&Joined>,
 ) -> (Option<ProcessCapture>, Vec<Finding>) {
-    let tally = Tally::new(libraries.clone()).keep_calls(calls);
-    match Trace::metered(path).map(|trace| read(trace, path, tally)) {
-        Ok((mut process, mut findings)) => {
-            if let Err(error) = outliers::read_work(&mut process, libraries) {
-                findings.push(refused(&error));
-            }
-            (Some(process), findings)
+    let mut joined = joined.cloned();
+    for pass in 0.. {
+        let mut tally = Tally::new(libraries.clone()).keep_calls(calls);
+        if let Some(joined) = joined.clone() {
+            tally = if pass < PASSES { tally.join(joined) } else { tally.join_only(joined) };
         }
-        Err(error) => (None, vec![refused(&error)]),
+        let trace = match pass {
+            0 => Trace::metered(path),
+            _ => Trace::open(path),
+        };
+        match trace.map(|trace| read(trace, path, tally)) {
+            Ok((Read::Whole(mut process), mut findings)) => {
+                if let Err(error) = outliers::read_work(&mut process, libraries) {
+                    findings.push(refused(&error));
+                }
+                return (Some(*process), findings);
+            }
+            Ok((Read::Joins(more), _)) => joined = Some(more),
+            Err(error) => return (None, vec![refused(&error)]),
+        }
     }
+    (None, Vec::new())
+}
+
+/// What a pass over a file came to.
+enum Read {
+    Whole(Box<ProcessCapture>),
+    /// Names that the next pass has to join.
+    Joins(Joined),
 }
 
 /// Decodes on a thread of its own, which takes a third of the time.
-fn read(mut trace: Trace, path: &Path, mut tally: Tally) -> (ProcessCapture, Vec<Finding>) {
+fn read(mut trace: Trace, path: &Path, mut tally: Tally) -> (Read, Vec<Finding>) {
     let mut findings = Vec::new();
     let records = trace.by_ref();
     let read = |batches: &mut Batches<'_, _>| {
@@ -196,6 +251,11 @@ fn read(mut trace: Trace, path: &Path, mut tally: Tally) -> (ProcessCapture, Vec
         Ok(record) => tally.push(record),
         Err(error) => findings.push(refused(&error)),
     });
+    if tally.is_in_vain() {
+        let (mut joined, more) = tally.into_alike();
+        joined.extend(&more);
+        return (Read::Joins(joined), findings);
+    }
     let mut capture = tally.finish();
     capture.file = display_name(path);
     path.clone_into(&mut capture.path);
@@ -219,7 +279,7 @@ fn read(mut trace: Trace, path: &Path, mut tally: Tally) -> (ProcessCapture, Vec
             FileEnding::Torn
         }
     };
-    (capture, findings)
+    (Read::Whole(Box::new(capture)), findings)
 }
 
 fn display_name(path: &Path) -> String {

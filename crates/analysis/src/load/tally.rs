@@ -6,11 +6,13 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 
+use rustc_hash::{FxHashMap, FxHashSet};
 use stage2_spool::{
     Anchor, Field, FieldValue, GpuWork, Losses, NONE, Process, RANGE_OUTSIDE, RANGE_UNKNOWN,
     Record, What, ending, window,
 };
 
+use super::alike::{Alike, Joined};
 use super::clock::ClockMap;
 use super::collectives::{CommunicationKernel, Gather};
 use super::device_states::DeviceStates;
@@ -50,6 +52,11 @@ pub struct Tally {
     device_states: DeviceStates,
     shapes: Shapes,
     paths: Paths,
+    alike: Alike,
+    /// Names that stand for others, by their paths, with these.
+    joined_names: FxHashMap<PathIndex, FxHashSet<u32>>,
+    /// Only names are taken in: there are too many of a kind, and the file is read again.
+    scans: bool,
     ranges: Ranges,
     /// Looked up for each piece of work; the keys are those of a file that anybody may have made.
     groups: foldhash::HashMap<GroupKey, u32>,
@@ -102,6 +109,39 @@ impl Tally {
         self
     }
 
+    /// Joins names of ranges, and looks for further ones of which there are many.
+    pub(crate) fn join(mut self, joined: Joined) -> Self {
+        self.alike = Alike::counting(joined);
+        self
+    }
+
+    /// Joins names of ranges, and looks for no others.
+    pub(crate) fn join_only(mut self, joined: Joined) -> Self {
+        self.alike = Alike::of(joined);
+        self
+    }
+
+    /// What names it joins, and of which there are more than stay apart: these have to be joined, too, in
+    /// another pass.
+    pub(crate) fn into_alike(self) -> (Joined, Joined) {
+        self.alike.into_parts()
+    }
+
+    /// Whether another pass has to join further names; until then it takes in nothing but names.
+    pub(crate) fn is_in_vain(&self) -> bool {
+        self.scans
+    }
+
+    /// Forgets all but names: there are too many of a kind.
+    fn only_scan(&mut self) {
+        let libraries = std::mem::take(&mut self.libraries);
+        let library_names = std::mem::take(&mut self.library_names);
+        let (names, paths) = (std::mem::take(&mut self.names), std::mem::take(&mut self.paths));
+        let alike = std::mem::take(&mut self.alike);
+        let rest = Self::default();
+        *self = Self { libraries, library_names, names, paths, alike, scans: true, ..rest };
+    }
+
     /// Groups of GPU work so far: memory grows with them.
     pub(crate) fn groups(&self) -> usize {
         self.stats.len()
@@ -110,6 +150,8 @@ impl Tally {
     /// Takes the next record.
     pub fn push(&mut self, record: Record) {
         match record {
+            Record::Name { .. } | Record::Path(_) => self.describe(record),
+            _ if self.scans => {}
             Record::Work(work) => self.work(&work),
             Record::RangeOpen(open) => {
                 self.host_extent.add(open.start.0);
@@ -122,7 +164,7 @@ impl Tally {
                     self.ranges.settle(&ClockMap::new(&self.anchors));
                 }
                 self.ranges.open(&open, index, path.is_some(), &self.paths);
-                self.collectives.open(&open, index);
+                self.collectives.open(&open, index, self.paths.node(index));
                 self.counts.ranges += u64::from(open.continues == 0);
             }
             Record::RangeClose { range, end } => {
@@ -131,7 +173,10 @@ impl Tally {
                 self.ranges.close(range, end);
             }
             Record::RangeFields { range, fields } => self.fields(range, &fields),
-            Record::RangeSample { range, recorded } => self.ranges.sample(range, recorded),
+            Record::RangeSample { range, recorded } => {
+                self.collectives.gate();
+                self.ranges.sample(range, recorded);
+            }
             Record::Mark(mark) => {
                 self.host_extent.add(mark.at.0);
                 self.counts.marks += 1;
@@ -146,11 +191,19 @@ impl Tally {
             Record::Meta { key, value } => {
                 if [META_SAMPLE, META_RANGES].contains(&key.as_str()) {
                     self.ranges.gate();
+                    self.collectives.gate();
                     self.whole.stop();
                 }
                 self.meta.insert(key, value);
             }
             Record::Anchor(anchor) => self.anchors.push(anchor),
+            Record::Name { id, bytes } if self.scans => {
+                let of_library = self.libraries.contains(&bytes);
+                let index = self.names.define(id, bytes);
+                if of_library {
+                    self.library_names.insert(index);
+                }
+            }
             Record::Name { id, bytes } => {
                 let stem = bytes.split(|byte| *byte == b'@').next().unwrap_or_default();
                 let of_model = MODEL_STAGES.contains(&stem);
@@ -179,7 +232,18 @@ impl Tally {
                 let name = self.name(path.name);
                 let domain = (path.domain != NONE).then(|| self.name(path.domain)).flatten();
                 let library = domain.is_some_and(|name| self.library_names.contains(&name));
-                let parent_known = self.paths.define(&path, name, domain, library);
+                let own = name.filter(|_| !library);
+                let stand_in = own.and_then(|own| {
+                    self.alike.stand_in(&mut self.names, &self.paths, &path, own, domain)
+                });
+                if !self.scans && self.alike.has_many() {
+                    self.only_scan();
+                }
+                let parent_known = self.paths.define(&path, stand_in.or(name), domain, library);
+                if let (Some(own), Some(_), Some(index)) = (own, stand_in, self.paths.find(path.id))
+                {
+                    self.joined_names.entry(index).or_default().insert(own);
+                }
                 if let Some(index) = self.paths.find(path.id) {
                     self.collectives.path(index, name, domain);
                 }
@@ -274,6 +338,7 @@ impl Tally {
                 correlation,
                 device,
                 path,
+                user: self.paths.node(path).user.unwrap_or(path),
                 stage,
                 instance,
             });
@@ -399,6 +464,8 @@ impl Tally {
             names: self.names.into_list(),
             shapes: self.shapes.into_list(),
             path_times: path_times.into_iter().collect(),
+            joined: self.alike.into_parts().0,
+            joined_names: self.joined_names,
             paths: self.paths.nodes().to_vec(),
             devices: self.devices.into_list(),
             device_states: self.device_states,

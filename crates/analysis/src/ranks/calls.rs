@@ -1,10 +1,14 @@
 //! Collectives of all processes, by identifiers of the run and on one clock.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::load::ProcessCapture;
+use crate::load::call::Kind;
 use crate::load::collectives::{Call, Communicator};
 use crate::load::paths::PathIndex;
+use crate::load::sampling::Sampled;
+use crate::load::thinning::Thinning;
+use stage2_model::ComparedCalls;
 use stage2_spool::GpuNs;
 
 /// Assumed clock error of a capture with a single anchor, which says nothing about drift, ns.
@@ -32,8 +36,8 @@ pub(super) struct ProcessCalls {
     pub(super) error_ns: u64,
     /// Only some instances of ranges were recorded.
     pub(super) gated: bool,
-    /// When the first of the calls began that were not kept, on the clock of `host`, ns.
-    pub(super) cut_from_ns: Option<u64>,
+    /// Which of those that were made `calls` are.
+    pub(super) thinning: Thinning,
 }
 
 /// A call, and who made it.
@@ -48,6 +52,12 @@ pub(super) struct MemberCall<'c> {
 impl MemberCall<'_> {
     pub(super) fn member(self) -> Member {
         Member { process: self.process, device: self.call.device }
+    }
+
+    /// Calls of its kind on its device, kept or not.
+    pub(super) fn made(self) -> u32 {
+        let made = self.by.thinning.made.get(&(self.call.kind(), self.call.device));
+        made.copied().unwrap_or(0)
     }
 }
 
@@ -81,12 +91,11 @@ impl Calls {
             call.start_ns = clock.mono(GpuNs(call.start_ns))?.0.min(end_ns);
             call.end_ns = end_ns;
             call.stage = stage(call.stage);
+            call.path = stage(call.path);
+            call.step = call.step.map(|(path, number)| (stage(path), number));
             Some(call)
         };
         let calls: Vec<Call> = found.calls.into_iter().filter_map(on_host).collect();
-        // Without a place on the clock it may be any time.
-        let on_clock = |at| clock.mono(GpuNs(at)).map_or(0, |at| at.0);
-        let cut_from_ns = found.beyond_from_ns.map(on_clock);
         let left_out = all.saturating_sub(kernels(&calls));
         self.processes.push(ProcessCalls {
             calls,
@@ -95,9 +104,50 @@ impl Calls {
             host,
             error_ns: clock.spread_ns().unwrap_or(UNKNOWN_SPREAD_NS).max(READING_NS),
             gated: process.gated,
-            cut_from_ns,
+            thinning: found.thinning,
         });
         left_out
+    }
+
+    /// Keeps of each kind of calls only what all processes kept of it. Says how many calls that are,
+    /// where they are not all.
+    pub(super) fn even_out(&mut self) -> Option<ComparedCalls> {
+        let mut halvings: HashMap<Kind, u32> = HashMap::new();
+        for (kind, times) in self.processes.iter().flat_map(|process| &process.thinning.halvings) {
+            let most = halvings.entry(*kind).or_default();
+            *most = (*most).max(*times);
+        }
+        if halvings.is_empty() {
+            return None;
+        }
+        let mut all = ComparedCalls::default();
+        let mut extent: Option<(u64, u64)> = None;
+        for process in &mut self.processes {
+            let ProcessCalls { calls, thinning, .. } = process;
+            // A process that kept all of its calls gave them no numbers.
+            if !thinning.is_some() {
+                thinning.number_all(calls);
+            }
+            let halved = |call: &Call| halvings.get(&call.kind()).copied().unwrap_or(0);
+            let made = thinning.made.values().map(|&made| u64::from(made));
+            all.calls = all.calls.saturating_add(made.sum());
+            calls.retain(|call| halved(call) == 0 || thinning.keeps(call, halved(call)));
+            all.compared = all.compared.saturating_add(calls.len() as u64);
+            let mut kept: HashMap<(Kind, u32), u64> = HashMap::new();
+            for call in &*calls {
+                *kept.entry((call.kind(), call.device)).or_default() += 1;
+                let (first, last) = extent.unwrap_or((call.start_ns, call.end_ns));
+                extent = Some((first.min(call.start_ns), last.max(call.end_ns)));
+            }
+            for call in calls.iter_mut() {
+                let key = (call.kind(), call.device);
+                let Some(&made) = thinning.made.get(&key) else { continue };
+                let recorded = kept.get(&key).copied().unwrap_or(0);
+                call.weight = call.weight.times(Sampled { instances: made.into(), recorded });
+            }
+            all.span_ns = all.span_ns.max(extent.take().map_or(0, |(first, last)| last - first));
+        }
+        Some(all)
     }
 
     pub(super) fn all(&self) -> impl Iterator<Item = MemberCall<'_>> {

@@ -2,13 +2,14 @@
 //!
 //! With the hash of a communicator, the n-th call of an operation in it is the same collective on
 //! every member. Without, it is the n-th of an operation and size in an instance of a stage, and the
-//! group is taken to be all ranks. Only where the counts of all members agree, or where the later
-//! calls of a member were not kept and the counts of all others agree; else nothing is matched, and
-//! the reason is said.
+//! group is taken to be all ranks. Only where the counts of all members agree; else nothing is matched,
+//! and the reason is said. Where not all calls were kept, their numbers say which belong together; and
+//! where the counts differ there, because a capture ended earlier, those of one instance of a stage do.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::calls::{Calls, Member, MemberCall};
+use crate::load::call::NO_NUMBER;
 use stage2_model::Operation;
 use stage2_text::numbers::count;
 
@@ -35,8 +36,6 @@ pub(super) struct Matching<'c> {
 /// Why a call is in no collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub(super) enum Unmatched {
-    #[error("they exceed the number of calls kept per process")]
-    Cut,
     #[error("point-to-point calls are not paired across ranks")]
     PointToPoint,
     #[error("only {} of {} members of the communicator were recorded", count(*.seen), count(*.expected))]
@@ -80,6 +79,36 @@ pub(super) enum Unmatched {
     SeveralGroups,
 }
 
+impl Unmatched {
+    /// What makes it matched in the next run.
+    pub(super) fn remedy(self) -> &'static str {
+        match self {
+            Self::MembersMissing { .. }
+            | Self::OneMember
+            | Self::RanksMissing { .. }
+            | Self::OneRank => "Record every rank, to tell a late rank from slow transfers.",
+            Self::NoClock | Self::ClocksTooCoarse { .. } => {
+                "The ranks were recorded, but the clocks of their hosts do not agree well enough to say \
+                 who waits: compare ranks of one host, or larger messages; and see the host times of \
+                 each rank in section Ranks."
+            }
+            Self::SeveralCommunicators | Self::SeveralGroups => {
+                "Use NCCL 2.26 or later, whose ranges name the communicator, to tell a late rank from slow \
+                 transfers."
+            }
+            Self::PointToPoint
+            | Self::TooManyMembers { .. }
+            | Self::TooManyRanks { .. }
+            | Self::MissingInInstance { .. }
+            | Self::UnequalCounts
+            | Self::NoOverlap => {
+                "Section Collectives lists what is not compared across ranks, and why; see the host times \
+                 of each rank in section Ranks."
+            }
+        }
+    }
+}
+
 /// What a communicator is known to be.
 #[derive(Debug, Default)]
 struct Known {
@@ -98,12 +127,6 @@ pub(super) fn matching(calls: &Calls, ranks: Option<u64>) -> Matching<'_> {
             Some(hash) => Key::Communicator(hash, call.operation),
             None => Key::Unnamed(call.operation, call.bytes),
         };
-        // Calls are dropped in the order of the file: from the first of them on, nobody knows which
-        // of several threads' calls are missing.
-        if made.by.cut_from_ns.is_some_and(|from| call.start_ns >= from) {
-            matching.refuse([made], Unmatched::Cut);
-            continue;
-        }
         by_key.entry(key).or_default().entry(made.member()).or_default().push(made);
     }
     let everyone: BTreeSet<Member> = calls.all().map(MemberCall::member).collect();
@@ -126,6 +149,7 @@ pub(super) fn matching(calls: &Calls, ranks: Option<u64>) -> Matching<'_> {
                 matching.unnamed_from = matching.sets.len();
             }
             Key::Unnamed(..) => match &unnamed {
+                Ok(members) if is_thinned(&sequences) => matching.by_number(sequences, *members),
                 Ok(members) => matching.by_instance(sequences, *members),
                 Err(why) => matching.refuse(sequences.into_values().flatten(), *why),
             },
@@ -192,12 +216,9 @@ impl<'c> Matching<'c> {
     fn take(&mut self, sequences: Sequences<'c>, members: u64) {
         // Of a sample, the same instances need not have been recorded everywhere.
         let gated = sequences.values().flatten().any(|made| made.by.gated);
-        if !gated && agree(&sequences, members).is_ok() {
-            self.zip(&sequences);
-        } else if !gated && sequences.len() as u64 == members && only_cut(&sequences) {
-            let common = sequences.values().map(Vec::len).min().unwrap_or(0);
-            let rest = sequences.values().flat_map(|made| made.iter().skip(common).copied());
-            self.refuse(rest, Unmatched::Cut);
+        if is_thinned(&sequences) {
+            self.by_number(sequences, members);
+        } else if !gated && agree(&sequences, members).is_ok() {
             self.zip(&sequences);
         } else {
             self.by_instance(sequences, members);
@@ -220,6 +241,36 @@ impl<'c> Matching<'c> {
         }
     }
 
+    /// Takes calls of one number for one collective. Where the members did not make the same number of
+    /// calls, each set has to be of one instance of its stage.
+    fn by_number(&mut self, sequences: Sequences<'c>, members: u64) {
+        let seen = sequences.len() as u64;
+        if seen < members {
+            let why = Unmatched::MissingInInstance { seen, members };
+            return self.refuse(sequences.into_values().flatten(), why);
+        }
+        let made = |calls: &Vec<MemberCall<'_>>| calls.first().map(|call| call.made());
+        let is_even = all_equal(sequences.values().map(made));
+        let mut sets: BTreeMap<u32, Vec<MemberCall<'c>>> = BTreeMap::new();
+        for call in sequences.into_values().flatten() {
+            sets.entry(call.call.number).or_default().push(call);
+        }
+        let instance = |made: &MemberCall<'_>| (made.call.stage, made.call.instance);
+        let is_whole = |set: &Vec<MemberCall<'_>>| set.len() as u64 == seen;
+        let is_of_one = |set: &Vec<MemberCall<'_>>| all_equal(set.iter().map(instance));
+        let whole = || sets.values().filter(|set| is_whole(set));
+        let astray = whole().filter(|set| !is_of_one(set)).count();
+        let first = whole().next().and_then(|set| set.first()).map(instance);
+        let tells = whole().flatten().any(|made| Some(instance(made)) != first);
+        let is_known = is_even || tells && astray * 100 <= whole().count();
+        for set in sets.into_values() {
+            match is_known && is_whole(&set) && (is_even || is_of_one(&set)) {
+                true => self.sets.push(set),
+                false => self.refuse(set, Unmatched::UnequalCounts),
+            }
+        }
+    }
+
     /// Takes the first calls of all members for one collective, then the second, and so on.
     fn zip(&mut self, sequences: &Sequences<'c>) {
         let length = sequences.values().map(Vec::len).min().unwrap_or(0);
@@ -236,13 +287,15 @@ impl<'c> Matching<'c> {
     }
 }
 
-/// Whether the counts differ only because the later calls of some members were not kept, so that the
-/// first ones of everyone are there: the others agree, and no member has more than they have.
-fn only_cut(sequences: &Sequences<'_>) -> bool {
-    let is_cut = |made: &[MemberCall<'_>]| made.iter().any(|made| made.by.cut_from_ns.is_some());
-    let lengths = |cut| sequences.values().filter(move |m| is_cut(m) == cut).map(Vec::len);
-    let Some(whole) = lengths(false).max() else { return true };
-    lengths(false).min() == Some(whole) && lengths(true).max().is_some_and(|cut| cut <= whole)
+/// Whether some calls were left out by their numbers. Of a sample they are left out by instance.
+fn is_thinned(sequences: &Sequences<'_>) -> bool {
+    let made = || sequences.values().flatten();
+    made().any(|made| made.call.number != NO_NUMBER) && !made().any(|made| made.by.gated)
+}
+
+fn all_equal<T: PartialEq>(mut values: impl Iterator<Item = T>) -> bool {
+    let Some(first) = values.next() else { return true };
+    values.all(|value| value == first)
 }
 
 /// Whether every member made as many calls as the others.
@@ -261,47 +314,71 @@ fn agree(sequences: &Sequences<'_>, members: u64) -> Result<(), Unmatched> {
 mod tests {
     use super::*;
     use crate::load::collectives::{Call, Communicator};
+    use crate::load::thinning::Thinning;
     use crate::ranks::calls::ProcessCalls;
 
-    const FAR: Option<u64> = Some(1_000);
-
-    /// Calls one after the other of as many processes; those of some were not kept from a time on.
-    /// Sets that are matched, and the process of each call that is not, with the reason.
-    fn of<const N: usize>(processes: [(u64, Option<u64>); N]) -> (usize, Vec<(u32, Unmatched)>) {
-        let call = |at: u64| Call {
-            operation: Operation::AllReduce,
-            communicator: Some(7),
-            start_ns: at,
-            end_ns: at + 1,
-            ..Call::default()
-        };
+    /// Processes with a call at each of `times`; of those, every process keeps `limit`.
+    fn thinned(processes: &[(Vec<u64>, u32)], kept: usize) -> Calls {
         let mut calls = Calls::default();
-        for (count, cut_from_ns) in processes {
-            let all = (0..count).map(call).collect();
-            let process = ProcessCalls { calls: all, cut_from_ns, ..ProcessCalls::default() };
-            calls.processes.push(process);
+        for (times, per_instance) in processes {
+            let call = |(number, &at): (u32, &u64)| Call {
+                operation: Operation::AllReduce,
+                communicator: Some(7),
+                start_ns: at,
+                end_ns: at + 1,
+                instance: number / per_instance,
+                ..Call::default()
+            };
+            let mut all: Vec<Call> = (0..).zip(times).map(call).collect();
+            let mut thinning = Thinning::default();
+            thinning.number_all(&mut all);
+            let places = thinning.thin(&all, kept, false);
+            let mut stays = places.iter().map(Option::is_some);
+            all.retain(|_| stays.next().expect("one place for each"));
+            calls.processes.push(ProcessCalls { calls: all, thinning, ..ProcessCalls::default() });
         }
-        let matching = matching(&calls, None);
-        let unmatched = matching.unmatched.iter().map(|&(made, why)| (made.process, why)).collect();
-        (matching.sets.len(), unmatched)
+        calls
     }
 
     #[test]
-    fn what_was_cut_of_one_process_costs_no_match_of_what_was_kept() {
-        let beyond = |process, calls| vec![(process, Unmatched::Cut); calls];
-        assert_eq!(of([(5, FAR), (8, None)]), (5, beyond(1, 3)));
-        assert_eq!(of([(5, FAR), (8, None), (8, None), (7, FAR)]).0, 5);
-        assert_eq!(of([(5, FAR), (8, FAR)]), (5, beyond(1, 3)));
-        let (sets, refused) = of([(5, None), (8, None)]);
-        assert_eq!((sets, refused.len()), (0, 13), "nobody knows which calls are missing");
+    fn processes_that_keep_parts_of_different_size_compare_the_same_calls() {
+        let times = |count: u64| (0..count).map(|at| at * 10).collect::<Vec<_>>();
+        // The second one ended a step and a half earlier.
+        let all = [(times(8_000), 8), (times(7_988), 8)];
+        let mut calls = thinned(&all, 1_000);
+        calls.processes[1] = thinned(&all[1..], 4_000).processes.remove(0);
+        let compared = calls.even_out().expect("some were left out");
+        assert_eq!(compared.calls, 8_000 + 7_988);
+        let found = matching(&calls, None);
+        let number = |set: &Vec<MemberCall<'_>>| set.iter().map(|made| made.call.number).collect();
+        let sets: Vec<Vec<u32>> = found.sets.iter().map(number).collect();
+        assert!(sets.iter().all(|set| set.len() == 2 && set[0] == set[1]), "{sets:?}");
+        assert!((200..=500).contains(&sets.len()), "{}", sets.len());
+        let late = sets.iter().filter(|set| set[0] >= 7_200).count();
+        assert!(late >= 15, "{late} of the last tenth");
+        assert!(found.unmatched.iter().all(|(made, _)| made.call.number >= 7_988));
+        // What was counted stands for all.
+        let weight = calls.processes[0].calls[0].weight;
+        assert_eq!(weight.instances, 8_000);
+        assert_eq!(weight.recorded, calls.processes[0].calls.len() as u64);
     }
 
     #[test]
-    fn a_cut_process_does_not_hide_what_others_miss() {
-        let (sets, refused) = of([(8, FAR), (5, None)]);
-        assert_eq!((sets, refused.len()), (0, 13), "the one that was not cut misses three");
-        let (sets, refused) = of([(3, FAR), (8, None), (5, None)]);
-        assert_eq!((sets, refused.len()), (0, 16), "those that were not cut disagree");
+    fn calls_that_are_missing_at_the_start_are_not_paired_with_later_ones() {
+        let times = |from: u64| (from..8_000).map(|at| at * 10).collect::<Vec<_>>();
+        for per_instance in [1, 8, 10_000] {
+            let mut late = times(0);
+            late.drain(..1);
+            let mut calls = thinned(&[(times(0), per_instance), (late, per_instance)], 1_000);
+            // Instances go by what happened, and not by the number of the call.
+            for call in &mut calls.processes[1].calls {
+                call.instance = (call.number + 1) / per_instance;
+            }
+            calls.even_out();
+            let found = matching(&calls, None);
+            assert!(found.sets.is_empty(), "{per_instance}: {}", found.sets.len());
+            assert!(found.unmatched.iter().all(|(_, why)| *why == Unmatched::UnequalCounts));
+        }
     }
 
     #[test]
@@ -319,15 +396,5 @@ mod tests {
         let found = matching(&calls, Some(4));
         assert_eq!((found.sets.len(), found.unmatched.len()), (0, 4));
         assert!(found.unmatched.iter().all(|(_, why)| *why == Unmatched::SeveralCommunicators));
-    }
-
-    #[test]
-    fn nothing_is_matched_from_the_time_of_the_first_call_that_was_not_kept() {
-        // Eight are kept of each, but one that began as the sixth was not.
-        let (sets, refused) = of([(8, Some(5)), (8, None)]);
-        let mut by_process = [0; 2];
-        refused.iter().for_each(|(process, _)| by_process[*process as usize] += 1);
-        assert_eq!((sets, by_process), (5, [3, 3]));
-        assert!(refused.iter().all(|(_, why)| *why == Unmatched::Cut), "{refused:?}");
     }
 }

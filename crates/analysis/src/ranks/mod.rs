@@ -4,6 +4,7 @@
 mod calls;
 mod clock;
 mod identity;
+mod late;
 mod matching;
 mod rows;
 mod split;
@@ -29,8 +30,6 @@ pub(crate) struct Together {
     calls: Calls,
     wall_ahead_ns: BTreeMap<usize, i64>,
     kernels_left_out: u64,
-    /// Calls that are kept of a process.
-    calls_limit: u64,
 }
 
 impl Together {
@@ -48,7 +47,6 @@ impl Together {
         found.stages = stage_rows(process, &stage);
         self.processes.push(found);
         let lost = process.collectives.beyond.saturating_add(process.collectives.untimed);
-        self.calls_limit = self.calls_limit.max(process.collectives.limit);
         let left_out = self.calls.take(process, stage);
         self.kernels_left_out = self.kernels_left_out.saturating_add(lost).saturating_add(left_out);
         let host = self.calls.processes.last().map_or(0, |process| process.host);
@@ -57,11 +55,12 @@ impl Together {
         }
     }
 
-    /// Everything that follows. `label` names a stage; `stages` and `devices` are the rows of the
+    /// Everything that follows. `label` names a stage, and `path` a path; `stages` and `devices` are the rows of the
     /// report, the devices by their identifier in the run.
     pub(crate) fn finish<'l>(
         mut self,
         label: impl Fn(u32) -> &'l str,
+        path: impl Fn(u32) -> &'l str,
         stages: &[StageRow],
         devices: &[DeviceRow],
     ) -> (Vec<ProcessRow>, Ranks, Vec<Finding>) {
@@ -70,6 +69,7 @@ impl Together {
         if self.wall_ahead_ns.len() < 2 {
             self.wall_ahead_ns.clear();
         }
+        let compared = self.calls.even_out();
         let mut matching = matching::matching(&self.calls, expected);
         let found = split::split(&mut matching, &self.wall_ahead_ns);
         let places: HashMap<&str, usize> =
@@ -78,7 +78,7 @@ impl Together {
         let mut collectives = rows::collective_rows(&self.calls, &matching, &found, &label);
         collectives.sort_by_key(|row| place(&row.stage));
         let who = |member| self.who(member, devices);
-        let mut late = rows::late_rows(&found, &label, who);
+        let mut late = late::late_rows(&found, &label, path, who);
         late.sort_by_key(|row| place(&row.stage));
         if self.kernels_left_out > 0 {
             findings.push(Finding::warning(
@@ -86,13 +86,8 @@ impl Together {
                     "{} communication kernels belong to no collective in this report",
                     count(self.kernels_left_out)
                 ),
-                format!(
-                    "their timestamps are missing, their file has no clock reading that ties GPU \
-                     and host, or the process made more than {} calls",
-                    count(self.calls_limit)
-                ),
-                "see the findings on clocks and timestamps; for the limit, sample (STAGE2_SAMPLE) \
-                 or name ranges (STAGE2_RANGES)",
+                "their timestamps are missing, or their file has no clock reading that ties GPU and host",
+                "see the findings on clocks and timestamps",
             ));
         }
         let shares = rows::shares(&found);
@@ -115,6 +110,7 @@ impl Together {
             stages: rank_stages,
             collectives,
             late,
+            compared,
             kernels_left_out: self.kernels_left_out,
         };
         let row = |process: Process| {

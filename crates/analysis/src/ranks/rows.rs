@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::calls::{Calls, Member, MemberCall};
 use super::matching::{Matching, Unmatched};
 use super::split::{Collectives, Split};
-use crate::load::sampling::{Estimate, Sampled};
-use stage2_model::{CollectiveRow, LateRow, Operation, UnmatchedRow};
+use crate::load::sampling::Estimate;
+use stage2_model::{CollectiveRow, Operation, UnmatchedRow};
 
 type RowKey = (u32, Operation, Option<u64>);
 
@@ -98,6 +98,7 @@ pub(super) fn collective_rows<'l>(
         let unmatched = |(why, calls): (Unmatched, Estimate)| UnmatchedRow {
             calls: calls.get(),
             why: why.to_string(),
+            remedy: why.remedy().to_owned(),
         };
         CollectiveRow {
             stage: label(path).to_owned(),
@@ -136,71 +137,6 @@ fn bus_bytes(split: &Split<'_>) -> Option<f64> {
     same.then_some(bytes as f64 * factor)
 }
 
-/// A late arrival at a collective.
-struct Delay {
-    ns: u64,
-    /// The part that more GPU work explains, ns.
-    work_ns: u64,
-    weight: Sampled,
-}
-
-/// Who came late, by stage: the latest first within a stage. Of a sample, counts and sums are estimates
-/// for all instances, as in the other rows; the typical and the longest time are as measured.
-/// `who` says who a member is, in words and by its rank.
-pub(super) fn late_rows<'l>(
-    found: &Collectives<'_>,
-    label: impl Fn(u32) -> &'l str,
-    who: impl Fn(Member) -> LateRow,
-) -> Vec<LateRow> {
-    let place = |made: MemberCall<'_>| (made.call.stage, made.member());
-    let mut took_part: BTreeMap<(u32, Member), Estimate> = BTreeMap::new();
-    let mut late: BTreeMap<(u32, Member), Vec<Delay>> = BTreeMap::new();
-    for split in &found.split {
-        for &(made, ..) in &split.members {
-            took_part.entry(place(made)).or_default().add(1, made.call.weight);
-        }
-        if split.late_ns > split.error_ns
-            && let Some(last) = split.last
-        {
-            let (ns, work_ns, weight) = (split.late_ns, split.late_work_ns, last.call.weight);
-            late.entry(place(last)).or_default().push(Delay { ns, work_ns, weight });
-        }
-    }
-    let row = |((path, member), mut late): ((u32, Member), Vec<Delay>)| {
-        late.sort_unstable_by_key(|delay| Reverse(delay.ns));
-        let measured = late.iter().fold(0u64, |sum, delay| sum.saturating_add(delay.ns));
-        let mut left = measured / 2;
-        let half = late.iter().find(|delay| {
-            let reached = delay.ns >= left;
-            left = left.saturating_sub(delay.ns);
-            reached
-        });
-        let typical = half.map_or(0, |delay| delay.ns);
-        let (mut all, mut alike) = <(Estimate, Estimate)>::default();
-        let (mut total, mut by_work) = <(Estimate, Estimate)>::default();
-        for &Delay { ns, work_ns, weight } in &late {
-            all.add(1, weight);
-            total.add(ns, weight);
-            by_work.add(work_ns, weight);
-            alike.add(u64::from(ns >= typical / 2), weight);
-        }
-        LateRow {
-            stage: label(path).to_owned(),
-            collectives: took_part.get(&(path, member)).map_or(0, |sum| sum.get()),
-            late_collectives: all.get(),
-            late_total_ns: total.get(),
-            late_work_ns: Some(by_work.get()),
-            late_typical_ns: typical,
-            late_typical_collectives: alike.get(),
-            late_max_ns: late.first().map_or(0, |delay| delay.ns),
-            ..who(member)
-        }
-    };
-    let mut rows: Vec<LateRow> = late.into_iter().map(row).collect();
-    rows.sort_by_key(|row| Reverse(row.late_total_ns));
-    rows
-}
-
 /// Time that each member waited and transferred in each stage, of all its instances, ns.
 pub(super) fn shares(found: &Collectives<'_>) -> BTreeMap<(u32, u32), (u64, u64)> {
     let mut shares: BTreeMap<(u32, u32), (Estimate, Estimate)> = BTreeMap::new();
@@ -213,32 +149,4 @@ pub(super) fn shares(found: &Collectives<'_>) -> BTreeMap<(u32, u32), (u64, u64)
         (place, (waiting.get(), transfer.get()))
     };
     shares.into_iter().map(total).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::load::collectives::Call;
-    use crate::ranks::calls::ProcessCalls;
-
-    #[test]
-    fn who_is_late_counts_all_instances_of_a_sample() {
-        let weight = Sampled { instances: 16, recorded: 2 };
-        let mut calls = Calls::default();
-        for _ in 0..2 {
-            let all = vec![Call { weight, ..Call::default() }; 2];
-            calls.processes.push(ProcessCalls { calls: all, ..ProcessCalls::default() });
-        }
-        let split = |call: usize, late_ns: u64| {
-            let made = calls.set(&[(0, call), (1, call)]);
-            let members = vec![(made[0], late_ns, 5), (made[1], 0, 5)];
-            Split { members, last: Some(made[1]), late_ns, ..Split::default() }
-        };
-        let found = Collectives { split: vec![split(0, 100), split(1, 10)], ..Default::default() };
-        let rows = late_rows(&found, |_| "", |_| LateRow::default());
-        let [row] = &rows[..] else { panic!("{rows:?}") };
-        assert_eq!((row.collectives, row.late_collectives, row.late_total_ns), (16, 16, 880));
-        let typical = (row.late_typical_collectives, row.late_typical_ns);
-        assert_eq!((typical, row.late_max_ns), ((8, 100), 100), "times are as measured");
-    }
 }

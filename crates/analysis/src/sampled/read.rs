@@ -142,7 +142,10 @@ fn place(
     batches: &mut Batches<'_, Item>,
 ) -> Result<KindTable, ReadError> {
     let mut kinds = KindTable::default();
-    let mut placing = Placing::new(libraries, process.whole.as_ref().map(|whole| whole.path));
+    let mut placing = {
+        let whole = process.whole.as_ref().map(|whole| whole.path);
+        Placing::new(libraries, whole, process.joined.clone())
+    };
     for record in Trace::open(&process.path)?.map_while(Result::ok) {
         let bytes = record.held_bytes();
         let item = match record {

@@ -26,8 +26,10 @@ use stage2_analysis::files::{self, write_whole};
 use stage2_analysis::load::trace::files_of;
 use stage2_analysis::private;
 use stage2_model::{Finding, PassStatus, Severity};
-use stage2_text::visible_path;
+use stage2_text::{listed, visible_path};
 
+/// Files that are named where they are told; run.json has them all.
+const FROM_NAMED: usize = 4;
 const EFFECTIVE: &[&str] = &[
     "report",
     "model",
@@ -328,7 +330,7 @@ fn pass_of(name: &str, dir: &Path, taken: &[(PathBuf, PathBuf)]) -> PassRecord {
     let from: Vec<String> = taken.iter().map(|(_, from)| text(from)).collect();
     let (status, why) = match from.is_empty() {
         true => (PassStatus::Failed, "none of its files could be merged".to_owned()),
-        false => (PassStatus::Ok, format!("merged from {}", from.join(", "))),
+        false => (PassStatus::Ok, format!("merged from {}", listed(&from, FROM_NAMED))),
     };
     let inside = |path: &Path| text(path.strip_prefix(dir).unwrap_or(path));
     PassRecord {

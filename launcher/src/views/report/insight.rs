@@ -24,7 +24,7 @@ pub(super) fn utilisation(report: &Report) -> String {
     let number = |figure: &Figure, decimals: usize| {
         figure.value().map(|value| format!("{value:.decimals$}"))
     };
-    let table = Table::new(stages)
+    let table = Table::first(ROWS, stages)
         .left("stage", |stage| name(&stage.stage))
         .right("tokens per instance", |stage| number(&stage.tokens, 0))
         .right("MFU, wall (%)", |stage| share(&stage.mfu_wall))
@@ -46,8 +46,10 @@ pub(super) fn utilisation(report: &Report) -> String {
     let mut lines = vec![format!("model: {name}; peaks: {peaks}")];
     let model = used.numbers.model.mfu_wall.absent();
     lines.extend(model.map(|why| format!("model-level MFU: none, because {why}")));
-    lines.extend(stages.iter().map(|s| format!("{}: {}", shorten(&s.stage, 60), s.basis)));
-    for stage in stages {
+    lines.extend(
+        stages.iter().take(ROWS).map(|s| format!("{}: {}", shorten(&s.stage, 60), s.basis)),
+    );
+    for stage in stages.iter().take(ROWS) {
         let figures = [
             ("tokens", &stage.tokens),
             ("MFU over wall time", &stage.mfu_wall),

@@ -1,9 +1,10 @@
 //! What ncu and nsys add to a report -> its sections: classes, roofline, reconciliation.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use crate::views::kernels::top;
-use crate::views::table::{Table, none, paragraph};
+use crate::views::table::{self, Table, none, paragraph};
 use stage2_analysis::roofline::bound;
 use stage2_model::{KernelRow, Report};
 use stage2_text::numbers::{count, ms3, percent1};
@@ -14,17 +15,24 @@ const ROWS: usize = 20;
 
 /// Shares of the classes of kernels in each stage.
 pub(super) fn classes(report: &Report) -> String {
-    let mut stages: BTreeMap<&str, Vec<&KernelRow>> = BTreeMap::new();
+    let mut stages: BTreeMap<&str, (Reverse<u64>, Vec<&KernelRow>)> = BTreeMap::new();
     for row in &report.kernels {
-        stages.entry(&row.stage).or_default().push(row);
+        let (Reverse(ns), rows) = stages.entry(&row.stage).or_default();
+        *ns = ns.saturating_add(row.times.total_ns);
+        rows.push(row);
     }
     if stages.is_empty() {
         return none("no kernel was recorded", "");
     }
-    let stages = stages.into_iter().map(|(stage, rows)| (stage, top::classes(rows)));
+    let mut stages: Vec<_> = stages.into_iter().collect();
+    // Where there are more than are shown, the longest ones are.
+    if stages.len() > table::ROWS {
+        stages.sort_by_key(|(_, (ns, _))| *ns);
+    }
+    let stages = stages.into_iter().map(|(stage, (_, rows))| (stage, top::classes(rows)));
     let rows = stages.flat_map(|(stage, sums)| sums.into_iter().map(move |sum| (stage, sum)));
     let rows: Vec<_> = rows.collect();
-    let table = Table::new(&rows)
+    let table = Table::first(table::ROWS, &rows)
         .left("stage", |(stage, _)| code(stage))
         .left("class", |(_, sum)| plain(sum.class))
         .right("kernel_sum_ms", |(_, sum)| sum.total_ns.map(ms3))

@@ -17,7 +17,7 @@ pub(super) fn stage_kernels(report: &Report) -> String {
     );
     let stages: Vec<_> = report.stage_kernels.chunk_by(|a, b| a.stage == b.stage).collect();
     for rows in stages.iter().take(STAGES) {
-        let table = Table::new(rows)
+        let table = Table::first(ROWS, rows)
             .left("kernel", |row| code(&row.kernel))
             .right("kernel_sum_ms", |row| row.times.known_total_ns().map(ms3))
             .right("% of the stage's sum", |row| row.stage_kernel_sum_percent.map(percent1))

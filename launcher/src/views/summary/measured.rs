@@ -1,5 +1,7 @@
 //! Stages, operators and kernels as they were measured.
 
+use std::collections::HashSet;
+
 use crate::views::kernels::by_stage::{StageKernel, stage_kernels};
 use crate::views::page::model_stages;
 use crate::views::stages;
@@ -46,12 +48,12 @@ pub(super) fn operators(report: &Report) -> String {
 }
 
 pub(super) fn kernels(report: &Report) -> String {
-    let stages: Vec<&str> = model_stages(report).map(|stage| stage.stage.as_str()).collect();
+    let stages: HashSet<&str> = model_stages(report).map(|stage| stage.stage.as_str()).collect();
     let all = stage_kernels(report);
     if all.is_empty() {
         return none("no kernel was recorded", "see Limits");
     }
-    let is_of_stage = |kernel: &&StageKernel<'_>| stages.contains(&kernel.row.stage.as_str());
+    let is_of_stage = |kernel: &&StageKernel<'_>| stages.contains(kernel.row.stage.as_str());
     let (of_stages, others): (Vec<_>, Vec<_>) = all.iter().partition(is_of_stage);
     // Without stages of the model, any kernel is better than none.
     let rows = if of_stages.is_empty() { others } else { of_stages };

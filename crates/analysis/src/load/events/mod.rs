@@ -16,7 +16,7 @@ use stage2_text::KernelName;
 use super::ProcessCapture;
 use super::libraries::LibraryDomains;
 use super::paths::{OUTSIDE, PathIndex, PathNode, UNATTRIBUTED, UNDEFINED};
-use super::spool::load_folder;
+use super::spool::load_folder_by_name;
 use super::trace::Trace;
 use crate::path_label::{
     OUTSIDE_RANGES, UNATTRIBUTED_WORK, UNDEFINED_RANGE, WHOLE_PROCESS, element, shown, visible_name,
@@ -38,7 +38,7 @@ impl Traces {
     /// Reads the trace files of `folder` for the first time. Ranges of the domains in `libraries` are
     /// never around a range of the program, as in reports.
     pub fn read(folder: &Path, libraries: &LibraryDomains) -> Self {
-        let capture = load_folder(folder, libraries);
+        let capture = load_folder_by_name(folder, libraries);
         let serious = |finding: &Finding| finding.severity != Severity::Note;
         let problems = capture.findings.into_iter().filter(serious).collect();
         let mut files: Vec<TraceFile> = Vec::new();

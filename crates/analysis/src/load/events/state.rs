@@ -9,6 +9,7 @@ use stage2_spool::{
 };
 use stage2_text::{KernelName, kernel_name, visible};
 
+use super::super::alike::Alike;
 use super::super::instances::{Entry, Instances, NO_ROOT};
 use super::super::names::Names;
 use super::super::paths::{OUTSIDE, PathIndex, Paths, UNATTRIBUTED, UNDEFINED};
@@ -32,6 +33,7 @@ pub(super) struct State<'f> {
     unknown_shape: Shape,
     unknown_name: KernelName,
     paths: Paths,
+    alike: Alike,
     labels: Vec<RangePath>,
     instances: Instances,
     open: BTreeMap<u64, OpenRange>,
@@ -67,6 +69,7 @@ impl<'f> State<'f> {
             unknown_shape: Shape::default(),
             unknown_name: kernel_name(UNDEFINED_KERNEL.as_bytes()),
             paths: Paths::default(),
+            alike: Alike::of(file.capture.joined.clone()),
             labels: labels(&file.capture),
             instances: Instances::default(),
             open: BTreeMap::new(),
@@ -160,7 +163,13 @@ impl<'f> State<'f> {
                 let name = self.names.find(path.name);
                 let domain = (path.domain != NONE).then(|| self.names.find(path.domain)).flatten();
                 let library = domain.is_some_and(|name| self.library_names.contains(&name));
-                self.paths.define(&path, name, domain, library);
+                let own = name.filter(|_| !library);
+                let stand_in = own.and_then(|own| {
+                    self.alike.stand_in(&mut self.names, &self.paths, &path, own, domain)
+                });
+                let text = stand_in.filter(|&index| index as usize == self.texts.len());
+                self.texts.extend(text.and_then(|index| self.names.get(index)).map(visible));
+                self.paths.define(&path, stand_in.or(name), domain, library);
             }
             _ => {}
         }

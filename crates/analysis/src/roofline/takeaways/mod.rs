@@ -81,6 +81,8 @@ pub struct StageFacts {
 /// How much of a stage's communication was waiting for other ranks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WaitingFacts {
+    /// Why collectives were not compared across ranks, and what to do about it: of most that were not.
+    pub unmatched: Option<(String, String)>,
     /// Share of the stage's sum of kernel time, percent.
     pub percent: f64,
     /// Every collective was split; else some waiting is still in what is called communication.

@@ -6,6 +6,10 @@ use stage2_model::rule::*;
 use stage2_model::{Bound, LAUNCH_GAP_US, RATE_SHARE_MOST, Takeaway};
 use stage2_text::numbers::count;
 
+/// What to do where nothing of a job was compared.
+const RECORD_RANKS: &str = "Record every rank (section Collectives lists what is missing) to tell a late rank \
+    from slow transfers.";
+
 /// What concerns the run as a whole.
 pub(super) fn of_run(facts: &Facts) -> Vec<Takeaway> {
     let mut said = Vec::new();
@@ -260,6 +264,7 @@ impl Speaker<'_> {
         let all = self.class_percent(&[KernelClass::Communication]);
         let split = self.stage.waiting.as_ref();
         let waiting = split.map_or(0.0, |split| split.percent.clamp(0.0, all));
+        let unmatched = split.and_then(|split| split.unmatched.as_ref());
         let mut said = Vec::new();
         if waiting >= COMMUNICATION_PERCENT {
             let late = split.and_then(|split| split.late.as_deref());
@@ -282,15 +287,18 @@ impl Speaker<'_> {
                      parallelism that sends less.",
                 ),
                 // What of it is transfer is not known, so nothing is said to be gained.
-                _ => (
-                    None,
-                    format!(
-                        "communication kernels are {transfer:.1} % of kernel time; an unknown part of \
-                         that is waiting for other ranks"
-                    ),
-                    "Record every rank (section Collectives lists what is missing) to tell a late \
-                     rank from slow transfers.",
-                ),
+                _ => {
+                    let because =
+                        unmatched.map_or_else(String::new, |(why, _)| format!(", because {why}"));
+                    (
+                        None,
+                        format!(
+                            "communication kernels are {transfer:.1} % of kernel time; an unknown part \
+                             of that is waiting for other ranks{because}"
+                        ),
+                        unmatched.map_or(RECORD_RANKS, |(_, remedy)| remedy.as_str()),
+                    )
+                }
             };
             said.push(self.say(Rule::Communication, part, text, Some(then)));
         }

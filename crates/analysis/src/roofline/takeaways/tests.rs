@@ -483,7 +483,7 @@ fn waiting_for_a_late_rank_is_no_communication() {
         ..StageFacts::default()
     };
     let late = Some("rank 1 arrives last at 4 of 32 collectives".to_owned());
-    let split = WaitingFacts { percent: 65.0, whole: true, late };
+    let split = WaitingFacts { percent: 65.0, whole: true, late, ..WaitingFacts::default() };
     let said = of(vec![with(Some(split.clone()))]);
     assert_eq!(rules(&said), [Rule::GpuBusy, Rule::Waiting], "{said:?}");
     assert_eq!(
@@ -497,9 +497,18 @@ fn waiting_for_a_late_rank_is_no_communication() {
         "decode: communication is 40.0 % of kernel time, waiting for other ranks not counted";
     assert_eq!(text(&said, Rule::Communication), left);
     // Where it is not known how much waiting is in it, nothing is called communication.
-    for unknown in [None, Some(WaitingFacts { percent: 0.0, whole: false, late: None })] {
+    for unknown in [None, Some(WaitingFacts::default())] {
         let said = of(vec![with(unknown)]);
         let text = text(&said, Rule::Communication);
         assert!(text.ends_with("an unknown part of that is waiting for other ranks"), "{text}");
     }
+    // Every rank was recorded: the true cause is told, and not that a rank is missing.
+    let why = ("the clocks are too coarse".to_owned(), "Compare ranks of one host.".to_owned());
+    let coarse = WaitingFacts { unmatched: Some(why), ..WaitingFacts::default() };
+    let said = of(vec![with(Some(coarse))]);
+    let told = text(&said, Rule::Communication);
+    assert!(told.ends_with("waiting for other ranks, because the clocks are too coarse"), "{told}");
+    let advised = said.iter().find(|said| said.rule == Rule::Communication);
+    let advised = advised.and_then(|said| said.recommendation.as_deref());
+    assert_eq!(advised, Some("Compare ranks of one host."));
 }

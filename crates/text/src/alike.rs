@@ -1,0 +1,154 @@
+//! Names that differ in a number, a UUID or a hash only -> the pattern that they have in common.
+//!
+//! A program that puts the number of a step or the identifier of a request into the name of a range has
+//! as many names as steps or requests. What reads such names joins them under their pattern where there
+//! are many.
+
+use std::borrow::Cow;
+
+/// Groups of a UUID.
+const UUID: [usize; 5] = [8, 4, 4, 4, 12];
+/// Hexadecimal digits from which on a word is a hash, and from which on it is one if it has both digits
+/// and letters.
+const HASH: usize = 8;
+const SHORT_HASH: usize = 7;
+/// Letters and digits from which on a word that mixes them is an identifier, and how often it does.
+const IDENTIFIER: usize = 16;
+const MIXES: usize = 3;
+
+/// What several names have in common.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pattern {
+    /// The name with a `*` in place of each part that differs.
+    pub text: Vec<u8>,
+    /// A UUID or a hash is among these parts, which no two things share.
+    pub has_identifier: bool,
+}
+
+/// The pattern of a name; nothing where it has no number and no identifier.
+pub fn pattern(name: &[u8]) -> Option<Pattern> {
+    let mut found = Pattern { text: Vec::with_capacity(name.len()), has_identifier: false };
+    let mut is_pattern = false;
+    let mut rest = name;
+    while let Some(&first) = rest.first() {
+        let uuid = uuid(rest);
+        let word = rest.iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
+        let length = uuid.unwrap_or(word.max(1));
+        let (part, behind) = rest.split_at(length.min(rest.len()));
+        rest = behind;
+        if uuid.is_some() || is_identifier(part) {
+            found.has_identifier = true;
+            is_pattern = true;
+            star(&mut found.text);
+        } else if !first.is_ascii_alphanumeric() {
+            found.text.push(first);
+        } else {
+            for &byte in part {
+                match byte.is_ascii_digit() {
+                    true => star(&mut found.text),
+                    false => found.text.push(byte),
+                }
+                is_pattern |= byte.is_ascii_digit();
+            }
+        }
+    }
+    is_pattern.then_some(found)
+}
+
+/// The pattern of a text, or the text where it has none.
+pub fn pattern_of(name: &str) -> Cow<'_, str> {
+    match pattern(name.as_bytes()) {
+        // Only whole ASCII characters were replaced.
+        Some(pattern) => Cow::Owned(String::from_utf8_lossy(&pattern.text).into_owned()),
+        None => Cow::Borrowed(name),
+    }
+}
+
+fn star(text: &mut Vec<u8>) {
+    if !text.ends_with(b"*") {
+        text.push(b'*');
+    }
+}
+
+/// The length of a UUID at the start of `text`, which no further letter or digit follows.
+fn uuid(text: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    for (group, length) in UUID.iter().enumerate() {
+        if group > 0 {
+            text.get(at).filter(|&&byte| byte == b'-')?;
+            at += 1;
+        }
+        let digits = text.get(at..at + length)?;
+        digits.iter().all(u8::is_ascii_hexdigit).then_some(())?;
+        at += length;
+    }
+    (!text.get(at).is_some_and(u8::is_ascii_alphanumeric)).then_some(at)
+}
+
+/// Whether a word is a hash, or something else that a program makes to tell things apart.
+fn is_identifier(word: &[u8]) -> bool {
+    let hexadecimal = word.strip_prefix(b"0x").unwrap_or(word);
+    let has_letter = hexadecimal.iter().any(u8::is_ascii_alphabetic);
+    let has_digit = hexadecimal.iter().any(u8::is_ascii_digit);
+    if has_letter && hexadecimal.iter().all(u8::is_ascii_hexdigit) {
+        let length = hexadecimal.len();
+        return length >= HASH || has_digit && length >= SHORT_HASH;
+    }
+    let mixes = word.windows(2).filter(|pair| {
+        let [a, b] = pair else { return false };
+        a.is_ascii_digit() != b.is_ascii_digit()
+    });
+    word.len() >= IDENTIFIER && mixes.count() >= MIXES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_one_kind_have_one_pattern() {
+        for (names, text, has_identifier) in [
+            (&["step 17", "step 3"][..], "step *", false),
+            (&["leaf.0", "leaf.999"], "leaf.*", false),
+            (&["layer_3_of_32", "layer_31_of_32"], "layer_*_of_*", false),
+            (
+                &["execute_context_13(6656)_generation_3(3)"],
+                "execute_context_*(*)_generation_*(*)",
+                false,
+            ),
+            (
+                &[
+                    "request-16e3d6d0-1b2c-4d5e-8f90-a1b2c3d4e5f6",
+                    "request-deadbeef-cafe-abcd-1234-000000000000",
+                    "request-16e3d6d01b2c4d5e8f90a1b2c3d4e5f6",
+                ],
+                "request-*",
+                true,
+            ),
+            (&["request-16e3d6d0-7", "request-abcdefab-12"], "request-*-*", true),
+            (&["commit 344aac04", "commit 198fcff"], "commit *", true),
+            (&["at 0x7f12ab"], "at 0x*f*ab", false),
+            (&["at 0x7f12ab34"], "at *", true),
+            (&["01ARZ3NDEKTSV4RRFFQ69G5FAV"], "*", true),
+        ] {
+            for name in names {
+                let text = text.as_bytes().to_vec();
+                assert_eq!(
+                    pattern(name.as_bytes()),
+                    Some(Pattern { text, has_identifier }),
+                    "{name}"
+                );
+            }
+        }
+        assert_eq!(pattern(b"request-12345678").map(|of| of.text), Some(b"request-*".to_vec()));
+    }
+
+    #[test]
+    fn names_of_things_are_no_patterns() {
+        for name in ["decode", "facade", "aten::add_", "attn qkv", "\u{e4}\u{f6}", "", "feed"] {
+            assert_eq!(pattern(name.as_bytes()), None, "{name}");
+            assert_eq!(pattern_of(name), name);
+        }
+        assert_eq!(pattern_of("bf16 \u{e4}7"), "bf* \u{e4}*");
+    }
+}
