@@ -87,6 +87,7 @@ impl Sources {
                 workload_end: super::workload_end::of_run(&run, run_dir),
                 passes: passes(&run),
                 environment: facts(&env),
+                profiled: Vec::new(),
             },
             nvtx_package: env.pointer("/python/packages/nvtx").and_then(scalar),
             simulated: run.get("simulated").and_then(Value::as_bool).unwrap_or(false),
