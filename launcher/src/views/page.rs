@@ -79,6 +79,15 @@ pub(super) fn outermost_ranges(report: &Report) -> impl Iterator<Item = &StageRo
     report.stages.iter().filter(move |row| kinds.contains(&row.kind))
 }
 
+/// The same of its warm instances, which the answer is of. Busy time is known exactly where the share of
+/// all instances is.
+pub(super) fn warm_idle_percent(stage: &StageRow) -> Option<f64> {
+    let warm = stage.warm.filter(|warm| warm.gpu_window_ns > 0)?;
+    stage.gpu_busy_percent?;
+    let busy = warm.gpu_busy_ns as f64 * 100.0 / warm.gpu_window_ns as f64;
+    Some((100.0 - busy).max(0.0))
+}
+
 /// Share of the window of a stage in which its GPUs did nothing, percent.
 pub(super) fn idle_percent(stage: &StageRow) -> Option<f64> {
     stage.gpu_busy_percent.map(|busy| (100.0 - busy).max(0.0))

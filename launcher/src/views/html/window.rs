@@ -19,8 +19,16 @@ fn mark(kind: WindowKind) -> &'static str {
     }
 }
 
+/// What the times are sums of.
+fn over(basis: &str) -> String {
+    match basis.trim_end_matches('.') {
+        "" => String::new(),
+        basis => format!("The times are sums, not those of one instance; basis: {basis}. "),
+    }
+}
+
 /// The bar and its table.
-pub(super) fn window(split: &WindowSplit, id: &str) -> String {
+pub(super) fn window(split: &WindowSplit, basis: &str, id: &str) -> String {
     let parts: Vec<(&WindowPart, f64)> = (split.parts.iter())
         .zip(split.rounded_percent())
         .filter(|(part, _)| part.percent.is_finite() && part.percent > 0.0)
@@ -57,10 +65,11 @@ pub(super) fn window(split: &WindowSplit, id: &str) -> String {
          <div class=\"table\"><table><thead><tr><th>part of the window</th><th class=\"n\">ms</th>\
          <th class=\"n\">%</th></tr></thead>\n<tbody>\n{}\
          <tr><td>window</td><td class=\"n\">{}</td><td class=\"n\">100.0</td></tr>\n\
-         </tbody></table></div>\n<p class=\"note\">{}</p>\n",
+         </tbody></table></div>\n<p class=\"note\">{}{}</p>\n",
         text(&format!("Where the window of {} ms goes: {}", ms3(split.window_ns), said.join(", "))),
         parts.iter().map(row).collect::<String>(),
         ms3(split.window_ns),
+        text(&over(basis)),
         text(&idle_kinds()),
     )
 }
