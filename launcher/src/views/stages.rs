@@ -108,8 +108,7 @@ pub(super) fn times(report: &Report, most: usize, file: &str) -> String {
     let mut out = table.markdown_with_rest_in(file);
     out.push_str(&paragraph(&format!(
         "Host times, without the first, cold instance of each process unless it is the only one. \
-             A p99 is given of {P99_VALUES} values and more, else the longest. The appendix of \
-             report.md has all instances.",
+             p99: of {P99_VALUES} values and more. The appendix of report.md has all instances.",
     )));
     let answers = || report.answer.stages.iter();
     let steps = || answers().filter_map(|answer| answer.step.as_ref());

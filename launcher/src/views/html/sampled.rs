@@ -26,10 +26,8 @@ pub(super) fn sampled(report: &Report, stage: &str, id: &str) -> String {
     let with_curve = |row: &&SampledStage| curve(row).is_some();
     let Some(row) = of_stage.into_iter().find(with_curve) else { return String::new() };
     let Some(found) = curve(row) else { return String::new() };
-    let dram =
-        drawn(found, &DRAM, ("DRAM traffic", "GB/s"), &format!("{id}-dram"));
-    let units =
-        drawn(found, &UNITS, ("Units at work", "%"), &format!("{id}-units"));
+    let dram = drawn(found, &DRAM, ("DRAM traffic", "GB/s"), &format!("{id}-dram"));
+    let units = drawn(found, &UNITS, ("Units at work", "%"), &format!("{id}-units"));
     let timeline = report.step_timelines.iter().find(|timeline| timeline.stage == stage);
     let noun = timeline.map_or("step", StepTimeline::noun);
     let partial = if row.partial { ", a part of it only" } else { "" };

@@ -281,7 +281,7 @@ fn a_bar_stands_for_every_piece_of_work() {
     assert!(said.contains("12 ranges and pieces of work, the shortest, did not fit"), "{said}");
     let names = &page.by_id("stage-1").of_class("names")[0];
     let rows: Vec<String> = names.one("tbody").all("tr").iter().map(Element::text).collect();
-    assert!(rows[0].starts_with("cutlass_gemmgemm30") && rows.len() == 2, "{rows:?}");
+    assert!(rows[0].starts_with("cutlass_gemmgemm31") && rows.len() == 3, "{rows:?}");
 }
 
 #[test]

@@ -69,7 +69,7 @@ pub(super) fn page(report: &Report, operators: &Operators, top: usize) -> Page {
 /// What the sums of operators are over.
 pub(super) fn basis(operators: &Operators) -> &'static str {
     match operators.warm_up.is_empty() {
-        true => "Sums of the whole run, the cold first instances of the stages included.",
+        true => "Sums of the whole run, cold instances included.",
         false => {
             "Sums of the whole run without ranges that warm up, which are apart; the cold first \
              instances of the stages are included."
