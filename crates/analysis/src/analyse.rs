@@ -17,6 +17,7 @@ use crate::load::Capture;
 use crate::load::spool::load_folder;
 use crate::roofline::hardware::{self, Catalogue};
 use crate::{ncu, nsys, sampled, step_timeline, workload_end};
+use serde_json::Value;
 use stage2_model::{Fact, Origin, Report};
 use stage2_text::visible;
 
@@ -54,13 +55,17 @@ pub fn analyse(sources: &Sources, settings: &Settings) -> Analysis {
     let mut run = sources.run.clone();
     let mut findings = [&sources.findings[..], &settings.findings, &sources.run_findings].concat();
     let manifest_key = config.pointer("/workload/manifest_key");
-    let manifest_key = manifest_key.and_then(serde_json::Value::as_str);
+    let manifest_key = manifest_key.and_then(Value::as_str);
     let mut workload = Workload::read(run_dir, manifest_key, &mut findings);
     // Bundles of older versions, and what others wrote, were not redacted.
     let redactor = &settings.redactor;
     workload.redact(redactor);
     run.command = run.command.map(|words| redactor.words(words));
     let argv = redactor.words(&sources.argv);
+    // Captures that were taken elsewhere were not profiled by these settings.
+    if !argv.is_empty() {
+        run.profiled = profiled(config);
+    }
     let facts = workload.facts();
     run.environment.extend(facts.iter().map(|(key, value)| Fact {
         key: format!("workload.{key}"),
@@ -93,7 +98,7 @@ pub fn analyse(sources: &Sources, settings: &Settings) -> Analysis {
     workload_end::explain(&mut report);
     let baseline = run_dir.join(BASELINE_DIR);
     let baseline = baseline.is_dir().then(|| load(&baseline));
-    let wanted = config.pointer("/run/baseline").and_then(serde_json::Value::as_bool);
+    let wanted = config.pointer("/run/baseline").and_then(Value::as_bool);
     passes::add(&mut report, baseline, wanted);
     let context = insight::Context { run_dir, config, workload: &workload, argv: &argv };
     // What the host did in the median steps is among the facts.
@@ -114,6 +119,34 @@ pub fn analyse(sources: &Sources, settings: &Settings) -> Analysis {
             configured: facts,
         },
     }
+}
+
+/// What of the configuration says how the workload was profiled. Names of files, and what trace files say
+/// themselves (ranges, sample, graphs), are left out.
+fn profiled(config: &Value) -> Vec<Fact> {
+    const ELSEWHERE: [&str; 7] =
+        ["cupti", "library", "log", "counters", "ranges", "sample", "graph"];
+    let text = |value: &Value| match value {
+        Value::String(text) => visible(text.as_bytes()),
+        value => visible(value.to_string().as_bytes()),
+    };
+    let mut facts = Vec::new();
+    let mut add = |key: &str, value: String| facts.push(Fact { key: key.to_owned(), value });
+    if let Some(mode) = config.pointer("/run/mode") {
+        add("mode", text(mode));
+    }
+    if let Some(annotate) = config.pointer("/operators/annotate").and_then(Value::as_array) {
+        let mut words: Vec<String> = annotate.iter().map(text).collect();
+        words.sort();
+        add("annotation", if words.is_empty() { "none".to_owned() } else { words.join(", ") });
+    }
+    if let Some(collector) = config.pointer("/profiling/collector").and_then(Value::as_object) {
+        let own = collector.iter().filter(|(key, _)| !ELSEWHERE.contains(&key.as_str()));
+        let set = own.filter(|(_, value)| !value.is_null());
+        let set: Vec<String> = set.map(|(key, value)| format!("{key}={}", text(value))).collect();
+        add("collector settings", set.join(", "));
+    }
+    facts
 }
 
 /// Adds what ncu and nsys measured; where the collector has no rows, it uses theirs. Returns the tools
@@ -156,7 +189,7 @@ fn add_tools(report: &mut Report, sources: &Sources, settings: &Settings) -> Vec
 }
 
 /// Reads `ncu/regions` into the report; leaves it alone where nothing was measured by region.
-fn add_regions(report: &mut Report, run_dir: &Path, config: &serde_json::Value) {
+fn add_regions(report: &mut Report, run_dir: &Path, config: &Value) {
     let mut findings = Vec::new();
     let launches = ncu::regions::read(&run_dir.join(NCU_REGIONS_DIR), &mut findings);
     if !launches.is_empty() {

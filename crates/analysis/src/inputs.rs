@@ -90,6 +90,7 @@ impl Sources {
                 inner_run: run.get("inner_run").and_then(scalar),
                 passes: passes(&run),
                 environment: facts(&env),
+                profiled: Vec::new(),
             },
             nvtx_package: env.pointer("/python/packages/nvtx").and_then(scalar),
             simulated: run.get("simulated").and_then(Value::as_bool).unwrap_or(false),

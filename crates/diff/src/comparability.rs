@@ -292,9 +292,28 @@ impl Facts {
             meta("graph"),
             "one side shows CUDA graphs as a whole, and the other their kernels",
         );
-        self.note("attribution", meta("attribution"), "its cost per launch differs");
+        self.warn("attribution", meta("attribution"), "its cost per launch differs");
+        self.profiled(report);
         self.note("CUPTI", meta("cupti.version"), "versions may cost the workload differently");
         self.note("CUPTI's activity API", meta("cupti.api"), "its cost per launch differs");
+    }
+
+    /// How the workload was profiled. Counters beside the records are known without the configuration.
+    fn profiled(&mut self, report: &Report) {
+        let beside = report.sampled.as_ref().is_some_and(|sampled| !sampled.own_run);
+        self.warn(
+            "counters sampled beside the records",
+            Some(if beside { "yes" } else { "no" }.to_owned()),
+            "sampling makes kernels up to 2 % longer",
+        );
+        for (what, meaning) in [
+            ("annotation", "ranges that the launcher opens cost host time, and make other stages"),
+            ("mode", "only a deep run has counters of ncu, and the timeline of nsys"),
+            ("collector settings", "the collector costs the workload differently"),
+        ] {
+            let fact = report.run.profiled.iter().find(|fact| fact.key == what);
+            self.warn(what, fact.map(|fact| fact.value.clone()), meaning);
+        }
     }
 
     fn processes(&mut self, report: &Report) {
@@ -330,7 +349,7 @@ impl Facts {
 }
 
 /// What people ask for first.
-const ORDER: [&str; 21] = [
+const ORDER: [&str; 26] = [
     "simulated",
     "GPU",
     "number of GPUs",
@@ -344,6 +363,11 @@ const ORDER: [&str; 21] = [
     "sampling",
     "ranges filter",
     "graph mode",
+    "annotation",
+    "mode",
+    "counters sampled beside the records",
+    "collector settings",
+    "attribution",
     "processes with GPU work",
     "ranks",
     "driver",

@@ -176,6 +176,7 @@ fn stage(name: &str, sides: &[Vec<Gathering<'_>>; 2]) -> StageChange {
         },
         per: basis.per,
         per_text: visible(basis.text.as_bytes()),
+        step: all.iter().find_map(StageView::steps).map(|steps| steps.unit.noun().to_owned()),
         metrics,
         work,
         work_total,

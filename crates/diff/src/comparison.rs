@@ -153,6 +153,9 @@ pub struct StageChange {
     pub per: Per,
     /// The same in words, with the reason for it.
     pub per_text: String,
+    /// What a step is whose times are compared (`instance`, `step`, `inferred step`); null: none are.
+    #[serde(default)]
+    pub step: Option<String>,
     /// Its metrics.
     pub metrics: Vec<MetricChange>,
     /// GPU work in it, the largest change first. Its changes add up to that of `work_total`.

@@ -13,10 +13,24 @@ const MOST_STAGES: usize = 12;
 /// What becomes of a condition. `strict`: noise is no excuse.
 pub(crate) fn evaluate(condition: &Condition, of: &Comparison, strict: bool) -> ConditionResult {
     let (outcome, text) = match find(condition, of) {
-        Ok(metric) => held_against(condition, metric, strict),
+        Ok(metric) => {
+            let (outcome, text) = held_against(condition, metric, strict);
+            (outcome, format!("{}{text}", unit_of(condition, of)))
+        }
         Err(why) => (Outcome::NotEvaluated, why),
     };
     ConditionResult { condition: condition.text.clone(), outcome, text }
+}
+
+/// What a step is, where the condition is on one.
+fn unit_of(condition: &Condition, of: &Comparison) -> String {
+    let Scope::Stage(stage) = &condition.scope else { return String::new() };
+    let change = of.stages.iter().find(|change| change.stage == *stage);
+    let step = change.and_then(|change| change.step.as_deref());
+    match step.filter(|_| condition.metric.starts_with("step_")) {
+        Some(step) => format!("of one {step}: "),
+        None => String::new(),
+    }
 }
 
 /// The metric with both its values, or why there is none.

@@ -15,9 +15,10 @@ use crate::unit::{Better, MetricUnit, signed};
 const STAGES: usize = 3;
 /// Characters of a name in a line.
 const NAME_LIMIT: usize = 60;
-/// Times of a stage, the first that both sides have.
-const TIMES: [(&str, &str); 4] = [
-    ("step_ms", "step"),
+/// Times of a stage, the first that both sides have: as the lines of a report have them.
+const TIMES: [(&str, &str); 5] = [
+    ("token_ms", "token"),
+    ("step_ms", STEP),
     ("host_ms", "host time per instance"),
     ("gpu_busy_ms", "GPU busy"),
     ("kernel_ms", "kernel time"),
@@ -41,6 +42,14 @@ pub(crate) fn lines(of: &Comparison) -> Vec<AnswerLine> {
     ]
 }
 
+/// Stands for what a step of the stage is.
+const STEP: &str = "step";
+
+/// What a step of the stage is called, where `label` is [`STEP`].
+fn step_name<'s>(stage: &'s StageChange, label: &'s str) -> &'s str {
+    stage.step.as_deref().filter(|_| label == STEP).unwrap_or(label)
+}
+
 fn name(stage: &StageChange) -> String {
     shorten(&stage.stage, NAME_LIMIT)
 }
@@ -60,6 +69,7 @@ fn time(stages: &[&StageChange]) -> String {
         match found {
             None => format!("{name}: no time is known on both sides"),
             Some((metric, label)) => {
+                let label = step_name(stage, label);
                 format!("{name}: {label} {} ({})", value_text(metric), in_words(metric))
             }
         }

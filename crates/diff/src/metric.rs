@@ -37,9 +37,9 @@ use MetricUnit::{Count, Joule, Mhz, Ms, PerSecond, Percent, Watt};
 pub(crate) const STAGE_METRICS: &[Kind] = &[
     kind("step_ms", Ms, Lower, "median host time of a warm step"),
     kind("step_mean_ms", Ms, Lower, "mean host time of a warm step"),
-    kind("step_p99_ms", Ms, Lower, "99th percentile of the host time of a warm step"),
+    kind("step_p99_ms", Ms, Lower, "99th percentile of the host time of at least 20 warm steps"),
     kind("token_ms", Ms, Lower, "median host time of a step over the tokens of one sequence in it"),
-    kind("ttft_ms", Ms, Lower, "time to the first token"),
+    kind("ttft_ms", Ms, Lower, "time from the arrival of a request to its first token"),
     kind("tokens_per_s", PerSecond, Higher, "tokens per second of wall time"),
     kind("host_ms", Ms, Lower, "host time of an instance, the first, cold one included"),
     kind("window_ms", Ms, Lower, "host range and its GPU work together"),

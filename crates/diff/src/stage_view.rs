@@ -2,8 +2,8 @@
 //! included.
 
 use stage2_model::{
-    Figure, PathRow, Report, Role, StageAnswer, StageEnergy, StageRow, StageUtilisation, StepTimes,
-    StepUnit, WindowSplit,
+    Figure, P99_VALUES, PathRow, Report, Role, StageAnswer, StageEnergy, StageRow,
+    StageUtilisation, StepTimes, StepUnit, WindowSplit, is_first_token_range,
 };
 
 /// A stage of one run.
@@ -77,7 +77,8 @@ impl<'r> StageView<'r> {
                 count: times.steps,
                 mean_ns: Some(times.mean_ns as f64),
                 p50_ns: times.p50_ns as f64,
-                p99_ns: Some(times.p99_ns as f64),
+                // Older reports have it of any number of steps.
+                p99_ns: times.p99_ns.filter(|_| times.steps >= P99_VALUES).map(|ns| ns as f64),
                 std_ns: times.std_ns.map(|ns| ns as f64),
             });
         }
@@ -107,16 +108,11 @@ impl<'r> StageView<'r> {
         answer.or_else(|| self.utilisation?.tokens_per_s.value())
     }
 
-    /// Time to the first token, ns.
+    /// Time to the first token of a request, ns. Older reports say the time of the prefill here, which is
+    /// another number: without ranges from arrival to first token it is not known.
     pub(crate) fn time_to_first_token_ns(&self) -> Option<f64> {
-        if let Some(answer) = self.answer {
-            return answer.time_to_first_token_ns.value();
-        }
-        // Without an answer: that of a prefill with nothing before it.
-        let stages = &self.report.insight.utilisation.as_ref()?.numbers.stages;
-        let vision_before = stages.iter().any(|stage| stage.role == Role::VisionBefore);
-        let is_alone = self.role() == Role::Prefill && !vision_before;
-        is_alone.then(|| self.row.host_warm_median_ns.map(|ns| ns as f64))?
+        let has_requests = self.report.stages.iter().any(|row| is_first_token_range(&row.stage));
+        self.answer.filter(|_| has_requests)?.time_to_first_token_ns.value()
     }
 
     /// Where its window goes.

@@ -5,8 +5,9 @@ use stage2_diff::{
     Comparison, Condition, Outcome, Per, Presence, Run, Verdict, compare, read_report,
 };
 use stage2_model::{
-    Absent, ClockUse, Figure, KernelRow, PathKind, ReadSpan, Report, SCHEMA, SCHEMA_VERSION,
-    StageEnergy, StageRow, Status, Times,
+    Absent, ClockUse, Fact, Figure, Floor, KernelRow, PathKind, ReadSpan, Report, Role, SCHEMA,
+    SCHEMA_VERSION, SampledCounters, Severity, StageAnswer, StageEnergy, StageRow, Status,
+    StepTimes, Times,
 };
 use stage2_text::KernelName;
 
@@ -151,7 +152,7 @@ fn real_reports_add_up_and_equal_themselves() {
     assert_eq!((step.verdict, decode.per), (Verdict::None, Per::Instance));
     assert_eq!(other.lines.len(), 5);
     assert!(
-        other.lines[0].text.contains("decode: step 261.095 ms → 237.683 ms (-9.0 %: no difference")
+        other.lines[0].text.contains("decode: token 16.318 ms → 14.855 ms (-9.0 %: no difference")
     );
 }
 
@@ -277,6 +278,87 @@ fn an_empty_run_is_refused_and_a_partial_one_is_warned_of() {
     assert!(error.to_string().starts_with("a/b (a run before the change) is EMPTY"), "{error}");
     let error = compare(&[run(&b)], &[run(&b), run(&a)], &[], false).expect_err("EMPTY");
     assert!(error.to_string().contains("after the change"), "{error}");
+}
+
+#[test]
+fn runs_that_were_profiled_differently_are_warned_of() {
+    let with = |facts: &[(&str, &str)]| {
+        let mut run = report(&[("decode", 9, 1_000_000, vec![("k".into(), 9, 900)])]);
+        let fact = |&(key, value): &(&str, &str)| Fact { key: key.into(), value: value.into() };
+        run.run.profiled = facts.iter().map(fact).collect();
+        run
+    };
+    let plain = [("annotation", "none"), ("mode", "light"), ("collector settings", "flush_ms=9")];
+    let other =
+        [("annotation", "torch-ops"), ("mode", "deep"), ("collector settings", "flush_ms=1")];
+    let warned = |a: &Report, b: &Report| -> Vec<String> {
+        let found = diff(&[a], &[b], &[], false).differences.into_iter();
+        let weighty = found.filter(|difference| difference.severity == Severity::Warning);
+        weighty.map(|difference| difference.what).collect()
+    };
+    let mut counted = with(&other);
+    counted.sampled = Some(SampledCounters::default());
+    assert_eq!(
+        warned(&with(&plain), &counted),
+        ["annotation", "mode", "counters sampled beside the records", "collector settings"]
+    );
+    assert!(warned(&counted, &counted).is_empty());
+    assert!(warned(&with(&plain), &with(&[])).is_empty(), "an older report does not say");
+}
+
+#[test]
+fn a_step_is_called_what_it_is() {
+    let run = |ns, tokens_per_step| {
+        let mut run = report(&[("decode", 9, ns, vec![("k".into(), 9, 900)])]);
+        let mut answer = answer("decode");
+        answer.step = Some(StepTimes {
+            path: Some("decode".into()),
+            steps: 8,
+            p50_ns: ns,
+            mean_ns: ns,
+            // An older report has it of any number.
+            p99_ns: Some(ns),
+            tokens_per_step,
+            ..StepTimes::default()
+        });
+        // And the time of the prefill as that to the first token.
+        answer.time_to_first_token_ns = Figure::of(1e6);
+        run.answer.stages.push(answer);
+        run
+    };
+    let conditions = ["decode.step_ms>+5%", "decode.step_p99_ms>+5%", "decode.ttft_ms>+5%"];
+    let (a, b) = (run(261_000_000, None), run(300_000_000, None));
+    let found = diff(&[&a], &[&b], &conditions, true);
+    assert!(found.lines[0].text.starts_with("decode: instance 261.000 ms"), "{:?}", found.lines);
+    assert!(found.conditions[0].text.starts_with("of one instance: 261.000 ms"), "{found:?}");
+    for condition in &found.conditions[1..] {
+        assert_eq!(condition.outcome, Outcome::NotEvaluated, "{condition:?}");
+    }
+    let (a, b) = (run(261_000_000, Some(16)), run(300_000_000, Some(16)));
+    let found = diff(&[&a], &[&b], &[], true);
+    assert!(found.lines[0].text.starts_with("decode: token 16.312 ms"), "{:?}", found.lines);
+}
+
+fn answer(stage: &str) -> StageAnswer {
+    let none = || Figure::Absent(Absent::NoModel);
+    StageAnswer {
+        stage: stage.into(),
+        role: Role::Decode,
+        basis: String::new(),
+        step: None,
+        slowdown: None,
+        time_to_first_token_ns: none(),
+        tokens_per_s: none(),
+        window: None,
+        floor: Floor {
+            memory_ns: none(),
+            compute_ns: none(),
+            floor_ns: none(),
+            distance: none(),
+            baseline_distance: None,
+        },
+        first: None,
+    }
 }
 
 #[test]

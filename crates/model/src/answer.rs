@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 use stage2_stats::BACK_TO_BACK_NS;
 use stage2_text::numbers::percent1;
 
+/// Of fewer values there is no 99th percentile.
+pub use stage2_stats::P99_VALUES;
+
 use crate::figure::Figure;
 use crate::rule::Rule;
 use crate::utilisation::Role;
@@ -40,7 +43,11 @@ pub struct StageAnswer {
     pub basis: String,
     /// Times of its steps; null: not known.
     pub step: Option<StepTimes>,
-    /// Time to the first token, ns: of a prefill, with the vision encoder before it.
+    /// How much slower the steps are than without the profiler; null: no baseline is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slowdown: Option<Slowdown>,
+    /// Time to the first token of a request, ns: of a prefill, by the ranges of
+    /// [`is_first_token_range`].
     pub time_to_first_token_ns: Figure,
     /// Tokens per second of wall time.
     pub tokens_per_s: Figure,
@@ -50,6 +57,24 @@ pub struct StageAnswer {
     pub floor: Floor,
     /// What to do first in this stage.
     pub first: Option<FirstStep>,
+}
+
+/// What the profiler did to the times of a stage.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Slowdown {
+    /// The pass that the times are of.
+    pub pass: String,
+    /// Median of its warm instances over that of the baseline, which records ranges only.
+    pub ratio: f64,
+}
+
+/// Whether ranges of this name last from the arrival of a request to its first token, whatever the
+/// spelling: `time_to_first_token`, `ttft`, `first token`.
+pub fn is_first_token_range(name: &str) -> bool {
+    let name = name.split('@').next().unwrap_or_default();
+    let letters: String =
+        name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect();
+    ["timetofirsttoken", "ttft", "firsttoken"].contains(&letters.as_str())
 }
 
 /// Host times of the warm steps of a stage, ns.
@@ -65,12 +90,44 @@ pub struct StepTimes {
     pub mean_ns: u64,
     /// Median.
     pub p50_ns: u64,
-    /// 99th percentile.
-    pub p99_ns: u64,
+    /// 99th percentile; null: of fewer than [`P99_VALUES`] steps.
+    pub p99_ns: Option<u64>,
+    /// The longest; null: not known.
+    #[serde(default)]
+    pub max_ns: Option<u64>,
     /// Sample standard deviation; null: of fewer than two, or not known.
     pub std_ns: Option<u64>,
-    /// Tokens of one sequence in a step, where an instance holds several; null: one, or not known.
+    /// Tokens of one sequence in a step; null: not known.
     pub tokens_per_step: Option<u64>,
+    /// They are of the first, cold instance of the stage, because it has no other.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cold: bool,
+    /// Why ranges within the stage that repeat are not taken for its steps; null: none is passed over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub passed_over: Option<String>,
+}
+
+impl StepTimes {
+    /// What every page shows times of: a token where it is known how many are in a step, else a step.
+    pub fn shown_unit(&self) -> &'static str {
+        if self.tokens_per_step.is_some() { "token" } else { self.unit.noun() }
+    }
+
+    /// Whether they are warm, in a word.
+    pub fn warmth(&self) -> &'static str {
+        if self.cold { "cold" } else { "warm" }
+    }
+
+    /// A time of a step as one of [`Self::shown_unit`], ns.
+    pub fn shown_ns(&self, ns: u64) -> f64 {
+        ns as f64 / self.tokens_per_step.unwrap_or(1).max(1) as f64
+    }
+
+    /// The 99th percentile, or of few steps the longest, with its name.
+    pub fn tail(&self) -> Option<(&'static str, u64)> {
+        let p99 = self.p99_ns.map(|ns| ("p99", ns));
+        p99.or(self.max_ns.filter(|_| self.steps > 1).map(|ns| ("longest", ns)))
+    }
 }
 
 /// What a step of a stage is.
@@ -84,6 +141,17 @@ pub enum StepUnit {
     RangeWithin,
     /// A repeating sequence of kernels.
     Inferred,
+}
+
+impl StepUnit {
+    /// What every page calls one of them.
+    pub fn noun(self) -> &'static str {
+        match self {
+            StepUnit::Instance => "instance",
+            StepUnit::RangeWithin => "step",
+            StepUnit::Inferred => "inferred step",
+        }
+    }
 }
 
 /// Where the window of a stage goes. The parts add up to the window.
@@ -194,6 +262,9 @@ pub struct Floor {
     pub floor_ns: Figure,
     /// Median time of a step over the floor.
     pub distance: Figure,
+    /// The same without what the profiler cost; null: no baseline is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub baseline_distance: Option<f64>,
 }
 
 /// Something to do, and what it gains at most.
@@ -256,7 +327,8 @@ pub fn times_faster(factor: f64) -> String {
     }
 }
 
-/// How long the steps of a stage took over the run, in bounded space.
+/// How long the steps of a stage took over the run, in bounded space. Where `path` is the stage itself,
+/// its instances are the steps.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StepSeries {
     /// [`crate::StageRow::stage`].
@@ -271,6 +343,18 @@ pub struct StepSeries {
     pub outliers: Vec<Step>,
     /// The warm step whose time is nearest to the median; null: there is none.
     pub median: Option<Step>,
+}
+
+impl StepSeries {
+    /// What one of its steps is.
+    pub fn noun(&self) -> &'static str {
+        noun_of(&self.path, &self.stage)
+    }
+}
+
+/// What an instance of `path` is to `stage`.
+fn noun_of(path: &str, stage: &str) -> &'static str {
+    if path == stage { StepUnit::Instance.noun() } else { StepUnit::RangeWithin.noun() }
 }
 
 /// Steps that follow each other.
@@ -325,6 +409,44 @@ pub struct StepTimeline {
     /// Where the host was at the gaps; null: not all of the step fit.
     #[serde(default)]
     pub host_at_gaps: Option<HostAtGaps>,
+    /// All GPU work of the step and all its gaps, drawn or not.
+    #[serde(default)]
+    pub sums: TimelineSums,
+}
+
+impl StepTimeline {
+    /// What the step is.
+    pub fn noun(&self) -> &'static str {
+        noun_of(&self.path, &self.stage)
+    }
+}
+
+/// What the work and the gaps of a step add up to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TimelineSums {
+    /// They are of the whole step; else work is missing that did not fit in memory.
+    pub whole: bool,
+    /// GPU work by name, the longest total first. What has no room is a row of its class without name.
+    pub work: Vec<TimelineSum>,
+    /// Gaps as short as between launches right behind each other, ns.
+    pub launch_gaps_ns: u64,
+    /// All other time without GPU work, ns.
+    pub other_idle_ns: u64,
+}
+
+/// GPU work of one name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TimelineSum {
+    /// Index in [`StepTimeline::names`]; null: that of several.
+    pub name: Option<usize>,
+    /// Class of a kernel; `copy`, `fill` or `graph` otherwise.
+    pub class: String,
+    /// Pieces.
+    pub calls: u64,
+    /// Sum of their lengths, ns: work that overlaps counts each.
+    pub total_ns: u64,
+    /// The longest, ns.
+    pub longest_ns: u64,
 }
 
 /// Where the host was when the GPU had nothing to do in a step, as its ranges show. Of the rest of the

@@ -270,7 +270,7 @@ counts! {
     /// Fill records.
     fills: "fills",
     /// Records of whole CUDA graphs.
-    graph_launches: "graph launches",
+    graph_launches: "graphs recorded as a whole, without their kernels",
     /// GPU records placed in a range.
     attributed: "GPU records in a range",
     /// GPU records launched while no range of the workload was open.

@@ -83,6 +83,12 @@ pub enum Absent {
     /// It is computed for decode only.
     #[error("it is computed for decode only")]
     DecodeOnly,
+    /// No range lasts from the arrival of a request to its first token.
+    #[error(
+        "no range, or more than one, lasts from the arrival of a request to its first token (open \
+         one named time_to_first_token)"
+    )]
+    NoRequests,
     /// It is computed for prefill only.
     #[error("it is computed for prefill only")]
     PrefillOnly,

@@ -7,9 +7,13 @@ use serde::{Deserialize, Serialize};
 pub struct Operators {
     /// Where the numbers come from, in a sentence.
     pub source: String,
-    /// Operators, longest host time first.
+    /// Operators, longest host time first: of all ranges but those that warm up.
     pub rows: Vec<OperatorRow>,
-    /// The same for each stage, stages in the order of the report; each longest host time first.
+    /// Those in ranges that warm up, likewise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warm_up: Vec<OperatorRow>,
+    /// The same for each stage, stages in the order of the report, those that warm up last; each
+    /// longest host time first.
     pub stages: Vec<StageOperatorRow>,
     /// How much of the GPU time lies in operators; null where that is not known.
     pub coverage: Option<OperatorCoverage>,

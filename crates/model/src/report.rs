@@ -175,6 +175,9 @@ pub struct RunInfo {
     pub passes: Vec<PassInfo>,
     /// Facts about the machine.
     pub environment: Vec<Fact>,
+    /// How it was profiled, as far as that may change the numbers; empty: nobody knows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub profiled: Vec<Fact>,
 }
 
 /// A workload that ended early: the report is of what it did until then.

@@ -320,7 +320,8 @@ pub struct PathRow {
     pub host_total_ns: Option<u64>,
     /// Host time of the first instance (cold), ns.
     pub host_first_ns: Option<u64>,
-    /// Median host time of the other instances, ns; as close as that of a stage.
+    /// Median host time of the other instances, ns; as close as that of a stage. Of the step of a stage:
+    /// that of the steps, without any of the first, cold instance of the stage.
     pub host_warm_median_ns: Option<u64>,
     /// Kernels launched in it and in the ranges within it.
     pub kernels_inclusive: Option<u64>,

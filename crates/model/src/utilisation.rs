@@ -168,6 +168,34 @@ impl ModelWindows {
     }
 }
 
+/// What nobody has said, and the floor, MFU and MBU need.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Needs {
+    /// The settings that give it, `KEY=NAME` or `KEY=N`.
+    pub settings: Vec<String>,
+}
+
+impl Needs {
+    /// Nothing is missing.
+    pub fn is_empty(&self) -> bool {
+        self.settings.is_empty()
+    }
+
+    /// The one command that gives it all.
+    pub fn command(&self) -> String {
+        format!("stage2-launch report {RUN_DIR} {}", self.settings.join(" "))
+    }
+
+    /// That it is not known, with the command; none where nothing is missing.
+    pub fn sentence(&self) -> Option<String> {
+        (!self.is_empty())
+            .then(|| format!("not known: {} gives it, with your NAME and N", self.command()))
+    }
+}
+
+/// Stands for the folder of a run in a command, where it is not known.
+pub const RUN_DIR: &str = "RUN_DIR";
+
 /// How much of the GPU's peak the model used, and what that was computed from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelUse {
@@ -177,6 +205,9 @@ pub struct ModelUse {
     pub absent: Option<String>,
     /// Tokens of one generation.
     pub tokens: TokenCounts,
+    /// What has to be said to have all of the numbers.
+    #[serde(default)]
+    pub needs: Needs,
     /// Peak rates of the GPU; null: not known.
     pub peaks: Option<Peaks>,
     /// The numbers.

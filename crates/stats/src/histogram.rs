@@ -12,6 +12,9 @@ const STEP_BITS: u32 = STEPS.trailing_zeros();
 /// Largest relative error of [`Histogram::percentile`], percent: half of one part in 32.
 pub const ERROR_PERCENT: f64 = 1.6;
 
+/// Of fewer values there is no 99th percentile: it would be the longest of them, or close to it.
+pub const P99_VALUES: u64 = 20;
+
 /// Counts of durations, in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histogram {
@@ -46,6 +49,11 @@ impl Histogram {
             given = so_far;
         }
         self.buckets.retain(|&(_, count)| count > 0);
+    }
+
+    /// The 99th percentile; nothing of fewer than [`P99_VALUES`].
+    pub fn p99(&self) -> Option<u64> {
+        (self.total() >= u128::from(P99_VALUES)).then(|| self.percentile(99))?
     }
 
     fn total(&self) -> u128 {
@@ -101,6 +109,15 @@ mod tests {
     #[test]
     fn empty_has_no_percentiles() {
         assert_eq!(Histogram::default().percentile(50), None);
+    }
+
+    #[test]
+    fn few_values_have_no_99th_percentile() {
+        let mut h = Histogram::default();
+        (1..P99_VALUES).for_each(|v| h.add(v));
+        assert_eq!((h.percentile(99), h.p99()), (Some(19), None));
+        h.add(20);
+        assert_eq!(h.p99(), Some(20));
     }
 
     #[test]

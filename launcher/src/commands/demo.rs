@@ -34,6 +34,13 @@ pub(crate) fn demo(options: RunOptions, terminal: &Terminal) -> Result<u8, Failu
             why.as_deref().unwrap_or("there is no other")
         )),
     }
+    let mut config = config;
+    match simulated {
+        true => config.overrides = replayed(&config.overrides),
+        false => terminal.progress(
+            "the demo's kernels on a GPU are not those of a model, so that there is no floor",
+        ),
+    }
     let job = Job {
         command: command(workload, simulator.as_deref()),
         config,
@@ -47,6 +54,26 @@ pub(crate) fn demo(options: RunOptions, terminal: &Terminal) -> Result<u8, Failu
         ..Job::default()
     };
     job.launch(terminal)
+}
+
+/// What the simulated GPU replays, as settings: one sequence of this model on this GPU. The ranges show
+/// the decode steps. What the user sets wins.
+const REPLAYED: [&str; 4] = [
+    "model/llm=llama_1b_random",
+    "hardware=h200",
+    "model.tokens.batch_size=1",
+    "model.tokens.prompt_tokens=512",
+];
+
+/// The overrides of the user behind those of [`REPLAYED`] that the user does not set.
+fn replayed(overrides: &[String]) -> Vec<String> {
+    let key = |setting: &str| {
+        let key = setting.split('=').next().unwrap_or_default();
+        key.trim_start_matches(['+', '~']).to_owned()
+    };
+    let is_set = |setting: &str| overrides.iter().any(|set| key(set) == key(setting));
+    let own = REPLAYED.iter().filter(|setting| !is_set(setting)).map(|s| (*s).to_owned());
+    own.chain(overrides.iter().cloned()).collect()
 }
 
 fn command(workload: PathBuf, simulator: Option<&Path>) -> Vec<OsString> {
@@ -81,6 +108,13 @@ fn required(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_demo_knows_its_model_unless_the_user_does() {
+        let own = replayed(&["model/llm=none".to_owned(), "run.mode=light".to_owned()]);
+        let expected = [&REPLAYED[1..], &["model/llm=none", "run.mode=light"]].concat();
+        assert_eq!(own, expected);
+    }
 
     #[test]
     fn the_workload_is_told_its_device() {

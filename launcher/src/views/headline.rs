@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use super::kernels::top::top_kernels;
+use super::kernels::by_stage::stage_kernels;
 use super::page::{SIMULATED, answer_lines, idle_percent};
 use super::ranks;
-use stage2_model::{AnswerLine, Report, StageRow};
-use stage2_text::numbers::{count, ms3, or_absent, percent1, us3};
+use stage2_model::{AnswerLine, RUN_DIR, Report, StageRow};
+use stage2_text::numbers::{count, counted, ms3, or_absent, percent1, us3};
 use stage2_text::{shorten, shorten_kernel, visible_path};
 
 // How many of a kind are shown.
@@ -24,7 +24,13 @@ pub(super) fn headline(report: &Report, report_md: &Path) -> Vec<String> {
         lines.push(SIMULATED.to_owned());
     }
     let answer = answer_lines(report).into_iter();
-    lines.extend(answer.map(|AnswerLine { label, text }| format!("{label}: {text}")));
+    // A command that works as it stands: the folder is known here.
+    let folder = report_md.parent().map(|folder| visible_path(folder).to_string());
+    let folder = folder.and_then(|folder| Some(shlex::try_quote(&folder).ok()?.into_owned()));
+    lines.extend(answer.map(|AnswerLine { label, text }| {
+        let folder = folder.as_deref().filter(|_| label == "floor");
+        format!("{label}: {}", text.replace(RUN_DIR, folder.unwrap_or(RUN_DIR)))
+    }));
     let stages = || report.stages.iter().filter(|row| row.apart.is_none());
     if ranks::is_job(report) {
         lines.push(format!("ranks: {}", ranks::seen(report)));
@@ -41,12 +47,14 @@ pub(super) fn headline(report: &Report, report_md: &Path) -> Vec<String> {
         lines.push(format!("and {} more stages", count(more as u64)));
     }
     lines.extend(super::steps::sentences(report, STEPS));
-    let top = top_kernels(report, KERNELS, |row| row.name_index);
-    lines.extend(top.iter().enumerate().map(|(i, kernel)| {
+    // As the pages rank them, each in its stage.
+    let top = stage_kernels(report);
+    lines.extend(top.iter().take(KERNELS).enumerate().map(|(i, kernel)| {
         format!(
-            "top {}: {} % of kernel time, {} calls, mean {} us: {}",
+            "top {}: {} % of the kernel time of {}, {} calls, mean {} us: {}",
             i + 1,
             or_absent(kernel.percent, percent1),
+            shorten(&kernel.row.stage, NAME_LIMIT),
             count(kernel.calls),
             or_absent(kernel.mean_ns, us3),
             shorten_kernel(&kernel.row.kernel, NAME_LIMIT),
@@ -64,11 +72,16 @@ fn stage(report: &Report, row: &StageRow, of: &str) -> String {
     if row.has_no_gpu_work() {
         return format!("{name}: no GPU work of its own");
     }
-    let kernels = |kernels| format!("{name}: {} kernels", count(kernels));
+    let kernels = |kernels| match row.instances {
+        Some(all) => {
+            format!("{name}, all of {}: {} kernels", counted(all, "instance"), count(kernels))
+        }
+        None => format!("{name}: {} kernels", count(kernels)),
+    };
     match (row.kernels, row.gpu_busy_ns, row.kernel_sum_ns) {
         (Some(all), Some(busy_ns), _) => {
             let idle = idle_percent(row).map(percent1);
-            let idle = idle.map_or_else(String::new, |idle| format!(", idle {idle} %"));
+            let idle = idle.map_or_else(String::new, |idle| format!("; warm ones idle {idle} %"));
             format!("{}, GPU busy {} ms{of}{idle}", kernels(all), ms3(busy_ns))
         }
         (Some(all), None, Some(ns)) => format!("{}, {} ms in sum", kernels(all), ms3(ns)),

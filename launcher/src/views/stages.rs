@@ -8,7 +8,8 @@ use super::table::{Table, name, none, paragraph};
 use stage2_analysis::in_part;
 use stage2_analysis::insight::vision::{Nested, nested};
 use stage2_model::{
-    Figure, LAUNCH_GAP_US, PathKind, Report, StageAnswer, StageRow, StepUnit, WindowKind,
+    Figure, LAUNCH_GAP_US, P99_VALUES, PathKind, Report, Role, StageAnswer, StageRow, StepTimes,
+    StepUnit, WindowKind,
 };
 use stage2_text::listed;
 use stage2_text::numbers::{count, ms3, percent1, ratio3};
@@ -62,14 +63,18 @@ struct Timing<'r> {
     /// Path of what repeats within the stage, or that it is inferred; none: the stage itself.
     step: Option<String>,
     p50_ns: Option<u64>,
+    per_token_ns: Option<f64>,
     p99_ns: Option<u64>,
+    max_ns: Option<u64>,
     mean_ns: Option<u64>,
     std_ns: Option<u64>,
     /// Of the first instance, where there is no other.
     cold_ns: Option<u64>,
+    /// Warm ones, which the times are of.
     count: Option<u64>,
-    first_token_ns: Option<f64>,
     tokens_per_s: Option<f64>,
+    /// What the profiler made of its median.
+    slowdown: Option<f64>,
     /// The range that a part of the stage lies in and whose times contain it.
     within: Option<&'r str>,
 }
@@ -93,19 +98,34 @@ pub(super) fn times(report: &Report, most: usize, file: &str) -> String {
         .left("Stage", |row| name(row.stage))
         .left("Step", |row| row.step.clone())
         .right("p50 (ms)", |row| ms(row.p50_ns))
+        .right("p50 of a token (ms)", |row| row.per_token_ns.and_then(ms_of))
         .right("p99 (ms)", |row| ms(row.p99_ns))
+        .right("Longest (ms)", |row| ms(row.max_ns.filter(|_| row.p99_ns.is_none())))
         .right("Mean (ms)", |row| ms(row.mean_ns))
         .right("Std (ms)", |row| ms(row.std_ns))
         .right("Only one, cold (ms)", |row| ms(row.cold_ns))
-        .right("Time to first token (ms)", |row| row.first_token_ns.and_then(ms_of))
         .right("Tokens/s", |row| row.tokens_per_s.map(|rate| format!("{rate:.1}")))
-        .right("Instances", |row| row.count.map(count))
+        .right("Times the baseline", |row| row.slowdown.map(ratio3))
+        .right("Warm instances", |row| row.count.map(count))
         .left("Within", |row| row.within.map(name));
     let mut out = table.markdown_with_rest_in(file);
-    out.push_str(&paragraph(
-        "Host times, without the first, cold instance of each process unless it is the only one. The \
-         appendix of report.md has all instances.",
-    ));
+    out.push_str(&paragraph(&format!(
+        "Host times, without the first, cold instance of each process unless it is the only one. \
+             p99: of {P99_VALUES} values and more. The appendix of report.md has all instances.",
+    )));
+    let answers = || report.answer.stages.iter();
+    let steps = || answers().filter_map(|answer| answer.step.as_ref());
+    if steps().any(|step| step.cold) {
+        out.push_str(&paragraph(
+            "Steps of a stage that has no warm instance are those of its first, cold one.",
+        ));
+    }
+    out.extend(steps().filter_map(|step| step.passed_over.as_deref()).map(sentence_of));
+    let first_token = answers().find(|answer| answer.role == Role::Prefill);
+    out.extend(first_token.map(|answer| {
+        let known = answer.time_to_first_token_ns.text(|ns| format!("{:.3} ms (p50)", ns / 1e6));
+        paragraph(&format!("Time to first token of a request: {known}."))
+    }));
     if rows.iter().any(|row| row.step.is_some()) {
         out.push_str(&paragraph(
             "A row with a step is about the part that repeats within the stage; the other rows are about whole instances.",
@@ -131,6 +151,13 @@ pub(super) fn times(report: &Report, most: usize, file: &str) -> String {
     out
 }
 
+/// A clause as a paragraph.
+fn sentence_of(clause: &str) -> String {
+    let mut letters = clause.chars();
+    let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
+    paragraph(&format!("{first}{}.", letters.as_str()))
+}
+
 fn ms_of(ns: f64) -> Option<String> {
     (0.0..1e18).contains(&ns).then(|| ms3(ns.round() as u64))
 }
@@ -145,15 +172,22 @@ fn instances<'r>(stage: &'r StageRow, answer: Option<&StageAnswer>) -> Timing<'r
     Timing {
         stage: &stage.stage,
         p50_ns: whole.map(|step| step.p50_ns).or(stage.host_warm_median_ns),
-        p99_ns: whole.map(|step| step.p99_ns),
+        per_token_ns: whole.and_then(per_token),
+        p99_ns: whole.and_then(|step| step.p99_ns),
+        max_ns: whole.and_then(|step| step.max_ns),
         mean_ns: whole.map(|step| step.mean_ns).or(stage.host_warm_mean_ns),
         std_ns: whole.map_or(stage.host_warm_std_ns, |step| step.std_ns),
         cold_ns: stage.host_first_ns.filter(|_| !is_warm),
-        count: stage.instances,
-        first_token_ns: value(|answer| &answer.time_to_first_token_ns),
+        count: whole.map(|step| step.steps).or(stage.host_warm_instances),
+        slowdown: answer.and_then(|answer| Some(answer.slowdown.as_ref()?.ratio)),
         tokens_per_s: value(|answer| &answer.tokens_per_s),
         ..Timing::default()
     }
+}
+
+/// The median of a token, where a step holds several.
+fn per_token(step: &StepTimes) -> Option<f64> {
+    step.tokens_per_step.filter(|tokens| *tokens > 1).map(|_| step.shown_ns(step.p50_ns))
 }
 
 /// What repeats within the stage, where the answer found that.
@@ -168,7 +202,9 @@ fn steps<'r>(stage: &'r str, answer: &StageAnswer) -> Option<Timing<'r>> {
         stage,
         step: Some(label),
         p50_ns: Some(step.p50_ns),
-        p99_ns: Some(step.p99_ns),
+        per_token_ns: per_token(step),
+        p99_ns: step.p99_ns,
+        max_ns: step.max_ns,
         mean_ns: Some(step.mean_ns),
         std_ns: step.std_ns,
         count: Some(step.steps),
@@ -183,7 +219,7 @@ fn part<'r>(nested: &Nested<'r>) -> Timing<'r> {
         stage: &path.name,
         p50_ns: path.host_warm_median_ns,
         cold_ns: path.host_first_ns.filter(|_| path.host_warm_median_ns.is_none()),
-        count: path.instances,
+        count: path.instances.map(|all| all.saturating_sub(1)),
         within: Some(&nested.within.path),
         ..Timing::default()
     }
@@ -275,14 +311,23 @@ pub(super) fn floors(report: &Report, most: usize) -> String {
     if !rows.iter().any(is_known) {
         return String::new();
     }
-    let ms = |figure: &Figure| figure.value().and_then(ms_of);
+    // Of what the first lines show times of.
+    let shown =
+        |row: &StageAnswer, ns: f64| row.step.as_ref().map_or(ns, |step| ns * step.shown_ns(1));
+    let ms =
+        |row: &StageAnswer, figure: &Figure| figure.value().and_then(|ns| ms_of(shown(row, ns)));
     let table = Table::first(most, &rows)
         .left("Stage", |row| name(&row.stage))
-        .right("p50 of a step (ms)", |row| row.step.as_ref().map(|step| ms3(step.p50_ns)))
-        .right("Weights and KV cache at peak bandwidth (ms)", |row| ms(&row.floor.memory_ns))
-        .right("FLOPs at the dense peak (ms)", |row| ms(&row.floor.compute_ns))
-        .right("Floor (ms)", |row| ms(&row.floor.floor_ns))
-        .right("p50 over the floor", |row| row.floor.distance.value().map(ratio3));
+        .left("Per", |row| row.step.as_ref().map(|step| step.shown_unit().to_owned()))
+        .right("p50 (ms)", |row| {
+            let step = row.step.as_ref()?;
+            ms_of(step.shown_ns(step.p50_ns))
+        })
+        .right("Weights and KV cache at peak bandwidth (ms)", |row| ms(row, &row.floor.memory_ns))
+        .right("FLOPs at the dense peak (ms)", |row| ms(row, &row.floor.compute_ns))
+        .right("Floor (ms)", |row| ms(row, &row.floor.floor_ns))
+        .right("p50 over the floor", |row| row.floor.distance.value().map(ratio3))
+        .right("Baseline over the floor", |row| row.floor.baseline_distance.map(ratio3));
     let missing = rows.iter().filter_map(|row| Some((row, row.floor.floor_ns.absent()?)));
     let missing = missing
         .take(most)

@@ -63,7 +63,7 @@ fn a_range_that_repeats_within_a_stage_is_its_step() {
     assert_eq!((step.unit, step.path.as_deref()), (StepUnit::RangeWithin, Some("a/b")));
     assert_eq!(
         (step.steps, step.p50_ns, step.p99_ns),
-        (30, MS, 3 * MS),
+        (30, MS, Some(3 * MS)),
         "the cold ten are left out"
     );
     assert_eq!(step.mean_ns, 1_066_667, "rounded");
@@ -98,6 +98,53 @@ fn a_range_that_repeats_within_a_stage_is_its_step() {
     let median = series.median.expect("a step as long as the median");
     assert_eq!((median.number, median.range, median.host_ns), (10, 102, MS));
     assert_eq!(series.outliers, [], "none is beyond the 99th percentile of thirty");
+}
+
+/// Three instances of `a`, the first of them cold, with two ranges `b` and then `rest` ms without any.
+fn steps_and(rest: u64) -> Report {
+    let mut build = process();
+    let mut now = MS;
+    for instance in 0..3u64 {
+        let outer = 1 + 100 * instance;
+        build.open(outer, 1, 0, now);
+        for range in [outer + 1, outer + 2] {
+            build.open(range, 3, outer, now);
+            build.kernel(range, 1, 1, (now + 1_000, now + 2_000));
+            now += if instance == 0 { 9 * MS } else { (1 + instance) * MS };
+            build.close(range, now);
+        }
+        now += rest * MS;
+        build.close(outer, now);
+    }
+    answered(&mut build)
+}
+
+#[test]
+fn the_median_of_a_step_is_one_number_wherever_it_is_shown() {
+    let report = steps_and(0);
+    let step = report.answer.stages[0].step.as_ref().expect("steps");
+    // Of 2, 2, 3 and 3 ms: the second range of the cold instance is no warm step either.
+    assert_eq!((step.unit, step.steps, step.p50_ns), (StepUnit::RangeWithin, 4, 2_500_000));
+    assert_eq!((step.p99_ns, step.max_ns), (None, Some(3 * MS)), "four have no 99th percentile");
+    let path = report.paths.iter().find(|row| row.path == "a/b").expect("the path");
+    assert_eq!(path.host_warm_median_ns, Some(step.p50_ns));
+    let time = &report.answer.lines[0].text;
+    assert!(time.starts_with("a 2.50 ms per step (p50 of 4; longest 3.00)"), "{time}");
+}
+
+#[test]
+fn ranges_that_are_not_taken_for_the_steps_are_told() {
+    let report = steps_and(4);
+    let step = report.answer.stages[0].step.as_ref().expect("instances");
+    assert_eq!((step.unit, step.steps, step.p50_ns), (StepUnit::Instance, 2, 9 * MS));
+    let why = "times are of whole instances of a, because a/b covers 55.6 % of their host time, and \
+               a step has to cover 90 %";
+    assert_eq!(step.passed_over.as_deref(), Some(why));
+    let time = &report.answer.lines[0].text;
+    assert!(time.starts_with("a 9.00 ms per instance (p50 of 2; longest 10.00)"), "{time}");
+    let rests = |takeaway: &&stage2_model::Takeaway| takeaway.text.contains("rests on 2 warm");
+    let told = report.insight.takeaways.iter().filter(|told| !told.rule.is_caveat());
+    assert!(told.clone().count() == told.filter(rests).count(), "{:?}", report.insight.takeaways);
 }
 
 #[test]

@@ -280,7 +280,8 @@ proptest! {
             prop_assert_eq!(b.shared_by_processes, a.gpu_span_ns > Some(0));
         }
         for (a, b) in one.kernels.iter().zip(&two.kernels) {
-            prop_assert_eq!(a.times.p99_ns, b.times.p99_ns);
+            // Of few calls there is none.
+            prop_assert!(a.times.p99_ns.is_none() || a.times.p99_ns == b.times.p99_ns);
             prop_assert_eq!(a.times.calls * 2, b.times.calls);
         }
     }

@@ -119,7 +119,7 @@ fn one_light_run_says_what_holds_its_kernels_up() {
     let header = page("kernels.csv");
     assert!(header.lines().next().is_some_and(|line| line.contains("sampled_dram_read_bytes,")));
     assert!(page("kernels.csv").contains(",sampled,"), "the source of the bound");
-    assert!(page("report.html").contains("Sampled counters over the median step"));
+    assert!(page("report.html").contains("Sampled counters over the median "));
     // The model has to read some hundred bytes.
     let too_much = |f: &stage2_model::Finding| f.what.contains("times its weights and KV cache");
     assert!(report.findings.iter().any(too_much), "{:?}", report.findings);

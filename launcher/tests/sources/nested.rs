@@ -102,7 +102,11 @@ fn whole_paths_operators_and_idle_time() {
     let mut extremes: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for row in list(&metrics, "kernels") {
         let ns = |name: &str| row[name].as_u64().expect(name);
-        let (p50, p99) = (ns("p50_ns"), ns("p99_ns"));
+        let p50 = ns("p50_ns");
+        // Of few calls there is no 99th percentile.
+        let p99 = row["p99_ns"].as_u64();
+        assert_eq!(p99.is_some(), ns("calls") >= 20, "{row:#}");
+        let p99 = p99.unwrap_or(ns("max_ns"));
         assert!(ns("min_ns") <= p50 && p50 <= p99 && p99 <= ns("max_ns"), "{row:#}");
         let seen = extremes.entry(row["path"].as_str().expect("path")).or_insert((u64::MAX, 0));
         *seen = (seen.0.min(ns("min_ns")), seen.1.max(ns("max_ns")));
@@ -117,7 +121,9 @@ fn whole_paths_operators_and_idle_time() {
     let window = stage["gpu_window_ns"].as_i64().expect("window");
     assert_eq!(window, 517_030_787, "of the range, in which all work ended");
     assert_eq!(stage["gpu_idle_ns"], window - busy_ns(&export));
-    assert!(bundle.said.contains("GPU busy 14.505 ms, idle 97.2 %"), "{}", bundle.said);
+    let said = "decode, all of 1 instance: ";
+    assert!(bundle.said.contains(said), "{}", bundle.said);
+    assert!(bundle.said.contains("GPU busy 14.505 ms"), "{}", bundle.said);
     assert!(bundle.text("stakeholder_summary.md").contains("decode: the GPU is idle 97.2 %"));
 
     let operators = bundle.text("operators.md");

@@ -63,7 +63,7 @@ fn write_table(
     for (title, line) in &lines {
         let ms6 =
             |ns: Option<f64>| ns.map_or_else(|| "-".to_owned(), |ns| format!("{:.6}", ns / 1e6));
-        let percentile = |p| ms6(line.percentile_ns(p).map(|ns| ns as f64));
+        let percentile = |ns: Option<u64>| ms6(ns.map(|ns| ns as f64));
         let mean = ms6(line.mean_ns());
         writeln!(
             out,
@@ -75,8 +75,8 @@ fn write_table(
             text::plain(&summary.device_name(line.device)),
             text::code(title),
             percent(line.total_ns, whole_ns),
-            percentile(50),
-            percentile(99),
+            percentile(line.percentile_ns(50)),
+            percentile(line.p99_ns()),
         )?;
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! The aggregates into the rows and figures that both forms of the summary show.
 
 use rustc_hash::FxHashMap;
+use stage2_stats::P99_VALUES;
 use stage2_text as text;
 use stage2_text::kernel_name;
 
@@ -56,6 +57,11 @@ impl Line {
     pub(super) fn percentile_ns(&self, percent: u64) -> Option<u64> {
         let value = self.row.histogram.percentile(percent)?;
         Some(value.clamp(self.row.min_ns, self.row.max_ns))
+    }
+
+    /// The 99th percentile; nothing of too few values.
+    pub(super) fn p99_ns(&self) -> Option<u64> {
+        (self.row.timed >= P99_VALUES).then(|| self.percentile_ns(99))?
     }
 }
 

@@ -78,15 +78,15 @@ fn write_sections(
             "calls", "total ms", "mean us", "p50 us", "p99 us", "%"
         )?;
         for line in section.rows.iter().take(TOP) {
-            let percentile = |p| us(line.percentile_ns(p).map(|ns| ns as f64));
+            let percentile = |ns: Option<u64>| us(ns.map(|ns| ns as f64));
             writeln!(
                 out,
                 "  {:>9} {:>12} {:>10} {:>10} {:>10} {:>6}  {}",
                 line.calls,
                 ms(line.total_ns),
                 us(line.mean_ns()),
-                percentile(50),
-                percentile(99),
+                percentile(line.percentile_ns(50)),
+                percentile(line.p99_ns()),
                 percent(line.total_ns, whole_ns),
                 shorten_kernel(&line.name, NAME),
             )?;

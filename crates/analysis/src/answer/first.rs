@@ -271,7 +271,8 @@ mod tests {
     fn floor(distance: Option<f64>) -> Floor {
         let none = || Figure::Absent(Absent::NoModel);
         let distance = distance.map_or(none(), Figure::of);
-        Floor { memory_ns: none(), compute_ns: none(), floor_ns: none(), distance }
+        let (memory_ns, compute_ns, floor_ns) = (none(), none(), none());
+        Floor { memory_ns, compute_ns, floor_ns, distance, baseline_distance: None }
     }
 
     fn gain(rules: &[Rule], parts: &[(WindowKind, u64)], distance: Option<f64>) -> FirstStep {

@@ -3,17 +3,24 @@
 
 use super::steps::Steps;
 use super::why_no_numbers;
-use stage2_model::{Absent, Figure, Floor, ModelUse, Peaks, StageUtilisation};
+use stage2_model::{Absent, Figure, Floor, ModelUse, Peaks, Slowdown, StageUtilisation};
 
 /// `numbers` are those of one instance of the stage.
 pub(super) fn of(
     used: Option<&ModelUse>,
     numbers: Option<&StageUtilisation>,
     steps: Option<&Steps>,
+    slowdown: Option<&Slowdown>,
 ) -> Floor {
     let (Some(used), Some(numbers)) = (used, numbers) else {
         let none = || Figure::Absent(why_no_numbers(used));
-        return Floor { memory_ns: none(), compute_ns: none(), floor_ns: none(), distance: none() };
+        return Floor {
+            memory_ns: none(),
+            compute_ns: none(),
+            floor_ns: none(),
+            distance: none(),
+            baseline_distance: None,
+        };
     };
     // Without steps that are told apart, a step is an instance.
     let per_instance = Figure::of(steps.map_or(1.0, |steps| steps.per_instance));
@@ -39,5 +46,7 @@ pub(super) fn of(
     };
     let p50_ns = steps.map(|steps| steps.times.p50_ns as f64).ok_or(Absent::NoStepTime);
     let distance = Figure::from(p50_ns).over(&floor_ns, "the least time");
-    Floor { memory_ns, compute_ns, floor_ns, distance }
+    let ratio = slowdown.map(|slowdown| slowdown.ratio).filter(|ratio| *ratio > 0.0);
+    let baseline_distance = distance.value().zip(ratio).map(|(times, ratio)| times / ratio);
+    Floor { memory_ns, compute_ns, floor_ns, distance, baseline_distance }
 }

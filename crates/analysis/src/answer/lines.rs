@@ -5,7 +5,7 @@ use super::split::NO_GPU_WORK;
 use crate::join::empty::EMPTY;
 use stage2_model::{
     Absent, AnswerLine, Figure, FirstStep, ModelUse, Origin, Outlier, Outliers, Report, Role,
-    StageAnswer, StageRow, Status, StepTimes, StepUnit, WindowPart, times_faster,
+    StageAnswer, StageRow, Status, StepUnit, WindowPart, times_faster,
 };
 use stage2_text::numbers::{count, counted, percent1};
 use stage2_text::{shorten, shorten_kernel};
@@ -14,7 +14,7 @@ use stage2_text::{shorten, shorten_kernel};
 const STAGES: usize = 3;
 /// Characters of a line, about, and of the stages listed in it.
 const LINE_LIMIT: usize = 300;
-const LIST_LIMIT: usize = 170;
+const LIST_LIMIT: usize = 210;
 /// Characters of the name of a stage.
 const NAME_LIMIT: usize = 40;
 
@@ -25,8 +25,6 @@ pub(super) struct Told<'r> {
     pub(super) answer: StageAnswer,
     /// Why its window is not split.
     pub(super) why_no_window: Option<&'static str>,
-    /// Tokens of one sequence in a step, where that is known.
-    pub(super) tokens_of_step: Option<u64>,
     /// Time that the first thing to do saves in the whole run, ns.
     pub(super) saved_ns: Option<f64>,
     /// Why its times are no ground for advice.
@@ -44,16 +42,17 @@ pub(super) fn lines(
         ("time", Some(format!("{}{}", lead(report), time(report, stages)))),
         ("window", Some(window(report, stages))),
         ("outliers", outliers(report, stages)),
-        ("floor", Some(floor(used, stages))),
+        ("floor", Some(floor(used, stages, simulated(report)))),
         ("first", Some(first_text(stages, first))),
         ("coverage", Some(report.coverage.verdict.text.clone())),
     ];
+    let asks = |label: &str| label == "floor" && used.is_some_and(|used| !used.needs.is_empty());
     let line = |(label, text): (&str, Option<String>)| {
         let text = text?;
         Some(AnswerLine {
             label: label.to_owned(),
-            // What is missing is never cut.
-            text: if label == "coverage" { text } else { cut(&text, LINE_LIMIT) },
+            // What is missing is never cut, and neither is a command.
+            text: if label == "coverage" || asks(label) { text } else { cut(&text, LINE_LIMIT) },
         })
     };
     texts.into_iter().filter_map(line).collect()
@@ -68,10 +67,12 @@ fn lead(report: &Report) -> String {
     if report.source == Origin::Nsys.label() {
         lead.push_str("under nsys, which slows the host down: ");
     }
-    if report.simulated {
-        lead.push_str("simulated GPU: ");
-    }
-    lead
+    lead + simulated(report)
+}
+
+/// Whose times these are.
+fn simulated(report: &Report) -> &'static str {
+    if report.simulated { "simulated GPU: " } else { "" }
 }
 
 fn time(report: &Report, stages: &[Told<'_>]) -> String {
@@ -87,9 +88,6 @@ fn time(report: &Report, stages: &[Told<'_>]) -> String {
 
 fn time_of(told: &Told<'_>) -> Option<String> {
     let (name, answer) = (told.name(), &told.answer);
-    if let Figure::Known(ns) = answer.time_to_first_token_ns {
-        return Some(format!("{name} {} (time to first token)", Scale::of(ns).with_unit(ns)));
-    }
     let Some(step) = &answer.step else {
         return Some(match told.row.host_first_ns.map(|ns| ns as f64) {
             Some(ns) => {
@@ -98,15 +96,24 @@ fn time_of(told: &Told<'_>) -> Option<String> {
             None => format!("{name}: no step was timed"),
         });
     };
-    let of = told.tokens_of_step.unwrap_or(1) as f64;
-    let (p50, p99) = (step.p50_ns as f64 / of, step.p99_ns as f64 / of);
+    let p50 = step.shown_ns(step.p50_ns);
     let scale = Scale::of(p50);
+    let mut what = match (step.p99_ns, step.steps) {
+        (None, 1) => vec![format!("the only {} {}", step.warmth(), step.unit.noun())],
+        (None, steps) => vec![format!("p50 of {}", count(steps))],
+        (Some(_), _) => vec!["p50".to_owned()],
+    };
+    what.extend((step.cold && step.steps > 1).then(|| "of a first, cold instance".to_owned()));
+    what.extend(step.tail().map(|(of, ns)| format!("{of} {}", scale.number(step.shown_ns(ns)))));
+    what.extend(
+        answer.slowdown.as_ref().map(|cost| format!("{} its baseline", times_faster(cost.ratio))),
+    );
     let rate = answer.tokens_per_s.value().map(|rate| format!(", {rate:.1} tokens/s on average"));
     Some(format!(
-        "{name} {}{} (p50; p99 {}){}",
+        "{name} {} per {} ({}){}",
         scale.with_unit(p50),
-        told.per(step),
-        scale.number(p99),
+        step.shown_unit(),
+        what.join("; "),
         rate.unwrap_or_default()
     ))
 }
@@ -197,20 +204,21 @@ fn time_of_day(wall_ns: i64) -> String {
     format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 
-fn floor(used: Option<&ModelUse>, stages: &[Told<'_>]) -> String {
+fn floor(used: Option<&ModelUse>, stages: &[Told<'_>], lead: &str) -> String {
     let known = |told: &&Told<'_>| told.answer.floor.floor_ns.value().is_some();
     if !stages.iter().any(|told| known(&told)) {
         let of_model = |told: &&Told<'_>| matches!(told.answer.role, Role::Prefill | Role::Decode);
         let whose = stages.iter().find(of_model);
+        let needs = used.and_then(|used| used.needs.sentence());
+        if let Some(needs) = needs.filter(|_| whose.is_some()) {
+            return needs;
+        }
         return match whose.and_then(|told| told.answer.floor.floor_ns.absent()) {
-            Some(Absent::NoModel) | None if used.is_none_or(|used| used.model_name.is_none()) => {
-                "not known: no model is configured; model/llm=NAME gives the floor".to_owned()
-            }
             Some(why) => format!("not known: {why}"),
             None => "not known: no stage is named prefill or decode".to_owned(),
         };
     }
-    listed(stages.iter(), |told| floor_of(used?, told))
+    format!("{lead}{}", listed(stages.iter(), |told| floor_of(used?, told)))
 }
 
 fn floor_of(used: &ModelUse, told: &Told<'_>) -> Option<String> {
@@ -221,7 +229,6 @@ fn floor_of(used: &ModelUse, told: &Told<'_>) -> Option<String> {
         Figure::Absent(Absent::NotModelled) => return None,
         Figure::Absent(why) => return Some(format!("{name}: not known ({why})")),
     };
-    let of = told.tokens_of_step.unwrap_or(1) as f64;
     let peaks = used.peaks.as_ref()?;
     let by_memory = floor.memory_ns.value() == Some(ns);
     let of_what = match (by_memory, peaks.bytes_per_s(), used.peak_dense_tflops()) {
@@ -229,20 +236,23 @@ fn floor_of(used: &ModelUse, told: &Told<'_>) -> Option<String> {
         (_, _, Some(tera)) => format!("FLOPs at {tera:.0} TFLOP/s"),
         _ => "peak rates".to_owned(),
     };
-    let per = match &told.answer.step {
-        Some(step) => told.per(step),
-        None => " per instance",
+    let (per, ns) = match &told.answer.step {
+        Some(step) => (step.shown_unit(), ns * step.shown_ns(1)),
+        None => (StepUnit::Instance.noun(), ns),
     };
     let distance = match floor.distance.value() {
         Some(distance) if distance >= 1.0 => {
-            format!(": the run takes {} as long", times_faster(distance))
+            let baseline = floor.baseline_distance.map(times_faster);
+            let baseline =
+                baseline.map_or_else(String::new, |times| format!(", its baseline {times}"));
+            format!(": the run takes {} as long{baseline}", times_faster(distance))
         }
         Some(_) => {
             ": the run takes less time, so the configured model or peaks are not its own".into()
         }
         None => String::new(),
     };
-    Some(format!("{name} {}{per} ({of_what}){distance}", Scale::of(ns / of).with_unit(ns / of)))
+    Some(format!("{name} {} per {per} ({of_what}){distance}", Scale::of(ns).with_unit(ns)))
 }
 
 fn first_text(stages: &[Told<'_>], first: Option<&FirstStep>) -> String {
@@ -266,16 +276,6 @@ fn first_text(stages: &[Told<'_>], first: Option<&FirstStep>) -> String {
 impl Told<'_> {
     fn name(&self) -> String {
         shorten(&self.row.stage, NAME_LIMIT)
-    }
-
-    /// What the time of a step is of.
-    fn per(&self, step: &StepTimes) -> &'static str {
-        match (self.tokens_of_step, step.unit) {
-            (Some(_), _) => " per token",
-            (None, StepUnit::Instance) => "",
-            (None, StepUnit::RangeWithin) => " per step",
-            (None, StepUnit::Inferred) => " per inferred step",
-        }
     }
 }
 

@@ -1,6 +1,7 @@
 use super::*;
 use stage2_model::{
-    Coverage, Floor, Removed, Rule, StageRow, Verdict, WindowKind, WindowSplit, WorkloadEnd,
+    Coverage, Floor, Removed, Rule, Slowdown, StageRow, StepTimes, Verdict, WindowKind,
+    WindowSplit, WorkloadEnd,
 };
 
 fn none() -> Figure {
@@ -11,14 +12,20 @@ fn told(row: &StageRow) -> Told<'_> {
     Told {
         row,
         why_no_window: None,
-        tokens_of_step: Some(1),
         saved_ns: None,
         doubt: None,
         answer: StageAnswer {
             stage: row.stage.clone(),
             role: Role::Decode,
             basis: String::new(),
-            step: Some(StepTimes { p50_ns: 8_800_000, p99_ns: 9_120_000, ..StepTimes::default() }),
+            step: Some(StepTimes {
+                steps: 32,
+                p50_ns: 8_800_000,
+                p99_ns: Some(9_120_000),
+                tokens_per_step: Some(1),
+                ..StepTimes::default()
+            }),
+            slowdown: None,
             time_to_first_token_ns: none(),
             tokens_per_s: Figure::of(113.72),
             window: Some(WindowSplit {
@@ -33,10 +40,16 @@ fn told(row: &StageRow) -> Told<'_> {
                 compute_ns: none(),
                 floor_ns: none(),
                 distance: none(),
+                baseline_distance: None,
             },
             first: None,
         },
     }
+}
+
+fn used() -> ModelUse {
+    let report = super::super::steps::tests::report(Vec::new(), 64);
+    report.insight.utilisation.expect("made by hand")
 }
 
 fn report() -> Report {
@@ -56,7 +69,15 @@ fn said(report: &Report, stages: &[Told<'_>], first: Option<&FirstStep>) -> Vec<
 fn five_lines_say_it_all() {
     let (decode, prefill) = (row("decode"), row("prefill"));
     let mut prefill = told(&prefill);
-    prefill.answer.time_to_first_token_ns = Figure::of(9_700_000.0);
+    prefill.answer.role = Role::Prefill;
+    prefill.answer.tokens_per_s = none();
+    prefill.answer.step = Some(StepTimes {
+        steps: 2,
+        p50_ns: 9_700_000,
+        max_ns: Some(9_900_000),
+        ..StepTimes::default()
+    });
+    prefill.answer.slowdown = Some(Slowdown { pass: "collect".into(), ratio: 1.5 });
     let first = FirstStep {
         stage: Some("decode".into()),
         rule: Rule::LaunchBound,
@@ -70,10 +91,11 @@ fn five_lines_say_it_all() {
     assert_eq!(
         lines,
         [
-            "decode 8.80 ms per token (p50; p99 9.12), 113.7 tokens/s on average; prefill 9.70 ms (time to \
-             first token)",
+            "decode 8.80 ms per token (p50; p99 9.12), 113.7 tokens/s on average; prefill 9.70 ms per \
+             instance (p50 of 2; longest 9.90; 1.50x its baseline)",
             "decode: compute 19.7 %, launch gaps 80.3 %; prefill: compute 19.7 %, launch gaps 80.3 %",
-            "not known: no model is configured; model/llm=NAME gives the floor",
+            "not known: no model is configured (choose one, also for stage2-launch report RUN_DIR: \
+             model/llm=NAME, or model.llm.config_json=PATH)",
             "decode up to 4.9x faster if launch gaps vanish: launch gaps 80.3 % of the window. Launch less often.",
             "complete: all of it",
         ]
@@ -136,4 +158,50 @@ fn a_text_is_cut_at_the_end_of_a_clause() {
 
 fn row(stage: &str) -> StageRow {
     StageRow { stage: stage.to_owned(), ..StageRow::default() }
+}
+
+#[test]
+fn a_long_instance_of_many_tokens_is_told_and_held_against_the_floor_per_token() {
+    let decode = row("decode");
+    let mut told = told(&decode);
+    told.answer.step = Some(StepTimes {
+        steps: 1,
+        p50_ns: 64_000_000,
+        max_ns: Some(64_000_000),
+        tokens_per_step: Some(64),
+        ..StepTimes::default()
+    });
+    let floor = &mut told.answer.floor;
+    (floor.floor_ns, floor.distance) = (Figure::of(6_400_000.0), Figure::of(10.0));
+    floor.baseline_distance = Some(8.0);
+    let mut used = used();
+    used.peaks = Some(stage2_model::Peaks::default());
+    let mut report = Report { simulated: true, ..report() };
+    report.insight.utilisation = Some(used);
+    let lines = said(&report, &[told], None);
+    let time = "simulated GPU: decode 1.00 ms per token (the only warm instance), ";
+    assert!(lines[0].starts_with(time), "{lines:?}");
+    assert_eq!(
+        lines[2],
+        "simulated GPU: decode 0.10 ms per token (peak rates): the run takes 10.0x as long, its \
+         baseline 8.0x"
+    );
+}
+
+#[test]
+fn what_is_missing_for_the_floor_is_one_command() {
+    let decode = row("decode");
+    let mut used = used();
+    let keys = ["model/llm=NAME", "hardware=NAME", "model.tokens.batch_size=N"];
+    let more = ["model.tokens.prompt_tokens=N", "model.tokens.decode_steps=N"];
+    used.needs.settings = keys.into_iter().chain(more).map(str::to_owned).collect();
+    let mut report = report();
+    report.insight.utilisation = Some(used);
+    let lines = lines(&report, &[told(&decode)], None);
+    assert_eq!(
+        lines[2].text,
+        "not known: stage2-launch report RUN_DIR model/llm=NAME hardware=NAME \
+         model.tokens.batch_size=N model.tokens.prompt_tokens=N model.tokens.decode_steps=N gives it, \
+         with your NAME and N"
+    );
 }

@@ -82,20 +82,20 @@ fn stage<'r>(report: &Report, known: &Known<'_>, row: &'r StageRow) -> Told<'r> 
     let steps = steps::of(report, row);
     let per_instance = steps.as_ref().filter(|steps| steps.times.unit != StepUnit::Inferred);
     let window = split::of(report, row, per_instance.map(|steps| steps.per_instance));
-    let floor = floor::of(used, numbers, steps.as_ref());
+    let slowdown = steps::slowdown(report, row);
+    let floor = floor::of(used, numbers, steps.as_ref(), slowdown.as_ref());
     let gain = first::of_stage(report, takeaways, facts, window.as_ref().ok(), &floor);
     let saved_ns = gain.saved.zip(whole_window_ns(report, row)).map(|(part, ns)| part * ns as f64);
-    let tokens_of_step = steps.as_ref().and_then(|steps| steps.tokens);
     Told {
         row,
         why_no_window: window.as_ref().err().copied(),
-        tokens_of_step,
         saved_ns,
         doubt: facts.and_then(|facts| facts.doubt.clone()),
         answer: StageAnswer {
             stage: row.stage.clone(),
             role: role(row),
             basis: basis(report, row),
+            slowdown,
             time_to_first_token_ns: steps::time_to_first_token(report, row),
             tokens_per_s: tokens_per_s(used, numbers),
             step: steps.map(|steps| steps.times),

@@ -1,10 +1,12 @@
-//! A stage -> the times of its steps, the tokens of a step, and the time to the first token.
+//! A stage -> the times of its steps, the tokens of a step, what the profiler cost, and the time to the
+//! first token.
 
 use crate::insight::stages::role;
+use crate::join::passes::{COLLECT, NSYS};
 use crate::llm::mfu::per_generation;
 use stage2_model::{
-    Absent, Figure, InferredStepRow, PathKind, Report, Role, StageRow, StageSteps, StepTimes,
-    StepUnit,
+    Absent, Figure, InferredStepRow, Origin, PathKind, Report, Role, Slowdown, StageCost, StageRow,
+    StageSteps, StepTimes, StepUnit, is_first_token_range,
 };
 
 /// How far a number of tokens may be from a whole one, as a part of it: steps of a sample or of
@@ -17,19 +19,16 @@ pub(super) struct Steps {
     pub(super) times: StepTimes,
     /// Steps of an instance of the stage, on average.
     pub(super) per_instance: f64,
-    /// Tokens of one sequence in a step, where that is known: 1 where a step is a token.
-    pub(super) tokens: Option<u64>,
 }
 
 pub(super) fn of(report: &Report, row: &StageRow) -> Option<Steps> {
     let Some(StageSteps { times, per_instance, .. }) = &row.steps else {
         let times = (row.kind == PathKind::WholeProcess).then(|| inferred(report)).flatten()?;
-        return Some(Steps { times, per_instance: 1.0, tokens: None });
+        return Some(Steps { times, per_instance: 1.0 });
     };
-    let tokens = tokens(report, row, *per_instance);
-    let tokens_per_step = tokens.filter(|tokens| *tokens > 1);
+    let tokens_per_step = tokens(report, row, *per_instance);
     let times = StepTimes { tokens_per_step, ..times.clone() };
-    Some(Steps { times, per_instance: *per_instance, tokens })
+    Some(Steps { times, per_instance: *per_instance })
 }
 
 /// The kind of steps of which there are most, over all processes without ranges.
@@ -44,9 +43,8 @@ fn inferred(report: &Report) -> Option<StepTimes> {
         steps: row.timed_steps,
         mean_ns: row.step_mean_ns?,
         p50_ns: row.step_p50_ns?,
-        p99_ns: row.step_p99_ns?,
-        std_ns: None,
-        tokens_per_step: None,
+        p99_ns: row.step_p99_ns,
+        ..StepTimes::default()
     })
 }
 
@@ -70,31 +68,32 @@ fn instances_per_prefill(report: &Report, row: &StageRow) -> Option<f64> {
     }
 }
 
-/// Host time of a prefill, with the vision encoder before it, ns: of warm instances.
+/// What the pass that the times are of cost the stage.
+pub(super) fn slowdown(report: &Report, row: &StageRow) -> Option<Slowdown> {
+    let pass = if report.source == Origin::Nsys.label() { NSYS } else { COLLECT };
+    let is_it = |cost: &&StageCost| cost.pass == pass && cost.stage == row.stage;
+    let ratio = report.costs.stages.iter().find(is_it)?.ratio?;
+    Some(Slowdown { pass: pass.to_owned(), ratio })
+}
+
+/// Of a prefill: the median of the ranges that last from the arrival of a request to its first token. The
+/// prefill itself leaves out the time in the queue, and what the GPU does in between.
 pub(super) fn time_to_first_token(report: &Report, row: &StageRow) -> Figure {
     if role(row) != Role::Prefill {
         return Figure::Absent(Absent::PrefillOnly);
     }
-    let time = |row: &StageRow| {
-        let ns = row.host_warm_median_ns.map(|ns| ns as f64).ok_or(Absent::NoStepTime);
-        Figure::from(ns)
+    let mut ranges = report.stages.iter().filter(|row| is_first_token_range(&row.stage));
+    let ns = match (ranges.next(), ranges.next()) {
+        (Some(range), None) => range.host_warm_median_ns.ok_or(Absent::NoStepTime),
+        _ => Err(Absent::NoRequests),
     };
-    let before = report.stages.iter().filter(|row| role(row) == Role::VisionBefore);
-    before.fold(time(row), |sum, vision| {
-        let often = instances_per_prefill(report, vision).ok_or(Absent::StagesOverlap {
-            why: format!("how often {} runs before a prefill", vision.stage),
-        });
-        match often {
-            Ok(often) => sum.plus(&time(vision).map(|ns| ns * often)),
-            Err(why) => Figure::Absent(why),
-        }
-    })
+    ns.map(|ns| ns as f64).into()
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
-    use stage2_model::{InferredSteps, ModelUse, TokenCounts, Utilisation};
+    use stage2_model::{InferredSteps, ModelUse, Needs, TokenCounts, Utilisation};
 
     fn row(stage: &str, instances: u64, median_ns: u64) -> StageRow {
         let times = StepTimes { p50_ns: median_ns, ..StepTimes::default() };
@@ -107,7 +106,7 @@ mod tests {
         }
     }
 
-    fn report(stages: Vec<StageRow>, decode_steps: u64) -> Report {
+    pub(in crate::answer) fn report(stages: Vec<StageRow>, decode_steps: u64) -> Report {
         let tokens = TokenCounts { decode_steps: Some(decode_steps), ..TokenCounts::default() };
         let mut report = Report { stages, ..Report::default() };
         let none = || Figure::Absent(Absent::NoModel);
@@ -115,6 +114,7 @@ mod tests {
             model_name: None,
             absent: None,
             tokens,
+            needs: Needs::default(),
             peaks: None,
             numbers: Utilisation {
                 stages: Vec::new(),
@@ -140,7 +140,7 @@ mod tests {
     fn a_step_holds_as_many_tokens_as_decode_has_steps_for_it() {
         let tokens = |decode: StageRow, decode_steps| {
             let report = report(vec![row("prefill", 4, 10), decode], decode_steps);
-            of(&report, &report.stages[1]).and_then(|steps| steps.tokens)
+            of(&report, &report.stages[1]).and_then(|steps| steps.times.tokens_per_step)
         };
         assert_eq!(tokens(row("decode", 4, 640), 64), Some(64), "one range around all steps");
         assert_eq!(tokens(row("decode", 256, 10), 64), Some(1), "one range around each");
@@ -152,16 +152,16 @@ mod tests {
     }
 
     #[test]
-    fn the_first_token_waits_for_the_vision_encoder_too() {
+    fn a_prefill_is_no_time_to_the_first_token_of_a_request() {
         let ttft = |stages| {
             let report = report(stages, 64);
             time_to_first_token(&report, &report.stages[0])
         };
-        assert_eq!(ttft(vec![row("prefill", 4, 100)]), Figure::of(100.0));
-        let with_vision = vec![row("prefill", 4, 100), row("vision", 8, 30)];
-        assert_eq!(ttft(with_vision), Figure::of(160.0));
-        let cold = StageRow { host_warm_median_ns: None, ..row("prefill", 1, 0) };
-        assert_eq!(ttft(vec![cold]), Figure::Absent(Absent::NoStepTime));
+        let prefill = || row("prefill", 4, 100);
+        assert_eq!(ttft(vec![prefill()]), Figure::Absent(Absent::NoRequests));
+        assert_eq!(ttft(vec![prefill(), row("TTFT@engine", 9, 700)]), Figure::of(700.0));
+        let both = vec![prefill(), row("ttft", 9, 700), row("first_token", 9, 800)];
+        assert_eq!(ttft(both), Figure::Absent(Absent::NoRequests), "which of them is not known");
         assert_eq!(ttft(vec![row("decode", 4, 9)]), Figure::Absent(Absent::PrefillOnly));
     }
 

@@ -1,6 +1,7 @@
 //! A merged report and the run's own files -> its operators, utilisation and takeaways.
 
 pub mod counted;
+mod decode_steps;
 mod doubt;
 pub(crate) mod facts;
 pub(crate) mod sample_basis;
@@ -10,18 +11,21 @@ mod utilisation;
 pub mod vision;
 mod workload;
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use serde_json::Value;
 
 use crate::claims::Workload;
 use crate::join;
+use crate::join::overhead::FEWEST_WARM;
 use crate::operators::stage1::{self, Stage1Aggregates};
 use crate::operators::{OperatorSettings, Stage1Settings, operators};
 use crate::roofline::takeaways::{Facts, takeaways};
 use crate::sampled;
 pub(crate) use settings::section;
-use stage2_model::Report;
+use stage2_model::{Report, StageRow};
+use stage2_text::numbers::counted;
 
 /// Where a workload of the runner's kind writes its files, in the run's folder.
 const STAGE1: &str = "stage1";
@@ -48,6 +52,22 @@ pub struct Context<'a> {
     pub workload: &'a Workload,
     /// The command of the collect pass.
     pub argv: &'a [String],
+}
+
+/// A takeaway on a stage with few warm instances says so: nobody knows how far they differ.
+fn say_what_they_rest_on(report: &mut Report) {
+    let few = |row: &StageRow| {
+        let warm = row.host_warm_instances.filter(|warm| (1..FEWEST_WARM).contains(warm))?;
+        Some((row.stage.clone(), warm))
+    };
+    let few: HashMap<String, u64> = report.stages.iter().filter_map(few).collect();
+    let takeaways = report.insight.takeaways.iter_mut().filter(|told| !told.rule.is_caveat());
+    for takeaway in takeaways {
+        if let Some(warm) = takeaway.stage.as_ref().and_then(|stage| few.get(stage)) {
+            let rests_on = counted(*warm, "warm instance");
+            takeaway.text.push_str(&format!(" (rests on {rests_on} only)"));
+        }
+    }
 }
 
 /// Says which outermost ranges are no stages of the model, and which steps were inferred.
@@ -81,17 +101,22 @@ pub(crate) fn add(report: &mut Report, context: &Context<'_>) -> (Shown, Facts) 
             (shown.stage1, shown.stage1_is_own) = (own.aggregates, true);
             // Operators that the workload marked have their GPU times, undisturbed.
             let marked = operators(report, &settings);
-            let written = !own.operators.rows.is_empty() && marked.rows.is_empty();
+            let written = !own.operators.rows.is_empty() && marked.absent.is_some();
             if written { own.operators } else { marked }
         }
     });
-    let tokens = workload::tokens(context, own.tokens, earlier_tokens.as_ref(), &mut findings);
+    let mut tokens = workload::tokens(context, own.tokens, earlier_tokens.as_ref(), &mut findings);
+    let counted = decode_steps::counted(report).filter(|_| tokens.all.decode_steps.is_none());
+    tokens.all.decode_steps = tokens.all.decode_steps.or(counted.as_ref().map(|found| found.steps));
     let model = workload::model(context, &tokens, !report.devices.is_empty(), &mut findings);
-    let used = utilisation::model_use(report, config, model, tokens.all, &mut findings);
+    let mut used = utilisation::model_use(report, config, model, tokens.all, &mut findings);
+    let assumed = counted.filter(|_| used.model_name.is_some());
+    used.numbers.assumptions.extend(assumed.map(|found| found.text));
     findings.extend(tokens.at_most.filter(|_| used.model_name.is_some()));
     findings.extend(used.numbers.findings.iter().cloned());
     let facts = facts::facts(report, &used);
     report.insight.takeaways = takeaways(&facts);
+    say_what_they_rest_on(report);
     sampled::add_flops(report, used.numbers.precision);
     report.insight.utilisation = Some(used);
     for finding in findings {

@@ -14,7 +14,8 @@ use crate::llm::mfu_inputs::{Inputs, StageInput};
 use crate::llm::preset::Model;
 use crate::roofline::hardware::{Catalogue, Hardware, resolve};
 use stage2_model::{
-    Absent, Finding, ModelUse, Peaks, Report, Role, SampledRates, SampledUse, StageRow, TokenCounts,
+    Absent, Finding, ModelUse, Needs, Peaks, Report, Role, SampledRates, SampledUse, StageRow,
+    TokenCounts,
 };
 
 /// Computes what can be computed for the model that was `read`; what cannot says why.
@@ -26,6 +27,7 @@ pub(crate) fn model_use(
     findings: &mut Vec<Finding>,
 ) -> ModelUse {
     let rows = stages(report);
+    let needs = needs(report, &rows, config, &read, &tokens);
     // Peaks are looked up for a model only: without one, an unknown card is no finding.
     let peaks = match &read {
         Ok(_) => peaks(report, &rows, config, findings),
@@ -51,9 +53,50 @@ pub(crate) fn model_use(
         model_name: model.as_ref().ok().map(|model| model.name.clone()),
         absent: model.err().map(|why| why.to_string()),
         tokens,
+        needs,
         peaks,
         numbers,
     }
+}
+
+/// What is missing for the floor of a prefill and of a decode, all at once. A model that cannot be used has
+/// its own reason.
+fn needs(
+    report: &Report,
+    rows: &[&StageRow],
+    config: &Value,
+    read: &Result<Model, Absent>,
+    tokens: &TokenCounts,
+) -> Needs {
+    let is_modelled = rows.iter().any(|row| matches!(role(row), Role::Prefill | Role::Decode));
+    if !is_modelled || on_one_gpu(rows).is_err() || matches!(read, Err(Absent::BadModel { .. })) {
+        return Needs::default();
+    }
+    // What is wrong with them is told where they are used.
+    let peaks = peaks(report, rows, config, &mut Vec::new());
+    let has_decode = rows.iter().any(|row| role(row) == Role::Decode);
+    let mut settings = Vec::new();
+    settings.extend(read.is_err().then(|| "model/llm=NAME".to_owned()));
+    match (&peaks, read) {
+        (None, _) => settings.push("hardware=NAME".to_owned()),
+        (Some(peaks), model) => {
+            let bandwidth = peaks.bytes_per_s().is_none().then_some("memory_gb_per_s".to_owned());
+            let precision = model.as_ref().ok().map(|model| model.dtype.precision());
+            let rate = precision.filter(|precision| peaks.flops_per_s(*precision).is_none());
+            let rate = rate.map(|precision| format!("dense_tflops.{precision}"));
+            settings
+                .extend(bandwidth.into_iter().chain(rate).map(|key| format!("hardware.{key}=N")));
+        }
+    }
+    for (key, count, is_needed) in [
+        ("batch_size", tokens.batch_size, true),
+        ("prompt_tokens", tokens.prompt_tokens, true),
+        ("decode_steps", tokens.decode_steps, has_decode),
+    ] {
+        let is_missing = is_needed && count.is_none();
+        settings.extend(is_missing.then(|| format!("model.tokens.{key}=N")));
+    }
+    Needs { settings }
 }
 
 fn stages(report: &Report) -> Vec<&StageRow> {

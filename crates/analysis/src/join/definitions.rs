@@ -3,7 +3,7 @@
 use crate::load::series::EXACT_VALUES;
 use crate::roofline::representativeness;
 use stage2_model::{Definition, Outliers};
-use stage2_stats::ERROR_PERCENT;
+use stage2_stats::{ERROR_PERCENT, P99_VALUES};
 
 /// The terms, in the order in which a reader meets them.
 pub(crate) fn definitions() -> Vec<Definition> {
@@ -11,7 +11,8 @@ pub(crate) fn definitions() -> Vec<Definition> {
         "Nearest rank, from a log-linear histogram: within {ERROR_PERCENT} % of the exact value. \
          Minimum, maximum, total and mean are exact. The median over the instances of a range comes \
          from the same kind of histogram when there are more than {EXACT_VALUES} instances, or more \
-         than a million in all ranges of a process."
+         than a million in all ranges of a process. A 99th percentile is given of {P99_VALUES} values \
+         and more."
     );
     let counters = representativeness::rule();
     let outliers = format!(
@@ -21,7 +22,7 @@ pub(crate) fn definitions() -> Vec<Definition> {
          sums include them.",
         Outliers::rule()
     );
-    let terms: [(&str, &str); 14] = [
+    let terms: [(&str, &str); 15] = [
         (
             "source",
             "The collector measures calls, durations and range times: CUPTI activity records and \
@@ -46,6 +47,12 @@ pub(crate) fn definitions() -> Vec<Definition> {
              exclude it wherever it can be told apart, and sums include it. A start/end range that \
              outlives its enclosing range continues under another path. That path receives the \
              time, but no instance.",
+        ),
+        (
+            "step",
+            "A range that repeats within the instances of a stage and covers nearly all of their \
+             time; without one, times are those of whole instances and are called so. Where it is \
+             known how many tokens of a sequence one of them holds, times are given per token.",
         ),
         ("outlier", &outliers),
         ("host time", "From the opening to the closing of the range, on the host's clock."),
@@ -75,7 +82,8 @@ pub(crate) fn definitions() -> Vec<Definition> {
         ),
         (
             "share of kernel time",
-            "The row's part of the summed durations of all kernels in the run.",
+            "The row's part of the summed durations of all kernels of its stage, the cold instances \
+             included; where no stage is named, and in kernels.csv, of all kernels in the run.",
         ),
         ("percentiles", &percentiles),
         ("counters", &counters),

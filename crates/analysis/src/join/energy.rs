@@ -299,6 +299,7 @@ mod tests {
             role: Role::Decode,
             basis: String::new(),
             step: None,
+            slowdown: None,
             time_to_first_token_ns: none(),
             tokens_per_s,
             window: None,
@@ -307,6 +308,7 @@ mod tests {
                 compute_ns: none(),
                 floor_ns: none(),
                 distance: none(),
+                baseline_distance: None,
             },
             first: None,
         }

@@ -198,7 +198,7 @@ fn times(stats: &Stats) -> Times {
         mean_ns: stats.mean_ns(),
         min_ns: stats.min_ns,
         p50_ns: stats.percentile_ns(50),
-        p99_ns: stats.percentile_ns(99),
+        p99_ns: stats.p99_ns(),
         max_ns: stats.max_ns,
         first_start_gpu_ns: stats.first_start_ns,
         last_end_gpu_ns: stats.last_end_ns,

@@ -10,7 +10,7 @@ mod findings;
 mod intern;
 pub(crate) mod kernels;
 mod labels;
-mod numbered_ranges;
+pub(crate) mod numbered_ranges;
 mod outliers;
 pub mod overhead;
 pub mod passes;
@@ -35,8 +35,8 @@ use intern::Tables;
 use labels::Labels;
 pub use labels::uuid_text;
 use stage2_model::{
-    Answer, CaptureRow, Finding, Insight, ModelWindows, Origin, PassCosts, Report, RunInfo, SCHEMA,
-    SCHEMA_VERSION,
+    Answer, CaptureRow, Finding, Insight, ModelWindows, Origin, PassCosts, PathRow, Report,
+    RunInfo, SCHEMA, SCHEMA_VERSION, StageRow, StepUnit,
 };
 
 /// Key under which a collector says that its GPU is simulated, with the value `1`.
@@ -96,7 +96,7 @@ pub(crate) fn join_kept(capture: &mut Capture, run: RunInfo, findings: Vec<Findi
 
     let labels = Labels::new(&tables);
     let files: Vec<&str> = coverage.processes.iter().map(|p| p.file.as_str()).collect();
-    let paths::Rows { rows: path_rows, of_path: row_of_path, side_by_side } =
+    let paths::Rows { rows: mut path_rows, of_path: row_of_path, side_by_side } =
         paths.rows(&groups, &labels);
     let join = kernels::Join { labels: &labels, row_of_path: &row_of_path, files: &files };
     let rows = join.rows(&groups);
@@ -110,6 +110,7 @@ pub(crate) fn join_kept(capture: &mut Capture, run: RunInfo, findings: Vec<Findi
             step_series.push(series);
         }
     }
+    one_basis(&mut path_rows, &stage_rows);
     let device_rows = devices.rows(&groups, &labels);
     let (processes, ranks, of_ranks) =
         together.finish(|p| labels.stage(p), |p| labels.path(p), &stage_rows, &device_rows);
@@ -178,4 +179,18 @@ fn capture_rows(captured: &HashMap<(u32, u32), Captured>, labels: &Labels<'_>) -
 /// Whether a process says that its GPU is simulated.
 fn is_simulated(process: &ProcessCapture) -> bool {
     process.meta.get(META_SIMULATED).is_some_and(|value| value == "1")
+}
+/// The median of a range that is the step of a stage is that of the steps, which leave out all of the first,
+/// cold instance of the stage: one number wherever it is shown.
+fn one_basis(paths: &mut [PathRow], stages: &[StageRow]) {
+    let steps = stages.iter().filter_map(|row| row.steps.as_ref()).filter(|steps| steps.warm);
+    let steps = steps.filter(|steps| steps.times.unit == StepUnit::RangeWithin);
+    let medians: HashMap<&str, u64> = steps
+        .filter_map(|steps| Some((steps.times.path.as_deref()?, steps.times.p50_ns)))
+        .collect();
+    for row in paths {
+        if let Some(median_ns) = medians.get(row.path.as_str()) {
+            row.host_warm_median_ns = Some(*median_ns);
+        }
+    }
 }

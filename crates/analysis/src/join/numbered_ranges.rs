@@ -82,15 +82,17 @@ pub(super) fn joined(rows: &[PathRow]) -> Option<Finding> {
     })
 }
 
+/// Whether a name says that its range is a step, and no layer or block.
+pub(crate) fn names_a_step(name: &str) -> bool {
+    let lower = name.to_lowercase();
+    STEP_WORDS.iter().any(|word| lower.contains(word))
+}
+
 /// The name without the number at its end, if it may be that of a step.
 fn stem(row: &PathRow) -> Option<&str> {
     let stem = row.name.trim_end_matches(|c: char| c.is_ascii_digit());
-    let is_step = || {
-        let lower = stem.to_lowercase();
-        STEP_WORDS.iter().any(|word| lower.contains(word))
-    };
     let is_numbered = stem.len() < row.name.len() && !stem.is_empty();
-    (is_numbered && (row.depth == 0 || is_step())).then_some(stem)
+    (is_numbered && (row.depth == 0 || names_a_step(stem))).then_some(stem)
 }
 
 #[cfg(test)]

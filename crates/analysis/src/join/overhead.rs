@@ -11,7 +11,7 @@ pub const LIMIT: f64 = 1.25;
 /// Stages that a finding names: those that lost the most time.
 const NAMED: usize = 3;
 /// With fewer warm instances on either side nobody knows how far equal runs differ.
-const FEWEST_WARM: u64 = 3;
+pub(crate) const FEWEST_WARM: u64 = 3;
 /// The standard error of a median is that of a mean times this, for a normal distribution.
 const OF_MEDIAN: f64 = 1.253;
 /// A difference below this many standard errors may be noise.

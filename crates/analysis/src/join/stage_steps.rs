@@ -8,14 +8,18 @@ use std::collections::BTreeMap;
 
 use super::intern::{Mapping, Tables};
 use super::labels::Labels;
+use super::numbered_ranges::names_a_step;
 use crate::load::ProcessCapture;
 use crate::load::step_times::{StepTrack, Steps};
 use stage2_model::{StageSteps, StepSeries, StepTimes, StepUnit};
+use stage2_text::numbers::percent1;
 
 /// Ranges that repeat within an instance of a stage are its steps where there are at least this many.
 const REPEATS: u64 = 2;
 /// Part of the host time of a stage that its steps cover at least, percent.
 const COVERED_PERCENT: u128 = 90;
+/// What covers less, and has not the name of a step, is not told where it is no step.
+const TOLD_PERCENT: u128 = 50;
 
 /// What may be steps, by path.
 #[derive(Debug, Default)]
@@ -69,11 +73,15 @@ impl MaybeSteps {
         let of_stage = |(&stage, own): (&u32, &Path)| {
             let warm = own.warm.times.count() > 0;
             let within = within.get(&stage).into_iter().flatten().copied();
-            let repeats = |path: &u32| {
-                self.paths.get(path).is_some_and(|path| repeats(path.of(warm), own.of(warm)))
-            };
+            let repeats =
+                |path: &u32| self.paths.get(path).is_some_and(|path| repeats(path.of(warm)));
             let longest = |path: &u32| self.paths.get(path).map(|path| path.of(warm).total_ns);
-            let step = within.filter(repeats).max_by_key(longest);
+            let candidate = within.filter(repeats).max_by_key(longest);
+            let covers = |path: &u32, percent: u128| {
+                let total = self.paths.get(path).map_or(0, |path| path.of(warm).total_ns);
+                u128::from(total) * 100 >= u128::from(own.of(warm).total_ns) * percent
+            };
+            let step = candidate.filter(|path| covers(path, COVERED_PERCENT));
             let path = step.unwrap_or(stage);
             let found = self.paths.get(&path)?;
             let unit = match step {
@@ -81,13 +89,21 @@ impl MaybeSteps {
                 None => StepUnit::Instance,
             };
             let label = labels.path(path);
-            let times = times(found.of(warm), unit, label)?;
+            let name = |path: &u32| labels.path(*path).rsplit('/').next().unwrap_or_default();
+            let told = |path: &u32| covers(path, TOLD_PERCENT) || names_a_step(name(path));
+            let passed_over =
+                candidate.filter(|path| step.is_none() && told(path)).and_then(|path| {
+                    let steps = self.paths.get(&path)?.of(warm);
+                    Some(passed_over(labels.path(path), labels.path(stage), steps, own.of(warm)))
+                });
+            let times =
+                StepTimes { passed_over, cold: !warm, ..times(found.of(warm), unit, label)? };
             let series = StepSeries {
                 stage: labels.path(stage).to_owned(),
                 path: label.to_owned(),
                 file: found.file.clone(),
                 buckets: found.most.buckets(),
-                outliers: found.most.longest(warm, times.p99_ns),
+                outliers: found.most.longest(warm, times.p99_ns.unwrap_or(u64::MAX)),
                 median: found.most.nearest(warm, times.p50_ns),
             };
             let per_instance = found.of(warm).count as f64 / own.of(warm).count as f64;
@@ -100,11 +116,19 @@ impl MaybeSteps {
     }
 }
 
-/// Whether these make up instances of a stage, several in each.
-fn repeats(steps: &Steps, stage: &Steps) -> bool {
-    let covered = u128::from(steps.total_ns) * 100;
+/// Whether there are several of these in an instance of a stage.
+fn repeats(steps: &Steps) -> bool {
     steps.per_instance.median().is_some_and(|median| median >= REPEATS)
-        && covered >= u128::from(stage.total_ns) * COVERED_PERCENT
+}
+
+/// Why `path` is not the step of `stage`.
+fn passed_over(path: &str, stage: &str, steps: &Steps, of: &Steps) -> String {
+    let percent = steps.total_ns as f64 * 100.0 / of.total_ns.max(1) as f64;
+    format!(
+        "times are of whole instances of {stage}, because {path} covers {} % of their host time, and \
+         a step has to cover {COVERED_PERCENT} %",
+        percent1(percent)
+    )
 }
 
 fn times(steps: &Steps, unit: StepUnit, path: &str) -> Option<StepTimes> {
@@ -115,8 +139,11 @@ fn times(steps: &Steps, unit: StepUnit, path: &str) -> Option<StepTimes> {
         steps: times.count(),
         mean_ns: times.mean()?,
         p50_ns: times.median()?,
-        p99_ns: times.p99()?,
+        p99_ns: times.p99(),
+        max_ns: times.max(),
         std_ns: times.deviation(),
         tokens_per_step: None,
+        cold: false,
+        passed_over: None,
     })
 }

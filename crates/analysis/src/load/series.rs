@@ -1,6 +1,6 @@
 //! Values, any number of them -> mean, deviation and median in bounded memory.
 
-use stage2_stats::Histogram;
+use stage2_stats::{Histogram, P99_VALUES};
 
 use super::stats::{mean, median};
 
@@ -130,8 +130,9 @@ impl Series {
         }
     }
 
+    /// The value that 99 % of them do not exceed. Nothing of fewer than [`P99_VALUES`].
     pub(crate) fn p99(&self) -> Option<u64> {
-        self.percentile(99)
+        if self.count < P99_VALUES { None } else { self.percentile(99) }
     }
 
     /// The value that so many percent of them do not exceed (nearest rank): exact where the values are
@@ -189,7 +190,8 @@ mod tests {
     #[test]
     fn ninety_nine_percent_do_not_exceed_the_99th_percentile() {
         assert_eq!(of([]).p99(), None);
-        assert_eq!(of([7]).p99(), Some(7));
+        assert_eq!(of(1..20).p99(), None);
+        assert_eq!(of(1..=20).p99(), Some(20));
         assert_eq!(of((1..=100).rev()).p99(), Some(99));
         assert_eq!(of(1..=101).p99(), Some(100));
         let mut folded = of(1..=101);

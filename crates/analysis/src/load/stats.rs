@@ -2,7 +2,7 @@
 
 use super::paths::PathIndex;
 use super::sampling::Sampled;
-use stage2_stats::Histogram;
+use stage2_stats::{Histogram, P99_VALUES};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Work {
@@ -184,6 +184,11 @@ impl Stats {
             return Some(max);
         }
         Some(self.histogram.percentile(percent)?.clamp(min, max))
+    }
+
+    /// The 99th percentile, ns; nothing of fewer than [`P99_VALUES`] executions.
+    pub(crate) fn p99_ns(&self) -> Option<u64> {
+        (self.measured().timed >= P99_VALUES).then(|| self.percentile_ns(99))?
     }
 }
 

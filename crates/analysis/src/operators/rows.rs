@@ -1,13 +1,14 @@
 //! The range paths of a report and the GPU work under them -> rows of operators.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::OperatorSettings;
 use super::name::operator;
 use crate::load::stats::mean;
 use stage2_model::{
-    Absence, OperatorCoverage, OperatorRow, Operators, Origin, PathRow, Report, StageOperatorRow,
+    Absence, Apart, OperatorCoverage, OperatorRow, Operators, Origin, PathRow, Report,
+    StageOperatorRow,
 };
 
 /// Adds up the operators of `report`.
@@ -17,6 +18,8 @@ pub fn operators(report: &Report, settings: &OperatorSettings) -> Operators {
         paths.iter().map(|row| operator(row, settings.pattern.as_ref())).collect();
     let gpu = gpu_times(report);
     let host_self = host_self_times(paths);
+    let warm_ups = report.stages.iter().filter(|row| row.apart == Some(Apart::WarmUp));
+    let warm_ups: HashSet<&str> = warm_ups.map(|row| row.stage.as_str()).collect();
     let mut sums = Sums::default();
     let mut around = Around::default();
     for (index, row) in paths.iter().enumerate() {
@@ -36,9 +39,11 @@ pub fn operators(report: &Report, settings: &OperatorSettings) -> Operators {
             host_self_ns: host_self.get(index).copied().flatten(),
         };
         let stage = around.stage(&names).and_then(|root| paths.get(root));
-        sums.add(stage.map(|stage| stage.path.as_str()), name, &range);
+        let stage = stage.map(|stage| stage.path.as_str());
+        let warms_up = stage.is_some_and(|stage| warm_ups.contains(stage));
+        sums.add(stage, warms_up, name, &range);
     }
-    sums.finish(report, settings)
+    sums.finish(report, settings, &warm_ups)
 }
 
 /// One range path that is an operator.
@@ -78,20 +83,32 @@ fn order(row: &OperatorRow) -> (Reverse<Option<u64>>, Reverse<Option<u64>>, Stri
 #[derive(Default)]
 struct Sums<'r> {
     all: HashMap<&'r str, OperatorRow>,
+    warm_up: HashMap<&'r str, OperatorRow>,
     stages: HashMap<(Option<&'r str>, &'r str), OperatorRow>,
     coverage: OperatorCoverage,
 }
 
 impl<'r> Sums<'r> {
-    fn add(&mut self, stage: Option<&'r str>, name: &'r str, range: &Range<'_>) {
-        add(self.all.entry(name).or_default(), range);
+    fn add(&mut self, stage: Option<&'r str>, warms_up: bool, name: &'r str, range: &Range<'_>) {
+        let all = if warms_up { &mut self.warm_up } else { &mut self.all };
+        add(all.entry(name).or_default(), range);
         add(self.stages.entry((stage, name)).or_default(), range);
     }
 
-    fn finish(self, report: &Report, settings: &OperatorSettings) -> Operators {
-        let mut rows: Vec<OperatorRow> =
-            self.all.into_iter().map(|(name, sum)| finish(name, sum)).collect();
-        rows.sort_by_cached_key(order);
+    fn finish(
+        self,
+        report: &Report,
+        settings: &OperatorSettings,
+        warm_ups: &HashSet<&str>,
+    ) -> Operators {
+        let sorted = |sums: HashMap<&str, OperatorRow>| {
+            let mut rows: Vec<OperatorRow> =
+                sums.into_iter().map(|(name, sum)| finish(name, sum)).collect();
+            rows.sort_by_cached_key(order);
+            rows
+        };
+        let (rows, warm_up) = (sorted(self.all), sorted(self.warm_up));
+        let none = rows.is_empty() && warm_up.is_empty();
         let places: HashMap<&str, usize> =
             report.stages.iter().enumerate().map(|(at, row)| (row.stage.as_str(), at)).collect();
         let mut stages: Vec<StageOperatorRow> = self
@@ -104,7 +121,9 @@ impl<'r> Sums<'r> {
             .collect();
         stages.sort_by_cached_key(|row| {
             let at = row.stage.as_deref().and_then(|stage| places.get(stage)).copied();
-            (row.stage.is_none(), at.unwrap_or(usize::MAX), row.stage.clone(), order(&row.operator))
+            let warms_up = row.stage.as_deref().is_some_and(|stage| warm_ups.contains(stage));
+            let at = at.unwrap_or(usize::MAX);
+            (warms_up, row.stage.is_none(), at, row.stage.clone(), order(&row.operator))
         });
         Operators {
             source: format!(
@@ -112,9 +131,10 @@ impl<'r> Sums<'r> {
                  that was open at its launch",
                 if report.source == Origin::Nsys.label() { "nsys" } else { "the collector" }
             ),
-            absent: rows.is_empty().then(|| absence(report, settings)),
-            coverage: (self.coverage.gpu_total_ns > 0 && !rows.is_empty()).then_some(self.coverage),
+            absent: none.then(|| absence(report, settings)),
+            coverage: (self.coverage.gpu_total_ns > 0 && !none).then_some(self.coverage),
             rows,
+            warm_up,
             stages,
         }
     }

@@ -93,6 +93,21 @@ fn stages_have_their_own_rows_and_add_up() {
 }
 
 #[test]
+fn a_warm_up_ranks_nothing_among_the_stages() {
+    let mut report = llm();
+    let stage = |apart| StageRow { stage: "prefill".into(), apart, ..StageRow::default() };
+    report.stages = vec![stage(Some(Apart::WarmUp))];
+    let all = operators(&llm(), &OperatorSettings::default());
+    let found = operators(&report, &OperatorSettings::default());
+    let linear = |rows| find(rows, "aten::linear").calls;
+    assert!(linear(&found.warm_up) > 0 && linear(&found.rows) > 0, "{found:?}");
+    assert_eq!(linear(&found.warm_up) + linear(&found.rows), linear(&all.rows));
+    let stages: Vec<_> = found.stages.iter().map(|row| row.stage.as_deref()).collect();
+    assert_eq!(stages.last(), Some(&Some("prefill")), "warm-ups stand last: {stages:?}");
+    assert_eq!(found.absent, None);
+}
+
+#[test]
 fn coverage_is_the_share_of_gpu_time_in_operators() {
     let found = operators(&llm(), &OperatorSettings::default());
     let coverage = found.coverage.expect("coverage");

@@ -275,18 +275,28 @@ fn bound(
 ) -> Option<(Bound, String)> {
     let ns = mean_ns?;
     let of_peak = |bytes: f64| Some(bytes / (peak_bytes_per_s? * ns / 1e9) * 100.0);
+    // What is said is the low end.
+    let is_exact = |amount: &SampledAmount| amount.value().is_some();
     let possible = |percent: &f64| *percent <= RATE_SHARE_MOST * 100.0;
     let compute = |end: fn((f64, f64)) -> f64| {
         let share = |amount: &SampledAmount| Some(end(amount.between()?) / ns * 100.0);
         let share = share(tensor)?.max(share(issue)?);
-        Some(share).filter(possible).zip(Some("tensor pipe or issue"))
+        let name = match is_exact(tensor) && is_exact(issue) {
+            true => "tensor pipe or issue",
+            false => "tensor pipe or issue (at least)",
+        };
+        Some(share).filter(possible).zip(Some(name))
     };
     let (read, written) = (read.between()?, write.between());
     // Without what it wrote, more than what it read may have moved: only "memory" is certain then. Nor is
     // anything without both of the counters of compute.
     let (name, (low, high)) = match written {
-        Some(written) => ("DRAM bytes/s", (read.0 + written.0, read.1 + written.1)),
-        None => ("DRAM bytes read/s", read),
+        Some(written) => {
+            let both = (read.0 + written.0, read.1 + written.1);
+            let exact = both.0 >= both.1;
+            (if exact { "DRAM bytes/s" } else { "DRAM bytes/s (at least)" }, both)
+        }
+        None => ("DRAM bytes read/s (at least)", read),
     };
     let memory = |bytes| of_peak(bytes).filter(possible).zip(Some(name));
     let ends: [fn((f64, f64)) -> f64; 2] = [|(low, _)| low, |(_, high)| high];

@@ -13,7 +13,8 @@ use crate::join::kernels::direction;
 use crate::load::events::{Event, Range, Span, What, Work};
 use crate::roofline::class::class_of;
 use stage2_model::{
-    HostAtGaps, Step, StepTimeline, TimelineGap, TimelineLane, TimelineRange, TimelineWork,
+    HostAtGaps, Step, StepTimeline, TimelineGap, TimelineLane, TimelineRange, TimelineSum,
+    TimelineSums, TimelineWork,
 };
 use stage2_spool::ReadError;
 use stage2_stats::BACK_TO_BACK_NS;
@@ -22,6 +23,8 @@ use stage2_stats::BACK_TO_BACK_NS;
 const WORK: usize = 4_000;
 /// Ranges of a step: the longest are kept.
 const RANGES: usize = 1_000;
+/// Names whose work is added up by itself: those with the longest time.
+const SUMS: usize = 1_000;
 /// Work and ranges that may turn out to be the step's.
 const CANDIDATES: usize = 1 << 18;
 /// Names of these.
@@ -175,7 +178,6 @@ impl StepEvents {
         // Beyond what fits in memory nobody knows what the GPU did.
         let gaps = if self.dropped == 0 { self.gaps(since, length_ns) } else { Vec::new() };
         let host_at_gaps = (self.dropped == 0).then(|| self.host_at_gaps(&gaps, since));
-        let gaps = longest(&gaps, WORK, |gap| gap.length_ns).copied().collect();
 
         let mut ranges: Vec<_> = self.ranges.iter().collect();
         ranges.sort_by_key(|(id, range)| {
@@ -194,6 +196,7 @@ impl StepEvents {
         let ranges = ranges.collect();
 
         left_out += self.work.len().saturating_sub(WORK);
+        let sums = self.sums(&gaps, &mut names);
         let kept = longest(&self.work, WORK, |work| work.span.ns());
         let mut lanes: BTreeMap<(u32, u32), Vec<TimelineWork>> = BTreeMap::new();
         for work in kept {
@@ -213,8 +216,9 @@ impl StepEvents {
             lanes: lanes.into_iter().map(lane).collect(),
             names: names.kept.into_iter().map(str::to_owned).collect(),
             ranges,
-            gaps,
+            gaps: longest(&gaps, WORK, |gap| gap.length_ns).copied().collect(),
             host_at_gaps,
+            sums,
             left_out: (left_out as u64).saturating_add(self.dropped),
             ..StepTimeline::default()
         })
@@ -260,6 +264,44 @@ impl StepEvents {
         }
         found
     }
+
+    /// What all of the work and all gaps add up to: what is drawn is a part of it.
+    fn sums(&self, gaps: &[TimelineGap], names: &mut Names<'_>) -> TimelineSums {
+        let mut by_name: BTreeMap<(&'static str, usize), TimelineSum> = BTreeMap::new();
+        for work in &self.work {
+            let class = work.class;
+            let new = || TimelineSum { class: class.to_owned(), ..TimelineSum::default() };
+            let ns = u64::try_from(work.span.ns()).unwrap_or(0);
+            let sum = by_name.entry((class, work.name)).or_insert_with(new);
+            add(sum, &TimelineSum { calls: 1, total_ns: ns, longest_ns: ns, ..new() });
+        }
+        let mut all: Vec<_> = by_name.into_iter().collect();
+        all.sort_by_key(|(_, sum)| Reverse(sum.total_ns));
+        let mut rest: BTreeMap<&'static str, TimelineSum> = BTreeMap::new();
+        for ((class, _), more) in all.split_off(SUMS.min(all.len())) {
+            let new = || TimelineSum { class: class.to_owned(), ..TimelineSum::default() };
+            add(rest.entry(class).or_insert_with(new), &more);
+        }
+        let work = all
+            .into_iter()
+            .map(|((_, name), sum)| TimelineSum { name: Some(names.keep(name)), ..sum });
+        let of = |launch: bool| {
+            let gaps = gaps.iter().filter(|gap| gap.launch == launch);
+            gaps.fold(0u64, |sum, gap| sum.saturating_add(gap.length_ns))
+        };
+        TimelineSums {
+            whole: self.dropped == 0,
+            work: work.chain(rest.into_values()).collect(),
+            launch_gaps_ns: of(true),
+            other_idle_ns: of(false),
+        }
+    }
+}
+
+fn add(sum: &mut TimelineSum, more: &TimelineSum) {
+    sum.calls += more.calls;
+    sum.total_ns = sum.total_ns.saturating_add(more.total_ns);
+    sum.longest_ns = sum.longest_ns.max(more.longest_ns);
 }
 
 /// The `most` longest of `all`, in their order.

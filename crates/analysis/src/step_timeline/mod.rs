@@ -228,6 +228,15 @@ mod tests {
         assert!(work.is_sorted_by_key(|work| work.start_ns));
         assert!(work.iter().all(|work| work.length_ns > 1), "the shortest are left out");
         assert_eq!(found.ranges[0].depth, 0, "the step itself stays");
+        // The sums are of all of it, and so are those of the gaps.
+        let all: u64 = (0..4_100).map(|i| 1 + i % 50).sum();
+        let [sum] = &found.sums.work[..] else { panic!("{:?}", found.sums) };
+        assert_eq!((sum.calls, sum.total_ns, sum.class.as_str()), (4_100, all, "gemm"));
+        assert_eq!(sum.name.map(|at| found.names[at].as_str()), Some("cutlass_gemm_bf16"));
+        let gaps = found.sums.launch_gaps_ns + found.sums.other_idle_ns;
+        assert_eq!((found.sums.whole, gaps), (true, found.length_ns - all));
+        let drawn: u64 = found.gaps.iter().map(|gap| gap.length_ns).sum();
+        assert!(drawn < gaps, "4,000 gaps are drawn: {drawn} of {gaps}");
     }
 
     #[test]

@@ -23,8 +23,9 @@ const DIFFERENCES: usize = 20;
 /// Characters of a kernel's name.
 const KERNEL_LIMIT: usize = 80;
 /// What is shown of a stage whether it changed or not.
-const ALWAYS: [&str; 8] = [
+const ALWAYS: [&str; 9] = [
     "step_ms",
+    "token_ms",
     "ttft_ms",
     "tokens_per_s",
     "gpu_busy_ms",
@@ -110,7 +111,8 @@ fn stages(of: &Comparison) -> String {
     if of.stages.is_empty() {
         return paragraph("None, because no side has a stage with GPU work.");
     }
-    const TIMES: [(&str, &str); 4] = [
+    const TIMES: [(&str, &str); 5] = [
+        ("token_ms", "token, median"),
         ("step_ms", "step, median"),
         ("host_ms", "instance, mean"),
         ("gpu_busy_ms", "GPU busy"),
@@ -141,7 +143,11 @@ fn stages(of: &Comparison) -> String {
     };
     let table = Table::first(STAGE_ROWS, &rows)
         .left("stage", |row| name(&row.0.stage))
-        .left("time of", |row| row.1.as_ref().map(|(_, label)| (*label).to_owned()))
+        .left("time of", |row| {
+            let (metric, label) = row.1.as_ref()?;
+            let step = row.0.step.as_deref().filter(|_| metric.metric == "step_ms");
+            Some(step.map_or_else(|| (*label).to_owned(), |step| format!("{step}, median")))
+        })
         .right("before ms", |row| of_metric(row, |m| numbers::value(m.before, MetricUnit::Ms)))
         .right("after ms", |row| of_metric(row, |m| numbers::value(m.after, MetricUnit::Ms)))
         .right("change ms", |row| of_metric(row, |m| numbers::difference(m.change, MetricUnit::Ms)))

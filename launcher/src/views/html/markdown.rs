@@ -38,7 +38,8 @@ pub(super) fn class_mark(class: &str) -> &'static str {
         "reduction" | "scan" => "k-reduction",
         "selection" => "k-selection",
         "quantization" => "k-quantization",
-        "copy" | "fill" => "k-copy",
+        "copy" => "k-copy",
+        "fill" => "k-fill",
         "graph" => "k-graph",
         _ => "k-other",
     }

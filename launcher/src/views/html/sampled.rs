@@ -4,7 +4,7 @@ use plotters::prelude::*;
 
 use super::chart::{self, Caption, LINE, WARM, axes, picture, short};
 use super::markdown::{foreign, text};
-use stage2_model::{Report, SampledCurve, SampledPoint, SampledStage};
+use stage2_model::{Report, SampledCurve, SampledPoint, SampledStage, StepTimeline};
 use stage2_text::numbers::{counted, ms3, percent1};
 
 /// Points of a curve; the analysis makes fewer.
@@ -26,14 +26,14 @@ pub(super) fn sampled(report: &Report, stage: &str, id: &str) -> String {
     let with_curve = |row: &&SampledStage| curve(row).is_some();
     let Some(row) = of_stage.into_iter().find(with_curve) else { return String::new() };
     let Some(found) = curve(row) else { return String::new() };
-    let dram =
-        drawn(found, &DRAM, ("DRAM traffic over the median step", "GB/s"), &format!("{id}-dram"));
-    let units =
-        drawn(found, &UNITS, ("Units at work over the median step", "%"), &format!("{id}-units"));
+    let dram = drawn(found, &DRAM, ("DRAM traffic", "GB/s"), &format!("{id}-dram"));
+    let units = drawn(found, &UNITS, ("Units at work", "%"), &format!("{id}-units"));
+    let timeline = report.step_timelines.iter().find(|timeline| timeline.stage == stage);
+    let noun = timeline.map_or("step", StepTimeline::noun);
     let partial = if row.partial { ", a part of it only" } else { "" };
     format!(
-        "<h3>Sampled counters over the median step</h3>\n<div class=\"pair\">\n<div>\n{dram}</div>\n\
-         <div>\n{units}</div>\n</div>\n<p class=\"note\">Step {} of <code>{}</code> on {}, {} ms on the \
+        "<h3>Sampled counters over the median {noun}</h3>\n<div class=\"pair\">\n<div>\n{dram}</div>\n\
+         <div>\n{units}</div>\n</div>\n<p class=\"note\">Number {} of <code>{}</code> on {}, {} ms on the \
          GPU, as {}. Samples cover {} % of the stage{partial}. metrics.json has the points.</p>\n",
         found.number,
         foreign(&row.stage),

@@ -8,8 +8,8 @@ use super::roofline::roofline;
 use super::sampled::sampled;
 use super::timeline::timeline;
 use super::window::window;
-use stage2_model::{Figure, Report, StageAnswer};
-use stage2_text::numbers::{count, ms3};
+use stage2_model::{Figure, Report, StageAnswer, StepSeries, StepTimeline, StepTimes};
+use stage2_text::numbers::{count, ratio3};
 use stage2_text::shorten;
 
 /// Characters of a stage's name.
@@ -23,13 +23,16 @@ pub(super) fn stage(report: &Report, stage: &str, number: usize) -> String {
     let split = answer.and_then(|answer| answer.window.as_ref());
     let split = split.map_or_else(
         || absent("its GPU window is not known", ""),
-        |split| window(split, &id("window")),
+        |split| window(split, answer.map_or("", |answer| &answer.basis), &id("window")),
     );
     let steps = report.step_timelines.iter().find(|timeline| timeline.stage == stage);
+    let noun = steps.map_or("instance", StepTimeline::noun);
+    let timed = report.step_series.iter().find(|series| series.stage == stage);
+    let timed = timed.map_or(noun, StepSeries::noun);
     let steps = steps.map_or_else(
         || {
             absent(
-                "no median step of this stage was read",
+                "no median instance or step of this stage was read",
                 "timelines are of the four longest stages with warm instances in a trace file of the \
                  collector",
             )
@@ -45,8 +48,8 @@ pub(super) fn stage(report: &Report, stage: &str, number: usize) -> String {
     format!(
         "<section id=\"stage-{number}\" class=\"stage\">\n<h2>Stage <code>{}</code></h2>\n{figures}\
          <h3>Where the window goes</h3>\n{split}\
-         <h3>Timeline of the median step</h3>\n{steps}\
-         {}<div class=\"pair\">\n<div>\n<h3>Step latency over the run</h3>\n{series}</div>\n\
+         <h3>Timeline of the median {noun}</h3>\n{steps}\
+         {}<div class=\"pair\">\n<div>\n<h3>Latency of each {timed} over the run</h3>\n{series}</div>\n\
          <div>\n<h3>Roofline</h3>\n{}</div>\n</div>\n\
          <h3>Kernel time by class</h3>\n{}</section>\n",
         foreign(&shorten(stage, NAME_LIMIT)),
@@ -64,23 +67,33 @@ fn absent(why: &str, note: &str) -> String {
 
 /// The numbers of the answer, each with its unit.
 fn figures(answer: &StageAnswer) -> String {
-    let mut shown: Vec<(&str, String)> = Vec::new();
-    if let Some(times) = &answer.step {
-        shown.push(("steps", count(times.steps)));
-        shown.push(("ms a step, p50", ms3(times.p50_ns)));
-        shown.push(("ms a step, p99", ms3(times.p99_ns)));
-    }
+    let mut shown: Vec<(String, String)> = Vec::new();
     let ms = |ns: f64| format!("{:.3}", ns / 1e6);
+    if let Some(times) = &answer.step {
+        let unit = times.shown_unit();
+        shown.push((format!("{} {}s", times.warmth(), times.unit.noun()), count(times.steps)));
+        shown.push((format!("ms per {unit}, p50"), ms(times.shown_ns(times.p50_ns))));
+        shown.extend(
+            times.tail().map(|(of, ns)| (format!("ms per {unit}, {of}"), ms(times.shown_ns(ns)))),
+        );
+    }
+    let slowdown = answer.slowdown.as_ref();
+    shown.extend(slowdown.map(|cost| ("times its baseline".to_owned(), ratio3(cost.ratio))));
     let known = |figure: &Figure, show: &dyn Fn(f64) -> String| figure.value().map(show);
     let first_token = known(&answer.time_to_first_token_ns, &ms);
-    shown.extend(first_token.map(|ms| ("ms to the first token", ms)));
+    shown.extend(first_token.map(|ms| ("ms from a request to its first token, p50".into(), ms)));
     let rate = known(&answer.tokens_per_s, &|rate| format!("{rate:.1}"));
-    shown.extend(rate.map(|rate| ("tokens/s", rate)));
-    let floor = known(&answer.floor.floor_ns, &ms);
-    shown.extend(floor.map(|ms| ("ms: floor of the hardware", ms)));
+    shown.extend(rate.map(|rate| ("tokens/s".to_owned(), rate)));
+    let unit = answer.step.as_ref().map_or("instance", StepTimes::shown_unit);
+    let floor = known(&answer.floor.floor_ns, &|ns| {
+        ms(answer.step.as_ref().map_or(ns, |times| ns * times.shown_ns(1)))
+    });
+    shown.extend(floor.map(|ms| (format!("ms per {unit}: floor of the hardware"), ms)));
     let distance = known(&answer.floor.distance, &|times| format!("{times:.1}x"));
-    shown.extend(distance.map(|distance| ("of the floor", distance)));
-    let card = |(label, value): &(&str, String)| {
+    shown.extend(distance.map(|distance| ("of the floor".to_owned(), distance)));
+    let baseline = answer.floor.baseline_distance.map(|times| format!("{times:.1}x"));
+    shown.extend(baseline.map(|times| ("of the floor by the baseline".to_owned(), times)));
+    let card = |(label, value): &(String, String)| {
         format!("<div><b>{}</b><span>{}</span></div>\n", text(value), text(label))
     };
     let first = answer.first.as_ref().map_or_else(String::new, |first| {
@@ -96,8 +109,10 @@ fn figures(answer: &StageAnswer) -> String {
         true => String::new(),
         false => format!("<div class=\"cards\">\n{cards}</div>\n"),
     };
+    let over = answer.step.as_ref().and_then(|step| step.passed_over.as_ref());
+    let over = over.map_or_else(String::new, |why| format!("; {why}"));
     format!(
         "{cards}<p class=\"note\">Basis: {}.</p>\n{first}",
-        text(answer.basis.trim_end_matches('.'))
+        text(&format!("{}{over}", answer.basis.trim_end_matches('.')))
     )
 }

@@ -140,9 +140,11 @@ fn answer(stage: &str, decode: &str) -> StageAnswer {
             steps: 199,
             mean_ns: 1_010_000,
             p50_ns: 1_000_000,
-            p99_ns: 1_200_000,
+            p99_ns: Some(1_200_000),
+            tokens_per_step: Some(2),
             ..StepTimes::default()
         }),
+        slowdown: Some(Slowdown { pass: "collect".into(), ratio: 1.25 }),
         time_to_first_token_ns: Figure::Absent(Absent::DecodeOnly),
         tokens_per_s: Figure::of(993.4),
         window: (stage == decode).then_some(split),
@@ -151,6 +153,7 @@ fn answer(stage: &str, decode: &str) -> StageAnswer {
             compute_ns: Figure::of(1_000.0),
             floor_ns: Figure::of(250_000.0),
             distance: Figure::of(4.0),
+            baseline_distance: Some(3.2),
         },
         first: None,
     }
@@ -165,6 +168,13 @@ fn steps(stage: &str, hostile: &str) -> StepTimeline {
         length_ns: 9_123 + i,
     };
     let gap = |start_ns, length_ns, launch| TimelineGap { start_ns, length_ns, launch };
+    let sum = |name, class: &str, calls, total_ns| TimelineSum {
+        name,
+        class: class.into(),
+        calls,
+        total_ns,
+        longest_ns: 30_000,
+    };
     let range =
         |name, depth, start_ns, length_ns| TimelineRange { name, depth, start_ns, length_ns };
     StepTimeline {
@@ -190,6 +200,17 @@ fn steps(stage: &str, hostile: &str) -> StepTimeline {
         ],
         gaps: vec![gap(0, 10_000, false), gap(19_123, 14_877, true)],
         left_out: 12,
+        sums: TimelineSums {
+            whole: true,
+            // More than is drawn.
+            work: vec![
+                sum(Some(2), "gemm", 31, 411_000),
+                sum(Some(3), "copy", 12, 150_000),
+                sum(None, "fill", 9, 900),
+            ],
+            launch_gaps_ns: 25_000,
+            other_idle_ns: 10_000,
+        },
     }
 }
 
@@ -262,7 +283,7 @@ fn a_bar_stands_for_every_piece_of_work() {
     assert!(said.contains("12 ranges and pieces of work, the shortest, did not fit"), "{said}");
     let names = &page.by_id("stage-1").of_class("names")[0];
     let rows: Vec<String> = names.one("tbody").all("tr").iter().map(Element::text).collect();
-    assert!(rows[0].starts_with("cutlass_gemmgemm30") && rows.len() == 2, "{rows:?}");
+    assert!(rows[0].starts_with("cutlass_gemmgemm31") && rows.len() == 3, "{rows:?}");
 }
 
 #[test]
@@ -316,6 +337,39 @@ fn latency_ranks_and_kernels_have_their_numbers() {
     assert_eq!(rows.len(), 8, "a row for each stage and kernel");
     assert!(rows[0].text().contains("void cutlass_gemm<float, 128>(float const*)"));
     assert!(rows[0].text().contains("57.1"), "6 of 10.5 ms: {}", rows[0].text());
+}
+
+#[test]
+fn the_legend_is_of_the_whole_step_and_not_of_what_is_drawn() {
+    let page = parse(&written(&full("")));
+    let legend = &page.by_id("stage-1").of_class("legend")[0];
+    let entries: Vec<String> = legend.all("li").iter().map(|entry| entry.text()).collect();
+    let gaps = ["launch gaps 0.025 ms", "other idle 0.010 ms"];
+    assert_eq!(entries, [&["gemm 0.411 ms", "copy 0.150 ms", "fill 0.001 ms"], &gaps[..]].concat());
+    let marks: Vec<_> =
+        legend.all("rect").iter().filter_map(|rect| rect.attribute("class")).collect();
+    assert_eq!(marks[1..3], ["k-copy", "k-fill"], "copies and fills look different");
+}
+
+#[test]
+fn numbers_say_what_they_are_of_and_two_points_are_no_picture() {
+    let mut report = full("");
+    let text = |report: &Report| parse(&written(report)).by_id("stage-1").text();
+    let said = text(&report);
+    for tile in
+        ["0.500ms per token, p50", "0.600ms per token, p99", "199warm instances", "1.250times its"]
+    {
+        assert!(said.contains(tile), "{tile}: {said}");
+    }
+    assert!(said.contains("3.2xof the floor by the baseline"), "{said}");
+    assert!(said.contains("Timeline of the median instance"), "{said}");
+    let series = &mut report.step_series[0];
+    series.buckets.truncate(2);
+    series.buckets.iter_mut().for_each(|bucket| bucket.steps = 1);
+    series.buckets[1].first = 1;
+    series.outliers.clear();
+    let said = text(&report);
+    assert!(said.contains("No picture of 2 instances: "), "{said}");
 }
 
 #[test]

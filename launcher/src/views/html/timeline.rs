@@ -8,7 +8,9 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::markdown::{attribute, class_mark, foreign, text};
-use stage2_model::{StepTimeline, TimelineGap, TimelineLane, TimelineRange};
+use stage2_model::{
+    StepTimeline, TimelineGap, TimelineLane, TimelineRange, TimelineSum, TimelineSums,
+};
 use stage2_text::numbers::{count, counted, ms3, us3};
 use stage2_text::shorten;
 
@@ -18,6 +20,8 @@ const DEPTH: u64 = 8;
 const LANES: usize = 24;
 /// Names in the list below: those with the longest time.
 const NAMES: usize = 300;
+/// Stands for the names that the analysis did not tell apart.
+const OTHERS: &str = "(other names)";
 /// Characters of a name in that list, and in a range.
 const NAME_LIMIT: usize = 160;
 const RANGE_NAME_LIMIT: usize = 48;
@@ -31,11 +35,11 @@ pub(super) fn timeline(timeline: &StepTimeline, id: &str) -> String {
     if timeline.length_ns == 0 {
         return "<p class=\"absent\">None, because the step has no length.</p>\n".to_owned();
     }
-    let scale = Scale::of(timeline.length_ns);
+    let (noun, scale) = (timeline.noun(), Scale::of(timeline.length_ns));
     let ranges = timeline.ranges.iter().filter(|range| range.depth < DEPTH);
     let deepest = ranges.clone().map(|range| range.depth).max().unwrap_or(0);
     let lanes = timeline.lanes.get(..LANES.min(timeline.lanes.len())).unwrap_or_default();
-    let listed = Listed::of(timeline, lanes);
+    let listed = Listed::of(timeline);
     let gaps_y = AXIS + (deepest + 1) * ROW;
     let lane_y = |at: usize| gaps_y + (at as u64 + 1) * ROW;
     let height = lane_y(lanes.len());
@@ -53,8 +57,9 @@ pub(super) fn timeline(timeline: &StepTimeline, id: &str) -> String {
         .collect();
     let pieces = lanes.iter().map(|lane| lane.work.len() as u64).sum::<u64>();
     let description = format!(
-        "Step {} of the stage, {} ms long: {}, {}, {}. The list below has the names with their times.",
+        "Number {} of the {}s, {} ms long: {}, {}, {}. The list below has the names with their times.",
         timeline.step.number,
+        noun,
         ms3(timeline.length_ns),
         counted(timeline.ranges.len() as u64, "range"),
         counted(pieces, "piece") + " of GPU work",
@@ -62,8 +67,8 @@ pub(super) fn timeline(timeline: &StepTimeline, id: &str) -> String {
     );
     let empty = match pieces {
         0 => {
-            "<p class=\"absent\">No GPU work of this step was recorded, so that nobody knows what the \
-              GPU did in it.</p>\n"
+            "<p class=\"absent\">No GPU work of it was recorded, so that nobody knows what the GPU \
+              did in it.</p>\n"
         }
         _ => "",
     };
@@ -73,15 +78,15 @@ pub(super) fn timeline(timeline: &StepTimeline, id: &str) -> String {
          <div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"Timeline; arrow keys pan\">\n\
          <svg class=\"steps\" height=\"{height}\" role=\"img\" \
          aria-labelledby=\"{id}-title {id}-text\">\n<title id=\"{id}-title\">Timeline of the median \
-         step</title>\n<desc id=\"{id}-text\">{}</desc>\n<g class=\"axis\">\n{}</g>\n{ranges}{gaps}\
+         {noun}</title>\n<desc id=\"{id}-text\">{}</desc>\n<g class=\"axis\">\n{}</g>\n{ranges}{gaps}\
          {works}</svg>\n</div>\n</div>\n{empty}<p class=\"note\">{}{}</p>\n{}{}",
         timeline.length_ns,
         text(&description),
         scale.ticks(height),
         text(&description),
         left_out(timeline),
-        legend(timeline, lanes),
-        listed.html(),
+        legend(&timeline.sums),
+        listed.html(noun),
     )
 }
 
@@ -102,33 +107,45 @@ fn left_out(timeline: &StepTimeline) -> String {
     out
 }
 
-/// What the colours mean.
-fn legend(timeline: &StepTimeline, lanes: &[TimelineLane]) -> String {
+/// What the colours mean, and the times of the whole step: what is drawn is a part of it. Where these
+/// are not known the colours stand alone.
+fn legend(sums: &TimelineSums) -> String {
+    let classes = by_class(&sums.work);
+    let mut entries: Vec<(&str, &str, u64)> =
+        classes.iter().map(|(class, ns)| (class_mark(class), *class, *ns)).collect();
+    entries.extend([
+        ("g-launch", "launch gaps", sums.launch_gaps_ns),
+        ("g-idle", "other idle", sums.other_idle_ns),
+    ]);
+    let entry = |(mark, label, ns): &(&str, &str, u64)| {
+        let ms = if sums.whole { format!(" {} ms", ms3(*ns)) } else { String::new() };
+        format!(
+            "<li><svg class=\"swatch\" aria-hidden=\"true\"><rect class=\"{mark}\" width=\"100%\" \
+             height=\"100%\"/></svg>{}{ms}</li>\n",
+            text(label),
+        )
+    };
+    let note = match sums.whole {
+        true => "Sums of all of it, drawn or not; work that overlaps counts each.",
+        false => "It holds more work than fits in memory, so that no sums are given.",
+    };
+    let shown = entries.iter().filter(|(_, _, ns)| *ns > 0);
+    format!(
+        "<ul class=\"legend\">\n{}</ul>\n<p class=\"note\">{note}</p>\n",
+        shown.map(entry).collect::<String>()
+    )
+}
+
+/// The time of each class, the longest first.
+fn by_class(work: &[TimelineSum]) -> Vec<(&str, u64)> {
     let mut classes: BTreeMap<&str, u64> = BTreeMap::new();
-    for work in lanes.iter().flat_map(|lane| &lane.work) {
-        let sum = classes.entry(&work.class).or_default();
-        *sum = sum.saturating_add(work.length_ns);
+    for sum in work {
+        let all = classes.entry(&sum.class).or_default();
+        *all = all.saturating_add(sum.total_ns);
     }
     let mut classes: Vec<_> = classes.into_iter().collect();
     classes.sort_by_key(|(_, ns)| Reverse(*ns));
-    let mut entries: Vec<(&str, &str, u64)> =
-        classes.iter().map(|(class, ns)| (class_mark(class), *class, *ns)).collect();
-    for (mark, label, launch) in
-        [("g-launch", "launch gaps", true), ("g-idle", "other idle", false)]
-    {
-        let gaps = timeline.gaps.iter().filter(|gap| gap.launch == launch);
-        let ns = gaps.fold(0u64, |sum, gap| sum.saturating_add(gap.length_ns));
-        entries.extend((ns > 0).then_some((mark, label, ns)));
-    }
-    let entry = |(mark, label, ns): &(&str, &str, u64)| {
-        format!(
-            "<li><svg class=\"swatch\" aria-hidden=\"true\"><rect class=\"{mark}\" width=\"100%\" \
-             height=\"100%\"/></svg>{} {} ms</li>\n",
-            text(label),
-            ms3(*ns)
-        )
-    };
-    format!("<ul class=\"legend\">\n{}</ul>\n", entries.iter().map(entry).collect::<String>())
+    classes
 }
 
 /// Times as percentages of the width, with as many digits as give back the nanosecond.
@@ -214,40 +231,23 @@ impl Scale {
     }
 }
 
-/// A name in the list.
-struct Entry<'t> {
-    name: usize,
-    class: &'t str,
-    calls: u64,
-    total_ns: u64,
-    longest_ns: u64,
-}
-
 /// The names of the work of a step, the longest time first.
 struct Listed<'t> {
     names: &'t [String],
-    entries: Vec<Entry<'t>>,
+    entries: Vec<&'t TimelineSum>,
     numbers: BTreeMap<(usize, &'t str), usize>,
     left_out: usize,
 }
 
 impl<'t> Listed<'t> {
-    fn of(timeline: &'t StepTimeline, lanes: &'t [TimelineLane]) -> Self {
-        let mut sums: BTreeMap<(usize, &str), Entry<'t>> = BTreeMap::new();
-        for work in lanes.iter().flat_map(|lane| &lane.work) {
-            let class = work.class.as_str();
-            let new = Entry { name: work.name, class, calls: 0, total_ns: 0, longest_ns: 0 };
-            let entry = sums.entry((work.name, class)).or_insert(new);
-            entry.calls += 1;
-            entry.total_ns = entry.total_ns.saturating_add(work.length_ns);
-            entry.longest_ns = entry.longest_ns.max(work.length_ns);
-        }
-        let mut entries: Vec<_> = sums.into_values().collect();
-        entries.sort_by_key(|entry| Reverse(entry.total_ns));
+    fn of(timeline: &'t StepTimeline) -> Self {
+        let mut entries: Vec<_> = timeline.sums.work.iter().collect();
         let left_out = entries.len().saturating_sub(NAMES);
         entries.truncate(NAMES);
-        let numbers =
-            entries.iter().enumerate().map(|(at, entry)| ((entry.name, entry.class), at)).collect();
+        let number = |(at, entry): (usize, &&'t TimelineSum)| {
+            Some(((entry.name?, entry.class.as_str()), at))
+        };
+        let numbers = entries.iter().enumerate().filter_map(number).collect();
         Self { names: &timeline.names, entries, numbers, left_out }
     }
 
@@ -255,18 +255,19 @@ impl<'t> Listed<'t> {
         self.numbers.get(&(name, class)).copied()
     }
 
-    fn html(&self) -> String {
+    fn html(&self, noun: &str) -> String {
         if self.entries.is_empty() {
             return String::new();
         }
-        let row = |entry: &Entry<'_>| {
-            let name = self.names.get(entry.name).map_or("", String::as_str);
+        let row = |entry: &&TimelineSum| {
+            let name = entry.name.map_or(Some(OTHERS), |at| self.names.get(at).map(String::as_str));
+            let name = name.unwrap_or_default();
             let shown = shorten(name, NAME_LIMIT);
             format!(
                 "<tr><td><code>{}</code></td><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
                  <td class=\"n\">{}</td></tr>\n",
                 foreign(&shown),
-                text(entry.class),
+                text(&entry.class),
                 count(entry.calls),
                 us3(entry.total_ns),
                 us3(entry.longest_ns),
@@ -280,11 +281,11 @@ impl<'t> Listed<'t> {
             ),
         };
         format!(
-            "<details class=\"names\"><summary>GPU work of this step by name</summary>\n\
+            "<details class=\"names\"><summary>GPU work of this {noun} by name</summary>\n\
              <div class=\"table\"><table aria-label=\"{}\"><thead><tr><th>name</th><th>class</th>\
              <th class=\"n\">calls</th><th class=\"n\">total, µs</th><th class=\"n\">longest, µs</th>\
              </tr></thead>\n<tbody>\n{}</tbody></table></div>\n{more}</details>\n",
-            attribute("GPU work of the step by name"),
+            attribute(&format!("GPU work of the {noun} by name")),
             self.entries.iter().map(row).collect::<String>(),
         )
     }

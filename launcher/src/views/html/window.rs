@@ -19,8 +19,16 @@ fn mark(kind: WindowKind) -> &'static str {
     }
 }
 
+/// What the times are sums of.
+fn over(basis: &str) -> String {
+    match basis.trim_end_matches('.') {
+        "" => String::new(),
+        basis => format!("The times are sums, not those of one instance; basis: {basis}. "),
+    }
+}
+
 /// The bar and its table.
-pub(super) fn window(split: &WindowSplit, id: &str) -> String {
+pub(super) fn window(split: &WindowSplit, basis: &str, id: &str) -> String {
     let parts: Vec<(&WindowPart, f64)> = (split.parts.iter())
         .zip(split.rounded_percent())
         .filter(|(part, _)| part.percent.is_finite() && part.percent > 0.0)
@@ -52,6 +60,8 @@ pub(super) fn window(split: &WindowSplit, id: &str) -> String {
             percent1(*percent),
         )
     };
+    // The times of a mean step are no sums.
+    let over = if split.steps.is_some() { String::new() } else { over(basis) };
     let of = if split.steps.is_some() { "the mean window of a step" } else { "the window" };
     format!(
         "<svg id=\"{id}\" class=\"window\" role=\"img\" aria-labelledby=\"{id}-title\">\n\
@@ -59,10 +69,11 @@ pub(super) fn window(split: &WindowSplit, id: &str) -> String {
          <div class=\"table\"><table><thead><tr><th>part of the window</th><th class=\"n\">ms</th>\
          <th class=\"n\">%</th></tr></thead>\n<tbody>\n{}\
          <tr><td>{of}</td><td class=\"n\">{}</td><td class=\"n\">100.0</td></tr>\n\
-         </tbody></table></div>\n<p class=\"note\">{}</p>\n",
+         </tbody></table></div>\n<p class=\"note\">{}{}</p>\n",
         text(&format!("Where {of} of {} ms goes: {}", ms(split.window_ns), said.join(", "))),
         parts.iter().map(row).collect::<String>(),
         ms(split.window_ns),
+        text(&over),
         text(&idle_kinds()),
     )
 }

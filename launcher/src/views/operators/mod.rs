@@ -27,7 +27,7 @@ pub(super) fn page(report: &Report, operators: &Operators, top: usize) -> Page {
     }
     if let Some(coverage) = operators.coverage {
         out.push_str(&format!(
-            "Of {} ms of GPU work, {} ms ({} %) was launched in operators.\n\n",
+            "Of {} ms of GPU work in the whole run, {} ms ({} %) was launched in operators.\n\n",
             ms3(coverage.gpu_total_ns),
             ms3(coverage.gpu_in_operators_ns),
             or_absent(coverage.percent(), percent1),
@@ -43,6 +43,7 @@ pub(super) fn page(report: &Report, operators: &Operators, top: usize) -> Page {
     let gpu_total_ns = operators.coverage.map(|coverage| coverage.gpu_total_ns);
     let shown: Vec<&OperatorRow> = operators.rows.iter().take(top).collect();
     out.push_str(&table(top, &shown, gpu_total_ns).markdown());
+    out.push_str(&paragraph(basis(operators)));
     let mut notes: String =
         in_part::operators(report).map_or_else(String::new, |note| paragraph(&note));
     notes.push_str(
@@ -53,11 +54,27 @@ pub(super) fn page(report: &Report, operators: &Operators, top: usize) -> Page {
          An operator within itself counts once and stands under `nested_calls`.\n",
     );
     let mut sections = Vec::new();
+    if !operators.warm_up.is_empty() {
+        let rows: Vec<&OperatorRow> = operators.warm_up.iter().collect();
+        let table = table(STAGE_ROWS, &rows, gpu_total_ns).markdown_with_rest_in("metrics.json");
+        sections.push(("Operators of warm-ups", table));
+    }
     match stages(operators, gpu_total_ns) {
         stages if stages.is_empty() => out.push_str(&notes),
         stages => sections.push(("Operators of each stage", stages + &notes)),
     }
     Page { title, head: out, sections }
+}
+
+/// What the sums of operators are over.
+pub(super) fn basis(operators: &Operators) -> &'static str {
+    match operators.warm_up.is_empty() {
+        true => "Sums of the whole run, cold instances included.",
+        false => {
+            "Sums of the whole run without ranges that warm up, which are apart; the cold first \
+             instances of the stages are included."
+        }
+    }
 }
 
 /// The table of operators. GPU times are compared with `gpu_total_ns`.

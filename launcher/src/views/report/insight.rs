@@ -17,7 +17,9 @@ pub(in crate::views) const COUNTED_FLOPS: &str = "FLOPs by counters are what ncu
 pub(super) fn utilisation(report: &Report) -> String {
     let used = match stages_in_use(report) {
         Ok(used) => used,
-        Err(absence) => return none(&absence.reason, &absence.remedy),
+        Err(absence) => {
+            return needs(report).unwrap_or_else(|| none(&absence.reason, &absence.remedy));
+        }
     };
     let stages = &used.numbers.stages;
     let share = |figure: &Figure| share_of_peak(figure.value());
@@ -37,7 +39,7 @@ pub(super) fn utilisation(report: &Report) -> String {
         .right("GPU ms per token", |stage| {
             stage.gpu_us_per_token.value().map(|us| format!("{:.6}", us / 1e3))
         });
-    let mut out = work(used) + &table.markdown();
+    let mut out = needs(report).unwrap_or_default() + &work(used) + &table.markdown();
     if stages.iter().any(|stage| stage.measured_mfu_busy.value().is_some()) {
         out.push_str(&paragraph(COUNTED_FLOPS));
     }
@@ -91,6 +93,12 @@ fn work(used: &ModelUse) -> String {
          longer.\n\n",
         table.markdown(),
     )
+}
+
+/// The command that gives what is missing; none where nothing is.
+pub(in crate::views) fn needs(report: &Report) -> Option<String> {
+    let needs = report.insight.utilisation.as_ref()?.needs.sentence()?;
+    Some(paragraph(&format!("All or a part is {needs}.")))
 }
 
 /// The use of the peak, if any stage has one; else why not.

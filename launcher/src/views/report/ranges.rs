@@ -93,8 +93,9 @@ pub(super) fn paths(report: &Report) -> String {
     }
     let rows: Vec<_> = report.paths.iter().filter(|row| !row.is_of_library_alone()).collect();
     format!(
-        "{}Inclusive counts a range and those within it, exclusive the range \
-         alone.\n\n",
+        "{}Totals and kernels are of the whole run. The median leaves out the first instance of the \
+         range; that of a step (Stages) leaves out all steps of the first, cold instance of its \
+         stage. Inclusive counts a range and those within it, exclusive the range alone.\n\n",
         path_table("range path", &rows),
     )
 }
@@ -128,7 +129,7 @@ fn path_table(title: &str, rows: &[&PathRow]) -> String {
         .right("instances", |row| instances(row.instances, row.recorded_instances))
         .right("host_total_ms", |row| row.host_total_ns.map(ms3))
         .right("host_first_ms (cold)", |row| row.host_first_ns.map(ms3))
-        .right("host_median_ms (without first)", |row| row.host_warm_median_ns.map(ms3))
+        .right("host_median_ms (warm)", |row| row.host_warm_median_ns.map(ms3))
         .right("kernels inclusive", |row| row.kernels_inclusive.map(|n| n.to_string()))
         .right("kernels exclusive", |row| row.kernels_exclusive.map(|n| n.to_string()))
         .right("kernel_sum_ms inclusive", |row| row.kernel_sum_inclusive_ns.map(ms3))

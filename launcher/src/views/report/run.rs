@@ -34,7 +34,7 @@ pub(super) fn what_ran(report: &Report) -> String {
         counted(counts.kernels, "kernel"),
         counted(counts.copies, "copy"),
         counted(counts.fills, "fill"),
-        counted(counts.graph_launches, "graph launch"),
+        counted(counts.graph_launches, "whole graph"),
         counted(counts.ranges, "range instance"),
     ));
     if !run.environment.is_empty() {

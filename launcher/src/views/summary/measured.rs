@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use crate::views::kernels::by_stage::{StageKernel, stage_kernels};
+use crate::views::operators::basis;
 use crate::views::page::model_stages;
 use crate::views::stages;
 use crate::views::table::{Table, name, none};
@@ -31,7 +32,11 @@ pub(super) fn operators(report: &Report) -> String {
         return none(&absence.reason, &absence.remedy);
     }
     if found.rows.is_empty() {
-        return none("none was found in what was recorded", "");
+        let why = match found.warm_up.is_empty() {
+            true => "none was found in what was recorded",
+            false => "all of them are in ranges that warm up",
+        };
+        return none(why, "see operators.md");
     }
     let rows: Vec<&OperatorRow> = found.rows.iter().collect();
     let table = Table::first(OPERATORS, &rows)
@@ -41,8 +46,9 @@ pub(super) fn operators(report: &Report) -> String {
         .right("calls", |row| count(row.calls))
         .right("mean_ms", |row| row.host_mean_ns.map(ms6));
     format!(
-        "{}Sums of the whole run, with warm-ups; operators lie within each other. Source: {}.\n\n",
+        "{}{} Operators lie within each other. Source: {}.\n\n",
         table.markdown_with_rest_in("operators.md"),
+        basis(found),
         text(&found.source),
     )
 }

@@ -1,6 +1,6 @@
 //! Use of the GPU's peak by the model and by its stages, over wall time.
 
-use crate::views::report::insight::{reasons, stages_in_use};
+use crate::views::report::insight::{needs, reasons, stages_in_use};
 use crate::views::scopes::{scopes, share, within_prefill};
 use crate::views::table::{Table, name, none};
 use crate::views::values::{sentence, share_of_peak};
@@ -12,6 +12,10 @@ const ROWS: usize = 7;
 const REASONS: usize = 2;
 
 pub(super) fn mfu(report: &Report) -> String {
+    // A table without a number would say less.
+    if let Some(needs) = needs(report) {
+        return needs;
+    }
     let used = match stages_in_use(report) {
         Ok(used) => used,
         Err(absence) => return none(&absence.reason, &absence.remedy),

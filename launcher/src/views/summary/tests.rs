@@ -188,6 +188,7 @@ fn utilisation(hostile: &str) -> ModelUse {
         model_name: Some(format!("llama{hostile}")),
         absent: None,
         tokens: TokenCounts::default(),
+        needs: Needs::default(),
         peaks: None,
         numbers: Utilisation {
             stages: vec![decode],

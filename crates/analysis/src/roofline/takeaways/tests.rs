@@ -431,6 +431,7 @@ fn what_the_answer_puts_first_comes_before_its_symptoms() {
         role: Role::Other,
         basis: String::new(),
         step: None,
+        slowdown: None,
         time_to_first_token_ns: Figure::Absent(Absent::NoModel),
         tokens_per_s: Figure::Absent(Absent::NoModel),
         window: None,
@@ -439,6 +440,7 @@ fn what_the_answer_puts_first_comes_before_its_symptoms() {
             compute_ns: Figure::Absent(Absent::NoModel),
             floor_ns: Figure::Absent(Absent::NoModel),
             distance: Figure::Absent(Absent::NoModel),
+            baseline_distance: None,
         },
         first: Some(step(rule, stage)),
     };
