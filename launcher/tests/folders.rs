@@ -134,7 +134,7 @@ fn other_folders_are_refused_before_anything_runs() {
 #[test]
 fn a_folder_that_several_take_at_once_is_one_runs() {
     let sandbox = Sandbox::new();
-    sandbox.write("a.csv", "Name,Calls\n");
+    sandbox.write("a.csv", "Total Time (ns),Instances,Name\n10,1,k\n");
     let run = ["-q", "--run-dir", "same", "--", "sh", "-c", "echo . >> ran; sleep 0.5"];
     let bench = ["bench", "--rounds", "1", "--run-dir", "same", "--", "true"];
     let merge = ["merge", "--nsys", "a.csv", "-o", "same"];

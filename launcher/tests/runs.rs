@@ -91,8 +91,9 @@ fn the_bundle_says_what_it_was() {
 
 #[test]
 fn a_workload_that_a_signal_ends_gives_128_and_its_number() {
-    let sandbox = Sandbox::new();
     for (signal, number) in [("KILL", 9), ("TERM", 15), ("SEGV", 11)] {
+        // `latest` stays with the last run that holds something.
+        let sandbox = Sandbox::new();
         let script = format!("ulimit -c 0; kill -{signal} $$");
         sandbox.launch(&["--", "sh", "-c", &script]).assert().code(128 + number);
         let run = sandbox.run_json();
@@ -185,6 +186,7 @@ fn time_runs_out() {
     assert.code(124).stderr(contains("ended after 1 s"));
     assert_eq!(sandbox.run_json()["workload_exit"], json!({"signal": 15}));
     assert_eq!(sandbox.run_json()["passes"][0]["status"], "timed_out");
+    let sandbox = Sandbox::new();
     let stubborn = "trap '' TERM; while :; do sleep 0.1; done";
     let words = ["run.timeout_s=1", "run.kill_grace_s=0", "--", "sh", "-c", stubborn];
     sandbox.launch(&words).assert().code(124);

@@ -72,7 +72,8 @@ fn stage(report: &Report, row: &StageRow, of: &str) -> String {
     if row.has_no_gpu_work() {
         return format!("{name}: no GPU work of its own");
     }
-    let kernels = |kernels| match row.instances {
+    // Of a sample it is said behind.
+    let kernels = |kernels| match row.instances.filter(|_| of.is_empty()) {
         Some(all) => {
             format!("{name}, all of {}: {} kernels", counted(all, "instance"), count(kernels))
         }

@@ -209,7 +209,7 @@ fn what_cannot_be_computed_is_refused_with_its_reason() {
     let no_folder = format!("{CONFIG}\nstage1: {{run_dir: /no/such/run}}\n");
     for (device, config, metrics, expected) in [
         (1, CONFIG, Some(METRICS), "ran on 2 GPUs"),
-        (0, CONFIG, None, "batch_size is not known"),
+        (0, CONFIG, None, "model.tokens.batch_size=N"),
         (0, &uneven, Some("[1, 2"), "stage1/metrics.json cannot be used"),
         (0, &wrong_model, Some(METRICS), "hidden_size=0"),
         (0, &unknown_key, Some(METRICS), "model.llm cannot be used"),

@@ -112,8 +112,9 @@ fn every_public_table_gives_what_it_holds_or_the_reason_why_not() {
     let place = Place::new();
     place.put("public/ncu-text-output/run.csv", "run.csv");
     let refused = place.merge(&["--ncu", "run.csv"]).assert().failure();
-    refused
-        .stderr(predicates::str::contains("text output").and(predicates::str::contains("--csv")));
+    refused.stderr(
+        predicates::str::contains("text that ncu prints").and(predicates::str::contains("--csv")),
+    );
 }
 
 /// The same table as other programs and shells write it.

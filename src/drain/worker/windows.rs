@@ -380,8 +380,8 @@ impl Drain {
                 // To force it would cost the records of what the program has launched since.
                 let reason = format!(
                     "CUPTI still held {left} of its activity buffers, with work of this window, {} s after its \
-                     end, because further work was running all the time; update to CUDA 13.0 update 1 or \
-                     later, whose CUPTI can be switched off",
+                     end, because further work was running all the time; the CUPTI of CUDA 13.0 update 1 \
+                     can be switched off",
                     LAST_RECORDS_PATIENCE.as_secs()
                 );
                 diag::warn(format_args!(

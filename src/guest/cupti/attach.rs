@@ -210,9 +210,9 @@ fn configure(
     let collecting = is_always_on(shared, version);
     if shared.wanted().is_restricted() && collecting {
         diag::warn(format_args!(
-            "CUPTI {version} may deadlock when collection is switched off (13.0 update 1 does not): it \
-             stays on, at its full cost, and what STAGE2_RANGES and STAGE2_SAMPLE do not ask for is \
-             left out"
+            "CUPTI {version} {} (13.0 update 1 does not): it stays on, at its full cost, and what \
+             STAGE2_RANGES and STAGE2_SAMPLE do not ask for is left out",
+            library::hazard_of_switching(version)
         ));
     }
     let refused_kind = |kind, error| refused(&format!("collect activity of kind {kind}"), error);

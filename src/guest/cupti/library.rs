@@ -16,8 +16,10 @@ const PER_THREAD_BUFFERS_SINCE: u32 = 24;
 const SINCE_12_6_UPDATE_2: &[u8] = b"cuptiRangeProfilerEnable\0";
 /// CUDA 12.9 update 1: the first known to survive a refused buffer.
 const REFUSAL_SINCE: u32 = 28;
-/// CUDA 13.0 update 1: the first that cannot deadlock when the kernel kind is switched off.
-const SWITCHING_SINCE: u32 = 130_001;
+/// CUDA 13.0 update 1: the first that cannot deadlock when the kernel kind is switched off. From a later
+/// one on, threads that launch meanwhile may lose all further records, without an error: seen with 13.5
+/// (docs/cupti-findings.md), and not ruled out for those between.
+const SWITCHING: std::ops::Range<u32> = 130_001..130_100;
 
 pub(super) type DriverGetVersion = unsafe extern "C" fn(*mut c_int) -> c_int;
 
@@ -34,7 +36,15 @@ pub(super) fn may_refuse(version: u32) -> bool {
 
 /// Whether collection may be switched while the guest runs.
 pub(super) fn may_switch(version: u32) -> bool {
-    version >= SWITCHING_SINCE
+    SWITCHING.contains(&version)
+}
+
+/// What may happen where a CUPTI that may not be switched is switched all the same.
+pub(super) fn hazard_of_switching(version: u32) -> &'static str {
+    match version < SWITCHING.start {
+        true => "may deadlock when collection is switched off",
+        false => "may lose threads that launch while collection is switched",
+    }
 }
 
 /// The driver's version function, and what it says (1000 * major + 10 * minor).

@@ -319,7 +319,8 @@ fn of_more_calls_than_are_kept_some_of_all_times_stay() {
         file.0.keep(limit);
         for at in 0..count {
             // Two threads, whose records come in turns: not in the order of their start.
-            let start = if at % 64 < 32 { at + 32 } else { at - 32 };
+            // A time of zero is none.
+            let start = 1 + if at % 64 < 32 { at + 32 } else { at - 32 };
             let hash = if at % 64 == 40 { 8 } else { 7 };
             file.call(at + 1, ALL_REDUCE, &[(BYTES, 4), (HASH, hash)]);
             file.kernel(at + 1, (start, start + 1)).kernel(at + 1, (start, start + 1));
