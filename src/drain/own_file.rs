@@ -111,7 +111,9 @@ impl OwnFile {
         let Ok(file) = file.map(ManuallyDrop::new) else { return false };
         // The old number is the guest's.
         self.file = file;
-        let ours = self.is_ours();
+        // A file that was deleted leaves its number to the next one; that one is not as long.
+        let length = self.file.metadata().map(|file| file.len());
+        let ours = self.is_ours() && length.is_ok_and(|length| length == self.gauge.written.get());
         if !ours {
             // SAFETY: opened above by nobody else. What has its number next is not taken for ours: its
             // identity is another one.

@@ -73,7 +73,7 @@ fn parts_within_prefill_have_rows_and_mfu() {
     // Name and median first, instances and the range around it last.
     let stages = |name: &str| row(&page, "Per-Stage Timings", name);
     assert_eq!(stages("`sam`")[..2], ["`sam`", "0.001"]);
-    for (part, instances) in [("`sam`", "4"), ("`clip`", "2"), ("`projector`", "2")] {
+    for (part, instances) in [("`sam`", "3"), ("`clip`", "1"), ("`projector`", "1")] {
         assert_eq!(stages(part)[5..], [instances, "`prefill`"]);
     }
     assert_eq!(stages("`prefill`")[6], "–");
