@@ -15,10 +15,13 @@ use stage2_model::Finding;
 /// its end is kept.
 const DRAIN_LIMIT: Duration = Duration::from_secs(2);
 
+/// How the copy of a stream goes: what it says at its end, or why there is none.
+type Copied = Result<Receiver<Option<String>>, String>;
+
 /// Copies that go on.
 pub(super) struct Tee {
     /// With the reason where there is no copy: the process writes to our own output then.
-    copies: Vec<(PathBuf, Result<Receiver<Option<String>>, String>)>,
+    copies: Vec<(PathBuf, Copied)>,
 }
 
 impl Tee {

@@ -56,13 +56,19 @@ fn apart(is_outermost: bool, pattern: &Pattern) -> usize {
     }
 }
 
+/// Where names are alike: the range around them, their domain, and their pattern.
+type Place = (Option<PathIndex>, Option<u32>, Vec<u8>);
+
+/// Names of outermost ranges, by their pattern and domain.
+type Outermost<'p> = HashMap<(Vec<u8>, Option<&'p [u8]>), HashSet<&'p [u8]>>;
+
 /// Names of the ranges of a file.
 #[derive(Debug, Default)]
 pub(crate) struct Alike {
     joined: Joined,
     /// Names of each pattern that are not joined, by the range around them and their domain; nothing: they
     /// are not counted.
-    apart: Option<FxHashMap<(Option<PathIndex>, Option<u32>, Vec<u8>), FxHashSet<u32>>>,
+    apart: Option<FxHashMap<Place, FxHashSet<u32>>>,
     /// Patterns of which more were found than stay apart.
     many: Joined,
 }
@@ -126,7 +132,7 @@ impl Alike {
 /// there are too many in the job.
 pub(crate) fn of_job<'p>(processes: impl Iterator<Item = &'p ProcessCapture> + Clone) -> Joined {
     let mut joined = Joined::default();
-    let mut alike: HashMap<(Vec<u8>, Option<&[u8]>), HashSet<&[u8]>> = HashMap::new();
+    let mut alike = Outermost::new();
     for process in processes {
         joined.extend(&process.joined);
         let bytes = |name: Option<u32>| process.names.get(name? as usize).map(Vec::as_slice);

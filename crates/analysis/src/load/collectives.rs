@@ -369,10 +369,8 @@ impl Gather {
                 *beyond += calls.get(at as usize).map_or(0, |call| u64::from(call.kernels));
                 places.get_mut(at as usize).into_iter().for_each(|place| *place = None);
             }
-            let mut next = 0u32;
-            for place in places.iter_mut().flatten() {
+            for (next, place) in (0u32..).zip(places.iter_mut().flatten()) {
                 *place = next;
-                next += 1;
             }
         }
         let place = |at: u32| places.get(at as usize).copied().flatten();

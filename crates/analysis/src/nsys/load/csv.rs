@@ -335,7 +335,7 @@ impl Head {
     fn of(line: &str) -> Option<Head> {
         let (named, width) = cells(line, MAX_COLUMNS);
         // A line of words and numbers, as nearly all are.
-        let may_be = width >= LEAST_TITLES && width <= MAX_COLUMNS;
+        let may_be = (LEAST_TITLES..=MAX_COLUMNS).contains(&width);
         if let Some(columns) = header(&named).filter(|_| may_be) {
             return Some(Head::Known(columns));
         }
@@ -512,8 +512,7 @@ fn left_out<'s>(used: &Summary, all: impl Iterator<Item = &'s Summary>) -> Optio
         })
     };
     let of = |table: &Summary| format!("{} ({} calls)", table.file, count(sums(table).0));
-    let others: Vec<String> =
-        all.filter(|table| sums(table) != sums(used)).map(|table| of(table)).collect();
+    let others: Vec<String> = all.filter(|table| sums(table) != sums(used)).map(of).collect();
     let more = match others.len().saturating_sub(MOST_NAMED) {
         0 => String::new(),
         more => format!(" and {} more", count(more as u64)),
