@@ -3,8 +3,8 @@
     check_binaries.py FOLDER [PRIVATE_FOLDER]...
 
 No symbol may be newer than glibc 2.17, no library may be needed that is not part of the C library,
-no symbol may be open that no such library has, and no path of this machine may stand in a file: nothing
-that lies below a PRIVATE_FOLDER, and nothing of a cargo home.
+no symbol may be open that no such library has, and no path of this machine may stand in a file:
+nothing that lies below a PRIVATE_FOLDER, and nothing of a cargo home.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ CARGO_HOME = b"/.cargo/"
 def paths_below(folder: Path, content: bytes) -> Iterator[bytes]:
     """Yield each place of the content that names something that lies in the folder now.
 
-    The name of the folder alone is no path of this machine: `/root` is also the end of `/proc/PID/root`,
-    and texts in a program have no end of their own.
+    The name of the folder alone is no path of this machine: `/root` is also the end of
+    `/proc/PID/root`, and texts in a program have no end of their own.
     """
     names = [f"{folder}/{name}".encode() for name in os.listdir(folder)] if folder.is_dir() else []
     for found in re.finditer(re.escape(f"{folder}/".encode()), content):

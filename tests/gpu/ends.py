@@ -2,10 +2,10 @@
 
 Usage: ends.py WAY
 
-Ways: `return`, `exit-at-once` (os._exit), `raise`, `kill`, `abort`, `exec` (the new program does GPU work,
-too), `pool` (a multiprocessing.Pool, whose `with` ends its workers by SIGTERM), and `uvicorn PORT` (a
-server that a SIGTERM ends, which it raises again after its graceful shutdown). Each range `work` holds
-KERNELS kernels. Prints how many ranges were opened. Exit status 77: no GPU.
+Ways: `return`, `exit-at-once` (os._exit), `raise`, `kill`, `abort`, `exec` (the new program does
+GPU work, too), `pool` (a multiprocessing.Pool, whose `with` ends its workers by SIGTERM), and
+`uvicorn PORT` (a server that a SIGTERM ends, which it raises again after its graceful shutdown).
+Each range `work` holds KERNELS kernels. Prints how many ranges were opened. Exit status 77: no GPU.
 """
 
 from __future__ import annotations

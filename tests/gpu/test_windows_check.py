@@ -14,7 +14,7 @@ KERNELS = 2
 
 class Windows(unittest.TestCase):
     def said(self, threads, *, launched=None, total=None):
-        """Lines of one window: `threads` are the steps of each; `launched` replaces kernels of a step."""
+        """Lines of a window: the steps of each thread; `launched` replaces kernels of a step."""
         with tempfile.TemporaryDirectory() as folder:
             file, metrics = Path(folder) / "w.sqlite", Path(folder) / "metrics.json"
             with closing(sqlite3.connect(file)) as connection:
@@ -27,7 +27,9 @@ class Windows(unittest.TestCase):
                     for at, step in enumerate(steps):
                         for place, text in enumerate((f"t{thread}", f"step.{step}")):
                             row = (10 * at + place, 100 + thread, 59, text)
-                            connection.execute("INSERT INTO NVTX_EVENTS VALUES (?, ?, ?, ?, NULL)", row)
+                            connection.execute(
+                                "INSERT INTO NVTX_EVENTS VALUES (?, ?, ?, ?, NULL)", row
+                            )
                         path = f"t{thread}/step.{step}"
                         count = (launched or {}).get((thread, at), KERNELS)
                         rows = [("kernel", path)] * count

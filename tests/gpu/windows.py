@@ -1,9 +1,10 @@
-"""A server-like program: threads that launch kernels in ranges, all the time, until a file is there.
+"""A server-like program: threads that launch kernels in ranges until a file is there.
 
 Usage: windows.py READY_FILE STOP_FILE [THREADS [KERNELS]]
 
-Thread N opens `tN`, and inside of it `step.0` to `step.99`, again and again, each with KERNELS launches on
-a stream of its own. It writes READY_FILE once each thread made a step. Exit status 77: no GPU.
+Thread N opens `tN`, and inside of it `step.0` to `step.99`, again and again, each with KERNELS
+launches on a stream of its own. READY_FILE is written once each thread made a step. Exit status 77:
+no GPU.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ def main() -> int:
         return SKIPPED
     began = threading.Barrier(threads + 1)
     working = [
-        threading.Thread(target=work, args=(thread, kernels, stop, began)) for thread in range(threads)
+        threading.Thread(target=work, args=(thread, kernels, stop, began))
+        for thread in range(threads)
     ]
     for thread in working:
         thread.start()

@@ -2,10 +2,10 @@
 
 Usage: windows_check.py THREADS KERNELS WINDOW.sqlite METRICS.json [WINDOW.sqlite METRICS.json]...
 
-Each pair is one window of windows.py: `stage2-launch export -f sqlite`, and the bundle's metrics. Every
-thread must be there, its steps must follow one another without a gap, every whole step must hold all its
-kernels, and nothing may be unattributed. Prints PASS and FAIL lines; exit status 0, 1 with a FAIL, 2 when
-a file cannot be read.
+Each pair is one window of windows.py: `stage2-launch export -f sqlite`, and the bundle's metrics.
+Every thread must be there, its steps must follow one another without a gap, every whole step must
+hold all its kernels, and nothing may be unattributed. Prints PASS and FAIL lines; exit status 0, 1
+with a FAIL, 2 when a file cannot be read.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 
 import verdicts
@@ -29,10 +30,12 @@ LOSSES = re.compile(r"unattributed|dropped|lost|unreadable|missing|without_recor
 
 
 def steps_of(file: Path) -> tuple[dict[int, list[int]], Counter[tuple[int, int]]]:
-    """Return the steps that each thread opened, in order, and the kernels of each thread and step."""
+    """Return the steps that each thread opened, in order, and the kernels of each of them."""
     with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as connection:
-        texts = "SELECT globalTid, start, COALESCE(text, (SELECT value FROM StringIds WHERE id = textId))"
-        ranges = connection.execute(f"{texts} FROM NVTX_EVENTS WHERE eventType = 59 ORDER BY start")
+        ranges = connection.execute(
+            "SELECT globalTid, start, COALESCE(text, (SELECT value FROM StringIds WHERE id = textId))"
+            " FROM NVTX_EVENTS WHERE eventType = 59 ORDER BY start"
+        )
         steps: dict[int, list[int]] = defaultdict(list)
         threads: dict[int, int] = {}
         for task, _, text in ranges:
@@ -43,7 +46,8 @@ def steps_of(file: Path) -> tuple[dict[int, list[int]], Counter[tuple[int, int]]
                 steps[threads[task]].append(int(number))
         kernels: Counter[tuple[int, int]] = Counter()
         for path, count in connection.execute(
-            "SELECT rangePath, COUNT(*) FROM STAGE2_WORK_RANGES WHERE kind = 'kernel' GROUP BY rangePath"
+            "SELECT rangePath, COUNT(*) FROM STAGE2_WORK_RANGES WHERE kind = 'kernel'"
+            " GROUP BY rangePath"
         ):
             if names := STEP.fullmatch(path):
                 kernels[int(names[1]), int(names[2])] += count
@@ -57,7 +61,7 @@ def window(number: int, file: Path, metrics: Path, threads: int, kernels: int) -
     name = f"window {number}"
     yield sorted(steps) == list(range(threads)), f"{name}: threads {sorted(steps)} of {threads}"
     for thread, opened in sorted(steps.items()):
-        gaps = sum((b - a) % STEPS != 1 for a, b in zip(opened, opened[1:], strict=False))
+        gaps = sum((b - a) % STEPS != 1 for a, b in pairwise(opened))
         # The last step may be cut off by the end of the window.
         whole = Counter(opened[:-1])
         short = [step for step, times in whole.items() if found[thread, step] < times * kernels]
@@ -66,10 +70,11 @@ def window(number: int, file: Path, metrics: Path, threads: int, kernels: int) -
             f"{name}: thread {thread}: {len(opened)} steps, {gaps} missing between them,"
             f" {len(short)} names with less than {kernels} kernels a step",
         )
-    lost = {
-        key: count for key, count in coverage["total"].items() if count and LOSSES.search(key)
-    }
-    yield not lost, f"{name}: {sum(found.values())} kernels in steps; lost or unattributed: {lost or 0}"
+    lost = {key: count for key, count in coverage["total"].items() if count and LOSSES.search(key)}
+    yield (
+        not lost,
+        f"{name}: {sum(found.values())} kernels in steps; lost or unattributed: {lost or 0}",
+    )
 
 
 def main() -> int:

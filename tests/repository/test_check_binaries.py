@@ -17,7 +17,9 @@ def load() -> ModuleType:
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
     elf = mock.MagicMock()
-    with mock.patch.dict(sys.modules, {"elftools": elf, "elftools.elf": elf, "elftools.elf.elffile": elf}):
+    with mock.patch.dict(
+        sys.modules, {"elftools": elf, "elftools.elf": elf, "elftools.elf.elffile": elf}
+    ):
         spec.loader.exec_module(module)
     return module
 
@@ -39,7 +41,9 @@ class Paths(unittest.TestCase):
                     self.assertEqual(len(found), leaks, found)
 
     def test_a_folder_that_is_not_there_has_no_paths(self) -> None:
-        self.assertEqual(list(load().paths_below(Path("/nowhere/at/all"), b"/nowhere/at/all/x")), [])
+        self.assertEqual(
+            list(load().paths_below(Path("/nowhere/at/all"), b"/nowhere/at/all/x")), []
+        )
 
 
 if __name__ == "__main__":

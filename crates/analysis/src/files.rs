@@ -257,7 +257,9 @@ pub fn try_folder(folder: &Path) -> io::Result<()> {
 pub fn settle(file: &File) -> io::Result<()> {
     match file.sync_data() {
         // There is no such call on every file system.
-        Err(error) if !is_one_of(&error, &[Errno::EINVAL, Errno::ENOSYS, Errno::EOPNOTSUPP]) => {
+        Err(error)
+            if !private::is_one_of(&error, &[Errno::EINVAL, Errno::ENOSYS, Errno::EOPNOTSUPP]) =>
+        {
             return Err(error);
         }
         _ => {}
@@ -271,10 +273,6 @@ pub fn settle(file: &File) -> io::Result<()> {
 /// As of the system.
 pub fn closes(file: &File) -> io::Result<()> {
     Ok(nix::unistd::close(file.try_clone()?)?)
-}
-
-pub(crate) fn is_one_of(error: &io::Error, codes: &[Errno]) -> bool {
-    error.raw_os_error().is_some_and(|code| codes.contains(&Errno::from_raw(code)))
 }
 
 /// What to do about a write in `folder` that failed, where the words of the system do not tell. `error` is as it

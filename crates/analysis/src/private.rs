@@ -19,8 +19,6 @@ use nix::libc::{O_NOFOLLOW, O_NONBLOCK};
 use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, Stat};
 use rustix::fs::{fchmod, fchown, fstat, open, openat, statat};
 
-use crate::files::is_one_of;
-
 /// Read and write by the owner.
 pub const FILE_MODE: u32 = 0o600;
 /// Everything by the owner.
@@ -246,6 +244,11 @@ impl Sharing {
         }
         fchmod(&file, Mode::from_raw_mode(mode))
     }
+}
+
+/// Whether the system gave one of these reasons.
+pub(crate) fn is_one_of(error: &io::Error, codes: &[Errno]) -> bool {
+    error.raw_os_error().is_some_and(|code| codes.contains(&Errno::from_raw(code)))
 }
 
 #[cfg(test)]

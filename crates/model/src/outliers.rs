@@ -4,8 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::answer::StepUnit;
-use crate::rows::WarmRow;
-use crate::stage_times::BusyParts;
+use crate::stage_times::{BusyParts, WarmRow};
 
 /// Fewest instances, or steps, among which an outlier can be told from a population of its own.
 pub const OUTLIERS_AMONG: u64 = 8;

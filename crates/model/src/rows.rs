@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::outliers::Outliers;
-use crate::stage_times::{BusyParts, StageSteps};
+use crate::stage_times::{BusyParts, StageSteps, WarmRow};
 
 /// What a range path stands for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -231,25 +231,6 @@ pub struct StageRow {
     pub apart: Option<Apart>,
     /// The same for each GPU.
     pub devices: Vec<StageDeviceRow>,
-}
-
-/// GPU work of a stage's instances without the first of each process.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WarmRow {
-    /// Instances.
-    pub instances: u64,
-    /// Union of their windows, summed over processes, ns.
-    pub gpu_window_ns: u64,
-    /// Time in which any GPU work of theirs ran (union within a process, summed), ns.
-    pub gpu_busy_ns: u64,
-    /// Idle time in short gaps, ns, as that of the stage.
-    #[serde(default)]
-    pub gpu_short_gaps_ns: u64,
-    /// What that busy time went into; null: not known.
-    #[serde(default)]
-    pub gpu_busy_parts: Option<BusyParts>,
-    /// Kernels.
-    pub kernels: u64,
 }
 
 /// Why an outermost range is no stage of the model.

@@ -38,3 +38,22 @@ pub struct StageSteps {
     /// The first instance of each process is left out; else only the first step of each is.
     pub warm: bool,
 }
+
+/// GPU work of a stage's instances without the first of each process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WarmRow {
+    /// Instances.
+    pub instances: u64,
+    /// Union of their windows, summed over processes, ns.
+    pub gpu_window_ns: u64,
+    /// Time in which any GPU work of theirs ran (union within a process, summed), ns.
+    pub gpu_busy_ns: u64,
+    /// Idle time in short gaps, ns, as that of the stage.
+    #[serde(default)]
+    pub gpu_short_gaps_ns: u64,
+    /// What that busy time went into; null: not known.
+    #[serde(default)]
+    pub gpu_busy_parts: Option<BusyParts>,
+    /// Kernels.
+    pub kernels: u64,
+}

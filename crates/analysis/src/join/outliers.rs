@@ -3,9 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use super::stages::parts;
 use crate::load::ProcessCapture;
 use crate::load::outliers::{Alone, Found, Looked};
+use crate::load::work_unions::WorkTime;
 use stage2_model::{BusyParts, OUTLIERS_MOST, Outlier, Outliers, StepUnit, WarmRow};
 use stage2_spool::GpuNs;
 use stage2_text::visible;
@@ -110,4 +110,14 @@ fn add(all: &mut WarmRow, alone: &Alone, unit: StepUnit) {
     all.gpu_busy_parts = Some(before.plus(parts(busy)));
     let kernels = work.kernels.values().map(|(calls, _)| *calls);
     all.kernels = kernels.fold(all.kernels, u64::saturating_add);
+}
+
+/// What the busy time went into.
+pub(super) fn parts(time: WorkTime) -> BusyParts {
+    let WorkTime { all, kernels_ns, compute_ns } = time;
+    BusyParts {
+        compute_ns,
+        communication_ns: kernels_ns.saturating_sub(compute_ns),
+        copies_ns: all.busy_ns.saturating_sub(kernels_ns),
+    }
 }

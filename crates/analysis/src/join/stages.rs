@@ -12,7 +12,6 @@ use super::paths::add_times;
 use crate::load::ranges::{PathTimes, StageTimes, WarmTimes};
 use crate::load::series::Series;
 use crate::load::stats::{Work, mean};
-use crate::load::work_unions::WorkTime;
 use crate::load::{ProcessCapture, StageCapture};
 use stage2_model::{BusyParts, PathKind, StageDeviceRow, StageRow, WarmRow};
 
@@ -66,7 +65,7 @@ impl Stages {
             let stage = self.stages.entry(mapping.path(path)).or_default();
             stage.gpu_recorded |= gpu_recorded;
             stage.busy_ns = stage.busy_ns.saturating_add(captured.busy.all.busy_ns);
-            stage.busy_parts = stage.busy_parts.plus(parts(captured.busy));
+            stage.busy_parts = stage.busy_parts.plus(outliers::parts(captured.busy));
             stage.short_gaps_ns = stage.short_gaps_ns.saturating_add(short_gaps_ns(captured));
             stage.late_ns = stage.late_ns.saturating_add(captured.busy.all.late_ns);
             for (&device, busy) in &captured.by_device {
@@ -126,16 +125,6 @@ fn short_gaps_ns(stage: &StageCapture) -> u64 {
     stage.busy.all.short_gaps_ns.saturating_sub(between_ns)
 }
 
-/// What the busy time went into.
-pub(super) fn parts(time: WorkTime) -> BusyParts {
-    let WorkTime { all, kernels_ns, compute_ns } = time;
-    BusyParts {
-        compute_ns,
-        communication_ns: kernels_ns.saturating_sub(compute_ns),
-        copies_ns: all.busy_ns.saturating_sub(kernels_ns),
-    }
-}
-
 impl Stage {
     fn take_windows(&mut self, times: &StageTimes, captured: &StageCapture) {
         self.kernels_per_instance.merge(&times.kernels_per_instance);
@@ -154,7 +143,7 @@ impl Stage {
         let warm = all.without(cold);
         sum.gpu_busy_ns = sum.gpu_busy_ns.saturating_add(warm.all.busy_ns);
         let before = sum.gpu_busy_parts.unwrap_or_default();
-        sum.gpu_busy_parts = Some(before.plus(parts(warm)));
+        sum.gpu_busy_parts = Some(before.plus(outliers::parts(warm)));
         sum.gpu_short_gaps_ns = sum.gpu_short_gaps_ns.saturating_add(short_gaps_ns);
     }
 

@@ -16,7 +16,7 @@ use super::paths::PathIndex;
 use super::placed::Placing;
 use super::series::{EXACT_VALUES, Series};
 use super::stats::Span;
-use super::step_times::Steps;
+use super::step_times::{Steps, Timed};
 use super::trace::Trace;
 use super::work_unions::{Part, WorkTime, WorkUnions};
 use super::{ProcessCapture, StageCapture};
@@ -27,16 +27,6 @@ use stage2_model::{
 
 /// Fewest times of which one is named.
 const FEW: u64 = 3;
-
-/// An instance of a stage, or a step of one, by the time that is its alone.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Timed {
-    pub(crate) ns: u64,
-    /// When it began: an instance on the clock of the GPU, a step on that of the host.
-    pub(crate) start: u64,
-    /// The instance that it is, or is in.
-    pub(crate) root: u32,
-}
 
 /// Times, and the longest of them, in bounded memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

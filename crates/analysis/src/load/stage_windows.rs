@@ -10,11 +10,12 @@ use stage2_stats::Unions;
 
 use super::between::Between;
 use super::clock::ClockMap;
-use super::outliers::{Timed, Times};
+use super::outliers::Times;
 use super::paths::PathIndex;
 use super::series::Series;
 use super::share::Share;
 use super::stats::Span;
+use super::step_times::Timed;
 use super::window_set::WindowSet;
 
 /// Instances of stages that are kept before the older half is summed up.

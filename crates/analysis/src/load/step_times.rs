@@ -9,11 +9,20 @@ use std::collections::{BTreeMap, HashMap};
 
 use rustc_hash::FxHashMap;
 
-use super::outliers::Timed;
 use super::paths::PathIndex;
 use super::series::{EXACT_VALUES, Series};
 use super::share::Share;
 use stage2_model::{OUTLIERS_MOST, Step, StepBucket};
+
+/// An instance of a stage, or a step of one, by the time that is its alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Timed {
+    pub(crate) ns: u64,
+    /// When it began: an instance on the clock of the GPU, a step on that of the host.
+    pub(crate) start: u64,
+    /// The instance that it is, or is in.
+    pub(crate) root: u32,
+}
 
 /// Buckets of a path, at most.
 const BUCKETS: usize = 512;

@@ -313,7 +313,7 @@ mod tests {
     fn a_rank_that_is_much_later_at_some_collectives_is_late_at_those() {
         let late = |at: u32| match at % 32 {
             31 => (1, 10_684_000 + u64::from(at)),
-            _ if at % 97 == 0 => (0, 30_000),
+            _ if at.is_multiple_of(97) => (0, 30_000),
             _ => (1, noise(at)),
         };
         assert_eq!(
