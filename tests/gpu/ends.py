@@ -38,7 +38,7 @@ def pool() -> None:
         print(f"ranges {sum(workers.map(work, range(16), chunksize=4))}", flush=True)
 
 
-async def app(scope: dict, _receive: object, send: object) -> None:
+async def app(scope: dict[str, str], _receive: object, send: object) -> None:
     """Answer each request after one range."""
     if scope["type"] == "http":
         work()

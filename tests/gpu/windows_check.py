@@ -33,7 +33,8 @@ def steps_of(file: Path) -> tuple[dict[int, list[int]], Counter[tuple[int, int]]
     """Return the steps that each thread opened, in order, and the kernels of each of them."""
     with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as connection:
         ranges = connection.execute(
-            "SELECT globalTid, start, COALESCE(text, (SELECT value FROM StringIds WHERE id = textId))"
+            "SELECT globalTid, start,"
+            " COALESCE(text, (SELECT value FROM StringIds WHERE id = textId))"
             " FROM NVTX_EVENTS WHERE eventType = 59 ORDER BY start"
         )
         steps: dict[int, list[int]] = defaultdict(list)
