@@ -36,7 +36,7 @@ fn what_two_threads_send_arrives_once_in_the_order_of_each() {
 /// A slot that comes back goes to another sender while the first one looks at the list.
 #[test]
 fn a_slot_is_in_one_hand_at_a_time() {
-    try_every_order("slots that go round", 7, || {
+    try_every_order("slots that go round", 4, || {
         let queue = Arc::new(Queue::new(2));
         queue.send(1).expect("room");
         queue.send(2).expect("room");
@@ -78,7 +78,7 @@ fn a_sender_that_never_comes_back_holds_up_nobody() {
 /// Two threads receive, as nobody does: each item is in one hand still.
 #[test]
 fn of_two_receivers_one_has_each_item() {
-    try_every_order("two receivers", 7, || {
+    try_every_order("two receivers", 4, || {
         let queue = Arc::new(Queue::new(3));
         (1..=3).for_each(|item| queue.send(item).expect("room"));
         let other = {
