@@ -127,7 +127,7 @@ mod tests {
             ),
             (&["request-16e3d6d0-7", "request-abcdefab-12"], "request-*-*", true),
             (&["commit 344aac04", "commit 198fcffa"], "commit *", true),
-            (&["at 0x7f12ab"], "at 0x*f*ab", false),
+            (&["at 0x7f12ab"], "at *x*f*ab", false),
             (&["at 0x7f12ab34"], "at *", true),
             (&["01ARZ3NDEKTSV4RRFFQ69G5FAV"], "*", true),
         ] {
