@@ -41,7 +41,7 @@ pub(crate) fn begin<'scope, T: Send + 'scope, F: FnOnce() -> T + Send + 'scope>(
     }
 }
 
-/// The same for what nobody waits for.
+/// Begins work that nobody waits for; where the system refuses a thread it is done here.
 pub(crate) fn begin_alone<F: FnOnce() + Send + 'static>(work: F) {
     let (give, given) = channel::<F>();
     match Builder::new().spawn(move || given.recv().map(|work| work())) {

@@ -90,7 +90,7 @@ struct Drain {
 enum Flush {
     /// While the window is on: what is complete comes.
     Periodic,
-    /// The same for the last time.
+    /// At the end of a window that goes on launching: what is complete comes.
     Last,
     /// For the last time, and what is not complete is lost.
     Forced,

@@ -161,7 +161,7 @@ impl Event {
         }
     }
 
-    /// The same of a call that began in `epoch`.
+    /// The event, sent by a call that began in `epoch`.
     #[must_use]
     pub fn in_epoch(self, epoch: u32) -> Self {
         Event { epoch, ..self }
@@ -364,7 +364,7 @@ impl Events {
         self.queue.in_use()
     }
 
-    /// The same with ends that found no place in the queue.
+    /// Events that were not taken yet, with ends that found no place in the queue.
     pub fn pending(&self) -> usize {
         self.queue.in_use() + self.late_ends.in_use()
     }

@@ -82,7 +82,7 @@ impl<T> Queue<T> {
         }
     }
 
-    /// As [`Queue::send_below`], as long as there is a slot.
+    /// Sends `item` as long as there is a slot; else gives it back. Never waits.
     pub(crate) fn send(&self, item: T) -> Result<(), T> {
         self.send_below(usize::MAX, item)
     }

@@ -112,7 +112,7 @@ pub(crate) fn number() -> u32 {
     with_state(State::own_number).unwrap_or(0)
 }
 
-/// The same for the events of a call. In each epoch the drain thread is told once of the calling one.
+/// The number of the calling thread, for events of `call`. In each epoch the drain thread is told once of the calling one.
 pub(crate) fn number_in(call: Call) -> u32 {
     let epoch = Some(call.epoch);
     let now = |state: &State| (state.own_number(), state.told.replace(epoch) == epoch);

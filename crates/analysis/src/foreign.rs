@@ -88,7 +88,8 @@ pub fn look(path: &Path, given: Given) -> io::Result<Option<Foreign>> {
     Ok(recognise(&head, given))
 }
 
-/// The same, for the beginning of a file.
+/// What a file that begins with `head` is, where it is not what it was given as; nothing where its reader has to
+/// decide.
 pub fn recognise(head: &[u8], given: Given) -> Option<Foreign> {
     let is = |what: &str, instead| Some(Foreign { what: what.to_owned(), instead });
     if head.is_empty() && given != Given::Spool {

@@ -32,7 +32,7 @@ impl Convention {
         Reading::of(cell).by(self)
     }
 
-    /// The same as digits with a point before the fraction and no groups, for exact arithmetic.
+    /// A number as digits with a point before the fraction and no groups, for exact arithmetic.
     pub fn plain(self, cell: &str) -> Option<String> {
         let [point, comma] = [('.', ','), (',', '.')].map(|(p, g)| plain(cell.trim(), p, g));
         match self {
@@ -50,7 +50,7 @@ impl Convention {
 pub enum Reading {
     /// No number.
     None,
-    /// The same number by either convention.
+    /// One number, whichever convention holds.
     Either(f64),
     /// A number only where a point stands before the fraction: `41.25`, `1,117.18`.
     Point(f64),

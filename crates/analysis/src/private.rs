@@ -46,8 +46,8 @@ pub fn refuses_modes(folder: &Path) -> Option<io::Error> {
 /// What file systems without modes say to chmod, on network storage and FAT.
 const MODES_REFUSED: [Errno; 3] = [Errno::EPERM, Errno::ENOSYS, Errno::EOPNOTSUPP];
 
-/// The same, but no error where the file system refuses any mode. What is somebody else's is refused for
-/// another reason.
+/// The result of a change of modes, where a file system that refuses any mode is no error. A file of another
+/// user is refused with the same code, and stays an error.
 fn unless_refused(
     changed: io::Result<()>,
     found: impl FnOnce() -> io::Result<std::fs::Metadata>,

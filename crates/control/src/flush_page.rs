@@ -26,13 +26,13 @@ pub struct FlushPage {
 }
 
 impl FlushPage {
-    /// Where [`FlushPage::nonce`] stands in the file, bytes; as for the other fields.
+    /// Offset of [`FlushPage::nonce`] in the file, bytes.
     pub const NONCE: u64 = offset_of!(FlushPage, nonce) as u64;
-    /// As above.
+    /// Offset of [`FlushPage::wishes`] in the file, bytes.
     pub const WISHES: u64 = offset_of!(FlushPage, wishes) as u64;
-    /// As above.
+    /// Offset of [`FlushPage::watchers`] in the file, bytes.
     pub const WATCHERS: u64 = offset_of!(FlushPage, watchers) as u64;
-    /// As above.
+    /// Offset of [`FlushPage::granted`] in the file, bytes.
     pub const GRANTED: u64 = offset_of!(FlushPage, granted) as u64;
 }
 

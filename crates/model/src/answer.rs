@@ -262,7 +262,7 @@ pub struct Floor {
     pub floor_ns: Figure,
     /// Median time of a step over the floor.
     pub distance: Figure,
-    /// The same without what the profiler cost; null: no baseline is known.
+    /// Median time of a step in the baseline pass over the floor; null: there is no baseline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub baseline_distance: Option<f64>,
 }
@@ -278,7 +278,7 @@ pub struct FirstStep {
     pub text: String,
     /// What would have to vanish, to be read after "if": `the GPU's idle time vanishes`.
     pub condition: String,
-    /// The same as parts of the window, in the order of it; empty: not known.
+    /// Parts of the window that would vanish, in its order; empty: not known.
     #[serde(default)]
     pub removes: Vec<Removed>,
     /// How many times faster the stage would be at most, while its kernels stay as they are; null: not

@@ -12,7 +12,7 @@ pub struct Operators {
     /// Those in ranges that warm up, likewise.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warm_up: Vec<OperatorRow>,
-    /// The same for each stage, stages in the order of the report, those that warm up last; each
+    /// Operators of each stage, stages in the order of the report, those that warm up last; each
     /// longest host time first.
     pub stages: Vec<StageOperatorRow>,
     /// How much of the GPU time lies in operators; null where that is not known.

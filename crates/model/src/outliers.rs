@@ -36,7 +36,7 @@ pub struct Outliers {
     /// Their time, ns. The time of an instance is its window without what lies in the windows of those
     /// that ended before it; the time of a step is its host time.
     pub time_ns: u64,
-    /// The same of all that were looked at, ns.
+    /// Time of all instances, or steps, that were looked at, ns.
     pub of_ns: u64,
     /// Share of the former in the latter, percent.
     pub percent: f64,

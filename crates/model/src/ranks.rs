@@ -177,7 +177,7 @@ pub struct CollectiveRow {
     /// outlier that is left out, ns.
     #[serde(default)]
     pub warm_transfer_ns: Option<u64>,
-    /// The same part of `waiting_ns`, ns.
+    /// The part of `waiting_ns` that is neither in a first instance nor in such an outlier, ns.
     #[serde(default)]
     pub warm_waiting_ns: Option<u64>,
     /// The part of `waiting_ns` that is in such outliers, ns.
@@ -299,7 +299,7 @@ impl LateRow {
         ))
     }
 
-    /// The same, and why.
+    /// How late the rank is, and why: one sentence without a full stop.
     pub fn sentence(&self) -> Option<String> {
         let why = match self.delays.as_ref()?.cause() {
             LateCause::Host => {

@@ -245,7 +245,7 @@ fn in_one_rank_it_is_named_with_its_rank() {
     assert!(told.contains(" UTC in rank 1;"), "{told}");
 }
 
-/// The same kernels launched one by one, with long waits between some, and by a graph.
+/// Equal kernels: launched one by one, with long waits between some, and by a graph.
 #[test]
 fn a_graph_of_the_same_run_is_no_faster_than_the_gain_at_most() {
     let mut b = process();

@@ -14,7 +14,7 @@ use crate::plain::{Bundle, Place, fixture};
 type Row<'a> = (&'a str, &'a str, u64, u64);
 /// Folder of fixtures, its files, the rows that they give, and what is said or (`!`) never said.
 type Given<'a> = (&'a str, &'a [&'a str], &'a [Row<'a>], &'a [&'a str]);
-/// The same with names and texts of the files.
+/// Names and texts of files, the rows that they give, and what is said or never said.
 type Written<'a> = (&'a [(&'a str, String)], &'a [Row<'a>], &'a [&'a str]);
 
 /// Brings a file of `tests/fixtures` into the place; SQL becomes the database that it makes.

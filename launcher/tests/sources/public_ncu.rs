@@ -117,7 +117,7 @@ fn every_public_table_gives_what_it_holds_or_the_reason_why_not() {
     );
 }
 
-/// The same table as other programs and shells write it.
+/// One table, as different programs and shells write it.
 #[test]
 fn the_bytes_and_separators_of_other_systems_change_nothing() {
     let path = fixture("public/ncu-metrics-only/m.csv");

@@ -27,7 +27,7 @@ impl Drain {
         self.take_in_rounds(ROUNDS)
     }
 
-    /// The same for so many rounds at most.
+    /// Takes in what waits, in so many rounds at most. Gives the number of buffers.
     pub(super) fn take_in_rounds(&mut self, rounds: usize) -> usize {
         let mut taken = 0;
         self.meet_gpu();

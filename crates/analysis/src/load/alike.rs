@@ -79,7 +79,7 @@ impl Alike {
         Self { joined, ..Self::default() }
     }
 
-    /// The same, and finds further ones of which there are many.
+    /// Joins these names, and counts the others, to find those of which there are many.
     pub(crate) fn counting(joined: Joined) -> Self {
         Self { joined, apart: Some(FxHashMap::default()), ..Self::default() }
     }

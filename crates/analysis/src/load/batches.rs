@@ -52,7 +52,7 @@ pub(crate) fn read_ahead<T: Send, R: Send>(
     read_on(Builder::new(), read, take)
 }
 
-/// The same with a thread that `builder` describes.
+/// Reads on a thread that `builder` describes, and takes what it read on this one.
 fn read_on<T: Send, R: Send, F: FnOnce(&mut Batches<'_, T>) -> R + Send>(
     builder: Builder,
     read: F,

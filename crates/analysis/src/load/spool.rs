@@ -29,7 +29,7 @@ pub fn load_folder(folder: &Path, libraries: &LibraryDomains) -> Capture {
     load(folder, libraries, true)
 }
 
-/// The same, and every range has the name that the program gave to it.
+/// Loads every trace file in `folder`, and joins no names of ranges: exports show each as the program gave it.
 pub(crate) fn load_folder_by_name(folder: &Path, libraries: &LibraryDomains) -> Capture {
     load(folder, libraries, false)
 }
