@@ -19,19 +19,6 @@ pub enum Convention {
 }
 
 impl Convention {
-    /// The convention of the file with these cells; cells that are no numbers say nothing.
-    pub fn of<'c>(cells: impl IntoIterator<Item = &'c str>) -> Self {
-        let mut evidence = Evidence::default();
-        cells.into_iter().for_each(|cell| evidence.add(&Reading::of(cell), f64::INFINITY));
-        evidence.convention()
-    }
-
-    /// The number in a cell; nothing where it has none, or may be either of two. It may be infinite, or
-    /// no number at all, where the cell says so.
-    pub fn read(self, cell: &str) -> Option<f64> {
-        Reading::of(cell).by(self)
-    }
-
     /// A number as digits with a point before the fraction and no groups, for exact arithmetic.
     pub fn plain(self, cell: &str) -> Option<String> {
         let [point, comma] = [('.', ','), (',', '.')].map(|(p, g)| plain(cell.trim(), p, g));
@@ -127,6 +114,15 @@ impl Evidence {
                 self.likely_points += u64::from(comma.abs() > most && point.abs() <= most);
                 self.likely_commas += u64::from(point.abs() > most && comma.abs() <= most);
             }
+        }
+    }
+
+    /// Takes a cell into account where only whole numbers stand: of two readings the fraction cannot be.
+    pub fn add_whole(&mut self, reading: &Reading) {
+        match *reading {
+            Reading::Open { point, comma } if point < comma => self.likely_commas += 1,
+            Reading::Open { .. } => self.likely_points += 1,
+            _ => self.add(reading, f64::INFINITY),
         }
     }
 
@@ -252,7 +248,11 @@ mod tests {
 
     #[test]
     fn the_other_cells_of_a_file_say_what_one_leaves_open() {
-        let of = |cells: &[&str]| Convention::of(cells.iter().copied());
+        let of = |cells: &[&str]| {
+            let mut evidence = Evidence::default();
+            cells.iter().for_each(|cell| evidence.add(&Reading::of(cell), f64::INFINITY));
+            evidence.convention()
+        };
         for (cells, expected, of_dot) in [
             (&["9.472", "41,25"][..], Convention::Comma, Some(9472.0)),
             (&["9.472", "41.25"], Convention::Point, Some(9.472)),
@@ -262,17 +262,26 @@ mod tests {
             (&[], Convention::Point, Some(9.472)),
         ] {
             let convention = of(cells);
-            assert_eq!((convention, convention.read("9.472")), (expected, of_dot), "{cells:?}");
+            assert_eq!(
+                (convention, Reading::of("9.472").by(convention)),
+                (expected, of_dot),
+                "{cells:?}"
+            );
         }
         let mut odd = vec!["41.25"; 10];
         odd.push("0,1");
         assert_eq!(of(&odd), Convention::Point, "one text that looks like a number");
-        assert_eq!(Convention::Unknown.read("41,25"), Some(41.25));
+        assert_eq!(Reading::of("41,25").by(Convention::Unknown), Some(41.25));
         assert_eq!(Convention::Comma.plain("1.117,18").as_deref(), Some("1117.18"));
         assert_eq!(Convention::Unknown.plain("9,472"), None);
         // A share of more than a thousand percent cannot be.
         let mut evidence = Evidence::default();
         evidence.add(&Reading::of("80,125"), 1000.0);
         assert_eq!(evidence.convention(), Convention::Comma);
+        for (cell, expected) in [("3.000", Convention::Comma), ("3,000", Convention::Point)] {
+            let mut evidence = Evidence::default();
+            evidence.add_whole(&Reading::of(cell));
+            assert_eq!(evidence.convention(), expected, "{cell}");
+        }
     }
 }

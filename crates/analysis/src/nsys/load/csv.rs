@@ -10,13 +10,14 @@ use std::io::{BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::csv_cells::{Column, Decimal, Evidence, column, is_title, nanoseconds, number, triple};
+use super::csv_cells::{Column, column, is_title, is_whole, nanoseconds, number, triple};
 use super::csv_lines::{Records, cells};
 use super::reports::{Announced, Rows, announced, rows_in};
 use super::{Kernel, Naming, Placed, Range, RangeKernel, Tables};
 use crate::decoded::Decoded;
 use crate::files;
 use crate::load::libraries::LibraryDomains;
+use crate::numbers::{Convention, Evidence, Reading};
 use crate::progress::Metered;
 use stage2_model::nsys::{Counts, Source};
 use stage2_model::{Finding, Severity};
@@ -236,12 +237,12 @@ fn read(path: &Path) -> Result<Contents, Unusable> {
             None => Unusable::NoTable(remark),
         });
     }
-    let decimal = decimal(&raw)?;
+    let convention = convention(&raw)?;
     let mut contents = Contents { summaries: Vec::new(), odd: 0, is_cut };
     for Raw { columns, naming, rows } in raw {
         let mut summary = Summary { file: file_name.clone(), columns, naming, rows: Vec::new() };
         for cells in rows {
-            match Row::parse(&summary.columns, &cells, decimal) {
+            match Row::parse(&summary.columns, &cells, convention) {
                 Some(row) => summary.rows.push(row),
                 // A single cell is a remark of nsys between two tables.
                 None => contents.odd += u64::from(cells.len() > 1),
@@ -253,14 +254,30 @@ fn read(path: &Path) -> Result<Contents, Unusable> {
 }
 
 /// How the numbers of a file are written: one locale wrote all of them.
-fn decimal(tables: &[Raw]) -> Result<Decimal, Unusable> {
+fn convention(tables: &[Raw]) -> Result<Convention, Unusable> {
     let mut evidence = Evidence::default();
+    let (mut point, mut comma) = (None, None);
     for Raw { columns, rows, .. } in tables {
         for (column, cell) in rows.iter().flat_map(|row| columns.iter().zip(row)) {
-            evidence.take(*column, cell);
+            let reading = Reading::of(cell);
+            match reading {
+                Reading::Point(_) => drop(point.get_or_insert(cell)),
+                Reading::Comma(_) => drop(comma.get_or_insert(cell)),
+                _ if is_whole(*column) => evidence.add_whole(&reading),
+                _ => evidence.add(&reading, f64::INFINITY),
+            }
         }
     }
-    evidence.verdict().map_err(|(point, comma)| Unusable::TwoDecimals { point, comma })
+    match (point, comma) {
+        (Some(point), Some(comma)) => {
+            Err(Unusable::TwoDecimals { point: point.clone(), comma: comma.clone() })
+        }
+        (Some(_), None) => Ok(Convention::Point),
+        (None, Some(_)) => Ok(Convention::Comma),
+        (None, None) if evidence.convention() == Convention::Comma => Ok(Convention::Comma),
+        // nsys prints a point unless its user's locale has none.
+        (None, None) => Ok(Convention::Point),
+    }
 }
 
 /// Which names of kernels the options of a report ask for.
@@ -411,17 +428,17 @@ fn header(cells: &[String]) -> Option<Vec<Column>> {
 
 impl Row {
     /// The row that the cells say; nothing where they say too little or contradict each other.
-    fn parse(columns: &[Column], cells: &[String], decimal: Decimal) -> Option<Self> {
+    fn parse(columns: &[Column], cells: &[String], written: Convention) -> Option<Self> {
         let mut row = Row::default();
         let (mut calls, mut total, mut unit_ps) = (None, None, 0);
         for (at, column) in columns.iter().enumerate() {
             let cell = cells.get(at)?;
             match *column {
-                Column::Total(unit) => (total, unit_ps) = (nanoseconds(cell, unit, decimal), unit),
-                Column::Min(unit) => row.min_ns = nanoseconds(cell, unit, decimal),
-                Column::Max(unit) => row.max_ns = nanoseconds(cell, unit, decimal),
-                Column::Instances | Column::KernelInstances => calls = number(cell, decimal),
-                Column::RangeInstances => row.ranges = number(cell, decimal),
+                Column::Total(unit) => (total, unit_ps) = (nanoseconds(cell, unit, written), unit),
+                Column::Min(unit) => row.min_ns = nanoseconds(cell, unit, written),
+                Column::Max(unit) => row.max_ns = nanoseconds(cell, unit, written),
+                Column::Instances | Column::KernelInstances => calls = number(cell, written),
+                Column::RangeInstances => row.ranges = number(cell, written),
                 Column::Grid => row.grid = triple(cell),
                 Column::Block => row.block = triple(cell),
                 Column::Kernel => row.kernel = Some(cell.clone()),

@@ -1,5 +1,7 @@
 //! Cells of the tables of `nsys stats` -> integers in nanoseconds, and what the columns mean.
 
+use crate::numbers::Convention;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Column {
     /// Sum of durations, in this many picoseconds each.
@@ -133,71 +135,8 @@ pub(super) fn is_title(cell: &str) -> bool {
     TITLES.contains(&name.replace(' ', "").as_str())
 }
 
-/// How the numbers of a file are written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Decimal {
-    /// `1,234.5`
-    #[default]
-    Point,
-    /// `1.234,5`
-    Comma,
-}
-
-/// What the cells of a file prove about how its numbers are written, with an example each.
-#[derive(Debug, Default)]
-pub(super) struct Evidence {
-    point: Option<String>,
-    comma: Option<String>,
-    /// A point in front of three digits where a whole number stands.
-    whole: Option<String>,
-}
-
-impl Evidence {
-    /// Takes a cell of a column.
-    pub(super) fn take(&mut self, column: Column, cell: &str) {
-        if self.point.is_some() && self.comma.is_some() {
-            return;
-        }
-        let cell = cell.trim();
-        let is_number = |c: char| c.is_ascii_digit() || matches!(c, '.' | ',') || is_separator(c);
-        if !cell.starts_with(|c: char| c.is_ascii_digit()) || !cell.chars().all(is_number) {
-            return;
-        }
-        let digits = |at: usize| cell.len() - at - 1;
-        // Groups have three digits, but not behind a zero, nor behind more than three.
-        let is_group = |at: usize| digits(at) == 3 && at <= 3 && !cell.starts_with('0');
-        let proof = match (cell.rfind('.'), cell.rfind(',')) {
-            (None, None) => return,
-            (Some(point), Some(comma)) if point > comma => &mut self.point,
-            (Some(_), Some(_)) => &mut self.comma,
-            (Some(at), None) if cell.matches('.').count() > 1 && digits(at) == 3 => &mut self.comma,
-            (None, Some(at)) if cell.matches(',').count() > 1 && digits(at) == 3 => &mut self.point,
-            (Some(at), None) if !is_group(at) => &mut self.point,
-            (None, Some(at)) if !is_group(at) => &mut self.comma,
-            (Some(_), None) if is_whole(column) => &mut self.whole,
-            _ => return,
-        };
-        proof.get_or_insert_with(|| cell.to_owned());
-    }
-
-    /// How the numbers are written.
-    ///
-    /// # Errors
-    /// A cell with a decimal point, and one with a decimal comma.
-    pub(super) fn verdict(self) -> Result<Decimal, (String, String)> {
-        match (self.point, self.comma) {
-            (Some(point), Some(comma)) => Err((point, comma)),
-            (Some(_), None) => Ok(Decimal::Point),
-            (None, Some(_)) => Ok(Decimal::Comma),
-            // nsys writes no fraction there.
-            (None, None) if self.whole.is_some() => Ok(Decimal::Comma),
-            (None, None) => Ok(Decimal::Point),
-        }
-    }
-}
-
 /// Whether nsys writes whole numbers into a column.
-fn is_whole(column: Column) -> bool {
+pub(super) fn is_whole(column: Column) -> bool {
     let is_ns = |unit_ps| unit_ps == 1_000;
     match column {
         Column::Total(unit) | Column::Min(unit) | Column::Max(unit) => is_ns(unit),
@@ -206,19 +145,14 @@ fn is_whole(column: Column) -> bool {
     }
 }
 
-/// Characters that some locales set between groups of digits, and that stand for nothing else.
-fn is_separator(c: char) -> bool {
-    matches!(c, '\u{a0}' | '\u{202f}' | '\u{2009}' | '\'' | '\u{2019}')
-}
-
 /// A whole number that may have thousands separators.
-pub(super) fn number(cell: &str, written: Decimal) -> Option<u64> {
+pub(super) fn number(cell: &str, written: Convention) -> Option<u64> {
     let (digits, fraction) = decimal(cell, written)?;
     fraction.bytes().all(|b| b == b'0').then(|| digits.parse().ok()).flatten()
 }
 
 /// A decimal number of units of so many picoseconds, as nanoseconds, rounded.
-pub(super) fn nanoseconds(cell: &str, unit_ps: u64, written: Decimal) -> Option<u64> {
+pub(super) fn nanoseconds(cell: &str, unit_ps: u64, written: Convention) -> Option<u64> {
     let (digits, fraction) = decimal(cell, written)?;
     // Twelve digits after the point are picoseconds of a second; more do not change the result.
     let fraction: String = fraction.chars().chain(std::iter::repeat('0')).take(12).collect();
@@ -227,20 +161,13 @@ pub(super) fn nanoseconds(cell: &str, unit_ps: u64, written: Decimal) -> Option<
     u64::try_from((whole.checked_add(part)? + 500) / 1_000).ok()
 }
 
-/// Digits before and after the point.
-fn decimal(cell: &str, written: Decimal) -> Option<(String, &str)> {
-    let (point, comma) = match written {
-        Decimal::Point => ('.', ','),
-        Decimal::Comma => (',', '.'),
-    };
-    let cell = cell.trim();
-    let (whole, fraction) = cell.split_once(point).unwrap_or((cell, ""));
-    let is_between = |c: char| c == comma || is_separator(c);
-    let grouped = whole.rsplit(is_between).next().is_some_and(|last| last.len() == 3);
+/// Digits before and after the point: nsys prints neither signs nor exponents.
+fn decimal(cell: &str, written: Convention) -> Option<(String, String)> {
+    let plain = written.plain(cell)?;
+    let (whole, fraction) = plain.split_once('.').unwrap_or((&plain, ""));
     let all = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
-    let digits: String = whole.chars().filter(|c| !is_between(*c)).collect();
-    let fine = whole.starts_with(|c: char| c.is_ascii_digit()) && (grouped || all(whole));
-    (fine && digits.len() <= 30 && all(&digits) && all(fraction)).then_some((digits, fraction))
+    (whole.len() <= 30 && all(whole) && all(fraction))
+        .then(|| (whole.to_owned(), fraction.to_owned()))
 }
 
 /// Three numbers with spaces between them.
@@ -276,8 +203,8 @@ mod tests {
 
     #[test]
     fn numbers_keep_every_nanosecond() {
-        let nanoseconds = |cell, unit| nanoseconds(cell, unit, Decimal::Point);
-        let number = |cell| number(cell, Decimal::Point);
+        let nanoseconds = |cell, unit| nanoseconds(cell, unit, Convention::Point);
+        let number = |cell| number(cell, Convention::Point);
         assert_eq!(nanoseconds("2765165", 1_000), Some(2_765_165));
         assert_eq!(nanoseconds("2,765.165", 1_000_000), Some(2_765_165));
         assert_eq!(nanoseconds("0.002765165", 1_000_000_000_000), Some(2_765_165));
@@ -289,56 +216,23 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_other_locales_are_read_by_what_proves_them() {
-        let verdict = |cells: &[(Column, &str)]| {
-            let mut evidence = Evidence::default();
-            cells.iter().for_each(|(column, cell)| evidence.take(*column, cell));
-            evidence.verdict()
-        };
-        let (ns, other) = (Column::Total(1_000), Column::Other);
-        for (cells, expected) in [
-            (&[(ns, "3000"), (other, "75.0")][..], Decimal::Point),
-            (&[(ns, "3,000")], Decimal::Point),
-            (&[(ns, "3,000"), (other, "0.125")], Decimal::Point),
-            (&[(ns, "3.000"), (other, "75,0")], Decimal::Comma),
-            (&[(ns, "3.000")], Decimal::Comma),
-            (&[(Column::Instances, "1.000")], Decimal::Comma),
-            (&[(Column::Total(1_000_000_000), "3.000")], Decimal::Point),
-            (&[(ns, "3.000.000")], Decimal::Comma),
-            (&[(ns, "1.117,18")], Decimal::Comma),
-            (&[(ns, "1,117.18")], Decimal::Point),
-            (&[(ns, "n/a"), (Column::Kernel, "k<1,5>")], Decimal::Point),
-        ] {
-            assert_eq!(verdict(cells), Ok(expected), "{cells:?}");
+    fn numbers_of_other_locales_keep_every_nanosecond() {
+        assert_eq!(nanoseconds("1.117,18", 1_000, Convention::Comma), Some(1_117));
+        assert_eq!(nanoseconds("3.000", 1_000, Convention::Comma), Some(3_000));
+        assert_eq!(nanoseconds("0,003", 1_000_000_000, Convention::Comma), Some(3_000));
+        for cell in ["12\u{202f}345", "12\u{a0}345", "12'345", "12.345", "12 345"] {
+            assert_eq!(number(cell, Convention::Comma), Some(12_345), "{cell}");
         }
-        let both = verdict(&[(other, "75,0"), (ns, "10.5")]);
-        assert_eq!(both, Err(("10.5".to_owned(), "75,0".to_owned())));
-        assert_eq!(nanoseconds("1.117,18", 1_000, Decimal::Comma), Some(1_117));
-        assert_eq!(nanoseconds("3.000", 1_000, Decimal::Comma), Some(3_000));
-        assert_eq!(nanoseconds("0,003", 1_000_000_000, Decimal::Comma), Some(3_000));
-        for cell in ["12\u{202f}345", "12\u{a0}345", "12'345", "12.345"] {
-            assert_eq!(number(cell, Decimal::Comma), Some(12_345), "{cell}");
-        }
-        assert_eq!(number("1,5", Decimal::Point), None, "no group");
+        assert_eq!(number("1,5", Convention::Point), None, "no group");
     }
 
     #[test]
     fn what_is_no_number_is_none() {
-        let nanoseconds = |cell: &str, unit| nanoseconds(cell, unit, Decimal::Point);
-        let number = |cell: &str| number(cell, Decimal::Point);
-        for cell in [
-            "",
-            "n/a",
-            "-5",
-            "nan",
-            "inf",
-            "1e9",
-            "1.2.3",
-            ",5",
-            "0x10",
-            "12 345",
-            "9".repeat(40).as_str(),
-        ] {
+        let nanoseconds = |cell: &str, unit| nanoseconds(cell, unit, Convention::Point);
+        let number = |cell: &str| number(cell, Convention::Point);
+        for cell in
+            ["", "n/a", "-5", "nan", "inf", "1e9", "1.2.3", ",5", "0x10", "9".repeat(40).as_str()]
+        {
             assert_eq!((nanoseconds(cell, 1_000), number(cell)), (None, None), "{cell}");
         }
         assert_eq!(number("1.5"), None);
