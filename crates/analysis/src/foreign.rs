@@ -165,11 +165,6 @@ fn of_text(text: &str, given: Given, is_whole: bool) -> Option<Foreign> {
     if let Some(report) = of_nsys.other {
         return is(format!("the table {report} of nsys, which is not read"), OF_NSYS);
     }
-    if let Some(separator) = csv::separator(text) {
-        let what =
-            format!("a table of nsys whose cells are separated by {separator}, not by commas");
-        return is(what, OF_NSYS);
-    }
     if text.lines().any(is_rule) && (line("** ") || line("Time (%)") || line("Time(%)")) {
         let what = "the table for reading that `nsys stats` prints; --format csv is missing";
         return is(what.into(), OF_NSYS);
@@ -232,8 +227,6 @@ mod tests {
             (ncu.as_bytes(), NsysTable, "--ncu"),
             (trace.as_bytes(), NsysTable, "cuda_gpu_trace"),
             (&utf16, NsysTable, "cuda_gpu_trace"),
-            (b"Time (%)\tTotal Time (ns)\tInstances\tName\n1\t2\t1\tk\n", NsysTable, "tabs"),
-            (b"Time (%);Total Time (ns);Instances;Name\n1;2;1;k\n", NsysTable, "semicolons"),
             (b"==PROF== Connected to process 1\n", NcuTable, "--csv"),
             (b"==PROF== Connected to process 1\n", NsysTable, "--csv"),
             (b" ** CUDA GPU Kernel Summary (cuda_gpu_kern_sum):\n\n Time (%)  Name\n --------  ----\n", NsysTable, "--format csv"),
@@ -246,6 +239,8 @@ mod tests {
         for (head, given) in [
             (kernels.as_bytes(), NsysTable),
             (ncu.as_bytes(), NcuTable),
+            (b"Time (%)\tTotal Time (ns)\tInstances\tName\n1\t2\t1\tk\n", NsysTable),
+            (b"Time (%);Total Time (ns);Instances;Name\n1;2;1;k\n", NsysTable),
             (b"SQLite format 3\0", NsysExport),
             (b"no database", NsysExport),
             (b"", Spool),

@@ -8,10 +8,10 @@ mod build;
 mod combined;
 #[path = "../common/mod.rs"]
 mod common;
-mod given;
 mod nested;
 mod no_ranges;
 mod plain;
 mod public_ncu;
+mod public_nsys;
 mod selection;
 mod verdicts;

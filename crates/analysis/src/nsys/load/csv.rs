@@ -6,7 +6,7 @@
 //! tables: one ends where another header, known or not, or a line of nsys about the next one stands.
 
 use std::collections::{BTreeMap, HashMap};
-use std::io::{BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -171,8 +171,10 @@ fn read(path: &Path) -> Result<Contents, Unusable> {
     let stem = file_name.rsplit_once('.').map_or(file_name.as_str(), |(stem, _)| stem);
     let (of_file, options) = rows_in(stem);
     let naming = naming_in(options);
-    let mut records =
-        Records::new(BufReader::new(Decoded::new(Metered::of(file, path).take(MAX_FILE_BYTES))));
+    let input = Decoded::new(Metered::of(file, path).take(MAX_FILE_BYTES));
+    let mut input = BufReader::with_capacity(HEAD_BYTES, input);
+    let delimiter = delimiter(&String::from_utf8_lossy(input.fill_buf()?));
+    let mut records = Records::new(input, delimiter);
     let (mut raw, mut kept): (Vec<Raw>, _) = (Vec::new(), Kept::default());
     // Whether rows belong to the last table, what nsys said that comes next, and what is not read.
     let (mut is_open, mut next, mut other) = (false, None::<Announced>, None);
@@ -182,7 +184,7 @@ fn read(path: &Path) -> Result<Contents, Unusable> {
     };
     let is_new = |line: &[u8]| {
         let line = text(line);
-        announced(&line).is_some() || Head::of(&line).is_some()
+        announced(&line).is_some() || Head::of(&line, delimiter).is_some()
     };
     while let Some(record) = records.next(is_new)? {
         let line = text(&record.bytes);
@@ -196,7 +198,7 @@ fn read(path: &Path) -> Result<Contents, Unusable> {
             (is_open, next) = (false, Some(report));
             continue;
         }
-        match Head::of(&line) {
+        match Head::of(&line, delimiter) {
             Some(Head::Known(columns)) => {
                 let report = next.take();
                 let rows = report.as_ref().map_or(of_file, |report| report.rows);
@@ -216,7 +218,7 @@ fn read(path: &Path) -> Result<Contents, Unusable> {
                 other.get_or_insert(next.take().map_or(columns, |report| report.name));
             }
             None if is_open => {
-                let (cells, width) = cells(&line, MAX_COLUMNS);
+                let (cells, width) = cells(&line, delimiter, MAX_COLUMNS);
                 if width > MAX_COLUMNS {
                     return Err(Unusable::TooWide(width));
                 }
@@ -308,12 +310,13 @@ impl Found {
 /// Looks for tables in a text.
 pub fn tables_in(text: &str) -> Found {
     let (mut found, mut next) = (Found::default(), None);
+    let delimiter = delimiter(text);
     for line in text.split(['\n', '\r']) {
         if let Some(report) = announced(line) {
             next = Some(report);
             continue;
         }
-        match Head::of(line) {
+        match Head::of(line, delimiter) {
             Some(Head::Known(_)) => (found.is_read, next) = (true, None),
             Some(Head::Other(columns)) => {
                 found.other.get_or_insert(next.take().map_or(columns, |report| report.name));
@@ -324,19 +327,20 @@ pub fn tables_in(text: &str) -> Found {
     found
 }
 
-/// What stands between the cells of a table of nsys, where it is no comma.
-pub fn separator(text: &str) -> Option<&'static str> {
-    [('\t', "tabs"), (';', "semicolons"), ('|', "bars")].into_iter().find_map(
-        |(separator, name)| {
-            let is_header = |line: &str| {
-                let titles = line.split(separator).filter(|cell| is_title(cell.trim_matches('"')));
-                titles.count() >= LEAST_TITLES
-            };
-            text.lines().any(is_header).then_some(name)
-        },
-    )
+/// What stands between the cells of the first table in a text: a comma, unless its header says otherwise.
+fn delimiter(text: &str) -> u8 {
+    let of = |line: &str| {
+        [b',', b';', b'\t'].into_iter().find(|delimiter| {
+            let cells = line.split(char::from(*delimiter));
+            let titles = cells.filter(|cell| is_title(cell.trim_matches(['"', '\u{feff}', ' '])));
+            titles.count() >= LEAST_TITLES
+        })
+    };
+    text.lines().find_map(of).unwrap_or(b',')
 }
 
+/// Bytes in which the first header is looked for.
+const HEAD_BYTES: usize = 64 << 10;
 /// Titles of columns that make a line a header.
 const LEAST_TITLES: usize = 3;
 
@@ -349,8 +353,8 @@ enum Head {
 }
 
 impl Head {
-    fn of(line: &str) -> Option<Head> {
-        let (named, width) = cells(line, MAX_COLUMNS);
+    fn of(line: &str, delimiter: u8) -> Option<Head> {
+        let (named, width) = cells(line, delimiter, MAX_COLUMNS);
         // A line of words and numbers, as nearly all are.
         let may_be = (LEAST_TITLES..=MAX_COLUMNS).contains(&width);
         if let Some(columns) = header(&named).filter(|_| may_be) {
@@ -359,7 +363,7 @@ impl Head {
         let glued = |first: &&str| line.rfind(*first).filter(|at| *at > 0);
         let glued = FIRST_COLUMNS.iter().filter_map(glued).filter_map(|at| line.get(at..));
         for rest in glued {
-            if let Some(columns) = header(&cells(rest, MAX_COLUMNS).0) {
+            if let Some(columns) = header(&cells(rest, delimiter, MAX_COLUMNS).0) {
                 return Some(Head::Known(columns));
             }
         }

@@ -29,26 +29,33 @@ enum At {
 }
 
 impl At {
-    fn next(self, byte: u8) -> At {
+    fn next(self, byte: u8, delimiter: u8) -> At {
         match (self, byte) {
             (At::Quoted, b'"') => At::Closed,
             (At::Quoted, _) => At::Quoted,
             (At::Start | At::Closed, b'"') => At::Quoted,
-            (_, b',') => At::Start,
+            _ if byte == delimiter => At::Start,
             _ => At::Plain,
         }
+    }
+
+    /// Where a cell is behind `bytes`.
+    fn behind(self, bytes: &[u8], delimiter: u8) -> At {
+        bytes.iter().fold(self, |at, byte| at.next(*byte, delimiter))
     }
 }
 
 pub(super) struct Records<R> {
     input: R,
+    /// What stands between cells.
+    delimiter: u8,
     /// A line that was read ahead.
     ahead: Option<Vec<u8>>,
 }
 
 impl<R: BufRead> Records<R> {
-    pub(super) fn new(input: R) -> Self {
-        Records { input, ahead: None }
+    pub(super) fn new(input: R, delimiter: u8) -> Self {
+        Records { input, delimiter, ahead: None }
     }
 
     /// The next record; nothing at the end. `is_new` says whether a line begins something new.
@@ -63,7 +70,7 @@ impl<R: BufRead> Records<R> {
         if bytes.is_empty() {
             return Ok(None);
         }
-        let mut at = bytes.iter().fold(At::Start, |at, byte| at.next(*byte));
+        let mut at = At::Start.behind(&bytes, self.delimiter);
         while at == At::Quoted {
             let left = MAX_RECORD_BYTES.saturating_sub(bytes.len() as u64);
             let line = self.line(left)?;
@@ -74,7 +81,7 @@ impl<R: BufRead> Records<R> {
                 self.ahead = Some(line);
                 break;
             }
-            at = line.iter().fold(at, |at, byte| at.next(*byte));
+            at = at.behind(&line, self.delimiter);
             bytes.extend_from_slice(&line);
         }
         let has_end = bytes.last().is_some_and(|byte| is_line_end(*byte));
@@ -111,12 +118,12 @@ fn is_line_end(byte: u8) -> bool {
 }
 
 /// The cells of a record, `most` of them, and how many there are.
-pub(super) fn cells(record: &str, most: usize) -> (Vec<String>, usize) {
+pub(super) fn cells(record: &str, delimiter: u8, most: usize) -> (Vec<String>, usize) {
     let (mut cells, mut cell, mut count) = (Vec::new(), String::new(), 1);
     let mut at = At::Start;
     for c in record.chars() {
         let before = at;
-        at = at.next(u8::try_from(c).unwrap_or(b'x'));
+        at = at.next(u8::try_from(c).unwrap_or(b'x'), delimiter);
         match (before, at) {
             (At::Start, At::Quoted) | (At::Quoted, At::Closed) => {}
             (_, At::Start) => {
@@ -141,7 +148,7 @@ mod tests {
     use super::*;
 
     fn records(text: &str) -> Vec<(String, bool)> {
-        let mut records = Records::new(text.as_bytes());
+        let mut records = Records::new(text.as_bytes(), b',');
         let is_new = |line: &[u8]| line.starts_with(b"Time");
         let next = || records.next(is_new).expect("text");
         std::iter::from_fn(next)
@@ -169,12 +176,13 @@ mod tests {
 
     #[test]
     fn cells_lose_their_quotes_and_keep_what_is_in_them() {
-        let (found, count) = cells("1,\"a, \"\"b\"\"\n\",,é,\"\"", 9);
+        let (found, count) = cells("1,\"a, \"\"b\"\"\n\",,é,\"\"", b',', 9);
         assert_eq!(
             (found, count),
             (vec!["1".into(), "a, \"b\"\n".into(), "".into(), "é".into(), "".into()], 5)
         );
-        assert_eq!(cells("a,b,c", 2), (vec!["a".into(), "b".into()], 3));
-        assert_eq!(cells("", 2), (vec!["".to_owned()], 1));
+        assert_eq!(cells("a,b,c", b',', 2), (vec!["a".into(), "b".into()], 3));
+        assert_eq!(cells("a;b,c", b';', 2), (vec!["a".into(), "b,c".into()], 2));
+        assert_eq!(cells("", b',', 2), (vec!["".to_owned()], 1));
     }
 }

@@ -19,7 +19,7 @@ type Written<'a> = (&'a [(&'a str, String)], &'a [Row<'a>], &'a [&'a str]);
 
 /// Brings a file of `tests/fixtures` into the place; SQL becomes the database that it makes.
 fn give(place: &Place, case: &str, file: &str) -> String {
-    let from = format!("nsys/given/{case}/{file}");
+    let from = format!("public/nsys-{case}/{file}");
     let Some(stem) = file.strip_suffix(".sql") else {
         place.put(&from, file);
         return file.to_owned();
@@ -225,6 +225,28 @@ fn tables_of_one_file_or_of_one_capture_are_told_apart() {
 }
 
 #[test]
+fn the_bytes_and_separators_of_other_systems_change_nothing() {
+    let expected: &[Row<'_>] = &[(WHOLE, "gemm_k", 3, 3_000), (WHOLE, "softmax_k", 1, 1_000)];
+    let plain = format!("{HEAD}{KERNELS}");
+    let wide = |text: &str, bytes: fn(u16) -> [u8; 2]| -> Vec<u8> {
+        text.encode_utf16().flat_map(bytes).collect()
+    };
+    let bom = |text: &str| format!("\u{feff}{text}");
+    for (how, bytes) in [
+        ("UTF-8 with a mark", bom(&plain).into_bytes()),
+        ("UTF-16, little endian", wide(&plain, u16::to_le_bytes)),
+        ("UTF-16, big endian, with a mark", wide(&bom(&plain), u16::to_be_bytes)),
+        ("tabs", plain.replace(',', "\t").into_bytes()),
+        ("semicolons", plain.replace(',', ";").into_bytes()),
+        ("European", plain.replace(',', ";").replace('.', ",").into_bytes()),
+    ] {
+        let place = Place::new();
+        fs::write(place.path("run.csv"), bytes).expect("table");
+        expect_rows(&place.merged(&["--nsys", "run.csv"]), how, expected);
+    }
+}
+
+#[test]
 fn what_is_no_capture_is_refused_with_what_it_is_and_what_to_give() {
     let given = |name: &str| fs::read_to_string(fixture(name)).expect(name);
     let of_ncu = "\"ID\",\"Process ID\",\"Kernel Name\"\n\"0\",\"1\",\"k\"\n";
@@ -234,29 +256,28 @@ fn what_is_no_capture_is_refused_with_what_it_is_and_what_to_give() {
         (
             "--nsys",
             "a.csv",
-            given("nsys/given/gpu-trace/x_cuda_gpu_trace.csv"),
+            given("public/nsys-gpu-trace/x_cuda_gpu_trace.csv"),
             ["cuda_gpu_trace", "cuda_gpu_kern_sum"],
         ),
         (
             "--nsys",
             "a.csv",
-            given("nsys/given/kern-exec-sum/x_cuda_kern_exec_sum.csv"),
+            given("public/nsys-kern-exec-sum/x_cuda_kern_exec_sum.csv"),
             ["cuda_kern_exec_sum", "cuda_gpu_kern_sum"],
         ),
         (
             "--nsys",
             "a.csv",
-            given("nsys/given/text-table/stats.csv"),
+            given("public/nsys-text-table/stats.csv"),
             ["for reading", "--format csv"],
         ),
         (
             "--nsys",
             "stats.txt",
-            given("nsys/given/text-table/stats.csv"),
+            given("public/nsys-text-table/stats.csv"),
             ["for reading", "!has to end in"],
         ),
         ("--nsys", "kernels.txt", kernels.clone(), ["has to end in", ".csv"]),
-        ("--nsys", "a.csv", kernels.replace(',', "\t"), ["tabs", "--format csv"]),
         ("--nsys", "a.csv", API.to_owned(), ["cuda_api_sum", "cuda_gpu_kern_sum"]),
         ("--nsys", "a.csv", HEAD.to_owned(), ["has no rows", "no kernel"]),
         ("--nsys", "a.csv", two_decimals, ["decimal points", "3,5"]),
@@ -282,8 +303,8 @@ fn what_is_no_capture_is_refused_with_what_it_is_and_what_to_give() {
         ),
         ("--ncu", "a.qdrep", "report".to_owned(), ["Nsight Systems", "--nsys"]),
         ("--ncu", "a.csv", kernels, ["nsys stats", "--nsys"]),
-        ("--ncu", "a.csv", given("ncu/given/text-output.csv"), ["--csv", "ncu --import"]),
-        ("--ncu", "a.txt", given("ncu/given/text-output.csv"), ["--csv", "!has to end in"]),
+        ("--ncu", "a.csv", given("public/ncu-text-output/run.csv"), ["--csv", "ncu --import"]),
+        ("--ncu", "a.txt", given("public/ncu-text-output/run.csv"), ["--csv", "!has to end in"]),
         ("--spool", "rubbish.s2t", "rubbish".to_owned(), ["rubbish.s2t", "!not started"]),
         (
             "--spool",
