@@ -24,8 +24,9 @@ const STEP: Duration = Duration::from_millis(2);
 /// Pairs of a filter and a choice that starts may bring. Guest threads hold them for ever.
 const WANTED: usize = 32;
 /// What every start says.
-const COST: &str = "launches are slower while CUPTI is on, and stay 8 to 26 % slower afterwards, until \
-     the process ends (measured with empty kernels; docs/cupti-findings.md)";
+const COST: &str = "launches are slower while CUPTI is on, and stay slower until the process ends: 8 to 26 % \
+     (empty kernels) with the CUPTI of CUDA 13.0 update 1, as much as in the window with any other, which \
+     cannot be switched off safely (docs/cupti-findings.md)";
 
 /// Answers requests.
 pub(super) struct Verbs<'a> {

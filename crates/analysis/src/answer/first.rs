@@ -138,7 +138,7 @@ impl Stage<'_> {
         Some((busy_ns * percent.clamp(0.0, 100.0) / 100.0).min(compute_ns))
     }
 
-    /// Kernels of these classes vanish, and the launch gaps beside them: each kernel has one.
+    /// What vanishes if the kernels of these classes do: their time, and one launch gap for each of them.
     fn without_classes(&self, classes: &[KernelClass], what: &str) -> Option<Vanishing> {
         let facts = self.facts?;
         let share = |all: &[(KernelClass, f64)]| -> f64 {
