@@ -6,11 +6,11 @@
 //! tables: one ends where another header, known or not, or a line of nsys about the next one stands.
 
 use std::collections::{BTreeMap, HashMap};
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::csv_cells::{Column, column, is_title, is_whole, nanoseconds, number, triple};
+use super::csv_cells::{Column, column, is_text, is_title, is_whole, nanoseconds, number, triple};
 use super::csv_lines::{Records, cells};
 use super::reports::{Announced, Rows, announced, rows_in};
 use super::{Kernel, Naming, Placed, Range, RangeKernel, Tables};
@@ -28,7 +28,8 @@ const MAX_FILE_BYTES: u64 = 256 << 20;
 
 /// Cells of a row: the tables have some ten.
 const MAX_COLUMNS: usize = 200;
-/// Rows of a file that are kept, and bytes of their cells: there is a row for each kind of kernel.
+/// Rows of a file that are kept, and bytes of memory that their cells take: there is a row for each kind
+/// of kernel.
 const MAX_ROWS: usize = 200_000;
 const MAX_ROW_BYTES: usize = 64 << 20;
 
@@ -50,8 +51,8 @@ enum Unusable {
     )]
     TooWide(usize),
     #[error(
-        "it has more than {MAX_ROWS} rows, or {} MiB of them; a table of `nsys stats` has one for each \
-         kind of kernel or range",
+        "it has more than {MAX_ROWS} rows, or they take more than {} MiB of memory; a table of \
+         `nsys stats` has one for each kind of kernel or range",
         MAX_ROW_BYTES >> 20
     )]
     TooMuch,
@@ -171,10 +172,12 @@ fn read(path: &Path) -> Result<Contents, Unusable> {
     let stem = file_name.rsplit_once('.').map_or(file_name.as_str(), |(stem, _)| stem);
     let (of_file, options) = rows_in(stem);
     let naming = naming_in(options);
-    let input = Decoded::new(Metered::of(file, path).take(MAX_FILE_BYTES));
-    let mut input = BufReader::with_capacity(HEAD_BYTES, input);
-    let delimiter = delimiter(&String::from_utf8_lossy(input.fill_buf()?));
-    let mut records = Records::new(input, delimiter);
+    let mut input = Decoded::new(Metered::of(file, path).take(MAX_FILE_BYTES));
+    // In front of the first header there may be more than one read gives.
+    let mut head = Vec::new();
+    input.by_ref().take(HEAD_BYTES).read_to_end(&mut head)?;
+    let delimiter = delimiter(&String::from_utf8_lossy(&head));
+    let mut records = Records::new(BufReader::new(head.as_slice().chain(input)), delimiter);
     let (mut raw, mut kept): (Vec<Raw>, _) = (Vec::new(), Kept::default());
     // Whether rows belong to the last table, what nsys said that comes next, and what is not read.
     let (mut is_open, mut next, mut other) = (false, None::<Announced>, None);
@@ -206,7 +209,7 @@ fn read(path: &Path) -> Result<Contents, Unusable> {
                 is_open = rows != Some(Rows::Other)
                     || report.is_none() && columns.contains(&Column::Kernel);
                 if is_open {
-                    kept.take(&[line.as_str()])?;
+                    kept.row(vec![line.clone()], 1)?;
                     let naming = report.and_then(|r| naming_in(&r.options)).or(naming);
                     raw.push(Raw { columns, naming, rows: Vec::new() });
                 } else if let Some(report) = report {
@@ -222,11 +225,9 @@ fn read(path: &Path) -> Result<Contents, Unusable> {
                 if width > MAX_COLUMNS {
                     return Err(Unusable::TooWide(width));
                 }
-                if record.is_whole {
-                    kept.take(&cells)?;
-                    raw.last_mut().into_iter().for_each(|table| table.rows.push(cells.clone()));
-                } else {
-                    is_cut = true;
+                match raw.last_mut().filter(|_| record.is_whole) {
+                    Some(table) => table.rows.push(kept.row(cells, table.columns.len())?),
+                    None => is_cut = true,
                 }
             }
             None => {}
@@ -260,7 +261,8 @@ fn convention(tables: &[Raw]) -> Result<Convention, Unusable> {
     let mut evidence = Evidence::default();
     let (mut point, mut comma) = (None, None);
     for Raw { columns, rows, .. } in tables {
-        for (column, cell) in rows.iter().flat_map(|row| columns.iter().zip(row)) {
+        let cells = rows.iter().flat_map(|row| columns.iter().zip(row));
+        for (column, cell) in cells.filter(|(column, _)| !is_text(**column)) {
             let reading = Reading::of(cell);
             match reading {
                 Reading::Point(_) => drop(point.get_or_insert(cell)),
@@ -339,8 +341,8 @@ fn delimiter(text: &str) -> u8 {
     text.lines().find_map(of).unwrap_or(b',')
 }
 
-/// Bytes in which the first header is looked for.
-const HEAD_BYTES: usize = 64 << 10;
+/// Bytes of text in which the first header is looked for.
+const HEAD_BYTES: u64 = 64 << 10;
 /// Titles of columns that make a line a header.
 const LEAST_TITLES: usize = 3;
 
@@ -408,14 +410,17 @@ struct Kept {
 }
 
 impl Kept {
-    /// Adds a row.
-    fn take(&mut self, cells: &[impl AsRef<str>]) -> Result<(), Unusable> {
+    /// Adds a row of a table with so many columns: the cells of it that are kept.
+    fn row(&mut self, mut cells: Vec<String>, columns: usize) -> Result<Vec<String>, Unusable> {
+        cells.truncate(columns);
         self.rows += 1;
-        self.bytes += cells.iter().map(|cell| cell.as_ref().len()).sum::<usize>();
+        // An empty cell takes room as well.
+        let room = |cell: &String| size_of::<String>() + cell.len();
+        self.bytes += cells.iter().map(room).sum::<usize>();
         if self.rows > MAX_ROWS || self.bytes > MAX_ROW_BYTES {
             return Err(Unusable::TooMuch);
         }
-        Ok(())
+        Ok(cells)
     }
 }
 

@@ -135,6 +135,12 @@ pub(super) fn is_title(cell: &str) -> bool {
     TITLES.contains(&name.replace(' ', "").as_str())
 }
 
+/// Whether a column has texts, which say nothing about how numbers are written: a range may be named `0,5`.
+pub(super) fn is_text(column: Column) -> bool {
+    use Column::{Block, Grid, Kernel, Range, RangeOfKernel, Style};
+    matches!(column, Kernel | Range | RangeOfKernel | Style | Grid | Block)
+}
+
 /// Whether nsys writes whole numbers into a column.
 pub(super) fn is_whole(column: Column) -> bool {
     let is_ns = |unit_ps| unit_ps == 1_000;

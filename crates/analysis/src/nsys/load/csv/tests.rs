@@ -2,9 +2,9 @@
 
 use super::*;
 
-fn load_text(files: &[(&str, &str)]) -> Tables {
+fn load_text(files: &[(&str, impl AsRef<[u8]>)]) -> Tables {
     let dir = tempfile::tempdir().expect("folder");
-    let write = |(name, text): &(&str, &str)| {
+    let write = |(name, text): &(&str, _)| {
         let path = dir.path().join(name);
         std::fs::write(&path, text).expect("file");
         path
@@ -110,4 +110,41 @@ fn a_mark_of_the_byte_order_is_no_part_of_the_first_name() {
     let text = format!("\u{feff}{HEAD}100.0,10,2,5,5,5,5,0,_Z1a\n");
     let tables = load_text(&[("k_mangled.csv", &text)]);
     assert_eq!((tables.kernels.len(), tables.complete), (1, true), "{:?}", tables.findings);
+}
+
+#[test]
+fn what_a_program_printed_may_stand_in_front_of_the_first_table() {
+    let table = format!("{HEAD}100.0,10,2,5,5,5,5,0,_Z1a\n");
+    for lines in [0, 20, 900] {
+        let printed = "Processing [run.sqlite] with [cuda_gpu_kern_sum.py]...\n".repeat(lines);
+        for delimiter in [",", ";", "\t"] {
+            let text = printed.clone() + &table.replace(',', delimiter);
+            let wide: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+            for bytes in [text.into_bytes(), wide] {
+                let tables = load_text(&[("k_mangled.csv", &bytes)]);
+                assert_eq!((tables.kernels.len(), tables.complete), (1, true), "{delimiter:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_name_that_looks_like_a_number_says_nothing_about_numbers() {
+    let head = "Time (%),Total Time (ns),Instances,Style,Range\n";
+    let text = format!("{head}60.0,6,1,PushPop,\"0,5\"\n40.0,4,1,PushPop,\"1.234.567\"\n");
+    let tables = load_text(&[("n.csv", &text)]);
+    assert_eq!(tables.instances("0,5", None), Some(1), "{:?}", tables.findings);
+    let kernel = format!("{HEAD}60.0,10,2,5,5,5,5,0,\"0,5\"\n");
+    assert_eq!(load_text(&[("k.csv", &kernel)]).counts.kernels, 2);
+}
+
+#[test]
+fn empty_cells_take_room_and_those_beyond_the_header_none() {
+    let row = vec![String::new(); MAX_COLUMNS];
+    let kept = |columns| {
+        let mut kept = Kept::default();
+        (0..20_000).take_while(|_| kept.row(row.clone(), columns).is_ok()).count()
+    };
+    let room = MAX_COLUMNS * size_of::<String>();
+    assert_eq!((kept(MAX_COLUMNS), kept(9)), (MAX_ROW_BYTES / room, 20_000));
 }
