@@ -123,6 +123,10 @@ fn a_program_that_rests_loses_nothing_and_is_not_told_of() {
         let guest = guest("rests", ("v1", attribution)).env("STAGE2_RANGES", ranges);
         let left = guest.env("STAGE2_SIM_CUPTI_VERSION", SWITCHES).run();
         says_nothing(&left, &format!("{attribution} {ranges}"));
-        assert_eq!(left.spool().kernels(), counts(&[("step", 2 * 30 * 20)]), "{attribution} {ranges}");
+        assert_eq!(
+            left.spool().kernels(),
+            counts(&[("step", 2 * 30 * 20)]),
+            "{attribution} {ranges}"
+        );
     });
 }

@@ -322,6 +322,9 @@ fn a_clock_that_is_faked_for_the_program_holds_nobody_up() {
     let spool = left.expect_quiet(0).spool();
     assert_eq!(spool.kernels().values().sum::<usize>(), 207);
     assert_eq!((spool.losses(), spool.ending), (Losses::default(), Ending::Complete));
+    // Who looks now and then looks again.
+    let left = Guest::new("main_ends").env("LD_PRELOAD", &preloads).run();
+    assert_eq!(left.expect_quiet(0).spool().ending, Ending::Complete);
     // A wait that is in vain ends nevertheless.
     let hang = Guest::new("_exit").env("STAGE2_SIM_FAULT", "flush-hang=20000");
     let started = Instant::now();

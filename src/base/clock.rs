@@ -54,9 +54,42 @@ pub(super) fn of_the_kernel() -> Option<libc::timespec> {
     (result == 0).then_some(time)
 }
 
+/// A moment of the kernel's monotonic clock: whatever waits or keeps a pace goes by it, because one of the C
+/// library that stands still would have it wait for ever. Where the clock cannot be read, it is its beginning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Instant(Duration);
+
+impl Instant {
+    /// This moment.
+    pub fn now() -> Self {
+        Instant(of_the_kernel().map_or(Duration::ZERO, |time| of(&time)))
+    }
+
+    /// Since then.
+    pub fn elapsed(self) -> Duration {
+        Self::now().saturating_duration_since(self)
+    }
+
+    /// Since an earlier one; nothing where it is not the later one.
+    pub fn saturating_duration_since(self, earlier: Self) -> Duration {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+impl std::ops::Add<Duration> for Instant {
+    type Output = Self;
+
+    fn add(self, time: Duration) -> Self {
+        Instant(self.0.saturating_add(time))
+    }
+}
+
+fn of(time: &libc::timespec) -> Duration {
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
 /// From one reading of a clock to another; nothing where it is not the later one.
 pub(super) fn since(later: &libc::timespec, earlier: &libc::timespec) -> Duration {
-    let of = |time: &libc::timespec| Duration::new(time.tv_sec as u64, time.tv_nsec as u32);
     of(later).saturating_sub(of(earlier))
 }
 

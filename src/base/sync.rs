@@ -9,7 +9,9 @@ compile_error!("the feature `models` is for `cargo test -p stage2 --lib --featur
 
 #[cfg(not(feature = "models"))]
 mod primitives {
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
+
+    use crate::base::clock::Instant;
 
     pub(crate) use std::sync::atomic::{
         AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,

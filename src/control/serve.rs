@@ -3,12 +3,13 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use stage2_control::{Answer, MAX_REQUEST_BYTES, Verb};
 
 use super::place::{Socket, Waited, remove};
 use super::{Asks, verbs};
+use crate::base::clock::Instant;
 use crate::base::last_thread::{Helpers, Watch};
 use crate::base::{diag, futex, main_end, signal_mask, timed_write};
 use crate::guest::state::{self, Phase, Shared};

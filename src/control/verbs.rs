@@ -1,12 +1,13 @@
 //! A request into what it does here, and its answer. Nothing waits for the drain thread but a flush, for a
 //! moment.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use stage2_control::{Answer, MOST_AHEAD, SocketName, Start, Verb, escape};
 use stage2_spool::{MonoNs, WallNs};
 
 use super::{Asks, LATE_GRAPHS};
+use crate::base::clock::Instant;
 use crate::base::glob::RangeFilter;
 use crate::base::options::{Attribution, Graph};
 use crate::base::{clock, futex, last_thread, signal_mask};

@@ -10,10 +10,11 @@ mod reader;
 
 use std::ffi::OsString;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use stage2_spool::DeviceState;
 
+use crate::base::clock::Instant;
 use crate::base::{barrier, diag};
 
 /// What NVIDIA's driver installs.

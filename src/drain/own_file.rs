@@ -104,11 +104,12 @@ impl OwnFile {
     /// Opens it again, to go on at its end. `false` where another file, or none, lies there by now.
     fn reopen(&mut self) -> bool {
         let Some(left) = self.reopenings.checked_sub(1) else { return false };
-        self.reopenings = left;
         let mut options = OpenOptions::new();
         options.append(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY);
         let file = options.open(&self.path).and_then(moved);
+        // What fails now may work at the next flush: a process runs out of descriptors for a while.
         let Ok(file) = file.map(ManuallyDrop::new) else { return false };
+        self.reopenings = left;
         // The old number is the guest's.
         self.file = file;
         // A file that was deleted leaves its number to the next one; that one is not as long.

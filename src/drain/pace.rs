@@ -6,8 +6,9 @@
 //!
 //! At the start, flushes come sooner: a process that is killed early has done most of its work since the last one.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use crate::base::clock::Instant;
 use crate::guest::collection_switch::CollectionSwitch;
 
 /// The shortest time between two early flushes. A flush holds up launches for a moment.

@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use stage2_settings::Rotate;
 use stage2_spool::{Losses, RANGE_OUTSIDE, RANGE_UNKNOWN, Record, pieces};
 
+use crate::base::clock::Instant;
 use crate::base::{clock, diag, new_file};
 use crate::drain::own_file::NewFile;
 

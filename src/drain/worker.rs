@@ -9,11 +9,12 @@ mod take_in;
 mod windows;
 
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cupti_sys::CuptiError;
 use stage2_spool::{Device, MonoNs, Record, ending};
 
+use crate::base::clock::Instant;
 use crate::base::{allocator, ancestry, clock, diag, futex, generation, last_thread};
 use crate::drain::aggregate::Aggregates;
 use crate::drain::device_state::DeviceStates;
@@ -216,7 +217,8 @@ impl Thread {
             }
             let wish = self.request.as_mut().filter(|request| request.is_pending());
             let asked = shared.windows.asked_flush();
-            if wish.is_some() || asked.is_some() || pace.is_due(runs_low()) {
+            let is_taken_back = drain.announced.is_some_and(|at| at.elapsed() > FAREWELL);
+            if wish.is_some() || asked.is_some() || pace.is_due(runs_low()) || is_taken_back {
                 // A failure has no consequence yet: what is not handed over now comes later.
                 let flushed = drain.flush(Flush::Periodic);
                 // A CUPTI that is slow at first may have moved nothing between two early flushes.
@@ -285,7 +287,7 @@ impl Drain {
             wanted,
             calls: Calls::default(),
             epoch: generation::epoch(),
-            unfinished_before: shared.events.unfinished(),
+            unfinished_before: if window.late { shared.events.unfinished() } else { 0 },
             steps: 0,
             cut: None,
             gpu_tried: false,

@@ -103,9 +103,13 @@ fn is_recorded() -> bool {
 
 /// Has the trace file brought up to date, within a short time, for an end that may still fail to come.
 fn announce(by: EndedBy) {
+    announce_within(by, AT_ONCE_PATIENCE);
+}
+
+fn announce_within(by: EndedBy, patience: Duration) {
     if let Some(shared) = state::shared().filter(|_| is_recorded()) {
         // What is late is missing, and the file then tells of no end.
-        shared.farewell.announce(by, AT_ONCE_PATIENCE, || shared.wake_drain());
+        shared.farewell.announce(by, patience, || shared.wake_drain());
     }
 }
 
@@ -177,7 +181,10 @@ fn finish() {
     if matches!(state::phase(), Phase::On | Phase::Dormant) {
         // An end that was announced may have failed to come.
         shared.farewell.note(EndedBy::Exit);
-        shared.flush_at_exit();
+        // A callback of CUPTI's holds its locks.
+        if !barrier::is_inside() {
+            shared.flush_at_exit();
+        }
     }
     // The handler runs more than once, and waits once.
     if !begin(shared) && !shared.ends_itself.swap(false, Ordering::AcqRel) {
@@ -199,6 +206,8 @@ fn finish() {
         ),
         _ => ("the summary", "the trace file is whole"),
     };
+    // The driver takes itself down from here on: no thread of the guest reports to us any more.
+    state::advance(Phase::Stopping, Phase::Ended);
     let seconds = EXIT_PATIENCE.as_secs();
     diag::warn(format_args!("{what} did not finish within {seconds} s: {left}"));
 }

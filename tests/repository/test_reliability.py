@@ -47,7 +47,7 @@ class Reliability(unittest.TestCase):
         hazards = rows()
         broken = sum(bool(CODE.findall(patches)) for *_, patches in hazards)
         counted = f"**{len(hazards)} hazards, {broken} of them with a patch"
-        self.assertIn(counted, PAGE.read_text(encoding="utf-8"))
+        self.assertTrue(counted in PAGE.read_text(encoding="utf-8"), counted)
         self.assertGreaterEqual(len(hazards), LEAST_HAZARDS)
 
 

@@ -2,13 +2,13 @@
 
 use std::ffi::OsStr;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
-use std::time::Instant;
 
 use stage2_spool::DeviceState;
 
 use super::nvml::{Gpu, Nvml, Scope};
 use super::pace::{Pace, TooSlow};
 use super::{Order, Said};
+use crate::base::clock::Instant;
 use crate::base::diag;
 
 /// Rounds of reading before it is known which GPUs are used: 3 s of one, and of eight a little more.

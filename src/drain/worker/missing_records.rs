@@ -43,7 +43,7 @@ const GONE: &str = "CUPTI left the process before it handed over its last record
                     ended it (cuptiFinalize), or an exit handler has that was registered after the first \
                     kernels; run without it";
 
-const UNFLUSHED: &str = "STAGE2_HWTRACE=on leaves flushes to the threads of the program, and none has made \
+pub(super) const UNFLUSHED: &str = "STAGE2_HWTRACE=on leaves flushes to the threads of the program, and none has made \
                          the last one (it ended by _exit or a signal, or the window ended first): open or \
                          close a range after the last kernels, or set STAGE2_HWTRACE=off";
 

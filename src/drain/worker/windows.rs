@@ -1,12 +1,14 @@
 //! The beginning and the end of a window that is not the life of the process, and what ends it by itself.
 
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use stage2_control::Limits;
 use stage2_spool::{Device, Mark, MonoNs, NONE, Record, WallNs, window};
 
+use super::missing_records::UNFLUSHED;
 use super::{Drain, EndReason, Hooks, Thread};
+use crate::base::clock::Instant;
 use crate::base::{clock, diag, futex, generation};
 use crate::drain::intern::Sink;
 use crate::guest::event::{Event, EventKind};
@@ -353,7 +355,12 @@ impl Drain {
         }
         shared.switch(false);
         self.await_records();
-        self.finish(why)
+        let devices = self.finish(why);
+        // Who is about to end the process waits for what is in the file now.
+        if let Some(turn) = shared.farewell.pending() {
+            shared.farewell.done(turn);
+        }
+        devices
     }
 
     /// Waits until CUPTI has handed back every buffer that it had at the end of the window, unless that takes
@@ -373,6 +380,14 @@ impl Drain {
             }
             // The end of the process has its own, shorter time, and forces CUPTI.
             let ends = shared.stop.load(Ordering::Acquire);
+            if gpu.asks_hardware && !ends {
+                // Only threads of the guest may flush, and while nothing is recorded they never do.
+                diag::warn(format_args!(
+                    "window {}: GPU work may be missing: {UNFLUSHED}",
+                    self.window.number
+                ));
+                return self.say_incomplete(UNFLUSHED);
+            }
             if ends && !gpu.switches {
                 return;
             }

@@ -14,7 +14,7 @@ type Words = *const *const c_char;
 
 unsafe extern "C" {
     /// POSIX.
-    static environ: Words;
+    static mut environ: Words;
 }
 
 /// A program is about to take the place of this one; `path`: its file, or null where nobody knows yet.

@@ -2,32 +2,39 @@
 //! file, through its control socket. Async-signal-safe and bounded, whatever the other one does.
 
 use std::ffi::{c_char, c_int};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use stage2_control::{PATH_BYTES, Verb, pid_in};
 
 use crate::base::barrier;
 use crate::base::futex::Deadline;
 
-/// The longest that a signal is held back, for all processes that it goes to.
-const PATIENCE: Duration = Duration::from_millis(200);
 /// Signals that are sent to end a process. Others are sent by the thousand, to be handled.
 const ASKED: [c_int; 6] =
     [libc::SIGTERM, libc::SIGKILL, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT, libc::SIGABRT];
+// A handler may stand on a stack of a few KiB: these are small.
 /// Processes of a group that are asked.
-const MOST: usize = 64;
-/// Pieces of a folder that are read, of some 60 sockets each: those of processes that were killed stay there.
-const PIECES: u32 = 64;
+const MOST: usize = 16;
+/// Pieces of a folder that are read, of some 8 sockets each: those of processes that were killed stay there.
+const PIECES: u32 = 512;
 /// Behind a socket's folder and `/`.
 const OF_NAME: usize = 19;
 
-/// This process asks others: it is none that we leave alone.
-static ASKS: AtomicBool = AtomicBool::new(false);
+/// The folders of this user's sockets, where this process asks others: those of [`stage2_control::folders`].
+/// Found at the start, because to read the environment takes the C library's word that nobody changes it.
+static FOLDERS: OnceLock<[Option<SocketPath>; 2]> = OnceLock::new();
 
 /// From now on others are asked.
 pub(super) fn begin() {
-    ASKS.store(true, Ordering::Release);
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    // SAFETY: no preconditions.
+    let folders = stage2_control::folders(unsafe { libc::geteuid() }, runtime);
+    let at = |number: usize| {
+        folders.get(number).and_then(|folder| SocketPath::of(&[folder.as_os_str().as_bytes()]))
+    };
+    FOLDERS.get_or_init(|| [at(0), at(1)]);
 }
 
 /// A descriptor that is closed when this is dropped.
@@ -47,7 +54,7 @@ impl Drop for Open {
 }
 
 /// The path of a socket, or of its folder, with room for the NUL that ends it.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct SocketPath {
     bytes: [u8; PATH_BYTES + 1],
     used: usize,
@@ -66,27 +73,30 @@ impl SocketPath {
     }
 }
 
-/// `signal` is about to be sent to `target`, as `kill` takes it.
-pub(super) fn ask(target: libc::pid_t, signal: c_int) {
-    if !ASKED.contains(&signal) || !ASKS.load(Ordering::Acquire) || barrier::is_inside() {
+/// `signal` is about to be sent to `target`, as `kill` takes it; nobody is waited for beyond the deadline.
+pub(super) fn ask(target: libc::pid_t, signal: c_int, deadline: Deadline) {
+    let Some(folders) = FOLDERS.get().filter(|_| ASKED.contains(&signal) && !barrier::is_inside())
+    else {
         return;
-    }
-    let deadline = Deadline::after(PATIENCE);
+    };
     let mut asked: [Option<Open>; MOST] = [const { None }; MOST];
     let mut places = asked.iter_mut();
     let mut meet = |folder: &SocketPath, name: &[u8]| {
         let pid = std::str::from_utf8(name).ok().and_then(pid_in);
-        let wanted =
-            pid.and_then(|pid| pid.try_into().ok()).is_some_and(|pid| is_meant(target, pid));
-        if wanted
+        if let Some(pid) = pid.and_then(|pid| pid.try_into().ok())
+            && is_meant(target, pid)
             && let Some(path) = folder.with(b"/").and_then(|path| path.with(name))
-            && let Some(client) = asked_at(&path, signal)
+            && let Some(client) = asked_at(&path, pid, signal)
             && let Some(place) = places.next()
         {
             *place = Some(client);
         }
     };
-    folders(&mut meet);
+    // SAFETY: no preconditions.
+    let uid = unsafe { libc::geteuid() };
+    for folder in folders.iter().flatten() {
+        each_name(folder, uid, |name| meet(folder, name));
+    }
     let mut waits: [libc::pollfd; MOST] =
         [libc::pollfd { fd: -1, events: libc::POLLIN, revents: 0 }; MOST];
     let mut left = 0;
@@ -123,38 +133,13 @@ fn is_meant(target: libc::pid_t, pid: libc::pid_t) -> bool {
         // SAFETY: no preconditions.
         0 => group == unsafe { libc::getpgrp() },
         -1 => group >= 0,
-        target => group == -target,
+        target => target.checked_neg() == Some(group),
     };
     meant && libc::c_long::from(pid) != own
 }
 
-/// Gives `meet` each name in the folders of this user's sockets: those of [`stage2_control::folders`].
-fn folders(meet: &mut impl FnMut(&SocketPath, &[u8])) {
-    // SAFETY: no preconditions; the variable is read at once.
-    let (uid, runtime) = unsafe {
-        let runtime = libc::getenv(c"XDG_RUNTIME_DIR".as_ptr());
-        let runtime = (!runtime.is_null()).then(|| std::ffi::CStr::from_ptr(runtime).to_bytes());
-        (libc::geteuid(), runtime)
-    };
-    let (mut digits, mut at, mut rest) = ([0u8; 10], 10, uid);
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    let of_runtime = runtime.filter(|path| path.starts_with(b"/"));
-    let of_runtime = of_runtime.and_then(|path| SocketPath::of(&[path, b"/stage2"]));
-    let of_user = SocketPath::of(&[b"/tmp/stage2-", &digits[at..]]);
-    for folder in of_runtime.into_iter().chain(of_user) {
-        each_name(&folder, uid, |name| meet(&folder, name));
-    }
-}
-
 /// Gives `meet` each name in a folder that is ours and closed to others.
-fn each_name(folder: &SocketPath, uid: u32, mut meet: impl FnMut(&[u8])) {
+fn each_name(folder: &SocketPath, uid: libc::uid_t, mut meet: impl FnMut(&[u8])) {
     let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
     let path = folder.bytes.as_ptr();
     // SAFETY: the path ends in NUL.
@@ -171,7 +156,7 @@ fn each_name(folder: &SocketPath, uid: u32, mut meet: impl FnMut(&[u8])) {
         return;
     }
     // Aligned for what the kernel writes.
-    let mut piece = [0u64; 512];
+    let mut piece = [0u64; 64];
     for _ in 0..PIECES {
         let room = size_of_val(&piece);
         // SAFETY: the room is as large as told; the kernel fills in whole entries.
@@ -190,8 +175,9 @@ fn each_name(folder: &SocketPath, uid: u32, mut meet: impl FnMut(&[u8])) {
     }
 }
 
-/// Asks who listens at `path`; nobody waits for the answer here.
-fn asked_at(path: &SocketPath, signal: c_int) -> Option<Open> {
+/// Asks who listens at `path`, if that is the process `pid`; nobody waits for the answer here. The socket of a
+/// container that shares the folder may have the name of another process here.
+fn asked_at(path: &SocketPath, pid: libc::pid_t, signal: c_int) -> Option<Open> {
     let line = Verb::ending(signal.try_into().ok()?);
     // SAFETY: the address is initialised, and as long as told; the line is only read.
     unsafe {
@@ -204,6 +190,14 @@ fn asked_at(path: &SocketPath, signal: c_int) -> Option<Open> {
         }
         let length = size_of::<libc::sockaddr_un>();
         if libc::syscall(libc::SYS_connect, client.0, &raw const address, length) != 0 {
+            return None;
+        }
+        let mut peer: libc::ucred = std::mem::zeroed();
+        let mut room = size_of::<libc::ucred>() as libc::socklen_t;
+        let (level, option) = (libc::SOL_SOCKET, libc::SO_PEERCRED);
+        let known =
+            libc::getsockopt(client.0, level, option, (&raw mut peer).cast(), &raw mut room);
+        if known != 0 || peer.pid != pid {
             return None;
         }
         let (bytes, none) = (line.as_ptr(), std::ptr::null::<libc::sockaddr>());

@@ -7,7 +7,8 @@ use std::ffi::{c_int, c_void};
 use std::mem::transmute;
 
 use super::real::Real;
-use super::{announce, finish_at_once, keeping_errno, others};
+use super::{AT_ONCE_PATIENCE, announce, announce_within, finish_at_once, keeping_errno, others};
+use crate::base::futex::Deadline;
 use crate::base::signal_mask;
 use crate::guest::farewell::EndedBy;
 
@@ -23,6 +24,10 @@ fn own_thread() -> libc::c_long {
 
 /// This process is about to send itself a signal; `here`: to the calling thread, if to any.
 fn before_own(signal: c_int, here: bool) {
+    before_own_until(signal, here, Deadline::after(AT_ONCE_PATIENCE));
+}
+
+fn before_own_until(signal: c_int, here: bool, deadline: Deadline) {
     if !signal_mask::ends_process(signal) {
         return;
     }
@@ -31,7 +36,7 @@ fn before_own(signal: c_int, here: bool) {
         // it puts off.
         let comes = here && own_pid() != 1 && !signal_mask::is_blocked(signal);
         let by = EndedBy::Signal(signal);
-        if comes { finish_at_once(by) } else { announce(by) }
+        if comes { finish_at_once(by) } else { announce_within(by, deadline.left()) }
     });
 }
 
@@ -49,10 +54,12 @@ pub(super) extern "C" fn kill(pid: libc::pid_t, signal: c_int) -> c_int {
     if libc::c_long::from(pid) == own_pid() {
         before_own(signal, true);
     } else {
-        keeping_errno(|| others::ask(pid, signal));
+        // The longest that the signal is held back, for all processes that it goes to.
+        let deadline = Deadline::after(AT_ONCE_PATIENCE);
+        keeping_errno(|| others::ask(pid, signal, deadline));
         // SAFETY: no preconditions.
-        if pid == 0 || pid < -1 && -pid == unsafe { libc::getpgrp() } {
-            before_own(signal, false);
+        if pid == 0 || pid < -1 && pid.checked_neg() == Some(unsafe { libc::getpgrp() }) {
+            before_own_until(signal, false, deadline);
         }
     }
     // SAFETY: sends what the caller wants sent.
@@ -103,7 +110,7 @@ pub(super) extern "C" fn sigqueue(pid: libc::pid_t, signal: c_int, value: *mut c
     if libc::c_long::from(pid) == own_pid() {
         before_own(signal, true);
     } else {
-        keeping_errno(|| others::ask(pid, signal));
+        keeping_errno(|| others::ask(pid, signal, Deadline::after(AT_ONCE_PATIENCE)));
     }
     let real = Real::Sigqueue.address();
     if real.is_null() {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::ffi::CStr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cupti_sys::bindings as sys;
 use cupti_sys::pm_sampling::{Session, Trigger};
@@ -12,6 +12,7 @@ use stage2_spool::counters::SM_ACTIVE;
 use stage2_spool::{CounterSamples, CounterSet, GpuNs};
 
 use super::metrics::{self, Choice};
+use crate::base::clock::Instant;
 
 /// Length of a sample where none was named.
 const INTERVAL_US: u32 = 100;

@@ -9,7 +9,7 @@ mod sampling;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crossbeam::channel::{Receiver, RecvTimeoutError, TryRecvError, bounded};
 use cupti_sys::Api;
@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 use stage2_settings::Counters as Wanted;
 use stage2_spool::Record;
 
+use crate::base::clock::Instant;
 use crate::base::futex::Bell;
 use crate::base::{barrier, diag, scheduling};
 pub use device::Refusal;
@@ -155,15 +156,17 @@ impl Counters {
     pub fn rest(&self) -> impl Iterator<Item = Record> {
         let end = Instant::now() + END_PATIENCE;
         let records = self.session.lock().as_ref().map(|session| session.records.clone());
-        std::iter::from_fn(move || match records.as_ref()?.recv_deadline(end) {
-            Ok(record) => Some(record),
-            Err(RecvTimeoutError::Disconnected) => None,
-            Err(RecvTimeoutError::Timeout) => {
-                diag::warn(format_args!(
-                    "the thread that samples hardware counters does not end; its last samples are \
+        std::iter::from_fn(move || {
+            match records.as_ref()?.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                Ok(record) => Some(record),
+                Err(RecvTimeoutError::Disconnected) => None,
+                Err(RecvTimeoutError::Timeout) => {
+                    diag::warn(format_args!(
+                        "the thread that samples hardware counters does not end; its last samples are \
                      missing"
-                ));
-                None
+                    ));
+                    None
+                }
             }
         })
     }

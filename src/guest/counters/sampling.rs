@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crossbeam::channel::{SendTimeoutError, Sender, TrySendError};
 use cupti_sys::Api;
@@ -14,6 +14,7 @@ use super::Common;
 use super::budget::Budget;
 use super::device::{Anew, Device, Lost, Refusal, Taken};
 use super::renewals::{MOST_RENEWALS, Renewals};
+use crate::base::clock::Instant;
 use crate::base::{clock, diag};
 
 /// How long a record that must not be left out may wait for room among these.

@@ -19,7 +19,7 @@ const REFUSAL_SINCE: u32 = 28;
 /// CUDA 13.0 update 1: the first that cannot deadlock when the kernel kind is switched off. From a later
 /// one on, threads that launch meanwhile may lose all further records, without an error: seen with 13.5
 /// (docs/cupti-findings.md), and not ruled out for those between.
-const SWITCHING: std::ops::Range<u32> = 130_001..130_100;
+const SWITCHING: u32 = 130_001;
 
 pub(super) type DriverGetVersion = unsafe extern "C" fn(*mut c_int) -> c_int;
 
@@ -36,12 +36,12 @@ pub(super) fn may_refuse(version: u32) -> bool {
 
 /// Whether collection may be switched while the guest runs.
 pub(super) fn may_switch(version: u32) -> bool {
-    SWITCHING.contains(&version)
+    version == SWITCHING
 }
 
 /// What may happen where a CUPTI that may not be switched is switched all the same.
 pub(super) fn hazard_of_switching(version: u32) -> &'static str {
-    match version < SWITCHING.start {
+    match version < SWITCHING {
         true => "may deadlock when collection is switched off",
         false => "may lose threads that launch while collection is switched",
     }
