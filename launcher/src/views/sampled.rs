@@ -118,7 +118,7 @@ fn use_of_peak(report: &Report) -> String {
 /// The kernels whose calls read most, with their intervals.
 fn kernels(report: &Report) -> String {
     let total = |row: &&KernelRow| {
-        let bytes = row.sampled.as_ref().and_then(|sampled| sampled.dram_read_bytes.value());
+        let bytes = row.sampled.as_deref().and_then(|sampled| sampled.dram_read_bytes.value());
         bytes.map(|bytes| (bytes * row.times.calls as f64) as u64)
     };
     let mut rows: Vec<&KernelRow> =
@@ -128,16 +128,18 @@ fn kernels(report: &Report) -> String {
     }
     rows.sort_by_key(|row| Reverse(total(row)));
     let of = |row: &KernelRow, pick: fn(&stage2_model::SampledKernel) -> Option<f64>| {
-        row.sampled.as_ref().and_then(pick)
+        row.sampled.as_deref().and_then(pick)
     };
     let table = Table::first(KERNELS, &rows)
         .left("kernel", |row| code(&row.kernel))
         .left("stage", |row| name(&row.stage))
         .right("calls", |row| count(row.times.calls))
-        .right("read per call (MB)", |row| amount(&row.sampled.as_ref()?.dram_read_bytes, 1e6))
-        .right("90 % interval (MB)", |row| interval(&row.sampled.as_ref()?.dram_read_bytes, 1e6))
-        .right("written per call (MB)", |row| amount(&row.sampled.as_ref()?.dram_write_bytes, 1e6))
-        .right("L2 per call (MB)", |row| amount(&row.sampled.as_ref()?.l2_bytes, 1e6))
+        .right("read per call (MB)", |row| amount(&row.sampled.as_deref()?.dram_read_bytes, 1e6))
+        .right("90 % interval (MB)", |row| interval(&row.sampled.as_deref()?.dram_read_bytes, 1e6))
+        .right("written per call (MB)", |row| {
+            amount(&row.sampled.as_deref()?.dram_write_bytes, 1e6)
+        })
+        .right("L2 per call (MB)", |row| amount(&row.sampled.as_deref()?.l2_bytes, 1e6))
         .right("mean when sampled (us)", |row| {
             of(row, |sampled| sampled.mean_ns).map(|ns| fixed(ns / 1e3))
         })
@@ -147,7 +149,7 @@ fn kernels(report: &Report) -> String {
             known.or_else(|| most().map(|most| format!("< {most}")))
         })
         .right("tensor pipe (%)", |row| percent(of(row, |sampled| sampled.tensor_percent)))
-        .left("bound", |row| row.sampled.as_ref()?.bound.map(|bound| bound.label().to_owned()))
+        .left("bound", |row| row.sampled.as_deref()?.bound.map(|bound| bound.label().to_owned()))
         .right("DRAM read over ncu's", |row| {
             of(row, |sampled| sampled.dram_read_over_ncu).map(fixed)
         });

@@ -86,12 +86,12 @@ mod tests {
         KernelRow {
             stage: "decode".into(),
             times: Times { calls: 10, total_ns, ..Times::default() },
-            counters: Some(CounterRow {
+            counters: Some(Box::new(CounterRow {
                 profiled_in: Some(place.into()),
                 one_launch: one_launch.then(|| "two workloads".into()),
                 roofline: Roofline { flops: Some(flops), ..Roofline::default() },
                 ..CounterRow::default()
-            }),
+            })),
             ..KernelRow::default()
         }
     }

@@ -240,7 +240,7 @@ fn top_kernel(
     let of_stage = rows.kernels.get(row.stage.as_str()).into_iter().flatten();
     let of_name = of_stage.filter(|kernel| kernel.name_index == row.name_index);
     let longest = of_name.max_by_key(|kernel| kernel.times.total_ns);
-    let sampled = longest.and_then(|kernel| kernel.sampled.as_ref());
+    let sampled = longest.and_then(|kernel| kernel.sampled.as_deref());
     Some(KernelFacts {
         kernel: row.kernel.clone(),
         class: rows.class(row.name_index),

@@ -59,7 +59,7 @@ pub(crate) fn attach(report: &mut Report, tables: &Tables, peaks: Option<&Peaks>
         if let Some(share) = counted.roofline.beyond_peak() {
             impossible.push((row.kernel.clone(), share));
         }
-        row.counters = Some(counted);
+        row.counters = Some(Box::new(counted));
         row.sources.counters = Some(Origin::Ncu);
     }
     findings.extend(tables.findings.iter().cloned());

@@ -93,11 +93,13 @@ fn fits(words: &str, pattern: &str) -> bool {
         let open_front = part.starts_with('*');
         let open_back = part.ends_with('*');
         let core = part.trim_matches('*');
-        words.match_indices(core).any(|(at, _)| {
-            let before = words.get(..at).is_none_or(|s| s.ends_with(' '));
-            let after = words.get(at + core.len()..).is_none_or(|s| s.starts_with(' '));
-            (open_front || before) && (open_back || after)
-        })
+        // Most patterns fit nowhere, and that is found much sooner than where they fit.
+        memchr::memmem::find(words.as_bytes(), core.as_bytes()).is_some()
+            && words.match_indices(core).any(|(at, _)| {
+                let before = words.get(..at).is_none_or(|s| s.ends_with(' '));
+                let after = words.get(at + core.len()..).is_none_or(|s| s.starts_with(' '));
+                (open_front || before) && (open_back || after)
+            })
     })
 }
 

@@ -225,7 +225,7 @@ pub(super) fn attach(
         }
         let key = (row.stage.as_str(), name.mangled.as_str(), launch.grid, launch.block);
         let (of_kind, mean_ns) = by_key.get(&key).copied().unwrap_or((&none, None));
-        row.sampled = Some(of_row(row, of_kind, mean_ns, place.peak_bytes_per_s));
+        row.sampled = Some(Box::new(of_row(row, of_kind, mean_ns, place.peak_bytes_per_s)));
     }
 }
 

@@ -124,11 +124,11 @@ mod tests {
     #[test]
     fn a_kernel_of_a_stage_has_one_row_over_paths_and_gpus() {
         let mut profiled = row("decode", "0 A", 300);
-        profiled.counters = Some(CounterRow {
+        profiled.counters = Some(Box::new(CounterRow {
             profiled_in: Some("decode".into()),
             roofline: Roofline { bound: Some(Bound::Memory), ..Roofline::default() },
             ..CounterRow::default()
-        });
+        }));
         let other = KernelRow { name_index: 1, ..row("decode", "0 A", 600) };
         let warmup = row("warmup", "0 A", 9_000);
         let kernels = vec![warmup, row("decode", "1 A", 100), profiled, other];

@@ -79,17 +79,17 @@ const COLUMNS: [Column; 64] = [
     ("sampled_dram_percent", |l| sampled(l, |s| s.dram_percent)),
     ("sampled_tensor_pipe_percent", |l| sampled(l, |s| s.tensor_percent)),
     ("sampled_bound", |l| {
-        let bound = l.row.sampled.as_ref().and_then(|sampled| sampled.bound);
+        let bound = l.row.sampled.as_deref().and_then(|sampled| sampled.bound);
         bound.map_or_else(String::new, |bound| bound.label().to_owned())
     }),
     ("sampled_dram_read_over_ncu", |l| sampled(l, |s| s.dram_read_over_ncu)),
     ("sampled_dram_read_none_because", |l| {
-        let why = l.row.sampled.as_ref().and_then(|sampled| sampled.dram_read_bytes.absent());
+        let why = l.row.sampled.as_deref().and_then(|sampled| sampled.dram_read_bytes.absent());
         csv_field(&some(why))
     }),
     ("bound_source", |l| {
-        let counted = l.row.counters.as_ref().is_some_and(|c| c.roofline.bound.is_some());
-        let sampled = l.row.sampled.as_ref().is_some_and(|sampled| sampled.bound.is_some());
+        let counted = l.row.counters.as_deref().is_some_and(|c| c.roofline.bound.is_some());
+        let sampled = l.row.sampled.as_deref().is_some_and(|sampled| sampled.bound.is_some());
         match (counted, sampled) {
             (true, _) => "ncu".to_owned(),
             (false, true) => "sampled".to_owned(),
@@ -109,11 +109,11 @@ fn launch(line: &Line<'_>, value: fn(Launch) -> Option<u32>) -> String {
 }
 
 fn counter(line: &Line<'_>, value: fn(&CounterRow) -> Option<f64>) -> String {
-    some(line.row.counters.as_ref().and_then(value).map(|value| format!("{value:.4}")))
+    some(line.row.counters.as_deref().and_then(value).map(|value| format!("{value:.4}")))
 }
 
 fn sampled(line: &Line<'_>, value: fn(&SampledKernel) -> Option<f64>) -> String {
-    some(line.row.sampled.as_ref().and_then(value).map(|value| format!("{value:.4}")))
+    some(line.row.sampled.as_deref().and_then(value).map(|value| format!("{value:.4}")))
 }
 
 fn amount(
@@ -121,7 +121,7 @@ fn amount(
     of: fn(&SampledKernel) -> &SampledAmount,
     value: fn(&SampledAmount) -> Option<f64>,
 ) -> String {
-    let value = line.row.sampled.as_ref().and_then(|sampled| value(of(sampled)));
+    let value = line.row.sampled.as_deref().and_then(|sampled| value(of(sampled)));
     some(value.map(|value| format!("{value:.1}")))
 }
 
@@ -135,7 +135,7 @@ fn ends(amount: &SampledAmount, end: fn((f64, f64)) -> f64) -> Option<f64> {
 }
 
 fn text(line: &Line<'_>, value: fn(&CounterRow) -> Option<&str>) -> String {
-    csv_field(line.row.counters.as_ref().and_then(value).unwrap_or_default())
+    csv_field(line.row.counters.as_deref().and_then(value).unwrap_or_default())
 }
 
 /// Writes the table.

@@ -118,7 +118,7 @@ fn full(hostile: &str) -> Report {
                 mean_ns: Some(11_095),
                 ..Times::default()
             },
-            counters: Some(CounterRow {
+            counters: Some(Box::new(CounterRow {
                 achieved_occupancy_percent: Some(48.25),
                 roofline: Roofline {
                     attainable_share: Some(0.715),
@@ -126,7 +126,7 @@ fn full(hostile: &str) -> Report {
                     ..Roofline::default()
                 },
                 ..CounterRow::default()
-            }),
+            })),
             ..KernelRow::default()
         }],
         insight: Insight {
