@@ -51,10 +51,10 @@ const STATICS: [(&str, &[&str]); 19] = [
     ("control/place.rs", &["CURRENT"]),
     ("base/main_end.rs", &["KEY", "WATCHED", "ENDED", "TELL"]),
     // What a preloaded library stands before.
-    ("entry/ends/execs.rs", &["environ"]),
+    ("entry/ends/execs.rs", &["mut environ"]),
     ("entry/ends/interpreter.rs", &["ASKED"]),
     ("entry/ends/real.rs", &["READY"]),
-    ("entry/ends/others.rs", &["ASKS"]),
+    ("entry/ends/others.rs", &["FOLDERS"]),
     // Switches.
     ("base/diag.rs", &["LEVEL"]),
     ("base/timed_write.rs", &["STDERR_STUCK"]),

@@ -41,6 +41,13 @@ pub fn note_fork(after_cuda: bool) {
     PARENT.store(parent, Ordering::Relaxed);
 }
 
+/// The number of this process, of the kernel itself: the C library's own function once remembered it, also in
+/// children that have their parent's memory. Async-signal-safe.
+pub(crate) fn own_pid() -> libc::pid_t {
+    // SAFETY: no preconditions.
+    unsafe { libc::syscall(libc::SYS_getpid) as libc::pid_t }
+}
+
 /// The process that forked this one, where there was no exec since.
 pub fn parent() -> Option<u32> {
     Some(PARENT.load(Ordering::Relaxed)).filter(|&pid| pid != 0)

@@ -13,6 +13,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use stage2_control::{PATH_BYTES, SocketName, folders, start_of};
 
+use crate::base::ancestry;
+
 /// Clients that may wait while one is served.
 const WAITING: libc::c_int = 16;
 /// Descriptors of ours get numbers from here on: see `drain::own_file`.
@@ -219,9 +221,8 @@ fn current() -> Option<&'static Known> {
 
 /// The socket of this process, and not of one that it has memory or descriptors of.
 fn own() -> Option<&'static Known> {
-    // SAFETY: no preconditions. The C library's own function once remembered the answer.
-    let pid = unsafe { libc::syscall(libc::SYS_getpid) };
-    current().filter(|known| u32::try_from(pid) == Ok(known.pid))
+    let pid = u32::try_from(ancestry::own_pid());
+    current().filter(|known| pid == Ok(known.pid))
 }
 
 /// Takes the name of the socket away, at the end of the process. Async-signal-safe.

@@ -88,9 +88,7 @@ fn begin(shared: &Shared) -> bool {
 /// Whether this process is the one that is recorded. A child by `vfork` has its parent's memory, and
 /// one by `clone` a copy that no handler has renewed.
 fn is_process_of(shared: &Shared) -> bool {
-    // SAFETY: no preconditions. The C library's own function once remembered the answer.
-    let pid = unsafe { libc::syscall(libc::SYS_getpid) };
-    u32::try_from(pid).is_ok_and(|pid| pid == shared.pid)
+    u32::try_from(ancestry::own_pid()) == Ok(shared.pid)
 }
 
 /// Whether this process is recorded now, and the calling thread may wait for our thread: not inside a

@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 
 use stage2_control::{PATH_BYTES, Verb, pid_in};
 
+use crate::base::ancestry::own_pid;
 use crate::base::barrier;
 use crate::base::futex::Deadline;
 
@@ -127,7 +128,7 @@ pub(super) fn ask(target: libc::pid_t, signal: c_int, deadline: Deadline) {
 /// Whether a signal to `target` goes to the process `pid`, which is not this one.
 fn is_meant(target: libc::pid_t, pid: libc::pid_t) -> bool {
     // SAFETY: no preconditions.
-    let (own, group) = unsafe { (libc::syscall(libc::SYS_getpid), libc::getpgid(pid)) };
+    let group = unsafe { libc::getpgid(pid) };
     let meant = match target {
         1.. => pid == target,
         // SAFETY: no preconditions.
@@ -135,7 +136,7 @@ fn is_meant(target: libc::pid_t, pid: libc::pid_t) -> bool {
         -1 => group >= 0,
         target => target.checked_neg() == Some(group),
     };
-    meant && libc::c_long::from(pid) != own
+    meant && pid != own_pid()
 }
 
 /// Gives `meet` each name in a folder that is ours and closed to others.

@@ -8,18 +8,14 @@ use std::mem::transmute;
 
 use super::real::Real;
 use super::{AT_ONCE_PATIENCE, announce, announce_within, finish_at_once, keeping_errno, others};
+use crate::base::ancestry::own_pid;
 use crate::base::futex::Deadline;
 use crate::base::signal_mask;
 use crate::guest::farewell::EndedBy;
 
-fn own_pid() -> libc::c_long {
-    // SAFETY: no preconditions. The C library's own function once remembered the answer.
-    unsafe { libc::syscall(libc::SYS_getpid) }
-}
-
-fn own_thread() -> libc::c_long {
-    // SAFETY: as above.
-    unsafe { libc::syscall(libc::SYS_gettid) }
+fn own_thread() -> libc::pid_t {
+    // SAFETY: no preconditions.
+    unsafe { libc::syscall(libc::SYS_gettid) as libc::pid_t }
 }
 
 /// This process is about to send itself a signal; `here`: to the calling thread, if to any.
@@ -51,7 +47,7 @@ pub(super) extern "C" fn raise(signal: c_int) -> c_int {
 /// As the C library's function of that name.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn kill(pid: libc::pid_t, signal: c_int) -> c_int {
-    if libc::c_long::from(pid) == own_pid() {
+    if pid == own_pid() {
         before_own(signal, true);
     } else {
         // The longest that the signal is held back, for all processes that it goes to.
@@ -80,8 +76,8 @@ pub(super) extern "C" fn killpg(group: libc::pid_t, signal: c_int) -> c_int {
 /// As the C library's function of that name.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn tgkill(pid: libc::pid_t, thread: libc::pid_t, signal: c_int) -> c_int {
-    if libc::c_long::from(pid) == own_pid() {
-        before_own(signal, libc::c_long::from(thread) == own_thread());
+    if pid == own_pid() {
+        before_own(signal, thread == own_thread());
     }
     // SAFETY: sends what the caller wants sent.
     unsafe { libc::syscall(libc::SYS_tgkill, pid, thread, signal) as c_int }
@@ -107,7 +103,7 @@ pub(super) unsafe extern "C" fn pthread_kill(thread: libc::pthread_t, signal: c_
 /// As the C library's function of that name.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn sigqueue(pid: libc::pid_t, signal: c_int, value: *mut c_void) -> c_int {
-    if libc::c_long::from(pid) == own_pid() {
+    if pid == own_pid() {
         before_own(signal, true);
     } else {
         keeping_errno(|| others::ask(pid, signal, Deadline::after(AT_ONCE_PATIENCE)));
