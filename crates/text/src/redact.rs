@@ -173,7 +173,7 @@ impl Redactor {
             };
             let value_at = begin + end + 1;
             let front = || self.text(word.get(..value_at).unwrap_or_default());
-            if self.is_secret(name, value.trim()) {
+            if self.is_secret(meant(name, rest, ""), value.trim()) {
                 return format!("{}{REDACTED}", front());
             }
             if let Some(user) = password_of(name, value) {
@@ -199,7 +199,10 @@ impl Redactor {
             let c = rest.chars().next().unwrap_or(' ');
             // Nothing begins within a word.
             let is_within = was.is_ascii_alphanumeric() && c.is_ascii_alphanumeric();
-            if !is_within && let Some(Found { secret, end }) = self.find(rest, was) {
+            if !is_within
+                && let Some(Found { secret, end }) =
+                    self.find(rest, was, text.get(..at).unwrap_or_default())
+            {
                 out.push_str(rest.get(..secret).unwrap_or_default());
                 out.push_str(REDACTED);
                 at += end.max(1);
@@ -216,7 +219,7 @@ impl Redactor {
     /// Whether a closer look is worth its time. Most lines have no sign of a value, nor a word that is long
     /// enough for a token.
     fn may_hold_a_secret(&self, text: &str) -> bool {
-        let has_sign = text.bytes().any(|byte| matches!(byte, b'=' | b':'));
+        let has_sign = text.bytes().any(|byte| matches!(byte, b'=' | b':' | b'%'));
         let has_option = || text.contains("--") || text.starts_with('-') || text.contains(" -");
         let has_token = || {
             let words = text.split(|c: char| !c.is_ascii() || !is_name_byte(c as u8));
@@ -229,8 +232,9 @@ impl Redactor {
             || text.to_ascii_lowercase().contains("bearer")
     }
 
-    /// A secret that `text` begins with, or whose name it begins with. `was` stands before it.
-    fn find(&self, text: &str, was: char) -> Option<Found> {
+    /// A secret that `text` begins with, or whose name it begins with. `was` stands before it, at the end of
+    /// `front` or in the place of a secret there.
+    fn find(&self, text: &str, was: char, front: &str) -> Option<Found> {
         let is_scheme = was.is_ascii_alphanumeric();
         let hook = || shapes::web_hook(text).filter(|_| is_scheme);
         let placed = || shapes::user_info(text).or_else(hook);
@@ -245,11 +249,31 @@ impl Redactor {
             }
         }
         let is_start = !u8::try_from(was).is_ok_and(is_name_byte);
-        if is_start { self.named(text, was) } else { None }
+        if !is_start {
+            return None;
+        }
+        self.named(text, was, front).or_else(|| self.listed(text))
+    }
+
+    /// The value of a variable in a list of them: `{"name": "HF_TOKEN", "value": "X"}`.
+    fn listed(&self, text: &str) -> Option<Found> {
+        let (_, variable) = entry(text).filter(|(name, _)| names::is_of_names(name))?;
+        let variable = variable.trim_start_matches(['\\', '"', '\'']);
+        let end = variable.bytes().take_while(|byte| is_name_byte(*byte)).count();
+        let (name, rest) = variable.split_at_checked(end)?;
+        if !self.is_secret_name(name) {
+            return None;
+        }
+        let next = rest.trim_start_matches(|c: char| c.is_whitespace() || "\\\"',".contains(c));
+        let (_, value) = entry(next).filter(|(name, _)| name.eq_ignore_ascii_case("value"))?;
+        let length = shapes::value_length(value);
+        let secret = text.len() - value.len();
+        (length > 0 && !value.starts_with(REDACTED))
+            .then_some(Found { secret, end: secret + length })
     }
 
     /// A name at the beginning of `text`, and the secret behind it. `was` stands before it.
-    fn named(&self, text: &str, was: char) -> Option<Found> {
+    fn named(&self, text: &str, was: char, front: &str) -> Option<Found> {
         let end = text.bytes().take_while(|byte| is_name_byte(*byte)).count();
         let begin = end.saturating_sub(MAX_NAME_BYTES);
         let name = text.get(begin..end).filter(|name| !name.is_empty())?;
@@ -258,21 +282,28 @@ impl Redactor {
         {
             return Some(found);
         }
+        let after = text.get(end..)?;
+        let name = meant(name, after, front);
         // Before the value is looked for: else many names in a row would take long.
         if !self.takes_a_secret(name) {
             return None;
         }
         let is_option = text.starts_with('-');
-        let after = text.get(end..)?;
         let closed = after.trim_start_matches(['\\', '"', '\'', ']']);
         let signed = blank_trimmed(closed);
         // `time per token: not known` is a sentence; in JSON quotes stand around the name.
         let is_bare = !is_option && closed.len() == after.len();
-        let is_sentence = after.starts_with(": ") && (names::is_word_of_prose(name) || was == '/');
+        let is_sentence = after.strip_prefix(": ").is_some_and(|value| {
+            let may_be = names::is_word_of_prose(name) || was == '/';
+            !is_in_map(front) && (was == '/' && is_path(front) || may_be && names::is_prose(value))
+        });
         if is_bare && (is_sentence || (was == '/' && is_mode_of_mount(after))) {
             return None;
         }
-        let value = match signed.strip_prefix(['=', ':']) {
+        let encoded = signed.strip_prefix("%3D").or_else(|| signed.strip_prefix("%3d"));
+        let value = match signed.strip_prefix(['=', ':']).or(encoded) {
+            // `-u :X`
+            _ if is_option && after.starts_with([' ', '\t']) && names::is_of_users(name) => signed,
             Some(rest) if !rest.starts_with([':', '/']) || signed.starts_with('=') => {
                 blank_trimmed(rest.strip_prefix('>').unwrap_or(rest))
             }
@@ -280,7 +311,22 @@ impl Redactor {
             _ if is_option && after.starts_with([' ', '\t']) && !signed.starts_with("--") => signed,
             _ => return None,
         };
-        let length = shapes::value_length(value);
+        let has_quote = value.starts_with(['"', '\'']) && !matches!(was, '"' | '\'');
+        let is_header = is_bare
+            && !has_quote
+            && after.starts_with(':')
+            && names::is_header_of_words(name)
+            // Else many in a line would take long.
+            && !value.starts_with(REDACTED);
+        let line = || front.rsplit('\n').next().unwrap_or_default();
+        let (begin, length) = match value.starts_with(['\n', '\r', '|', '>']) {
+            true if let Some((begin, end)) = shapes::block(value, shapes::indent_of(line())) => {
+                (begin, end - begin)
+            }
+            _ if is_header => (0, shapes::header_length(value, was)),
+            _ => (0, shapes::value_length(value)),
+        };
+        let value = value.get(begin..)?;
         let secret = text.len() - value.len();
         let plain = value.get(..length)?;
         let bare = plain.trim_matches(|c| matches!(c, '\\' | '"' | '\'' | ',' | '}'));
@@ -312,7 +358,37 @@ impl Redactor {
 
 /// The user in front of a password, with the colon, where `value` of this option is the two.
 fn password_of<'a>(name: &str, value: &'a str) -> Option<&'a str> {
-    value.get(..names::password_at(value).filter(|_| names::is_of_users(name))?)
+    // The name first: the look at the value may go to its end.
+    if !names::is_of_users(name) {
+        return None;
+    }
+    value.get(..names::password_at(value)?)
+}
+
+/// The name as what stands around it says: `pass` is one of a password where it is set, and may be a pass of a
+/// profiler elsewhere.
+fn meant<'a>(name: &'a str, after: &str, front: &str) -> &'a str {
+    let is_set = || after.starts_with('=') || (after.starts_with(':') && is_in_map(front));
+    if name.eq_ignore_ascii_case("pass") && is_set() { "--pass" } else { name }
+}
+
+/// Whether what follows `front` is a key of a map: in braces, or at the beginning of a line.
+fn is_in_map(front: &str) -> bool {
+    front.trim_end_matches([' ', '\t']).ends_with(['{', ',', '\n'])
+}
+
+/// Whether the word that `front` ends with begins a path.
+fn is_path(front: &str) -> bool {
+    let word = front.rsplit(|c: char| c.is_whitespace() || "\"'`(".contains(c)).next();
+    word.is_some_and(|word| word.starts_with(['/', '.']))
+}
+
+/// A key at the beginning of `text`, and what follows its sign.
+fn entry(text: &str) -> Option<(&str, &str)> {
+    let end = text.bytes().take_while(|byte| is_name_byte(*byte)).count();
+    let (name, rest) = text.split_at_checked(end).filter(|_| end > 0)?;
+    let rest = blank_trimmed(rest.trim_start_matches(['\\', '"', '\'']));
+    Some((name, blank_trimmed(rest.strip_prefix([':', '='])?)))
 }
 
 /// Where a secret is in a text.

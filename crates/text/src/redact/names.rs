@@ -1,12 +1,14 @@
 //! Names of options, variables and keys -> whether what they hold is a secret.
 
 /// Wherever they stand in a name, separators and case aside.
-const PARTS: [&str; 19] = [
+const PARTS: [&str; 21] = [
     "password",
+    "passcode",
     "passwd",
     "passphrase",
     "secret",
     "credential",
+    "creds",
     "authorization",
     "apikey",
     "accesskey",
@@ -23,8 +25,12 @@ const PARTS: [&str; 19] = [
     "honeycombteam",
 ];
 /// Words at the end of a name.
-const LAST: [&str; 9] =
-    ["token", "pwd", "pass", "auth", "cookie", "signature", "sig", "jwt", "bearer"];
+const LAST: [&str; 10] =
+    ["token", "pwd", "pw", "pass", "auth", "cookie", "signature", "sig", "jwt", "bearer"];
+/// Those that end longer words as well: `AUTHTOKEN`, `hftoken`, `DBPWD`. Words such as `compass` have the others.
+const JOINED: [&str; 2] = ["token", "pwd"];
+/// Words before `token` that make a number under it a secret, too.
+const OF_ACCESS: [&str; 5] = ["access", "auth", "api", "refresh", "bearer"];
 /// Words before `token` that make it one of a language model.
 const OF_MODELS: [&str; 31] = [
     "eos",
@@ -135,6 +141,9 @@ const PLAIN_HEADERS: &[&str] = &[
 /// Options whose value may be `user:password`.
 const OF_USERS: &[&str] = &["-u", "-U", "--user", "--proxy-user", "--http-user", "--basic"];
 
+/// The longest number with its unit, in a sentence.
+const MEASURE_BYTES: usize = 8;
+
 /// The setting that switches redaction off: what it says is no secret.
 const OWN_SETTING: &str = "redact.secrets";
 
@@ -149,18 +158,42 @@ pub(super) fn is_secret(name: &str) -> bool {
     if name == OWN_SETTING {
         return false;
     }
-    let joined = joined(name);
-    PARTS.iter().any(|part| joined.contains(part))
+    has_part(name)
         || {
-            let mut words = words(name).into_iter().rev();
-            let last = words.next().unwrap_or_default();
-            let before = words.next();
+            let (before, last) = ending(name);
             LAST.contains(&&*last)
-            && !(last == "token" && before.as_ref().is_some_and(|word| OF_MODELS.contains(&&**word)))
+            && !(last == "token" && OF_MODELS.contains(&&*before))
             // A pass of a profiler is none, and a line may say something of it.
-            && !(last == "pass" && before.is_none() && !name.starts_with('-'))
+            && !(last == "pass" && before.is_empty() && !name.starts_with('-'))
         }
         || is_key(name)
+}
+
+fn has_part(name: &str) -> bool {
+    let joined = joined(name);
+    PARTS.iter().any(|part| joined.contains(part))
+}
+
+/// The last two words of a name; of `hftoken` and its like the last is `token`.
+fn ending(name: &str) -> (String, String) {
+    let mut words = words(name).into_iter().rev();
+    let last = words.next().unwrap_or_default();
+    let parts = JOINED.iter().find_map(|end| Some((last.strip_suffix(end)?, *end)));
+    match parts {
+        Some((front, end)) if !front.is_empty() => (front.to_owned(), end.to_owned()),
+        _ => (words.next().unwrap_or_default(), last),
+    }
+}
+
+/// Whether a header of this name has a value with blanks: a scheme and what belongs to it, or several cookies.
+pub(super) fn is_header_of_words(name: &str) -> bool {
+    let joined = joined(name);
+    ["authorization", "cookie"].iter().any(|part| joined.contains(part))
+}
+
+/// Whether this name says that it stands in front of that of a variable, in lists of variables.
+pub(super) fn is_of_names(name: &str) -> bool {
+    ["name", "key"].iter().any(|word| word.eq_ignore_ascii_case(name))
 }
 
 /// `--wandb-key`, `--key`, `WANDB_KEY`, `x-functions-key`, but not `key=value` nor `sort_key`.
@@ -193,8 +226,8 @@ pub(super) fn is_of_users(name: &str) -> bool {
 pub(super) fn password_at(value: &str) -> Option<usize> {
     let (user, password) = value.split_once(':')?;
     let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    let is_none = user.is_empty()
-        || password.trim_matches(['"', '\'']).is_empty()
+    // Without a user: a personal access token.
+    let is_none = password.trim_matches(['"', '\'']).is_empty()
         || password.starts_with("//")
         || is_number(user) && is_number(password);
     (!is_none).then_some(user.len() + 1)
@@ -207,8 +240,22 @@ pub(super) fn is_word_of_prose(name: &str) -> bool {
 
 /// Whether a number under this name says how many, and is no secret.
 pub(super) fn may_be_a_count(name: &str) -> bool {
-    let last = words(name).pop().unwrap_or_default();
+    let (before, last) = ending(name);
     ["token", "pass", "key"].contains(&&*last)
+        && !has_part(name)
+        && !(last == "token" && OF_ACCESS.contains(&&*before))
+}
+
+/// Whether this may go on a sentence: its first word is a plain one, or a number with its unit.
+pub(super) fn is_prose(text: &str) -> bool {
+    let word = text.split_whitespace().next().unwrap_or_default();
+    let word = word.trim_end_matches(['.', ',', ';', ':', ')']);
+    let is_measure = || {
+        let number = word.trim_end_matches(|c: char| c.is_ascii_lowercase() || c == '%');
+        word.len() <= MEASURE_BYTES && number.parse::<f64>().is_ok()
+    };
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || matches!(byte, b'-' | b'\'');
+    word.starts_with(|c: char| c.is_ascii_lowercase()) && word.bytes().all(is_plain) || is_measure()
 }
 
 /// The words of a name, lower case: `hfToken`, `HF_TOKEN` and `hf.token` have two each.

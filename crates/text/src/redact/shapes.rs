@@ -104,6 +104,12 @@ const AWS_BYTES: usize = 16;
 const BEARER_BYTES: usize = 6;
 /// Schemes of `Authorization`, whose value has two words.
 const SCHEMES: [&str; 5] = ["bearer ", "basic ", "token ", "digest ", "apikey "];
+/// What GitHub takes for a password behind a token.
+const OF_TOKEN: &str = "x-oauth-basic";
+/// A shorter user of a URL is a name to log in by.
+const LOGIN_BYTES: usize = 16;
+/// A list of values that is looked at to its end.
+const MAX_LIST_BYTES: usize = 1024;
 /// The part of a URL that is looked at for a password.
 const MAX_AUTHORITY_BYTES: usize = 1024;
 
@@ -137,12 +143,16 @@ pub(super) fn user_info(text: &str) -> Option<Found> {
     let length = rest.bytes().take(MAX_AUTHORITY_BYTES).take_while(is_authority).count();
     let at = rest.as_bytes().get(..length)?.iter().rposition(|byte| *byte == b'@')?;
     let info = rest.get(..at)?;
-    let name = info.find(':').map_or(0, |colon| colon + 1);
-    let is_login = name == 0 && (info.is_empty() || info.len() < 16);
-    if is_login || name == info.len() || info.get(name..) == Some(super::REDACTED) {
-        return None;
-    }
-    Some(Found { secret: 3 + name, end: 3 + at })
+    let (user, password) = info.split_once(':').unwrap_or((info, ""));
+    // Without a password, or with this one, the user is the token.
+    let secret = match password {
+        OF_TOKEN => 0,
+        "" if user.len() < LOGIN_BYTES => return None,
+        "" => 0,
+        super::REDACTED => return None,
+        _ => user.len() + 1,
+    };
+    Some(Found { secret: 3 + secret, end: 3 + at })
 }
 
 /// The part of the URL of a web hook that lets anybody use it: Slack, Discord, Teams and others have no other
@@ -258,11 +268,13 @@ pub(super) fn value_length(text: &str) -> usize {
         text.get(..scheme.len()).is_some_and(|front| front.eq_ignore_ascii_case(scheme))
     });
     let scheme = scheme.map_or(0, |scheme| scheme.len());
-    let is_quoted = text.starts_with(['"', '\'']);
+    let mut is_list =
+        text.starts_with('[') && text.bytes().take(MAX_LIST_BYTES).any(|byte| byte == b']');
+    let is_quoted = is_list || text.starts_with(['"', '\'']);
     let mut quote: Option<char> = None;
     let (mut is_escaped, mut was_closed) = (false, false);
     for (at, c) in text.char_indices().skip_while(|(at, _)| *at < scheme) {
-        if was_closed && is_quoted && matches!(c, ',' | '}' | ']' | ':') {
+        if was_closed && is_quoted && !is_list && matches!(c, ',' | '}' | ']' | ':') {
             return at;
         }
         was_closed = false;
@@ -273,9 +285,44 @@ pub(super) fn value_length(text: &str) -> usize {
             (_, '\\') => is_escaped = true,
             (Some(_), _) => {}
             (None, '"' | '\'') => quote = Some(c),
+            (None, ']') if is_list => (is_list, was_closed) = (false, true),
+            (None, _) if is_list => {}
             (None, c) if c.is_whitespace() || "&;|)<>`".contains(c) => return at,
             (None, _) => {}
         }
     }
     text.len()
+}
+
+/// Bytes of the value of a header that has blanks: to the quote that closes what `quote` opened, or to the end
+/// of the line.
+pub(super) fn header_length(text: &str, quote: char) -> usize {
+    let quote = Some(quote).filter(|quote| matches!(quote, '"' | '\''));
+    let mut is_escaped = false;
+    for (at, c) in text.char_indices() {
+        if matches!(c, '\n' | '\r') || (!is_escaped && Some(c) == quote) {
+            return at;
+        }
+        is_escaped = c == '\\' && !is_escaped;
+    }
+    text.len()
+}
+
+/// Where the lines begin and end that are indented by more than `indent`, below a sign that ends its line: a
+/// value in YAML.
+pub(super) fn block(text: &str, indent: usize) -> Option<(usize, usize)> {
+    let is_style = |byte: &u8| matches!(byte, b'|' | b'>' | b'+' | b'-' | b'\r' | b'0'..=b'9');
+    let style = text.bytes().take(MAX_BLANKS).take_while(is_style).count();
+    let lines = text.get(style..)?.strip_prefix('\n')?.split_inclusive('\n');
+    let deeper = lines.take_while(|line| indent_of(line) > indent);
+    let length: usize = deeper.map(str::len).sum();
+    let (begin, end) = (style + 1, style + 1 + length);
+    let blanks = text.get(begin..end)?.len() - text.get(begin..end)?.trim_start().len();
+    let kept = text.get(begin..end)?.trim_end().len();
+    (kept > 0).then_some((begin + blanks, begin + kept))
+}
+
+/// Blanks and marks of lists at the beginning of a line.
+pub(super) fn indent_of(line: &str) -> usize {
+    line.bytes().take_while(|byte| matches!(byte, b' ' | b'\t' | b'-')).count()
 }

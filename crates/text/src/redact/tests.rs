@@ -53,6 +53,68 @@ fn arguments_lose_their_secrets_and_nothing_else() {
         (&["-u", "me:hunter2Xy9"], &["-u", "me:[redacted]"]),
         (&["--user=me:hunter2Xy9"], &["--user=me:[redacted]"]),
         (&["-c", "curl -u 'me:hunter2Xy9' h"], &["-c", "curl -u 'me:[redacted] h"]),
+        // Joined names, and short ones.
+        (
+            &["NGROK_AUTHTOKEN=Xy", "--authtoken", "Xy"],
+            &["NGROK_AUTHTOKEN=[redacted]", "--authtoken", REDACTED],
+        ),
+        (&["accesstoken=Xy", "x.hftoken=Xy"], &["accesstoken=[redacted]", "x.hftoken=[redacted]"]),
+        (&["GITHUBTOKEN=Xy", "DBPWD=Xy"], &["GITHUBTOKEN=[redacted]", "DBPWD=[redacted]"]),
+        (&["pass=Xy", "PASS=Xy"], &["pass=[redacted]", "PASS=[redacted]"]),
+        (&["-c", "export PASS=Xy ./a"], &["-c", "export PASS=[redacted] ./a"]),
+        (&["DB_PW=Xy", "--pw", "Xy"], &["DB_PW=[redacted]", "--pw", REDACTED]),
+        (&["PASSCODE=Xy", "CREDS=Xy"], &["PASSCODE=[redacted]", "CREDS=[redacted]"]),
+        (&["https://h/?a=password%3DXy&b"], &["https://h/?a=password%3D[redacted]&b"]),
+        // Numbers, where nothing is counted.
+        (
+            &["api_key=7712345678", "AWS_ACCESS_KEY=77e12"],
+            &["api_key=[redacted]", "AWS_ACCESS_KEY=[redacted]"],
+        ),
+        (
+            &["--access-token", "7712345678", "auth_token=77"],
+            &["--access-token", REDACTED, "auth_token=[redacted]"],
+        ),
+        // Users that are tokens, or none.
+        (&["-u", ":Xy9", "--user=:Xy9"], &["-u", ":[redacted]", "--user=:[redacted]"]),
+        (&["-c", "curl -u :Xy9 h"], &["-c", "curl -u :[redacted] h"]),
+        (&["https://Xy:x-oauth-basic@h/a"], &["https://[redacted]@h/a"]),
+        (&["https://0123456789abcdef01:@h"], &["https://[redacted]@h"]),
+        // Maps and lists.
+        (&["+x={b: 2, token: Xy9}"], &["+x={b: 2, token: [redacted]"]),
+        (
+            &["+x={token: 'Xy 9'}", "+x={pass: Xy9}"],
+            &["+x={token: [redacted]}", "+x={pass: [redacted]"],
+        ),
+        (&["+x={token: word, b: 1}"], &["+x={token: [redacted] b: 1}"]),
+        (&["x y/token: Xy9", "x auth: Xy9"], &["x y/token: [redacted]", "x auth: [redacted]"]),
+        (&["a: 1\ntoken: Xy9\nb: 2"], &["a: 1\ntoken: [redacted]\nb: 2"]),
+        (&["a: 1\n  pass: word\nb: 2"], &["a: 1\n  pass: [redacted]\nb: 2"]),
+        (
+            &["{\"password\": [\"aa\", \"Xy 9\"], \"b\": 1}"],
+            &["{\"password\": [redacted], \"b\": 1}"],
+        ),
+        (&["a: 1\npassword: |\n  Xy\n  9\nb: 2"], &["a: 1\npassword: |\n  [redacted]\nb: 2"]),
+        (&["- password:\n    Xy\n- b: 2"], &["- password:\n    [redacted]\n- b: 2"]),
+        (&["a:\n  password:\n  user: me"], &["a:\n  password:\n  user: me"]),
+        (
+            &["[{\"name\":\"HF_TOKEN\",\"value\":\"Xy 9\"},{\"name\":\"A\",\"value\":\"1\"}]"],
+            &["[{\"name\":\"HF_TOKEN\",\"value\":[redacted]},{\"name\":\"A\",\"value\":\"1\"}]"],
+        ),
+        (&["- name: HF_TOKEN\n  value: Xy9\n"], &["- name: HF_TOKEN\n  value: [redacted]\n"]),
+        // Headers of several words.
+        (
+            &["-c", "curl -H \"Authorization: Key Xy9\" h"],
+            &["-c", "curl -H \"Authorization: [redacted]\" h"],
+        ),
+        (
+            &["-c", "curl -H 'Cookie: a=1; session=Xy9' h"],
+            &["-c", "curl -H 'Cookie: [redacted]' h"],
+        ),
+        (&["a Authorization: Bot Xy9\nb"], &["a Authorization: [redacted]\nb"]),
+        (
+            &["-c", "x \"Authorization: Digest u=\\\"a\\\", r=\\\"Xy9\\\"\" h"],
+            &["-c", "x \"Authorization: [redacted]\" h"],
+        ),
     ] {
         assert_eq!(words(given), expected, "{given:?}");
     }
@@ -132,6 +194,16 @@ fn what_an_llm_is_configured_with_stays() {
         "--hf-token=null",
         "compass=north",
         "time per token: not known",
+        "decode 0.420 ms per token: 5.1x the floor",
+        "share per token: 12%, of all",
+        "maxtoken=few",
+        "eostoken=</s>",
+        "compass=north-by",
+        "in ./a/token: No such file",
+        "the file /x/secret: No such file or directory (os error 2)",
+        "nsys pass: /usr/bin/nsys cannot be run",
+        "{\"name\": \"MODEL\", \"value\": \"gpt2\"}",
+        "name: token of a model",
         "there is no nsys pass: nsys cannot be run",
         "secretary.py",
         "/home/me/password/infer.py",
@@ -208,6 +280,12 @@ fn hostile_texts_take_linear_time() {
         "a.",
         "-----BEGIN ",
         "bearer ",
+        "authorization: ",
+        "authorization:[redacted]",
+        "token=[",
+        "token:|\n",
+        "/token: ",
+        "name:token,",
         "--pass ",
         "\"",
         "x",
