@@ -253,7 +253,7 @@ pub struct LateDelays {
 pub struct LatePeriod {
     /// The instances are those of a range right within the stage; else those of the stage.
     pub of_steps: bool,
-    /// Instances.
+    /// Instances, as far as split collectives tell: the highest number of one that has any, plus one.
     pub instances: u64,
     /// Number of the first one that it happens in, from 0 on.
     pub first: u64,

@@ -62,6 +62,11 @@ impl Estimate {
         self.sum = self.sum.saturating_add((whole << 32) + ((scaled % of) << 32) / of);
     }
 
+    /// Both sums together.
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self { sum: self.sum.saturating_add(other.sum) }
+    }
+
     pub(crate) fn get(self) -> u64 {
         u64::try_from(self.sum.saturating_add(1 << 31) >> 32).unwrap_or(u64::MAX)
     }

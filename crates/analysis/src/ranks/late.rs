@@ -35,8 +35,8 @@ struct Delay<'c> {
     ns: u64,
     /// The part that more GPU work explains, ns.
     work_ns: u64,
-    /// What its members waited, ns.
-    waiting_ns: u64,
+    /// What its members waited, each weighted as its own call is.
+    waiting_ns: Estimate,
     call: &'c Call,
 }
 
@@ -62,14 +62,14 @@ pub(super) fn late_rows<'l>(
     // Instances of the stages, and of the ranges right within them, by their paths.
     let mut instances: BTreeMap<u32, u32> = BTreeMap::new();
     for split in &found.split {
-        let mut waited_ns = 0u64;
+        let mut waited_ns = Estimate::default();
         for &(made, waiting, _) in &split.members {
             let MemberCall { call, .. } = made;
             let of = stages.entry(call.stage).or_default();
             of.took_part.entry(made.member()).or_default().add(1, call.weight);
             of.waiting_ns.add(waiting, call.weight);
             waiting_ns.add(waiting, call.weight);
-            waited_ns = waited_ns.saturating_add(waiting);
+            waited_ns.add(waiting, call.weight);
             for (path, number) in
                 [Some((call.stage, call.instance)), call.step].into_iter().flatten()
             {
@@ -100,17 +100,15 @@ pub(super) fn late_rows<'l>(
             late.sort_by_key(|delay| (Reverse(delay.ns), delay.call.start_ns));
             let took_part = of.took_part.get(&member).map_or(0, |sum| sum.get());
             let told = told_from_noise(&late, &every_ns, members, took_part);
-            let told = told.filter(|told| {
-                let waited = percent(sum(told, |delay| delay.waiting_ns), of.waiting_ns.get());
-                waited >= NOTABLE_PERCENT
-            });
+            let told =
+                told.filter(|told| percent(waited(told), of.waiting_ns.get()) >= NOTABLE_PERCENT);
             let delays = told.map(|told| {
                 let (range, period) = where_and_when(told, &instances);
                 LateDelays {
                     collectives: sum(told, |_| 1),
                     mean_ns: mean(told).round() as u64,
                     max_ns: told.first().map_or(0, |delay| delay.ns),
-                    waiting_percent: percent(sum(told, |delay| delay.waiting_ns), all_ns),
+                    waiting_percent: percent(waited(told), all_ns),
                     total_ns: sum(told, |delay| delay.ns),
                     work_ns: sum(told, |delay| delay.work_ns),
                     range: path(range).to_owned(),
@@ -139,6 +137,11 @@ fn sum(delays: &[Delay<'_>], value: impl Fn(&Delay<'_>) -> u64) -> u64 {
     let mut sum = Estimate::default();
     delays.iter().for_each(|delay| sum.add(value(delay), delay.call.weight));
     sum.get()
+}
+
+/// What the members waited, for all instances.
+fn waited(delays: &[Delay<'_>]) -> u64 {
+    delays.iter().fold(Estimate::default(), |all, delay| all.plus(delay.waiting_ns)).get()
 }
 
 fn percent(part: u64, of: u64) -> f64 {
@@ -275,9 +278,19 @@ mod tests {
 
     /// The rows of so many members: `late` gives who is last at a collective, and how late.
     fn rows(members: u32, collectives: u32, late: impl Fn(u32) -> (u32, u64)) -> Vec<LateRow> {
+        weighted(members, collectives, |_| Sampled::default(), late)
+    }
+
+    fn weighted(
+        members: u32,
+        collectives: u32,
+        weight: impl Fn(u32) -> Sampled,
+        late: impl Fn(u32) -> (u32, u64),
+    ) -> Vec<LateRow> {
         let mut calls = Calls::default();
-        for _ in 0..members {
-            let call = |at: u32| Call { instance: at, ..Call::default() };
+        for member in 0..members {
+            let weight = weight(member);
+            let call = |at: u32| Call { instance: at, weight, ..Call::default() };
             let calls_of = (0..collectives).map(call).collect();
             calls.processes.push(ProcessCalls { calls: calls_of, ..ProcessCalls::default() });
         }
@@ -342,6 +355,15 @@ mod tests {
             sentences(&rows(2, 1_000, late)),
             ["rank 1 is 50.0 us late at 900 of 1,000 collectives, in decode; 94 % of all waiting"]
         );
+    }
+
+    #[test]
+    fn a_late_rank_causes_no_more_waiting_than_there_is() {
+        // Of the calls of rank 1 an eighth was kept, and of rank 0 all.
+        let weight = |member| Sampled { instances: 8, recorded: if member == 1 { 1 } else { 8 } };
+        let rows = weighted(2, 100, weight, |_| (1, 50_000));
+        let percent = |row: &LateRow| row.delays.as_ref().map(|delays| delays.waiting_percent);
+        assert_eq!(rows.iter().filter_map(percent).collect::<Vec<_>>(), [100.0]);
     }
 
     #[test]
