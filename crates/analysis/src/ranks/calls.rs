@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::load::ProcessCapture;
-use crate::load::call::Kind;
+use crate::load::call::{Kind, NO_NUMBER};
 use crate::load::collectives::{Call, Communicator};
 use crate::load::paths::PathIndex;
 use crate::load::sampling::Sampled;
@@ -141,6 +141,10 @@ impl Calls {
             }
             for call in calls.iter_mut() {
                 let key = (call.kind(), call.device);
+                // A kind of which all is there need not be matched by number.
+                if halved(call) == 0 {
+                    call.number = NO_NUMBER;
+                }
                 let Some(&made) = thinning.made.get(&key) else { continue };
                 let recorded = kept.get(&key).copied().unwrap_or(0);
                 call.weight = call.weight.times(Sampled { instances: made.into(), recorded });

@@ -382,6 +382,29 @@ mod tests {
     }
 
     #[test]
+    fn a_kind_that_lost_no_call_is_matched_as_without_thinning() {
+        let times: Vec<u64> = (0..8_000).map(|at| at * 10).collect();
+        let mut calls = thinned(&[(times.clone(), 8), (times, 8)], 1_000);
+        // Each process broadcasts twice in an instance; the second one misses the first broadcast.
+        for (process, first) in calls.processes.iter_mut().zip([0, 1]) {
+            let broadcast = |number: u32| Call {
+                operation: Operation::Broadcast,
+                communicator: Some(7),
+                start_ns: u64::from(number) * 1_000 + 5,
+                end_ns: u64::from(number) * 1_000 + 6,
+                instance: number / 2,
+                ..Call::default()
+            };
+            process.calls.extend((first..40).map(broadcast));
+            process.thinning.number_all(&mut process.calls);
+        }
+        calls.even_out().expect("some were left out");
+        let found = matching(&calls, None);
+        let broadcasts = |set: &&Vec<MemberCall<'_>>| set[0].call.operation == Operation::Broadcast;
+        assert_eq!(found.sets.iter().filter(broadcasts).count(), 38, "all but the first instance");
+    }
+
+    #[test]
     fn calls_of_two_jobs_that_name_no_communicator_are_not_one_group() {
         let mut calls = Calls::default();
         for hash in [7, 7, 8, 8] {
