@@ -40,8 +40,9 @@ pub struct Outliers {
     pub of_ns: u64,
     /// Share of the former in the latter, percent.
     pub percent: f64,
-    /// Shares, gains and advice are without them. Else what ran in them is not known, or there are too
-    /// few others: then they are in every number, and nothing is advised.
+    /// Shares, gains and advice are without them. Else what ran in them is not known, there are too few
+    /// others, or some process has outliers of another kind: then they are in every number, and nothing
+    /// is advised.
     pub left_out: bool,
     /// The GPU work in their time. Of steps, no instance is counted.
     pub gpu: WarmRow,

@@ -1,5 +1,7 @@
-//! What is known of all stages -> the five lines that every view of a report begins with. Each can be
-//! read alone.
+//! What is known of all stages -> the five lines that every view of a report begins with, or six where
+//! there are outliers. Each can be read alone.
+
+use std::collections::HashMap;
 
 use super::split::NO_GPU_WORK;
 use crate::join::empty::EMPTY;
@@ -150,9 +152,13 @@ fn window(report: &Report, stages: &[Told<'_>]) -> String {
 
 /// What no other line is about; nothing without outliers.
 fn outliers(report: &Report, stages: &[Told<'_>]) -> Option<String> {
-    let found = || stages.iter().filter(|told| told.row.outliers.is_some());
-    found().next()?;
-    let text = listed(found(), |told| {
+    let found = || stages.iter().filter_map(|told| Some((told, told.row.outliers.as_ref()?)));
+    let first = found().next()?.1;
+    let alike = found().all(|(_, outliers)| outliers.left_out == first.left_out);
+    let ranks = report.processes.iter().filter(|_| report.processes.len() > 1).rev();
+    let ranks: HashMap<&str, Option<u64>> =
+        ranks.map(|process| (process.file.as_str(), process.rank)).collect();
+    let text = listed(found().map(|(told, _)| told), |told| {
         let outliers = told.row.outliers.as_ref()?;
         let hold = if outliers.count == 1 { "holds" } else { "hold" };
         let of = format!(
@@ -161,22 +167,28 @@ fn outliers(report: &Report, stages: &[Told<'_>]) -> Option<String> {
             counted(outliers.of, outliers.unit_word()),
             percent1(outliers.percent)
         );
-        let longest = longest(report, outliers).map_or_else(String::new, |longest| {
+        let longest = longest(&ranks, outliers).map_or_else(String::new, |longest| {
             let several = if outliers.count == 1 { "" } else { "the longest is " };
             format!(": {several}{longest}")
         });
-        Some(format!("{}: {of}{longest}", told.name()))
+        let meaning = match (alike, outliers.left_out) {
+            (true, _) => "",
+            (false, true) => ", left out of window, gains and advice",
+            (false, false) => ", part of all numbers, so nothing is advised",
+        };
+        Some(format!("{}: {of}{longest}{meaning}", told.name()))
     });
-    let left_out = found().all(|told| told.row.outliers.as_ref().is_some_and(|o| o.left_out));
-    let meaning = match left_out {
-        true => "window, gains and advice are without this time",
-        false => "other numbers include this time, so nothing is advised where it is",
-    };
-    Some(format!("{text}; {meaning}"))
+    Some(match (alike, first.left_out) {
+        (false, _) => text,
+        (true, true) => format!("{text}; window, gains and advice are without this time"),
+        (true, false) => {
+            format!("{text}; other numbers include this time, so nothing is advised where it is")
+        }
+    })
 }
 
 /// What the longest outlier was. Of a job, all ranks wait for the one that pauses: that one says why.
-fn longest(report: &Report, outliers: &Outliers) -> Option<String> {
+fn longest(ranks: &HashMap<&str, Option<u64>>, outliers: &Outliers) -> Option<String> {
     let is_pause = |one: &&Outlier| one.idle_ns.is_some_and(|idle| idle >= one.ns / 2);
     let first = outliers.longest.first()?;
     let alike = outliers.longest.iter().filter(|one| one.ns >= first.ns / 10 * 9);
@@ -192,8 +204,7 @@ fn longest(report: &Report, outliers: &Outliers) -> Option<String> {
     };
     let when = one.wall_ns.map(time_of_day);
     let when = when.map_or_else(String::new, |when| format!(" at {when} UTC"));
-    let rank = report.processes.iter().find(|process| process.file == one.file);
-    let rank = rank.and_then(|process| process.rank).filter(|_| report.processes.len() > 1);
+    let rank = ranks.get(one.file.as_str()).copied().flatten();
     let rank = rank.map_or_else(String::new, |rank| format!(" in rank {rank}"));
     Some(format!("{what}{when}{rank}"))
 }

@@ -205,3 +205,26 @@ fn what_is_missing_for_the_floor_is_one_command() {
          with your NAME and N"
     );
 }
+
+#[test]
+fn each_stage_says_whether_its_outliers_are_left_out() {
+    let row = |stage: &str, left_out| {
+        let outliers =
+            Outliers { count: 1, of: 200, percent: 22.5, left_out, ..Outliers::default() };
+        StageRow { stage: stage.to_owned(), outliers: Some(outliers), ..StageRow::default() }
+    };
+    let line = |rows: [StageRow; 2]| {
+        let stages: Vec<Told<'_>> = rows.iter().map(told).collect();
+        outliers(&report(), &stages).expect("a line")
+    };
+    let hold = "1 of 200 instances holds 22.5 % of the time";
+    assert_eq!(
+        line([row("a", true), row("b", false)]),
+        format!(
+            "a: {hold}, left out of window, gains and advice; b: {hold}, part of all numbers, so nothing \
+             is advised"
+        )
+    );
+    let left_out = line([row("a", true), row("b", true)]);
+    assert!(left_out.ends_with("; window, gains and advice are without this time"), "{left_out}");
+}

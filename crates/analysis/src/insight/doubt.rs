@@ -43,12 +43,12 @@ fn few_instances(report: &Report, row: &StageRow) -> Option<&'static str> {
     }
 }
 
-/// Too few others to leave it out, and most of the time.
+/// They could not be left out: there are too few others, say.
 fn one_of_few(row: &StageRow) -> Option<&'static str> {
     let outliers = row.outliers.as_ref().filter(|outliers| !outliers.left_out)?;
     Some(match outliers.count {
-        1 => "one outlier is most of its time",
-        _ => "outliers are most of its time",
+        1 => "an outlier is in its times",
+        _ => "outliers are in its times",
     })
 }
 
@@ -93,7 +93,7 @@ fn under_a_profiler(report: &Report) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stage2_model::{InferredStepRow, InferredSteps};
+    use stage2_model::{InferredStepRow, InferredSteps, Outliers};
 
     fn label(source: Origin, change: fn(&mut StageRow)) -> String {
         let report = Report { source: source.label().to_owned(), ..Report::default() };
@@ -135,6 +135,18 @@ mod tests {
         assert_eq!(in_steps_ns(&phases), 250);
         let processes = [row("a", "", 200), row("a", "", 50), row("b", "7", 30)];
         assert_eq!(in_steps_ns(&processes), 280);
+    }
+
+    #[test]
+    fn outliers_that_are_not_left_out_are_in_doubt_however_much_they_hold() {
+        let said = label(Origin::Collector, |row| {
+            row.outliers = Some(Outliers { count: 1, percent: 22.5, ..Outliers::default() });
+        });
+        assert_eq!(said, "an outlier is in its times: no ground for advice");
+        let said = label(Origin::Collector, |row| {
+            row.outliers = Some(Outliers { left_out: true, ..Outliers::default() });
+        });
+        assert_eq!(said, "");
     }
 
     #[test]

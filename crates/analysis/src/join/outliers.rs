@@ -17,6 +17,8 @@ pub(super) struct Sums {
     of_steps: Looked,
     found: Option<Outliers>,
     kernels: BTreeMap<usize, (u64, u64)>,
+    /// Some process has outliers of another kind: they are not in `found`, and stay in all numbers.
+    others: bool,
 }
 
 impl Sums {
@@ -34,15 +36,8 @@ impl Sums {
         }
         let unit = if found.steps { StepUnit::RangeWithin } else { StepUnit::Instance };
         let is_known = found.among_enough && found.all.iter().all(|alone| alone.work.is_some());
-        // Whole instances say more than steps, and what is left out more than what is only named.
-        let rank = |unit, left_out| (left_out, unit == StepUnit::Instance);
-        match &self.found {
-            Some(known) if rank(known.unit, known.left_out) > rank(unit, is_known) => return,
-            Some(known) if rank(known.unit, known.left_out) == rank(unit, is_known) => {}
-            _ => {
-                self.found = Some(Outliers { unit, left_out: is_known, ..Outliers::default() });
-                self.kernels.clear();
-            }
+        if !self.tells_of(unit, is_known) {
+            return;
         }
         let Some(sum) = &mut self.found else { return };
         let bytes = |name: u32| process.names.get(name as usize).map(Vec::as_slice);
@@ -78,8 +73,23 @@ impl Sums {
         sum.longest.truncate(OUTLIERS_MOST);
     }
 
+    /// Whether outliers of this kind are those that are told of, and not dropped for others.
+    fn tells_of(&mut self, unit: StepUnit, left_out: bool) -> bool {
+        // Whole instances say more than steps, and what is left out more than what is only named.
+        let rank = |unit, left_out| (left_out, unit == StepUnit::Instance);
+        let known = self.found.as_ref().map(|known| rank(known.unit, known.left_out));
+        let new = rank(unit, left_out);
+        self.others |= known.is_some_and(|known| known != new);
+        if known.is_none_or(|known| known < new) {
+            self.found = Some(Outliers { unit, left_out, ..Outliers::default() });
+            self.kernels.clear();
+        }
+        known.is_none_or(|known| known <= new)
+    }
+
     pub(super) fn finish(self) -> Option<Outliers> {
         let mut found = self.found?;
+        found.left_out &= !self.others;
         let looked = match found.unit {
             StepUnit::Instance => self.instances,
             _ => self.of_steps,
@@ -119,5 +129,32 @@ pub(super) fn parts(time: WorkTime) -> BusyParts {
         compute_ns,
         communication_ns: kernels_ns.saturating_sub(compute_ns),
         copies_ns: all.busy_ns.saturating_sub(kernels_ns),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outliers_are_left_out_only_where_those_of_all_processes_are() {
+        let kinds = [
+            (StepUnit::Instance, true),
+            (StepUnit::RangeWithin, true),
+            (StepUnit::Instance, false),
+        ];
+        for (at, a) in kinds.into_iter().enumerate() {
+            for (other, b) in kinds.into_iter().enumerate() {
+                let mut sums = Sums::default();
+                assert!(sums.tells_of(a.0, a.1));
+                assert_eq!(sums.tells_of(b.0, b.1), other <= at, "{a:?} {b:?}");
+                let found = sums.finish().expect("outliers");
+                assert_eq!(
+                    (found.unit, found.left_out),
+                    (kinds[at.min(other)].0, a.1 && a == b),
+                    "{a:?} {b:?}"
+                );
+            }
+        }
     }
 }
