@@ -8,6 +8,7 @@
 
 mod analyse;
 mod answer;
+mod by_stage;
 pub mod claims;
 mod decoded;
 pub mod files;

@@ -5,8 +5,8 @@ use super::lines::Told;
 use crate::roofline::kernel_class::KernelClass;
 use crate::roofline::takeaways::{FUSIBLE, StageFacts};
 use stage2_model::{
-    FirstStep, Floor, LateRow, RATE_SHARE_MOST, Removed, Report, Rule, Status, Takeaway,
-    WindowKind, WindowSplit,
+    CollectiveRow, FirstStep, Floor, LateRow, RATE_SHARE_MOST, Removed, Report, Rule, Status,
+    Takeaway, WindowKind, WindowSplit,
 };
 use stage2_text::shorten_kernel;
 
@@ -28,16 +28,23 @@ struct Vanishing {
     removes: Vec<Removed>,
 }
 
+/// What the ranks did together in a stage.
+#[derive(Clone, Copy)]
+pub(super) struct OfRanks<'a> {
+    pub(super) collectives: &'a [&'a CollectiveRow],
+    pub(super) late: &'a [&'a LateRow],
+}
+
 /// The largest gain of what `takeaways`, those of the stage, call for. Of times in doubt, of a part of
 /// the capture and near the roofs there is no gain.
 pub(super) fn of_stage(
-    report: &Report,
+    ranks: OfRanks<'_>,
     takeaways: &[&Takeaway],
     facts: Option<&StageFacts>,
     window: Option<&WindowSplit>,
     floor: &Floor,
 ) -> Gain {
-    let stage = Stage { report, facts, window };
+    let stage = Stage { ranks, facts, window };
     let mut best = Gain::default();
     for takeaway in takeaways {
         let Some(text) = &takeaway.recommendation else { continue };
@@ -97,7 +104,7 @@ fn factor(vanishing_ns: f64, window_ns: f64, floor: &Floor) -> Option<(f64, bool
 }
 
 struct Stage<'a> {
-    report: &'a Report,
+    ranks: OfRanks<'a>,
     facts: Option<&'a StageFacts>,
     window: Option<&'a WindowSplit>,
 }
@@ -166,7 +173,7 @@ impl Stage<'_> {
                 let idle = [WindowKind::LaunchGaps, WindowKind::OtherIdle];
                 self.parts(&idle, "the GPU's idle time vanishes")
             }
-            Rule::Waiting => self.without_waiting(facts),
+            Rule::Waiting => self.without_waiting(),
             Rule::Communication => {
                 self.parts(&[WindowKind::Transfer], "exposed communication vanishes")
             }
@@ -180,15 +187,14 @@ impl Stage<'_> {
 
     /// Waiting for ranks. Where it is the largest part but for idle time, so is what the others wait
     /// for: the window is a sum over ranks, and the GPU of the late one is idle meanwhile.
-    fn without_waiting(&self, facts: &StageFacts) -> Option<Vanishing> {
+    fn without_waiting(&self) -> Option<Vanishing> {
         let window = self.window?;
         let waiting_ns = self.part_ns(&[WindowKind::Waiting])?;
         let not_idle = window.parts.iter().filter(|part| part.kind != WindowKind::OtherIdle);
         let most_ns = not_idle.map(|part| part.ns as f64).fold(0.0, f64::max);
-        let of_stage = self.report.ranks.collectives.iter().filter(|c| c.stage == facts.stage);
-        let members = of_stage.max_by_key(|c| c.waiting_ns).map_or(0, |c| c.members);
-        let mut late = self.report.ranks.late.iter().filter(|late| late.stage == facts.stage);
-        let condition = match late.find_map(LateRow::delay_sentence) {
+        let OfRanks { collectives, late } = self.ranks;
+        let members = collectives.iter().max_by_key(|c| c.waiting_ns).map_or(0, |c| c.members);
+        let condition = match late.iter().find_map(|late| late.delay_sentence()) {
             Some(late) => format!("no rank waits for others ({late})"),
             None => "no rank waits for others".to_owned(),
         };
@@ -250,7 +256,7 @@ pub(super) fn of_run(report: &Report, stages: &[Told<'_>]) -> Option<FirstStep> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stage2_model::{Absent, CollectiveRow, Figure, LateDelays, WindowPart};
+    use stage2_model::{Absent, Figure, LateDelays, WindowPart};
 
     fn takeaway(rule: Rule) -> Takeaway {
         Takeaway {
@@ -294,7 +300,10 @@ mod tests {
         let all: Vec<Takeaway> = rules.iter().map(|&rule| takeaway(rule)).collect();
         let all: Vec<&Takeaway> = all.iter().collect();
         let window = window(parts);
-        of_stage(report, &all, Some(&facts), Some(&window), &floor(distance)).step.expect("a step")
+        let collectives: Vec<_> = report.ranks.collectives.iter().collect();
+        let late: Vec<_> = report.ranks.late.iter().collect();
+        let ranks = OfRanks { collectives: &collectives, late: &late };
+        of_stage(ranks, &all, Some(&facts), Some(&window), &floor(distance)).step.expect("a step")
     }
 
     #[test]
@@ -389,8 +398,8 @@ mod tests {
         assert_eq!(gain(&[Rule::Communication], &parts, None).factor, None);
         let doubted = StageFacts { doubt: Some("cold".into()), ..StageFacts::default() };
         let all = takeaway(Rule::LaunchBound);
-        let report = Report::default();
-        let of = of_stage(&report, &[&all], Some(&doubted), Some(&window(&parts)), &floor(None));
+        let none = OfRanks { collectives: &[], late: &[] };
+        let of = of_stage(none, &[&all], Some(&doubted), Some(&window(&parts)), &floor(None));
         assert_eq!((of.step.expect("a step").factor, of.saved), (None, None));
     }
 }

@@ -10,13 +10,14 @@ mod steps;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
+use crate::by_stage::{ByStage, by_stage, of_stage};
 use crate::insight::sample_basis::{sample_basis, whole_window_ns};
 use crate::insight::stages::role;
 use crate::roofline::takeaways::{Facts, StageFacts};
 use lines::Told;
 use stage2_model::{
-    Absent, Answer, Figure, ModelUse, PathKind, Report, StageAnswer, StageRow, StageUtilisation,
-    StepUnit, Takeaway,
+    Absent, Answer, CollectiveRow, Figure, LateRow, ModelUse, PathKind, Report, StageAnswer,
+    StageRow, StageUtilisation, StepUnit, Takeaway,
 };
 
 /// Series of steps that a report keeps.
@@ -52,23 +53,24 @@ pub(crate) fn add(report: &mut Report, facts: &Facts) {
 struct Known<'r> {
     facts: HashMap<&'r str, &'r StageFacts>,
     numbers: HashMap<&'r str, &'r StageUtilisation>,
-    takeaways: HashMap<&'r str, Vec<&'r Takeaway>>,
+    takeaways: ByStage<'r, Takeaway>,
+    collectives: ByStage<'r, CollectiveRow>,
+    late: ByStage<'r, LateRow>,
+    run: steps::Run<'r>,
 }
 
 impl<'r> Known<'r> {
     fn of(report: &'r Report, facts: &'r Facts) -> Self {
         let used = report.insight.utilisation.iter().flat_map(|used| &used.numbers.stages);
         let outermost = used.filter(|numbers| numbers.within.is_none());
-        let mut takeaways: HashMap<&str, Vec<&Takeaway>> = HashMap::new();
-        for takeaway in &report.insight.takeaways {
-            if let Some(stage) = &takeaway.stage {
-                takeaways.entry(stage).or_default().push(takeaway);
-            }
-        }
+        let takeaways = report.insight.takeaways.iter().filter(|told| told.stage.is_some());
         Self {
             facts: facts.stages.iter().map(|facts| (facts.stage.as_str(), facts)).collect(),
             numbers: outermost.map(|numbers| (numbers.stage.as_str(), numbers)).collect(),
-            takeaways,
+            takeaways: by_stage(takeaways, |told| told.stage.as_deref().unwrap_or_default()),
+            collectives: by_stage(&report.ranks.collectives, |row| &row.stage),
+            late: by_stage(&report.ranks.late, |row| &row.stage),
+            run: steps::Run::of(report),
         }
     }
 }
@@ -78,13 +80,15 @@ fn stage<'r>(report: &Report, known: &Known<'_>, row: &'r StageRow) -> Told<'r> 
     let stage = row.stage.as_str();
     let facts = known.facts.get(stage).copied();
     let numbers = known.numbers.get(stage).copied();
-    let takeaways = known.takeaways.get(stage).map_or(&[][..], Vec::as_slice);
-    let steps = steps::of(report, row);
+    let takeaways = of_stage(&known.takeaways, stage);
+    let collectives = of_stage(&known.collectives, stage);
+    let ranks = first::OfRanks { collectives, late: of_stage(&known.late, stage) };
+    let steps = steps::of(report, &known.run, row);
     let per_instance = steps.as_ref().filter(|steps| steps.times.unit != StepUnit::Inferred);
-    let window = split::of(report, row, per_instance.map(|steps| steps.per_instance));
-    let slowdown = steps::slowdown(report, row);
+    let window = split::of(report, row, collectives, per_instance.map(|steps| steps.per_instance));
+    let slowdown = steps::slowdown(&known.run, row);
     let floor = floor::of(used, numbers, steps.as_ref(), slowdown.as_ref());
-    let gain = first::of_stage(report, takeaways, facts, window.as_ref().ok(), &floor);
+    let gain = first::of_stage(ranks, takeaways, facts, window.as_ref().ok(), &floor);
     let saved_ns = gain.saved.zip(whole_window_ns(report, row)).map(|(part, ns)| part * ns as f64);
     Told {
         row,
@@ -96,7 +100,7 @@ fn stage<'r>(report: &Report, known: &Known<'_>, row: &'r StageRow) -> Told<'r> 
             role: role(row),
             basis: basis(report, row),
             slowdown,
-            time_to_first_token_ns: steps::time_to_first_token(report, row),
+            time_to_first_token_ns: steps::time_to_first_token(&known.run, row),
             tokens_per_s: tokens_per_s(used, numbers),
             step: steps.map(|steps| steps.times),
             window: window.ok(),

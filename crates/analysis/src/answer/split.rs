@@ -2,7 +2,7 @@
 
 use crate::insight::sample_basis::{SampleBasis, is_warm, sample_basis};
 use stage2_model::{
-    BusyParts, Origin, Report, StageRow, Status, WindowKind, WindowPart, WindowSplit,
+    BusyParts, CollectiveRow, Origin, Report, StageRow, Status, WindowKind, WindowPart, WindowSplit,
 };
 
 /// Part of the time in collectives that must be split into waiting and transfer before exposed
@@ -23,10 +23,12 @@ struct Measured {
 /// Why the window of a stage without kernels, copies, fills and replays is not split.
 pub(super) const NO_GPU_WORK: &str = "no GPU work of its own";
 
-/// The parts, or why there are none. Steps of an instance: nothing where these are not told apart.
+/// The parts, or why there are none. `collectives`: those of the stage. Steps of an instance: nothing
+/// where these are not told apart.
 pub(super) fn of(
     report: &Report,
     row: &StageRow,
+    collectives: &[&CollectiveRow],
     steps_per_instance: Option<f64>,
 ) -> Result<WindowSplit, &'static str> {
     if report.coverage.verdict.status == Status::Empty {
@@ -63,7 +65,7 @@ pub(super) fn of(
         busy_ns,
         busy_parts,
         short_gaps_ns: short_gaps_ns.unwrap_or(0),
-        communication: communication(report, row, is_warm(report, row)),
+        communication: communication(report, collectives, is_warm(report, row)),
     };
     let split = measured.split().ok_or("its window is shorter than the GPU work in it")?;
     let steps = steps_per_instance.map(|steps| steps * instances as f64);
@@ -71,10 +73,13 @@ pub(super) fn of(
 }
 
 /// Waiting and transfer in the collectives of a stage; nothing where a notable part is not split.
-fn communication(report: &Report, row: &StageRow, warm: bool) -> Option<(u64, u64)> {
-    let of_stage = || report.ranks.collectives.iter().filter(|found| found.stage == row.stage);
-    let sum = |ns: fn(&stage2_model::CollectiveRow) -> Option<u64>| {
-        of_stage().filter_map(ns).fold(0u64, u64::saturating_add)
+fn communication(
+    report: &Report,
+    collectives: &[&CollectiveRow],
+    warm: bool,
+) -> Option<(u64, u64)> {
+    let sum = |ns: fn(&CollectiveRow) -> Option<u64>| {
+        collectives.iter().filter_map(|row| ns(row)).fold(0u64, u64::saturating_add)
     };
     let (waiting, transfer) = (sum(|row| row.waiting_ns), sum(|row| row.transfer_ns));
     let split = (u128::from(waiting) + u128::from(transfer)) * 100;
@@ -133,7 +138,15 @@ impl Measured {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use stage2_model::{CollectiveRow, WarmRow};
+    use stage2_model::WarmRow;
+
+    fn of(
+        report: &Report,
+        row: &StageRow,
+        steps: Option<f64>,
+    ) -> Result<WindowSplit, &'static str> {
+        super::of(report, row, &report.ranks.collectives.iter().collect::<Vec<_>>(), steps)
+    }
 
     fn row() -> StageRow {
         StageRow {

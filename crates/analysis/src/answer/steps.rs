@@ -1,6 +1,8 @@
 //! A stage -> the times of its steps, the tokens of a step, what the profiler cost, and the time to the
 //! first token.
 
+use std::collections::HashMap;
+
 use crate::insight::stages::role;
 use crate::join::passes::{COLLECT, NSYS};
 use crate::llm::mfu::per_generation;
@@ -21,12 +23,36 @@ pub(super) struct Steps {
     pub(super) per_instance: f64,
 }
 
-pub(super) fn of(report: &Report, row: &StageRow) -> Option<Steps> {
+/// What of the whole run a stage is set against: of stages there may be very many.
+pub(super) struct Run<'r> {
+    /// Stages that are prefills, and those that last from a request to its first token.
+    prefills: Vec<&'r StageRow>,
+    first_tokens: Vec<&'r StageRow>,
+    /// The pass that the times are of, and what it cost each stage.
+    pass: &'static str,
+    costs: HashMap<&'r str, &'r StageCost>,
+}
+
+impl<'r> Run<'r> {
+    pub(super) fn of(report: &'r Report) -> Self {
+        let pass = if report.source == Origin::Nsys.label() { NSYS } else { COLLECT };
+        let costs = report.costs.stages.iter().rev().filter(|cost| cost.pass == pass);
+        let stages = report.stages.iter();
+        Self {
+            prefills: stages.clone().filter(|row| role(row) == Role::Prefill).collect(),
+            first_tokens: stages.filter(|row| is_first_token_range(&row.stage)).collect(),
+            pass,
+            costs: costs.map(|cost| (cost.stage.as_str(), cost)).collect(),
+        }
+    }
+}
+
+pub(super) fn of(report: &Report, run: &Run<'_>, row: &StageRow) -> Option<Steps> {
     let Some(StageSteps { times, per_instance, .. }) = &row.steps else {
         let times = (row.kind == PathKind::WholeProcess).then(|| inferred(report)).flatten()?;
         return Some(Steps { times, per_instance: 1.0 });
     };
-    let tokens_per_step = tokens(report, row, *per_instance);
+    let tokens_per_step = tokens(report, run, row, *per_instance);
     let times = StepTimes { tokens_per_step, ..times.clone() };
     Some(Steps { times, per_instance: *per_instance })
 }
@@ -49,42 +75,38 @@ fn inferred(report: &Report) -> Option<StepTimes> {
 }
 
 /// Decode steps of the model in a step of the stage.
-fn tokens(report: &Report, row: &StageRow, per_instance: f64) -> Option<u64> {
+fn tokens(report: &Report, run: &Run<'_>, row: &StageRow, per_instance: f64) -> Option<u64> {
     let used = report.insight.utilisation.as_ref()?;
     let decode_steps = used.tokens.steps().ok().filter(|_| role(row) == Role::Decode)?;
-    let of_step = decode_steps as f64 / instances_per_prefill(report, row)? / per_instance;
+    let of_step = decode_steps as f64 / instances_per_prefill(run, row)? / per_instance;
     let whole = of_step.round();
     (whole >= 1.0 && (of_step - whole).abs() <= whole * UNEVEN).then_some(whole as u64)
 }
 
 /// Instances of a stage in a generation: there is one prefill in each. Without any prefill, an
 /// instance of decode is a generation.
-fn instances_per_prefill(report: &Report, row: &StageRow) -> Option<f64> {
-    let mut prefills = report.stages.iter().filter(|row| role(row) == Role::Prefill);
-    match (prefills.next(), prefills.next()) {
-        (None, _) => Some(1.0),
-        (Some(prefill), None) => per_generation(row.instances?, prefill.instances?),
-        (Some(_), Some(_)) => None,
+fn instances_per_prefill(run: &Run<'_>, row: &StageRow) -> Option<f64> {
+    match run.prefills.as_slice() {
+        [] => Some(1.0),
+        [prefill] => per_generation(row.instances?, prefill.instances?),
+        _ => None,
     }
 }
 
 /// What the pass that the times are of cost the stage.
-pub(super) fn slowdown(report: &Report, row: &StageRow) -> Option<Slowdown> {
-    let pass = if report.source == Origin::Nsys.label() { NSYS } else { COLLECT };
-    let is_it = |cost: &&StageCost| cost.pass == pass && cost.stage == row.stage;
-    let ratio = report.costs.stages.iter().find(is_it)?.ratio?;
-    Some(Slowdown { pass: pass.to_owned(), ratio })
+pub(super) fn slowdown(run: &Run<'_>, row: &StageRow) -> Option<Slowdown> {
+    let ratio = run.costs.get(row.stage.as_str())?.ratio?;
+    Some(Slowdown { pass: run.pass.to_owned(), ratio })
 }
 
 /// Of a prefill: the median of the ranges that last from the arrival of a request to its first token. The
 /// prefill itself leaves out the time in the queue, and what the GPU does in between.
-pub(super) fn time_to_first_token(report: &Report, row: &StageRow) -> Figure {
+pub(super) fn time_to_first_token(run: &Run<'_>, row: &StageRow) -> Figure {
     if role(row) != Role::Prefill {
         return Figure::Absent(Absent::PrefillOnly);
     }
-    let mut ranges = report.stages.iter().filter(|row| is_first_token_range(&row.stage));
-    let ns = match (ranges.next(), ranges.next()) {
-        (Some(range), None) => range.host_warm_median_ns.ok_or(Absent::NoStepTime),
+    let ns = match run.first_tokens.as_slice() {
+        [range] => range.host_warm_median_ns.ok_or(Absent::NoStepTime),
         _ => Err(Absent::NoRequests),
     };
     ns.map(|ns| ns as f64).into()
@@ -140,7 +162,8 @@ pub(super) mod tests {
     fn a_step_holds_as_many_tokens_as_decode_has_steps_for_it() {
         let tokens = |decode: StageRow, decode_steps| {
             let report = report(vec![row("prefill", 4, 10), decode], decode_steps);
-            of(&report, &report.stages[1]).and_then(|steps| steps.times.tokens_per_step)
+            of(&report, &Run::of(&report), &report.stages[1])
+                .and_then(|steps| steps.times.tokens_per_step)
         };
         assert_eq!(tokens(row("decode", 4, 640), 64), Some(64), "one range around all steps");
         assert_eq!(tokens(row("decode", 256, 10), 64), Some(1), "one range around each");
@@ -155,7 +178,7 @@ pub(super) mod tests {
     fn a_prefill_is_no_time_to_the_first_token_of_a_request() {
         let ttft = |stages| {
             let report = report(stages, 64);
-            time_to_first_token(&report, &report.stages[0])
+            time_to_first_token(&Run::of(&report), &report.stages[0])
         };
         let prefill = || row("prefill", 4, 100);
         assert_eq!(ttft(vec![prefill()]), Figure::Absent(Absent::NoRequests));
@@ -176,9 +199,9 @@ pub(super) mod tests {
         };
         let row = StageRow { kind: PathKind::WholeProcess, ..StageRow::default() };
         let mut report = report(vec![row], 64);
-        assert!(of(&report, &report.stages[0]).is_none());
+        assert!(of(&report, &Run::of(&report), &report.stages[0]).is_none());
         report.inferred_steps = Some(InferredSteps::of(vec![step(5, 1), step(9, 2), step(9, 3)]));
-        let found = of(&report, &report.stages[0]).expect("inferred").times;
+        let found = of(&report, &Run::of(&report), &report.stages[0]).expect("inferred").times;
         assert_eq!((found.unit, found.steps, found.p50_ns), (StepUnit::Inferred, 9, 2));
     }
 }

@@ -6,6 +6,7 @@ use super::counted::Counted;
 use super::doubt::doubt;
 use super::sample_basis::{is_warm, sample_basis, whole_window_ns};
 use super::stages::role;
+use crate::by_stage::{ByStage, by_stage, of_stage};
 use crate::join::kernels::percent;
 use crate::load::stats::mean;
 use crate::roofline::class::class_of;
@@ -101,28 +102,25 @@ struct Rows<'r> {
     /// Classes of the kernels, by name.
     classes: &'r [KernelClass],
     counted: Counted<'r, (&'r str, usize)>,
-    kernels: HashMap<&'r str, Vec<&'r KernelRow>>,
-    longest: HashMap<&'r str, Vec<&'r StageKernelRow>>,
+    kernels: ByStage<'r, KernelRow>,
+    longest: ByStage<'r, StageKernelRow>,
+    collectives: ByStage<'r, CollectiveRow>,
+    late: ByStage<'r, LateRow>,
     numbers: HashMap<&'r str, &'r StageUtilisation>,
 }
 
 impl<'r> Rows<'r> {
     fn of(report: &'r Report, used: &'r ModelUse, classes: &'r [KernelClass]) -> Self {
-        let mut rows = Rows {
+        Rows {
             used,
             classes,
             counted: Counted::new(report, |row| (row.stage.as_str(), row.name_index)),
-            kernels: HashMap::new(),
-            longest: HashMap::new(),
+            kernels: by_stage(&report.kernels, |row| &row.stage),
+            longest: by_stage(&report.stage_kernels, |row| &row.stage),
+            collectives: by_stage(&report.ranks.collectives, |row| &row.stage),
+            late: by_stage(&report.ranks.late, |row| &row.stage),
             numbers: used.numbers.stages.iter().rev().map(|row| (&*row.stage, row)).collect(),
-        };
-        for row in &report.kernels {
-            rows.kernels.entry(&row.stage).or_default().push(row);
         }
-        for row in &report.stage_kernels {
-            rows.longest.entry(&row.stage).or_default().push(row);
-        }
-        rows
     }
 
     fn class(&self, name_index: usize) -> KernelClass {
@@ -131,30 +129,35 @@ impl<'r> Rows<'r> {
 }
 
 /// Waiting for other ranks in a stage; none where no collective of it was split.
-fn waiting(report: &Report, row: &StageRow, all_ns: u64) -> Option<WaitingFacts> {
-    let of_stage = || report.ranks.collectives.iter().filter(|found| found.stage == row.stage);
-    let ordinary =
-        |found: &CollectiveRow| Some(found.waiting_ns?.saturating_sub(found.outlier_waiting_ns));
-    let waiting_ns = of_stage().filter_map(ordinary).reduce(u64::saturating_add);
-    let unmatched = of_stage().flat_map(|found| &found.unmatched).max_by_key(|found| found.calls);
+fn waiting(report: &Report, rows: &Rows<'_>, row: &StageRow, all_ns: u64) -> Option<WaitingFacts> {
+    let collectives = || of_stage(&rows.collectives, &row.stage).iter().copied();
+    // `all_ns` holds the time of outliers that are not left out.
+    let left_out = row.outliers.as_ref().is_none_or(|outliers| outliers.left_out);
+    let ordinary = |found: &CollectiveRow| {
+        let outliers_ns = if left_out { found.outlier_waiting_ns } else { 0 };
+        Some(found.waiting_ns?.saturating_sub(outliers_ns))
+    };
+    let waiting_ns = collectives().filter_map(ordinary).reduce(u64::saturating_add);
+    let unmatched =
+        collectives().flat_map(|found| &found.unmatched).max_by_key(|found| found.calls);
     let unmatched = unmatched.map(|found| (found.why.clone(), found.remedy.clone()));
     // None where all members were recorded, and the operation does not wait for them.
     let is_whole = report.ranks.seen > 1 && report.ranks.expected == Some(report.ranks.seen);
     let unmatched = unmatched.or_else(|| {
-        let is_split = of_stage().all(|found| found.waiting_ns.is_some());
-        (is_whole && !is_split && of_stage().next().is_some()).then(|| {
+        let is_split = collectives().all(|found| found.waiting_ns.is_some());
+        (is_whole && !is_split && collectives().next().is_some()).then(|| {
             let why = "operations that need not wait for all members are not split".to_owned();
             (why, "Section Collectives lists them, with the bytes that they move.".to_owned())
         })
     });
     let waiting_ns = waiting_ns.or(unmatched.as_ref().map(|_| 0))?;
-    let mut late = report.ranks.late.iter().filter(|late| late.stage == row.stage);
+    let mut late = of_stage(&rows.late, &row.stage).iter();
     (all_ns > 0).then(|| WaitingFacts {
         unmatched,
         percent: waiting_ns as f64 * 100.0 / all_ns as f64,
         whole: report.ranks.kernels_left_out == 0
-            && of_stage().all(|found| found.unmatched.is_empty() && found.waiting_ns.is_some()),
-        late: late.find_map(LateRow::sentence),
+            && collectives().all(|found| found.unmatched.is_empty() && found.waiting_ns.is_some()),
+        late: late.find_map(|late| late.sentence()),
     })
 }
 
@@ -167,7 +170,7 @@ fn stage(report: &Report, rows: &Rows<'_>, row: &StageRow) -> StageFacts {
         .flat_map(|outliers| &outliers.kernels)
         .map(|&(name, calls, ns)| (name, (calls, ns)))
         .collect();
-    for kernel in rows.kernels.get(row.stage.as_str()).into_iter().flatten() {
+    for kernel in of_stage(&rows.kernels, &row.stage) {
         calls = calls.saturating_add(kernel.times.calls);
         graph_calls = graph_calls.saturating_add(kernel.times.graph_calls);
         all_ns = all_ns.saturating_add(kernel.times.total_ns);
@@ -176,18 +179,22 @@ fn stage(report: &Report, rows: &Rows<'_>, row: &StageRow) -> StageFacts {
         let sum = class_calls.entry(rows.class(kernel.name_index)).or_default();
         *sum = sum.saturating_add(kernel.times.calls);
     }
+    // Of the kernels in outliers it is not known which were launched by graphs.
+    let graph_percent = percent(graph_calls, calls);
     let (mut timed, mut timed_ns) = (row.kernels.unwrap_or(0), row.kernel_sum_ns.unwrap_or(0));
-    for (&name, &(calls, ns)) in &outliers {
-        all_ns = all_ns.saturating_sub(ns);
+    for (&name, &(out_calls, ns)) in &outliers {
+        (calls, all_ns) = (calls.saturating_sub(out_calls), all_ns.saturating_sub(ns));
         let sum = by_class.entry(rows.class(name)).or_default();
         *sum = sum.saturating_sub(ns);
-        (timed, timed_ns) = (timed.saturating_sub(calls), timed_ns.saturating_sub(ns));
+        let sum = class_calls.entry(rows.class(name)).or_default();
+        *sum = sum.saturating_sub(out_calls);
+        (timed, timed_ns) = (timed.saturating_sub(out_calls), timed_ns.saturating_sub(ns));
     }
     let kernel_mean_ns = match outliers.is_empty() {
         true => row.kernel_mean_ns,
         false => mean(timed_ns, timed),
     };
-    let top = rows.longest.get(row.stage.as_str()).into_iter().flatten();
+    let top = of_stage(&rows.longest, &row.stage).iter();
     let mut top: Vec<KernelFacts> =
         top.filter_map(|kernel| top_kernel(rows, kernel, &outliers, all_ns)).collect();
     top.sort_by(|a, b| b.percent.total_cmp(&a.percent));
@@ -201,7 +208,7 @@ fn stage(report: &Report, rows: &Rows<'_>, row: &StageRow) -> StageFacts {
         window_ns: whole_window_ns(report, row),
         no_gpu_work: row.has_no_gpu_work(),
         kernel_mean_us: kernel_mean_ns.map(|ns| ns as f64 / 1e3),
-        graph_percent: percent(graph_calls, calls),
+        graph_percent,
         kernels_per_token: figure(|s| &s.kernels_per_token),
         tokens_per_s: figure(|s| &s.tokens_per_s),
         batch_size: rows.used.tokens.batch_size,
@@ -209,7 +216,7 @@ fn stage(report: &Report, rows: &Rows<'_>, row: &StageRow) -> StageFacts {
         mfu_busy: figure(|s| &s.mfu_busy),
         mbu_wall: figure(|s| &s.mbu_wall),
         mbu_busy: figure(|s| &s.mbu_busy),
-        waiting: waiting(report, row, all_ns),
+        waiting: waiting(report, rows, row, all_ns),
         classes: by_class
             .into_iter()
             .filter_map(|(class, ns)| Some((class, percent(ns, all_ns)?)))
@@ -237,8 +244,9 @@ fn top_kernel(
     let counters = rows.counted.get(&(row.stage.as_str(), row.name_index));
     let roofline = counters.map(|counters| &counters.roofline);
     // The longest launch configuration stands for the kernel, where ncu profiled none.
-    let of_stage = rows.kernels.get(row.stage.as_str()).into_iter().flatten();
-    let of_name = of_stage.filter(|kernel| kernel.name_index == row.name_index);
+    let of_name = of_stage(&rows.kernels, &row.stage)
+        .iter()
+        .filter(|kernel| kernel.name_index == row.name_index);
     let longest = of_name.max_by_key(|kernel| kernel.times.total_ns);
     let sampled = longest.and_then(|kernel| kernel.sampled.as_deref());
     Some(KernelFacts {
@@ -270,7 +278,7 @@ mod tests {
 
     use super::super::utilisation::model_use;
     use super::*;
-    use stage2_model::{Absent, TokenCounts};
+    use stage2_model::{Absent, Outliers, Times, TokenCounts};
 
     #[test]
     fn the_rest_of_a_capture_is_not_called_the_whole_of_it() {
@@ -293,6 +301,47 @@ mod tests {
         let facts = facts(&report, &used);
         let stages: Vec<&str> = facts.stages.iter().map(|stage| stage.stage.as_str()).collect();
         assert_eq!(stages, ["decode", "(not known)"]);
+    }
+
+    #[test]
+    fn shares_of_calls_are_without_those_of_outliers_as_shares_of_time_are() {
+        let kernel = |name_index, calls| KernelRow {
+            stage: "decode".to_owned(),
+            name_index,
+            times: Times { calls, total_ns: calls * 10, ..Times::default() },
+            ..KernelRow::default()
+        };
+        let outliers =
+            Outliers { left_out: true, kernels: vec![(1, 60, 600)], ..Outliers::default() };
+        let mut report = Report {
+            source: Origin::Collector.label().to_owned(),
+            kernel_names: [&b"gemm_kernel"[..], b"rms_norm_kernel"]
+                .map(stage2_text::kernel_name)
+                .to_vec(),
+            kernels: vec![kernel(0, 30), kernel(1, 70)],
+            stages: vec![StageRow {
+                stage: "decode".to_owned(),
+                outliers: Some(outliers),
+                ..StageRow::default()
+            }],
+            ..Report::default()
+        };
+        report.ranks.collectives.push(CollectiveRow {
+            stage: "decode".to_owned(),
+            waiting_ns: Some(300),
+            outlier_waiting_ns: 200,
+            ..CollectiveRow::default()
+        });
+        let (none, tokens) = (Err(Absent::NoModel), TokenCounts::default());
+        let used = model_use(&report, &Value::Null, none, tokens, &mut Vec::new());
+        let told = facts(&report, &used).stages.remove(0);
+        assert_eq!(told.classes, told.class_calls, "each call takes as long");
+        assert_eq!(told.class_calls.iter().map(|(_, percent)| *percent).sum::<f64>(), 100.0);
+        assert_eq!(told.waiting.map(|waiting| waiting.percent), Some(25.0));
+        // Of outliers that stay, the waiting in them stays, too.
+        report.stages[0].outliers.as_mut().expect("some").left_out = false;
+        let told = facts(&report, &used).stages.remove(0);
+        assert_eq!(told.waiting.map(|waiting| waiting.percent), Some(30.0));
     }
 
     #[test]

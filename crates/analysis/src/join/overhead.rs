@@ -1,5 +1,7 @@
 //! The costs of the passes -> findings on stages that a profiler slowed down, with lighter settings.
 
+use std::collections::{HashMap, HashSet};
+
 use serde_json::Value;
 use stage2_model::{Finding, Origin, Report, Severity, StageCost};
 use stage2_text::numbers::{count, ms3, ratio3};
@@ -69,17 +71,20 @@ pub(crate) fn explain(report: &mut Report, config: &Value) {
 }
 
 fn of_pass(report: &Report, pass: &str, in_force: InForce) -> Option<Finding> {
-    let is_stage = |name: &str| report.stages.iter().any(|s| s.stage == name && s.apart.is_none());
-    let costs = || report.costs.stages.iter();
-    let slow =
-        costs().filter(|cost| cost.pass == pass && is_stage(&cost.stage)).filter_map(|traced| {
-            let ratio = traced.ratio.filter(|ratio| *ratio > LIMIT)?;
-            let untraced = costs().find(|c| c.pass == BASELINE && c.stage == traced.stage)?;
-            let (before, after) = (untraced.host_warm_median_ns?, traced.host_warm_median_ns?);
-            let lost_ns =
-                after.saturating_sub(before) as f64 * traced.instances.unwrap_or(1) as f64;
-            Some(Slow { untraced, traced, ratio, lost_ns })
-        });
+    let stages = report.stages.iter().filter(|row| row.apart.is_none());
+    let stages: HashSet<&str> = stages.map(|row| row.stage.as_str()).collect();
+    let costs = report.costs.stages.iter();
+    let baselines = costs.clone().rev().filter(|cost| cost.pass == BASELINE);
+    let baselines: HashMap<&str, &StageCost> =
+        baselines.map(|cost| (cost.stage.as_str(), cost)).collect();
+    let traced = costs.filter(|cost| cost.pass == pass && stages.contains(cost.stage.as_str()));
+    let slow = traced.filter_map(|traced| {
+        let ratio = traced.ratio.filter(|ratio| *ratio > LIMIT)?;
+        let untraced = *baselines.get(traced.stage.as_str())?;
+        let (before, after) = (untraced.host_warm_median_ns?, traced.host_warm_median_ns?);
+        let lost_ns = after.saturating_sub(before) as f64 * traced.instances.unwrap_or(1) as f64;
+        Some(Slow { untraced, traced, ratio, lost_ns })
+    });
     let mut slow: Vec<Slow<'_>> = slow.collect();
     slow.sort_by(|a, b| b.lost_ns.total_cmp(&a.lost_ns));
     let worst = slow.first()?;

@@ -77,7 +77,8 @@ impl Together {
         let place = |stage: &str| places.get(stage).copied().unwrap_or(usize::MAX);
         let mut collectives = rows::collective_rows(&self.calls, &matching, &found, &label);
         collectives.sort_by_key(|row| place(&row.stage));
-        let who = |member| self.who(member, devices);
+        let names = self.names();
+        let who = |member| self.who(member, &names, devices);
         let mut late = late::late_rows(&found, &label, path, who);
         late.sort_by_key(|row| place(&row.stage));
         if self.kernels_left_out > 0 {
@@ -91,7 +92,7 @@ impl Together {
             ));
         }
         let shares = rows::shares(&found);
-        let mut rank_stages = self.stages(label, devices, &shares);
+        let mut rank_stages = self.stages(label, &names, devices, &shares);
         rank_stages.sort_by_cached_key(|row| {
             let waiting = (row.waiting_ns.is_none(), row.waiting_ns);
             let host = Reverse(row.host_total_ns);
@@ -125,8 +126,10 @@ impl Together {
     }
 
     fn host_clocks(&self, clocks: &[(usize, clock::HostCorrection)]) -> Vec<HostClock> {
+        let names: HashMap<usize, &Option<String>> =
+            self.calls.hosts.iter().map(|(name, &index)| (index, name)).collect();
         let named = |(host, correction): &(usize, clock::HostCorrection)| {
-            let (name, _) = self.calls.hosts.iter().find(|(_, index)| *index == host)?;
+            let name = *names.get(host)?;
             let points = correction.points.iter();
             Some(HostClock {
                 host: stage2_text::visible(name.as_ref()?.as_bytes()),
@@ -139,11 +142,12 @@ impl Together {
     }
 
     /// Who a process is, and which GPU of it where it has several.
-    fn who(&self, member: Member, devices: &[DeviceRow]) -> LateRow {
-        let Some(process) = self.processes.get(member.process as usize) else {
+    fn who(&self, member: Member, names: &[String], devices: &[DeviceRow]) -> LateRow {
+        let at = member.process as usize;
+        let (Some(process), Some(name)) = (self.processes.get(at), names.get(at)) else {
             return LateRow::default();
         };
-        let mut who = self.name(process);
+        let mut who = name.clone();
         if process.used.len() > 1
             && let Some(&device) = process.devices.get(member.device as usize)
             && let Some(device) = devices.get(device as usize)
@@ -158,13 +162,22 @@ impl Together {
         }
     }
 
-    fn name(&self, process: &Process) -> String {
-        let pid = process.row.pid.map_or_else(|| "a process".into(), |pid| format!("pid {pid}"));
-        let Some(rank) = process.rank() else { return pid };
-        match self.processes.iter().filter(|other| other.rank() == Some(rank)).count() {
-            0 | 1 => format!("rank {rank}"),
-            _ => format!("rank {rank} ({pid})"),
+    /// What each process is called.
+    fn names(&self) -> Vec<String> {
+        let mut ranks: HashMap<u64, usize> = HashMap::new();
+        for rank in self.processes.iter().filter_map(Process::rank) {
+            *ranks.entry(rank).or_default() += 1;
         }
+        let name = |process: &Process| {
+            let pid =
+                process.row.pid.map_or_else(|| "a process".into(), |pid| format!("pid {pid}"));
+            match process.rank().map(|rank| (rank, ranks.get(&rank))) {
+                None => pid,
+                Some((rank, Some(2..))) => format!("rank {rank} ({pid})"),
+                Some((rank, _)) => format!("rank {rank}"),
+            }
+        };
+        self.processes.iter().map(name).collect()
     }
 
     /// Each process in each stage, where there are several: the slowest first, which is the one that
@@ -172,6 +185,7 @@ impl Together {
     fn stages<'l>(
         &self,
         label: impl Fn(u32) -> &'l str,
+        names: &[String],
         devices: &[DeviceRow],
         shares: &BTreeMap<(u32, u32), (u64, u64)>,
     ) -> Vec<RankStageRow> {
@@ -179,10 +193,9 @@ impl Together {
             return Vec::new();
         }
         let mut rows: Vec<RankStageRow> = Vec::new();
-        for (at, process) in (0..).zip(&self.processes) {
+        for (at, (process, who)) in (0..).zip(self.processes.iter().zip(names)) {
             let mut used = process.used.iter().filter_map(|&at| devices.get(at as usize));
             let on_shared = used.any(|row| row.shared_by_processes);
-            let who = self.name(process);
             rows.extend(process.stages.iter().map(|(path, row)| {
                 let share = shares.get(&(*path, at));
                 RankStageRow {
