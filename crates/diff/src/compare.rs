@@ -1,8 +1,8 @@
 //! The reports of both sides -> their [`Comparison`].
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use stage2_model::{Report, StageRow, Status};
+use stage2_model::{StageRow, Status};
 use stage2_text::visible;
 
 use crate::comparability::differences;
@@ -104,11 +104,11 @@ fn compared(run: &Run<'_>) -> ComparedRun {
     }
 }
 
-/// A run and its GPU work by stage.
-type Gathering<'r> = (&'r Report, Gathered);
+/// The stages of a run, and its GPU work by stage.
+type Gathering<'r> = (HashMap<&'r str, StageView<'r>>, Gathered);
 
 fn gather<'r>(side: &[Run<'r>]) -> Vec<Gathering<'r>> {
-    side.iter().map(|run| (run.report, Gathered::of(run.report))).collect()
+    side.iter().map(|run| (StageView::all(run.report), Gathered::of(run.report))).collect()
 }
 
 /// Stages of both sides. One that neither opened nor has work is a name only.
@@ -122,14 +122,14 @@ fn stage(name: &str, sides: &[Vec<Gathering<'_>>; 2]) -> StageChange {
     let nothing = StageWork::default();
     let [before, after] = sides;
     fn views<'r>(side: &[Gathering<'r>], name: &str) -> Vec<StageView<'r>> {
-        side.iter().filter_map(|(report, _)| StageView::find(report, name)).collect()
+        side.iter().filter_map(|(stages, _)| stages.get(name).copied()).collect()
     }
     let (mut a, mut b) = (views(before, name), views(after, name));
     StageView::make_alike(&mut a.iter_mut().chain(&mut b).collect::<Vec<_>>());
     let all: Vec<StageView<'_>> = a.iter().chain(&b).copied().collect();
     let basis = Basis::choose(&all);
     let works = |side: &'_ [Gathering<'_>]| -> Vec<StageWork> {
-        let has = side.iter().filter(|(report, _)| StageView::find(report, name).is_some());
+        let has = side.iter().filter(|(stages, _)| stages.contains_key(name));
         has.map(|(_, gathered)| gathered.stage(name).unwrap_or(&nothing).clone()).collect()
     };
     let (a_work, b_work) = (works(before), works(after));

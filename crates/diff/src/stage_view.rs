@@ -1,6 +1,8 @@
 //! A stage of a report, with what other parts of the report say of it; older reports without an answer
 //! included.
 
+use std::collections::HashMap;
+
 use stage2_model::{
     Figure, P99_VALUES, PathRow, Report, Role, StageAnswer, StageEnergy, StageRow,
     StageUtilisation, StepTimes, StepUnit, WindowSplit, is_first_token_range,
@@ -13,6 +15,11 @@ pub(crate) struct StageView<'r> {
     pub(crate) row: &'r StageRow,
     answer: Option<&'r StageAnswer>,
     utilisation: Option<&'r StageUtilisation>,
+    energy: Option<&'r StageEnergy>,
+    /// The range whose instances are the steps of the answer.
+    step_path: Option<&'r PathRow>,
+    /// The run has ranges from a request to its first token.
+    has_requests: bool,
     /// Its steps are its instances, whatever the answer says.
     by_instance: bool,
 }
@@ -30,18 +37,30 @@ pub(crate) struct Steps {
 }
 
 impl<'r> StageView<'r> {
-    /// The stage of that name; nothing where the run has none.
-    pub(crate) fn find(report: &'r Report, stage: &str) -> Option<Self> {
-        let row = report.stages.iter().find(|row| row.stage == stage)?;
-        let used = report.insight.utilisation.as_ref();
-        Some(Self {
-            report,
-            row,
-            answer: report.answer.stages.iter().find(|answer| answer.stage == stage),
-            utilisation: used
-                .and_then(|used| used.numbers.stages.iter().find(|s| s.stage == stage)),
-            by_instance: false,
-        })
+    /// The stages of a run by their names, of which there may be very many.
+    pub(crate) fn all(report: &'r Report) -> HashMap<&'r str, Self> {
+        let used = report.insight.utilisation.iter().flat_map(|used| &used.numbers.stages);
+        let used = first_by(used, |used| &used.stage);
+        let answers = first_by(&report.answer.stages, |answer| &answer.stage);
+        let energy = first_by(&report.energy, |energy| &energy.stage);
+        let paths = first_by(&report.paths, |row| &row.path);
+        let has_requests = report.stages.iter().any(|row| is_first_token_range(&row.stage));
+        let view = |(stage, row)| {
+            let answer = answers.get(stage).copied();
+            let path = answer.and_then(|answer| answer.step.as_ref()?.path.as_deref());
+            let view = Self {
+                report,
+                row,
+                answer,
+                utilisation: used.get(stage).copied(),
+                energy: energy.get(stage).copied(),
+                step_path: path.and_then(|path| paths.get(path).copied()),
+                has_requests,
+                by_instance: false,
+            };
+            (stage, view)
+        };
+        first_by(&report.stages, |row| &row.stage).into_iter().map(view).collect()
     }
 
     /// Takes the instances of the stage for its steps in all views, unless the steps of all are of
@@ -111,8 +130,7 @@ impl<'r> StageView<'r> {
     /// Time to the first token of a request, ns. Older reports say the time of the prefill here, which is
     /// another number: without ranges from arrival to first token it is not known.
     pub(crate) fn time_to_first_token_ns(&self) -> Option<f64> {
-        let has_requests = self.report.stages.iter().any(|row| is_first_token_range(&row.stage));
-        self.answer.filter(|_| has_requests)?.time_to_first_token_ns.value()
+        self.answer.filter(|_| self.has_requests)?.time_to_first_token_ns.value()
     }
 
     /// Where its window goes.
@@ -136,10 +154,7 @@ impl<'r> StageView<'r> {
         let steps = self.steps()?;
         let count = match steps.unit {
             StepUnit::Instance => return self.instances(),
-            StepUnit::RangeWithin => {
-                let path = steps.path?;
-                self.path(&path)?.instances?
-            }
+            StepUnit::RangeWithin => self.step_path?.instances?,
             StepUnit::Inferred => {
                 let rows = &self.report.inferred_steps.as_ref()?.rows;
                 rows.iter().map(|row| row.steps).fold(0, u64::saturating_add)
@@ -148,13 +163,9 @@ impl<'r> StageView<'r> {
         (count > 0).then_some(count as f64)
     }
 
-    fn path(&self, path: &str) -> Option<&'r PathRow> {
-        self.report.paths.iter().find(|row| row.path == path)
-    }
-
     /// Its energy and clocks.
     pub(crate) fn energy(&self) -> Option<&'r StageEnergy> {
-        self.report.energy.iter().find(|row| row.stage == self.row.stage)
+        self.energy
     }
 
     /// Share of its FLOPs peak that it used over wall time, percent.
@@ -166,6 +177,14 @@ impl<'r> StageView<'r> {
     pub(crate) fn mbu_percent(&self) -> Option<f64> {
         percent(&self.utilisation?.mbu_wall)
     }
+}
+
+/// Rows by what they are of: the first of several of the same.
+fn first_by<'r, T>(
+    rows: impl IntoIterator<Item = &'r T, IntoIter: DoubleEndedIterator>,
+    name: impl Fn(&'r T) -> &'r str,
+) -> HashMap<&'r str, &'r T> {
+    rows.into_iter().rev().map(|row| (name(row), row)).collect()
 }
 
 fn percent(share: &Figure) -> Option<f64> {
