@@ -174,7 +174,7 @@ fn outliers(report: &Report, stages: &[Told<'_>]) -> Option<String> {
         let meaning = match (alike, outliers.left_out) {
             (true, _) => "",
             (false, true) => ", left out of window, gains and advice",
-            (false, false) => ", part of all numbers, so nothing is advised",
+            (false, false) => ", which other numbers include, so nothing is advised",
         };
         Some(format!("{}: {of}{longest}{meaning}", told.name()))
     });

@@ -221,8 +221,8 @@ fn each_stage_says_whether_its_outliers_are_left_out() {
     assert_eq!(
         line([row("a", true), row("b", false)]),
         format!(
-            "a: {hold}, left out of window, gains and advice; b: {hold}, part of all numbers, so nothing \
-             is advised"
+            "a: {hold}, left out of window, gains and advice; b: {hold}, which other numbers include, so \
+             nothing is advised"
         )
     );
     let left_out = line([row("a", true), row("b", true)]);
