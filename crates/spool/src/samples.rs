@@ -124,40 +124,37 @@ const FINE_FRACTIONS: [f64; FINE] = [
 /// 2^(1/512): half a step.
 const HALF_STEP: f64 = 1.0013547198921082;
 
-/// What each level is of the largest value of its column; of level 0 nobody asks. A table, because the
+/// What a level is of the largest value of its column; of level 0 nobody asks. Of tables, because the
 /// mathematical functions of the C library are in a library of their own, which guests need not have.
-static RATIOS: [f64; TOP as usize + 1] = {
-    let mut ratios = [0.0; TOP as usize + 1];
-    let (mut level, mut octave) = (TOP as usize, 1.0);
-    loop {
-        let below = TOP as usize - level;
-        if below > 0 && below.is_multiple_of(COARSE * FINE) {
-            octave /= 2.0;
-        }
-        let coarse = COARSE_FRACTIONS[below / FINE % COARSE];
-        ratios[level] = octave * coarse * FINE_FRACTIONS[below % FINE];
-        level -= 1;
-        if level == 0 {
-            break ratios;
-        }
-    }
-};
+fn ratio(level: u16) -> f64 {
+    let below = usize::from(TOP.saturating_sub(level));
+    let octaves = 1_u32 << (below / (COARSE * FINE));
+    COARSE_FRACTIONS[below / FINE % COARSE] * FINE_FRACTIONS[below % FINE] / f64::from(octaves)
+}
 
 /// The level nearest to a value.
 fn level(value: f64, top: f64) -> u16 {
     if value <= 0.0 || top <= 0.0 {
         return ZERO;
     }
-    let ratio = value / top;
-    if ratio * HALF_STEP < RATIOS[1] {
+    let wanted = value / top;
+    if wanted * HALF_STEP < ratio(1) {
         return ZERO;
     }
-    let below = RATIOS[1..usize::from(TOP)].partition_point(|level| level * HALF_STEP <= ratio);
-    u16::try_from(below + 1).unwrap_or(TOP)
+    // The lowest level that is not below it by more than half a step.
+    let (mut low, mut high) = (1, TOP);
+    while low < high {
+        let middle = low.midpoint(high);
+        match ratio(middle) * HALF_STEP <= wanted {
+            true => low = middle + 1,
+            false => high = middle,
+        }
+    }
+    low
 }
 
 fn value_of(level: u16, top: f64) -> f64 {
-    if level == ZERO { 0.0 } else { top * RATIOS[usize::from(level)] }
+    if level == ZERO { 0.0 } else { top * ratio(level) }
 }
 
 /// The level of a file's byte and, where it has them, its four bits.
