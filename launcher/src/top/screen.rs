@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, poll, read};
 use ratatui::widgets::Paragraph;
 use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
 
 use super::page::{State, View, page, stages};
 use super::snapshot;
@@ -23,7 +24,7 @@ const STEP: Duration = Duration::from_millis(100);
 /// a panic.
 pub(crate) fn run(watched: &mut Watched, stop: &Arc<AtomicBool>) -> io::Result<()> {
     let mut terminal = ratatui::try_init()?;
-    let result = (|| {
+    let result: io::Result<()> = (|| {
         let mut view = View { name: watched.name.clone(), ..View::default() };
         let (mut next, stdin) = (Instant::now(), io::stdin());
         while !stop.load(Ordering::Relaxed) {
@@ -43,7 +44,7 @@ pub(crate) fn run(watched: &mut Watched, stop: &Arc<AtomicBool>) -> io::Result<(
                 let lines = page(&view, area.width.into(), area.height.into());
                 frame.render_widget(Paragraph::new(lines), area);
             })?;
-            // Not by crossterm: it reads a terminal that is gone for ever, and comes back never.
+            // Not by crossterm: it reads a terminal that is gone for ever, and never returns.
             let mut wanted = [PollFd::new(&stdin, PollFlags::IN)];
             let limit = Timespec::try_from(STEP).ok();
             let _ = rustix::event::poll(&mut wanted, limit.as_ref());
@@ -62,9 +63,15 @@ pub(crate) fn run(watched: &mut Watched, stop: &Arc<AtomicBool>) -> io::Result<(
         }
         Ok(())
     })();
-    // The panic hook that `try_init` sets does the same.
-    ratatui::restore();
-    result
+    // The panic hook that `try_init` sets does the same. `restore`, and the end of `terminal`, say what fails
+    // on stderr: where that is the terminal that is gone, to say it panics.
+    let _ = terminal.show_cursor();
+    let _ = ratatui::try_restore();
+    std::mem::forget(terminal);
+    match result {
+        Err(error) if error.raw_os_error() == Some(Errno::IO.raw_os_error()) => Ok(()),
+        result => result,
+    }
 }
 
 /// What there is to show now.
