@@ -6,9 +6,13 @@ mod common;
 mod fixture;
 
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use common::{FAKE_NSYS, Sandbox};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use predicates::prelude::*;
 use predicates::str::contains;
 
@@ -185,6 +189,43 @@ fn what_nsys_knows_of_the_machine_is_left_out_unless_it_is_asked_for() {
     let merged = std::fs::read(sandbox.path("merged/nsys/decode.sqlite")).expect("a copy");
     assert!(!String::from_utf8_lossy(&merged).contains(SECRET));
     expect_modes(&sandbox.path("merged"), 0o700, 0o600);
+}
+
+/// Starts a merge of an export with a secret, and ends it by `signal` while the export is copied.
+fn merge_ended_by(signal: Signal) -> Sandbox {
+    let sandbox = Sandbox::new();
+    let export = export(&sandbox);
+    let db = rusqlite::Connection::open(&export).expect("export");
+    // To copy it takes much longer than to see that it begins.
+    let filler = "CREATE TABLE filler AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 \
+                  FROM n WHERE i < 60000) SELECT randomblob(1000) AS bytes FROM n;";
+    db.execute_batch(filler).expect("a large table");
+    drop(db);
+    let words = ["merge", "--nsys", &export.display().to_string(), "-o", "merged"];
+    let mut merge = sandbox.std_launch(&words).spawn().expect("stage2-launch");
+    let copy = sandbox.path("merged/nsys/decode.sqlite");
+    while !copy.exists() {
+        assert_eq!(
+            merge.try_wait().expect("its status"),
+            None,
+            "it ended before its copy was seen"
+        );
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    kill(Pid::from_raw(merge.id() as i32), signal).expect("stage2-launch runs");
+    let status = merge.wait().expect("its status");
+    assert_eq!(status.signal(), Some(signal as i32), "{status}");
+    sandbox
+}
+
+#[test]
+fn a_merge_that_is_ended_leaves_no_raw_copy_unmarked() {
+    let sandbox = merge_ended_by(Signal::SIGTERM);
+    let left = below(&sandbox.path("merged"));
+    assert!(!left.iter().any(|path| path.ends_with("nsys")), "{left:?}");
+    // Nobody can clean up behind this one.
+    let sandbox = merge_ended_by(Signal::SIGKILL);
+    assert!(sandbox.path("merged/nsys/SENSITIVE.txt").is_file());
 }
 
 #[test]

@@ -260,6 +260,8 @@ fn a_signal_during_a_merge_ends_its_tool_and_the_merge() {
         assert!(told.contains("tables of a.n") && told.contains("SIGINT"), "{told}");
         let run = common::read(&sandbox.path("out/run.json"));
         assert!(run.contains("interrupted by SIGINT"), "{run}");
+        let raw = sandbox.path("out/nsys/a.nsys-rep");
+        assert!(!raw.exists(), "nothing can scrub it: {told}");
         let tool = sandbox.path("tools");
         let left = std::process::Command::new("pgrep").arg("-f").arg(&tool).output();
         assert_eq!(left.expect("pgrep").stdout, b"", "the tool runs on");

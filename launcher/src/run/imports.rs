@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
-use super::raw_captures::clean_copies;
+use super::raw_captures::{clean_copies, environment_finding, unmark};
 use super::tool::{Tool, version_of};
 use super::{Host, Signals, System, ncu_steps, nsys_pass};
 use crate::config::Config;
@@ -20,6 +20,7 @@ use crate::tools::product;
 use crate::tools::version::Version;
 use stage2_analysis::ncu::load::folder::report_name;
 use stage2_analysis::nsys::load::folder::capture_name;
+use stage2_analysis::private;
 use stage2_model::Finding;
 
 /// What the tools are run with.
@@ -50,13 +51,32 @@ impl<'a> Imports<'a> {
         export_nsys(&self.tool(folder), &self.config.pipeline.nsys, reports, findings);
     }
 
-    /// Takes out of the copies of captures what they hold of the machine. Whether nothing of it is left.
-    pub(crate) fn clean(&self, copies: &InputCopies, findings: &mut Vec<Finding>) -> bool {
-        // What a signal left is kept, and the finding about it says so.
-        match self.interrupted() {
-            Some(_) => !copies.holds_an_environment(),
-            None => clean_copies(copies, &self.config.pipeline.nsys, findings),
+    /// Before captures are copied to `folder`, shown as `shown`: what they hold of a machine must not stay there
+    /// unmarked, whatever ends this program. A signal deletes the copies, and SIGKILL leaves them with a warning.
+    pub(crate) fn begin_copies(&self, folder: &Path, shown: &str) {
+        let keep_raw = self.config.pipeline.nsys.export.keep_raw;
+        self.signals.take_along((!keep_raw).then(|| folder.to_owned()));
+        // What cannot be written here cannot be copied here either, which is told.
+        if private::create_folders(folder).is_ok() {
+            let _ = environment_finding(folder, shown, keep_raw);
         }
+    }
+
+    /// Takes out of the copies of captures what they hold of the machine, also after a signal. Says so where
+    /// something of it is left.
+    pub(crate) fn clean_copies(
+        &self,
+        copies: &InputCopies,
+        folder: &Path,
+        shown: &str,
+        findings: &mut Vec<Finding>,
+    ) {
+        let nsys = &self.config.pipeline.nsys;
+        match clean_copies(copies, nsys, findings) {
+            true => unmark(folder),
+            false => findings.extend(environment_finding(folder, shown, nsys.export.keep_raw)),
+        }
+        self.signals.take_along(None);
     }
 
     /// Prints the tables of reports of Nsight Compute, in the folder that they lie in.

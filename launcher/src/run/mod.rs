@@ -45,7 +45,6 @@ pub(crate) use forecast::shown as shown_time;
 pub(crate) use imports::Imports;
 pub(crate) use library::{Library, find as find_library};
 pub(crate) use process::System;
-pub(crate) use raw_captures::environment_finding;
 pub(crate) use signals::{Signals, outlive_full_files};
 use tool::{Tool, ToolPass};
 

@@ -24,12 +24,20 @@ pub(crate) fn environment_finding(folder: &Path, shown: &str, keep_raw: bool) ->
             false => "do not share them; the findings about each file say why it was kept",
         },
     );
-    let written = write_whole(&folder.join("SENSITIVE.txt"), &format!("{finding}\n"));
+    let written = write_whole(&folder.join(SENSITIVE), &format!("{finding}\n"));
     let failed = written.err().map(|error| {
-        let what = format!("{shown}/SENSITIVE.txt is missing");
+        let what = format!("{shown}/{SENSITIVE} is missing");
         Finding::note(what, format!("{error:#}"), "")
     });
     std::iter::once(finding).chain(failed).collect()
+}
+
+const SENSITIVE: &str = "SENSITIVE.txt";
+
+/// Takes back what [`environment_finding`] wrote, and the folder where nothing else is in it.
+pub(super) fn unmark(folder: &Path) {
+    let _ = std::fs::remove_file(folder.join(SENSITIVE));
+    let _ = std::fs::remove_dir(folder);
 }
 
 /// Puts the scrubbed copy of an export in its place, and deletes the report of nsys, which nothing can scrub.

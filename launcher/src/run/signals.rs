@@ -1,6 +1,7 @@
 //! Signals that this program gets -> events of the pass that runs.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -15,6 +16,9 @@ use super::SignalSource;
 use super::child::Event;
 use crate::terminal::Terminal;
 
+/// How often the deletion of a folder is tried.
+const DELETIONS: usize = 8;
+
 /// The signal handlers of this program.
 pub(crate) struct Signals {
     target: Arc<Mutex<Target>>,
@@ -26,6 +30,8 @@ struct Target {
     events: Option<Sender<Event>>,
     /// What is said when it ends this program.
     interrupted: String,
+    /// A folder that goes with this program then.
+    unfinished: Option<PathBuf>,
 }
 
 impl Signals {
@@ -38,7 +44,7 @@ impl Signals {
             .into_iter()
             .filter(|signal| ignored & (1 << (signal - 1)) == 0);
         let mut signals = SignalsInfo::<WithOrigin>::new(wanted)?;
-        let target = Arc::new(Mutex::new(Target { events: None, interrupted }));
+        let target = Arc::new(Mutex::new(Target { events: None, interrupted, unfinished: None }));
         let shared = target.clone();
         std::thread::Builder::new().name("signals".into()).spawn(move || {
             for origin in &mut signals {
@@ -51,6 +57,11 @@ impl Signals {
     /// Says something else from now on when a signal ends this program.
     pub(crate) fn say(&self, interrupted: String) {
         lock(&self.target).interrupted = interrupted;
+    }
+
+    /// A signal that ends this program from now on deletes this folder: what is in it must not stay as it is.
+    pub(crate) fn take_along(&self, folder: Option<PathBuf>) {
+        lock(&self.target).unfinished = folder;
     }
 }
 
@@ -84,6 +95,10 @@ fn deliver(origin: &Origin, target: &Target, terminal: &Terminal) {
         }
         None => {
             terminal.error(&format!("{signal}: {}", target.interrupted));
+            if let Some(folder) = &target.unfinished {
+                // The other thread may put a file there meanwhile.
+                let _ = (0..DELETIONS).any(|_| std::fs::remove_dir_all(folder).is_ok());
+            }
             // Ends the process; should it not, the signal was worth a line.
             let _ = emulate_default_handler(origin.signal);
         }

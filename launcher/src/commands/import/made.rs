@@ -14,7 +14,7 @@ use crate::bundle::{
 use crate::cli::{Acceptance, Captures, Showing};
 use crate::commands::ending::{list_files, tell};
 use crate::commands::open::open_report;
-use crate::config::{self, Composed, Config};
+use crate::config::{self, Composed};
 use crate::copy_inputs::{InputCopies, Kind};
 use crate::failure::Failure;
 use crate::outcome::Outcome;
@@ -109,7 +109,7 @@ pub(in crate::commands) fn make(
         bundle.record.findings.extend(without_effect(&composed.explicit_keys()));
     }
     bundle.record.findings.extend(composed.notes.iter().cloned());
-    take_in(&parts, &settings, &tools, &mut bundle.record, &dir);
+    take_in(&parts, &tools, &mut bundle.record, &dir);
     bundle.record.findings.iter().for_each(|finding| terminal.finding(finding));
     bundle.share(access, terminal);
     let outcome = write_reports(&mut bundle, &dir, parts.environment);
@@ -238,13 +238,7 @@ fn write_environment(
 }
 
 /// Brings everything into the folder of the bundle; a pass for each kind says what of it.
-fn take_in(
-    parts: &Parts<'_>,
-    settings: &Config,
-    tools: &run::Imports<'_>,
-    record: &mut RunRecord,
-    dir: &Path,
-) {
+fn take_in(parts: &Parts<'_>, tools: &run::Imports<'_>, record: &mut RunRecord, dir: &Path) {
     let RunRecord { findings, passes, windows, .. } = record;
     let captures = parts.captures;
     for (kind, pass, files, sub) in [
@@ -258,6 +252,9 @@ fn take_in(
         }
         let folder = dir.join(sub);
         let mut inputs = InputCopies::new(kind, folder.clone());
+        if kind == Kind::Nsys {
+            tools.begin_copies(&folder, sub);
+        }
         for file in files {
             inputs.add(file, findings);
         }
@@ -272,9 +269,8 @@ fn take_in(
             Kind::Ncu if !reports.is_empty() => tools.ncu(&folder, &reports, findings),
             _ => {}
         }
-        if !tools.clean(&inputs, findings) {
-            let keep_raw = settings.pipeline.nsys.export.keep_raw;
-            findings.extend(run::environment_finding(&folder, sub, keep_raw));
+        if kind == Kind::Nsys {
+            tools.clean_copies(&inputs, &folder, sub, findings);
         }
         passes.push(pass_of(pass, dir, &inputs.copies));
     }

@@ -57,6 +57,8 @@ const EXPORT_VERSIONS: &str = "name GLOB 'EXPORT_PRODUCT_*' OR name GLOB 'EXPORT
 /// What is copied of what nsys says, at most: rows, and characters of each.
 const MOST_DIAGNOSTICS: usize = 10_000;
 const MOST_OF_A_TEXT: usize = 1_000;
+/// A longer text is left out: all of it would have to be searched for secrets.
+const MOST_READ_OF_A_TEXT: usize = 1 << 20;
 /// A shorter value of a variable (`1`, `C`, `bash`) stands in many texts.
 const LEAST_OF_A_SECRET: usize = 8;
 
@@ -107,8 +109,7 @@ fn copy(from: &Path, to: &Path) -> Result<(), NoCopy> {
     let not_written = |error| NoCopy::NotWritten { to: to.to_owned(), error };
     let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty());
     // Under another name until it is known to be clean.
-    let draft = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")));
-    let draft = draft.map_err(not_written)?;
+    let draft = files::new_in(folder.unwrap_or(Path::new("."))).map_err(not_written)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_URI
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -224,8 +225,9 @@ impl Copy {
         }
         let level = if has(severity) { severity } else { "NULL" };
         let query = format!(
-            "SELECT {level}, substr({text}, 1, {MOST_OF_A_TEXT}) FROM source.{table} \
-             WHERE typeof({text}) = 'text' LIMIT {MOST_DIAGNOSTICS}"
+            "SELECT {level}, {text} FROM source.{table} \
+             WHERE typeof({text}) = 'text' AND length({text}) <= {MOST_READ_OF_A_TEXT} \
+             LIMIT {MOST_DIAGNOSTICS}"
         );
         let insert = format!("INSERT INTO main.{table} VALUES (?1, ?2)");
         let (mut rows, mut insert) = (db.prepare(&query)?, db.prepare(&insert)?);
@@ -239,7 +241,10 @@ impl Copy {
                     || (value.len() >= LEAST_OF_A_SECRET && text.contains(value))
             };
             if diagnostics::weight(severity, &text).is_some() && !variables.iter().any(holds) {
-                insert.execute((severity, redaction::text(&text)))?;
+                // Not before: of a secret that is cut its beginning would stay.
+                let text = redaction::text(&text);
+                let text: String = text.chars().take(MOST_OF_A_TEXT).collect();
+                insert.execute((severity, text))?;
             }
         }
         Ok(())

@@ -74,6 +74,20 @@ fn nothing_secret_is_left_and_everything_recorded_is() {
 }
 
 #[test]
+fn a_secret_across_the_end_of_a_long_text_leaves_nothing_of_itself() {
+    let dir = tempfile::tempdir().expect("folder");
+    let front = "CUDA failed ".repeat(MOST_OF_A_TEXT);
+    let front = &front[..MOST_OF_A_TEXT - SECRET.len() / 2];
+    let events = format!(
+        "CREATE TABLE DIAGNOSTIC_EVENT (severity INTEGER, text TEXT);
+         INSERT INTO DIAGNOSTIC_EVENT VALUES (2, '{front}{SECRET}');"
+    );
+    let (from, to) = (export(dir.path(), &events), dir.path().join("copy.sqlite"));
+    scrub(&from, &to).expect("copy");
+    assert!(!contains(&std::fs::read(&to).expect("copy"), &SECRET[..4]));
+}
+
+#[test]
 fn a_variable_in_a_text_that_is_in_use_is_found_by_the_check() {
     let dir = tempfile::tempdir().expect("folder");
     let from = export(dir.path(), "INSERT INTO NVTX_EVENTS VALUES (1, 2, 59, 16777217, 2)");
