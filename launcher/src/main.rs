@@ -1,5 +1,6 @@
 //! Command line of `stage2-launch` -> exit status.
 
+use std::io::Write as _;
 use std::process::ExitCode;
 use std::thread::Builder;
 
@@ -18,7 +19,9 @@ fn main() -> ExitCode {
         // A panic was told by then.
         Ok(thread) => thread.join().unwrap_or(ExitCode::from(101)),
         Err(error) => {
-            eprintln!(
+            // `eprintln!` panics where stderr cannot be written.
+            let _ = writeln!(
+                std::io::stderr(),
                 "stage2-launch: error: the stack is limited (`ulimit -s`), and the system refuses a thread with \
                  another one ({error}); raise either limit"
             );

@@ -6,6 +6,10 @@ use std::thread::{Builder, Scope, ScopedJoinHandle};
 
 use crate::failure::Failure;
 
+/// What to do where the system refuses a thread or a process.
+pub(crate) const MORE_PROCESSES: &str =
+    "raise the limit on processes (`ulimit -u`, pids.max of the container)";
+
 /// Work that was begun.
 pub(crate) enum Task<'scope, T> {
     /// On a thread of its own.
@@ -52,8 +56,5 @@ pub(crate) fn begin_alone<F: FnOnce() + Send + 'static>(work: F) {
 
 /// Why a command that cannot do without a thread ends.
 pub(crate) fn refused(error: &io::Error) -> Failure {
-    Failure::NoResult(format!(
-        "the system refuses a thread ({error}); raise the limit on processes (`ulimit -u`, pids.max of the \
-         container)"
-    ))
+    Failure::NoResult(format!("the system refuses a thread ({error}); {MORE_PROCESSES}"))
 }

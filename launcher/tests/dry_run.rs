@@ -87,11 +87,11 @@ fn a_dry_run_says_what_would_fail() {
     };
     let said = dry(&["--run-dir", "full", "--", "no-such-program"]);
     for part in [
-        "a run would exit with status 127: no-such-program: command not found",
+        "a run would exit with status 127: `no-such-program`: command not found",
         "a run would exit with status 2: the run folder",
         "it is not empty",
-        "a run would leave the nsys pass out: nsys: command not found",
-        "a run would leave the ncu pass out: ncu: command not found",
+        "a run would leave the nsys pass out: `nsys`: command not found",
+        "a run would leave the ncu pass out: `ncu`: command not found",
         "pipeline.ncu.executable",
     ] {
         assert!(said.contains(part), "{part}: {said}");
@@ -99,7 +99,7 @@ fn a_dry_run_says_what_would_fail() {
     sandbox.executable("there", "#!/bin/sh\n");
     sandbox.write("script", "x");
     let said = dry(&["pipeline.nsys.executable=./there", "--", "./script"]);
-    assert!(said.contains("exit with status 126: cannot run ./script"), "{said}");
+    assert!(said.contains("exit with status 126: cannot run `./script`"), "{said}");
     assert!(!said.contains("the nsys pass out") && said.contains("the ncu pass out"), "{said}");
     // What is not planned is not missed, and what would work is not mentioned.
     assert_eq!(dry(&["run.mode=light", "--", "./there"]), "");

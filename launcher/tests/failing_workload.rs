@@ -234,7 +234,7 @@ fn a_required_pass_that_left_nothing_ends_the_run_with_70() {
     // Known before anything runs.
     let dry = ["--dry-run", "--require", "nsys,baseline"];
     launch(&sandbox, &dry, "exit 0").code(0).stderr(
-        contains("exit with status 70: --require nsys: nsys: command not found")
+        contains("exit with status 70: --require nsys: `nsys`: command not found")
             .and(contains("--require baseline: the plan has no such pass")),
     );
     launch(&sandbox, &["--require", "nsight"], "exit 0")

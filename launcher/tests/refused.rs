@@ -116,7 +116,7 @@ fn threads_that_are_refused_are_done_without_or_told() {
                 went_on += 1;
             }
             code => assert!(
-                code == Some(70) && said.contains("temporarily"),
+                code == Some(70) && said.contains("temporarily") && said.contains("ulimit -u"),
                 "{first} {code:?}: {said}"
             ),
         }
@@ -141,6 +141,16 @@ fn a_small_stack_is_enough() {
 }
 
 #[test]
+fn a_thread_that_is_refused_is_no_panic_where_stderr_is_full() {
+    let (sandbox, library) = sandbox();
+    let mut shell = Command::new("bash");
+    shell.args(["-c", "ulimit -s 64; exec \"$0\" --version 2>/dev/full"]);
+    shell.arg(env!("CARGO_BIN_EXE_stage2-launch")).current_dir(sandbox.path(""));
+    let ended = shell.env("LD_PRELOAD", library).env("TEST_REFUSE", "thread1").status();
+    assert_eq!(ended.expect("bash").code(), Some(70));
+}
+
+#[test]
 fn a_limit_on_files_is_told_and_the_workload_has_the_usual_signal() {
     let workload = "grep -E 'Sig(Ign|Cgt)' /proc/self/status >&2";
     let (sandbox, output, said) = limited("ulimit -f 24", workload);
@@ -158,6 +168,13 @@ fn a_limit_on_files_is_told_and_the_workload_has_the_usual_signal() {
     let left = std::fs::read_dir(sandbox.path("tmp/stage2/latest")).expect("a bundle").flatten();
     let left: Vec<_> = left.map(|entry| entry.file_name()).collect();
     assert!(left.iter().all(|name| !name.to_string_lossy().starts_with(".new-")), "{left:?}");
+}
+
+#[test]
+fn another_folder_is_no_remedy_for_a_limit_on_files() {
+    let (_sandbox, output, said) = limited("ulimit -f 0", "true");
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("raise it (`ulimit -f`)") && !said.contains("choose another"), "{said}");
 }
 
 #[test]

@@ -127,13 +127,13 @@ fn what_cannot_be_run_gives_what_a_shell_gives_and_no_bundle() {
     sandbox.executable("lost", "#!/no/such/interpreter\n");
     sandbox.executable("windows", "#!/bin/sh\r\ntrue\r\n");
     for (command, code, parts) in [
-        ("no-such-program", 127, ["no-such-program: command not found", "PATH"]),
+        ("no-such-program", 127, ["`no-such-program`: command not found", "PATH"]),
         ("./no-such-program", 127, ["command not found", "check the path"]),
         ("sh -c true", 127, ["command not found", "no shell is between"]),
         ("pythagroas", 127, ["command not found", "did you mean `pythagoras`?"]),
         ("", 127, ["command not found", ""]),
-        ("./text", 126, ["cannot run ./text", "chmod +x"]),
-        (".", 126, ["cannot run .", "folder"]),
+        ("./text", 126, ["cannot run `./text`", "chmod +x"]),
+        (".", 126, ["cannot run `.`", "folder"]),
         ("./lost", 127, ["./lost", "interpreter"]),
         ("./windows", 127, [r#""/bin/sh\r" is not there"#, "Windows line endings"]),
     ] {
@@ -172,7 +172,9 @@ fn what_only_the_kernel_refuses_leaves_a_bundle_that_says_so() {
     assert.stderr(contains("./noshebang").and(contains("interpreter")));
     let run = sandbox.run_json();
     assert_eq!(run["passes"][0]["status"], "failed");
-    assert_eq!(run["coverage"]["empty"]["cause"], "not_started");
+    let empty = &run["coverage"]["empty"];
+    assert_eq!(empty["cause"], "not_started");
+    assert!(empty.to_string().contains("give its interpreter"), "the remedy of the pass: {empty}");
     assert!(run["workload_exit"].is_null() && run["finished"].is_string());
     for file in ["env.json", "config.yaml", "inputs.yaml"] {
         assert!(!sandbox.read(file).is_empty(), "{file}");

@@ -23,6 +23,15 @@ fn help_has_examples_and_lists_what_works() {
 }
 
 #[test]
+fn feed_refuses_a_host_for_which_it_serves_nothing() {
+    let mut feed = std::process::Command::new(env!("CARGO_BIN_EXE_stage2-launch"));
+    let words = ["feed", "--textfile", "/nowhere/f.prom", "--allow-host", "h", "/nowhere"];
+    let output = feed.args(words).output().expect("stage2-launch");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("give --listen, too"));
+}
+
+#[test]
 fn wrong_usage_ends_with_two_and_makes_nothing() {
     let sandbox = Sandbox::new();
     sandbox.write("bare/file", "x");
@@ -49,6 +58,9 @@ fn wrong_usage_ends_with_two_and_makes_nothing() {
         (&["--color", "pink", "--", "true"], "--color"),
         (&["--run-dir", "", "--", "true"], "--run-dir"),
         (&["--config-dir", "nowhere", "--", "true"], "--config-dir nowhere"),
+        (&["--config-dir", "secret", "--", "true"], "`--config-dir secret`: cannot be read"),
+        (&["model.tokens.batch_size=0", "--", "true"], "`model.tokens.batch_size`"),
+        (&["model.tokens.prompt_tokens=9223372036854775807", "--", "true"], "1 to 1099511627776"),
         (&["-q", "-v", "--", "true"], "--verbose"),
         (&["report"], "RUN_DIR"),
         (&["report", "nowhere"], "run folder"),

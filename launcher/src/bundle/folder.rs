@@ -19,7 +19,11 @@ pub(crate) struct FolderError {
 
 impl FolderError {
     pub(super) fn new(path: &Path, what: impl Into<String>, remedy: &str) -> FolderError {
-        FolderError { path: path.to_owned(), what: what.into(), remedy: remedy.to_owned() }
+        let what = what.into();
+        // A limit of this process holds in every folder.
+        let is_everywhere = what.contains("(`ulimit -f`)");
+        let remedy = if is_everywhere { "then run again" } else { remedy };
+        FolderError { path: path.to_owned(), what, remedy: remedy.to_owned() }
     }
 }
 

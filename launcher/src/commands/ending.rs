@@ -9,6 +9,7 @@ use crate::failure::Failure;
 use crate::outcome::Outcome;
 use crate::run::Signals;
 use crate::terminal::{Terminal, print};
+use crate::threads;
 use crate::views::artifacts;
 use stage2_model::Severity;
 use stage2_text::visible_path;
@@ -88,6 +89,8 @@ pub(super) fn print_file(path: &Path) -> Result<(), Failure> {
 
 /// Takes the signals over that would end this program; `interrupted` is what one of them ends.
 pub(super) fn take_signals(terminal: &Terminal, interrupted: String) -> Result<Signals, Failure> {
-    Signals::install(*terminal, interrupted)
-        .map_err(|e| Failure::NoResult(format!("signals cannot be taken over: {e}")))
+    Signals::install(*terminal, interrupted).map_err(|error| match error.kind() {
+        std::io::ErrorKind::WouldBlock => threads::refused(&error),
+        _ => Failure::NoResult(format!("signals cannot be taken over: {error}")),
+    })
 }

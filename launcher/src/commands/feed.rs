@@ -27,11 +27,12 @@ const TICK: Duration = Duration::from_secs(1);
 
 /// `stage2-launch feed`.
 pub(crate) fn feed(args: FeedArgs, terminal: &Terminal) -> Result<u8, Failure> {
-    let listener = if args.once || (args.textfile.is_some() && args.listen.is_none()) {
-        None
-    } else {
-        Some(listen(args.listen.unwrap_or(ADDRESS))?)
-    };
+    let serves = !args.once && (args.textfile.is_none() || args.listen.is_some());
+    if !serves && !args.allow_host.is_empty() {
+        let text = "--allow-host is for clients of /metrics, and --textfile alone serves none; give --listen, too";
+        return Err(Failure::Usage(text.to_owned()));
+    }
+    let listener = if !serves { None } else { Some(listen(args.listen.unwrap_or(ADDRESS))?) };
     let mut watched = Watched::open(args.watching.clone())?;
     if args.once {
         read_all(&mut watched);

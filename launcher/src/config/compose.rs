@@ -324,6 +324,9 @@ pub(super) fn check_keys(
     Ok(())
 }
 
+/// Of more tokens no floor is known: their count is a mistake.
+const MOST_TOKENS: u64 = 1 << 40;
+
 /// Reads a resolved tree as settings.
 pub(super) fn typed(tree: Node) -> Result<(Node, Config), ConfigError> {
     let wrong = |key: String, what: String| {
@@ -351,6 +354,19 @@ pub(super) fn typed(tree: Node) -> Result<(Node, Config), ConfigError> {
     }
     if let Some(fault) = config.pipeline.ncu.faults().into_iter().next() {
         return Err(wrong(format!("pipeline.ncu.{}", fault.key), fault.what));
+    }
+    let tokens = &config.model.tokens;
+    for (key, count, least) in [
+        ("batch_size", tokens.batch_size, 1),
+        ("prompt_tokens", tokens.prompt_tokens, 1),
+        ("decode_steps", tokens.decode_steps, 0),
+        ("images_per_prompt", tokens.images_per_prompt, 0),
+        ("crops_per_image", tokens.crops_per_image, 0),
+    ] {
+        if count.is_some_and(|count| !(least..=MOST_TOKENS).contains(&count)) {
+            let what = format!("expected a whole number from {least} to {}, or null", MOST_TOKENS);
+            return Err(wrong(format!("model.tokens.{key}"), what));
+        }
     }
     Ok((tree, config))
 }

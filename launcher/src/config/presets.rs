@@ -37,7 +37,7 @@ impl Presets {
         let mut paths: Vec<String> = FILES.iter().map(|(path, _)| (*path).to_owned()).collect();
         if let Some(dir) = folder {
             list(dir, "", 0, &mut paths).map_err(|error| ConfigError::File {
-                file: format!("--config-dir {}", dir.display()),
+                file: format!("`--config-dir {}`", dir.display()),
                 what: format!(
                     "cannot be read ({error}); give a folder laid out like conf/ (GROUP/PRESET.yaml)"
                 ),

@@ -19,6 +19,7 @@ use super::flush::FlushFile;
 use super::tee::Tee;
 use crate::failure::EXIT_NO_RESULT;
 use crate::plan::{Capture, FLUSH_PAGE, Pass};
+use crate::threads::MORE_PROCESSES;
 use crate::workload::{NotRunnable, why_not_started};
 use stage2_analysis::private;
 use stage2_model::{Finding, WorkloadExit};
@@ -108,8 +109,7 @@ fn waiter(events: Sender<Event>) -> Result<Sender<Pid>, NotRunnable> {
     });
     begun.map(|_| give).map_err(|error| {
         let what = "the system refuses a thread that waits for the workload";
-        let remedy = "raise the limit on processes (`ulimit -u`, pids.max of the container)";
-        NotRunnable::new(EXIT_NO_RESULT, what, error.to_string(), remedy)
+        NotRunnable::new(EXIT_NO_RESULT, what, error.to_string(), MORE_PROCESSES)
     })
 }
 

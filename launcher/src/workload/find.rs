@@ -2,6 +2,7 @@
 
 use crate::env::{is_executable, on_path, path_folders};
 use crate::failure::Failure;
+use crate::threads::MORE_PROCESSES;
 use stage2_model::Finding;
 
 use std::ffi::OsStr;
@@ -23,6 +24,7 @@ pub(crate) struct NotRunnable {
     pub(crate) finding: Finding,
 }
 
+// Names stand in backticks: what follows the colon behind `get-secret` would pass for a secret.
 impl NotRunnable {
     /// With what is to be told.
     pub(crate) fn new(
@@ -81,7 +83,7 @@ pub(crate) fn why_not_started(program: &Path, error: &io::Error) -> NotRunnable 
     if let Err(known) = find(program.as_os_str()) {
         return known;
     }
-    let what = format!("cannot run {}", program.display());
+    let what = format!("cannot run `{}`", program.display());
     match error.kind() {
         io::ErrorKind::PermissionDenied => {
             let remedy = format!("check the permissions of {} and its folders", program.display());
@@ -93,6 +95,7 @@ pub(crate) fn why_not_started(program: &Path, error: &io::Error) -> NotRunnable 
             "it is no program for this machine, and its first line is no #!",
             "give its interpreter, e.g. -- sh FILE",
         ),
+        io::ErrorKind::WouldBlock => NotRunnable::new(126, what, error.to_string(), MORE_PROCESSES),
         _ => NotRunnable::new(126, what, error.to_string(), ""),
     }
 }
@@ -107,11 +110,11 @@ fn no_interpreter(path: &Path, interpreter: &Path) -> NotRunnable {
              -- INTERPRETER FILE"
         }
     };
-    NotRunnable::new(127, format!("cannot run {}", path.display()), why, remedy)
+    NotRunnable::new(127, format!("cannot run `{}`", path.display()), why, remedy)
 }
 
 fn not_executable(path: &Path) -> NotRunnable {
-    let what = format!("cannot run {}", path.display());
+    let what = format!("cannot run `{}`", path.display());
     if path.is_dir() {
         return NotRunnable::new(126, what, "it is a folder", "give a program in it");
     }
@@ -137,7 +140,7 @@ fn not_found(program: &Path) -> NotRunnable {
         let near = near.map_or_else(String::new, |near| format!("did you mean `{near}`? Else "));
         format!("{near}check the spelling, put its folder into PATH, or give its path")
     };
-    let what = format!("{}: command not found", program.display());
+    let what = format!("`{}`: command not found", program.display());
     NotRunnable::new(127, what, "there is no such program", remedy)
 }
 
@@ -161,5 +164,31 @@ fn similar(name: &str) -> Option<String> {
 impl From<NotRunnable> for Failure {
     fn from(problem: NotRunnable) -> Failure {
         Failure::NotRun { text: problem.finding.to_string(), exit: problem.exit }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use crate::redaction;
+
+    #[test]
+    fn a_process_that_is_refused_has_its_remedy() {
+        let refused = io::Error::from_raw_os_error(Errno::EAGAIN as i32);
+        let why = why_not_started(Path::new("sh"), &refused);
+        assert_eq!(why.exit, 126);
+        assert!(why.finding.remedy.contains("ulimit -u"), "{why}");
+    }
+
+    #[test]
+    fn a_name_like_that_of_a_secret_hides_nothing_of_the_message() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let token = folder.path().join("token");
+        std::fs::write(&token, "").expect("a file");
+        for name in [OsStr::new("get-secret"), OsStr::new("vault_token"), token.as_os_str()] {
+            let said = find(name).expect_err("it is none").finding.to_string();
+            assert_eq!(redaction::text(&said), said);
+        }
     }
 }

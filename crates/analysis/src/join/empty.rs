@@ -289,10 +289,14 @@ fn of_run(report: &Report) -> Vec<EmptyReason> {
         // Trace files that cannot be read were written by a workload, or come from elsewhere.
         if status.as_deref() == Some("failed") && *files_refused == 0 {
             let why = why.as_deref().unwrap_or("the collect pass failed");
+            // The launcher knows what to do where the system refuses something.
+            let is_of_it = |finding: &&Finding| why == format!("{}: {}", finding.what, finding.why);
+            let found = report.findings.iter().find(is_of_it).map(|finding| &*finding.remedy);
+            let remedy = found.filter(|remedy| !remedy.is_empty());
             reasons.push(reason(
                 EmptyCause::NotStarted,
                 format!("the workload was not started: {why}"),
-                "correct the command, and run again",
+                remedy.unwrap_or("correct the command, and run again"),
             ));
         }
         if let Some(why) = not_loaded {
