@@ -10,14 +10,14 @@ import os
 import sys
 
 _folder = os.path.dirname(os.path.abspath(__file__))
+# The launcher looks for it, to tell a hook that found nothing from one that never ran.
+with contextlib.suppress(OSError):
+    os.close(os.open(os.path.join(_folder, "loaded"), os.O_WRONLY | os.O_CREAT, 0o600))
 if sys.version_info >= (3, 8):  # noqa: UP036
     try:
         import stage2_annotate
 
         stage2_annotate.start(os.environ)
-        # The launcher looks for it, to tell a hook that found nothing from one that never ran.
-        with contextlib.suppress(OSError):
-            os.close(os.open(os.path.join(_folder, "loaded"), os.O_WRONLY | os.O_CREAT, 0o600))
     except Exception as error:
         sys.stderr.write("stage2: the workload is not annotated: %r\n" % (error,))  # noqa: UP031
 else:

@@ -125,7 +125,8 @@ impl Hook {
         Some(Finding::warning(
             "the hook of --annotate was loaded nowhere: the workload is not annotated",
             "no Python process started with the PYTHONPATH of this run: most likely a script or a wrapper replaced \
-             the variable, or started Python with -I, -E or -S, or there is no Python in the workload",
+             the variable, or started Python with -I, -E or -S, or there is no Python in the workload; or it could not \
+             write into the folder of the hook",
             "let the script keep what is there: export PYTHONPATH=/app/src${PYTHONPATH:+:$PYTHONPATH}",
         ))
     }
@@ -268,6 +269,13 @@ mod tests {
         assert_eq!(hook.write(), None);
         let unloaded = hook.unloaded(&[]).expect("nobody has loaded it");
         assert!(unloaded.why.contains("replaced"), "{unloaded}");
+        let site = folder.path().join("sitecustomize.py");
+        let old = "import runpy, sys; sys.version_info = (3, 7); runpy.run_path(sys.argv[1])";
+        let mut python = std::process::Command::new("python3");
+        let old = python.args(["-B", "-S", "-c", old]).arg(site).output().expect("python3");
+        assert!(String::from_utf8_lossy(&old.stderr).contains("3.8 or newer"), "{old:?}");
+        assert_eq!(hook.unloaded(&[]), None, "what is missing was said");
+        std::fs::remove_file(folder.path().join(LOADED)).expect("loaded");
         let code = "import sys; print('stage2_annotate' in sys.modules, sys.path)";
         let done = std::process::Command::new("python3")
             .args(["-B", "-c", code])

@@ -412,6 +412,9 @@ fn captures_of_which_nothing_can_be_read_make_no_bundle() {
         assert.stderr(contains("no bundle was made").and(contains(file)));
         assert!(!sandbox.path(&out).exists(), "{file}");
     }
+    let words = ["merge", "--nsys", "header.csv", "-o", "new/around/out"];
+    sandbox.launch(&words).assert().code(2);
+    assert!(!sandbox.path("new").exists(), "the folders that were made around it");
     // A run whose collector left nothing but damaged files.
     let script = "echo no spool > \"$STAGE2_OUT/x-1.s2t\"";
     let mut words = vec!["run.mode=light", "--", "sh", "-c", script];

@@ -3,10 +3,12 @@
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
 use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, kill_process_group};
 
 /// Variables through which the driver and NVTX load their tool.
 pub(crate) const DOORS: [&str; 2] = ["CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"];
@@ -16,6 +18,9 @@ const UNKILLABLE: Duration = Duration::from_millis(500);
 
 /// More than this of an answer is not read.
 const MAX_ANSWER_BYTES: usize = 256 * 1024;
+
+/// Buffers that are read at a time: a program that never stops to write must not keep its time limit from being seen.
+const MOST_BUFFERS: usize = 64;
 
 /// Between two looks at whether the program has ended.
 const STEP: Duration = Duration::from_millis(5);
@@ -78,6 +83,8 @@ pub(crate) fn ask(command: &mut Command, limit: Duration) -> Result<String, NoAn
 /// Runs `command` without input, in the environment that it has.
 pub(crate) fn answer(command: &mut Command, limit: Duration) -> Result<Answer, NoAnswer> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // So that a program that is ended takes along what it has started.
+    command.process_group(0);
     let mut child = command.spawn().map_err(NoAnswer::NotStarted)?;
     let mut outputs =
         [child.stdout.take().map(OwnedFd::from), child.stderr.take().map(OwnedFd::from)]
@@ -88,7 +95,7 @@ pub(crate) fn answer(command: &mut Command, limit: Duration) -> Result<Answer, N
             Ok(Some(status)) => break status,
             Ok(None) if Instant::now() < deadline => take_in(&mut outputs, STEP),
             Ok(None) => {
-                let _ = child.kill();
+                let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
                 // A process that hangs in the kernel does not end by this either: it is left alone.
                 let end = Instant::now() + UNKILLABLE;
                 while matches!(child.try_wait(), Ok(None)) && Instant::now() < end {
@@ -130,7 +137,8 @@ impl Output {
     /// by itself instead of by a broken pipe.
     fn read(&mut self) {
         let mut buffer = [0; 16 * 1024];
-        while let Some(pipe) = &mut self.pipe {
+        for _ in 0..MOST_BUFFERS {
+            let Some(pipe) = &mut self.pipe else { return };
             match pipe.read(&mut buffer) {
                 Ok(0) => self.pipe = None,
                 Ok(read) => {
@@ -190,7 +198,26 @@ mod tests {
     }
 
     #[test]
+    fn a_program_that_is_ended_takes_along_what_it_started() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("pid");
+        let script = format!("sleep 60 & echo $! > '{}'; wait", file.display());
+        assert!(sh(&script, 2000).is_err_and(|e| matches!(e, NoAnswer::TooLate(_))));
+        let pid = std::fs::read_to_string(&file).expect("it was started");
+        let runs = || {
+            let status = std::fs::read_to_string(format!("/proc/{}/status", pid.trim()));
+            status.is_ok_and(|status| !status.contains("State:\tZ"))
+        };
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while runs() && Instant::now() < deadline {
+            std::thread::sleep(STEP);
+        }
+        assert!(!runs(), "it runs on");
+    }
+
+    #[test]
     fn endless_answers_are_cut() {
+        assert!(sh("exec cat /dev/zero", 300).is_err_and(|e| matches!(e, NoAnswer::TooLate(_))));
         let answer = sh("head -c 3000000 /dev/zero", 20_000).expect("answer");
         assert_eq!(answer.len(), MAX_ANSWER_BYTES);
     }

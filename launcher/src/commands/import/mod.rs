@@ -4,6 +4,7 @@ mod environment;
 mod made;
 
 use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
 use crate::bundle::{Access, RunFolder};
 use crate::cli::{Captures, MergeArgs};
@@ -25,6 +26,8 @@ pub(crate) fn import(args: MergeArgs, terminal: &Terminal) -> Result<u8, Failure
     let (_, early) = composed.resolved(&absolute)?;
     let access = Access::of(early.run.group.as_deref())?;
     let found = absolute.exists();
+    let around = absolute.ancestors().skip(1).take_while(|folder| !folder.exists());
+    let around: Vec<PathBuf> = around.map(Path::to_owned).collect();
     let folder = RunFolder::Given(absolute).create(&access)?;
     let ends = format!("the merge ends here, and {} is incomplete", folder.path().display());
     let signals = take_signals(terminal, ends)?;
@@ -38,7 +41,10 @@ pub(crate) fn import(args: MergeArgs, terminal: &Terminal) -> Result<u8, Failure
     };
     let made = make(&composed, &folder, access, parts, &signals, terminal)?;
     if !made.is_of_use() {
-        return Err(made.take_back(found, terminal));
+        let refused = made.take_back(found, terminal);
+        // Where something else is in one meanwhile it stays.
+        around.iter().for_each(|folder| drop(std::fs::remove_dir(folder)));
+        return Err(refused);
     }
     made.tell(showing, terminal);
     Ok(made.status(&acceptance, terminal))

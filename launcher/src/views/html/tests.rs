@@ -32,15 +32,15 @@ pub(super) fn full(hostile: &str) -> Report {
         stage: stage.to_owned(),
         class: class.to_owned(),
         times: Times { calls: 10, total_ns: ns, mean_ns: Some(ns / 10), ..Times::default() },
-        counters: counted.filter(|_| stage == decode).map(|(intensity, rate)| CounterRow {
-            roofline: Roofline {
+        counters: counted.filter(|_| stage == decode).map(|(intensity, rate)| {
+            let roofline = Roofline {
                 flops_per_byte: Some(intensity),
                 flops_per_s: Some(rate),
                 attainable_share: Some(0.4),
                 bound: Some(Bound::Memory),
                 ..Roofline::default()
-            },
-            ..CounterRow::default()
+            };
+            Box::new(CounterRow { roofline, ..CounterRow::default() })
         }),
         ..KernelRow::default()
     };

@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn rows_that_are_not_shown_are_counted() {
         let with = |rows: usize| {
-            let counters = Some(CounterRow::default());
+            let counters = Some(Box::new(CounterRow::default()));
             let row = KernelRow { counters, ..KernelRow::default() };
             roofline(&Report { kernels: vec![row; rows], ..Report::default() })
         };
