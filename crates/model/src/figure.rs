@@ -48,13 +48,13 @@ pub enum Absent {
     #[error("the GPU's peak memory bandwidth is not known (set hardware.memory_gb_per_s)")]
     NoBandwidth,
     /// There is no such stage.
-    #[error("no stage is {stage} (mark it with an NVTX range)")]
+    #[error("no stage is {stage} (mark it with an NVTX range, or name its range in roles.{stage})")]
     NoStage {
         /// Which.
         stage: String,
     },
     /// Several stages could be meant.
-    #[error("more than one stage is {stage}")]
+    #[error("more than one stage is {stage} (roles.{stage} says which)")]
     SeveralStages {
         /// Which kind.
         stage: String,

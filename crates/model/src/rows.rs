@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::outliers::Outliers;
 use crate::stage_times::{BusyParts, StageSteps, WarmRow};
+use crate::utilisation::Role;
 
 /// What a range path stands for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -168,6 +169,9 @@ pub struct StageRow {
     pub stage: String,
     /// What it stands for.
     pub kind: PathKind,
+    /// What it is to the model, by its name and `roles` of the configuration.
+    #[serde(default)]
+    pub role: Role,
     /// Times that it was opened.
     pub instances: Option<u64>,
     /// Instances whose GPU work was recorded; null: that of all.
@@ -240,6 +244,8 @@ pub struct StageRow {
 pub enum Apart {
     /// It warms up, by its name.
     WarmUp,
+    /// It moves data between GPUs, as the configuration says.
+    Communication,
     /// It is an operator that no other range is around.
     Operator,
 }
@@ -254,6 +260,7 @@ impl Apart {
     pub fn phrase(self) -> &'static str {
         match self {
             Apart::WarmUp => "a warm-up",
+            Apart::Communication => "communication",
             Apart::Operator => "an operator",
         }
     }

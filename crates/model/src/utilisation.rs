@@ -11,7 +11,7 @@ use crate::rule::Takeaway;
 use crate::tokens::TokenCounts;
 
 /// What a stage is to the model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// Builds the KV cache.
@@ -23,6 +23,7 @@ pub enum Role {
     /// The vision encoder, or a part of it, before prefill.
     VisionBefore,
     /// Anything else.
+    #[default]
     Other,
 }
 

@@ -19,7 +19,7 @@ use stage2_hydra::{Node, Origin, Override, Value, join_key};
 /// Name of the file in messages.
 const FILE: &str = "config.yaml";
 /// Parts of the configuration that reports depend on.
-const OF_REPORTS: [&str; 5] = ["report", "model", "hardware", "operators", "stage1"];
+const OF_REPORTS: [&str; 6] = ["report", "model", "hardware", "operators", "roles", "stage1"];
 /// A key among them that only a run heeds.
 const OF_RUNS: &str = "operators.annotate";
 

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::tools::ncu::config::Ncu;
 use crate::tools::nsys::config::Nsys;
 use stage2_analysis::RedactSettings;
+use stage2_analysis::insight::RoleSettings;
 use stage2_analysis::llm::preset::ModelPreset;
 use stage2_analysis::operators::{OperatorSettings, Stage1Settings};
 use stage2_analysis::roofline::hardware::Hardware;
@@ -25,6 +26,9 @@ pub(crate) struct Config {
     pub(crate) pipeline: Pipeline,
     /// What the workload marks, and which ranges are operators.
     pub(crate) operators: OperatorSettings,
+    /// What outermost ranges are to the model.
+    #[serde(default)]
+    pub(crate) roles: RoleSettings,
     pub(crate) model: Models,
     pub(crate) hardware: Hardware,
     pub(crate) inputs: Inputs,

@@ -30,6 +30,7 @@ mod outliers;
 mod overhead;
 mod part;
 mod processes;
+mod roles;
 mod sampled;
 mod sums;
 mod verdicts;

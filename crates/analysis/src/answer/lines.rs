@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use super::split::NO_GPU_WORK;
 use crate::join::empty::EMPTY;
 use stage2_model::{
-    Absent, AnswerLine, Figure, FirstStep, ModelUse, Origin, Outlier, Outliers, Report, Role,
-    StageAnswer, StageRow, Status, StepUnit, WindowPart, times_faster,
+    Absent, AnswerLine, Figure, FirstStep, ModelUse, Origin, Outlier, Outliers, PathKind, Report,
+    Role, StageAnswer, StageRow, Status, StepUnit, WindowPart, times_faster,
 };
 use stage2_text::numbers::{count, counted, percent1};
 use stage2_text::{shorten, shorten_kernel};
@@ -226,10 +226,23 @@ fn floor(used: Option<&ModelUse>, stages: &[Told<'_>], lead: &str) -> String {
         }
         return match whose.and_then(|told| told.answer.floor.floor_ns.absent()) {
             Some(why) => format!("not known: {why}"),
-            None => "not known: no stage is named prefill or decode".to_owned(),
+            None => format!("not known: {}", unnamed(stages)),
         };
     }
     format!("{lead}{}", listed(stages.iter(), |told| floor_of(used?, told)))
+}
+
+/// No stage is prefill or decode, and how to say that one is.
+fn unnamed(stages: &[Told<'_>]) -> String {
+    let names =
+        listed(stages.iter(), |told| (told.row.kind == PathKind::Range).then(|| told.name()));
+    match names.is_empty() {
+        true => "no stage is named prefill or decode".to_owned(),
+        false => format!(
+            "no stage is prefill or decode by its name: stage2-launch report RUN_DIR \
+             roles.decode=[NAME] says which is (of {names})"
+        ),
+    }
 }
 
 fn floor_of(used: &ModelUse, told: &Told<'_>) -> Option<String> {

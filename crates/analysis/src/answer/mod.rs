@@ -12,7 +12,6 @@ use std::collections::HashMap;
 
 use crate::by_stage::{ByStage, by_stage, of_stage};
 use crate::insight::sample_basis::{sample_basis, whole_window_ns};
-use crate::insight::stages::role;
 use crate::roofline::takeaways::{Facts, StageFacts};
 use lines::Told;
 use stage2_model::{
@@ -97,7 +96,7 @@ fn stage<'r>(report: &Report, known: &Known<'_>, row: &'r StageRow) -> Told<'r> 
         doubt: facts.and_then(|facts| facts.doubt.clone()),
         answer: StageAnswer {
             stage: row.stage.clone(),
-            role: role(row),
+            role: row.role,
             basis: basis(report, row),
             slowdown,
             time_to_first_token_ns: steps::time_to_first_token(&known.run, row),

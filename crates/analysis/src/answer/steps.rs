@@ -3,7 +3,6 @@
 
 use std::collections::HashMap;
 
-use crate::insight::stages::role;
 use crate::join::passes::{COLLECT, NSYS};
 use crate::llm::mfu::per_generation;
 use stage2_model::{
@@ -39,7 +38,7 @@ impl<'r> Run<'r> {
         let costs = report.costs.stages.iter().rev().filter(|cost| cost.pass == pass);
         let stages = report.stages.iter();
         Self {
-            prefills: stages.clone().filter(|row| role(row) == Role::Prefill).collect(),
+            prefills: stages.clone().filter(|row| row.role == Role::Prefill).collect(),
             first_tokens: stages.filter(|row| is_first_token_range(&row.stage)).collect(),
             pass,
             costs: costs.map(|cost| (cost.stage.as_str(), cost)).collect(),
@@ -77,7 +76,7 @@ fn inferred(report: &Report) -> Option<StepTimes> {
 /// Decode steps of the model in a step of the stage.
 fn tokens(report: &Report, run: &Run<'_>, row: &StageRow, per_instance: f64) -> Option<u64> {
     let used = report.insight.utilisation.as_ref()?;
-    let decode_steps = used.tokens.steps().ok().filter(|_| role(row) == Role::Decode)?;
+    let decode_steps = used.tokens.steps().ok().filter(|_| row.role == Role::Decode)?;
     let of_step = decode_steps as f64 / instances_per_prefill(run, row)? / per_instance;
     let whole = of_step.round();
     (whole >= 1.0 && (of_step - whole).abs() <= whole * UNEVEN).then_some(whole as u64)
@@ -102,7 +101,7 @@ pub(super) fn slowdown(run: &Run<'_>, row: &StageRow) -> Option<Slowdown> {
 /// Of a prefill: the median of the ranges that last from the arrival of a request to its first token. The
 /// prefill itself leaves out the time in the queue, and what the GPU does in between.
 pub(super) fn time_to_first_token(run: &Run<'_>, row: &StageRow) -> Figure {
-    if role(row) != Role::Prefill {
+    if row.role != Role::Prefill {
         return Figure::Absent(Absent::PrefillOnly);
     }
     let ns = match run.first_tokens.as_slice() {
@@ -115,12 +114,14 @@ pub(super) fn time_to_first_token(run: &Run<'_>, row: &StageRow) -> Figure {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::insight::roles::role_of;
     use stage2_model::{InferredSteps, ModelUse, Needs, TokenCounts, Utilisation};
 
     fn row(stage: &str, instances: u64, median_ns: u64) -> StageRow {
         let times = StepTimes { p50_ns: median_ns, ..StepTimes::default() };
         StageRow {
             stage: stage.to_owned(),
+            role: role_of(stage),
             instances: Some(instances),
             host_warm_median_ns: Some(median_ns),
             steps: Some(StageSteps { times, per_instance: 1.0, warm: true }),

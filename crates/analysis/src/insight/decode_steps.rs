@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use super::stages::role;
 use crate::join::numbered_ranges::names_a_step;
 use crate::llm::mfu::per_generation;
 use stage2_model::{PathKind, PathRow, Report, Role, StageRow};
@@ -21,7 +20,7 @@ pub(super) struct Counted {
 /// decodes have no prefill of their own.
 pub(super) fn counted(report: &Report) -> Option<Counted> {
     let stages = || report.stages.iter().filter(|row| row.apart.is_none());
-    let of = |wanted: Role| stages().filter(move |row| role(row) == wanted);
+    let of = |wanted: Role| stages().filter(move |row| row.role == wanted);
     let overlaps = |row: &StageRow| row.kind == PathKind::Range && row.has_no_gpu_work();
     let (mut decodes, mut prefills) = (of(Role::Decode), of(Role::Prefill));
     let (decode, prefill) = (decodes.next()?, prefills.next());
@@ -75,10 +74,12 @@ fn whole(count: f64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::insight::roles::role_of;
 
     fn stage(stage: &str, instances: u64, kernels: u64) -> StageRow {
         StageRow {
             stage: stage.into(),
+            role: role_of(stage),
             instances: Some(instances),
             kernels: Some(kernels),
             copies: Some(0),

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, HashMap};
 use super::counted::Counted;
 use super::doubt::doubt;
 use super::sample_basis::{is_warm, sample_basis, whole_window_ns};
-use super::stages::role;
 use crate::by_stage::{ByStage, by_stage, of_stage};
 use crate::join::kernels::percent;
 use crate::load::stats::mean;
@@ -203,7 +202,7 @@ fn stage(report: &Report, rows: &Rows<'_>, row: &StageRow) -> StageFacts {
     let figure = |pick: fn(&StageUtilisation) -> &Figure| pick(numbers?).value();
     StageFacts {
         stage: row.stage.clone(),
-        decode: role(row) == Role::Decode,
+        decode: row.role == Role::Decode,
         doubt: doubt(report, row),
         window_ns: whole_window_ns(report, row),
         no_gpu_work: row.has_no_gpu_work(),

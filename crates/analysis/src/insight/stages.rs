@@ -2,27 +2,16 @@
 
 use std::collections::HashMap;
 
-use crate::llm::vision::Part;
+use super::roles::{Meant, RoleSettings};
 use crate::operators::{Annotation, OperatorSettings, is_operator};
-use stage2_model::{Apart, Finding, PathKind, PathRow, Report, Role, StageRow};
+use stage2_model::{Apart, Finding, PathKind, PathRow, Report, StageRow};
 use stage2_text::numbers::count;
 
 /// What `--annotate prefill-decode` opens, in the default domain.
 const ANNOTATED: [&str; 2] = ["prefill", "decode"];
 
-/// What a stage is to the model, by its name.
-pub(crate) fn role(row: &StageRow) -> Role {
-    match row.stage.split('@').next().unwrap_or_default() {
-        _ if row.kind != PathKind::Range || row.apart.is_some() => Role::Other,
-        "prefill" => Role::Prefill,
-        "decode" => Role::Decode,
-        _ if Part::of_range(&row.stage).is_some() => Role::VisionBefore,
-        _ => Role::Other,
-    }
-}
-
-/// Marks those that are none, and says in the verdict how much of the recorded work is theirs.
-pub(crate) fn mark(report: &mut Report, settings: &OperatorSettings) {
+/// Marks what each is, and says in the verdict how much of the recorded work belongs to no stage.
+pub(crate) fn mark(report: &mut Report, settings: &OperatorSettings, roles: &RoleSettings) {
     let Report { stages, paths, coverage, .. } = report;
     let outermost: HashMap<&str, &PathRow> = paths
         .iter()
@@ -30,12 +19,14 @@ pub(crate) fn mark(report: &mut Report, settings: &OperatorSettings) {
         .map(|row| (row.path.as_str(), row))
         .collect();
     for stage in stages.iter_mut().filter(|stage| stage.kind == PathKind::Range) {
-        let range = outermost.get(stage.stage.as_str());
-        stage.apart = if warms_up(range.map_or(stage.stage.as_str(), |row| row.name.as_str())) {
-            Some(Apart::WarmUp)
-        } else {
-            range.filter(|row| is_operator(row, settings)).map(|_| Apart::Operator)
-        };
+        let Some(range) = outermost.get(stage.stage.as_str()) else { continue };
+        match roles.of(range) {
+            Meant::Apart(apart) => stage.apart = Some(apart),
+            Meant::Stage(_) if is_operator(range, settings) => {
+                stage.apart = Some(Apart::Operator);
+            }
+            Meant::Stage(role) => stage.role = role,
+        }
     }
     let records = |(apart, what): (Apart, &str)| {
         let of_it = stages.iter().filter(|stage| stage.apart == Some(apart));
@@ -44,6 +35,7 @@ pub(crate) fn mark(report: &mut Report, settings: &OperatorSettings) {
     };
     let parts: Vec<String> = [
         (Apart::WarmUp, "in warm-up ranges"),
+        (Apart::Communication, "in ranges of communication"),
         (Apart::Operator, "in operators that lie in no stage"),
     ]
     .into_iter()
@@ -60,13 +52,6 @@ fn gpu_records(stage: &StageRow) -> u64 {
         .into_iter()
         .flatten()
         .fold(0, u64::saturating_add)
-}
-
-/// `warmup`, `warm_up`, `Warm-up 3`, `model warmup`.
-fn warms_up(name: &str) -> bool {
-    let letters: String =
-        name.chars().filter(|c| c.is_alphabetic()).flat_map(char::to_lowercase).collect();
-    letters.starts_with("warmup") || letters.ends_with("warmup") || letters.starts_with("warmingup")
 }
 
 /// The finding for a run with `--annotate prefill-decode` that has none of its ranges. Without a recorded
@@ -91,19 +76,4 @@ pub(super) fn unmarked(report: &Report, settings: &OperatorSettings) -> Option<F
          built for CUDA, and neither `-I`, `-E` nor `-S`. A model of another kind: open the ranges in \
          the program",
     ))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn warm_up_by_any_spelling() {
-        for name in ["warmup", "warm_up", "Warm-Up", "warmup_3", "model warmup", "warming up"] {
-            assert!(warms_up(name), "{name}");
-        }
-        for name in ["decode", "warm", "up", "prefill_warm", ""] {
-            assert!(!warms_up(name), "{name}");
-        }
-    }
 }

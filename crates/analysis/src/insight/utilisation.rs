@@ -7,7 +7,6 @@ use serde_json::Value;
 use super::counted::stage_flops;
 use super::sample_basis::{SampleBasis, is_warm, sample_basis};
 use super::settings::section;
-use super::stages::role;
 use super::vision;
 use crate::llm::mfu::{per_generation, utilisation};
 use crate::llm::mfu_inputs::{Inputs, StageInput};
@@ -68,13 +67,13 @@ fn needs(
     read: &Result<Model, Absent>,
     tokens: &TokenCounts,
 ) -> Needs {
-    let is_modelled = rows.iter().any(|row| matches!(role(row), Role::Prefill | Role::Decode));
+    let is_modelled = rows.iter().any(|row| matches!(row.role, Role::Prefill | Role::Decode));
     if !is_modelled || on_one_gpu(rows).is_err() || matches!(read, Err(Absent::BadModel { .. })) {
         return Needs::default();
     }
     // What is wrong with them is told where they are used.
     let peaks = peaks(report, rows, config, &mut Vec::new());
-    let has_decode = rows.iter().any(|row| role(row) == Role::Decode);
+    let has_decode = rows.iter().any(|row| row.role == Role::Decode);
     let mut settings = Vec::new();
     settings.extend(read.is_err().then(|| "model/llm=NAME".to_owned()));
     match (&peaks, read) {
@@ -100,7 +99,7 @@ fn needs(
 }
 
 fn stages(report: &Report) -> Vec<&StageRow> {
-    report.stages.iter().filter(|row| role(row) != Role::Other).collect()
+    report.stages.iter().filter(|row| row.role != Role::Other).collect()
 }
 
 /// A model that is split over GPUs does a part of its work on each; how it is split is not known, and
@@ -157,7 +156,7 @@ fn input(
     StageInput {
         stage: row.stage.clone(),
         within: None,
-        role: role(row),
+        role: row.role,
         // What follows from it is absent then, and the finding says why.
         per_generation: generation_share(row, rows, findings).unwrap_or(f64::NAN),
         instances,
@@ -216,7 +215,7 @@ fn generation_share(
     rows: &[&StageRow],
     findings: &mut Vec<Finding>,
 ) -> Option<f64> {
-    let mut prefills = rows.iter().filter(|other| role(other) == Role::Prefill);
+    let mut prefills = rows.iter().filter(|other| other.role == Role::Prefill);
     let generations = match (prefills.next(), prefills.next()) {
         (Some(prefill), None) => prefill.instances?,
         // Without a prefill, a decode is a generation; several are told by the model's numbers.

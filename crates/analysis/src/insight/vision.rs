@@ -5,7 +5,6 @@
 //! they overlap, the GPU was busy for less, and MFU is a lower bound.
 
 use super::counted::stage_flops;
-use super::stages::role;
 use crate::llm::mfu_inputs::StageInput;
 use crate::llm::vision::Part;
 use stage2_model::{Origin, PathKind, PathRow, Report, Role, StageRow};
@@ -44,7 +43,7 @@ fn around(report: &Report, index: usize) -> impl Iterator<Item = usize> {
 
 /// What MFU of those within a prefill follows from.
 pub(crate) fn inputs(report: &Report) -> Vec<StageInput> {
-    let in_prefill = |nested: &Nested<'_>| role(nested.stage) == Role::Prefill;
+    let in_prefill = |nested: &Nested<'_>| nested.stage.role == Role::Prefill;
     nested(report).into_iter().filter(in_prefill).map(|nested| input(report, &nested)).collect()
 }
 

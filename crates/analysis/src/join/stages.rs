@@ -13,7 +13,7 @@ use crate::load::ranges::{PathTimes, StageTimes, WarmTimes};
 use crate::load::series::Series;
 use crate::load::stats::{Work, mean};
 use crate::load::{ProcessCapture, StageCapture};
-use stage2_model::{BusyParts, PathKind, StageDeviceRow, StageRow, WarmRow};
+use stage2_model::{BusyParts, PathKind, Role, StageDeviceRow, StageRow, WarmRow};
 
 /// What the processes measured of each stage.
 #[derive(Debug, Default)]
@@ -183,6 +183,7 @@ impl Stage {
         StageRow {
             stage: labels.path(path).to_owned(),
             kind: node.map_or(PathKind::Undefined, |node| node.kind),
+            role: Role::Other, // Until the configuration is known.
             instances: ranges.map(|times| times.instances),
             recorded_instances: ranges.and_then(|times| times.recorded),
             unclosed: ranges.map(|times| times.unclosed),

@@ -205,8 +205,11 @@ impl Tally {
                 }
             }
             Record::Name { id, bytes } => {
-                let stem = bytes.split(|byte| *byte == b'@').next().unwrap_or_default();
-                let of_model = MODEL_STAGES.contains(&stem);
+                let mut parts = bytes.split(|byte| *byte == b'@');
+                let begins = |part: &[u8], stem: &[u8]| {
+                    part.get(..stem.len()).is_some_and(|start| start.eq_ignore_ascii_case(stem))
+                };
+                let of_model = parts.any(|part| MODEL_STAGES.iter().any(|stem| begins(part, stem)));
                 let of_library = self.libraries.contains(&bytes);
                 let index = self.names.define(id, bytes.clone());
                 self.collectives.name(index, &bytes);

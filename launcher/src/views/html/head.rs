@@ -1,4 +1,4 @@
-//! The first screen of the page: what it is of, the answer in five lines, and the numbers that are
+//! The first screen of the page: what it is of, the answer in a few lines, and the numbers that are
 //! asked for first.
 
 use super::markdown::text;

@@ -1,0 +1,198 @@
+//! Keys of `roles` in the configuration, and the name of an outermost range -> what the range is to the model.
+
+use serde::{Deserialize, Serialize};
+use stage2_model::{Apart, PathRow, Role};
+use wildmatch::WildMatch;
+
+use crate::llm::vision::Part;
+
+/// Patterns of the names of ranges, by what the ranges are: the keys of `roles` in `conf/config.yaml`. Of
+/// several that match, the last of these fields counts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RoleSettings {
+    /// They build the KV cache.
+    pub prefill: Vec<RangePattern>,
+    /// They make tokens.
+    pub decode: Vec<RangePattern>,
+    /// They move data between GPUs, and are no stage of the model.
+    pub communication: Vec<RangePattern>,
+    /// They come before what is to be measured.
+    pub warm_up: Vec<RangePattern>,
+    /// Any other stage.
+    pub other: Vec<RangePattern>,
+}
+
+impl Default for RoleSettings {
+    fn default() -> Self {
+        let patterns =
+            |texts: &[&str]| texts.iter().map(|text| (*text).to_owned().into()).collect();
+        Self {
+            prefill: patterns(&["prefill*"]),
+            decode: patterns(&["decode*", "generate*"]),
+            communication: Vec::new(),
+            warm_up: patterns(&["warm?up*", "warmup*", "*warmup", "warming?up*"]),
+            other: patterns(&["decoder*"]),
+        }
+    }
+}
+
+/// What an outermost range is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Meant {
+    /// A stage.
+    Stage(Role),
+    /// None of the model.
+    Apart(Apart),
+}
+
+impl RoleSettings {
+    /// What the outermost range is by its name.
+    pub(super) fn of(&self, range: &PathRow) -> Meant {
+        let readings = readings(range);
+        let is = |patterns: &[RangePattern]| {
+            readings.iter().any(|read| patterns.iter().any(|pattern| pattern.matches(read)))
+        };
+        match () {
+            () if is(&self.other) => Meant::Stage(Role::Other),
+            () if is(&self.warm_up) => Meant::Apart(Apart::WarmUp),
+            () if is(&self.communication) => Meant::Apart(Apart::Communication),
+            () if is(&self.decode) => Meant::Stage(Role::Decode),
+            () if is(&self.prefill) => Meant::Stage(Role::Prefill),
+            () if readings.iter().any(|read| Part::of_range(read.name).is_some()) => {
+                Meant::Stage(Role::VisionBefore)
+            }
+            () => Meant::Stage(Role::Other),
+        }
+    }
+}
+
+/// A name and its domain.
+struct Reading<'r> {
+    name: &'r str,
+    domain: Option<&'r str>,
+}
+
+/// What a range may be called. Programs that know no domains, such as those that push ranges by PyTorch, write
+/// `decode` of the domain `LLM` as `LLM@decode`, or as `decode@LLM`.
+fn readings(range: &PathRow) -> Vec<Reading<'_>> {
+    match (range.domain.as_deref(), range.name.split_once('@')) {
+        (None, Some((first, second))) => vec![
+            Reading { name: second, domain: Some(first) },
+            Reading { name: first, domain: Some(second) },
+        ],
+        (domain, _) => vec![Reading { name: &range.name, domain }],
+    }
+}
+
+/// `NAME` (in any domain) or `NAME@DOMAIN`, each with `*` and `?`; upper and lower case are one.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub struct RangePattern {
+    text: String,
+    name: WildMatch,
+    domain: Option<WildMatch>,
+}
+
+impl RangePattern {
+    fn matches(&self, range: &Reading<'_>) -> bool {
+        let of = |domain: &WildMatch| domain.matches(range.domain.unwrap_or_default());
+        self.name.matches(range.name) && self.domain.as_ref().is_none_or(of)
+    }
+}
+
+impl PartialEq for RangePattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl From<String> for RangePattern {
+    fn from(text: String) -> Self {
+        let (name, domain) = text.rsplit_once('@').unzip();
+        let glob = WildMatch::new_case_insensitive;
+        Self { name: glob(name.unwrap_or(&text)), domain: domain.map(glob), text }
+    }
+}
+
+impl From<RangePattern> for String {
+    fn from(pattern: RangePattern) -> String {
+        pattern.text
+    }
+}
+
+/// What a range of the default domain is by its name alone.
+#[cfg(test)]
+pub(crate) fn role_of(name: &str) -> Role {
+    let range = PathRow { name: name.into(), ..PathRow::default() };
+    match RoleSettings::default().of(&range) {
+        Meant::Stage(role) => role,
+        Meant::Apart(_) => Role::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(name: &str, domain: Option<&str>) -> Meant {
+        let range = PathRow { domain: domain.map(Into::into), ..row(name) };
+        RoleSettings::default().of(&range)
+    }
+
+    fn row(name: &str) -> PathRow {
+        PathRow { name: name.into(), ..PathRow::default() }
+    }
+
+    #[test]
+    fn three_spellings_of_a_label_are_one() {
+        for (name, role) in [
+            ("prefill", Role::Prefill),
+            ("decode_all", Role::Decode),
+            ("Generate", Role::Decode),
+            ("vision", Role::VisionBefore),
+            ("decoder_layer", Role::Other),
+            ("train", Role::Other),
+        ] {
+            let role = Meant::Stage(role);
+            assert_eq!(of(name, None), role, "{name}");
+            assert_eq!(of(name, Some("LLM")), role, "{name}");
+            assert_eq!(of(&format!("LLM@{name}"), None), role, "{name}");
+        }
+        assert_eq!(of("step", Some("decode")), Meant::Stage(Role::Other));
+        assert_eq!(of("decode@LLM", None), Meant::Stage(Role::Decode));
+        for name in ["LLM@", "@", ""] {
+            assert_eq!(of(name, None), Meant::Stage(Role::Other), "{name}");
+        }
+    }
+
+    #[test]
+    fn warm_up_by_any_spelling() {
+        let warm = Meant::Apart(Apart::WarmUp);
+        for name in ["warmup", "warm_up", "Warm-Up", "warmup_3", "model warmup", "warming up"] {
+            assert_eq!(of(name, None), warm, "{name}");
+        }
+        for name in ["decode", "warm", "up", "prefill_warm"] {
+            assert_ne!(of(name, None), warm, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_domain_is_heeded_where_a_pattern_names_one() {
+        let decode = vec!["step*@engine".to_owned().into()];
+        let settings = RoleSettings { decode, ..RoleSettings::default() };
+        let in_domain = |domain: &str| PathRow { domain: Some(domain.into()), ..row("step 3") };
+        assert_eq!(settings.of(&in_domain("Engine")), Meant::Stage(Role::Decode));
+        assert_eq!(settings.of(&row("engine@step 3")), Meant::Stage(Role::Decode));
+        assert_eq!(settings.of(&in_domain("other")), Meant::Stage(Role::Other));
+        assert_eq!(settings.of(&row("step 3")), Meant::Stage(Role::Other));
+    }
+
+    #[test]
+    fn the_built_in_configuration_has_the_defaults() {
+        let config = include_str!("../../../../conf/config.yaml");
+        let config: serde_json::Value = serde_saphyr::from_str(config).expect("YAML");
+        let roles = serde_json::from_value::<RoleSettings>(config["roles"].clone()).expect("roles");
+        assert_eq!(roles, RoleSettings::default());
+    }
+}
