@@ -20,7 +20,7 @@ use stage2_analysis::ncu::nvtx::Label;
 use stage2_analysis::nsys::load::folder::captures;
 use stage2_analysis::nsys::load::{Naming, Range, RangeKernel, Tables};
 use stage2_model::nsys::Source;
-use stage2_model::{Finding, PathKind, Report};
+use stage2_model::{Finding, PathKind, PathRow, Report};
 
 /// Folder of the captures that the user names, in that of the pass.
 const GIVEN_DIR: &str = "kernels_from_nsys";
@@ -50,9 +50,18 @@ pub(super) fn kernels_of(
             "",
         ));
     }
+    let occurs = |stage: &str| {
+        let label = Label::of_stage(stage);
+        rows.iter().any(|row| label.opens(&row.stage))
+    };
+    // ncu, and who is used to it, writes the domain first.
+    let swapped = ncu.stage.as_deref().and_then(|stage| stage.split_once('@'));
+    let swapped = swapped.map(|(domain, name)| format!("{name}@{domain}"));
+    if swapped.as_deref().is_some_and(&occurs) && !ncu.stage.as_deref().is_some_and(&occurs) {
+        ncu.stage = swapped;
+    }
     if let Some(wanted) = ncu.stage.clone().filter(|_| !choice.stage_is_explicit) {
-        let label = Label::of_stage(&wanted);
-        if !rows.is_empty() && !rows.iter().any(|row| label.opens(&row.stage)) {
+        if !rows.is_empty() && !occurs(&wanted) {
             let of =
                 longest.as_ref().map_or("whole run".to_owned(), |name| format!("stage {name}"));
             findings.push(Finding::note(
@@ -66,6 +75,7 @@ pub(super) fn kernels_of(
         }
     }
     let mut selection = select(&rows, ncu);
+    selection.stage = ncu.stage.as_deref().and_then(|stage| label_of(collected.report(), stage));
     findings.append(&mut selection.findings);
     selection
 }
@@ -228,6 +238,13 @@ impl Known {
         }
         Known { rows, longest: None }
     }
+}
+
+/// Name and domain of a stage that was seen: its label alone does not tell which is which.
+fn label_of(report: &Report, stage: &str) -> Option<Label> {
+    let is_stage = |row: &&PathRow| row.parent.is_none() && row.path == stage;
+    let range = report.paths.iter().filter(|row| row.kind == PathKind::Range).find(is_stage)?;
+    Some(Label { name: range.name.clone(), domain: range.domain.clone() })
 }
 
 /// The range at the top with the most kernel time.

@@ -207,6 +207,49 @@ fn a_capture_range_that_never_came_is_set_against_the_ranges_as_the_reports_nest
     }
 }
 
+/// What the collector saw: a range of this name and domain, with a kernel.
+fn with_a_stage(name: &str, domain: Option<&str>) -> Sandbox {
+    let sandbox = sandbox(&[("ncu", NCU)]);
+    let mut build = Build::process(1, "x");
+    build.anchor(1).device(0, "GPU", 1).name(1, name.as_bytes()).name(3, b"k").shape(1, 3, 1);
+    let domain = domain.map_or(NONE, |domain| {
+        build.name(2, domain.as_bytes());
+        2
+    });
+    build
+        .path_in(1, NONE, 1, domain)
+        .open(1, 1, 0, 10)
+        .kernel(1, 1, 1, (20, 90))
+        .close(1, 99)
+        .end();
+    build.save(&sandbox.path("."), "spool.s2t");
+    sandbox
+}
+
+#[test]
+fn ncu_is_asked_for_the_range_and_the_domain_that_were_seen() {
+    for (name, domain, expected) in [
+        ("decode_all", None, "decode_all/"),
+        ("decode_all", Some("LLM"), "LLM@decode_all/"),
+        ("LLM@decode_all", None, r"LLM\@decode_all/"),
+    ] {
+        let label = domain.map_or(name.to_owned(), |domain| format!("{name}@{domain}"));
+        let mut settings = vec![format!("pipeline.ncu.stage={label}"), String::new()];
+        // As ncu writes it, and without a word.
+        settings.extend(domain.map(|domain| format!("pipeline.ncu.stage={domain}@{name}")));
+        for setting in settings {
+            let sandbox = with_a_stage(name, domain);
+            let words: Vec<&str> =
+                [setting.as_str()].into_iter().filter(|s| !s.is_empty()).collect();
+            launch(&sandbox, &words, "").assert().success();
+            let argv = argv(&sandbox);
+            let gate = argv.iter().position(|word| word == "--nvtx-include");
+            let gate = gate.and_then(|at| argv.get(at + 1)).map(String::as_str);
+            assert_eq!(gate, Some(expected), "{name} {domain:?} {setting}");
+        }
+    }
+}
+
 #[test]
 fn ranges_of_libraries_in_captures_of_nsys_choose_no_kernels() {
     let added = "report.library_domains=['VLLM.*']";

@@ -72,7 +72,8 @@ impl Filter {
                 .as_ref()
                 .filter(|_| nvtx.include.is_empty() && selection.stage_occurred)
             {
-                let stage = [Label::of_stage(stage)];
+                let seen = selection.stage.clone();
+                let stage = [seen.unwrap_or_else(|| Label::of_stage(stage))];
                 let stage = expression::exact(&stage, Around::Anything, nvtx.start_end);
                 filter.nvtx_include.extend(stage);
             }

@@ -47,6 +47,8 @@ pub struct Selection {
     pub times_known: bool,
     /// False where times are known and none of them is in the stage: then its range cannot gate.
     pub stage_occurred: bool,
+    /// Name and domain of the stage, where its range was seen.
+    pub stage: Option<Label>,
     /// What had to be left out.
     pub findings: Vec<Finding>,
 }
