@@ -60,19 +60,17 @@ pub(super) fn kernels_of(
     if swapped.as_deref().is_some_and(&occurs) && !ncu.stage.as_deref().is_some_and(&occurs) {
         ncu.stage = swapped;
     }
-    if let Some(wanted) = ncu.stage.clone().filter(|_| !choice.stage_is_explicit) {
-        if !rows.is_empty() && !occurs(&wanted) {
-            let of =
-                longest.as_ref().map_or("whole run".to_owned(), |name| format!("stage {name}"));
-            findings.push(Finding::note(
-                format!("ncu: the top kernels of the {of} are profiled"),
-                format!(
-                    "no kernel ran in the stage {wanted}, and this one takes the most GPU time"
-                ),
-                "choose one with pipeline.ncu.stage=NAME",
-            ));
-            ncu.stage = longest;
-        }
+    if let Some(wanted) = ncu.stage.clone().filter(|_| !choice.stage_is_explicit)
+        && !rows.is_empty()
+        && !occurs(&wanted)
+    {
+        let of = longest.as_ref().map_or("whole run".to_owned(), |name| format!("stage {name}"));
+        findings.push(Finding::note(
+            format!("ncu: the top kernels of the {of} are profiled"),
+            format!("no kernel ran in the stage {wanted}, and this one takes the most GPU time"),
+            "choose one with pipeline.ncu.stage=NAME",
+        ));
+        ncu.stage = longest;
     }
     let mut selection = select(&rows, ncu);
     selection.stage = ncu.stage.as_deref().and_then(|stage| label_of(collected.report(), stage));
