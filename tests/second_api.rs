@@ -234,7 +234,7 @@ fn the_hardware_takes_the_times_of_kernels_where_it_can() {
             // The simulated CUPTI aborts the process if another thread flushes. One of ours would, often.
             let guest = Guest::new("return").env("STAGE2_SIM_CUPTI_VERSION", version);
             let guest = guest.env("STAGE2_CUPTI_API", api).env("STAGE2_SIM_FAULT", fault);
-            let guest = guest.env("STAGE2_FLUSH_MS", "10");
+            let guest = guest.env("STAGE2_FLUSH_MS", "50");
             // Nothing is as if it was not set.
             let left = guest.env("STAGE2_HWTRACE", wanted).run();
             let spool = left.expect_quiet(0).spool();
