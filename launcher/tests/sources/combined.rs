@@ -18,8 +18,18 @@ const LONGEST: &str = "nvjet_sm90_tst_64x8_64x16_2x1_v_bz_TNT";
 /// Writes `spools/h-1.s2t`: every launch of the nsys capture in `decode`, the mean duration each and
 /// the rest in the first.
 pub(crate) fn spool(place: &Place, nsys: &Path) {
+    spool_of(place, nsys, "decode", None);
+}
+
+/// The same under a range of another name or domain.
+fn spool_of(place: &Place, nsys: &Path, name: &str, domain: Option<&str>) {
     let mut b = Build::process(1, "python3");
-    b.anchor(1).device(3, "NVIDIA H200", 1).name(1, b"decode").path(1, NONE, 1);
+    b.anchor(1).device(3, "NVIDIA H200", 1).name(1, name.as_bytes());
+    let domain = domain.map_or(NONE, |domain| {
+        b.name(2, domain.as_bytes());
+        2
+    });
+    b.path_in(1, NONE, 1, domain);
     let connection = rusqlite::Connection::open(nsys).expect("database");
     let query = "SELECT s.value, gridX, gridY, gridZ, blockX, blockY, blockZ, count(*),
         sum(k.end - k.start) FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN StringIds s
@@ -132,6 +142,31 @@ fn all_of_them_stand_beside_the_collectors_durations() {
     let passes = bundle.json("run.json")["passes"].clone();
     let names: Vec<_> = passes.as_array().expect("passes").iter().map(|p| &p["name"]).collect();
     assert_eq!(names, ["collect", "nsys", "ncu"]);
+}
+
+#[test]
+fn a_stage_is_compared_with_its_range_whatever_its_name_and_domain() {
+    for (name, domain) in [("decode_all", Some("LLM")), ("LLM@decode_all", None)] {
+        let place = Place::new();
+        let nsys = place.put("nsys/decode.sqlite.xz", "a.sqlite");
+        let named = format!(
+            "INSERT INTO NVTX_EVENTS (start, eventType, globalTid, domainId, text)
+             SELECT 0, 75, globalTid, 7, 'LLM' FROM NVTX_EVENTS LIMIT 1;
+             UPDATE NVTX_EVENTS SET text = '{name}', textId = NULL, domainId = {}
+             WHERE eventType != 75;",
+            domain.map_or(0, |_| 7)
+        );
+        let database = rusqlite::Connection::open(&nsys).expect("export");
+        database.execute_batch(&named).expect("a domain");
+        drop(database);
+        spool_of(&place, &nsys, name, domain);
+        let bundle = place.merged(&["--spool", "spools", "--nsys", "a.sqlite"]);
+        let compared = bundle.json("metrics.json")["nsys"]["reconciliations"].clone();
+        let label = domain.map_or(name.to_owned(), |domain| format!("{name}@{domain}"));
+        assert_eq!(compared[0]["scope"], format!("the stage {label}"), "{compared:#}");
+        assert_eq!(compared[0]["belief"], "agrees", "{compared:#}");
+        assert_eq!(compared[0]["overall"]["nsys_calls"], 5_552);
+    }
 }
 
 #[test]

@@ -1,12 +1,14 @@
 //! The counts of nsys -> against the collector's, for the run and for each stage that both saw.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::unseen_ranges;
 use super::without_collector::{file_names, label};
 use crate::nsys::load::{Range, Tables, Total};
 use crate::nsys::reconcile::{Comparison, reconcile};
-use stage2_model::{Finding, NsysCapture, NsysRangeRow, NsysSection, Origin, Report, Severity};
+use stage2_model::{
+    Finding, NsysCapture, NsysRangeRow, NsysSection, Origin, PathRow, Report, Severity,
+};
 
 /// Compares each capture and notes the result; a capture that lost kernels becomes a finding, and
 /// none of its numbers goes anywhere else. Where the rows are those of nsys or ncu there is nothing
@@ -31,7 +33,7 @@ pub(crate) fn compare(
                 _ => format!(" ({})", files.join(", ")),
             };
             if tables.traced.cuda != Some(false) {
-                reconcile_one(report, tables, &of, &mut section);
+                reconcile_one(report, tables, &of, gated, &mut section);
             }
             report.findings.extend(unseen_ranges::finding(report, tables, nvtx_package, gated));
         }
@@ -62,11 +64,26 @@ pub(crate) fn compare(
 }
 
 /// `of` says which capture it is, where there are several.
-fn reconcile_one(report: &mut Report, tables: &Tables, of: &str, section: &mut NsysSection) {
+fn reconcile_one(
+    report: &mut Report,
+    tables: &Tables,
+    of: &str,
+    gated: bool,
+    section: &mut NsysSection,
+) {
     let all = report.stages.len();
+    let outermost = report.paths.iter().filter(|row| row.parent.is_none());
+    let ranges: HashMap<&str, &PathRow> = outermost.map(|row| (row.path.as_str(), row)).collect();
     let recorded = report.stages.iter().filter(|stage| stage.kernels.is_some());
-    let stages: Vec<(String, Option<u64>)> =
-        recorded.map(|stage| (stage.stage.clone(), stage.instances)).collect();
+    // Name and domain as the collector saw them: a label alone does not tell which is which.
+    let stages: Vec<(StageOf, Option<u64>)> = recorded
+        .map(|stage| {
+            let range = ranges.get(stage.stage.as_str());
+            let name = range.map_or(&stage.stage, |range| &range.name).clone();
+            let domain = range.and_then(|range| range.domain.clone());
+            (StageOf { label: stage.stage.clone(), name, domain }, stage.instances)
+        })
+        .collect();
     let mut found = Vec::new();
     let mut compare = |scope: &str, stage: Option<&str>, nsys: &[Total<'_>], instances| {
         let ours = totals(report, stage);
@@ -88,19 +105,29 @@ fn reconcile_one(report: &mut Report, tables: &Tables, of: &str, section: &mut N
         section.reconciliations.push(reconciliation);
     };
     let mut staged = false;
-    for (stage, instances) in &stages {
-        if let Some(nsys) = tables.totals_in(stage, None) {
-            let seen = instances.zip(tables.instances(stage, None));
-            compare(&format!("the stage {stage}"), Some(stage), &nsys, seen);
+    for (StageOf { label, name, domain }, instances) in &stages {
+        // Some tables know no domains.
+        let domains = [domain.as_deref(), None];
+        let found = domains.iter().find_map(|of| Some((*of, tables.totals_in(name, *of)?)));
+        if let Some((domain, nsys)) = found {
+            let seen = instances.zip(tables.instances(name, domain));
+            compare(&format!("the stage {label}"), Some(label), &nsys, seen);
             staged = true;
         }
     }
     // A gated capture holds a part of the run by design: then only its stages can be compared.
-    let filtered = report.coverage.ranges().is_some();
-    if !filtered && (!staged || tables.ranges.len() >= all) {
+    let in_part = report.coverage.ranges().is_some() || gated || tables.traced.gated;
+    if !in_part && (!staged || tables.ranges.len() >= all) {
         compare("the whole run", None, &tables.totals(), None);
     }
     report.findings.extend(found);
+}
+
+/// A stage of the collector, and its range.
+struct StageOf {
+    label: String,
+    name: String,
+    domain: Option<String>,
 }
 
 fn host_times(range: &Range) -> NsysRangeRow {
