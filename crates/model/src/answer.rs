@@ -72,10 +72,12 @@ pub struct Slowdown {
 /// Whether ranges of this name last from the arrival of a request to its first token, whatever the
 /// spelling: `time_to_first_token`, `ttft`, `first token`.
 pub fn is_first_token_range(name: &str) -> bool {
-    let name = name.split('@').next().unwrap_or_default();
-    let letters: String =
-        name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect();
-    ["timetofirsttoken", "ttft", "firsttoken"].contains(&letters.as_str())
+    // `ttft@LLM` in a domain, `LLM@ttft` where a program knows no domains.
+    name.split('@').any(|part| {
+        let letters: String =
+            part.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect();
+        ["timetofirsttoken", "ttft", "firsttoken"].contains(&letters.as_str())
+    })
 }
 
 /// Host times of the warm steps of a stage, ns.

@@ -183,7 +183,9 @@ pub(super) mod tests {
         };
         let prefill = || row("prefill", 4, 100);
         assert_eq!(ttft(vec![prefill()]), Figure::Absent(Absent::NoRequests));
-        assert_eq!(ttft(vec![prefill(), row("TTFT@engine", 9, 700)]), Figure::of(700.0));
+        for label in ["TTFT@engine", "engine@TTFT"] {
+            assert_eq!(ttft(vec![prefill(), row(label, 9, 700)]), Figure::of(700.0), "{label}");
+        }
         let both = vec![prefill(), row("ttft", 9, 700), row("first_token", 9, 800)];
         assert_eq!(ttft(both), Figure::Absent(Absent::NoRequests), "which of them is not known");
         assert_eq!(ttft(vec![row("decode", 4, 9)]), Figure::Absent(Absent::PrefillOnly));
