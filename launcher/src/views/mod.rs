@@ -31,6 +31,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::outcome::Outcome;
+use crate::threads;
 use anyhow::Context as _;
 use stage2_analysis::files::{remedy, stream_whole};
 use stage2_analysis::insight::Shown;
@@ -84,8 +85,7 @@ fn write_files(
     shown: &Shown,
     run_dir: &Path,
 ) -> anyhow::Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    let mut write = |name: &str, content: &dyn Fn(&mut dyn Write) -> anyhow::Result<()>| {
+    let write = |name: &str, content: &dyn Fn(&mut dyn Write) -> anyhow::Result<()>| {
         let path = run_dir.join(name);
         stream_whole(&path, content).map_err(|error| {
             let (shown, usual) =
@@ -93,24 +93,34 @@ fn write_files(
             let remedy = remedy(&format!("{error:#}"), run_dir).unwrap_or(usual);
             error.context(format!("{shown} cannot be written; {remedy}"))
         })?;
-        files.push(path);
-        anyhow::Ok(())
+        anyhow::Ok(path)
     };
     let text = |page: String| move |sink: &mut dyn Write| Ok(sink.write_all(page.as_bytes())?);
-    write("kernels.md", &text(kernels::kernels_md(report, top_n)))?;
-    write("kernels.csv", &|sink| Ok(kernels::csv::kernels_csv(report, sink)?))?;
-    if !report.ncu_regions.is_empty() {
-        write("ncu_regions.csv", &|sink| Ok(regions::regions_csv(&report.ncu_regions, sink)?))?;
-    }
-    write("metrics.json", &|sink| Ok(json::write(sink, report)?))?;
-    let whole = report::page(report);
-    let nothing = Operators::default();
-    let operators = report.insight.operators.as_ref().unwrap_or(&nothing);
-    let operators = operators::page(report, operators, shown.operators_top_n);
-    let summary = summary::page(report, shown);
-    write("report.md", &text(whole.markdown()))?;
-    write("operators.md", &text(operators.markdown()))?;
-    write("stakeholder_summary.md", &text(summary.markdown()))?;
-    write("report.html", &text(html::report_html(report, &summary, &whole, &operators)))?;
-    Ok(files)
+    std::thread::scope(|scope| {
+        // It takes as long as all others.
+        let metrics =
+            threads::begin(scope, || write("metrics.json", &|sink| Ok(json::write(sink, report)?)));
+        let mut files = vec![
+            write("kernels.md", &text(kernels::kernels_md(report, top_n)))?,
+            write("kernels.csv", &|sink| Ok(kernels::csv::kernels_csv(report, sink)?))?,
+        ];
+        if !report.ncu_regions.is_empty() {
+            let regions = &report.ncu_regions;
+            files.push(write("ncu_regions.csv", &|s| Ok(regions::regions_csv(regions, s)?))?);
+        }
+        let whole = report::page(report);
+        let nothing = Operators::default();
+        let operators = report.insight.operators.as_ref().unwrap_or(&nothing);
+        let operators = operators::page(report, operators, shown.operators_top_n);
+        let summary = summary::page(report, shown);
+        files.push(metrics.join().context("the thread that writes metrics.json panicked")??);
+        files.push(write("report.md", &text(whole.markdown()))?);
+        files.push(write("operators.md", &text(operators.markdown()))?);
+        files.push(write("stakeholder_summary.md", &text(summary.markdown()))?);
+        files.push(write(
+            "report.html",
+            &text(html::report_html(report, &summary, &whole, &operators)),
+        )?);
+        Ok(files)
+    })
 }

@@ -323,6 +323,7 @@ fn words_end_where_a_reader_ends_them() {
     }
     assert_eq!(head("void a::b<c<d>, e>(int)"), "a::b");
     assert_eq!(head("plain"), "plain");
+    let fits = |words: &str, pattern: &str| fits(words, letters(words), pattern);
     assert!(fits(" a bc d ", "bc+a") && fits(" a bc d ", "b*") && fits(" a bc d ", "*c"));
     assert!(!fits(" a bc d ", "b") && !fits(" a bc d ", "c*") && !fits(" a bc d ", "a+e"));
 }
