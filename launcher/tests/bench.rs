@@ -63,10 +63,7 @@ fn sandbox_of(nsys: bool, decode_ns: &[u64]) -> Sandbox {
             thread: 1,
             parent: 0,
             start: MonoNs(start),
-            start_end: false,
-            category: 0,
-            payload: None,
-            continues: 0,
+            ..RangeOpen::default()
         }));
         writer.write(&Record::RangeClose { range, end: MonoNs(start + ns) });
     }
@@ -213,10 +210,7 @@ fn stages_within(domain: &str, settings: &[&str]) -> (bool, bool) {
             thread: 1,
             parent,
             start: MonoNs(range * 1_000_000),
-            start_end: false,
-            category: 0,
-            payload: None,
-            continues: 0,
+            ..RangeOpen::default()
         })
     };
     writer.write(&open(1, 1, 0));

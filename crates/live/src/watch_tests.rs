@@ -25,10 +25,7 @@ fn trace(path: &Path, pid: u32, rank: &str, from: u64, steps: u64, ends: bool) {
             path: 1,
             thread: 1,
             parent: 0,
-            start_end: false,
-            category: 0,
-            payload: None,
-            continues: 0,
+            ..RangeOpen::default()
         }));
         writer.write(&Record::RangeClose { range, end: MonoNs(start.0 + 5) });
     }

@@ -44,10 +44,7 @@ fn trace(folder: &Path, names: &[Vec<u8>]) {
             thread: 1,
             parent: 0,
             start: MonoNs(start),
-            start_end: false,
-            category: 0,
-            payload: None,
-            continues: 0,
+            ..RangeOpen::default()
         }));
         writer.work(&GpuWork {
             what: What::Kernel { shape: id },

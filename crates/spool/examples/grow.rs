@@ -200,10 +200,7 @@ impl Traced {
             thread: 1,
             parent,
             start,
-            start_end: false,
-            category: 0,
-            payload: None,
-            continues: 0,
+            ..RangeOpen::default()
         }));
         self.now += 1;
         range

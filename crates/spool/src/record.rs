@@ -218,7 +218,7 @@ pub struct Path {
 }
 
 /// The opening of a range. Identifiers start at 1 and grow.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct RangeOpen {
     /// Identifier of this instance.
     pub range: u64,

@@ -198,10 +198,7 @@ mod tests {
                 thread: 1,
                 parent,
                 start,
-                start_end: false,
-                category: 0,
-                payload: None,
-                continues: 0,
+                ..RangeOpen::default()
             }));
             (id, range, MonoNs(at + 1_000))
         };

@@ -54,17 +54,8 @@ impl File {
     }
 
     fn open_on(&mut self, thread: u32, range: u64, path: u32, parent: u64) -> &mut Self {
-        let open = RangeOpen {
-            range,
-            path,
-            thread,
-            parent,
-            start: MonoNs(0),
-            start_end: false,
-            category: 0,
-            payload: None,
-            continues: 0,
-        };
+        let open =
+            RangeOpen { range, path, thread, parent, start: MonoNs(0), ..RangeOpen::default() };
         self.0.open(&open, path, node(path));
         self
     }

@@ -46,10 +46,7 @@ fn a_million_instances_are_kept_as_distributions() {
             thread: 1,
             parent: RANGE_OUTSIDE,
             start,
-            start_end: false,
-            category: 0,
-            payload: None,
-            continues: 0,
+            ..RangeOpen::default()
         };
         if ranges.is_full() {
             ranges.settle(&ClockMap::default());

@@ -57,10 +57,7 @@ fn report() -> Report {
             thread: 1,
             parent: 0,
             start,
-            start_end: false,
-            category: 0,
-            payload: None,
-            continues: 0,
+            ..RangeOpen::default()
         }));
     }
     for kind in 0..256 {

@@ -46,10 +46,7 @@ impl Trace {
             thread: 1,
             parent,
             start: MonoNs(at(start)),
-            start_end: false,
-            category: 0,
-            payload: None,
-            continues: 0,
+            ..RangeOpen::default()
         }));
         self
     }

@@ -126,10 +126,7 @@ mod tests {
                 thread: 1,
                 parent,
                 start: MonoNs(start),
-                start_end: false,
-                category: 0,
-                payload: None,
-                continues: 0,
+                ..RangeOpen::default()
             }));
             self
         }

@@ -73,10 +73,7 @@ pub(crate) fn trace(folder: &Path, pid: u32, host: &str, shift: u64) -> PathBuf 
             thread: 1,
             parent,
             start: MonoNs(shift + start),
-            start_end: false,
-            category: 0,
-            payload: None,
-            continues: 0,
+            ..RangeOpen::default()
         })
     };
     let close = |range, end| Record::RangeClose { range, end: MonoNs(shift + end) };

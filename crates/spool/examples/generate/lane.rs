@@ -90,10 +90,7 @@ impl Lane {
             thread: self.thread,
             parent,
             start: MonoNs(self.now - LAUNCH_NS),
-            start_end: false,
-            category: 0,
-            payload: None,
-            continues: 0,
+            ..RangeOpen::default()
         }));
         self.open.push(Open { range, node: self.node });
         self.node += 1;

@@ -58,10 +58,7 @@ fn open(range: u64, parent: u64, after_ns: u64) -> RangeOpen {
         thread: 1,
         parent,
         start: MonoNs(MONO + after_ns),
-        start_end: false,
-        category: 0,
-        payload: None,
-        continues: 0,
+        ..RangeOpen::default()
     }
 }
 
