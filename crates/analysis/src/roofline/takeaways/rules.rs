@@ -178,7 +178,10 @@ impl Speaker<'_> {
         let Some(((kernels, interval_us), mean_us)) = counted.zip(self.stage.kernel_mean_us) else {
             return Some(self.say(Rule::GpuIdle, part, waits, None));
         };
-        let per_token = self.stage.kernels_per_token.map(|k| format!(", {k:.0} per token"));
+        // Of a step with many tokens there may be a fraction of a kernel for each.
+        let digits = |k: f64| if k < 10.0 { 2 } else { 0 };
+        let per_token = self.stage.kernels_per_token;
+        let per_token = per_token.map(|k| format!(", {k:.*} per token", digits(k)));
         let numbers = format!(
             "{waits}: {} kernels{}, {mean_us:.1} us each, one every {interval_us:.1} us",
             count(kernels),
