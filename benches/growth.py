@@ -75,18 +75,9 @@ def main() -> None:
     parser.add_argument("--launcher", default=ROOT / "target" / "release" / "stage2-launch")
     parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args()
-    build = [
-        "cargo",
-        "build",
-        "--release",
-        "--quiet",
-        "--locked",
-        "-p",
-        "stage2-spool",
-        "--examples",
-    ]
+    build = ["cargo", "build", "--release", "--locked", "-p", "stage2-spool", "--examples"]
     subprocess.run(build, cwd=ROOT, check=True)
-    # Files of reports are large: a crash must leave no core beside them.
+    # A core dump of a crash would fill the disk.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     print("| size | command | wall s | CPU s | peak MB |\n|---|---|---|---|---|")
     for word in given.rows:

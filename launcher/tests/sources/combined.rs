@@ -21,7 +21,7 @@ pub(crate) fn spool(place: &Place, nsys: &Path) {
     spool_of(place, nsys, "decode", None);
 }
 
-/// The same under a range of another name or domain.
+/// A trace file with every kernel of the nsys export `nsys`, in one range with this name and domain.
 fn spool_of(place: &Place, nsys: &Path, name: &str, domain: Option<&str>) {
     let mut b = Build::process(1, "python3");
     b.anchor(1).device(3, "NVIDIA H200", 1).name(1, name.as_bytes());
