@@ -102,7 +102,7 @@ pub fn analyse(sources: &Sources, settings: &Settings) -> Analysis {
     passes::add(&mut report, baseline, wanted);
     let context = insight::Context { run_dir, config, workload: &workload, argv: &argv };
     // What the host did in the median steps is among the facts.
-    insight::mark_stages(&mut report, config);
+    insight::mark_stages(&mut report, config, &settings.libraries.roles);
     step_timeline::add(&mut report, capture, &settings.libraries);
     let (shown, drawn_from) = insight::add(&mut report, &context);
     overhead::explain(&mut report, config);

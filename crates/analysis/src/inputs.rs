@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::files;
-use crate::load::libraries::LibraryDomains;
+use crate::load::libraries::RangeNames;
 use crate::redact_settings::RedactSettings;
+use crate::roles::RoleSettings;
 use crate::roofline::hardware::Hardware;
 use stage2_model::{Fact, Finding, PassInfo, RunInfo, RunState, Severity};
 use stage2_text::redact::Redactor;
@@ -56,7 +57,7 @@ pub(crate) struct Doctor {
 #[derive(Debug, Default)]
 pub struct Settings {
     /// NVTX domains of libraries: their ranges are never stages.
-    pub libraries: LibraryDomains,
+    pub libraries: RangeNames,
     /// What is taken out of arguments and of the workload's settings.
     pub redactor: Redactor,
     /// Name of the group that the bundle is shared with.
@@ -116,7 +117,7 @@ impl Settings {
             group: config.pointer("/run/group").and_then(Value::as_str).map(str::to_owned),
             top_n: top_n(&config, &mut findings),
             hardware: hardware(&config, &mut findings),
-            libraries: libraries(&config, &mut findings),
+            libraries: libraries(&config, &mut findings).and_roles(roles(&config, &mut findings)),
             config,
             findings,
         }
@@ -144,7 +145,22 @@ fn hardware(config: &Value, findings: &mut Vec<Finding>) -> Hardware {
     })
 }
 
-fn libraries(config: &Value, findings: &mut Vec<Finding>) -> LibraryDomains {
+fn roles(config: &Value, findings: &mut Vec<Finding>) -> RoleSettings {
+    let Some(value) = config.get("roles").filter(|value| !value.is_null()) else {
+        return RoleSettings::default();
+    };
+    serde_json::from_value(value.clone()).unwrap_or_else(|error| {
+        findings.push(Finding::new(
+            Severity::Warning,
+            "config.yaml: roles cannot be used",
+            visible(error.to_string().as_bytes()),
+            "its defaults are used; correct it and write the reports again",
+        ));
+        RoleSettings::default()
+    })
+}
+
+fn libraries(config: &Value, findings: &mut Vec<Finding>) -> RangeNames {
     let globs = match config.pointer("/report/library_domains") {
         None | Some(Value::Null) => Some(Vec::new()),
         Some(Value::String(glob)) => Some(vec![glob.clone()]),
@@ -162,7 +178,7 @@ fn libraries(config: &Value, findings: &mut Vec<Finding>) -> LibraryDomains {
         ));
         Vec::new()
     });
-    LibraryDomains::with(&globs)
+    RangeNames::with(&globs)
 }
 
 fn name_of(run_dir: &Path) -> String {

@@ -30,6 +30,7 @@ pub mod progress;
 mod ranks;
 mod record_bounds;
 mod redact_settings;
+pub mod roles;
 pub mod roofline;
 mod sampled;
 mod step_timeline;

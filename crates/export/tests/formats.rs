@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use common::trace;
 use serde_json::Value;
-use stage2_analysis::load::libraries::LibraryDomains;
+use stage2_analysis::load::libraries::RangeNames;
 use stage2_export::{ExportError, Exported, Format, Run, Selection, Traces, export};
 use stage2_model::{ClockPoint, HostClock, ProcessRow};
 
@@ -37,7 +37,7 @@ fn run_of(processes: &[(u32, &str)]) -> Scratch {
 }
 
 fn of_folder(traces: &Path, rows: &[ProcessRow]) -> Result<Run, ExportError> {
-    Run::of_traces("try".into(), Traces::read(traces, &LibraryDomains::default()), rows)
+    Run::of_traces("try".into(), Traces::read(traces, &RangeNames::default()), rows)
 }
 
 impl Scratch {
@@ -368,7 +368,7 @@ fn hosts_whose_clocks_are_tied_are_on_one_clock() {
     let names = ["a-110.s2t", "b-111.s2t"];
     let rows = names.map(|file| ProcessRow { file: file.into(), ..ProcessRow::default() });
     let first = |clocks: &[HostClock]| {
-        let mut traces = Traces::read(&traces, &LibraryDomains::default());
+        let mut traces = Traces::read(&traces, &RangeNames::default());
         traces.correct(clocks);
         let run = Run::of_traces("try".into(), traces, &rows).expect("run");
         run.processes()[1].file.span().expect("events").start_ns

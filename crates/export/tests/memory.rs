@@ -6,7 +6,7 @@ mod common;
 use std::fs;
 use std::path::Path;
 
-use stage2_analysis::load::libraries::LibraryDomains;
+use stage2_analysis::load::libraries::RangeNames;
 use stage2_export::{Format, Run, Selection, Traces, export};
 
 /// The largest resident set of this process so far, KiB.
@@ -20,7 +20,7 @@ fn all_formats(folder: &Path, kernels: u64) {
     let traces = folder.join("traces");
     fs::create_dir(&traces).expect("folder");
     common::many(&traces, kernels);
-    let traces = Traces::read(&traces, &LibraryDomains::default());
+    let traces = Traces::read(&traces, &RangeNames::default());
     let run = Run::of_traces("try".into(), traces, &[]).expect("run");
     for format in Format::ALL {
         let out = folder.join(format.name());

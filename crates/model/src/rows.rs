@@ -390,7 +390,7 @@ pub struct KernelRow {
     /// Which tools its numbers come from.
     #[serde(default)]
     pub sources: crate::pass::Sources,
-    /// What ncu measured of it; null: not profiled. Of 100,000 rows few were.
+    /// What ncu measured of it; null: not profiled. Boxed, because most rows have none.
     pub counters: Option<Box<crate::counters::CounterRow>>,
     /// What counters say of it that were sampled while the workload ran; null: none do.
     #[serde(default, skip_serializing_if = "Option::is_none")]

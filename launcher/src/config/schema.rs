@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use crate::tools::ncu::config::Ncu;
 use crate::tools::nsys::config::Nsys;
 use stage2_analysis::RedactSettings;
-use stage2_analysis::insight::RoleSettings;
 use stage2_analysis::llm::preset::ModelPreset;
 use stage2_analysis::operators::{OperatorSettings, Stage1Settings};
+use stage2_analysis::roles::RoleSettings;
 use stage2_analysis::roofline::hardware::Hardware;
 use stage2_model::TokenCounts;
 

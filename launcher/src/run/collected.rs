@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::bundle::COLLECTOR_DIR;
 use stage2_analysis::join::join;
-use stage2_analysis::load::libraries::LibraryDomains;
+use stage2_analysis::load::libraries::RangeNames;
 use stage2_analysis::load::spool::load_folder;
 use stage2_model::{Report, RunInfo};
 
@@ -15,14 +15,14 @@ pub(super) struct Collected {
     /// Folder of the run.
     pub(super) run_dir: PathBuf,
     /// The domains of libraries, in every capture of the run.
-    pub(super) libraries: LibraryDomains,
+    pub(super) libraries: RangeNames,
     report: OnceCell<Report>,
 }
 
 impl Collected {
     /// That of the run in `run_dir`. `library_domains`: globs of the domains of libraries.
     pub(super) fn new(run_dir: &Path, library_domains: &[String]) -> Collected {
-        let libraries = LibraryDomains::with(library_domains);
+        let libraries = RangeNames::with(library_domains);
         Collected { run_dir: run_dir.to_owned(), libraries, report: OnceCell::new() }
     }
 

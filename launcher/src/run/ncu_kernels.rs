@@ -15,7 +15,7 @@ use crate::plan::{GivenCaptures, KernelChoice};
 use crate::tools::ncu::config::Ncu;
 use crate::tools::ncu::select::{KernelTime, Selection, select};
 use stage2_analysis::join::without_collector::{Piece, label, of_nsys};
-use stage2_analysis::load::libraries::LibraryDomains;
+use stage2_analysis::load::libraries::RangeNames;
 use stage2_analysis::ncu::nvtx::Label;
 use stage2_analysis::nsys::load::folder::captures;
 use stage2_analysis::nsys::load::{Naming, Range, RangeKernel, Tables};
@@ -120,7 +120,7 @@ fn not_needed(given: &GivenCaptures, known_from: &str) -> Option<Finding> {
 fn captures_of(
     tool: &Tool<'_>,
     folder: &Path,
-    (given, libraries): (&GivenCaptures, &LibraryDomains),
+    (given, libraries): (&GivenCaptures, &RangeNames),
     findings: &mut Vec<Finding>,
 ) -> Vec<Tables> {
     let mut copies = InputCopies::new(Kind::Nsys, folder.to_owned());

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use rusqlite::Connection;
 use serde_json::{Value, json};
-use stage2_analysis::load::libraries::LibraryDomains;
+use stage2_analysis::load::libraries::RangeNames;
 use stage2_export::{Format, Run, Selection, Traces, export};
 use stage2_launch::views::write_reports;
 use stage2_spool::{Mark, MonoNs, NONE, Process, Record};
@@ -313,7 +313,7 @@ fn check_bundle(run_dir: &Path, what: &str) {
 
 /// Every export of a bundle.
 fn check_exports(folder: &Path, what: &str, name: &[u8]) {
-    let traces = Traces::read(&folder.join("run/collector"), &LibraryDomains::default());
+    let traces = Traces::read(&folder.join("run/collector"), &RangeNames::default());
     let run = Run::of_traces(stage2_text::visible(name), traces, &[]).expect("a run");
     for format in Format::ALL {
         let out = folder.join(format!("out{}", format.suffix(&run)));

@@ -119,6 +119,13 @@ fn a_range_of_any_name_is_what_the_configuration_says() {
     assert!(unnamed.contains("roles.decode=[NAME]"), "{unnamed}");
     assert!(unnamed.contains("write") && unnamed.contains("read"), "{unnamed}");
     let named = [&MODEL[..], &["roles.decode=[write]", "roles.prefill=[read]"]].concat();
-    let named = floor(&bundle(&build, &named));
-    assert!(named.starts_with("write 3.13 ms per token"), "{named}");
+    let named = bundle(&build, &named);
+    assert!(floor(&named).starts_with("write 3.13 ms per token"), "{}", floor(&named));
+    let model = |texts: &[(&str, String)]| {
+        let [(_, metrics), ..] = texts else { panic!() };
+        let metrics: serde_json::Value = serde_json::from_str(metrics).expect("JSON");
+        metrics["utilisation"]["model"].clone()
+    };
+    let usual = bundle(&generations("prefill", "decode", None), &MODEL);
+    assert_eq!(model(&named), model(&usual));
 }

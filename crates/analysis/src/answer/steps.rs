@@ -114,7 +114,7 @@ pub(super) fn time_to_first_token(run: &Run<'_>, row: &StageRow) -> Figure {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::insight::roles::role_of;
+    use crate::roles::role_of;
     use stage2_model::{InferredSteps, ModelUse, Needs, TokenCounts, Utilisation};
 
     fn row(stage: &str, instances: u64, median_ns: u64) -> StageRow {

@@ -74,7 +74,7 @@ fn whole(count: f64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::insight::roles::role_of;
+    use crate::roles::role_of;
 
     fn stage(stage: &str, instances: u64, kernels: u64) -> StageRow {
         StageRow {

@@ -4,7 +4,6 @@ pub mod counted;
 mod decode_steps;
 mod doubt;
 pub(crate) mod facts;
-pub(crate) mod roles;
 pub(crate) mod sample_basis;
 mod settings;
 pub(crate) mod stages;
@@ -22,9 +21,9 @@ use crate::join;
 use crate::join::overhead::FEWEST_WARM;
 use crate::operators::stage1::{self, Stage1Aggregates};
 use crate::operators::{OperatorSettings, Stage1Settings, operators};
+use crate::roles::RoleSettings;
 use crate::roofline::takeaways::{Facts, takeaways};
 use crate::sampled;
-pub use roles::{RangePattern, RoleSettings};
 pub(crate) use settings::section;
 use stage2_model::{Report, StageRow};
 use stage2_text::numbers::counted;
@@ -73,11 +72,11 @@ fn say_what_they_rest_on(report: &mut Report) {
 }
 
 /// Says which outermost ranges are no stages of the model, and which steps were inferred.
-pub(crate) fn mark_stages(report: &mut Report, config: &Value) {
+pub(crate) fn mark_stages(report: &mut Report, config: &Value, roles: &RoleSettings) {
     // What is wrong with the settings is a finding of `add`.
     let settings: OperatorSettings = section(config, "operators", &mut Vec::new());
     join::steps::explain(report, &settings);
-    stages::mark(report, &settings, &section(config, "roles", &mut Vec::new()));
+    stages::mark(report, &settings, roles);
 }
 
 /// Adds everything, once the stages are marked; gives what the pages need beyond the report, and what the takeaways are drawn from.
@@ -86,7 +85,6 @@ pub(crate) fn add(report: &mut Report, context: &Context<'_>) -> (Shown, Facts) 
     let mut findings = Vec::new();
     let settings: OperatorSettings = section(config, "operators", &mut findings);
     let stage1: Stage1Settings = section(config, "stage1", &mut findings);
-    let _: roles::RoleSettings = section(config, "roles", &mut findings);
     let mut shown = Shown { operators_top_n: settings.top_n, ..Shown::default() };
     findings.extend(stages::unmarked(report, &settings));
     let own = stage1::read_own(&context.run_dir.join(STAGE1));

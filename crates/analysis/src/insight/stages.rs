@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::roles::{Meant, RoleSettings};
 use crate::operators::{Annotation, OperatorSettings, is_operator};
+use crate::roles::{Meant, RoleSettings};
 use stage2_model::{Apart, Finding, PathKind, PathRow, Report, StageRow};
 use stage2_text::numbers::count;
 
@@ -20,7 +20,7 @@ pub(crate) fn mark(report: &mut Report, settings: &OperatorSettings, roles: &Rol
         .collect();
     for stage in stages.iter_mut().filter(|stage| stage.kind == PathKind::Range) {
         let Some(range) = outermost.get(stage.stage.as_str()) else { continue };
-        match roles.of(range) {
+        match roles.of(&range.name, range.domain.as_deref()) {
             Meant::Apart(apart) => stage.apart = Some(apart),
             Meant::Stage(_) if is_operator(range, settings) => {
                 stage.apart = Some(Apart::Operator);

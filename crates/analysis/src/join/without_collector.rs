@@ -16,7 +16,7 @@ use indexmap::{IndexMap, IndexSet};
 use self::pieces::of_ncu;
 pub use self::pieces::{Piece, of_nsys};
 use super::kernels::{distinct, percent, stage_kernels};
-use crate::load::libraries::LibraryDomains;
+use crate::load::libraries::RangeNames;
 use crate::load::stats::{Stats, mean};
 use crate::ncu::load::Tables as NcuTables;
 use crate::nsys::load::{Placed, Range, Tables, capture};
@@ -35,7 +35,7 @@ pub(crate) fn rows(
     report: &mut Report,
     nsys: &[Tables],
     ncu: Option<&NcuTables>,
-    libraries: &LibraryDomains,
+    libraries: &RangeNames,
 ) {
     if !report.kernels.is_empty() {
         return;
@@ -56,7 +56,7 @@ pub(crate) fn rows(
 
 /// The rows of a capture of nsys: of its SQLite as the collector's, of its tables what they say.
 /// What lost records (it is not `whole`) says nothing about idle time.
-fn of_capture(report: &mut Report, tables: &Tables, whole: bool, libraries: &LibraryDomains) {
+fn of_capture(report: &mut Report, tables: &Tables, whole: bool, libraries: &RangeNames) {
     if let (Source::Sqlite, Some(file)) = (tables.source, tables.files.first()) {
         match capture::read(file, libraries) {
             Ok(mut export) => {

@@ -175,7 +175,7 @@ mod tests {
     use std::path::Path as FilePath;
 
     use super::*;
-    use crate::load::libraries::LibraryDomains;
+    use crate::load::libraries::RangeNames;
     use crate::load::spool::{load_folder, load_folder_by_name};
     use stage2_spool::{MonoNs, Process, RangeOpen, Record, Writer};
 
@@ -225,7 +225,7 @@ mod tests {
     /// Names of the paths of all processes, and how many instances and names each has.
     fn loaded(folder: &FilePath, joins: bool) -> Vec<(String, u64, usize)> {
         let load = if joins { load_folder } else { load_folder_by_name };
-        let capture = load(folder, &LibraryDomains::default());
+        let capture = load(folder, &RangeNames::default());
         let mut found = Vec::new();
         for process in &capture.processes {
             for (path, times) in &process.path_times {

@@ -71,11 +71,6 @@ const META_OPEN_AT_END: &str = "ranges.open_at_end";
 /// Meta key of a capture: the pieces of a trace that are not there.
 pub(crate) const META_PIECES_MISSING: &str = "pieces.missing";
 
-/// How names of outermost ranges begin that are the model's own, in front of an `@` or behind it, whatever
-/// the case. A few others cost a little time.
-pub(crate) const MODEL_STAGES: [&[u8]; 7] =
-    [b"prefill", b"decode", b"generate", b"vision", b"sam", b"clip", b"projector"];
-
 /// The spools of a run.
 #[derive(Debug, Default)]
 pub struct Capture {

@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use stage2_spool::{GpuNs, MonoNs, ReadError, Record, What};
 
 use super::clock::ClockMap;
-use super::libraries::LibraryDomains;
+use super::libraries::RangeNames;
 use super::operation::of_kernel;
 use super::paths::PathIndex;
 use super::placed::Placing;
@@ -194,7 +194,7 @@ fn of_steps(steps: &Steps, instances: u64) -> Vec<Timed> {
 /// When the file can no longer be read.
 pub(crate) fn read_work(
     capture: &mut ProcessCapture,
-    libraries: &LibraryDomains,
+    libraries: &RangeNames,
 ) -> Result<(), ReadError> {
     let mut unions = WorkUnions::default();
     let mut stages: FxHashMap<PathIndex, Vec<Reading>> = FxHashMap::default();

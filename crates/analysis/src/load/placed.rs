@@ -7,7 +7,7 @@ use stage2_spool::{GpuWork, NONE, RANGE_OUTSIDE, RANGE_UNKNOWN, RangeOpen, Recor
 
 use super::alike::{Alike, Joined};
 use super::instances::{Entry, Instances, NO_ROOT};
-use super::libraries::LibraryDomains;
+use super::libraries::RangeNames;
 use super::names::Names;
 use super::paths::{OUTSIDE, PathIndex, Paths, UNATTRIBUTED, UNDEFINED};
 
@@ -28,7 +28,7 @@ pub(crate) struct WorkPlace {
 /// What is known of a file so far.
 #[derive(Debug)]
 pub(crate) struct Placing<'l> {
-    libraries: &'l LibraryDomains,
+    libraries: &'l RangeNames,
     /// All work is of one stage, since the program opened no range.
     whole: Option<PathIndex>,
     names: Names,
@@ -68,11 +68,7 @@ const NOWHERE: Entry = Entry { path: OUTSIDE, root: NO_ROOT };
 
 impl<'l> Placing<'l> {
     /// For a file whose names of ranges are joined as `joined` says.
-    pub(crate) fn new(
-        libraries: &'l LibraryDomains,
-        whole: Option<PathIndex>,
-        joined: Joined,
-    ) -> Self {
+    pub(crate) fn new(libraries: &'l RangeNames, whole: Option<PathIndex>, joined: Joined) -> Self {
         Self {
             libraries,
             whole,

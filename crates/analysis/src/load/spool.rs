@@ -10,7 +10,7 @@ use stage2_spool::{Anchor, Ending, Process, ReadError, Record};
 use super::alike::{self, Joined};
 use super::batches::{Batches, read_ahead};
 use super::collectives::{MAX_ALL_CALLS, MAX_CALLS};
-use super::libraries::LibraryDomains;
+use super::libraries::RangeNames;
 use super::outliers;
 use super::trace::{Trace, files_of, one_of_each};
 use super::{Capture, META_PIECES_MISSING, ProcessCapture, Tally};
@@ -25,16 +25,16 @@ const PASSES: usize = 8;
 
 /// Reads every `*.s2t` and `*.s2t.gz` of `folder`. What is wrong with a file becomes a finding that names it.
 /// Ranges of which there are many with alike names count as one.
-pub fn load_folder(folder: &Path, libraries: &LibraryDomains) -> Capture {
+pub fn load_folder(folder: &Path, libraries: &RangeNames) -> Capture {
     load(folder, libraries, true)
 }
 
 /// Loads every trace file in `folder`, and joins no names of ranges: exports show each as the program gave it.
-pub(crate) fn load_folder_by_name(folder: &Path, libraries: &LibraryDomains) -> Capture {
+pub(crate) fn load_folder_by_name(folder: &Path, libraries: &RangeNames) -> Capture {
     load(folder, libraries, false)
 }
 
-fn load(folder: &Path, libraries: &LibraryDomains, joins: bool) -> Capture {
+fn load(folder: &Path, libraries: &RangeNames, joins: bool) -> Capture {
     // What an empty folder means depends on the run: `join::empty` says it.
     trace_files(folder).map_or_else(
         |error| Capture { findings: vec![no_folder(folder, &error)], ..Capture::default() },
@@ -72,7 +72,7 @@ struct Loaded {
 }
 
 /// Reads `files`; the result is in their order. Of copies of one file the longest counts.
-fn load_files(files: &[PathBuf], libraries: &LibraryDomains, joins: bool) -> Capture {
+fn load_files(files: &[PathBuf], libraries: &RangeNames, joins: bool) -> Capture {
     let shares = shares(files);
     let all: Vec<usize> = (0..files.len()).collect();
     let mut joined = joins.then(Joined::default);
@@ -200,7 +200,7 @@ impl Loaded {
 /// says, and where there are many of a kind; without it, none are.
 fn load_file(
     path: &Path,
-    libraries: &LibraryDomains,
+    libraries: &RangeNames,
     calls: usize,
     joined: Option<&Joined>,
 ) -> (Option<ProcessCapture>, Vec<Finding>) {
@@ -345,7 +345,7 @@ mod tests {
         let mut writer = Writer::new(fs::File::create(&path).expect("file")).expect("a header");
         writer.write(&Record::Process(Process { pid: 1, ..Process::default() }));
         writer.flush().expect("a disk");
-        let capture = load_folder(folder.path(), &LibraryDomains::default());
+        let capture = load_folder(folder.path(), &RangeNames::default());
         let limits: Vec<u64> = capture.processes.iter().map(|p| p.collectives.limit).collect();
         assert_eq!(limits, [fs::metadata(&path).expect("file").len() / 4]);
     }

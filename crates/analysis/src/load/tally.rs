@@ -17,7 +17,7 @@ use super::clock::ClockMap;
 use super::collectives::{CommunicationKernel, Gather};
 use super::device_states::DeviceStates;
 use super::devices::Devices;
-use super::libraries::LibraryDomains;
+use super::libraries::RangeNames;
 use super::names::Names;
 use super::outliers::Found;
 use super::paths::{OUTSIDE, PathIndex, Paths, UNATTRIBUTED, UNDEFINED};
@@ -29,9 +29,7 @@ use super::step_times::{StepTrack, Steps};
 use super::steps::{Follow, GRAPH, Launch};
 use super::whole::Whole;
 use super::work_unions::{self, Part, StageWork, WorkUnions};
-use super::{
-    Captured, Counts, Extent, META_OPEN_AT_END, MODEL_STAGES, ProcessCapture, StageCapture,
-};
+use super::{Captured, Counts, Extent, META_OPEN_AT_END, ProcessCapture, StageCapture};
 use stage2_model::{FileEnding, FileState, META_RANGES, META_SAMPLE, Undefined};
 
 /// Builds a [`ProcessCapture`] from records.
@@ -43,8 +41,7 @@ pub struct Tally {
     meta: BTreeMap<String, String>,
     anchors: Vec<Anchor>,
     names: Names,
-    model_names: HashSet<u32>,
-    libraries: LibraryDomains,
+    libraries: RangeNames,
     /// Names that are those of domains of libraries.
     library_names: HashSet<u32>,
     whole: Whole,
@@ -82,7 +79,7 @@ struct GroupStats {
 
 impl Tally {
     /// Ranges of the domains in `libraries` are no stages.
-    pub fn new(libraries: LibraryDomains) -> Self {
+    pub fn new(libraries: RangeNames) -> Self {
         Self { libraries, ..Self::default() }
     }
 
@@ -92,7 +89,7 @@ impl Tally {
         window: usize,
         share: Share,
         follow: Follow,
-        libraries: LibraryDomains,
+        libraries: RangeNames,
     ) -> Self {
         Self {
             ranges: Ranges::within(window, share),
@@ -140,6 +137,12 @@ impl Tally {
         let alike = std::mem::take(&mut self.alike);
         let rest = Self::default();
         *self = Self { libraries, library_names, names, paths, alike, scans: true, ..rest };
+    }
+
+    fn is_of_model(&self, name: Option<u32>, domain: Option<u32>) -> bool {
+        let domain = domain.and_then(|domain| self.names.get(domain));
+        name.and_then(|name| self.names.get(name))
+            .is_some_and(|name| self.libraries.is_of_model(name, domain))
     }
 
     /// Groups of GPU work so far: memory grows with them.
@@ -205,17 +208,9 @@ impl Tally {
                 }
             }
             Record::Name { id, bytes } => {
-                let mut parts = bytes.split(|byte| *byte == b'@');
-                let begins = |part: &[u8], stem: &[u8]| {
-                    part.get(..stem.len()).is_some_and(|start| start.eq_ignore_ascii_case(stem))
-                };
-                let of_model = parts.any(|part| MODEL_STAGES.iter().any(|stem| begins(part, stem)));
                 let of_library = self.libraries.contains(&bytes);
                 let index = self.names.define(id, bytes.clone());
                 self.collectives.name(index, &bytes);
-                if of_model {
-                    self.model_names.insert(index);
-                }
                 if of_library {
                     self.library_names.insert(index);
                 }
@@ -252,7 +247,7 @@ impl Tally {
                 }
                 let outermost = |index: &PathIndex| self.paths.node(*index).parent.is_none();
                 if let Some(stage) = self.paths.find(path.id).filter(outermost)
-                    && name.is_some_and(|name| self.model_names.contains(&name))
+                    && self.is_of_model(name, domain)
                 {
                     self.ranges.join(stage);
                 }

@@ -14,7 +14,7 @@ use super::read::{Item, SampledFile, for_each, kernel};
 use super::store::Series;
 use crate::load::ProcessCapture;
 use crate::load::events::RangePath;
-use crate::load::libraries::LibraryDomains;
+use crate::load::libraries::RangeNames;
 use crate::roofline::bound::of_percent;
 use stage2_model::{
     Bound, KernelRow, NoAmount, RATE_SHARE_MOST, Report, SampledAmount, SampledKernel,
@@ -73,7 +73,7 @@ impl OfGpu {
 /// Fits the series of a file that `wanted` says, each by itself.
 pub(super) fn fit(
     process: &ProcessCapture,
-    libraries: &LibraryDomains,
+    libraries: &RangeNames,
     file: &SampledFile,
     wanted: &[bool],
 ) -> Result<(Vec<OfGpu>, KindTable), NoFit> {

@@ -16,14 +16,14 @@ mod steps;
 mod store;
 mod windows;
 
-use crate::load::libraries::LibraryDomains;
+use crate::load::libraries::RangeNames;
 use crate::load::{Capture, ProcessCapture};
 use stage2_model::{Finding, Precision, Report, SampledCounters, SampledDevice};
 use stage2_spool::counters;
 
 /// Adds [`Report::sampled`] from the files of `capture`; leaves it alone where they say nothing of
 /// counters.
-pub(crate) fn add(report: &mut Report, capture: &Capture, libraries: &LibraryDomains) {
+pub(crate) fn add(report: &mut Report, capture: &Capture, libraries: &RangeNames) {
     let mut found = SampledCounters::default();
     let mut findings = Vec::new();
     for process in &capture.processes {

@@ -10,7 +10,7 @@ use super::store::{MAX_VALUES, Store};
 use super::windows::{Owners, Windows};
 use crate::load::ProcessCapture;
 use crate::load::batches::{Batches, read_ahead};
-use crate::load::libraries::LibraryDomains;
+use crate::load::libraries::RangeNames;
 use crate::load::placed::{Placing, WorkPlace};
 use crate::load::trace::Trace;
 
@@ -40,7 +40,7 @@ pub(super) struct Held {
 /// Reads the file twice: the windows say which work lies beside them.
 pub(super) fn file(
     process: &ProcessCapture,
-    libraries: &LibraryDomains,
+    libraries: &RangeNames,
 ) -> Result<SampledFile, ReadError> {
     let mut file = SampledFile { store: Store::with_limit(MAX_VALUES), ..SampledFile::default() };
     let SampledFile { store, windows, other_processes, .. } = &mut file;
@@ -128,7 +128,7 @@ pub(super) enum Item {
 /// its own.
 pub(super) fn for_each(
     process: &ProcessCapture,
-    libraries: &LibraryDomains,
+    libraries: &RangeNames,
     each: impl FnMut(Item),
 ) -> Result<KindTable, ReadError> {
     read_ahead(|batches| place(process, libraries, batches), each)
@@ -138,7 +138,7 @@ pub(super) fn for_each(
 /// the first pass, which says so.
 fn place(
     process: &ProcessCapture,
-    libraries: &LibraryDomains,
+    libraries: &RangeNames,
     batches: &mut Batches<'_, Item>,
 ) -> Result<KindTable, ReadError> {
     let mut kinds = KindTable::default();

@@ -9,7 +9,7 @@ use super::{note, steps};
 use crate::join::uuid_text;
 use crate::load::ProcessCapture;
 use crate::load::events::labels;
-use crate::load::libraries::LibraryDomains;
+use crate::load::libraries::RangeNames;
 use stage2_model::{
     DeviceRow, FULL_COVERAGE_PERCENT, Finding, Report, SampledCounters, SampledDevice, SampledStage,
 };
@@ -20,7 +20,7 @@ use stage2_text::numbers::count;
 pub(super) fn of_file(
     report: &mut Report,
     process: &ProcessCapture,
-    libraries: &LibraryDomains,
+    libraries: &RangeNames,
     file: SampledFile,
     found: &mut SampledCounters,
     findings: &mut Vec<Finding>,

@@ -100,7 +100,7 @@ impl Trace {
     /// `collected`: a run of its own, which all that was not sampled is of.
     fn report_beside(&self, collected: Option<&Trace>) -> Report {
         let [folder, own] = [(); 2].map(|()| tempfile::tempdir().expect("folder"));
-        let libraries = LibraryDomains::default();
+        let libraries = RangeNames::default();
         collected.unwrap_or(self).save(folder.path());
         let mut capture = load_folder(folder.path(), &libraries);
         let mut report = join_kept(&mut capture, RunInfo::default(), Vec::new());

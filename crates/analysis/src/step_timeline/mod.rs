@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use crate::load::Capture;
 use crate::load::events::TraceFile;
-use crate::load::libraries::LibraryDomains;
+use crate::load::libraries::RangeNames;
 use collect::{StepEvents, Stop};
 use stage2_model::{Finding, Report, Step, StepSeries, StepTimeline};
 
@@ -18,7 +18,7 @@ const STAGES: usize = 4;
 /// Fills in the timelines of the series that know their median step. A file is read once, however
 /// many of these steps it holds. What cannot be read again costs its own timelines, and a finding
 /// says so.
-pub(crate) fn add(report: &mut Report, capture: Capture, libraries: &LibraryDomains) {
+pub(crate) fn add(report: &mut Report, capture: Capture, libraries: &RangeNames) {
     let chosen: Vec<(StepSeries, Step)> =
         chosen(report).into_iter().map(|(series, step)| (series.clone(), step)).collect();
     let mut by_file: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
@@ -150,7 +150,7 @@ mod tests {
             self.0.iter().for_each(|record| writer.write(record));
             writer.flush().expect("a vector takes anything");
             std::fs::write(folder.path().join("a.s2t"), writer.into_sink()).expect("trace file");
-            let libraries = LibraryDomains::default();
+            let libraries = RangeNames::default();
             let capture = load_folder(folder.path(), &libraries);
             let median = Some(Step { number: 1, range, host_ns: 1_000 });
             let stage = "decode".to_owned();

@@ -1,6 +1,6 @@
 //! CSV tables that claim to be those of `nsys stats`.
 
-use stage2_analysis::load::libraries::LibraryDomains;
+use stage2_analysis::load::libraries::RangeNames;
 use stage2_analysis::nsys::load::csv;
 
 use super::{check_findings, same_twice};
@@ -9,7 +9,7 @@ use crate::scratch;
 pub(super) fn check(input: &[u8]) {
     let file = scratch::file("input_cuda_gpu_kern_sum_mangled.csv", input);
     let tables = same_twice("tables", || {
-        csv::load(std::slice::from_ref(&file.path), &LibraryDomains::default())
+        csv::load(std::slice::from_ref(&file.path), &RangeNames::default())
     });
     check_findings(&tables.findings);
     let named = tables.findings.iter().any(|finding| finding.what.contains("input_cuda"));

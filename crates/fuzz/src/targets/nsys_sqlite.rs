@@ -1,6 +1,6 @@
 //! SQLite files that claim to be exports of nsys.
 
-use stage2_analysis::load::libraries::LibraryDomains;
+use stage2_analysis::load::libraries::RangeNames;
 use stage2_analysis::nsys::load::sqlite;
 
 use super::{check_findings, same_twice};
@@ -8,7 +8,7 @@ use crate::scratch;
 
 pub(super) fn check(input: &[u8]) {
     let file = scratch::file("input.sqlite", input);
-    let tables = same_twice("tables", || sqlite::load(&file.path, &LibraryDomains::default()));
+    let tables = same_twice("tables", || sqlite::load(&file.path, &RangeNames::default()));
     match tables {
         Ok(tables) => {
             check_findings(&tables.findings);

@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::plan::{NSYS_BASE, Pass};
 use crate::run::PassOutcome;
 use stage2_analysis::join::join;
-use stage2_analysis::load::libraries::LibraryDomains;
+use stage2_analysis::load::libraries::RangeNames;
 use stage2_analysis::load::spool::load_folder;
 use stage2_analysis::nsys::load::sqlite;
 use stage2_model::{Finding, PathKind, RunInfo, Severity, WorkloadExit};
@@ -80,7 +80,7 @@ pub(super) struct Recorded {
 ///
 /// # Errors
 /// There is nothing to read, or the GPU work that was to be recorded is not there.
-pub(super) fn recorded(pass: &Pass, libraries: &LibraryDomains) -> anyhow::Result<Recorded> {
+pub(super) fn recorded(pass: &Pass, libraries: &RangeNames) -> anyhow::Result<Recorded> {
     let Some(folder) = pass.folders.first() else { return Ok(Recorded::default()) };
     if pass.profiler.is_some() {
         let path = folder.join(format!("{NSYS_BASE}.sqlite"));

@@ -30,7 +30,7 @@ use compare::Results;
 use measure::{Configuration, Recorded, Run};
 use stage2_analysis::files::write_whole;
 use stage2_analysis::join::overhead::InForce;
-use stage2_analysis::load::libraries::LibraryDomains;
+use stage2_analysis::load::libraries::RangeNames;
 use stage2_model::{Finding, Severity, WorkloadExit};
 use stage2_text::numbers::counted;
 
@@ -84,7 +84,7 @@ pub(crate) fn bench(args: BenchArgs, terminal: &Terminal) -> Result<u8, Failure>
         job: &job,
         composed: &composed,
         library,
-        libraries: LibraryDomains::with(&config.report.library_domains),
+        libraries: RangeNames::with(&config.report.library_domains),
         in_force: InForce::of(&serde_json::to_value(&config).unwrap_or_default()),
         dir: folder.path(),
         times,
@@ -113,7 +113,7 @@ struct Bench<'a> {
     composed: &'a Composed,
     library: PathBuf,
     /// NVTX domains whose ranges are no stages.
-    libraries: LibraryDomains,
+    libraries: RangeNames,
     /// What the configuration does already to make a profiler cost less.
     in_force: InForce,
     dir: PathBuf,

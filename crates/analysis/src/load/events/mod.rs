@@ -14,7 +14,7 @@ use stage2_spool::{Device, GpuNs, Losses, MonoNs, Payload, Process, Queue, ReadE
 use stage2_text::KernelName;
 
 use super::ProcessCapture;
-use super::libraries::LibraryDomains;
+use super::libraries::RangeNames;
 use super::paths::{OUTSIDE, PathIndex, PathNode, UNATTRIBUTED, UNDEFINED};
 use super::spool::load_folder_by_name;
 use super::trace::Trace;
@@ -37,7 +37,7 @@ pub struct Traces {
 impl Traces {
     /// Reads the trace files of `folder` for the first time. Ranges of the domains in `libraries` are
     /// never around a range of the program, as in reports.
-    pub fn read(folder: &Path, libraries: &LibraryDomains) -> Self {
+    pub fn read(folder: &Path, libraries: &RangeNames) -> Self {
         let capture = load_folder_by_name(folder, libraries);
         let serious = |finding: &Finding| finding.severity != Severity::Note;
         let problems = capture.findings.into_iter().filter(serious).collect();
@@ -74,7 +74,7 @@ impl Traces {
 #[derive(Debug)]
 pub struct TraceFile {
     capture: ProcessCapture,
-    libraries: LibraryDomains,
+    libraries: RangeNames,
     clock: WallClock,
 }
 
@@ -260,7 +260,7 @@ pub(crate) fn labels(capture: &ProcessCapture) -> Vec<RangePath> {
 
 impl TraceFile {
     /// A file that was read for the first time already.
-    pub(crate) fn of(capture: ProcessCapture, libraries: &LibraryDomains) -> Self {
+    pub(crate) fn of(capture: ProcessCapture, libraries: &RangeNames) -> Self {
         let clock = WallClock::ahead(capture.wall_ahead_ns.unwrap_or(0));
         Self { capture, libraries: libraries.clone(), clock }
     }

@@ -30,7 +30,7 @@ use room::Room;
 use sheet::{Kind, Sheet, Told};
 use unread::Unread;
 
-use crate::load::libraries::LibraryDomains;
+use crate::load::libraries::RangeNames;
 use crate::ncu::nvtx::Label;
 use stage2_model::{Finding, Severity};
 
@@ -51,7 +51,7 @@ pub struct Tables {
 
 impl Tables {
     /// Forgets the ranges of libraries: none of them is a stage.
-    pub fn leave_out(&mut self, libraries: &LibraryDomains) {
+    pub fn leave_out(&mut self, libraries: &RangeNames) {
         let of_user = |label: &Label| {
             label.domain.as_ref().is_none_or(|domain| !libraries.contains(domain.as_bytes()))
         };

@@ -206,7 +206,7 @@ fn ranges_of_libraries_are_left_out() {
     let mut tables = read(&["nested.raw.csv"]);
     let in_domain = |label: &nvtx::Label| label.domain.is_some();
     assert!(tables.kernels.iter().any(|kernel| kernel.outermost.iter().any(in_domain)));
-    tables.leave_out(&LibraryDomains::with(&["LLM.*".into()]));
+    tables.leave_out(&RangeNames::with(&["LLM.*".into()]));
     let paths: Vec<String> = tables.launches.iter().map(|l| nvtx::path(&l.ranges)).collect();
     assert_eq!((paths[0].as_str(), paths[2].as_str(), paths[3].as_str()), ("outer/inner", "", ""));
     assert!(!tables.kernels.iter().any(|kernel| kernel.outermost.iter().any(in_domain)));

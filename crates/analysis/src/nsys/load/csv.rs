@@ -16,7 +16,7 @@ use super::reports::{Announced, Rows, announced, rows_in};
 use super::{Kernel, Naming, Placed, Range, RangeKernel, Tables};
 use crate::decoded::Decoded;
 use crate::files;
-use crate::load::libraries::LibraryDomains;
+use crate::load::libraries::RangeNames;
 use crate::numbers::{Convention, Evidence, Reading};
 use crate::progress::Metered;
 use stage2_model::nsys::{Counts, Source};
@@ -111,7 +111,7 @@ struct Row {
 
 /// Reads the tables of one capture. Of several tables of the kernels the one with mangled names and
 /// launch configurations is taken, so that none is counted twice.
-pub fn load(paths: &[PathBuf], libraries: &LibraryDomains) -> Tables {
+pub fn load(paths: &[PathBuf], libraries: &RangeNames) -> Tables {
     let mut tables = Tables { source: Source::Csv, complete: true, ..Tables::default() };
     let mut summaries = Vec::new();
     for path in paths {
@@ -581,7 +581,7 @@ impl Tables {
     }
 }
 
-fn ranges(tables: &mut Tables, summaries: &[Summary], libraries: &LibraryDomains) {
+fn ranges(tables: &mut Tables, summaries: &[Summary], libraries: &RangeNames) {
     let named = |name: &String| named(name, libraries);
     // By their names as they stand in the table: two of them may become one name, in one order each time.
     let mut ranges: BTreeMap<String, Range> = BTreeMap::new();
@@ -680,7 +680,7 @@ impl Range {
 
 /// Newer versions write the domain before a colon, and the default one as an empty name. Where it is
 /// not that of a library, a colon may be the range's own, and stays.
-fn named(name: &str, libraries: &LibraryDomains) -> Range {
+fn named(name: &str, libraries: &RangeNames) -> Range {
     let (domain, name) = match name.split_once(':') {
         Some(("", name)) => (None, name),
         Some((domain, name)) if libraries.contains(domain.as_bytes()) => {

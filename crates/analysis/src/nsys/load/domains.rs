@@ -8,7 +8,7 @@ use foldhash::{HashMap, HashSet};
 
 use super::database::{Database, integer, short, text};
 use super::launches::PROCESS_BITS;
-use crate::load::libraries::LibraryDomains;
+use crate::load::libraries::RangeNames;
 
 pub(super) const TABLE: &str = "NVTX_EVENTS";
 
@@ -29,7 +29,7 @@ pub(super) struct Domains {
 
 impl Domains {
     /// Reads them. What is wrong with the table is told by whoever reads its ranges.
-    pub(super) fn read(database: &Database, libraries: &LibraryDomains) -> Self {
+    pub(super) fn read(database: &Database, libraries: &RangeNames) -> Self {
         let mut read = Self::default();
         let Ok(Some(table)) = database.table(TABLE) else { return read };
         if !table.has("eventType") {

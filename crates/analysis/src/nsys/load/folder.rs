@@ -12,7 +12,7 @@ use super::csv;
 use super::reports::capture_in;
 use super::sqlite;
 use crate::files;
-use crate::load::libraries::LibraryDomains;
+use crate::load::libraries::RangeNames;
 use stage2_model::nsys::Source;
 use stage2_model::{Finding, Severity};
 use stage2_text::visible_path;
@@ -31,11 +31,7 @@ pub fn capture_name(file_name: &str) -> &str {
 }
 
 /// Reads every capture: its SQLite export, whole before scrubbed, else its CSV tables.
-pub fn captures(
-    folder: &Path,
-    libraries: &LibraryDomains,
-    findings: &mut Vec<Finding>,
-) -> Vec<Tables> {
+pub fn captures(folder: &Path, libraries: &RangeNames, findings: &mut Vec<Finding>) -> Vec<Tables> {
     let mut databases: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
     let mut tables: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
     for path in files_in(folder, findings) {

@@ -13,7 +13,7 @@ use super::database::{self, Database, integer, short_text, text};
 use super::diagnostics::{self, Said};
 use super::{Kernel, Placed, Range, RangeKernel, Tables, domains, launches, names};
 use crate::load::ProcessCapture;
-use crate::load::libraries::LibraryDomains;
+use crate::load::libraries::RangeNames;
 use crate::load::paths::{OUTSIDE, PathIndex, UNATTRIBUTED};
 use crate::load::series::Series;
 use crate::load::stats::Work;
@@ -45,7 +45,7 @@ const NEEDED: [(&str, &str, &[&str], &str); 3] = [
 ///
 /// # Errors
 /// The file cannot be read at all.
-pub fn load(path: &Path, libraries: &LibraryDomains) -> Result<Tables, Finding> {
+pub fn load(path: &Path, libraries: &RangeNames) -> Result<Tables, Finding> {
     let database = Database::of_export(path)?;
     let files = vec![path.to_owned()];
     let (source, placed) = (Source::Sqlite, Placed::Once);

@@ -22,7 +22,7 @@ use std::path::Path;
 
 use super::database::Database;
 use super::domains::Domains;
-use crate::load::libraries::LibraryDomains;
+use crate::load::libraries::RangeNames;
 use crate::load::{Capture, ProcessCapture};
 pub(super) use limits::{LeftOut, Limits};
 use process::{MAX_PROCESSES, Processes, STEPS_IN_PROCESSES};
@@ -74,7 +74,7 @@ pub(super) enum Depth {
 ///
 /// # Errors
 /// The file cannot be opened.
-pub(crate) fn read(path: &Path, libraries: &LibraryDomains) -> Result<Export, Finding> {
+pub(crate) fn read(path: &Path, libraries: &RangeNames) -> Result<Export, Finding> {
     let database = Database::of_export(path)?;
     Ok(tally(path, &database, libraries, Limits::default(), Depth::All))
 }
@@ -84,7 +84,7 @@ pub(crate) fn read(path: &Path, libraries: &LibraryDomains) -> Result<Export, Fi
 pub(super) fn tally(
     path: &Path,
     database: &Database,
-    libraries: &LibraryDomains,
+    libraries: &RangeNames,
     limits: Limits,
     mut depth: Depth,
 ) -> Export {

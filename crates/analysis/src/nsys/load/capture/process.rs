@@ -7,7 +7,7 @@ use super::super::domains::Domains;
 use super::ZERO_NS;
 use super::strings::Strings;
 use super::work::{Piece, Work};
-use crate::load::libraries::LibraryDomains;
+use crate::load::libraries::RangeNames;
 use crate::load::share::Share;
 use crate::load::steps::Follow;
 use crate::load::{ProcessCapture, Tally};
@@ -52,7 +52,7 @@ fn kernel_name(number: u32) -> u32 {
 
 impl Process {
     /// The process `number` of an export, counted from 0.
-    fn new(number: usize, libraries: LibraryDomains) -> Self {
+    fn new(number: usize, libraries: RangeNames) -> Self {
         let follow = match number {
             0 => Follow::Queues,
             1..STEPS_IN_PROCESSES => Follow::Process,
@@ -175,12 +175,12 @@ pub(super) struct Processes {
     /// Each with its global number.
     list: Vec<(i64, Process)>,
     pub(super) domains: Domains,
-    libraries: LibraryDomains,
+    libraries: RangeNames,
     pub(super) too_many: bool,
 }
 
 impl Processes {
-    pub(super) fn new(domains: Domains, libraries: LibraryDomains) -> Self {
+    pub(super) fn new(domains: Domains, libraries: RangeNames) -> Self {
         let (numbers, list) = (HashMap::default(), Vec::new());
         Self { numbers, list, domains, libraries, too_many: false }
     }

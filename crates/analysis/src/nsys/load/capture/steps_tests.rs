@@ -43,7 +43,7 @@ fn read(sql: &str) -> Capture {
     let dir = tempfile::tempdir().expect("folder");
     let path = export(dir.path(), &(names() + sql));
     let database = Database::open(&path).expect("export");
-    let libraries = LibraryDomains::default();
+    let libraries = RangeNames::default();
     tally(&path, &database, &libraries, Limits::default(), Depth::All).capture
 }
 

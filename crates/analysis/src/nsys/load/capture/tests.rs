@@ -62,7 +62,7 @@ pub(super) fn report_within(sql: &str, limits: Limits) -> (Report, Vec<Finding>)
     let dir = tempfile::tempdir().expect("folder");
     let path = export(dir.path(), sql);
     let database = Database::open(&path).expect("export");
-    let export = tally(&path, &database, &LibraryDomains::default(), limits, Depth::All);
+    let export = tally(&path, &database, &RangeNames::default(), limits, Depth::All);
     let findings = export.capture.findings.clone();
     (join(export.capture, RunInfo::default(), Vec::new()), findings)
 }
@@ -205,9 +205,8 @@ fn ranges_of_libraries_are_no_stages_however_they_nest() {
     let (outermost, _) = report_within(&sql, Limits { paths: 3, ..Limits::default() });
     assert_eq!(stages(&outermost), of_user);
     let dir = tempfile::tempdir().expect("folder");
-    let tables =
-        crate::nsys::load::sqlite::load(&export(dir.path(), &sql), &LibraryDomains::default())
-            .expect("tables");
+    let tables = crate::nsys::load::sqlite::load(&export(dir.path(), &sql), &RangeNames::default())
+        .expect("tables");
     let names: Vec<_> = tables.ranges.iter().map(|r| (r.name.as_str(), r.instances)).collect();
     assert_eq!(names, [("decode", Some(2))]);
     assert_eq!((tables.counts.in_ranges, tables.counts.outside_ranges), (3, 1));
@@ -388,7 +387,7 @@ fn each_process_has_the_names_of_its_own_ranges_only() {
     let ranges = (0..20).map(|i| range(((i + 1) << 24) + 1, &format!("range {i}"), i, Some(i + 1)));
     let dir = tempfile::tempdir().expect("folder");
     let path = export(dir.path(), &ranges.collect::<String>());
-    let read = read(&path, &LibraryDomains::default()).expect("export");
+    let read = read(&path, &RangeNames::default()).expect("export");
     let names: Vec<usize> = read.capture.processes.iter().map(|p| p.names.len()).collect();
     assert_eq!(names, [1; 20]);
 }

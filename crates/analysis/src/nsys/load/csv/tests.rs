@@ -9,7 +9,7 @@ fn load_text(files: &[(&str, impl AsRef<[u8]>)]) -> Tables {
         std::fs::write(&path, text).expect("file");
         path
     };
-    load(&files.iter().map(write).collect::<Vec<_>>(), &LibraryDomains::default())
+    load(&files.iter().map(write).collect::<Vec<_>>(), &RangeNames::default())
 }
 
 const HEAD: &str =
@@ -71,7 +71,7 @@ fn files_without_a_table_say_what_is_in_them() {
     assert_eq!((tables.complete, tables.findings.len()), (false, 3));
     assert!(tables.findings.iter().any(|f| f.why.contains("does not contain CUDA kernel data")));
     for gone in ["/no/such.csv", "/tmp"] {
-        assert!(!load(&[gone.into()], &LibraryDomains::default()).complete);
+        assert!(!load(&[gone.into()], &RangeNames::default()).complete);
     }
 }
 

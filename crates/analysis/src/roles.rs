@@ -1,7 +1,7 @@
 //! Keys of `roles` in the configuration, and the name of an outermost range -> what the range is to the model.
 
 use serde::{Deserialize, Serialize};
-use stage2_model::{Apart, PathRow, Role};
+use stage2_model::{Apart, Role};
 use wildmatch::WildMatch;
 
 use crate::llm::vision::Part;
@@ -39,7 +39,7 @@ impl Default for RoleSettings {
 
 /// What an outermost range is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Meant {
+pub(crate) enum Meant {
     /// A stage.
     Stage(Role),
     /// None of the model.
@@ -47,22 +47,26 @@ pub(super) enum Meant {
 }
 
 impl RoleSettings {
-    /// What the outermost range is by its name.
-    pub(super) fn of(&self, range: &PathRow) -> Meant {
-        let readings = readings(range);
+    /// What an outermost range of this name is, in this domain or the default one.
+    pub(crate) fn of(&self, name: &str, domain: Option<&str>) -> Meant {
+        let readings = readings(name, domain);
         let is = |patterns: &[RangePattern]| {
             readings.iter().any(|read| patterns.iter().any(|pattern| pattern.matches(read)))
         };
-        match () {
-            () if is(&self.other) => Meant::Stage(Role::Other),
-            () if is(&self.warm_up) => Meant::Apart(Apart::WarmUp),
-            () if is(&self.communication) => Meant::Apart(Apart::Communication),
-            () if is(&self.decode) => Meant::Stage(Role::Decode),
-            () if is(&self.prefill) => Meant::Stage(Role::Prefill),
-            () if readings.iter().any(|read| Part::of_range(read.name).is_some()) => {
-                Meant::Stage(Role::VisionBefore)
-            }
-            () => Meant::Stage(Role::Other),
+        if is(&self.other) {
+            Meant::Stage(Role::Other)
+        } else if is(&self.warm_up) {
+            Meant::Apart(Apart::WarmUp)
+        } else if is(&self.communication) {
+            Meant::Apart(Apart::Communication)
+        } else if is(&self.decode) {
+            Meant::Stage(Role::Decode)
+        } else if is(&self.prefill) {
+            Meant::Stage(Role::Prefill)
+        } else if readings.iter().any(|read| Part::of_range(read.name).is_some()) {
+            Meant::Stage(Role::VisionBefore)
+        } else {
+            Meant::Stage(Role::Other)
         }
     }
 }
@@ -75,13 +79,13 @@ struct Reading<'r> {
 
 /// What a range may be called. Programs that know no domains, such as those that push ranges by PyTorch, write
 /// `decode` of the domain `LLM` as `LLM@decode`, or as `decode@LLM`.
-fn readings(range: &PathRow) -> Vec<Reading<'_>> {
-    match (range.domain.as_deref(), range.name.split_once('@')) {
+fn readings<'r>(name: &'r str, domain: Option<&'r str>) -> Vec<Reading<'r>> {
+    match (domain, name.split_once('@')) {
         (None, Some((first, second))) => vec![
             Reading { name: second, domain: Some(first) },
             Reading { name: first, domain: Some(second) },
         ],
-        (domain, _) => vec![Reading { name: &range.name, domain }],
+        (domain, _) => vec![Reading { name, domain }],
     }
 }
 
@@ -124,8 +128,7 @@ impl From<RangePattern> for String {
 /// What a range of the default domain is by its name alone.
 #[cfg(test)]
 pub(crate) fn role_of(name: &str) -> Role {
-    let range = PathRow { name: name.into(), ..PathRow::default() };
-    match RoleSettings::default().of(&range) {
+    match RoleSettings::default().of(name, None) {
         Meant::Stage(role) => role,
         Meant::Apart(_) => Role::Other,
     }
@@ -136,12 +139,7 @@ mod tests {
     use super::*;
 
     fn of(name: &str, domain: Option<&str>) -> Meant {
-        let range = PathRow { domain: domain.map(Into::into), ..row(name) };
-        RoleSettings::default().of(&range)
-    }
-
-    fn row(name: &str) -> PathRow {
-        PathRow { name: name.into(), ..PathRow::default() }
+        RoleSettings::default().of(name, domain)
     }
 
     #[test]
@@ -181,16 +179,15 @@ mod tests {
     fn a_domain_is_heeded_where_a_pattern_names_one() {
         let decode = vec!["step*@engine".to_owned().into()];
         let settings = RoleSettings { decode, ..RoleSettings::default() };
-        let in_domain = |domain: &str| PathRow { domain: Some(domain.into()), ..row("step 3") };
-        assert_eq!(settings.of(&in_domain("Engine")), Meant::Stage(Role::Decode));
-        assert_eq!(settings.of(&row("engine@step 3")), Meant::Stage(Role::Decode));
-        assert_eq!(settings.of(&in_domain("other")), Meant::Stage(Role::Other));
-        assert_eq!(settings.of(&row("step 3")), Meant::Stage(Role::Other));
+        assert_eq!(settings.of("step 3", Some("Engine")), Meant::Stage(Role::Decode));
+        assert_eq!(settings.of("engine@step 3", None), Meant::Stage(Role::Decode));
+        assert_eq!(settings.of("step 3", Some("other")), Meant::Stage(Role::Other));
+        assert_eq!(settings.of("step 3", None), Meant::Stage(Role::Other));
     }
 
     #[test]
     fn the_built_in_configuration_has_the_defaults() {
-        let config = include_str!("../../../../conf/config.yaml");
+        let config = include_str!("../../../conf/config.yaml");
         let config: serde_json::Value = serde_saphyr::from_str(config).expect("YAML");
         let roles = serde_json::from_value::<RoleSettings>(config["roles"].clone()).expect("roles");
         assert_eq!(roles, RoleSettings::default());
