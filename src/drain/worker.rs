@@ -127,13 +127,14 @@ struct Thread {
     watch: last_thread::Watch<'static>,
     /// The GPUs that earlier windows met.
     devices: Vec<Device>,
-    /// How often the exit was watched anew.
-    exit_watches: u32,
+    /// The exit is watched anew when CUPTI has moved so many buffers.
+    next_exit_watch: u64,
 }
 
-/// When records are asked for the first time, and when some are handed over: CUPTI and the driver may register
-/// exit handlers as late as that, and hand over nothing once these have run.
-const EXIT_WATCHES: u32 = 2;
+/// Up to so many moved buffers the exit is watched anew each time that their number has doubled. CUPTI and the
+/// driver may register exit handlers when they first ask for a buffer, and when they first hand records over; they
+/// hand over nothing once these have run.
+const LAST_EXIT_WATCH: u64 = 16;
 
 /// The body of the drain thread: works until it has to stop, or no thread of the guest is left. Then it
 /// finishes everything.
@@ -144,7 +145,7 @@ pub fn run(shared: &'static Shared, hooks: Hooks) -> EndReason {
         request: shared.options.flush_page.as_deref().and_then(FlushRequest::find),
         watch: last_thread::Watch::new(&shared.helpers),
         devices: Vec::new(),
-        exit_watches: 0,
+        next_exit_watch: 1,
     };
     loop {
         let window = shared.windows.take();
@@ -205,10 +206,8 @@ impl Thread {
             shared.bell.wait(NAP.min(pace.left()).min(limits.left()));
             drain.take_in();
             drain.take_states();
-            if drain.heed_moves() && self.exit_watches < EXIT_WATCHES {
-                self.exit_watches += 1;
-                (self.hooks.watch_exit)();
-            }
+            drain.heed_moves();
+            self.watch_exit(drain.moves());
             drain.take_marks();
             if let Some(turn) = shared.farewell.pending() {
                 drain.announce_end();
@@ -246,6 +245,14 @@ impl Thread {
             drain.meet_late_gpu(self.hooks);
         }
         Why::Process(EndReason::Requested)
+    }
+
+    /// Watches the exit anew where CUPTI has moved enough buffers for it.
+    fn watch_exit(&mut self, moves: u64) {
+        if moves >= self.next_exit_watch && self.next_exit_watch <= LAST_EXIT_WATCH {
+            self.next_exit_watch = moves * 2;
+            (self.hooks.watch_exit)();
+        }
     }
 
     /// Whether memory was refused: nothing more is recorded then, since whatever comes next could need more

@@ -50,7 +50,7 @@ pub(super) const UNFLUSHED: &str = "STAGE2_HWTRACE=on leaves flushes to the thre
 /// What is known of the way of records to us.
 #[derive(Default)]
 pub(super) struct RecordWatch {
-    /// Buffers that CUPTI asked for or handed back, and records that it dropped.
+    /// [`Drain::moves`], as last seen.
     moves: u64,
     /// Flushes in a row that found too many launches, and those that found us detached.
     doubts: u32,
@@ -72,10 +72,15 @@ impl RecordWatch {
 }
 
 impl Drain {
+    /// Buffers that CUPTI asked for or handed back, and records that it dropped.
+    pub(super) fn moves(&self) -> u64 {
+        let dropped = self.shared.counters.cupti_dropped.get();
+        dropped + self.shared.pool.get().map_or(0, Pool::moves)
+    }
+
     /// Ends the watch where records come again. Whether they did since the last call.
     pub(super) fn heed_moves(&mut self) -> bool {
-        let dropped = self.shared.counters.cupti_dropped.get();
-        let moves = dropped + self.shared.pool.get().map_or(0, Pool::moves);
+        let moves = self.moves();
         if moves == self.records.moves {
             return false;
         }
