@@ -70,14 +70,15 @@ fn the_preset_of_stage_1_adds_its_overrides_and_the_users_own_win_verbatim() {
     for word in [
         "pipeline.torch_profiler.enable=false",
         "pipeline.static_analysis.enable=false",
-        "dataset.sampling.num_epochs=1",
+        "dataset.sampling.num_epochs=3",
         "dataset.sampling.randomize=false",
     ] {
         assert!(kept.contains(word), "{word} in {kept}");
     }
     assert!(!kept.contains("num_samples_per_epoch=1"), "the user's own stands: {kept}");
     let workload = json(&run.join("stage1/metrics.json"));
-    assert_eq!(workload["repeats"].as_array().map(Vec::len), Some(2), "two samples: {workload}");
+    let repeats = workload["repeats"].as_array().map(Vec::len);
+    assert_eq!(repeats, Some(6), "two samples, three epochs: {workload}");
     assert_eq!(workload["decode_steps"], 3);
 }
 

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::outliers::Outliers;
+use crate::answer::StepUnit;
+use crate::outliers::{OUTLIERS_AMONG, Outliers};
 use crate::stage_times::{BusyParts, StageSteps, WarmRow};
 use crate::utilisation::Role;
 
@@ -322,10 +323,39 @@ pub struct PathRow {
 }
 
 impl StageRow {
-    /// Its warm instances without outliers.
+    /// Its warm instances without outliers, or what [`Self::only`] gives.
     pub fn ordinary(&self) -> Option<WarmRow> {
-        let warm = self.warm?;
-        Some(self.outliers.as_ref().map_or(warm, |outliers| outliers.taken_from(warm)))
+        let all = self.warm.or_else(|| self.only())?;
+        Some(self.outliers.as_ref().map_or(all, |outliers| outliers.taken_from(all)))
+    }
+
+    /// The one instance of each process, cold at its start, where it has steps enough to stand for others;
+    /// null: there are others, or it has not.
+    pub fn only(&self) -> Option<WarmRow> {
+        let steps = self.steps.as_ref().filter(|steps| !steps.warm)?;
+        let instances = self.instances.filter(|&all| all > 0)?;
+        let is_enough = steps.times.unit == StepUnit::RangeWithin
+            && steps.per_instance >= OUTLIERS_AMONG as f64
+            && self.host_warm_instances == Some(0)
+            && self.recorded_instances.is_none_or(|recorded| recorded == instances);
+        is_enough.then_some(WarmRow {
+            instances,
+            gpu_window_ns: self.gpu_window_ns?,
+            gpu_busy_ns: self.gpu_busy_ns?,
+            gpu_short_gaps_ns: self.gpu_short_gaps_ns.unwrap_or(0),
+            gpu_busy_parts: self.gpu_busy_parts,
+            kernels: self.kernels?,
+        })
+    }
+
+    /// What [`Self::only`] is, in words: `its only instance, 60 steps`.
+    pub fn only_words(&self) -> Option<String> {
+        let only = self.only()?;
+        let steps = self.steps.as_ref()?.per_instance.round();
+        Some(match only.instances {
+            1 => format!("its only instance, {steps} steps"),
+            all => format!("{all} instances, the only one of each process, {steps} steps each"),
+        })
     }
 
     /// Whether it is known that nothing ran on the GPU for it.

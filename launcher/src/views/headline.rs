@@ -82,7 +82,8 @@ fn stage(report: &Report, row: &StageRow, of: &str) -> String {
     match (row.kernels, row.gpu_busy_ns, row.kernel_sum_ns) {
         (Some(all), Some(busy_ns), _) => {
             let idle = idle_percent(row).map(percent1);
-            let idle = idle.map_or_else(String::new, |idle| format!("; warm ones idle {idle} %"));
+            let which = if row.warm.is_some() { "warm ones idle" } else { "idle" };
+            let idle = idle.map_or_else(String::new, |idle| format!("; {which} {idle} %"));
             format!("{}, GPU busy {} ms{of}{idle}", kernels(all), ms3(busy_ns))
         }
         (Some(all), None, Some(ns)) => format!("{}, {} ms in sum", kernels(all), ms3(ns)),

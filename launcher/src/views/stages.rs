@@ -106,7 +106,7 @@ pub(super) fn times(report: &Report, most: usize, file: &str) -> String {
         .right("Only one, cold (ms)", |row| ms(row.cold_ns))
         .right("Tokens/s", |row| row.tokens_per_s.map(|rate| format!("{rate:.1}")))
         .right("Times the baseline", |row| row.slowdown.map(ratio3))
-        .right("Warm instances", |row| row.count.map(count))
+        .right("Values", |row| row.count.map(count))
         .left("Within", |row| row.within.map(name));
     let mut out = table.markdown_with_rest_in(file);
     out.push_str(&paragraph(&format!(
@@ -262,9 +262,19 @@ pub(super) fn windows(report: &Report, most: usize, file: &str) -> String {
     let idle = [WindowKind::LaunchGaps, WindowKind::OtherIdle];
     let has_idle = rows.iter().any(|row| row.parts.iter().any(|part| idle.contains(&part.0)));
     let gaps = if has_idle { format!(" {}", idle_kinds()) } else { String::new() };
+    let cold: Vec<&str> = with_work
+        .iter()
+        .filter(|stage| stage.host_warm_instances == Some(0))
+        .map(|stage| stage.stage.as_str())
+        .collect();
+    let of = match cold.len() {
+        0 => "warm instances".to_owned(),
+        all if all == with_work.len() => "all instances, of which none is warm".to_owned(),
+        _ => format!("warm instances; of {}, which have none, all", listed(&cold, APART_NAMED)),
+    };
     format!(
-        "{}Shares of the windows of warm instances, each from its start on the host to its end or to \
-         the end of its last GPU work.{overlap}{gaps}\n\n{without_work}",
+        "{}Shares of the windows of {of}. A window is from the start of an instance on the host to its end or \
+         to the end of its last GPU work.{overlap}{gaps}\n\n{without_work}",
         table.markdown_with_rest_in(file),
     )
 }

@@ -22,6 +22,10 @@ fn launched(instances: &[(u64, &[u64])]) -> Report {
         b.close(range, at);
         at += 1_000_000;
     }
+    report_of(b)
+}
+
+fn report_of(mut b: Build) -> Report {
     let folder = tempfile::tempdir().expect("folder");
     b.end().save(folder.path(), "a.s2t");
     write_reports(folder.path()).expect("reports");
@@ -84,4 +88,45 @@ fn fewer_than_three_instances_are_a_number_with_a_label() {
         assert!(said.iter().all(|t| t.recommendation.is_none()), "{said:?}");
         assert!(said.iter().all(|t| t.concerns_percent.is_none()), "{said:?}");
     }
+}
+
+/// One instance of a stage, with steps of these lengths in it, us, each with a kernel of 2 us.
+fn only_instance(steps: &[u64]) -> Report {
+    let mut b: Build = process();
+    let (mut at, mut range) = (1_000_000, 2);
+    b.open(1, 1, 0, at);
+    for us in steps {
+        let end = at + us * 1_000;
+        b.open(range, 3, 1, at);
+        b.kernel(range, 1, 1, (at + 100, at + 2_100));
+        b.close(range, end);
+        (at, range) = (end, range + 1);
+    }
+    b.close(1, at);
+    report_of(b)
+}
+
+#[test]
+fn the_steps_of_an_only_instance_give_advice_with_a_label() {
+    let report = only_instance(&[20; 60]);
+    let (_, text, advised) = verdict(&report);
+    assert!(advised && text.ends_with("(rests on its only instance, 60 steps)"), "{text}");
+    assert!(text.contains("idle 90.0 % of the window:"), "{text}");
+    // Few steps are no ground for advice.
+    let report = only_instance(&[20; 7]);
+    let (_, text, advised) = verdict(&report);
+    assert!(!advised && text.contains("one instance, a cold one"), "{text}");
+}
+
+/// The first step compiles for a second.
+#[test]
+fn a_cold_first_step_of_an_only_instance_decides_nothing() {
+    let mut steps = [20; 60];
+    steps[0] = 1_000_000;
+    let report = only_instance(&steps);
+    let (_, text, advised) = verdict(&report);
+    assert!(advised && text.contains("idle 90.0 % of the window"), "{text}");
+    let stage = &report.stages[0];
+    let outliers = stage.outliers.as_ref().expect("the first step");
+    assert_eq!((outliers.count, outliers.of, outliers.left_out), (1, 60, true));
 }

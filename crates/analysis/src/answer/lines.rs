@@ -143,8 +143,12 @@ fn window(report: &Report, stages: &[Told<'_>]) -> String {
                 (None, Some(NO_GPU_WORK)) => NO_GPU_WORK.to_owned(),
                 (None, why) => format!("not known ({})", why.unwrap_or("nothing was recorded")),
             };
-            let cold = told.answer.window.is_some() && told.row.instances == Some(1);
-            let which = if cold { " (its only instance, a cold one)" } else { "" };
+            let which = told.answer.window.as_ref().and_then(|_| {
+                let is_cold = told.row.instances == Some(1);
+                let cold = || is_cold.then(|| "its only instance, a cold one".to_owned());
+                told.row.only_words().or_else(cold)
+            });
+            let which = which.map_or_else(String::new, |which| format!(" ({which})"));
             Some(format!("{}{which}: {parts}", told.name()))
         }),
     }

@@ -24,8 +24,12 @@ fn outside_ranges(row: &StageRow) -> Option<&'static str> {
         .then_some("launched outside of every range, start-up included")
 }
 
-/// Times of a first instance hold what happens once (compilation, allocation, caches).
+/// Times of a first instance hold what happens once (compilation, allocation, caches). Of many steps in it,
+/// that is the first.
 fn few_instances(report: &Report, row: &StageRow) -> Option<&'static str> {
+    if row.only().is_some() {
+        return None;
+    }
     let all = row.instances.filter(|&all| all > 0 && row.kind == PathKind::Range)?;
     let ours = report.source == Origin::Collector.label();
     let taken = row.recorded_instances.filter(|&taken| ours && taken < all);

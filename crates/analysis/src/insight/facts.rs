@@ -8,7 +8,6 @@ use super::sample_basis::{is_warm, sample_basis, whole_window_ns};
 use crate::by_stage::{ByStage, by_stage, of_stage};
 use crate::join::kernels::percent;
 use crate::load::stats::mean;
-use crate::roofline::class::class_of;
 use crate::roofline::kernel_class::KernelClass;
 use crate::roofline::takeaways::{Facts, HostLead, KernelFacts, StageFacts, WaitingFacts};
 use stage2_model::{
@@ -25,7 +24,7 @@ const OUTSIDE_PERCENT: f64 = 10.0;
 /// What is known.
 pub(crate) fn facts(report: &Report, used: &ModelUse) -> Facts {
     let verdict = &report.coverage.verdict;
-    let classes: Vec<KernelClass> = report.kernel_names.iter().map(class_of).collect();
+    let classes = classes(report);
     let all_ns =
         report.kernels.iter().fold(0, |ns: u64, row| ns.saturating_add(row.times.total_ns));
     let is_large = |row: &StageRow| {
@@ -55,6 +54,17 @@ pub(crate) fn facts(report: &Report, used: &ModelUse) -> Facts {
             .map(|row| stage(report, &rows, row))
             .collect(),
     }
+}
+
+/// Classes of the kernels by name, from the rows: to tell one anew takes longer than all else here.
+fn classes(report: &Report) -> Vec<KernelClass> {
+    let mut classes = vec![KernelClass::Other; report.kernel_names.len()];
+    for row in &report.kernels {
+        if let (Some(class), Ok(told)) = (classes.get_mut(row.name_index), row.class.parse()) {
+            *class = told;
+        }
+    }
+    classes
 }
 
 /// How long a stage left the GPU idle, and what for: over the warm instances where they are known,

@@ -55,18 +55,19 @@ pub struct Context<'a> {
     pub argv: &'a [String],
 }
 
-/// A takeaway on a stage with few warm instances says so: nobody knows how far they differ.
+/// A takeaway on a stage with few warm instances, or none, says so: nobody knows how far they differ.
 fn say_what_they_rest_on(report: &mut Report) {
     let few = |row: &StageRow| {
-        let warm = row.host_warm_instances.filter(|warm| (1..FEWEST_WARM).contains(warm))?;
-        Some((row.stage.clone(), warm))
+        let warm = row.host_warm_instances.filter(|warm| (1..FEWEST_WARM).contains(warm));
+        let only = || row.only_words().map(|words| format!("rests on {words}"));
+        let rests_on = warm.map(|warm| format!("rests on {} only", counted(warm, "warm instance")));
+        Some((row.stage.clone(), rests_on.or_else(only)?))
     };
-    let few: HashMap<String, u64> = report.stages.iter().filter_map(few).collect();
+    let few: HashMap<String, String> = report.stages.iter().filter_map(few).collect();
     let takeaways = report.insight.takeaways.iter_mut().filter(|told| !told.rule.is_caveat());
     for takeaway in takeaways {
-        if let Some(warm) = takeaway.stage.as_ref().and_then(|stage| few.get(stage)) {
-            let rests_on = counted(*warm, "warm instance");
-            takeaway.text.push_str(&format!(" (rests on {rests_on} only)"));
+        if let Some(rests_on) = takeaway.stage.as_ref().and_then(|stage| few.get(stage)) {
+            takeaway.text.push_str(&format!(" ({rests_on})"));
         }
     }
 }

@@ -105,14 +105,16 @@ fn with_outliers(report: &Report, row: &StageRow) -> SampleBasis {
                 warm.instances
             ),
         },
-        (None, None) if all == 1 => of_row(all, "the only instance, a cold one".to_owned()),
-        (None, None) => of_row(
-            all,
-            format!(
-                "mean of all {all} instances, the first, cold one included: it could not be told \
-                 apart from the others"
-            ),
-        ),
+        (None, None) => {
+            let basis = row.only_words().unwrap_or_else(|| match all {
+                1 => "the only instance, a cold one".to_owned(),
+                _ => format!(
+                    "mean of all {all} instances, the first, cold one included: it could not be told \
+                     apart from the others"
+                ),
+            });
+            of_row(all, basis)
+        }
     }
 }
 

@@ -65,6 +65,8 @@ pub(crate) struct Steps {
     pub(crate) total_ns: u64,
     /// Host time of each but the very first of the path, ns.
     pub(crate) times: Series,
+    /// The very first.
+    first: Option<(Step, Timed)>,
     /// How many lie in an instance of the stage, where there are any.
     pub(crate) per_instance: Series,
     /// The longest of those in `times`, and when and in which instance of the stage they began.
@@ -180,8 +182,14 @@ impl Steps {
         self.total_ns = self.total_ns.saturating_add(step.host_ns);
         // The first step of a process holds what happens once.
         if step.number == 0 {
+            self.first = Some((step, timed));
             return 0;
         }
+        self.take(step, timed)
+    }
+
+    /// Gives how many more values are known one by one.
+    fn take(&mut self, step: Step, timed: Timed) -> usize {
         let shortest = self.longest.last().map_or(0, |(last, _)| last.host_ns);
         let (before, most) = (self.longest.len(), LONGEST - self.forgotten);
         if before < most || step.host_ns > shortest {
@@ -208,6 +216,16 @@ impl Steps {
     /// The longest of those in `times`, the longest first.
     pub(crate) fn longest(&self) -> Vec<Timed> {
         self.longest.iter().map(|(_, timed)| *timed).collect()
+    }
+
+    /// With the very first among their times: of a stage that has one instance only, its work is in all
+    /// numbers.
+    pub(crate) fn with_first(&self) -> Self {
+        let mut all = self.clone();
+        if let Some((step, timed)) = self.first {
+            all.take(step, timed);
+        }
+        all
     }
 
     /// Adds those of another process.

@@ -3,6 +3,7 @@
 //! One pass, aggregating as it reads: memory grows with the distinct groups, not with the kernels
 //! nor with the range instances.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 
@@ -411,7 +412,8 @@ impl Tally {
             let entry = stages.entry(stage).or_default();
             // Of many processes, all of these would be too much to keep.
             let alone = std::mem::take(&mut times.alone);
-            entry.outliers = Some(Found::of(&alone, steps.get(&stage).copied(), &clock));
+            entry.outliers =
+                Some(Found::of(&alone, steps.get(&stage).map(|steps| &**steps), &clock));
             entry.times = Some(times);
         }
         for (stage, StageWork { busy, cold_busy, by_device }) in worked {
@@ -493,22 +495,33 @@ impl Tally {
     }
 }
 
-/// Of each stage, what takes most of its time among the ranges right within it that repeat.
+/// Of each stage, what takes most of its time among the ranges right within it that repeat: those of its warm
+/// instances, or all of its only one.
 fn longest_steps<'s>(
     paths: &Paths,
     steps: &'s BTreeMap<PathIndex, StepTrack>,
-) -> HashMap<PathIndex, &'s Steps> {
+) -> HashMap<PathIndex, Cow<'s, Steps>> {
     let mut longest: HashMap<PathIndex, &Steps> = HashMap::new();
     for (&path, track) in steps {
         let Some(stage) = paths.node(path).parent else { continue };
-        if track.warm.per_instance.median().is_some_and(|median| median > 1) {
-            let known = longest.entry(stage).or_insert(&track.warm);
-            if track.warm.total_ns > known.total_ns {
-                *known = &track.warm;
+        let own = if is_only(steps, stage) { &track.cold } else { &track.warm };
+        if own.per_instance.median().is_some_and(|median| median > 1) {
+            let known = longest.entry(stage).or_insert(own);
+            if own.total_ns > known.total_ns {
+                *known = own;
             }
         }
     }
-    longest
+    let looked_at = |(stage, own): (PathIndex, &'s Steps)| {
+        let all = is_only(steps, stage).then(|| Cow::Owned(own.with_first()));
+        (stage, all.unwrap_or(Cow::Borrowed(own)))
+    };
+    longest.into_iter().map(looked_at).collect()
+}
+
+/// Whether a stage has one instance.
+fn is_only(steps: &BTreeMap<PathIndex, StepTrack>, stage: PathIndex) -> bool {
+    steps.get(&stage).is_some_and(|own| own.count() == 1)
 }
 
 /// Wall time less monotonic time at the middle one of the readings.

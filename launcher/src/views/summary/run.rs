@@ -87,6 +87,9 @@ pub(super) fn aggregates(report: &Report, shown: &Shown) -> String {
         rows.extend(wall_s.map(|s| total("Time of a generation", "ms", s * 1e3)));
     }
     let warm = || model_stages(report).filter_map(StageRow::ordinary);
+    let only: Vec<String> = model_stages(report)
+        .filter_map(|stage| Some(format!("{} over {}", stage.stage, stage.only_words()?)))
+        .collect();
     let sum = |ns: fn(WarmRow) -> u64| warm().map(ns).fold(0, u64::saturating_add);
     // Where another process may use the GPU meanwhile, a share says nothing.
     let is_known = model_stages(report).all(|stage| stage.gpu_busy_percent.is_some());
@@ -107,7 +110,15 @@ pub(super) fn aggregates(report: &Report, shown: &Shown) -> String {
         .right("Mean", |row| decimal(Some(row.value.mean), 3))
         .right("Std", |row| decimal(row.value.std, 3));
     let mut out = table.markdown_with_rest_in("report.md");
-    out.push_str("Over warm instances.");
+    let has_warm = model_stages(report).any(|stage| stage.host_warm_instances.unwrap_or(0) > 0);
+    if has_warm || only.is_empty() {
+        out.push_str("Over warm instances.");
+    } else {
+        out.push_str("No stage has a warm instance.");
+    }
+    if !only.is_empty() {
+        out.push_str(&format!(" Without any: {}.", only.join(", ")));
+    }
     out.push_str(match (&shown.stage1, shown.stage1_is_own) {
         (None, _) => "",
         (Some(_), true) => {
