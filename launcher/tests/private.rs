@@ -171,19 +171,21 @@ fn redaction_has_patterns_of_the_user_and_can_be_switched_off() {
 }
 
 #[test]
-fn what_nsys_knows_of_the_machine_is_left_out_unless_it_is_asked_for() {
+fn what_nsys_knows_of_the_machine_is_in_its_report_only_and_that_can_be_left_out() {
     let holds = |sandbox: &Sandbox, name: &str| {
         let bytes = std::fs::read(sandbox.path("tmp/stage2/latest/nsys").join(name));
         bytes.ok().map(|bytes| bytes.windows(SECRET.len()).any(|part| part == SECRET.as_bytes()))
     };
-    let sandbox = with_nsys(&[]);
+    let kept = with_nsys(&[]);
+    assert_eq!(holds(&kept, "run.sqlite"), Some(false), "scrubbed");
+    assert!(holds(&kept, "run.nsys-rep").is_some() && holds(&kept, "SENSITIVE.txt").is_some());
+    assert!(kept.read("report.md").contains("the report in nsys/ holds the environment"));
+    expect_modes(&kept.path("tmp/stage2/latest/nsys"), 0o700, 0o600);
+    let sandbox = with_nsys(&["pipeline.nsys.export.keep_raw=false"]);
     assert_eq!(holds(&sandbox, "run.sqlite"), Some(false), "scrubbed");
     assert_eq!(holds(&sandbox, "run.nsys-rep"), None, "left out");
     assert_eq!(holds(&sandbox, "SENSITIVE.txt"), None);
     assert!(sandbox.read("report.md").contains("run.nsys-rep was left out"));
-    let raw = with_nsys(&["pipeline.nsys.export.keep_raw=true"]);
-    assert_eq!(holds(&raw, "run.sqlite"), Some(true), "as nsys wrote it");
-    assert!(holds(&raw, "run.nsys-rep").is_some() && holds(&raw, "SENSITIVE.txt").is_some());
     let export = export(&sandbox).display().to_string();
     sandbox.launch(&["merge", "--nsys", &export, "-o", "merged"]).assert().success();
     let merged = std::fs::read(sandbox.path("merged/nsys/decode.sqlite")).expect("a copy");

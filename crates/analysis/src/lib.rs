@@ -20,6 +20,7 @@ pub mod join;
 pub mod layout;
 pub mod llm;
 pub mod load;
+pub mod named_range;
 pub mod ncu;
 pub mod nsys;
 pub mod numbers;

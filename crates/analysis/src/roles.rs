@@ -72,14 +72,14 @@ impl RoleSettings {
 }
 
 /// A name and its domain.
-struct Reading<'r> {
+pub(crate) struct Reading<'r> {
     name: &'r str,
     domain: Option<&'r str>,
 }
 
 /// What a range may be called. Programs that know no domains, such as those that push ranges by PyTorch, write
 /// `decode` of the domain `LLM` as `LLM@decode`, or as `decode@LLM`.
-fn readings<'r>(name: &'r str, domain: Option<&'r str>) -> Vec<Reading<'r>> {
+pub(crate) fn readings<'r>(name: &'r str, domain: Option<&'r str>) -> Vec<Reading<'r>> {
     match (domain, name.split_once('@')) {
         (None, Some((first, second))) => vec![
             Reading { name: second, domain: Some(first) },
@@ -99,7 +99,7 @@ pub struct RangePattern {
 }
 
 impl RangePattern {
-    fn matches(&self, range: &Reading<'_>) -> bool {
+    pub(crate) fn matches(&self, range: &Reading<'_>) -> bool {
         let of = |domain: &WildMatch| domain.matches(range.domain.unwrap_or_default());
         self.name.matches(range.name) && self.domain.as_ref().is_none_or(of)
     }

@@ -22,6 +22,7 @@ pub(crate) use tool::{GivenCaptures, KernelChoice, Kind, Profiler};
 use crate::config::{Config, Mode};
 use crate::hook::{self, HOOK_DIR, Hook};
 use crate::workload::Loading;
+use stage2_analysis::load::libraries::RangeNames;
 use stage2_model::{Finding, Severity};
 
 #[derive(Clone, Debug, PartialEq)]
@@ -33,8 +34,8 @@ pub(crate) struct Plan {
     pub(crate) hook: Option<Hook>,
     /// Whether passes also follow a collect pass in which the workload failed.
     pub(crate) keep_going: bool,
-    /// Globs of the domains of libraries, in what the passes read of each other.
-    pub(crate) library_domains: Vec<String>,
+    /// What names of ranges and domains mean, in what the passes read of each other.
+    pub(crate) names: RangeNames,
     pub(crate) findings: Vec<Finding>,
 }
 
@@ -274,7 +275,8 @@ fn with_hook(request: &Request<'_>, mut passes: Vec<Pass>, mut findings: Vec<Fin
         passes,
         hook,
         keep_going: request.keep_going,
-        library_domains: request.config.report.library_domains.clone(),
+        names: RangeNames::with(&request.config.report.library_domains)
+            .and_roles(request.config.roles.clone()),
         findings,
     }
 }

@@ -34,7 +34,6 @@ impl Profiler {
         if let Kind::Nsys(nsys) = &mut self.kind {
             nsys.export.sqlite = true;
             nsys.export.stats_csv = false;
-            nsys.export.scrub = false;
             self.around.1.truncate(1);
         }
     }

@@ -14,22 +14,21 @@ use stage2_model::{Report, RunInfo};
 pub(super) struct Collected {
     /// Folder of the run.
     pub(super) run_dir: PathBuf,
-    /// The domains of libraries, in every capture of the run.
-    pub(super) libraries: RangeNames,
+    /// What names of ranges and domains mean, in every capture of the run.
+    pub(super) names: RangeNames,
     report: OnceCell<Report>,
 }
 
 impl Collected {
-    /// That of the run in `run_dir`. `library_domains`: globs of the domains of libraries.
-    pub(super) fn new(run_dir: &Path, library_domains: &[String]) -> Collected {
-        let libraries = RangeNames::with(library_domains);
-        Collected { run_dir: run_dir.to_owned(), libraries, report: OnceCell::new() }
+    /// That of the run in `run_dir`.
+    pub(super) fn new(run_dir: &Path, names: RangeNames) -> Collected {
+        Collected { run_dir: run_dir.to_owned(), names, report: OnceCell::new() }
     }
 
     /// What it recorded. The reports of the run list what is wrong with the trace files.
     pub(super) fn report(&self) -> &Report {
         self.report.get_or_init(|| {
-            let spools = load_folder(&self.run_dir.join(COLLECTOR_DIR), &self.libraries);
+            let spools = load_folder(&self.run_dir.join(COLLECTOR_DIR), &self.names);
             join(spools, RunInfo::default(), Vec::new())
         })
     }

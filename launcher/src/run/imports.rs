@@ -54,11 +54,10 @@ impl<'a> Imports<'a> {
     /// Before captures are copied to `folder`, shown as `shown`: what they hold of a machine must not stay there
     /// unmarked, whatever ends this program. A signal deletes the copies, and SIGKILL leaves them with a warning.
     pub(crate) fn begin_copies(&self, folder: &Path, shown: &str) {
-        let keep_raw = self.config.pipeline.nsys.export.keep_raw;
-        self.signals.take_along((!keep_raw).then(|| folder.to_owned()));
+        self.signals.take_along(Some(folder.to_owned()));
         // What cannot be written here cannot be copied here either, which is told.
         if private::create_folders(folder).is_ok() {
-            let _ = environment_finding(folder, shown, keep_raw);
+            let _ = environment_finding(folder, shown, false);
         }
     }
 
@@ -71,10 +70,9 @@ impl<'a> Imports<'a> {
         shown: &str,
         findings: &mut Vec<Finding>,
     ) {
-        let nsys = &self.config.pipeline.nsys;
-        match clean_copies(copies, nsys, findings) {
+        match clean_copies(copies, findings) {
             true => unmark(folder),
-            false => findings.extend(environment_finding(folder, shown, nsys.export.keep_raw)),
+            false => findings.extend(environment_finding(folder, shown, false)),
         }
         self.signals.take_along(None);
     }
@@ -152,6 +150,7 @@ pub(super) fn export_nsys(
     match version_of(&nsys.executable) {
         Ok(said) => {
             let version = Version::parse(&said);
+            let nsys = &nsys.without_report();
             nsys_pass::tables(tool, nsys, version, &reports, findings);
         }
         Err(why) => {

@@ -170,7 +170,7 @@ pub(crate) fn run_passes(
     for line in forecast::announcement(plan) {
         terminal.milestone(&line);
     }
-    let collected = Collected::new(bundle.dir(), &plan.library_domains);
+    let collected = Collected::new(bundle.dir(), plan.names.clone());
     for (at, pass) in plan.passes.iter().enumerate() {
         let title = format!("[{}/{}] {}", at + 1, plan.passes.len(), pass.name);
         if stop.is_none() && !bundle.dir().exists() {

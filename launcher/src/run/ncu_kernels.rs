@@ -16,6 +16,7 @@ use crate::tools::ncu::config::Ncu;
 use crate::tools::ncu::select::{KernelTime, Selection, select};
 use stage2_analysis::join::without_collector::{Piece, label, of_nsys};
 use stage2_analysis::load::libraries::RangeNames;
+use stage2_analysis::named_range;
 use stage2_analysis::ncu::nvtx::Label;
 use stage2_analysis::nsys::load::folder::captures;
 use stage2_analysis::nsys::load::{Naming, Range, RangeKernel, Tables};
@@ -54,11 +55,16 @@ pub(super) fn kernels_of(
         let label = Label::of_stage(stage);
         rows.iter().any(|row| label.opens(&row.stage))
     };
-    // ncu, and who is used to it, writes the domain first.
-    let swapped = ncu.stage.as_deref().and_then(|stage| stage.split_once('@'));
-    let swapped = swapped.map(|(domain, name)| format!("{name}@{domain}"));
-    if swapped.as_deref().is_some_and(&occurs) && !ncu.stage.as_deref().is_some_and(&occurs) {
-        ncu.stage = swapped;
+    if let Some(wanted) = ncu.stage.as_deref().filter(|wanted| !occurs(wanted)) {
+        let seen = named_range::find(wanted, &collected.report().paths, &collected.names);
+        // ncu, and who is used to it, writes the domain first.
+        let swapped = wanted.split_once('@').map(|(domain, name)| format!("{name}@{domain}"));
+        let found = seen.map(|row| row.path.clone()).into_iter().chain(swapped);
+        if let Some(stage) = found.into_iter().find(|stage| occurs(stage)) {
+            let what = format!("ncu: the stage {wanted} is {stage}");
+            findings.push(Finding::note(what, "the collect pass saw it under this name", ""));
+            ncu.stage = Some(stage);
+        }
     }
     if let Some(wanted) = ncu.stage.clone().filter(|_| !choice.stage_is_explicit)
         && !rows.is_empty()
@@ -91,7 +97,7 @@ fn known(
         findings.extend(not_needed(given, "the collect pass"));
         return known;
     }
-    let libraries = &collected.libraries;
+    let libraries = &collected.names;
     // The reports list what is wrong with the nsys pass.
     let of_run = captures(&collected.run_dir.join(NSYS_DIR), libraries, &mut Vec::new());
     let known = Known::of_captures(&of_run, ncu, "the nsys pass of this run", findings);
@@ -130,12 +136,9 @@ fn captures_of(
         let tool = Tool { folder: folder.to_owned(), ..tool.clone() };
         export_nsys(&tool, &given.nsys, &reports, findings);
     }
-    if !clean_copies(&copies, &given.nsys, findings) {
-        findings.extend(environment_finding(
-            folder,
-            &format!("{NCU_DIR}/{GIVEN_DIR}"),
-            given.nsys.export.keep_raw,
-        ));
+    if !clean_copies(&copies, findings) {
+        let shown = format!("{NCU_DIR}/{GIVEN_DIR}");
+        findings.extend(environment_finding(folder, &shown, false));
     }
     captures(folder, libraries, findings)
 }

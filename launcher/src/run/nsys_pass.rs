@@ -11,11 +11,13 @@ use crate::plan::{NSYS_BASE, Profiler};
 use crate::tools::missing;
 use crate::tools::nsys::command;
 use crate::tools::nsys::config::Nsys;
+use crate::tools::nsys::expression::CaptureExpression;
 use crate::tools::nsys::outcome::{Files, Verdict, judge, judge_tables, with_seen};
 use crate::tools::nsys::scrub::scrub;
 use crate::tools::nsys::version::OLDEST;
 use crate::tools::version::Version;
-use stage2_model::{Finding, PassStatus, Severity};
+use stage2_analysis::named_range;
+use stage2_model::{Finding, PassStatus, PathKind, Severity};
 
 /// Runs the pass. `collected` is what the collect pass recorded, where one went before.
 pub(super) fn run(
@@ -32,7 +34,8 @@ pub(super) fn run(
     };
     let base = tool.folder.join(NSYS_BASE);
     let mut settings = nsys.clone();
-    let mut gate_gone = false;
+    let gate_fits = collected.is_none_or(|seen| fit_gate(&mut settings, seen, &mut findings));
+    let mut gate_gone = !gate_fits;
     let mut first: Option<First> = None;
     loop {
         let profile = match command::profile(&settings, version, &profiler.workload, &base) {
@@ -88,7 +91,11 @@ pub(super) fn run(
             }
             (Verdict::Ok { reports }, _) => {
                 if gate_gone {
-                    pass.why = "the capture range never came: repeated without the gate".to_owned();
+                    let why = match gate_fits {
+                        true => "the capture range never came: repeated without the gate",
+                        false => "no range that was seen starts the capture: without the gate",
+                    };
+                    pass.why = why.to_owned();
                 }
                 if let Some(First { why, raw }) = first {
                     let what = "nsys failed once; this report is from the second run";
@@ -101,18 +108,47 @@ pub(super) fn run(
                     pass.ended(outcome.workload);
                 }
                 let reports = brought_home(reports, &tool.folder, &mut findings);
-                if !tables(tool, nsys, version, &reports, &mut findings) {
-                    findings.extend(environment_finding(
-                        &tool.folder,
-                        NSYS_DIR,
-                        nsys.export.keep_raw,
-                    ));
+                let left = tables(tool, nsys, version, &reports, &mut findings);
+                if left != Left::Nothing {
+                    let kept = left == Left::Report;
+                    findings.extend(environment_finding(&tool.folder, NSYS_DIR, kept));
                 }
             }
         }
         pass.findings = findings;
         return pass;
     }
+}
+
+/// Names the range of the gate as nsys takes it, by what the collect pass saw. False where that saw no range that
+/// could be meant: then there is no gate, and the workload runs once less.
+fn fit_gate(settings: &mut Nsys, collected: &Collected, findings: &mut Vec<Finding>) -> bool {
+    let Ok(Some(capture)) = settings.capture() else { return true };
+    let report = collected.report();
+    let mut ranges = report.paths.iter().filter(|row| row.kind == PathKind::Range);
+    if ranges.clone().any(|row| capture.takes(&row.name, row.domain.as_deref())) {
+        return true;
+    }
+    let wanted = capture.text.replace("\\@", "@");
+    if let Some(row) = named_range::find(&wanted, &report.paths, &collected.names) {
+        let gate = CaptureExpression::of(&row.name, row.domain.as_deref()).text;
+        let what = format!("nsys waits for the range {gate} in place of {}", capture.text);
+        findings.push(Finding::note(what, "the collect pass saw it under this name", ""));
+        settings.nvtx_capture = Some(gate);
+        return true;
+    }
+    // Of names that were joined, and of ranges that were not recorded, nothing is known.
+    let knows_all = !report.processes.is_empty()
+        && report.coverage.ranges().is_none()
+        && ranges.all(|row| row.joined_names.is_none());
+    if knows_all {
+        let what = format!("nsys would capture nothing: no range is {}", capture.text);
+        let remedy = "set pipeline.nsys.nvtx_capture to a range of the workload";
+        let finding = Finding::warning(what, "the whole run is captured", remedy);
+        findings.push(with_seen(finding, settings, &report.paths));
+        *settings = settings.without_gate();
+    }
+    !knows_all
 }
 
 /// A run of nsys that failed, and after which there was another.
@@ -166,23 +202,32 @@ fn brought_home(reports: Vec<PathBuf>, folder: &Path, findings: &mut Vec<Finding
     reports.into_iter().map(&mut bring).collect()
 }
 
-/// Export, tables, and what becomes of the raw capture. Whether nothing is left that holds the environment
-/// of the machine.
+/// What a pass leaves that holds the environment of the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Left {
+    Nothing,
+    /// The report, as usual.
+    Report,
+    /// Something that was to be scrubbed, or deleted.
+    More,
+}
+
+/// Export and tables, the scrubbed copy of the export in its place, and what becomes of the report.
 pub(super) fn tables(
     tool: &Tool<'_>,
     nsys: &Nsys,
     version: Option<Version>,
     reports: &[PathBuf],
     findings: &mut Vec<Finding>,
-) -> bool {
-    let mut is_clean = true;
+) -> Left {
+    let mut left = Left::Nothing;
     for report in reports {
         let stem = report.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let sqlite = tool.folder.join(format!("{stem}.sqlite"));
         let (mut exported, mut whole) = (false, true);
         if nsys.export.sqlite {
             let ended = tool.step(command::export(nsys, report, &sqlite));
-            match judge_tables("nsys export", &ended, &sqlite) {
+            match judge_tables("nsys export", &ended, &sqlite, REPORT_STAYS) {
                 Ok(()) => exported = true,
                 Err(_) if tool.is_interrupted() => {
                     // What it left would pass for all of it.
@@ -201,8 +246,16 @@ pub(super) fn tables(
             // A capture has not every table: one is enough. Of the others nsys leaves empty files.
             let holds = |file: &&PathBuf| file.metadata().is_ok_and(|found| found.len() > 0);
             let there = stats.files.iter().find(holds);
+            if let Some(kernels) = stats.files.iter().filter(holds).find(is_kernel_table) {
+                name_summary(&tool.folder, kernels);
+            }
             if let Some(wanted) = there.or(stats.files.first())
-                && let Err(finding) = judge_tables("nsys stats", &ended, wanted)
+                && let Err(finding) = judge_tables(
+                    "nsys stats",
+                    &ended,
+                    wanted,
+                    if exported { EXPORT_STAYS } else { REPORT_STAYS },
+                )
             {
                 whole &= !tool.is_interrupted();
                 findings.extend(Some(finding).filter(|_| !tool.is_interrupted()));
@@ -210,24 +263,42 @@ pub(super) fn tables(
         }
         if let Some(signal) = tool.interrupted.get().filter(|_| !whole) {
             findings.push(tables_cut_off(report, signal, "nsys export --type=sqlite"));
-            is_clean = false;
+            left = Left::More;
             continue;
         }
-        if nsys.export.keep_raw || !exported {
-            is_clean = false;
-            if nsys.export.scrub && exported {
-                let clean = tool.folder.join(format!("{stem}.scrubbed.sqlite"));
-                findings.extend(scrub(&sqlite, &clean).err());
-            }
-            continue;
-        }
-        match leave_out_raw(&sqlite, Some(report)) {
-            Ok(note) => findings.push(note),
+        let keep = nsys.export.keep_raw || !exported;
+        let cleaned = match (exported, keep) {
+            (true, true) => scrub(&sqlite, &sqlite),
+            (true, false) => leave_out_raw(&sqlite, Some(report)).map(|note| findings.push(note)),
+            (false, _) => Ok(()),
+        };
+        left = left.max(match cleaned {
+            Ok(()) if nsys.export.keep_raw => Left::Report,
+            Ok(()) if exported => Left::Nothing,
+            Ok(()) => Left::More,
             Err(finding) => {
-                is_clean = false;
                 findings.push(finding);
+                Left::More
             }
-        }
+        });
     }
-    is_clean
+    left
 }
+
+/// The table of `nsys stats` with a row for each kernel.
+fn is_kernel_table(file: &&PathBuf) -> bool {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    ["_cuda_gpu_kern_sum.csv", "_gpukernsum.csv"].iter().any(|end| name.ends_with(end))
+}
+
+/// Links the table of the kernels of the first report as `summary.csv`, a name that scripts can rely on.
+fn name_summary(folder: &Path, kernels: &Path) {
+    // Of several reports the first has the name; without it nothing else is missing.
+    if let Some(name) = kernels.file_name() {
+        let _ = std::os::unix::fs::symlink(name, folder.join("summary.csv"));
+    }
+}
+
+const REPORT_STAYS: &str = "the report itself is kept: open it with nsys-ui, or export it by hand with an \
+                            nsys at least as new as the one that wrote it";
+const EXPORT_STAYS: &str = "the SQLite export is kept: `nsys stats` reads it, too";

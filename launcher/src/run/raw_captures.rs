@@ -3,27 +3,32 @@
 use std::path::Path;
 
 use crate::copy_inputs::InputCopies;
-use crate::tools::nsys::config::Nsys;
 use crate::tools::nsys::scrub::scrub;
 use stage2_analysis::files::{self, write_whole};
 use stage2_model::Finding;
 
-/// Says, on the terminal and beside the reports, what they hold. `shown` is the folder as seen from
-/// that of the run; the user asked for it (`keep_raw`), or it could not be taken out.
-pub(crate) fn environment_finding(folder: &Path, shown: &str, keep_raw: bool) -> Vec<Finding> {
-    let finding = Finding::warning(
-        format!(
-            "the files of {shown}/ hold the environment and the arguments of every process of the machine"
+/// Says, on the terminal and beside the reports, what the files of a folder hold. `shown` is that folder as
+/// seen from the run's. Either the report of nsys is kept as usual (`kept`), or something could not be taken out.
+pub(crate) fn environment_finding(folder: &Path, shown: &str, kept: bool) -> Vec<Finding> {
+    const WHY: &str = "nsys records them, with all passwords and tokens that are among them";
+    let finding = match kept {
+        true => Finding::note(
+            format!(
+                "the report in {shown}/ holds the environment and the arguments of every process of the \
+                 machine"
+            ),
+            WHY,
+            "pipeline.nsys.export.keep_raw=false leaves it out of a bundle that is to be shared",
         ),
-        "nsys records them, with all passwords and tokens that are among them",
-        match keep_raw {
-            true => {
-                "do not share them; without pipeline.nsys.export.keep_raw=true a run leaves only what \
-                 can be shared"
-            }
-            false => "do not share them; the findings about each file say why it was kept",
-        },
-    );
+        false => Finding::warning(
+            format!(
+                "the files of {shown}/ hold the environment and the arguments of every process of the \
+                 machine"
+            ),
+            WHY,
+            "do not share them; the findings about each file say why it was kept",
+        ),
+    };
     let written = write_whole(&folder.join(SENSITIVE), &format!("{finding}\n"));
     let failed = written.err().map(|error| {
         let what = format!("{shown}/{SENSITIVE} is missing");
@@ -49,28 +54,24 @@ pub(super) fn leave_out_raw(sqlite: &Path, report: Option<&Path>) -> Result<Find
     scrub(sqlite, sqlite)?;
     let Some(report) = report else {
         let what = format!("{} is a scrubbed copy", name(sqlite));
-        return Ok(Finding::note(what, HELD, KEEP_RAW));
+        return Ok(Finding::note(what, HELD, ""));
     };
     std::fs::remove_file(report).map_err(|error| {
         let what = format!("{} could not be deleted", report.display());
         Finding::warning(what, error.to_string(), "delete it before you share the bundle")
     })?;
     let what = format!("{} was left out, and {} is a scrubbed copy", name(report), name(sqlite));
-    Ok(Finding::note(what, HELD, KEEP_RAW))
+    Ok(Finding::note(what, HELD, ""))
 }
 
 const HELD: &str = "nsys records the environment, the arguments and the output of programs";
-const KEEP_RAW: &str = "pipeline.nsys.export.keep_raw=true keeps what nsys wrote, for nsys-ui";
 
 /// Does the same with copies of captures that were taken elsewhere, once they were exported. A copy that
 /// cannot be scrubbed goes: the capture itself is where it was. Whether nothing is left that holds the
 /// environment of a machine.
-pub(crate) fn clean_copies(copies: &InputCopies, nsys: &Nsys, findings: &mut Vec<Finding>) -> bool {
+pub(crate) fn clean_copies(copies: &InputCopies, findings: &mut Vec<Finding>) -> bool {
     if !copies.holds_an_environment() {
         return true;
-    }
-    if nsys.export.keep_raw {
-        return false;
     }
     let mut is_clean = true;
     let mut leave_out = |copy: &Path, why: &Finding| {
@@ -113,9 +114,7 @@ fn left_out(copy: &Path, why: &Finding) -> (Finding, bool) {
     match std::fs::remove_file(copy) {
         Ok(()) => {
             let what = format!("{} is not in the bundle, and not in its numbers", name(copy));
-            let remedy = "export the report again and merge that; pipeline.nsys.export.keep_raw=true \
-                          takes the file as it is, for a bundle that is not to be shared";
-            (Finding::warning(what, reason, remedy), true)
+            (Finding::warning(what, reason, "export the report again, and merge that"), true)
         }
         Err(error) => {
             let what = format!("{} could not be deleted ({error})", copy.display());

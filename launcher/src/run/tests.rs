@@ -135,7 +135,7 @@ fn play_before(stage: Stage, timeout_ms: Option<u64>, after: Vec<Pass>) -> Playe
         passes: std::iter::once(pass).chain(after).collect(),
         hook: None,
         keep_going: false,
-        library_domains: Vec::new(),
+        names: Default::default(),
         findings: Vec::new(),
     };
     let folder = RunFolder::Given(run_dir.clone())

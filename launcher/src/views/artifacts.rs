@@ -99,6 +99,7 @@ fn meaning(name: &str) -> &'static str {
         (NSYS_DIR, "nsys-rep" | "qdrep", _) => "Nsight Systems report (open it in nsys-ui)",
         (NSYS_DIR, "sqlite", _) => "SQLite export of the report of Nsight Systems",
         (NSYS_DIR, "qdstrm", _) => "raw capture of nsys, not imported",
+        (NSYS_DIR, _, "summary.csv") => "link to the table of kernels of nsys stats",
         (NSYS_DIR, "csv", _) => "table of nsys stats",
         (NSYS_DIR, _, "SENSITIVE.txt") => "why nsys's files should not be shared",
         (NCU_DIR, "ncu-rep", _) => "Nsight Compute report (open it in ncu-ui)",

@@ -129,10 +129,10 @@ impl Bench {
         let (report, file) =
             (self.base().with_extension("nsys-rep"), self.base().with_extension("sqlite"));
         let export = command::export(nsys, &report, &file);
-        assert_eq!(judge_tables("nsys export", &run(&export), &file), Ok(()));
+        assert_eq!(judge_tables("nsys export", &run(&export), &file, ""), Ok(()));
         let stats = command::stats(nsys, Some(self.version), &file, "run");
         let nvtx = stats.files.last().expect("a table of the ranges").clone();
-        assert_eq!(judge_tables("nsys stats", &run(&stats.step), &nvtx), Ok(()));
+        assert_eq!(judge_tables("nsys stats", &run(&stats.step), &nvtx, ""), Ok(()));
         (
             sqlite::load(&file, &Default::default()).expect("export"),
             csv::load(&[nvtx], &Default::default()),

@@ -11,7 +11,7 @@ use crate::roles::{Meant, RoleSettings};
 const LONGEST_NAME: usize = 256;
 
 /// What names of ranges and domains mean.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct RangeNames {
     /// Their ranges are never stages, and never the parent of a range of the user.
     libraries: Vec<WildMatch>,

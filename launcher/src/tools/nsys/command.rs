@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::config::{CaptureRange, Invalid, Nsys};
-use super::version::{report_extension, reports, takes_graph_launch_origin};
+use super::version::{reports, takes_graph_launch_origin};
 use crate::tools::step::Step;
 use crate::tools::version::Version;
 use crate::tools::{without_patterns, word};
@@ -103,7 +103,7 @@ pub fn profile(
     // No `--` here: nsys takes it for a shortened switch. What follows is the first word that is none.
     argv.extend(workload.iter().cloned());
     let mut report = base.as_os_str().to_owned();
-    report.push(format!(".{}", report_extension(version)));
+    report.push(".nsys-rep");
     Ok(Profile { argv, report: report.into(), findings })
 }
 

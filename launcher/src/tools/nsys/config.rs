@@ -67,10 +67,7 @@ pub struct Export {
     pub sqlite: bool,
     /// The tables of `nsys stats`.
     pub stats_csv: bool,
-    /// A copy of the SQLite file without environments, arguments and output.
-    pub scrub: bool,
-    /// Keep what nsys wrote: its report, and the export as it is.
-    #[serde(default)]
+    /// Keep the report of nsys. The SQLite file is a copy without environments, arguments and output.
     pub keep_raw: bool,
 }
 
@@ -190,6 +187,11 @@ impl Nsys {
     /// Whether nsys ends the workload at the end of the capture range.
     pub fn ends_workload(&self) -> bool {
         self.gated() && self.range_end().contains("shutdown")
+    }
+
+    /// The same, for a report that lies elsewhere as well.
+    pub fn without_report(&self) -> Nsys {
+        Nsys { export: Export { keep_raw: false, ..self.export }, ..self.clone() }
     }
 
     /// The same, recording from the start of the workload to its end.

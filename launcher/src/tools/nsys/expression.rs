@@ -1,4 +1,7 @@
 //! `RANGE`, `RANGE@DOMAIN` or `RANGE@*` -> which NVTX range starts a capture.
+//!
+//! nsys compares whole names. What else a user may write (`decode*`, the domain first, the role of a stage)
+//! stands for the range that the collect pass saw.
 
 use std::str::FromStr;
 
@@ -25,6 +28,20 @@ pub enum DomainChoice {
 }
 
 impl CaptureExpression {
+    /// The one that takes this range only.
+    pub fn of(range: &str, domain: Option<&str>) -> Self {
+        let escaped = |text: &str| text.replace('@', "\\@");
+        let named = |domain: &str| DomainChoice::Named(domain.to_owned());
+        Self {
+            text: match domain {
+                Some(domain) => format!("{}@{}", escaped(range), escaped(domain)),
+                None => escaped(range),
+            },
+            range: range.to_owned(),
+            domain: domain.map_or(DomainChoice::Default, named),
+        }
+    }
+
     /// Whether a range of this name and domain (none: the default one) starts the capture.
     pub fn takes(&self, range: &str, domain: Option<&str>) -> bool {
         let in_domain = match &self.domain {

@@ -9,7 +9,6 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::config::Nsys;
-use super::expression::{CaptureExpression, DomainChoice};
 use super::messages::{self, Said};
 use crate::tools::saw;
 use crate::tools::step::Ended;
@@ -73,14 +72,8 @@ impl Files {
             size(path.into())
         };
         let mut files = Files::default();
-        for extension in [".nsys-rep", ".qdrep"] {
-            files.reports.extend(with(extension));
-            let numbered = (1..).map_while(|n| with(&format!(".{n}{extension}")));
-            files.reports.extend(numbered);
-            if !files.reports.is_empty() {
-                break;
-            }
-        }
+        files.reports.extend(with(".nsys-rep"));
+        files.reports.extend((1..).map_while(|n| with(&format!(".{n}.nsys-rep"))));
         files.raw = with(".qdstrm");
         let expected =
             |path: &PathBuf| files.reports.iter().chain(&files.raw).any(|(known, _)| known == path);
@@ -280,13 +273,15 @@ fn exit_text(exit: Option<WorkloadExit>) -> String {
     exit.map_or_else(|| "exit status unknown".to_owned(), WorkloadExit::describe)
 }
 
-/// Judges `nsys export` and `nsys stats`: what to tell where `wanted` is not all there.
-pub fn judge_tables(command: &str, ended: &Ended, wanted: &Path) -> Result<(), Finding> {
-    let fail = |what: String, why: String| {
-        let remedy = "the report itself is kept: open it with nsys-ui, or export it by hand with \
-                      an nsys at least as new as the one that wrote it";
-        Err(Finding::warning(what, why, remedy))
-    };
+/// Judges `nsys export` and `nsys stats`: what to tell where `wanted` is not all there, and what to do
+/// then.
+pub fn judge_tables(
+    command: &str,
+    ended: &Ended,
+    wanted: &Path,
+    remedy: &str,
+) -> Result<(), Finding> {
+    let fail = |what: String, why: String| Err(Finding::warning(what, why, remedy));
     let file = wanted.display();
     if let Some(limit) = ended.timed_out_after {
         let why = format!("{file} may be cut short; see pipeline.nsys.export_time_limit_s");
@@ -327,20 +322,7 @@ pub fn with_seen(mut finding: Finding, nsys: &Nsys, paths: &[PathRow]) -> Findin
     }
     let labels: Vec<String> = all.iter().map(|row| label(row)).collect();
     finding.why = format!("{}; {}", finding.why, saw(&labels));
-    if let Some(swapped) = swapped(&capture, &all) {
-        finding.why = format!("{}; nsys writes NAME@DOMAIN: {swapped}", finding.why);
-    }
     finding
-}
-
-/// `NAME@DOMAIN` for what was given as ncu writes it, the domain first: nothing where no range of
-/// such a domain was seen.
-fn swapped(capture: &CaptureExpression, seen: &[&PathRow]) -> Option<String> {
-    let DomainChoice::Named(second) = &capture.domain else { return None };
-    let is_domain = |row: &&&PathRow| row.domain.as_deref() == Some(&*capture.range);
-    seen.iter().find(is_domain)?;
-    let escaped = |text: &str| text.replace('@', "\\@");
-    Some(format!("{}@{}", escaped(second), escaped(&capture.range)))
 }
 
 /// The range as nsys takes it.

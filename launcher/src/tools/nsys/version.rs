@@ -2,21 +2,14 @@
 
 use crate::tools::version::Version;
 
-/// The oldest version whose arguments are known to be understood.
+/// The oldest version whose arguments are known to be understood. Its reports end in `.nsys-rep`; versions
+/// before 2021.4 wrote `.qdrep`.
 pub const OLDEST: Version = Version::new(2022, 4, 0);
 
 /// Whether `--cuda-graph-trace` takes `graph:host-only` and `graph:host-and-device`. As below, an
 /// unknown version is taken for a new one.
 pub fn takes_graph_launch_origin(version: Option<Version>) -> bool {
     version.is_none_or(|version| version >= Version::new(2023, 4, 0))
-}
-
-/// How reports end.
-pub fn report_extension(version: Option<Version>) -> &'static str {
-    match version {
-        Some(version) if version < Version::new(2021, 4, 0) => "qdrep",
-        _ => "nsys-rep",
-    }
 }
 
 /// The reports of `nsys stats` that are asked for, in the order of their use: kernels by mangled name
@@ -60,7 +53,5 @@ mod tests {
         assert_eq!(names(version(2023, 1)), (false, true));
         assert!(!takes_graph_launch_origin(version(2023, 3)));
         assert!(takes_graph_launch_origin(version(2024, 1)) && takes_graph_launch_origin(None));
-        assert_eq!(report_extension(version(2021, 3)), "qdrep");
-        assert_eq!(report_extension(version(2022, 4)), "nsys-rep");
     }
 }

@@ -96,7 +96,8 @@ fn files_in(folder: &Path, findings: &mut Vec<Finding>) -> Vec<PathBuf> {
         }
     };
     let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    files.retain(|path| path.is_file());
+    // A link is a second name of a file that is read.
+    files.retain(|path| path.symlink_metadata().is_ok_and(|found| found.is_file()));
     files.sort();
     files
 }

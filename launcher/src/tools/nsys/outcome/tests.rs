@@ -211,14 +211,12 @@ fn empty_raw_and_misplaced_reports() {
 }
 
 #[test]
-fn files_are_found_by_every_extension_and_number() {
+fn files_are_found_by_every_number() {
     let dir = tempfile::tempdir().expect("folder");
     let base = dir.path().join("run");
     let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).expect("file");
     assert_eq!(Files::find(&base, ""), Files::default());
     write("run.qdstrm", "x");
-    write("run.qdrep", "xy");
-    assert_eq!(Files::find(&base, "").reports, [(dir.path().join("run.qdrep"), 2)]);
     write("run.1.nsys-rep", "1");
     write("run.2.nsys-rep", "");
     write("run.4.nsys-rep", "not in the row");
@@ -247,6 +245,7 @@ fn exports_are_judged_by_status_and_file() {
         "nsys export",
         &status(0, "x\nExportation error: Cannot read from stream.\n"),
         &file,
+        "do this",
     );
     assert!(
         missing.is_err_and(
@@ -255,17 +254,20 @@ fn exports_are_judged_by_status_and_file() {
     );
     std::fs::write(&file, "").expect("file");
     assert!(
-        judge_tables("nsys export", &status(0, ""), &file).is_err_and(|f| f.what.contains("empty"))
+        judge_tables("nsys export", &status(0, ""), &file, "")
+            .is_err_and(|f| f.what.contains("empty"))
     );
     std::fs::write(&file, "x").expect("file");
-    assert_eq!(judge_tables("nsys export", &status(0, ""), &file), Ok(()));
+    assert_eq!(judge_tables("nsys export", &status(0, ""), &file, ""), Ok(()));
     assert!(
-        judge_tables("nsys export", &status(1, ""), &file)
+        judge_tables("nsys export", &status(1, ""), &file, "")
             .is_err_and(|f| f.what.contains("exit status 1"))
     );
     let mut late = status(143, "");
     late.timed_out_after = Some(Duration::from_secs(1));
-    assert!(judge_tables("nsys stats", &late, &file).is_err_and(|f| f.what.contains("within 1 s")));
+    assert!(
+        judge_tables("nsys stats", &late, &file, "").is_err_and(|f| f.what.contains("within 1 s"))
+    );
 }
 
 #[test]
@@ -318,13 +320,4 @@ fn a_range_that_the_collector_saw_was_perhaps_too_short_for_nsys() {
         assert!(why.contains("the collector saw it in its own run"), "{why}");
     }
     assert!(told(&waiting_for("layer"), &paths).ends_with("the collector saw decode, layer@LLM"));
-}
-
-#[test]
-fn a_domain_before_the_name_is_turned_round() {
-    let paths = [range("x", Some("LLM"), 0), range("y", None, 0)];
-    let why = told(&waiting_for("LLM@x"), &paths);
-    assert!(why.ends_with("saw x@LLM, y; nsys writes NAME@DOMAIN: x@LLM"), "{why}");
-    assert!(!told(&waiting_for("y@x"), &paths).contains("nsys writes"));
-    assert!(!told(&waiting_for("LLM@*"), &paths).contains("nsys writes"));
 }
