@@ -25,6 +25,7 @@ for word; do case "$word" in
   --output=*) out="${word#--output=}";;
   --capture-range=*) gated=1;;
 esac; done
+[ "$FAKE" = grow ] && { head -c 3000000 /dev/zero > "$out.qdstrm"; exec sleep 60; }
 while [ "$1" ]; do case "$1" in profile|--*) shift;; *) break;; esac; done
 "$@"; code=$?
 [ -n "$gated" ] && [ "$FAKE" = norange ] && exit $code
@@ -191,6 +192,18 @@ fn failures_and_time_limits_are_told_and_the_rest_goes_on() {
     assert_eq!(pass(&run, "nsys")["status"], "failed");
     assert_eq!(pass(&run, "ncu")["status"], "failed");
     assert!(hanging.read("kernels.md").contains('#'), "the reports are written");
+}
+
+#[test]
+fn a_profiler_that_writes_too_much_is_ended_and_told() {
+    let sandbox = sandbox(true, false);
+    let limit = ["pipeline.nsys.size_limit_bytes=1000000", "pipeline.ncu.enable=false"];
+    let said = contains("nsys wrote more than 1,000,000 bytes");
+    let said = said.and(contains("raise pipeline.nsys.size_limit_bytes"));
+    launch(&sandbox, &limit, "grow").assert().code(0).stderr(said);
+    let nsys = pass(&sandbox.run_json(), "nsys");
+    assert_eq!(nsys["status"], "failed");
+    assert!(nsys["duration_ms"].as_u64().is_some_and(|ms| ms < 30_000), "{nsys}");
 }
 
 #[test]

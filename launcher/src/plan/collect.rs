@@ -156,6 +156,7 @@ pub(super) fn limits(config: &Config) -> Limits {
     Limits {
         timeout: config.run.timeout_s.map(|s| Duration::from_secs(s.get())),
         grace: Duration::from_secs(config.run.kill_grace_s),
+        bytes: None,
     }
 }
 

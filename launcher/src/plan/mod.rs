@@ -95,6 +95,8 @@ pub(crate) struct Limits {
     pub(crate) timeout: Option<Duration>,
     /// From then until it is killed.
     pub(crate) grace: Duration,
+    /// What a profiler may write until it is asked to end.
+    pub(crate) bytes: Option<u64>,
 }
 
 /// A symbolic link in a folder of its own.

@@ -1,7 +1,6 @@
 //! Settings -> the ncu pass, as far as it is known before the collect pass has found the kernels.
 
 use std::path::Path;
-use std::time::Duration;
 
 use super::collect::workload_of_pass;
 use super::nsys::limit_of;
@@ -73,7 +72,7 @@ pub(super) fn pass(request: &Request<'_>) -> Option<Pass> {
         argv,
         outputs: vec![files.report.clone()],
         capture: Some(Capture { stdout: None, log: folder.join("log.txt") }),
-        limits: limit_of(request, ncu.time_budget_s.map(|s| Duration::from_secs(s.get()))),
+        limits: limit_of(request, ncu.time_budget_s, ncu.size_limit_bytes),
         skip: request.simulator.is_some().then(|| "ncu sees no simulated GPU".to_owned()),
         folders: vec![folder.clone()],
         profiler: Some(Profiler {

@@ -1,5 +1,6 @@
 //! Settings -> the nsys pass: the workload under `nsys profile`, then export and tables.
 
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -30,7 +31,7 @@ pub(super) fn pass(request: &Request<'_>) -> Option<Pass> {
         argv: profile.argv,
         outputs: vec![profile.report.clone()],
         capture: Some(Capture { stdout: None, log: folder.join("log.txt") }),
-        limits: limit_of(request, nsys.time_limit_s.map(|s| Duration::from_secs(s.get()))),
+        limits: limit_of(request, nsys.time_limit_s, nsys.size_limit_bytes),
         skip: skip.map(str::to_owned),
         folders: vec![folder.clone()],
         profiler: Some(Profiler {
@@ -84,10 +85,18 @@ fn only_ranges(nsys: &mut Nsys) -> Result<(), &'static str> {
 
 /// The limit of a tool's own, else that of the workload. Tools finish their reports when they are
 /// asked to end, and need more time for that than a workload.
-pub(super) fn limit_of(request: &Request<'_>, own: Option<Duration>) -> Limits {
+pub(super) fn limit_of(
+    request: &Request<'_>,
+    seconds: Option<NonZeroU64>,
+    bytes: Option<NonZeroU64>,
+) -> Limits {
     const SHORTEST_GRACE: Duration = Duration::from_secs(30);
-    let Limits { timeout, grace } = limits(request.config);
-    Limits { timeout: own.or(timeout), grace: grace.max(SHORTEST_GRACE) }
+    let Limits { timeout, grace, .. } = limits(request.config);
+    Limits {
+        timeout: seconds.map(|s| Duration::from_secs(s.get())).or(timeout),
+        grace: grace.max(SHORTEST_GRACE),
+        bytes: bytes.map(NonZeroU64::get),
+    }
 }
 
 /// The commands that turn a report into tables.

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 
 use super::forecast::shown;
+use super::growth::Growth;
 use crate::plan::Pass;
 use crate::terminal::Terminal;
 use crate::workload::NotRunnable;
@@ -58,6 +59,8 @@ pub(crate) struct Running {
     next: Option<(Instant, Step)>,
     cause: Cause,
     interrupted: Option<Signal>,
+    /// What may not grow without end, and when it is looked at next.
+    growth: Option<(Growth, Instant)>,
 }
 
 /// A process that is over.
@@ -82,6 +85,8 @@ pub(crate) enum Cause {
     Itself,
     /// Its time was over.
     Timeout,
+    /// It had written too much.
+    Outgrown,
     /// It does not end.
     Unkillable,
 }
@@ -98,6 +103,9 @@ const KILL_WAIT: Duration = Duration::from_secs(if cfg!(test) { 0 } else { 30 })
 
 /// Time between lines that say that a process still runs.
 const PULSE: Duration = Duration::from_secs(30);
+
+/// Time between looks at what a profiler has written.
+const LOOK: Duration = Duration::from_secs(1);
 
 impl Running {
     /// Starts the process of a pass, and the clocks.
@@ -118,6 +126,7 @@ impl Running {
             next: deadline.map(|at| (at, Step::Terminate)),
             cause: Cause::Itself,
             interrupted: None,
+            growth: Growth::of(pass).map(|growth| (growth, started + LOOK)),
         })
     }
 
@@ -136,7 +145,9 @@ impl Running {
     ) -> Finished {
         let mut line_at = pulse.as_ref().map(|_| self.started + PULSE);
         loop {
-            let wake_at = self.next.map(|(at, _)| at).into_iter().chain(line_at).min();
+            let look_at = self.growth.as_ref().map(|(_, at)| *at);
+            let wake_at = self.next.map(|(at, _)| at);
+            let wake_at = wake_at.into_iter().chain(line_at).chain(look_at).min();
             let event = match wake_at {
                 None => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 Some(at) => events.recv_timeout(at.saturating_duration_since(Instant::now())),
@@ -147,6 +158,12 @@ impl Running {
                 let so_far = shown(self.started.elapsed());
                 terminal.progress(&format!("{name} still runs: {so_far} so far"));
                 line_at = Some(at + PULSE);
+                continue;
+            }
+            if matches!(event, Err(RecvTimeoutError::Timeout))
+                && look_at.is_some_and(|at| Some(at) == wake_at)
+            {
+                self.look(terminal);
                 continue;
             }
             match event {
@@ -187,9 +204,7 @@ impl Running {
             Some(Step::Terminate) => {
                 self.cause = Cause::Timeout;
                 terminal.progress("time is over: the workload is asked to end");
-                self.process.flush();
-                self.send(Signal::SIGTERM, terminal);
-                self.next = Instant::now().checked_add(self.grace).map(|at| (at, Step::Kill));
+                self.terminate(terminal);
                 true
             }
             Some(Step::Kill) => {
@@ -198,6 +213,25 @@ impl Running {
             }
             Some(Step::GiveUp) | None => false,
         }
+    }
+
+    /// Ends the process where its files have grown too large.
+    fn look(&mut self, terminal: &Terminal) {
+        let Some((growth, at)) = self.growth.take() else { return };
+        if growth.is_too_large() {
+            self.cause = Cause::Outgrown;
+            terminal.progress("its files have reached their limit: the workload is asked to end");
+            self.terminate(terminal);
+        } else {
+            self.growth = Some((growth, at.max(Instant::now()) + LOOK));
+        }
+    }
+
+    fn terminate(&mut self, terminal: &Terminal) {
+        self.process.flush();
+        self.send(Signal::SIGTERM, terminal);
+        self.next = Instant::now().checked_add(self.grace).map(|at| (at, Step::Kill));
+        self.growth = None;
     }
 
     fn kill(&mut self) {

@@ -23,7 +23,7 @@ pub(super) fn stop_after(finished: &Finished, pass: &Pass) -> Option<String> {
 pub(super) fn status_of(finished: &Finished) -> PassStatus {
     let failed = finished.exit.is_none_or(WorkloadExit::is_failure);
     match finished.cause {
-        Cause::Timeout => PassStatus::TimedOut,
+        Cause::Timeout | Cause::Outgrown => PassStatus::TimedOut,
         Cause::Itself if failed && finished.interrupted.is_some() => PassStatus::Interrupted,
         Cause::Itself if !failed => PassStatus::Ok,
         Cause::Itself | Cause::Unkillable => PassStatus::WorkloadFailed,
@@ -56,7 +56,8 @@ pub(super) fn exit_status(finished: &Finished) -> u8 {
 pub(super) fn cause_findings(finished: &Finished, pass: &Pass) -> Vec<Finding> {
     let limit = pass.limits.timeout.unwrap_or_default().as_secs();
     let ended = match finished.cause {
-        Cause::Itself => None,
+        // Only profilers have such a limit: it is told where their runs are judged.
+        Cause::Itself | Cause::Outgrown => None,
         Cause::Timeout => Some(Finding::warning(
             format!("the workload was ended after {limit} s"),
             KEPT,

@@ -126,7 +126,7 @@ impl<'a> Imports<'a> {
             interrupted: &self.interrupted,
             folder: folder.to_owned(),
             environment: BTreeMap::new(),
-            limits: Limits { timeout: None, grace },
+            limits: Limits { grace, ..Limits::default() },
             collect: None,
             first: None,
         }

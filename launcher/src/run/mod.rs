@@ -8,6 +8,7 @@ mod current;
 mod ending;
 mod flush;
 mod forecast;
+mod growth;
 mod imports;
 mod library;
 mod ncu_kernels;

@@ -127,6 +127,7 @@ fn play_before(stage: Stage, timeout_ms: Option<u64>, after: Vec<Pass>) -> Playe
         limits: Limits {
             timeout: timeout_ms.map(Duration::from_millis),
             grace: Duration::from_millis(20),
+            bytes: None,
         },
         ..Pass::default()
     };

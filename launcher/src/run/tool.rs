@@ -130,7 +130,7 @@ impl<'a> Tool<'a> {
     /// Runs the workload under the tool.
     pub(super) fn profile(&self, argv: &[OsString]) -> Ended {
         let step = Step { argv: argv.to_vec(), timeout: self.limits.timeout, ..Step::default() };
-        self.run(step, self.environment.clone())
+        self.run(step, self.environment.clone(), self.limits.bytes)
     }
 
     /// Runs a command of the tool alone. Where a signal ends it, the file of its output goes: what it
@@ -138,7 +138,7 @@ impl<'a> Tool<'a> {
     /// has them: with decimal commas, say.
     pub(super) fn step(&self, step: Step) -> Ended {
         let stdout = step.stdout.clone();
-        let ended = self.run(step, plain_numbers());
+        let ended = self.run(step, plain_numbers(), None);
         if ended.interrupted && ended.refused.is_none() && !ended.succeeded() {
             let _ = stdout.map(std::fs::remove_file);
         }
@@ -150,7 +150,12 @@ impl<'a> Tool<'a> {
         self.interrupted.get().is_some()
     }
 
-    fn run(&self, step: Step, environment: BTreeMap<String, OsString>) -> Ended {
+    fn run(
+        &self,
+        step: Step,
+        environment: BTreeMap<String, OsString>,
+        bytes: Option<u64>,
+    ) -> Ended {
         if let Some(signal) = self.interrupted.get() {
             let refused = Some(format!("the run was interrupted by {}", signal.as_str()));
             return Ended { refused, interrupted: true, ..Ended::default() };
@@ -165,7 +170,7 @@ impl<'a> Tool<'a> {
             environment,
             cwd: step.cwd,
             capture: Some(Capture { stdout: step.stdout, log: log.clone() }),
-            limits: Limits { timeout: step.timeout, grace: self.limits.grace },
+            limits: Limits { timeout: step.timeout, grace: self.limits.grace, bytes },
             ..Pass::default()
         };
         let finished = self.host.run(&pass, |_| ());
@@ -179,6 +184,7 @@ impl<'a> Tool<'a> {
                     exit: finished.exit,
                     refused: None,
                     timed_out_after: (!in_time).then(|| step.timeout.unwrap_or_default()),
+                    outgrew: bytes.filter(|_| finished.cause == Cause::Outgrown),
                     interrupted: finished.interrupted.is_some(),
                     duration: finished.duration,
                     log: said,

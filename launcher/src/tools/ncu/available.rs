@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use regex::Regex;
 use strsim::jaro_winkler;
 
 use stage2_model::Finding;
@@ -67,17 +68,31 @@ fn base(metric: &str) -> &str {
     &metric[..end]
 }
 
-/// The sections that there are, in the order wished. A finding names what is left out.
+/// The sections that there are, in the order wished. A finding names what is left out. An expression
+/// (`.*SpeedOfLight.*`) gets the prefix by which ncu knows it as one.
 pub fn known_sections(
     wished: &[String],
     available: &Available,
     findings: &mut Vec<Finding>,
 ) -> Vec<String> {
-    let Some(known) = &available.sections else { return wished.to_vec() };
-    let (kept, left) = split(wished, |name| known.contains(name));
+    let is_expression = |name: &str| !name.contains(':') && name.contains(SIGNS);
+    let prefixed = |name: &String| match is_expression(name) {
+        true => format!("regex:{name}"),
+        false => name.clone(),
+    };
+    let Some(known) = &available.sections else { return wished.iter().map(prefixed).collect() };
+    let fits = |name: &str| {
+        let expression = Regex::new(&format!("^(?:{name})$"));
+        expression.is_ok_and(|expression| known.iter().any(|other| expression.is_match(other)))
+    };
+    let is_there = |name: &str| if is_expression(name) { fits(name) } else { known.contains(name) };
+    let (kept, left) = split(wished, is_there);
     findings.extend(left_out(&left, known, "section", "sections.txt lists what there is"));
-    kept
+    kept.iter().map(prefixed).collect()
 }
+
+/// Signs of an expression; a name has none of them.
+const SIGNS: [char; 10] = ['*', '+', '?', '^', '$', '|', '(', ')', '[', ']'];
 
 /// The metrics that the GPU has, in the order wished. A finding names what is left out.
 ///
@@ -215,6 +230,13 @@ sm__throughput                     Throughput %
         );
         let text = findings[0].to_string();
         assert!(text.contains("Ocupancy is Occupancy"), "{text}");
+        let wished = names(&[".*SpeedOfLight.*", ".*Speed", "*"]);
+        let kept = known_sections(&wished, &available, &mut findings);
+        assert_eq!(kept, ["regex:.*SpeedOfLight.*"]);
+        let text = findings.pop().expect("a finding").to_string();
+        assert!(text.contains("left out 2 sections: .*Speed, *"), "{text}");
+        let kept = known_sections(&wished[..1], &Available::default(), &mut findings);
+        assert_eq!(kept, ["regex:.*SpeedOfLight.*"]);
         let wished = names(&["dram__bytes.sum", "sm__troughput.avg.pct", "launch__grid_size"]);
         let kept = known_metrics(&wished, &available, &mut findings);
         assert_eq!(kept, ["dram__bytes.sum", "launch__grid_size"]);

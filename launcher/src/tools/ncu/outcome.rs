@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use stage2_model::{Finding, Severity, WorkloadExit};
 use stage2_text as text;
+use stage2_text::numbers::count;
 
 use crate::tools::step::Ended;
 
@@ -140,7 +141,7 @@ pub fn judge(run: &Finished<'_>) -> Outcome {
     let has_report = run.report_bytes.is_some_and(|bytes| bytes > 0);
     let status = run.ended.status();
     match (run.ended.timed_out_after, run.ended.exit) {
-        (Some(limit), _) => findings.push(out_of_time(limit, has_report)),
+        (Some(limit), _) => findings.push(out_of_time(limit, run.ended.outgrew, has_report)),
         (None, None) => return failed(not_started(run.ended)),
         (None, Some(WorkloadExit::Signal(signal))) => {
             findings.push(crashed(signal, has_report, said));
@@ -191,17 +192,19 @@ fn not_started(ended: &Ended) -> Finding {
     Finding::error(what, "counters are missing from the reports", remedy)
 }
 
-fn out_of_time(limit: Duration, has_report: bool) -> Finding {
+fn out_of_time(limit: Duration, outgrew: Option<u64>, has_report: bool) -> Finding {
     let why = if has_report {
         "the launches that were profiled by then are used"
     } else {
         "it had written nothing by then"
     };
-    Finding::warning(
-        format!("ncu was ended after {} s", limit.as_secs()),
-        why,
-        "raise pipeline.ncu.time_budget_s, lower top_n, or measure less (ncu_cli.set, metrics)",
-    )
+    let (what, key) = match outgrew {
+        Some(bytes) => (format!("ncu wrote more than {} bytes", count(bytes)), "size_limit_bytes"),
+        None => (format!("ncu was ended after {} s", limit.as_secs()), "time_budget_s"),
+    };
+    let remedy =
+        format!("raise pipeline.ncu.{key}, lower top_n, or measure less (ncu_cli.set, metrics)");
+    Finding::warning(what, why, remedy)
 }
 
 fn crashed(signal: i32, has_report: bool, said: &str) -> Finding {

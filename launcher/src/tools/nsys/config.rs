@@ -55,6 +55,8 @@ pub struct Nsys {
     pub export: Export,
     /// The pass is ended after this many seconds; none: never.
     pub time_limit_s: Option<NonZeroU64>,
+    /// The pass is ended when nsys has written so much, bytes; none: never.
+    pub size_limit_bytes: Option<NonZeroU64>,
     /// Seconds after which export and stats are ended, each.
     pub export_time_limit_s: NonZeroU64,
 }

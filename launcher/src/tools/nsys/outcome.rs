@@ -13,6 +13,7 @@ use super::messages::{self, Said};
 use crate::tools::saw;
 use crate::tools::step::Ended;
 use stage2_model::{Finding, PathKind, PathRow, Severity, WorkloadExit};
+use stage2_text::numbers::count;
 use stage2_text::{shorten, visible};
 
 /// The files that a run left, with their sizes in bytes.
@@ -250,13 +251,19 @@ fn no_range(nsys: &Nsys, ended: &Ended) -> Finding {
 
 fn time_limit(ended: &Ended, severity: Severity) -> Option<Finding> {
     let limit = ended.timed_out_after?.as_secs_f64();
+    let (what, key) = match ended.outgrew {
+        Some(bytes) => (format!("nsys wrote more than {} bytes", count(bytes)), "size_limit_bytes"),
+        None => (format!("nsys did not end within {limit} s"), "time_limit_s"),
+    };
     let why = match severity {
         Severity::Error => "it was ended, and left no report",
         _ => "it was ended; its report may lack the last part of the run",
     };
-    let remedy = "raise pipeline.nsys.time_limit_s, capture less (profiling/nsys=nsys.gated), or \
-                  leave the pass out (pipeline.nsys.enable=false)";
-    Some(Finding::new(severity, format!("nsys did not end within {limit} s"), why, remedy))
+    let remedy = format!(
+        "raise pipeline.nsys.{key}, capture less (profiling/nsys=nsys.gated), or leave the pass out \
+         (pipeline.nsys.enable=false)"
+    );
+    Some(Finding::new(severity, what, why, remedy))
 }
 
 /// The signal that nsys ends the workload with at a shutdown; none: it sends none.

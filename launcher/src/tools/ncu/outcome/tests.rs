@@ -6,6 +6,7 @@ const fn exit(status: i32) -> Ended {
         exit: Some(WorkloadExit::Code(status)),
         refused: None,
         timed_out_after: None,
+        outgrew: None,
         interrupted: false,
         duration: Duration::ZERO,
         log: String::new(),
