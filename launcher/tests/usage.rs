@@ -72,6 +72,11 @@ fn wrong_usage_ends_with_two_and_makes_nothing() {
             "stage1.run_dir=nowhere cannot be used: No such",
         ),
         (&["stage1.run_dir=bare", "--", "true"], "contains metrics.json or operators.md"),
+        (
+            &["--dry-run", "model.llm.config_json=/nope", "--", "true"],
+            "model.llm.config_json=/nope cannot be read",
+        ),
+        (&["model.llm.config_json=/nope", "--", "true"], "give the path of a model's config.json"),
         (&["--dry-run", "stage1.run_dir=bare", "--", "true"], "stage1.run_dir=bare cannot be used"),
         (&["--dry-run", "stage1.run_dir=bare/file", "--", "true"], "it is not a folder"),
         (&["profiling.collector.library=/no/such.so", "--", "true"], "/no/such.so"),

@@ -1,7 +1,7 @@
 //! Keys of `roles` in the configuration, and the name of an outermost range -> what the range is to the model.
 
 use serde::{Deserialize, Serialize};
-use stage2_model::{Apart, Role};
+use stage2_model::{Apart, PathRow, Role};
 use wildmatch::WildMatch;
 
 use crate::llm::vision::Part;
@@ -47,6 +47,27 @@ pub(crate) enum Meant {
 }
 
 impl RoleSettings {
+    /// Patterns that are none of the defaults, and that no range fits, as they are written.
+    pub(crate) fn unmatched(&self, ranges: &[&PathRow]) -> Vec<String> {
+        let defaults = Self::default();
+        let lists = [
+            ("prefill", &self.prefill, &defaults.prefill),
+            ("decode", &self.decode, &defaults.decode),
+            ("communication", &self.communication, &defaults.communication),
+            ("warm_up", &self.warm_up, &defaults.warm_up),
+            ("other", &self.other, &defaults.other),
+        ];
+        let fits = |pattern: &RangePattern, row: &PathRow| {
+            readings(&row.name, row.domain.as_deref()).iter().any(|read| pattern.matches(read))
+        };
+        let all = lists.into_iter().flat_map(|(key, own, defaults)| {
+            let chosen = own.iter().filter(|pattern| !defaults.contains(pattern));
+            let idle = chosen.filter(|pattern| !ranges.iter().any(|row| fits(pattern, row)));
+            idle.map(move |pattern| format!("roles.{key}={}", pattern.text))
+        });
+        all.collect()
+    }
+
     /// What an outermost range of this name is, in this domain or the default one.
     pub(crate) fn of(&self, name: &str, domain: Option<&str>) -> Meant {
         let readings = readings(name, domain);

@@ -3,6 +3,8 @@
 use std::io::{self, Write as _};
 use std::path::{Component, Path, PathBuf};
 
+use nix::unistd::{AccessFlags, access};
+
 use super::access::Access;
 use crate::failure::Failure;
 use stage2_analysis::{files, private};
@@ -108,7 +110,15 @@ impl RunFolder {
     pub(crate) fn refused(&self) -> Option<FolderError> {
         match self {
             RunFolder::Given(path) | RunFolder::GivenAndLinked { path, .. } => found(path).err(),
-            RunFolder::New { .. } => None,
+            RunFolder::New { under, .. } => {
+                let there = under.ancestors().find(|part| part.exists())?;
+                let error = match there.is_dir() {
+                    false => io::ErrorKind::NotADirectory.into(),
+                    true => access(there, AccessFlags::W_OK).err()?.into(),
+                };
+                let remedy = "choose another place with --run-dir DIR";
+                Some(FolderError::new(under, reason(&error, under), remedy))
+            }
         }
     }
 

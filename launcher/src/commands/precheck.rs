@@ -21,10 +21,18 @@ pub(crate) fn before(
 ) -> Vec<Finding> {
     let is_plain = composed.chosen("workload").is_none_or(|preset| preset == PLAIN);
     let app = is_plain.then(|| as_hydra_app(command, cwd, variable("PYTHONPATH").as_deref()));
-    [app.flatten(), unread_manifest(config, command), blocking(command, variable)]
+    [app.flatten(), no_model(config), unread_manifest(config, command), blocking(command, variable)]
         .into_iter()
         .flatten()
         .collect()
+}
+
+/// The reports say it, too, when it is too late to correct it for nothing.
+fn no_model(config: &Config) -> Option<Finding> {
+    let error = config.model.llm.model().err()?;
+    let remedy =
+        "correct model.llm, or leave it out: the reports can be written again with another";
+    Some(Finding::warning("MFU, MBU and floor will be absent", error.to_string(), remedy))
 }
 
 /// The preset of the group `workload` for commands of which nothing is known.
@@ -189,6 +197,14 @@ mod tests {
         assert_eq!(told(&["inputs.manifest=m.yaml"], &["serve", "--list=/x/m.yaml"]), [""; 0]);
         assert_eq!(told(&["inputs.manifest=m.yaml", "workload=hydra"], &["serve"]), [""; 0]);
         assert_eq!(told(&[], &["serve"]), [""; 0]);
+    }
+
+    #[test]
+    fn a_model_that_cannot_be_read_is_told() {
+        let here = concat!("model.llm.config_json=", env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+        let findings = told(&[here], &["serve"]);
+        assert!(findings[0].starts_with("MFU, MBU and floor will be absent: "), "{findings:?}");
+        assert_eq!(told(&["model/llm=llama_3_8b"], &["serve"]), [""; 0]);
     }
 
     #[test]

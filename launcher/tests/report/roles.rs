@@ -126,6 +126,9 @@ fn a_range_of_any_name_is_what_the_configuration_says() {
         let metrics: serde_json::Value = serde_json::from_str(metrics).expect("JSON");
         metrics["utilisation"]["model"].clone()
     };
+    let [_, (_, report), ..] = &bundle(&build, &["roles.decode=[wrote]"])[..] else { panic!() };
+    assert!(report.contains("no outermost range fits roles.decode=wrote"), "{report}");
+    assert!(!named[1].1.contains("no outermost range fits"), "{}", named[1].1);
     let usual = bundle(&generations("prefill", "decode", None), &MODEL);
     assert_eq!(model(&named), model(&usual));
 }

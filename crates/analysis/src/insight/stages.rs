@@ -5,8 +5,11 @@ use std::collections::HashMap;
 use crate::operators::{Annotation, OperatorSettings, is_operator};
 use crate::roles::{Meant, RoleSettings};
 use stage2_model::{Apart, Finding, PathKind, PathRow, Report, StageRow};
+use stage2_text::listed;
 use stage2_text::numbers::count;
 
+/// Names that a finding lists.
+const NAMED: usize = 8;
 /// What `--annotate prefill-decode` opens, in the default domain.
 const ANNOTATED: [&str; 2] = ["prefill", "decode"];
 
@@ -28,6 +31,17 @@ pub(crate) fn mark(report: &mut Report, settings: &OperatorSettings, roles: &Rol
             Meant::Stage(role) => stage.role = role,
         }
     }
+    let ranges = paths.iter().filter(|row| row.parent.is_none() && row.kind == PathKind::Range);
+    let ranges: Vec<&PathRow> = ranges.collect();
+    let unmatched = roles.unmatched(&ranges);
+    let unmatched = (!unmatched.is_empty() && !ranges.is_empty()).then(|| {
+        let names: Vec<&str> = ranges.iter().map(|row| row.path.as_str()).collect();
+        Finding::warning(
+            format!("no outermost range fits {}", listed(&unmatched, NAMED)),
+            format!("those that were recorded are {}", listed(&names, NAMED)),
+            "correct the patterns of `roles`, and write the reports again",
+        )
+    });
     let records = |(apart, what): (Apart, &str)| {
         let of_it = stages.iter().filter(|stage| stage.apart == Some(apart));
         let records = of_it.map(gpu_records).fold(0, u64::saturating_add);
@@ -45,6 +59,7 @@ pub(crate) fn mark(report: &mut Report, settings: &OperatorSettings, roles: &Rol
         let text = &mut coverage.verdict.text;
         text.push_str(&format!("; GPU records set apart from the stages: {}", parts.join(", ")));
     }
+    report.findings.extend(unmatched);
 }
 
 fn gpu_records(stage: &StageRow) -> u64 {
