@@ -15,7 +15,7 @@ const FAKE_NCU: &str =
 /// Three spellings of the same label: what a guest is told, and what nsys and ncu have to be asked for.
 const SPELLINGS: [(&str, &str, &str); 3] = [
     ("register LLM decode_all\nregistered 5", "decode_all@LLM", "LLM@decode_all/"),
-    ("push LLM@decode_all\nlaunch 5\npop", "LLM\\@decode_all", "LLM\\@decode_all/"),
+    ("push LLM@decode_all\nlaunch 5\npop", "LLM\\@decode_all@*", "LLM\\@decode_all/"),
     ("push decode_all\nlaunch 5\npop", "decode_all", "decode_all/"),
 ];
 

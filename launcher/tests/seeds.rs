@@ -6,6 +6,78 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 use common::Sandbox;
+use common::simulated::built;
+
+/// A workload with the labels of the documents, on the simulated GPU.
+const APP: &str = "#!/bin/sh\n\
+    decode='register LLM decode_all\\nregistered 20\\n'\n\
+    prefill='register LLM prefill\\nregistered 9\\n'\n\
+    printf \"cuda\\n$prefill$decode$prefill$decode$prefill$decode$prefill$decode\" | GUEST obey\n";
+/// Stand-ins for the tools of NVIDIA, which give real captures of another run.
+const NSYS: &str = r#"#!/bin/sh
+case "$1" in
+--version) echo "NVIDIA Nsight Systems version 2024.6.2"; exit 0;;
+esac
+for word; do case "$word" in --output=*) out="${word#--output=}";; esac; done
+case "$1" in
+export) cp "$FIXTURES/decode.sqlite" "$out"; exit 0;;
+stats) cp "$FIXTURES/kernels.csv" "${out}_cuda_gpu_kern_sum.csv"; exit 0;;
+esac
+while [ "$1" ]; do case "$1" in profile|--*) shift;; *) break;; esac; done
+"$@"; code=$?
+echo report > "$out.nsys-rep"
+exit $code
+"#;
+const NCU: &str = r#"#!/bin/sh
+case "$*" in
+*--version*) echo "Version 2025.3.1.0 (build 1) (public-release)"; exit 0;;
+*--list-sections*) cat "$FIXTURES/sections.txt"; exit 0;;
+*--query-metrics*) exit 1;;
+*--import*details*) cat "$FIXTURES/details.csv"; exit 0;;
+*--import*) cat "$FIXTURES/raw.csv"; exit 0;;
+esac
+for word; do
+  case "$before" in --export) echo report > "$word";; --log-file) echo "==PROF== Disconnected" > "$word";; esac
+  before="$word"
+done
+exec app
+"#;
+
+/// A folder with the workload, its list of inputs, and the tools.
+fn place() -> Sandbox {
+    let sandbox = Sandbox::new();
+    let app = APP.replace("GUEST", &built("examples/guest").display().to_string());
+    for (name, text) in [("app", app.as_str()), ("python", &app), ("nsys", NSYS), ("ncu", NCU)] {
+        sandbox.executable(&format!("bin/{name}"), text);
+    }
+    let fixtures = root().join("tests/fixtures");
+    for (from, to) in [
+        ("nsys/decode.sqlite.xz", "decode.sqlite"),
+        ("nsys/decode_cuda_gpu_kern_sum.csv", "kernels.csv"),
+        ("ncu/decode.raw.csv.xz", "raw.csv"),
+        ("ncu/decode.details.csv.xz", "details.csv"),
+        ("ncu/sections.txt", "sections.txt"),
+    ] {
+        let bytes = std::fs::read(fixtures.join(from)).expect("a fixture");
+        let mut plain = Vec::new();
+        match from.ends_with(".xz") {
+            true => {
+                lzma_rs::xz_decompress(&mut bytes.as_slice(), &mut plain).expect("a whole file");
+            }
+            false => plain = bytes,
+        }
+        let to = sandbox.path("fixtures").join(to);
+        std::fs::create_dir_all(sandbox.path("fixtures")).expect("folder");
+        std::fs::write(to, plain).expect("written");
+    }
+    sandbox.write("inputs.yaml", "images: [a.png]\n");
+    for report in ["report.nsys-rep", "report.qdrep"] {
+        sandbox.write(report, "a report");
+    }
+    // Paths of the checkout are the same here.
+    std::os::unix::fs::symlink(root().join("tests"), sandbox.path("tests")).expect("link");
+    sandbox
+}
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the repository").to_owned()
@@ -20,6 +92,8 @@ enum Step {
     Prints(String),
     /// A file that it left.
     Writes(String),
+    /// A part of that file.
+    Holds(String),
     /// Its exit status, where that is not 0.
     Exits(i32),
     Test(String),
@@ -60,6 +134,7 @@ fn steps(cell: &str) -> Vec<Step> {
         steps.push(match before.split_whitespace().last() {
             Some("prints") => Step::Prints(text),
             Some("writes") => Step::Writes(text),
+            Some("holds") => Step::Holds(text),
             Some("test") => Step::Test(text),
             _ if text.starts_with("stage2-launch ") => Step::Run(text),
             _ => Step::File(text),
@@ -98,7 +173,17 @@ struct Ran {
 fn run(sandbox: &Sandbox, command: &str) -> Ran {
     let words = shlex::split(command).expect("words of a shell");
     let words: Vec<&str> = words.iter().skip(1).map(String::as_str).collect();
-    let output = sandbox.launch_strictly(&words).output().expect("stage2-launch");
+    let tools = std::env::join_paths([sandbox.path("bin"), "/usr/bin".into(), "/bin".into()]);
+    let output = sandbox
+        .launch_strictly(&words)
+        .env("PATH", tools.expect("PATH"))
+        .env("FIXTURES", sandbox.path("fixtures"))
+        .env("STAGE2_COLLECTOR", built("libstage2.so"))
+        .env("STAGE2_CUPTI", built("libstage2_sim.so"))
+        .env("STAGE2_TEST_SIM", built("libstage2_sim.so"))
+        .env("STAGE2_SIM_FAST", "1")
+        .output()
+        .expect("stage2-launch");
     let said = [output.stdout, output.stderr].concat();
     Ran { text: String::from_utf8_lossy(&said).into_owned(), status: output.status.code() }
 }
@@ -112,16 +197,12 @@ fn every_row_of_the_seeds_page_holds() {
     for folder in ["launcher", "tests", "crates", "src"] {
         tests_of(&root().join(folder), &mut tests);
     }
-    let sandbox = Sandbox::new();
-    sandbox.write("inputs.yaml", "images: [a.png]\n");
-    // Paths of the checkout are the same here.
-    std::os::unix::fs::symlink(root().join("tests"), sandbox.path("tests")).expect("link");
+    let sandbox = place();
     let table = "tests/fixtures/nsys/decode_cuda_gpu_kern_sum.csv";
     let made = run(&sandbox, &format!("stage2-launch merge --nsys {table} -o RUN"));
     assert_eq!(made.status, Some(0), "{}", made.text);
 
-    // A command that stands in many rows runs once, except where it is to write a file: that must not
-    // be there before.
+    // A command that stands in many rows runs once. What it is to write must not be there before.
     let mut known: HashMap<String, Ran> = HashMap::new();
     let mut wrong = Vec::new();
     for (number, steps) in &rows {
@@ -129,14 +210,20 @@ fn every_row_of_the_seeds_page_holds() {
             wrong.push(format!("{number}: nothing shows it"));
         }
         let mut command: Option<&str> = None;
+        let mut last: Option<PathBuf> = None;
         for (at, step) in steps.iter().enumerate() {
             let ran = command.and_then(|command| known.get(command));
             let fault = match step {
                 Step::Run(text) => {
                     command = Some(text);
-                    for file in written(steps.get(at + 1..).unwrap_or_default()) {
-                        let _ = std::fs::remove_file(sandbox.path(file));
+                    let files = written(steps.get(at + 1..).unwrap_or_default());
+                    let there = files.map(|file| sandbox.path(file));
+                    // Reports are written again.
+                    if text.contains(" report ") {
                         known.remove(text);
+                    }
+                    if !known.contains_key(text) {
+                        there.for_each(|file| drop(std::fs::remove_file(file)));
                     }
                     let ran = known.entry(text.clone()).or_insert_with(|| run(&sandbox, text));
                     let next = steps.get(at + 1);
@@ -147,8 +234,17 @@ fn every_row_of_the_seeds_page_holds() {
                 Step::Exits(_) => None,
                 Step::Prints(part) => (!ran.is_some_and(|ran| ran.text.contains(part.as_str())))
                     .then(|| format!("{command:?} does not print `{part}`")),
-                Step::Writes(file) => (!sandbox.path(file).is_file())
-                    .then(|| format!("{command:?} does not write {file}")),
+                Step::Writes(file) => {
+                    last = Some(sandbox.path(file));
+                    (!sandbox.path(file).is_file())
+                        .then(|| format!("{command:?} does not write {file}"))
+                }
+                Step::Holds(part) => {
+                    let text = last.as_ref().and_then(|file| std::fs::read(file).ok());
+                    let text = String::from_utf8_lossy(&text.unwrap_or_default()).into_owned();
+                    (!text.contains(part.as_str()))
+                        .then(|| format!("{last:?} does not hold `{part}`:\n{text}"))
+                }
                 Step::Test(name) => {
                     (!tests.contains(name)).then(|| format!("there is no test {name}"))
                 }
@@ -182,4 +278,27 @@ fn the_column_is_read_as_it_is_explained() {
         Step::File("d/e.sh".into()),
     ];
     assert_eq!(rows(page), [("A1".to_owned(), expected)]);
+}
+
+/// As the script of the integration guide looks for them.
+#[test]
+fn what_the_documents_validate_is_there() {
+    let sandbox = place();
+    let ran = run(&sandbox, "stage2-launch -- app");
+    assert_eq!(ran.status, Some(0), "{}", ran.text);
+    let runs = std::fs::read_dir(sandbox.path("tmp/stage2")).expect("folder");
+    let mut runs: Vec<PathBuf> = runs.map(|run| run.expect("an entry").path()).collect();
+    runs.sort();
+    let newest = runs.last().expect("a run");
+    for name in [
+        "nsys",
+        "ncu",
+        "kernels.md",
+        "stakeholder_summary.md",
+        "env.json",
+        "config.yaml",
+        "nsys/run.nsys-rep",
+    ] {
+        assert!(newest.join(name).exists(), "{name}");
+    }
 }

@@ -28,18 +28,18 @@ pub enum DomainChoice {
 }
 
 impl CaptureExpression {
-    /// The one that takes this range only.
+    /// The one that takes this range. nsys 2023.4 finds a name with an @ in it by a whole expression only, so
+    /// that of the default domain is looked for in any.
     pub fn of(range: &str, domain: Option<&str>) -> Self {
         let escaped = |text: &str| text.replace('@', "\\@");
-        let named = |domain: &str| DomainChoice::Named(domain.to_owned());
-        Self {
-            text: match domain {
-                Some(domain) => format!("{}@{}", escaped(range), escaped(domain)),
-                None => escaped(range),
-            },
-            range: range.to_owned(),
-            domain: domain.map_or(DomainChoice::Default, named),
-        }
+        let (end, domain) = match domain {
+            Some(domain) => {
+                (format!("@{}", escaped(domain)), DomainChoice::Named(domain.to_owned()))
+            }
+            None if range.contains('@') => ("@*".to_owned(), DomainChoice::Any),
+            None => (String::new(), DomainChoice::Default),
+        };
+        Self { text: format!("{}{end}", escaped(range)), range: range.to_owned(), domain }
     }
 
     /// Whether a range of this name and domain (none: the default one) starts the capture.
@@ -143,6 +143,21 @@ mod tests {
         for text in ["", " ", "@", "@*", "@domain", "decode@", "decode@ ", "a@b@c", "a\nb", "a\0"] {
             let error = parse(text).expect_err(text).to_string();
             assert!(error.contains("RANGE@*"), "{text:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_range_has_an_expression_that_takes_it() {
+        for (range, domain, text) in [
+            ("decode", None, "decode"),
+            ("decode", Some("LLM"), "decode@LLM"),
+            ("LLM@decode", None, r"LLM\@decode@*"),
+            ("a@b", Some("c@d"), r"a\@b@c\@d"),
+        ] {
+            let expression = CaptureExpression::of(range, domain);
+            assert_eq!(expression.text, text);
+            assert_eq!(parse(text).expect(text), expression);
+            assert!(expression.takes(range, domain));
         }
     }
 

@@ -9,6 +9,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::config::Nsys;
+use super::expression::CaptureExpression;
 use super::messages::{self, Said};
 use crate::tools::saw;
 use crate::tools::step::Ended;
@@ -334,11 +335,8 @@ pub fn with_seen(mut finding: Finding, nsys: &Nsys, paths: &[PathRow]) -> Findin
 
 /// The range as nsys takes it.
 fn label(row: &PathRow) -> String {
-    let shown = |text: &str| shorten(&visible(text.as_bytes()), NAME_LIMIT).replace('@', "\\@");
-    match &row.domain {
-        Some(domain) => format!("{}@{}", shown(&row.name), shown(domain)),
-        None => shown(&row.name),
-    }
+    let shown = |text: &str| shorten(&visible(text.as_bytes()), NAME_LIMIT);
+    CaptureExpression::of(&shown(&row.name), row.domain.as_deref().map(shown).as_deref()).text
 }
 
 #[cfg(test)]
