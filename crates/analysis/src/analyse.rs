@@ -100,7 +100,8 @@ pub fn analyse(sources: &Sources, settings: &Settings) -> Analysis {
     let baseline = baseline.is_dir().then(|| load(&baseline));
     let wanted = config.pointer("/run/baseline").and_then(Value::as_bool);
     passes::add(&mut report, baseline, wanted);
-    let context = insight::Context { run_dir, config, workload: &workload, argv: &argv };
+    let roles = &settings.libraries.roles;
+    let context = insight::Context { run_dir, config, workload: &workload, argv: &argv, roles };
     // What the host did in the median steps is among the facts.
     insight::mark_stages(&mut report, config, &settings.libraries.roles);
     step_timeline::add(&mut report, capture, &settings.libraries);

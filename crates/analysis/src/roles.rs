@@ -15,6 +15,8 @@ pub struct RoleSettings {
     pub prefill: Vec<RangePattern>,
     /// They make tokens.
     pub decode: Vec<RangePattern>,
+    /// Right within a stage, they are its steps, and no layers or blocks. They are no outermost ranges.
+    pub step: Vec<RangePattern>,
     /// They move data between GPUs, and are no stage of the model.
     pub communication: Vec<RangePattern>,
     /// They come before what is to be measured.
@@ -30,6 +32,7 @@ impl Default for RoleSettings {
         Self {
             prefill: patterns(&["prefill*"]),
             decode: patterns(&["decode*", "generate*"]),
+            step: patterns(&["*step*", "*iter*", "*token*"]),
             communication: Vec::new(),
             warm_up: patterns(&["warm?up*", "warmup*", "*warmup", "warming?up*"]),
             other: patterns(&["decoder*"]),
@@ -47,6 +50,12 @@ pub(crate) enum Meant {
 }
 
 impl RoleSettings {
+    /// Whether a name says that its range, within a stage, is a step of it.
+    pub(crate) fn is_step(&self, name: &str) -> bool {
+        let range = Reading { name, domain: None };
+        self.step.iter().any(|pattern| pattern.matches(&range))
+    }
+
     /// Patterns that are none of the defaults, and that no range fits, as they are written.
     pub(crate) fn unmatched(&self, ranges: &[&PathRow]) -> Vec<String> {
         let defaults = Self::default();

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::join::numbered_ranges::names_a_step;
 use crate::llm::mfu::per_generation;
+use crate::roles::RoleSettings;
 use stage2_model::{PathKind, PathRow, Report, Role, StageRow};
 
 /// Decode steps that were counted.
@@ -18,7 +18,7 @@ pub(super) struct Counted {
 /// Steps within the one decode, times the decodes of a prefill. Nothing where these do not divide evenly,
 /// where one range around a decode shows no steps, and where requests overlap what serves them: their
 /// decodes have no prefill of their own.
-pub(super) fn counted(report: &Report) -> Option<Counted> {
+pub(super) fn counted(report: &Report, roles: &RoleSettings) -> Option<Counted> {
     let stages = || report.stages.iter().filter(|row| row.apart.is_none());
     let of = |wanted: Role| stages().filter(move |row| row.role == wanted);
     let overlaps = |row: &StageRow| row.kind == PathKind::Range && row.has_no_gpu_work();
@@ -32,7 +32,7 @@ pub(super) fn counted(report: &Report) -> Option<Counted> {
         Some(prefill) => whole(per_generation(instances, prefill.instances?)?)?,
         None => 1,
     };
-    match (steps_within(report, decode, instances), decodes) {
+    match (steps_within(report, decode, instances, roles), decodes) {
         (Some((stem, within)), _) => Some(Counted {
             steps: within.checked_mul(decodes)?,
             text: format!(
@@ -52,13 +52,14 @@ fn steps_within<'r>(
     report: &'r Report,
     decode: &StageRow,
     instances: u64,
+    roles: &RoleSettings,
 ) -> Option<(&'r str, u64)> {
     let is_decode = |row: &PathRow| row.parent.is_none() && row.path == decode.stage;
     let at = report.paths.iter().position(is_decode)?;
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
     for row in report.paths.iter().filter(|row| row.parent == Some(at)) {
         let stem = row.name.trim_end_matches(|c: char| c.is_ascii_digit());
-        if names_a_step(stem) {
+        if roles.is_step(stem) {
             *counts.entry(stem).or_default() += row.instances?;
         }
     }
@@ -103,7 +104,8 @@ mod tests {
     }
 
     fn steps(stages: Vec<StageRow>, paths: Vec<PathRow>) -> Option<u64> {
-        counted(&Report { stages, paths, ..Report::default() }).map(|found| found.steps)
+        let report = Report { stages, paths, ..Report::default() };
+        counted(&report, &RoleSettings::default()).map(|found| found.steps)
     }
 
     #[test]
@@ -121,5 +123,9 @@ mod tests {
         let mut server = run(32);
         server.push(stage("request", 4, 0));
         assert_eq!(steps(server, Vec::new()), None, "a batch serves several prefills");
+        let (stages, paths) = (run(4), within(&[("tick", 64), ("step", 4)]));
+        let report = Report { stages, paths, ..Report::default() };
+        let roles = RoleSettings { step: vec!["TICK".to_owned().into()], ..Default::default() };
+        assert_eq!(counted(&report, &roles).map(|found| found.steps), Some(16), "as configured");
     }
 }

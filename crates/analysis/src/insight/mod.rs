@@ -53,6 +53,8 @@ pub struct Context<'a> {
     pub workload: &'a Workload,
     /// The command of the collect pass.
     pub argv: &'a [String],
+    /// What ranges are to the model.
+    pub roles: &'a RoleSettings,
 }
 
 /// A takeaway on a stage with few warm instances, or none, says so: nobody knows how far they differ.
@@ -108,7 +110,8 @@ pub(crate) fn add(report: &mut Report, context: &Context<'_>) -> (Shown, Facts) 
         }
     });
     let mut tokens = workload::tokens(context, own.tokens, earlier_tokens.as_ref(), &mut findings);
-    let counted = decode_steps::counted(report).filter(|_| tokens.all.decode_steps.is_none());
+    let counted =
+        decode_steps::counted(report, context.roles).filter(|_| tokens.all.decode_steps.is_none());
     tokens.all.decode_steps = tokens.all.decode_steps.or(counted.as_ref().map(|found| found.steps));
     let model = workload::model(context, &tokens, !report.devices.is_empty(), &mut findings);
     let mut used = utilisation::model_use(report, config, model, tokens.all, &mut findings);

@@ -102,7 +102,7 @@ pub(crate) fn join_kept(capture: &mut Capture, run: RunInfo, findings: Vec<Findi
     let rows = join.rows(&groups);
     let shared = devices.shared();
     let mut stage_rows = stages.rows(&groups, &labels, &shared);
-    let mut of_stages = steps.finish(&tables, &labels);
+    let mut of_stages = steps.finish(&tables, &labels, &capture.names.roles);
     let mut step_series = Vec::new();
     for row in &mut stage_rows {
         if let Some((steps, series)) = of_stages.remove(&row.stage) {
@@ -117,7 +117,7 @@ pub(crate) fn join_kept(capture: &mut Capture, run: RunInfo, findings: Vec<Findi
     if let Some(compared) = ranks.compared.filter(|_| coverage.gpu_records() > 0) {
         coverage.verdict.text.push_str(&format!("; {}", compared.sentence()));
     }
-    findings.extend(numbered_ranges::finding(&path_rows));
+    findings.extend(numbered_ranges::finding(&path_rows, &capture.names.roles));
     findings.extend(numbered_ranges::joined(&path_rows));
     findings.extend(side_by_side::finding(&path_rows, &side_by_side));
     findings.extend(findings::of_devices(&device_rows).chain(of_ranks));

@@ -7,14 +7,13 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use crate::roles::RoleSettings;
 use stage2_model::{Finding, PathKind, PathRow};
 use stage2_text::numbers::count;
 use stage2_text::{listed, shorten};
 
 /// Names from which on a number is no chance.
 const MANY: u64 = 4;
-/// Words in the names of ranges within a stage that tell steps from layers and blocks.
-const STEP_WORDS: [&str; 3] = ["step", "iter", "token"];
 /// Characters of a name.
 const NAME_LIMIT: usize = 60;
 /// Joined names that are told.
@@ -28,10 +27,10 @@ struct Group<'r> {
 }
 
 /// What to tell of the largest group of such ranges.
-pub(super) fn finding(rows: &[PathRow]) -> Option<Finding> {
+pub(super) fn finding(rows: &[PathRow], roles: &RoleSettings) -> Option<Finding> {
     let mut groups: BTreeMap<(Option<usize>, &str), Group<'_>> = BTreeMap::new();
     for row in rows.iter().filter(|row| row.kind == PathKind::Range) {
-        let Some(stem) = stem(row) else { continue };
+        let Some(stem) = stem(row, roles) else { continue };
         // What was opened again has warm times of its own.
         if row.host_warm_median_ns.is_some() || row.instances.is_none() {
             continue;
@@ -82,17 +81,11 @@ pub(super) fn joined(rows: &[PathRow]) -> Option<Finding> {
     })
 }
 
-/// Whether a name says that its range is a step, and no layer or block.
-pub(crate) fn names_a_step(name: &str) -> bool {
-    let lower = name.to_lowercase();
-    STEP_WORDS.iter().any(|word| lower.contains(word))
-}
-
 /// The name without the number at its end, if it may be that of a step.
-fn stem(row: &PathRow) -> Option<&str> {
+fn stem<'r>(row: &'r PathRow, roles: &RoleSettings) -> Option<&'r str> {
     let stem = row.name.trim_end_matches(|c: char| c.is_ascii_digit());
     let is_numbered = stem.len() < row.name.len() && !stem.is_empty();
-    (is_numbered && (row.depth == 0 || names_a_step(stem))).then_some(stem)
+    (is_numbered && (row.depth == 0 || roles.is_step(stem))).then_some(stem)
 }
 
 #[cfg(test)]
@@ -114,7 +107,7 @@ mod tests {
     fn told(stem: &str, parent: Option<usize>, warm_ns: Option<u64>) -> Option<Finding> {
         let rows: Vec<PathRow> =
             (0..5).map(|number| row(&format!("{stem}{number}"), parent, warm_ns)).collect();
-        finding(&rows)
+        finding(&rows, &RoleSettings::default())
     }
 
     #[test]
@@ -134,6 +127,6 @@ mod tests {
         assert_eq!(told("step_", None, Some(5)), None);
         assert_eq!(told("", None, None), None, "a number alone is no name of a step");
         let few = [row("step_0", None, None), row("step_1", None, None)];
-        assert_eq!(finding(&few), None);
+        assert_eq!(finding(&few, &RoleSettings::default()), None);
     }
 }

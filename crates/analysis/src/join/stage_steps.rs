@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 
 use super::intern::{Mapping, Tables};
 use super::labels::Labels;
-use super::numbered_ranges::names_a_step;
 use crate::load::ProcessCapture;
 use crate::load::step_times::{StepTrack, Steps};
+use crate::roles::RoleSettings;
 use stage2_model::{StageSteps, StepSeries, StepTimes, StepUnit};
 use stage2_text::numbers::percent1;
 
@@ -60,6 +60,7 @@ impl MaybeSteps {
         &self,
         tables: &Tables,
         labels: &Labels<'_>,
+        roles: &RoleSettings,
     ) -> BTreeMap<String, (StageSteps, StepSeries)> {
         let mut within: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         for &path in self.paths.keys() {
@@ -90,7 +91,7 @@ impl MaybeSteps {
             };
             let label = labels.path(path);
             let name = |path: &u32| labels.path(*path).rsplit('/').next().unwrap_or_default();
-            let told = |path: &u32| covers(path, TOLD_PERCENT) || names_a_step(name(path));
+            let told = |path: &u32| covers(path, TOLD_PERCENT) || roles.is_step(name(path));
             let passed_over =
                 candidate.filter(|path| step.is_none() && told(path)).and_then(|path| {
                     let steps = self.paths.get(&path)?.of(warm);

@@ -39,6 +39,7 @@ pub mod trace;
 pub(crate) mod whole;
 pub(crate) mod window_set;
 pub(crate) mod work_unions;
+use self::libraries::RangeNames;
 use stage2_model::{FileState, Finding, META_RANGES, META_SAMPLE, Undefined};
 use stage2_stats::Busy;
 use std::collections::BTreeMap;
@@ -80,6 +81,8 @@ pub struct Capture {
     pub findings: Vec<Finding>,
     /// Files that could not be read at all.
     pub files_refused: u64,
+    /// What names of ranges mean in it.
+    pub names: RangeNames,
 }
 
 impl Capture {

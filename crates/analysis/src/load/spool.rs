@@ -38,7 +38,10 @@ fn load(folder: &Path, libraries: &RangeNames, joins: bool) -> Capture {
     // What an empty folder means depends on the run: `join::empty` says it.
     trace_files(folder).map_or_else(
         |error| Capture { findings: vec![no_folder(folder, &error)], ..Capture::default() },
-        |files| load_files(&files, libraries, joins),
+        |files| {
+            let capture = load_files(&files, libraries, joins);
+            Capture { names: libraries.clone(), ..capture }
+        },
     )
 }
 
