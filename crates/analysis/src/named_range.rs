@@ -9,7 +9,7 @@ use crate::roles::{Meant, RangePattern, readings};
 
 /// The range that `wanted` means, of those in `paths`: one of that name (`NAME`, `NAME@DOMAIN`, or the domain
 /// first), else one that fits it as a pattern with `*` and `?`, else, of `prefill` and `decode`, one of that
-/// role. Of several it is the outermost one with the most kernel time. Null: none.
+/// role. Of several it is the outermost one with the most kernel time.
 pub fn find<'r>(wanted: &str, paths: &'r [PathRow], names: &RangeNames) -> Option<&'r PathRow> {
     let pattern = RangePattern::from(wanted.to_owned());
     let swapped = wanted.split_once('@').map(|(first, rest)| format!("{rest}@{first}"));

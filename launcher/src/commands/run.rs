@@ -284,13 +284,15 @@ impl Job {
         let earlier = earlier.filter(|dir| !dir.starts_with(RUN_DIR));
         let checked = earlier.map(stage1::check).transpose();
         checked.map_err(|e| Failure::Usage(e.to_string()))?;
-        let model = config.model.llm.config_json.as_deref().map(std::fs::metadata).transpose();
-        model.map_err(|error| {
-            let given = config.model.llm.config_json.clone().unwrap_or_default();
-            let given = visible_path(&given);
-            let what = "give the path of a model's config.json, or of its folder";
-            Failure::Usage(format!("model.llm.config_json={given} cannot be read; {what}: {error}"))
-        })?;
+        if let Some(path) = &config.model.llm.config_json
+            && let Err(error) = path.metadata()
+        {
+            return Err(Failure::Usage(format!(
+                "model.llm.config_json={} cannot be read ({error}); give the path of a model's \
+                 config.json, or of its folder",
+                visible_path(path)
+            )));
+        }
         if !self.dry_run {
             // What cannot run leaves no bundle, and `latest` as it is.
             let program = self.command.first().cloned().unwrap_or_default();

@@ -33,10 +33,13 @@ impl Growth {
         let mut left = MOST_ENTRIES;
         while let Some(folder) = folders.pop() {
             for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-                left = left.saturating_sub(1);
+                if left == 0 {
+                    break;
+                }
+                left -= 1;
                 let Ok(found) = entry.metadata() else { continue };
                 let is_new = || found.modified().is_ok_and(|at| at + TICK >= self.since);
-                if found.is_dir() && left > 0 {
+                if found.is_dir() {
                     folders.push(entry.path());
                 } else if found.is_file() && is_new() {
                     bytes = bytes.saturating_add(found.len());
