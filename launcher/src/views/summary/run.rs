@@ -110,15 +110,15 @@ pub(super) fn aggregates(report: &Report, shown: &Shown) -> String {
         .right("Mean", |row| decimal(Some(row.value.mean), 3))
         .right("Std", |row| decimal(row.value.std, 3));
     let mut out = table.markdown_with_rest_in("report.md");
-    let has_warm = model_stages(report).any(|stage| stage.host_warm_instances.unwrap_or(0) > 0);
-    if has_warm || only.is_empty() {
-        out.push_str("Over warm instances.");
-    } else {
-        out.push_str("No stage has a warm instance.");
-    }
-    if !only.is_empty() {
-        out.push_str(&format!(" Without any: {}.", only.join(", ")));
-    }
+    let warm = model_stages(report).filter_map(|stage| stage.host_warm_instances).max();
+    out.push_str(&match (warm == Some(0), only.join(", ")) {
+        (false, only) if only.is_empty() => "Over warm instances.".to_owned(),
+        (false, only) => format!("Over warm instances; where a stage has none: {only}."),
+        (true, only) if only.is_empty() => {
+            "No stage has a warm instance: these are of the first, cold ones.".to_owned()
+        }
+        (true, only) => format!("No stage has a warm instance: {only}."),
+    });
     out.push_str(match (&shown.stage1, shown.stage1_is_own) {
         (None, _) => "",
         (Some(_), true) => {
