@@ -195,7 +195,7 @@ fn add_regions(report: &mut Report, run_dir: &Path, config: &Value) {
     let launches = ncu::regions::read(&run_dir.join(NCU_REGIONS_DIR), &mut findings);
     if !launches.is_empty() {
         let settings: ncu::regions::Regions =
-            insight::section(config, "pipeline.ncu.regions", &mut findings);
+            crate::settings::section(config, "pipeline.ncu.regions", &mut findings);
         report.ncu_regions = ncu::regions::tables(&launches, &settings, &mut findings);
     }
     report.findings.extend(findings);

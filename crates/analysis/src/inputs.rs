@@ -9,8 +9,8 @@ use serde_json::Value;
 use crate::files;
 use crate::load::libraries::RangeNames;
 use crate::redact_settings::RedactSettings;
-use crate::roles::RoleSettings;
 use crate::roofline::hardware::Hardware;
+use crate::settings::section;
 use stage2_model::{Fact, Finding, PassInfo, RunInfo, RunState, Severity};
 use stage2_text::redact::Redactor;
 use stage2_text::{visible, visible_path};
@@ -113,11 +113,15 @@ impl Settings {
         let yaml = |bytes: &[u8]| Ok(serde_saphyr::from_str::<Value>(std::str::from_utf8(bytes)?)?);
         let config = read(run_dir, "config.yaml", yaml, &mut findings);
         Self {
-            redactor: RedactSettings::of(&config, &mut findings).redactor(),
+            redactor: section::<RedactSettings>(&config, "redact", &mut findings).redactor(),
             group: config.pointer("/run/group").and_then(Value::as_str).map(str::to_owned),
             top_n: top_n(&config, &mut findings),
-            hardware: hardware(&config, &mut findings),
-            libraries: libraries(&config, &mut findings).and_roles(roles(&config, &mut findings)),
+            hardware: section(&config, "hardware", &mut findings),
+            libraries: libraries(&config, &mut findings).and_roles(section(
+                &config,
+                "roles",
+                &mut findings,
+            )),
             config,
             findings,
         }
@@ -128,36 +132,6 @@ fn collect_argv(run: &Value) -> Vec<String> {
     let mut passes = run.get("passes").and_then(Value::as_array).into_iter().flatten();
     let collect = passes.find(|pass| pass.get("name").and_then(Value::as_str) == Some("collect"));
     words(collect.and_then(|pass| pass.get("argv"))).unwrap_or_default()
-}
-
-fn hardware(config: &Value, findings: &mut Vec<Finding>) -> Hardware {
-    let Some(value) = config.get("hardware").filter(|value| !value.is_null()) else {
-        return Hardware::default();
-    };
-    serde_json::from_value(value.clone()).unwrap_or_else(|error| {
-        findings.push(Finding::new(
-            Severity::Note,
-            "config.yaml: hardware cannot be used",
-            visible(error.to_string().as_bytes()),
-            "peak rates are those of the preset that lists the GPU's name, if one does",
-        ));
-        Hardware::default()
-    })
-}
-
-fn roles(config: &Value, findings: &mut Vec<Finding>) -> RoleSettings {
-    let Some(value) = config.get("roles").filter(|value| !value.is_null()) else {
-        return RoleSettings::default();
-    };
-    serde_json::from_value(value.clone()).unwrap_or_else(|error| {
-        findings.push(Finding::new(
-            Severity::Warning,
-            "config.yaml: roles cannot be used",
-            visible(error.to_string().as_bytes()),
-            "its defaults are used; correct it and write the reports again",
-        ));
-        RoleSettings::default()
-    })
 }
 
 fn libraries(config: &Value, findings: &mut Vec<Finding>) -> RangeNames {

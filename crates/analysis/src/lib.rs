@@ -34,6 +34,7 @@ mod redact_settings;
 pub mod roles;
 pub mod roofline;
 mod sampled;
+mod settings;
 mod step_timeline;
 mod workload_end;
 

@@ -4,9 +4,7 @@ use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use stage2_model::{Finding, Severity};
 use stage2_text::redact::{REDACTED, Redactor};
-use stage2_text::visible;
 
 /// The section `redact` of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,20 +31,6 @@ impl RedactSettings {
         }
         // They were checked when they were read.
         Redactor::with(&self.patterns).unwrap_or_default()
-    }
-
-    /// Those of a bundle's configuration. One that cannot be used is the built-in one, and a finding.
-    pub(crate) fn of(config: &Value, findings: &mut Vec<Finding>) -> Self {
-        let Some(value) = config.get("redact") else { return RedactSettings::default() };
-        serde_json::from_value(value.clone()).unwrap_or_else(|error| {
-            findings.push(Finding::new(
-                Severity::Note,
-                "config.yaml: redact cannot be used",
-                visible(error.to_string().as_bytes()),
-                "the built-in patterns take secrets out",
-            ));
-            RedactSettings::default()
-        })
     }
 }
 
@@ -90,12 +74,14 @@ fn patterns<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::section;
 
     #[test]
     fn what_a_bundle_says_is_used_and_what_cannot_be_used_takes_nothing_off() {
         let of = |config: Value| {
             let mut findings = Vec::new();
-            (RedactSettings::of(&config, &mut findings).redactor(), findings.len())
+            let settings: RedactSettings = section(&config, "redact", &mut findings);
+            (settings.redactor(), findings.len())
         };
         let section = |redact: Value| serde_json::json!({ "redact": redact });
         assert_eq!(of(Value::Null), (Redactor::default(), 0));

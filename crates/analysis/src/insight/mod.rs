@@ -5,7 +5,6 @@ mod decode_steps;
 mod doubt;
 pub(crate) mod facts;
 pub(crate) mod sample_basis;
-mod settings;
 pub(crate) mod stages;
 mod utilisation;
 pub mod vision;
@@ -24,7 +23,7 @@ use crate::operators::{OperatorSettings, Stage1Settings, operators};
 use crate::roles::RoleSettings;
 use crate::roofline::takeaways::{Facts, takeaways};
 use crate::sampled;
-pub(crate) use settings::section;
+use crate::settings::section;
 use stage2_model::{Report, StageRow};
 use stage2_text::numbers::counted;
 

@@ -10,7 +10,7 @@ use stage2_model::{Absent, Finding, TokenCounts};
 use stage2_text::visible_path;
 
 use super::Context;
-use super::settings::{part, section};
+use crate::settings::{part, section};
 
 /// Tokens of one generation.
 pub(crate) struct Tokens {
