@@ -5,29 +5,15 @@ mod common;
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
-use common::Sandbox;
 use common::simulated::built;
+use common::{FAKE_NSYS, Sandbox};
 
 /// A workload with the labels of the documents, on the simulated GPU.
 const APP: &str = "#!/bin/sh\n\
     decode='register LLM decode_all\\nregistered 20\\n'\n\
     prefill='register LLM prefill\\nregistered 9\\n'\n\
     printf \"cuda\\n$prefill$decode$prefill$decode$prefill$decode$prefill$decode\" | GUEST obey\n";
-/// Stand-ins for the tools of NVIDIA, which give real captures of another run.
-const NSYS: &str = r#"#!/bin/sh
-case "$1" in
---version) echo "NVIDIA Nsight Systems version 2024.6.2"; exit 0;;
-esac
-for word; do case "$word" in --output=*) out="${word#--output=}";; esac; done
-case "$1" in
-export) cp "$FIXTURES/decode.sqlite" "$out"; exit 0;;
-stats) cp "$FIXTURES/kernels.csv" "${out}_cuda_gpu_kern_sum.csv"; exit 0;;
-esac
-while [ "$1" ]; do case "$1" in profile|--*) shift;; *) break;; esac; done
-"$@"; code=$?
-echo report > "$out.nsys-rep"
-exit $code
-"#;
+/// A stand-in for ncu, which gives a real capture of another run.
 const NCU: &str = r#"#!/bin/sh
 case "$*" in
 *--version*) echo "Version 2025.3.1.0 (build 1) (public-release)"; exit 0;;
@@ -47,7 +33,8 @@ exec app
 fn place() -> Sandbox {
     let sandbox = Sandbox::new();
     let app = APP.replace("GUEST", &built("examples/guest").display().to_string());
-    for (name, text) in [("app", app.as_str()), ("python", &app), ("nsys", NSYS), ("ncu", NCU)] {
+    for (name, text) in [("app", app.as_str()), ("python", &app), ("nsys", FAKE_NSYS), ("ncu", NCU)]
+    {
         sandbox.executable(&format!("bin/{name}"), text);
     }
     let fixtures = root().join("tests/fixtures");
@@ -178,6 +165,8 @@ fn run(sandbox: &Sandbox, command: &str) -> Ran {
         .launch_strictly(&words)
         .env("PATH", tools.expect("PATH"))
         .env("FIXTURES", sandbox.path("fixtures"))
+        .env("FAKE_SQLITE", sandbox.path("fixtures/decode.sqlite"))
+        .env("FAKE_KERNELS", sandbox.path("fixtures/kernels.csv"))
         .env("STAGE2_COLLECTOR", built("libstage2.so"))
         .env("STAGE2_CUPTI", built("libstage2_sim.so"))
         .env("STAGE2_TEST_SIM", built("libstage2_sim.so"))

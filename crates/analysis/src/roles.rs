@@ -15,7 +15,7 @@ pub struct RoleSettings {
     pub prefill: Vec<RangePattern>,
     /// They make tokens.
     pub decode: Vec<RangePattern>,
-    /// Right within a stage, they are its steps, and no layers or blocks. They are no outermost ranges.
+    /// They repeat right within a stage and are its steps, unlike layers and blocks; no outermost ranges.
     pub step: Vec<RangePattern>,
     /// They move data between GPUs, and are no stage of the model.
     pub communication: Vec<RangePattern>,

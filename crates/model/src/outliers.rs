@@ -31,7 +31,8 @@ pub struct Outliers {
     pub unit: StepUnit,
     /// How many there are.
     pub count: u64,
-    /// How many were looked at: not the first, cold one of each process. Of a stage with one instance all steps.
+    /// How many were looked at. The first, cold one of each process is left out, unless they are the steps of
+    /// a stage that has one instance only.
     pub of: u64,
     /// Their time, ns. The time of an instance is its window without what lies in the windows of those
     /// that ended before it; the time of a step is its host time.

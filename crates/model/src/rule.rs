@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use stage2_stats::BACK_TO_BACK_NS;
 
+use crate::outliers::OUTLIERS_AMONG;
+
 /// Idle time of the GPU from which on a stage waits for the host, percent of its window.
 pub const IDLE_HIGH_PERCENT: f64 = 30.0;
 /// Idle time up to which a stage keeps the GPU busy, percent of its window.
@@ -140,8 +142,8 @@ impl Rule {
             Rule::GpuIdle => format!(
                 "GPU idle at least {IDLE_HIGH_PERCENT} % of the window, and it is not known why: \
                  kernels are not counted, or there are fewer than {ENOUGH_INSTANCES} instances, or \
-                 cold ones only, or times that a profiler inflates, or the stage has no GPU work of \
-                 its own"
+                 cold ones only (with fewer than {OUTLIERS_AMONG} steps in each), or times that a \
+                 profiler inflates, or the stage has no GPU work of its own"
             ),
             Rule::GpuBusy => format!("GPU idle at most {IDLE_LOW_PERCENT} % of the window"),
             Rule::Waiting => format!(

@@ -20,7 +20,7 @@ pub(super) struct Collected {
 }
 
 impl Collected {
-    /// That of the run in `run_dir`.
+    /// The collect pass of the run in `run_dir`, whose trace files are not read yet.
     pub(super) fn new(run_dir: &Path, names: RangeNames) -> Collected {
         Collected { run_dir: run_dir.to_owned(), names, report: OnceCell::new() }
     }

@@ -18,7 +18,7 @@ pub(super) struct Growth {
 }
 
 impl Growth {
-    /// Of a pass with such a limit. nsys gathers its records in the folder of temporary files.
+    /// What to watch in a pass that has a limit of bytes; none: it has no limit. nsys gathers its records in the folder of temporary files.
     pub(super) fn of(pass: &Pass) -> Option<Self> {
         let most_bytes = pass.limits.bytes?;
         let own = pass.capture.as_ref().and_then(|capture| capture.log.parent());

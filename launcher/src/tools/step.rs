@@ -29,7 +29,7 @@ pub struct Ended {
     pub refused: Option<String>,
     /// It was ended because it took longer than this.
     pub timed_out_after: Option<Duration>,
-    /// That was so early because it had written more than this, bytes.
+    /// It was ended because it had written more than this many bytes.
     pub outgrew: Option<u64>,
     /// This program got a signal while it ran, or before.
     pub interrupted: bool,

@@ -12,14 +12,17 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A stand-in for nsys: runs its last words under a variable that tells the workload, and writes a
-/// report whose export is a copy of `$FAKE_SQLITE`, where that is set.
+/// report whose export is a copy of `$FAKE_SQLITE`, and whose table of kernels one of `$FAKE_KERNELS`, where
+/// those are set.
 pub(crate) const FAKE_NSYS: &str = r#"#!/bin/sh
 case "$1" in
 --version) echo "NVIDIA Nsight Systems version 2024.6.2"; exit 0;;
 export) for word; do case "$word" in --output=*)
   if [ -n "$FAKE_SQLITE" ]; then cp "$FAKE_SQLITE" "${word#--output=}"; else echo tables > "${word#--output=}"; fi
 esac; done; exit 0;;
-stats) exit 0;;
+stats) for word; do case "$word" in --output=*)
+  if [ -n "$FAKE_KERNELS" ]; then cp "$FAKE_KERNELS" "${word#--output=}_cuda_gpu_kern_sum.csv"; fi
+esac; done; exit 0;;
 esac
 for word; do case "$word" in --output=*) out="${word#--output=}";; esac; done
 while [ "$1" ]; do case "$1" in profile|--*) shift;; *) break;; esac; done

@@ -35,9 +35,12 @@ pub(super) fn counted(report: &Report, roles: &RoleSettings) -> Option<Counted> 
     match (steps_within(report, decode, instances, roles), decodes) {
         (Some((stem, within)), _) => Some(Counted {
             steps: within.checked_mul(decodes)?,
-            text: format!(
-                "Decode steps: {within} ranges {stem} in each of the {decodes} decodes of a generation."
-            ),
+            text: match decodes {
+                1 => format!("Decode steps: {within} ranges {stem} in the decode of a generation."),
+                _ => format!(
+                    "Decode steps: {within} ranges {stem} in each of the {decodes} decodes of a generation."
+                ),
+            },
         }),
         (None, 1) => None,
         (None, decodes) => Some(Counted {

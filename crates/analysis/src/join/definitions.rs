@@ -44,7 +44,8 @@ pub(crate) fn definitions() -> Vec<Definition> {
             "instance",
             "One opening of a range. The first instance of each process is cold (compilation, \
              caches, allocation). It is shown separately: medians, means, deviations, MFU and MBU \
-             exclude it wherever it can be told apart, and sums include it. A start/end range that \
+             exclude it wherever it can be told apart, and sums include it. If a stage has no other, \
+             and enough steps in it, these stand for others, with a label. A start/end range that \
              outlives its enclosing range continues under another path. That path receives the \
              time, but no instance.",
         ),

@@ -25,7 +25,7 @@ impl RangeNames {
         Self { libraries, ..Self::default() }
     }
 
-    /// The same libraries, and these stages of the model.
+    /// Replaces the patterns that say which ranges are the prefill, the decode and so on of the model.
     pub fn and_roles(self, roles: RoleSettings) -> Self {
         Self { roles, ..self }
     }

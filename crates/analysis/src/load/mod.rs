@@ -81,7 +81,7 @@ pub struct Capture {
     pub findings: Vec<Finding>,
     /// Files that could not be read at all.
     pub files_refused: u64,
-    /// What names of ranges mean in it.
+    /// What the names of its ranges and domains mean.
     pub names: RangeNames,
 }
 

@@ -223,7 +223,7 @@ impl Roots {
         let rest = self.latest.iter().chain(self.pinned.values());
         let began = |root: &Root| Some(root.window(clock)?.0);
         let ends_first = rest.filter_map(began).min().unwrap_or(u64::MAX);
-        self.part(if self.ended.len() < WINDOW { ends_first } else { u64::MAX });
+        self.part(if self.ended.len() < self.share.of(WINDOW) { ends_first } else { u64::MAX });
     }
 
     /// The stages, with all instances, and the windows of the joined ones; nothing where none is.

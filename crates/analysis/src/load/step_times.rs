@@ -65,7 +65,7 @@ pub(crate) struct Steps {
     pub(crate) total_ns: u64,
     /// Host time of each but the very first of the path, ns.
     pub(crate) times: Series,
-    /// The very first.
+    /// The very first step of the path, which is not in `times`.
     first: Option<(Step, Timed)>,
     /// How many lie in an instance of the stage, where there are any.
     pub(crate) per_instance: Series,
@@ -218,8 +218,8 @@ impl Steps {
         self.longest.iter().map(|(_, timed)| *timed).collect()
     }
 
-    /// With the very first among their times: of a stage that has one instance only, its work is in all
-    /// numbers.
+    /// These steps with the very first one in `times`. Where a stage has one instance only, the work of that
+    /// step is in all of its numbers.
     pub(crate) fn with_first(&self) -> Self {
         let mut all = self.clone();
         if let Some((step, timed)) = self.first {

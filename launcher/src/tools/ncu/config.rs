@@ -42,7 +42,7 @@ pub struct Ncu {
     pub communication_kernels: bool,
     /// The run is ended after this many seconds, and what it has by then is kept; none: never.
     pub time_budget_s: Option<NonZeroU64>,
-    /// The same when ncu has written so much, bytes; none: never.
+    /// Bytes that ncu may write before the run is ended, which keeps what it has by then; none: any number.
     pub size_limit_bytes: Option<NonZeroU64>,
     /// NVTX ranges that get a table each.
     pub regions: Regions,

@@ -55,7 +55,7 @@ pub struct Nsys {
     pub export: Export,
     /// The pass is ended after this many seconds; none: never.
     pub time_limit_s: Option<NonZeroU64>,
-    /// The pass is ended when nsys has written so much, bytes; none: never.
+    /// Bytes that nsys may write before the pass is ended, which keeps what it has by then; none: any number.
     pub size_limit_bytes: Option<NonZeroU64>,
     /// Seconds after which export and stats are ended, each.
     pub export_time_limit_s: NonZeroU64,
@@ -191,12 +191,12 @@ impl Nsys {
         self.gated() && self.range_end().contains("shutdown")
     }
 
-    /// The same, for a report that lies elsewhere as well.
+    /// These settings with [`Export::keep_raw`] off: `merge` need not keep a report, which stays where it was.
     pub fn without_report(&self) -> Nsys {
         Nsys { export: Export { keep_raw: false, ..self.export }, ..self.clone() }
     }
 
-    /// The same, recording from the start of the workload to its end.
+    /// These settings without a capture range: nsys records from the start of the workload to its end.
     pub fn without_gate(&self) -> Nsys {
         Nsys { capture_range: CaptureRange::None, ..self.clone() }
     }

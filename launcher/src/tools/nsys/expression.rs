@@ -28,7 +28,7 @@ pub enum DomainChoice {
 }
 
 impl CaptureExpression {
-    /// The one that takes this range. nsys 2023.4 finds a name with an @ in it by a whole expression only, so
+    /// The expression that makes a range of this name and domain start the capture. nsys 2023.4 finds a name with an @ in it by a whole expression only, so
     /// that of the default domain is looked for in any.
     pub fn of(range: &str, domain: Option<&str>) -> Self {
         let escaped = |text: &str| text.replace('@', "\\@");
