@@ -1,7 +1,7 @@
 //! CUPTI's buffers, recorded on an H200, to a spool on the drain thread: records a second on one
 //! core, with decoding, attribution and writing, and bytes of the spool per record.
 
-#[path = "../tests/common/recording.rs"]
+#[path = "../tests/it/common/recording.rs"]
 #[allow(dead_code, unreachable_pub, reason = "shared with a test")]
 mod recording;
 

@@ -2,6 +2,8 @@
 //! ranges as NCCL gives them, and payloads that lie.
 
 #[allow(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
+#[allow(dead_code, unreachable_pub, reason = "the other tests use the rest")]
+#[path = "it/common/mod.rs"]
 mod common;
 #[path = "guests/nvtx.rs"]
 #[allow(dead_code, unreachable_pub, reason = "written for the guest, which calls all of it")]
@@ -13,7 +15,7 @@ use common::{Guest, Spool, counts};
 use cupti_sys::nvtx as sys;
 use nvtx::PAYLOAD_SLOTS;
 use stage2::entry::inject::InitializeInjectionNvtxExtension;
-use stage2_spool::{FieldValue, Losses, RANGE_OUTSIDE, Record};
+use stage2_contract::trace::{FieldValue, Losses, RANGE_OUTSIDE, Record};
 
 /// The fields of every range that has some, with the name of the range and in order.
 fn fields(spool: &Spool) -> Vec<(String, Vec<(String, String)>)> {

@@ -1,7 +1,7 @@
 //! Activity buffers recorded on an H200 through the real drain thread: decode, attribution,
 //! aggregation and spool, with only CUPTI itself replaced.
 
-#[path = "common/recording.rs"]
+#[path = "it/common/recording.rs"]
 #[allow(dead_code, unreachable_pub, reason = "shared with the bench")]
 mod recording;
 
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use recording::Recording;
-use stage2_spool::{Ending, RANGE_OUTSIDE, Reader, Record, What};
+use stage2_contract::trace::{Ending, RANGE_OUTSIDE, Reader, Record, What};
 
 /// Sends a recording through the collector and returns the records of its spool.
 fn collect(recording: Recording, out: &Path) -> Vec<Record> {
@@ -46,7 +46,7 @@ fn kernels_by_range(records: &[Record]) -> BTreeMap<u64, (u64, u64)> {
     ranges
 }
 
-fn losses(records: &[Record]) -> stage2_spool::Losses {
+fn losses(records: &[Record]) -> stage2_contract::trace::Losses {
     let last = records.iter().rev().find_map(|record| match record {
         Record::Losses(losses) => Some(*losses),
         _ => None,

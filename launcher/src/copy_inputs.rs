@@ -13,8 +13,8 @@ use stage2_analysis::foreign::{Given, look};
 use stage2_analysis::ncu::load::folder::report_name;
 use stage2_analysis::nsys::load::folder::capture_name;
 use stage2_analysis::private;
+use stage2_contract::trace::pieces::piece_of;
 use stage2_model::{Finding, Severity};
-use stage2_spool::pieces::piece_of;
 
 /// What made the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +99,7 @@ impl InputCopies {
     /// It cannot be read or copied.
     pub(crate) fn add_live(&mut self, file: &Path) -> anyhow::Result<PathBuf> {
         let copy = self.copy(file)?.context("it is named twice")?;
-        let whole = stage2_spool::Reader::open(&copy)?.whole_bytes()?;
+        let whole = stage2_contract::trace::Reader::open(&copy)?.whole_bytes()?;
         std::fs::File::options().write(true).open(&copy)?.set_len(whole)?;
         self.copies.push((copy.clone(), file.to_owned()));
         Ok(copy)
@@ -276,10 +276,10 @@ mod tests {
         let dir = tempfile::tempdir().expect("folder");
         let file = dir.path().join("a.s2t");
         let written = |values: &[&str]| {
-            let mut writer = stage2_spool::Writer::new(Vec::new()).expect("a writer");
+            let mut writer = stage2_contract::trace::Writer::new(Vec::new()).expect("a writer");
             for &value in values {
                 let (key, value) = ("k".into(), value.into());
-                writer.write(&stage2_spool::Record::Meta { key, value });
+                writer.write(&stage2_contract::trace::Record::Meta { key, value });
                 writer.flush().expect("room");
             }
             writer.into_sink()

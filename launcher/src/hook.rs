@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use crate::env::is_python;
 use stage2_analysis::operators::Annotation;
 use stage2_analysis::private;
+use stage2_contract::text::visible_path;
 use stage2_model::{Finding, Severity};
-use stage2_text::visible_path;
 
 pub(crate) const HOOK_DIR: &str = "hook";
 

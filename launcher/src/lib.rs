@@ -19,7 +19,7 @@ mod exit;
 mod failure;
 mod feed;
 #[cfg(test)]
-#[path = "../tests/common/golden.rs"]
+#[path = "../tests/it/common/golden.rs"]
 mod golden;
 mod hook;
 mod install;

@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use stage2_analysis::progress::{self, Progress, Unit};
-use stage2_text::numbers::count;
+use stage2_contract::text::numbers::count;
 
 use crate::terminal::Terminal;
 

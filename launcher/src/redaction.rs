@@ -10,9 +10,9 @@ use std::sync::OnceLock;
 use serde_json::Value as Json;
 
 use stage2_analysis::redact_json;
+use stage2_contract::text::redact::{REDACTED, Redactor};
 use stage2_hydra::{Node, Origin, Value};
 use stage2_model::Finding;
-use stage2_text::redact::{REDACTED, Redactor};
 
 static CONFIGURED: OnceLock<Redactor> = OnceLock::new();
 static BUILT_IN: OnceLock<Redactor> = OnceLock::new();

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
-use stage2_control::{Answer, Start, Verb, unescape};
+use stage2_contract::control::{Answer, Start, Verb, unescape};
 use stage2_live::{Options, Source, Watch};
 
 use crate::cli::Watching;
@@ -162,7 +162,7 @@ fn named(word: &str) -> Result<(Vec<Source>, Option<Target>, String), Failure> {
         return Ok((Vec::new(), Some(Target::Process(pid)), format!("process {pid}")));
     }
     let path = PathBuf::from(word);
-    let shown = stage2_text::visible_path(&path);
+    let shown = stage2_contract::text::visible_path(&path);
     if path.is_dir() {
         // A run has its trace files in a folder of its bundle.
         let collector = path.join("collector");
@@ -207,7 +207,7 @@ fn told(found: &Found, verb: &Verb) -> String {
         Ok(answer) => answer.get("error").or(answer.get("said")).unwrap_or("accepted").to_owned(),
         Err(error) => error.to_string(),
     };
-    stage2_text::visible(format!("{pid}: {said}").as_bytes())
+    stage2_contract::text::visible(format!("{pid}: {said}").as_bytes())
 }
 
 fn standings(found: &[Found]) -> Vec<Standing> {
@@ -226,7 +226,7 @@ fn standing(pid: u32, answer: &Answer) -> Standing {
         pid,
         phase: answer
             .get("phase")
-            .map(|phase| stage2_text::visible(phase.as_bytes()))
+            .map(|phase| stage2_contract::text::visible(phase.as_bytes()))
             .unwrap_or_default(),
         file: answer.get("file").map(|file| reached(pid, file)),
         done: done.collect(),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use stage2_spool::{Anchor, GpuNs, MonoNs, WallNs};
+use stage2_contract::trace::{Anchor, GpuNs, MonoNs, WallNs};
 
 /// Reads `CLOCK_MONOTONIC`.
 pub fn mono() -> MonoNs {

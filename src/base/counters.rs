@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use stage2_spool::Losses;
+use stage2_contract::trace::Losses;
 
 /// One number that only grows.
 #[derive(Debug, Default)]

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use stage2_settings::{Buffers, Counters, CuptiApi, Rotate};
-use stage2_text::redact::Redactor;
+use stage2_contract::settings::{Buffers, Counters, CuptiApi, Rotate};
+use stage2_contract::text::redact::Redactor;
 
 use crate::base::diag::Level;
 use crate::base::glob::RangeFilter;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use stage2_control::{PATH_BYTES, SocketName, folders, start_of};
+use stage2_contract::control::{PATH_BYTES, SocketName, folders, start_of};
 
 use crate::base::ancestry;
 

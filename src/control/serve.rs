@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use stage2_control::{Answer, MAX_REQUEST_BYTES, Verb};
+use stage2_contract::control::{Answer, MAX_REQUEST_BYTES, Verb};
 
 use super::place::{Socket, Waited, remove};
 use super::{Asks, verbs};

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use stage2_control::{Answer, MOST_AHEAD, SocketName, Start, Verb, escape};
-use stage2_spool::{MonoNs, WallNs};
+use stage2_contract::control::{Answer, MOST_AHEAD, SocketName, Start, Verb, escape};
+use stage2_contract::trace::{MonoNs, WallNs};
 
 use super::{Asks, LATE_GRAPHS};
 use crate::base::clock::Instant;

@@ -1,7 +1,7 @@
 //! Attributed GPU work into the bounded tables that are shown when the guest ends.
 
 use rustc_hash::FxHashMap;
-use stage2_stats::{Busy, Histogram, Unions};
+use stage2_contract::stats::{Busy, Histogram, Unions};
 
 use crate::base::counters::Counters;
 use crate::drain::ranges::ClosedRange;

@@ -12,7 +12,7 @@ use std::ffi::OsString;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::time::Duration;
 
-use stage2_spool::DeviceState;
+use stage2_contract::trace::DeviceState;
 
 use crate::base::clock::Instant;
 use crate::base::{barrier, diag};

@@ -12,7 +12,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::ptr;
 use std::sync::atomic::Ordering;
 
-use stage2_control::{FLUSH_PAGE_BYTES, FlushPage};
+use stage2_contract::control::{FLUSH_PAGE_BYTES, FlushPage};
 
 /// This process looks for wishes until it is dropped.
 pub(crate) struct FlushRequest {

@@ -7,7 +7,7 @@ use std::hash::Hash;
 use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
-use stage2_spool::{NONE, Path, Queue, Record, Shape};
+use stage2_contract::trace::{NONE, Path, Queue, Record, Shape};
 
 /// Takes the records of a spool in order.
 pub(crate) trait Sink {

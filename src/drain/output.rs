@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
-use stage2_spool::{Device, GpuWork, Losses, Process, Record, Writer, pieces};
-use stage2_text::redact::Redactor;
+use stage2_contract::text::redact::Redactor;
+use stage2_contract::trace::{Device, GpuWork, Losses, Process, Record, Writer, pieces};
 
 use crate::base::counters::Counters;
 use crate::base::options::Options;
@@ -305,7 +305,7 @@ impl Sink for Output {
 
 /// What the names of the files of a process begin with.
 fn stem(process: &Process) -> String {
-    let name = stage2_spool::file_name(&process.host, process.pid);
+    let name = stage2_contract::trace::file_name(&process.host, process.pid);
     name.strip_suffix(".s2t").unwrap_or(&name).to_owned()
 }
 

@@ -13,7 +13,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use stage2_spool::Writer;
+use stage2_contract::trace::Writer;
 
 use crate::base::new_file;
 

@@ -1,7 +1,7 @@
 //! CUPTI's clock into the times that GPU work can have: a record of the far future would make one kernel
 //! last for centuries.
 
-use stage2_spool::GpuNs;
+use stage2_contract::trace::GpuNs;
 
 /// Work that was recorded later than the clock was read, or on a clock that was set meanwhile, by less
 /// than this, is possible.

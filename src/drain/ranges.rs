@@ -18,8 +18,8 @@ mod open;
 mod open_range;
 
 use rustc_hash::FxHashMap;
-use stage2_spool::{MonoNs, RANGE_OUTSIDE};
-use stage2_text::is_library_domain;
+use stage2_contract::text::is_library_domain;
+use stage2_contract::trace::{MonoNs, RANGE_OUTSIDE};
 
 use crate::base::counters::Counters;
 use crate::drain::fields::definition::Definitions;
@@ -109,7 +109,7 @@ pub(crate) struct ClosedRange {
     /// It is a range of its own, not the continuation of one.
     pub(crate) counts: bool,
     pub(crate) selection: Selection,
-    /// It is an instance of what limits of steps count: see [`Limits`](stage2_control::Limits).
+    /// It is an instance of what limits of steps count: see [`Limits`](stage2_contract::control::Limits).
     pub(crate) is_step: bool,
 }
 

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use stage2_settings::Rotate;
-use stage2_spool::{Losses, RANGE_OUTSIDE, RANGE_UNKNOWN, Record, pieces};
+use stage2_contract::settings::Rotate;
+use stage2_contract::trace::{Losses, RANGE_OUTSIDE, RANGE_UNKNOWN, Record, pieces};
 
 use crate::base::clock::Instant;
 use crate::base::{clock, diag, new_file};

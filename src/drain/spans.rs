@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use stage2_spool::GpuNs;
+use stage2_contract::trace::GpuNs;
 
 use crate::guest::collection_switch::Switches;
 

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use rustc_hash::FxHashMap;
-use stage2_spool::Device;
+use stage2_contract::trace::Device;
 
 use crate::base::counters::{Counter, Counters};
 use crate::base::options::{Options, Summary as Target};
@@ -119,7 +119,8 @@ impl Summary<'_> {
 
     fn device_name(&self, id: u32) -> String {
         let device = self.devices.get(&id);
-        device.map_or_else(|| "GPU".to_owned(), |device| stage2_text::visible(&device.name))
+        device
+            .map_or_else(|| "GPU".to_owned(), |device| stage2_contract::text::visible(&device.name))
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use stage2_spool::{RANGE_OUTSIDE, RANGE_UNKNOWN};
+use stage2_contract::trace::{RANGE_OUTSIDE, RANGE_UNKNOWN};
 
 /// The ranges that a piece of GPU work belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

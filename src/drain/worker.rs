@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use cupti_sys::CuptiError;
-use stage2_spool::{Device, MonoNs, Record, ending};
+use stage2_contract::trace::{Device, MonoNs, Record, ending};
 
 use crate::base::clock::Instant;
 use crate::base::{allocator, ancestry, clock, diag, futex, generation, last_thread};

@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::base::diag::{self, Level};
 use crate::base::glob::RangeFilter;
 use crate::base::options::{Attribution, Graph, Options, Summary};
-use stage2_text::redact::{REDACT_FORM, Redactor};
+use stage2_contract::text::redact::{REDACT_FORM, Redactor};
 
 /// Sets one option from its text; `false` where the text cannot be read.
 type Read = fn(&mut Options, &str) -> bool;
@@ -34,29 +34,29 @@ const TABLE: &[(&str, &str, Read)] = &[
         "up to 30 comma-separated globs name[@domain], e.g. prefill,decode*@llm",
         |o, v| set(&mut o.ranges, RangeFilter::parse(v)),
     ),
-    ("STAGE2_SAMPLE", stage2_settings::SAMPLE_FORM, |o, v| {
-        set(&mut o.sample, stage2_settings::read_sample(v))
+    ("STAGE2_SAMPLE", stage2_contract::settings::SAMPLE_FORM, |o, v| {
+        set(&mut o.sample, stage2_contract::settings::read_sample(v))
     }),
     ("STAGE2_GRAPH", "node or graph", |o, v| {
         set(&mut o.graph, named(v, [("node", Graph::Node), ("graph", Graph::Graph)]))
     }),
-    ("STAGE2_CUPTI_API", stage2_settings::CUPTI_API_FORM, |o, v| {
-        set(&mut o.cupti_api, stage2_settings::read_cupti_api(v))
+    ("STAGE2_CUPTI_API", stage2_contract::settings::CUPTI_API_FORM, |o, v| {
+        set(&mut o.cupti_api, stage2_contract::settings::read_cupti_api(v))
     }),
-    ("STAGE2_HWTRACE", stage2_settings::HARDWARE_TRACE_FORM, |o, v| {
-        set(&mut o.hardware_trace, stage2_settings::read_hardware_trace(v))
+    ("STAGE2_HWTRACE", stage2_contract::settings::HARDWARE_TRACE_FORM, |o, v| {
+        set(&mut o.hardware_trace, stage2_contract::settings::read_hardware_trace(v))
     }),
-    ("STAGE2_ROTATE", stage2_settings::ROTATE_FORM, |o, v| {
-        set(&mut o.rotate, stage2_settings::read_rotate(v).map(Some))
+    ("STAGE2_ROTATE", stage2_contract::settings::ROTATE_FORM, |o, v| {
+        set(&mut o.rotate, stage2_contract::settings::read_rotate(v).map(Some))
     }),
-    ("STAGE2_BUFFERS", stage2_settings::BUFFERS_FORM, |o, v| {
-        set(&mut o.buffers, stage2_settings::read_buffers(v))
+    ("STAGE2_BUFFERS", stage2_contract::settings::BUFFERS_FORM, |o, v| {
+        set(&mut o.buffers, stage2_contract::settings::read_buffers(v))
     }),
-    ("STAGE2_COUNTERS", stage2_settings::COUNTERS_FORM, |o, v| {
-        set(&mut o.counters, stage2_settings::read_counters(v))
+    ("STAGE2_COUNTERS", stage2_contract::settings::COUNTERS_FORM, |o, v| {
+        set(&mut o.counters, stage2_contract::settings::read_counters(v))
     }),
-    ("STAGE2_FLUSH_MS", stage2_settings::FLUSH_MS_FORM, |o, v| {
-        let ms = v.parse().ok().filter(|ms| stage2_settings::FLUSH_MS.contains(ms));
+    ("STAGE2_FLUSH_MS", stage2_contract::settings::FLUSH_MS_FORM, |o, v| {
+        let ms = v.parse().ok().filter(|ms| stage2_contract::settings::FLUSH_MS.contains(ms));
         set(&mut o.flush, ms.map(Duration::from_millis))
     }),
     ("STAGE2_ATTRIBUTION", "auto, fence or callback", |o, v| {
@@ -149,7 +149,7 @@ fn lasting(path: &OsStr) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    use stage2_settings::{Buffers, CuptiApi, Rotate};
+    use stage2_contract::settings::{Buffers, CuptiApi, Rotate};
 
     use super::*;
 

@@ -14,7 +14,7 @@ use std::ptr;
 
 use cupti_sys::bindings as sys;
 use cupti_sys::{Walker, record};
-use stage2_spool::{Device, GpuNs, Queue, Shape};
+use stage2_contract::trace::{Device, GpuNs, Queue, Shape};
 
 use crate::base::diag;
 use crate::guest::pool::{CHOSEN_RECORD_BYTES, FullBuffer, RECORD_BYTES, records_in};

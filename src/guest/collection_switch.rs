@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use stage2_spool::GpuNs;
+use stage2_contract::trace::GpuNs;
 
 use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, Spinning};
 use crate::guest::queue::Queue;

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use cupti_sys::bindings as sys;
 use cupti_sys::{Api, CuptiError, Subscriber, find};
 use parking_lot::Mutex;
-use stage2_spool::GpuNs;
+use stage2_contract::trace::GpuNs;
 
 use crate::base::diag;
 use crate::base::options::Graph;
@@ -124,7 +124,7 @@ pub fn start(shared: &Shared, come_first_at_exit: fn()) -> Result<Gpu, OffReason
     let counters = Counters::new(api, version, come_first_at_exit);
     if let Err(refusal) = counters.begin(&shared.wanted_counters(), options.out.is_some()) {
         diag::warn(format_args!("hardware counters are not sampled: {refusal}"));
-        facts.push((stage2_spool::counters::OFF, refusal.to_string()));
+        facts.push((stage2_contract::trace::counters::OFF, refusal.to_string()));
     }
     let counters = Some(counters);
     let reports_launches = by_callback;

@@ -7,7 +7,7 @@
 //! thread reads it before it places any work that this thread launched afterwards. The last places
 //! are kept for the events whose loss costs most, so a flood of marks costs marks.
 
-use stage2_spool::{MonoNs, Payload};
+use stage2_contract::trace::{MonoNs, Payload};
 
 use crate::base::counters::Counters;
 use crate::base::generation;

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
-use stage2_spool::{ending, window};
+use stage2_contract::trace::{ending, window};
 
 use crate::base::futex::Turns;
 

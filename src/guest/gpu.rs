@@ -3,7 +3,7 @@
 //! [`Gpu::records`] reads them.
 
 use cupti_sys::{CuptiError, Walker};
-use stage2_spool::GpuNs;
+use stage2_contract::trace::GpuNs;
 
 use crate::guest::activity::{self, Activity};
 use crate::guest::counters::Counters;

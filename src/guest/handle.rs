@@ -13,7 +13,7 @@ impl Handle {
     const GLOB_SHIFT: u32 = 34;
 
     /// A handle; never null. `globs`: the `STAGE2_RANGES` globs that match it. `library`: it is a
-    /// domain of a library ([`stage2_text::is_library_domain`]).
+    /// domain of a library ([`stage2_contract::text::is_library_domain`]).
     pub fn new(number: u32, globs: u32, library: bool) -> Self {
         let library = if library { Self::LIBRARY } else { 0 };
         Handle(u64::from(globs) << Self::GLOB_SHIFT | library | u64::from(number) << 1 | 1)

@@ -15,7 +15,7 @@ pub use slots::{GetExportTable, attach, attach_extension, detach};
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use stage2_spool::Payload;
+use stage2_contract::trace::Payload;
 
 use crate::base::{barrier, clock};
 use crate::guest::blob::Blob;

@@ -19,7 +19,7 @@ use std::ffi::c_void;
 use std::ptr;
 
 use cupti_sys::fields::{Completion, LayoutError, Layouts};
-pub use stage2_settings::Buffers;
+pub use stage2_contract::settings::Buffers;
 
 use crate::base::counters::{Counter, Counters};
 use crate::base::pages;

@@ -10,7 +10,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use stage2_text::without_instance;
+use stage2_contract::text::without_instance;
 
 /// Kinds that are counted apart; further ones share counters.
 const KINDS: usize = 512;

@@ -427,9 +427,9 @@ impl Shared {
 
     /// Hardware counters to sample: what the environment asks for, or the collector's choice where the
     /// window that starts CUPTI asks for some.
-    pub fn wanted_counters(&self) -> stage2_settings::Counters {
+    pub fn wanted_counters(&self) -> stage2_contract::settings::Counters {
         match self.windows.are_counters_asked() && self.options.counters.off {
-            true => stage2_settings::Counters::default(),
+            true => stage2_contract::settings::Counters::default(),
             false => self.options.counters.clone(),
         }
     }

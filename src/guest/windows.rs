@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
-use stage2_control::Limits;
-use stage2_spool::{MonoNs, WallNs};
+use stage2_contract::control::Limits;
+use stage2_contract::trace::{MonoNs, WallNs};
 
 use crate::guest::wanted::Wanted;
 

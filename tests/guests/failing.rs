@@ -14,7 +14,7 @@ use stage2::entry::lifecycle;
 use stage2::guest::cupti;
 use stage2::guest::gpu::{Gpu, Tracer};
 use stage2::guest::state::{self, Phase};
-use stage2_spool::GpuNs;
+use stage2_contract::trace::GpuNs;
 
 /// Which call of the GPU half fails.
 const FAILS: &str = "STAGE2_TEST_FAILS";

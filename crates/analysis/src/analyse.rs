@@ -18,8 +18,8 @@ use crate::load::spool::load_folder;
 use crate::roofline::hardware::{self, Catalogue};
 use crate::{ncu, nsys, sampled, step_timeline, workload_end};
 use serde_json::Value;
+use stage2_contract::text::visible;
 use stage2_model::{Fact, Origin, Report};
-use stage2_text::visible;
 
 /// A report, and what its views need beside it.
 #[derive(Debug)]

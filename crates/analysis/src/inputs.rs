@@ -11,9 +11,9 @@ use crate::load::libraries::RangeNames;
 use crate::redact_settings::RedactSettings;
 use crate::roofline::hardware::Hardware;
 use crate::settings::section;
+use stage2_contract::text::redact::Redactor;
+use stage2_contract::text::{visible, visible_path};
 use stage2_model::{Fact, Finding, PassInfo, RunInfo, RunState, Severity};
-use stage2_text::redact::Redactor;
-use stage2_text::{visible, visible_path};
 
 /// Larger files are no run files.
 const LIMIT_BYTES: u64 = 16 << 20;

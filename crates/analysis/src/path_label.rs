@@ -1,6 +1,6 @@
 //! Names of ranges -> what reports and exports call a path of them.
 
-use stage2_text as text;
+use stage2_contract::text;
 
 /// Ranges of a path that are shown; of a deeper one, the middle gives way.
 const PATH_DEPTH_LIMIT: u64 = 64;

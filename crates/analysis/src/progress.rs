@@ -8,7 +8,7 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::sync::OnceLock;
 
-use stage2_text::visible_path;
+use stage2_contract::text::visible_path;
 
 /// What a number of a [`Progress`] counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use stage2_text::redact::{REDACTED, Redactor};
+use stage2_contract::text::redact::{REDACTED, Redactor};
 
 /// The section `redact` of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

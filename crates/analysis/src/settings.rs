@@ -3,8 +3,8 @@
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use stage2_contract::text::{shorten, visible};
 use stage2_model::Finding;
-use stage2_text::{shorten, visible};
 
 /// Characters of a problem.
 const PROBLEM_LIMIT: usize = 300;

@@ -7,11 +7,11 @@ use serde_json::Value;
 
 use crate::files;
 use crate::layout::COLLECT;
+use stage2_contract::text::numbers::count;
+use stage2_contract::text::{shorten, visible};
 use stage2_model::{
     EndedBy, Finding, PassStatus, Report, RunInfo, Severity, Status, WorkloadEnd, WorkloadExit,
 };
-use stage2_text::numbers::count;
-use stage2_text::{shorten, visible};
 
 /// Where `run.tee` keeps the output of the workload; the later one is read as the later text.
 const LOGS: [&str; 2] = ["collector/stdout.log", "collector/stderr.log"];

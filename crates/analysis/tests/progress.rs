@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use rusqlite::Connection;
 use stage2_analysis::progress::{Progress, Unit, observe};
 use stage2_analysis::{Settings, Sources, analyse};
-use stage2_spool::{GpuNs, GpuWork, Record, What, Writer};
+use stage2_contract::trace::{GpuNs, GpuWork, Record, What, Writer};
 
 static SEEN: Mutex<Vec<Progress>> = Mutex::new(Vec::new());
 

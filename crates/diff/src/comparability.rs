@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use stage2_contract::text::{shorten, visible};
 use stage2_model::{META_RANGES, META_SAMPLE, Report, Severity, Status};
-use stage2_text::{shorten, visible};
 
 use crate::comparison::Difference;
 use crate::run::Run;

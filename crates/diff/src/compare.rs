@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use stage2_contract::text::visible;
 use stage2_model::{StageRow, Status};
-use stage2_text::visible;
 
 use crate::comparability::differences;
 use crate::comparison::{

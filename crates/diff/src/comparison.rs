@@ -1,6 +1,6 @@
 //! What a comparison says: the types of the JSON that `diff --json` writes.
 //!
-//! Texts are visible text (see [`stage2_text`]), not escaped for a format. Absent is null, never zero.
+//! Texts are visible text (see [`stage2_contract::text`]), not escaped for a format. Absent is null, never zero.
 
 use serde::{Deserialize, Serialize};
 use stage2_model::{AnswerLine, Apart, Severity, Status};

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use stage2_text::{shorten, visible};
+use stage2_contract::text::{shorten, visible};
 
 use crate::metric::{Kind, RUN_METRICS, class_of_metric, stage_kinds};
 use crate::unit::MetricUnit;

@@ -1,8 +1,8 @@
 //! A comparison -> its five lines, and its numbers as words.
 
+use stage2_contract::text::numbers::{count, counted};
+use stage2_contract::text::{shorten, shorten_kernel};
 use stage2_model::{AnswerLine, Severity};
-use stage2_text::numbers::{count, counted};
-use stage2_text::{shorten, shorten_kernel};
 
 use crate::comparison::{
     Comparison, MetricChange, NoiseMethod, Presence, StageChange, Verdict, WorkChange,

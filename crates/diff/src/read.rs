@@ -3,8 +3,8 @@
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use stage2_contract::text::{shorten, visible};
 use stage2_model::{Report, SCHEMA, SCHEMA_VERSION};
-use stage2_text::{shorten, visible};
 
 /// A report, and what of it could not be read.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,6 +1,7 @@
 //! Whole comparisons of reports, real ones among them: what holds of any two.
 
 use proptest::prelude::*;
+use stage2_contract::text::KernelName;
 use stage2_diff::{
     Comparison, Condition, Outcome, Per, Presence, Run, Verdict, compare, read_report,
 };
@@ -9,7 +10,6 @@ use stage2_model::{
     SCHEMA_VERSION, SampledCounters, Severity, StageAnswer, StageEnergy, StageRow, Status,
     StepTimes, Times,
 };
-use stage2_text::KernelName;
 
 /// Calls and total time of kernels of a stage, by name.
 type Kernels = Vec<(String, u64, u64)>;

@@ -12,7 +12,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Map, Value as Json, json};
 use stage2_analysis::load::events::{Event, Range, Span, What, Work};
-use stage2_spool::{RANGE_OUTSIDE, RANGE_UNKNOWN};
+use stage2_contract::trace::{RANGE_OUTSIDE, RANGE_UNKNOWN};
 
 use crate::fields::number;
 use crate::lanes::Lanes;
@@ -136,7 +136,7 @@ impl<W: Write> Document<'_, W> {
             let device = &gpu.device;
             Some(json!({
                 "id": id,
-                "name": stage2_text::visible(&device.name),
+                "name": stage2_contract::text::visible(&device.name),
                 "totalGlobalMem": device.memory_bytes,
                 "computeMajor": device.compute_capability.0,
                 "computeMinor": device.compute_capability.1,

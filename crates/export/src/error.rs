@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use stage2_spool::ReadError;
+use stage2_contract::trace::ReadError;
 
 /// Why an export failed. What was written so far is gone.
 #[derive(Debug, thiserror::Error)]
@@ -90,6 +90,6 @@ impl ExportError {
     /// What turns an error of the system into one about `path`.
     pub fn write(path: &Path) -> impl Fn(io::Error) -> Self + use<> {
         let path: PathBuf = path.to_owned();
-        move |source| Self::Write { path: stage2_text::visible_path(&path), source }
+        move |source| Self::Write { path: stage2_contract::text::visible_path(&path), source }
     }
 }

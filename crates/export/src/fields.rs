@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value as Json, json};
 use stage2_analysis::load::events::Value;
-use stage2_spool::Payload;
+use stage2_contract::trace::Payload;
 
 /// An object with one member for each value, in their order; JSON knows no NaN and no infinity, which
 /// become null.

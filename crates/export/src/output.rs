@@ -97,7 +97,7 @@ fn folder_of(path: &Path) -> &Path {
 
 fn absent(path: &Path) -> Result<(), ExportError> {
     match fs::symlink_metadata(path) {
-        Ok(_) => Err(ExportError::Exists { path: stage2_text::visible_path(path) }),
+        Ok(_) => Err(ExportError::Exists { path: stage2_contract::text::visible_path(path) }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(ExportError::write(path)(error)),
     }
@@ -106,7 +106,7 @@ fn absent(path: &Path) -> Result<(), ExportError> {
 fn exists_or(path: &Path, error: io::Error) -> ExportError {
     match error.kind() {
         io::ErrorKind::AlreadyExists | io::ErrorKind::DirectoryNotEmpty => {
-            ExportError::Exists { path: stage2_text::visible_path(path) }
+            ExportError::Exists { path: stage2_contract::text::visible_path(path) }
         }
         _ => ExportError::write(path)(error),
     }

@@ -7,9 +7,9 @@ use serde::Deserialize;
 use stage2_analysis::layout::COLLECTOR_DIR;
 use stage2_analysis::load::events::{Span, TraceFile, Traces};
 use stage2_analysis::{Settings, files};
+use stage2_contract::text::{visible, visible_path};
+use stage2_contract::trace::Device;
 use stage2_model::{HostClock, ProcessRow, SCHEMA, SCHEMA_VERSION};
-use stage2_spool::Device;
-use stage2_text::{visible, visible_path};
 
 use crate::ExportError;
 

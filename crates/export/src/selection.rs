@@ -31,7 +31,8 @@ impl FromStr for Window {
 
     /// Reads `START..END` in seconds; either may be left out.
     fn from_str(text: &str) -> Result<Self, ExportError> {
-        let refused = || ExportError::NoWindow { window: stage2_text::visible(text.as_bytes()) };
+        let refused =
+            || ExportError::NoWindow { window: stage2_contract::text::visible(text.as_bytes()) };
         let (from, to) = text.split_once("..").ok_or_else(refused)?;
         let ns = |part: &str, absent: i64| match part.trim().trim_end_matches('s') {
             "" => Ok(absent),
@@ -86,7 +87,7 @@ impl Selection {
         match self.stages.iter().find(|stage| !known.contains(*stage)) {
             None => Ok(()),
             Some(stage) => Err(ExportError::NoSuchStage {
-                stage: stage2_text::visible(stage.as_bytes()),
+                stage: stage2_contract::text::visible(stage.as_bytes()),
                 known: known.into_iter().map(|s| format!("`{s}`")).collect::<Vec<_>>().join(", "),
             }),
         }

@@ -135,7 +135,7 @@ const HYDRA: [(&str, &str); 4] = [
 ];
 
 fn main() {
-    let golden = read("crates/spool/tests/golden/v1.s2t");
+    let golden = read("crates/contract/tests/golden/v1.s2t");
     let torch = read("tests/fixtures/torch_ops/vm-14234.s2t");
     save("trace", "golden", &golden);
     save("trace", "torch-ops", &torch);

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use stage2_spool::Record;
-use stage2_spool::pieces::{Join, piece_name, piece_of};
+use stage2_contract::trace::Record;
+use stage2_contract::trace::pieces::{Join, piece_name, piece_of};
 
 use crate::follow::{FileState, Follow, Taken};
 

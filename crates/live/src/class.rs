@@ -2,7 +2,7 @@
 
 use stage2_analysis::roofline::class::class_of;
 use stage2_analysis::roofline::kernel_class::KernelClass;
-use stage2_text::KernelName;
+use stage2_contract::text::KernelName;
 
 /// The names of the classes, by number: those of kernels as in reports, then copies, fills, and graphs
 /// that were recorded as a whole.
@@ -52,7 +52,7 @@ pub(crate) fn of_kernel(name: &KernelName) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stage2_text::kernel_name;
+    use stage2_contract::text::kernel_name;
 
     #[test]
     fn kernels_have_the_classes_of_reports_and_every_class_a_name_of_its_own() {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use stage2_spool::{CounterSamples, CounterSet};
-use stage2_text::visible;
+use stage2_contract::text::visible;
+use stage2_contract::trace::{CounterSamples, CounterSet};
 
 /// Sets that are kept, and metrics of a set.
 const SETS: usize = 16;
@@ -94,7 +94,7 @@ fn is_percent(metric: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stage2_spool::GpuNs;
+    use stage2_contract::trace::GpuNs;
 
     #[test]
     fn bytes_are_given_for_a_second_and_shares_as_they_are() {

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap;
-use stage2_spool::{RANGE_OUTSIDE, RangeOpen};
+use stage2_contract::trace::{RANGE_OUTSIDE, RangeOpen};
 
 use crate::tables::Place;
 
@@ -226,7 +226,7 @@ impl Instances {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stage2_spool::MonoNs;
+    use stage2_contract::trace::MonoNs;
 
     const A: Place = Place { stage: Some(10), of_program: true };
     const B: Place = Place { stage: Some(11), of_program: true };

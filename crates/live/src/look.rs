@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use stage2_spool::{DeviceState, Losses, pieces};
-use stage2_text::{visible, visible_path};
+use stage2_contract::text::{visible, visible_path};
+use stage2_contract::trace::{DeviceState, Losses, pieces};
 
 use crate::chain::Chain;
 use crate::counters::Counter;

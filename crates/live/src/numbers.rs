@@ -1,6 +1,6 @@
 //! What a stage did: steps, time on the GPU, and where that went. Sums, so that they can be added.
 
-use stage2_stats::Histogram;
+use stage2_contract::stats::Histogram;
 
 use crate::class::COUNT;
 

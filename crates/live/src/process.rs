@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
-use stage2_spool::{
+use stage2_contract::text::visible;
+use stage2_contract::trace::{
     Anchor, DeviceState, FieldValue, GpuWork, Losses, Payload, Process as Who, RANGE_OUTSIDE,
     RANGE_UNKNOWN, Record, What,
 };
-use stage2_text::visible;
 
 use crate::class;
 use crate::counters::{Counter, Counters};

@@ -1,5 +1,5 @@
 use super::*;
-use stage2_spool::{Field, GpuNs, MonoNs, Path, Queue, RangeOpen, Shape, WallNs};
+use stage2_contract::trace::{Field, GpuNs, MonoNs, Path, Queue, RangeOpen, Shape, WallNs};
 
 const MS: u64 = 1_000_000;
 const S: u64 = 1_000 * MS;

@@ -1,9 +1,9 @@
 //! Intervals, nearly in order -> their union, piece by piece as it becomes final.
 //!
-//! The same union as that of a report ([`stage2_stats::Unions`]), but for what comes later than the
+//! The same union as that of a report ([`stage2_contract::stats::Unions`]), but for what comes later than the
 //! horizon to which it was settled: that part is counted as late.
 
-use stage2_stats::BACK_TO_BACK_NS;
+use stage2_contract::stats::BACK_TO_BACK_NS;
 
 /// Intervals of one union that wait, at most; more are settled early.
 const PENDING: usize = 1 << 16;
@@ -101,7 +101,7 @@ pub(crate) fn overlap_ns(gaps: &[(u64, u64)], windows: &[(u64, u64)]) -> u64 {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use stage2_stats::union_ns;
+    use stage2_contract::stats::union_ns;
 
     fn sum(pieces: &[(u64, u64)]) -> u64 {
         pieces.iter().map(|(start, end)| end - start).sum()

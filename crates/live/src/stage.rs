@@ -1,6 +1,6 @@
 //! The work and the windows of a stage -> busy time and launch gaps, as far as they are final.
 
-use stage2_stats::BACK_TO_BACK_NS;
+use stage2_contract::stats::BACK_TO_BACK_NS;
 
 use crate::numbers::StageNumbers;
 use crate::settled::{Settled, overlap_ns};

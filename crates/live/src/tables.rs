@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use rustc_hash::FxHashMap;
-use stage2_spool::{NONE, Path, Shape};
-use stage2_text::{is_library_domain, kernel_name, pattern_of, shorten, visible};
+use stage2_contract::text::{is_library_domain, kernel_name, pattern_of, shorten, visible};
+use stage2_contract::trace::{NONE, Path, Shape};
 
 use crate::class;
 use crate::{MAX_STAGES, OTHER};

@@ -1,6 +1,6 @@
 use super::*;
 use crate::follow::FileState;
-use stage2_spool::{
+use stage2_contract::trace::{
     Anchor, GpuNs, Losses, MonoNs, Path as RangePath, Process as Who, RangeOpen, Record, WallNs,
     Writer, pieces,
 };

@@ -2,11 +2,11 @@
 //! hardware would need, what to do first, and whether the capture can be trusted.
 
 use serde::{Deserialize, Serialize};
-use stage2_stats::BACK_TO_BACK_NS;
-use stage2_text::numbers::percent1;
+use stage2_contract::stats::BACK_TO_BACK_NS;
+use stage2_contract::text::numbers::percent1;
 
 /// Of fewer values there is no 99th percentile.
-pub use stage2_stats::P99_VALUES;
+pub use stage2_contract::stats::P99_VALUES;
 
 use crate::figure::Figure;
 use crate::rule::Rule;

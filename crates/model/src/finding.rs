@@ -1,7 +1,7 @@
 //! Something worth knowing about a run -> what it is, why, and what to do about it.
 
 use serde::{Deserialize, Serialize};
-use stage2_text::{plain, visible};
+use stage2_contract::text::{plain, visible};
 
 /// How much a finding matters.
 #[derive(

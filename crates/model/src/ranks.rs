@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::operation::Operation;
-use stage2_text::numbers::{count, ms3};
+use stage2_contract::text::numbers::{count, ms3};
 
 /// A traced process and its place in the job. Null: not known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

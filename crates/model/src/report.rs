@@ -1,7 +1,7 @@
 //! The one model of a report: `metrics.json` is this, and every other file is a view of it.
 //!
 //! Every name of a number says its unit; absent is null, never zero. Names of foreign origin are
-//! held as visible text (see [`stage2_text`]): safe to print, not yet escaped for a format.
+//! held as visible text (see [`stage2_contract::text`]): safe to print, not yet escaped for a format.
 
 use crate::answer::{Answer, StepSeries, StepTimeline};
 use crate::coverage::{Coverage, META_SAMPLE};
@@ -20,7 +20,7 @@ use crate::steps::InferredSteps;
 use crate::utilisation::{Insight, ModelWindows};
 use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
-use stage2_text::KernelName;
+use stage2_contract::text::KernelName;
 
 /// How a [`Fact`] begins that says why the GPU driver gave none.
 pub const COULD_NOT_ASK: &str = "the CUDA driver could not be asked";

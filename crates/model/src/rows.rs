@@ -393,7 +393,7 @@ pub struct Launch {
 /// A kernel under one range path, with one launch configuration, on one GPU.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct KernelRow {
-    /// [`stage2_text::KernelName::short`].
+    /// [`stage2_contract::text::KernelName::short`].
     pub kernel: String,
     /// Index of its name in `kernel_names`.
     pub name_index: usize,
@@ -432,7 +432,7 @@ pub struct KernelRow {
 pub struct StageKernelRow {
     /// [`StageRow::stage`].
     pub stage: String,
-    /// [`stage2_text::KernelName::short`].
+    /// [`stage2_contract::text::KernelName::short`].
     pub kernel: String,
     /// Index of its name in `kernel_names`.
     pub name_index: usize,

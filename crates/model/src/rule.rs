@@ -1,7 +1,7 @@
 //! What the numbers say, by which rule, and the thresholds of the rules.
 
 use serde::{Deserialize, Serialize};
-use stage2_stats::BACK_TO_BACK_NS;
+use stage2_contract::stats::BACK_TO_BACK_NS;
 
 use crate::outliers::OUTLIERS_AMONG;
 

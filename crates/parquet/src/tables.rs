@@ -17,8 +17,8 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 use rustc_hash::FxHashMap;
+use stage2_contract::trace::{Payload, RANGE_OUTSIDE, RANGE_UNKNOWN};
 use stage2_export::events::{Event, Range, Thread, What, Work};
-use stage2_spool::{Payload, RANGE_OUTSIDE, RANGE_UNKNOWN};
 
 use stage2_export::{Counts, ExportError, Exported, Process, Selected, fields, names, output};
 

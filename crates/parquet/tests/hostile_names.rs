@@ -1,7 +1,7 @@
 //! Hostile names of kernels, ranges and the host -> tables that can be read back, with every name in them.
 
 #[allow(dead_code, reason = "what acts in a page is for pages")]
-#[path = "../../../launcher/tests/common/hostile_names.rs"]
+#[path = "../../../launcher/tests/it/common/hostile_names.rs"]
 mod hostile_names;
 
 use std::collections::BTreeSet;
@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 use assert_cmd::Command;
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::record::Field;
-use stage2_export::Exported;
-use stage2_model::{ProcessCoverage, ProcessRow, Report, SCHEMA, SCHEMA_VERSION};
-use stage2_spool::{
+use stage2_contract::trace::{
     Anchor, GpuNs, GpuWork, MonoNs, Process, Queue, RangeOpen, Record, Shape, WallNs, What, Writer,
 };
+use stage2_export::Exported;
+use stage2_model::{ProcessCoverage, ProcessRow, Report, SCHEMA, SCHEMA_VERSION};
 
 /// A record of a trace file holds no more.
 const RECORD_BYTES: usize = 60_000;
@@ -35,7 +35,7 @@ fn trace(folder: &Path, names: &[Vec<u8>]) {
     for (id, name) in (1..).zip(names) {
         writer.write(&Record::Name { id, bytes: name.clone() });
         writer.write(&Record::Shape(Shape { id, name: id, ..Shape::default() }));
-        let path = stage2_spool::Path { id, parent: 0, name: id, domain: 0 };
+        let path = stage2_contract::trace::Path { id, parent: 0, name: id, domain: 0 };
         writer.write(&Record::Path(path));
         let (range, start) = (u64::from(id), 100 * u64::from(id));
         writer.write(&Record::RangeOpen(RangeOpen {
@@ -111,7 +111,8 @@ fn every_hostile_name_stays_a_cell_and_no_folder_lies_outside() {
         let of = |file: &&PathBuf| file.to_string_lossy().contains(&format!("/{name}/"));
         exported.files.iter().filter(of).cloned().collect()
     };
-    let expected: BTreeSet<String> = names.iter().map(|name| stage2_text::visible(name)).collect();
+    let expected: BTreeSet<String> =
+        names.iter().map(|name| stage2_contract::text::visible(name)).collect();
     for (name, column) in [("kernels", "kernel_name"), ("ranges", "name")] {
         let found = texts(&table(name), column);
         let lost: Vec<&String> = expected.difference(&found).collect();

@@ -44,7 +44,7 @@ impl Access {
             Ok(number) => Group::from_gid(Gid::from_raw(number)),
             Err(_) => Group::from_name(name),
         };
-        let shown = || stage2_text::visible(name.as_bytes());
+        let shown = || stage2_contract::text::visible(name.as_bytes());
         let found = found.map_err(|error| NoGroup::NoAnswer(shown(), error))?;
         let gid = found.ok_or_else(|| NoGroup::Unknown(shown()))?.gid;
         let own = getgroups().unwrap_or_default();

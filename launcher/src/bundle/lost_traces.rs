@@ -6,8 +6,8 @@ use std::path::Path;
 use super::{COLLECTOR_DIR, RunRecord};
 use stage2_analysis::files::plain_name;
 use stage2_analysis::load::spool::trace_files;
-use stage2_spool::pieces::piece_of;
-use stage2_text::{visible, visible_path};
+use stage2_contract::text::{visible, visible_path};
+use stage2_contract::trace::pieces::piece_of;
 
 /// Why the reports of `dir` cannot be made again as they are; none: nothing is gone.
 pub(crate) fn lost_traces(dir: &Path, record: &RunRecord) -> Option<String> {

@@ -30,9 +30,9 @@ use crate::terminal::Terminal;
 use stage2_analysis::files::{self, write_whole};
 use stage2_analysis::layout::INPUTS_YAML;
 pub use stage2_analysis::layout::{BASELINE_DIR, COLLECTOR_DIR, COUNTERS_DIR, NCU_DIR, NSYS_DIR};
+use stage2_contract::text::{visible, visible_path};
 use stage2_hydra::Node;
 use stage2_model::{Finding, RunState, Severity};
-use stage2_text::{visible, visible_path};
 
 const CONFIG_YAML: &str = "config.yaml";
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use stage2_analysis::load::trace::Trace;
-use stage2_spool::{Ending, Losses, Record, WallNs, window};
+use stage2_contract::trace::{Ending, Losses, Record, WallNs, window};
 
 /// A window of recording: what a process recorded from a start to a stop.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,7 +102,7 @@ fn time(at: WallNs) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use stage2_spool::{Anchor, GpuWork, Process, What, Writer};
+    use stage2_contract::trace::{Anchor, GpuWork, Process, What, Writer};
 
     use super::*;
 

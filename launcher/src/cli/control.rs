@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, anyhow, ensure};
 use clap::{Args, Subcommand};
-use stage2_control::{FOR_MS, Limits, MOST_AHEAD, SIZE, STEPS, Start};
+use stage2_contract::control::{FOR_MS, Limits, MOST_AHEAD, SIZE, STEPS, Start};
 
 use super::options::{Acceptance, Presets, Showing};
 
@@ -173,13 +173,14 @@ fn unix_us(text: &str) -> anyhow::Result<u64> {
 
 fn size(text: &str) -> anyhow::Result<u64> {
     let form = "bytes from 64K to 1024G, e.g. 512M";
-    let bytes = stage2_settings::read_bytes(text).with_context(|| format!("give {form}"))?;
+    let bytes =
+        stage2_contract::settings::read_bytes(text).with_context(|| format!("give {form}"))?;
     within(bytes as u64, &SIZE, form)
 }
 
 fn sample(text: &str) -> anyhow::Result<u32> {
-    stage2_settings::read_sample(text)
-        .with_context(|| format!("give {}", stage2_settings::SAMPLE_FORM))
+    stage2_contract::settings::read_sample(text)
+        .with_context(|| format!("give {}", stage2_contract::settings::SAMPLE_FORM))
 }
 
 #[cfg(test)]

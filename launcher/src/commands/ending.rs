@@ -11,8 +11,8 @@ use crate::run::Signals;
 use crate::terminal::{Terminal, print};
 use crate::threads;
 use crate::views::artifacts;
+use stage2_contract::text::visible_path;
 use stage2_model::Severity;
-use stage2_text::visible_path;
 
 /// Ends report.md with the list of all files, once they have the size that they keep.
 pub(super) fn list_files(outcome: &anyhow::Result<Outcome>, run_dir: &Path, terminal: &Terminal) {

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use stage2_contract::text::numbers::counted;
+use stage2_contract::text::visible_path;
 use stage2_export::{Counts, Exported, Run, Selection, export as write};
-use stage2_text::numbers::counted;
-use stage2_text::visible_path;
 
 use crate::bundle::refuse_dormant;
 use crate::cli::ExportArgs;

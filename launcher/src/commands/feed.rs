@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use stage2_contract::text::visible_path;
 use stage2_live::Look;
-use stage2_text::visible_path;
 
 use crate::cli::FeedArgs;
 use crate::clock::since_1970;

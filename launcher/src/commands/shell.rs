@@ -5,7 +5,7 @@ use std::path::Path;
 
 use clap::CommandFactory as _;
 use clap_complete::Shell;
-use stage2_text::visible_path;
+use stage2_contract::text::visible_path;
 
 use crate::cli::Cli;
 use crate::failure::Failure;

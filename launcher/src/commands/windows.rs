@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use stage2_analysis::files::{ending, write_whole};
 use stage2_analysis::load::trace::one_of_each;
+use stage2_contract::text::visible_path;
 use stage2_model::{Finding, Status};
-use stage2_text::visible_path;
 
 use super::diff;
 use super::import::{Made, Parts, WindowFile, WindowKind, make};

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use stage2_contract::text::visible_path;
 use stage2_model::Finding;
-use stage2_text::visible_path;
 
 use super::advice::{Keys, within};
 use super::defaults::{Merged, merge_presets};

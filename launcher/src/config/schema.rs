@@ -231,9 +231,13 @@ fn counters<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
         Counters::Text(text) => text,
         Counters::Many(metrics) => metrics.join(","),
     };
-    let known = text == "auto" || stage2_settings::read_counters(&text).is_some();
-    let wrong =
-        || D::Error::custom(format!("{text:?} is not auto, {}", stage2_settings::COUNTERS_FORM));
+    let known = text == "auto" || stage2_contract::settings::read_counters(&text).is_some();
+    let wrong = || {
+        D::Error::custom(format!(
+            "{text:?} is not auto, {}",
+            stage2_contract::settings::COUNTERS_FORM
+        ))
+    };
     known.then_some(()).ok_or_else(wrong)?;
     Ok(text)
 }
@@ -241,23 +245,23 @@ fn counters<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
 /// `1/N`: one in N instances of a range is collected.
 fn sample<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     let text = String::deserialize(from)?;
-    let fits = stage2_settings::read_sample(&text).is_some();
-    if fits { Ok(text) } else { Err(wrong_form(&text, stage2_settings::SAMPLE_FORM)) }
+    let fits = stage2_contract::settings::read_sample(&text).is_some();
+    if fits { Ok(text) } else { Err(wrong_form(&text, stage2_contract::settings::SAMPLE_FORM)) }
 }
 
 /// Bytes in all, or `SIZE*COUNT`.
 fn buffers<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     let text = Option::<String>::deserialize(from)?;
-    match text.as_deref().filter(|text| stage2_settings::read_buffers(text).is_none()) {
-        Some(wrong) => Err(wrong_form(wrong, stage2_settings::BUFFERS_FORM)),
+    match text.as_deref().filter(|text| stage2_contract::settings::read_buffers(text).is_none()) {
+        Some(wrong) => Err(wrong_form(wrong, stage2_contract::settings::BUFFERS_FORM)),
         None => Ok(text),
     }
 }
 
 fn rotate<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     let text = Option::<String>::deserialize(from)?;
-    match text.as_deref().filter(|text| stage2_settings::read_rotate(text).is_none()) {
-        Some(wrong) => Err(wrong_form(wrong, stage2_settings::ROTATE_FORM)),
+    match text.as_deref().filter(|text| stage2_contract::settings::read_rotate(text).is_none()) {
+        Some(wrong) => Err(wrong_form(wrong, stage2_contract::settings::ROTATE_FORM)),
         None => Ok(text),
     }
 }
@@ -269,9 +273,10 @@ fn wrong_form<E: serde::de::Error>(text: &str, form: &str) -> E {
 /// A flush period that the collector takes.
 fn flush_period<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
     let ms = u64::deserialize(from)?;
-    let fault =
-        || D::Error::custom(format!("{ms}: it has to be {}", stage2_settings::FLUSH_MS_FORM));
-    stage2_settings::FLUSH_MS.contains(&ms).then_some(ms).ok_or_else(fault)
+    let fault = || {
+        D::Error::custom(format!("{ms}: it has to be {}", stage2_contract::settings::FLUSH_MS_FORM))
+    };
+    stage2_contract::settings::FLUSH_MS.contains(&ms).then_some(ms).ok_or_else(fault)
 }
 
 /// A list of globs, or one glob for a list of one.

@@ -7,8 +7,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use stage2_control::{Answer, AnswerError, MAX_ANSWER_BYTES, Verb};
-use stage2_text::visible_path;
+use stage2_contract::control::{Answer, AnswerError, MAX_ANSWER_BYTES, Verb};
+use stage2_contract::text::visible_path;
 
 use super::found::Found;
 use crate::threads::begin_alone;
@@ -99,7 +99,7 @@ fn exchange(path: &std::path::Path, line: &str) -> io::Result<Vec<u8>> {
 mod tests {
     use std::os::unix::net::UnixListener;
 
-    use stage2_control::SocketName;
+    use stage2_contract::control::SocketName;
 
     use super::*;
 

@@ -5,8 +5,8 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use nix::unistd::geteuid;
-use stage2_control::{SocketName, Verb, folders, start_of};
-use stage2_text::visible_path;
+use stage2_contract::control::{SocketName, Verb, folders, start_of};
+use stage2_contract::text::visible_path;
 
 use super::ask::ask;
 use super::found::Found;

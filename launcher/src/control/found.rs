@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use stage2_control::SocketName;
+use stage2_contract::control::SocketName;
 
 /// A socket, and the process that it has to be of.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use stage2_control::Verb;
+use stage2_contract::control::Verb;
 
 use crate::clock::since_1970;
 
@@ -34,7 +34,7 @@ pub(crate) fn begins_in(verb: &Verb) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use stage2_control::Start;
+    use stage2_contract::control::Start;
 
     use super::*;
 

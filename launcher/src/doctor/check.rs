@@ -1,8 +1,8 @@
 //! What a check looks at, and what it found: the types that every group of checks shares.
 
 use serde::Serialize;
+use stage2_contract::text::{shorten, visible};
 use stage2_model::EmptyCause;
-use stage2_text::{shorten, visible};
 
 /// Characters of a text that quotes something from outside.
 const QUOTED: usize = 300;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use stage2_text::visible_path;
+use stage2_contract::text::visible_path;
 
 use super::check::{Check, Fix, Group, Known, Status};
 use super::system::System;

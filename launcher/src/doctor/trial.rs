@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde::Deserialize;
-use stage2_spool::{Reader, Record};
+use stage2_contract::trace::{Reader, Record};
 
 use super::system::System;
 use crate::env::{Answer, DOORS};

@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use clap::{Arg, ArgAction, Command};
-use stage2_text::{shorten, visible};
+use stage2_contract::text::{shorten, visible};
 
 /// None of them can hold a secret.
 const NAMES: [&str; 12] = [

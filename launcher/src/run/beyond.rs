@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::plan::SPOOL;
 use stage2_analysis::{files, private};
-use stage2_text::visible;
+use stage2_contract::text::visible;
 
 /// Helpers of a program may end a little later than itself.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -1,6 +1,6 @@
 //! A signal to be handed on -> trace files that are up to date before it ends the workload.
 //!
-//! The collectors of a pass map a page of memory ([`stage2_control::FlushPage`]) and look at it every few
+//! The collectors of a pass map a page of memory ([`stage2_contract::control::FlushPage`]) and look at it every few
 //! milliseconds; this side reads and writes it as a file. It is sealed against shrinking, so that a collector's
 //! look at it never fails.
 
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 // As a system call: glibc has a function for it from 2.27 on only.
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
-use stage2_control::{FLUSH_PAGE_BYTES, FlushPage};
+use stage2_contract::control::{FLUSH_PAGE_BYTES, FlushPage};
 
 /// The longest that a signal is held back.
 const PATIENCE: Duration = Duration::from_millis(200);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::plan::{Kind, Pass, Plan};
 use crate::tools::ncu::config::{Ncu, ReplayMode};
 use crate::workload;
-use stage2_text::numbers::counted;
+use stage2_contract::text::numbers::counted;
 
 /// Nsight Systems slows a workload of many short kernels by a tenth or less; then it starts, stops and
 /// writes its report. Runs on an H200: 13.0 s became 13.6 s, 4.8 s became 6.6 s.

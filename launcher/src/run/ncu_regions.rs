@@ -13,8 +13,8 @@ use stage2_analysis::files::write_whole;
 use stage2_analysis::ncu::nvtx::Label;
 use stage2_analysis::ncu::regions::{REGION_FILE, RegionFile, folder};
 use stage2_analysis::private;
+use stage2_contract::text::listed;
 use stage2_model::{Finding, PassStatus, PathKind, PathRow, Report};
-use stage2_text::listed;
 
 /// Folder of the regions in the folder of the pass.
 const REGIONS_DIR: &str = "regions";

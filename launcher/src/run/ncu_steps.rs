@@ -12,8 +12,8 @@ use crate::tools::ncu::command::{self, Files};
 use crate::tools::ncu::config::Ncu;
 use crate::tools::ncu::outcome::{Finished, Verdict, failed_workload, judge, judge_import};
 use crate::tools::step::Step;
+use stage2_contract::text::visible_path;
 use stage2_model::{Finding, PassStatus, WorkloadExit};
-use stage2_text::visible_path;
 
 use super::tool::{Tool, ToolPass, tables_cut_off};
 

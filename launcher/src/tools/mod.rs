@@ -12,8 +12,8 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::Path;
 
 use serde::Serialize;
+use stage2_contract::text::listed;
 use stage2_model::Finding;
-use stage2_text::listed;
 
 /// A choice of the settings as the flag of the tool takes it: the word that the preset has.
 fn word(choice: impl Serialize) -> String {

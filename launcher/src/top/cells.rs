@@ -2,7 +2,7 @@
 
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
-use stage2_text::shorten;
+use stage2_contract::text::shorten;
 
 pub(super) fn plain(text: &str, width: usize) -> Line<'static> {
     Line::from(clip(text, width))

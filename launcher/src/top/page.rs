@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
+use stage2_contract::text::numbers::count;
+use stage2_contract::text::{shorten, visible};
 use stage2_live::{FileState, Look, StageNumbers, Watched, class_label};
-use stage2_text::numbers::count;
-use stage2_text::{shorten, visible};
 
 use super::cells::{bold, clip, fit, ms, plain, share, short};
 

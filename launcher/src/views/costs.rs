@@ -1,9 +1,9 @@
 //! What the passes cost, stage by stage and as a whole: one table for report.md and the summary.
 
 use super::table::{ROWS, Table, name, none, paragraph};
+use stage2_contract::text::numbers::{count, ms3, ratio3};
+use stage2_contract::text::plain;
 use stage2_model::{PassDuration, Report, StageCost};
-use stage2_text::numbers::{count, ms3, ratio3};
-use stage2_text::plain;
 
 /// Rows of the summary.
 const BRIEF_ROWS: usize = 6;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use super::table::{ROWS, Table, more, name, none, paragraph};
 use super::values::{decimal, text};
+use stage2_contract::text::numbers::count;
+use stage2_contract::text::{code, plain};
 use stage2_model::{Absent, ClockUse, DeviceEnergy, Figure, Report, StageEnergy};
-use stage2_text::numbers::count;
-use stage2_text::{code, plain};
 
 /// Heading of the section.
 pub(super) const TITLE: &str = "Energy and clocks";

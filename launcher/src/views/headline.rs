@@ -5,9 +5,9 @@ use std::path::Path;
 use super::kernels::by_stage::stage_kernels;
 use super::page::{SIMULATED, answer_lines, idle_percent};
 use super::ranks;
+use stage2_contract::text::numbers::{count, counted, ms3, or_absent, percent1, us3};
+use stage2_contract::text::{shorten, shorten_kernel, visible_path};
 use stage2_model::{AnswerLine, RUN_DIR, Report, StageRow};
-use stage2_text::numbers::{count, counted, ms3, or_absent, percent1, us3};
-use stage2_text::{shorten, shorten_kernel, visible_path};
 
 // How many of a kind are shown.
 const STAGES: usize = 4;

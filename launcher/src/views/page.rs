@@ -1,8 +1,8 @@
 //! What every page says before anything else, and what several pages compute alike.
 
 use super::ranks;
+use stage2_contract::text::plain;
 use stage2_model::{AnswerLine, PathKind, Report, StageRow};
-use stage2_text::plain;
 
 /// What a simulated device means for the numbers.
 pub(super) const SIMULATED: &str = "SIMULATED: the GPU of this capture (or of a part of it) was simulated. \

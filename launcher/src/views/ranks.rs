@@ -1,9 +1,9 @@
 //! Ranks -> their sections of `report.md`, and one line for the head of every page.
 
 use super::table::{ROWS, Table, name};
+use stage2_contract::text::numbers::{count, counted, ms3, ratio3, us3};
+use stage2_contract::text::{code, plain};
 use stage2_model::{CollectiveRow, LateRow, ProcessRow, RankStageRow, Report};
-use stage2_text::numbers::{count, counted, ms3, ratio3, us3};
-use stage2_text::{code, plain};
 
 /// Ranks that the head of a page names.
 const NAMED: usize = 8;

@@ -2,9 +2,9 @@
 
 use std::io::Write;
 
+use stage2_contract::text::{code, csv_field, plain};
 use stage2_model::Report;
 use stage2_model::regions::{Region, RegionTable, Scope, Totals};
-use stage2_text::{code, csv_field, plain};
 
 use super::table::{ROWS, Table};
 

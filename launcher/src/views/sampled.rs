@@ -4,11 +4,11 @@
 use std::cmp::Reverse;
 
 use super::table::{ROWS, Table, name, paragraph};
+use stage2_contract::text::numbers::{count, ms3, percent1};
+use stage2_contract::text::{code, plain};
 use stage2_model::{
     FULL_COVERAGE_PERCENT, KernelRow, Report, SampledAmount, SampledCounters, SampledStage,
 };
-use stage2_text::numbers::{count, ms3, percent1};
-use stage2_text::{code, plain};
 
 /// Heading of the section.
 pub(super) const TITLE: &str = "Sampled counters";

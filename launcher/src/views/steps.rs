@@ -1,9 +1,9 @@
 //! Inferred steps -> a sentence each, and their table in report.md.
 
 use super::table::Table;
+use stage2_contract::text::numbers::{count, counted, ms3, or_absent, percent1};
+use stage2_contract::text::{plain, shorten};
 use stage2_model::{Before, InferredStepRow, InferredSteps, Report};
-use stage2_text::numbers::{count, counted, ms3, or_absent, percent1};
-use stage2_text::{plain, shorten};
 
 /// Heading of the section.
 pub(super) const TITLE: &str = "Inferred steps";

@@ -1,8 +1,8 @@
 //! Rows -> a Markdown table, column by column, or why there is none. Columns and rows without any value
-//! are left out here, once for all pages. Cells come escaped (see [`stage2_text`]).
+//! are left out here, once for all pages. Cells come escaped (see [`stage2_contract::text`]).
 
-use stage2_text::numbers::{ABSENT, count};
-use stage2_text::{code, plain, shorten};
+use stage2_contract::text::numbers::{ABSENT, count};
+use stage2_contract::text::{code, plain, shorten};
 
 /// Rows of most tables; metrics.json has them all.
 pub(in crate::views) const ROWS: usize = 200;

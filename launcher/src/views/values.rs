@@ -1,7 +1,7 @@
 //! Numbers and texts of a report -> cells and sentences.
 
-use stage2_text::numbers::ABSENT;
-use stage2_text::{plain, shorten};
+use stage2_contract::text::numbers::ABSENT;
+use stage2_contract::text::{plain, shorten};
 
 /// Characters of a text in a cell.
 const TEXT_LIMIT: usize = 600;

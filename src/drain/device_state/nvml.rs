@@ -7,7 +7,7 @@ use std::ffi::{CStr, OsStr, OsString, c_char, c_uint, c_ulonglong};
 
 use libloading::Library;
 use nvml_wrapper_sys::bindings::{nvmlDevice_t, nvmlProcessInfo_t, nvmlReturn_t};
-use stage2_spool::DeviceState;
+use stage2_contract::trace::DeviceState;
 
 use crate::base::clock;
 
@@ -224,7 +224,7 @@ impl Gpu<'_> {
             (unsafe { read(handle, &raw mut value) } == SUCCESS).then_some(value)
         });
         let short = DeviceState {
-            at: stage2_spool::MonoNs(before.0 + after.since(before) / 2),
+            at: stage2_contract::trace::MonoNs(before.0 + after.since(before) / 2),
             energy_mj,
             clock_reasons,
             sm_clock_mhz: self.clock(CLOCK_SM),

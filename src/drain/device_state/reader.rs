@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 
-use stage2_spool::DeviceState;
+use stage2_contract::trace::DeviceState;
 
 use super::nvml::{Gpu, Nvml, Scope};
 use super::pace::{Pace, TooSlow};

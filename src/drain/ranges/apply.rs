@@ -1,9 +1,9 @@
 //! One NVTX event into changes of the open ranges, names and fields, with everything that an event may
 //! touch.
 
-use stage2_spool::{Field, FieldValue, Mark, MonoNs, NONE, Record};
+use stage2_contract::trace::{Field, FieldValue, Mark, MonoNs, NONE, Record};
 
-use stage2_text::is_library_domain;
+use stage2_contract::text::is_library_domain;
 
 use super::{
     ClosedRange, Depth, LOST, MAX_CONTINUED, MAX_FIELD_TEXTS, MAX_NODES, MAX_OPEN, MAX_STARTED,
@@ -105,7 +105,7 @@ impl<S: Sink> EventContext<'_, S> {
             }
             EventKind::GraphNodeCloned => {
                 let original = match event.payload {
-                    Some(stage2_spool::Payload::U64(node)) => node,
+                    Some(stage2_contract::trace::Payload::U64(node)) => node,
                     _ => return,
                 };
                 if let Some(&Place { path, range, .. }) = self.ranges.captures.get(&original) {
@@ -389,7 +389,7 @@ impl<S: Sink> EventContext<'_, S> {
     }
 
     fn text_name(&mut self, text: &[u8]) -> u32 {
-        let text = stage2_text::without_instance(text);
+        let text = stage2_contract::text::without_instance(text);
         let name = self.names.name(text, self.sink);
         self.counters.names_cut.add(self.names.take_refused());
         name

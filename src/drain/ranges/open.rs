@@ -1,6 +1,6 @@
 //! What is open at the beginning of a further piece of the trace -> records that say it again.
 
-use stage2_spool::{MonoNs, RangeOpen, Record};
+use stage2_contract::trace::{MonoNs, RangeOpen, Record};
 
 use super::Ranges;
 use super::open_range::OpenRange;

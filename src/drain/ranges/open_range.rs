@@ -1,6 +1,6 @@
 //! A range that is open on a thread, and what it takes over from the one that it is in.
 
-use stage2_spool::{NONE, RANGE_OUTSIDE, RangeOpen};
+use stage2_contract::trace::{NONE, RANGE_OUTSIDE, RangeOpen};
 
 use crate::guest::event::{Event, Selection};
 

@@ -1,6 +1,6 @@
 //! What the range model does with orderly and with disorderly guests.
 
-use stage2_spool::Record;
+use stage2_contract::trace::Record;
 
 use super::*;
 use crate::guest::event::Events;
@@ -236,7 +236,8 @@ fn graph_nodes_remember_where_they_were_captured() {
     guest.push(1, "capture");
     guest.event(EventKind::GraphNodeCreated, 1, |e| e.id = 500, "");
     guest.pop(1);
-    let from = |node| move |e: &mut Event| e.payload = Some(stage2_spool::Payload::U64(node));
+    let from =
+        |node| move |e: &mut Event| e.payload = Some(stage2_contract::trace::Payload::U64(node));
     guest.event(
         EventKind::GraphNodeCloned,
         1,

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::rows::{self, Section, Tables, ms, percent};
 use super::{LIBRARIES, Summary};
 use crate::drain::aggregate::Instances;
-use stage2_text as text;
+use stage2_contract::text;
 
 pub(super) fn write(summary: &Summary<'_>, out: &mut String) -> std::fmt::Result {
     writeln!(out, "# Kernels\n")?;

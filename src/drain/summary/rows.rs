@@ -1,9 +1,9 @@
 //! The aggregates into the rows and figures that both forms of the summary show.
 
 use rustc_hash::FxHashMap;
-use stage2_stats::P99_VALUES;
-use stage2_text as text;
-use stage2_text::kernel_name;
+use stage2_contract::stats::P99_VALUES;
+use stage2_contract::text;
+use stage2_contract::text::kernel_name;
 
 use super::Summary;
 use crate::drain::aggregate::{Instances, Key, Row, UNATTRIBUTED, Work};

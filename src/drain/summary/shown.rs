@@ -2,8 +2,8 @@
 //! it is a part inside of one, or stands in a table of its own where there is none.
 
 use rustc_hash::FxHashMap;
-use stage2_spool::{NONE, Path};
-use stage2_text::is_library_domain;
+use stage2_contract::text::is_library_domain;
+use stage2_contract::trace::{NONE, Path};
 
 use crate::drain::aggregate::UNATTRIBUTED;
 use crate::drain::intern::Interner;

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::rows::{self, PATHS, Section, TOP, Tables, ms, percent, us};
 use super::{LIBRARIES, Summary};
 use crate::drain::aggregate::Instances;
-use stage2_text::shorten_kernel;
+use stage2_contract::text::shorten_kernel;
 
 /// Characters of a kernel name.
 const NAME: usize = 60;

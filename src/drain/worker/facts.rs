@@ -2,8 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
-use stage2_spool::{Device, Record};
-use stage2_text as text;
+use stage2_contract::text;
+use stage2_contract::trace::{Device, Record};
 
 use super::Drain;
 use crate::base::ancestry::{self, Notice};

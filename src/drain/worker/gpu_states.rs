@@ -1,6 +1,6 @@
 //! What NVML says of the GPUs in use into records of the trace file.
 
-use stage2_spool::Record;
+use stage2_contract::trace::Record;
 
 use super::Drain;
 use crate::drain::device_state::{DeviceStates, Said};

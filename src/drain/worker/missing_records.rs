@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use stage2_spool::MonoNs;
+use stage2_contract::trace::MonoNs;
 
 use crate::base::{clock, diag, futex};
 use crate::guest::pool::Pool;

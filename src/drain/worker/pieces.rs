@@ -1,6 +1,6 @@
 //! Turns to the next piece of the trace between two batches, and says there again what it is told against.
 
-use stage2_spool::{MonoNs, RANGE_OUTSIDE, RangeOpen, Record};
+use stage2_contract::trace::{MonoNs, RANGE_OUTSIDE, RangeOpen, Record};
 
 use super::Drain;
 use crate::base::clock;

@@ -3,7 +3,7 @@
 //! Order matters once: a buffer is taken first, then all events that are there. What launched the
 //! records of the buffer happened before it was full, so its ranges are among those events.
 
-use stage2_spool::{Device, GpuNs, GpuWork, Shape, What};
+use stage2_contract::trace::{Device, GpuNs, GpuWork, Shape, What};
 
 use super::Drain;
 use crate::drain::aggregate::{Key, UNATTRIBUTED, Work};

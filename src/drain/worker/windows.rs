@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use stage2_control::Limits;
-use stage2_spool::{Device, Mark, MonoNs, NONE, Record, WallNs, window};
+use stage2_contract::control::Limits;
+use stage2_contract::trace::{Device, Mark, MonoNs, NONE, Record, WallNs, window};
 
 use super::missing_records::UNFLUSHED;
 use super::{Drain, EndReason, Hooks, Thread};
@@ -298,7 +298,7 @@ impl Drain {
         let begun = counters.begin(&wanted, self.output.path().is_some());
         if let Err(refusal) = begun {
             diag::warn(format_args!("hardware counters are not sampled: {refusal}"));
-            self.output.fact(stage2_spool::counters::OFF, refusal.to_string());
+            self.output.fact(stage2_contract::trace::counters::OFF, refusal.to_string());
         }
     }
 

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use stage2_control::{PATH_BYTES, Verb, pid_in};
+use stage2_contract::control::{PATH_BYTES, Verb, pid_in};
 
 use crate::base::ancestry::own_pid;
 use crate::base::barrier;
@@ -23,7 +23,7 @@ const PIECES: u32 = 512;
 /// Behind a socket's folder and `/`.
 const OF_NAME: usize = 19;
 
-/// The folders of this user's sockets, where this process asks others: those of [`stage2_control::folders`].
+/// The folders of this user's sockets, where this process asks others: those of [`stage2_contract::control::folders`].
 /// Found at the start, because to read the environment takes the C library's word that nobody changes it.
 static FOLDERS: OnceLock<[Option<SocketPath>; 2]> = OnceLock::new();
 
@@ -31,7 +31,7 @@ static FOLDERS: OnceLock<[Option<SocketPath>; 2]> = OnceLock::new();
 pub(super) fn begin() {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     // SAFETY: no preconditions.
-    let folders = stage2_control::folders(unsafe { libc::geteuid() }, runtime);
+    let folders = stage2_contract::control::folders(unsafe { libc::geteuid() }, runtime);
     let at = |number: usize| {
         folders.get(number).and_then(|folder| SocketPath::of(&[folder.as_os_str().as_bytes()]))
     };

@@ -7,7 +7,7 @@
 use cupti_sys::bindings as sys;
 use cupti_sys::chosen_records::FieldRecord;
 use cupti_sys::fields::{Field, Layout, Layouts, Number, Place};
-use stage2_spool::{Device, GpuNs, Queue, Shape};
+use stage2_contract::trace::{Device, GpuNs, Queue, Shape};
 
 use super::{Activity, Execution, Text, records_behind};
 use crate::base::diag;

@@ -7,9 +7,9 @@ use std::time::Duration;
 use cupti_sys::bindings as sys;
 use cupti_sys::pm_sampling::{Session, Trigger};
 use cupti_sys::{Api, CuptiError};
-use stage2_settings::Counters;
-use stage2_spool::counters::SM_ACTIVE;
-use stage2_spool::{CounterSamples, CounterSet, GpuNs};
+use stage2_contract::settings::Counters;
+use stage2_contract::trace::counters::SM_ACTIVE;
+use stage2_contract::trace::{CounterSamples, CounterSet, GpuNs};
 
 use super::metrics::{self, Choice};
 use crate::base::clock::Instant;

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, CString};
 
 use cupti_sys::pm_sampling::{Chip, Metrics};
-use stage2_spool::counters::{self, Names};
+use stage2_contract::trace::counters::{self, Names};
 
 /// What is asked for where nothing was named, the most important first. Of each line the first that the
 /// chip has is taken: what CUPTI does not know it refuses.

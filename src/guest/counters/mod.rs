@@ -14,8 +14,8 @@ use std::time::Duration;
 use crossbeam::channel::{Receiver, RecvTimeoutError, TryRecvError, bounded};
 use cupti_sys::Api;
 use parking_lot::Mutex;
-use stage2_settings::Counters as Wanted;
-use stage2_spool::Record;
+use stage2_contract::settings::Counters as Wanted;
+use stage2_contract::trace::Record;
 
 use crate::base::clock::Instant;
 use crate::base::futex::Bell;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use crossbeam::channel::{SendTimeoutError, Sender, TrySendError};
 use cupti_sys::Api;
-use stage2_settings::Counters as Wanted;
-use stage2_spool::{CounterSamples, Record, counters as facts};
+use stage2_contract::settings::Counters as Wanted;
+use stage2_contract::trace::{CounterSamples, Record, counters as facts};
 
 use super::Common;
 use super::budget::Budget;

@@ -6,7 +6,7 @@ use std::ptr;
 use cupti_sys::bindings as sys;
 use cupti_sys::subscriber::{Company, Refusal};
 use cupti_sys::{Api, CuptiError, Subscriber};
-use stage2_settings::CuptiApi;
+use stage2_contract::settings::CuptiApi;
 
 use super::activities::Activities;
 use super::{callbacks, launches, library};

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use cupti_sys::Api;
 use cupti_sys::bindings as sys;
 use cupti_sys::fields::Completion;
-use stage2_spool::Payload;
+use stage2_contract::trace::Payload;
 
 use super::launches;
 use crate::base::barrier;

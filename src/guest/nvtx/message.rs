@@ -4,7 +4,7 @@
 use std::ffi::c_char;
 
 use cupti_sys::nvtx as sys;
-use stage2_spool::Payload;
+use stage2_contract::trace::Payload;
 
 use super::payload::Payloads;
 use super::{Attributes, Handle};

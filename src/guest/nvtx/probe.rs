@@ -2,7 +2,7 @@
 //! with memory of any content (`crates/fuzz`).
 
 use cupti_sys::nvtx as sys;
-use stage2_spool::Payload;
+use stage2_contract::trace::Payload;
 
 use super::{message, register};
 use crate::guest::blob::Blob;

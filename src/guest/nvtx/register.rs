@@ -22,7 +22,7 @@ pub(super) fn create_domain(name: Text<'_>) -> Handle {
     barrier::catch(Handle::NULL, || {
         name.with_bytes(|name| {
             let globs = state::range_filter().map_or(0, |ranges| ranges.match_domain(name));
-            let library = stage2_text::is_library_domain(name);
+            let library = stage2_contract::text::is_library_domain(name);
             Handle::new(add_text(Kind::Domain, 0, name), globs, library)
         })
     })

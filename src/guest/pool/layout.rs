@@ -4,7 +4,7 @@
 //! first ones get large buffers, which change hands rarely; when these are taken, smaller ones go
 //! out. All lie in one mapping, largest first.
 
-use stage2_settings::Buffers;
+use stage2_contract::settings::Buffers;
 
 /// A large buffer, bytes: 5,000 kernel records of CUPTI 13.
 const LARGE_BYTES: usize = 1 << 20;

@@ -4,11 +4,11 @@
 use super::lines::Told;
 use crate::roofline::kernel_class::KernelClass;
 use crate::roofline::takeaways::{FUSIBLE, StageFacts};
+use stage2_contract::text::shorten_kernel;
 use stage2_model::{
     CollectiveRow, FirstStep, Floor, LateRow, RATE_SHARE_MOST, Removed, Report, Rule, Status,
     Takeaway, WindowKind, WindowSplit,
 };
-use stage2_text::shorten_kernel;
 
 /// Characters of a kernel's name.
 const NAME_LIMIT: usize = 40;

@@ -5,12 +5,12 @@ use std::collections::HashMap;
 
 use super::split::NO_GPU_WORK;
 use crate::join::empty::EMPTY;
+use stage2_contract::text::numbers::{count, counted, percent1};
+use stage2_contract::text::{shorten, shorten_kernel};
 use stage2_model::{
     Absent, AnswerLine, Figure, FirstStep, ModelUse, Origin, Outlier, Outliers, PathKind, Report,
     Role, StageAnswer, StageRow, Status, StepUnit, WindowPart, times_faster,
 };
-use stage2_text::numbers::{count, counted, percent1};
-use stage2_text::{shorten, shorten_kernel};
 
 /// Stages in a line.
 const STAGES: usize = 3;

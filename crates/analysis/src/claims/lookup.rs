@@ -103,7 +103,7 @@ pub(crate) fn text_of(value: &Value) -> String {
 
 /// A text as it is shown in a finding.
 pub(crate) fn shown(text: &str) -> String {
-    stage2_text::shorten(text, SHOWN)
+    stage2_contract::text::shorten(text, SHOWN)
 }
 
 #[cfg(test)]

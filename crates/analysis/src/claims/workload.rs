@@ -10,9 +10,9 @@ use crate::layout::INPUTS_YAML;
 use crate::llm::hugging_face::{self, HuggingFace};
 use crate::redact_settings::redact_json;
 use serde_json::{Map, Value};
+use stage2_contract::text::redact::Redactor;
+use stage2_contract::text::visible;
 use stage2_model::{Dtype, Finding, TokenCounts};
-use stage2_text::redact::Redactor;
-use stage2_text::visible;
 
 use super::lookup::{Tree, shown};
 use super::sources::{self, OwnKeys};

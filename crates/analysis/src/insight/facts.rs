@@ -325,7 +325,7 @@ mod tests {
         let mut report = Report {
             source: Origin::Collector.label().to_owned(),
             kernel_names: [&b"gemm_kernel"[..], b"rms_norm_kernel"]
-                .map(stage2_text::kernel_name)
+                .map(stage2_contract::text::kernel_name)
                 .to_vec(),
             kernels: vec![kernel(0, 30), kernel(1, 70)],
             stages: vec![StageRow {

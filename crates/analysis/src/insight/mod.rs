@@ -24,8 +24,8 @@ use crate::roles::RoleSettings;
 use crate::roofline::takeaways::{Facts, takeaways};
 use crate::sampled;
 use crate::settings::section;
+use stage2_contract::text::numbers::counted;
 use stage2_model::{Report, StageRow};
-use stage2_text::numbers::counted;
 
 /// Where a workload of the runner's kind writes its files, in the run's folder.
 const STAGE1: &str = "stage1";

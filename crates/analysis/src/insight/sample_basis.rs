@@ -1,8 +1,8 @@
 //! A stage -> the instances that its GPU times are over: warm ones, recorded ones, or all; without
 //! outliers.
 
+use stage2_contract::text::numbers::{count, counted};
 use stage2_model::{BusyParts, Origin, Report, StageRow, StepUnit, WarmRow};
-use stage2_text::numbers::{count, counted};
 
 /// Instances of a stage, and their GPU times together.
 #[derive(Clone, Debug, PartialEq)]

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use crate::operators::{Annotation, OperatorSettings, is_operator};
 use crate::roles::{Meant, RoleSettings};
+use stage2_contract::text::listed;
+use stage2_contract::text::numbers::count;
 use stage2_model::{Apart, Finding, PathKind, PathRow, Report, StageRow};
-use stage2_text::listed;
-use stage2_text::numbers::count;
 
 /// Names that a finding lists.
 const NAMED: usize = 8;

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use crate::claims::{self, FOLDER};
 use crate::llm::preset::{Model, ModelPreset};
 use serde_json::Value;
+use stage2_contract::text::visible_path;
 use stage2_model::{Absent, Finding, TokenCounts};
-use stage2_text::visible_path;
 
 use super::Context;
 use crate::settings::{part, section};

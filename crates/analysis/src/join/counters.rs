@@ -7,11 +7,11 @@ use crate::ncu::nvtx::{self, Label};
 use crate::path_label::ELEMENT_LIMIT;
 use crate::roofline::bound::{DURATION_RATIO_MOST, roofline};
 use crate::roofline::representativeness::{Evidence, one_launch};
+use stage2_contract::text::{shorten, visible};
 use stage2_model::{
     CounterRow, Finding, KernelRow, Launch, Origin, Peaks, RATE_SHARE_MOST, Report, Roofline,
     StageRow,
 };
-use stage2_text::{shorten, visible};
 
 /// What follows the name of a stage of ncu's rows that stand beside the collector's.
 const NCU_MARK: &str = " (ncu)";

@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use super::findings::CHECKS;
 use super::{META_INCOMPLETE, empty, is_simulated};
 use crate::load::{Capture, META_GPU_OFF, META_PIECES_MISSING, ProcessCapture};
+use stage2_contract::text::numbers::count;
+use stage2_contract::text::visible;
+use stage2_contract::trace::ending;
 use stage2_model::{
     Coverage, CoverageCounts, Empty, FileEnding, META_SAMPLE, ProcessCoverage, Severity, Status,
     Verdict, WorkloadExit,
 };
-use stage2_spool::ending;
-use stage2_text::numbers::count;
-use stage2_text::visible;
 
 pub(crate) fn coverage(capture: &Capture) -> Coverage {
     let mut processes: Vec<ProcessCoverage> = capture.processes.iter().map(process).collect();

@@ -2,8 +2,8 @@
 
 use crate::load::series::EXACT_VALUES;
 use crate::roofline::representativeness;
+use stage2_contract::stats::{ERROR_PERCENT, P99_VALUES};
 use stage2_model::{Definition, Outliers};
-use stage2_stats::{ERROR_PERCENT, P99_VALUES};
 
 /// The terms, in the order in which a reader meets them.
 pub(crate) fn definitions() -> Vec<Definition> {

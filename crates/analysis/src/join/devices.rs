@@ -8,10 +8,10 @@ use super::kernels::percent;
 use super::labels::{Labels, uuid_text};
 use crate::load::ProcessCapture;
 use crate::load::stats::Work;
+use stage2_contract::stats::union_ns;
+use stage2_contract::text;
+use stage2_contract::trace::Device;
 use stage2_model::DeviceRow;
-use stage2_spool::Device;
-use stage2_stats::union_ns;
-use stage2_text as text;
 
 /// What the processes measured of each device.
 #[derive(Debug, Default)]

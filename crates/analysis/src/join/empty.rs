@@ -7,14 +7,14 @@ use std::collections::BTreeSet;
 
 use crate::inputs::Doctor;
 use crate::load::{Capture, META_GPU_OFF, ProcessCapture};
+use stage2_contract::text::numbers::{count, counted};
+use stage2_contract::text::{listed, visible};
+use stage2_contract::trace::ending;
 use stage2_model::nsys::{Counts, Source};
 use stage2_model::{
     COULD_NOT_ASK, Coverage, Empty, EmptyCause, EmptyReason, EndedBy, FileEnding, Finding,
     META_RANGES, PassInfo, Report, RunInfo, Status, WorkloadExit,
 };
-use stage2_spool::ending;
-use stage2_text::numbers::{count, counted};
-use stage2_text::{listed, visible};
 
 use super::META_INCOMPLETE;
 use super::findings::{META_AFTER_CUDA, META_UNRECORDED, sum};

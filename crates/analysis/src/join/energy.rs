@@ -11,10 +11,10 @@ use crate::load::ProcessCapture;
 use crate::load::window_set::WindowSet;
 use clocks::Clocks;
 use integral::{Energy, Reading, Track};
+use stage2_contract::trace::DeviceState;
 use stage2_model::{
     Absent, DeviceEnergy, Figure, Finding, ReadSpan, Report, StageEnergy, StageRow,
 };
-use stage2_spool::DeviceState;
 
 /// Key under which a collector says why nothing was read, with a dot and a number: of this device.
 const META_NVML_OFF: &str = "nvml.off";

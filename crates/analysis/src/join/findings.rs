@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use super::{META_INCOMPLETE, windows};
 use crate::load::sampling::Sampled;
 use crate::load::{META_PIECES_MISSING, ProcessCapture};
+use stage2_contract::text::listed;
+use stage2_contract::text::numbers::count;
+use stage2_contract::trace::ending;
+use stage2_contract::trace::pieces::ROTATE;
 use stage2_model::{
     Coverage, CoverageCounts, DeviceRow, FileEnding, Finding, ProcessCoverage, Severity,
 };
-use stage2_spool::ending;
-use stage2_spool::pieces::ROTATE;
-use stage2_text::listed;
-use stage2_text::numbers::count;
 
 /// Files that a finding names.
 const FILES_NAMED: usize = 3;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use indexmap::{IndexMap, IndexSet};
-use stage2_spool::{Device, Shape};
+use stage2_contract::trace::{Device, Shape};
 
 use crate::load::ProcessCapture;
 use crate::load::paths::{OUTSIDE, PathIndex, UNATTRIBUTED, UNDEFINED};
@@ -12,8 +12,8 @@ use crate::path_label::{
     OUTSIDE_RANGES, UNATTRIBUTED_WORK, UNDEFINED_KERNEL, UNDEFINED_RANGE, WHOLE_PROCESS,
     visible_name,
 };
+use stage2_contract::text;
 use stage2_model::PathKind;
-use stage2_text as text;
 
 /// Stands for the whole of each process whose user opened no range.
 const WHOLE: u32 = 3;

@@ -10,10 +10,10 @@ use super::intern::GlobalShape;
 use super::labels::Labels;
 use crate::load::stats::{GroupKey, Stats, Work};
 use crate::roofline::class::class_of;
+use stage2_contract::text::{KernelName, kernel_name};
 use stage2_model::{
     GraphRow, KernelRow, Launch, MemoryRow, Sources, StageKernelRow, StageRow, Times,
 };
-use stage2_text::{KernelName, kernel_name};
 
 /// Kernels of each stage that are listed.
 const TOP_PER_STAGE: usize = 10;

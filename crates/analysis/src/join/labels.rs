@@ -3,7 +3,7 @@
 use super::intern::{GlobalDevice, Node, Tables};
 use crate::load::paths::UNDEFINED;
 use crate::path_label::{element, shown};
-use stage2_text as text;
+use stage2_contract::text;
 
 #[derive(Debug)]
 pub(crate) struct Labels<'t> {

@@ -8,9 +8,9 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use crate::roles::RoleSettings;
+use stage2_contract::text::numbers::count;
+use stage2_contract::text::{listed, shorten};
 use stage2_model::{Finding, PathKind, PathRow};
-use stage2_text::numbers::count;
-use stage2_text::{listed, shorten};
 
 /// Names from which on a number is no chance.
 const MANY: u64 = 4;

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use crate::load::ProcessCapture;
 use crate::load::outliers::{Alone, Found, Looked};
 use crate::load::work_unions::WorkTime;
+use stage2_contract::text::visible;
+use stage2_contract::trace::GpuNs;
 use stage2_model::{BusyParts, OUTLIERS_MOST, Outlier, Outliers, StepUnit, WarmRow};
-use stage2_spool::GpuNs;
-use stage2_text::visible;
 
 /// What the processes found in a stage.
 #[derive(Debug, Default)]
@@ -47,7 +47,7 @@ impl Sums {
             add(&mut sum.gpu, alone, unit);
             let longest = alone.work.as_ref().and_then(|work| work.longest);
             let longest = longest.and_then(|(name, ns)| {
-                let name = stage2_text::kernel_name(bytes(name)?);
+                let name = stage2_contract::text::kernel_name(bytes(name)?);
                 Some((name.short, ns))
             });
             let mono = process.clock.mono(GpuNs(alone.start));

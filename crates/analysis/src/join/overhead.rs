@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
+use stage2_contract::text::numbers::{count, ms3, ratio3};
 use stage2_model::{Finding, Origin, Report, Severity, StageCost};
-use stage2_text::numbers::{count, ms3, ratio3};
 
 use super::passes::{BASELINE, COLLECT, NSYS};
 

@@ -9,9 +9,9 @@ use std::collections::{HashMap, HashSet};
 
 use crate::ncu::load::{Key, Tables as NcuTables};
 use crate::nsys::load::{Kernel, Naming, Tables as NsysTables};
+use stage2_contract::text::comparable;
+use stage2_contract::text::numbers::count;
 use stage2_model::{Finding, Report};
-use stage2_text::comparable;
-use stage2_text::numbers::count;
 
 /// Grid and block.
 type Shape = ([u32; 3], [u32; 3]);
@@ -160,8 +160,8 @@ fn is_demangled(name: &str) -> bool {
 mod tests {
     use super::*;
     use crate::ncu::load::KernelCounters;
+    use stage2_contract::text::kernel_name;
     use stage2_model::{KernelRow, Launch};
-    use stage2_text::kernel_name;
 
     const A: &str = "_ZN1a1kIfEEvv";
     const B: &str = "_ZN1b1kIfEEvv";

@@ -1,8 +1,8 @@
 //! Start/end ranges of one name that were open at the same time on a thread which launched work -> what to
 //! tell: they are a stage with everything in it, where requests were meant.
 
+use stage2_contract::text::shorten;
 use stage2_model::{Finding, PathRow};
-use stage2_text::shorten;
 
 /// Characters of a name.
 const NAME_LIMIT: usize = 60;

@@ -11,8 +11,8 @@ use super::labels::Labels;
 use crate::load::ProcessCapture;
 use crate::load::step_times::{StepTrack, Steps};
 use crate::roles::RoleSettings;
+use stage2_contract::text::numbers::percent1;
 use stage2_model::{StageSteps, StepSeries, StepTimes, StepUnit};
-use stage2_text::numbers::percent1;
 
 /// Ranges that repeat within an instance of a stage are its steps where there are at least this many.
 const REPEATS: u64 = 2;

@@ -1,8 +1,8 @@
 //! What processes say of windows that were to begin together -> findings.
 
+use stage2_contract::text::numbers::ms3;
+use stage2_contract::trace::window::{self, FirstSteps};
 use stage2_model::{Finding, ProcessCoverage};
-use stage2_spool::window::{self, FirstSteps};
-use stage2_text::numbers::ms3;
 
 /// What there is to say of the windows of all processes.
 pub(super) fn findings(processes: &[ProcessCoverage]) -> impl Iterator<Item = Finding> + '_ {

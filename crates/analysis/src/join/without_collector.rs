@@ -21,13 +21,13 @@ use crate::load::stats::{Stats, mean};
 use crate::ncu::load::Tables as NcuTables;
 use crate::nsys::load::{Placed, Range, Tables, capture};
 use crate::roofline::class::class_of;
+use stage2_contract::text::numbers::count;
+use stage2_contract::text::{kernel_name, visible};
 use stage2_model::nsys::Source;
 use stage2_model::{
     DeviceRow, Finding, KernelRow, Launch, Origin, PathRow, Report, Severity, Sources, StageRow,
     Status, Times,
 };
-use stage2_text::numbers::count;
-use stage2_text::{kernel_name, visible};
 
 /// Adds the rows, where the collector has none and another tool has some. Of several captures of
 /// nsys, `nsys` has the one to prefer first.

@@ -40,7 +40,7 @@ impl HuggingFace {
 
 /// Why a `config.json` gives no shape.
 #[derive(Debug, thiserror::Error)]
-#[error("{}: {problem}", stage2_text::visible_path(path))]
+#[error("{}: {problem}", stage2_contract::text::visible_path(path))]
 pub struct HuggingFaceError {
     /// The file.
     pub path: PathBuf,

@@ -60,8 +60,10 @@ impl<'a> Keys<'a> {
     }
 
     fn wrong(&self, key: String, value: &Value, expected: &str) -> Problem {
-        let found =
-            stage2_text::shorten(&stage2_text::visible(value.to_string().as_bytes()), SHOWN);
+        let found = stage2_contract::text::shorten(
+            &stage2_contract::text::visible(value.to_string().as_bytes()),
+            SHOWN,
+        );
         Problem::Wrong { key, found, expected: expected.to_owned() }
     }
 

@@ -9,8 +9,8 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use stage2_spool::{NONE, Path};
-use stage2_text::{Pattern, pattern};
+use stage2_contract::text::{Pattern, pattern};
+use stage2_contract::trace::{NONE, Path};
 
 use super::ProcessCapture;
 use super::names::Names;
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
     use crate::load::libraries::RangeNames;
     use crate::load::spool::{load_folder, load_folder_by_name};
-    use stage2_spool::{MonoNs, Process, RangeOpen, Record, Writer};
+    use stage2_contract::trace::{MonoNs, Process, RangeOpen, Record, Writer};
 
     /// A process that opens each of `stages` once, 1 us long, with each of `within` in it.
     fn save(folder: &FilePath, pid: u32, stages: &[String], within: &[String]) {

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use stage2_stats::BACK_TO_BACK_NS;
+use stage2_contract::stats::BACK_TO_BACK_NS;
 
 /// Windows that are kept: those of instances come nearly in order.
 const KEPT: usize = 1 << 10;

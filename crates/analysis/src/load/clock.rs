@@ -1,6 +1,6 @@
 //! Anchors of a spool -> a map from the monotonic clock (ranges) to the GPU clock (GPU work).
 
-use stage2_spool::{Anchor, GpuNs, MonoNs};
+use stage2_contract::trace::{Anchor, GpuNs, MonoNs};
 
 /// How far two clocks may part between two anchors without that one of them was stepped: this, or a
 /// thousandth of the time between. Clocks that run freely drift apart by a tenth of that at most.
@@ -112,7 +112,7 @@ fn offset(anchor: (u64, u64), mono: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stage2_spool::WallNs;
+    use stage2_contract::trace::WallNs;
 
     fn map(points: &[(u64, u64)]) -> ClockMap {
         let anchors: Vec<Anchor> = points

@@ -10,7 +10,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use rustc_hash::FxHashMap;
-use stage2_spool::{RANGE_OUTSIDE, RangeOpen};
+use stage2_contract::trace::{RANGE_OUTSIDE, RangeOpen};
 
 use super::call::NO_NUMBER;
 pub(crate) use super::call::{Call, Collectives, Communicator};

@@ -1,4 +1,4 @@
-use stage2_spool::MonoNs;
+use stage2_contract::trace::MonoNs;
 
 use super::*;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use stage2_spool::DeviceState;
+use stage2_contract::trace::DeviceState;
 
 /// Readings that are kept of all devices of a process: those of some hours.
 const MOST: usize = 1 << 16;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use rustc_hash::FxHashMap;
-use stage2_spool::{Device, Queue};
+use stage2_contract::trace::{Device, Queue};
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct DeviceEntry {

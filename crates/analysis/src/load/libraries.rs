@@ -1,8 +1,8 @@
 //! What a configuration says of the names of ranges: which NVTX domains belong to libraries, beside the
 //! built-in list, and which outermost ranges are the model's.
 
+use stage2_contract::text::is_library_domain;
 use stage2_model::Role;
-use stage2_text::is_library_domain;
 use wildmatch::WildMatch;
 
 use crate::roles::{Meant, RoleSettings};

@@ -40,14 +40,14 @@ pub(crate) mod whole;
 pub(crate) mod window_set;
 pub(crate) mod work_unions;
 use self::libraries::RangeNames;
+use stage2_contract::stats::Busy;
 use stage2_model::{FileState, Finding, META_RANGES, META_SAMPLE, Undefined};
-use stage2_stats::Busy;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use stage2_spool::{Anchor, Losses, Process};
-use stage2_text::redact::Redactor;
+use stage2_contract::text::redact::Redactor;
+use stage2_contract::trace::{Anchor, Losses, Process};
 
 use alike::Joined;
 use clock::ClockMap;

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
-use stage2_spool::{GpuNs, MonoNs, ReadError, Record, What};
+use stage2_contract::trace::{GpuNs, MonoNs, ReadError, Record, What};
 
 use super::clock::ClockMap;
 use super::libraries::RangeNames;

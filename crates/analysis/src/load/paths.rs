@@ -14,7 +14,7 @@
 
 use std::collections::HashMap;
 
-use stage2_spool::{NONE, Path};
+use stage2_contract::trace::{NONE, Path};
 
 pub(crate) type PathIndex = u32;
 

@@ -3,7 +3,9 @@
 //! Paths have the indices that the first pass gave them, since both define them in the same order.
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use stage2_spool::{GpuWork, NONE, RANGE_OUTSIDE, RANGE_UNKNOWN, RangeOpen, Record, Shape};
+use stage2_contract::trace::{
+    GpuWork, NONE, RANGE_OUTSIDE, RANGE_UNKNOWN, RangeOpen, Record, Shape,
+};
 
 use super::alike::{Alike, Joined};
 use super::instances::{Entry, Instances, NO_ROOT};

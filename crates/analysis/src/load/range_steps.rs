@@ -2,7 +2,7 @@
 //! step of a stage something belongs to.
 
 use rustc_hash::FxHashMap;
-use stage2_spool::RangeOpen;
+use stage2_contract::trace::RangeOpen;
 
 use super::paths::{PathIndex, PathNode};
 

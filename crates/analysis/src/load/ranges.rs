@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use stage2_spool::{MonoNs, RANGE_OUTSIDE, RangeOpen};
+use stage2_contract::trace::{MonoNs, RANGE_OUTSIDE, RangeOpen};
 
 use super::clock::ClockMap;
 use super::instances::{Entry, Instances, NO_ROOT};

@@ -1,11 +1,11 @@
 //! Values, any number of them -> mean, deviation and median in bounded memory.
 
-use stage2_stats::{Histogram, P99_VALUES};
+use stage2_contract::stats::{Histogram, P99_VALUES};
 
 use super::stats::{mean, median};
 
 /// Values of a series that are kept one by one when series are merged. Beyond that the median is
-/// within [`stage2_stats::ERROR_PERCENT`].
+/// within [`stage2_contract::stats::ERROR_PERCENT`].
 pub(crate) const EXACT_VALUES: usize = 1 << 15;
 
 /// Values, for instance the host times of the instances of a range.
@@ -223,7 +223,7 @@ mod tests {
             // Nearest rank: the lower one of the middle two.
             let (lower, upper) = (all[(all.len() - 1) / 2] as f64, all[all.len() / 2] as f64);
             let got = first.median().expect("values") as f64;
-            let error = stage2_stats::ERROR_PERCENT / 100.0;
+            let error = stage2_contract::stats::ERROR_PERCENT / 100.0;
             prop_assert!(got >= lower * (1.0 - error) - 1.0 && got <= upper * (1.0 + error) + 1.0);
         }
     }

@@ -2,7 +2,7 @@
 //! look up.
 
 use rustc_hash::FxHashMap;
-use stage2_spool::Shape;
+use stage2_contract::trace::Shape;
 
 /// A kernel and how it was launched, with the index of its name in the names of the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 //! Limits of a trace file hold for one file at a time. An export of nsys has all processes in one
 //! file, and all of them are held until it ends: together they take no more than one trace file does.
 
-use stage2_stats::Unions;
+use stage2_contract::stats::Unions;
 
 /// Of a limit of a trace file, the smallest part that a capture gets.
 const LEAST: usize = 64;

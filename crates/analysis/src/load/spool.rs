@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use stage2_spool::{Anchor, Ending, Process, ReadError, Record};
+use stage2_contract::trace::{Anchor, Ending, Process, ReadError, Record};
 
 use super::alike::{self, Joined};
 use super::batches::{Batches, read_ahead};
@@ -15,8 +15,8 @@ use super::outliers;
 use super::trace::{Trace, files_of, one_of_each};
 use super::{Capture, META_PIECES_MISSING, ProcessCapture, Tally};
 use crate::files;
+use stage2_contract::text;
 use stage2_model::{FileEnding, Finding, Severity};
-use stage2_text as text;
 
 /// Files that are read at the same time, at most: each takes its share of memory.
 const MAX_PARALLEL: usize = 4;
@@ -316,7 +316,7 @@ fn no_folder(folder: &Path, error: &std::io::Error) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stage2_spool::Writer;
+    use stage2_contract::trace::Writer;
 
     #[test]
     fn files_share_the_calls_of_collectives_that_a_run_keeps() {

@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use stage2_spool::{GpuNs, MonoNs};
-use stage2_stats::Unions;
+use stage2_contract::stats::Unions;
+use stage2_contract::trace::{GpuNs, MonoNs};
 
 use super::between::Between;
 use super::clock::ClockMap;
@@ -396,7 +396,7 @@ impl Stage {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use stage2_spool::{Anchor, WallNs};
+    use stage2_contract::trace::{Anchor, WallNs};
 
     #[test]
     fn what_is_still_open_is_kept_and_what_is_closed_is_forgotten() {

@@ -2,7 +2,7 @@
 
 use super::paths::PathIndex;
 use super::sampling::Sampled;
-use stage2_stats::{Histogram, P99_VALUES};
+use stage2_contract::stats::{Histogram, P99_VALUES};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Work {
@@ -175,7 +175,7 @@ impl Stats {
         Some(mean(total_ns, timed)?.clamp(self.min_ns?, self.max_ns?))
     }
 
-    /// Percentile within [`stage2_stats::ERROR_PERCENT`], ns; never outside the exact
+    /// Percentile within [`stage2_contract::stats::ERROR_PERCENT`], ns; never outside the exact
     /// minimum and maximum, and exact where it is the maximum.
     pub(crate) fn percentile_ns(&self, percent: u64) -> Option<u64> {
         let (min, max) = (self.min_ns?, self.max_ns?);

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use stage2_spool::{
+use stage2_contract::trace::{
     Anchor, Field, FieldValue, GpuWork, Losses, NONE, Process, RANGE_OUTSIDE, RANGE_UNKNOWN,
     Record, What, ending, window,
 };

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use stage2_spool::{Ending, ReadError, Reader, Record, Skipped, pieces};
+use stage2_contract::trace::{Ending, ReadError, Reader, Record, Skipped, pieces};
 
 use crate::files;
 use crate::progress::Metered;

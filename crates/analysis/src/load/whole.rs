@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use stage2_spool::Queue;
+use stage2_contract::trace::Queue;
 
 use super::Counts;
 use super::paths::{OUTSIDE, PathIndex, UNATTRIBUTED};

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::paths::PathIndex;
 use super::share::Share;
 use super::stats::Span;
-use stage2_stats::{Busy, Unions};
+use stage2_contract::stats::{Busy, Unions};
 
 /// What work is to the window of its stage; where work overlaps, the first has the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,9 +7,9 @@
 use std::collections::BTreeMap;
 
 use super::load::Total;
+use stage2_contract::text::numbers::{count, ms3, percent1};
+use stage2_contract::text::visible;
 use stage2_model::{Belief, KernelSides, Reconciliation, Sides};
-use stage2_text::numbers::{count, ms3, percent1};
-use stage2_text::visible;
 
 /// What is compared.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Range paths -> names of operators, for those ranges that are one.
 
+use stage2_contract::text::without_instance_str;
 use stage2_model::{PathKind, PathRow};
-use stage2_text::without_instance_str;
 
 use super::{OperatorSettings, Pattern};
 

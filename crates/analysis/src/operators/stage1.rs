@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use crate::files;
 use serde_json::Value;
+use stage2_contract::text::visible_path;
 use stage2_model::{Absence, Finding, Operators, TokenCounts};
-use stage2_text::visible_path;
 
 pub use super::stage1_values::{MeanStd, Stage1Aggregates};
 use super::stage1_values::{Table, aggregates, operators_of_json, operators_of_markdown};

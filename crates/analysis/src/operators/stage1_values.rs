@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use stage2_contract::text::{shorten, visible};
 use stage2_model::OperatorRow;
-use stage2_text::{shorten, visible};
 
 /// Times beyond this are no measurement: a hundred years, in ms.
 const LIMIT_MS: f64 = 3.2e12;

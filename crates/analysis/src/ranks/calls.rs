@@ -8,8 +8,8 @@ use crate::load::collectives::{Call, Communicator};
 use crate::load::paths::PathIndex;
 use crate::load::sampling::Sampled;
 use crate::load::thinning::Thinning;
+use stage2_contract::trace::GpuNs;
 use stage2_model::ComparedCalls;
-use stage2_spool::GpuNs;
 
 /// Assumed clock error of a capture with a single anchor, which says nothing about drift, ns.
 const UNKNOWN_SPREAD_NS: u64 = 100_000;

@@ -5,9 +5,9 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::load::ProcessCapture;
+use stage2_contract::text::numbers::count;
+use stage2_contract::text::visible;
 use stage2_model::{Finding, ProcessRow, RankStageRow};
-use stage2_text::numbers::count;
-use stage2_text::visible;
 
 /// What `srun` sets for the processes of a step, and `sbatch` does not for its script.
 const SLURM_STEP: &str = "SLURM_STEP_NUM_TASKS";

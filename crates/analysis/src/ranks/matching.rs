@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::calls::{Calls, Member, MemberCall};
 use crate::load::call::NO_NUMBER;
+use stage2_contract::text::numbers::count;
 use stage2_model::Operation;
-use stage2_text::numbers::count;
 
 /// Calls that may belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

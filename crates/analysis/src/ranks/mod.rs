@@ -18,10 +18,10 @@ use crate::load::stats::Work;
 use crate::load::{ProcessCapture, StageCapture};
 use calls::{Calls, Member};
 use identity::{Job, Process};
+use stage2_contract::text::numbers::count;
 use stage2_model::{
     ClockPoint, DeviceRow, Finding, HostClock, LateRow, ProcessRow, RankStageRow, Ranks, StageRow,
 };
-use stage2_text::numbers::count;
 
 /// What of a process is looked at together with the others.
 #[derive(Debug, Default)]
@@ -132,7 +132,7 @@ impl Together {
             let name = *names.get(host)?;
             let points = correction.points.iter();
             Some(HostClock {
-                host: stage2_text::visible(name.as_ref()?.as_bytes()),
+                host: stage2_contract::text::visible(name.as_ref()?.as_bytes()),
                 wall_ahead_ns: self.wall_ahead_ns.get(host).copied()?,
                 error_ns: correction.error_ns,
                 points: points.map(|&(wall_ns, add_ns)| ClockPoint { wall_ns, add_ns }).collect(),

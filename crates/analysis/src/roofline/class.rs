@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use stage2_text::{KernelName, kernel_name};
+use stage2_contract::text::{KernelName, kernel_name};
 
 use super::class_rules::{RULES, Scope};
 use super::kernel_class::KernelClass;

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use rustc_hash::FxHashMap;
+use stage2_contract::trace::ReadError;
 use stage2_fit::{
     Amount, Column, ColumnFit, CounterFit, Fit, FitError, Fitted, Kernel, Reason, Samples,
 };
-use stage2_spool::ReadError;
 
 use super::kinds::{Kind, KindTable};
 use super::metric::Metric;
@@ -16,10 +16,10 @@ use crate::load::ProcessCapture;
 use crate::load::events::RangePath;
 use crate::load::libraries::RangeNames;
 use crate::roofline::bound::of_percent;
+use stage2_contract::text::kernel_name;
 use stage2_model::{
     Bound, KernelRow, NoAmount, RATE_SHARE_MOST, Report, SampledAmount, SampledKernel,
 };
-use stage2_text::kernel_name;
 
 /// What is fitted: shares become the time that they stand for, which adds up.
 const FITTED: [Metric; 5] =

@@ -1,12 +1,12 @@
 //! GPU work -> its kind: what the fit has a column for.
 
 use rustc_hash::FxHashMap;
-use stage2_spool::{GpuWork, What};
+use stage2_contract::trace::{GpuWork, What};
 
 use crate::load::ProcessCapture;
 use crate::load::placed::Placing;
 use crate::roofline::class::class_of;
-use stage2_text::kernel_name;
+use stage2_contract::text::kernel_name;
 
 /// What work is told apart by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

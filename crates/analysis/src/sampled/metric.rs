@@ -1,6 +1,6 @@
 //! Names of sampled metrics -> what they count, and what a report makes of them.
 
-use stage2_spool::counters::{self, Names};
+use stage2_contract::trace::counters::{self, Names};
 use strum::{EnumCount, VariantArray};
 
 /// What a report knows to read.

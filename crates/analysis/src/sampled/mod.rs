@@ -18,8 +18,8 @@ mod windows;
 
 use crate::load::libraries::RangeNames;
 use crate::load::{Capture, ProcessCapture};
+use stage2_contract::trace::counters;
 use stage2_model::{Finding, Precision, Report, SampledCounters, SampledDevice};
-use stage2_spool::counters;
 
 /// Adds [`Report::sampled`] from the files of `capture`; leaves it alone where they say nothing of
 /// counters.
@@ -58,14 +58,14 @@ fn without_samples(process: &ProcessCapture) -> Option<SampledDevice> {
     let why = process.meta.get(counters::OFF)?;
     Some(SampledDevice {
         file: process.file.clone(),
-        omitted: Some(stage2_text::visible(why.as_bytes())),
+        omitted: Some(stage2_contract::text::visible(why.as_bytes())),
         note: note(process),
         ..SampledDevice::default()
     })
 }
 
 fn note(process: &ProcessCapture) -> Option<String> {
-    process.meta.get(counters::NOTE).map(|note| stage2_text::visible(note.as_bytes()))
+    process.meta.get(counters::NOTE).map(|note| stage2_contract::text::visible(note.as_bytes()))
 }
 
 /// The FLOP/s that follow from the activity of the tensor pipe, at the peak of `precision`; BF16 where no

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
+use stage2_contract::trace::{GpuWork, ReadError, Record};
 use stage2_fit::{Kernel, Kinds};
-use stage2_spool::{GpuWork, ReadError, Record};
 
 use super::kinds::KindTable;
 use super::store::{MAX_VALUES, Store};

@@ -5,11 +5,11 @@ use std::io::BufReader;
 use std::path::Path;
 
 use super::tests::Trace;
-use stage2_model::{Report, SampledAmount, SampledStage};
-use stage2_spool::{
+use stage2_contract::trace::{
     CounterSamples, CounterSet, Device, GpuNs, GpuWork, MAX_SAMPLES, MonoNs, RangeOpen, Record,
     Shape, What,
 };
+use stage2_model::{Report, SampledAmount, SampledStage};
 
 /// Steps of the recorded decode.
 const STEPS: f64 = 24.0;

@@ -10,11 +10,11 @@ use crate::join::uuid_text;
 use crate::load::ProcessCapture;
 use crate::load::events::labels;
 use crate::load::libraries::RangeNames;
+use stage2_contract::text::numbers::count;
+use stage2_contract::trace::{counters, window};
 use stage2_model::{
     DeviceRow, FULL_COVERAGE_PERCENT, Finding, Report, SampledCounters, SampledDevice, SampledStage,
 };
-use stage2_spool::{counters, window};
-use stage2_text::numbers::count;
 
 /// Adds the rows of a file.
 pub(super) fn of_file(
@@ -158,7 +158,11 @@ fn device_entry(
         omitted,
         note: note(process),
         interval_ns: Some(series.interval_ns),
-        metrics: series.names.iter().map(|name| stage2_text::visible(name.as_bytes())).collect(),
+        metrics: series
+            .names
+            .iter()
+            .map(|name| stage2_contract::text::visible(name.as_bytes()))
+            .collect(),
         samples: series.spans.len() as u64 + series.of_other_metrics,
         samples_unrecorded: process.gated.then_some(series.unrecorded),
         sampled_ns: series.sampled_ns(),

@@ -5,8 +5,8 @@ use super::attribute::percent;
 use super::metric::Metric;
 use super::read::Held;
 use super::store::Series;
+use stage2_contract::text::numbers::{count, counted, ms3};
 use stage2_model::{Finding, SampledCounters, SampledDevice};
-use stage2_text::numbers::{count, counted, ms3};
 
 /// DRAM traffic of an idle GPU, in percent of its peak, above which somebody else uses it: without work
 /// it is some hundred bytes a sample.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use std::collections::BTreeMap;
 
-use stage2_spool::{CounterSamples, CounterSet};
+use stage2_contract::trace::{CounterSamples, CounterSet};
 
 use super::metric::Metric;
 use super::windows::Parts;

@@ -3,11 +3,11 @@
 use super::*;
 use crate::join::join_kept;
 use crate::load::spool::load_folder;
-use stage2_model::{RunInfo, SampledRates, SampledStage};
-use stage2_spool::{
+use stage2_contract::trace::{
     Anchor, CounterSamples, CounterSet, Device, DeviceState, GpuNs, GpuWork, MonoNs, NONE, Path,
     Process, Queue, RangeOpen, Record, Shape, WallNs, What, Writer,
 };
+use stage2_model::{RunInfo, SampledRates, SampledStage};
 
 const READ: &str = "dram__bytes_read.sum";
 const WRITE: &str = "dram__bytes_write.sum";

@@ -12,12 +12,12 @@ use indexmap::IndexSet;
 use crate::join::kernels::direction;
 use crate::load::events::{Event, Range, Span, What, Work};
 use crate::roofline::class::class_of;
+use stage2_contract::stats::BACK_TO_BACK_NS;
+use stage2_contract::trace::ReadError;
 use stage2_model::{
     HostAtGaps, Step, StepTimeline, TimelineGap, TimelineLane, TimelineRange, TimelineSum,
     TimelineSums, TimelineWork,
 };
-use stage2_spool::ReadError;
-use stage2_stats::BACK_TO_BACK_NS;
 
 /// Pieces of GPU work of a step, and gaps: the longest are kept.
 const WORK: usize = 4_000;

@@ -88,11 +88,11 @@ fn chosen(report: &Report) -> Vec<(&StepSeries, Step)> {
 mod tests {
     use super::*;
     use crate::load::spool::load_folder;
-    use stage2_model::StageRow;
-    use stage2_spool::{
+    use stage2_contract::trace::{
         Anchor, GpuNs, GpuWork, MonoNs, NONE, Path, Queue, RangeOpen, Record, Shape, WallNs, What,
         Writer,
     };
+    use stage2_model::StageRow;
 
     /// Behind the host's clock by this much, so that a mix-up of the clocks shows.
     const GPU_AHEAD_NS: u64 = 1_000_000_000;

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use stage2_contract::text::{comparable, visible};
 use stage2_model::{Report, Times};
-use stage2_text::{comparable, visible};
 
 use crate::comparison::WorkKind;
 use crate::noise::Spread;

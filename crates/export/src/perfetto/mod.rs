@@ -17,12 +17,12 @@ use messages::{
 use prost::Message as _;
 use rustc_hash::FxHashMap;
 use stage2_analysis::load::events::{Event, Range, Thread, Value, What, Work};
-use stage2_spool::{Payload, Queue};
+use stage2_contract::trace::{Payload, Queue};
 
 use crate::run::Process;
 use crate::selection::Selected;
 use crate::{Counts, ExportError, Exported, names, output};
-use stage2_text::redact::Redactor;
+use stage2_contract::text::redact::Redactor;
 
 pub(crate) fn write(selected: &Selected<'_>, out: &Path) -> Result<Exported, ExportError> {
     let mut counts = Counts::default();
@@ -67,7 +67,7 @@ impl<W: Write> Packets<'_, W> {
 
     fn gpus(&mut self, selected: &Selected<'_>) -> Result<(), ExportError> {
         let gpu = |gpu: &crate::run::Gpu| GpuDescription {
-            name: stage2_text::visible(&gpu.device.name),
+            name: stage2_contract::text::visible(&gpu.device.name),
             vendor: "NVIDIA".to_owned(),
             uuid: gpu.device.uuid.to_vec(),
         };

@@ -14,7 +14,7 @@ use std::path::Path;
 use rusqlite::{Connection, Statement, ToSql, params};
 use rustc_hash::{FxHashMap, FxHashSet};
 use stage2_analysis::load::events::{Event, Range, What, Work};
-use stage2_spool::{Payload, RANGE_OUTSIDE, RANGE_UNKNOWN};
+use stage2_contract::trace::{Payload, RANGE_OUTSIDE, RANGE_UNKNOWN};
 
 use crate::run::Process;
 use crate::selection::Selected;
@@ -304,7 +304,7 @@ impl<'c> Tables<'c> {
                 params![
                     1i64 << 48,
                     id as i64,
-                    stage2_text::visible(&device.name),
+                    stage2_contract::text::visible(&device.name),
                     device.l2_bytes,
                     device.memory_bytes as i64,
                     // As nsys, in bytes a second; CUPTI gives kB.

@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use stage2_spool::{
+use stage2_contract::trace::{
     Anchor, Device, Field, FieldValue, GpuNs, GpuWork, Mark, MonoNs, Payload, Process, Queue,
     RANGE_OUTSIDE, RANGE_UNKNOWN, RangeOpen, Record, Shape, WallNs, What, Writer,
 };
@@ -64,7 +64,7 @@ pub(crate) fn trace(folder: &Path, pid: u32, host: &str, shift: u64) -> PathBuf 
     for (id, parent, name, domain) in
         [(1, 0, 1, 0), (2, 0, 2, 0), (3, 2, 6, 3), (4, 3, 7, 0), (5, 0, 8, 0)]
     {
-        w.write(&Record::Path(stage2_spool::Path { id, parent, name, domain }));
+        w.write(&Record::Path(stage2_contract::trace::Path { id, parent, name, domain }));
     }
     let open = |range, path, parent, start| {
         Record::RangeOpen(RangeOpen {
@@ -157,7 +157,7 @@ pub(crate) fn nested(folder: &Path, depth: u32) {
     let mut writer = writer(folder, "h-1.s2t");
     for id in 1..=depth {
         writer.write(&Record::Name { id: id + 1, bytes: format!("r{id}").into_bytes() });
-        let path = stage2_spool::Path { id, parent: id - 1, name: id + 1, domain: 0 };
+        let path = stage2_contract::trace::Path { id, parent: id - 1, name: id + 1, domain: 0 };
         writer.write(&Record::Path(path));
         writer.write(&opened(u64::from(id), id, u64::from(id - 1), 20));
     }
@@ -179,7 +179,7 @@ pub(crate) fn same_nanosecond(folder: &Path) {
     writer.write(&Record::Shape(Shape { id: 2, name: 5, ..Shape::default() }));
     for range in 1..=3 {
         let (id, parent) = (range as u32, range as u32 - 1);
-        let path = stage2_spool::Path { id, parent, name: id + 1, domain: 0 };
+        let path = stage2_contract::trace::Path { id, parent, name: id + 1, domain: 0 };
         writer.write(&Record::Path(path));
         let Record::RangeOpen(open) = opened(range, id, range - 1, 20) else { continue };
         writer.write(&Record::RangeOpen(RangeOpen { start_end: false, ..open }));
@@ -210,7 +210,7 @@ pub(crate) fn same_nanosecond(folder: &Path) {
 #[allow(dead_code, reason = "not every test file needs it")]
 pub(crate) fn many(folder: &Path, kernels: u64) {
     let mut writer = writer(folder, "h-1.s2t");
-    let path = stage2_spool::Path { id: 1, parent: 0, name: 1, domain: 0 };
+    let path = stage2_contract::trace::Path { id: 1, parent: 0, name: 1, domain: 0 };
     writer.write(&Record::Path(path));
     for range in 1..=kernels / 100 {
         let start = range * 1_000;
@@ -230,7 +230,7 @@ pub(crate) fn many(folder: &Path, kernels: u64) {
 #[allow(dead_code, reason = "not every test file needs it")]
 pub(crate) fn hostile_times(folder: &Path) {
     let mut writer = writer(folder, "h-1.s2t");
-    let path = stage2_spool::Path { id: 1, parent: 0, name: 1, domain: 0 };
+    let path = stage2_contract::trace::Path { id: 1, parent: 0, name: 1, domain: 0 };
     writer.write(&Record::Path(path));
     for (range, start) in [(1, 0), (2, u64::MAX), (3, 1 << 63)] {
         writer.write(&opened(range, 1, 0, start));

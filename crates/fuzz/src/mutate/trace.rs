@@ -2,7 +2,7 @@
 //! right again, so that the change gets past it.
 
 use fastrand::Rng;
-use stage2_spool::{Reader, Record, Writer};
+use stage2_contract::trace::{Reader, Record, Writer};
 
 const FRAME_HEADER_BYTES: usize = 12;
 const CHECKSUM_AT: usize = 8;

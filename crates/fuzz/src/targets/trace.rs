@@ -1,6 +1,6 @@
 //! Trace files: any bytes are records and an end, and what is written again is read equal.
 
-use stage2_spool::{Ending, Reader, Record, Skipped, Writer};
+use stage2_contract::trace::{Ending, Reader, Record, Skipped, Writer};
 
 use super::same_twice;
 

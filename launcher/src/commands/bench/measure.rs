@@ -9,8 +9,8 @@ use stage2_analysis::join::join;
 use stage2_analysis::load::libraries::RangeNames;
 use stage2_analysis::load::spool::load_folder;
 use stage2_analysis::nsys::load::sqlite;
+use stage2_contract::text::visible_path;
 use stage2_model::{Finding, PathKind, RunInfo, Severity, WorkloadExit};
-use stage2_text::visible_path;
 
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Configuration {

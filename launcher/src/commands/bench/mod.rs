@@ -31,8 +31,8 @@ use measure::{Configuration, Recorded, Run};
 use stage2_analysis::files::write_whole;
 use stage2_analysis::join::overhead::InForce;
 use stage2_analysis::load::libraries::RangeNames;
+use stage2_contract::text::numbers::counted;
 use stage2_model::{Finding, Severity, WorkloadExit};
-use stage2_text::numbers::counted;
 
 /// Name of the configuration that all others are held against.
 const UNTRACED: &str = "untraced";

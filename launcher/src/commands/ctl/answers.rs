@@ -1,9 +1,9 @@
 //! Answers of control sockets -> text for people, or JSON.
 
 use serde_json::{Map, Value, json};
-use stage2_control::{Answer, Verb, unescape};
-use stage2_spool::window;
-use stage2_text::numbers::ms3;
+use stage2_contract::control::{Answer, Verb, unescape};
+use stage2_contract::text::numbers::ms3;
+use stage2_contract::trace::window;
 
 use super::Outcome;
 use crate::terminal::printable;
@@ -141,7 +141,7 @@ mod tests {
             .with("records", 9)
             .with("file", "/tmp/\x1b[31mx")
             .with("done", "number=1 records=5 lost=0 why=limit%20steps=3 file=/tmp/a");
-        let name = stage2_control::SocketName::new("h", 1, 2);
+        let name = stage2_contract::control::SocketName::new("h", 1, 2);
         let found = Found { pid: 5, path: "/x".into(), name };
         let outcome = Outcome { found, answer: Ok(answer) };
         let text = to_text(&outcome, &Verb::Status);

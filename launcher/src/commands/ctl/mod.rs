@@ -8,7 +8,7 @@ mod steps;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use stage2_control::{Answer, Verb};
+use stage2_contract::control::{Answer, Verb};
 
 use crate::cli::{Answering, CtlArgs, CtlVerb};
 use crate::control::{AskError, Found, Target, ask, begins_in, find, together};

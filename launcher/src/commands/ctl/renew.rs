@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use stage2_control::{Answer, Verb};
+use stage2_contract::control::{Answer, Verb};
 
 use super::{Outcome, STEP};
 use crate::clock::since_1970;

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use stage2_control::{Limits, Start, Verb};
+use stage2_contract::control::{Limits, Start, Verb};
 use stage2_model::Finding;
 
 use super::{EXIT_REFUSED, ask_all};

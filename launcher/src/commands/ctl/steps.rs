@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use stage2_control::{Answer, Verb};
-use stage2_spool::window::FirstSteps;
-use stage2_text::numbers::ms3;
+use stage2_contract::control::{Answer, Verb};
+use stage2_contract::text::numbers::ms3;
+use stage2_contract::trace::window::FirstSteps;
 
 use super::{Outcome, STEP};
 use crate::control::ask;

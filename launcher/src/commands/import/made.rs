@@ -25,8 +25,8 @@ use crate::views;
 use stage2_analysis::files::{self, write_whole};
 use stage2_analysis::load::trace::files_of;
 use stage2_analysis::private;
+use stage2_contract::text::{listed, visible_path};
 use stage2_model::{Finding, PassStatus, Severity};
-use stage2_text::{listed, visible_path};
 
 /// Files that are named where they are told; run.json has them all.
 const FROM_NAMED: usize = 4;

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use regex::Regex;
 use strsim::jaro_winkler;
 
+use stage2_contract::text::listed;
 use stage2_model::Finding;
-use stage2_text::listed;
 
 /// Names that a finding lists.
 const LISTED: usize = 6;

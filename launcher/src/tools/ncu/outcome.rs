@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
+use stage2_contract::text;
+use stage2_contract::text::numbers::count;
 use stage2_model::{Finding, Severity, WorkloadExit};
-use stage2_text as text;
-use stage2_text::numbers::count;
 
 use crate::tools::step::Ended;
 

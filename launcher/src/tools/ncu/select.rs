@@ -12,9 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use stage2_analysis::load::operation::is_communication;
 use stage2_analysis::ncu::nvtx::Label;
+use stage2_contract::text;
+use stage2_contract::text::kernel_name;
 use stage2_model::Finding;
-use stage2_text as text;
-use stage2_text::kernel_name;
 use wildmatch::WildMatch;
 
 use super::config::Ncu;

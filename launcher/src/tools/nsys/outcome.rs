@@ -13,9 +13,9 @@ use super::expression::CaptureExpression;
 use super::messages::{self, Said};
 use crate::tools::saw;
 use crate::tools::step::Ended;
+use stage2_contract::text::numbers::count;
+use stage2_contract::text::{shorten, visible};
 use stage2_model::{Finding, PathKind, PathRow, Severity, WorkloadExit};
-use stage2_text::numbers::count;
-use stage2_text::{shorten, visible};
 
 /// The files that a run left, with their sizes in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

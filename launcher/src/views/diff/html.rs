@@ -3,9 +3,9 @@
 //! The tables are those of the Markdown page, so that a number is written in one place. The bars are made
 //! here; foreign text in them comes through [`text`].
 
+use stage2_contract::text::shorten_kernel;
 use stage2_diff::{Comparison, Diff, Outcome, StageChange, WorkChange};
 use stage2_model::Severity;
-use stage2_text::shorten_kernel;
 
 use super::markdown::{body, is_shown};
 use super::{numbers, title};

@@ -1,12 +1,12 @@
 //! Comparisons -> Markdown: the five lines first, then conditions, what cannot be compared, stages, and
 //! the kernels of each.
 
+use stage2_contract::text::numbers::{count, counted};
+use stage2_contract::text::{code, plain, shorten_kernel};
 use stage2_diff::{
     Comparison, ConditionResult, Diff, Difference, MetricChange, MetricUnit, Outcome, Per,
     Presence, StageChange, Verdict, WorkChange,
 };
-use stage2_text::numbers::{count, counted};
-use stage2_text::{code, plain, shorten_kernel};
 
 use super::{numbers, title};
 use crate::views::table::{Table, name, paragraph};

@@ -9,8 +9,8 @@ pub(crate) use console::{failures, short_lines, warnings};
 pub(crate) use html::html;
 pub(crate) use markdown::markdown;
 
+use stage2_contract::text::shorten;
 use stage2_diff::Comparison;
-use stage2_text::shorten;
 
 /// Characters of the name of a run.
 const LABEL_LIMIT: usize = 60;

@@ -1,7 +1,7 @@
 //! Numbers of a comparison -> cells, the same in every table and picture.
 
+use stage2_contract::text::numbers::ABSENT;
 use stage2_diff::{Better, MetricChange, MetricUnit, NoiseMethod, Verdict, signed};
-use stage2_text::numbers::ABSENT;
 
 /// A number of a metric, without its unit.
 pub(super) fn value(value: Option<f64>, unit: MetricUnit) -> String {

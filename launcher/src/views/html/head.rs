@@ -4,8 +4,8 @@
 use super::markdown::text;
 use crate::views::page::SIMULATED;
 use crate::views::ranks;
+use stage2_contract::text::numbers::{count, ms3, percent1};
 use stage2_model::{DeviceRow, Report, Severity, Status};
-use stage2_text::numbers::{count, ms3, percent1};
 
 /// Label of the last line of the answer.
 const COVERAGE: &str = "coverage";

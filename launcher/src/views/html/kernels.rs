@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use super::markdown::{class_mark, foreign, text};
 use crate::views::kernels::top::{TopKernel, classes, top_kernels};
+use stage2_contract::text::numbers::{ABSENT, count, ms3, or_absent, percent1, us3};
+use stage2_contract::text::shorten;
 use stage2_model::Report;
-use stage2_text::numbers::{ABSENT, count, ms3, or_absent, percent1, us3};
-use stage2_text::shorten;
 
 /// Rows: those with the longest time.
 const ROWS: usize = 500;

@@ -5,8 +5,8 @@ use plotters::prelude::*;
 
 use super::chart::{self, BAND, Caption, LINE, WARM, axes, picture, short};
 use super::markdown::{foreign, text};
+use stage2_contract::text::numbers::{count, counted, ms3};
 use stage2_model::{Step, StepSeries, StepTimes};
-use stage2_text::numbers::{count, counted, ms3};
 
 /// Buckets of a picture; the analysis makes fewer.
 const BUCKETS: usize = 2_000;

@@ -26,8 +26,8 @@ use sha2::{Digest, Sha256};
 use super::page::Page;
 use super::summary::model_stages;
 use markdown::{foreign, html, text};
+use stage2_contract::text::shorten;
 use stage2_model::Report;
-use stage2_text::shorten;
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");

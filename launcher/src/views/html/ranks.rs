@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use super::markdown::{foreign, text};
+use stage2_contract::text::numbers::{ABSENT, ms3};
+use stage2_contract::text::shorten;
 use stage2_model::{RankStageRow, Report};
-use stage2_text::numbers::{ABSENT, ms3};
-use stage2_text::shorten;
 
 /// Rows: the ranks; and columns: the stages.
 const RANKS: usize = 1_024;

@@ -6,9 +6,9 @@ use plotters::prelude::*;
 use super::chart::{self, Caption, LINE, SOFT, axes, picture, short};
 use super::markdown::{class_mark, text};
 use crate::views::table::{Table, name};
+use stage2_contract::text::numbers::percent1;
+use stage2_contract::text::shorten_kernel;
 use stage2_model::{KernelRow, Peaks, Precision, Report};
-use stage2_text::numbers::percent1;
-use stage2_text::shorten_kernel;
 
 /// Points of a picture: the kernel rows with the longest time.
 const POINTS: usize = 300;

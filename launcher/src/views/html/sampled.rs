@@ -4,8 +4,8 @@ use plotters::prelude::*;
 
 use super::chart::{self, Caption, LINE, WARM, axes, picture, short};
 use super::markdown::{foreign, text};
+use stage2_contract::text::numbers::{counted, ms3, percent1};
 use stage2_model::{Report, SampledCurve, SampledPoint, SampledStage, StepTimeline};
-use stage2_text::numbers::{counted, ms3, percent1};
 
 /// Points of a curve; the analysis makes fewer.
 const POINTS: usize = 1_000;

@@ -8,9 +8,9 @@ use super::roofline::roofline;
 use super::sampled::sampled;
 use super::timeline::timeline;
 use super::window::window;
+use stage2_contract::text::numbers::{count, ratio3};
+use stage2_contract::text::shorten;
 use stage2_model::{Figure, Report, StageAnswer, StepSeries, StepTimeline, StepTimes};
-use stage2_text::numbers::{count, ratio3};
-use stage2_text::shorten;
 
 /// Characters of a stage's name.
 const NAME_LIMIT: usize = 80;

@@ -5,10 +5,10 @@ use super::*;
 use crate::golden::compare;
 use dom::{Element, parse};
 use stage2_analysis::insight::Shown;
+use stage2_contract::text::{KernelName, visible};
 use stage2_model::*;
-use stage2_text::{KernelName, visible};
 
-#[path = "../../../tests/common/dom.rs"]
+#[path = "../../../tests/it/common/dom.rs"]
 mod dom;
 
 /// Time, share of it, FLOP per byte and FLOP/s of a kernel row; nothing where ncu did not measure it.

@@ -8,11 +8,11 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::markdown::{attribute, class_mark, foreign, text};
+use stage2_contract::text::numbers::{count, counted, ms3, us3};
+use stage2_contract::text::shorten;
 use stage2_model::{
     StepTimeline, TimelineGap, TimelineLane, TimelineRange, TimelineSum, TimelineSums,
 };
-use stage2_text::numbers::{count, counted, ms3, us3};
-use stage2_text::shorten;
 
 /// Rows of ranges: what is deeper is counted.
 const DEPTH: u64 = 8;

@@ -2,8 +2,8 @@
 
 use super::markdown::text;
 use crate::views::stages::idle_kinds;
+use stage2_contract::text::numbers::percent1;
 use stage2_model::{WindowKind, WindowPart, WindowSplit};
-use stage2_text::numbers::percent1;
 
 /// The class of a part in the style of the page.
 fn mark(kind: WindowKind) -> &'static str {

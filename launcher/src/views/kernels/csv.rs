@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::io::Write;
 
+use stage2_contract::text::{KernelName, csv_field};
 use stage2_model::{CounterRow, KernelRow, Launch, Origin, Report, SampledAmount, SampledKernel};
-use stage2_text::{KernelName, csv_field};
 
 /// What a line is written from.
 struct Line<'r> {

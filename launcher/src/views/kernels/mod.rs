@@ -7,9 +7,9 @@ pub(super) mod top;
 use super::page::first_screen;
 use super::table::Table;
 use by_stage::{StageKernel, stage_kernels};
+use stage2_contract::text::numbers::{count, counted, ms3, ms6, percent1};
+use stage2_contract::text::{code, plain};
 use stage2_model::Report;
-use stage2_text::numbers::{count, counted, ms3, ms6, percent1};
-use stage2_text::{code, plain};
 
 /// The page, with at most `top` rows.
 pub(super) fn kernels_md(report: &Report, top: usize) -> String {

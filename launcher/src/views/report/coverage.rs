@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::views::table::{ROWS, Table};
+use stage2_contract::text::numbers::count;
+use stage2_contract::text::{code, plain, shorten};
 use stage2_model::{FileEnding, ProcessCoverage, Report};
-use stage2_text::numbers::count;
-use stage2_text::{code, plain, shorten};
 
 pub(super) fn coverage(report: &Report) -> String {
     let mut out = String::new();

@@ -3,9 +3,9 @@
 use crate::views::scopes::{scopes, within_prefill};
 use crate::views::table::{ROWS, Table, name, none, paragraph};
 use crate::views::values::{decimal, share_of_peak};
+use stage2_contract::text::numbers::{ms3, percent1};
+use stage2_contract::text::{plain, shorten};
 use stage2_model::{Absence, Figure, ModelUse, Report, StageUtilisation};
-use stage2_text::numbers::{ms3, percent1};
-use stage2_text::{plain, shorten};
 
 /// What FLOPs by counters are.
 pub(in crate::views) const COUNTED_FLOPS: &str = "FLOPs by counters are what ncu counted in a launch, \

@@ -16,9 +16,9 @@ use super::ranks::{collectives, processes, ranks};
 use super::regions::regions_md;
 use super::sampled;
 use super::steps::{self, steps_md};
+use stage2_contract::text::numbers::counted;
+use stage2_contract::text::plain;
 use stage2_model::{Report, Severity};
-use stage2_text::numbers::counted;
-use stage2_text::plain;
 
 /// The page.
 pub(super) fn page(report: &Report) -> Page {

@@ -2,9 +2,9 @@
 
 use crate::views::stages;
 use crate::views::table::{ROWS, Table, name, none};
+use stage2_contract::text::numbers::{count, ms3, ms6, or_absent, percent1};
+use stage2_contract::text::plain;
 use stage2_model::{PathKind, PathRow, Report, StageRow};
-use stage2_text::numbers::{count, ms3, ms6, or_absent, percent1};
-use stage2_text::plain;
 
 pub(super) fn stages(report: &Report) -> String {
     if report.stages.is_empty() {

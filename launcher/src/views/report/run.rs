@@ -2,9 +2,9 @@
 
 use crate::views::table::{ROWS, Table, none, paragraph};
 use stage2_analysis::in_part;
+use stage2_contract::text::numbers::{count, counted, ms3, percent1};
+use stage2_contract::text::{code_in_text, plain, shorten};
 use stage2_model::Report;
-use stage2_text::numbers::{count, counted, ms3, percent1};
-use stage2_text::{code_in_text, plain, shorten};
 
 /// Characters of a command line.
 const COMMAND_LIMIT: usize = 2_000;

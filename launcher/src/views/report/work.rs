@@ -1,9 +1,9 @@
 //! GPU work: kernels of each stage, copies, fills and graphs.
 
 use crate::views::table::{ROWS, Table, more, none};
+use stage2_contract::text::numbers::{ms3, ms6, percent1};
+use stage2_contract::text::{code, code_in_text, plain};
 use stage2_model::{MemoryRow, Report};
-use stage2_text::numbers::{ms3, ms6, percent1};
-use stage2_text::{code, code_in_text, plain};
 
 /// Stages whose kernels are listed.
 const STAGES: usize = 12;

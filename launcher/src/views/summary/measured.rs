@@ -8,9 +8,9 @@ use crate::views::page::model_stages;
 use crate::views::stages;
 use crate::views::table::{Table, name, none};
 use crate::views::values::text;
+use stage2_contract::text::numbers::{count, ms3, ms6, percent1};
+use stage2_contract::text::{code, shorten, shorten_kernel};
 use stage2_model::{OperatorRow, Report};
-use stage2_text::numbers::{count, ms3, ms6, percent1};
-use stage2_text::{code, shorten, shorten_kernel};
 
 /// Stages, operators and kernels that are shown.
 const STAGES: usize = 8;

@@ -1,6 +1,6 @@
 //! Payloads of events into fields of ranges.
 
-use stage2_spool::{Field, FieldValue};
+use stage2_contract::trace::{Field, FieldValue};
 
 use super::*;
 use crate::guest::blob::Blob;

@@ -1,7 +1,7 @@
 //! Readings of clocks within windows -> their range, and what held them down, by name.
 
+use stage2_contract::trace::DeviceState;
 use stage2_model::{ClockLimit, ClockUse, ReadSpan};
-use stage2_spool::DeviceState;
 
 /// Bits of `nvmlClocksEventReasons` and what they mean. Idleness, 1, holds nothing down.
 const LIMITS: [(u64, &str); 8] = [

@@ -10,8 +10,10 @@ mod wall_clock;
 
 use std::path::Path;
 
-use stage2_spool::{Device, GpuNs, Losses, MonoNs, Payload, Process, Queue, ReadError, Shape};
-use stage2_text::KernelName;
+use stage2_contract::text::KernelName;
+use stage2_contract::trace::{
+    Device, GpuNs, Losses, MonoNs, Payload, Process, Queue, ReadError, Shape,
+};
 
 use super::ProcessCapture;
 use super::libraries::RangeNames;
@@ -61,7 +63,7 @@ impl Traces {
     pub fn correct(&mut self, clocks: &[HostClock]) {
         for file in &mut self.files {
             // A report holds visible text.
-            let host = file.host_name().map(|host| stage2_text::visible(host.as_bytes()));
+            let host = file.host_name().map(|host| stage2_contract::text::visible(host.as_bytes()));
             let of_host = clocks.iter().find(|of| host.as_deref() == Some(of.host.as_str()));
             if let Some(clock) = of_host {
                 file.clock = WallClock::corrected(clock);
@@ -135,8 +137,8 @@ pub struct Work<'a> {
     pub queue: Queue,
     /// The ranges that were open on the launching thread.
     pub path: &'a RangePath,
-    /// The innermost of them: an identifier of this process; [`RANGE_OUTSIDE`](stage2_spool::RANGE_OUTSIDE) and
-    /// [`RANGE_UNKNOWN`](stage2_spool::RANGE_UNKNOWN) as in the trace file.
+    /// The innermost of them: an identifier of this process; [`RANGE_OUTSIDE`](stage2_contract::trace::RANGE_OUTSIDE) and
+    /// [`RANGE_UNKNOWN`](stage2_contract::trace::RANGE_UNKNOWN) as in the trace file.
     pub range: u64,
     /// CUPTI's correlation id. All work of one graph launch has the same.
     pub correlation: u64,

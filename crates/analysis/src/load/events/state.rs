@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use stage2_spool::{
+use stage2_contract::text::{KernelName, kernel_name, visible};
+use stage2_contract::trace::{
     FieldValue, GpuWork, NONE, Payload, Queue, RANGE_OUTSIDE, RANGE_UNKNOWN, RangeOpen, Record,
     Shape, {self as spool},
 };
-use stage2_text::{KernelName, kernel_name, visible};
 
 use super::super::alike::Alike;
 use super::super::instances::{Entry, Instances, NO_ROOT};

@@ -1,7 +1,7 @@
 //! Times of a host's monotonic clock -> times on the wall clock of the run.
 
+use stage2_contract::trace::MonoNs;
 use stage2_model::{ClockPoint, HostClock};
-use stage2_spool::MonoNs;
 
 /// The wall clock of a host, corrected where collectives tie it to those of other hosts.
 #[derive(Clone, Debug, Default)]

@@ -18,7 +18,7 @@ impl Clues {
         const OTHER_PAGE: &str = "write the raw page: ncu --import REPORT --csv --page raw";
         if line.starts_with("==") {
             if self.message.as_ref().is_none_or(|known| known.starts_with("==PROF==")) {
-                self.message = Some(stage2_text::visible(line.trim_end().as_bytes()));
+                self.message = Some(stage2_contract::text::visible(line.trim_end().as_bytes()));
             }
             return;
         }

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
 use crate::ncu::nvtx::Label;
+use stage2_contract::text;
 use stage2_model::{CounterRow, Finding, Severity};
-use stage2_text as text;
 
 use super::MAX_RULES;
 use super::flops::flops;

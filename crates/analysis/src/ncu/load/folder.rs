@@ -11,8 +11,8 @@ use std::path::Path;
 use super::{Source, Tables, load_reports};
 use crate::files;
 use crate::progress::Metered;
+use stage2_contract::text::visible_path;
 use stage2_model::{Finding, Severity};
-use stage2_text::visible_path;
 
 /// Words of a name that say which page of a report a file is.
 const PAGES: [&str; 2] = ["raw", "details"];

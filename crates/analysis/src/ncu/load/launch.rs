@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ncu::nvtx::{self, Label};
-use stage2_text as text;
+use stage2_contract::text;
 
 use super::pages::Form;
 use super::quantity::Quantity;

@@ -231,7 +231,7 @@ fn check_names(tables: &mut Tables) {
     let shown = tables.kernels.iter().find(|kernel| demangled(&kernel.key.kernel));
     tables.names_are_mangled = shown.is_none();
     if let Some(kernel) = shown {
-        let name = stage2_text::shorten(&kernel.key.kernel, 60);
+        let name = stage2_contract::text::shorten(&kernel.key.kernel, 60);
         tables.findings.push(Finding::new(
             Severity::Note,
             format!("ncu: names of kernels are demangled ({name})"),

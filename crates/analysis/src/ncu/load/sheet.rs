@@ -212,7 +212,7 @@ impl Sheet {
             }
         }
         if let Some(name) = device_name.and_then(|at| record.get(at)).filter(|n| !n.is_empty()) {
-            let name = stage2_text::visible(name.as_bytes());
+            let name = stage2_contract::text::visible(name.as_bytes());
             self.devices.entry(launch.device).or_insert(name);
         }
         if room.take(cells.len(), launch.text_bytes())
@@ -280,7 +280,7 @@ impl Sheet {
             self.rules_cut += 1;
             return Some(());
         }
-        let text = |cell: &str| stage2_text::visible(cell.as_bytes());
+        let text = |cell: &str| stage2_contract::text::visible(cell.as_bytes());
         let (name, description) = (text(rule), text(description));
         told.launch.rules.push(RuleRow { name, description, speedup_percent: None });
         told.speedups.push(speedup);

@@ -1,8 +1,8 @@
 //! Cells of ncu's tables that give no value -> what is said of them.
 
 use super::launch::DURATIONS;
+use stage2_contract::text::shorten;
 use stage2_model::{Finding, Severity};
-use stage2_text::shorten;
 
 /// Characters of a name that is shown.
 const NAME_LIMIT: usize = 60;

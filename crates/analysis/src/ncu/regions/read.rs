@@ -7,8 +7,8 @@ use crate::files;
 use crate::ncu::load::{Launch, Source, load};
 use crate::ncu::nvtx::Label;
 use serde::{Deserialize, Serialize};
+use stage2_contract::text::visible_path;
 use stage2_model::{Finding, Severity};
-use stage2_text::visible_path;
 
 /// Name of the file that says which region a folder is of.
 pub const REGION_FILE: &str = "region.json";
@@ -89,7 +89,7 @@ fn unusable(path: &Path, why: &str) -> Finding {
     Finding::new(
         Severity::Warning,
         format!("{} cannot be used", visible_path(path)),
-        stage2_text::visible(why.as_bytes()),
+        stage2_contract::text::visible(why.as_bytes()),
         "the region is missing from the report; run the ncu pass again",
     )
 }

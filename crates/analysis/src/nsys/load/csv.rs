@@ -19,9 +19,9 @@ use crate::files;
 use crate::load::libraries::RangeNames;
 use crate::numbers::{Convention, Evidence, Reading};
 use crate::progress::Metered;
+use stage2_contract::text::numbers::count;
 use stage2_model::nsys::{Counts, Source};
 use stage2_model::{Finding, Severity};
-use stage2_text::numbers::count;
 
 /// Larger files are no summaries.
 const MAX_FILE_BYTES: u64 = 256 << 20;
@@ -397,7 +397,9 @@ fn kind(titles: &[String]) -> String {
         Some((_, kind)) => (*kind).to_owned(),
         None => {
             let first: Vec<&str> = titles.iter().take(5).map(|title| title.trim()).collect();
-            stage2_text::visible(format!("with the columns {}", first.join(", ")).as_bytes())
+            stage2_contract::text::visible(
+                format!("with the columns {}", first.join(", ")).as_bytes(),
+            )
         }
     }
 }

@@ -65,7 +65,7 @@ impl Said {
             return;
         };
         let text: String = text.trim().chars().take(MAX_CHARS).collect();
-        let text = stage2_text::visible(text.as_bytes());
+        let text = stage2_contract::text::visible(text.as_bytes());
         if !text.is_empty() && !self.0.iter().any(|(_, known)| *known == text) {
             self.0.push((weight, text));
         }

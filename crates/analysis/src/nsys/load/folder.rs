@@ -13,9 +13,9 @@ use super::reports::capture_in;
 use super::sqlite;
 use crate::files;
 use crate::load::libraries::RangeNames;
+use stage2_contract::text::visible_path;
 use stage2_model::nsys::Source;
 use stage2_model::{Finding, Severity};
-use stage2_text::visible_path;
 
 /// Ends of the names of copies that were made to be given away.
 const SCRUBBED: [&str; 2] = [".scrubbed", "_scrubbed"];

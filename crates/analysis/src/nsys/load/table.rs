@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row};
-use stage2_text::visible;
+use stage2_contract::text::visible;
 
 use super::budget::{Budget, explained};
 

@@ -2,9 +2,9 @@
 
 use super::{Facts, KernelFacts, StageFacts};
 use crate::roofline::kernel_class::KernelClass;
+use stage2_contract::text::numbers::count;
 use stage2_model::rule::*;
 use stage2_model::{Bound, LAUNCH_GAP_US, RATE_SHARE_MOST, Takeaway};
-use stage2_text::numbers::count;
 
 /// What to do where nothing of a job was compared.
 const RECORD_RANKS: &str = "Record every rank (section Collectives lists what is missing) to tell a late rank \

@@ -5,9 +5,9 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use stage2_control::{Answer, Verb, start_of, unescape};
+use stage2_contract::control::{Answer, Verb, start_of, unescape};
+use stage2_contract::text::visible;
 use stage2_model::Finding;
-use stage2_text::visible;
 
 use crate::commands::import::{WindowFile, WindowKind};
 use crate::control::{AskError, Found, ask};
@@ -201,7 +201,7 @@ fn word_of(word: &str, name: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use stage2_control::SocketName;
+    use stage2_contract::control::SocketName;
 
     use super::*;
 

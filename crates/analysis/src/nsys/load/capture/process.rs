@@ -1,7 +1,9 @@
 //! Ranges and GPU work of the processes of an export -> records -> a [`ProcessCapture`] each.
 
 use foldhash::{HashMap, HashSet};
-use stage2_spool::{Anchor, Device, GpuNs, MonoNs, NONE, Path, Queue, RangeOpen, Record, WallNs};
+use stage2_contract::trace::{
+    Anchor, Device, GpuNs, MonoNs, NONE, Path, Queue, RangeOpen, Record, WallNs,
+};
 
 use super::super::domains::Domains;
 use super::ZERO_NS;

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use stage2_stats::union_ns;
+use stage2_contract::stats::union_ns;
 
 use super::tests::{by_path, call, kernel, range, report};
 

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use stage2_spool::{NONE, RANGE_OUTSIDE};
+use stage2_contract::trace::{NONE, RANGE_OUTSIDE};
 
 use super::limits::MAX_CONTINUED;
 use super::process::Process;

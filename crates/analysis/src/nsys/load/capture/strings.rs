@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use foldhash::HashMap;
-use stage2_text::without_instance;
+use stage2_contract::text::without_instance;
 
 /// Names are cut here, bytes: where the collector cuts them.
 pub(super) const TEXT_LIMIT: usize = 1024;

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use crate::join::join;
 use rusqlite::Connection;
+use stage2_contract::stats::Histogram;
 use stage2_model::{PathKind, Report, RunInfo};
-use stage2_stats::Histogram;
 
 use super::random_tests::Numbers;
 use super::*;

@@ -16,7 +16,7 @@ use super::rows::{self, Missing, Name, Occurrence};
 use super::stack::{Opening, Stack};
 use super::strings::Strings;
 use super::work::{Piece, Work};
-use stage2_spool::{RANGE_OUTSIDE, RANGE_UNKNOWN};
+use stage2_contract::trace::{RANGE_OUTSIDE, RANGE_UNKNOWN};
 
 /// Numbers of registered names that are remembered; more are looked up again.
 const MAX_REGISTERED: usize = 1 << 20;

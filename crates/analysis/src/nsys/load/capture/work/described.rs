@@ -1,6 +1,6 @@
 //! Items of GPU work -> the records, and the rows of kernels, that describe them.
 
-use stage2_spool::{GpuNs, GpuWork, Record, Shape, What};
+use stage2_contract::trace::{GpuNs, GpuWork, Record, Shape, What};
 
 use super::{NO_NAME, Piece, Work};
 use crate::nsys::load::capture::item::{Ran, grid_and_block};

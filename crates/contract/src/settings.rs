@@ -1,0 +1,313 @@
+//! Settings of the collector -> values: the launcher accepts exactly what the collector can read.
+
+use std::ops::RangeInclusive;
+
+/// `STAGE2_BUFFERS`, in words.
+pub const BUFFERS_FORM: &str = "bytes in all, e.g. 64M, from 1M to 4G; or SIZE*COUNT, e.g. 1M*24, with 64K to \
+     256M a buffer, 2 to 1024 buffers, 4G in all";
+/// `STAGE2_SAMPLE`, in words.
+pub const SAMPLE_FORM: &str = "1/N with N from 1 to 1000000, e.g. 1/16";
+/// `STAGE2_FLUSH_MS`, in words.
+pub const FLUSH_MS_FORM: &str = "milliseconds from 10 to 3600000";
+/// `STAGE2_FLUSH_MS`, milliseconds.
+pub const FLUSH_MS: RangeInclusive<u64> = 10..=3_600_000;
+
+const BUFFER_BYTES: RangeInclusive<usize> = 64 << 10..=256 << 20;
+const BUFFER_COUNT: RangeInclusive<usize> = 2..=1024;
+const ALL_BUFFERS_BYTES: RangeInclusive<usize> = 1 << 20..=4 << 30;
+const ONE_IN: RangeInclusive<u32> = 1..=1_000_000;
+
+/// `STAGE2_COUNTERS`, in words.
+pub const COUNTERS_FORM: &str = "off, on, or up to 32 comma-separated metrics of CUPTI, e.g. \
+     dram__bytes_read.sum; with @ and 10 to 1000000 microseconds behind, e.g. on@100, samples of that \
+     length are taken without a pause";
+
+/// `STAGE2_CUPTI_API`, in words.
+pub const CUPTI_API_FORM: &str = "auto, v1 or v2";
+
+/// Which of CUPTI's two activity APIs brings the records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CuptiApi {
+    /// The collector chooses.
+    #[default]
+    Auto,
+    /// The first one, which every CUPTI has.
+    V1,
+    /// The second one (CUPTI 13.3 and later), where the CUPTI has it.
+    V2,
+}
+
+/// What `STAGE2_CUPTI_API` asks for; nothing where the text is not [`CUPTI_API_FORM`].
+pub fn read_cupti_api(text: &str) -> Option<CuptiApi> {
+    match text {
+        "auto" => Some(CuptiApi::Auto),
+        "v1" => Some(CuptiApi::V1),
+        "v2" => Some(CuptiApi::V2),
+        _ => None,
+    }
+}
+
+/// `STAGE2_HWTRACE`, in words.
+pub const HARDWARE_TRACE_FORM: &str = "off or on";
+
+/// Whether `STAGE2_HWTRACE` asks for hardware trace; nothing where the text is not [`HARDWARE_TRACE_FORM`].
+pub fn read_hardware_trace(text: &str) -> Option<bool> {
+    match text {
+        "on" => Some(true),
+        "off" => Some(false),
+        _ => None,
+    }
+}
+
+const METRICS: usize = 32;
+const METRIC_BYTES: usize = 200;
+const INTERVAL_US: RangeInclusive<u32> = 10..=1_000_000;
+
+/// Hardware counters to sample.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// None are sampled.
+    pub off: bool,
+    /// Metrics as CUPTI names them, the most important first; none: the collector chooses.
+    pub metrics: Vec<String>,
+    /// Length of a sample, us. `None`: 100, and with pauses, so that sampling takes little CPU time.
+    pub interval_us: Option<u32>,
+}
+
+/// What `STAGE2_COUNTERS` asks for; nothing where the text is not [`COUNTERS_FORM`].
+pub fn read_counters(text: &str) -> Option<Counters> {
+    let (what, interval_us) = match text.split_once('@') {
+        Some((what, us)) => (what, Some(us.parse().ok().filter(|us| INTERVAL_US.contains(us))?)),
+        None => (text, None),
+    };
+    let metrics = match what {
+        "off" if interval_us.is_none() => {
+            return Some(Counters { off: true, ..Counters::default() });
+        }
+        "off" => return None,
+        "on" => Vec::new(),
+        names => names.split(',').map(|name| name.trim().to_owned()).collect(),
+    };
+    let is_metric = |name: &String| {
+        let known = |c: char| c.is_ascii_alphanumeric() || "_.".contains(c);
+        name.contains("__") && name.len() <= METRIC_BYTES && name.chars().all(known)
+    };
+    let sane = metrics.len() <= METRICS && metrics.iter().all(is_metric);
+    sane.then_some(Counters { off: false, metrics, interval_us })
+}
+
+/// Memory for activity records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Buffers {
+    /// So many bytes in all; the collector chooses sizes and numbers.
+    Within {
+        /// Bytes of all buffers, whole pages of 4 KiB.
+        bytes: usize,
+    },
+    /// So many buffers of this size.
+    Sized {
+        /// Bytes of one buffer, whole pages of 4 KiB.
+        bytes: usize,
+        /// How many.
+        count: usize,
+    },
+}
+
+/// What `STAGE2_BUFFERS` asks for; nothing where the text is not [`BUFFERS_FORM`].
+pub fn read_buffers(text: &str) -> Option<Buffers> {
+    let Some((size, count)) = text.split_once('*') else {
+        let bytes = read_bytes(text).filter(|bytes| ALL_BUFFERS_BYTES.contains(bytes))?;
+        return Some(Buffers::Within { bytes: bytes & !4095 });
+    };
+    let (bytes, count) = (read_bytes(size)?, count.parse::<usize>().ok()?);
+    let sane = BUFFER_BYTES.contains(&bytes)
+        && BUFFER_COUNT.contains(&count)
+        && bytes.checked_mul(count).is_some_and(|total| total <= *ALL_BUFFERS_BYTES.end());
+    sane.then_some(Buffers::Sized { bytes: bytes & !4095, count })
+}
+
+/// A number of bytes with an optional unit: K, M or G.
+pub fn read_bytes(text: &str) -> Option<usize> {
+    let (digits, unit) = match text.char_indices().find(|(_, c)| !c.is_ascii_digit()) {
+        Some((at, _)) => text.split_at(at),
+        None => (text, ""),
+    };
+    let scale: usize = match unit {
+        "" => 1,
+        "K" | "k" => 1 << 10,
+        "M" | "m" => 1 << 20,
+        "G" | "g" => 1 << 30,
+        _ => return None,
+    };
+    digits.parse::<usize>().ok()?.checked_mul(scale)
+}
+
+/// N of `1/N`; nothing where the text is not [`SAMPLE_FORM`].
+pub fn read_sample(text: &str) -> Option<u32> {
+    text.strip_prefix("1/")?.parse().ok().filter(|n| ONE_IN.contains(n))
+}
+
+/// `STAGE2_ROTATE`, in words.
+pub const ROTATE_FORM: &str = "size=SIZE, every=TIME or both, and keep=N, e.g. size=256M,every=10m,keep=8, with \
+     64K to 1024G, 10ms to 168h, and 1 to 100000 files";
+
+const PIECE_BYTES: RangeInclusive<u64> = 64 << 10..=1 << 40;
+const PIECE_MS: RangeInclusive<u64> = 10..=7 * 24 * 3_600_000;
+const PIECES_KEPT: RangeInclusive<usize> = 1..=100_000;
+
+/// When the trace file is cut, and how many pieces of it stay.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rotate {
+    /// A piece ends when it has so many bytes.
+    pub size: Option<u64>,
+    /// A piece ends after so many milliseconds.
+    pub every_ms: Option<u64>,
+    /// The newest so many pieces stay; none: all.
+    pub keep: Option<usize>,
+}
+
+/// What `STAGE2_ROTATE` asks for; nothing where the text is not [`ROTATE_FORM`].
+pub fn read_rotate(text: &str) -> Option<Rotate> {
+    let mut rotate = Rotate::default();
+    for word in text.split(',') {
+        let (name, value) = word.trim().split_once('=')?;
+        let is_first = match name {
+            "size" => {
+                let bytes = read_bytes(value).and_then(|bytes| u64::try_from(bytes).ok())?;
+                rotate.size.replace(PIECE_BYTES.contains(&bytes).then_some(bytes)?).is_none()
+            }
+            "every" => {
+                let ms = read_ms(value).filter(|ms| PIECE_MS.contains(ms))?;
+                rotate.every_ms.replace(ms).is_none()
+            }
+            "keep" => {
+                let keep = value.parse().ok().filter(|keep| PIECES_KEPT.contains(keep))?;
+                rotate.keep.replace(keep).is_none()
+            }
+            _ => return None,
+        };
+        if !is_first {
+            return None;
+        }
+    }
+    rotate.size.or(rotate.every_ms).map(|_| rotate)
+}
+
+/// A time in milliseconds: seconds, or a number with a unit: ms, s, m or h.
+pub fn read_ms(text: &str) -> Option<u64> {
+    let at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, unit) = text.split_at(at);
+    let scale: u64 = match unit {
+        "ms" => 1,
+        "" | "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(scale)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_have_a_size_or_an_age_and_may_be_few() {
+        let of = |size, every_ms, keep| Some(Rotate { size, every_ms, keep });
+        for (text, expected) in [
+            ("size=256M", of(Some(256 << 20), None, None)),
+            ("every=10m,keep=8", of(None, Some(600_000), Some(8))),
+            ("keep=1, size=64K ,every=10", of(Some(64 << 10), Some(10_000), Some(1))),
+            ("every=168h", of(None, Some(604_800_000), None)),
+            ("every=500ms", of(None, Some(500), None)),
+            ("", None),
+            ("keep=8", None),
+            ("off", None),
+            ("size=63K", None),
+            ("size=1025G", None),
+            ("size=1M,size=2M", None),
+            ("every=9ms", None),
+            ("every=169h", None),
+            ("every=1d", None),
+            ("every=-1s", None),
+            ("size=1M,keep=0", None),
+            ("size=1M,keep=100001", None),
+            ("size=1M,", None),
+            ("size=1M,often=yes", None),
+            ("size 1M", None),
+        ] {
+            assert_eq!(read_rotate(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn buffers_are_bytes_in_all_or_have_a_size_and_a_number_within_limits() {
+        let sized = |bytes, count| Some(Buffers::Sized { bytes, count });
+        let within = |bytes| Some(Buffers::Within { bytes });
+        for (text, expected) in [
+            ("4M*16", sized(4 << 20, 16)),
+            ("65537*2", sized(65536, 2)),
+            ("256m*16", sized(256 << 20, 16)),
+            ("64M", within(64 << 20)),
+            ("1048577", within(1 << 20)),
+            ("1024k", within(1 << 20)),
+            ("4G", within(4 << 30)),
+            ("1023K", None),
+            ("5G", None),
+            ("64MB", None),
+            ("67108864B", None),
+            ("-64M", None),
+            ("1G*4", None),
+            ("256M*17", None),
+            ("63K*9", None),
+            ("1M*1", None),
+            ("1M*1025", None),
+            ("4MM*3", None),
+            ("1048576B*3", None),
+            ("-4M*3", None),
+            ("99999999999G*9", None),
+            ("99999999999G", None),
+            ("M", None),
+            ("*3", None),
+            ("", None),
+        ] {
+            assert_eq!(read_buffers(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn counters_are_chosen_or_named_with_an_interval_or_without() {
+        let on = |metrics: &[&str], interval_us| {
+            let metrics = metrics.iter().map(|&name| name.to_owned()).collect();
+            Some(Counters { off: false, metrics, interval_us })
+        };
+        for (text, expected) in [
+            ("off", Some(Counters { off: true, ..Counters::default() })),
+            ("on", on(&[], None)),
+            ("on@100", on(&[], Some(100))),
+            ("dram__bytes_read.sum", on(&["dram__bytes_read.sum"], None)),
+            ("a__b.sum, c__d.avg@20", on(&["a__b.sum", "c__d.avg"], Some(20))),
+            ("", None),
+            ("off@100", None),
+            ("on@9", None),
+            ("on@", None),
+            ("on@1e3", None),
+            ("on,a__b.sum", None),
+            ("a__b.sum,", None),
+            ("a__b;rm", None),
+            ("yes", None),
+        ] {
+            assert_eq!(read_counters(text), expected, "{text}");
+        }
+        assert_eq!(read_counters(&vec!["a__b"; 33].join(",")), None);
+        assert_eq!(read_counters(&format!("a__{}", "b".repeat(200))), None);
+    }
+
+    #[test]
+    fn a_sample_is_one_in_some() {
+        assert_eq!((read_sample("1/1"), read_sample("1/1000000")), (Some(1), Some(1_000_000)));
+        for bad in ["", "1", "1/", "1/0", "2/3", "1/1000001", "1/-1", "1/ 4"] {
+            assert_eq!(read_sample(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! `stage2-launch bench` with stand-ins: a workload that leaves a spool where it is told to, and an
+//! nsys that gives back a recorded export.
+
+use crate::common;
+use std::fs::File;
+use std::io::BufReader;
+
+use crate::common::Sandbox;
+use predicates::prelude::PredicateBooleanExt as _;
+use predicates::str::contains;
+use serde_json::Value;
+use stage2_contract::trace::{Anchor, GpuNs, MonoNs, Path, RangeOpen, Record, WallNs, Writer};
+
+/// Ends with `$END`, or with `$END_TRACED` where something looks on.
+const WORKLOAD: &str = r#"#!/bin/sh
+echo "untraced=${STAGE2_OUT:-yes} gpu=$STAGE2_GPU" >> order
+[ -n "$STAGE2_OUT" ] && { cp spool "$STAGE2_OUT/node-$$.s2t"; exit ${END_TRACED:-${END:-0}}; }
+exit ${END:-0}
+"#;
+
+const NSYS: &str = r#"#!/bin/sh
+case "$1" in
+--version) echo "NVIDIA Nsight Systems version 2024.6.2"; exit 0;;
+export) for word; do case "$word" in --output=*) cp export "${word#--output=}";; esac; done; exit 0;;
+stats) echo stats >> asked; exit 0;;
+esac
+for word; do case "$word" in --output=*) out="${word#--output=}";; esac; done
+while [ "$1" ]; do case "$1" in profile|--*) shift;; *) break;; esac; done
+"$@"; code=$?
+echo report > "$out.nsys-rep"
+exit $code
+"#;
+
+/// A workload that opens `decode` three times.
+fn sandbox(nsys: bool) -> Sandbox {
+    sandbox_of(nsys, &[9_000_000, 3_000_000, 5_000_000])
+}
+
+/// A workload that opens `decode` for these times, ns. The recorded export of nsys has it once.
+fn sandbox_of(nsys: bool, decode_ns: &[u64]) -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.executable("workload", WORKLOAD);
+    std::fs::create_dir_all(sandbox.path("tools")).expect("folder");
+    if nsys {
+        sandbox.executable("tools/nsys", NSYS);
+        let packed =
+            concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/nsys/decode.sqlite.xz");
+        let mut packed = BufReader::new(File::open(packed).expect("fixture"));
+        let mut export = File::create(sandbox.path("export")).expect("export");
+        lzma_rs::xz_decompress(&mut packed, &mut export).expect("fixture");
+    }
+    let mut writer =
+        Writer::new(File::create(sandbox.path("spool")).expect("spool")).expect("spool");
+    writer.write(&Record::Anchor(Anchor { gpu: GpuNs(1), mono: MonoNs(1), wall: WallNs(1) }));
+    writer.write(&Record::Name { id: 1, bytes: b"decode".to_vec() });
+    writer.write(&Record::Path(Path { id: 1, parent: 0, name: 1, domain: 0 }));
+    for (range, &ns) in (1..).zip(decode_ns) {
+        let start = range * 10_000_000;
+        writer.write(&Record::RangeOpen(RangeOpen {
+            range,
+            path: 1,
+            thread: 1,
+            parent: 0,
+            start: MonoNs(start),
+            ..RangeOpen::default()
+        }));
+        writer.write(&Record::RangeClose { range, end: MonoNs(start + ns) });
+    }
+    writer.write(&Record::End { reason: "exit".into() });
+    writer.flush().expect("spool");
+    sandbox
+}
+
+fn bench(sandbox: &Sandbox, words: &[&str]) -> assert_cmd::Command {
+    let mut command = sandbox.launch(&[&["bench", "--run-dir", "b"], words].concat());
+    let mut path = std::ffi::OsString::from(sandbox.path("tools"));
+    path.push(":");
+    path.push(common::path_without_profilers());
+    command.env("PATH", path);
+    command
+}
+
+fn results(sandbox: &Sandbox) -> Value {
+    serde_json::from_str(&common::read(&sandbox.path("b/bench.json"))).expect("bench.json")
+}
+
+fn configuration<'r>(results: &'r Value, name: &str) -> &'r Value {
+    let all = results["configurations"].as_array().expect("configurations");
+    all.iter().find(|c| c["name"] == name).unwrap_or_else(|| panic!("{name} in {results:#}"))
+}
+
+fn runs(results: &Value, name: &str) -> usize {
+    configuration(results, name)["runs"].as_array().map_or(0, Vec::len)
+}
+
+#[test]
+fn everything_runs_in_turn_and_the_second_round_in_reverse() {
+    let sandbox = sandbox(true);
+    let words = ["--rounds", "2", "--", "./workload"];
+    let assert = bench(&sandbox, &words).env("END", "3").assert().code(3);
+    assert.stdout(
+        contains("| whole process | untraced | 2 |")
+            .and(contains("| `decode` | nsys |").not())
+            .and(contains(
+                "- nsys saw `decode` with other numbers of instances: 1, 1 (ranges only: 3 in every run)",
+            ))
+            .and(contains("**The workload itself fails** (exit status 3)"))
+            .and(contains("collector recorded no GPU work")),
+    );
+    let order = common::read(&sandbox.path("order"));
+    let order: Vec<&str> = order
+        .lines()
+        .map(|line| match line {
+            "untraced=yes gpu=" => "u",
+            line if line.ends_with("gpu=off") => "r",
+            _ => "c",
+        })
+        .collect();
+    // The fourth of a round is nsys, which leaves the workload alone.
+    let warm_up = "u".to_owned();
+    assert_eq!(order.concat(), warm_up + "urcuru" + "urucru");
+    let results = results(&sandbox);
+    for name in
+        ["untraced", "untraced again", "ranges only", "ranges only again", "collector", "nsys"]
+    {
+        assert_eq!(runs(&results, name), 2, "{name}: {results:#}");
+        assert!(configuration(&results, name)["failed"].is_null());
+    }
+    let rows = results["rows"].as_array().expect("rows");
+    let decode: Vec<_> = rows.iter().filter(|row| row["stage"] == "decode").collect();
+    assert_eq!(decode.len(), 3, "{rows:#?}");
+    // The first instance is cold; 3 and 5 ms are not.
+    assert_eq!(decode[0]["configuration"], "ranges only");
+    assert_eq!(decode[0]["runs_ns"], serde_json::json!([4_000_000, 4_000_000]));
+    assert_eq!(decode[2]["median_ratio"], 1.0);
+    let left_out = serde_json::json!([{
+        "stage": "decode", "configuration": "nsys", "expected": 3, "instances": [1, 1],
+    }]);
+    assert_eq!(results["left_out"], left_out);
+    assert!(common::read(&sandbox.path("b/bench.md")).contains("A/A"));
+    assert!(!sandbox.path("asked").exists(), "nobody reads the tables of nsys stats");
+    let left: Vec<_> = std::fs::read_dir(sandbox.path("b")).expect("folder").flatten().collect();
+    // Besides the results only the log of the first run, which says why the workload fails.
+    assert_eq!(left.len(), 3, "captures are not kept: {left:?}");
+    assert!(sandbox.path("b/round-1/untraced").is_dir());
+}
+
+#[test]
+fn runs_before_the_rounds_are_in_no_number() {
+    // Slow and failing, as one that finds its caches empty; the others are neither.
+    const COLD: &str = "#!/bin/sh\n[ -e warm ] || { touch warm; sleep 0.4; exit 5; }\n";
+    let slow = |row: &Value| row["median_ns"].as_u64().expect("a time") >= 400_000_000;
+    let measured =
+        |warmup: &str| {
+            let sandbox = sandbox(false);
+            sandbox.executable("cold", COLD);
+            let words = ["--rounds", "1", "--warmup", warmup, "--", "./cold"];
+            let output = bench(&sandbox, &words).output().expect("stage2-launch");
+            assert!(!sandbox.path("b/warm-up").exists());
+            let results = results(&sandbox);
+            assert_eq!(results["warmup"].to_string(), warmup);
+            let rows = results["rows"].as_array().expect("rows").clone();
+            let page = common::read(&sandbox.path("b/bench.md"));
+            assert!(page.contains(&format!(
+                "Untraced warm-up runs before them, in no number here: {warmup}."
+            )));
+            (output.status.code(), rows.iter().filter(|row| slow(row)).count(), page)
+        };
+    for warmup in ["1", "2"] {
+        let (code, slow, page) = measured(warmup);
+        assert_eq!((code, slow), (Some(0), 0), "{page}");
+        assert!(!page.contains("fails"), "{page}");
+    }
+    let (code, slow, page) = measured("0");
+    assert_eq!((code, slow), (Some(5), 1), "{page}");
+    assert!(page.contains("The workload itself fails"), "{page}");
+}
+
+#[test]
+fn stages_under_nsys_are_compared_where_it_saw_all_of_their_instances() {
+    let sandbox = sandbox_of(true, &[500_000_000]);
+    bench(&sandbox, &["--rounds", "1", "--", "./workload"]).assert().success().stdout(
+        contains("| `decode` | nsys | 1 | 517.031 | 517.031 | 1.034 | 1.034 |")
+            .and(contains("- nsys saw").not()),
+    );
+    let results = results(&sandbox);
+    let rows = results["rows"].as_array().expect("rows");
+    let nsys = rows.iter().find(|row| row["stage"] == "decode" && row["configuration"] == "nsys");
+    // What the recorded export says of its one range.
+    assert_eq!(nsys.expect("a row")["runs_ns"], serde_json::json!([517_030_787]));
+    assert_eq!(results["left_out"], serde_json::json!([]));
+}
+
+/// Whether a library's range around everything is a stage, and whether `decode` within it is.
+fn stages_within(domain: &str, settings: &[&str]) -> (bool, bool) {
+    let sandbox = sandbox_of(false, &[]);
+    let file = File::create(sandbox.path("spool")).expect("spool");
+    let mut writer = Writer::new(file).expect("spool");
+    writer.write(&Record::Anchor(Anchor { gpu: GpuNs(1), mono: MonoNs(1), wall: WallNs(1) }));
+    for (id, name) in (1..).zip(["execute", domain, "decode"]) {
+        writer.write(&Record::Name { id, bytes: name.as_bytes().to_vec() });
+    }
+    writer.write(&Record::Path(Path { id: 1, parent: 0, name: 1, domain: 2 }));
+    writer.write(&Record::Path(Path { id: 2, parent: 1, name: 3, domain: 0 }));
+    let open = |range: u64, path, parent| {
+        Record::RangeOpen(RangeOpen {
+            range,
+            path,
+            thread: 1,
+            parent,
+            start: MonoNs(range * 1_000_000),
+            ..RangeOpen::default()
+        })
+    };
+    writer.write(&open(1, 1, 0));
+    for range in 2..5 {
+        writer.write(&open(range, 2, 1));
+        writer.write(&Record::RangeClose { range, end: MonoNs(range * 1_000_000 + 500_000) });
+    }
+    writer.write(&Record::RangeClose { range: 1, end: MonoNs(9_000_000) });
+    writer.write(&Record::End { reason: "exit".into() });
+    writer.flush().expect("spool");
+    let words = [&["--rounds", "1"], settings, &["--", "./workload"]].concat();
+    bench(&sandbox, &words).assert().success();
+    let results = results(&sandbox);
+    let rows = results["rows"].as_array().expect("rows");
+    let has = |part: &str| rows.iter().any(|row| row["stage"].as_str() == Some(part));
+    (
+        rows.iter().any(|row| row["stage"].as_str().is_some_and(|s| s.contains("execute"))),
+        has("decode"),
+    )
+}
+
+const ADDED: &str = "report.library_domains=['VLLM.*']";
+
+#[test]
+fn a_range_of_a_library_is_no_stage_and_hides_none() {
+    assert_eq!(stages_within("NCCL", &[]), (false, true));
+    assert_eq!(stages_within("vllm.worker", &[ADDED]), (false, true));
+    // Without the setting it is a range as any other, and `decode` is within it.
+    assert_eq!(stages_within("vllm.worker", &[]), (true, false));
+}
+
+#[test]
+fn a_range_of_a_library_is_no_stage_under_nsys() {
+    let sandbox = sandbox(true);
+    // The one range of the recorded export, `decode`, becomes that of a domain.
+    let domain = "UPDATE NVTX_EVENTS SET domainId = 7;
+        INSERT INTO NVTX_EVENTS (start, eventType, globalTid, domainId, text)
+        SELECT 0, 75, globalTid, 7, 'vllm.worker' FROM NVTX_EVENTS;";
+    let export = rusqlite::Connection::open(sandbox.path("export")).expect("export");
+    export.execute_batch(domain).expect("a domain");
+    drop(export);
+    for (settings, stages) in [(&[][..], 1), (&[ADDED], 0)] {
+        let words = [&["--rounds", "1"], settings, &["--", "./workload"]].concat();
+        bench(&sandbox, &words).assert().success();
+        let results = results(&sandbox);
+        let run = &configuration(&results, "nsys")["runs"][0];
+        assert_eq!(run["stages"].as_array().map(Vec::len), Some(stages), "{run:#}");
+        std::fs::remove_dir_all(sandbox.path("b")).expect("folder");
+    }
+}
+
+#[test]
+fn what_nsys_says_of_its_capture_stands_under_the_table() {
+    let sandbox = sandbox(true);
+    let lossy =
+        NSYS.replace("echo report", "echo 'Unknown runtime API function index: 468'; echo report");
+    sandbox.executable("tools/nsys", &lossy);
+    let assert = bench(&sandbox, &["--rounds", "1", "--", "./workload"]).assert().success();
+    let page = String::from_utf8_lossy(&assert.get_output().stdout).into_owned();
+    let warning = page.lines().find(|line| line.contains("function index: 468"));
+    assert!(
+        warning.is_some_and(|line| line.starts_with("- **warning:** nsys met a call")),
+        "{page}"
+    );
+}
+
+#[test]
+fn a_configuration_that_fails_costs_its_column_only() {
+    let sandbox = sandbox(false);
+    let words = ["--rounds", "3", "--", "./workload"];
+    let assert = bench(&sandbox, &words).env("END_TRACED", "7").assert().success();
+    let stderr = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+    assert.stdout(contains("collector was not measured").and(contains("nsys was not measured")));
+    // What is not there is told once, and leaves nothing to look at.
+    assert_eq!(stderr.matches("nsys cannot be run").count(), 1, "{stderr}");
+    assert_eq!(stderr.matches("see what is left in").count(), 3, "{stderr}");
+    assert!(!sandbox.path("b/round-1/nsys").exists());
+    let results = results(&sandbox);
+    assert_eq!(runs(&results, "untraced") + runs(&results, "untraced again"), 6);
+    for name in ["ranges only", "collector"] {
+        let why = configuration(&results, name)["failed"].as_str().expect("a reason");
+        assert!(why.contains("exit status 7") && why.contains("exit status 0"), "{why}");
+        assert_eq!(runs(&results, name), 1, "it is not tried again");
+    }
+    assert_eq!(configuration(&results, "untraced")["failed"], Value::Null);
+    assert!(sandbox.path("b/round-1/collector/collector/log.txt").is_file(), "its log is kept");
+}
+
+#[test]
+fn a_collector_that_leaves_nothing_is_told() {
+    let sandbox = sandbox(false);
+    bench(&sandbox, &["--rounds", "1", "--", "true"]).assert().success();
+    let results = results(&sandbox);
+    let why = configuration(&results, "collector")["failed"].as_str().expect("a reason");
+    assert!(why.contains("no spool file"), "{why}");
+}
+
+#[test]
+fn a_command_that_is_not_there_ends_as_in_a_shell() {
+    let sandbox = sandbox(false);
+    bench(&sandbox, &["--", "./no-such"]).assert().code(127).stderr(contains("no-such"));
+    bench(&sandbox, &["run.nonsense=1", "--", "true"]).assert().code(2);
+    bench(&sandbox, &["--rounds", "0", "--", "true"]).assert().code(2);
+    bench(&sandbox, &["--warmup", "-1", "--", "true"]).assert().code(2);
+    bench(&sandbox, &[]).assert().code(2).stderr(contains("no command to run"));
+    let without_warm_up = ["--warmup", "0", "--", "./no-such"];
+    bench(&self::sandbox(false), &without_warm_up).assert().code(127);
+}
+
+#[test]
+fn a_dry_run_shows_every_configuration_and_runs_nothing() {
+    let sandbox = sandbox(false);
+    let assert = bench(&sandbox, &["--dry-run", "--", "./workload"]).assert().success();
+    assert
+        .stdout(contains("untraced").and(contains("STAGE2_GPU=off")).and(contains("nsys profile")));
+    assert!(!sandbox.path("order").exists() && !sandbox.path("b").exists());
+}

@@ -1,0 +1,167 @@
+//! `stage2-launch bench` with the real collector, on the demo workload and the simulated GPU.
+
+use crate::common;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use crate::common::Sandbox;
+use crate::common::simulated::{built, launches};
+use predicates::prelude::PredicateBooleanExt as _;
+use predicates::str::contains;
+use serde_json::Value;
+
+/// `bench` with the collector that was built, and the simulated CUPTI for it.
+fn bench(sandbox: &Sandbox, rounds: &str, command: &[&str]) -> assert_cmd::Command {
+    let words = ["bench", "--run-dir", "b", "--rounds", rounds, "pipeline.nsys.enable=false", "--"];
+    let mut bench = sandbox.launch(&[&words, command].concat());
+    bench.env("STAGE2_COLLECTOR", built("libstage2.so"));
+    bench.env("STAGE2_CUPTI", built("libstage2_sim.so"));
+    bench
+}
+
+/// The demo workload on the simulated GPU: a shell that keeps its line of JSON, and ends with `$1`.
+fn demo(sandbox: &Sandbox) -> PathBuf {
+    let (demo, simulator) = (built("stage2-demo"), built("libstage2_sim.so"));
+    let script = format!(
+        "#!/bin/sh\n'{}' --device simulated --sim '{}' --rounds 3 --steps 4 >> told || exit\n\
+         exit ${{1:-0}}\n",
+        demo.display(),
+        simulator.display()
+    );
+    sandbox.executable("demo", &script)
+}
+
+fn results(sandbox: &Sandbox) -> Value {
+    serde_json::from_str(&common::read(&sandbox.path("b/bench.json"))).expect("bench.json")
+}
+
+/// Rows of the table: (stage, configuration) to its other cells.
+fn table(page: &str) -> BTreeMap<(String, String), Vec<String>> {
+    let cells = |line: &str| -> Vec<String> {
+        line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()
+    };
+    let rows = page.lines().filter(|line| line.starts_with("| ")).skip(1).map(cells);
+    let rows = rows.filter(|cells| !cells[0].starts_with("---"));
+    rows.map(|cells| ((cells[0].clone(), cells[1].clone()), cells[2..].to_vec())).collect()
+}
+
+#[test]
+fn the_table_holds_what_the_workload_itself_measured_in_every_configuration() {
+    let sandbox = Sandbox::new();
+    demo(&sandbox);
+    let assert = bench(&sandbox, "2", &["./demo"]).assert().success();
+    let page = String::from_utf8_lossy(&assert.get_output().stdout).into_owned();
+    assert_eq!(page, common::read(&sandbox.path("b/bench.md")));
+    assert!(page.contains("Simulated: no real GPU took part"), "{page}");
+    assert!(!page.contains("recorded no") && !page.contains("fails"), "{page}");
+    let table = table(&page);
+    let row = |stage: &str, name: &str| {
+        let key = (stage.to_owned(), name.to_owned());
+        table.get(&key).unwrap_or_else(|| panic!("{key:?} in {page}"))
+    };
+    let number = |cell: &str| cell.parse::<f64>().unwrap_or_else(|e| panic!("{cell}: {e}"));
+    let traced = ["ranges only", "ranges only again", "collector"];
+    for (stage, basis, others) in [
+        ("whole process", "untraced", [&["untraced again"], &traced[..]].concat()),
+        ("`prefill`", "ranges only", traced[1..].to_vec()),
+        ("`decode`", "ranges only", traced[1..].to_vec()),
+        ("`warm-up`", "ranges only", traced[1..].to_vec()),
+    ] {
+        let basis = row(stage, basis);
+        // runs, median ms, min ms, median ratio, min ratio
+        assert_eq!((&*basis[0], &*basis[3], &*basis[4]), ("2", "1.000", "1.000"), "{page}");
+        for other in others {
+            let other = row(stage, other);
+            assert_eq!(other[0], "2", "{page}");
+            for (value, ratio) in [(1, 3), (2, 4)] {
+                let expected = number(&other[value]) / number(&basis[value]);
+                assert!((number(&other[ratio]) - expected).abs() < 0.002, "{page}");
+            }
+        }
+    }
+    assert_eq!(table.len(), 5 + 3 * 3, "{page}");
+
+    let results = results(&sandbox);
+    let configurations = results["configurations"].as_array().expect("configurations");
+    let of = |name: &str| configurations.iter().find(|c| c["name"] == name).expect("it is there");
+    let told = common::read(&sandbox.path("told"));
+    let told: Vec<Value> =
+        told.lines().map(|line| serde_json::from_str(line).expect("a summary")).collect();
+    assert_eq!(told.len(), 1 + 2 * 5);
+    let told = &told[1..]; // The warm-up run is not measured.
+    // In order: untraced, ranges only, collector, ranges only again, untraced again; then back.
+    let kernels = |told: &Value| {
+        let of = |key: &str| told[key].as_u64().expect("a count");
+        (3 * of("kernels_per_prefill"), 3 * 4 * of("kernels_per_step"))
+    };
+    for (name, runs) in
+        [("ranges only", [1, 8]), ("collector", [2, 7]), ("ranges only again", [3, 6])]
+    {
+        for (run, at) in of(name)["runs"].as_array().expect("runs").iter().zip(runs) {
+            for stage in ["prefill", "decode"] {
+                let stages = run["stages"].as_array().expect("stages");
+                let found = stages.iter().find(|s| s["stage"] == stage).expect("the stage");
+                assert_eq!(found["instances"], 3);
+                // Without the first there are two; the median of two lies between them.
+                let rounds = told[at]["all_host_ms"].as_array().expect("rounds");
+                let times: Vec<f64> =
+                    rounds[1..].iter().map(|round| round[stage].as_f64().expect("ms")).collect();
+                let least = times.iter().copied().fold(f64::MAX, f64::min);
+                let most = times.iter().copied().fold(0.0, f64::max);
+                let ms = found["host_ns"].as_f64().expect("ns") / 1e6;
+                let slack = 0.2 + 0.05 * most;
+                assert!(
+                    (least - slack..=most + slack).contains(&ms),
+                    "{name} {stage}: {ms} ms, the workload itself: {times:?}"
+                );
+            }
+            let (prefills, steps) = kernels(&told[at]);
+            match run["gpu_records"].as_u64() {
+                None => assert!(name.starts_with("ranges only"), "{run}"),
+                // And those of the warm-up.
+                Some(records) => assert!(records > prefills + steps, "{records}"),
+            }
+        }
+    }
+    let left: Vec<_> = std::fs::read_dir(sandbox.path("b")).expect("folder").flatten().collect();
+    assert_eq!(left.len(), 2, "captures are not kept: {left:?}");
+}
+
+#[test]
+fn a_workload_that_fails_is_measured_and_said_to_fail() {
+    let sandbox = Sandbox::new();
+    demo(&sandbox);
+    let assert = bench(&sandbox, "1", &["./demo", "7"]).assert().code(7);
+    assert
+        .stdout(contains("**The workload itself fails** (exit status 7)").and(contains("`decode`")))
+        .stderr(contains("the workload itself fails: exit status 7").and(contains("log.txt")));
+    assert_eq!(results(&sandbox)["workload_exit"], serde_json::json!({"code": 7}));
+    assert!(sandbox.path("b/round-1/untraced/untraced/log.txt").is_file());
+}
+
+#[test]
+fn a_workload_without_ranges_is_compared_as_a_whole_and_told_so() {
+    let sandbox = Sandbox::new();
+    launches(&sandbox);
+    let assert = bench(&sandbox, "1", &["./launches"]).assert().success();
+    assert.stdout(
+        contains("opened no NVTX range: only the whole process is compared")
+            .and(contains("| whole process | collector | 1 |"))
+            .and(contains("recorded no").not()),
+    );
+    let results = results(&sandbox);
+    assert_eq!(results["configurations"][4]["runs"][0]["gpu_records"], 10, "{results:#}");
+}
+
+#[test]
+fn a_collector_whose_cupti_is_off_is_no_measurement_of_the_collector() {
+    let sandbox = Sandbox::new();
+    demo(&sandbox);
+    let mut bench = bench(&sandbox, "1", &["./demo"]);
+    bench.env("STAGE2_CUPTI", "/nonexistent/libcupti.so.13").assert().success().stdout(
+        contains("collector was not measured (to the end): `GPU work was not recorded: ")
+            .and(contains("/nonexistent/libcupti.so.13"))
+            .and(contains("| `decode` | ranges only | 1 |"))
+            .and(contains("| `decode` | collector |").not()),
+    );
+}

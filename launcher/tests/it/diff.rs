@@ -1,0 +1,173 @@
+//! `stage2-launch diff`: real pairs of runs of the demo on the simulated GPU, conditions, and what is refused.
+
+use crate::common;
+use std::fs;
+
+use crate::common::Sandbox;
+use crate::common::simulated::built;
+use predicates::prelude::PredicateBooleanExt as _;
+use predicates::str::contains;
+use serde_json::{Value, json};
+
+const SAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/sample");
+
+fn sample(name: &str) -> String {
+    format!("{SAMPLES}/{name}")
+}
+
+/// A light run of the demo on the simulated GPU, with more words for the demo.
+fn demo(sandbox: &Sandbox, folder: &str, words: &[&str]) {
+    let [demo, simulator] =
+        ["stage2-demo", "libstage2_sim.so"].map(|name| built(name).display().to_string());
+    let start = ["--run-dir", folder, "run.mode=light", "--", &demo, "--device", "simulated"];
+    let all = [&start[..], &["--sim", &simulator], words].concat();
+    let mut command = sandbox.launch_strictly(&all);
+    command.env("STAGE2_COLLECTOR", built("libstage2.so"));
+    command.env("STAGE2_CUPTI", &simulator);
+    command.assert().success();
+}
+
+fn json_of(sandbox: &Sandbox, words: &[&str]) -> Value {
+    let words = [&["diff", "--json", "-q"], words].concat();
+    let output = sandbox.launch_strictly(&words).assert().get_output().stdout.clone();
+    serde_json::from_slice(&output).expect("JSON")
+}
+
+#[test]
+fn runs_of_one_program_are_equal_and_a_longer_one_is_found() {
+    let sandbox = Sandbox::new();
+    demo(&sandbox, "a", &["--steps", "4"]);
+    demo(&sandbox, "b", &["--steps", "4"]);
+    demo(&sandbox, "long", &["--steps", "6"]);
+    let kernels = ["--fail-if", "decode.kernels>+0", "--fail-if", "decode.kernel_ms>+10%+0.1ms"];
+    let words = [&["diff", "a", "b"], &kernels[..]].concat();
+    let lines = contains("decode: token ").and(contains("- **noise**: one run a side"));
+    sandbox.launch_strictly(&words).assert().success().stdout(lines);
+    // The simulated GPU replays a recording: its kernels are the same to the nanosecond.
+    let same = json_of(&sandbox, &["a", "b"]);
+    for stage in same["comparisons"][0]["stages"].as_array().expect("stages") {
+        assert_eq!(stage["presence"], "both", "{stage}");
+        assert_eq!(stage["work_total"]["change_ns"], 0.0, "{stage}");
+    }
+    let words = ["diff", "a", "b", "long", "--fail-if", "run.kernels>+0"];
+    let failed =
+        contains("--fail-if 'run.kernels>+0' failed for a → long").and(contains("a → b").not());
+    sandbox.launch_strictly(&words).assert().code(1).stderr(failed);
+    // Two steps more of six in each instance: of a token the kernels are the same.
+    let longer = json_of(&sandbox, &["a", "long"]);
+    let stages = longer["comparisons"][0]["stages"].as_array().expect("stages");
+    let decode = stages.iter().find(|stage| stage["stage"] == "decode").expect("decode");
+    let of = |side: &str| {
+        let metrics = decode["metrics"].as_array().expect("metrics");
+        let kernels = metrics.iter().find(|metric| metric["metric"] == "kernels").expect("kernels");
+        kernels[side].as_f64().expect("a number")
+    };
+    assert_eq!(of("after"), of("before"), "{decode}");
+    // Several a side, and the latest run by its name.
+    fs::create_dir_all(sandbox.path("tmp/stage2")).expect("folder");
+    std::os::unix::fs::symlink("../../b", sandbox.path("tmp/stage2/latest")).expect("link");
+    let words = ["diff", "a", "b", "--against", "latest", "a/metrics.json"];
+    sandbox
+        .launch_strictly(&words)
+        .assert()
+        .success()
+        .stdout(contains("2 runs against 2, too few"));
+}
+
+#[test]
+fn different_models_are_warned_of_and_every_format_is_written() {
+    let sandbox = Sandbox::new();
+    let (llama, moe) = (sample("llama_1b"), sample("moe_small"));
+    let condition = "decode.gpu_busy_ms>+5%+0.2ms";
+    let words = ["diff", &moe, &llama, "-o", "x.md", "--html", "x.html", "--fail-if", condition];
+    let said = contains("the sides compute different things").and(contains("beyond the limit"));
+    sandbox.launch_strictly(&words).assert().code(1).stderr(said).stdout("");
+    let page = common::read(&sandbox.path("x.html"));
+    assert!(page.contains("<td>warning</td><td>model</td>"), "{page}");
+    assert!(page.contains("matched by name without tile sizes, class and calls"), "{page}");
+    let markdown = common::read(&sandbox.path("x.md"));
+    assert!(markdown.contains("| `decode` | token, median | 14.855 | 16.318 |"), "{markdown}");
+    // In the other direction decode got lighter.
+    let words =
+        ["diff", &llama, &moe, "--fail-if", condition, "--fail-if", "decode.tokens_per_s<-5%"];
+    sandbox.launch_strictly(&words).assert().success();
+}
+
+#[test]
+fn what_cannot_be_compared_says_why_and_what_to_do() {
+    let sandbox = Sandbox::new();
+    let good = sample("regions");
+    let refused = |words: &[&str], code: i32, why: &str| {
+        let words = [&["diff"], words].concat();
+        sandbox.launch_strictly(&words).assert().code(code).stdout("").stderr(contains(why));
+    };
+    let whole = common::read(sample("regions/metrics.json").as_ref());
+    let changed = |change: &dyn Fn(&mut Value)| {
+        let mut report: Value = serde_json::from_str(&whole).expect("JSON");
+        change(&mut report);
+        report.to_string()
+    };
+    sandbox.write("cut.json", &whole[..whole.len() / 2]);
+    sandbox.write("other.json", "{\"batch_size\": 1}");
+    sandbox.write("newer.json", &changed(&|r| r["schema_version"] = json!(99)));
+    sandbox.write("huge.json", &changed(&|r| r["kernels"][0]["total_ns"] = json!(1e300)));
+    sandbox.write("empty.json", &changed(&|r| r["coverage"]["verdict"]["status"] = json!("empty")));
+    sandbox.write("unreported/run.json", "{}");
+    sandbox.write("nothing/notes.md", "");
+    refused(&[&good], 2, "diff needs two runs");
+    refused(&[&good, "absent"], 2, "absent cannot be read");
+    refused(&[&good, "cut.json"], 70, "it is no JSON, or is cut short");
+    refused(&[&good, "other.json"], 70, "no report of stage2-launch");
+    refused(&[&good, "newer.json"], 70, "a newer stage2-launch wrote it (schema version 99");
+    refused(&[&good, "huge.json"], 70, "kernels[0]");
+    refused(&["empty.json", &good], 70, "empty.json (a run before the change) is EMPTY");
+    refused(&[&good, "unreported"], 70, "stage2-launch report unreported");
+    refused(&[&good, "nothing"], 70, "is not the folder of a run");
+    // Conditions are read before any run is.
+    refused(&["absent", "absent", "--fail-if", "decode.setp_ms>+5%"], 2, "known are step_ms");
+    refused(&["absent", "absent", "--fail-if", "decode.step_ms"], 2, "neither > nor <");
+    refused(&[&good, &good, "--strict"], 2, "--fail-if");
+    // A stage that is not there fails its condition, after the comparison.
+    let words = ["diff", &good, &good, "--fail-if", "decod.kernels>+5%"];
+    let said = contains("could not be evaluated").and(contains("no side has a stage `decod`"));
+    sandbox.launch_strictly(&words).assert().code(1).stderr(said);
+    // What is compared is not written over.
+    sandbox.write("mine.json", &whole);
+    refused(&["mine.json", &good, "-o", "mine.json"], 2, "one of the reports that are compared");
+    assert_eq!(common::read(&sandbox.path("mine.json")), whole);
+    refused(&[&good, &good, "-o", "nowhere/x.md"], 70, "nowhere/x.md");
+}
+
+#[test]
+fn names_of_foreign_bundles_act_in_no_format() {
+    let sandbox = Sandbox::new();
+    let hostile = "\u{1b}[2J</code><script>alert(1)</script>|`x`\n# heading";
+    let mut report: Value =
+        serde_json::from_str(&common::read(sample("regions/metrics.json").as_ref())).expect("JSON");
+    let before = report.to_string();
+    for stage in report["stages"].as_array_mut().expect("stages") {
+        stage["stage"] = json!(hostile);
+    }
+    for row in report["kernels"].as_array_mut().expect("kernels") {
+        row["stage"] = json!(hostile);
+        row["kernel"] = json!(hostile);
+    }
+    report["run"]["environment"][0]["value"] = json!(hostile);
+    report["coverage"]["verdict"] = json!({"status": "partial", "text": hostile});
+    sandbox.write("a.json", &before);
+    sandbox.write("b.json", &report.to_string());
+    let words = ["diff", "a.json", "b.json", "--html", "x.html"];
+    let output = sandbox.launch_strictly(&words).assert().success().get_output().clone();
+    let page = common::read(&sandbox.path("x.html"));
+    for text in [
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+        page.into(),
+    ] {
+        assert!(!text.contains('\u{1b}') && !text.contains("\n# heading"), "{text}");
+    }
+    let page = common::read(&sandbox.path("x.html"));
+    assert!(!page.contains("<script") && page.contains("&lt;script"), "{page}");
+    let json = json_of(&sandbox, &["a.json", "b.json"]).to_string();
+    assert!(!json.contains("\\u001b"), "{json}");
+}

@@ -1,0 +1,115 @@
+//! `--dry-run`: what a run would do, and what it would fail at.
+
+use crate::common::Sandbox;
+
+#[test]
+fn a_dry_run_prints_what_a_shell_could_run() {
+    let sandbox = Sandbox::new();
+    let words = [
+        "--dry-run",
+        "workload=hydra",
+        "profiling.collector.ranges=[prefill,'de code']",
+        "--run-dir",
+        "out",
+        "--",
+        "no-such-program",
+        "two words",
+        "it's",
+        "",
+        "$HOME",
+    ];
+    let output = sandbox.launch(&words).assert().success().get_output().stdout.clone();
+    let text = String::from_utf8(output).expect("UTF-8");
+    let out = sandbox.path("out");
+    let line = text.lines().find(|line| line.starts_with("env ")).expect("a command line");
+    // The line is given to a real shell, with `printf` in the place of the program.
+    let script = line.replace(
+        "no-such-program",
+        "sh -c 'printf \"%s\\n\" \"$STAGE2_RANGES\" \"$STAGE2_OUT\" \"$@\"' sh",
+    );
+    let script = script.replace("LD_PRELOAD=", "IGNORED=");
+    let shell = std::process::Command::new("sh").arg("-c").arg(script).output().expect("sh");
+    let expected = format!(
+        "prefill,de code\n{0}/collector\ntwo words\nit's\n\n$HOME\nhydra.run.dir={0}/stage1\n\
+         hydra.job.chdir=false\n++pipeline.torch_profiler.enable=false\n\
+         ++pipeline.static_analysis.enable=false\n",
+        out.display()
+    );
+    assert_eq!(String::from_utf8_lossy(&shell.stdout), expected, "{text}");
+    assert!(!out.exists() && !sandbox.path("tmp").exists(), "nothing is made");
+}
+
+#[test]
+fn a_dry_run_says_that_the_named_libcupti_samples_nothing() {
+    let sandbox = Sandbox::new();
+    sandbox.executable("there", "#!/bin/sh\n");
+    let old = sandbox.write("libcupti.so.2024.1.1", "").display().to_string();
+    let new = sandbox.write("libcupti.so.2025.3.1", "").display().to_string();
+    let said = |counters: &str, named: &str, variable: Option<&str>| {
+        let counters = format!("profiling.collector.counters={counters}");
+        let words = ["--dry-run", "run.mode=light", &counters, named, "--", "./there"];
+        let mut command = sandbox.launch(&words);
+        let command = command.envs(variable.map(|path| ("STAGE2_CUPTI", path)));
+        String::from_utf8_lossy(&command.assert().code(0).get_output().stderr).into_owned()
+    };
+    let configured = |path: &str| format!("profiling.collector.cupti={path}");
+    let expected = format!("{old} is of version 2024.1.1, older than CUDA 12.6");
+    let none = "profiling.collector.cupti=null";
+    for said in [
+        said("on", &configured(&old), None),
+        said("on", "run.tee=false", Some(&old)),
+        said("on", &configured(&old), Some(&new)),
+    ] {
+        assert!(said.contains("the collect pass would have no sampled counters"), "{said}");
+        assert!(said.contains(&expected), "{said}");
+    }
+    for said in [
+        said("on", &configured(&new), Some(&old)),
+        said("off", &configured(&old), None),
+        said("on", none, Some(&old)),
+    ] {
+        assert!(!said.contains(&expected), "{said}");
+    }
+}
+
+#[test]
+fn a_dry_run_says_what_would_fail() {
+    let sandbox = Sandbox::new();
+    std::fs::create_dir(sandbox.path("empty-path")).expect("folder");
+    sandbox.write("full/old.txt", "x");
+    let dry = |words: &[&str]| {
+        let mut command = sandbox.launch(&[&["--dry-run"][..], words].concat());
+        command.env("PATH", sandbox.path("empty-path"));
+        let assert = command.assert().code(0);
+        String::from_utf8_lossy(&assert.get_output().stderr).into_owned()
+    };
+    let said = dry(&["--run-dir", "full", "--", "no-such-program"]);
+    for part in [
+        "a run would exit with status 127: `no-such-program`: command not found",
+        "a run would exit with status 2: the run folder",
+        "it is not empty",
+        "a run would leave the nsys pass out: `nsys`: command not found",
+        "a run would leave the ncu pass out: `ncu`: command not found",
+        "pipeline.ncu.executable",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    sandbox.executable("there", "#!/bin/sh\n");
+    sandbox.write("script", "x");
+    let said = dry(&["pipeline.nsys.executable=./there", "--", "./script"]);
+    assert!(said.contains("exit with status 126: cannot run `./script`"), "{said}");
+    assert!(!said.contains("the nsys pass out") && said.contains("the ncu pass out"), "{said}");
+    // What is not planned is not missed, and what would work is not mentioned.
+    assert_eq!(dry(&["run.mode=light", "--", "./there"]), "");
+    sandbox.write("libother.so", "no library");
+    let library = "profiling.collector.library=libother.so";
+    let said = dry(&["run.mode=light", library, "--", "./there"]);
+    assert!(
+        said.contains("a run would fail") && said.contains("libother.so is no shared"),
+        "{said}"
+    );
+    assert!(!sandbox.path("tmp").exists(), "nothing is made");
+    assert_eq!(std::fs::read_dir(sandbox.path("full")).expect("folder").count(), 1);
+    // What cannot be planned has the status of a run.
+    sandbox.launch(&["--dry-run", "run.mode=no", "--", "./there"]).assert().code(2);
+}

@@ -1,0 +1,127 @@
+//! `stage2-launch export` of a run of the demo: every format, a part, and what is refused.
+
+use std::fs;
+use std::path::Path;
+
+use crate::common::Sandbox;
+use crate::common::simulated::built;
+use predicates::prelude::PredicateBooleanExt as _;
+use predicates::str::contains;
+use serde_json::Value;
+
+/// A light run of the demo on the simulated GPU, in the folder `run`.
+fn demo() -> Sandbox {
+    let sandbox = Sandbox::new();
+    let [demo, simulator] =
+        ["stage2-demo", "libstage2_sim.so"].map(|name| built(name).display().to_string());
+    let words = ["--run-dir", "run", "run.mode=light", "--", &demo, "--device", "simulated"];
+    let mut command = sandbox.launch_strictly(&[&words[..], &["--sim", &simulator]].concat());
+    command.env("STAGE2_COLLECTOR", built("libstage2.so"));
+    command.env("STAGE2_CUPTI", &simulator);
+    command.assert().success();
+    sandbox
+}
+
+fn metrics(sandbox: &Sandbox) -> Value {
+    let text = fs::read(sandbox.path("run/metrics.json")).expect("metrics.json");
+    serde_json::from_slice(&text).expect("JSON")
+}
+
+fn total_ns(metrics: &Value, stage: Option<&str>) -> u64 {
+    let tables = ["kernels", "copies", "fills", "graph_launches"];
+    let rows = tables.iter().flat_map(|table| metrics[table].as_array().into_iter().flatten());
+    let of_stage = |row: &&Value| stage.is_none_or(|stage| row["stage"] == stage);
+    rows.filter(of_stage).filter_map(|row| row["total_ns"].as_u64()).sum()
+}
+
+fn folded_ns(path: &Path) -> u64 {
+    let text = fs::read_to_string(path).expect("an export");
+    let number = |line: &str| line.rsplit_once(' ')?.1.parse::<u64>().ok();
+    text.lines().map(|line| number(line).expect("a number at the end")).sum()
+}
+
+#[test]
+fn every_format_is_written_and_sums_equal_the_report() {
+    let sandbox = demo();
+    let metrics = metrics(&sandbox);
+    let kernels = metrics["coverage"]["total"]["kernels"].as_u64().expect("a number");
+    let said = stage2_contract::text::numbers::counted(kernels, "kernel");
+    for format in ["perfetto", "chrome", "sqlite", "csv", "hatchet", "pprof", "folded"] {
+        let words = ["export", "run", "--format", format, "-o", format];
+        sandbox.launch_strictly(&words).assert().success().stderr(contains(&said));
+        assert!(
+            fs::metadata(sandbox.path(format)).is_ok_and(|file| file.len() > 1_000),
+            "{format}"
+        );
+    }
+    assert_eq!(folded_ns(&sandbox.path("folded")), total_ns(&metrics, None));
+    let words = ["export", "run", "-f", "folded", "--stage", "decode", "-o", "decode"];
+    sandbox.launch_strictly(&words).assert().success();
+    assert_eq!(folded_ns(&sandbox.path("decode")), total_ns(&metrics, Some("decode")));
+}
+
+#[test]
+fn the_default_destination_is_named_after_the_run_and_nothing_is_overwritten() {
+    let sandbox = demo();
+    let refused = |words: &[&str], why: &str| {
+        let words = [&["export", "run", "-f", "folded"], words].concat();
+        sandbox.launch_strictly(&words).assert().code(2).stderr(contains(why));
+    };
+    sandbox.launch_strictly(&["export", "run", "-f", "folded"]).assert().success();
+    assert!(sandbox.path("run.folded").is_file());
+    refused(&[], "run.folded exists already");
+    refused(&["--stage", "warmup", "-o", "x"], "no stage `warmup`; it has `decode`");
+    refused(&["--window", "7"], "START..END");
+    fs::write(sandbox.path("run/metrics.json"), "{").expect("file");
+    refused(&["-o", "x"], "stage2-launch report");
+    assert!(!sandbox.path("x").exists());
+}
+
+#[test]
+fn a_disk_without_room_is_said_and_nothing_is_left() {
+    let sandbox = demo();
+    let launcher = sandbox.install(env!("CARGO_BIN_EXE_stage2-launch").as_ref(), "stage2-launch");
+    let before = fs::read_dir(sandbox.path(".")).expect("folder").count();
+    // No file may be larger than 512 bytes: writing fails as on a full disk.
+    for format in ["perfetto", "chrome", "sqlite", "csv", "hatchet", "pprof", "folded"] {
+        let script = "trap '' XFSZ; ulimit -f 1; exec \"$0\" export run -f \"$1\" -o out";
+        let mut command = assert_cmd::Command::new("sh");
+        command.current_dir(sandbox.path(".")).args(["-c", script]).arg(&launcher).arg(format);
+        let said = contains("out cannot be written").and(contains("incomplete and was removed"));
+        command.assert().code(70).stderr(said);
+        let after = fs::read_dir(sandbox.path(".")).expect("folder").count();
+        assert_eq!(after, before, "{format}: something is left");
+    }
+}
+
+#[test]
+fn a_bundle_of_another_version_and_an_empty_run_are_refused() {
+    let sandbox = demo();
+    let refused = |code: i32, why: &str| {
+        let words = ["export", "run", "-f", "csv", "-o", "x"];
+        sandbox.launch_strictly(&words).assert().code(code).stderr(contains(why));
+        assert!(!sandbox.path("x").exists());
+    };
+    let text = fs::read_to_string(sandbox.path("run/metrics.json")).expect("file");
+    let other = text.replacen("\"schema_version\": 1", "\"schema_version\": 99", 1);
+    assert_ne!(other, text);
+    fs::write(sandbox.path("run/metrics.json"), other).expect("file");
+    refused(2, "stage2.report, version 99; this program reads stage2.report, version");
+    fs::write(sandbox.path("run/metrics.json"), text).expect("file");
+    fs::remove_dir_all(sandbox.path("run/collector")).expect("folder");
+    refused(70, "no trace file of the collector to export");
+}
+
+#[test]
+fn a_format_that_is_not_known_and_a_program_that_is_not_there_are_named() {
+    let sandbox = Sandbox::new();
+    let words = ["export", ".", "-f", "perfeto"];
+    sandbox.launch_strictly(&words).assert().code(2).stderr(contains("perfetto"));
+    // A launcher without its neighbours.
+    let alone = sandbox.install(env!("CARGO_BIN_EXE_stage2-launch").as_ref(), "bin/stage2-launch");
+    assert_cmd::Command::new(&alone)
+        .args(["export", ".", "-f", "parquet"])
+        .assert()
+        .code(70)
+        .stderr(contains("cargo build --release -p stage2-parquet"));
+}

@@ -1,0 +1,261 @@
+//! Workloads that fail, under the collector or only under another profiler: what runs after them, what
+//! every page says first, and passes that a user cannot do without (`--require`).
+
+use crate::common;
+use crate::common::Sandbox;
+use crate::report::build::Build;
+use predicates::prelude::*;
+use predicates::str::contains;
+use serde_json::{Value, json};
+use stage2_contract::trace::NONE;
+
+/// Runs its last words as ncu does, under a variable that tells the workload.
+const NCU: &str = r#"#!/bin/sh
+case "$1" in
+--version) printf 'NVIDIA (R) Nsight Compute\nVersion 2025.3.1.0 (build 1) (public-release)\n'; exit 0;;
+--list-sections) echo "Identifier DisplayName Enabled"; exit 0;;
+--query-metrics) exit 1;;
+--import) echo '"ID","Kernel Name"'; exit 0;;
+esac
+while [ "$1" ]; do case "$1" in
+  --export) out="$2"; shift 2;;
+  --log-file) log="$2"; shift 2;;
+  --nvtx|--force-overwrite) shift;;
+  --*) shift 2;;
+  *) break;;
+esac; done
+UNDER=ncu "$@"; code=$?
+[ $code = 0 ] || echo "==ERROR== The application returned an error code ($code)." > "$log"
+echo report > "$out"
+exit $code
+"#;
+
+/// A sandbox with both tools and a trace file of one kernel, whose process ended in order.
+fn sandbox() -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.executable("tools/nsys", common::FAKE_NSYS);
+    sandbox.executable("tools/ncu", NCU);
+    let mut b = Build::process(1, "python3");
+    b.anchor(1).name(1, b"prefill").path(1, NONE, 1).open(1, 1, 0, 10).close(1, 20);
+    b.device(0, "NVIDIA H200", 1).name(2, b"k").shape(1, 2, 1).kernel(1, 1, 1, (12, 14)).end();
+    b.save(&sandbox.path("recorded"), "h-1.s2t");
+    sandbox
+}
+
+/// Runs a workload that leaves the trace file under the collector and then does `end`.
+fn launch(sandbox: &Sandbox, options: &[&str], end: &str) -> assert_cmd::assert::Assert {
+    let recorded = sandbox.path("recorded/collector");
+    let script = format!(
+        "echo ran >> count; [ -n \"$STAGE2_OUT\" ] && cp {}/*.s2t \"$STAGE2_OUT\"; {end}",
+        recorded.display()
+    );
+    let mut command = sandbox.launch_strictly(&[options, &["--", "sh", "-c", &script]].concat());
+    let mut path = std::ffi::OsString::from(sandbox.path("tools:"));
+    path.push(common::path_without_profilers());
+    command.env("PATH", path).assert()
+}
+
+fn passes(sandbox: &Sandbox) -> Vec<(String, String)> {
+    let run = sandbox.run_json();
+    let text = |pass: &Value, key: &str| pass[key].as_str().expect(key).to_owned();
+    let passes = run["passes"].as_array().expect("passes").iter();
+    passes.map(|pass| (text(pass, "name"), text(pass, "status"))).collect()
+}
+
+fn runs(sandbox: &Sandbox) -> usize {
+    common::read(&sandbox.path("count")).lines().count()
+}
+
+/// What stands on a page before the verdict, and the verdict.
+fn head(sandbox: &Sandbox, page: &str) -> String {
+    let text = sandbox.read(page);
+    // report.html has its contents in front.
+    let text = &text[text.find("<header").unwrap_or(0)..];
+    let end = text.find("Coverage").expect("coverage");
+    // There the verdict is in the line behind its label, or in the same.
+    let lines: Vec<&str> = text[end..].split_inclusive('\n').take(2).collect();
+    format!("{}{}", &text[..end], lines.concat())
+}
+
+#[test]
+fn no_profiler_runs_a_workload_again_that_failed_under_the_collector() {
+    let sandbox = sandbox();
+    launch(&sandbox, &[], "exit 77")
+        .code(77)
+        .stderr(contains("the workload failed: exit status 77"))
+        .stderr(contains("[2/3] nsys: left out").and(contains("--keep-going")));
+    assert_eq!(runs(&sandbox), 1);
+    let expected = [("collect", "workload_failed"), ("nsys", "skipped"), ("ncu", "skipped")];
+    let expected = expected.map(|(name, status)| (name.to_owned(), status.to_owned()));
+    assert_eq!(passes(&sandbox), expected);
+    let run = sandbox.run_json();
+    assert_eq!(run["schema"], 2);
+    for pass in 1..3 {
+        let why = run["passes"][pass]["why"].as_str().expect("why");
+        assert!(why.contains("exit status 77 in the collect pass; --keep-going"), "{why}");
+    }
+    let findings = run["findings"].to_string();
+    assert!(findings.contains("passes left out: nsys, ncu"), "{findings}");
+    // Every kernel record is there, and the run is not whole.
+    let metrics: Value = serde_json::from_str(&sandbox.read("metrics.json")).expect("JSON");
+    for verdict in [&run["coverage"]["verdict"], &metrics["coverage"]["verdict"]] {
+        assert_eq!(verdict["status"], "partial");
+        let text = verdict["text"].as_str().expect("text");
+        assert!(text.starts_with("PARTIAL, with 1 GPU records: the workload failed"), "{text}");
+        assert!(text.contains("until then no record is known to be lost"), "{text}");
+    }
+    let end = &metrics["run"]["workload_end"];
+    assert_eq!((&end["how"], &end["exit"]), (&json!("failure"), &json!({"code": 77})));
+    for page in ["stakeholder_summary.md", "report.md", "report.html", "kernels.md"] {
+        let head = head(&sandbox, page);
+        assert!(head.contains("Ended early:"), "{page}: {head}");
+        assert!(head.matches("the workload failed: exit status 77").count() >= 2, "{page}: {head}");
+        assert!(head.contains("PARTIAL"), "{page}: {head}");
+    }
+    // The same once more, from the files.
+    sandbox.launch_strictly(&["report", "tmp/stage2/latest"]).assert().success();
+    assert_eq!(sandbox.run_json()["coverage"], run["coverage"]);
+    launch(&sandbox, &[], "exit 0").code(0);
+    assert_eq!(runs(&sandbox), 1 + 3);
+    let summary = sandbox.read("stakeholder_summary.md");
+    assert!(
+        !summary.contains("Ended early") && summary.contains("complete: no record"),
+        "{summary}"
+    );
+}
+
+#[test]
+fn with_keep_going_every_pass_runs_and_none_of_a_failing_workload_is_ok() {
+    let sandbox = sandbox();
+    launch(&sandbox, &["--keep-going"], "exit 3").code(3);
+    assert_eq!(runs(&sandbox), 3);
+    for (name, status) in passes(&sandbox) {
+        assert_eq!(status, "workload_failed", "{name}");
+    }
+    let findings = sandbox.run_json()["findings"].to_string();
+    assert!(
+        !findings.contains("ended differently") && !findings.contains("left out"),
+        "{findings}"
+    );
+    assert!(!sandbox.read("nsys/run.sqlite").is_empty(), "what was captured is kept");
+    assert!(!sandbox.read("ncu/raw.csv").is_empty());
+    for words in [
+        &["report", "tmp/stage2/latest", "--keep-going"][..],
+        &["merge", "--spool", "recorded/collector", "-o", "out", "--keep-going"],
+        &["bench", "--keep-going", "--", "true"],
+    ] {
+        sandbox.launch_strictly(words).assert().code(2).stderr(contains("--keep-going"));
+    }
+}
+
+#[test]
+fn a_failure_under_a_profiler_alone_is_a_finding_and_costs_the_coverage_nothing() {
+    let sandbox = sandbox();
+    let end =
+        "[ -z \"$UNDER\" ] || { echo 'torch.OutOfMemoryError: CUDA out of memory.' >&2; exit 9; }";
+    launch(&sandbox, &[], end).code(0).stderr(
+        contains("the workload ended differently under nsys: exit status 9")
+            .and(contains("likely cause: the memory of a GPU ran out"))
+            .and(contains("the workload ended with status 9 under ncu")),
+    );
+    let passes = passes(&sandbox);
+    let statuses: Vec<&str> = passes.iter().map(|(_, status)| status.as_str()).collect();
+    assert_eq!(statuses, ["ok", "workload_failed", "workload_failed"]);
+    let run = sandbox.run_json();
+    assert_eq!(run["passes"][1]["why"], "the workload failed: exit status 9");
+    assert!(!sandbox.read("report.md").contains("Ended early"), "{run:#}");
+    // Of the collector's own records nothing is missing.
+    assert_eq!(run["coverage"]["empty"], Value::Null);
+}
+
+#[test]
+fn memory_that_ran_out_is_named_as_the_likely_cause() {
+    let sandbox = sandbox();
+    let error = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.";
+    let end = format!("echo noise; echo '{error}' >&2; exit 1");
+    let light = ["run.mode=light", "run.tee=true"];
+    launch(&sandbox, &light, &end).code(1).stderr(contains("the memory of a GPU ran out"));
+    for page in ["stakeholder_summary.md", "report.md", "report.html"] {
+        let head = head(&sandbox, page);
+        assert!(head.contains("likely cause: the memory of a GPU ran out"), "{page}: {head}");
+        assert!(head.contains("Tried to allocate"), "{page}: {head}");
+    }
+    let finding = sandbox.run_json()["report_findings"].to_string();
+    assert!(finding.contains("see collector/stderr.log"), "{finding}");
+    let killed = launch(&sandbox, &["run.mode=light"], "kill -9 $$").code(137);
+    killed.stderr(contains("out-of-memory killer").and(contains("run.tee=true")));
+    // A SIGKILL of ours is no riddle.
+    let stubborn = "trap '' TERM; while :; do sleep 0.1; done";
+    let words = ["run.mode=light", "run.timeout_s=1", "run.kill_grace_s=0"];
+    launch(&sandbox, &words, stubborn).code(124).stderr(contains("out-of-memory").not());
+    let verdict = sandbox.run_json()["coverage"]["verdict"].clone();
+    assert_eq!(verdict["status"], "partial");
+    let text = verdict["text"].as_str().expect("text");
+    assert!(text.contains("the time limit ended the workload: ended by SIGKILL"), "{text}");
+}
+
+#[test]
+fn a_required_pass_that_left_nothing_ends_the_run_with_70() {
+    let sandbox = sandbox();
+    let line = |parts: [&str; 2]| {
+        let parts = parts.map(str::to_owned);
+        predicate::function(move |text: &str| {
+            let lines = text.lines().filter(|line| line.contains("--require:"));
+            let lines: Vec<&str> = lines.collect();
+            lines.len() == 1 && parts.iter().all(|part| lines[0].contains(part.as_str()))
+        })
+    };
+    let light = ["-q", "run.mode=light", "--require", "collect"];
+    launch(&sandbox, &light, "exit 0").code(0).stderr("");
+    let light = ["-q", "run.mode=light", "--require", "collect,nsys"];
+    launch(&sandbox, &light, "exit 0")
+        .code(70)
+        .stderr(line(["there is no nsys pass", "run.mode=deep"]));
+    launch(&sandbox, &light, "exit 4").code(4).stderr(contains("--require").not());
+    let again = ["-q", "report", "tmp/stage2/latest", "--require", "nsys"];
+    sandbox.launch_strictly(&again).assert().code(70).stderr(line(["nsys", "run.mode=deep"]));
+    let merge = ["-q", "merge", "--spool", "recorded/collector", "-o", "out", "--require", "ncu"];
+    sandbox.launch_strictly(&merge).assert().code(70).stderr(line(["there is no ncu pass", ""]));
+    // It is there, and the stand-in's tables cannot be read.
+    let deep = ["-q", "--require", "nsys", "--require", "ncu"];
+    let both = line(["the nsys pass left nothing", "the ncu pass left nothing"]);
+    launch(&sandbox, &deep, "exit 0").code(70).stderr(both);
+    let failing = "[ \"$UNDER\" != nsys ] || exit 9";
+    let why = line(["the nsys pass failed: the workload failed: exit status 9", ""]);
+    launch(&sandbox, &deep[..3], failing).code(70).stderr(why);
+    std::fs::remove_file(sandbox.path("tools/nsys")).expect("tool");
+    launch(&sandbox, &deep[..3], "exit 0")
+        .code(70)
+        .stderr(line(["the nsys pass was left out", ""]));
+    // Known before anything runs.
+    let dry = ["--dry-run", "--require", "nsys,baseline"];
+    launch(&sandbox, &dry, "exit 0").code(0).stderr(
+        contains("exit with status 70: --require nsys: `nsys`: command not found")
+            .and(contains("--require baseline: the plan has no such pass")),
+    );
+    launch(&sandbox, &["--require", "nsight"], "exit 0")
+        .code(2)
+        .stderr(contains("collect, nsys, ncu"));
+}
+
+#[test]
+fn a_run_that_holds_nothing_leaves_the_latest_one_and_its_own_words_come_first() {
+    let sandbox = sandbox();
+    launch(&sandbox, &["--light"], "exit 0").code(0);
+    let latest = sandbox.path("tmp/stage2/latest");
+    let before = std::fs::read_link(&latest).expect("a link");
+    let dead = sandbox.launch_strictly(&["--light", "--", "sh", "-c", "exit 2"]).assert().code(2);
+    let said = String::from_utf8_lossy(&dead.get_output().stderr).into_owned();
+    let (first, rest) = said.split_once("EMPTY: ").expect("a verdict");
+    assert!(
+        rest.starts_with("no GPU work was recorded: the workload failed: exit status 2"),
+        "{said}"
+    );
+    assert!(!first.contains("driver"), "its own reason comes first: {said}");
+    assert!(said.matches("no GPU that CUDA can use").count() <= 1, "{said}");
+    assert!(said.contains("this run holds nothing") && said.contains("again"), "{said}");
+    assert_eq!(std::fs::read_link(&latest).expect("a link"), before);
+    // One that failed with records is a result.
+    launch(&sandbox, &["--light"], "exit 3").code(3);
+    assert_ne!(std::fs::read_link(&latest).expect("a link"), before);
+}

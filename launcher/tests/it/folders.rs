@@ -1,0 +1,217 @@
+//! Run folders: which are taken, which are refused, and the link to the latest.
+
+use crate::common;
+use std::os::unix::fs::symlink;
+
+use crate::common::Sandbox;
+use predicates::str::contains;
+
+#[test]
+fn a_new_or_empty_folder_is_taken() {
+    let sandbox = Sandbox::new();
+    std::fs::create_dir(sandbox.path("empty")).expect("folder");
+    std::fs::create_dir(sandbox.path("real")).expect("folder");
+    symlink("real", sandbox.path("link")).expect("link");
+    for (option, folder) in [
+        (["--run-dir", "a/b/c"], "a/b/c"),
+        (["--run-dir", "empty"], "empty"),
+        (["--run-dir", "link"], "real"),
+        (["-q", "run.dir=by-key"], "by-key"),
+        (["-q", "hydra.run.dir=by-synonym"], "by-synonym"),
+        (["--run-dir", "with blanks: and $signs"], "with blanks: and $signs"),
+    ] {
+        sandbox
+            .launch(&[&option[..], &["--", "sh", "-c", "test -d \"$STAGE2_OUT\""]].concat())
+            .assert()
+            .success();
+        assert!(sandbox.path(folder).join("run.json").is_file(), "{folder}");
+    }
+    let made = std::fs::read_dir(sandbox.path("tmp/stage2")).expect("folder of all runs");
+    let mut made: Vec<_> = made.map(|entry| entry.expect("entry").file_name()).collect();
+    made.sort();
+    assert_eq!(
+        made,
+        [".gitignore", "latest"],
+        "Hydra's key has a link, and no other folder is made"
+    );
+}
+
+#[test]
+fn hydras_run_folder_has_the_link_to_the_latest() {
+    let sandbox = Sandbox::new();
+    let latest = sandbox.path("tmp/stage2/latest");
+    let run = |setting: &str| {
+        sandbox.launch(&["-q", setting, "--", "sh", "-c", "exit 0"]).assert().success();
+    };
+    for (setting, folder) in [
+        ("hydra.run.dir=out/one", "out/one"),
+        ("hydra.run.dir=${hydra:runtime.cwd}/two", "two"),
+        ("+hydra.run.dir=tmp/stage2/mine", "tmp/stage2/mine"),
+    ] {
+        run(setting);
+        let here = |path: &std::path::Path| path.canonicalize().expect("there");
+        assert_eq!(here(&latest), here(&sandbox.path(folder)), "{setting}");
+        assert!(std::fs::read_link(&latest).expect("link").is_relative(), "{setting}");
+    }
+    // Other folders that are named leave it where it is.
+    let before = std::fs::read_link(&latest).expect("link");
+    run("run.dir=three");
+    assert_eq!(std::fs::read_link(&latest).expect("link"), before);
+    sandbox.launch(&["report", "tmp/stage2/latest"]).assert().success();
+    // A run of its own takes it back.
+    run("run.mode=light");
+    assert_ne!(std::fs::read_link(&latest).expect("link"), before);
+    // Where nothing can be linked, the run goes on.
+    sandbox.write("file", "");
+    let words = ["hydra.run.dir=four", "artifacts.stage2_dir=file/x", "--", "sh", "-c", "exit 0"];
+    sandbox.launch(&words).assert().success().stderr(contains("does not point to this run"));
+}
+
+#[test]
+fn the_users_repository_ignores_the_folder_of_all_runs() {
+    let sandbox = Sandbox::new();
+    let git = |words: &[&str]| {
+        let mut git = std::process::Command::new("git");
+        let output = git.args(words).current_dir(sandbox.path("")).output().expect("git");
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    git(&["init", "-q"]);
+    let before = git(&["status", "--porcelain"]);
+    let run = |words: &[&str]| {
+        sandbox.launch(&[words, &["-q", "--light", "--", "true"]].concat()).assert().success();
+    };
+    run(&[]);
+    assert_eq!(git(&["status", "--porcelain"]), before);
+    // Who wants bundles in the repository empties or deletes the file, or makes the folder.
+    sandbox.write("tmp/stage2/.gitignore", "");
+    run(&[]);
+    assert_eq!(common::read(&sandbox.path("tmp/stage2/.gitignore")), "");
+    std::fs::remove_file(sandbox.path("tmp/stage2/.gitignore")).expect("file");
+    std::fs::create_dir(sandbox.path("runs")).expect("folder");
+    run(&[]);
+    run(&["artifacts.stage2_dir=runs"]);
+    for folder in ["tmp/stage2", "runs"] {
+        assert!(!sandbox.path(folder).join(".gitignore").exists(), "{folder}");
+    }
+}
+
+#[test]
+fn other_folders_are_refused_before_anything_runs() {
+    let sandbox = Sandbox::new();
+    sandbox.write("full/old.txt", "x");
+    sandbox.write("file", "x");
+    symlink("nowhere", sandbox.path("dangling")).expect("link");
+    symlink("file", sandbox.path("link-to-file")).expect("link");
+    symlink("loop", sandbox.path("loop")).expect("link");
+    for (folder, part) in [
+        ("full", "not empty"),
+        ("file", "not a folder"),
+        ("link-to-file", "not a folder"),
+        ("dangling", "link to something that is not there"),
+        ("loop", "link to something that is not there"),
+        ("file/below", "no folder is in its way"),
+        ("/proc/stage2", "cannot be"),
+        ("a\0b", ""),
+    ] {
+        if folder.contains('\0') {
+            continue;
+        }
+        let words = ["--run-dir", folder, "--", "sh", "-c", "touch ran"];
+        sandbox
+            .launch(&words)
+            .assert()
+            .code(2)
+            .stderr(contains(part))
+            .stderr(contains("run folder"));
+    }
+    assert!(!sandbox.path("ran").exists(), "the workload has run");
+    assert_eq!(std::fs::read_dir(sandbox.path("full")).expect("folder").count(), 1);
+}
+
+/// Each looks whether the folder is empty, and it is.
+#[test]
+fn a_folder_that_several_take_at_once_is_one_runs() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a.csv", "Total Time (ns),Instances,Name\n10,1,k\n");
+    let run = ["-q", "--run-dir", "same", "--", "sh", "-c", "echo . >> ran; sleep 0.5"];
+    let bench = ["bench", "--rounds", "1", "--run-dir", "same", "--", "true"];
+    let merge = ["merge", "--nsys", "a.csv", "-o", "same"];
+    for round in 0..5 {
+        let _ = std::fs::remove_dir_all(sandbox.path("same"));
+        let _ = std::fs::remove_file(sandbox.path("ran"));
+        let start = |words: &[&str]| {
+            let mut command = sandbox.std_launch(words);
+            command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::piped());
+            command.spawn().expect("stage2-launch")
+        };
+        let kinds = match round {
+            0 => [&merge[..], &merge, &merge],
+            1 => [&merge[..], &run, &bench],
+            _ => [&run[..], &run, &run],
+        };
+        let children: Vec<_> = kinds.into_iter().map(start).collect();
+        let ended = children.into_iter().map(|child| child.wait_with_output().expect("end"));
+        let refused = ended.filter(|output| output.status.code() == Some(2)).inspect(|output| {
+            let told = String::from_utf8_lossy(&output.stderr);
+            assert!(told.contains("it is not empty"), "{told}");
+        });
+        let refused = refused.count();
+        // Those that begin with other folders may get into each other's way.
+        assert!(refused == 2 || (round == 1 && refused == 3), "{round}: {refused}");
+        if round > 1 {
+            assert_eq!(common::read(&sandbox.path("ran")), ".\n");
+        }
+    }
+}
+
+#[test]
+fn a_default_place_that_cannot_be_made_is_told() {
+    let sandbox = Sandbox::new();
+    sandbox.write("tmp", "a file");
+    sandbox.launch(&["--", "true"]).assert().code(2).stderr(contains("--run-dir"));
+    let elsewhere = ["artifacts.stage2_dir=runs", "--", "true"];
+    sandbox.launch(&elsewhere).assert().success();
+    assert!(sandbox.path("runs/latest/run.json").is_file());
+}
+
+#[test]
+fn latest_points_to_the_newest_run() {
+    let sandbox = Sandbox::new();
+    let latest = sandbox.path("tmp/stage2/latest");
+    let mut targets = Vec::new();
+    for _ in 0..2 {
+        sandbox.launch(&["--", "true"]).assert().success();
+        targets.push(std::fs::read_link(&latest).expect("a link"));
+    }
+    assert_ne!(targets[0], targets[1]);
+    let name = targets[1].to_str().expect("a name");
+    let parts: Vec<_> = name.split('-').map(str::len).collect();
+    assert!(
+        parts[..2] == [8, 6] && name.bytes().all(|b| b.is_ascii_digit() || b == b'-'),
+        "{name}"
+    );
+    let entries = std::fs::read_dir(sandbox.path("tmp/stage2")).expect("folder").count();
+    assert_eq!(entries, 5, "two runs, the link and the lock");
+}
+
+#[test]
+fn latest_is_never_taken_from_anybody() {
+    let sandbox = Sandbox::new();
+    for (kind, make) in [("file", true), ("folder", false)] {
+        let latest = sandbox.path("tmp/stage2/latest");
+        if make {
+            sandbox.write("tmp/stage2/latest", "mine");
+        } else {
+            std::fs::remove_file(&latest).expect("file");
+            sandbox.write("tmp/stage2/latest/mine", "mine");
+        }
+        sandbox
+            .launch(&["--", "true"])
+            .assert()
+            .success()
+            .stderr(contains("latest does not point"));
+        assert!(!latest.is_symlink(), "{kind}");
+    }
+    assert_eq!(common::read(&sandbox.path("tmp/stage2/latest/mine")), "mine");
+}

@@ -1,0 +1,65 @@
+//! An installed launcher: completions, manual pages, and a collector that is where pip puts it or nowhere.
+
+use crate::common;
+use std::fs;
+
+use crate::common::Sandbox;
+use crate::common::simulated::built;
+use predicates::prelude::*;
+use predicates::str::contains;
+
+#[test]
+fn completions_are_written_for_each_shell() {
+    let sandbox = Sandbox::new();
+    for (shell, part) in [
+        ("bash", "complete -F"),
+        ("zsh", "#compdef stage2-launch"),
+        ("fish", "complete -c stage2-launch"),
+    ] {
+        sandbox
+            .launch_strictly(&["completions", shell])
+            .assert()
+            .success()
+            .stdout(contains(part).and(contains("dry-run")).and(contains("export")));
+    }
+    sandbox
+        .launch_strictly(&["completions", "csh2"])
+        .assert()
+        .code(2)
+        .stderr(contains("[possible values"));
+}
+
+#[test]
+fn manual_pages_are_written_into_a_folder() {
+    let sandbox = Sandbox::new();
+    fs::create_dir(sandbox.path("man")).expect("folder");
+    sandbox.launch_strictly(&["man", "man"]).assert().success();
+    assert!(common::read(&sandbox.path("man/stage2-launch.1")).contains("KEY=VALUE"));
+    assert!(common::read(&sandbox.path("man/stage2-launch-export.1")).contains("perfetto"));
+    sandbox.launch_strictly(&["man", "none"]).assert().code(70).stderr(contains("none"));
+}
+
+#[test]
+fn the_collector_is_found_in_a_package_of_python_or_every_place_is_named() {
+    let sandbox = Sandbox::new();
+    let launcher = sandbox.path("prefix/bin/stage2-launch");
+    let package = sandbox.path("prefix/lib/python3.9/site-packages/stage2");
+    fs::create_dir_all(launcher.parent().expect("bin")).expect("folder");
+    fs::create_dir_all(&package).expect("folder");
+    fs::copy(env!("CARGO_BIN_EXE_stage2-launch"), &launcher).expect("a launcher");
+    let run = || {
+        let mut command = assert_cmd::Command::new(&launcher);
+        command.env_remove("STAGE2_COLLECTOR").current_dir(sandbox.path(""));
+        command.args(["run.mode=light", "--allow-empty", "--", "true"]);
+        command.assert()
+    };
+    run().code(70).stderr(
+        contains("prefix/bin/libstage2.so")
+            .and(contains("prefix/lib/libstage2.so"))
+            .and(contains("prefix/lib/python3.*/site-packages/stage2/libstage2.so"))
+            .and(contains("pip install"))
+            .and(contains("cargo build --release")),
+    );
+    fs::copy(built("libstage2.so"), package.join("libstage2.so")).expect("the collector");
+    run().success();
+}

@@ -1,0 +1,7 @@
+//! Captures of several ranks in, who waited for whom out.
+
+mod hostile;
+mod hosts;
+mod job;
+mod late;
+mod matching;

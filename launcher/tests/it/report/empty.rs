@@ -1,0 +1,147 @@
+//! Runs without GPU work: each cause is named alike on the first screens, in `metrics.json` and for the
+//! terminal, and a remedy stands beside it.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use stage2_contract::trace::NONE;
+use stage2_launch::views::write_reports;
+
+use crate::report::build::Build;
+
+/// A process that opened one range.
+fn process() -> Build {
+    let mut b = Build::process(7, "python3");
+    b.anchor(1).name(1, b"decode").path(1, NONE, 1).open(1, 1, 0, 10).close(1, 20);
+    b
+}
+
+/// A run folder as the launcher leaves it: its collect pass, and what the machine has.
+fn folder(exit: Value, extra: Value, gpu_absent: Option<&str>) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("folder");
+    fs::create_dir(folder.path().join("collector")).expect("folder");
+    let mut pass = json!({"name": "collect", "status": "ok", "exit": exit});
+    for (key, value) in extra.as_object().expect("object") {
+        pass[key] = value.clone();
+    }
+    let write = |name: &str, value: Value| {
+        fs::write(folder.path().join(name), value.to_string()).expect(name);
+    };
+    write("run.json", json!({"schema": 1, "state": "closed", "passes": [pass]}));
+    write("env.json", json!({"gpu": {"devices": [], "absent": gpu_absent}}));
+    write("config.yaml", json!({}));
+    folder
+}
+
+/// The causes in order, after checking that every view tells the first of them.
+fn causes(run_dir: &Path) -> Vec<String> {
+    let outcome = write_reports(run_dir).expect("reports");
+    let read = |name: &str| fs::read_to_string(run_dir.join(name)).expect(name);
+    let metrics: Value = serde_json::from_str(&read("metrics.json")).expect("JSON");
+    let empty = &metrics["coverage"]["empty"];
+    assert_eq!(outcome.coverage["empty"], *empty, "run.json holds the same");
+    assert_eq!(metrics["coverage"]["verdict"]["status"], "empty");
+    let text = |key: &str| empty[key].as_str().expect(key).to_owned();
+    let (why, remedy) = (text("why"), text("remedy"));
+    assert!(!remedy.is_empty());
+    let verdict = metrics["coverage"]["verdict"]["text"].as_str().expect("text");
+    assert!(verdict.starts_with("EMPTY: no GPU work was recorded: ") && verdict.contains(&why));
+    assert!(outcome.headline.iter().any(|line| line.contains(&why)), "{:?}", outcome.headline);
+    let told = outcome.findings.iter().filter(|f| f.what.contains(&why) && f.remedy == remedy);
+    assert_eq!(told.count(), 1, "{:#?}", outcome.findings);
+    // Pages escape Markdown: compare words.
+    let words = |text: &str| text.replace(['\\', '`', '*', '_'], "");
+    for page in ["stakeholder_summary.md", "report.md", "kernels.md"] {
+        assert!(words(&read(page)).contains(&words(&why)), "{page}: {why}");
+    }
+    assert!(words(&read("stakeholder_summary.md")).contains(&words(&remedy)), "{remedy}");
+    let also = empty["also"].as_array().cloned().unwrap_or_default();
+    let all = [vec![empty.clone()], also].concat();
+    all.iter().map(|one| one["cause"].as_str().expect("cause").to_owned()).collect()
+}
+
+fn of(exit: Value, gpu_absent: Option<&str>, processes: &[&Build]) -> Vec<String> {
+    let folder = folder(exit, json!({}), gpu_absent);
+    for (at, process) in processes.iter().enumerate() {
+        process.save(folder.path(), &format!("h-{at}.s2t"));
+    }
+    causes(folder.path())
+}
+
+const NO_DRIVER: Option<&str> = Some("no CUDA driver library");
+
+#[test]
+fn what_the_trace_files_say_is_named() {
+    let ok = || json!({"code": 0});
+    let ended = |build: &mut Build| std::mem::take(build);
+    let ranges = ended(process().end());
+    assert_eq!(of(ok(), None, &[&ranges]), ["cuda_never_initialised"]);
+    let off = ended(process().meta("gpu.off", "CUPTI is held by nsys").end());
+    assert_eq!(of(ok(), None, &[&off, &ranges]), ["cupti_off"]);
+    let recorded = ended(process().meta("cupti.version", "26").end());
+    assert_eq!(of(ok(), None, &[&recorded]), ["nothing_launched"]);
+    assert_eq!(of(ok(), NO_DRIVER, &[&recorded]), ["nothing_launched"], "CUPTI did start");
+    let filtered =
+        ended(process().meta("cupti.version", "26").meta("ranges", "no_such_range").end());
+    assert_eq!(of(ok(), None, &[&filtered]), ["ranges_never_opened"]);
+    let forked = ended(process().meta("fork.unrecorded", "2 children: no thread").end());
+    assert_eq!(of(ok(), None, &[&forked]), ["children_not_recorded"]);
+    let mut cut = process();
+    cut.flush().records[0] = Build::process(8, "python3").records.remove(0);
+    assert_eq!(of(json!({"signal": 9}), None, &[&cut]), ["killed"]);
+    assert_eq!(of(ok(), None, &[&forked, &cut]), ["children_not_recorded", "killed"]);
+}
+
+#[test]
+fn what_the_run_and_the_machine_say_is_named() {
+    let ok = || json!({"code": 0});
+    assert_eq!(of(ok(), None, &[]), ["nothing_used"]);
+    assert_eq!(of(ok(), NO_DRIVER, &[]), ["no_gpu"]);
+    assert_eq!(of(ok(), NO_DRIVER, &[&process()]), ["killed", "no_gpu"]);
+    let not_asked = Some("the CUDA driver could not be asked: it took longer than 30 s");
+    assert_eq!(of(ok(), not_asked, &[]), ["nothing_used"], "nobody knows");
+    assert_eq!(of(json!({"signal": 11}), None, &[]), ["killed"]);
+    let case = |extra: Value| causes(folder(json!(null), extra, None).path());
+    assert_eq!(case(json!({"status": "failed", "why": "cannot run x"})), ["not_started"]);
+    assert_eq!(case(json!({"not_loaded": "/bin/x: it uses musl"})), ["collector_not_loaded"]);
+    let damaged = folder(ok(), json!({}), None);
+    fs::write(damaged.path().join("collector/h-1.s2t"), "no spool").expect("file");
+    assert_eq!(causes(damaged.path()), ["files_unreadable"]);
+}
+
+#[test]
+fn a_run_with_gpu_work_has_no_such_cause() {
+    let folder = folder(json!({"code": 0}), json!({}), NO_DRIVER);
+    let mut b = process();
+    b.device(0, "NVIDIA H200", 1).name(2, b"k").shape(1, 2, 1);
+    b.kernel(1, 1, 1, (12, 14)).end().save(folder.path(), "h-1.s2t");
+    let outcome = write_reports(folder.path()).expect("reports");
+    assert!(outcome.coverage["empty"].is_null());
+    assert_eq!(outcome.coverage["verdict"]["status"], "complete");
+    assert!(!outcome.findings.iter().any(|finding| finding.what.contains("no GPU work")));
+}
+
+#[test]
+fn a_record_that_was_never_closed_is_told() {
+    let folder = folder(json!(null), json!({"status": "running"}), None);
+    let path = folder.path().join("run.json");
+    let run: Value = serde_json::from_str(&fs::read_to_string(&path).expect("run")).expect("JSON");
+    for (state, told) in
+        [(json!("running"), true), (json!("closed"), false), (json!("reporting"), false)]
+    {
+        let mut changed = run.clone();
+        changed["state"] = state.clone();
+        changed["passes"]
+            .as_array_mut()
+            .expect("passes")
+            .push(json!({"name": "nsys", "status": "planned"}));
+        fs::write(&path, changed.to_string()).expect("run.json");
+        let findings = write_reports(folder.path()).expect("reports").findings;
+        let found = findings.iter().find(|f| f.what == "the run record was never closed");
+        assert_eq!(found.is_some(), told, "{state}: {findings:#?}");
+        if let Some(found) = found {
+            assert!(found.why.contains("during the pass collect") && found.why.contains("nsys"));
+        }
+    }
+}

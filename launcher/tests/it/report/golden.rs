@@ -1,0 +1,111 @@
+//! Every artifact of the fixture, to the byte.
+
+use std::fs;
+
+use stage2_launch::bundle::{PassRecord, RunRecord};
+use stage2_launch::views::write_reports;
+use stage2_model::{Finding, PassStatus, Severity, Tool, WorkloadExit};
+
+use crate::common::golden::compare;
+use crate::report::fixture;
+
+#[test]
+fn every_artifact_is_as_expected() {
+    let folder = tempfile::tempdir().expect("folder");
+    let run_dir = folder.path().join("20261120-193500-1");
+    fs::create_dir(&run_dir).expect("run folder");
+    fixture::write(&run_dir);
+    let outcome = write_reports(&run_dir).expect("reports");
+    let stable = |text: &str| text.replace(&folder.path().display().to_string(), "FOLDER");
+
+    let written: Vec<&str> =
+        outcome.files.iter().filter_map(|path| path.file_name()?.to_str()).collect();
+    let expected = [
+        "kernels.md",
+        "kernels.csv",
+        "metrics.json",
+        "report.md",
+        "operators.md",
+        "stakeholder_summary.md",
+        "report.html",
+    ];
+    assert_eq!(written, expected);
+    for (path, name) in outcome.files.iter().zip(written) {
+        let text = stable(&fs::read_to_string(path).expect("UTF-8"));
+        assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{name}");
+        let page = name.ends_with("md") || name.ends_with("html");
+        let simulated = if page { "SIMULATED" } else { "simulated" };
+        assert!(text.contains(simulated), "{name} says that it is simulated");
+        // The unit tests of these pages have golden files of the same names.
+        match name {
+            "operators.md" | "stakeholder_summary.md" => compare(&format!("run_{name}"), &text),
+            name => compare(name, &text),
+        }
+    }
+    compare("headline.txt", &stable(&(outcome.headline.join("\n") + "\n")));
+    assert!(outcome.simulated);
+    assert_eq!(outcome.coverage["verdict"]["status"], "partial");
+
+    let again = write_reports(&run_dir).expect("reports");
+    assert_eq!(again.findings, outcome.findings, "writing again changes nothing");
+}
+
+#[test]
+fn an_empty_run_has_every_artifact_and_says_why() {
+    let folder = tempfile::tempdir().expect("folder");
+    let run_dir = folder.path().join("empty");
+    fs::create_dir(&run_dir).expect("run folder");
+    let outcome = write_reports(&run_dir).expect("reports");
+    let stable = |text: &str| text.replace(&folder.path().display().to_string(), "FOLDER");
+    for path in &outcome.files {
+        let name = path.file_name().and_then(|name| name.to_str()).expect("UTF-8");
+        compare(&format!("empty_{name}"), &stable(&fs::read_to_string(path).expect("UTF-8")));
+    }
+    let page = fs::read_to_string(run_dir.join("report.md")).expect("page");
+    for heading in [
+        "Stages",
+        "Model FLOP utilisation",
+        "Ranges",
+        "Top kernels of each stage",
+        "Kernel classes",
+        "Roofline",
+        "Nsight Systems against the collector",
+        "Copies",
+        "Fills",
+        "GPUs",
+    ] {
+        let absent = format!("## {heading}\n\nNone, because ");
+        assert!(page.contains(&absent), "{heading}: {page}");
+    }
+}
+
+#[test]
+fn the_shape_of_run_json_is_as_expected() {
+    let mut record = RunRecord::new("20261120-193500-1".into(), vec!["python".into()]);
+    record.started = "2026-11-20T19:35:00.000Z".into();
+    record.finished = Some("2026-11-20T19:36:00.000Z".into());
+    record.workload_exit = Some(WorkloadExit::Code(0));
+    record.stage2_version = "VERSION".into();
+    record.passes.push(PassRecord {
+        not_loaded: None,
+        name: "collect".into(),
+        argv: vec!["python".into()],
+        environment: [("STAGE2_OUT".to_owned(), "collector".to_owned())].into(),
+        environment_kept: Default::default(),
+        status: PassStatus::Ok,
+        exit: Some(WorkloadExit::Signal(9)),
+        started: Some("2026-11-20T19:35:01.000Z".into()),
+        duration_ms: Some(4_210),
+        merged: std::collections::BTreeMap::new(),
+        log: vec!["collector/log.txt".into()],
+        why: String::new(),
+    });
+    let tool = Tool { path: Some("/usr/bin/nsys".into()), version: Some("2025.1.1".into()) };
+    record.tools.insert("nsys".into(), tool);
+    let finding = |what: &str| Finding::new(Severity::Note, what, "why", "remedy");
+    record.findings.push(finding("of the run"));
+    record.report_findings.push(finding("of the reports"));
+    record.files.push("kernels.md".into());
+    let text = serde_json::to_string_pretty(&record).expect("JSON");
+    compare("run.json", &(text + "\n"));
+}

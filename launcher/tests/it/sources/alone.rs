@@ -1,0 +1,208 @@
+//! One source alone: its numbers are the rows, and every view says whose they are.
+
+use std::fs;
+use std::path::Path;
+
+use stage2_contract::trace::NONE;
+use stage2_launch::views::write_reports;
+
+use crate::report::build::Build;
+use crate::sources::combined::spool;
+use crate::sources::plain::{Bundle, Place, fixture, raw_page, sql, table};
+
+/// Every view says that the rows are those of `tool`.
+fn says(bundle: &Bundle, tool: &str) {
+    let verdict = format!("kernels of {tool} and none of the collector");
+    for page in ["kernels.md", "report.md"] {
+        assert!(bundle.text(page).contains(&verdict), "{page}");
+    }
+    assert!(bundle.said.contains(&verdict), "{}", bundle.said);
+    assert_eq!(bundle.values("source"), [tool]);
+    let metrics = bundle.json("metrics.json");
+    assert_eq!(metrics["source"], tool);
+    assert_eq!(metrics["coverage"]["verdict"]["status"], "partial");
+    for row in metrics["kernels"].as_array().expect("rows") {
+        assert_eq!(row["sources"]["times"], tool);
+    }
+    assert!(bundle.text("kernels.md").contains(&format!("Times are those of {tool}")));
+    assert!(!bundle.said.contains("no spool file"), "none was asked for: {}", bundle.said);
+}
+
+#[test]
+fn an_export_of_any_name_gives_rows_and_stages() {
+    let place = Place::new();
+    let database = place.put("nsys/decode.sqlite.xz", "from node 7.sqlite");
+    let bundle = place.merged(&["--nsys", "from node 7.sqlite"]);
+    says(&bundle, "nsys");
+    let sums = sql(&database, None);
+    assert_eq!(sums.values().map(|sum| sum.0).sum::<u64>(), 5_552);
+    assert_eq!(bundle.sums(None), sums);
+    assert_eq!(bundle.sums(Some("decode")), sql(&database, Some("decode")));
+    assert_eq!(bundle.values("stage"), ["decode"]);
+    let metrics = bundle.json("metrics.json");
+    assert_eq!(metrics["stages"][0]["kernels"], 5_552);
+    assert_eq!(metrics["devices"][0]["uuid"], serde_json::Value::Null, "none is made up");
+    assert_eq!(metrics["devices"][0]["name"], "NVIDIA H200");
+}
+
+#[test]
+fn a_lossy_export_is_used_only_with_a_loud_word() {
+    let place = Place::new();
+    let database = place.put("nsys/lossy.sqlite.xz", "run.sqlite");
+    let bundle = place.merged(&["--nsys", "run.sqlite"]);
+    says(&bundle, "nsys");
+    assert_eq!(bundle.sums(None), sql(&database, None));
+    for stage in ["prefill", "decode"] {
+        assert_eq!(bundle.sums(Some(stage)), sql(&database, Some(stage)), "{stage}");
+    }
+    assert!(bundle.text("kernels.md").contains("LOST RECORDS"));
+    let metrics = bundle.json("metrics.json");
+    for stage in metrics["stages"].as_array().expect("stages") {
+        assert!(stage["gpu_idle_ns"].is_null() && stage["gpu_busy_ns"].is_null(), "{stage:#}");
+    }
+    assert!(bundle.said.contains("stage2-launch: error: the collector has no kernels"));
+}
+
+#[test]
+fn a_copy_to_give_away_is_read_where_the_whole_export_is_missing_or_damaged() {
+    let place = Place::new();
+    let scrubbed = place.put("nsys/decode.sqlite.xz", "run.scrubbed.sqlite");
+    let sums = sql(&scrubbed, None);
+    assert_eq!(place.merged(&["--nsys", "run.scrubbed.sqlite"]).sums(None), sums);
+    fs::write(place.path("run.sqlite"), "no database").expect("file");
+    fs::remove_dir_all(place.path("out")).expect("bundle");
+    let words = ["--nsys", "run.scrubbed.sqlite", "--nsys", "run.sqlite"];
+    let bundle = place.merged(&words);
+    assert_eq!(bundle.sums(None), sums);
+    assert!(bundle.said.contains("run.sqlite is not in the bundle"), "{}", bundle.said);
+}
+
+#[test]
+fn tables_of_nsys_stats_give_rows_without_stages() {
+    let place = Place::new();
+    let name = "decode_m_cuda_gpu_kern_sum_mangled.csv";
+    place.put(&format!("nsys/{name}"), name);
+    let bundle = place.merged(&["--nsys", name]);
+    says(&bundle, "nsys");
+    assert_eq!(bundle.sums(None), table(&fixture("nsys").join(name)));
+    assert_eq!(bundle.values("stage"), ["(whole capture)"]);
+    assert_eq!(bundle.values("grid_x"), [""], "the table has no launch configurations");
+}
+
+#[test]
+fn launches_that_ncu_profiled_are_rows_with_their_counters() {
+    let place = Place::new();
+    let raw = place.put("ncu/matmul.raw.csv.xz", "my_raw.csv");
+    place.put("ncu/matmul.details.csv.xz", "my_details.csv");
+    let bundle = place.merged(&["--ncu", "my_raw.csv", "--ncu", "my_details.csv"]);
+    says(&bundle, "ncu");
+    assert_eq!(bundle.sums(None), raw_page(&raw));
+    assert_eq!(bundle.values("counters_source"), ["ncu"]);
+    let metrics = bundle.json("metrics.json");
+    let row = &metrics["kernels"][0];
+    assert!(row["counters"]["sm_percent"].is_number(), "{row:#}");
+    assert!(row["counters"]["roofline"]["duration_ratio"].is_null(), "nothing to check against");
+    assert!(!row["counters"]["rules"].as_array().expect("rules").is_empty(), "both pages count");
+    for page in ["stakeholder_summary.md", "operators.md"] {
+        let text = bundle.text(page);
+        assert!(text.contains("ncu, which gives no times of ranges"), "{text}");
+        assert!(!text.contains("opened no NVTX range"), "nobody looked: {text}");
+    }
+}
+
+#[test]
+fn times_of_nsys_are_not_called_the_collectors_beside_a_baseline() {
+    let place = Place::new();
+    place.put("nsys/decode.sqlite.xz", "a.sqlite");
+    let costs = |bundle: &Bundle| {
+        let text = bundle.text("report.md");
+        let costs = text.split("## Cost of the passes").nth(1).expect("section");
+        costs.split("\n## ").next().expect("section").to_owned()
+    };
+    let bundle = place.merged(&["--nsys", "a.sqlite"]);
+    let alone = costs(&bundle);
+    assert!(alone.contains("there is nothing to compare its capture with"), "{alone}");
+    assert!(!alone.contains("not to be believed"), "nothing speaks against it: {alone}");
+    let mut b = Build::process(1, "python3");
+    b.anchor(1).name(1, b"decode").path(1, NONE, 1).open(1, 1, 0, 1_000).close(1, 9_000).end();
+    b.save(&place.path(""), "h-1.s2t");
+    fs::rename(place.path("collector"), bundle.dir.join("baseline")).expect("baseline");
+    write_reports(&bundle.dir).expect("reports");
+    let both = costs(&bundle);
+    assert!(both.contains("| baseline | `decode` | 0.008 | 1 |"), "{both}");
+    assert!(both.contains("| nsys | `decode` |") && !both.contains("| collect"), "{both}");
+}
+
+#[test]
+fn spools_alone_are_the_collectors() {
+    let place = Place::new();
+    let nsys = place.put("nsys/decode.sqlite.xz", "decode.sqlite");
+    spool(&place, &nsys);
+    let bundle = place.merged(&["--spool", "spools"]);
+    assert_eq!(bundle.values("source"), ["collector"]);
+    assert_eq!(bundle.values("counters_source"), [""]);
+    assert_eq!(bundle.sums(Some("decode")), sql(&nsys, None), "as the spool was made");
+    let run = bundle.json("run.json");
+    assert_eq!(run["passes"][0]["name"], "collect");
+    assert_eq!(run["passes"][0]["merged"]["collector/h-1.s2t"], "spools/h-1.s2t");
+}
+
+#[test]
+fn the_bundle_says_what_it_was_made_of_and_nothing_of_this_machine() {
+    let place = Place::new();
+    place.put("nsys/decode.sqlite.xz", "a.sqlite");
+    let words =
+        ["--nsys", "a.sqlite", "report.top_n=3", "hardware.memory_gb_per_s=77", "run.mode=light"];
+    let bundle = place.merged(&words);
+    assert!(bundle.text("kernels.md").contains("Rows: 3 of "));
+    assert!(bundle.text("config.yaml").contains("77"));
+    assert!(bundle.text("run.json").contains("without effect on a merge: run.mode"));
+    let environment = bundle.json("env.json");
+    assert!(environment["environment"].as_str().is_some_and(|text| text.starts_with("not known")));
+    assert_eq!(environment["gpu"]["devices"][0]["name"], "NVIDIA H200");
+    assert_eq!(environment["tools"]["nsys"]["version"], "2023.4.4.54");
+    assert!(environment["host"].is_null());
+    let run = bundle.json("run.json");
+    assert_eq!(run["passes"].as_array().map(Vec::len), Some(1));
+    assert_eq!(run["passes"][0]["why"], "merged from a.sqlite");
+    assert_eq!(run["tools"]["nsys"]["version"], "2023.4.4.54");
+    assert!(!bundle.dir.join("nsys/SENSITIVE.txt").exists(), "the copy was scrubbed");
+    assert!(bundle.text("run.json").contains("a.sqlite is a scrubbed copy"));
+    let again = |dir: &Path| {
+        let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_stage2-launch"));
+        command.arg("report").arg(dir).assert().success();
+    };
+    let before =
+        ["report.md", "kernels.csv", "stakeholder_summary.md"].map(|name| bundle.text(name));
+    again(&bundle.dir);
+    let after =
+        ["report.md", "kernels.csv", "stakeholder_summary.md"].map(|name| bundle.text(name));
+    assert!(before == after, "the bundle alone gives the same reports");
+}
+
+#[test]
+fn what_cannot_be_read_at_all_is_no_result() {
+    let place = Place::new();
+    fs::write(place.path("x.nsys-rep"), "report").expect("file");
+    let assert = place.merge(&["--nsys", "x.nsys-rep"]).assert().code(2);
+    assert.stderr(predicates::str::contains("nsys export --type=sqlite"));
+    assert!(!place.path("out").exists(), "nothing is left");
+    place.merge(&["--nsys", "missing.sqlite"]).assert().code(2);
+    place.merge(&["--nsys", "x.nsys-rep", "modle.llm=x"]).assert().code(2);
+}
+
+/// NCCL opens ranges of its own around each of its calls, within those of the program and without.
+#[test]
+fn ranges_of_nccl_in_a_real_export_are_no_stages() {
+    let place = Place::new();
+    let path = place.put("nsys/nccl.sqlite.xz", "a.sqlite");
+    let database = rusqlite::Connection::open(&path).expect("database");
+    let of_nccl = "SELECT count(*) FROM NVTX_EVENTS WHERE domainId = 1 AND eventType = 59";
+    let count: i64 = database.query_row(of_nccl, [], |row| row.get(0)).expect("a count");
+    assert_eq!(count, 1_628);
+    let metrics = place.merged(&["--nsys", "a.sqlite"]).json("metrics.json");
+    let stages = metrics["stages"].as_array().expect("stages");
+    let mut names: Vec<&str> = stages.iter().filter_map(|row| row["stage"].as_str()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["(outside ranges)", "decode", "prefill", "warmup"]);
+}

@@ -1,0 +1,113 @@
+//! `top` on a terminal: what its keys do, and what it leaves behind.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::common::followed::Guest;
+use serde_json::Value;
+
+/// Runs `top` on a terminal in this folder; gives how it ended and what it wrote.
+fn on_a_terminal(
+    (rows, columns): (u16, u16),
+    keys: &str,
+    awaited: &str,
+    guest: &mut Command,
+) -> String {
+    let mut command = Command::new("python3");
+    command
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/common/on_a_terminal.py"))
+        .args([&rows.to_string(), &columns.to_string(), keys, awaited])
+        .arg(guest.get_program())
+        .args(guest.get_args())
+        .env("NO_COLOR", "1");
+    if let Some(folder) = guest.get_current_dir() {
+        command.current_dir(folder);
+    }
+    for (name, value) in guest.get_envs() {
+        command.env(name, value.expect("a value"));
+    }
+    let output = command.output().expect("python3");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn bundles_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).expect("a folder").flatten().map(|entry| entry.path());
+    entries.filter(|path| path.to_string_lossy().contains("stage2-top-")).collect()
+}
+
+#[test]
+fn a_terminal_is_left_as_it_was() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (size, end) in
+        [((24, 80), "?xjkfq"), ((1, 1), "?xjkfq"), ((5, 20), "SIGTERM"), ((24, 80), "?xjkf\u{3}")]
+    {
+        let mut top = Command::new(env!("CARGO_BIN_EXE_stage2-launch"));
+        top.arg("top").arg(folder.path());
+        let written = on_a_terminal(size, end, "", &mut top);
+        assert!(written.starts_with("status 0 same True"), "{size:?} {end:?}: {written:?}");
+        let (entered, left) = (written.rfind("\u{1b}[?1049h"), written.rfind("\u{1b}[?1049l"));
+        assert!(entered.is_some() && entered < left, "{size:?} {end:?}: {written:?}");
+        // Colours are 30 to 49 and 90 to 107; bold, reversed and their ends are not.
+        let mut codes = written.split("\u{1b}[").filter_map(|part| part.split_once('m'));
+        let colour = codes.find(|(code, _)| {
+            code.split(';').any(|n| {
+                n.parse().is_ok_and(|n: u32| (30..=38).contains(&n) || (40..=48).contains(&n))
+            })
+        });
+        assert!(colour.is_none(), "{colour:?}");
+    }
+}
+
+#[test]
+fn a_bundle_is_written_of_what_was_read_while_the_process_goes_on() {
+    let mut guest = Guest::new("on", &[("STAGE2_FLUSH_MS", "10")]);
+    for turn in 1..=6 {
+        guest.tell(&format!("work decode {turn}"));
+    }
+    let mut top = guest.launch(&["top", &guest.pid()]);
+    let folder = top.get_current_dir().expect("a folder").to_owned();
+    let written = on_a_terminal((24, 80), "w", "stage2-top-*/metrics.json", &mut top);
+    assert!(written.starts_with("status 0 same True"), "{written:?}");
+    let bundles = bundles_in(&folder);
+    assert_eq!(bundles.len(), 1, "one bundle, and no copies beside it: {bundles:?}");
+    let report = std::fs::read(bundles[0].join("metrics.json")).expect("a report");
+    let report: Value = serde_json::from_slice(&report).expect("JSON");
+    let decode = report["stages"].as_array().expect("stages").first().expect("a stage");
+    assert_eq!((&decode["stage"], &decode["instances"]), (&"decode".into(), &6.into()));
+    assert!(bundles[0].join("report.html").is_file());
+    guest.tell("work decode 1");
+    let _folder = guest.end();
+}
+
+#[test]
+fn a_terminal_that_is_gone_ends_it() {
+    const SCRIPT: &str = r#"
+import os, pty, select, sys, time
+pid, terminal = pty.fork()
+if pid == 0:
+    os.environ["TERM"] = "xterm"
+    os.execv(sys.argv[1], sys.argv[1:])
+written, end = b"", time.time() + 60
+while b"\x1b[?1049h" not in written and time.time() < end:
+    if select.select([terminal], [], [], 0.2)[0]:
+        written += os.read(terminal, 65536)
+time.sleep(1)
+os.close(terminal)
+closed = time.time()
+while time.time() < closed + 20:
+    ended, status = os.waitpid(pid, os.WNOHANG)
+    if ended:
+        sys.exit("late" if time.time() - closed > 5 else f"wait status {status}" if status else 0)
+    time.sleep(0.05)
+os.kill(pid, 9)
+sys.exit("it goes on")
+"#;
+    let folder = tempfile::tempdir().expect("a folder");
+    // Which of the two is seen first, the signal or the error, is left to chance.
+    for _ in 0..4 {
+        let mut python = Command::new("python3");
+        python.args(["-c", SCRIPT, env!("CARGO_BIN_EXE_stage2-launch"), "top"]).arg(folder.path());
+        let output = python.output().expect("python3");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+}

@@ -1,0 +1,297 @@
+//! The words of a command line: what is understood, what is not, and what is said then.
+
+use crate::common::Sandbox;
+use predicates::prelude::*;
+use predicates::str::contains;
+
+#[test]
+fn help_has_examples_and_lists_what_works() {
+    let sandbox = Sandbox::new();
+    let help = sandbox.launch(&["--help"]).assert().success().get_output().stdout.clone();
+    let help = String::from_utf8(help).expect("UTF-8");
+    for part in
+        ["Examples:", "demo", "report", "diff", "export", "doctor", "--dry-run", "Exit status"]
+    {
+        assert!(help.contains(part), "{part} in {help}");
+    }
+    for hidden in ["probe-gpu", "Write the manual pages"] {
+        assert!(!help.contains(hidden), "{hidden} in {help}");
+    }
+    sandbox.launch(&["--version"]).assert().success().stdout(contains(env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn feed_refuses_a_host_for_which_it_serves_nothing() {
+    let mut feed = std::process::Command::new(env!("CARGO_BIN_EXE_stage2-launch"));
+    let words = ["feed", "--textfile", "/nowhere/f.prom", "--allow-host", "h", "/nowhere"];
+    let output = feed.args(words).output().expect("stage2-launch");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("give --listen, too"));
+}
+
+#[test]
+fn wrong_usage_ends_with_two_and_makes_nothing() {
+    let sandbox = Sandbox::new();
+    sandbox.write("bare/file", "x");
+    for (words, part) in [
+        (&[][..], "Usage:"),
+        (&["--no-such-option"], "stage2-launch: error: unexpected argument '--no-such-option'"),
+        (&["run.mode=light"], "after `--`"),
+        (&["--"], "Usage:"),
+        (&["-v"], "after `--`"),
+        (&["python"], "To run a program: stage2-launch --allow-empty -- python"),
+        (&["python", "-m", "runner"], "comes after `--`"),
+        (&["a=1", "demo"], "unknown key `a`"),
+        (&["--light", "run.mode=deep", "--", "true"], "--light says something else of run.mode"),
+        (&["run", "++run={mode: light}", "--deep", "--", "true"], "--deep says something else"),
+        (&["--light", "--deep", "--", "true"], "cannot be used with"),
+        (&["run"], "after `--`"),
+        (&["merge", "x.sqlite", "-o", "m"], "`x.sqlite` is no KEY=VALUE, and merge takes options"),
+        (&["run", "python"], "To run a program: stage2-launch run --allow-empty -- python"),
+        (&["report", "model/llm=llama_3_8b"], "give RUN_DIR as well"),
+        (&["--dryrun", "--", "true"], "'--dry-run'"),
+        (&["export", "x", "--fromat", "chrome"], "'--format'"),
+        (&["--timeout", "soon", "--", "true"], "--timeout"),
+        (&["--timeout", "0", "--", "true"], "--timeout"),
+        (&["--color", "pink", "--", "true"], "--color"),
+        (&["--run-dir", "", "--", "true"], "--run-dir"),
+        (&["--config-dir", "nowhere", "--", "true"], "--config-dir nowhere"),
+        (&["--config-dir", "secret", "--", "true"], "`--config-dir secret`: cannot be read"),
+        (&["model.tokens.batch_size=0", "--", "true"], "`model.tokens.batch_size`"),
+        (&["model.tokens.prompt_tokens=9223372036854775807", "--", "true"], "1 to 1099511627776"),
+        (&["-q", "-v", "--", "true"], "--verbose"),
+        (&["report"], "RUN_DIR"),
+        (&["report", "nowhere"], "run folder"),
+        (&["report", "--dry-run", "."], "--dry-run"),
+        (&["config", "--", "x"], "--"),
+        (&["+inputs.manifest=nowhere", "--", "true"], "inputs.manifest=nowhere"),
+        (
+            &["stage1.run_dir=nowhere", "--", "true"],
+            "stage1.run_dir=nowhere cannot be used: No such",
+        ),
+        (&["stage1.run_dir=bare", "--", "true"], "contains metrics.json or operators.md"),
+        (
+            &["--dry-run", "model.llm.config_json=/nope", "--", "true"],
+            "model.llm.config_json=/nope cannot be read",
+        ),
+        (&["model.llm.config_json=/nope", "--", "true"], "give the path of a model's config.json"),
+        (&["--dry-run", "stage1.run_dir=bare", "--", "true"], "stage1.run_dir=bare cannot be used"),
+        (&["--dry-run", "stage1.run_dir=bare/file", "--", "true"], "it is not a folder"),
+        (&["profiling.collector.library=/no/such.so", "--", "true"], "/no/such.so"),
+        (&["profiling.collector.library=/etc/passwd", "--", "true"], "no shared library"),
+    ] {
+        sandbox.launch(words).assert().code(2).stdout("").stderr(contains(part));
+    }
+    assert!(!sandbox.path("tmp").exists(), "a wrong command line makes no folder");
+    sandbox.write("earlier/torch_profiler/operators.md", "");
+    for there in ["earlier", "${run.dir}/stage1"] {
+        let stage1 = format!("stage1.run_dir={there}");
+        sandbox.launch(&["--dry-run", &stage1, "--", "true"]).assert().code(0);
+    }
+}
+
+#[test]
+fn a_word_that_is_no_setting_is_told_how_a_program_is_run() {
+    let sandbox = Sandbox::new();
+    let told = |words: &[&str], whole: &str| {
+        let assert = sandbox.launch_strictly(words).assert().code(2).stdout("");
+        let text = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+        assert_eq!(text, format!("stage2-launch: error: {whole}\n"), "{words:?}");
+    };
+    let run = |word: &str, line: &str| {
+        format!(
+            "`{word}` is neither a subcommand nor KEY=VALUE. To run a program: stage2-launch {line}"
+        )
+    };
+    told(&["foo"], &run("foo", "-- foo"));
+    told(&["foo", "x", "run.mode=light"], &run("foo", "-- foo x run.mode=light"));
+    told(
+        &["run.mode=light", "~workload", "python", "a b.py", "x=1"],
+        &run("python", "run.mode=light '~workload' -- python 'a b.py' x=1"),
+    );
+    for (word, meant) in
+        [("demoo", "demo"), ("reprot", "report"), ("marge", "merge"), ("imprt", "import")]
+    {
+        let near =
+            format!("`{word}` is neither a subcommand nor KEY=VALUE; did you mean `{meant}`?");
+        told(&[word], &format!("{near} To run a program: stage2-launch -- {word}"));
+        let wrong = format!("{near} Only options and KEY=VALUE settings go before `--`");
+        told(&[word, "--", "x"], &wrong);
+        // Its options are unknown.
+        let assert = sandbox.launch_strictly(&[word, "--bogus"]).assert().code(2).stdout("");
+        assert.stderr(contains("--bogus").and(predicate::str::ends_with(format!("\n{near}\n"))));
+    }
+    // Behind another subcommand a word is none, and what follows it belongs to the program.
+    told(
+        &["bench", "a=1", "ls", "-q"],
+        "`ls` is no KEY=VALUE. To run a program: stage2-launch bench a=1 -- ls -q",
+    );
+    let words = ["run", "a.py", "--", "x"];
+    told(&words, "`a.py` is no KEY=VALUE. Only options and KEY=VALUE settings go before `--`");
+}
+
+#[test]
+fn each_subcommand_lists_and_takes_its_own_options_only() {
+    let sandbox = Sandbox::new();
+    let common = ["--color", "--help", "--quiet", "--verbose"];
+    let settings = ["--annotate", "--config-dir", "--group", "--run-dir", "--timeout"];
+    let accepted = ["--allow-empty", "--fail-on", "--require"];
+    let modes = ["--deep", "--dry-run", "--keep-going", "--light", "--open"];
+    let run = [&settings[..], &accepted, &modes].concat();
+    let merge = [&accepted[..], &["--config-dir", "--open"]].concat();
+    let captures = ["--ncu", "--nsys", "--output", "--spool"];
+    for (words, own) in [
+        (&["--help"][..], [&run[..], &["--dormant", "--nsys", "--version"]].concat()),
+        (&["demo", "--help"], run.clone()),
+        (&["run", "--help"], [&run[..], &["--dormant", "--nsys"]].concat()),
+        (&["report", "--help"], [&merge[..], &["--json"]].concat()),
+        (&["merge", "--help"], [&merge[..], &captures].concat()),
+        (&["import", "--help"], [&merge[..], &captures].concat()),
+        (&["bench", "--help"], [&settings[..], &["--dry-run", "--rounds", "--warmup"]].concat()),
+        (&["config", "--help"], settings.to_vec()),
+        (&["ctl", "--help"], vec!["--all"]),
+        (&["ctl", "7", "status", "--help"], vec!["--all", "--json"]),
+        (
+            &["ctl", "7", "snapshot", "--help"],
+            [&merge[..], &["--all", "--for", "--output"]].concat(),
+        ),
+    ] {
+        let assert = sandbox.launch_strictly(words).assert().success().stderr("");
+        let help = String::from_utf8_lossy(&assert.get_output().stdout).into_owned();
+        let options = help.split_once("\nOptions:").expect("options").1;
+        let options = options.split("\nExamples:").next().unwrap_or_default();
+        let word = |line: &str| line.split_whitespace().find(|w| w.starts_with("--")).map(own_name);
+        let first = |line: &&str| line.trim_start().starts_with('-');
+        let mut listed: Vec<String> = options.lines().filter(first).filter_map(word).collect();
+        listed.sort();
+        let mut expected = [&common[..], &own].concat();
+        expected.sort_unstable();
+        assert_eq!(listed, expected, "{words:?}: {help}");
+        // What one command takes and this one does not is refused, in front of it, too.
+        for option in ["--allow-empty", "--dry-run", "--keep-going"] {
+            if let [name, _] = words
+                && !own.contains(&option)
+            {
+                for words in [[name, option], [option, name]] {
+                    let assert = sandbox.launch_strictly(&words).assert().code(2).stdout("");
+                    assert.stderr(contains(format!("unexpected argument '{option}'")));
+                }
+            }
+        }
+    }
+}
+
+fn own_name(word: &str) -> String {
+    word.trim_end_matches(',').to_owned()
+}
+
+#[test]
+fn options_and_settings_may_precede_their_subcommand() {
+    let sandbox = Sandbox::new();
+    for words in [
+        &["--timeout", "90", "-v", "config"][..],
+        &["--timeout=90", "--color", "never", "config", "-v"],
+        &["config", "-v", "--timeout", "90"],
+    ] {
+        let assert = sandbox.launch_strictly(words).assert().success();
+        assert.stdout(contains("timeout_s: 90"));
+    }
+    let assert = sandbox.launch_strictly(&["hardware=h200", "-q", "config"]).assert().success();
+    assert.stdout(contains("# override hardware=h200").or(contains("conf/hardware/h200.yaml")));
+    let assert = sandbox.launch_strictly(&["--help", "export"]).assert().success();
+    assert.stdout(contains("--window"));
+    let assert = sandbox.launch_strictly(&["--version", "config"]).assert().success();
+    assert.stdout(contains(env!("CARGO_PKG_VERSION")));
+    // The value of an option is no subcommand.
+    let words = ["--dry-run", "--run-dir", "config", "run.mode=light", "--", "true"];
+    sandbox.launch_strictly(&words).assert().success().stdout(contains("/config"));
+}
+
+#[test]
+fn an_unknown_option_is_told_where_the_command_belongs() {
+    let sandbox = Sandbox::new();
+    let told = |words: &[&str], hint: &str| {
+        let assert = sandbox.launch_strictly(words).assert().code(2).stdout("");
+        let text = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+        let found = text.find("\nThe command of the workload").map(|at| &text[at..]);
+        assert_eq!(found.unwrap_or_default().trim(), hint, "{words:?}: {text}");
+    };
+    let place = "The command of the workload comes after `--`";
+    let usage = &format!("{place}: stage2-launch [OPTIONS] [KEY=VALUE]... -- COMMAND [ARG]...");
+    told(&["python", "-m", "runner"], &format!("{place}, e.g. stage2-launch -- python -m runner"));
+    told(
+        &["-v", "--run-dir", "my run", "a=1", "--color=never", "sh", "-c", "x y"],
+        &format!(
+            "{place}, e.g. stage2-launch -v --run-dir 'my run' a=1 --color=never -- sh -c 'x y'"
+        ),
+    );
+    // Whether `python` is the value of `--bogus` cannot be told.
+    told(&["--bogus", "python"], usage);
+    told(&["a=1", "--bogus=1", "python"], usage);
+    let line = "stage2-launch run a=1 -- python -m runner";
+    told(&["a=1", "run", "python", "-m", "runner"], &format!("{place}, e.g. {line}"));
+    for subcommand in [&["report", "DIR", "--bogus"][..], &["-v", "config", "a=1", "--bogus"]] {
+        told(subcommand, "");
+    }
+}
+
+#[test]
+fn a_missing_collector_is_told_with_the_places() {
+    let sandbox = Sandbox::new();
+    // Beside a copy of the program there is no library, whatever was built beside the original.
+    sandbox.install(env!("CARGO_BIN_EXE_stage2-launch").as_ref(), "bin/launch");
+    let launch = |words: &[&str]| {
+        let mut command = assert_cmd::Command::new(sandbox.path("bin/launch"));
+        command.args(words).current_dir(sandbox.path("")).env_remove("STAGE2_COLLECTOR");
+        command
+    };
+    let places = [sandbox.path("bin/libstage2.so"), sandbox.path("lib/libstage2.so")];
+    let assert = launch(&["--", "true"]).assert().code(70);
+    let mut assert = assert.stderr(contains("cargo build")).stderr(contains("STAGE2_COLLECTOR"));
+    for place in &places {
+        assert = assert.stderr(contains(place.display().to_string()));
+    }
+    let assert = launch(&["--dry-run", "--", "true"]).assert().success();
+    assert
+        .stdout(contains(format!("LD_PRELOAD={}", places[0].display())))
+        .stderr(contains("a run would fail"));
+    launch(&["demo"])
+        .assert()
+        .code(70)
+        .stderr(contains("stage2-demo"))
+        .stderr(contains("cargo build"));
+    launch(&["demo", "--dry-run"]).assert().success().stdout(contains("--device"));
+}
+
+#[test]
+fn colors_are_for_those_who_want_them() {
+    let sandbox = Sandbox::new();
+    let wrong = ["run.mod=1", "--", "true"];
+    let colored = |words: &[&str], no_color: bool| {
+        let mut command = sandbox.launch(&[words, &wrong].concat());
+        if no_color {
+            command.env("NO_COLOR", "1");
+        }
+        command.assert().code(2).get_output().stderr.contains(&0x1b)
+    };
+    assert!(!colored(&[], false), "stderr is no terminal");
+    assert!(colored(&["--color", "always"], false));
+    assert!(colored(&["--color=always"], true), "what was said beats what is set");
+    assert!(!colored(&["--color", "never"], false));
+    let help = sandbox.launch(&["--color=always", "--help"]).assert().get_output().stdout.clone();
+    assert!(help.contains(&0x1b), "the help, too");
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let sandbox = Sandbox::new();
+    let mut child = sandbox
+        .std_launch(&["config"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("stage2-launch");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("end");
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+}

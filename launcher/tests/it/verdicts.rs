@@ -1,0 +1,93 @@
+//! The exit status of a run by what it recorded: `--allow-empty`, `--fail-on partial`, and what comes
+//! before them.
+
+use crate::common::Sandbox;
+use crate::report::build::Build;
+use predicates::prelude::*;
+use predicates::str::contains;
+use stage2_contract::trace::NONE;
+
+/// A trace file with one kernel; `whole`: its process ended in order.
+fn trace(sandbox: &Sandbox, whole: bool) {
+    let mut b = Build::process(1, "python3");
+    b.anchor(1).name(1, b"decode").path(1, NONE, 1).open(1, 1, 0, 10).close(1, 20);
+    b.device(0, "NVIDIA H200", 1).name(2, b"k").shape(1, 2, 1).kernel(1, 1, 1, (12, 14));
+    if whole {
+        b.end();
+    } else {
+        b.flush();
+    }
+    b.save(&sandbox.path("recorded"), "h-1.s2t");
+}
+
+/// Runs a workload that leaves the trace file and ends with `exit`.
+fn run(sandbox: &Sandbox, options: &[&str], exit: u8) -> assert_cmd::assert::Assert {
+    let script = format!("cp ../recorded/collector/*.s2t \"$STAGE2_OUT\" 2>/dev/null; exit {exit}");
+    let script = script.replace("..", &sandbox.path("").display().to_string());
+    let words = [&["-q", "run.mode=light"][..], options, &["--", "sh", "-c", &script]].concat();
+    sandbox.launch_strictly(&words).assert()
+}
+
+#[test]
+fn nothing_recorded_is_no_result_unless_it_is_allowed() {
+    let sandbox = Sandbox::new();
+    run(&sandbox, &[], 0).code(70).stderr(contains("no GPU work").and(contains("--allow-empty")));
+    assert_eq!(sandbox.run_json()["coverage"]["verdict"]["status"], "empty");
+    assert!(sandbox.run_json()["coverage"]["empty"]["cause"].is_string());
+    run(&sandbox, &["--allow-empty"], 0).code(0).stderr(contains("--allow-empty").not());
+    run(&sandbox, &[], 3).code(3).stderr(contains("exit status 70").not());
+    // The same words for the reports of that run, written again.
+    let report = |words: &[&str]| {
+        let words = [&["-q", "report", "tmp/stage2/latest"], words].concat();
+        sandbox.launch_strictly(&words).assert()
+    };
+    report(&[]).code(70).stderr(contains("--allow-empty"));
+    report(&["--allow-empty"]).code(0);
+}
+
+#[test]
+fn missing_records_are_no_result_where_that_is_asked_for() {
+    let sandbox = Sandbox::new();
+    trace(&sandbox, false);
+    run(&sandbox, &[], 0).code(0);
+    let fail = ["--fail-on", "partial"];
+    run(&sandbox, &fail, 0).code(70).stderr(contains("--fail-on partial"));
+    run(&sandbox, &fail, 5).code(5);
+    let again = ["-q", "report", "tmp/stage2/latest", "--fail-on", "partial"];
+    sandbox.launch_strictly(&again).assert().code(70);
+    let merge =
+        ["-q", "merge", "--spool", "recorded/collector", "-o", "out", "--fail-on", "partial"];
+    sandbox.launch_strictly(&merge).assert().code(70);
+    trace(&sandbox, true);
+    run(&sandbox, &fail, 0).code(0).stderr("");
+}
+
+#[test]
+fn a_merge_of_nothing_makes_no_folder() {
+    let sandbox = Sandbox::new();
+    std::fs::create_dir(sandbox.path("bare")).expect("folder");
+    sandbox.write("b.txt", "");
+    let words = ["merge", "--spool", "bare", "--nsys", "a.sqlite", "--ncu", "b.txt", "-o", "out"];
+    let assert = sandbox.launch_strictly(&words).assert().code(2);
+    assert
+        .stderr(contains("no file in it ends in .s2t"))
+        .stderr(contains("a.sqlite (No such file"))
+        .stderr(contains("b.txt (it is empty"));
+    assert!(!sandbox.path("out").exists(), "no folder is made");
+}
+
+#[test]
+fn a_run_whose_launcher_was_killed_says_so() {
+    let sandbox = Sandbox::new();
+    let script = "touch ready; exec sleep 30";
+    let mut child = sandbox.start_until_ready(&["run.mode=light", "--", "sh", "-c", script]);
+    assert_eq!(sandbox.run_json()["state"], "running");
+    child.kill().expect("SIGKILL");
+    child.wait().expect("end");
+    let words = ["report", "tmp/stage2/latest", "--allow-empty"];
+    let assert = sandbox.launch_strictly(&words).assert().success();
+    assert.stderr(contains("the run record was never closed").and(contains("pass collect")));
+    assert!(sandbox.read("report.md").contains("the run record was never closed"));
+    sandbox.launch(&["--", "true"]).assert().success().stderr(contains("never closed").not());
+    assert_eq!(sandbox.run_json()["state"], "closed");
+}

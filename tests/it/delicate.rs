@@ -1,0 +1,64 @@
+//! Guests that would notice us: each behaves as it does without the collector.
+
+use crate::common::{Guest, counts};
+use stage2_contract::trace::Ending;
+
+#[test]
+fn a_signal_to_the_process_ends_in_no_thread_of_cupti_or_ours() {
+    let left = Guest::new("waits_for_a_signal").run();
+    assert_eq!(left.expect_quiet(0).stdout(), "got=true\n");
+    assert_eq!(left.spool().kernels().values().sum::<usize>(), 1);
+}
+
+#[test]
+fn calls_that_never_end_hold_up_nobody() {
+    let left = Guest::new("kept_in_calls").run();
+    // Ranges of those threads are open at the end, which is said.
+    left.expect_said(0);
+    let spool = left.spool();
+    assert_eq!((spool.ending, spool.kernels()), (Ending::Complete, counts(&[("after", 60)])));
+    let closed = spool.range_paths().values().filter(|path| *path == "after").count();
+    assert_eq!((closed, spool.losses().unattributed), (20, 0));
+    println!("{} events lost", spool.losses().range_events);
+}
+
+#[test]
+fn the_guests_signal_mask_is_what_it_was() {
+    assert_eq!(Guest::new("keeps_its_mask").run().expect_quiet(0).stdout(), "same=true\n");
+}
+
+#[test]
+fn a_limit_on_file_sizes_costs_the_lines_and_the_file_but_not_the_guest() {
+    let stderr = tempfile::tempfile().expect("a file");
+    let left = Guest::new("no_file_may_grow")
+        .env("STAGE2_SUMMARY", "stderr")
+        .env("STAGE2_GRAPH", "edge")
+        .stderr(stderr)
+        .run();
+    assert_eq!(left.output.status.code(), Some(0), "{:?}", left.output.status);
+}
+
+#[test]
+fn the_smallest_stack_is_enough_for_the_first_nvtx_call() {
+    let left = Guest::new("smallest_stack").run();
+    assert_eq!(left.expect_quiet(0).stdout(), "worked on\n");
+    assert!(left.spool().range_paths().values().any(|path| path == "first"));
+}
+
+#[test]
+fn nvtx_calls_take_little_stack() {
+    let left = Guest::new("stack_use").run();
+    let stdout = left.expect_quiet(0).stdout();
+    let used: Vec<usize> =
+        stdout.split_whitespace().map(|text| text.parse().expect("bytes")).collect();
+    println!("first call {} bytes, others {} bytes", used[0], used[1]);
+    // Of a build without optimisation; the loader's share of the first call is included.
+    assert!(used[0] < 8 << 10 && used[1] < 9 << 10, "{stdout}");
+}
+
+#[test]
+fn a_filter_that_kills_for_scheduling_calls_kills_nobody() {
+    let left = Guest::new("filtered").run();
+    assert_eq!(left.output.status.code(), Some(0), "{:?} {}", left.output.status, left.stderr());
+    assert_eq!(left.spool().kernels().values().sum::<usize>(), 207);
+}

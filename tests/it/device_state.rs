@@ -1,0 +1,120 @@
+//! Energy and clocks, read from a simulated NVML: what is read, what is missing and why, and a guest that
+//! does not notice any of it.
+
+use std::time::{Duration, Instant};
+
+use crate::common::{Guest, Spool, built};
+use stage2_contract::trace::{DeviceState, Record};
+
+/// What the simulated GPU has in the trace file.
+const UUID: &str = "GPU-73746167-6532-2d73-696d-756c61746564";
+const OTHER: &str = "GPU-11111111-2222-3333-4444-555555555555";
+
+fn guest(hazard: &str) -> Guest {
+    let uuids = format!("{OTHER},{UUID}");
+    Guest::new(hazard).env("STAGE2_NVML", built("libnvml.so")).env("SIM_NVML_UUIDS", uuids)
+}
+
+fn states(spool: &Spool) -> Vec<DeviceState> {
+    let state = |record: &Record| match record {
+        Record::DeviceState(state) => Some(*state),
+        _ => None,
+    };
+    spool.records.iter().filter_map(state).collect()
+}
+
+#[test]
+fn the_gpu_in_use_is_read_from_the_start_to_the_end() {
+    // Which GPU works is known only after the first flush.
+    let guest = guest("works_for_a_while").env("STAGE2_FLUSH_MS", "600");
+    let left = guest.env("SIM_NVML_WATTS", "700").run();
+    let spool = left.expect_quiet(0).spool();
+    let states = states(spool);
+    assert!((5..=30).contains(&states.len()), "{}", states.len());
+    assert!(states.iter().all(|state| state.device == 0 && state.sm_clock_mhz == Some(1980)));
+    assert!(states.iter().all(|state| state.clock_reasons == Some(4)), "by the older name");
+    let (first, last) = (states[0], states[states.len() - 1]);
+    let seconds = (last.at.0 - first.at.0) as f64 / 1e9;
+    let joules = (last.energy_mj.unwrap() - first.energy_mj.unwrap()) as f64 / 1e3;
+    assert!((joules / seconds - 700.0).abs() < 20.0, "{joules} J in {seconds} s");
+    let (mut opened, mut closed) = (u64::MAX, 0);
+    for record in &spool.records {
+        match record {
+            Record::RangeOpen(open) => opened = open.start.0,
+            Record::RangeClose { end, .. } => closed = end.0,
+            _ => {}
+        }
+    }
+    assert!(first.at.0 < opened + 100_000_000, "it is read before it is known which GPU works");
+    assert!(last.at.0 >= closed, "and once more at the end");
+    let full: Vec<_> = states.iter().filter(|state| state.temperature_c.is_some()).collect();
+    assert!((1..=2).contains(&full.len()), "a full read takes longer and comes once a second");
+    assert!(full.iter().all(|state| state.other_processes == Some(0)));
+    assert!(full.iter().all(|state| state.power_mw == Some(700_000)));
+    assert_eq!(spool.meta("nvml.off"), None);
+}
+
+#[test]
+fn what_nvml_does_not_say_is_absent_and_the_rest_is_there() {
+    let run = |name: &str, value: &str| {
+        let left = guest("works_for_a_while").env(name, value).run();
+        let states = states(left.expect_quiet(0).spool());
+        let full = states.iter().find(|state| state.temperature_c.is_some());
+        *full.expect("a full read")
+    };
+    let state = run("SIM_NVML_UNSUPPORTED", "nvmlDeviceGetTotalEnergyConsumption");
+    assert_eq!((state.energy_mj, state.memory_clock_mhz), (None, Some(3201)));
+    let others = [("hidden", None), ("3", Some(3)), ("400", Some(400))];
+    for (simulated, expected) in others {
+        assert_eq!(run("SIM_NVML_OTHERS", simulated).other_processes, expected, "{simulated}");
+    }
+}
+
+#[test]
+fn why_there_is_nothing_stands_in_the_file_and_nowhere_else() {
+    for (name, value, key, reason) in [
+        ("STAGE2_DEVICE_STATE", "off", "nvml.off", "STAGE2_DEVICE_STATE=off"),
+        ("STAGE2_NVML", "/no/libnvidia-ml.so.1", "nvml.off", "/no/libnvidia-ml.so.1"),
+        ("SIM_NVML_INIT", "9", "nvml.off", "kernel driver is not loaded (error 9)"),
+        ("SIM_NVML_INIT", "18", "nvml.off", "restart the machine"),
+        ("SIM_NVML_UUIDS", OTHER, "nvml.off.0", "MIG instance"),
+        ("SIM_NVML_UUIDS", "GPU-0,nonsense,", "nvml.off.0", "MIG instance"),
+        ("SIM_NVML_MIG", "1", "nvml.off.0", "MIG is on"),
+    ] {
+        let left = guest("kill").env(name, value).run();
+        assert_eq!(left.stderr(), "", "{name}={value}");
+        let spool = left.spool();
+        assert_eq!(states(spool), [], "{name}={value}");
+        let told = spool.meta(key).unwrap_or_default();
+        assert!(told.contains(reason), "{name}={value}: {told:?}");
+    }
+    let bare = Guest::new("return").run();
+    let spool = bare.expect_quiet(0).spool();
+    assert_eq!(
+        (spool.meta("nvml.off"), states(spool)),
+        (None, vec![]),
+        "a simulated GPU has no NVML"
+    );
+}
+
+#[test]
+fn an_nvml_that_hangs_holds_up_nobody() {
+    let began = Instant::now();
+    let left = guest("works_for_a_while").env("SIM_NVML_READ_MS", "15000").run();
+    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
+    let spool = left.expect_quiet(0).spool();
+    assert_eq!(spool.kernels().values().sum::<usize>(), 120);
+    assert_eq!(spool.losses(), stage2_contract::trace::Losses::default());
+    assert_eq!(states(spool), []);
+}
+
+#[test]
+fn a_forked_child_reads_for_itself_and_a_main_thread_may_end() {
+    let left = guest("fork_before_cuda").run();
+    let read = left.spools.iter().filter(|spool| !states(spool).is_empty()).count();
+    let worked =
+        left.spools.iter().filter(|spool| spool.kernels().values().sum::<usize>() > 0).count();
+    assert!(worked > 0 && read == worked, "{read} of {worked}: {}", left.stderr());
+    let left = guest("main_ends_with_cuda").run();
+    assert!(!states(left.spool()).is_empty(), "{}", left.stderr());
+}

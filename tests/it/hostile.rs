@@ -1,0 +1,66 @@
+//! Guests whose NVTX calls make no sense, or are far too many: nothing is guessed, nothing grows.
+
+use std::process::Command;
+
+use crate::common::{Guest, Spool, built, collector, counts};
+
+#[test]
+fn ends_of_what_was_never_started_or_has_ended_leave_collection_as_it_is() {
+    let left = Guest::new("bogus_ends").env("STAGE2_RANGES", "want").run();
+    let spool = left.expect_quiet(0).spool();
+    assert_eq!(spool.kernels(), counts(&[("want", 53)]));
+    assert_eq!(spool.losses().unbalanced, 12);
+}
+
+#[test]
+fn a_flood_of_marks_costs_marks_and_no_range() {
+    for attribution in ["fence", "callback"] {
+        let left = Guest::new("flood_of_marks").env("STAGE2_ATTRIBUTION", attribution).run();
+        let spool = left.expect_quiet(0).spool();
+        assert!(spool.losses().range_events > 0, "the flood is large enough to lose something");
+        assert_eq!(spool.kernels(), counts(&[("A", 3000), ("B", 6000)]));
+    }
+}
+
+#[test]
+fn a_flood_of_ranges_makes_work_unattributed_and_none_of_it_somebody_elses() {
+    for attribution in ["fence", "callback"] {
+        let left = Guest::new("flood_of_ranges").env("STAGE2_ATTRIBUTION", attribution).run();
+        nothing_is_guessed(left.expect_quiet(0).spool());
+    }
+}
+
+fn nothing_is_guessed(spool: &Spool) {
+    let (kernels, losses) = (spool.kernels(), spool.losses());
+    assert!(losses.range_events > 0, "the flood is large enough to lose something");
+    let of = |path: &str| kernels.get(path).copied().unwrap_or(0);
+    // Whatever is not in its range is said to be unknown, or in a range whose name was lost.
+    assert_eq!(of("(outside)"), 0, "{kernels:?}");
+    if spool.meta("attribution") == Some("fence") {
+        // All of a range or nothing; with callbacks launches are lost one by one.
+        assert_eq!((of("A") % 10, of("B") % 20), (0, 0), "{kernels:?}");
+    }
+    assert!(of("A") <= 3000 && of("B") <= 6000, "{kernels:?}");
+    assert_eq!(of("A") + of("B") + of("(unknown)") + of("(lost)"), 9000, "{kernels:?}");
+    assert_eq!(of("(unknown)") as u64, losses.unattributed);
+}
+
+#[test]
+fn the_trace_file_is_kept_up_to_date_while_events_come_faster_than_they_are_taken_in() {
+    let left = Guest::new("flood_and_kill").run();
+    let spool = left.spool();
+    assert!(spool.kernels().values().sum::<usize>() > 0);
+    assert!(spool.losses().range_events > 0);
+}
+
+#[test]
+fn an_allocator_that_makes_ranges_does_not_call_itself_for_ever_where_we_were_not_preloaded() {
+    let guest = Command::new(built("annotated"))
+        .env_clear()
+        .env("NVTX_INJECTION64_PATH", collector())
+        .env("STAGE2_SUMMARY", "off")
+        .output()
+        .expect("the guest starts");
+    assert!(guest.status.success(), "{guest:?}");
+    assert_eq!(guest.stdout, b"done\n");
+}

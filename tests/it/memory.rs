@@ -1,0 +1,23 @@
+//! The collector's memory has a bound, however long the guest runs and whatever it comes up with.
+
+use crate::common::Guest;
+
+/// What the guest needed at its worst, KiB.
+fn resident_kib(guest: Guest) -> u64 {
+    let left = guest.run();
+    assert_eq!(left.output.status.code(), Some(0), "{}", left.stderr());
+    left.stdout().trim().parse().expect("KiB")
+}
+
+#[test]
+fn at_most_68_mb_more_than_without_it() {
+    let alone = resident_kib(Guest::new("hoard").without("LD_PRELOAD"));
+    for attribution in ["fence", "callback"] {
+        let guest = Guest::new("hoard")
+            .env("STAGE2_ATTRIBUTION", attribution)
+            .env("STAGE2_SUMMARY", "/dev/null");
+        let traced = resident_kib(guest);
+        println!("{attribution}: {traced} KiB, alone {alone} KiB");
+        assert!(traced < alone + 68 * 1000, "{traced} KiB against {alone} KiB");
+    }
+}

@@ -1,0 +1,129 @@
+//! Records that go to another library of the process: coverage is not called complete, one line says what
+//! happened, and a program without GPU work is not taken for that.
+
+use crate::common::{Guest, Left, counts};
+use stage2_contract::trace::Losses;
+
+/// Both activity APIs, and both ways to attribute.
+const WAYS: [(&str, &str); 4] =
+    [("v1", "fence"), ("v1", "callback"), ("v2", "fence"), ("v2", "callback")];
+
+/// The only CUPTI whose collection may be switched off between ranges.
+const SWITCHES: &str = "13.0";
+
+fn guest(hazard: &str, (api, attribution): (&str, &str)) -> Guest {
+    Guest::new(hazard)
+        .env("STAGE2_SIM_CUPTI_VERSION", "13.5")
+        .env("STAGE2_CUPTI_API", api)
+        .env("STAGE2_ATTRIBUTION", attribution)
+}
+
+/// Fails unless the trace file and one line say that records are missing, and why.
+fn says_what_is_missing(left: &Left, why: &str, case: &str) {
+    let said = left.expect_said(0);
+    let reason = left.spool().meta("gpu.incomplete").unwrap_or_else(|| panic!("{case}: {said}"));
+    assert!(reason.contains(why) && reason.contains("run without it"), "{case}: {reason}");
+    assert_eq!(said, format!("stage2: GPU work is missing: {reason}\n"), "{case}");
+}
+
+fn says_nothing(left: &Left, case: &str) {
+    assert_eq!(left.expect_said(0), "", "{case}");
+    let spool = left.spool();
+    assert_eq!((spool.losses(), spool.meta("gpu.incomplete")), (Losses::default(), None), "{case}");
+}
+
+/// Each on a thread of its own, because guests wait most of the time.
+fn of_each<T: Send>(cases: impl IntoIterator<Item = T>, check: impl Fn(T) + Sync) {
+    std::thread::scope(|scope| {
+        for case in cases {
+            scope.spawn(|| check(case));
+        }
+    });
+}
+
+#[test]
+fn a_profiler_that_takes_the_activity_records_is_noticed() {
+    let hazards = ["records_taken", "few_records_taken"];
+    let cases = hazards.map(|hazard| ["fence", "callback"].map(|way| (hazard, way)));
+    of_each(cases.into_iter().flatten(), |(hazard, attribution)| {
+        let left = guest(hazard, ("v1", attribution)).run();
+        assert_eq!(left.stdout(), "register=0\n");
+        let case = format!("{hazard} {attribution}");
+        says_what_is_missing(&left, "takes the activity records", &case);
+    });
+    // CUPTI refuses it beside the second activity API.
+    let left = guest("records_taken", ("v2", "fence")).run();
+    assert_eq!(left.stdout(), "register=39\n");
+    says_nothing(&left, "v2");
+    assert_eq!(left.spool().kernels(), counts(&[("step", 30 * 520)]));
+}
+
+#[test]
+fn buffers_that_go_elsewhere_are_noticed_whatever_the_api() {
+    of_each(WAYS, |way| {
+        let guest = guest("works_for_a_while", way).env("STAGE2_SIM_FAULT", "taken-over=40");
+        says_what_is_missing(&guest.run(), "takes the activity records", &format!("{way:?}"));
+    });
+}
+
+#[test]
+fn buffers_that_go_elsewhere_right_before_the_end_are_noticed() {
+    of_each(WAYS, |way| {
+        let guest = guest("return", way).env("STAGE2_SIM_FAULT", "taken-over=40");
+        let left = guest.env("STAGE2_FLUSH_MS", "3600000").run();
+        assert_eq!(left.spool().meta("cupti.buffers_kept"), Some("1"), "{way:?}");
+        says_what_is_missing(&left, "did not hand back 1 activity buffer", &format!("{way:?}"));
+    });
+    let left = guest("return", WAYS[0]).run();
+    assert_eq!(left.expect_quiet(0).spool().meta("cupti.buffers_kept"), None);
+}
+
+#[test]
+fn a_subscription_that_another_library_ends_is_noticed() {
+    of_each(WAYS, |way| {
+        for hazard in ["finalized", "finalized_at_the_end"] {
+            let left = guest(hazard, way).run();
+            assert_eq!(left.stdout(), "finalize=0\n");
+            says_what_is_missing(&left, "cuptiFinalize", &format!("{hazard} {way:?}"));
+        }
+    });
+}
+
+#[test]
+fn an_exit_in_which_cupti_leaves_is_no_loss() {
+    of_each(WAYS, |way| {
+        let left = guest("exits_slowly", way).run();
+        says_nothing(&left, &format!("{way:?}"));
+        assert_eq!(left.spool().kernels(), counts(&[("step", 30 * 20)]), "{way:?}");
+    });
+    // Here it leaves before anybody of ours hears of the exit. On a busy machine a flush may come between
+    // the last kernels and that, and then nothing is missing.
+    of_each(WAYS, |way| {
+        let left = guest("exits_slowly_by_a_late_handler", way).run();
+        match left.spool().meta("gpu.incomplete") {
+            Some(_) => says_what_is_missing(&left, "an exit handler", &format!("{way:?}")),
+            None => says_nothing(&left, &format!("{way:?}")),
+        }
+    });
+}
+
+#[test]
+fn a_program_that_rests_loses_nothing_and_is_not_told_of() {
+    of_each(WAYS, |way| {
+        let left = guest("rests", way).run();
+        says_nothing(&left, &format!("{way:?}"));
+        assert_eq!(left.spool().kernels(), counts(&[("step", 2 * 30 * 20)]), "{way:?}");
+    });
+    let ranges = ["step", "probe,step"];
+    let cases = ["fence", "callback"].map(|attribution| ranges.map(|ranges| (attribution, ranges)));
+    of_each(cases.into_iter().flatten(), |(attribution, ranges)| {
+        let guest = guest("rests", ("v1", attribution)).env("STAGE2_RANGES", ranges);
+        let left = guest.env("STAGE2_SIM_CUPTI_VERSION", SWITCHES).run();
+        says_nothing(&left, &format!("{attribution} {ranges}"));
+        assert_eq!(
+            left.spool().kernels(),
+            counts(&[("step", 2 * 30 * 20)]),
+            "{attribution} {ranges}"
+        );
+    });
+}

@@ -1,0 +1,78 @@
+//! Workers of Python's `multiprocessing` and of `os.fork`, which end by `os._exit` or by a signal; the end of
+//! an interpreter with daemon threads.
+
+use crate::common;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::common::{Guest, counts};
+use stage2_contract::trace::{Ending, Losses, ending};
+
+/// The interpreter itself, which needs nothing of the environment.
+fn python() -> Option<String> {
+    let output = Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output();
+    let path = output.ok().filter(|output| output.status.success())?.stdout;
+    Some(String::from_utf8_lossy(&path).trim().to_owned())
+}
+
+/// The guest, in one of its ways.
+fn workers(python: &str, way: &str) -> Guest {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/guests/workers.py");
+    Guest::program(python).argument(script).argument(way).env("STAGE2_FLUSH_MS", "3600000")
+}
+
+#[test]
+fn a_pool_that_ends_its_workers_by_a_signal_loses_nothing() {
+    let Some(python) = python() else {
+        return common::skipped("python3 is not installed");
+    };
+    let left = workers(&python, "pool").run();
+    left.expect_quiet(0);
+    // A worker that is quick may have done two pieces of the work, or more.
+    let kernels = left.spools.iter().flat_map(|spool| spool.kernels().into_values());
+    assert_eq!(kernels.sum::<usize>(), 60);
+    for spool in &left.spools {
+        let ends = spool.meta(ending::ANNOUNCED) == Some("signal 15");
+        assert!(ends || spool.ending == Ending::Complete, "{:?}", spool.ending);
+    }
+}
+
+#[test]
+fn daemon_threads_survive_the_end_of_an_interpreter_that_leaves_them_alone() {
+    // 3.10 is the one that frees what they use.
+    let versions = std::env::var_os("HOME").map(|home| Path::new(&home).join(".pyenv/versions"));
+    let installed = versions.and_then(|folder| std::fs::read_dir(folder).ok());
+    let installed = installed.into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_3_10 = |path: &PathBuf| path.to_string_lossy().contains("/3.10.");
+    let found = installed.map(|path| path.join("bin/python3")).find(is_3_10);
+    let Some(python) =
+        found.or_else(|| Some(PathBuf::from("/usr/bin/python3.10"))).filter(|p| p.exists())
+    else {
+        return common::skipped("no python3.10 in ~/.pyenv/versions or /usr/bin");
+    };
+    for _ in 0..15 {
+        // The end takes as long as threads need to wake up.
+        let left = workers(&python.to_string_lossy(), "daemons");
+        let left = left.env("STAGE2_SIM_FAULT", "flush-hang=20").run();
+        let spool = left.expect_quiet(0).spool();
+        assert_eq!(spool.kernels(), counts(&[("(outside)", 10)]));
+        assert_eq!((spool.ending, spool.losses()), (Ending::Complete, Losses::default()));
+    }
+}
+
+#[test]
+fn workers_of_every_kind_have_whole_trace_files() {
+    let Some(python) = python() else {
+        return common::skipped("python3 is not installed");
+    };
+    for (method, forked) in [("os.fork", 3), ("fork", 3), ("forkserver", 3), ("spawn", 0)] {
+        let left = workers(&python, method).run();
+        left.expect_quiet(0);
+        assert_eq!(left.stdout(), "0\n".repeat(3), "{method}");
+        assert_eq!((left.spools.len(), left.children().len()), (3, forked), "{method}");
+        for spool in &left.spools {
+            assert_eq!(spool.kernels(), counts(&[("(outside)", 10)]), "{method}");
+            assert_eq!((spool.ending, spool.losses()), (Ending::Complete, Losses::default()));
+        }
+    }
+}

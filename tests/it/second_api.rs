@@ -1,0 +1,251 @@
+//! CUPTI's second activity API: what it brings is what the first one brings, and where it fails the first
+//! one serves.
+
+use crate::common::work::work;
+use crate::common::{Guest, Left, Spool, counts};
+use stage2_contract::trace::{Losses, Record};
+
+/// A guest under a CUPTI that has both APIs, with the first one.
+fn first(hazard: &str) -> Guest {
+    Guest::new(hazard).env("STAGE2_SIM_CUPTI_VERSION", "13.5").env("STAGE2_CUPTI_API", "v1")
+}
+
+/// The same with the second one.
+fn second(hazard: &str) -> Guest {
+    Guest::new(hazard).second_api()
+}
+
+/// What is known of the GPUs.
+fn devices(spool: &Spool) -> Vec<String> {
+    let device = |record: &Record| match record {
+        Record::Device(device) => Some(format!("{device:?}")),
+        _ => None,
+    };
+    spool.records.iter().filter_map(device).collect()
+}
+
+fn serves(left: &Left, api: &str) {
+    assert_eq!(left.spool().meta("cupti.api"), Some(api), "{}", left.stderr());
+}
+
+#[test]
+fn both_tell_the_same_of_every_kernel_copy_fill_graph_and_gpu() {
+    for (hazard, graph) in
+        [("return", "node"), ("transfers", "node"), ("graph", "node"), ("graph", "graph")]
+    {
+        let run = |guest: Guest| guest.env("STAGE2_GRAPH", graph).run();
+        let (one, two) = (run(first(hazard)), run(second(hazard)));
+        serves(&one, "v1");
+        serves(&two, "v2");
+        let (one, two) = (one.expect_quiet(0).spool(), two.expect_quiet(0).spool());
+        let (expected, found) = (work(one), work(two));
+        assert!(!expected.is_empty(), "{hazard}");
+        assert_eq!(found, expected, "{hazard} {graph}");
+        assert_eq!(two.kernels(), one.kernels(), "{hazard} {graph}");
+        assert_eq!((devices(two), devices(two).len()), (devices(one), 1));
+        assert_eq!((two.losses(), one.losses()), (Losses::default(), Losses::default()));
+        assert_eq!(one.meta("cupti.fields"), None);
+        let fields = two.meta("cupti.fields").expect("the fields");
+        assert!(fields.contains("kernel: kind start end correlation_id name"), "{fields}");
+    }
+}
+
+#[test]
+fn the_second_api_serves_where_cupti_has_it_unless_the_first_one_is_asked_for() {
+    let of = |version: &str| Guest::new("return").env("STAGE2_SIM_CUPTI_VERSION", version);
+    let cases = [
+        (of("13.5"), "v2"),
+        (of("13.3"), "v2"),
+        (of("13.5").env("STAGE2_CUPTI_API", "auto"), "v2"),
+        (of("13.5").env("STAGE2_CUPTI_API", "v1"), "v1"),
+        (of("13.2"), "v1"),
+    ];
+    for (guest, api) in cases {
+        let left = guest.run();
+        left.expect_quiet(0);
+        serves(&left, api);
+        assert_eq!(left.spool().meta("cupti.v2_refused"), None);
+    }
+}
+
+#[test]
+fn threads_and_forks_are_told_apart_both_ways() {
+    let expected = first("threads").run().expect_quiet(0).spool().kernels();
+    for attribution in ["fence", "callback"] {
+        let left = second("threads").env("STAGE2_ATTRIBUTION", attribution).run();
+        let spool = left.expect_quiet(0).spool();
+        assert_eq!((spool.kernels(), spool.losses()), (expected.clone(), Losses::default()));
+        assert_eq!(spool.meta("attribution"), Some(attribution));
+        serves(&left, "v2");
+    }
+    let left = second("fork_exec").run();
+    left.expect_quiet(0);
+    assert_eq!(left.spools.len(), 2);
+    for spool in &left.spools {
+        assert_eq!(spool.meta("cupti.api"), Some("v2"));
+        assert_eq!(spool.kernels().values().sum::<usize>(), 207);
+    }
+}
+
+#[test]
+fn a_sample_is_the_same_although_what_it_leaves_out_is_delivered() {
+    // A flush takes a number in CUPTI's sequence of calls, by which the simulated GPU draws its times.
+    let run = |guest: Guest| {
+        let guest = guest.env("STAGE2_SAMPLE", "1/16").env("STAGE2_RANGES", "decode_step");
+        guest.env("STAGE2_FLUSH_MS", "3600000").run()
+    };
+    let (one, two) = (run(first("steps")), run(second("steps").env("STAGE2_SUMMARY", "stderr")));
+    serves(&two, "v2");
+    assert_eq!(two.spool().samples(), one.spool().samples());
+    assert_eq!(work(two.spool()), work(one.spool()));
+    assert_eq!(two.spool().kernels().values().sum::<usize>(), 12 * 9);
+    // No CUPTI that has the second API can be switched safely.
+    assert!(two.stderr().contains("may lose threads that launch"), "{}", two.stderr());
+}
+
+#[test]
+fn a_thousand_threads_lose_nothing() {
+    let left = second("crowd").env("STAGE2_TEST_THREADS", "1000").run();
+    let spool = left.expect_quiet(0).spool();
+    assert_eq!(spool.kernels(), counts(&[("crowd", 40_000), ("(outside)", 1000)]));
+    assert_eq!(spool.losses(), Losses::default());
+    serves(&left, "v2");
+}
+
+#[test]
+fn dropped_records_and_records_without_times_are_counted() {
+    let run = |fault| {
+        let left = second("return").env("STAGE2_SIM_FAULT", fault).run();
+        serves(&left, "v2");
+        let spool = left.expect_quiet(0).spool();
+        (spool.kernels().values().sum::<usize>(), spool.losses())
+    };
+    let (kernels, losses) = run("drop=10");
+    assert_eq!(losses, Losses { cupti_dropped: 20, ..Losses::default() });
+    assert_eq!(kernels, 187);
+    let (kernels, losses) = run("zero-timestamps=10");
+    assert_eq!(losses, Losses { invalid_timestamps: 20, ..Losses::default() });
+    assert_eq!(kernels, 207);
+}
+
+#[test]
+fn work_that_still_runs_at_exit_is_counted_as_a_whole() {
+    let unfinished = || second("unfinished").run();
+    let left = std::iter::repeat_with(unfinished)
+        .take(10)
+        .find(|left| left.spool().losses().unreadable_records > 100)
+        .expect("work that still runs");
+    serves(&left, "v2");
+    let kernels = left.spool().kernels().values().sum::<usize>() as u64;
+    let lost = left.spool().losses().unreadable_records;
+    assert!((19_800..20_700).contains(&(kernels + lost)), "{kernels} + {lost}");
+}
+
+#[test]
+fn layouts_that_cannot_be_right_are_refused_and_their_records_counted() {
+    let left = second("return").env("STAGE2_SIM_FAULT", "false-layouts").run();
+    let stderr = left.expect_said(0);
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    for part in ["outside of the record", "counted as unreadable", "STAGE2_CUPTI_API=v1"] {
+        assert!(stderr.contains(part), "{part:?} in {stderr}");
+    }
+    let spool = left.spool();
+    assert_eq!(spool.kernels(), counts(&[]));
+    assert!((190..230).contains(&spool.losses().unreadable_records), "{:?}", spool.losses());
+    assert!(spool.meta("cupti.false_layouts").is_some_and(|why| why.contains("outside")));
+    assert!(spool.range_paths().values().any(|path| path == "prefill"), "ranges go on");
+}
+
+#[test]
+fn what_the_second_api_refuses_the_first_one_is_asked_for() {
+    for error in [1, 7, 15, 27, 39, 999] {
+        let fault = format!("second-api={error}");
+        let guest = || second("return").env("STAGE2_SIM_FAULT", &fault);
+        let left = guest().run();
+        let spool = left.expect_quiet(0).spool();
+        assert_eq!(spool.kernels().values().sum::<usize>(), 207, "{fault}");
+        assert_eq!(spool.losses(), Losses::default());
+        serves(&left, "v1");
+        let why = spool.meta("cupti.v2_refused").expect("why");
+        assert!(why.contains(&format!("({error})")), "{why}");
+        let told = guest().env("STAGE2_LOG", "info").run().stderr();
+        let lines = told.lines().filter(|line| line.contains("first activity API is used"));
+        assert_eq!(lines.count(), 1, "{told}");
+    }
+    let older = Guest::new("return").env("STAGE2_SIM_CUPTI_VERSION", "130001");
+    let left = older.env("STAGE2_CUPTI_API", "v2").run();
+    assert_eq!(left.spool().kernels().values().sum::<usize>(), 207);
+    serves(&left, "v1");
+    let stderr = left.stderr();
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    for part in ["STAGE2_CUPTI_API=v2", "130001 does not have it", "first activity API is used"] {
+        assert!(stderr.contains(part), "{part:?} in {stderr}");
+    }
+}
+
+#[test]
+fn a_tool_that_holds_cupti_is_named_and_nothing_is_recorded() {
+    let other = "CUPTI for another tool (simulated)";
+    let faulty = second("return").env("STAGE2_SIM_FAULT", "subscribe=39");
+    let holders =
+        [(faulty, other, ""), (second("profiler_first"), "held by CUPTI)", "subscribe=0\n")];
+    for (guest, holder, stdout) in holders {
+        let left = guest.run();
+        let stderr = left.expect_said(0);
+        assert_eq!((stderr.lines().count(), left.stdout().as_str()), (1, stdout), "{stderr}");
+        for part in ["CUPTI refused the subscription (held by ", holder, "MULTIPLE_SUBSCRIBERS"] {
+            assert!(stderr.contains(part), "{part:?} in {stderr}");
+        }
+        assert_eq!(left.spool().kernels(), counts(&[]));
+        assert!(left.spool().meta("gpu.off").is_some_and(|off| off.contains(holder)));
+    }
+}
+
+#[test]
+fn who_comes_second_is_refused_or_let_in_beside_us_and_takes_no_record() {
+    let whole = |left: &Left| {
+        let spool = left.expect_quiet(0).spool();
+        serves(left, "v2");
+        assert_eq!(spool.kernels(), counts(&[("work", 100)]));
+        assert_eq!(spool.losses(), Losses::default());
+    };
+    // As torch.profiler: a subscriber and records of the first activity API.
+    let left = second("profiler_beside").run();
+    whole(&left);
+    assert_eq!(left.stdout(), "subscribe=39 enable=39\n");
+    // A tool that allows others, under a driver that can have several, and under one that cannot.
+    for (driver, result) in [("13030", 0), ("13000", 39)] {
+        let left = second("tool_beside").env("STAGE2_SIM_DRIVER_VERSION", driver).run();
+        whole(&left);
+        assert_eq!(left.stdout(), format!("subscribe={result} first=CUPTI for stage2\n"));
+    }
+}
+
+#[test]
+fn the_hardware_takes_the_times_of_kernels_where_it_can() {
+    for (api, version) in [("v1", "13.4"), ("v2", "13.5")] {
+        let run = |fault: &str, wanted: &str| {
+            // The simulated CUPTI aborts the process if another thread flushes. One of ours would, often.
+            let guest = Guest::new("return").env("STAGE2_SIM_CUPTI_VERSION", version);
+            let guest = guest.env("STAGE2_CUPTI_API", api).env("STAGE2_SIM_FAULT", fault);
+            let guest = guest.env("STAGE2_FLUSH_MS", "50");
+            // Nothing is as if it was not set.
+            let left = guest.env("STAGE2_HWTRACE", wanted).run();
+            let spool = left.expect_quiet(0).spool();
+            assert_eq!(spool.kernels().values().sum::<usize>(), 207);
+            serves(&left, api);
+            spool.meta("cupti.hwtrace").expect("what became of it").to_owned()
+        };
+        assert_eq!(run("hardware-trace", "on"), "on", "{api} {version}");
+        assert_eq!(run("hardware-trace", ""), "off", "{api} {version}");
+        // CUPTI accepts it before it knows the GPU, which is a Hopper here.
+        let told = run("", "on");
+        assert!(told.starts_with("off: ") && told.contains("compute capability 9.0"), "{told}");
+    }
+    let old =
+        Guest::new("return").env("STAGE2_SIM_CUPTI_VERSION", "13.3").env("STAGE2_HWTRACE", "on");
+    let old = old.run();
+    let said = "off: it needs CUPTI 13.4 update 1 or later, and this is 130301";
+    assert!(old.stderr().contains(said), "{}", old.stderr());
+    assert_eq!(old.spool().meta("cupti.hwtrace"), Some(said));
+}
