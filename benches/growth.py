@@ -3,7 +3,7 @@
     python3 benches/growth.py [ROW ...] [--launcher PATH] [--rounds N]
 
 Rows are `ranks`, `kernels`, `kernel-names`, `range-names`, or one of their sizes, as `ranks=100`.
-Trace files come from the examples `grow` and `generate` of crates/spool, built for release, and
+Trace files come from the examples `grow` and `generate` of crates/contract, built for release, and
 are removed again. Time is the wall clock's, CPU time that of user and system, memory the
 process's peak; the least of the rounds and the largest are given. The exit status is 1 where a
 command fails.
@@ -75,7 +75,7 @@ def main() -> None:
     parser.add_argument("--launcher", default=ROOT / "target" / "release" / "stage2-launch")
     parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args()
-    build = ["cargo", "build", "--release", "--locked", "-p", "stage2-spool", "--examples"]
+    build = ["cargo", "build", "--release", "--locked", "-p", "stage2-contract", "--examples"]
     subprocess.run(build, cwd=ROOT, check=True)
     # A core dump of a crash would fill the disk.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

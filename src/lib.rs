@@ -32,7 +32,7 @@
 //! [`guest::state`] holds the phase and everything that one process records. The other statics are
 //! private to the module that uses them: what outlives a recording (the table of registrations, the
 //! numbers of threads and ranges, the process's place in a tree of forks), and process-wide switches
-//! (the level of messages, the key of [`base::barrier`]). `tests/layers.rs` lists them.
+//! (the level of messages, the key of [`base::barrier`]). `tests/it/layers.rs` lists them.
 #![deny(clippy::unwrap_used, clippy::expect_used)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 

@@ -49,6 +49,8 @@ extern "C" fn malloc(bytes: usize) -> *mut c_void {
     unsafe { __libc_malloc(bytes) }
 }
 
+/// Hazard (Threads, stacks and locks): The guest's allocator opens ranges on our thread.
+/// Promise: Our thread does not feed itself.
 #[test]
 fn our_own_thread_does_not_feed_itself() {
     // SAFETY: no other thread reads the environment meanwhile.

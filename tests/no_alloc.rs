@@ -55,6 +55,8 @@ fn counted(body: impl FnOnce()) -> u64 {
     COUNT.with(|count| count.take()).unwrap_or(0)
 }
 
+/// Hazard (Threads, stacks and locks): Ranges, marks and buffers on guest threads.
+/// Promise: They cost no allocation.
 #[test]
 fn ranges_marks_and_buffers_cost_no_allocation() {
     // SAFETY: no other thread reads the environment meanwhile.

@@ -110,6 +110,8 @@ fn whatever_opened_a_range_whatever_closes_it() {
     assert_eq!(spool.losses(), Losses::default());
 }
 
+/// Hazard (Hostile guests): NVTX payloads that lie about their size or hold wild pointers.
+/// Promise: They are survived and counted, and no pointer is followed.
 #[test]
 fn payloads_that_lie_are_survived_and_counted_and_right_ones_are_read() {
     let left = Guest::new("hostile_payloads").run();

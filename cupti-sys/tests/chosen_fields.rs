@@ -162,6 +162,8 @@ fn an_incomplete_record_and_an_unknown_kind_end_the_walk_and_are_named() {
     }
 }
 
+/// Hazard (Wrong data from the GPU): Layouts of chosen fields that cannot be true.
+/// Promise: They are refused with the reason.
 #[test]
 fn a_layout_that_cannot_be_true_is_refused_and_says_why() {
     let kind = (0, 0, 4);

@@ -269,6 +269,8 @@ mod tests {
         assert_eq!((turns.wait(third, Duration::ZERO), turns.pending()), (false, Some(third)));
     }
 
+    /// Hazard (Calls that fail): The clock cannot be read.
+    /// Promise: A start says so and stays off; no wait goes on for ever.
     #[test]
     fn without_a_clock_nothing_waits() {
         let never = Deadline(None);

@@ -257,6 +257,9 @@ mod tests {
 
     use super::*;
 
+    /// Hazard (Dormant processes and windows): The folder for sockets is a link, or others may
+    ///  enter it.
+    /// Promise: No socket is made there.
     #[test]
     fn only_a_closed_folder_of_ours_is_used() {
         // SAFETY: no preconditions.

@@ -219,6 +219,8 @@ fn read_line(client: &OwnedFd) -> Result<String, String> {
 mod tests {
     use super::*;
 
+    /// Hazard (Dormant processes and windows): Another user asks.
+    /// Promise: No answer, nor to a user whom the user namespace does not know.
     #[test]
     fn only_this_user_and_root_may_ask_and_nobody_as_whom_nobody_knows() {
         assert!(

@@ -106,6 +106,8 @@ mod tests {
         assert_eq!(pace.patience, SHORTEST);
     }
 
+    /// Hazard (Ends of life): A process is killed in its first second.
+    /// Promise: Flushes come after 10, 20, 40 ms ....
     #[test]
     fn the_first_flushes_come_soon_and_each_next_one_later_until_the_period_holds() {
         let pauses = |ms: u64| -> Vec<u64> {

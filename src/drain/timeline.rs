@@ -166,6 +166,8 @@ mod tests {
         }
     }
 
+    /// Hazard (Wrong data from the GPU): Correlation ids wrap around.
+    /// Promise: They are followed in both directions.
     #[test]
     fn correlation_ids_are_followed_across_the_wrap_in_both_directions() {
         let mut correlations = Correlations::default();

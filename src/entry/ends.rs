@@ -215,6 +215,9 @@ mod tests {
     use super::*;
     use crate::entry::options;
 
+    /// Hazard (Ends of life): The guest ends in a callback of CUPTI's, whose locks its thread
+    ///  holds.
+    /// Promise: We ask for nothing and wait for nobody.
     #[test]
     fn an_end_in_a_callback_of_cuptis_asks_for_nothing_and_waits_for_nobody() {
         let body = || {

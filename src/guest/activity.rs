@@ -222,6 +222,8 @@ fn records_behind(read: u64, last_at: usize, valid: usize, typical_bytes: usize)
 mod tests {
     use super::*;
 
+    /// Hazard (Wrong data from the GPU): Records of every length and kind.
+    /// Promise: None is read beyond its end.
     #[test]
     fn every_length_and_kind_is_survived() {
         for kind in 0..64u32 {

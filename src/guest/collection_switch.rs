@@ -224,6 +224,8 @@ mod tests {
         assert!(!on.load(Ordering::SeqCst));
     }
 
+    /// Hazard (Versions, libraries and rivals): CUPTI never comes back from switching collection.
+    /// Promise: Threads that open ranges wait for 20 ms once, not at each range.
     #[test]
     fn a_turn_that_does_not_end_is_waited_for_once() {
         let collection = CollectionSwitch::default();

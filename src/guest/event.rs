@@ -446,6 +446,8 @@ mod tests {
         assert_eq!((counters.range_events.get(), counters.names_cut.get()), (after.0, 1));
     }
 
+    /// Hazard (Dormant processes and windows): A call begins in one window and ends in the next.
+    /// Promise: It counts for neither.
     #[test]
     fn a_call_that_ends_after_its_window_loses_nothing_of_the_next() {
         let (events, counters) = (Events::default(), Counters::default());

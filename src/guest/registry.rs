@@ -345,6 +345,8 @@ mod tests {
         assert_eq!(registry.get(u32::MAX), Lookup::Refused);
     }
 
+    /// Hazard (Resources): More registrations than the table holds.
+    /// Promise: Domains and schemas still find room.
     #[test]
     fn texts_leave_room_for_domains_and_schemas() {
         let many = Registry::empty();

@@ -59,6 +59,8 @@ fn cuptis_without_buffers_per_thread_fall_back_to_callbacks() {
     assert!(!spool.kernels().contains_key("(unknown)"));
 }
 
+/// Hazard (Versions, libraries and rivals): Record layouts of 11.8 to 13.x.
+/// Promise: Every known one is read with its own sizes.
 #[test]
 fn every_known_cupti_is_read_with_its_own_record_sizes() {
     for version in ["11.8", "12.2", "12.4", "12.6", "12.9", "13.0", "13.1", "13.3", "13.4"] {
@@ -193,6 +195,8 @@ fn our_thread_is_scheduled_as_the_main_thread_is_and_not_as_the_one_that_came_fi
     assert!(tasks[0].contains("Cpus_allowed") && tasks[0].ends_with("Some(\"0\")"), "{stdout}");
 }
 
+/// Hazard (Threads, stacks and locks): The guest's main thread is real-time or idle class.
+/// Promise: Our thread never goes before the guest's.
 #[test]
 fn our_thread_is_of_the_main_threads_class_where_that_may_wait() {
     let left = Guest::new("idle_class").run();
@@ -203,6 +207,8 @@ fn our_thread_is_of_the_main_threads_class_where_that_may_wait() {
     assert!(tasks[0].ends_with("Some(\"5\")"), "SCHED_IDLE: {stdout}");
 }
 
+/// Hazard (Processes and forks): A child execs another program.
+/// Promise: That program has a trace file of its own.
 #[test]
 fn a_child_that_execs_writes_a_spool_of_its_own() {
     let left = Guest::new("fork_exec").run();
@@ -253,6 +259,8 @@ fn unbalanced_ranges_are_counted() {
     assert_eq!(left.stdout(), "level=-2\n");
 }
 
+/// Hazard (Resources): Ten thousand nested ranges.
+/// Promise: They are survived.
 #[test]
 fn ten_thousand_deep_nesting_is_survived() {
     let left = Guest::new("deep").run();
@@ -262,6 +270,8 @@ fn ten_thousand_deep_nesting_is_survived() {
     assert_eq!(spool.losses(), Losses::default());
 }
 
+/// Hazard (Threads, stacks and locks): A thread's locals are gone when it closes its last range.
+/// Promise: The range is kept.
 #[test]
 fn ranges_are_kept_without_cuda_and_after_thread_locals_are_gone() {
     for (hazard, ranges) in
@@ -275,6 +285,8 @@ fn ranges_are_kept_without_cuda_and_after_thread_locals_are_gone() {
     }
 }
 
+/// Hazard (Versions, libraries and rivals): Old NVTX clients with shorter tables.
+/// Promise: They are served, and no slot beyond their tables is written.
 #[test]
 fn old_nvtx_clients_with_shorter_tables_are_served() {
     let left = Guest::new("strings").env("STAGE2_TEST_NVTX2", "1").run();

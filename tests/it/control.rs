@@ -9,6 +9,8 @@ use crate::common::dormant::*;
 use crate::common::{Guest, Spool, counts};
 use stage2_contract::trace::{Ending, Record};
 
+/// Hazard (Dormant processes and windows): A dormant process is never asked for anything.
+/// Promise: It records nothing, has one thread that sleeps, and less than 4 MB more memory.
 #[test]
 fn a_dormant_process_records_nothing_and_needs_a_thread_and_little_memory() {
     let mut alone = Guest::new("obey").without("LD_PRELOAD").spawn();
@@ -31,6 +33,8 @@ fn a_dormant_process_records_nothing_and_needs_a_thread_and_little_memory() {
     assert_eq!(std::fs::read_dir(guest.sockets()).unwrap().count(), 0, "the socket is gone");
 }
 
+/// Hazard (Dormant processes and windows): A start while a window is on, a stop while none is.
+/// Promise: Refused, with what to do.
 #[test]
 fn what_makes_no_sense_is_refused_with_what_to_do() {
     let mut guest = dormant_at_work();
@@ -81,6 +85,8 @@ fn a_normal_run_is_stopped_started_again_and_asked() {
     assert_eq!(window(&guest, 2).ending, Ending::Complete);
 }
 
+/// Hazard (Dormant processes and windows): A dormant process forks.
+/// Promise: Its child has a socket of its own, and is dormant.
 #[test]
 fn a_child_of_a_dormant_process_has_a_socket_of_its_own() {
     let mut guest = dormant_at_work();
@@ -104,6 +110,9 @@ fn a_child_of_a_dormant_process_has_a_socket_of_its_own() {
     assert_eq!(trace_files(&guest), 1);
 }
 
+/// Hazard (Dormant processes and windows): A dormant process gets SIGTERM, or its main thread
+///  ends.
+/// Promise: It ends as it would without us.
 #[test]
 fn a_dormant_process_ends_as_it_would_without_us() {
     use std::os::unix::process::ExitStatusExt;
@@ -130,6 +139,9 @@ fn a_dormant_process_ends_as_it_would_without_us() {
     assert!(guest.ended().success());
 }
 
+/// Hazard (Dormant processes and windows): Garbage comes over the socket, or several clients at
+///  once, of which some say nothing.
+/// Promise: Each gets an answer, and waits for a second per silent client at most.
 #[test]
 fn garbage_gets_an_answer_and_holds_nobody_up() {
     let guest = dormant_at_work();

@@ -76,6 +76,8 @@ fn samples_add_up_to_what_the_kernels_read() {
     assert!(share("counters.cpu_ms").is_some() && share("counters.setup_ms").is_some());
 }
 
+/// Hazard (Traces in pieces): Hardware counters are sampled while a trace turns to its next piece.
+/// Promise: No sample is lost or there twice, and each piece says what its samples are of.
 #[test]
 fn samples_in_pieces_are_those_of_one_file_and_each_piece_says_what_they_are() {
     let cut =
@@ -163,6 +165,8 @@ fn samples_need_a_trace_file() {
     assert!(left.stderr().contains("STAGE2_OUT"), "{}", left.stderr());
 }
 
+/// Hazard (Wrong data from the GPU): Counter samples overflow, or are silently missing.
+/// Promise: The gap is counted, and samples become longer.
 #[test]
 fn an_overflow_leaves_a_gap_that_is_counted_and_makes_samples_longer() {
     let left = guest("on@500").env("STAGE2_SIM_FAULT", "pm-overflow=4").run();
@@ -265,6 +269,8 @@ fn gaps_that_nothing_tells_of_are_counted_and_make_samples_longer() {
     });
 }
 
+/// Hazard (Ends of life): A sampling session is open at the end.
+/// Promise: It is closed before CUPTI's libraries take themselves apart.
 #[test]
 fn sampling_ends_before_what_samples_takes_itself_apart() {
     let left = guest("on@500").env("STAGE2_SIM_FAULT", "pm-taken-apart").run();
@@ -274,6 +280,8 @@ fn sampling_ends_before_what_samples_takes_itself_apart() {
     assert!((read / expected - 1.0).abs() < 0.01, "{read} bytes of {expected}");
 }
 
+/// Hazard (Ends of life): CUPTI is slow to end a sampling session.
+/// Promise: That holds nobody up.
 #[test]
 fn slow_counters_hold_nobody_up() {
     let begin = std::time::Instant::now();

@@ -13,6 +13,8 @@ fn exact(left: &Left, expected: &[(&str, usize)]) {
     assert_eq!(spool.kernels(), counts(expected));
 }
 
+/// Hazard (Threads, stacks and locks): 1,000 threads launch at the same time.
+/// Promise: Nothing is lost, and the memory has its bound.
 #[test]
 fn up_to_a_thousand_launching_threads_lose_nothing_and_the_memory_has_its_bound() {
     for threads in [64, 256, 1000] {
@@ -33,6 +35,8 @@ fn where_all_threads_share_a_buffer_a_thousand_lose_nothing_either() {
     exact(&left, &[("crowd", 40_000), ("(outside)", 1000)]);
 }
 
+/// Hazard (Resources): More records than the bound on buffers holds.
+/// Promise: The bound holds, and the loss is counted.
 #[test]
 fn a_bound_in_bytes_holds_and_what_it_costs_is_counted() {
     let left = guest("crowd", 64).env("STAGE2_BUFFERS", "32M").run();
@@ -46,6 +50,9 @@ fn a_bound_in_bytes_holds_and_what_it_costs_is_counted() {
     assert_eq!(seen as u64 + lost.cupti_dropped, 41 * 256, "{lost:?}");
 }
 
+/// Hazard (Versions, libraries and rivals): A CUPTI that crashes on a refused buffer (before 12.9
+///  update 1).
+/// Promise: It always gets one.
 #[test]
 fn a_cupti_that_does_not_survive_a_refusal_gets_buffers_beyond_the_bound() {
     let left = guest("crowd", 256)
@@ -55,6 +62,8 @@ fn a_cupti_that_does_not_survive_a_refusal_gets_buffers_beyond_the_bound() {
     exact(&left, &[("crowd", 10_240), ("(outside)", 256)]);
 }
 
+/// Hazard (Threads, stacks and locks): Threads that end keep buffers.
+/// Promise: These come back before the pool is empty.
 #[test]
 fn buffers_of_threads_that_ended_come_back_before_the_pool_is_empty() {
     let left = guest("come_and_go", 3000)
@@ -64,6 +73,8 @@ fn buffers_of_threads_that_ended_come_back_before_the_pool_is_empty() {
     exact(&left, &[("short", 12_000)]);
 }
 
+/// Hazard (Ends of life): The last flush brings more buffers than wait.
+/// Promise: Every buffer is taken in.
 #[test]
 fn the_last_flush_takes_in_every_buffer_however_many_there_are() {
     // More than are taken in at once, and too few for an early flush.
@@ -71,6 +82,8 @@ fn the_last_flush_takes_in_every_buffer_however_many_there_are() {
     exact(&left, &[("short", 6000)]);
 }
 
+/// Hazard (Resources): Less address space than the pool wants.
+/// Promise: The pool is smaller.
 #[test]
 fn a_process_that_may_take_less_address_space_gets_a_smaller_pool() {
     let left = Guest::new("little_address_space").env("STAGE2_LOG", "info").run();

@@ -52,7 +52,7 @@ const CASES: &[Case] = &[
     ("cuptiSubscribe", Caller::Guest, "return", PLAIN, ""),
     ("cuptiUnsubscribe", Caller::Guest, "return", PLAIN, "register=35"),
     ("cuptiActivityDisable_v2", Nobody, "return", PLAIN, ""),
-    // Only a window that begins late calls it: `tests/windows.rs`.
+    // Only a window that begins late calls it: `tests/it/windows.rs`.
     ("cuptiActivityEnableAndDump", Nobody, "return", PLAIN, ""),
     ("cuptiActivityEnableHWTrace", Nobody, "return", PLAIN, ""),
     ("cuptiActivityEnable_v2", Nobody, "return", PLAIN, ""),
@@ -153,12 +153,17 @@ fn complaint(case: &Case, fault: &str, left: &Left, took: Duration) -> Option<St
     (!known).then(|| format!("{kernels} kernels, and nobody says what is lost"))
 }
 
+/// Hazard (Calls that fail): The collector looks up a further function of CUPTI.
+/// Promise: A test names the missing case.
 #[test]
 fn every_function_that_is_looked_up_in_cupti_has_a_case() {
     let looked_up: BTreeSet<&str> = REQUIRED.iter().chain(OPTIONAL).copied().collect();
     assert_eq!(CASES.iter().map(|case| case.0).collect::<BTreeSet<_>>(), looked_up);
 }
 
+/// Hazard (Calls that fail): Any function of CUPTI fails, is slow, or never returns on a thread of
+///  ours.
+/// Promise: The guest goes on and ends in time; losses are known.
 #[test]
 fn whatever_cupti_does_the_guest_goes_on_and_what_is_lost_is_known() {
     let of =

@@ -3,6 +3,8 @@
 use crate::common::{Guest, counts};
 use stage2_contract::trace::Ending;
 
+/// Hazard (Signals): A signal is sent to the process while all guest threads block it.
+/// Promise: It ends in no thread of CUPTI's or ours.
 #[test]
 fn a_signal_to_the_process_ends_in_no_thread_of_cupti_or_ours() {
     let left = Guest::new("waits_for_a_signal").run();
@@ -10,6 +12,10 @@ fn a_signal_to_the_process_ends_in_no_thread_of_cupti_or_ours() {
     assert_eq!(left.spool().kernels().values().sum::<usize>(), 1);
 }
 
+/// Hazard (Threads, stacks and locks): The guest leaves NVTX calls for good, by `siglongjmp` out
+///  of a signal handler, or its threads are kept in them.
+/// Promise: Nobody waits for these; the trace file is whole, and what they were about to send is
+///  counted.
 #[test]
 fn calls_that_never_end_hold_up_nobody() {
     let left = Guest::new("kept_in_calls").run();
@@ -22,11 +28,15 @@ fn calls_that_never_end_hold_up_nobody() {
     println!("{} events lost", spool.losses().range_events);
 }
 
+/// Hazard (Signals): Our start blocks all signals for a moment.
+/// Promise: The guest's mask is what it was.
 #[test]
 fn the_guests_signal_mask_is_what_it_was() {
     assert_eq!(Guest::new("keeps_its_mask").run().expect_quiet(0).stdout(), "same=true\n");
 }
 
+/// Hazard (Signals): SIGXFSZ where files may not grow.
+/// Promise: Our file and lines end, not the guest.
 #[test]
 fn a_limit_on_file_sizes_costs_the_lines_and_the_file_but_not_the_guest() {
     let stderr = tempfile::tempfile().expect("a file");
@@ -38,6 +48,8 @@ fn a_limit_on_file_sizes_costs_the_lines_and_the_file_but_not_the_guest() {
     assert_eq!(left.output.status.code(), Some(0), "{:?}", left.output.status);
 }
 
+/// Hazard (Threads, stacks and locks): The first NVTX call comes on the smallest stack.
+/// Promise: A start has a stack of its own.
 #[test]
 fn the_smallest_stack_is_enough_for_the_first_nvtx_call() {
     let left = Guest::new("smallest_stack").run();
@@ -45,6 +57,8 @@ fn the_smallest_stack_is_enough_for_the_first_nvtx_call() {
     assert!(left.spool().range_paths().values().any(|path| path == "first"));
 }
 
+/// Hazard (Threads, stacks and locks): NVTX calls on small stacks.
+/// Promise: They take little stack.
 #[test]
 fn nvtx_calls_take_little_stack() {
     let left = Guest::new("stack_use").run();
@@ -56,6 +70,8 @@ fn nvtx_calls_take_little_stack() {
     assert!(used[0] < 8 << 10 && used[1] < 9 << 10, "{stdout}");
 }
 
+/// Hazard (Resources): A seccomp filter that kills for scheduling calls.
+/// Promise: None is made under a filter of the guest's own.
 #[test]
 fn a_filter_that_kills_for_scheduling_calls_kills_nobody() {
     let left = Guest::new("filtered").run();

@@ -97,6 +97,8 @@ fn why_there_is_nothing_stands_in_the_file_and_nowhere_else() {
     );
 }
 
+/// Hazard (Resources): An NVML that hangs.
+/// Promise: It holds up nobody.
 #[test]
 fn an_nvml_that_hangs_holds_up_nobody() {
     let began = Instant::now();
@@ -108,6 +110,8 @@ fn an_nvml_that_hangs_holds_up_nobody() {
     assert_eq!(states(spool), []);
 }
 
+/// Hazard (Processes and forks): A forked child on a machine with NVML.
+/// Promise: It reads energy for itself.
 #[test]
 fn a_forked_child_reads_for_itself_and_a_main_thread_may_end() {
     let left = guest("fork_before_cuda").run();

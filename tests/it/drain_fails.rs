@@ -27,6 +27,8 @@ fn run(fails: &str) -> (Output, Spool, Duration) {
     (output, spools.remove(0), took)
 }
 
+/// Hazard (Threads, stacks and locks): A panic on our own thread.
+/// Promise: The guest works on; one line says why we are off.
 #[test]
 fn the_guest_works_on_and_one_line_says_why_we_are_off() {
     for (fails, kernels) in [("first look", 0), ("later flush", 100), ("last flush", 100)] {

@@ -18,6 +18,9 @@ fn guest(hazard: &str) -> Guest {
     Guest::new(hazard).env("STAGE2_FLUSH_MS", "3600000")
 }
 
+/// Hazard (Ends of life): The guest calls `exit`, `quick_exit`, `_exit`, `_Exit` or returns from
+///  `main`.
+/// Promise: The trace file is whole.
 #[test]
 fn the_trace_file_is_whole_whatever_function_ends_the_process() {
     for hazard in ["_exit", "_Exit", "quick_exit", "exit_from_a_thread"] {
@@ -32,6 +35,8 @@ fn the_trace_file_is_whole_whatever_function_ends_the_process() {
     }
 }
 
+/// Hazard (Ends of life): A range is open at the end.
+/// Promise: It is kept and counted.
 #[test]
 fn a_range_that_is_open_at_the_end_is_kept_and_counted() {
     let left = guest("_exit_soon").run();
@@ -40,6 +45,8 @@ fn a_range_that_is_open_at_the_end_is_kept_and_counted() {
     assert!(spool.range_paths().values().any(|path| path == "never closed"));
 }
 
+/// Hazard (Ends of life): CUPTI hangs while the guest calls `_exit`.
+/// Promise: `_exit` is held up for 200 ms at most.
 #[test]
 fn a_cupti_that_hangs_holds_up_an_end_at_once_for_a_short_time() {
     let started = Instant::now();
@@ -49,6 +56,8 @@ fn a_cupti_that_hangs_holds_up_an_end_at_once_for_a_short_time() {
     assert_eq!(left.spool().ending, Ending::Open);
 }
 
+/// Hazard (Processes and forks): A `vfork` child calls `_exit`.
+/// Promise: Its parent's recording goes on.
 #[test]
 fn a_child_in_its_parents_memory_ends_alone() {
     let left = guest("child_in_the_same_memory").run();
@@ -58,6 +67,8 @@ fn a_child_in_its_parents_memory_ends_alone() {
     assert_eq!((spool.ending, spool.losses()), (Ending::Complete, Losses::default()));
 }
 
+/// Hazard (Processes and forks): A `vfork` child calls `exit`.
+/// Promise: The same.
 #[test]
 fn a_child_in_its_parents_memory_that_runs_the_exit_handlers_ends_alone() {
     let left = guest("exit_in_the_same_memory").run();
@@ -80,6 +91,9 @@ fn reason(spool: &Spool) -> Option<&str> {
     })
 }
 
+/// Hazard (Ends of life): The guest ends itself by `raise`, `kill`, `tgkill`, `pthread_kill`,
+///  `sigqueue` or `abort`.
+/// Promise: The trace file is whole and names the signal.
 #[test]
 fn a_process_that_ends_itself_by_a_signal_leaves_a_whole_trace_file() {
     for (way, signal) in [
@@ -104,6 +118,8 @@ fn a_process_that_ends_itself_by_a_signal_leaves_a_whole_trace_file() {
     assert_eq!(spool.meta(ending::ANNOUNCED), Some("signal 15"));
 }
 
+/// Hazard (Ends of life): It handles such a signal, or puts it off.
+/// Promise: Recording goes on.
 #[test]
 fn signals_of_its_own_that_a_process_survives_end_no_recording() {
     let left = guest("survives_own_signals").run();
@@ -115,6 +131,9 @@ fn signals_of_its_own_that_a_process_survives_end_no_recording() {
     assert_eq!(spool.meta(ending::ANNOUNCED).unwrap_or_default(), "");
 }
 
+/// Hazard (Ends of life): The guest becomes another program by an exec, or fails to.
+/// Promise: The trace file holds everything and tells of it; where the exec fails, recording goes
+///  on.
 #[test]
 fn a_process_that_becomes_another_program_loses_nothing_and_goes_on_where_it_does_not() {
     for way in [
@@ -139,6 +158,8 @@ fn a_process_that_becomes_another_program_loses_nothing_and_goes_on_where_it_doe
     }
 }
 
+/// Hazard (Ends of life): A child that has its parent's memory execs.
+/// Promise: It is no end of the parent.
 #[test]
 fn an_exec_in_its_parents_memory_is_no_end_of_the_parent() {
     let left = guest("child_becomes_another").run();
@@ -148,6 +169,8 @@ fn an_exec_in_its_parents_memory_is_no_end_of_the_parent() {
     assert_eq!((spool.ending, spool.meta(ending::ANNOUNCED)), (Ending::Complete, None));
 }
 
+/// Hazard (Ends of life): A parent ends a recorded child by a signal.
+/// Promise: The child writes its file first.
 #[test]
 fn a_child_that_its_parent_ends_by_a_signal_loses_nothing() {
     for signal in [libc::SIGTERM, libc::SIGKILL] {
@@ -162,6 +185,9 @@ fn a_child_that_its_parent_ends_by_a_signal_loses_nothing() {
     }
 }
 
+/// Hazard (Dormant processes and windows): A signal goes to a process whose number the socket of
+///  another container has.
+/// Promise: That one is not asked for its end.
 #[test]
 fn a_socket_of_another_process_than_its_name_says_is_not_asked() {
     let runtime = tempfile::tempdir().expect("a folder");
@@ -181,6 +207,8 @@ fn a_socket_of_another_process_than_its_name_says_is_not_asked() {
     assert_eq!(said, "");
 }
 
+/// Hazard (Ends of life): CUPTI hangs at such an end.
+/// Promise: The signal is held up for a short time.
 #[test]
 fn a_cupti_that_hangs_holds_up_signals_and_execs_for_a_short_time() {
     for (hazard, way) in [("by_own_signal", "raise"), ("ends_a_child", "15")] {
@@ -194,6 +222,10 @@ fn a_cupti_that_hangs_holds_up_signals_and_execs_for_a_short_time() {
     }
 }
 
+/// Hazard (Ends of life): The main thread ends by `pthread_exit` while others work.
+/// Promise: The process lives as long as they do, and no longer because of us.
+/// Hazard (Ends of life): Threads of CUPTI live when the main thread has ended.
+/// Promise: They do not count as the guest's.
 #[test]
 fn a_process_whose_main_thread_ends_does_not_outlive_its_other_threads() {
     for (hazard, kernels, said) in [
@@ -210,6 +242,8 @@ fn a_process_whose_main_thread_ends_does_not_outlive_its_other_threads() {
     }
 }
 
+/// Hazard (Ends of life): A guest thread starts while CUPTI starts its own.
+/// Promise: It is not taken for one of CUPTI's.
 #[test]
 fn a_thread_that_starts_beside_cupti_is_the_guests_and_outlives_the_main_thread() {
     let left = guest("main_ends_beside_a_start").env("STAGE2_SIM_FAULT", "slow-enable=700").run();
@@ -218,6 +252,8 @@ fn a_thread_that_starts_beside_cupti_is_the_guests_and_outlives_the_main_thread(
     assert_eq!((spool.ending, spool.losses()), (Ending::Complete, Losses::default()));
 }
 
+/// Hazard (Ends of life): A thread works on while the process ends.
+/// Promise: Its work finds its range.
 #[test]
 fn what_a_thread_launches_while_the_process_ends_finds_its_range() {
     for hang_ms in [0, 30, 100] {
@@ -232,6 +268,8 @@ fn what_a_thread_launches_while_the_process_ends_finds_its_range() {
     }
 }
 
+/// Hazard (Ends of life): The process is in a PID namespace and sees the outer `/proc`.
+/// Promise: It is not taken for ended.
 #[test]
 fn a_process_in_a_pid_namespace_that_sees_the_outer_proc_lives_on() {
     let arguments = ["-Urpf", "--"];
@@ -245,6 +283,8 @@ fn a_process_in_a_pid_namespace_that_sees_the_outer_proc_lives_on() {
     assert_eq!((left.stdout().as_str(), spool.ending), ("worked on\n", Ending::Complete));
 }
 
+/// Hazard (Signals): Signals more often than any timer fires, at start and end.
+/// Promise: Every wait ends in time.
 #[test]
 fn signals_in_quick_succession_hold_up_neither_start_nor_end() {
     for (timer_us, slack_ms) in [("50", "0"), ("1000", "5"), ("10000", "50")] {

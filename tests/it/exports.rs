@@ -13,6 +13,8 @@ fn dynamic(arguments: &[&str]) -> Option<String> {
     Some(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
+/// Hazard (Versions, libraries and rivals): Symbols of ours in the guest's name space.
+/// Promise: Only the doors are exported.
 #[test]
 fn only_the_doors_are_exported() {
     let Some(symbols) = dynamic(&["nm", "-D", "--defined-only"]) else { return };
@@ -47,6 +49,8 @@ fn only_the_doors_are_exported() {
     );
 }
 
+/// Hazard (Versions, libraries and rivals): An older glibc.
+/// Promise: The collector needs libc alone; the launcher compares versions before it preloads.
 #[test]
 fn only_libc_is_needed() {
     let Some(headers) = dynamic(&["objdump", "-p"]) else { return };
@@ -60,6 +64,8 @@ fn only_libc_is_needed() {
     assert_eq!(needed, ["libc.so.6"]);
 }
 
+/// Hazard (Versions, libraries and rivals): The guest closes our library.
+/// Promise: It stays loaded.
 #[test]
 fn closing_the_library_does_not_unload_it() {
     use libloading::os::unix::{Library, RTLD_NOW};

@@ -101,6 +101,8 @@ fn everywhere(library: &Path) -> [(&'static str, &Path); 3] {
     ["LD_PRELOAD", "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"].map(|name| (name, library))
 }
 
+/// Hazard (Versions, libraries and rivals): musl and static programs in the process tree.
+/// Promise: They run as they do without us.
 #[test]
 fn programs_of_musl_and_static_ones_run_as_they_do_without_us() {
     for compiler in [&["musl-gcc"][..], &["musl-gcc", "-static"], &["gcc", "-static", "-pthread"]] {
@@ -125,6 +127,8 @@ fn the_nvtx_of_a_musl_program_is_told_that_there_is_no_tool() {
     assert_eq!(spools_in(folder.path()).len(), 0);
 }
 
+/// Hazard (Versions, libraries and rivals): A program with AddressSanitizer.
+/// Promise: It is recorded by the injection variables alone, and no leak of ours is reported.
 #[test]
 fn a_program_with_address_sanitizer_is_recorded_by_the_injection_variables_alone() {
     for (source, expected) in [(CUDA, "failed 0\n"), (NVTX, "answer 0\n")] {

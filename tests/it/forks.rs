@@ -36,6 +36,9 @@ fn children(left: &Left, count: usize) -> Vec<&Spool> {
     children
 }
 
+/// Hazard (Processes and forks): A process that uses nothing of ours forks children that end by
+///  `_exit`.
+/// Promise: Each child is recorded.
 #[test]
 fn children_of_a_parent_that_uses_nothing_are_recorded_though_they_end_at_once() {
     let left = guest("prefork").run();
@@ -46,6 +49,8 @@ fn children_of_a_parent_that_uses_nothing_are_recorded_though_they_end_at_once()
     }
 }
 
+/// Hazard (Processes and forks): A server forks a child for each request, which opens one range.
+/// Promise: The child touches no table beyond what it uses.
 #[test]
 fn a_child_that_opens_one_range_touches_little_memory() {
     let pages = |guest: Guest| {
@@ -59,6 +64,11 @@ fn a_child_that_opens_one_range_touches_little_memory() {
     assert!(recorded < alone + 300, "{recorded} pages against {alone}");
 }
 
+/// Hazard (Processes and forks): A child inherits open ranges, threads' state and start/end
+///  ranges.
+/// Promise: They are not the child's; its pops of them are ignored.
+/// Hazard (Processes and forks): A child uses its parent's handles of NVTX.
+/// Promise: It knows them.
 #[test]
 fn children_know_handles_of_their_parent_and_do_not_inherit_its_ranges() {
     let left = guest("prefork_in_ranges").run();
@@ -74,6 +84,8 @@ fn children_know_handles_of_their_parent_and_do_not_inherit_its_ranges() {
     }
 }
 
+/// Hazard (Processes and forks): A child uses CUDA after its parent used NVTX alone.
+/// Promise: It is recorded whole.
 #[test]
 fn a_child_that_uses_cuda_after_its_parent_used_nvtx_is_recorded() {
     let left = guest("fork_before_cuda").run();
@@ -81,6 +93,8 @@ fn a_child_that_uses_cuda_after_its_parent_used_nvtx_is_recorded() {
     assert_eq!(children(&left, 1)[0].kernels(), plain());
 }
 
+/// Hazard (Processes and forks): A child of a parent with CUDA.
+/// Promise: It has its ranges, and says why it has no kernels.
 #[test]
 fn a_child_of_a_parent_with_cuda_has_its_ranges_and_says_why_it_has_no_kernels() {
     let left = guest("fork_after_cuda").run();
@@ -109,6 +123,8 @@ fn children_that_are_forked_one_after_the_other_each_have_a_file() {
     }
 }
 
+/// Hazard (Processes and forks): A child registers names before its first range.
+/// Promise: The filter of ranges matches them.
 #[test]
 fn what_a_child_registers_before_its_first_range_matches_the_filter() {
     let left = guest("fork_registers").env("STAGE2_RANGES", "decode@llm").run();
@@ -116,6 +132,8 @@ fn what_a_child_registers_before_its_first_range_matches_the_filter() {
     assert_eq!(children(&left, 1)[0].kernels(), counts(&[("decode", 5)]));
 }
 
+/// Hazard (Processes and forks): Children of children.
+/// Promise: Each file says whose child its process is.
 #[test]
 fn children_of_children_are_recorded_and_say_whose_they_are() {
     let left = guest("fork_chain").run();
@@ -131,6 +149,8 @@ fn children_of_children_are_recorded_and_say_whose_they_are() {
     assert!(![root.pid(), of("second").pid()].map(|pid| Some(pid.to_string())).contains(&between));
 }
 
+/// Hazard (Processes and forks): A fork while other threads push ranges.
+/// Promise: Nobody hangs, and nothing mixes.
 #[test]
 fn forks_among_threads_that_push_ranges_hang_nobody_and_mix_nothing() {
     let left = guest("fork_among_threads").run();
@@ -140,6 +160,10 @@ fn forks_among_threads_that_push_ranges_hang_nobody_and_mix_nothing() {
     assert!(!ranges(left.spool()).contains_key("child"));
 }
 
+/// Hazard (Processes and forks): A fork while another thread starts us.
+/// Promise: The child can start itself.
+/// Hazard (Processes and forks): A fork while NVTX waits for our answer.
+/// Promise: The child has working NVTX functions.
 #[test]
 fn a_child_that_is_forked_while_nvtx_waits_for_us_is_recorded() {
     for _ in 0..5 {
@@ -149,6 +173,8 @@ fn a_child_that_is_forked_while_nvtx_waits_for_us_is_recorded() {
     }
 }
 
+/// Hazard (Processes and forks): A child by `clone` or `_Fork`, which calls no handler.
+/// Promise: It is left alone and does not write into its parent's recording.
 #[test]
 fn a_child_by_a_fork_that_tells_nobody_is_left_alone() {
     let started = std::time::Instant::now();
@@ -160,6 +186,8 @@ fn a_child_by_a_fork_that_tells_nobody_is_left_alone() {
     assert_eq!(left.children().len(), 0);
 }
 
+/// Hazard (Processes and forks): Hundreds of children end before their files are whole.
+/// Promise: One of them says so.
 #[test]
 fn children_that_end_before_their_files_are_whole_say_so_once() {
     let left = guest("prefork").env("STAGE2_SIM_FAULT", "flush-hang=20000").run();

@@ -132,6 +132,9 @@ fn check(runs: Vec<(Guest, Fault, String)>) -> u64 {
     forks.into_inner().expect("no panic")
 }
 
+/// Hazard (Processes and forks): A fork while a thread is in a call of ours to the C library: in
+///  the start, an NVTX push, a buffer request, the drain thread, a flush, the end.
+/// Promise: Parent and child go on, end in time and have exact trace files.
 #[test]
 fn a_fork_while_a_thread_is_in_the_c_library_for_us_disturbs_neither_side() {
     let Some(library) = calls::library() else { return };
@@ -148,6 +151,8 @@ fn a_fork_while_a_thread_is_in_the_c_library_for_us_disturbs_neither_side() {
     assert!(forks > 80, "{forks}");
 }
 
+/// Hazard (Processes and forks): A fork while a thread is in CUPTI for us.
+/// Promise: The same.
 #[test]
 fn a_fork_while_a_thread_is_in_cupti_for_us_disturbs_neither_side() {
     let nowhere = Fault { function: "-", error: 0, first: 0, last: 0 };

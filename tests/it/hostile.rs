@@ -4,6 +4,8 @@ use std::process::Command;
 
 use crate::common::{Guest, Spool, built, collector, counts};
 
+/// Hazard (Hostile guests): Pops and ends without an opening.
+/// Promise: They are counted and change nothing.
 #[test]
 fn ends_of_what_was_never_started_or_has_ended_leave_collection_as_it_is() {
     let left = Guest::new("bogus_ends").env("STAGE2_RANGES", "want").run();
@@ -12,6 +14,8 @@ fn ends_of_what_was_never_started_or_has_ended_leave_collection_as_it_is() {
     assert_eq!(spool.losses().unbalanced, 12);
 }
 
+/// Hazard (Resources): A flood of marks.
+/// Promise: It costs marks and no range.
 #[test]
 fn a_flood_of_marks_costs_marks_and_no_range() {
     for attribution in ["fence", "callback"] {
@@ -22,6 +26,8 @@ fn a_flood_of_marks_costs_marks_and_no_range() {
     }
 }
 
+/// Hazard (Resources): A flood of ranges.
+/// Promise: Work becomes unattributed, and none of it somebody else's.
 #[test]
 fn a_flood_of_ranges_makes_work_unattributed_and_none_of_it_somebody_elses() {
     for attribution in ["fence", "callback"] {
@@ -45,6 +51,8 @@ fn nothing_is_guessed(spool: &Spool) {
     assert_eq!(of("(unknown)") as u64, losses.unattributed);
 }
 
+/// Hazard (Resources): Events come faster than they are taken in.
+/// Promise: The trace file is kept up to date.
 #[test]
 fn the_trace_file_is_kept_up_to_date_while_events_come_faster_than_they_are_taken_in() {
     let left = Guest::new("flood_and_kill").run();
@@ -53,6 +61,8 @@ fn the_trace_file_is_kept_up_to_date_while_events_come_faster_than_they_are_take
     assert!(spool.losses().range_events > 0);
 }
 
+/// Hazard (Threads, stacks and locks): The guest's allocator opens NVTX ranges.
+/// Promise: It does not call itself without end.
 #[test]
 fn an_allocator_that_makes_ranges_does_not_call_itself_for_ever_where_we_were_not_preloaded() {
     let guest = Command::new(built("annotated"))

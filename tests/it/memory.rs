@@ -9,6 +9,8 @@ fn resident_kib(guest: Guest) -> u64 {
     left.stdout().trim().parse().expect("KiB")
 }
 
+/// Hazard (Resources): Memory of the collector in the guest.
+/// Promise: At most 68 MB more than without it.
 #[test]
 fn at_most_68_mb_more_than_without_it() {
     let alone = resident_kib(Guest::new("hoard").without("LD_PRELOAD"));

@@ -20,6 +20,8 @@ fn expect_off(met: &Met, fault: Fault) {
     assert!(stderr.lines().all(|line| line.starts_with("stage2: ")), "{fault}: {stderr}");
 }
 
+/// Hazard (Calls that fail): The system refuses the collector one allocation.
+/// Promise: The trace file ends in order and says that it is incomplete.
 #[test]
 fn one_refused_allocation_ends_the_trace_file_in_order_and_says_that_it_is_incomplete() {
     let Some(library) = calls::library() else { return };
@@ -37,6 +39,8 @@ fn one_refused_allocation_ends_the_trace_file_in_order_and_says_that_it_is_incom
     }
 }
 
+/// Hazard (Calls that fail): The system refuses an array more room.
+/// Promise: The guest goes on.
 #[test]
 fn an_array_that_cannot_grow_costs_the_guest_nothing() {
     let Some(library) = calls::library() else { return };
@@ -53,6 +57,8 @@ fn an_array_that_cannot_grow_costs_the_guest_nothing() {
     }
 }
 
+/// Hazard (Calls that fail): The system refuses all memory from some moment on.
+/// Promise: The guest goes on, and one line says why we are off.
 #[test]
 fn without_any_memory_from_some_moment_on_the_guest_works_on() {
     let Some(library) = calls::library() else { return };
@@ -64,6 +70,8 @@ fn without_any_memory_from_some_moment_on_the_guest_works_on() {
     }
 }
 
+/// Hazard (Calls that fail): The guest reaches its own limit on memory.
+/// Promise: What was recorded before is kept.
 #[test]
 fn a_guest_that_reaches_its_own_limit_works_on_and_what_was_recorded_before_is_kept() {
     let left = Guest::new("memory_runs_out").run();

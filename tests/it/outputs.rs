@@ -9,6 +9,8 @@ use crate::common::Guest;
 use crate::common::calls::{FOR_EVER, Fault, slow};
 use stage2_contract::trace::{Ending, GpuWork, Losses, Record, What};
 
+/// Hazard (Resources): The folder cannot be written.
+/// Promise: The files are missing, nothing else.
 #[test]
 fn a_folder_that_cannot_be_written_costs_the_files_only() {
     let left = Guest::new("return")
@@ -20,6 +22,9 @@ fn a_folder_that_cannot_be_written_costs_the_files_only() {
     assert!(stderr.contains("prefill  x1"), "{stderr}");
 }
 
+/// Hazard (Resources): The disk is full.
+/// Promise: The trace file ends readable, the table at exit is shown, and what is missing is
+///  counted.
 #[test]
 fn a_full_disk_ends_the_trace_file_and_neither_the_guest_nor_the_table_at_exit() {
     let started = Instant::now();
@@ -40,6 +45,8 @@ fn a_full_disk_ends_the_trace_file_and_neither_the_guest_nor_the_table_at_exit()
     assert_ne!(left.spool().ending, stage2_contract::trace::Ending::Complete);
 }
 
+/// Hazard (Resources): The disk has room again.
+/// Promise: What goes on is defined again.
 #[test]
 fn after_a_full_disk_what_goes_on_is_defined_again() {
     let left = Guest::new("no_room_for_a_while").run();
@@ -68,6 +75,8 @@ fn after_a_full_disk_what_goes_on_is_defined_again() {
     }
 }
 
+/// Hazard (Resources): A stderr that nobody reads.
+/// Promise: It holds the guest up for a bounded time.
 #[test]
 fn a_stderr_that_nobody_reads_before_the_end_holds_the_guest_up_for_a_bounded_time() {
     let (reader, writer) = std::io::pipe().expect("a pipe");
@@ -88,6 +97,8 @@ fn a_stderr_that_nobody_reads_before_the_end_holds_the_guest_up_for_a_bounded_ti
     assert!(filling.join().expect("no panic").is_err(), "nobody read it");
 }
 
+/// Hazard (Signals): SIGPIPE where nobody reads our lines.
+/// Promise: The guest lives.
 #[test]
 fn a_stderr_whose_reader_is_gone_does_not_kill_the_guest() {
     let (reader, writer) = std::io::pipe().expect("a pipe");
@@ -100,6 +111,8 @@ fn a_stderr_whose_reader_is_gone_does_not_kill_the_guest() {
     assert_eq!(left.output.status.code(), Some(0), "{:?}", left.output.status);
 }
 
+/// Hazard (Resources): The guest closes the descriptor of our file, or reuses its number.
+/// Promise: The trace file goes into no file of the guest; it is opened again and goes on.
 #[test]
 fn the_trace_file_goes_into_no_file_of_the_guest() {
     // The file is opened again, and goes on as if nothing had been.
@@ -124,6 +137,8 @@ fn the_trace_file_is_nobodys_stderr() {
     assert_eq!(left.spool().kernels().values().sum::<usize>(), 207);
 }
 
+/// Hazard (Resources): The guest closes and opens file descriptors by number.
+/// Promise: The trace file takes no number of the guest's.
 #[test]
 fn the_trace_file_takes_no_number_that_the_guest_closes_and_opens() {
     let Some(library) = calls::library() else { return };

@@ -21,6 +21,8 @@ fn under_umask(umask: &str, out: &Path) -> common::Left {
     guest.env("STAGE2_OUT", out).env("STAGE2_SUMMARY", out.join("table.txt")).run()
 }
 
+/// Hazard (Security): Another user reads trace files, tables and folders of the collector.
+/// Promise: Files 0600 and new folders 0700, whatever the umask.
 #[test]
 fn files_and_folders_are_their_owners_whatever_the_umask() {
     for umask in ["000", "022", "077", "377"] {
@@ -37,6 +39,8 @@ fn files_and_folders_are_their_owners_whatever_the_umask() {
     }
 }
 
+/// Hazard (Security): A link lies in wait under a name of the collector's.
+/// Promise: It is not written through.
 #[test]
 fn links_that_lie_in_wait_are_not_written_through() {
     let folder = tempfile::tempdir().expect("folder");
@@ -73,6 +77,8 @@ fn argv(left: &common::Left) -> Vec<String> {
     found.expect("a process")
 }
 
+/// Hazard (Security): Secrets among arguments, in trace files.
+/// Promise: They are taken out before they are written.
 #[test]
 fn secrets_among_the_arguments_are_not_in_the_trace_file() {
     let words = [
@@ -94,6 +100,8 @@ fn secrets_among_the_arguments_are_not_in_the_trace_file() {
     assert_eq!(run("off"), words);
 }
 
+/// Hazard (Security): A setting of redaction that cannot be read.
+/// Promise: Redaction stays on.
 #[test]
 fn a_setting_of_redaction_that_cannot_be_read_leaves_it_on() {
     let guest = Guest::new("return").argument("--password=hunter2");
@@ -103,6 +111,8 @@ fn a_setting_of_redaction_that_cannot_be_read_leaves_it_on() {
     assert_eq!(argv(&left).last().map(String::as_str), Some("--password=[redacted]"));
 }
 
+/// Hazard (Security): A setuid or privileged program loads the collector.
+/// Promise: One line; no variable is obeyed, and no file made.
 #[test]
 fn a_program_with_more_rights_than_its_user_records_nothing() {
     // SAFETY: asks who we are.

@@ -129,6 +129,15 @@ fn assert_same(one: &Spool, all: &[Spool], joined: &Spool) {
     assert_equal(&opened, &cut::instances(one).0);
 }
 
+/// Hazard (Traces in pieces): Ranges are open while a trace turns to its next piece.
+/// Promise: Each is one instance, with all its work; each piece says which are open.
+/// Hazard (Traces in pieces): A piece of a trace is all that there is.
+/// Promise: It defines every name, path, shape and queue that it uses.
+/// Hazard (Traces in pieces): Records come after the ranges of their launch have closed in an
+///  earlier piece.
+/// Promise: The piece says what these ranges are; no work is lost or doubled.
+/// Hazard (Traces in pieces): A graph was captured in an earlier piece.
+/// Promise: The piece says where.
 #[test]
 fn twenty_pieces_are_the_trace_of_one_file_with_ranges_open_over_their_seams() {
     for attribution in ["fence", "callback"] {
@@ -141,6 +150,8 @@ fn twenty_pieces_are_the_trace_of_one_file_with_ranges_open_over_their_seams() {
     }
 }
 
+/// Hazard (Traces in pieces): A sample is recorded in pieces.
+/// Promise: It is the sample of one file.
 #[test]
 fn a_sample_in_pieces_is_the_sample_of_one_file() {
     let of = |rotate| {
@@ -182,6 +193,8 @@ fn pieces_are_new_files_of_their_owner_with_names_that_sort() {
     }
 }
 
+/// Hazard (Traces in pieces): A server is recorded for a week with `keep=N`.
+/// Promise: There are N+1 files at most, each little larger than its limit.
 #[test]
 fn what_is_kept_bounds_the_disk_and_what_is_gone_is_told() {
     let (size, keep) = (64 << 10, 3);
@@ -224,6 +237,8 @@ fn resident_kib(pid: u32) -> u64 {
     line.split_whitespace().nth(1).and_then(|kib| kib.parse().ok()).expect("KiB")
 }
 
+/// Hazard (Traces in pieces): The same.
+/// Promise: A thousand pieces take less than 1 MB more memory than 150.
 #[test]
 fn a_week_of_pieces_takes_no_more_memory_than_an_hour() {
     // Ten minutes a piece.
@@ -245,6 +260,8 @@ fn a_week_of_pieces_takes_no_more_memory_than_an_hour() {
     assert_eq!(cut::read(guest.out()).0.len(), 8);
 }
 
+/// Hazard (Traces in pieces): No further piece can be begun.
+/// Promise: The last one goes on, up to twice its size; one line says so, and what is lost counts.
 #[test]
 fn where_no_further_piece_can_be_begun_one_line_says_so_and_what_is_lost_counts() {
     let folder = tempfile::tempdir().expect("folder");
@@ -283,6 +300,8 @@ fn where_no_further_piece_can_be_begun_one_line_says_so_and_what_is_lost_counts(
     cut::assert_alone(all.last().expect("pieces"), &BTreeSet::new());
 }
 
+/// Hazard (Traces in pieces): The disk is full when a piece is over.
+/// Promise: One line says so; what was lost counts in its piece, and the pieces go on behind it.
 #[test]
 fn a_full_disk_at_a_seam_costs_what_was_lost_and_the_pieces_go_on_behind_it() {
     let mut guest = guest("every=20ms").spawn();
@@ -316,6 +335,9 @@ fn a_full_disk_at_a_seam_costs_what_was_lost_and_the_pieces_go_on_behind_it() {
     );
 }
 
+/// Hazard (Traces in pieces): The disk is full when a piece begins, and has room again before it
+///  ends.
+/// Promise: The piece says which one it is as soon as it can; nobody reports it missing.
 #[test]
 fn a_piece_whose_beginning_was_lost_says_which_one_it_is() {
     let mut guest = guest("every=100ms").spawn();
@@ -342,6 +364,8 @@ fn a_piece_whose_beginning_was_lost_says_which_one_it_is() {
     assert!(with_records.count() > 0, "no piece has lost its beginning only");
 }
 
+/// Hazard (Traces in pieces): A process is killed within a piece.
+/// Promise: The earlier ones are whole.
 #[test]
 fn of_a_process_that_is_killed_the_earlier_pieces_are_whole() {
     let mut guest = guest("every=10ms").spawn();
@@ -359,6 +383,8 @@ fn of_a_process_that_is_killed_the_earlier_pieces_are_whole() {
     assert!(joined.kernels()["step/layer"] > 0);
 }
 
+/// Hazard (Traces in pieces): A process does nothing for hours.
+/// Promise: It begins no further piece, which could cost one that holds something.
 #[test]
 fn pieces_of_a_forked_child_are_its_own() {
     let mut guest = guest("every=10ms,keep=2").spawn();

@@ -135,6 +135,9 @@ fn replays_that_run_on_after_their_step_are_counted_and_keep_no_times() {
     assert_eq!(left.spool().records.iter().filter(zero).count() as u64, untimed);
 }
 
+/// Hazard (Versions, libraries and rivals): A CUPTI that may deadlock when it is switched off
+///  (before 13.0 update 1).
+/// Promise: It stays on.
 #[test]
 fn a_cupti_that_may_deadlock_when_it_is_switched_off_stays_on_and_the_rest_is_left_out() {
     for (version, attribution) in [("12.4", "callback"), ("12.8", "fence")] {
@@ -167,6 +170,8 @@ fn a_cupti_that_may_deadlock_when_it_is_switched_off_stays_on_and_the_rest_is_le
     }
 }
 
+/// Hazard (Processes and forks): A fork within a sampled step.
+/// Promise: Neither side is disturbed.
 #[test]
 fn a_fork_within_a_sampled_step_disturbs_neither_side() {
     let left = sampled("sampled_fork", 4).env("STAGE2_RANGES", "decode_step").run();

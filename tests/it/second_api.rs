@@ -50,6 +50,8 @@ fn both_tell_the_same_of_every_kernel_copy_fill_graph_and_gpu() {
     }
 }
 
+/// Hazard (Versions, libraries and rivals): CUPTI has the second activity API.
+/// Promise: It serves, unless the first one is asked for.
 #[test]
 fn the_second_api_serves_where_cupti_has_it_unless_the_first_one_is_asked_for() {
     let of = |version: &str| Guest::new("return").env("STAGE2_SIM_CUPTI_VERSION", version);
@@ -221,6 +223,8 @@ fn who_comes_second_is_refused_or_let_in_beside_us_and_takes_no_record() {
     }
 }
 
+/// Hazard (Versions, libraries and rivals): CUPTI accepts hardware trace for a GPU that cannot.
+/// Promise: Nothing is believed before the GPU is known.
 #[test]
 fn the_hardware_takes_the_times_of_kernels_where_it_can() {
     for (api, version) in [("v1", "13.4"), ("v2", "13.5")] {

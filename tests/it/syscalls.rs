@@ -99,7 +99,7 @@ const MEMORY: &[&str] = &["malloc", "calloc", "realloc", "posix_memalign"];
 
 /// What makes no system call, cannot fail for what it is given, or ends the process as meant. The
 /// doors to the rest, `syscall` and `dlsym`, are here too: what is asked of them is in the list above, or
-/// a lookup that may find nothing (`tests/trouble.rs`).
+/// a lookup that may find nothing (`tests/it/trouble.rs`).
 const HARMLESS: &[&str] = &[
     "_ITM_deregisterTMCloneTable",
     "_ITM_registerTMCloneTable",
@@ -231,6 +231,10 @@ fn faults(function: &'static str, error: i32, calls: u64) -> Vec<Fault> {
     faults.into_iter().filter(in_order).map(fault).collect()
 }
 
+/// Hazard (Calls that fail): Any function of the C library that the collector calls fails: at the
+///  first, the second, a middle or the last call, or always.
+/// Promise: The guest's output and status stay, it ends in time, and what is lost is counted or
+///  said.
 #[test]
 fn whatever_fails_the_guest_goes_on_and_what_is_lost_is_known() {
     let Some(library) = calls::library() else { return };
@@ -270,6 +274,8 @@ fn whatever_fails_the_guest_goes_on_and_what_is_lost_is_known() {
     assert!(cases > 200, "{cases}");
 }
 
+/// Hazard (Calls that fail): The collector calls a further function of the C library.
+/// Promise: A test names the missing case.
 #[test]
 fn every_function_that_the_collector_takes_from_the_c_library_has_a_case() {
     let mut nm = Command::new("nm");
@@ -290,6 +296,8 @@ fn every_function_that_the_collector_takes_from_the_c_library_has_a_case() {
     assert!(without.is_empty(), "give these a case in FALLIBLE, or list them: {without:?}");
 }
 
+/// Hazard (Calls that fail): All thread-specific keys are used up.
+/// Promise: Off with one line.
 #[test]
 fn a_guest_that_has_used_up_its_thread_specific_keys_works_on_without_us() {
     let left = Guest::new("no_keys").run();
@@ -299,6 +307,8 @@ fn a_guest_that_has_used_up_its_thread_specific_keys_works_on_without_us() {
     assert!(stderr.contains("off: ") && stderr.contains("pthread_key_create"), "{stderr}");
 }
 
+/// Hazard (Calls that fail): The wall clock is set during the run.
+/// Promise: No kernel is lost or moved.
 #[test]
 fn a_wall_clock_that_is_set_during_the_run_moves_no_kernel() {
     let Some(library) = calls::library() else { return };
@@ -310,6 +320,8 @@ fn a_wall_clock_that_is_set_during_the_run_moves_no_kernel() {
     assert_eq!((spool.losses(), spool.ending), (Losses::default(), Ending::Complete));
 }
 
+/// Hazard (Calls that fail): A preloaded library fakes the monotonic clock, or stops it.
+/// Promise: Every wait ends in time.
 #[test]
 fn a_clock_that_is_faked_for_the_program_holds_nobody_up() {
     let Some((_folder, library)) = calls::compiled("faked_clock") else { return };

@@ -21,6 +21,8 @@ fn off_because(guest: Guest, parts: &[&str]) {
     assert!(stderr.contains(off.split(';').next().unwrap_or(off)), "{off} in {stderr}");
 }
 
+/// Hazard (Versions, libraries and rivals): No libcupti, or a file that is none.
+/// Promise: One line names every place that was tried.
 #[test]
 fn no_libcupti() {
     let missing = || Guest::new("return").env("STAGE2_CUPTI", "/nonexistent/libcupti.so.13");
@@ -41,6 +43,8 @@ fn a_file_that_is_no_cupti() {
     off_because(Guest::new("return").env("STAGE2_CUPTI", &path), &["libcupti.so.13"]);
 }
 
+/// Hazard (Versions, libraries and rivals): A CUPTI of an unknown version.
+/// Promise: It is not used, and one line names it.
 #[test]
 fn a_cupti_of_an_unknown_version() {
     for version in ["150000", "5"] {
@@ -49,6 +53,9 @@ fn a_cupti_of_an_unknown_version() {
     }
 }
 
+/// Hazard (Versions, libraries and rivals): CUPTI 11.8 beside a newer CUDA, which would end the
+///  program.
+/// Promise: It is not used.
 #[test]
 fn a_cupti_that_would_end_the_guest_under_its_driver() {
     let folder = tempfile::tempdir().expect("folder");
@@ -65,6 +72,8 @@ fn a_cupti_that_would_end_the_guest_under_its_driver() {
     assert_eq!(guest("11080").run().expect_quiet(0).spool().kernels()["prefill"], 100);
 }
 
+/// Hazard (Versions, libraries and rivals): Another tool holds CUPTI.
+/// Promise: One line says so, and the tool keeps what it owns.
 #[test]
 fn a_cupti_that_is_taken() {
     let guest = Guest::new("return").env("STAGE2_SIM_FAULT", "subscribe=39");
@@ -78,6 +87,8 @@ fn a_cupti_that_refuses() {
     }
 }
 
+/// Hazard (Versions, libraries and rivals): A CUPTI that lacks a function.
+/// Promise: One line names it.
 #[test]
 fn a_cupti_that_lacks_a_function() {
     let folder = tempfile::tempdir().expect("folder");
@@ -93,6 +104,9 @@ fn a_cupti_that_lacks_a_function() {
     }
 }
 
+/// Hazard (Versions, libraries and rivals): A CUPTI without safe buffers per thread (before 12.6
+///  update 2).
+/// Promise: Callbacks attribute the launches.
 #[test]
 fn buffers_per_thread_are_used_from_12_6_update_2_on_which_has_the_version_of_12_6() {
     let folder = tempfile::tempdir().expect("folder");
@@ -126,6 +140,8 @@ fn the_end_switches_nothing_off_in_a_cupti_that_may_deadlock_then() {
     }
 }
 
+/// Hazard (Versions, libraries and rivals): CUPTI refuses to be switched on.
+/// Promise: It is told of once, and every range counts.
 #[test]
 fn a_cupti_that_refuses_to_be_switched_on_is_told_of_once_and_every_range_counts() {
     let left = Guest::new("steps")
@@ -147,6 +163,8 @@ fn records_that_cupti_drops_are_counted() {
     assert!((180..207).contains(&kernels), "{kernels}");
 }
 
+/// Hazard (Wrong data from the GPU): Kernels without timestamps.
+/// Promise: They are kept and counted, and no time is made up.
 #[test]
 fn kernels_without_timestamps_are_kept_and_counted() {
     let left = Guest::new("return").env("STAGE2_SIM_FAULT", "zero-timestamps=10").run();
@@ -155,12 +173,16 @@ fn kernels_without_timestamps_are_kept_and_counted() {
     assert_eq!(spool.losses().invalid_timestamps, 20);
 }
 
+/// Hazard (Wrong data from the GPU): Buffers come late.
+/// Promise: They are waited for.
 #[test]
 fn late_buffers_are_waited_for() {
     let left = Guest::new("return").env("STAGE2_SIM_FAULT", "late-buffers=100").run();
     assert_eq!(left.expect_quiet(0).spool().kernels().values().sum::<usize>(), 207);
 }
 
+/// Hazard (Ends of life): Work still runs when the guest exits.
+/// Promise: It counts as a whole.
 #[test]
 fn work_that_still_runs_at_exit_is_counted_as_a_whole() {
     // The simulated GPU needs some 20 ms longer than the guest, which a busy machine may sleep over.
@@ -176,6 +198,8 @@ fn work_that_still_runs_at_exit_is_counted_as_a_whole() {
     assert!((19_800..20_700).contains(&(kernels + lost)), "{kernels} + {lost}");
 }
 
+/// Hazard (Ends of life): CUPTI refuses the last flush.
+/// Promise: The result is not called complete.
 #[test]
 fn a_last_flush_that_cupti_refuses_is_no_complete_result() {
     let left = Guest::new("return")
@@ -188,6 +212,9 @@ fn a_last_flush_that_cupti_refuses_is_no_complete_result() {
     assert!(left.spool().meta("gpu.incomplete").is_some_and(|reason| reason.contains("(8)")));
 }
 
+/// Hazard (Ends of life): CUPTI hangs while the guest calls `exit`.
+/// Promise: `exit` is held up for 5 s at most (with `STAGE2_HWTRACE=on` as long as CUPTI takes,
+///  because the exiting thread itself flushes), and one line says what is missing.
 #[test]
 fn a_cupti_that_hangs_at_the_end_holds_the_guest_up_for_a_bounded_time() {
     let started = Instant::now();
@@ -197,6 +224,8 @@ fn a_cupti_that_hangs_at_the_end_holds_the_guest_up_for_a_bounded_time() {
     assert!(left.stderr().contains("CUPTI did not finish within"), "{}", left.stderr());
 }
 
+/// Hazard (Hostile environments): A machine without a GPU.
+/// Promise: It is no trouble of ours.
 #[test]
 fn a_machine_without_a_gpu_is_no_trouble_of_ours() {
     let guest = || Guest::new("return").env("STAGE2_SIM_FAULT", "no-device");
@@ -209,6 +238,8 @@ fn a_machine_without_a_gpu_is_no_trouble_of_ours() {
     assert_eq!(left.spool().kernels(), counts(&[]));
 }
 
+/// Hazard (Resources): Little address space (`ulimit -v`).
+/// Promise: The guest goes on without us, and one line says why.
 #[test]
 fn a_guest_that_may_take_little_memory_goes_on_without_us() {
     let left = Guest::new("little_memory").run();
@@ -219,6 +250,8 @@ fn a_guest_that_may_take_little_memory_goes_on_without_us() {
     assert!(stderr.contains("off: ") && stderr.contains("ulimit -v"), "{stderr}");
 }
 
+/// Hazard (Threads, stacks and locks): A thread is cancelled (`pthread_cancel`) inside of us.
+/// Promise: It is cancelled after it has left.
 #[test]
 fn a_thread_that_is_to_be_cancelled_is_not_cancelled_inside_of_us() {
     let left = Guest::new("cancelled").env("STAGE2_GRAPH", "edge").run();
@@ -227,6 +260,8 @@ fn a_thread_that_is_to_be_cancelled_is_not_cancelled_inside_of_us() {
     assert!(left.stderr().contains("STAGE2_GRAPH"), "{}", left.stderr());
 }
 
+/// Hazard (Hostile environments): Settings that cannot be read.
+/// Promise: Each is named once with the accepted form.
 #[test]
 fn values_that_cannot_be_read_are_named_with_the_accepted_form() {
     for (name, value) in [
@@ -264,6 +299,9 @@ fn another_tool_keeps_what_it_owns() {
     assert_eq!(both.spools.len(), 0);
 }
 
+/// Hazard (Versions, libraries and rivals): A profiler that refuses to start beside another tool's
+///  variables is started with us preloaded.
+/// Promise: It starts: neither the shell around it, nor its own processes keep our name there.
 #[test]
 fn a_profiler_around_the_guest_is_not_kept_from_its_own() {
     // ncu is a script that starts a program, and refuses to run where the variable names another tool.
@@ -297,6 +335,8 @@ fn a_profiler_around_the_guest_is_not_kept_from_its_own() {
     assert_eq!(seen(guest.to_str().expect("text"), None), Some(own));
 }
 
+/// Hazard (Versions, libraries and rivals): ncu profiles a guest that preloads us.
+/// Promise: We open no door, also for the children of the guest, and one line says so.
 #[test]
 fn a_guest_of_ncu_is_left_to_ncu() {
     // What ncu sets for its guests; their children inherit it.
@@ -338,6 +378,8 @@ fn the_summary_names_the_top_kernels_of_each_range() {
     }
 }
 
+/// Hazard (Hostile guests): Kernel and range names of every kind.
+/// Promise: They break neither terminal nor table.
 #[test]
 fn hostile_names_break_neither_terminal_nor_table() {
     let left = Guest::new("strings").env("STAGE2_SUMMARY", "stderr").run();

@@ -6,6 +6,8 @@ use crate::common::dormant::*;
 use crate::common::{Running, counts};
 use stage2_contract::trace::{Ending, Losses, Record};
 
+/// Hazard (Dormant processes and windows): Threads are in ranges when a window begins.
+/// Promise: Nothing of them is in the window; the pops that close them are ignored.
 #[test]
 fn a_window_holds_what_was_launched_in_it_and_begins_with_the_first_push() {
     let mut guest = dormant_at_work();
@@ -38,6 +40,8 @@ fn a_window_holds_what_was_launched_in_it_and_begins_with_the_first_push() {
     assert_eq!((guest.stderr().as_str(), trace_files(&guest)), ("", 1));
 }
 
+/// Hazard (Dormant processes and windows): Several windows in a process.
+/// Promise: Each can be read alone.
 #[test]
 fn each_window_can_be_read_alone() {
     let mut guest = dormant_at_work();
@@ -72,6 +76,9 @@ fn each_window_can_be_read_alone() {
     assert_eq!(status.get("records"), Some("42"));
 }
 
+/// Hazard (Dormant processes and windows): `STAGE2_GRAPH=graph`, which CUPTI does not survive
+///  late.
+/// Promise: A start is refused.
 #[test]
 fn graphs_as_wholes_are_not_begun_late() {
     let mut guest = dormant().env("STAGE2_GRAPH", "graph").spawn();
@@ -89,6 +96,8 @@ fn a_window_without_a_folder_is_refused() {
     assert!(refused(&guest, "start").contains("STAGE2_OUT"));
 }
 
+/// Hazard (Dormant processes and windows): Nobody stops a window with a limit.
+/// Promise: It ends by itself, and the program goes on.
 #[test]
 fn windows_end_by_themselves() {
     let mut guest = dormant_at_work();
@@ -124,6 +133,9 @@ fn windows_end_by_themselves() {
     assert_eq!(window(&guest, 3).kernels(), counts(&[("around/step", 4)]));
 }
 
+/// Hazard (Dormant processes and windows): A window has ranges of its own, and the program
+///  registered names before.
+/// Promise: They match.
 #[test]
 fn a_window_has_ranges_and_a_sample_of_its_own() {
     let mut guest = dormant().env("STAGE2_RANGES", "before").spawn();
@@ -151,6 +163,9 @@ fn a_window_has_ranges_and_a_sample_of_its_own() {
     assert_eq!(window(&guest, 4).meta("sample"), Some("1/4"));
 }
 
+/// Hazard (Dormant processes and windows): Hardware counters are asked for in some windows of
+///  many.
+/// Promise: These have samples, and no other.
 #[test]
 fn each_window_that_asks_for_hardware_counters_has_samples_and_no_other() {
     let mut guest = dormant_at_work();
@@ -173,6 +188,8 @@ fn each_window_that_asks_for_hardware_counters_has_samples_and_no_other() {
     assert_eq!(samples(3), (true, true), "{}", guest.stderr());
 }
 
+/// Hazard (Dormant processes and windows): A window loses events.
+/// Promise: The next one does not report that, and knows where all its work belongs.
 #[test]
 fn what_one_window_lost_is_no_loss_of_the_next() {
     for version in ["12.4", "12.8", "13.1"] {
@@ -211,6 +228,8 @@ fn a_window_whose_records_do_not_come_in_time_says_so() {
     assert_eq!(spool.losses(), Losses::default());
 }
 
+/// Hazard (Dormant processes and windows): A thousand windows beside busy threads.
+/// Promise: Memory stays flat, and no record is in a window that is not its own.
 #[test]
 fn a_thousand_windows_beside_busy_threads_need_no_more_memory() {
     let mut guest = dormant_at_work();
@@ -250,6 +269,8 @@ fn a_thousand_windows_beside_busy_threads_need_no_more_memory() {
     assert_eq!(guest.stderr(), "");
 }
 
+/// Hazard (Dormant processes and windows): The program initialises CUDA within a window.
+/// Promise: The window has its work.
 #[test]
 fn cuda_may_be_initialised_within_a_window() {
     let mut guest = dormant().spawn();
@@ -275,6 +296,8 @@ fn replays_of_a_graph_that_was_captured_before_are_in_the_window() {
     assert_eq!(spool.kernels(), counts(&[("inside", 24)]));
 }
 
+/// Hazard (Dormant processes and windows): The process is killed within a window.
+/// Promise: What was flushed is there.
 #[test]
 fn a_kill_within_a_window_leaves_what_was_flushed() {
     let mut guest = dormant_at_work();
@@ -288,6 +311,8 @@ fn a_kill_within_a_window_leaves_what_was_flushed() {
     assert_ne!(spool.ending, Ending::Complete);
 }
 
+/// Hazard (Dormant processes and windows): The disk fills within a window.
+/// Promise: It says so and counts a loss; the next one is whole.
 #[test]
 fn a_window_for_which_the_disk_is_full_says_so_and_the_next_one_is_whole() {
     let mut guest = dormant_at_work();
@@ -306,6 +331,8 @@ fn a_window_for_which_the_disk_is_full_says_so_and_the_next_one_is_whole() {
     assert_eq!(window(&guest, 2).kernels(), counts(&[("inside", 50)]));
 }
 
+/// Hazard (Dormant processes and windows): A limit of steps is reached while the program runs on.
+/// Promise: Nothing that begins behind the last step is in the window.
 #[test]
 fn a_limit_of_steps_leaves_out_what_begins_behind_the_last_one() {
     for attribution in ["fence", "callback"] {
@@ -326,6 +353,8 @@ fn a_limit_of_steps_leaves_out_what_begins_behind_the_last_one() {
     }
 }
 
+/// Hazard (Dormant processes and windows): Several processes are to record the same steps.
+/// Promise: They begin at one moment.
 #[test]
 fn a_window_begins_at_the_moment_that_was_set_in_every_process() {
     let mut guests: Vec<Running> = (0..2).map(|_| dormant_at_work()).collect();
@@ -358,6 +387,9 @@ fn a_window_begins_at_the_moment_that_was_set_in_every_process() {
     }
 }
 
+/// Hazard (Dormant processes and windows): A window is to begin later, and is stopped before, or
+///  the process ends.
+/// Promise: Nothing is recorded, and the process ends in time.
 #[test]
 fn a_window_that_has_not_begun_is_stopped_and_one_too_far_ahead_refused() {
     let mut guest = dormant_at_work();

@@ -22,6 +22,8 @@ fn longest_ns(left: &Left) -> u64 {
     durations.max().expect("kernels")
 }
 
+/// Hazard (Records that make no sense): Zero, reversed and far-future times of kernels.
+/// Promise: They are counted and add to no sum.
 #[test]
 fn times_that_cannot_be_are_counted_and_add_to_no_sum() {
     for fault in ["zero-timestamps=10", "reversed-timestamps=10", "future-timestamps=10"] {
@@ -35,6 +37,8 @@ fn times_that_cannot_be_are_counted_and_add_to_no_sum() {
     }
 }
 
+/// Hazard (Records that make no sense): Records of an unknown kind.
+/// Promise: They are counted, and those behind them are read.
 #[test]
 fn records_of_an_unknown_kind_are_counted_and_those_behind_them_are_read() {
     let left = run("unknown-kinds=10");
@@ -45,6 +49,8 @@ fn records_of_an_unknown_kind_are_counted_and_those_behind_them_are_read() {
     assert!(stderr.contains("PARTIAL"), "{stderr}");
 }
 
+/// Hazard (Records that make no sense): Kernels whose name is NULL.
+/// Promise: They stay where they ran.
 #[test]
 fn kernels_without_a_name_are_kept_where_they_ran() {
     let left = run("no-names=10");
@@ -57,6 +63,8 @@ fn kernels_without_a_name_are_kept_where_they_ran() {
     assert_eq!(spool.records.iter().filter(unnamed).count(), 1, "one name, and it is empty");
 }
 
+/// Hazard (Records that make no sense): Kernels that name no call: correlation id 0.
+/// Promise: They are unattributed, not outside of ranges.
 #[test]
 fn kernels_of_no_known_call_are_unattributed_and_not_outside_of_ranges() {
     let left = run("no-correlations=10");
@@ -69,6 +77,10 @@ fn kernels_of_no_known_call_are_unattributed_and_not_outside_of_ranges() {
     assert_eq!(spool.losses(), Losses { unattributed: DAMAGED, ..Losses::default() });
 }
 
+/// Hazard (Records that make no sense): Kernels with the correlation id of another call, as parts
+///  of a launch on several GPUs have.
+/// Promise: They are all kept, and placed where that call was.
+///
 /// As it is right for one call: a launch on several GPUs, a copy in parts and a graph have a record for
 /// each part.
 #[test]
@@ -80,6 +92,8 @@ fn kernels_with_the_number_of_another_call_are_all_kept() {
     assert_eq!(spool.losses(), Losses::default());
 }
 
+/// Hazard (Records that make no sense): Correlation ids that begin again.
+/// Promise: No kernel is lost.
 #[test]
 fn correlation_ids_that_begin_again_lose_no_kernel() {
     let left = Guest::new("return").env("STAGE2_SIM_FIRST_CORRELATION", "4294967200").run();

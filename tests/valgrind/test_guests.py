@@ -133,6 +133,10 @@ class Reports(unittest.TestCase):
 class Races(unittest.TestCase):
     """Helgrind has nothing to report of the collector."""
 
+    # Hazard (Threads, stacks and locks): Threads of the guest, of CUPTI and of ours touch the same
+    #  memory.
+    # Promise: Each access is ordered with the one before it by a lock or an atomic that promises
+    #  as much.
     def test_no_guest_shows_a_race(self) -> None:
         for hazard, settings in GUESTS:
             with self.subTest(hazard, **settings):
@@ -142,6 +146,9 @@ class Races(unittest.TestCase):
 class Memory(unittest.TestCase):
     """Memcheck has nothing to report of the collector."""
 
+    # Hazard (Threads, stacks and locks): Memory is read beyond its end, after its end or before it
+    #  is written; memory is lost.
+    # Promise: None of it, with texts, graphs, payloads and forked children.
     def test_no_guest_shows_an_invalid_access_or_a_leak(self) -> None:
         for hazard, settings in MEMORY_GUESTS:
             with self.subTest(hazard, **settings):

@@ -296,6 +296,8 @@ pub fn remedy(error: &str, folder: &Path) -> Option<&'static str> {
 mod tests {
     use super::*;
 
+    /// Hazard (Hostile files): A compressed file that unpacks to more than the disk holds.
+    /// Promise: Its size is bounded.
     #[test]
     fn compressed_files_have_names_and_a_bound() {
         for (name, plain, of) in [

@@ -262,6 +262,8 @@ mod tests {
         fs::symlink_metadata(path).expect("there").permissions().mode() & 0o7777
     }
 
+    /// Hazard (Security): A link lies in wait under the name of a log.
+    /// Promise: It is an error, without a write or a wait.
     #[test]
     fn what_is_made_is_private_and_links_and_pipes_are_refused() {
         let dir = tempfile::tempdir().expect("folder");
@@ -285,6 +287,9 @@ mod tests {
         assert_eq!(fs::read(at("precious")).expect("file"), b"precious");
     }
 
+    /// Hazard (Security): Setting modes could reach files elsewhere (links, hard links, other
+    ///  owners, races).
+    /// Promise: Nothing elsewhere is touched.
     #[test]
     fn what_others_left_is_brought_to_its_mode_and_nothing_elsewhere_is_touched() {
         let dir = tempfile::tempdir().expect("folder");

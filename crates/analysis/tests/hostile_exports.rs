@@ -235,6 +235,8 @@ fn hold(case: &Case) {
     assert!(took < Duration::from_secs(120), "{}: {took:?}", case.what);
 }
 
+/// Hazard (Hostile files): An nsys export of many processes with long names.
+/// Promise: No process holds the names of the others, and all of it is below 512 MiB.
 #[test]
 fn no_export_takes_more_memory_than_the_bound() {
     small().iter().for_each(hold);

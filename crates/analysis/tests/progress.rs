@@ -40,6 +40,8 @@ fn export(path: &Path) {
     Connection::open(path).and_then(|made| made.execute_batch(&sql)).expect("rows");
 }
 
+/// Hazard (Hostile files): A large file is read.
+/// Promise: It says how far it is.
 #[test]
 fn every_kind_of_large_file_is_told_of_with_its_size() {
     assert!(observe(|progress| SEEN.lock().expect("a lock").push(progress.clone())));

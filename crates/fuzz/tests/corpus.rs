@@ -38,6 +38,9 @@ fn checked(target: &Target, input: &[u8], origin: &str) {
 /// 30 KB for each bracket of YAML, of which 64 may be inside one another.
 const STACK_BYTES: usize = 8 << 20;
 
+/// Hazard (Hostile files): A damaged table of an nsys export has other rows when it is read again.
+/// Promise: No kernel counts that was not there at first.
+///
 /// One test function: the counts of memory and CPU time are those of the process.
 #[test]
 fn every_target_holds_over_its_corpus_and_over_changes_to_it() {

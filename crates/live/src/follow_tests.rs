@@ -37,6 +37,8 @@ fn read(follow: &mut Follow) -> usize {
     records
 }
 
+/// Hazard (Watching what runs): A frame is half written when it is read.
+/// Promise: It is read once, and whole.
 #[test]
 fn a_file_that_grows_by_any_bytes_is_read_once_and_whole() {
     let trace = Trace::new();
@@ -75,6 +77,8 @@ fn more_than_the_budget_is_read_the_next_time() {
     assert_eq!((seen.len(), follow.read_to()), (60, length));
 }
 
+/// Hazard (Watching what runs): A trace file is cut, taken away or replaced while it is read.
+/// Promise: It is told once, and what was read counts.
 #[test]
 fn a_file_that_is_cut_taken_away_or_replaced_says_so() {
     let trace = Trace::new();
@@ -98,6 +102,8 @@ fn a_file_that_is_cut_taken_away_or_replaced_says_so() {
     assert_eq!((read(&mut follow), follow.state()), (0, &FileState::Removed));
 }
 
+/// Hazard (Watching what runs): A trace file is damaged anywhere.
+/// Promise: It costs frames, is told, and never ends the reader.
 #[test]
 fn any_damaged_byte_costs_frames_and_never_more() {
     let trace = Trace::new();

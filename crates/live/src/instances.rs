@@ -293,6 +293,8 @@ mod tests {
         assert!(all.open.is_empty());
     }
 
+    /// Hazard (Watching what runs): A file opens ranges without end.
+    /// Promise: Memory is bounded, and what is beyond is counted.
     #[test]
     fn memory_is_bounded_whatever_opens() {
         let (mut all, mut steps) = (Instances::default(), Vec::new());

@@ -192,6 +192,8 @@ fn instances_that_are_not_recorded_have_steps_and_no_window() {
     assert_eq!((totals["decode"].steps, totals["decode"].window_ns), (10, 50 * MS));
 }
 
+/// Hazard (Watching what runs): Times of a hostile file lie anywhere.
+/// Promise: The reader neither stops nor slows down.
 #[test]
 fn times_from_nowhere_neither_stop_nor_slow_the_reader() {
     let mut process = process();

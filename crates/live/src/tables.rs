@@ -267,6 +267,8 @@ mod tests {
         name
     }
 
+    /// Hazard (Watching what runs): Each step has its own name (`step 17`).
+    /// Promise: Such steps become one stage before they crowd out the other stages.
     #[test]
     fn steps_with_numbers_in_their_names_become_one_stage_once_they_leave_no_room() {
         let mut tables = Tables::default();

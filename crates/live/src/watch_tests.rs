@@ -61,6 +61,8 @@ fn ranks_stand_side_by_side_and_files_that_come_are_found() {
     assert_eq!(steps(&watch.look().processes[1]), 20, "nothing more came");
 }
 
+/// Hazard (Watching what runs): A process begins its next trace file.
+/// Promise: Counters never fall.
 #[test]
 fn totals_never_fall_when_a_process_begins_its_next_file() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -131,6 +133,8 @@ fn lost_events(process: &Watched) -> u64 {
     process.losses.iter().find(|(kind, _)| *kind == "range_events").map_or(0, |(_, lost)| *lost)
 }
 
+/// Hazard (Traces in pieces): A piece ends while it is watched live.
+/// Promise: The reader goes on with the next one, and counts a range that is open once.
 #[test]
 fn pieces_of_a_trace_are_one_process_and_its_reader_goes_on_over_each_seam() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -205,6 +209,9 @@ fn more_files_than_are_followed_are_counted() {
     assert_eq!((look.processes.len(), look.files_left_out), (FILES, 5));
 }
 
+/// Hazard (Watching what runs): One file is named in several ways (the folder of a run, a link, a
+///  socket).
+/// Promise: It is followed once.
 #[test]
 fn a_file_that_is_named_in_several_ways_is_followed_once() {
     let folder = tempfile::tempdir().expect("a folder");

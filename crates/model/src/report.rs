@@ -306,6 +306,8 @@ mod tests {
         by_hand.into_iter().chain(bits.map(f64::from_bits).filter(|value| value.is_finite()))
     }
 
+    /// Hazard (Hostile files): A report is read again, as `diff` does.
+    /// Promise: Every number is the one that was written.
     #[test]
     fn a_report_that_is_written_and_read_again_is_the_same_to_the_last_place() {
         for value in awkward() {

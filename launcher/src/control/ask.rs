@@ -121,6 +121,8 @@ mod tests {
         result
     }
 
+    /// Hazard (Dormant processes and windows): Another process serves the socket.
+    /// Promise: `ctl` believes nothing of its answer.
     #[test]
     fn only_the_process_that_is_meant_is_believed() {
         let text = |pid, start| Answer::ok().with("pid", pid).with("start_ticks", start).to_text();

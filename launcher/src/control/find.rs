@@ -230,6 +230,9 @@ mod tests {
         assert!(sockets(&root.path().join("absent"), owner).unwrap().is_empty());
     }
 
+    /// Hazard (Dormant processes and windows): The process runs in a container, with or without
+    ///  root.
+    /// Promise: `ctl` finds its socket by the number that the process and its user have there.
     #[test]
     fn users_of_a_container_are_counted_as_its_map_says() {
         let whole = "         0          0 4294967295\n";

@@ -68,6 +68,8 @@ fn the_text_is_this() {
     assert!(text.ends_with("# EOF\n"));
 }
 
+/// Hazard (Watching what runs): Names of stages hold what terminals or Prometheus obey.
+/// Promise: They stay text.
 #[test]
 fn names_from_anywhere_stay_within_their_label() {
     let mut hostile = process();
@@ -78,6 +80,8 @@ fn names_from_anywhere_stay_within_their_label() {
     assert!(text.lines().all(|line| line.starts_with("stage2_") || line.starts_with("# ")));
 }
 
+/// Hazard (Watching what runs): A job has hundreds of processes.
+/// Promise: The number of series is bounded.
 #[test]
 fn series_are_bounded_and_no_kernel_has_one() {
     let many = |pid| {

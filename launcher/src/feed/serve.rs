@@ -285,6 +285,8 @@ mod tests {
         assert!(!said(address, &[b'x'; 3 * REQUEST_BYTES]).contains("200 OK"));
     }
 
+    /// Hazard (Watching what runs): A scraper sends a request and never reads.
+    /// Promise: Others are served, and it is let go after 5 s.
     #[test]
     fn a_scraper_that_never_reads_holds_nobody_up() {
         // More than the buffers of a connection take.
@@ -305,6 +307,8 @@ mod tests {
         assert!(answers.into_iter().all(|answer| answer.contains("200 OK")));
     }
 
+    /// Hazard (Watching what runs): A page in a browser has a name of its own lead to `feed`.
+    /// Promise: Only names of this host and allowed ones are served.
     #[test]
     fn only_names_of_this_host_and_allowed_ones_are_served() {
         let address = server("up 1\n");
@@ -342,6 +346,8 @@ mod tests {
         assert_eq!(status("Host: localhost\r\nHost: evil.example\r\n"), "421");
     }
 
+    /// Hazard (Watching what runs): Clients connect to `feed` and ask for nothing.
+    /// Promise: They make room for those that ask.
     #[test]
     fn clients_that_ask_for_nothing_make_room_for_those_that_do() {
         let address = server("up 1\n");

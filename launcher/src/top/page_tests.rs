@@ -127,6 +127,8 @@ fn what_went_wrong_is_said_and_nothing_obeys_it() {
 }
 
 proptest! {
+    /// Hazard (Watching what runs): A terminal of one cell, or of any size.
+    /// Promise: There is a page, and no panic.
     #[test]
     fn every_size_has_a_page(width in 0usize..300, height in 0usize..100, chosen in 0usize..5, help: bool) {
         let mut view = view();

@@ -174,6 +174,8 @@ mod tests {
         assert!(!obey(end, &mut view, &mut watched));
     }
 
+    /// Hazard (Watching what runs): A stray key would stop the recording of all processes.
+    /// Promise: It asks first.
     #[test]
     fn recording_stops_only_where_a_second_key_says_so() {
         let folder = tempfile::tempdir().expect("a folder");

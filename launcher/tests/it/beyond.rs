@@ -5,6 +5,8 @@ use crate::common::Sandbox;
 use predicates::prelude::*;
 use predicates::str::contains;
 
+/// Hazard (Calls that fail): Processes outlive the workload.
+/// Promise: They are named, and no GPU is blamed.
 #[test]
 fn processes_that_outlive_the_workload_are_told_until_they_have_ended() {
     let sandbox = Sandbox::new();

@@ -110,6 +110,9 @@ fn processes_of_a_run_begin_at_one_moment_and_end_with_the_same_step() {
     assert!(text(&late).contains("it is past"), "{}", text(&late));
 }
 
+/// Hazard (Dormant processes and windows): The process that starts the ranks runs nothing itself,
+///  so that its window does not end.
+/// Promise: The next start of all begins a new one there.
 #[test]
 fn a_window_in_which_nothing_ran_keeps_no_process_from_the_next_one() {
     let first = Guest::dormant();
@@ -187,6 +190,8 @@ fn what_cannot_be_asked_is_named_with_what_to_do() {
     assert!(all.iter().all(|one| one["pid"] != pid), "{all:?}");
 }
 
+/// Hazard (Dormant processes and windows): A snapshot is taken of a window that is on.
+/// Promise: It holds what was recorded up to then, says that it is one, and the window goes on.
 #[test]
 fn a_snapshot_of_a_window_that_is_on_is_a_bundle_and_the_window_goes_on() {
     let mut guest = Guest::dormant();
@@ -258,6 +263,8 @@ fn snapshot_that_records(guest: &Guest, seconds: &str, bundle: &Path) -> Child {
     panic!("no window: {}", text(&child.wait_with_output().expect("ends")));
 }
 
+/// Hazard (Dormant processes and windows): Ctrl-C while a snapshot records.
+/// Promise: Its windows are stopped, and nothing is left.
 #[test]
 fn an_interrupted_snapshot_stops_its_window_and_leaves_nothing() {
     let guest = Guest::dormant();
@@ -272,6 +279,8 @@ fn an_interrupted_snapshot_stops_its_window_and_leaves_nothing() {
     assert_ne!(status[0]["phase"], "on", "{status:?}");
 }
 
+/// Hazard (Dormant processes and windows): The process is killed while a snapshot records.
+/// Promise: The bundle holds what it had written, and says so.
 #[test]
 fn a_process_that_is_killed_within_a_snapshot_leaves_what_it_had_written() {
     let mut guest = Guest::dormant();
@@ -294,6 +303,8 @@ fn a_process_that_is_killed_within_a_snapshot_leaves_what_it_had_written() {
     assert!(report.contains("PARTIAL"), "{report}");
 }
 
+/// Hazard (Dormant processes and windows): No room for a snapshot.
+/// Promise: Nothing of it is left, and the trace file is named.
 #[test]
 fn a_snapshot_without_room_leaves_nothing_and_names_the_trace_file() {
     let mut guest = Guest::dormant();

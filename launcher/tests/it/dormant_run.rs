@@ -9,6 +9,8 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::Value;
 
+/// Hazard (Dormant processes and windows): A dormant run with several windows.
+/// Promise: Each has a bundle of its own, and `run.json` lists them.
 #[test]
 fn a_dormant_run_logs_its_windows_and_each_is_a_bundle() {
     let mut guest = Guest::launched(&[]);
@@ -88,6 +90,8 @@ fn compress(path: &Path) {
     std::fs::remove_file(path).expect("removed");
 }
 
+/// Hazard (Dormant processes and windows): A dormant run in which nobody begins a window.
+/// Promise: No error, and a line that says how.
 #[test]
 fn a_dormant_run_without_a_window_is_no_error_and_says_how_to_begin_one() {
     let mut guest = Guest::launched(&[]);

@@ -77,6 +77,8 @@ fn head(sandbox: &Sandbox, page: &str) -> String {
     format!("{}{}", &text[..end], lines.concat())
 }
 
+/// Hazard (Hostile environments): The workload fails under the collector.
+/// Promise: Its status wins, and no profiler runs it again.
 #[test]
 fn no_profiler_runs_a_workload_again_that_failed_under_the_collector() {
     let sandbox = sandbox();

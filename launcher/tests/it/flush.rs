@@ -5,6 +5,8 @@ use crate::common::simulated::{built, launches};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+/// Hazard (Ends of life): The launcher hands a signal on to the workload.
+/// Promise: The trace file is brought up to date first, within 200 ms.
 #[test]
 fn kernels_that_were_not_flushed_yet_survive_a_signal_that_is_handed_on() {
     for signal in [Signal::SIGTERM, Signal::SIGINT] {

@@ -129,6 +129,9 @@ fn other_folders_are_refused_before_anything_runs() {
     assert_eq!(std::fs::read_dir(sandbox.path("full")).expect("folder").count(), 1);
 }
 
+/// Hazard (Hostile environments): Two launchers take one folder.
+/// Promise: It is one run's.
+///
 /// Each looks whether the folder is empty, and it is.
 #[test]
 fn a_folder_that_several_take_at_once_is_one_runs() {

@@ -89,6 +89,9 @@ fn a_failure_is_tried_once_more_and_quoted() {
     assert!(sandbox.read("report.md").contains("frobnicator"));
 }
 
+/// Hazard (Versions, libraries and rivals): nsys is given a capture range, and fails before the
+///  workload starts.
+/// Promise: The pass is repeated. The report does not claim that the range never occurred.
 #[test]
 fn a_lost_helper_is_no_missing_range_and_may_be_lost_again_without_the_gate() {
     let gate = ["profiling/nsys=nsys.gated", "pipeline.nsys.nvtx_capture=never"];

@@ -58,6 +58,9 @@ fn with_nsys(settings: &[&str]) -> Sandbox {
     sandbox
 }
 
+/// Hazard (Security): Another user reads a bundle, also what nsys, ncu and the workload wrote into
+///  it.
+/// Promise: The same after each pass.
 #[test]
 fn a_bundle_is_its_owners_whatever_the_umask_and_what_tools_write() {
     let sandbox = with_nsys(&[]);
@@ -70,6 +73,8 @@ fn a_bundle_is_its_owners_whatever_the_umask_and_what_tools_write() {
     expect_modes(&run, 0o700, 0o600);
 }
 
+/// Hazard (Security): A bundle has to be shared.
+/// Promise: `--group` gives a group what it names; an unknown group is wrong usage.
 #[test]
 fn a_group_may_read_what_it_was_given_and_nothing_is_given_to_an_unknown_one() {
     let group = nix::unistd::getegid().to_string();
@@ -88,6 +93,9 @@ fn a_group_may_read_what_it_was_given_and_nothing_is_given_to_an_unknown_one() {
     assert!(!sandbox.path("tmp").exists(), "nothing was made");
 }
 
+/// Hazard (Security): Secrets in files of the bundle, on the console and on pages of older
+///  bundles.
+/// Promise: None that can be told from other text.
 #[test]
 fn no_secret_among_arguments_settings_and_variables_is_written_or_said() {
     let sandbox = Sandbox::new();
@@ -166,6 +174,8 @@ fn redaction_has_patterns_of_the_user_and_can_be_switched_off() {
     refused.stderr(contains("a b").and(contains("no pattern of a secret")));
 }
 
+/// Hazard (Security): Captures of nsys hold the environment.
+/// Promise: The export is scrubbed; the report is marked, and left out where that is asked for.
 #[test]
 fn what_nsys_knows_of_the_machine_is_in_its_report_only_and_that_can_be_left_out() {
     let holds = |sandbox: &Sandbox, name: &str| {

@@ -99,6 +99,8 @@ fn limited(limit: &str, workload: &str) -> (Sandbox, Output, String) {
     (sandbox, output, said)
 }
 
+/// Hazard (Calls that fail): The system refuses the launcher threads.
+/// Promise: It does without, or ends with status 70 and the reason.
 #[test]
 fn threads_that_are_refused_are_done_without_or_told() {
     let mut went_on = 0;
@@ -132,6 +134,8 @@ fn threads_that_are_refused_are_done_without_or_told() {
     );
 }
 
+/// Hazard (Calls that fail): The stack of the launcher is small.
+/// Promise: It has another one.
 #[test]
 fn a_small_stack_is_enough() {
     let (_sandbox, output, said) = limited("ulimit -s 64", "true");
@@ -148,6 +152,8 @@ fn a_thread_that_is_refused_is_no_panic_where_stderr_is_full() {
     assert_eq!(ended.expect("bash").code(), Some(70));
 }
 
+/// Hazard (Calls that fail): Files of the launcher reach `ulimit -f`.
+/// Promise: It says so, and the workload has the usual signal.
 #[test]
 fn a_limit_on_files_is_told_and_the_workload_has_the_usual_signal() {
     let workload = "grep -E 'Sig(Ign|Cgt)' /proc/self/status >&2";
@@ -175,6 +181,8 @@ fn another_folder_is_no_remedy_for_a_limit_on_files() {
     assert!(said.contains("raise it (`ulimit -f`)") && !said.contains("choose another"), "{said}");
 }
 
+/// Hazard (Calls that fail): A file system refuses chmod.
+/// Promise: The run goes on, and who may read it is left to the file system, which is told.
 #[test]
 fn a_file_system_without_modes_is_told_and_used() {
     let (sandbox, output, said) = run("chmod", &["--light", "--run-dir", "run", "--", "true"]);
@@ -185,6 +193,8 @@ fn a_file_system_without_modes_is_told_and_used() {
     assert!(sandbox.path("run/report.md").is_file());
 }
 
+/// Hazard (Calls that fail): A file system tells only at the end that bytes did not arrive.
+/// Promise: There is no such file, and it is an error.
 #[test]
 fn bytes_that_do_not_arrive_on_the_disk_are_no_report() {
     let (sandbox, output, said) = run("sync", &["--light", "--run-dir", "run", "--", "true"]);
@@ -195,6 +205,8 @@ fn bytes_that_do_not_arrive_on_the_disk_are_no_report() {
     assert_eq!(left, ["collector"], "nothing that is not whole");
 }
 
+/// Hazard (Calls that fail): A file system has no inode left.
+/// Promise: It is told as that.
 #[test]
 fn a_file_system_without_inodes_is_told_as_that() {
     let (_sandbox, output, said) = run("inodes", &["--light", "--run-dir", "run", "--", "true"]);

@@ -92,6 +92,9 @@ fn on_a_full_disk_every_report_is_the_old_one_or_the_new_one() {
     }
 }
 
+/// Hazard (Hostile files): Links, pipes and devices in the place of a bundle's files.
+/// Promise: They are not read, and no report leads elsewhere.
+///
 /// Somebody else's bundle: whoever made it knew the names of our files.
 #[test]
 fn links_in_a_bundle_lead_no_report_elsewhere() {
@@ -262,6 +265,9 @@ fn crc32(bytes: &[u8]) -> u32 {
     })
 }
 
+/// Hazard (Hostile files): Trace files of a bundle were deleted, and its reports are to be written
+///  again.
+/// Promise: The reports stay as they are, and the files are named.
 #[test]
 fn reports_whose_trace_files_are_gone_stay_as_they_are() {
     let sandbox = Sandbox::new();

@@ -128,6 +128,8 @@ fn the_report_of_all_pieces_is_that_of_one_file_and_each_has_its_own() {
     assert_eq!(sum, kernels(&one), "each kernel is in one piece");
 }
 
+/// Hazard (Traces in pieces): Pieces were deleted.
+/// Promise: The report names them, and is not called complete.
 #[test]
 fn pieces_that_are_gone_are_told_where_they_were() {
     let folder = recorded();

@@ -35,6 +35,8 @@ fn end(mut child: Child) -> (Option<i32>, String) {
     (child.wait().expect("end").code(), text)
 }
 
+/// Hazard (Signals): Ctrl-C, SIGTERM and others reach the launcher.
+/// Promise: Each is handed on once, and a second interrupt kills.
 #[test]
 fn each_signal_is_handed_on_once() {
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT] {
@@ -176,6 +178,8 @@ fn interrupted(
     end(child)
 }
 
+/// Hazard (Signals): A signal during a tool of the launcher.
+/// Promise: Nothing more is started.
 #[test]
 fn nothing_more_is_started_after_a_signal_during_a_tool() {
     for (hang, signal, missing) in [

@@ -35,6 +35,8 @@ fn bundles_in(folder: &Path) -> Vec<PathBuf> {
     entries.filter(|path| path.to_string_lossy().contains("stage2-top-")).collect()
 }
 
+/// Hazard (Watching what runs): `top` ends by a key or by a signal.
+/// Promise: The terminal is what it was.
 #[test]
 fn a_terminal_is_left_as_it_was() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -58,6 +60,9 @@ fn a_terminal_is_left_as_it_was() {
     }
 }
 
+/// Hazard (Watching what runs): `top` writes a bundle while the process goes on.
+/// Promise: It has reports of all that was read; nothing else is left, and the process is not
+///  asked.
 #[test]
 fn a_bundle_is_written_of_what_was_read_while_the_process_goes_on() {
     let mut guest = Guest::new("on", &[("STAGE2_FLUSH_MS", "10")]);
@@ -79,6 +84,8 @@ fn a_bundle_is_written_of_what_was_read_while_the_process_goes_on() {
     let _folder = guest.end();
 }
 
+/// Hazard (Watching what runs): The terminal of `top` is gone.
+/// Promise: It ends, and takes no processor meanwhile.
 #[test]
 fn a_terminal_that_is_gone_ends_it() {
     const SCRIPT: &str = r#"

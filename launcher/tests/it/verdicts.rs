@@ -28,6 +28,8 @@ fn run(sandbox: &Sandbox, options: &[&str], exit: u8) -> assert_cmd::assert::Ass
     sandbox.launch_strictly(&words).assert()
 }
 
+/// Hazard (Hostile environments): Nothing was recorded.
+/// Promise: That is no result: exit status 70 and the most likely cause.
 #[test]
 fn nothing_recorded_is_no_result_unless_it_is_allowed() {
     let sandbox = Sandbox::new();
@@ -76,6 +78,8 @@ fn a_merge_of_nothing_makes_no_folder() {
     assert!(!sandbox.path("out").exists(), "no folder is made");
 }
 
+/// Hazard (Ends of life): The launcher is killed.
+/// Promise: The reports that are written later say so.
 #[test]
 fn a_run_whose_launcher_was_killed_says_so() {
     let sandbox = Sandbox::new();

@@ -272,6 +272,8 @@ fn what_does_not_fit_is_left_out_and_counted() {
     assert_eq!((values.fields.len(), values.skipped), (MAX_FIELDS, 40 - MAX_FIELDS as u64));
 }
 
+/// Hazard (Hostile guests): Schemas that hold themselves or one another.
+/// Promise: They are read in a bounded number of steps.
 #[test]
 fn schemas_that_hold_themselves_or_one_another_end() {
     let mut guest = Guest::new();

@@ -47,11 +47,15 @@ fn collection_is_on_within_every_range_of_two_threads_and_off_at_the_end() {
     with_threads("two threads, two ranges each", 2, &[2, 2]);
 }
 
+/// Hazard (Threads, stacks and locks): Threads open and close wanted ranges in any order.
+/// Promise: Collection is on inside and off at the end.
 #[test]
 fn collection_is_on_within_every_range_of_three_threads_and_off_at_the_end() {
     with_threads("three threads, a range each", 2, &[1, 1, 1]);
 }
 
+/// Hazard (Threads, stacks and locks): Two threads end one start/end range.
+/// Promise: It lets go of collection once.
 #[test]
 fn a_started_range_that_two_threads_end_ends_once() {
     try_every_order("one range, ended by two threads", 5, || {

@@ -6,6 +6,9 @@ use loom::thread;
 use super::*;
 use crate::base::sync::try_every_order;
 
+/// Hazard (Threads, stacks and locks): A range is lost, and work follows.
+/// Promise: The work is not placed without knowing of the loss.
+///
 /// A thread opens more ranges than there is room for, then launches work; its record comes to our
 /// thread in a buffer. If our thread sees the record, it must see the loss: it would place the work in
 /// a range that is no longer the innermost.
@@ -43,6 +46,9 @@ fn work_that_follows_a_lost_range_is_never_placed_without_knowing_of_the_loss() 
     });
 }
 
+/// Hazard (Threads, stacks and locks): Ends of ranges find no room.
+/// Promise: They arrive or their loss is told.
+///
 /// Ends that find no place have a queue of their own, and are told where even that is full.
 #[test]
 fn an_end_arrives_or_its_loss_is_told() {

@@ -10,6 +10,9 @@ fn idle() -> PhaseMachine {
     PhaseMachine(AtomicU8::new(Phase::Idle as u8))
 }
 
+/// Hazard (Threads, stacks and locks): Our thread fails while another thread starts the GPU half.
+/// Promise: CUPTI does not stay on.
+///
 /// What `lifecycle::start_gpu` and `lifecycle::give_up` do.
 #[test]
 fn what_is_started_while_our_thread_fails_is_shut() {
@@ -35,6 +38,9 @@ fn what_is_started_while_our_thread_fails_is_shut() {
     });
 }
 
+/// Hazard (Threads, stacks and locks): A start, a failure and an end at the same time.
+/// Promise: They agree on the phase.
+///
 /// What `lifecycle::start`, `lifecycle::give_up` and `ends::finish` do.
 #[test]
 fn a_start_a_failure_and_an_end_agree_on_the_phase() {

@@ -53,6 +53,9 @@ fn what_one_thread_fills_is_read_once_and_as_that_threads() {
     });
 }
 
+/// Hazard (Threads, stacks and locks): Two threads hand over the same buffer.
+/// Promise: It is read once, and the second time counts as a loss.
+///
 /// A forced flush and CUPTI's own thread may hand over the same buffer.
 #[test]
 fn a_buffer_that_is_handed_over_twice_is_read_once() {

@@ -172,6 +172,8 @@ mod tests {
         report
     }
 
+    /// Hazard (Dormant processes and windows): Requests are open around the steps of an engine.
+    /// Promise: Nobody calls the GPU idle in them: they have no GPU work of their own.
     #[test]
     fn a_stage_without_gpu_work_of_its_own_is_not_called_idle() {
         let request = StageRow {

@@ -115,6 +115,8 @@ mod tests {
         most.load(SeqCst) * bytes
     }
 
+    /// Hazard (Hostile files): A trace file mostly of long records.
+    /// Promise: What is read ahead is bounded by its bytes.
     #[test]
     fn what_is_on_its_way_is_bounded_by_its_bytes() {
         // The waiting batches, the one that is filled, the one that is taken, and one between them.

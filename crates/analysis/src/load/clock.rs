@@ -145,6 +145,8 @@ mod tests {
         assert_eq!(at(&map(&[(10, 0)]), 5), None, "an anchor without a GPU time says nothing");
     }
 
+    /// Hazard (Records that make no sense): Clock readings that contradict each other.
+    /// Promise: They are left out and counted.
     #[test]
     fn contradicting_anchors_are_left_out_and_counted() {
         let map = map(&[(100, 1_000), (200, 900), (300, 1_200), (300, 1_300)]);

@@ -102,6 +102,8 @@ fn a_range_that_goes_on_under_another_identifier_is_no_step_to_draw() {
     assert_eq!(found, Some((20, 100)));
 }
 
+/// Hazard (Hostile guests): Such ranges hold the kernels of a thread.
+/// Promise: They are its stage, and a finding says so and what to do.
 #[test]
 fn start_end_ranges_that_are_open_at_once_on_a_thread_are_noticed() {
     let side_by_side = |threads: [u32; 2], start_end, first_end| {

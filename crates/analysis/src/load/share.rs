@@ -42,6 +42,9 @@ impl Share {
 mod tests {
     use super::*;
 
+    /// Hazard (Hostile files): An nsys export of a thousand processes, each of which may keep as
+    ///  much as a whole file.
+    /// Promise: They share what one trace file may keep, and all of it is below 512 MiB.
     #[test]
     fn a_thousand_captures_keep_hardly_more_than_one_file() {
         let limit = 1 << 20;

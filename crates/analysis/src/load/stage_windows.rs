@@ -419,6 +419,8 @@ mod tests {
         assert_eq!(stages[&7].kernels_per_instance.count(), 1);
     }
 
+    /// Hazard (Hostile files): Hundreds of thousands of outermost ranges that never end.
+    /// Promise: Each takes no longer than the one before.
     #[test]
     fn many_that_stay_open_are_not_looked_at_again_and_again() {
         let clock = ClockMap::default();

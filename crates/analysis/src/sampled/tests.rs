@@ -222,6 +222,9 @@ fn steps_have_medians_of_their_own() {
     assert!((steps.each[4].coverage_percent - 50.0).abs() < 1e-9);
 }
 
+/// Hazard (Dormant processes and windows): A process launches GPU work before and after a window
+///  with hardware counters.
+/// Promise: That work has no records, and is not mistaken for another process's.
 #[test]
 fn nobody_else_may_use_the_gpu() {
     let idle = |bytes: f64| {

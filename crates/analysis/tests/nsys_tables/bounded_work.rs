@@ -50,6 +50,8 @@ const fn inverse_of(odd: u64) -> u64 {
     found
 }
 
+/// Hazard (Hostile files): An nsys export whose numbers were chosen to collide in a hash table.
+/// Promise: It takes no longer than others.
 #[test]
 fn numbers_that_were_chosen_to_collide_take_no_longer() {
     const NAMES: u64 = 100_000;

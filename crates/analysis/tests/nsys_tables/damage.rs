@@ -114,6 +114,8 @@ fn missing_columns_are_named() {
     assert!(said(&tables, "no column") && !tables.complete);
 }
 
+/// Hazard (Records that make no sense): nsys exports with absurd values.
+/// Promise: They are counted and not summed.
 #[test]
 fn absurd_values_are_counted_and_not_summed() {
     let sql = [

@@ -138,6 +138,8 @@ mod tests {
         }
     }
 
+    /// Hazard (Dormant processes and windows): An answer is cut.
+    /// Promise: It is not taken for a whole one.
     #[test]
     fn a_part_of_an_answer_is_known_for_one() {
         let text = Answer::ok().with("phase", "on").with("error", "a b").to_text();
@@ -146,6 +148,8 @@ mod tests {
         }
     }
 
+    /// Hazard (Dormant processes and windows): The collector in the process is of another version.
+    /// Promise: Both versions are named.
     #[test]
     fn an_answer_of_another_version_says_both_versions() {
         let error = Answer::parse("stage2-control/7 ok\nend\n").unwrap_err();

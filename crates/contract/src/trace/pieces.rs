@@ -280,6 +280,8 @@ mod tests {
         assert_eq!((all, join.gaps()), (expected, &[][..]));
     }
 
+    /// Hazard (Traces in pieces): A range closed in a piece that is missing.
+    /// Promise: It ends there, and takes no time of what follows.
     #[test]
     fn behind_a_gap_ranges_begin_and_end_and_the_gap_is_told() {
         let one = [meta(PIECE, 2), meta(OPEN_BEFORE, 0), open(1, 0), open(2, 0), end(CONTINUED)];

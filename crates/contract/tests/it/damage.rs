@@ -62,6 +62,8 @@ fn check_damage(damaged: &[u8], frames: &[Vec<Record>], what: &str) {
     assert!(torn || read.skipped.corrupt_frames > 0, "{what}: not reported: {read:?}");
 }
 
+/// Hazard (Hostile files): A trace file that is cut at any byte.
+/// Promise: It gives every whole frame before the cut.
 #[test]
 fn a_file_cut_at_every_byte_gives_every_whole_frame() {
     let frames = sample::frames();
@@ -72,6 +74,8 @@ fn a_file_cut_at_every_byte_gives_every_whole_frame() {
     }
 }
 
+/// Hazard (Hostile files): Flipped bits.
+/// Promise: None goes unnoticed.
 #[test]
 fn no_flipped_bit_goes_unnoticed() {
     let frames = sample::frames();
@@ -125,6 +129,8 @@ fn zeros_behind_the_last_frame_are_reported() {
 proptest! {
     #![proptest_config(ProptestConfig { max_shrink_iters: 2_000, ..ProptestConfig::default() })]
 
+    /// Hazard (Hostile files): Any bytes as a trace file.
+    /// Promise: Records or an error, in bounded memory.
     #[test]
     fn any_bytes_give_records_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
         let _ = read(&bytes);

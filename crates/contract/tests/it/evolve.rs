@@ -193,6 +193,8 @@ fn a_longer_header_is_stepped_over() {
     assert_eq!(read.end, Ending::Complete);
 }
 
+/// Hazard (Hostile files): A trace file of a newer version.
+/// Promise: It is refused with both versions and the remedy.
 #[test]
 fn a_newer_version_is_refused_with_both_versions_and_the_remedy() {
     let error = read(&file_header(2, b"more")).unwrap_err();

@@ -2,7 +2,7 @@
 //!
 //! `golden/v1.s2t` holds the fixed capture of `common/sample.rs`. To write it anew (only when the
 //! format has not been released yet), delete it and run
-//! `SNAPSHOTS=overwrite cargo test -p stage2-spool --test golden`.
+//! `SNAPSHOTS=overwrite cargo test -p stage2-contract --test it golden`.
 
 use std::path::PathBuf;
 

@@ -72,6 +72,8 @@ fn run_files_that_make_no_sense_cost_only_their_section() {
     }
 }
 
+/// Hazard (Hostile files): A copy of a trace file in the same folder.
+/// Promise: It is not counted twice.
 #[test]
 fn a_copy_of_a_spool_is_not_counted_again() {
     let mut b = Build::process(1, "x");
@@ -143,6 +145,8 @@ fn records_in_the_wrong_order_are_counted() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
+    /// Hazard (Hostile files): Damaged trace files in a bundle.
+    /// Promise: There is always a report.
     #[test]
     fn flipped_and_cut_files_always_give_reports(
         flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),

@@ -324,6 +324,10 @@ fn check_exports(folder: &Path, what: &str, name: &[u8]) {
     }
 }
 
+/// Hazard (Hostile files): Hostile names at every place that has names: trace files, exports of
+///  nsys, pages of ncu, the run's own files, names of files.
+/// Promise: Every artifact and every export is whole to the parser of its format, and nothing in
+///  it acts.
 #[test]
 fn every_artifact_holds_every_hostile_name() {
     let mut failed = Vec::new();

@@ -132,6 +132,8 @@ fn the_page_has_every_section_and_needs_nothing_else() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
+    /// Hazard (Hostile files): Names in pages, tables and exports.
+    /// Promise: None breaks a table, becomes an element or a formula.
     #[test]
     fn no_name_breaks_out_of_the_page(
         name in prop_oneof![

@@ -195,6 +195,9 @@ fn a_configuration_adds_to_the_libraries() {
     assert_eq!(stage(&report, "XlaModule@vllm.worker").kernels, Some(5));
 }
 
+/// Hazard (Dormant processes and windows): A window ends while ranges are open, such as the
+///  requests of a server.
+/// Promise: It is complete: the process goes on and closes them.
 #[test]
 fn a_range_that_is_open_at_a_normal_end_is_told_and_that_of_a_library_is_not() {
     let gap = "the workload's ranges open at its end: ";

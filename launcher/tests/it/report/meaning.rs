@@ -156,6 +156,10 @@ fn a_capture_whose_every_record_went_elsewhere_says_so_and_not_that_nothing_was_
     assert!(empty.why.contains("a tool has the records"), "{empty:?}");
 }
 
+/// Hazard (Records that make no sense): Kernels of one stream overlap, as branches of a CUDA graph
+///  and programmatic dependent launches do.
+/// Promise: That is possible: they are taken as they are, and busy time counts what they share
+///  once.
 #[test]
 fn kernels_of_one_stream_may_overlap_and_share_busy_time() {
     let mut b = process();
@@ -166,6 +170,9 @@ fn kernels_of_one_stream_may_overlap_and_share_busy_time() {
     assert_eq!(report.coverage.total.invalid_timestamps, 0);
 }
 
+/// Hazard (Records that make no sense): The clock of the GPU is set ahead, or the machine is
+///  suspended, during the run.
+/// Promise: No time is stretched over the step, and the report tells of it.
 #[test]
 fn a_machine_that_was_suspended_is_told_of_and_stretches_no_window() {
     const S: u64 = 1_000_000_000;
@@ -201,6 +208,9 @@ fn a_window_that_began_later_than_the_others_is_told_of() {
     assert_eq!((told("999999"), told("soon")), (None, None));
 }
 
+/// Hazard (Dormant processes and windows): The start time falls between the moments at which two
+///  ranks open the same step, or a rank starts late.
+/// Promise: The report and `ctl` say so.
 #[test]
 fn windows_that_begin_with_different_steps_are_told_of() {
     let told = |opened: [u64; 2]| {

@@ -69,6 +69,8 @@ fn one_after_the_other_they_add_up() {
     assert!(!pages.contains("processes used 0 NVIDIA"), "{pages}");
 }
 
+/// Hazard (Ends of life): Files end by a signal or an exec.
+/// Promise: The report names it, and does not call them killed.
 #[test]
 fn ends_by_a_signal_or_an_exec_are_told_by_name() {
     let told = |files: &[(&str, u32, u64, &[&str])]| {

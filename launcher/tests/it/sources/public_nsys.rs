@@ -160,6 +160,10 @@ const API: &str = "Time (%),Total Time (ns),Num Calls,Avg (ns),Med (ns),Min (ns)
 const MPI: &str = "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),\
                    Source,Name\n90.0,900000,4,225000.0,225000.0,200000,250000,25000.0,MPI,MPI_Send\n";
 
+/// Hazard (Records that make no sense): Several tables of `nsys stats` in one file, or of one
+///  capture; cells of another locale; a cut file.
+/// Promise: Each kernel counts once, from its own table; what is left out, cut or written in two
+///  ways is told.
 #[test]
 fn tables_of_one_file_or_of_one_capture_are_told_apart() {
     let both: &[Row<'_>] = &[(WHOLE, "gemm_k", 3, 3_000), (WHOLE, "softmax_k", 1, 1_000)];
@@ -246,6 +250,9 @@ fn the_bytes_and_separators_of_other_systems_change_nothing() {
     }
 }
 
+/// Hazard (Records that make no sense): Files that are no captures: other tables, text for
+///  reading, pointers, pages, folders.
+/// Promise: Each is named with what it is and what to give instead; no bundle is left.
 #[test]
 fn what_is_no_capture_is_refused_with_what_it_is_and_what_to_give() {
     let given = |name: &str| fs::read_to_string(fixture(name)).expect(name);
@@ -329,6 +336,8 @@ fn what_is_no_capture_is_refused_with_what_it_is_and_what_to_give() {
     assert_eq!(fs::read_dir(place.path("out")).expect("it is there").count(), 0);
 }
 
+/// Hazard (Records that make no sense): A capture of nsys with API calls and ranges and no kernel.
+/// Promise: The report says so, with nsys's own reason.
 #[test]
 fn ranges_and_calls_without_a_kernel_are_told_with_the_words_of_nsys() {
     let place = Place::new();
@@ -348,6 +357,8 @@ fn ranges_and_calls_without_a_kernel_are_told_with_the_words_of_nsys() {
     }
 }
 
+/// Hazard (Security): What nsys says of its records quotes secrets.
+/// Promise: It reaches the report without them.
 #[test]
 fn what_nsys_says_reaches_the_report_without_secrets() {
     let place = Place::new();
@@ -371,6 +382,8 @@ fn what_nsys_says_reaches_the_report_without_secrets() {
     assert!(!String::from_utf8_lossy(&copy).contains("not-a-real-token"));
 }
 
+/// Hazard (Security): An export given to `merge` cannot be scrubbed.
+/// Promise: It stays out of the bundle, and a warning says so.
 #[test]
 fn an_export_that_cannot_be_scrubbed_stays_out_of_the_bundle() {
     let place = Place::new();

@@ -56,6 +56,9 @@ fn many_start_end_ranges_that_do_not_nest_cost_a_bounded_number_of_records_each(
     assert_eq!((known.open.len(), known.gone), (0, 0));
 }
 
+/// Hazard (Hostile guests): Thousands of start/end ranges of one name, such as requests, are open
+///  on a thread, and the oldest ends first.
+/// Promise: They are instances of one path; work stays placed, and an end costs one record.
 #[test]
 fn start_end_ranges_of_one_name_stand_side_by_side_however_many_are_open() {
     let mut guest = Guest::new();

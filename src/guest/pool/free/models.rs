@@ -53,11 +53,16 @@ fn two_threads_never_hold_the_same_buffer() {
     with_threads("two threads, two buffers", 4, 2, [2, 2, 0]);
 }
 
+/// Hazard (Threads, stacks and locks): Three threads take and give back buffers in any order.
+/// Promise: No buffer is ever in two hands.
 #[test]
 fn three_threads_never_hold_the_same_buffer() {
     with_threads("three threads, two buffers", 3, 2, [1, 1, 1]);
 }
 
+/// Hazard (Threads, stacks and locks): A buffer is on top of the list again, over another list.
+/// Promise: It is not taken for the same.
+///
 /// The top is the same again over another list: what the count of changes is for.
 #[test]
 fn a_top_that_is_back_over_another_list_is_not_taken_for_the_same() {

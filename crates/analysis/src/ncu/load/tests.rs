@@ -255,6 +255,8 @@ fn processes_and_devices_are_told_apart_and_together() {
     is(second.duration_ns, 1e6);
 }
 
+/// Hazard (Records that make no sense): ncu tables with values that cannot be.
+/// Promise: These are absent, and that is told.
 #[test]
 fn values_that_cannot_be_are_absent_and_told() {
     let text =

@@ -76,6 +76,9 @@ mod tests {
         File::open(path).expect("a file")
     }
 
+    /// Hazard (Hostile files): An nsys export with hundreds of thousands of tables, which SQLite
+    ///  reads first and without an end to wait for.
+    /// Promise: It is refused at once.
     #[test]
     fn entries_are_as_many_as_sqlite_counts() {
         let folder = tempfile::tempdir().expect("a folder");

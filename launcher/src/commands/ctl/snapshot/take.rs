@@ -205,6 +205,9 @@ mod tests {
 
     use super::*;
 
+    /// Hazard (Dormant processes and windows): A process names a trace file that is not its
+    ///  user's, and root takes the snapshot.
+    /// Promise: The file is not copied.
     #[test]
     fn only_a_file_of_the_user_of_the_process_is_taken() {
         let folder = tempfile::tempdir().expect("a folder");

@@ -53,6 +53,8 @@ fn found(repeats: &[Repeats]) -> Vec<(u64, u64)> {
     phases.map(|phase| (phase.launches_per_step, phase.steps)).collect()
 }
 
+/// Hazard (Hostile files): An nsys export in which graphs and single kernels take turns.
+/// Promise: Steps keep the order of the launches.
 #[test]
 fn kernels_of_graphs_stay_between_those_that_are_launched_one_by_one() {
     let capture = read(&steps(1, 40));
@@ -61,6 +63,8 @@ fn kernels_of_graphs_stay_between_those_that_are_launched_one_by_one() {
     assert_eq!(capture.findings, []);
 }
 
+/// Hazard (Hostile files): An nsys export of many processes without ranges.
+/// Promise: Steps are looked for in the first ones, and a finding says in how many they were not.
 #[test]
 fn of_many_processes_the_first_ones_have_steps_and_a_finding_says_so() {
     let more = 3;

@@ -343,6 +343,8 @@ fn thirty_kinds() -> String {
     kernels.collect::<String>() + &range(MAIN, "decode", 0, Some(1_000))
 }
 
+/// Hazard (Hostile files): An nsys export with millions of kinds of kernels.
+/// Promise: They are counted together, and that is said.
 #[test]
 fn kinds_of_kernels_beyond_the_limit_are_counted_together() {
     let limits = Limits { kinds: 10, ..Limits::default() };
@@ -358,6 +360,8 @@ fn kinds_of_kernels_beyond_the_limit_are_counted_together() {
     assert_eq!((whole.kernels.len(), findings), (30, Vec::new()), "as many as the limit says");
 }
 
+/// Hazard (Hostile files): An nsys export whose work makes too many rows.
+/// Promise: It is in every sum, and a finding says how much of it is in no range.
 #[test]
 fn work_beyond_the_rows_that_are_kept_is_in_no_range_and_in_every_sum() {
     let limits = Limits { groups: 5, outermost_groups: 12, ..Limits::default() };

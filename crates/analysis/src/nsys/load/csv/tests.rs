@@ -32,6 +32,8 @@ fn notes_units_separators_and_ragged_rows() {
     assert_eq!(names, ["_Z1av", "_Z1bv"]);
 }
 
+/// Hazard (Records that make no sense): nsys tables with minima above maxima or impossible sums.
+/// Promise: They are not taken as given.
 #[test]
 fn numbers_that_contradict_each_other_are_not_taken_as_given() {
     let rows = [
