@@ -4,6 +4,7 @@
 //!
 //! | step | module | gives |
 //! |---|---|---|
+//! | where a CUPTI may lie, best first; opens nothing | [`places`] | [`places::Candidate`]s |
 //! | where a CUPTI is, and which one fits the driver | [`find`] | [`find::Found`]: an opened library |
 //! | what the dynamic linker has loaded | [`process`] | paths and library handles |
 //! | its functions, required and optional | [`table`] | [`Api`], or which symbol is missing |
@@ -26,6 +27,7 @@ pub mod error;
 pub mod fields;
 pub mod find;
 pub mod layout;
+pub mod places;
 pub mod pm_sampling;
 pub mod process;
 pub mod record;

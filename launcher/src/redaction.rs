@@ -10,8 +10,8 @@ use std::sync::OnceLock;
 use serde_json::Value as Json;
 
 use stage2_analysis::redact_json;
+use stage2_config::hydra::{Node, Origin, Value};
 use stage2_contract::text::redact::{REDACTED, Redactor};
-use stage2_hydra::{Node, Origin, Value};
 use stage2_model::Finding;
 
 static CONFIGURED: OnceLock<Redactor> = OnceLock::new();

@@ -7,13 +7,13 @@
 //! [`places::NEWEST`], the newest of them all that the driver allows. No function of CUPTI is called here,
 //! only the presence of its symbols is looked at.
 
+pub use crate::places;
+pub use crate::places::{Attempt, How};
 pub use crate::process;
 use crate::table;
 use libloading::Library;
 use libloading::os::unix;
 use places::{Candidate, Places, Surroundings};
-pub use stage2_libcupti as places;
-pub use stage2_libcupti::{Attempt, How};
 use std::fmt;
 use std::path::{Path, PathBuf};
 

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::redaction;
 use stage2_analysis::{WorkloadFacts, files};
-use stage2_hydra::hydra_key;
+use stage2_config::hydra::hydra_key;
 
 /// Contents of `inputs.yaml`.
 #[derive(Clone, Debug, Serialize)]

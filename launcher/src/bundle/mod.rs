@@ -30,8 +30,8 @@ use crate::terminal::Terminal;
 use stage2_analysis::files::{self, write_whole};
 use stage2_analysis::layout::INPUTS_YAML;
 pub use stage2_analysis::layout::{BASELINE_DIR, COLLECTOR_DIR, COUNTERS_DIR, NCU_DIR, NSYS_DIR};
+use stage2_config::hydra::Node;
 use stage2_contract::text::{visible, visible_path};
-use stage2_hydra::Node;
 use stage2_model::{Finding, RunState, Severity};
 
 const CONFIG_YAML: &str = "config.yaml";

@@ -10,7 +10,7 @@ use clap::{ArgAction, Args, ColorChoice, ValueEnum};
 use crate::config::Request;
 use crate::terminal::Verbosity;
 use stage2_analysis::operators::Annotation;
-use stage2_hydra::{Node, Origin, Value};
+use stage2_config::hydra::{Node, Origin, Value};
 
 // What is said, and in which colors: of every command.
 #[derive(Debug, Args)]

@@ -24,8 +24,8 @@ use crate::terminal::Terminal;
 use crate::{copy_inputs, doctor, views, workload};
 use stage2_analysis::claims::Workload;
 use stage2_analysis::operators::stage1;
+use stage2_config::hydra::Node;
 use stage2_contract::text::visible_path;
-use stage2_hydra::Node;
 use stage2_model::{Empty, Finding, Severity, Status, Tool, WorkloadExit};
 
 /// Stands for the folder of the run until that is chosen.
@@ -74,7 +74,7 @@ pub(crate) fn run(args: RunArgs, terminal: &Terminal) -> Result<u8, Failure> {
                 "{option} and {word}: a dormant run is a light one; unset STAGE2_START, or leave {option} out"
             )));
         }
-        let light = stage2_hydra::Value::Text("light".to_owned());
+        let light = stage2_config::hydra::Value::Text("light".to_owned());
         config.switches.push(("run.mode", word.to_owned(), light));
     }
     let RunOptions { settings, dry_run, acceptance, keep_going, showing, .. } = options;

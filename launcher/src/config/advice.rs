@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::error::ConfigError;
-use stage2_hydra::Origin;
+use stage2_config::hydra::Origin;
 
 /// Keys of Hydra workloads, and what is below them: those of ours that look alike stand elsewhere.
 const OF_WORKLOADS: &[&str] = &[

@@ -13,7 +13,7 @@ use super::interpolate::{resolve, resolve_key};
 use super::presets::Presets;
 use super::resolvers::Moment;
 use super::schema::Config;
-use stage2_hydra::{Action, Node, Origin, Override, Value, join_key};
+use stage2_config::hydra::{Action, Node, Origin, Override, Value, join_key};
 
 /// What the command line says about the configuration.
 #[derive(Clone, Debug, Default)]

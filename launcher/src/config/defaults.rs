@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::advice::{Keys, earlier_preset};
 use super::error::ConfigError;
 use super::presets::Presets;
-use stage2_hydra::{Action, Node, Origin, Override, Value};
+use stage2_config::hydra::{Action, Node, Origin, Override, Value};
 
 /// One line of a `defaults` list.
 #[derive(Clone, Debug)]

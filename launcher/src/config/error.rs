@@ -1,6 +1,6 @@
 //! What can be wrong with a configuration -> a message that names key, origin and remedy.
 
-use stage2_hydra::{GrammarError, Origin};
+use stage2_config::hydra::{GrammarError, Origin};
 
 use crate::failure::Failure;
 

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use super::advice::most_like;
 use super::error::ConfigError;
 use super::resolvers::Moment;
-use stage2_hydra::{Node, Origin, Value, join_key};
+use stage2_config::hydra::{Node, Origin, Value, join_key};
 
 /// A chain of references longer than this goes in circles.
 const MAX_CHAIN: usize = 16;

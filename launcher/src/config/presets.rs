@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::advice::nearest;
 use super::error::ConfigError;
 use stage2_analysis::files;
-use stage2_hydra::{Node, Origin, Value};
-use stage2_presets::FILES;
+use stage2_config::hydra::{Node, Origin, Value};
+use stage2_config::presets::FILES;
 
 /// Larger files are no presets.
 const LIMIT_BYTES: u64 = 16 << 20;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::redaction;
-use stage2_hydra::{Node, Value, join_key};
+use stage2_config::hydra::{Node, Value, join_key};
 
 /// Who set each key, by its dotted name.
 pub(crate) type Origins = BTreeMap<String, String>;
@@ -109,7 +109,7 @@ fn one_line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stage2_hydra::Origin;
+    use stage2_config::hydra::Origin;
 
     #[test]
     fn what_is_printed_is_read_back() {

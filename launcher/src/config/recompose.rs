@@ -14,7 +14,7 @@ use super::presets::Presets;
 use super::print::Origins;
 use super::resolvers::Moment;
 use super::{Request, compose};
-use stage2_hydra::{Node, Origin, Override, Value, join_key};
+use stage2_config::hydra::{Node, Origin, Override, Value, join_key};
 
 /// Name of the file in messages.
 const FILE: &str = "config.yaml";

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Context as _, anyhow, bail};
-use stage2_hydra::Origin;
+use stage2_config::hydra::Origin;
 
 /// What the resolvers answer with. It is taken once, so that every value of a run agrees.
 #[derive(Clone, Debug)]

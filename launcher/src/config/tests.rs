@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use stage2_hydra::Value;
+use stage2_config::hydra::Value;
 
 use super::*;
 

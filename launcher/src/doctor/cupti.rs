@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use stage2_libcupti::{Candidate, How};
+use cupti_sys::places::{Candidate, How};
 use stage2_model::EmptyCause;
 
 use super::check::{Check, Fix, Group, Known, Status};

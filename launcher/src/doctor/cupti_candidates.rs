@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use stage2_libcupti::{
+use cupti_sys::places::{
     Candidate, How, NEWEST, Surroundings, list, newest_first, places, version_of,
 };
 

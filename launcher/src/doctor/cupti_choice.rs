@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use stage2_libcupti::{Candidate, NEWEST, Version, newest_first};
+use cupti_sys::places::{Candidate, NEWEST, Version, newest_first};
 
 use super::cupti_candidates::Installed;
 use super::trial::Trial;
@@ -104,7 +104,7 @@ pub(super) fn same(one: &Path, other: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stage2_libcupti::How;
+    use cupti_sys::places::How;
 
     fn installed(path: &str, version: &str) -> Installed {
         Installed {

@@ -142,7 +142,7 @@ mod tests {
             let system = System::at(root.path(), &[]);
             let installed = [Installed {
                 path: "/x/libcupti.so.12".into(),
-                how: stage2_libcupti::How::System,
+                how: cupti_sys::places::How::System,
                 cuda_major: Some(12),
                 version: Some(version.to_owned()),
             }];

@@ -131,7 +131,7 @@ pub(super) fn run(
 impl Trial {
     /// Takes in the trace files of a folder; one that cannot be read says nothing.
     fn read(&mut self, folder: &Path) {
-        let files = stage2_libcupti::list(folder).into_iter().map(|name| folder.join(name));
+        let files = cupti_sys::places::list(folder).into_iter().map(|name| folder.join(name));
         for file in files.filter(|file| file.extension() == Some(OsStr::new("s2t"))) {
             let Ok(reader) = Reader::open(&file) else { continue };
             for record in reader.take(MOST_RECORDS).map_while(Result::ok) {

@@ -13,7 +13,7 @@ use crate::workload::Loading;
 use stage2_model::{Finding, Severity};
 
 use super::{Capture, Limits, Link, Pass, Request, SPOOL};
-use stage2_hydra::hydra_key;
+use stage2_config::hydra::hydra_key;
 
 /// Where a Hydra app writes; the presets give each pass a folder of its own.
 const HYDRA_RUN_DIR: &str = "hydra.run.dir";

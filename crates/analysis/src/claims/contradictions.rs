@@ -206,7 +206,7 @@ mod tests {
     use super::super::workload::left;
     use super::*;
     use crate::llm::preset::ModelPreset;
-    use stage2_presets::group as presets_of;
+    use stage2_config::presets::group as presets_of;
 
     fn preset(name: &str) -> Model {
         let mut presets = presets_of("model/llm");

@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 
 use super::lookup::{Tree, shown, text_of};
 use super::workload::{FOLDER, Workload};
-use stage2_hydra::{Action, Override, Value, hydra_key};
+use stage2_config::hydra::{Action, Override, Value, hydra_key};
 use stage2_model::Finding;
 
 /// More overrides than this are not checked.

@@ -161,7 +161,7 @@ pub(super) fn built_in_shape(preset: &str) -> Shape {
 /// A built-in preset.
 #[cfg(test)]
 pub(super) fn built_in(preset: &str) -> ModelPreset {
-    let (_, text) = stage2_presets::group("model/llm")
+    let (_, text) = stage2_config::presets::group("model/llm")
         .find(|(name, _)| *name == preset)
         .expect("a built-in preset");
     serde_saphyr::from_str(text).expect(preset)
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn every_built_in_preset_is_a_whole_model() {
-        let presets: Vec<_> = stage2_presets::group("model/llm").collect();
+        let presets: Vec<_> = stage2_config::presets::group("model/llm").collect();
         assert!(presets.len() >= 8);
         for (file, text) in presets {
             let preset: ModelPreset = serde_saphyr::from_str(text).expect(file);

@@ -51,7 +51,7 @@ impl Catalogue {
         let read = |(preset, text): (&str, &str)| {
             Some((preset.to_owned(), serde_saphyr::from_str(text).ok()?))
         };
-        Catalogue { presets: stage2_presets::group("hardware").filter_map(read).collect() }
+        Catalogue { presets: stage2_config::presets::group("hardware").filter_map(read).collect() }
     }
 
     /// The card whose preset lists the device name.

@@ -7,7 +7,7 @@ fn card(device_name: &str) -> Option<String> {
 
 #[test]
 fn every_preset_is_whole_dense_and_cited() {
-    let files: Vec<_> = stage2_presets::group("hardware").collect();
+    let files: Vec<_> = stage2_config::presets::group("hardware").collect();
     assert!(files.len() > 20, "{}", files.len());
     let catalogue = Catalogue::built_in();
     assert_eq!(catalogue.presets.len(), files.len(), "one cannot be read");

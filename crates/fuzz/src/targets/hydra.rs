@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use stage2_hydra::{Action, Node, Origin, Override, Value, hydra_key};
+use stage2_config::hydra::{Action, Node, Origin, Override, Value, hydra_key};
 
 use super::same_twice;
 

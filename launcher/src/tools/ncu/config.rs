@@ -7,7 +7,7 @@ use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use stage2_hydra::{one_or_many, words};
+use stage2_config::hydra::{one_or_many, words};
 
 use stage2_analysis::ncu::regions::Regions;
 

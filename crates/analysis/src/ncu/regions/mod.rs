@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
 
 use serde::{Deserialize, Serialize};
-use stage2_hydra::one_or_many;
+use stage2_config::hydra::one_or_many;
 use wildmatch::WildMatch;
 
 pub use folder::folder;

@@ -17,7 +17,10 @@ pub(in crate::tools::ncu) fn preset(name: &str, changes: &str) -> Result<Ncu, St
 }
 
 fn text_of(name: &str) -> &'static str {
-    stage2_presets::group("profiling/ncu").find(|(known, _)| *known == name).expect("preset").1
+    stage2_config::presets::group("profiling/ncu")
+        .find(|(known, _)| *known == name)
+        .expect("preset")
+        .1
 }
 
 /// The default preset with `changes`.
@@ -63,7 +66,7 @@ pub(in crate::tools::ncu) fn text(name: &str) -> String {
 
 #[test]
 fn every_preset_is_whole_and_sound() {
-    for (name, text) in stage2_presets::group("profiling/ncu") {
+    for (name, text) in stage2_config::presets::group("profiling/ncu") {
         let settings = preset(name, "").unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(settings.faults(), [], "{name}");
         assert!(text.starts_with("# @package pipeline.ncu\n"), "{name}");

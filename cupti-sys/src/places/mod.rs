@@ -3,7 +3,6 @@
 //! Pure apart from [`list`] and [`Surroundings::of_this_process`], so that every rule can be tested
 //! without a file of NVIDIA's. Nothing is opened here: the launcher, which must not load a CUPTI, lists
 //! the places too.
-#![forbid(unsafe_code)]
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};

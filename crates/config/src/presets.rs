@@ -1,5 +1,4 @@
 //! Every file of `conf/`, embedded, so that the installed program needs none of them.
-#![forbid(unsafe_code)]
 
 use std::sync::LazyLock;
 

@@ -2,7 +2,6 @@
 //!
 //! The launcher composes its own configuration with it, and the analysis holds the overrides that a
 //! workload was given against the configuration that the workload ran with.
-#![forbid(unsafe_code)]
 
 mod grammar;
 mod lists;

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::fmt;
 use std::path::Path;
 
-use crate::{Candidate, List};
+use crate::places::{Candidate, List};
 
 /// What `STAGE2_CUPTI` says instead of a path to have the newest `libcupti` taken that the driver allows,
 /// also where another copy is in the process already. A file of that name is `./newest`.
@@ -62,7 +62,7 @@ pub fn version_of(path: &Path, list: List) -> Option<Version> {
 fn of_wheel(path: &Path, list: List) -> Option<Version> {
     let is_nvidia = |folder: &&Path| folder.file_name().is_some_and(|name| name == "nvidia");
     let packages = path.ancestors().find(is_nvidia)?.parent()?;
-    let major = path.file_name().and_then(crate::cuda_major);
+    let major = path.file_name().and_then(crate::places::cuda_major);
     let versions = list(packages).into_iter().filter_map(|name| {
         let name = name.to_str()?.strip_prefix("nvidia_cuda_cupti")?.strip_suffix(".dist-info")?;
         Version::parse(name.rsplit('-').next()?)
@@ -116,7 +116,7 @@ pub fn worth_a_second_copy(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::How;
+    use crate::places::How;
     use std::ffi::OsString;
     use std::path::PathBuf;
 
