@@ -3,12 +3,16 @@
 //! One test function that runs by itself: the counts are those of the process. What a file makes the
 //! reader hold has to stay below one bound for all of them, and a finding has to say what was left out.
 
+#[allow(dead_code, unreachable_pub, reason = "other tests use the rest")]
+#[path = "../../fuzz/src/memory_count.rs"]
+mod memory_count;
+
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use memory_count::peak_of;
 use rusqlite::Connection;
 use stage2_analysis::nsys::load::{Tables, sqlite};
-use stage2_memory_count::peak_of;
 
 const MIB: usize = 1 << 20;
 /// What docs/limits.md promises for any export.

@@ -2,11 +2,15 @@
 //!
 //! One test function that runs by itself: the counts are those of the process.
 
+#[allow(dead_code, unreachable_pub, reason = "other tests use the rest")]
+#[path = "../../fuzz/src/memory_count.rs"]
+mod memory_count;
+
 use std::io::{self, Read};
 use std::time::Instant;
 
+use memory_count::peak_of;
 use stage2_analysis::ncu::load::{Source, Tables, load};
-use stage2_memory_count::peak_of;
 
 const MIB: usize = 1 << 20;
 

@@ -2,12 +2,16 @@
 //!
 //! One test function: the counters are those of the process.
 
+#[allow(dead_code, unreachable_pub, reason = "other tests use the rest")]
+#[path = "../../fuzz/src/memory_count.rs"]
+mod memory_count;
+
 #[path = "it/common/mod.rs"]
 mod common;
 
 use common::{decode_trace, file_header, frame};
+use memory_count::{allocations_of, peak_of};
 use stage2_contract::trace::{Reader, Record, Writer};
-use stage2_memory_count::{allocations_of, peak_of};
 
 /// Bytes that `run` held at most, beyond what was held before, and its number of allocations.
 fn measure(run: impl FnOnce()) -> (usize, usize) {

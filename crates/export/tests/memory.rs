@@ -1,6 +1,7 @@
 //! Exports of five times the kernels -> the same memory, in every format. Alone in its process, whose
 //! largest resident set is what is looked at.
 
+#[path = "it/common/mod.rs"]
 mod common;
 
 use std::fs;

@@ -8,6 +8,7 @@
 pub mod corpus;
 pub mod cpu_time;
 pub mod guest;
+pub mod memory_count;
 pub mod mutate;
 pub mod scratch;
 mod targets;
@@ -16,7 +17,7 @@ pub use targets::{TARGETS, Target, target};
 
 use std::time::Duration;
 
-use stage2_memory_count::peak_of;
+use memory_count::peak_of;
 
 /// What one input may take.
 #[derive(Clone, Copy, Debug)]

@@ -75,7 +75,7 @@ fn program_for_parquet() -> Result<PathBuf, Failure> {
         Failure::NoResult(format!(
             "Parquet is written by a program of its own, {PARQUET}, which is neither in {} nor in \
              another folder of this installation; build it with `cargo build --release -p \
-             stage2-parquet`, and copy it there",
+             stage2-export --features parquet`, and copy it there",
             visible_path(folder)
         ))
     })

@@ -123,5 +123,5 @@ fn a_format_that_is_not_known_and_a_program_that_is_not_there_are_named() {
         .args(["export", ".", "-f", "parquet"])
         .assert()
         .code(70)
-        .stderr(contains("cargo build --release -p stage2-parquet"));
+        .stderr(contains("cargo build --release -p stage2-export --features parquet"));
 }

@@ -5,11 +5,11 @@
 
 use std::cell::RefCell;
 
+use crate::memory_count::allocations_of;
 use cupti_sys::nvtx as sys;
 use stage2::drain::probe::{Fields, fields};
 use stage2::guest::nvtx::probe;
 use stage2::guest::registry::Registry;
-use stage2_memory_count::allocations_of;
 
 use super::same_twice;
 use crate::guest::Memory;

@@ -1,7 +1,7 @@
 //! Hostile names of kernels, ranges and the host -> tables that can be read back, with every name in them.
 
 #[allow(dead_code, reason = "what acts in a page is for pages")]
-#[path = "../../../launcher/tests/it/common/hostile_names.rs"]
+#[path = "../../../../launcher/tests/it/common/hostile_names.rs"]
 mod hostile_names;
 
 use std::collections::BTreeSet;

@@ -1,8 +1,5 @@
 //! A bundle of two ranks -> tables, read back.
 
-#[path = "../../export/tests/common/mod.rs"]
-mod common;
-
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -21,7 +18,7 @@ fn bundle() -> tempfile::TempDir {
     let mut report =
         Report { schema: SCHEMA.into(), schema_version: SCHEMA_VERSION, ..Report::default() };
     for (rank, host) in (0..).zip(["a", "b"]) {
-        let path = common::trace(&collector, 10, host, 1_000 * rank);
+        let path = crate::common::trace(&collector, 10, host, 1_000 * rank);
         let file = path.file_name().expect("name").to_string_lossy().into_owned();
         report
             .coverage
@@ -89,7 +86,7 @@ fn marks_and_fields_of_ranges_have_their_places() {
     let bundle = tempfile::tempdir().expect("folder");
     let collector = bundle.path().join("collector");
     fs::create_dir(&collector).expect("folder");
-    common::same_nanosecond(&collector);
+    crate::common::same_nanosecond(&collector);
     let file = "h-1.s2t".to_owned();
     let processes = vec![ProcessRow { file: file.clone(), ..ProcessRow::default() }];
     let mut report = Report {

@@ -1,13 +1,11 @@
 //! A run of two ranks, with all that makes an export hard -> each format, read back.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use common::trace;
+use crate::common::{self, trace};
 use serde_json::Value;
 use stage2_analysis::load::libraries::RangeNames;
 use stage2_export::{ExportError, Exported, Format, Run, Selection, Traces, export};

@@ -1,0 +1,4 @@
+//! Runs written in every format, and read back.
+
+mod common;
+mod formats;
