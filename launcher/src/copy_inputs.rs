@@ -8,13 +8,13 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use stage2_analysis::files;
-use stage2_analysis::foreign::{Given, look};
-use stage2_analysis::ncu::load::folder::report_name;
-use stage2_analysis::nsys::load::folder::capture_name;
-use stage2_analysis::private;
 use stage2_contract::trace::pieces::piece_of;
 use stage2_model::{Finding, Severity};
+use stage2_read::files;
+use stage2_read::foreign::{Given, look};
+use stage2_read::ncu::load::folder::report_name;
+use stage2_read::nsys::folder::capture_name;
+use stage2_read::private;
 
 /// What made the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,10 +9,10 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::env::is_python;
-use stage2_analysis::operators::Annotation;
-use stage2_analysis::private;
 use stage2_contract::text::visible_path;
 use stage2_model::{Finding, Severity};
+use stage2_read::private;
+use stage2_report::operators::Annotation;
 
 pub(crate) const HOOK_DIR: &str = "hook";
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use stage2_analysis::WorkloadFacts;
 use stage2_model::{DeviceRow, Finding, ProcessRow, Status};
+use stage2_report::WorkloadFacts;
 
 /// What the reports of a bundle say in short.
 #[derive(Clone, Debug)]

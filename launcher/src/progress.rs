@@ -3,8 +3,8 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use stage2_analysis::progress::{self, Progress, Unit};
 use stage2_contract::text::numbers::count;
+use stage2_read::progress::{self, Progress, Unit};
 
 use crate::terminal::Terminal;
 

@@ -9,10 +9,10 @@ use std::sync::OnceLock;
 
 use serde_json::Value as Json;
 
-use stage2_analysis::redact_json;
 use stage2_config::hydra::{Node, Origin, Value};
 use stage2_contract::text::redact::{REDACTED, Redactor};
 use stage2_model::Finding;
+use stage2_report::redact_json;
 
 static CONFIGURED: OnceLock<Redactor> = OnceLock::new();
 static BUILT_IN: OnceLock<Redactor> = OnceLock::new();

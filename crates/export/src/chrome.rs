@@ -11,8 +11,8 @@ use std::path::Path;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Map, Value as Json, json};
-use stage2_analysis::load::events::{Event, Range, Span, What, Work};
 use stage2_contract::trace::{RANGE_OUTSIDE, RANGE_UNKNOWN};
+use stage2_read::trace::events::{Event, Range, Span, What, Work};
 
 use crate::fields::number;
 use crate::lanes::Lanes;

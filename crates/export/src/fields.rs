@@ -1,8 +1,8 @@
 //! Typed values of a range -> JSON, for formats that have one place for all of them.
 
 use serde_json::{Map, Value as Json, json};
-use stage2_analysis::load::events::Value;
 use stage2_contract::trace::Payload;
+use stage2_read::trace::events::Value;
 
 /// An object with one member for each value, in their order; JSON knows no NaN and no infinity, which
 /// become null.

@@ -9,10 +9,10 @@ use std::path::Path;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use stage2_analysis::join::uuid_text;
-use stage2_analysis::load::events::{Event, What, Work};
 use stage2_contract::text::csv_field;
+use stage2_contract::text::uuid_text;
 use stage2_contract::trace::{RANGE_OUTSIDE, RANGE_UNKNOWN, Shape};
+use stage2_read::trace::events::{Event, What, Work};
 
 use crate::run::Process;
 use crate::selection::Selected;

@@ -27,8 +27,8 @@ pub use error::ExportError;
 pub use run::{Gpu, Process, Run};
 pub use selection::{Selected, Selection, Window};
 use serde::{Deserialize, Serialize};
-pub use stage2_analysis::load::events;
-pub use stage2_analysis::load::events::Traces;
+pub use stage2_read::trace::events;
+pub use stage2_read::trace::events::Traces;
 
 /// A format of another tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

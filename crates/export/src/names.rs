@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use stage2_analysis::load::events::{What, Work};
+use stage2_read::trace::events::{What, Work};
 
 /// What a piece of work is called: the demangled name of a kernel, or what else was done.
 pub fn work<'a>(work: &Work<'a>) -> Cow<'a, str> {

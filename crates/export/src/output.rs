@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use tempfile::{NamedTempFile, TempDir};
 
-use stage2_analysis::files::settle;
-use stage2_analysis::private::{self, Sharing};
+use stage2_read::files::settle;
+use stage2_read::private::{self, Sharing};
 
 use crate::ExportError;
 

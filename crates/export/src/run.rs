@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde::Deserialize;
-use stage2_analysis::layout::COLLECTOR_DIR;
-use stage2_analysis::load::events::{Span, TraceFile, Traces};
-use stage2_analysis::{Settings, files};
 use stage2_contract::text::{visible, visible_path};
 use stage2_contract::trace::Device;
 use stage2_model::{HostClock, ProcessRow, SCHEMA, SCHEMA_VERSION};
+use stage2_read::files;
+use stage2_read::layout::COLLECTOR_DIR;
+use stage2_read::trace::events::{Span, TraceFile, Traces};
+use stage2_read::trace::libraries::RangeNames;
 
 use crate::ExportError;
 
@@ -86,11 +87,12 @@ const FIRST_STAND_IN: u32 = 1 << 23;
 const LAST_GPU: u32 = 63;
 
 impl Run {
-    /// The run whose bundle is in `run_dir`, with the trace files that its report counts.
+    /// The run whose bundle is in `run_dir`, with the trace files that its report counts;
+    /// `libraries` are the NVTX domains whose ranges are no stages.
     ///
     /// # Errors
     /// When the report cannot be read, and when there is no trace file that can be read.
-    pub fn of_bundle(run_dir: &Path) -> Result<Self, ExportError> {
+    pub fn of_bundle(run_dir: &Path, libraries: &RangeNames) -> Result<Self, ExportError> {
         let path = run_dir.join("metrics.json");
         let text = files::read_text(&path, REPORT_LIMIT_BYTES).map_err(|error| error.to_string());
         let report = text.and_then(|text| {
@@ -102,8 +104,7 @@ impl Run {
         // Not the name in the report, which may be anything in a bundle of somebody else.
         let whole = run_dir.canonicalize().unwrap_or_else(|_| run_dir.to_owned());
         let name = whole.file_name().map_or("run".into(), |name| visible(name.as_encoded_bytes()));
-        let mut traces =
-            Traces::read(&run_dir.join(COLLECTOR_DIR), &Settings::of_run(run_dir).libraries);
+        let mut traces = Traces::read(&run_dir.join(COLLECTOR_DIR), libraries);
         traces.correct(&report.ranks.host_clocks);
         let mut run = Self::of_traces(name, traces, &report.processes)?;
         run.clocks = run.clocks_of_hosts(&report.ranks.host_clocks);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
-use stage2_analysis::load::events::{Event, Span, What};
+use stage2_read::trace::events::{Event, Span, What};
 
 use crate::run::{Process, Run};
 use crate::{Counts, ExportError};

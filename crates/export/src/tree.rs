@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use stage2_analysis::load::events::{Event, Work};
+use stage2_read::trace::events::{Event, Work};
 
 use crate::selection::Selected;
 use crate::{Counts, ExportError, names};

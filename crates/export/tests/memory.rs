@@ -7,8 +7,8 @@ mod common;
 use std::fs;
 use std::path::Path;
 
-use stage2_analysis::load::libraries::RangeNames;
 use stage2_export::{Format, Run, Selection, Traces, export};
+use stage2_read::trace::libraries::RangeNames;
 
 /// The largest resident set of this process so far, KiB.
 fn peak_kib() -> u64 {

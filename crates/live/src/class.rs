@@ -1,8 +1,8 @@
 //! A piece of GPU work -> its class, as a small number: the classes of kernels, and what is no kernel.
 
-use stage2_analysis::roofline::class::class_of;
-use stage2_analysis::roofline::kernel_class::KernelClass;
 use stage2_contract::text::KernelName;
+use stage2_read::kernel_class::KernelClass;
+use stage2_read::kernel_class::class_of;
 
 /// The names of the classes, by number: those of kernels as in reports, then copies, fills, and graphs
 /// that were recorded as a whole.

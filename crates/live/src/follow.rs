@@ -5,8 +5,8 @@ use std::io::{self, Read, Seek as _, SeekFrom};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use stage2_analysis::files;
 use stage2_contract::trace::{Ending, ReadError, Reader, Record, Writer};
+use stage2_read::files;
 
 /// The fewest bytes that a call may read: more than the largest frame.
 pub(crate) const LEAST_BUDGET: u64 = 2 << 20;

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use nix::unistd::{Gid, Group, getegid, geteuid, getgroups};
 
 use crate::failure::Failure;
-use stage2_analysis::private::{self, Sharing};
 use stage2_model::Finding;
+use stage2_read::private::{self, Sharing};
 
 /// Who may read a bundle: its owner, and the members of a group if one was named.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

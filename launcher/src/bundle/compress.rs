@@ -17,7 +17,7 @@ use super::{
     BASELINE_DIR, COLLECTOR_DIR, COUNTERS_DIR, NSYS_DIR, RunRecord, WINDOWS_DIR, window_bundles,
     window_number,
 };
-use stage2_analysis::files;
+use stage2_read::files;
 
 /// Smaller files are left: there is little to gain.
 const LEAST_BYTES: u64 = 64 << 10;

@@ -7,8 +7,8 @@ use nix::unistd::{AccessFlags, access};
 
 use super::access::Access;
 use crate::failure::Failure;
-use stage2_analysis::{files, private};
 use stage2_model::{Finding, Severity};
+use stage2_read::{files, private};
 
 /// Why there is no run folder. Ends the program with status 2.
 #[derive(Debug, thiserror::Error)]

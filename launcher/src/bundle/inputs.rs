@@ -8,8 +8,9 @@ use anyhow::Context as _;
 use serde::Serialize;
 
 use crate::redaction;
-use stage2_analysis::{WorkloadFacts, files};
 use stage2_config::hydra::hydra_key;
+use stage2_read::files;
+use stage2_report::WorkloadFacts;
 
 /// Contents of `inputs.yaml`.
 #[derive(Clone, Debug, Serialize)]

@@ -27,12 +27,12 @@ use crate::env::{Environment, GpuFacts};
 use crate::failure::Failure;
 use crate::outcome::Outcome;
 use crate::terminal::Terminal;
-use stage2_analysis::files::{self, write_whole};
-use stage2_analysis::layout::INPUTS_YAML;
-pub use stage2_analysis::layout::{BASELINE_DIR, COLLECTOR_DIR, COUNTERS_DIR, NCU_DIR, NSYS_DIR};
 use stage2_config::hydra::Node;
 use stage2_contract::text::{visible, visible_path};
 use stage2_model::{Finding, RunState, Severity};
+use stage2_read::files::{self, write_whole};
+use stage2_read::layout::INPUTS_YAML;
+pub use stage2_read::layout::{BASELINE_DIR, COLLECTOR_DIR, COUNTERS_DIR, NCU_DIR, NSYS_DIR};
 
 const CONFIG_YAML: &str = "config.yaml";
 
@@ -329,7 +329,7 @@ mod tests {
             processes: Vec::new(),
             devices: Vec::new(),
             tools: BTreeMap::new(),
-            workload: stage2_analysis::WorkloadFacts::default(),
+            workload: stage2_report::WorkloadFacts::default(),
         }
     }
 

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use super::compress::{Compressed, compress};
 use super::{MAX_LISTED_FILES, PassRecord, RunFolder, RunRecord, files_of, for_each_file};
 use crate::config::Run;
-use stage2_analysis::{files, private};
 use stage2_contract::text::visible;
 use stage2_model::{Finding, PassStatus, Severity};
+use stage2_read::{files, private};
 
 #[derive(Debug, Default)]
 pub(crate) struct Room {

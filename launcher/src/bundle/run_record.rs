@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::window_record::WindowRecord;
 use crate::redaction;
-use stage2_analysis::files::{self, write_whole};
 use stage2_model::{Finding, PassStatus, ProcessRow, RunState, Tool, WorkloadExit};
+use stage2_read::files::{self, write_whole};
 
 /// Name of the file in the bundle.
 pub const RUN_JSON: &str = "run.json";

@@ -9,8 +9,8 @@ use clap::{ArgAction, Args, ColorChoice, ValueEnum};
 
 use crate::config::Request;
 use crate::terminal::Verbosity;
-use stage2_analysis::operators::Annotation;
 use stage2_config::hydra::{Node, Origin, Value};
+use stage2_report::operators::Annotation;
 
 // What is said, and in which colors: of every command.
 #[derive(Debug, Args)]

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use stage2_analysis::files::{self, write_whole};
-use stage2_analysis::layout::COLLECTOR_DIR;
 use stage2_contract::text::visible_path;
 use stage2_diff::{Condition, Diff, ReadReport, Run, compare, read_report};
 use stage2_model::Report;
+use stage2_read::files::{self, write_whole};
+use stage2_read::layout::COLLECTOR_DIR;
 
 use crate::bundle::{RUN_JSON, refuse_dormant};
 use crate::cli::DiffArgs;

@@ -6,6 +6,7 @@ use std::process::{Command, Output};
 use stage2_contract::text::numbers::counted;
 use stage2_contract::text::visible_path;
 use stage2_export::{Counts, Exported, Run, Selection, export as write};
+use stage2_report::Settings;
 
 use crate::bundle::refuse_dormant;
 use crate::cli::ExportArgs;
@@ -21,7 +22,8 @@ pub(crate) fn export(args: ExportArgs, terminal: &Terminal) -> Result<u8, Failur
     refuse_dormant(&args.run_dir)?;
     let (exported, out) = match args.format.of_crate() {
         Some(format) => {
-            let run = Run::of_bundle(&args.run_dir).map_err(failure)?;
+            let run = Run::of_bundle(&args.run_dir, &Settings::of_run(&args.run_dir).libraries)
+                .map_err(failure)?;
             let out = args
                 .output
                 .unwrap_or_else(|| format!("{}{}", run.name, format.suffix(&run)).into());

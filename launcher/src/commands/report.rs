@@ -14,8 +14,8 @@ use crate::redaction;
 use crate::run::left_running;
 use crate::terminal::Terminal;
 use crate::views;
-use stage2_analysis::Settings;
 use stage2_contract::text::visible_path;
+use stage2_report::Settings;
 
 /// `stage2-launch report`.
 pub(crate) fn report(args: ReportArgs, terminal: &Terminal) -> Result<u8, Failure> {

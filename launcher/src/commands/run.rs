@@ -22,11 +22,11 @@ use crate::redaction;
 use crate::run::{self, Library, System};
 use crate::terminal::Terminal;
 use crate::{copy_inputs, doctor, views, workload};
-use stage2_analysis::claims::Workload;
-use stage2_analysis::operators::stage1;
 use stage2_config::hydra::Node;
 use stage2_contract::text::visible_path;
 use stage2_model::{Empty, Finding, Severity, Status, Tool, WorkloadExit};
+use stage2_report::claims::Workload;
+use stage2_report::operators::stage1;
 
 /// Stands for the folder of the run until that is chosen.
 const RUN_DIR: &str = "RUN_DIR";

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use stage2_analysis::files::{ending, write_whole};
-use stage2_analysis::load::trace::one_of_each;
 use stage2_contract::text::visible_path;
 use stage2_model::{Finding, Status};
+use stage2_read::files::{ending, write_whole};
+use stage2_read::trace::trace::one_of_each;
 
 use super::diff;
 use super::import::{Made, Parts, WindowFile, WindowKind, make};

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use super::advice::nearest;
 use super::error::ConfigError;
-use stage2_analysis::files;
 use stage2_config::hydra::{Node, Origin, Value};
 use stage2_config::presets::FILES;
+use stage2_read::files;
 
 /// Larger files are no presets.
 const LIMIT_BYTES: u64 = 16 << 20;

@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::tools::ncu::config::Ncu;
 use crate::tools::nsys::config::Nsys;
-use stage2_analysis::RedactSettings;
-use stage2_analysis::llm::preset::ModelPreset;
-use stage2_analysis::operators::{OperatorSettings, Stage1Settings};
-use stage2_analysis::roles::RoleSettings;
-use stage2_analysis::roofline::hardware::Hardware;
 use stage2_model::TokenCounts;
+use stage2_read::roles::RoleSettings;
+use stage2_report::RedactSettings;
+use stage2_report::llm::preset::ModelPreset;
+use stage2_report::operators::{OperatorSettings, Stage1Settings};
+use stage2_report::roofline::hardware::Hardware;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Config {

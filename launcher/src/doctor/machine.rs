@@ -118,7 +118,7 @@ pub(super) fn run_folder(folder: &Path) -> Check {
         .find(|part| part.exists())
         .map_or_else(|| PathBuf::from("/"), Path::to_owned);
     let shown = there.display();
-    if let Err(why) = stage2_analysis::files::try_folder(&there) {
+    if let Err(why) = stage2_read::files::try_folder(&there) {
         return RUN_FOLDER.case(0, format!("{shown} cannot be written: {why}"));
     }
     match space(&there) {

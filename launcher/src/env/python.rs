@@ -101,7 +101,7 @@ fn find(word: &OsStr) -> Option<PathBuf> {
 /// The Python that runs a script, from its first lines.
 fn from_script(script: &Path) -> Option<OsString> {
     let mut head = Vec::new();
-    stage2_analysis::files::open(script).ok()?.take(1024).read_to_end(&mut head).ok()?;
+    stage2_read::files::open(script).ok()?.take(1024).read_to_end(&mut head).ok()?;
     let head = String::from_utf8_lossy(head.strip_prefix(b"#!")?).into_owned();
     let mut lines = head.lines();
     let mut words = lines.next()?.split_whitespace();

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use clap::ValueEnum;
-use stage2_analysis::files;
+use stage2_read::files;
 
 /// Who may read the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

@@ -22,8 +22,8 @@ pub(crate) use tool::{GivenCaptures, KernelChoice, Kind, Profiler};
 use crate::config::{Config, Mode};
 use crate::hook::{self, HOOK_DIR, Hook};
 use crate::workload::Loading;
-use stage2_analysis::load::libraries::RangeNames;
 use stage2_model::{Finding, Severity};
+use stage2_read::trace::libraries::RangeNames;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Plan {

@@ -60,7 +60,7 @@ pub(crate) fn run_one(
             },
         };
     };
-    let made = stage2_analysis::private::create_folders(&profiler.folder).map(drop);
+    let made = stage2_read::private::create_folders(&profiler.folder).map(drop);
     let interrupted = Cell::new(None);
     let tool = Tool::of(host, pass, profiler, &interrupted);
     let done = run_under(&tool, profiler, made, None);

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::plan::SPOOL;
-use stage2_analysis::{files, private};
 use stage2_contract::text::visible;
+use stage2_read::{files, private};
 
 /// Helpers of a program may end a little later than itself.
 const PATIENCE: Duration = Duration::from_secs(1);

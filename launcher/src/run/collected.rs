@@ -5,10 +5,10 @@ use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
 use crate::bundle::COLLECTOR_DIR;
-use stage2_analysis::join::join;
-use stage2_analysis::load::libraries::RangeNames;
-use stage2_analysis::load::spool::load_folder;
 use stage2_model::{Report, RunInfo};
+use stage2_read::trace::libraries::RangeNames;
+use stage2_read::trace::spool::load_folder;
+use stage2_report::join::join;
 
 /// The collect pass of a run.
 pub(super) struct Collected {

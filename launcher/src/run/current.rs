@@ -51,7 +51,7 @@ impl Current<'_> {
     /// depend on it.
     pub(super) fn run_tool(&mut self, profiler: &Profiler, collected: &Collected) -> Passed {
         // Not its parents: a bundle that was taken away stays away.
-        let made = match stage2_analysis::private::create_folder(&profiler.folder) {
+        let made = match stage2_read::private::create_folder(&profiler.folder) {
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
             made => made,
         };

@@ -18,10 +18,10 @@ use crate::tools::ncu::command::Files;
 use crate::tools::nsys::config::Nsys;
 use crate::tools::product;
 use crate::tools::version::Version;
-use stage2_analysis::ncu::load::folder::report_name;
-use stage2_analysis::nsys::load::folder::capture_name;
-use stage2_analysis::private;
 use stage2_model::Finding;
+use stage2_read::ncu::load::folder::report_name;
+use stage2_read::nsys::folder::capture_name;
+use stage2_read::private;
 
 /// What the tools are run with.
 pub(crate) struct Imports<'a> {

@@ -14,14 +14,14 @@ use crate::copy_inputs::{InputCopies, Kind};
 use crate::plan::{GivenCaptures, KernelChoice};
 use crate::tools::ncu::config::Ncu;
 use crate::tools::ncu::select::{KernelTime, Selection, select};
-use stage2_analysis::join::without_collector::{Piece, label, of_nsys};
-use stage2_analysis::load::libraries::RangeNames;
-use stage2_analysis::named_range;
-use stage2_analysis::ncu::nvtx::Label;
-use stage2_analysis::nsys::load::folder::captures;
-use stage2_analysis::nsys::load::{Naming, Range, RangeKernel, Tables};
 use stage2_model::nsys::Source;
 use stage2_model::{Finding, PathKind, PathRow, Report};
+use stage2_read::named_range;
+use stage2_read::ncu::nvtx::Label;
+use stage2_read::nsys::folder::captures;
+use stage2_read::nsys::{Naming, Range, RangeKernel, Tables};
+use stage2_read::trace::libraries::RangeNames;
+use stage2_report::join::without_collector::{Piece, label, of_nsys};
 
 /// Folder of the captures that the user names, in that of the pass.
 const GIVEN_DIR: &str = "kernels_from_nsys";

@@ -9,12 +9,12 @@ use crate::tools::ncu::RangeTime;
 use crate::tools::ncu::command::{self, Request};
 use crate::tools::ncu::missed::ranges_seen;
 use crate::tools::ncu::regions::{Chosen, choose};
-use stage2_analysis::files::write_whole;
-use stage2_analysis::ncu::nvtx::Label;
-use stage2_analysis::ncu::regions::{REGION_FILE, RegionFile, folder};
-use stage2_analysis::private;
 use stage2_contract::text::listed;
 use stage2_model::{Finding, PassStatus, PathKind, PathRow, Report};
+use stage2_read::files::write_whole;
+use stage2_read::ncu::nvtx::Label;
+use stage2_read::ncu::regions::{REGION_FILE, RegionFile, folder};
+use stage2_read::private;
 
 /// Folder of the regions in the folder of the pass.
 const REGIONS_DIR: &str = "regions";

@@ -16,8 +16,8 @@ use crate::tools::nsys::outcome::{Files, Verdict, judge, judge_tables, with_seen
 use crate::tools::nsys::scrub::scrub;
 use crate::tools::nsys::version::OLDEST;
 use crate::tools::version::Version;
-use stage2_analysis::named_range;
 use stage2_model::{Finding, PassStatus, PathKind, Severity};
+use stage2_read::named_range;
 
 /// Runs the pass. `collected` is what the collect pass recorded, where one went before.
 pub(super) fn run(

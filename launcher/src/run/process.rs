@@ -21,8 +21,8 @@ use crate::failure::EXIT_NO_RESULT;
 use crate::plan::{Capture, FLUSH_PAGE, Pass};
 use crate::threads::MORE_PROCESSES;
 use crate::workload::{NotRunnable, why_not_started};
-use stage2_analysis::private;
 use stage2_model::{Finding, WorkloadExit};
+use stage2_read::private;
 
 /// Starts real processes.
 pub(crate) struct System;

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use crate::copy_inputs::InputCopies;
 use crate::tools::nsys::scrub::scrub;
-use stage2_analysis::files::{self, write_whole};
 use stage2_model::Finding;
+use stage2_read::files::{self, write_whole};
 
 /// Says, on the terminal and beside the reports, what the files of a folder hold. `shown` is that folder as
 /// seen from the run's. Either the report of nsys is kept as usual (`kept`), or something could not be taken out.

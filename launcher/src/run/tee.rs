@@ -8,8 +8,8 @@ use std::process::Command;
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
-use stage2_analysis::{files, private};
 use stage2_model::Finding;
+use stage2_read::{files, private};
 
 /// Children of the workload may hold its output open for ever; what they wrote until this long after
 /// its end is kept.

@@ -19,8 +19,9 @@ use crate::redaction;
 use crate::tools::missing;
 use crate::tools::step::{Ended, Step};
 use crate::tools::version::{Version, judge as judge_version};
-use stage2_analysis::{out_of_memory, private};
 use stage2_model::{Finding, PassStatus, Severity, WorkloadExit};
+use stage2_read::private;
+use stage2_report::out_of_memory;
 
 /// At most this much of the start and of the end of a log is read back.
 const LOG_PART_BYTES: u64 = 1 << 20;

@@ -1,6 +1,6 @@
 //! Nsight Systems and Nsight Compute: settings -> command lines -> a verdict on what came of them.
 //!
-//! Nothing is run here, and no table is read: `run` does the one, `stage2_analysis` the other.
+//! Nothing is run here, and no table is read: `run` does the one, `stage2_read` the other.
 
 pub mod ncu;
 pub mod nsys;

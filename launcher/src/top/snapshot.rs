@@ -7,7 +7,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use stage2_analysis::files;
+use stage2_read::files;
 
 /// Makes a bundle at `folder`, which must not be there yet. Gives one line that says what came of it.
 ///

@@ -8,10 +8,10 @@ use anyhow::Context as _;
 
 use super::table::Table;
 use crate::bundle::{BASELINE_DIR, COLLECTOR_DIR, COUNTERS_DIR, NCU_DIR, NSYS_DIR, sizes};
-use stage2_analysis::files;
-use stage2_analysis::files::write_whole;
 use stage2_contract::text::numbers::count;
 use stage2_contract::text::{code, shorten, visible};
+use stage2_read::files;
+use stage2_read::files::write_whole;
 
 const PAGE: &str = "report.md";
 /// The last section of the page. No foreign text can stand at the start of a line there.

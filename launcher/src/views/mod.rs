@@ -33,10 +33,10 @@ use std::path::{Path, PathBuf};
 use crate::outcome::Outcome;
 use crate::threads;
 use anyhow::Context as _;
-use stage2_analysis::files::{remedy, stream_whole};
-use stage2_analysis::insight::Shown;
-use stage2_analysis::{Analysis, Settings, Sources, analyse};
 use stage2_model::{Operators, Report};
+use stage2_read::files::{remedy, stream_whole};
+use stage2_report::insight::Shown;
+use stage2_report::{Analysis, Settings, Sources, analyse};
 
 /// Analyses a run's folder and writes the reports into it. What is absent or damaged costs its own
 /// part of them, and a finding says so.

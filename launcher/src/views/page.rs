@@ -96,8 +96,8 @@ mod tests {
     use crate::views::kernels::kernels_md;
     use crate::views::sample_answer::{answer, rich};
     use crate::views::{operators, report, summary};
-    use stage2_analysis::insight::Shown;
     use stage2_model::Operators;
+    use stage2_report::insight::Shown;
 
     #[test]
     fn every_page_opens_with_the_same_five_lines() {

@@ -5,14 +5,14 @@ use std::collections::HashMap;
 
 use super::page::{idle_percent, model_stages, outermost_ranges};
 use super::table::{Table, name, none, paragraph};
-use stage2_analysis::in_part;
-use stage2_analysis::insight::vision::{Nested, nested};
 use stage2_contract::text::listed;
 use stage2_contract::text::numbers::{count, ms3, percent1, ratio3};
 use stage2_model::{
     Figure, LAUNCH_GAP_US, P99_VALUES, PathKind, Report, Role, StageAnswer, StageRow, StepTimes,
     StepUnit, WindowKind,
 };
+use stage2_report::in_part;
+use stage2_report::insight::vision::{Nested, nested};
 
 /// Ranges that are named as being no stages.
 const APART_NAMED: usize = 2;

@@ -50,7 +50,7 @@ const SCRIPT_LINE_BYTES: usize = 255;
 
 /// Looks at a file.
 pub(super) fn look(path: &Path) -> File {
-    let Ok(file) = stage2_analysis::files::open(path) else { return File::Other };
+    let Ok(file) = stage2_read::files::open(path) else { return File::Other };
     let cache = ReadCache::new(file);
     let length = ReadRef::len(&cache).unwrap_or(0);
     let first = length.min(SCRIPT_LINE_BYTES as u64);

@@ -8,7 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use super::python_source::{Called, Source};
-use stage2_analysis::files;
+use stage2_read::files;
 
 /// Where a Hydra app says that it is one.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -25,7 +25,7 @@ mod ncu_python;
 mod ncu_regions;
 mod no_ranges_demo;
 #[allow(dead_code, reason = "the tests of its tables use the rest")]
-#[path = "../../../crates/analysis/tests/nsys_tables/fixture.rs"]
+#[path = "../../../crates/report/tests/it/nsys_tables/fixture.rs"]
 mod nsys_export;
 mod nsys_fails;
 mod nsys_real;

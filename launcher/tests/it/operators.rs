@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use stage2_analysis::join::join;
-use stage2_analysis::load::spool::load_folder;
-use stage2_analysis::operators::{OperatorSettings, operators};
 use stage2_launch::views::operators::operators_md;
 use stage2_model::{Operators, Report, RunInfo, StageOperatorRow};
+use stage2_read::trace::spool::load_folder;
+use stage2_report::join::join;
+use stage2_report::operators::{OperatorSettings, operators};
 
 /// Linear layers of one forward: seven in each of the two layers, and the head.
 const LINEARS: u64 = 2 * 7 + 1;

@@ -19,4 +19,6 @@ pub use instance::{without_instance, without_instance_str};
 pub use kernel_name::{KernelName, kernel_name};
 pub use listed::listed;
 pub use signature::{comparable, shorten_kernel};
-pub use visible::{code, code_in_text, csv_field, plain, shorten, visible, visible_path};
+pub use visible::{
+    code, code_in_text, csv_field, plain, shorten, uuid_text, visible, visible_path,
+};

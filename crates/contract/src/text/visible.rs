@@ -133,6 +133,13 @@ pub fn csv_field(visible: &str) -> String {
     }
 }
 
+/// A UUID in the form that NVIDIA's tools print, without their `GPU-`.
+pub fn uuid_text(uuid: [u8; 16]) -> String {
+    let hex: String = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
+    let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| &hex[part]);
+    parts.join("-")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -11,6 +11,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use stage2_export::{Run, Selection, Window};
+use stage2_report::Settings;
 
 /// Write the trace files of a run as Parquet
 #[derive(Debug, Parser)]
@@ -30,7 +31,7 @@ struct Arguments {
 fn main() -> ExitCode {
     let Arguments { run_dir, out, stage, window } = Arguments::parse();
     let selection = Selection { stages: stage, window };
-    let exported = Run::of_bundle(&run_dir)
+    let exported = Run::of_bundle(&run_dir, &Settings::of_run(&run_dir).libraries)
         .and_then(|run| stage2_export::select(&run, &selection, |part| tables::write(part, &out)));
     match exported {
         Ok(exported) => {

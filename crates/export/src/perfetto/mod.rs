@@ -16,8 +16,8 @@ use messages::{
 };
 use prost::Message as _;
 use rustc_hash::FxHashMap;
-use stage2_analysis::load::events::{Event, Range, Thread, Value, What, Work};
 use stage2_contract::trace::{Payload, Queue};
+use stage2_read::trace::events::{Event, Range, Thread, Value, What, Work};
 
 use crate::run::Process;
 use crate::selection::Selected;

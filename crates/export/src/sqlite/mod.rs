@@ -13,8 +13,8 @@ use std::path::Path;
 
 use rusqlite::{Connection, Statement, ToSql, params};
 use rustc_hash::{FxHashMap, FxHashSet};
-use stage2_analysis::load::events::{Event, Range, What, Work};
 use stage2_contract::trace::{Payload, RANGE_OUTSIDE, RANGE_UNKNOWN};
+use stage2_read::trace::events::{Event, Range, What, Work};
 
 use crate::run::Process;
 use crate::selection::Selected;

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use crate::common::{self, trace};
 use serde_json::Value;
-use stage2_analysis::load::libraries::RangeNames;
 use stage2_export::{ExportError, Exported, Format, Run, Selection, Traces, export};
 use stage2_model::{ClockPoint, HostClock, ProcessRow};
+use stage2_read::trace::libraries::RangeNames;
 
 struct Scratch {
     folder: tempfile::TempDir,

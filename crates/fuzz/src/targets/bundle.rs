@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use stage2_analysis::{Settings, Sources, analyse};
+use stage2_report::{Settings, Sources, analyse};
 
 use super::{check_findings, same_twice};
 use crate::mutate::bundle::{FILES, unpack};

@@ -121,7 +121,7 @@ fn check_findings(findings: &[Finding]) {
 }
 
 /// What holds for every table of nsys, whatever the file was.
-fn check_nsys(tables: &stage2_analysis::nsys::load::Tables) {
+fn check_nsys(tables: &stage2_read::nsys::Tables) {
     for range in &tables.ranges {
         for row in &range.kernels {
             assert!(row.kernel < tables.kernels.len(), "a range names a kernel that is not there");

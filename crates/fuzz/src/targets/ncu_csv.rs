@@ -1,6 +1,6 @@
 //! CSV pages that claim to be those of `ncu --import`.
 
-use stage2_analysis::ncu::load::{Source, load};
+use stage2_read::ncu::load::{Source, load};
 
 use super::{check_findings, same_twice};
 

@@ -1,7 +1,7 @@
 //! CSV tables that claim to be those of `nsys stats`.
 
-use stage2_analysis::load::libraries::RangeNames;
-use stage2_analysis::nsys::load::csv;
+use stage2_read::nsys::csv;
+use stage2_read::trace::libraries::RangeNames;
 
 use super::{check_findings, same_twice};
 use crate::scratch;

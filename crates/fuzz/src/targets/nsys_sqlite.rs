@@ -1,7 +1,7 @@
 //! SQLite files that claim to be exports of nsys.
 
-use stage2_analysis::load::libraries::RangeNames;
-use stage2_analysis::nsys::load::sqlite;
+use stage2_read::nsys::sqlite;
+use stage2_read::trace::libraries::RangeNames;
 
 use super::{check_findings, same_twice};
 use crate::scratch;

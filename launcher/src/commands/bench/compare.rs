@@ -7,8 +7,8 @@ use serde::Serialize;
 use super::measure::{Configuration, Run, StageTime};
 use super::{RANGES_ONLY, Times};
 use crate::redaction;
-use stage2_analysis::load::stats::median;
 use stage2_model::{Finding, WorkloadExit};
+use stage2_read::trace::stats::median;
 
 /// Version of the format of `bench.json`.
 const SCHEMA: u32 = 1;

@@ -5,12 +5,12 @@ use serde::Serialize;
 
 use crate::plan::{NSYS_BASE, Pass};
 use crate::run::PassOutcome;
-use stage2_analysis::join::join;
-use stage2_analysis::load::libraries::RangeNames;
-use stage2_analysis::load::spool::load_folder;
-use stage2_analysis::nsys::load::sqlite;
 use stage2_contract::text::visible_path;
 use stage2_model::{Finding, PathKind, RunInfo, Severity, WorkloadExit};
+use stage2_read::nsys::sqlite;
+use stage2_read::trace::libraries::RangeNames;
+use stage2_read::trace::spool::load_folder;
+use stage2_report::join::join;
 
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Configuration {
@@ -85,7 +85,7 @@ pub(super) fn recorded(pass: &Pass, libraries: &RangeNames) -> anyhow::Result<Re
     if pass.profiler.is_some() {
         let path = folder.join(format!("{NSYS_BASE}.sqlite"));
         let tables = sqlite::load(&path, libraries).map_err(|finding| anyhow!("{finding}"))?;
-        let time = |range: &stage2_analysis::nsys::load::Range| {
+        let time = |range: &stage2_read::nsys::Range| {
             let only = range.host_total_ns.filter(|_| range.instances == Some(1));
             let domain = range.domain.as_ref().map_or_else(String::new, |d| format!("@{d}"));
             Some(StageTime {

@@ -28,11 +28,11 @@ use crate::terminal::Terminal;
 use crate::workload;
 use compare::Results;
 use measure::{Configuration, Recorded, Run};
-use stage2_analysis::files::write_whole;
-use stage2_analysis::join::overhead::InForce;
-use stage2_analysis::load::libraries::RangeNames;
 use stage2_contract::text::numbers::counted;
 use stage2_model::{Finding, Severity, WorkloadExit};
+use stage2_read::files::write_whole;
+use stage2_read::trace::libraries::RangeNames;
+use stage2_report::join::overhead::InForce;
 
 /// Name of the configuration that all others are held against.
 const UNTRACED: &str = "untraced";

@@ -2,9 +2,9 @@
 
 use super::compare::{Results, Row};
 use super::{AGAIN, RANGES_ONLY};
-use stage2_analysis::join::overhead::{InForce, LIMIT, lighter};
 use stage2_contract::text::numbers::ratio3;
 use stage2_model::{Finding, Severity};
+use stage2_report::join::overhead::{InForce, LIMIT, lighter};
 
 /// Configurations that have lighter settings, with the names of their passes.
 const PROFILERS: [(&str, &str); 2] = [("collector", "collect"), ("nsys", "nsys")];

@@ -7,8 +7,8 @@ use serde_json::json;
 
 use crate::bundle::RunRecord;
 use crate::outcome::Outcome;
-use stage2_analysis::files::write_whole;
 use stage2_model::Tool;
+use stage2_read::files::write_whole;
 
 const NOT_KNOWN: &str = "not known: the captures were taken elsewhere, and only what they say \
                          themselves of their GPUs and tools is here";

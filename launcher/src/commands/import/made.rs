@@ -22,11 +22,11 @@ use crate::redaction;
 use crate::run::{self, Signals};
 use crate::terminal::Terminal;
 use crate::views;
-use stage2_analysis::files::{self, write_whole};
-use stage2_analysis::load::trace::files_of;
-use stage2_analysis::private;
 use stage2_contract::text::{listed, visible_path};
 use stage2_model::{Finding, PassStatus, Severity};
+use stage2_read::files::{self, write_whole};
+use stage2_read::private;
+use stage2_read::trace::trace::files_of;
 
 /// Files that are named where they are told; run.json has them all.
 const FROM_NAMED: usize = 4;

@@ -15,8 +15,8 @@ use super::select::{Selection, pattern};
 use crate::tools::step::Step;
 use crate::tools::version::Version;
 use crate::tools::{without_patterns, word};
-use stage2_analysis::ncu::nvtx::Label;
 use stage2_model::Finding;
+use stage2_read::ncu::nvtx::Label;
 
 /// The oldest version that the forms of arguments below hold for.
 pub const OLDEST: Version = Version::new(2022, 4, 0);

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use stage2_config::hydra::{one_or_many, words};
 
-use stage2_analysis::ncu::regions::Regions;
+use stage2_read::ncu::regions::Regions;
 
 use super::expression;
 use crate::tools::word;

@@ -12,7 +12,7 @@
 mod regular;
 
 pub use regular::{alike, lost, read};
-use stage2_analysis::ncu::nvtx::Label;
+use stage2_read::ncu::nvtx::Label;
 
 /// What has a meaning in an expression of ncu.
 const QUANTIFIERS: &str = r"@,[]/*+";

@@ -10,9 +10,9 @@ use super::RangeTime;
 use super::command::Filter;
 use super::expression::{self, Around, Expression, Frame};
 use crate::tools::saw;
-use stage2_analysis::ncu::nvtx::{self, DEFAULT_DOMAIN, Label};
 use stage2_contract::text::listed;
 use stage2_model::Finding;
+use stage2_read::ncu::nvtx::{self, DEFAULT_DOMAIN, Label};
 
 /// Expressions that are listed and explained.
 const LISTED: usize = 8;

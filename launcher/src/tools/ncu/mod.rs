@@ -2,7 +2,7 @@
 //!
 //! [`config`] holds the settings, [`select`] chooses the kernels, [`command`] spells out every
 //! argument, and [`outcome`] judges what the run left behind. Nothing is run here. A fault of a run
-//! becomes a [`stage2_model::Finding`]. [`stage2_analysis::ncu`] reads the tables.
+//! becomes a [`stage2_model::Finding`]. [`stage2_read::ncu`] reads the tables.
 
 pub mod available;
 pub mod command;
@@ -13,7 +13,7 @@ pub mod outcome;
 pub mod regions;
 pub mod select;
 
-use stage2_analysis::ncu::nvtx::Label;
+use stage2_read::ncu::nvtx::Label;
 
 /// A range of the collect pass, at one place, with what ran in it.
 #[derive(Clone, Debug, PartialEq, Eq)]

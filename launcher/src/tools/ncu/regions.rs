@@ -4,9 +4,9 @@ use crate::tools::ncu::RangeTime;
 use crate::tools::ncu::config::Ncu;
 use crate::tools::ncu::expression::{Around, exact};
 use crate::tools::ncu::missed::ranges_seen;
-use stage2_analysis::ncu::nvtx::{self, Label};
-use stage2_analysis::ncu::regions::Patterns;
 use stage2_model::Finding;
+use stage2_read::ncu::nvtx::{self, Label};
+use stage2_read::ncu::regions::Patterns;
 
 /// A region to measure.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ impl Chosen {
 }
 
 /// The regions that the settings allow and that launched kernels, the longest first and no more than
-/// [`most`](stage2_analysis::ncu::regions::Regions::most). Without patterns they are those of the stage, if
+/// [`most`](stage2_read::ncu::regions::Regions::most). Without patterns they are those of the stage, if
 /// there is one.
 pub fn choose(ranges: &[RangeTime], ncu: &Ncu, findings: &mut Vec<Finding>) -> Vec<Chosen> {
     let patterns = Patterns::of(&ncu.regions.include, &ncu.regions.exclude);

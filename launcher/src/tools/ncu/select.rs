@@ -10,11 +10,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use stage2_analysis::load::operation::is_communication;
-use stage2_analysis::ncu::nvtx::Label;
 use stage2_contract::text;
 use stage2_contract::text::kernel_name;
 use stage2_model::Finding;
+use stage2_read::ncu::nvtx::Label;
+use stage2_read::trace::operation::is_communication;
 use wildmatch::WildMatch;
 
 use super::config::Ncu;

@@ -3,7 +3,7 @@
 //! Everything here is a function of its arguments; `run` executes the commands. In a pass, [`config`]
 //! is checked, [`version`] says which forms the installed tool takes, [`command`] spells the commands
 //! out, and [`outcome`] judges the result. [`scrub`] makes a copy that is safe to share, because a
-//! report holds the environment of every process of the machine. [`stage2_analysis::nsys`] reads the
+//! report holds the environment of every process of the machine. [`stage2_read::nsys`] reads the
 //! export and compares it with what the collector counted.
 
 pub mod command;

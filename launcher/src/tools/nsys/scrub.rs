@@ -13,10 +13,10 @@ use rusqlite::{Connection, OpenFlags};
 use wildmatch::WildMatch;
 
 use crate::redaction;
-use stage2_analysis::files;
-use stage2_analysis::nsys::load::database::{Unreadable, check_header};
-use stage2_analysis::nsys::load::diagnostics;
 use stage2_model::Finding;
+use stage2_read::files;
+use stage2_read::nsys::database::{Unreadable, check_header};
+use stage2_read::nsys::diagnostics;
 
 /// Tables that are copied whole. A * at the end stands for any rest.
 const COPIED: [&str; 16] = [

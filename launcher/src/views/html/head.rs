@@ -56,7 +56,7 @@ pub(super) fn header(report: &Report, title: &str) -> String {
 fn cards(report: &Report) -> String {
     let mut cards: Vec<(&str, String)> = Vec::new();
     if report.coverage.gpu_records() > 0 {
-        cards.push(("kernels", count(stage2_analysis::in_part::kernels(report))));
+        cards.push(("kernels", count(stage2_report::in_part::kernels(report))));
     }
     let sum = |ns: fn(&DeviceRow) -> Option<u64>| {
         let mut devices = report.devices.iter().map(ns);

@@ -4,9 +4,9 @@ use super::super::{operators, report as report_page, summary};
 use super::*;
 use crate::golden::compare;
 use dom::{Element, parse};
-use stage2_analysis::insight::Shown;
 use stage2_contract::text::{KernelName, visible};
 use stage2_model::*;
+use stage2_report::insight::Shown;
 
 #[path = "../../../tests/it/common/dom.rs"]
 mod dom;

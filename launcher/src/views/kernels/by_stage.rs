@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::top::Sum;
 use crate::views::page::model_stages;
-use stage2_analysis::insight::counted::Counted;
 use stage2_model::{Bound, CounterRow, KernelRow, Report};
+use stage2_report::insight::counted::Counted;
 
 /// Rows of a kernel in a stage together.
 struct StageSum<'r> {

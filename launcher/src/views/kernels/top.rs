@@ -4,9 +4,9 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::hash::Hash;
 
-use stage2_analysis::insight::counted::Counted;
-use stage2_analysis::load::stats::mean;
 use stage2_model::{CounterRow, KernelRow, Report, Times};
+use stage2_read::trace::stats::mean;
+use stage2_report::insight::counted::Counted;
 
 /// A kernel over the whole run.
 pub(in crate::views) struct TopKernel<'r> {

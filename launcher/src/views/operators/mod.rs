@@ -2,10 +2,10 @@
 
 use super::page::{Page, first_screen};
 use super::table::{Table, more, none, paragraph};
-use stage2_analysis::in_part;
 use stage2_contract::text::numbers::{count, ms3, ms6, or_absent, percent1};
 use stage2_contract::text::{code, code_in_text, plain};
 use stage2_model::{OperatorRow, Operators, Report};
+use stage2_report::in_part;
 
 /// Operators of each stage that are listed.
 const STAGE_ROWS: usize = 10;

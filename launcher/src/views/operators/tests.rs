@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::golden::compare;
-use stage2_analysis::operators::{OperatorSettings, operators};
 use stage2_model::{PathRow, StageRow, Verdict};
+use stage2_report::operators::{OperatorSettings, operators};
 
 /// Prefill with an operator whose name tries to break out, and an operator in no stage.
 fn report() -> Report {
@@ -57,8 +57,7 @@ fn rows_that_are_left_out_are_counted() {
 fn names_cannot_break_the_table() {
     let mut report = report();
     report.paths[5].name = "aten::a|b` <b>".into();
-    let pattern =
-        stage2_analysis::operators::Pattern::try_from("aten".to_owned()).expect("pattern");
+    let pattern = stage2_report::operators::Pattern::try_from("aten".to_owned()).expect("pattern");
     let settings = OperatorSettings { pattern: Some(pattern), ..OperatorSettings::default() };
     let page = operators_md(&report, &operators(&report, &settings), 50);
     assert!(page.contains("| ``aten::a\\|b` <b>`` | 0.070 |"), "{page}");

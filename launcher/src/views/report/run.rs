@@ -1,10 +1,10 @@
 //! What ran, and on which GPUs.
 
 use crate::views::table::{ROWS, Table, none, paragraph};
-use stage2_analysis::in_part;
 use stage2_contract::text::numbers::{count, counted, ms3, percent1};
 use stage2_contract::text::{code_in_text, plain, shorten};
 use stage2_model::Report;
+use stage2_report::in_part;
 
 /// Characters of a command line.
 const COMMAND_LIMIT: usize = 2_000;

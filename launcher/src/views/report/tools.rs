@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use crate::views::kernels::top;
 use crate::views::table::{self, Table, none, paragraph};
-use stage2_analysis::roofline::bound;
 use stage2_contract::text::numbers::{count, ms3, percent1};
 use stage2_contract::text::{code, plain, shorten, shorten_kernel};
 use stage2_model::{KernelRow, Report};
+use stage2_report::roofline::bound;
 
 /// Rows of a table here.
 const ROWS: usize = 20;

@@ -4,9 +4,9 @@ use super::ranges;
 use crate::views::kernels::top::classes;
 use crate::views::table::{ROWS, Table, paragraph};
 use crate::views::values::text;
-use stage2_analysis::in_part;
 use stage2_contract::text::numbers::{count, ms3, percent1};
 use stage2_model::{DeviceRow, Report};
+use stage2_report::in_part;
 
 /// Totals of the run, the classes of its kernels, and all instances of all stages.
 pub(super) fn whole_run(report: &Report) -> String {

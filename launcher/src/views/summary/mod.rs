@@ -17,8 +17,8 @@ use super::costs::costs_in_brief;
 use super::page::{Page, first_screen, is_answered};
 use super::steps;
 use super::values::sentence;
-use stage2_analysis::insight::Shown;
 use stage2_model::Report;
+use stage2_report::insight::Shown;
 
 /// Sentences of the head; Takeaways has more.
 const SENTENCES: usize = 3;

@@ -3,11 +3,11 @@
 use crate::views::page::model_stages;
 use crate::views::table::{Table, none};
 use crate::views::values::{decimal, text};
-use stage2_analysis::insight::Shown;
-use stage2_analysis::operators::stage1::{MeanStd, Stage1Aggregates};
 use stage2_contract::text::numbers::{count, counted};
 use stage2_contract::text::shorten;
 use stage2_model::{DeviceRow, Fact, ModelUse, Report, StageRow, WarmRow};
+use stage2_report::insight::Shown;
+use stage2_report::operators::stage1::{MeanStd, Stage1Aggregates};
 
 /// Rows of a table here.
 const ROWS: usize = 16;

@@ -6,10 +6,10 @@ use crate::views::page::{idle_percent, model_stages};
 use crate::views::stages::no_stage;
 use crate::views::table::NAME_LIMIT;
 use crate::views::values::sentence;
-use stage2_analysis::roofline::takeaways::recommendations;
 use stage2_contract::text::numbers::{count, ms3, or_absent, percent1};
 use stage2_contract::text::{code_in_text, shorten, shorten_kernel};
 use stage2_model::{Report, StageRow};
+use stage2_report::roofline::takeaways::recommendations;
 
 /// Sentences at the most.
 const MOST: usize = 5;

@@ -6,9 +6,9 @@ use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag};
 use super::*;
 use crate::golden::compare;
 use crate::views::sample_answer::{answer, rich};
-use stage2_analysis::operators::stage1::{MeanStd, Stage1Aggregates};
 use stage2_contract::text::visible;
 use stage2_model::*;
+use stage2_report::operators::stage1::{MeanStd, Stage1Aggregates};
 
 const SECTIONS: [&str; 10] = [
     "Environment",

@@ -39,8 +39,7 @@ fn nsys_pass(sandbox: &Sandbox, said: &str, status: &str) -> Value {
 /// Ranges with their instances, as the export has them.
 fn ranges(sandbox: &Sandbox) -> Vec<(String, Option<u64>)> {
     let export = sandbox.path("tmp/stage2/latest/nsys/run.sqlite");
-    let tables =
-        stage2_analysis::nsys::load::sqlite::load(&export, &Default::default()).expect("export");
+    let tables = stage2_read::nsys::sqlite::load(&export, &Default::default()).expect("export");
     let mut ranges: Vec<_> = tables.ranges.into_iter().map(|r| (r.name, r.instances)).collect();
     ranges.sort();
     ranges

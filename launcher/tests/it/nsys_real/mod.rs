@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use stage2_analysis::nsys::load::{Tables, csv, sqlite};
 use stage2_launch::tools::nsys::command;
 use stage2_launch::tools::nsys::config::CaptureRange;
 use stage2_launch::tools::nsys::config::Nsys;
@@ -26,6 +25,7 @@ use stage2_launch::tools::step::Ended;
 use stage2_launch::tools::step::Step;
 use stage2_launch::tools::version::Version;
 use stage2_model::WorkloadExit;
+use stage2_read::nsys::{Tables, csv, sqlite};
 
 /// One prefill, three decodes with a step each, then a line on standard output. The stages are long
 /// because nsys now and then misses a range of 20 ms on a busy machine: it ends before nsys captures.

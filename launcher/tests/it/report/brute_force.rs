@@ -5,10 +5,10 @@ use std::ops::RangeInclusive;
 
 use crate::report::build::Build;
 use proptest::prelude::*;
-use stage2_analysis::join::join;
-use stage2_analysis::load::{Capture, Tally};
 use stage2_contract::trace::{NONE, RANGE_OUTSIDE, RANGE_UNKNOWN};
 use stage2_model::{BusyParts, Report, RunInfo, WarmRow};
+use stage2_read::trace::{Capture, Tally};
+use stage2_report::join::join;
 
 const STAGES: [&str; 2] = ["prefill", "decode"];
 

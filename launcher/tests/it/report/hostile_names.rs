@@ -8,10 +8,10 @@ use std::path::Path;
 
 use rusqlite::Connection;
 use serde_json::{Value, json};
-use stage2_analysis::load::libraries::RangeNames;
 use stage2_contract::trace::{Mark, MonoNs, NONE, Process, Record};
 use stage2_export::{Format, Run, Selection, Traces, export};
 use stage2_launch::views::write_reports;
+use stage2_read::trace::libraries::RangeNames;
 
 use crate::common::hostile_names::{acts, all};
 use crate::report::build::Build;

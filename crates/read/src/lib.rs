@@ -1,0 +1,21 @@
+//! Bytes of trace files ([`trace`]), of [`nsys`] and of [`ncu`] -> captures.
+//!
+//! The readers know nothing of each other. Each of them bounds what a file may cost, whatever is in it:
+//! what cannot be used is counted, or becomes a finding that names the file.
+#![deny(unsafe_code)]
+
+mod decoded;
+pub mod files;
+pub mod foreign;
+pub mod kernel_class;
+pub mod layout;
+pub mod named_range;
+pub mod ncu;
+pub mod nsys;
+pub mod numbers;
+pub mod path_label;
+pub mod private;
+pub mod progress;
+mod record_bounds;
+pub mod roles;
+pub mod trace;

@@ -1,0 +1,246 @@
+//! The CSV pages of `ncu --import` -> counters of each kernel, configuration and device.
+//!
+//! Of the two pages the raw one has all metrics, and the details one what the rules say; either will
+//! do alone, and so will a summary over the launches of each kernel. Pages of any version since 2020
+//! are read, with units scaled or not, in any locale and encoding.
+
+mod cells;
+mod clues;
+mod counters;
+mod details;
+mod flops;
+pub mod folder;
+mod launch;
+mod pages;
+mod quantity;
+mod room;
+mod sheet;
+mod unread;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io::Read;
+
+pub use counters::{KernelCounters, Key};
+pub(in crate::ncu) use flops::flops;
+pub use launch::Launch;
+pub use quantity::Quantity;
+
+use pages::{Found, Pages};
+use room::Room;
+use sheet::{Kind, Sheet, Told};
+use unread::Unread;
+
+use crate::ncu::nvtx::Label;
+use crate::trace::libraries::RangeNames;
+use stage2_model::{Finding, Severity};
+
+/// What was read.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Tables {
+    /// Counters of each kernel, configuration, device and stage, by name.
+    pub kernels: Vec<KernelCounters>,
+    /// Every profiled launch or range, in the order of the reports.
+    pub launches: Vec<Launch>,
+    /// Names of the devices, by index, where the report has them.
+    pub devices: BTreeMap<u32, String>,
+    /// Whether all names are mangled, so that they can be joined with those of other sources.
+    pub names_are_mangled: bool,
+    /// What is wrong with the files.
+    pub findings: Vec<Finding>,
+}
+
+impl Tables {
+    /// Forgets the ranges of libraries: none of them is a stage.
+    pub fn leave_out(&mut self, libraries: &RangeNames) {
+        let of_user = |label: &Label| {
+            label.domain.as_ref().is_none_or(|domain| !libraries.contains(domain.as_bytes()))
+        };
+        for launch in &mut self.launches {
+            launch.ranges.retain(of_user);
+            launch.start_end_ranges.retain(of_user);
+        }
+        self.kernels.iter_mut().for_each(|kernel| kernel.outermost.retain(of_user));
+    }
+}
+
+/// A page, and what to call it.
+pub struct Source<R> {
+    /// Path or name, for messages.
+    pub name: String,
+    /// Its bytes.
+    pub input: R,
+}
+
+/// Reads the pages of one report, in any order; what each of them is shows in its columns.
+pub fn load<R: Read>(pages: impl IntoIterator<Item = Source<R>>) -> Tables {
+    load_reports([pages])
+}
+
+/// Reads several reports, each by itself: the numbers of their launches say nothing across reports.
+/// A kernel that is in several of them is the mean of all of its launches.
+pub fn load_reports<R, P>(reports: impl IntoIterator<Item = P>) -> Tables
+where
+    R: Read,
+    P: IntoIterator<Item = Source<R>>,
+{
+    let mut all = Tables::default();
+    let mut keys: BTreeMap<Key, usize> = BTreeMap::new();
+    let mut room = Room::default();
+    for pages in reports {
+        let mut tables = Tables::default();
+        let mut read = Launches { room, ..Launches::default() };
+        for page in pages {
+            read.page(page, &mut tables);
+        }
+        room = read.room.next_report();
+        let mut launches = read.finish(&mut tables.findings);
+        launches.sort_by_key(|launch| (launch.id, launch.process_id));
+        all.findings.append(&mut tables.findings);
+        leave_out_other_gpus(&mut launches, &tables.devices, &mut all);
+        let here: BTreeSet<Key> = launches.iter().map(counters::key).collect();
+        here.into_iter().for_each(|key| *keys.entry(key).or_default() += 1);
+        all.launches.append(&mut launches);
+    }
+    all.kernels = counters::pivot(&all.launches, &mut all.findings);
+    let shared = keys.values().filter(|reports| **reports > 1).count();
+    if shared > 0 {
+        all.findings.push(Finding::new(
+            Severity::Note,
+            format!("ncu: {shared} kernels are in more than one report"),
+            "their counters are the means over all of their launches, whichever report has them",
+            "merge the reports one by one to tell them apart",
+        ));
+    }
+    check_names(&mut all);
+    all
+}
+
+/// A device number stands for one GPU in all reports: counters of another one are no mean with its.
+fn leave_out_other_gpus(
+    launches: &mut Vec<Launch>,
+    devices: &BTreeMap<u32, String>,
+    all: &mut Tables,
+) {
+    for (device, name) in devices {
+        let known = all.devices.entry(*device).or_insert_with(|| name.clone());
+        if known == name {
+            continue;
+        }
+        launches.retain(|launch| launch.device != *device);
+        all.findings.push(Finding::new(
+            Severity::Warning,
+            format!("ncu: counters of a report from {name} are left out"),
+            format!("device {device} is {known} in another report, and what they measured differs"),
+            "merge reports of one kind of GPU at a time",
+        ));
+    }
+}
+
+/// Launches of a report that are kept, at some 10 KB each: ncu replays a launch dozens of times, so
+/// that reports have thousands.
+const MAX_LAUNCHES: usize = 1 << 16;
+
+/// Rules of a launch that are kept; ncu has some fifty.
+const MAX_RULES: usize = 500;
+
+/// What the pages of a report have told so far.
+#[derive(Default)]
+struct Launches {
+    /// By process and number of the launch, whether it is of a summary, and how many launches the report
+    /// has of that number before it.
+    launches: BTreeMap<(u64, u64, bool, usize), Launch>,
+    /// Launches of each number.
+    occurrences: HashMap<(u64, u64, bool), usize>,
+    /// Rows of further launches.
+    refused: usize,
+    /// What may still be kept of all reports.
+    room: Room,
+    unread: Unread,
+}
+
+impl Launches {
+    /// Reads a file.
+    fn page<R: Read>(&mut self, source: Source<R>, tables: &mut Tables) {
+        let Source { name, input } = source;
+        let mut sheet = Sheet::default();
+        let mut unusable = Vec::new();
+        let mut found = Pages::new(input, &name).each(|found| match found {
+            Found::Table(form) => {
+                sheet.table(form, &name).map_err(|why| unusable.push(why)).is_ok()
+            }
+            Found::Row(record) => sheet.row(record, &mut self.room, &mut self.unread),
+        });
+        unusable.dedup();
+        tables.findings.append(&mut unusable);
+        tables.findings.append(&mut found);
+        self.refused += sheet.refused;
+        for (device, name) in std::mem::take(&mut sheet.devices) {
+            tables.devices.entry(device).or_insert(name);
+        }
+        for told in sheet.finish(&name, &mut self.unread, &mut tables.findings) {
+            self.add(told);
+        }
+    }
+
+    /// Adds what a page tells of a launch to what another one has told of it.
+    fn add(&mut self, told: Told) {
+        let Told { kind, occurrence, mut launch, .. } = told;
+        let (process, id, summary) = (launch.process_id, launch.id, kind == Kind::Summary);
+        let occurrences = self.occurrences.entry((process, id, summary)).or_default();
+        let same = self.launches.get(&(process, id, summary, occurrence));
+        let at = match same.is_none_or(|known| known.may_be(&launch)) {
+            true => occurrence,
+            false => *occurrences,
+        };
+        *occurrences = (*occurrences).max(at + 1);
+        let key = (process, id, summary, at);
+        if self.launches.len() >= MAX_LAUNCHES && !self.launches.contains_key(&key) {
+            self.refused += 1;
+            return;
+        }
+        let known = self.launches.entry(key).or_default();
+        // The raw page is exact, and details round to two places: what it tells wins.
+        if kind == Kind::Raw || known.kernel.is_empty() {
+            std::mem::swap(known, &mut launch);
+        }
+        for (name, quantity) in launch.metrics {
+            known.metrics.entry(name).or_insert(quantity);
+        }
+        known.rules.append(&mut launch.rules);
+    }
+
+    /// All of them, and what is wrong with them.
+    fn finish(self, findings: &mut Vec<Finding>) -> Vec<Launch> {
+        findings.extend(self.unread.findings());
+        if self.refused > 0 {
+            findings.push(Finding::new(
+                Severity::Warning,
+                format!("ncu: only {MAX_LAUNCHES} launches of a report were read"),
+                format!("there are {} rows of further ones", self.refused),
+                "profile one launch of each configuration (--filter-mode per-launch-config)",
+            ));
+        }
+        findings.extend(self.room.finding());
+        self.launches.into_values().collect()
+    }
+}
+
+/// Names that are not mangled are compared with those of other sources with more effort.
+fn check_names(tables: &mut Tables) {
+    let demangled = |name: &str| name.contains(['(', '<', ' ']);
+    let shown = tables.kernels.iter().find(|kernel| demangled(&kernel.key.kernel));
+    tables.names_are_mangled = shown.is_none();
+    if let Some(kernel) = shown {
+        let name = stage2_contract::text::shorten(&kernel.key.kernel, 60);
+        tables.findings.push(Finding::new(
+            Severity::Note,
+            format!("ncu: names of kernels are demangled ({name})"),
+            "tools differ in how they do that: such kernels are joined with those of other sources by \
+             normalised name, grid and block, where that is unique",
+            "import the report with --print-kernel-base mangled",
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests;

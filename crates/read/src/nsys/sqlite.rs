@@ -1,0 +1,347 @@
+//! A SQLite export -> [`Tables`]: what nsys says of it, its kernels and its outermost ranges.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use foldhash::HashMap;
+use stage2_model::nsys::{Counts, Source};
+use stage2_model::{Finding, Severity};
+
+use super::capture::work::{KERNELS, NO_NAME};
+use super::capture::{self, Depth, Export, Limits};
+use super::database::{self, Database, integer, short_text, text};
+use super::diagnostics::{self, Said};
+use super::{Kernel, Placed, Range, RangeKernel, Tables, domains, launches, names};
+use crate::trace::ProcessCapture;
+use crate::trace::libraries::RangeNames;
+use crate::trace::paths::{OUTSIDE, PathIndex, UNATTRIBUTED};
+use crate::trace::series::Series;
+use crate::trace::stats::Work;
+
+/// Tables that matter, what it means that one is missing, their columns, and what it means that one
+/// of these is missing.
+const NEEDED: [(&str, &str, &[&str], &str); 3] = [
+    (
+        KERNELS,
+        "it holds no kernels: none ran while nsys recorded, or CUDA was not traced",
+        &["start", "end", "deviceId", "gridX", "blockX"],
+        "those values are absent",
+    ),
+    (
+        launches::TABLE,
+        "it holds no API calls: no kernel can be placed in a range",
+        &["start", "correlationId", "globalTid"],
+        "no kernel can be placed in a range",
+    ),
+    (
+        domains::TABLE,
+        "it holds no NVTX ranges: the workload opened none, or NVTX was not traced",
+        &["start", "end", "eventType", "globalTid"],
+        "its ranges cannot be used",
+    ),
+];
+
+/// Reads an export.
+///
+/// # Errors
+/// The file cannot be read at all.
+pub fn load(path: &Path, libraries: &RangeNames) -> Result<Tables, Finding> {
+    let database = Database::of_export(path)?;
+    let files = vec![path.to_owned()];
+    let (source, placed) = (Source::Sqlite, Placed::Once);
+    let tables = Tables { files, source, placed, complete: true, ..Tables::default() };
+    let mut reader = Reader { path, database: &database, tables };
+    if let Some(cut) = &database.cut_short {
+        reader.damaged(&format!("the nsys export {} is damaged", path.display()), cut);
+    }
+    reader.describe();
+    let export = capture::tally(path, &database, libraries, Limits::default(), Depth::Outermost);
+    reader.tables.sum_up(&export);
+    reader.look_for_tables(export.work.is_own);
+    for (table, why) in &export.work.cut_tables {
+        reader.cut_table(table, why);
+    }
+    if let Some(why) = database.wrong_names() {
+        reader.cut_table(names::TABLE, &why);
+    }
+    reader.notice(&export);
+    Ok(reader.tables)
+}
+
+impl Tables {
+    /// Takes over the kernels and the outermost ranges of an export, and its counts.
+    fn sum_up(&mut self, export: &Export) {
+        self.devices.clone_from(&export.work.devices);
+        self.counts = export.work.counts;
+        let mut sums = Sums::default();
+        for process in &export.capture.processes {
+            self.add_process(process, export, &mut sums);
+        }
+        for (&(range, kernel), &(calls, total_ns)) in &sums.in_ranges {
+            if let Some(range) = self.ranges.get_mut(range) {
+                range.calls += calls;
+                range.total_ns = range.total_ns.saturating_add(total_ns);
+                range.kernels.push(RangeKernel { kernel, calls, total_ns });
+            }
+        }
+        for (range, warm) in self.ranges.iter_mut().zip(sums.warm_host_times) {
+            range.host_warm_instances = Some(warm.count());
+            range.host_warm_std_ns = warm.deviation();
+            range.host_warm_median_ns = warm.median();
+        }
+        self.sort();
+    }
+
+    fn add_process(&mut self, process: &ProcessCapture, export: &Export, sums: &mut Sums) {
+        for (&path, times) in &process.path_times {
+            let at = self.range(process, path, sums);
+            let (Some(range), Some(warm)) =
+                (self.ranges.get_mut(at), sums.warm_host_times.get_mut(at))
+            else {
+                continue;
+            };
+            range.unclosed += times.unclosed;
+            range.instances = range.instances.map(|n| n + times.instances);
+            let ns = times.host_total_ns.unwrap_or(0);
+            range.host_total_ns = range.host_total_ns.map(|sum| sum.saturating_add(ns));
+            warm.append(&times.host_warm_ns);
+        }
+        for (key, stats) in &process.groups {
+            let Work::Kernel(shape) = key.work else { continue };
+            let shape = process.shapes.get(shape as usize);
+            let Some(kernel) = shape.and_then(|entry| export.work.kernel(&entry.shape)) else {
+                continue;
+            };
+            let at = *sums.kernels.entry(kernel).or_insert_with_key(|kernel| {
+                self.kernels.push(kernel.clone());
+                self.kernels.len() - 1
+            });
+            if let Some(kernel) = self.kernels.get_mut(at) {
+                kernel.calls += stats.calls;
+                kernel.untimed += stats.untimed;
+                kernel.total_ns = kernel.total_ns.saturating_add(stats.total_ns);
+                kernel.min_ns = kernel.min_ns.into_iter().chain(stats.min_ns).min();
+                kernel.max_ns = kernel.max_ns.max(stats.max_ns);
+            }
+            match key.path {
+                OUTSIDE => self.counts.outside_ranges += stats.calls,
+                UNATTRIBUTED => self.counts.without_launch += stats.calls,
+                path => {
+                    self.counts.in_ranges += stats.calls;
+                    let range = self.range(process, path, sums);
+                    let (calls, total_ns) = sums.in_ranges.entry((range, at)).or_default();
+                    *calls += stats.calls;
+                    *total_ns = total_ns.saturating_add(stats.total_ns);
+                }
+            }
+        }
+    }
+
+    /// Index of the range that a path of a process is.
+    fn range(&mut self, process: &ProcessCapture, path: PathIndex, sums: &mut Sums) -> usize {
+        let node = process.paths.get(path as usize);
+        let text = |name: u32| process.names.get(name as usize).map(|n| String::from_utf8_lossy(n));
+        let name = node.and_then(|node| text(node.name?)).unwrap_or_default().into_owned();
+        let domain = node.and_then(|node| text(node.domain?)).map(|domain| domain.into_owned());
+        *sums.ranges.entry((name, domain)).or_insert_with_key(|(name, domain)| {
+            let (name, domain) = (name.clone(), domain.clone());
+            let (instances, host_total_ns) = (Some(0), Some(0));
+            self.ranges.push(Range { name, domain, instances, host_total_ns, ..Range::default() });
+            sums.warm_host_times.push(Series::default());
+            self.ranges.len() - 1
+        })
+    }
+}
+
+/// Sums over all processes, while they are made.
+#[derive(Default)]
+struct Sums {
+    /// Index of each kernel, which is without its sums here.
+    kernels: HashMap<Kernel, usize>,
+    ranges: HashMap<(String, Option<String>), usize>,
+    /// Host times of each range without the first instance in each process.
+    warm_host_times: Vec<Series>,
+    in_ranges: BTreeMap<(usize, usize), (u64, u64)>,
+}
+
+struct Reader<'a> {
+    path: &'a Path,
+    database: &'a Database,
+    tables: Tables,
+}
+
+impl Reader<'_> {
+    /// Versions, settings, and what nsys itself says about the capture.
+    fn describe(&mut self) {
+        for table in ["META_DATA_EXPORT", "EXPORT_META_DATA"] {
+            self.small(table, &["name", "value"], |tables, row| match text(row, 0).as_deref() {
+                Some("EXPORT_PRODUCT_VERSION") => tables.tool_version = short_text(row, 1),
+                Some("EXPORT_SCHEMA_VERSION") => tables.schema_version = short_text(row, 1),
+                _ => {}
+            });
+        }
+        self.small("META_DATA_CAPTURE", &["name", "value"], |tables, row| {
+            let (name, value) = (text(row, 0), text(row, 1));
+            name.zip(value).into_iter().for_each(|(name, value)| tables.traced.take(&name, &value));
+        });
+        let mut said = Said::default();
+        self.small(diagnostics::TABLE, &diagnostics::COLUMNS, |_, row| {
+            text(row, 1).iter().for_each(|text| said.take(integer(row, 0), text));
+        });
+        self.tables.said = said.finish();
+    }
+
+    /// Reads a table that is short and may be missing.
+    fn small(
+        &mut self,
+        name: &'static str,
+        columns: &[&str],
+        mut take: impl FnMut(&mut Tables, &rusqlite::Row<'_>),
+    ) {
+        let database = self.database;
+        let read = database.table(name).and_then(|table| match table {
+            Some(table) => {
+                database.rows(&table, columns, "LIMIT 10000", |row| take(&mut self.tables, row))
+            }
+            None => Ok(()),
+        });
+        if let Err(error) = read {
+            self.cut_table(name, &error.to_string());
+        }
+    }
+
+    /// Notes which of the tables and columns that matter are missing.
+    fn look_for_tables(&mut self, is_own: bool) {
+        for &(name, missing, columns, effect) in &NEEDED {
+            if name == launches::TABLE && (is_own || self.tables.counts.kernels == 0) {
+                continue;
+            }
+            // What is wrong with a table is among the tables that were cut.
+            let Ok(found) = self.database.table(name) else { continue };
+            let Some(table) = found else {
+                let what = format!("{} has no table {name}", self.path.display());
+                self.note(Severity::Note, what, missing, "");
+                continue;
+            };
+            self.lacking(&table, columns, effect);
+            if name == KERNELS {
+                self.lacking(&table, &["mangledName"], "its kernels cannot be joined with those of other tools; nsys 2022.1 and newer record it");
+            }
+        }
+    }
+
+    /// Notes what the counts say, and what the tally found.
+    fn notice(&mut self, export: &Export) {
+        let Counts {
+            kernels, without_launch, untimed, graph_launches, call_numbers_missing, ..
+        } = self.tables.counts;
+        let nameless = self.tables.nameless_calls();
+        let unnamed = self.tables.kernels.iter().filter(|kernel| &*kernel.name == NO_NAME);
+        self.tables.counts.odd_rows += unnamed.map(|kernel| kernel.calls).sum::<u64>();
+        let odd_rows = self.tables.counts.odd_rows;
+        let file = self.path.display().to_string();
+        let beyond = export.work.beyond_limit;
+        // They have no range for another reason, which has a finding of its own.
+        let without_launch =
+            without_launch.saturating_sub(beyond + export.left_out.unplaced_kernels);
+        self.tables.complete &=
+            beyond == 0 && export.left_out.is_nothing() && !export.ranges_unusable;
+        self.tables.findings.extend(export.capture.findings.iter().cloned());
+        if beyond > 0 {
+            self.note(
+                Severity::Warning,
+                format!("{beyond} kernels of {file} were not placed in ranges"),
+                &format!(
+                    "the launches of {} pieces of GPU work are held, in {} processes; every other \
+                     number has all",
+                    launches::MAX_KERNELS,
+                    capture::work::MAX_PROCESSES
+                ),
+                "capture a shorter part (profiling/nsys=nsys.gated)",
+            );
+        }
+        if call_numbers_missing > 0 {
+            self.note(
+                Severity::Warning,
+                format!("{file} seems to have lost records"),
+                &format!(
+                    "about {call_numbers_missing} calls of the CUDA API are missing from their \
+                     sequence, and kernels with them"
+                ),
+                "compare it with the collector; a newer nsys, or a gate around less \
+                 (profiling/nsys=nsys.gated) may keep more",
+            );
+        }
+        if without_launch > 0 {
+            self.note(
+                Severity::Warning,
+                format!("{without_launch} of {kernels} kernels in {file} have no launch"),
+                "their API calls are not in the file; they are in no range",
+                "compare the counts with the collector's before believing any range",
+            );
+        }
+        if untimed > 0 {
+            self.note(
+                Severity::Warning,
+                format!("{untimed} of {kernels} kernels in {file} have no valid times"),
+                "they are counted, and in no time",
+                "",
+            );
+        }
+        if graph_launches > 0 {
+            self.note(
+                Severity::Note,
+                format!("{file} holds {graph_launches} CUDA graphs as a whole"),
+                "their kernels are in no number here",
+                "record their nodes: pipeline.nsys.cuda_graph_trace=node",
+            );
+        }
+        if odd_rows > 0 {
+            self.note(
+                Severity::Warning,
+                format!("{odd_rows} rows of {file} cannot be used"),
+                "their values are missing or impossible",
+                "",
+            );
+        }
+        if nameless > 0 {
+            self.note(
+                Severity::Warning,
+                format!("{nameless} of {kernels} kernels in {file} have no mangled name"),
+                "they are joined with those of other tools by normalised names, where that is unique",
+                "record them with nsys 2022.4 or newer",
+            );
+        }
+    }
+
+    fn note(&mut self, severity: Severity, what: String, why: &str, remedy: &str) {
+        self.tables.findings.push(Finding::new(severity, what, why, remedy));
+    }
+
+    fn lacking(&mut self, table: &database::Table, columns: &[&str], effect: &str) {
+        let missing = table.lacks(columns).join(", ");
+        if !missing.is_empty() {
+            let (file, table) = (self.path.display(), table.name);
+            let what = format!("{file}: the table {table} has no column {missing}");
+            self.tables.complete = false;
+            self.note(
+                Severity::Warning,
+                what,
+                effect,
+                "export the report with nsys 2022.4 or newer",
+            );
+        }
+    }
+
+    fn cut_table(&mut self, table: &str, why: &str) {
+        let file = self.path.display();
+        self.damaged(&format!("{file}: the table {table} could not be read to its end"), why);
+    }
+
+    fn damaged(&mut self, what: &str, why: &str) {
+        let why = format!("{why}; what came before is in the numbers, and the rest is not");
+        let remedy = "copy the file again, or export the report again; do not believe these counts";
+        self.tables.complete = false;
+        self.note(Severity::Error, what.to_owned(), &why, remedy);
+    }
+}

@@ -1,0 +1,473 @@
+//! Instances of stages (ranges with none around them) -> windows and kernel counts of each stage.
+//!
+//! GPU work comes into the file after its range closed, so an instance is kept until so many others
+//! followed that no work of it can be on its way; then it is added to the sums of its stage.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use stage2_contract::stats::Unions;
+use stage2_contract::trace::{GpuNs, MonoNs};
+
+use super::between::Between;
+use super::clock::ClockMap;
+use super::outliers::Times;
+use super::paths::PathIndex;
+use super::series::Series;
+use super::share::Share;
+use super::stats::Span;
+use super::step_times::Timed;
+use super::window_set::WindowSet;
+
+/// Instances of stages that are kept before the older half is summed up.
+const WINDOW: usize = 1 << 20;
+/// Kernel counts of instances, and as many times of them, that are kept one by one, over all stages of a
+/// file.
+const EXACT_COUNTS: usize = 1 << 20;
+/// Windows that are kept one by one, over all stages of a file.
+const WINDOWS: usize = 1 << 18;
+
+/// An end that did not come.
+pub(super) const OPEN: u64 = u64::MAX;
+
+/// What a stage's instances enclosed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StageTimes {
+    /// Union of the windows of the instances, ns; a window runs from the opening of the range to
+    /// its closing or the end of the last GPU work launched in it, whichever is later. Nothing
+    /// where the clocks cannot be tied together.
+    pub window_ns: Option<u64>,
+    /// Where these windows lie.
+    pub windows: WindowSet,
+    /// Kernels of each instance.
+    pub kernels_per_instance: Series,
+    /// Of the instances but the first, the times that are theirs alone.
+    pub alone: Times,
+    /// Of the short gaps in its work, the time between windows, ns.
+    pub between_ns: u64,
+    /// The same without the first, cold instance; nothing where that one cannot be told apart.
+    pub warm: Option<WarmTimes>,
+}
+
+/// The instances of a stage without its first, cold one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WarmTimes {
+    /// How many.
+    pub instances: u64,
+    /// Union of their windows, ns.
+    pub window_ns: u64,
+    /// Kernels in them.
+    pub kernels: u64,
+}
+
+/// Windows of the stages of the model together, joined where they overlap, as threads make them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct JoinedWindows {
+    /// Of all (recorded) instances, ns; nothing where one is not known.
+    pub all_ns: Option<u64>,
+    /// Of those that [`StageTimes::warm`] counts, ns; nothing where it is not known of a stage.
+    pub warm_ns: Option<u64>,
+}
+
+/// The outermost instance around others: an instance of a stage. Times of the host, ns.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Root {
+    pub(super) stage: PathIndex,
+    pub(super) start: u64,
+    pub(super) end: u64,
+    /// Not the continuation of another one.
+    pub(super) counted: bool,
+    /// Whether it was recorded, where some instances are not.
+    pub(super) sampled: Option<bool>,
+    /// The first instance of its stage in the file.
+    pub(super) cold: bool,
+    /// Its number among the instances of its stage, from 0 on.
+    pub(super) ordinal: u32,
+    kernels: u64,
+    first_ns: u64,
+    last_ns: u64,
+    /// Some of its work took time.
+    worked: bool,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Roots {
+    /// Number of the first one in `latest`.
+    base: u32,
+    latest: Vec<Root>,
+    /// Older ones that are still open, by number.
+    pinned: BTreeMap<u32, Root>,
+    stages: HashMap<PathIndex, Stage>,
+    /// Stages whose windows are joined, and the unions: of all instances, and of the warm ones.
+    joined: HashSet<PathIndex>,
+    joined_windows: [Option<usize>; 2],
+    unions: Unions,
+    /// [`WINDOW`] if it is not set.
+    window: Option<usize>,
+    share: Share,
+    /// Kernel counts that are kept one by one.
+    exact_counts: usize,
+    /// Windows that are kept.
+    windows_kept: usize,
+    /// Times of instances that are kept one by one.
+    times_kept: usize,
+    /// Windows of instances that closed since the last time that some were summed up.
+    ended: Vec<Ended>,
+    /// Only instances that are marked as recorded were.
+    pub(super) gated: bool,
+}
+
+/// The window of an instance that closed.
+#[derive(Debug)]
+struct Ended {
+    stage: PathIndex,
+    window: (u64, u64),
+    ordinal: u32,
+    cold: bool,
+}
+
+#[derive(Debug, Default)]
+struct Stage {
+    opened: u32,
+    kernels_per_instance: Series,
+    /// Of stages with several instances.
+    alone: Option<Box<Times>>,
+    /// The latest end of a window that `alone` knows of.
+    latest_end: u64,
+    /// The windows; nothing before the first.
+    windows: Option<usize>,
+    window_set: WindowSet,
+    window_missing: bool,
+    /// The first instance, if it is whole.
+    cold: Option<Root>,
+    warm: WarmTimes,
+    warm_windows: Option<usize>,
+    warm_missing: bool,
+    between: Between,
+    in_part: bool,
+}
+
+impl Roots {
+    /// Keeps `window` instances before the older half is summed up, and of the rest what belongs to
+    /// `share`.
+    pub(super) fn within(window: usize, share: Share) -> Self {
+        Self { window: Some(window), share, unions: share.unions(), ..Self::default() }
+    }
+
+    /// Joins the windows of `stage` with those of the other stages that this is said of.
+    pub(super) fn join(&mut self, stage: PathIndex) {
+        self.joined.insert(stage);
+    }
+
+    /// Adds an instance that opened; gives its number.
+    pub(super) fn open(
+        &mut self,
+        stage: PathIndex,
+        start: u64,
+        counted: bool,
+        sampled: Option<bool>,
+    ) -> u32 {
+        let known = self.stages.entry(stage).or_default();
+        let cold = counted && known.opened == 0;
+        // One that goes on under another path belongs to the instance before.
+        let ordinal = if counted { known.opened } else { known.opened.saturating_sub(1) };
+        known.opened = known.opened.saturating_add(counted.into());
+        let root = Root {
+            stage,
+            start,
+            end: OPEN,
+            counted,
+            sampled,
+            cold,
+            ordinal,
+            kernels: 0,
+            first_ns: u64::MAX,
+            last_ns: 0,
+            worked: false,
+        };
+        self.latest.push(root);
+        self.base.wrapping_add((self.latest.len() - 1) as u32)
+    }
+
+    /// The instance of this number, unless it was summed up.
+    pub(super) fn get(&self, number: u32) -> Option<&Root> {
+        let recent = self.latest.get(number.wrapping_sub(self.base) as usize);
+        recent.or_else(|| self.pinned.get(&number))
+    }
+
+    pub(super) fn get_mut(&mut self, number: u32) -> Option<&mut Root> {
+        match self.latest.get_mut(number.wrapping_sub(self.base) as usize) {
+            Some(root) => Some(root),
+            None => self.pinned.get_mut(&number),
+        }
+    }
+
+    /// Whether [`settle`](Self::settle) has something to do.
+    pub(super) fn is_full(&self) -> bool {
+        // All that are still open are looked at each time: no more often than as many others came.
+        self.latest.len() >= self.window.unwrap_or(WINDOW).max(self.pinned.len())
+    }
+
+    /// Sums the older half up, as far as they are closed.
+    pub(super) fn settle(&mut self, clock: &ClockMap) {
+        let closed = |root: &Root| root.end != OPEN;
+        let pinned = std::mem::take(&mut self.pinned);
+        let half: Vec<Root> = self.latest.drain(..self.latest.len() / 2).collect();
+        let base = self.base;
+        self.base = base.wrapping_add(half.len() as u32);
+        let half = half.into_iter().enumerate();
+        let half = half.map(|(at, root)| (base.wrapping_add(at as u32), root));
+        for (number, root) in pinned.into_iter().chain(half) {
+            if closed(&root) {
+                self.add(&root, clock);
+            } else {
+                self.pinned.insert(number, root);
+            }
+        }
+        // What ends before any of the others began ends before all of them.
+        let rest = self.latest.iter().chain(self.pinned.values());
+        let began = |root: &Root| Some(root.window(clock)?.0);
+        let ends_first = rest.filter_map(began).min().unwrap_or(u64::MAX);
+        self.part(if self.ended.len() < self.share.of(WINDOW) { ends_first } else { u64::MAX });
+    }
+
+    /// The stages, with all instances, and the windows of the joined ones; nothing where none is.
+    pub(super) fn finish(
+        mut self,
+        clock: &ClockMap,
+    ) -> (HashMap<PathIndex, StageTimes>, Option<JoinedWindows>) {
+        let rest = std::mem::take(&mut self.pinned).into_values();
+        let rest: Vec<Root> = rest.chain(std::mem::take(&mut self.latest)).collect();
+        rest.iter().for_each(|root| self.add(root, clock));
+        self.part(u64::MAX);
+        let busy = self.unions.finish();
+        // An interval that came too late for its union leaves its length open.
+        let length = |union: Option<usize>| match union {
+            None => Some(0),
+            Some(union) => busy.get(union).filter(|busy| busy.late_ns == 0).map(|b| b.busy_ns),
+        };
+        let finish = |(path, stage): (PathIndex, Stage)| {
+            let window_ns = stage.windows.and_then(|union| length(Some(union)));
+            let warm = length(stage.warm_windows)
+                .filter(|_| !stage.warm_missing)
+                .map(|window_ns| WarmTimes { window_ns, ..stage.warm });
+            let times = StageTimes {
+                window_ns: window_ns.filter(|_| !stage.window_missing),
+                windows: stage.window_set,
+                kernels_per_instance: stage.kernels_per_instance,
+                alone: stage.alone.map(|alone| *alone).unwrap_or_default(),
+                between_ns: stage.between.finish(),
+                // Of a part the numbers above leave the cold instance out already, if it is not
+                // in it.
+                warm: warm.filter(|_| !stage.in_part),
+            };
+            (path, times)
+        };
+        let [all_ns, warm_ns] = self.joined_windows.map(length);
+        let times: HashMap<PathIndex, StageTimes> = self.stages.into_iter().map(finish).collect();
+        let mut of_model = times.iter().filter(|(path, _)| self.joined.contains(path)).peekable();
+        let windows = of_model.peek().is_some().then(|| {
+            let whole = of_model.clone().all(|(_, times)| times.window_ns.is_some());
+            let warm = of_model.all(|(_, times)| times.warm.is_some());
+            JoinedWindows { all_ns: all_ns.filter(|_| whole), warm_ns: warm_ns.filter(|_| warm) }
+        });
+        (times, windows)
+    }
+
+    fn add(&mut self, root: &Root, clock: &ClockMap) {
+        let Some(stage) = self.stages.get_mut(&root.stage) else { return };
+        // Of an instance that was not recorded, or only in parts, nothing can be said.
+        if self.gated && root.sampled != Some(true) {
+            stage.in_part = true;
+            return;
+        }
+        if root.counted {
+            self.exact_counts += usize::from(stage.kernels_per_instance.push(root.kernels));
+        }
+        let window = root.window(clock);
+        if let Some(window) = window.filter(|_| root.counted && root.end != OPEN) {
+            let Root { stage, ordinal, cold, .. } = *root;
+            self.ended.push(Ended { stage, window, ordinal, cold });
+        }
+        let unions = &mut self.unions;
+        match window {
+            Some((start, end)) => {
+                let union = *stage.windows.get_or_insert_with(|| unions.create());
+                unions.add(union, start, end);
+                let before = stage.window_set.len();
+                stage.window_set.add(start, end);
+                self.windows_kept = self.windows_kept + stage.window_set.len() - before;
+                let work = (root.first_ns, root.last_ns);
+                stage.between.add((start, end), root.worked.then_some(work));
+            }
+            None => stage.window_missing = true,
+        }
+        let warm = stage.add_warm(root, window, unions);
+        if let Some((start, end)) = window.filter(|_| self.joined.contains(&root.stage)) {
+            for (slot, counts) in self.joined_windows.iter_mut().zip([true, warm]) {
+                if counts {
+                    let union = *slot.get_or_insert_with(|| unions.create());
+                    unions.add(union, start, end);
+                }
+            }
+        }
+        if self.windows_kept > self.share.of(WINDOWS) {
+            self.windows_kept = self.stages.values_mut().fold(0, |kept, stage| {
+                stage.window_set.coarsen();
+                kept + stage.window_set.len()
+            });
+        }
+        if self.exact_counts > self.share.of(EXACT_COUNTS) {
+            self.exact_counts = self.stages.values_mut().fold(0, |kept, stage| {
+                stage.kernels_per_instance.fold(0);
+                kept + stage.kernels_per_instance.kept()
+            });
+        }
+    }
+
+    /// Gives each instance the time that is its alone: its window without what lies in the windows of
+    /// those that ended before it. Where the host runs ahead of the GPU, windows overlap. Those that end
+    /// later than `until` have to wait for others.
+    fn part(&mut self, until: u64) {
+        self.ended.sort_by_key(|ended| ended.window.1);
+        let now = self.ended.partition_point(|ended| ended.window.1 <= until);
+        for Ended { stage, window: (start, end), ordinal, cold } in self.ended.drain(..now) {
+            let Some(stage) = self.stages.get_mut(&stage) else { continue };
+            let start = start.max(stage.latest_end).min(end);
+            stage.latest_end = stage.latest_end.max(end);
+            if !cold {
+                let timed = Timed { ns: end - start, start, root: ordinal };
+                self.times_kept += usize::from(stage.alone.get_or_insert_default().push(timed));
+            }
+        }
+        if self.times_kept > self.share.of(EXACT_COUNTS) {
+            let all = self.stages.values_mut().filter_map(|stage| stage.alone.as_mut());
+            all.for_each(|alone| alone.series.fold(0));
+            self.times_kept = 0;
+        }
+    }
+}
+
+impl Root {
+    /// Counts work that was launched in it or within.
+    pub(super) fn count(&mut self, kernel: bool, span: Span) {
+        self.kernels += u64::from(kernel);
+        if span.valid() {
+            self.first_ns = self.first_ns.min(span.start);
+            self.last_ns = self.last_ns.max(span.end);
+            self.worked |= span.start < span.end;
+        }
+    }
+
+    /// The window on the GPU clock. Work that starts before the range does (the clocks are tied
+    /// within about a microsecond) widens it, so that idle time cannot get negative.
+    fn window(&self, clock: &ClockMap) -> Option<(u64, u64)> {
+        let GpuNs(opened) = clock.gpu(MonoNs(self.start))?;
+        let closed = match self.end {
+            OPEN => opened,
+            end => clock.gpu(MonoNs(end))?.0,
+        };
+        Some((opened.min(self.first_ns), closed.max(self.last_ns)))
+    }
+}
+
+impl Stage {
+    /// Adds an instance to the warm ones; whether it is one. There are none where the first in the
+    /// file is not the first in time, where its GPU work overlaps that of others, where an instance
+    /// was never closed or goes on as another range, and where the clocks cannot be tied together.
+    fn add_warm(&mut self, root: &Root, window: Option<(u64, u64)>, unions: &mut Unions) -> bool {
+        let whole = root.counted && root.end != OPEN && window.is_some();
+        if root.cold && whole {
+            self.cold = Some(*root);
+            return false;
+        }
+        let apart = self.cold.as_ref().is_some_and(|cold| {
+            let overlaps = cold.first_ns < root.last_ns && root.first_ns < cold.last_ns;
+            cold.start <= root.start && !overlaps
+        });
+        let Some((start, end)) = window.filter(|_| whole && apart) else {
+            self.warm_missing = true;
+            return false;
+        };
+        self.warm.instances += 1;
+        self.warm.kernels = self.warm.kernels.saturating_add(root.kernels);
+        let union = *self.warm_windows.get_or_insert_with(|| unions.create());
+        unions.add(union, start, end);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use stage2_contract::trace::{Anchor, WallNs};
+
+    #[test]
+    fn what_is_still_open_is_kept_and_what_is_closed_is_forgotten() {
+        let clock = ClockMap::default();
+        let mut roots = Roots::within(4, Share::default());
+        let outer = roots.open(7, 1, true, None);
+        for start in 2..20 {
+            if roots.is_full() {
+                roots.settle(&clock);
+            }
+            let number = roots.open(8, start, true, None);
+            roots.get_mut(number).expect("just opened").end = start + 1;
+            assert!(roots.latest.len() <= 4 && roots.pinned.len() <= 1);
+        }
+        assert_eq!(roots.get(outer).map(|root| root.stage), Some(7));
+        assert!(roots.get(outer + 1).is_none());
+        let (stages, joined) = roots.finish(&clock);
+        assert_eq!(joined, None, "no stage is said to be the model's");
+        assert_eq!(stages[&8].kernels_per_instance.count(), 18);
+        assert_eq!(stages[&7].kernels_per_instance.count(), 1);
+    }
+
+    /// Hazard (Hostile files): Hundreds of thousands of outermost ranges that never end.
+    /// Promise: Each takes no longer than the one before.
+    #[test]
+    fn many_that_stay_open_are_not_looked_at_again_and_again() {
+        let clock = ClockMap::default();
+        let mut roots = Roots::within(4, Share::default());
+        let mut settled = 0;
+        for start in 1..10_000 {
+            if roots.is_full() {
+                roots.settle(&clock);
+                settled += 1;
+            }
+            roots.open(7, start, true, None);
+        }
+        assert!(settled < 40, "{settled} times");
+    }
+
+    proptest! {
+        #[test]
+        fn the_window_changes_no_number(
+            instances in prop::collection::vec((0u32..3, 0u64..50, 1u64..40, 0u64..3), 1..80),
+            window in 2usize..12,
+        ) {
+            let anchor = Anchor { gpu: GpuNs(1_000), mono: MonoNs(1), wall: WallNs(0) };
+            let clock = ClockMap::new(&[anchor]);
+            let stages = |window| {
+                let mut roots = Roots::within(window, Share::default());
+                roots.join(0);
+                roots.join(1);
+                let mut now = 1;
+                for &(stage, gap, ns, kernels) in &instances {
+                    if roots.is_full() {
+                        roots.settle(&clock);
+                    }
+                    now += gap;
+                    let number = roots.open(stage, now, true, None);
+                    let Some(root) = roots.get_mut(number) else { continue };
+                    root.end = now + ns;
+                    let start = now + 1_000;
+                    let span = Span { start, end: start + 2 * kernels };
+                    (0..kernels).for_each(|_| root.count(true, span));
+                }
+                roots.finish(&clock)
+            };
+            prop_assert_eq!(stages(window), stages(usize::MAX));
+        }
+    }
+}

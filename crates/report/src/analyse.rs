@@ -1,0 +1,203 @@
+//! The sources of a run, and settings -> its report, complete.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::answer;
+use crate::claims::Workload;
+use crate::inputs::{Settings, Sources};
+use crate::insight::{self, Shown};
+use crate::join::{
+    counters, empty, energy, join_kept, overhead, passes, same_name, timeline, without_collector,
+};
+use crate::roofline::hardware::{self, Catalogue};
+use crate::{sampled, step_timeline, workload_end};
+use serde_json::Value;
+use stage2_contract::text::visible;
+use stage2_model::{Fact, Origin, Report};
+use stage2_read::layout::{
+    BASELINE_DIR, COLLECT, COLLECTOR_DIR, COUNTERS_DIR, NCU_DIR, NCU_REGIONS_DIR, NSYS_DIR,
+};
+use stage2_read::trace::Capture;
+use stage2_read::trace::spool::load_folder;
+use stage2_read::{ncu, nsys};
+
+/// A report, and what its views need beside it.
+#[derive(Debug)]
+pub struct Analysis {
+    /// The report.
+    pub report: Report,
+    /// Rows of `kernels.md`.
+    pub top_n: usize,
+    /// What the pages of operators and Stage 1 show.
+    pub shown: Shown,
+    /// Passes that left something readable: `collect`, `nsys`, `ncu`.
+    pub read: Vec<&'static str>,
+    /// What the workload's own configuration says.
+    pub workload: WorkloadFacts,
+}
+
+/// What the configuration that a workload left in the bundle says. Empty: it left none.
+#[derive(Clone, Debug, Default)]
+pub struct WorkloadFacts {
+    /// Name of its model.
+    pub model: Option<String>,
+    /// The list of inputs that it reads, and the key that names it.
+    pub manifest: Option<(String, PathBuf)>,
+    /// Keys that say what ran, and their values.
+    pub configured: BTreeMap<String, String>,
+}
+
+/// Reads the captures of `sources`. What is absent or damaged costs its own part of the report, and a
+/// finding says so.
+pub fn analyse(sources: &Sources, settings: &Settings) -> Analysis {
+    let run_dir = sources.run_dir.as_path();
+    let config = &settings.config;
+    let mut run = sources.run.clone();
+    let mut findings = [&sources.findings[..], &settings.findings, &sources.run_findings].concat();
+    let manifest_key = config.pointer("/workload/manifest_key");
+    let manifest_key = manifest_key.and_then(Value::as_str);
+    let mut workload = Workload::read(run_dir, manifest_key, &mut findings);
+    // Bundles of older versions, and what others wrote, were not redacted.
+    let redactor = &settings.redactor;
+    workload.redact(redactor);
+    run.command = run.command.map(|words| redactor.words(words));
+    let argv = redactor.words(&sources.argv);
+    // Captures that were taken elsewhere were not profiled by these settings.
+    if !argv.is_empty() {
+        run.profiled = profiled(config);
+    }
+    let facts = workload.facts();
+    run.environment.extend(facts.iter().map(|(key, value)| Fact {
+        key: format!("workload.{key}"),
+        value: visible(value.as_bytes()),
+    }));
+    // Of captures that were taken elsewhere, some have none of the collector's.
+    let passes = &run.passes;
+    let collected = passes.is_empty() || passes.iter().any(|p| p.name.as_deref() == Some(COLLECT));
+    let load = |folder: &Path| load_folder(folder, &settings.libraries);
+    let mut capture =
+        if collected { load(&run_dir.join(COLLECTOR_DIR)) } else { Capture::default() };
+    capture.redact(redactor);
+    let mut report = join_kept(&mut capture, run, findings);
+    if sources.simulated {
+        report.mark_simulated();
+    }
+    let mut read = add_tools(&mut report, sources, settings);
+    let counters = run_dir.join(COUNTERS_DIR);
+    let counters = counters.is_dir().then(|| load(&counters));
+    sampled::add(&mut report, counters.as_ref().unwrap_or(&capture), &settings.libraries);
+    if let Some(sampled) = &mut report.sampled {
+        sampled.own_run = counters.is_some();
+    }
+    report.findings.extend(counters.map(passes::of_counters_pass).unwrap_or_default());
+    report.findings.extend(passes::counters_that_ended_early(&report));
+    add_regions(&mut report, run_dir, config);
+    read.extend((!report.ncu_regions.is_empty()).then_some(NCU_DIR));
+    read.extend((!report.coverage.processes.is_empty()).then_some(COLLECT));
+    empty::explain(&mut report, collected, &sources.doctor);
+    workload_end::explain(&mut report);
+    let baseline = run_dir.join(BASELINE_DIR);
+    let baseline = baseline.is_dir().then(|| load(&baseline));
+    let wanted = config.pointer("/run/baseline").and_then(Value::as_bool);
+    passes::add(&mut report, baseline, wanted);
+    let roles = &settings.libraries.roles;
+    let context = insight::Context { run_dir, config, workload: &workload, argv: &argv, roles };
+    // What the host did in the median steps is among the facts.
+    insight::mark_stages(&mut report, config, &settings.libraries.roles);
+    step_timeline::add(&mut report, capture, &settings.libraries);
+    let (shown, drawn_from) = insight::add(&mut report, &context);
+    overhead::explain(&mut report, config);
+    answer::add(&mut report, &drawn_from);
+    energy::conclude(&mut report);
+    Analysis {
+        report,
+        top_n: settings.top_n,
+        shown,
+        read,
+        workload: WorkloadFacts {
+            model: workload.model(),
+            manifest: workload.manifest().map(|(key, path)| (key.to_owned(), path)),
+            configured: facts,
+        },
+    }
+}
+
+/// What of the configuration says how the workload was profiled. Names of files, and what trace files say
+/// themselves (ranges, sample, graphs), are left out.
+fn profiled(config: &Value) -> Vec<Fact> {
+    const ELSEWHERE: [&str; 7] =
+        ["cupti", "library", "log", "counters", "ranges", "sample", "graph"];
+    let text = |value: &Value| match value {
+        Value::String(text) => visible(text.as_bytes()),
+        value => visible(value.to_string().as_bytes()),
+    };
+    let mut facts = Vec::new();
+    let mut add = |key: &str, value: String| facts.push(Fact { key: key.to_owned(), value });
+    if let Some(mode) = config.pointer("/run/mode") {
+        add("mode", text(mode));
+    }
+    if let Some(annotate) = config.pointer("/operators/annotate").and_then(Value::as_array) {
+        let mut words: Vec<String> = annotate.iter().map(text).collect();
+        words.sort();
+        add("annotation", if words.is_empty() { "none".to_owned() } else { words.join(", ") });
+    }
+    if let Some(collector) = config.pointer("/profiling/collector").and_then(Value::as_object) {
+        let own = collector.iter().filter(|(key, _)| !ELSEWHERE.contains(&key.as_str()));
+        let set = own.filter(|(_, value)| !value.is_null());
+        let set: Vec<String> = set.map(|(key, value)| format!("{key}={}", text(value))).collect();
+        add("collector settings", set.join(", "));
+    }
+    facts
+}
+
+/// Adds what ncu and nsys measured; where the collector has no rows, it uses theirs. Returns the tools
+/// that left something readable.
+fn add_tools(report: &mut Report, sources: &Sources, settings: &Settings) -> Vec<&'static str> {
+    let (run_dir, libraries) = (&sources.run_dir, &settings.libraries);
+    let mut findings = Vec::new();
+    let mut nsys = nsys::folder::captures(&run_dir.join(NSYS_DIR), libraries, &mut findings);
+    let said = nsys.iter_mut().flat_map(|tables| &mut tables.said);
+    said.for_each(|text| *text = settings.redactor.text(text));
+    let mut ncu = ncu::load::folder::reports(&run_dir.join(NCU_DIR), &mut findings);
+    if let Some(tables) = &mut ncu {
+        tables.leave_out(libraries);
+    }
+    // A database that is whole was read, also where nothing was recorded into it.
+    let rows = |t: &nsys::Tables| {
+        t.source != stage2_model::nsys::Source::Csv || !t.kernels.is_empty() || !t.ranges.is_empty()
+    };
+    let launches = ncu.as_ref().is_some_and(|tables| !tables.launches.is_empty());
+    let of_nsys = nsys.iter().any(rows).then_some(NSYS_DIR);
+    let read = of_nsys.into_iter().chain(launches.then_some(NCU_DIR)).collect();
+    without_collector::rows(report, &nsys, ncu.as_ref(), libraries);
+    let device = report.devices.iter().find_map(|device| device.name.clone());
+    let resolved = hardware::resolve(&Catalogue::built_in(), &settings.hardware, device.as_deref());
+    report.peaks = resolved.peaks;
+    if report.source == Origin::Collector.label() {
+        same_name::of_nsys(report, &mut nsys);
+    }
+    if let Some(mut tables) = ncu {
+        same_name::of_ncu(report, &mut tables);
+        let peaks = report.peaks.clone();
+        counters::attach(report, &tables, peaks.as_ref());
+        // Without counters nothing is held against the peaks.
+        findings.extend(resolved.findings);
+    }
+    let nsys_gated = overhead::InForce::of(&settings.config).nsys_gated;
+    timeline::compare(report, &nsys, sources.nvtx_package.as_deref(), nsys_gated);
+    report.findings.extend(findings);
+    read
+}
+
+/// Reads `ncu/regions` into the report; leaves it alone where nothing was measured by region.
+fn add_regions(report: &mut Report, run_dir: &Path, config: &Value) {
+    let mut findings = Vec::new();
+    let launches = ncu::regions::read(&run_dir.join(NCU_REGIONS_DIR), &mut findings);
+    if !launches.is_empty() {
+        let settings: ncu::regions::Regions =
+            crate::settings::section(config, "pipeline.ncu.regions", &mut findings);
+        report.ncu_regions = ncu::regions::tables(&launches, &settings, &mut findings);
+    }
+    report.findings.extend(findings);
+}

@@ -1,0 +1,288 @@
+//! Lays kernels over samples: which share of each call lies in which sample.
+
+use std::collections::VecDeque;
+
+use crate::counter_fit::edges::Edges;
+use crate::counter_fit::kinds::{BLOCKS, Design, Kernel, MIN_STEPS};
+use crate::counter_fit::moments::{Entry, Moments};
+use crate::counter_fit::samples::Samples;
+
+/// Samples that stay open behind the newest kernel: 6.5 s at 100 us.
+const OPEN_SAMPLES: usize = 1 << 16;
+/// Samples in a row that make one block where there are no steps.
+const RUN_OF_SAMPLES: usize = 20;
+/// Groups of counters that are missing from different samples.
+pub(crate) const MAX_PATTERNS: usize = 2;
+
+/// What became of kernels and samples. Nothing is left out without being counted here.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Kernels that were laid over the samples, in full or in part.
+    pub kernels: u64,
+    /// Kernels that end before they start. They are left out.
+    pub reversed: u64,
+    /// Kernels that last 0 ns. Their whole amount belongs to one sample.
+    pub zero_length: u64,
+    /// Kernels that no sample covers. They are left out.
+    pub outside: u64,
+    /// Kernels that samples cover in part: at a gap, at the beginning or at the end.
+    pub cut: u64,
+    /// Kernels of no stage, or of a kind that the first pass lacked. Their samples are left out.
+    pub foreign: u64,
+    /// Kernels that came so late that samples below them were closed: the fit lacks a part of them.
+    pub late: u64,
+    /// Kernels of which a part was left out because so many of them overlap that the fit would take
+    /// too long. This happens with damaged times only.
+    pub crowded: u64,
+    /// Samples that are part of a fit.
+    pub fitted_samples: u64,
+    /// Samples that hold work of several stages. They are in no fit.
+    pub mixed_samples: u64,
+    /// Samples that hold work of no stage. They are in no fit.
+    pub foreign_samples: u64,
+    /// Samples within which nothing ran.
+    pub idle_samples: u64,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Holds {
+    #[default]
+    Nothing,
+    Stage(u32),
+    Several,
+    Foreign,
+}
+
+#[derive(Debug, Default)]
+struct Row {
+    holds: Holds,
+    block: u8,
+    entries: Vec<Entry>,
+}
+
+/// A call and a sample that it lies in, at least in part; ns.
+struct Call {
+    start: u64,
+    end: u64,
+    within: (u64, u64),
+}
+
+impl Call {
+    /// Which share of a piece of the call lies in the sample, and how it would grow for every ns that the
+    /// call were later. `None` where the piece lies elsewhere.
+    fn piece(&self, number: u64, pieces: u64) -> Option<(f64, f64)> {
+        let (from, to) = self.within;
+        let length = self.end - self.start;
+        let at =
+            |piece: u64| self.start + length / pieces * piece + length % pieces * piece / pieces;
+        let (start, end) = (at(number), at(number + 1));
+        if start == end {
+            return (length == 0 || (from..to).contains(&start)).then_some((1.0, 0.0));
+        }
+        let overlap = end.min(to).checked_sub(start.max(from)).filter(|overlap| *overlap > 0)?;
+        let duration = (end - start) as f64;
+        // Later calls would leave a sample that they begin in, and come into one that they end in.
+        let ends = f64::from(u8::from(end < to));
+        let begins = f64::from(u8::from(start > from));
+        Some((overlap as f64 / duration, (ends - begins) / duration))
+    }
+}
+
+/// Amounts of the counters in samples within which nothing ran.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Idle {
+    pub(crate) seconds: Vec<f64>,
+    pub(crate) amounts: Vec<f64>,
+}
+
+/// The samples with the kernels that were laid over them so far.
+#[derive(Debug)]
+pub(crate) struct Placing {
+    edges: Edges,
+    patterns: Vec<Vec<usize>>,
+    one_block: bool,
+    first: usize,
+    near: usize,
+    budget: u64,
+    open: VecDeque<Row>,
+    spare: Vec<Row>,
+    /// For each stage, one for each pattern; empty until a sample of the stage is closed.
+    pub(crate) moments: Vec<Vec<Moments>>,
+    pub(crate) idle: Idle,
+    pub(crate) counts: Counts,
+}
+
+impl Placing {
+    pub(crate) fn new(
+        samples: &Samples,
+        design: &Design,
+        patterns: &[Vec<usize>],
+        edges: Edges,
+        one_block: bool,
+    ) -> Self {
+        let counters = samples.counters();
+        Self {
+            edges,
+            patterns: patterns.to_vec(),
+            one_block,
+            first: 0,
+            near: 0,
+            // So many streams at once do not exist: what needs more has damaged times.
+            budget: 16 * samples.len() as u64,
+            open: VecDeque::new(),
+            spare: Vec::new(),
+            moments: vec![Vec::new(); design.stages.len()],
+            idle: Idle { seconds: vec![0.0; counters], amounts: vec![0.0; counters] },
+            counts: Counts::default(),
+        }
+    }
+
+    /// Begin at a later sample than the first.
+    pub(crate) fn skip_to(&mut self, row: usize) {
+        self.first = self.first.max(row);
+    }
+
+    /// Lay one kernel over the samples.
+    pub(crate) fn kernel(&mut self, samples: &Samples, design: &Design, kernel: &Kernel) {
+        let Some((start, end)) = self.edges.of(kernel) else {
+            self.counts.reversed += 1;
+            return;
+        };
+        let duration = end - start;
+        let place = kernel.stage.and_then(|stage| design.find(stage, kernel.kind));
+        let begin = samples.first_after(start, self.near);
+        let outside =
+            begin >= samples.len() || samples.start_ns(begin) >= end.max(start.saturating_add(1));
+        if outside {
+            self.counts.outside += 1;
+            return;
+        }
+        self.near = begin;
+        self.counts.kernels += 1;
+        self.counts.foreign += u64::from(place.is_none());
+        self.counts.zero_length += u64::from(duration == 0);
+        let keep = begin.saturating_sub(OPEN_SAMPLES);
+        self.close_before(samples, design, keep);
+        let (mut covered, mut row, mut crowded) = (0, begin, false);
+        while row < samples.len() && (samples.start_ns(row) < end || row == begin) {
+            let overlap = end.min(samples.end_ns(row)) - start.max(samples.start_ns(row)).min(end);
+            covered += overlap;
+            if row >= self.first {
+                // The first sample of each kernel is free, so that only long ones use the budget up.
+                if row > begin && self.budget == 0 {
+                    crowded = true;
+                    break;
+                }
+                self.budget -= u64::from(row > begin);
+                let within = (samples.start_ns(row), samples.end_ns(row));
+                self.place(design, row, place, kernel.step, &Call { start, end, within });
+            }
+            row += 1;
+        }
+        self.counts.late += u64::from(begin < self.first);
+        self.counts.crowded += u64::from(crowded);
+        self.counts.cut += u64::from(covered < duration && !crowded);
+    }
+
+    fn place(
+        &mut self,
+        design: &Design,
+        row: usize,
+        place: Option<(u32, u32)>,
+        step: Option<u32>,
+        call: &Call,
+    ) {
+        while self.first + self.open.len() <= row {
+            self.open.push_back(self.spare.pop().unwrap_or_default());
+        }
+        let one_block = self.one_block;
+        let open = &mut self.open[row - self.first];
+        let Some((stage, column)) = place else {
+            open.holds = Holds::Foreign;
+            open.entries.clear();
+            return;
+        };
+        match open.holds {
+            Holds::Nothing => {
+                open.holds = Holds::Stage(stage);
+                let by_step = step.filter(|_| design.stages[stage as usize].steps >= MIN_STEPS);
+                let number = by_step.map_or(row / RUN_OF_SAMPLES, |step| step as usize);
+                open.block = if one_block { 0 } else { (number % BLOCKS) as u8 };
+            }
+            Holds::Stage(other) if other == stage => {}
+            Holds::Stage(_) => {
+                open.holds = Holds::Several;
+                open.entries.clear();
+                return;
+            }
+            Holds::Several | Holds::Foreign => return,
+        }
+        let unknowns = design.stages[stage as usize].unknowns[column as usize].clone();
+        let pieces = unknowns.len() as u64;
+        for (piece, unknown) in (0..).zip(unknowns) {
+            let Some((share, growth)) = call.piece(piece, pieces) else {
+                continue;
+            };
+            let unknown = unknown as u32;
+            match open.entries.iter_mut().find(|of| of.unknown == unknown) {
+                Some(of) => (of.share, of.growth) = (of.share + share, of.growth + growth),
+                None => open.entries.push(Entry { unknown, share, growth }),
+            }
+        }
+    }
+
+    /// Close the samples before `limit`: no kernel is expected there any more.
+    pub(crate) fn close_before(&mut self, samples: &Samples, design: &Design, limit: usize) {
+        while self.first < limit {
+            let mut row = self.open.pop_front().unwrap_or_default();
+            let number = self.first;
+            self.first += 1;
+            let values = samples.values(number);
+            match row.holds {
+                Holds::Nothing => self.close_idle(values, samples.seconds(number)),
+                Holds::Several => self.counts.mixed_samples += 1,
+                Holds::Foreign => self.counts.foreign_samples += 1,
+                Holds::Stage(stage) => {
+                    self.counts.fitted_samples += 1;
+                    self.close_row(samples, design, stage as usize, number, &mut row);
+                }
+            }
+            row.entries.clear();
+            row.holds = Holds::Nothing;
+            if self.spare.len() < OPEN_SAMPLES {
+                self.spare.push(row);
+            }
+        }
+    }
+
+    fn close_idle(&mut self, values: &[f32], seconds: f64) {
+        self.counts.idle_samples += 1;
+        for (counter, value) in values.iter().enumerate().filter(|(_, value)| !value.is_nan()) {
+            self.idle.seconds[counter] += seconds;
+            self.idle.amounts[counter] += f64::from(*value);
+        }
+    }
+
+    fn close_row(
+        &mut self,
+        samples: &Samples,
+        design: &Design,
+        stage: usize,
+        number: usize,
+        row: &mut Row,
+    ) {
+        let width = design.stages[stage].width();
+        let (values, seconds) = (samples.values(number), samples.seconds(number));
+        row.entries.sort_unstable_by_key(|of| of.unknown);
+        row.entries.push(Entry { unknown: width as u32 - 1, share: seconds, growth: 0.0 });
+        let moments = &mut self.moments[stage];
+        if moments.is_empty() {
+            moments.extend(self.patterns.iter().map(|counters| Moments::new(width, counters)));
+        }
+        for of in moments {
+            if of.counters.iter().all(|&counter| !values[counter].is_nan()) {
+                of.add(usize::from(row.block), &row.entries, values, seconds);
+            }
+        }
+    }
+}

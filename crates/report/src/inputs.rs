@@ -1,0 +1,291 @@
+//! The run's own files (`run.json`, `env.json`, `config.yaml`) -> what the report says of the run.
+//!
+//! Read tolerantly: what is absent or unexpected costs its own lines, and a finding says so.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::redact_settings::RedactSettings;
+use crate::roofline::hardware::Hardware;
+use crate::settings::section;
+use stage2_contract::text::redact::Redactor;
+use stage2_contract::text::{visible, visible_path};
+use stage2_model::{Fact, Finding, PassInfo, RunInfo, RunState, Severity};
+use stage2_read::files;
+use stage2_read::trace::libraries::RangeNames;
+
+/// Larger files are no run files.
+const LIMIT_BYTES: u64 = 16 << 20;
+/// Facts of the environment that are shown.
+const FACTS_LIMIT: usize = 40;
+/// Globs of libraries' domains; each is held against every name of a capture.
+const MAX_LIBRARIES: usize = 100;
+/// Rows of kernels.md where the configuration does not say.
+const DEFAULT_TOP: usize = 50;
+
+/// What is analysed: the folder of a run, and what its `run.json` and `env.json` say.
+#[derive(Debug, Default)]
+pub struct Sources {
+    pub(crate) run_dir: PathBuf,
+    /// For the report.
+    pub(crate) run: RunInfo,
+    /// `run.json` says that the GPU is simulated.
+    pub(crate) simulated: bool,
+    /// Version of the Python package nvtx that the workload has.
+    pub(crate) nvtx_package: Option<String>,
+    /// The command of the collect pass, with what was added to it.
+    pub(crate) argv: Vec<String>,
+    /// What `stage2-launch` found out about a run without GPU work, and the command for more.
+    pub(crate) doctor: Doctor,
+    /// What was wrong with the files.
+    pub(crate) findings: Vec<Finding>,
+    /// Findings of the run itself.
+    pub(crate) run_findings: Vec<Finding>,
+}
+
+/// What doctor knew at the end of a run without GPU work.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Doctor {
+    /// Each with what to do.
+    pub(crate) found: Vec<String>,
+    /// The command that makes all checks; none: it was not asked.
+    pub(crate) next: Option<String>,
+}
+
+/// How it is analysed: what the run's `config.yaml` says.
+#[derive(Debug, Default)]
+pub struct Settings {
+    /// NVTX domains of libraries: their ranges are never stages.
+    pub libraries: RangeNames,
+    /// What is taken out of arguments and of the workload's settings.
+    pub redactor: Redactor,
+    /// Name of the group that the bundle is shared with.
+    pub group: Option<String>,
+    /// Rows of kernels.md.
+    pub(crate) top_n: usize,
+    /// What the configuration says of the GPU's peak rates.
+    pub(crate) hardware: Hardware,
+    /// The composed configuration; null where it cannot be used.
+    pub(crate) config: Value,
+    /// What was wrong with the file.
+    pub(crate) findings: Vec<Finding>,
+}
+
+impl Sources {
+    /// Those in the folder of a run. What is absent or damaged costs its own part of the report.
+    pub fn of_run(run_dir: &Path) -> Self {
+        let mut findings = Vec::new();
+        let json = |bytes: &[u8]| Ok(serde_json::from_slice::<Value>(bytes)?);
+        let run = read(run_dir, "run.json", json, &mut findings);
+        let env = read(run_dir, "env.json", json, &mut findings);
+        Self {
+            run_dir: run_dir.to_owned(),
+            run: RunInfo {
+                name: name_of(run_dir),
+                command: words(run.get("command")),
+                started: run.get("started").and_then(scalar),
+                workload_end: super::workload_end::of_run(&run, run_dir),
+                left_running: serde_json::from_value(run["left_running"].clone())
+                    .unwrap_or_default(),
+                inner_run: run.get("inner_run").and_then(scalar),
+                passes: passes(&run),
+                environment: facts(&env),
+                profiled: Vec::new(),
+            },
+            nvtx_package: env.pointer("/python/packages/nvtx").and_then(scalar),
+            simulated: run.get("simulated").and_then(Value::as_bool).unwrap_or(false),
+            argv: collect_argv(&run),
+            doctor: Doctor {
+                found: words(run.pointer("/doctor/found")).unwrap_or_default(),
+                next: run.pointer("/doctor/next").and_then(scalar),
+            },
+            findings,
+            run_findings: never_closed(&run).into_iter().chain(run_findings(&run)).collect(),
+        }
+    }
+}
+
+impl Settings {
+    /// Those in the folder of a run. What cannot be used has its default, and a finding.
+    pub fn of_run(run_dir: &Path) -> Self {
+        let mut findings = Vec::new();
+        let yaml = |bytes: &[u8]| Ok(serde_saphyr::from_str::<Value>(std::str::from_utf8(bytes)?)?);
+        let config = read(run_dir, "config.yaml", yaml, &mut findings);
+        Self {
+            redactor: section::<RedactSettings>(&config, "redact", &mut findings).redactor(),
+            group: config.pointer("/run/group").and_then(Value::as_str).map(str::to_owned),
+            top_n: top_n(&config, &mut findings),
+            hardware: section(&config, "hardware", &mut findings),
+            libraries: libraries(&config, &mut findings).and_roles(section(
+                &config,
+                "roles",
+                &mut findings,
+            )),
+            config,
+            findings,
+        }
+    }
+}
+
+fn collect_argv(run: &Value) -> Vec<String> {
+    let mut passes = run.get("passes").and_then(Value::as_array).into_iter().flatten();
+    let collect = passes.find(|pass| pass.get("name").and_then(Value::as_str) == Some("collect"));
+    words(collect.and_then(|pass| pass.get("argv"))).unwrap_or_default()
+}
+
+fn libraries(config: &Value, findings: &mut Vec<Finding>) -> RangeNames {
+    let globs = match config.pointer("/report/library_domains") {
+        None | Some(Value::Null) => Some(Vec::new()),
+        Some(Value::String(glob)) => Some(vec![glob.clone()]),
+        Some(Value::Array(globs)) => {
+            globs.iter().map(|glob| glob.as_str().map(str::to_owned)).collect()
+        }
+        Some(_) => None,
+    };
+    let globs = globs.filter(|globs| globs.len() <= MAX_LIBRARIES).unwrap_or_else(|| {
+        findings.push(Finding::new(
+            Severity::Warning,
+            "config.yaml: report.library_domains cannot be used",
+            format!("a list of at most {MAX_LIBRARIES} names or globs is needed; the built-in list counts"),
+            "correct report.library_domains and write the reports again",
+        ));
+        Vec::new()
+    });
+    RangeNames::with(&globs)
+}
+
+fn name_of(run_dir: &Path) -> String {
+    let full = run_dir.canonicalize().unwrap_or_else(|_| run_dir.to_path_buf());
+    full.file_name().map_or_else(|| visible_path(run_dir), |n| visible(n.as_encoded_bytes()))
+}
+
+fn read(
+    run_dir: &Path,
+    name: &str,
+    parse: impl Fn(&[u8]) -> anyhow::Result<Value>,
+    findings: &mut Vec<Finding>,
+) -> Value {
+    let read = files::read(&run_dir.join(name), LIMIT_BYTES).map_err(anyhow::Error::from);
+    read.and_then(|bytes| parse(&bytes)).unwrap_or_else(|problem| {
+        findings.push(Finding::new(
+            Severity::Note,
+            format!("{name} cannot be used: {}", visible(problem.to_string().as_bytes())),
+            "what it says of the run is missing from the report; no measured number depends on it",
+            "run the workload again to have a whole bundle",
+        ));
+        Value::Null
+    })
+}
+
+fn top_n(config: &Value, findings: &mut Vec<Finding>) -> usize {
+    let Some(value) = config.pointer("/report/top_n") else { return DEFAULT_TOP };
+    value.as_u64().and_then(|top| usize::try_from(top).ok()).unwrap_or_else(|| {
+        findings.push(Finding::new(
+            Severity::Note,
+            format!("config.yaml: report.top_n is {}", visible(value.to_string().as_bytes())),
+            format!("a whole number is needed; kernels.md has {DEFAULT_TOP} rows"),
+            "set report.top_n to a whole number",
+        ));
+        DEFAULT_TOP
+    })
+}
+
+/// What to tell of a run whose record says that its passes still run.
+fn never_closed(run: &Value) -> Option<Finding> {
+    let running = serde_json::to_value(RunState::Running).ok()?;
+    (run.get("state") == Some(&running)).then(|| {
+        let name = |pass: &Value, status: &str| {
+            (pass.get("status")?.as_str()? == status).then(|| pass.get("name").and_then(shallow))?
+        };
+        let passes = run.get("passes").and_then(Value::as_array);
+        let of = |status| passes.into_iter().flatten().filter_map(|p| name(p, status)).collect();
+        let (running, planned): (Vec<String>, Vec<String>) = (of("running"), of("planned"));
+        let during = match running.is_empty() {
+            true => "between two passes".to_owned(),
+            false => format!("during the pass {}", running.join(", ")),
+        };
+        let later = match planned.is_empty() {
+            true => String::new(),
+            false => format!("; not run: {}", planned.join(", ")),
+        };
+        Finding::new(
+            Severity::Warning,
+            "the run record was never closed",
+            format!(
+                "stage2-launch was killed {during}, or still runs: what came later is missing{later}"
+            ),
+            "run it again to have all passes",
+        )
+    })
+}
+
+fn run_findings(run: &Value) -> Vec<Finding> {
+    let listed = run.get("findings").and_then(Value::as_array);
+    let parse = |value: &Value| serde_json::from_value::<Finding>(value.clone()).ok();
+    let show = |text: String| visible(text.as_bytes());
+    let shown = |f: Finding| Finding::new(f.severity, show(f.what), show(f.why), show(f.remedy));
+    listed.into_iter().flatten().filter_map(parse).map(shown).collect()
+}
+
+/// A scalar as visible text.
+fn scalar(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(visible(text.as_bytes())),
+        Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
+        _ => None,
+    }
+}
+
+/// An argv: an array of scalars, or one string.
+fn words(value: Option<&Value>) -> Option<Vec<String>> {
+    match value? {
+        Value::Array(words) => Some(words.iter().filter_map(scalar).collect()),
+        other => scalar(other).map(|word| vec![word]),
+    }
+}
+
+fn passes(run: &Value) -> Vec<PassInfo> {
+    let listed = run.get("passes").and_then(Value::as_array);
+    let pass = |pass: &Value| PassInfo {
+        name: pass.get("name").and_then(shallow),
+        status: pass.get("status").and_then(shallow),
+        exit: pass.get("exit").and_then(shallow),
+        duration_ms: pass.get("duration_ms").and_then(Value::as_u64),
+        why: pass.get("why").and_then(shallow).filter(|why| !why.is_empty()),
+        not_loaded: pass.get("not_loaded").and_then(shallow),
+    };
+    listed.into_iter().flatten().map(pass).collect()
+}
+
+/// A scalar, or those of one level below (`{"code": 0}` is `code 0`).
+fn shallow(value: &Value) -> Option<String> {
+    match value {
+        Value::Object(fields) => {
+            let field = |(key, value): (&String, &Value)| {
+                Some(format!("{} {}", visible(key.as_bytes()), scalar(value)?))
+            };
+            Some(fields.iter().filter_map(field).collect::<Vec<_>>().join(", "))
+        }
+        other => scalar(other),
+    }
+}
+
+/// The scalars of the environment, up to two levels down, as `driver.version`.
+fn facts(env: &Value) -> Vec<Fact> {
+    let mut facts = Vec::new();
+    // What describes the file, or stands elsewhere, is no fact of the environment.
+    let is_fact = |key: &str| !matches!(key, "schema" | "simulated" | "processes");
+    for (key, value) in env.as_object().into_iter().flatten().filter(|(key, _)| is_fact(key)) {
+        let key = visible(key.as_bytes());
+        match value {
+            Value::Object(fields) => facts.extend(fields.iter().filter_map(|(inner, value)| {
+                let key = format!("{key}.{}", visible(inner.as_bytes()));
+                Some(Fact { key, value: scalar(value)? })
+            })),
+            other => facts.extend(scalar(other).map(|value| Fact { key, value })),
+        }
+    }
+    facts.truncate(FACTS_LIMIT);
+    facts
+}

@@ -1,0 +1,370 @@
+//! A report -> the facts that takeaways are drawn from, stage by stage.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::counted::Counted;
+use super::doubt::doubt;
+use super::sample_basis::{is_warm, sample_basis, whole_window_ns};
+use crate::by_stage::{ByStage, by_stage, of_stage};
+use crate::join::kernels::percent;
+use crate::roofline::takeaways::{Facts, HostLead, KernelFacts, StageFacts, WaitingFacts};
+use stage2_model::{
+    CollectiveRow, Figure, KernelRow, LateRow, ModelUse, Origin, PathKind, Report, Role,
+    SampledKernel, StageKernelRow, StageRow, StageUtilisation, Status,
+};
+use stage2_read::kernel_class::KernelClass;
+use stage2_read::trace::stats::mean;
+
+/// Kernels of a stage that rules look at.
+const TOP_KERNELS: usize = 5;
+/// Work outside of ranges (loading a model, say) is looked at where it takes at least this part of
+/// the kernel time, percent.
+const OUTSIDE_PERCENT: f64 = 10.0;
+
+/// What is known.
+pub(crate) fn facts(report: &Report, used: &ModelUse) -> Facts {
+    let verdict = &report.coverage.verdict;
+    let classes = classes(report);
+    let all_ns =
+        report.kernels.iter().fold(0, |ns: u64, row| ns.saturating_add(row.times.total_ns));
+    let is_large = |row: &StageRow| {
+        row.kernel_sum_ns.is_none_or(|ns| ns as f64 * 100.0 >= OUTSIDE_PERCENT * all_ns as f64)
+    };
+    let looked_at = |row: &&StageRow| match row.kind {
+        _ if row.apart.is_some() => false,
+        PathKind::Range | PathKind::WholeProcess => true,
+        PathKind::OutsideRanges => is_large(row),
+        // Tables of nsys and ncu mostly do not know the ranges.
+        PathKind::Unattributed if report.source != Origin::Collector.label() => is_large(row),
+        _ => false,
+    };
+    let rows = Rows::of(report, used, &classes);
+    Facts {
+        simulated: report.simulated,
+        replayed: report.source == Origin::Ncu.label(),
+        // The details stand on the first screen already.
+        missing: (verdict.status != Status::Complete).then(|| {
+            let (summary, _) = verdict.text.split_once(": ").unwrap_or((&verdict.text, ""));
+            summary.to_owned()
+        }),
+        stages: report
+            .stages
+            .iter()
+            .filter(looked_at)
+            .map(|row| stage(report, &rows, row))
+            .collect(),
+    }
+}
+
+/// Classes of the kernels by name, from the rows: to tell one anew takes longer than all else here.
+fn classes(report: &Report) -> Vec<KernelClass> {
+    let mut classes = vec![KernelClass::Other; report.kernel_names.len()];
+    for row in &report.kernels {
+        if let (Some(class), Ok(told)) = (classes.get_mut(row.name_index), row.class.parse()) {
+            *class = told;
+        }
+    }
+    classes
+}
+
+/// How long a stage left the GPU idle, and what for: over the warm instances where they are known,
+/// because a cold one can be most of all windows.
+fn idle(report: &Report, row: &StageRow) -> StageFacts {
+    let over = sample_basis(report, row);
+    let idle_ns = over.window_ns.zip(over.busy_ns).map(|(all, busy)| all.saturating_sub(busy));
+    let of_row = row.gpu_busy_percent.map(|busy| (100.0 - busy).max(0.0));
+    let of_window = || percent(idle_ns?, over.window_ns?);
+    StageFacts {
+        warm_instances: is_warm(report, row).then_some(over.instances),
+        // Absent where the row does not know it: another process may have used the GPU.
+        idle_percent: of_row.map(|of_row| of_window().unwrap_or(of_row)),
+        short_gaps_percent: over
+            .short_gaps_ns
+            .zip(idle_ns)
+            .and_then(|(short, idle)| percent(short.min(idle), idle)),
+        interval_us: over
+            .window_ns
+            .zip(over.kernels.filter(|kernels| *kernels > 0))
+            .map(|(window_ns, kernels)| window_ns as f64 / 1e3 / kernels as f64),
+        kernels: over.kernels.or(row.kernels),
+        exposed_copies_percent: row.gpu_idle_ns.and_then(|_| {
+            let parts = over.busy_parts?;
+            percent(parts.copies_ns, over.window_ns?)
+        }),
+        ..StageFacts::default()
+    }
+}
+
+/// Where the host was at the gaps of the median step.
+fn host(report: &Report, row: &StageRow) -> Option<HostLead> {
+    let timeline = report.step_timelines.iter().find(|found| found.stage == row.stage)?;
+    let gaps = timeline.host_at_gaps.filter(|gaps| gaps.all_ns > 0)?;
+    Some(HostLead {
+        ahead_percent: percent(gaps.ahead_ns, gaps.all_ns)?,
+        behind_percent: percent(gaps.behind_ns, gaps.all_ns)?,
+    })
+}
+
+/// Rows by stage: of stages there may be as many as rows.
+struct Rows<'r> {
+    used: &'r ModelUse,
+    /// Classes of the kernels, by name.
+    classes: &'r [KernelClass],
+    counted: Counted<'r, (&'r str, usize)>,
+    kernels: ByStage<'r, KernelRow>,
+    longest: ByStage<'r, StageKernelRow>,
+    collectives: ByStage<'r, CollectiveRow>,
+    late: ByStage<'r, LateRow>,
+    numbers: HashMap<&'r str, &'r StageUtilisation>,
+}
+
+impl<'r> Rows<'r> {
+    fn of(report: &'r Report, used: &'r ModelUse, classes: &'r [KernelClass]) -> Self {
+        Rows {
+            used,
+            classes,
+            counted: Counted::new(report, |row| (row.stage.as_str(), row.name_index)),
+            kernels: by_stage(&report.kernels, |row| &row.stage),
+            longest: by_stage(&report.stage_kernels, |row| &row.stage),
+            collectives: by_stage(&report.ranks.collectives, |row| &row.stage),
+            late: by_stage(&report.ranks.late, |row| &row.stage),
+            numbers: used.numbers.stages.iter().rev().map(|row| (&*row.stage, row)).collect(),
+        }
+    }
+
+    fn class(&self, name_index: usize) -> KernelClass {
+        self.classes.get(name_index).copied().unwrap_or(KernelClass::Other)
+    }
+}
+
+/// Waiting for other ranks in a stage; none where no collective of it was split.
+fn waiting(report: &Report, rows: &Rows<'_>, row: &StageRow, all_ns: u64) -> Option<WaitingFacts> {
+    let collectives = || of_stage(&rows.collectives, &row.stage).iter().copied();
+    // `all_ns` holds the time of outliers that are not left out.
+    let left_out = row.outliers.as_ref().is_none_or(|outliers| outliers.left_out);
+    let ordinary = |found: &CollectiveRow| {
+        let outliers_ns = if left_out { found.outlier_waiting_ns } else { 0 };
+        Some(found.waiting_ns?.saturating_sub(outliers_ns))
+    };
+    let waiting_ns = collectives().filter_map(ordinary).reduce(u64::saturating_add);
+    let unmatched =
+        collectives().flat_map(|found| &found.unmatched).max_by_key(|found| found.calls);
+    let unmatched = unmatched.map(|found| (found.why.clone(), found.remedy.clone()));
+    // None where all members were recorded, and the operation does not wait for them.
+    let is_whole = report.ranks.seen > 1 && report.ranks.expected == Some(report.ranks.seen);
+    let unmatched = unmatched.or_else(|| {
+        let is_split = collectives().all(|found| found.waiting_ns.is_some());
+        (is_whole && !is_split && collectives().next().is_some()).then(|| {
+            let why = "operations that need not wait for all members are not split".to_owned();
+            (why, "Section Collectives lists them, with the bytes that they move.".to_owned())
+        })
+    });
+    let waiting_ns = waiting_ns.or(unmatched.as_ref().map(|_| 0))?;
+    let mut late = of_stage(&rows.late, &row.stage).iter();
+    (all_ns > 0).then(|| WaitingFacts {
+        unmatched,
+        percent: waiting_ns as f64 * 100.0 / all_ns as f64,
+        whole: report.ranks.kernels_left_out == 0
+            && collectives().all(|found| found.unmatched.is_empty() && found.waiting_ns.is_some()),
+        late: late.find_map(|late| late.sentence()),
+    })
+}
+
+fn stage(report: &Report, rows: &Rows<'_>, row: &StageRow) -> StageFacts {
+    let (mut calls, mut graph_calls, mut all_ns) = (0u64, 0u64, 0u64);
+    let mut by_class: BTreeMap<KernelClass, u64> = BTreeMap::new();
+    let mut class_calls: BTreeMap<KernelClass, u64> = BTreeMap::new();
+    let outliers = row.outliers.iter().filter(|outliers| outliers.left_out);
+    let outliers: HashMap<usize, (u64, u64)> = outliers
+        .flat_map(|outliers| &outliers.kernels)
+        .map(|&(name, calls, ns)| (name, (calls, ns)))
+        .collect();
+    for kernel in of_stage(&rows.kernels, &row.stage) {
+        calls = calls.saturating_add(kernel.times.calls);
+        graph_calls = graph_calls.saturating_add(kernel.times.graph_calls);
+        all_ns = all_ns.saturating_add(kernel.times.total_ns);
+        let sum = by_class.entry(rows.class(kernel.name_index)).or_default();
+        *sum = sum.saturating_add(kernel.times.total_ns);
+        let sum = class_calls.entry(rows.class(kernel.name_index)).or_default();
+        *sum = sum.saturating_add(kernel.times.calls);
+    }
+    // Of the kernels in outliers it is not known which were launched by graphs.
+    let graph_percent = percent(graph_calls, calls);
+    let (mut timed, mut timed_ns) = (row.kernels.unwrap_or(0), row.kernel_sum_ns.unwrap_or(0));
+    for (&name, &(out_calls, ns)) in &outliers {
+        (calls, all_ns) = (calls.saturating_sub(out_calls), all_ns.saturating_sub(ns));
+        let sum = by_class.entry(rows.class(name)).or_default();
+        *sum = sum.saturating_sub(ns);
+        let sum = class_calls.entry(rows.class(name)).or_default();
+        *sum = sum.saturating_sub(out_calls);
+        (timed, timed_ns) = (timed.saturating_sub(out_calls), timed_ns.saturating_sub(ns));
+    }
+    let kernel_mean_ns = match outliers.is_empty() {
+        true => row.kernel_mean_ns,
+        false => mean(timed_ns, timed),
+    };
+    let top = of_stage(&rows.longest, &row.stage).iter();
+    let mut top: Vec<KernelFacts> =
+        top.filter_map(|kernel| top_kernel(rows, kernel, &outliers, all_ns)).collect();
+    top.sort_by(|a, b| b.percent.total_cmp(&a.percent));
+    top.truncate(TOP_KERNELS);
+    let numbers = rows.numbers.get(row.stage.as_str());
+    let figure = |pick: fn(&StageUtilisation) -> &Figure| pick(numbers?).value();
+    StageFacts {
+        stage: row.stage.clone(),
+        decode: row.role == Role::Decode,
+        doubt: doubt(report, row),
+        window_ns: whole_window_ns(report, row),
+        no_gpu_work: row.has_no_gpu_work(),
+        kernel_mean_us: kernel_mean_ns.map(|ns| ns as f64 / 1e3),
+        graph_percent,
+        kernels_per_token: figure(|s| &s.kernels_per_token),
+        tokens_per_s: figure(|s| &s.tokens_per_s),
+        batch_size: rows.used.tokens.batch_size,
+        mfu_wall: figure(|s| &s.mfu_wall),
+        mfu_busy: figure(|s| &s.mfu_busy),
+        mbu_wall: figure(|s| &s.mbu_wall),
+        mbu_busy: figure(|s| &s.mbu_busy),
+        waiting: waiting(report, rows, row, all_ns),
+        classes: by_class
+            .into_iter()
+            .filter_map(|(class, ns)| Some((class, percent(ns, all_ns)?)))
+            .collect(),
+        class_calls: class_calls
+            .into_iter()
+            .filter_map(|(class, of_class)| Some((class, percent(of_class, calls)?)))
+            .collect(),
+        host: host(report, row),
+        top_kernels: top,
+        ..idle(report, row)
+    }
+}
+
+/// `outliers`: calls and time of each kernel in outliers that are left out. `all_ns`: of all kernels of
+/// the stage, without these.
+fn top_kernel(
+    rows: &Rows<'_>,
+    row: &StageKernelRow,
+    outliers: &HashMap<usize, (u64, u64)>,
+    all_ns: u64,
+) -> Option<KernelFacts> {
+    let outlier = outliers.get(&row.name_index).copied();
+    let (out_calls, out_ns) = outlier.unwrap_or_default();
+    let counters = rows.counted.get(&(row.stage.as_str(), row.name_index));
+    let roofline = counters.map(|counters| &counters.roofline);
+    // The longest launch configuration stands for the kernel, where ncu profiled none.
+    let of_name = of_stage(&rows.kernels, &row.stage)
+        .iter()
+        .filter(|kernel| kernel.name_index == row.name_index);
+    let longest = of_name.max_by_key(|kernel| kernel.times.total_ns);
+    let sampled = longest.and_then(|kernel| kernel.sampled.as_deref());
+    Some(KernelFacts {
+        kernel: row.kernel.clone(),
+        class: rows.class(row.name_index),
+        percent: match outliers.is_empty() {
+            true => row.stage_kernel_sum_percent?,
+            false => percent(row.times.total_ns.saturating_sub(out_ns), all_ns)?,
+        },
+        calls: row.times.calls.saturating_sub(out_calls),
+        bound: roofline.map_or_else(|| sampled?.bound, |roofline| roofline.bound),
+        sampled: counters.is_none() && sampled.is_some(),
+        one_launch: counters.is_some_and(|counters| counters.one_launch.is_some()),
+        attainable_share: roofline
+            .map_or_else(|| sampled.and_then(roof_share), |roofline| roofline.attainable_share),
+        achieved_occupancy_percent: counters.and_then(|known| known.achieved_occupancy_percent),
+    })
+}
+
+/// Share of the larger of the two roofs that samples know of: memory and tensor pipe.
+fn roof_share(sampled: &SampledKernel) -> Option<f64> {
+    let shares = [sampled.dram_percent?, sampled.tensor_percent.unwrap_or(0.0)];
+    sampled.bound.map(|_| shares.into_iter().fold(0.0, f64::max) / 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::super::utilisation::model_use;
+    use super::*;
+    use stage2_model::{Absent, Outliers, Times, TokenCounts};
+
+    #[test]
+    fn the_rest_of_a_capture_is_not_called_the_whole_of_it() {
+        let row = |stage: &str, kind| StageRow {
+            stage: stage.to_owned(),
+            kind,
+            kernel_sum_ns: Some(50),
+            ..StageRow::default()
+        };
+        let report = Report {
+            source: Origin::Nsys.label().to_owned(),
+            stages: vec![
+                row("decode", PathKind::Range),
+                row("(not known)", PathKind::Unattributed),
+            ],
+            ..Report::default()
+        };
+        let (none, tokens) = (Err(Absent::NoModel), TokenCounts::default());
+        let used = model_use(&report, &Value::Null, none, tokens, &mut Vec::new());
+        let facts = facts(&report, &used);
+        let stages: Vec<&str> = facts.stages.iter().map(|stage| stage.stage.as_str()).collect();
+        assert_eq!(stages, ["decode", "(not known)"]);
+    }
+
+    #[test]
+    fn shares_of_calls_are_without_those_of_outliers_as_shares_of_time_are() {
+        let kernel = |name_index, calls| KernelRow {
+            stage: "decode".to_owned(),
+            name_index,
+            times: Times { calls, total_ns: calls * 10, ..Times::default() },
+            ..KernelRow::default()
+        };
+        let outliers =
+            Outliers { left_out: true, kernels: vec![(1, 60, 600)], ..Outliers::default() };
+        let mut report = Report {
+            source: Origin::Collector.label().to_owned(),
+            kernel_names: [&b"gemm_kernel"[..], b"rms_norm_kernel"]
+                .map(stage2_contract::text::kernel_name)
+                .to_vec(),
+            kernels: vec![kernel(0, 30), kernel(1, 70)],
+            stages: vec![StageRow {
+                stage: "decode".to_owned(),
+                outliers: Some(outliers),
+                ..StageRow::default()
+            }],
+            ..Report::default()
+        };
+        report.ranks.collectives.push(CollectiveRow {
+            stage: "decode".to_owned(),
+            waiting_ns: Some(300),
+            outlier_waiting_ns: 200,
+            ..CollectiveRow::default()
+        });
+        let (none, tokens) = (Err(Absent::NoModel), TokenCounts::default());
+        let used = model_use(&report, &Value::Null, none, tokens, &mut Vec::new());
+        let told = facts(&report, &used).stages.remove(0);
+        assert_eq!(told.classes, told.class_calls, "each call takes as long");
+        assert_eq!(told.class_calls.iter().map(|(_, percent)| *percent).sum::<f64>(), 100.0);
+        assert_eq!(told.waiting.map(|waiting| waiting.percent), Some(25.0));
+        // Of outliers that stay, the waiting in them stays, too.
+        report.stages[0].outliers.as_mut().expect("some").left_out = false;
+        let told = facts(&report, &used).stages.remove(0);
+        assert_eq!(told.waiting.map(|waiting| waiting.percent), Some(30.0));
+    }
+
+    #[test]
+    fn what_runs_outside_of_ranges_is_no_ground_for_advice() {
+        let row = |kind| StageRow { kind, instances: Some(9), ..StageRow::default() };
+        let report = Report {
+            source: Origin::Collector.label().to_owned(),
+            stages: [PathKind::Range, PathKind::OutsideRanges].map(row).to_vec(),
+            ..Report::default()
+        };
+        let (none, tokens) = (Err(Absent::NoModel), TokenCounts::default());
+        let used = model_use(&report, &Value::Null, none, tokens, &mut Vec::new());
+        let doubts: Vec<_> = facts(&report, &used).stages.into_iter().map(|s| s.doubt).collect();
+        let [None, Some(doubt)] = &doubts[..] else { panic!("{doubts:?}") };
+        assert!(doubt.contains("start-up included"), "{doubt}");
+    }
+}

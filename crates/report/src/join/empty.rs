@@ -1,0 +1,356 @@
+//! A run without GPU work -> why there is none, and what to do about it.
+//!
+//! The trace files say what the collector knows ([`of_capture`]); the run record and `env.json` add
+//! what only the launcher knows ([`explain`]).
+
+use std::collections::BTreeSet;
+
+use crate::inputs::Doctor;
+use stage2_contract::text::numbers::{count, counted};
+use stage2_contract::text::{listed, visible};
+use stage2_contract::trace::ending;
+use stage2_model::nsys::{Counts, Source};
+use stage2_model::{
+    COULD_NOT_ASK, Coverage, Empty, EmptyCause, EmptyReason, EndedBy, FileEnding, Finding,
+    META_RANGES, PassInfo, Report, RunInfo, Status, WorkloadExit,
+};
+use stage2_read::trace::{Capture, META_GPU_OFF, ProcessCapture};
+
+use super::META_INCOMPLETE;
+use super::findings::{META_AFTER_CUDA, META_UNRECORDED, sum};
+
+/// How the verdict on a capture without GPU work begins.
+pub(crate) const EMPTY: &str = "EMPTY: no GPU work was recorded";
+
+/// Meta key that a process has once its GPU half has started.
+const META_CUPTI: &str = "cupti.version";
+/// Reasons of one kind that are quoted.
+const QUOTED: usize = 3;
+
+fn reason(cause: EmptyCause, why: impl Into<String>, remedy: impl Into<String>) -> EmptyReason {
+    EmptyReason { cause, why: why.into(), remedy: remedy.into() }
+}
+
+/// What the trace files themselves say. Not empty: a capture without GPU work has some cause.
+pub(crate) fn of_capture(capture: &Capture) -> Vec<EmptyReason> {
+    let processes = &capture.processes;
+    let mut reasons = Vec::new();
+    if processes.is_empty() {
+        reasons.push(match capture.files_refused {
+            0 => reason(
+                EmptyCause::NothingUsed,
+                "there is no trace file: no process of the workload used CUDA or NVTX, or none \
+                 loaded the collector",
+                "check that it uses the GPU; if it does, it dropped LD_PRELOAD and the injection \
+                 variables (sudo, a container, a clean environment), or another tool owns them: run \
+                 it again with STAGE2_LOG=info and look for lines that begin with `stage2:`",
+            ),
+            files => reason(
+                EmptyCause::FilesUnreadable,
+                format!("none of the {} trace files can be read", count(files)),
+                "see the findings about each file, and run again",
+            ),
+        });
+        return reasons;
+    }
+    let off = [META_GPU_OFF, META_INCOMPLETE];
+    let off =
+        distinct(off.iter().flat_map(|key| processes.iter().filter_map(|p| p.meta.get(*key))));
+    if !off.is_empty() {
+        reasons.push(reason(
+            EmptyCause::CuptiOff,
+            format!("the collector could not record the GPU: {}", quoted(&off)),
+            "do what it says and run again; docs/limits.md has what CUPTI needs",
+        ));
+    }
+    let mut children = distinct(processes.iter().filter_map(|p| p.meta.get(META_UNRECORDED)));
+    let after_cuda = sum(processes, META_AFTER_CUDA);
+    if after_cuda > 0 {
+        children.push(format!(
+            "{} were forked after their parent had initialised CUDA, which does not work in them",
+            count(after_cuda)
+        ));
+    }
+    if !children.is_empty() {
+        reasons.push(reason(
+            EmptyCause::ChildrenNotRecorded,
+            format!("child processes could not be recorded: {}", quoted(&children)),
+            "start the children before their parent uses CUDA or NVTX, or let them exec (with \
+             multiprocessing: the start method `spawn`)",
+        ));
+    }
+    let started: Vec<&ProcessCapture> =
+        processes.iter().filter(|process| process.meta.contains_key(META_CUPTI)).collect();
+    reasons.extend(ranges_never_opened(&started));
+    let cut = |process: &&ProcessCapture| {
+        matches!(process.state.ending, FileEnding::Open | FileEnding::Torn)
+    };
+    let cut = processes.iter().filter(cut).count() as u64;
+    if cut > 0 {
+        reasons.push(reason(
+            EmptyCause::Killed,
+            format!(
+                "{} of {} processes ended before the collector wrote its last record (a signal from \
+                 elsewhere, or a crash), or still run",
+                count(cut),
+                count(processes.len() as u64)
+            ),
+            "let the workload end by itself, or flush more often (STAGE2_FLUSH_MS)",
+        ));
+    }
+    if !started.is_empty() {
+        reasons.push(reason(
+            EmptyCause::NothingLaunched,
+            "CUDA was initialised and recorded, but no kernel, copy or fill ran",
+            "check that the workload runs on the GPU (a model may have stayed on the CPU)",
+        ));
+    } else if off.is_empty() {
+        reasons.push(reason(
+            EmptyCause::CudaNeverInitialised,
+            "the workload opened NVTX ranges, but never initialised CUDA",
+            "check that it uses the GPU (`torch.cuda.is_available()`, CUDA_VISIBLE_DEVICES)",
+        ));
+    }
+    reasons
+}
+
+fn distinct<'v>(values: impl Iterator<Item = &'v String>) -> Vec<String> {
+    let values: BTreeSet<String> = values.map(|value| visible(value.as_bytes())).collect();
+    values.into_iter().collect()
+}
+
+fn quoted(values: &[String]) -> String {
+    let shown = values.iter().take(QUOTED).cloned().collect::<Vec<_>>().join("; ");
+    match values.len().saturating_sub(QUOTED) {
+        0 => shown,
+        more => format!("{shown}; and {more} more"),
+    }
+}
+
+/// Nothing where some process was asked for everything.
+fn ranges_never_opened(recording: &[&ProcessCapture]) -> Option<EmptyReason> {
+    let filters = || recording.iter().filter_map(|process| process.meta.get(META_RANGES));
+    let mut times = recording.iter().flat_map(|process| process.path_times.values());
+    let opened = times.any(|times| times.sampled.instances > 0);
+    (!recording.is_empty() && filters().count() == recording.len() && !opened).then(|| {
+        let filters = quoted(&distinct(filters()));
+        reason(
+            EmptyCause::RangesNeverOpened,
+            format!("GPU work was asked for in ranges that match {filters}; none opened"),
+            "correct STAGE2_RANGES (profiling.collector.ranges), or leave it unset: the table of \
+             ranges in report.md has the names that were opened",
+        )
+    })
+}
+
+/// Completes the verdict of a report without GPU work: what the run record and `env.json` say, the
+/// sentence on the first screen, and a finding.
+pub(crate) fn explain(report: &mut Report, collected: bool, doctor: &Doctor) {
+    if report.coverage.verdict.status != Status::Empty {
+        report.findings.extend(elsewhere(report).map(|EmptyReason { why, remedy, .. }| {
+            Finding::warning(why, "the reports hold what is in the trace files now", remedy)
+        }));
+        report.coverage.empty = None;
+        return;
+    }
+    let reasons = match collected {
+        true => {
+            let known = report.coverage.empty.take();
+            let known = known.map(|empty| [vec![empty.first], empty.also].concat());
+            let mut reasons = of_run(report);
+            reasons.extend(known.unwrap_or_default());
+            without_guesses(reasons)
+        }
+        false => vec![of_nsys(report).unwrap_or_else(|| {
+            reason(
+                EmptyCause::CapturesEmpty,
+                "the captures hold no GPU work",
+                "merge captures of a run that used the GPU",
+            )
+        })],
+    };
+    let Some(mut empty) = Empty::of(reasons) else { return };
+    // A workload that failed has told its reason itself.
+    if empty.first.cause != EmptyCause::WorkloadFailed {
+        add_doctor(&mut empty.first.remedy, doctor);
+    }
+    let EmptyReason { why, remedy, .. } = &empty.first;
+    let also: Vec<&str> = empty.also.iter().map(|reason| reason.why.as_str()).collect();
+    let also = match also.is_empty() {
+        true => String::new(),
+        false => format!(" (also: {})", also.join("; ")),
+    };
+    let verdict = &mut report.coverage.verdict.text;
+    // What follows the first words (losses, samples) stays behind the cause.
+    let tail = verdict.strip_prefix(EMPTY).unwrap_or_default().to_owned();
+    *verdict = format!("{}: {why}{also}{tail}", EMPTY);
+    // Beside a failure of its own the rest is a detail, and the verdict has it.
+    let also = if empty.first.cause == EmptyCause::WorkloadFailed { "" } else { &also };
+    let what = format!("no GPU work was recorded: {why}{also}");
+    report.findings.insert(0, Finding::error(what, "", remedy));
+    report.coverage.empty = Some(empty);
+}
+
+/// Captures of nsys that hold what a workload did, and nothing of what the GPU did.
+fn of_nsys(report: &Report) -> Option<EmptyReason> {
+    let captures = || report.nsys.iter().flat_map(|nsys| &nsys.captures);
+    let sum =
+        |of: fn(&Counts) -> u64| captures().map(|one| of(&one.counts)).fold(0, u64::saturating_add);
+    let (launches, calls) = (sum(|counts| counts.launch_calls), sum(|counts| counts.api_calls));
+    let seen = [
+        (launches, "launch call"),
+        (if launches == 0 { calls } else { 0 }, "CUDA API call"),
+        (sum(|counts| counts.nvtx_ranges), "NVTX range"),
+    ];
+    let seen: Vec<String> = seen
+        .into_iter()
+        .filter(|(number, _)| *number > 0)
+        .map(|(number, what)| {
+            format!("{} {what}{}", count(number), if number == 1 { "" } else { "s" })
+        })
+        .collect();
+    if seen.is_empty() {
+        let tables = captures().next().is_some_and(|first| first.kind == Source::Csv);
+        return tables.then(|| {
+            reason(
+                EmptyCause::CapturesEmpty,
+                "the CSV tables of nsys that were given have no kernels",
+                "give the table cuda_gpu_kern_sum, too, or the SQLite export",
+            )
+        });
+    }
+    let said = captures().flat_map(|one| &one.said).take(QUOTED);
+    let said: Vec<&str> = said.map(|text| text.trim_end_matches('.')).collect();
+    let said = match said.is_empty() {
+        true => String::new(),
+        false => format!("; nsys says: {}", said.join("; ")),
+    };
+    Some(reason(
+        EmptyCause::CapturesEmpty,
+        format!("nsys recorded {}, but no kernel{said}", seen.join(" and ")),
+        "record again with an nsys that is as new as the driver, with --trace=cuda,nvtx, and let the \
+         workload synchronise with the GPU and end by itself before the capture ends",
+    ))
+}
+
+/// Adds what doctor found to what is to be done, and the command that makes all checks.
+fn add_doctor(remedy: &mut String, doctor: &Doctor) {
+    if let Some(first) = doctor.found.first() {
+        remedy.push_str("; doctor found: ");
+        // The command below shows them all; a remedy is one line of a log.
+        remedy.push_str(first);
+    }
+    if let Some(next) = &doctor.next {
+        remedy.push_str(&format!("; `{next}` checks everything that a run needs"));
+    }
+}
+
+/// That the records are made somewhere else, or later.
+fn elsewhere(report: &Report) -> impl Iterator<Item = EmptyReason> + use<> {
+    let RunInfo { left_running, inner_run, .. } = &report.run;
+    let inner = inner_run.as_ref().map(|folder| {
+        reason(
+            EmptyCause::InnerRun,
+            format!("the workload has started stage2-launch itself, and that run has the records: {folder}"),
+            "look there, and leave one of the two away",
+        )
+    });
+    let still = (!left_running.is_empty()).then(|| {
+        let numbers: Vec<String> = left_running.iter().map(u32::to_string).collect();
+        reason(
+            EmptyCause::StillRunning,
+            format!(
+                "{} that the workload left behind still {} (PID {})",
+                counted(left_running.len() as u64, "process"),
+                if left_running.len() == 1 { "runs" } else { "run" },
+                listed(&numbers, QUOTED),
+            ),
+            "once they have ended, write the reports again: `stage2-launch report RUN_DIR`",
+        )
+    });
+    inner.into_iter().chain(still)
+}
+
+fn of_run(report: &Report) -> Vec<EmptyReason> {
+    let mut reasons: Vec<EmptyReason> = elsewhere(report).collect();
+    let end = report.run.workload_end.as_ref().filter(|end| end.how == EndedBy::Failure);
+    if let Some(end) = end
+        && let Some(WorkloadExit::Code(_)) = end.exit
+    {
+        reasons.push(reason(
+            EmptyCause::WorkloadFailed,
+            end.text.clone(),
+            "correct what it complains of on its own output, and run again",
+        ));
+    }
+    let collect = report.run.passes.iter().find(|p| p.name.as_deref() == Some("collect"));
+    let Coverage { processes, files_refused, .. } = &report.coverage;
+    if let Some(PassInfo { status, exit, why, not_loaded, .. }) = collect {
+        // Trace files that cannot be read were written by a workload, or come from elsewhere.
+        if status.as_deref() == Some("failed") && *files_refused == 0 {
+            let why = why.as_deref().unwrap_or("the collect pass failed");
+            // The launcher knows what to do where the system refuses something.
+            let is_of_it = |finding: &&Finding| why == format!("{}: {}", finding.what, finding.why);
+            let found = report.findings.iter().find(is_of_it).map(|finding| &*finding.remedy);
+            let remedy = found.filter(|remedy| !remedy.is_empty());
+            reasons.push(reason(
+                EmptyCause::NotStarted,
+                format!("the workload was not started: {why}"),
+                remedy.unwrap_or("correct the command, and run again"),
+            ));
+        }
+        if let Some(why) = not_loaded {
+            reasons.push(reason(
+                EmptyCause::CollectorNotLoaded,
+                format!("the collector was not loaded into the workload: {why}"),
+                "do what the finding about it says, or read the passes of nsys and ncu",
+            ));
+        }
+        let signal = exit.as_deref().and_then(ending::signal_of);
+        if let (Some(signal), true) = (signal, processes.is_empty()) {
+            reasons.push(reason(
+                EmptyCause::Killed,
+                format!("the workload was {}", WorkloadExit::Signal(signal).describe()),
+                "let the workload end by itself, or give it more time (--timeout)",
+            ));
+        }
+    }
+    let started = processes.iter().any(|process| process.meta.contains_key(META_CUPTI));
+    let absent = report.run.environment.iter().find(|fact| fact.key == "gpu.absent");
+    if let Some(absent) = absent
+        && !(started || report.simulated || *files_refused > 0)
+        && !absent.value.starts_with(COULD_NOT_ASK)
+    {
+        reasons.push(reason(
+            EmptyCause::NoGpu,
+            format!("this machine has no GPU that CUDA can use ({})", absent.value),
+            "run on a machine with a GPU and its driver, in a container with `--gpus all`; \
+             `stage2-launch demo` shows the reports with a simulated GPU",
+        ));
+    }
+    reasons
+}
+
+/// That nothing was used is a guess, and what CUDA did follows from the rest: neither stands beside a
+/// cause that says why. Of two causes of one kind the first stays.
+fn without_guesses(mut reasons: Vec<EmptyReason>) -> Vec<EmptyReason> {
+    let guess = |cause| {
+        matches!(
+            cause,
+            EmptyCause::NothingUsed
+                | EmptyCause::CudaNeverInitialised
+                | EmptyCause::NothingLaunched
+        )
+    };
+    if reasons.iter().any(|reason| !guess(reason.cause)) {
+        reasons.retain(|reason| !guess(reason.cause));
+    }
+    let is_elsewhere = |cause| matches!(cause, EmptyCause::InnerRun | EmptyCause::StillRunning);
+    if reasons.iter().any(|reason| is_elsewhere(reason.cause)) {
+        // What is missing here says nothing of the machine, and a file that is open is being written.
+        reasons.retain(|reason| !matches!(reason.cause, EmptyCause::NoGpu | EmptyCause::Killed));
+    }
+    reasons.sort_by_key(|reason| reason.cause);
+    reasons.dedup_by_key(|reason| reason.cause);
+    reasons
+}

@@ -1,0 +1,251 @@
+//! Windows, busy times and groups of GPU work -> one row for each stage.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::Groups;
+use super::intern::{Mapping, Tables};
+use super::kernels::percent;
+use super::labels::Labels;
+use super::outliers;
+use super::paths::add_times;
+use stage2_model::{BusyParts, PathKind, Role, StageDeviceRow, StageRow, WarmRow};
+use stage2_read::trace::ranges::{PathTimes, StageTimes, WarmTimes};
+use stage2_read::trace::series::Series;
+use stage2_read::trace::stats::{Work, mean};
+use stage2_read::trace::{ProcessCapture, StageCapture};
+
+/// What the processes measured of each stage.
+#[derive(Debug, Default)]
+pub(crate) struct Stages {
+    stages: BTreeMap<u32, Stage>,
+    /// Some process recorded GPU work; else nobody says of how many instances.
+    some_recorded: bool,
+}
+
+#[derive(Debug, Default)]
+struct Stage {
+    times: PathTimes,
+    /// A process recorded GPU work of it; else nothing is known of the GPU: that is not zero.
+    gpu_recorded: bool,
+    window_ns: Option<u64>,
+    /// A process could not tell its window.
+    window_missing: bool,
+    has_ranges: bool,
+    kernels_per_instance: Series,
+    busy_ns: u64,
+    busy_parts: BusyParts,
+    short_gaps_ns: u64,
+    late_ns: u64,
+    busy_by_device: BTreeMap<u32, u64>,
+    /// The instances without the first of each process.
+    warm: WarmRow,
+    /// A process could not tell its first instance apart.
+    warm_missing: bool,
+    outliers: outliers::Sums,
+}
+
+/// What the groups of a stage on a device add up to.
+#[derive(Clone, Copy, Debug, Default)]
+struct Totals {
+    kernels: u64,
+    kernels_timed: u64,
+    kernel_sum_ns: u64,
+    copies: u64,
+    fills: u64,
+    graph_launches: u64,
+}
+
+impl Stages {
+    pub(crate) fn take(&mut self, process: &ProcessCapture, mapping: &Mapping, tables: &Tables) {
+        let some_recorded = process.gpu_recorded();
+        self.some_recorded |= some_recorded;
+        for (&path, captured) in &process.stages {
+            let gpu_recorded = some_recorded && captured.recorded;
+            let stage = self.stages.entry(mapping.path(path)).or_default();
+            stage.gpu_recorded |= gpu_recorded;
+            stage.busy_ns = stage.busy_ns.saturating_add(captured.busy.all.busy_ns);
+            stage.busy_parts = stage.busy_parts.plus(outliers::parts(captured.busy));
+            stage.short_gaps_ns = stage.short_gaps_ns.saturating_add(short_gaps_ns(captured));
+            stage.late_ns = stage.late_ns.saturating_add(captured.busy.all.late_ns);
+            for (&device, busy) in &captured.by_device {
+                let sum = stage.busy_by_device.entry(mapping.device(device)).or_default();
+                *sum = sum.saturating_add(busy.busy_ns);
+            }
+            if let Some(whole) = process.whole.as_ref().filter(|whole| whole.path == path) {
+                stage.add_window(whole.window_ns);
+            }
+            if let Some(times) = &captured.times {
+                stage.has_ranges = true;
+                if gpu_recorded {
+                    stage.take_windows(times, captured);
+                    let name = |bytes: &[u8]| tables.kernel_names.get_index_of(bytes);
+                    if let Some(found) = &captured.outliers {
+                        stage.outliers.take(process, found, name);
+                    }
+                }
+            }
+            if let Some(times) = process.path_times.get(&path) {
+                add_times(&mut stage.times, times, some_recorded);
+            }
+        }
+    }
+
+    /// The rows: ranges by summed kernel time, then what is in no range. On `shared` devices, those of
+    /// several processes at once, idle time is not known.
+    pub(crate) fn rows(
+        self,
+        groups: &Groups,
+        labels: &Labels<'_>,
+        shared: &BTreeSet<u32>,
+    ) -> Vec<StageRow> {
+        let totals = totals(groups, labels);
+        let row = |(path, stage): (u32, Stage)| {
+            let on_shared = stage.ran_on(shared);
+            let mut row = stage.row(path, labels, &totals);
+            row.recorded_instances = row.recorded_instances.filter(|_| self.some_recorded);
+            if on_shared {
+                (row.gpu_idle_ns, row.gpu_busy_percent) = (None, None);
+                row.gpu_short_gaps_ns = None;
+            }
+            row
+        };
+        let mut rows: Vec<StageRow> = self.stages.into_iter().map(row).collect();
+        rows.sort_by_cached_key(|row| {
+            (row.kind, Reverse(row.kernel_sum_ns), Reverse(row.host_total_ns), row.stage.clone())
+        });
+        rows
+    }
+}
+
+/// Short gaps in the work of a stage, as far as they lie in its windows: between these it may be the
+/// turn of another stage.
+fn short_gaps_ns(stage: &StageCapture) -> u64 {
+    let between_ns = stage.times.as_ref().map_or(0, |times| times.between_ns);
+    stage.busy.all.short_gaps_ns.saturating_sub(between_ns)
+}
+
+impl Stage {
+    fn take_windows(&mut self, times: &StageTimes, captured: &StageCapture) {
+        self.kernels_per_instance.merge(&times.kernels_per_instance);
+        self.add_window(times.window_ns);
+        let Some(WarmTimes { instances, window_ns, kernels }) = times.warm else {
+            self.warm_missing = true;
+            return;
+        };
+        // The work of the first instance overlaps no other's: that was looked at.
+        let (all, cold) = (captured.busy, captured.cold_busy);
+        let short_gaps_ns = short_gaps_ns(captured).saturating_sub(cold.all.short_gaps_ns);
+        let sum = &mut self.warm;
+        sum.instances = sum.instances.saturating_add(instances);
+        sum.gpu_window_ns = sum.gpu_window_ns.saturating_add(window_ns);
+        sum.kernels = sum.kernels.saturating_add(kernels);
+        let warm = all.without(cold);
+        sum.gpu_busy_ns = sum.gpu_busy_ns.saturating_add(warm.all.busy_ns);
+        let before = sum.gpu_busy_parts.unwrap_or_default();
+        sum.gpu_busy_parts = Some(before.plus(outliers::parts(warm)));
+        sum.gpu_short_gaps_ns = sum.gpu_short_gaps_ns.saturating_add(short_gaps_ns);
+    }
+
+    fn add_window(&mut self, window_ns: Option<u64>) {
+        match window_ns {
+            Some(ns) => self.window_ns = Some(self.window_ns.unwrap_or(0).saturating_add(ns)),
+            None => self.window_missing = true,
+        }
+    }
+
+    /// Whether one of its devices is among `devices`; without work on any, each may be meant.
+    fn ran_on(&self, devices: &BTreeSet<u32>) -> bool {
+        let mut own = self.busy_by_device.keys();
+        let none = self.busy_by_device.is_empty() && !devices.is_empty();
+        none || own.any(|device| devices.contains(device))
+    }
+
+    fn row(self, path: u32, labels: &Labels<'_>, totals: &HashMap<(u32, u32), Totals>) -> StageRow {
+        let mut all = Totals::default();
+        let mut devices = Vec::with_capacity(self.busy_by_device.len());
+        for (&device, &gpu_busy_ns) in &self.busy_by_device {
+            let on_device = totals.get(&(path, device)).copied().unwrap_or_default();
+            all.add(&on_device);
+            devices.push(StageDeviceRow {
+                device: labels.device(device).to_owned(),
+                gpu_busy_ns,
+                kernels: on_device.kernels,
+                kernel_sum_ns: on_device.kernel_sum_ns,
+            });
+        }
+        let window_ns = self.window_ns.filter(|_| !self.window_missing);
+        let known = |value: u64| self.gpu_recorded.then_some(value);
+        let per_instance = &self.kernels_per_instance;
+        let warm = &self.times.host_warm_ns;
+        let ranges = self.has_ranges.then_some(&self.times);
+        let node = labels.tables.nodes.get(path as usize);
+        StageRow {
+            stage: labels.path(path).to_owned(),
+            kind: node.map_or(PathKind::Undefined, |node| node.kind),
+            role: Role::Other, // Until the configuration is known.
+            instances: ranges.map(|times| times.instances),
+            recorded_instances: ranges.and_then(|times| times.recorded),
+            unclosed: ranges.map(|times| times.unclosed),
+            host_total_ns: ranges.and_then(|times| times.host_total_ns),
+            host_first_ns: ranges.and_then(|times| times.host_first_ns),
+            host_warm_instances: ranges.map(|_| warm.count()),
+            host_warm_mean_ns: warm.mean(),
+            host_warm_std_ns: warm.deviation(),
+            host_warm_median_ns: warm.median(),
+            gpu_window_ns: window_ns,
+            gpu_busy_ns: known(self.busy_ns),
+            gpu_busy_uncertain_ns: self.late_ns,
+            gpu_idle_ns: window_ns.map(|window| window.saturating_sub(self.busy_ns)),
+            gpu_short_gaps_ns: window_ns
+                .map(|window| window.saturating_sub(self.busy_ns).min(self.short_gaps_ns)),
+            gpu_busy_percent: window_ns.and_then(|window| percent(self.busy_ns, window)),
+            gpu_busy_parts: self.gpu_recorded.then_some(self.busy_parts),
+            kernels: known(all.kernels),
+            kernels_per_instance_min: per_instance.min(),
+            kernels_per_instance_max: per_instance.max(),
+            kernels_per_instance_median: per_instance.median(),
+            kernel_sum_ns: known(all.kernel_sum_ns),
+            kernel_mean_ns: mean(all.kernel_sum_ns, all.kernels_timed),
+            copies: known(all.copies),
+            fills: known(all.fills),
+            graph_launches: known(all.graph_launches),
+            warm: Some(self.warm).filter(|warm| !self.warm_missing && warm.instances > 0),
+            outliers: self.outliers.finish(),
+            steps: None,
+            apart: None,
+            devices,
+        }
+    }
+}
+
+impl Totals {
+    fn add(&mut self, other: &Self) {
+        self.kernels = self.kernels.saturating_add(other.kernels);
+        self.kernels_timed = self.kernels_timed.saturating_add(other.kernels_timed);
+        self.kernel_sum_ns = self.kernel_sum_ns.saturating_add(other.kernel_sum_ns);
+        self.copies = self.copies.saturating_add(other.copies);
+        self.fills = self.fills.saturating_add(other.fills);
+        self.graph_launches = self.graph_launches.saturating_add(other.graph_launches);
+    }
+}
+
+fn totals(groups: &Groups, labels: &Labels<'_>) -> HashMap<(u32, u32), Totals> {
+    let mut totals: HashMap<(u32, u32), Totals> = HashMap::new();
+    for (key, stats) in groups {
+        let (calls, none) = (stats.calls, Totals::default());
+        let own = match key.work {
+            Work::Kernel(_) => Totals {
+                kernels: calls,
+                kernels_timed: stats.timed(),
+                kernel_sum_ns: stats.total_ns,
+                ..none
+            },
+            Work::Copy(_) => Totals { copies: calls, ..none },
+            Work::Fill => Totals { fills: calls, ..none },
+            Work::Graph(_) => Totals { graph_launches: calls, ..none },
+        };
+        totals.entry((labels.stage_of(key.path), key.device)).or_default().add(&own);
+    }
+    totals
+}

@@ -1,0 +1,31 @@
+//! Captures in, [`Report`](stage2_model::Report) out.
+//!
+//! [`join`] brings the rows of the captures together, [`ranks`] matches processes, [`llm`], [`roofline`] and
+//! [`operators`] compute what follows, [`insight`] draws the conclusions, and `answer` sums them up.
+//! [`analyse()`] is the one way through all of it; a report is complete when it returns.
+#![deny(unsafe_code)]
+
+mod analyse;
+mod answer;
+mod by_stage;
+pub mod claims;
+pub mod counter_fit;
+pub mod in_part;
+mod inputs;
+pub mod insight;
+pub mod join;
+pub mod llm;
+pub mod operators;
+mod ranks;
+pub mod reconcile;
+mod redact_settings;
+pub mod roofline;
+mod sampled;
+mod settings;
+mod step_timeline;
+mod workload_end;
+
+pub use analyse::{Analysis, WorkloadFacts, analyse};
+pub use inputs::{Settings, Sources};
+pub use redact_settings::{RedactSettings, redact_json};
+pub use workload_end::out_of_memory;

@@ -1,0 +1,460 @@
+//! The facts of a run or a stage -> what each rule says about them, with the numbers.
+
+use super::{Facts, KernelFacts, StageFacts};
+use stage2_contract::text::numbers::count;
+use stage2_model::rule::*;
+use stage2_model::{Bound, LAUNCH_GAP_US, RATE_SHARE_MOST, Takeaway};
+use stage2_read::kernel_class::KernelClass;
+
+/// What to do where nothing of a job was compared.
+const RECORD_RANKS: &str = "Record every rank (section Collectives lists what is missing) to tell a late rank \
+    from slow transfers.";
+
+/// What concerns the run as a whole.
+pub(super) fn of_run(facts: &Facts) -> Vec<Takeaway> {
+    let mut said = Vec::new();
+    if facts.simulated {
+        let text = "The GPU was simulated: times are those of a recording, not of this machine.";
+        said.push(say_of_run(Rule::Simulated, text.into(), None));
+    }
+    if let Some(missing) = &facts.missing {
+        let meaning = if facts.replayed {
+            "Counts are of the launches that were profiled; durations are of replays with cold \
+             caches at other clocks, mostly longer than undisturbed; shares are of these"
+        } else {
+            "Counts and times are lower bounds, and shares may be off"
+        };
+        let text = format!("The capture is not complete: {missing}. {meaning}.");
+        let then = "Follow the findings on coverage and run again.";
+        said.push(say_of_run(Rule::Incomplete, text, Some(then)));
+    }
+    said
+}
+
+/// What is said when nothing else is.
+pub(super) fn nothing(facts: &Facts) -> Takeaway {
+    let (text, then) = if facts.stages.is_empty() {
+        (
+            "No stage was seen, so nothing is said about any.",
+            "Mark the stages with NVTX ranges, for instance prefill and decode.",
+        )
+    } else {
+        (
+            "The numbers that are known support no statement.",
+            "Look at the findings for what is missing.",
+        )
+    };
+    say_of_run(Rule::Nothing, text.into(), Some(then))
+}
+
+fn say_of_run(rule: Rule, text: String, then: Option<&str>) -> Takeaway {
+    let recommendation = then.map(str::to_owned);
+    Takeaway { rule, stage: None, text, recommendation, concerns_percent: None }
+}
+
+/// What concerns one stage. `share` is its part of all windows.
+pub(super) fn of_stage(stage: &StageFacts, share: Option<f64>) -> Vec<Takeaway> {
+    let speak = Speaker { stage, share };
+    let mut said = Vec::new();
+    said.extend(speak.dominant());
+    said.extend(speak.idle());
+    said.extend(speak.classes());
+    said.extend(speak.bandwidth());
+    said.extend(stage.top_kernels.iter().filter_map(|kernel| speak.kernel(kernel)));
+    said.extend(speak.top_kernel());
+    said.extend(speak.utilisation());
+    said
+}
+
+/// Two decimals, or as many as show two digits of a number that is not zero.
+fn digits(percent: f64) -> String {
+    let magnitude = percent.abs().log10().floor();
+    match magnitude.is_finite() && magnitude < -1.0 {
+        true => format!("{percent:.*}", (1.0 - magnitude).min(12.0) as usize),
+        false => format!("{percent:.2}"),
+    }
+}
+
+fn plural(count: u64) -> &'static str {
+    if count == 1 { "" } else { "s" }
+}
+
+fn calls(count: u64) -> String {
+    format!("{count} call{}", plural(count))
+}
+
+/// Classes that compilers and hand-written kernels fuse into their neighbours.
+pub(crate) const FUSIBLE: [KernelClass; 6] = [
+    KernelClass::Elementwise,
+    KernelClass::Norm,
+    KernelClass::Rope,
+    KernelClass::Softmax,
+    KernelClass::Reduction,
+    KernelClass::Fill,
+];
+
+/// Classes that read the weights and the KV cache.
+const READERS: [KernelClass; 3] = [KernelClass::Gemm, KernelClass::Attention, KernelClass::Moe];
+
+struct Speaker<'a> {
+    stage: &'a StageFacts,
+    share: Option<f64>,
+}
+
+impl Speaker<'_> {
+    /// `part` is the part of the stage's window that is concerned, 0 to 1. Of times in doubt there is
+    /// the number with its label: no advice, and no gain.
+    fn say(&self, rule: Rule, part: Option<f64>, text: String, then: Option<&str>) -> Takeaway {
+        let then = then.filter(|_| self.stage.doubt.is_none());
+        self.say_counted(rule, part, text, then)
+    }
+
+    /// The same of counters, which hold for a kernel whatever the times of its stage are worth.
+    fn say_counted(
+        &self,
+        rule: Rule,
+        part: Option<f64>,
+        text: String,
+        then: Option<&str>,
+    ) -> Takeaway {
+        let doubt = self.stage.doubt.as_ref();
+        let label = doubt.map_or_else(String::new, |doubt| format!(" ({doubt})"));
+        let gain = self.share.zip(part).map(|(share, part)| share * part * 100.0);
+        Takeaway {
+            rule,
+            stage: Some(self.stage.stage.clone()),
+            text: format!("{}: {text}{label}", self.stage.stage),
+            recommendation: then.map(str::to_owned),
+            concerns_percent: gain.filter(|_| doubt.is_none()),
+        }
+    }
+
+    fn percent(value: Option<f64>) -> Option<f64> {
+        value.filter(|percent| percent.is_finite() && (0.0..=100.0).contains(percent))
+    }
+
+    fn idle_percent(&self) -> Option<f64> {
+        Self::percent(self.stage.idle_percent)
+    }
+
+    /// Part of the window that a share of kernel time is of.
+    fn busy_part(&self, percent: f64) -> Option<f64> {
+        self.idle_percent().map(|idle| (1.0 - idle / 100.0) * percent / 100.0)
+    }
+
+    fn dominant(&self) -> Option<Takeaway> {
+        let percent = self.share? * 100.0;
+        // A stage that is alone says nothing by being the longest.
+        let several = percent < 100.0;
+        (several && percent >= DOMINANT_STAGE_PERCENT).then(|| {
+            let rate = self.stage.tokens_per_s.map(|r| format!(", {r:.1} tokens/s"));
+            let text =
+                format!("{percent:.1} % of the time of all stages{}", rate.unwrap_or_default());
+            self.say(Rule::DominantStage, Some(1.0), text, None)
+        })
+    }
+
+    fn idle(&self) -> Option<Takeaway> {
+        let idle = self.idle_percent()?;
+        let part = Some(idle / 100.0);
+        let warm = self.stage.warm_instances;
+        let of = warm.map_or_else(String::new, |n| format!(" of {n} warm instance{}", plural(n)));
+        if idle <= IDLE_LOW_PERCENT {
+            let text = format!("the GPU is busy {:.1} % of the window{of}", 100.0 - idle);
+            return Some(self.say(Rule::GpuBusy, Some(1.0 - idle / 100.0), text, None));
+        }
+        if idle < IDLE_HIGH_PERCENT {
+            return None;
+        }
+        if self.stage.no_gpu_work {
+            // Other threads may use the GPU meanwhile.
+            let is_apart = self.share.is_none();
+            let apart = if is_apart { ", which is not in the time of all stages" } else { "" };
+            let text = format!("no GPU work of its own in the window{of}{apart}");
+            return Some(self.say(Rule::GpuIdle, part, text, None));
+        }
+        let waits = format!("the GPU is idle {idle:.1} % of the window{of}");
+        let counted = self.stage.kernels.filter(|k| *k > 0).zip(self.stage.interval_us);
+        let Some(((kernels, interval_us), mean_us)) = counted.zip(self.stage.kernel_mean_us) else {
+            return Some(self.say(Rule::GpuIdle, part, waits, None));
+        };
+        // Of a step with many tokens there may be a fraction of a kernel for each.
+        let digits = |k: f64| if k < 10.0 { 2 } else { 0 };
+        let per_token = self.stage.kernels_per_token;
+        let per_token = per_token.map(|k| format!(", {k:.*} per token", digits(k)));
+        let numbers = format!(
+            "{waits}: {} kernels{}, {mean_us:.1} us each, one every {interval_us:.1} us",
+            count(kernels),
+            per_token.unwrap_or_default()
+        );
+        if self.stage.doubt.is_some() {
+            return Some(self.say(Rule::GpuIdle, part, numbers, None));
+        }
+        let graphs = Self::percent(self.stage.graph_percent).unwrap_or(0.0) >= GRAPHS_USED_PERCENT;
+        let short_gaps = Self::percent(self.stage.short_gaps_percent);
+        let back_to_back = short_gaps.is_some_and(|percent| percent >= BACK_TO_BACK_PERCENT);
+        if let Some(host) = self.stage.host.filter(|h| h.ahead_percent >= HOST_DECIDED_PERCENT) {
+            let text = format!(
+                "{numbers}; the host was ahead of the GPU: in the median step it had launched what came \
+                 next before {:.1} % of the idle time began",
+                host.ahead_percent
+            );
+            let then = "A faster host does not help: what was launched already waited for other GPU work, \
+                        or for the GPU to begin it. Fewer and larger kernels (fusion, CUDA graphs, a \
+                        larger batch) leave fewer gaps; a timeline shows what each waits for.";
+            return Some(self.say(Rule::HostAhead, part, text, Some(then)));
+        }
+        Some(if mean_us <= SHORT_KERNEL_US && back_to_back && !graphs {
+            let text = format!("{numbers}{}", self.short_gaps().unwrap_or_default());
+            let then = "Launch less often: CUDA graphs (torch.compile with mode=reduce-overhead, or \
+                        the serving engine's own), then fusion, then a larger batch.";
+            self.say(Rule::LaunchBound, part, text, Some(then))
+        } else {
+            let by_graphs = if graphs { ", most of them from CUDA graphs" } else { "" };
+            let text = format!("{numbers}{by_graphs}{}", self.long_gaps());
+            let then = "Kernel records do not show what the host does between launches. Profile it: \
+                        py-spy, perf, nsys with --trace=cuda,nvtx,osrt, or --annotate torch-ops.";
+            self.say(Rule::HostGaps, part, text, Some(then))
+        })
+    }
+
+    /// How much of the idle time is in short gaps, and whether the host is why.
+    fn short_gaps(&self) -> Option<String> {
+        let short = Self::percent(self.stage.short_gaps_percent)?;
+        let gaps =
+            format!("; {short:.1} % of the idle time is in gaps of {LAUNCH_GAP_US} us at most");
+        let behind = self.host_behind().map_or_else(String::new, |percent| {
+            format!(
+                ", and the host was behind: in the median step it had not reached what came next when \
+                 {percent:.1} % of the idle time began"
+            )
+        });
+        Some(gaps + &behind)
+    }
+
+    /// Whether the host is why the GPU waits.
+    fn long_gaps(&self) -> String {
+        match self.host_behind() {
+            Some(percent) => format!(
+                "; the host does not keep the GPU fed: in the median step it had not reached what came next \
+                 when {percent:.1} % of the idle time began"
+            ),
+            None => "; kernel records do not show why".to_owned(),
+        }
+    }
+
+    fn host_behind(&self) -> Option<f64> {
+        let host = self.stage.host?;
+        (host.behind_percent >= HOST_DECIDED_PERCENT).then_some(host.behind_percent)
+    }
+
+    fn class_percent(&self, classes: &[KernelClass]) -> f64 {
+        let of = self.stage.classes.iter().filter(|(class, _)| classes.contains(class));
+        of.filter_map(|(_, percent)| Self::percent(Some(*percent))).sum()
+    }
+
+    /// `gemm 53.5, attention 2.6`: the shares that are worth naming.
+    fn shares_by_class(&self, classes: &[KernelClass], named: fn(f64) -> bool) -> String {
+        let shares = classes.iter().map(|class| (class, self.class_percent(&[*class])));
+        let shares = shares.filter(|(_, percent)| named(*percent));
+        let shares = shares.map(|(class, percent)| format!("{} {percent:.1}", class.label()));
+        shares.collect::<Vec<_>>().join(", ")
+    }
+
+    /// Communication, and waiting for a rank that comes late: that is not the cost of moving bytes, and
+    /// calls for something else.
+    fn communication(&self) -> Vec<Takeaway> {
+        let all = self.class_percent(&[KernelClass::Communication]);
+        let split = self.stage.waiting.as_ref();
+        let waiting = split.map_or(0.0, |split| split.percent.clamp(0.0, all));
+        let unmatched = split.and_then(|split| split.unmatched.as_ref());
+        let mut said = Vec::new();
+        if waiting >= COMMUNICATION_PERCENT {
+            let late = split.and_then(|split| split.late.as_deref());
+            let late = late.map_or_else(String::new, |late| format!("; {late}"));
+            let text = format!("waiting for other ranks is {waiting:.1} % of kernel time{late}");
+            let then = "Look at what the late rank does before it communicates: host work, more \
+                        data, a slower GPU. Faster communication does not help.";
+            said.push(self.say(Rule::Waiting, self.busy_part(waiting), text, Some(then)));
+        }
+        let transfer = all - waiting;
+        if transfer >= COMMUNICATION_PERCENT {
+            let (part, text, then) = match split {
+                Some(split) if split.whole => (
+                    self.busy_part(transfer),
+                    format!(
+                        "communication is {transfer:.1} % of kernel time, waiting for other ranks \
+                         not counted"
+                    ),
+                    "Overlap communication with compute, use fewer or larger messages, or a \
+                     parallelism that sends less.",
+                ),
+                // What of it is transfer is not known, so nothing is said to be gained.
+                _ => {
+                    let because =
+                        unmatched.map_or_else(String::new, |(why, _)| format!(", because {why}"));
+                    (
+                        None,
+                        format!(
+                            "communication kernels are {transfer:.1} % of kernel time; an unknown part \
+                             of that is waiting for other ranks{because}"
+                        ),
+                        unmatched.map_or(RECORD_RANKS, |(_, remedy)| remedy.as_str()),
+                    )
+                }
+            };
+            said.push(self.say(Rule::Communication, part, text, Some(then)));
+        }
+        said
+    }
+
+    fn classes(&self) -> Vec<Takeaway> {
+        let mut said = self.communication();
+        let fusible = self.class_percent(&FUSIBLE);
+        if fusible >= FUSIBLE_PERCENT {
+            let parts = self.shares_by_class(&FUSIBLE, |percent| percent >= 1.0);
+            let text =
+                format!("kernels that could be fused are {fusible:.1} % of kernel time ({parts})");
+            let then = "Fuse small kernels into their neighbours: torch.compile, or fused norm, rotary and \
+                        activation kernels.";
+            said.push(self.say(Rule::Fusible, self.busy_part(fusible), text, Some(then)));
+        }
+        let copies = self.class_percent(&[KernelClass::Copy]);
+        if copies >= COPY_PERCENT {
+            let text = format!("copies are {copies:.1} % of kernel time");
+            let then = "Avoid copies: a static KV cache instead of concatenation at each step, \
+                        fewer casts and layout changes.";
+            said.push(self.say(Rule::Copies, self.busy_part(copies), text, Some(then)));
+        }
+        let exposed = Self::percent(self.stage.exposed_copies_percent);
+        if let Some(exposed) = exposed.filter(|exposed| *exposed >= COPY_PERCENT) {
+            let text = format!(
+                "copies and fills run {exposed:.1} % of the window with no kernel beside them"
+            );
+            let then = "Keep the data on the GPU, or copy it from pinned memory on another stream \
+                        while kernels run.";
+            said.push(self.say(Rule::ExposedCopies, Some(exposed / 100.0), text, Some(then)));
+        }
+        said
+    }
+
+    fn bandwidth(&self) -> Option<Takeaway> {
+        let mbu = self.stage.mbu_busy.filter(|_| self.stage.decode).filter(|m| m.is_finite())?;
+        let batch = self.stage.batch_size.map(|b| format!(" at batch {b}")).unwrap_or_default();
+        let numbers = format!(
+            "while it is busy, the GPU reads weights and KV cache at {:.1} % of the peak bandwidth{batch}",
+            mbu * 100.0
+        );
+        if mbu >= MBU_HIGH_SHARE {
+            let then = "Read less per token: quantised weights or KV cache, a larger batch, \
+                        speculative decoding.";
+            Some(self.say(Rule::DecodeNearBandwidth, self.busy_part(100.0), numbers, Some(then)))
+        } else if mbu < MBU_LOW_SHARE {
+            let text = format!("{numbers}{}", self.readers().unwrap_or_default());
+            let part = self.busy_part((1.0 - mbu.max(0.0)) * 100.0);
+            Some(self.say(Rule::DecodeFarFromBandwidth, part, text, None))
+        } else {
+            None
+        }
+    }
+
+    /// How much of the kernel time is in kernels that read weights and KV cache.
+    fn readers(&self) -> Option<String> {
+        let percent = Self::percent(Some(self.class_percent(&READERS))).filter(|p| *p > 0.0)?;
+        let parts = self.shares_by_class(&READERS, |percent| percent > 0.0);
+        Some(format!("; the kernels that read them are {percent:.1} % of kernel time ({parts})"))
+    }
+
+    fn kernel(&self, kernel: &KernelFacts) -> Option<Takeaway> {
+        if kernel.class == KernelClass::Communication {
+            return None;
+        }
+        // What was sampled rests on the times of this run, and shares the doubts about them.
+        let say = |rule, part, text, then| match kernel.sampled {
+            true => self.say(rule, part, text, then),
+            false => self.say_counted(rule, part, text, then),
+        };
+        let percent = Self::percent(Some(kernel.percent)).filter(|p| *p >= KERNEL_PERCENT)?;
+        let part = self.busy_part(percent);
+        // What is beyond the peak is told as a finding, and nothing follows from it.
+        let possible = |share: &f64| share.is_finite() && *share <= RATE_SHARE_MOST;
+        let attainable = kernel.attainable_share.filter(possible);
+        let of_roof = attainable.map(|s| format!(", {:.0} % of what is attainable", s * 100.0));
+        let which = match (kernel.one_launch, kernel.sampled) {
+            (true, _) => " in the one launch that was profiled",
+            (false, true) => " by sampled counters",
+            (false, false) => "",
+        };
+        let bound = kernel.bound.map(|bound| format!(", {}-bound{which}", bound.label()));
+        let name = format!(
+            "{} ({}) takes {percent:.1} % of kernel time in {}{}{}",
+            kernel.kernel,
+            kernel.class.label(),
+            calls(kernel.calls),
+            bound.unwrap_or_default(),
+            of_roof.unwrap_or_default(),
+        );
+        let product = matches!(kernel.class, KernelClass::Gemm | KernelClass::Moe);
+        if self.stage.decode && product && kernel.bound == Some(Bound::Memory) {
+            let then = "Move fewer bytes per token through the weights: quantisation, or a larger \
+                        batch that reads them once for more tokens.";
+            return Some(say(Rule::MemoryBoundProduct, part, name, Some(then)));
+        }
+        let occupancy = Self::percent(kernel.achieved_occupancy_percent);
+        if let Some(occupancy) = occupancy.filter(|o| *o < LOW_OCCUPANCY_PERCENT)
+            && kernel.bound == Some(Bound::Latency)
+        {
+            let text = format!("{name}, with {occupancy:.1} % occupancy");
+            let then = "Give it more parallel work: a larger batch, a finer split (split-K, \
+                        split-KV), other tile sizes, or fuse it with its neighbours.";
+            return Some(say(Rule::LowOccupancy, part, text, Some(then)));
+        }
+        let (rule, then) = if attainable? >= NEAR_ROOF_SHARE {
+            let then = "Near its roof only less work helps: a lower precision, fewer operations or \
+                        bytes.";
+            (Rule::NearRoof, then)
+        } else {
+            let then = "Far from its roof: try another implementation or library version, other \
+                        shapes (padding to multiples of 64), or fusion.";
+            (Rule::FarFromRoof, then)
+        };
+        Some(say(rule, part, name, Some(then)))
+    }
+
+    fn top_kernel(&self) -> Option<Takeaway> {
+        let top = self.stage.top_kernels.iter().max_by(|a, b| a.percent.total_cmp(&b.percent))?;
+        let percent = Self::percent(Some(top.percent)).filter(|p| *p >= KERNEL_PERCENT)?;
+        // Of a communication kernel, part may be waiting: see `communication`.
+        if self.kernel(top).is_some() || top.class == KernelClass::Communication {
+            return None;
+        }
+        let text = format!(
+            "the longest kernel is {} ({}), {percent:.1} % of kernel time in {}",
+            top.kernel,
+            top.class.label(),
+            calls(top.calls)
+        );
+        let part = self.busy_part(percent);
+        let unknown = top.bound.is_none();
+        let then = "Profile it with counters (the ncu pass; pipeline.ncu.stage chooses the stage) \
+                    to see what holds it up.";
+        Some(self.say(Rule::TopKernel, part, text, unknown.then_some(then)))
+    }
+
+    fn utilisation(&self) -> Option<Takeaway> {
+        let s = self.stage;
+        let both = |name: &str, wall: Option<f64>, busy: Option<f64>| {
+            let one = |value: Option<f64>, of: &str| {
+                let value = value.filter(|v| v.is_finite())?;
+                Some(format!("{} % of {of}", digits(value * 100.0)))
+            };
+            let known = [one(wall, "wall time"), one(busy, "GPU busy time")];
+            let known =
+                known.into_iter().flatten().reduce(|wall, busy| format!("{wall} and {busy}"))?;
+            Some(format!("{name} {known}"))
+        };
+        let known = [both("MFU", s.mfu_wall, s.mfu_busy), both("MBU", s.mbu_wall, s.mbu_busy)];
+        let text = known.into_iter().flatten().reduce(|mfu, mbu| format!("{mfu}; {mbu}"))?;
+        Some(self.say(Rule::Utilisation, None, text, None))
+    }
+}

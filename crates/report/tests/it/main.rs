@@ -1,0 +1,6 @@
+//! From files of profilers, whole and damaged, to what a report says.
+
+mod counter_fit;
+mod nsys_capture;
+mod nsys_tables;
+mod progress;
