@@ -2,7 +2,6 @@
 //! ranges as NCCL gives them, and payloads that lie.
 
 #[allow(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
-#[allow(dead_code, unreachable_pub, reason = "the other tests use the rest")]
 #[path = "it/common/mod.rs"]
 mod common;
 #[path = "guests/nvtx.rs"]

@@ -18,21 +18,18 @@ mod env;
 mod exit;
 mod failure;
 mod feed;
-#[cfg(test)]
-#[path = "../tests/it/common/golden.rs"]
-mod golden;
 mod hook;
 mod install;
 pub mod outcome;
 mod plan;
 mod progress;
 mod redaction;
+pub mod reports;
 mod run;
 mod terminal;
 mod threads;
 pub mod tools;
 mod top;
-pub mod views;
 mod watched;
 mod workload;
 

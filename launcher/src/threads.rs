@@ -2,48 +2,13 @@
 
 use std::io;
 use std::sync::mpsc::channel;
-use std::thread::{Builder, Scope, ScopedJoinHandle};
+use std::thread::Builder;
 
 use crate::failure::Failure;
 
 /// What to do where the system refuses a thread or a process.
 pub(crate) const MORE_PROCESSES: &str =
     "raise the limit on processes (`ulimit -u`, pids.max of the container)";
-
-/// Work that was begun.
-pub(crate) enum Task<'scope, T> {
-    /// On a thread of its own.
-    Begun(ScopedJoinHandle<'scope, Option<T>>),
-    /// Here, because there was no thread for it.
-    Done(T),
-}
-
-impl<T> Task<'_, T> {
-    /// What came of it; nothing where it panicked.
-    pub(crate) fn join(self) -> Option<T> {
-        match self {
-            Task::Begun(thread) => thread.join().ok().flatten(),
-            Task::Done(result) => Some(result),
-        }
-    }
-}
-
-/// Does `work` beside this thread where that can be, and else at once.
-pub(crate) fn begin<'scope, T: Send + 'scope, F: FnOnce() -> T + Send + 'scope>(
-    scope: &'scope Scope<'scope, '_>,
-    work: F,
-) -> Task<'scope, T> {
-    // The thread takes the work when it is there: what a refused thread was given is gone.
-    let (give, given) = channel::<F>();
-    match Builder::new().spawn_scoped(scope, move || Some((given.recv().ok()?)())) {
-        Ok(thread) => {
-            // A thread that ended already has panicked, which its end tells.
-            let _ = give.send(work);
-            Task::Begun(thread)
-        }
-        Err(_) => Task::Done(work()),
-    }
-}
 
 /// Begins work that nobody waits for; where the system refuses a thread it is done here.
 pub(crate) fn begin_alone<F: FnOnce() + Send + 'static>(work: F) {

@@ -18,4 +18,5 @@ pub mod private;
 pub mod progress;
 mod record_bounds;
 pub mod roles;
+pub mod threads;
 pub mod trace;

@@ -19,7 +19,7 @@ use stage2_read::layout::{
     BASELINE_DIR, COLLECT, COLLECTOR_DIR, COUNTERS_DIR, NCU_DIR, NCU_REGIONS_DIR, NSYS_DIR,
 };
 use stage2_read::trace::Capture;
-use stage2_read::trace::spool::load_folder;
+use stage2_read::trace::folder::load_folder;
 use stage2_read::{ncu, nsys};
 
 /// A report, and what its views need beside it.

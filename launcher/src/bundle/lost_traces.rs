@@ -7,7 +7,7 @@ use super::{COLLECTOR_DIR, RunRecord};
 use stage2_contract::text::{visible, visible_path};
 use stage2_contract::trace::pieces::piece_of;
 use stage2_read::files::plain_name;
-use stage2_read::trace::spool::trace_files;
+use stage2_read::trace::folder::trace_files;
 
 /// Why the reports of `dir` cannot be made again as they are; none: nothing is gone.
 pub(crate) fn lost_traces(dir: &Path, record: &RunRecord) -> Option<String> {

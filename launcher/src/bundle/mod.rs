@@ -2,6 +2,7 @@
 
 mod access;
 mod compress;
+pub(crate) mod file_list;
 mod folder;
 mod inputs;
 mod lost_traces;

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use stage2_contract::trace::{Ending, Losses, Record, WallNs, window};
-use stage2_read::trace::trace::Trace;
+use stage2_read::trace::file::Trace;
 
 /// A window of recording: what a process recorded from a start to a stop.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

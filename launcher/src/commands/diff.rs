@@ -12,7 +12,7 @@ use crate::bundle::{RUN_JSON, refuse_dormant};
 use crate::cli::DiffArgs;
 use crate::failure::Failure;
 use crate::terminal::{Terminal, print};
-use crate::views::diff as view;
+use stage2_render::diff as view;
 
 const METRICS: &str = "metrics.json";
 /// What stands for the latest run in the default folder.

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::path::Path;
 
+use crate::bundle::file_list;
 use crate::bundle::{self, Bundle, RunFolder, RunRecord};
 use crate::config::Run;
 use crate::failure::Failure;
@@ -10,7 +11,6 @@ use crate::outcome::Outcome;
 use crate::run::Signals;
 use crate::terminal::{Terminal, print};
 use crate::threads;
-use crate::views::artifacts;
 use stage2_contract::text::visible_path;
 use stage2_model::Severity;
 
@@ -18,7 +18,7 @@ use stage2_model::Severity;
 pub(super) fn list_files(outcome: &anyhow::Result<Outcome>, run_dir: &Path, terminal: &Terminal) {
     if outcome.is_ok()
         && run_dir.exists()
-        && let Err(error) = artifacts::list_files(run_dir)
+        && let Err(error) = file_list::list_files(run_dir)
     {
         terminal.error(&format!("report.md does not list the files of the bundle: {error:#}"));
     }
@@ -51,8 +51,8 @@ pub(super) fn make_room(
     let bundle::Room { findings, compressed } = bundle::make_room(folder, settings, &bundle.record);
     let windows = compressed.iter().flat_map(|dir| bundle::window_bundles(dir));
     // A dormant run has its pages in the bundles of its windows.
-    for older in compressed.iter().cloned().chain(windows).filter(|dir| artifacts::has_page(dir)) {
-        if let Err(error) = artifacts::list_files(&older) {
+    for older in compressed.iter().cloned().chain(windows).filter(|dir| file_list::has_page(dir)) {
+        if let Err(error) = file_list::list_files(&older) {
             terminal.detail(&format!("{error:#}; it names files that are compressed now"));
         }
     }

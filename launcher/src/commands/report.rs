@@ -11,9 +11,9 @@ use crate::config;
 use crate::failure::Failure;
 use crate::plan::SPOOL;
 use crate::redaction;
+use crate::reports;
 use crate::run::left_running;
 use crate::terminal::Terminal;
-use crate::views;
 use stage2_contract::text::visible_path;
 use stage2_report::Settings;
 
@@ -88,7 +88,7 @@ fn write_again(
     if !record.left_running.is_empty() {
         forget_ended(run_dir)?;
     }
-    let outcome = views::write_reports(run_dir).map_err(Failure::no_result)?;
+    let outcome = reports::write_reports(run_dir).map_err(Failure::no_result)?;
     let record = bundle::update_after_report(run_dir, &outcome).map_err(Failure::no_result)?;
     let outcome = Ok(outcome);
     list_files(&outcome, run_dir, terminal);

@@ -21,7 +21,7 @@ use crate::plan::{self, Inherited, LIBRARY, Plan};
 use crate::redaction;
 use crate::run::{self, Library, System};
 use crate::terminal::Terminal;
-use crate::{copy_inputs, doctor, views, workload};
+use crate::{copy_inputs, doctor, reports, workload};
 use stage2_config::hydra::Node;
 use stage2_contract::text::visible_path;
 use stage2_model::{Empty, Finding, Severity, Status, Tool, WorkloadExit};
@@ -165,12 +165,12 @@ impl Job {
         }
         terminal.progress("writing the reports");
         // The reports read the record: without it they would be about another state of the run.
-        let mut outcome = bundle.passes_ended().and_then(|()| views::write_reports(&run_dir));
+        let mut outcome = bundle.passes_ended().and_then(|()| reports::write_reports(&run_dir));
         if let Ok(empty) = &outcome
             && let Some(note) = self.ask_doctor(&prepared, &bundle, empty)
         {
             bundle.record.doctor = Some(note);
-            outcome = bundle.save().and_then(|()| views::write_reports(&run_dir));
+            outcome = bundle.save().and_then(|()| reports::write_reports(&run_dir));
         }
         let closed = bundle.finish(&outcome);
         tell(&bundle.record, &outcome, &run_dir, terminal);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use stage2_contract::text::visible_path;
 use stage2_model::{Finding, Status};
 use stage2_read::files::{ending, write_whole};
-use stage2_read::trace::trace::one_of_each;
+use stage2_read::trace::file::one_of_each;
 
 use super::diff;
 use super::import::{Made, Parts, WindowFile, WindowKind, make};
@@ -19,7 +19,7 @@ use crate::config::Composed;
 use crate::failure::Failure;
 use crate::run::Signals;
 use crate::terminal::Terminal;
-use crate::views::diff as view;
+use stage2_render::diff as view;
 
 /// The page that compares them, without its ending.
 const COMPARED: &str = "compared";

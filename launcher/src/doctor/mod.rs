@@ -29,10 +29,10 @@ use stage2_model::EmptyCause;
 
 use crate::env::{self, GpuFacts};
 use crate::run::Library;
-use crate::threads::begin;
 #[cfg(test)]
 use check::Known;
 pub(crate) use check::{Check, Status};
+use stage2_read::threads::begin;
 use system::System;
 pub(crate) use text::show;
 use trial::{NoTrial, Part, Trial};

@@ -26,8 +26,8 @@ pub(crate) use subprocess::{Answer, DOORS, NoAnswer, answer, ask};
 pub(crate) use tools::{is_executable, on_path, path_folders};
 pub(crate) use variables::relevant_variables;
 
-use crate::threads::begin;
 use stage2_model::{ProcessRow, Tool};
+use stage2_read::threads::begin;
 
 /// Contents of `env.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

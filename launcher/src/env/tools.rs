@@ -7,8 +7,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::subprocess::ask;
-use crate::threads::begin;
 use stage2_model::Tool;
+use stage2_read::threads::begin;
 
 const LIMIT: Duration = Duration::from_secs(10);
 

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use crate::bundle::COLLECTOR_DIR;
 use stage2_model::{Report, RunInfo};
+use stage2_read::trace::folder::load_folder;
 use stage2_read::trace::libraries::RangeNames;
-use stage2_read::trace::spool::load_folder;
 use stage2_report::join::join;
 
 /// The collect pass of a run.

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use stage2_launch::views::operators::operators_md;
 use stage2_model::{Operators, Report, RunInfo, StageOperatorRow};
-use stage2_read::trace::spool::load_folder;
+use stage2_read::trace::folder::load_folder;
+use stage2_render::operators::operators_md;
 use stage2_report::join::join;
 use stage2_report::operators::{OperatorSettings, operators};
 

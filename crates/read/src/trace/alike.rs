@@ -175,8 +175,8 @@ mod tests {
     use std::path::Path as FilePath;
 
     use super::*;
+    use crate::trace::folder::{load_folder, load_folder_by_name};
     use crate::trace::libraries::RangeNames;
-    use crate::trace::spool::{load_folder, load_folder_by_name};
     use stage2_contract::trace::{MonoNs, Process, RangeOpen, Record, Writer};
 
     /// A process that opens each of `stages` once, 1 us long, with each of `within` in it.

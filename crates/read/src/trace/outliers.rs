@@ -10,6 +10,7 @@ use rustc_hash::FxHashMap;
 use stage2_contract::trace::{GpuNs, MonoNs, ReadError, Record, What};
 
 use super::clock::ClockMap;
+use super::file::Trace;
 use super::libraries::RangeNames;
 use super::operation::of_kernel;
 use super::paths::PathIndex;
@@ -17,7 +18,6 @@ use super::placed::Placing;
 use super::series::{EXACT_VALUES, Series};
 use super::stats::Span;
 use super::step_times::{Steps, Timed};
-use super::trace::Trace;
 use super::work_unions::{Part, WorkTime, WorkUnions};
 use super::{ProcessCapture, StageCapture};
 use stage2_model::{

@@ -10,9 +10,9 @@ use super::store::{MAX_VALUES, Store};
 use super::windows::{Owners, Windows};
 use stage2_read::trace::ProcessCapture;
 use stage2_read::trace::batches::{Batches, read_ahead};
+use stage2_read::trace::file::Trace;
 use stage2_read::trace::libraries::RangeNames;
 use stage2_read::trace::placed::{Placing, WorkPlace};
-use stage2_read::trace::trace::Trace;
 
 /// What the passes over a file give.
 #[derive(Debug, Default)]

@@ -15,8 +15,8 @@ use stage2_model::{Report, SampledAmount, SampledStage};
 const STEPS: f64 = 24.0;
 
 fn lines(name: &str) -> Vec<Vec<f64>> {
-    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fit/tests/data").join(name);
-    let file = std::fs::File::open(&data).expect("the recording is in crates/report/tests/data");
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/counter_fit/data").join(name);
+    let file = std::fs::File::open(&data).expect("the recording is beside the tests of the fit");
     let mut text = Vec::new();
     lzma_rs::xz_decompress(&mut BufReader::new(file), &mut text).expect("a whole recording");
     let text = String::from_utf8(text).expect("text");

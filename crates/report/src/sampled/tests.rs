@@ -7,7 +7,7 @@ use stage2_contract::trace::{
     Process, Queue, RangeOpen, Record, Shape, WallNs, What, Writer,
 };
 use stage2_model::{RunInfo, SampledRates, SampledStage};
-use stage2_read::trace::spool::load_folder;
+use stage2_read::trace::folder::load_folder;
 
 const READ: &str = "dram__bytes_read.sum";
 const WRITE: &str = "dram__bytes_write.sum";

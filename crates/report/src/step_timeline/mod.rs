@@ -92,7 +92,7 @@ mod tests {
         Writer,
     };
     use stage2_model::StageRow;
-    use stage2_read::trace::spool::load_folder;
+    use stage2_read::trace::folder::load_folder;
 
     /// Behind the host's clock by this much, so that a mix-up of the clocks shows.
     const GPU_AHEAD_NS: u64 = 1_000_000_000;

@@ -8,8 +8,8 @@ use crate::run::PassOutcome;
 use stage2_contract::text::visible_path;
 use stage2_model::{Finding, PathKind, RunInfo, Severity, WorkloadExit};
 use stage2_read::nsys::sqlite;
+use stage2_read::trace::folder::load_folder;
 use stage2_read::trace::libraries::RangeNames;
-use stage2_read::trace::spool::load_folder;
 use stage2_report::join::join;
 
 #[derive(Clone, Debug, Serialize)]

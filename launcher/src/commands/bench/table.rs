@@ -3,10 +3,10 @@
 use super::compare::{LeftOut, Results, Row};
 use super::measure::{Configuration, Run};
 use super::{AGAIN, RANGES_ONLY, UNTRACED};
-use crate::views::table::Table;
 use stage2_contract::text::code;
 use stage2_contract::text::numbers::{ms3, ratio3};
 use stage2_model::Finding;
+use stage2_render::table::Table;
 
 /// Stages that are shown, those with the longest time; `bench.json` has all.
 const MAX_STAGES: usize = 20;

@@ -19,14 +19,14 @@ use crate::copy_inputs::{InputCopies, Kind};
 use crate::failure::Failure;
 use crate::outcome::Outcome;
 use crate::redaction;
+use crate::reports;
 use crate::run::{self, Signals};
 use crate::terminal::Terminal;
-use crate::views;
 use stage2_contract::text::{listed, visible_path};
 use stage2_model::{Finding, PassStatus, Severity};
 use stage2_read::files::{self, write_whole};
 use stage2_read::private;
-use stage2_read::trace::trace::files_of;
+use stage2_read::trace::file::files_of;
 
 /// Files that are named where they are told; run.json has them all.
 const FROM_NAMED: usize = 4;
@@ -217,12 +217,12 @@ fn write_reports(
     // The reports read env.json, and what the captures say for it comes with the reports.
     write_environment(dir, environment, None)?;
     bundle.passes_ended()?;
-    let first = views::write_reports(dir)?;
+    let first = reports::write_reports(dir)?;
     if !fail_unread(&mut bundle.record.passes, &first.read) {
         return Ok(first);
     }
     bundle.save()?;
-    views::write_reports(dir)
+    reports::write_reports(dir)
 }
 
 /// What is known of where the captures were taken: of a run, as the run knows it.

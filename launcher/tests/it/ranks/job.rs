@@ -8,7 +8,7 @@ use stage2_contract::trace::{
     Anchor, Field, FieldValue, GpuNs, MonoNs, NONE, Path as RangePath, RANGE_OUTSIDE, Record,
     WallNs,
 };
-use stage2_launch::views::write_reports;
+use stage2_launch::reports::write_reports;
 use stage2_model::Report;
 
 pub(crate) const US: u64 = 1_000;

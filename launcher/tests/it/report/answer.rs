@@ -3,7 +3,7 @@
 use crate::report::build::Build;
 use crate::report::meaning::process;
 use stage2_contract::trace::Record;
-use stage2_launch::views::write_reports;
+use stage2_launch::reports::write_reports;
 use stage2_model::{Report, StepUnit, WindowKind};
 
 const MS: u64 = 1_000_000;

@@ -6,7 +6,7 @@ use std::path::Path;
 use proptest::prelude::*;
 use stage2_contract::trace::{NONE, RANGE_OUTSIDE, Record};
 use stage2_launch::outcome::Outcome;
-use stage2_launch::views::write_reports;
+use stage2_launch::reports::write_reports;
 
 use crate::report::build::Build;
 use crate::report::fixture;

@@ -10,7 +10,7 @@ use crate::nsys_export;
 use crate::report::build::Build;
 use serde_json::json;
 use stage2_contract::trace::NONE;
-use stage2_launch::views::write_reports;
+use stage2_launch::reports::write_reports;
 use stage2_model::{Absent, Apart, Figure, Report, Severity, StageCost, StageRow};
 
 /// A kernel of the ncu fixture: 1024 x 1024 x 1024, launched with these blocks and threads.

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 use stage2_contract::trace::{DeviceState, MonoNs, Record};
-use stage2_launch::views::write_reports;
+use stage2_launch::reports::write_reports;
 
 use crate::report::build::Build;
 

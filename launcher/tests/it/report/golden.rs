@@ -3,7 +3,7 @@
 use std::fs;
 
 use stage2_launch::bundle::{PassRecord, RunRecord};
-use stage2_launch::views::write_reports;
+use stage2_launch::reports::write_reports;
 use stage2_model::{Finding, PassStatus, Severity, Tool, WorkloadExit};
 
 use crate::common::golden::compare;

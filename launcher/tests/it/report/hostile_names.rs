@@ -10,7 +10,7 @@ use rusqlite::Connection;
 use serde_json::{Value, json};
 use stage2_contract::trace::{Mark, MonoNs, NONE, Process, Record};
 use stage2_export::{Format, Run, Selection, Traces, export};
-use stage2_launch::views::write_reports;
+use stage2_launch::reports::write_reports;
 use stage2_read::trace::libraries::RangeNames;
 
 use crate::common::hostile_names::{acts, all};

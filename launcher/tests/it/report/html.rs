@@ -5,7 +5,7 @@ use std::fs;
 
 use proptest::prelude::*;
 use stage2_contract::trace::NONE;
-use stage2_launch::views::write_reports;
+use stage2_launch::reports::write_reports;
 
 use crate::common::dom::parse;
 use crate::report::build::Build;

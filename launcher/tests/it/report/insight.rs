@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::report::build::Build;
 use serde_json::Value;
 use stage2_contract::trace::{NONE, Record};
-use stage2_launch::views::write_reports;
+use stage2_launch::reports::write_reports;
 use stage2_model::Report;
 
 /// One layer of width 4, with 64 weights in attention, 96 in the MLP and 40 in the output.

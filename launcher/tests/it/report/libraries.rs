@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::report::build::Build;
 use crate::report::meaning::{report_of, stage};
 use stage2_contract::trace::{NONE, Record};
-use stage2_launch::views::write_reports;
+use stage2_launch::reports::write_reports;
 use stage2_model::{PathKind, Report};
 
 /// Names 1 to 6: prefill, decode, ncclCommInitRankConfig, ncclAllReduce, k, NCCL; one kernel shape.

@@ -6,7 +6,7 @@ use std::fs;
 use proptest::prelude::*;
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use stage2_contract::trace::NONE;
-use stage2_launch::views::write_reports;
+use stage2_launch::reports::write_reports;
 
 use crate::report::build::Build;
 use crate::report::fixture;

@@ -6,7 +6,7 @@ use crate::report::build::{Build, GPU_AHEAD_NS};
 use crate::report::fixture;
 use serde_json::{Value, json};
 use stage2_contract::trace::{Anchor, GpuNs, MonoNs, NONE, Record, WallNs};
-use stage2_launch::views::write_reports;
+use stage2_launch::reports::write_reports;
 use stage2_model::{EmptyCause, Finding, Report, RunInfo, StageRow};
 use stage2_read::trace::{Capture, Tally};
 use stage2_report::join::join;

@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::report::build::Build;
 use serde_json::json;
 use stage2_contract::trace::NONE;
-use stage2_launch::views::write_reports;
+use stage2_launch::reports::write_reports;
 use stage2_model::{Finding, Report, Severity};
 
 /// Five decodes of about this long; the first, cold one takes 1 ms.

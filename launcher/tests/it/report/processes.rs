@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::report::build::Build;
 use stage2_contract::trace::{NONE, ending};
-use stage2_launch::views::write_reports;
+use stage2_launch::reports::write_reports;
 use stage2_model::Report;
 
 const US: u64 = 1_000;

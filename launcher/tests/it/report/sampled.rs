@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::report::build::{Build, GPU_AHEAD_NS};
 use crate::report::insight::CONFIG;
 use stage2_contract::trace::{CounterSamples, CounterSet, GpuNs, NONE, Record};
-use stage2_launch::views::write_reports;
+use stage2_launch::reports::write_reports;
 use stage2_model::{Bound, Report};
 
 const METRICS: [&str; 4] = [

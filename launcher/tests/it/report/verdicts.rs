@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::report::build::Build;
 use crate::report::meaning::process;
-use stage2_launch::views::write_reports;
+use stage2_launch::reports::write_reports;
 use stage2_model::Report;
 use stage2_model::rule::Rule;
 

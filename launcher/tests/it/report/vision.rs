@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 use stage2_contract::trace::NONE;
-use stage2_launch::views::write_reports;
+use stage2_launch::reports::write_reports;
 
 use crate::report::build::Build;
 use crate::report::insight;

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use stage2_contract::trace::NONE;
-use stage2_launch::views::write_reports;
+use stage2_launch::reports::write_reports;
 
 use crate::report::build::Build;
 use crate::sources::combined::spool;

@@ -16,10 +16,10 @@ use stage2_contract::trace::{
 };
 
 use super::ProcessCapture;
+use super::file::Trace;
+use super::folder::load_folder_by_name;
 use super::libraries::RangeNames;
 use super::paths::{OUTSIDE, PathIndex, PathNode, UNATTRIBUTED, UNDEFINED};
-use super::spool::load_folder_by_name;
-use super::trace::Trace;
 use crate::path_label::{
     OUTSIDE_RANGES, UNATTRIBUTED_WORK, UNDEFINED_RANGE, WHOLE_PROCESS, element, shown, visible_name,
 };

@@ -1,0 +1,160 @@
+//! What the numbers say, what to do about it, and what they do not cover: whole for report.md, in brief
+//! for the summary.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::table::{ROWS, Table, more, more_in, none};
+use super::values::{sentence, text};
+use stage2_contract::text::numbers::{count, counted, percent1};
+use stage2_contract::text::{code, plain, shorten};
+use stage2_model::{Finding, Report, Rule, Severity, Takeaway};
+use stage2_report::roofline::takeaways::{self, Recommended};
+
+/// Why there is no recommendation.
+pub(crate) const NO_ADVICE: &str = "no takeaway calls for one";
+/// Heading of the rules, which the takeaways name.
+pub(crate) const RULES: &str = "Rules of the takeaways";
+
+// How many the summary shows of each.
+const TAKEAWAYS: usize = 3;
+const RECOMMENDATIONS: usize = 3;
+const FINDINGS: usize = 4;
+/// Characters of a text in a line of the summary.
+const LINE_LIMIT: usize = 140;
+
+pub(crate) fn takeaways(report: &Report) -> String {
+    if report.insight.takeaways.is_empty() {
+        return none("nothing was computed from the numbers", "");
+    }
+    let rows: Vec<_> = alike(&report.insight.takeaways).into_iter().enumerate().collect();
+    let table = Table::first(ROWS, &rows)
+        .right("#", |(index, _)| (index + 1).to_string())
+        .left("Takeaway", |(_, (takeaway, _))| sentence(&takeaway.text))
+        .right("Of so many more stages", |(_, (_, more))| (*more > 0).then(|| count(*more)))
+        .left("Rule", |(_, (takeaway, _))| code(&rule_name(takeaway.rule)));
+    table.markdown()
+}
+
+/// Takeaways; of those that say the same of several stages, the first, and how many more there are.
+fn alike(all: &[Takeaway]) -> Vec<(&Takeaway, u64)> {
+    let mut rows: Vec<(&Takeaway, u64)> = Vec::new();
+    let mut places: BTreeMap<(Rule, &str), usize> = BTreeMap::new();
+    for takeaway in all {
+        let said = takeaway.stage.as_deref().and_then(|stage| takeaway.text.strip_prefix(stage));
+        let place = said.map(|said| *places.entry((takeaway.rule, said)).or_insert(rows.len()));
+        match place.and_then(|place| rows.get_mut(place)) {
+            Some((_, more)) => *more += 1,
+            None => rows.push((takeaway, 0)),
+        }
+    }
+    rows
+}
+
+/// The first ones, without their rules.
+pub(crate) fn takeaways_in_brief(report: &Report) -> String {
+    let all = &report.insight.takeaways;
+    if all.is_empty() {
+        return none("nothing was computed from the numbers", "");
+    }
+    let lines = all.iter().take(TAKEAWAYS).map(|takeaway| sentence(&takeaway.text));
+    numbered(lines) + &more_in("report.md", all.len().saturating_sub(TAKEAWAYS), "takeaway")
+}
+
+/// What the rules are by which the takeaways speak; nothing without takeaways.
+pub(crate) fn rules(report: &Report) -> String {
+    let rules: BTreeSet<Rule> = report.insight.takeaways.iter().map(|said| said.rule).collect();
+    let item = |rule: Rule| format!("- {}: {}\n", code(&rule_name(rule)), sentence(&rule.text()));
+    let items: String = rules.into_iter().map(item).collect();
+    if items.is_empty() { items } else { items + "\n" }
+}
+
+/// The rule as metrics.json names it.
+fn rule_name(rule: Rule) -> String {
+    let name = serde_json::to_value(rule).ok();
+    name.and_then(|name| Some(name.as_str()?.to_owned())).unwrap_or_default()
+}
+
+pub(crate) fn recommendations(report: &Report) -> String {
+    let advice = takeaways::recommendations(&report.insight.takeaways, &report.answer);
+    let rows: Vec<_> = advice.into_iter().enumerate().collect();
+    if rows.is_empty() {
+        return none(NO_ADVICE, "");
+    }
+    let table = Table::first(ROWS, &rows)
+        .right("#", |(index, _)| (index + 1).to_string())
+        .left("To do", |(_, advice)| sentence(advice.text))
+        .left("Gain at most", |(_, advice)| gain(report, advice).map(|gain| text(&gain)))
+        .left("Why", |(_, Recommended { first, further, .. })| {
+            text(&match further {
+                0 => first.text.clone(),
+                more => format!("{}; and {}", first.text, counted(*more as u64, "more takeaway")),
+            })
+        });
+    table.markdown()
+}
+
+/// The first ones with their gain, without the reasons.
+pub(crate) fn recommendations_in_brief(report: &Report) -> String {
+    let all = takeaways::recommendations(&report.insight.takeaways, &report.answer);
+    if all.is_empty() {
+        return none(NO_ADVICE, "");
+    }
+    let lines = all.iter().take(RECOMMENDATIONS).map(|advice| {
+        let gain = gain(report, advice);
+        let gain = gain.map_or_else(String::new, |gain| format!(" Gain at most: {}.", text(&gain)));
+        format!("{}{gain}", sentence(advice.text))
+    });
+    let left_out = all.len().saturating_sub(RECOMMENDATIONS);
+    numbered(lines) + &more_in("report.md", left_out, "recommendation")
+}
+
+/// What a recommendation gains: a factor where the answer has one, else the time that it is about.
+fn gain(report: &Report, advice: &Recommended<'_>) -> Option<String> {
+    let of_stages = report.answer.stages.iter().filter_map(|stage| stage.first.as_ref());
+    let mut steps = report.answer.first.iter().chain(of_stages);
+    let step =
+        steps.find(|step| step.rule == advice.first.rule && step.stage == advice.first.stage);
+    if let Some((step, gain)) = step.and_then(|step| Some((step, step.gain()?))) {
+        return Some(format!("{} {gain}", step.stage.as_deref().unwrap_or("the run")));
+    }
+    let percent = advice.concerns_percent.map(percent1);
+    percent.map(|percent| format!("{percent} % of the time of all stages"))
+}
+
+fn numbered(lines: impl Iterator<Item = String>) -> String {
+    let items: String =
+        lines.enumerate().map(|(at, line)| format!("{}. {line}\n", at + 1)).collect();
+    items + "\n"
+}
+
+/// What is missing or uncertain, at most so many.
+pub(crate) fn findings(report: &Report, most: usize) -> String {
+    if report.findings.is_empty() {
+        return none("nothing is known to be missing or uncertain", "");
+    }
+    let items: String = report.findings.iter().take(most).map(Finding::item).collect();
+    format!("{items}\n{}", more(report.findings.len(), most, "finding"))
+}
+
+/// The first errors and warnings in a line each, with what to do; notes are only counted.
+pub(crate) fn findings_in_brief(report: &Report) -> String {
+    if report.findings.is_empty() {
+        return none("nothing is known to be missing or uncertain", "");
+    }
+    let serious = report.findings.iter().filter(|f| f.severity != Severity::Note).take(FINDINGS);
+    let shown = serious.clone().count();
+    let item = |finding: &Finding| {
+        if finding.severity == Severity::Error {
+            return finding.item();
+        }
+        let what = sentence(&shorten(&finding.what, LINE_LIMIT));
+        let remedy = Some(&finding.remedy).filter(|text| !text.is_empty());
+        let remedy = remedy.map_or_else(String::new, |remedy| {
+            format!(" To do: {}", sentence(&shorten(remedy, LINE_LIMIT)))
+        });
+        format!("- **{}:** {what}{remedy}\n", plain(&finding.severity.to_string()))
+    };
+    let items: String = serious.map(item).collect();
+    let gap = if items.is_empty() { "" } else { "\n" };
+    format!("{items}{gap}{}", more_in("report.md", report.findings.len() - shown, "finding"))
+}

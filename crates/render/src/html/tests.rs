@@ -1,0 +1,431 @@
+//! The page of a report that has everything: its elements and their numbers, as a browser reads them.
+
+use super::super::{operators, report as report_page, summary};
+use super::*;
+use crate::golden::compare;
+use dom::{Element, parse};
+use stage2_contract::text::{KernelName, visible};
+use stage2_model::*;
+use stage2_report::insight::Shown;
+
+#[path = "../../../../launcher/tests/it/common/dom.rs"]
+mod dom;
+
+/// Time, share of it, FLOP per byte and FLOP/s of a kernel row; nothing where ncu did not measure it.
+type Row = (&'static str, &'static str, u64, Option<(f64, f64)>);
+
+/// `hostile` stands in every name of foreign origin. A report holds visible text only.
+pub(super) fn full(hostile: &str) -> Report {
+    let hostile = visible(hostile.as_bytes());
+    let decode = format!("decode{hostile}");
+    let rows: [Row; 4] = [
+        ("cutlass_gemm", "gemm", 6_000_000, Some((200.0, 4e14))),
+        ("flash_attention", "attention", 3_000_000, Some((2.0, 2e12))),
+        ("rms_norm", "norm", 1_000_000, None),
+        ("nccl_all_reduce", "communication", 500_000, None),
+    ];
+    let stages = [decode.clone(), "prefill".to_owned()];
+    let kernel = |stage: &str, (at, (name, class, ns, counted)): (usize, Row)| KernelRow {
+        kernel: format!("{name}{hostile}"),
+        name_index: at,
+        device: format!("0 GPU{hostile}"),
+        stage: stage.to_owned(),
+        class: class.to_owned(),
+        times: Times { calls: 10, total_ns: ns, mean_ns: Some(ns / 10), ..Times::default() },
+        counters: counted.filter(|_| stage == decode).map(|(intensity, rate)| {
+            let roofline = Roofline {
+                flops_per_byte: Some(intensity),
+                flops_per_s: Some(rate),
+                attainable_share: Some(0.4),
+                bound: Some(Bound::Memory),
+                ..Roofline::default()
+            };
+            Box::new(CounterRow { roofline, ..CounterRow::default() })
+        }),
+        ..KernelRow::default()
+    };
+    let line = |label: &str| AnswerLine {
+        label: label.into(),
+        text: format!("what the {label} is{hostile}"),
+    };
+    let rank = |rank: u64, stage: &str, ns: u64| RankStageRow {
+        stage: stage.to_owned(),
+        who: format!("rank {rank}{hostile}"),
+        rank: Some(rank),
+        host_warm_median_ns: Some(ns),
+        ..RankStageRow::default()
+    };
+    let bucket = |first: u64| StepBucket {
+        first,
+        steps: 4,
+        min_ns: 990_000 + first * 100,
+        mean_ns: 1_000_000 + first * 100,
+        max_ns: if first == 0 { 9_000_000 } else { 1_100_000 + first * 150 },
+    };
+    let step = |number, host_ns| Step { number, range: number + 10, host_ns };
+    Report {
+        generator: "stage2-launch".into(),
+        answer: Answer {
+            lines: ["time", "window", "floor", "first", "coverage"].map(line).into(),
+            stages: stages.iter().map(|stage| answer(stage, &decode)).collect(),
+            first: None,
+        },
+        stages: stages
+            .iter()
+            .map(|stage| StageRow { stage: stage.clone(), ..StageRow::default() })
+            .collect(),
+        step_series: vec![StepSeries {
+            stage: decode.clone(),
+            path: decode.clone(),
+            file: format!("node-1-1{hostile}.s2t"),
+            buckets: (0..50).map(|i| bucket(i * 4)).collect(),
+            outliers: vec![step(0, 9_000_000), step(120, 1_350_000)],
+            median: Some(step(77, 1_000_000)),
+        }],
+        step_timelines: vec![steps(&decode, &hostile)],
+        kernel_names: (rows.iter())
+            .map(|(name, ..)| KernelName {
+                mangled: format!("_Z{name}{hostile}"),
+                demangled: format!("void {name}<float, 128>(float const*){hostile}"),
+                short: format!("{name}{hostile}"),
+            })
+            .collect(),
+        kernels: (stages.iter())
+            .flat_map(|stage| rows.into_iter().enumerate().map(|row| kernel(stage, row)))
+            .collect(),
+        ranks: Ranks {
+            stages: vec![
+                rank(0, &decode, 1_000_000),
+                rank(1, &decode, 1_600_000),
+                rank(0, "prefill", 5_000_000),
+            ],
+            ..Ranks::default()
+        },
+        peaks: Some(Peaks {
+            card: format!("H200{hostile}"),
+            source: "a data sheet".into(),
+            dense_tflops: [
+                (Precision::Fp32, Some(66.9)),
+                (Precision::Bf16, Some(989.0)),
+                (Precision::Fp16, Some(989.0)),
+                (Precision::Int8, Some(1979.0)),
+                (Precision::Fp4, None),
+            ]
+            .into(),
+            memory_gb_per_s: Some(4_800.0),
+            overridden: Vec::new(),
+        }),
+        ..Report::default()
+    }
+}
+
+fn answer(stage: &str, decode: &str) -> StageAnswer {
+    let part = |kind, percent: f64| WindowPart { kind, ns: (percent * 1e5) as u64, percent };
+    let split = WindowSplit {
+        window_ns: 10_000_000,
+        steps: None,
+        parts: vec![
+            part(WindowKind::Compute, 33.33),
+            part(WindowKind::Waiting, 16.67),
+            part(WindowKind::LaunchGaps, 41.0),
+            // Rounded up, as all together are beyond 100.
+            part(WindowKind::OtherIdle, 9.01),
+        ],
+    };
+    StageAnswer {
+        stage: stage.to_owned(),
+        role: Role::Decode,
+        basis: "199 warm instances".into(),
+        step: (stage == decode).then(|| StepTimes {
+            steps: 199,
+            mean_ns: 1_010_000,
+            p50_ns: 1_000_000,
+            p99_ns: Some(1_200_000),
+            tokens_per_step: Some(2),
+            ..StepTimes::default()
+        }),
+        slowdown: Some(Slowdown { pass: "collect".into(), ratio: 1.25 }),
+        time_to_first_token_ns: Figure::Absent(Absent::DecodeOnly),
+        tokens_per_s: Figure::of(993.4),
+        window: (stage == decode).then_some(split),
+        floor: Floor {
+            memory_ns: Figure::of(250_000.0),
+            compute_ns: Figure::of(1_000.0),
+            floor_ns: Figure::of(250_000.0),
+            distance: Figure::of(4.0),
+            baseline_distance: Some(3.2),
+        },
+        first: None,
+    }
+}
+
+/// 40 kernels on two streams, two ranges, and gaps of both kinds.
+fn steps(stage: &str, hostile: &str) -> StepTimeline {
+    let work = |i: u64, name: usize, class: &str| TimelineWork {
+        name,
+        class: class.into(),
+        start_ns: 10_000 + i * 24_000,
+        length_ns: 9_123 + i,
+    };
+    let gap = |start_ns, length_ns, launch| TimelineGap { start_ns, length_ns, launch };
+    let sum = |name, class: &str, calls, total_ns| TimelineSum {
+        name,
+        class: class.into(),
+        calls,
+        total_ns,
+        longest_ns: 30_000,
+    };
+    let range =
+        |name, depth, start_ns, length_ns| TimelineRange { name, depth, start_ns, length_ns };
+    StepTimeline {
+        host_at_gaps: None,
+        stage: stage.to_owned(),
+        path: stage.to_owned(),
+        file: "node-1-1.s2t".into(),
+        step: Step { number: 77, range: 87, host_ns: 1_000_000 },
+        length_ns: 1_000_000,
+        names: ["decode", "layer", "cutlass_gemm", "copy, host to device"]
+            .map(|name| format!("{name}{hostile}"))
+            .into(),
+        ranges: vec![range(0, 0, 0, 980_000), range(1, 1, 4_000, 400_000)],
+        lanes: vec![
+            TimelineLane {
+                label: "GPU 0, stream 7".into(),
+                work: (0..30).map(|i| work(i, 2, "gemm")).collect(),
+            },
+            TimelineLane {
+                label: "GPU 0, stream 13".into(),
+                work: (0..10).map(|i| work(i * 3, 3, "copy")).collect(),
+            },
+        ],
+        gaps: vec![gap(0, 10_000, false), gap(19_123, 14_877, true)],
+        left_out: 12,
+        sums: TimelineSums {
+            whole: true,
+            // More than is drawn.
+            work: vec![
+                sum(Some(2), "gemm", 31, 411_000),
+                sum(Some(3), "copy", 12, 150_000),
+                sum(None, "fill", 9, 900),
+            ],
+            launch_gaps_ns: 25_000,
+            other_idle_ns: 10_000,
+        },
+    }
+}
+
+fn written(report: &Report) -> String {
+    let summary = summary::page(report, &Shown::default());
+    let operators = operators::page(report, &Operators::default(), 10);
+    report_html(report, &summary, &report_page::page(report), &operators)
+}
+
+fn number(text: &str) -> f64 {
+    text.trim_end_matches('%').replace(',', "").parse().unwrap_or_else(|_| panic!("number: {text}"))
+}
+
+fn attribute(element: &Element, name: &str) -> f64 {
+    number(&element.attribute(name).unwrap_or_else(|| panic!("{name} of {element:?}")))
+}
+
+#[test]
+fn the_page_is_as_expected() {
+    compare("page_of_everything.html", &written(&full("")));
+}
+
+#[test]
+fn the_answer_comes_first() {
+    let page = parse(&written(&full("")));
+    let header = page.one("header");
+    let terms: Vec<String> = header.all("dt").iter().map(Element::text).collect();
+    assert_eq!(terms, ["time", "window", "floor", "first", "coverage"]);
+    let first = page.text().find("what the time is").expect("the answer");
+    assert!(first < page.text().find("Where the window goes").expect("the evidence"));
+}
+
+#[test]
+fn the_window_adds_up() {
+    let page = parse(&written(&full("")));
+    let rects = page.by_id("stage-1-window").all("rect");
+    let widths: Vec<f64> = rects.iter().map(|rect| attribute(rect, "width")).collect();
+    assert_eq!(widths.iter().map(|width| (width * 100.0).round()).sum::<f64>(), 10_000.0);
+    assert_eq!(widths[..3], [33.33, 16.67, 41.0]);
+    let mut at = 0.0;
+    for rect in &rects {
+        assert!((attribute(rect, "x") - at).abs() < 1e-3, "no space between the parts");
+        at += attribute(rect, "width");
+    }
+}
+
+#[test]
+fn a_bar_stands_for_every_piece_of_work() {
+    let report = full("");
+    let page = parse(&written(&report));
+    let timeline = page.by_id("stage-1-timeline");
+    let expected = &report.step_timelines[0];
+    let lanes = timeline.of_class("lane");
+    assert_eq!(lanes.len(), expected.lanes.len());
+    for (lane, expected) in lanes.iter().zip(&expected.lanes) {
+        let found: Vec<(u64, u64)> = (lane.all("rect").iter())
+            .map(|rect| {
+                let ns = |name| (attribute(rect, name) / 100.0 * 1e6).round() as u64;
+                (ns("x"), ns("width"))
+            })
+            .collect();
+        let work: Vec<_> = expected.work.iter().map(|w| (w.start_ns, w.length_ns)).collect();
+        assert_eq!(found, work, "to the nanosecond");
+    }
+    assert_eq!(timeline.of_class("range").len(), 2);
+    let gaps = timeline.of_class("gaps")[0].all("rect");
+    let kinds: Vec<_> = gaps.iter().filter_map(|gap| gap.attribute("class")).collect();
+    assert_eq!(kinds, ["g-idle", "g-launch"]);
+    let said = page.by_id("stage-1").text();
+    assert!(said.contains("12 ranges and pieces of work, the shortest, did not fit"), "{said}");
+    let names = &page.by_id("stage-1").of_class("names")[0];
+    let rows: Vec<String> = names.one("tbody").all("tr").iter().map(Element::text).collect();
+    assert!(rows[0].starts_with("cutlass_gemmgemm31") && rows.len() == 3, "{rows:?}");
+}
+
+#[test]
+fn roofs_and_points_are_those_of_the_report() {
+    let page = parse(&written(&full("")));
+    let stage = page.by_id("stage-1");
+    let roofs: Vec<String> = (stage.of_class("roofs")[0].all("li").iter())
+        .filter_map(|roof| roof.attribute("data-flops-per-s"))
+        .collect();
+    // Integer operations are no FLOPs; FP16 and BF16 share a roof; FP4 has none.
+    assert_eq!(roofs, ["989000000000000", "66900000000000"]);
+    assert!(stage.text().contains("memory: 4800.0 GB/s"));
+    let picture = page.by_id("stage-1-roofline");
+    let points = picture.of_class("point");
+    assert_eq!(points.len(), 2, "kernels without counters have no point");
+    let at = |i: usize, name| attribute(&points[i], name);
+    assert!(at(0, "cx") > at(1, "cx") && at(0, "cy") < at(1, "cy"), "more of both: right and up");
+    let areas = (at(0, "r") / at(1, "r")).powi(2);
+    assert!((areas - 2.0).abs() < 0.1, "areas are shares: {areas}");
+    let without = page.by_id("stage-2").text();
+    assert!(without.contains("ncu measured no kernel of this stage"), "{without}");
+}
+
+#[test]
+fn latency_ranks_and_kernels_have_their_numbers() {
+    let page = parse(&written(&full("")));
+    let latency = page.by_id("stage-1-latency");
+    let percentiles: Vec<_> = latency
+        .of_class("percentile")
+        .iter()
+        .map(|p| (p.text(), attribute(p, "data-ns")))
+        .collect();
+    assert_eq!(percentiles, [("p50".to_owned(), 1e6), ("p99".to_owned(), 1.2e6)]);
+    assert_eq!(latency.of_class("outlier").len(), 2);
+    assert!(page.by_id("stage-1").text().contains("ends at 2.400 ms: 1 bucket."));
+    let heat = &page.of_class("heat")[0];
+    let cells: Vec<_> = (heat.one("tbody").all("td").iter())
+        .map(|cell| (cell.text(), cell.attribute("class").unwrap_or_default()))
+        .collect();
+    let cell = |text: &str, class: &str| (text.to_owned(), class.to_owned());
+    assert_eq!(
+        cells,
+        [
+            cell("1.000", "n heat-0"),
+            cell("5.000", "n heat-0"),
+            cell("1.600", "n heat-8"),
+            cell("–", "n"),
+        ]
+    );
+    let rows = page.by_id("kernels").one("tbody").all("tr");
+    assert_eq!(rows.len(), 8, "a row for each stage and kernel");
+    assert!(rows[0].text().contains("void cutlass_gemm<float, 128>(float const*)"));
+    assert!(rows[0].text().contains("57.1"), "6 of 10.5 ms: {}", rows[0].text());
+}
+
+#[test]
+fn the_legend_is_of_the_whole_step_and_not_of_what_is_drawn() {
+    let page = parse(&written(&full("")));
+    let legend = &page.by_id("stage-1").of_class("legend")[0];
+    let entries: Vec<String> = legend.all("li").iter().map(|entry| entry.text()).collect();
+    let gaps = ["launch gaps 0.025 ms", "other idle 0.010 ms"];
+    assert_eq!(entries, [&["gemm 0.411 ms", "copy 0.150 ms", "fill 0.001 ms"], &gaps[..]].concat());
+    let marks: Vec<_> =
+        legend.all("rect").iter().filter_map(|rect| rect.attribute("class")).collect();
+    assert_eq!(marks[1..3], ["k-copy", "k-fill"], "copies and fills look different");
+}
+
+#[test]
+fn numbers_say_what_they_are_of_and_two_points_are_no_picture() {
+    let mut report = full("");
+    let text = |report: &Report| parse(&written(report)).by_id("stage-1").text();
+    let said = text(&report);
+    for tile in
+        ["0.500ms per token, p50", "0.600ms per token, p99", "199warm instances", "1.250times its"]
+    {
+        assert!(said.contains(tile), "{tile}: {said}");
+    }
+    assert!(said.contains("3.2xof the floor by the baseline"), "{said}");
+    assert!(said.contains("Timeline of the median instance"), "{said}");
+    let series = &mut report.step_series[0];
+    series.buckets.truncate(2);
+    series.buckets.iter_mut().for_each(|bucket| bucket.steps = 1);
+    series.buckets[1].first = 1;
+    series.outliers.clear();
+    let said = text(&report);
+    assert!(said.contains("No picture of 2 instances: "), "{said}");
+}
+
+#[test]
+fn nothing_gets_out_of_any_context() {
+    let plain = parse(&written(&full("")));
+    for hostile in [
+        "</script><script>alert(1)</script>",
+        "\"><img src=x onerror=alert(1)>",
+        "' onload='alert(1)",
+        "</title></style></svg></desc><!--",
+        "]]>&lt;b&gt;{{x}}",
+        "\u{5e9}\u{5dc}\u{5d5}\u{5dd}",
+    ] {
+        let page = parse(&written(&full(hostile)));
+        assert_eq!(
+            page.shape(),
+            plain.shape(),
+            "{hostile}: the same elements, with the same attributes"
+        );
+        let text = page.text();
+        assert!(text.contains(&format!("cutlass_gemm{hostile}")), "{hostile} is shown as it is");
+    }
+}
+
+#[test]
+fn a_huge_report_makes_a_page_of_bounded_size() {
+    let mut report = full("");
+    let long = |i: usize| format!("{i}{}", "x".repeat(3_000));
+    let template = report.kernels[0].clone();
+    report.kernels = (0..20_000)
+        .map(|i| KernelRow {
+            name_index: i,
+            kernel: long(i),
+            stage: format!("s{}", i % 40),
+            ..template.clone()
+        })
+        .collect();
+    report.kernel_names = (0..20_000)
+        .map(|i| KernelName { mangled: String::new(), demangled: long(i), short: long(i) })
+        .collect();
+    let template = report.answer.stages[0].clone();
+    let stages = || (0..40).map(|i| format!("s{i}"));
+    report.answer.stages =
+        stages().map(|stage| StageAnswer { stage, ..template.clone() }).collect();
+    let mut timeline = report.step_timelines[0].clone();
+    timeline.names = (0..4_000).map(long).collect();
+    let work = timeline.lanes[0].work[0].clone();
+    timeline.lanes[0].work = (0..4_000)
+        .map(|i| TimelineWork { name: i, start_ns: i as u64 * 249, ..work.clone() })
+        .collect();
+    let gap = timeline.gaps[0];
+    timeline.gaps = (0..4_000).map(|i| TimelineGap { start_ns: i * 249, ..gap }).collect();
+    let range = timeline.ranges[1];
+    timeline.ranges = (0..1_000).map(|i| TimelineRange { name: i, ..range }).collect();
+    report.step_timelines =
+        stages().take(4).map(|stage| StepTimeline { stage, ..timeline.clone() }).collect();
+    let bytes = written(&report).len();
+    assert!(bytes < 6 << 20, "{bytes} bytes");
+}

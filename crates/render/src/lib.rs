@@ -1,0 +1,93 @@
+//! A [`Report`] -> what people and programs read: `kernels.md`, `kernels.csv`, `metrics.json`, `report.md`,
+//! `report.html`, `operators.md` and `stakeholder_summary.md`.
+
+#![forbid(unsafe_code)]
+
+mod advice;
+mod costs;
+pub mod diff;
+mod energy;
+mod headline;
+mod html;
+mod json;
+mod kernels;
+pub mod operators;
+mod page;
+mod ranks;
+mod regions;
+mod report;
+#[cfg(test)]
+mod sample_answer;
+mod sampled;
+mod scopes;
+mod stages;
+mod steps;
+mod summary;
+pub mod table;
+mod values;
+
+#[cfg(test)]
+#[path = "../../../launcher/tests/it/common/golden.rs"]
+mod golden;
+
+pub use headline::headline;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use stage2_model::{Operators, Report};
+use stage2_read::files::{remedy, stream_whole};
+use stage2_read::threads;
+use stage2_report::insight::Shown;
+
+/// Writes the pages and tables of a report into the folder of its run; gives their paths. `shown` is what
+/// the pages of operators and Stage 1 show beside it, and `top_n` the number of rows of `kernels.md`.
+///
+/// # Errors
+/// A file that cannot be written.
+pub fn write_files(
+    report: &Report,
+    top_n: usize,
+    shown: &Shown,
+    run_dir: &Path,
+) -> anyhow::Result<Vec<PathBuf>> {
+    let write = |name: &str, content: &dyn Fn(&mut dyn Write) -> anyhow::Result<()>| {
+        let path = run_dir.join(name);
+        stream_whole(&path, content).map_err(|error| {
+            let (shown, usual) =
+                (path.display(), "check the space and the permissions of its folder");
+            let remedy = remedy(&format!("{error:#}"), run_dir).unwrap_or(usual);
+            error.context(format!("{shown} cannot be written; {remedy}"))
+        })?;
+        anyhow::Ok(path)
+    };
+    let text = |page: String| move |sink: &mut dyn Write| Ok(sink.write_all(page.as_bytes())?);
+    std::thread::scope(|scope| {
+        // It takes as long as all others.
+        let metrics =
+            threads::begin(scope, || write("metrics.json", &|sink| Ok(json::write(sink, report)?)));
+        let mut files = vec![
+            write("kernels.md", &text(kernels::kernels_md(report, top_n)))?,
+            write("kernels.csv", &|sink| Ok(kernels::csv::kernels_csv(report, sink)?))?,
+        ];
+        if !report.ncu_regions.is_empty() {
+            let regions = &report.ncu_regions;
+            files.push(write("ncu_regions.csv", &|s| Ok(regions::regions_csv(regions, s)?))?);
+        }
+        let whole = report::page(report);
+        let nothing = Operators::default();
+        let operators = report.insight.operators.as_ref().unwrap_or(&nothing);
+        let operators = operators::page(report, operators, shown.operators_top_n);
+        let summary = summary::page(report, shown);
+        files.push(metrics.join().context("the thread that writes metrics.json panicked")??);
+        files.push(write("report.md", &text(whole.markdown()))?);
+        files.push(write("operators.md", &text(operators.markdown()))?);
+        files.push(write("stakeholder_summary.md", &text(summary.markdown()))?);
+        files.push(write(
+            "report.html",
+            &text(html::report_html(report, &summary, &whole, &operators)),
+        )?);
+        Ok(files)
+    })
+}

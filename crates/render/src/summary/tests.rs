@@ -1,0 +1,387 @@
+//! The page with everything, with nothing, and with what tries to break out of it.
+
+use proptest::prelude::*;
+use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag};
+
+use super::*;
+use crate::golden::compare;
+use crate::sample_answer::{answer, rich};
+use stage2_contract::text::visible;
+use stage2_model::*;
+use stage2_report::operators::stage1::{MeanStd, Stage1Aggregates};
+
+const SECTIONS: [&str; 10] = [
+    "Environment",
+    "Aggregates",
+    "Per-Stage Timings",
+    "Cost of the Passes",
+    "MFU",
+    "Top Operators",
+    "Top Kernels",
+    "Takeaways",
+    "Recommendations",
+    "Limits",
+];
+
+fn summary_md(report: &Report, shown: &Shown) -> String {
+    page(report, shown).markdown()
+}
+
+/// `hostile` stands wherever a name or a text of foreign origin can stand. A report holds visible
+/// text only.
+fn full(hostile: &str) -> Report {
+    let hostile = &visible(hostile.as_bytes());
+    let fact = |key: &str, value: &str| Fact { key: key.into(), value: value.into() };
+    let stage = |stage: &str, busy, busy_percent| StageRow {
+        stage: stage.into(),
+        instances: Some(3),
+        host_warm_mean_ns: Some(98_336_000),
+        host_warm_std_ns: Some(1_500_000),
+        host_warm_median_ns: Some(98_000_000),
+        host_first_ns: Some(749_102_000),
+        gpu_busy_ns: busy,
+        gpu_busy_percent: busy_percent,
+        kernels: Some(19_980),
+        ..StageRow::default()
+    };
+    let takeaway = |text: String, stage: Option<&str>| Takeaway {
+        rule: Rule::GpuIdle,
+        stage: stage.map(str::to_owned),
+        text,
+        recommendation: stage.map(|stage| format!("Replay {stage} as a CUDA graph")),
+        concerns_percent: stage.map(|_| 74.7),
+    };
+    Report {
+        run: RunInfo {
+            name: format!("20261120-193500-1{hostile}"),
+            environment: vec![fact("driver", "580.159"), fact("host", &format!("node-1{hostile}"))],
+            workload_end: Some(WorkloadEnd {
+                how: EndedBy::Failure,
+                exit: None,
+                text: format!("the workload failed: exit status 3{hostile}"),
+                likely_cause: None,
+                log: None,
+            }),
+            ..RunInfo::default()
+        },
+        source: "collector".into(),
+        simulated: true,
+        coverage: Coverage {
+            verdict: Verdict {
+                status: Status::Partial,
+                text: format!("27 kernels of 2 processes, 12 records dropped{hostile}"),
+            },
+            ..Coverage::default()
+        },
+        stages: vec![
+            stage("prefill", Some(65_691_733), Some(66.8)),
+            stage("decode", Some(179_072_697), Some(25.3)),
+            stage(&format!("vision{hostile}"), Some(25_000_000), None),
+        ],
+        paths: vec![
+            PathRow { path: "prefill".into(), name: "prefill".into(), ..PathRow::default() },
+            PathRow {
+                path: "prefill/sam".into(),
+                name: "sam".into(),
+                parent: Some(0),
+                instances: Some(3),
+                host_total_ns: Some(75_000_000),
+                kernel_sum_inclusive_ns: Some(25_000_000),
+                kernels_inclusive: Some(600),
+                ..PathRow::default()
+            },
+        ],
+        costs: PassCosts {
+            stages: vec![StageCost {
+                pass: "collect".into(),
+                stage: format!("decode{hostile}"),
+                instances: Some(3),
+                host_total_ns: Some(1_179_072_697),
+                host_warm_median_ns: Some(98_000_000),
+                ratio: Some(1.0125),
+                ..StageCost::default()
+            }],
+            passes: vec![PassDuration {
+                pass: format!("ncu{hostile}"),
+                duration_ms: Some(35_728),
+                ratio: None,
+            }],
+            ..PassCosts::default()
+        },
+        kernels: vec![KernelRow {
+            kernel: format!("gemvx::kernel<4>{hostile}"),
+            device: "0 NVIDIA H200".into(),
+            class: "gemm".into(),
+            times: Times {
+                total_ns: 61_600_000,
+                calls: 5_552,
+                mean_ns: Some(11_095),
+                ..Times::default()
+            },
+            counters: Some(Box::new(CounterRow {
+                achieved_occupancy_percent: Some(48.25),
+                roofline: Roofline {
+                    attainable_share: Some(0.715),
+                    bound: Some(Bound::Memory),
+                    ..Roofline::default()
+                },
+                ..CounterRow::default()
+            })),
+            ..KernelRow::default()
+        }],
+        insight: Insight {
+            operators: Some(Operators {
+                source: "NVTX ranges of operators".into(),
+                rows: vec![OperatorRow {
+                    op_name: format!("aten::linear{hostile}"),
+                    host_total_ns: Some(1_030_125_000),
+                    gpu_inclusive_ns: Some(700_000_000),
+                    calls: 1_024,
+                    host_mean_ns: Some(1_005_981),
+                    ..OperatorRow::default()
+                }],
+                ..Operators::default()
+            }),
+            utilisation: Some(utilisation(hostile)),
+            takeaways: vec![
+                takeaway(
+                    "Decode waits for the host: the GPU is idle 74.7 % of the time".into(),
+                    Some("decode"),
+                ),
+                takeaway(format!("{hostile}One kernel takes a third of the GPU's time."), None),
+            ],
+        },
+        findings: vec![Finding::new(
+            Severity::Warning,
+            "12 records were dropped",
+            hostile,
+            "larger buffers",
+        )],
+        ..Report::default()
+    }
+}
+
+fn utilisation(hostile: &str) -> ModelUse {
+    let none = || Figure::Absent(Absent::NotMeasured);
+    let decode = StageUtilisation {
+        stage: format!("decode{hostile}"),
+        within: None,
+        role: Role::Decode,
+        basis: "mean of 2 warm instances".into(),
+        flops: Figure::of(1.234e13),
+        measured_flops: none(),
+        measured_percent: Some(40.0),
+        one_launch_percent: None,
+        mfu_wall: Figure::of(0.000211),
+        mfu_busy: none(),
+        measured_mfu_busy: none(),
+        bytes: none(),
+        mbu_wall: Figure::of(1.25),
+        mbu_busy: none(),
+        tokens: Figure::of(64.0),
+        tokens_per_s: Figure::of(650.8),
+        gpu_us_per_token: none(),
+        kernels_per_token: none(),
+        sampled: None,
+    };
+    ModelUse {
+        model_name: Some(format!("llama{hostile}")),
+        absent: None,
+        tokens: TokenCounts::default(),
+        needs: Needs::default(),
+        peaks: None,
+        numbers: Utilisation {
+            stages: vec![decode],
+            model: ModelUtilisation {
+                flops: Figure::of(1.234e13),
+                wall_s: Figure::of(0.098336),
+                busy_s: none(),
+                mfu_wall: Figure::of(0.00262),
+                mfu_busy: none(),
+                generated_tokens: none(),
+                generated_tokens_per_s: Figure::of(650.8),
+            },
+            precision: None,
+            peak_source: Some(format!("{hostile}data sheet")),
+            assumptions: vec![format!("{hostile}FLOPs: 2 for each weight and token")],
+            findings: Vec::new(),
+        },
+    }
+}
+
+/// Means of a Stage 1 run.
+fn shown() -> Shown {
+    let tokens_per_s = Some(MeanStd { mean: 90.5, std: Some(0.125) });
+    let stage1 = Stage1Aggregates { tokens_per_s, ..Stage1Aggregates::default() };
+    Shown { stage1: Some(stage1), ..Shown::default() }
+}
+
+/// The headings of the second level, and the number of tables, as a Markdown parser sees them.
+fn structure(page: &str) -> (Vec<String>, usize) {
+    let (mut headings, mut tables, mut inside) = (Vec::new(), 0, false);
+    for event in Parser::new_ext(page, Options::ENABLE_TABLES) {
+        match event {
+            Event::Start(Tag::Heading { level: HeadingLevel::H2, .. }) => {
+                inside = true;
+                headings.push(String::new());
+            }
+            Event::End(_) => inside = false,
+            Event::Start(Tag::Table(_)) => tables += 1,
+            Event::Text(text) | Event::Code(text) if inside => {
+                headings.iter_mut().last().into_iter().for_each(|h| h.push_str(&text));
+            }
+            Event::Html(html) | Event::InlineHtml(html) => panic!("HTML: {html}"),
+            _ => {}
+        }
+    }
+    (headings, tables)
+}
+
+#[test]
+fn a_full_page() {
+    let page = summary_md(&full(""), &shown());
+    compare("stakeholder_summary.md", &page);
+    assert_eq!(structure(&page), (SECTIONS.map(str::to_owned).to_vec(), 8));
+    let first_screen: Vec<&str> = page.lines().take(7).collect();
+    assert!(first_screen.iter().any(|line| line.contains("SIMULATED")));
+    assert!(first_screen.iter().any(|line| line.starts_with("**Coverage:** 27 kernels")));
+}
+
+#[test]
+fn a_page_without_any_data_has_every_section_and_says_why() {
+    let mut report = Report::default();
+    report.run.name = "empty".into();
+    report.coverage.verdict.text = "EMPTY".into();
+    let page = summary_md(&report, &Shown::default());
+    compare("stakeholder_empty.md", &page);
+    assert_eq!(structure(&page), (SECTIONS.map(str::to_owned).to_vec(), 0));
+    assert_eq!(page.matches("None, because ").count(), 10);
+    report.insight.operators = Some(Operators::default());
+    let page = summary_md(&report, &Shown::default());
+    assert!(page.contains("None, because none was found in what was recorded."), "{page}");
+}
+
+#[test]
+fn a_page_without_aggregates_says_what_they_lack() {
+    let stage = StageRow {
+        stage: "decode".into(),
+        instances: Some(1_653),
+        host_warm_instances: Some(1_651),
+        gpu_window_ns: Some(407_256_713),
+        gpu_busy_percent: Some(56.4),
+        ..StageRow::default()
+    };
+    let sampled = StageRow { recorded_instances: Some(103), ..stage.clone() };
+    let shared = StageRow { gpu_busy_percent: None, ..stage.clone() };
+    let unknown = StageRow { gpu_window_ns: None, ..shared.clone() };
+    let cold = StageRow { instances: Some(1), host_warm_instances: Some(0), ..stage };
+    for (stage, why) in [
+        (sampled, "only some instances of the stages were recorded"),
+        (shared, "several processes share the GPU of a stage"),
+        (unknown, "the GPU's time in the windows of the warm instances is not known"),
+        (cold, "no stage has an instance after the first, cold one"),
+    ] {
+        let report = Report { stages: vec![stage], ..Report::default() };
+        let page = summary_md(&report, &Shown::default());
+        assert!(page.contains(&format!("## Aggregates\n\nNone, because {why}. To do: ")), "{page}");
+    }
+}
+
+#[test]
+fn the_answer_comes_first_and_replaces_the_sentences() {
+    let report = Report { answer: answer(), ..full("") };
+    let page = summary_md(&report, &shown());
+    let screen: Vec<&str> = page.lines().filter(|line| line.starts_with("**")).take(6).collect();
+    let labels: Vec<&str> = screen.iter().filter_map(|line| line.split(':').next()).collect();
+    let expected = ["**Ended early", "**Time", "**Window", "**Floor", "**First", "**Coverage"];
+    assert_eq!(labels, expected, "{page}");
+    assert!(!page.contains("To do first:"), "the sentences are for reports without an answer");
+    assert!(
+        page.contains("| `decode` | `decode/step` | 2.150 | 2.310 | 2.160 | 0.041 |"),
+        "{page}"
+    );
+    assert!(page.contains("| Stage | Compute (%) | Copies (%) | GPU busy (%) | Launch gaps (%) |"));
+    assert!(page.contains("| `decode` | 20.9 | 0.1 | – | 79.0 |"), "{page}");
+}
+
+#[test]
+fn a_recommendation_gains_what_the_answer_says() {
+    let mut report = Report { answer: answer(), ..full("") };
+    report.insight.takeaways[0].rule = Rule::LaunchBound;
+    let page = summary_md(&report, &shown());
+    // The words are the answer's, too.
+    let gain = "Launch less often: CUDA graphs. Gain at most: decode 4.9x faster if launch gaps vanish: \
+                launch gaps 79.6 % of the window.";
+    assert!(page.contains(gain), "{page}");
+    report.answer = Answer::default();
+    let page = summary_md(&report, &shown());
+    assert!(page.contains("Gain at most: 74.7 % of the time of all stages."), "{page}");
+}
+
+/// Words as a reader counts them: marks of tables and headings are none.
+fn words(page: &str) -> usize {
+    page.split_whitespace().filter(|word| word.contains(char::is_alphanumeric)).count()
+}
+
+#[test]
+fn the_summary_stays_below_900_words() {
+    let mut reports = vec![full(""), rich()];
+    for sample in ["llama_1b", "moe_small", "regions"] {
+        let file = format!("{}/../docs/sample/{sample}/metrics.json", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(&file).expect(&file);
+        reports.push(serde_json::from_str(&text).expect(&file));
+    }
+    for report in reports {
+        let without = Report { answer: Answer::default(), ..report.clone() };
+        for report in [without, Report { answer: answer(), ..report }] {
+            let page = summary_md(&report, &Shown::default());
+            assert!(words(&page) < 900, "{} words: {page}", words(&page));
+        }
+    }
+    let page = summary_md(&rich(), &Shown::default());
+    for left_out in ["more rows are in report.md", "more takeaways are in report.md"] {
+        assert!(page.contains(left_out), "{left_out}: {page}");
+    }
+}
+
+#[test]
+fn inferred_steps_are_a_section_where_there_are_some() {
+    let title = "## Inferred steps";
+    assert!(!summary_md(&full(""), &shown()).contains(title));
+    let row = InferredStepRow { stream: Some("<b>|4".into()), ..InferredStepRow::default() };
+    let steps = InferredSteps::of(vec![row]);
+    let page = summary_md(&Report { inferred_steps: Some(steps), ..full("") }, &shown());
+    let (headings, _) = structure(&page);
+    assert!(headings.iter().any(|heading| heading == "Inferred steps"), "{headings:?}");
+    assert!(page.contains("0 steps of 0 kernels") && !page.contains("<b>"), "{page}");
+}
+
+#[test]
+fn the_summary_has_three_to_five_sentences() {
+    let mut report = full("");
+    let takeaway = report.insight.takeaways.remove(1);
+    for (takeaways, expected) in [(0, 3), (1, 3), (2, 3), (3, 3), (5, 5), (9, 5)] {
+        report.insight.takeaways = vec![takeaway.clone(); takeaways];
+        let sentences = sentences(&report);
+        assert_eq!(sentences.len(), expected, "{sentences:?}");
+        assert!(sentences.iter().all(|sentence| sentence.ends_with('.')), "{sentences:?}");
+    }
+    report.insight.takeaways.clear();
+    assert!(sentences(&report)[0].contains("`decode`: 179.073 ms and idle for 74.7 %"));
+}
+
+#[test]
+fn long_sections_are_cut_and_say_so() {
+    let mut report = full("");
+    report.findings = vec![report.findings.remove(0); 100];
+    assert!(summary_md(&report, &shown()).contains("96 more findings are in report.md."));
+}
+
+proptest! {
+    #[test]
+    fn no_text_breaks_out(hostile in "\\PC{0,20}|[|`<>\\n\\r\\x1b#*_\\[\\]\\\\&-]{1,12}") {
+        let page = summary_md(&full(&hostile), &shown());
+        prop_assert_eq!(structure(&page), (SECTIONS.map(str::to_owned).to_vec(), 8));
+        prop_assert!(!page.chars().any(|c| c.is_control() && c != '\n'));
+    }
+}

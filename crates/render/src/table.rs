@@ -1,0 +1,164 @@
+//! Rows -> a Markdown table, column by column, or why there is none. Columns and rows without any value
+//! are left out here, once for all pages. Cells come escaped (see [`stage2_contract::text`]).
+
+use stage2_contract::text::numbers::{ABSENT, count};
+use stage2_contract::text::{code, plain, shorten};
+
+/// Rows of most tables; metrics.json has them all.
+pub const ROWS: usize = 200;
+/// Characters of a name in a cell.
+pub const NAME_LIMIT: usize = 160;
+
+/// A table in the making. Every column is written for all rows that are shown; columns and rows in
+/// which every cell is absent are left out.
+#[derive(Debug)]
+pub struct Table<'r, T> {
+    rows: &'r [T],
+    left_out: usize,
+    keeps_every_column: bool,
+    columns: Vec<Column>,
+}
+
+#[derive(Debug)]
+struct Column {
+    name: String,
+    alignment: &'static str,
+    cells: Vec<Option<String>>,
+}
+
+impl<'r, T> Table<'r, T> {
+    /// A table of all rows.
+    pub fn new(rows: &'r [T]) -> Self {
+        Self::first(usize::MAX, rows)
+    }
+
+    /// A table of the first `most` rows, which says how many more there are.
+    pub fn first(most: usize, all: &'r [T]) -> Self {
+        let (rows, left_out) = all.split_at(most.min(all.len()));
+        let left_out = left_out.len();
+        Self { rows, left_out, keeps_every_column: false, columns: Vec::new() }
+    }
+
+    /// Keeps the columns without a value, for tables whose columns are a promise to programs.
+    pub fn with_every_column(self) -> Self {
+        Self { keeps_every_column: true, ..self }
+    }
+
+    /// Adds a column of text; a cell without a value shows the mark for absence.
+    pub fn left<C: Into<Option<String>>>(self, name: &str, cell: impl FnMut(&'r T) -> C) -> Self {
+        self.column(name, "---", cell)
+    }
+
+    /// Adds a column of numbers.
+    pub fn right<C: Into<Option<String>>>(self, name: &str, cell: impl FnMut(&'r T) -> C) -> Self {
+        self.column(name, "---:", cell)
+    }
+
+    fn column<C: Into<Option<String>>>(
+        mut self,
+        name: &str,
+        alignment: &'static str,
+        mut cell: impl FnMut(&'r T) -> C,
+    ) -> Self {
+        let cells = self.rows.iter().map(|row| cell(row).into());
+        let cells: Vec<Option<String>> =
+            cells.map(|cell| cell.filter(|text| text != ABSENT)).collect();
+        let is_shown = self.keeps_every_column || cells.is_empty();
+        if is_shown || cells.iter().any(Option::is_some) {
+            self.columns.push(Column { name: name.to_owned(), alignment, cells });
+        }
+        self
+    }
+
+    /// The table as Markdown, with an empty line behind it.
+    pub fn markdown(self) -> String {
+        self.markdown_with_rest_in("metrics.json")
+    }
+
+    /// The same; the rows that are left out stand in `file`.
+    pub fn markdown_with_rest_in(self, file: &str) -> String {
+        let columns = &self.columns;
+        let mut out = line(columns.iter().map(|column| column.name.as_str()));
+        out.push_str(&line(columns.iter().map(|column| column.alignment)));
+        for row in 0..self.rows.len() {
+            let cells =
+                columns.iter().map(|column| column.cells.get(row).and_then(Option::as_deref));
+            if cells.clone().any(|cell| cell.is_some()) {
+                out.push_str(&line(cells.map(|cell| cell.unwrap_or(ABSENT))));
+            }
+        }
+        format!("{out}\n{}", more_in(file, self.left_out, "row"))
+    }
+}
+
+fn line<'c>(cells: impl Iterator<Item = &'c str>) -> String {
+    let cells: String = cells.map(|cell| format!("| {cell} ")).collect();
+    format!("{cells}|\n")
+}
+
+/// Says how many of `all` are not among the first `most`; nothing if there are none.
+pub fn more(all: usize, most: usize, noun: &str) -> String {
+    more_in("metrics.json", all.saturating_sub(most), noun)
+}
+
+/// Says how many more there are in `file`; nothing if there are none.
+pub fn more_in(file: &str, left_out: usize, noun: &str) -> String {
+    match left_out {
+        0 => String::new(),
+        1 => format!("1 more {noun} is in {file}.\n\n"),
+        more => format!("{} more {noun}s are in {file}.\n\n", count(more as u64)),
+    }
+}
+
+/// What stands in the place of a table: `reason` is read after "because"; `remedy` may be empty.
+pub fn none(reason: &str, remedy: &str) -> String {
+    let remedy = match remedy {
+        "" => String::new(),
+        remedy => format!(" To do: {}.", plain(remedy)),
+    };
+    format!("None, because {}.{remedy}\n\n", plain(reason))
+}
+
+/// A paragraph of plain text.
+pub fn paragraph(text: &str) -> String {
+    format!("{}\n\n", plain(text))
+}
+
+/// The name of a stage, a range path or an operator, as code.
+pub fn name(name: &str) -> String {
+    code(&shorten(name, NAME_LIMIT))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_like_a_table() {
+        let rows = [(1, None), (2, Some("b")), (3, Some("c")), (4, None)];
+        let table = Table::first(2, &rows).right("ms", |row| row.0.to_string());
+        let table = table.left("name", |row| row.1.map(str::to_owned));
+        assert_eq!(
+            table.markdown_with_rest_in("x.csv"),
+            "| ms | name |\n| ---: | --- |\n| 1 | – |\n| 2 | b |\n\n2 more rows are in x.csv.\n\n"
+        );
+        let table = Table::first(3, &rows).right("ms", |row| row.0.to_string());
+        assert!(table.markdown().ends_with("\n\n1 more row is in metrics.json.\n\n"));
+    }
+
+    #[test]
+    fn what_is_absent_everywhere_is_left_out() {
+        let rows = [(Some("a"), None), (None, None), (Some("b"), Some("c"))];
+        let text = |cell: Option<&str>| cell.map(str::to_owned);
+        let first = || Table::first(2, &rows).left("first", |row| text(row.0));
+        let with_marks =
+            first().left("second", |row| text(row.1)).left("none", |_| ABSENT.to_owned());
+        assert_eq!(with_marks.markdown_with_rest_in("x").lines().nth(2), Some("| a |"));
+        let page = first().left("second", |row| text(row.1)).markdown();
+        assert_eq!(page, "| first |\n| --- |\n| a |\n\n1 more row is in metrics.json.\n\n");
+        let kept = Table::first(1, &rows).with_every_column().left("second", |row| text(row.1));
+        assert!(kept.markdown().starts_with("| second |\n| --- |\n\n"), "a promised column stays");
+        let none: [u8; 0] = [];
+        assert!(Table::new(&none).left("first", |_| None).markdown().starts_with("| first |"));
+    }
+}

@@ -1,0 +1,51 @@
+//! A run's folder -> its reports, and what they say in short.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use crate::outcome::Outcome;
+use anyhow::Context as _;
+use stage2_model::Report;
+use stage2_report::{Analysis, Settings, Sources, analyse};
+
+/// Analyses a run's folder and writes the reports into it. What is absent or damaged costs its own
+/// part of them, and a finding says so.
+///
+/// # Errors
+/// A folder that is not there, or that cannot be written.
+pub fn write_reports(run_dir: &Path) -> anyhow::Result<Outcome> {
+    let is_folder = fs::metadata(run_dir)
+        .with_context(|| format!("{} cannot be read; name the folder of a run", run_dir.display()))?
+        .is_dir();
+    anyhow::ensure!(is_folder, "{} is no folder; name the folder of a run", run_dir.display());
+    let sources = Sources::of_run(run_dir);
+    let settings = Settings::of_run(run_dir);
+    let Analysis { report, top_n, shown, read, workload } = analyse(&sources, &settings);
+    let files = stage2_render::write_files(&report, top_n, &shown, run_dir)?;
+    Ok(Outcome {
+        headline: stage2_render::headline(&report, &run_dir.join("report.md")),
+        coverage: serde_json::to_value(&report.coverage).context("coverage is no JSON")?,
+        status: report.coverage.verdict.status,
+        tools: tools(&report),
+        workload,
+        processes: report.processes,
+        devices: report.devices,
+        findings: report.findings,
+        read,
+        simulated: report.simulated,
+        files,
+    })
+}
+
+/// The versions that the captures name.
+fn tools(report: &Report) -> BTreeMap<String, String> {
+    let collectors = report.coverage.processes.iter().filter_map(|p| p.collector.as_deref());
+    let nsys = report.nsys.iter().flat_map(|nsys| &nsys.captures);
+    let nsys = nsys.filter_map(|capture| capture.tool_version.as_deref());
+    let seen: [(&str, BTreeSet<&str>); 2] =
+        [("collector", collectors.collect()), ("nsys", nsys.collect())];
+    let joined = |seen: BTreeSet<&str>| seen.into_iter().collect::<Vec<_>>().join(", ");
+    let seen = seen.into_iter().filter(|(_, versions)| !versions.is_empty());
+    seen.map(|(tool, versions)| (tool.to_owned(), joined(versions))).collect()
+}
