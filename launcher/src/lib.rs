@@ -1,7 +1,7 @@
 //! `stage2-launch`: a command to profile -> a bundle of records and reports.
 //!
 //! The command line becomes a [`config`]uration, that a plan, the plan a run of passes, the run a
-//! [`bundle`], and the bundle's records its reports ([`views`]). The two halves know each other only
+//! [`bundle`], and the bundle's records its [`reports`]. The two halves know each other only
 //! through the files of the bundle, so that reports can be written again at any time. The collector
 //! is never linked: it is loaded into the workload, and would otherwise start in this process.
 #![deny(unsafe_code)]
