@@ -11,10 +11,11 @@ use crate::join::{
     counters, empty, energy, join_kept, overhead, passes, same_name, timeline, without_collector,
 };
 use crate::roofline::hardware::{self, Catalogue};
+use crate::roofline::takeaways::Facts;
 use crate::{sampled, step_timeline, workload_end};
 use serde_json::Value;
 use stage2_contract::text::visible;
-use stage2_model::{Fact, Origin, Report};
+use stage2_model::{Fact, Finding, Origin, Report, RunInfo};
 use stage2_read::layout::{
     BASELINE_DIR, COLLECT, COLLECTOR_DIR, COUNTERS_DIR, NCU_DIR, NCU_REGIONS_DIR, NSYS_DIR,
 };
@@ -48,78 +49,164 @@ pub struct WorkloadFacts {
     pub configured: BTreeMap<String, String>,
 }
 
-/// Reads the captures of `sources`. What is absent or damaged costs its own part of the report, and a
-/// finding says so.
+/// Reads the captures of `sources`, and makes their report. What is absent or damaged costs its own part
+/// of it, and a finding says so.
 pub fn analyse(sources: &Sources, settings: &Settings) -> Analysis {
-    let run_dir = sources.run_dir.as_path();
-    let config = &settings.config;
-    let mut run = sources.run.clone();
-    let mut findings = [&sources.findings[..], &settings.findings, &sources.run_findings].concat();
-    let manifest_key = config.pointer("/workload/manifest_key");
-    let manifest_key = manifest_key.and_then(Value::as_str);
-    let mut workload = Workload::read(run_dir, manifest_key, &mut findings);
-    // Bundles of older versions, and what others wrote, were not redacted.
-    let redactor = &settings.redactor;
-    workload.redact(redactor);
-    run.command = run.command.map(|words| redactor.words(words));
-    let argv = redactor.words(&sources.argv);
-    // Captures that were taken elsewhere were not profiled by these settings.
-    if !argv.is_empty() {
-        run.profiled = profiled(config);
+    let captures = Captures::read(sources, settings);
+    let joined = captures.join(sources, settings);
+    let measured = joined.measure(sources, settings);
+    measured.conclude(settings)
+}
+
+/// What the passes left, read: the first of the values on the way to a report, each whole when it exists.
+struct Captures {
+    /// The configuration that the workload left.
+    workload: Workload,
+    /// What it says: keys and values.
+    configured: BTreeMap<String, String>,
+    /// The command of the collect pass, redacted.
+    argv: Vec<String>,
+    run: RunInfo,
+    /// There was a collect pass, or nobody knows.
+    collected: bool,
+    capture: Capture,
+    nsys: Vec<nsys::Tables>,
+    ncu: Option<ncu::load::Tables>,
+    /// What was wrong with the run's files and settings.
+    findings: Vec<Finding>,
+    /// What was wrong with the files of nsys and ncu.
+    of_tools: Vec<Finding>,
+}
+
+/// The rows of all sources, side by side.
+struct Joined {
+    workload: Workload,
+    configured: BTreeMap<String, String>,
+    argv: Vec<String>,
+    /// Still needed for the work of the median steps.
+    capture: Capture,
+    report: Report,
+    read: Vec<&'static str>,
+}
+
+/// The rows with all that is computed from them: steps, FLOPs, rates, operators.
+struct Measured {
+    workload: Workload,
+    configured: BTreeMap<String, String>,
+    report: Report,
+    read: Vec<&'static str>,
+    shown: Shown,
+    /// What the takeaways are drawn from.
+    drawn_from: Facts,
+}
+
+impl Captures {
+    fn read(sources: &Sources, settings: &Settings) -> Self {
+        let run_dir = sources.run_dir.as_path();
+        let config = &settings.config;
+        let mut run = sources.run.clone();
+        let mut findings =
+            [&sources.findings[..], &settings.findings, &sources.run_findings].concat();
+        let manifest_key = config.pointer("/workload/manifest_key");
+        let manifest_key = manifest_key.and_then(Value::as_str);
+        let mut workload = Workload::read(run_dir, manifest_key, &mut findings);
+        // Bundles of older versions, and what others wrote, were not redacted.
+        let redactor = &settings.redactor;
+        workload.redact(redactor);
+        run.command = run.command.map(|words| redactor.words(words));
+        let argv = redactor.words(&sources.argv);
+        // Captures that were taken elsewhere were not profiled by these settings.
+        if !argv.is_empty() {
+            run.profiled = profiled(config);
+        }
+        let configured = workload.facts();
+        run.environment.extend(configured.iter().map(|(key, value)| Fact {
+            key: format!("workload.{key}"),
+            value: visible(value.as_bytes()),
+        }));
+        // Of captures that were taken elsewhere, some have none of the collector's.
+        let passes = &run.passes;
+        let collected =
+            passes.is_empty() || passes.iter().any(|p| p.name.as_deref() == Some(COLLECT));
+        let mut capture = if collected {
+            load_folder(&run_dir.join(COLLECTOR_DIR), &settings.libraries)
+        } else {
+            Capture::default()
+        };
+        capture.redact(redactor);
+        let mut of_tools = Vec::new();
+        let libraries = &settings.libraries;
+        let mut nsys = nsys::folder::captures(&run_dir.join(NSYS_DIR), libraries, &mut of_tools);
+        let said = nsys.iter_mut().flat_map(|tables| &mut tables.said);
+        said.for_each(|text| *text = redactor.text(text));
+        let mut ncu = ncu::load::folder::reports(&run_dir.join(NCU_DIR), &mut of_tools);
+        if let Some(tables) = &mut ncu {
+            tables.leave_out(libraries);
+        }
+        Self { workload, configured, argv, run, collected, capture, nsys, ncu, findings, of_tools }
     }
-    let facts = workload.facts();
-    run.environment.extend(facts.iter().map(|(key, value)| Fact {
-        key: format!("workload.{key}"),
-        value: visible(value.as_bytes()),
-    }));
-    // Of captures that were taken elsewhere, some have none of the collector's.
-    let passes = &run.passes;
-    let collected = passes.is_empty() || passes.iter().any(|p| p.name.as_deref() == Some(COLLECT));
-    let load = |folder: &Path| load_folder(folder, &settings.libraries);
-    let mut capture =
-        if collected { load(&run_dir.join(COLLECTOR_DIR)) } else { Capture::default() };
-    capture.redact(redactor);
-    let mut report = join_kept(&mut capture, run, findings);
-    if sources.simulated {
-        report.mark_simulated();
+
+    fn join(self, sources: &Sources, settings: &Settings) -> Joined {
+        let Self { workload, configured, argv, run, collected, mut capture, .. } = self;
+        let (run_dir, config) = (sources.run_dir.as_path(), &settings.config);
+        let mut report = join_kept(&mut capture, run, self.findings);
+        if sources.simulated {
+            report.mark_simulated();
+        }
+        let tools = Tools { nsys: self.nsys, ncu: self.ncu, findings: self.of_tools };
+        let mut read = tools.add_to(&mut report, sources, settings);
+        let counters = run_dir.join(COUNTERS_DIR);
+        let counters = counters.is_dir().then(|| load_folder(&counters, &settings.libraries));
+        sampled::add(&mut report, counters.as_ref().unwrap_or(&capture), &settings.libraries);
+        if let Some(sampled) = &mut report.sampled {
+            sampled.own_run = counters.is_some();
+        }
+        report.findings.extend(counters.map(passes::of_counters_pass).unwrap_or_default());
+        report.findings.extend(passes::counters_that_ended_early(&report));
+        add_regions(&mut report, run_dir, config);
+        read.extend((!report.ncu_regions.is_empty()).then_some(NCU_DIR));
+        read.extend((!report.coverage.processes.is_empty()).then_some(COLLECT));
+        empty::explain(&mut report, collected, &sources.doctor);
+        workload_end::explain(&mut report);
+        let baseline = run_dir.join(BASELINE_DIR);
+        let baseline = baseline.is_dir().then(|| load_folder(&baseline, &settings.libraries));
+        let wanted = config.pointer("/run/baseline").and_then(Value::as_bool);
+        passes::add(&mut report, baseline, wanted);
+        Joined { workload, configured, argv, capture, report, read }
     }
-    let mut read = add_tools(&mut report, sources, settings);
-    let counters = run_dir.join(COUNTERS_DIR);
-    let counters = counters.is_dir().then(|| load(&counters));
-    sampled::add(&mut report, counters.as_ref().unwrap_or(&capture), &settings.libraries);
-    if let Some(sampled) = &mut report.sampled {
-        sampled.own_run = counters.is_some();
+}
+
+impl Joined {
+    fn measure(self, sources: &Sources, settings: &Settings) -> Measured {
+        let Self { workload, configured, argv, capture, mut report, read } = self;
+        let (run_dir, config) = (sources.run_dir.as_path(), &settings.config);
+        let roles = &settings.libraries.roles;
+        // What the host did in the median steps is among what the conclusions are drawn from.
+        insight::mark_stages(&mut report, config, roles);
+        step_timeline::add(&mut report, capture, &settings.libraries);
+        let context = insight::Context { run_dir, config, workload: &workload, argv: &argv, roles };
+        let (shown, drawn_from) = insight::add(&mut report, &context);
+        Measured { workload, configured, report, read, shown, drawn_from }
     }
-    report.findings.extend(counters.map(passes::of_counters_pass).unwrap_or_default());
-    report.findings.extend(passes::counters_that_ended_early(&report));
-    add_regions(&mut report, run_dir, config);
-    read.extend((!report.ncu_regions.is_empty()).then_some(NCU_DIR));
-    read.extend((!report.coverage.processes.is_empty()).then_some(COLLECT));
-    empty::explain(&mut report, collected, &sources.doctor);
-    workload_end::explain(&mut report);
-    let baseline = run_dir.join(BASELINE_DIR);
-    let baseline = baseline.is_dir().then(|| load(&baseline));
-    let wanted = config.pointer("/run/baseline").and_then(Value::as_bool);
-    passes::add(&mut report, baseline, wanted);
-    let roles = &settings.libraries.roles;
-    let context = insight::Context { run_dir, config, workload: &workload, argv: &argv, roles };
-    // What the host did in the median steps is among the facts.
-    insight::mark_stages(&mut report, config, &settings.libraries.roles);
-    step_timeline::add(&mut report, capture, &settings.libraries);
-    let (shown, drawn_from) = insight::add(&mut report, &context);
-    overhead::explain(&mut report, config);
-    answer::add(&mut report, &drawn_from);
-    energy::conclude(&mut report);
-    Analysis {
-        report,
-        top_n: settings.top_n,
-        shown,
-        read,
-        workload: WorkloadFacts {
-            model: workload.model(),
-            manifest: workload.manifest().map(|(key, path)| (key.to_owned(), path)),
-            configured: facts,
-        },
+}
+
+impl Measured {
+    fn conclude(self, settings: &Settings) -> Analysis {
+        let Self { workload, configured, mut report, read, shown, drawn_from } = self;
+        overhead::explain(&mut report, &settings.config);
+        answer::add(&mut report, &drawn_from);
+        energy::conclude(&mut report);
+        Analysis {
+            report,
+            top_n: settings.top_n,
+            shown,
+            read,
+            workload: WorkloadFacts {
+                model: workload.model(),
+                manifest: workload.manifest().map(|(key, path)| (key.to_owned(), path)),
+                configured,
+            },
+        }
     }
 }
 
@@ -151,43 +238,52 @@ fn profiled(config: &Value) -> Vec<Fact> {
     facts
 }
 
-/// Adds what ncu and nsys measured; where the collector has no rows, it uses theirs. Returns the tools
-/// that left something readable.
-fn add_tools(report: &mut Report, sources: &Sources, settings: &Settings) -> Vec<&'static str> {
-    let (run_dir, libraries) = (&sources.run_dir, &settings.libraries);
-    let mut findings = Vec::new();
-    let mut nsys = nsys::folder::captures(&run_dir.join(NSYS_DIR), libraries, &mut findings);
-    let said = nsys.iter_mut().flat_map(|tables| &mut tables.said);
-    said.for_each(|text| *text = settings.redactor.text(text));
-    let mut ncu = ncu::load::folder::reports(&run_dir.join(NCU_DIR), &mut findings);
-    if let Some(tables) = &mut ncu {
-        tables.leave_out(libraries);
+/// What nsys and ncu left.
+struct Tools {
+    nsys: Vec<nsys::Tables>,
+    ncu: Option<ncu::load::Tables>,
+    findings: Vec<Finding>,
+}
+
+impl Tools {
+    /// Adds what they measured; where the collector has no rows, the report has theirs. Gives the tools that
+    /// left something readable.
+    fn add_to(
+        self,
+        report: &mut Report,
+        sources: &Sources,
+        settings: &Settings,
+    ) -> Vec<&'static str> {
+        let Self { mut nsys, ncu, mut findings } = self;
+        // A database that is whole was read, also where nothing was recorded into it.
+        let rows = |t: &nsys::Tables| {
+            t.source != stage2_model::nsys::Source::Csv
+                || !t.kernels.is_empty()
+                || !t.ranges.is_empty()
+        };
+        let launches = ncu.as_ref().is_some_and(|tables| !tables.launches.is_empty());
+        let of_nsys = nsys.iter().any(rows).then_some(NSYS_DIR);
+        let read = of_nsys.into_iter().chain(launches.then_some(NCU_DIR)).collect();
+        without_collector::rows(report, &nsys, ncu.as_ref(), &settings.libraries);
+        let device = report.devices.iter().find_map(|device| device.name.clone());
+        let resolved =
+            hardware::resolve(&Catalogue::built_in(), &settings.hardware, device.as_deref());
+        report.peaks = resolved.peaks;
+        if report.source == Origin::Collector.label() {
+            same_name::of_nsys(report, &mut nsys);
+        }
+        if let Some(mut tables) = ncu {
+            same_name::of_ncu(report, &mut tables);
+            let peaks = report.peaks.clone();
+            counters::attach(report, &tables, peaks.as_ref());
+            // Without counters nothing is held against the peaks.
+            findings.extend(resolved.findings);
+        }
+        let nsys_gated = overhead::InForce::of(&settings.config).nsys_gated;
+        timeline::compare(report, &nsys, sources.nvtx_package.as_deref(), nsys_gated);
+        report.findings.extend(findings);
+        read
     }
-    // A database that is whole was read, also where nothing was recorded into it.
-    let rows = |t: &nsys::Tables| {
-        t.source != stage2_model::nsys::Source::Csv || !t.kernels.is_empty() || !t.ranges.is_empty()
-    };
-    let launches = ncu.as_ref().is_some_and(|tables| !tables.launches.is_empty());
-    let of_nsys = nsys.iter().any(rows).then_some(NSYS_DIR);
-    let read = of_nsys.into_iter().chain(launches.then_some(NCU_DIR)).collect();
-    without_collector::rows(report, &nsys, ncu.as_ref(), libraries);
-    let device = report.devices.iter().find_map(|device| device.name.clone());
-    let resolved = hardware::resolve(&Catalogue::built_in(), &settings.hardware, device.as_deref());
-    report.peaks = resolved.peaks;
-    if report.source == Origin::Collector.label() {
-        same_name::of_nsys(report, &mut nsys);
-    }
-    if let Some(mut tables) = ncu {
-        same_name::of_ncu(report, &mut tables);
-        let peaks = report.peaks.clone();
-        counters::attach(report, &tables, peaks.as_ref());
-        // Without counters nothing is held against the peaks.
-        findings.extend(resolved.findings);
-    }
-    let nsys_gated = overhead::InForce::of(&settings.config).nsys_gated;
-    timeline::compare(report, &nsys, sources.nvtx_package.as_deref(), nsys_gated);
-    report.findings.extend(findings);
-    read
 }
 
 /// Reads `ncu/regions` into the report; leaves it alone where nothing was measured by region.

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 
 use serde::Serialize;
 
-use super::measure::{Configuration, Run, StageTime};
-use super::{RANGES_ONLY, Times};
+use super::Times;
+use super::measure::{Configuration, Run, StageTime, Tracing};
 use crate::redaction;
 use stage2_model::{Finding, WorkloadExit};
 use stage2_read::trace::stats::median;
@@ -43,6 +43,11 @@ pub(super) struct Row {
     /// None: the whole process.
     pub(super) stage: Option<String>,
     pub(super) configuration: String,
+    #[serde(skip)]
+    pub(super) tracing: Tracing,
+    /// The second measurement of an A/A pair.
+    #[serde(skip)]
+    pub(super) again: bool,
     /// Of each run that was measured.
     pub(super) runs_ns: Vec<u64>,
     pub(super) median_ns: u64,
@@ -109,6 +114,8 @@ impl Results {
                 self.rows.push(Row {
                     stage: stage.clone(),
                     configuration: configuration.name.clone(),
+                    tracing: configuration.tracing,
+                    again: configuration.again,
                     runs_ns,
                     median_ns,
                     min_ns,
@@ -123,7 +130,7 @@ impl Results {
 /// Instances of a stage in every run of ranges only; none where these differ, as in a workload that
 /// does as much as it can in a given time.
 fn expected(configurations: &[Configuration], stage: &str) -> Option<u64> {
-    let reference = configurations.iter().filter(|c| c.name.starts_with(RANGES_ONLY));
+    let reference = configurations.iter().filter(|c| c.tracing == Tracing::RangesOnly);
     let mut counts = reference.flat_map(Configuration::good_runs).map(|run| seen(run, stage));
     let first = counts.next()??;
     counts.all(|count| count == Some(first)).then_some(first)
@@ -189,12 +196,12 @@ mod tests {
     #[test]
     fn every_row_is_held_against_the_first_configuration_that_has_it() {
         let mut results = Results::new(&["x".into()], Times { rounds: 3, warmup: 1 });
-        for (name, runs) in [
-            ("untraced", vec![run(100, None), run(300, None), run(200, None)]),
-            ("ranges only", vec![run(210, Some(10)), run(190, Some(20))]),
-            ("collector", vec![run(240, Some(30)), run(220, Some(15)), run(1, Some(1))]),
+        for (tracing, runs) in [
+            (Tracing::Untraced, vec![run(100, None), run(300, None), run(200, None)]),
+            (Tracing::RangesOnly, vec![run(210, Some(10)), run(190, Some(20))]),
+            (Tracing::Collector, vec![run(240, Some(30)), run(220, Some(15)), run(1, Some(1))]),
         ] {
-            let mut configuration = Configuration::new(name.into(), "", 0, None);
+            let mut configuration = Configuration::new(tracing, 0, None);
             configuration.runs = runs;
             results.configurations.push(configuration);
         }
@@ -214,6 +221,10 @@ mod tests {
         assert!(results.left_out.is_empty());
     }
 
+    fn of(tracing: Tracing) -> Configuration {
+        Configuration::new(tracing, 0, None)
+    }
+
     fn seeing(instances: &[u64]) -> Vec<Run> {
         let mut runs: Vec<Run> = instances.iter().map(|_| run(100, Some(10))).collect();
         for (run, &instances) in runs.iter_mut().zip(instances) {
@@ -223,10 +234,10 @@ mod tests {
         runs
     }
 
-    fn compared(configurations: &[(&str, Vec<Run>)]) -> Results {
+    fn compared(configurations: &[(Configuration, Vec<Run>)]) -> Results {
         let mut results = Results::new(&["x".into()], Times { rounds: 3, warmup: 1 });
-        for (name, runs) in configurations {
-            let mut configuration = Configuration::new((*name).into(), "", 0, None);
+        for (configuration, runs) in configurations {
+            let mut configuration = configuration.clone();
             configuration.runs.clone_from(runs);
             results.configurations.push(configuration);
         }
@@ -237,11 +248,11 @@ mod tests {
     #[test]
     fn runs_that_saw_another_number_of_instances_are_left_out_and_said() {
         let results = compared(&[
-            ("untraced", seeing(&[0, 0, 0])),
-            ("ranges only", seeing(&[6, 6, 6])),
-            ("ranges only again", seeing(&[6, 6, 6])),
-            ("collector", seeing(&[6, 6, 6])),
-            ("nsys", seeing(&[1, 6, 0])),
+            (of(Tracing::Untraced), seeing(&[0, 0, 0])),
+            (of(Tracing::RangesOnly), seeing(&[6, 6, 6])),
+            (of(Tracing::RangesOnly).again(), seeing(&[6, 6, 6])),
+            (of(Tracing::Collector), seeing(&[6, 6, 6])),
+            (of(Tracing::Nsys), seeing(&[1, 6, 0])),
         ]);
         let decode: Vec<_> = results.rows.iter().filter(|row| row.stage.is_some()).collect();
         assert_eq!(decode.len(), 4, "{decode:?}");
@@ -254,9 +265,9 @@ mod tests {
     #[test]
     fn a_workload_whose_runs_differ_by_themselves_is_compared_all_the_same() {
         let results = compared(&[
-            ("ranges only", seeing(&[90])),
-            ("ranges only again", seeing(&[92])),
-            ("collector", seeing(&[80])),
+            (of(Tracing::RangesOnly), seeing(&[90])),
+            (of(Tracing::RangesOnly).again(), seeing(&[92])),
+            (of(Tracing::Collector), seeing(&[80])),
         ]);
         assert_eq!(results.rows.iter().filter(|row| row.stage.is_some()).count(), 3);
         assert!(results.left_out.is_empty());

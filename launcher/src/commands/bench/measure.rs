@@ -12,9 +12,64 @@ use stage2_read::trace::folder::load_folder;
 use stage2_read::trace::libraries::RangeNames;
 use stage2_report::join::join;
 
+/// Under which profiler the workload runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Tracing {
+    /// None: all others are held against it.
+    #[default]
+    Untraced,
+    /// The collector without CUPTI: stages are held against it.
+    RangesOnly,
+    /// The collector.
+    Collector,
+    /// nsys.
+    Nsys,
+}
+
+impl Tracing {
+    pub(super) fn of_pass(name: &str) -> Option<Self> {
+        match name {
+            "untraced" => Some(Self::Untraced),
+            "baseline" => Some(Self::RangesOnly),
+            "collect" => Some(Self::Collector),
+            "nsys" => Some(Self::Nsys),
+            _ => None,
+        }
+    }
+
+    /// Its name in the tables.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Untraced => "untraced",
+            Self::RangesOnly => "ranges only",
+            Self::Collector => "collector",
+            Self::Nsys => "nsys",
+        }
+    }
+
+    fn what(self) -> &'static str {
+        match self {
+            Self::Untraced => "the command as it is, no library of ours in it",
+            Self::RangesOnly => "NVTX ranges timed by the collector, CUPTI off (STAGE2_GPU=off)",
+            Self::Collector => "every kernel recorded and placed in its range",
+            Self::Nsys => "`nsys profile` with pipeline.nsys.*; its whole time includes its report",
+        }
+    }
+
+    /// Every round measures it once more: two equal runs show how far such runs differ (A/A).
+    pub(super) fn is_measured_twice(self) -> bool {
+        matches!(self, Self::Untraced | Self::RangesOnly)
+    }
+}
+
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Configuration {
     pub(super) name: String,
+    #[serde(skip)]
+    pub(super) tracing: Tracing,
+    /// The second measurement of an A/A pair.
+    #[serde(skip)]
+    pub(super) again: bool,
     pub(super) what: String,
     /// Index of its pass in a plan.
     #[serde(skip)]
@@ -45,8 +100,14 @@ pub(super) struct StageTime {
 }
 
 impl Configuration {
-    pub(super) fn new(name: String, what: &str, pass: usize, failed: Option<String>) -> Self {
-        Self { name, what: what.to_owned(), pass, runs: Vec::new(), failed }
+    pub(super) fn new(tracing: Tracing, pass: usize, failed: Option<String>) -> Self {
+        let (name, what) = (tracing.name().to_owned(), tracing.what().to_owned());
+        Self { name, tracing, again: false, what, pass, runs: Vec::new(), failed }
+    }
+
+    /// The second of an A/A pair.
+    pub(super) fn again(&self) -> Self {
+        Self { name: format!("{} again", self.name), again: true, ..self.clone() }
     }
 
     /// The runs that say something: those up to one that failed are as good as any.

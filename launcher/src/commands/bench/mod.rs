@@ -27,32 +27,12 @@ use crate::run::{PassOutcome, Signals, System, run_one, shown_time};
 use crate::terminal::Terminal;
 use crate::workload;
 use compare::Results;
-use measure::{Configuration, Recorded, Run};
+use measure::{Configuration, Recorded, Run, Tracing};
 use stage2_contract::text::numbers::counted;
 use stage2_model::{Finding, Severity, WorkloadExit};
 use stage2_read::files::write_whole;
 use stage2_read::trace::libraries::RangeNames;
 use stage2_report::join::overhead::InForce;
-
-/// Name of the configuration that all others are held against.
-const UNTRACED: &str = "untraced";
-
-/// Name of the one that stages are held against.
-const RANGES_ONLY: &str = "ranges only";
-
-/// What follows the name of a configuration that a round measures once more.
-const AGAIN: &str = " again";
-
-/// What is compared, by the name of its pass: name in the tables, and what it is.
-const CONFIGURATIONS: [(&str, &str, &str); 4] = [
-    ("untraced", UNTRACED, "the command as it is, no library of ours in it"),
-    ("baseline", RANGES_ONLY, "NVTX ranges timed by the collector, CUPTI off (STAGE2_GPU=off)"),
-    ("collect", "collector", "every kernel recorded and placed in its range"),
-    ("nsys", "nsys", "`nsys profile` with pipeline.nsys.*; its whole time includes its report"),
-];
-
-/// Configurations that every round runs twice.
-const TWICE: usize = 2;
 
 /// `stage2-launch bench`. The exit status is that of the first untraced run of the rounds.
 pub(crate) fn bench(args: BenchArgs, terminal: &Terminal) -> Result<u8, Failure> {
@@ -135,13 +115,11 @@ impl Bench<'_> {
             self.note(finding.clone());
         }
         for (at, pass) in first.passes.iter().enumerate() {
-            let known = CONFIGURATIONS.iter().find(|(name, ..)| *name == pass.name);
-            let (_, name, what) = known.copied().unwrap_or((pass.name, pass.name, ""));
-            let configuration = |name| Configuration::new(name, what, at, pass.skip.clone());
-            self.results.configurations.push(configuration(name.to_owned()));
-            if at < TWICE {
-                self.results.configurations.push(configuration(format!("{name}{AGAIN}")));
-            }
+            let Some(tracing) = Tracing::of_pass(pass.name) else { continue };
+            let configuration = Configuration::new(tracing, at, pass.skip.clone());
+            let again = tracing.is_measured_twice().then(|| configuration.again());
+            self.results.configurations.push(configuration);
+            self.results.configurations.extend(again);
         }
         let Times { rounds, warmup } = self.times;
         let in_round = self.working();
@@ -158,12 +136,11 @@ impl Bench<'_> {
             }
         }
         // The first round: every configuration, then back to the first one.
-        let is_again = |at: &usize| {
-            self.results.configurations.get(*at).is_some_and(|of| of.name.ends_with(AGAIN))
-        };
-        let (again, once): (Vec<usize>, Vec<usize>) =
-            (0..self.results.configurations.len()).partition(is_again);
-        let mut order: Vec<usize> = once.into_iter().chain(again.into_iter().rev()).collect();
+        let configurations = self.results.configurations.iter().enumerate();
+        let (again, once): (Vec<_>, Vec<_>) = configurations.partition(|(_, of)| of.again);
+        let (again, once) =
+            (again.into_iter().map(|(at, _)| at), once.into_iter().map(|(at, _)| at));
+        let mut order: Vec<usize> = once.chain(again.rev()).collect();
         for round in 1..=rounds {
             for (done, &at) in order.iter().enumerate() {
                 let in_round = order.iter().skip(done + 1).filter(|at| self.works(**at)).count();
@@ -193,10 +170,10 @@ impl Bench<'_> {
     /// One run, `left` before the last. False: there is no sense in another one.
     fn one(&mut self, round: u32, at: usize, left: u64) -> Result<bool, Failure> {
         let configuration = self.results.configurations.get(at).filter(|of| of.failed.is_none());
-        let Some(Configuration { name, pass, .. }) = configuration.cloned() else {
+        let Some(Configuration { name, tracing, pass, .. }) = configuration.cloned() else {
             return Ok(true);
         };
-        let untraced = pass == 0;
+        let untraced = tracing == Tracing::Untraced;
         let folder = PathBuf::from(format!("round-{round}")).join(name.replace(' ', "-"));
         let plan = self.plan(&folder)?;
         let Some(pass) = plan.passes.get(pass) else { return Ok(true) };
@@ -258,7 +235,7 @@ impl Bench<'_> {
         let plan = self.plan(&Path::new(WARM_UP).join(nth.to_string()))?;
         let Some(pass) = plan.passes.first() else { return Ok(true) };
         let turn = format!("warm-up {nth} of {}", self.times.warmup);
-        let ran = self.run(&plan, pass, &turn, UNTRACED, left);
+        let ran = self.run(&plan, pass, &turn, Tracing::Untraced.name(), left);
         started(&ran)?;
         if ran.ended {
             self.results.cut_short = true;

@@ -1,28 +1,29 @@
 //! The rows of a benchmark -> findings on profilers that slow the workload down too much.
 
 use super::compare::{Results, Row};
-use super::{AGAIN, RANGES_ONLY};
+use super::measure::Tracing;
 use stage2_contract::text::numbers::ratio3;
 use stage2_model::{Finding, Severity};
 use stage2_report::join::overhead::{InForce, LIMIT, lighter};
 
 /// Configurations that have lighter settings, with the names of their passes.
-const PROFILERS: [(&str, &str); 2] = [("collector", "collect"), ("nsys", "nsys")];
+const PROFILERS: [(Tracing, &str); 2] = [(Tracing::Collector, "collect"), (Tracing::Nsys, "nsys")];
 
 /// A finding for each profiler under which a stage takes longer than its limit, by medians and by
 /// minima, and by more than the A/A pair of that stage differs.
 pub(super) fn findings(results: &Results, in_force: InForce) -> Vec<Finding> {
-    PROFILERS.iter().filter_map(|&(name, pass)| of(results, name, pass, in_force)).collect()
+    PROFILERS.iter().filter_map(|&(tracing, pass)| of(results, tracing, pass, in_force)).collect()
 }
 
-fn of(results: &Results, name: &str, pass: &str, in_force: InForce) -> Option<Finding> {
+fn of(results: &Results, tracing: Tracing, pass: &str, in_force: InForce) -> Option<Finding> {
     let noise = |stage: &str| {
-        let again = format!("{RANGES_ONLY}{AGAIN}");
-        let pair = |row: &&Row| row.stage.as_deref() == Some(stage) && row.configuration == again;
+        let pair = |row: &&Row| {
+            row.stage.as_deref() == Some(stage) && row.again && row.tracing == Tracing::RangesOnly
+        };
         let pair = results.rows.iter().find(pair).and_then(|row| row.median_ratio);
         pair.map(|ratio| (ratio - 1.0).abs())
     };
-    let slow = results.rows.iter().filter(|row| row.configuration == name).filter_map(|row| {
+    let slow = results.rows.iter().filter(|row| row.tracing == tracing).filter_map(|row| {
         let stage = row.stage.as_deref()?;
         let (median, min, noise) = (row.median_ratio?, row.min_ratio?, noise(stage)?);
         (median.min(min) > LIMIT && median - 1.0 > noise)
@@ -33,7 +34,9 @@ fn of(results: &Results, name: &str, pass: &str, in_force: InForce) -> Option<Fi
         Finding::new(
             Severity::Warning,
             format!(
-                "{name}: stages that took more than {LIMIT}x {RANGES_ONLY}: {}",
+                "{}: stages that took more than {LIMIT}x {}: {}",
+                tracing.name(),
+                Tracing::RangesOnly.name(),
                 slow.join(", ")
             ),
             "what lies beyond that is no longer the time of the workload itself",
@@ -51,11 +54,10 @@ mod tests {
     /// Results of two rounds in which `decode` takes these times.
     fn results(plain: [u64; 2], again: [u64; 2], collector: [u64; 2]) -> Results {
         let mut results = Results::new(&["x".into()], Times { rounds: 2, warmup: 0 });
-        let again_name = format!("{RANGES_ONLY}{AGAIN}");
-        for (name, times) in
-            [(RANGES_ONLY, plain), (again_name.as_str(), again), ("collector", collector)]
-        {
-            let mut configuration = Configuration::new(name.to_owned(), "", 0, None);
+        let first = Configuration::new(Tracing::RangesOnly, 0, None);
+        let second = first.again();
+        let traced = Configuration::new(Tracing::Collector, 0, None);
+        for (mut configuration, times) in [(first, plain), (second, again), (traced, collector)] {
             configuration.runs = times.map(run).into();
             results.configurations.push(configuration);
         }

@@ -1,8 +1,7 @@
 //! What was measured -> `bench.md`.
 
 use super::compare::{LeftOut, Results, Row};
-use super::measure::{Configuration, Run};
-use super::{AGAIN, RANGES_ONLY, UNTRACED};
+use super::measure::{Configuration, Run, Tracing};
 use stage2_contract::text::code;
 use stage2_contract::text::numbers::{ms3, ratio3};
 use stage2_model::Finding;
@@ -69,14 +68,14 @@ pub(super) fn page(results: &Results) -> String {
              stages with ranges, or let `--annotate prefill-decode` do it\n",
         );
     }
-    for Configuration { name, what, failed, runs, .. } in &results.configurations {
-        if !name.ends_with(AGAIN) {
+    for Configuration { name, tracing, again, what, failed, runs, .. } in &results.configurations {
+        if !again {
             page.push_str(&format!("- {name}: {what}\n"));
         }
         // Untraced, nobody sees ranges.
         let measured = failed.is_none() && !runs.is_empty();
         let staged = runs.iter().any(|run| !run.stages.is_empty());
-        if !names.is_empty() && measured && !name.starts_with(UNTRACED) && !staged {
+        if !names.is_empty() && measured && *tracing != Tracing::Untraced && !staged {
             page.push_str(&format!("- {name} recorded none of the ranges\n"));
         }
         if measured && recorded_nothing(runs) {
@@ -100,10 +99,11 @@ pub(super) fn page(results: &Results) -> String {
 fn absent(LeftOut { stage, configuration, expected, instances }: &LeftOut) -> String {
     let seen: Vec<String> = instances.iter().map(u64::to_string).collect();
     format!(
-        "- {configuration} saw {} with other numbers of instances: {} ({RANGES_ONLY}: {expected} in \
-         every run); these runs have no time of it here\n",
+        "- {configuration} saw {} with other numbers of instances: {} ({}: {expected} in every run); \
+         these runs have no time of it here\n",
         code(stage),
         seen.join(", "),
+        Tracing::RangesOnly.name(),
     )
 }
 
