@@ -52,7 +52,7 @@ fn eager(bencher: divan::Bencher) {
     buffers_to_spool(bencher, "llm13", true);
 }
 
-/// The same with the table of top kernels, as without the launcher.
+/// An eager LLM, with the table of top kernels, as in a run without the launcher.
 #[divan::bench(sample_count = 12, sample_size = 1)]
 fn eager_with_table(bencher: divan::Bencher) {
     buffers_to_spool(bencher, "llm13", false);

@@ -102,7 +102,7 @@ impl<R: Read> Reader<R> {
         Self::named(input, PathBuf::from("<stream>"))
     }
 
-    /// The same for the content of the file `path`: errors name it.
+    /// Reads a trace file from `input`, the content of the file `path`: errors name that path.
     ///
     /// # Errors
     /// As of [`Reader::new`].
