@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use crate::common::{collector, simulator, skipped};
 use serde_json::Value;
 
-/// Both programs, built once; or why they cannot be.
+/// The paths of the programs `floor` and `launches`, built once; or why they cannot be built.
 fn programs() -> Result<&'static (PathBuf, PathBuf), String> {
     static BUILT: OnceLock<Result<(PathBuf, PathBuf), String>> = OnceLock::new();
     BUILT.get_or_init(build).as_ref().map_err(Clone::clone)

@@ -107,7 +107,7 @@ pub struct SampledRates {
     pub dram_read_bytes_per_s: Option<f64>,
     /// DRAM bytes written, bytes/s.
     pub dram_write_bytes_per_s: Option<f64>,
-    /// Both, percent of the peak bandwidth.
+    /// DRAM bytes read and written, percent of the peak bandwidth.
     pub dram_percent: Option<f64>,
     /// Cycles in which the tensor pipe worked, percent.
     pub tensor_percent: Option<f64>,

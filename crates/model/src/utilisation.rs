@@ -161,7 +161,7 @@ pub struct ModelWindows {
 }
 
 impl ModelWindows {
-    /// Both together; nothing where one is not known.
+    /// The sum of these windows and of others; `None` where one is not known.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         let sum = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
