@@ -1,5 +1,5 @@
-//! CUPTI's buffers, recorded on an H200, to a spool on the drain thread: records a second on one
-//! core, with decoding, attribution and writing, and bytes of the spool per record.
+//! CUPTI's buffers, recorded on an H200, to a trace file on the drain thread: records a second on
+//! one core, with decoding, attribution and writing, and bytes of the trace file per record.
 
 #[path = "../tests/it/common/recording.rs"]
 #[allow(dead_code, unreachable_pub, reason = "shared with a test")]

@@ -470,7 +470,7 @@ pub struct MemoryRow {
 pub struct GraphRow {
     /// CUPTI's id of the executable graph, unique in its process.
     pub graph_id: u32,
-    /// Spool file of the process.
+    /// Trace file of the process.
     pub file: String,
     /// [`DeviceRow::device`].
     pub device: String,

@@ -1,4 +1,4 @@
-//! A folder of spool files -> a [`Capture`], several files at a time.
+//! A folder of trace files -> a [`Capture`], several files at a time.
 
 use std::fs;
 use std::path::{Path, PathBuf};
