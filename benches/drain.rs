@@ -1,5 +1,5 @@
-//! CUPTI's buffers, recorded on an H200, to a spool on the drain thread: records a second on one
-//! core, with decoding, attribution and writing, and bytes of the spool per record.
+//! CUPTI's buffers, recorded on an H200, to a trace file on the drain thread: records a second on
+//! one core, with decoding, attribution and writing, and bytes of the trace file per record.
 
 #[path = "../tests/it/common/recording.rs"]
 #[allow(dead_code, unreachable_pub, reason = "shared with a test")]
@@ -52,7 +52,7 @@ fn eager(bencher: divan::Bencher) {
     buffers_to_spool(bencher, "llm13", true);
 }
 
-/// The same with the table of top kernels, as without the launcher.
+/// An eager LLM, with the table of top kernels, as in a run without the launcher.
 #[divan::bench(sample_count = 12, sample_size = 1)]
 fn eager_with_table(bencher: divan::Bencher) {
     buffers_to_spool(bencher, "llm13", false);

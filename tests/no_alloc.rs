@@ -29,7 +29,7 @@ unsafe extern "C" {
     fn __libc_free(start: *mut c_void);
 }
 
-/// In place of libc's, which every allocator of the process ends at.
+/// In place of libc's `malloc`, which every allocator of the process ends at.
 #[unsafe(no_mangle)]
 extern "C" fn malloc(bytes: usize) -> *mut c_void {
     note();
@@ -37,7 +37,7 @@ extern "C" fn malloc(bytes: usize) -> *mut c_void {
     unsafe { __libc_malloc(bytes) }
 }
 
-/// As above.
+/// In place of libc's `free`, which every allocator of the process ends at.
 ///
 /// # Safety
 /// As that of libc's.

@@ -1,5 +1,5 @@
 //! Activity buffers recorded on an H200 through the real drain thread: decode, attribution,
-//! aggregation and spool, with only CUPTI itself replaced.
+//! aggregation and trace file, with only CUPTI itself replaced.
 
 #[path = "it/common/recording.rs"]
 #[allow(dead_code, unreachable_pub, reason = "shared with the bench")]
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use recording::Recording;
 use stage2_contract::trace::{Ending, RANGE_OUTSIDE, Reader, Record, What};
 
-/// Sends a recording through the collector and returns the records of its spool.
+/// Sends a recording through the collector and returns the records of its trace file.
 fn collect(recording: Recording, out: &Path) -> Vec<Record> {
     stage2::drain::run(recording.offered(out, 1, false), recording::hooks());
     let spool = spool_in(out);

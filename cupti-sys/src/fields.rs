@@ -244,7 +244,7 @@ fn place(
     if entry.size == 0 || end > usize::from(record_bytes) {
         return Err(outside);
     }
-    // Both fit, because their sum does.
+    // Offset and size fit into 16 bits, because their sum does.
     let offset = u16::try_from(entry.offset).map_err(|_| outside)?;
     let bytes = u16::try_from(entry.size).map_err(|_| outside)?;
     Ok(Place { field, offset, bytes })

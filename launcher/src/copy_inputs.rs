@@ -81,7 +81,7 @@ impl InputCopies {
         InputCopies { kind, folder, homes, seen, copies }
     }
 
-    /// Copies a file, or all spools in a folder, or tells why it cannot be used.
+    /// Copies a file, or all trace files in a folder, or tells why it cannot be used.
     pub(crate) fn add(&mut self, from: &Path, findings: &mut Vec<Finding>) {
         let files = match self.kind {
             Kind::Spool if from.is_dir() => spools_in(from),
@@ -173,7 +173,7 @@ fn unpack(from: &Path, to: &Path) -> std::io::Result<()> {
 }
 
 /// Whether the command line may name this: a file of the kind, by its name and its beginning, or a folder
-/// of spools.
+/// of trace files.
 pub(crate) fn check(kind: Kind, path: &Path) -> anyhow::Result<()> {
     // First: what is not there has no wrong name.
     let found = path.metadata()?;
@@ -229,7 +229,7 @@ fn of_another_kind(kind: Kind, ending: &str) -> Option<&'static str> {
     }
 }
 
-/// The spools of a folder, at least one.
+/// The trace files of a folder, at least one.
 fn spools_in(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let kinds = Kind::Spool.extensions();
     let entries = std::fs::read_dir(folder)?.flatten().map(|entry| entry.path());

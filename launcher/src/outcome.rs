@@ -17,7 +17,7 @@ pub struct Outcome {
     pub findings: Vec<Finding>,
     /// What the reports cover.
     pub coverage: serde_json::Value,
-    /// The same in one word.
+    /// How much of the run the reports cover, in one word.
     pub status: Status,
     /// Lines for the terminal.
     pub headline: Vec<String>,

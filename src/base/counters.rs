@@ -61,7 +61,7 @@ pub struct Counters {
     pub beyond_limits: Counter,
     pub calls_turned_away: Counter,
     /// Payload fields, or whole payloads, that were left out: behind pointers, of kinds that are
-    /// not read, beyond what is kept, or contrary to their schema. The spool has it as a fact.
+    /// not read, beyond what is kept, or contrary to their schema. The trace file has it as a fact.
     pub range_fields: Counter,
     /// GPU records left out because `STAGE2_RANGES` does not ask for them.
     pub filtered: Counter,
@@ -115,7 +115,7 @@ impl Counters {
         kinds.into_iter().map(Counter::get).sum::<u64>() + unwritten
     }
 
-    /// The losses so far, as the spool keeps them.
+    /// The losses so far, as the trace file keeps them.
     pub fn losses(&self) -> Losses {
         Losses {
             cupti_dropped: self.cupti_dropped.get(),

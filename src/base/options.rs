@@ -44,9 +44,9 @@ pub enum Attribution {
 /// Everything that can be asked of the collector. [`Options::default`] holds the defaults.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// `STAGE2_OUT`: folder of the spool.
+    /// `STAGE2_OUT`: folder of the trace file.
     pub out: Option<PathBuf>,
-    /// `STAGE2_ROTATE`: the spool is cut into pieces.
+    /// `STAGE2_ROTATE`: the trace file is cut into pieces.
     pub rotate: Option<Rotate>,
     /// `STAGE2_SUMMARY`.
     pub summary: Summary,
@@ -125,7 +125,8 @@ impl Options {
         self.is_sampled() || !self.ranges.is_everything()
     }
 
-    /// What collection is restricted to, as facts for the spool; none where nothing is left out.
+    /// What collection is restricted to, as facts for the trace file; none where nothing is left
+    /// out.
     pub fn restrictions(&self) -> impl Iterator<Item = (&'static str, String)> {
         let sample = self.is_sampled().then(|| ("sample", format!("1/{}", self.sample)));
         let ranges = (!self.ranges.is_everything()).then(|| ("ranges", self.ranges.to_string()));

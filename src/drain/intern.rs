@@ -1,4 +1,4 @@
-//! Names, launch configurations, queues and range paths into the dense numbers of a spool.
+//! Names, launch configurations, queues and range paths into the dense numbers of a trace file.
 //!
 //! The record that defines a number goes to the sink before any record that uses it. All tables
 //! are bounded.
@@ -9,7 +9,7 @@ use std::rc::Rc;
 use rustc_hash::FxHashMap;
 use stage2_contract::trace::{NONE, Path, Queue, Record, Shape};
 
-/// Takes the records of a spool in order.
+/// Takes the records of a trace file in order.
 pub(crate) trait Sink {
     fn put(&mut self, record: Record);
 }
@@ -80,7 +80,7 @@ struct PathNode {
     defined: Option<u32>,
 }
 
-/// All the numbers of one spool.
+/// All the numbers of one trace file.
 #[derive(Default)]
 pub(crate) struct Interner {
     names: FxHashMap<Rc<[u8]>, u32>,

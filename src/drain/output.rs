@@ -1,4 +1,4 @@
-//! Records into the spool file, where one was asked for; remembers what the summary shows.
+//! Records into the trace file, where one was asked for; remembers what the summary shows.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -169,8 +169,8 @@ fn identity(file: &File) -> io::Result<(u64, u64)> {
     file.metadata().map(|file| (file.dev(), file.ino()))
 }
 
-/// The same file under a high number. Without room there it stays where it is, unless that is one
-/// of the three numbers that a guest writes to without having opened them.
+/// The file under a high descriptor number. Without room there it keeps its number, unless that is
+/// one of the three that a guest writes to without having opened them.
 fn moved(file: File) -> io::Result<File> {
     let limit = {
         let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };

@@ -145,7 +145,7 @@ pub(crate) struct Ranges {
     correlations: Correlations,
     next_range: u64,
     changes: usize,
-    /// Only some ranges are collected: the spool says which.
+    /// Only some ranges are collected: the trace file says which.
     restricted: bool,
     /// The range instances that closed, until somebody takes them.
     pub(super) closed: Vec<ClosedRange>,

@@ -171,7 +171,8 @@ impl Pieces {
         facts.into_iter().chain(self.threads.values().cloned())
     }
 
-    /// The same in the middle of a piece whose beginning may be lost: nobody can say there what was open.
+    /// The records of `head`, repeated in the middle of a piece whose beginning may be lost: nobody
+    /// can say there what was open.
     pub(super) fn head_again(&self) -> impl Iterator<Item = Record> {
         let (key, value) = (pieces::OPEN_BEFORE.to_owned(), pieces::UNKNOWN.to_owned());
         self.head().chain([Record::Meta { key, value }])

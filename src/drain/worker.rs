@@ -303,7 +303,7 @@ impl Drain {
         }
     }
 
-    /// Has CUPTI hand over what it holds, takes that in, and brings the spool up to date.
+    /// Has CUPTI hand over what it holds, takes that in, and brings the trace file up to date.
     fn flush(&mut self, flush: Flush) -> Result<(), CuptiError> {
         let (forced, last) = (flush == Flush::Forced, flush != Flush::Periodic);
         // A flush holds up launches for a moment, so there is none where CUPTI holds nothing.
@@ -367,8 +367,8 @@ impl Drain {
         self.announced = Some(Instant::now());
     }
 
-    /// Takes in the rest, closes the spool and, where recording ends for good, shows the summary. Gives the
-    /// GPUs that were met.
+    /// Takes in the rest, closes the trace file and, where recording ends for good, shows the
+    /// summary. Gives the GPUs that were met.
     fn finish(mut self, why: &Why) -> Vec<Device> {
         self.shared.switch(false);
         let sampling = self.shared.gpu().and_then(|gpu| gpu.counters.as_ref());

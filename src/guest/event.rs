@@ -61,7 +61,7 @@ pub enum EventKind {
 /// What to collect within a range that opens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Selection {
-    /// The same as around it: nobody asked for this range itself, or an outer one decides.
+    /// What is collected around it: nobody asked for this range itself, or an outer one decides.
     #[default]
     Inherit,
     /// Nothing: it was asked for, and is not among the sampled instances.

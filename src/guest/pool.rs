@@ -160,8 +160,8 @@ impl Pool {
         })
     }
 
-    /// The same with room for the layouts that CUPTI's second activity API tells with each buffer. `None`
-    /// where the system has no address space left.
+    /// The pool with room for the layouts that CUPTI's second activity API tells with each buffer.
+    /// `None` where the system has no address space left.
     pub fn with_layouts(self) -> Option<Self> {
         let layouts = Some(LayoutSlots::new(self.layout.count())?);
         Some(Pool { layouts, ..self })
@@ -191,8 +191,8 @@ impl Pool {
         self.take_back(start, valid, counters, RECORD_BYTES, |_| Told::Nothing);
     }
 
-    /// The same for a buffer of the second activity API, with what CUPTI tells of it: `None` is nothing,
-    /// without which the records cannot be read.
+    /// Takes a buffer of the second activity API back from CUPTI, with what CUPTI tells of it:
+    /// `None` is nothing, without which the records cannot be read.
     pub fn complete_told(
         &self,
         start: *mut u8,

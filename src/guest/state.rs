@@ -226,7 +226,8 @@ pub struct Shared {
     pub pid: u32,
     /// What the environment says about its place in a job.
     pub job: JobFacts,
-    /// The same at the start of the GPU half: some launchers set their variables in between.
+    /// What the environment says about its place in a job at the start of the GPU half: some
+    /// launchers set their variables in between.
     pub job_at_gpu_start: OnceLock<JobFacts>,
     /// Events from guest threads to the drain thread.
     pub events: Events,

@@ -105,9 +105,9 @@ pub struct Standing {
     pub gpu_off: Option<String>,
     /// The windows that are over, the last ones.
     pub done: VecDeque<Done>,
-    /// Records and losses of all windows that are over.
+    /// Records of all windows that are over.
     pub records: u64,
-    /// As above.
+    /// Losses of all windows that are over.
     pub lost: u64,
 }
 

@@ -15,14 +15,14 @@ unsafe extern "C" {
     fn exit_at_once(status: i32) -> !;
 }
 
-/// Right after its last kernel.
+/// Ends by `_exit` right after its last kernel.
 pub fn at_once() {
     plain();
     // SAFETY: ends the process at once, as meant.
     unsafe { libc::_exit(4) };
 }
 
-/// The same by another name.
+/// Ends by ISO C's `_Exit` right after its last kernel.
 pub fn at_once_by_iso_c() {
     plain();
     // SAFETY: as above.
@@ -62,7 +62,8 @@ pub fn child_in_the_same_memory() {
     beside_a_child(end);
 }
 
-/// The same with `exit`. The child uses up the exit handlers, so the parent ends by `_exit`.
+/// A child that has its parent's memory calls `exit`. It uses up the exit handlers, so the parent
+/// ends by `_exit`.
 pub fn exit_in_the_same_memory() {
     extern "C" fn end(_: *mut libc::c_void) -> i32 {
         // SAFETY: ends the child, as a wrong program does after an exec that failed.
@@ -116,7 +117,7 @@ pub fn main_ends() {
     end_main();
 }
 
-/// The same with CUDA.
+/// The main thread ends after GPU work, the only thread of the guest.
 pub fn main_ends_with_cuda() {
     plain();
     end_main();

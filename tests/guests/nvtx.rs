@@ -95,7 +95,8 @@ pub fn push_and_pop_unanswered() {
     assert!(push_and_pop_if_answered(), "the tool's function");
 }
 
-/// The same where the tool has put its functions into the tables. Whether it has.
+/// Pushes and pops a range if the tool has put its functions into the tables. Returns whether it
+/// has.
 pub fn push_and_pop_if_answered() -> bool {
     let slot = |id: u32| {
         // SAFETY: the only thread there is; the tables stay.

@@ -137,7 +137,7 @@ pub fn sampled_graph() {
     graph_steps(false);
 }
 
-/// The same, and each step waits for its replay.
+/// A graph of 30 kernels, replayed in steps that each wait for their replay.
 pub fn sampled_graph_waits() {
     graph_steps(true);
 }

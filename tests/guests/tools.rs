@@ -165,7 +165,8 @@ pub fn records_taken() {
     steps(500);
 }
 
-/// The same, and what follows is too little to fill a buffer.
+/// A profiler takes CUPTI's activity records half-way, and what follows is too little to fill a
+/// buffer.
 pub fn few_records_taken() {
     cuda::init();
     steps(20);
@@ -207,7 +208,8 @@ pub fn exits_slowly() {
     steps(20);
 }
 
-/// The same, by a handler that was registered later than anything of ours, right after some kernels.
+/// CUPTI leaves the process in `exit`, right after some kernels, by a handler that was registered
+/// later than anything of ours.
 pub fn exits_slowly_by_a_late_handler() {
     cuda::init();
     steps(20);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::common::{Spool, built, counts, simulator};
 use stage2_contract::trace::Ending;
 
-/// Runs the guest; what it said, its spool, and how long it took.
+/// Runs the guest; what it said, its trace file, and how long it took.
 fn run(fails: &str) -> (Output, Spool, Duration) {
     let folder = tempfile::tempdir().expect("folder");
     let started = Instant::now();

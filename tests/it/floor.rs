@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use crate::common::{collector, simulator, skipped};
 use serde_json::Value;
 
-/// Both programs, built once; or why they cannot be.
+/// The paths of the programs `floor` and `launches`, built once; or why they cannot be built.
 fn programs() -> Result<&'static (PathBuf, PathBuf), String> {
     static BUILT: OnceLock<Result<(PathBuf, PathBuf), String>> = OnceLock::new();
     BUILT.get_or_init(build).as_ref().map_err(Clone::clone)
@@ -70,7 +70,7 @@ fn text(output: &Output) -> String {
 
 /// Kernels of 10,000 launches and 100 replays of 100 nodes, and of as many that are not measured.
 const KERNELS: u64 = 2 * (10_000 + 100 * 100);
-/// The same of a phase in which replays are waited for as well, of a new graph and of an old one.
+/// Kernels of a phase in which replays of a new graph and of an old one are waited for as well.
 const SWITCHED_KERNELS: u64 = 2 * 10_000 + 3 * 2 * 100 * 100;
 
 #[test]

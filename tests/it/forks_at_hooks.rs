@@ -36,7 +36,7 @@ const C_LIBRARY: &[(&str, &str)] = &[
     ("readdir64", "the drain thread: the threads of the process"),
 ];
 
-/// The same for CUPTI, and at which calls.
+/// Functions of CUPTI, the calls of each at which the guest forks, and where we make them.
 const CUPTI: &[(&str, &[u64], &str)] = &[
     ("cuptiSubscribe", &[1], "the GPU half's start"),
     ("cuptiActivityRegisterCallbacks", &[1], "the GPU half's start"),

@@ -36,7 +36,8 @@ fn pause() {
     std::thread::sleep(Duration::from_millis(15));
 }
 
-/// The same on two threads besides the main one, with a graph, and ranges that are open all the time.
+/// Work for every run: on two threads besides the main one, with a graph, and ranges that are open
+/// all the time.
 fn script(guest: &mut Running) {
     for line in ["cuda", "thread", "thread", "push server", "on 0 push worker", "push warm-up"] {
         guest.tell(line);

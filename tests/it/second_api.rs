@@ -10,7 +10,7 @@ fn first(hazard: &str) -> Guest {
     Guest::new(hazard).env("STAGE2_SIM_CUPTI_VERSION", "13.5").env("STAGE2_CUPTI_API", "v1")
 }
 
-/// The same with the second one.
+/// A guest under a CUPTI that has both APIs, with the second one.
 fn second(hazard: &str) -> Guest {
     Guest::new(hazard).second_api()
 }

@@ -1,4 +1,4 @@
-//! Kernels to spool bytes and back: how many a second, and how many bytes each takes.
+//! Kernels to trace file bytes and back: how many a second, and how many bytes each takes.
 
 use divan::counter::ItemsCount;
 use stage2_contract::trace::{GpuWork, Reader, Record, Writer};

@@ -1,4 +1,4 @@
-//! A spool to lines of text, one for each record, for debugging:
+//! A trace file to lines of text, one for each record, for debugging:
 //! `cargo run -p stage2-contract --example dump -- FILE`.
 
 use std::error::Error;

@@ -151,7 +151,7 @@ pub struct StageChange {
     pub presence: Presence,
     /// What the GPU work, and the metrics that say so, are per.
     pub per: Per,
-    /// The same in words, with the reason for it.
+    /// What the GPU work and its metrics are per, in words, with the reason for it.
     pub per_text: String,
     /// What a step is whose times are compared (`instance`, `step`, `inferred step`); null: none are.
     #[serde(default)]

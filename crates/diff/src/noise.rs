@@ -7,10 +7,11 @@ use crate::rank_test::{p_value, smallest_p};
 const LEAST_SHARE: f64 = 0.05;
 /// Percentage points that two shares of single runs have to differ by at least.
 const LEAST_POINTS: f64 = 1.0;
-/// The same where both sides have several runs. Their spread shows the noise between runs that follow
-/// each other, and not that between days, builds and places in memory: a smaller shift means nothing,
-/// however little the runs spread.
+/// Share of the larger value that a difference has to exceed where both sides have several runs.
+/// Their spread shows the noise between runs that follow each other, and not that between days,
+/// builds and places in memory: a smaller shift means nothing, however little the runs spread.
 const LEAST_SHARE_OF_SEVERAL: f64 = 0.01;
+/// Percentage points that two shares have to differ by where both sides have several runs.
 const LEAST_POINTS_OF_SEVERAL: f64 = 0.5;
 /// Largest probability of a difference by chance.
 pub(crate) const ALPHA: f64 = 0.05;

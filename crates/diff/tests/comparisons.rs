@@ -198,7 +198,7 @@ fn conditions_fire_beyond_noise_only_unless_strict() {
         diff(&[&a], &[after], &[condition], strict).conditions[0].outcome
     };
     assert_eq!(outcome(&slower, "decode.step_ms>+5%+0.1ms", false), Outcome::Failed);
-    // Both parts have to be exceeded.
+    // The share and the amount have to be exceeded, each of them.
     assert_eq!(outcome(&slower, "decode.step_ms>+5%+0.3ms", false), Outcome::Passed);
     assert_eq!(outcome(&slower, "decode.step_ms>+30%+0.1ms", false), Outcome::Passed);
     assert_eq!(outcome(&little, "decode.step_ms>+1%", false), Outcome::PassedWithinNoise);

@@ -14,7 +14,7 @@ pub(crate) fn object(fields: &[(String, Value)]) -> Map<String, Json> {
     fields.iter().map(|(name, of)| (name.clone(), value(of))).collect()
 }
 
-/// The same as text; nothing where there are no values.
+/// The JSON object of the values, as text; `None` where there are no values.
 pub fn text(fields: &[(String, Value)]) -> Option<String> {
     (!fields.is_empty()).then(|| Json::Object(object(fields)).to_string())
 }

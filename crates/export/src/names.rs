@@ -12,7 +12,7 @@ pub fn work<'a>(work: &Work<'a>) -> Cow<'a, str> {
     }
 }
 
-/// The same with the short name of a kernel.
+/// What a piece of work is called: the short name of a kernel, or what else was done.
 pub fn short(what: What<'_>) -> Cow<'_, str> {
     match what {
         What::Kernel(_, name) => Cow::Borrowed(&name.short),

@@ -20,7 +20,8 @@ pub struct StageNumbers {
     pub steps_ns: u64,
     /// How long each was open.
     pub step_times: Histogram,
-    /// The same in the buckets of [`BUCKETS_S`], and those above.
+    /// Steps by how long they were open: a count for each bucket of [`BUCKETS_S`], and one for
+    /// longer steps.
     pub step_buckets: [u64; BUCKETS_S.len() + 1],
     /// Tokens of those steps that say so.
     pub tokens: u64,
@@ -38,7 +39,7 @@ pub struct StageNumbers {
     pub launches: u64,
     /// Time of work by class, ns, by the number of the class. Work that overlaps counts twice.
     pub class_ns: [u64; COUNT],
-    /// The same, how many.
+    /// Pieces of work by class, by the number of the class.
     pub class_launches: [u64; COUNT],
 }
 

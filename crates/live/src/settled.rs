@@ -1,7 +1,7 @@
 //! Intervals, nearly in order -> their union, piece by piece as it becomes final.
 //!
-//! The same union as that of a report ([`stage2_contract::stats::Unions`]), but for what comes later than the
-//! horizon to which it was settled: that part is counted as late.
+//! It is the union that a report has ([`stage2_contract::stats::Unions`]), but for what comes later
+//! than the horizon to which the union was settled: that part is counted as late.
 
 use stage2_contract::stats::BACK_TO_BACK_NS;
 

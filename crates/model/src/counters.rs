@@ -89,7 +89,7 @@ pub enum Bound {
     Memory,
     /// Neither: waiting, too little parallel work, launch and tail.
     Latency,
-    /// Both about alike.
+    /// Arithmetic, and caches or DRAM, about alike.
     Balanced,
 }
 

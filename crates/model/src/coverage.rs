@@ -14,7 +14,7 @@ pub struct Coverage {
     pub empty: Option<Empty>,
     /// Over all processes.
     pub total: CoverageCounts,
-    /// Spool files that could not be read at all.
+    /// Trace files that could not be read at all.
     pub files_refused: u64,
     /// Each process.
     pub processes: Vec<ProcessCoverage>,
@@ -71,7 +71,7 @@ pub struct Verdict {
 /// Coverage of one process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProcessCoverage {
-    /// Its spool file.
+    /// Its trace file.
     pub file: String,
     /// Process id, in its own namespace.
     pub pid: Option<u32>,
@@ -290,11 +290,11 @@ counts! {
     /// Records that CUPTI handed over incomplete, or that the collector does not read; estimated
     /// where only their bytes are known.
     unreadable_records: "unreadable records",
-    /// Bytes that could not be written to the spool.
+    /// Bytes that could not be written to the trace file.
     spool_bytes_unwritten: "spool bytes unwritten",
-    /// Frames of the spool that are damaged.
+    /// Frames of the trace file that are damaged.
     corrupt_frames: "corrupt frames",
-    /// Bytes behind the last whole frame of the spool.
+    /// Bytes behind the last whole frame of the trace file.
     torn_bytes: "torn bytes",
     /// Uses of identifiers that nothing in the file defines.
     undefined_identifiers: "undefined identifiers",

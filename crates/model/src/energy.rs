@@ -19,7 +19,7 @@ pub struct StageEnergy {
     pub joules_per_token: Figure,
     /// Clocks over all of its GPUs.
     pub clocks: ClockUse,
-    /// The same for each GPU.
+    /// Energy, power and clocks of each GPU in the windows of the stage.
     pub devices: Vec<DeviceEnergy>,
 }
 

@@ -157,9 +157,9 @@ impl Unplaced {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Belief {
-    /// The same kernels as often, and times within bounds.
+    /// Nsight Systems has the collector's kernels, each as often, and times within bounds.
     Agrees,
-    /// Not the same, but within bounds.
+    /// The counts of the kernels differ, but they and the times are within bounds.
     WithinBounds,
     /// Kernels are missing: not to be believed.
     Lossy,

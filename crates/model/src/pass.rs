@@ -150,7 +150,7 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Both, for people: `collector, ncu`.
+    /// The names of the two origins, for people: `collector, ncu`.
     pub fn label(&self) -> String {
         match self.counters {
             Some(counters) if counters != self.times => {

@@ -187,7 +187,7 @@ pub struct WorkloadEnd {
     pub how: EndedBy,
     /// Exit status or signal; null: not known.
     pub exit: Option<WorkloadExit>,
-    /// Both in one clause.
+    /// What ended it, with the exit status or signal, in one clause.
     pub text: String,
     /// What its output or its signal points to; null: neither tells.
     pub likely_cause: Option<String>,

@@ -234,7 +234,7 @@ pub struct StageRow {
     pub steps: Option<StageSteps>,
     /// Why it is no stage of the model; null where it may be one.
     pub apart: Option<Apart>,
-    /// The same for each GPU.
+    /// Times and GPU work of the stage on each GPU.
     pub devices: Vec<StageDeviceRow>,
 }
 
@@ -257,7 +257,7 @@ impl Apart {
         self.into()
     }
 
-    /// The same, to be read after "is".
+    /// Why the range is no stage of the model, in words to be read after "is".
     pub fn phrase(self) -> &'static str {
         match self {
             Apart::WarmUp => "a warm-up",
@@ -470,7 +470,7 @@ pub struct MemoryRow {
 pub struct GraphRow {
     /// CUPTI's id of the executable graph, unique in its process.
     pub graph_id: u32,
-    /// Spool file of the process.
+    /// Trace file of the process.
     pub file: String,
     /// [`DeviceRow::device`].
     pub device: String,

@@ -84,7 +84,7 @@ pub struct SampledStage {
     pub gpu_window_ns: u64,
     /// Part of it in samples that hold work of no other stage, ns.
     pub covered_ns: u64,
-    /// The same in percent of the window.
+    /// Coverage: `covered_ns` in percent of `gpu_window_ns`.
     pub coverage_percent: f64,
     /// Part of it in samples that hold work of other stages as well, percent of the window.
     pub contested_percent: f64,
@@ -107,7 +107,7 @@ pub struct SampledRates {
     pub dram_read_bytes_per_s: Option<f64>,
     /// DRAM bytes written, bytes/s.
     pub dram_write_bytes_per_s: Option<f64>,
-    /// Both, percent of the peak bandwidth.
+    /// DRAM bytes read and written, percent of the peak bandwidth.
     pub dram_percent: Option<f64>,
     /// Cycles in which the tensor pipe worked, percent.
     pub tensor_percent: Option<f64>,
@@ -206,7 +206,8 @@ pub struct SampledKernel {
     /// DRAM bytes read and written over what the peak bandwidth moves in `mean_ns`, percent; null, here and below: what it follows from is not known. Where [`SampledKernel::moved`] has no
     /// value, neither has this.
     pub dram_percent: Option<f64>,
-    /// The same of the most that it may have read and written; null where `dram_percent` is not.
+    /// Upper limit of the DRAM share, from the most bytes that the kernel may have read and
+    /// written, percent; null where `dram_percent` has a value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dram_percent_at_most: Option<f64>,
     /// Share of `mean_ns` in which the tensor pipe worked, percent.

@@ -17,7 +17,7 @@ pub struct BusyParts {
 }
 
 impl BusyParts {
-    /// Both together.
+    /// The sum of these times and of others, part by part.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {

@@ -28,7 +28,8 @@ pub enum Resemblance {
     /// Equal steps, one after the other.
     #[default]
     Repeating,
-    /// The same after other kernels that take longer than a step, as a decode follows its prefill.
+    /// Equal steps after other kernels that take longer than a step, as a decode follows its
+    /// prefill.
     DecodeLike,
 }
 

@@ -70,7 +70,7 @@ pub struct StageUtilisation {
     pub mfu_wall: Figure,
     /// MFU over GPU busy time, share.
     pub mfu_busy: Figure,
-    /// The same from measured FLOPs, over GPU busy time, share.
+    /// MFU from the measured FLOPs, over GPU busy time, share.
     pub measured_mfu_busy: Figure,
     /// Bytes of weights and KV cache that one instance has to read.
     pub bytes: Figure,
@@ -86,7 +86,7 @@ pub struct StageUtilisation {
     pub gpu_us_per_token: Figure,
     /// Kernels per token.
     pub kernels_per_token: Figure,
-    /// The same hardware as sampled counters saw it; null: none were sampled of this stage.
+    /// What sampled counters say of the use of the hardware; null: none were sampled of this stage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sampled: Option<SampledUse>,
 }
@@ -161,7 +161,7 @@ pub struct ModelWindows {
 }
 
 impl ModelWindows {
-    /// Both together; nothing where one is not known.
+    /// The sum of these windows and of others; `None` where one is not known.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         let sum = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));

@@ -59,7 +59,7 @@ pub fn tail(path: &Path, limit_bytes: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The same as [`read`] for text.
+/// Reads an ordinary file of UTF-8 text, of at most `limit_bytes`, which is a whole number of MiB.
 ///
 /// # Errors
 /// As [`read`], and bytes that are no UTF-8.
@@ -138,8 +138,9 @@ pub fn is_temporary(name: &str) -> bool {
     })
 }
 
-/// The same as a file beside it, which goes with its path. The file has no name before it is whole, so
-/// that none stays behind where this program is ended meanwhile.
+/// Unpacks a compressed file into a file beside it, which is deleted with the returned path. The
+/// file has no name before it is whole, so that none stays behind where this program is ended
+/// meanwhile.
 ///
 /// # Errors
 /// As [`unpacked`], a file that is damaged, or a folder that cannot be written to.
@@ -194,8 +195,9 @@ pub fn write_whole(path: &Path, text: &str) -> anyhow::Result<()> {
     })
 }
 
-/// The same for what is written piece by piece. The name of the file that becomes it is a new one: in
-/// somebody else's bundle a link could lie in wait under one that is known.
+/// Writes a file piece by piece, so that a reader sees the old one or the new one. The file that
+/// becomes it has a random name: in somebody else's bundle a link could lie in wait under a known
+/// one.
 ///
 /// # Errors
 /// What `content` or the file system says.

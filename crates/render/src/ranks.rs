@@ -22,7 +22,7 @@ pub(super) fn seen(report: &Report) -> String {
     format!("{}{of} seen, on {}", count(ranks.seen), counted(ranks.hosts, "host"))
 }
 
-/// The same with where each of them ran; nothing where there are no ranks.
+/// How many ranks were seen, and where each of them ran; `None` where there are no ranks.
 pub(super) fn head(report: &Report) -> Option<String> {
     if !is_job(report) {
         return None;

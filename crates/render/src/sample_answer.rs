@@ -30,7 +30,7 @@ pub(super) fn answer() -> Answer {
     }
 }
 
-/// The same for a stage of this name.
+/// The part of the answer about the stage of this name.
 fn stage(name: &str, first: Option<FirstStep>) -> StageAnswer {
     let part = |kind, ns, percent| WindowPart { kind, ns, percent };
     StageAnswer {

@@ -75,7 +75,8 @@ impl<'r, T> Table<'r, T> {
         self.markdown_with_rest_in("metrics.json")
     }
 
-    /// The same; the rows that are left out stand in `file`.
+    /// The table as Markdown, with an empty line behind it. It names `file` as the place of the
+    /// rows that are left out.
     pub fn markdown_with_rest_in(self, file: &str) -> String {
         let columns = &self.columns;
         let mut out = line(columns.iter().map(|column| column.name.as_str()));

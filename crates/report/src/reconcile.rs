@@ -29,7 +29,8 @@ pub struct Comparison<'a> {
 
 /// How far the numbers of kernels may be apart, percent of the collector's.
 const CALLS_PERCENT: f64 = 1.0;
-/// The same for the sum of their durations. Two runs on one GPU differ by its clocks.
+/// How far the sums of the kernels' durations may be apart, percent of the collector's. Two runs on
+/// one GPU differ by its clocks.
 const TIME_PERCENT: f64 = 15.0;
 
 /// Compares both sides.

@@ -182,7 +182,7 @@ impl RunRecord {
 }
 
 impl RunRecord {
-    /// The same, as it may be written down.
+    /// The record as it may be written down, without secrets.
     fn redacted(&self) -> RunRecord {
         let pass = |pass: &PassRecord| PassRecord {
             argv: redaction::words(&pass.argv),

@@ -272,7 +272,7 @@ pub(crate) struct MergeArgs {
 // Files that were taken elsewhere.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Captures {
-    /// Folder of spools (*.s2t), or one of them
+    /// Folder of trace files (*.s2t), or one of them
     #[arg(long, value_name = "DIR")]
     pub(crate) spool: Vec<PathBuf>,
     /// File of Nsight Systems: .sqlite, .nsys-rep, or .csv of `nsys stats`

@@ -180,8 +180,8 @@ impl Job {
             let again = format!("stage2-launch report {}", run_dir.display());
             terminal.error(&format!("{error}; make room and run `{again}`"));
         }
-        // Spools of which none can be read are a measurement that failed. Where there is none at all,
-        // the workload may have used no GPU.
+        // Trace files of which none can be read are a measurement that failed. Where there is none
+        // at all, the workload may have used no GPU.
         let lost = outcome.as_ref().is_ok_and(|outcome| {
             outcome.read.is_empty() && outcome.coverage["files_refused"].as_u64() > Some(0)
         });

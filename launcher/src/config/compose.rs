@@ -23,7 +23,8 @@ pub(crate) struct Request {
     /// Keys that options of the command line set, the option as it was written, and the value, which
     /// wins over that of an override.
     pub(crate) flags: Vec<(&'static str, String, Value)>,
-    /// The same of options that have no value, and beside which no override may say otherwise.
+    /// Keys that options without a value set, the option as it was written, and the value, beside
+    /// which no override may say otherwise.
     pub(crate) switches: Vec<(&'static str, String, Value)>,
     /// The command runs no workload: errors send no setting behind `--`.
     pub(crate) no_workload: bool,

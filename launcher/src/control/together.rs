@@ -9,8 +9,8 @@ use crate::clock::since_1970;
 /// How far ahead that is: the collector prepares for a second, and every process has to be asked before.
 const AHEAD: Duration = Duration::from_millis(1250);
 
-/// The same request, with a moment at which all of `processes` begin, unless it has one or there is only one of
-/// them.
+/// The request `verb` with a moment at which all of `processes` begin, unless it has one or there
+/// is only one of them.
 pub(crate) fn together(mut verb: Verb, processes: usize) -> Verb {
     if let Verb::Start(start) = &mut verb
         && processes > 1

@@ -37,7 +37,7 @@ impl System {
         }
     }
 
-    /// The same with a variable as a run of the workload would set it.
+    /// This system with a variable as a run of the workload would set it.
     pub(crate) fn with(mut self, name: &str, value: Option<&OsStr>) -> System {
         if let Some(value) = value {
             self.variables.insert(name.into(), value.to_owned());

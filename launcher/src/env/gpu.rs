@@ -57,7 +57,7 @@ pub(crate) fn probe() -> GpuFacts {
     probe_within(LIMIT)
 }
 
-/// The same, with a limit of its own.
+/// Asks the driver and waits for `limit` at most; never fails, but may know nothing.
 pub(crate) fn probe_within(limit: Duration) -> GpuFacts {
     let driver = std::fs::read_to_string("/proc/driver/nvidia/version")
         .ok()

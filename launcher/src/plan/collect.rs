@@ -40,7 +40,8 @@ pub(super) fn pass(request: &Request<'_>, findings: &mut Vec<Finding>) -> Pass {
     }
 }
 
-/// The same without CUPTI, and without what the user sees: what the ranges take undisturbed.
+/// A pass under the collector without CUPTI, and without what the user sees: it measures what the
+/// ranges take undisturbed.
 pub(super) fn baseline(request: &Request<'_>) -> Pass {
     let folder = request.run_dir.join(BASELINE_DIR);
     let capture = Capture { stdout: None, log: folder.join("log.txt") };
@@ -60,9 +61,9 @@ pub(super) fn baseline(request: &Request<'_>) -> Pass {
     Pass { capture: Some(capture), ..pass }
 }
 
-/// The same with hardware counters, which make kernels run up to 2 % longer on an H200 (the GPU saves no
-/// power while they are taken): the times of the bundle are those of the collect pass. None where
-/// counters are sampled there or not at all, or there is no GPU.
+/// A pass under the collector with hardware counters, which make kernels run up to 2 % longer on an
+/// H200 (the GPU saves no power while they are taken): the times of the bundle are those of the
+/// collect pass. `None` where counters are sampled there or not at all, or there is no GPU.
 pub(super) fn counters(request: &Request<'_>) -> Option<Pass> {
     if !has_counters_pass(request) {
         return None;

@@ -210,7 +210,7 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
             ("pipeline.nsys.enable", pipeline.nsys.enable),
             ("pipeline.ncu.enable", pipeline.ncu.enable),
         ];
-        // Both are on in the presets: only who asked for one expects its pass.
+        // Both tools are on in the presets: only who asked for one expects its pass.
         let asked = tools.into_iter().filter(|(key, on)| *on && request.explicit.contains(*key));
         findings.extend(asked.map(|(key, _)| {
             Finding::new(

@@ -65,7 +65,7 @@ impl ToolPass {
         ToolPass::without_after(status, finding, Vec::new())
     }
 
-    /// The same, with what was found before.
+    /// A pass that did not run, and why, with what was found before.
     pub(super) fn without_after(
         status: PassStatus,
         finding: Finding,

@@ -1,5 +1,5 @@
-//! `stage2-launch bench` with stand-ins: a workload that leaves a spool where it is told to, and an
-//! nsys that gives back a recorded export.
+//! `stage2-launch bench` with stand-ins: a workload that leaves a trace file where it is told to,
+//! and an nsys that gives back a recorded export.
 
 use crate::common;
 use std::fs::File;

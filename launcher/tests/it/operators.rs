@@ -1,4 +1,4 @@
-//! A spool of a real PyTorch model, marked by the Python hook -> its operators.
+//! A trace file of a real PyTorch model, marked by the Python hook -> its operators.
 
 use std::path::Path;
 

@@ -73,7 +73,7 @@ fn launch(sandbox: &Sandbox, settings: &[&str], fake: &str) -> assert_cmd::Comma
     launch_ending(sandbox, settings, fake, "exit 0")
 }
 
-/// The same with another end of the workload.
+/// stage2-launch with the stand-ins of the tools; `end` is the last command of the workload.
 fn launch_ending(
     sandbox: &Sandbox,
     settings: &[&str],

@@ -1,5 +1,5 @@
-//! Reports written again over those of before: on a disk that fills, and with a spool that became
-//! another one. What was there is kept or replaced, never cut.
+//! Reports written again over those of before: on a disk that fills, and with a trace file that
+//! became another one. What was there is kept or replaced, never cut.
 
 use crate::common;
 use std::collections::BTreeMap;
@@ -38,7 +38,7 @@ fn spool_of(pid: u32, path: &Path, kernels: u32) {
     writer.flush().expect("spool");
 }
 
-/// A bundle with a spool and its reports.
+/// A bundle with a trace file and its reports.
 fn bundle(kernels: u32) -> Sandbox {
     let sandbox = Sandbox::new();
     spool(&sandbox.path("node-1.s2t"), kernels);

@@ -6,11 +6,11 @@ use crate::guest::event::{Event, Selection};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OpenRange {
-    /// Instance, as the spool numbers it; changes when the range continues under another path.
+    /// Instance, as the trace file numbers it; changes when the range continues under another path.
     pub(super) range: u64,
     /// The instance that it was opened as.
     pub(super) first: u64,
-    /// The instance that it is in, as the spool numbers it; `RANGE_OUTSIDE` at the top.
+    /// The instance that it is in, as the trace file numbers it; `RANGE_OUTSIDE` at the top.
     pub(super) parent: u64,
     pub(super) path: u32,
     pub(super) name: u32,

@@ -23,10 +23,10 @@ const MARGIN: u64 = 100;
 /// Launches after which the count ends without a result: each is called back twice. Five buffers of the
 /// largest size have room for fewer.
 const MOST: u64 = 1 << 16;
-/// Flushes in a row that have to find the same.
+/// Flushes in a row after which records count as missing, or we as detached from CUPTI.
 const FLUSHES: u32 = 2;
-/// The same to find us detached where the program does not show that it lives on. In `exit` a handler that
-/// runs before ours may end the subscription and then take its time.
+/// Flushes in a row after which we count as detached where the program does not show that it lives
+/// on. In `exit` a handler that runs before ours may end the subscription and then take its time.
 const FLUSHES_WITHOUT_LIFE: u32 = 10;
 /// A thread has put its first record into a buffer so long after it was given it.
 const GETTING_A_BUFFER: Duration = Duration::from_millis(5);

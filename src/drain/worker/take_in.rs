@@ -14,8 +14,8 @@ use crate::guest::activity::{Activity, Execution};
 use crate::guest::event::Event;
 use crate::guest::pool::{FullBuffer, Pool};
 
-/// Buffers that are taken at once, and how often in a row before the spool and the limits of the window have
-/// their turn: together some 600,000 records.
+/// Buffers that are taken at once, and how often in a row before the trace file and the limits of
+/// the window have their turn: together some 600,000 records.
 const BATCH: usize = 16;
 const ROUNDS: usize = 8;
 /// Late ends that are taken at once.

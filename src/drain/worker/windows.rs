@@ -106,7 +106,8 @@ impl Thread {
         self.sleep_for(LONG_SLEEP);
     }
 
-    /// The same, for so long at most.
+    /// Sleeps for `longest` at most, until something is asked for, or CUPTI hands over what nobody
+    /// wants.
     fn sleep_for(&mut self, longest: Duration) {
         if let Some(request) = &self.request {
             request.look_away();

@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) struct Left {
     /// Its exit and its output.
     pub(crate) output: Output,
-    /// Its spools, by process id.
+    /// Its trace files, by process id.
     pub(crate) spools: Vec<Spool>,
     folder: TempDir,
 }
@@ -254,7 +254,7 @@ impl Drop for Running {
 }
 
 impl Left {
-    /// The only spool of a process that was not forked.
+    /// The only trace file of a process that was not forked.
     pub(crate) fn spool(&self) -> &Spool {
         let mut roots = self.spools.iter().filter(|spool| spool.meta("fork.of").is_none());
         let (first, second) = (roots.next(), roots.next());
@@ -262,7 +262,7 @@ impl Left {
         first.unwrap_or_else(|| panic!("no spool: {}", self.stderr()))
     }
 
-    /// The spools of forked children.
+    /// The trace files of forked children.
     pub(crate) fn children(&self) -> Vec<&Spool> {
         self.spools.iter().filter(|spool| spool.meta("fork.of").is_some()).collect()
     }
@@ -272,7 +272,7 @@ impl Left {
         spool::files_in(self.folder.path())
     }
 
-    /// The table that was written beside the spool.
+    /// The table that was written beside the trace file.
     pub(crate) fn kernels_md(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("kernels.md")).expect("kernels.md")
     }

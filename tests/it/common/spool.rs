@@ -7,7 +7,7 @@ use stage2_contract::trace::{
     Ending, GpuWork, Losses, RANGE_OUTSIDE, RANGE_UNKNOWN, Reader, Record, What,
 };
 
-/// What one spool says.
+/// What one trace file says.
 pub(crate) struct Spool {
     /// How the file ends.
     pub(crate) ending: Ending,
@@ -15,7 +15,7 @@ pub(crate) struct Spool {
     pub(crate) records: Vec<Record>,
 }
 
-/// The spools in a folder.
+/// The trace files in a folder.
 pub(crate) fn spools_in(folder: &Path) -> Vec<Spool> {
     files_in(folder)
         .iter()

@@ -1,4 +1,5 @@
-//! A few numbers -> a folder of spools as a large run leaves them, for measuring what reads them.
+//! A few numbers -> a folder of trace files as a large run leaves them, for measuring what reads
+//! them.
 //!
 //! `cargo run --release -p stage2-contract --example generate -- DIR [NAME=NUMBER]...` with
 //! `kernels` (10000000), `kernels_per_range` (9), `paths` (1000), `devices` (8), `processes` (4),
@@ -144,7 +145,7 @@ fn generate(folder: &Path, numbers: &Numbers) -> Result<Written, Box<dyn Error>>
     Ok(sum)
 }
 
-/// The spool of one process.
+/// The trace file of one process.
 fn one(
     file: File,
     recorded: &Recorded,

@@ -75,7 +75,8 @@ impl Recorded {
         Ok(Self { sequences, device: device(), names, durations, shapes, grids })
     }
 
-    /// The same launch configuration with another number of blocks.
+    /// Number of the launch configuration that differs from `shape` in its number of blocks, which
+    /// `grid` chooses.
     pub(crate) fn with_grid(&self, shape: u32, grid: u32) -> u32 {
         shape + grid % self.grids * (self.shapes.len() as u32 / self.grids)
     }

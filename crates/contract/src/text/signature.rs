@@ -62,7 +62,8 @@ pub fn shorten_kernel(name: &str, limit: usize) -> String {
     fit(&without_signature(name), limit - number.len()) + &number
 }
 
-/// The same for a name without return type and parameters.
+/// A kernel's name without return type and parameters in at most `limit` characters. Template
+/// arguments go first, then namespaces.
 pub(crate) fn fit(name: &str, limit: usize) -> String {
     let cut = [usize::MAX, 3, 2].into_iter().map(|depth| cut_arguments(name, depth));
     if let Some(short) = cut.into_iter().find(|short| fits(short, limit)) {
@@ -118,7 +119,7 @@ pub(crate) fn cut_arguments(name: &str, depth: usize) -> String {
     if open == 0 { out } else { name.to_owned() }
 }
 
-/// The same text for one kernel however a demangler spells it: CUPTI's mangled names, demangled by us,
+/// One text for one kernel, however a demangler spells it: CUPTI's mangled names, demangled by us,
 /// against the names that Nsight tools demangled. Left out are return types, parameters, namespaces,
 /// `const`, blanks, and the types of literals; kept are the function, its template arguments, and the
 /// numbers of lambdas. Different kernels may have one such text: who joins by it must see that it is

@@ -1,11 +1,11 @@
-//! Why a spool cannot be read, said to the user.
+//! Why a trace file cannot be read, said to the user.
 
 use std::io;
 use std::path::PathBuf;
 
 use crate::trace::frame::FORMAT_VERSION;
 
-/// Why a spool cannot be read, or not further.
+/// Why a trace file cannot be read, or not further.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The file cannot be opened.

@@ -1,9 +1,9 @@
-//! Host and process to the name of the spool file.
+//! Host and process to the name of the trace file.
 
 /// Bytes of a host name that go into a file name: well under the 255 that file systems allow.
 const HOST_LIMIT: usize = 200;
 
-/// Name of the spool of process `pid` on `host`: `HOST-PID.s2t`.
+/// Name of the trace file of process `pid` on `host`: `HOST-PID.s2t`.
 ///
 /// What is not an ASCII letter, digit, `.`, `-` or `_` becomes `_`, and so does a leading `.` or
 /// `-` (neither a hidden file nor an option); a long host name is cut; none at all becomes `host`.

@@ -22,7 +22,7 @@ pub struct Losses {
     pub unclosed: u64,
     /// Range names that were cut at the length limit.
     pub names_cut: u64,
-    /// Bytes that could not be written to the spool (disk full, for instance).
+    /// Bytes that could not be written to the trace file (disk full, for instance).
     pub spool_bytes_unwritten: u64,
     /// Aggregates left out of the summary at exit because it keeps a bounded number of rows.
     pub aggregates_folded: u64,

@@ -1,4 +1,4 @@
-//! A spool to records: whole, checked frames only, whatever the bytes are.
+//! A trace file to records: whole, checked frames only, whatever the bytes are.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -17,7 +17,7 @@ use crate::trace::varint::Cursor;
 /// Room is made for this many bytes at a time, as they come, whatever a length field says.
 const STEP_BYTES: usize = 64 * 1024;
 
-/// How a spool ends.
+/// How a trace file ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// With its [`Record::End`].
@@ -49,7 +49,7 @@ pub struct Skipped {
     pub unknown_records: u64,
 }
 
-/// Reads one spool: an iterator over its records, in the order they were written.
+/// Reads one trace file: an iterator over its records, in the order they were written.
 ///
 /// An error ends the iteration; damage does not, as far as frames can be told apart, and is
 /// reported by [`skipped`](Self::skipped) and [`end`](Self::end). Identifiers that nothing defines
@@ -76,10 +76,10 @@ pub struct Reader<R> {
 }
 
 impl Reader<File> {
-    /// Opens a spool.
+    /// Opens a trace file.
     ///
     /// # Errors
-    /// When there is no such file, or it is no spool that this version can read.
+    /// When there is no such file, or it is no trace file that this version can read.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, ReadError> {
         let path = path.as_ref().to_path_buf();
         let failed = |source| ReadError::Open { path: path.clone(), source };
@@ -93,16 +93,16 @@ impl Reader<File> {
 }
 
 impl<R: Read> Reader<R> {
-    /// Reads a spool from anything; errors call it `<stream>`. The reader asks for whole frames:
-    /// a buffer around `input` gains nothing.
+    /// Reads a trace file from anything; errors call it `<stream>`. The reader asks for whole
+    /// frames: a buffer around `input` gains nothing.
     ///
     /// # Errors
-    /// When it is no spool that this version can read.
+    /// When it is no trace file that this version can read.
     pub fn new(input: R) -> Result<Self, ReadError> {
         Self::named(input, PathBuf::from("<stream>"))
     }
 
-    /// The same for the content of the file `path`: errors name it.
+    /// Reads a trace file from `input`, the content of the file `path`: errors name that path.
     ///
     /// # Errors
     /// As of [`Reader::new`].
@@ -125,7 +125,7 @@ impl<R: Read> Reader<R> {
         })
     }
 
-    /// How the spool ends. Tells of the whole file once the iterator has given `None`, before
+    /// How the trace file ends. Tells of the whole file once the iterator has given `None`, before
     /// that of what was read so far.
     pub fn end(&self) -> Ending {
         match self.torn {

@@ -1,4 +1,4 @@
-//! What a spool says, as plain types: one variant of [`Record`] for each kind of record.
+//! What a trace file says, as plain types: one variant of [`Record`] for each kind of record.
 //!
 //! Identifiers are dense numbers that the writer gives out, per file. A record that defines an
 //! identifier stands before every record that uses it.
@@ -13,7 +13,7 @@ pub const RANGE_UNKNOWN: u64 = u64::MAX;
 /// The `parent` of a path at the top, and the `domain` of the default NVTX domain.
 pub const NONE: u32 = 0;
 
-/// One record of a spool.
+/// One record of a trace file.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Record {
     /// Who was traced. The first record of every file.

@@ -1,4 +1,4 @@
-//! Records to a spool: blocks are filled, sealed and handed to the sink whole.
+//! Records to a trace file: blocks are filled, sealed and handed to the sink whole.
 
 use std::io::{self, Write};
 
@@ -16,7 +16,7 @@ const BLOCK_ROOM: usize = BLOCK_BYTES + 256;
 /// [`Writer::flush`].
 pub const MAX_RECORD_BYTES: usize = MAX_PAYLOAD_BYTES - BLOCK_ROOM;
 
-/// Writes one spool.
+/// Writes one trace file.
 ///
 /// Adding a record never fails and never blocks on anything but the sink, which gets a frame of
 /// about 64 KiB whenever a block is full, and what there is at every [`flush`](Self::flush).
@@ -26,7 +26,7 @@ pub const MAX_RECORD_BYTES: usize = MAX_PAYLOAD_BYTES - BLOCK_ROOM;
 /// - A frame of which the sink took nothing is dropped and counted.
 /// - Of a frame of which the sink took a part, the rest is kept and goes out before anything
 ///   else, as soon as the sink takes bytes again. Until then the frames after it are dropped and
-///   counted. So the spool has a torn tail for as long as the sink fails, and is whole again
+///   counted. So the trace file has a torn tail for as long as the sink fails, and is whole again
 ///   afterwards, but for the frames that were dropped; memory stays bounded.
 ///
 /// Definitions (names, shapes, ...) in a dropped frame are lost with it. A writer that wants to
@@ -49,11 +49,11 @@ pub struct Writer<W> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Begins a spool: writes the file header to `sink`. Of a file, give the file itself: the
+    /// Begins a trace file: writes the file header to `sink`. Of a file, give the file itself: the
     /// writer does its own buffering.
     ///
     /// # Errors
-    /// What the sink says. No spool can be written to it then.
+    /// What the sink says. No trace file can be written to it then.
     pub fn new(mut sink: W) -> io::Result<Self> {
         sink.write_all(&file_header())?;
         let mut block = Vec::with_capacity(FRAME_HEADER_BYTES + BLOCK_ROOM);

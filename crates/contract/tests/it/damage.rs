@@ -6,7 +6,7 @@ use crate::common::{
 use proptest::prelude::*;
 use stage2_contract::trace::{Ending, ReadError, Record};
 
-/// Where each frame of a sound spool ends, and how many records there are up to there.
+/// Where each frame of a sound trace file ends, and how many records there are up to there.
 fn boundaries(file: &[u8]) -> Vec<(usize, usize)> {
     let mut at = FILE_HEADER_BYTES;
     let mut found = vec![(at, 0)];

@@ -1,4 +1,4 @@
-//! Files of later versions, and files that are no spools: stepped over, or named and refused.
+//! Files of later versions, and files that are no trace files: stepped over, or named and refused.
 
 use crate::common;
 use std::io;

@@ -12,7 +12,7 @@ pub(super) fn fixture(name: &str) -> Vec<u8> {
     bytes
 }
 
-/// The same as text.
+/// The text of a file of tests/fixtures/ncu, unpacked.
 pub(super) fn text(name: &str) -> String {
     String::from_utf8(fixture(name)).expect("UTF-8")
 }

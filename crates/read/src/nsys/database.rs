@@ -137,7 +137,8 @@ impl Database {
         all.map(|_| ())
     }
 
-    /// The same, until `take` breaks off; with what it broke off with.
+    /// Hands the rows of the columns to `take`, in the order of the file, until `take` breaks off.
+    /// Returns what it broke off with.
     pub(super) fn rows_until<B>(
         &self,
         table: &Table,

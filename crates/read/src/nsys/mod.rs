@@ -169,8 +169,8 @@ impl Tables {
         sum(self.kernels.iter().map(|kernel| (kernel, kernel.calls, kernel.total_ns)))
     }
 
-    /// The same, of the range of that name; of all domains, if none is named. None: there is no
-    /// such range.
+    /// Kernels of the range of that name, by mangled name; of all domains, if none is named.
+    /// `None`: there is no such range.
     pub fn totals_in(&self, range: &str, domain: Option<&str>) -> Option<Vec<Total<'_>>> {
         let found: Vec<_> = self.named(range, domain).collect();
         let rows = found.iter().flat_map(|range| &range.kernels);

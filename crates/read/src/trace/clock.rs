@@ -1,4 +1,4 @@
-//! Anchors of a spool -> a map from the monotonic clock (ranges) to the GPU clock (GPU work).
+//! Anchors of a trace file -> a map from the monotonic clock (ranges) to the GPU clock (GPU work).
 
 use stage2_contract::trace::{Anchor, GpuNs, MonoNs};
 

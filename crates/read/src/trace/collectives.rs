@@ -28,7 +28,7 @@ use stage2_model::Operation;
 pub const MAX_CALLS: usize = 1 << 18;
 /// Calls that are kept of all processes of a run: each file has an equal share.
 pub const MAX_ALL_CALLS: usize = 1 << 21;
-/// The same, where the calls of all processes are held at the same time.
+/// Calls that are kept of all processes of a run, where all of them are held at the same time.
 const MAX_CALLS_SIDE_BY_SIDE: usize = 1 << 19;
 /// Ranges of NCCL whose kernels may still come.
 const MAX_RANGES: usize = 1 << 18;

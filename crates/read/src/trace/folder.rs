@@ -1,4 +1,4 @@
-//! A folder of spool files -> a [`Capture`], several files at a time.
+//! A folder of trace files -> a [`Capture`], several files at a time.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -188,7 +188,8 @@ fn without_copies(results: Vec<Loaded>, files: &[PathBuf]) -> Vec<Loaded> {
 }
 
 impl Loaded {
-    /// The same of all files of one capture of one process; nothing where a file does not say.
+    /// What tells one capture of one process from others: all of its files share it. `None` where a
+    /// file does not say.
     fn identity(&self) -> Option<(Process, Anchor)> {
         let process = self.process.as_ref()?;
         Some((process.process.clone()?, process.first_anchor?))

@@ -1,5 +1,5 @@
-//! The spools of a run -> one [`ProcessCapture`] each: aggregated while reading, one pass a file, and a
-//! second one where outliers are.
+//! The trace files of a run -> one [`ProcessCapture`] each: aggregated while reading, one pass a
+//! file, and a second one where outliers are.
 //!
 //! Nothing here knows how a report looks, and nothing here fails because of what a file holds:
 //! what cannot be used is counted or becomes a finding that names the file.
@@ -72,7 +72,7 @@ const META_OPEN_AT_END: &str = "ranges.open_at_end";
 /// Meta key of a capture: the pieces of a trace that are not there.
 pub const META_PIECES_MISSING: &str = "pieces.missing";
 
-/// The spools of a run.
+/// The trace files of a run.
 #[derive(Debug, Default)]
 pub struct Capture {
     /// What could be read, in the order of the file names.
@@ -94,7 +94,7 @@ impl Capture {
     }
 }
 
-/// What one process did, from its spool.
+/// What one process did, from its trace file.
 #[derive(Debug)]
 pub struct ProcessCapture {
     /// Name of the trace file.

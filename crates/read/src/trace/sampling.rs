@@ -38,7 +38,7 @@ impl Sampled {
         }
     }
 
-    /// Both, of another process too.
+    /// Adds the instances of another process, and those of them that were recorded.
     pub fn add(&mut self, other: Self) {
         self.instances = self.instances.saturating_add(other.instances);
         self.recorded = self.recorded.saturating_add(other.recorded);
@@ -64,7 +64,7 @@ impl Estimate {
         self.sum = self.sum.saturating_add((whole << 32) + ((scaled % of) << 32) / of);
     }
 
-    /// Both sums together.
+    /// The sum of two estimates.
     pub fn plus(self, other: Self) -> Self {
         Self { sum: self.sum.saturating_add(other.sum) }
     }

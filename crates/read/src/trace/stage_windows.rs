@@ -44,7 +44,8 @@ pub struct StageTimes {
     pub alone: Times,
     /// Of the short gaps in its work, the time between windows, ns.
     pub between_ns: u64,
-    /// The same without the first, cold instance; nothing where that one cannot be told apart.
+    /// Windows and kernels of the instances without the first, cold one; `None` where that one
+    /// cannot be told apart.
     pub warm: Option<WarmTimes>,
 }
 

@@ -1,4 +1,4 @@
-//! The records of one spool, in order -> everything the report needs of that process.
+//! The records of one trace file, in order -> everything the report needs of that process.
 //!
 //! One pass, aggregating as it reads: memory grows with the distinct groups, not with the kernels
 //! nor with the range instances.

@@ -28,7 +28,7 @@ pub struct WorkTime {
     pub all: Busy,
     /// Kernels, and whole graphs, ns.
     pub kernels_ns: u64,
-    /// The same without communication kernels, ns.
+    /// Kernels that compute (communication kernels are left out), and whole graphs, ns.
     pub compute_ns: u64,
 }
 

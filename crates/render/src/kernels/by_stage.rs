@@ -56,7 +56,7 @@ impl StageKernel<'_> {
         self.known_bound().unwrap_or_else(|| "not profiled".to_owned())
     }
 
-    /// The same; none where neither ncu nor samples know it.
+    /// What holds the kernel up, by its counters; `None` where neither ncu nor samples know it.
     pub(crate) fn known_bound(&self) -> Option<String> {
         let Some(counters) = self.counters else {
             return self.sampled.map(|bound| format!("{} (sampled)", bound.label()));

@@ -18,7 +18,7 @@ pub struct Edges {
 }
 
 impl Edges {
-    /// Both edges moved alike.
+    /// Start and end moved by the same time.
     pub fn both(ns: i64) -> Self {
         Self { start_ns: ns, end_ns: ns }
     }

@@ -22,7 +22,7 @@ use crate::counter_fit::timing::Timing;
 const KERNELS_FOR_SHIFT: usize = 100_000;
 /// A column that fewer samples hold has no spread that means anything.
 const MIN_SAMPLES: u64 = 10;
-/// The same for blocks.
+/// A column that samples of fewer blocks hold has no spread that means anything.
 const MIN_BLOCKS: u32 = 5;
 /// Half an interval may be this share of the amount.
 const MOST_SPREAD: f64 = 0.10;

@@ -254,7 +254,7 @@ impl Design {
         self.stages.push(of);
     }
 
-    /// The same with calls that are not cut into pieces.
+    /// The design with calls that are not cut into pieces: one unknown for each column.
     pub(crate) fn whole(&self) -> Self {
         let mut design = self.clone();
         for stage in &mut design.stages {

@@ -8,7 +8,7 @@ use crate::counter_fit::moments::Sums;
 const RIDGE: f64 = 1e-9;
 /// Exchanges before the solver gives up. Ten are usual.
 pub(crate) const MAX_EXCHANGES: usize = 100;
-/// The same where the free unknowns are nearly known.
+/// Exchanges before the solver gives up where the free unknowns are nearly known.
 pub(crate) const FEW_EXCHANGES: usize = 20;
 
 /// The normal equations of one stage over the columns that occur in it, scaled to a diagonal of 1.
@@ -32,7 +32,7 @@ impl Normal {
         normal
     }
 
-    /// The same columns and scales, from other samples.
+    /// Computes the matrix from the sums of other samples; the columns and their scales stay.
     pub(crate) fn fill(&mut self, sums: &Sums) {
         for (j, &column) in self.active.iter().enumerate() {
             for (i, &row) in self.active.iter().enumerate().skip(j) {
@@ -57,7 +57,7 @@ impl Normal {
         factors.solve(&unit)[last] * self.matrix[(last, last)] > 20.0
     }
 
-    /// The same without the last column.
+    /// The equations without the last column, the constant.
     pub(crate) fn without_last(&self) -> Self {
         let size = self.active.len().saturating_sub(1);
         Self {
@@ -67,7 +67,8 @@ impl Normal {
         }
     }
 
-    /// The same for columns, each the sum of its unknowns: `of` names them by their place in `active`.
+    /// The matrix over columns that are each a sum of unknowns, scaled to a diagonal of 1: `of`
+    /// names the unknowns of each by their place in `active`.
     pub(crate) fn summed(&self, of: &[&[usize]]) -> DMatrix<f64> {
         let cell = |a: &[usize], b: &[usize]| -> f64 {
             let product =

@@ -53,7 +53,8 @@ pub fn join(mut capture: Capture, run: RunInfo, findings: Vec<Finding>) -> Repor
     join_kept(&mut capture, run, findings)
 }
 
-/// The same. The files can be read a second time afterwards: names, paths and clocks stay with them.
+/// Joins the captures of all processes, whose files can be read a second time afterwards: names,
+/// paths and clocks stay with them. `findings` are those of the run itself.
 pub(crate) fn join_kept(capture: &mut Capture, run: RunInfo, findings: Vec<Finding>) -> Report {
     let mut coverage = coverage::coverage(capture);
     let found = findings::of_processes(&capture.processes, &coverage);

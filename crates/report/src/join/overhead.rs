@@ -171,7 +171,7 @@ impl Slow<'_> {
         })
     }
 
-    /// Both sides with their spread.
+    /// The medians of the traced and of the untraced runs, with their spread.
     fn numbers(&self) -> String {
         let side = |cost: &StageCost| {
             let median = cost.host_warm_median_ns.map_or_else(String::new, ms3);

@@ -59,7 +59,7 @@ pub fn read(path: &Path) -> Result<HuggingFace, HuggingFaceError> {
     read_with_text(path).map(|(read, _)| read)
 }
 
-/// The same, with the text of the file.
+/// Reads a `config.json`, or that of a folder, and returns the text of the file with it.
 ///
 /// # Errors
 /// As [`read`].

@@ -118,7 +118,8 @@ pub(super) fn context_sum(seen_before: u64, count: u64, window: Option<u64>) -> 
     }
 }
 
-/// The same, summed over layers.
+/// Sum over `count` consecutive tokens, after `seen_before` others, of the tokens that each sees,
+/// summed over all layers: those with a sliding window and those without.
 pub(super) fn layer_context_sum(shape: &Shape, seen_before: u64, count: u64) -> f64 {
     let sliding = shape.attention.num_sliding_layers.min(shape.num_hidden_layers);
     let full = shape.num_hidden_layers - sliding;

@@ -38,7 +38,7 @@ pub struct Stage1Aggregates {
     pub stage_ms: BTreeMap<String, MeanStd>,
     /// Model FLOPs utilisation by Stage 1's formula, 0 to 1.
     pub mfu_model_level: Option<f64>,
-    /// The same for each stage.
+    /// Model FLOPs utilisation of each stage by Stage 1's formula, 0 to 1.
     pub mfu_per_stage: BTreeMap<String, f64>,
     /// Peak that it was computed with, TFLOP/s.
     pub peak_tflops: Option<f64>,

@@ -15,7 +15,7 @@ fn tensor(kind: &str, count: f64) -> Flops {
     Flops { tensor: [(kind.to_owned(), count)].into(), ..Flops::default() }
 }
 
-/// The same counters, with other percentages or operations.
+/// The counters of a kernel with other percentages or operations.
 fn with(counters: KernelCounters, change: impl FnOnce(&mut CounterRow)) -> KernelCounters {
     let mut counters = counters;
     change(&mut counters.measured);

@@ -8,12 +8,14 @@
 /// profiler runs with cold caches and at other clocks, which makes the same work slower, never
 /// faster; the rest is the spread of single launches about their mean.
 pub const FASTER_BELOW: f64 = 0.9;
-/// The same ratio up to which a launch of another stage is held to be the same work.
+/// Profiler's duration / undisturbed mean of the row up to which a launch of another stage is held
+/// to be the same work.
 pub const AGREES_TO: f64 = 1.25;
 /// 99th percentile / minimum of the durations of a row above which its launches may be of several
 /// workloads: products of one shape stayed below 1.2, two of different shapes had 1.3.
 pub const SPREAD_MOST: f64 = 1.25;
-/// The same as a difference, ns: short kernels of one workload varied by up to 0.99 us on an H200.
+/// 99th percentile - minimum of the durations of a row, ns, above which its launches may be of
+/// several workloads: short kernels of one workload varied by up to 0.99 us on an H200.
 pub const SPREAD_MOST_NS: u64 = 1_000;
 /// Largest / smallest median of the rows of a stage (ranges within it) that have the same kernel and
 /// configuration, above which they may be of several workloads.

@@ -11,7 +11,8 @@ use stage2_model::{Finding, SampledCounters, SampledDevice};
 /// DRAM traffic of an idle GPU, in percent of its peak, above which somebody else uses it: without work
 /// it is some hundred bytes a sample.
 const IDLE_PERCENT: f64 = 1.0;
-/// The same where the peak is not known, bytes/s.
+/// DRAM traffic of an idle GPU, bytes/s, above which somebody else uses it, where its peak is not
+/// known.
 const IDLE_BYTES_PER_S: f64 = 10e9;
 /// Traffic of an idle sample above this many times the lower quartile of the idle samples stands out.
 const STANDS_OUT: f64 = 10.0;

@@ -241,7 +241,7 @@ impl Sim {
         sim
     }
 
-    /// The same library as a collector sees CUPTI, for as long as the test takes.
+    /// The simulator's library as a collector sees CUPTI, for as long as the test takes.
     pub(crate) fn api(&self) -> cupti_sys::Api {
         let path = self._folder.path().join("libstage2_sim.so");
         // SAFETY: the library of this package, which is loaded already.
@@ -272,7 +272,7 @@ impl Sim {
         (result, out)
     }
 
-    /// The same where success is expected.
+    /// Calls a function whose first argument is an out-pointer, and expects success.
     pub(crate) fn make(&self, name: &str, argument: Handle) -> Handle {
         let (result, out) = self.out(name, argument);
         assert_eq!(result, 0, "{name}");

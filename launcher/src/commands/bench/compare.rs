@@ -54,7 +54,7 @@ pub(super) struct Row {
     pub(super) min_ns: u64,
     /// Median against that of the first configuration that has the stage.
     pub(super) median_ratio: Option<f64>,
-    /// The same of the minima.
+    /// Minimum against that of the first configuration that has the stage.
     pub(super) min_ratio: Option<f64>,
 }
 

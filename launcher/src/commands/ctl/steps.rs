@@ -11,7 +11,8 @@ use crate::control::ask;
 
 /// The longest that the first steps are waited for: a process without ranges has none.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The same once some have told: those that step together do so at about the same time.
+/// The longest wait for the other first steps once two processes have told of theirs: processes
+/// that step together tell at about the same time.
 const PATIENCE_WITH_THE_LAST: Duration = Duration::from_millis(200);
 
 /// Waits until every process has told of its first step, for a bounded time, and takes its status as the

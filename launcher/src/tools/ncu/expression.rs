@@ -144,7 +144,7 @@ fn written(tokens: &[Token]) -> String {
     out
 }
 
-/// The same with every `mark` taken literally.
+/// The tokens as the user would write them, with each of the `marks` taken literally.
 fn literally(tokens: &[Token], marks: &str) -> String {
     let plain = |token: &Token| match token {
         Token::Mark(c) if marks.contains(*c) => Token::Plain(*c),

@@ -41,7 +41,8 @@ pub struct KernelTime {
 pub struct Selection {
     /// Mangled names of kernels that compute, the longest-running first.
     pub kernels: Vec<String>,
-    /// The same for kernels that talk to other GPUs, where they are asked for.
+    /// Mangled names of kernels that talk to other GPUs, the longest-running first, where they are
+    /// asked for.
     pub communication: Vec<String>,
     /// False where no times are known: then nothing is filtered by name.
     pub times_known: bool,

@@ -111,10 +111,10 @@ pub enum GraphTrace {
     /// A graph launch is one record.
     #[serde(rename = "graph")]
     Graph,
-    /// The same, for launches by the host only.
+    /// A graph launch is one record, for launches by the host only.
     #[serde(rename = "graph:host-only")]
     GraphHostOnly,
-    /// The same, also for launches by the device.
+    /// A graph launch is one record, for launches by the host and by the device.
     #[serde(rename = "graph:host-and-device")]
     GraphHostAndDevice,
 }

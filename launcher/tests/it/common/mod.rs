@@ -78,7 +78,7 @@ impl Sandbox {
         command
     }
 
-    /// The same, with the exit status that a user gets.
+    /// stage2-launch in the sandbox, with the exit status that a user gets.
     pub(crate) fn launch_strictly(&self, words: &[&str]) -> assert_cmd::Command {
         let mut command = assert_cmd::Command::from_std(self.plain_launch(words));
         command.timeout(Duration::from_secs(60));

@@ -140,7 +140,7 @@ impl Bench {
 
 fn run(step: &Step) -> Ended {
     let log = tempfile::NamedTempFile::new().expect("log");
-    // Both streams append to one file.
+    // Standard output and standard error append to one file.
     let stream = || Stdio::from(File::options().append(true).open(log.path()).expect("log"));
     let (program, arguments) = step.argv.split_first().expect("a program");
     let mut command = Command::new(program);

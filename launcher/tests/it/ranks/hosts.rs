@@ -8,7 +8,7 @@ fn captured(late: u64) -> [Rank; 2] {
     captured_with(Some(7), late)
 }
 
-/// The same, with calls that say this communicator or none.
+/// The two hosts of [`captured`], with calls that name the communicator `hash` or none.
 fn captured_with(hash: Option<u64>, late: u64) -> [Rank; 2] {
     [0u64, 1].map(|rank| {
         let shift = 7_000 * MS * rank;

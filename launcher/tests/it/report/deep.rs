@@ -27,7 +27,8 @@ fn run(other_ns: [u64; 2], slow: u64) -> Build {
     run_products([PRODUCT_NS; 2], [PRODUCT_NS; 2], other_ns, slow)
 }
 
-/// The same with other durations of the product: in prefills, and in decodes the first and later.
+/// The run of [`run`] with other durations of the product, ns: each pair holds that of the first,
+/// cold instance and that of the later ones.
 fn run_products(prefill_ns: [u64; 2], decode_ns: [u64; 2], other_ns: [u64; 2], slow: u64) -> Build {
     let mut b = Build::process(1, "python3");
     b.anchor(1).device(0, "NVIDIA H200", 1);

@@ -1,4 +1,4 @@
-//! Spools in, reports out: golden files, brute-force checks and hostile input.
+//! Trace files in, reports out: golden files, brute-force checks and hostile input.
 
 mod answer;
 mod brute_force;

@@ -1,5 +1,5 @@
 //! Captures of any source, any subset of them -> `merge` -> tables that plain SQL, plain sums over
-//! CSV files and the spools themselves confirm.
+//! CSV files and the trace files themselves confirm.
 
 mod alone;
 mod combined;

@@ -38,7 +38,8 @@ pub(crate) fn kernels(steps: u64) -> Vec<GpuWork> {
     kernels
 }
 
-/// The same as replays of one CUDA graph: one correlation id a step, one node a kernel.
+/// The kernels of `steps` decode steps as replays of one CUDA graph: one correlation id a step, one
+/// node a kernel.
 pub(crate) fn graph_kernels(steps: u64) -> Vec<GpuWork> {
     const FIRST_NODE: u64 = 7 << 32;
     let mut kernels = kernels(steps);

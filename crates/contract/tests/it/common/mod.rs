@@ -1,4 +1,4 @@
-//! Records to spools and back, and made-up records, for all tests of the format.
+//! Records to trace files and back, and made-up records, for all tests of the format.
 // Each test program uses its part of this.
 #![allow(dead_code)]
 
@@ -22,7 +22,7 @@ pub(crate) struct Read {
     pub(crate) skipped: Skipped,
 }
 
-/// A spool of one frame for each group of records.
+/// A trace file of one frame for each group of records.
 pub(crate) fn spool<'a>(frames: impl IntoIterator<Item = &'a [Record]>) -> Vec<u8> {
     let mut file = Vec::new();
     let mut writer = Writer::new(&mut file).unwrap();

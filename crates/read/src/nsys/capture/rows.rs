@@ -41,7 +41,7 @@ pub(super) enum Name<T> {
 }
 
 impl<T> Name<T> {
-    /// The same, with its text held as something else.
+    /// This name, with its text held as what `held` makes of it.
     fn map<U>(self, held: impl FnOnce(T) -> U) -> Name<U> {
         match self {
             Name::Text(text) => Name::Text(held(text)),

@@ -328,7 +328,8 @@ impl Work {
         (self.launches, self.moved) = (InOrder::default(), Vec::new());
     }
 
-    /// The same piece of work, counted among all other kinds; `None` if it is counted there already.
+    /// The piece of work `piece`, counted among all other kinds; `None` if it is counted there
+    /// already.
     pub(super) fn among_others(&self, piece: &Piece) -> Option<Piece> {
         let item = self.items.get(piece.item as usize)?.what.others();
         (item != piece.item).then_some(Piece { item, ..*piece })

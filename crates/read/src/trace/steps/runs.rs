@@ -259,7 +259,8 @@ fn is_primitive(whats: &[u32]) -> bool {
     shortest == whats.len() || !whats.len().is_multiple_of(shortest)
 }
 
-/// The same for every rotation of a period: a sum over its neighbours.
+/// Hash of a period that is equal for each of its rotations: a sum over each kernel with those
+/// after it.
 fn pattern_of(whats: &[u32]) -> u64 {
     let after = |at: usize, by: usize| {
         let what = whats.get((at + by) % whats.len()).copied().unwrap_or(0);

@@ -11,7 +11,7 @@ use stage2_read::trace::stats::mean;
 
 /// Where a launch was, if nobody saw its ranges.
 const NOT_KNOWN: &str = "(not known)";
-/// The same, outside of all ranges.
+/// Where a launch was, if it was outside of all ranges.
 const OUTSIDE: &str = "(outside ranges)";
 /// All that was captured, where no range is known at all.
 const WHOLE: &str = "(whole capture)";

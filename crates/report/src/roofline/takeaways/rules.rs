@@ -109,7 +109,7 @@ impl Speaker<'_> {
         self.say_counted(rule, part, text, then)
     }
 
-    /// The same of counters, which hold for a kernel whatever the times of its stage are worth.
+    /// A takeaway from counters, which hold for a kernel whatever the times of its stage are worth.
     fn say_counted(
         &self,
         rule: Rule,

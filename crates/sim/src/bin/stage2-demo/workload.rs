@@ -16,7 +16,7 @@ pub(crate) struct Round {
     pub(crate) round: u32,
     /// From before the first launch to the end of the prefill on the device.
     pub(crate) prefill: Duration,
-    /// The same for all decode steps of the round.
+    /// From before the first launch of the decode to the end of its last step on the device.
     pub(crate) decode: Duration,
 }
 

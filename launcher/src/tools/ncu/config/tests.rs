@@ -59,7 +59,7 @@ pub(in crate::tools::ncu) fn fixture(name: &str) -> Vec<u8> {
     bytes
 }
 
-/// The same as text.
+/// The text of a file of tests/fixtures/ncu, unpacked.
 pub(in crate::tools::ncu) fn text(name: &str) -> String {
     String::from_utf8(fixture(name)).expect("UTF-8")
 }
