@@ -42,7 +42,13 @@ pub fn kept_in_calls() {
     unsafe { libc::signal(libc::SIGUSR1, keep as *const () as libc::sighandler_t) };
     client();
     for _ in 0..60 {
-        let work = || {
+        // One that is kept in the start of its thread holds locks of the C library's, which are not ours.
+        let in_calls = std::sync::Barrier::new(5);
+        let in_calls: &'static std::sync::Barrier = Box::leak(Box::new(in_calls));
+        let work = move || {
+            client().push_c(c"kept");
+            client().pop();
+            in_calls.wait();
             loop {
                 client().push_c(c"kept");
                 client().pop();
@@ -50,6 +56,7 @@ pub fn kept_in_calls() {
         };
         let threads: Vec<std::thread::JoinHandle<()>> =
             (0..4).map(|_| std::thread::spawn(work)).collect();
+        in_calls.wait();
         std::thread::sleep(Duration::from_millis(2));
         for thread in &threads {
             // SAFETY: the thread never ends.

@@ -137,7 +137,7 @@
 //! # Example
 //!
 //! ```
-//! use crate::trace::{Ending, GpuNs, GpuWork, Reader, Record, What, Writer};
+//! use stage2_contract::trace::{Ending, GpuNs, GpuWork, Reader, Record, What, Writer};
 //!
 //! let mut file = Vec::new();
 //! let mut writer = Writer::new(&mut file)?;

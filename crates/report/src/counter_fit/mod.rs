@@ -16,7 +16,7 @@
 //!
 //! # The two passes
 //! ```
-//! use crate::counter_fit::{Amount, Fit, Kernel, Kinds, Samples};
+//! use stage2_report::counter_fit::{Amount, Fit, Kernel, Kinds, Samples};
 //!
 //! // 1,000 samples of 100 us of one counter; every 70 us a kernel of 30 us that reads 2 MB.
 //! let mut samples = Samples::new(1)?;
@@ -39,7 +39,7 @@
 //!
 //! let amount = fitted.stages[0].counters[0].columns[0].amount;
 //! assert!(matches!(amount, Amount::Value { amount, .. } if (amount / 2e6 - 1.0).abs() < 0.01));
-//! # Ok::<(), crate::counter_fit::FitError>(())
+//! # Ok::<(), stage2_report::counter_fit::FitError>(())
 //! ```
 //! [`Kinds`] sees every kernel once and chooses the columns: the [`OWN_COLUMNS`] kinds of a stage that
 //! ran longest have columns of their own, the others are pooled by class. [`Fit`] sees them again. It
