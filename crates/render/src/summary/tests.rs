@@ -327,7 +327,8 @@ fn words(page: &str) -> usize {
 fn the_summary_stays_below_900_words() {
     let mut reports = vec![full(""), rich()];
     for sample in ["llama_1b", "moe_small", "regions"] {
-        let file = format!("{}/../../docs/sample/{sample}/metrics.json", env!("CARGO_MANIFEST_DIR"));
+        let file =
+            format!("{}/../../docs/sample/{sample}/metrics.json", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(&file).expect(&file);
         reports.push(serde_json::from_str(&text).expect(&file));
     }
