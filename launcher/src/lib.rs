@@ -20,6 +20,7 @@ mod failure;
 mod feed;
 mod hook;
 mod install;
+mod live_source;
 pub mod outcome;
 mod plan;
 mod progress;
@@ -30,7 +31,6 @@ mod terminal;
 mod threads;
 pub mod tools;
 mod top;
-mod watched;
 mod workload;
 
 use std::ffi::OsString;

@@ -53,7 +53,7 @@ pub struct Counters {
     pub aggregates_folded: Counter,
     /// GPU records that were placed in a range or known to be outside of all.
     pub attributed: Counter,
-    /// Wanted ranges that were opened while another thread was slow to switch collection on, or that
+    /// WindowFilter ranges that were opened while another thread was slow to switch collection on, or that
     /// CUPTI refused to switch it on for.
     pub late_switches: Counter,
     /// At the end CUPTI did not hand its records to us: 1, and how many are missing is not known.

@@ -13,7 +13,7 @@ use crate::base::options::{Attribution, Graph};
 use crate::base::{clock, futex, last_thread, signal_mask};
 use crate::guest::farewell::EndedBy;
 use crate::guest::state::{self, Phase, Shared};
-use crate::guest::wanted::Wanted;
+use crate::guest::window_filter::WindowFilter;
 use crate::guest::windows::{Done, Moment, Stage};
 
 /// The longest that whoever is about to send a signal is held up.
@@ -32,7 +32,7 @@ const COST: &str = "launches are slower while CUPTI is on, and stay slower until
 /// Answers requests.
 pub(super) struct Verbs<'a> {
     asks: &'a Asks,
-    known: Vec<&'static Wanted>,
+    known: Vec<&'static WindowFilter>,
 }
 
 impl<'a> Verbs<'a> {
@@ -108,7 +108,7 @@ impl<'a> Verbs<'a> {
     }
 
     /// What a window is to record; `None`: what the environment says.
-    fn wanted(&mut self, start: &Start) -> Result<Option<&'static Wanted>, String> {
+    fn wanted(&mut self, start: &Start) -> Result<Option<&'static WindowFilter>, String> {
         if start.ranges.is_none() && start.sample.is_none() {
             return Ok(None);
         }
@@ -121,7 +121,7 @@ impl<'a> Verbs<'a> {
             )?,
         };
         let sample = start.sample.unwrap_or(options.sample);
-        let known = |wanted: &&&Wanted| wanted.ranges == ranges && wanted.sample == sample;
+        let known = |wanted: &&&WindowFilter| wanted.ranges == ranges && wanted.sample == sample;
         if let Some(wanted) = self.known.iter().find(known) {
             return Ok(Some(wanted));
         }
@@ -131,7 +131,7 @@ impl<'a> Verbs<'a> {
                  them again"
             ));
         }
-        let wanted = Box::leak(Box::new(Wanted::new(ranges, sample, state::window_bits())));
+        let wanted = Box::leak(Box::new(WindowFilter::new(ranges, sample, state::window_bits())));
         self.known.push(wanted);
         Ok(Some(wanted))
     }

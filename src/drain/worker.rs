@@ -29,7 +29,7 @@ use crate::drain::summary;
 use crate::guest::gpu::{Gpu, OffReason};
 use crate::guest::pool::Pool;
 use crate::guest::state::{self, EndStep, Phase, Shared};
-use crate::guest::wanted::Wanted;
+use crate::guest::window_filter::WindowFilter;
 use crate::guest::windows::Window;
 use windows::{Calls, Deadlines, Why};
 
@@ -67,7 +67,7 @@ struct Drain {
     /// [`Shared::forks_after_cuda`] as the trace file has it.
     forks_noted: u64,
     window: Window,
-    wanted: &'static Wanted,
+    wanted: &'static WindowFilter,
     /// The calls that belong to the window, in CUPTI's sequence.
     calls: Calls,
     /// Of the events that belong to it ([`generation::epoch`]).

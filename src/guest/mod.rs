@@ -29,5 +29,5 @@ mod sample;
 pub(crate) mod schema_encoding;
 pub mod state;
 mod thread;
-pub mod wanted;
+pub mod window_filter;
 pub mod windows;

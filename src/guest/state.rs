@@ -38,7 +38,7 @@ pub use crate::guest::phase::Phase;
 use crate::guest::phase::PhaseMachine;
 use crate::guest::pool::Pool;
 use crate::guest::registry::{Kind, registry};
-use crate::guest::wanted::{Bits, Wanted};
+use crate::guest::window_filter::{Bits, WindowFilter};
 use crate::guest::windows::Windows;
 
 process_wide! {
@@ -238,9 +238,9 @@ pub struct Shared {
     /// The start/end ranges that hold collection on.
     pub started: StartedRanges,
     /// What the environment asks for.
-    pub environment: &'static Wanted,
+    pub environment: &'static WindowFilter,
     /// What the window records. Never null; what it points to is never freed.
-    wanted: AtomicPtr<Wanted>,
+    wanted: AtomicPtr<WindowFilter>,
     /// Requests for windows, and how they stand. No guest thread comes there.
     pub windows: Windows,
     /// When collection was switched.
@@ -282,7 +282,7 @@ pub struct Shared {
 impl Shared {
     /// Nothing is recorded yet.
     pub fn new(options: Options) -> Self {
-        let environment: &'static Wanted = Box::leak(Box::new(Wanted::of(&options)));
+        let environment: &'static WindowFilter = Box::leak(Box::new(WindowFilter::of(&options)));
         let windows = Windows::default();
         if options.start {
             windows.ask_first();
@@ -320,13 +320,13 @@ impl Shared {
     }
 
     /// What the window records.
-    pub fn wanted(&self) -> &'static Wanted {
+    pub fn wanted(&self) -> &'static WindowFilter {
         // SAFETY: set from a box that is never freed, at the start and by `want`.
         unsafe { &*self.wanted.load(Ordering::Acquire) }
     }
 
     /// Sets what the next window records. Only the drain thread calls it, while nothing is recorded.
-    pub fn want(&self, wanted: &'static Wanted) {
+    pub fn want(&self, wanted: &'static WindowFilter) {
         if let Some(bits) = window_bits_if_any() {
             bits.fill(&wanted.ranges, registry());
         }

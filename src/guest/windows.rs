@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use stage2_contract::control::Limits;
 use stage2_contract::trace::{MonoNs, WallNs};
 
-use crate::guest::wanted::Wanted;
+use crate::guest::window_filter::WindowFilter;
 
 /// Marks that wait for the drain thread.
 const MARKS: usize = 64;
@@ -24,7 +24,7 @@ pub struct Window {
     /// It begins while the program runs, and not with the first call of the program.
     pub late: bool,
     /// What it records; `None`: what the environment asks for.
-    pub wanted: Option<&'static Wanted>,
+    pub wanted: Option<&'static WindowFilter>,
     /// When it begins; `None`: at once.
     pub at: Option<Moment>,
     /// When it ends by itself.
@@ -164,7 +164,7 @@ impl Windows {
     /// There is one already.
     pub fn ask_start(
         &self,
-        wanted: Option<&'static Wanted>,
+        wanted: Option<&'static WindowFilter>,
         counters: bool,
         at: Option<Moment>,
         limits: Limits,

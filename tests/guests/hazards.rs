@@ -360,7 +360,7 @@ fn transfers() {
     client().pop();
 }
 
-/// Wanted and unwanted ranges in turn.
+/// WindowFilter and unwanted ranges in turn.
 fn gated() {
     cuda::init();
     let (nvtx, stream) = (client(), Stream::new());

@@ -29,7 +29,7 @@ pub fn soak() {
                 let stream = Stream::new();
                 for window in 0..windows {
                     together.wait();
-                    client().push(b"wanted");
+                    client().push(b"window_filter");
                     for _ in 0..rounds {
                         stream.launch(DECODE_KERNELS);
                     }

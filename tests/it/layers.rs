@@ -26,7 +26,7 @@ const TAKEN_BY_DRAIN: [&str; 12] = [
     "registry",
     "schema_encoding",
     "state",
-    "wanted",
+    "window_filter",
     "windows",
 ];
 

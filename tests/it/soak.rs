@@ -32,7 +32,7 @@ fn launches_equal_records_and_memory_is_flat_while_collection_goes_on_and_off() 
     let left = Guest::new("soak")
         .env("STAGE2_TEST_KERNELS", kernels.to_string())
         .env("STAGE2_TEST_WINDOWS", windows.to_string())
-        .env("STAGE2_RANGES", "wanted")
+        .env("STAGE2_RANGES", "window_filter")
         .env("STAGE2_BUFFERS", buffers)
         .patience(60 + kernels / 100_000)
         .run_without_reading();

@@ -39,7 +39,7 @@ use anyhow::Context as _;
 use stage2_model::{Operators, Report};
 use stage2_read::files::{remedy, stream_whole};
 use stage2_read::threads;
-use stage2_report::insight::Shown;
+use stage2_report::conclusions::Shown;
 
 /// Writes the pages and tables of a report into the folder of its run; gives their paths. `shown` is what
 /// the pages of operators and Stage 1 show beside it, and `top_n` the number of rows of `kernels.md`.

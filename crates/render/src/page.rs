@@ -97,7 +97,7 @@ mod tests {
     use crate::sample_answer::{answer, rich};
     use crate::{operators, report, summary};
     use stage2_model::Operators;
-    use stage2_report::insight::Shown;
+    use stage2_report::conclusions::Shown;
 
     #[test]
     fn every_page_opens_with_the_same_five_lines() {

@@ -11,8 +11,8 @@ use stage2_model::{
     Figure, LAUNCH_GAP_US, P99_VALUES, PathKind, Report, Role, StageAnswer, StageRow, StepTimes,
     StepUnit, WindowKind,
 };
+use stage2_report::conclusions::vision::{Nested, nested};
 use stage2_report::in_part;
-use stage2_report::insight::vision::{Nested, nested};
 
 /// Ranges that are named as being no stages.
 const APART_NAMED: usize = 2;

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::answer;
-use crate::claims::Workload;
+use crate::conclusions::{self, Shown};
 use crate::inputs::{Settings, Sources};
-use crate::insight::{self, Shown};
 use crate::join::{
     counters, empty, energy, join_kept, overhead, passes, same_name, timeline, without_collector,
 };
 use crate::roofline::hardware::{self, Catalogue};
 use crate::roofline::takeaways::Facts;
+use crate::workload_config::Workload;
 use crate::{sampled, step_timeline, workload_end};
 use serde_json::Value;
 use stage2_contract::text::visible;
@@ -182,10 +182,11 @@ impl Joined {
         let (run_dir, config) = (sources.run_dir.as_path(), &settings.config);
         let roles = &settings.libraries.roles;
         // What the host did in the median steps is among what the conclusions are drawn from.
-        insight::mark_stages(&mut report, config, roles);
+        conclusions::mark_stages(&mut report, config, roles);
         step_timeline::add(&mut report, capture, &settings.libraries);
-        let context = insight::Context { run_dir, config, workload: &workload, argv: &argv, roles };
-        let (shown, drawn_from) = insight::add(&mut report, &context);
+        let context =
+            conclusions::Context { run_dir, config, workload: &workload, argv: &argv, roles };
+        let (shown, drawn_from) = conclusions::add(&mut report, &context);
         Measured { workload, configured, report, read, shown, drawn_from }
     }
 }

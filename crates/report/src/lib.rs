@@ -1,18 +1,17 @@
 //! Captures in, [`Report`](stage2_model::Report) out.
 //!
 //! [`join`] brings the rows of the captures together, [`ranks`] matches processes, [`llm`], [`roofline`] and
-//! [`operators`] compute what follows, [`insight`] draws the conclusions, and `answer` sums them up.
+//! [`operators`] compute what follows, [`conclusions`] draws the conclusions, and `answer` sums them up.
 //! [`analyse()`] is the one way through all of it; a report is complete when it returns.
 #![deny(unsafe_code)]
 
 mod analyse;
 mod answer;
 mod by_stage;
-pub mod claims;
+pub mod conclusions;
 pub mod counter_fit;
 pub mod in_part;
 mod inputs;
-pub mod insight;
 pub mod join;
 pub mod llm;
 pub mod operators;
@@ -23,6 +22,7 @@ pub mod roofline;
 mod sampled;
 mod settings;
 mod step_timeline;
+pub mod workload_config;
 mod workload_end;
 
 pub use analyse::{Analysis, WorkloadFacts, analyse};

@@ -13,9 +13,9 @@ use crate::cli::FeedArgs;
 use crate::clock::since_1970;
 use crate::failure::Failure;
 use crate::feed::{Names, Own, Page, cpu_seconds, serve, text, write};
+use crate::live_source::LiveSource;
 use crate::terminal::{Terminal, print};
 use crate::threads;
-use crate::watched::Watched;
 
 /// Where it serves if nothing else is said: the port that OpenTelemetry registered for exporters.
 const ADDRESS: SocketAddr =
@@ -33,7 +33,7 @@ pub(crate) fn feed(args: FeedArgs, terminal: &Terminal) -> Result<u8, Failure> {
         return Err(Failure::Usage(text.to_owned()));
     }
     let listener = if !serves { None } else { Some(listen(args.listen.unwrap_or(ADDRESS))?) };
-    let mut watched = Watched::open(args.watching.clone())?;
+    let mut watched = LiveSource::open(args.watching.clone())?;
     if args.once {
         read_all(&mut watched);
         let look = watched.watch.look();
@@ -93,7 +93,7 @@ pub(crate) fn feed(args: FeedArgs, terminal: &Terminal) -> Result<u8, Failure> {
 }
 
 /// Reads until nothing more is there, and what waits is final.
-fn read_all(watched: &mut Watched) {
+fn read_all(watched: &mut LiveSource) {
     for _ in 0..1_000 {
         watched.tick();
         if watched.watch.look().behind_bytes == 0 {

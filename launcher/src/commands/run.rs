@@ -25,8 +25,8 @@ use crate::{copy_inputs, doctor, reports, workload};
 use stage2_config::hydra::Node;
 use stage2_contract::text::visible_path;
 use stage2_model::{Empty, Finding, Severity, Status, Tool, WorkloadExit};
-use stage2_report::claims::Workload;
 use stage2_report::operators::stage1;
+use stage2_report::workload_config::Workload;
 
 /// Stands for the folder of the run until that is chosen.
 const RUN_DIR: &str = "RUN_DIR";

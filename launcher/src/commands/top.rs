@@ -9,8 +9,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::cli::TopArgs;
 use crate::failure::Failure;
+use crate::live_source::LiveSource;
 use crate::top::{State, look, page, run};
-use crate::watched::Watched;
 
 /// Size of a page of plain text.
 const COLUMNS: usize = 80;
@@ -20,7 +20,7 @@ const STEP: Duration = Duration::from_millis(100);
 
 /// `stage2-launch top`.
 pub(crate) fn top(args: TopArgs) -> Result<u8, Failure> {
-    let mut watched = Watched::open(args.watching)?;
+    let mut watched = LiveSource::open(args.watching)?;
     if args.once {
         // All that is there, and nothing of it is waited for any longer.
         for _ in 0..1_000 {
@@ -59,7 +59,7 @@ pub(crate) fn top(args: TopArgs) -> Result<u8, Failure> {
 }
 
 /// Prints one page; false where nobody reads on.
-fn show(watched: &Watched) -> Result<bool, Failure> {
+fn show(watched: &LiveSource) -> Result<bool, Failure> {
     let view = look(watched, State::default());
     let mut lines: Vec<String> = page(&view, COLUMNS, LINES)
         .iter()

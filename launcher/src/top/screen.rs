@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use super::page::{State, View, page, stages};
 use super::snapshot;
-use crate::watched::Watched;
+use crate::live_source::LiveSource;
 
 /// Between two looks.
 const TICK: Duration = Duration::from_secs(1);
@@ -22,7 +22,7 @@ const STEP: Duration = Duration::from_millis(100);
 
 /// Shows the page until the user ends it, or `stop` is set. The terminal is what it was then, also after
 /// a panic.
-pub(crate) fn run(watched: &mut Watched, stop: &Arc<AtomicBool>) -> io::Result<()> {
+pub(crate) fn run(watched: &mut LiveSource, stop: &Arc<AtomicBool>) -> io::Result<()> {
     let mut terminal = ratatui::try_init()?;
     let result: io::Result<()> = (|| {
         let mut view = View { name: watched.name.clone(), ..View::default() };
@@ -75,7 +75,7 @@ pub(crate) fn run(watched: &mut Watched, stop: &Arc<AtomicBool>) -> io::Result<(
 }
 
 /// What there is to show now.
-pub(crate) fn look(watched: &Watched, state: State) -> View {
+pub(crate) fn look(watched: &LiveSource, state: State) -> View {
     let now = crate::clock::since_1970();
     let phases = watched.standings.iter().map(|standing| (standing.pid, standing.phase.clone()));
     View {
@@ -88,7 +88,7 @@ pub(crate) fn look(watched: &Watched, state: State) -> View {
 }
 
 /// Does what a key says; false where it ends the program.
-fn obey(key: KeyEvent, view: &mut View, watched: &mut Watched) -> bool {
+fn obey(key: KeyEvent, view: &mut View, watched: &mut LiveSource) -> bool {
     if key.kind == KeyEventKind::Release {
         return true;
     }
@@ -133,7 +133,7 @@ fn obey(key: KeyEvent, view: &mut View, watched: &mut Watched) -> bool {
 }
 
 /// Writes what was read so far as a bundle.
-fn write(watched: &mut Watched) {
+fn write(watched: &mut LiveSource) {
     let files: Vec<(PathBuf, u64)> = watched.watch.files().collect();
     let name = format!("stage2-top-{}", jiff::Zoned::now().strftime("%Y%m%d-%H%M%S"));
     let folder = PathBuf::from(name);
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     use crate::cli::Watching;
-    use crate::watched::Standing;
+    use crate::live_source::Standing;
 
     #[test]
     fn keys_do_what_the_page_says() {
@@ -158,7 +158,7 @@ mod tests {
         std::fs::write(&file, "").expect("a file");
         let target = file.to_str().map(str::to_owned);
         let wanted = Watching { all: false, tokens: Vec::new(), target };
-        let mut watched = Watched::open(wanted).expect("a file");
+        let mut watched = LiveSource::open(wanted).expect("a file");
         let mut view = View::default();
         let mut press =
             |code| obey(KeyEvent::new(code, KeyModifiers::NONE), &mut view, &mut watched);
@@ -181,7 +181,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let target = folder.path().to_str().map(str::to_owned);
         let wanted = Watching { all: false, tokens: Vec::new(), target };
-        let mut watched = Watched::open(wanted).expect("a folder");
+        let mut watched = LiveSource::open(wanted).expect("a folder");
         watched.standings = vec![Standing::of(7, "on"), Standing::of(8, "dormant")];
         let mut view = View::default();
         let mut press = |code| {

@@ -14,7 +14,7 @@ use std::time::Duration;
 use crossbeam::channel::{Receiver, RecvTimeoutError, TryRecvError, bounded};
 use cupti_sys::Api;
 use parking_lot::Mutex;
-use stage2_contract::settings::Counters as Wanted;
+use stage2_contract::settings::Counters as WindowFilter;
 use stage2_contract::trace::Record;
 
 use crate::base::clock::Instant;
@@ -75,7 +75,7 @@ impl Counters {
     ///
     /// # Errors
     /// Why counters cannot be sampled, and what to do.
-    pub fn begin(&self, wanted: &Wanted, has_file: bool) -> Result<(), Refusal> {
+    pub fn begin(&self, wanted: &WindowFilter, has_file: bool) -> Result<(), Refusal> {
         if wanted.off {
             return Ok(());
         }

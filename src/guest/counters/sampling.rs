@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crossbeam::channel::{SendTimeoutError, Sender, TrySendError};
 use cupti_sys::Api;
-use stage2_contract::settings::Counters as Wanted;
+use stage2_contract::settings::Counters as WindowFilter;
 use stage2_contract::trace::{CounterSamples, Record, counters as facts};
 
 use super::Common;
@@ -33,7 +33,7 @@ const TRY_OUT: Duration = Duration::from_millis(2);
 /// What the thread works on.
 pub(super) struct Sampling {
     api: &'static Api,
-    wanted: Wanted,
+    wanted: WindowFilter,
     common: Arc<Common>,
     stop: Arc<AtomicBool>,
     sender: Sender<Record>,
@@ -68,7 +68,7 @@ impl Sampling {
     /// No GPU was met yet.
     pub(super) fn new(
         api: &'static Api,
-        wanted: Wanted,
+        wanted: WindowFilter,
         (common, stop): (Arc<Common>, Arc<AtomicBool>),
         sender: Sender<Record>,
         come_first_at_exit: fn(),

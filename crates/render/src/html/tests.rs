@@ -6,7 +6,7 @@ use crate::golden::compare;
 use dom::{Element, parse};
 use stage2_contract::text::{KernelName, visible};
 use stage2_model::*;
-use stage2_report::insight::Shown;
+use stage2_report::conclusions::Shown;
 
 #[path = "../../../../launcher/tests/it/common/dom.rs"]
 mod dom;

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::top::Sum;
 use crate::page::model_stages;
 use stage2_model::{Bound, CounterRow, KernelRow, Report};
-use stage2_report::insight::counted::Counted;
+use stage2_report::conclusions::counted::Counted;
 
 /// Rows of a kernel in a stage together.
 struct StageSum<'r> {

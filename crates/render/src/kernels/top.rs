@@ -6,7 +6,7 @@ use std::hash::Hash;
 
 use stage2_model::{CounterRow, KernelRow, Report, Times};
 use stage2_read::trace::stats::mean;
-use stage2_report::insight::counted::Counted;
+use stage2_report::conclusions::counted::Counted;
 
 /// A kernel over the whole run.
 pub(crate) struct TopKernel<'r> {

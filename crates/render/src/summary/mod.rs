@@ -18,7 +18,7 @@ use super::page::{Page, first_screen, is_answered};
 use super::steps;
 use super::values::sentence;
 use stage2_model::Report;
-use stage2_report::insight::Shown;
+use stage2_report::conclusions::Shown;
 
 /// Sentences of the head; Takeaways has more.
 const SENTENCES: usize = 3;

@@ -6,7 +6,7 @@ use crate::values::{decimal, text};
 use stage2_contract::text::numbers::{count, counted};
 use stage2_contract::text::shorten;
 use stage2_model::{DeviceRow, Fact, ModelUse, Report, StageRow, WarmRow};
-use stage2_report::insight::Shown;
+use stage2_report::conclusions::Shown;
 use stage2_report::operators::stage1::{MeanStd, Stage1Aggregates};
 
 /// Rows of a table here.

@@ -35,7 +35,7 @@ pub(super) struct OfRanks<'a> {
     pub(super) late: &'a [&'a LateRow],
 }
 
-/// The largest gain of what `takeaways`, those of the stage, call for. Of times in doubt, of a part of
+/// The largest gain of what `takeaways`, those of the stage, call for. Of times in caveat, of a part of
 /// the capture and near the roofs there is no gain.
 pub(super) fn of_stage(
     ranks: OfRanks<'_>,
@@ -166,7 +166,7 @@ impl Stage<'_> {
 
     /// What following the advice of `takeaway` does away with at best.
     fn vanishing(&self, takeaway: &Takeaway) -> Option<Vanishing> {
-        let facts = self.facts.filter(|facts| facts.doubt.is_none())?;
+        let facts = self.facts.filter(|facts| facts.caveat.is_none())?;
         match takeaway.rule {
             // A graph closes long gaps as well: what launches less often waits less often for the host.
             Rule::LaunchBound | Rule::HostAhead | Rule::HostGaps => {
@@ -396,7 +396,7 @@ mod tests {
         assert_eq!(gain(&[Rule::LaunchBound], &parts, Some(0.8)).factor, None);
         assert_eq!(gain(&[Rule::NearRoof], &parts, Some(4.0)).factor, None);
         assert_eq!(gain(&[Rule::Communication], &parts, None).factor, None);
-        let doubted = StageFacts { doubt: Some("cold".into()), ..StageFacts::default() };
+        let doubted = StageFacts { caveat: Some("cold".into()), ..StageFacts::default() };
         let all = takeaway(Rule::LaunchBound);
         let none = OfRanks { collectives: &[], late: &[] };
         let of = of_stage(none, &[&all], Some(&doubted), Some(&window(&parts)), &floor(None));

@@ -30,7 +30,7 @@ pub(super) struct Told<'r> {
     /// Time that the first thing to do saves in the whole run, ns.
     pub(super) saved_ns: Option<f64>,
     /// Why its times are no ground for advice.
-    pub(super) doubt: Option<String>,
+    pub(super) caveat: Option<String>,
 }
 
 /// The lines: time, window, floor, first, coverage; behind the window, outliers where there are any.
@@ -285,9 +285,9 @@ fn floor_of(used: &ModelUse, told: &Told<'_>) -> Option<String> {
 
 fn first_text(stages: &[Told<'_>], first: Option<&FirstStep>) -> String {
     let Some(first) = first else {
-        let doubt = stages.iter().find_map(|told| Some((told.name(), told.doubt.as_deref()?)));
-        return match doubt {
-            Some((name, doubt)) => format!("nothing is advised: {name}: {doubt}"),
+        let caveat = stages.iter().find_map(|told| Some((told.name(), told.caveat.as_deref()?)));
+        return match caveat {
+            Some((name, caveat)) => format!("nothing is advised: {name}: {caveat}"),
             None => "nothing is known to gain anything".to_owned(),
         };
     };

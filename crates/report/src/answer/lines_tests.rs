@@ -13,7 +13,7 @@ fn told(row: &StageRow) -> Told<'_> {
         row,
         why_no_window: None,
         saved_ns: None,
-        doubt: None,
+        caveat: None,
         answer: StageAnswer {
             stage: row.stage.clone(),
             role: Role::Decode,

@@ -11,7 +11,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use crate::by_stage::{ByStage, by_stage, of_stage};
-use crate::insight::sample_basis::{sample_basis, whole_window_ns};
+use crate::conclusions::sample_basis::{sample_basis, whole_window_ns};
 use crate::roofline::takeaways::{Facts, StageFacts};
 use lines::Told;
 use stage2_model::{
@@ -93,7 +93,7 @@ fn stage<'r>(report: &Report, known: &Known<'_>, row: &'r StageRow) -> Told<'r> 
         row,
         why_no_window: window.as_ref().err().copied(),
         saved_ns,
-        doubt: facts.and_then(|facts| facts.doubt.clone()),
+        caveat: facts.and_then(|facts| facts.caveat.clone()),
         answer: StageAnswer {
             stage: row.stage.clone(),
             role: row.role,

@@ -1,6 +1,6 @@
 //! The window of a stage -> what it went into: parts that add up to it.
 
-use crate::insight::sample_basis::{SampleBasis, is_warm, sample_basis};
+use crate::conclusions::sample_basis::{SampleBasis, is_warm, sample_basis};
 use stage2_model::{
     BusyParts, CollectiveRow, Origin, Report, StageRow, Status, WindowKind, WindowPart, WindowSplit,
 };

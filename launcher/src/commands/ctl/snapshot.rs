@@ -2,7 +2,7 @@
 //!
 //! A window that is on is flushed and copied as it is; a dormant process records a new one first.
 
-mod take;
+mod process_window;
 
 use std::ffi::OsString;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -22,7 +22,7 @@ use crate::control::{Target, together};
 use crate::failure::{EXIT_NO_RESULT, Failure};
 use crate::run::{Event, SignalSource as _};
 use crate::terminal::Terminal;
-use take::Take;
+use process_window::ProcessWindow;
 
 /// Between two looks at windows that are being recorded.
 const STEP: Duration = Duration::from_millis(50);
@@ -119,8 +119,8 @@ pub(super) fn snapshot(
     Ok(made.status(&acceptance, terminal))
 }
 
-fn interrupted(signal: Signal, takes: &[Take], terminal: &Terminal) -> u8 {
-    takes.iter().for_each(Take::stop);
+fn interrupted(signal: Signal, takes: &[ProcessWindow], terminal: &Terminal) -> u8 {
+    takes.iter().for_each(ProcessWindow::stop);
     terminal.error(&format!("{signal}: no window of the snapshot goes on, and no bundle was made"));
     u8::try_from(128 + signal as i32).unwrap_or(u8::MAX)
 }
@@ -144,13 +144,13 @@ fn begin(
     target: &Target,
     for_ms: u64,
     terminal: &Terminal,
-) -> Result<(Vec<Take>, Vec<Finding>), Failure> {
+) -> Result<(Vec<ProcessWindow>, Vec<Finding>), Failure> {
     let limits = Limits { for_ms: Some(for_ms), ..Limits::default() };
     let outcomes = ask_all(target, &Verb::Status, terminal)?;
     let start = together(Verb::Start(Start { limits, ..Start::default() }), outcomes.len());
     let (mut takes, mut findings) = (Vec::new(), Vec::new());
     for outcome in outcomes {
-        match Take::begin(&outcome.found, outcome.answer, &start) {
+        match ProcessWindow::begin(&outcome.found, outcome.answer, &start) {
             Ok(take) => takes.push(take),
             Err(finding) => findings.push(finding),
         }
@@ -167,10 +167,10 @@ fn begin(
 }
 
 /// Waits until the windows that were started are over. The signal that ended that, if one did.
-fn wait(takes: &mut [Take], until: Instant, events: &Receiver<Event>) -> Option<Signal> {
+fn wait(takes: &mut [ProcessWindow], until: Instant, events: &Receiver<Event>) -> Option<Signal> {
     loop {
-        takes.iter_mut().for_each(Take::look);
-        if takes.iter().all(Take::is_over) || Instant::now() >= until {
+        takes.iter_mut().for_each(ProcessWindow::look);
+        if takes.iter().all(ProcessWindow::is_over) || Instant::now() >= until {
             // One that came in the last moment counts.
             return events.try_iter().find_map(signal_of);
         }

@@ -31,7 +31,7 @@ pub struct StageFacts {
     /// It is the decode of a language model.
     pub decode: bool,
     /// Why its times say nothing about another run, in a few words; with it there is no advice.
-    pub doubt: Option<String>,
+    pub caveat: Option<String>,
     /// Union of the windows of its instances, ns.
     pub window_ns: Option<u64>,
     /// It is known that nothing ran on the GPU for it: requests around the steps of an engine.

@@ -102,10 +102,10 @@ struct Speaker<'a> {
 }
 
 impl Speaker<'_> {
-    /// `part` is the part of the stage's window that is concerned, 0 to 1. Of times in doubt there is
+    /// `part` is the part of the stage's window that is concerned, 0 to 1. Of times in caveat there is
     /// the number with its label: no advice, and no gain.
     fn say(&self, rule: Rule, part: Option<f64>, text: String, then: Option<&str>) -> Takeaway {
-        let then = then.filter(|_| self.stage.doubt.is_none());
+        let then = then.filter(|_| self.stage.caveat.is_none());
         self.say_counted(rule, part, text, then)
     }
 
@@ -117,15 +117,15 @@ impl Speaker<'_> {
         text: String,
         then: Option<&str>,
     ) -> Takeaway {
-        let doubt = self.stage.doubt.as_ref();
-        let label = doubt.map_or_else(String::new, |doubt| format!(" ({doubt})"));
+        let caveat = self.stage.caveat.as_ref();
+        let label = caveat.map_or_else(String::new, |caveat| format!(" ({caveat})"));
         let gain = self.share.zip(part).map(|(share, part)| share * part * 100.0);
         Takeaway {
             rule,
             stage: Some(self.stage.stage.clone()),
             text: format!("{}: {text}{label}", self.stage.stage),
             recommendation: then.map(str::to_owned),
-            concerns_percent: gain.filter(|_| doubt.is_none()),
+            concerns_percent: gain.filter(|_| caveat.is_none()),
         }
     }
 
@@ -187,7 +187,7 @@ impl Speaker<'_> {
             count(kernels),
             per_token.unwrap_or_default()
         );
-        if self.stage.doubt.is_some() {
+        if self.stage.caveat.is_some() {
             return Some(self.say(Rule::GpuIdle, part, numbers, None));
         }
         let graphs = Self::percent(self.stage.graph_percent).unwrap_or(0.0) >= GRAPHS_USED_PERCENT;
@@ -369,7 +369,7 @@ impl Speaker<'_> {
         if kernel.class == KernelClass::Communication {
             return None;
         }
-        // What was sampled rests on the times of this run, and shares the doubts about them.
+        // What was sampled rests on the times of this run, and shares the caveats about them.
         let say = |rule, part, text, then| match kernel.sampled {
             true => self.say(rule, part, text, then),
             false => self.say_counted(rule, part, text, then),

@@ -6,7 +6,7 @@ fn eager_decode() -> StageFacts {
     StageFacts {
         stage: "decode".into(),
         decode: true,
-        doubt: None,
+        caveat: None,
         window_ns: Some(640_000_000),
         no_gpu_work: false,
         warm_instances: None,
@@ -129,7 +129,7 @@ fn idle_time_has_three_readings_and_busy_time_one() {
     assert_eq!(idle(|s| s.short_gaps_percent = Some(49.9)), [Rule::HostGaps]);
     assert_eq!(idle(|s| s.short_gaps_percent = None), [Rule::HostGaps]);
     assert_eq!(idle(|s| s.interval_us = None), [Rule::GpuIdle]);
-    assert_eq!(idle(|s| s.doubt = Some("x".into())), [Rule::GpuIdle]);
+    assert_eq!(idle(|s| s.caveat = Some("x".into())), [Rule::GpuIdle]);
     assert_eq!(idle(|s| s.graph_percent = Some(50.0)), [Rule::HostGaps]);
     assert_eq!(idle(|s| s.kernels = None), [Rule::GpuIdle]);
     assert_eq!(idle(|s| s.kernels = Some(0)), [Rule::GpuIdle]);
@@ -217,10 +217,10 @@ fn the_host_is_blamed_only_where_its_ranges_show_that_it_was_behind() {
 
 #[test]
 fn times_in_doubt_are_numbers_with_a_label_and_no_advice() {
-    let doubt = Some("one instance, a cold one: no ground for advice".to_owned());
+    let caveat = Some("one instance, a cold one: no ground for advice".to_owned());
     let mut counted = kernel("k", KernelClass::Gemm, 40.0);
     (counted.bound, counted.attainable_share) = (Some(Bound::Compute), Some(0.1));
-    let stage = StageFacts { doubt, decode: false, ..eager_decode() };
+    let stage = StageFacts { caveat, decode: false, ..eager_decode() };
     let said = of(vec![StageFacts { top_kernels: vec![counted], ..stage.clone() }]);
     assert!(said.iter().all(|t| t.text.ends_with("no ground for advice)")), "{said:?}");
     assert!(said.iter().all(|t| t.concerns_percent.is_none()), "{said:?}");

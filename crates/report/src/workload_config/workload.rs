@@ -254,14 +254,14 @@ fn read_yaml(path: &Path) -> Result<Option<Value>, String> {
 }
 
 #[cfg(test)]
-pub(in crate::claims) use tests::left;
+pub(in crate::workload_config) use tests::left;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     /// A workload that left `config` and `hydra`.
-    pub(in crate::claims) fn left(files: &[(&str, &[u8])]) -> (Workload, Vec<Finding>) {
+    pub(in crate::workload_config) fn left(files: &[(&str, &[u8])]) -> (Workload, Vec<Finding>) {
         let dir = tempfile::tempdir().expect("folder");
         let folder = dir.path().join(FOLDER);
         std::fs::create_dir_all(&folder).expect("folder");

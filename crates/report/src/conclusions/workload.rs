@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::claims::{self, FOLDER};
 use crate::llm::preset::{Model, ModelPreset};
+use crate::workload_config::{self, FOLDER};
 use serde_json::Value;
 use stage2_contract::text::visible_path;
 use stage2_model::{Absent, Finding, TokenCounts};
@@ -100,11 +100,11 @@ pub(crate) fn model(
     let model = chosen.as_ref().ok().and_then(|(_, model)| model.as_ref());
     let manifest = config.pointer("/inputs/manifest").and_then(Value::as_str);
     let Tokens { said, written, .. } = tokens;
-    findings.extend(claims::contradictions(workload, model, said, written, manifest));
+    findings.extend(workload_config::contradictions(workload, model, said, written, manifest));
     let appended = config.pointer("/workload/append").and_then(Value::as_array);
     let words = appended.into_iter().flatten().filter_map(Value::as_str);
     let appended: Vec<String> = words.map(str::to_owned).collect();
-    findings.extend(claims::overrides(workload, argv, &appended));
+    findings.extend(workload_config::overrides(workload, argv, &appended));
     findings.extend(nothing_left(context, &appended));
     match chosen {
         Ok((_, Some(model))) => Ok(model),

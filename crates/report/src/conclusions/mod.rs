@@ -1,8 +1,8 @@
 //! A merged report and the run's own files -> its operators, utilisation and takeaways.
 
+mod caveat;
 pub mod counted;
 mod decode_steps;
-mod doubt;
 pub(crate) mod facts;
 pub(crate) mod sample_basis;
 pub(crate) mod stages;
@@ -15,7 +15,6 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::claims::Workload;
 use crate::join;
 use crate::join::overhead::FEWEST_WARM;
 use crate::operators::stage1::{self, Stage1Aggregates};
@@ -23,6 +22,7 @@ use crate::operators::{OperatorSettings, Stage1Settings, operators};
 use crate::roofline::takeaways::{Facts, takeaways};
 use crate::sampled;
 use crate::settings::section;
+use crate::workload_config::Workload;
 use stage2_contract::text::numbers::counted;
 use stage2_model::{Report, StageRow};
 use stage2_read::roles::RoleSettings;

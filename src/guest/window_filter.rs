@@ -14,7 +14,7 @@ use crate::guest::registry::{Kind, Lookup, MAX_ENTRIES, Registry};
 use crate::guest::sample::Sampler;
 
 /// A filter and a choice.
-pub struct Wanted {
+pub struct WindowFilter {
     /// The ranges that are recorded.
     pub ranges: RangeFilter,
     /// One in so many instances.
@@ -25,16 +25,16 @@ pub struct Wanted {
     bits: Option<&'static Bits>,
 }
 
-impl Wanted {
+impl WindowFilter {
     /// What the environment asks for.
     pub fn of(options: &Options) -> Self {
         let (ranges, sample) = (options.ranges.clone(), options.sample);
-        Wanted { ranges, sample, sampler: Sampler::new(sample), bits: None }
+        WindowFilter { ranges, sample, sampler: Sampler::new(sample), bits: None }
     }
 
     /// What a start asks for. Allocates: never on a guest thread.
     pub fn new(ranges: RangeFilter, sample: u32, bits: &'static Bits) -> Self {
-        Wanted { ranges, sample, sampler: Sampler::new(sample), bits: Some(bits) }
+        WindowFilter { ranges, sample, sampler: Sampler::new(sample), bits: Some(bits) }
     }
 
     /// Collection is on within some ranges only.
@@ -146,11 +146,11 @@ mod tests {
         bits.note(late, Kind::Text, b"decoder");
         let other = add(Kind::Text, b"load");
         bits.note(other, Kind::Text, b"load");
-        let wanted = Wanted::new(filter().clone(), 1, bits);
+        let wanted = WindowFilter::new(filter().clone(), 1, bits);
         // The bits in the handle are those of another filter.
         let of = |number| wanted.globs_of(Handle::new(number, 1 << 5, false));
         assert_eq!([early, domain, late, other].map(of), [2, 3, 2, 0]);
         assert_eq!(of(u32::MAX), 0);
-        assert_eq!(Wanted::of(&Options::default()).globs_of(Handle::new(early, 4, false)), 4);
+        assert_eq!(WindowFilter::of(&Options::default()).globs_of(Handle::new(early, 4, false)), 4);
     }
 }

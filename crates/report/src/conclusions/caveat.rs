@@ -6,7 +6,7 @@ use stage2_model::rule::ENOUGH_INSTANCES;
 use stage2_model::{InferredStepRow, Origin, PathKind, Report, StageRow};
 
 /// Why nothing should be advised from the times of a stage; nothing where they can be relied on.
-pub(super) fn doubt(report: &Report, row: &StageRow) -> Option<String> {
+pub(super) fn caveat(report: &Report, row: &StageRow) -> Option<String> {
     let reasons = [
         outside_ranges(row),
         few_instances(report, row),
@@ -104,7 +104,7 @@ mod tests {
         let mut row =
             StageRow { instances: Some(20), host_warm_instances: Some(19), ..StageRow::default() };
         change(&mut row);
-        doubt(&report, &row).unwrap_or_default()
+        caveat(&report, &row).unwrap_or_default()
     }
 
     #[test]
@@ -118,7 +118,7 @@ mod tests {
             };
             let kind = PathKind::WholeProcess;
             let row = StageRow { kind, gpu_window_ns: Some(1000), ..StageRow::default() };
-            doubt(&report, &row).unwrap_or_default()
+            caveat(&report, &row).unwrap_or_default()
         };
         assert!(with(None).contains("no steps are known"));
         assert!(with(Some(249)).contains("outside of the inferred steps"));

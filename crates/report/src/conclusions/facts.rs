@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::caveat::caveat;
 use super::counted::Counted;
-use super::doubt::doubt;
 use super::sample_basis::{is_warm, sample_basis, whole_window_ns};
 use crate::by_stage::{ByStage, by_stage, of_stage};
 use crate::join::kernels::percent;
@@ -213,7 +213,7 @@ fn stage(report: &Report, rows: &Rows<'_>, row: &StageRow) -> StageFacts {
     StageFacts {
         stage: row.stage.clone(),
         decode: row.role == Role::Decode,
-        doubt: doubt(report, row),
+        caveat: caveat(report, row),
         window_ns: whole_window_ns(report, row),
         no_gpu_work: row.has_no_gpu_work(),
         kernel_mean_us: kernel_mean_ns.map(|ns| ns as f64 / 1e3),
@@ -363,8 +363,8 @@ mod tests {
         };
         let (none, tokens) = (Err(Absent::NoModel), TokenCounts::default());
         let used = model_use(&report, &Value::Null, none, tokens, &mut Vec::new());
-        let doubts: Vec<_> = facts(&report, &used).stages.into_iter().map(|s| s.doubt).collect();
-        let [None, Some(doubt)] = &doubts[..] else { panic!("{doubts:?}") };
-        assert!(doubt.contains("start-up included"), "{doubt}");
+        let caveats: Vec<_> = facts(&report, &used).stages.into_iter().map(|s| s.caveat).collect();
+        let [None, Some(caveat)] = &caveats[..] else { panic!("{caveats:?}") };
+        assert!(caveat.contains("start-up included"), "{caveat}");
     }
 }

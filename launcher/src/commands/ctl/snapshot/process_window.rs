@@ -18,7 +18,7 @@ const FLUSHES: u32 = 40;
 const STEP: Duration = Duration::from_millis(50);
 
 /// The window of one process.
-pub(super) struct Take {
+pub(super) struct ProcessWindow {
     found: Found,
     /// The user of the process.
     owner: u32,
@@ -40,13 +40,13 @@ enum State {
     Gone(String),
 }
 
-impl Take {
+impl ProcessWindow {
     /// The window that is on, or a new one.
     pub(super) fn begin(
         found: &Found,
         status: Result<Answer, AskError>,
         start: &Verb,
-    ) -> Result<Take, Finding> {
+    ) -> Result<ProcessWindow, Finding> {
         let refused = |why: &str| missing(found.pid, why);
         let status = status.map_err(|error| refused(&error.to_string()))?;
         let number = |answer: &Answer| answer.get("window").and_then(|number| number.parse().ok());
@@ -55,7 +55,7 @@ impl Take {
         let take = |number: Option<u64>, ours| {
             let number = number.ok_or_else(|| refused("its answer names no window"))?;
             let file = status.get("file").map(str::to_owned);
-            Ok(Take { found: found.clone(), owner, number, ours, file, state: State::On })
+            Ok(ProcessWindow { found: found.clone(), owner, number, ours, file, state: State::On })
         };
         match status.get("phase") {
             Some("starting" | "on" | "stopping") => take(number(&status), false),

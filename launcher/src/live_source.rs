@@ -45,7 +45,7 @@ enum News {
 }
 
 /// Trace files and sockets of what is watched.
-pub(crate) struct Watched {
+pub(crate) struct LiveSource {
     pub(crate) watch: Watch,
     /// What was named, for people.
     pub(crate) name: String,
@@ -59,9 +59,9 @@ pub(crate) struct Watched {
     own_news: Sender<News>,
 }
 
-impl Watched {
+impl LiveSource {
     /// Finds what is meant; of a process at least its socket has to be there.
-    pub(crate) fn open(watching: Watching) -> Result<Watched, Failure> {
+    pub(crate) fn open(watching: Watching) -> Result<LiveSource, Failure> {
         let (sources, target, name) = match (watching.all, watching.target) {
             (true, _) => (Vec::new(), Some(Target::All), "all processes".to_owned()),
             (false, Some(word)) => named(&word)?,
@@ -73,7 +73,7 @@ impl Watched {
             }
         };
         let (own_news, news) = mpsc::channel();
-        let mut watched = Watched {
+        let mut watched = LiveSource {
             watch: Watch::new(sources, Options { tokens_in_payload: watching.tokens }),
             name,
             standings: Vec::new(),
@@ -122,7 +122,7 @@ impl Watched {
         self.standings = standings;
     }
 
-    /// Processes that record, which [`Watched::switch`] would stop.
+    /// Processes that record, which [`LiveSource::switch`] would stop.
     pub(crate) fn recording(&self) -> usize {
         let records = |standing: &&Standing| matches!(standing.phase.as_str(), "on" | "starting");
         self.standings.iter().filter(records).count()
