@@ -4,6 +4,7 @@
 //! without a file of NVIDIA's. Nothing is opened here: the launcher, which must not load a CUPTI, lists
 //! the places too.
 
+use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -155,7 +156,7 @@ pub fn loaded(mapped: &[PathBuf], driver_cuda_major: Option<u32>) -> Vec<Candida
         .filter(|path| is_libcupti(path))
         .map(|path| Candidate::new(How::AlreadyLoaded, path.clone()))
         .collect();
-    candidates.sort_by_key(|candidate| candidate.rank(driver_cuda_major));
+    sort(&mut candidates, &|a, b| a.rank(driver_cuda_major).cmp(&b.rank(driver_cuda_major)));
     candidates
 }
 
@@ -179,8 +180,15 @@ pub fn places(surroundings: &Surroundings, driver_cuda_major: Option<u32>, list:
     // Two roots may share a folder.
     let mut seen = HashSet::new();
     places.candidates.retain(|candidate| seen.insert(candidate.path.clone()));
-    places.candidates.sort_by_key(|candidate| candidate.rank(driver_cuda_major));
+    let rank = |candidate: &Candidate| candidate.rank(driver_cuda_major);
+    sort(&mut places.candidates, &|a, b| rank(a).cmp(&rank(b)));
     places
+}
+
+/// Sorts; equals keep their order. Each order that the compiler knows would cost 20 KB of a library that
+/// every process of a job loads.
+fn sort(candidates: &mut [Candidate], order: &dyn Fn(&Candidate, &Candidate) -> Ordering) {
+    candidates.sort_by(order);
 }
 
 impl Places {
@@ -196,7 +204,7 @@ impl Places {
             return self.nothing(how, root, "no libcupti.so in it");
         }
         // Stable, so that the folders keep their order among equals.
-        found.sort_by_key(|candidate| std::cmp::Reverse(candidate.cuda_major));
+        sort(&mut found, &|a, b| b.cuda_major.cmp(&a.cuda_major));
         self.candidates.extend(found);
     }
 

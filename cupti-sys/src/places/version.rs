@@ -2,11 +2,10 @@
 //!
 //! Nothing is opened: a second CUPTI in a process, loaded only to be asked, would stay in it.
 
-use std::cmp::Reverse;
 use std::fmt;
 use std::path::Path;
 
-use crate::places::{Candidate, List};
+use crate::places::{Candidate, List, sort};
 
 /// What `STAGE2_CUPTI` says instead of a path to have the newest `libcupti` taken that the driver allows,
 /// also where another copy is in the process already. A file of that name is `./newest`.
@@ -93,7 +92,7 @@ pub fn newest_first(
         (Some(own), Some(driver)) => own.major <= driver,
         _ => true,
     });
-    candidates.sort_by_key(|candidate| Reverse(age(candidate)));
+    sort(&mut candidates, &|a, b| age(b).cmp(&age(a)));
     candidates
 }
 
