@@ -141,7 +141,7 @@ fn the_end_switches_nothing_off_in_a_cupti_that_may_deadlock_then() {
 }
 
 /// Hazard (Versions, libraries and rivals): CUPTI refuses to be switched on.
-/// Promise: It is told of once, and every range counts.
+/// Promise: It is reported once, and every range counts.
 #[test]
 fn a_cupti_that_refuses_to_be_switched_on_is_told_of_once_and_every_range_counts() {
     let left = Guest::new("steps")

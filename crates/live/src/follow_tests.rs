@@ -78,7 +78,7 @@ fn more_than_the_budget_is_read_the_next_time() {
 }
 
 /// Hazard (Watching what runs): A trace file is cut, taken away or replaced while it is read.
-/// Promise: It is told once, and what was read counts.
+/// Promise: The change is reported once, and the frames read before it still count.
 #[test]
 fn a_file_that_is_cut_taken_away_or_replaced_says_so() {
     let trace = Trace::new();
@@ -103,7 +103,7 @@ fn a_file_that_is_cut_taken_away_or_replaced_says_so() {
 }
 
 /// Hazard (Watching what runs): A trace file is damaged anywhere.
-/// Promise: It costs frames, is told, and never ends the reader.
+/// Promise: The damaged frames are lost and reported, and the reader goes on.
 #[test]
 fn any_damaged_byte_costs_frames_and_never_more() {
     let trace = Trace::new();

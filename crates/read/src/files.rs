@@ -138,9 +138,9 @@ pub fn is_temporary(name: &str) -> bool {
     })
 }
 
-/// Unpacks a compressed file into a file beside it, which is deleted with the returned path. The
-/// file has no name before it is whole, so that none stays behind where this program is ended
-/// meanwhile.
+/// Unpacks a compressed file into a temporary file in the same folder. Dropping the returned path deletes
+/// it. The file gets its name only when it is complete, so that nothing stays behind if this program is
+/// killed while it unpacks.
 ///
 /// # Errors
 /// As [`unpacked`], a file that is damaged, or a folder that cannot be written to.

@@ -90,7 +90,7 @@ fn what_is_seen_live_is_what_a_report_says() {
 }
 
 /// Hazard (Watching what runs): A process dies while it is watched, and its files vanish.
-/// Promise: What was seen stays, what became of the file is told, and `top` goes on.
+/// Promise: The numbers seen so far stay, a line says what became of the file, and `top` goes on.
 #[test]
 fn a_process_is_watched_from_its_first_window_to_its_death() {
     let mut guest = Guest::new("off", &[]);

@@ -182,7 +182,7 @@ fn another_folder_is_no_remedy_for_a_limit_on_files() {
 }
 
 /// Hazard (Calls that fail): A file system refuses chmod.
-/// Promise: The run goes on, and who may read it is left to the file system, which is told.
+/// Promise: The run goes on, and a finding says that the file system decides who may read it.
 #[test]
 fn a_file_system_without_modes_is_told_and_used() {
     let (sandbox, output, said) = run("chmod", &["--light", "--run-dir", "run", "--", "true"]);
@@ -206,7 +206,7 @@ fn bytes_that_do_not_arrive_on_the_disk_are_no_report() {
 }
 
 /// Hazard (Calls that fail): A file system has no inode left.
-/// Promise: It is told as that.
+/// Promise: The message names that cause.
 #[test]
 fn a_file_system_without_inodes_is_told_as_that() {
     let (_sandbox, output, said) = run("inodes", &["--light", "--run-dir", "run", "--", "true"]);

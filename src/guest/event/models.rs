@@ -47,7 +47,7 @@ fn work_that_follows_a_lost_range_is_never_placed_without_knowing_of_the_loss() 
 }
 
 /// Hazard (Threads, stacks and locks): Ends of ranges find no room.
-/// Promise: They arrive or their loss is told.
+/// Promise: They arrive, or their loss is counted.
 ///
 /// Ends that find no place have a queue of their own, and are told where even that is full.
 #[test]

@@ -1,8 +1,8 @@
 //! The trace file, which the collector appends to and the launcher reads. Identifiers and the
 //! option `--spool` call it a spool.
 //!
-//! A trace file holds what one process did, as [`Record`]s in the order in which the collector came
-//! to know them. [`Writer`] turns records into a file, [`Reader`] turns any file into records or a
+//! A trace file describes what one process did. It is a sequence of [`Record`]s, in the order in which the
+//! collector learned of them. [`Writer`] turns records into a file, [`Reader`] turns any file into records or a
 //! clear error. Its name is [`HOST-PID.s2t`](fn@file_name), or one for each [piece](pieces).
 //!
 //! # The file, byte by byte

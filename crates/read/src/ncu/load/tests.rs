@@ -256,7 +256,7 @@ fn processes_and_devices_are_told_apart_and_together() {
 }
 
 /// Hazard (Records that make no sense): ncu tables with values that cannot be.
-/// Promise: These are absent, and that is told.
+/// Promise: The values are absent, and a finding says so.
 #[test]
 fn values_that_cannot_be_are_absent_and_told() {
     let text =
