@@ -37,9 +37,6 @@ under_miri() {
   cargo "+$nightly" miri test --locked --quiet -p "$package" --lib -- "$@"
 }
 
-under_miri stage2-stats
-under_miri stage2-settings
-under_miri stage2-spool file_name held varint
-under_miri stage2-text domains numbers
+under_miri stage2-contract stats:: settings:: trace::file_name trace::held trace::varint text::domains text::numbers
 under_miri stage2 base::allocator base::glob drain::possible_times guest::blob guest::handle guest::thread \
   --skip every_thread_has_a_number_of_its_own

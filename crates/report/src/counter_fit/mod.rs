@@ -51,7 +51,7 @@
 //!   caches says more. The interval holds the truth in at least 90 % of all cases, and is usually too
 //!   wide rather than too narrow. It has two parts: a bootstrap over steps (or over runs of 20 samples
 //!   where there are fewer than ten steps), and what the amount is off by if each kind moves its bytes
-//!   a little earlier or later within its calls than an even spread says. `tests/truth.rs` prints how
+//!   a little earlier or later within its calls than an even spread says. `tests/it/counter_fit/truth.rs` prints how
 //!   often the intervals hold the truth of simulated runs.
 //! * [`Amount::AtMost`] is the upper end of that interval, for what is at most 1 % of its stage
 //!   and for what the fit puts at zero.
