@@ -60,29 +60,29 @@ pub fn analyse(sources: &Sources, settings: &Settings) -> Analysis {
 
 /// What the passes left, read: the first of the values on the way to a report, each whole when it exists.
 struct Captures {
-    /// The configuration that the workload left.
-    workload: Workload,
-    /// What it says: keys and values.
-    configured: BTreeMap<String, String>,
-    /// The command of the collect pass, redacted.
-    argv: Vec<String>,
+    given: Given,
     run: RunInfo,
     /// There was a collect pass, or nobody knows.
     collected: bool,
     capture: Capture,
-    nsys: Vec<nsys::Tables>,
-    ncu: Option<ncu::load::Tables>,
+    tools: Tools,
     /// What was wrong with the run's files and settings.
     findings: Vec<Finding>,
-    /// What was wrong with the files of nsys and ncu.
-    of_tools: Vec<Finding>,
+}
+
+/// What the workload was given.
+struct Given {
+    /// The configuration that it left.
+    workload: Workload,
+    /// What that says: keys and values.
+    configured: BTreeMap<String, String>,
+    /// The command of the collect pass, redacted.
+    argv: Vec<String>,
 }
 
 /// The rows of all sources, side by side.
 struct Joined {
-    workload: Workload,
-    configured: BTreeMap<String, String>,
-    argv: Vec<String>,
+    given: Given,
     /// Still needed for the work of the median steps.
     capture: Capture,
     report: Report,
@@ -91,8 +91,7 @@ struct Joined {
 
 /// The rows with all that is computed from them: steps, FLOPs, rates, operators.
 struct Measured {
-    workload: Workload,
-    configured: BTreeMap<String, String>,
+    given: Given,
     report: Report,
     read: Vec<&'static str>,
     shown: Shown,
@@ -134,26 +133,18 @@ impl Captures {
             Capture::default()
         };
         capture.redact(redactor);
-        let mut of_tools = Vec::new();
-        let libraries = &settings.libraries;
-        let mut nsys = nsys::folder::captures(&run_dir.join(NSYS_DIR), libraries, &mut of_tools);
-        let said = nsys.iter_mut().flat_map(|tables| &mut tables.said);
-        said.for_each(|text| *text = redactor.text(text));
-        let mut ncu = ncu::load::folder::reports(&run_dir.join(NCU_DIR), &mut of_tools);
-        if let Some(tables) = &mut ncu {
-            tables.leave_out(libraries);
-        }
-        Self { workload, configured, argv, run, collected, capture, nsys, ncu, findings, of_tools }
+        let tools = Tools::read(run_dir, settings);
+        let given = Given { workload, configured, argv };
+        Self { given, run, collected, capture, tools, findings }
     }
 
     fn join(self, sources: &Sources, settings: &Settings) -> Joined {
-        let Self { workload, configured, argv, run, collected, mut capture, .. } = self;
+        let Self { given, run, collected, mut capture, tools, findings } = self;
         let (run_dir, config) = (sources.run_dir.as_path(), &settings.config);
-        let mut report = join_kept(&mut capture, run, self.findings);
+        let mut report = join_kept(&mut capture, run, findings);
         if sources.simulated {
             report.mark_simulated();
         }
-        let tools = Tools { nsys: self.nsys, ncu: self.ncu, findings: self.of_tools };
         let mut read = tools.add_to(&mut report, sources, settings);
         let counters = run_dir.join(COUNTERS_DIR);
         let counters = counters.is_dir().then(|| load_folder(&counters, &settings.libraries));
@@ -172,28 +163,29 @@ impl Captures {
         let baseline = baseline.is_dir().then(|| load_folder(&baseline, &settings.libraries));
         let wanted = config.pointer("/run/baseline").and_then(Value::as_bool);
         passes::add(&mut report, baseline, wanted);
-        Joined { workload, configured, argv, capture, report, read }
+        Joined { given, capture, report, read }
     }
 }
 
 impl Joined {
     fn measure(self, sources: &Sources, settings: &Settings) -> Measured {
-        let Self { workload, configured, argv, capture, mut report, read } = self;
+        let Self { given, capture, mut report, read } = self;
         let (run_dir, config) = (sources.run_dir.as_path(), &settings.config);
         let roles = &settings.libraries.roles;
         // What the host did in the median steps is among what the conclusions are drawn from.
         conclusions::mark_stages(&mut report, config, roles);
         step_timeline::add(&mut report, capture, &settings.libraries);
-        let context =
-            conclusions::Context { run_dir, config, workload: &workload, argv: &argv, roles };
+        let (workload, argv) = (&given.workload, &given.argv);
+        let context = conclusions::Context { run_dir, config, workload, argv, roles };
         let (shown, drawn_from) = conclusions::add(&mut report, &context);
-        Measured { workload, configured, report, read, shown, drawn_from }
+        Measured { given, report, read, shown, drawn_from }
     }
 }
 
 impl Measured {
     fn conclude(self, settings: &Settings) -> Analysis {
-        let Self { workload, configured, mut report, read, shown, drawn_from } = self;
+        let Self { given, mut report, read, shown, drawn_from } = self;
+        let Given { workload, configured, .. } = given;
         overhead::explain(&mut report, &settings.config);
         answer::add(&mut report, &drawn_from);
         energy::conclude(&mut report);
@@ -243,10 +235,24 @@ fn profiled(config: &Value) -> Vec<Fact> {
 struct Tools {
     nsys: Vec<nsys::Tables>,
     ncu: Option<ncu::load::Tables>,
+    /// What was wrong with their files.
     findings: Vec<Finding>,
 }
 
 impl Tools {
+    fn read(run_dir: &Path, settings: &Settings) -> Self {
+        let libraries = &settings.libraries;
+        let mut findings = Vec::new();
+        let mut nsys = nsys::folder::captures(&run_dir.join(NSYS_DIR), libraries, &mut findings);
+        let said = nsys.iter_mut().flat_map(|tables| &mut tables.said);
+        said.for_each(|text| *text = settings.redactor.text(text));
+        let mut ncu = ncu::load::folder::reports(&run_dir.join(NCU_DIR), &mut findings);
+        if let Some(tables) = &mut ncu {
+            tables.leave_out(libraries);
+        }
+        Self { nsys, ncu, findings }
+    }
+
     /// Adds what they measured; where the collector has no rows, the report has theirs. Gives the tools that
     /// left something readable.
     fn add_to(
