@@ -46,6 +46,8 @@ MORE = re.compile(r"\s*(?:///|#)  (\S.*)")
 # What may stand between the lines and the function.
 BETWEEN = re.compile(r"\s*(?:#|@|///|\)?\])")
 FUNCTION = re.compile(r"\s*(?:pub |async )*(?:fn|def) (\w+)")
+# A script of the table of what only a GPU can show.
+SCRIPT = re.compile(r"`(\w+\.sh)`")
 
 
 @dataclass
@@ -138,6 +140,9 @@ def main() -> int:
         found = rows()
     except Faulty as fault:
         sys.exit(str(fault))
+    gone = [name for name in SCRIPT.findall(tail) if not (ROOT / "tests/gpu" / name).is_file()]
+    if gone:
+        sys.exit(f"{PAGE} names scripts that are not in tests/gpu: {', '.join(gone)}")
     new = f"{head}{BEGIN}\n{tables(found)}\n{END}{tail}"
     if arguments.check:
         if new != page:

@@ -44,6 +44,7 @@ pub use peaks::*;
 pub use ranks::*;
 pub use report::*;
 pub use rows::*;
+pub use rule::OUTLIERS_AMONG;
 pub use rule::{Rule, Takeaway};
 pub use sampled::*;
 pub use stage_times::*;

@@ -4,10 +4,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::answer::StepUnit;
+use crate::rule::OUTLIERS_AMONG;
 use crate::stage_times::{BusyParts, WarmRow};
 
-/// Fewest instances, or steps, among which an outlier can be told from a population of its own.
-pub const OUTLIERS_AMONG: u64 = 8;
 /// One may be an outlier, and of many fewer than one in so many: more of them are how the program runs.
 pub const OUTLIERS_ONE_IN: u64 = 20;
 /// Of fewer, one that takes at least so many times the median is named: nothing is advised then.

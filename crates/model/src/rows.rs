@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::answer::StepUnit;
-use crate::outliers::{OUTLIERS_AMONG, Outliers};
+use crate::outliers::Outliers;
+use crate::rule::OUTLIERS_AMONG;
 use crate::stage_times::{BusyParts, StageSteps, WarmRow};
 use crate::utilisation::Role;
 

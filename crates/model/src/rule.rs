@@ -3,8 +3,6 @@
 use serde::{Deserialize, Serialize};
 use stage2_contract::stats::BACK_TO_BACK_NS;
 
-use crate::outliers::OUTLIERS_AMONG;
-
 /// Idle time of the GPU from which on a stage waits for the host, percent of its window.
 pub const IDLE_HIGH_PERCENT: f64 = 30.0;
 /// Idle time up to which a stage keeps the GPU busy, percent of its window.
@@ -19,6 +17,8 @@ pub const BACK_TO_BACK_PERCENT: f64 = 50.0;
 pub const HOST_DECIDED_PERCENT: f64 = 50.0;
 /// Instances from which on times are more than chance.
 pub const ENOUGH_INSTANCES: u64 = 3;
+/// Fewest instances, or steps, among which an outlier can be told from a population of its own.
+pub const OUTLIERS_AMONG: u64 = 8;
 /// Kernels launched by graphs from which on a stage uses CUDA graphs, percent.
 pub const GRAPHS_USED_PERCENT: f64 = 50.0;
 /// Share of all windows from which on a stage is where the time goes, percent.
