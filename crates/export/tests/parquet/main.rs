@@ -2,5 +2,5 @@
 
 #[path = "../it/common/mod.rs"]
 mod common;
-mod hostile_names;
+mod long_names;
 mod tables;

@@ -21,9 +21,11 @@ pub(super) fn stage(report: &Report, stage: &str, number: usize) -> String {
     let times = answer.and_then(|answer| answer.step.as_ref());
     let id = |what: &str| format!("stage-{number}-{what}");
     let split = answer.and_then(|answer| answer.window.as_ref());
+    let unit = times.map_or("step", |times| times.unit.noun());
+    let basis = answer.map_or("", |answer| &answer.basis);
     let split = split.map_or_else(
         || absent("its GPU window is not known", ""),
-        |split| window(split, answer.map_or("", |answer| &answer.basis), &id("window")),
+        |split| window(split, unit, basis, &id("window")),
     );
     let steps = report.step_timelines.iter().find(|timeline| timeline.stage == stage);
     let noun = steps.map_or("instance", StepTimeline::noun);

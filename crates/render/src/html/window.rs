@@ -27,8 +27,8 @@ fn over(basis: &str) -> String {
     }
 }
 
-/// The bar and its table.
-pub(super) fn window(split: &WindowSplit, basis: &str, id: &str) -> String {
+/// The bar and its table; `unit` is what the stage counts: a step, an instance.
+pub(super) fn window(split: &WindowSplit, unit: &str, basis: &str, id: &str) -> String {
     let parts: Vec<(&WindowPart, f64)> = (split.parts.iter())
         .zip(split.rounded_percent())
         .filter(|(part, _)| part.percent.is_finite() && part.percent > 0.0)
@@ -62,7 +62,10 @@ pub(super) fn window(split: &WindowSplit, basis: &str, id: &str) -> String {
     };
     // The times of a mean step are no sums.
     let over = if split.steps.is_some() { String::new() } else { over(basis) };
-    let of = if split.steps.is_some() { "the mean window of a step" } else { "the window" };
+    let of = match split.steps {
+        Some(_) => format!("the mean window per {unit}"),
+        None => "the window".to_owned(),
+    };
     format!(
         "<svg id=\"{id}\" class=\"window\" role=\"img\" aria-labelledby=\"{id}-title\">\n\
          <title id=\"{id}-title\">{}</title>\n{rects}</svg>\n\
