@@ -73,9 +73,6 @@ impl Api {
     }
 
     /// Registers the two functions that hand buffers to CUPTI and take them back, for this subscriber.
-    ///
-    /// # Errors
-    /// [`CuptiError`]
     pub fn register_callbacks_v2(
         &self,
         subscriber: &Subscriber,
@@ -132,9 +129,6 @@ impl Api {
     }
 
     /// Stops collecting records of a kind for this subscriber.
-    ///
-    /// # Errors
-    /// [`CuptiError`]
     pub fn activity_disable_v2(
         &self,
         subscriber: &Subscriber,
@@ -186,9 +180,6 @@ impl Api {
     }
 
     /// Records of this subscriber that CUPTI dropped for want of a buffer since the last call.
-    ///
-    /// # Errors
-    /// [`CuptiError`]
     pub fn num_dropped_v2(&self, subscriber: &Subscriber) -> Result<usize> {
         let get = self.activity_get_num_dropped_records_v2.ok_or(CuptiError::NOT_IMPLEMENTED)?;
         let mut dropped = 0;
@@ -198,9 +189,6 @@ impl Api {
     }
 
     /// CUPTI's clock now, in ns: the clock of the timestamps in this subscriber's records.
-    ///
-    /// # Errors
-    /// [`CuptiError`]
     pub fn timestamp_v2_ns(&self, subscriber: &Subscriber) -> Result<u64> {
         let get = self.get_timestamp_v2.ok_or(CuptiError::NOT_IMPLEMENTED)?;
         let mut now_ns = 0;

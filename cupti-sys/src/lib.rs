@@ -7,8 +7,7 @@
 //! | where a CUPTI may lie, best first; opens nothing | [`places`] | [`places::Candidate`]s |
 //! | where a CUPTI is, and which one fits the driver | [`find`] | [`find::Found`]: an opened library |
 //! | what the dynamic linker has loaded | [`process`] | paths and library handles |
-//! | its functions, required and optional | [`table`] | [`Api`], or which symbol is missing |
-//! | calling them | [`api`] | `Result<_, `[`CuptiError`]`>` |
+//! | its functions, required and optional, and the calls | [`table`] | [`Api`], or which symbol is missing; `Result<_, `[`CuptiError`]`>` |
 //! | who may call them | [`subscriber`] | a [`Subscriber`], or who is in the way |
 //! | the second activity API, of 13.3 and later | [`activity_v2`] | activity of one subscriber, with chosen fields |
 //! | where those fields lie | [`fields`] | layouts as CUPTI tells them, checked |
@@ -21,7 +20,6 @@
 //! process** ([`find::driver`] tells). CUPTI 13.2 without a driver overflows the stack on any call.
 
 pub mod activity_v2;
-pub mod api;
 pub mod chosen_records;
 pub mod error;
 pub mod fields;
@@ -40,7 +38,6 @@ pub mod bindings;
 pub mod nvtx_bindings;
 pub use nvtx_bindings as nvtx;
 
-pub use api::Walker;
 pub use error::CuptiError;
 pub use subscriber::Subscriber;
-pub use table::{Api, LoadError};
+pub use table::{Api, LoadError, Walker};

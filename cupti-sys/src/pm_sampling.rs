@@ -278,9 +278,6 @@ impl Session<'_> {
     }
 
     /// Starts sampling.
-    ///
-    /// # Errors
-    /// [`CuptiError`]
     pub fn start(&mut self) -> Result<()> {
         let mut start = parameters!(
             CUpti_PmSampling_Start_Params,
@@ -293,9 +290,6 @@ impl Session<'_> {
     }
 
     /// Stops sampling. What was sampled until then can still be decoded.
-    ///
-    /// # Errors
-    /// [`CuptiError`]
     pub fn stop(&mut self) -> Result<()> {
         if !std::mem::take(&mut self.started) {
             return Ok(());
@@ -367,9 +361,6 @@ impl Session<'_> {
     }
 
     /// Empties the room for samples: without this [`Session::decode`] adds to those that are there.
-    ///
-    /// # Errors
-    /// [`CuptiError`]
     pub fn clear(&mut self) -> Result<()> {
         let mut empty =
             parameters!(CUpti_PmSampling_CounterDataImage_Initialize_Params, pCounterData: *mut u8);

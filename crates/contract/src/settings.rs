@@ -128,18 +128,16 @@ pub fn read_buffers(text: &str) -> Option<Buffers> {
 
 /// A number of bytes with an optional unit: K, M or G.
 pub fn read_bytes(text: &str) -> Option<usize> {
-    let (digits, unit) = match text.char_indices().find(|(_, c)| !c.is_ascii_digit()) {
-        Some((at, _)) => text.split_at(at),
-        None => (text, ""),
-    };
-    let scale: usize = match unit {
-        "" => 1,
-        "K" | "k" => 1 << 10,
-        "M" | "m" => 1 << 20,
-        "G" | "g" => 1 << 30,
-        _ => return None,
-    };
-    digits.parse::<usize>().ok()?.checked_mul(scale)
+    let units = [("", 1), ("k", 1 << 10), ("m", 1 << 20), ("g", 1 << 30)];
+    scaled(&text.to_ascii_lowercase(), &units)?.try_into().ok()
+}
+
+/// Digits with one of these units behind.
+fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
+    let at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, unit) = text.split_at(at);
+    let (_, scale) = units.iter().find(|(known, _)| *known == unit)?;
+    digits.parse::<u64>().ok()?.checked_mul(*scale)
 }
 
 /// N of `1/N`; nothing where the text is not [`SAMPLE_FORM`].
@@ -195,16 +193,7 @@ pub fn read_rotate(text: &str) -> Option<Rotate> {
 
 /// A time in milliseconds: seconds, or a number with a unit: ms, s, m or h.
 pub fn read_ms(text: &str) -> Option<u64> {
-    let at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (digits, unit) = text.split_at(at);
-    let scale: u64 = match unit {
-        "ms" => 1,
-        "" | "s" => 1_000,
-        "m" => 60_000,
-        "h" => 3_600_000,
-        _ => return None,
-    };
-    digits.parse::<u64>().ok()?.checked_mul(scale)
+    scaled(text, &[("ms", 1), ("", 1_000), ("s", 1_000), ("m", 60_000), ("h", 3_600_000)])
 }
 
 #[cfg(test)]

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
 use serde_json::Value;
-use stage2_fuzz::{corpus, mutate::bundle};
+use stage2_fuzz::corpus_folder;
+use stage2_fuzz::mutate::{BUNDLE_FILES, pack_bundle};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -25,7 +26,7 @@ fn unpacked(path: &str) -> Vec<u8> {
 }
 
 fn save(target: &str, name: &str, bytes: &[u8]) {
-    let folder = corpus::folder().join(target);
+    let folder = corpus_folder().join(target);
     fs::create_dir_all(&folder).expect("a folder");
     fs::write(folder.join(name), bytes).expect("room");
     println!("{target}/{name}: {} bytes", bytes.len());
@@ -167,7 +168,7 @@ fn main() {
     save("metrics_json", "llama", &report("docs/sample/llama_1b/metrics.json", 1));
     save("metrics_json", "ranks", &report("docs/sample/two_ranks/metrics.json", 2));
 
-    let of = |name: &str| bundle::FILES.iter().position(|(file, _)| *file == name).expect("known");
+    let of = |name: &str| BUNDLE_FILES.iter().position(|(file, _)| *file == name).expect("known");
     let sample = |file: &str| read(&format!("docs/sample/{file}"));
     let nsys = lines(&read("tests/fixtures/nsys/decode_m_cuda_gpu_kern_sum_mangled.csv"), 4);
     let raw = narrow(&lines(&unpacked("tests/fixtures/ncu/nested.raw.csv.xz"), 9), 40);
@@ -179,7 +180,7 @@ fn main() {
         (of("collector/host-1.s2t"), golden.clone()),
         (of("collector/host-2.s2t"), golden.clone()),
     ];
-    save("bundle", "ranks", &bundle::pack(&small));
+    save("bundle", "ranks", &pack_bundle(&small));
     let tools = [
         (of("run.json"), report("docs/sample/llama_1b/run.json", 3)),
         (of("collector/host-1.s2t"), golden.clone()),
@@ -187,13 +188,13 @@ fn main() {
         (of("nsys/run_cuda_gpu_kern_sum_mangled.csv"), nsys.clone()),
         (of("ncu/raw.csv"), raw.clone()),
     ];
-    save("bundle", "tools", &bundle::pack(&tools));
+    save("bundle", "tools", &pack_bundle(&tools));
     save(
         "bundle",
         "torch-ops",
-        &bundle::pack(&[(of("run.json"), run), (of("collector/host-1.s2t"), torch)]),
+        &pack_bundle(&[(of("run.json"), run), (of("collector/host-1.s2t"), torch)]),
     );
     let elsewhere =
         [(of("nsys/run_cuda_gpu_kern_sum_mangled.csv"), nsys), (of("ncu/raw.csv"), raw)];
-    save("bundle", "without-collector", &bundle::pack(&elsewhere));
+    save("bundle", "without-collector", &pack_bundle(&elsewhere));
 }

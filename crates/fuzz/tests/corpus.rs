@@ -6,7 +6,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-use stage2_fuzz::{TARGETS, Target, corpus, run};
+use stage2_fuzz::{TARGETS, Target, corpus_folder, corpus_inputs, run};
 
 /// Longest input that is mutated: longer ones only make a run slower.
 const LONGEST: usize = 256 << 10;
@@ -29,7 +29,7 @@ fn checked(target: &Target, input: &[u8], origin: &str) {
             "{} failed on {origin}; the input is {}; when it is mended, put it into {}",
             target.name,
             kept.display(),
-            corpus::folder().join(target.name).display()
+            corpus_folder().join(target.name).display()
         );
     }
 }
@@ -53,7 +53,7 @@ fn all_targets() {
     let seconds = Duration::from_secs(of_environment("STAGE2_FUZZ_SECONDS", 2));
     let seed = of_environment("STAGE2_FUZZ_SEED", 1);
     for target in TARGETS {
-        let inputs = corpus::inputs(target.name);
+        let inputs = corpus_inputs(target.name);
         assert!(!inputs.is_empty(), "{} has no corpus", target.name);
         for (name, input) in &inputs {
             checked(target, input, name);

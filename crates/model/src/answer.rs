@@ -247,13 +247,6 @@ pub enum WindowKind {
     OtherIdle,
 }
 
-impl WindowKind {
-    /// In a word or two.
-    pub fn label(self) -> &'static str {
-        self.into()
-    }
-}
-
 /// The least time that the hardware would need for what a step computes and reads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Floor {

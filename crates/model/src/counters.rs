@@ -93,13 +93,6 @@ pub enum Bound {
     Balanced,
 }
 
-impl Bound {
-    /// Its name in reports.
-    pub fn label(self) -> &'static str {
-        self.into()
-    }
-}
-
 /// Where a kernel stands under the roof. None: what it follows from is not known.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Roofline {

@@ -31,6 +31,29 @@ pub struct Finding {
     pub remedy: String,
 }
 
+macro_rules! constructors {
+    ($($(#[$doc:meta])* $name:ident: $severity:ident;)*) => {
+        impl Finding {$(
+            $(#[$doc])*
+            pub fn $name(
+                what: impl Into<String>,
+                why: impl Into<String>,
+                remedy: impl Into<String>,
+            ) -> Finding {
+                Finding::new(Severity::$severity, what, why, remedy)
+            }
+        )*}
+    };
+}
+constructors! {
+    /// Something good to know.
+    note: Note;
+    /// Something that is missing or has to be read with care.
+    warning: Warning;
+    /// A result that is missing altogether.
+    error: Error;
+}
+
 impl Finding {
     /// A finding; what cannot be seen in its texts is spelled out, because they may quote hostile ones.
     pub fn new(
@@ -46,33 +69,6 @@ impl Finding {
             why: seen(why.into()),
             remedy: seen(remedy.into()),
         }
-    }
-
-    /// Something good to know.
-    pub fn note(
-        what: impl Into<String>,
-        why: impl Into<String>,
-        remedy: impl Into<String>,
-    ) -> Finding {
-        Finding::new(Severity::Note, what, why, remedy)
-    }
-
-    /// Something that is missing or has to be read with care.
-    pub fn warning(
-        what: impl Into<String>,
-        why: impl Into<String>,
-        remedy: impl Into<String>,
-    ) -> Finding {
-        Finding::new(Severity::Warning, what, why, remedy)
-    }
-
-    /// A result that is missing altogether.
-    pub fn error(
-        what: impl Into<String>,
-        why: impl Into<String>,
-        remedy: impl Into<String>,
-    ) -> Finding {
-        Finding::new(Severity::Error, what, why, remedy)
     }
 
     /// As an item of a list in Markdown.

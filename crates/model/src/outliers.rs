@@ -4,8 +4,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::answer::StepUnit;
+use crate::rows::{BusyParts, WarmRow};
 use crate::rule::OUTLIERS_AMONG;
-use crate::stage_times::{BusyParts, WarmRow};
 
 /// One may be an outlier, and of many fewer than one in so many: more of them are how the program runs.
 pub const OUTLIERS_ONE_IN: u64 = 20;

@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::answer::StepUnit;
+use crate::answer::{StepTimes, StepUnit};
+use crate::figure::Figure;
 use crate::outliers::Outliers;
 use crate::rule::OUTLIERS_AMONG;
-use crate::stage_times::{BusyParts, StageSteps, WarmRow};
 use crate::utilisation::Role;
 
 /// What a range path stands for.
@@ -253,11 +253,6 @@ pub enum Apart {
 }
 
 impl Apart {
-    /// In a word or two.
-    pub fn label(self) -> &'static str {
-        self.into()
-    }
-
     /// Why the range is no stage of the model, in words to be read after "is".
     pub fn phrase(self) -> &'static str {
         match self {
@@ -420,7 +415,7 @@ pub struct KernelRow {
     pub class: String,
     /// Which tools its numbers come from.
     #[serde(default)]
-    pub sources: crate::pass::Sources,
+    pub sources: crate::report::Sources,
     /// What ncu measured of it; null: not profiled. Boxed, because most rows have none.
     pub counters: Option<Box<crate::counters::CounterRow>>,
     /// What counters say of it that were sampled while the workload ran; null: none do.
@@ -499,4 +494,218 @@ pub struct CaptureRow {
     pub kernels: u64,
     /// Sum of their durations, ns.
     pub kernel_sum_ns: u64,
+}
+
+/// What the GPU was busy with, ns. Where work overlaps, the first of these has the time, so that
+/// they add up to the busy time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BusyParts {
+    /// A kernel that computes ran, or a graph that was recorded as a whole.
+    pub compute_ns: u64,
+    /// A communication kernel ran, and none that computes.
+    pub communication_ns: u64,
+    /// Copies or fills ran, and no kernel.
+    pub copies_ns: u64,
+}
+
+impl BusyParts {
+    /// The sum of these times and of others, part by part.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            compute_ns: self.compute_ns.saturating_add(other.compute_ns),
+            communication_ns: self.communication_ns.saturating_add(other.communication_ns),
+            copies_ns: self.copies_ns.saturating_add(other.copies_ns),
+        }
+    }
+}
+
+/// The steps of a stage, as they were measured.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StageSteps {
+    /// Their times.
+    pub times: StepTimes,
+    /// Steps in an instance of the stage, on average.
+    pub per_instance: f64,
+    /// The first instance of each process is left out; else only the first step of each is.
+    pub warm: bool,
+}
+
+/// GPU work of a stage's instances without the first of each process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WarmRow {
+    /// Instances.
+    pub instances: u64,
+    /// Union of their windows, summed over processes, ns.
+    pub gpu_window_ns: u64,
+    /// Time in which any GPU work of theirs ran (union within a process, summed), ns.
+    pub gpu_busy_ns: u64,
+    /// Idle time in short gaps, ns, as that of the stage.
+    #[serde(default)]
+    pub gpu_short_gaps_ns: u64,
+    /// What that busy time went into; null: not known.
+    #[serde(default)]
+    pub gpu_busy_parts: Option<BusyParts>,
+    /// Kernels.
+    pub kernels: u64,
+}
+
+/// What is known of the operators of a run: a part of `metrics.json`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Operators {
+    /// Where the numbers come from, in a sentence.
+    pub source: String,
+    /// Operators, longest host time first: of all ranges but those that warm up.
+    pub rows: Vec<OperatorRow>,
+    /// Those in ranges that warm up, likewise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warm_up: Vec<OperatorRow>,
+    /// Operators of each stage, stages in the order of the report, those that warm up last; each
+    /// longest host time first.
+    pub stages: Vec<StageOperatorRow>,
+    /// How much of the GPU time lies in operators; null where that is not known.
+    pub coverage: Option<OperatorCoverage>,
+    /// Why there are no rows; null where there are some.
+    pub absent: Option<Absence>,
+}
+
+/// Why something is not there.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Absence {
+    /// What is the reason, to be read after "none, because".
+    pub reason: String,
+    /// What to do to have it; may be empty.
+    pub remedy: String,
+}
+
+/// An operator over all ranges, threads and processes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OperatorRow {
+    /// Name without what PyTorch appends for each call.
+    pub op_name: String,
+    /// Host time of its calls with everything within them, ns. Calls of the operator within itself
+    /// are a part of the outer one and count once. Null where no call was closed.
+    pub host_total_ns: Option<u64>,
+    /// Host time of its calls without the ranges directly within them, ns.
+    pub host_self_ns: Option<u64>,
+    /// GPU work launched in its calls and in everything within them, ns: the sum of the durations of
+    /// kernels, copies, fills and graphs. Null where GPU work was not recorded.
+    pub gpu_inclusive_ns: Option<u64>,
+    /// GPU work launched while it was the innermost range, ns.
+    pub gpu_exclusive_ns: Option<u64>,
+    /// Kernels launched in its calls and in everything within them.
+    pub kernels_inclusive: Option<u64>,
+    /// Calls that are not within a call of the same operator.
+    pub calls: u64,
+    /// Calls of the operator within itself.
+    pub nested_calls: u64,
+    /// Of `calls`, those that never returned; they have no host time.
+    pub unclosed_calls: u64,
+    /// Mean host time of `calls` that returned, ns, rounded.
+    pub host_mean_ns: Option<u64>,
+}
+
+/// An operator in a stage.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StageOperatorRow {
+    /// [`crate::StageRow::stage`]; null for operators that no range is around.
+    pub stage: Option<String>,
+    /// Its numbers in this stage.
+    #[serde(flatten)]
+    pub operator: OperatorRow,
+}
+
+/// How much of the GPU time lies in operators.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OperatorCoverage {
+    /// GPU work launched in some operator, ns.
+    pub gpu_in_operators_ns: u64,
+    /// All GPU work, ns.
+    pub gpu_total_ns: u64,
+}
+
+impl OperatorCoverage {
+    /// The share in percent; nothing of nothing.
+    pub fn percent(self) -> Option<f64> {
+        let all = self.gpu_total_ns;
+        (all > 0).then(|| self.gpu_in_operators_ns as f64 * 100.0 / all as f64)
+    }
+}
+
+/// What the GPUs took and how fast they ran in the windows of a stage.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StageEnergy {
+    /// [`crate::StageRow::stage`].
+    pub stage: String,
+    /// Energy of its GPUs, J: all that they took in its windows, whoever had them work.
+    pub energy_j: Figure,
+    /// How far the energy may be off, J; null: there is none.
+    pub uncertainty_j: Option<f64>,
+    /// Mean power of its GPUs together in its windows, W.
+    pub mean_power_w: Figure,
+    /// Energy per token, J.
+    pub joules_per_token: Figure,
+    /// Clocks over all of its GPUs.
+    pub clocks: ClockUse,
+    /// Energy, power and clocks of each GPU in the windows of the stage.
+    pub devices: Vec<DeviceEnergy>,
+}
+
+/// What one GPU took in the windows of a stage.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DeviceEnergy {
+    /// [`crate::DeviceRow::device`].
+    pub device: String,
+    /// Union of the windows of the (recorded) instances, in which the energy is counted, ns.
+    pub window_ns: u64,
+    /// Energy, J: all that the GPU took, whoever had it work.
+    pub energy_j: Figure,
+    /// How far the energy may be off, J; null: there is none.
+    pub uncertainty_j: Option<f64>,
+    /// Mean power, W.
+    pub mean_power_w: Figure,
+    /// Clocks and what held them down.
+    pub clocks: ClockUse,
+    /// Other processes with a compute context on the GPU, the most that were seen in the run; null: the
+    /// driver does not say.
+    pub other_processes: Option<u32>,
+}
+
+/// Clocks and temperature, by the readings within the windows. Those of an idle GPU do not count for the
+/// clocks.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ClockUse {
+    /// Readings within the windows.
+    pub reads: u64,
+    /// Readings among them that tell the clock of the multiprocessors while the GPU is not idle.
+    pub clock_reads: u64,
+    /// Clock of the multiprocessors, MHz; null: no reading tells.
+    pub sm_clock_mhz: Option<ReadSpan>,
+    /// Clock of the memory, MHz; null: no reading tells.
+    pub memory_clock_mhz: Option<ReadSpan>,
+    /// Highest temperature, degrees Celsius; null: no reading tells.
+    pub temperature_max_c: Option<u32>,
+    /// What held the clocks down, idleness left out; null: no reading tells.
+    pub limits: Option<Vec<ClockLimit>>,
+}
+
+/// Readings of one quantity.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ReadSpan {
+    /// Lowest.
+    pub min: u32,
+    /// Mean over the readings.
+    pub mean: f64,
+    /// Highest.
+    pub max: u32,
+}
+
+/// Something that held clocks down.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClockLimit {
+    /// What, for instance `power limit`.
+    pub reason: String,
+    /// Readings that name it, of [`ClockUse::reads`].
+    pub reads: u64,
 }

@@ -33,13 +33,6 @@ pub enum Resemblance {
     DecodeLike,
 }
 
-impl Resemblance {
-    /// In a word.
-    pub fn label(self) -> &'static str {
-        self.into()
-    }
-}
-
 /// Steps of one kind: the same kernels in the same order.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct InferredStepRow {

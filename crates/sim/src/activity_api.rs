@@ -1,18 +1,22 @@
-//! The exported functions of CUPTI's first activity API, and what both have in common.
+//! The exported functions of CUPTI's activity APIs: of the first, and of the second (13.2 and later), in which
+//! everything belongs to a subscriber.
 //!
 //! Pointers are valid or null by the contract of CUPTI; null is answered with an error.
 
 use std::ffi::c_void;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::abi::{CompleteFunc, Handle, Out, Outcome, RequestFunc, code, cupti, kind, put};
-use crate::buffers::Client;
-use crate::callbacks::CONTEXT;
-use crate::collection::Collection;
+use crate::abi::{
+    ActivityConfig, CompleteFunc, CompleteFuncV2, Handle, Out, Outcome, RequestFunc, RequestFuncV2,
+    code, cupti, kind, put,
+};
+use crate::buffers::{Client, Collection};
+use crate::callbacks::{CONTEXT, Subscriber};
 use crate::record::Record;
-use crate::state::{ActivityApi, State, gate, state};
-use crate::{attributes, clock, launch, objects};
+use crate::state::{self, ActivityApi, State, gate, state};
+use crate::{clock, objects};
 
 /// Kinds that can be enabled: the ones that give records here, and API records of the runtime,
 /// which this process cannot call.
@@ -57,7 +61,7 @@ extern "C" fn cuptiActivityRegisterCallbacks(
 }
 
 /// Gives a collection its client.
-pub(crate) fn register(state: &State, collection: &Collection, client: Client) -> Outcome {
+fn register(state: &State, collection: &Collection, client: Client) -> Outcome {
     if let Some(error) = state.config.faults.register {
         return Err(error);
     }
@@ -69,7 +73,7 @@ pub(crate) fn register(state: &State, collection: &Collection, client: Client) -
 
 /// # Errors
 /// `INVALID_KIND` for a kind that CUPTI does not have, `NOT_SUPPORTED` for one that is not simulated.
-pub(crate) fn check_kind(kind: u32) -> Outcome {
+fn check_kind(kind: u32) -> Outcome {
     if kind == 0 || kind > LAST_KIND {
         return Err(cupti::INVALID_KIND);
     }
@@ -135,7 +139,7 @@ extern "C" fn cuptiActivityFlushAll(flag: u32) -> u32 {
     }
     if state.config.faults.hardware_trace
         && state.hardware_trace.load(Ordering::Relaxed)
-        && !launch::has_launched()
+        && !state::has_launched()
     {
         eprintln!(
             "stage2-sim: a thread that launches nothing flushes while the hardware takes the times of \
@@ -175,7 +179,7 @@ unsafe extern "C" fn cuptiActivityGetNextRecord(
 ///
 /// # Safety
 /// The buffer has so many valid bytes.
-pub(crate) unsafe fn next_record(
+unsafe fn next_record(
     buffer: *mut u8,
     valid_bytes: usize,
     record: Option<&mut *mut u8>,
@@ -228,7 +232,7 @@ unsafe extern "C" fn cuptiActivityGetAttribute(
     gate!(cuptiActivityGetAttribute);
     let state = state();
     // SAFETY: the caller's value has room for `size` bytes.
-    code(unsafe { attributes::get(state, (ActivityApi::First, &state.first), number, size, value) })
+    code(unsafe { get_attribute(state, (ActivityApi::First, &state.first), number, size, value) })
 }
 
 #[unsafe(no_mangle)]
@@ -240,13 +244,13 @@ unsafe extern "C" fn cuptiActivitySetAttribute(
     gate!(cuptiActivitySetAttribute);
     let state = state();
     // SAFETY: the caller's value has `size` bytes.
-    code(unsafe { attributes::set(state, (ActivityApi::First, &state.first), number, size, value) })
+    code(unsafe { set_attribute(state, (ActivityApi::First, &state.first), number, size, value) })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cuptiActivityEnableHWTrace(enable: u8) -> u32 {
     gate!(cuptiActivityEnableHWTrace);
-    code(attributes::enable_hardware_trace(state(), enable != 0))
+    code(enable_hardware_trace(state(), enable != 0))
 }
 
 #[unsafe(no_mangle)]
@@ -280,4 +284,305 @@ extern "C" fn cuptiGetGraphId(graph: Handle, id: Out<u32>) -> u32 {
 #[unsafe(no_mangle)]
 extern "C" fn cuptiGetGraphExecId(exec: Handle, id: Out<u32>) -> u32 {
     code(known(objects::id_of_exec(exec)).and_then(|exec_id| put(id, exec_id)))
+}
+
+/// The first toolkit with these functions, and the first with all of them.
+const BEGUN: (u32, u32) = (13, 2);
+const COMPLETE: (u32, u32) = (13, 3);
+/// More fields than any record has.
+const MAX_FIELDS: usize = 256;
+
+/// The subscriber with a handle, in a version that has the function.
+fn subscriber(since: (u32, u32), handle: Handle) -> Outcome<(&'static State, Arc<Subscriber>)> {
+    let state = state();
+    if state.config.version.toolkit < since {
+        return Err(cupti::NOT_SUPPORTED);
+    }
+    if let Some(error) = state.config.faults.second_api {
+        return Err(error);
+    }
+    let subscriber = state.callbacks.subscriber(handle).ok_or(cupti::INVALID_PARAMETER)?;
+    Ok((state, subscriber))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuptiActivityRegisterCallbacks_v2(
+    handle: Handle,
+    request: Option<RequestFuncV2>,
+    complete: Option<CompleteFuncV2>,
+) -> u32 {
+    gate!(cuptiActivityRegisterCallbacks_v2);
+    code(subscriber(BEGUN, handle).and_then(|(state, subscriber)| {
+        let (Some(request), Some(complete)) = (request, complete) else {
+            return Err(cupti::INVALID_PARAMETER);
+        };
+        state.claim(ActivityApi::Second)?;
+        register(state, &subscriber.activity, Client::Second { request, complete })
+    }))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuptiActivityEnable_v2(
+    handle: Handle,
+    kind: u32,
+    config: *const ActivityConfig,
+) -> u32 {
+    gate!(cuptiActivityEnable_v2);
+    code(subscriber(BEGUN, handle).and_then(|(state, subscriber)| {
+        std::thread::sleep(Duration::from_millis(state.config.faults.slow_enable_ms));
+        if let Some(error) = state.config.faults.enable {
+            return Err(error);
+        }
+        check_kind(kind)?;
+        state.claim(ActivityApi::Second)?;
+        let activity = &subscriber.activity;
+        let chooses = activity.attributes.read().get(&USER_DEFINED_RECORDS) == Some(&1);
+        // SAFETY: null or a struct of the caller, as long as it says.
+        let ids = unsafe { chosen_fields(state, config) }?;
+        match ids {
+            Some(ids) if chooses => {
+                let (version, lie) = (&state.config.version, state.config.faults.false_layouts);
+                activity.buffers.chosen.choose(version, kind, ids, lie)?;
+            }
+            None if !chooses => {}
+            // Fields without the attribute, and the attribute without fields.
+            _ => return Err(cupti::INVALID_PARAMETER),
+        }
+        activity.kinds.set(kind, true);
+        Ok(())
+    }))
+}
+
+/// The fields that a configuration chooses, by id; `None` if it chooses none.
+///
+/// # Safety
+/// `config` is null or as long as it says, and its fields are there.
+unsafe fn chosen_fields<'a>(
+    state: &State,
+    config: *const ActivityConfig,
+) -> Outcome<Option<&'a [i32]>> {
+    if config.is_null() {
+        return Ok(None);
+    }
+    let toolkit = state.config.version.toolkit;
+    let expected = size_of::<ActivityConfig>() + if toolkit >= (13, 4) { 8 } else { 0 };
+    // SAFETY: its size comes first, whatever the version, and covers what is read then.
+    let config = unsafe {
+        if (*config).struct_size < size_of::<ActivityConfig>() || (*config).struct_size > expected {
+            return Err(cupti::INVALID_PARAMETER);
+        }
+        &*config
+    };
+    if config.fields == 0 {
+        return Ok(None);
+    }
+    // structSize, numFields and pFieldIds.
+    if config.ids.is_null() || config.fields > MAX_FIELDS || config.selection_size < 24 {
+        return Err(cupti::INVALID_PARAMETER);
+    }
+    // SAFETY: by the caller's contract there are so many ids.
+    Ok(Some(unsafe { std::slice::from_raw_parts(config.ids, config.fields) }))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuptiActivityDisable_v2(
+    handle: Handle,
+    kind: u32,
+    _config: *const ActivityConfig,
+) -> u32 {
+    gate!(cuptiActivityDisable_v2);
+    code(subscriber(BEGUN, handle).and_then(|(state, subscriber)| {
+        std::thread::sleep(Duration::from_millis(state.config.faults.slow_disable_ms));
+        check_kind(kind)?;
+        state.claim(ActivityApi::Second)?;
+        subscriber.activity.kinds.set(kind, false);
+        subscriber.activity.buffers.chosen.end(kind);
+        Ok(())
+    }))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuptiActivityGetNextRecord_v2(
+    handle: Handle,
+    buffer: *mut u8,
+    valid_bytes: usize,
+    record: Option<&mut *mut u8>,
+) -> u32 {
+    gate!(cuptiActivityGetNextRecord_v2);
+    code(subscriber(COMPLETE, handle).and_then(|(_, subscriber)| {
+        let stride = |kind| subscriber.activity.buffers.stride(kind);
+        // SAFETY: the caller's buffer has so many valid bytes.
+        unsafe { next_record(buffer, valid_bytes, record, stride) }
+    }))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuptiActivityGetNumDroppedRecords_v2(
+    handle: Handle,
+    _context: Handle,
+    _stream_id: u32,
+    dropped: Out<usize>,
+) -> u32 {
+    gate!(cuptiActivityGetNumDroppedRecords_v2);
+    code(subscriber(COMPLETE, handle).and_then(|(_, subscriber)| {
+        // Reading the count resets it.
+        let dropped = dropped.ok_or(cupti::INVALID_PARAMETER)?;
+        let count = subscriber.activity.buffers.take_dropped();
+        dropped.write(usize::try_from(count).unwrap_or(usize::MAX));
+        Ok(())
+    }))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuptiActivityGetAttribute_v2(
+    handle: Handle,
+    number: u32,
+    size: Option<&mut usize>,
+    value: *mut u8,
+) -> u32 {
+    gate!(cuptiActivityGetAttribute_v2);
+    code(subscriber(BEGUN, handle).and_then(|(state, subscriber)| {
+        let of = (ActivityApi::Second, &subscriber.activity);
+        // SAFETY: the caller's value has room for `size` bytes.
+        unsafe { get_attribute(state, of, number, size, value) }
+    }))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuptiActivitySetAttribute_v2(
+    handle: Handle,
+    number: u32,
+    size: Option<&mut usize>,
+    value: *mut u8,
+) -> u32 {
+    gate!(cuptiActivitySetAttribute_v2);
+    code(subscriber(BEGUN, handle).and_then(|(state, subscriber)| {
+        let of = (ActivityApi::Second, &subscriber.activity);
+        // SAFETY: the caller's value has `size` bytes.
+        unsafe { set_attribute(state, of, number, size, value) }
+    }))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuptiGetTimestamp_v2(handle: Handle, timestamp: Out<u64>) -> u32 {
+    gate!(cuptiGetTimestamp_v2);
+    code(subscriber(COMPLETE, handle).and_then(|_| put(timestamp, clock::now_ns())))
+}
+
+/// `CUpti_ActivityAttribute`: one buffer a thread.
+const PER_THREAD_ACTIVITY_BUFFER: u32 = 9;
+/// Records hold the fields that were chosen.
+const USER_DEFINED_RECORDS: u32 = 11;
+/// Whether the first subscriber allowed others; only to be read.
+const MULTIPLE_SUBSCRIBER_STATE: u32 = 12;
+/// The hardware times kernels, for the whole process.
+const ENABLE_HES: u32 = 13;
+/// How threads are numbered: 1 as the system does it.
+const THREAD_ID_TYPE: u32 = 21;
+
+/// Size in bytes and default of an attribute in the simulated version, or `None` where it lacks it.
+fn attribute(state: &State, api: ActivityApi, number: u32) -> Option<(usize, u64)> {
+    let toolkit = state.config.version.toolkit;
+    match number {
+        0 => Some((8, 3_200_000)),
+        1 => Some((8, 8 << 20)),
+        2 => Some((8, 250)),
+        5 => Some((1, 0)),
+        6 => Some((8, 3)),
+        8 => Some((1, u64::from(toolkit < (13, 0)))),
+        PER_THREAD_ACTIVITY_BUFFER if toolkit >= (12, 3) => {
+            Some((1, u64::from(toolkit >= (13, 0))))
+        }
+        10 if toolkit >= (12, 9) => Some((8, 16 << 20)),
+        _ if matches!(api, ActivityApi::First) => None,
+        MULTIPLE_SUBSCRIBER_STATE => Some((1, state.callbacks.company().map_or(2, u64::from))),
+        ENABLE_HES => Some((1, state.hardware_trace.load(Ordering::Relaxed).into())),
+        USER_DEFINED_RECORDS | 14..=20 | 23 => Some((1, 0)),
+        THREAD_ID_TYPE => Some((4, 0)),
+        24 if toolkit >= (13, 5) => Some((8, 128)),
+        _ => None,
+    }
+}
+
+/// Size in bytes and default of an attribute whose value the caller has room for.
+fn attribute_for(
+    state: &State,
+    api: ActivityApi,
+    number: u32,
+    size: Option<&mut usize>,
+    value: *mut u8,
+) -> Outcome<(usize, u64)> {
+    let (bytes, default) = attribute(state, api, number).ok_or(cupti::INVALID_PARAMETER)?;
+    let size = size.filter(|_| !value.is_null()).ok_or(cupti::INVALID_PARAMETER)?;
+    if *size < bytes { Err(cupti::PARAMETER_SIZE) } else { Ok((bytes, default)) }
+}
+
+/// Reads an attribute.
+///
+/// # Safety
+/// `value` is null or has room for `size` bytes.
+unsafe fn get_attribute(
+    state: &State,
+    (api, collection): (ActivityApi, &Collection),
+    number: u32,
+    mut size: Option<&mut usize>,
+    value: *mut u8,
+) -> Outcome {
+    let (bytes, default) = attribute_for(state, api, number, size.as_deref_mut(), value)?;
+    if let Some(size) = size {
+        *size = bytes;
+    }
+    let set = collection.attributes.read().get(&number).copied().unwrap_or(default);
+    // SAFETY: `value` is not null and has room for `bytes` by the caller's contract.
+    unsafe { value.copy_from_nonoverlapping(set.to_le_bytes().as_ptr(), bytes) };
+    Ok(())
+}
+
+/// Writes an attribute.
+///
+/// # Safety
+/// `value` is null or has `size` bytes.
+unsafe fn set_attribute(
+    state: &State,
+    (api, collection): (ActivityApi, &Collection),
+    number: u32,
+    size: Option<&mut usize>,
+    value: *mut u8,
+) -> Outcome {
+    let (bytes, _) = attribute_for(state, api, number, size, value)?;
+    let mut raw = [0; 8];
+    // SAFETY: `value` is not null and has `bytes` bytes by the caller's contract; none has over 8.
+    unsafe { raw.as_mut_ptr().copy_from_nonoverlapping(value, bytes) };
+    let set = u64::from_le_bytes(raw);
+    let buffers = &collection.buffers;
+    match number {
+        MULTIPLE_SUBSCRIBER_STATE => return Err(cupti::INVALID_OPERATION),
+        // Not once something is collected.
+        USER_DEFINED_RECORDS if !collection.kinds.is_empty() => {
+            return Err(cupti::INVALID_OPERATION);
+        }
+        ENABLE_HES => return enable_hardware_trace(state, set != 0),
+        PER_THREAD_ACTIVITY_BUFFER => buffers.per_thread.store(set != 0, Ordering::Relaxed),
+        THREAD_ID_TYPE => buffers.system_thread_ids.store(set == 1, Ordering::Relaxed),
+        _ => {}
+    }
+    collection.attributes.write().insert(number, set);
+    Ok(())
+}
+
+/// Has the hardware time kernels. Records are the same here, with it and without. From 13.3 on this is accepted
+/// for every GPU, because it may come before the driver is initialised.
+///
+/// # Errors
+/// `NOT_SUPPORTED` before 13.3 unless the simulated GPU can, as set in the environment; on taking it back;
+/// before 12.8.
+fn enable_hardware_trace(state: &State, on: bool) -> Outcome {
+    let config = &state.config;
+    let toolkit = config.version.toolkit;
+    let accepts = toolkit >= (13, 3) || (toolkit >= (12, 8) && config.faults.hardware_trace);
+    if !on || !accepts {
+        return Err(cupti::NOT_SUPPORTED);
+    }
+    state.hardware_trace.store(true, Ordering::Relaxed);
+    Ok(())
 }

@@ -3,8 +3,10 @@
 //! `stage2_sim_configure` may set the same variables for this library alone, before its first use.
 
 use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use crate::call_faults::CallFault;
 use crate::version::{MEASURED, Version};
 
 const CUPTI_VERSION: &str = "STAGE2_SIM_CUPTI_VERSION";
@@ -63,84 +65,121 @@ pub(crate) struct Config {
     pub(crate) first_correlation: u32,
 }
 
-/// Errors to produce; None and 0 switch a fault off.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Faults {
-    /// `CUptiResult` of every cuptiSubscribe.
-    pub(crate) subscribe: Option<u32>,
-    /// `CUptiResult` of cuptiActivityRegisterCallbacks.
-    pub(crate) register: Option<u32>,
-    /// `CUptiResult` of every cuptiActivityEnable.
-    pub(crate) enable: Option<u32>,
-    /// `CUptiResult` of every cuptiActivityFlushAll, which does nothing.
-    pub(crate) flush: Option<u32>,
-    /// `CUresult` of cuInit.
-    pub(crate) cu_init: Option<u32>,
-    /// Every Nth record of GPU work is dropped and counted.
-    pub(crate) drop_every: u64,
-    /// From the Nth record of GPU work on, another client has the buffers.
-    pub(crate) taken_over_at: u64,
-    /// Every Nth kernel record has start and end 0.
-    pub(crate) zero_timestamps_every: u64,
-    /// Every Nth kernel record ends before it starts.
-    pub(crate) reversed_timestamps_every: u64,
-    /// Every Nth kernel record is of the year 2262.
-    pub(crate) future_timestamps_every: u64,
-    /// Every Nth kernel record names no call.
-    pub(crate) no_correlations_every: u64,
-    /// Every Nth kernel record names the call that launched the kernel before it.
-    pub(crate) repeated_correlations_every: u64,
-    /// Every Nth kernel record has no name.
-    pub(crate) no_names_every: u64,
-    /// Every Nth kernel record has a kind that no header knows.
-    pub(crate) unknown_kinds_every: u64,
-    /// How long a complete buffer is held back, ms.
-    pub(crate) late_buffers_ms: u64,
-    /// How long cuptiActivityFlushAll blocks before it does anything, ms.
-    pub(crate) flush_hang_ms: u64,
-    /// How long cuptiActivityEnable takes for each kind, ms.
-    pub(crate) slow_enable_ms: u64,
-    /// How long cuptiActivityDisable takes for each kind, ms.
-    pub(crate) slow_disable_ms: u64,
-    /// The machine has no GPU.
-    pub(crate) no_device: bool,
-    /// `CUptiResult` of every function of the second activity API.
-    pub(crate) second_api: Option<u32>,
-    /// The layouts of chosen fields that a client is told lie outside of the records.
-    pub(crate) false_layouts: bool,
-    /// The hardware can time kernels, which the recorded GPU cannot.
-    pub(crate) hardware_trace: bool,
-    /// Of sampled counters.
-    pub(crate) pm: PmFaults,
-    /// Of calls, by the name of the function.
-    pub(crate) calls: Vec<CallFault>,
+/// Faults, once: the fields of the struct, and the words that set them, which `set` reads. A `flag` has no number,
+/// a `code` is a `CUptiResult` or `CUresult`.
+macro_rules! faults {
+    (
+        $(#[$about:meta])* $name:ident {
+            $($(#[$doc:meta])* $field:ident: $kind:ident = $word:literal,)*
+            $(+ $(#[$more_doc:meta])* $more:ident: $type:ty,)*
+        }
+    ) => {
+        $(#[$about])*
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        pub(crate) struct $name {
+            $($(#[$doc])* pub(crate) $field: faults!(@type $kind),)*
+            $($(#[$more_doc])* pub(crate) $more: $type,)*
+        }
+
+        impl $name {
+            /// `None` for an unknown word, and for a number that does not belong to it.
+            fn set(&mut self, word: &str, number: Option<u64>) -> Option<()> {
+                match word {
+                    $($word => self.$field = faults!(@value $kind, number),)*
+                    _ => return None,
+                }
+                Some(())
+            }
+        }
+    };
+    (@type flag) => { bool };
+    (@type code) => { Option<u32> };
+    (@type amount) => { u64 };
+    (@value flag, $number:ident) => { $number.is_none().then_some(true)? };
+    (@value code, $number:ident) => { Some(u32::try_from($number?).ok()?) };
+    (@value amount, $number:ident) => { $number? };
 }
 
-/// What goes wrong when counters are sampled.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct PmFaults {
-    /// `CUptiResult` of cuptiPmSamplingGetCounterAvailability.
-    pub(crate) availability: Option<u32>,
-    /// `CUptiResult` of cuptiPmSamplingEnable.
-    pub(crate) enable: Option<u32>,
-    /// `CUptiResult` of every cuptiPmSamplingDecodeData.
-    pub(crate) decode: Option<u32>,
-    /// The Nth cuptiPmSamplingDecodeData fails, and no other one.
-    pub(crate) break_at: u64,
-    /// Of every second stretch of so many ms there are no samples, and nothing is said of it.
-    pub(crate) gaps_ms: u64,
-    /// Every Nth decoding finds the hardware's buffer full.
-    pub(crate) overflow_every: u64,
-    /// Every Nth sample has values that are no numbers.
-    pub(crate) nan_every: u64,
-    /// How long each call takes, ms.
-    pub(crate) slow_ms: u64,
-    /// Bytes that somebody else reads in a microsecond.
-    pub(crate) other_bytes_per_us: u64,
-    /// The chip has no trigger by time.
-    pub(crate) no_time_trigger: bool,
-    /// What samples takes itself apart at exit.
-    pub(crate) taken_apart: bool,
+faults! {
+    /// Errors to produce; None and 0 switch a fault off.
+    Faults {
+        /// `CUptiResult` of every cuptiSubscribe.
+        subscribe: code = "subscribe",
+        /// `CUptiResult` of cuptiActivityRegisterCallbacks.
+        register: code = "register",
+        /// `CUptiResult` of every cuptiActivityEnable.
+        enable: code = "enable",
+        /// `CUptiResult` of every cuptiActivityFlushAll, which does nothing.
+        flush: code = "flush",
+        /// `CUresult` of cuInit.
+        cu_init: code = "cu-init",
+        /// Every Nth record of GPU work is dropped and counted.
+        drop_every: amount = "drop",
+        /// From the Nth record of GPU work on, another client has the buffers.
+        taken_over_at: amount = "taken-over",
+        /// Every Nth kernel record has start and end 0.
+        zero_timestamps_every: amount = "zero-timestamps",
+        /// Every Nth kernel record ends before it starts.
+        reversed_timestamps_every: amount = "reversed-timestamps",
+        /// Every Nth kernel record is of the year 2262.
+        future_timestamps_every: amount = "future-timestamps",
+        /// Every Nth kernel record names no call.
+        no_correlations_every: amount = "no-correlations",
+        /// Every Nth kernel record names the call that launched the kernel before it.
+        repeated_correlations_every: amount = "repeated-correlations",
+        /// Every Nth kernel record has no name.
+        no_names_every: amount = "no-names",
+        /// Every Nth kernel record has a kind that no header knows.
+        unknown_kinds_every: amount = "unknown-kinds",
+        /// How long a complete buffer is held back, ms.
+        late_buffers_ms: amount = "late-buffers",
+        /// How long cuptiActivityFlushAll blocks before it does anything, ms.
+        flush_hang_ms: amount = "flush-hang",
+        /// How long cuptiActivityEnable takes for each kind, ms.
+        slow_enable_ms: amount = "slow-enable",
+        /// How long cuptiActivityDisable takes for each kind, ms.
+        slow_disable_ms: amount = "slow-disable",
+        /// The machine has no GPU.
+        no_device: flag = "no-device",
+        /// `CUptiResult` of every function of the second activity API.
+        second_api: code = "second-api",
+        /// The layouts of chosen fields that a client is told lie outside of the records.
+        false_layouts: flag = "false-layouts",
+        /// The hardware can time kernels, which the recorded GPU cannot.
+        hardware_trace: flag = "hardware-trace",
+        + /// Of sampled counters.
+        pm: PmFaults,
+        + /// Of calls, by the name of the function.
+        calls: Vec<CallFault>,
+    }
+}
+
+faults! {
+    /// What goes wrong when counters are sampled.
+    PmFaults {
+        /// `CUptiResult` of cuptiPmSamplingGetCounterAvailability.
+        availability: code = "pm-availability",
+        /// `CUptiResult` of cuptiPmSamplingEnable.
+        enable: code = "pm-enable",
+        /// `CUptiResult` of every cuptiPmSamplingDecodeData.
+        decode: code = "pm-decode",
+        /// The Nth cuptiPmSamplingDecodeData fails, and no other one.
+        break_at: amount = "pm-break",
+        /// Of every second stretch of so many ms there are no samples, and nothing is said of it.
+        gaps_ms: amount = "pm-gaps",
+        /// Every Nth decoding finds the hardware's buffer full.
+        overflow_every: amount = "pm-overflow",
+        /// Every Nth sample has values that are no numbers.
+        nan_every: amount = "pm-nan",
+        /// How long each call takes, ms.
+        slow_ms: amount = "pm-slow",
+        /// Bytes that somebody else reads in a microsecond.
+        other_bytes_per_us: amount = "pm-other",
+        /// The chip has no trigger by time.
+        no_time_trigger: flag = "pm-no-time-trigger",
+        /// What samples takes itself apart at exit.
+        taken_apart: flag = "pm-taken-apart",
+    }
 }
 
 impl Default for Config {
@@ -196,60 +235,23 @@ impl Faults {
     pub(crate) fn parse(text: &str) -> Result<Faults, ConfigError> {
         let mut faults = Faults::default();
         for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
-            match item {
-                "pm-no-time-trigger" => faults.pm.no_time_trigger = true,
-                "pm-taken-apart" => faults.pm.taken_apart = true,
-                "false-layouts" => faults.false_layouts = true,
-                "hardware-trace" => faults.hardware_trace = true,
-                "no-device" => faults.no_device = true,
-                _ => faults.parse_amount(item)?,
-            }
+            let (word, number) = match item.split_once('=') {
+                Some((word, number)) => (word, Some(number)),
+                None => (item, None),
+            };
+            let found = match (word, number.map(str::parse)) {
+                ("fail" | "slow" | "hang" | "fork", Some(_)) => {
+                    CallFault::parse(item).map(|fault| faults.calls.push(fault))
+                }
+                (_, Some(Err(_))) => None,
+                (_, number) => {
+                    let number = number.and_then(Result::ok);
+                    faults.set(word, number).or_else(|| faults.pm.set(word, number))
+                }
+            };
+            found.ok_or_else(|| ConfigError::new(FAULT, item, FAULT_FORMS))?;
         }
         Ok(faults)
-    }
-
-    /// Reads one fault with its number.
-    fn parse_amount(&mut self, item: &str) -> Result<(), ConfigError> {
-        let refuse = || ConfigError::new(FAULT, item, FAULT_FORMS);
-        let (name, value) = item.split_once('=').ok_or_else(refuse)?;
-        if matches!(name, "fail" | "slow" | "hang" | "fork") {
-            self.calls.push(CallFault::parse(item).ok_or_else(refuse)?);
-            return Ok(());
-        }
-        let amount = value.parse::<u64>().map_err(|_| refuse())?;
-        let code = || u32::try_from(amount).map_err(|_| refuse());
-        match name {
-            "subscribe" => self.subscribe = Some(code()?),
-            "register" => self.register = Some(code()?),
-            "enable" => self.enable = Some(code()?),
-            "second-api" => self.second_api = Some(code()?),
-            "flush" => self.flush = Some(code()?),
-            "cu-init" => self.cu_init = Some(code()?),
-            "drop" => self.drop_every = amount,
-            "taken-over" => self.taken_over_at = amount,
-            "zero-timestamps" => self.zero_timestamps_every = amount,
-            "reversed-timestamps" => self.reversed_timestamps_every = amount,
-            "future-timestamps" => self.future_timestamps_every = amount,
-            "no-correlations" => self.no_correlations_every = amount,
-            "repeated-correlations" => self.repeated_correlations_every = amount,
-            "no-names" => self.no_names_every = amount,
-            "unknown-kinds" => self.unknown_kinds_every = amount,
-            "late-buffers" => self.late_buffers_ms = amount,
-            "flush-hang" => self.flush_hang_ms = amount,
-            "slow-enable" => self.slow_enable_ms = amount,
-            "slow-disable" => self.slow_disable_ms = amount,
-            "pm-availability" => self.pm.availability = Some(code()?),
-            "pm-enable" => self.pm.enable = Some(code()?),
-            "pm-decode" => self.pm.decode = Some(code()?),
-            "pm-break" => self.pm.break_at = amount,
-            "pm-gaps" => self.pm.gaps_ms = amount,
-            "pm-overflow" => self.pm.overflow_every = amount,
-            "pm-nan" => self.pm.nan_every = amount,
-            "pm-slow" => self.pm.slow_ms = amount,
-            "pm-other" => self.pm.other_bytes_per_us = amount,
-            _ => return Err(refuse()),
-        }
-        Ok(())
     }
 }
 
@@ -260,6 +262,144 @@ fn number<T: std::str::FromStr>(
 ) -> Result<T, ConfigError> {
     let Some(text) = text else { return Ok(default) };
     text.parse().map_err(|_| ConfigError::new(name, &text, "a whole number"))
+}
+
+/// The functions that `state::gate` stands in, which is checked when this is compiled.
+#[rustfmt::skip]
+pub(crate) const FUNCTIONS: &[&str] = &[
+    "cuptiActivityDisable", "cuptiActivityDisable_v2", "cuptiActivityEnable",
+    "cuptiActivityEnableAndDump", "cuptiActivityEnableHWTrace", "cuptiActivityEnable_v2",
+    "cuptiActivityFlushAll", "cuptiActivityGetAttribute", "cuptiActivityGetAttribute_v2",
+    "cuptiActivityGetNextRecord", "cuptiActivityGetNextRecord_v2",
+    "cuptiActivityGetNumDroppedRecords", "cuptiActivityGetNumDroppedRecords_v2",
+    "cuptiActivityRegisterCallbacks", "cuptiActivityRegisterCallbacks_v2",
+    "cuptiActivitySetAttribute", "cuptiActivitySetAttribute_v2", "cuptiDeviceGetChipName",
+    "cuptiEnableCallback", "cuptiFinalize", "cuptiGetDeviceId", "cuptiGetGraphNodeId",
+    "cuptiGetResultString", "cuptiGetTimestamp", "cuptiGetTimestamp_v2", "cuptiGetVersion",
+    "cuptiPmSamplingCounterDataGetSampleInfo", "cuptiPmSamplingCounterDataImageInitialize",
+    "cuptiPmSamplingDecodeData", "cuptiPmSamplingDisable", "cuptiPmSamplingEnable",
+    "cuptiPmSamplingGetCounterAvailability", "cuptiPmSamplingGetCounterDataInfo",
+    "cuptiPmSamplingGetCounterDataSize", "cuptiPmSamplingSetConfig", "cuptiPmSamplingStart",
+    "cuptiPmSamplingStop", "cuptiProfilerHostConfigAddMetrics", "cuptiProfilerHostDeinitialize",
+    "cuptiProfilerHostEvaluateToGpuValues", "cuptiProfilerHostGetConfigImage",
+    "cuptiProfilerHostGetConfigImageSize", "cuptiProfilerHostGetNumOfPasses",
+    "cuptiProfilerHostInitialize", "cuptiProfilerInitialize", "cuptiSubscribe", "cuptiSubscribe_v2",
+    "cuptiUnsubscribe",
+];
+
+/// One fault of one function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CallFault {
+    function: &'static str,
+    effect: Effect,
+    /// The call that it is for, from 1; `None` for all.
+    at: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Effect {
+    /// The call does nothing and returns this `CUptiResult`.
+    Fail(u32),
+    /// The call first blocks for so long, ms.
+    Slow(u64),
+    /// The call never returns.
+    Hang,
+    /// Before the call a thread of the guest forks.
+    Fork,
+}
+
+impl CallFault {
+    /// Reads `fail=FUNCTION:CODE`, `slow=FUNCTION:MS` or `hang=FUNCTION` or `fork=FUNCTION`, each with `@N` behind it for the
+    /// Nth call only. `None` for anything else.
+    pub(crate) fn parse(item: &str) -> Option<CallFault> {
+        let (what, rest) = item.split_once('=')?;
+        let (rest, at) = match rest.split_once('@') {
+            Some((rest, at)) => (rest, Some(at.parse().ok().filter(|&at| at > 0)?)),
+            None => (rest, None),
+        };
+        let (name, amount) = match rest.split_once(':') {
+            Some((name, amount)) => (name, Some(amount.parse::<u64>().ok()?)),
+            None => (rest, None),
+        };
+        let effect = match (what, amount) {
+            ("fail", Some(code)) => Effect::Fail(u32::try_from(code).ok()?),
+            ("slow", Some(ms)) => Effect::Slow(ms),
+            ("hang", None) => Effect::Hang,
+            ("fork", None) => Effect::Fork,
+            _ => return None,
+        };
+        let function = FUNCTIONS.iter().find(|function| **function == name)?;
+        Some(CallFault { function, effect, at })
+    }
+}
+
+/// The calls so far of the functions that have a fault.
+#[derive(Debug, Default)]
+pub(crate) struct CallCounts(Vec<AtomicU64>);
+
+impl CallCounts {
+    pub(crate) fn new(faults: &[CallFault]) -> CallCounts {
+        CallCounts(faults.iter().map(|_| AtomicU64::new(0)).collect())
+    }
+}
+
+/// A call of a function begins. `Some`: what it returns at once.
+pub(crate) fn meet(faults: &[CallFault], counts: &CallCounts, function: &str) -> Option<u32> {
+    for (fault, calls) in faults.iter().zip(&counts.0) {
+        if fault.function != function {
+            continue;
+        }
+        let call = calls.fetch_add(1, Ordering::Relaxed) + 1;
+        if fault.at.is_some_and(|at| at != call) {
+            continue;
+        }
+        match fault.effect {
+            Effect::Fail(code) => return Some(code),
+            Effect::Slow(ms) => std::thread::sleep(Duration::from_millis(ms)),
+            Effect::Fork => have_fork(),
+            Effect::Hang => loop {
+                std::thread::sleep(Duration::from_secs(3600));
+            },
+        }
+    }
+    None
+}
+
+/// Asks the guest for a fork, where it has a function for that.
+fn have_fork() {
+    // SAFETY: the symbol is a function of the guest's without arguments, or is not there.
+    unsafe {
+        let function = libc::dlsym(libc::RTLD_DEFAULT, c"stage2_test_have_fork".as_ptr());
+        if !function.is_null() {
+            std::mem::transmute::<*mut c_void, extern "C" fn()>(function)();
+        }
+    }
+}
+
+/// Whether a function is in the list above. For constants.
+pub(crate) const fn is_listed(name: &str) -> bool {
+    let mut index = 0;
+    while index < FUNCTIONS.len() {
+        if is_same(FUNCTIONS[index].as_bytes(), name.as_bytes()) {
+            return true;
+        }
+        index += 1;
+    }
+    false
+}
+
+const fn is_same(one: &[u8], other: &[u8]) -> bool {
+    if one.len() != other.len() {
+        return false;
+    }
+    let mut index = 0;
+    while index < one.len() {
+        if one[index] != other[index] {
+            return false;
+        }
+        index += 1;
+    }
+    true
 }
 
 #[cfg(test)]
@@ -299,5 +439,21 @@ mod tests {
         }
         let version = Config::read(&set(CUPTI_VERSION, "13.x")).expect_err("no version");
         assert!(version.to_string().contains("130001"), "{version}");
+    }
+
+    #[test]
+    fn faults_of_calls_are_read_and_anything_else_is_refused() {
+        let flush = "cuptiActivityFlushAll";
+        let of = |effect, at| Some(CallFault { function: flush, effect, at });
+        let read = |text: &str| CallFault::parse(&text.replace('F', flush));
+        assert_eq!(read("fail=F:8"), of(Effect::Fail(8), None));
+        assert_eq!(read("slow=F:20@3"), of(Effect::Slow(20), Some(3)));
+        assert_eq!(read("hang=F@1"), of(Effect::Hang, Some(1)));
+        for text in
+            ["fail=F", "hang=F:3", "slow=F:x", "fail=F:8@0", "fail=F:4294967296", "stop=F:1"]
+        {
+            assert_eq!(read(text), None, "{text}");
+        }
+        assert_eq!(CallFault::parse("fail=cuptiNothing:8"), None);
     }
 }

@@ -4,11 +4,12 @@
 //! with an error, and so is a struct that is shorter than its function needs.
 
 use std::ffi::{CStr, c_char, c_void};
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::abi::{Outcome, code, cupti};
 use crate::clock;
 use crate::pm::{self, CHIP, Sample};
-use crate::pm_exit;
 use crate::state::{State, gate, state};
 
 /// The one handle of the session.
@@ -97,8 +98,9 @@ macro_rules! exports {
             }
             fn body($name: &mut $type, $state: &'static State) -> Outcome $body
             let state = state();
-            pm_exit::expect_whole();
-            clock::sleep_until(clock::now_ns().saturating_add(state.config.faults.pm.slow_ms.saturating_mul(1_000_000)));
+            expect_whole();
+            let slow_ns = state.config.faults.pm.slow_ms.saturating_mul(1_000_000);
+            clock::sleep_until(clock::now_ns().saturating_add(slow_ns));
             // SAFETY: as large as its size says, by CUPTI's contract.
             code(body(unsafe { &mut *parameters }, state))
         }
@@ -180,7 +182,7 @@ exports! {
         refuse(state.config.faults.pm.enable)?;
         state.pm.enable()?;
         if state.config.faults.pm.taken_apart {
-            pm_exit::load();
+            register_exit();
         }
         p.session = SESSION;
         Ok(())
@@ -393,5 +395,30 @@ fn write_samples(image: &mut [u8], held: usize, row: usize, samples: &[Sample]) 
         let fields = [sample.start_ns, sample.end_ns].into_iter().chain(values);
         let bytes: Vec<u8> = fields.flat_map(u64::to_ne_bytes).collect();
         image[start..start + bytes.len()].copy_from_slice(&bytes);
+    }
+}
+
+static LOADED: Once = Once::new();
+static APART: AtomicBool = AtomicBool::new(false);
+
+/// Registers the exit handler of the libraries that CUPTI loads when counters are sampled: they take themselves
+/// apart, and a call after that ends the process. Handlers that are registered later run before it.
+fn register_exit() {
+    LOADED.call_once(|| {
+        // Without memory for the handler the libraries stay whole.
+        // SAFETY: the handler only stores a value, and stays as long as this library does.
+        unsafe { libc::atexit(take_apart) };
+    });
+}
+
+extern "C" fn take_apart() {
+    APART.store(true, Ordering::Release);
+}
+
+/// Ends the process where the libraries are no longer whole, as CUPTI 13.0 did on an H200.
+fn expect_whole() {
+    if APART.load(Ordering::Acquire) {
+        eprintln!("stage2-sim: counters are sampled after what samples them took itself apart");
+        std::process::abort();
     }
 }

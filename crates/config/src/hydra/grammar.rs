@@ -1,7 +1,6 @@
-//! One word `KEY=VALUE` of the command line, in Hydra's override grammar -> an [`Override`].
+//! One word `KEY=VALUE` of the command line, in Hydra's override grammar -> an [`Override`], and its value.
 
-use super::node::{Origin, Value};
-use super::value::parse_value;
+use super::node::{Node, Origin, Value};
 
 /// A word that is no override.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -126,8 +125,240 @@ pub fn hydra_key(word: &str) -> Option<&str> {
     (starts_well && name.chars().all(allowed)).then_some(name)
 }
 
+/// Where and why a value cannot be read.
+#[derive(Debug, PartialEq)]
+pub struct BadValue {
+    /// Characters before the fault.
+    pub at: usize,
+    /// The fault and the remedy.
+    pub what: String,
+}
+
+/// Deeper nesting is refused: the parser and all who read the value recurse.
+const MAX_DEPTH: usize = 32;
+
+/// Reads a whole value.
+pub fn parse_value(text: &str, origin: &Origin) -> Result<Value, BadValue> {
+    let mut parser = Parser { chars: text.chars().collect(), at: 0, origin };
+    parser.skip_blanks();
+    if parser.peek().is_none() {
+        return Ok(Value::Text(String::new()));
+    }
+    let value = parser.element(&[], 0)?;
+    parser.skip_blanks();
+    match parser.peek() {
+        None => Ok(value),
+        Some(',') => Err(parser.fault(
+            "a comma outside of brackets makes a sweep, and there is one run only; quote the \
+             value, or write a list: [a,b]",
+        )),
+        Some(c) => Err(parser.fault(format!("{c:?} after the end of the value; quote the value"))),
+    }
+}
+
+struct Parser<'a> {
+    chars: Vec<char>,
+    at: usize,
+    origin: &'a Origin,
+}
+
+impl Parser<'_> {
+    fn peek(&self) -> Option<char> {
+        self.chars.get(self.at).copied()
+    }
+
+    fn fault(&self, what: impl Into<String>) -> BadValue {
+        BadValue { at: self.at, what: what.into() }
+    }
+
+    fn skip_blanks(&mut self) {
+        while matches!(self.peek(), Some(' ' | '\t')) {
+            self.at += 1;
+        }
+    }
+
+    /// One element; `ends` are the characters that end an unquoted one here.
+    fn element(&mut self, ends: &[char], depth: usize) -> Result<Value, BadValue> {
+        if depth > MAX_DEPTH {
+            return Err(self.fault(format!("more than {MAX_DEPTH} brackets inside each other")));
+        }
+        self.skip_blanks();
+        match self.peek() {
+            Some('[') => self.list(depth),
+            Some('{') => self.map(depth),
+            Some(quote @ ('\'' | '"')) => self.quoted(quote).map(Value::Text),
+            _ => self.unquoted(ends),
+        }
+    }
+
+    fn list(&mut self, depth: usize) -> Result<Value, BadValue> {
+        let items = self.items(']', "`,` or `]` is missing in a list", |parser| {
+            let value = parser.element(&[',', ']'], depth + 1)?;
+            Ok(Node { value, origin: parser.origin.clone() })
+        })?;
+        Ok(Value::List(items))
+    }
+
+    fn map(&mut self, depth: usize) -> Result<Value, BadValue> {
+        let all = self.items('}', "`,` or `}` is missing in {...}", |parser| {
+            let key = match parser.element(&[':', ',', '}'], MAX_DEPTH)? {
+                Value::Text(key) => key,
+                Value::Int(key) => key.to_string(),
+                _ => return Err(parser.fault("a key in {...} has to be a word")),
+            };
+            parser.skip_blanks();
+            if parser.peek() != Some(':') {
+                return Err(parser.fault("`:` is missing after a key in {...}"));
+            }
+            parser.at += 1;
+            let value = parser.element(&[',', '}'], depth + 1)?;
+            Ok((key, Node { value, origin: parser.origin.clone() }))
+        })?;
+        let mut pairs: Vec<(String, Node)> = Vec::new();
+        for (key, value) in all {
+            pairs.retain(|(known, _)| *known != key);
+            pairs.push((key, value));
+        }
+        Ok(Value::Map(pairs))
+    }
+
+    /// What stands in brackets, set off by commas.
+    fn items<T>(
+        &mut self,
+        close: char,
+        missing: &str,
+        item: impl Fn(&mut Self) -> Result<T, BadValue>,
+    ) -> Result<Vec<T>, BadValue> {
+        self.at += 1;
+        let mut items = Vec::new();
+        self.skip_blanks();
+        while self.peek() != Some(close) || !items.is_empty() {
+            items.push(item(self)?);
+            self.skip_blanks();
+            match self.peek() {
+                Some(',') => self.at += 1,
+                Some(c) if c == close => break,
+                _ => return Err(self.fault(missing)),
+            }
+        }
+        self.at += 1;
+        Ok(items)
+    }
+
+    /// A string in quotes. A backslash is one unless it stands before the quote.
+    fn quoted(&mut self, quote: char) -> Result<String, BadValue> {
+        self.at += 1;
+        let mut text = String::new();
+        loop {
+            let slashes = self.chars.iter().skip(self.at).take_while(|c| **c == '\\').count();
+            self.at += slashes;
+            let before_quote = self.peek() == Some(quote);
+            let kept = if before_quote { slashes / 2 } else { slashes };
+            text.extend(std::iter::repeat_n('\\', kept));
+            match self.peek() {
+                None => return Err(self.fault(format!("the quote {quote} is not closed"))),
+                Some(c) => {
+                    self.at += 1;
+                    if before_quote && slashes % 2 == 0 {
+                        return Ok(text);
+                    }
+                    text.push(c);
+                }
+            }
+        }
+    }
+
+    fn unquoted(&mut self, ends: &[char]) -> Result<Value, BadValue> {
+        let mut text = String::new();
+        let mut escaped = false;
+        // Length of `text` up to the last character that is no unescaped blank.
+        let mut solid = 0;
+        while let Some(c) = self.peek() {
+            match c {
+                '\\' => {
+                    let next = self.chars.get(self.at + 1).copied();
+                    let special = next.filter(|n| "\\()[]{}:=, \t".contains(*n));
+                    text.push(special.unwrap_or('\\'));
+                    self.at += if special.is_some() { 2 } else { 1 };
+                    escaped |= special.is_some();
+                    solid = text.len();
+                    continue;
+                }
+                '$' if self.chars.get(self.at + 1) == Some(&'{') => {
+                    let length = self.chars.iter().skip(self.at).position(|c| *c == '}');
+                    let Some(length) = length else {
+                        return Err(self.fault("`${` without `}`"));
+                    };
+                    text.extend(self.chars.iter().skip(self.at).take(length + 1));
+                    self.at += length + 1;
+                    (escaped, solid) = (true, text.len());
+                    continue;
+                }
+                '(' if is_word(&text) => {
+                    return Err(self.fault(format!(
+                        "functions such as {text}() are not supported; quote the value"
+                    )));
+                }
+                '(' | ')' | '{' | '}' | '[' | ']' | '\'' | '"' if !ends.contains(&c) => {
+                    let what =
+                        format!("{c:?} has a meaning of its own; quote the value: KEY='\"...\"'");
+                    return Err(self.fault(what));
+                }
+                ',' => break,
+                _ if ends.contains(&c) => break,
+                _ => text.push(c),
+            }
+            if !matches!(c, ' ' | '\t') {
+                solid = text.len();
+            }
+            self.at += 1;
+        }
+        text.truncate(solid);
+        if text.is_empty() && !escaped {
+            return Err(self.fault("a value is missing; write '' for an empty one"));
+        }
+        Ok(if escaped { Value::Text(text) } else { scalar(text) })
+    }
+}
+
+fn is_word(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || c == '_')
+}
+
+/// What an unquoted word means: null, a truth value, a number, or itself.
+fn scalar(text: String) -> Value {
+    match text.to_ascii_lowercase().as_str() {
+        "null" => return Value::Null,
+        "true" => return Value::Bool(true),
+        "false" => return Value::Bool(false),
+        _ => {}
+    }
+    let digits = text.trim_start_matches(['+', '-']);
+    let signs = text.len() - digits.len();
+    let plain = digits.replace('_', "");
+    let grouped_well = !digits.contains("__") && !digits.starts_with('_') && !digits.ends_with('_');
+    if signs > 1 || !grouped_well {
+        return Value::Text(text);
+    }
+    let sign = if text.starts_with('-') { "-" } else { "" };
+    let leading_zero = plain.len() > 1 && plain.starts_with('0');
+    if !plain.is_empty() && plain.bytes().all(|b| b.is_ascii_digit()) && !leading_zero {
+        return format!("{sign}{plain}").parse().map_or(Value::Text(text), Value::Int);
+    }
+    let named = matches!(plain.to_ascii_lowercase().as_str(), "inf" | "nan");
+    let numeric = plain.bytes().all(|b| b.is_ascii_digit() || b".eE+-".contains(&b))
+        && plain.bytes().any(|b| b.is_ascii_digit())
+        && plain.contains(['.', 'e', 'E']);
+    if named || numeric {
+        return format!("{sign}{plain}").parse().map_or(Value::Text(text), Value::Float);
+    }
+    Value::Text(text)
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn parse(word: &str) -> Override {
@@ -193,5 +424,94 @@ mod tests {
         for word in ["--lr=3", "infer.py", "-m", "1=2", "http://x/?a=b", ""] {
             assert_eq!(hydra_key(word), None, "{word}");
         }
+    }
+
+    fn read(text: &str) -> serde_json::Value {
+        let origin = Origin::Flag("test".into());
+        let value = parse_value(text, &origin).unwrap_or_else(|e| panic!("{text}: {e:?}"));
+        Node { value, origin }.to_json()
+    }
+
+    #[test]
+    fn words_have_types() {
+        for (text, value) in [
+            ("null", json!(null)),
+            ("NULL", json!(null)),
+            ("True", json!(true)),
+            ("false", json!(false)),
+            ("10", json!(10)),
+            ("-1_000", json!(-1000)),
+            ("007", json!("007")),
+            ("1__0", json!("1__0")),
+            ("1.5", json!(1.5)),
+            ("-1e3", json!(-1000.0)),
+            (".5", json!(0.5)),
+            ("1/16", json!("1/16")),
+            ("4M*16", json!("4M*16")),
+            ("1.2.3", json!("1.2.3")),
+            ("cuda:0", json!("cuda:0")),
+            ("e", json!("e")),
+            ("--5", json!("--5")),
+            ("99999999999999999999", json!("99999999999999999999")),
+            ("nan", json!("NaN")),
+            ("", json!("")),
+            ("  a b  ", json!("a b")),
+            ("/tmp/x-y_z.d/*?|@+%", json!("/tmp/x-y_z.d/*?|@+%")),
+            ("${run.dir}/x", json!("${run.dir}/x")),
+            ("naïve", json!("naïve")),
+        ] {
+            assert_eq!(read(text), value, "{text}");
+        }
+    }
+
+    #[test]
+    fn quotes_and_backslashes() {
+        for (text, value) in [
+            ("'1'", json!("1")),
+            ("\"a, b\"", json!("a, b")),
+            (r"'it\'s'", json!("it's")),
+            (r#""say \"hi\"""#, json!("say \"hi\"")),
+            (r"'a\nb'", json!(r"a\nb")),
+            (r"'end\\'", json!(r"end\")),
+            (r"a\,b", json!("a,b")),
+            (r"\ a\ ", json!(" a ")),
+            (r"C:\dir", json!(r"C:\dir")),
+            ("''", json!("")),
+        ] {
+            assert_eq!(read(text), value, "{text}");
+        }
+    }
+
+    #[test]
+    fn lists_and_maps_nest() {
+        assert_eq!(read("[]"), json!([]));
+        assert_eq!(read("[ a, 1 ,'x,y',[null]]"), json!(["a", 1, "x,y", [null]]));
+        assert_eq!(read("{}"), json!({}));
+        assert_eq!(read("{a: 1, b:{c:[x]}, a: 2}"), json!({"b": {"c": ["x"]}, "a": 2}));
+        assert_eq!(read("[prefill*@llm,decode]"), json!(["prefill*@llm", "decode"]));
+    }
+
+    #[test]
+    fn faults_are_told() {
+        let origin = Origin::Flag("test".into());
+        for (text, part) in [
+            ("a,b", "sweep"),
+            ("[a", "`]`"),
+            ("[a,]", "missing"),
+            ("{a}", "`:`"),
+            ("{a:1", "`}`"),
+            ("'a", "not closed"),
+            ("'a'b", "after the end"),
+            ("a]", "quote"),
+            ("range(1,3)", "functions"),
+            ("${x", "without"),
+            ("it's", "quote"),
+        ] {
+            let bad = parse_value(text, &origin).expect_err(text);
+            assert!(bad.what.contains(part), "{text}: {}", bad.what);
+            assert!(bad.at <= text.len());
+        }
+        assert!(parse_value(&"[".repeat(100_000), &origin).is_err());
+        assert!(parse_value(&"{a:".repeat(100_000), &origin).is_err());
     }
 }

@@ -4,11 +4,7 @@
 //! workload was given against the configuration that the workload ran with.
 
 mod grammar;
-mod lists;
 mod node;
-mod value;
 
-pub use grammar::{Action, GrammarError, Override, hydra_key};
-pub use lists::{one_or_many, words};
-pub use node::{Node, Origin, Value, YamlError, join_key};
-pub use value::{BadValue, parse_value};
+pub use grammar::{Action, BadValue, GrammarError, Override, hydra_key, parse_value};
+pub use node::{Node, Origin, Value, YamlError, join_key, one_or_many, words};

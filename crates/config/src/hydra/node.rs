@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use serde::Deserialize;
-use serde::de::{MapAccess, SeqAccess, Visitor};
+use serde::de::{Error, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_saphyr::Spanned;
 
 /// Where a value of the configuration comes from.
@@ -209,14 +209,14 @@ fn first_line(error: &serde_saphyr::Error) -> String {
 
 /// A node of a file whose name is not known yet.
 impl<'de> Deserialize<'de> for Node {
-    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Node, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Node, D::Error> {
         let Spanned { value, defined, .. } = Spanned::<Value>::deserialize(from)?;
         Ok(Node { value, origin: Origin::File { name: "".into(), line: defined.line() } })
     }
 }
 
 impl<'de> Deserialize<'de> for Value {
-    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Value, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Value, D::Error> {
         from.deserialize_any(ValueVisitor)
     }
 }
@@ -263,6 +263,48 @@ impl<'de> Visitor<'de> for ValueVisitor {
         }
         Ok(Value::Map(pairs))
     }
+}
+
+/// A list of strings, or one string for a list of one, or nothing for none.
+pub fn one_or_many<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    distinct(Names::deserialize(from)?.list())
+}
+
+/// As [`one_or_many`], and commas separate names as they do on the command line.
+pub fn words<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    let names = Names::deserialize(from)?.list();
+    distinct(names.iter().flat_map(|names| names.split(',')).map(|name| name.trim().to_owned()))
+}
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected a list of names, e.g. [a,b], one name, or null")]
+enum Names {
+    None,
+    One(String),
+    Many(Vec<String>),
+}
+
+impl Names {
+    fn list(self) -> Vec<String> {
+        match self {
+            Names::None => Vec::new(),
+            Names::One(name) => vec![name],
+            Names::Many(names) => names,
+        }
+    }
+}
+
+fn distinct<E: Error>(names: impl IntoIterator<Item = String>) -> Result<Vec<String>, E> {
+    let mut list = Vec::new();
+    for name in names {
+        if name.is_empty() {
+            return Err(E::custom("an empty name in the list: leave it out"));
+        }
+        if !list.contains(&name) {
+            list.push(name);
+        }
+    }
+    Ok(list)
 }
 
 #[cfg(test)]

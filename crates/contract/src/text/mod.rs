@@ -3,22 +3,39 @@
 //! The collector prints a table when its guest ends, and the launcher writes reports later. Both must
 //! demangle, shorten and escape alike, so what does it lives here.
 
-mod alike;
-mod domains;
-mod instance;
 mod kernel_name;
-mod listed;
 pub mod numbers;
+mod range_names;
 pub mod redact;
-mod signature;
 mod visible;
 
-pub use alike::{Pattern, pattern, pattern_of};
-pub use domains::{LIBRARY_DOMAINS, is_library_domain};
-pub use instance::{without_instance, without_instance_str};
-pub use kernel_name::{KernelName, kernel_name};
-pub use listed::listed;
-pub use signature::{comparable, shorten_kernel};
+pub use kernel_name::{KernelName, comparable, kernel_name, shorten_kernel};
+pub use range_names::{
+    LIBRARY_DOMAINS, Pattern, is_library_domain, pattern, pattern_of, without_instance,
+    without_instance_str,
+};
 pub use visible::{
     code, code_in_text, csv_field, plain, shorten, uuid_text, visible, visible_path,
 };
+
+/// The first `most` of several texts, and how many more there are: `a, b and 3 more`.
+pub fn listed(texts: &[impl AsRef<str>], most: usize) -> String {
+    let shown: Vec<&str> = texts.iter().take(most).map(AsRef::as_ref).collect();
+    let shown = shown.join(", ");
+    match texts.len().saturating_sub(most) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_texts_are_named_and_the_others_counted() {
+        assert_eq!(listed(&["a", "b"], 2), "a, b");
+        assert_eq!(listed(&["a", "b", "c"], 2), "a, b and 1 more");
+        assert_eq!(listed(&[] as &[&str], 2), "");
+    }
+}

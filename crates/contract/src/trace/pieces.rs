@@ -6,9 +6,7 @@
 
 use std::collections::HashSet;
 
-use crate::trace::losses::Losses;
-use crate::trace::record::Record;
-use crate::trace::time::MonoNs;
+use crate::trace::record::{Losses, MonoNs, Record};
 
 /// Meta key: the number of a piece, from 1. Absent: the trace is one file.
 pub const PIECE: &str = "piece";

@@ -4,9 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use crate::trace::decode::{self, Decoded};
-use crate::trace::delta::Delta;
-use crate::trace::error::ReadError;
+use crate::trace::block::{Decoded, Delta, get_record};
 use crate::trace::frame::{
     FILE_HEADER_BYTES, FORMAT_VERSION, FRAME_HEADER_BYTES, FrameHeader, KIND_RECORDS, MAGIC,
     MARKER, MAX_FILE_HEADER_BYTES, file_checksum, file_fields, frame_checksum,
@@ -162,7 +160,7 @@ impl<R: Read> Reader<R> {
     fn decode(&mut self) -> Option<Record> {
         while !self.block.is_empty() {
             let mut cursor = Cursor::new(self.buffer.get(self.block.clone())?);
-            let decoded = decode::record(&mut cursor, &mut self.delta);
+            let decoded = get_record(&mut cursor, &mut self.delta);
             self.block.start = self.block.end - cursor.left();
             match decoded {
                 Some(Decoded::Record(record)) => return Some(record),
@@ -315,4 +313,68 @@ fn fill(input: &mut impl Read, buffer: &mut Vec<u8>, want: usize) -> io::Result<
         }
     }
     Ok(got)
+}
+
+/// Why a trace file cannot be read, or not further.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The file cannot be opened.
+    #[error("cannot open the spool {path:?}: {source}; check the path and its permissions")]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A folder, pipe or device.
+    #[error("{0:?} is not a regular file; name a spool (HOST-PID.s2t) that a collector wrote")]
+    NotAFile(PathBuf),
+    /// Reading failed on the way.
+    #[error(
+        "cannot read the spool {path:?} beyond byte {at_byte}: {source}; the records before are \
+         good; copy the file to a sound disk to read the rest"
+    )]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Start of the frame that could not be read.
+        at_byte: u64,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Another kind of file.
+    #[error(
+        "{0:?} is not a spool: it does not begin as one; name a file HOST-PID.s2t that a \
+         collector wrote"
+    )]
+    NotASpool(PathBuf),
+    /// The file ends within its header.
+    #[error(
+        "the spool {path:?} ends within its header, after {length_bytes} bytes: the process ended \
+         or the disk was full before anything was recorded; leave the file out, or run again"
+    )]
+    HeaderCut {
+        /// The file.
+        path: PathBuf,
+        /// How much there is.
+        length_bytes: u64,
+    },
+    /// The header does not match its checksum.
+    #[error(
+        "the header of the spool {0:?} is damaged (its checksum is wrong); copy the file again \
+         from where it was written, or run again"
+    )]
+    HeaderDamaged(PathBuf),
+    /// A later version wrote it.
+    #[error(
+        "the spool {path:?} has format version {found}, and this program reads versions up to {}; \
+         read it with a release at least as new as the collector that wrote it",
+        FORMAT_VERSION
+    )]
+    NewerVersion {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: u32,
+    },
 }

@@ -3,8 +3,7 @@
 //! Identifiers are dense numbers that the writer gives out, per file. A record that defines an
 //! identifier stands before every record that uses it.
 
-use crate::trace::losses::Losses;
-use crate::trace::time::{GpuNs, MonoNs, WallNs};
+use crate::trace::varint::{Cursor, put};
 
 /// The `range` of GPU work that was launched while no range was open on its thread.
 pub const RANGE_OUTSIDE: u64 = 0;
@@ -411,4 +410,174 @@ pub enum FieldValue {
     F64(f64),
     /// A text, or the name of an entry of an enumeration: the identifier of a [`Record::Name`].
     Name(u32),
+}
+
+/// The kinds of losses, once: the struct, its arithmetic, and its fields in the order of the file. `later`: a
+/// field that older files lack.
+macro_rules! losses {
+    ($($(#[$doc:meta])* $name:ident $($later:ident)?,)*) => {
+        /// Everything that was not kept, by kind. All are counts since the file was begun.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Losses {
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        impl Losses {
+            fn with(&self, other: &Self, of: fn(u64, u64) -> u64) -> Self {
+                Self { $($name: of(self.$name, other.$name)),* }
+            }
+
+            pub(crate) fn put(&self, out: &mut Vec<u8>) {
+                $(put(out, self.$name);)*
+            }
+
+            pub(crate) fn get(c: &mut Cursor<'_>) -> Option<Self> {
+                Some(Self { $($name: losses!(@get c $($later)?)),* })
+            }
+        }
+    };
+    (@get $c:ident) => { $c.u64()? };
+    (@get $c:ident later) => { $c.later()? };
+}
+
+losses! {
+    /// Activity records that CUPTI dropped (its own counter).
+    cupti_dropped,
+    /// Times that no activity buffer was free when CUPTI asked for one.
+    buffers_refused,
+    /// NVTX events that found the event queue full.
+    range_events,
+    /// Kernel, copy and fill records whose launch could not be placed in or out of a range.
+    unattributed,
+    /// Records without valid timestamps.
+    invalid_timestamps,
+    /// Records that CUPTI handed over incomplete, because their work still ran, or that are of a kind or
+    /// length that the collector does not read. Estimated where only their bytes are known.
+    unreadable_records,
+    /// Pops and ends that matched no open range.
+    unbalanced,
+    /// Ranges still open when the process ended.
+    unclosed,
+    /// Range names that were cut at the length limit.
+    names_cut,
+    /// Bytes that could not be written to the trace file (disk full, for instance).
+    spool_bytes_unwritten,
+    /// Aggregates left out of the summary at exit because it keeps a bounded number of rows.
+    aggregates_folded,
+    /// Ranges that were to be collected, and opened before collection was on: GPU work at their
+    /// beginning has no record. Added later: 0 where a file does not tell.
+    late_switches later,
+    /// What came after the bounded tables of the collector were full, by the piece: domains,
+    /// registered strings and nodes of CUDA graphs without their names, ranges nested too deep to
+    /// be kept, start/end ranges whose end does not end collection. Added later, as above.
+    beyond_limits later,
+    /// NVTX calls that were not taken in because they came from inside another one on the same
+    /// thread, or after the guest had jumped out of one. Added later, as above.
+    calls_turned_away later,
+}
+
+impl Losses {
+    /// The sum of two, kind by kind.
+    #[must_use]
+    pub fn plus(&self, more: &Self) -> Self {
+        self.with(more, u64::saturating_add)
+    }
+
+    /// What came since it was `before`.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        self.with(before, u64::saturating_sub)
+    }
+}
+
+// Clock readings: nanoseconds that say which clock they were read from. Only readings of one clock can be
+// subtracted. Converting between clocks needs an [`Anchor`], a set of readings that were taken together.
+macro_rules! nanos {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub u64);
+
+        impl $name {
+            /// Nanoseconds from `earlier` to `self`; 0 where `earlier` is the later one.
+            pub fn since(self, earlier: Self) -> u64 {
+                self.0.saturating_sub(earlier.0)
+            }
+        }
+    };
+}
+
+nanos!(
+    /// CUPTI's normalised GPU clock (`cuptiGetTimestamp`), ns. Zero in a record of GPU work
+    /// means that CUPTI could not collect the timestamp.
+    GpuNs
+);
+nanos!(
+    /// `CLOCK_MONOTONIC` of the machine that was traced, ns.
+    MonoNs
+);
+nanos!(
+    /// `CLOCK_REALTIME`, ns since the Unix epoch.
+    WallNs
+);
+
+impl Record {
+    /// Bytes of memory that the record takes with its strings and lists, without what an allocator adds.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        let apart = match self {
+            Self::Meta { key, value } => key.len() + value.len(),
+            Self::Name { bytes, .. } => bytes.len(),
+            Self::Thread { name, .. } => name.len(),
+            Self::Device(device) => device.name.len(),
+            Self::End { reason } => reason.len(),
+            Self::RangeFields { fields, .. } => fields.len() * size_of::<Field>(),
+            Self::CounterSamples(samples) => {
+                samples.spans.len() * size_of::<(GpuNs, GpuNs)>()
+                    + samples.values.len() * size_of::<f64>()
+            }
+            Self::CounterSet(set) => strings(&set.metrics),
+            Self::Process(process) => {
+                process.host.len()
+                    + process.exe.len()
+                    + process.collector.len()
+                    + strings(&process.argv)
+            }
+            Self::Anchor(_)
+            | Self::Queue(_)
+            | Self::Shape(_)
+            | Self::Path(_)
+            | Self::RangeOpen(_)
+            | Self::RangeClose { .. }
+            | Self::RangeSample { .. }
+            | Self::Mark(_)
+            | Self::Work(_)
+            | Self::GraphNode { .. }
+            | Self::DeviceState(_)
+            | Self::Losses(_) => 0,
+        };
+        size_of::<Self>() + apart
+    }
+}
+
+fn strings(strings: &[String]) -> usize {
+    strings.iter().map(|string| size_of::<String>() + string.len()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_takes_what_it_holds() {
+        let samples = CounterSamples {
+            set: 1,
+            spans: vec![(GpuNs(1), GpuNs(2)); 100],
+            values: vec![0.0; 900],
+        };
+        let bytes = Record::CounterSamples(samples).held_bytes();
+        assert_eq!(bytes, size_of::<Record>() + 100 * 16 + 900 * 8);
+        let bytes = Record::Name { id: 1, bytes: vec![b'k'; 5_000] }.held_bytes();
+        assert_eq!(bytes, size_of::<Record>() + 5_000);
+    }
 }

@@ -79,6 +79,11 @@ impl<'a> Cursor<'a> {
         u32::try_from(self.u64()?).ok()
     }
 
+    /// A field at the end of a record that older files lack: 0 there.
+    pub(crate) fn later(&mut self) -> Option<u64> {
+        if self.rest.is_empty() { Some(0) } else { self.u64() }
+    }
+
     pub(crate) fn i64(&mut self) -> Option<i64> {
         self.u64().map(unzigzag)
     }

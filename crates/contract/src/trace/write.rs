@@ -2,8 +2,7 @@
 
 use std::io::{self, Write};
 
-use crate::trace::delta::Delta;
-use crate::trace::encode;
+use crate::trace::block::{Delta, put_record, put_work};
 use crate::trace::frame::{FRAME_HEADER_BYTES, MAX_PAYLOAD_BYTES, file_header, seal};
 use crate::trace::record::{GpuWork, Record, What};
 
@@ -74,7 +73,7 @@ impl<W: Write> Writer<W> {
     /// Adds a record.
     pub fn write(&mut self, record: &Record) {
         let before = self.block.len();
-        encode::record(&mut self.block, &mut self.delta, &mut self.scratch, record);
+        put_record(&mut self.block, &mut self.delta, &mut self.scratch, record);
         let length = self.block.len() - before;
         if length > MAX_RECORD_BYTES {
             // So long are only records with a length, which nothing is told against.
@@ -93,7 +92,7 @@ impl<W: Write> Writer<W> {
         if let What::Graph { .. } = work.what {
             return self.write(&Record::Work(*work));
         }
-        encode::work(&mut self.block, &mut self.delta, work);
+        put_work(&mut self.block, &mut self.delta, work);
         self.close_if_full();
     }
 

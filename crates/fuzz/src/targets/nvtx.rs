@@ -4,15 +4,15 @@
 //! guest keeps NVTX's contract (so many bytes are there, texts end in NUL) and nothing else.
 
 use std::cell::RefCell;
+use std::ffi::c_void;
 
-use crate::memory_count::allocations_of;
 use cupti_sys::nvtx as sys;
 use stage2::drain::probe::{Fields, fields};
 use stage2::guest::nvtx::probe;
 use stage2::guest::registry::Registry;
 
 use super::same_twice;
-use crate::guest::Memory;
+use crate::memory_count::allocations_of;
 
 const DOMAIN: u32 = 1;
 /// Registrations of one input, entries of each, and payloads of its call.
@@ -257,5 +257,75 @@ impl Guest<'_, '_> {
         text.push(0);
         let bytes: Vec<u8> = text.iter().flat_map(|code| code.to_ne_bytes()).collect();
         self.put(&bytes)
+    }
+}
+
+/// Bytes of the longest piece.
+const MAX_BYTES: usize = 16 * PAGE;
+const PAGE: usize = 4096;
+/// Pieces that there are at once.
+const PIECES: usize = 32;
+
+/// Pieces of a guest's memory with a page that nobody may touch behind each: a byte that is read behind a piece
+/// ends the program.
+struct Memory {
+    start: *mut u8,
+    used: usize,
+}
+
+const EACH: usize = MAX_BYTES + PAGE;
+
+impl Memory {
+    /// Reserves all pieces.
+    ///
+    /// # Panics
+    /// When the process may not have so much.
+    fn new() -> Self {
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANON | libc::MAP_NORESERVE;
+        // SAFETY: an anonymous mapping at a place of the kernel's choice touches nothing that exists.
+        let start =
+            unsafe { libc::mmap(std::ptr::null_mut(), EACH * PIECES, access, flags, -1, 0) };
+        assert_ne!(start, libc::MAP_FAILED, "some megabytes of address space");
+        let memory = Memory { start: start.cast(), used: 0 };
+        for piece in 0..PIECES {
+            // SAFETY: the last page of a piece, within the mapping.
+            let status = unsafe {
+                libc::mprotect(memory.end(piece).cast::<c_void>(), PAGE, libc::PROT_NONE)
+            };
+            assert_eq!(status, 0, "a page of our own can be closed");
+        }
+        memory
+    }
+
+    fn end(&self, piece: usize) -> *mut u8 {
+        // SAFETY: there are `PIECES` pieces, each of `EACH` bytes.
+        unsafe { self.start.add(piece * EACH + MAX_BYTES) }
+    }
+
+    /// Forgets all pieces.
+    fn clear(&mut self) {
+        self.used = 0;
+    }
+
+    /// A piece with these bytes, and nothing behind them. `None`: there is no piece left, or there are
+    /// too many bytes.
+    fn put(&mut self, bytes: &[u8]) -> Option<*const u8> {
+        if self.used == PIECES || bytes.len() > MAX_BYTES {
+            return None;
+        }
+        // SAFETY: so many bytes before the end are in the piece, and can be written to.
+        let place = unsafe { self.end(self.used).sub(bytes.len()) };
+        // SAFETY: as above; the two do not overlap.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place, bytes.len()) };
+        self.used += 1;
+        Some(place)
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: the mapping of `new`, which nobody uses any more.
+        unsafe { libc::munmap(self.start.cast(), EACH * PIECES) };
     }
 }

@@ -1,11 +1,11 @@
 //! A GPU, real or simulated: what each stage of the workload launches, and the streams to do it on.
 
-use std::ffi::c_void;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::mem::ManuallyDrop;
 use std::ptr;
 
 use anyhow::{Result, bail};
-
-use crate::driver::{Driver, Handle};
+use libloading::Library;
 
 /// Threads of a block; the kernels of kernels.ptx count on it.
 pub(crate) const BLOCK: u32 = 256;
@@ -206,5 +206,100 @@ impl Drop for Lane<'_> {
             }
             (driver.stream_destroy)(self.stream);
         }
+    }
+}
+
+/// A handle of the driver or an address on the device; nobody here looks behind it.
+pub(crate) type Handle = usize;
+
+macro_rules! driver {
+    ($($(#[$doc:meta])* $vis:vis $field:ident: fn($($argument:ty),*) = $symbol:literal;)*) => {
+        /// The functions of the CUDA driver that the demo calls, in the types of the driver API, from a library
+        /// that is loaded at run time: NVIDIA's driver or the simulated one.
+        pub(crate) struct Driver {
+            $($(#[$doc])* $vis $field: unsafe extern "C" fn($($argument),*) -> u32,)*
+        }
+
+        impl Driver {
+            /// # Safety
+            /// The library exports these names with the types of the fields.
+            pub(crate) unsafe fn load(library: Library) -> Result<Driver, libloading::Error> {
+                // Never unloaded: threads and exit handlers of a driver run its code to the very end.
+                let library = ManuallyDrop::new(library);
+                // SAFETY: by the contract of this function.
+                unsafe { Ok(Driver { $($field: get(&library, $symbol)?,)* }) }
+            }
+        }
+    };
+}
+
+driver! {
+    error_name: fn(u32, *mut *const c_char) = "cuGetErrorName";
+    pub(crate) init: fn(u32) = "cuInit";
+    pub(crate) device_get: fn(*mut c_int, c_int) = "cuDeviceGet";
+    device_name: fn(*mut c_char, c_int, c_int) = "cuDeviceGetName";
+    retain_context: fn(*mut Handle, c_int) = "cuDevicePrimaryCtxRetain";
+    pub(crate) set_context: fn(Handle) = "cuCtxSetCurrent";
+    pub(crate) module_load: fn(*mut Handle, *const c_void) = "cuModuleLoadData";
+    pub(crate) module_function: fn(*mut Handle, Handle, *const c_char) = "cuModuleGetFunction";
+    pub(crate) allocate: fn(*mut Handle, usize) = "cuMemAlloc_v2";
+    pub(crate) free: fn(Handle) = "cuMemFree_v2";
+    pub(crate) htod: fn(Handle, *const c_void, usize, Handle) = "cuMemcpyHtoDAsync_v2";
+    pub(crate) dtoh: fn(*mut c_void, Handle, usize, Handle) = "cuMemcpyDtoHAsync_v2";
+    pub(crate) stream_create: fn(*mut Handle, u32) = "cuStreamCreate";
+    pub(crate) stream_destroy: fn(Handle) = "cuStreamDestroy_v2";
+    pub(crate) stream_synchronize: fn(Handle) = "cuStreamSynchronize";
+    /// Function, grid, block, shared bytes, stream, parameters, extra.
+    pub(crate) launch_kernel: fn(
+        Handle, u32, u32, u32, u32, u32, u32, u32, Handle, *mut *mut c_void, *mut *mut c_void
+    ) = "cuLaunchKernel";
+    pub(crate) begin_capture: fn(Handle, u32) = "cuStreamBeginCapture_v2";
+    pub(crate) end_capture: fn(Handle, *mut Handle) = "cuStreamEndCapture";
+    pub(crate) instantiate: fn(*mut Handle, Handle, u64) = "cuGraphInstantiateWithFlags";
+    pub(crate) graph_launch: fn(Handle, Handle) = "cuGraphLaunch";
+    pub(crate) graph_destroy: fn(Handle) = "cuGraphDestroy";
+    pub(crate) exec_destroy: fn(Handle) = "cuGraphExecDestroy";
+}
+
+/// A function of a library.
+///
+/// # Safety
+/// The symbol is a function of type `T`.
+pub(crate) unsafe fn get<T: Copy>(library: &Library, name: &str) -> Result<T, libloading::Error> {
+    // SAFETY: by the contract of this function.
+    unsafe { library.get::<T>(name).map(|symbol| *symbol) }
+}
+
+impl Driver {
+    /// Turns a `CUresult` into an error that names the function and the result.
+    pub(crate) fn check(&self, what: &str, result: u32) -> Result<()> {
+        if result == 0 {
+            return Ok(());
+        }
+        let mut name = std::ptr::null();
+        // SAFETY: the out-pointer is valid; the function answers every number.
+        unsafe { (self.error_name)(result, &raw mut name) };
+        if name.is_null() {
+            bail!("{what} failed with CUDA error {result}");
+        }
+        // SAFETY: the driver's names are constants that end with a NUL.
+        let name = unsafe { CStr::from_ptr(name) };
+        bail!("{what} failed with {} ({result})", name.to_string_lossy())
+    }
+
+    /// The name and the primary context of a device.
+    pub(crate) fn open_device(&self, device: c_int) -> Result<(String, Handle)> {
+        let (mut name, mut context) = ([0; 256], 0);
+        // SAFETY: the out-pointers are valid, and 256 is the size of the first.
+        unsafe {
+            self.check("cuDeviceGetName", (self.device_name)(name.as_mut_ptr(), 256, device))?;
+            self.check(
+                "cuDevicePrimaryCtxRetain",
+                (self.retain_context)(&raw mut context, device),
+            )?;
+        }
+        let name = name.map(c_char::cast_unsigned);
+        let name = CStr::from_bytes_until_nul(&name).unwrap_or_default();
+        Ok((name.to_string_lossy().into_owned(), context))
     }
 }

@@ -1,23 +1,19 @@
 //! The demo workload: plays the prefill and decode of an LLM under NVTX ranges, on a real GPU or
 //! on the simulated one, and prints one line of JSON with what the host measured.
 
-mod driver;
-mod gpu;
-mod real;
-mod simulated;
-mod workload;
-
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, Result, anyhow};
 use clap::{Parser, ValueEnum};
 use serde_json::json;
 
-use crate::gpu::{Gpu, Stage, Unavailable};
-use crate::workload::Round;
+use crate::gpu::{Gpu, Lane, Stage, Unavailable};
+
+mod devices;
+mod gpu;
 
 /// Exit status when the asked-for device cannot be used.
 const EXIT_NO_DEVICE: u8 = 3;
@@ -75,10 +71,10 @@ fn main() -> ExitCode {
 
 fn run(args: &Args) -> anyhow::Result<()> {
     let gpu = match args.device {
-        Device::Gpu => real::open()?,
-        Device::Simulated => simulated::open(args.sim.as_deref())?,
+        Device::Gpu => devices::open_gpu()?,
+        Device::Simulated => devices::open_simulated(args.sim.as_deref())?,
     };
-    let rounds = workload::play(&gpu, args)?;
+    let rounds = play(&gpu, args)?;
     print_summary(&gpu, args, &rounds)
 }
 
@@ -115,4 +111,126 @@ fn median_ms(times: impl Iterator<Item = Duration>) -> f64 {
 fn ms(time: Duration) -> f64 {
     // Microseconds are all that a host time is worth.
     (time.as_secs_f64() * 1e6).round() / 1e3
+}
+
+/// Host times of one round of one thread.
+#[derive(Clone, Copy, Debug)]
+struct Round {
+    /// Number of the thread, from 0.
+    thread: u32,
+    /// Number of the round, from 0.
+    round: u32,
+    /// From before the first launch to the end of the prefill on the device.
+    prefill: Duration,
+    /// From before the first launch of the decode to the end of its last step on the device.
+    decode: Duration,
+}
+
+/// An NVTX push/pop range that is open as long as this lives.
+struct Range;
+
+impl Range {
+    fn open(name: impl std::fmt::Display) -> Range {
+        nvtx::range_push!("{name}");
+        Range
+    }
+}
+
+impl Drop for Range {
+    fn drop(&mut self) {
+        nvtx::range_pop!();
+    }
+}
+
+/// Plays all rounds on all threads.
+///
+/// # Errors
+/// The first failure of the device, with the thread that met it.
+fn play(gpu: &Gpu, args: &Args) -> Result<Vec<Round>> {
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..args.threads)
+            .map(|number| {
+                std::thread::Builder::new()
+                    .name(format!("lane {number}"))
+                    .spawn_scoped(scope, move || play_thread(gpu, args, number))
+                    .with_context(|| format!("cannot start thread {number}; use fewer --threads"))
+            })
+            .collect::<Result<_>>()?;
+        let mut rounds = Vec::new();
+        for (number, thread) in threads.into_iter().enumerate() {
+            let played = thread.join().map_err(|_| anyhow!("thread {number} panicked"))?;
+            rounds.extend(played.with_context(|| format!("thread {number}"))?);
+        }
+        Ok(rounds)
+    })
+}
+
+fn play_thread(gpu: &Gpu, args: &Args, thread: u32) -> Result<Vec<Round>> {
+    nvtx::name_thread!("lane {thread}");
+    let lane = &mut gpu.lane()?;
+    warm_up(lane)?;
+    if args.graph {
+        capture(lane)?;
+    }
+    (0..args.rounds)
+        .map(|round| {
+            let prefill = timed(|| prefill(lane))?;
+            let decode = timed(|| decode(lane, args))?;
+            Ok(Round { thread, round, prefill, decode })
+        })
+        .collect()
+}
+
+fn timed(body: impl FnOnce() -> Result<()>) -> Result<Duration> {
+    let begin = Instant::now();
+    body()?;
+    Ok(begin.elapsed())
+}
+
+fn warm_up(lane: &mut Lane) -> Result<()> {
+    let _range = Range::open("warm-up");
+    for stage in [Stage::Prefill, Stage::Step] {
+        launch_all(lane, stage)?;
+    }
+    lane.synchronize()
+}
+
+fn capture(lane: &mut Lane) -> Result<()> {
+    let _range = Range::open("capture");
+    lane.begin_capture()?;
+    launch_by_layer(lane, Stage::Captured)?;
+    lane.end_capture()
+}
+
+fn prefill(lane: &mut Lane) -> Result<()> {
+    let _range = Range::open("prefill");
+    lane.upload()?;
+    launch_by_layer(lane, Stage::Prefill)?;
+    lane.synchronize()
+}
+
+fn decode(lane: &mut Lane, args: &Args) -> Result<()> {
+    let _range = Range::open("decode");
+    for _ in 0..args.steps {
+        let _range = Range::open("step");
+        if args.graph {
+            lane.replay()?;
+        } else {
+            launch_all(lane, Stage::Step)?;
+        }
+    }
+    lane.download()?;
+    lane.synchronize()
+}
+
+fn launch_all(lane: &mut Lane, stage: Stage) -> Result<()> {
+    lane.gpu.sequence(stage).parts.iter().try_for_each(|part| lane.launch(part))
+}
+
+fn launch_by_layer(lane: &mut Lane, stage: Stage) -> Result<()> {
+    for part in &lane.gpu.sequence(stage).parts {
+        let _range = part.layer.map(|layer| Range::open(format_args!("layer.{layer}")));
+        lane.launch(part)?;
+    }
+    Ok(())
 }
