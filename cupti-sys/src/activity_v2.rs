@@ -16,7 +16,7 @@ use crate::table::Api;
 use std::ffi::c_void;
 use std::mem::{offset_of, size_of};
 use std::os::raw::c_int;
-use std::ptr::{self, NonNull};
+use std::ptr;
 
 /// Called by CUPTI on the program's threads when it needs a buffer: fills in its address (8-byte
 /// aligned), its size in bytes and the most records to put into it (0: as many as fit). `info` says
@@ -44,7 +44,7 @@ const COMPLETE_SINCE: u32 = 130_300;
 const KIND_OPTIONS_SINCE: u32 = 130_400;
 
 /// Values of attributes: switches of one byte, choices of four, sizes.
-pub trait AttributeValue: Copy + Default + sealed::Number {}
+pub trait AttributeValue: sealed::Number {}
 impl AttributeValue for u8 {}
 impl AttributeValue for u32 {}
 impl AttributeValue for usize {}
@@ -156,29 +156,6 @@ impl Api {
         check(unsafe { set(subscriber.handle(), attribute, &mut bytes, value) })
     }
 
-    /// The value of an attribute of this subscriber.
-    ///
-    /// # Errors
-    /// As [`Api::set_attribute_v2`], also for a value that is shorter than `T`.
-    pub fn attribute_v2<T: AttributeValue>(
-        &self,
-        subscriber: &Subscriber,
-        attribute: cupti::CUpti_ActivityAttribute,
-    ) -> Result<T> {
-        let get = self.activity_get_attribute_v2.ok_or(CuptiError::NOT_IMPLEMENTED)?;
-        let mut value = T::default();
-        let mut bytes = size_of::<T>();
-        let place = (&raw mut value).cast::<c_void>();
-        // SAFETY: by the contract of `load`; the value is as long as the size says, and any bytes are
-        // a value of it.
-        check(unsafe { get(subscriber.handle(), attribute, &mut bytes, place) })?;
-        if bytes == size_of::<T>() {
-            Ok(value)
-        } else {
-            Err(CuptiError::from(cupti::CUPTI_ERROR_PARAMETER_SIZE_NOT_SUFFICIENT))
-        }
-    }
-
     /// Records of this subscriber that CUPTI dropped for want of a buffer since the last call.
     pub fn num_dropped_v2(&self, subscriber: &Subscriber) -> Result<usize> {
         let get = self.activity_get_num_dropped_records_v2.ok_or(CuptiError::NOT_IMPLEMENTED)?;
@@ -195,32 +172,6 @@ impl Api {
         // SAFETY: by the contract of `load`; the pointer is valid for a write.
         check(unsafe { get(subscriber.handle(), &mut now_ns) })?;
         Ok(now_ns)
-    }
-
-    /// The record after `previous` (null: the first) in a buffer of this subscriber, by CUPTI's own
-    /// walk; `None` after the last one. [`crate::chosen_records`] needs no such call for each
-    /// record. Records with chosen fields need not be aligned.
-    ///
-    /// # Errors
-    /// `CUPTI_ERROR_INVALID_KIND` for an incomplete record: nothing after it can be read.
-    ///
-    /// # Safety
-    /// The buffer is one that CUPTI completed for this subscriber with `valid_bytes`, unchanged since,
-    /// and `previous` is null or came from this function for this buffer.
-    pub unsafe fn next_record_v2(
-        &self,
-        subscriber: &Subscriber,
-        buffer: *mut u8,
-        valid_bytes: usize,
-        previous: *mut cupti::CUpti_Activity,
-    ) -> Result<Option<NonNull<cupti::CUpti_Activity>>> {
-        let next = self.activity_get_next_record_v2.ok_or(CuptiError::NOT_IMPLEMENTED)?;
-        let mut record = previous;
-        // SAFETY: by the contract of `load`, and the caller vouches for the buffer and the record.
-        match unsafe { next(subscriber.handle(), buffer, valid_bytes, &mut record) } {
-            cupti::CUPTI_ERROR_MAX_LIMIT_REACHED => Ok(None),
-            code => check(code).map(|()| NonNull::new(record)),
-        }
     }
 
     /// Has the hardware take the times of kernels from now on, which Blackwell and later GPUs can

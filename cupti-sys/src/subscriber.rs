@@ -41,8 +41,8 @@ impl Subscriber {
         Self(self.0)
     }
 
-    /// The handle, for the functions that take one.
-    pub(crate) const fn handle(&self) -> cupti::CUpti_SubscriberHandle {
+    /// The handle, for functions of the table that have no method.
+    pub const fn handle(&self) -> cupti::CUpti_SubscriberHandle {
         self.0.as_ptr()
     }
 }

@@ -12,13 +12,13 @@ fn main() {
     for (what, kernels) in
         [("eager", decode_trace::kernels(STEPS)), ("graph", decode_trace::graph_kernels(STEPS))]
     {
-        let bytes = spool(&kernels, Vec::new()).len();
+        let bytes = trace_file(&kernels, Vec::new()).len();
         println!("{what}: {:.2} bytes per kernel", bytes as f64 / kernels.len() as f64);
     }
     divan::main();
 }
 
-fn spool(kernels: &[GpuWork], file: Vec<u8>) -> Vec<u8> {
+fn trace_file(kernels: &[GpuWork], file: Vec<u8>) -> Vec<u8> {
     let mut writer = Writer::new(file).expect("memory takes the header");
     kernels.iter().for_each(|kernel| writer.work(kernel));
     writer.flush().expect("memory takes the kernels");
@@ -26,15 +26,15 @@ fn spool(kernels: &[GpuWork], file: Vec<u8>) -> Vec<u8> {
 }
 
 fn encode(bencher: divan::Bencher, kernels: &[GpuWork]) {
-    let room = spool(kernels, Vec::new()).len();
+    let room = trace_file(kernels, Vec::new()).len();
     bencher
         .counter(ItemsCount::new(kernels.len()))
         .with_inputs(|| Vec::with_capacity(room))
-        .bench_values(|file| spool(kernels, file));
+        .bench_values(|file| trace_file(kernels, file));
 }
 
 fn decode(bencher: divan::Bencher, kernels: &[GpuWork]) {
-    let file = spool(kernels, Vec::new());
+    let file = trace_file(kernels, Vec::new());
     bencher.counter(ItemsCount::new(kernels.len())).bench(|| {
         let reader = Reader::new(file.as_slice()).expect("the header is good");
         let correlations = reader.map(|record| match record {

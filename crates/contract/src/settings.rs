@@ -129,11 +129,11 @@ pub fn read_buffers(text: &str) -> Option<Buffers> {
 /// A number of bytes with an optional unit: K, M or G.
 pub fn read_bytes(text: &str) -> Option<usize> {
     let units = [("", 1), ("k", 1 << 10), ("m", 1 << 20), ("g", 1 << 30)];
-    scaled(&text.to_ascii_lowercase(), &units)?.try_into().ok()
+    number_with_unit(&text.to_ascii_lowercase(), &units)?.try_into().ok()
 }
 
 /// Digits with one of these units behind.
-fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
+fn number_with_unit(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     let at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, unit) = text.split_at(at);
     let (_, scale) = units.iter().find(|(known, _)| *known == unit)?;
@@ -193,7 +193,7 @@ pub fn read_rotate(text: &str) -> Option<Rotate> {
 
 /// A time in milliseconds: seconds, or a number with a unit: ms, s, m or h.
 pub fn read_ms(text: &str) -> Option<u64> {
-    scaled(text, &[("ms", 1), ("", 1_000), ("s", 1_000), ("m", 60_000), ("h", 3_600_000)])
+    number_with_unit(text, &[("ms", 1), ("", 1_000), ("s", 1_000), ("m", 60_000), ("h", 3_600_000)])
 }
 
 #[cfg(test)]

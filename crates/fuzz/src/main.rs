@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
 use stage2_fuzz::{Target, run};
 
-fn chosen() -> &'static Target {
+fn target_of_environment() -> &'static Target {
     static CHOSEN: OnceLock<&Target> = OnceLock::new();
     CHOSEN.get_or_init(|| {
         let name = std::env::var("STAGE2_FUZZ_TARGET").unwrap_or_default();
@@ -20,7 +20,7 @@ fn chosen() -> &'static Target {
     })
 }
 
-fuzz_target!(|input: &[u8]| run(chosen(), input));
+fuzz_target!(|input: &[u8]| run(target_of_environment(), input));
 
 fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
     let mut random = fastrand::Rng::with_seed(seed.into());
@@ -28,7 +28,7 @@ fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
         return fuzzer_mutate(data, size, max_size);
     }
     let mut input = data[..size].to_vec();
-    (chosen().mutate)(&mut input, &mut random);
+    (target_of_environment().mutate)(&mut input, &mut random);
     let size = input.len().min(max_size);
     data[..size].copy_from_slice(&input[..size]);
     size

@@ -25,7 +25,7 @@ unsafe extern "C" {
 }
 
 /// Counts what was allocated, and hands it on.
-fn taken(start: *mut c_void) -> *mut c_void {
+fn count_allocation(start: *mut c_void) -> *mut c_void {
     if !start.is_null() {
         // SAFETY: it was just allocated.
         let bytes = unsafe { libc::malloc_usable_size(start) };
@@ -47,14 +47,14 @@ fn bytes_of(start: *mut c_void) -> usize {
 #[unsafe(no_mangle)]
 extern "C" fn malloc(bytes: usize) -> *mut c_void {
     // SAFETY: what this stands for.
-    taken(unsafe { __libc_malloc(bytes) })
+    count_allocation(unsafe { __libc_malloc(bytes) })
 }
 
 /// In place of libc's.
 #[unsafe(no_mangle)]
 extern "C" fn calloc(count: usize, bytes: usize) -> *mut c_void {
     // SAFETY: what this stands for.
-    taken(unsafe { __libc_calloc(count, bytes) })
+    count_allocation(unsafe { __libc_calloc(count, bytes) })
 }
 
 /// In place of libc's.
@@ -69,7 +69,7 @@ unsafe extern "C" fn realloc(start: *mut c_void, bytes: usize) -> *mut c_void {
     if !moved.is_null() || bytes == 0 {
         NOW_BYTES.fetch_sub(before, Ordering::Relaxed);
     }
-    taken(moved)
+    count_allocation(moved)
 }
 
 /// In place of libc's.
@@ -83,7 +83,7 @@ unsafe extern "C" fn posix_memalign(
     bytes: usize,
 ) -> c_int {
     // SAFETY: what this stands for.
-    let start = taken(unsafe { __libc_memalign(alignment, bytes) });
+    let start = count_allocation(unsafe { __libc_memalign(alignment, bytes) });
     if start.is_null() {
         return libc::ENOMEM;
     }
@@ -96,7 +96,7 @@ unsafe extern "C" fn posix_memalign(
 #[unsafe(no_mangle)]
 extern "C" fn aligned_alloc(alignment: usize, bytes: usize) -> *mut c_void {
     // SAFETY: what this stands for.
-    taken(unsafe { __libc_memalign(alignment, bytes) })
+    count_allocation(unsafe { __libc_memalign(alignment, bytes) })
 }
 
 /// In place of libc's.

@@ -197,7 +197,7 @@ pub fn json(input: &mut Vec<u8>, random: &mut Rng) {
 }
 
 /// A value anywhere in `value`: deep ones are as likely as shallow ones.
-fn part<'v>(value: &'v mut Value, random: &mut Rng) -> &'v mut Value {
+fn inner_value<'v>(value: &'v mut Value, random: &mut Rng) -> &'v mut Value {
     let inner = match value {
         Value::Array(items) => items.len(),
         Value::Object(fields) => fields.len(),

@@ -39,7 +39,7 @@ fn sleep_ms(ms: u64) {
 }
 
 /// `INVALID_PARAMETER` if there is no value.
-fn known<T>(value: Option<T>) -> Outcome<T> {
+fn or_invalid<T>(value: Option<T>) -> Outcome<T> {
     value.ok_or(cupti::INVALID_PARAMETER)
 }
 
@@ -267,23 +267,23 @@ extern "C" fn cuptiGetStreamIdEx(
     id: Out<u32>,
 ) -> u32 {
     let stream_id = state().timeline.id(stream).filter(|_| context == 0 || context == CONTEXT);
-    code(known(stream_id).and_then(|stream_id| put(id, stream_id)))
+    code(or_invalid(stream_id).and_then(|stream_id| put(id, stream_id)))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cuptiGetGraphNodeId(node: Handle, id: Out<u64>) -> u32 {
     gate!(cuptiGetGraphNodeId);
-    code(known(objects::id_of_node(node)).and_then(|node_id| put(id, node_id)))
+    code(or_invalid(objects::id_of_node(node)).and_then(|node_id| put(id, node_id)))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cuptiGetGraphId(graph: Handle, id: Out<u32>) -> u32 {
-    code(known(objects::id_of_graph(graph)).and_then(|graph_id| put(id, graph_id)))
+    code(or_invalid(objects::id_of_graph(graph)).and_then(|graph_id| put(id, graph_id)))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cuptiGetGraphExecId(exec: Handle, id: Out<u32>) -> u32 {
-    code(known(objects::id_of_exec(exec)).and_then(|exec_id| put(id, exec_id)))
+    code(or_invalid(objects::id_of_exec(exec)).and_then(|exec_id| put(id, exec_id)))
 }
 
 /// The first toolkit with these functions, and the first with all of them.

@@ -20,7 +20,6 @@ use crate::version::Version;
 
 /// Of the process for the first activity API, of each subscriber for the second.
 pub(crate) struct Collection {
-    /// Enabled activity kinds.
     pub(crate) kinds: IdSet,
     /// Driver calls that get API records while the `DRIVER` kind is off.
     pub(crate) recorded_calls: IdSet,
@@ -30,7 +29,6 @@ pub(crate) struct Collection {
 }
 
 impl Collection {
-    /// Of nothing.
     pub(crate) fn new(config: &Config) -> Collection {
         Collection {
             kinds: IdSet::new(),
@@ -40,7 +38,6 @@ impl Collection {
         }
     }
 
-    /// Whether driver calls with an id get API records.
     pub(crate) fn has_call(&self, cbid: u32) -> bool {
         self.kinds.has(crate::abi::kind::DRIVER) || self.recorded_calls.has(cbid)
     }
@@ -55,20 +52,19 @@ impl Collection {
             self.buffers.stage(record, end_ns);
         }
     }
-
-    /// See [`Buffers::overwrite`].
-    pub(crate) fn overwrite(&self, exec_id: u32, spans: &[Span]) {
-        self.buffers.overwrite(exec_id, spans);
-    }
 }
 
 /// The two callbacks of the client: one gives a buffer, the other takes it back.
 #[derive(Clone, Copy)]
 pub(crate) enum Client {
-    /// Of the first activity API.
-    First { request: RequestFunc, complete: CompleteFunc },
-    /// Of the second.
-    Second { request: RequestFuncV2, complete: CompleteFuncV2 },
+    First {
+        request: RequestFunc,
+        complete: CompleteFunc,
+    },
+    Second {
+        request: RequestFuncV2,
+        complete: CompleteFuncV2,
+    },
     /// Another one, which came later and keeps everything to itself.
     Other,
 }
@@ -76,7 +72,6 @@ pub(crate) enum Client {
 /// The buffer that one thread, or every thread, currently writes to.
 type Channel = Arc<Mutex<Option<Buffer>>>;
 
-/// All activity buffers of a client.
 pub(crate) struct Buffers {
     /// Tells it from the others of the process.
     id: u64,
@@ -101,7 +96,6 @@ pub(crate) struct Buffers {
     pub(crate) chosen: Chosen,
     /// Threads are numbered as the system does it.
     pub(crate) system_thread_ids: AtomicBool,
-    /// The client is gone.
     closed: AtomicBool,
 }
 
@@ -113,7 +107,6 @@ thread_local! {
 }
 
 impl Buffers {
-    /// No client yet.
     pub(crate) fn new(config: &Config) -> Buffers {
         let shared = Channel::default();
         Buffers {
@@ -384,12 +377,10 @@ impl Buffers {
 const SWEEP_AT: usize = 4096;
 
 /// A record whose place is reserved.
-pub(crate) struct StagedRecord {
+struct StagedRecord {
     /// Of its place, bytes from the beginning of the buffer; set by [`Buffer::stage`].
     pub(crate) offset: usize,
-    /// Bytes.
     pub(crate) size: usize,
-    /// When its work is done, ns.
     pub(crate) end_ns: u64,
     pub(crate) record: Record,
     /// The fields that the client wants of it; None for all, as predefined.
@@ -397,7 +388,7 @@ pub(crate) struct StagedRecord {
 }
 
 /// A buffer of the client that is being filled.
-pub(crate) struct Buffer {
+struct Buffer {
     pub(crate) base: *mut u8,
     /// Bytes, and how many of them hold records.
     pub(crate) size: usize,
@@ -414,7 +405,7 @@ pub(crate) struct Buffer {
 
 /// A thread, in both numberings that CUPTI has.
 #[derive(Clone, Copy)]
-pub(crate) struct Thread {
+struct Thread {
     /// `pthread_self`.
     pub(crate) library: u64,
     /// `gettid`.

@@ -135,7 +135,6 @@ fn subscribe(
 /// A tool may subscribe without a callback, only to hold the place.
 extern "C" fn ignore(_: *mut c_void, _: u32, _: u32, _: *const c_void) {}
 
-/// The subscriber with a handle.
 fn subscriber(handle: Handle) -> Outcome<Arc<Subscriber>> {
     state().callbacks.subscriber(handle).ok_or(cupti::INVALID_PARAMETER)
 }
@@ -256,8 +255,7 @@ fn result_text(result: u32) -> Outcome<(&'static CStr, &'static CStr)> {
 }
 
 /// The handle that the first subscriber gets; later ones get higher ones.
-pub(crate) const SUBSCRIBER: Handle = 0x5ab5_c21b;
-/// The handle of the context.
+const SUBSCRIBER: Handle = 0x5ab5_c21b;
 pub(crate) const CONTEXT: Handle = 0x7000_0000_0000_0001;
 
 /// A subscriber: who it is, and what it wants to hear and to have recorded.
@@ -286,11 +284,9 @@ struct Subscribers {
     all: Arc<[Arc<Subscriber>]>,
     /// The first one allowed others.
     company: bool,
-    /// Subscribers so far.
     count: usize,
 }
 
-/// A driver call that is traced.
 #[derive(Clone, Copy)]
 pub(crate) struct Call {
     pub(crate) api: Api,
@@ -315,12 +311,10 @@ impl Callbacks {
         }
     }
 
-    /// The subscribers now.
     pub(crate) fn subscribers(&self) -> Arc<[Arc<Subscriber>]> {
         Arc::clone(&self.subscribers.read().all)
     }
 
-    /// The subscriber with a handle.
     pub(crate) fn subscriber(&self, handle: Handle) -> Option<Arc<Subscriber>> {
         self.subscribers().iter().find(|subscriber| subscriber.handle == handle).cloned()
     }
@@ -363,7 +357,7 @@ impl Callbacks {
     }
 
     /// Runs a driver call under a new correlation id, with its callbacks at enter and exit.
-    pub(crate) fn traced(&self, call: Call, body: impl FnOnce(u32) -> u32) -> u32 {
+    pub(crate) fn run_traced(&self, call: Call, body: impl FnOnce(u32) -> u32) -> u32 {
         // CUPTI keeps 0 for records that have no call.
         let next = |id: u32| Some(id.checked_add(1).unwrap_or(1));
         let taken = self.next_correlation.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
@@ -424,7 +418,6 @@ const IDS: usize = 1024;
 pub(crate) struct IdSet([AtomicBool; IDS]);
 
 impl IdSet {
-    /// The empty set.
     pub(crate) const fn new() -> IdSet {
         IdSet([const { AtomicBool::new(false) }; IDS])
     }
@@ -434,17 +427,14 @@ impl IdSet {
         self.0.get(id as usize).map(|flag| flag.store(on, Ordering::Relaxed)).is_some()
     }
 
-    /// Adds or removes every id.
     pub(crate) fn set_all(&self, on: bool) {
         self.0.iter().for_each(|flag| flag.store(on, Ordering::Relaxed));
     }
 
-    /// Whether nothing is in the set.
     pub(crate) fn is_empty(&self) -> bool {
         !self.0.iter().any(|flag| flag.load(Ordering::Relaxed))
     }
 
-    /// Whether an id is in the set.
     pub(crate) fn has(&self, id: u32) -> bool {
         self.0.get(id as usize).is_some_and(|flag| flag.load(Ordering::Relaxed))
     }

@@ -5,7 +5,6 @@
 
 use std::ffi::CStr;
 
-/// A driver function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Api {
     /// `CUpti_driver_api_trace_cbid`.
@@ -20,7 +19,6 @@ macro_rules! apis {
             #[doc = concat!("Callback id ", stringify!($cbid), ".")]
             pub(crate) const $constant: Api = Api { cbid: $cbid, name: $name };
         )*
-        /// All of them.
         pub(crate) const ALL: &[Api] = &[$($constant),*];
     };
 }

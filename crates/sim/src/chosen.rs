@@ -114,7 +114,6 @@ fn fields(version: &Version, kind: u32) -> Option<&'static [Field]> {
     })
 }
 
-/// The chosen fields of a kind.
 pub(crate) struct Selection {
     ids: Vec<i32>,
     /// Each with its place in the record, bytes.
@@ -189,7 +188,6 @@ impl Selection {
     }
 }
 
-/// What is chosen, by kind.
 #[derive(Default)]
 pub(crate) struct Chosen(RwLock<BTreeMap<u32, Choice>>);
 
@@ -232,7 +230,6 @@ impl Chosen {
         self.0.write().retain(|_, choice| !choice.ended);
     }
 
-    /// The chosen fields of a kind.
     pub(crate) fn of(&self, kind: u32) -> Option<Arc<Selection>> {
         self.0.read().get(&kind).map(|choice| Arc::clone(&choice.selection))
     }

@@ -5,13 +5,11 @@ use std::time::{Duration, Instant, SystemTime};
 /// The longest single sleep, so that a stepped clock cannot keep a caller asleep.
 const MAX_SLEEP_NS: u64 = 100_000_000;
 
-/// Nanoseconds since the Unix epoch.
 pub(crate) fn now_ns() -> u64 {
     let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since_epoch.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Sleeps until [`now_ns`] has reached `until_ns`.
 pub(crate) fn sleep_until(until_ns: u64) {
     loop {
         let left = until_ns.saturating_sub(now_ns());

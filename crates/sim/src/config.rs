@@ -40,7 +40,6 @@ pub(crate) struct ConfigError {
     variable: &'static str,
     /// The whole value, or the item of a list.
     value: String,
-    /// The accepted forms.
     accepted: &'static str,
 }
 
@@ -155,7 +154,6 @@ faults! {
 }
 
 faults! {
-    /// What goes wrong when counters are sampled.
     PmFaults {
         /// `CUptiResult` of cuptiPmSamplingGetCounterAvailability.
         availability: code = "pm-availability",
@@ -266,7 +264,7 @@ fn number<T: std::str::FromStr>(
 
 /// The functions that `state::gate` stands in, which is checked when this is compiled.
 #[rustfmt::skip]
-pub(crate) const FUNCTIONS: &[&str] = &[
+const FUNCTIONS: &[&str] = &[
     "cuptiActivityDisable", "cuptiActivityDisable_v2", "cuptiActivityEnable",
     "cuptiActivityEnableAndDump", "cuptiActivityEnableHWTrace", "cuptiActivityEnable_v2",
     "cuptiActivityFlushAll", "cuptiActivityGetAttribute", "cuptiActivityGetAttribute_v2",
@@ -287,7 +285,6 @@ pub(crate) const FUNCTIONS: &[&str] = &[
     "cuptiUnsubscribe",
 ];
 
-/// One fault of one function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CallFault {
     function: &'static str,
@@ -302,7 +299,6 @@ enum Effect {
     Fail(u32),
     /// The call first blocks for so long, ms.
     Slow(u64),
-    /// The call never returns.
     Hang,
     /// Before the call a thread of the guest forks.
     Fork,

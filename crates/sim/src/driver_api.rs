@@ -19,11 +19,12 @@ use crate::abi::{
     resource,
 };
 use crate::callbacks::{CONTEXT, Call};
+use crate::calls::{self, Api};
 use crate::objects::graph_handle;
 use crate::record::{DEVICE_NAME, Record};
 use crate::recorded::{Kernel, Op, Work, recorded};
 use crate::state::{State, configure, state};
-use crate::{calls, clock, pm};
+use crate::{clock, pm};
 
 /// Duration of a copy or fill of no bytes, ns.
 const TRANSFER_SETUP_NS: u64 = 1_000;
@@ -35,7 +36,7 @@ const DEVICE_BYTES_PER_US: u64 = 2_000_000;
 /// Runs a traced call that needs no cuInit before it.
 fn call_early(call: impl Into<Call>, body: impl FnOnce(&'static State, u32) -> Outcome) -> u32 {
     let (state, call) = (state(), call.into());
-    state.callbacks.traced(call, |correlation_id| {
+    state.callbacks.run_traced(call, |correlation_id| {
         let start_ns = clock::now_ns();
         let result = code(body(state, correlation_id));
         let cbid = call.api.cbid;
@@ -288,22 +289,20 @@ fn transfer(work: Work, bytes: u64, per_us: u64) -> Op {
     Op::new(work, TRANSFER_SETUP_NS.saturating_add(bytes.saturating_mul(1_000) / per_us))
 }
 
+fn copy(api: Api, bytes: usize, copy_kind: u8, stream: Handle) -> u32 {
+    let bytes = bytes as u64;
+    let op = transfer(Work::Memcpy { bytes, copy_kind }, bytes, HOST_BYTES_PER_US);
+    call(api, |state, id| state.launch(id, stream, op))
+}
+
 #[unsafe(no_mangle)]
 extern "C" fn cuMemcpyHtoDAsync_v2(_to: u64, _from: Handle, bytes: usize, stream: Handle) -> u32 {
-    call(calls::MEMCPY_HTOD_ASYNC, |state, id| {
-        let bytes = bytes as u64;
-        let work = Work::Memcpy { bytes, copy_kind: 1 };
-        state.launch(id, stream, transfer(work, bytes, HOST_BYTES_PER_US))
-    })
+    copy(calls::MEMCPY_HTOD_ASYNC, bytes, 1, stream)
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cuMemcpyDtoHAsync_v2(_to: Handle, _from: u64, bytes: usize, stream: Handle) -> u32 {
-    call(calls::MEMCPY_DTOH_ASYNC, |state, id| {
-        let bytes = bytes as u64;
-        let work = Work::Memcpy { bytes, copy_kind: 2 };
-        state.launch(id, stream, transfer(work, bytes, HOST_BYTES_PER_US))
-    })
+    copy(calls::MEMCPY_DTOH_ASYNC, bytes, 2, stream)
 }
 
 #[unsafe(no_mangle)]
@@ -504,7 +503,7 @@ thread_local! {
 ///
 /// The real driver is silent when that fails; here each failure is a line on stderr, because a
 /// test that injects nothing proves nothing.
-pub(crate) fn load_tool() {
+fn load_tool() {
     // The tool may call cuInit from its entry point; waiting for ourselves would never end.
     if LOADING.get() {
         return;

@@ -26,7 +26,6 @@ const FIRST_ADDRESS: u64 = 0x7f00_0000_0000;
 /// Granularity of device memory, bytes.
 const ALIGNMENT: u64 = 512;
 
-/// An executable graph.
 #[derive(Debug)]
 pub(crate) struct Exec {
     /// CUPTI's id of the graph that it holds, a clone of the one it was made from.
@@ -57,33 +56,27 @@ pub(crate) fn node_id(graph_id: u32, place: usize) -> u64 {
     (u64::from(graph_id) << 32) | place as u64
 }
 
-/// The handle of a node.
 pub(crate) fn node_handle(graph_id: u32, place: usize) -> Handle {
     NODE | ((graph_id as usize) << 32) | place
 }
 
-/// The id behind the handle of a node.
 pub(crate) fn id_of_node(handle: Handle) -> Option<u64> {
     let id = (handle & !TAG) as u64;
     (handle & TAG == NODE && id >> 32 != 0).then_some(id)
 }
 
-/// The handle of a graph.
 pub(crate) fn graph_handle(graph_id: u32) -> Handle {
     GRAPH | graph_id as usize
 }
 
-/// The handle of an executable graph.
 pub(crate) fn exec_handle(graph_id: u32) -> Handle {
     EXEC | graph_id as usize
 }
 
-/// The id behind the handle of a graph.
 pub(crate) fn id_of_graph(handle: Handle) -> Option<u32> {
     untag(handle, GRAPH)
 }
 
-/// The id behind the handle of an executable graph.
 pub(crate) fn id_of_exec(handle: Handle) -> Option<u32> {
     untag(handle, EXEC)
 }
@@ -96,7 +89,6 @@ fn untag(handle: Handle, tag: usize) -> Option<u32> {
 }
 
 impl Objects {
-    /// The handle of a new module.
     pub(crate) fn load_module(&mut self) -> Handle {
         self.modules = self.modules.saturating_add(1);
         MODULE | self.modules as usize
@@ -136,7 +128,6 @@ impl Objects {
         Ok(FUNCTION | (index + 1))
     }
 
-    /// What a function handle stands for.
     pub(crate) fn get_function(&self, handle: Handle) -> Option<Function> {
         let index = untag(handle, FUNCTION)? as usize - 1;
         self.functions.get(index).copied()
@@ -163,7 +154,6 @@ impl Objects {
         Ok(ops.len() - 1)
     }
 
-    /// Makes an executable clone of a graph.
     pub(crate) fn instantiate(&mut self, graph_id: u32, traced: bool) -> Outcome<Arc<Exec>> {
         let ops = self.graphs.get(&graph_id).ok_or(cuda::INVALID_HANDLE)?.clone();
         if self.execs.len() >= LIMIT {
@@ -175,19 +165,16 @@ impl Objects {
         Ok(exec)
     }
 
-    /// The executable graph of a handle.
     pub(crate) fn exec(&self, handle: Handle) -> Outcome<Arc<Exec>> {
         let id = id_of_exec(handle).ok_or(cuda::INVALID_HANDLE)?;
         self.execs.get(&id).cloned().ok_or(cuda::INVALID_HANDLE)
     }
 
-    /// Forgets a graph.
     pub(crate) fn destroy_graph(&mut self, handle: Handle) -> Outcome {
         let id = id_of_graph(handle).ok_or(cuda::INVALID_HANDLE)?;
         self.graphs.remove(&id).map(drop).ok_or(cuda::INVALID_HANDLE)
     }
 
-    /// Forgets an executable graph.
     pub(crate) fn destroy_exec(&mut self, handle: Handle) -> Outcome {
         let id = id_of_exec(handle).ok_or(cuda::INVALID_HANDLE)?;
         self.execs.remove(&id).map(drop).ok_or(cuda::INVALID_HANDLE)

@@ -29,7 +29,6 @@ const PIECES: usize = 1 << 18;
 /// Cycles of the multiprocessors in a microsecond.
 const CYCLES_PER_US: f64 = 1980.0;
 
-/// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
     DramRead,
@@ -66,7 +65,6 @@ const METRICS: &[(&str, Source)] = &[
 
 const MANY_PASSES: &str = "sm__throughput.avg.pct_of_peak_sustained_elapsed";
 
-/// Which metric has this name.
 pub(crate) fn metric(name: &str) -> Option<usize> {
     METRICS.iter().position(|(known, _)| *known == name)
 }
@@ -77,7 +75,6 @@ pub(crate) fn passes(metrics: &[usize]) -> usize {
     metrics.len().div_ceil(METRICS_PER_PASS).max(1) + many
 }
 
-/// Whether there is such a metric.
 pub(crate) fn is_metric(metric: usize) -> bool {
     metric < METRICS.len()
 }
@@ -132,7 +129,6 @@ pub(crate) type Hosts = Mutex<Vec<Vec<usize>>>;
 /// A piece of work: when it runs, ns, and what it counts.
 type Piece = (u64, u64, Amounts);
 
-/// A sample.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Sample {
     pub(crate) start_ns: u64,
@@ -170,7 +166,6 @@ struct Session {
 }
 
 impl Sampling {
-    /// Notes work that was launched.
     pub(crate) fn note(&self, work: &Work, span: &Span) {
         if self.enabled.load(Ordering::Relaxed) {
             let mut state = self.state.lock();
@@ -192,7 +187,6 @@ impl Sampling {
         Ok(())
     }
 
-    /// Gives the counters back.
     pub(crate) fn disable(&self) -> Outcome {
         let mut state = self.state.lock();
         state.session.take().ok_or(cupti::INVALID_OPERATION)?;
@@ -223,7 +217,6 @@ impl Sampling {
         Ok(())
     }
 
-    /// Starts or stops.
     pub(crate) fn run(&self, on: bool) -> Outcome {
         let mut state = self.state.lock();
         let session = state.session.as_mut().ok_or(cupti::INVALID_OPERATION)?;
@@ -238,7 +231,6 @@ impl Sampling {
         Ok(())
     }
 
-    /// How many metrics are measured.
     pub(crate) fn width(&self) -> usize {
         self.state.lock().session.as_ref().map_or(0, |session| session.metrics.len())
     }

@@ -172,7 +172,7 @@ exports! {
 
     cuptiProfilerHostGetNumOfPasses(p: Passes, _state) {
         // SAFETY: the caller's image is as long as it says.
-        let config = unsafe { configured(p.image, p.image_bytes) }?;
+        let config = unsafe { config_metrics(p.image, p.image_bytes) }?;
         p.passes = pm::passes(&config);
         Ok(())
     }
@@ -199,7 +199,7 @@ exports! {
         }
         session(p.session)?;
         // SAFETY: the caller's image is as long as it says.
-        let config = unsafe { configured(p.config, p.config_bytes) }?;
+        let config = unsafe { config_metrics(p.config, p.config_bytes) }?;
         if pm::passes(&config) > 1 {
             return Err(cupti::NOT_SUPPORTED);
         }
@@ -247,7 +247,7 @@ exports! {
         refuse(faults.decode)?;
         // SAFETY: the caller's image is as long as it says.
         let image = unsafe { bytes_mut(p.image, p.image_bytes) }.ok_or(cupti::INVALID_PARAMETER)?;
-        let held = held(image)?;
+        let held = sample_count(image)?;
         // The image does not say of how many metrics it is before there is a sample.
         let row = 16 + 8 * state.pm.width();
         let room = (image.len() - DATA_HEADER) / row;
@@ -261,7 +261,7 @@ exports! {
     cuptiPmSamplingGetCounterDataInfo(p: DataInfo, _state) {
         // SAFETY: the caller's image is as long as it says.
         let image = unsafe { bytes(p.image, p.image_bytes) }.ok_or(cupti::INVALID_PARAMETER)?;
-        let held = held(image)?;
+        let held = sample_count(image)?;
         let row = (u64_at(image, 8)? as usize).max(1);
         (p.populated, p.completed) = (held, held);
         p.total = (image.len() - DATA_HEADER) / row;
@@ -353,7 +353,7 @@ unsafe fn metrics(names: *const *const c_char, count: usize) -> Outcome<Vec<usiz
 
 /// # Safety
 /// The bytes are there, or the address is null.
-unsafe fn configured(image: *const u8, length: usize) -> Outcome<Vec<usize>> {
+unsafe fn config_metrics(image: *const u8, length: usize) -> Outcome<Vec<usize>> {
     // SAFETY: the caller vouches for the bytes.
     let image = unsafe { bytes(image, length) }.ok_or(cupti::INVALID_PARAMETER)?;
     let metrics = image.strip_prefix(CONFIG).ok_or(cupti::INVALID_PARAMETER)?;
@@ -370,7 +370,7 @@ fn u64_at(bytes: &[u8], at: usize) -> Outcome<u64> {
 }
 
 /// How many samples counter data holds.
-fn held(image: &[u8]) -> Outcome<usize> {
+fn sample_count(image: &[u8]) -> Outcome<usize> {
     if image.len() < DATA_HEADER || !image.starts_with(DATA) {
         return Err(cupti::INVALID_PARAMETER);
     }
@@ -379,7 +379,7 @@ fn held(image: &[u8]) -> Outcome<usize> {
 
 fn sample(image: &[u8], place: usize) -> Outcome<&[u8]> {
     let row = u64_at(image, 8)? as usize;
-    if place >= held(image)? {
+    if place >= sample_count(image)? {
         return Err(cupti::INVALID_PARAMETER);
     }
     let rows = image.get(DATA_HEADER..).unwrap_or_default();

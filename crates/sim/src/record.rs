@@ -12,7 +12,6 @@ use crate::version::Version;
 
 /// The one simulated device, and the one context.
 pub(crate) const DEVICE_ID: u32 = 0;
-/// CUPTI's id of the context.
 pub(crate) const CONTEXT_ID: u32 = 1;
 /// CUPTI's id of the default stream.
 pub(crate) const NULL_STREAM_ID: u32 = 7;
@@ -29,18 +28,14 @@ pub(crate) static IS_BLACKWELL: AtomicBool = AtomicBool::new(false);
 pub(crate) struct Span {
     /// Start, ns; 0 with `end_ns` 0 for a record without valid times.
     pub(crate) start_ns: u64,
-    /// End, ns.
     pub(crate) end_ns: u64,
-    /// CUPTI's id of the stream.
     pub(crate) stream_id: u32,
-    /// Correlation id of the launch.
     pub(crate) correlation_id: u32,
 }
 
 /// What is wrong with the record of a kernel, besides its times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Damage {
-    /// Nothing.
     #[default]
     None,
     /// Its name is null.
@@ -53,14 +48,27 @@ pub(crate) enum Damage {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Record {
     /// A kernel, copy or fill; `node` is (graph id, graph node id), zeros for a plain launch.
-    Work { work: Work, span: Span, node: (u32, u64), grid_id: u64, damage: Damage },
-    /// A whole graph launch.
-    GraphTrace { span: Span, graph_id: u32 },
+    Work {
+        work: Work,
+        span: Span,
+        node: (u32, u64),
+        grid_id: u64,
+        damage: Damage,
+    },
+    GraphTrace {
+        span: Span,
+        graph_id: u32,
+    },
     /// A driver call: `DRIVER`, with the id of the calling thread and what it returned.
-    Api { cbid: u32, start_ns: u64, end_ns: u64, thread_id: u32, correlation_id: u32, result: u32 },
-    /// The device.
+    Api {
+        cbid: u32,
+        start_ns: u64,
+        end_ns: u64,
+        thread_id: u32,
+        correlation_id: u32,
+        result: u32,
+    },
     Device,
-    /// The context.
     Context,
 }
 

@@ -4,42 +4,37 @@ use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 use std::sync::LazyLock;
 
-/// A kernel launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kernel {
     /// Mangled name; lives as long as the process, as CUPTI's name pointers do.
     pub(crate) name: &'static CStr,
-    /// Blocks in x, y and z.
     pub(crate) grid: [u32; 3],
     /// Threads of a block in x, y and z.
     pub(crate) block: [u32; 3],
-    /// Static shared memory, bytes per block.
     pub(crate) static_shared_bytes: u32,
-    /// Dynamic shared memory, bytes per block.
     pub(crate) dynamic_shared_bytes: u32,
-    /// Registers per thread.
     pub(crate) registers_per_thread: u16,
-    /// Local memory, bytes per thread.
     pub(crate) local_bytes_per_thread: u32,
 }
 
-/// What an operation does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
-    /// Runs a kernel.
     Kernel(Kernel),
     /// Copies bytes; `copy_kind` is `CUpti_ActivityMemcpyKind`.
-    Memcpy { bytes: u64, copy_kind: u8 },
-    /// Fills bytes with a value.
-    Memset { bytes: u64, value: u32 },
+    Memcpy {
+        bytes: u64,
+        copy_kind: u8,
+    },
+    Memset {
+        bytes: u64,
+        value: u32,
+    },
 }
 
 /// One operation of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Op {
-    /// What it does.
     pub(crate) work: Work,
-    /// How long it runs, ns.
     pub(crate) duration_ns: u64,
     /// Idle time of the stream before it, ns; negative where it overlapped its predecessor.
     pub(crate) gap_ns: i64,
@@ -59,11 +54,9 @@ impl Op {
 pub(crate) struct Function {
     /// The recorded launch that stands for it; the caller's grid and block replace its own.
     pub(crate) kernel: Kernel,
-    /// How long it runs, ns.
     pub(crate) duration_ns: u64,
 }
 
-/// Everything recorded.
 #[derive(Debug)]
 pub(crate) struct Recordings {
     /// Prefill, decode step and graph replay.

@@ -50,7 +50,6 @@ pub(crate) struct State {
     pub(crate) last_correlation: AtomicU32,
 }
 
-/// One of CUPTI's two activity APIs.
 #[derive(Clone, Copy)]
 #[repr(u8)]
 pub(crate) enum ActivityApi {
@@ -84,18 +83,19 @@ impl State {
         self.callbacks.subscribers().iter().for_each(|subscriber| body(&subscriber.activity));
     }
 
-    /// Whether anybody collects a kind.
+    fn any_collection(&self, is_it: impl Fn(&Collection) -> bool) -> bool {
+        let mut is_any = false;
+        self.for_each_collection(|collection| is_any |= is_it(collection));
+        is_any
+    }
+
     pub(crate) fn has_kind(&self, kind: u32) -> bool {
-        let mut has = false;
-        self.for_each_collection(|collection| has |= collection.kinds.has(kind));
-        has
+        self.any_collection(|collection| collection.kinds.has(kind))
     }
 
     /// Whether driver calls with an id get API records from anybody.
     pub(crate) fn has_call(&self, cbid: u32) -> bool {
-        let mut has = false;
-        self.for_each_collection(|collection| has |= collection.has_call(cbid));
-        has
+        self.any_collection(|collection| collection.has_call(cbid))
     }
 
     /// Records something for whoever collects it; its work is done at `end_ns`.
@@ -105,10 +105,9 @@ impl State {
 
     /// Overwrites the times of a graph's recorded launches, see [`crate::buffers::Buffers`].
     pub(crate) fn overwrite(&self, exec_id: u32, spans: &[Span]) {
-        self.for_each_collection(|collection| collection.overwrite(exec_id, spans));
+        self.for_each_collection(|collection| collection.buffers.overwrite(exec_id, spans));
     }
 
-    /// Hands everybody's buffers back.
     pub(crate) fn flush(&self, forced: bool) {
         self.for_each_collection(|collection| collection.buffers.flush(forced));
     }
@@ -194,7 +193,7 @@ impl State {
         match self.timeline.capture(stream)? {
             Some(graph) => self.capture(graph, stream, op)?,
             None => {
-                let ops = [(self.jittered(&op, correlation_id, 0), op.gap_ns)];
+                let ops = [(self.duration_of(&op, correlation_id, 0), op.gap_ns)];
                 for span in self.timeline.enqueue(stream, correlation_id, ops.into_iter())? {
                     self.record_work(op.work, span, (0, 0));
                 }
@@ -236,7 +235,6 @@ impl State {
         Ok(graph_exec)
     }
 
-    /// Launches an executable graph on a stream.
     pub(crate) fn launch_graph(
         &self,
         correlation_id: u32,
@@ -251,7 +249,7 @@ impl State {
             return Err(cuda::CAPTURE_UNSUPPORTED);
         }
         let ops = exec.ops.iter().enumerate().map(|(place, op)| {
-            (self.jittered(op, correlation_id, place), if place == 0 { 0 } else { op.gap_ns })
+            (self.duration_of(op, correlation_id, place), if place == 0 { 0 } else { op.gap_ns })
         });
         let spans = self.timeline.enqueue(stream, correlation_id, ops)?;
         if self.has_kind(kind::GRAPH_TRACE) {
@@ -327,7 +325,7 @@ impl State {
         }
     }
 
-    fn jittered(&self, op: &Op, correlation_id: u32, place: usize) -> u64 {
+    fn duration_of(&self, op: &Op, correlation_id: u32, place: usize) -> u64 {
         let occasion = (u64::from(correlation_id) << 32) | place as u64;
         clock::jitter(op.duration_ns, self.config.seed, occasion)
     }

@@ -45,7 +45,6 @@ struct Stream {
     unfinished: VecDeque<(u64, u32)>,
     /// Sum of the operations in `unfinished`.
     queued: u32,
-    /// The graph that launches are captured into.
     capture: Option<Handle>,
 }
 
@@ -71,7 +70,6 @@ impl Timeline {
         Ok(())
     }
 
-    /// CUPTI's id of a stream.
     pub(crate) fn id(&self, handle: Handle) -> Option<u32> {
         self.with(handle, |stream| stream.id).ok()
     }
@@ -104,19 +102,16 @@ impl Timeline {
         })
     }
 
-    /// When everything on a stream is done, ns.
     pub(crate) fn end_ns(&self, handle: Handle) -> Outcome<u64> {
         self.with(handle, |stream| stream.end_ns)
     }
 
-    /// When everything on all streams is done, ns.
     pub(crate) fn end_of_all_ns(&self) -> u64 {
         let streams = self.streams.lock();
         let ends = streams.by_handle.values().map(|stream| stream.end_ns);
         ends.fold(streams.retired_end_ns, u64::max)
     }
 
-    /// The graph that a stream is captured into.
     pub(crate) fn capture(&self, handle: Handle) -> Outcome<Option<Handle>> {
         self.with(handle, |stream| stream.capture)
     }

@@ -5,7 +5,6 @@ use crate::abi::kind;
 /// The CUPTI that this library claims to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Version {
-    /// What `cuptiGetVersion` reports.
     pub(crate) reported: u32,
     /// The CUDA toolkit (major, minor) whose record layouts are used.
     pub(crate) toolkit: (u32, u32),

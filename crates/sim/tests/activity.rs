@@ -7,15 +7,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::{
-    CONTEXT, DECODE, DEVICE, DRIVER, GRAPH, KERNEL, MEMCPY, MEMSET, PREFILL, Sim, client,
+    CONTEXT, DECODE, DEVICE, DRIVER, FAST, GRAPH, KERNEL, MEMCPY, MEMSET, PREFILL, Sim, client,
 };
-
-const FAST: (&str, &str) = ("STAGE2_SIM_FAST", "1");
 
 #[test]
 fn a_prefill_and_a_decode_step_give_their_recorded_kernels() {
-    let sim = Sim::new(&[FAST]);
-    sim.start(&[KERNEL, MEMSET]);
+    let sim = Sim::started(&[KERNEL, MEMSET]);
     let stream = sim.stream();
     sim.play(PREFILL, stream);
     sim.synchronize();
@@ -39,8 +36,7 @@ fn a_prefill_and_a_decode_step_give_their_recorded_kernels() {
 
 #[test]
 fn record_times_lie_inside_the_host_times() {
-    let sim = Sim::new(&[FAST]);
-    sim.start(&[KERNEL]);
+    let sim = Sim::started(&[KERNEL]);
     let stream = sim.stream();
     let before = sim.make("cuptiGetTimestamp", 0) as u64;
     sim.play(DECODE, stream);
@@ -55,8 +51,7 @@ fn record_times_lie_inside_the_host_times() {
 
 #[test]
 fn records_of_unfinished_work_are_incomplete() {
-    let sim = Sim::new(&[FAST]);
-    sim.start(&[KERNEL]);
+    let sim = Sim::started(&[KERNEL]);
     let stream = sim.stream();
     let fill: extern "C" fn(u64, u8, usize, usize) -> u32 = sim.get("cuMemsetD8Async");
     // Half a second at 2 TB/s, so that nothing behind it is done by chance.
@@ -81,8 +76,7 @@ fn records_of_unfinished_work_are_incomplete() {
 
 #[test]
 fn every_thread_has_its_own_buffer_by_default() {
-    let sim = Sim::new(&[FAST]);
-    sim.start(&[KERNEL]);
+    let sim = Sim::started(&[KERNEL]);
     let ids: Vec<_> = thread::scope(|scope| {
         let launch = || {
             let stream = sim.stream();
@@ -153,8 +147,7 @@ fn full_buffers_come_from_a_thread_of_the_library_and_flushed_ones_from_the_call
 
 #[test]
 fn a_thread_that_ended_leaves_its_records_to_the_flush() {
-    let sim = Sim::new(&[FAST]);
-    sim.start(&[KERNEL]);
+    let sim = Sim::started(&[KERNEL]);
     for _ in 0..5 {
         thread::scope(|scope| {
             scope.spawn(|| sim.launch(DECODE, 0, 0)).join().expect("launches");
@@ -181,8 +174,7 @@ fn without_a_buffer_records_are_dropped_and_counted() {
 
 #[test]
 fn kinds_take_effect_for_later_launches() {
-    let sim = Sim::new(&[FAST]);
-    sim.start(&[]);
+    let sim = Sim::started(&[]);
     sim.launch(DECODE, 0, 0);
     assert_eq!(sim.call("cuptiActivityEnable", KERNEL as usize), 0);
     sim.launch(DECODE, 1, 0);
@@ -196,8 +188,7 @@ fn kinds_take_effect_for_later_launches() {
 
 #[test]
 fn device_and_context_come_with_the_context_or_on_demand() {
-    let sim = Sim::new(&[FAST]);
-    sim.start(&[DEVICE, CONTEXT]);
+    let sim = Sim::started(&[DEVICE, CONTEXT]);
     assert_eq!(sim.call("cuptiActivityEnableAndDump", DEVICE as usize), 0);
     let client = sim.finish();
     assert_eq!((client.of(DEVICE).len(), client.of(CONTEXT).len()), (2, 1));
@@ -206,8 +197,7 @@ fn device_and_context_come_with_the_context_or_on_demand() {
 
 #[test]
 fn copies_fills_and_driver_calls_are_recorded() {
-    let sim = Sim::new(&[FAST]);
-    sim.start(&[MEMCPY, MEMSET]);
+    let sim = Sim::started(&[MEMCPY, MEMSET]);
     let record_calls: extern "C" fn(u32, u8) -> u32 = sim.get("cuptiActivityEnableDriverApi");
     assert_eq!(record_calls(277, 1), 0);
     let copy: extern "C" fn(usize, usize, usize, usize) -> u32 = sim.get("cuMemcpyHtoDAsync_v2");
@@ -246,8 +236,7 @@ fn record_sizes_follow_the_version() {
 
 #[test]
 fn unrecorded_kernels_run_under_any_name() {
-    let sim = Sim::new(&[FAST]);
-    sim.start(&[KERNEL]);
+    let sim = Sim::started(&[KERNEL]);
     let module = sim.make("cuModuleLoadData", c"image".as_ptr() as usize);
     let mut function = 0;
     let get: extern "C" fn(*mut usize, usize, *const i8) -> u32 = sim.get("cuModuleGetFunction");

@@ -5,16 +5,14 @@ mod common;
 use std::collections::HashSet;
 use std::thread;
 
-use common::{DECODE, Event, GRAPH_TRACE, KERNEL, MEMCPY, Sim, client};
+use common::{DECODE, Event, FAST, GRAPH_TRACE, KERNEL, MEMCPY, Sim, client};
 
-const FAST: (&str, &str) = ("STAGE2_SIM_FAST", "1");
 const DRIVER_API: u32 = 1;
 const RESOURCE: u32 = 3;
 
 #[test]
 fn correlation_ids_grow_by_one_with_every_call() {
-    let sim = Sim::new(&[FAST]);
-    sim.start(&[KERNEL]);
+    let sim = Sim::started(&[KERNEL]);
     let (_, subscriber) = sim.subscribe();
     let first = sim.fence(subscriber);
     assert_eq!(first, 3, "cuInit and cuDevicePrimaryCtxRetain came before");
@@ -38,8 +36,7 @@ fn ids_wrap_around_and_leave_out_what_stands_for_no_call() {
 
 #[test]
 fn only_enabled_callbacks_fire_at_enter_and_exit() {
-    let sim = Sim::new(&[FAST]);
-    sim.start(&[KERNEL]);
+    let sim = Sim::started(&[KERNEL]);
     let (_, subscriber) = sim.subscribe();
     sim.enable_callback(subscriber, DRIVER_API, 307);
     sim.launch(DECODE, 0, 0);
@@ -92,8 +89,7 @@ fn there_is_one_subscriber_and_it_is_named() {
 
 #[test]
 fn replayed_kernels_carry_the_ids_of_the_cloned_nodes() {
-    let sim = Sim::new(&[FAST]);
-    sim.start(&[KERNEL, MEMCPY]);
+    let sim = Sim::started(&[KERNEL, MEMCPY]);
     let (_, subscriber) = sim.subscribe();
     sim.enable_callback(subscriber, RESOURCE, 13);
     sim.enable_callback(subscriber, RESOURCE, 20);
@@ -146,8 +142,7 @@ fn id_of(sim: &Sim, node: usize) -> u64 {
 
 #[test]
 fn graph_level_collection_gives_one_record_a_launch() {
-    let sim = Sim::new(&[FAST]);
-    sim.start(&[KERNEL, GRAPH_TRACE]);
+    let sim = Sim::started(&[KERNEL, GRAPH_TRACE]);
     let stream = sim.stream();
     let (graph, exec) = sim.capture(stream);
     sim.replay(exec, stream);
@@ -185,8 +180,7 @@ fn the_driver_answers_misuse_with_its_errors() {
 
 #[test]
 fn a_forked_child_has_no_driver() {
-    let sim = Sim::new(&[FAST]);
-    sim.start(&[KERNEL]);
+    let sim = Sim::started(&[KERNEL]);
     let count: extern "C" fn(*mut i32) -> u32 = sim.get("cuDeviceGetCount");
     let mut status = 0;
     // SAFETY: the child only makes one call that takes no lock, and leaves at once.

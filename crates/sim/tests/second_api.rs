@@ -8,7 +8,7 @@ use std::ffi::{CStr, c_char, c_void};
 use std::sync::{Mutex, PoisonError};
 use std::{ptr, thread};
 
-use common::{DECODE, KERNEL, MEMSET, PREFILL, Sim};
+use common::{DECODE, FAST, KERNEL, MEMSET, PREFILL, Sim};
 use cupti_sys::bindings as cupti;
 use cupti_sys::chosen_records::{FieldRecord, Unreadable};
 use cupti_sys::fields::{Completion, Field, LayoutError, Layouts};
@@ -16,7 +16,6 @@ use cupti_sys::pm_sampling::Trigger;
 use cupti_sys::subscriber::{Company, Refusal};
 use cupti_sys::{Api, CuptiError, Subscriber};
 
-const FAST: (&str, &str) = ("STAGE2_SIM_FAST", "1");
 const NEWEST: (&str, &str) = ("STAGE2_SIM_CUPTI_VERSION", "13.5");
 /// A driver with which subscribers may share.
 const NEW_DRIVER: (&str, &str) = ("STAGE2_SIM_DRIVER_VERSION", "13030");
@@ -121,6 +120,31 @@ fn collector(api: &Api) -> Subscriber {
     subscriber
 }
 
+/// A fast copy of the newest version, with its collector.
+fn newest() -> (Sim, Api, Subscriber) {
+    let sim = Sim::new(&[FAST, NEWEST]);
+    let api = sim.api();
+    let subscriber = collector(&api);
+    (sim, api, subscriber)
+}
+
+/// The buffers that come back once all work is done.
+fn finish(sim: &Sim, api: &Api) -> Vec<Completed> {
+    sim.synchronize();
+    api.flush_all(true).expect("a flush");
+    take(&FIRST)
+}
+
+/// The value of an attribute of a subscriber.
+fn attribute<T: Default>(api: &Api, subscriber: &Subscriber, attribute: u32) -> T {
+    let (mut value, mut bytes) = (T::default(), size_of::<T>());
+    let get = api.activity_get_attribute_v2.expect("a new CUPTI");
+    let place = (&raw mut value).cast::<c_void>();
+    // SAFETY: the value is as long as the size says.
+    assert_eq!(unsafe { get(subscriber.handle(), attribute, &mut bytes, place) }, 0);
+    value
+}
+
 fn start(sim: &Sim) {
     assert_eq!(sim.call("cuInit", 0), 0);
     sim.make("cuDevicePrimaryCtxRetain", 0);
@@ -167,14 +191,17 @@ fn records_hold_the_chosen_fields_and_nothing_else() {
     // CUPTI's own walk finds the same records.
     for buffer in &completed {
         let base = ptr::with_exposed_provenance_mut::<u8>(buffer.base);
-        let (mut previous, mut found) = (ptr::null_mut(), Vec::new());
-        // SAFETY: the buffer came back with so many bytes, and is never freed.
-        while let Some(record) = unsafe {
-            api.next_record_v2(&subscriber, base, buffer.bytes.len(), previous).expect("a walk")
-        } {
-            previous = record.as_ptr();
-            found.push(previous.addr() - buffer.base);
-        }
+        let (mut record, mut found) = (ptr::null_mut(), Vec::new());
+        let next = api.activity_get_next_record_v2.expect("a new CUPTI");
+        let bytes = buffer.bytes.len();
+        let end = loop {
+            // SAFETY: the buffer came back with so many bytes, and is never freed.
+            match unsafe { next(subscriber.handle(), base, bytes, &mut record) } {
+                0 => found.push(record.addr() - buffer.base),
+                end => break end,
+            }
+        };
+        assert_eq!(end, cupti::CUPTI_ERROR_MAX_LIMIT_REACHED);
         let starts = records(buffer)
             .into_iter()
             .scan(0, |at, record| Some(std::mem::replace(at, *at + record.bytes.len())));
@@ -184,9 +211,7 @@ fn records_hold_the_chosen_fields_and_nothing_else() {
 
 #[test]
 fn records_of_unfinished_work_are_incomplete() {
-    let sim = Sim::new(&[FAST, NEWEST]);
-    let api = sim.api();
-    let subscriber = collector(&api);
+    let (sim, api, subscriber) = newest();
     assert_eq!(api.activity_enable_v2(&subscriber, MEMSET, &[Field::KIND, FILL_BYTES]), Ok(()));
     start(&sim);
     let fill: extern "C" fn(u64, u8, usize, usize) -> u32 = sim.get("cuMemsetD8Async");
@@ -201,17 +226,13 @@ fn records_of_unfinished_work_are_incomplete() {
 
 #[test]
 fn replays_carry_the_node_and_the_launch() {
-    let sim = Sim::new(&[FAST, NEWEST]);
-    let api = sim.api();
-    let subscriber = collector(&api);
+    let (sim, api, subscriber) = newest();
     assert_eq!(api.activity_enable_v2(&subscriber, KERNEL, &KERNEL_FIELDS), Ok(()));
     start(&sim);
     let stream = sim.stream();
     let (_, exec) = sim.capture(stream);
     sim.replay(exec, stream);
-    sim.synchronize();
-    api.flush_all(true).expect("a flush");
-    let completed = take(&FIRST);
+    let completed = finish(&sim, &api);
     let kernels: Vec<_> = completed.iter().flat_map(records).collect();
     let of = |field| kernels.iter().map(|kernel| value(kernel, field)).collect::<HashSet<_>>();
     assert_eq!((kernels.len(), of(NODE).len(), of(CORRELATION).len()), (761, 761, 1));
@@ -219,13 +240,11 @@ fn replays_carry_the_node_and_the_launch() {
 
 #[test]
 fn each_thread_has_a_buffer_that_says_whose_it_is() {
-    let sim = Sim::new(&[FAST, NEWEST]);
-    let api = sim.api();
-    let subscriber = collector(&api);
+    let (sim, api, subscriber) = newest();
     let by_system = cupti::CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM;
     let id_type = cupti::CUPTI_ACTIVITY_ATTR_THREAD_ID_TYPE;
     assert_eq!(api.set_attribute_v2(&subscriber, id_type, by_system), Ok(()));
-    assert_eq!(api.attribute_v2(&subscriber, id_type), Ok(by_system));
+    assert_eq!(attribute::<u32>(&api, &subscriber, id_type), by_system);
     assert_eq!(api.activity_enable_v2(&subscriber, KERNEL, &KERNEL_FIELDS), Ok(()));
     start(&sim);
     let threads: HashSet<_> = thread::scope(|scope| {
@@ -238,9 +257,7 @@ fn each_thread_has_a_buffer_that_says_whose_it_is() {
         let threads = [scope.spawn(launch), scope.spawn(launch), scope.spawn(launch)];
         threads.into_iter().map(|thread| thread.join().expect("launches")).collect()
     });
-    sim.synchronize();
-    api.flush_all(true).expect("a flush");
-    let completed = take(&FIRST);
+    let completed = finish(&sim, &api);
     assert_eq!(completed.len(), 3);
     assert_eq!(completed.iter().filter_map(|one| one.thread_id).collect::<HashSet<_>>(), threads);
     for buffer in &completed {
@@ -256,7 +273,7 @@ fn several_subscribers_have_their_own_records_and_losses() {
     let api = sim.api();
     let first = collector(&api);
     let state = cupti::CUPTI_ACTIVITY_ATTR_MULTIPLE_SUBSCRIBER_STATE;
-    assert_eq!(api.attribute_v2(&first, state), Ok(1_u8));
+    assert_eq!(attribute::<u8>(&api, &first, state), 1);
     let refusal = subscribe(&api, c"third", Company::Refused).expect_err("the first decides");
     assert_eq!(refusal.error, CuptiError::MULTIPLE_SUBSCRIBERS);
     assert_eq!(refusal.holder.as_deref(), Some("CUPTI for first"));
@@ -292,18 +309,14 @@ fn several_subscribers_have_their_own_records_and_losses() {
 
 #[test]
 fn an_older_driver_lets_one_subscriber_in() {
-    let sim = Sim::new(&[FAST, NEWEST]);
-    let api = sim.api();
-    let _first = collector(&api);
+    let (_sim, api, _first) = newest();
     let refusal = subscribe(&api, c"second", Company::Welcome).expect_err("driver 13.0");
     assert_eq!(refusal.holder.as_deref(), Some("CUPTI for first"));
 }
 
 #[test]
 fn the_two_activity_apis_exclude_each_other() {
-    let sim = Sim::new(&[FAST, NEWEST]);
-    let api = sim.api();
-    let subscriber = collector(&api);
+    let (sim, api, subscriber) = newest();
     assert_eq!(api.activity_enable(KERNEL), Err(CuptiError::MULTIPLE_SUBSCRIBERS));
     assert_eq!(sim.register(), 39);
     assert_eq!(api.unsubscribe(subscriber), Ok(()));
@@ -317,9 +330,7 @@ fn the_two_activity_apis_exclude_each_other() {
 
 #[test]
 fn other_fields_need_a_forced_flush_and_the_attribute() {
-    let sim = Sim::new(&[FAST, NEWEST]);
-    let api = sim.api();
-    let subscriber = collector(&api);
+    let (_sim, api, subscriber) = newest();
     let enable = |fields: &[Field]| api.activity_enable_v2(&subscriber, KERNEL, fields);
     let code = |result: Result<(), CuptiError>| result.map_err(CuptiError::code);
     assert_eq!(enable(&[START, END]), Err(CuptiError::INVALID_PARAMETER), "no kind");
@@ -385,9 +396,7 @@ fn versions_and_faults_are_what_they_say() {
     assert_eq!(api.activity_enable_v2(&subscriber, KERNEL, &KERNEL_FIELDS), Ok(()));
     start(&sim);
     sim.launch(DECODE, 0, 0);
-    sim.synchronize();
-    api.flush_all(true).expect("a flush");
-    let completed = take(&FIRST);
+    let completed = finish(&sim, &api);
     assert!(matches!(completed[0].layouts, Err(LayoutError::FieldOutside { kind: KERNEL, .. })));
 }
 

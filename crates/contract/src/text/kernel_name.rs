@@ -80,7 +80,7 @@ fn short(name: &str) -> String {
     if name.chars().count() <= SHORT_LIMIT {
         return name;
     }
-    fit(&tidy_arguments(&name), SHORT_LIMIT)
+    shorten_name(&tidy_arguments(&name), SHORT_LIMIT)
 }
 
 /// Within template arguments, leaves of `at::native::silu(at::Tensor&)::{lambda()#1}::operator()()
@@ -136,7 +136,7 @@ const ANONYMOUS_HERE: &str = "{anonymous}";
 
 /// `void ns::kernel<int>(float*)` is `ns::kernel<int>`. A name that has neither return type nor
 /// parameters, or whose brackets do not pair up, stays.
-pub(crate) fn without_signature(name: &str) -> String {
+fn without_signature(name: &str) -> String {
     let name = ANONYMOUS.iter().fold(name.to_owned(), |name, is| name.replace(is, ANONYMOUS_HERE));
     let (mut open, mut start, mut end) = (0usize, 0, None);
     for (at, c) in name.char_indices() {
@@ -175,7 +175,7 @@ pub(crate) fn without_signature(name: &str) -> String {
 /// A kernel's name in at most `limit` characters. Return type and parameters go first, then template
 /// arguments, then namespaces: the function's own name goes last.
 pub fn shorten_kernel(name: &str, limit: usize) -> String {
-    if fits(name, limit) {
+    if is_within(name, limit) {
         return name.to_owned();
     }
     // Names that would be the same are told apart by a number, which has to stay.
@@ -185,14 +185,14 @@ pub fn shorten_kernel(name: &str, limit: usize) -> String {
         }
         _ => (name, String::new()),
     };
-    fit(&without_signature(name), limit - number.len()) + &number
+    shorten_name(&without_signature(name), limit - number.len()) + &number
 }
 
 /// A kernel's name without return type and parameters in at most `limit` characters. Template
 /// arguments go first, then namespaces.
-pub(crate) fn fit(name: &str, limit: usize) -> String {
+pub(crate) fn shorten_name(name: &str, limit: usize) -> String {
     let cut = [usize::MAX, 3, 2].into_iter().map(|depth| cut_arguments(name, depth));
-    if let Some(short) = cut.into_iter().find(|short| fits(short, limit)) {
+    if let Some(short) = cut.into_iter().find(|short| is_within(short, limit)) {
         return short;
     }
     let bare = cut_arguments(name, 1);
@@ -202,27 +202,27 @@ pub(crate) fn fit(name: &str, limit: usize) -> String {
     if own.is_some_and(|own| head.starts_with(&format!("{own}<"))) {
         return head + "…>";
     }
-    if fits(&bare, limit) {
+    if is_within(&bare, limit) {
         return bare;
     }
     let mut rest = bare.as_str();
     while let Some((_, inner)) = rest.split_once("::") {
         rest = inner;
         let without = format!("…{rest}");
-        if fits(&without, limit) {
+        if is_within(&without, limit) {
             return without;
         }
     }
     shorten(rest, limit)
 }
 
-fn fits(name: &str, limit: usize) -> bool {
+fn is_within(name: &str, limit: usize) -> bool {
     name.chars().count() <= limit
 }
 
 /// Replaces what stands within `depth` or more pairs of angle brackets by `…`. A name whose
 /// brackets do not pair up (`operator<`, for instance) stays whole.
-pub(crate) fn cut_arguments(name: &str, depth: usize) -> String {
+fn cut_arguments(name: &str, depth: usize) -> String {
     let mut out = String::new();
     let mut open = 0usize;
     for c in name.chars() {

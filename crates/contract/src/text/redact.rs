@@ -12,8 +12,6 @@ mod shapes;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
-
 /// What stands where a secret was.
 pub const REDACTED: &str = "[redacted]";
 /// Value of the setting that switches redaction off.
@@ -41,21 +39,9 @@ pub struct Redactor {
 }
 
 /// A pattern that no redactor can use.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{}` is no pattern of a secret; give {REDACT_FORM}", crate::text::visible(.0.as_bytes()))]
 pub struct BadPattern(String);
-
-impl fmt::Display for BadPattern {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(pattern) = self;
-        write!(
-            f,
-            "`{}` is no pattern of a secret; give {REDACT_FORM}",
-            crate::text::visible(pattern.as_bytes())
-        )
-    }
-}
-
-impl std::error::Error for BadPattern {}
 
 impl Redactor {
     /// One that leaves everything as it is.
@@ -86,7 +72,7 @@ impl Redactor {
             if is_beginning {
                 redactor.beginnings.push(text.to_owned());
             } else {
-                redactor.names.push(names::joined(text));
+                redactor.names.push(names::normal_form(text));
             }
         }
         Ok(redactor)
@@ -125,7 +111,7 @@ impl Redactor {
 
     fn is_named(&self, name: &str) -> bool {
         !self.names.is_empty() && {
-            let joined = names::joined(name);
+            let joined = names::normal_form(name);
             self.names.iter().any(|part| joined.contains(part.as_str()))
         }
     }
@@ -173,7 +159,7 @@ impl Redactor {
             };
             let value_at = begin + end + 1;
             let front = || self.text(word.get(..value_at).unwrap_or_default());
-            if self.is_secret(meant(name, rest, ""), value.trim()) {
+            if self.is_secret(effective_name(name, rest, ""), value.trim()) {
                 return format!("{}{REDACTED}", front());
             }
             if let Some(user) = password_of(name, value) {
@@ -186,10 +172,7 @@ impl Redactor {
 
     /// A line, a script or any other text.
     pub fn text(&self, text: &str) -> String {
-        if self.off {
-            return text.to_owned();
-        }
-        if !self.may_hold_a_secret(text) {
+        if self.off || !self.may_hold_a_secret(text) {
             return text.to_owned();
         }
         let mut out = String::with_capacity(text.len());
@@ -252,11 +235,11 @@ impl Redactor {
         if !is_start {
             return None;
         }
-        self.named(text, was, front).or_else(|| self.listed(text))
+        self.find_named(text, was, front).or_else(|| self.find_in_list(text))
     }
 
     /// The value of a variable in a list of them: `{"name": "HF_TOKEN", "value": "X"}`.
-    fn listed(&self, text: &str) -> Option<Found> {
+    fn find_in_list(&self, text: &str) -> Option<Found> {
         let (_, variable) = entry(text).filter(|(name, _)| names::is_of_names(name))?;
         let variable = variable.trim_start_matches(['\\', '"', '\'']);
         let end = variable.bytes().take_while(|byte| is_name_byte(*byte)).count();
@@ -273,7 +256,7 @@ impl Redactor {
     }
 
     /// A name at the beginning of `text`, and the secret behind it. `was` stands before it.
-    fn named(&self, text: &str, was: char, front: &str) -> Option<Found> {
+    fn find_named(&self, text: &str, was: char, front: &str) -> Option<Found> {
         let end = text.bytes().take_while(|byte| is_name_byte(*byte)).count();
         let begin = end.saturating_sub(MAX_NAME_BYTES);
         let name = text.get(begin..end).filter(|name| !name.is_empty())?;
@@ -283,7 +266,7 @@ impl Redactor {
             return Some(found);
         }
         let after = text.get(end..)?;
-        let name = meant(name, after, front);
+        let name = effective_name(name, after, front);
         // Before the value is looked for: else many names in a row would take long.
         if !self.takes_a_secret(name) {
             return None;
@@ -367,7 +350,7 @@ fn password_of<'a>(name: &str, value: &'a str) -> Option<&'a str> {
 
 /// The name as what stands around it says: `pass` is one of a password where it is set, and may be a pass of a
 /// profiler elsewhere.
-fn meant<'a>(name: &'a str, after: &str, front: &str) -> &'a str {
+fn effective_name<'a>(name: &'a str, after: &str, front: &str) -> &'a str {
     let is_set = || after.starts_with('=') || (after.starts_with(':') && is_in_map(front));
     if name.eq_ignore_ascii_case("pass") && is_set() { "--pass" } else { name }
 }

@@ -443,12 +443,12 @@ fn with_length(tag: u8, mut cursor: Cursor<'_>) -> Option<Decoded> {
             device: c.u32()?,
             at: MonoNs(c.u64()?),
             energy_mj: c.u64()?.checked_sub(1),
-            power_mw: known(c)?,
-            sm_clock_mhz: known(c)?,
-            memory_clock_mhz: known(c)?,
-            temperature_c: known(c)?,
+            power_mw: get_optional(c)?,
+            sm_clock_mhz: get_optional(c)?,
+            memory_clock_mhz: get_optional(c)?,
+            temperature_c: get_optional(c)?,
             clock_reasons: c.u64()?.checked_sub(1),
-            other_processes: known(c)?,
+            other_processes: get_optional(c)?,
         }),
         _ => return Some(Decoded::Unknown),
     };
@@ -478,7 +478,7 @@ fn counter_set(c: &mut Cursor<'_>) -> Option<Record> {
 }
 
 /// A number as one more than it is; 0: not known.
-fn known(c: &mut Cursor<'_>) -> Option<Option<u32>> {
+fn get_optional(c: &mut Cursor<'_>) -> Option<Option<u32>> {
     c.u64()?.checked_sub(1).map(u32::try_from).transpose().ok()
 }
 

@@ -275,7 +275,7 @@ fn read_file_header(
     let got = fill(input, buffer, FILE_HEADER_BYTES).map_err(failed)?;
     let there = &buffer[..got];
     if !there.iter().zip(&MAGIC).all(|(byte, expected)| byte == expected) {
-        return Err(ReadError::NotASpool(path()));
+        return Err(ReadError::NotATraceFile(path()));
     }
     let fixed = *there.first_chunk::<FILE_HEADER_BYTES>().ok_or_else(|| cut(got as u64))?;
     let [version, length_bytes, checksum] = file_fields(&fixed);
@@ -347,7 +347,7 @@ pub enum ReadError {
         "{0:?} is not a spool: it does not begin as one; name a file HOST-PID.s2t that a \
          collector wrote"
     )]
-    NotASpool(PathBuf),
+    NotATraceFile(PathBuf),
     /// The file ends within its header.
     #[error(
         "the spool {path:?} ends within its header, after {length_bytes} bytes: the process ended \

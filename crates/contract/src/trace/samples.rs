@@ -183,10 +183,10 @@ pub(crate) fn get(c: &mut Cursor<'_>, detail: Detail) -> Option<CounterSamples> 
     for metric in 0..metrics {
         let top = f64::from_bits(u64::from_le_bytes(c.array()?));
         (top.is_finite() && top >= 0.0).then_some(())?;
-        let bytes = c.take(count)?;
+        let bytes = c.bytes_of(count)?;
         let fine = match detail {
             Detail::Coarse => None,
-            Detail::Fine => Some(c.take(count.div_ceil(2))?),
+            Detail::Fine => Some(c.bytes_of(count.div_ceil(2))?),
         };
         let of = |at: usize| fine.map(|fine| fine[at / 2] >> (4 * (at % 2)) & 15);
         for (at, row) in values.chunks_exact_mut(metrics).enumerate() {

@@ -102,10 +102,10 @@ impl<'a> Cursor<'a> {
 
     pub(crate) fn bytes(&mut self) -> Option<&'a [u8]> {
         let length = usize::try_from(self.u64()?).ok()?;
-        self.take(length)
+        self.bytes_of(length)
     }
 
-    pub(crate) fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+    pub(crate) fn bytes_of(&mut self, length: usize) -> Option<&'a [u8]> {
         let (bytes, rest) = self.rest.split_at_checked(length)?;
         self.rest = rest;
         Some(bytes)

@@ -1,7 +1,7 @@
 //! Any bytes give records or a clear error: cut, flipped and random files.
 
 use crate::common::{
-    FILE_HEADER_BYTES, FRAME_HEADER_BYTES, any, file_header, frame, read, sample, spool,
+    FILE_HEADER_BYTES, FRAME_HEADER_BYTES, any, file_header, frame, read, sample, trace_file,
 };
 use proptest::prelude::*;
 use stage2_contract::trace::{Ending, ReadError, Record};
@@ -67,7 +67,7 @@ fn check_damage(damaged: &[u8], frames: &[Vec<Record>], what: &str) {
 #[test]
 fn a_file_cut_at_every_byte_gives_every_whole_frame() {
     let frames = sample::frames();
-    let file = spool(frames.iter().map(Vec::as_slice));
+    let file = trace_file(&frames);
     let boundaries = boundaries(&file);
     for length in 0..=file.len() {
         check_cut(&file, &frames.concat(), &boundaries, length);
@@ -79,7 +79,7 @@ fn a_file_cut_at_every_byte_gives_every_whole_frame() {
 #[test]
 fn no_flipped_bit_goes_unnoticed() {
     let frames = sample::frames();
-    let file = spool(frames.iter().map(Vec::as_slice));
+    let file = trace_file(&frames);
     for at in 0..file.len() {
         for bit in 0..8 {
             let mut damaged = file.clone();
@@ -92,7 +92,7 @@ fn no_flipped_bit_goes_unnoticed() {
 #[test]
 fn a_damaged_frame_in_the_middle_costs_only_itself() {
     let frames = sample::frames();
-    let mut file = spool(frames.iter().map(Vec::as_slice));
+    let mut file = trace_file(&frames);
     let &[_, (first, _), (second, _), ..] = boundaries(&file).as_slice() else { panic!() };
     file[first + FRAME_HEADER_BYTES + 3] ^= 0x10;
     let read = read(&file).unwrap();
@@ -105,7 +105,7 @@ fn a_damaged_frame_in_the_middle_costs_only_itself() {
 #[test]
 fn a_damaged_length_ends_the_file_there() {
     let frames = sample::frames();
-    let mut file = spool(frames.iter().map(Vec::as_slice));
+    let mut file = trace_file(&frames);
     let &[_, (first, _), ..] = boundaries(&file).as_slice() else { panic!() };
     file[first + 4] ^= 0x01;
     let read = read(&file).unwrap();
@@ -118,7 +118,7 @@ fn a_damaged_length_ends_the_file_there() {
 #[test]
 fn zeros_behind_the_last_frame_are_reported() {
     let frames = sample::frames();
-    let mut file = spool(frames.iter().map(Vec::as_slice));
+    let mut file = trace_file(&frames);
     let length = file.len();
     file.resize(length + 5_000, 0);
     let read = read(&file).unwrap();
@@ -150,7 +150,7 @@ proptest! {
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
     ) {
         // With the checksum made right again, so that the decoder sees the changes.
-        let file = spool(frames.iter().map(Vec::as_slice));
+        let file = trace_file(&frames);
         let mut at = FILE_HEADER_BYTES;
         let mut changed = file_header(1, &[]);
         for pair in boundaries(&file).windows(2) {
@@ -170,7 +170,7 @@ proptest! {
 
     #[test]
     fn a_cut_file_gives_every_whole_frame(frames in any::frames(), cut in any::<prop::sample::Index>()) {
-        let file = spool(frames.iter().map(Vec::as_slice));
+        let file = trace_file(&frames);
         check_cut(&file, &frames.concat(), &boundaries(&file), cut.index(file.len() + 1));
     }
 
@@ -180,7 +180,7 @@ proptest! {
         byte in any::<prop::sample::Index>(),
         flip in 1..=255_u8,
     ) {
-        let mut file = spool(frames.iter().map(Vec::as_slice));
+        let mut file = trace_file(&frames);
         let at = byte.index(file.len());
         file[at] ^= flip;
         check_damage(&file, &frames, &format!("byte {at}"));

@@ -3,7 +3,7 @@
 use crate::common;
 use std::io;
 
-use crate::common::{file_header, frame, read, sample, spool};
+use crate::common::{file_header, frame, read, sample, trace_file};
 use stage2_contract::trace::{
     Ending, Field, FieldValue, GpuNs, GpuWork, ReadError, Reader, Record, Skipped, What, file_name,
 };
@@ -45,7 +45,7 @@ fn a_kernel_is_laid_out_as_documented() {
     ];
     let expected = file(&[frame(1, &payload)]);
     let records = [Record::Work(first), Record::Work(second)];
-    assert_eq!(spool([records.as_slice()]), expected);
+    assert_eq!(trace_file(&[&records]), expected);
     assert_eq!(read(&expected).unwrap().records, records);
 }
 
@@ -68,7 +68,7 @@ fn fields_of_ranges_are_laid_out_as_documented() {
         0x04, 0x04, 0x10, 0x81, 0x01,
     ];
     let expected = file(&[frame(1, &with_length(0x4f, &body))]);
-    assert_eq!(spool([records.as_slice()]), expected);
+    assert_eq!(trace_file(&[&records]), expected);
     assert_eq!(read(&expected).unwrap().records, records);
 }
 
@@ -95,7 +95,7 @@ fn fields_of_a_later_type_are_stepped_over() {
 #[test]
 fn unknown_frames_are_stepped_over() {
     let known = sample::frames();
-    let sound = spool(known.iter().map(Vec::as_slice));
+    let sound = trace_file(&known);
     let (header, frames) = sound.split_at(common::FILE_HEADER_BYTES);
     let strange = [frame(2, b"whatever"), frame(0xffff, &[0; 1024 * 1024])].concat();
     let read = read(&[header, &strange, frames, &strange].concat()).unwrap();
@@ -108,7 +108,7 @@ fn unknown_frames_are_stepped_over() {
 #[test]
 fn no_frame_is_longer_than_the_limit() {
     let known = sample::frames();
-    let sound = spool(known.iter().map(Vec::as_slice));
+    let sound = trace_file(&known);
     let too_long = frame(2, &vec![0; 1024 * 1024 + 1]);
     let read = read(&[&sound[..], &too_long, &frame(2, &[])].concat()).unwrap();
     assert_eq!(read.records, known.concat());
@@ -185,7 +185,7 @@ fn nonsense_in_a_sound_frame_ends_that_frame_only() {
 #[test]
 fn a_longer_header_is_stepped_over() {
     let known = sample::frames();
-    let sound = spool(known.iter().map(Vec::as_slice));
+    let sound = trace_file(&known);
     let (_, frames) = sound.split_at(common::FILE_HEADER_BYTES);
     let file = [&file_header(1, &[7; 300]), frames].concat();
     let read = read(&file).unwrap();
@@ -216,7 +216,7 @@ fn other_files_are_named_and_refused() {
     let path = folder.path().join("SQLite\n.s2t");
     std::fs::write(&path, b"SQLite format 3\0").unwrap();
     let message = match Reader::open(&path) {
-        Err(error @ ReadError::NotASpool { .. }) => error.to_string(),
+        Err(error @ ReadError::NotATraceFile { .. }) => error.to_string(),
         other => panic!("{other:?}"),
     };
     assert!(message.contains(r"SQLite\n.s2t"), "named, and escaped: {message}");
@@ -235,7 +235,7 @@ fn files_open_as_streams_do() {
     let known = sample::frames();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(file_name("gpu-node-1", 4321));
-    std::fs::write(&path, spool(known.iter().map(Vec::as_slice))).unwrap();
+    std::fs::write(&path, trace_file(&known)).unwrap();
     let records: Result<Vec<_>, _> = Reader::open(&path).unwrap().collect();
     assert_eq!(records.unwrap(), known.concat());
 }
@@ -257,7 +257,7 @@ impl io::Read for Failing<'_> {
 #[test]
 fn a_failing_disk_gives_the_records_before_and_one_error() {
     let known = sample::frames();
-    let sound = spool(known.iter().map(Vec::as_slice));
+    let sound = trace_file(&known);
     let mut reader = Reader::new(Failing(&sound[..sound.len() - 1])).unwrap();
     let (good, failed): (Vec<_>, Vec<_>) = reader.by_ref().partition(Result::is_ok);
     assert_eq!(good.len(), known[..3].concat().len());

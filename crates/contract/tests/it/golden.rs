@@ -6,7 +6,7 @@
 
 use std::path::PathBuf;
 
-use crate::common::{read, sample, spool};
+use crate::common::{read, sample, trace_file};
 use stage2_contract::trace::{Ending, Skipped};
 
 fn path() -> PathBuf {
@@ -24,7 +24,7 @@ fn version_1_is_read() {
 /// Once the version grows, this goes and the test above stays.
 #[test]
 fn version_1_is_written_byte_for_byte() {
-    let written = spool(sample::frames().iter().map(Vec::as_slice));
+    let written = trace_file(&sample::frames());
     // Never over a file that is there: it is what older versions wrote.
     if std::env::var_os("SNAPSHOTS").is_some_and(|action| action == "overwrite")
         && let Ok(mut file) = std::fs::File::create_new(path())

@@ -1,13 +1,13 @@
 //! What is written is what is read, for every record with any values.
 
-use crate::common::{any, decode_trace, read, sample, spool};
+use crate::common::{any, decode_trace, read, sample, trace_file};
 use proptest::prelude::*;
 use stage2_contract::trace::{Ending, Payload, RangeOpen, Record, Skipped, Writer};
 
 proptest! {
     #[test]
     fn every_record_reads_as_it_was_written(frames in any::frames()) {
-        let file = spool(frames.iter().map(Vec::as_slice));
+        let file = trace_file(&frames);
         let read = read(&file).unwrap();
         let ended = frames.iter().flatten().any(|record| matches!(record, Record::End { .. }));
         prop_assert_eq!(read.records, frames.concat());
@@ -27,7 +27,7 @@ proptest! {
             }
         }
         writer.flush().unwrap();
-        prop_assert_eq!(file, spool([records.as_slice()]));
+        prop_assert_eq!(file, trace_file(&[&records]));
     }
 }
 
@@ -40,7 +40,7 @@ fn a_float_keeps_its_bits() {
         panic!("the sample has a range");
     };
     let payload = Some(Payload::F64(f64::from_bits(bits)));
-    let file = spool([[Record::RangeOpen(RangeOpen { payload, ..open })].as_slice()]);
+    let file = trace_file(&[[Record::RangeOpen(RangeOpen { payload, ..open })]]);
     match read(&file).unwrap().records.as_slice() {
         [Record::RangeOpen(RangeOpen { payload: Some(Payload::F64(value)), .. })] => {
             assert_eq!(value.to_bits(), bits);
@@ -69,7 +69,7 @@ fn kernels_are_small() {
         [(decode_trace::kernels(100), 10.0), (decode_trace::graph_kernels(100), 11.0)]
     {
         let records: Vec<_> = kernels.into_iter().map(Record::Work).collect();
-        let bytes_per_kernel = spool([records.as_slice()]).len() as f64 / records.len() as f64;
+        let bytes_per_kernel = trace_file(&[&records]).len() as f64 / records.len() as f64;
         assert!(bytes_per_kernel < limit, "{bytes_per_kernel} bytes per kernel");
     }
 }

@@ -39,7 +39,7 @@ pub(super) fn check(input: &[u8]) {
     let call = || {
         MEMORY.with_borrow_mut(|memory| {
             memory.clear();
-            made(&mut Guest { rest: input, memory })
+            play(&mut Guest { rest: input, memory })
         })
     };
     let call = same_twice("call", call);
@@ -48,7 +48,7 @@ pub(super) fn check(input: &[u8]) {
 }
 
 #[allow(unsafe_code, reason = "the collector reads through the guest's pointers")]
-fn made(guest: &mut Guest<'_, '_>) -> Call {
+fn play(guest: &mut Guest<'_, '_>) -> Call {
     let registry = Registry::empty();
     registry.prepare();
     for _ in 0..guest.byte() % (MAX_REGISTRATIONS + 1) {

@@ -49,7 +49,7 @@ const MEASURE_BYTES: usize = 8;
 const OWN_SETTING: &str = "redact.secrets";
 
 /// Lower case, without separators.
-pub(super) fn joined(name: &str) -> String {
+pub(super) fn normal_form(name: &str) -> String {
     let kept = name.chars().filter(char::is_ascii_alphanumeric);
     kept.map(|c| c.to_ascii_lowercase()).collect()
 }
@@ -71,7 +71,7 @@ pub(super) fn is_secret(name: &str) -> bool {
 }
 
 fn has_part(name: &str) -> bool {
-    let joined = joined(name);
+    let joined = normal_form(name);
     PARTS.iter().any(|part| joined.contains(part))
 }
 
@@ -88,7 +88,7 @@ fn ending(name: &str) -> (String, String) {
 
 /// Whether a header of this name has a value with blanks: a scheme and what belongs to it, or several cookies.
 pub(super) fn is_header_of_words(name: &str) -> bool {
-    let joined = joined(name);
+    let joined = normal_form(name);
     ["authorization", "cookie"].iter().any(|part| joined.contains(part))
 }
 
@@ -111,10 +111,9 @@ pub(super) fn holds_headers(name: &str) -> bool {
 
 /// Whether a header of a list may be secret. What is no list holds none.
 pub(super) fn has_secret_header(value: &str) -> bool {
-    value
-        .split([',', '\n'])
-        .filter_map(|header| header.split_once(['=', ':']))
-        .any(|(name, value)| !value.trim().is_empty() && !PLAIN_HEADERS.contains(&&*joined(name)))
+    value.split([',', '\n']).filter_map(|header| header.split_once(['=', ':'])).any(
+        |(name, value)| !value.trim().is_empty() && !PLAIN_HEADERS.contains(&&*normal_form(name)),
+    )
 }
 
 /// Whether this is an option whose value may be a user and a password.

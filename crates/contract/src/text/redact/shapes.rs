@@ -155,11 +155,11 @@ pub(super) fn token(text: &str) -> Option<Found> {
         let is_token = body.bytes().any(|byte| byte.is_ascii_digit());
         is_token.then_some(Found { secret: 0, end: beginning.len() + length })
     });
-    issued.or_else(|| known(text))
+    issued.or_else(|| prefixed_token(text))
 }
 
 /// A token whose beginning names of other things may have as well.
-fn known(text: &str) -> Option<Found> {
+fn prefixed_token(text: &str) -> Option<Found> {
     TOKENS.iter().find_map(|(beginning, least)| {
         let behind = |beginning: &str| Some(token_end(text.strip_prefix(beginning)?));
         let length = behind(beginning).filter(|length| length >= least)?;

@@ -23,11 +23,11 @@ pub(crate) struct Read {
 }
 
 /// A trace file of one frame for each group of records.
-pub(crate) fn spool<'a>(frames: impl IntoIterator<Item = &'a [Record]>) -> Vec<u8> {
+pub(crate) fn trace_file(frames: &[impl AsRef<[Record]>]) -> Vec<u8> {
     let mut file = Vec::new();
     let mut writer = Writer::new(&mut file).unwrap();
     for frame in frames {
-        frame.iter().for_each(|record| writer.write(record));
+        frame.as_ref().iter().for_each(|record| writer.write(record));
         writer.flush().unwrap();
     }
     file

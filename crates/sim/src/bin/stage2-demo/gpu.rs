@@ -15,22 +15,26 @@ pub(crate) const BLOCK: u32 = 256;
 pub(crate) enum Stage {
     /// The whole prompt at once.
     Prefill,
-    /// One token.
     Step,
     /// One token, as it is captured into a graph.
     Captured,
 }
 
-/// `stage2_sim_launch_recorded`.
 pub(crate) type LaunchRecorded = unsafe extern "C" fn(u32, u32, Handle) -> u32;
 
-/// One launch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Launch {
     /// A kernel of kernels.ptx over `elements`, one thread each; a multiple of [`BLOCK`].
-    Kernel { function: Handle, elements: u32, repeats: u32 },
-    /// An operation of a recorded sequence.
-    Recorded { launch: LaunchRecorded, sequence: u32, index: u32 },
+    Kernel {
+        function: Handle,
+        elements: u32,
+        repeats: u32,
+    },
+    Recorded {
+        launch: LaunchRecorded,
+        sequence: u32,
+        index: u32,
+    },
 }
 
 /// Launches that belong to the same layer of the network, or come before or behind all layers.
@@ -39,7 +43,6 @@ pub(crate) struct Part {
     pub(crate) launches: Vec<Launch>,
 }
 
-/// What a stage launches.
 pub(crate) struct Sequence {
     pub(crate) parts: Vec<Part>,
     /// Kernels among the launches.
@@ -65,7 +68,6 @@ pub(crate) struct Gpu {
 pub(crate) struct Unavailable(pub(crate) String);
 
 impl Gpu {
-    /// What a stage launches.
     pub(crate) fn sequence(&self, stage: Stage) -> &Sequence {
         &self.sequences[stage as usize]
     }
@@ -90,7 +92,6 @@ impl Gpu {
     }
 }
 
-/// A stream and its thread.
 pub(crate) struct Lane<'a> {
     pub(crate) gpu: &'a Gpu,
     stream: Handle,
@@ -105,7 +106,6 @@ pub(crate) struct Lane<'a> {
 }
 
 impl Lane<'_> {
-    /// Launches the operations of a part.
     pub(crate) fn launch(&mut self, part: &Part) -> Result<()> {
         part.launches.iter().try_for_each(|launch| self.launch_one(*launch))
     }
@@ -135,7 +135,6 @@ impl Lane<'_> {
         }
     }
 
-    /// Copies the prompt to the device.
     pub(crate) fn upload(&mut self) -> Result<()> {
         let driver = &self.gpu.driver;
         let (from, bytes) = (self.host.as_ptr().cast(), size_of_val(self.host.as_slice()));
@@ -144,7 +143,6 @@ impl Lane<'_> {
         driver.check("cuMemcpyHtoDAsync", result)
     }
 
-    /// Copies the tokens to the host.
     pub(crate) fn download(&mut self) -> Result<()> {
         let driver = &self.gpu.driver;
         let (to, bytes) = (self.token.as_mut_ptr().cast(), size_of_val(&self.token));
@@ -181,7 +179,6 @@ impl Lane<'_> {
         Ok(())
     }
 
-    /// Launches the captured graph.
     pub(crate) fn replay(&mut self) -> Result<()> {
         let Some((_, exec)) = self.graph else { bail!("there is no captured graph to replay") };
         let driver = &self.gpu.driver;

@@ -78,7 +78,6 @@ fn run(args: &Args) -> anyhow::Result<()> {
     print_summary(&gpu, args, &rounds)
 }
 
-/// Prints the measured rounds as one line of JSON.
 fn print_summary(gpu: &Gpu, args: &Args, rounds: &[Round]) -> anyhow::Result<()> {
     let step = if args.graph { Stage::Captured } else { Stage::Step };
     let line = json!({
@@ -113,12 +112,9 @@ fn ms(time: Duration) -> f64 {
     (time.as_secs_f64() * 1e6).round() / 1e3
 }
 
-/// Host times of one round of one thread.
 #[derive(Clone, Copy, Debug)]
 struct Round {
-    /// Number of the thread, from 0.
     thread: u32,
-    /// Number of the round, from 0.
     round: u32,
     /// From before the first launch to the end of the prefill on the device.
     prefill: Duration,
@@ -174,14 +170,14 @@ fn play_thread(gpu: &Gpu, args: &Args, thread: u32) -> Result<Vec<Round>> {
     }
     (0..args.rounds)
         .map(|round| {
-            let prefill = timed(|| prefill(lane))?;
-            let decode = timed(|| decode(lane, args))?;
+            let prefill = time(|| prefill(lane))?;
+            let decode = time(|| decode(lane, args))?;
             Ok(Round { thread, round, prefill, decode })
         })
         .collect()
 }
 
-fn timed(body: impl FnOnce() -> Result<()>) -> Result<Duration> {
+fn time(body: impl FnOnce() -> Result<()>) -> Result<Duration> {
     let begin = Instant::now();
     body()?;
     Ok(begin.elapsed())
