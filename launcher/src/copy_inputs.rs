@@ -12,7 +12,7 @@ use stage2_contract::trace::pieces::piece_of;
 use stage2_model::{Finding, Severity};
 use stage2_read::files;
 use stage2_read::foreign::{Given, look};
-use stage2_read::ncu::load::folder::report_name;
+use stage2_read::ncu::load::report_name;
 use stage2_read::nsys::folder::capture_name;
 use stage2_read::private;
 

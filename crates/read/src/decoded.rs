@@ -5,6 +5,12 @@
 
 use std::io::{self, Read};
 
+/// Bytes of the longest record of a CSV file: in a longer one a quote was never closed, or a line never ends.
+/// Stacks of ranges in one cell reach megabytes.
+pub(crate) const MAX_RECORD_BYTES: u64 = 16 << 20;
+/// Cells of the widest record: every metric that a GPU has, with all of its sums and means, is fewer.
+pub(crate) const MAX_COLUMNS: usize = 20_000;
+
 /// Bytes at the start that are looked at.
 const START_BYTES: usize = 512;
 /// Bytes of UTF-16 that are turned at a time.
@@ -60,8 +66,6 @@ impl<R: Read> Decoded<R> {
     pub(crate) fn new(inner: R) -> Self {
         Decoded { inner, encoding: None, ready: Vec::new(), at: 0, half: None, high: None }
     }
-
-    /// Looks at the start of the file.
     fn start(&mut self) -> io::Result<Encoding> {
         let mut start = Vec::with_capacity(START_BYTES);
         self.inner.by_ref().take(START_BYTES as u64).read_to_end(&mut start)?;

@@ -24,11 +24,7 @@ use crate::progress::Metered;
 pub fn open(path: &Path) -> io::Result<File> {
     let file = File::options().read(true).custom_flags(O_NONBLOCK).open(path)?;
     // Asked after opening: what the path leads to may change between the two.
-    if file.metadata()?.is_file() {
-        Ok(file)
-    } else {
-        Err(io::Error::other("it is not an ordinary file, but a folder, a pipe or a device"))
-    }
+    private::ordinary(file)
 }
 
 /// Reads an ordinary file of at most `limit_bytes`, which is a whole number of MiB.
@@ -245,9 +241,6 @@ fn delete(file: tempfile::NamedTempFile) {
 }
 
 /// Tries whether files can be made in a folder: modes do not say it all.
-///
-/// # Errors
-/// As of the system.
 pub fn try_folder(folder: &Path) -> io::Result<()> {
     new_in(folder).map(delete)
 }
@@ -257,22 +250,15 @@ pub fn try_folder(folder: &Path) -> io::Result<()> {
 /// # Errors
 /// That it cannot be on the disk, or be closed.
 pub fn settle(file: &File) -> io::Result<()> {
-    match file.sync_data() {
-        // There is no such call on every file system.
-        Err(error)
-            if !private::is_one_of(&error, &[Errno::EINVAL, Errno::ENOSYS, Errno::EOPNOTSUPP]) =>
-        {
-            return Err(error);
-        }
-        _ => {}
-    }
+    // There is no such call on every file system.
+    let is_missing = |error: &io::Error| {
+        private::is_one_of(error, &[Errno::EINVAL, Errno::ENOSYS, Errno::EOPNOTSUPP])
+    };
+    file.sync_data().or_else(|error| if is_missing(&error) { Ok(()) } else { Err(error) })?;
     closes(file)
 }
 
 /// Whether a file can be closed without an error: each descriptor asks for that anew.
-///
-/// # Errors
-/// As of the system.
 pub fn closes(file: &File) -> io::Result<()> {
     Ok(nix::unistd::close(file.try_clone()?)?)
 }

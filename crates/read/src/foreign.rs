@@ -145,13 +145,13 @@ fn of_text(text: &str, given: Given, is_whole: bool) -> Option<Foreign> {
     let of_ncu = text.lines().any(is_head_of_ncu);
     let of_nsys = csv::tables_in(text);
     match given {
-        Given::NsysTable if of_nsys.is_read() => return None,
+        Given::NsysTable if of_nsys.is_read => return None,
         Given::NcuTable if of_ncu => return None,
-        Given::NsysExport if of_nsys.is_read() => {
+        Given::NsysExport if of_nsys.is_read => {
             let instead = "give it a name that ends in .csv, or a SQLite export";
             return is("a table of `nsys stats`, and no SQLite file".into(), instead);
         }
-        Given::NcuTable if of_nsys.is_read() => {
+        Given::NcuTable if of_nsys.is_read => {
             return is("a table of `nsys stats` (Nsight Systems)".into(), AS_NSYS);
         }
         Given::NsysExport | Given::NsysTable if of_ncu => {

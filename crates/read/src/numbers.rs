@@ -21,7 +21,7 @@ pub enum Convention {
 impl Convention {
     /// A number as digits with a point before the fraction and no groups, for exact arithmetic.
     pub fn plain(self, cell: &str) -> Option<String> {
-        let [point, comma] = [('.', ','), (',', '.')].map(|(p, g)| plain(cell.trim(), p, g));
+        let (point, comma) = (plain(cell.trim(), '.', ','), plain(cell.trim(), ',', '.'));
         match self {
             Convention::Point => point,
             Convention::Comma => comma,
@@ -62,7 +62,7 @@ impl Reading {
         if digits || word {
             return cell.parse().map_or(Reading::None, Reading::Either);
         }
-        let [point, comma] = [('.', ','), (',', '.')].map(|(p, g)| plain(cell, p, g));
+        let (point, comma) = (plain(cell, '.', ','), plain(cell, ',', '.'));
         let same = point == comma;
         let [point, comma] = [point, comma].map(|text| text.and_then(|text| text.parse().ok()));
         match (point, comma) {

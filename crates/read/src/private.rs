@@ -16,8 +16,9 @@ use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::libc::{O_NOFOLLOW, O_NONBLOCK};
-use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, Stat};
-use rustix::fs::{fchmod, fchown, fstat, open, openat, statat};
+use rustix::fs::{
+    AtFlags, Dir, FileType, Gid, Mode, OFlags, Stat, fchmod, fchown, fstat, open, openat, statat,
+};
 
 /// Read and write by the owner.
 pub const FILE_MODE: u32 = 0o600;
@@ -25,14 +26,12 @@ pub const FILE_MODE: u32 = 0o600;
 pub const FOLDER_MODE: u32 = 0o700;
 /// Folders within each other that are brought to their modes.
 const MAX_DEPTH: usize = 64;
+const FOLDER_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 /// The number of problems that are reported one by one.
 const MAX_PROBLEMS: usize = 4;
 
 /// Gives an open file the mode of a private one, whatever the umask made of it. One of ours stays as the file
 /// system made it where that refuses modes ([`refuses_modes`]).
-///
-/// # Errors
-/// As of the system.
 pub fn make_private(file: &File) -> io::Result<()> {
     unless_refused(file.set_permissions(Permissions::from_mode(FILE_MODE)), || file.metadata())
 }
@@ -60,17 +59,11 @@ fn unless_refused(
 }
 
 /// Creates a file, or empties the one that is there. A link in its place is an error.
-///
-/// # Errors
-/// As of the system.
 pub fn create(path: &Path) -> io::Result<File> {
     open_ordinary(File::options().write(true).create(true).truncate(true), path)
 }
 
 /// Opens a file to append to, and creates it where there is none. A link in its place is an error.
-///
-/// # Errors
-/// As of the system.
 pub fn append(path: &Path) -> io::Result<File> {
     open_ordinary(File::options().append(true).create(true), path)
 }
@@ -78,19 +71,22 @@ pub fn append(path: &Path) -> io::Result<File> {
 fn open_ordinary(options: &mut std::fs::OpenOptions, path: &Path) -> io::Result<File> {
     // A pipe in its place would wait for a reader.
     let file = options.mode(FILE_MODE).custom_flags(O_NOFOLLOW | O_NONBLOCK).open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other(
-            "it is not an ordinary file, but a folder, a pipe or a device",
-        ));
-    }
+    let file = ordinary(file)?;
     make_private(&file)?;
     Ok(file)
 }
 
+/// Gives back a file that was opened; anything else is an error.
+pub(crate) fn ordinary(file: File) -> io::Result<File> {
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => {
+            Err(io::Error::other("it is not an ordinary file, but a folder, a pipe or a device"))
+        }
+    }
+}
+
 /// Creates one folder.
-///
-/// # Errors
-/// As of the system.
 pub fn create_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(FOLDER_MODE).create(path)?;
     let changed = std::fs::set_permissions(path, Permissions::from_mode(FOLDER_MODE));
@@ -99,9 +95,6 @@ pub fn create_folder(path: &Path) -> io::Result<()> {
 
 /// Creates a folder and those around it, as far as they are not there. Returns those that it created, the
 /// outermost first; the others stay as they are.
-///
-/// # Errors
-/// As of the system.
 pub fn create_folders(path: &Path) -> io::Result<Vec<PathBuf>> {
     if path.is_dir() {
         return Ok(Vec::new());
@@ -147,12 +140,8 @@ impl Sharing {
     }
 
     /// Brings a folder, but nothing in it, to its mode.
-    ///
-    /// # Errors
-    /// As of the system.
     pub fn apply_to_folder(self, path: &Path) -> io::Result<()> {
-        let folder =
-            open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        let folder = open(path, FOLDER_FLAGS, Mode::empty())?;
         let found = fstat(&folder)?;
         Ok(self.change(&folder, &found)?)
     }
@@ -161,26 +150,17 @@ impl Sharing {
     /// users and files that have another name elsewhere stay as they are.
     pub fn apply(self, root: &Path) -> Vec<Unchanged> {
         let mut problems = Vec::new();
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        match open(root, flags, Mode::empty()) {
-            Ok(folder) => self.walk(folder, root, MAX_DEPTH, &mut problems),
-            Err(error) => problems.push(Unchanged { path: root.to_owned(), error: error.into() }),
-        }
+        let opened = open(root, FOLDER_FLAGS, Mode::empty());
+        let walked = opened.map(|folder| self.walk(folder, root, MAX_DEPTH, &mut problems));
+        note(&mut problems, root, walked);
         problems
     }
 
     fn walk(self, folder: OwnedFd, path: &Path, depth: usize, problems: &mut Vec<Unchanged>) {
-        let mut note = |path: PathBuf, error: rustix::io::Errno| {
-            if problems.len() < MAX_PROBLEMS {
-                problems.push(Unchanged { path, error: error.into() });
-            }
-        };
-        if let Err(error) = fstat(&folder).and_then(|found| self.change(&folder, &found)) {
-            note(path.to_owned(), error);
-        }
+        note(problems, path, fstat(&folder).and_then(|found| self.change(&folder, &found)));
         let entries = match Dir::read_from(&folder) {
             Ok(entries) => entries,
-            Err(error) => return note(path.to_owned(), error),
+            Err(error) => return note(problems, path, Err(error)),
         };
         for entry in entries.flatten() {
             let name = entry.file_name();
@@ -188,22 +168,13 @@ impl Sharing {
                 continue;
             }
             let inner = path.join(OsStr::from_bytes(name.to_bytes()));
-            let found = match statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) {
-                Ok(found) => found,
-                // It is gone by now.
-                Err(_) => continue,
-            };
-            let kind = FileType::from_raw_mode(found.st_mode);
+            // One that is gone by now is no problem.
+            let Ok(found) = statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
             let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-            let changed = match kind {
+            let changed = match FileType::from_raw_mode(found.st_mode) {
                 FileType::Directory if depth > 0 => {
-                    match openat(&folder, name, flags | OFlags::DIRECTORY, Mode::empty()) {
-                        Ok(inside) => {
-                            self.walk(inside, &inner, depth - 1, problems);
-                            Ok(())
-                        }
-                        Err(error) => Err(error),
-                    }
+                    openat(&folder, name, flags | OFlags::DIRECTORY, Mode::empty())
+                        .map(|inside| self.walk(inside, &inner, depth - 1, problems))
                 }
                 FileType::RegularFile if self.is_due(&found) => {
                     openat(&folder, name, flags, Mode::empty()).and_then(|file| {
@@ -214,11 +185,7 @@ impl Sharing {
                 }
                 _ => Ok(()),
             };
-            if let Err(error) = changed
-                && problems.len() < MAX_PROBLEMS
-            {
-                problems.push(Unchanged { path: inner, error: error.into() });
-            }
+            note(problems, &inner, changed);
         }
     }
 
@@ -243,6 +210,14 @@ impl Sharing {
             fchown(&file, None, Some(Gid::from_raw(group)))?;
         }
         fchmod(&file, Mode::from_raw_mode(mode))
+    }
+}
+
+fn note(problems: &mut Vec<Unchanged>, path: &Path, changed: rustix::io::Result<()>) {
+    if let Err(error) = changed
+        && problems.len() < MAX_PROBLEMS
+    {
+        problems.push(Unchanged { path: path.to_owned(), error: error.into() });
     }
 }
 

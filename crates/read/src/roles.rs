@@ -1,8 +1,12 @@
 //! Keys of `roles` in the configuration, and the name of an outermost range -> what the range is to the model.
 
+use std::cmp::Reverse;
+
 use serde::{Deserialize, Serialize};
-use stage2_model::{Apart, PathRow, Role};
+use stage2_model::{Apart, PathKind, PathRow, Role};
 use wildmatch::WildMatch;
+
+use crate::trace::libraries::RangeNames;
 
 /// The part of a vision encoder that a stage runs; its text is the name of the stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display, strum::EnumString)]
@@ -86,12 +90,9 @@ impl RoleSettings {
             ("warm_up", &self.warm_up, &defaults.warm_up),
             ("other", &self.other, &defaults.other),
         ];
-        let fits = |pattern: &RangePattern, row: &PathRow| {
-            readings(&row.name, row.domain.as_deref()).iter().any(|read| pattern.matches(read))
-        };
         let all = lists.into_iter().flat_map(|(key, own, defaults)| {
             let chosen = own.iter().filter(|pattern| !defaults.contains(pattern));
-            let idle = chosen.filter(|pattern| !ranges.iter().any(|row| fits(pattern, row)));
+            let idle = chosen.filter(|pattern| !ranges.iter().any(|row| pattern.fits(row)));
             idle.map(move |pattern| format!("roles.{key}={}", pattern.text))
         });
         all.collect()
@@ -103,21 +104,18 @@ impl RoleSettings {
         let is = |patterns: &[RangePattern]| {
             readings.iter().any(|read| patterns.iter().any(|pattern| pattern.matches(read)))
         };
-        if is(&self.other) {
-            Meant::Stage(Role::Other)
-        } else if is(&self.warm_up) {
-            Meant::Apart(Apart::WarmUp)
-        } else if is(&self.communication) {
-            Meant::Apart(Apart::Communication)
-        } else if is(&self.decode) {
-            Meant::Stage(Role::Decode)
-        } else if is(&self.prefill) {
-            Meant::Stage(Role::Prefill)
-        } else if readings.iter().any(|read| VisionPart::of_range(read.name).is_some()) {
-            Meant::Stage(Role::VisionBefore)
-        } else {
-            Meant::Stage(Role::Other)
-        }
+        let by_patterns = [
+            (&self.other, Meant::Stage(Role::Other)),
+            (&self.warm_up, Meant::Apart(Apart::WarmUp)),
+            (&self.communication, Meant::Apart(Apart::Communication)),
+            (&self.decode, Meant::Stage(Role::Decode)),
+            (&self.prefill, Meant::Stage(Role::Prefill)),
+        ];
+        let found = by_patterns.into_iter().find(|(patterns, _)| is(patterns));
+        let is_vision = || readings.iter().any(|read| VisionPart::of_range(read.name).is_some());
+        found.map(|(_, meant)| meant).unwrap_or_else(|| {
+            Meant::Stage(if is_vision() { Role::VisionBefore } else { Role::Other })
+        })
     }
 }
 
@@ -149,9 +147,13 @@ pub struct RangePattern {
 }
 
 impl RangePattern {
-    pub(crate) fn matches(&self, range: &Reading<'_>) -> bool {
+    fn matches(&self, range: &Reading<'_>) -> bool {
         let of = |domain: &WildMatch| domain.matches(range.domain.unwrap_or_default());
         self.name.matches(range.name) && self.domain.as_ref().is_none_or(of)
+    }
+
+    fn fits(&self, row: &PathRow) -> bool {
+        readings(&row.name, row.domain.as_deref()).iter().any(|read| self.matches(read))
     }
 }
 
@@ -172,6 +174,45 @@ impl From<String> for RangePattern {
 impl From<RangePattern> for String {
     fn from(pattern: RangePattern) -> String {
         pattern.text
+    }
+}
+
+/// The range that `wanted` means, of those in `paths`: one of that name (`NAME`, `NAME@DOMAIN`, or the domain
+/// first), else one that fits it as a pattern with `*` and `?`, else, of `prefill` and `decode`, one of that
+/// role. Of several it is the outermost one with the most kernel time.
+pub fn find_range<'r>(
+    wanted: &str,
+    paths: &'r [PathRow],
+    names: &RangeNames,
+) -> Option<&'r PathRow> {
+    let pattern = RangePattern::from(wanted.to_owned());
+    let swapped = wanted.split_once('@').map(|(first, rest)| format!("{rest}@{first}"));
+    let swapped = swapped.map(RangePattern::from);
+    let role = match wanted.strip_suffix("@*").unwrap_or(wanted) {
+        "prefill" => Some(Role::Prefill),
+        "decode" => Some(Role::Decode),
+        _ => None,
+    };
+    let ways: [&dyn Fn(&PathRow) -> bool; 4] = [
+        &|row| label(row) == wanted,
+        &|row| pattern.fits(row),
+        &|row| swapped.as_ref().is_some_and(|pattern| pattern.fits(row)),
+        &|row| {
+            let meant = || names.roles.of(&row.name, row.domain.as_deref());
+            role.is_some_and(|role| row.parent.is_none() && meant() == Meant::Stage(role))
+        },
+    ];
+    // A pattern of names that were joined is no name that a tool would find.
+    let is_range = |row: &&PathRow| row.kind == PathKind::Range && row.joined_names.is_none();
+    let rows = || paths.iter().filter(is_range);
+    let rank = |row: &&PathRow| (Reverse(row.depth), row.kernel_sum_inclusive_ns);
+    ways.iter().find_map(|is| rows().filter(|row| is(row)).max_by_key(rank))
+}
+
+fn label(row: &PathRow) -> String {
+    match &row.domain {
+        Some(domain) => format!("{}@{domain}", row.name),
+        None => row.name.clone(),
     }
 }
 
@@ -232,5 +273,51 @@ mod tests {
         let config: serde_json::Value = serde_saphyr::from_str(config).expect("YAML");
         let roles = serde_json::from_value::<RoleSettings>(config["roles"].clone()).expect("roles");
         assert_eq!(roles, RoleSettings::default());
+    }
+
+    fn row(name: &str, domain: Option<&str>, ns: u64) -> PathRow {
+        PathRow {
+            name: name.into(),
+            domain: domain.map(str::to_owned),
+            kind: PathKind::Range,
+            kernel_sum_inclusive_ns: Some(ns),
+            ..PathRow::default()
+        }
+    }
+
+    #[test]
+    fn a_range_is_found_by_each_of_its_spellings() {
+        let paths = [
+            row("prefill", Some("LLM"), 900),
+            row("decode_all", Some("LLM"), 500),
+            row("decode_tail", None, 20),
+            PathRow { depth: 1, parent: Some(1), ..row("decode_step", Some("LLM"), 600) },
+            PathRow { joined_names: Some(3), ..row("decode *", None, 9_999) },
+        ];
+        let found = |wanted: &str| {
+            let row = find_range(wanted, &paths, &RangeNames::default());
+            row.map(|row| row.name.as_str())
+        };
+        for wanted in
+            ["decode_all", "decode_all@LLM", "LLM@decode_all", "decode*", "decode@*", "decode*@*"]
+        {
+            assert_eq!(found(wanted), Some("decode_all"), "{wanted}");
+        }
+        assert_eq!(found("decode"), Some("decode_all"), "by its role");
+        assert_eq!(found("prefill"), Some("prefill"));
+        assert_eq!(found("decode_step@LLM"), Some("decode_step"));
+        assert_eq!(found("decode_t*"), Some("decode_tail"));
+        for wanted in ["step", "decode_all@other", "", "@", "*@none", "LLM"] {
+            assert_eq!(found(wanted), None, "{wanted}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_holds_the_domain_is_found_as_well() {
+        let paths = [row("LLM@decode_all", None, 5)];
+        for wanted in ["LLM@decode_all", "LLM@decode*", "decode", "decode@*"] {
+            let found = find_range(wanted, &paths, &RangeNames::default());
+            assert!(found.is_some(), "{wanted}");
+        }
     }
 }

@@ -246,7 +246,7 @@ impl Tools {
         let mut nsys = nsys::folder::captures(&run_dir.join(NSYS_DIR), libraries, &mut findings);
         let said = nsys.iter_mut().flat_map(|tables| &mut tables.said);
         said.for_each(|text| *text = settings.redactor.text(text));
-        let mut ncu = ncu::load::folder::reports(&run_dir.join(NCU_DIR), &mut findings);
+        let mut ncu = ncu::load::reports(&run_dir.join(NCU_DIR), &mut findings);
         if let Some(tables) = &mut ncu {
             tables.leave_out(libraries);
         }

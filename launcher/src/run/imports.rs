@@ -19,7 +19,7 @@ use crate::tools::nsys::config::Nsys;
 use crate::tools::product;
 use crate::tools::version::Version;
 use stage2_model::Finding;
-use stage2_read::ncu::load::folder::report_name;
+use stage2_read::ncu::load::report_name;
 use stage2_read::nsys::folder::capture_name;
 use stage2_read::private;
 

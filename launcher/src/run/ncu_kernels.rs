@@ -16,10 +16,10 @@ use crate::tools::ncu::config::Ncu;
 use crate::tools::ncu::select::{KernelTime, Selection, select};
 use stage2_model::nsys::Source;
 use stage2_model::{Finding, PathKind, PathRow, Report};
-use stage2_read::named_range;
 use stage2_read::ncu::nvtx::Label;
 use stage2_read::nsys::folder::captures;
 use stage2_read::nsys::{Naming, Range, RangeKernel, Tables};
+use stage2_read::roles::find_range;
 use stage2_read::trace::libraries::RangeNames;
 use stage2_report::join::without_collector::{Piece, label, of_nsys};
 
@@ -56,7 +56,7 @@ pub(super) fn kernels_of(
         rows.iter().any(|row| label.opens(&row.stage))
     };
     if let Some(wanted) = ncu.stage.as_deref().filter(|wanted| !occurs(wanted)) {
-        let seen = named_range::find(wanted, &collected.report().paths, &collected.names);
+        let seen = find_range(wanted, &collected.report().paths, &collected.names);
         // ncu, and who is used to it, writes the domain first.
         let swapped = wanted.split_once('@').map(|(domain, name)| format!("{name}@{domain}"));
         let found = seen.map(|row| row.path.clone()).into_iter().chain(swapped);

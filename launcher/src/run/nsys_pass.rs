@@ -17,7 +17,7 @@ use crate::tools::nsys::scrub::scrub;
 use crate::tools::nsys::version::OLDEST;
 use crate::tools::version::Version;
 use stage2_model::{Finding, PassStatus, PathKind, Severity};
-use stage2_read::named_range;
+use stage2_read::roles::find_range;
 
 /// Runs the pass. `collected` is what the collect pass recorded, where one went before.
 pub(super) fn run(
@@ -130,7 +130,7 @@ fn fit_gate(settings: &mut Nsys, collected: &Collected, findings: &mut Vec<Findi
         return true;
     }
     let wanted = capture.text.replace("\\@", "@");
-    if let Some(row) = named_range::find(&wanted, &report.paths, &collected.names) {
+    if let Some(row) = find_range(&wanted, &report.paths, &collected.names) {
         let gate = CaptureExpression::of(&row.name, row.domain.as_deref()).text;
         let what = format!("nsys waits for the range {gate} in place of {}", capture.text);
         findings.push(Finding::note(what, "the collect pass saw it under this name", ""));

@@ -1,5 +1,6 @@
-use super::*;
 use KernelClass::*;
+
+use super::*;
 
 const LLM: &str = include_str!("../../../../tests/fixtures/cupti/llm13.tsv");
 const GRAPH: &str = include_str!("../../../../tests/fixtures/cupti/graph13.tsv");
@@ -320,8 +321,8 @@ fn words_end_where_a_reader_ends_them() {
     ] {
         assert_eq!(words(name).replace("  ", " ").trim(), expected.trim(), "{name}");
     }
-    assert_eq!(head("void a::b<c<d>, e>(int)"), "a::b");
-    assert_eq!(head("plain"), "plain");
+    assert_eq!(own_name("void a::b<c<d>, e>(int)"), "a::b");
+    assert_eq!(own_name("plain"), "plain");
     let fits = |words: &str, pattern: &str| fits(words, letters(words), pattern);
     assert!(fits(" a bc d ", "bc+a") && fits(" a bc d ", "b*") && fits(" a bc d ", "*c"));
     assert!(!fits(" a bc d ", "b") && !fits(" a bc d ", "c*") && !fits(" a bc d ", "a+e"));

@@ -78,8 +78,6 @@ fn closing_quote(body: &str) -> usize {
     }
     body.len()
 }
-
-/// One range of a cell.
 fn label(text: &str) -> Option<Label> {
     let (domain, rest) = text.split_once(':')?;
     // Where the message is given it repeats the name, with as many colons in it as there are.

@@ -10,9 +10,10 @@ use std::io::{BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::csv_cells::{Column, column, is_text, is_title, is_whole, nanoseconds, number, triple};
-use super::csv_lines::{Records, cells};
-use super::reports::{Announced, Rows, announced, rows_in};
+use super::csv_cells::{
+    Column, Records, cells, column, is_text, is_title, is_whole, nanoseconds, number, triple,
+};
+use super::reports::{Announced, announced, report_in};
 use super::{Kernel, Naming, Placed, Range, RangeKernel, Tables};
 use crate::decoded::Decoded;
 use crate::files;
@@ -20,6 +21,7 @@ use crate::numbers::{Convention, Evidence, Reading};
 use crate::progress::Metered;
 use crate::trace::libraries::RangeNames;
 use stage2_contract::text::numbers::count;
+use stage2_contract::text::visible;
 use stage2_model::nsys::{Counts, Source};
 use stage2_model::{Finding, Severity};
 
@@ -154,7 +156,10 @@ pub fn load(paths: &[PathBuf], libraries: &RangeNames) -> Tables {
             }
         }
     }
-    kernels(&mut tables, &summaries);
+    if let Some(best) = best(&summaries, false, &mut tables.findings) {
+        tables.kernels = best.rows.iter().map(|row| best.kernel(row)).collect();
+        tables.count_kernels();
+    }
     ranges(&mut tables, &summaries, libraries);
     tables.sort();
     tables
@@ -170,7 +175,7 @@ fn read(path: &Path) -> Result<Contents, Unusable> {
     }
     let file_name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let stem = file_name.rsplit_once('.').map_or(file_name.as_str(), |(stem, _)| stem);
-    let (of_file, options) = rows_in(stem);
+    let (of_file, options) = report_in(stem);
     let naming = naming_in(options);
     let mut input = Decoded::new(Metered::of(file, path).take(MAX_FILE_BYTES));
     // In front of the first header there may be more than one read gives.
@@ -204,10 +209,10 @@ fn read(path: &Path) -> Result<Contents, Unusable> {
         match Head::of(&line, delimiter) {
             Some(Head::Known(columns)) => {
                 let report = next.take();
-                let rows = report.as_ref().map_or(of_file, |report| report.rows);
+                let is_read = report.as_ref().map_or(of_file, |report| report.is_read);
                 // Tables of other reports have the same columns.
-                is_open = rows != Some(Rows::Other)
-                    || report.is_none() && columns.contains(&Column::Kernel);
+                is_open =
+                    is_read != Some(false) || report.is_none() && columns.contains(&Column::Kernel);
                 if is_open {
                     kept.row(vec![line.clone()], 1)?;
                     let naming = report.and_then(|r| naming_in(&r.options)).or(naming);
@@ -297,16 +302,9 @@ fn naming_in(options: &str) -> Option<Naming> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     /// It has a table of kernels or of ranges.
-    is_read: bool,
+    pub is_read: bool,
     /// Another table of nsys: its report, or its first columns.
     pub other: Option<String>,
-}
-
-impl Found {
-    /// Whether there is a table of kernels or of ranges.
-    pub fn is_read(&self) -> bool {
-        self.is_read
-    }
 }
 
 /// Looks for tables in a text.
@@ -393,15 +391,11 @@ fn kind(titles: &[String]) -> String {
         ("Total Proj", "nvtx_gpu_proj_sum (ranges on the GPU)"),
         ("Projected", "nvtx_gpu_proj_trace (each range on the GPU)"),
     ];
-    match known.iter().find(|(title, _)| has(title)) {
-        Some((_, kind)) => (*kind).to_owned(),
-        None => {
-            let first: Vec<&str> = titles.iter().take(5).map(|title| title.trim()).collect();
-            stage2_contract::text::visible(
-                format!("with the columns {}", first.join(", ")).as_bytes(),
-            )
-        }
+    if let Some((_, kind)) = known.iter().find(|(title, _)| has(title)) {
+        return (*kind).to_owned();
     }
+    let first: Vec<&str> = titles.iter().take(5).map(|title| title.trim()).collect();
+    visible(format!("with the columns {}", first.join(", ")).as_bytes())
 }
 
 /// What is kept of a file.
@@ -483,14 +477,6 @@ impl Summary {
         self.columns.contains(&wanted)
     }
 
-    /// What is wrong with a table of kernels, the worst first; the least is the best.
-    fn faults(&self) -> Faults {
-        Faults {
-            not_mangled: self.naming != Some(Naming::Mangled),
-            without_shape: !self.has(Column::Grid),
-        }
-    }
-
     fn kernel(&self, row: &Row) -> Kernel {
         let name = row.kernel.clone().unwrap_or_default();
         Kernel {
@@ -507,12 +493,6 @@ impl Summary {
     }
 }
 
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Faults {
-    not_mangled: bool,
-    without_shape: bool,
-}
-
 /// A demangled name has its arguments in brackets; one without any is that of a C function.
 fn naming_of(name: &str) -> Naming {
     if name.contains(['(', '<', ' ']) { Naming::Demangled } else { Naming::Mangled }
@@ -526,7 +506,7 @@ fn best<'s>(
 ) -> Option<&'s Summary> {
     let wanted = |s: &&Summary| s.has(Column::Kernel) && s.has(Column::RangeOfKernel) == in_ranges;
     let found = || summaries.iter().filter(wanted);
-    let best = found().min_by_key(|summary| summary.faults())?;
+    let best = found().min_by_key(|s| (s.naming != Some(Naming::Mangled), !s.has(Column::Grid)))?;
     findings.extend(left_out(best, found()));
     Some(best)
 }
@@ -558,12 +538,6 @@ fn left_out<'s>(used: &Summary, all: impl Iterator<Item = &'s Summary>) -> Optio
 
 /// Tables that are named in a finding.
 const MOST_NAMED: usize = 4;
-
-fn kernels(tables: &mut Tables, summaries: &[Summary]) {
-    let Some(best) = best(summaries, false, &mut tables.findings) else { return };
-    tables.kernels = best.rows.iter().map(|row| best.kernel(row)).collect();
-    tables.count_kernels();
-}
 
 impl Tables {
     fn count_kernels(&mut self) {

@@ -7,10 +7,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::Tables;
-use super::csv;
 use super::reports::capture_in;
-use super::sqlite;
+use super::{Tables, csv, sqlite};
 use crate::files;
 use crate::trace::libraries::RangeNames;
 use stage2_contract::text::visible_path;

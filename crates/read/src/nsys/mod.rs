@@ -6,30 +6,21 @@
 //! what cannot be used is counted or becomes a finding that names the file, and [`Tables::complete`]
 //! says whether all was read.
 
+pub use sqlite::Traced;
 use stage2_model::Finding;
 use stage2_model::nsys::{Counts, Source};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-pub use traced::Traced;
-
-mod budget;
 pub mod capture;
 pub mod csv;
 mod csv_cells;
-mod csv_lines;
 pub mod database;
 pub mod diagnostics;
-mod domains;
 pub mod folder;
-mod launches;
-mod names;
 mod reports;
-mod schema_size;
 pub mod sqlite;
-mod table;
-mod traced;
 
 /// What an export holds.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -7,16 +7,15 @@ use foldhash::HashMap;
 use stage2_model::nsys::{Counts, Source};
 use stage2_model::{Finding, Severity};
 
-use super::capture::work::{KERNELS, NO_NAME};
+use super::capture::work::{self, KERNELS, NO_NAME};
 use super::capture::{self, Depth, Export, Limits};
 use super::database::{self, Database, integer, short_text, text};
 use super::diagnostics::{self, Said};
-use super::{Kernel, Placed, Range, RangeKernel, Tables, domains, launches, names};
+use super::{Kernel, Placed, Range, RangeKernel, Tables};
 use crate::trace::ProcessCapture;
 use crate::trace::libraries::RangeNames;
 use crate::trace::paths::{OUTSIDE, PathIndex, UNATTRIBUTED};
-use crate::trace::series::Series;
-use crate::trace::stats::Work;
+use crate::trace::stats::{Series, Work};
 
 /// Tables that matter, what it means that one is missing, their columns, and what it means that one
 /// of these is missing.
@@ -28,13 +27,13 @@ const NEEDED: [(&str, &str, &[&str], &str); 3] = [
         "those values are absent",
     ),
     (
-        launches::TABLE,
+        work::CALLS,
         "it holds no API calls: no kernel can be placed in a range",
         &["start", "correlationId", "globalTid"],
         "no kernel can be placed in a range",
     ),
     (
-        domains::TABLE,
+        work::NVTX_EVENTS,
         "it holds no NVTX ranges: the workload opened none, or NVTX was not traced",
         &["start", "end", "eventType", "globalTid"],
         "its ranges cannot be used",
@@ -62,7 +61,7 @@ pub fn load(path: &Path, libraries: &RangeNames) -> Result<Tables, Finding> {
         reader.cut_table(table, why);
     }
     if let Some(why) = database.wrong_names() {
-        reader.cut_table(names::TABLE, &why);
+        reader.cut_table(database::STRINGS, &why);
     }
     reader.notice(&export);
     Ok(reader.tables)
@@ -198,13 +197,8 @@ impl Reader<'_> {
         columns: &[&str],
         mut take: impl FnMut(&mut Tables, &rusqlite::Row<'_>),
     ) {
-        let database = self.database;
-        let read = database.table(name).and_then(|table| match table {
-            Some(table) => {
-                database.rows(&table, columns, "LIMIT 10000", |row| take(&mut self.tables, row))
-            }
-            None => Ok(()),
-        });
+        let tables = &mut self.tables;
+        let read = self.database.rows_of(name, columns, "LIMIT 10000", |row| take(tables, row));
         if let Err(error) = read {
             self.cut_table(name, &error.to_string());
         }
@@ -213,7 +207,7 @@ impl Reader<'_> {
     /// Notes which of the tables and columns that matter are missing.
     fn look_for_tables(&mut self, is_own: bool) {
         for &(name, missing, columns, effect) in &NEEDED {
-            if name == launches::TABLE && (is_own || self.tables.counts.kernels == 0) {
+            if name == work::CALLS && (is_own || self.tables.counts.kernels == 0) {
                 continue;
             }
             // What is wrong with a table is among the tables that were cut.
@@ -254,8 +248,8 @@ impl Reader<'_> {
                 &format!(
                     "the launches of {} pieces of GPU work are held, in {} processes; every other \
                      number has all",
-                    launches::MAX_KERNELS,
-                    capture::work::MAX_PROCESSES
+                    work::MAX_KERNELS,
+                    work::MAX_PROCESSES
                 ),
                 "capture a shorter part (profiling/nsys=nsys.gated)",
             );
@@ -343,5 +337,63 @@ impl Reader<'_> {
         let remedy = "copy the file again, or export the report again; do not believe these counts";
         self.tables.complete = false;
         self.note(Severity::Error, what.to_owned(), &why, remedy);
+    }
+}
+
+/// What was asked for. None: the file does not say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traced {
+    /// CUDA: kernels, copies and calls.
+    pub cuda: Option<bool>,
+    /// NVTX.
+    pub nvtx: Option<bool>,
+    /// NVTX ranges of some domains only.
+    pub domains_chosen: bool,
+    /// The capture began with something else than the workload.
+    pub gated: bool,
+}
+
+impl Traced {
+    /// Takes a row of the table `META_DATA_CAPTURE`. Of several processes one suffices.
+    pub(super) fn take(&mut self, name: &str, value: &str) {
+        let field = match name.rsplit_once(':').map_or(name, |(_, field)| field) {
+            "COLLECT_CUDA_TRACE" => &mut self.cuda,
+            "COLLECT_NVTX_TRACE" => &mut self.nvtx,
+            "NVTX_DOMAIN_FILTER_STRING" => {
+                self.domains_chosen |= !value.is_empty();
+                return;
+            }
+            "START_TRIGGER" => {
+                self.gated |= value != "Immediate";
+                return;
+            }
+            _ => return,
+        };
+        if let Ok(value) = value.parse::<bool>() {
+            *field = Some(field.unwrap_or(false) || value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rows_of_an_export_are_understood_and_others_say_nothing() {
+        let mut traced = Traced::default();
+        traced.take("RATE_HZ", "0");
+        traced.take("PROCESS_0:COLLECT_CUDA_TRACE", "maybe");
+        assert_eq!(traced, Traced::default());
+        traced.take("PROCESS_0:COLLECT_CUDA_TRACE", "false");
+        traced.take("PROCESS_0:COLLECT_NVTX_TRACE", "true");
+        traced.take("PROCESS_1:COLLECT_NVTX_TRACE", "false");
+        traced.take("NVTX_OPTIONS:NVTX_DOMAIN_FILTER_STRING", "");
+        traced.take("START_TRIGGER", "Immediate");
+        let expected = Traced { cuda: Some(false), nvtx: Some(true), ..Traced::default() };
+        assert_eq!(traced, expected);
+        traced.take("NVTX_OPTIONS:NVTX_DOMAIN_FILTER_STRING", "LLM");
+        traced.take("START_TRIGGER", "Manual");
+        assert!(traced.domains_chosen && traced.gated);
     }
 }

@@ -13,13 +13,12 @@ use stage2_contract::text::{Pattern, pattern};
 use stage2_contract::trace::{NONE, Path};
 
 use super::ProcessCapture;
-use super::names::Names;
-use super::paths::{PathIndex, Paths, UNDEFINED};
+use super::paths::{Names, PathIndex, Paths, UNDEFINED};
 
 /// So many alike names stay apart: of outermost ranges, of ranges within one range, and of any that differ
 /// in a UUID or a hash.
 pub const APART_OUTERMOST: usize = 32;
-pub(crate) const APART_WITHIN: usize = 1_024;
+const APART_WITHIN: usize = 1_024;
 const APART_IDENTIFIERS: usize = 8;
 
 /// Patterns whose names are joined.

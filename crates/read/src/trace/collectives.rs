@@ -5,24 +5,148 @@
 //! between `ncclGroupStart` and `ncclGroupEnd` launch their kernels at the end: those carry what the
 //! group asked for together. Kernels of graph replays carry what was open at the capture of their
 //! node. A communication kernel without such a range is a call of its own, known by its name alone.
-//! Of more calls than are kept one by one, [`thinning`](super::thinning) chooses some of all times.
+//! Of more calls than are kept one by one, [`Thinning`] chooses some of all times.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use rustc_hash::FxHashMap;
 use stage2_contract::trace::{RANGE_OUTSIDE, RangeOpen};
-
-use super::call::NO_NUMBER;
-pub use super::call::{Call, Collectives, Communicator};
-use super::nccl::{Asked, Group, Kind, Says, kind_of, says_of};
-use super::operation;
-use super::paths::{PathIndex, PathNode};
-use super::range_steps::RangeSteps;
-use super::sampling::Sampled;
-use super::share::Share;
-use super::stats::Span;
-use super::thinning::Thinning;
 use stage2_model::Operation;
+
+use super::operation::{self, Asked, Group, NcclField, NcclRange, field_of, kind_of};
+use super::paths::{PathIndex, PathNode};
+use super::stats::{Sampled, Share, Span};
+
+/// A call that was not numbered.
+pub const NO_NUMBER: u32 = u32::MAX;
+
+/// Calls that are numbered together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Kind {
+    communicator: Option<u64>,
+    operation: Operation,
+    /// Only where the communicator is not known.
+    bytes: Option<u64>,
+}
+
+/// A collective (or send, receive, group of them) as one process took part in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// What the call does.
+    pub operation: Operation,
+    /// Hash of its communicator; nothing where no field says it.
+    pub communicator: Option<u64>,
+    /// Size of its messages, bytes; nothing where no field says it.
+    pub bytes: Option<u64>,
+    /// Operations that were asked for: more than one in a group.
+    pub operations: u32,
+    /// Its kernels; all of their times are known.
+    pub kernels: u32,
+    /// Index of the GPU.
+    pub device: u32,
+    /// Start of its first kernel, on the GPU clock, ns.
+    pub start_ns: u64,
+    /// End of its last kernel, on the GPU clock, ns.
+    pub end_ns: u64,
+    /// Sum of the GPU time of other work on its device since the previous call, ns.
+    pub work_ns: u64,
+    /// The stage that launched it.
+    pub stage: PathIndex,
+    /// Number of the instance of that stage.
+    pub instance: u32,
+    /// The innermost range of the user that it was launched in.
+    pub path: PathIndex,
+    /// The range right within the stage that it was launched in, and the number of its instance.
+    pub step: Option<(PathIndex, u32)>,
+    /// Its number among those of its kind on its device, or [`NO_NUMBER`] where that is not needed.
+    pub number: u32,
+    /// It came out of a CUDA graph.
+    pub replayed: bool,
+    /// It lies in an outlier of its stage.
+    pub outlier: bool,
+    /// Of how many instances of its path it was recorded, and how many there were.
+    pub weight: Sampled,
+}
+
+impl Default for Call {
+    fn default() -> Self {
+        Self {
+            operation: Operation::default(),
+            communicator: None,
+            bytes: None,
+            operations: 0,
+            kernels: 0,
+            device: 0,
+            start_ns: 0,
+            end_ns: 0,
+            work_ns: 0,
+            stage: 0,
+            instance: 0,
+            path: 0,
+            step: None,
+            number: NO_NUMBER,
+            replayed: false,
+            outlier: false,
+            weight: Sampled::default(),
+        }
+    }
+}
+
+impl Call {
+    /// What it has in common with its counterparts in other ranks.
+    pub fn kind(&self) -> Kind {
+        let Self { communicator, operation, .. } = *self;
+        Kind { communicator, operation, bytes: self.bytes.filter(|_| communicator.is_none()) }
+    }
+}
+
+/// What of the calls of a process is kept.
+///
+/// A process that made more calls than are kept one by one halves the kind with the most of them, as
+/// often as it takes. Which calls stay follows from a hash of their number alone, so that two processes
+/// keep the same ones, and what the one halved more often is a part of what the other kept. A hash, and
+/// not every second number: what happens in every eighth step would fall between.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Thinning {
+    /// How often each kind was halved.
+    pub halvings: BTreeMap<Kind, u32>,
+    /// Calls of each kind on each device, kept or not. Empty where all are kept.
+    pub made: FxHashMap<(Kind, u32), u32>,
+    /// They go by the number of their instance: of a sample, not every process has the same calls.
+    pub by_instance: bool,
+}
+
+/// A communicator that the process is a member of, as its set-up says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Communicator {
+    /// Hash of its identifier.
+    pub hash: u64,
+    /// Its members, where that is said.
+    pub members: Option<u64>,
+    /// Which of them this process is, where that is said.
+    pub rank: Option<u64>,
+    /// Members that this process is: more than one where it has a GPU for each.
+    pub local: u32,
+}
+
+/// What a process had to do with others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Collectives {
+    /// Calls, in the order of the file.
+    pub calls: Vec<Call>,
+    /// Which of those that were made these are.
+    pub thinning: Thinning,
+    /// Kernels of calls of more kinds than are told apart.
+    pub beyond: u64,
+    pub(crate) limit: u64,
+    /// Communication kernels without valid times, in no call.
+    pub untimed: u64,
+    /// Communicators whose hash is known.
+    pub communicators: Vec<Communicator>,
+    /// Communicators that were made, as far as ranges tell; the set-ups of several members of one
+    /// count once.
+    pub communicators_made: u64,
+}
 
 /// Calls that are kept of a process, at most.
 pub const MAX_CALLS: usize = 1 << 18;
@@ -42,7 +166,7 @@ const NCCL: &[u8] = b"NCCL";
 /// A range of NCCL, or one within it.
 #[derive(Clone, Copy, Debug)]
 struct Known {
-    kind: Kind,
+    kind: NcclRange,
     thread: u32,
     /// The range whose call its kernels belong to: itself, or one around it.
     owner: u64,
@@ -72,13 +196,13 @@ pub(super) struct CommunicationKernel {
 
 #[derive(Debug, Default)]
 pub(super) struct Gather {
-    kinds_by_name: HashMap<u32, Kind>,
+    kinds_by_name: HashMap<u32, NcclRange>,
     nccl: HashSet<u32>,
-    says: HashMap<u32, Says>,
+    field_names: HashMap<u32, NcclField>,
     /// Names of communication kernels, and shapes of these.
     communicate: HashMap<u32, Operation>,
     shapes: FxHashMap<u32, Operation>,
-    kinds: HashMap<PathIndex, Kind>,
+    kinds: HashMap<PathIndex, NcclRange>,
     known: FxHashMap<u64, Known>,
     /// Identifiers in `known`, oldest first.
     order: VecDeque<u64>,
@@ -110,8 +234,6 @@ impl Gather {
     pub(super) fn gate(&mut self) {
         self.found.thinning.by_instance = true;
     }
-
-    /// A string of the file, at `index`.
     pub(super) fn name(&mut self, index: u32, bytes: &[u8]) {
         if let Some(kind) = kind_of(bytes) {
             self.kinds_by_name.insert(index, kind);
@@ -119,8 +241,8 @@ impl Gather {
         if bytes.eq_ignore_ascii_case(NCCL) {
             self.nccl.insert(index);
         }
-        if let Some(says) = says_of(bytes) {
-            self.says.insert(index, says);
+        if let Some(field_names) = field_of(bytes) {
+            self.field_names.insert(index, field_names);
         }
         if let Some(operation) = operation::of_kernel(bytes) {
             self.communicate.insert(index, operation);
@@ -144,7 +266,7 @@ impl Gather {
     pub(super) fn path(&mut self, path: PathIndex, name: Option<u32>, domain: Option<u32>) {
         let of_nccl = domain.is_some_and(|domain| self.nccl.contains(&domain));
         let kind = name.and_then(|name| self.kinds_by_name.get(&name));
-        let kind = kind.filter(|kind| of_nccl || **kind == Kind::Lost);
+        let kind = kind.filter(|kind| of_nccl || **kind == NcclRange::Lost);
         if let Some(&kind) = kind {
             self.kinds.insert(path, kind);
         }
@@ -165,12 +287,12 @@ impl Gather {
             return;
         }
         let kind = self.kinds.get(&path).copied();
-        if kind == Some(Kind::Lost) {
+        if kind == Some(NcclRange::Lost) {
             self.groups.remove(&open.thread);
         }
         // Within a call, everything belongs to that call.
         let around = (open.parent != RANGE_OUTSIDE).then(|| self.known.get(&open.parent)).flatten();
-        let around = around.filter(|known| known.kind != Kind::GroupStart);
+        let around = around.filter(|known| known.kind != NcclRange::GroupStart);
         if let Some(&known) = around {
             self.insert(open.range, known);
             return;
@@ -178,11 +300,11 @@ impl Gather {
         let Some(kind) = kind else { return };
         let mut asked = Asked { operations: 1, ..Asked::default() };
         match kind {
-            Kind::Operation(operation) => asked.operation = operation,
-            Kind::GroupStart => self.start_group(open.thread),
-            Kind::GroupEnd => asked = self.end_group(open.thread).unwrap_or_default(),
-            Kind::SetUp => self.found.communicators_made += 1,
-            Kind::Lost => return,
+            NcclRange::Operation(operation) => asked.operation = operation,
+            NcclRange::GroupStart => self.start_group(open.thread),
+            NcclRange::GroupEnd => asked = self.end_group(open.thread).unwrap_or_default(),
+            NcclRange::SetUp => self.found.communicators_made += 1,
+            NcclRange::Lost => return,
         }
         let (thread, owner) = (open.thread, open.range);
         let group = self.groups.get(&thread).map(|group| group.generation);
@@ -229,15 +351,15 @@ impl Gather {
             return;
         };
         for (name, value) in fields {
-            match self.says.get(&name) {
-                Some(Says::Bytes) => known.asked.bytes = Some(value),
+            match self.field_names.get(&name) {
+                Some(NcclField::Bytes) => known.asked.bytes = Some(value),
                 // A hash of 0 means no communicator.
-                Some(Says::Communicator) => {
+                Some(NcclField::Communicator) => {
                     known.asked.communicator = Some(value).filter(|&hash| hash != 0);
                 }
-                Some(Says::Members) => known.members = Some(value),
-                Some(Says::Rank) => known.rank = Some(value),
-                Some(Says::Peer) => known.asked.peer = Some(value),
+                Some(NcclField::Members) => known.members = Some(value),
+                Some(NcclField::Rank) => known.rank = Some(value),
+                Some(NcclField::Peer) => known.asked.peer = Some(value),
                 None => {}
             }
         }
@@ -258,13 +380,13 @@ impl Gather {
             return;
         };
         match known.kind {
-            Kind::Operation(operation) => {
+            NcclRange::Operation(operation) => {
                 if let Some(group) = self.groups.get_mut(&known.thread) {
                     group.add(operation, known.asked);
                 }
             }
-            Kind::SetUp => self.set_up(known),
-            Kind::GroupStart | Kind::GroupEnd | Kind::Lost => {}
+            NcclRange::SetUp => self.set_up(known),
+            NcclRange::GroupStart | NcclRange::GroupEnd | NcclRange::Lost => {}
         }
     }
 
@@ -284,7 +406,7 @@ impl Gather {
     pub(super) fn captured(&mut self, node: u64, range: u64) {
         if let Some(known) = self.known.get(&range)
             && self.nodes.len() < MAX_CAPTURES
-            && matches!(known.kind, Kind::Operation(_) | Kind::GroupEnd)
+            && matches!(known.kind, NcclRange::Operation(_) | NcclRange::GroupEnd)
         {
             let (owner, asked) = (known.owner, known.asked);
             self.captures.insert(owner, asked);
@@ -429,6 +551,158 @@ impl Gather {
     }
 }
 
+/// Kinds of calls of a process.
+const MAX_KINDS: usize = 1 << 12;
+/// Calls are numbered once so many others (a part of the limit) started later: records come roughly in
+/// the order of their start only.
+const UNSETTLED: usize = 4;
+
+/// Whether a call, or an instance, of this number stays after so many halvings.
+fn stays(number: u32, halvings: u32) -> bool {
+    halvings <= weight(number)
+}
+
+/// How many halvings it survives: half of all numbers one, a quarter two, and so on.
+fn weight(number: u32) -> u32 {
+    // The finaliser of SplitMix64: each bit of the number decides about each bit of the hash.
+    let mut hash = u64::from(number).wrapping_add(0x9e37_79b9_7f4a_7c15);
+    hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (hash ^ (hash >> 31)).trailing_zeros()
+}
+
+impl Thinning {
+    /// Whether any call was left out.
+    pub fn is_some(&self) -> bool {
+        !self.made.is_empty()
+    }
+
+    /// Whether `call`, which has a number, is one of those that are kept of its kind.
+    pub fn keeps(&self, call: &Call, halvings: u32) -> bool {
+        stays(if self.by_instance { call.instance } else { call.number }, halvings)
+    }
+
+    /// Halves the largest kinds of `calls` until half of `limit` are left, apart from the latest ones.
+    /// With `is_last`, no further ones are halved. Gives the new place of each call that stays.
+    pub fn thin(&mut self, calls: &[Call], limit: usize, is_last: bool) -> Vec<Option<u32>> {
+        let mut settled: BTreeMap<Kind, [u32; 33]> = BTreeMap::new();
+        for call in calls.iter().filter(|call| call.number != NO_NUMBER) {
+            let number = if self.by_instance { call.instance } else { call.number };
+            let of_weight = settled.entry(call.kind()).or_insert([0; 33]);
+            if let Some(count) = of_weight.get_mut(weight(number).min(32) as usize) {
+                *count += 1;
+            }
+        }
+        let left = |counts: &[u32; 33], halvings: u32| -> usize {
+            counts.iter().skip(halvings as usize).map(|&count| count as usize).sum()
+        };
+        fn halved(of: &BTreeMap<Kind, u32>, kind: &Kind) -> u32 {
+            of.get(kind).copied().unwrap_or(0)
+        }
+        let mut sizes: BTreeMap<Kind, usize> = settled
+            .iter()
+            .map(|(kind, counts)| (*kind, left(counts, halved(&self.halvings, kind))))
+            .collect();
+        let mut all: usize = sizes.values().sum();
+        while all > limit / 2 && !is_last {
+            let Some((kind, size)) = sizes.iter_mut().max_by_key(|(_, size)| **size) else { break };
+            let halvings = self.halvings.entry(*kind).or_default();
+            *halvings += 1;
+            let then = settled.get(kind).map_or(0, |counts| left(counts, *halvings));
+            all -= *size - then;
+            *size = then;
+        }
+        let mut place = 0;
+        let kept = calls.iter().map(|call| {
+            let halvings = halved(&self.halvings, &call.kind());
+            let stays = call.number == NO_NUMBER || self.keeps(call, halvings);
+            place += u32::from(stays);
+            stays.then(|| place - 1)
+        });
+        kept.collect()
+    }
+
+    /// Gives calls their numbers, in the order of their start: all of them, or all but the `latest`.
+    /// Those of more kinds than are told apart get none, and are returned.
+    fn number(&mut self, calls: &mut [Call], latest: usize) -> Vec<u32> {
+        let mut open: Vec<(u64, u64, u32)> = (0..)
+            .zip(calls.iter())
+            .filter(|(_, call)| call.number == NO_NUMBER)
+            .map(|(at, call)| (call.start_ns, call.end_ns, at))
+            .collect();
+        open.sort_unstable();
+        let settled = open.len().saturating_sub(latest);
+        let mut beyond = Vec::new();
+        for &(.., at) in open.iter().take(settled) {
+            let Some(call) = calls.get_mut(at as usize) else { continue };
+            let key = (call.kind(), call.device);
+            if self.made.len() >= MAX_KINDS && !self.made.contains_key(&key) {
+                beyond.push(at);
+                continue;
+            }
+            let made = self.made.entry(key).or_default();
+            call.number = *made;
+            *made = made.saturating_add(1).min(NO_NUMBER - 1);
+        }
+        beyond
+    }
+
+    /// Gives all of `calls` their numbers.
+    pub fn number_all(&mut self, calls: &mut [Call]) {
+        self.number(calls, 0);
+    }
+
+    /// The latest calls of `limit`, which may be followed by some that started before them.
+    fn unsettled(limit: usize) -> usize {
+        limit / UNSETTLED
+    }
+}
+
+/// Ranges that are remembered; GPU work comes into the file soon after the range of its launch.
+const RECENT_RANGES: usize = 1 << 17;
+/// Paths whose instances are counted.
+const COUNTED_PATHS: usize = 1 << 14;
+
+type StepOf = (PathIndex, u32);
+
+#[derive(Debug, Default)]
+struct RangeSteps {
+    /// By the end of their identifier: a newer one takes the place of an older one.
+    recent: Vec<(u64, Option<StepOf>)>,
+    opened: FxHashMap<PathIndex, u32>,
+}
+
+impl RangeSteps {
+    fn open(&mut self, open: &RangeOpen, path: PathIndex, node: PathNode) {
+        let is_step = node.user == Some(path) && node.parent.is_some_and(|p| p == node.top);
+        let step = match open.continues {
+            0 if is_step => self.count(path).map(|number| (path, number)),
+            0 => self.of(open.parent),
+            before => self.of(before),
+        };
+        if self.recent.is_empty() {
+            self.recent.resize(RECENT_RANGES, (0, None));
+        }
+        if let Some(place) = self.recent.get_mut(open.range as usize % RECENT_RANGES) {
+            *place = (open.range, step);
+        }
+    }
+
+    fn count(&mut self, path: PathIndex) -> Option<u32> {
+        if self.opened.len() >= COUNTED_PATHS && !self.opened.contains_key(&path) {
+            return None;
+        }
+        let opened = self.opened.entry(path).or_default();
+        *opened = opened.saturating_add(1);
+        Some(*opened - 1)
+    }
+
+    /// The step that `range` is or lies in.
+    fn of(&self, range: u64) -> Option<StepOf> {
+        let (known, step) = self.recent.get(range as usize % RECENT_RANGES)?;
+        step.filter(|_| *known == range)
+    }
+}
+
 #[cfg(test)]
-#[path = "collectives_tests.rs"]
 mod tests;

@@ -70,9 +70,6 @@ impl Trace {
     }
 
     /// Like [`Trace::open`], and reports progress while it reads.
-    ///
-    /// # Errors
-    /// As of [`Trace::open`].
     pub(super) fn metered(path: &Path) -> Result<Self, ReadError> {
         Self::of(path, true)
     }
@@ -84,18 +81,8 @@ impl Trace {
         let mut join = pieces::Join::default();
         join.begin_file();
         let (ready, skipped) = (VecDeque::new(), Skipped::default());
-        let (torn, ending) = (0, Ending::Open);
-        Ok(Self {
-            reader,
-            rest,
-            is_metered,
-            join,
-            ready,
-            skipped,
-            torn,
-            ending,
-            is_continued: false,
-        })
+        let (torn, ending, is_continued) = (0, Ending::Open, false);
+        Ok(Self { reader, rest, is_metered, join, ready, skipped, torn, ending, is_continued })
     }
 
     /// How it ends, after the last record; bytes behind the last whole frame of any file count.

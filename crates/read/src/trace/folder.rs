@@ -1,20 +1,18 @@
 //! A folder of trace files -> a [`Capture`], several files at a time.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::{fs, thread};
 
 use stage2_contract::trace::{Anchor, Ending, Process, ReadError, Record};
 
 use super::alike::{self, Joined};
-use super::batches::{Batches, read_ahead};
 use super::collectives::{MAX_ALL_CALLS, MAX_CALLS};
 use super::file::{Trace, files_of, one_of_each};
 use super::libraries::RangeNames;
-use super::outliers;
-use super::{Capture, META_PIECES_MISSING, ProcessCapture, Tally};
+use super::{Capture, META_PIECES_MISSING, ProcessCapture, Tally, outliers};
 use crate::files;
+use crate::threads::{Batches, read_ahead};
 use stage2_contract::text;
 use stage2_model::{FileEnding, Finding, Severity};
 
@@ -60,8 +58,6 @@ pub fn trace_files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     }
     Ok(one_of_each(files))
 }
-
-/// Bytes of a trace.
 fn bytes_of(path: &Path) -> u64 {
     let length = |path: &PathBuf| fs::metadata(path).map_or(0, |found| found.len());
     files_of(path).iter().map(length).sum()
@@ -219,13 +215,13 @@ fn load_file(
             _ => Trace::open(path),
         };
         match trace.map(|trace| read(trace, path, tally)) {
-            Ok((Read::Whole(mut process), mut findings)) => {
+            Ok((Pass::Whole(mut process), mut findings)) => {
                 if let Err(error) = outliers::read_work(&mut process, libraries) {
                     findings.push(refused(&error));
                 }
                 return (Some(*process), findings);
             }
-            Ok((Read::Joins(more), _)) => joined = Some(more),
+            Ok((Pass::Joins(more), _)) => joined = Some(more),
             Err(error) => return (None, vec![refused(&error)]),
         }
     }
@@ -233,14 +229,14 @@ fn load_file(
 }
 
 /// What a pass over a file came to.
-enum Read {
+enum Pass {
     Whole(Box<ProcessCapture>),
     /// Names that the next pass has to join.
     Joins(Joined),
 }
 
 /// Decodes on a thread of its own, which takes a third of the time.
-fn read(mut trace: Trace, path: &Path, mut tally: Tally) -> (Read, Vec<Finding>) {
+fn read(mut trace: Trace, path: &Path, mut tally: Tally) -> (Pass, Vec<Finding>) {
     let mut findings = Vec::new();
     let records = trace.by_ref();
     let read = |batches: &mut Batches<'_, _>| {
@@ -258,7 +254,7 @@ fn read(mut trace: Trace, path: &Path, mut tally: Tally) -> (Read, Vec<Finding>)
     if tally.is_in_vain() {
         let (mut joined, more) = tally.into_alike();
         joined.extend(&more);
-        return (Read::Joins(joined), findings);
+        return (Pass::Joins(joined), findings);
     }
     let mut capture = tally.finish();
     capture.file = display_name(path);
@@ -283,7 +279,7 @@ fn read(mut trace: Trace, path: &Path, mut tally: Tally) -> (Read, Vec<Finding>)
             FileEnding::Torn
         }
     };
-    (Read::Whole(Box::new(capture)), findings)
+    (Pass::Whole(Box::new(capture)), findings)
 }
 
 fn display_name(path: &Path) -> String {

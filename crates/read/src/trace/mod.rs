@@ -5,39 +5,23 @@
 //! what cannot be used is counted or becomes a finding that names the file.
 
 pub mod alike;
-pub mod batches;
-mod between;
-pub mod call;
 pub mod clock;
 pub mod collectives;
-pub mod device_states;
-pub mod devices;
+mod definitions;
 pub mod events;
 pub mod file;
 pub mod folder;
-mod instances;
 pub mod libraries;
-pub mod names;
-mod nccl;
 pub mod operation;
 pub mod outliers;
-mod path_times;
 pub mod paths;
 pub mod placed;
-mod range_steps;
 pub mod ranges;
-pub mod sampling;
-pub mod series;
-pub mod shapes;
-pub mod share;
 mod stage_windows;
 pub mod stats;
 pub mod step_times;
 pub mod steps;
 mod tally;
-pub mod thinning;
-pub mod whole;
-pub mod window_set;
 pub mod work_unions;
 use self::libraries::RangeNames;
 use stage2_contract::stats::Busy;
@@ -52,16 +36,13 @@ use stage2_contract::trace::{Anchor, Losses, Process};
 use alike::Joined;
 use clock::ClockMap;
 use collectives::Collectives;
-use device_states::DeviceStates;
-use devices::DeviceEntry;
+use definitions::{DeviceEntry, DeviceStates, ShapeEntry};
 use outliers::Found;
 use paths::{OUTSIDE, PathIndex, PathNode, UNATTRIBUTED};
 use ranges::{JoinedWindows, PathTimes, RangeFaults, StageTimes};
-use shapes::ShapeEntry;
 use stats::{GroupKey, Stats, Work};
 use step_times::StepTrack;
-pub use tally::Tally;
-use whole::WholeProcess;
+pub use tally::{Tally, WholeProcess};
 use work_unions::WorkTime;
 
 /// Key under which a collector says why it collects no GPU work.
@@ -95,7 +76,7 @@ impl Capture {
 }
 
 /// What one process did, from its trace file.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct ProcessCapture {
     /// Name of the trace file.
     pub file: String,

@@ -15,8 +15,7 @@ use super::libraries::RangeNames;
 use super::operation::of_kernel;
 use super::paths::PathIndex;
 use super::placed::Placing;
-use super::series::{EXACT_VALUES, Series};
-use super::stats::Span;
+use super::stats::{EXACT_VALUES, Series, Span};
 use super::step_times::{Steps, Timed};
 use super::work_unions::{Part, WorkTime, WorkUnions};
 use super::{ProcessCapture, StageCapture};
@@ -105,7 +104,7 @@ impl Looked {
         self.ns = self.ns.saturating_add(other.ns);
     }
 
-    pub(crate) fn at(times: &Series) -> Self {
+    fn at(times: &Series) -> Self {
         Self { count: times.count(), ns: u64::try_from(times.sum()).unwrap_or(u64::MAX) }
     }
 }
@@ -130,7 +129,7 @@ pub struct Found {
 pub struct Alone {
     /// Start, ns.
     pub start: u64,
-    pub(crate) end: u64,
+    end: u64,
     /// Nothing: it was not read.
     pub work: Option<AloneWork>,
 }

@@ -2,16 +2,13 @@
 //!
 //! Paths have the indices that the first pass gave them, since both define them in the same order.
 
-use rustc_hash::{FxHashMap, FxHashSet};
-use stage2_contract::trace::{
-    GpuWork, NONE, RANGE_OUTSIDE, RANGE_UNKNOWN, RangeOpen, Record, Shape,
-};
+use rustc_hash::FxHashMap;
+use stage2_contract::trace::{GpuWork, RANGE_OUTSIDE, RANGE_UNKNOWN, RangeOpen, Record, Shape};
 
 use super::alike::{Alike, Joined};
-use super::instances::{Entry, Instances, NO_ROOT};
+use super::definitions::Definitions;
 use super::libraries::RangeNames;
-use super::names::Names;
-use super::paths::{OUTSIDE, PathIndex, Paths, UNATTRIBUTED, UNDEFINED};
+use super::paths::{OUTSIDE, PathIndex, UNATTRIBUTED, UNDEFINED};
 
 /// An instance of a range: its path, and its number in the file among those of its path.
 pub type Numbered = (PathIndex, u32);
@@ -28,15 +25,11 @@ pub struct WorkPlace {
 }
 
 /// What is known of a file so far.
-#[derive(Debug)]
-pub struct Placing<'l> {
-    libraries: &'l RangeNames,
+#[derive(Debug, Default)]
+pub struct Placing {
     /// All work is of one stage, since the program opened no range.
     whole: Option<PathIndex>,
-    names: Names,
-    library_names: FxHashSet<u32>,
-    paths: Paths,
-    alike: Alike,
+    definitions: Definitions,
     known: Known,
     open: FxHashMap<u64, Around>,
     /// Recorded parts so far.
@@ -68,24 +61,11 @@ struct Around {
 
 const NOWHERE: Entry = Entry { path: OUTSIDE, root: NO_ROOT };
 
-impl<'l> Placing<'l> {
+impl Placing {
     /// For a file whose names of ranges are joined as `joined` says.
-    pub fn new(libraries: &'l RangeNames, whole: Option<PathIndex>, joined: Joined) -> Self {
-        Self {
-            libraries,
-            whole,
-            names: Names::default(),
-            library_names: FxHashSet::default(),
-            paths: Paths::default(),
-            alike: Alike::of(joined),
-            known: Known::default(),
-            open: FxHashMap::default(),
-            parts: 0,
-            continued: FxHashMap::default(),
-            opened: FxHashMap::default(),
-            queues: FxHashMap::default(),
-            shapes: FxHashMap::default(),
-        }
+    pub fn new(libraries: &RangeNames, whole: Option<PathIndex>, joined: Joined) -> Self {
+        let definitions = Definitions::new(libraries.clone(), Alike::of(joined));
+        Self { whole, definitions, ..Self::default() }
     }
 
     /// Takes a record that says where later work belongs.
@@ -98,26 +78,15 @@ impl<'l> Placing<'l> {
                 self.open.remove(&range);
             }
             Record::Name { id, bytes } => {
-                let of_library = self.libraries.contains(bytes);
-                let index = self.names.define(*id, bytes.clone());
-                if of_library {
-                    self.library_names.insert(index);
-                }
+                self.definitions.name(*id, bytes.clone());
             }
             Record::Queue(queue) => drop(self.queues.insert(queue.id, queue.device)),
             Record::Shape(shape) => {
-                let name = self.names.find(shape.name);
+                let name = self.definitions.names.find(shape.name);
                 self.shapes.insert(shape.id, (*shape, name));
             }
             Record::Path(path) => {
-                let name = self.names.find(path.name);
-                let domain = (path.domain != NONE).then(|| self.names.find(path.domain)).flatten();
-                let library = domain.is_some_and(|name| self.library_names.contains(&name));
-                let own = name.filter(|_| !library);
-                let stand_in = own.and_then(|own| {
-                    self.alike.stand_in(&mut self.names, &self.paths, path, own, domain)
-                });
-                self.paths.define(path, stand_in.or(name), domain, library);
+                self.definitions.path(path);
             }
             _ => {}
         }
@@ -137,8 +106,9 @@ impl<'l> Placing<'l> {
     }
 
     fn range(&mut self, record: &RangeOpen) {
-        let path = self.paths.find(record.path).unwrap_or(UNDEFINED);
-        let node = self.paths.node(path);
+        let paths = &self.definitions.paths;
+        let path = paths.find(record.path).unwrap_or(UNDEFINED);
+        let node = paths.node(path);
         let goes_on = (record.continues != 0).then_some(record.continues);
         let before = goes_on.and_then(|id| self.find(id));
         let around = self.find(record.parent);
@@ -149,7 +119,7 @@ impl<'l> Placing<'l> {
         // One that goes on is in the part that it was in.
         let part = before.or(around).and_then(|around| around.part);
         let same_stage = |Around { stage, .. }: &Around| {
-            stage.root != NO_ROOT && self.paths.node(stage.path).top == node.top
+            stage.root != NO_ROOT && paths.node(stage.path).top == node.top
         };
         let (around, before) = (around.filter(same_stage), before.filter(same_stage));
         let stage = match node.user {
@@ -222,4 +192,113 @@ fn next(opened: &mut FxHashMap<PathIndex, u32>, path: PathIndex) -> u32 {
     let number = *opened;
     *opened = opened.saturating_add(1).min(NO_ROOT - 1);
     number
+}
+
+/// Instances in the table before the older half is forgotten.
+const WINDOW: usize = 1 << 22;
+const NO_PATH: PathIndex = PathIndex::MAX;
+
+/// Stands for no outermost instance: only ranges of libraries are around.
+pub(super) const NO_ROOT: u32 = u32::MAX;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) path: PathIndex,
+    /// Number of the outermost instance of the user around it, or [`NO_ROOT`].
+    pub(super) root: u32,
+}
+
+/// Writers give identifiers out one by one, and GPU work comes into the file soon after the range
+/// that it was launched in. So a table of the latest identifiers finds nearly all; what is open
+/// stays known however old it is. Work of an instance that closed longer ago than the table
+/// reaches has lost its place: it is counted as unattributed.
+#[derive(Debug, Default)]
+pub(super) struct Instances {
+    base: u64,
+    dense: Vec<Entry>,
+    /// Identifiers that are out of the order.
+    sparse: FxHashMap<u64, Entry>,
+    defined: usize,
+    /// [`WINDOW`] if it is not set.
+    window: Option<usize>,
+}
+
+impl Instances {
+    pub(super) fn with_window(window: usize) -> Self {
+        Self { window: Some(window), ..Self::default() }
+    }
+
+    /// Lets `id` stand for `entry` from here on.
+    pub(super) fn insert(&mut self, id: u64, entry: Entry) {
+        let window = self.window.unwrap_or(WINDOW);
+        if self.dense.len() >= window {
+            let half = self.dense.len() / 2;
+            self.dense.drain(..half);
+            self.base = self.base.saturating_add(half as u64);
+            self.defined = self.defined.saturating_sub(half);
+        }
+        if self.sparse.len() >= window {
+            self.sparse.clear();
+        }
+        self.defined += 1;
+        // At most two slots for each definition, so that a huge identifier costs nothing.
+        match id.checked_sub(self.base).and_then(|slot| usize::try_from(slot).ok()) {
+            Some(slot) if slot < 2 * self.defined + 64 => {
+                if slot >= self.dense.len() {
+                    self.dense.resize(slot + 1, Entry { path: NO_PATH, root: 0 });
+                }
+                if let Some(place) = self.dense.get_mut(slot) {
+                    *place = entry;
+                }
+            }
+            _ => drop(self.sparse.insert(id, entry)),
+        }
+    }
+
+    pub(super) fn get(&self, id: u64) -> Option<Entry> {
+        let slot = id.checked_sub(self.base).and_then(|slot| usize::try_from(slot).ok());
+        match slot.and_then(|slot| self.dense.get(slot)) {
+            Some(&entry) if entry.path != NO_PATH => Some(entry),
+            _ if self.sparse.is_empty() => None,
+            _ => self.sparse.get(&id).copied(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn is_a_map(ids in prop::collection::vec(prop_oneof![0u64..200, any::<u64>()], 0..300)) {
+            let (mut instances, mut expected) = (Instances::default(), HashMap::new());
+            for (path, &id) in (0..).zip(&ids) {
+                let entry = Entry { path, root: path + 1 };
+                instances.insert(id, entry);
+                expected.insert(id, entry);
+            }
+            for id in ids.iter().copied().chain(0..300) {
+                prop_assert_eq!(instances.get(id), expected.get(&id).copied());
+            }
+            prop_assert!(instances.dense.len() <= 2 * ids.len() + 64);
+        }
+
+        #[test]
+        fn the_latest_are_known_and_memory_is_bounded(count in 1u64..2_000, window in 8usize..100) {
+            let mut instances = Instances::with_window(window);
+            for id in 1..=count {
+                instances.insert(id, Entry { path: id as u32, root: 0 });
+            }
+            prop_assert!(instances.dense.len() <= window && instances.sparse.len() <= window);
+            for id in count.saturating_sub(window as u64 / 2 - 2).max(1)..=count {
+                prop_assert_eq!(instances.get(id), Some(Entry { path: id as u32, root: 0 }));
+            }
+            prop_assert!(count <= window as u64 || instances.get(1).is_none());
+        }
+    }
 }

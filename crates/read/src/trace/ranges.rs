@@ -3,25 +3,21 @@
 //! An instance is one opening of a range. Work is placed by the instance it was launched in and
 //! counted for the outermost instance of the user around it: a range of a library is no stage, even
 //! where it is open around everything. A record that continues an instance under another path adds
-//! time to that path, but is no instance of it. Memory is bounded by the open
-//! ranges, the paths and the windows of [`instances`](super::instances) and
-//! [`roots`](super::stage_windows), not by the number of instances.
+//! time to that path, but is no instance of it. Memory is bounded by the open ranges, the paths and the
+//! windows of [`Instances`] and [`Roots`], not by the number of instances.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use stage2_contract::trace::{MonoNs, RANGE_OUTSIDE, RangeOpen};
+use stage2_model::Step;
 
 use super::clock::ClockMap;
-use super::instances::{Entry, Instances, NO_ROOT};
-use super::path_times::HostTimes;
-pub use super::path_times::PathTimes;
 use super::paths::{PathIndex, Paths};
-use super::share::Share;
-pub use super::stage_windows::{JoinedWindows, StageTimes, WarmTimes};
+use super::placed::{Entry, Instances, NO_ROOT};
+pub use super::stage_windows::{JoinedWindows, StageTimes, WarmTimes, WindowSet};
 use super::stage_windows::{OPEN, Roots};
-use super::stats::Span;
+use super::stats::{Sampled, Series, Share, Span};
 use super::step_times::{Closed, StepTrack, Tracks};
-use stage2_model::Step;
 
 /// Closings that may yet turn out to be no end: a collector lets this many ranges go on at once.
 const MAX_CLOSING: usize = 1 << 8;
@@ -380,6 +376,250 @@ impl Ranges {
     }
 }
 
+/// Host times of instances that are kept one by one, over all paths of a file.
+const EXACT_TIMES: usize = 1 << 20;
+
+/// Host times of the instances of a path.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PathTimes {
+    /// Instances, closed or not.
+    pub instances: u64,
+    /// Instances that were never closed.
+    pub unclosed: u64,
+    /// Host time of all closed instances and continuations, ns; nothing where none was closed.
+    pub host_total_ns: Option<u64>,
+    /// Host time of the first closed instance, ns.
+    pub host_first_ns: Option<u64>,
+    /// Host time of each closed instance but the first, ns.
+    pub host_warm_ns: Series,
+    /// Instances whose GPU work was recorded, closed or not; nothing: that of all was.
+    pub recorded: Option<u64>,
+    /// Instances that were asked for, where not everything is recorded, and those of them that
+    /// `STAGE2_SAMPLE` took.
+    pub sampled: Sampled,
+    /// Start/end ranges of it, in no other range, were open at the same time on one thread.
+    pub side_by_side: bool,
+}
+
+/// A path, and when its first closed instance started.
+#[derive(Debug, Default)]
+struct Timed {
+    times: PathTimes,
+    first_start: u64,
+}
+
+#[derive(Debug, Default)]
+struct HostTimes {
+    paths: HashMap<PathIndex, Timed>,
+    /// Host times that are kept one by one.
+    exact: usize,
+    share: Share,
+}
+
+impl HostTimes {
+    fn within(share: Share) -> Self {
+        Self { share, ..Self::default() }
+    }
+
+    /// A range opened; `counted` if it is no continuation of another.
+    fn opened(&mut self, path: PathIndex, counted: bool) {
+        self.paths.entry(path).or_default().times.instances += u64::from(counted);
+    }
+
+    fn opened_beside_another(&mut self, path: PathIndex) {
+        self.paths.entry(path).or_default().times.side_by_side = true;
+    }
+
+    fn ended(
+        &mut self,
+        path: PathIndex,
+        (start, end): (u64, u64),
+        counted: bool,
+        sampled: Option<bool>,
+    ) {
+        let path = self.paths.entry(path).or_default();
+        path.sample(counted, sampled);
+        let ns = end.saturating_sub(start);
+        let times = &mut path.times;
+        times.host_total_ns = Some(times.host_total_ns.unwrap_or(0).saturating_add(ns));
+        if !counted {
+            return;
+        }
+        let warm = match times.host_first_ns.replace(ns) {
+            None => {
+                path.first_start = start;
+                return;
+            }
+            // The first is the one that started first.
+            Some(first) if start < path.first_start => {
+                path.first_start = start;
+                first
+            }
+            Some(first) => {
+                times.host_first_ns = Some(first);
+                ns
+            }
+        };
+        self.exact += usize::from(times.host_warm_ns.push(warm));
+        if self.exact > self.share.of(EXACT_TIMES) {
+            self.fold();
+        }
+    }
+
+    fn never_closed(&mut self, path: PathIndex, counted: bool, sampled: Option<bool>) {
+        let path = self.paths.entry(path).or_default();
+        path.times.unclosed += u64::from(counted);
+        path.sample(counted, sampled);
+    }
+
+    /// Keeps fewer times one by one, of the paths with the most of them.
+    fn fold(&mut self) {
+        let most = self.share.of(EXACT_TIMES);
+        let mut limit = most / 8;
+        while self.exact > most / 2 {
+            limit /= 4;
+            let series = self.paths.values_mut().map(|path| &mut path.times.host_warm_ns);
+            self.exact = series.fold(0, |kept, series| {
+                series.fold(limit);
+                kept + series.kept()
+            });
+        }
+    }
+
+    #[cfg(test)]
+    fn exact(&self) -> usize {
+        self.exact
+    }
+
+    /// All paths. With `gated`, the work of some instances was not recorded.
+    fn finish(self, gated: bool) -> HashMap<PathIndex, PathTimes> {
+        let times = |(path, Timed { mut times, .. })| {
+            times.recorded = gated.then_some(times.sampled.recorded);
+            (path, times)
+        };
+        self.paths.into_iter().map(times).collect()
+    }
+}
+
+impl Timed {
+    fn sample(&mut self, counted: bool, sampled: Option<bool>) {
+        if let Some(recorded) = sampled.filter(|_| counted) {
+            self.times.sampled.add(Sampled { instances: 1, recorded: recorded.into() });
+        }
+    }
+}
+
 #[cfg(test)]
-#[path = "ranges_tests.rs"]
-mod tests;
+mod tests {
+    use super::*;
+
+    fn opening(range: u64, path: PathIndex, start: u64) -> RangeOpen {
+        let (thread, parent, start) = (1, RANGE_OUTSIDE, MonoNs(start));
+        RangeOpen { range, path, thread, parent, start, ..RangeOpen::default() }
+    }
+
+    #[test]
+    fn what_goes_on_takes_no_memory_once_it_is_closed() {
+        let (mut ranges, paths) = (Ranges::default(), Paths::default());
+        let open = |ranges: &mut Ranges, range, path, start, continues| {
+            let record = RangeOpen { continues, ..opening(range, path, start) };
+            ranges.open(&record, path, true, &paths);
+        };
+        for at in 0..1_000u64 {
+            let range = 1 + 4 * at;
+            // As the collector writes it under the same path and another, and as a reader does.
+            open(&mut ranges, range, 1, at, 0);
+            ranges.close(range, MonoNs(at));
+            open(&mut ranges, range + 1, 1, at, range);
+            ranges.close(range + 1, MonoNs(at));
+            open(&mut ranges, range + 2, 2, at, range);
+            open(&mut ranges, range + 3, 3, at, range + 2);
+            ranges.close(range + 3, MonoNs(at));
+        }
+        assert_eq!((ranges.continued.len(), ranges.open.len()), (0, 0));
+        assert!(ranges.closing.len() <= MAX_CLOSING);
+        assert_eq!(ranges.faults, RangeFaults::default());
+    }
+
+    #[test]
+    fn a_million_instances_are_kept_as_distributions() {
+        let (mut ranges, paths) = (Ranges::default(), Paths::default());
+        for range in 1..=(EXACT_TIMES as u64 + 10_000) {
+            let (path, ns) = ((1 + range % 2) as PathIndex, 1_000 + range % 1_000);
+            let open = opening(range, path, range * 10_000);
+            if ranges.is_full() {
+                ranges.settle(&ClockMap::default());
+            }
+            ranges.open(&open, path, true, &paths);
+            assert_eq!(ranges.place(range).map(|place| place.path), Some(path));
+            ranges.close(range, MonoNs(open.start.0 + ns));
+        }
+        ranges.end_closing();
+        assert!(ranges.open.is_empty() && ranges.times.exact() <= EXACT_TIMES);
+        assert_eq!(ranges.faults, RangeFaults::default());
+        let RangeTimes { paths: times, stages, .. } = ranges.finish(&ClockMap::default());
+        assert_eq!(times.values().map(|times| times.instances).sum::<u64>(), 1_058_576);
+        for (path, times) in times {
+            assert_eq!(times.host_warm_ns.kept(), 0);
+            assert_eq!(times.host_warm_ns.count() + 1, times.instances);
+            let median = times.host_warm_ns.median().expect("instances") as f64;
+            assert!((median / 1_499.5 - 1.0).abs() < 0.02, "{median}");
+            assert_eq!(stages[&path].kernels_per_instance.count(), times.instances);
+        }
+    }
+
+    #[test]
+    fn a_range_that_goes_on_under_another_identifier_is_no_step_to_draw() {
+        let (mut ranges, paths) = (Ranges::default(), Paths::default());
+        let mut at = 0;
+        let mut step = |ranges: &mut Ranges, range: u64, pieces: u64| {
+            for piece in 0..pieces {
+                let continues = if piece == 0 { 0 } else { range + piece - 1 };
+                let record = RangeOpen { continues, ..opening(range + piece, 1, at) };
+                ranges.open(&record, 1, true, &paths);
+                at += 100;
+            }
+            ranges.close(range + pieces - 1, MonoNs(at));
+            at += 1;
+        };
+        for (range, pieces) in [(1, 1), (10, 2), (20, 1)] {
+            step(&mut ranges, range, pieces);
+        }
+        let steps = ranges.finish(&ClockMap::default()).steps;
+        let track = steps.values().next().expect("a path");
+        assert_eq!(track.count(), 3, "its time counts");
+        let found = track.nearest(true, 200).map(|step| (step.range, step.host_ns));
+        assert_eq!(found, Some((20, 100)));
+    }
+
+    /// Hazard (Hostile guests): Such ranges hold the kernels of a thread.
+    /// Promise: They are its stage, and a finding says so and what to do.
+    #[test]
+    fn start_end_ranges_that_are_open_at_once_on_a_thread_are_noticed() {
+        let side_by_side = |threads: [u32; 2], start_end, first_end| {
+            let (mut ranges, paths) = (Ranges::default(), Paths::default());
+            for (range, thread) in [1, 2].into_iter().zip(threads) {
+                let open = RangeOpen { thread, start_end, ..opening(range, 1, 10 * range) };
+                if range == 2 && first_end < 20 {
+                    ranges.close(1, MonoNs(first_end));
+                }
+                ranges.open(&open, 1, true, &paths);
+            }
+            ranges.finish(&ClockMap::default()).paths[&1].side_by_side
+        };
+        assert!(side_by_side([1, 1], true, 25));
+        assert!(!side_by_side([1, 1], true, 15), "one after the other");
+        assert!(!side_by_side([1, 2], true, 25), "on two threads");
+        assert!(!side_by_side([1, 1], false, 25), "push and pop");
+    }
+
+    #[test]
+    fn an_identifier_that_is_given_again_and_again_takes_no_memory() {
+        let (mut ranges, paths) = (Ranges::default(), Paths::default());
+        for thread in 0..1_000 {
+            let open = RangeOpen { thread, start_end: true, ..opening(1, 1, 1) };
+            ranges.open(&open, 1, true, &paths);
+        }
+        assert_eq!((ranges.open.len(), ranges.beside.len()), (1, 1));
+    }
+}

@@ -5,18 +5,14 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use stage2_contract::stats::Unions;
+use stage2_contract::stats::{BACK_TO_BACK_NS, Unions};
 use stage2_contract::trace::{GpuNs, MonoNs};
 
-use super::between::Between;
 use super::clock::ClockMap;
 use super::outliers::Times;
 use super::paths::PathIndex;
-use super::series::Series;
-use super::share::Share;
-use super::stats::Span;
+use super::stats::{Series, Share, Span};
 use super::step_times::Timed;
-use super::window_set::WindowSet;
 
 /// Instances of stages that are kept before the older half is summed up.
 const WINDOW: usize = 1 << 20;
@@ -70,13 +66,13 @@ pub struct JoinedWindows {
 }
 
 /// The outermost instance around others: an instance of a stage. Times of the host, ns.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Root {
     pub(super) stage: PathIndex,
-    pub(super) start: u64,
+    start: u64,
     pub(super) end: u64,
     /// Not the continuation of another one.
-    pub(super) counted: bool,
+    counted: bool,
     /// Whether it was recorded, where some instances are not.
     pub(super) sampled: Option<bool>,
     /// The first instance of its stage in the file.
@@ -86,7 +82,6 @@ pub(super) struct Root {
     kernels: u64,
     first_ns: u64,
     last_ns: u64,
-    /// Some of its work took time.
     worked: bool,
 }
 
@@ -107,7 +102,6 @@ pub(super) struct Roots {
     share: Share,
     /// Kernel counts that are kept one by one.
     exact_counts: usize,
-    /// Windows that are kept.
     windows_kept: usize,
     /// Times of instances that are kept one by one.
     times_kept: usize,
@@ -180,10 +174,8 @@ impl Roots {
             sampled,
             cold,
             ordinal,
-            kernels: 0,
             first_ns: u64::MAX,
-            last_ns: 0,
-            worked: false,
+            ..Root::default()
         };
         self.latest.push(root);
         self.base.wrapping_add((self.latest.len() - 1) as u32)
@@ -397,11 +389,189 @@ impl Stage {
     }
 }
 
+/// Windows that are kept: those of instances come nearly in order.
+const KEPT_WINDOWS: usize = 1 << 10;
+
+/// Windows that do not touch each other, by their start.
+///
+/// The work of a stage is one union of intervals. A gap in it from one instance to the next is in
+/// part the time of something else: of another stage, or of the host outside of both ranges.
+#[derive(Debug, Default)]
+struct Between {
+    latest: BTreeMap<u64, Window>,
+    /// What is known of the windows before these.
+    passed: Option<Passed>,
+    short_ns: u64,
+}
+
+/// One window, or several that touch.
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    end: u64,
+    /// First start and last end of work in it.
+    work: Option<(u64, u64)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Passed {
+    end: u64,
+    last_work: Option<u64>,
+    /// Time between windows since that work.
+    between_ns: u64,
+}
+
+impl Between {
+    /// Adds the window of an instance, and the first start and last end of its work.
+    fn add(&mut self, (mut start, end): (u64, u64), work: Option<(u64, u64)>) {
+        let mut window = Window { end, work };
+        while let Some((&at, &other)) = self.latest.range(..=window.end).next_back() {
+            if other.end < start {
+                break;
+            }
+            self.latest.remove(&at);
+            start = start.min(at);
+            window.end = window.end.max(other.end);
+            window.work = match (window.work, other.work) {
+                (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
+                (a, b) => a.or(b),
+            };
+        }
+        self.latest.insert(start, window);
+        if self.latest.len() > KEPT_WINDOWS {
+            self.pass();
+        }
+    }
+
+    /// Of gaps that are no longer than [`BACK_TO_BACK_NS`], the time between windows, ns.
+    fn finish(mut self) -> u64 {
+        while !self.latest.is_empty() {
+            self.pass();
+        }
+        self.short_ns
+    }
+
+    /// Adds the gap before the earliest window.
+    fn pass(&mut self) {
+        let Some((start, Window { end, work })) = self.latest.pop_first() else { return };
+        let mut passed = self.passed.unwrap_or(Passed { end, last_work: None, between_ns: 0 });
+        if self.passed.is_some() {
+            let since = start.saturating_sub(passed.end);
+            passed.between_ns = passed.between_ns.saturating_add(since);
+        }
+        passed.end = passed.end.max(end);
+        if let Some((first, last)) = work {
+            let gap_ns = passed.last_work.map(|before| first.saturating_sub(before));
+            if let Some(gap_ns) = gap_ns.filter(|&gap_ns| gap_ns <= BACK_TO_BACK_NS) {
+                self.short_ns = self.short_ns.saturating_add(passed.between_ns.min(gap_ns));
+            }
+            passed.last_work = passed.last_work.max(Some(last));
+            passed.between_ns = 0;
+        }
+        self.passed = Some(passed);
+    }
+}
+
+/// Windows of one stage that are kept apart.
+const MOST_PARTS: usize = 1 << 12;
+
+/// Times that overlap or touch are one. Of too many, neighbours are taken together, and how much of the
+/// time from the first to the last of them they fill is kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WindowSet {
+    /// In the order of time, apart from each other.
+    all: Vec<Part>,
+}
+
+/// A window, or several taken together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Part {
+    /// Start, ns.
+    start: u64,
+    end: u64,
+    /// Of the time between, that within a window.
+    filled: u64,
+}
+
+impl Part {
+    const fn length(self) -> u64 {
+        self.end.saturating_sub(self.start)
+    }
+
+    /// About how much of it lies between two times.
+    fn within(self, from: u64, to: u64) -> f64 {
+        let common = self.end.min(to).saturating_sub(self.start.max(from));
+        common as f64 * (self.filled as f64 / self.length().max(1) as f64)
+    }
+}
+
+impl WindowSet {
+    /// Adds a window; one without a length leaves all as it is.
+    pub fn add(&mut self, start: u64, end: u64) {
+        if end <= start {
+            return;
+        }
+        let first = self.all.partition_point(|part| part.end < start);
+        let behind = self.all.partition_point(|part| part.start <= end).max(first);
+        let touched = self.all.get(first..behind).unwrap_or_default();
+        let known = |part: &Part| part.end.min(end).saturating_sub(part.start.max(start));
+        let new = (end - start).saturating_sub(touched.iter().map(known).sum());
+        let filled = touched.iter().fold(new, |sum, part| sum.saturating_add(part.filled));
+        let whole = Part {
+            start: touched.first().map_or(start, |part| part.start.min(start)),
+            end: touched.last().map_or(end, |part| part.end.max(end)),
+            filled,
+        };
+        self.all.splice(first..behind, [whole]);
+        if self.all.len() > MOST_PARTS {
+            self.coarsen();
+        }
+    }
+
+    /// Takes two neighbours each together.
+    pub fn coarsen(&mut self) {
+        let together = |pair: &[Part]| {
+            let (first, last) = (*pair.first()?, *pair.last()?);
+            let filled = pair.iter().fold(0, |sum: u64, part| sum.saturating_add(part.filled));
+            Some(Part { start: first.start, end: last.end, filled })
+        };
+        self.all = self.all.chunks(2).filter_map(together).collect();
+    }
+
+    fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// From the start of the first window to the end of the last one.
+    pub fn extent(&self) -> (u64, u64) {
+        let (first, last) = (self.all.first(), self.all.last());
+        (first.map_or(0, |part| part.start), last.map_or(0, |part| part.end))
+    }
+
+    /// Time within windows.
+    pub fn filled(&self) -> u64 {
+        self.all.iter().fold(0, |sum, part| sum.saturating_add(part.filled))
+    }
+
+    /// Time within windows between two times.
+    pub fn within(&self, from: u64, to: u64) -> f64 {
+        let first = self.all.partition_point(|part| part.end <= from);
+        let parts = self.all.get(first..).unwrap_or_default();
+        parts.iter().take_while(|part| part.start < to).map(|part| part.within(from, to)).sum()
+    }
+
+    /// Whether a time lies in a window, or in several that were taken together.
+    pub fn holds(&self, at: u64) -> bool {
+        let part = self.all.partition_point(|part| part.end < at);
+        self.all.get(part).is_some_and(|part| part.start <= at)
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
     use stage2_contract::trace::{Anchor, WallNs};
+
+    use super::*;
 
     #[test]
     fn what_is_still_open_is_kept_and_what_is_closed_is_forgotten() {
@@ -470,5 +640,66 @@ mod tests {
             };
             prop_assert_eq!(stages(window), stages(usize::MAX));
         }
+    }
+
+    type Instance = ((u64, u64), Option<(u64, u64)>);
+
+    fn of(windows: &[Instance]) -> u64 {
+        let mut between = Between::default();
+        windows.iter().for_each(|&(window, work)| between.add(window, work));
+        between.finish()
+    }
+
+    #[test]
+    fn only_what_lies_between_windows_counts_and_only_of_short_gaps() {
+        let us = 1_000;
+        let step = |at: u64| ((at, at + 100 * us), Some((at + 5 * us, at + 95 * us)));
+        // 30 us between windows, of a gap of 40 us.
+        assert_eq!(of(&[step(0), step(130 * us), step(260 * us)]), 60 * us);
+        assert_eq!(of(&[step(260 * us), step(0), step(130 * us)]), 60 * us, "in any order");
+        // A gap of 51 us is no short one.
+        assert_eq!(of(&[step(0), step(141 * us)]), 0);
+        // An instance without work is a window all the same.
+        let empty = ((110 * us, 120 * us), None);
+        assert_eq!(of(&[step(0), empty, step(130 * us)]), 20 * us);
+        // Threads: something was open all the time.
+        assert_eq!(of(&[step(0), step(130 * us), ((90 * us, 140 * us), None)]), 0);
+    }
+
+    #[test]
+    fn memory_is_bounded_and_the_order_of_a_million_instances_changes_nothing() {
+        let mut between = Between::default();
+        for at in 0..1_000_000u64 {
+            between.add((10 * at, 10 * at + 8), Some((10 * at, 10 * at + 8)));
+            assert!(between.latest.len() <= KEPT_WINDOWS);
+        }
+        assert_eq!(between.finish(), 2 * 999_999);
+    }
+
+    proptest! {
+        #[test]
+        fn a_set_is_a_union_in_any_order(windows in prop::collection::vec((0u64..60, 0u64..9), 0..40)) {
+            let mut set = WindowSet::default();
+            windows.iter().for_each(|&(start, length)| set.add(start, start + length));
+            let is_in = |at: u64| windows.iter().any(|&(start, length)| start <= at && at < start + length);
+            let expected = (0..80).filter(|&at| is_in(at)).count() as u64;
+            prop_assert_eq!(set.filled(), expected);
+            for from in 0..70 {
+                let expected = (from..from + 7).filter(|&at| is_in(at)).count() as f64;
+                prop_assert_eq!(set.within(from, from + 7), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn too_many_windows_keep_their_sum() {
+        let mut set = WindowSet::default();
+        let count = 3 * MOST_PARTS as u64;
+        (0..count).for_each(|number| set.add(number * 10, number * 10 + 4));
+        assert!(set.len() <= MOST_PARTS);
+        assert_eq!(set.filled(), count * 4);
+        let half = set.within(0, count * 5);
+        assert!((half / (count * 2) as f64 - 1.0).abs() < 0.001, "{half}");
+        assert!(set.holds(0) && !set.holds(count * 10 + 50));
     }
 }

@@ -1,8 +1,8 @@
 //! GPU work of one group -> calls, times and percentiles, in constant memory.
 
+use stage2_contract::stats::{Histogram, P99_VALUES, Unions};
+
 use super::paths::PathIndex;
-use super::sampling::Sampled;
-use stage2_contract::stats::{Histogram, P99_VALUES};
 
 /// A kind of GPU work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -88,7 +88,7 @@ pub struct Recorded {
 /// What was measured of calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Measured {
-    pub(crate) timed: u64,
+    timed: u64,
     /// Their duration in all, ns.
     pub total_ns: u64,
 }
@@ -122,13 +122,8 @@ impl Stats {
             return;
         }
         self.recorded = Some(Recorded { calls: self.calls, alike: Some(self.measured()) });
-        for sum in [
-            &mut self.calls,
-            &mut self.untimed,
-            &mut self.graph_calls,
-            &mut self.bytes,
-            &mut self.total_ns,
-        ] {
+        let Self { calls, untimed, graph_calls, bytes, total_ns, .. } = self;
+        for sum in [calls, untimed, graph_calls, bytes, total_ns] {
             *sum = sampled.scale(*sum);
         }
     }
@@ -224,8 +219,281 @@ pub fn median(values: &mut [u64]) -> Option<u64> {
     Some(lower + (upper - lower).div_ceil(2))
 }
 
+/// Values of a series that are kept one by one when series are merged. Beyond that the median is
+/// within [`stage2_contract::stats::ERROR_PERCENT`].
+pub const EXACT_VALUES: usize = 1 << 15;
+
+/// Values, for instance the host times of the instances of a range.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Series {
+    count: u64,
+    sum: u128,
+    /// Nothing once they do not fit.
+    squares: Option<u128>,
+    min: Option<u64>,
+    max: Option<u64>,
+    values: Values,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Values {
+    Each(Vec<u64>),
+    Folded(Histogram),
+}
+
+impl Default for Values {
+    fn default() -> Self {
+        Self::Each(Vec::new())
+    }
+}
+
+impl Series {
+    /// Takes a value; true where it was kept by itself.
+    pub fn push(&mut self, value: u64) -> bool {
+        let square = u128::from(value).checked_mul(u128::from(value));
+        let squares = if self.count == 0 { Some(0) } else { self.squares };
+        self.squares = squares.zip(square).and_then(|(a, b)| a.checked_add(b));
+        self.count += 1;
+        self.sum += u128::from(value);
+        self.min = self.min.into_iter().chain([value]).min();
+        self.max = self.max.max(Some(value));
+        match &mut self.values {
+            Values::Each(values) => values.push(value),
+            Values::Folded(histogram) => histogram.add(value),
+        }
+        self.kept() > 0
+    }
+
+    /// Takes what another series holds, and folds where that makes too many values.
+    pub fn merge(&mut self, other: &Self) {
+        if self.kept() + other.kept() > EXACT_VALUES {
+            self.fold_all();
+        }
+        self.append(other);
+    }
+
+    pub(crate) fn append(&mut self, other: &Self) {
+        let none = |series: &Self| if series.count == 0 { Some(0) } else { series.squares };
+        self.squares = none(self).zip(none(other)).and_then(|(a, b)| a.checked_add(b));
+        self.count += other.count;
+        self.sum = self.sum.saturating_add(other.sum);
+        self.min = self.min.into_iter().chain(other.min).min();
+        self.max = self.max.max(other.max);
+        if matches!(other.values, Values::Folded(_)) {
+            self.fold_all();
+        }
+        match (&mut self.values, &other.values) {
+            (Values::Each(values), Values::Each(more)) => values.extend_from_slice(more),
+            (Values::Folded(histogram), Values::Folded(more)) => histogram.merge(more),
+            (Values::Folded(histogram), Values::Each(more)) => {
+                more.iter().for_each(|&value| histogram.add(value));
+            }
+            // It was folded above.
+            (Values::Each(_), Values::Folded(_)) => {}
+        }
+    }
+
+    pub(crate) fn kept(&self) -> usize {
+        match &self.values {
+            Values::Each(values) => values.len(),
+            Values::Folded(_) => 0,
+        }
+    }
+
+    /// Keeps a distribution instead of the values, where there are more than `limit`.
+    pub fn fold(&mut self, limit: usize) {
+        if self.kept() > limit {
+            self.fold_all();
+        }
+    }
+
+    fn fold_all(&mut self) {
+        if let Values::Each(values) = &self.values {
+            let mut histogram = Histogram::default();
+            values.iter().for_each(|&value| histogram.add(value));
+            self.values = Values::Folded(histogram);
+        }
+    }
+
+    /// Number of values.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    pub(crate) fn sum(&self) -> u128 {
+        self.sum
+    }
+
+    /// The smallest value.
+    pub fn min(&self) -> Option<u64> {
+        self.min
+    }
+
+    /// The largest value.
+    pub fn max(&self) -> Option<u64> {
+        self.max
+    }
+
+    /// The arithmetic mean, rounded.
+    pub fn mean(&self) -> Option<u64> {
+        mean(u64::try_from(self.sum).unwrap_or(u64::MAX), self.count)
+    }
+
+    /// The middle one, or the rounded mean of the middle two: exact where the values are kept.
+    pub fn median(&self) -> Option<u64> {
+        match &self.values {
+            Values::Each(values) => median(&mut values.clone()),
+            Values::Folded(histogram) => {
+                Some(histogram.percentile(50)?.clamp(self.min?, self.max?))
+            }
+        }
+    }
+
+    /// The value that 99 % of them do not exceed. Nothing of fewer than [`P99_VALUES`].
+    pub fn p99(&self) -> Option<u64> {
+        if self.count < P99_VALUES { None } else { self.percentile(99) }
+    }
+
+    /// The value that so many percent of them do not exceed (nearest rank): exact where the values are
+    /// kept.
+    pub fn percentile(&self, percent: u64) -> Option<u64> {
+        match &self.values {
+            Values::Each(values) => {
+                let mut sorted = values.clone();
+                sorted.sort_unstable();
+                let rank = (sorted.len() * usize::try_from(percent).ok()?).div_ceil(100);
+                sorted.get(rank.checked_sub(1)?).copied()
+            }
+            Values::Folded(histogram) => {
+                Some(histogram.percentile(percent)?.clamp(self.min?, self.max?))
+            }
+        }
+    }
+
+    /// Standard deviation of a sample (divided by one less than its size), rounded down; nothing
+    /// for fewer than two, and for values whose squares cannot be summed.
+    pub fn deviation(&self) -> Option<u64> {
+        let count = u128::from(self.count);
+        let squares = count.checked_mul(self.squares?)?;
+        let spread = squares.checked_sub(self.sum.checked_mul(self.sum)?)?;
+        u64::try_from(spread.checked_div(count * count.checked_sub(1)?)?.isqrt()).ok()
+    }
+}
+
+/// Instances of one path that `STAGE2_SAMPLE` chose from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sampled {
+    /// All of them.
+    pub instances: u64,
+    /// Those of them that were recorded.
+    pub recorded: u64,
+}
+
+impl Sampled {
+    /// Whether the work of some instances is missing, and can be estimated from the others.
+    pub fn is_part(self) -> bool {
+        self.recorded > 0 && self.recorded < self.instances
+    }
+
+    /// The estimate for all instances from the sum over the recorded ones, rounded.
+    pub fn scale(self, recorded: u64) -> u64 {
+        if !self.is_part() {
+            return recorded;
+        }
+        let (instances, of) = (u128::from(self.instances), u128::from(self.recorded));
+        let scaled = (u128::from(recorded) * instances + of / 2) / of;
+        u64::try_from(scaled).unwrap_or(u64::MAX)
+    }
+
+    /// One of so many of one of so many.
+    pub fn times(self, other: Self) -> Self {
+        match (self.is_part(), other.is_part()) {
+            (true, true) => Self {
+                instances: self.instances.saturating_mul(other.instances),
+                recorded: self.recorded.saturating_mul(other.recorded),
+            },
+            (true, false) => self,
+            (false, _) => other,
+        }
+    }
+
+    /// Adds the instances of another process, and those of them that were recorded.
+    pub fn add(&mut self, other: Self) {
+        self.instances = self.instances.saturating_add(other.instances);
+        self.recorded = self.recorded.saturating_add(other.recorded);
+    }
+}
+
+/// A sum of recorded figures, each scaled to all instances of its path: rounded once, at the end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Estimate {
+    /// In units of 2^-32.
+    sum: u128,
+}
+
+impl Estimate {
+    /// Adds what was recorded in instances of which `sampled` tells how many stand for how many.
+    pub fn add(&mut self, recorded: u64, sampled: Sampled) {
+        let (instances, of) = match sampled.is_part() {
+            true => (u128::from(sampled.instances), u128::from(sampled.recorded)),
+            false => (1, 1),
+        };
+        let scaled = u128::from(recorded) * instances;
+        let whole = (scaled / of).min(u128::from(u64::MAX));
+        self.sum = self.sum.saturating_add((whole << 32) + ((scaled % of) << 32) / of);
+    }
+
+    /// The sum of two estimates.
+    pub fn plus(self, other: Self) -> Self {
+        Self { sum: self.sum.saturating_add(other.sum) }
+    }
+
+    /// The estimate, rounded.
+    pub fn get(self) -> u64 {
+        u64::try_from(self.sum.saturating_add(1 << 31) >> 32).unwrap_or(u64::MAX)
+    }
+}
+
+/// Of a limit of a trace file, the smallest part that a capture gets.
+const LEAST_SHARE: usize = 64;
+/// The shares of all captures add up to less than one: the harmonic numbers grow slowly.
+const FIRST_SHARE: usize = 8;
+
+/// The part of the limits of a trace file that belongs to one capture.
+///
+/// Limits of a trace file hold for one file at a time. An export of nsys has all processes in one
+/// file, and all of them are held until it ends: together they take no more than one trace file does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share(usize);
+
+impl Default for Share {
+    fn default() -> Self {
+        Self(1)
+    }
+}
+
+impl Share {
+    /// That of the capture `number`, counted from 0: the first ones, which most exports end with, get
+    /// the most.
+    pub fn of_several(number: usize) -> Self {
+        Self(number.saturating_add(1).saturating_mul(FIRST_SHARE))
+    }
+
+    /// How much of `limit` it is.
+    pub fn of(self, limit: usize) -> usize {
+        (limit / self.0).max(LEAST_SHARE.min(limit))
+    }
+
+    /// Unions of intervals that keep so much.
+    pub fn unions(self) -> Unions {
+        Unions::with_limits(self.of(Unions::BATCH), self.of(Unions::WINDOW))
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -339,5 +607,105 @@ mod tests {
         assert_eq!(mean(9, 4), Some(2));
         assert_eq!(mean(u64::MAX, 1), Some(u64::MAX));
         assert_eq!(mean(5, 0), None);
+    }
+
+    fn of(values: impl IntoIterator<Item = u64>) -> Series {
+        let mut series = Series::default();
+        for value in values {
+            series.push(value);
+        }
+        series
+    }
+
+    #[test]
+    fn deviations() {
+        assert_eq!(of([]).deviation(), None);
+        assert_eq!(of([7]).deviation(), None);
+        assert_eq!(of([7, 7, 7]).deviation(), Some(0));
+        // Squares of 3, 1, 1 and 3 over 3.
+        assert_eq!(of([2, 4, 6, 8]).deviation(), Some(2));
+        let far = 1 << 60;
+        assert_eq!(of([far, far + 1_000, far + 2_000]).deviation(), Some(1_000));
+        assert_eq!(of([0, 1 << 63]).deviation(), Some(6_521_908_912_666_391_106));
+        assert_eq!(of([0, u64::MAX]).deviation(), None, "no number rather than a wrong one");
+    }
+
+    #[test]
+    fn ninety_nine_percent_do_not_exceed_the_99th_percentile() {
+        assert_eq!(of([]).p99(), None);
+        assert_eq!(of(1..20).p99(), None);
+        assert_eq!(of(1..=20).p99(), Some(20));
+        assert_eq!(of((1..=100).rev()).p99(), Some(99));
+        assert_eq!(of(1..=101).p99(), Some(100));
+        let mut folded = of(1..=101);
+        folded.fold(0);
+        assert!(folded.p99().is_some_and(|ns| ns.abs_diff(100) <= 2), "{folded:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn folding_and_merging_change_the_median_only_and_that_little(
+            a in prop::collection::vec(1u64..1_000_000_000, 1..200),
+            b in prop::collection::vec(1u64..1_000_000_000, 1..200),
+            limit in 0usize..200,
+        ) {
+            let whole = of(a.iter().chain(&b).copied());
+            let (mut first, mut second) = (of(a), of(b));
+            first.fold(limit);
+            second.fold(200 - limit);
+            // As sums begin: with nothing.
+            let mut sum = Series::default();
+            sum.merge(&first);
+            sum.merge(&second);
+            let first = sum;
+            prop_assert_eq!(first.count(), whole.count());
+            prop_assert_eq!((first.mean(), first.deviation()), (whole.mean(), whole.deviation()));
+            prop_assert_eq!((first.min(), first.max()), (whole.min(), whole.max()));
+            let Values::Each(mut all) = whole.values else { panic!("few values are kept") };
+            all.sort_unstable();
+            // Nearest rank: the lower one of the middle two.
+            let (lower, upper) = (all[(all.len() - 1) / 2] as f64, all[all.len() / 2] as f64);
+            let got = first.median().expect("values") as f64;
+            let error = stage2_contract::stats::ERROR_PERCENT / 100.0;
+            prop_assert!(got >= lower * (1.0 - error) - 1.0 && got <= upper * (1.0 + error) + 1.0);
+        }
+    }
+
+    #[test]
+    fn an_estimate_is_rounded_once() {
+        let mut sum = Estimate::default();
+        (0..6).for_each(|_| sum.add(1, Sampled { instances: 16, recorded: 3 }));
+        assert_eq!(sum.get(), 32, "six times 5.33, and not six times 5");
+        sum.add(u64::MAX, Sampled { instances: u64::MAX, recorded: 1 });
+        assert_eq!(sum.get(), u64::MAX);
+        let mut whole = Estimate::default();
+        whole.add(u64::MAX, Sampled::default());
+        assert_eq!(whole.get(), u64::MAX);
+    }
+
+    #[test]
+    fn sums_are_scaled_and_nothing_is_made_up() {
+        let sampled = Sampled { instances: 64, recorded: 4 };
+        assert_eq!(sampled.scale(28), 448);
+        assert_eq!(Sampled { instances: 17, recorded: 2 }.scale(3), 26);
+        assert_eq!(sampled.scale(u64::MAX), u64::MAX);
+        for whole in [Sampled::default(), Sampled { instances: 5, recorded: 0 }] {
+            assert_eq!(whole.scale(7), 7);
+        }
+        // A damaged file may say anything.
+        assert_eq!(Sampled { instances: 1, recorded: 9 }.scale(7), 7);
+    }
+
+    /// Hazard (Hostile files): An nsys export of a thousand processes, each of which may keep as
+    ///  much as a whole file.
+    /// Promise: They share what one trace file may keep, and all of it is below 512 MiB.
+    #[test]
+    fn a_thousand_captures_keep_hardly_more_than_one_file() {
+        let limit = 1 << 20;
+        assert_eq!(Share::default().of(limit), limit);
+        let all: usize = (0..1024).map(|number| Share::of_several(number).of(limit)).sum();
+        assert!((limit / 2..limit).contains(&all), "{all}");
+        assert_eq!(Share::of_several(usize::MAX).of(limit), LEAST_SHARE);
+        assert_eq!(Share::of_several(9).of(10), 10);
     }
 }

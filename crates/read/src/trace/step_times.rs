@@ -10,8 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use rustc_hash::FxHashMap;
 
 use super::paths::PathIndex;
-use super::series::{EXACT_VALUES, Series};
-use super::share::Share;
+use super::stats::{EXACT_VALUES, Series, Share};
 use stage2_model::{OUTLIERS_MOST, Step, StepBucket};
 
 /// An instance of a stage, or a step of one, by the time that is its alone.

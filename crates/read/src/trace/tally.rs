@@ -4,55 +4,38 @@
 //! nor with the range instances.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::path::PathBuf;
+use std::collections::{BTreeMap, HashMap};
 
-use rustc_hash::{FxHashMap, FxHashSet};
 use stage2_contract::trace::{
-    Anchor, Field, FieldValue, GpuWork, Losses, NONE, Process, RANGE_OUTSIDE, RANGE_UNKNOWN,
-    Record, What, ending, window,
+    Anchor, Field, FieldValue, GpuWork, NONE, Queue, RANGE_OUTSIDE, RANGE_UNKNOWN, Record, What,
+    ending, window,
 };
+use stage2_model::{FileEnding, FileState, META_RANGES, META_SAMPLE};
 
 use super::alike::{Alike, Joined};
 use super::clock::ClockMap;
 use super::collectives::{CommunicationKernel, Gather};
-use super::device_states::DeviceStates;
-use super::devices::Devices;
+use super::definitions::{DefinedPath, Definitions, Devices, Shapes, UNKNOWN};
 use super::libraries::RangeNames;
-use super::names::Names;
 use super::outliers::Found;
-use super::paths::{OUTSIDE, PathIndex, Paths, UNATTRIBUTED, UNDEFINED};
+use super::paths::{OUTSIDE, PathIndex, PathNode, Paths, UNATTRIBUTED, UNDEFINED};
 use super::ranges::{Place, Ranges};
-use super::shapes::{Shapes, UNKNOWN};
-use super::share::Share;
-use super::stats::{GroupKey, Span, Stats, Work};
+use super::stats::{GroupKey, Share, Span, Stats, Work};
 use super::step_times::{StepTrack, Steps};
-use super::steps::{Follow, GRAPH, Launch};
-use super::whole::Whole;
+use super::steps::{Follow, GRAPH, Launch, Repeats, Sequences};
 use super::work_unions::{self, Part, StageWork, WorkUnions};
-use super::{Captured, Counts, Extent, META_OPEN_AT_END, ProcessCapture, StageCapture};
-use stage2_model::{FileEnding, FileState, META_RANGES, META_SAMPLE, Undefined};
+use super::{Captured, Counts, META_OPEN_AT_END, ProcessCapture, StageCapture};
 
 /// Builds a [`ProcessCapture`] from records.
 #[derive(Debug, Default)]
 pub struct Tally {
-    host_extent: Extent,
-    gpu_extent: Extent,
-    process: Option<Process>,
-    meta: BTreeMap<String, String>,
+    /// What is taken over as it is.
+    capture: ProcessCapture,
     anchors: Vec<Anchor>,
-    names: Names,
-    libraries: RangeNames,
-    /// Names that are those of domains of libraries.
-    library_names: HashSet<u32>,
+    definitions: Definitions,
     whole: Whole,
     devices: Devices,
-    device_states: DeviceStates,
     shapes: Shapes,
-    paths: Paths,
-    alike: Alike,
-    /// Names that stand for others, by their paths, with these.
-    joined_names: FxHashMap<PathIndex, FxHashSet<u32>>,
     /// Only names are taken in: there are too many of a kind, and the file is read again.
     scans: bool,
     ranges: Ranges,
@@ -63,11 +46,6 @@ pub struct Tally {
     graph_nodes: HashMap<u64, PathIndex>,
     captured: HashMap<(PathIndex, PathIndex), Captured>,
     collectives: Gather,
-    counter_samples: u64,
-    losses: Losses,
-    counts: Counts,
-    undefined: Undefined,
-    end: Option<String>,
 }
 
 #[derive(Debug)]
@@ -81,7 +59,8 @@ struct GroupStats {
 impl Tally {
     /// Ranges of the domains in `libraries` are no stages.
     pub fn new(libraries: RangeNames) -> Self {
-        Self { libraries, ..Self::default() }
+        let definitions = Definitions::new(libraries, Alike::default());
+        Self { definitions, ..Self::default() }
     }
 
     /// For records that arrive in launch order, with at most `window` ranges opened between a launch
@@ -92,8 +71,7 @@ impl Tally {
             unions: WorkUnions::within(share),
             collectives: Gather::within(share),
             whole: Whole::ordered(follow),
-            libraries,
-            ..Self::default()
+            ..Self::new(libraries)
         }
     }
 
@@ -104,20 +82,20 @@ impl Tally {
 
     /// Joins names of ranges, and looks for further ones of which there are many.
     pub fn join(mut self, joined: Joined) -> Self {
-        self.alike = Alike::counting(joined);
+        self.definitions.alike = Alike::counting(joined);
         self
     }
 
     /// Joins names of ranges, and looks for no others.
     pub fn join_only(mut self, joined: Joined) -> Self {
-        self.alike = Alike::of(joined);
+        self.definitions.alike = Alike::of(joined);
         self
     }
 
     /// What names it joins, and of which there are more than stay apart: these have to be joined, too, in
     /// another pass.
     pub fn into_alike(self) -> (Joined, Joined) {
-        self.alike.into_parts()
+        self.definitions.alike.into_parts()
     }
 
     /// Whether another pass has to join further names; until then it takes in nothing but names.
@@ -127,18 +105,8 @@ impl Tally {
 
     /// Forgets all but names: there are too many of a kind.
     fn only_scan(&mut self) {
-        let libraries = std::mem::take(&mut self.libraries);
-        let library_names = std::mem::take(&mut self.library_names);
-        let (names, paths) = (std::mem::take(&mut self.names), std::mem::take(&mut self.paths));
-        let alike = std::mem::take(&mut self.alike);
-        let rest = Self::default();
-        *self = Self { libraries, library_names, names, paths, alike, scans: true, ..rest };
-    }
-
-    fn is_of_model(&self, name: Option<u32>, domain: Option<u32>) -> bool {
-        let domain = domain.and_then(|domain| self.names.get(domain));
-        name.and_then(|name| self.names.get(name))
-            .is_some_and(|name| self.libraries.is_of_model(name, domain))
+        let definitions = std::mem::take(&mut self.definitions);
+        *self = Self { definitions, scans: true, ..Self::default() };
     }
 
     /// Groups of GPU work so far: memory grows with them.
@@ -153,21 +121,22 @@ impl Tally {
             _ if self.scans => {}
             Record::Work(work) => self.work(&work),
             Record::RangeOpen(open) => {
-                self.host_extent.add(open.start.0);
-                let path = self.paths.find(open.path);
+                self.capture.host_extent.add(open.start.0);
+                let paths = &self.definitions.paths;
+                let path = paths.find(open.path);
                 let index = path.unwrap_or(UNDEFINED);
-                if !self.is_of_library(index) {
+                if !self.definitions.is_of_library(index) {
                     self.whole.stop();
                 }
                 if self.ranges.is_full() {
                     self.ranges.settle(&ClockMap::new(&self.anchors));
                 }
-                self.ranges.open(&open, index, path.is_some(), &self.paths);
-                self.collectives.open(&open, index, self.paths.node(index));
-                self.counts.ranges += u64::from(open.continues == 0);
+                self.ranges.open(&open, index, path.is_some(), paths);
+                self.collectives.open(&open, index, paths.node(index));
+                self.capture.counts.ranges += u64::from(open.continues == 0);
             }
             Record::RangeClose { range, end } => {
-                self.host_extent.add(end.0);
+                self.capture.host_extent.add(end.0);
                 self.collectives.close(range);
                 self.ranges.close(range, end);
             }
@@ -177,8 +146,8 @@ impl Tally {
                 self.ranges.sample(range, recorded);
             }
             Record::Mark(mark) => {
-                self.host_extent.add(mark.at.0);
-                self.counts.marks += 1;
+                self.capture.host_extent.add(mark.at.0);
+                self.capture.counts.marks += 1;
             }
             other => self.describe(other),
         }
@@ -186,79 +155,63 @@ impl Tally {
 
     fn describe(&mut self, record: Record) {
         match record {
-            Record::Process(process) => self.process = Some(process),
+            Record::Process(process) => self.capture.process = Some(process),
             Record::Meta { key, value } => {
                 if [META_SAMPLE, META_RANGES].contains(&key.as_str()) {
                     self.ranges.gate();
                     self.collectives.gate();
                     self.whole.stop();
                 }
-                self.meta.insert(key, value);
+                self.capture.meta.insert(key, value);
             }
             Record::Anchor(anchor) => self.anchors.push(anchor),
-            Record::Name { id, bytes } if self.scans => {
-                let of_library = self.libraries.contains(&bytes);
-                let index = self.names.define(id, bytes);
-                if of_library {
-                    self.library_names.insert(index);
-                }
-            }
             Record::Name { id, bytes } => {
-                let of_library = self.libraries.contains(&bytes);
-                let index = self.names.define(id, bytes.clone());
-                self.collectives.name(index, &bytes);
-                if of_library {
-                    self.library_names.insert(index);
+                let index = self.definitions.name(id, bytes);
+                if let Some(bytes) = self.definitions.names.get(index).filter(|_| !self.scans) {
+                    self.collectives.name(index, bytes);
                 }
             }
             Record::Device(device) => self.devices.describe(device),
-            Record::DeviceState(state) => self.device_states.add(state),
+            Record::DeviceState(state) => self.capture.device_states.add(state),
             Record::Queue(queue) => {
                 self.devices.queue(&queue);
                 self.whole.queue(&queue);
             }
             Record::Shape(shape) => {
-                let name = self.name(shape.name);
+                let name = self.definitions.names.find(shape.name);
+                self.capture.undefined.names += u64::from(name.is_none());
                 let index = self.shapes.define(shape, name);
                 self.collectives.shape(index, name);
             }
             Record::Path(path) => {
-                let name = self.name(path.name);
-                let domain = (path.domain != NONE).then(|| self.name(path.domain)).flatten();
-                let library = domain.is_some_and(|name| self.library_names.contains(&name));
-                let own = name.filter(|_| !library);
-                let stand_in = own.and_then(|own| {
-                    self.alike.stand_in(&mut self.names, &self.paths, &path, own, domain)
-                });
-                if !self.scans && self.alike.has_many() {
+                let DefinedPath { index, name, domain, stand_in, in_known } =
+                    self.definitions.path(&path);
+                if !self.scans && self.definitions.alike.has_many() {
                     self.only_scan();
                 }
-                let parent_known = self.paths.define(&path, stand_in.or(name), domain, library);
-                if let (Some(own), Some(_), Some(index)) = (own, stand_in, self.paths.find(path.id))
-                {
-                    self.joined_names.entry(index).or_default().insert(own);
+                if let Some((own, _)) = name.zip(stand_in) {
+                    self.capture.joined_names.entry(index).or_default().insert(own);
                 }
-                if let Some(index) = self.paths.find(path.id) {
-                    self.collectives.path(index, name, domain);
+                self.collectives.path(index, name, domain);
+                let is_outermost = self.definitions.paths.node(index).parent.is_none();
+                if is_outermost && self.definitions.is_of_model(name, domain) {
+                    self.ranges.join(index);
                 }
-                let outermost = |index: &PathIndex| self.paths.node(*index).parent.is_none();
-                if let Some(stage) = self.paths.find(path.id).filter(outermost)
-                    && self.is_of_model(name, domain)
-                {
-                    self.ranges.join(stage);
-                }
-                self.undefined.paths += u64::from(!parent_known);
+                let lacks_domain = path.domain != NONE && domain.is_none();
+                self.capture.undefined.names += u64::from(name.is_none()) + u64::from(lacks_domain);
+                self.capture.undefined.paths += u64::from(!in_known);
             }
             Record::GraphNode { node, path, range } => {
                 self.collectives.captured(node, range);
                 // Path 0: captured while no range was open.
-                let index = if path == NONE { Some(OUTSIDE) } else { self.paths.find(path) };
-                self.undefined.paths += u64::from(index.is_none());
+                let index =
+                    if path == NONE { Some(OUTSIDE) } else { self.definitions.paths.find(path) };
+                self.capture.undefined.paths += u64::from(index.is_none());
                 self.graph_nodes.insert(node, index.unwrap_or(UNDEFINED));
             }
-            Record::CounterSamples(_) => self.counter_samples += 1,
-            Record::Losses(losses) => self.losses = losses,
-            Record::End { reason } => self.end = Some(reason),
+            Record::CounterSamples(_) => self.capture.counter_samples += 1,
+            Record::Losses(losses) => self.capture.losses = losses,
+            Record::End { reason } => self.capture.end = Some(reason),
             // `Thread`: nothing in the report is per thread yet. The rest is handled in `push`.
             _ => {}
         }
@@ -270,32 +223,21 @@ impl Tally {
             FieldValue::I64(value) => u64::try_from(value).ok(),
             FieldValue::F64(_) | FieldValue::Name(_) => None,
         };
-        let names = &self.names;
+        let names = &self.definitions.names;
         let numbers = fields.iter().filter_map(|f| Some((names.find(f.name)?, number(f.value)?)));
         self.collectives.fields(range, numbers);
-    }
-
-    /// Whether the range of this path was opened by a library, and not by the user.
-    fn is_of_library(&self, path: PathIndex) -> bool {
-        self.paths.node(path).domain.is_some_and(|domain| self.library_names.contains(&domain))
-    }
-
-    fn name(&mut self, id: u32) -> Option<u32> {
-        let index = self.names.find(id);
-        self.undefined.names += u64::from(index.is_none());
-        index
     }
 
     fn work(&mut self, done: &GpuWork) {
         let span = Span { start: done.start.0, end: done.end.0 };
         if span.valid() {
-            self.gpu_extent.add(span.start);
-            self.gpu_extent.add(span.end);
+            self.capture.gpu_extent.add(span.start);
+            self.capture.gpu_extent.add(span.end);
         }
         let (work, bytes) = match done.what {
             What::Kernel { shape } => {
                 let known = self.shapes.find(shape);
-                self.undefined.shapes += u64::from(known.is_none());
+                self.capture.undefined.shapes += u64::from(known.is_none());
                 (Work::Kernel(known.unwrap_or(UNKNOWN)), 0)
             }
             What::Copy { bytes, kind } => (Work::Copy(kind), bytes),
@@ -305,7 +247,8 @@ impl Tally {
         let &GpuWork { queue, range, correlation, graph_node: node, .. } = done;
         let (path, place) = self.place(range);
         let device = self.devices.of_queue(queue);
-        self.counts.add(work, path, self.paths.node(path).top, span.valid());
+        let PathNode { top, user, .. } = self.definitions.paths.node(path);
+        self.capture.counts.add(work, path, top, span.valid());
         let is_kernel = done.is_kernel();
         if self.whole.is_on() {
             self.whole.work(span);
@@ -323,7 +266,7 @@ impl Tally {
             && let Some(operation) = self.collectives.operation(shape)
         {
             let instance = place.and_then(|place| self.ranges.instance(place));
-            let (stage, instance) = instance.unwrap_or((self.paths.node(path).top, 0));
+            let (stage, instance) = instance.unwrap_or((top, 0));
             self.collectives.kernel(CommunicationKernel {
                 operation,
                 span,
@@ -332,7 +275,7 @@ impl Tally {
                 correlation,
                 device,
                 path,
-                user: self.paths.node(path).user.unwrap_or(path),
+                user: user.unwrap_or(path),
                 stage,
                 instance,
             });
@@ -363,7 +306,7 @@ impl Tally {
             id => match self.ranges.place(id) {
                 Some(place) => (place.path, Some(place)),
                 None => {
-                    self.undefined.ranges += 1;
+                    self.capture.undefined.ranges += 1;
                     (UNATTRIBUTED, None)
                 }
             },
@@ -374,7 +317,7 @@ impl Tally {
         if let Some(&index) = self.groups.get(&key) {
             return index as usize;
         }
-        let place = self.unions.place(self.paths.node(key.path).top, key.device);
+        let place = self.unions.place(self.definitions.paths.node(key.path).top, key.device);
         let part = match key.work {
             Work::Kernel(shape) if self.collectives.operation(shape).is_some() => {
                 Part::Communication
@@ -389,20 +332,22 @@ impl Tally {
 
     /// Everything that was read, reduced.
     pub fn finish(mut self) -> ProcessCapture {
-        self.undefined.queues = self.devices.undefined_queues;
+        self.capture.undefined.queues = self.devices.undefined_queues;
         // Nothing came behind it that takes it back: the process has ended so.
-        let announced = self.meta.remove(ending::ANNOUNCED).filter(|how| !how.is_empty());
-        self.end = self.end.or(announced);
-        let ends_in_order = self.end.as_ref().is_some_and(|end| !ending::is_abrupt(end));
+        let announced = self.capture.meta.remove(ending::ANNOUNCED).filter(|how| !how.is_empty());
+        self.capture.end = self.capture.end.or(announced);
+        let ends_in_order = self.capture.end.as_ref().is_some_and(|end| !ending::is_abrupt(end));
         let clock = ClockMap::new(&self.anchors);
         let wall_ahead_ns = wall_ahead_ns(&self.anchors);
-        let ending = if self.end.is_some() { FileEnding::Complete } else { FileEnding::Open };
+        let ending =
+            if self.capture.end.is_some() { FileEnding::Complete } else { FileEnding::Open };
         let (device_busy, worked) = self.unions.finish();
         let mut stages: BTreeMap<PathIndex, StageCapture> = BTreeMap::new();
         let (faults, gated) = (self.ranges.faults, self.ranges.is_gated());
         let ranges = self.ranges.finish(&clock);
         let path_times = ranges.paths;
-        let steps = longest_steps(&self.paths, &ranges.steps);
+        let Definitions { names, paths, alike, .. } = self.definitions;
+        let steps = longest_steps(&paths, &ranges.steps);
         for (stage, mut times) in ranges.stages {
             let entry = stages.entry(stage).or_default();
             // Of many processes, all of these would be too much to keep.
@@ -423,7 +368,7 @@ impl Tally {
             };
         }
         for (path, times) in &path_times {
-            let stage = stages.get_mut(&self.paths.node(*path).top);
+            let stage = stages.get_mut(&paths.node(*path).top);
             if let Some(stage) = stage.filter(|_| times.recorded != Some(0)) {
                 stage.recorded = true;
             }
@@ -431,13 +376,13 @@ impl Tally {
         let mut groups: Vec<(GroupKey, Stats)> =
             self.stats.into_iter().map(|group| (group.key, group.stats)).collect();
         groups.sort_by_key(|(key, _)| *key);
-        let of_user = |path: &PathIndex| self.paths.node(*path).user == Some(*path);
+        let of_user = |path: &PathIndex| paths.node(*path).user == Some(*path);
         let open_at_end = path_times.iter().filter(|(path, _)| of_user(path));
         let open_at_end = open_at_end.map(|(_, times)| times.unclosed).fold(0, u64::saturating_add);
-        let told = self.meta.get(META_OPEN_AT_END).and_then(|count| count.parse().ok());
+        let told = self.capture.meta.get(META_OPEN_AT_END).and_then(|count| count.parse().ok());
         let open_at_end = open_at_end.max(told.unwrap_or(0));
         // Behind a window the process goes on, and closes them.
-        let goes_on = self.meta.get(window::ENDED).is_some_and(|why| why != window::EXIT);
+        let goes_on = self.capture.meta.get(window::ENDED).is_some_and(|why| why != window::EXIT);
         let sampled = |path| path_times.get(&path).map(|times| times.sampled).unwrap_or_default();
         for (key, stats) in &mut groups {
             stats.scale(sampled(key.path));
@@ -449,43 +394,31 @@ impl Tally {
         }
         let collectives = self.collectives.finish(sampled);
         ProcessCapture {
-            file: String::new(),
-            path: PathBuf::new(),
-            host_extent: self.host_extent,
-            gpu_extent: self.gpu_extent,
             state: FileState { ending, ..FileState::default() },
-            process: self.process,
-            meta: self.meta,
-            names: self.names.into_list(),
+            names: names.into_list(),
             shapes: self.shapes.into_list(),
             path_times: path_times.into_iter().collect(),
-            joined: self.alike.into_parts().0,
-            joined_names: self.joined_names,
-            paths: self.paths.nodes().to_vec(),
+            joined: alike.into_parts().0,
+            paths: paths.nodes().to_vec(),
             devices: self.devices.into_list(),
-            device_states: self.device_states,
             device_busy,
             stages,
             model_windows: ranges.model_windows,
             steps: ranges.steps,
             groups,
             captured: self.captured.into_iter().collect(),
-            counter_samples: self.counter_samples,
-            losses: self.losses,
-            counts: self.counts,
-            undefined: self.undefined,
             faults,
             open_at_end: if ends_in_order && !goes_on { open_at_end } else { 0 },
             anchors: self.anchors.len() as u64,
             first_anchor: self.anchors.first().copied(),
             anchors_ignored: clock.ignored(),
             clock_steps: clock.steps(),
-            end: self.end,
-            whole: self.whole.finish(&self.counts),
+            whole: self.whole.finish(&self.capture.counts),
             gated,
             collectives,
             clock,
             wall_ahead_ns,
+            ..self.capture
         }
     }
 }
@@ -513,8 +446,6 @@ fn longest_steps<'s>(
     };
     longest.into_iter().map(looked_at).collect()
 }
-
-/// Whether a stage has one instance.
 fn is_only(steps: &BTreeMap<PathIndex, StepTrack>, stage: PathIndex) -> bool {
     steps.get(&stage).is_some_and(|own| own.count() == 1)
 }
@@ -525,4 +456,84 @@ fn wall_ahead_ns(anchors: &[Anchor]) -> Option<i64> {
     let mut all: Vec<i64> = anchors.iter().filter_map(ahead).collect();
     all.sort_unstable();
     all.get(all.len() / 2).copied()
+}
+
+/// Queues whose streams are remembered.
+const NAMED_QUEUES: usize = 1 << 10;
+
+/// A process without ranges, as a whole.
+#[derive(Clone, Debug)]
+pub struct WholeProcess {
+    /// The stand-in that its work has in the place of a range.
+    pub path: PathIndex,
+    /// From its first GPU record to the end of its last, ns; nothing where none is timed, and where
+    /// some of its work is placed elsewhere.
+    pub window_ns: Option<u64>,
+    /// The steps that repeat; none where no period is certain.
+    pub repeats: Vec<Repeats>,
+    /// Devices and streams of the queues that `repeats` names.
+    pub streams: HashMap<u32, (u32, u32)>,
+    /// The search for steps skipped this process: the export has too many.
+    pub steps_left_out: bool,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Whole {
+    sequences: Sequences,
+    streams: HashMap<u32, (u32, u32)>,
+    span: Option<Span>,
+    off: bool,
+}
+
+impl Whole {
+    /// For a process whose records arrive in launch order.
+    pub(super) fn ordered(follow: Follow) -> Self {
+        Self { sequences: Sequences::ordered(follow), ..Self::default() }
+    }
+
+    fn is_on(&self) -> bool {
+        !self.off
+    }
+
+    /// The process has stages, or was not recorded as a whole.
+    fn stop(&mut self) {
+        if !self.off {
+            *self = Self { off: true, ..Self::default() };
+        }
+    }
+
+    pub(super) fn queue(&mut self, queue: &Queue) {
+        if !self.off && self.streams.len() < NAMED_QUEUES {
+            self.streams.insert(queue.id, (queue.device, queue.stream));
+        }
+    }
+
+    pub(super) fn work(&mut self, span: Span) {
+        if span.valid() {
+            let all = self.span.get_or_insert(span);
+            all.start = all.start.min(span.start);
+            all.end = all.end.max(span.end);
+        }
+    }
+
+    pub(super) fn launch(&mut self, launch: Launch) {
+        self.sequences.push(launch);
+    }
+
+    pub(super) fn finish(self, counts: &Counts) -> Option<WholeProcess> {
+        let Self { sequences, streams, span, off } = self;
+        if off || counts.gpu_records() == 0 {
+            return None;
+        }
+        // Without any range, work of a launch that nobody saw lies in the process as well. Work in
+        // both places has two busy times, which may overlap.
+        let (path, elsewhere) = match counts.outside_ranges {
+            0 => (UNATTRIBUTED, counts.attributed),
+            _ => (OUTSIDE, counts.unattributed + counts.attributed),
+        };
+        let window_ns = span.filter(|_| elsewhere == 0).map(Span::ns);
+        let steps_left_out = sequences.are_left_out();
+        let repeats = sequences.finish();
+        Some(WholeProcess { path, window_ns, repeats, streams, steps_left_out })
+    }
 }

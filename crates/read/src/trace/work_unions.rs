@@ -7,8 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::paths::PathIndex;
-use super::share::Share;
-use super::stats::Span;
+use super::stats::{Share, Span};
 use stage2_contract::stats::{Busy, Unions};
 
 /// What work is to the window of its stage; where work overlaps, the first has the time.
@@ -47,7 +46,6 @@ impl WorkTime {
 /// Where the work of a group is counted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
-    /// Index of the stage.
     stage: usize,
     /// Unions of the device, and of the stage on the device.
     unions: [usize; 2],
@@ -91,8 +89,6 @@ impl WorkUnions {
     pub(super) fn within(share: Share) -> Self {
         Self { unions: share.unions(), ..Self::default() }
     }
-
-    /// Where the work of `stage` on `device` is counted.
     pub(super) fn place(&mut self, stage: PathIndex, device: u32) -> Place {
         let Self { unions, devices, places, stages } = self;
         let of_device = *devices.entry(device).or_insert_with(|| unions.create());

@@ -3,7 +3,7 @@
 use crate::roofline::representativeness;
 use stage2_contract::stats::{ERROR_PERCENT, P99_VALUES};
 use stage2_model::{Definition, Outliers};
-use stage2_read::trace::series::EXACT_VALUES;
+use stage2_read::trace::stats::EXACT_VALUES;
 
 /// The terms, in the order in which a reader meets them.
 pub(crate) fn definitions() -> Vec<Definition> {

@@ -14,7 +14,7 @@ use stage2_model::{
     Absent, DeviceEnergy, Figure, Finding, ReadSpan, Report, StageEnergy, StageRow,
 };
 use stage2_read::trace::ProcessCapture;
-use stage2_read::trace::window_set::WindowSet;
+use stage2_read::trace::ranges::WindowSet;
 
 /// Key under which a collector says why nothing was read, with a dot and a number: of this device.
 const META_NVML_OFF: &str = "nvml.off";

@@ -10,7 +10,7 @@ use stage2_contract::trace::pieces::ROTATE;
 use stage2_model::{
     Coverage, CoverageCounts, DeviceRow, FileEnding, Finding, ProcessCoverage, Severity,
 };
-use stage2_read::trace::sampling::Sampled;
+use stage2_read::trace::stats::Sampled;
 use stage2_read::trace::{META_PIECES_MISSING, ProcessCapture};
 
 /// Files that a finding names.

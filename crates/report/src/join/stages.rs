@@ -11,7 +11,7 @@ use super::outliers;
 use super::paths::add_times;
 use stage2_model::{BusyParts, PathKind, Role, StageDeviceRow, StageRow, WarmRow};
 use stage2_read::trace::ranges::{PathTimes, StageTimes, WarmTimes};
-use stage2_read::trace::series::Series;
+use stage2_read::trace::stats::Series;
 use stage2_read::trace::stats::{Work, mean};
 use stage2_read::trace::{ProcessCapture, StageCapture};
 

@@ -6,8 +6,8 @@ use stage2_model::{
     Before, Finding, InferredStepRow, InferredSteps, Origin, PathKind, Report, Resemblance,
 };
 use stage2_read::trace::ProcessCapture;
+use stage2_read::trace::WholeProcess;
 use stage2_read::trace::steps::{Phase, Repeats};
-use stage2_read::trace::whole::WholeProcess;
 
 use super::kernels::percent;
 

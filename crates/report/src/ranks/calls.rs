@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, HashMap};
 use stage2_contract::trace::GpuNs;
 use stage2_model::ComparedCalls;
 use stage2_read::trace::ProcessCapture;
-use stage2_read::trace::call::{Kind, NO_NUMBER};
+use stage2_read::trace::collectives::Thinning;
 use stage2_read::trace::collectives::{Call, Communicator};
+use stage2_read::trace::collectives::{Kind, NO_NUMBER};
 use stage2_read::trace::paths::PathIndex;
-use stage2_read::trace::sampling::Sampled;
-use stage2_read::trace::thinning::Thinning;
+use stage2_read::trace::stats::Sampled;
 
 /// Assumed clock error of a capture with a single anchor, which says nothing about drift, ns.
 const UNKNOWN_SPREAD_NS: u64 = 100_000;

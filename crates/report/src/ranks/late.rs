@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use super::calls::{Member, MemberCall};
 use super::split::Collectives;
 use stage2_model::{LateDelays, LatePeriod, LateRow};
-use stage2_read::trace::call::Call;
-use stage2_read::trace::sampling::{Estimate, Sampled};
+use stage2_read::trace::collectives::Call;
+use stage2_read::trace::stats::{Estimate, Sampled};
 
 /// Delays that are so many times what is usual among the others are no noise, ...
 const ABOVE_NOISE: u64 = 4;

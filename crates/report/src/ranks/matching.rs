@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::calls::{Calls, Member, MemberCall};
 use stage2_contract::text::numbers::count;
 use stage2_model::Operation;
-use stage2_read::trace::call::NO_NUMBER;
+use stage2_read::trace::collectives::NO_NUMBER;
 
 /// Calls that may belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -314,8 +314,8 @@ fn agree(sequences: &Sequences<'_>, members: u64) -> Result<(), Unmatched> {
 mod tests {
     use super::*;
     use crate::ranks::calls::ProcessCalls;
+    use stage2_read::trace::collectives::Thinning;
     use stage2_read::trace::collectives::{Call, Communicator};
-    use stage2_read::trace::thinning::Thinning;
 
     /// Processes with a call at each of `times`; of those, every process keeps `limit`.
     fn thinned(processes: &[(Vec<u64>, u32)], kept: usize) -> Calls {

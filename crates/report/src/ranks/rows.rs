@@ -7,7 +7,7 @@ use super::calls::{Calls, Member, MemberCall};
 use super::matching::{Matching, Unmatched};
 use super::split::{Collectives, Split};
 use stage2_model::{CollectiveRow, Operation, UnmatchedRow};
-use stage2_read::trace::sampling::Estimate;
+use stage2_read::trace::stats::Estimate;
 
 type RowKey = (u32, Operation, Option<u64>);
 

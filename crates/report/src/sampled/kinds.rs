@@ -32,7 +32,7 @@ impl KindTable {
     pub(super) fn number(
         &mut self,
         work: &GpuWork,
-        placing: &Placing<'_>,
+        placing: &Placing,
         process: &ProcessCapture,
     ) -> (u32, u32) {
         let kind = match work.what {

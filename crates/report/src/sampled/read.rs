@@ -8,8 +8,8 @@ use stage2_contract::trace::{GpuWork, ReadError, Record};
 use super::kinds::KindTable;
 use super::store::{MAX_VALUES, Store};
 use super::windows::{Owners, Windows};
+use stage2_read::threads::{Batches, read_ahead};
 use stage2_read::trace::ProcessCapture;
-use stage2_read::trace::batches::{Batches, read_ahead};
 use stage2_read::trace::file::Trace;
 use stage2_read::trace::libraries::RangeNames;
 use stage2_read::trace::placed::{Placing, WorkPlace};
@@ -168,7 +168,7 @@ fn place(
 /// Work that has times and a GPU.
 fn placed(
     work: &GpuWork,
-    placing: &Placing<'_>,
+    placing: &Placing,
     kinds: &mut KindTable,
     process: &ProcessCapture,
 ) -> Option<PlacedWork> {

@@ -4,35 +4,29 @@
 //! do alone, and so will a summary over the launches of each kernel. Pages of any version since 2020
 //! are read, with units scaled or not, in any locale and encoding.
 
-mod cells;
-mod clues;
 mod counters;
-mod details;
-mod flops;
-pub mod folder;
 mod launch;
 mod pages;
-mod quantity;
-mod room;
 mod sheet;
-mod unread;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::io::Read;
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::path::Path;
 
+pub(super) use counters::flops;
 pub use counters::{KernelCounters, Key};
-pub(in crate::ncu) use flops::flops;
-pub use launch::Launch;
-pub use quantity::Quantity;
-
+use counters::{key, pivot};
+pub use launch::{Launch, Quantity};
 use pages::{Found, Pages};
-use room::Room;
-use sheet::{Kind, Sheet, Told};
-use unread::Unread;
-
-use crate::ncu::nvtx::Label;
-use crate::trace::libraries::RangeNames;
+use sheet::{Kind, Room, Sheet, Told, Unread};
+use stage2_contract::text::visible_path;
 use stage2_model::{Finding, Severity};
+
+use super::nvtx::Label;
+use crate::files;
+use crate::progress::Metered;
+use crate::trace::libraries::RangeNames;
 
 /// What was read.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -97,11 +91,11 @@ where
         launches.sort_by_key(|launch| (launch.id, launch.process_id));
         all.findings.append(&mut tables.findings);
         leave_out_other_gpus(&mut launches, &tables.devices, &mut all);
-        let here: BTreeSet<Key> = launches.iter().map(counters::key).collect();
+        let here: BTreeSet<Key> = launches.iter().map(key).collect();
         here.into_iter().for_each(|key| *keys.entry(key).or_default() += 1);
         all.launches.append(&mut launches);
     }
-    all.kernels = counters::pivot(&all.launches, &mut all.findings);
+    all.kernels = pivot(&all.launches, &mut all.findings);
     let shared = keys.values().filter(|reports| **reports > 1).count();
     if shared > 0 {
         all.findings.push(Finding::new(
@@ -159,7 +153,6 @@ struct Launches {
 }
 
 impl Launches {
-    /// Reads a file.
     fn page<R: Read>(&mut self, source: Source<R>, tables: &mut Tables) {
         let Source { name, input } = source;
         let mut sheet = Sheet::default();
@@ -240,6 +233,51 @@ fn check_names(tables: &mut Tables) {
             "import the report with --print-kernel-base mangled",
         ));
     }
+}
+
+/// Words of a name that say which page of a report a file is.
+const PAGES: [&str; 2] = ["raw", "details"];
+
+/// The name of the report in the name of one of its pages.
+///
+/// Pages of one report have the same name but for the word that says which page: `raw.csv` and
+/// `details.csv`, `run.raw.csv` and `run.details.csv`, `ncu_raw.csv` and `ncu_details.csv`.
+pub fn report_name(file_name: &str) -> String {
+    let stem = file_name.rsplit_once('.').map_or(file_name, |(stem, _)| stem);
+    let words: Vec<&str> = stem.split(['.', '_', '-']).collect();
+    let page = words.iter().rposition(|word| PAGES.contains(&word.to_lowercase().as_str()));
+    let rest = words.iter().enumerate().filter(|(at, _)| Some(*at) != page).map(|(_, word)| *word);
+    rest.collect::<Vec<_>>().join(".")
+}
+
+/// Reads every page in the folder; nothing where there is none.
+pub fn reports(folder: &Path, findings: &mut Vec<Finding>) -> Option<Tables> {
+    let mut paths: Vec<_> = std::fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|e| e == "csv"))
+        .collect();
+    paths.sort();
+    let mut reports: BTreeMap<String, Vec<Source<BufReader<Metered<File>>>>> = BTreeMap::new();
+    for path in &paths {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        match files::open(path) {
+            Ok(file) => {
+                let input = BufReader::new(Metered::of(file, path));
+                let page = Source { name: visible_path(path), input };
+                reports.entry(report_name(&name)).or_default().push(page);
+            }
+            Err(error) => findings.push(Finding::new(
+                Severity::Warning,
+                format!("{} cannot be read", visible_path(path)),
+                error.to_string(),
+                "its counters are missing; check the permissions of the file",
+            )),
+        }
+    }
+    (!reports.is_empty()).then(|| load_reports(reports.into_values()))
 }
 
 #[cfg(test)]

@@ -7,11 +7,9 @@
 use std::io::{BufRead, BufReader, Read};
 use std::rc::Rc;
 
-use super::cells::Cells;
-use super::clues::Clues;
-use crate::decoded::Decoded;
-use crate::record_bounds::{MAX_COLUMNS, MAX_RECORD_BYTES};
 use stage2_model::{Finding, Severity};
+
+use crate::decoded::{Decoded, MAX_COLUMNS, MAX_RECORD_BYTES};
 
 /// Lines before the first header that are looked at: output of a program can be long, not endless.
 const PREAMBLE_LINES: u64 = 200_000;
@@ -21,7 +19,6 @@ const TRIES: usize = 16;
 /// How the rows of a table are written.
 #[derive(Clone, Debug)]
 pub(super) struct Form {
-    /// Names of the columns.
     pub(super) names: Vec<String>,
     delimiter: u8,
     quoted: bool,
@@ -47,8 +44,6 @@ impl Form {
         let count = cells.count;
         Some((Form { names, delimiter, quoted, numbers, least }, count))
     }
-
-    /// Place of a column.
     pub(super) fn column(&self, name: &str) -> Option<usize> {
         self.names.iter().position(|column| column == name)
     }
@@ -149,8 +144,6 @@ impl LeftOut {
         self.rows += 1;
     }
 }
-
-/// A file that is being read.
 pub(super) struct Pages<'a, R> {
     name: &'a str,
     input: BufReader<Decoded<R>>,
@@ -300,8 +293,6 @@ impl<'a, R: Read> Pages<'a, R> {
         }
         Ok(None)
     }
-
-    /// Hands a whole row on.
     fn row(
         &mut self,
         form: &Form,
@@ -376,5 +367,185 @@ impl<'a, R: Read> Pages<'a, R> {
             why,
             "import the report again; what was read so far is used",
         )
+    }
+}
+
+/// A record that is being read, from one line or from several: a quoted cell may hold line ends.
+///
+/// The quotes of ncu's cells are doubled, but not those of what a program printed into the same line.
+/// A quote that neither a separator nor the end of the line follows is therefore a part of its cell.
+#[derive(Debug, Default)]
+struct Cells {
+    /// The cells so far; no more than [`MAX_COLUMNS`].
+    record: csv::StringRecord,
+    count: usize,
+    /// The last one was in quotes, and these were closed.
+    closed: bool,
+    /// The first cell with a quote that is not doubled: behind it stands what a program printed.
+    printed_behind: Option<usize>,
+    delimiter: u8,
+    cell: String,
+    in_quotes: bool,
+    /// Where the first quote in the cell stands that is not doubled.
+    lone: Option<usize>,
+}
+
+impl Cells {
+    fn new(delimiter: u8) -> Self {
+        Cells { delimiter, ..Cells::default() }
+    }
+
+    /// The cells of one line that is whole; nothing where a quote stays open.
+    fn of(line: &str, delimiter: u8) -> Option<Self> {
+        let mut cells = Cells::new(delimiter);
+        cells.feed(line).then_some(cells)
+    }
+
+    /// Bytes that an open cell holds.
+    fn open_bytes(&self) -> usize {
+        self.cell.len()
+    }
+
+    /// Reads a line without its end; says whether the record ends with it.
+    fn feed(&mut self, line: &str) -> bool {
+        let bytes = line.as_bytes();
+        let mut at = 0;
+        loop {
+            if !self.in_quotes {
+                self.in_quotes = bytes.get(at) == Some(&b'"');
+                if !self.in_quotes {
+                    let rest = line.get(at..).unwrap_or_default();
+                    let end = rest.bytes().position(|byte| byte == self.delimiter);
+                    self.cell.push_str(rest.get(..end.unwrap_or(rest.len())).unwrap_or_default());
+                    self.end_cell(false);
+                    match end {
+                        Some(end) => at += end + 1,
+                        None => return true,
+                    }
+                    continue;
+                }
+                at += 1;
+            }
+            let rest = line.get(at..).unwrap_or_default();
+            let Some(quote) = rest.find('"') else {
+                self.cell.push_str(rest);
+                let Some(lone) = self.lone else {
+                    self.cell.push('\n');
+                    return false;
+                };
+                // What was printed into the line behind the cell.
+                self.cell.truncate(lone);
+                self.end_cell(true);
+                return true;
+            };
+            self.cell.push_str(rest.get(..quote).unwrap_or_default());
+            at += quote + 1;
+            match bytes.get(at) {
+                None => {
+                    self.end_cell(true);
+                    return true;
+                }
+                Some(byte) if *byte == self.delimiter => {
+                    self.end_cell(true);
+                    at += 1;
+                }
+                Some(b'"') => {
+                    self.cell.push('"');
+                    at += 1;
+                }
+                Some(_) => {
+                    self.lone.get_or_insert(self.cell.len());
+                    self.printed_behind.get_or_insert(self.count);
+                    self.cell.push('"');
+                }
+            }
+        }
+    }
+
+    fn end_cell(&mut self, closed: bool) {
+        self.count += 1;
+        if self.count <= MAX_COLUMNS {
+            self.record.push_field(&self.cell);
+        }
+        self.cell.clear();
+        (self.closed, self.in_quotes, self.lone) = (closed, false, None);
+    }
+}
+
+/// What a file without a table is, as far as its lines tell.
+#[derive(Debug, Default)]
+struct Clues {
+    /// What is known of it, and what to do instead.
+    form: Option<(&'static str, &'static str)>,
+    /// The first error or warning of ncu, or else its last message.
+    message: Option<String>,
+}
+
+impl Clues {
+    fn see(&mut self, line: &str) {
+        const AS_CSV: &str = "write it with --csv: ncu --import REPORT --csv --page raw";
+        const OTHER_PAGE: &str = "write the raw page: ncu --import REPORT --csv --page raw";
+        if line.starts_with("==") {
+            if self.message.as_ref().is_none_or(|known| known.starts_with("==PROF==")) {
+                self.message = Some(stage2_contract::text::visible(line.trim_end().as_bytes()));
+            }
+            return;
+        }
+        let start = line.trim_start().trim_start_matches('"');
+        let is_text = start.starts_with("Section: ")
+            || (line.contains(", Context ") && line.contains("Stream "))
+            || (start.starts_with("Metric Name ") && line.contains(" Metric Value"));
+        let form = if is_text {
+            ("it is the text output of ncu", AS_CSV)
+        } else if start.starts_with('#')
+            && line.contains("Source")
+            && line.contains(['"', ',', ';', '\t'])
+        {
+            ("it is the source page of ncu, which has lines of code and no launches", OTHER_PAGE)
+        } else if start.starts_with("Launch Settings") || start.starts_with("Device Attributes") {
+            ("it is the session page of ncu, which has the machine and no launches", OTHER_PAGE)
+        } else if line.contains("Total Time (") && line.contains("Instances") {
+            ("it is a table of nsys", "give it with --nsys")
+        } else {
+            return;
+        };
+        self.form.get_or_insert(form);
+    }
+
+    /// What is said of the file, called `name`.
+    fn no_table(&self, name: &str) -> Finding {
+        const REMEDY: &str =
+            "it has to be what `ncu --import REPORT --csv --page raw` (or details) prints";
+        let (why, remedy) = match (self.form, &self.message) {
+            (Some((why, remedy)), _) => (why.to_owned(), remedy),
+            (None, Some(message)) => (format!("it says {message}"), REMEDY),
+            (None, None) => ("it has no line of column names".to_owned(), REMEDY),
+        };
+        Finding::new(Severity::Error, format!("{name} holds no table of ncu"), why, remedy)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_are_what_stands_between_separators_and_quotes() {
+        for (line, expected) in [
+            (r#""1","a b","","x""#, &["1", "a b", "", "x"][..]),
+            ("1,a b,,x,", &["1", "a b", "", "x", ""]),
+            (r#""7  ""dom:a"" ","(1, 2, 3)""#, &["7  \"dom:a\" ", "(1, 2, 3)"]),
+            (r#""f<"a">(int)","2""#, &["f<\"a\">(int)", "2"]),
+            (r#""10.00"tokens/s: 3"#, &["10.00"]),
+            (r#"5" disk,"x""#, &["5\" disk", "x"]),
+            ("", &[""]),
+        ] {
+            let cells = Cells::of(line, b',').expect(line);
+            assert_eq!(cells.record.iter().collect::<Vec<_>>(), expected, "{line}");
+            assert_eq!(cells.count, expected.len());
+        }
+        let mut cells = Cells::new(b';');
+        assert!(!cells.feed(r#""1";"a"#) && !cells.feed("b;\"\"c") && cells.feed(r#"d";2"#));
+        assert_eq!(cells.record.iter().collect::<Vec<_>>(), ["1", "a\nb;\"c\nd", "2"]);
     }
 }

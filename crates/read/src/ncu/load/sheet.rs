@@ -8,15 +8,14 @@
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::counters::is_shown;
-use super::launch::{DURATIONS, Launch, LaunchColumns};
-use super::pages::Form;
-use super::quantity::{Quantity, base, reading};
-use super::room::Room;
-use super::unread::Unread;
-use super::{MAX_LAUNCHES, MAX_RULES, details};
-use crate::numbers::{Convention, Evidence, Reading};
+use stage2_contract::text::shorten;
 use stage2_model::{Finding, RuleRow, Severity};
+
+use super::counters::is_shown;
+use super::launch::{DURATIONS, Launch, LaunchColumns, Quantity, base, reading};
+use super::pages::Form;
+use super::{MAX_LAUNCHES, MAX_RULES};
+use crate::numbers::{Convention, Evidence, Reading};
 
 /// Which page a table is of, or that it is a summary over launches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -99,14 +98,12 @@ pub(super) struct Sheet {
     /// Launches of each number.
     occurrences: HashMap<(Kind, u64, u64), usize>,
     evidence: Evidence,
-    /// The first number with a decimal comma.
     comma: Option<String>,
     rows: usize,
     rules_cut: usize,
     without_units: bool,
     /// Rows of launches beyond those that are kept.
     pub(super) refused: usize,
-    /// Names of the devices, by index.
     pub(super) devices: BTreeMap<u32, String>,
 }
 
@@ -245,8 +242,8 @@ impl Sheet {
             [rule, description, speedup].map(|at| at.map_or("", cell));
         let metric = (cell(section), cell(name));
         let (factor, base_unit) = base(cell(unit));
-        let raw = details::raw_name(metric.0, metric.1, &base_unit);
-        if details::is_unknown(metric.0, metric.1, &base_unit) {
+        let raw = raw_name(metric.0, metric.1, &base_unit);
+        if is_unknown(metric.0, metric.1, &base_unit) {
             unread.name(metric.0, metric.1);
         }
         let number = |this: &mut Self, text: &str, unread: &mut Unread| {
@@ -464,5 +461,228 @@ impl Told {
             rule.speedup_percent =
                 speedup.by(convention).filter(|value| (0.0..=100.0).contains(value));
         }
+    }
+}
+
+/// Names of the details page, with their units, and what they are called on the raw page; those since
+/// 2022.3 first, older ones below. One name can mean two things: `Memory Throughput` is a share of peak
+/// or a rate. ` [%]` behind a name is left out.
+const NAMES: &[(&str, &str, &str)] = &[
+    ("Duration", "ns", "gpu__time_duration.sum"),
+    ("Compute (SM) Throughput", "%", SM),
+    ("Memory Throughput", "%", MEMORY),
+    ("Memory Throughput", "byte/s", "dram__bytes.sum.per_second"),
+    ("DRAM Throughput", "%", DRAM),
+    ("Achieved Occupancy", "%", "sm__warps_active.avg.pct_of_peak_sustained_active"),
+    ("Theoretical Occupancy", "%", "sm__maximum_warps_per_active_cycle_pct"),
+    ("L2 Hit Rate", "%", "lts__t_sector_hit_rate.pct"),
+    ("L1/TEX Hit Rate", "%", "l1tex__t_sector_hit_rate.pct"),
+    ("Registers Per Thread", "register/thread", "launch__registers_per_thread"),
+    ("Waves Per SM", "", "launch__waves_per_multiprocessor"),
+    // 2019 to 2022.2.
+    ("Compute (SM)", "%", SM),
+    ("SM", "%", SM),
+    ("SOL SM", "%", SM),
+    ("Memory", "%", MEMORY),
+    ("SOL Memory", "%", MEMORY),
+    ("SOL DRAM", "%", DRAM),
+    ("SOL FB", "%", DRAM),
+];
+const SM: &str = "sm__throughput.avg.pct_of_peak_sustained_elapsed";
+const MEMORY: &str = "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed";
+const DRAM: &str = "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed";
+
+/// Sections with the counters that a report shows.
+const SECTIONS: &[&str] = &[
+    "GPU Speed Of Light",
+    "GPU Speed Of Light Throughput",
+    "Memory Workload Analysis",
+    "Occupancy",
+];
+
+/// Names of shares and times in these sections that no report shows.
+const NOT_SHOWN: &[&str] = &[
+    "L1/TEX Cache Throughput",
+    "L2 Cache Throughput",
+    "SOL L1/TEX Cache",
+    "SOL L2 Cache",
+    "SOL L1",
+    "L1 Hit Rate",
+    "SOL L2",
+    "SOL TEX",
+    "Mem Busy",
+    "Max Bandwidth",
+    "Mem Pipes Busy",
+    "L2 Compression Success Rate",
+    "Local Memory Spilling Request Overhead",
+    "Shared Memory Spilling Request Overhead",
+    "Overall GPU Occupancy",
+    "Cluster Occupancy",
+];
+
+/// The name as newer versions write it.
+fn without_unit(name: &str) -> &str {
+    name.strip_suffix("[%]").unwrap_or(name).trim_end()
+}
+
+fn known(name: &str, unit: &str) -> Option<&'static str> {
+    let name = without_unit(name);
+    NAMES.iter().find(|(shown, of, _)| *shown == name && *of == unit).map(|(.., raw)| *raw)
+}
+
+/// The name that a metric of the details page has on the raw page; `Section/Name` where it has none
+/// that is known.
+fn raw_name(section: &str, name: &str, unit: &str) -> String {
+    if name.contains("__") {
+        return name.to_owned();
+    }
+    known(name, unit).map_or_else(|| format!("{section}/{name}"), ToOwned::to_owned)
+}
+
+/// Whether a name may be that of a counter that a report shows, in a version that called it otherwise.
+/// Parts of a counter are named with a colon (`L1: Lsuin Requests`).
+fn is_unknown(section: &str, name: &str, unit: &str) -> bool {
+    SECTIONS.contains(&section)
+        && matches!(unit, "%" | "ns")
+        && !name.contains("__")
+        && !name.contains(": ")
+        && known(name, unit).is_none()
+        && !NOT_SHOWN.contains(&without_unit(name))
+}
+
+/// Values that are kept, at some 110 bytes each. A report of `--set full` has some hundred for a launch.
+const MAX_VALUES: usize = 1_000_000;
+/// Bytes of names, ranges and rules that are kept.
+const MAX_TEXT_BYTES: usize = 64 << 20;
+
+/// What may still be kept of all pages of ncu together: a table of a hundred thousand columns, or texts of
+/// megabytes in every row, take no more memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Room {
+    values: usize,
+    text_bytes: usize,
+    /// Rows of this report that found none.
+    refused: usize,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Room { values: MAX_VALUES, text_bytes: MAX_TEXT_BYTES, refused: 0 }
+    }
+}
+
+impl Room {
+    /// Takes room for a row; says whether there was enough.
+    pub(super) fn take(&mut self, values: usize, text_bytes: usize) -> bool {
+        let left = self.values.checked_sub(values).zip(self.text_bytes.checked_sub(text_bytes));
+        match left {
+            Some((values, text_bytes)) => (self.values, self.text_bytes) = (values, text_bytes),
+            None => self.refused += 1,
+        }
+        left.is_some()
+    }
+
+    /// What is left for the reports behind this one.
+    pub(super) fn next_report(self) -> Self {
+        Room { refused: 0, ..self }
+    }
+
+    /// What was left out of this report.
+    pub(super) fn finding(self) -> Option<Finding> {
+        (self.refused > 0).then(|| {
+            Finding::new(
+                Severity::Warning,
+                format!("ncu: {} rows of a report were left out", self.refused),
+                format!(
+                    "with them it has more than {MAX_VALUES} values, or {} MiB of names, ranges and \
+                     rules",
+                    MAX_TEXT_BYTES >> 20
+                ),
+                "profile fewer launches or fewer metrics, or merge the reports one by one",
+            )
+        })
+    }
+}
+const NAME_LIMIT: usize = 60;
+
+/// What is wrong with cells, over all files of a report.
+#[derive(Default)]
+pub(super) struct Unread {
+    /// Counters and durations that are no numbers.
+    counters: Counted,
+    durations: Counted,
+    /// Numbers that may be either of two.
+    open: Counted,
+    /// Names in sections that are known.
+    names: Counted,
+}
+#[derive(Default)]
+struct Counted {
+    count: usize,
+    example: String,
+}
+
+impl Counted {
+    fn add(&mut self, example: impl FnOnce() -> String) {
+        if self.count == 0 {
+            self.example = example();
+        }
+        self.count += 1;
+    }
+}
+
+impl Unread {
+    /// A cell that has no number.
+    pub(super) fn cell(&mut self, name: &str, text: &str, kernel: &str) {
+        let counted =
+            if DURATIONS.contains(&name) { &mut self.durations } else { &mut self.counters };
+        counted.add(|| {
+            let [name, text, kernel] = [name, text, kernel].map(|text| shorten(text, NAME_LIMIT));
+            format!("{name} = {text} of {kernel}")
+        });
+    }
+
+    /// A cell with two of them.
+    pub(super) fn open(&mut self, name: &str, point: f64, comma: f64) {
+        self.open.add(|| format!("{} = {point} or {comma}", shorten(name, NAME_LIMIT)));
+    }
+
+    /// A metric of the details page that nobody knows.
+    pub(super) fn name(&mut self, section: &str, name: &str) {
+        self.names.add(|| format!("{section}: {}", shorten(name, NAME_LIMIT)));
+    }
+
+    /// What is said of them.
+    pub(super) fn findings(self) -> impl Iterator<Item = Finding> {
+        let say = |Counted { count, example }: Counted, what: &str, why: &str, remedy: &str| {
+            let what = format!("ncu: {count} {what}, e.g. {example}");
+            (count > 0).then(|| Finding::new(Severity::Warning, what, why, remedy))
+        };
+        let no_value = "ncu could not measure them (n/a), or divided by a counter that stayed zero \
+                        (nan, inf); or the cell is damaged";
+        [
+            say(self.counters, "counters have no value", no_value, "they count as not measured"),
+            say(
+                self.durations,
+                "durations have no value",
+                no_value,
+                "these launches count as not timed; profile them again",
+            ),
+            say(
+                self.open,
+                "numbers were left out, because they can be read in two ways",
+                "nothing in the file says whether a point or a comma stands before the fraction: the \
+                 one reading is a thousand times the other",
+                "import the report again in the locale C: LC_ALL=C ncu --import REPORT --csv --page raw",
+            ),
+            say(
+                self.names,
+                "metrics of the details page have names that are not known",
+                "another version of ncu may call a counter so, which is missing here then",
+                "import the raw page beside it: its names stay the same",
+            ),
+        ]
+        .into_iter()
+        .flatten()
     }
 }

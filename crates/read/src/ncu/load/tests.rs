@@ -1,9 +1,9 @@
 use std::io::Cursor;
 
-use super::super::nvtx;
-use super::super::testing::{fixture, text};
 use super::*;
-use crate::record_bounds::MAX_COLUMNS;
+use crate::decoded::MAX_COLUMNS;
+use crate::ncu::nvtx;
+use crate::ncu::testing::{fixture, text};
 
 fn source<R>(name: &str, input: R) -> Source<R> {
     Source { name: name.to_owned(), input }
@@ -16,6 +16,13 @@ fn read(pages: &[&str]) -> Tables {
 
 fn read_text(text: &str) -> Tables {
     load([source("x.csv", text.as_bytes())])
+}
+
+/// Checks that a finding has this part.
+#[track_caller]
+fn says(tables: &Tables, part: &str) {
+    let told: Vec<String> = tables.findings.iter().map(ToString::to_string).collect();
+    assert!(told.iter().any(|told| told.contains(part)), "{part}: {told:?}");
 }
 
 fn is(found: Option<f64>, expected: f64) {
@@ -34,7 +41,7 @@ fn kernel<'a>(tables: &'a Tables, part: &str, grid: [u32; 3]) -> &'a KernelCount
 
 /// A metric of the first launch of a kernel.
 fn metric(tables: &Tables, kernel: &KernelCounters, name: &str) -> Option<f64> {
-    let launch = tables.launches.iter().find(|launch| counters::key(launch) == kernel.key)?;
+    let launch = tables.launches.iter().find(|launch| key(launch) == kernel.key)?;
     Some(launch.metrics.get(name)?.value)
 }
 
@@ -91,7 +98,7 @@ fn rules_are_kept_with_their_speedups() {
 fn demangled_names_are_told() {
     let tables = read(&["decode.raw.csv"]);
     assert!(!tables.names_are_mangled);
-    assert!(tables.findings.iter().any(|f| f.remedy.contains("mangled")), "{:?}", tables.findings);
+    says(&tables, "mangled");
 }
 
 /// Two operations for each of 1024 x 1024 x 1024 products: the tensor cores count exactly that.
@@ -268,9 +275,8 @@ fn values_that_cannot_be_are_absent_and_told() {
         (kernel.duration_ns, kernel.measured.sm_percent, kernel.dram_bytes),
         (None, None, None)
     );
-    let told: Vec<String> = tables.findings.iter().map(ToString::to_string).collect();
-    assert!(told.iter().any(|t| t.contains("2 counters have no value")), "{told:?}");
-    assert!(told.iter().any(|t| t.contains("2 values that cannot be")), "{told:?}");
+    says(&tables, "2 counters have no value");
+    says(&tables, "2 values that cannot be");
     // A duration in cycles is no duration.
     let cycles =
         format!("{}{}", HEAD.replace("usecond", "cycle"), row(0, 1, 0, "\"5\",\"1\",\"1\""));
@@ -300,11 +306,7 @@ fn damaged_files_give_what_is_whole_and_say_so() {
     ] {
         let tables = read_text(&text);
         assert_eq!(tables.kernels.len(), kernels, "{text}");
-        assert!(
-            tables.findings.iter().any(|f| f.to_string().contains(part)),
-            "{part}: {:?}",
-            tables.findings
-        );
+        says(&tables, part);
     }
 }
 
@@ -360,7 +362,7 @@ fn a_record_that_never_ends_takes_no_more_memory_than_the_longest_may() {
     let started = std::time::Instant::now();
     let tables = load([source("x.csv", endless)]);
     assert_eq!(tables.launches.len(), 2);
-    assert!(tables.findings.iter().any(|f| f.why.contains("more than 16 MiB")), "{tables:?}");
+    says(&tables, "more than 16 MiB");
     assert!(started.elapsed().as_secs() < 30, "{:?}", started.elapsed());
 }
 
@@ -370,8 +372,7 @@ fn a_page_without_a_row_says_so() {
                    \"Metric Unit\",\"Metric Value\"\n";
     for text in [HEAD, details] {
         let tables = read_text(text);
-        let said = tables.findings.iter().any(|f| f.what.contains("no row of a launch"));
-        assert!(said, "{text}: {:?}", tables.findings);
+        says(&tables, "no row of a launch");
     }
     assert!(read_text(&page_of(1)).findings.is_empty());
 }
@@ -400,11 +401,7 @@ fn more_columns_than_a_table_has_are_refused_by_name() {
     let ragged = page_of(2) + &format!("\"2\",\"7\",\"k\"{}\n", ",1".repeat(MAX_COLUMNS));
     let ragged = read_text(&ragged);
     assert_eq!(ragged.launches.len(), 2);
-    assert!(
-        ragged.findings.iter().any(|f| f.what.contains("20003 cells")),
-        "{:?}",
-        ragged.findings
-    );
+    says(&ragged, "20003 cells");
 }
 
 #[test]
@@ -412,11 +409,7 @@ fn values_beyond_the_room_are_left_out_and_counted() {
     // A hundred launches with so many values each as fill the room, and ten more.
     let tables = read_text(&wide_page(110, 10_000));
     assert_eq!(tables.launches.len(), 100);
-    assert!(
-        tables.findings.iter().any(|f| f.what.contains("10 rows of a report")),
-        "{:?}",
-        tables.findings
-    );
+    says(&tables, "10 rows of a report");
     let page = page_of(1);
     let wide = wide_page(99, 10_000);
     // The room is that of all reports together.
@@ -436,11 +429,7 @@ fn texts_beyond_the_room_are_left_out_and_counted() {
     }
     let tables = read_text(&page);
     assert_eq!(tables.launches.len(), 8);
-    assert!(
-        tables.findings.iter().any(|f| f.what.contains("2 rows of a report")),
-        "{:?}",
-        tables.findings
-    );
+    says(&tables, "2 rows of a report");
 }
 
 #[test]
@@ -453,7 +442,7 @@ fn rules_without_end_are_cut() {
     }
     let tables = read_text(&page);
     assert_eq!(tables.launches[0].rules.len(), MAX_RULES);
-    assert!(tables.findings.iter().any(|f| f.what.contains("50 rules were left out")));
+    says(&tables, "50 rules were left out");
     assert_eq!(tables.kernels[0].measured.rules.len(), MAX_RULES);
 }
 
@@ -632,7 +621,7 @@ fn a_summary_stands_for_its_launches_and_other_forms_are_refused_by_name() {
     let tables = read_text(&text);
     assert_eq!(shown(&tables), ["k 2 2000 -", "k 1000 2000 -", "k 14 11000 42"]);
     assert_eq!(tables.launches[0].duration_ends_ns, Some((10_000.0, 12_000.0)));
-    assert!(tables.findings.iter().any(|f| f.what.contains("1 rows are as long")), "{tables:?}");
+    says(&tables, "1 rows are as long");
     for (text, part) in [
         (
             "\"Process ID\",\"Process Name\",\"Device\",\"Invocations\",\"Metric Name\"\n\"7\",\"p\",\"0\",\"3\",\"x\"\n",
@@ -648,10 +637,22 @@ fn a_summary_stands_for_its_launches_and_other_forms_are_refused_by_name() {
     ] {
         let tables = read_text(text);
         assert!(tables.launches.is_empty(), "{text}");
-        assert!(
-            tables.findings.iter().any(|f| f.to_string().contains(part)),
-            "{part}: {:?}",
-            tables.findings
-        );
+        says(&tables, part);
     }
+}
+
+#[test]
+fn pages_of_a_report_share_its_name() {
+    for (raw, details) in [
+        ("raw.csv", "details.csv"),
+        ("run.raw.csv", "run.details.csv"),
+        ("ncu_raw.csv", "ncu_details.csv"),
+        ("Raw_run7.csv", "details_run7.csv"),
+        ("ncu_raw-2.csv", "ncu_details-2.csv"),
+    ] {
+        assert_eq!(report_name(raw), report_name(details));
+    }
+    assert_ne!(report_name("a.raw.csv"), report_name("b.raw.csv"));
+    assert_ne!(report_name("raw.csv"), report_name("raw-2.csv"));
+    assert_eq!(report_name("drawing.csv"), "drawing");
 }

@@ -2,32 +2,26 @@
 //! its own are: range paths, percentiles, busy times, by the same definitions.
 //!
 //! [`work`] reads the GPU work and finds its launches, [`rows`] reads the ranges on a thread of its
-//! own, [`walk`] goes through them in the order of time and places each launch, [`stack`] knows what
-//! is open on a thread, and [`process`] hands the records of each process to its
-//! [`Tally`](crate::trace::Tally). Ranges are streamed and never held, so that memory grows with the
+//! own, [`walk`] goes through them in the order of time and places each launch, and [`process`] hands
+//! the records of each process to its [`Tally`](crate::trace::Tally). Ranges are streamed and never held, so that memory grows with the
 //! GPU work (40 bytes each), the distinct paths and the groups. Rows of ranges that do not come by
 //! their start are sorted by SQLite, in a temporary file.
 
-mod item;
 mod limits;
-mod own;
 mod process;
 mod rows;
-mod stack;
-mod strings;
 mod walk;
 pub(super) mod work;
 
 use std::path::Path;
 
 use super::database::Database;
-use super::domains::Domains;
 use crate::trace::libraries::RangeNames;
 use crate::trace::{Capture, ProcessCapture};
 pub(super) use limits::LeftOut;
 pub use limits::Limits;
 pub use process::STEPS_IN_PROCESSES;
-use process::{MAX_PROCESSES, Processes};
+use process::{Domains, MAX_PROCESSES, Processes};
 use stage2_model::nsys::Unplaced;
 use stage2_model::{Finding, Severity};
 use walk::{Stopped, Walk, Walked};
@@ -124,7 +118,7 @@ pub(super) fn tally(
     let Walked { processes, names_cut, mut left_out, counts, rest_missing } = walked;
     if names_cut > 0 && depth == Depth::All {
         let what = format!("{names_cut} names of ranges in {} were cut", path.display());
-        let why = format!("they are longer than {} bytes", strings::TEXT_LIMIT);
+        let why = format!("they are longer than {} bytes", walk::TEXT_LIMIT);
         findings.push(Finding::new(Severity::Note, what, why, ""));
     }
     left_out.add(work.left_out);
@@ -141,7 +135,7 @@ pub(super) fn tally(
     work.counts.nvtx_ranges = counts.nvtx_ranges;
     work.counts.cross_thread_ranges = counts.cross_thread_ranges;
     work.counts.odd_rows = counts.odd_rows;
-    work.cut_tables.extend(rest_missing.map(|why| (super::domains::TABLE, why)));
+    work.cut_tables.extend(rest_missing.map(|why| (work::NVTX_EVENTS, why)));
     Export {
         capture: Capture { processes, findings, ..Capture::default() },
         launches_are_detailed: work.is_detailed(),

@@ -1,16 +1,18 @@
 //! Ranges and GPU work of the processes of an export -> records -> a [`ProcessCapture`] each.
 
+use std::borrow::Cow;
+
 use foldhash::{HashMap, HashSet};
 use stage2_contract::trace::{
     Anchor, Device, GpuNs, MonoNs, NONE, Path, Queue, RangeOpen, Record, WallNs,
 };
 
-use super::super::domains::Domains;
 use super::ZERO_NS;
-use super::strings::Strings;
-use super::work::{Piece, Work};
+use super::walk::Strings;
+use super::work::{NVTX_EVENTS, PROCESS_BITS, Piece, Work};
+use crate::nsys::database::{Database, integer, short, text};
 use crate::trace::libraries::RangeNames;
-use crate::trace::share::Share;
+use crate::trace::stats::Share;
 use crate::trace::steps::Follow;
 use crate::trace::{ProcessCapture, Tally};
 
@@ -19,6 +21,7 @@ const WINDOW: usize = 1 << 8;
 /// Times beyond this are damage, ns: 73 years.
 const MOST_NS: i64 = 1 << 61;
 
+#[derive(Default)]
 pub(super) struct Process {
     tally: Tally,
     range_names: HashSet<u32>,
@@ -32,9 +35,7 @@ pub(super) struct Process {
 /// What a piece of work added to its process.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Grown {
-    /// Groups of GPU work.
     pub(super) groups: usize,
-    /// Bytes of names of kernels.
     pub(super) name_bytes: usize,
 }
 
@@ -65,15 +66,7 @@ impl Process {
         let zero = shifted(0);
         let anchor = Anchor { gpu: GpuNs(zero), mono: MonoNs(zero), wall: WallNs(0) };
         tally.push(Record::Anchor(anchor));
-        Self {
-            tally,
-            range_names: HashSet::default(),
-            kernel_names: HashSet::default(),
-            items: HashSet::default(),
-            paths: HashMap::default(),
-            stages: 0,
-            ranges: 0,
-        }
+        Self { tally, ..Self::default() }
     }
 
     /// The path of a range under that of the range around it ([`NONE`] at the top).
@@ -104,17 +97,10 @@ impl Process {
     /// Opens a range at `at` and gives its number; or lets `continues` go on as it.
     pub(super) fn open(&mut self, path: u32, parent: u64, at: i64, continues: u64) -> u64 {
         self.ranges += 1;
-        self.tally.push(Record::RangeOpen(RangeOpen {
-            range: self.ranges,
-            path,
-            thread: NONE,
-            parent,
-            start: MonoNs(shifted(at)),
-            start_end: false,
-            category: 0,
-            payload: None,
-            continues,
-        }));
+        let (range, thread, start) = (self.ranges, NONE, MonoNs(shifted(at)));
+        let open =
+            RangeOpen { range, path, thread, parent, start, continues, ..RangeOpen::default() };
+        self.tally.push(Record::RangeOpen(open));
         self.ranges
     }
 
@@ -213,5 +199,66 @@ impl Processes {
             ..process.tally.finish()
         };
         self.list.into_iter().map(finish).collect()
+    }
+}
+
+/// The rows, and how many of them are looked at.
+const DOMAIN_ROWS: &str = "WHERE eventType = 75 LIMIT 100000";
+/// Names that are kept, and bytes of each: a program has a handful.
+const MAX_NAMES: usize = 10_000;
+const MAX_NAME_BYTES: usize = 1024;
+const DOMAIN_COLUMNS: [&str; 4] = ["globalTid", "domainId", "textId", "text"];
+
+/// The names of NVTX domains, and which of them are those of libraries. They are read before the ranges, because
+/// a name may stand behind the first range of its domain.
+#[derive(Debug, Default)]
+pub(in crate::nsys) struct Domains {
+    names: HashMap<(i64, i64), String>,
+    libraries: HashSet<(i64, i64)>,
+    pub(in crate::nsys) left_out: u64,
+}
+
+impl Domains {
+    /// Reads them. What is wrong with the table is told by whoever reads its ranges.
+    pub(in crate::nsys) fn read(database: &Database, libraries: &RangeNames) -> Self {
+        let mut read = Self::default();
+        let Ok(Some(table)) = database.table(NVTX_EVENTS) else { return read };
+        if !table.has("eventType") {
+            return read;
+        }
+        let _ = database.rows(&table, &DOMAIN_COLUMNS, DOMAIN_ROWS, |row| {
+            let process = integer(row, 0).unwrap_or(0) & PROCESS_BITS;
+            let key = (process, integer(row, 1).unwrap_or(0));
+            // The first name counts.
+            if read.names.contains_key(&key) {
+                return;
+            }
+            let name = text(row, 3).or_else(|| database.string(integer(row, 2)?));
+            if let Some(mut name) = name.filter(|name| !name.is_empty()) {
+                if read.names.len() >= MAX_NAMES {
+                    read.left_out += 1;
+                    return;
+                }
+                name = short(name, MAX_NAME_BYTES);
+                if libraries.contains(name.as_bytes()) {
+                    read.libraries.insert(key);
+                }
+                read.names.insert(key, name);
+            }
+        });
+        read
+    }
+
+    /// The name of a domain, or its number where it has none; nothing for the default domain.
+    pub(in crate::nsys) fn name(&self, thread: i64, domain: i64) -> Option<Cow<'_, str>> {
+        if domain == 0 {
+            return None;
+        }
+        let known = self.names.get(&(thread & PROCESS_BITS, domain));
+        Some(known.map_or_else(|| format!("domain {domain}").into(), |name| name.as_str().into()))
+    }
+
+    pub(in crate::nsys) fn is_library(&self, thread: i64, domain: i64) -> bool {
+        self.libraries.contains(&(thread & PROCESS_BITS, domain))
     }
 }

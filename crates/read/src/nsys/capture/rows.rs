@@ -12,8 +12,8 @@ use rusqlite::Row;
 use rusqlite::types::ValueRef;
 use stage2_model::nsys::Counts;
 
-use super::super::database::{Database, Table, integer};
-use super::super::domains::TABLE;
+use super::work::NVTX_EVENTS;
+use crate::nsys::database::{Database, Table, integer};
 
 /// Rows of a batch, at most, and bytes of its texts before it is handed over.
 const ROWS: usize = 4096;
@@ -94,7 +94,7 @@ pub(super) enum Missing {
 
 /// The table, where it can be used.
 pub(super) fn table(database: &Database) -> rusqlite::Result<Option<Table>> {
-    let table = database.table(TABLE)?;
+    let table = database.table(NVTX_EVENTS)?;
     Ok(table.filter(|table| table.has("eventType") && table.has("start")))
 }
 

@@ -2,21 +2,21 @@
 //! launched in them.
 
 use std::cmp::Reverse;
+use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::rc::Rc;
 
 use foldhash::HashMap;
+use stage2_contract::text::without_instance;
+use stage2_contract::trace::{NONE, RANGE_OUTSIDE, RANGE_UNKNOWN};
 use stage2_model::nsys::Counts;
 
-use super::super::database::Database;
-use super::super::launches::{Origin, PROCESS_BITS};
-use super::limits::{LeftOut, Limits};
-use super::process::Processes;
-use super::rows::{self, Missing, Name, Occurrence};
-use super::stack::{Opening, Stack};
-use super::strings::Strings;
-use super::work::{Piece, Work};
-use stage2_contract::trace::{RANGE_OUTSIDE, RANGE_UNKNOWN};
+use super::limits::{LeftOut, Limits, MAX_CONTINUED};
+use super::process::{Process, Processes};
+use super::rows::{self, Missing, Name, OPEN, Occurrence};
+use super::work::{Origin, PROCESS_BITS, Piece, Work};
+use crate::nsys::database::Database;
 
 /// Numbers of registered names that are remembered; more are looked up again.
 const MAX_REGISTERED: usize = 1 << 20;
@@ -349,3 +349,221 @@ impl<'a> Walk<'a> {
 /// Stands for outermost ranges of too many names.
 const OTHERS: &[u8] = b"(other ranges)";
 const NO_NAME: &[u8] = b"(no name)";
+
+#[derive(Clone, Copy, Debug)]
+struct Opening {
+    start: i64,
+    /// When it closes, ns; [`OPEN`]: never.
+    end: i64,
+    name: u32,
+    domain: Option<u32>,
+    start_end: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    opening: Opening,
+    /// The least end of this one and of those before it.
+    least_end: i64,
+    range: u64,
+    path: u32,
+    parent: Parent,
+}
+
+/// What a range is in.
+#[derive(Clone, Copy, Debug)]
+struct Parent {
+    range: u64,
+    path: u32,
+}
+
+impl Parent {
+    /// What `opening` is in where `innermost` is the innermost range.
+    fn of(opening: &Opening, innermost: Option<&Open>) -> Parent {
+        let kind = |o: &Opening| (o.name, o.domain);
+        match innermost {
+            None => Parent { range: RANGE_OUTSIDE, path: NONE },
+            Some(open)
+                if opening.start_end
+                    && open.opening.start_end
+                    && kind(opening) == kind(&open.opening) =>
+            {
+                open.parent
+            }
+            Some(&Open { range, path, .. }) => Parent { range, path },
+        }
+    }
+}
+
+/// What is open on one thread, the outermost first.
+///
+/// Ranges of push and pop nest; start/end ranges may outlive the one around them, and then go on
+/// under another path, and those of one name stand side by side, as the collector records it. Where only outermost ranges are wanted, the one
+/// that was opened first is the outer one.
+#[derive(Debug)]
+struct Stack {
+    open: VecDeque<Open>,
+    /// Also ranges within others. Else those that are kept end one after the other.
+    nested: bool,
+}
+
+impl Stack {
+    fn new(nested: bool) -> Self {
+        Self { open: VecDeque::new(), nested }
+    }
+
+    /// Opens a range; ranges have to come by their start, of equal ones the longest first.
+    /// Gives the number of ranges that went on under another path.
+    fn open(&mut self, process: &mut Process, strings: &Strings, opening: Opening) -> u64 {
+        let Opening { start, end, name, domain, .. } = opening;
+        // One that ends where this one begins is not around it, unless it holds it. Of outermost
+        // ranges, what is launched at that time belongs to the earlier one.
+        let continued = self.close(process, strings, start, self.nested && end > start);
+        if !self.nested && self.holds(end) {
+            return continued;
+        }
+        let innermost = self.open.back().filter(|_| self.nested);
+        let parent = Parent::of(&opening, innermost);
+        let least_end = innermost.map_or(end, |open| open.least_end.min(end));
+        let path = process.path(strings, parent.path, name, domain);
+        let range = process.open(path, parent.range, start, 0);
+        self.open.push_back(Open { opening, least_end, range, path, parent });
+        continued
+    }
+
+    /// Closes what ends before `at`, or also `at` it. Gives the number of ranges that went on under
+    /// another path; it breaks off beyond [`MAX_CONTINUED`].
+    fn close(&mut self, process: &mut Process, strings: &Strings, at: i64, also_at: bool) -> u64 {
+        let mut continued = 0;
+        while let Some(end) = self.least_end().filter(|&end| end < at || (also_at && end == at)) {
+            if continued > MAX_CONTINUED {
+                break;
+            }
+            // Of those that end together the innermost closes first.
+            let place = match self.nested {
+                true => self.open.iter().rposition(|open| open.opening.end == end).unwrap_or(0),
+                false => 0,
+            };
+            let Some(closed) = self.open.remove(place) else { break };
+            process.close(closed.range, end);
+            if self.nested {
+                continued += self.go_on(process, strings, place, &closed, end);
+            }
+        }
+        continued
+    }
+
+    fn close_all(&mut self, process: &mut Process, strings: &Strings) -> u64 {
+        self.close(process, strings, OPEN, false)
+    }
+
+    /// What was opened in `closed`, which was at `from`, goes on in the one around that.
+    fn go_on(
+        &mut self,
+        process: &mut Process,
+        strings: &Strings,
+        from: usize,
+        closed: &Open,
+        at: i64,
+    ) -> u64 {
+        let is_around = self.open.range(from..).any(|open| open.parent.range == closed.range);
+        let mut before = from.checked_sub(1).and_then(|place| self.open.get(place)).copied();
+        let mut continued = 0;
+        for open in self.open.range_mut(from..) {
+            let Opening { end, name, domain, .. } = open.opening;
+            if is_around {
+                open.parent = Parent::of(&open.opening, before.as_ref());
+                open.path = process.path(strings, open.parent.path, name, domain);
+                open.range = process.open(open.path, open.parent.range, at, open.range);
+                continued += 1;
+            }
+            open.least_end = before.map_or(end, |before| before.least_end.min(end));
+            before = Some(*open);
+        }
+        continued
+    }
+
+    fn least_end(&self) -> Option<i64> {
+        match self.nested {
+            true => self.open.back().map(|open| open.least_end),
+            false => self.open.front().map(|open| open.opening.end),
+        }
+    }
+
+    /// Whether a range that opens now and ends at `end` is within one that is open; of outermost
+    /// ones the last ends last.
+    fn holds(&self, end: i64) -> bool {
+        self.open.back().is_some_and(|last| end <= last.opening.end)
+    }
+
+    fn range(&self) -> u64 {
+        let open = if self.nested { self.open.back() } else { self.open.front() };
+        open.map_or(RANGE_OUTSIDE, |open| open.range)
+    }
+
+    fn len(&self) -> usize {
+        self.open.len()
+    }
+}
+
+/// Names are cut here, bytes: where the collector cuts them.
+pub(super) const TEXT_LIMIT: usize = 1024;
+
+#[derive(Default)]
+pub(super) struct Strings {
+    by_text: HashMap<Rc<[u8]>, u32>,
+    list: Vec<Rc<[u8]>>,
+    bytes: usize,
+    pub(super) cut: u64,
+}
+
+impl Strings {
+    /// The number of a range's name, without what tells one call of an operator from the next.
+    pub(super) fn range(&mut self, text: &[u8]) -> u32 {
+        self.name(without_instance(text))
+    }
+
+    /// The number of a name as it is, cut if it is too long.
+    pub(super) fn name(&mut self, mut text: &[u8]) -> u32 {
+        if let Some(cut) = text.get(..TEXT_LIMIT).filter(|cut| cut.len() < text.len()) {
+            self.cut += 1;
+            text = cut;
+        }
+        if let Some(&known) = self.by_text.get(text) {
+            return known;
+        }
+        self.bytes += text.len();
+        let (text, fresh): (Rc<[u8]>, u32) = (text.into(), self.list.len() as u32);
+        self.list.push(Rc::clone(&text));
+        self.by_text.insert(text, fresh);
+        fresh
+    }
+
+    /// The name of a number; empty for one that was not given out.
+    pub(super) fn text(&self, number: u32) -> &[u8] {
+        self.list.get(number as usize).map_or(&[], AsRef::as_ref)
+    }
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.list.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_of_an_operator_share_a_name_and_long_names_are_cut() {
+        let mut strings = Strings::default();
+        let first = strings.range(b"aten::mm, op_id = 1");
+        assert_eq!(strings.range(b"aten::mm, op_id = 2"), first);
+        let long = vec![b'x'; TEXT_LIMIT + 1];
+        assert_eq!(strings.range(&long), strings.range(&long[..TEXT_LIMIT]));
+        assert_eq!((strings.cut, strings.len()), (1, 2));
+        assert_eq!((strings.text(1).len(), strings.bytes()), (TEXT_LIMIT, TEXT_LIMIT + 8));
+    }
+}

@@ -1,7 +1,7 @@
 //! A running total of energy, read now and then -> the energy within windows, and how far it may be off.
 
 use stage2_model::Absent;
-use stage2_read::trace::window_set::WindowSet;
+use stage2_read::trace::ranges::WindowSet;
 
 /// Stages of less are too short.
 const SHORTEST_NS: u64 = 1_000_000_000;

@@ -1,0 +1,252 @@
+//! Records that define names, paths, kernels and devices -> what others refer to, safe to look up.
+
+use std::collections::{BTreeMap, HashMap};
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use stage2_contract::trace::{Device, DeviceState, NONE, Path, Queue, Shape};
+
+use super::alike::Alike;
+use super::libraries::RangeNames;
+use super::paths::{Names, PathIndex, Paths, UNDEFINED};
+
+/// Names and paths of ranges. Every reader of a file defines them in the order of its records, so that their
+/// indices are the same for all.
+#[derive(Debug, Default)]
+pub(super) struct Definitions {
+    pub(super) libraries: RangeNames,
+    pub(super) names: Names,
+    /// Names that are those of domains of libraries.
+    library_names: FxHashSet<u32>,
+    pub(super) paths: Paths,
+    pub(super) alike: Alike,
+}
+
+/// A path as it was defined.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DefinedPath {
+    pub(super) index: PathIndex,
+    /// Indices of the names of its innermost range and of the domain of that.
+    pub(super) name: Option<u32>,
+    pub(super) domain: Option<u32>,
+    /// The name that stands for its own, which is joined with others.
+    pub(super) stand_in: Option<u32>,
+    /// The path around it is defined, too.
+    pub(super) in_known: bool,
+}
+
+impl Definitions {
+    pub(super) fn new(libraries: RangeNames, alike: Alike) -> Self {
+        Self { libraries, alike, ..Self::default() }
+    }
+
+    /// Defines a name; gives its index.
+    pub(super) fn name(&mut self, id: u32, bytes: Vec<u8>) -> u32 {
+        let of_library = self.libraries.contains(&bytes);
+        let index = self.names.define(id, bytes);
+        if of_library {
+            self.library_names.insert(index);
+        }
+        index
+    }
+
+    pub(super) fn path(&mut self, record: &Path) -> DefinedPath {
+        let name = self.names.find(record.name);
+        let domain = (record.domain != NONE).then(|| self.names.find(record.domain)).flatten();
+        let library = domain.is_some_and(|name| self.library_names.contains(&name));
+        let stand_in = name
+            .filter(|_| !library)
+            .and_then(|own| self.alike.stand_in(&mut self.names, &self.paths, record, own, domain));
+        let in_known = self.paths.define(record, stand_in.or(name), domain, library);
+        let index = self.paths.find(record.id).unwrap_or(UNDEFINED);
+        DefinedPath { index, name, domain, stand_in, in_known }
+    }
+
+    /// Whether the range of this path was opened by a library, and not by the user.
+    pub(super) fn is_of_library(&self, path: PathIndex) -> bool {
+        self.paths.node(path).domain.is_some_and(|domain| self.library_names.contains(&domain))
+    }
+
+    /// Whether a range of this name, in this domain, is a stage of the model.
+    pub(super) fn is_of_model(&self, name: Option<u32>, domain: Option<u32>) -> bool {
+        let text = |name: Option<u32>| self.names.get(name?);
+        text(name).is_some_and(|name| self.libraries.is_of_model(name, text(domain)))
+    }
+}
+
+/// A kernel and how it was launched, with the index of its name in the names of the file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ShapeEntry {
+    /// As recorded; [`Shape::id`] and [`Shape::name`] mean nothing outside the file.
+    pub shape: Shape,
+    /// Its name; nothing where the file does not define it.
+    pub name: Option<u32>,
+    /// False for the stand-in of shapes that are used but not defined.
+    pub defined: bool,
+}
+
+/// Index of the stand-in for shapes that are not defined.
+pub(super) const UNKNOWN: u32 = 0;
+
+#[derive(Debug)]
+pub(crate) struct Shapes {
+    list: Vec<ShapeEntry>,
+    by_id: FxHashMap<u32, u32>,
+}
+
+impl Default for Shapes {
+    fn default() -> Self {
+        Self { list: vec![ShapeEntry::default()], by_id: FxHashMap::default() }
+    }
+}
+
+impl Shapes {
+    /// Adds a shape, and gives its index. One that repeats an identifier counts from there on; one that says
+    /// the same again stays one.
+    pub(crate) fn define(&mut self, shape: Shape, name: Option<u32>) -> u32 {
+        let said = ShapeEntry { shape, name, defined: true };
+        if let Some(index) = self.find(shape.id)
+            && self.list.get(index as usize) == Some(&said)
+        {
+            return index;
+        }
+        let index = self.list.len() as u32;
+        self.by_id.insert(shape.id, index);
+        self.list.push(said);
+        index
+    }
+
+    pub(crate) fn find(&self, id: u32) -> Option<u32> {
+        self.by_id.get(&id).copied()
+    }
+
+    /// Number that tells the names of kernels apart; 0 where a shape has none.
+    pub(crate) fn name(&self, index: u32) -> u32 {
+        let name = self.list.get(index as usize).and_then(|entry| entry.name);
+        name.map_or(0, |name| name + 1)
+    }
+
+    pub(crate) fn into_list(self) -> Vec<ShapeEntry> {
+        self.list
+    }
+}
+
+/// A GPU of a process.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DeviceEntry {
+    /// Index as CUPTI numbers devices in the process; nothing for work of an undefined queue.
+    pub id: Option<u32>,
+    /// What the file says of it.
+    pub device: Option<Device>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Devices {
+    list: Vec<DeviceEntry>,
+    by_id: HashMap<Option<u32>, u32>,
+    queues: FxHashMap<u32, u32>,
+    /// Pieces of GPU work whose queue is not defined.
+    pub undefined_queues: u64,
+}
+
+impl Devices {
+    fn index(&mut self, id: Option<u32>) -> u32 {
+        *self.by_id.entry(id).or_insert_with(|| {
+            self.list.push(DeviceEntry { id, device: None });
+            (self.list.len() - 1) as u32
+        })
+    }
+
+    /// Takes a device's description; it may come after the device's first work.
+    pub(crate) fn describe(&mut self, device: Device) {
+        let index = self.index(Some(device.id)) as usize;
+        if let Some(entry) = self.list.get_mut(index) {
+            entry.device = Some(device);
+        }
+    }
+
+    pub(crate) fn queue(&mut self, queue: &Queue) {
+        let device = self.index(Some(queue.device));
+        self.queues.insert(queue.id, device);
+    }
+    pub(crate) fn of_queue(&mut self, queue: u32) -> u32 {
+        match self.queues.get(&queue) {
+            Some(&device) => device,
+            None => {
+                self.undefined_queues += 1;
+                self.index(None)
+            }
+        }
+    }
+
+    pub(crate) fn into_list(self) -> Vec<DeviceEntry> {
+        self.list
+    }
+}
+
+/// Readings that are kept of all devices of a process: those of some hours.
+const MOST_STATES: usize = 1 << 16;
+
+/// Readings by [`DeviceState::device`], in the order of the file.
+#[derive(Debug, Default)]
+pub struct DeviceStates {
+    by_device: BTreeMap<u32, Vec<DeviceState>>,
+    kept: usize,
+    /// Of so many readings of a device one is kept; 0 and 1: each.
+    stride: u64,
+    seen: u64,
+}
+
+impl DeviceStates {
+    /// Adds a reading. Of too many, every second one is left out: energy is a running total, and the
+    /// others still tell it.
+    pub fn add(&mut self, state: DeviceState) {
+        self.seen += 1;
+        if self.stride > 1 && !self.seen.is_multiple_of(self.stride) {
+            return;
+        }
+        self.by_device.entry(state.device).or_default().push(state);
+        self.kept += 1;
+        if self.kept > MOST_STATES {
+            self.stride = self.stride.max(1) * 2;
+            for states in self.by_device.values_mut() {
+                let mut number = 0_u64;
+                states.retain(|_| {
+                    number += 1;
+                    number % 2 == 1
+                });
+            }
+            self.kept = self.by_device.values().map(Vec::len).sum();
+            // Of more devices than readings are kept, none is a GPU.
+            if self.kept > MOST_STATES {
+                self.by_device.clear();
+                self.kept = 0;
+            }
+        }
+    }
+
+    /// Those of a device.
+    pub fn of(&self, device: u32) -> &[DeviceState] {
+        self.by_device.get(&device).map_or(&[], Vec::as_slice)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hostile_number_of_readings_takes_bounded_space() {
+        let (mut few, mut many) = (DeviceStates::default(), DeviceStates::default());
+        for number in 0..(5 * MOST_STATES as u32) {
+            few.add(DeviceState {
+                device: 1,
+                energy_mj: Some(number.into()),
+                ..DeviceState::default()
+            });
+            many.add(DeviceState { device: number, ..DeviceState::default() });
+        }
+        assert!((MOST_STATES / 4..=MOST_STATES).contains(&few.of(1).len()), "{}", few.of(1).len());
+        assert!(few.of(1).is_sorted_by_key(|state| state.energy_mj));
+        assert!(many.kept <= MOST_STATES && many.by_device.len() <= MOST_STATES);
+    }
+}
