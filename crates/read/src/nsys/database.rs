@@ -644,8 +644,8 @@ mod tests {
     #[test]
     fn names_are_found_with_and_without_a_key() {
         for (table, is_key) in [
-            ("CREATE STRINGS StringIds (id INTEGER, value TEXT);", false),
-            ("CREATE STRINGS StringIds (id, value); CREATE INDEX i ON StringIds (id);", true),
+            ("CREATE TABLE StringIds (id INTEGER, value TEXT);", false),
+            ("CREATE TABLE StringIds (id, value); CREATE INDEX i ON StringIds (id);", true),
         ] {
             let database = database(&format!("{table} {ROWS}"));
             let names = Names::default();
@@ -654,7 +654,7 @@ mod tests {
             assert_eq!((found, names.wrong()), (expected, None), "{table}");
             assert_eq!(matches!(names.how.get(), Some(How::Key)), is_key, "{table}");
         }
-        let key = "CREATE STRINGS StringIds (id INTEGER PRIMARY KEY, value TEXT);
+        let key = "CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);
                    INSERT INTO StringIds VALUES (7, 'seven');";
         let names = Names::default();
         assert_eq!(names.text(&database(key), BYTES, 7), Some("seven".to_owned()));
@@ -664,7 +664,7 @@ mod tests {
     #[test]
     fn a_column_may_have_the_name_of_the_number_of_a_row() {
         let database = database(
-            "CREATE STRINGS StringIds (id INTEGER, value TEXT, rowid TEXT);
+            "CREATE TABLE StringIds (id INTEGER, value TEXT, rowid TEXT);
              INSERT INTO StringIds VALUES (7, 'seven', 'x');",
         );
         assert_eq!(Names::default().text(&database, BYTES, 7), Some("seven".to_owned()));
@@ -673,9 +673,9 @@ mod tests {
     #[test]
     fn tables_that_cannot_be_searched_are_told() {
         for (sql, why) in [
-            ("CREATE STRINGS StringIds (value TEXT);", Some("no column id")),
-            ("CREATE STRINGS StringIds (id, value, k PRIMARY KEY) WITHOUT ROWID;", Some("rowid")),
-            ("CREATE STRINGS StringIds (id, value, rowid, _rowid_, oid);", Some("no key")),
+            ("CREATE TABLE StringIds (value TEXT);", Some("no column id")),
+            ("CREATE TABLE StringIds (id, value, k PRIMARY KEY) WITHOUT ROWID;", Some("rowid")),
+            ("CREATE TABLE StringIds (id, value, rowid, _rowid_, oid);", Some("no key")),
             (
                 "CREATE VIEW StringIds AS WITH RECURSIVE n(id) AS
                 (SELECT 1 UNION ALL SELECT id + 1 FROM n) SELECT id, 'x' AS value FROM n;",
@@ -693,7 +693,7 @@ mod tests {
     #[test]
     fn names_beyond_what_is_kept_are_counted() {
         let database =
-            database(&format!("CREATE STRINGS StringIds (id INTEGER, value TEXT); {ROWS}"));
+            database(&format!("CREATE TABLE StringIds (id INTEGER, value TEXT); {ROWS}"));
         let mut said = Vec::new();
         let found = how(&database, BYTES, 1, |why| said.push(why)).expect("a table");
         assert!(matches!(found, How::Place { of, .. } if of.len() == 1));
