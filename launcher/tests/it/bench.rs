@@ -1,15 +1,12 @@
 //! `stage2-launch bench` with stand-ins: a workload that leaves a trace file where it is told to,
 //! and an nsys that gives back a recorded export.
 
-use crate::common;
-use std::fs::File;
-use std::io::BufReader;
-
-use crate::common::Sandbox;
+use crate::common::trace::Build;
+use crate::common::{self, Sandbox, change_export, names_in, stderr, stdout, unpack};
 use predicates::prelude::PredicateBooleanExt as _;
 use predicates::str::contains;
 use serde_json::Value;
-use stage2_contract::trace::{Anchor, GpuNs, MonoNs, Path, RangeOpen, Record, WallNs, Writer};
+use stage2_contract::trace::NONE;
 
 /// Ends with `$END`, or with `$END_TRACED` where something looks on.
 const WORKLOAD: &str = r#"#!/bin/sh
@@ -40,53 +37,30 @@ fn sandbox(nsys: bool) -> Sandbox {
 fn sandbox_of(nsys: bool, decode_ns: &[u64]) -> Sandbox {
     let sandbox = Sandbox::new();
     sandbox.executable("workload", WORKLOAD);
-    std::fs::create_dir_all(sandbox.path("tools")).expect("folder");
     if nsys {
         sandbox.executable("tools/nsys", NSYS);
-        let packed =
-            concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/nsys/decode.sqlite.xz");
-        let mut packed = BufReader::new(File::open(packed).expect("fixture"));
-        let mut export = File::create(sandbox.path("export")).expect("export");
-        lzma_rs::xz_decompress(&mut packed, &mut export).expect("fixture");
+        unpack("nsys/decode.sqlite.xz", &sandbox.path("export"));
     }
-    let mut writer =
-        Writer::new(File::create(sandbox.path("spool")).expect("spool")).expect("spool");
-    writer.write(&Record::Anchor(Anchor { gpu: GpuNs(1), mono: MonoNs(1), wall: WallNs(1) }));
-    writer.write(&Record::Name { id: 1, bytes: b"decode".to_vec() });
-    writer.write(&Record::Path(Path { id: 1, parent: 0, name: 1, domain: 0 }));
+    let mut trace = Build::process(1, "workload");
+    trace.anchor(1).name(1, b"decode").path(1, NONE, 1);
     for (range, &ns) in (1..).zip(decode_ns) {
         let start = range * 10_000_000;
-        writer.write(&Record::RangeOpen(RangeOpen {
-            range,
-            path: 1,
-            thread: 1,
-            parent: 0,
-            start: MonoNs(start),
-            ..RangeOpen::default()
-        }));
-        writer.write(&Record::RangeClose { range, end: MonoNs(start + ns) });
+        trace.open(range, 1, 0, start).close(range, start + ns);
     }
-    writer.write(&Record::End { reason: "exit".into() });
-    writer.flush().expect("spool");
+    std::fs::write(sandbox.path("spool"), trace.end().bytes()).expect("a trace file");
     sandbox
 }
 
 fn bench(sandbox: &Sandbox, words: &[&str]) -> assert_cmd::Command {
-    let mut command = sandbox.launch(&[&["bench", "--run-dir", "b"], words].concat());
-    let mut path = std::ffi::OsString::from(sandbox.path("tools"));
-    path.push(":");
-    path.push(common::path_without_profilers());
-    command.env("PATH", path);
-    command
+    sandbox.launch_with_tools(&[&["bench", "--run-dir", "b"], words].concat())
 }
 
 fn results(sandbox: &Sandbox) -> Value {
-    serde_json::from_str(&common::read(&sandbox.path("b/bench.json"))).expect("bench.json")
+    common::json(&sandbox.path("b/bench.json"))
 }
 
 fn configuration<'r>(results: &'r Value, name: &str) -> &'r Value {
-    let all = results["configurations"].as_array().expect("configurations");
-    all.iter().find(|c| c["name"] == name).unwrap_or_else(|| panic!("{name} in {results:#}"))
+    common::row(&results["configurations"], "name", name)
 }
 
 fn runs(results: &Value, name: &str) -> usize {
@@ -108,23 +82,21 @@ fn everything_runs_in_turn_and_the_second_round_in_reverse() {
             .and(contains("collector recorded no GPU work")),
     );
     let order = common::read(&sandbox.path("order"));
-    let order: Vec<&str> = order
-        .lines()
-        .map(|line| match line {
-            "untraced=yes gpu=" => "u",
-            line if line.ends_with("gpu=off") => "r",
-            _ => "c",
-        })
-        .collect();
+    let order = order.lines().map(|line| match line {
+        "untraced=yes gpu=" => "u",
+        line if line.ends_with("gpu=off") => "r",
+        _ => "c",
+    });
+    let order: String = order.collect();
     // The fourth of a round is nsys, which leaves the workload alone.
-    let warm_up = "u".to_owned();
-    assert_eq!(order.concat(), warm_up + "urcuru" + "urucru");
+    let warm_up = "u";
+    assert_eq!(order, warm_up.to_owned() + "urcuru" + "urucru");
     let results = results(&sandbox);
-    for name in
-        ["untraced", "untraced again", "ranges only", "ranges only again", "collector", "nsys"]
-    {
-        assert_eq!(runs(&results, name), 2, "{name}: {results:#}");
-        assert!(configuration(&results, name)["failed"].is_null());
+    let all = results["configurations"].as_array().expect("configurations");
+    assert_eq!(all.len(), 6, "{results:#}");
+    for one in all {
+        assert_eq!(one["runs"].as_array().map(Vec::len), Some(2), "{one:#}");
+        assert!(one["failed"].is_null(), "{one:#}");
     }
     let rows = results["rows"].as_array().expect("rows");
     let decode: Vec<_> = rows.iter().filter(|row| row["stage"] == "decode").collect();
@@ -139,7 +111,7 @@ fn everything_runs_in_turn_and_the_second_round_in_reverse() {
     assert_eq!(results["left_out"], left_out);
     assert!(common::read(&sandbox.path("b/bench.md")).contains("A/A"));
     assert!(!sandbox.path("asked").exists(), "nobody reads the tables of nsys stats");
-    let left: Vec<_> = std::fs::read_dir(sandbox.path("b")).expect("folder").flatten().collect();
+    let left = names_in(&sandbox.path("b"));
     // Besides the results only the log of the first run, which says why the workload fails.
     assert_eq!(left.len(), 3, "captures are not kept: {left:?}");
     assert!(sandbox.path("b/round-1/untraced").is_dir());
@@ -194,41 +166,21 @@ fn stages_under_nsys_are_compared_where_it_saw_all_of_their_instances() {
 /// Whether a library's range around everything is a stage, and whether `decode` within it is.
 fn stages_within(domain: &str, settings: &[&str]) -> (bool, bool) {
     let sandbox = sandbox_of(false, &[]);
-    let file = File::create(sandbox.path("spool")).expect("spool");
-    let mut writer = Writer::new(file).expect("spool");
-    writer.write(&Record::Anchor(Anchor { gpu: GpuNs(1), mono: MonoNs(1), wall: WallNs(1) }));
-    for (id, name) in (1..).zip(["execute", domain, "decode"]) {
-        writer.write(&Record::Name { id, bytes: name.as_bytes().to_vec() });
-    }
-    writer.write(&Record::Path(Path { id: 1, parent: 0, name: 1, domain: 2 }));
-    writer.write(&Record::Path(Path { id: 2, parent: 1, name: 3, domain: 0 }));
-    let open = |range: u64, path, parent| {
-        Record::RangeOpen(RangeOpen {
-            range,
-            path,
-            thread: 1,
-            parent,
-            start: MonoNs(range * 1_000_000),
-            ..RangeOpen::default()
-        })
-    };
-    writer.write(&open(1, 1, 0));
+    let mut trace = Build::process(1, "workload");
+    trace.anchor(1).name(1, b"execute").name(2, domain.as_bytes()).name(3, b"decode");
+    trace.path_in(1, NONE, 1, 2).path(2, 1, 3).open(1, 1, 0, 1_000_000);
     for range in 2..5 {
-        writer.write(&open(range, 2, 1));
-        writer.write(&Record::RangeClose { range, end: MonoNs(range * 1_000_000 + 500_000) });
+        let start = range * 1_000_000;
+        trace.open(range, 2, 1, start).close(range, start + 500_000);
     }
-    writer.write(&Record::RangeClose { range: 1, end: MonoNs(9_000_000) });
-    writer.write(&Record::End { reason: "exit".into() });
-    writer.flush().expect("spool");
+    std::fs::write(sandbox.path("spool"), trace.close(1, 9_000_000).end().bytes()).expect("spool");
     let words = [&["--rounds", "1"], settings, &["--", "./workload"]].concat();
     bench(&sandbox, &words).assert().success();
     let results = results(&sandbox);
     let rows = results["rows"].as_array().expect("rows");
     let has = |part: &str| rows.iter().any(|row| row["stage"].as_str() == Some(part));
-    (
-        rows.iter().any(|row| row["stage"].as_str().is_some_and(|s| s.contains("execute"))),
-        has("decode"),
-    )
+    let execute = |row: &Value| row["stage"].as_str().is_some_and(|s| s.contains("execute"));
+    (rows.iter().any(execute), has("decode"))
 }
 
 const ADDED: &str = "report.library_domains=['VLLM.*']";
@@ -248,9 +200,7 @@ fn a_range_of_a_library_is_no_stage_under_nsys() {
     let domain = "UPDATE NVTX_EVENTS SET domainId = 7;
         INSERT INTO NVTX_EVENTS (start, eventType, globalTid, domainId, text)
         SELECT 0, 75, globalTid, 7, 'vllm.worker' FROM NVTX_EVENTS;";
-    let export = rusqlite::Connection::open(sandbox.path("export")).expect("export");
-    export.execute_batch(domain).expect("a domain");
-    drop(export);
+    change_export(&sandbox.path("export"), domain);
     for (settings, stages) in [(&[][..], 1), (&[ADDED], 0)] {
         let words = [&["--rounds", "1"], settings, &["--", "./workload"]].concat();
         bench(&sandbox, &words).assert().success();
@@ -268,12 +218,9 @@ fn what_nsys_says_of_its_capture_stands_under_the_table() {
         NSYS.replace("echo report", "echo 'Unknown runtime API function index: 468'; echo report");
     sandbox.executable("tools/nsys", &lossy);
     let assert = bench(&sandbox, &["--rounds", "1", "--", "./workload"]).assert().success();
-    let page = String::from_utf8_lossy(&assert.get_output().stdout).into_owned();
-    let warning = page.lines().find(|line| line.contains("function index: 468"));
-    assert!(
-        warning.is_some_and(|line| line.starts_with("- **warning:** nsys met a call")),
-        "{page}"
-    );
+    let page = stdout(&assert);
+    let warning = page.lines().find(|line| line.contains("function index: 468")).expect("a line");
+    assert!(warning.starts_with("- **warning:** nsys met a call"), "{page}");
 }
 
 #[test]
@@ -281,11 +228,11 @@ fn a_configuration_that_fails_costs_its_column_only() {
     let sandbox = sandbox(false);
     let words = ["--rounds", "3", "--", "./workload"];
     let assert = bench(&sandbox, &words).env("END_TRACED", "7").assert().success();
-    let stderr = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+    let said = stderr(&assert);
     assert.stdout(contains("collector was not measured").and(contains("nsys was not measured")));
     // What is not there is told once, and leaves nothing to look at.
-    assert_eq!(stderr.matches("nsys cannot be run").count(), 1, "{stderr}");
-    assert_eq!(stderr.matches("see what is left in").count(), 3, "{stderr}");
+    assert_eq!(said.matches("nsys cannot be run").count(), 1, "{said}");
+    assert_eq!(said.matches("see what is left in").count(), 3, "{said}");
     assert!(!sandbox.path("b/round-1/nsys").exists());
     let results = results(&sandbox);
     assert_eq!(runs(&results, "untraced") + runs(&results, "untraced again"), 6);

@@ -1,11 +1,9 @@
 //! `stage2-launch bench` with the real collector, on the demo workload and the simulated GPU.
 
-use crate::common;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
-use crate::common::Sandbox;
-use crate::common::simulated::{built, launches};
+use crate::common::simulated::{collector, demo_script, launches};
+use crate::common::{self, Sandbox, names_in, stdout};
 use predicates::prelude::PredicateBooleanExt as _;
 use predicates::str::contains;
 use serde_json::Value;
@@ -14,25 +12,17 @@ use serde_json::Value;
 fn bench(sandbox: &Sandbox, rounds: &str, command: &[&str]) -> assert_cmd::Command {
     let words = ["bench", "--run-dir", "b", "--rounds", rounds, "pipeline.nsys.enable=false", "--"];
     let mut bench = sandbox.launch(&[&words, command].concat());
-    bench.env("STAGE2_COLLECTOR", built("libstage2.so"));
-    bench.env("STAGE2_CUPTI", built("libstage2_sim.so"));
+    bench.envs(collector());
     bench
 }
 
 /// The demo workload on the simulated GPU: a shell that keeps its line of JSON, and ends with `$1`.
-fn demo(sandbox: &Sandbox) -> PathBuf {
-    let (demo, simulator) = (built("stage2-demo"), built("libstage2_sim.so"));
-    let script = format!(
-        "#!/bin/sh\n'{}' --device simulated --sim '{}' --rounds 3 --steps 4 >> told || exit\n\
-         exit ${{1:-0}}\n",
-        demo.display(),
-        simulator.display()
-    );
-    sandbox.executable("demo", &script)
+fn demo(sandbox: &Sandbox) {
+    demo_script(sandbox, "", "--rounds 3 --steps 4 >> told || exit\nexit ${1:-0}");
 }
 
 fn results(sandbox: &Sandbox) -> Value {
-    serde_json::from_str(&common::read(&sandbox.path("b/bench.json"))).expect("bench.json")
+    common::json(&sandbox.path("b/bench.json"))
 }
 
 /// Rows of the table: (stage, configuration) to its other cells.
@@ -50,7 +40,7 @@ fn the_table_holds_what_the_workload_itself_measured_in_every_configuration() {
     let sandbox = Sandbox::new();
     demo(&sandbox);
     let assert = bench(&sandbox, "2", &["./demo"]).assert().success();
-    let page = String::from_utf8_lossy(&assert.get_output().stdout).into_owned();
+    let page = stdout(&assert);
     assert_eq!(page, common::read(&sandbox.path("b/bench.md")));
     assert!(page.contains("Simulated: no real GPU took part"), "{page}");
     assert!(!page.contains("recorded no") && !page.contains("fails"), "{page}");
@@ -82,8 +72,7 @@ fn the_table_holds_what_the_workload_itself_measured_in_every_configuration() {
     assert_eq!(table.len(), 5 + 3 * 3, "{page}");
 
     let results = results(&sandbox);
-    let configurations = results["configurations"].as_array().expect("configurations");
-    let of = |name: &str| configurations.iter().find(|c| c["name"] == name).expect("it is there");
+    let of = |name: &str| common::row(&results["configurations"], "name", name);
     let told = common::read(&sandbox.path("told"));
     let told: Vec<Value> =
         told.lines().map(|line| serde_json::from_str(line).expect("a summary")).collect();
@@ -99,8 +88,7 @@ fn the_table_holds_what_the_workload_itself_measured_in_every_configuration() {
     {
         for (run, at) in of(name)["runs"].as_array().expect("runs").iter().zip(runs) {
             for stage in ["prefill", "decode"] {
-                let stages = run["stages"].as_array().expect("stages");
-                let found = stages.iter().find(|s| s["stage"] == stage).expect("the stage");
+                let found = common::row(&run["stages"], "stage", stage);
                 assert_eq!(found["instances"], 3);
                 // Without the first there are two; the median of two lies between them.
                 let rounds = told[at]["all_host_ms"].as_array().expect("rounds");
@@ -123,7 +111,7 @@ fn the_table_holds_what_the_workload_itself_measured_in_every_configuration() {
             }
         }
     }
-    let left: Vec<_> = std::fs::read_dir(sandbox.path("b")).expect("folder").flatten().collect();
+    let left = names_in(&sandbox.path("b"));
     assert_eq!(left.len(), 2, "captures are not kept: {left:?}");
 }
 

@@ -1,26 +1,27 @@
 //! `stage2-launch ctl` with a real collector in a guest that obeys its standard input.
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::PathBuf;
+use std::process::{Child, Command};
 use std::time::Duration;
 
-use crate::common::obedient::{Guest, calls, run_json, text};
+use crate::common::guest::{Guest, calls};
+use crate::common::{
+    LAUNCH, end, expect_parts, json, names_in, read, send, spawn, text, wait_until,
+};
+use nix::sys::signal::Signal;
 use serde_json::Value;
 
 #[test]
 fn a_dormant_process_is_recorded_for_a_while_and_leaves_a_file_that_merge_reads() {
     let mut guest = Guest::dormant();
     let pid = guest.pid();
-    let status = guest.ctl(&[&pid, "status"]);
-    assert_eq!(status.status.code(), Some(0), "{}", text(&status));
-    assert!(text(&status).starts_with(&format!("{pid}: dormant")), "{}", text(&status));
-    let started = guest.ctl(&[&pid, "start", "--ranges", "inside", "--wait"]);
-    assert_eq!(started.status.code(), Some(0), "{}", text(&started));
-    assert!(text(&started).contains(": on since "), "{}", text(&started));
-    let twice = guest.ctl(&[&pid, "start"]);
-    assert_eq!(twice.status.code(), Some(1), "{}", text(&twice));
-    assert!(text(&twice).contains("refused: window 1 is on already"), "{}", text(&twice));
+    let status = guest.ctl_ends(&[&pid, "status"], 0);
+    assert!(status.starts_with(&format!("{pid}: dormant")), "{status}");
+    let started = guest.ctl_ends(&[&pid, "start", "--ranges", "inside", "--wait"], 0);
+    assert!(started.contains(": on since "), "{started}");
+    let twice = guest.ctl_ends(&[&pid, "start"], 1);
+    assert!(twice.contains("refused: window 1 is on already"), "{twice}");
     guest.tell("work inside 20");
     guest.tell("work other 20");
     let stopped = guest.json(&[&pid, "stop", "--wait"]);
@@ -28,20 +29,12 @@ fn a_dormant_process_is_recorded_for_a_while_and_leaves_a_file_that_merge_reads(
     assert_eq!(stopped[0]["done"][0]["records"], 20, "{stopped:?}");
     let file = PathBuf::from(stopped[0]["done"][0]["file"].as_str().expect("a file"));
     assert!(file.ends_with(file.file_name().unwrap()) && file.is_file());
-    let alone = guest.folder.path().join("w1");
+    let alone = guest.path("w1");
     std::fs::create_dir(&alone).unwrap();
     std::fs::copy(&file, alone.join(file.file_name().unwrap())).unwrap();
-    let report = guest.folder.path().join("report");
-    let merge = Command::new(env!("CARGO_BIN_EXE_stage2-launch"))
-        .args(["merge", "--spool"])
-        .args([&alone, &PathBuf::from("-o"), &report])
-        .output()
-        .expect("stage2-launch");
+    let merge = guest.launch(&["merge", "--spool", "w1", "-o", "report"]).output().unwrap();
     assert!(merge.status.success(), "{}", text(&merge));
-    let metrics: Value =
-        serde_json::from_slice(&std::fs::read(report.join("metrics.json")).unwrap()).unwrap();
-    let calls = metrics["kernels"].as_array().expect("kernels").iter();
-    assert_eq!(calls.filter_map(|kernel| kernel["calls"].as_u64()).sum::<u64>(), 20);
+    assert_eq!(calls(&guest.path("report")), 20);
 }
 
 #[test]
@@ -52,19 +45,18 @@ fn all_processes_and_those_of_a_run_are_asked() {
         all.iter().any(|one| one["pid"] == guest.child.id() && one["phase"] == "dormant"),
         "{all:?}"
     );
-    let run = guest.json(&[guest.folder.path().to_str().unwrap(), "status"]);
+    let run = guest.json(&[&guest.traces(), "status"]);
     assert_eq!(run.len(), 1);
     assert_eq!(run[0]["pid"], guest.child.id());
     let other = tempfile::tempdir().unwrap();
-    let none = guest.ctl(&[other.path().to_str().unwrap(), "status"]);
-    assert_eq!(none.status.code(), Some(70), "{}", text(&none));
-    assert!(text(&none).contains("no process of this user writes into"), "{}", text(&none));
+    let none = guest.ctl_ends(&[other.path().to_str().unwrap(), "status"], 70);
+    assert!(none.contains("no process of this user writes into"), "{none}");
 }
 
 #[test]
 fn processes_of_a_run_begin_at_one_moment_and_end_with_the_same_step() {
     let first = Guest::dormant();
-    let run = first.folder.path().to_str().expect("UTF-8").to_owned();
+    let run = first.traces();
     // The first of them does nothing, as the agent of torchrun does.
     let idle = first.beside();
     let mut guests = [first.beside(), first];
@@ -73,26 +65,15 @@ fn processes_of_a_run_begin_at_one_moment_and_end_with_the_same_step() {
         guest.tell("busy 1");
     }
     let words = [&run, "start", "--ranges", "step", "--steps", "3", "--wait"];
-    let started = guests[0].ctl(&words);
-    assert_eq!(started.status.code(), Some(0), "{}", text(&started));
+    let started = guests[0].ctl_ends(&words, 0);
     // Nothing keeps these two in step.
-    assert!(text(&started).contains("begin with the same step:"), "{}", text(&started));
+    assert!(started.contains("begin with the same step:"), "{started}");
     let mut begins = Vec::new();
-    for guest in &mut guests {
-        let until = std::time::Instant::now() + Duration::from_secs(20);
-        let done = loop {
-            let status = guest.json(&[&guest.pid(), "status"]);
-            if status[0]["phase"] == "dormant" {
-                break status[0]["done"][0].clone();
-            }
-            assert!(std::time::Instant::now() < until, "{status:?}");
-        };
+    for guest in &guests {
+        wait_until("the end of the window", || guest.status()["phase"] == "dormant");
+        let done = &guest.status()["done"][0];
         // Three launches in each step.
-        assert_eq!(
-            (&done["records"], &done["why"]),
-            (&9.into(), &"limit steps=3".into()),
-            "{done}"
-        );
+        assert!(done["records"] == 9 && done["why"] == "limit steps=3", "{done}");
         begins.push(done["began_unix_ms"].as_u64().expect("a time"));
     }
     assert!(begins[0].abs_diff(begins[1]) < 200, "{begins:?}");
@@ -102,8 +83,7 @@ fn processes_of_a_run_begin_at_one_moment_and_end_with_the_same_step() {
     let us = u64::try_from(at.as_microsecond()).expect("after 1970");
     let mut set = set.iter().filter(|one| one["pid"] != idle.child.id());
     assert!(set.all(|one| one["at_unix_us"] == us && one["ok"] == true), "{set:?}");
-    let alone = guests[0].ctl(&[&guests[0].pid(), "stop", "--wait"]);
-    assert_eq!(alone.status.code(), Some(0), "{}", text(&alone));
+    guests[0].ctl_ends(&[&guests[0].pid(), "stop", "--wait"], 0);
     let at_once = guests[0].ctl(&[&guests[0].pid(), "start"]);
     assert!(!text(&at_once).contains("begins at"), "{}", text(&at_once));
     let late = guests[0].ctl(&[&run, "start", "--at", "2001-01-01T00:00:00Z"]);
@@ -116,32 +96,26 @@ fn processes_of_a_run_begin_at_one_moment_and_end_with_the_same_step() {
 #[test]
 fn a_window_in_which_nothing_ran_keeps_no_process_from_the_next_one() {
     let first = Guest::dormant();
-    let run = first.folder.path().to_str().expect("UTF-8").to_owned();
+    let run = first.traces();
     let mut guests = [first.beside(), first];
     let start = [run.as_str(), "start", "--steps", "1", "--wait"];
-    assert_eq!(guests[0].ctl(&start).status.code(), Some(0));
+    guests[0].ctl_ends(&start, 0);
     guests[0].tell("work step 4");
-    let until = std::time::Instant::now() + Duration::from_secs(20);
-    while guests[0].json(&[&guests[0].pid(), "status"])[0]["phase"] != "dormant" {
-        assert!(std::time::Instant::now() < until);
-    }
+    wait_until("the end of the window", || guests[0].status()["phase"] == "dormant");
     // The other one has done nothing, as the agent of torchrun does.
     std::thread::sleep(Duration::from_secs(2));
-    let again = guests[0].ctl(&start);
-    assert_eq!(again.status.code(), Some(0), "{}", text(&again));
-    assert_eq!(text(&again).matches(", window 2").count(), 2, "{}", text(&again));
+    let again = guests[0].ctl_ends(&start, 0);
+    assert_eq!(again.matches(", window 2").count(), 2, "{again}");
     guests[1].tell("push open");
     guests[1].tell("launch 3");
-    let status = || guests[0].json(&[&guests[1].pid(), "status"])[0]["window_records"].clone();
-    let until = std::time::Instant::now() + Duration::from_secs(20);
-    while status() != 3 {
-        assert_eq!(guests[0].ctl(&[&guests[1].pid(), "flush"]).status.code(), Some(0));
-        assert!(std::time::Instant::now() < until);
-    }
+    wait_until("three records", || {
+        guests[0].ctl_ends(&[&guests[1].pid(), "flush"], 0);
+        guests[1].status()["window_records"] == 3
+    });
     guests[0].tell("work step 4");
-    let third = guests[0].ctl(&start);
-    assert_eq!(third.status.code(), Some(1), "it has records now: {}", text(&third));
-    assert!(text(&third).contains("window 2 is on already"), "{}", text(&third));
+    // It has records now.
+    let third = guests[0].ctl_ends(&start, 1);
+    assert!(third.contains("window 2 is on already"), "{third}");
 }
 
 #[test]
@@ -150,15 +124,13 @@ fn a_process_in_a_container_is_recorded_from_outside() {
     let outer = guest.pid();
     let children = std::fs::read_to_string(format!("/proc/{outer}/task/{outer}/children")).unwrap();
     let pid = children.split_whitespace().next().expect("the guest, as it is numbered here");
-    let run = guest.folder.path().join("run");
-    assert_eq!(std::fs::read_dir(&run).unwrap().count(), 0, "its sockets are not here");
-    let started = guest.ctl(&[pid, "start", "--wait"]);
-    assert_eq!(started.status.code(), Some(0), "{}", text(&started));
+    assert!(names_in(&guest.path("run")).is_empty(), "its sockets are not here");
+    guest.ctl_ends(&[pid, "start", "--wait"], 0);
     guest.tell("work inside 20");
     let stopped = guest.json(&[pid, "stop", "--wait"]);
     assert_eq!(stopped[0]["done"][0]["records"], 20, "{stopped:?}");
-    let status = guest.ctl(&[pid, "status"]);
-    assert!(text(&status).starts_with(&format!("{pid}: dormant")), "{}", text(&status));
+    let status = guest.ctl_ends(&[pid, "status"], 0);
+    assert!(status.starts_with(&format!("{pid}: dormant")), "{status}");
 }
 
 #[test]
@@ -174,17 +146,13 @@ fn what_cannot_be_asked_is_named_with_what_to_do() {
         (&[&guest.pid(), "start", "--ranges", ","], 1, "globs"),
         (&[&guest.pid(), "stop"], 1, "no window is on"),
     ] {
-        let output = guest.ctl(words);
-        assert_eq!(output.status.code(), Some(code), "{words:?}: {}", text(&output));
-        assert!(text(&output).contains(part), "{words:?}: {}", text(&output));
+        expect_parts(&guest.ctl_ends(words, code), "said", &[part]);
     }
     // Killed, it leaves its socket behind, which is not taken for a process.
     guest.child.kill().unwrap();
     guest.child.wait().unwrap();
-    let sockets = std::fs::read_dir(guest.folder.path().join("run/stage2")).unwrap().count();
-    assert_eq!(sockets, 1);
-    let gone = guest.ctl(&[&guest.pid(), "status"]);
-    assert_eq!(gone.status.code(), Some(70), "{}", text(&gone));
+    assert_eq!(names_in(&guest.path("run/stage2")).len(), 1);
+    guest.ctl_ends(&[&guest.pid(), "status"], 70);
     let pid = guest.child.id();
     let all = guest.json(&["--all", "status"]);
     assert!(all.iter().all(|one| one["pid"] != pid), "{all:?}");
@@ -196,26 +164,23 @@ fn what_cannot_be_asked_is_named_with_what_to_do() {
 fn a_snapshot_of_a_window_that_is_on_is_a_bundle_and_the_window_goes_on() {
     let mut guest = Guest::dormant();
     let pid = guest.pid();
-    assert_eq!(guest.ctl(&[&pid, "start", "--wait"]).status.code(), Some(0));
+    guest.ctl_ends(&[&pid, "start", "--wait"], 0);
     guest.tell("work inside 20");
-    let bundle = guest.folder.path().join("snapshot");
-    let words = [&pid, "snapshot", "-o", bundle.to_str().unwrap()];
-    let taken = guest.ctl(&words);
-    assert_eq!(taken.status.code(), Some(0), "{}", text(&taken));
+    let bundle = guest.path("snapshot");
+    let words = [&pid, "snapshot", "-o", "snapshot"];
+    guest.ctl_ends(&words, 0);
     assert_eq!(calls(&bundle), 20);
     for file in ["report.md", "report.html", "env.json", "config.yaml", "inputs.yaml"] {
         assert!(bundle.join(file).is_file(), "{file}");
     }
-    let run = run_json(&bundle);
+    let run = json(&bundle.join("run.json"));
     let window = &run["windows"][0];
     assert_eq!((window["pid"].to_string(), &window["number"]), (pid.clone(), &1.into()), "{run}");
     assert_eq!((&window["snapshot"], &window["why"]), (&true.into(), &Value::Null), "{run}");
     assert_eq!(window["records"], 20, "{run}");
-    let report = std::fs::read_to_string(bundle.join("report.md")).unwrap();
-    assert!(report.contains("snapshot: window 1") && report.contains("PARTIAL"), "{report}");
+    expect_parts(&read(&bundle.join("report.md")), "page", &["snapshot: window 1", "PARTIAL"]);
     // What is there is not replaced, and the window has gone on.
-    let again = guest.ctl(&words);
-    assert_eq!(again.status.code(), Some(2), "{}", text(&again));
+    guest.ctl_ends(&words, 2);
     guest.tell("work inside 5");
     let stopped = guest.json(&[&pid, "stop", "--wait"]);
     assert_eq!(stopped[0]["done"][0]["records"], 25, "{stopped:?}");
@@ -228,39 +193,25 @@ fn a_snapshot_of_dormant_processes_records_a_window_in_each() {
     for guest in &mut guests {
         guest.tell("busy 1");
     }
-    let bundle = guests[0].folder.path().join("snapshot");
-    let run = guests[0].folder.path().to_str().unwrap();
-    let taken = guests[0].ctl(&[run, "snapshot", "--for", "300ms", "-o", bundle.to_str().unwrap()]);
-    assert_eq!(taken.status.code(), Some(0), "{}", text(&taken));
-    let run = run_json(&bundle);
+    let words = [&guests[0].traces(), "snapshot", "--for", "300ms", "-o", "snapshot"];
+    guests[0].ctl_ends(&words, 0);
+    let run = json(&guests[0].path("snapshot/run.json"));
     let windows = run["windows"].as_array().expect("windows");
     assert_eq!(windows.len(), 2, "{run}");
     for window in windows {
         assert_eq!(window["why"], "limit for_ms=300", "{run}");
         assert!(window["records"].as_u64() > Some(0) && window.get("snapshot").is_none(), "{run}");
     }
-    let status = guests[0].json(&[&guests[0].pid(), "status"]);
-    assert_eq!(status[0]["phase"], "dormant", "{status:?}");
+    assert_eq!(guests[0].status()["phase"], "dormant");
     guests.iter_mut().for_each(|guest| guest.tell("calm"));
 }
 
 /// Starts a snapshot of a dormant guest, and waits until its window is on.
-fn snapshot_that_records(guest: &Guest, seconds: &str, bundle: &Path) -> Child {
-    let child = Command::new(env!("CARGO_BIN_EXE_stage2-launch"))
-        .args(["ctl", &guest.pid(), "snapshot", "--for", seconds, "-o"])
-        .arg(bundle)
-        .env("XDG_RUNTIME_DIR", guest.folder.path().join("run"))
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("stage2-launch");
-    for _ in 0..1000 {
-        if guest.json(&[&guest.pid(), "status"])[0]["phase"] == "on" {
-            return child;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    panic!("no window: {}", text(&child.wait_with_output().expect("ends")));
+fn snapshot_that_records(guest: &Guest) -> Child {
+    let words = ["ctl", &guest.pid(), "snapshot", "--for", "60s", "-o", "snapshot"];
+    let child = spawn(&mut guest.launch(&words));
+    wait_until("a window", || guest.status()["phase"] == "on");
+    child
 }
 
 /// Hazard (Dormant processes and windows): Ctrl-C while a snapshot records.
@@ -268,15 +219,12 @@ fn snapshot_that_records(guest: &Guest, seconds: &str, bundle: &Path) -> Child {
 #[test]
 fn an_interrupted_snapshot_stops_its_window_and_leaves_nothing() {
     let guest = Guest::dormant();
-    let bundle = guest.folder.path().join("snapshot");
-    let child = snapshot_that_records(&guest, "60s", &bundle);
-    let pid = nix::unistd::Pid::from_raw(child.id().try_into().expect("a number"));
-    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).expect("it runs");
-    let ended = child.wait_with_output().expect("ends");
-    assert_eq!(ended.status.code(), Some(130), "{}", text(&ended));
-    assert!(!bundle.exists());
-    let status = guest.json(&[&guest.pid(), "status"]);
-    assert_ne!(status[0]["phase"], "on", "{status:?}");
+    let child = snapshot_that_records(&guest);
+    send(&child, Signal::SIGINT);
+    let (code, said) = end(child);
+    assert_eq!(code, Some(130), "{said}");
+    assert!(!guest.path("snapshot").exists());
+    assert_ne!(guest.status()["phase"], "on");
 }
 
 /// Hazard (Dormant processes and windows): The process is killed while a snapshot records.
@@ -284,23 +232,21 @@ fn an_interrupted_snapshot_stops_its_window_and_leaves_nothing() {
 #[test]
 fn a_process_that_is_killed_within_a_snapshot_leaves_what_it_had_written() {
     let mut guest = Guest::dormant();
-    let bundle = guest.folder.path().join("snapshot");
-    let child = snapshot_that_records(&guest, "60s", &bundle);
+    let bundle = guest.path("snapshot");
+    let child = snapshot_that_records(&guest);
     guest.tell("work inside 20");
-    let flushed = guest.ctl(&[&guest.pid(), "flush"]);
-    assert!(flushed.status.success(), "{}", text(&flushed));
+    guest.ctl_ends(&[&guest.pid(), "flush"], 0);
     // The snapshot asks for the file's name every 50 ms.
     std::thread::sleep(Duration::from_millis(500));
     guest.child.kill().expect("it runs");
     guest.child.wait().expect("ended");
-    let ended = child.wait_with_output().expect("ends");
-    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
-    assert!(text(&ended).contains("ended within window 1"), "{}", text(&ended));
-    let window = run_json(&bundle)["windows"][0].clone();
+    let (code, said) = end(child);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("ended within window 1"), "{said}");
+    let window = json(&bundle.join("run.json"))["windows"][0].clone();
     assert!(window["why"].is_null() && window.get("snapshot").is_none(), "{window}");
     assert_eq!(calls(&bundle), 20);
-    let report = std::fs::read_to_string(bundle.join("report.md")).expect("a report");
-    assert!(report.contains("PARTIAL"), "{report}");
+    expect_parts(&read(&bundle.join("report.md")), "report.md", &["PARTIAL"]);
 }
 
 /// Hazard (Dormant processes and windows): No room for a snapshot.
@@ -308,27 +254,26 @@ fn a_process_that_is_killed_within_a_snapshot_leaves_what_it_had_written() {
 #[test]
 fn a_snapshot_without_room_leaves_nothing_and_names_the_trace_file() {
     let mut guest = Guest::dormant();
-    assert_eq!(guest.ctl(&[&guest.pid(), "start", "--wait"]).status.code(), Some(0));
+    guest.ctl_ends(&[&guest.pid(), "start", "--wait"], 0);
     guest.tell("work inside 600");
-    let bundle = guest.folder.path().join("snapshot");
     // Files of at most 20 KiB, and an error for what is beyond.
     let script = "trap '' XFSZ; ulimit -f 20; exec \"$@\"";
     let ended = Command::new("bash")
-        .args(["-c", script, "bash", env!("CARGO_BIN_EXE_stage2-launch"), "ctl", &guest.pid()])
-        .args(["snapshot", "-o", bundle.to_str().unwrap()])
-        .env("XDG_RUNTIME_DIR", guest.folder.path().join("run"))
+        .args(["-c", script, "bash", LAUNCH, "ctl", &guest.pid(), "snapshot", "-o", "snapshot"])
+        .current_dir(guest.folder.path())
+        .env("XDG_RUNTIME_DIR", guest.path("run"))
         .output()
         .expect("bash");
     assert_eq!(ended.status.code(), Some(70), "{}", text(&ended));
-    assert!(text(&ended).contains("merge --spool"), "{}", text(&ended));
-    assert!(!bundle.exists());
+    expect_parts(&text(&ended), "said", &["merge --spool"]);
+    assert!(!guest.path("snapshot").exists());
 }
 
 #[test]
 fn a_snapshot_of_a_process_that_refuses_records_nothing() {
     let guest = Guest::dormant();
-    let sockets = guest.folder.path().join("run/stage2");
-    let socket = std::fs::read_dir(&sockets).unwrap().flatten().next().expect("one").path();
+    let sockets = guest.path("run/stage2");
+    let socket = sockets.join(&names_in(&sockets)[0]);
     // A collector of another version serves it.
     std::fs::remove_file(&socket).unwrap();
     let listener = std::os::unix::net::UnixListener::bind(&socket).expect("a socket");
@@ -339,9 +284,7 @@ fn a_snapshot_of_a_process_that_refuses_records_nothing() {
             let _ = (&client).write_all(b"stage2-control/2 ok\nend\n");
         }
     });
-    let bundle = guest.folder.path().join("snapshot");
-    let taken = guest.ctl(&[&guest.pid(), "snapshot", "-o", bundle.to_str().unwrap()]);
-    assert_eq!(taken.status.code(), Some(1), "{}", text(&taken));
-    assert!(text(&taken).contains("version 2 of the protocol"), "{}", text(&taken));
-    assert!(!bundle.exists());
+    let said = guest.ctl_ends(&[&guest.pid(), "snapshot", "-o", "snapshot"], 1);
+    assert!(said.contains("version 2 of the protocol"), "{said}");
+    assert!(!guest.path("snapshot").exists());
 }

@@ -1,16 +1,18 @@
-//! The demo's way through the pipeline, with stand-ins for the files that lie beside the program.
+//! The demo's way through the pipeline, with stand-ins for the files that lie beside the program. With its
+//! NVTX ranges hidden, under the real collector on the simulated GPU, its decode step is found all the same.
 
-use crate::common::Sandbox;
+use crate::common::simulated::{collector, demo_script};
+use crate::common::{LAUNCH, Sandbox, stderr};
 use predicates::prelude::PredicateBooleanExt as _;
 use predicates::str::contains;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// A folder as `cargo build` leaves it: the program, the collector, the demo and the simulator.
 fn installed(sandbox: &Sandbox) -> assert_cmd::Command {
     sandbox.executable("bin/stage2-demo", "#!/bin/sh\necho \"$@\" cupti=$STAGE2_CUPTI\n");
     sandbox.write("bin/libstage2_sim.so", "");
     std::fs::copy(sandbox.path("libstage2.so"), sandbox.path("bin/libstage2.so")).expect("copy");
-    let launch = sandbox.install(env!("CARGO_BIN_EXE_stage2-launch").as_ref(), "bin/stage2-launch");
+    let launch = sandbox.install(LAUNCH.as_ref(), "bin/stage2-launch");
     let mut command = assert_cmd::Command::new(launch);
     command.current_dir(sandbox.path("")).env_remove("STAGE2_COLLECTOR").env_remove("STAGE2_CUPTI");
     // No driver, whatever this machine has.
@@ -32,8 +34,7 @@ fn without_a_gpu_everything_says_simulated() {
     assert_eq!(run["simulated"], json!(true));
     assert_eq!(run["passes"][0]["environment"]["STAGE2_CUPTI"], json!(simulator));
     assert_eq!(run["tools"]["collector"]["path"], json!(sandbox.path("bin/libstage2.so")));
-    let environment: serde_json::Value =
-        serde_json::from_str(&sandbox.read("env.json")).expect("JSON");
+    let environment = sandbox.json("env.json");
     assert_eq!(environment["simulated"], json!(true));
     assert!(sandbox.read("config.yaml").starts_with("# simulated"));
     assert!(sandbox.read("inputs.yaml").contains("simulated: true"));
@@ -58,4 +59,45 @@ fn a_missing_file_is_named() {
         assert.stderr(contains(path.display().to_string()).and(contains("cargo build --release")));
         assert!(!sandbox.path("tmp").exists());
     }
+}
+
+/// Runs the demo where NVTX finds no tool; gives metrics.json and what the terminal showed.
+fn hidden_demo(options: &str) -> (Sandbox, Value, String) {
+    let sandbox = Sandbox::new();
+    demo_script(&sandbox, "export NVTX_INJECTION64_PATH=/nowhere;", options);
+    let mut command = sandbox.launch(&["run.mode=light", "--", "./demo"]);
+    let assert = command.envs(collector()).assert().success();
+    let metrics = sandbox.json("metrics.json");
+    (sandbox, metrics, stderr(&assert))
+}
+
+fn only_row(metrics: &Value) -> &Value {
+    let rows = metrics["inferred_steps"]["rows"].as_array();
+    let Some([row]) = rows.map(Vec::as_slice) else { panic!("{:#}", metrics["inferred_steps"]) };
+    row
+}
+
+#[test]
+fn the_eager_step_of_694_kernels_is_found() {
+    let (sandbox, metrics, said) = hidden_demo("--rounds 4 --steps 12");
+    assert_eq!(metrics["coverage"]["total"]["ranges"], 0, "they are hidden");
+    let row = only_row(&metrics);
+    assert_eq!((&row["kernels_per_step"], &row["phases"]), (&694.into(), &4.into()), "{row:#}");
+    assert_eq!(row["steps"], 4 * 12, "{row:#}");
+    assert_eq!(row["before"]["kernels_median"], 662, "the prefill: {row:#}");
+    let line = "inferred from the kernel sequence";
+    assert!(said.contains(line), "{said}");
+    let stages = metrics["stages"].as_array().expect("stages");
+    assert_eq!(stages.len(), 1, "{stages:#?}");
+    assert_eq!(stages[0]["stage"], "(whole process)");
+    assert_eq!(stages[0]["kernels"], 5 * 662 + (1 + 4 * 12) * 694);
+    assert!(stages[0]["gpu_idle_ns"].as_u64().is_some_and(|ns| ns > 0));
+    assert!(sandbox.read("report.md").contains("## Inferred steps"));
+}
+
+#[test]
+fn each_replay_of_a_graph_is_a_step() {
+    let (_sandbox, metrics, _) = hidden_demo("--graph --rounds 4 --steps 12");
+    let row = only_row(&metrics);
+    assert_eq!((&row["steps"], &row["phases"]), (&48.into(), &4.into()), "{row:#}");
 }

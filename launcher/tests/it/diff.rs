@@ -1,30 +1,15 @@
 //! `stage2-launch diff`: real pairs of runs of the demo on the simulated GPU, conditions, and what is refused.
 
-use crate::common;
 use std::fs;
 
-use crate::common::Sandbox;
-use crate::common::simulated::built;
+use crate::common::simulated::run_demo;
+use crate::common::{self, Sandbox, lossy, repository};
 use predicates::prelude::PredicateBooleanExt as _;
 use predicates::str::contains;
 use serde_json::{Value, json};
 
-const SAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/sample");
-
 fn sample(name: &str) -> String {
-    format!("{SAMPLES}/{name}")
-}
-
-/// A light run of the demo on the simulated GPU, with more words for the demo.
-fn demo(sandbox: &Sandbox, folder: &str, words: &[&str]) {
-    let [demo, simulator] =
-        ["stage2-demo", "libstage2_sim.so"].map(|name| built(name).display().to_string());
-    let start = ["--run-dir", folder, "run.mode=light", "--", &demo, "--device", "simulated"];
-    let all = [&start[..], &["--sim", &simulator], words].concat();
-    let mut command = sandbox.launch_strictly(&all);
-    command.env("STAGE2_COLLECTOR", built("libstage2.so"));
-    command.env("STAGE2_CUPTI", &simulator);
-    command.assert().success();
+    repository("docs/sample").join(name).display().to_string()
 }
 
 fn json_of(sandbox: &Sandbox, words: &[&str]) -> Value {
@@ -36,9 +21,9 @@ fn json_of(sandbox: &Sandbox, words: &[&str]) -> Value {
 #[test]
 fn runs_of_one_program_are_equal_and_a_longer_one_is_found() {
     let sandbox = Sandbox::new();
-    demo(&sandbox, "a", &["--steps", "4"]);
-    demo(&sandbox, "b", &["--steps", "4"]);
-    demo(&sandbox, "long", &["--steps", "6"]);
+    run_demo(&sandbox, "a", &["--steps", "4"]);
+    run_demo(&sandbox, "b", &["--steps", "4"]);
+    run_demo(&sandbox, "long", &["--steps", "6"]);
     let kernels = ["--fail-if", "decode.kernels>+0", "--fail-if", "decode.kernel_ms>+10%+0.1ms"];
     let words = [&["diff", "a", "b"], &kernels[..]].concat();
     let lines = contains("decode: token ").and(contains("- **noise**: one run a side"));
@@ -55,23 +40,15 @@ fn runs_of_one_program_are_equal_and_a_longer_one_is_found() {
     sandbox.launch_strictly(&words).assert().code(1).stderr(failed);
     // Two steps more of six in each instance: of a token the kernels are the same.
     let longer = json_of(&sandbox, &["a", "long"]);
-    let stages = longer["comparisons"][0]["stages"].as_array().expect("stages");
-    let decode = stages.iter().find(|stage| stage["stage"] == "decode").expect("decode");
-    let of = |side: &str| {
-        let metrics = decode["metrics"].as_array().expect("metrics");
-        let kernels = metrics.iter().find(|metric| metric["metric"] == "kernels").expect("kernels");
-        kernels[side].as_f64().expect("a number")
-    };
-    assert_eq!(of("after"), of("before"), "{decode}");
+    let decode = common::row(&longer["comparisons"][0]["stages"], "stage", "decode");
+    let kernels = common::row(&decode["metrics"], "metric", "kernels");
+    assert!(kernels["after"].is_number() && kernels["after"] == kernels["before"], "{kernels}");
     // Several a side, and the latest run by its name.
     fs::create_dir_all(sandbox.path("tmp/stage2")).expect("folder");
     std::os::unix::fs::symlink("../../b", sandbox.path("tmp/stage2/latest")).expect("link");
     let words = ["diff", "a", "b", "--against", "latest", "a/metrics.json"];
-    sandbox
-        .launch_strictly(&words)
-        .assert()
-        .success()
-        .stdout(contains("2 runs against 2, too few"));
+    let assert = sandbox.launch_strictly(&words).assert().success();
+    assert.stdout(contains("2 runs against 2, too few"));
 }
 
 #[test]
@@ -142,8 +119,7 @@ fn what_cannot_be_compared_says_why_and_what_to_do() {
 fn names_of_foreign_bundles_act_in_no_format() {
     let sandbox = Sandbox::new();
     let hostile = "\u{1b}[2J</code><script>alert(1)</script>|`x`\n# heading";
-    let mut report: Value =
-        serde_json::from_str(&common::read(sample("regions/metrics.json").as_ref())).expect("JSON");
+    let mut report = common::json(sample("regions/metrics.json").as_ref());
     let before = report.to_string();
     for stage in report["stages"].as_array_mut().expect("stages") {
         stage["stage"] = json!(hostile);
@@ -159,14 +135,9 @@ fn names_of_foreign_bundles_act_in_no_format() {
     let words = ["diff", "a.json", "b.json", "--html", "x.html"];
     let output = sandbox.launch_strictly(&words).assert().success().get_output().clone();
     let page = common::read(&sandbox.path("x.html"));
-    for text in [
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr),
-        page.into(),
-    ] {
+    for text in [&lossy(&output.stdout), &lossy(&output.stderr), &page] {
         assert!(!text.contains('\u{1b}') && !text.contains("\n# heading"), "{text}");
     }
-    let page = common::read(&sandbox.path("x.html"));
     assert!(!page.contains("<script") && page.contains("&lt;script"), "{page}");
     let json = json_of(&sandbox, &["a.json", "b.json"]).to_string();
     assert!(!json.contains("\\u001b"), "{json}");

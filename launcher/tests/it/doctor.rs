@@ -1,11 +1,10 @@
 //! `stage2-launch doctor` on this machine: the collector is tried in a real Python, hanging tools cost
 //! a time limit, and a run without GPU work says what doctor knows.
 
-use crate::common;
 use std::time::{Duration, Instant};
 
-use crate::common::Sandbox;
 use crate::common::simulated::built;
+use crate::common::{self, Sandbox, lossy};
 use serde_json::Value;
 
 /// The JSON and the exit status of a doctor with these variables.
@@ -14,13 +13,16 @@ fn doctor(sandbox: &Sandbox, words: &[&str], variables: &[(&str, &str)]) -> (Val
     command.env("STAGE2_COLLECTOR", built("libstage2.so"));
     let output = command.envs(variables.iter().copied()).output().expect("doctor");
     let json = serde_json::from_slice(&output.stdout);
-    let json = json.unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&output.stderr)));
+    let json = json.unwrap_or_else(|e| panic!("{e}: {}", lossy(&output.stderr)));
     (json, output.status.code().expect("an exit status"))
 }
 
 fn check<'j>(json: &'j Value, id: &str) -> &'j Value {
-    let checks = json["checks"].as_array().expect("checks");
-    checks.iter().find(|check| check["id"] == id).unwrap_or_else(|| panic!("no {id} in {json:#}"))
+    common::row(&json["checks"], "id", id)
+}
+
+fn what(check: &Value) -> &str {
+    check["what"].as_str().expect("a text")
 }
 
 fn has_python() -> bool {
@@ -42,12 +44,12 @@ fn ranges_of_a_real_python_reach_the_real_collector() {
     assert_eq!((&json["schema"], status), (&1.into(), i32::from(json["status"] == "problem")));
     assert!(!json.to_string().contains("hunter2"), "{json:#}");
     let nvtx = check(&json, "nvtx");
-    assert!(nvtx["what"].as_str().is_some_and(|what| what.contains("by NVTX itself")), "{nvtx:#}");
+    assert!(what(nvtx).contains("by NVTX itself"), "{nvtx:#}");
     for id in ["collector", "program", "python", "nvtx", "injection"] {
         assert_eq!(check(&json, id)["status"], "ok", "{:#}", check(&json, id));
     }
     let version = env!("CARGO_PKG_VERSION");
-    assert!(check(&json, "collector")["what"].as_str().is_some_and(|what| what.ends_with(version)));
+    assert!(what(check(&json, "collector")).ends_with(version));
 }
 
 #[test]
@@ -66,11 +68,7 @@ fn the_libcupti_is_the_one_that_the_collector_opens_when_cuda_starts() {
     let (json, _) = doctor(&sandbox, &[], &variables);
     let found = check(&json, "libcupti");
     assert_eq!(found["status"], "ok", "{found:#}");
-    assert!(
-        found["what"]
-            .as_str()
-            .is_some_and(|what| what.contains("(simulated), activity API v1; 1 candidate"))
-    );
+    assert!(what(found).contains("(simulated), activity API v1; 1 candidate"), "{found:#}");
     let used = found["details"][0].as_str().expect("a line for the candidate");
     assert!(used.starts_with("in use, STAGE2_CUPTI names it: given path: "), "{used}");
     let broken = sandbox.write("libcupti.so.12", "no library");
@@ -78,10 +76,7 @@ fn the_libcupti_is_the_one_that_the_collector_opens_when_cuda_starts() {
     let (json, status) = doctor(&sandbox, &[], &variables);
     let found = check(&json, "libcupti");
     assert_eq!((&found["status"], status), (&"problem".into(), 1), "{found:#}");
-    assert!(
-        found["what"].as_str().is_some_and(|what| what.contains("libcupti.so.12")),
-        "{found:#}"
-    );
+    assert!(what(found).contains("libcupti.so.12"), "{found:#}");
 }
 
 #[test]
@@ -89,14 +84,9 @@ fn tools_that_hang_cost_a_time_limit_and_their_own_checks() {
     let sandbox = Sandbox::new();
     for tool in ["nsys", "ncu", "nvidia-smi", "python3"] {
         // The child of the script outlives it, and keeps its pipes open.
-        sandbox.executable(&format!("bin/{tool}"), "#!/bin/sh\nsleep 60\n");
+        sandbox.executable(&format!("tools/{tool}"), "#!/bin/sh\nsleep 60\n");
     }
-    let path = std::env::join_paths(
-        [sandbox.path("bin")]
-            .into_iter()
-            .chain(std::env::split_paths(&common::path_without_profilers())),
-    );
-    let path = path.expect("PATH").into_string().expect("UTF-8");
+    let path = sandbox.tools_path().into_string().expect("UTF-8");
     let start = Instant::now();
     let (json, _) = doctor(&sandbox, &[], &[("PATH", &path)]);
     // 5 s are promised; a machine that is busy with other tests gets some more.
@@ -109,10 +99,7 @@ fn tools_that_hang_cost_a_time_limit_and_their_own_checks() {
     ] {
         let check = check(&json, id);
         assert_eq!(check["status"], status, "{check:#}");
-        assert!(
-            check["what"].as_str().is_some_and(|what| what.contains("no answer in")),
-            "{check:#}"
-        );
+        assert!(what(check).contains("no answer in"), "{check:#}");
     }
 }
 
@@ -139,9 +126,9 @@ fn tools_are_those_that_the_settings_name() {
     let named = format!("pipeline.nsys.executable='{}'", nsys.display());
     let gone = "pipeline.ncu.executable=/no/such/ncu";
     let (json, _) = doctor(&sandbox, &[&named, gone], &[]);
-    let what = |id| check(&json, id)["what"].as_str().expect("a text").to_owned();
-    assert!(what("nsys").starts_with("nsys 2025.5"), "{}", what("nsys"));
-    assert_eq!(what("ncu"), "/no/such/ncu is not an executable file");
+    let (nsys, ncu) = (check(&json, "nsys"), check(&json, "ncu"));
+    assert!(what(nsys).starts_with("nsys 2025.5"), "{nsys:#}");
+    assert_eq!(what(ncu), "/no/such/ncu is not an executable file");
 }
 
 #[test]
@@ -151,20 +138,19 @@ fn a_run_without_gpu_work_says_what_doctor_knows() {
     let mut command = sandbox.launch(&["run.mode=light", "--", "sh", "-c", "true  it"]);
     command.env("STAGE2_COLLECTOR", built("libstage2.so")).envs(variables);
     let output = command.output().expect("a run");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let said = lossy(&output.stderr);
     let next = "stage2-launch doctor -- COMMAND";
     assert!(said.contains(next), "{said}");
-    let metrics: Value = serde_json::from_str(&sandbox.read("metrics.json")).expect("JSON");
+    let metrics = sandbox.json("metrics.json");
     let empty = &metrics["coverage"]["empty"];
     let remedy = empty["remedy"].as_str().expect("a remedy");
     assert!(remedy.contains(next), "{remedy}");
     let found = sandbox.run_json()["doctor"]["found"].clone();
-    let found = found.as_array().expect("a list").iter().map(|text| text.as_str().expect("text"));
-    let wanted = match empty["cause"].as_str() {
+    let found: Vec<String> = serde_json::from_value(found).expect("texts");
+    let expected = match empty["cause"].as_str() {
         Some("no_gpu") => "no NVIDIA driver",
         _ => "another tool owns CUDA_INJECTION64_PATH",
     };
-    let found: Vec<_> = found.collect();
-    assert!(found.iter().any(|text| text.contains(wanted)), "{found:?}");
+    assert!(found.iter().any(|text| text.contains(expected)), "{found:?}");
     assert!(found.iter().all(|text| remedy.contains(text)), "{found:?}\n{remedy}");
 }

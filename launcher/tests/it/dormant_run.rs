@@ -1,43 +1,46 @@
 //! `stage2-launch run --dormant`: a workload that is recorded in windows, each with reports of its own.
 
-use std::fs::File;
-use std::path::Path;
 use std::process::Command;
+use std::rc::Rc;
 
-use crate::common::obedient::{Guest, calls, run_json, text};
-use flate2::Compression;
-use flate2::write::GzEncoder;
+use crate::common::guest::{Guest, calls};
+use crate::common::{LAUNCH, compress, expect_parts, json, read, send, text};
+use nix::sys::signal::Signal;
 use serde_json::Value;
+
+/// A dormant run, and the folder of its bundle.
+fn dormant(words: &[&str]) -> (Guest, String) {
+    let guest = Guest::launched(&[&["--dormant"], words].concat(), &[]);
+    let bundle = guest.path("bundle").to_str().expect("UTF-8").to_owned();
+    (guest, bundle)
+}
+
+fn end(mut guest: Guest) -> (String, Value) {
+    let (said, status) = guest.end();
+    assert_eq!(status, Some(0), "{said}");
+    (said, json(&guest.path("bundle/run.json")))
+}
 
 /// Hazard (Dormant processes and windows): A dormant run with several windows.
 /// Promise: Each has a bundle of its own, and `run.json` lists them.
 #[test]
 fn a_dormant_run_logs_its_windows_and_each_is_a_bundle() {
-    let mut guest = Guest::launched(&[]);
-    let bundle = guest.folder.path().join("bundle");
-    let run = bundle.to_str().expect("UTF-8").to_owned();
+    let (mut guest, run) = dormant(&[]);
+    let (folder, bundle) = (Rc::clone(&guest.folder), guest.path("bundle"));
     guest.tell("work before 9");
     for (name, kernels) in [("first", 20), ("second", 30)] {
-        let started = guest.ctl(&[&run, "start", "--wait"]);
-        assert_eq!(started.status.code(), Some(0), "{}", text(&started));
+        guest.ctl_ends(&[&run, "start", "--wait"], 0);
         guest.tell(&format!("work {name} {kernels}"));
-        let stopped = guest.ctl(&[&run, "stop", "--wait"]);
-        assert_eq!(stopped.status.code(), Some(0), "{}", text(&stopped));
+        guest.ctl_ends(&[&run, "stop", "--wait"], 0);
     }
-    let (said, status) = guest.end();
-    assert_eq!(status, Some(0), "{said}");
+    let (said, record) = end(guest);
     assert!(said.contains("dormant: nothing is recorded until"), "{said}");
-    let record = run_json(&bundle);
     assert_eq!(record["state"], "closed");
     let windows = record["windows"].as_array().expect("windows");
     assert_eq!(windows.len(), 2, "{record}");
     for (window, (number, kernels)) in windows.iter().zip([(1, 20), (2, 30)]) {
         assert_eq!(window["number"], number, "{record}");
-        assert_eq!(
-            (&window["records"], &window["why"]),
-            (&kernels.into(), &"stop".into()),
-            "{record}"
-        );
+        assert!(window["records"] == kernels && window["why"] == "stop", "{record}");
         assert!(window["began"].as_str() < window["ended"].as_str(), "{record}");
         assert!(bundle.join(window["file"].as_str().expect("a file")).is_file(), "{record}");
         let own = bundle.join(format!("windows/w{number}"));
@@ -45,26 +48,18 @@ fn a_dormant_run_logs_its_windows_and_each_is_a_bundle() {
         assert!(own.join("report.html").is_file());
     }
     for page in ["windows/compared.md", "windows/compared.html"] {
-        let text = std::fs::read_to_string(bundle.join(page)).expect(page);
-        assert!(text.contains("w1") && text.contains("w2"), "{text}");
+        expect_parts(&read(&bundle.join(page)), page, &["w1", "w2"]);
     }
     // What takes one report names a window; the reports of all of them are written again.
-    let launch = |words: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_stage2-launch"));
-        command.args(words).output().expect("stage2-launch")
-    };
     for words in
         [&["export", &run, "-f", "csv"][..], &["report", "--json", &run], &["diff", &run, &run]]
     {
-        let refused = launch(words);
-        assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
-        assert!(text(&refused).contains("windows/w1"), "{}", text(&refused));
+        expect_parts(&launch(words, &[], 2), "said", &["windows/w1"]);
     }
     std::fs::remove_file(bundle.join("windows/w2/report.md")).expect("there");
     let file = windows[1]["file"].as_str().expect("a file");
     compress(&bundle.join(file));
-    let report = launch(&["report", &run]);
-    assert_eq!(report.status.code(), Some(0), "{}", text(&report));
+    launch(&["report", &run], &[], 0);
     assert!(bundle.join("windows/w2/report.md").is_file());
     assert_eq!(calls(&bundle.join("windows/w2")), 30, "of a compressed trace file");
     // A window whose trace file is gone stays as it is, and the other one has its reports all the same.
@@ -73,95 +68,67 @@ fn a_dormant_run_logs_its_windows_and_each_is_a_bundle() {
     for window in ["w1", "w2"] {
         std::fs::remove_file(bundle.join(format!("windows/{window}/report.md"))).expect("there");
     }
-    let report = launch(&["report", &run]);
-    assert_eq!(report.status.code(), Some(70), "{}", text(&report));
-    assert!(text(&report).contains("they stay as they are"), "{}", text(&report));
+    expect_parts(&launch(&["report", &run], &[], 70), "said", &["they stay as they are"]);
     assert!(!bundle.join("windows/w1/report.md").exists());
     assert!(bundle.join("windows/w2/report.md").is_file());
     assert_eq!(calls(&bundle.join("windows/w1")), 20);
+    drop(folder);
 }
 
-/// As retention does with the files of older runs.
-fn compress(path: &Path) {
-    let packed = File::create(format!("{}.gz", path.display())).expect("file");
-    let mut packer = GzEncoder::new(packed, Compression::fast());
-    std::io::copy(&mut File::open(path).expect("file"), &mut packer).expect("packed");
-    packer.finish().expect("packed");
-    std::fs::remove_file(path).expect("removed");
+/// The launcher alone, which ends with this status; what it said.
+#[track_caller]
+fn launch(words: &[&str], variables: &[(&str, &str)], status: i32) -> String {
+    let output = Command::new(LAUNCH).args(words).envs(variables.iter().copied()).output();
+    let output = output.expect("stage2-launch");
+    assert_eq!(output.status.code(), Some(status), "{words:?}: {}", text(&output));
+    text(&output)
 }
 
 /// Hazard (Dormant processes and windows): A dormant run in which nobody begins a window.
 /// Promise: No error, and a line that says how.
 #[test]
 fn a_dormant_run_without_a_window_is_no_error_and_says_how_to_begin_one() {
-    let mut guest = Guest::launched(&[]);
+    let (mut guest, _) = dormant(&[]);
     guest.tell("work before 9");
-    let bundle = guest.folder.path().join("bundle");
-    let (said, status) = guest.end();
-    assert_eq!(status, Some(0), "{said}");
-    assert!(said.contains("no window was recorded") && said.contains("start --for 10s"), "{said}");
-    assert_eq!(run_json(&bundle)["state"], "closed");
-}
-
-#[test]
-fn the_variable_of_the_collector_makes_a_run_dormant() {
-    let mut guest = Guest::launched_with("STAGE2_START", "off");
-    let bundle = guest.folder.path().join("bundle");
-    let started = guest.ctl(&[bundle.to_str().expect("UTF-8"), "start", "--wait"]);
-    assert_eq!(started.status.code(), Some(0), "{}", text(&started));
-    guest.tell("work inside 12");
-    let (said, status) = guest.end();
-    assert_eq!(status, Some(0), "{said}");
-    assert_eq!(calls(&bundle.join("windows/w1")), 12);
+    let (said, record) = end(guest);
+    expect_parts(&said, "said", &["no window was recorded", "start --for 10s"]);
+    assert_eq!(record["state"], "closed");
 }
 
 #[test]
 fn a_workload_that_ends_within_a_window_has_its_reports() {
-    let mut guest = Guest::launched(&["--timeout", "60s"]);
-    let bundle = guest.folder.path().join("bundle");
-    let run = bundle.to_str().expect("UTF-8").to_owned();
-    let started = guest.ctl(&[&run, "start", "--wait"]);
-    assert_eq!(started.status.code(), Some(0), "{}", text(&started));
-    guest.tell("work inside 12");
-    let (said, status) = guest.end();
-    assert_eq!(status, Some(0), "{said}");
-    let record = run_json(&bundle);
-    assert_eq!(record["windows"][0]["why"], "exit", "{record}");
-    assert_eq!(calls(&bundle.join("windows/w1")), 12);
-    assert!(!bundle.join("windows/compared.md").exists());
+    // The variable of the collector makes a run dormant, too.
+    let by_variable = Guest::launched(&[], &[("STAGE2_START", "off")]);
+    for mut guest in [dormant(&["--timeout", "60s"]).0, by_variable] {
+        let bundle = guest.path("bundle");
+        let folder = Rc::clone(&guest.folder);
+        guest.ctl_ends(&[bundle.to_str().expect("UTF-8"), "start", "--wait"], 0);
+        guest.tell("work inside 12");
+        let (_, record) = end(guest);
+        assert_eq!(record["windows"][0]["why"], "exit", "{record}");
+        assert_eq!(calls(&bundle.join("windows/w1")), 12);
+        assert!(!bundle.join("windows/compared.md").exists());
+        drop(folder);
+    }
 }
 
 #[test]
 fn a_signal_ends_the_workload_and_its_window_has_reports() {
-    let mut guest = Guest::launched(&[]);
-    let bundle = guest.folder.path().join("bundle");
-    let run = bundle.to_str().expect("UTF-8").to_owned();
-    let started = guest.ctl(&[&run, "start", "--wait"]);
-    assert_eq!(started.status.code(), Some(0), "{}", text(&started));
+    let (mut guest, run) = dormant(&[]);
+    guest.ctl_ends(&[&run, "start", "--wait"], 0);
     guest.tell("work inside 12");
-    let launcher = nix::unistd::Pid::from_raw(guest.child.id().try_into().expect("a number"));
-    nix::sys::signal::kill(launcher, nix::sys::signal::Signal::SIGTERM).expect("it runs");
-    let ended = guest.child.wait().expect("ended");
-    assert_eq!(ended.code(), Some(128 + 15));
-    let record = run_json(&bundle);
+    send(&guest.child, Signal::SIGTERM);
+    assert_eq!(guest.child.wait().expect("ended").code(), Some(128 + 15));
+    let record = json(&guest.path("bundle/run.json"));
     assert_eq!((&record["state"], &record["windows"][0]["why"]), (&"closed".into(), &Value::Null));
-    assert_eq!(calls(&bundle.join("windows/w1")), 12);
+    assert_eq!(calls(&guest.path("bundle/windows/w1")), 12);
 }
 
 #[test]
 fn a_dormant_run_is_no_deep_one() {
-    let output = Command::new(env!("CARGO_BIN_EXE_stage2-launch"))
-        .args(["run", "--dormant", "--deep", "--", "true"])
-        .output()
-        .expect("stage2-launch");
-    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+    launch(&["run", "--dormant", "--deep", "--", "true"], &[], 2);
     for deep in ["run.mode=deep", "--deep"] {
-        let output = Command::new(env!("CARGO_BIN_EXE_stage2-launch"))
-            .args(["run", deep, "--", "true"])
-            .env("STAGE2_START", "off")
-            .output()
-            .expect("stage2-launch");
-        assert_eq!(output.status.code(), Some(2), "{}", text(&output));
-        assert!(text(&output).contains("STAGE2_START=off"), "{}", text(&output));
+        let said = launch(&["run", deep, "--", "true"], &[("STAGE2_START", "off")], 2);
+        assert!(said.contains("STAGE2_START=off"), "{said}");
     }
 }

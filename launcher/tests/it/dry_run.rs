@@ -1,25 +1,14 @@
 //! `--dry-run`: what a run would do, and what it would fail at.
 
-use crate::common::Sandbox;
+use crate::common::{Sandbox, expect_parts, lossy, names_in, stderr, stdout};
 
 #[test]
 fn a_dry_run_prints_what_a_shell_could_run() {
     let sandbox = Sandbox::new();
-    let words = [
-        "--dry-run",
-        "workload=hydra",
-        "profiling.collector.ranges=[prefill,'de code']",
-        "--run-dir",
-        "out",
-        "--",
-        "no-such-program",
-        "two words",
-        "it's",
-        "",
-        "$HOME",
-    ];
-    let output = sandbox.launch(&words).assert().success().get_output().stdout.clone();
-    let text = String::from_utf8(output).expect("UTF-8");
+    let ranges = "profiling.collector.ranges=[prefill,'de code']";
+    let options = ["--dry-run", "workload=hydra", ranges, "--run-dir", "out", "--"];
+    let words = [&options[..], &["no-such-program", "two words", "it's", "", "$HOME"]].concat();
+    let text = stdout(&sandbox.launch(&words).assert().success());
     let out = sandbox.path("out");
     let line = text.lines().find(|line| line.starts_with("env ")).expect("a command line");
     // The line is given to a real shell, with `printf` in the place of the program.
@@ -35,7 +24,7 @@ fn a_dry_run_prints_what_a_shell_could_run() {
          ++pipeline.static_analysis.enable=false\n",
         out.display()
     );
-    assert_eq!(String::from_utf8_lossy(&shell.stdout), expected, "{text}");
+    assert_eq!(lossy(&shell.stdout), expected, "{text}");
     assert!(!out.exists() && !sandbox.path("tmp").exists(), "nothing is made");
 }
 
@@ -50,7 +39,7 @@ fn a_dry_run_says_that_the_named_libcupti_samples_nothing() {
         let words = ["--dry-run", "run.mode=light", &counters, named, "--", "./there"];
         let mut command = sandbox.launch(&words);
         let command = command.envs(variable.map(|path| ("STAGE2_CUPTI", path)));
-        String::from_utf8_lossy(&command.assert().code(0).get_output().stderr).into_owned()
+        stderr(&command.assert().code(0))
     };
     let configured = |path: &str| format!("profiling.collector.cupti={path}");
     let expected = format!("{old} is of version 2024.1.1, older than CUDA 12.6");
@@ -60,8 +49,8 @@ fn a_dry_run_says_that_the_named_libcupti_samples_nothing() {
         said("on", "run.tee=false", Some(&old)),
         said("on", &configured(&old), Some(&new)),
     ] {
-        assert!(said.contains("the collect pass would have no sampled counters"), "{said}");
-        assert!(said.contains(&expected), "{said}");
+        let parts = ["the collect pass would have no sampled counters", &expected];
+        expect_parts(&said, "said", &parts);
     }
     for said in [
         said("on", &configured(&new), Some(&old)),
@@ -80,36 +69,31 @@ fn a_dry_run_says_what_would_fail() {
     let dry = |words: &[&str]| {
         let mut command = sandbox.launch(&[&["--dry-run"][..], words].concat());
         command.env("PATH", sandbox.path("empty-path"));
-        let assert = command.assert().code(0);
-        String::from_utf8_lossy(&assert.get_output().stderr).into_owned()
+        stderr(&command.assert().code(0))
     };
     let said = dry(&["--run-dir", "full", "--", "no-such-program"]);
-    for part in [
+    let parts = [
         "a run would exit with status 127: `no-such-program`: command not found",
         "a run would exit with status 2: the run folder",
         "it is not empty",
         "a run would leave the nsys pass out: `nsys`: command not found",
         "a run would leave the ncu pass out: `ncu`: command not found",
         "pipeline.ncu.executable",
-    ] {
-        assert!(said.contains(part), "{part}: {said}");
-    }
+    ];
+    expect_parts(&said, "said", &parts);
     sandbox.executable("there", "#!/bin/sh\n");
     sandbox.write("script", "x");
     let said = dry(&["pipeline.nsys.executable=./there", "--", "./script"]);
-    assert!(said.contains("exit with status 126: cannot run `./script`"), "{said}");
-    assert!(!said.contains("the nsys pass out") && said.contains("the ncu pass out"), "{said}");
+    let cannot = "exit with status 126: cannot run `./script`";
+    expect_parts(&said, "said", &[cannot, "!the nsys pass out", "the ncu pass out"]);
     // What is not planned is not missed, and what would work is not mentioned.
     assert_eq!(dry(&["run.mode=light", "--", "./there"]), "");
     sandbox.write("libother.so", "no library");
     let library = "profiling.collector.library=libother.so";
     let said = dry(&["run.mode=light", library, "--", "./there"]);
-    assert!(
-        said.contains("a run would fail") && said.contains("libother.so is no shared"),
-        "{said}"
-    );
+    expect_parts(&said, "said", &["a run would fail", "libother.so is no shared"]);
     assert!(!sandbox.path("tmp").exists(), "nothing is made");
-    assert_eq!(std::fs::read_dir(sandbox.path("full")).expect("folder").count(), 1);
+    assert_eq!(names_in(&sandbox.path("full")), ["old.txt"]);
     // What cannot be planned has the status of a run.
     sandbox.launch(&["--dry-run", "run.mode=no", "--", "./there"]).assert().code(2);
 }

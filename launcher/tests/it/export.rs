@@ -3,28 +3,19 @@
 use std::fs;
 use std::path::Path;
 
-use crate::common::Sandbox;
-use crate::common::simulated::built;
+use crate::common::simulated::run_demo;
+use crate::common::{LAUNCH, Sandbox, json, names_in};
 use predicates::prelude::PredicateBooleanExt as _;
 use predicates::str::contains;
 use serde_json::Value;
 
+const FORMATS: [&str; 7] = ["perfetto", "chrome", "sqlite", "csv", "hatchet", "pprof", "folded"];
+
 /// A light run of the demo on the simulated GPU, in the folder `run`.
 fn demo() -> Sandbox {
     let sandbox = Sandbox::new();
-    let [demo, simulator] =
-        ["stage2-demo", "libstage2_sim.so"].map(|name| built(name).display().to_string());
-    let words = ["--run-dir", "run", "run.mode=light", "--", &demo, "--device", "simulated"];
-    let mut command = sandbox.launch_strictly(&[&words[..], &["--sim", &simulator]].concat());
-    command.env("STAGE2_COLLECTOR", built("libstage2.so"));
-    command.env("STAGE2_CUPTI", &simulator);
-    command.assert().success();
+    run_demo(&sandbox, "run", &[]);
     sandbox
-}
-
-fn metrics(sandbox: &Sandbox) -> Value {
-    let text = fs::read(sandbox.path("run/metrics.json")).expect("metrics.json");
-    serde_json::from_slice(&text).expect("JSON")
 }
 
 fn total_ns(metrics: &Value, stage: Option<&str>) -> u64 {
@@ -43,16 +34,13 @@ fn folded_ns(path: &Path) -> u64 {
 #[test]
 fn every_format_is_written_and_sums_equal_the_report() {
     let sandbox = demo();
-    let metrics = metrics(&sandbox);
+    let metrics = json(&sandbox.path("run/metrics.json"));
     let kernels = metrics["coverage"]["total"]["kernels"].as_u64().expect("a number");
     let said = stage2_contract::text::numbers::counted(kernels, "kernel");
-    for format in ["perfetto", "chrome", "sqlite", "csv", "hatchet", "pprof", "folded"] {
+    for format in FORMATS {
         let words = ["export", "run", "--format", format, "-o", format];
         sandbox.launch_strictly(&words).assert().success().stderr(contains(&said));
-        assert!(
-            fs::metadata(sandbox.path(format)).is_ok_and(|file| file.len() > 1_000),
-            "{format}"
-        );
+        assert!(fs::metadata(sandbox.path(format)).expect(format).len() > 1_000, "{format}");
     }
     assert_eq!(folded_ns(&sandbox.path("folded")), total_ns(&metrics, None));
     let words = ["export", "run", "-f", "folded", "--stage", "decode", "-o", "decode"];
@@ -80,16 +68,16 @@ fn the_default_destination_is_named_after_the_run_and_nothing_is_overwritten() {
 #[test]
 fn a_disk_without_room_is_said_and_nothing_is_left() {
     let sandbox = demo();
-    let launcher = sandbox.install(env!("CARGO_BIN_EXE_stage2-launch").as_ref(), "stage2-launch");
-    let before = fs::read_dir(sandbox.path(".")).expect("folder").count();
+    let launcher = sandbox.install(LAUNCH.as_ref(), "stage2-launch");
+    let before = names_in(&sandbox.path("."));
     // No file may be larger than 512 bytes: writing fails as on a full disk.
-    for format in ["perfetto", "chrome", "sqlite", "csv", "hatchet", "pprof", "folded"] {
+    for format in FORMATS {
         let script = "trap '' XFSZ; ulimit -f 1; exec \"$0\" export run -f \"$1\" -o out";
         let mut command = assert_cmd::Command::new("sh");
         command.current_dir(sandbox.path(".")).args(["-c", script]).arg(&launcher).arg(format);
         let said = contains("out cannot be written").and(contains("incomplete and was removed"));
         command.assert().code(70).stderr(said);
-        let after = fs::read_dir(sandbox.path(".")).expect("folder").count();
+        let after = names_in(&sandbox.path("."));
         assert_eq!(after, before, "{format}: something is left");
     }
 }
@@ -118,7 +106,7 @@ fn a_format_that_is_not_known_and_a_program_that_is_not_there_are_named() {
     let words = ["export", ".", "-f", "perfeto"];
     sandbox.launch_strictly(&words).assert().code(2).stderr(contains("perfetto"));
     // A launcher without its neighbours.
-    let alone = sandbox.install(env!("CARGO_BIN_EXE_stage2-launch").as_ref(), "bin/stage2-launch");
+    let alone = sandbox.install(LAUNCH.as_ref(), "bin/stage2-launch");
     assert_cmd::Command::new(&alone)
         .args(["export", ".", "-f", "parquet"])
         .assert()

@@ -1,40 +1,23 @@
 //! Workloads that fail, under the collector or only under another profiler: what runs after them, what
 //! every page says first, and passes that a user cannot do without (`--require`).
 
-use crate::common;
-use crate::common::Sandbox;
-use crate::report::build::Build;
+use crate::common::trace::Build;
+use crate::common::{self, Sandbox, expect_parts, fake_ncu, stderr};
 use predicates::prelude::*;
 use predicates::str::contains;
 use serde_json::{Value, json};
 use stage2_contract::trace::NONE;
 
-/// Runs its last words as ncu does, under a variable that tells the workload.
-const NCU: &str = r#"#!/bin/sh
-case "$1" in
---version) printf 'NVIDIA (R) Nsight Compute\nVersion 2025.3.1.0 (build 1) (public-release)\n'; exit 0;;
---list-sections) echo "Identifier DisplayName Enabled"; exit 0;;
---query-metrics) exit 1;;
---import) echo '"ID","Kernel Name"'; exit 0;;
-esac
-while [ "$1" ]; do case "$1" in
-  --export) out="$2"; shift 2;;
-  --log-file) log="$2"; shift 2;;
-  --nvtx|--force-overwrite) shift;;
-  --*) shift 2;;
-  *) break;;
-esac; done
-UNDER=ncu "$@"; code=$?
+/// Runs the workload under a variable that tells it.
+const NCU: &str = r#"UNDER=ncu "$@"; code=$?
 [ $code = 0 ] || echo "==ERROR== The application returned an error code ($code)." > "$log"
-echo report > "$out"
-exit $code
-"#;
+echo report > "$out""#;
 
 /// A sandbox with both tools and a trace file of one kernel, whose process ended in order.
 fn sandbox() -> Sandbox {
     let sandbox = Sandbox::new();
     sandbox.executable("tools/nsys", common::FAKE_NSYS);
-    sandbox.executable("tools/ncu", NCU);
+    sandbox.executable("tools/ncu", &fake_ncu(r#"echo '"ID","Kernel Name"'"#, NCU));
     let mut b = Build::process(1, "python3");
     b.anchor(1).name(1, b"prefill").path(1, NONE, 1).open(1, 1, 0, 10).close(1, 20);
     b.device(0, "NVIDIA H200", 1).name(2, b"k").shape(1, 2, 1).kernel(1, 1, 1, (12, 14)).end();
@@ -50,20 +33,13 @@ fn launch(sandbox: &Sandbox, options: &[&str], end: &str) -> assert_cmd::assert:
         recorded.display()
     );
     let mut command = sandbox.launch_strictly(&[options, &["--", "sh", "-c", &script]].concat());
-    let mut path = std::ffi::OsString::from(sandbox.path("tools:"));
-    path.push(common::path_without_profilers());
-    command.env("PATH", path).assert()
+    command.env("PATH", sandbox.tools_path()).assert()
 }
 
-fn passes(sandbox: &Sandbox) -> Vec<(String, String)> {
+/// The states of the passes: collect, nsys, ncu.
+fn statuses(sandbox: &Sandbox) -> Value {
     let run = sandbox.run_json();
-    let text = |pass: &Value, key: &str| pass[key].as_str().expect(key).to_owned();
-    let passes = run["passes"].as_array().expect("passes").iter();
-    passes.map(|pass| (text(pass, "name"), text(pass, "status"))).collect()
-}
-
-fn runs(sandbox: &Sandbox) -> usize {
-    common::read(&sandbox.path("count")).lines().count()
+    run["passes"].as_array().expect("passes").iter().map(|pass| pass["status"].clone()).collect()
 }
 
 /// What stands on a page before the verdict, and the verdict.
@@ -86,10 +62,8 @@ fn no_profiler_runs_a_workload_again_that_failed_under_the_collector() {
         .code(77)
         .stderr(contains("the workload failed: exit status 77"))
         .stderr(contains("[2/3] nsys: left out").and(contains("--keep-going")));
-    assert_eq!(runs(&sandbox), 1);
-    let expected = [("collect", "workload_failed"), ("nsys", "skipped"), ("ncu", "skipped")];
-    let expected = expected.map(|(name, status)| (name.to_owned(), status.to_owned()));
-    assert_eq!(passes(&sandbox), expected);
+    assert_eq!(sandbox.count(), 1);
+    assert_eq!(statuses(&sandbox), json!(["workload_failed", "skipped", "skipped"]));
     let run = sandbox.run_json();
     assert_eq!(run["schema"], 2);
     for pass in 1..3 {
@@ -99,7 +73,7 @@ fn no_profiler_runs_a_workload_again_that_failed_under_the_collector() {
     let findings = run["findings"].to_string();
     assert!(findings.contains("passes left out: nsys, ncu"), "{findings}");
     // Every kernel record is there, and the run is not whole.
-    let metrics: Value = serde_json::from_str(&sandbox.read("metrics.json")).expect("JSON");
+    let metrics = sandbox.json("metrics.json");
     for verdict in [&run["coverage"]["verdict"], &metrics["coverage"]["verdict"]] {
         assert_eq!(verdict["status"], "partial");
         let text = verdict["text"].as_str().expect("text");
@@ -110,35 +84,27 @@ fn no_profiler_runs_a_workload_again_that_failed_under_the_collector() {
     assert_eq!((&end["how"], &end["exit"]), (&json!("failure"), &json!({"code": 77})));
     for page in ["stakeholder_summary.md", "report.md", "report.html", "kernels.md"] {
         let head = head(&sandbox, page);
-        assert!(head.contains("Ended early:"), "{page}: {head}");
+        expect_parts(&head, page, &["Ended early:", "PARTIAL"]);
         assert!(head.matches("the workload failed: exit status 77").count() >= 2, "{page}: {head}");
-        assert!(head.contains("PARTIAL"), "{page}: {head}");
     }
     // The same once more, from the files.
     sandbox.launch_strictly(&["report", "tmp/stage2/latest"]).assert().success();
     assert_eq!(sandbox.run_json()["coverage"], run["coverage"]);
     launch(&sandbox, &[], "exit 0").code(0);
-    assert_eq!(runs(&sandbox), 1 + 3);
+    assert_eq!(sandbox.count(), 1 + 3);
     let summary = sandbox.read("stakeholder_summary.md");
-    assert!(
-        !summary.contains("Ended early") && summary.contains("complete: no record"),
-        "{summary}"
-    );
+    expect_parts(&summary, "summary", &["!Ended early", "complete: no record"]);
 }
 
 #[test]
 fn with_keep_going_every_pass_runs_and_none_of_a_failing_workload_is_ok() {
     let sandbox = sandbox();
     launch(&sandbox, &["--keep-going"], "exit 3").code(3);
-    assert_eq!(runs(&sandbox), 3);
-    for (name, status) in passes(&sandbox) {
-        assert_eq!(status, "workload_failed", "{name}");
-    }
+    assert_eq!(sandbox.count(), 3);
+    let failed = "workload_failed";
+    assert_eq!(statuses(&sandbox), json!([failed, failed, failed]));
     let findings = sandbox.run_json()["findings"].to_string();
-    assert!(
-        !findings.contains("ended differently") && !findings.contains("left out"),
-        "{findings}"
-    );
+    expect_parts(&findings, "findings", &["!ended differently", "!left out"]);
     assert!(!sandbox.read("nsys/run.sqlite").is_empty(), "what was captured is kept");
     assert!(!sandbox.read("ncu/raw.csv").is_empty());
     for words in [
@@ -160,9 +126,7 @@ fn a_failure_under_a_profiler_alone_is_a_finding_and_costs_the_coverage_nothing(
             .and(contains("likely cause: the memory of a GPU ran out"))
             .and(contains("the workload ended with status 9 under ncu")),
     );
-    let passes = passes(&sandbox);
-    let statuses: Vec<&str> = passes.iter().map(|(_, status)| status.as_str()).collect();
-    assert_eq!(statuses, ["ok", "workload_failed", "workload_failed"]);
+    assert_eq!(statuses(&sandbox), json!(["ok", "workload_failed", "workload_failed"]));
     let run = sandbox.run_json();
     assert_eq!(run["passes"][1]["why"], "the workload failed: exit status 9");
     assert!(!sandbox.read("report.md").contains("Ended early"), "{run:#}");
@@ -178,9 +142,8 @@ fn memory_that_ran_out_is_named_as_the_likely_cause() {
     let light = ["run.mode=light", "run.tee=true"];
     launch(&sandbox, &light, &end).code(1).stderr(contains("the memory of a GPU ran out"));
     for page in ["stakeholder_summary.md", "report.md", "report.html"] {
-        let head = head(&sandbox, page);
-        assert!(head.contains("likely cause: the memory of a GPU ran out"), "{page}: {head}");
-        assert!(head.contains("Tried to allocate"), "{page}: {head}");
+        let parts = ["likely cause: the memory of a GPU ran out", "Tried to allocate"];
+        expect_parts(&head(&sandbox, page), page, &parts);
     }
     let finding = sandbox.run_json()["report_findings"].to_string();
     assert!(finding.contains("see collector/stderr.log"), "{finding}");
@@ -247,12 +210,10 @@ fn a_run_that_holds_nothing_leaves_the_latest_one_and_its_own_words_come_first()
     let latest = sandbox.path("tmp/stage2/latest");
     let before = std::fs::read_link(&latest).expect("a link");
     let dead = sandbox.launch_strictly(&["--light", "--", "sh", "-c", "exit 2"]).assert().code(2);
-    let said = String::from_utf8_lossy(&dead.get_output().stderr).into_owned();
+    let said = stderr(&dead);
     let (first, rest) = said.split_once("EMPTY: ").expect("a verdict");
-    assert!(
-        rest.starts_with("no GPU work was recorded: the workload failed: exit status 2"),
-        "{said}"
-    );
+    let verdict = "no GPU work was recorded: the workload failed: exit status 2";
+    assert!(rest.starts_with(verdict), "{said}");
     assert!(!first.contains("driver"), "its own reason comes first: {said}");
     assert!(said.matches("no GPU that CUDA can use").count() <= 1, "{said}");
     assert!(said.contains("this run holds nothing") && said.contains("again"), "{said}");

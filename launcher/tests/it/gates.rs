@@ -1,9 +1,7 @@
 //! The range that nsys and ncu are asked for is one that the collect pass saw, whatever it was called.
 
-use std::process::Command;
-
-use crate::common::simulated::built;
-use crate::common::{FAKE_NSYS, Sandbox};
+use crate::common::simulated::{built, collector};
+use crate::common::{FAKE_NSYS, Sandbox, lossy};
 use serde_json::Value;
 
 /// A stand-in for ncu that profiles nothing.
@@ -27,18 +25,16 @@ fn sandbox(commands: &str) -> Sandbox {
 
 fn run(sandbox: &Sandbox, settings: &[&str]) -> Value {
     let guest = format!("{} obey < commands", built("examples/guest").display());
-    let mut command: Command =
-        sandbox.std_launch(&[settings, &["--", "sh", "-c", &guest]].concat());
+    let mut command = sandbox.std_launch(&[settings, &["--", "sh", "-c", &guest]].concat());
     let tools = [sandbox.path("bin"), "/usr/bin".into(), "/bin".into()];
     let output = command
         .env("PATH", std::env::join_paths(tools).expect("PATH"))
-        .env("STAGE2_COLLECTOR", built("libstage2.so"))
-        .env("STAGE2_CUPTI", built("libstage2_sim.so"))
+        .envs(collector())
         .env("STAGE2_TEST_SIM", built("libstage2_sim.so"))
         .env("STAGE2_SIM_FAST", "1")
         .output()
         .expect("stage2-launch");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{}", lossy(&output.stderr));
     sandbox.run_json()
 }
 

@@ -1,6 +1,7 @@
 //! The GPU facts of env.json, from a CUDA driver that a few lines of C play.
 
 use crate::common::Sandbox;
+use crate::common::simulated::compile;
 use serde_json::{Value, json};
 
 /// The calls that the probe makes, with CUDA's ABI. `INIT` is the result of cuInit.
@@ -32,18 +33,12 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
 
 fn facts(init: &str) -> Value {
     let sandbox = Sandbox::new();
-    let source = sandbox.write("cuda.c", DRIVER);
     for name in ["libcuda.so", "libcuda.so.1"] {
-        let compiled = std::process::Command::new("cc")
-            .args(["-shared", "-fPIC", "-w", &format!("-DINIT={init}"), "-o"])
-            .args([&sandbox.path(name), &source])
-            .status();
-        assert!(compiled.expect("the C compiler that links Rust programs").success());
+        compile(&sandbox, DRIVER, name, &["-shared", "-fPIC", &format!("-DINIT={init}")]);
     }
     let mut command = sandbox.launch(&["--", "true"]);
     command.env("LD_LIBRARY_PATH", sandbox.path("")).assert().success();
-    let environment: Value = serde_json::from_str(&sandbox.read("env.json")).expect("JSON");
-    environment["gpu"].clone()
+    sandbox.json("env.json")["gpu"].clone()
 }
 
 #[test]

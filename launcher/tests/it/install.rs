@@ -1,10 +1,9 @@
 //! An installed launcher: completions, manual pages, and a collector that is where pip puts it or nowhere.
 
-use crate::common;
 use std::fs;
 
-use crate::common::Sandbox;
 use crate::common::simulated::built;
+use crate::common::{self, LAUNCH, Sandbox};
 use predicates::prelude::*;
 use predicates::str::contains;
 
@@ -16,17 +15,11 @@ fn completions_are_written_for_each_shell() {
         ("zsh", "#compdef stage2-launch"),
         ("fish", "complete -c stage2-launch"),
     ] {
-        sandbox
-            .launch_strictly(&["completions", shell])
-            .assert()
-            .success()
-            .stdout(contains(part).and(contains("dry-run")).and(contains("export")));
+        let assert = sandbox.launch_strictly(&["completions", shell]).assert().success();
+        assert.stdout(contains(part).and(contains("dry-run")).and(contains("export")));
     }
-    sandbox
-        .launch_strictly(&["completions", "csh2"])
-        .assert()
-        .code(2)
-        .stderr(contains("[possible values"));
+    let assert = sandbox.launch_strictly(&["completions", "csh2"]).assert().code(2);
+    assert.stderr(contains("[possible values"));
 }
 
 #[test]
@@ -46,7 +39,7 @@ fn the_collector_is_found_in_a_package_of_python_or_every_place_is_named() {
     let package = sandbox.path("prefix/lib/python3.9/site-packages/stage2");
     fs::create_dir_all(launcher.parent().expect("bin")).expect("folder");
     fs::create_dir_all(&package).expect("folder");
-    fs::copy(env!("CARGO_BIN_EXE_stage2-launch"), &launcher).expect("a launcher");
+    fs::copy(LAUNCH, &launcher).expect("a launcher");
     let run = || {
         let mut command = assert_cmd::Command::new(&launcher);
         command.env_remove("STAGE2_COLLECTOR").current_dir(sandbox.path(""));

@@ -1,28 +1,22 @@
 //! `top` and `feed` with a real collector in a guest that obeys its standard input: what they show is what
 //! a report says, and they outlive what they watch.
 
-use crate::common;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
-use crate::common::followed::{Guest, Running, get, serving};
-use serde_json::Value;
+use crate::common::guest::{Guest, Running, get, serving};
+use crate::common::{self, LAUNCH, expect_parts, json, lossy, send, text, wait_until};
+use nix::sys::signal::Signal;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn text(output: &Output) -> String {
-    let (out, err) =
-        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    format!("{out}{err}")
-}
-
 fn launch(words: &[&str]) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_stage2-launch")).args(words).output();
+    let output = Command::new(LAUNCH).args(words).output();
     let output = output.expect("stage2-launch");
     assert!(output.status.success(), "{words:?}: {}", text(&output));
-    String::from_utf8_lossy(&output.stdout).into_owned()
+    lossy(&output.stdout)
 }
 
 /// The value of the series of this metric with this label.
@@ -44,11 +38,10 @@ fn what_is_seen_live_is_what_a_report_says() {
         guest.tell(&format!("work decode {turn}"));
         guest.tell("work prefill 5");
     }
-    let folder = guest.end();
+    let folder = guest.finish();
     let (traces, report) = (folder.path().join("traces"), folder.path().join("report"));
     launch(&["merge", "-q", "--allow-empty", "--spool", utf8(&traces), "-o", utf8(&report)]);
-    let json = std::fs::read(report.join("metrics.json")).expect("a report");
-    let json: Value = serde_json::from_slice(&json).expect("JSON");
+    let json = json(&report.join("metrics.json"));
     let metrics = launch(&["feed", "--once", utf8(&traces)]);
     let mut seen = 0;
     for stage in json["stages"].as_array().expect("stages") {
@@ -84,9 +77,8 @@ fn what_is_seen_live_is_what_a_report_says() {
     assert_eq!(seen, 2, "{}", json["stages"]);
     assert_eq!(metric(&metrics, "stage2_recording", ""), 0.0);
     let page = launch(&["top", "--once", utf8(&traces)]);
-    for part in ["1 processes, 0 recording", "> decode", "prefill", "in ranges 100%", "ended"] {
-        assert!(page.contains(part), "{part} is not in\n{page}");
-    }
+    let parts = ["1 processes, 0 recording", "> decode", "prefill", "in ranges 100%", "ended"];
+    expect_parts(&page, "top", &parts);
 }
 
 /// Hazard (Watching what runs): A process dies while it is watched, and its files vanish.
@@ -95,42 +87,29 @@ fn what_is_seen_live_is_what_a_report_says() {
 fn a_process_is_watched_from_its_first_window_to_its_death() {
     let mut guest = Guest::new("off", &[]);
     let pid = guest.pid();
-    let child = guest
-        .launch(&["top", "--plain", &pid])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("stage2-launch");
-    let mut top = Running(child);
+    let mut command = guest.launch(&["top", "--plain", &pid]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut top = Running(command.spawn().expect("stage2-launch"));
     let (tell, lines) = std::sync::mpsc::channel();
     let stdout = BufReader::new(top.0.stdout.take().expect("piped"));
     std::thread::spawn(move || {
         stdout.lines().map_while(Result::ok).try_for_each(|line| tell.send(line))
     });
     let until = |part: &str| {
-        let began = Instant::now();
-        while began.elapsed() < PATIENCE {
-            if lines.recv_timeout(PATIENCE).is_ok_and(|line| line.contains(part)) {
-                return;
-            }
-        }
-        panic!("{part} was not shown");
+        wait_until(part, || lines.recv_timeout(PATIENCE).is_ok_and(|line| line.contains(part)));
     };
     until("1 dormant");
-    let started = guest.launch(&["ctl", &pid, "start", "--wait"]).output().expect("stage2-launch");
-    assert!(started.status.success(), "{}", text(&started));
+    guest.ctl_ends(&[&pid, "start", "--wait"], 0);
     guest.tell("work decode 20");
     until("> decode");
     let trace = guest.traces();
-    guest.child.0.kill().expect("killed");
-    let _ = guest.child.0.wait();
+    guest.child.kill().expect("killed");
+    let _ = guest.child.wait();
     // What was seen stays, and what becomes of the file is told.
     until("growing");
     std::fs::remove_dir_all(&trace).expect("a folder");
     until("was taken away before it ended");
-    let id = i32::try_from(top.0.id()).expect("a process");
-    nix::sys::signal::kill(nix::unistd::Pid::from_raw(id), nix::sys::signal::Signal::SIGTERM)
-        .expect("told");
+    send(&top.0, Signal::SIGTERM);
     assert_eq!(top.0.wait().expect("ends").code(), Some(0));
 }
 
@@ -142,11 +121,15 @@ fn wrong_targets_and_open_addresses_are_refused() {
         (&["feed", "4000000000"], 70, "no process 4000000000"),
         (&["feed", "--listen", "0.0.0.0:0", "/tmp"], 2, "other hosts"),
         (&["feed", "--readable-by", "all", "/tmp"], 2, "--textfile"),
+        (
+            &["feed", "--textfile", "/nowhere/f", "--allow-host", "h", "/nowhere"],
+            2,
+            "give --listen",
+        ),
     ] {
-        let output =
-            Command::new(env!("CARGO_BIN_EXE_stage2-launch")).args(words).output().expect("runs");
+        let output = Command::new(LAUNCH).args(words).output().expect("runs");
         assert_eq!(output.status.code(), Some(code), "{words:?}: {}", text(&output));
-        assert!(text(&output).contains(part), "{words:?}: {}", text(&output));
+        expect_parts(&text(&output), "said", &[part]);
     }
 }
 
@@ -154,29 +137,14 @@ fn wrong_targets_and_open_addresses_are_refused() {
 fn the_text_file_is_there_while_feed_is() {
     let mut guest = Guest::new("on", &[]);
     guest.tell("work decode 20");
-    let folder = guest.end();
+    let folder = guest.finish();
     let file = folder.path().join("stage2.prom");
-    let child = Command::new(env!("CARGO_BIN_EXE_stage2-launch"))
-        .args([
-            "feed",
-            "--interval",
-            "1",
-            "--textfile",
-            utf8(&file),
-            utf8(&folder.path().join("traces")),
-        ])
-        .spawn()
-        .expect("stage2-launch");
-    let mut feed = Running(child);
-    let began = Instant::now();
+    let traces = folder.path().join("traces");
+    let words = ["feed", "--interval", "1", "--textfile", utf8(&file), utf8(&traces)];
+    let mut feed = Running(Command::new(LAUNCH).args(words).spawn().expect("stage2-launch"));
     let holds = |part: &str| std::fs::read_to_string(&file).is_ok_and(|text| text.contains(part));
-    while !holds("stage=\"decode\"") {
-        assert!(began.elapsed() < PATIENCE, "no text file");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    let id = i32::try_from(feed.0.id()).expect("a process");
-    nix::sys::signal::kill(nix::unistd::Pid::from_raw(id), nix::sys::signal::Signal::SIGTERM)
-        .expect("told");
+    wait_until("the text file", || holds("stage=\"decode\""));
+    send(&feed.0, Signal::SIGTERM);
     assert_eq!(feed.0.wait().expect("ends").code(), Some(0));
     assert!(!file.exists(), "nobody brings it up to date");
 }
@@ -204,8 +172,8 @@ fn prometheus_scrapes_what_feed_serves() {
     for _ in 0..3 {
         guest.tell("work decode 20");
     }
-    let folder = guest.end();
-    let (_feed, address) = serving(&[utf8(&folder.path().join("traces"))]);
+    let folder = guest.finish();
+    let (_feed, address) = serving(utf8(&folder.path().join("traces")));
     let port = std::net::TcpListener::bind("127.0.0.1:0")
         .and_then(|free| free.local_addr())
         .expect("a port");
@@ -230,12 +198,11 @@ fn prometheus_scrapes_what_feed_serves() {
         .expect("prometheus");
     let _prometheus = Running(child);
     let ask = |query: &str| get(&port.to_string(), &format!("/api/v1/query?query={query}"));
-    let began = Instant::now();
     let mut answer = String::new();
-    while began.elapsed() < PATIENCE && !answer.contains("\"value\"") {
-        std::thread::sleep(Duration::from_millis(200));
+    wait_until("a number of Prometheus", || {
         answer = ask("stage2_stage_step_seconds_count");
-    }
+        answer.contains("\"value\"")
+    });
     let log = || std::fs::read_to_string(folder.path().join("log")).unwrap_or_default();
     let targets = || get(&port.to_string(), "/api/v1/targets");
     assert!(

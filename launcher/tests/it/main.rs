@@ -2,9 +2,7 @@
 
 mod bench;
 mod bench_collector;
-mod beyond;
 mod common;
-mod compressed;
 mod ctl;
 mod demo;
 mod diff;
@@ -13,23 +11,19 @@ mod dormant_run;
 mod dry_run;
 mod export;
 mod failing_workload;
-mod flush;
 mod folders;
 mod gates;
 mod gpu;
 mod install;
-mod linkage;
 mod live;
 mod loading;
 mod ncu_python;
 mod ncu_regions;
-mod no_ranges_demo;
 #[allow(dead_code, reason = "the tests of its tables use the rest")]
 #[path = "../../../crates/report/tests/it/nsys_tables/fixture.rs"]
 mod nsys_export;
 mod nsys_fails;
 mod nsys_real;
-mod nsys_scrub;
 mod operators;
 mod passes;
 mod private;
@@ -42,7 +36,6 @@ mod rotation;
 mod runs;
 mod seeds;
 mod server;
-mod settings;
 mod showing;
 mod signals;
 mod sources;

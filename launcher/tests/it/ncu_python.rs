@@ -1,8 +1,7 @@
 //! Reports of Nsight Compute on a machine without it: NVIDIA's Python package reads them. A stand-in
 //! with the same calls has its place here, because the package is large and needs a real report.
 
-use crate::common;
-use crate::common::Sandbox;
+use crate::common::{self, Sandbox};
 use predicates::prelude::PredicateBooleanExt as _;
 use predicates::str::contains;
 
@@ -61,17 +60,14 @@ fn merge(sandbox: &Sandbox, package: Option<&str>, report: &str) -> assert_cmd::
 fn the_python_package_reads_a_report_where_there_is_no_ncu() {
     let sandbox = Sandbox::new();
     merge(&sandbox, Some(PACKAGE), "report").success();
-    assert!(
-        common::read(&sandbox.path("out/report.md"))
-            .contains("was read by the Python package ncu-report")
-    );
+    let page = common::read(&sandbox.path("out/report.md"));
+    assert!(page.contains("was read by the Python package ncu-report"), "{page}");
     let page = common::read(&sandbox.path("out/ncu/raw.csv"));
     assert!(page.lines().next().is_some_and(|line| !line.contains("breakdown:")), "{page}");
     let kernels = common::read(&sandbox.path("out/kernels.csv"));
     let row = kernels.lines().find(|line| line.contains("_Z6kernelv")).expect("the kernel");
     assert!(row.contains("decode"), "its range: {row}");
-    let metrics = common::read(&sandbox.path("out/metrics.json"));
-    let metrics: serde_json::Value = serde_json::from_str(&metrics).expect("JSON");
+    let metrics = common::json(&sandbox.path("out/metrics.json"));
     let kernel = &metrics["kernels"][0];
     assert_eq!(kernel["calls"], 2, "{kernel:#}");
     assert_eq!(kernel["total_ns"], 2 * 84_480);

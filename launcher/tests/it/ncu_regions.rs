@@ -1,39 +1,20 @@
 //! Range replay under a stand-in for ncu: a run for each region, and the table that comes of them.
 
-use crate::common;
-use crate::common::Sandbox;
-use crate::report::build::Build;
-use serde_json::Value;
+use crate::common::trace::Build;
+use crate::common::{Sandbox, fake_ncu, names_in, row, stderr};
 use stage2_contract::trace::NONE;
 
-/// Writes the range that it was asked for into its report, and reads a duration out of it again.
-/// A range called `broken` gives nothing, as ncu does when no launch is in one.
-const NCU: &str = r#"#!/bin/sh
-case "$1" in
---version) printf 'NVIDIA (R) Nsight Compute\nVersion 2025.3.1.0 (build 1) (public-release)\n'; exit 0;;
---list-sections) echo "Identifier DisplayName Enabled"; exit 0;;
---query-metrics) exit 1;;
---import)
+/// Reads a duration out of the range that stands in the report.
+const IMPORT: &str = r#"
   case "$(cat "$2")" in decode/) ns=1,000;; attn/) ns=250;; mlp/) ns=600;; *) ns=7;; esac
   printf '"ID","Process ID","Kernel Name","Device","gpu__time_duration.sum"\n"","","","","ns"\n'
-  printf '"0","9","range","0","%s"\n"1","9","range","0","%s"\n' "$ns" "$ns"
-  exit 0;;
-esac
-out= log= include=
-while [ "$1" ]; do case "$1" in
-  --export) out="$2"; shift 2;;
-  --log-file) log="$2"; shift 2;;
-  --nvtx-include) include="$2"; shift 2;;
-  --nvtx|--force-overwrite) shift;;
-  --*) shift 2;;
-  *) break;;
-esac; done
-"$@"; code=$?
+  printf '"0","9","range","0","%s"\n"1","9","range","0","%s"\n' "$ns" "$ns""#;
+/// Writes the range that it was asked for into its report.
+/// A range called `broken` gives nothing, as ncu does when no launch is in one.
+const PROFILE: &str = r#""$@"; code=$?
 if [ "$include" = broken/ ]; then echo "==WARNING== No ranges were profiled." > "$log"; exit $code; fi
 echo "==PROF== Disconnected" > "$log"
-printf %s "$include" > "$out"
-exit $code
-"#;
+printf %s "$include" > "$out""#;
 
 /// decode with two ranges in it, and another one that is broken; prefill.
 fn capture(sandbox: &Sandbox) {
@@ -57,16 +38,12 @@ fn capture(sandbox: &Sandbox) {
 fn launch(sandbox: &Sandbox, settings: &[&str]) -> assert_cmd::Command {
     let script =
         "echo ran >> count; [ -z \"$STAGE2_OUT\" ] || cp collector/spool.s2t \"$STAGE2_OUT\"";
-    let mut command = sandbox.launch(&[settings, &["--", "sh", "-c", script]].concat());
-    let mut path = std::ffi::OsString::from(sandbox.path("tools:"));
-    path.push(common::path_without_profilers());
-    command.env("PATH", path);
-    command
+    sandbox.launch_with_tools(&[settings, &["--", "sh", "-c", script]].concat())
 }
 
 fn sandbox() -> Sandbox {
     let sandbox = Sandbox::new();
-    sandbox.executable("tools/ncu", NCU);
+    sandbox.executable("tools/ncu", &fake_ncu(IMPORT, PROFILE));
     capture(&sandbox);
     sandbox
 }
@@ -77,29 +54,26 @@ const RANGE: &str = "pipeline.ncu.ncu_cli.replay_mode=range";
 fn each_region_has_a_run_of_its_own_and_a_row_at_its_place() {
     let sandbox = sandbox();
     launch(&sandbox, &[RANGE, "pipeline.nsys.enable=false"]).assert().success();
-    let runs = common::read(&sandbox.path("count")).lines().count();
+    let runs = sandbox.count();
     assert_eq!(runs, 1 + 4, "collect, and decode with the three ranges in it; not prefill");
     for file in ["decode/raw.csv", "decode_2fmlp/run.ncu-rep", "decode_2fattn/region.json"] {
         assert!(!sandbox.read(&format!("ncu/regions/{file}")).is_empty(), "{file}");
     }
-    let metrics: Value = serde_json::from_str(&sandbox.read("metrics.json")).expect("metrics");
-    let tables = metrics["ncu_regions"].as_array().expect("tables");
-    let aggregate = tables.iter().find(|table| table["scope"] == "aggregate").expect("aggregate");
-    let row = |path: &str| {
-        let rows = aggregate["regions"].as_array().expect("rows").iter();
-        rows.clone().find(|row| row["path"] == path).unwrap_or(&Value::Null)
-    };
-    assert_eq!(row("decode")["inclusive"]["duration_ns"], 2000.0, "both instances");
-    assert_eq!(row("decode")["exclusive"]["duration_ns"], 300.0, "without attn and mlp");
-    assert_eq!(row("decode/mlp")["parent"], "decode");
-    assert_eq!(row("decode/mlp")["exclusive"]["duration_ns"], 1200.0);
-    assert!(row("decode/broken").is_null());
+    let metrics = sandbox.json("metrics.json");
+    let regions = &row(&metrics["ncu_regions"], "scope", "aggregate")["regions"];
+    let decode = row(regions, "path", "decode");
+    assert_eq!(decode["inclusive"]["duration_ns"], 2000.0, "both instances");
+    assert_eq!(decode["exclusive"]["duration_ns"], 300.0, "without attn and mlp");
+    let mlp = row(regions, "path", "decode/mlp");
+    assert_eq!(mlp["parent"], "decode");
+    assert_eq!(mlp["exclusive"]["duration_ns"], 1200.0);
+    assert!(!regions.to_string().contains("broken"), "{regions:#}");
     let said = sandbox.read("run.json");
     assert!(said.contains("region decode/broken"), "{said}");
     let page = sandbox.read("report.md");
     assert!(page.contains("## Regions under ncu") && page.contains("| `decode/attn` | `decode` |"));
-    let mut table = csv::Reader::from_path(sandbox.path("tmp/stage2/latest/ncu_regions.csv"))
-        .expect("ncu_regions.csv");
+    let mut table =
+        csv::Reader::from_path(sandbox.latest("ncu_regions.csv")).expect("ncu_regions.csv");
     assert_eq!(table.records().count(), 3 * 3, "three regions for all, the process, the device");
 }
 
@@ -109,10 +83,9 @@ fn patterns_choose_regions_and_a_limit_is_told() {
     let settings =
         [RANGE, "pipeline.ncu.regions.include=[prefill,*attn]", "pipeline.ncu.regions.most=1"];
     let assert = launch(&sandbox, &settings).assert().success();
-    let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+    let said = stderr(&assert);
     assert!(said.contains("1 of 2 regions are measured"), "{said}");
-    let folders = std::fs::read_dir(sandbox.path("tmp/stage2/latest/ncu/regions")).expect("folder");
-    let names: Vec<_> = folders.flatten().map(|entry| entry.file_name()).collect();
+    let names = names_in(&sandbox.latest("ncu/regions"));
     assert_eq!(names, ["prefill"], "the one with more GPU time");
 }
 
@@ -121,8 +94,8 @@ fn patterns_without_a_range_measure_nothing_and_are_told() {
     let sandbox = sandbox();
     let settings = [RANGE, "pipeline.nsys.enable=false", "pipeline.ncu.regions.include=[decod/]"];
     let assert = launch(&sandbox, &settings).assert().success();
-    let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
-    let runs = common::read(&sandbox.path("count")).lines().count();
+    let said = stderr(&assert);
+    let runs = sandbox.count();
     assert_eq!(runs, 1, "the collect pass alone: {said}");
     for text in [said, sandbox.read("report.md")] {
         assert!(text.contains("ncu measures nothing for decod/"), "{text}");

@@ -1,9 +1,7 @@
 //! An nsys that fails: it is run once more where that may help, and its own words are told.
 
-use crate::common;
-use crate::common::Sandbox;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use crate::common::{Sandbox, end, send, stderr};
+use nix::sys::signal::Signal;
 use predicates::prelude::*;
 use predicates::str::contains;
 use serde_json::Value;
@@ -49,10 +47,8 @@ fn launch_with(
     sandbox.executable("tools/nsys", NSYS);
     let workload = ["pipeline.ncu.enable=false", "--", "sh", "-c", "echo ran >> count"];
     let words = [settings, &workload].concat();
-    let mut path = std::ffi::OsString::from(sandbox.path("tools:"));
-    path.push(common::path_without_profilers());
-    let mut command = sandbox.launch(&words);
-    command.env("PATH", path).env("FAKE", fake).env("SAYS", says);
+    let mut command = sandbox.launch_with_tools(&words);
+    command.env("FAKE", fake).env("SAYS", says);
     if empty {
         command.env("EMPTY", "1");
     }
@@ -61,10 +57,7 @@ fn launch_with(
 }
 
 fn pass(sandbox: &Sandbox) -> (Value, usize) {
-    let run = sandbox.run_json();
-    let passes = run["passes"].as_array().expect("passes");
-    let nsys = passes.iter().find(|pass| pass["name"] == "nsys").cloned().expect("nsys");
-    (nsys, common::read(&sandbox.path("count")).lines().count())
+    (sandbox.pass("nsys"), sandbox.count())
 }
 
 #[test]
@@ -77,7 +70,7 @@ fn a_failure_is_tried_once_more_and_quoted() {
     let findings = sandbox.run_json()["findings"].to_string();
     assert!(findings.contains("this report is from the second run"), "{findings}");
     for name in ["run.qdstrm", "run.first.qdstrm"] {
-        assert!(!sandbox.path("tmp/stage2/latest/nsys").join(name).exists(), "{name} is left over");
+        assert!(!sandbox.latest("nsys").join(name).exists(), "{name} is left over");
     }
 
     let says = "FATAL ERROR: the frobnicator is busy";
@@ -97,7 +90,7 @@ fn a_lost_helper_is_no_missing_range_and_may_be_lost_again_without_the_gate() {
     let gate = ["profiling/nsys=nsys.gated", "pipeline.nsys.nvtx_capture=never"];
     let says = "Connection to Agent lost. This is most likely a bug.";
     let (sandbox, assert) = launch_with(&gate, "each", says, false);
-    let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+    let said = stderr(&assert);
     assert_eq!(said.matches("running it once more").count(), 2, "{said}");
     assert_eq!(said.matches("the range never never came").count(), 1, "{said}");
     let (nsys, runs) = pass(&sandbox);
@@ -127,16 +120,12 @@ fn the_raw_capture_outlives_an_interruption_of_the_second_run() {
     sandbox.executable("tools/nsys", NSYS);
     // The second run under nsys, which is the third of the workload.
     let script = "echo ran >> count; [ $(wc -l < count) -lt 3 ] || { : > ready; sleep 30; }";
-    let mut path = std::ffi::OsString::from(sandbox.path("tools:"));
-    path.push(common::path_without_profilers());
     let mut command = sandbox.std_launch(&["pipeline.ncu.enable=false", "--", "sh", "-c", script]);
-    command.env("PATH", path).env("FAKE", "once").env("SAYS", IMPORT_FAILED).env("EMPTY", "1");
-    command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
-    let mut child = command.spawn().expect("stage2-launch");
-    sandbox.wait_for("ready");
+    command.env("FAKE", "once").env("SAYS", IMPORT_FAILED).env("EMPTY", "1");
+    let child = sandbox.spawn_until_ready(command.env("PATH", sandbox.tools_path()));
     // Not SIGINT: a shell puts it off while it starts `sleep`.
-    kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).expect("stage2-launch runs");
-    child.wait().expect("ends");
+    send(&child, Signal::SIGTERM);
+    end(child);
     assert_eq!(sandbox.read("nsys/run.first.qdstrm"), "raw\n");
     let findings = sandbox.run_json()["findings"].to_string();
     assert!(findings.contains("nsys/run.first.qdstrm"), "{findings}");
@@ -157,7 +146,7 @@ fn what_fails_for_a_reason_that_stays_is_not_tried_again() {
 #[test]
 fn every_pass_has_one_line_that_says_how_long_it_took() {
     let (sandbox, assert) = launch("never", "", false);
-    let told = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+    let told = stderr(&assert);
     for (number, name) in [(1, "collect"), (2, "nsys")] {
         let start = format!("stage2-launch: [{number}/2] {name}: exit status 0 in ");
         let lines: Vec<&str> = told.lines().filter(|line| line.starts_with(&start)).collect();
@@ -168,5 +157,5 @@ fn every_pass_has_one_line_that_says_how_long_it_took() {
     assert!(!told.contains("echo ran"), "{told}");
     assert!(told.lines().all(|line| line.chars().count() < 800));
     let quiet = sandbox.launch(&["-q", "--", "true"]).assert().success();
-    assert!(!String::from_utf8_lossy(&quiet.get_output().stderr).contains("collect"));
+    assert!(!stderr(&quiet).contains("collect"));
 }

@@ -1,7 +1,6 @@
 //! A trace file of a real PyTorch model, marked by the Python hook -> its operators.
 
-use std::path::Path;
-
+use crate::common::repository;
 use stage2_model::{Operators, Report, RunInfo, StageOperatorRow};
 use stage2_read::trace::folder::load_folder;
 use stage2_render::operators::operators_md;
@@ -12,7 +11,7 @@ use stage2_report::operators::{OperatorSettings, operators};
 const LINEARS: u64 = 2 * 7 + 1;
 
 fn recorded() -> (Report, Operators) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/torch_ops");
+    let folder = repository("tests/fixtures/torch_ops");
     let report = join(load_folder(&folder, &Default::default()), RunInfo::default(), Vec::new());
     let found = operators(&report, &OperatorSettings::default());
     (report, found)

@@ -6,11 +6,12 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::common::{FAKE_NSYS, Sandbox};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use crate::common::{FAKE_NSYS, Sandbox, change_export, expect_parts, lossy, send, text};
+use nix::sys::signal::Signal;
 use predicates::prelude::*;
 use predicates::str::contains;
+use stage2_launch::tools::nsys::scrub::scrub;
+use stage2_read::nsys::Tables;
 
 const SECRET: &str = "hunter2Xy9";
 
@@ -39,10 +40,9 @@ fn expect_modes(path: &Path, folder: u32, file: u32) -> usize {
 /// A real export of nsys with a secret in its environment.
 fn export(sandbox: &Sandbox) -> PathBuf {
     let path = fixture::unpack("decode", sandbox.path("").as_path());
-    let db = rusqlite::Connection::open(&path).expect("export");
     let add = "INSERT INTO TARGET_INFO_SYSTEM_ENV (devStateName, name, nameEnum, value)
         VALUES ('System', 'DeviceEnvironment', 1, 'TOKEN=hunter2Xy9');";
-    db.execute_batch(add).expect("a variable");
+    change_export(&path, add);
     path
 }
 
@@ -118,32 +118,23 @@ fn no_secret_among_arguments_settings_and_variables_is_written_or_said() {
         "https://me:hunter2Xy9@host/x",
         "--max-new-tokens=128",
     ];
-    let said = |output: &std::process::Output| {
-        let texts = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
-        texts.concat()
-    };
     let dry = [&["--dry-run"], &words[..]].concat();
     for words in [&dry[..], &words] {
         let assert = sandbox.launch(words).assert().success();
-        let text = said(assert.get_output());
-        assert!(!text.contains(SECRET) && text.contains("[redacted]"), "{text}");
+        let said = text(assert.get_output());
+        assert!(!said.contains(SECRET) && said.contains("[redacted]"), "{said}");
     }
     let run = sandbox.path("tmp/stage2/latest").canonicalize().expect("bundle");
     let held = || {
         let files = below(&run).into_iter().filter(|path| path.is_file());
-        let has = |path: &PathBuf| {
-            String::from_utf8_lossy(&std::fs::read(path).expect("file")).contains(SECRET)
-        };
+        let has = |path: &PathBuf| lossy(&std::fs::read(path).expect("file")).contains(SECRET);
         files.filter(has).collect::<Vec<_>>()
     };
     assert!(held().is_empty(), "{:?}", held());
     assert!(sandbox.read("run.json").contains("[redacted]"));
     assert!(sandbox.read("run.json").contains("--max-new-tokens=128"), "what is none stays");
     let summary = sandbox.read("stakeholder_summary.md");
-    assert!(
-        !summary.contains("max-new-tokens") && summary.contains("| program | env |"),
-        "{summary}"
-    );
+    expect_parts(&summary, "summary", &["!max-new-tokens", "| program | env |"]);
     // Bundles of older versions hold them in run.json: new pages do not.
     let json = sandbox.read("run.json").replace("[redacted]", &format!("--token={SECRET}"));
     std::fs::write(run.join("run.json"), json).expect("run.json");
@@ -151,7 +142,7 @@ fn no_secret_among_arguments_settings_and_variables_is_written_or_said() {
     for settings in settings {
         let words = [&["report", "tmp/stage2/latest"], settings].concat();
         let assert = sandbox.launch(&words).assert().success();
-        assert!(!said(assert.get_output()).contains(SECRET));
+        assert!(!text(assert.get_output()).contains(SECRET));
         assert!(held().is_empty(), "{settings:?}: {:?}", held());
     }
 }
@@ -179,7 +170,7 @@ fn redaction_has_patterns_of_the_user_and_can_be_switched_off() {
 #[test]
 fn what_nsys_knows_of_the_machine_is_in_its_report_only_and_that_can_be_left_out() {
     let holds = |sandbox: &Sandbox, name: &str| {
-        let bytes = std::fs::read(sandbox.path("tmp/stage2/latest/nsys").join(name));
+        let bytes = std::fs::read(sandbox.latest("nsys").join(name));
         bytes.ok().map(|bytes| bytes.windows(SECRET.len()).any(|part| part == SECRET.as_bytes()))
     };
     let kept = with_nsys(&[]);
@@ -195,7 +186,7 @@ fn what_nsys_knows_of_the_machine_is_in_its_report_only_and_that_can_be_left_out
     let export = export(&sandbox).display().to_string();
     sandbox.launch(&["merge", "--nsys", &export, "-o", "merged"]).assert().success();
     let merged = std::fs::read(sandbox.path("merged/nsys/decode.sqlite")).expect("a copy");
-    assert!(!String::from_utf8_lossy(&merged).contains(SECRET));
+    assert!(!lossy(&merged).contains(SECRET));
     expect_modes(&sandbox.path("merged"), 0o700, 0o600);
 }
 
@@ -203,24 +194,19 @@ fn what_nsys_knows_of_the_machine_is_in_its_report_only_and_that_can_be_left_out
 fn merge_ended_by(signal: Signal) -> Sandbox {
     let sandbox = Sandbox::new();
     let export = export(&sandbox);
-    let db = rusqlite::Connection::open(&export).expect("export");
     // To copy it takes much longer than to see that it begins.
     let filler = "CREATE TABLE filler AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 \
                   FROM n WHERE i < 60000) SELECT randomblob(1000) AS bytes FROM n;";
-    db.execute_batch(filler).expect("a large table");
-    drop(db);
+    change_export(&export, filler);
     let words = ["merge", "--nsys", &export.display().to_string(), "-o", "merged"];
     let mut merge = sandbox.std_launch(&words).spawn().expect("stage2-launch");
     let copy = sandbox.path("merged/nsys/decode.sqlite");
     while !copy.exists() {
-        assert_eq!(
-            merge.try_wait().expect("its status"),
-            None,
-            "it ended before its copy was seen"
-        );
+        let ended = merge.try_wait().expect("its status");
+        assert_eq!(ended, None, "it ended before its copy was seen");
         std::thread::sleep(Duration::from_millis(1));
     }
-    kill(Pid::from_raw(merge.id() as i32), signal).expect("stage2-launch runs");
+    send(&merge, signal);
     let status = merge.wait().expect("its status");
     assert_eq!(status.signal(), Some(signal as i32), "{status}");
     sandbox
@@ -247,4 +233,16 @@ fn links_that_lie_in_wait_for_logs_are_not_written_through() {
     let run = sandbox.path("tmp/stage2/latest").canonicalize().expect("bundle");
     assert!(!run.join("report.md").is_symlink() && !run.join("run.json").is_symlink());
     assert_eq!(std::fs::read_to_string(&precious).expect("file"), "precious");
+}
+
+#[test]
+fn a_scrubbed_copy_reads_the_same() {
+    let dir = tempfile::tempdir().expect("folder");
+    let (from, to) = (fixture::unpack("decode", dir.path()), dir.path().join("scrubbed.sqlite"));
+    scrub(&from, &to).expect("copy");
+    let read = |path| {
+        let tables = stage2_read::nsys::sqlite::load(path, &Default::default()).expect("export");
+        Tables { files: Vec::new(), ..tables }
+    };
+    assert_eq!(read(&to), read(&from));
 }

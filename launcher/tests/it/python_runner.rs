@@ -3,11 +3,10 @@
 //! Skipped, and said so, where Python lacks hydra-core, numpy or nvtx, or the collector was not
 //! built beside these tests; a failure there when STAGE2_REQUIRE_HYDRA is set.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use serde_json::Value;
+use crate::common::{LAUNCH, expect_parts, json, lossy, read, repository, row, skipped};
 
 /// The collector, if everything that this test needs is there.
 fn collector() -> Option<PathBuf> {
@@ -22,21 +21,14 @@ fn collector() -> Option<PathBuf> {
         return Some(collector);
     };
     assert!(std::env::var_os("STAGE2_REQUIRE_HYDRA").is_none(), "{missing}");
-    // Not through eprintln, which the test harness keeps to itself.
-    let _ = writeln!(std::io::stderr(), "SKIPPED the example workload: {missing}");
+    skipped(missing);
     None
-}
-
-fn json(path: &Path) -> Value {
-    let text = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    serde_json::from_str(&text).expect("JSON")
 }
 
 /// The launcher in the folder of the example, with its settings and the overrides of the workload.
 fn launched(collector: &Path, run: &Path, settings: &[&str], overrides: &[&str]) {
-    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
-    let output = Command::new(env!("CARGO_BIN_EXE_stage2-launch"))
-        .current_dir(&examples)
+    let output = Command::new(LAUNCH)
+        .current_dir(repository("examples"))
         .env("STAGE2_COLLECTOR", collector)
         .env_remove("LD_PRELOAD")
         // The model runs on the CPU.
@@ -47,8 +39,7 @@ fn launched(collector: &Path, run: &Path, settings: &[&str], overrides: &[&str])
         .args(overrides)
         .output()
         .expect("the launcher starts");
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{stderr}");
+    assert!(output.status.success(), "{}", lossy(&output.stderr));
 }
 
 #[test]
@@ -63,19 +54,19 @@ fn the_preset_of_stage_1_adds_its_overrides_and_the_users_own_win_verbatim() {
         "infer.max_new_tokens=3",
     ];
     launched(&collector, &run, &["workload=stage1"], &own);
-    let kept = std::fs::read_to_string(run.join("stage1/.hydra/overrides.yaml")).expect("kept");
+    let kept = read(&run.join("stage1/.hydra/overrides.yaml"));
     for word in own {
         assert_eq!(kept.matches(word).count(), 1, "{word} in {kept}");
     }
-    for word in [
+    let parts = [
         "pipeline.torch_profiler.enable=false",
         "pipeline.static_analysis.enable=false",
         "dataset.sampling.num_epochs=3",
         "dataset.sampling.randomize=false",
-    ] {
-        assert!(kept.contains(word), "{word} in {kept}");
-    }
-    assert!(!kept.contains("num_samples_per_epoch=1"), "the user's own stands: {kept}");
+        // The user's own stands.
+        "!num_samples_per_epoch=1",
+    ];
+    expect_parts(&kept, "overrides.yaml", &parts);
     let workload = json(&run.join("stage1/metrics.json"));
     let repeats = workload["repeats"].as_array().map(Vec::len);
     assert_eq!(repeats, Some(6), "two samples, three epochs: {workload}");
@@ -99,20 +90,15 @@ fn the_bundle_says_what_the_workload_was_configured_with_and_what_contradicts_it
         "+torch_profiler.enabled=false",
     ];
     launched(&collector, &run, &settings, &own);
-    let inputs = std::fs::read_to_string(run.join("inputs.yaml")).expect("inputs.yaml");
-    for part in ["model: llama_tiny", "infer.max_new_tokens: \"4\"", "- a.png"] {
-        assert!(inputs.contains(part), "{part} in {inputs}");
-    }
-    let config = std::fs::read_to_string(run.join("stage1/.hydra/config.yaml")).expect("left");
+    let inputs = read(&run.join("inputs.yaml"));
+    let parts = ["model: llama_tiny", "infer.max_new_tokens: \"4\"", "- a.png"];
+    expect_parts(&inputs, "inputs.yaml", &parts);
+    let config = read(&run.join("stage1/.hydra/config.yaml"));
     assert!(config.contains("it's a list, of inputs.txt"), "as it was, through Hydra: {config}");
     let record = json(&run.join("run.json"));
     let findings = record["report_findings"].as_array().expect("findings").clone();
-    let told = |part: &str| {
-        findings
-            .iter()
-            .filter(|f| f["what"].as_str().is_some_and(|what| what.contains(part)))
-            .count()
-    };
+    let whats: Vec<&str> = findings.iter().filter_map(|finding| finding["what"].as_str()).collect();
+    let told = |part: &str| whats.iter().filter(|what| what.contains(part)).count();
     for part in [
         "model llama_3_8b, and the workload ran another: model.name=llama_tiny",
         "model.tokens.decode_steps is 9, and the workload ran with 4",
@@ -126,16 +112,11 @@ fn the_bundle_says_what_the_workload_was_configured_with_and_what_contradicts_it
 
     // What nothing contradicts is no finding.
     let run = folder.path().join("plain");
-    launched(
-        &collector,
-        &run,
-        &["workload=hydra"],
-        &["infer.max_new_tokens=4", "model=llama_tiny"],
-    );
-    let record = json(&run.join("run.json"));
-    for part in ["the workload ran", "in the workload", "the override"] {
-        assert!(!record["report_findings"].to_string().contains(part), "{part}: {record}");
-    }
+    let own = ["infer.max_new_tokens=4", "model=llama_tiny"];
+    launched(&collector, &run, &["workload=hydra"], &own);
+    let findings = json(&run.join("run.json"))["report_findings"].to_string();
+    let parts = ["!the workload ran", "!in the workload", "!the override"];
+    expect_parts(&findings, "findings", &parts);
 }
 
 #[test]
@@ -149,19 +130,13 @@ fn the_example_runs_under_the_launcher_with_its_outputs_in_the_bundle() {
     // Hydra did what the preset appended, and what the user asked for.
     let workload = json(&run.join("stage1/metrics.json"));
     assert_eq!(workload["repeats"].as_array().map(Vec::len), Some(3), "{workload}");
-    let overrides =
-        std::fs::read_to_string(run.join("stage1/.hydra/overrides.yaml")).expect("kept");
-    for word in ["infer.max_new_tokens=4", "pipeline.torch_profiler.enable=false"] {
-        assert!(overrides.contains(word), "{word} in {overrides}");
-    }
+    let overrides = read(&run.join("stage1/.hydra/overrides.yaml"));
+    let parts = ["infer.max_new_tokens=4", "pipeline.torch_profiler.enable=false"];
+    expect_parts(&overrides, "overrides.yaml", &parts);
 
     // The collector saw every range, and no GPU.
     let report = json(&run.join("metrics.json"));
-    let instances = |path: &str| {
-        let rows = report["paths"].as_array().expect("paths");
-        rows.iter().find(|row| row["path"] == path).map(|row| row["instances"].clone())
-    };
-    assert_eq!(instances("prefill"), Some(3.into()));
-    assert_eq!(instances("decode"), Some(3.into()));
-    assert_eq!(instances("decode/step"), Some(12.into()));
+    for (path, instances) in [("prefill", 3), ("decode", 3), ("decode/step", 12)] {
+        assert_eq!(row(&report["paths"], "path", path)["instances"], instances, "{path}");
+    }
 }

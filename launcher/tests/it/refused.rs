@@ -4,7 +4,8 @@
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-use crate::common::Sandbox;
+use crate::common::simulated::compile;
+use crate::common::{LAUNCH, Sandbox, expect_parts, lossy, names_in};
 
 /// Refuses calls of stage2-launch, as `TEST_REFUSE` says, and of no program that it starts.
 const REFUSAL: &str = r#"
@@ -62,12 +63,7 @@ int open64(const char *path, int flags, ...) {
 /// A sandbox with the library.
 fn sandbox() -> (Sandbox, PathBuf) {
     let sandbox = Sandbox::new();
-    let (source, library) = (sandbox.write("refusal.c", REFUSAL), sandbox.path("refusal.so"));
-    let compiled = Command::new("cc")
-        .args(["-shared", "-fPIC", "-w", "-o"])
-        .args([&library, &source])
-        .status();
-    assert!(compiled.expect("the C compiler that links Rust programs").success());
+    let library = compile(&sandbox, REFUSAL, "refusal.so", &["-shared", "-fPIC"]);
     (sandbox, library)
 }
 
@@ -77,7 +73,7 @@ fn run(what: &str, words: &[&str]) -> (Sandbox, Output, String) {
     let mut command = sandbox.std_launch(words);
     let output = command.env("LD_PRELOAD", library).env("TEST_REFUSE", what).output();
     let output = output.expect("stage2-launch");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let said = lossy(&output.stderr);
     (sandbox, output, said)
 }
 
@@ -95,7 +91,7 @@ fn limited(limit: &str, workload: &str) -> (Sandbox, Output, String) {
         };
     });
     let output = shell.output().expect("bash");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let said = lossy(&output.stderr);
     (sandbox, output, said)
 }
 
@@ -107,7 +103,7 @@ fn threads_that_are_refused_are_done_without_or_told() {
     for first in 1..=8 {
         let words = ["--light", "run.tee=true", "--", "sh", "-c", "echo the workload ran"];
         let (sandbox, output, said) = run(&format!("thread{first}"), &words);
-        let out = String::from_utf8_lossy(&output.stdout);
+        let out = lossy(&output.stdout);
         assert!(!said.contains("panicked"), "{first}: {said}");
         match output.status.code() {
             Some(0) => {
@@ -123,15 +119,13 @@ fn threads_that_are_refused_are_done_without_or_told() {
     }
     assert!(went_on >= 1, "most threads can be done without");
     let (sandbox, library) = sandbox();
-    let mut doctor = Command::new(env!("CARGO_BIN_EXE_stage2-launch"));
+    let mut doctor = Command::new(LAUNCH);
     doctor.arg("doctor").current_dir(sandbox.path(""));
     let output = doctor.env("LD_PRELOAD", library).env("TEST_REFUSE", "thread1").output();
     let output = output.expect("stage2-launch");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(
-        output.status.code().is_some_and(|code| code < 2) && !said.contains("panicked"),
-        "{said}"
-    );
+    let said = lossy(&output.stderr);
+    assert!(output.status.code().is_some_and(|code| code < 2), "{said}");
+    assert!(!said.contains("panicked"), "{said}");
 }
 
 /// Hazard (Calls that fail): The stack of the launcher is small.
@@ -147,7 +141,7 @@ fn a_thread_that_is_refused_is_no_panic_where_stderr_is_full() {
     let (sandbox, library) = sandbox();
     let mut shell = Command::new("bash");
     shell.args(["-c", "ulimit -s 64; exec \"$0\" --version 2>/dev/full"]);
-    shell.arg(env!("CARGO_BIN_EXE_stage2-launch")).current_dir(sandbox.path(""));
+    shell.arg(LAUNCH).current_dir(sandbox.path(""));
     let ended = shell.env("LD_PRELOAD", library).env("TEST_REFUSE", "thread1").status();
     assert_eq!(ended.expect("bash").code(), Some(70));
 }
@@ -159,19 +153,15 @@ fn a_limit_on_files_is_told_and_the_workload_has_the_usual_signal() {
     let workload = "grep -E 'Sig(Ign|Cgt)' /proc/self/status >&2";
     let (sandbox, output, said) = limited("ulimit -f 24", workload);
     assert_eq!(output.status.code(), Some(70), "{:?}: {said}", output.status);
-    assert!(
-        said.contains("the limit on the size of a file is reached: raise it (`ulimit -f`)"),
-        "{said}"
-    );
+    let told = "the limit on the size of a file is reached: raise it (`ulimit -f`)";
+    expect_parts(&said, "said", &[told, "SigIgn"]);
     let ignored = said.lines().filter_map(|line| line.strip_prefix("Sig")?.split_once(":\t"));
     for (name, mask) in ignored {
         let mask = u64::from_str_radix(mask, 16).expect("a mask");
         assert_eq!(mask & (1 << 24), 0, "{name} of SIGXFSZ in the workload");
     }
-    assert!(said.contains("SigIgn"), "{said}");
-    let left = std::fs::read_dir(sandbox.path("tmp/stage2/latest")).expect("a bundle").flatten();
-    let left: Vec<_> = left.map(|entry| entry.file_name()).collect();
-    assert!(left.iter().all(|name| !name.to_string_lossy().starts_with(".new-")), "{left:?}");
+    let left = names_in(&sandbox.latest(""));
+    assert!(left.iter().all(|name| !name.starts_with(".new-")), "{left:?}");
 }
 
 #[test]
@@ -187,9 +177,7 @@ fn another_folder_is_no_remedy_for_a_limit_on_files() {
 fn a_file_system_without_modes_is_told_and_used() {
     let (sandbox, output, said) = run("chmod", &["--light", "--run-dir", "run", "--", "true"]);
     assert!(output.status.success(), "{:?}: {said}", output.status);
-    for part in ["cannot be set", "refuses chmod", "--run-dir"] {
-        assert!(said.contains(part), "{part}: {said}");
-    }
+    expect_parts(&said, "said", &["cannot be set", "refuses chmod", "--run-dir"]);
     assert!(sandbox.path("run/report.md").is_file());
 }
 
@@ -200,9 +188,7 @@ fn bytes_that_do_not_arrive_on_the_disk_are_no_report() {
     let (sandbox, output, said) = run("sync", &["--light", "--run-dir", "run", "--", "true"]);
     assert_eq!(output.status.code(), Some(2), "no folder can be used: {said}");
     assert!(said.contains("Input/output error"), "{said}");
-    let left = std::fs::read_dir(sandbox.path("run")).expect("a folder").flatten();
-    let left: Vec<_> = left.map(|entry| entry.file_name()).collect();
-    assert_eq!(left, ["collector"], "nothing that is not whole");
+    assert_eq!(names_in(&sandbox.path("run")), ["collector"], "nothing that is not whole");
 }
 
 /// Hazard (Calls that fail): A file system has no inode left.
@@ -211,6 +197,5 @@ fn bytes_that_do_not_arrive_on_the_disk_are_no_report() {
 fn a_file_system_without_inodes_is_told_as_that() {
     let (_sandbox, output, said) = run("inodes", &["--light", "--run-dir", "run", "--", "true"]);
     assert!(output.status.code().is_some_and(|code| [2, 70].contains(&code)), "{said}");
-    assert!(said.contains("no inode left") && said.contains("df -i"), "{said}");
-    assert!(!said.contains("check the space"), "{said}");
+    expect_parts(&said, "said", &["no inode left", "df -i", "!check the space"]);
 }

@@ -1,17 +1,19 @@
 //! Reports written again over those of before: on a disk that fills, and with a trace file that
-//! became another one. What was there is kept or replaced, never cut.
+//! became another one. What was there is kept or replaced, never cut. From compressed trace files and
+//! exports of nsys they are the same, and what is damaged costs its own part.
 
-use crate::common;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::common::Sandbox;
-use stage2_contract::trace::{
-    Anchor, Device, GpuNs, GpuWork, MonoNs, Process, Queue, Record, Shape, WallNs, What, Writer,
-};
+use crate::common::trace::Build;
+use crate::common::{self, LAUNCH, Sandbox, compress, lossy, names_in, stderr};
+use crate::nsys_export;
+use predicates::prelude::*;
+use predicates::str::contains;
+use stage2_contract::trace::RANGE_OUTSIDE;
 
 /// Names of reports.
 const REPORTS: [&str; 4] = ["kernels.md", "kernels.csv", "metrics.json", "report.html"];
@@ -20,22 +22,16 @@ fn spool(path: &Path, kernels: u32) {
     spool_of(1, path, kernels);
 }
 
+/// A trace file with a kernel of each name and configuration.
 fn spool_of(pid: u32, path: &Path, kernels: u32) {
-    let mut writer = Writer::new(File::create(path).expect("spool")).expect("spool");
-    writer.write(&Record::Process(Process { pid, host: "node".into(), ..Process::default() }));
-    writer.write(&Record::Anchor(Anchor { gpu: GpuNs(1), mono: MonoNs(1), wall: WallNs(1) }));
-    writer.write(&Record::Device(Device { name: b"GPU".to_vec(), ..Device::default() }));
-    writer.write(&Record::Queue(Queue { id: 1, device: 0, context: 1, stream: 7 }));
+    let mut trace = Build::process(pid, "python3");
+    trace.anchor(1).device(0, "GPU", 1);
     for id in 1..=kernels {
-        writer.write(&Record::Name { id, bytes: format!("_Z9kernel{id:03}v").into_bytes() });
-        let (grid, block) = ([1; 3], [32, 1, 1]);
-        writer.write(&Record::Shape(Shape { id, name: id, grid, block, ..Shape::default() }));
-        let (start, end) = (GpuNs(1_000 * u64::from(id)), GpuNs(1_000 * u64::from(id) + 500));
-        let kernel = GpuWork::new(What::Kernel { shape: id });
-        writer.work(&GpuWork { start, end, queue: 1, ..kernel });
+        let start = 1_000 * u64::from(id);
+        trace.name(id, format!("_Z9kernel{id:03}v").as_bytes()).shape(id, id, 1);
+        trace.kernel(RANGE_OUTSIDE, id, 1, (start, start + 500));
     }
-    writer.write(&Record::End { reason: "exit".into() });
-    writer.flush().expect("spool");
+    fs::write(path, trace.end().bytes()).expect("a trace file");
 }
 
 /// A bundle with a trace file and its reports.
@@ -58,9 +54,8 @@ fn files(sandbox: &Sandbox) -> BTreeMap<String, Vec<u8>> {
 
 /// `report b` where no file may become larger than `limit_kib`: the write fails as on a full disk.
 fn report_with_limit(sandbox: &Sandbox, limit_kib: u64) -> Output {
-    let launch = env!("CARGO_BIN_EXE_stage2-launch");
     // Bash counts in KiB. Ignored, the signal leaves an error of the write behind.
-    let script = format!("trap '' XFSZ; ulimit -f {limit_kib}; exec '{launch}' report b");
+    let script = format!("trap '' XFSZ; ulimit -f {limit_kib}; exec '{LAUNCH}' report b");
     let mut command = Command::new("bash");
     command.args(["-c", &script]).current_dir(sandbox.path("")).output().expect("bash")
 }
@@ -77,7 +72,7 @@ fn on_a_full_disk_every_report_is_the_old_one_or_the_new_one() {
         sandbox.launch(&["report", "b"]).assert().success();
         spool(&sandbox.path("b/collector/node-1.s2t"), 400);
         let output = report_with_limit(&sandbox, limit_kib);
-        let told = String::from_utf8_lossy(&output.stderr);
+        let told = lossy(&output.stderr);
         assert_eq!(output.status.signal(), None, "{limit_kib}: {told}");
         let now = files(&sandbox);
         assert_eq!(now.keys().collect::<Vec<_>>(), before.keys().collect::<Vec<_>>(), "{told}");
@@ -143,8 +138,7 @@ fn pipes_and_devices_in_the_place_of_files_are_not_read() {
     endless("b/ncu/raw.csv");
     assert_eq!(told(), 4);
     let refused = |words: &[&str]| {
-        let output = sandbox.launch(words).assert().code(2).get_output().stderr.clone();
-        let text = String::from_utf8_lossy(&output).into_owned();
+        let text = stderr(&sandbox.launch(words).assert().code(2));
         assert!(text.contains(ODD), "{words:?}: {text}");
     };
     refused(&["report", "b", "report.top_n=3"]);
@@ -214,15 +208,12 @@ fn a_setting_that_is_wrong_or_of_the_run_changes_nothing() {
         ("model/llm=no-such", "no preset"),
         ("nonsense", "KEY=VALUE"),
     ] {
-        let assert = sandbox.launch(&["report", "b", word]).assert().code(2);
-        let told = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
-        assert!(told.contains(part), "{word}: {told}");
+        sandbox.launch(&["report", "b", word]).assert().code(2).stderr(contains(part));
     }
     assert!(files(&sandbox) == before);
     fs::write(sandbox.path("b/config.yaml"), "a: [1").expect("file");
     let assert = sandbox.launch(&["report", "b", "hardware=h200"]).assert().code(2);
-    let told = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
-    assert!(told.contains("config.yaml: no valid YAML"), "{told}");
+    assert.stderr(contains("config.yaml: no valid YAML"));
     fs::remove_file(sandbox.path("b/config.yaml")).expect("file");
     sandbox.launch(&["report", "b", "hardware=h200"]).assert().success();
     assert!(common::read(&sandbox.path("b/config.yaml")).contains("name: \"H200 SXM\""));
@@ -237,8 +228,7 @@ fn a_spool_of_a_newer_version_is_refused_by_name_and_the_others_are_read() {
     newer[16..20].copy_from_slice(&sum.to_le_bytes());
     fs::write(sandbox.path("b/collector/node-2.s2t"), newer).expect("spool");
     let assert = sandbox.launch(&["report", "b"]).assert().success();
-    let told = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
-    assert!(told.contains("node-2.s2t") && told.contains("version 9"), "{told}");
+    assert.stderr(contains("node-2.s2t").and(contains("version 9")));
     let csv = common::read(&sandbox.path("b/kernels.csv"));
     assert_eq!(csv.lines().count(), 4, "{csv}");
 }
@@ -249,9 +239,7 @@ fn a_spool_that_was_cut_gives_what_is_whole_and_says_so() {
     let path = sandbox.path("b/collector/node-1.s2t");
     let length = fs::metadata(&path).expect("spool").len();
     File::options().write(true).open(&path).expect("spool").set_len(length / 2).expect("cut");
-    let assert = sandbox.launch(&["report", "b"]).assert().success();
-    let told = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
-    assert!(told.contains("node-1.s2t"), "{told}");
+    sandbox.launch(&["report", "b"]).assert().success().stderr(contains("node-1.s2t"));
     let rows = common::read(&sandbox.path("b/kernels.csv")).lines().count();
     assert!((1_000..6_000).contains(&rows), "{rows}");
 }
@@ -279,7 +267,7 @@ fn reports_whose_trace_files_are_gone_stay_as_they_are() {
     let before = files(&sandbox);
     let refused = |part: &str| {
         let output = sandbox.launch(&["report", "b", "report.top_n=5"]).assert().code(70);
-        let said = String::from_utf8_lossy(&output.get_output().stderr).into_owned();
+        let said = stderr(&output);
         assert!(said.contains(part), "{part:?} in {said}");
         assert!(said.contains("they stay as they are: put the files back"), "{said}");
         assert_eq!(files(&sandbox), before, "nothing is written");
@@ -289,10 +277,8 @@ fn reports_whose_trace_files_are_gone_stay_as_they_are() {
 
     fs::remove_file(trace(2)).expect("trace");
     let said = refused("node-2.s2t is gone from b/collector");
-    assert!(
-        said.contains("`stage2-launch merge --spool b/collector -o DIR` reports what"),
-        "{said}"
-    );
+    let told = "`stage2-launch merge --spool b/collector -o DIR` reports what";
+    assert!(said.contains(told), "{said}");
     fs::remove_file(trace(1)).expect("trace");
     refused("node-1.s2t and 1 more are gone");
     fs::remove_dir_all(sandbox.path("b/collector")).expect("folder");
@@ -302,6 +288,72 @@ fn reports_whose_trace_files_are_gone_stay_as_they_are() {
     // Put back, and one of them compressed since.
     fs::create_dir(sandbox.path("b/collector")).expect("folder");
     (1..=3).for_each(|rank| spool_of(rank, &trace(rank), 300));
-    assert!(Command::new("gzip").arg(trace(3)).status().expect("gzip").success());
+    compress(&trace(3));
     sandbox.launch(&["report", "b", "report.top_n=5"]).assert().success();
+}
+
+fn captures() -> Sandbox {
+    let sandbox = Sandbox::new();
+    fs::create_dir(sandbox.path("in")).expect("folder");
+    spool(&sandbox.path("in/node-1.s2t"), 50);
+    let export = nsys_export::unpack("decode", &sandbox.path("in"));
+    fs::rename(export, sandbox.path("in/run.sqlite")).expect("renamed");
+    let words = ["merge", "--spool", "in", "--nsys", "in/run.sqlite", "-o", "plain/bundle"];
+    sandbox.launch(&words).assert().success();
+    sandbox
+}
+
+const PAGES: [&str; 4] = ["kernels.md", "kernels.csv", "operators.md", "metrics.json"];
+
+fn pages(sandbox: &Sandbox, dir: &str) -> Vec<String> {
+    PAGES.iter().map(|page| common::read(&sandbox.path(dir).join(page))).collect()
+}
+
+#[test]
+fn reports_of_compressed_captures_are_the_same() {
+    let sandbox = captures();
+    sandbox.launch(&["report", "plain/bundle"]).assert().success();
+    let before = pages(&sandbox, "plain/bundle");
+    assert!(before[0].contains("kernel"), "{}", before[0]);
+    for file in ["collector/node-1.s2t", "nsys/run.sqlite"] {
+        compress(&sandbox.path("plain/bundle").join(file));
+    }
+    sandbox.launch(&["report", "plain/bundle"]).assert().success();
+    for (page, (before, after)) in
+        PAGES.iter().zip(before.iter().zip(pages(&sandbox, "plain/bundle")))
+    {
+        // The export is named as it lies there.
+        assert_eq!(*before, after.replace("run.sqlite.gz", "run.sqlite"), "{page}");
+    }
+    let left = names_in(&sandbox.path("plain/bundle/nsys"));
+    assert!(!left.iter().any(|name| name.starts_with('.')), "{left:?}");
+}
+
+#[test]
+fn compressed_captures_are_merged_and_damage_is_told() {
+    let sandbox = captures();
+    let before = pages(&sandbox, "plain/bundle");
+    compress(&sandbox.path("in/node-1.s2t"));
+    compress(&sandbox.path("in/run.sqlite"));
+    let merge = |out: &str| {
+        let words = ["merge", "--spool", "in", "--nsys", "in/run.sqlite.gz", "-o", out];
+        sandbox.launch(&words).assert()
+    };
+    merge("again/bundle").success();
+    assert!(sandbox.path("again/bundle/collector/node-1.s2t").is_file(), "as it was");
+    assert!(sandbox.path("again/bundle/nsys/run.sqlite").is_file(), "as it was");
+    assert_eq!(pages(&sandbox, "again/bundle")[..3], before[..3]);
+
+    for file in ["in/node-1.s2t.gz", "in/run.sqlite.gz"] {
+        let bytes = fs::read(sandbox.path(file)).expect("file");
+        fs::write(sandbox.path(file), &bytes[..bytes.len() / 2]).expect("cut");
+    }
+    let told = contains("node-1.s2t.gz").and(contains("cannot be unpacked"));
+    merge("cut/bundle").stderr(told);
+    assert!(!sandbox.path("cut/bundle/nsys/run.sqlite").exists(), "no half of it");
+    // In a bundle what comes before the damage is read, and the rest is missed.
+    let collector = sandbox.path("again/bundle/collector");
+    fs::copy(sandbox.path("in/node-1.s2t.gz"), collector.join("node-1.s2t.gz")).expect("copied");
+    fs::remove_file(collector.join("node-1.s2t")).expect("removed");
+    sandbox.launch(&["report", "again/bundle"]).assert().success().stderr(contains("node-1.s2t"));
 }

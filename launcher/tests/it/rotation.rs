@@ -2,10 +2,12 @@
 //! has a report of its own, and what is missing is told.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::rc::Rc;
+use std::time::Duration;
 
-use crate::common::followed::{Guest, get, serving};
+use crate::common::guest::{Guest, get, serving};
+use crate::common::{LAUNCH, json, lossy, row, text as said, wait_until};
 use serde_json::Value;
 use stage2_contract::trace::{Reader, Record, Writer, pieces};
 
@@ -28,14 +30,14 @@ fn decode(guest: &mut Guest, turns: u32) {
 }
 
 /// A folder with the trace of a process, in pieces.
-fn recorded() -> tempfile::TempDir {
+fn recorded() -> Rc<tempfile::TempDir> {
     let mut guest = guest("on");
     for line in ["push warm-up", "capture 20", "pop", "push serve"] {
         guest.tell(line);
     }
     decode(&mut guest, 24);
     guest.tell("pop");
-    guest.end()
+    guest.finish()
 }
 
 fn pieces_in(folder: &Path) -> Vec<PathBuf> {
@@ -64,8 +66,11 @@ fn join(folder: &Path, into: &Path) {
     writer.flush().expect("a disk");
 }
 
-fn launch(words: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_stage2-launch")).args(words).output().expect("stage2-launch")
+/// What the launcher printed.
+fn launch(words: &[&str]) -> String {
+    let output = Command::new(LAUNCH).args(words).output().expect("stage2-launch");
+    assert!(output.status.success(), "{words:?}: {}", said(&output));
+    lossy(&output.stdout)
 }
 
 fn utf8(path: &Path) -> &str {
@@ -74,11 +79,8 @@ fn utf8(path: &Path) -> &str {
 
 /// The report of a trace file, or of a folder of them.
 fn report(traces: &Path, into: &Path) -> Value {
-    let words = ["merge", "-q", "--allow-empty", "--spool", utf8(traces), "-o", utf8(into)];
-    let output = launch(&words);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&std::fs::read(into.join("metrics.json")).expect("a report"))
-        .expect("JSON")
+    launch(&["merge", "-q", "--allow-empty", "--spool", utf8(traces), "-o", utf8(into)]);
+    json(&into.join("metrics.json"))
 }
 
 fn text(value: &Value) -> String {
@@ -148,7 +150,6 @@ fn pieces_that_are_gone_are_told_where_they_were() {
     assert_eq!(found["coverage"]["total"]["undefined_identifiers"], 0);
     assert_eq!(found["coverage"]["total"]["contradicting_ranges"], 0);
     let page = launch(&["top", "--once", utf8(&traces)]);
-    let page = String::from_utf8_lossy(&page.stdout).into_owned();
     assert!(page.contains("pieces 1 to 5, pieces 10 to 11"), "{page}");
 }
 
@@ -159,9 +160,7 @@ fn live_numbers_of_all_pieces_are_those_of_one_file() {
     std::fs::create_dir(at("joined")).expect("a folder");
     join(&at("traces"), &at("joined/host-1.s2t"));
     let metrics = |traces: &Path| {
-        let output = launch(&["feed", "--once", utf8(traces)]);
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let text = launch(&["feed", "--once", utf8(traces)]);
         // What is said of the files themselves.
         let of_data = |line: &&str| line.starts_with("stage2_stage_") || line.contains("lost");
         text.lines().filter(of_data).map(str::to_owned).collect::<Vec<_>>()
@@ -171,45 +170,35 @@ fn live_numbers_of_all_pieces_are_those_of_one_file() {
     assert_eq!(all, one);
 }
 
-/// Asks a guest for something over its socket.
 #[test]
 fn feed_follows_a_process_from_piece_to_piece() {
     let mut guest = guest("on");
-    let (_feed, address) = serving(&[utf8(&guest.traces())]);
+    let (_feed, address) = serving(&guest.traces());
     guest.tell("capture 20");
     let turns = 60;
     decode(&mut guest, turns);
-    let began = Instant::now();
-    let seen = loop {
-        let metrics = get(&address, "/metrics");
-        let of_decode = |name: &str| {
-            let line = metrics.lines().find(|line| {
-                line.starts_with(&format!("{name}{{")) && line.contains("stage=\"decode\"")
-            });
-            line.and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
+    let mut metrics = String::new();
+    wait_until("the last step", || {
+        metrics = get(&address, "/metrics");
+        let of_decode = |line: &&str| {
+            line.starts_with("stage2_stage_step_seconds_count{") && line.contains("\"decode\"")
         };
-        let steps = of_decode("stage2_stage_step_seconds_count");
-        if steps == Some(turns.into()) || began.elapsed() > Duration::from_secs(60) {
-            break (steps, metrics);
-        }
-        std::thread::sleep(Duration::from_millis(100));
-    };
-    let (steps, metrics) = seen;
-    assert_eq!(steps, Some(turns.into()), "{metrics}");
-    assert!(pieces_in(&guest.traces()).len() > 20);
+        let steps = metrics.lines().find(of_decode).and_then(|line| line.rsplit(' ').next());
+        steps.is_some_and(|steps| steps.parse() == Ok(f64::from(turns)))
+    });
+    assert!(pieces_in(Path::new(&guest.traces())).len() > 20);
     let mut lost = metrics.lines().filter(|line| line.contains("lost") && !line.starts_with('#'));
     assert!(lost.all(|line| line.ends_with(" 0")), "{metrics}");
-    guest.end();
+    guest.finish();
 }
 
 #[test]
 fn a_window_has_pieces_of_its_own_and_a_snapshot_takes_all_of_them() {
     let mut guest = guest("off");
-    let folder = guest.traces().parent().expect("a folder").to_owned();
-    let (pid, at) = (guest.pid(), |name: &str| folder.join(name));
+    let folder = Rc::clone(&guest.folder);
+    let (pid, at) = (guest.pid(), |name: &str| folder.path().join(name));
     let ctl = |guest: &Guest, words: &[&str]| {
-        let done = guest.launch(&[&["ctl", &pid], words].concat()).output().expect("stage2-launch");
-        assert!(done.status.success(), "{words:?}: {}", String::from_utf8_lossy(&done.stderr));
+        guest.ctl_ends(&[&[pid.as_str()], words].concat(), 0);
     };
     for line in ["push warm-up", "capture 20", "pop"] {
         guest.tell(line);
@@ -233,7 +222,7 @@ fn a_window_has_pieces_of_its_own_and_a_snapshot_takes_all_of_them() {
     ctl(&guest, &["start", "--size", "64K", "--wait"]);
     decode(&mut guest, 4);
     ctl(&guest, &["stop", "--wait"]);
-    let _folder = guest.end();
+    guest.finish();
     let (first, second) = (of_window(1), of_window(2));
     assert!(first.len() > taken && second.len() >= 3, "{first:?} {second:?}");
     // Each window is a trace: numbers begin with 1.
@@ -247,12 +236,10 @@ fn a_window_has_pieces_of_its_own_and_a_snapshot_takes_all_of_them() {
         let found = report(&only, &at(&format!("report-{window}")));
         let verdict = &found["coverage"]["verdict"];
         assert_eq!(verdict["status"], "complete", "{verdict}");
-        let stages = found["stages"].as_array().expect("stages");
-        let decode = stages.iter().find(|stage| stage["stage"] == "decode").expect("decode");
+        let decode = row(&found["stages"], "stage", "decode");
         assert_eq!(decode["instances"], turns, "window {window}");
     }
-    let snapshot = std::fs::read(at("snapshot/metrics.json")).expect("a report");
-    let snapshot: Value = serde_json::from_slice(&snapshot).expect("JSON");
+    let snapshot = json(&at("snapshot/metrics.json"));
     let processes = snapshot["coverage"]["processes"].as_array().expect("processes");
     assert_eq!(processes.len(), 1, "{processes:?}");
 }

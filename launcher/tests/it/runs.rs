@@ -1,7 +1,6 @@
 //! Workloads that run, end in every way, and leave a bundle.
 
-use crate::common;
-use crate::common::{Sandbox, read};
+use crate::common::{Sandbox, expect_parts, names_in, read, stderr, stdout};
 use predicates::prelude::*;
 use predicates::str::{contains, starts_with};
 use serde_json::json;
@@ -23,20 +22,17 @@ fn report_md_lists_the_files_of_the_bundle() {
             .filter(|line| line.starts_with("| `"))
             .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
             .collect();
-        let names: Vec<String> =
-            rows.iter().map(|row| row[0].trim_matches('`').to_owned()).collect();
+        let names: Vec<&str> = rows.iter().map(|row| row[0].trim_matches('`')).collect();
         for name in ["run.json", "env.json", "report.html", "metrics.json", "collector/stderr.log"]
         {
-            assert!(names.iter().any(|n| n == name), "{name}: {names:?}");
+            assert!(names.contains(&name), "{name}: {names:?}");
         }
-        let listed = sandbox.run_json()["files"].clone();
-        let listed: Vec<String> = serde_json::from_value(listed).expect("names");
-        assert_eq!(names, listed, "as run.json has them");
-        for (name, row) in names.iter().zip(&rows).filter(|(name, _)| *name != "report.md") {
-            let size = sandbox.path("tmp/stage2/latest").join(name).metadata().expect("file").len();
+        assert_eq!(json!(names), sandbox.run_json()["files"], "as run.json has them");
+        for (name, row) in names.iter().zip(&rows).filter(|(name, _)| **name != "report.md") {
+            let size = sandbox.latest(name).metadata().expect("file").len();
             assert_eq!(row[2].replace(',', ""), size.to_string(), "{name}");
             let known = !row[1].contains("does not know");
-            assert_eq!(known, name != "stage1-of-workload.json", "{name}: {}", row[1]);
+            assert_eq!(known, *name != "stage1-of-workload.json", "{name}: {}", row[1]);
         }
     }
 }
@@ -75,17 +71,12 @@ fn the_bundle_says_what_it_was() {
     }
     assert!(sandbox.read("config.yaml").contains("mode: light"));
     let inputs = sandbox.read("inputs.yaml");
-    for part in ["- model=tiny", "model: tiny", "b.png", "simulated: false"] {
-        assert!(inputs.contains(part), "{part} in {inputs}");
-    }
-    let environment: serde_json::Value =
-        serde_json::from_str(&sandbox.read("env.json")).expect("JSON");
+    let parts = ["- model=tiny", "model: tiny", "b.png", "simulated: false"];
+    expect_parts(&inputs, "inputs.yaml", &parts);
+    let environment = sandbox.json("env.json");
     assert!(environment["host"]["cpus"].as_u64() > Some(0) && environment["python"].is_null());
-    assert!(
-        environment["gpu"]["devices"]
-            .as_array()
-            .is_some_and(|gpus| { !gpus.is_empty() || environment["gpu"]["absent"].is_string() })
-    );
+    let (devices, absent) = (&environment["gpu"]["devices"], &environment["gpu"]["absent"]);
+    assert!(devices.as_array().is_some_and(|gpus| !gpus.is_empty() || absent.is_string()));
 }
 
 #[test]
@@ -98,10 +89,8 @@ fn a_workload_that_a_signal_ends_gives_128_and_its_number() {
         let run = sandbox.run_json();
         assert_eq!(run["workload_exit"], json!({"signal": number}));
         let ended = format!("the workload failed: ended by SIG{signal}");
-        assert_eq!(
-            (&run["passes"][0]["status"], &run["passes"][0]["why"]),
-            (&json!("workload_failed"), &json!(ended))
-        );
+        assert_eq!(run["passes"][0]["status"], "workload_failed");
+        assert_eq!(run["passes"][0]["why"], ended);
         for page in ["stakeholder_summary.md", "report.md", "report.html"] {
             let text = sandbox.read(page);
             // report.html has its contents in front.
@@ -117,8 +106,8 @@ fn what_cannot_be_run_gives_what_a_shell_gives_and_no_bundle() {
     let sandbox = Sandbox::new();
     sandbox.launch(&["--", "true"]).assert().success();
     let bundles = || {
-        let entries = std::fs::read_dir(sandbox.path("tmp/stage2")).expect("bundles").count();
-        (entries, std::fs::read_link(sandbox.path("tmp/stage2/latest")).expect("latest"))
+        let latest = std::fs::read_link(sandbox.path("tmp/stage2/latest")).expect("latest");
+        (names_in(&sandbox.path("tmp/stage2")), latest)
     };
     let before = bundles();
     sandbox.executable("tools/pythagoras", "#!/bin/sh\n");
@@ -136,9 +125,7 @@ fn what_cannot_be_run_gives_what_a_shell_gives_and_no_bundle() {
         ("./lost", 127, ["./lost", "interpreter"]),
         ("./windows", 127, [r#""/bin/sh\r" is not there"#, "Windows line endings"]),
     ] {
-        let mut path = std::ffi::OsString::from(sandbox.path("tools:"));
-        path.push(common::path_without_profilers());
-        let assert = sandbox.launch(&["-q", "--", command]).env("PATH", path).assert().code(code);
+        let assert = sandbox.launch_with_tools(&["-q", "--", command]).assert().code(code);
         assert
             .stderr(contains(parts[0]).and(contains(parts[1])))
             .stderr(predicate::function(|text: &str| text.lines().count() == 1));
@@ -201,13 +188,10 @@ fn a_child_that_stays_is_not_waited_for() {
     for tee in ["false", "true"] {
         let script = "sleep 30 >&- 2>&- & sleep 30 & echo done";
         let tee = format!("run.tee={tee}");
-        let mut child = sandbox
-            .std_launch(&["-q", &tee, "--", "sh", "-c", script])
-            .stdout(std::process::Stdio::null())
-            .stderr(std::process::Stdio::null())
-            .spawn()
-            .expect("stage2-launch");
-        assert!(child.wait().expect("end").success());
+        let mut command = sandbox.std_launch(&["-q", &tee, "--", "sh", "-c", script]);
+        // Its streams are not read to their ends, which come with that of the child.
+        command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+        assert!(command.status().expect("stage2-launch").success());
     }
     assert!(start.elapsed() < std::time::Duration::from_secs(15), "{:?}", start.elapsed());
     let findings = sandbox.run_json()["findings"].to_string();
@@ -239,8 +223,7 @@ fn the_library_is_loaded_behind_a_link_where_its_path_has_blanks() {
     let script = "cat /proc/$$/maps; echo LD_PRELOAD=$LD_PRELOAD";
     let mut command = sandbox.launch(&["-q", "--", "sh", "-c", script]);
     command.env("STAGE2_COLLECTOR", sandbox.path("my files/libstage2.so"));
-    let output = command.assert().success().get_output().stdout.clone();
-    let text = String::from_utf8_lossy(&output).into_owned();
+    let text = stdout(&command.assert().success());
     assert!(text.contains("my files/libstage2.so"), "not loaded: {text}");
     let link = text.lines().find_map(|line| line.strip_prefix("LD_PRELOAD=")).expect("a preload");
     assert!(!link.contains(' ') && !std::path::Path::new(link).exists(), "{link} is left over");
@@ -267,8 +250,7 @@ fn python_packages_are_asked_from_the_workloads_python() {
     let sandbox = Sandbox::new();
     sandbox.write("json.py", "raise SystemExit('the working directory was imported')\n");
     sandbox.launch(&["--", "python3", "-c", "pass"]).assert().success();
-    let environment: serde_json::Value =
-        serde_json::from_str(&sandbox.read("env.json")).expect("JSON");
+    let environment = sandbox.json("env.json");
     let python = &environment["python"];
     assert!(python["version"].as_str().is_some_and(|v| v.starts_with('3')), "{python}");
     assert_eq!(sandbox.run_json()["tools"]["python"]["path"], "python3");
@@ -305,9 +287,9 @@ fn a_workload_that_takes_the_bundle_away_leaves_no_result() {
     sandbox.launch(&["--", "sh", "-c", script]).assert().code(70).stderr(contains("is gone"));
     let failing = format!("{script}; exit 5");
     let assert = sandbox.launch(&["--", "sh", "-c", &failing]).assert().code(5);
-    let output = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
-    assert_eq!(output.matches("error: the folder of the run is gone").count(), 1, "{output}");
-    for wrong in ["are kept", "bundle:", "stage2-launch report", "out of date", "cannot be made"] {
-        assert!(!output.contains(wrong), "{wrong} in {output}");
-    }
+    let said = stderr(&assert);
+    assert_eq!(said.matches("error: the folder of the run is gone").count(), 1, "{said}");
+    let wrong =
+        ["!are kept", "!bundle:", "!stage2-launch report", "!out of date", "!cannot be made"];
+    expect_parts(&said, "said", &wrong);
 }

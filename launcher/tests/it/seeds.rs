@@ -1,11 +1,10 @@
 //! Every row of docs/seeds.md: its commands run, its tests and files exist.
 
-use crate::common;
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
-use crate::common::simulated::built;
-use crate::common::{FAKE_NSYS, Sandbox};
+use crate::common::simulated::{built, collector};
+use crate::common::{self, FAKE_NSYS, Sandbox, lossy, names_in, unpack};
 
 /// A workload with the labels of the documents, on the simulated GPU.
 const APP: &str = "#!/bin/sh\n\
@@ -36,7 +35,6 @@ fn place() -> Sandbox {
     {
         sandbox.executable(&format!("bin/{name}"), text);
     }
-    let fixtures = root().join("tests/fixtures");
     for (from, to) in [
         ("nsys/decode.sqlite.xz", "decode.sqlite"),
         ("nsys/decode_cuda_gpu_kern_sum.csv", "kernels.csv"),
@@ -44,17 +42,7 @@ fn place() -> Sandbox {
         ("ncu/decode.details.csv.xz", "details.csv"),
         ("ncu/sections.txt", "sections.txt"),
     ] {
-        let bytes = std::fs::read(fixtures.join(from)).expect("a fixture");
-        let mut plain = Vec::new();
-        match from.ends_with(".xz") {
-            true => {
-                lzma_rs::xz_decompress(&mut bytes.as_slice(), &mut plain).expect("a whole file");
-            }
-            false => plain = bytes,
-        }
-        let to = sandbox.path("fixtures").join(to);
-        std::fs::create_dir_all(sandbox.path("fixtures")).expect("folder");
-        std::fs::write(to, plain).expect("written");
+        unpack(from, &sandbox.path("fixtures").join(to));
     }
     sandbox.write("inputs.yaml", "images: [a.png]\n");
     for report in ["report.nsys-rep", "report.qdrep"] {
@@ -166,14 +154,12 @@ fn run(sandbox: &Sandbox, command: &str) -> Ran {
         .env("FIXTURES", sandbox.path("fixtures"))
         .env("FAKE_SQLITE", sandbox.path("fixtures/decode.sqlite"))
         .env("FAKE_KERNELS", sandbox.path("fixtures/kernels.csv"))
-        .env("STAGE2_COLLECTOR", built("libstage2.so"))
-        .env("STAGE2_CUPTI", built("libstage2_sim.so"))
+        .envs(collector())
         .env("STAGE2_TEST_SIM", built("libstage2_sim.so"))
         .env("STAGE2_SIM_FAST", "1")
         .output()
         .expect("stage2-launch");
-    let said = [output.stdout, output.stderr].concat();
-    Ran { text: String::from_utf8_lossy(&said).into_owned(), status: output.status.code() }
+    Ran { text: common::text(&output), status: output.status.code() }
 }
 
 #[test]
@@ -229,7 +215,7 @@ fn every_row_of_the_seeds_page_holds() {
                 }
                 Step::Holds(part) => {
                     let text = last.as_ref().and_then(|file| std::fs::read(file).ok());
-                    let text = String::from_utf8_lossy(&text.unwrap_or_default()).into_owned();
+                    let text = lossy(&text.unwrap_or_default());
                     (!text.contains(part.as_str()))
                         .then(|| format!("{last:?} does not hold `{part}`:\n{text}"))
                 }
@@ -274,19 +260,10 @@ fn what_the_documents_validate_is_there() {
     let sandbox = place();
     let ran = run(&sandbox, "stage2-launch -- app");
     assert_eq!(ran.status, Some(0), "{}", ran.text);
-    let runs = std::fs::read_dir(sandbox.path("tmp/stage2")).expect("folder");
-    let mut runs: Vec<PathBuf> = runs.map(|run| run.expect("an entry").path()).collect();
-    runs.sort();
-    let newest = runs.last().expect("a run");
-    for name in [
-        "nsys",
-        "ncu",
-        "kernels.md",
-        "stakeholder_summary.md",
-        "env.json",
-        "config.yaml",
-        "nsys/run.nsys-rep",
-    ] {
+    let runs = names_in(&sandbox.path("tmp/stage2"));
+    let newest = sandbox.path("tmp/stage2").join(runs.last().expect("a run"));
+    let pages = ["kernels.md", "stakeholder_summary.md", "env.json", "config.yaml"];
+    for name in ["nsys", "ncu", "nsys/run.nsys-rep"].iter().chain(&pages) {
         assert!(newest.join(name).exists(), "{name}");
     }
 }

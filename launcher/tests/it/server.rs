@@ -4,16 +4,16 @@
 //! Skipped, and said so, where Python lacks hydra-core, numpy or nvtx; a failure there when
 //! STAGE2_REQUIRE_HYDRA is set.
 
-use crate::common;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command};
 use std::time::Duration;
 
-use crate::common::Sandbox;
-use crate::common::simulated::built;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use crate::common::simulated::{built, collector};
+use crate::common::{
+    self, LAUNCH, Sandbox, end, json, lossy, names_in, repository, row, send, spawn,
+};
+use nix::sys::signal::Signal;
 use serde_json::Value;
 use stage2_contract::trace::{Ending, Payload, Process, Reader, Record, What};
 
@@ -38,7 +38,7 @@ fn has_packages() -> bool {
 }
 
 fn examples() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples").canonicalize().expect("examples")
+    repository("examples").canonicalize().expect("examples")
 }
 
 /// The launcher with the server as its workload, which serves when this returns.
@@ -51,16 +51,9 @@ fn serving(sandbox: &Sandbox) -> Child {
         .arg(format!("--simulated-gpu={library}"))
         .env("PYTHONPATH", examples())
         .env("PYTHONDONTWRITEBYTECODE", "1")
-        .env("STAGE2_COLLECTOR", built("libstage2.so"))
-        // The simulated driver is its own CUPTI.
-        .env("STAGE2_CUPTI", library)
-        .env("STAGE2_SIM_FAST", "1")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped());
-    let child = command.spawn().expect("stage2-launch");
-    sandbox.wait_for("ready");
-    child
+        .envs(collector())
+        .env("STAGE2_SIM_FAST", "1");
+    sandbox.spawn_until_ready(&mut command)
 }
 
 /// The load generator with these words.
@@ -82,10 +75,15 @@ fn load(url: &str) -> usize {
     let words =
         ["--rate=100".to_owned(), format!("--requests={REQUESTS}"), format!("--output={TOKENS}")];
     let output = load_command(url, &out, &words).output().expect("python3");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let lines = common::read(&out);
-    let requests = lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
-    requests.filter(|line| line["kind"] == "request" && line["error"].is_null()).count()
+    assert!(output.status.success(), "{}", lossy(&output.stderr));
+    requests(&out).iter().filter(|request| request["error"].is_null()).count()
+}
+
+/// What the load generator wrote of its requests.
+fn requests(out: &Path) -> Vec<Value> {
+    let lines = common::read(out);
+    let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    lines.filter(|line| line["kind"] == "request").collect()
 }
 
 /// What the trace file of the engine says.
@@ -173,23 +171,20 @@ fn a_server_whose_engine_is_forked_is_recorded_whole() {
     }
     let sandbox = Sandbox::new();
     let launcher = serving(&sandbox);
-    let about: Value = serde_json::from_str(&common::read(&sandbox.path("ready"))).expect("JSON");
+    let about = json(&sandbox.path("ready"));
     assert_eq!((&about["decode"], &about["nvtx"]), (&"graphs".into(), &"nvtx".into()));
     let served = load(about["url"].as_str().expect("url"));
     assert_eq!(served as u64, REQUESTS);
-    kill(Pid::from_raw(launcher.id() as i32), Signal::SIGTERM).expect("it runs");
-    let output = launcher.wait_with_output().expect("it ends");
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "the server ends in order: {stderr}");
+    send(&launcher, Signal::SIGTERM);
+    let (code, stderr) = end(launcher);
+    assert_eq!(code, Some(0), "the server ends in order: {stderr}");
 
     // The bundle.
-    let report: Value = serde_json::from_str(&sandbox.read("metrics.json")).expect("metrics.json");
+    let report = sandbox.json("metrics.json");
     assert_eq!(report["coverage"]["verdict"]["status"], "complete", "{stderr}");
     assert_eq!(report["coverage"]["total"]["outside_ranges"], 0);
     let stage = |name: &str| {
-        let stages = report["stages"].as_array().expect("stages");
-        let found = stages.iter().find(|stage| stage["stage"] == name);
-        let found = found.unwrap_or_else(|| panic!("no stage {name}: {stderr}"));
+        let found = row(&report["stages"], "stage", name);
         (found["instances"].as_u64().expect("instances"), found["kernels"].as_u64())
     };
     assert_eq!(stage("prefill"), (REQUESTS, Some(REQUESTS * PREFILL_KERNELS)));
@@ -200,13 +195,10 @@ fn a_server_whose_engine_is_forked_is_recorded_whole() {
     assert!((tokens.div_ceil(6)..tokens).contains(&steps), "{steps} steps: batched");
 
     // The one trace file is that of the forked engine: the server itself used no GPU and no NVTX.
-    let collector = sandbox.path("tmp/stage2/latest/collector");
-    let files: Vec<PathBuf> = std::fs::read_dir(collector)
-        .expect("folder")
-        .map(|file| file.expect("file").path())
-        .collect();
+    let collector = sandbox.latest("collector");
+    let files = names_in(&collector);
     assert_eq!(files.len(), 1, "{files:?}");
-    let trace = trace(&files[0]);
+    let trace = trace(&collector.join(&files[0]));
     assert_eq!(u64::from(trace.process.pid), about["engine_pid"]);
     assert_eq!(u64::from(trace.process.ppid), about["pid"]);
     assert_eq!(trace.fork_of, about["pid"].to_string());
@@ -243,21 +235,16 @@ struct Running(Option<Child>);
 
 impl Running {
     /// Has it end in order. What it said, and how it ended.
-    fn end(mut self) -> Output {
-        self.signal();
-        self.0.take().expect("it runs").wait_with_output().expect("it ends")
-    }
-
-    fn signal(&self) {
-        if let Some(child) = &self.0 {
-            kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).expect("it runs");
-        }
+    fn end(mut self) -> (Option<i32>, String) {
+        let child = self.0.take().expect("it runs");
+        send(&child, Signal::SIGTERM);
+        end(child)
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.signal();
+        self.0.iter().for_each(|child| send(child, Signal::SIGTERM));
     }
 }
 
@@ -267,7 +254,8 @@ fn dormant(sandbox: &Sandbox) -> Running {
     for folder in ["run", "traces"] {
         std::fs::create_dir(sandbox.path(folder)).expect("folder");
     }
-    let child = Command::new("python3")
+    let mut command = Command::new("python3");
+    command
         .args(["-m", "server", "--backend=numpy", "--port=0", "--slots=6", "--ready-file"])
         .arg(sandbox.path("ready"))
         .arg("--simulated-gpu")
@@ -279,23 +267,17 @@ fn dormant(sandbox: &Sandbox) -> Running {
         .env("STAGE2_SIM_FAST", "1")
         .env("STAGE2_START", "off")
         .env("STAGE2_OUT", sandbox.path("traces"))
-        .env("XDG_RUNTIME_DIR", sandbox.path("run"))
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("python3");
-    let server = Running(Some(child));
+        .env("XDG_RUNTIME_DIR", sandbox.path("run"));
+    let server = Running(Some(spawn(&mut command)));
     sandbox.wait_for("ready");
     server
 }
 
-fn ctl(sandbox: &Sandbox, engine: &Value, words: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_stage2-launch"));
+fn ctl(sandbox: &Sandbox, engine: &Value, words: &[&str]) {
+    let mut command = Command::new(LAUNCH);
     command.args(["ctl", &engine.to_string()]).args(words).arg("--wait");
     let output = command.env("XDG_RUNTIME_DIR", sandbox.path("run")).output().expect("ctl");
     assert!(output.status.success(), "{words:?}: {output:?}");
-    output
 }
 
 #[test]
@@ -305,15 +287,12 @@ fn windows_of_a_dormant_server_under_load_hold_whole_steps_and_no_request_fails(
     }
     let sandbox = Sandbox::new();
     let server = dormant(&sandbox);
-    let about: Value = serde_json::from_str(&common::read(&sandbox.path("ready"))).expect("JSON");
+    let about = json(&sandbox.path("ready"));
     let out = sandbox.path("load.jsonl");
-    let words = [
-        "--rate=10".to_owned(),
-        format!("--duration={UNDER_LOAD_S}"),
-        format!("--output={TOKENS}"),
-    ];
+    let words =
+        ["--rate=10".into(), format!("--duration={UNDER_LOAD_S}"), format!("--output={TOKENS}")];
     let url = about["url"].as_str().expect("url");
-    let load = load_command(url, &out, &words).stderr(Stdio::piped()).spawn().expect("python3");
+    let load = spawn(&mut load_command(url, &out, &words));
 
     // Begun and ended in the middle of whatever the engine does.
     for window in 0..WINDOWS {
@@ -322,36 +301,30 @@ fn windows_of_a_dormant_server_under_load_hold_whole_steps_and_no_request_fails(
         std::thread::sleep(Duration::from_millis(100 + 17 * (window % 7)));
         ctl(&sandbox, &about["engine_pid"], &["stop"]);
     }
-    let loaded = load.wait_with_output().expect("it ends");
-    assert!(loaded.status.success(), "{}", String::from_utf8_lossy(&loaded.stderr));
-    let ended = server.end();
-    let stderr = String::from_utf8_lossy(&ended.stderr);
-    assert!(ended.status.success(), "as without the collector: {stderr}");
+    let (code, said) = end(load);
+    assert_eq!(code, Some(0), "{said}");
+    let (code, stderr) = server.end();
+    assert_eq!(code, Some(0), "as without the collector: {stderr}");
     assert!(!stderr.contains("stage2: "), "{stderr}");
 
-    let lines = common::read(&out);
-    let requests = lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
-    let requests: Vec<Value> = requests.filter(|line| line["kind"] == "request").collect();
+    let requests = requests(&out);
     assert!(requests.len() > 30, "{}", requests.len());
     assert!(requests.iter().all(|request| request["error"].is_null()));
 
     // A window may begin and end within a step. The steps that lie in it whole are whole.
-    let files: Vec<PathBuf> = std::fs::read_dir(sandbox.path("traces"))
-        .expect("folder")
-        .map(|file| file.expect("file").path())
-        .collect();
+    let files = names_in(&sandbox.path("traces"));
     assert_eq!(files.len() as u64, WINDOWS, "{files:?}");
     let (mut steps, mut prefills) = (0, 0);
     for file in &files {
-        let trace = trace(file);
-        assert_eq!(trace.ending, Ending::Complete, "{}", file.display());
+        let trace = trace(&sandbox.path("traces").join(file));
+        assert_eq!(trace.ending, Ending::Complete, "{file}");
         for range in trace.ranges.iter().filter(|range| range.closed) {
             let expected = match range.name.as_str() {
                 "decode" => GRAPH_KERNELS,
                 "prefill" => PREFILL_KERNELS,
                 _ => continue,
             };
-            assert_eq!(range.kernels, expected, "{} in {}", range.name, file.display());
+            assert_eq!(range.kernels, expected, "{} in {file}", range.name);
             *if range.name == "decode" { &mut steps } else { &mut prefills } += 1;
         }
     }

@@ -1,17 +1,14 @@
 //! What a command shows at its end besides its lines: a page in a browser, a report as JSON.
 
-use crate::common;
-use crate::common::Sandbox;
+use crate::common::{self, Sandbox};
 use predicates::prelude::*;
 use predicates::str::contains;
 
 /// A run, with stand-ins for whatever opens a page.
 fn sandbox() -> Sandbox {
     let sandbox = Sandbox::new();
-    sandbox.executable(
-        "bin/xdg-open",
-        "#!/bin/sh\necho \"$@\" > opened.part && mv opened.part opened\n",
-    );
+    let opens = "#!/bin/sh\necho \"$@\" > opened.part && mv opened.part opened\n";
+    sandbox.executable("bin/xdg-open", opens);
     sandbox
 }
 
@@ -34,7 +31,7 @@ fn launch(
 fn the_report_is_opened_where_somebody_sees_it() {
     let sandbox = sandbox();
     let page = |sandbox: &Sandbox| {
-        let page = sandbox.path("tmp/stage2/latest/report.html").canonicalize().expect("page");
+        let page = sandbox.latest("report.html").canonicalize().expect("page");
         page.to_string_lossy().into_owned()
     };
     let run = ["--light", "--open", "--", "true"];
@@ -69,11 +66,8 @@ fn a_report_as_json_is_all_there_is_on_stdout() {
     }
     assert!(sandbox.read("config.yaml").contains("top_n: 7"), "both settings counted");
     // A reader that has seen enough is no error.
-    let mut child = sandbox
-        .std_launch(&["report", "--json", "-q", "tmp/stage2/latest"])
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .expect("stage2-launch");
+    let mut command = sandbox.std_launch(&["report", "--json", "-q", "tmp/stage2/latest"]);
+    let mut child = command.stdout(std::process::Stdio::piped()).spawn().expect("stage2-launch");
     drop(child.stdout.take());
     assert!(child.wait().expect("end").success());
 }

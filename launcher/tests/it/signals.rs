@@ -1,12 +1,13 @@
-//! Signals to stage2-launch reach the workload once, and the bundle is written.
+//! Signals to stage2-launch reach the workload once, the bundle is written, and the trace files of the
+//! workload are up to date.
 
-use crate::common;
-use std::io::Read as _;
-use std::process::Child;
+use std::process::Command;
 
-use crate::common::Sandbox;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use crate::common::guest::calls;
+use crate::common::simulated::{collector, launches};
+use crate::common::{self, Sandbox, at_once, end, names_in, send, spawn, wait_until};
+use nix::sys::signal::Signal;
+use predicates::str::contains;
 
 /// Notes every signal that it gets; ends some time after the first.
 const COUNTING: &str = r#"
@@ -23,36 +24,21 @@ open("got", "w").write(" ".join(map(str, got)))
 raise SystemExit(7)
 "#;
 
-fn send(child: &Child, signal: Signal) {
-    kill(Pid::from_raw(child.id() as i32), signal).expect("stage2-launch runs");
-}
-
-fn end(mut child: Child) -> (Option<i32>, String) {
-    let mut text = String::new();
-    if let Some(mut stderr) = child.stderr.take() {
-        stderr.read_to_string(&mut text).expect("stderr");
-    }
-    (child.wait().expect("end").code(), text)
-}
-
 /// Hazard (Signals): Ctrl-C, SIGTERM and others reach the launcher.
 /// Promise: Each is handed on once, and a second interrupt kills.
 #[test]
 fn each_signal_is_handed_on_once() {
-    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT] {
+    at_once([Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT], |signal| {
         let sandbox = Sandbox::new();
         let child = sandbox.start_until_ready(&["--", "python3", "-c", COUNTING]);
         send(&child, signal);
         let (code, stderr) = end(child);
         assert_eq!(code, Some(7), "{signal}: {stderr}");
         assert_eq!(common::read(&sandbox.path("got")), (signal as i32).to_string());
-        let run = sandbox.run_json();
-        assert!(run["finished"].is_string());
-        assert!(
-            run["passes"][0]["why"].as_str().is_some_and(|why| why.contains(signal.as_str())),
-            "{run}"
-        );
-    }
+        assert!(sandbox.run_json()["finished"].is_string());
+        let why = &sandbox.pass("collect")["why"];
+        assert!(why.as_str().is_some_and(|why| why.contains(signal.as_str())), "{why}");
+    });
 }
 
 #[test]
@@ -80,7 +66,7 @@ fn a_second_interrupt_kills_the_workload() {
 fn an_ignored_hangup_stays_ignored() {
     let sandbox = Sandbox::new();
     let script = "touch ready; sleep 1; grep SigIgn /proc/$$/status > ignored";
-    let mut command = std::process::Command::new("sh");
+    let mut command = Command::new("sh");
     let launch = sandbox.std_launch(&["-q", "--", "sh", "-c", script]);
     command.args(["-c", "trap '' HUP; exec \"$@\"", "sh"]).arg(launch.get_program());
     command.args(launch.get_args()).current_dir(sandbox.path(""));
@@ -120,7 +106,7 @@ raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 "#;
     let sandbox = Sandbox::new();
     let launch = sandbox.std_launch(&["--", "python3", "-c", COUNTING]);
-    let mut command = std::process::Command::new("python3");
+    let mut command = Command::new("python3");
     command.args(["-c", TERMINAL]).arg(launch.get_program()).args(launch.get_args());
     command.current_dir(sandbox.path("")).env("STAGE2_COLLECTOR", sandbox.path("libstage2.so"));
     let output = command.output().expect("python3");
@@ -167,13 +153,9 @@ fn interrupted(
     hang: &str,
     signal: Signal,
 ) -> (Option<i32>, String) {
-    let mut path = std::ffi::OsString::from(sandbox.path("tools:"));
-    path.push(common::path_without_profilers());
     let mut command = sandbox.std_launch(words);
-    command.env("PATH", path).env("HANG", hang).env("HERE", sandbox.path(""));
-    command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::null());
-    let child = command.stderr(std::process::Stdio::piped()).spawn().expect("stage2-launch");
-    sandbox.wait_for("ready");
+    command.env("PATH", sandbox.tools_path()).env("HANG", hang).env("HERE", sandbox.path(""));
+    let child = sandbox.spawn_until_ready(&mut command);
     send(&child, signal);
     end(child)
 }
@@ -182,12 +164,13 @@ fn interrupted(
 /// Promise: Nothing more is started.
 #[test]
 fn nothing_more_is_started_after_a_signal_during_a_tool() {
-    for (hang, signal, missing) in [
+    let tools = [
         ("profile", Signal::SIGINT, "nsys/run.nsys-rep"),
         ("export", Signal::SIGINT, "nsys/run.sqlite"),
         ("stats", Signal::SIGTERM, "nsys/run_cuda_gpu_kern_sum.csv"),
         ("--import", Signal::SIGTERM, "ncu/raw.csv"),
-    ] {
+    ];
+    at_once(tools, |(hang, signal, missing)| {
         let sandbox = with_tools();
         let (code, told) = interrupted(&sandbox, &["--", "true"], hang, signal);
         assert_eq!(code, Some(0), "{hang}: {told}");
@@ -200,18 +183,16 @@ fn nothing_more_is_started_after_a_signal_during_a_tool() {
         assert!(why.contains(signal.as_str()), "{hang}: {pass}");
         let findings = run["findings"].to_string();
         assert!(findings.contains("the run was interrupted by"), "{hang}: {findings}");
-        assert!(!sandbox.path("tmp/stage2/latest").join(missing).exists(), "{hang}: half a file");
+        assert!(!sandbox.latest(missing).exists(), "{hang}: half a file");
         if hang != "profile" {
-            assert!(
-                told.contains("are missing") && told.contains("stage2-launch report"),
-                "{told}"
-            );
+            let parts = ["are missing", "stage2-launch report"];
+            assert!(parts.iter().all(|part| told.contains(part)), "{told}");
             assert_eq!(pass["status"], "ok");
         }
         if hang != "--import" {
             assert_eq!(run["passes"][2]["status"], "skipped", "{hang}");
         }
-    }
+    });
 }
 
 #[test]
@@ -223,28 +204,20 @@ fn a_signal_while_older_bundles_are_compressed_costs_no_report() {
     // Takes longer to compress than the test, and no room on the disk.
     let large = std::fs::File::create(older.join("collector/large.s2t")).expect("file");
     large.set_len(4 << 30).expect("size");
-    let mut run: serde_json::Value =
-        serde_json::from_str(&common::read(&older.join("run.json"))).expect("run.json");
+    let mut run = sandbox.run_json();
     run["files"].as_array_mut().expect("files").push("collector/large.s2t".into());
     std::fs::write(older.join("run.json"), run.to_string()).expect("run.json");
-    let mut command = sandbox.std_launch(&words);
-    command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::null());
-    let child = command.stderr(std::process::Stdio::piped()).spawn().expect("stage2-launch");
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
-    let is_new =
-        |entry: std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with(".new-");
-    while !std::fs::read_dir(older.join("collector")).expect("folder").flatten().any(is_new) {
-        assert!(std::time::Instant::now() < deadline, "nothing is compressed");
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
+    let child = spawn(&mut sandbox.std_launch(&words));
+    wait_until("a compressed file", || {
+        names_in(&older.join("collector")).iter().any(|name| name.starts_with(".new-"))
+    });
     send(&child, Signal::SIGINT);
     let (_, told) = end(child);
     assert!(told.contains("the reports are written; tidying up older bundles"), "{told}");
     assert!(sandbox.read("report.md").starts_with('#'));
     // What was cut short keeps nobody from deleting the bundle.
     let words = ["run.mode=light", "run.keep_last=2", "--", "true"];
-    let assert = sandbox.launch(&words).assert().success();
-    assert.stderr(predicates::str::contains("was deleted"));
+    sandbox.launch(&words).assert().success().stderr(contains("was deleted"));
     assert!(!older.exists());
 }
 
@@ -266,7 +239,29 @@ fn a_signal_during_a_merge_ends_its_tool_and_the_merge() {
         let raw = sandbox.path("out/nsys/a.nsys-rep");
         assert!(!raw.exists(), "nothing can scrub it: {told}");
         let tool = sandbox.path("tools");
-        let left = std::process::Command::new("pgrep").arg("-f").arg(&tool).output();
+        let left = Command::new("pgrep").arg("-f").arg(&tool).output();
         assert_eq!(left.expect("pgrep").stdout, b"", "the tool runs on");
+    }
+}
+
+/// Hazard (Ends of life): The launcher hands a signal on to the workload.
+/// Promise: The trace file is brought up to date first, within 200 ms.
+#[test]
+fn kernels_that_were_not_flushed_yet_survive_a_signal_that_is_handed_on() {
+    for signal in [Signal::SIGTERM, Signal::SIGINT] {
+        let sandbox = Sandbox::new();
+        launches(&sandbox);
+        let never = "profiling.collector.flush_ms=3600000";
+        let words = ["run.mode=light", never, "--", "./launches", "wait"];
+        let child = sandbox.spawn_until_ready(sandbox.std_launch(&words).envs(collector()));
+        let pid = child.id();
+        send(&child, signal);
+        let (code, stderr) = end(child);
+        assert_eq!(code, Some(128 + signal as i32), "{stderr}");
+        let calls = calls(&sandbox.latest(""));
+        assert_eq!(calls, 10, "{signal}: {stderr}");
+        let page = &sandbox.run_json()["passes"][0]["environment"]["STAGE2_FLUSH_PAGE"];
+        let ours = format!("/proc/{pid}/fd/");
+        assert!(page.as_str().is_some_and(|page| page.starts_with(&ours)), "{page}");
     }
 }

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::common::followed::Guest;
-use serde_json::Value;
+use crate::common::guest::Guest;
+use crate::common::{LAUNCH, at_once, json, lossy};
 
 /// Runs `top` on a terminal in this folder; gives how it ended and what it wrote.
 fn on_a_terminal(
@@ -27,7 +27,7 @@ fn on_a_terminal(
         command.env(name, value.expect("a value"));
     }
     let output = command.output().expect("python3");
-    String::from_utf8_lossy(&output.stdout).into_owned()
+    lossy(&output.stdout)
 }
 
 fn bundles_in(folder: &Path) -> Vec<PathBuf> {
@@ -40,10 +40,10 @@ fn bundles_in(folder: &Path) -> Vec<PathBuf> {
 #[test]
 fn a_terminal_is_left_as_it_was() {
     let folder = tempfile::tempdir().expect("a folder");
-    for (size, end) in
-        [((24, 80), "?xjkfq"), ((1, 1), "?xjkfq"), ((5, 20), "SIGTERM"), ((24, 80), "?xjkf\u{3}")]
-    {
-        let mut top = Command::new(env!("CARGO_BIN_EXE_stage2-launch"));
+    let runs =
+        [((24, 80), "?xjkfq"), ((1, 1), "?xjkfq"), ((5, 20), "SIGTERM"), ((24, 80), "?xjkf\u{3}")];
+    at_once(runs, |(size, end)| {
+        let mut top = Command::new(LAUNCH);
         top.arg("top").arg(folder.path());
         let written = on_a_terminal(size, end, "", &mut top);
         assert!(written.starts_with("status 0 same True"), "{size:?} {end:?}: {written:?}");
@@ -57,7 +57,7 @@ fn a_terminal_is_left_as_it_was() {
             })
         });
         assert!(colour.is_none(), "{colour:?}");
-    }
+    });
 }
 
 /// Hazard (Watching what runs): `top` writes a bundle while the process goes on.
@@ -75,13 +75,12 @@ fn a_bundle_is_written_of_what_was_read_while_the_process_goes_on() {
     assert!(written.starts_with("status 0 same True"), "{written:?}");
     let bundles = bundles_in(&folder);
     assert_eq!(bundles.len(), 1, "one bundle, and no copies beside it: {bundles:?}");
-    let report = std::fs::read(bundles[0].join("metrics.json")).expect("a report");
-    let report: Value = serde_json::from_slice(&report).expect("JSON");
+    let report = json(&bundles[0].join("metrics.json"));
     let decode = report["stages"].as_array().expect("stages").first().expect("a stage");
     assert_eq!((&decode["stage"], &decode["instances"]), (&"decode".into(), &6.into()));
     assert!(bundles[0].join("report.html").is_file());
     guest.tell("work decode 1");
-    let _folder = guest.end();
+    guest.finish();
 }
 
 /// Hazard (Watching what runs): The terminal of `top` is gone.
@@ -111,10 +110,10 @@ sys.exit("it goes on")
 "#;
     let folder = tempfile::tempdir().expect("a folder");
     // Which of the two is seen first, the signal or the error, is left to chance.
-    for _ in 0..4 {
+    at_once(0..4, |_| {
         let mut python = Command::new("python3");
-        python.args(["-c", SCRIPT, env!("CARGO_BIN_EXE_stage2-launch"), "top"]).arg(folder.path());
+        python.args(["-c", SCRIPT, LAUNCH, "top"]).arg(folder.path());
         let output = python.output().expect("python3");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    }
+        assert!(output.status.success(), "{}", lossy(&output.stderr));
+    });
 }

@@ -1,32 +1,18 @@
-//! The words of a command line: what is understood, what is not, and what is said then.
+//! The words of a command line: what is understood, what is not, and what is said then; where the values of
+//! settings come from.
 
-use crate::common::Sandbox;
+use crate::common::{LAUNCH, Sandbox, expect_parts, stderr, stdout};
 use predicates::prelude::*;
 use predicates::str::contains;
 
 #[test]
 fn help_has_examples_and_lists_what_works() {
     let sandbox = Sandbox::new();
-    let help = sandbox.launch(&["--help"]).assert().success().get_output().stdout.clone();
-    let help = String::from_utf8(help).expect("UTF-8");
-    for part in
-        ["Examples:", "demo", "report", "diff", "export", "doctor", "--dry-run", "Exit status"]
-    {
-        assert!(help.contains(part), "{part} in {help}");
-    }
-    for hidden in ["probe-gpu", "Write the manual pages"] {
-        assert!(!help.contains(hidden), "{hidden} in {help}");
-    }
+    let help = stdout(&sandbox.launch(&["--help"]).assert().success());
+    let parts = ["Examples:", "demo", "report", "diff", "export", "doctor", "--dry-run"];
+    expect_parts(&help, "help", &parts);
+    expect_parts(&help, "help", &["Exit status", "!probe-gpu", "!Write the manual pages"]);
     sandbox.launch(&["--version"]).assert().success().stdout(contains(env!("CARGO_PKG_VERSION")));
-}
-
-#[test]
-fn feed_refuses_a_host_for_which_it_serves_nothing() {
-    let mut feed = std::process::Command::new(env!("CARGO_BIN_EXE_stage2-launch"));
-    let words = ["feed", "--textfile", "/nowhere/f.prom", "--allow-host", "h", "/nowhere"];
-    let output = feed.args(words).output().expect("stage2-launch");
-    assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("give --listen, too"));
 }
 
 #[test]
@@ -94,8 +80,7 @@ fn wrong_usage_ends_with_two_and_makes_nothing() {
 fn a_word_that_is_no_setting_is_told_how_a_program_is_run() {
     let sandbox = Sandbox::new();
     let told = |words: &[&str], whole: &str| {
-        let assert = sandbox.launch_strictly(words).assert().code(2).stdout("");
-        let text = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+        let text = stderr(&sandbox.launch_strictly(words).assert().code(2).stdout(""));
         assert_eq!(text, format!("stage2-launch: error: {whole}\n"), "{words:?}");
     };
     let run = |word: &str, line: &str| {
@@ -157,7 +142,7 @@ fn each_subcommand_lists_and_takes_its_own_options_only() {
         ),
     ] {
         let assert = sandbox.launch_strictly(words).assert().success().stderr("");
-        let help = String::from_utf8_lossy(&assert.get_output().stdout).into_owned();
+        let help = stdout(&assert);
         let options = help.split_once("\nOptions:").expect("options").1;
         let options = options.split("\nExamples:").next().unwrap_or_default();
         let word = |line: &str| line.split_whitespace().find(|w| w.starts_with("--")).map(own_name);
@@ -211,8 +196,7 @@ fn options_and_settings_may_precede_their_subcommand() {
 fn an_unknown_option_is_told_where_the_command_belongs() {
     let sandbox = Sandbox::new();
     let told = |words: &[&str], hint: &str| {
-        let assert = sandbox.launch_strictly(words).assert().code(2).stdout("");
-        let text = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+        let text = stderr(&sandbox.launch_strictly(words).assert().code(2).stdout(""));
         let found = text.find("\nThe command of the workload").map(|at| &text[at..]);
         assert_eq!(found.unwrap_or_default().trim(), hint, "{words:?}: {text}");
     };
@@ -239,7 +223,7 @@ fn an_unknown_option_is_told_where_the_command_belongs() {
 fn a_missing_collector_is_told_with_the_places() {
     let sandbox = Sandbox::new();
     // Beside a copy of the program there is no library, whatever was built beside the original.
-    sandbox.install(env!("CARGO_BIN_EXE_stage2-launch").as_ref(), "bin/launch");
+    sandbox.install(LAUNCH.as_ref(), "bin/launch");
     let launch = |words: &[&str]| {
         let mut command = assert_cmd::Command::new(sandbox.path("bin/launch"));
         command.args(words).current_dir(sandbox.path("")).env_remove("STAGE2_COLLECTOR");
@@ -255,11 +239,8 @@ fn a_missing_collector_is_told_with_the_places() {
     assert
         .stdout(contains(format!("LD_PRELOAD={}", places[0].display())))
         .stderr(contains("a run would fail"));
-    launch(&["demo"])
-        .assert()
-        .code(70)
-        .stderr(contains("stage2-demo"))
-        .stderr(contains("cargo build"));
+    let assert = launch(&["demo"]).assert().code(70);
+    assert.stderr(contains("stage2-demo").and(contains("cargo build")));
     launch(&["demo", "--dry-run"]).assert().success().stdout(contains("--device"));
 }
 
@@ -285,13 +266,91 @@ fn colors_are_for_those_who_want_them() {
 #[test]
 fn a_reader_that_has_seen_enough_is_no_error() {
     let sandbox = Sandbox::new();
-    let mut child = sandbox
-        .std_launch(&["config"])
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::piped())
-        .spawn()
-        .expect("stage2-launch");
+    let mut command = sandbox.std_launch(&["config"]);
+    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let mut child = command.spawn().expect("stage2-launch");
     drop(child.stdout.take());
     let output = child.wait_with_output().expect("end");
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+}
+
+#[test]
+fn errors_in_settings_name_the_nearest_key() {
+    let sandbox = Sandbox::new();
+    for (setting, parts) in [
+        ("run.mod=light", ["override run.mod=light", "`run.mode`"]),
+        ("runn.mode=light", ["`runn.mode`", "`run.mode`"]),
+        ("workload=hidra", ["`hidra`", "`hydra`"]),
+        ("run.timeout_s=soon", ["`run.timeout_s`", "whole number"]),
+        ("profiling.collector.log=loud", ["`profiling.collector.log`", "`debug`"]),
+        ("profiling.collector.ranges=[a", ["character", "`]`"]),
+        ("run.mode=deep,light", ["character", "sweep"]),
+    ] {
+        let assert = sandbox.launch(&[setting, "--", "true"]).assert().code(2);
+        let assert = assert.stderr(contains(parts[0])).stderr(contains(parts[1]));
+        assert.stderr(predicate::function(|text: &str| text.lines().count() == 1));
+        sandbox.launch(&["config", setting]).assert().code(2).stderr(contains(parts[0]));
+    }
+}
+
+#[test]
+fn settings_of_the_workload_and_of_older_runners_are_sent_where_they_belong() {
+    let sandbox = Sandbox::new();
+    for (setting, part) in [
+        ("infer.max_new_tokens=64", "stage2-launch -- COMMAND infer.max_new_tokens=64"),
+        ("+torch_profiler.enabled=false", "go after `--`"),
+        ("dataset/sampling@dataset.sampling=default", "go after `--`"),
+        ("model=llama_1b", "model/llm=PRESET"),
+        ("nsys.gating_nvtx=false", "pipeline.nsys.capture_range"),
+        ("ncu.gating_nvtx=false", "`pipeline.ncu.gating_nvtx`"),
+        ("ncu=ncu.high", "`profiling/ncu`"),
+        ("run.dir=${oc.env:HOME}", "\"KEY=$HOME\""),
+        ("nsys.nvtx_capture=decode", "capture_range=nvtx pipeline.nsys.nvtx_capture=decode (or"),
+        ("+model.target=alt", "use model/llm=PRESET or model.llm.config_json=FILE"),
+        ("runner@stage1_runner=stage1.no-static", "use workload=stage1, which switches"),
+        ("profiling/torch=torch-profiler.min", "go after `--`"),
+        ("+torch_profiler.enabled=false", "workload=stage1 switch it off already"),
+    ] {
+        sandbox.launch(&[setting, "--", "true"]).assert().code(2).stderr(contains(part));
+    }
+    for (words, part) in [
+        (&["merge", "-o", "m", "--nsys", "x", "+model.target=x"][..], "use model/llm=PRESET"),
+        (
+            &["merge", "-o", "m", "--nsys", "x", "infer.a=1"],
+            "this is a workload setting, and this command runs no",
+        ),
+    ] {
+        let assert = sandbox.launch(words).assert().code(2).stderr(contains(part));
+        assert.stderr(contains("after `--`").not());
+    }
+    let assert = sandbox.launch(&["--", "+run.mode=deep", "+inputs.manifest=x"]).assert().code(127);
+    assert.stderr(contains("settings of stage2-launch stand before `--`"));
+    // Hydra refuses a + for a key that is there; here it is a note.
+    let words = ["-v", "+run.mode=light", "hydra.run.dir=${hydra:runtime.cwd}/out", "--", "true"];
+    let assert = sandbox.launch(&words).assert().success();
+    assert.stderr(contains("note: +run.mode=light was taken as run.mode=light"));
+    assert!(sandbox.path("out/run.json").is_file());
+}
+
+#[test]
+fn config_shows_every_value_with_its_origin() {
+    let sandbox = Sandbox::new();
+    sandbox.write(
+        "presets/runner/quick.yaml",
+        "# @package _global_\ndefaults: [stage2]\nrun:\n  tee: true\n",
+    );
+    let words = ["config", "--config-dir", "presets", "runner=quick", "run.mode=light"];
+    let words = [&words[..], &["--timeout", "90s", "workload=hydra"]].concat();
+    let text = stdout(&sandbox.launch(&words).assert().success().stderr(""));
+    for (value, origin) in [
+        ("mode: light", "# override run.mode=light"),
+        ("tee: true", "# presets/runner/quick.yaml:4"),
+        ("timeout_s: 90", "# option --timeout 90"),
+        ("kill_grace_s: 10", "# conf/runner/stage2.yaml:8"),
+        ("dir: null", "# conf/runner/stage2.yaml:5"),
+        ("append:", "# conf/workload/hydra.yaml:"),
+    ] {
+        let line = text.lines().find(|line| line.trim_start().starts_with(value));
+        assert!(line.is_some_and(|line| line.contains(origin)), "{value} {origin} in {text}");
+    }
 }

@@ -1,15 +1,22 @@
 //! An empty folder, a harmless library in the collector's place, and stage2-launch in it.
 
 pub(crate) mod dom;
-pub(crate) mod followed;
 pub(crate) mod golden;
+pub(crate) mod guest;
 pub(crate) mod hostile_names;
-pub(crate) mod obedient;
 pub(crate) mod simulated;
+pub(crate) mod trace;
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
+
+use nix::sys::signal::{SigHandler, Signal, kill, signal};
+use serde_json::Value;
+
+/// The program under test.
+pub(crate) const LAUNCH: &str = env!("CARGO_BIN_EXE_stage2-launch");
 
 /// A stand-in for nsys: runs its last words under a variable that tells the workload, and writes a
 /// report whose export is a copy of `$FAKE_SQLITE`, and whose table of kernels one of `$FAKE_KERNELS`, where
@@ -30,6 +37,34 @@ UNDER=nsys "$@"; code=$?
 echo report > "$out.nsys-rep"
 exit $code
 "#;
+
+/// A stand-in for ncu: `import` is what it does for `--import`, and `profile` the rest of a script, which finds
+/// the workload in `"$@"` and ncu's own options in `$out`, `$log`, `$include` and, where any is given that
+/// leaves kernels out, `$filtered`.
+pub(crate) fn fake_ncu(import: &str, profile: &str) -> String {
+    let version = "NVIDIA (R) Nsight Compute\\nVersion %s (build 1) (public-release)\\n";
+    format!(
+        r#"#!/bin/sh
+case "$1" in
+--version) printf '{version}' "${{FAKE_VERSION:-2025.3.1.0}}"; exit 0;;
+--list-sections) echo "Identifier DisplayName Enabled"; exit 0;;
+--query-metrics) exit 1;;
+--import) {import}; exit 0;;
+esac
+while [ "$1" ]; do case "$1" in
+  --export) out="$2"; shift 2;;
+  --log-file) log="$2"; shift 2;;
+  --nvtx-include) include="$2"; filtered=1; shift 2;;
+  --kernel-name) filtered=1; shift 2;;
+  --nvtx|--force-overwrite) shift;;
+  --*) shift 2;;
+  *) break;;
+esac; done
+{profile}
+exit $code
+"#
+    )
+}
 
 /// A working directory of its own.
 pub(crate) struct Sandbox {
@@ -78,6 +113,19 @@ impl Sandbox {
         command
     }
 
+    /// stage2-launch in the sandbox with the programs of its folder `tools`, and of `PATH`.
+    pub(crate) fn launch_with_tools(&self, words: &[&str]) -> assert_cmd::Command {
+        let mut command = self.launch(words);
+        command.env("PATH", self.tools_path());
+        command
+    }
+
+    pub(crate) fn tools_path(&self) -> OsString {
+        let mut path = self.path("tools:").into_os_string();
+        path.push(path_without_profilers());
+        path
+    }
+
     /// stage2-launch in the sandbox, with the exit status that a user gets.
     pub(crate) fn launch_strictly(&self, words: &[&str]) -> assert_cmd::Command {
         let mut command = assert_cmd::Command::from_std(self.plain_launch(words));
@@ -96,7 +144,7 @@ impl Sandbox {
     }
 
     fn plain_launch(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_stage2-launch"));
+        let mut command = Command::new(LAUNCH);
         command.args(words).current_dir(self.dir.path());
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("STAGE2_") {
@@ -115,41 +163,178 @@ impl Sandbox {
         command
     }
 
-    /// The one file of the latest run.
-    pub(crate) fn read(&self, name: &str) -> String {
-        read(&self.path("tmp/stage2/latest").join(name))
+    /// A file of the latest run.
+    pub(crate) fn latest(&self, name: &str) -> PathBuf {
+        self.path("tmp/stage2/latest").join(name)
     }
 
-    pub(crate) fn run_json(&self) -> serde_json::Value {
-        serde_json::from_str(&self.read("run.json")).expect("run.json")
+    pub(crate) fn read(&self, name: &str) -> String {
+        read(&self.latest(name))
+    }
+
+    pub(crate) fn json(&self, name: &str) -> Value {
+        json(&self.latest(name))
+    }
+
+    pub(crate) fn run_json(&self) -> Value {
+        self.json("run.json")
+    }
+
+    /// A pass of the latest run; null where there is none.
+    pub(crate) fn pass(&self, name: &str) -> Value {
+        let run = self.run_json();
+        let mut passes = run["passes"].as_array().expect("passes").iter();
+        passes.find(|pass| pass["name"] == name).cloned().unwrap_or_default()
+    }
+
+    /// Lines of the file `count`, to which each run of a workload adds one.
+    pub(crate) fn count(&self) -> usize {
+        read(&self.path("count")).lines().count()
     }
 
     /// Starts stage2-launch and waits until its workload has written `ready` into the sandbox.
     pub(crate) fn start_until_ready(&self, words: &[&str]) -> Child {
-        let mut command = self.std_launch(words);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let child = command.spawn().expect("stage2-launch");
+        self.spawn_until_ready(&mut self.std_launch(words))
+    }
+
+    /// Starts a command, of which stderr alone is kept, and waits until its workload has written `ready`.
+    pub(crate) fn spawn_until_ready(&self, command: &mut Command) -> Child {
+        let child = spawn(command);
         self.wait_for("ready");
         child
     }
 
     pub(crate) fn wait_for(&self, name: &str) {
-        let deadline = Instant::now() + Duration::from_secs(30);
-        while !self.path(name).exists() {
-            assert!(Instant::now() < deadline, "{name} never came");
-            std::thread::sleep(Duration::from_millis(10));
+        wait_until(name, || self.path(name).exists());
+    }
+}
+
+/// Waits for something that comes within a minute.
+#[track_caller]
+pub(crate) fn wait_until(what: &str, mut come: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !come() {
+        assert!(Instant::now() < deadline, "{what} never came");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Does something with each of several things at once: what mostly waits takes no longer than one of them.
+pub(crate) fn at_once<T: Send>(all: impl IntoIterator<Item = T>, each: impl Fn(T) + Sync) {
+    let each = &each;
+    std::thread::scope(|scope| {
+        all.into_iter().for_each(|one| {
+            scope.spawn(move || each(one));
+        });
+    });
+}
+
+/// Starts a command, of which stderr alone is kept.
+pub(crate) fn spawn(command: &mut Command) -> Child {
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    command.spawn().expect("a program that can be started")
+}
+
+pub(crate) fn send(child: &Child, signal: Signal) {
+    let id = i32::try_from(child.id()).expect("a process");
+    kill(nix::unistd::Pid::from_raw(id), signal).expect("it runs");
+}
+
+/// Exit status and stderr of a process that ends by itself.
+pub(crate) fn end(child: Child) -> (Option<i32>, String) {
+    let output = child.wait_with_output().expect("it ends");
+    (output.status.code(), lossy(&output.stderr))
+}
+
+#[track_caller]
+pub(crate) fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+#[track_caller]
+pub(crate) fn json(path: &Path) -> Value {
+    serde_json::from_str(&read(path)).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+/// The row of a list in which this key has this value.
+#[track_caller]
+pub(crate) fn row<'r>(rows: &'r Value, key: &str, value: &str) -> &'r Value {
+    let list = rows.as_array().unwrap_or_else(|| panic!("no list: {rows:#}"));
+    list.iter().find(|row| row[key] == value).unwrap_or_else(|| panic!("no {value} in {rows:#}"))
+}
+
+/// Names of what lies in a folder, in order.
+#[track_caller]
+pub(crate) fn names_in(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+    let name = |entry: std::io::Result<std::fs::DirEntry>| entry.expect("an entry").file_name();
+    let mut names: Vec<_> =
+        entries.map(|entry| name(entry).to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+pub(crate) fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// What a command said on both streams.
+pub(crate) fn text(output: &Output) -> String {
+    lossy(&output.stdout) + &lossy(&output.stderr)
+}
+
+pub(crate) fn stdout(assert: &assert_cmd::assert::Assert) -> String {
+    lossy(&assert.get_output().stdout)
+}
+
+pub(crate) fn stderr(assert: &assert_cmd::assert::Assert) -> String {
+    lossy(&assert.get_output().stderr)
+}
+
+/// Fails unless a text holds each of these parts, and none of those behind a `!`.
+#[track_caller]
+pub(crate) fn expect_parts(text: &str, of: &str, parts: &[&str]) {
+    for part in parts {
+        match part.strip_prefix('!') {
+            Some(never) => assert!(!text.contains(never), "{of}: never `{never}` in\n{text}"),
+            None => assert!(text.contains(part), "{of}: no `{part}` in\n{text}"),
         }
     }
 }
 
-pub(crate) fn read(path: &Path) -> String {
-    std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+/// A file of the repository.
+pub(crate) fn repository(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name)
+}
+
+/// Copies a file of `tests/fixtures`, unpacked where it is packed.
+pub(crate) fn unpack(fixture: &str, to: &Path) {
+    let from = repository("tests/fixtures").join(fixture);
+    std::fs::create_dir_all(to.parent().expect("parent")).expect("folder");
+    if !fixture.ends_with(".xz") {
+        std::fs::copy(from, to).expect(fixture);
+        return;
+    }
+    let mut packed = std::io::BufReader::new(std::fs::File::open(from).expect(fixture));
+    let mut file = std::fs::File::create(to).expect("a file");
+    lzma_rs::xz_decompress(&mut packed, &mut file).expect(fixture);
+}
+
+/// Compresses a file as `gzip` does.
+pub(crate) fn compress(path: &Path) {
+    let status = Command::new("gzip").arg("-1").arg(path).status();
+    assert!(status.expect("gzip").success());
+}
+
+/// Changes an export of nsys by SQL.
+pub(crate) fn change_export(export: &Path, sql: &str) {
+    let database = rusqlite::Connection::open(export).expect("a database");
+    database.execute_batch(sql).expect("SQL");
 }
 
 /// Undoes what `nohup` or a shell's `&` left behind: a program that starts with a signal ignored
 /// leaves it so, and the tests send signals.
 fn obey_signals() {
-    use nix::sys::signal::{SigHandler, Signal, signal};
     for number in [Signal::SIGINT, Signal::SIGQUIT, Signal::SIGHUP, Signal::SIGTERM] {
         // SAFETY: the default disposition runs no code of ours.
         unsafe { signal(number, SigHandler::SigDfl) }.expect("a signal that can be set");
@@ -157,7 +342,7 @@ fn obey_signals() {
 }
 
 /// PATH without the folders that hold real profilers.
-pub(crate) fn path_without_profilers() -> std::ffi::OsString {
+pub(crate) fn path_without_profilers() -> OsString {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let plain = |dir: &PathBuf| !dir.join("nsys").exists() && !dir.join("ncu").exists();
     std::env::join_paths(std::env::split_paths(&path).filter(plain)).expect("PATH")

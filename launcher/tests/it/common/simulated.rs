@@ -1,9 +1,9 @@
 //! The real collector and the simulated GPU, for tests that run both, and a program that uses them.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::PathBuf;
+use std::process::Command;
 
-use super::Sandbox;
+use super::{LAUNCH, Sandbox};
 
 /// Launches ten recorded kernels and knows nothing of NVTX. With an argument it makes the file `ready`
 /// then, and waits.
@@ -32,7 +32,7 @@ int main(int argc, char **argv) {
 
 /// A file that `cargo test --workspace` builds before it runs any test.
 pub(crate) fn built(name: &str) -> PathBuf {
-    let folder = PathBuf::from(env!("CARGO_BIN_EXE_stage2-launch"));
+    let folder = PathBuf::from(LAUNCH);
     let folder = folder.parent().expect("a folder");
     // What cargo links for tests lies there, newer than what `cargo build` left beside the programs.
     let places = [folder.join("deps").join(name), folder.join(name)];
@@ -42,31 +42,38 @@ pub(crate) fn built(name: &str) -> PathBuf {
 
 /// Makes the program `launches` in the sandbox.
 pub(crate) fn launches(sandbox: &Sandbox) {
-    let source = sandbox.write("launches.c", LAUNCHES);
     let simulator = format!("-DSIMULATOR=\"{}\"", built("libstage2_sim.so").display());
-    let compiled = Command::new("cc")
-        .args(["-w", &simulator, "-o"])
-        .args([&sandbox.path("launches"), &source])
-        .arg("-ldl")
-        .status();
-    assert!(compiled.expect("the C compiler that links Rust programs").success());
+    compile(sandbox, LAUNCHES, "launches", &[&simulator]);
 }
 
-/// A guest that obeys its standard input, with the collector in it and the simulated GPU; it writes into
-/// `traces` and has its socket below `run`.
-#[allow(dead_code, reason = "not every test file needs it")]
-pub(crate) fn obeying(traces: &Path, run: &Path) -> Command {
-    let mut command = Command::new(built("examples/guest"));
-    command
-        .arg("obey")
-        .env("LD_PRELOAD", built("libstage2.so"))
-        .env("STAGE2_TEST_SIM", built("libstage2_sim.so"))
-        .env("STAGE2_CUPTI", built("libstage2_sim.so"))
-        .env("STAGE2_SIM_FAST", "1")
-        .env("STAGE2_SUMMARY", "off")
-        .env("STAGE2_OUT", traces)
-        .env("XDG_RUNTIME_DIR", run)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped());
-    command
+/// Compiles C in the sandbox, with these further words for the compiler.
+pub(crate) fn compile(sandbox: &Sandbox, source: &str, name: &str, words: &[&str]) -> PathBuf {
+    let (source, result) = (sandbox.write("source.c", source), sandbox.path(name));
+    let mut cc = Command::new("cc");
+    let compiled = cc.arg("-w").args(words).arg("-o").args([&result, &source]).arg("-ldl").status();
+    assert!(compiled.expect("the C compiler that links Rust programs").success());
+    result
+}
+
+/// Variables that make the launcher use the real collector, and that the simulated CUPTI.
+pub(crate) fn collector() -> [(&'static str, PathBuf); 2] {
+    [("STAGE2_COLLECTOR", built("libstage2.so")), ("STAGE2_CUPTI", built("libstage2_sim.so"))]
+}
+
+/// A light run of the demo with these words, with its bundle in `folder` of the sandbox.
+pub(crate) fn run_demo(sandbox: &Sandbox, folder: &str, words: &[&str]) {
+    let [demo, simulator] =
+        ["stage2-demo", "libstage2_sim.so"].map(|name| built(name).display().to_string());
+    let start = ["--run-dir", folder, "run.mode=light", "--", &demo, "--device", "simulated"];
+    let all = [&start[..], &["--sim", &simulator], words].concat();
+    sandbox.launch_strictly(&all).envs(collector()).assert().success();
+}
+
+/// Makes the script `demo` in the sandbox, which runs the demo between these words of a shell.
+pub(crate) fn demo_script(sandbox: &Sandbox, before: &str, words: &str) {
+    let [demo, simulator] =
+        ["stage2-demo", "libstage2_sim.so"].map(|name| built(name).display().to_string());
+    let script =
+        format!("#!/bin/sh\n{before} '{demo}' --device simulated --sim '{simulator}' {words}\n");
+    sandbox.executable("demo", &script);
 }

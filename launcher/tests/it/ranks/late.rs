@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use crate::common::Sandbox;
-use crate::ranks::job::{ALL_REDUCE, BROADCAST, MS, Rank, US, report};
+use super::{ALL_REDUCE, BROADCAST, MS, Rank, US, report};
+use crate::common::trace::takeaways;
+use crate::common::{Sandbox, json};
 use stage2_model::{LateCause, Operation, Report, Rule, WindowKind};
 
 const BYTES: u64 = 16_384;
@@ -159,7 +160,7 @@ fn without_a_hash_the_nth_call_of_a_stage_instance_is_the_same_one() {
 fn no_takeaway_calls_waiting_communication() {
     let (report, page) = report(&mut captured(Some(HASH)));
     // 16 ms of waiting, 6.4 of products, 1.28 of transfer: 5.4 % are communication.
-    let said: Vec<&str> = report.insight.takeaways.iter().map(|t| t.text.as_str()).collect();
+    let said = takeaways(&report);
     assert!(!said.iter().any(|text| text.contains("communication is")), "{said:?}");
     let waiting = said.iter().find(|text| text.contains("waiting for other ranks"));
     let waiting = waiting.expect("it is said what the time is");
@@ -208,7 +209,7 @@ fn of_a_sample_waiting_is_scaled_as_kernel_time_is() {
     assert_eq!(waited.waiting_ns, Some(steps * late));
     assert_eq!(waited.transfer_ns, Some(steps * TRANSFER));
     // 400 us of waiting, 200 of products and 40 of transfer.
-    let said: Vec<&str> = report.insight.takeaways.iter().map(|t| t.text.as_str()).collect();
+    let said = takeaways(&report);
     assert!(said.iter().any(|text| text.contains("waiting for other ranks is 62.5 %")), "{said:?}");
     assert!(!said.iter().any(|text| text.contains("communication is")), "{said:?}");
     assert!(page("report.md").contains("calls, bytes and times are scaled to all"));
@@ -231,7 +232,7 @@ fn time_of_collectives_that_are_not_split_is_not_called_transfer() {
     });
     let (report, _) = report(&mut ranks);
     assert!(report.ranks.collectives.iter().all(|row| row.unmatched.is_empty()));
-    let said: Vec<&str> = report.insight.takeaways.iter().map(|t| t.text.as_str()).collect();
+    let said = takeaways(&report);
     let known = "waiting for other ranks not counted";
     assert!(!said.iter().any(|text| text.contains(known)), "{said:?}");
     let unknown = "an unknown part of that is waiting for other ranks";
@@ -262,8 +263,7 @@ fn every_artifact_says_which_rank_ran_where() {
 /// The files of a bundle say who rank 1 is, and where it ran.
 fn expect_rank_1(bundle: &Path) {
     for name in ["run.json", "env.json", "metrics.json"] {
-        let text = std::fs::read_to_string(bundle.join(name)).expect(name);
-        let file: serde_json::Value = serde_json::from_str(&text).expect(name);
+        let file = json(&bundle.join(name));
         let row = &file["processes"][1];
         assert_eq!(
             (&row["rank"], &row["host"], &row["devices"][0]),
@@ -276,28 +276,15 @@ fn expect_rank_1(bundle: &Path) {
 }
 
 #[test]
-fn the_files_of_merged_captures_say_it_too() {
-    let folder = tempfile::tempdir().expect("folder");
-    captured(Some(HASH)).iter_mut().for_each(|rank| rank.save(folder.path()));
-    let out = folder.path().join("out");
-    assert_cmd::Command::new(env!("CARGO_BIN_EXE_stage2-launch"))
-        .arg("merge")
-        .arg("--spool")
-        .arg(folder.path().join("collector"))
-        .arg("-o")
-        .arg(&out)
-        .assert()
-        .success()
-        .stderr(predicates::str::contains(SENTENCE));
-    expect_rank_1(&out);
-}
-
-#[test]
-fn the_files_of_a_run_say_it_too() {
+fn the_files_of_a_run_and_of_merged_captures_say_it_too() {
     let sandbox = Sandbox::new();
     captured(Some(HASH)).iter_mut().for_each(|rank| rank.save(&sandbox.path("recorded")));
+    let words = ["merge", "--spool", "recorded/collector", "-o", "out"];
+    let merge = sandbox.launch_strictly(&words).assert().success();
+    merge.stderr(predicates::str::contains(SENTENCE));
+    expect_rank_1(&sandbox.path("out"));
     let script = "cp recorded/collector/*.s2t \"$STAGE2_OUT\"";
     let words = ["-q", "run.mode=light", "--", "sh", "-c", script];
     sandbox.launch_strictly(&words).assert().success();
-    expect_rank_1(&sandbox.path("tmp/stage2/latest"));
+    expect_rank_1(&sandbox.latest(""));
 }

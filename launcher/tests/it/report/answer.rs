@@ -1,21 +1,13 @@
-//! The answer: what a step is, where its window goes, and what is not known of a part.
+//! The answer: what a step is, where its window goes, what is not known of a part; and what traces that are
+//! small enough to say it must be told.
 
-use crate::report::build::Build;
+use crate::common::trace::Build;
 use crate::report::meaning::process;
 use stage2_contract::trace::Record;
-use stage2_launch::reports::write_reports;
+use stage2_model::rule::Rule;
 use stage2_model::{Report, StepUnit, WindowKind};
 
 const MS: u64 = 1_000_000;
-
-fn answered(build: &mut Build) -> Report {
-    let folder = tempfile::tempdir().expect("folder");
-    build.end();
-    build.save(folder.path(), "p.s2t");
-    write_reports(folder.path()).expect("reports");
-    let metrics = std::fs::read(folder.path().join("metrics.json")).expect("metrics.json");
-    serde_json::from_slice(&metrics).expect("model")
-}
 
 /// Four instances of `a`, the first of them cold, with 10 ranges `b` of 1 ms in each; the third `b` of
 /// the last instance takes 3 ms. In each is a kernel of 600 us, a copy that goes on 100 us beyond it,
@@ -57,7 +49,7 @@ fn steps(recorded: impl Fn(u64) -> Option<bool>) -> Build {
 
 #[test]
 fn a_range_that_repeats_within_a_stage_is_its_step() {
-    let report = answered(&mut steps(|_| None));
+    let report = steps(|_| None).report();
     let stage = &report.answer.stages[0];
     let step = stage.step.as_ref().expect("steps");
     assert_eq!((step.unit, step.path.as_deref()), (StepUnit::RangeWithin, Some("a/b")));
@@ -92,7 +84,7 @@ fn a_range_that_repeats_within_a_stage_is_its_step() {
     );
 
     let [series] = &report.step_series[..] else { panic!("{:?}", report.step_series) };
-    assert_eq!((series.path.as_str(), series.file.as_str()), ("a/b", "p.s2t"));
+    assert_eq!((series.path.as_str(), series.file.as_str()), ("a/b", "0.s2t"));
     assert_eq!(series.buckets.len(), 40);
     assert_eq!((series.buckets[0].mean_ns, series.buckets[39].mean_ns), (5 * MS, MS));
     let median = series.median.expect("a step as long as the median");
@@ -116,7 +108,7 @@ fn steps_and(rest: u64) -> Report {
         now += rest * MS;
         build.close(outer, now);
     }
-    answered(&mut build)
+    build.report()
 }
 
 #[test]
@@ -149,11 +141,120 @@ fn ranges_that_are_not_taken_for_the_steps_are_told() {
 
 #[test]
 fn the_window_of_a_sample_is_that_of_the_recorded_instances() {
-    let report = answered(&mut steps(|instance| Some(instance == 2)));
+    let report = steps(|instance| Some(instance == 2)).report();
     let stage = &report.answer.stages[0];
     assert_eq!(stage.basis, "mean of the 1 recorded of 4 instances");
     let window = stage.window.as_ref().expect("a window");
     assert_eq!(window.window_ns, 10 * MS);
     assert_eq!(window.parts[0].ns, 10 * 680_000);
     assert_eq!(stage.step.as_ref().map(|step| step.steps), Some(30), "host times are of all");
+}
+
+/// Kernels of 2 us each, in so many instances of the stage `a`, each with its gaps between them, ns.
+fn launched(instances: &[(u64, &[u64])]) -> Report {
+    let mut b = process();
+    let mut at = MS;
+    for (range, (repeats, gaps)) in (1..).zip(instances) {
+        b.open(range, 1, 0, at);
+        for gap in (0..*repeats).flat_map(|_| *gaps) {
+            at += gap;
+            b.kernel(range, 1, 1, (at, at + 2_000));
+            at += 2_000;
+        }
+        b.close(range, at);
+        at += MS;
+    }
+    b.report()
+}
+
+fn verdict(report: &Report) -> (Rule, &str, bool) {
+    let of_idle = [Rule::LaunchBound, Rule::HostGaps, Rule::GpuIdle, Rule::GpuBusy];
+    let said = &report.insight.takeaways;
+    let found = said.iter().find(|t| of_idle.contains(&t.rule)).expect("a verdict");
+    (found.rule, &found.text, found.recommendation.is_some())
+}
+
+#[test]
+fn idle_time_is_told_by_the_gaps_of_warm_instances() {
+    let compiled: [(u64, &[u64]); 4] =
+        [(1, &[1_000_000_000]), (200, &[100]), (200, &[100]), (200, &[100])];
+    // On average a kernel every 22 us; but most of the time is one gap.
+    let mixed = [[5_000; 9].as_slice(), &[151_000]].concat();
+    for (instances, expected, part) in [
+        // Launches right behind each other.
+        (
+            [(100, [20_000].as_slice()); 4],
+            Rule::LaunchBound,
+            "idle 90.9 % of the window of 3 warm instances",
+        ),
+        // Slow Python between launches, as in eager `generate()`: one kernel every 66.6 us.
+        (
+            [(100, [64_600].as_slice()); 4],
+            Rule::HostGaps,
+            "one every 66.6 us; kernel records do not show why",
+        ),
+        ([(1, mixed.as_slice()); 4], Rule::HostGaps, "one every 21.6 us"),
+        // The first instance compiles for a second; the others keep the GPU busy.
+        (compiled, Rule::GpuBusy, "busy 95.2 % of the window of 3 warm instances"),
+    ] {
+        let report = launched(&instances);
+        let (rule, text, advised) = verdict(&report);
+        assert_eq!(rule, expected, "{text}");
+        assert!(text.contains(part) && !text.contains("something else"), "{text}");
+        assert_eq!(advised, rule != Rule::GpuBusy, "{text}");
+    }
+}
+
+#[test]
+fn fewer_than_three_instances_are_a_number_with_a_label() {
+    for (instances, label) in [(1, "one instance, a cold one"), (2, "two instances")] {
+        let report = launched(&vec![(100, [20_000].as_slice()); instances]);
+        let (rule, text, advised) = verdict(&report);
+        assert_eq!((rule, advised), (Rule::GpuIdle, false), "{text}");
+        assert!(text.contains("90.9 %") && text.contains(label), "{text}");
+        for said in &report.insight.takeaways {
+            assert!(said.recommendation.is_none() && said.concerns_percent.is_none(), "{said:?}");
+        }
+    }
+}
+
+/// One instance of a stage, with steps of these lengths in it, us, each with a kernel of 2 us.
+fn only_instance(steps: &[u64]) -> Report {
+    let mut b = process();
+    let (mut at, mut range) = (MS, 2);
+    b.open(1, 1, 0, at);
+    for us in steps {
+        let end = at + us * 1_000;
+        b.open(range, 3, 1, at);
+        b.kernel(range, 1, 1, (at + 100, at + 2_100));
+        b.close(range, end);
+        (at, range) = (end, range + 1);
+    }
+    b.close(1, at);
+    b.report()
+}
+
+#[test]
+fn the_steps_of_an_only_instance_give_advice_with_a_label() {
+    let report = only_instance(&[20; 60]);
+    let (_, text, advised) = verdict(&report);
+    assert!(advised && text.ends_with("(rests on its only instance, 60 steps)"), "{text}");
+    assert!(text.contains("idle 90.0 % of the window:"), "{text}");
+    // Few steps are no ground for advice.
+    let report = only_instance(&[20; 7]);
+    let (_, text, advised) = verdict(&report);
+    assert!(!advised && text.contains("one instance, a cold one"), "{text}");
+}
+
+/// The first step compiles for a second.
+#[test]
+fn a_cold_first_step_of_an_only_instance_decides_nothing() {
+    let mut steps = [20; 60];
+    steps[0] = MS;
+    let report = only_instance(&steps);
+    let (_, text, advised) = verdict(&report);
+    assert!(advised && text.contains("idle 90.0 % of the window"), "{text}");
+    let stage = &report.stages[0];
+    let outliers = stage.outliers.as_ref().expect("the first step");
+    assert_eq!((outliers.count, outliers.of, outliers.left_out), (1, 60, true));
 }

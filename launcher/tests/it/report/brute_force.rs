@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
-use crate::report::build::Build;
+use crate::common::trace::Build;
 use proptest::prelude::*;
 use stage2_contract::trace::{NONE, RANGE_OUTSIDE, RANGE_UNKNOWN};
 use stage2_model::{BusyParts, Report, RunInfo, WarmRow};

@@ -8,13 +8,13 @@ use stage2_contract::trace::{NONE, RANGE_OUTSIDE, Record};
 use stage2_launch::outcome::Outcome;
 use stage2_launch::reports::write_reports;
 
-use crate::report::build::Build;
+use crate::common::trace::{Build, RunFolder};
 use crate::report::fixture;
 
 fn in_folder(fill: impl FnOnce(&Path)) -> Outcome {
-    let folder = tempfile::tempdir().expect("folder");
-    fill(folder.path());
-    let outcome = write_reports(folder.path()).expect("reports");
+    let folder = RunFolder::new();
+    fill(&folder.path(""));
+    let outcome = folder.reports();
     for file in &outcome.files {
         assert!(fs::metadata(file).expect("file").len() > 0);
     }

@@ -1,17 +1,17 @@
 //! A bundle with everything that there can be: counters, a timeline, an untraced pass, a model,
 //! warm-up, and operators that lie in no stage; and the numbers that only follow from all of it.
 
-use std::fs::{self, File};
-use std::io::BufReader;
+use std::fs;
 use std::path::Path;
 
 use crate::common::golden::compare;
+use crate::common::trace::{Build, RunFolder, stage};
+use crate::common::{read, repository, unpack};
 use crate::nsys_export;
-use crate::report::build::Build;
 use serde_json::json;
-use stage2_contract::trace::NONE;
+use stage2_contract::trace::{NONE, Record};
 use stage2_launch::reports::write_reports;
-use stage2_model::{Absent, Apart, Figure, Report, Severity, StageCost, StageRow};
+use stage2_model::{Absent, Apart, Figure, Report, Severity, StageCost};
 
 /// A kernel of the ncu fixture: 1024 x 1024 x 1024, launched with these blocks and threads.
 const GEMM: (&[u8], [u32; 3], [u32; 3]) =
@@ -62,36 +62,35 @@ fn run_products(prefill_ns: [u64; 2], decode_ns: [u64; 2], other_ns: [u64; 2], s
 
 fn untraced(run_dir: &Path) {
     let mut records = run([1_000; 2], 0);
-    records.records.retain(
-        |record| !matches!(record, stage2_contract::trace::Record::Work(work) if work.is_kernel()),
-    );
-    records.records.insert(
-        1,
-        stage2_contract::trace::Record::Meta {
-            key: "gpu.off".into(),
-            value: "STAGE2_GPU=off".into(),
-        },
-    );
+    records.records.retain(|record| !matches!(record, Record::Work(work) if work.is_kernel()));
+    let off = Record::Meta { key: "gpu.off".into(), value: "STAGE2_GPU=off".into() };
+    records.records.insert(1, off);
     fs::create_dir(run_dir.join("baseline")).expect("folder");
     fs::write(run_dir.join("baseline/node-1-1.s2t"), records.bytes()).expect("spool");
 }
 
-fn unpack(name: &str, to: &Path) {
-    fs::create_dir_all(to.parent().expect("parent")).expect("folder");
-    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures").join(name);
-    let mut packed = BufReader::new(File::open(from).expect(name));
-    lzma_rs::xz_decompress(&mut packed, &mut File::create(to).expect("file")).expect(name);
-}
-
 fn preset(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../conf").join(name);
-    let text = fs::read_to_string(path).expect(name);
+    let text = read(&repository("conf").join(name));
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     lines.map(|line| format!("    {line}\n")).collect()
 }
 
+/// A folder with [`write`].
+fn deep() -> RunFolder {
+    let folder = RunFolder::new();
+    write(&folder.path(""));
+    folder
+}
+
+/// The same, with an untraced pass.
+fn deep_with_baseline() -> RunFolder {
+    let folder = deep();
+    untraced(&folder.path(""));
+    folder
+}
+
 /// The product takes 6.4 of 8 us of a prefill, and 6.4 of 16 us of a decode.
-fn deep(run_dir: &Path) {
+fn write(run_dir: &Path) {
     run([1_600, 9_600], 10).save(run_dir, "node-1-1.s2t");
     unpack("ncu/matmul.raw.csv.xz", &run_dir.join("ncu/raw.csv"));
     unpack("ncu/matmul.details.csv.xz", &run_dir.join("ncu/details.csv"));
@@ -107,39 +106,25 @@ fn deep(run_dir: &Path) {
     fs::write(run_dir.join("stage1/metrics.json"), metrics.to_string()).expect("metrics");
 }
 
-fn report(run_dir: &Path) -> Report {
-    write_reports(run_dir).expect("reports");
-    let text = fs::read_to_string(run_dir.join("metrics.json")).expect("model");
-    serde_json::from_str(&text).expect("model")
-}
-
-fn page(run_dir: &Path, name: &str) -> String {
-    fs::read_to_string(run_dir.join(name)).expect(name)
-}
-
-fn stage<'r>(report: &'r Report, name: &str) -> &'r StageRow {
-    report.stages.iter().find(|row| row.stage == name).expect(name)
-}
-
 #[test]
 fn every_page_of_a_deep_run_is_as_expected() {
     let folder = tempfile::tempdir().expect("folder");
     let run_dir = folder.path().join("20261120-193500-2");
     fs::create_dir(&run_dir).expect("run folder");
-    deep(&run_dir);
+    write(&run_dir);
     untraced(&run_dir);
     write_reports(&run_dir).expect("reports");
     for name in ["report.md", "report.html", "stakeholder_summary.md"] {
-        let text = page(&run_dir, name).replace(&folder.path().display().to_string(), "FOLDER");
+        let text =
+            read(&run_dir.join(name)).replace(&folder.path().display().to_string(), "FOLDER");
         compare(&format!("deep_{name}"), &text);
     }
 }
 
 #[test]
 fn means_leave_the_cold_instance_out() {
-    let folder = tempfile::tempdir().expect("folder");
-    deep(folder.path());
-    let report = report(folder.path());
+    let folder = deep();
+    let report = folder.report();
     let decode = stage(&report, "decode");
     // 300 and 304 us, a tenth longer.
     assert_eq!((decode.host_first_ns, decode.host_warm_instances), (Some(880 * US), Some(2)));
@@ -157,9 +142,8 @@ fn means_leave_the_cold_instance_out() {
 
 #[test]
 fn counters_speak_for_a_stage_that_they_cover() {
-    let folder = tempfile::tempdir().expect("folder");
-    deep(folder.path());
-    let report = report(folder.path());
+    let folder = deep();
+    let report = folder.report();
     let used = report.insight.utilisation.as_ref().expect("utilisation");
     let of = |stage: &str| used.numbers.stages.iter().find(|s| s.stage == stage).expect("stage");
     let prefill = of("prefill");
@@ -174,7 +158,7 @@ fn counters_speak_for_a_stage_that_they_cover() {
     let absent = Absent::FewCounters { covered: "40.0 %".into(), one_launch: None };
     assert_eq!(decode.measured_flops, Figure::Absent(absent));
 
-    let summary = page(folder.path(), "stakeholder_summary.md");
+    let summary = folder.text("stakeholder_summary.md");
     let bound = report.kernels.iter().find_map(|row| row.counters.as_ref()?.roofline.bound);
     let bound = bound.expect("bound").label();
     let is_product = |line: &&str| line.contains("| `prefill` | 0.019 | 3 |");
@@ -187,13 +171,12 @@ fn counters_speak_for_a_stage_that_they_cover() {
 
 #[test]
 fn counters_of_one_launch_give_no_rate_no_share_and_no_takeaway() {
-    let folder = tempfile::tempdir().expect("folder");
-    deep(folder.path());
+    let folder = deep();
     // ncu profiled a decode, for 7.04 us: faster than any of these prefills, so it is other work.
     // One of three decodes takes longer by half: two workloads under one configuration.
     let run = run_products([11_000; 2], [9_000, 6_000], [1_600; 2], 10);
-    run.save(folder.path(), "node-1-1.s2t");
-    let report = report(folder.path());
+    run.save(&folder.path(""), "node-1-1.s2t");
+    let report = folder.report();
     let row = |stage: &str| {
         let product =
             report.kernels.iter().find(|row| row.stage == stage && row.counters.is_some());
@@ -223,18 +206,17 @@ fn counters_of_one_launch_give_no_rate_no_share_and_no_takeaway() {
     };
     assert!(said("prefill").contains("the longest kernel is"), "{}", said("prefill"));
     assert!(!said("decode").contains("attainable"), "{}", said("decode"));
-    let whole = page(folder.path(), "report.md");
+    let whole = folder.text("report.md");
     assert!(whole.contains("of another 81.4 % one launch was profiled"), "{whole}");
 }
 
 #[test]
 fn rates_beyond_the_peak_are_a_finding_and_give_no_takeaway() {
-    let folder = tempfile::tempdir().expect("folder");
-    deep(folder.path());
+    let folder = deep();
     let preset = preset("hardware/h200.yaml").replace("    bf16: 989.5\n", "    bf16: 0.001\n");
     let config = format!("hardware:\n{}", preset.replace("_per_s: 4800", "_per_s: 0.001"));
-    fs::write(folder.path().join("config.yaml"), config).expect("config");
-    let report = report(folder.path());
+    folder.write("config.yaml", config);
+    let report = folder.report();
     let told = report.findings.iter().find(|f| f.what.contains("more than the GPU can do"));
     assert!(told.is_some_and(|f| f.what.contains("nvjet")), "{:?}", report.findings);
     let said = report.insight.takeaways.iter().any(|t| t.text.contains("attainable"));
@@ -243,10 +225,8 @@ fn rates_beyond_the_peak_are_a_finding_and_give_no_takeaway() {
 
 #[test]
 fn warm_up_and_operators_are_set_apart() {
-    let folder = tempfile::tempdir().expect("folder");
-    deep(folder.path());
-    untraced(folder.path());
-    let report = report(folder.path());
+    let folder = deep_with_baseline();
+    let report = folder.report();
     assert_eq!(stage(&report, "warm_up").apart, Some(Apart::WarmUp));
     assert_eq!(stage(&report, "aten::mm").apart, Some(Apart::Operator));
     assert_eq!(stage(&report, "decode").apart, None);
@@ -255,13 +235,13 @@ fn warm_up_and_operators_are_set_apart() {
     for takeaway in &report.insight.takeaways {
         assert!(!["warm_up", "aten::mm"].contains(&takeaway.stage.as_deref().unwrap_or("")));
     }
-    let summary = page(folder.path(), "stakeholder_summary.md");
+    let summary = folder.text("stakeholder_summary.md");
     let timings = summary.split("## Per-Stage Timings").nth(1).expect("section");
     let timings = timings.split("\n## ").next().expect("section");
     assert!(!summary.contains("`warm_up` |") && timings.contains("| `decode` |"), "{summary}");
     assert!(!summary.contains("collect | `aten::mm`"), "nor what passes cost it: {summary}");
     assert!(timings.contains("is a warm-up") && timings.contains("is an operator"), "{timings}");
-    let whole = page(folder.path(), "report.md");
+    let whole = folder.text("report.md");
     assert!(whole.contains("| `warm_up` (warm-up) | 1 |"), "{whole}");
     assert!(whole.contains("| `aten::mm` (operator) | 1 |"), "{whole}");
     assert!(whole.contains("| collect | `warm_up` | – | 2.000 | 1 |"), "{whole}");
@@ -269,10 +249,8 @@ fn warm_up_and_operators_are_set_apart() {
 
 #[test]
 fn a_baseline_tells_what_the_passes_cost() {
-    let folder = tempfile::tempdir().expect("folder");
-    deep(folder.path());
-    untraced(folder.path());
-    let costs = report(folder.path()).costs;
+    let folder = deep_with_baseline();
+    let costs = folder.report().costs;
     let of = |pass: &str| -> &StageCost {
         let row = |row: &&StageCost| row.stage == "decode" && row.pass == pass;
         costs.stages.iter().find(row).expect(pass)
@@ -286,9 +264,9 @@ fn a_baseline_tells_what_the_passes_cost() {
     let whole = costs.passes.iter().map(|pass| (pass.pass.as_str(), pass.ratio));
     let expected = [("baseline", None), ("collect", Some(1.15)), ("ncu", Some(4.2))];
     assert_eq!(whole.collect::<Vec<_>>(), expected);
-    let summary = page(folder.path(), "stakeholder_summary.md");
+    let summary = folder.text("stakeholder_summary.md");
     assert!(summary.contains("| collect | `decode` | 0.332 | 1.099 |"), "{summary}");
-    let whole = page(folder.path(), "report.md");
+    let whole = folder.text("report.md");
     assert!(whole.contains("| collect | `decode` | 0.332 | 1.544 | 3 | 1.099 |"), "{whole}");
 }
 
@@ -308,14 +286,11 @@ fn without_a_baseline_the_pages_say_why() {
         ),
         ("{}\n", json!([]), "none, because no baseline pass is on record"),
     ] {
-        let folder = tempfile::tempdir().expect("folder");
-        run([1_000; 2], 0).save(folder.path(), "node-1-1.s2t");
-        fs::write(folder.path().join("config.yaml"), config).expect("config");
+        let folder = RunFolder::of(&[run([1_000; 2], 0)]);
         let record = json!({"passes": passes}).to_string();
-        fs::write(folder.path().join("run.json"), record).expect("run.json");
-        write_reports(folder.path()).expect("reports");
+        folder.write("config.yaml", config).write("run.json", record).reports();
         for name in ["report.md", "stakeholder_summary.md"] {
-            let text = page(folder.path(), name).replace('\\', "").to_lowercase();
+            let text = folder.plain(name).to_lowercase();
             assert!(text.contains(expected), "{name}: {expected}: {text}");
         }
     }
@@ -362,11 +337,9 @@ fn timeline(run_dir: &Path, keep: impl Fn(u64) -> bool) {
 
 #[test]
 fn a_timeline_that_is_to_be_believed_has_its_cost_as_well() {
-    let folder = tempfile::tempdir().expect("folder");
-    deep(folder.path());
-    untraced(folder.path());
-    timeline(folder.path(), |_| true);
-    let report = report(folder.path());
+    let folder = deep_with_baseline();
+    timeline(&folder.path(""), |_| true);
+    let report = folder.report();
     let nsys = report.nsys.as_ref().expect("nsys");
     assert!(nsys.believed(), "{:?}", nsys.reconciliations);
     let of = |report: &Report| {
@@ -380,22 +353,20 @@ fn a_timeline_that_is_to_be_believed_has_its_cost_as_well() {
     assert_eq!((decode.host_warm_instances, decode.host_warm_std_ns), (Some(2), Some(4_242)));
     assert_eq!(decode.ratio, Some(1.5));
 
-    timeline(folder.path(), |number| number % 3 == 0);
-    let report = self::report(folder.path());
+    timeline(&folder.path(""), |number| number % 3 == 0);
+    let report = folder.report();
     assert!(!report.nsys.as_ref().expect("nsys").believed());
     assert_eq!(of(&report), None);
-    let whole = page(folder.path(), "report.md");
+    let whole = folder.text("report.md");
     assert!(whole.contains("Stage times of nsys are left out"), "{whole}");
 }
 
 #[test]
 fn a_damaged_baseline_costs_the_comparison_only() {
-    let folder = tempfile::tempdir().expect("folder");
-    deep(folder.path());
-    let whole = report(folder.path());
-    fs::create_dir(folder.path().join("baseline")).expect("folder");
-    fs::write(folder.path().join("baseline/a.s2t"), "no spool at all").expect("file");
-    let report = report(folder.path());
+    let folder = deep();
+    let whole = folder.report();
+    folder.write("baseline/a.s2t", "no spool at all");
+    let report = folder.report();
     assert_eq!((&report.kernels, &report.stages), (&whole.kernels, &whole.stages));
     let absent = report.costs.absent.as_deref().unwrap_or_default();
     assert!(absent.contains("left no range in a file that can be read"), "{absent}");

@@ -1,14 +1,10 @@
 //! Runs without GPU work: each cause is named alike on the first screens, in `metrics.json` and for the
 //! terminal, and a remedy stands beside it.
 
-use std::fs;
-use std::path::Path;
-
 use serde_json::{Value, json};
 use stage2_contract::trace::NONE;
-use stage2_launch::reports::write_reports;
 
-use crate::report::build::Build;
+use crate::common::trace::{Build, RunFolder};
 
 /// A process that opened one range.
 fn process() -> Build {
@@ -18,27 +14,24 @@ fn process() -> Build {
 }
 
 /// A run folder as the launcher leaves it: its collect pass, and what the machine has.
-fn folder(exit: Value, extra: Value, gpu_absent: Option<&str>) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().expect("folder");
-    fs::create_dir(folder.path().join("collector")).expect("folder");
+fn folder(exit: Value, extra: Value, gpu_absent: Option<&str>) -> RunFolder {
+    let folder = RunFolder::new();
+    std::fs::create_dir(folder.path("collector")).expect("folder");
     let mut pass = json!({"name": "collect", "status": "ok", "exit": exit});
     for (key, value) in extra.as_object().expect("object") {
         pass[key] = value.clone();
     }
-    let write = |name: &str, value: Value| {
-        fs::write(folder.path().join(name), value.to_string()).expect(name);
-    };
-    write("run.json", json!({"schema": 1, "state": "closed", "passes": [pass]}));
-    write("env.json", json!({"gpu": {"devices": [], "absent": gpu_absent}}));
-    write("config.yaml", json!({}));
+    let run = json!({"schema": 1, "state": "closed", "passes": [pass]});
+    folder.write("run.json", run.to_string()).write("config.yaml", "{}");
+    let env = json!({"gpu": {"devices": [], "absent": gpu_absent}});
+    folder.write("env.json", env.to_string());
     folder
 }
 
 /// The causes in order, after checking that every view tells the first of them.
-fn causes(run_dir: &Path) -> Vec<String> {
-    let outcome = write_reports(run_dir).expect("reports");
-    let read = |name: &str| fs::read_to_string(run_dir.join(name)).expect(name);
-    let metrics: Value = serde_json::from_str(&read("metrics.json")).expect("JSON");
+fn causes(folder: &RunFolder) -> Vec<String> {
+    let outcome = folder.reports();
+    let metrics = folder.metrics();
     let empty = &metrics["coverage"]["empty"];
     assert_eq!(outcome.coverage["empty"], *empty, "run.json holds the same");
     assert_eq!(metrics["coverage"]["verdict"]["status"], "empty");
@@ -53,9 +46,9 @@ fn causes(run_dir: &Path) -> Vec<String> {
     // Pages escape Markdown: compare words.
     let words = |text: &str| text.replace(['\\', '`', '*', '_'], "");
     for page in ["stakeholder_summary.md", "report.md", "kernels.md"] {
-        assert!(words(&read(page)).contains(&words(&why)), "{page}: {why}");
+        assert!(words(&folder.text(page)).contains(&words(&why)), "{page}: {why}");
     }
-    assert!(words(&read("stakeholder_summary.md")).contains(&words(&remedy)), "{remedy}");
+    assert!(words(&folder.text("stakeholder_summary.md")).contains(&words(&remedy)), "{remedy}");
     let also = empty["also"].as_array().cloned().unwrap_or_default();
     let all = [vec![empty.clone()], also].concat();
     all.iter().map(|one| one["cause"].as_str().expect("cause").to_owned()).collect()
@@ -64,9 +57,9 @@ fn causes(run_dir: &Path) -> Vec<String> {
 fn of(exit: Value, gpu_absent: Option<&str>, processes: &[&Build]) -> Vec<String> {
     let folder = folder(exit, json!({}), gpu_absent);
     for (at, process) in processes.iter().enumerate() {
-        process.save(folder.path(), &format!("h-{at}.s2t"));
+        process.save(&folder.path(""), &format!("h-{at}.s2t"));
     }
-    causes(folder.path())
+    causes(&folder)
 }
 
 const NO_DRIVER: Option<&str> = Some("no CUDA driver library");
@@ -102,12 +95,12 @@ fn what_the_run_and_the_machine_say_is_named() {
     let not_asked = Some("the CUDA driver could not be asked: it took longer than 30 s");
     assert_eq!(of(ok(), not_asked, &[]), ["nothing_used"], "nobody knows");
     assert_eq!(of(json!({"signal": 11}), None, &[]), ["killed"]);
-    let case = |extra: Value| causes(folder(json!(null), extra, None).path());
+    let case = |extra: Value| causes(&folder(json!(null), extra, None));
     assert_eq!(case(json!({"status": "failed", "why": "cannot run x"})), ["not_started"]);
     assert_eq!(case(json!({"not_loaded": "/bin/x: it uses musl"})), ["collector_not_loaded"]);
     let damaged = folder(ok(), json!({}), None);
-    fs::write(damaged.path().join("collector/h-1.s2t"), "no spool").expect("file");
-    assert_eq!(causes(damaged.path()), ["files_unreadable"]);
+    damaged.write("collector/h-1.s2t", "no spool");
+    assert_eq!(causes(&damaged), ["files_unreadable"]);
 }
 
 #[test]
@@ -115,8 +108,8 @@ fn a_run_with_gpu_work_has_no_such_cause() {
     let folder = folder(json!({"code": 0}), json!({}), NO_DRIVER);
     let mut b = process();
     b.device(0, "NVIDIA H200", 1).name(2, b"k").shape(1, 2, 1);
-    b.kernel(1, 1, 1, (12, 14)).end().save(folder.path(), "h-1.s2t");
-    let outcome = write_reports(folder.path()).expect("reports");
+    b.kernel(1, 1, 1, (12, 14)).end().save(&folder.path(""), "h-1.s2t");
+    let outcome = folder.reports();
     assert!(outcome.coverage["empty"].is_null());
     assert_eq!(outcome.coverage["verdict"]["status"], "complete");
     assert!(!outcome.findings.iter().any(|finding| finding.what.contains("no GPU work")));
@@ -125,19 +118,11 @@ fn a_run_with_gpu_work_has_no_such_cause() {
 #[test]
 fn a_record_that_was_never_closed_is_told() {
     let folder = folder(json!(null), json!({"status": "running"}), None);
-    let path = folder.path().join("run.json");
-    let run: Value = serde_json::from_str(&fs::read_to_string(&path).expect("run")).expect("JSON");
-    for (state, told) in
-        [(json!("running"), true), (json!("closed"), false), (json!("reporting"), false)]
-    {
-        let mut changed = run.clone();
-        changed["state"] = state.clone();
-        changed["passes"]
-            .as_array_mut()
-            .expect("passes")
-            .push(json!({"name": "nsys", "status": "planned"}));
-        fs::write(&path, changed.to_string()).expect("run.json");
-        let findings = write_reports(folder.path()).expect("reports").findings;
+    let collect = json!({"name": "collect", "status": "running", "exit": null});
+    let planned = json!({"name": "nsys", "status": "planned"});
+    for (state, told) in [("running", true), ("closed", false), ("reporting", false)] {
+        let run = json!({"schema": 1, "state": state, "passes": [collect, planned]});
+        let findings = folder.write("run.json", run.to_string()).reports().findings;
         let found = findings.iter().find(|f| f.what == "the run record was never closed");
         assert_eq!(found.is_some(), told, "{state}: {findings:#?}");
         if let Some(found) = found {

@@ -1,12 +1,10 @@
 //! Readings of NVML in trace files, with energies that are known -> the same energies in the report.
 
-use std::fs;
-
 use serde_json::Value;
 use stage2_contract::trace::{DeviceState, MonoNs, Record};
-use stage2_launch::reports::write_reports;
 
-use crate::report::build::Build;
+use crate::common;
+use crate::common::trace::{Build, RunFolder};
 
 const S: u64 = 1_000_000_000;
 
@@ -49,20 +47,14 @@ fn process(pid: u32, device: u8, read_every_ms: u64) -> Build {
 
 /// The reports of these processes: `metrics.json` and `report.md`.
 fn reports(processes: &[Build]) -> (Value, String) {
-    let folder = tempfile::tempdir().expect("folder");
-    for (number, process) in processes.iter().enumerate() {
-        process.save(folder.path(), &format!("node-1-{number}.s2t"));
-    }
-    write_reports(folder.path()).expect("reports");
-    let read = |name: &str| fs::read_to_string(folder.path().join(name)).expect("file");
-    let html = read("report.html");
-    assert!(html.contains("Energy and clocks"));
-    (serde_json::from_str(&read("metrics.json")).expect("JSON"), read("report.md"))
+    let folder = RunFolder::of(processes);
+    folder.reports();
+    assert!(folder.text("report.html").contains("Energy and clocks"));
+    (folder.metrics(), folder.text("report.md"))
 }
 
 fn row<'v>(report: &'v Value, stage: &str) -> &'v Value {
-    let rows = report["energy"].as_array().expect("energy");
-    rows.iter().find(|row| row["stage"] == stage).expect("a row of the stage")
+    common::row(&report["energy"], "stage", stage)
 }
 
 /// A number of a figure, which is exact but for the rounding of floating-point numbers.

@@ -3,17 +3,23 @@
 use std::fs;
 use std::path::Path;
 
-use stage2_contract::trace::{
-    Losses, Mark, MonoNs, NONE, Path as RangePath, RANGE_OUTSIDE, RANGE_UNKNOWN, Record,
-};
+use stage2_contract::trace::{Losses, Mark, MonoNs, NONE, RANGE_OUTSIDE, RANGE_UNKNOWN, Record};
 
-use crate::report::build::Build;
+use crate::common::trace::{Build, RunFolder};
 
 const ELEMENTWISE: &[u8] = b"_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_15CUDAFunctor_addIfEESt5arrayIPcLm3EEEEviT0_T1_";
 const GEMM: &[u8] = b"_ZN7cutlass7Kernel2I62cutlass_80_tensorop_bf16_s16816gemm_bf16_128x64_32x6_nn_align8EEvNT_6ParamsE";
 /// Two kernels whose short names are the same.
 const REDUCE: [&[u8]; 2] = [b"_Z6reduceIfEvPT_", b"_Z6reduceIfEvPT_i"];
 const HOSTILE: &[u8] = b"=cmd|' /C \"calc\",'!A0`\x1b[2J\x07<img src=x>\xff\xe2\x80\xae|\r\n";
+
+/// A folder with the run and its reports.
+pub(crate) fn reported() -> RunFolder {
+    let folder = RunFolder::new();
+    write(&folder.path(""));
+    folder.reports();
+    folder
+}
 
 /// Writes the run to `run_dir`.
 pub(crate) fn write(run_dir: &Path) {
@@ -57,15 +63,10 @@ fn full() -> Build {
         b.name(id, name);
     }
     b.device(0, "NVIDIA H200", 1).device(1, "NVIDIA H200", 33);
-    b.shape(1, 4, 64)
-        .shape(2, 5, 132)
-        .shape(3, 6, 1)
-        .shape(4, 9, 8)
-        .shape(5, 10, 8)
-        .shape(6, 11, 2);
+    b.shape(1, 4, 64).shape(2, 5, 132).shape(3, 6, 1);
+    b.shape(4, 9, 8).shape(5, 10, 8).shape(6, 11, 2);
     b.path(1, NONE, 1).path(2, 1, 3).path(3, NONE, 2).path(4, 3, 3).path(5, NONE, 6);
-    b.add(Record::Path(RangePath { id: 6, parent: 3, name: 8, domain: 7 }));
-    b.path(7, NONE, 11);
+    b.path_in(6, 3, 8, 7).path(7, NONE, 11);
 
     // Prefill: one instance; its last kernel ends after the range.
     b.open(1, 1, 0, 10_000).open(2, 2, 1, 12_000);

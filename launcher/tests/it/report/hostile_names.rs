@@ -5,6 +5,7 @@ use std::fs;
 use std::io::Read as _;
 use std::panic::catch_unwind;
 use std::path::Path;
+use std::sync::Mutex;
 
 use rusqlite::Connection;
 use serde_json::{Value, json};
@@ -14,8 +15,9 @@ use stage2_launch::reports::write_reports;
 use stage2_read::trace::libraries::RangeNames;
 
 use crate::common::hostile_names::{acts, all};
-use crate::report::build::Build;
-use crate::report::{html, markdown};
+use crate::common::trace::Build;
+use crate::common::{LAUNCH, at_once, read};
+use crate::report::pages::{check_html, check_markdown};
 
 /// Longest name of a file, and of a record of a trace file.
 const FILE_NAME_BYTES: usize = 200;
@@ -140,10 +142,6 @@ fn nsys_export(path: &Path, text: &str) -> rusqlite::Result<()> {
     let range = "INSERT INTO NVTX_EVENTS VALUES (6, 50, 59, ?1, ?2, NULL, NULL, 3)";
     db.execute(range, rusqlite::params![text, thread])?;
     Ok(())
-}
-
-fn read(path: &Path) -> String {
-    fs::read_to_string(path).unwrap_or_else(|why| panic!("{}: {why}", path.display()))
 }
 
 fn unpacked(path: &Path) -> Vec<u8> {
@@ -293,15 +291,15 @@ fn check_bundle(run_dir: &Path, what: &str) {
         let text = read(path);
         check_text(&text, &of);
         match name.rsplit_once('.').map(|(_, ending)| ending) {
-            Some("md") => drop(markdown::check(&text)),
-            Some("html") => html::check(&text),
+            Some("md") => drop(check_markdown(&text)),
+            Some("html") => check_html(&text),
             Some("csv") => check_csv(text.as_bytes(), &of),
             Some("json") => check_json(&serde_json::from_str(&text).expect(&of), &of),
             _ => panic!("{of}: no test knows this kind of file"),
         }
     }
     // What the program itself says.
-    let mut report = assert_cmd::Command::new(env!("CARGO_BIN_EXE_stage2-launch"));
+    let mut report = assert_cmd::Command::new(LAUNCH);
     let said = report.args(["-v", "report"]).arg(run_dir).output().expect("stage2-launch");
     let error = String::from_utf8_lossy(&said.stderr);
     assert!(!error.contains("is no run record"), "{what}: {error}");
@@ -330,15 +328,23 @@ fn check_exports(folder: &Path, what: &str, name: &[u8]) {
 ///  it acts.
 #[test]
 fn every_artifact_holds_every_hostile_name() {
-    let mut failed = Vec::new();
-    for (what, name) in all() {
-        let folder = tempfile::tempdir().expect("folder");
-        let run_dir = folder.path().join("run");
-        fs::create_dir(&run_dir).expect("folder");
-        write(&run_dir, &name);
-        let bundle = catch_unwind(|| check_bundle(&run_dir, what));
-        let exports = catch_unwind(|| check_exports(folder.path(), what, &name));
-        failed.extend(bundle.and(exports).is_err().then_some(what));
-    }
+    // The longest names, at the end, take the most time.
+    let names = Mutex::new(all());
+    let failed = Mutex::new(Vec::new());
+    let next = || names.lock().expect("no panic").pop();
+    at_once(0..4, |_| {
+        while let Some((what, name)) = next() {
+            let folder = tempfile::tempdir().expect("folder");
+            let run_dir = folder.path().join("run");
+            fs::create_dir(&run_dir).expect("folder");
+            write(&run_dir, &name);
+            let bundle = catch_unwind(|| check_bundle(&run_dir, what));
+            let exports = catch_unwind(|| check_exports(folder.path(), what, &name));
+            if bundle.and(exports).is_err() {
+                failed.lock().expect("no panic").push(what);
+            }
+        }
+    });
+    let failed = failed.into_inner().expect("no panic");
     assert!(failed.is_empty(), "see the panics above: {failed:?}");
 }

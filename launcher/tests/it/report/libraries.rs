@@ -1,12 +1,7 @@
 //! Ranges of libraries: never a stage, never around a range of the user.
 
-use std::fs;
-use std::path::Path;
-
-use crate::report::build::Build;
-use crate::report::meaning::{report_of, stage};
+use crate::common::trace::{Build, RunFolder, finds, report_of, stage, takeaways};
 use stage2_contract::trace::{NONE, Record};
-use stage2_launch::reports::write_reports;
 use stage2_model::{PathKind, Report};
 
 /// Names 1 to 6: prefill, decode, ncclCommInitRankConfig, ncclAllReduce, k, NCCL; one kernel shape.
@@ -133,17 +128,10 @@ fn a_range_that_the_collector_lets_go_on_stays_one_instance() {
     assert_eq!(report.coverage.total.undefined_identifiers, 0);
 }
 
-fn written(build: &Build, config: &str) -> (tempfile::TempDir, Report) {
-    let folder = tempfile::tempdir().expect("folder");
-    build.save(folder.path(), "a.s2t");
-    fs::write(folder.path().join("config.yaml"), config).expect("config.yaml");
-    write_reports(folder.path()).expect("reports");
-    let text = read(folder.path(), "metrics.json");
-    (folder, serde_json::from_str(&text).expect("model"))
-}
-
-fn read(folder: &Path, name: &str) -> String {
-    fs::read_to_string(folder.join(name)).expect("file")
+fn written(build: &Build, config: &str) -> (RunFolder, Report) {
+    let folder = RunFolder::of([build]);
+    let report = folder.write("config.yaml", config).report();
+    (folder, report)
 }
 
 /// A program of which only libraries open ranges, as one with JAX or CuPy.
@@ -166,16 +154,16 @@ fn ranges_of_libraries_alone_have_a_table_of_their_own_and_no_verdict() {
         let (folder, report) = written(&libraries_only(domain), "");
         assert!(report.stages.iter().all(|row| row.kind != PathKind::Range), "{domain}");
         assert_eq!(stage(&report, "(whole process)").kernels, Some(5));
-        let page = read(folder.path(), "report.md");
+        let page = folder.text("report.md");
         let title = "## Ranges of libraries only: the workload opened none of its own";
         let (_, table) = page.split_once(title).expect("a table of their own");
         let row = format!("XlaModule@{domain}");
         assert!(table.split("\n## ").next().is_some_and(|table| table.contains(&row)), "{page}");
         assert_eq!(page.matches(&row).count(), 1, "{page}");
         assert!(page.contains("5 outside of ranges, 5 of them in ranges of libraries"), "{page}");
-        let said = &report.insight.takeaways;
-        assert!(said.iter().all(|t| !t.text.contains("XlaModule")), "{said:?}");
-        assert!(read(folder.path(), "stakeholder_summary.md").contains("only libraries did"));
+        let said = takeaways(&report);
+        assert!(said.iter().all(|text| !text.contains("XlaModule")), "{said:?}");
+        assert!(folder.text("stakeholder_summary.md").contains("only libraries did"));
     }
 }
 
@@ -191,7 +179,7 @@ fn a_configuration_adds_to_the_libraries() {
         assert_eq!(stages, ["(whole process)"], "{added}");
     }
     let (_folder, report) = written(&build, "report: {library_domains: {a: 1}}");
-    assert!(report.findings.iter().any(|f| f.what.contains("report.library_domains")));
+    assert!(finds(&report, "report.library_domains"));
     assert_eq!(stage(&report, "XlaModule@vllm.worker").kernels, Some(5));
 }
 
@@ -201,8 +189,7 @@ fn a_configuration_adds_to_the_libraries() {
 #[test]
 fn a_range_that_is_open_at_a_normal_end_is_told_and_that_of_a_library_is_not() {
     let gap = "the workload's ranges open at its end: ";
-    let finding =
-        |report: &Report| report.findings.iter().any(|finding| finding.what.starts_with(gap));
+    let finding = |report: &Report| finds(report, gap);
     // NCCL's range is never closed.
     let report = report_of([inside_nccl().end()]);
     assert!(report.coverage.verdict.text.starts_with("complete"), "{:?}", report.coverage.verdict);

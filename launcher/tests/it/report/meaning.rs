@@ -2,32 +2,14 @@
 
 use std::fs;
 
-use crate::report::build::{Build, GPU_AHEAD_NS};
+use crate::common::trace::{Build, GPU_AHEAD_NS, RunFolder, finds, report_of, stage};
 use crate::report::fixture;
 use serde_json::{Value, json};
 use stage2_contract::trace::{Anchor, GpuNs, MonoNs, NONE, Record, WallNs};
-use stage2_launch::reports::write_reports;
-use stage2_model::{EmptyCause, Finding, Report, RunInfo, StageRow};
-use stage2_read::trace::{Capture, Tally};
-use stage2_report::join::join;
+use stage2_model::{EmptyCause, Finding, Report};
 
 fn report(build: &mut Build) -> Report {
     report_of([build])
-}
-
-/// The report on several processes.
-pub(crate) fn report_of<'b>(builds: impl IntoIterator<Item = &'b mut Build>) -> Report {
-    let read = |build: &mut Build| {
-        let mut tally = Tally::default();
-        build.records.drain(..).for_each(|record| tally.push(record));
-        tally.finish()
-    };
-    let processes = builds.into_iter().map(read).collect();
-    join(Capture { processes, ..Capture::default() }, RunInfo::default(), Vec::new())
-}
-
-pub(crate) fn stage<'r>(report: &'r Report, name: &str) -> &'r StageRow {
-    report.stages.iter().find(|row| row.stage == name).expect("stage")
 }
 
 /// A process with stages a (path 1) and b (path 2), a/b (path 3), and one kernel shape.
@@ -38,6 +20,12 @@ pub(crate) fn process() -> Build {
     b
 }
 
+/// Window, busy and idle time of a stage.
+pub(crate) fn gpu_times_are(report: &Report, name: &str, expected: [Option<u64>; 3]) {
+    let row = stage(report, name);
+    assert_eq!([row.gpu_window_ns, row.gpu_busy_ns, row.gpu_idle_ns], expected, "{name}");
+}
+
 #[test]
 fn overlapping_windows_count_once() {
     // Launched without waiting: the second instance opens while the first one's kernels run.
@@ -45,12 +33,8 @@ fn overlapping_windows_count_once() {
     b.open(1, 1, 0, 0).close(1, 10).open(2, 1, 0, 10).close(2, 20);
     b.kernel(1, 1, 1, (5, 25)).kernel(2, 1, 1, (27, 40));
     let report = report(&mut b);
-    let row = stage(&report, "a");
-    assert_eq!(
-        (row.gpu_window_ns, row.gpu_busy_ns, row.gpu_idle_ns),
-        (Some(40), Some(33), Some(7))
-    );
-    assert_eq!(row.gpu_busy_percent, Some(82.5));
+    gpu_times_are(&report, "a", [Some(40), Some(33), Some(7)]);
+    assert_eq!(stage(&report, "a").gpu_busy_percent, Some(82.5));
 }
 
 #[test]
@@ -59,11 +43,7 @@ fn work_that_starts_before_its_range_widens_the_window() {
     let mut b = process();
     b.open(1, 1, 0, 100).kernel(1, 1, 1, (97, 130)).close(1, 120);
     let report = report(&mut b);
-    let row = stage(&report, "a");
-    assert_eq!(
-        (row.gpu_window_ns, row.gpu_busy_ns, row.gpu_idle_ns),
-        (Some(33), Some(33), Some(0))
-    );
+    gpu_times_are(&report, "a", [Some(33), Some(33), Some(0)]);
 }
 
 #[test]
@@ -110,12 +90,11 @@ fn continued_in_b(report: &Report) {
 #[test]
 fn without_a_tie_between_the_clocks_idle_is_absent_and_busy_is_not() {
     let mut b = process();
-    b.records.retain(|record| !matches!(record, stage2_contract::trace::Record::Anchor(_)));
+    b.records.retain(|record| !matches!(record, Record::Anchor(_)));
     b.open(1, 1, 0, 0).kernel(1, 1, 1, (5, 25)).close(1, 10);
     let report = report(&mut b);
-    let row = stage(&report, "a");
-    assert_eq!((row.gpu_window_ns, row.gpu_idle_ns, row.gpu_busy_ns), (None, None, Some(20)));
-    assert!(report.findings.iter().any(|f| f.what.contains("without a reading that ties")));
+    gpu_times_are(&report, "a", [None, Some(20), None]);
+    assert!(finds(&report, "without a reading that ties"));
 }
 
 #[test]
@@ -134,16 +113,13 @@ fn what_nobody_looked_at_is_absent_not_zero() {
 #[test]
 fn a_capture_that_says_why_it_is_incomplete_is_not_complete() {
     let mut b = process();
-    b.open(1, 1, 0, 0)
-        .kernel(1, 1, 1, (5, 25))
-        .close(1, 30)
-        .meta("gpu.incomplete", "a tool\nhas it")
-        .end();
+    b.open(1, 1, 0, 0).kernel(1, 1, 1, (5, 25)).close(1, 30);
+    b.meta("gpu.incomplete", "a tool\nhas it").end();
     let report = report(&mut b);
     let text = &report.coverage.verdict.text;
     let gap = "processes whose GPU work is incomplete: 1";
     assert!(text.starts_with("PARTIAL") && text.contains(gap), "{text}");
-    assert!(report.findings.iter().any(|f| f.what.contains("GPU work is missing: a tool")));
+    assert!(finds(&report, "GPU work is missing: a tool"));
 }
 
 #[test]
@@ -194,11 +170,8 @@ fn a_machine_that_was_suspended_is_told_of_and_stretches_no_window() {
 fn a_window_that_began_later_than_the_others_is_told_of() {
     let told = |late_ns: &str| {
         let mut b = process();
-        b.meta("window.late_ns", late_ns)
-            .open(1, 1, 0, 0)
-            .kernel(1, 1, 1, (5, 25))
-            .close(1, 10)
-            .end();
+        b.meta("window.late_ns", late_ns).open(1, 1, 0, 0);
+        b.kernel(1, 1, 1, (5, 25)).close(1, 10).end();
         let findings = report(&mut b).findings;
         findings.iter().find(|f| f.what.contains("after the moment that was set")).cloned()
     };
@@ -214,27 +187,18 @@ fn a_window_that_began_later_than_the_others_is_told_of() {
 #[test]
 fn windows_that_begin_with_different_steps_are_told_of() {
     let told = |opened: [u64; 2]| {
-        let folder = tempfile::tempdir().expect("folder");
+        let folder = RunFolder::new();
         for (rank, opened) in opened.into_iter().enumerate() {
             let mut b = process();
             let Some(Record::Process(who)) = b.records.first_mut() else { panic!("{rank}") };
             who.pid = 10 + rank as u32;
-            let facts = [
-                ("window.at_unix_ns", 7),
-                ("window.first_step_unix_ns", opened),
-                ("window.first_step_ns", 2_000_000),
-            ];
-            for (key, value) in facts {
-                b.meta(key, &value.to_string());
-            }
+            b.meta("window.at_unix_ns", "7").meta("window.first_step_ns", "2000000");
+            b.meta("window.first_step_unix_ns", &opened.to_string());
             b.open(1, 1, 0, 0).kernel(1, 1, 1, (5, 25)).close(1, 10).end();
-            b.save(folder.path(), &format!("{rank}.s2t"));
+            b.save(&folder.path(""), &format!("{rank}.s2t"));
         }
-        write_reports(folder.path()).expect("reports");
-        let text = fs::read_to_string(folder.path().join("metrics.json")).expect("model");
-        let report: Report = serde_json::from_str(&text).expect("model");
         let of = |f: &Finding| f.what.contains("do not begin with the same step");
-        report.findings.into_iter().find(of)
+        folder.report().findings.into_iter().find(of)
     };
     let finding = told([1_000_000_000, 1_001_900_000]).expect("a finding");
     assert!(
@@ -246,26 +210,20 @@ fn windows_that_begin_with_different_steps_are_told_of() {
 
 #[test]
 fn the_model_survives_being_written_and_read() {
-    let folder = tempfile::tempdir().expect("folder");
-    fixture::write(folder.path());
-    write_reports(folder.path()).expect("reports");
-    let text = fs::read_to_string(folder.path().join("metrics.json")).expect("model");
-    let report: Report = serde_json::from_str(&text).expect("model");
+    let folder = fixture::reported();
+    let report = folder.report();
     let again: Value = serde_json::to_value(&report).expect("JSON");
-    assert_eq!(again, serde_json::from_str::<Value>(&text).expect("JSON"));
+    assert_eq!(again, folder.metrics());
     assert_eq!((report.schema.as_str(), report.schema_version), ("stage2.report", 1));
 }
 
 #[test]
 fn a_run_that_says_it_is_simulated_is_so_in_every_artifact() {
-    let folder = tempfile::tempdir().expect("folder");
     let mut b = process();
-    b.open(1, 1, 0, 0).kernel(1, 1, 1, (5, 25)).close(1, 10).end();
-    b.save(folder.path(), "a.s2t");
+    let folder = RunFolder::of([&*b.open(1, 1, 0, 0).kernel(1, 1, 1, (5, 25)).close(1, 10).end()]);
     let marked = |simulated: bool| {
-        fs::write(folder.path().join("run.json"), json!({"simulated": simulated}).to_string())
-            .expect("run.json");
-        let outcome = write_reports(folder.path()).expect("reports");
+        let run = json!({"simulated": simulated}).to_string();
+        let outcome = folder.write("run.json", run).reports();
         let text = |path: &std::path::PathBuf| fs::read_to_string(path).expect("file");
         outcome.files.iter().map(text).all(|text| {
             text.contains("SIMULATED")

@@ -1,13 +1,9 @@
 //! Runs whose user opened no range: one stage, and steps from the sequence of kernels.
 
-use std::fs;
-use std::path::Path;
+use serde_json::{Value, json};
+use stage2_contract::trace::{NONE, RANGE_OUTSIDE};
 
-use serde_json::Value;
-use stage2_contract::trace::{NONE, Path as RangePath, RANGE_OUTSIDE, Record};
-use stage2_launch::reports::write_reports;
-
-use crate::report::build::Build;
+use crate::common::trace::{Build, RunFolder};
 
 /// From the start of a kernel to that of the next, ns.
 const EVERY_NS: u64 = 10_000;
@@ -59,18 +55,10 @@ impl Program {
     }
 }
 
-fn reported(dir: &Path) -> (Value, Vec<String>) {
-    let outcome = write_reports(dir).expect("reports");
-    let text = fs::read_to_string(dir.join("metrics.json")).expect("metrics.json");
-    (serde_json::from_str(&text).expect("JSON"), outcome.headline)
-}
-
-fn report_of(programs: &[&Build]) -> (tempfile::TempDir, Value, Vec<String>) {
-    let folder = tempfile::tempdir().expect("folder");
-    for (at, build) in programs.iter().enumerate() {
-        build.save(folder.path(), &format!("node-1-{at}.s2t"));
-    }
-    let (metrics, headline) = reported(folder.path());
+fn report_of(programs: &mut [Program]) -> (RunFolder, Value, Vec<String>) {
+    let folder = RunFolder::of(programs.iter_mut().map(|program| &*program.build.end()));
+    let headline = folder.reports().headline;
+    let metrics = folder.metrics();
     (folder, metrics, headline)
 }
 
@@ -88,8 +76,7 @@ fn three_generations_have_their_steps_and_the_process_is_a_stage() {
     let mut program = Program::new(7, "python3");
     program.noise(2_000);
     (0..3).for_each(|_| program.generate(64));
-    program.build.end();
-    let (folder, metrics, headline) = report_of(&[&program.build]);
+    let (folder, metrics, headline) = report_of(&mut [program]);
 
     let steps = &metrics["inferred_steps"];
     assert_eq!(steps["label"], "inferred from the kernel sequence");
@@ -138,7 +125,7 @@ fn three_generations_have_their_steps_and_the_process_is_a_stage() {
         ("stakeholder_summary.md", "## Inferred steps\n"),
         ("report.html", "Inferred steps</h2>"),
     ] {
-        let text = fs::read_to_string(folder.path().join(page)).expect(page);
+        let text = folder.text(page);
         assert!(text.contains(title), "{page}: {text}");
         assert!(text.contains("inferred from the kernel sequence"), "{page}");
         assert!(text.contains("prefill-like"), "{page}");
@@ -166,11 +153,8 @@ fn stages_that_nothing_marked_are_told_where_they_were_asked_for() {
             program.build.kernel(90, 1, 1, (at, at + 100)).close(90, at + 200);
         }
         program.noise(20);
-        program.build.end();
-        let folder = tempfile::tempdir().expect("folder");
-        program.build.save(folder.path(), "node-1-1.s2t");
-        fs::write(folder.path().join("config.yaml"), config(words)).expect("config.yaml");
-        let findings = write_reports(folder.path()).expect("reports").findings;
+        let folder = RunFolder::of([&*program.build.end()]);
+        let findings = folder.write("config.yaml", config(words)).reports().findings;
         let found =
             findings.iter().find(|f| f.what.starts_with("--annotate prefill-decode was on"));
         assert_eq!(found.is_some(), told, "{words} {range:?}: {findings:?}");
@@ -179,9 +163,8 @@ fn stages_that_nothing_marked_are_told_where_they_were_asked_for() {
         assert!(!(told && again), "it was on: {findings:?}");
     }
     // A run that recorded no process shows nothing of what ran.
-    let folder = tempfile::tempdir().expect("folder");
-    fs::write(folder.path().join("config.yaml"), config("prefill-decode")).expect("config.yaml");
-    let findings = write_reports(folder.path()).expect("reports").findings;
+    let folder = RunFolder::new();
+    let findings = folder.write("config.yaml", config("prefill-decode")).reports().findings;
     assert!(!findings.iter().any(|f| f.what.contains("prefill-decode was on")), "{findings:?}");
 }
 
@@ -190,11 +173,10 @@ fn where_no_period_is_certain_no_step_is_given() {
     let mut program = Program::new(7, "/usr/bin/serve");
     program.noise(30_000);
     (0..4).for_each(|_| program.forward(20, 34, 3_000));
-    program.build.end();
-    let (folder, metrics, headline) = report_of(&[&program.build]);
+    let (folder, metrics, headline) = report_of(&mut [program]);
     assert_eq!(metrics.get("inferred_steps"), None);
     assert!(!headline.iter().any(|line| line.contains("inferred")), "{headline:#?}");
-    let page = fs::read_to_string(folder.path().join("report.md")).expect("page");
+    let page = folder.text("report.md");
     assert!(!page.contains("Inferred steps"), "{page}");
     let finding = finding(&metrics).expect("it says that there is no range");
     let why = finding["why"].as_str().expect("text");
@@ -210,19 +192,14 @@ fn a_range_of_the_user_ends_it_and_one_of_a_library_does_not() {
         let mut program = Program::new(7, "python3");
         let build = &mut program.build;
         build.name(98, b"ncclCommInitRank");
-        if let Some(domain) = domain {
-            build.name(99, domain.as_bytes());
-        }
-        let domain = domain.map_or(NONE, |_| 99);
-        build.add(Record::Path(RangePath { id: 1, parent: NONE, name: 98, domain }));
-        build.open(1, 1, 0, 100).close(1, 200);
+        let of_domain = build.domain(99, domain);
+        build.path_in(1, NONE, 98, of_domain).open(1, 1, 0, 100).close(1, 200);
         (0..2).for_each(|_| program.generate(20));
-        program.build.end();
-        let (_folder, metrics, _) = report_of(&[&program.build]);
-        assert_eq!(metrics.get("inferred_steps").is_some(), whole, "{domain}");
-        assert_eq!(stage(&metrics, "(whole process)").is_some(), whole, "{domain}");
-        assert_eq!(stage(&metrics, "(outside ranges)").is_some(), !whole, "{domain}");
-        assert_eq!(finding(&metrics).is_some(), whole, "{domain}");
+        let (_folder, metrics, _) = report_of(&mut [program]);
+        assert_eq!(metrics.get("inferred_steps").is_some(), whole, "{domain:?}");
+        assert_eq!(stage(&metrics, "(whole process)").is_some(), whole, "{domain:?}");
+        assert_eq!(stage(&metrics, "(outside ranges)").is_some(), !whole, "{domain:?}");
+        assert_eq!(finding(&metrics).is_some(), whole, "{domain:?}");
     }
 }
 
@@ -232,8 +209,7 @@ fn what_was_recorded_in_a_part_is_no_whole_process() {
         let mut program = Program::new(7, "python3");
         program.build.meta(key, if key == "sample" { "1/4" } else { "decode" });
         program.generate(20);
-        program.build.end();
-        let (_folder, metrics, _) = report_of(&[&program.build]);
+        let (_folder, metrics, _) = report_of(&mut [program]);
         assert_eq!(metrics.get("inferred_steps"), None, "{key}");
         assert!(stage(&metrics, "(whole process)").is_none(), "{key}");
     }
@@ -244,25 +220,17 @@ fn each_process_has_its_own_steps() {
     let mut with_range = Program::new(1, "python3");
     with_range.build.name(98, b"decode").path(1, NONE, 98).open(1, 1, 0, 100).close(1, 200);
     with_range.generate(20);
-    with_range.build.end();
     let mut long = Program::new(2, "python3");
     long.generate(30);
-    long.build.end();
     let mut short = Program::new(3, "python3");
     short.now = 1_000_000_000;
     (0..25).for_each(|_| short.forward(20, 10, 3_000));
-    short.build.end();
-    let (_folder, metrics, headline) = report_of(&[&with_range.build, &long.build, &short.build]);
+    let (_folder, metrics, headline) = report_of(&mut [with_range, long, short]);
     let rows = metrics["inferred_steps"]["rows"].as_array().expect("rows");
-    let seen: Vec<_> = rows
-        .iter()
-        .map(|row| (&row["pid"], &row["kernels_per_step"], &row["steps"], &row["resembles"]))
-        .collect();
-    let expected: [(Value, Value, Value, Value); 2] = [
-        (2.into(), 694.into(), 30.into(), "decode_like".into()),
-        (3.into(), 214.into(), 25.into(), "repeating".into()),
-    ];
-    assert_eq!(seen, expected.each_ref().map(|(a, b, c, d)| (a, b, c, d)));
+    let keys = ["pid", "kernels_per_step", "steps", "resembles"];
+    let seen: Vec<_> = rows.iter().map(|row| keys.map(|key| row[key].clone())).collect();
+    let expected = [json!([2, 694, 30, "decode_like"]), json!([3, 214, 25, "repeating"])];
+    assert_eq!(json!(seen), json!(expected));
     assert!(headline.iter().any(|line| line.contains("process 3, repeating: 25 steps")));
     let whole = stage(&metrics, "(whole process)").expect("of two processes");
     assert_eq!(whole["kernels"], 654 + 30 * 694 + 25 * 214);

@@ -1,11 +1,8 @@
 //! What one pause, or a few, must not turn round: shares, gains and advice.
 
-use std::fs;
-
-use crate::report::build::Build;
+use crate::common::trace::{Build, RunFolder, takeaways};
 use crate::report::meaning::process;
 use stage2_contract::trace::Record;
-use stage2_launch::reports::write_reports;
 use stage2_model::rule::Rule;
 use stage2_model::{Report, StageAnswer, StepUnit, WindowKind};
 
@@ -52,18 +49,10 @@ fn pause(number: u64, of: &[u64], ns: u64) -> Odd {
 
 /// The report and its pages.
 fn written(processes: &mut [Build]) -> (Report, Vec<String>) {
-    let folder = tempfile::tempdir().expect("folder");
-    for (number, process) in processes.iter_mut().enumerate() {
-        process.end().save(folder.path(), &format!("{number}.s2t"));
-    }
-    write_reports(folder.path()).expect("reports");
-    let read = |name: &str| fs::read_to_string(folder.path().join(name)).expect(name);
+    let folder = RunFolder::of(processes.iter_mut().map(|process| &*process.end()));
+    let report = folder.report();
     let pages = ["report.md", "stakeholder_summary.md", "kernels.md", "report.html"];
-    (serde_json::from_str(&read("metrics.json")).expect("model"), pages.map(read).to_vec())
-}
-
-fn answered(mut process: Build) -> Report {
-    written(std::slice::from_mut(&mut process)).0
+    (report, pages.map(|name| folder.text(name)).to_vec())
 }
 
 fn line<'r>(report: &'r Report, label: &str) -> Option<&'r str> {
@@ -101,7 +90,7 @@ fn assert_as_without(report: &Report, plain: &Report) {
 
 #[test]
 fn one_pause_or_three_turn_nothing_round() {
-    let plain = answered(steps(|_| Odd::default()));
+    let plain = steps(|_| Odd::default()).report();
     assert_eq!(line(&plain, "outliers"), None);
     for (of, said) in [
         (&[100u64][..], "a: 1 of 199 instances holds 96.8 % of the time: a pause of 60."),
@@ -131,9 +120,9 @@ fn one_pause_or_three_turn_nothing_round() {
 
 #[test]
 fn a_long_kernel_is_no_more_than_a_line() {
-    let plain = answered(steps(|_| Odd::default()));
+    let plain = steps(|_| Odd::default()).report();
     let odd = |number| Odd { kernel: if number == 100 { 5 * SECOND } else { 0 }, pause: 0 };
-    let report = answered(steps(odd));
+    let report = steps(odd).report();
     assert_as_without(&report, &plain);
     let told = line(&report, "outliers").expect("a line");
     assert!(told.contains("a kernel of 5000.48 ms (k)"), "{told}");
@@ -154,8 +143,7 @@ fn a_pause_in_one_step_of_few_instances_is_told_from_the_others() {
             b.close(outer, at);
             at += 10 * US;
         }
-        b.anchor(at);
-        answered(b)
+        b.anchor(at).report()
     };
     let plain = decodes(|_| Odd::default());
     let report = decodes(|number| pause(number, &[70], 60 * SECOND));
@@ -184,18 +172,14 @@ fn a_pause_in_a_short_stage_does_not_make_it_the_one_to_change() {
                 }
             }
         }
-        b.anchor(at);
-        answered(b)
+        b.anchor(at).report()
     };
     let (plain, report) = (both(0), both(6 * SECOND));
     assert_eq!(report.answer.stages[0].stage, "b");
     assert_as_without(&report, &plain);
-    let said = |report: &Report| -> Vec<String> {
-        report.insight.takeaways.iter().map(|takeaway| takeaway.text.clone()).collect()
-    };
-    let dominant =
-        said(&report).into_iter().find(|text| text.contains("of the time of all stages"));
-    assert!(dominant.expect("the long one").starts_with("b: 91.3 %"), "{:?}", said(&report));
+    let said = takeaways(&report);
+    let dominant = said.iter().find(|text| text.contains("of the time of all stages"));
+    assert!(dominant.expect("the long one").starts_with("b: 91.3 %"), "{said:?}");
     let told = line(&report, "outliers").expect("a line");
     assert!(told.starts_with("a: 1 of 19 instances holds 97."), "{told}");
 }
@@ -203,10 +187,8 @@ fn a_pause_in_a_short_stage_does_not_make_it_the_one_to_change() {
 #[test]
 fn two_populations_are_no_outliers_and_of_few_one_is_only_named() {
     for of in [2, 8, 16] {
-        let report = answered(steps(|number| Odd {
-            pause: if number % of == 0 { 45 * MS } else { 0 },
-            ..Odd::default()
-        }));
+        let pause = |number| if number % of == 0 { 45 * MS } else { 0 };
+        let report = steps(|number| Odd { pause: pause(number), ..Odd::default() }).report();
         assert_eq!(line(&report, "outliers"), None, "every {of}th");
     }
     let mut b = process();
@@ -214,8 +196,7 @@ fn two_populations_are_no_outliers_and_of_few_one_is_only_named() {
     for number in 0..5 {
         at = instance(&mut b, 1 + number, 1, 0, at, pause(number, &[3], 6 * SECOND)) + 10 * US;
     }
-    b.anchor(at);
-    let report = answered(b);
+    let report = b.anchor(at).report();
     let told = line(&report, "outliers").expect("a line");
     assert!(
         told.starts_with("a: 1 of 4 instances holds 99.5 % of the time: a pause of 6"),
@@ -268,8 +249,7 @@ fn a_graph_of_the_same_run_is_no_faster_than_the_gain_at_most() {
             at += 10 * US;
         }
     }
-    b.anchor(at);
-    let report = answered(b);
+    let report = b.anchor(at).report();
     let of = |name: &str| {
         let stages = &report.answer.stages;
         stages.iter().find(|stage| stage.stage == name).expect(name)
@@ -343,8 +323,7 @@ fn where_the_host_was_ahead_short_gaps_are_not_its_fault() {
             b.close(outer, at);
             at += 10 * US;
         }
-        b.anchor(at);
-        answered(b)
+        b.anchor(at).report()
     };
     let said = |report: &Report, rule: Rule| {
         let found = report.insight.takeaways.iter().find(|takeaway| takeaway.rule == rule);

@@ -1,13 +1,9 @@
 //! Runs with a baseline pass: a stage that the collector slowed down is told with a lighter setting,
 //! and a baseline that did not run through is compared with nothing.
 
-use std::fs;
-use std::path::Path;
-
-use crate::report::build::Build;
+use crate::common::trace::{Build, RunFolder};
 use serde_json::json;
-use stage2_contract::trace::NONE;
-use stage2_launch::reports::write_reports;
+use stage2_contract::trace::{NONE, Record};
 use stage2_model::{Finding, Report, Severity};
 
 /// Five decodes of about this long; the first, cold one takes 1 ms.
@@ -25,30 +21,16 @@ fn decodes(us: u64) -> Build {
 }
 
 /// The report of a run whose decodes take 100 us in the baseline pass.
-fn report(collect_us: u64, baseline_status: &str) -> (tempfile::TempDir, Report) {
-    let folder = tempfile::tempdir().expect("folder");
-    decodes(collect_us).save(folder.path(), "h-1.s2t");
+fn report(collect_us: u64, baseline_status: &str) -> (RunFolder, Report) {
+    let folder = RunFolder::of(&[decodes(collect_us)]);
     let mut untraced = decodes(100);
-    untraced.records.retain(
-        |record| !matches!(record, stage2_contract::trace::Record::Work(work) if work.is_kernel()),
-    );
-    let elsewhere = tempfile::tempdir().expect("folder");
-    untraced.save(elsewhere.path(), "h-1.s2t");
-    let baseline = folder.path().join("baseline");
-    fs::create_dir(&baseline).expect("folder");
-    fs::copy(elsewhere.path().join("collector/h-1.s2t"), baseline.join("h-1.s2t")).expect("spool");
+    untraced.records.retain(|record| !matches!(record, Record::Work(work) if work.is_kernel()));
     let pass = |name: &str, status: &str| json!({"name": name, "status": status, "duration_ms": 9});
     let passes = [pass("baseline", baseline_status), pass("collect", "ok")];
     let run = json!({"schema": 2, "passes": passes}).to_string();
-    fs::write(folder.path().join("run.json"), run).expect("run.json");
-    fs::write(folder.path().join("config.yaml"), "run: {baseline: true}\n").expect("config");
-    write_reports(folder.path()).expect("reports");
-    let metrics = read(folder.path(), "metrics.json");
-    (folder, serde_json::from_str(&metrics).expect("a report"))
-}
-
-fn read(run_dir: &Path, name: &str) -> String {
-    fs::read_to_string(run_dir.join(name)).expect(name)
+    folder.write("baseline/h-1.s2t", untraced.bytes()).write("run.json", run);
+    let report = folder.write("config.yaml", "run: {baseline: true}\n").report();
+    (folder, report)
 }
 
 fn told(report: &Report) -> Option<&Finding> {
@@ -63,10 +45,10 @@ fn a_stage_that_the_collector_slowed_down_is_told_on_every_page() {
     assert!(finding.what.contains("under the collector: decode 1.488x"), "{finding}");
     assert!(finding.why.contains("4 warm instances") && finding.remedy.contains("STAGE2_SAMPLE"));
     for page in ["report.md", "stakeholder_summary.md", "report.html"] {
-        let text = read(folder.path(), page).replace('\\', "");
+        let text = folder.plain(page);
         assert!(text.contains("x their baseline under the collector"), "{page}");
     }
-    let whole = read(folder.path(), "report.md");
+    let whole = folder.text("report.md");
     assert!(whole.contains("The baseline pass runs first"), "{whole}");
     let (_folder, close) = report(120, "ok");
     assert!(told(&close).is_none() && !close.costs.stages.is_empty(), "{:?}", close.costs);
@@ -77,7 +59,7 @@ fn a_baseline_that_did_not_run_through_is_compared_with_nothing() {
     for status in ["workload_failed", "timed_out", "interrupted", "running", "of another version"] {
         let (folder, report) = report(150, status);
         assert!(told(&report).is_none() && report.costs.stages.is_empty(), "{:?}", report.costs);
-        let text = read(folder.path(), "report.md").replace('\\', "");
+        let text = folder.plain("report.md");
         assert!(text.contains(&format!("did not run through: {status}.\n")), "{text}");
     }
 }

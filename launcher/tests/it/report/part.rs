@@ -1,17 +1,13 @@
 //! Captures of a part of what ran: what is scaled, what is absent, and what says so.
 
-use std::fs;
-
-use crate::report::build::Build;
-use crate::report::meaning::{process, report_of, stage};
+use crate::common::trace::{Build, RunFolder, report_of, stage};
+use crate::report::meaning::{gpu_times_are, process};
 use stage2_contract::trace::Record;
-use stage2_launch::reports::write_reports;
 use stage2_model::Report;
 
 #[test]
 fn a_sample_is_scaled_per_path_and_says_so_everywhere() {
     // a was opened 8 times and recorded twice; b within a 24 times, 6 of them recorded.
-    let folder = tempfile::tempdir().unwrap();
     let mut b = process();
     b.meta("sample", "1/4");
     let mut range = 0;
@@ -29,11 +25,9 @@ fn a_sample_is_scaled_per_path_and_says_so_everywhere() {
         b.close(outer, start + 900);
         range = outer + 3;
     }
-    b.end();
-    b.save(folder.path(), "p.s2t");
-    let outcome = write_reports(folder.path()).unwrap();
-    let read = |file: &str| fs::read_to_string(folder.path().join(file)).unwrap();
-    let report: Report = serde_json::from_str(&read("metrics.json")).unwrap();
+    let folder = RunFolder::of([&*b.end()]);
+    let report = folder.report();
+    let read = |file: &str| folder.text(file);
 
     let row = stage(&report, "a");
     assert_eq!((row.instances, row.recorded_instances), (Some(8), Some(2)));
@@ -54,7 +48,7 @@ fn a_sample_is_scaled_per_path_and_says_so_everywhere() {
         (None, None, None)
     );
 
-    let note = outcome.findings.iter().find(|f| f.what.contains("sampled 1/4")).unwrap();
+    let note = report.findings.iter().find(|f| f.what.contains("sampled 1/4")).unwrap();
     assert!(note.what.contains("recorded 8 of 32 range instances"), "{}", note.what);
     for file in ["kernels.md", "report.md", "operators.md"] {
         assert!(read(file).contains("SAMPLED 1/4"), "{file}");
@@ -100,14 +94,10 @@ fn a_sample_and_a_whole_capture_weigh_as_much_as_they_stand_for() {
 
 /// What a reader sees first, and the findings.
 fn pages(build: &mut Build) -> (Report, Vec<String>, String) {
-    let folder = tempfile::tempdir().unwrap();
-    build.end();
-    build.save(folder.path(), "p.s2t");
-    let outcome = write_reports(folder.path()).unwrap();
-    let read = |file: &str| fs::read_to_string(folder.path().join(file)).unwrap();
-    let report = serde_json::from_str(&read("metrics.json")).unwrap();
-    let pages = ["report.md", "kernels.md", "stakeholder_summary.md", "report.html"].map(read);
-    (report, outcome.headline, pages.concat())
+    let folder = RunFolder::of([&*build.end()]);
+    let headline = folder.reports().headline;
+    let pages = ["report.md", "kernels.md", "stakeholder_summary.md", "report.html"];
+    (folder.report(), headline, pages.map(|page| folder.text(page)).concat())
 }
 
 #[test]
@@ -128,7 +118,7 @@ fn what_a_filter_leaves_out_is_absent_and_said_first() {
     assert_eq!((out.host_total_ns, out.host_first_ns), (Some(30), Some(10)));
     assert_eq!((out.kernels, out.kernel_sum_ns, out.kernels_per_instance_min), (None, None, None));
     assert_eq!((out.copies, out.fills, out.graph_launches), (None, None, None));
-    assert_eq!((out.gpu_window_ns, out.gpu_busy_ns, out.gpu_idle_ns), (None, None, None));
+    gpu_times_are(&report, "a", [None; 3]);
     assert_eq!((out.gpu_busy_percent, out.warm), (None, None));
     let path = report.paths.iter().find(|row| row.path == "a").unwrap();
     assert_eq!((path.kernels_inclusive, path.kernel_sum_exclusive_ns), (None, None));
@@ -136,10 +126,7 @@ fn what_a_filter_leaves_out_is_absent_and_said_first() {
     // All of b is there: nothing is scaled, and its first instance can be told apart.
     let row = stage(&report, "b");
     assert_eq!((row.instances, row.recorded_instances, row.kernels), (Some(3), Some(3), Some(3)));
-    assert_eq!(
-        (row.gpu_window_ns, row.gpu_busy_ns, row.gpu_idle_ns),
-        (Some(120), Some(60), Some(60))
-    );
+    gpu_times_are(&report, "b", [Some(120), Some(60), Some(60)]);
     assert_eq!(row.warm.map(|warm| (warm.instances, warm.gpu_window_ns)), Some((2, 80)));
     assert_eq!(report.kernels[0].times.recorded_calls, None);
 
@@ -163,7 +150,7 @@ fn ranges_that_were_asked_for_within_one_that_was_not_are_all_that_is_known_of_i
     let report = report_of([&mut b]);
     let row = stage(&report, "a");
     assert_eq!((row.instances, row.recorded_instances, row.kernels), (Some(1), Some(0), Some(1)));
-    assert_eq!((row.gpu_window_ns, row.gpu_busy_ns, row.gpu_idle_ns), (None, Some(10), None));
+    gpu_times_are(&report, "a", [None, Some(10), None]);
     let kernels = |path: &str| {
         let row = report.paths.iter().find(|row| row.path == path).unwrap();
         (row.kernels_inclusive, row.kernels_exclusive)

@@ -1,18 +1,14 @@
 //! Two processes on one GPU: one after the other their times add up, side by side they say nothing
-//! of how long the GPU was idle.
+//! of how long the GPU was idle. How processes end, and what of forked children is a note.
 
-use std::fs;
-use std::path::Path;
-
-use crate::report::build::Build;
+use crate::common::trace::{Build, RunFolder, report_of, takeaways};
 use stage2_contract::trace::{NONE, ending};
-use stage2_launch::reports::write_reports;
-use stage2_model::Report;
+use stage2_model::{Report, Severity};
 
 const US: u64 = 1_000;
 
 /// A decode of 200 us from `start_us` on, with 10 kernels of 10 us, 20 us apart.
-fn process(run_dir: &Path, pid: u32, start_us: u64) {
+fn process(pid: u32, start_us: u64) -> Build {
     let mut b = Build::process(pid, "python3");
     b.anchor(1).device(0, "NVIDIA H200", 1);
     b.name(1, b"decode").name(2, b"k").shape(1, 2, 1).path(1, NONE, 1);
@@ -21,19 +17,15 @@ fn process(run_dir: &Path, pid: u32, start_us: u64) {
         let start = (start_us + 20 * kernel) * US;
         b.kernel(1, 1, 1, (start, start + 10 * US));
     }
-    b.close(1, (start_us + 200) * US);
-    b.end();
-    b.save(run_dir, &format!("node-1-{pid}.s2t"));
+    b.close(1, (start_us + 200) * US).end();
+    b
 }
 
 fn report(starts_us: [u64; 2]) -> (Report, String) {
-    let folder = tempfile::tempdir().expect("folder");
-    process(folder.path(), 1, starts_us[0]);
-    process(folder.path(), 2, starts_us[1]);
-    write_reports(folder.path()).expect("reports");
-    let read = |name: &str| fs::read_to_string(folder.path().join(name)).expect(name);
-    let pages = ["report.md", "stakeholder_summary.md", "report.html"].map(read).concat();
-    (serde_json::from_str(&read("metrics.json")).expect("model"), pages)
+    let folder = RunFolder::of(&[process(1, starts_us[0]), process(2, starts_us[1])]);
+    let report = folder.report();
+    let pages = ["report.md", "stakeholder_summary.md", "report.html"];
+    (report, pages.map(|name| folder.text(name)).concat())
 }
 
 #[test]
@@ -48,7 +40,7 @@ fn side_by_side_no_idle_time_is_given() {
     let decode = &report.stages[0];
     assert_eq!((decode.gpu_window_ns, decode.gpu_busy_ns), (Some(400 * US), Some(200 * US)));
     assert_eq!((decode.gpu_idle_ns, decode.gpu_busy_percent), (None, None));
-    let said: Vec<&str> = report.insight.takeaways.iter().map(|t| t.text.as_str()).collect();
+    let said = takeaways(&report);
     assert!(!said.iter().any(|text| text.contains("idle")), "{said:?}");
     assert!(pages.contains("2 processes used 0 NVIDIA H200 at the same time"), "{pages}");
     let busy = "| GPU | gpu_busy_ms |\n| --- | ---: |\n\
@@ -74,27 +66,22 @@ fn one_after_the_other_they_add_up() {
 #[test]
 fn ends_by_a_signal_or_an_exec_are_told_by_name() {
     let told = |files: &[(&str, u32, u64, &[&str])]| {
-        let folder = tempfile::tempdir().expect("folder");
+        let folder = RunFolder::new();
         for &(file, pid, start, ends) in files {
             let mut b = Build::process(pid, "python3");
             b.anchor(start).device(0, "NVIDIA H200", 1).name(1, b"decode").name(2, b"k");
-            b.shape(1, 2, 1).path(1, NONE, 1).open(1, 1, 0, start).kernel(
-                1,
-                1,
-                1,
-                (start, start + 5),
-            );
-            b.close(1, start + 9);
+            b.shape(1, 2, 1).path(1, NONE, 1).open(1, 1, 0, start);
+            b.kernel(1, 1, 1, (start, start + 5)).close(1, start + 9);
             for how in ends {
                 match *how {
                     "end" => b.end(),
                     how => b.meta(ending::ANNOUNCED, how),
                 };
             }
-            b.save(folder.path(), file);
+            b.save(&folder.path(""), file);
         }
-        let outcome = write_reports(folder.path()).expect("reports");
-        let page = fs::read_to_string(folder.path().join("report.md")).expect("report.md");
+        let outcome = folder.reports();
+        let page = folder.text("report.md");
         let findings: Vec<String> = outcome.findings.iter().map(|f| f.what.clone()).collect();
         (outcome.coverage["verdict"]["text"].as_str().expect("text").to_owned(), findings, page)
     };
@@ -118,4 +105,34 @@ fn ends_by_a_signal_or_an_exec_are_told_by_name() {
     let has = |part: &str| findings.iter().any(|what| what.contains(part));
     assert!(has("became another program (exec): 1 (h-1.s2t)"), "{findings:?}");
     assert!(page.contains("became another program (exec)"), "{page}");
+}
+
+fn worked(pid: u32) -> Build {
+    let mut b = Build::process(pid, "python3");
+    b.anchor(1).device(0, "GPU", 1).name(1, b"decode").name(2, b"k").shape(1, 2, 1);
+    b.path(1, NONE, 1).open(1, 1, 0, 100).kernel(1, 1, 1, (200, 300)).close(1, 400);
+    b
+}
+
+#[test]
+fn children_without_cuda_and_fields_that_were_left_out_are_notes_beside_gpu_work() {
+    let mut parent = worked(1);
+    parent.meta("forks.after_cuda", "3").meta("ranges.fields_left_out", "12").end();
+    let mut child = worked(2);
+    child.meta("fork.unrecorded", "GPU work: its parent had initialised CUDA").end();
+    let mut hostile = worked(3);
+    hostile.meta("forks.after_cuda", "many").meta("ranges.fields_left_out", "-1").end();
+    let report = report_of([&mut parent, &mut child, &mut hostile]);
+    let note = |what: &str| {
+        let found = report.findings.iter().find(|finding| finding.what.contains(what));
+        let finding = found.unwrap_or_else(|| panic!("{what}: {:#?}", report.findings));
+        assert_eq!(finding.severity, Severity::Note);
+        finding
+    };
+    note("forked after their parent had initialised CUDA: 3");
+    note("fields of NVTX payloads left out: 12");
+    assert!(note("this forked child").why.contains("its parent had initialised CUDA"));
+
+    let quiet = report_of([worked(1).end()]);
+    assert_eq!(quiet.findings, [], "nothing is said where there is nothing to say");
 }

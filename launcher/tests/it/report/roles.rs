@@ -1,9 +1,8 @@
 //! What outermost ranges are to the model, by their names: the same numbers however a label is spelled.
 
-use std::path::Path;
-use std::process::Command;
-
-use crate::report::build::Build;
+use crate::common::trace::{Build, RunFolder};
+use crate::common::{LAUNCH, row};
+use serde_json::Value;
 use stage2_contract::trace::NONE;
 
 /// A step, ns.
@@ -14,10 +13,7 @@ fn generations(prefill: &str, decode: &str, domain: Option<&str>) -> Build {
     let mut build = Build::process(1, "x");
     build.anchor(1).device(0, "NVIDIA H200", 1).name(3, b"k").shape(1, 3, 1).name(4, b"step");
     build.name(1, prefill.as_bytes()).name(2, decode.as_bytes());
-    let domain = domain.map_or(NONE, |domain| {
-        build.name(5, domain.as_bytes());
-        5
-    });
+    let domain = build.domain(5, domain);
     build.path_in(1, NONE, 1, domain).path_in(2, NONE, 2, domain).path_in(3, 2, 4, domain);
     let mut now = STEP;
     for generation in 0..4u64 {
@@ -44,23 +40,25 @@ fn generations(prefill: &str, decode: &str, domain: Option<&str>) -> Build {
     build
 }
 
-fn launch(words: &[&str], folder: &Path) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_stage2-launch"));
-    let done = command.args(words).current_dir(folder).output().expect("starts");
-    assert!(done.status.success(), "{words:?}: {}", String::from_utf8_lossy(&done.stderr));
-}
-
-/// The texts of a bundle of it, in a folder of its own.
+/// The texts of a bundle of it.
 fn bundle(build: &Build, settings: &[&str]) -> Vec<(&'static str, String)> {
-    let folder = tempfile::tempdir().expect("folder");
-    build.save(folder.path(), "p.s2t");
-    launch(&["merge", "--spool", "collector", "-o", "bundle"], folder.path());
-    launch(&[&["report", "bundle"], settings].concat(), folder.path());
-    let read = |name| std::fs::read_to_string(folder.path().join("bundle").join(name)).expect(name);
+    let folder = RunFolder::of([build]);
+    let place = folder.path("");
+    let launch = |words: &[&str]| {
+        assert_cmd::Command::new(LAUNCH).args(words).current_dir(&place).assert().success();
+    };
+    launch(&["merge", "--spool", "collector", "-o", "bundle"]);
+    launch(&[&["report", "bundle"], settings].concat());
     let names =
         ["metrics.json", "report.md", "kernels.md", "kernels.csv", "stakeholder_summary.md"];
-    let place = folder.path().display().to_string();
-    names.map(|name| (name, read(name).replace(&place, "PLACE"))).into()
+    let place = place.display().to_string();
+    let text = |name| folder.text(&format!("bundle/{name}")).replace(&place, "PLACE/");
+    names.map(|name| (name, text(name))).into()
+}
+
+/// `metrics.json` of such a bundle.
+fn metrics(texts: &[(&str, String)]) -> Value {
+    serde_json::from_str(&texts[0].1).expect("JSON")
 }
 
 const MODEL: [&str; 4] = [
@@ -73,14 +71,14 @@ const MODEL: [&str; 4] = [
 #[test]
 fn three_spellings_of_a_label_give_the_same_numbers() {
     let plain = bundle(&generations("prefill", "decode_all", None), &MODEL);
-    let [(_, metrics), .., (_, summary)] = &plain[..] else { panic!() };
-    let metrics: serde_json::Value = serde_json::from_str(metrics).expect("JSON");
+    let metrics = metrics(&plain);
     let used = &metrics["utilisation"];
     assert_eq!(used["tokens"]["decode_steps"], 10, "{used}");
     assert!(used["model"]["generated_tokens_per_s"]["known"].is_number(), "{used}");
     for answer in metrics["answer"]["stages"].as_array().expect("stages") {
         assert!(answer["floor"]["floor_ns"]["known"].is_number(), "{answer}");
     }
+    let (_, summary) = &plain[4];
     assert!(!summary.contains("no stage is"), "{summary}");
     let in_a_domain = bundle(&generations("prefill", "decode_all", Some("LLM")), &MODEL);
     let literal = bundle(&generations("LLM@prefill", "LLM@decode_all", None), &MODEL);
@@ -109,10 +107,8 @@ fn three_spellings_of_a_label_give_the_same_numbers() {
 fn a_range_of_any_name_is_what_the_configuration_says() {
     let build = generations("read", "write", None);
     let floor = |texts: &[(&str, String)]| {
-        let [(_, metrics), ..] = texts else { panic!() };
-        let metrics: serde_json::Value = serde_json::from_str(metrics).expect("JSON");
-        let lines = metrics["answer"]["lines"].as_array().expect("lines").clone();
-        let line = lines.into_iter().find(|line| line["label"] == "floor").expect("floor");
+        let metrics = metrics(texts);
+        let line = row(&metrics["answer"]["lines"], "label", "floor");
         line["text"].as_str().expect("text").to_owned()
     };
     let unnamed = floor(&bundle(&build, &MODEL));
@@ -121,12 +117,8 @@ fn a_range_of_any_name_is_what_the_configuration_says() {
     let named = [&MODEL[..], &["roles.decode=[write]", "roles.prefill=[read]"]].concat();
     let named = bundle(&build, &named);
     assert!(floor(&named).starts_with("write 3.13 ms per token"), "{}", floor(&named));
-    let model = |texts: &[(&str, String)]| {
-        let [(_, metrics), ..] = texts else { panic!() };
-        let metrics: serde_json::Value = serde_json::from_str(metrics).expect("JSON");
-        metrics["utilisation"]["model"].clone()
-    };
-    let [_, (_, report), ..] = &bundle(&build, &["roles.decode=[wrote]"])[..] else { panic!() };
+    let model = |texts: &[(&str, String)]| metrics(texts)["utilisation"]["model"].clone();
+    let (_, report) = &bundle(&build, &["roles.decode=[wrote]"])[1];
     assert!(report.contains("no outermost range fits roles.decode=wrote"), "{report}");
     assert!(!named[1].1.contains("no outermost range fits"), "{}", named[1].1);
     let usual = bundle(&generations("prefill", "decode", None), &MODEL);

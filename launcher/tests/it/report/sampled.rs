@@ -1,13 +1,9 @@
 //! Counters that were sampled in one light run, on every page: what stages and kernels read, what holds
 //! kernels up, and why there is none of it where somebody else used the GPU.
 
-use std::fs;
-use std::path::Path;
-
-use crate::report::build::{Build, GPU_AHEAD_NS};
-use crate::report::insight::CONFIG;
+use crate::common::trace::{Build, GPU_AHEAD_NS, RunFolder, finds};
+use crate::report::utilisation::CONFIG;
 use stage2_contract::trace::{CounterSamples, CounterSet, GpuNs, NONE, Record};
-use stage2_launch::reports::write_reports;
 use stage2_model::{Bound, Report};
 
 const METRICS: [&str; 4] = [
@@ -34,12 +30,8 @@ fn run(pid: u32) -> Build {
     b.anchor(1).device(0, "NVIDIA H200", 1).name(1, b"decode").path(1, NONE, 1);
     b.name(2, b"reads").name(3, b"cutlass_gemm").shape(1, 2, 8).shape(2, 3, 16);
     let metrics = METRICS.map(str::to_owned).to_vec();
-    b.add(Record::CounterSet(CounterSet {
-        id: 1,
-        device: 0,
-        interval_ns: SAMPLE * 1_000,
-        metrics,
-    }));
+    let interval_ns = SAMPLE * 1_000;
+    b.add(Record::CounterSet(CounterSet { id: 1, device: 0, interval_ns, metrics }));
     for step in 0..STEPS {
         let (range, from) = (step + 1, start(step) * 1_000);
         b.open(range, 1, 0, from);
@@ -72,25 +64,18 @@ fn sample(at: u64) -> [f64; 4] {
     [read, 0.0, tensor, 5.0]
 }
 
-fn written(folder: &Path) -> Report {
-    fs::write(
-        folder.join("config.yaml"),
-        CONFIG.replace("bf16: 0.001", "bf16: 989.5").replace("gb_per_s: 1", "gb_per_s: 4800"),
-    )
-    .expect("config.yaml");
-    fs::create_dir_all(folder.join("stage1")).expect("folder");
+fn written(processes: &[Build]) -> (RunFolder, Report) {
+    let config = CONFIG.replace("bf16: 0.001", "bf16: 989.5");
+    let folder = RunFolder::of(processes);
+    folder.write("config.yaml", config.replace("gb_per_s: 1", "gb_per_s: 4800"));
     let metrics = r#"{"batch_size": 1, "prompt_tokens": 3, "decode_steps": 1}"#;
-    fs::write(folder.join("stage1/metrics.json"), metrics).expect("metrics.json");
-    write_reports(folder).expect("reports");
-    let text = fs::read_to_string(folder.join("metrics.json")).expect("metrics.json");
-    serde_json::from_str(&text).expect("a report")
+    let report = folder.write("stage1/metrics.json", metrics).report();
+    (folder, report)
 }
 
 #[test]
 fn one_light_run_says_what_holds_its_kernels_up() {
-    let folder = tempfile::tempdir().expect("folder");
-    run(1).save(folder.path(), "a.s2t");
-    let report = written(folder.path());
+    let (folder, report) = written(&[run(1)]);
     let sampled = report.sampled.as_ref().expect("samples");
     let stage = &sampled.stages[0];
     assert!(stage.coverage_percent > 99.9 && stage.instances == STEPS, "{stage:?}");
@@ -110,7 +95,7 @@ fn one_light_run_says_what_holds_its_kernels_up() {
         assert!(low * 0.97 <= bytes && bytes <= high * 1.03, "{kernel}: {found:?}");
         assert_eq!(found.bound, Some(bound), "{kernel}: {found:?}");
     }
-    let page = |name: &str| fs::read_to_string(folder.path().join(name)).expect(name);
+    let page = |name: &str| folder.text(name);
     let report_md = page("report.md");
     for text in ["## Sampled counters", "DRAM read (GB/s)", "reads", "90 % interval"] {
         assert!(report_md.contains(text), "{text}");
@@ -121,22 +106,18 @@ fn one_light_run_says_what_holds_its_kernels_up() {
     assert!(page("kernels.csv").contains(",sampled,"), "the source of the bound");
     assert!(page("report.html").contains("Sampled counters over the median "));
     // The model has to read some hundred bytes.
-    let too_much = |f: &stage2_model::Finding| f.what.contains("times its weights and KV cache");
-    assert!(report.findings.iter().any(too_much), "{:?}", report.findings);
+    assert!(finds(&report, "times its weights and KV cache"), "{:?}", report.findings);
 }
 
 #[test]
 fn two_processes_on_one_gpu_have_no_numbers_and_are_told_why() {
-    let folder = tempfile::tempdir().expect("folder");
-    run(1).save(folder.path(), "a.s2t");
     let mut other = run(2);
     other.anchor(5);
-    other.save(folder.path(), "b.s2t");
-    let report = written(folder.path());
+    let (folder, report) = written(&[run(1), other]);
     let sampled = report.sampled.as_ref().expect("samples");
     assert!(sampled.stages.is_empty() && report.kernels.iter().all(|row| row.sampled.is_none()));
     let why = |device: &stage2_model::SampledDevice| device.omitted.clone().unwrap_or_default();
     assert!(sampled.devices.iter().all(|d| why(d).starts_with("several traced processes")));
-    let page = fs::read_to_string(folder.path().join("report.md")).expect("report.md");
+    let page = folder.text("report.md");
     assert!(page.contains("several traced processes used the GPU"));
 }

@@ -1,14 +1,17 @@
-//! One source alone: its numbers are the rows, and every view says whose they are.
+//! One source alone: its numbers are the rows, and every view says whose they are; what is said, and what is
+//! not, of captures that no collector made; and captures without any range.
 
 use std::fs;
 use std::path::Path;
 
+use serde_json::Value;
 use stage2_contract::trace::NONE;
 use stage2_launch::reports::write_reports;
 
-use crate::report::build::Build;
-use crate::sources::combined::spool;
-use crate::sources::plain::{Bundle, Place, fixture, raw_page, sql, table};
+use super::combined::spool;
+use super::{Bundle, Place, fixture, raw_page, sql, table};
+use crate::common::trace::Build;
+use crate::common::{change_export, row};
 
 /// Every view says that the rows are those of `tool`.
 fn says(bundle: &Bundle, tool: &str) {
@@ -168,16 +171,11 @@ fn the_bundle_says_what_it_was_made_of_and_nothing_of_this_machine() {
     assert_eq!(run["tools"]["nsys"]["version"], "2023.4.4.54");
     assert!(!bundle.dir.join("nsys/SENSITIVE.txt").exists(), "the copy was scrubbed");
     assert!(bundle.text("run.json").contains("a.sqlite is a scrubbed copy"));
-    let again = |dir: &Path| {
-        let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_stage2-launch"));
-        command.arg("report").arg(dir).assert().success();
-    };
-    let before =
-        ["report.md", "kernels.csv", "stakeholder_summary.md"].map(|name| bundle.text(name));
-    again(&bundle.dir);
-    let after =
-        ["report.md", "kernels.csv", "stakeholder_summary.md"].map(|name| bundle.text(name));
-    assert!(before == after, "the bundle alone gives the same reports");
+    let pages =
+        || ["report.md", "kernels.csv", "stakeholder_summary.md"].map(|name| bundle.text(name));
+    let before = pages();
+    place.command(&["report", "out"]).assert().success();
+    assert!(before == pages(), "the bundle alone gives the same reports");
 }
 
 #[test]
@@ -205,4 +203,150 @@ fn ranges_of_nccl_in_a_real_export_are_no_stages() {
     let mut names: Vec<&str> = stages.iter().filter_map(|row| row["stage"].as_str()).collect();
     names.sort_unstable();
     assert_eq!(names, ["(outside ranges)", "decode", "prefill", "warmup"]);
+}
+
+/// Takeaways that are about the workload and not about the capture.
+fn said(bundle: &Bundle) -> Vec<Value> {
+    let metrics = bundle.json("metrics.json");
+    let takeaways = metrics["takeaways"].as_array().expect("takeaways").clone();
+    takeaways.into_iter().filter(|takeaway| takeaway["rule"] != "incomplete").collect()
+}
+
+fn numbers_without_advice(bundle: &Bundle, label: &str) {
+    let said = said(bundle);
+    assert!(!said.is_empty());
+    for takeaway in &said {
+        let text = takeaway["text"].as_str().expect("text");
+        assert!(text.contains(label) && text.contains("no ground for advice"), "{text}");
+        assert!(text.contains(|c: char| c.is_ascii_digit()), "{text}");
+        assert!(takeaway["recommendation"].is_null() && takeaway["concerns_percent"].is_null());
+    }
+    for page in ["report.md", "stakeholder_summary.md"] {
+        let text = bundle.text(page);
+        for guess in ["something else", ".item()", "of the time of all stages |"] {
+            assert!(!text.contains(guess), "{page}: {guess}");
+        }
+    }
+}
+
+#[test]
+fn one_cold_instance_under_nsys_is_a_number_with_a_label() {
+    let place = Place::new();
+    place.put("nsys/decode.sqlite.xz", "decode.sqlite");
+    let bundle = place.merged(&["--nsys", "decode.sqlite"]);
+    let label = "one instance, a cold one, under nsys";
+    numbers_without_advice(&bundle, label);
+    let idle = said(&bundle).iter().any(|takeaway| takeaway["rule"] == "gpu_idle");
+    assert!(idle, "its idle time is shown: {:?}", said(&bundle));
+}
+
+#[test]
+fn tables_without_stages_get_numbers_of_the_whole_capture() {
+    let place = Place::new();
+    place.put("nsys/decode_cuda_gpu_kern_sum.csv", "decode_cuda_gpu_kern_sum.csv");
+    let bundle = place.merged(&["--nsys", "decode_cuda_gpu_kern_sum.csv"]);
+    numbers_without_advice(&bundle, "under nsys");
+    let text = format!("{:?}", said(&bundle));
+    assert!(text.contains("(whole capture): "), "{text}");
+}
+
+#[test]
+fn what_is_a_library_can_be_said_when_the_reports_are_written() {
+    let place = Place::new();
+    let mut b = Build::process(1, "x");
+    b.anchor(1).device(0, "GPU", 1).name(1, b"execute").name(2, b"vllm.worker").name(3, b"k");
+    b.shape(1, 3, 1).path_in(1, NONE, 1, 2);
+    b.open(1, 1, 0, 100).kernel(1, 1, 1, (200, 300)).close(1, 400).end();
+    b.save(&place.path("run"), "a.s2t");
+    let stages = |bundle: &Bundle| -> Vec<String> {
+        let metrics = bundle.json("metrics.json");
+        let rows = metrics["stages"].as_array().expect("stages");
+        rows.iter().map(|row| row["stage"].as_str().expect("stage").to_owned()).collect()
+    };
+    let bundle =
+        place.merged(&["--spool", "run/collector", "report.library_domains=[other,'VLLM.*']"]);
+    assert_eq!(stages(&bundle), ["(whole process)"]);
+    place.command(&["report", "out", "report.library_domains=[]"]).assert().success();
+    assert_eq!(stages(&bundle), ["execute@vllm.worker"]);
+    place.command(&["report", "out", "report.library_domains=vllm.worker"]).assert().success();
+    assert_eq!(stages(&bundle), ["(whole process)"]);
+}
+
+fn only_stage(metrics: &Value) -> &Value {
+    let stages = metrics["stages"].as_array().expect("stages");
+    let [stage] = stages.as_slice() else { panic!("{stages:#?}") };
+    assert_eq!(stage["kind"], "whole_process");
+    stage
+}
+
+fn rules(metrics: &Value, stage: &str) -> Vec<String> {
+    let takeaways = metrics["takeaways"].as_array().expect("takeaways");
+    let of_stage = takeaways.iter().filter(|t| t["stage"] == stage);
+    of_stage.map(|t| t["rule"].as_str().expect("rule").to_owned()).collect()
+}
+
+/// Empties the columns of NVTX ranges in a page of ncu.
+fn without_ranges(page: &Path) {
+    let mut reader = csv::ReaderBuilder::new().flexible(true).from_path(page).expect("page");
+    let head = reader.headers().expect("head").clone();
+    let mut writer = csv::WriterBuilder::new().flexible(true).from_writer(Vec::new());
+    writer.write_record(&head).expect("head");
+    for row in reader.records() {
+        let row = row.expect("row");
+        let cells = head.iter().zip(&row);
+        let cells = cells.map(|(name, cell)| if name.contains("_Range:") { "" } else { cell });
+        writer.write_record(cells).expect("row");
+    }
+    fs::write(page, writer.into_inner().expect("page")).expect("page");
+}
+
+fn why(bundle: &Bundle) -> String {
+    let metrics = bundle.json("metrics.json");
+    let what = "none of the workload's ranges was recorded";
+    row(&metrics["findings"], "what", what)["why"].as_str().expect("text").to_owned()
+}
+
+/// The recorded decode of eight steps, without its NVTX table.
+#[test]
+fn an_export_without_ranges_has_its_steps() {
+    let place = Place::new();
+    let path = place.put("nsys/decode.sqlite.xz", "a.sqlite");
+    change_export(&path, "DROP TABLE NVTX_EVENTS; VACUUM;");
+    let bundle = place.merged(&["--nsys", "a.sqlite"]);
+    let metrics = bundle.json("metrics.json");
+    let rows = metrics["inferred_steps"]["rows"].as_array().expect("rows");
+    let [row] = rows.as_slice() else { panic!("{rows:#?}") };
+    assert_eq!((&row["kernels_per_step"], &row["steps"]), (&694.into(), &8.into()), "{row:#}");
+    assert_eq!((&row["phases"], &row["resembles"]), (&1.into(), &"repeating".into()));
+    assert!(row["step_p50_ns"].as_u64().is_some_and(|ns| ns > 1_000_000), "{row:#}");
+    let stage = only_stage(&metrics);
+    assert_eq!((&stage["stage"], &stage["kernels"]), (&"(whole process)".into(), &5_552.into()));
+    assert!(stage["gpu_idle_ns"].as_u64().is_some_and(|ns| ns > 0), "{stage:#}");
+    assert!(!rules(&metrics, "(whole process)").is_empty());
+    assert!(why(&bundle).contains("inferred from the kernel sequence"));
+}
+
+#[test]
+fn tables_without_an_order_are_one_stage_without_steps() {
+    let place = Place::new();
+    let name = "decode_m_cuda_gpu_kern_sum_mangled.csv";
+    place.put(&format!("nsys/{name}"), name);
+    let of_nsys = place.merged(&["--nsys", name]);
+    let place = Place::new();
+    for page in ["raw", "details"] {
+        let file = place.put(&format!("ncu/matmul.{page}.csv.xz"), &format!("my_{page}.csv"));
+        without_ranges(&file);
+    }
+    let of_ncu = place.merged(&["--ncu", "my_raw.csv", "--ncu", "my_details.csv"]);
+    for bundle in [of_nsys, of_ncu] {
+        let metrics = bundle.json("metrics.json");
+        let stage = only_stage(&metrics);
+        assert_eq!(stage["stage"], "(whole capture)");
+        assert!(stage["kernel_sum_ns"].as_u64().is_some_and(|ns| ns > 0));
+        assert_eq!(stage["gpu_idle_ns"], Value::Null, "nobody knows");
+        assert!(!rules(&metrics, "(whole capture)").is_empty(), "{:#}", metrics["takeaways"]);
+        assert_eq!(metrics.get("inferred_steps"), None);
+        let why = why(&bundle);
+        assert!(why.contains("has totals per kernel, not their order"), "{why}");
+    }
 }

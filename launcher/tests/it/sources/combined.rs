@@ -7,9 +7,9 @@ use std::path::Path;
 use serde_json::Value;
 use stage2_contract::trace::{NONE, Record, Shape};
 
-use crate::common::golden;
-use crate::report::build::Build;
-use crate::sources::plain::{Bundle, Place, sql};
+use super::{Bundle, Place, sql};
+use crate::common::trace::Build;
+use crate::common::{change_export, golden};
 
 /// A product in the fixture of ncu, and a kernel of the nsys fixture with the same grid and block.
 const PROFILED: &str = "nvjet_sm90_tst_128x64_64x8_1x2_h_bz_NNT";
@@ -17,7 +17,7 @@ const LONGEST: &str = "nvjet_sm90_tst_64x8_64x16_2x1_v_bz_TNT";
 
 /// Writes `spools/h-1.s2t`: every launch of the nsys capture in `decode`, the mean duration each and
 /// the rest in the first.
-pub(crate) fn spool(place: &Place, nsys: &Path) {
+pub(super) fn spool(place: &Place, nsys: &Path) {
     spool_of(place, nsys, "decode", None);
 }
 
@@ -25,10 +25,7 @@ pub(crate) fn spool(place: &Place, nsys: &Path) {
 fn spool_of(place: &Place, nsys: &Path, name: &str, domain: Option<&str>) {
     let mut b = Build::process(1, "python3");
     b.anchor(1).device(3, "NVIDIA H200", 1).name(1, name.as_bytes());
-    let domain = domain.map_or(NONE, |domain| {
-        b.name(2, domain.as_bytes());
-        2
-    });
+    let domain = b.domain(2, domain);
     b.path_in(1, NONE, 1, domain);
     let connection = rusqlite::Connection::open(nsys).expect("database");
     let query = "SELECT s.value, gridX, gridY, gridZ, blockX, blockY, blockZ, count(*),
@@ -123,10 +120,8 @@ fn all_of_them_stand_beside_the_collectors_durations() {
     assert_eq!(bundle.sums(None), sql(&nsys, None));
     let metrics = bundle.json("metrics.json");
     let compared = &metrics["nsys"]["reconciliations"][0];
-    assert_eq!(
-        (&compared["belief"], &compared["overall"]["nsys_calls"]),
-        (&"agrees".into(), &5_552.into())
-    );
+    assert_eq!(compared["belief"], "agrees");
+    assert_eq!(compared["overall"]["nsys_calls"], 5_552);
     assert_eq!(metrics["nsys"]["captures"][0]["gives_rows"], false);
     let row = longest(&bundle);
     assert_eq!(row["device"], "3 NVIDIA H200", "of ncu it is device 0, the only one on both sides");
@@ -156,9 +151,7 @@ fn a_stage_is_compared_with_its_range_whatever_its_name_and_domain() {
              WHERE eventType != 75;",
             domain.map_or(0, |_| 7)
         );
-        let database = rusqlite::Connection::open(&nsys).expect("export");
-        database.execute_batch(&named).expect("a domain");
-        drop(database);
+        change_export(&nsys, &named);
         spool_of(&place, &nsys, name, domain);
         let bundle = place.merged(&["--spool", "spools", "--nsys", "a.sqlite"]);
         let compared = bundle.json("metrics.json")["nsys"]["reconciliations"].clone();
@@ -176,7 +169,7 @@ fn a_capture_that_lost_records_stays_out() {
     spool(&place, &whole);
     let alone = place.merged(&["--spool", "spools"]);
     let rows = alone.rows();
-    fs::remove_dir_all(&alone.dir).expect("bundle");
+    alone.remove();
     place.put("nsys/lossy.sqlite.xz", "b.sqlite");
     let words = ["--spool", "spools", "--nsys", "b.sqlite", "--nsys", "whole.sqlite"];
     let both = place.merged(&words);
@@ -225,7 +218,7 @@ fn launches_of_two_reports_with_the_same_numbers_do_not_mix() {
     let sm = |words: &[&str]| {
         let bundle = place.merged(words);
         let row = longest(&bundle);
-        fs::remove_dir_all(&bundle.dir).expect("bundle");
+        bundle.remove();
         (row["counters"]["sm_percent"].as_f64(), row["calls"].as_u64(), bundle.said)
     };
     let one = ["--ncu", "n/raw.csv", "--ncu", "n/details.csv"];
@@ -255,7 +248,7 @@ fn what_the_collector_was_not_asked_for_is_not_held_against_it() {
         b.save(&place.path(""), "h-1.s2t");
         let bundle = place.merged(&["--spool", "collector", "--nsys", "a.sqlite"]);
         let found = bundle.json("metrics.json")["nsys"]["reconciliations"].clone();
-        fs::remove_dir_all(&bundle.dir).expect("bundle");
+        bundle.remove();
         let found = found.as_array().expect("list").iter();
         found.map(|one| one["scope"].as_str().expect("scope").to_owned()).collect::<Vec<_>>()
     };
@@ -321,21 +314,16 @@ fn demangled_names_find_their_kernels_and_it_is_said() {
     let compared = &metrics["nsys"]["reconciliations"][0];
     assert_eq!(compared["belief"], "agrees", "{}", compared["text"]);
     assert_eq!(compared["overall"]["nsys_calls"], 5_552);
-    assert_eq!(
-        (&compared["missing_in_nsys"], &compared["missing_in_collector"]),
-        (&0.into(), &0.into())
-    );
+    assert_eq!(compared["missing_in_nsys"], 0);
+    assert_eq!(compared["missing_in_collector"], 0);
     assert!(bundle.text("report.md").contains("matched by normalised name"));
     // And the kernels that ncu profiled of this workload, as ncu demangles them.
-    fs::remove_dir_all(place.path("out")).expect("bundle");
+    bundle.remove();
     place.put("ncu/decode.raw.csv.xz", "raw.csv");
     let bundle = place.merged(&["--spool", "spools", "--ncu", "raw.csv"]);
-    let counted: Vec<String> = bundle
-        .rows()
-        .iter()
-        .filter(|row| row["counters_source"] == "ncu" && row["mangled_name"].starts_with("_Z"))
-        .map(|row| row["mangled_name"].clone())
-        .collect();
-    assert_eq!(counted.len(), 10, "{}", bundle.text("report.md"));
+    let rows = bundle.rows();
+    let counted = rows.iter().filter(|row| row["counters_source"] == "ncu");
+    let counted = counted.filter(|row| row["mangled_name"].starts_with("_Z"));
+    assert_eq!(counted.count(), 10, "{}", bundle.text("report.md"));
     assert!(bundle.text("report.md").contains("demangled names of ncu were matched"));
 }

@@ -7,11 +7,11 @@ use std::path::Path;
 use rusqlite::Connection;
 use serde_json::Value;
 
-use crate::sources::plain::{Bundle, Place, sql};
+use super::{Bundle, Place, sql};
+use crate::common::{change_export, row};
 
 /// Two layers in `decode`, and an operator around each launch: products, and the others.
 fn mark_operators(export: &Path) {
-    let db = Connection::open(export).expect("export");
     let sql = "
         CREATE TEMP TABLE launches AS
             SELECT min(r.start) AS start, max(r.end) AS end, r.globalTid AS thread,
@@ -26,40 +26,52 @@ fn mark_operators(export: &Path) {
             SELECT start - 10, end + 10, 59, thread,
                 iif(product, 'aten::mm', 'aten::add') || ', op_id = ' || number, 0
             FROM launches WHERE number % 10 > 0;";
-    db.execute_batch(sql).expect("ranges");
+    change_export(export, sql);
 }
 
-/// For each path of ranges, by plain SQL, the durations of its kernels.
-fn durations(export: &Path) -> BTreeMap<String, Vec<u64>> {
+/// Rows of a query.
+fn rows<T>(
+    export: &Path,
+    query: &str,
+    row: impl Fn(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
+) -> Vec<T> {
     let db = Connection::open(export).expect("export");
-    let query = "
-        SELECT (SELECT group_concat(name, '/') FROM (
-                SELECT iif(n.text LIKE '%, op_id%', substr(n.text, 1, instr(n.text, ',') - 1),
-                    n.text) AS name FROM NVTX_EVENTS n
-                WHERE n.globalTid = r.globalTid AND n.start <= r.start AND r.start <= n.end
-                ORDER BY n.start)), k.end - k.start
+    let mut statement = db.prepare(query).expect("query");
+    statement.query_map([], row).expect("rows").map(|row| row.expect("row")).collect()
+}
+
+/// For each path of ranges, by comparing every kernel with every range, the durations of its kernels.
+fn durations(export: &Path) -> BTreeMap<String, Vec<u64>> {
+    let query = "SELECT start, end, globalTid,
+            iif(text LIKE '%, op_id%', substr(text, 1, instr(text, ',') - 1), text)
+        FROM NVTX_EVENTS WHERE end IS NOT NULL ORDER BY start";
+    let ranges = rows(export, query, |row| {
+        Ok((row.get::<_, i64>(0)?..=row.get(1)?, row.get::<_, i64>(2)?, row.get::<_, String>(3)?))
+    });
+    let query = "SELECT k.end - k.start, r.start, r.globalTid
         FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN (SELECT min(start) AS start, globalTid,
             correlationId FROM CUPTI_ACTIVITY_KIND_RUNTIME GROUP BY correlationId) r
-        USING (correlationId) ORDER BY 2";
-    let mut statement = db.prepare(query).expect("query");
-    let mut rows = statement.query([]).expect("rows");
+        USING (correlationId) ORDER BY 1";
+    let kernels = rows(export, query, |row| {
+        Ok((row.get::<_, i64>(0)? as u64, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
+    });
     let mut found: BTreeMap<String, Vec<u64>> = BTreeMap::new();
-    while let Some(row) = rows.next().expect("row") {
-        let ns = row.get::<_, i64>(1).expect("ns") as u64;
-        found.entry(row.get(0).expect("path")).or_default().push(ns);
+    for (ns, launched, thread) in kernels {
+        let around =
+            ranges.iter().filter(|(times, of, _)| *of == thread && times.contains(&launched));
+        let path: Vec<&str> = around.map(|(.., name)| name.as_str()).collect();
+        found.entry(path.join("/")).or_default().push(ns);
     }
     found
 }
 
 /// How long any kernel ran.
 fn busy_ns(export: &Path) -> i64 {
-    let db = Connection::open(export).expect("export");
     let query = "SELECT start, end FROM CUPTI_ACTIVITY_KIND_KERNEL ORDER BY start";
-    let mut statement = db.prepare(query).expect("query");
-    let mut rows = statement.query([]).expect("rows");
     let (mut busy, mut reached) = (0, 0);
-    while let Some(row) = rows.next().expect("row") {
-        let (start, end): (i64, i64) = (row.get(0).expect("start"), row.get(1).expect("end"));
+    for (start, end) in
+        rows(export, query, |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)))
+    {
         busy += (end - start.max(reached)).max(0);
         reached = reached.max(end);
     }
@@ -133,8 +145,7 @@ fn whole_paths_operators_and_idle_time() {
         let (calls, ns) = of.fold((0, 0), |(calls, ns), (_, list)| {
             (calls + list.len(), ns + list.iter().sum::<u64>())
         });
-        let row = list(&metrics["operators"], "rows").iter().find(|row| row["op_name"] == name);
-        let row = row.expect(name);
+        let row = row(&metrics["operators"]["rows"], "op_name", name);
         assert_eq!((&row["calls"], &row["kernels_inclusive"]), (&calls.into(), &calls.into()));
         assert_eq!(row["gpu_inclusive_ns"], ns);
         assert!(operators.contains(&format!("`{name}`")), "{operators}");
@@ -148,11 +159,10 @@ fn ranges_in_another_order_give_the_same_reports() {
     mark_operators(&export);
     let bundle = merged(&place);
     let before = (bundle.text("kernels.csv"), bundle.json("metrics.json")["paths"].clone());
-    std::fs::remove_dir_all(&bundle.dir).expect("bundle");
-    let db = Connection::open(&export).expect("export");
+    bundle.remove();
     let backwards = "CREATE TEMP TABLE other AS SELECT * FROM NVTX_EVENTS ORDER BY end, start DESC;
         DELETE FROM NVTX_EVENTS; INSERT INTO NVTX_EVENTS SELECT * FROM other;";
-    db.execute_batch(backwards).expect("order");
+    change_export(&export, backwards);
     let bundle = merged(&place);
     assert!(before.0 == bundle.text("kernels.csv"));
     assert_eq!(before.1, bundle.json("metrics.json")["paths"]);

@@ -3,10 +3,10 @@
 
 use std::fs;
 
-use predicates::prelude::PredicateBooleanExt as _;
 use serde_json::Value;
 
-use crate::sources::plain::{Bundle, Place, fixture};
+use super::{Bundle, Place, fixture};
+use crate::common::{self, expect_parts, stderr};
 
 /// What is looked at of a row, as text: `gemm 108: 2 x, 20000 ns, dram 42`. What is absent is left out.
 fn shown(row: &Value) -> String {
@@ -38,83 +38,66 @@ fn rows(bundle: &Bundle) -> Vec<String> {
     rows
 }
 
-/// Each file, its rows, and what the findings say of it.
+/// Each file, its rows, and behind `says` what the findings say of it.
+const TABLES: &str = "
+ncu-all-units-ms-s/u.csv
+  a 108: 1 x, 1500000 ns
+  b 108: 1 x, 500000000 ns
+  c 108: 1 x, 1500000 ns
+  d 108: 1 x, 500000000 ns
+  e 108: 1 x, 1500 ns
+ncu-decimal-comma/de.csv
+  gemm 108: 1 x, 1117180 ns, sm 61.5, dram 41.25
+  norm 108: 1 x, 9472000 ns, sm 5.125, dram 80.125
+  says decimal commas
+ncu-glued-header/g.csv
+  attn 108: 1 x, 7000 ns
+  gemm 108: 1 x, 10000 ns
+  norm 108: 1 x, 5000 ns
+ncu-metrics-only/m.csv
+  gemm 108: 1 x, 10000 ns, sm 61, dram 42, 4000000 bytes
+  norm 108: 1 x, 20000 ns, 1500000 bytes
+ncu-na-values/na.csv
+  attn 108: 1 x
+  gemm 108: 1 x, 10000 ns
+  says 2 counters have no value
+ncu-old-names-2020/old.csv
+  gemm: 1 x, 10000 ns, sm 61.5, memory 30, dram 42, occupancy 50
+ncu-raw-no-units/raw.csv
+  gemm 108: 1 x
+  says no row of units
+ncu-same-kernel-other-grid/g.csv
+  gemm 108: 2 x, 20000 ns
+  gemm 1: 1 x, 1000 ns
+ncu-summary-per-kernel/sum.csv
+  gemm 108: 14 x, 154000 ns, dram 42
+ncu-two-reports-in-one/two.csv
+  gemm 108: 2 x, 30000 ns
+  norm 108: 1 x, 30000 ns
+ncu-two-reports-in-one/mix.csv
+  gemm 108: 1 x, 10000 ns
+  norm 108: 1 x, 30000 ns, dram 88
+ncu-utf16/ps.csv
+  gemm 108: 1 x, 10000 ns, dram 42";
+
 #[test]
 fn every_public_table_gives_what_it_holds_or_the_reason_why_not() {
-    for (file, expected, said) in [
-        (
-            "ncu-all-units-ms-s/u.csv",
-            &[
-                "a 108: 1 x, 1500000 ns",
-                "b 108: 1 x, 500000000 ns",
-                "c 108: 1 x, 1500000 ns",
-                "d 108: 1 x, 500000000 ns",
-                "e 108: 1 x, 1500 ns",
-            ][..],
-            "",
-        ),
-        (
-            "ncu-decimal-comma/de.csv",
-            &[
-                "gemm 108: 1 x, 1117180 ns, sm 61.5, dram 41.25",
-                "norm 108: 1 x, 9472000 ns, sm 5.125, dram 80.125",
-            ],
-            "decimal commas",
-        ),
-        (
-            "ncu-glued-header/g.csv",
-            &["attn 108: 1 x, 7000 ns", "gemm 108: 1 x, 10000 ns", "norm 108: 1 x, 5000 ns"],
-            "",
-        ),
-        (
-            "ncu-metrics-only/m.csv",
-            &[
-                "gemm 108: 1 x, 10000 ns, sm 61, dram 42, 4000000 bytes",
-                "norm 108: 1 x, 20000 ns, 1500000 bytes",
-            ],
-            "",
-        ),
-        (
-            "ncu-na-values/na.csv",
-            &["attn 108: 1 x", "gemm 108: 1 x, 10000 ns"],
-            "2 counters have no value",
-        ),
-        (
-            "ncu-old-names-2020/old.csv",
-            &["gemm: 1 x, 10000 ns, sm 61.5, memory 30, dram 42, occupancy 50"],
-            "",
-        ),
-        ("ncu-raw-no-units/raw.csv", &["gemm 108: 1 x"], "no row of units"),
-        (
-            "ncu-same-kernel-other-grid/g.csv",
-            &["gemm 108: 2 x, 20000 ns", "gemm 1: 1 x, 1000 ns"],
-            "",
-        ),
-        ("ncu-summary-per-kernel/sum.csv", &["gemm 108: 14 x, 154000 ns, dram 42"], ""),
-        (
-            "ncu-two-reports-in-one/two.csv",
-            &["gemm 108: 2 x, 30000 ns", "norm 108: 1 x, 30000 ns"],
-            "",
-        ),
-        (
-            "ncu-two-reports-in-one/mix.csv",
-            &["gemm 108: 1 x, 10000 ns", "norm 108: 1 x, 30000 ns, dram 88"],
-            "",
-        ),
-        ("ncu-utf16/ps.csv", &["gemm 108: 1 x, 10000 ns, dram 42"], ""),
-    ] {
+    for case in TABLES.split("\nncu-").skip(1) {
+        let (file, lines) = case.split_once('\n').expect("a file and its rows");
+        let (said, expected): (Vec<&str>, Vec<&str>) =
+            lines.lines().map(str::trim).partition(|line| line.starts_with("says "));
         let place = Place::new();
-        place.put(&format!("public/{file}"), "run.csv");
+        place.put(&format!("public/ncu-{file}"), "run.csv");
         let bundle = place.merged(&["--ncu", "run.csv"]);
         assert_eq!(rows(&bundle), expected, "{file}");
-        assert!(bundle.text("report.md").contains(said), "{file}: {said}");
+        for said in said {
+            expect_parts(&bundle.text("report.md"), file, &[&said["says ".len()..]]);
+        }
     }
     let place = Place::new();
     place.put("public/ncu-text-output/run.csv", "run.csv");
     let refused = place.merge(&["--ncu", "run.csv"]).assert().failure();
-    refused.stderr(
-        predicates::str::contains("text that ncu prints").and(predicates::str::contains("--csv")),
-    );
+    expect_parts(&stderr(&refused), "run.csv", &["text that ncu prints", "--csv"]);
 }
 
 /// One table, as different programs and shells write it.
@@ -171,8 +154,7 @@ fn a_kernel_that_was_not_timed_has_no_time_anywhere() {
         ("10000", "100.000000")
     );
     let metrics = bundle.json("metrics.json");
-    let kernels = metrics["kernels"].as_array().expect("rows");
-    let attn = kernels.iter().find(|row| row["kernel"] == "attn").expect("row");
+    let attn = common::row(&metrics["kernels"], "kernel", "attn");
     assert!(attn["total_ns"].is_null() && attn["kernel_sum_percent"].is_null(), "{attn:#}");
     for page in ["kernels.md", "stakeholder_summary.md", "report.md"] {
         for line in bundle.text(page).lines().filter(|line| line.contains("`attn`")) {

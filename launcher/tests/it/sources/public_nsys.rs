@@ -2,13 +2,13 @@
 
 use std::fs;
 
-use assert_cmd::Command;
 use rusqlite::Connection;
-
+use serde_json::Value;
 use stage2_contract::trace::{NONE, RANGE_OUTSIDE};
 
-use crate::report::build::Build;
-use crate::sources::plain::{Bundle, Place, fixture};
+use super::{Bundle, Place, fixture};
+use crate::common::trace::Build;
+use crate::common::{change_export, expect_parts, names_in, read, stderr};
 
 /// Stage, kernel, calls and nanoseconds.
 type Row<'a> = (&'a str, &'a str, u64, u64);
@@ -25,9 +25,7 @@ fn give(place: &Place, case: &str, file: &str) -> String {
         return file.to_owned();
     };
     let name = format!("{stem}.sqlite");
-    let sql = fs::read_to_string(fixture(&from)).expect("SQL");
-    let database = Connection::open(place.path(&name)).expect("database");
-    database.execute_batch(&sql).expect(file);
+    change_export(&place.path(&name), &read(&fixture(&from)));
     name
 }
 
@@ -55,20 +53,11 @@ fn expect_rows(bundle: &Bundle, case: &str, expected: &[Row<'_>]) {
     assert_eq!(rows(bundle), expected, "{case}: {}", bundle.said);
 }
 
-fn expect_said(said: &str, case: &str, parts: &[&str]) {
-    for part in parts {
-        match part.strip_prefix('!') {
-            Some(never) => assert!(!said.contains(never), "{case}: {never}\n{said}"),
-            None => assert!(said.contains(part), "{case}: {part}\n{said}"),
-        }
-    }
-}
-
 /// A merge that gets nothing that it can use: it says why, and leaves nothing.
 fn refused(place: &Place, words: &[&str]) -> String {
     let assert = place.merge(words).assert().code(2);
     assert!(!place.path("out").exists(), "{words:?}: a bundle is left");
-    String::from_utf8_lossy(&assert.get_output().stderr).into_owned()
+    stderr(&assert)
 }
 
 const GEMM: &str = "void gemm<(int)4, float>(float *, int)";
@@ -135,10 +124,10 @@ fn every_shape_of_a_capture_gives_the_numbers_in_it() {
         let words: Vec<&str> = names.iter().flat_map(|name| ["--nsys", name]).collect();
         let bundle = place.merged(&words);
         expect_rows(&bundle, case, expected);
-        expect_said(&bundle.said, case, said);
+        expect_parts(&bundle.said, case, said);
         let pages = bundle.text("stakeholder_summary.md") + &bundle.text("report.md");
         let never: Vec<&str> = said.iter().copied().filter(|part| part.starts_with('!')).collect();
-        expect_said(&pages, case, &never);
+        expect_parts(&pages, case, &never);
     }
     let scrubbed = Place::new();
     let name = give(&scrubbed, "old-foreign-keys", "old.sql");
@@ -224,7 +213,7 @@ fn tables_of_one_file_or_of_one_capture_are_told_apart() {
         let bundle = place.merged(&words);
         expect_rows(&bundle, &format!("case {at}"), expected);
         let all = bundle.said.clone() + &bundle.text("stakeholder_summary.md");
-        expect_said(&all, &format!("case {at}"), said);
+        expect_parts(&all, &format!("case {at}"), said);
     }
 }
 
@@ -255,85 +244,57 @@ fn the_bytes_and_separators_of_other_systems_change_nothing() {
 /// Promise: Each is named with what it is and what to give instead; no bundle is left.
 #[test]
 fn what_is_no_capture_is_refused_with_what_it_is_and_what_to_give() {
-    let given = |name: &str| fs::read_to_string(fixture(name)).expect(name);
+    let given = |name: &str| read(&fixture(name));
     let of_ncu = "\"ID\",\"Process ID\",\"Kernel Name\"\n\"0\",\"1\",\"k\"\n";
     let kernels = format!("{HEAD}{KERNELS}");
     let two_decimals = format!("{HEAD}75.0,\"3,5\",3,1000.0,1000.0,900,1100,100.0,gemm_k\n");
+    let (csv, lfs) = ("a.csv", "version https://git-lfs.github.com/spec/v1\n");
+    let (trace, exec, stats, ncu) = (
+        given("public/nsys-gpu-trace/x_cuda_gpu_trace.csv"),
+        given("public/nsys-kern-exec-sum/x_cuda_kern_exec_sum.csv"),
+        given("public/nsys-text-table/stats.csv"),
+        given("public/ncu-text-output/run.csv"),
+    );
+    let not_read = "reports of Nsight Systems are not read";
     for (option, name, text, parts) in [
-        (
-            "--nsys",
-            "a.csv",
-            given("public/nsys-gpu-trace/x_cuda_gpu_trace.csv"),
-            ["cuda_gpu_trace", "cuda_gpu_kern_sum"],
-        ),
-        (
-            "--nsys",
-            "a.csv",
-            given("public/nsys-kern-exec-sum/x_cuda_kern_exec_sum.csv"),
-            ["cuda_kern_exec_sum", "cuda_gpu_kern_sum"],
-        ),
-        (
-            "--nsys",
-            "a.csv",
-            given("public/nsys-text-table/stats.csv"),
-            ["for reading", "--format csv"],
-        ),
-        (
-            "--nsys",
-            "stats.txt",
-            given("public/nsys-text-table/stats.csv"),
-            ["for reading", "!has to end in"],
-        ),
-        ("--nsys", "kernels.txt", kernels.clone(), ["has to end in", ".csv"]),
-        ("--nsys", "a.csv", API.to_owned(), ["cuda_api_sum", "cuda_gpu_kern_sum"]),
-        ("--nsys", "a.csv", HEAD.to_owned(), ["has no rows", "no kernel"]),
-        ("--nsys", "a.csv", two_decimals, ["decimal points", "3,5"]),
-        ("--nsys", "a.csv", of_ncu.to_owned(), ["Nsight Compute", "--ncu"]),
-        (
-            "--nsys",
-            "a.sqlite",
-            "version https://git-lfs.github.com/spec/v1\n".to_owned(),
-            ["Git LFS", "!passwords"],
-        ),
-        (
-            "--nsys",
-            "a.sqlite",
-            "something else\n".to_owned(),
-            ["no SQLite file", "not in the bundle"],
-        ),
-        ("--nsys", "a.sqlite", "<!DOCTYPE html>".to_owned(), ["HTML", "nsys export"]),
-        (
-            "--nsys",
-            "a.qdrep",
-            "report".to_owned(),
-            ["reports of Nsight Systems are not read", "nsys export"],
-        ),
-        ("--ncu", "a.qdrep", "report".to_owned(), ["Nsight Systems", "--nsys"]),
-        ("--ncu", "a.csv", kernels, ["nsys stats", "--nsys"]),
-        ("--ncu", "a.csv", given("public/ncu-text-output/run.csv"), ["--csv", "ncu --import"]),
-        ("--ncu", "a.txt", given("public/ncu-text-output/run.csv"), ["--csv", "!has to end in"]),
-        ("--spool", "rubbish.s2t", "rubbish".to_owned(), ["rubbish.s2t", "!not started"]),
+        ("--nsys", csv, &*trace, ["cuda_gpu_trace", "cuda_gpu_kern_sum"]),
+        ("--nsys", csv, &exec, ["cuda_kern_exec_sum", "cuda_gpu_kern_sum"]),
+        ("--nsys", csv, &stats, ["for reading", "--format csv"]),
+        ("--nsys", "stats.txt", &stats, ["for reading", "!has to end in"]),
+        ("--nsys", "kernels.txt", &kernels, ["has to end in", ".csv"]),
+        ("--nsys", csv, API, ["cuda_api_sum", "cuda_gpu_kern_sum"]),
+        ("--nsys", csv, HEAD, ["has no rows", "no kernel"]),
+        ("--nsys", csv, &two_decimals, ["decimal points", "3,5"]),
+        ("--nsys", csv, of_ncu, ["Nsight Compute", "--ncu"]),
+        ("--nsys", "a.sqlite", lfs, ["Git LFS", "!passwords"]),
+        ("--nsys", "a.sqlite", "something else\n", ["no SQLite file", "not in the bundle"]),
+        ("--nsys", "a.sqlite", "<!DOCTYPE html>", ["HTML", "nsys export"]),
+        ("--nsys", "a.qdrep", "report", [not_read, "nsys export"]),
+        ("--ncu", "a.qdrep", "report", ["Nsight Systems", "--nsys"]),
+        ("--ncu", csv, &kernels, ["nsys stats", "--nsys"]),
+        ("--ncu", csv, &ncu, ["--csv", "ncu --import"]),
+        ("--ncu", "a.txt", &ncu, ["--csv", "!has to end in"]),
+        ("--spool", "rubbish.s2t", "rubbish", ["rubbish.s2t", "!not started"]),
         (
             "--spool",
             "passwd",
-            "root:x:0:0\n".to_owned(),
+            "root:x:0:0\n",
             ["passwd (its name has to end in .s2t)", "!redacted"],
         ),
     ] {
         let place = Place::new();
         fs::write(place.path(name), text).expect("file");
         let said = refused(&place, &[option, name]);
-        expect_said(&said, &format!("{option} {name}"), &parts);
+        expect_parts(&said, &format!("{option} {name}"), &parts);
     }
     let place = Place::new();
     fs::create_dir(place.path("folder.csv")).expect("folder");
-    expect_said(&refused(&place, &["--nsys", "folder.csv"]), "folder", &["folder", "files in it"]);
+    expect_parts(&refused(&place, &["--nsys", "folder.csv"]), "folder", &["folder", "files in it"]);
     // A folder of the user stays.
     fs::create_dir(place.path("out")).expect("folder");
     fs::write(place.path("rubbish.s2t"), "rubbish").expect("file");
-    let merge: &mut Command = &mut place.merge(&["--spool", "rubbish.s2t"]);
-    merge.assert().code(2);
-    assert_eq!(fs::read_dir(place.path("out")).expect("it is there").count(), 0);
+    place.merge(&["--spool", "rubbish.s2t"]).assert().code(2);
+    assert!(names_in(&place.path("out")).is_empty());
 }
 
 /// Hazard (Records that make no sense): A capture of nsys with API calls and ranges and no kernel.
@@ -343,17 +304,17 @@ fn ranges_and_calls_without_a_kernel_are_told_with_the_words_of_nsys() {
     let place = Place::new();
     let name = give(&place, "ranges-no-kernels", "x.sql");
     let assert = place.merge(&["--nsys", &name]).assert().code(70);
-    let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+    let said = stderr(&assert);
     let expected = [
         "nsys recorded 1 launch call and 1 NVTX range, but no kernel",
         "CUDA profiling could not be started: the driver is too old",
         "!opened no NVTX range",
         "!a run that used the GPU",
     ];
-    expect_said(&said, "said", &expected);
+    expect_parts(&said, "said", &expected);
     let bundle = Bundle { dir: place.path("out"), said };
     for page in ["report.md", "stakeholder_summary.md", "operators.md"] {
-        expect_said(&bundle.text(page), page, &expected[2..]);
+        expect_parts(&bundle.text(page), page, &expected[2..]);
     }
 }
 
@@ -363,17 +324,15 @@ fn ranges_and_calls_without_a_kernel_are_told_with_the_words_of_nsys() {
 fn what_nsys_says_reaches_the_report_without_secrets() {
     let place = Place::new();
     let name = give(&place, "old-foreign-keys", "old.sql");
-    let database = Connection::open(place.path(&name)).expect("database");
     let texts = "CREATE TABLE DIAGNOSTIC_EVENT (timestamp INTEGER, severity INTEGER, text TEXT);
         INSERT INTO DIAGNOSTIC_EVENT VALUES (0, 1, 'CUPTI buffers: 49 of 50. Some CUPTI events might be missing.'),
         (0, 2, 'CUDA could not be traced with HF_TOKEN=not-a-real-token-1234'),
         (0, 2, 'CUDA failed with --password=hunter2supersecret'),
         (0, 1, 'said by the program');";
-    database.execute_batch(texts).expect("texts");
-    drop(database);
+    change_export(&place.path(&name), texts);
     let bundle = place.merged(&["--nsys", &name, "pipeline.nsys.export.keep_raw=true"]);
     let report = bundle.text("report.md");
-    expect_said(
+    expect_parts(
         &report,
         "report.md",
         &["49 of 50", "CUDA failed with", "!hunter2", "!not-a-real-token", "!said by"],
@@ -389,13 +348,11 @@ fn an_export_that_cannot_be_scrubbed_stays_out_of_the_bundle() {
     let place = Place::new();
     let name = give(&place, "old-foreign-keys", "old.sql");
     // A text in use holds the environment.
-    let database = Connection::open(place.path(&name)).expect("database");
     let text = "UPDATE StringIds SET value = 'HF_TOKEN=not-a-real-token-1234' WHERE id = 2";
-    database.execute_batch(text).expect("text");
-    drop(database);
+    change_export(&place.path(&name), text);
     fs::write(place.path("k.csv"), format!("{HEAD}{KERNELS}")).expect("file");
     let bundle = place.merged(&["--nsys", &name, "--nsys", "k.csv"]);
-    expect_said(
+    expect_parts(
         &bundle.said,
         "said",
         &["old.sqlite is not in the bundle", "HF_TOKEN", "!not-a-real", "!hold the environment"],
@@ -432,36 +389,26 @@ fn our_own_export_gives_the_numbers_of_the_run_again() {
     fs::rename(place.path("out"), &kept.dir).expect("bundle");
     let again = place.merged(&["--nsys", "own.sqlite"]);
     assert_eq!(rows(&again), rows(&kept), "{}", again.said);
-    let numbers = |bundle: &Bundle| -> Vec<serde_json::Value> {
+    let numbers = |bundle: &Bundle| -> Vec<Value> {
         let metrics = bundle.json("metrics.json");
-        let of = |table: &str, columns: &[&str]| {
+        let of = |table: &str, columns: &str| {
             let rows = metrics[table].as_array().expect("rows").iter();
-            let values =
-                |row: &serde_json::Value| columns.iter().map(|name| row[name].clone()).collect();
-            rows.map(values).collect::<Vec<serde_json::Value>>()
+            let columns = columns.split(' ');
+            let values = |row: &Value| columns.clone().map(|name| row[name].clone()).collect();
+            rows.map(values).collect::<Vec<Value>>()
         };
-        let stages = [
-            "stage",
-            "instances",
-            "kernels",
-            "kernel_sum_ns",
-            "gpu_window_ns",
-            "gpu_busy_ns",
-            "host_warm_median_ns",
-        ];
-        let paths = [
-            "path",
-            "instances",
-            "kernels_inclusive",
-            "kernels_exclusive",
-            "kernel_sum_exclusive_ns",
-        ];
-        let mut all = [of("stages", &stages), of("paths", &paths)].concat();
+        let mut all = [
+            of("stages", "stage instances kernels kernel_sum_ns gpu_window_ns gpu_busy_ns"),
+            of("stages", "stage host_warm_median_ns"),
+            of("paths", "path instances kernels_inclusive kernels_exclusive"),
+            of("paths", "path kernel_sum_exclusive_ns"),
+        ]
+        .concat();
         all.sort_by_key(ToString::to_string);
         all
     };
     assert_eq!(numbers(&again), numbers(&kept), "{}", again.said);
-    expect_said(
+    expect_parts(
         &again.said,
         "again",
         &["!have no launch", "!not known (the file", "!has no table"],

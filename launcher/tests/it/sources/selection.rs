@@ -4,43 +4,23 @@ use std::path::Path;
 
 use stage2_contract::trace::NONE;
 
-use crate::common::{self, FAKE_NSYS, Sandbox};
-use crate::report::build::Build;
-use crate::sources::plain::{fixture, sql, table};
+use super::{Sums, fixture, sql, table};
+use crate::common::trace::Build;
+use crate::common::{FAKE_NSYS, Sandbox, change_export, fake_ncu, unpack};
 
 /// Profiles nothing as long as there is a filter, where `$FAKE` says so.
-const NCU: &str = r#"#!/bin/sh
-case "$1" in
---version) printf 'NVIDIA (R) Nsight Compute\nVersion 2025.3.1.0 (build 1) (public-release)\n'; exit 0;;
---list-sections|--query-metrics) exit 1;;
---import) exit 1;;
-esac
-out= log= filtered=
-while [ "$1" ]; do case "$1" in
-  --export) out="$2"; shift 2;;
-  --log-file) log="$2"; shift 2;;
-  --nvtx-include|--kernel-name) filtered=1; shift 2;;
-  --nvtx|--force-overwrite) shift;;
-  --*) shift 2;;
-  *) break;;
-esac; done
-"$@"; code=$?
+const NCU: &str = r#""$@"; code=$?
 [ "$FAKE" = nokernels ] && [ -n "$filtered" ] && { echo "==WARNING== No kernels were profiled." > "$log"; exit $code; }
-echo "==PROF== Disconnected" > "$log"; echo report > "$out"
-exit $code
-"#;
+echo "==PROF== Disconnected" > "$log"; echo report > "$out""#;
 
-fn sandbox(tools: &[(&str, &str)]) -> Sandbox {
+/// A sandbox with ncu, and nsys or not.
+fn sandbox(nsys: bool) -> Sandbox {
     let sandbox = Sandbox::new();
-    std::fs::create_dir_all(sandbox.path("tools")).expect("folder");
-    for (name, script) in tools {
-        sandbox.executable(&format!("tools/{name}"), script);
+    sandbox.executable("tools/ncu", &fake_ncu("exit 1", NCU));
+    if nsys {
+        sandbox.executable("tools/nsys", FAKE_NSYS);
     }
-    let mut packed = std::io::BufReader::new(
-        std::fs::File::open(fixture("nsys/decode.sqlite.xz")).expect("fixture"),
-    );
-    let mut file = std::fs::File::create(sandbox.path("elsewhere.sqlite")).expect("file");
-    lzma_rs::xz_decompress(&mut packed, &mut file).expect("fixture");
+    unpack("nsys/decode.sqlite.xz", &sandbox.path("elsewhere.sqlite"));
     sandbox
 }
 
@@ -50,30 +30,30 @@ const WORKLOAD: &str = "echo ran >> count; \
 
 fn launch(sandbox: &Sandbox, settings: &[&str], fake: &str) -> assert_cmd::Command {
     let workload = ["pipeline.ncu.top_n=3", "--", "sh", "-c", WORKLOAD];
-    let mut command = sandbox.launch(&[settings, &workload].concat());
-    let mut path = std::ffi::OsString::from(sandbox.path("tools:"));
-    path.push(common::path_without_profilers());
-    command.env("PATH", path).env("FAKE", fake);
+    let mut command = sandbox.launch_with_tools(&[settings, &workload].concat());
+    command.env("FAKE", fake);
     command.env("FAKE_SQLITE", sandbox.path("elsewhere.sqlite"));
     command
 }
 
 /// The words of the last profiling run of ncu.
 fn argv(sandbox: &Sandbox) -> Vec<String> {
-    let run = sandbox.run_json();
-    let passes = run["passes"].as_array().expect("passes");
-    let ncu = passes.iter().find(|pass| pass["name"] == "ncu").expect("pass");
+    let ncu = sandbox.pass("ncu");
     let words = ncu["argv"].as_array().expect("argv").iter();
     words.filter_map(|word| word.as_str().map(str::to_owned)).collect()
 }
 
-fn kernel_filter(argv: &[String]) -> Option<&str> {
-    let at = argv.iter().position(|word| word == "--kernel-name")?;
+fn option<'w>(argv: &'w [String], name: &str) -> Option<&'w str> {
+    let at = argv.iter().position(|word| word == name)?;
     argv.get(at + 1).map(String::as_str)
 }
 
+fn kernel_filter(argv: &[String]) -> Option<&str> {
+    option(argv, "--kernel-name")
+}
+
 /// The three longest kernels, as plain SQL has them: none of their names needs an escape.
-fn longest(sums: crate::sources::plain::Sums) -> String {
+fn longest(sums: Sums) -> String {
     let mut sums: Vec<_> = sums.into_iter().collect();
     sums.sort_by_key(|(_, (_, ns))| std::cmp::Reverse(*ns));
     let names: Vec<&str> = sums.iter().take(3).map(|(name, _)| name.as_str()).collect();
@@ -86,7 +66,7 @@ fn of_export(sandbox: &Sandbox) -> String {
 
 #[test]
 fn the_nsys_pass_of_the_same_run_comes_first() {
-    let sandbox = sandbox(&[("nsys", FAKE_NSYS), ("ncu", NCU)]);
+    let sandbox = sandbox(true);
     launch(&sandbox, &[], "").assert().success();
     assert_eq!(kernel_filter(&argv(&sandbox)), Some(of_export(&sandbox).as_str()));
     assert!(sandbox.read("run.json").contains("the nsys pass of this run: run.sqlite"));
@@ -95,13 +75,13 @@ fn the_nsys_pass_of_the_same_run_comes_first() {
 
 #[test]
 fn files_of_the_user_choose_kernels_and_nothing_else() {
-    let sandbox = sandbox(&[("ncu", NCU)]);
+    let sandbox = sandbox(false);
     let words = ["pipeline.nsys.enable=false", "--nsys", "elsewhere.sqlite"];
     launch(&sandbox, &words, "").assert().success();
     assert_eq!(kernel_filter(&argv(&sandbox)), Some(of_export(&sandbox).as_str()));
     let run = sandbox.read("run.json");
     assert!(run.contains("the files of --nsys: elsewhere.sqlite"), "{run}");
-    assert!(sandbox.path("tmp/stage2/latest/ncu/kernels_from_nsys/elsewhere.sqlite").is_file());
+    assert!(sandbox.latest("ncu/kernels_from_nsys/elsewhere.sqlite").is_file());
     assert!(run.contains("elsewhere.sqlite is a scrubbed copy"), "{run}");
     assert!(
         sandbox.read("metrics.json").contains("\"nsys\": null"),
@@ -112,7 +92,7 @@ fn files_of_the_user_choose_kernels_and_nothing_else() {
 
 #[test]
 fn tables_and_reports_choose_kernels_too() {
-    let sandbox = sandbox(&[("nsys", FAKE_NSYS), ("ncu", NCU)]);
+    let sandbox = sandbox(true);
     let csv = fixture("nsys/decode_m_cuda_gpu_kern_sum_mangled.csv");
     let off = "pipeline.nsys.enable=false";
     launch(&sandbox, &[off, "--nsys", csv.to_str().expect("UTF-8")], "").assert().success();
@@ -130,7 +110,7 @@ fn tables_and_reports_choose_kernels_too() {
 
 #[test]
 fn without_any_capture_nothing_is_filtered_by_name() {
-    let sandbox = sandbox(&[("ncu", NCU)]);
+    let sandbox = sandbox(false);
     sandbox.write("far.nsys-rep", "report");
     sandbox.write("bad.sqlite", "no database");
     let off = "pipeline.nsys.enable=false";
@@ -146,17 +126,17 @@ fn without_any_capture_nothing_is_filtered_by_name() {
 
 #[test]
 fn a_choice_that_nothing_passes_is_dropped_once() {
-    let sandbox = sandbox(&[("ncu", NCU)]);
+    let sandbox = sandbox(false);
     let words = ["pipeline.nsys.enable=false", "--nsys", "elsewhere.sqlite"];
     launch(&sandbox, &words, "nokernels").assert().success();
     assert_eq!(kernel_filter(&argv(&sandbox)), None);
     assert!(sandbox.read("ncu/cmd.txt").contains("--kernel-name"), "the first try");
-    assert_eq!(common::read(&sandbox.path("count")).lines().count(), 3, "collect, ncu, ncu");
+    assert_eq!(sandbox.count(), 3, "collect, ncu, ncu");
 }
 
 /// `generate` within a range that a library of `domain` has open around it and works in itself.
 fn inside_a_library(domain: &str) -> Sandbox {
-    let sandbox = sandbox(&[("ncu", NCU)]);
+    let sandbox = sandbox(false);
     let mut b = Build::process(1, "python3");
     b.anchor(1).device(0, "NVIDIA H200", 1);
     for (id, name) in (1..).zip(["execute", domain, "generate", "of_the_library", "gemm"]) {
@@ -209,19 +189,12 @@ fn a_capture_range_that_never_came_is_set_against_the_ranges_as_the_reports_nest
 
 /// What the collector saw: a range of this name and domain, with a kernel.
 fn with_a_stage(name: &str, domain: Option<&str>) -> Sandbox {
-    let sandbox = sandbox(&[("ncu", NCU)]);
+    let sandbox = sandbox(false);
     let mut build = Build::process(1, "x");
     build.anchor(1).device(0, "GPU", 1).name(1, name.as_bytes()).name(3, b"k").shape(1, 3, 1);
-    let domain = domain.map_or(NONE, |domain| {
-        build.name(2, domain.as_bytes());
-        2
-    });
-    build
-        .path_in(1, NONE, 1, domain)
-        .open(1, 1, 0, 10)
-        .kernel(1, 1, 1, (20, 90))
-        .close(1, 99)
-        .end();
+    let domain = build.domain(2, domain);
+    build.path_in(1, NONE, 1, domain).open(1, 1, 0, 10);
+    build.kernel(1, 1, 1, (20, 90)).close(1, 99).end();
     build.save(&sandbox.path("."), "spool.s2t");
     sandbox
 }
@@ -243,8 +216,7 @@ fn ncu_is_asked_for_the_range_and_the_domain_that_were_seen() {
                 [setting.as_str()].into_iter().filter(|s| !s.is_empty()).collect();
             launch(&sandbox, &words, "").assert().success();
             let argv = argv(&sandbox);
-            let gate = argv.iter().position(|word| word == "--nvtx-include");
-            let gate = gate.and_then(|at| argv.get(at + 1)).map(String::as_str);
+            let gate = option(&argv, "--nvtx-include");
             assert_eq!(gate, Some(expected), "{name} {domain:?} {setting}");
         }
     }
@@ -254,35 +226,29 @@ fn ncu_is_asked_for_the_range_and_the_domain_that_were_seen() {
 fn ranges_of_libraries_in_captures_of_nsys_choose_no_kernels() {
     let added = "report.library_domains=['VLLM.*']";
     let of_user = ["pipeline.nsys.enable=false", "--nsys", "elsewhere.sqlite"];
-    for (tools, words) in
-        [(&[("nsys", FAKE_NSYS), ("ncu", NCU)][..], &[][..]), (&[("ncu", NCU)], &of_user)]
-    {
-        let sandbox = sandbox(tools);
+    for (nsys, words) in [(true, &[][..]), (false, &of_user)] {
+        let sandbox = sandbox(nsys);
         let export = sandbox.path("elsewhere.sqlite");
         // The one range, `decode`, becomes that of a domain.
         let domain = "UPDATE NVTX_EVENTS SET domainId = 7;
             INSERT INTO NVTX_EVENTS (start, eventType, globalTid, domainId, text)
             SELECT 0, 75, globalTid, 7, 'vllm.worker' FROM NVTX_EVENTS;";
-        let database = rusqlite::Connection::open(&export).expect("export");
-        database.execute_batch(domain).expect("a domain");
-        drop(database);
+        change_export(&export, domain);
         let gate = |settings: &[&str]| {
             launch(&sandbox, &[words, settings].concat(), "").assert().success();
             let argv = argv(&sandbox);
-            let filter = kernel_filter(&argv).map(str::to_owned);
-            let gate = argv.iter().position(|word| word == "--nvtx-include");
-            (filter, gate.and_then(|at| argv.get(at + 1).cloned()))
+            ["--kernel-name", "--nvtx-include"].map(|name| option(&argv, name).map(str::to_owned))
         };
         let whole = longest(sql(&export, None));
-        assert_eq!(gate(&[added]), (Some(whole), None), "{words:?}");
+        assert_eq!(gate(&[added]), [Some(whole), None], "{words:?}");
         let staged = gate(&[]);
-        assert_eq!(staged, (Some(of_export(&sandbox)), Some("vllm.worker@decode/".to_owned())));
+        assert_eq!(staged, [Some(of_export(&sandbox)), Some("vllm.worker@decode/".to_owned())]);
     }
 }
 
 #[test]
 fn files_that_cannot_be_captures_are_wrong_usage() {
-    let sandbox = sandbox(&[("ncu", NCU)]);
+    let sandbox = sandbox(false);
     for (words, part) in [
         (&["--nsys", "no.sqlite"][..], "no.sqlite"),
         (&["--nsys", "tools/ncu"], ".sqlite or .nsys-rep"),

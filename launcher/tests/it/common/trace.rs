@@ -1,11 +1,16 @@
-//! Short words for the records of a synthetic process.
+//! Short words for the records of a synthetic process, and the reports of such processes.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use stage2_contract::trace::{
     Anchor, Device, GpuNs, GpuWork, MonoNs, NONE, Path as RangePath, Process, Queue, RangeOpen,
     Record, Shape, WallNs, What, Writer,
 };
+use stage2_launch::outcome::Outcome;
+use stage2_launch::reports::write_reports;
+use stage2_model::{Report, RunInfo, StageRow};
+use stage2_read::trace::{Capture, Tally};
+use stage2_report::join::join;
 
 /// Ranges are timed with a clock that is this far behind the GPU's.
 pub(crate) const GPU_AHEAD_NS: u64 = 1_000_000;
@@ -53,6 +58,13 @@ impl Build {
         self.add(Record::Name { id, bytes: bytes.to_vec() })
     }
 
+    /// A name that is optional: its identifier.
+    pub(crate) fn domain(&mut self, id: u32, name: Option<&str>) -> u32 {
+        let Some(name) = name else { return NONE };
+        self.name(id, name.as_bytes());
+        id
+    }
+
     /// A device with its queue of the same number plus one.
     pub(crate) fn device(&mut self, id: u32, name: &str, uuid: u8) -> &mut Self {
         self.add(Record::Device(Device {
@@ -97,7 +109,7 @@ impl Build {
     }
 
     pub(crate) fn path(&mut self, id: u32, parent: u32, name: u32) -> &mut Self {
-        self.add(Record::Path(RangePath { id, parent, name, domain: NONE }))
+        self.path_in(id, parent, name, NONE)
     }
 
     /// A path in a domain.
@@ -151,20 +163,11 @@ impl Build {
         range: u64,
         shape: u32,
         queue: u32,
-        (start, end): (u64, u64),
+        times: (u64, u64),
         graph_node: u64,
     ) -> &mut Self {
-        let (start, end) = (gpu(start), gpu(end));
-        let what = What::Kernel { shape };
-        self.add(Record::Work(GpuWork {
-            what,
-            start,
-            end,
-            queue,
-            range,
-            correlation: 1,
-            graph_node,
-        }))
+        let kernel = GpuWork::new(What::Kernel { shape });
+        self.work(GpuWork { queue, range, correlation: 1, graph_node, ..kernel }, times)
     }
 
     /// A kernel whose times CUPTI could not take.
@@ -178,23 +181,25 @@ impl Build {
         range: u64,
         kind: u8,
         bytes: u64,
-        (start, end): (u64, u64),
+        times: (u64, u64),
     ) -> &mut Self {
-        let (start, end) = (gpu(start), gpu(end));
         let copy = GpuWork::new(What::Copy { bytes, kind });
-        self.add(Record::Work(GpuWork { start, end, queue: 1, range, ..copy }))
+        self.work(GpuWork { queue: 1, range, ..copy }, times)
     }
 
-    pub(crate) fn fill(&mut self, range: u64, bytes: u64, (start, end): (u64, u64)) -> &mut Self {
-        let (start, end) = (gpu(start), gpu(end));
+    pub(crate) fn fill(&mut self, range: u64, bytes: u64, times: (u64, u64)) -> &mut Self {
         let fill = GpuWork::new(What::Fill { bytes });
-        self.add(Record::Work(GpuWork { start, end, queue: 1, range, ..fill }))
+        self.work(GpuWork { queue: 1, range, ..fill }, times)
     }
 
-    pub(crate) fn graph(&mut self, graph: u32, queue: u32, (start, end): (u64, u64)) -> &mut Self {
-        let (start, end) = (gpu(start), gpu(end));
+    pub(crate) fn graph(&mut self, graph: u32, queue: u32, times: (u64, u64)) -> &mut Self {
         let launch = GpuWork::new(What::Graph { graph });
-        self.add(Record::Work(GpuWork { start, end, queue, correlation: 9, ..launch }))
+        self.work(GpuWork { queue, correlation: 9, ..launch }, times)
+    }
+
+    fn work(&mut self, work: GpuWork, (start, end): (u64, u64)) -> &mut Self {
+        let [start, end] = [start, end].map(|mono| GpuNs(mono + GPU_AHEAD_NS));
+        self.add(Record::Work(GpuWork { start, end, ..work }))
     }
 
     pub(crate) fn flush(&mut self) -> &mut Self {
@@ -218,6 +223,11 @@ impl Build {
         writer.into_sink()
     }
 
+    /// Ends the process; the report on it alone, written and read again.
+    pub(crate) fn report(&mut self) -> Report {
+        RunFolder::of([&*self.end()]).report()
+    }
+
     pub(crate) fn save(&self, run_dir: &Path, file: &str) {
         let folder = run_dir.join("collector");
         std::fs::create_dir_all(&folder).expect("folder");
@@ -225,6 +235,84 @@ impl Build {
     }
 }
 
-fn gpu(mono: u64) -> GpuNs {
-    GpuNs(mono + GPU_AHEAD_NS)
+/// The report on several processes, without files.
+pub(crate) fn report_of<'b>(builds: impl IntoIterator<Item = &'b mut Build>) -> Report {
+    let read = |build: &mut Build| {
+        let mut tally = Tally::default();
+        build.records.drain(..).for_each(|record| tally.push(record));
+        tally.finish()
+    };
+    let processes = builds.into_iter().map(read).collect();
+    join(Capture { processes, ..Capture::default() }, RunInfo::default(), Vec::new())
+}
+
+#[track_caller]
+pub(crate) fn stage<'r>(report: &'r Report, name: &str) -> &'r StageRow {
+    report.stages.iter().find(|row| row.stage == name).expect(name)
+}
+
+/// The texts of all takeaways.
+pub(crate) fn takeaways(report: &Report) -> Vec<&str> {
+    report.insight.takeaways.iter().map(|takeaway| takeaway.text.as_str()).collect()
+}
+
+/// Whether a finding has this part in what it says first.
+pub(crate) fn finds(report: &Report, part: &str) -> bool {
+    report.findings.iter().any(|finding| finding.what.contains(part))
+}
+
+/// The folder of a run that a test makes, and its reports.
+pub(crate) struct RunFolder(tempfile::TempDir);
+
+impl RunFolder {
+    pub(crate) fn new() -> RunFolder {
+        RunFolder(tempfile::tempdir().expect("folder"))
+    }
+
+    /// With the trace file of each process, by its place: `0.s2t`.
+    pub(crate) fn of<'b>(processes: impl IntoIterator<Item = &'b Build>) -> RunFolder {
+        let folder = RunFolder::new();
+        for (at, process) in processes.into_iter().enumerate() {
+            process.save(folder.0.path(), &format!("{at}.s2t"));
+        }
+        folder
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, text: impl AsRef<[u8]>) -> &RunFolder {
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().expect("parent")).expect("folder");
+        std::fs::write(path, text).expect(name);
+        self
+    }
+
+    /// Writes the reports.
+    #[track_caller]
+    pub(crate) fn reports(&self) -> Outcome {
+        write_reports(self.0.path()).expect("reports")
+    }
+
+    /// Writes the reports; the model of them.
+    #[track_caller]
+    pub(crate) fn report(&self) -> Report {
+        self.reports();
+        serde_json::from_str(&self.text("metrics.json")).expect("model")
+    }
+
+    #[track_caller]
+    pub(crate) fn text(&self, name: &str) -> String {
+        super::read(&self.path(name))
+    }
+
+    pub(crate) fn metrics(&self) -> serde_json::Value {
+        super::json(&self.path("metrics.json"))
+    }
+
+    /// A page without the escapes of Markdown.
+    pub(crate) fn plain(&self, name: &str) -> String {
+        self.text(name).replace('\\', "")
+    }
 }

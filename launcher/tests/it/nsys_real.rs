@@ -4,25 +4,19 @@
 //! sees no ranges of newer ones (STAGE2_TEST_PYTHON names it; else `python3`). Where one is missing
 //! the tests say SKIPPED on stderr; with STAGE2_REQUIRE_NSYS=1 they fail instead.
 
-mod launched;
-
 use std::ffi::OsString;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::common::{self, Sandbox, lossy, names_in, stderr};
+use serde_json::Value;
 use stage2_launch::tools::nsys::command;
-use stage2_launch::tools::nsys::config::CaptureRange;
-use stage2_launch::tools::nsys::config::Nsys;
-use stage2_launch::tools::nsys::outcome::Files;
-use stage2_launch::tools::nsys::outcome::Outcome;
-use stage2_launch::tools::nsys::outcome::Verdict;
-use stage2_launch::tools::nsys::outcome::judge;
-use stage2_launch::tools::nsys::outcome::judge_tables;
+use stage2_launch::tools::nsys::config::{CaptureRange, Nsys};
+use stage2_launch::tools::nsys::outcome::{Files, Outcome, Verdict, judge, judge_tables};
 use stage2_launch::tools::nsys::scrub::scrub;
-use stage2_launch::tools::step::Ended;
-use stage2_launch::tools::step::Step;
+use stage2_launch::tools::step::{Ended, Step};
 use stage2_launch::tools::version::Version;
 use stage2_model::WorkloadExit;
 use stage2_read::nsys::{Tables, csv, sqlite};
@@ -68,9 +62,7 @@ fn tools(test: &str) -> Option<(Version, OsString)> {
         Err(why) => {
             let required = std::env::var_os("STAGE2_REQUIRE_NSYS").is_some_and(|v| v == "1");
             assert!(!required, "STAGE2_REQUIRE_NSYS=1, but {why}");
-            // Past the test harness, which keeps the output of tests that pass to itself.
-            let line = format!("SKIPPED: {test}: {why}\n");
-            let _ = std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes());
+            common::skipped(&format!("{test}: {why}"));
             None
         }
     }
@@ -162,13 +154,13 @@ fn run(step: &Step) -> Ended {
         }
     };
     let log = std::fs::read(log.path()).expect("log");
-    let log = String::from_utf8_lossy(&log).into_owned();
-    Ended { exit: status.code().map(WorkloadExit::Code), log, ..Ended::default() }
+    let exit = status.code().map(WorkloadExit::Code);
+    Ended { exit, log: lossy(&log), ..Ended::default() }
 }
 
 /// The default preset, on a machine without GPU.
 fn preset() -> Nsys {
-    let text = include_str!("../../../../conf/profiling/nsys/nsys.default.yaml");
+    let text = include_str!("../../../conf/profiling/nsys/nsys.default.yaml");
     let mut nsys: Nsys = serde_saphyr::from_str(text).expect("preset");
     nsys.trace = vec!["nvtx".into()];
     nsys
@@ -283,4 +275,68 @@ fn exports_hold_the_environment_and_scrubbed_copies_do_not() {
     assert!(!secret(&to));
     let copy = sqlite::load(&to, &Default::default()).expect("copy");
     assert_eq!(copy.ranges, tables.ranges);
+}
+
+/// Runs the launcher around the workload; nothing where the test is skipped.
+fn launched(test: &str, settings: &[&str], status: &str) -> Option<(Sandbox, String)> {
+    let (_, python) = tools(test)?;
+    let sandbox = Sandbox::new();
+    sandbox.write("workload.py", WORKLOAD);
+    let python = python.to_str().expect("UTF-8").to_owned();
+    let common = ["pipeline.ncu.enable=false", "pipeline.nsys.trace=[nvtx]", "--keep-going"];
+    let workload = ["--", &python, "workload.py", status];
+    let mut command = sandbox.launch(&[settings, &common, &workload].concat());
+    command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    command.timeout(std::time::Duration::from_secs(240));
+    let assert = command.assert().code(status.parse::<i32>().expect("a status"));
+    let mut said = stderr(&assert);
+    // What nsys said itself is needed where a test fails.
+    said.push_str(&sandbox.read("nsys/log.txt"));
+    Some((sandbox, said))
+}
+
+fn nsys_pass(sandbox: &Sandbox, said: &str, status: &str) -> Value {
+    let pass = sandbox.pass("nsys");
+    assert_eq!(pass["status"], status, "{pass:#}\n{said}");
+    for file in ["run.nsys-rep", "SENSITIVE.txt", "run.sqlite", "cmd.txt", "log.txt"] {
+        let path = sandbox.latest("nsys").join(file);
+        assert!(path.metadata().is_ok_and(|found| found.len() > 0), "{file}\n{said}");
+    }
+    assert!(sandbox.read("nsys/log.txt").contains("the workload ran to its end"));
+    pass
+}
+
+/// Ranges with their instances, as the export has them.
+fn ranges(sandbox: &Sandbox) -> Vec<(String, Option<u64>)> {
+    let export = sandbox.latest("nsys/run.sqlite");
+    let tables = sqlite::load(&export, &Default::default()).expect("export");
+    let mut ranges: Vec<_> = tables.ranges.into_iter().map(|r| (r.name, r.instances)).collect();
+    ranges.sort();
+    ranges
+}
+
+#[test]
+fn a_gated_pass_records_its_range_and_the_workload_runs_to_its_end() {
+    for range in ["prefill", "decode"] {
+        let gate = format!("pipeline.nsys.nvtx_capture={range}@*");
+        let settings = ["profiling/nsys=nsys.gated", &gate];
+        let Some((sandbox, said)) = launched("a gated pass", &settings, "0") else { return };
+        let pass = nsys_pass(&sandbox, &said, "ok");
+        assert!(pass["argv"].to_string().contains("--capture-range=nvtx"), "{pass:#}\n{said}");
+        assert_eq!(ranges(&sandbox), [(range.to_owned(), Some(1))]);
+        let csv = |name: &String| name.ends_with(".csv") && name.contains("nvtx");
+        let tables = names_in(&sandbox.latest("nsys"));
+        assert!(tables.iter().any(csv), "a table of the ranges: {tables:?}\n{said}");
+    }
+}
+
+#[test]
+fn a_gate_that_never_opens_is_told_and_the_pass_repeated_without_it() {
+    let settings = ["profiling/nsys=nsys.gated", "pipeline.nsys.nvtx_capture=no_such_range"];
+    let Some((sandbox, said)) = launched("a gate that never opens", &settings, "3") else { return };
+    assert!(said.contains("no_such_range"), "{said}");
+    let pass = nsys_pass(&sandbox, &said, "workload_failed");
+    assert!(pass["why"].as_str().expect("text").contains("without the gate"), "{pass:#}");
+    let expected = [("decode".to_owned(), Some(3)), ("prefill".to_owned(), Some(1))];
+    assert_eq!(ranges(&sandbox), expected);
 }

@@ -1,13 +1,10 @@
 //! What follows from the measured rows: numbers that were worked out by hand, and what is said
-//! where nothing is known.
+//! where nothing is known. Parts of a vision encoder as ranges within prefill, or before it.
 
-use std::fs;
-use std::path::Path;
-
-use crate::report::build::Build;
+use crate::common;
+use crate::common::trace::{Build, RunFolder};
 use serde_json::Value;
 use stage2_contract::trace::{NONE, Record};
-use stage2_launch::reports::write_reports;
 use stage2_model::Report;
 
 /// One layer of width 4, with 64 weights in attention, 96 in the MLP and 40 in the output.
@@ -51,25 +48,25 @@ fn run(device_of_decode: u32) -> Build {
     b
 }
 
-fn write(folder: &Path, config: &str, metrics: Option<&str>) {
-    fs::write(folder.join("config.yaml"), config).expect("config.yaml");
+/// A folder with a trace file, a configuration, and what a Stage 1 run left.
+fn folder(build: &Build, config: &str, metrics: Option<&str>) -> RunFolder {
+    let folder = RunFolder::of([build]);
+    folder.write("config.yaml", config);
     if let Some(metrics) = metrics {
-        fs::create_dir(folder.join("stage1")).expect("folder");
-        fs::write(folder.join("stage1/metrics.json"), metrics).expect("metrics.json");
+        folder.write("stage1/metrics.json", metrics);
     }
+    folder
 }
 
-fn page(folder: &Path, name: &str) -> String {
-    fs::read_to_string(folder.join(name)).expect(name)
-}
-
-fn metrics(folder: &Path) -> Value {
-    serde_json::from_str(&page(folder, "metrics.json")).expect("JSON")
+/// Fails unless a number of a stage is this.
+fn known(metrics: &Value, stage: &str, field: &str, expected: f64) {
+    let row = common::row(&metrics["utilisation"]["stages"], "stage", stage);
+    near(row, &format!("/{field}/known"), expected);
 }
 
 fn near(metrics: &Value, pointer: &str, expected: f64) {
     let found = metrics.pointer(pointer).and_then(Value::as_f64);
-    let found = found.unwrap_or_else(|| panic!("{pointer}: {:?}", metrics["utilisation"]));
+    let found = found.unwrap_or_else(|| panic!("{pointer}: {metrics:#}"));
     assert!((found / expected - 1.0).abs() < 1e-9, "{pointer}: {found} against {expected}");
 }
 
@@ -98,30 +95,23 @@ fn sampled_run() -> Build {
 
 #[test]
 fn a_sample_gives_the_utilisation_of_the_whole_run() {
-    let folder = tempfile::tempdir().expect("folder");
-    sampled_run().save(folder.path(), "a.s2t");
-    write(folder.path(), CONFIG, Some(METRICS));
-    let outcome = write_reports(folder.path()).expect("reports");
-    let metrics = metrics(folder.path());
-    let of = |stage: &str, field: &str| {
-        let stages = metrics["utilisation"]["stages"].as_array().expect("stages");
-        let at = stages.iter().position(|row| row["stage"] == stage).expect("stage");
-        format!("/utilisation/stages/{at}/{field}/known")
-    };
+    let folder = folder(&sampled_run(), CONFIG, Some(METRICS));
+    let outcome = folder.reports();
+    let metrics = folder.metrics();
     // As in the whole run: the recorded instances are like all others.
-    near(&metrics, &of("prefill", "mfu_wall"), 0.1296);
-    near(&metrics, &of("prefill", "mfu_busy"), 0.324);
-    near(&metrics, &of("decode", "mfu_wall"), 0.0472);
-    near(&metrics, &of("decode", "mfu_busy"), 0.0944);
-    near(&metrics, &of("decode", "kernels_per_token"), 1.0);
-    near(&metrics, &of("decode", "mbu_wall"), (816.0 + 9.0 * 16.0) / 20e-6 / 1e9);
+    known(&metrics, "prefill", "mfu_wall", 0.1296);
+    known(&metrics, "prefill", "mfu_busy", 0.324);
+    known(&metrics, "decode", "mfu_wall", 0.0472);
+    known(&metrics, "decode", "mfu_busy", 0.0944);
+    known(&metrics, "decode", "kernels_per_token", 1.0);
+    known(&metrics, "decode", "mbu_wall", (816.0 + 9.0 * 16.0) / 20e-6 / 1e9);
     near(&metrics, "/utilisation/model/mfu_wall/known", 2240.0 / 30e-6 / 1e9);
     near(&metrics, "/utilisation/model/generated_tokens_per_s/known", 100_000.0);
     let rows = metrics["utilisation"]["stages"].as_array().expect("stages");
     for row in rows {
         assert_eq!(row["basis"], "mean of the 1 recorded of 4 instances");
     }
-    let summary = page(folder.path(), "stakeholder_summary.md");
+    let summary = folder.text("stakeholder_summary.md");
     assert!(summary.contains("Only some instances of ranges were recorded"), "{summary}");
     let stage = outcome.headline.iter().find(|line| line.starts_with("decode:")).expect("line");
     assert!(stage.contains("8 kernels, GPU busy 0.010 ms in the sample"), "{stage}");
@@ -129,59 +119,51 @@ fn a_sample_gives_the_utilisation_of_the_whole_run() {
 
 #[test]
 fn utilisation_is_what_a_pocket_calculator_gives() {
-    let folder = tempfile::tempdir().expect("folder");
-    run(0).save(folder.path(), "a.s2t");
-    write(folder.path(), CONFIG, Some(METRICS));
-    write_reports(folder.path()).expect("reports");
-    let metrics = metrics(folder.path());
+    let folder = folder(&run(0), CONFIG, Some(METRICS));
+    let whole: Report = folder.report();
+    let metrics = folder.metrics();
     assert_eq!(metrics["schema_version"], 1);
-    let whole: Report = serde_json::from_value(metrics.clone()).expect("a report");
     let used = whole.insight.utilisation.as_ref().expect("utilisation");
     assert_eq!((used.peak_dense_tflops(), used.absent.as_ref()), (Some(0.001), None));
     assert_eq!((used.tokens.prompt_tokens, used.tokens.decode_steps), (Some(3), Some(2)));
-    let of = |stage: &str, field: &str| {
-        let stages = metrics["utilisation"]["stages"].as_array().expect("stages");
-        let at = stages.iter().position(|row| row["stage"] == stage).expect("stage");
-        format!("/utilisation/stages/{at}/{field}/known")
-    };
     // 2 x 3 tokens x 200 weights, and 2 x 8 x (1 + 2 + 3) for the scores; the peak is 10^9 FLOP/s.
-    near(&metrics, &of("prefill", "flops"), 1296.0);
-    near(&metrics, &of("prefill", "mfu_wall"), 0.1296);
-    near(&metrics, &of("prefill", "mfu_busy"), 0.324);
+    known(&metrics, "prefill", "flops", 1296.0);
+    known(&metrics, "prefill", "mfu_wall", 0.1296);
+    known(&metrics, "prefill", "mfu_busy", 0.324);
     // 2 x 2 tokens x 200 weights, and 2 x 8 x (4 + 5).
-    near(&metrics, &of("decode", "flops"), 944.0);
-    near(&metrics, &of("decode", "mfu_wall"), 0.0472);
-    near(&metrics, &of("decode", "mfu_busy"), 0.0944);
-    near(&metrics, &of("decode", "kernels_per_token"), 1.0);
-    near(&metrics, &of("decode", "gpu_us_per_token"), 5.0);
+    known(&metrics, "decode", "flops", 944.0);
+    known(&metrics, "decode", "mfu_wall", 0.0472);
+    known(&metrics, "decode", "mfu_busy", 0.0944);
+    known(&metrics, "decode", "kernels_per_token", 1.0);
+    known(&metrics, "decode", "gpu_us_per_token", 5.0);
     // 2 steps x (200 weights + 4 of the embedding) x 2 bytes, and 16 bytes of keys and values for
     // each of 4 + 5 tokens; the peak is 10^9 bytes/s.
-    near(&metrics, &of("decode", "mbu_wall"), (816.0 + 9.0 * 16.0) / 20e-6 / 1e9);
+    known(&metrics, "decode", "mbu_wall", (816.0 + 9.0 * 16.0) / 20e-6 / 1e9);
     near(&metrics, "/utilisation/model/mfu_wall/known", 2240.0 / 30e-6 / 1e9);
     // One token from prefill and two from decode, in 30 us.
     near(&metrics, "/utilisation/model/generated_tokens_per_s/known", 100_000.0);
 
-    let report = page(folder.path(), "report.md");
+    let report = folder.text("report.md");
     assert!(report.contains("(set in the configuration: dense"), "{report}");
     assert!(report.contains("| `prefill` | 3 | 12.960 | 32.400 |"), "{report}");
     let (_, appendix) = report.split_once("## Whole run, with warm-up").expect("an appendix");
     let gemm = appendix.lines().find(|line| line.starts_with("| gemm |")).expect("a class");
     assert!(gemm.contains("| 100.0 |"), "{gemm}");
-    let summary = page(folder.path(), "stakeholder_summary.md");
+    let summary = folder.text("stakeholder_summary.md");
     assert!(summary.contains("| `Model-level` | 7.467 |"), "{summary}");
     assert!(summary.contains("| `prefill` | 12.960 |"), "{summary}");
     assert!(summary.contains("| `aten::mm` | 0.006 | 0.008 | 2 |"), "{summary}");
-    let operators = page(folder.path(), "operators.md");
+    let operators = folder.text("operators.md");
     assert!(operators.contains("Rows: 1 of 2"), "operators.top_n holds: {operators}");
 }
 
 #[test]
 fn where_nothing_is_known_every_section_says_why() {
-    let folder = tempfile::tempdir().expect("folder");
-    let outcome = write_reports(folder.path()).expect("reports");
+    let folder = RunFolder::new();
+    let outcome = folder.reports();
     let names: Vec<_> = outcome.files.iter().filter_map(|path| path.file_name()).collect();
     assert!(names.contains(&"operators.md".as_ref()), "{names:?}");
-    let summary = page(folder.path(), "stakeholder_summary.md");
+    let summary = folder.text("stakeholder_summary.md");
     for (heading, next) in [
         ("Environment", "None, because"),
         ("Aggregates", "None, because no stage has an instance after the first"),
@@ -195,10 +177,10 @@ fn where_nothing_is_known_every_section_says_why() {
     ] {
         assert!(summary.contains(&format!("## {heading}\n\n{next}")), "{heading}: {summary}");
     }
-    assert!(page(folder.path(), "operators.md").contains("None, because"));
-    let report = page(folder.path(), "report.md");
+    assert!(folder.text("operators.md").contains("None, because"));
+    let report = folder.text("report.md");
     assert!(report.contains("## Model FLOP utilisation\n\nNone, because no model"), "{report}");
-    assert!(metrics(folder.path())["utilisation"]["peaks"].is_null());
+    assert!(folder.metrics()["utilisation"]["peaks"].is_null());
 }
 
 #[test]
@@ -215,34 +197,27 @@ fn what_cannot_be_computed_is_refused_with_its_reason() {
         (0, &unknown_key, Some(METRICS), "model.llm cannot be used"),
         (0, &no_folder, Some(METRICS), "Stage 1 run"),
     ] {
-        let folder = tempfile::tempdir().expect("folder");
-        run(device).save(folder.path(), "a.s2t");
-        write(folder.path(), config, metrics);
-        write_reports(folder.path()).expect("reports");
-        let pages = ["report.md", "stakeholder_summary.md"].map(|name| page(folder.path(), name));
-        for page in pages {
-            assert!(
-                page.contains(expected) || page.contains(&expected.replace('_', "\\_")),
-                "{expected}: {page}"
-            );
+        let folder = folder(&run(device), config, metrics);
+        folder.reports();
+        for name in ["report.md", "stakeholder_summary.md"] {
+            let page = folder.plain(name);
+            assert!(page.contains(expected), "{expected}: {page}");
         }
     }
 }
 
 #[test]
 fn a_sample_of_ranges_within_a_stage_gives_it_no_utilisation() {
-    let folder = tempfile::tempdir().expect("folder");
     // The trace file says that it holds a sample, whatever the configuration says; no instance of a
     // stage was chosen as a whole.
     let mut b = run(0);
     let end = b.records.pop().expect("the last record");
     b.meta("sample", "1/16").add(end);
-    b.save(folder.path(), "a.s2t");
-    write(folder.path(), CONFIG, Some(METRICS));
-    write_reports(folder.path()).expect("reports");
-    let whole = page(folder.path(), "report.md");
+    let folder = folder(&b, CONFIG, Some(METRICS));
+    folder.reports();
+    let whole = folder.text("report.md");
     assert!(whole.contains("GPU busy time of the stage is not known"), "{whole}");
-    let metrics = metrics(folder.path());
+    let metrics = folder.metrics();
     for row in metrics["utilisation"]["stages"].as_array().expect("stages") {
         for figure in ["mfu_wall", "mfu_busy", "tokens_per_s", "kernels_per_token"] {
             assert!(row[figure]["known"].is_null(), "{figure}: {row}");
@@ -252,19 +227,17 @@ fn a_sample_of_ranges_within_a_stage_gives_it_no_utilisation() {
 
 #[test]
 fn a_stage_1_run_gives_the_operators_and_its_means() {
-    let earlier = tempfile::tempdir().expect("folder");
     let means = r#"{"aggregates": {"prefill_ms": {"mean": 98.336, "std": 1.5}},
         "operators": [{"op_name": "aten::linear", "total_time_ms": 2.5, "calls": 2}]}"#;
-    fs::write(earlier.path().join("metrics.json"), means).expect("metrics.json");
-    let folder = tempfile::tempdir().expect("folder");
-    run(0).save(folder.path(), "a.s2t");
-    let dir = serde_json::to_string(earlier.path()).expect("a path");
-    write(folder.path(), &format!("stage1: {{run_dir: {dir}}}\n"), None);
-    write_reports(folder.path()).expect("reports");
-    let operators = page(folder.path(), "operators.md");
+    let earlier = RunFolder::new();
+    let dir =
+        serde_json::to_string(&earlier.write("metrics.json", means).path("")).expect("a path");
+    let folder = folder(&run(0), &format!("stage1: {{run_dir: {dir}}}\n"), None);
+    folder.reports();
+    let operators = folder.text("operators.md");
     assert!(operators.contains("| `aten::linear` | 2.500 |"), "{operators}");
     assert!(!operators.contains("aten::mm"), "not this run's: {operators}");
-    let summary = page(folder.path(), "stakeholder_summary.md");
+    let summary = folder.text("stakeholder_summary.md");
     assert!(
         summary.contains("| Stage 1 run: prefill, host time | ms | 98.336 | 1.500 |"),
         "{summary}"
@@ -284,25 +257,22 @@ const STAGE1_OPERATORS: &str = "|op_name|total_time_ms|cuda_time_ms|calls|mean_m
 #[test]
 fn stage_1_files_that_the_workload_wrote_in_this_run_are_shown() {
     for part in ["stage1", "stage1/torch_profiler"] {
-        let folder = tempfile::tempdir().expect("folder");
-        run(0).save(folder.path(), "a.s2t");
         // The operators that it marked go first.
         let config = CONFIG.replace("decode_steps: 2", "prompt_tokens: 3");
         let config = config.replace("pattern: null", "pattern: '^none::'");
-        write(folder.path(), &format!("{config}\nstage1: {{run_dir: null}}\n"), None);
-        fs::create_dir_all(folder.path().join(part)).expect("folder");
-        fs::write(folder.path().join(part).join("metrics.json"), STAGE1).expect("metrics.json");
-        fs::write(folder.path().join(part).join("operators.md"), STAGE1_OPERATORS)
-            .expect("written");
-        let outcome = write_reports(folder.path()).expect("reports");
-        let operators = page(folder.path(), "operators.md");
+        let config = format!("{config}\nstage1: {{run_dir: null}}\n");
+        let folder = folder(&run(0), &config, None);
+        folder.write(&format!("{part}/metrics.json"), STAGE1);
+        folder.write(&format!("{part}/operators.md"), STAGE1_OPERATORS);
+        let outcome = folder.reports();
+        let operators = folder.text("operators.md");
         assert!(operators.contains("| `aten::conv2d` | 20.000 |"), "{operators}");
         assert!(operators.contains("that the workload wrote in this run"), "{operators}");
         assert!(!operators.contains("not this run"), "{operators}");
-        let summary = page(folder.path(), "stakeholder_summary.md");
+        let summary = folder.text("stakeholder_summary.md");
         let row = "| Stage 1 files of this run: prefill, host time | ms | 98.336 | 1.500 |";
         assert!(summary.contains(row) && !summary.contains("not of this one"), "{summary}");
-        let metrics = metrics(folder.path());
+        let metrics = folder.metrics();
         assert_eq!(metrics["utilisation"]["tokens"]["batch_size"], 1, "{part}");
         assert_eq!(metrics["utilisation"]["tokens"]["decode_steps"], 64, "{part}");
         let told = outcome.findings.iter().find(|f| f.what.contains("stage1"));
@@ -312,24 +282,21 @@ fn stage_1_files_that_the_workload_wrote_in_this_run_are_shown() {
 
 #[test]
 fn the_tokens_of_a_stage_1_run_are_the_last_that_count() {
-    let earlier = tempfile::tempdir().expect("folder");
-    fs::write(earlier.path().join("metrics.json"), STAGE1).expect("metrics.json");
-    fs::write(earlier.path().join("operators.md"), STAGE1_OPERATORS).expect("operators.md");
-    let dir = serde_json::to_string(earlier.path()).expect("a path");
+    let earlier = RunFolder::new();
+    earlier.write("metrics.json", STAGE1).write("operators.md", STAGE1_OPERATORS);
+    let dir = serde_json::to_string(&earlier.path("")).expect("a path");
     for (own, steps, said) in [
         (None, 64, Some("are used: batch_size 1, decode_steps 64")),
         (Some(r#"{"batch_size": 1, "decode_steps": 2}"#), 2, None),
     ] {
-        let folder = tempfile::tempdir().expect("folder");
-        run(0).save(folder.path(), "a.s2t");
         let config = CONFIG.replace("decode_steps: 2", "prompt_tokens: 3");
-        write(folder.path(), &format!("{config}\nstage1: {{run_dir: {dir}}}\n"), own);
-        let outcome = write_reports(folder.path()).expect("reports");
-        assert_eq!(metrics(folder.path())["utilisation"]["tokens"]["decode_steps"], steps);
+        let folder = folder(&run(0), &format!("{config}\nstage1: {{run_dir: {dir}}}\n"), own);
+        let outcome = folder.reports();
+        assert_eq!(folder.metrics()["utilisation"]["tokens"]["decode_steps"], steps);
         let told = |what: &str| outcome.findings.iter().any(|f| f.what.contains(what));
         assert_eq!(told("token counts of the Stage 1 run"), said.is_some());
         assert!(said.is_none_or(told), "{:?}", outcome.findings);
-        let summary = page(folder.path(), "stakeholder_summary.md");
+        let summary = folder.text("stakeholder_summary.md");
         assert!(!summary.contains("batch_size is not known"), "{summary}");
         for row in [
             "sam, host time | ms | 11.500 | 0.500 |",
@@ -357,17 +324,116 @@ fn windows_of_threads_side_by_side_are_joined() {
         b.close(range + 1, start + 30_000);
     }
     b.end();
-    let folder = tempfile::tempdir().expect("folder");
-    b.save(folder.path(), "node-1-1.s2t");
-    write(folder.path(), CONFIG, Some(METRICS));
-    write_reports(folder.path()).expect("reports");
-    let metrics = metrics(folder.path());
+    let folder = folder(&b, CONFIG, Some(METRICS));
+    folder.reports();
+    let metrics = folder.metrics();
     // Prefills from 110 to 125 us, decodes from 120 to 145: 15 and 25 us, and 35 us together.
     near(&metrics, "/model_windows/warm_ns", 35_000.0);
     near(&metrics, "/utilisation/model/wall_s/known", 17.5e-6);
     near(&metrics, "/utilisation/model/generated_tokens_per_s/known", 3.0 / 17.5e-6);
     let busy = &metrics["utilisation"]["model"]["busy_s"]["absent"]["reason"];
     assert_eq!(busy, "stages_overlap");
-    let page = page(folder.path(), "report.md");
+    let page = folder.text("report.md");
     assert!(page.contains("are joined (87.5 % of their sum)"), "{page}");
+}
+
+/// The model of [`CONFIG`] with FLOPs that are given, so that the numbers can be followed: prefill has 960
+/// for its text, and two images.
+fn vision_config() -> String {
+    let parts = "    vision_part_flops_per_prefill: {sam: 4000, clip: 2000, projector: 100}\n";
+    CONFIG
+        .replace("tokens: {", "tokens: {batch_size: 1, prompt_tokens: 3, ")
+        .replace("    shape:\n", &format!("{parts}    shape:\n"))
+}
+
+/// Two prefills of 20 us. In each `sam` runs twice with 2 us of GPU time, `clip` once with 3 us in
+/// a range of its own, and `projector` once with 1 us.
+fn nested() -> Build {
+    let mut b = Build::process(1, "python3");
+    b.anchor(1).anchor(200_000).device(0, "NVIDIA H200", 1);
+    b.name(1, b"prefill").name(2, b"sam").name(3, b"clip").name(4, b"projector").name(5, b"gemm");
+    b.shape(1, 5, 8);
+    b.path(1, NONE, 1).path(2, 1, 2).path(3, 1, 3).path(4, 1, 4).path(5, 3, 5);
+    for (i, start) in [(0, 10_000), (1, 110_000)] {
+        let range = |n: u64| n + 10 * i;
+        let prefill = range(1);
+        b.open(prefill, 1, 0, start);
+        for (n, at) in [(2, start + 1_000), (3, start + 4_000)] {
+            b.open(range(n), 2, prefill, at).kernel(range(n), 1, 1, (at + 500, at + 2_500));
+            b.close(range(n), at + 1_000);
+        }
+        b.open(range(4), 3, prefill, start + 7_000);
+        b.open(range(5), 5, range(4), start + 7_100);
+        b.kernel(range(5), 1, 1, (start + 8_000, start + 11_000)).close(range(5), start + 7_200);
+        b.close(range(4), start + 8_000);
+        b.open(range(6), 4, prefill, start + 12_000);
+        b.kernel(range(6), 1, 1, (start + 12_500, start + 13_500));
+        b.close(range(6), start + 12_600).close(prefill, start + 20_000);
+    }
+    b.end();
+    b
+}
+
+/// The summary, report.md, and metrics.json.
+fn reports(b: &Build, config: &str) -> ([String; 2], Value) {
+    let folder = folder(b, config, None);
+    folder.reports();
+    (["stakeholder_summary.md", "report.md"].map(|name| folder.text(name)), folder.metrics())
+}
+
+fn row<'p>(page: &'p str, heading: &str, first: &str) -> Vec<&'p str> {
+    let (_, section) = page.split_once(&format!("## {heading}\n")).expect("heading");
+    let section = section.split("\n## ").next().expect("section");
+    let start = format!("| {first} |");
+    let line = section.lines().find(|line| line.starts_with(&start));
+    let line = line.unwrap_or_else(|| panic!("{first} is in no row of {heading}: {section}"));
+    line.trim_matches('|').split('|').map(str::trim).collect()
+}
+
+#[test]
+fn parts_within_prefill_have_rows_and_mfu() {
+    let ([page, whole], metrics) = reports(&nested(), &vision_config());
+    // Name and median first, instances and the range around it last.
+    let stages = |name: &str| row(&page, "Per-Stage Timings", name);
+    assert_eq!(stages("`sam`")[..2], ["`sam`", "0.001"]);
+    for (part, instances) in [("`sam`", "3"), ("`clip`", "1"), ("`projector`", "1")] {
+        assert_eq!(stages(part)[5..], [instances, "`prefill`"]);
+    }
+    assert_eq!(stages("`prefill`")[6], "–");
+
+    // The peak is 1 GFLOP/s. An instance of sam has half of 4000 FLOPs in 2 us.
+    let mfu = |name: &str| row(&page, "MFU", name)[1].to_owned();
+    assert_eq!(mfu("`sam`"), "100.000");
+    assert_eq!(mfu("`clip`"), "66.667");
+    assert_eq!(mfu("`projector`"), "10.000");
+    assert_eq!(row(&whole, "Model FLOP utilisation", "`clip`")[3], "0.003", "time in ms");
+    assert!(page.contains("Within prefill: sam, clip, projector."), "{page}");
+
+    known(&metrics, "prefill", "flops", 6100.0 + 1296.0);
+    known(&metrics, "sam", "flops", 2000.0);
+    let sam = common::row(&metrics["utilisation"]["stages"], "stage", "sam");
+    assert_eq!(sam["within"], "prefill");
+}
+
+#[test]
+fn parts_before_prefill_are_stages_of_the_model() {
+    let mut b = Build::process(1, "python3");
+    b.anchor(1).anchor(200_000).device(0, "NVIDIA H200", 1);
+    b.name(1, b"prefill").name(2, b"sam").name(3, b"gemm").name(4, b"decode").shape(1, 3, 8);
+    b.path(1, NONE, 1).path(2, NONE, 2).path(3, NONE, 4);
+    for (i, start) in [(0, 10_000), (1, 110_000)] {
+        for (n, path, at) in [(1, 2, start), (2, 1, start + 10_000), (3, 3, start + 20_000)] {
+            let range = n + 10 * i;
+            b.open(range, path, 0, at).kernel(range, 1, 1, (at + 1_000, at + 5_000));
+            b.close(range, at + 10_000);
+        }
+    }
+    b.end();
+    let ([page, whole], metrics) = reports(&b, &vision_config());
+    // 4000 FLOPs in 10 us of wall time.
+    assert_eq!(row(&page, "MFU", "`sam`")[1], "40.000");
+    assert_eq!(row(&whole, "Model FLOP utilisation", "`sam`")[3], "0.010", "time in ms");
+    assert_eq!(row(&page, "Per-Stage Timings", "`sam`")[0], "`sam`");
+    assert!(!page.contains("| Within |"), "{page}");
+    near(&metrics, "/utilisation/model/wall_s/known", 30e-6);
 }
