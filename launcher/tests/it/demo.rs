@@ -2,7 +2,7 @@
 //! NVTX ranges hidden, under the real collector on the simulated GPU, its decode step is found all the same.
 
 use crate::common::simulated::{collector, demo_script};
-use crate::common::{LAUNCH, Sandbox, stderr};
+use crate::common::{Sandbox, stderr};
 use predicates::prelude::PredicateBooleanExt as _;
 use predicates::str::contains;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ fn installed(sandbox: &Sandbox) -> assert_cmd::Command {
     sandbox.executable("bin/stage2-demo", "#!/bin/sh\necho \"$@\" cupti=$STAGE2_CUPTI\n");
     sandbox.write("bin/libstage2_sim.so", "");
     std::fs::copy(sandbox.path("libstage2.so"), sandbox.path("bin/libstage2.so")).expect("copy");
-    let launch = sandbox.install(LAUNCH.as_ref(), "bin/stage2-launch");
+    let launch = sandbox.install_launcher("bin/stage2-launch");
     let mut command = assert_cmd::Command::new(launch);
     command.current_dir(sandbox.path("")).env_remove("STAGE2_COLLECTOR").env_remove("STAGE2_CUPTI");
     // No driver, whatever this machine has.

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::common::simulated::run_demo;
-use crate::common::{LAUNCH, Sandbox, json, names_in};
+use crate::common::{Sandbox, json, names_in};
 use predicates::prelude::PredicateBooleanExt as _;
 use predicates::str::contains;
 use serde_json::Value;
@@ -68,7 +68,7 @@ fn the_default_destination_is_named_after_the_run_and_nothing_is_overwritten() {
 #[test]
 fn a_disk_without_room_is_said_and_nothing_is_left() {
     let sandbox = demo();
-    let launcher = sandbox.install(LAUNCH.as_ref(), "stage2-launch");
+    let launcher = sandbox.install_launcher("stage2-launch");
     let before = names_in(&sandbox.path("."));
     // No file may be larger than 512 bytes: writing fails as on a full disk.
     for format in FORMATS {
@@ -106,7 +106,7 @@ fn a_format_that_is_not_known_and_a_program_that_is_not_there_are_named() {
     let words = ["export", ".", "-f", "perfeto"];
     sandbox.launch_strictly(&words).assert().code(2).stderr(contains("perfetto"));
     // A launcher without its neighbours.
-    let alone = sandbox.install(LAUNCH.as_ref(), "bin/stage2-launch");
+    let alone = sandbox.install_launcher("bin/stage2-launch");
     assert_cmd::Command::new(&alone)
         .args(["export", ".", "-f", "parquet"])
         .assert()

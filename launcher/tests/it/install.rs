@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::common::simulated::built;
-use crate::common::{self, LAUNCH, Sandbox};
+use crate::common::{self, Sandbox};
 use predicates::prelude::*;
 use predicates::str::contains;
 
@@ -35,11 +35,9 @@ fn manual_pages_are_written_into_a_folder() {
 #[test]
 fn the_collector_is_found_in_a_package_of_python_or_every_place_is_named() {
     let sandbox = Sandbox::new();
-    let launcher = sandbox.path("prefix/bin/stage2-launch");
+    let launcher = sandbox.install_launcher("prefix/bin/stage2-launch");
     let package = sandbox.path("prefix/lib/python3.9/site-packages/stage2");
-    fs::create_dir_all(launcher.parent().expect("bin")).expect("folder");
     fs::create_dir_all(&package).expect("folder");
-    fs::copy(LAUNCH, &launcher).expect("a launcher");
     let run = || {
         let mut command = assert_cmd::Command::new(&launcher);
         command.env_remove("STAGE2_COLLECTOR").current_dir(sandbox.path(""));

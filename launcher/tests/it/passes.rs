@@ -249,26 +249,6 @@ fn annotations_reach_every_pass() {
 }
 
 #[test]
-fn settings_of_the_tools_are_checked_and_the_nearest_key_is_named() {
-    let sandbox = Sandbox::new();
-    for (setting, part) in [
-        ("pipeline.nsys.capture_rnge=nvtx", "`pipeline.nsys.capture_range`"),
-        ("pipeline.ncu.topn=3", "`pipeline.ncu.top_n`"),
-        ("pipeline.nsys.capture_range=nvtx", "pipeline.nsys.nvtx_capture"),
-        ("profiling/ncu=ncu.hoper", "`ncu.hopper`"),
-        ("model/llm=lama_3_8b", "`llama_3_8b`"),
-        ("run.keep_last=0", "run.keep_last"),
-        ("hardware.memory_gb_per_sec=1", "`hardware.memory_gb_per_s`"),
-    ] {
-        sandbox.launch(&[setting, "--", "true"]).assert().code(2).stderr(contains(part));
-    }
-    let gated = "profiling/nsys=nsys.gated";
-    let set = ["config", "model/llm=llama_3_8b", "+pipeline.nsys.env_var.A='1'", gated];
-    let assert = sandbox.launch(&set).assert().success();
-    assert.stdout(contains("hidden_size: 4096").and(contains("decode@*")));
-}
-
-#[test]
 fn only_the_newest_bundles_are_kept() {
     let sandbox = Sandbox::new();
     sandbox.write("tmp/stage2/notes/run.json", "{}");

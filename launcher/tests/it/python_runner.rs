@@ -1,35 +1,19 @@
 //! A real Hydra application with NVTX ranges under the launcher and the collector, without a GPU.
 //!
-//! Skipped, and said so, where Python lacks hydra-core, numpy or nvtx, or the collector was not
-//! built beside these tests; a failure there when STAGE2_REQUIRE_HYDRA is set.
+//! Skipped, and said so, where Python lacks hydra-core, numpy or nvtx; a failure there when
+//! STAGE2_REQUIRE_HYDRA is set.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-use crate::common::{LAUNCH, expect_parts, json, lossy, read, repository, row, skipped};
-
-/// The collector, if everything that this test needs is there.
-fn collector() -> Option<PathBuf> {
-    let own = std::env::current_exe().expect("own path");
-    let collector = own.with_file_name("libstage2.so");
-    let python = Command::new("python3").args(["-c", "import hydra, numpy, nvtx"]).output();
-    let missing = if !collector.exists() {
-        "libstage2.so is not built (cargo test --workspace builds it)"
-    } else if !python.is_ok_and(|output| output.status.success()) {
-        "python3 has no hydra-core, numpy or nvtx (pip install -r examples/runner/requirements.txt)"
-    } else {
-        return Some(collector);
-    };
-    assert!(std::env::var_os("STAGE2_REQUIRE_HYDRA").is_none(), "{missing}");
-    skipped(missing);
-    None
-}
+use crate::common::simulated::built;
+use crate::common::{LAUNCH, expect_parts, has_packages, json, lossy, read, repository, row};
 
 /// The launcher in the folder of the example, with its settings and the overrides of the workload.
-fn launched(collector: &Path, run: &Path, settings: &[&str], overrides: &[&str]) {
+fn launched(run: &Path, settings: &[&str], overrides: &[&str]) {
     let output = Command::new(LAUNCH)
         .current_dir(repository("examples"))
-        .env("STAGE2_COLLECTOR", collector)
+        .env("STAGE2_COLLECTOR", built("libstage2.so"))
         .env_remove("LD_PRELOAD")
         // The model runs on the CPU.
         .args(["-q", "--allow-empty", "--run-dir"])
@@ -44,7 +28,9 @@ fn launched(collector: &Path, run: &Path, settings: &[&str], overrides: &[&str])
 
 #[test]
 fn the_preset_of_stage_1_adds_its_overrides_and_the_users_own_win_verbatim() {
-    let Some(collector) = collector() else { return };
+    if !has_packages("hydra, numpy, nvtx") {
+        return;
+    }
     let folder = tempfile::tempdir().expect("folder");
     let run = folder.path().join("run");
     let own = [
@@ -53,7 +39,7 @@ fn the_preset_of_stage_1_adds_its_overrides_and_the_users_own_win_verbatim() {
         "dataset.sampling.num_samples_per_epoch=2",
         "infer.max_new_tokens=3",
     ];
-    launched(&collector, &run, &["workload=stage1"], &own);
+    launched(&run, &["workload=stage1"], &own);
     let kept = read(&run.join("stage1/.hydra/overrides.yaml"));
     for word in own {
         assert_eq!(kept.matches(word).count(), 1, "{word} in {kept}");
@@ -75,7 +61,9 @@ fn the_preset_of_stage_1_adds_its_overrides_and_the_users_own_win_verbatim() {
 
 #[test]
 fn the_bundle_says_what_the_workload_was_configured_with_and_what_contradicts_it() {
-    let Some(collector) = collector() else { return };
+    if !has_packages("hydra, numpy, nvtx") {
+        return;
+    }
     let folder = tempfile::tempdir().expect("folder");
     let run = folder.path().join("run");
     let list = folder.path().join("it's a list, of inputs.txt");
@@ -89,7 +77,7 @@ fn the_bundle_says_what_the_workload_was_configured_with_and_what_contradicts_it
         "pipeline.torch_profiler.enable=true",
         "+torch_profiler.enabled=false",
     ];
-    launched(&collector, &run, &settings, &own);
+    launched(&run, &settings, &own);
     let inputs = read(&run.join("inputs.yaml"));
     let parts = ["model: llama_tiny", "infer.max_new_tokens: \"4\"", "- a.png"];
     expect_parts(&inputs, "inputs.yaml", &parts);
@@ -113,7 +101,7 @@ fn the_bundle_says_what_the_workload_was_configured_with_and_what_contradicts_it
     // What nothing contradicts is no finding.
     let run = folder.path().join("plain");
     let own = ["infer.max_new_tokens=4", "model=llama_tiny"];
-    launched(&collector, &run, &["workload=hydra"], &own);
+    launched(&run, &["workload=hydra"], &own);
     let findings = json(&run.join("run.json"))["report_findings"].to_string();
     let parts = ["!the workload ran", "!in the workload", "!the override"];
     expect_parts(&findings, "findings", &parts);
@@ -121,11 +109,13 @@ fn the_bundle_says_what_the_workload_was_configured_with_and_what_contradicts_it
 
 #[test]
 fn the_example_runs_under_the_launcher_with_its_outputs_in_the_bundle() {
-    let Some(collector) = collector() else { return };
+    if !has_packages("hydra, numpy, nvtx") {
+        return;
+    }
     let folder = tempfile::tempdir().expect("folder");
     let run = folder.path().join("run");
     let own = ["run.repeats=3", "infer.max_new_tokens=4", "nvtx.steps=true"];
-    launched(&collector, &run, &["workload=hydra"], &own);
+    launched(&run, &["workload=hydra"], &own);
 
     // Hydra did what the preset appended, and what the user asked for.
     let workload = json(&run.join("stage1/metrics.json"));

@@ -35,7 +35,7 @@ fn recorded() -> Rc<tempfile::TempDir> {
     for line in ["push warm-up", "capture 20", "pop", "push serve"] {
         guest.tell(line);
     }
-    decode(&mut guest, 24);
+    decode(&mut guest, 12);
     guest.tell("pop");
     guest.finish()
 }
@@ -96,7 +96,7 @@ fn the_report_of_all_pieces_is_that_of_one_file_and_each_has_its_own() {
     let folder = recorded();
     let at = |name: &str| folder.path().join(name);
     let files = pieces_in(&at("traces"));
-    assert!(files.len() >= 20, "{} pieces", files.len());
+    assert!(files.len() >= 12, "{} pieces", files.len());
     std::fs::create_dir(at("joined")).expect("a folder");
     join(&at("traces"), &at("joined/host-1.s2t"));
 

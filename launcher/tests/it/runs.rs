@@ -1,6 +1,6 @@
 //! Workloads that run, end in every way, and leave a bundle.
 
-use crate::common::{Sandbox, expect_parts, names_in, read, stderr, stdout};
+use crate::common::{Sandbox, at_once, expect_parts, names_in, read, stderr, stdout};
 use predicates::prelude::*;
 use predicates::str::{contains, starts_with};
 use serde_json::json;
@@ -183,19 +183,19 @@ fn time_runs_out() {
 
 #[test]
 fn a_child_that_stays_is_not_waited_for() {
-    let sandbox = Sandbox::new();
     let start = std::time::Instant::now();
-    for tee in ["false", "true"] {
+    at_once([false, true], |tee| {
+        let sandbox = Sandbox::new();
         let script = "sleep 30 >&- 2>&- & sleep 30 & echo done";
-        let tee = format!("run.tee={tee}");
-        let mut command = sandbox.std_launch(&["-q", &tee, "--", "sh", "-c", script]);
+        let option = format!("run.tee={tee}");
+        let mut command = sandbox.std_launch(&["-q", &option, "--", "sh", "-c", script]);
         // Its streams are not read to their ends, which come with that of the child.
         command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
         assert!(command.status().expect("stage2-launch").success());
-    }
+        let findings = sandbox.run_json()["findings"].to_string();
+        assert_eq!(findings.contains("stdout.log is incomplete"), tee, "{findings}");
+    });
     assert!(start.elapsed() < std::time::Duration::from_secs(15), "{:?}", start.elapsed());
-    let findings = sandbox.run_json()["findings"].to_string();
-    assert!(findings.contains("stdout.log is incomplete"), "{findings}");
 }
 
 #[test]

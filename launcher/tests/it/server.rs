@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::common::simulated::{built, collector};
 use crate::common::{
-    self, LAUNCH, Sandbox, end, json, lossy, names_in, repository, row, send, spawn,
+    self, LAUNCH, Sandbox, end, has_packages, json, lossy, names_in, repository, row, send, spawn,
 };
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -23,19 +23,6 @@ const TOKENS: u64 = 4;
 /// Kernels of the simulated GPU's recorded prefill, and of a replay of its graph.
 const PREFILL_KERNELS: u64 = 662;
 const GRAPH_KERNELS: u64 = 761;
-
-/// Says whether Python has what the server needs.
-fn has_packages() -> bool {
-    let python = Command::new("python3").args(["-c", "import omegaconf, numpy, nvtx"]).output();
-    if python.is_ok_and(|output| output.status.success()) {
-        return true;
-    }
-    let missing = "python3 has no hydra-core, numpy or nvtx (pip install -r \
-                   examples/runner/requirements.txt)";
-    assert!(std::env::var_os("STAGE2_REQUIRE_HYDRA").is_none(), "{missing}");
-    common::skipped(missing);
-    false
-}
 
 fn examples() -> PathBuf {
     repository("examples").canonicalize().expect("examples")
@@ -166,7 +153,7 @@ fn trace(path: &Path) -> Trace {
 
 #[test]
 fn a_server_whose_engine_is_forked_is_recorded_whole() {
-    if !has_packages() {
+    if !has_packages("omegaconf, numpy, nvtx") {
         return;
     }
     let sandbox = Sandbox::new();
@@ -282,7 +269,7 @@ fn ctl(sandbox: &Sandbox, engine: &Value, words: &[&str]) {
 
 #[test]
 fn windows_of_a_dormant_server_under_load_hold_whole_steps_and_no_request_fails() {
-    if !has_packages() {
+    if !has_packages("omegaconf, numpy, nvtx") {
         return;
     }
     let sandbox = Sandbox::new();

@@ -1,7 +1,7 @@
 //! The words of a command line: what is understood, what is not, and what is said then; where the values of
 //! settings come from.
 
-use crate::common::{LAUNCH, Sandbox, expect_parts, stderr, stdout};
+use crate::common::{Sandbox, expect_parts, stderr, stdout};
 use predicates::prelude::*;
 use predicates::str::contains;
 
@@ -223,7 +223,7 @@ fn an_unknown_option_is_told_where_the_command_belongs() {
 fn a_missing_collector_is_told_with_the_places() {
     let sandbox = Sandbox::new();
     // Beside a copy of the program there is no library, whatever was built beside the original.
-    sandbox.install(LAUNCH.as_ref(), "bin/launch");
+    sandbox.install_launcher("bin/launch");
     let launch = |words: &[&str]| {
         let mut command = assert_cmd::Command::new(sandbox.path("bin/launch"));
         command.args(words).current_dir(sandbox.path("")).env_remove("STAGE2_COLLECTOR");
@@ -310,6 +310,14 @@ fn settings_of_the_workload_and_of_older_runners_are_sent_where_they_belong() {
         ("runner@stage1_runner=stage1.no-static", "use workload=stage1, which switches"),
         ("profiling/torch=torch-profiler.min", "go after `--`"),
         ("+torch_profiler.enabled=false", "workload=stage1 switch it off already"),
+        // Those of the tools are checked, and the nearest key is named.
+        ("pipeline.nsys.capture_rnge=nvtx", "`pipeline.nsys.capture_range`"),
+        ("pipeline.ncu.topn=3", "`pipeline.ncu.top_n`"),
+        ("pipeline.nsys.capture_range=nvtx", "pipeline.nsys.nvtx_capture"),
+        ("profiling/ncu=ncu.hoper", "`ncu.hopper`"),
+        ("model/llm=lama_3_8b", "`llama_3_8b`"),
+        ("run.keep_last=0", "run.keep_last"),
+        ("hardware.memory_gb_per_sec=1", "`hardware.memory_gb_per_s`"),
     ] {
         sandbox.launch(&[setting, "--", "true"]).assert().code(2).stderr(contains(part));
     }
@@ -353,4 +361,8 @@ fn config_shows_every_value_with_its_origin() {
         let line = text.lines().find(|line| line.trim_start().starts_with(value));
         assert!(line.is_some_and(|line| line.contains(origin)), "{value} {origin} in {text}");
     }
+    let gated = "profiling/nsys=nsys.gated";
+    let set = ["config", "model/llm=llama_3_8b", "+pipeline.nsys.env_var.A='1'", gated];
+    let assert = sandbox.launch(&set).assert().success();
+    assert.stdout(contains("hidden_size: 4096").and(contains("decode@*")));
 }

@@ -106,6 +106,16 @@ impl Sandbox {
         path
     }
 
+    /// The launcher under another name: a link where that is possible, because it is large.
+    pub(crate) fn install_launcher(&self, name: &str) -> PathBuf {
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().expect("parent")).expect("folders");
+        if std::fs::hard_link(LAUNCH, &path).is_err() {
+            self.install(LAUNCH.as_ref(), name);
+        }
+        path
+    }
+
     /// stage2-launch in the sandbox. Its workloads use no GPU, so it is told to allow that.
     pub(crate) fn launch(&self, words: &[&str]) -> assert_cmd::Command {
         let mut command = assert_cmd::Command::from_std(self.std_launch(words));
@@ -355,6 +365,19 @@ fn loaded_library() -> PathBuf {
     let file = maps.lines().filter_map(|line| line.split_whitespace().nth(5));
     let mut libraries = file.filter(|path| path.contains("libgcc_s"));
     libraries.next().expect("libgcc_s in this process").into()
+}
+
+/// Says whether Python has these packages, which the examples need.
+pub(crate) fn has_packages(names: &str) -> bool {
+    let python = Command::new("python3").args(["-c", &format!("import {names}")]).output();
+    let found = python.is_ok_and(|output| output.status.success());
+    if !found {
+        let missing = "python3 has no hydra-core, numpy or nvtx (pip install -r \
+                       examples/runner/requirements.txt)";
+        assert!(std::env::var_os("STAGE2_REQUIRE_HYDRA").is_none(), "{missing}");
+        skipped(missing);
+    }
+    found
 }
 
 /// Says that a test is skipped, past the harness, which keeps the output of tests that pass to itself.
