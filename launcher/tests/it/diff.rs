@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::common::simulated::run_demo;
-use crate::common::{self, Sandbox, lossy, repository};
+use crate::common::{self, Sandbox, at_once, lossy, repository};
 use predicates::prelude::PredicateBooleanExt as _;
 use predicates::str::contains;
 use serde_json::{Value, json};
@@ -21,9 +21,9 @@ fn json_of(sandbox: &Sandbox, words: &[&str]) -> Value {
 #[test]
 fn runs_of_one_program_are_equal_and_a_longer_one_is_found() {
     let sandbox = Sandbox::new();
-    run_demo(&sandbox, "a", &["--steps", "4"]);
-    run_demo(&sandbox, "b", &["--steps", "4"]);
-    run_demo(&sandbox, "long", &["--steps", "6"]);
+    at_once([("a", "4"), ("b", "4"), ("long", "6")], |(folder, steps)| {
+        run_demo(&sandbox, folder, &["--steps", steps]);
+    });
     let kernels = ["--fail-if", "decode.kernels>+0", "--fail-if", "decode.kernel_ms>+10%+0.1ms"];
     let words = [&["diff", "a", "b"], &kernels[..]].concat();
     let lines = contains("decode: token ").and(contains("- **noise**: one run a side"));

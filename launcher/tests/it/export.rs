@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::common::simulated::run_demo;
-use crate::common::{Sandbox, json, names_in};
+use crate::common::{Sandbox, at_once, json, names_in};
 use predicates::prelude::PredicateBooleanExt as _;
 use predicates::str::contains;
 use serde_json::Value;
@@ -14,7 +14,7 @@ const FORMATS: [&str; 7] = ["perfetto", "chrome", "sqlite", "csv", "hatchet", "p
 /// A light run of the demo on the simulated GPU, in the folder `run`.
 fn demo() -> Sandbox {
     let sandbox = Sandbox::new();
-    run_demo(&sandbox, "run", &[]);
+    run_demo(&sandbox, "run", &["--steps", "4"]);
     sandbox
 }
 
@@ -37,11 +37,11 @@ fn every_format_is_written_and_sums_equal_the_report() {
     let metrics = json(&sandbox.path("run/metrics.json"));
     let kernels = metrics["coverage"]["total"]["kernels"].as_u64().expect("a number");
     let said = stage2_contract::text::numbers::counted(kernels, "kernel");
-    for format in FORMATS {
+    at_once(FORMATS, |format| {
         let words = ["export", "run", "--format", format, "-o", format];
         sandbox.launch_strictly(&words).assert().success().stderr(contains(&said));
         assert!(fs::metadata(sandbox.path(format)).expect(format).len() > 1_000, "{format}");
-    }
+    });
     assert_eq!(folded_ns(&sandbox.path("folded")), total_ns(&metrics, None));
     let words = ["export", "run", "-f", "folded", "--stage", "decode", "-o", "decode"];
     sandbox.launch_strictly(&words).assert().success();

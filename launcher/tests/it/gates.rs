@@ -1,7 +1,7 @@
 //! The range that nsys and ncu are asked for is one that the collect pass saw, whatever it was called.
 
 use crate::common::simulated::{built, collector};
-use crate::common::{FAKE_NSYS, Sandbox, lossy};
+use crate::common::{FAKE_NSYS, Sandbox, at_once, lossy};
 use serde_json::Value;
 
 /// A stand-in for ncu that profiles nothing.
@@ -52,7 +52,7 @@ fn a_gate_is_a_range_that_was_seen_in_each_of_its_spellings() {
         &["decode", "LLM@decode_all"],
         &["decode@*"],
     ];
-    for ((commands, expected, _), gates) in SPELLINGS.into_iter().zip(gates) {
+    at_once(SPELLINGS.into_iter().zip(gates), |((commands, expected, _), gates)| {
         for gate in gates {
             let sandbox = sandbox(commands);
             let gate = format!("pipeline.nsys.nvtx_capture={gate}");
@@ -61,7 +61,7 @@ fn a_gate_is_a_range_that_was_seen_in_each_of_its_spellings() {
             let capture = asked(&sandbox, "nsys", "--nvtx-capture=");
             assert_eq!(capture, [format!("--nvtx-capture={expected}")], "{gate}: {run:#}");
         }
-    }
+    });
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn ncu_is_asked_for_the_stage_in_each_of_its_spellings() {
         &["decode@*", "LLM@decode_all"],
         &["decode*"],
     ];
-    for ((commands, _, expected), stages) in SPELLINGS.into_iter().zip(stages) {
+    at_once(SPELLINGS.into_iter().zip(stages), |((commands, _, expected), stages)| {
         for stage in stages {
             let sandbox = sandbox(commands);
             let stage = format!("pipeline.ncu.stage={stage}");
@@ -94,5 +94,5 @@ fn ncu_is_asked_for_the_stage_in_each_of_its_spellings() {
             let mut words = words.into_iter().skip_while(|word| word != "--nvtx-include");
             assert_eq!(words.nth(1).as_deref(), Some(expected), "{stage}: {commands}\n{run:#}");
         }
-    }
+    });
 }

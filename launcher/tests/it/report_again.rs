@@ -235,13 +235,13 @@ fn a_spool_of_a_newer_version_is_refused_by_name_and_the_others_are_read() {
 
 #[test]
 fn a_spool_that_was_cut_gives_what_is_whole_and_says_so() {
-    let sandbox = bundle(6_000);
+    let sandbox = bundle(4_000);
     let path = sandbox.path("b/collector/node-1.s2t");
     let length = fs::metadata(&path).expect("spool").len();
     File::options().write(true).open(&path).expect("spool").set_len(length / 2).expect("cut");
     sandbox.launch(&["report", "b"]).assert().success().stderr(contains("node-1.s2t"));
     let rows = common::read(&sandbox.path("b/kernels.csv")).lines().count();
-    assert!((1_000..6_000).contains(&rows), "{rows}");
+    assert!((200..4_000).contains(&rows), "{rows}");
 }
 
 /// The checksum of zlib and PNG.

@@ -6,7 +6,7 @@ use stage2_contract::trace::NONE;
 
 use super::{Sums, fixture, sql, table};
 use crate::common::trace::Build;
-use crate::common::{FAKE_NSYS, Sandbox, change_export, fake_ncu, unpack};
+use crate::common::{FAKE_NSYS, Sandbox, at_once, change_export, fake_ncu, unpack};
 
 /// Profiles nothing as long as there is a filter, where `$FAKE` says so.
 const NCU: &str = r#""$@"; code=$?
@@ -201,25 +201,23 @@ fn with_a_stage(name: &str, domain: Option<&str>) -> Sandbox {
 
 #[test]
 fn ncu_is_asked_for_the_range_and_the_domain_that_were_seen() {
-    for (name, domain, expected) in [
-        ("decode_all", None, "decode_all/"),
-        ("decode_all", Some("LLM"), "LLM@decode_all/"),
-        ("LLM@decode_all", None, r"LLM\@decode_all/"),
-    ] {
-        let label = domain.map_or(name.to_owned(), |domain| format!("{name}@{domain}"));
-        let mut settings = vec![format!("pipeline.ncu.stage={label}"), String::new()];
-        // As ncu writes it, and without a word.
-        settings.extend(domain.map(|domain| format!("pipeline.ncu.stage={domain}@{name}")));
-        for setting in settings {
+    // As our pages write a range, as ncu does, and without a word.
+    let stages = [
+        ("decode_all", None, &["", "decode_all"][..], "decode_all/"),
+        ("decode_all", Some("LLM"), &["", "decode_all@LLM", "LLM@decode_all"], "LLM@decode_all/"),
+        ("LLM@decode_all", None, &["", "LLM@decode_all"], r"LLM\@decode_all/"),
+    ];
+    at_once(stages, |(name, domain, stages, expected)| {
+        for stage in stages {
             let sandbox = with_a_stage(name, domain);
-            let words: Vec<&str> =
-                [setting.as_str()].into_iter().filter(|s| !s.is_empty()).collect();
+            let setting = format!("pipeline.ncu.stage={stage}");
+            let words = if stage.is_empty() { vec![] } else { vec![setting.as_str()] };
             launch(&sandbox, &words, "").assert().success();
             let argv = argv(&sandbox);
             let gate = option(&argv, "--nvtx-include");
-            assert_eq!(gate, Some(expected), "{name} {domain:?} {setting}");
+            assert_eq!(gate, Some(expected), "{name} {domain:?} {stage}");
         }
-    }
+    });
 }
 
 #[test]
