@@ -173,7 +173,8 @@ fn stages_within(domain: &str, settings: &[&str]) -> (bool, bool) {
         let start = range * 1_000_000;
         trace.open(range, 2, 1, start).close(range, start + 500_000);
     }
-    std::fs::write(sandbox.path("spool"), trace.close(1, 9_000_000).end().bytes()).expect("spool");
+    std::fs::write(sandbox.path("spool"), trace.close(1, 9_000_000).end().bytes())
+        .expect("a trace file");
     let words = [&["--rounds", "1"], settings, &["--", "./workload"]].concat();
     bench(&sandbox, &words).assert().success();
     let results = results(&sandbox);

@@ -31,7 +31,7 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
 }
 "#;
 
-fn facts(init: &str) -> Value {
+fn described(init: &str) -> Value {
     let sandbox = Sandbox::new();
     for name in ["libcuda.so", "libcuda.so.1"] {
         compile(&sandbox, DRIVER, name, &["-shared", "-fPIC", &format!("-DINIT={init}")]);
@@ -43,7 +43,7 @@ fn facts(init: &str) -> Value {
 
 #[test]
 fn every_device_is_described_and_what_is_not_told_is_absent() {
-    let gpu = facts("return 0");
+    let gpu = described("return 0");
     assert_eq!(gpu["cuda_driver"], "13.1");
     assert!(gpu["absent"].is_null());
     let device = json!({
@@ -65,7 +65,7 @@ fn every_device_is_described_and_what_is_not_told_is_absent() {
 #[test]
 fn a_driver_that_fails_or_crashes_costs_only_its_facts() {
     for (init, part) in [("return 100", "no CUDA-capable device"), ("__builtin_trap()", "signal")] {
-        let gpu = facts(init);
+        let gpu = described(init);
         let absent = gpu["absent"].as_str().unwrap_or_default();
         assert!(absent.contains(part), "{init}: {gpu}");
         assert_eq!(gpu["devices"], json!([]));

@@ -18,12 +18,12 @@ use stage2_contract::trace::RANGE_OUTSIDE;
 /// Names of reports.
 const REPORTS: [&str; 4] = ["kernels.md", "kernels.csv", "metrics.json", "report.html"];
 
-fn spool(path: &Path, kernels: u32) {
-    spool_of(1, path, kernels);
+fn trace_file(path: &Path, kernels: u32) {
+    trace_file_of(1, path, kernels);
 }
 
 /// A trace file with a kernel of each name and configuration.
-fn spool_of(pid: u32, path: &Path, kernels: u32) {
+fn trace_file_of(pid: u32, path: &Path, kernels: u32) {
     let mut trace = Build::process(pid, "python3");
     trace.anchor(1).device(0, "GPU", 1);
     for id in 1..=kernels {
@@ -37,7 +37,7 @@ fn spool_of(pid: u32, path: &Path, kernels: u32) {
 /// A bundle with a trace file and its reports.
 fn bundle(kernels: u32) -> Sandbox {
     let sandbox = Sandbox::new();
-    spool(&sandbox.path("node-1.s2t"), kernels);
+    trace_file(&sandbox.path("node-1.s2t"), kernels);
     sandbox.launch(&["merge", "--spool", "node-1.s2t", "-o", "b"]).assert().success();
     sandbox
 }
@@ -64,13 +64,13 @@ fn report_with_limit(sandbox: &Sandbox, limit_kib: u64) -> Output {
 fn on_a_full_disk_every_report_is_the_old_one_or_the_new_one() {
     let sandbox = bundle(300);
     let before = files(&sandbox);
-    spool(&sandbox.path("b/collector/node-1.s2t"), 400);
+    trace_file(&sandbox.path("b/collector/node-1.s2t"), 400);
     sandbox.launch(&["report", "b"]).assert().success();
     let after = files(&sandbox);
     for limit_kib in [1, 4, 16, 64, 256] {
-        spool(&sandbox.path("b/collector/node-1.s2t"), 300);
+        trace_file(&sandbox.path("b/collector/node-1.s2t"), 300);
         sandbox.launch(&["report", "b"]).assert().success();
-        spool(&sandbox.path("b/collector/node-1.s2t"), 400);
+        trace_file(&sandbox.path("b/collector/node-1.s2t"), 400);
         let output = report_with_limit(&sandbox, limit_kib);
         let told = lossy(&output.stderr);
         assert_eq!(output.status.signal(), None, "{limit_kib}: {told}");
@@ -220,13 +220,13 @@ fn a_setting_that_is_wrong_or_of_the_run_changes_nothing() {
 }
 
 #[test]
-fn a_spool_of_a_newer_version_is_refused_by_name_and_the_others_are_read() {
+fn a_trace_file_of_a_newer_version_is_refused_by_name_and_the_others_are_read() {
     let sandbox = bundle(3);
-    let mut newer = fs::read(sandbox.path("node-1.s2t")).expect("spool");
+    let mut newer = fs::read(sandbox.path("node-1.s2t")).expect("a trace file");
     newer[8..12].copy_from_slice(&9u32.to_le_bytes());
     let sum = crc32(&newer[..16]);
     newer[16..20].copy_from_slice(&sum.to_le_bytes());
-    fs::write(sandbox.path("b/collector/node-2.s2t"), newer).expect("spool");
+    fs::write(sandbox.path("b/collector/node-2.s2t"), newer).expect("a trace file");
     let assert = sandbox.launch(&["report", "b"]).assert().success();
     assert.stderr(contains("node-2.s2t").and(contains("version 9")));
     let csv = common::read(&sandbox.path("b/kernels.csv"));
@@ -234,11 +234,16 @@ fn a_spool_of_a_newer_version_is_refused_by_name_and_the_others_are_read() {
 }
 
 #[test]
-fn a_spool_that_was_cut_gives_what_is_whole_and_says_so() {
+fn a_trace_file_that_was_cut_gives_what_is_whole_and_says_so() {
     let sandbox = bundle(4_000);
     let path = sandbox.path("b/collector/node-1.s2t");
-    let length = fs::metadata(&path).expect("spool").len();
-    File::options().write(true).open(&path).expect("spool").set_len(length / 2).expect("cut");
+    let length = fs::metadata(&path).expect("a trace file").len();
+    File::options()
+        .write(true)
+        .open(&path)
+        .expect("a trace file")
+        .set_len(length / 2)
+        .expect("cut");
     sandbox.launch(&["report", "b"]).assert().success().stderr(contains("node-1.s2t"));
     let rows = common::read(&sandbox.path("b/kernels.csv")).lines().count();
     assert!((200..4_000).contains(&rows), "{rows}");
@@ -261,7 +266,7 @@ fn reports_whose_trace_files_are_gone_stay_as_they_are() {
     let sandbox = Sandbox::new();
     fs::create_dir(sandbox.path("in")).expect("folder");
     for rank in 1..=3 {
-        spool_of(rank, &sandbox.path(&format!("in/node-{rank}.s2t")), 300);
+        trace_file_of(rank, &sandbox.path(&format!("in/node-{rank}.s2t")), 300);
     }
     sandbox.launch(&["merge", "--spool", "in", "-o", "b"]).assert().success();
     let before = files(&sandbox);
@@ -287,7 +292,7 @@ fn reports_whose_trace_files_are_gone_stay_as_they_are() {
 
     // Put back, and one of them compressed since.
     fs::create_dir(sandbox.path("b/collector")).expect("folder");
-    (1..=3).for_each(|rank| spool_of(rank, &trace(rank), 300));
+    (1..=3).for_each(|rank| trace_file_of(rank, &trace(rank), 300));
     compress(&trace(3));
     sandbox.launch(&["report", "b", "report.top_n=5"]).assert().success();
 }
@@ -295,7 +300,7 @@ fn reports_whose_trace_files_are_gone_stay_as_they_are() {
 fn captures() -> Sandbox {
     let sandbox = Sandbox::new();
     fs::create_dir(sandbox.path("in")).expect("folder");
-    spool(&sandbox.path("in/node-1.s2t"), 50);
+    trace_file(&sandbox.path("in/node-1.s2t"), 50);
     let export = nsys_export::unpack("decode", &sandbox.path("in"));
     fs::rename(export, sandbox.path("in/run.sqlite")).expect("renamed");
     let words = ["merge", "--spool", "in", "--nsys", "in/run.sqlite", "-o", "plain/bundle"];

@@ -201,8 +201,8 @@ fn every_row_of_the_seeds_page_holds() {
                     }
                     let ran = known.entry(text.clone()).or_insert_with(|| run(&sandbox, text));
                     let next = steps.get(at + 1);
-                    let wanted = if let Some(Step::Exits(status)) = next { *status } else { 0 };
-                    (ran.status != Some(wanted))
+                    let expected = if let Some(Step::Exits(status)) = next { *status } else { 0 };
+                    (ran.status != Some(expected))
                         .then(|| format!("`{text}` ends with {:?}:\n{}", ran.status, ran.text))
                 }
                 Step::Exits(_) => None,

@@ -231,7 +231,7 @@ impl Build {
     pub(crate) fn save(&self, run_dir: &Path, file: &str) {
         let folder = run_dir.join("collector");
         std::fs::create_dir_all(&folder).expect("folder");
-        std::fs::write(folder.join(file), self.bytes()).expect("spool");
+        std::fs::write(folder.join(file), self.bytes()).expect("a trace file");
     }
 }
 

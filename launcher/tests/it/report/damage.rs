@@ -75,7 +75,7 @@ fn run_files_that_make_no_sense_cost_only_their_section() {
 /// Hazard (Hostile files): A copy of a trace file in the same folder.
 /// Promise: It is not counted twice.
 #[test]
-fn a_copy_of_a_spool_is_not_counted_again() {
+fn a_copy_of_a_trace_file_is_not_counted_again() {
     let mut b = Build::process(1, "x");
     b.anchor(1).device(0, "GPU", 1).name(1, b"decode").name(2, b"k").shape(1, 2, 1);
     b.path(1, NONE, 1).open(1, 1, 0, 10).kernel(1, 1, 1, (20, 30)).flush();
@@ -155,13 +155,13 @@ proptest! {
         let outcome = in_folder(|folder| {
             fixture::write(folder);
             let path = folder.join("collector/node-1-100.s2t");
-            let mut bytes = fs::read(&path).expect("spool");
+            let mut bytes = fs::read(&path).expect("a trace file");
             for (at, value) in &flips {
                 let at = at.index(bytes.len());
                 bytes[at] = *value;
             }
             bytes.truncate(keep.index(bytes.len()) + 1);
-            fs::write(&path, bytes).expect("spool");
+            fs::write(&path, bytes).expect("a trace file");
         });
         prop_assert_eq!(status(&outcome), "partial");
     }

@@ -66,7 +66,7 @@ fn untraced(run_dir: &Path) {
     let off = Record::Meta { key: "gpu.off".into(), value: "STAGE2_GPU=off".into() };
     records.records.insert(1, off);
     fs::create_dir(run_dir.join("baseline")).expect("folder");
-    fs::write(run_dir.join("baseline/node-1-1.s2t"), records.bytes()).expect("spool");
+    fs::write(run_dir.join("baseline/node-1-1.s2t"), records.bytes()).expect("a trace file");
 }
 
 fn preset(name: &str) -> String {
@@ -82,7 +82,7 @@ fn deep() -> RunFolder {
     folder
 }
 
-/// The same, with an untraced pass.
+/// A folder with [`write`].and an untraced pass.
 fn deep_with_baseline() -> RunFolder {
     let folder = deep();
     untraced(&folder.path(""));

@@ -8,7 +8,7 @@ use serde_json::Value;
 use stage2_contract::trace::NONE;
 use stage2_launch::reports::write_reports;
 
-use super::combined::spool;
+use super::combined::write_trace;
 use super::{Bundle, Place, fixture, raw_page, sql, table};
 use crate::common::trace::Build;
 use crate::common::{change_export, row};
@@ -137,10 +137,10 @@ fn times_of_nsys_are_not_called_the_collectors_beside_a_baseline() {
 }
 
 #[test]
-fn spools_alone_are_the_collectors() {
+fn trace_files_alone_are_the_collectors() {
     let place = Place::new();
     let nsys = place.put("nsys/decode.sqlite.xz", "decode.sqlite");
-    spool(&place, &nsys);
+    write_trace(&place, &nsys);
     let bundle = place.merged(&["--spool", "spools"]);
     assert_eq!(bundle.values("source"), ["collector"]);
     assert_eq!(bundle.values("counters_source"), [""]);

@@ -17,12 +17,12 @@ const LONGEST: &str = "nvjet_sm90_tst_64x8_64x16_2x1_v_bz_TNT";
 
 /// Writes `spools/h-1.s2t`: every launch of the nsys capture in `decode`, the mean duration each and
 /// the rest in the first.
-pub(super) fn spool(place: &Place, nsys: &Path) {
-    spool_of(place, nsys, "decode", None);
+pub(super) fn write_trace(place: &Place, nsys: &Path) {
+    write_trace_of(place, nsys, "decode", None);
 }
 
 /// A trace file with every kernel of the nsys export `nsys`, in one range with this name and domain.
-fn spool_of(place: &Place, nsys: &Path, name: &str, domain: Option<&str>) {
+fn write_trace_of(place: &Place, nsys: &Path, name: &str, domain: Option<&str>) {
     let mut b = Build::process(1, "python3");
     b.anchor(1).device(3, "NVIDIA H200", 1).name(1, name.as_bytes());
     let domain = b.domain(2, domain);
@@ -113,7 +113,7 @@ const ALL: [&str; 8] =
 fn all_of_them_stand_beside_the_collectors_durations() {
     let place = Place::new();
     let nsys = place.put("nsys/decode.sqlite.xz", "a.sqlite");
-    spool(&place, &nsys);
+    write_trace(&place, &nsys);
     pages(&place, "n", None);
     let bundle = place.merged(&ALL);
     assert_eq!(bundle.values("source"), ["collector"]);
@@ -152,7 +152,7 @@ fn a_stage_is_compared_with_its_range_whatever_its_name_and_domain() {
             domain.map_or(0, |_| 7)
         );
         change_export(&nsys, &named);
-        spool_of(&place, &nsys, name, domain);
+        write_trace_of(&place, &nsys, name, domain);
         let bundle = place.merged(&["--spool", "spools", "--nsys", "a.sqlite"]);
         let compared = bundle.json("metrics.json")["nsys"]["reconciliations"].clone();
         let label = domain.map_or(name.to_owned(), |domain| format!("{name}@{domain}"));
@@ -166,7 +166,7 @@ fn a_stage_is_compared_with_its_range_whatever_its_name_and_domain() {
 fn a_capture_that_lost_records_stays_out() {
     let place = Place::new();
     let whole = place.put("nsys/decode.sqlite.xz", "whole.sqlite");
-    spool(&place, &whole);
+    write_trace(&place, &whole);
     let alone = place.merged(&["--spool", "spools"]);
     let rows = alone.rows();
     alone.remove();
@@ -305,7 +305,7 @@ fn what_the_collector_saw_without_kernels_keeps_its_own_stages() {
 fn demangled_names_find_their_kernels_and_it_is_said() {
     let place = Place::new();
     let nsys = place.put("nsys/decode.sqlite.xz", "decode.sqlite");
-    spool(&place, &nsys);
+    write_trace(&place, &nsys);
     // The same capture as a table with nsys's own demangled names.
     let table = "decode_cuda_gpu_kern_sum.csv";
     place.put(&format!("nsys/{table}"), table);
