@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use stage2_contract::trace::pieces::piece_of;
-use stage2_model::{Finding, Severity};
+use stage2_model::Finding;
 use stage2_read::files;
 use stage2_read::foreign::{Given, look};
 use stage2_read::ncu::load::report_name;
@@ -19,7 +19,7 @@ use stage2_read::private;
 /// What made the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    Spool,
+    Trace,
     Nsys,
     Ncu,
 }
@@ -28,7 +28,7 @@ impl Kind {
     /// Endings that its files have.
     pub(crate) fn extensions(self) -> &'static [&'static str] {
         match self {
-            Kind::Spool => &["s2t"],
+            Kind::Trace => &["s2t"],
             Kind::Nsys => &["sqlite", "nsys-rep", "qdrep", "csv"],
             Kind::Ncu => &["ncu-rep", "csv"],
         }
@@ -36,13 +36,13 @@ impl Kind {
 
     /// Whether a file is a report that only its tool can read.
     pub(crate) fn needs_tool(self, path: &Path) -> bool {
-        self != Kind::Spool && !["csv", "sqlite"].contains(&files::ending(path))
+        self != Kind::Trace && !["csv", "sqlite"].contains(&files::ending(path))
     }
 
     /// What files that belong together have in common.
     fn common_name(self, file_name: &str) -> String {
         match self {
-            Kind::Spool => piece_of(file_name).map_or(file_name, |(stem, _)| stem).to_owned(),
+            Kind::Trace => piece_of(file_name).map_or(file_name, |(stem, _)| stem).to_owned(),
             Kind::Nsys => capture_name(file_name).to_owned(),
             Kind::Ncu => report_name(file_name),
         }
@@ -52,8 +52,8 @@ impl Kind {
     fn numbered(self, file_name: &str, number: usize) -> String {
         let end = match self {
             Kind::Nsys => capture_name(file_name).len(),
-            Kind::Spool if let Some((stem, _)) = piece_of(file_name) => stem.len(),
-            Kind::Spool | Kind::Ncu => file_name.rfind('.').unwrap_or(file_name.len()),
+            Kind::Trace if let Some((stem, _)) = piece_of(file_name) => stem.len(),
+            Kind::Trace | Kind::Ncu => file_name.rfind('.').unwrap_or(file_name.len()),
         };
         match (number, file_name.split_at_checked(end)) {
             (2.., Some((front, back))) => format!("{front}-{number}{back}"),
@@ -77,14 +77,19 @@ pub(crate) struct InputCopies {
 impl InputCopies {
     /// Nothing yet; the folder is made for the first file.
     pub(crate) fn new(kind: Kind, folder: PathBuf) -> InputCopies {
-        let (homes, seen, copies) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
-        InputCopies { kind, folder, homes, seen, copies }
+        InputCopies {
+            kind,
+            folder,
+            homes: BTreeMap::new(),
+            seen: BTreeSet::new(),
+            copies: Vec::new(),
+        }
     }
 
     /// Copies a file, or all trace files in a folder, or tells why it cannot be used.
     pub(crate) fn add(&mut self, from: &Path, findings: &mut Vec<Finding>) {
         let files = match self.kind {
-            Kind::Spool if from.is_dir() => spools_in(from),
+            Kind::Trace if from.is_dir() => trace_files_in(from),
             _ => Ok(vec![from.to_owned()]),
         };
         match files {
@@ -108,8 +113,7 @@ impl InputCopies {
     fn add_file(&mut self, file: &Path, findings: &mut Vec<Finding>) {
         match self.copy(file) {
             Ok(Some(copy)) => self.copies.push((copy, file.to_owned())),
-            Ok(None) => findings.push(Finding::new(
-                Severity::Note,
+            Ok(None) => findings.push(Finding::note(
                 format!("{} is named twice", file.display()),
                 "it is taken once",
                 "",
@@ -121,11 +125,9 @@ impl InputCopies {
     /// Whether some of the copies hold the environment of the machine that they were taken on: reports
     /// and exports of nsys do, but for those that were made to be given away.
     pub(crate) fn holds_an_environment(&self) -> bool {
-        let whole = |copy: &Path| {
-            let name = copy.file_name().unwrap_or_default().to_string_lossy();
-            !name.ends_with(".csv") && !name.ends_with(".scrubbed.sqlite")
-        };
-        self.kind == Kind::Nsys && self.copies.iter().any(|(copy, _)| whole(copy))
+        let mut names = self.copies.iter().filter_map(|(copy, _)| copy.file_name()?.to_str());
+        self.kind == Kind::Nsys
+            && names.any(|name| !name.ends_with(".csv") && !name.ends_with(".scrubbed.sqlite"))
     }
 
     /// The copies that only a tool can read.
@@ -152,9 +154,8 @@ impl InputCopies {
             homes.len() - 1
         });
         private::create_folders(&self.folder).with_context(|| self.folder.display().to_string())?;
-        let free = (at + 1..).map(|number| self.folder.join(self.kind.numbered(name, number)));
-        let to =
-            free.into_iter().find(|to| !to.exists()).context("there is no name left for it")?;
+        let mut free = (at + 1..).map(|number| self.folder.join(self.kind.numbered(name, number)));
+        let to = free.find(|to| !to.exists()).context("there is no name left for it")?;
         if files::is_compressed(file) {
             unpack(file, &to).map_err(|e| anyhow::anyhow!("it cannot be unpacked ({e})"))?;
         } else {
@@ -177,15 +178,15 @@ fn unpack(from: &Path, to: &Path) -> std::io::Result<()> {
 pub(crate) fn check(kind: Kind, path: &Path) -> anyhow::Result<()> {
     // First: what is not there has no wrong name.
     let found = path.metadata()?;
-    if kind == Kind::Spool && found.is_dir() {
-        return spools_in(path).map(drop);
+    if kind == Kind::Trace && found.is_dir() {
+        return trace_files_in(path).map(drop);
     }
     anyhow::ensure!(!found.is_dir(), "it is a folder; give the files in it, each by its name");
     anyhow::ensure!(found.is_file(), "it is no file");
     let (endings, ending) = (kind.extensions(), files::ending(path));
     let is_known = endings.contains(&ending);
     let given = match (kind, ending) {
-        (Kind::Spool, _) => Given::Spool,
+        (Kind::Trace, _) => Given::Spool,
         (Kind::Nsys, "sqlite") => Given::NsysExport,
         (Kind::Nsys | Kind::Ncu, "nsys-rep" | "qdrep" | "ncu-rep") => Given::Report,
         (Kind::Nsys, _) => Given::NsysTable,
@@ -212,11 +213,11 @@ pub(crate) fn check(kind: Kind, path: &Path) -> anyhow::Result<()> {
 /// What a file is by its name that belongs under another option, and under which.
 fn of_another_kind(kind: Kind, ending: &str) -> Option<&'static str> {
     match (kind, ending) {
-        (Kind::Ncu | Kind::Spool, "nsys-rep" | "qdrep") => {
+        (Kind::Ncu | Kind::Trace, "nsys-rep" | "qdrep") => {
             Some("it is a report of Nsight Systems; give it with --nsys")
         }
-        (Kind::Spool, "sqlite") => Some("it is an export of Nsight Systems; give it with --nsys"),
-        (Kind::Nsys | Kind::Spool, "ncu-rep") => {
+        (Kind::Trace, "sqlite") => Some("it is an export of Nsight Systems; give it with --nsys"),
+        (Kind::Nsys | Kind::Trace, "ncu-rep") => {
             Some("it is a report of Nsight Compute; give it with --ncu")
         }
         (Kind::Nsys | Kind::Ncu, "s2t") => {
@@ -230,8 +231,8 @@ fn of_another_kind(kind: Kind, ending: &str) -> Option<&'static str> {
 }
 
 /// The trace files of a folder, at least one.
-fn spools_in(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let kinds = Kind::Spool.extensions();
+fn trace_files_in(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let kinds = Kind::Trace.extensions();
     let entries = std::fs::read_dir(folder)?.flatten().map(|entry| entry.path());
     let mut files: Vec<PathBuf> =
         entries.filter(|path| kinds.contains(&files::ending(path))).collect();
@@ -241,8 +242,7 @@ fn spools_in(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
 }
 
 fn unusable(path: &Path, why: &anyhow::Error) -> Finding {
-    Finding::new(
-        Severity::Warning,
+    Finding::warning(
         format!("{} is not merged", path.display()),
         format!("{why:#}"),
         "give another file; the rest is merged without it",
@@ -291,7 +291,7 @@ mod tests {
             [(both.len(), both.len()), (both.len() - 1, first), (first + 1, first), (first, first)]
         {
             std::fs::write(&file, &both[..cut]).expect("a file");
-            let mut copies = InputCopies::new(Kind::Spool, dir.path().join(cut.to_string()));
+            let mut copies = InputCopies::new(Kind::Trace, dir.path().join(cut.to_string()));
             let copy = copies.add_live(&file).expect("a copy");
             assert_eq!(copy.metadata().expect("there").len(), whole as u64, "{cut}");
             assert_eq!(copies.copies.len(), 1);
@@ -310,7 +310,7 @@ mod tests {
             names(Kind::Nsys, &tables),
             ["run.sqlite", "run-2_cuda_gpu_kern_sum.csv", "run-2_nvtx_sum.csv"]
         );
-        assert_eq!(names(Kind::Spool, &["a/h-1.s2t", "b/h-1.s2t"]), ["h-1.s2t", "h-1-2.s2t"]);
+        assert_eq!(names(Kind::Trace, &["a/h-1.s2t", "b/h-1.s2t"]), ["h-1.s2t", "h-1-2.s2t"]);
         assert_eq!(names(Kind::Ncu, &["a/raw.csv", "a/raw.csv"]), ["raw.csv"], "named twice");
         assert_eq!(names(Kind::Ncu, &["a/raw.txt", "a/raw"]), [""; 0]);
     }

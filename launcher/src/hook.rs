@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use crate::env::is_python;
 use stage2_contract::text::visible_path;
-use stage2_model::{Finding, Severity};
+use stage2_model::Finding;
 use stage2_read::private;
 use stage2_report::operators::Annotation;
 
@@ -32,6 +32,9 @@ const FILES: &[(&str, &str)] = files![
     "stage2_annotate/stages.py",
     "stage2_annotate/torch_ops.py",
 ];
+
+/// What the hook leaves in its folder once a Python has loaded it.
+const LOADED: &str = "loaded";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hook {
@@ -62,16 +65,14 @@ pub(crate) fn plan(
     }
     let mut findings = Vec::new();
     findings.extend(ignored_by(command).map(|flag| {
-        Finding::new(
-            Severity::Warning,
+        Finding::warning(
             format!("the workload is not annotated ({words}): it starts Python with -{flag}"),
             "such a Python does not read PYTHONPATH or run sitecustomize",
             format!("leave -{flag} away to have the ranges"),
         )
     }));
     if annotations.contains(&Annotation::TorchOps) {
-        findings.push(Finding::new(
-            Severity::Note,
+        findings.push(Finding::note(
             "PyTorch marks every operator in this run (--annotate torch-ops)",
             "that takes host time for each; GPU times are not affected, host times and GPU idle \
              time are those of this run only",
@@ -98,25 +99,21 @@ impl Hook {
 
     /// Writes the files, or tells why the workload will mark nothing more.
     pub(crate) fn write(&self) -> Option<Finding> {
-        let write = |path: &Path, content: &str| {
-            private::create_folders(path.parent().unwrap_or(&self.folder))?;
-            private::create(path)?.write_all(content.as_bytes())
-        };
-        let failed = |(path, (_, content)): (PathBuf, &(&str, &str))| {
-            let error = write(&path, content).err()?;
-            let why = format!("{} cannot be written ({error})", path.display());
-            let remedy = "check its folder, or run without --annotate";
-            let what = "the workload is not annotated";
-            Some(Finding::new(Severity::Warning, what, why, remedy))
-        };
-        self.files().zip(FILES).find_map(failed)
+        self.files().zip(FILES).find_map(|(path, (_, content))| {
+            let error = self.write_file(&path, content).err()?;
+            Some(Finding::warning(
+                "the workload is not annotated",
+                format!("{} cannot be written ({error})", path.display()),
+                "check its folder, or run without --annotate",
+            ))
+        })
     }
-}
 
-/// What the hook leaves in its folder once a Python has loaded it.
-const LOADED: &str = "loaded";
+    fn write_file(&self, path: &Path, content: &str) -> std::io::Result<()> {
+        private::create_folders(path.parent().unwrap_or(&self.folder))?;
+        private::create(path)?.write_all(content.as_bytes())
+    }
 
-impl Hook {
     /// That no Python has loaded the hook. Of a `command` that is known to keep it out the plan has told.
     pub(crate) fn unloaded(&self, command: &[OsString]) -> Option<Finding> {
         if self.folder.join(LOADED).exists() || ignored_by(command).is_some() {
@@ -142,8 +139,7 @@ fn refused(folder: &Path, words: &str) -> Option<Finding> {
         return None;
     };
     let what = format!("the workload is not annotated ({words}): {why}: {}", visible_path(folder));
-    Some(Finding::new(
-        Severity::Warning,
+    Some(Finding::warning(
         what,
         "its operators and stages have no ranges but its own",
         "choose another run folder with --run-dir",

@@ -8,22 +8,18 @@
 
 pub mod bundle;
 mod cli;
-mod clock;
 mod commands;
 mod config;
 mod control;
 mod copy_inputs;
 mod doctor;
 mod env;
-mod exit;
 mod failure;
 mod feed;
 mod hook;
 mod install;
 mod live_source;
-pub mod outcome;
 mod plan;
-mod progress;
 mod redaction;
 pub mod reports;
 mod run;
@@ -48,7 +44,7 @@ pub fn run(words: impl Iterator<Item = OsString>) -> u8 {
     };
     let terminal = Terminal::new(cli.messages.verbosity());
     run::outlive_full_files();
-    progress::show(terminal);
+    terminal::show_progress(terminal);
     match obey(cli, &terminal) {
         Ok(exit) => exit,
         Err(failure) => {
@@ -69,14 +65,12 @@ fn obey(cli: Cli, terminal: &Terminal) -> Result<u8, Failure> {
         Some(Command::Export(args)) => commands::export::export(args, terminal),
         Some(Command::Merge(args)) => commands::import::import(args, terminal),
         Some(Command::Ctl(args)) => commands::ctl::ctl(args, terminal),
-        Some(Command::Top(args)) => commands::top::top(args),
-        Some(Command::Feed(args)) => commands::feed::feed(args, terminal),
-        Some(Command::Doctor(args)) => {
-            commands::doctor::doctor(args, cli.messages.verbosity(), terminal)
-        }
-        Some(Command::Config(args)) => commands::config::config(args),
-        Some(Command::Completions { shell }) => commands::shell::completions(shell),
-        Some(Command::Man { folder }) => commands::shell::man(&folder),
+        Some(Command::Top(args)) => top::top(args),
+        Some(Command::Feed(args)) => feed::feed(args, terminal),
+        Some(Command::Doctor(args)) => doctor::doctor(args, cli.messages.verbosity(), terminal),
+        Some(Command::Config(args)) => commands::config(args),
+        Some(Command::Completions { shell }) => commands::completions(shell),
+        Some(Command::Man { folder }) => commands::man(&folder),
         Some(Command::ProbeGpu) => env::print_devices().map(|()| 0).map_err(Failure::no_result),
     }
 }

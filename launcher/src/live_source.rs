@@ -5,23 +5,31 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use stage2_contract::control::{Answer, Start, Verb, unescape};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use stage2_contract::control::{Answer, Start, Verb};
+use stage2_contract::text::{visible, visible_path};
 use stage2_live::{Options, Source, Watch};
 
-use crate::cli::Watching;
-use crate::control::{Found, Target, ask, find, together};
+use crate::cli::WatchOptions;
+use crate::control::{ControlSocket, DoneWindow, Target, ask, find, since_1970, together};
 use crate::failure::Failure;
 use crate::threads;
 
+/// Between two readings of the trace files.
+pub(crate) const TICK: Duration = Duration::from_secs(1);
+/// How long a signal may take to be noticed.
+pub(crate) const STEP: Duration = Duration::from_millis(100);
 /// Between two questions to the sockets.
 const ASK_EVERY: Duration = Duration::from_secs(2);
 
 /// A process that has a socket, and what it said last.
 #[derive(Clone, Debug)]
-pub(crate) struct Standing {
+pub(crate) struct ProcessStatus {
     pub(crate) pid: u32,
     /// As `ctl status` gives it; empty where it does not answer.
     pub(crate) phase: String,
@@ -31,16 +39,16 @@ pub(crate) struct Standing {
 }
 
 #[cfg(test)]
-impl Standing {
+impl ProcessStatus {
     /// A process without files.
-    pub(crate) fn of(pid: u32, phase: &str) -> Standing {
-        Standing { pid, phase: phase.to_owned(), file: None, done: Vec::new() }
+    pub(crate) fn of(pid: u32, phase: &str) -> ProcessStatus {
+        ProcessStatus { pid, phase: phase.to_owned(), file: None, done: Vec::new() }
     }
 }
 
 /// What the thread that asks tells.
 enum News {
-    Standings(Vec<Standing>),
+    Standings(Vec<ProcessStatus>),
     Said(String),
 }
 
@@ -49,7 +57,7 @@ pub(crate) struct LiveSource {
     pub(crate) watch: Watch,
     /// What was named, for people.
     pub(crate) name: String,
-    pub(crate) standings: Vec<Standing>,
+    pub(crate) standings: Vec<ProcessStatus>,
     /// What came of the last request.
     pub(crate) said: Option<String>,
     /// Windows that were over when we came, by process: they are not followed.
@@ -61,7 +69,7 @@ pub(crate) struct LiveSource {
 
 impl LiveSource {
     /// Finds what is meant; of a process at least its socket has to be there.
-    pub(crate) fn open(watching: Watching) -> Result<LiveSource, Failure> {
+    pub(crate) fn open(watching: WatchOptions) -> Result<LiveSource, Failure> {
         let (sources, target, name) = match (watching.all, watching.target) {
             (true, _) => (Vec::new(), Some(Target::All), "all processes".to_owned()),
             (false, Some(word)) => named(&word)?,
@@ -88,7 +96,7 @@ impl LiveSource {
             let found = match (find(&target), &target) {
                 (Ok(found), _) => found,
                 (Err(_), Target::Run(_)) => Vec::new(),
-                (Err(error), _) => return Err(Failure::NoResult(error.to_string())),
+                (Err(error), _) => return Err(error.into()),
             };
             watched.learn(standings(&found));
             let (requests, inbox) = mpsc::channel();
@@ -111,7 +119,18 @@ impl LiveSource {
         self.watch.tick();
     }
 
-    fn learn(&mut self, standings: Vec<Standing>) {
+    /// Reads until nothing more is there, and what waits is final.
+    pub(crate) fn read_all(&mut self) {
+        for _ in 0..1_000 {
+            self.tick();
+            if self.watch.look().behind_bytes == 0 {
+                break;
+            }
+        }
+        (0..5).for_each(|_| self.tick());
+    }
+
+    fn learn(&mut self, standings: Vec<ProcessStatus>) {
         for standing in &standings {
             let done = || standing.done.iter().map(|&(number, _)| number).collect();
             let before = self.before.entry(standing.pid).or_insert_with(done);
@@ -124,7 +143,8 @@ impl LiveSource {
 
     /// Processes that record, which [`LiveSource::switch`] would stop.
     pub(crate) fn recording(&self) -> usize {
-        let records = |standing: &&Standing| matches!(standing.phase.as_str(), "on" | "starting");
+        let records =
+            |standing: &&ProcessStatus| matches!(standing.phase.as_str(), "on" | "starting");
         self.standings.iter().filter(records).count()
     }
 
@@ -156,13 +176,44 @@ impl LiveSource {
     }
 }
 
+/// Whether a signal has asked this program to end.
+pub(crate) struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// Takes the signals over.
+    pub(crate) fn on_signals() -> Result<Stop, Failure> {
+        let stop = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            signal_hook::flag::register(signal, stop.clone())
+                .map_err(|error| Failure::NoResult(format!("signals cannot be taken: {error}")))?;
+        }
+        Ok(Stop(stop))
+    }
+
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Waits until the tick that `began` then is over.
+    pub(crate) fn await_tick(&self, began: Instant) {
+        while began.elapsed() < TICK && !self.is_set() {
+            std::thread::sleep(STEP);
+        }
+    }
+}
+
+/// Now, ns since the Unix epoch.
+pub(crate) fn now_ns() -> u64 {
+    u64::try_from(since_1970().as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// The word is a number, a folder or a file.
 fn named(word: &str) -> Result<(Vec<Source>, Option<Target>, String), Failure> {
     if let Ok(pid) = word.parse() {
         return Ok((Vec::new(), Some(Target::Process(pid)), format!("process {pid}")));
     }
     let path = PathBuf::from(word);
-    let shown = stage2_contract::text::visible_path(&path);
+    let shown = visible_path(&path);
     if path.is_dir() {
         // A run has its trace files in a folder of its bundle.
         let collector = path.join("collector");
@@ -189,8 +240,10 @@ fn answer_for(target: &Target, inbox: &Receiver<Verb>, tell: &Sender<News>) {
         let found = find(target).unwrap_or_default();
         if let Some(verb) = verb {
             let said: Vec<String> = found.iter().map(|found| told(found, &verb)).collect();
-            let text =
-                if said.is_empty() { "no process answers".to_owned() } else { said.join("; ") };
+            let text = match said.is_empty() {
+                true => "no process answers".to_owned(),
+                false => said.join("; "),
+            };
             if tell.send(News::Said(text)).is_err() {
                 return;
             }
@@ -201,33 +254,29 @@ fn answer_for(target: &Target, inbox: &Receiver<Verb>, tell: &Sender<News>) {
     }
 }
 
-fn told(found: &Found, verb: &Verb) -> String {
+fn told(found: &ControlSocket, verb: &Verb) -> String {
     let pid = found.pid;
     let said = match ask(found, verb) {
         Ok(answer) => answer.get("error").or(answer.get("said")).unwrap_or("accepted").to_owned(),
         Err(error) => error.to_string(),
     };
-    stage2_contract::text::visible(format!("{pid}: {said}").as_bytes())
+    visible(format!("{pid}: {said}").as_bytes())
 }
 
-fn standings(found: &[Found]) -> Vec<Standing> {
-    found
-        .iter()
-        .filter_map(|found| Some(standing(found.pid, &ask(found, &Verb::Status).ok()?)))
-        .collect()
-}
-
-fn standing(pid: u32, answer: &Answer) -> Standing {
-    let done = answer.all("done").filter_map(|line| {
-        let word = |name: &str| line.split(' ').find_map(|word| word.strip_prefix(name));
-        Some((word("number=")?.parse().ok()?, reached(pid, &unescape(word("file=")?)?)))
+fn standings(found: &[ControlSocket]) -> Vec<ProcessStatus> {
+    let standings = found.iter().filter_map(|found| {
+        let answer = ask(found, &Verb::Status).ok()?;
+        Some(standing(found.pid, &answer))
     });
-    Standing {
+    standings.collect()
+}
+
+fn standing(pid: u32, answer: &Answer) -> ProcessStatus {
+    let done = answer.all("done").map(DoneWindow::parse);
+    let done = done.filter_map(|done| Some((done.number()?, reached(pid, done.get("file")?))));
+    ProcessStatus {
         pid,
-        phase: answer
-            .get("phase")
-            .map(|phase| stage2_contract::text::visible(phase.as_bytes()))
-            .unwrap_or_default(),
+        phase: visible(answer.get("phase").unwrap_or_default().as_bytes()),
         file: answer.get("file").map(|file| reached(pid, file)),
         done: done.collect(),
     }

@@ -1,13 +1,12 @@
-//! A run's folder -> its reports, and what they say in short.
+//! A folder of a run -> its reports, and what they say in short.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use crate::outcome::Outcome;
 use anyhow::Context as _;
-use stage2_model::Report;
-use stage2_report::{Analysis, Settings, Sources, analyse};
+use stage2_model::{DeviceRow, Finding, ProcessRow, Report, Status};
+use stage2_report::{Analysis, Settings, Sources, WorkloadFacts, analyse};
 
 /// Analyses a run's folder and writes the reports into it. What is absent or damaged costs its own
 /// part of them, and a finding says so.
@@ -48,4 +47,31 @@ fn tools(report: &Report) -> BTreeMap<String, String> {
     let joined = |seen: BTreeSet<&str>| seen.into_iter().collect::<Vec<_>>().join(", ");
     let seen = seen.into_iter().filter(|(_, versions)| !versions.is_empty());
     seen.map(|(tool, versions)| (tool.to_owned(), joined(versions))).collect()
+}
+
+/// What the reports of a bundle say in short.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Files that were written.
+    pub files: Vec<PathBuf>,
+    /// Passes that left something readable: `collect`, `nsys`, `ncu`.
+    pub read: Vec<&'static str>,
+    /// What is missing or has to be read with care.
+    pub findings: Vec<Finding>,
+    /// What the reports cover.
+    pub coverage: serde_json::Value,
+    /// How much of the run the reports cover, in one word.
+    pub status: Status,
+    /// Lines for the terminal.
+    pub headline: Vec<String>,
+    /// Whether the records come from a simulated GPU.
+    pub simulated: bool,
+    /// Processes, as the captures describe them.
+    pub processes: Vec<ProcessRow>,
+    /// GPUs, as the captures describe them.
+    pub devices: Vec<DeviceRow>,
+    /// Versions of the tools that recorded, as far as the captures say.
+    pub tools: BTreeMap<String, String>,
+    /// What the workload's own configuration says.
+    pub workload: WorkloadFacts,
 }

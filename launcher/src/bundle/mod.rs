@@ -26,7 +26,7 @@ pub use window_record::WindowRecord;
 use crate::config::{Origins, origins, yaml_with_origins};
 use crate::env::{Environment, GpuFacts};
 use crate::failure::Failure;
-use crate::outcome::Outcome;
+use crate::reports::Outcome;
 use crate::terminal::Terminal;
 use stage2_config::hydra::Node;
 use stage2_contract::text::{visible, visible_path};

@@ -1,18 +1,23 @@
 //! What each command takes, and nothing that it would refuse or ignore.
 //!
-//! The structs have no doc comments: the texts of the commands are those of [`super::Command`].
+//! The structs have no doc comments, because clap would take these for the texts of the commands.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use anyhow::{Context as _, anyhow, ensure};
+use clap::{ArgAction, Args, ColorChoice, Subcommand, ValueEnum};
+use stage2_config::hydra::{Node, Origin, Value};
+use stage2_contract::control::{FOR_MS, Limits, MOST_AHEAD, SIZE, STEPS, Start};
 use stage2_diff::Condition;
 use stage2_export::{Format, Window};
+use stage2_report::operators::Annotation;
 
+use crate::config::Request;
 use crate::feed::Readers;
-
-use super::options::{Acceptance, Presets, RunOptions, RunSettings, Showing};
+use crate::terminal::Verbosity;
 
 // `stage2-launch run -- COMMAND`, and the same without `run`.
 #[derive(Debug, Args)]
@@ -34,7 +39,7 @@ pub(crate) struct RunArgs {
 
 // What `top` and `feed` watch.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct Watching {
+pub(crate) struct WatchOptions {
     /// All processes of this user with a control socket on this host, instead of a TARGET
     #[arg(long)]
     pub(crate) all: bool,
@@ -47,7 +52,6 @@ pub(crate) struct Watching {
     pub(crate) target: Option<String>,
 }
 
-// `stage2-launch top`.
 #[derive(Debug, Args)]
 pub(crate) struct TopArgs {
     /// Print a page of text each second, as where stdout is no terminal
@@ -57,10 +61,9 @@ pub(crate) struct TopArgs {
     #[arg(long)]
     pub(crate) once: bool,
     #[command(flatten)]
-    pub(crate) watching: Watching,
+    pub(crate) watching: WatchOptions,
 }
 
-// `stage2-launch feed`.
 #[derive(Debug, Args)]
 pub(crate) struct FeedArgs {
     /// Serve /metrics at this address of this host [default: 127.0.0.1:9464, unless --textfile is given]
@@ -83,10 +86,9 @@ pub(crate) struct FeedArgs {
     #[arg(long, conflicts_with_all = ["listen", "textfile"])]
     pub(crate) once: bool,
     #[command(flatten)]
-    pub(crate) watching: Watching,
+    pub(crate) watching: WatchOptions,
 }
 
-// `stage2-launch report`.
 #[derive(Debug, Args)]
 pub(crate) struct ReportArgs {
     #[command(flatten)]
@@ -94,7 +96,7 @@ pub(crate) struct ReportArgs {
     #[command(flatten)]
     pub(crate) acceptance: Acceptance,
     #[command(flatten)]
-    pub(crate) showing: Showing,
+    pub(crate) showing: BrowserOptions,
     /// Print the whole report as JSON (metrics.json) on standard output, and nothing else there
     #[arg(long)]
     pub(crate) json: bool,
@@ -107,7 +109,6 @@ pub(crate) struct ReportArgs {
     pub(crate) overrides: Vec<String>,
 }
 
-// `stage2-launch diff`.
 #[derive(Debug, Args)]
 #[command(after_help = DIFF_HELP)]
 pub(crate) struct DiffArgs {
@@ -145,7 +146,6 @@ Examples:
 Exit status: 0 when no condition failed; 1 when one failed or could not be evaluated; 2 for wrong
 usage; 70 when a report cannot be read or holds no GPU work.";
 
-// `stage2-launch export`.
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
     /// Folder of the bundle, e.g. tmp/stage2/latest
@@ -202,7 +202,6 @@ impl ExportFormat {
     }
 }
 
-// `stage2-launch doctor`.
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
     /// Print the checks as JSON
@@ -221,7 +220,6 @@ pub(crate) struct DoctorArgs {
     pub(crate) workload: Vec<OsString>,
 }
 
-// `stage2-launch bench`.
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
     #[command(flatten)]
@@ -250,7 +248,6 @@ pub(crate) struct Times {
     pub(crate) warmup: u32,
 }
 
-// `stage2-launch merge`.
 #[derive(Debug, Args)]
 pub(crate) struct MergeArgs {
     #[command(flatten)]
@@ -263,7 +260,7 @@ pub(crate) struct MergeArgs {
     #[command(flatten)]
     pub(crate) acceptance: Acceptance,
     #[command(flatten)]
-    pub(crate) showing: Showing,
+    pub(crate) showing: BrowserOptions,
     /// Settings of the reports, as for a run: model, hardware, operators, report
     #[arg(value_name = "KEY=VALUE")]
     pub(crate) overrides: Vec<String>,
@@ -273,12 +270,470 @@ pub(crate) struct MergeArgs {
 #[derive(Debug, Default, Args)]
 pub(crate) struct Captures {
     /// Folder of trace files (*.s2t), or one of them
-    #[arg(long, value_name = "DIR")]
-    pub(crate) spool: Vec<PathBuf>,
+    #[arg(long = "spool", value_name = "DIR")]
+    pub(crate) traces: Vec<PathBuf>,
     /// File of Nsight Systems: .sqlite, .nsys-rep, or .csv of `nsys stats`
     #[arg(long, value_name = "FILE")]
     pub(crate) nsys: Vec<PathBuf>,
     /// File of Nsight Compute: .ncu-rep, or .csv of its raw or details page
     #[arg(long, value_name = "FILE")]
     pub(crate) ncu: Vec<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CtlArgs {
+    /// All processes of this user with a control socket on this host, instead of a TARGET
+    #[arg(long, global = true)]
+    pub(crate) all: bool,
+    /// A process (its number here, also of one in a container) or the folder of a run (all its processes)
+    #[arg(value_name = "TARGET")]
+    pub(crate) target: Option<PathBuf>,
+    #[command(subcommand)]
+    pub(crate) verb: CtlVerb,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum CtlVerb {
+    /// Tell where a process is, since when, its records and losses, trace files and options
+    #[command(override_usage = "stage2-launch ctl <TARGET|--all> status [OPTIONS]")]
+    Status(AnswerOptions),
+    /// Begin a window, which has a trace file of its own
+    #[command(override_usage = "stage2-launch ctl <TARGET|--all> start [OPTIONS]")]
+    Start(StartArgs),
+    /// End the window; what was launched is still written
+    #[command(override_usage = "stage2-launch ctl <TARGET|--all> stop [OPTIONS]")]
+    Stop {
+        #[command(flatten)]
+        waiting: WaitOptions,
+        #[command(flatten)]
+        answering: AnswerOptions,
+    },
+    /// Write out what there is
+    #[command(override_usage = "stage2-launch ctl <TARGET|--all> flush [OPTIONS]")]
+    Flush(AnswerOptions),
+    /// Put a mark into the trace file
+    #[command(override_usage = "stage2-launch ctl <TARGET|--all> mark [OPTIONS] TEXT...")]
+    Mark {
+        /// What it says
+        #[arg(value_name = "TEXT", required = true)]
+        text: Vec<String>,
+        #[command(flatten)]
+        answering: AnswerOptions,
+    },
+    /// Write a bundle with reports while the program runs on: of the window that is on, or of a new one
+    #[command(
+        override_usage = "stage2-launch ctl <TARGET|--all> snapshot [OPTIONS] -o DIR [KEY=VALUE]..."
+    )]
+    Snapshot(SnapshotArgs),
+}
+
+// How answers are printed.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub(crate) struct AnswerOptions {
+    /// Print the answers as JSON: a list with an object for each process
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+// Of verbs that are accepted before they are done.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub(crate) struct WaitOptions {
+    /// Wait until it has been done, for 15 s at most, and print the status then
+    #[arg(long)]
+    pub(crate) wait: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StartArgs {
+    /// Record in these NVTX ranges only, as STAGE2_RANGES: comma-separated globs, each a name or name@domain;
+    /// `*`: everything
+    #[arg(long, value_name = "GLOBS")]
+    ranges: Option<String>,
+    /// Record one in every N instances, as STAGE2_SAMPLE
+    #[arg(long, value_name = "1/N", value_parser = sample)]
+    sample: Option<u32>,
+    /// Sample hardware counters in this window
+    #[arg(long)]
+    counters: bool,
+    /// Begin at this time, as RFC 3339 (2026-11-24T14:30:00Z): the same moment in every process, also on other
+    /// hosts whose clocks agree. Several processes begin at the same moment without it, too
+    #[arg(long, value_name = "TIME", value_parser = unix_us)]
+    pub(crate) at: Option<u64>,
+    /// End after this time: seconds, or with a unit (500ms, 10s, 2m)
+    #[arg(long = "for", value_name = "TIME", value_parser = milliseconds)]
+    for_ms: Option<u64>,
+    /// End after so many instances of the outermost range that --ranges matches, or of the outermost
+    /// ranges of the program
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(STEPS))]
+    steps: Option<u64>,
+    /// End when the trace file has this size: bytes, or with a unit (64K, 1G)
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    size: Option<u64>,
+    #[command(flatten)]
+    pub(crate) waiting: WaitOptions,
+    #[command(flatten)]
+    pub(crate) answering: AnswerOptions,
+}
+
+impl StartArgs {
+    /// The request.
+    pub(crate) fn to_start(&self) -> Start {
+        Start {
+            ranges: self.ranges.clone(),
+            sample: self.sample,
+            counters: self.counters,
+            at_unix_us: self.at,
+            limits: Limits { for_ms: self.for_ms, steps: self.steps, size: self.size },
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SnapshotArgs {
+    /// Folder of the bundle: new or empty
+    #[arg(short, long, value_name = "DIR")]
+    pub(crate) output: PathBuf,
+    /// How long to record where no window is on: seconds, or with a unit (500ms, 10s, 2m)
+    #[arg(long = "for", value_name = "TIME", value_parser = milliseconds, default_value = "10s")]
+    pub(crate) for_ms: u64,
+    #[command(flatten)]
+    pub(crate) presets: Presets,
+    #[command(flatten)]
+    pub(crate) acceptance: Acceptance,
+    #[command(flatten)]
+    pub(crate) showing: BrowserOptions,
+    /// Settings of the reports, as for a run: model, hardware, operators, report
+    #[arg(value_name = "KEY=VALUE")]
+    pub(crate) overrides: Vec<String>,
+}
+
+fn within(number: u64, range: &RangeInclusive<u64>, what: &str) -> anyhow::Result<u64> {
+    ensure!(range.contains(&number), "give {what}");
+    Ok(number)
+}
+
+/// Reads a time as whole milliseconds, rounded up.
+fn milliseconds(text: &str) -> anyhow::Result<u64> {
+    let form = "seconds, or a number with a unit: 10, 500ms, 10s, 2m";
+    let time = match text.parse::<u32>() {
+        Ok(seconds) => jiff::SignedDuration::from_secs(seconds.into()),
+        Err(_) => text.parse().map_err(|_| anyhow!("give {form}"))?,
+    };
+    let nanoseconds = u128::try_from(time.as_nanos()).ok().context("the time is below zero")?;
+    let ms = u64::try_from(nanoseconds.div_ceil(1_000_000)).unwrap_or(u64::MAX);
+    within(ms, &FOR_MS, "a time from 1ms to 168h (a week)")
+}
+
+/// A time that is to come.
+fn unix_us(text: &str) -> anyhow::Result<u64> {
+    let form = "give a time as 2026-11-24T14:30:00Z or 2026-11-24T15:30:00+01:00";
+    let at: jiff::Timestamp = text.parse().ok().context(form)?;
+    let ahead = at.duration_since(jiff::Timestamp::now());
+    ensure!(ahead.is_positive(), "it is past; give a time that is to come");
+    ensure!(
+        ahead.unsigned_abs() <= MOST_AHEAD,
+        "it is more than 24 hours ahead; ask again on the day"
+    );
+    u64::try_from(at.as_microsecond()).ok().context(form)
+}
+
+fn size(text: &str) -> anyhow::Result<u64> {
+    let form = "bytes from 64K to 1024G, e.g. 512M";
+    let bytes =
+        stage2_contract::settings::read_bytes(text).with_context(|| format!("give {form}"))?;
+    within(bytes as u64, &SIZE, form)
+}
+
+fn sample(text: &str) -> anyhow::Result<u32> {
+    stage2_contract::settings::read_sample(text)
+        .with_context(|| format!("give {}", stage2_contract::settings::SAMPLE_FORM))
+}
+
+// What is said, and in which colors: of every command.
+#[derive(Debug, Args)]
+pub(crate) struct Messages {
+    /// Say more
+    #[arg(short, long, global = true, conflicts_with = "quiet", help_heading = MESSAGES)]
+    pub(super) verbose: bool,
+    /// Say nothing but errors
+    #[arg(short, long, global = true, help_heading = MESSAGES)]
+    pub(super) quiet: bool,
+    /// Colors; auto: on a terminal, unless NO_COLOR is set
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", action = ArgAction::Set,
+          help_heading = MESSAGES)]
+    color: ColorChoice,
+}
+
+// Where presets come from: of every command with settings.
+#[derive(Debug, Args)]
+pub(crate) struct Presets {
+    /// Folder with presets (GROUP/PRESET.yaml) that extend and shadow the built-in ones
+    #[arg(long, value_name = "DIR")]
+    config_dir: Option<PathBuf>,
+}
+
+// Options that stand for settings of a run.
+#[derive(Debug, Args)]
+pub(crate) struct RunSettings {
+    /// Folder of the bundle: new or empty [default: tmp/stage2/YYYYmmdd-HHMMSS-PID]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) run_dir: Option<PathBuf>,
+    /// Let the members of this group read the bundle, too [default: only you can]
+    #[arg(long, value_name = "NAME")]
+    group: Option<String>,
+    #[command(flatten)]
+    presets: Presets,
+    /// End the workload after this time: seconds, or with a unit (90s, 5m, 1h30m)
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    timeout: Option<i64>,
+    /// Let a Python workload mark more ranges: torch-ops, prefill-decode; may be repeated
+    #[arg(long, value_name = "WHAT")]
+    annotate: Vec<Annotation>,
+    /// Settings in Hydra's override grammar: key=value, +key=value, ++key=value, ~key, group=preset
+    #[arg(value_name = "KEY=VALUE")]
+    pub(crate) overrides: Vec<String>,
+}
+
+// What the commands take that run all passes.
+#[derive(Debug, Args)]
+pub(crate) struct RunOptions {
+    #[command(flatten)]
+    pub(crate) settings: RunSettings,
+    /// Print every command and environment change, and run nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) acceptance: Acceptance,
+    /// Run the nsys and ncu passes even if the workload failed under the collector
+    #[arg(long)]
+    pub(crate) keep_going: bool,
+    /// Run the workload once, under the collector only (the same as run.mode=light)
+    #[arg(long, conflicts_with = "deep")]
+    light: bool,
+    /// Run it again under nsys, and again under ncu, where they are installed (the default; the same
+    /// as run.mode=deep)
+    #[arg(long)]
+    deep: bool,
+    #[command(flatten)]
+    pub(crate) showing: BrowserOptions,
+}
+
+// What happens to reports that are written: of every command that writes some.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub(crate) struct BrowserOptions {
+    /// Open report.html in a browser at the end; without a display, say how to get it to one
+    #[arg(long)]
+    pub(crate) open: bool,
+}
+
+const EXIT_STATUS: &str = "Exit status";
+const MESSAGES: &str = "Messages";
+
+// What counts as a result: of every command that writes reports.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Acceptance {
+    /// Do not exit with 70 if no GPU work was recorded
+    #[arg(long, help_heading = EXIT_STATUS)]
+    pub(crate) allow_empty: bool,
+    /// Also exit with 70 if coverage is partial (records are missing)
+    #[arg(long, value_name = "COVERAGE", help_heading = EXIT_STATUS)]
+    pub(crate) fail_on: Option<FailOn>,
+    /// Exit with 70 if any of these passes is missing, was skipped, or failed
+    #[arg(long, value_name = "PASS,...", value_delimiter = ',', help_heading = EXIT_STATUS)]
+    pub(crate) require: Vec<RequiredPass>,
+}
+
+/// A pass that can be asked for by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RequiredPass {
+    /// The ranges without CUPTI (run.baseline=true).
+    Baseline,
+    /// The collector.
+    Collect,
+    /// Nsight Systems.
+    Nsys,
+    /// Nsight Compute.
+    Ncu,
+}
+
+impl RequiredPass {
+    /// Its name in a plan and in `run.json`.
+    pub(crate) fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+}
+
+/// A coverage that is not good enough.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FailOn {
+    /// Something is missing.
+    Partial,
+}
+
+impl Messages {
+    pub(crate) fn verbosity(&self) -> Verbosity {
+        match (self.quiet, self.verbose) {
+            (true, _) => Verbosity::Quiet,
+            (_, true) => Verbosity::Verbose,
+            _ => Verbosity::Normal,
+        }
+    }
+}
+
+impl Presets {
+    /// What to compose of the settings of a command that runs no workload.
+    pub(crate) fn request(&self, overrides: Vec<String>) -> Request {
+        let config_dir = self.config_dir.clone();
+        Request { overrides, config_dir, no_workload: true, ..Request::default() }
+    }
+}
+
+impl RunSettings {
+    /// What to compose of the settings and of these options, which win.
+    pub(crate) fn request(&self) -> Request {
+        let overrides = self.overrides.clone();
+        let mut request = Request { no_workload: false, ..self.presets.request(overrides) };
+        request.flags.extend(self.run_dir.as_ref().map(|dir| {
+            let text = dir.to_string_lossy().into_owned();
+            ("run.dir", format!("--run-dir {text}"), Value::Literal(text))
+        }));
+        request.flags.extend(
+            self.group.as_ref().map(|group| {
+                ("run.group", format!("--group {group}"), Value::Literal(group.clone()))
+            }),
+        );
+        request.flags.extend(
+            self.timeout.map(|seconds| {
+                ("run.timeout_s", format!("--timeout {seconds}"), Value::Int(seconds))
+            }),
+        );
+        if !self.annotate.is_empty() {
+            let words: Vec<&str> = self.annotate.iter().map(|a| a.word()).collect();
+            let text = format!("--annotate {}", words.join(" --annotate "));
+            let origin = Origin::Flag(text.as_str().into());
+            let node =
+                |word: &&str| Node { value: Value::Text((*word).into()), origin: origin.clone() };
+            let list = Value::List(words.iter().map(node).collect());
+            request.flags.push(("operators.annotate", text, list));
+        }
+        request
+    }
+}
+
+impl RunOptions {
+    /// What to compose of the settings and of these options.
+    pub(crate) fn request(&self) -> Request {
+        let mut request = self.settings.request();
+        let modes = [("light", self.light), ("deep", self.deep)];
+        request.switches.extend(
+            modes
+                .into_iter()
+                .filter(|(_, is_asked)| *is_asked)
+                .map(|(mode, _)| ("run.mode", format!("--{mode}"), Value::Text(mode.to_owned()))),
+        );
+        request
+    }
+}
+
+/// Reads a time as whole seconds, rounded up.
+fn seconds(text: &str) -> anyhow::Result<i64> {
+    let seconds = match text.parse::<i64>() {
+        Ok(seconds) => seconds,
+        Err(_) => {
+            let time: jiff::SignedDuration = text.parse().map_err(|_| {
+                anyhow!("give seconds, or a number with a unit: 90, 90s, 5m, 1h30m")
+            })?;
+            time.as_secs().saturating_add(i64::from(time.subsec_nanos() > 0))
+        }
+    };
+    ensure!(seconds > 0, "the time has to be longer than nothing");
+    Ok(seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    fn read(line: &str) -> Result<CtlArgs, String> {
+        let words = std::iter::once("stage2-launch").chain(["ctl"]).chain(line.split(' '));
+        match Cli::try_parse_from(words).map_err(|error| error.to_string())?.command {
+            Some(Command::Ctl(args)) => Ok(args),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn words_are_a_target_and_a_verb_with_its_options() {
+        let args = read(
+            "12 start --ranges a,c% --for 500ms --steps 3 --size 1G --sample 1/4 --counters --wait",
+        );
+        let args = args.expect("sound");
+        assert_eq!((args.all, args.target), (false, Some("12".into())));
+        let CtlVerb::Start(start) = args.verb else { panic!("{:?}", args.verb) };
+        assert!(start.waiting.wait && !start.answering.json);
+        let limits = Limits { for_ms: Some(500), steps: Some(3), size: Some(1 << 30) };
+        let ranges = Some("a,c%".to_owned());
+        let expected = Start { ranges, sample: Some(4), counters: true, at_unix_us: None, limits };
+        assert_eq!(start.to_start(), expected);
+        let soon = jiff::Timestamp::now() + jiff::SignedDuration::from_mins(5);
+        let args = read(&format!("--all start --at {soon}")).expect("sound");
+        let CtlVerb::Start(start) = args.verb else { panic!("{:?}", args.verb) };
+        let us = u64::try_from(soon.as_microsecond()).expect("after 1970");
+        assert_eq!(start.to_start().at_unix_us, Some(us));
+        for line in ["--all status --json", "status --all --json"] {
+            let args = read(line).expect(line);
+            assert!(args.all && args.target.is_none());
+            assert!(matches!(args.verb, CtlVerb::Status(AnswerOptions { json: true })), "{line}");
+        }
+        let args = read("tmp/stage2/latest mark two words").expect("sound");
+        let CtlVerb::Mark { text, .. } = args.verb else { panic!("{:?}", args.verb) };
+        assert_eq!(text.join(" "), "two words");
+        let args = read("7 snapshot -o out model/llm=x").expect("sound");
+        let CtlVerb::Snapshot(snapshot) = args.verb else { panic!("{:?}", args.verb) };
+        assert_eq!((snapshot.for_ms, snapshot.overrides.len()), (10_000, 1));
+    }
+
+    #[test]
+    fn times_sizes_and_samples_have_units_and_bounds() {
+        for (text, ms) in [("10", 10_000), ("10s", 10_000), ("500ms", 500), ("2m", 120_000)] {
+            assert_eq!(milliseconds(text).ok(), Some(ms), "{text}");
+        }
+        assert_eq!((size("64K").ok(), size("1G").ok()), (Some(64 << 10), Some(1 << 30)));
+        for (line, part) in [
+            ("12 start --for 0", "1ms"),
+            ("12 start --for 8000h", "168h"),
+            ("12 start --for=-3s", "below zero"),
+            ("12 start --for soon", "500ms"),
+            ("12 start --size 1K", "64K"),
+            ("12 start --size 99999999999999999999G", "64K"),
+            ("12 start --sample 2/3", "1/N"),
+            ("12 start --steps 0", "1.."),
+            ("12 start --at soon", "2026-11-24T14:30:00Z"),
+            ("12 start --at 2001-01-01T00:00:00Z", "it is past"),
+            ("12 start --at 2901-01-01T00:00:00Z", "24 hours"),
+            ("12 start for_ms=5", "for_ms=5"),
+            ("12 stop now", "now"),
+            ("12 mark", "TEXT"),
+            ("12 snapshot", "--output"),
+            ("12 begin", "begin"),
+        ] {
+            let said = read(line).expect_err(line);
+            assert!(said.contains(part), "{line}: {said}");
+        }
+    }
+
+    #[test]
+    fn times_have_units() {
+        for (text, expected) in
+            [("90", 90), ("90s", 90), ("5m", 300), ("1h30m", 5400), ("1500ms", 2)]
+        {
+            assert_eq!(seconds(text).ok(), Some(expected), "{text}");
+        }
+        for text in ["0", "-3", "soon", "", "5 parsecs", "99999999999999999999"] {
+            assert!(seconds(text).is_err(), "{text}");
+        }
+    }
 }

@@ -1,5 +1,5 @@
-//! Words of a command line -> what they are, as far as can be seen before all of them are read, and in
-//! the order in which the parser takes them.
+//! Words of a command line -> what they are, as far as can be seen before all of them are read, the order in
+//! which the parser takes them, and what to type instead of those that it cannot read.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -19,7 +19,7 @@ pub(super) enum Kind {
 
 /// The words behind the name of the program, told apart.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct WordKinds {
     /// What each is, up to `--`, or up to an option that nobody knows: whether the word behind that is
     /// its value cannot be told.
     pub(super) kinds: Vec<Kind>,
@@ -27,7 +27,7 @@ pub(super) struct Told {
     pub(super) subcommand: Option<usize>,
 }
 
-impl Told {
+impl WordKinds {
     /// The first bare word that is not the subcommand.
     pub(super) fn stray(&self) -> Option<usize> {
         (0..self.kinds.len())
@@ -36,8 +36,8 @@ impl Told {
 }
 
 /// Tells `words` apart. Options before a subcommand may be those of any; `command` is built.
-pub(super) fn tell(command: &Command, words: &[OsString]) -> Told {
-    let mut told = Told::default();
+pub(super) fn tell(command: &Command, words: &[OsString]) -> WordKinds {
+    let mut told = WordKinds::default();
     let mut commands: Vec<&Command> =
         std::iter::once(command).chain(command.get_subcommands()).collect();
     let mut first = true;
@@ -149,6 +149,85 @@ pub(super) fn shown(word: impl AsRef<OsStr>) -> String {
         Some(text) if !text.is_empty() && text.as_bytes().iter().all(plain) => text.to_owned(),
         _ => crate::plan::quote(word),
     }
+}
+
+/// What to say besides that an option is unknown, to words without `--` behind the name of the program;
+/// nothing where they name a subcommand that has no workload.
+pub(super) fn behind_unknown_option(command: &Command, words: &[OsString]) -> Option<String> {
+    let place = "The command of the workload comes after `--`";
+    let told = tell(command, words);
+    if let Some(known) = told.subcommand.and_then(|at| command.find_subcommand(words.get(at)?))
+        && !takes_workload(known)
+    {
+        return None;
+    }
+    let Some(at) = told.stray() else {
+        return Some(format!(
+            "{place}: stage2-launch [OPTIONS] [KEY=VALUE]... -- COMMAND [ARG]..."
+        ));
+    };
+    let word = words.get(at).map(|word| word.to_string_lossy()).unwrap_or_default();
+    Some(match near_subcommand(command, &word).filter(|_| told.subcommand.is_none()) {
+        Some(near) => format!("{}; did you mean `{near}`?", neither(&word)),
+        None => format!("{place}, e.g. {}", with_command(words, at)),
+    })
+}
+
+/// What to say to words behind the name of the program of which one, before `--`, has no place in its
+/// command.
+pub(super) fn no_setting(command: &Command, words: &[OsString]) -> Option<String> {
+    let told = tell(command, words);
+    let at = told.stray()?;
+    let word = words.get(at)?.to_string_lossy();
+    let wrong = match told.subcommand.and_then(|at| command.find_subcommand(words.get(at)?)) {
+        Some(named) if !takes_settings(named) || takes_others(named) => return None,
+        Some(named) if !takes_workload(named) => {
+            let name = named.get_name();
+            return Some(format!(
+                "`{word}` is no KEY=VALUE, and {name} takes options and settings only: see \
+                 `stage2-launch {name} --help`"
+            ));
+        }
+        Some(_) => format!("`{word}` is no KEY=VALUE."),
+        None => match near_subcommand(command, &word) {
+            Some(near) => format!("{}; did you mean `{near}`?", neither(&word)),
+            None => format!("{}.", neither(&word)),
+        },
+    };
+    let end = words.iter().position(|word| word == "--");
+    Some(if end.is_some_and(|end| end + 1 < words.len()) {
+        format!("{wrong} Only options and KEY=VALUE settings go before `--`")
+    } else {
+        format!("{wrong} To run a program: {}", with_command(words, at))
+    })
+}
+
+fn neither(word: &str) -> String {
+    format!("`{word}` is neither a subcommand nor KEY=VALUE")
+}
+
+/// The subcommand that a mistyped word may stand for. In a short one, one letter makes another word.
+fn near_subcommand<'a>(command: &'a Command, word: &str) -> Option<&'a str> {
+    let seen = command.get_subcommands().filter(|known| !known.is_hide_set());
+    let names = seen.flat_map(Command::get_name_and_visible_aliases);
+    let near = names.map(|name| (strsim::damerau_levenshtein(name, word), name));
+    near.filter(|(distance, name)| *distance <= if name.len() > 4 { 2 } else { 1 })
+        .min()
+        .map(|(_, name)| name)
+}
+
+/// The command line in which `words` from `at` on are the command of the workload.
+fn with_command(words: &[impl AsRef<OsStr>], at: usize) -> String {
+    let mut line = "stage2-launch".to_owned();
+    for (index, word) in words.iter().map(AsRef::as_ref).enumerate() {
+        // One that stands at the end has nothing behind it.
+        if word == "--" {
+            continue;
+        }
+        line.push_str(if index == at { " -- " } else { " " });
+        line.push_str(&shown(word));
+    }
+    line
 }
 
 #[cfg(test)]

@@ -10,13 +10,13 @@ use crate::env::probe_gpu;
 use crate::failure::Failure;
 use crate::install::{self, HOW_TO_INSTALL};
 use crate::terminal::Terminal;
-use stage2_model::{Finding, Severity};
+use stage2_model::Finding;
 
 const WORKLOAD: &str = "stage2-demo";
 const SIMULATOR: &str = "libstage2_sim.so";
 
 pub(crate) fn demo(options: RunOptions, terminal: &Terminal) -> Result<u8, Failure> {
-    let config = options.request();
+    let mut config = options.request();
     // What is typed wrong is said before a GPU or a file is looked for.
     config::compose(&config)?;
     let RunOptions { settings, dry_run, acceptance, keep_going, showing, .. } = options;
@@ -27,14 +27,11 @@ pub(crate) fn demo(options: RunOptions, terminal: &Terminal) -> Result<u8, Failu
     let simulated = gpu.devices.is_empty();
     let workload = required(&exe, WORKLOAD, dry_run, terminal)?;
     let simulator = simulated.then(|| required(&exe, SIMULATOR, dry_run, terminal)).transpose()?;
-    match (gpu.devices.first(), &gpu.absent) {
-        (Some(device), _) => terminal.progress(&format!("the demo runs on {}", device.name)),
-        (None, why) => terminal.progress(&format!(
-            "the demo runs on the simulated GPU: {}",
-            why.as_deref().unwrap_or("there is no other")
-        )),
-    }
-    let mut config = config;
+    let why = gpu.absent.as_deref().unwrap_or("there is no other");
+    terminal.progress(&match gpu.devices.first() {
+        Some(device) => format!("the demo runs on {}", device.name),
+        None => format!("the demo runs on the simulated GPU: {why}"),
+    });
     match simulated {
         true => config.overrides = replayed(&config.overrides),
         false => terminal.progress(
@@ -67,13 +64,13 @@ const REPLAYED: [&str; 4] = [
 
 /// The overrides of the user behind those of [`REPLAYED`] that the user does not set.
 fn replayed(overrides: &[String]) -> Vec<String> {
-    let key = |setting: &str| {
-        let key = setting.split('=').next().unwrap_or_default();
-        key.trim_start_matches(['+', '~']).to_owned()
-    };
-    let is_set = |setting: &str| overrides.iter().any(|set| key(set) == key(setting));
+    let is_set = |setting: &str| overrides.iter().any(|set| key_of(set) == key_of(setting));
     let own = REPLAYED.iter().filter(|setting| !is_set(setting)).map(|s| (*s).to_owned());
     own.chain(overrides.iter().cloned()).collect()
+}
+
+fn key_of(setting: &str) -> &str {
+    setting.split('=').next().unwrap_or_default().trim_start_matches(['+', '~'])
 }
 
 fn command(workload: PathBuf, simulator: Option<&Path>) -> Vec<OsString> {
@@ -101,7 +98,7 @@ fn required(
     if !dry_run {
         return Err(Failure::NoResult(format!("{text}; {HOW_TO_INSTALL}")));
     }
-    terminal.finding(&Finding::new(Severity::Warning, "a run would fail", text, HOW_TO_INSTALL));
+    terminal.finding(&Finding::warning("a run would fail", text, HOW_TO_INSTALL));
     Ok(places.swap_remove(0))
 }
 

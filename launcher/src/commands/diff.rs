@@ -8,10 +8,11 @@ use stage2_model::Report;
 use stage2_read::files::{self, write_whole};
 use stage2_read::layout::COLLECTOR_DIR;
 
+use super::ending::printed;
 use crate::bundle::{RUN_JSON, refuse_dormant};
 use crate::cli::DiffArgs;
 use crate::failure::Failure;
-use crate::terminal::{Terminal, print};
+use crate::terminal::Terminal;
 use stage2_render::diff as view;
 
 const METRICS: &str = "metrics.json";
@@ -32,7 +33,6 @@ struct Input {
     read: ReadReport,
 }
 
-/// `stage2-launch diff`.
 pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
     if args.against.is_empty() && args.runs.len() < 2 {
         let only = args.runs.first().map(|run| visible_path(run)).unwrap_or_default();
@@ -46,17 +46,11 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
     for out in args.output.iter().chain(&args.html) {
         refuse_input(out, runs.iter().chain(&against))?;
     }
-    let pairs: Vec<(&[Input], &[Input])> = match (against.is_empty(), runs.split_first()) {
-        (false, _) => vec![(&runs[..], &against[..])],
-        (true, Some((first, others))) => {
-            let first = std::slice::from_ref(first);
-            others.iter().map(|other| (first, std::slice::from_ref(other))).collect()
-        }
-        (true, None) => Vec::new(),
+    let pairs = match against.is_empty() {
+        true => first_and_others(&runs),
+        false => vec![(&runs[..], &against[..])],
     };
-    let compared: Result<Vec<_>, Failure> =
-        pairs.into_iter().map(|(a, b)| compared(a, b, &args.fail_if, args.strict)).collect();
-    let diff = Diff::of(compared?, GENERATOR.to_owned());
+    let diff = diff_of(pairs, &args.fail_if, args.strict)?;
     let text = match args.json {
         true => {
             let json = serde_json::to_string_pretty(&diff);
@@ -75,8 +69,7 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
             terminal.result(&format!("diff: {}", visible_path(path)));
             view::short_lines(&diff).iter().for_each(|line| terminal.result(line));
         }
-        None => print(&text)
-            .map_err(|error| Failure::NoResult(format!("stdout cannot be written: {error}")))?,
+        None => drop(printed(&text)?),
     }
     view::warnings(&diff).iter().for_each(|finding| terminal.finding(finding));
     let failed: Vec<String> = view::failures(&diff);
@@ -86,40 +79,49 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
 
 /// Compares the run in the first folder with each of the others; each is called as its folder.
 pub(super) fn of_folders(folders: &[PathBuf]) -> Result<Diff, Failure> {
-    let read = |folder: &PathBuf| {
+    let mut runs = Vec::new();
+    for folder in folders {
         let name = folder.file_name().unwrap_or_default();
-        Ok(Input { label: visible_path(Path::new(name)), ..input(folder)? })
-    };
-    let runs: Vec<Input> = folders.iter().map(read).collect::<Result<_, Failure>>()?;
-    let first = runs.get(..1).unwrap_or_default();
-    let others = runs.iter().skip(1).map(std::slice::from_ref);
-    let compared: Result<Vec<_>, Failure> =
-        others.map(|other| compared(first, other, &[], false)).collect();
-    Ok(Diff::of(compared?, GENERATOR.to_owned()))
+        runs.push(Input { label: visible_path(Path::new(name)), ..input(folder)? });
+    }
+    diff_of(first_and_others(&runs), &[], false)
 }
 
-fn compared(
-    before: &[Input],
-    after: &[Input],
+/// The first run with each of the others.
+fn first_and_others(runs: &[Input]) -> Vec<(&[Input], &[Input])> {
+    let first = runs.get(..1).unwrap_or_default();
+    runs.iter().skip(1).map(|other| (first, std::slice::from_ref(other))).collect()
+}
+
+/// Compares the runs of each pair, those before a change with those after it.
+fn diff_of(
+    pairs: Vec<(&[Input], &[Input])>,
     conditions: &[Condition],
     strict: bool,
-) -> Result<stage2_diff::Comparison, Failure> {
-    fn run(input: &Input) -> Run<'_> {
-        let ReadReport { report, left_out } = &input.read;
-        Run { label: &input.label, report, left_out }
+) -> Result<Diff, Failure> {
+    let mut compared = Vec::new();
+    for (before, after) in pairs {
+        let before: Vec<Run<'_>> = before.iter().map(Input::run).collect();
+        let after: Vec<Run<'_>> = after.iter().map(Input::run).collect();
+        let comparison = compare(&before, &after, conditions, strict);
+        compared.push(comparison.map_err(|error| Failure::NoResult(error.to_string()))?);
     }
-    let before: Vec<Run<'_>> = before.iter().map(run).collect();
-    let after: Vec<Run<'_>> = after.iter().map(run).collect();
-    compare(&before, &after, conditions, strict)
-        .map_err(|error| Failure::NoResult(error.to_string()))
+    Ok(Diff::of(compared, GENERATOR.to_owned()))
+}
+
+impl Input {
+    fn run(&self) -> Run<'_> {
+        let ReadReport { report, left_out } = &self.read;
+        Run { label: &self.label, report, left_out }
+    }
 }
 
 fn inputs(paths: &[PathBuf], terminal: &Terminal) -> Result<Vec<Input>, Failure> {
-    let read = |path: &PathBuf| {
+    let read = paths.iter().map(|path| {
         terminal.progress(&format!("reading {}", visible_path(path)));
         input(path)
-    };
-    paths.iter().map(read).collect()
+    });
+    read.collect()
 }
 
 fn input(given: &Path) -> Result<Input, Failure> {
@@ -153,16 +155,12 @@ fn metrics_of(given: &Path) -> Result<PathBuf, Failure> {
         true => Path::new(place),
         false => given,
     };
-    let is_folder = match std::fs::metadata(path) {
-        Ok(found) => found.is_dir(),
-        Err(error) => {
-            return Err(Failure::Usage(format!(
-                "{shown} cannot be read: {error}; name the folder of a run, its metrics.json, or \
-                 `latest`"
-            )));
-        }
-    };
-    if !is_folder {
+    let found = std::fs::metadata(path).map_err(|error| {
+        Failure::Usage(format!(
+            "{shown} cannot be read: {error}; name the folder of a run, its metrics.json, or `latest`"
+        ))
+    })?;
+    if !found.is_dir() {
         return Ok(path.to_owned());
     }
     let metrics = path.join(METRICS);
@@ -170,18 +168,17 @@ fn metrics_of(given: &Path) -> Result<PathBuf, Failure> {
         return Ok(metrics);
     }
     refuse_dormant(path)?;
-    Err(Failure::NoResult(
-        match [RUN_JSON, COLLECTOR_DIR].iter().any(|name| path.join(name).exists()) {
-            true => format!(
-                "{shown} holds a run without a report ({METRICS} is missing); write it with \
+    let is_run = [RUN_JSON, COLLECTOR_DIR].iter().any(|name| path.join(name).exists());
+    Err(Failure::NoResult(match is_run {
+        true => format!(
+            "{shown} holds a run without a report ({METRICS} is missing); write it with \
              `stage2-launch report {shown}`"
-            ),
-            false => format!(
-                "{shown} is not the folder of a run: it has neither {METRICS} nor {RUN_JSON}; of captures \
+        ),
+        false => format!(
+            "{shown} is not the folder of a run: it has neither {METRICS} nor {RUN_JSON}; of captures \
              that were taken elsewhere, `stage2-launch merge` makes one"
-            ),
-        },
-    ))
+        ),
+    }))
 }
 
 /// An output must not replace what is compared.

@@ -1,18 +1,20 @@
-//! What a command came to -> the last lines that the user reads.
+//! What a command came to -> the last lines that the user reads, and the report in a browser.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::path::Path;
 
-use crate::bundle::file_list;
-use crate::bundle::{self, Bundle, RunFolder, RunRecord};
+use stage2_contract::text::visible_path;
+use stage2_model::{Finding, Severity};
+
+use crate::bundle::{self, Bundle, RunFolder, RunRecord, file_list};
 use crate::config::Run;
 use crate::failure::Failure;
-use crate::outcome::Outcome;
+use crate::plan::quote;
+use crate::reports::Outcome;
 use crate::run::Signals;
 use crate::terminal::{Terminal, print};
 use crate::threads;
-use stage2_contract::text::visible_path;
-use stage2_model::Severity;
 
 /// Ends report.md with the list of all files, once they have the size that they keep.
 pub(super) fn list_files(outcome: &anyhow::Result<Outcome>, run_dir: &Path, terminal: &Terminal) {
@@ -71,7 +73,7 @@ pub(super) fn make_room(
     }
 }
 
-pub(super) fn printed(text: &str) -> Result<u8, Failure> {
+pub(crate) fn printed(text: &str) -> Result<u8, Failure> {
     print(text).map(|()| 0).map_err(|e| Failure::NoResult(format!("stdout cannot be written: {e}")))
 }
 
@@ -93,4 +95,83 @@ pub(super) fn take_signals(terminal: &Terminal, interrupted: String) -> Result<S
         std::io::ErrorKind::WouldBlock => threads::refused(&error),
         _ => Failure::NoResult(format!("signals cannot be taken over: {error}")),
     })
+}
+
+/// The page that is opened.
+const PAGE: &str = "report.html";
+
+/// Opens the report in `dir`, or says where it is and how it gets to a browser.
+pub(super) fn open_report(dir: &Path, terminal: &Terminal) {
+    let page = dir.join(PAGE);
+    // Why there is none was told where it was to be written.
+    let Ok(page) = page.canonicalize() else { return };
+    match without_screen(&|name| std::env::var_os(name)) {
+        Some(NoScreen::Ssh) => terminal.result(&format!(
+            "--open: this is an SSH session, so no browser was started. Copy the page, which needs no \
+             other file, to your machine: scp {}:{} .",
+            this_host(),
+            quote(quote(&page))
+        )),
+        Some(NoScreen::Display) => terminal.result(&format!(
+            "--open: there is no display (DISPLAY and WAYLAND_DISPLAY are not set), so no browser was \
+             started. Open {} in one; it needs no other file",
+            quote(&page)
+        )),
+        None => match opener::open(&page) {
+            Ok(()) => terminal.result(&format!("opening {}", quote(&page))),
+            Err(error) => terminal.finding(&Finding::warning(
+                format!("{} was not opened", quote(&page)),
+                error.to_string(),
+                "open it in a browser by hand",
+            )),
+        },
+    }
+}
+
+fn this_host() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    match name.trim() {
+        "" => "HOST".to_owned(),
+        name => name.to_owned(),
+    }
+}
+
+/// Why a browser that is started here is seen by nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NoScreen {
+    /// Who typed the command sits elsewhere, also where X11 is forwarded.
+    Ssh,
+    /// There is no screen.
+    Display,
+}
+
+fn without_screen(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<NoScreen> {
+    let is_set = |name: &&str| variable(name).is_some_and(|value| !value.is_empty());
+    if ["SSH_CONNECTION", "SSH_CLIENT", "SSH_TTY"].iter().any(&is_set) {
+        return Some(NoScreen::Ssh);
+    }
+    // Windows has a screen, wherever its Linux runs.
+    let screens = ["DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME"];
+    (!screens.iter().any(is_set)).then_some(NoScreen::Display)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_browser_is_started_only_where_somebody_sees_it() {
+        for (set, expected) in [
+            (&[][..], Some(NoScreen::Display)),
+            (&["DISPLAY"], None),
+            (&["WAYLAND_DISPLAY"], None),
+            (&["WSL_DISTRO_NAME"], None),
+            (&["DISPLAY", "SSH_CONNECTION"], Some(NoScreen::Ssh)),
+            (&["SSH_TTY"], Some(NoScreen::Ssh)),
+        ] {
+            let variable = |name: &str| set.contains(&name).then(|| OsString::from("x"));
+            assert_eq!(without_screen(&variable), expected, "{set:?}");
+        }
+        assert_eq!(without_screen(&|_| Some(OsString::new())), Some(NoScreen::Display));
+    }
 }

@@ -17,7 +17,6 @@ use crate::terminal::{Terminal, printable};
 /// The program that writes Parquet.
 const PARQUET: &str = "stage2-parquet";
 
-/// `stage2-launch export`.
 pub(crate) fn export(args: ExportArgs, terminal: &Terminal) -> Result<u8, Failure> {
     refuse_dormant(&args.run_dir)?;
     let (exported, out) = match args.format.of_crate() {

@@ -1,19 +1,56 @@
-//! The subcommands, each with what it needs: the only modules that know all the others.
+//! The subcommands, each with what it needs: with `doctor`, `top` and `feed` the only modules that know
+//! all the others. Those that are one step are here.
 
 pub(crate) mod bench;
-pub(crate) mod config;
 pub(crate) mod ctl;
 pub(crate) mod demo;
 pub(crate) mod diff;
-pub(crate) mod doctor;
-mod ending;
+pub(crate) mod ending;
 pub(crate) mod export;
-pub(crate) mod feed;
 pub(crate) mod import;
-mod open;
-mod precheck;
 pub(crate) mod report;
 pub(crate) mod run;
-pub(crate) mod shell;
-pub(crate) mod top;
 mod windows;
+
+use std::io::{ErrorKind, Write as _};
+use std::path::Path;
+
+use clap::CommandFactory as _;
+use clap_complete::Shell;
+use stage2_contract::text::visible_path;
+
+use crate::cli::{Cli, RunSettings};
+use crate::failure::Failure;
+use crate::{config, redaction};
+use ending::printed;
+
+/// Prints the composed configuration, each value with its origin.
+pub(crate) fn config(settings: RunSettings) -> Result<u8, Failure> {
+    let composed = config::compose(&settings.request())?;
+    let (_, settings) = composed.resolved(Path::new("RUN_DIR"))?;
+    redaction::set(settings.redact.redactor());
+    printed(&config::yaml_with_origins(&composed.tree))
+}
+
+/// Prints the completions of the command line for a shell.
+pub(crate) fn completions(shell: Shell) -> Result<u8, Failure> {
+    let mut command = Cli::command();
+    let name = command.get_name().to_owned();
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut command, name, &mut text);
+    // `| head` is no error.
+    match std::io::stdout().write_all(&text) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Failure::NoResult(format!("the completions cannot be written: {error}")))
+        }
+        _ => Ok(0),
+    }
+}
+
+/// Writes the manual pages.
+pub(crate) fn man(folder: &Path) -> Result<u8, Failure> {
+    clap_mangen::generate_to(Cli::command(), folder).map(|()| 0).map_err(|error| {
+        let folder = visible_path(folder);
+        Failure::NoResult(format!("the manual pages cannot be written into {folder}: {error}"))
+    })
+}

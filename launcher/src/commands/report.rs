@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use super::ending::{list_files, print_file, tell};
-use super::open::open_report;
+use super::ending::{list_files, open_report, print_file, tell};
 use super::windows;
 use crate::bundle::{self, Access, COLLECTOR_DIR, RunRecord, lost_traces};
 use crate::cli::{self, Acceptance, Presets, ReportArgs};
@@ -17,7 +16,6 @@ use crate::terminal::Terminal;
 use stage2_contract::text::visible_path;
 use stage2_report::Settings;
 
-/// `stage2-launch report`.
 pub(crate) fn report(args: ReportArgs, terminal: &Terminal) -> Result<u8, Failure> {
     let ReportArgs { presets, acceptance, showing, json, run_dir, overrides } = args;
     if cli::is_setting(&run_dir.to_string_lossy()) && !run_dir.exists() {
@@ -80,10 +78,9 @@ fn write_again(
     if !overrides.is_empty() {
         let words = redaction::words(overrides).join(" ");
         let request = presets.request(overrides.to_vec());
-        let change = |text: Option<&str>, origins: &config::Origins| {
+        bundle::change_config(run_dir, &words, |text, origins| {
             Ok(config::recompose(text, origins, run_dir, &request)?)
-        };
-        bundle::change_config(run_dir, &words, change)?;
+        })?;
     }
     if !record.left_running.is_empty() {
         forget_ended(run_dir)?;
@@ -100,8 +97,8 @@ fn write_again(
 /// Processes that the workload left behind may have ended meanwhile. On another machine they are not there either.
 fn forget_ended(run_dir: &Path) -> Result<(), Failure> {
     let mut record = RunRecord::read(run_dir).map_err(Failure::no_result)?;
-    let spool = record.passes.iter().find_map(|pass| pass.environment.get(SPOOL));
-    record.left_running = spool.map(|spool| left_running(Path::new(spool))).unwrap_or_default();
+    let traces = record.passes.iter().find_map(|pass| pass.environment.get(SPOOL));
+    record.left_running = traces.map(|folder| left_running(Path::new(folder))).unwrap_or_default();
     record.write(run_dir).map_err(Failure::no_result)
 }
 

@@ -1,32 +1,31 @@
-//! A command and its options -> a finished bundle: the one place that knows all parts.
+//! A command and its options -> what can be said of a run beforehand, and a finished bundle: the one place
+//! that knows all parts.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use super::ending::{list_files, make_room, printed, take_signals, tell};
-use super::open::open_report;
-use super::precheck;
-use super::windows::Common;
+use stage2_config::hydra::Node;
+use stage2_contract::text::visible_path;
+use stage2_model::{Empty, Finding, Status, Tool, WorkloadExit};
+use stage2_report::operators::stage1;
+use stage2_report::workload_config::Workload;
+
+use super::ending::{list_files, make_room, open_report, printed, take_signals, tell};
+use super::import::BundleMaker;
 use crate::bundle::{
     self, Access, Bundle, COLLECTOR_DIR, DoctorNote, Inputs, Manifest, RunFolder, RunRecord,
 };
-use crate::cli::{Acceptance, RunArgs, RunOptions, Showing};
+use crate::cli::{Acceptance, BrowserOptions, RunArgs, RunOptions};
 use crate::config::{self, Composed, Config, Run};
-use crate::env::{self, GpuFacts};
+use crate::env::{self, GpuFacts, relevant_variables};
 use crate::failure::Failure;
 use crate::hook::Hook;
-use crate::install;
-use crate::outcome::Outcome;
-use crate::plan::{self, Inherited, LIBRARY, Plan};
-use crate::redaction;
+use crate::plan::{self, Inherited, Kind, LIBRARY, Pass, Plan};
+use crate::reports::Outcome;
 use crate::run::{self, Library, System};
 use crate::terminal::Terminal;
-use crate::{copy_inputs, doctor, reports, workload};
-use stage2_config::hydra::Node;
-use stage2_contract::text::visible_path;
-use stage2_model::{Empty, Finding, Severity, Status, Tool, WorkloadExit};
-use stage2_report::operators::stage1;
-use stage2_report::workload_config::Workload;
+use crate::workload::{self, hydra_app};
+use crate::{copy_inputs, doctor, install, redaction, reports};
 
 /// Stands for the folder of the run until that is chosen.
 const RUN_DIR: &str = "RUN_DIR";
@@ -47,11 +46,11 @@ pub(super) struct Job {
     pub(super) nsys_files: Vec<PathBuf>,
     pub(super) keep_going: bool,
     pub(super) acceptance: Acceptance,
-    pub(super) showing: Showing,
+    pub(super) showing: BrowserOptions,
 }
 
 /// A plan and what else is known before anything runs.
-struct Prepared {
+struct PreparedRun {
     plan: Plan,
     folder: RunFolder,
     library: PathBuf,
@@ -126,7 +125,7 @@ impl Job {
             run_dir.display()
         );
         let signals = take_signals(terminal, interrupted)?;
-        let Prepared { plan, folder, settings, .. } = &prepared;
+        let PreparedRun { plan, folder, settings, .. } = &prepared;
         let latest = folder.latest();
         let mut bundle = self.open_bundle(&prepared, terminal)?;
         run::tell_outer(&run_dir);
@@ -149,14 +148,18 @@ impl Job {
         for finding in too_big.into_iter().chain(Workload::keep(&run_dir)).chain(unloaded) {
             bundle.note(finding, terminal);
         }
-        let spool = run_dir.join(COLLECTOR_DIR);
-        bundle.record.left_running = run::left_running(&spool);
-        bundle.record.inner_run = run::inner_run(&spool);
+        let traces = run_dir.join(COLLECTOR_DIR);
+        bundle.record.left_running = run::left_running(&traces);
+        bundle.record.inner_run = run::inner_run(&traces);
         if self.dormant {
-            let (command, access) = (&self.command, &prepared.access);
-            let of_run =
-                Common { composed: &composed, access, command, signals: &signals, terminal };
-            let exit = of_run.finish(passed.exit, &mut bundle, &self.acceptance)?;
+            let maker = BundleMaker {
+                composed: &composed,
+                access: &prepared.access,
+                command: &self.command,
+                signals: &signals,
+                terminal,
+            };
+            let exit = maker.finish_dormant(passed.exit, &mut bundle, &self.acceptance)?;
             if exit == 0 && settings.limits_bundles() {
                 make_room(folder, settings, &mut bundle, terminal);
             }
@@ -220,7 +223,7 @@ impl Job {
     /// What doctor knows of a run without GPU work: the reports say it beside the cause.
     fn ask_doctor(
         &self,
-        prepared: &Prepared,
+        prepared: &PreparedRun,
         bundle: &Bundle,
         outcome: &Outcome,
     ) -> Option<DoctorNote> {
@@ -256,8 +259,8 @@ impl Job {
 
     fn show_plan(&self, composed: &Composed, terminal: &Terminal) -> Result<u8, Failure> {
         let prepared = self.prepare(composed, |folder, _| Ok(folder))?;
-        let Prepared { plan, folder, .. } = &prepared;
-        let foreseen = precheck::foreseen(plan, &self.command, folder, self.simulator.is_some());
+        let PreparedRun { plan, folder, .. } = &prepared;
+        let foreseen = foreseen_failures(plan, &self.command, folder, self.simulator.is_some());
         let required = self.acceptance.foreseen(plan);
         for finding in plan.findings.iter().chain(&foreseen).chain(&required) {
             terminal.finding(finding);
@@ -270,7 +273,7 @@ impl Job {
         &self,
         composed: &Composed,
         make: impl FnOnce(RunFolder, &Access) -> Result<RunFolder, Failure>,
-    ) -> Result<Prepared, Failure> {
+    ) -> Result<PreparedRun, Failure> {
         let cwd = working_dir()?;
         let (folder, config) =
             self.choose_folder(composed, &cwd, bundle::run_name(std::process::id()))?;
@@ -304,9 +307,9 @@ impl Job {
         let mut plan = self.plan(composed, &folder.path(), library.clone(), plan::plan)?;
         plan.findings.extend(findings);
         let variable = |name: &str| std::env::var_os(name);
-        plan.findings.extend(precheck::before(composed, &config, &self.command, &cwd, &variable));
+        plan.findings.extend(precheck(composed, &config, &self.command, &cwd, &variable));
         let inputs = Inputs::new(&self.command, &cwd, manifest);
-        Ok(Prepared { plan, folder, library, tree, settings: config.run, inputs, access })
+        Ok(PreparedRun { plan, folder, library, tree, settings: config.run, inputs, access })
     }
 
     pub(super) fn plan(
@@ -375,7 +378,7 @@ impl Job {
             Library::Found(path) => Ok(path),
             missing if self.dry_run => {
                 let why = missing.complaint();
-                findings.push(Finding::new(Severity::Warning, "a run would fail", why, ""));
+                findings.push(Finding::warning("a run would fail", why, ""));
                 Ok(missing.first_place().unwrap_or_else(|| LIBRARY.into()))
             }
             missing => {
@@ -387,8 +390,8 @@ impl Job {
     }
 
     /// Makes the bundle and writes down what is known before the first pass.
-    fn open_bundle(&self, prepared: &Prepared, terminal: &Terminal) -> Result<Bundle, Failure> {
-        let Prepared { plan, folder, library, tree, inputs, .. } = prepared;
+    fn open_bundle(&self, prepared: &PreparedRun, terminal: &Terminal) -> Result<Bundle, Failure> {
+        let PreparedRun { plan, folder, library, tree, inputs, .. } = prepared;
         let run_id = folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
         let mut record = RunRecord::new(run_id, inputs.argv.clone());
         record.simulated = self.simulator.is_some();
@@ -414,14 +417,215 @@ impl Job {
         }
         if let Err(error) = bundle.set_environment(environment) {
             let what = "env.json is missing";
-            let finding = Finding::new(Severity::Warning, what, format!("{error:#}"), "");
+            let finding = Finding::warning(what, format!("{error:#}"), "");
             bundle.note(finding, terminal);
         }
         Ok(bundle)
     }
 }
 
-pub(super) fn working_dir() -> Result<PathBuf, Failure> {
+pub(crate) fn working_dir() -> Result<PathBuf, Failure> {
     std::env::current_dir()
         .map_err(|e| Failure::Usage(format!("the working directory is gone: {e}; cd to another")))
+}
+
+/// What can be said of a run of `command` in the folder `cwd`. `variable` reads its environment.
+fn precheck(
+    composed: &Composed,
+    config: &Config,
+    command: &[OsString],
+    cwd: &Path,
+    variable: &dyn Fn(&str) -> Option<OsString>,
+) -> Vec<Finding> {
+    let is_plain = composed.chosen("workload").is_none_or(|preset| preset == PLAIN);
+    let app = is_plain.then(|| as_hydra_app(command, cwd, variable("PYTHONPATH").as_deref()));
+    [app.flatten(), no_model(config), unread_manifest(config, command), blocking(command, variable)]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+/// The reports say it, too, when it is too late to correct it for nothing.
+fn no_model(config: &Config) -> Option<Finding> {
+    let error = config.model.llm.model().err()?;
+    let remedy =
+        "correct model.llm, or leave it out: the reports can be written again with another";
+    Some(Finding::warning("MFU, MBU and floor will be absent", error.to_string(), remedy))
+}
+
+/// The preset of the group `workload` for commands of which nothing is known.
+const PLAIN: &str = "plain";
+
+fn as_hydra_app(command: &[OsString], cwd: &Path, python_path: Option<&OsStr>) -> Option<Finding> {
+    let app = hydra_app(command, cwd, python_path)?;
+    Some(Finding::warning(
+        format!(
+            "the workload looks like a Hydra app ({}, line {}) but runs as a plain command",
+            app.file.strip_prefix(cwd).unwrap_or(&app.file).display(),
+            app.line
+        ),
+        "its outputs and its configuration do not go into the bundle, and a profiler or a static \
+         analysis of its own stays on",
+        "add workload=hydra before `--`",
+    ))
+}
+
+fn unread_manifest(config: &Config, command: &[OsString]) -> Option<Finding> {
+    let manifest = config.inputs.manifest.as_deref()?;
+    let name = manifest.file_name()?.to_string_lossy().into_owned();
+    let is_named = command.iter().any(|word| word.to_string_lossy().contains(&name));
+    if config.workload.manifest_key.is_some() || is_named {
+        return None;
+    }
+    Some(Finding::warning(
+        format!("inputs.manifest={} is not given to the workload", manifest.display()),
+        "it is copied into inputs.yaml, and nothing says that the workload read it",
+        "use workload=hydra for a Hydra app, or name the file in the command of the workload",
+    ))
+}
+
+fn blocking(command: &[OsString], variable: &dyn Fn(&str) -> Option<OsString>) -> Option<Finding> {
+    let variables = relevant_variables(command, variable);
+    let value = variables.get("CUDA_LAUNCH_BLOCKING").filter(|value| *value != "0")?;
+    Some(Finding::warning(
+        format!("CUDA_LAUNCH_BLOCKING={value} is set"),
+        "every launch waits until its kernel is over: host times and GPU idle time are those of a \
+         program that is being debugged",
+        "unset CUDA_LAUNCH_BLOCKING to measure",
+    ))
+}
+
+/// What a run of a plan would fail at on this machine: a program that is not there, a run folder that is
+/// taken, tools that are not installed. Nothing is run or made for it, and a dry run ends with status 0
+/// wherever there is a plan to show. `simulated`: the launcher has chosen a simulated GPU.
+fn foreseen_failures(
+    plan: &Plan,
+    command: &[OsString],
+    folder: &RunFolder,
+    simulated: bool,
+) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let program = command.first().cloned().unwrap_or_default();
+    if let Err(problem) = workload::find(&program) {
+        findings.push(Finding::warning(
+            format!("a run would exit with status {}: {}", problem.exit, problem.finding.what),
+            problem.finding.why,
+            problem.finding.remedy,
+        ));
+    }
+    if let Some(error) = folder.refused() {
+        findings.push(Finding::warning(
+            format!(
+                "a run would exit with status 2: the run folder {} cannot be used",
+                error.path.display()
+            ),
+            error.what,
+            error.remedy,
+        ));
+    }
+    findings.extend(plan.passes.iter().filter_map(without_its_tool));
+    // A simulated GPU asks nobody.
+    if !simulated {
+        findings.extend(plan.passes.iter().find_map(|pass| without_samples(pass, command)));
+    }
+    findings
+}
+
+/// A pass that is to sample counters and cannot, as far as can be told without a trial.
+fn without_samples(pass: &Pass, command: &[OsString]) -> Option<Finding> {
+    let set = |name: &str| pass.environment.get(name).or_else(|| pass.kept.get(name));
+    let asked = set("STAGE2_COUNTERS").is_some_and(|counters| counters != "off");
+    if !asked || pass.skip.is_some() || pass.not_loaded.is_some() {
+        return None;
+    }
+    let check = doctor::cannot_sample(command, set(doctor::CUPTI).map(OsString::as_os_str))?;
+    // A note would stand in no dry run.
+    Some(Finding::warning(
+        format!("the {} pass would have no sampled counters", pass.name),
+        check.what,
+        check.fix.unwrap_or_default(),
+    ))
+}
+
+/// A pass whose tool cannot be found.
+fn without_its_tool(pass: &Pass) -> Option<Finding> {
+    let profiler = pass.profiler.as_ref().filter(|_| pass.skip.is_none())?;
+    let problem = workload::find(profiler.executable().as_os_str()).err()?;
+    let (tool, other) = match profiler.kind {
+        Kind::Nsys(_) => ("Nsight Systems", "leave its pass out: pipeline.nsys.enable=false"),
+        Kind::Ncu { .. } => ("Nsight Compute", "leave its pass out: pipeline.ncu.enable=false"),
+    };
+    Some(Finding::warning(
+        format!("a run would leave the {} pass out: {}", pass.name, problem.finding.what),
+        problem.finding.why,
+        format!(
+            "install {tool} and put its folder into PATH, name it in pipeline.{}.executable, or {other}",
+            pass.name
+        ),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Request, compose};
+
+    fn told(settings: &[&str], command: &[&str]) -> Vec<String> {
+        told_in(settings, command, &[])
+    }
+
+    fn told_in(settings: &[&str], command: &[&str], variables: &[(&str, &str)]) -> Vec<String> {
+        let overrides = settings.iter().map(|word| (*word).to_owned()).collect();
+        let composed = compose(&Request { overrides, ..Request::default() }).expect("settings");
+        let (_, config) = composed.resolved("/run".as_ref()).expect("settings");
+        let command: Vec<OsString> = command.iter().map(OsString::from).collect();
+        let variable = |name: &str| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| OsString::from(value))
+        };
+        let cwd = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../examples"));
+        let findings = precheck(&composed, &config, &command, cwd, &variable);
+        findings.iter().map(Finding::to_string).collect()
+    }
+
+    #[test]
+    fn the_example_workload_is_recognised_unless_it_is_run_as_one() {
+        let command = ["python", "-m", "runner", "model=llama_1b"];
+        let findings = told(&[], &command);
+        assert_eq!(findings.len(), 1, "{findings:?}");
+        assert!(findings[0].contains("runner/app.py, line "), "{findings:?}");
+        assert!(findings[0].ends_with("add workload=hydra before `--`"), "{findings:?}");
+        // The preset decides, not what it appends.
+        assert_eq!(told(&["workload=hydra", "workload.append=[]"], &command), [""; 0]);
+        assert_eq!(told(&["workload.append=[a=1]"], &command).len(), 1);
+        assert_eq!(told(&[], &["true"]), [""; 0]);
+    }
+
+    #[test]
+    fn a_manifest_that_nobody_reads_is_told() {
+        let findings = told(&["inputs.manifest=lists/m.yaml"], &["serve"]);
+        assert!(findings[0].contains("lists/m.yaml is not given"), "{findings:?}");
+        assert_eq!(told(&["inputs.manifest=m.yaml"], &["serve", "--list=/x/m.yaml"]), [""; 0]);
+        assert_eq!(told(&["inputs.manifest=m.yaml", "workload=hydra"], &["serve"]), [""; 0]);
+        assert_eq!(told(&[], &["serve"]), [""; 0]);
+    }
+
+    #[test]
+    fn a_model_that_cannot_be_read_is_told() {
+        let here = concat!("model.llm.config_json=", env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+        let findings = told(&[here], &["serve"]);
+        assert!(findings[0].starts_with("MFU, MBU and floor will be absent: "), "{findings:?}");
+        assert_eq!(told(&["model/llm=llama_3_8b"], &["serve"]), [""; 0]);
+    }
+
+    #[test]
+    fn blocking_launches_are_told() {
+        let findings = told(&[], &["env", "CUDA_LAUNCH_BLOCKING=1", "true"]);
+        assert!(findings[0].starts_with("CUDA_LAUNCH_BLOCKING=1 is set"), "{findings:?}");
+        assert_eq!(told(&[], &["env", "CUDA_LAUNCH_BLOCKING=0", "true"]), [""; 0]);
+        let set = [("CUDA_LAUNCH_BLOCKING", "1")];
+        assert_eq!(told_in(&[], &["true"], &set).len(), 1);
+        let unset = ["env", "-u", "CUDA_LAUNCH_BLOCKING", "true"];
+        assert_eq!(told_in(&[], &unset, &set), [""; 0], "as the remedy says");
+    }
 }

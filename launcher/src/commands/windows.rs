@@ -1,7 +1,6 @@
 //! The windows of a dormant run -> a bundle for each, in `windows/`, and a page that compares them.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use stage2_contract::text::visible_path;
@@ -10,34 +9,22 @@ use stage2_read::files::{ending, write_whole};
 use stage2_read::trace::file::one_of_each;
 
 use super::diff;
-use super::import::{Made, Parts, WindowFile, WindowKind, make};
+use super::import::{BundleMaker, NewBundle, WindowFile, WindowKind};
 use crate::bundle::{
-    Access, Bundle, COLLECTOR_DIR, RunFolder, RunRecord, WINDOWS_DIR, WindowRecord, window_bundles,
+    Bundle, COLLECTOR_DIR, RunFolder, RunRecord, WINDOWS_DIR, WindowRecord, window_bundles,
 };
-use crate::cli::{Acceptance, Captures, Showing};
-use crate::config::Composed;
+use crate::cli::{Acceptance, BrowserOptions, Captures};
 use crate::failure::Failure;
-use crate::run::Signals;
 use crate::terminal::Terminal;
 use stage2_render::diff as view;
 
 /// The page that compares them, without its ending.
 const COMPARED: &str = "compared";
 
-/// What the bundles of windows have in common.
-pub(super) struct Common<'a> {
-    pub(super) composed: &'a Composed,
-    pub(super) access: &'a Access,
-    /// The command of the workload.
-    pub(super) command: &'a [OsString],
-    pub(super) signals: &'a Signals,
-    pub(super) terminal: &'a Terminal,
-}
-
-impl Common<'_> {
+impl BundleMaker<'_> {
     /// Ends a dormant run, whose workload ended with this status: each window has a bundle of its own, and
     /// a run without one is as good as any. The exit status.
-    pub(super) fn finish(
+    pub(super) fn finish_dormant(
         &self,
         exit: u8,
         bundle: &mut Bundle,
@@ -45,7 +32,7 @@ impl Common<'_> {
     ) -> Result<u8, Failure> {
         let terminal = self.terminal;
         bundle.passes_ended().map_err(Failure::no_result)?;
-        let (made, lacks_some) = self.write(bundle);
+        let (made, lacks_some) = self.make_windows(bundle);
         let compared = compare(bundle.dir(), terminal);
         if made.is_empty() && !lacks_some {
             let what = "no window was recorded";
@@ -58,8 +45,9 @@ impl Common<'_> {
         compared?;
         terminal.result(&format!("bundle: {}", bundle.dir().display()));
         let passes = &bundle.record.passes;
-        let is_met =
-            |made: &&Made| made.result().is_some_and(|outcome| acceptance.is_met(outcome, passes));
+        let is_met = |made: &&NewBundle| {
+            made.result().is_some_and(|outcome| acceptance.is_met(outcome, passes))
+        };
         // One good window is what the run was for.
         Ok(match made.iter().find(is_met).or(made.first()) {
             Some(made) => acceptance.status(exit, made.result(), passes, terminal),
@@ -70,7 +58,7 @@ impl Common<'_> {
 
     /// Makes a bundle of each window that the run left, and logs them in its record. Windows of several
     /// processes that have the same number belong together. Also whether some trace file is in no bundle.
-    fn write(&self, bundle: &mut Bundle) -> (Vec<Made>, bool) {
+    fn make_windows(&self, bundle: &mut Bundle) -> (Vec<NewBundle>, bool) {
         let run_dir = bundle.dir().to_owned();
         let (mut made, mut lacks_some) = (Vec::new(), false);
         let mut lack = |bundle: &mut Bundle, what: String, why: String| {
@@ -93,7 +81,7 @@ impl Common<'_> {
         }
         for (number, files) in windows {
             self.terminal.progress(&format!("writing the reports of window {number}"));
-            let one = match self.write_one(&run_dir, number, &files) {
+            let one = match self.make_window(&run_dir, number, &files) {
                 Ok(one) => one,
                 Err(error) => {
                     lack(bundle, format!("window {number} has no reports"), error.to_string());
@@ -101,13 +89,10 @@ impl Common<'_> {
                 }
             };
             let inside = format!("{WINDOWS_DIR}/w{number}/");
-            let own = one.bundle.record.windows.iter().cloned();
-            bundle.record.windows.extend(
-                own.map(|window| WindowRecord {
-                    file: format!("{inside}{}", window.file),
-                    ..window
-                }),
-            );
+            bundle.record.windows.extend(one.bundle.record.windows.iter().map(|window| {
+                let file = format!("{inside}{}", window.file);
+                WindowRecord { file, ..window.clone() }
+            }));
             bundle.record.simulated |= one.bundle.record.simulated;
             made.push(one);
             // True at any moment, also of a run that is killed; its last state is saved by the end.
@@ -118,23 +103,16 @@ impl Common<'_> {
         (made, lacks_some)
     }
 
-    fn write_one(
+    fn make_window(
         &self,
         run_dir: &Path,
         number: u64,
         files: &[WindowFile],
-    ) -> Result<Made, Failure> {
+    ) -> Result<NewBundle, Failure> {
         let dir = run_dir.join(WINDOWS_DIR).join(format!("w{number}"));
         let folder = RunFolder::Given(dir).create(self.access)?;
-        let parts = Parts {
-            captures: &Captures::default(),
-            windows: files,
-            command: self.command,
-            findings: &[],
-            environment: Some(&run_dir.join("env.json")),
-        };
-        let made =
-            make(self.composed, &folder, self.access.clone(), parts, self.signals, self.terminal)?;
+        let environment = run_dir.join("env.json");
+        let made = self.make(&folder, &Captures::default(), files, &[], Some(&environment))?;
         for window in &made.bundle.record.windows {
             let ended = match &window.why {
                 Some(why) => format!("ended by {why}"),
@@ -145,7 +123,7 @@ impl Common<'_> {
                 window.pid, window.records, window.lost
             ));
         }
-        made.tell(Showing::default(), self.terminal);
+        made.tell(BrowserOptions::default(), self.terminal);
         Ok(made)
     }
 }

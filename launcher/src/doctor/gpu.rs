@@ -2,78 +2,71 @@
 
 use std::process::Command;
 
-use super::check::{Check, Fix, Group, Known, Status};
-use super::system::System;
+use super::check::{Check, CheckInfo, Fix, Group, System, major};
 use crate::env::{self, GpuFacts};
 use stage2_model::{COULD_NOT_ASK, EmptyCause};
 
-pub(super) const DRIVER: Known = Known {
+pub(super) const DRIVER: CheckInfo = CheckInfo {
     id: "driver",
     group: Group::Gpu,
     looks_at: "The version of the kernel module (/proc/driver/nvidia/version), and whether the CUDA \
                driver library starts (`cuInit` in a child process).",
     why: "Without the driver there is no GPU work to record.",
     fixes: &[
-        Fix {
-            when: "there is no NVIDIA driver",
-            status: Status::Problem,
-            text: "install NVIDIA's driver on the host; start a container with `--gpus all` (Docker), \
-                   `--device nvidia.com/gpu=all` (Podman), or a limit of nvidia.com/gpu (Kubernetes); \
-                   `stage2-launch demo` needs no GPU",
-        },
-        Fix {
-            when: "the kernel module is loaded, and the library libcuda.so.1 is not there",
-            status: Status::Problem,
-            text: "give the container NVIDIA_DRIVER_CAPABILITIES=compute,utility (or all); outside of \
-                   containers install the driver's library package (libcuda1, nvidia-driver-libs)",
-        },
-        Fix {
-            when: "the library does not start",
-            status: Status::Problem,
-            text: "run nvidia-smi; after an update of the driver reboot; make the devices with \
-                   `nvidia-modprobe -u -c 0`, and see that this user may open /dev/nvidia*",
-        },
+        Fix::problem(
+            "there is no NVIDIA driver",
+            "install NVIDIA's driver on the host; start a container with `--gpus all` (Docker), \
+             `--device nvidia.com/gpu=all` (Podman), or a limit of nvidia.com/gpu (Kubernetes); \
+             `stage2-launch demo` needs no GPU",
+        ),
+        Fix::problem(
+            "the kernel module is loaded, and the library libcuda.so.1 is not there",
+            "give the container NVIDIA_DRIVER_CAPABILITIES=compute,utility (or all); outside of \
+             containers install the driver's library package (libcuda1, nvidia-driver-libs)",
+        ),
+        Fix::problem(
+            "the library does not start",
+            "run nvidia-smi; after an update of the driver reboot; make the devices with \
+             `nvidia-modprobe -u -c 0`, and see that this user may open /dev/nvidia*",
+        ),
     ],
     explains: &[EmptyCause::NoGpu, EmptyCause::CudaNeverInitialised, EmptyCause::CuptiOff],
 };
 
-pub(super) const DEVICES: Known = Known {
+pub(super) const DEVICES: CheckInfo = CheckInfo {
     id: "devices",
     group: Group::Gpu,
     looks_at: "Index, name, UUID and compute capability of each GPU that CUDA shows to this user.",
     why: "A workload that sees no GPU runs on the CPU, often without saying so.",
-    fixes: &[Fix {
-        when: "CUDA lists no GPU",
-        status: Status::Problem,
-        text: "unset or correct CUDA_VISIBLE_DEVICES and NVIDIA_VISIBLE_DEVICES; `nvidia-smi -L` lists \
-               all GPUs; give a container GPUs as the check `driver` says",
-    }],
+    fixes: &[Fix::problem(
+        "CUDA lists no GPU",
+        "unset or correct CUDA_VISIBLE_DEVICES and NVIDIA_VISIBLE_DEVICES; `nvidia-smi -L` lists \
+         all GPUs; give a container GPUs as the check `driver` says",
+    )],
     explains: &[EmptyCause::NoGpu, EmptyCause::CudaNeverInitialised, EmptyCause::NothingLaunched],
 };
 
-pub(super) const RUNTIME: Known = Known {
+pub(super) const RUNTIME: CheckInfo = CheckInfo {
     id: "cuda-runtime",
     group: Group::Gpu,
     looks_at: "The CUDA version that torch was built for, against the newest one that the driver \
                supports.",
     why: "A CUDA runtime of a newer major version than the driver's does not start.",
     fixes: &[
-        Fix {
-            when: "torch is built for a newer major version than the driver supports",
-            status: Status::Problem,
-            text: "update the driver (CUDA 12 needs 525.60.13 or newer, CUDA 13 needs 580.65.06), or \
-                   install a torch for the driver's CUDA version",
-        },
-        Fix {
-            when: "torch is built without CUDA",
-            status: Status::Problem,
-            text: "install a torch with CUDA: https://pytorch.org/get-started names the command",
-        },
+        Fix::problem(
+            "torch is built for a newer major version than the driver supports",
+            "update the driver (CUDA 12 needs 525.60.13 or newer, CUDA 13 needs 580.65.06), or \
+             install a torch for the driver's CUDA version",
+        ),
+        Fix::problem(
+            "torch is built without CUDA",
+            "install a torch with CUDA: https://pytorch.org/get-started names the command",
+        ),
     ],
     explains: &[EmptyCause::CudaNeverInitialised, EmptyCause::NoGpu, EmptyCause::NothingLaunched],
 };
 
-pub(super) const MODES: Known = Known {
+pub(super) const MODES: CheckInfo = CheckInfo {
     id: "device-modes",
     group: Group::Gpu,
     looks_at: "MIG, compute mode, virtualisation and persistence mode of each GPU, as `nvidia-smi -q` \
@@ -81,43 +74,36 @@ pub(super) const MODES: Known = Known {
     why: "They decide who may use a GPU and which counters it has. Without persistence mode each \
           first use of the driver takes seconds longer.",
     fixes: &[
-        Fix {
-            when: "the compute mode is Prohibited",
-            status: Status::Problem,
-            text: "`nvidia-smi -i INDEX -c DEFAULT` as root",
-        },
-        Fix {
-            when: "the compute mode is exclusive",
-            status: Status::Warning,
-            text: "a workload of several processes fails on this GPU: `nvidia-smi -i INDEX -c DEFAULT` \
-                   as root",
-        },
-        Fix {
-            when: "MIG is on",
-            status: Status::Warning,
-            text: "the collector and nsys work; ncu has no counters of units that the instances share, \
-                   and cannot lock clocks (pipeline.ncu.ncu_cli.clock_control=none); \
-                   `nvidia-smi -i INDEX -mig 0` as root switches MIG off",
-        },
-        Fix {
-            when: "the GPU is virtual (vGPU)",
-            status: Status::Warning,
-            text: "let the administrator of the hypervisor allow profiling (vGPU plug-in parameter \
-                   enable_profiling=1), or leave the ncu pass out: pipeline.ncu.enable=false",
-        },
+        Fix::problem("the compute mode is Prohibited", "`nvidia-smi -i INDEX -c DEFAULT` as root"),
+        Fix::warning(
+            "the compute mode is exclusive",
+            "a workload of several processes fails on this GPU: `nvidia-smi -i INDEX -c DEFAULT` \
+             as root",
+        ),
+        Fix::warning(
+            "MIG is on",
+            "the collector and nsys work; ncu has no counters of units that the instances share, \
+             and cannot lock clocks (pipeline.ncu.ncu_cli.clock_control=none); `nvidia-smi -i \
+             INDEX -mig 0` as root switches MIG off",
+        ),
+        Fix::warning(
+            "the GPU is virtual (vGPU)",
+            "let the administrator of the hypervisor allow profiling (vGPU plug-in parameter \
+             enable_profiling=1), or leave the ncu pass out: pipeline.ncu.enable=false",
+        ),
     ],
     explains: &[EmptyCause::CudaNeverInitialised, EmptyCause::NoGpu],
 };
 
 /// All that is said about a group of checks, for docs/doctor.md.
 #[cfg(test)]
-pub(super) const ALL: [&Known; 4] = [&DRIVER, &DEVICES, &RUNTIME, &MODES];
+pub(super) const ALL: [&CheckInfo; 4] = [&DRIVER, &DEVICES, &RUNTIME, &MODES];
 
 /// What the driver says; asks it in a child process.
-pub(super) fn facts(system: &System) -> GpuFacts {
-    let facts = env::probe_within(system.patience());
+pub(super) fn ask_driver(system: &System) -> GpuFacts {
     let version = system.read("/proc/driver/nvidia/version").ok();
-    GpuFacts { driver: version.and_then(|text| env::driver_version(&text)), ..facts }
+    let driver = version.and_then(|text| env::driver_version(&text));
+    GpuFacts { driver, ..env::probe_within(system.patience()) }
 }
 
 /// What nvidia-smi prints, or why not.
@@ -190,7 +176,6 @@ pub(super) fn runtime(gpu: &GpuFacts, torch: Option<&str>) -> Check {
     let Some(torch) = torch else {
         return RUNTIME.not_checked("no torch in the Python that was tried");
     };
-    let major = |version: &str| version.split('.').next()?.parse::<u32>().ok();
     let Some(built) = major(torch) else {
         return RUNTIME
             .case(1, format!("torch is built without CUDA (torch.version.cuda is {torch})"));
@@ -220,14 +205,13 @@ pub(super) fn modes(printed: &Result<String, String>) -> Check {
         let mode = value(part, "Compute Mode");
         let virtual_mode = value(part, "Virtualization Mode");
         let persistence = value(part, "Persistence Mode");
-        let said = [
-            ("MIG", mig),
-            ("compute mode", mode),
-            ("virtualisation", virtual_mode),
-            ("persistence", persistence),
-        ];
-        let said = said.map(|(name, value)| format!("{name} {}", value.unwrap_or("unknown")));
-        details.push(format!("GPU {gpus} ({bus}): {}", said.join(", ")));
+        details.push(format!(
+            "GPU {gpus} ({bus}): MIG {}, compute mode {}, virtualisation {}, persistence {}",
+            mig.unwrap_or("unknown"),
+            mode.unwrap_or("unknown"),
+            virtual_mode.unwrap_or("unknown"),
+            persistence.unwrap_or("unknown")
+        ));
         let case = match (mode, mig, virtual_mode) {
             (Some("Prohibited"), ..) => Some((0, "may not be used (compute mode Prohibited)")),
             (Some(mode), ..) if mode.starts_with("Exclusive") => {
@@ -266,17 +250,14 @@ fn value<'t>(text: &'t str, key: &str) -> Option<&'t str> {
 
 /// The value of `key` below the heading `under`.
 fn value_after<'t>(text: &'t str, under: &str, key: &str) -> Option<&'t str> {
-    let at = text.lines().position(|line| line.trim() == under)?;
-    let below = text.lines().skip(at + 1).take(1);
-    below
-        .filter_map(|line| line.split_once(':'))
-        .find(|(name, _)| name.trim() == key)
-        .map(|(_, v)| v.trim())
+    let below = text.lines().skip_while(|line| line.trim() != under).nth(1)?;
+    value(below, key)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::doctor::check::Status;
 
     const SMI: &str = "==NVSMI LOG==\n\nAttached GPUs : 1\nGPU 00000000:19:00.0\n    \
         Product Name : NVIDIA H200\n    Persistence Mode : Enabled\n    MIG Mode\n        \

@@ -1,13 +1,12 @@
 //! Markers of containers, /dev/shm and the run's folder -> checks.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use nix::sys::statvfs::statvfs;
 
-use super::check::{Check, Fix, Group, Known, Status};
-use super::system::System;
+use super::check::{Check, CheckInfo, Fix, Group, System};
 
-pub(super) const CONTAINER: Known = Known {
+pub(super) const CONTAINER: CheckInfo = CheckInfo {
     id: "container",
     group: Group::Machine,
     looks_at: "Marker files and variables of Docker, Podman, Kubernetes, Slurm and Singularity, and the \
@@ -18,23 +17,22 @@ pub(super) const CONTAINER: Known = Known {
     explains: &[],
 };
 
-pub(super) const SHARED_MEMORY: Known = Known {
+pub(super) const SHARED_MEMORY: CheckInfo = CheckInfo {
     id: "shared-memory",
     group: Group::Machine,
     looks_at: "Size and free space of /dev/shm.",
     why: "DataLoader workers and NCCL keep their buffers there; a container has 64 MiB by default, and \
           a workload then ends with a bus error.",
-    fixes: &[Fix {
-        when: "/dev/shm is smaller than 1 GiB, or full",
-        status: Status::Warning,
-        text: "start the container with `--ipc=host` or `--shm-size=8g` (Kubernetes: an emptyDir of \
-               medium Memory at /dev/shm), if the workload has several processes; delete what ended \
-               programs left in it",
-    }],
+    fixes: &[Fix::warning(
+        "/dev/shm is smaller than 1 GiB, or full",
+        "start the container with `--ipc=host` or `--shm-size=8g` (Kubernetes: an emptyDir of \
+         medium Memory at /dev/shm), if the workload has several processes; delete what ended \
+         programs left in it",
+    )],
     explains: &[],
 };
 
-pub(super) const RUN_FOLDER: Known = Known {
+pub(super) const RUN_FOLDER: CheckInfo = CheckInfo {
     id: "run-folder",
     group: Group::Machine,
     looks_at: "Whether the folder of the runs (tmp/stage2 below the working directory) can be written, \
@@ -42,28 +40,25 @@ pub(super) const RUN_FOLDER: Known = Known {
     why: "A kernel takes 7 to 8 bytes, an nsys capture a hundred times as much: a full disk cuts the \
           records short.",
     fixes: &[
-        Fix {
-            when: "the folder cannot be written",
-            status: Status::Problem,
-            text: "change to a folder that you may write, or give `--run-dir DIR`",
-        },
-        Fix {
-            when: "less than 64 MiB are free",
-            status: Status::Problem,
-            text: "delete older runs, or give `--run-dir DIR` on another disk",
-        },
-        Fix {
-            when: "less than 2 GiB are free",
-            status: Status::Warning,
-            text: "make room or give `--run-dir DIR` on another disk, if the nsys pass is to run \
-                   (`run.mode=light` needs little)",
-        },
+        Fix::problem(
+            "the folder cannot be written",
+            "change to a folder that you may write, or give `--run-dir DIR`",
+        ),
+        Fix::problem(
+            "less than 64 MiB are free",
+            "delete older runs, or give `--run-dir DIR` on another disk",
+        ),
+        Fix::warning(
+            "less than 2 GiB are free",
+            "make room or give `--run-dir DIR` on another disk, if the nsys pass is to run \
+             (`run.mode=light` needs little)",
+        ),
     ],
     explains: &[],
 };
 
 #[cfg(test)]
-pub(super) const ALL: [&Known; 3] = [&CONTAINER, &SHARED_MEMORY, &RUN_FOLDER];
+pub(super) const ALL: [&CheckInfo; 3] = [&CONTAINER, &SHARED_MEMORY, &RUN_FOLDER];
 
 const MIB: u64 = 1 << 20;
 
@@ -71,7 +66,6 @@ const MIB: u64 = 1 << 20;
 pub(super) fn container(system: &System) -> Check {
     let has = |name: &str| system.variable(name).is_some();
     let cgroup = system.read("/proc/1/cgroup").unwrap_or_default();
-    let mut kinds = Vec::new();
     let markers = [
         ("Kubernetes", has("KUBERNETES_SERVICE_HOST") || cgroup.contains("kubepods")),
         ("Docker", system.exists("/.dockerenv") || cgroup.contains("/docker")),
@@ -79,7 +73,8 @@ pub(super) fn container(system: &System) -> Check {
         ("Singularity or Apptainer", has("SINGULARITY_CONTAINER") || has("APPTAINER_CONTAINER")),
         ("a Slurm job", has("SLURM_JOB_ID")),
     ];
-    kinds.extend(markers.into_iter().filter(|(_, is)| *is).map(|(name, _)| name));
+    let kinds: Vec<&str> =
+        markers.into_iter().filter(|(_, is)| *is).map(|(name, _)| name).collect();
     let seccomp = match system.field("/proc/self/status", "Seccomp").as_deref() {
         Some("0") => "no seccomp filter".to_owned(),
         Some("2") => "a seccomp filter is on (nsys may not sample the CPU)".to_owned(),
@@ -95,8 +90,7 @@ pub(super) fn container(system: &System) -> Check {
 
 /// Judges /dev/shm.
 pub(super) fn shared_memory(system: &System) -> Check {
-    let path = system.path("/dev/shm");
-    match space(&path) {
+    match space(&system.path("/dev/shm")) {
         Ok(space) => of_shared_memory(space),
         Err(why) => SHARED_MEMORY.not_checked(format!("/dev/shm: {why}")),
     }
@@ -113,16 +107,13 @@ fn of_shared_memory(Space { size, free }: Space) -> Check {
 /// Judges the folder that runs are written into.
 pub(super) fn run_folder(folder: &Path) -> Check {
     // The part of the path that is there already.
-    let there = folder
-        .ancestors()
-        .find(|part| part.exists())
-        .map_or_else(|| PathBuf::from("/"), Path::to_owned);
+    let there = folder.ancestors().find(|part| part.exists()).unwrap_or(Path::new("/"));
     let shown = there.display();
-    if let Err(why) = stage2_read::files::try_folder(&there) {
+    if let Err(why) = stage2_read::files::try_folder(there) {
         return RUN_FOLDER.case(0, format!("{shown} cannot be written: {why}"));
     }
-    match space(&there) {
-        Ok(space) => of_run_folder(&there, space.free),
+    match space(there) {
+        Ok(space) => of_run_folder(there, space.free),
         Err(why) => RUN_FOLDER.not_checked(format!("the free space of {shown}: {why}")),
     }
 }
@@ -153,6 +144,7 @@ fn space(path: &Path) -> nix::Result<Space> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::doctor::check::Status;
 
     #[test]
     fn containers_and_space_are_judged() {

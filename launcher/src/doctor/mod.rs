@@ -6,36 +6,73 @@
 
 mod check;
 mod cupti;
-mod cupti_candidates;
-mod cupti_choice;
 mod gpu;
 mod machine;
-#[cfg(test)]
-mod page;
 mod permissions;
 mod profilers;
-mod sampling;
-mod system;
-mod text;
 mod tools;
 mod trial;
 mod workload;
 
+pub(crate) use check::{Check, Status};
+
 use std::ffi::{OsStr, OsString};
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use anstyle::{AnsiColor, Style};
+use check::{System, major};
 use serde::Serialize;
+use stage2_contract::text::numbers::counted;
 use stage2_model::EmptyCause;
-
-use crate::env::{self, GpuFacts};
-use crate::run::Library;
-#[cfg(test)]
-use check::Known;
-pub(crate) use check::{Check, Status};
 use stage2_read::threads::begin;
-use system::System;
-pub(crate) use text::show;
 use trial::{NoTrial, Part, Trial};
+
+use crate::cli::DoctorArgs;
+use crate::commands::ending::printed;
+use crate::commands::run::working_dir;
+use crate::config::{self, Pipeline, Request};
+use crate::env::{self, GpuFacts};
+use crate::failure::Failure;
+use crate::run::{self, Library};
+use crate::terminal::{Terminal, Verbosity};
+
+/// The exit status where a check found a problem.
+const EXIT_PROBLEM: u8 = 1;
+
+pub(crate) fn doctor(
+    args: DoctorArgs,
+    verbosity: Verbosity,
+    terminal: &Terminal,
+) -> Result<u8, Failure> {
+    let composed =
+        config::compose(&Request { no_workload: false, ..args.presets.request(args.overrides) })?;
+    let config = composed.resolved(Path::new("RUN_DIR"))?.1;
+    let configured = config.profiling.collector.library.as_deref();
+    let Pipeline { nsys, ncu } = &config.pipeline;
+    let run_dir = args.run_dir.or(composed.run_dir()?);
+    let library = std::env::var_os("STAGE2_COLLECTOR").map(PathBuf::from);
+    let exe = std::env::current_exe().unwrap_or_default();
+    let subject = Subject {
+        command: args.workload,
+        library: run::find_library(configured, library.as_deref(), &exe),
+        cupti: config.profiling.collector.cupti.clone(),
+        run_folder: match run_dir {
+            Some(dir) => working_dir()?.join(dir),
+            None => working_dir()?.join(&config.artifacts.stage2_dir),
+        },
+    };
+    terminal.progress("checking this machine; this takes up to five seconds");
+    let diagnosis = examine(&subject, [&nsys.executable, &ncu.executable]);
+    let text = if args.json {
+        let json = serde_json::to_string_pretty(&diagnosis);
+        json.map_err(|e| Failure::NoResult(format!("the result is no JSON: {e}")))? + "\n"
+    } else {
+        show(&diagnosis, verbosity == Verbosity::Verbose)
+    };
+    printed(&text)?;
+    Ok(if diagnosis.status == Status::Problem { EXIT_PROBLEM } else { 0 })
+}
 
 /// Names the libcupti that the collector uses.
 pub(crate) const CUPTI: &str = "STAGE2_CUPTI";
@@ -53,6 +90,20 @@ pub(crate) struct Subject {
     pub(crate) cupti: Option<PathBuf>,
     /// Where runs are written.
     pub(crate) run_folder: PathBuf,
+}
+
+impl Subject {
+    /// This machine, with the libcupti that the configuration names.
+    fn system(&self) -> System {
+        System::this().with(CUPTI, self.cupti.as_deref().map(Path::as_os_str))
+    }
+
+    fn collector(&self) -> Option<&Path> {
+        match &self.library {
+            Library::Found(path) => Some(path),
+            Library::Missing(_) | Library::Unusable(_) => None,
+        }
+    }
 }
 
 /// All checks: the JSON of `stage2-launch doctor --json`.
@@ -91,31 +142,12 @@ impl Diagnosis {
     }
 }
 
-/// Every check there is.
-#[cfg(test)]
-fn all_known() -> Vec<&'static Known> {
-    let groups: [&[&'static Known]; 8] = [
-        &gpu::ALL,
-        &workload::ALL,
-        &[&cupti::LIBCUPTI],
-        &profilers::ALL,
-        &permissions::ALL,
-        &sampling::ALL,
-        &tools::ALL,
-        &machine::ALL,
-    ];
-    groups.concat()
-}
-
 /// Makes all checks; takes less than five seconds, whatever hangs. `nsight`: nsys and ncu as the
 /// settings name them, words or paths.
 pub(crate) fn examine(subject: &Subject, nsight: [&Path; 2]) -> Diagnosis {
-    let system = System::this().with(CUPTI, subject.cupti.as_deref().map(Path::as_os_str));
+    let system = subject.system();
     let interpreter = interpreter(&subject.command, &system);
-    let collector = match &subject.library {
-        Library::Found(path) => Some(path.as_path()),
-        Library::Missing(_) | Library::Unusable(_) => None,
-    };
+    let collector = subject.collector();
     let try_part = |part| -> Result<Trial, NoTrial> {
         let none = |why: &str| NoTrial::Impossible(why.to_owned());
         let python = interpreter.as_deref().map_err(|why| none(why))?;
@@ -126,7 +158,7 @@ pub(crate) fn examine(subject: &Subject, nsight: [&Path; 2]) -> Diagnosis {
     let running = profilers::running(&system);
     std::thread::scope(|scope| {
         let system = &system;
-        let gpu = begin(scope, || gpu::facts(system));
+        let gpu = begin(scope, || gpu::ask_driver(system));
         let smi = begin(scope, || gpu::nvidia_smi(system));
         let tools = nsight.map(|tool| begin(scope, move || tools::ask(system, tool)));
         let quick = begin(scope, || try_part(Part::Quick));
@@ -137,28 +169,32 @@ pub(crate) fn examine(subject: &Subject, nsight: [&Path; 2]) -> Diagnosis {
         let torch = torch.join().unwrap_or_else(|| Err(lost("the trial of torch")));
         let gpu = gpu.join().unwrap_or_default();
         let cuda = gpu.cuda_driver.as_deref();
-        let torch_cuda = quick.as_ref().ok().and_then(|trial| trial.said.torch_cuda.as_deref());
+        let ran = quick.as_ref().ok();
+        let torch_cuda = ran.and_then(|trial| trial.said.torch_cuda.as_deref());
         // A child without torch has nothing to say about it.
-        let torch = has_torch(&quick).then_some(&torch);
+        let has_torch = ran.is_some_and(|trial| trial.said.packages.contains_key("torch"));
+        let torch = has_torch.then_some(&torch);
         let path = interpreter.as_deref().map_err(|why| *why);
+        let installed = cupti::installed(system, path.ok(), cuda.and_then(major));
 
         let mut checks = gpu::checks(system, &gpu);
         checks.push(gpu::runtime(&gpu, torch_cuda));
         checks.push(gpu::modes(&smi.join().unwrap_or_else(|| Err("nvidia-smi: not asked".into()))));
-        let recorded = quick.as_ref().ok().and_then(|trial| trial.collector.as_deref());
+        let recorded = ran.and_then(|trial| trial.collector.as_deref());
         checks.push(workload::collector(&subject.library, recorded));
         checks.push(workload::program(&subject.command, &subject.library));
         checks.push(workload::python(path, &quick));
         checks.push(workload::preload(&quick, torch));
-        checks.push(libcupti(system, path.ok(), &gpu, &quick, torch));
+        let (asked, tried) = (asked(system), nearest_trial(&quick, torch));
+        checks.push(cupti::check(&installed, asked, tried, cuda, torch_cuda));
         checks.push(profilers::injection(system, collector));
         let permissions = permissions::checks(system);
-        let installed = cupti_candidates::installed(system, path.ok(), cuda_major(&gpu));
-        checks.push(sampling::check(system, &installed, &permissions, &running));
+        checks.push(permissions::sampling(system, &installed, &permissions, &running));
         checks.extend(running);
         checks.extend(permissions);
         for (known, asked) in [&tools::NSYS, &tools::NCU].into_iter().zip(tools) {
-            let asked = asked.join().unwrap_or(tools::Asked::Failed("it was not asked".into()));
+            let asked =
+                asked.join().unwrap_or(tools::ToolAnswer::Failed("it was not asked".into()));
             checks.push(tools::check(known, &asked, cuda));
         }
         checks.push(machine::container(system));
@@ -168,46 +204,34 @@ pub(crate) fn examine(subject: &Subject, nsight: [&Path; 2]) -> Diagnosis {
     })
 }
 
-fn cuda_major(gpu: &GpuFacts) -> Option<u32> {
-    gpu.cuda_driver.as_deref()?.split('.').next()?.parse().ok()
-}
-
 /// What would keep a run of `command` from sampling counters; starts no program. `cupti`: what the run
 /// sets [`CUPTI`] to; none: it leaves the variable as it is.
 pub(crate) fn cannot_sample(command: &[OsString], cupti: Option<&OsStr>) -> Option<Check> {
     let system = System::this().with(CUPTI, cupti);
-    let installed =
-        cupti_candidates::installed(&system, interpreter(command, &system).ok().as_deref(), None);
+    let installed = cupti::installed(&system, interpreter(command, &system).ok().as_deref(), None);
     let running = profilers::running(&system);
-    let check = sampling::check(&system, &installed, &permissions::checks(&system), &running);
+    let check = permissions::sampling(&system, &installed, &permissions::checks(&system), &running);
     check.is_bad().then_some(check)
 }
 
-fn libcupti(
-    system: &System,
-    interpreter: Option<&Path>,
-    gpu: &GpuFacts,
-    quick: &Result<Trial, NoTrial>,
-    torch: Option<&Result<Trial, NoTrial>>,
-) -> Check {
-    let cuda = gpu.cuda_driver.as_deref();
-    let installed = cupti_candidates::installed(system, interpreter, cuda_major(gpu));
-    // A process with torch has torch's libcupti in it already, which comes first.
-    let is_tried =
-        |trial: &&Trial| ["cupti.path", "gpu.off"].iter().any(|key| trial.facts.contains_key(*key));
-    let tried = torch.and_then(|torch| torch.as_ref().ok()).filter(is_tried).map(Ok);
-    let tried = tried.unwrap_or_else(|| quick.as_ref().map_err(ToString::to_string));
-    let torch_cuda = quick.as_ref().ok().and_then(|trial| trial.said.torch_cuda.as_deref());
-    cupti::check(&installed, asked(system).as_deref(), tried, cuda, torch_cuda)
+/// The trial that is most like the workload: a process with torch has torch's libcupti in it already, which
+/// comes first.
+fn nearest_trial<'t>(
+    quick: &'t Result<Trial, NoTrial>,
+    torch: Option<&'t Result<Trial, NoTrial>>,
+) -> Result<&'t Trial, String> {
+    let is_tried = |trial: &&Trial| {
+        trial.meta.contains_key("cupti.path") || trial.meta.contains_key("gpu.off")
+    };
+    match torch.and_then(|torch| torch.as_ref().ok()).filter(is_tried) {
+        Some(trial) => Ok(trial),
+        None => quick.as_ref().map_err(ToString::to_string),
+    }
 }
 
 /// What [`CUPTI`] says.
-fn asked(system: &System) -> Option<PathBuf> {
-    system.variable(CUPTI).map(PathBuf::from)
-}
-
-fn has_torch(quick: &Result<Trial, NoTrial>) -> bool {
-    quick.as_ref().is_ok_and(|trial| trial.said.packages.contains_key("torch"))
+fn asked(system: &System) -> Option<&Path> {
+    system.variable(CUPTI).map(Path::new)
 }
 
 /// The Python of the command; without a command, or where it names none, the one on PATH.
@@ -224,20 +248,15 @@ fn interpreter(command: &[OsString], system: &System) -> Result<PathBuf, &'stati
 /// What may explain a run without GPU work of these causes: warnings and problems of the checks that
 /// start no program. `gpu` is what the run knew already.
 pub(crate) fn explain(subject: &Subject, gpu: &GpuFacts, causes: &[EmptyCause]) -> Vec<Check> {
-    let system = System::this().with(CUPTI, subject.cupti.as_deref().map(Path::as_os_str));
-    let collector = match &subject.library {
-        Library::Found(path) => Some(path.as_path()),
-        Library::Missing(_) | Library::Unusable(_) => None,
-    };
+    let system = subject.system();
     let interpreter = interpreter(&subject.command, &system).ok();
     let cuda = gpu.cuda_driver.as_deref();
-    let major = cuda.and_then(|cuda| cuda.split('.').next()?.parse().ok());
-    let installed = cupti_candidates::installed(&system, interpreter.as_deref(), major);
+    let installed = cupti::installed(&system, interpreter.as_deref(), cuda.and_then(major));
     let untried = Err("the collector was not tried again".to_owned());
     let mut checks = gpu::checks(&system, gpu);
     checks.push(workload::program(&subject.command, &subject.library));
-    checks.push(cupti::check(&installed, asked(&system).as_deref(), untried, cuda, None));
-    checks.push(profilers::injection(&system, collector));
+    checks.push(cupti::check(&installed, asked(&system), untried, cuda, None));
+    checks.push(profilers::injection(&system, subject.collector()));
     fitting(checks, causes)
 }
 
@@ -247,5 +266,183 @@ fn fitting(checks: Vec<Check>, causes: &[EmptyCause]) -> Vec<Check> {
     checks.into_iter().filter(fits).collect()
 }
 
+/// The checks by group, one line each, with what to do below it; `verbose`: with what each follows from.
+fn show(diagnosis: &Diagnosis, verbose: bool) -> String {
+    let mut text = String::new();
+    let mut group = None;
+    for check in &diagnosis.checks {
+        if group.replace(check.group) != Some(check.group) {
+            let gap = if text.is_empty() { "" } else { "\n" };
+            let _ = writeln!(text, "{gap}{}", check.group.title());
+        }
+        let style = style(check.status);
+        let word = check.status.word();
+        let _ = writeln!(text, "  {style}{word:<11}{style:#}  {:<17}  {}", check.id, check.what);
+        if let Some(fix) = check.fix {
+            let _ = writeln!(text, "{:33}to do: {fix}", "");
+        }
+        if verbose && check.is_bad() {
+            let _ = writeln!(text, "{:33}why: {}", "", check.why);
+        }
+        for line in check.details.iter().filter(|_| verbose) {
+            let _ = writeln!(text, "{:33}{line}", "");
+        }
+    }
+    let _ = writeln!(text, "\n{}", summary(diagnosis));
+    text
+}
+
+fn summary(diagnosis: &Diagnosis) -> String {
+    let Diagnosis { problems, warnings, not_checked, checks, .. } = diagnosis;
+    let all = format!(
+        "{}, {}, {not_checked} not checked, of {} checks",
+        counted(*problems as u64, "problem"),
+        counted(*warnings as u64, "warning"),
+        checks.len()
+    );
+    // What was not checked may still keep a run from recording.
+    let free = match not_checked {
+        0 => "A run can record here",
+        _ => "Nothing that was checked keeps a run from recording here",
+    };
+    match (problems, warnings) {
+        (0, 0) => format!("{all}. {free}."),
+        (0, _) => format!("{all}. {free}; the warnings cost parts of its results."),
+        _ => format!("{all}. A run would record nothing, or too little: solve the problems first."),
+    }
+}
+
+fn style(status: Status) -> Style {
+    match status {
+        Status::Ok => AnsiColor::Green.on_default(),
+        Status::NotChecked => Style::new().dimmed(),
+        Status::Warning => AnsiColor::Yellow.on_default(),
+        Status::Problem => AnsiColor::Red.on_default(),
+    }
+}
+
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::check::{CheckInfo, Fix, Group};
+
+    use super::*;
+
+    const KNOWN: CheckInfo =
+        CheckInfo { id: "x", group: Group::Gpu, looks_at: "", why: "", fixes: &[], explains: &[] };
+
+    /// Every check there is.
+    fn all_known() -> Vec<&'static CheckInfo> {
+        let groups: [&[&'static CheckInfo]; 7] = [
+            &gpu::ALL,
+            &workload::ALL,
+            &[&cupti::LIBCUPTI],
+            &profilers::ALL,
+            &permissions::ALL,
+            &tools::ALL,
+            &machine::ALL,
+        ];
+        groups.concat()
+    }
+
+    #[test]
+    fn what_was_not_checked_is_not_called_fine() {
+        let fine = Diagnosis::of(vec![KNOWN.ok("fine")]);
+        assert!(summary(&fine).ends_with("A run can record here."), "{}", summary(&fine));
+        let open = Diagnosis::of(vec![KNOWN.ok("fine"), KNOWN.not_checked("no answer")]);
+        assert!(summary(&open).contains("Nothing that was checked"), "{}", summary(&open));
+    }
+
+    #[test]
+    fn every_check_has_a_name_of_its_own_and_only_bad_fixes() {
+        let known = all_known();
+        let names: std::collections::BTreeSet<_> = known.iter().map(|known| known.id).collect();
+        assert_eq!(names.len(), known.len());
+        for known in known {
+            let bad = |fix: &Fix| matches!(fix.status, Status::Warning | Status::Problem);
+            assert!(known.fixes.iter().all(bad), "{}", known.id);
+            assert!(!known.looks_at.contains("  ") && !known.why.contains("  "), "{}", known.id);
+        }
+    }
+
+    #[test]
+    fn the_worst_check_decides_and_unmade_ones_do_not() {
+        let of = |checks: Vec<Check>| Diagnosis::of(checks).status;
+        let (driver, nsys) = (&gpu::DRIVER, &tools::NSYS);
+        assert_eq!(of(vec![driver.ok("x"), nsys.not_checked("y")]), Status::Ok);
+        assert_eq!(of(vec![driver.ok("x"), nsys.case(0, "y")]), Status::Warning);
+        let both = Diagnosis::of(vec![nsys.case(0, "y"), driver.case(0, "\u{1b}[2J")]);
+        assert_eq!((both.status, both.problems, both.warnings), (Status::Problem, 1, 1));
+        assert_eq!(both.checks[0].group, Group::Gpu, "in the order of the groups");
+        let shown = show(&both, false);
+        assert!(
+            shown.contains("to do: install NVIDIA's driver") && shown.contains("\\x1b[2J"),
+            "{shown}"
+        );
+        assert!(shown.contains("1 problem, 1 warning, 0 not checked, of 2 checks"), "{shown}");
+    }
+
+    #[test]
+    fn only_what_fits_the_cause_explains_an_empty_run() {
+        let checks = || {
+            vec![
+                gpu::DRIVER.case(0, "no driver"),
+                profilers::INJECTION.case(0, "another tool"),
+                gpu::DEVICES.not_checked("x"),
+                tools::NSYS.case(0, "missing"),
+            ]
+        };
+        let ids = |causes: &[EmptyCause]| -> Vec<_> {
+            fitting(checks(), causes).iter().map(|check| check.id).collect()
+        };
+        assert_eq!(ids(&[EmptyCause::NoGpu]), ["driver"]);
+        assert_eq!(ids(&[EmptyCause::NothingUsed]), ["injection"]);
+        assert_eq!(ids(&[EmptyCause::CuptiOff]), ["driver", "injection"]);
+        assert_eq!(ids(&[EmptyCause::RangesNeverOpened]), [""; 0]);
+    }
+
+    /// Stands before the list in the page, and behind it.
+    const MARKS: [&str; 2] = ["<!-- checks: written by a test -->\n", "<!-- end of checks -->\n"];
+
+    fn list() -> String {
+        let mut text = String::new();
+        let mut group = None;
+        for known in all_known() {
+            if group.replace(known.group) != Some(known.group) {
+                text.push_str(&format!("\n## {}\n", known.group.title()));
+            }
+            text.push_str(&format!(
+                "### `{}`\n**Looks at:** {}\n\n**Why it matters:** {}\n",
+                known.id, known.looks_at, known.why
+            ));
+            if known.fixes.is_empty() {
+                text.push_str("\nIt informs only: nothing has to be done.\n");
+            } else {
+                text.push_str("\n| case | result | what to do |\n|---|---|---|\n");
+            }
+            for fix in known.fixes {
+                let word = if fix.status == Status::Problem { "problem" } else { "warning" };
+                text.push_str(&format!(
+                    "| {} | {word} | {} |\n",
+                    fix.when,
+                    fix.text.replace('|', "\\|")
+                ));
+            }
+            text.push('\n');
+        }
+        text
+    }
+
+    #[test]
+    fn the_page_has_the_texts_of_the_program() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/doctor.md");
+        let page = std::fs::read_to_string(path).expect("docs/doctor.md");
+        let (head, rest) = page.split_once(MARKS[0]).expect("the first mark");
+        let (_, tail) = rest.split_once(MARKS[1]).expect("the second mark");
+        let wanted = format!("{head}{}{}{}{tail}", MARKS[0], list(), MARKS[1]);
+        if std::env::var_os("SNAPSHOTS").is_some_and(|value| value == "overwrite") {
+            std::fs::write(path, &wanted).expect("docs/doctor.md");
+        } else {
+            snapbox::assert_data_eq!(page, snapbox::data::Data::text(wanted).raw());
+        }
+    }
+}

@@ -8,10 +8,10 @@ use std::path::Path;
 
 use stage2_model::EmptyCause;
 
-use super::check::{Check, Fix, Group, Known, Status};
-use super::system::System;
+use super::check::{Check, CheckInfo, Fix, Group, System};
+use super::cupti::same;
 
-pub(super) const INJECTION: Known = Known {
+pub(super) const INJECTION: CheckInfo = CheckInfo {
     id: "injection",
     group: Group::Profilers,
     looks_at: "CUDA_INJECTION64_PATH, NVTX_INJECTION64_PATH, LD_PRELOAD and KINETO_USE_DAEMON of this \
@@ -19,71 +19,64 @@ pub(super) const INJECTION: Known = Known {
     why: "Each of the first two variables loads one tool. If another tool owns one, the collector \
           stands aside and sees no GPU work, or no ranges.",
     fixes: &[
-        Fix {
-            when: "another tool owns CUDA_INJECTION64_PATH",
-            status: Status::Problem,
-            text: "unset CUDA_INJECTION64_PATH, or end the tool that sets it (a shell under nsys, another \
-                   profiler's launcher)",
-        },
-        Fix {
-            when: "another tool owns NVTX_INJECTION64_PATH",
-            status: Status::Warning,
-            text: "unset NVTX_INJECTION64_PATH: ranges go to the tool that it names, and all GPU work \
-                   counts as outside of ranges",
-        },
-        Fix {
-            when: "LD_PRELOAD names a profiler",
-            status: Status::Warning,
-            text: "take it out of LD_PRELOAD: CUPTI has one subscriber",
-        },
-        Fix {
-            when: "torch's profiler waits for a daemon",
-            status: Status::Warning,
-            text: "unset KINETO_USE_DAEMON: a trace that the daemon asks for takes CUPTI away",
-        },
+        Fix::problem(
+            "another tool owns CUDA_INJECTION64_PATH",
+            "unset CUDA_INJECTION64_PATH, or end the tool that sets it (a shell under nsys, \
+             another profiler's launcher)",
+        ),
+        Fix::warning(
+            "another tool owns NVTX_INJECTION64_PATH",
+            "unset NVTX_INJECTION64_PATH: ranges go to the tool that it names, and all GPU work \
+             counts as outside of ranges",
+        ),
+        Fix::warning(
+            "LD_PRELOAD names a profiler",
+            "take it out of LD_PRELOAD: CUPTI has one subscriber",
+        ),
+        Fix::warning(
+            "torch's profiler waits for a daemon",
+            "unset KINETO_USE_DAEMON: a trace that the daemon asks for takes CUPTI away",
+        ),
     ],
     explains: &[EmptyCause::CuptiOff, EmptyCause::NothingUsed, EmptyCause::NothingLaunched],
 };
 
-pub(super) const RUNNING: Known = Known {
+pub(super) const RUNNING: CheckInfo = CheckInfo {
     id: "running-profilers",
     group: Group::Profilers,
     looks_at: "Processes called nsys, ncu, nv-hostengine or dcgm-exporter, and those that have a library \
                of nsys or ncu mapped. A mapped libcupti alone is no profiler: torch brings one.",
     why: "One tool at a time has a GPU's counters, and a profiler beside the run changes its times.",
     fixes: &[
-        Fix {
-            when: "nsys or ncu is running",
-            status: Status::Warning,
-            text: "let it end before the run (the details name the processes)",
-        },
-        Fix {
-            when: "DCGM is running",
-            status: Status::Warning,
-            text: "for the time of an ncu pass run `dcgmi profile --pause`, afterwards `dcgmi profile \
-                   --resume`; timings of the collector are not concerned",
-        },
+        Fix::warning(
+            "nsys or ncu is running",
+            "let it end before the run (the details name the processes)",
+        ),
+        Fix::warning(
+            "DCGM is running",
+            "for the time of an ncu pass run `dcgmi profile --pause`, afterwards `dcgmi profile \
+             --resume`; timings of the collector are not concerned",
+        ),
     ],
     explains: &[EmptyCause::CuptiOff],
 };
 
-pub(super) const MPS: Known = Known {
+pub(super) const MPS: CheckInfo = CheckInfo {
     id: "mps",
     group: Group::Profilers,
     looks_at: "Whether an MPS daemon runs here, and CUDA_MPS_PIPE_DIRECTORY.",
     why: "Under MPS several processes share a GPU at the same time: kernels of the others make ours \
           longer, and ncu cannot profile.",
-    fixes: &[Fix {
-        when: "MPS is in use",
-        status: Status::Warning,
-        text: "for undisturbed times stop it: `echo quit | nvidia-cuda-mps-control` as the user who \
-               started it; or leave the ncu pass out: pipeline.ncu.enable=false",
-    }],
+    fixes: &[Fix::warning(
+        "MPS is in use",
+        "for undisturbed times stop it: `echo quit | nvidia-cuda-mps-control` as the user who \
+         started it; or leave the ncu pass out: pipeline.ncu.enable=false",
+    )],
     explains: &[],
 };
 
 #[cfg(test)]
-pub(super) const ALL: [&Known; 3] = [&INJECTION, &RUNNING, &MPS];
+pub(super) const ALL: [&CheckInfo; 3] = [&INJECTION, &RUNNING, &MPS];
 
 /// Names of files of profilers that are preloaded or injected.
 const PROFILERS: [&str; 6] =
@@ -95,14 +88,11 @@ const NAMED: usize = 8;
 
 /// Judges the variables; `collector`: paths of our own library in them are no other tool.
 pub(super) fn injection(system: &System, collector: Option<&Path>) -> Check {
-    let same = |value: &OsStr| {
-        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        collector.is_some_and(|own| real(own) == real(Path::new(value)))
-    };
+    let is_ours = |value: &&OsStr| collector.is_some_and(|own| same(own, Path::new(value)));
     let mut cases = Vec::new();
     let mut details = Vec::new();
     for (case, name) in ["CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"].into_iter().enumerate() {
-        if let Some(value) = system.variable(name).filter(|value| !same(value)) {
+        if let Some(value) = system.variable(name).filter(|value| !is_ours(value)) {
             cases.push((case, format!("another tool owns {name}")));
             details.push(format!("{name}={}", value.to_string_lossy()));
         }
@@ -215,6 +205,7 @@ impl Processes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::doctor::check::Status;
 
     #[test]
     fn another_tool_in_the_variables_is_named_and_our_own_is_not() {

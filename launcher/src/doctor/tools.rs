@@ -5,38 +5,33 @@ use std::process::Command;
 
 use stage2_contract::text::visible_path;
 
-use super::check::{Check, Fix, Group, Known, Status};
-use super::system::System;
+use super::check::{Check, CheckInfo, Fix, Group, System, major};
 use crate::env::is_executable;
 use crate::tools::version::Version;
 
-const MISSING: Fix = Fix {
-    when: "it is not on PATH, or not where the settings say",
-    status: Status::Warning,
-    text: "install it and put its folder into PATH, or name it in pipeline.nsys.executable or \
-           pipeline.ncu.executable; `run.mode=light` needs neither",
-};
-const NO_ANSWER: Fix = Fix {
-    when: "it does not start, or gives no answer",
-    status: Status::Warning,
-    text: "run it with --version yourself; if it hangs or fails there too, install it again, or leave \
-           its pass out: pipeline.nsys.enable=false, pipeline.ncu.enable=false",
-};
-const TOO_OLD: Fix = Fix {
-    when: "it is older than the first release for the driver's CUDA major version",
-    status: Status::Warning,
-    text: "install a release that is at least as new (developer.nvidia.com, or the package \
-           nsight-systems or nsight-compute): an old one may leave kernels out without an error",
-};
-const UNSUPPORTED: Fix = Fix {
-    when: "it is older than the oldest release whose arguments stage2-launch uses",
-    status: Status::Warning,
-    text: "install a newer release, or leave its pass out: pipeline.nsys.enable=false, \
-           pipeline.ncu.enable=false",
-};
+const MISSING: Fix = Fix::warning(
+    "it is not on PATH, or not where the settings say",
+    "install it and put its folder into PATH, or name it in pipeline.nsys.executable or \
+     pipeline.ncu.executable; `run.mode=light` needs neither",
+);
+const NO_ANSWER: Fix = Fix::warning(
+    "it does not start, or gives no answer",
+    "run it with --version yourself; if it hangs or fails there too, install it again, or leave \
+     its pass out: pipeline.nsys.enable=false, pipeline.ncu.enable=false",
+);
+const TOO_OLD: Fix = Fix::warning(
+    "it is older than the first release for the driver's CUDA major version",
+    "install a release that is at least as new (developer.nvidia.com, or the package \
+     nsight-systems or nsight-compute): an old one may leave kernels out without an error",
+);
+const UNSUPPORTED: Fix = Fix::warning(
+    "it is older than the oldest release whose arguments stage2-launch uses",
+    "install a newer release, or leave its pass out: pipeline.nsys.enable=false, \
+     pipeline.ncu.enable=false",
+);
 const FIXES: &[Fix] = &[MISSING, NO_ANSWER, TOO_OLD, UNSUPPORTED];
 
-pub(super) const NSYS: Known = Known {
+pub(super) const NSYS: CheckInfo = CheckInfo {
     id: "nsys",
     group: Group::Tools,
     looks_at: "The nsys on PATH, or the one that pipeline.nsys.executable names, its version, and the \
@@ -47,7 +42,7 @@ pub(super) const NSYS: Known = Known {
     explains: &[],
 };
 
-pub(super) const NCU: Known = Known {
+pub(super) const NCU: CheckInfo = CheckInfo {
     id: "ncu",
     group: Group::Tools,
     looks_at: "The ncu on PATH, or the one that pipeline.ncu.executable names, its version, and the \
@@ -58,7 +53,7 @@ pub(super) const NCU: Known = Known {
 };
 
 #[cfg(test)]
-pub(super) const ALL: [&Known; 2] = [&NSYS, &NCU];
+pub(super) const ALL: [&CheckInfo; 2] = [&NSYS, &NCU];
 
 /// First releases for a CUDA major version, of nsys and of ncu.
 const FIRST_FOR: [(u32, Version, Version); 2] = [
@@ -68,7 +63,7 @@ const FIRST_FOR: [(u32, Version, Version); 2] = [
 
 /// What a tool answered.
 #[derive(Clone, Debug)]
-pub(super) enum Asked {
+pub(super) enum ToolAnswer {
     /// Where it was looked for.
     Missing(String),
     Failed(String),
@@ -79,29 +74,29 @@ pub(super) enum Asked {
 }
 
 /// Asks a tool for its version. `executable`: a word that is looked for on PATH, or a path.
-pub(super) fn ask(system: &System, executable: &Path) -> Asked {
+pub(super) fn ask(system: &System, executable: &Path) -> ToolAnswer {
     let shown = visible_path(executable);
     let path = match executable.to_str().filter(|word| !word.contains('/')) {
         Some(word) => match system.on_path(word) {
             Some(path) => path,
-            None => return Asked::Missing(format!("{shown} is not on PATH")),
+            None => return ToolAnswer::Missing(format!("{shown} is not on PATH")),
         },
         None if is_executable(executable) => executable.to_owned(),
-        None => return Asked::Missing(format!("{shown} is not an executable file")),
+        None => return ToolAnswer::Missing(format!("{shown} is not an executable file")),
     };
     let shown = visible_path(&path);
     match system.ask(Command::new(&path).arg("--version")) {
-        Ok(text) => Asked::Said { path: shown, text },
-        Err(why) => Asked::Failed(format!("{shown} --version: {why}")),
+        Ok(text) => ToolAnswer::Said { path: shown, text },
+        Err(why) => ToolAnswer::Failed(format!("{shown} --version: {why}")),
     }
 }
 
 /// Judges a tool.
-pub(super) fn check(known: &Known, asked: &Asked, driver_cuda: Option<&str>) -> Check {
+pub(super) fn check(known: &CheckInfo, asked: &ToolAnswer, driver_cuda: Option<&str>) -> Check {
     let (path, text) = match asked {
-        Asked::Missing(why) => return known.case(0, why.clone()),
-        Asked::Failed(why) => return known.case(1, why.clone()),
-        Asked::Said { path, text } => (path, text),
+        ToolAnswer::Missing(why) => return known.case(0, why.clone()),
+        ToolAnswer::Failed(why) => return known.case(1, why.clone()),
+        ToolAnswer::Said { path, text } => (path, text),
     };
     let Some(version) = Version::parse(text) else {
         return known.case(1, format!("{path} --version names no version"));
@@ -118,8 +113,7 @@ pub(super) fn check(known: &Known, asked: &Asked, driver_cuda: Option<&str>) -> 
         let what = format!("{name} {version} is too old: stage2-launch needs {oldest} or newer");
         return known.case(3, what).with(details);
     }
-    let major = driver_cuda.and_then(|cuda| cuda.split('.').next()?.parse::<u32>().ok());
-    let (Some(cuda), Some(major)) = (driver_cuda, major) else {
+    let (Some(cuda), Some(major)) = (driver_cuda, driver_cuda.and_then(major)) else {
         let what = format!("{name} {version}; no driver to compare it with");
         return known.ok(what).with(details);
     };
@@ -143,10 +137,11 @@ pub(super) fn check(known: &Known, asked: &Asked, driver_cuda: Option<&str>) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::doctor::check::Status;
 
     #[test]
     fn a_tool_that_is_older_than_the_driver_is_told() {
-        let said = |text: &str| Asked::Said { path: "/x".into(), text: text.into() };
+        let said = |text: &str| ToolAnswer::Said { path: "/x".into(), text: text.into() };
         let old = said("NVIDIA Nsight Systems version 2023.4.4.54-234433681190v0\n");
         for (cuda, status) in [
             (Some("13.0"), Status::Warning),
@@ -161,9 +156,11 @@ mod tests {
         assert_eq!(check(&NCU, &ncu, Some("13.0")).status, Status::Ok);
         let ancient = check(&NCU, &said("Version 2021.1.0.0"), Some("12.0"));
         assert!(ancient.what.contains("too old"), "{ancient:?}");
-        for asked in
-            [Asked::Missing("x".into()), Asked::Failed("no answer in 3 s".into()), said("")]
-        {
+        for asked in [
+            ToolAnswer::Missing("x".into()),
+            ToolAnswer::Failed("no answer in 3 s".into()),
+            said(""),
+        ] {
             let check = check(&NSYS, &asked, Some("13.0"));
             assert!(check.status == Status::Warning && check.fix.is_some(), "{check:?}");
         }

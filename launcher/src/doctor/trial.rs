@@ -13,8 +13,8 @@ use std::process::Command;
 use serde::Deserialize;
 use stage2_contract::trace::{Reader, Record};
 
-use super::system::System;
-use crate::env::{Answer, DOORS};
+use super::check::System;
+use crate::env::{Answer, DOORS, NoAnswer};
 
 const SCRIPT: &str = include_str!("trial.py");
 /// How the names of the ranges of the trial begin.
@@ -36,11 +36,11 @@ pub(super) enum Part {
 /// What a child said and left.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Trial {
-    pub(super) said: Said,
+    pub(super) said: ChildReport,
     /// Bindings whose range is in a trace file: `bare`, `nvtx`, `torch`.
     pub(super) reached: BTreeSet<String>,
-    /// Facts of the trace files: `cupti.path`, `gpu.off`, ...
-    pub(super) facts: BTreeMap<String, String>,
+    /// What the trace files note: `cupti.path`, `gpu.off`, ...
+    pub(super) meta: BTreeMap<String, String>,
     /// Version of the collector that wrote them.
     pub(super) collector: Option<String>,
     /// What the collector and the loader said on stderr.
@@ -49,7 +49,7 @@ pub(super) struct Trial {
 
 /// What the script prints.
 #[derive(Clone, Debug, Default, Deserialize)]
-pub(super) struct Said {
+pub(super) struct ChildReport {
     pub(super) version: String,
     #[serde(default)]
     pub(super) packages: BTreeMap<String, Option<String>>,
@@ -69,14 +69,14 @@ pub(super) struct Said {
 }
 
 /// Why a trial says nothing.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 pub(super) enum NoTrial {
     #[error("{0}")]
     Impossible(String),
     #[error("no folder for its trace file: {0}")]
     NoFolder(String),
     #[error("the child of {interpreter} gave {why}", interpreter = .0, why = .1)]
-    NoAnswer(String, String),
+    NoAnswer(String, NoAnswer),
     #[error("{0} ended by {1} with the collector preloaded")]
     Ended(String, String),
 }
@@ -110,7 +110,7 @@ pub(super) fn run(
     command.env("PYTHONDONTWRITEBYTECODE", "1");
     let name = interpreter.display().to_string();
     let Answer { status, stdout, stderr } =
-        system.run(&mut command).map_err(|why| NoTrial::NoAnswer(name.clone(), why.to_string()))?;
+        system.run(&mut command).map_err(|why| NoTrial::NoAnswer(name.clone(), why))?;
     let json = stdout.lines().rev().find(|line| line.starts_with('{'));
     let said = json.and_then(|line| serde_json::from_str(line).ok());
     let Some(said) = said else {
@@ -137,7 +137,7 @@ impl Trial {
             for record in reader.take(MOST_RECORDS).map_while(Result::ok) {
                 match record {
                     Record::Process(process) => self.collector = Some(process.collector),
-                    Record::Meta { key, value } => drop(self.facts.insert(key, value)),
+                    Record::Meta { key, value } => drop(self.meta.insert(key, value)),
                     Record::Name { bytes, .. } => {
                         let name = String::from_utf8_lossy(&bytes);
                         self.reached.extend(name.strip_prefix(RANGE).map(str::to_owned));

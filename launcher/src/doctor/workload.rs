@@ -5,77 +5,72 @@ use std::path::Path;
 
 use stage2_model::{EmptyCause, Severity};
 
-use super::check::{Check, Fix, Group, Known, Status};
+use super::check::{Check, CheckInfo, Fix, Group};
 use super::trial::{NoTrial, Trial};
+use crate::env::NoAnswer;
 use crate::run::Library;
 use crate::workload;
 
-pub(super) const COLLECTOR: Known = Known {
+pub(super) const COLLECTOR: CheckInfo = CheckInfo {
     id: "collector",
     group: Group::Collector,
     looks_at: "The file libstage2.so that a run loads, and its version, as a trace file of it says.",
     why: "Without it there is no measurement; one of another version may write what this program \
           cannot read.",
     fixes: &[
-        Fix {
-            when: "libstage2.so is not where a run looks for it, or is no library of this machine",
-            status: Status::Problem,
-            text: "put libstage2.so beside stage2-launch or into ../lib, name it in STAGE2_COLLECTOR, or \
-                   build both with `cargo build --release`",
-        },
-        Fix {
-            when: "it is of another version than stage2-launch",
-            status: Status::Warning,
-            text: "install libstage2.so and stage2-launch of the same release",
-        },
+        Fix::problem(
+            "libstage2.so is not where a run looks for it, or is no library of this machine",
+            "put libstage2.so beside stage2-launch or into ../lib, name it in STAGE2_COLLECTOR, or \
+             build both with `cargo build --release`",
+        ),
+        Fix::warning(
+            "it is of another version than stage2-launch",
+            "install libstage2.so and stage2-launch of the same release",
+        ),
     ],
     explains: &[EmptyCause::CollectorNotLoaded, EmptyCause::FilesUnreadable],
 };
 
-pub(super) const PROGRAM: Known = Known {
+pub(super) const PROGRAM: CheckInfo = CheckInfo {
     id: "program",
     group: Group::Collector,
     looks_at: "The program of COMMAND: whether it is there, and whether it can load the collector (glibc \
                version, musl, static, 32-bit, AddressSanitizer), from its ELF headers.",
     why: "A program that cannot load the collector runs without it, and nothing is recorded.",
     fixes: &[
-        Fix {
-            when: "there is no such program, or it cannot be run",
-            status: Status::Problem,
-            text: "correct COMMAND (the text says what is wrong): stage2-launch doctor -- COMMAND",
-        },
-        Fix {
-            when: "it cannot load the collector",
-            status: Status::Problem,
-            text: "run the workload with a dynamically linked glibc program (no Alpine image); for an \
-                   older glibc build the collector on a system as old, and name it in STAGE2_COLLECTOR",
-        },
-        Fix {
-            when: "it is static (then its child processes are recorded), or is built with \
-                   AddressSanitizer",
-            status: Status::Warning,
-            text: "use a dynamically linked build without AddressSanitizer, if it uses the GPU itself",
-        },
+        Fix::problem(
+            "there is no such program, or it cannot be run",
+            "correct COMMAND (the text says what is wrong): stage2-launch doctor -- COMMAND",
+        ),
+        Fix::problem(
+            "it cannot load the collector",
+            "run the workload with a dynamically linked glibc program (no Alpine image); for an \
+             older glibc build the collector on a system as old, and name it in STAGE2_COLLECTOR",
+        ),
+        Fix::warning(
+            "it is static (then its child processes are recorded), or is built with \
+             AddressSanitizer",
+            "use a dynamically linked build without AddressSanitizer, if it uses the GPU itself",
+        ),
     ],
     explains: &[EmptyCause::CollectorNotLoaded, EmptyCause::NothingUsed],
 };
 
-pub(super) const PYTHON: Known = Known {
+pub(super) const PYTHON: CheckInfo = CheckInfo {
     id: "python",
     group: Group::Collector,
     looks_at: "The interpreter of COMMAND (else python3), and the versions of torch, nvtx, hydra-core \
                and others in it.",
     why: "Their CUDA and CUPTI are those of the workload; without a package that opens NVTX ranges a \
           report has no stages.",
-    fixes: &[Fix {
-        when: "the interpreter does not run",
-        status: Status::Problem,
-        text: "run it yourself, and name the interpreter of the workload's environment in COMMAND",
-    }],
+    fixes: &[Fix::problem(
+        "the interpreter does not run",
+        "run it yourself, and name the interpreter of the workload's environment in COMMAND",
+    )],
     explains: &[EmptyCause::NotStarted],
 };
 
-pub(super) const PRELOAD: Known = Known {
+pub(super) const PRELOAD: CheckInfo = CheckInfo {
     id: "nvtx",
     group: Group::Collector,
     looks_at: "Starts the interpreter with the collector preloaded, opens a range by each NVTX binding \
@@ -83,30 +78,27 @@ pub(super) const PRELOAD: Known = Known {
                the trace file that this leaves.",
     why: "This is the way of every range: what fails here fails in the workload.",
     fixes: &[
-        Fix {
-            when: "no range reached the collector",
-            status: Status::Problem,
-            text: "see the details (-v): a line of ld.so names a library that cannot be loaded; in a \
-                   sandbox or under sudo LD_PRELOAD is dropped: start stage2-launch inside of it",
-        },
-        Fix {
-            when: "a binding is installed, and its range did not reach the collector",
-            status: Status::Warning,
-            text: "update that package (torch, nvtx): it may be built without NVTX, or NVTX_DISABLE or \
-                   NVTX_INJECTION64_PATH is set",
-        },
-        Fix {
-            when: "the interpreter ended with the collector preloaded",
-            status: Status::Problem,
-            text: "run it without the collector; if it works there, please report it with the output of \
-                   `stage2-launch doctor -v`",
-        },
+        Fix::problem(
+            "no range reached the collector",
+            "see the details (-v): a line of ld.so names a library that cannot be loaded; in a \
+             sandbox or under sudo LD_PRELOAD is dropped: start stage2-launch inside of it",
+        ),
+        Fix::warning(
+            "a binding is installed, and its range did not reach the collector",
+            "update that package (torch, nvtx): it may be built without NVTX, or NVTX_DISABLE or \
+             NVTX_INJECTION64_PATH is set",
+        ),
+        Fix::problem(
+            "the interpreter ended with the collector preloaded",
+            "run it without the collector; if it works there, please report it with the output of \
+             `stage2-launch doctor -v`",
+        ),
     ],
     explains: &[EmptyCause::NothingUsed],
 };
 
 #[cfg(test)]
-pub(super) const ALL: [&Known; 4] = [&COLLECTOR, &PROGRAM, &PYTHON, &PRELOAD];
+pub(super) const ALL: [&CheckInfo; 4] = [&COLLECTOR, &PROGRAM, &PYTHON, &PRELOAD];
 
 /// Judges the library. `recorded`: the version in the trace file of the trial.
 pub(super) fn collector(library: &Library, recorded: Option<&str>) -> Check {
@@ -159,10 +151,8 @@ pub(super) fn python(interpreter: Result<&Path, &str>, quick: &Result<Trial, NoT
             let known = said.packages.iter();
             let known =
                 known.filter_map(|(name, version)| Some(format!("{name} {}", version.as_ref()?)));
-            let mut packages: Vec<String> = known.collect();
-            if let Some(cuda) = &said.torch_cuda {
-                packages.push(format!("torch for CUDA {cuda}"));
-            }
+            let torch = said.torch_cuda.iter().map(|cuda| format!("torch for CUDA {cuda}"));
+            let packages: Vec<String> = known.chain(torch).collect();
             let packages = match (&said.packages_unknown, packages.is_empty()) {
                 (Some(why), _) => format!("its packages are not known ({why})"),
                 (None, true) => "none of torch, nvtx, hydra-core, vllm, jax and cupy".to_owned(),
@@ -176,7 +166,7 @@ pub(super) fn python(interpreter: Result<&Path, &str>, quick: &Result<Trial, NoT
             };
             PYTHON.ok(format!("{path}, Python {}: {packages}{warns}", said.version))
         }
-        Err(NoTrial::NoAnswer(_, why)) if why.starts_with("cannot be started") => {
+        Err(NoTrial::NoAnswer(_, why @ NoAnswer::NotStarted(_))) => {
             PYTHON.case(0, format!("{path} {why}"))
         }
         Err(why) => PYTHON.not_checked(why.to_string()),
@@ -199,29 +189,24 @@ pub(super) fn preload(
         Err(why @ NoTrial::Ended(..)) => return PRELOAD.case(2, why.to_string()),
         Err(why) => return PRELOAD.not_checked(why.to_string()),
     };
-    let mut details = first.lines.clone();
-    let mut reached: Vec<String> = Vec::new();
-    let mut lost: Vec<String> = Vec::new();
-    let mut take = |trial: &Trial| {
+    let second = torch.and_then(|torch| torch.as_ref().ok());
+    let (mut reached, mut lost) = (Vec::new(), Vec::new());
+    for trial in std::iter::once(first).chain(second) {
         for (name, problem) in &trial.said.bindings {
             let shown = label(name);
             match problem {
                 Some(why) => lost.push(format!("{shown} ({why})")),
-                None if trial.reached.contains(name) => reached.push(shown.to_owned()),
+                None if trial.reached.contains(name) => reached.push(shown),
                 None => lost.push(format!("{shown} (no range in the trace file)")),
             }
         }
-    };
-    take(first);
-    match torch {
-        Some(Ok(trial)) => {
-            take(trial);
-            details.extend(trial.lines.iter().filter(|line| !first.lines.contains(line)).cloned());
-        }
-        Some(Err(why)) => details.push(format!("torch.cuda.nvtx was not checked: {why}")),
-        None => {}
     }
-    let not_torch = matches!(torch, Some(Err(_)));
+    let mut details = first.lines.clone();
+    let more = second.into_iter().flat_map(|trial| &trial.lines);
+    details.extend(more.filter(|line| !first.lines.contains(line)).cloned());
+    if let Some(Err(why)) = torch {
+        details.push(format!("torch.cuda.nvtx was not checked: {why}"));
+    }
     details.extend(lost.iter().cloned());
     let lost = lost.join("; ");
     if reached.is_empty() {
@@ -230,7 +215,7 @@ pub(super) fn preload(
             .with(details);
     }
     let mut what = format!("ranges reach the collector by {}", reached.join(", "));
-    if not_torch {
+    if matches!(torch, Some(Err(_))) {
         what.push_str(
             "; torch.cuda.nvtx was not checked (importing torch took too long, or failed)",
         );
@@ -252,7 +237,9 @@ fn label(binding: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::doctor::check::Status;
     use std::collections::BTreeMap;
+    use std::time::Duration;
 
     fn trial(bindings: &[(&str, Option<&str>)], reached: &[&str]) -> Result<Trial, NoTrial> {
         let mut trial = Trial::default();
@@ -285,7 +272,8 @@ mod tests {
         );
         let none = trial(&[("bare", Some("the collector did not start"))], &[]);
         assert_eq!(preload(&none, None).status, Status::Problem);
-        let late = Err(NoTrial::NoAnswer("python3".into(), "no answer in 3 s".into()));
+        let late =
+            Err(NoTrial::NoAnswer("python3".into(), NoAnswer::TooLate(Duration::from_secs(3))));
         let torch = preload(&both, Some(&late));
         assert!(torch.status == Status::Ok && torch.what.contains("was not checked"), "{torch:?}");
         let crashed = Err(NoTrial::Ended("python3".into(), "signal 11".into()));

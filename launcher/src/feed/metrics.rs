@@ -17,7 +17,7 @@ const PROCESSES: usize = 64;
 
 /// What `feed` knows besides the trace files.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Own {
+pub(crate) struct FeedStatus {
     /// Now, ns since the Unix epoch.
     pub(crate) now_ns: u64,
     /// CPU time of the collector's threads by process, seconds.
@@ -25,7 +25,7 @@ pub(crate) struct Own {
 }
 
 /// The whole text.
-pub(crate) fn text(look: Look, own: Own) -> String {
+pub(crate) fn text(look: Look, own: FeedStatus) -> String {
     let mut registry = Registry::with_prefix("stage2");
     registry.register_collector(Box::new(Metrics { look, own }));
     let mut text = String::new();
@@ -39,7 +39,7 @@ type Labels = Vec<(&'static str, String)>;
 #[derive(Debug)]
 struct Metrics {
     look: Look,
-    own: Own,
+    own: FeedStatus,
 }
 
 enum Value {
@@ -69,151 +69,137 @@ impl Value {
 }
 
 /// What a metric is called and says, and its unit.
-struct About(&'static str, &'static str, Option<Unit>, MetricType);
+struct MetricInfo(&'static str, Option<Unit>, &'static str, MetricType);
 
-impl Metrics {
-    fn processes(&self) -> impl Iterator<Item = &Watched> {
-        self.look.processes.iter().take(PROCESSES)
+const SECONDS: Option<Unit> = Some(Unit::Seconds);
+const BYTES: Option<Unit> = Some(Unit::Bytes);
+
+fn counter(name: &'static str, unit: Option<Unit>, help: &'static str) -> MetricInfo {
+    MetricInfo(name, unit, help, MetricType::Counter)
+}
+
+fn gauge(name: &'static str, unit: Option<Unit>, help: &'static str) -> MetricInfo {
+    MetricInfo(name, unit, help, MetricType::Gauge)
+}
+
+impl Collector for Metrics {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut output = Output { metrics: self, encoder };
+        output.stages()?;
+        output.classes()?;
+        output.processes()?;
+        output.own()
     }
+}
 
+struct Output<'m, 'e> {
+    metrics: &'m Metrics,
+    encoder: DescriptorEncoder<'e>,
+}
+
+impl Output<'_, '_> {
     /// One series for each process and each row that it has.
-    fn per_process(
-        &self,
-        encoder: &mut DescriptorEncoder<'_>,
-        about: About,
+    fn rows(
+        &mut self,
+        about: MetricInfo,
         rows: impl Fn(&Watched) -> Vec<(Labels, Value)>,
     ) -> fmt::Result {
-        let About(name, help, unit, kind) = about;
-        let mut metric = encoder.encode_descriptor(name, help, unit.as_ref(), kind)?;
-        for process in self.processes() {
+        let processes = self.metrics.look.processes.iter().take(PROCESSES);
+        let MetricInfo(name, unit, help, kind) = about;
+        let mut metric = self.encoder.encode_descriptor(name, help, unit.as_ref(), kind)?;
+        for process in processes {
             for (more, value) in rows(process) {
                 let rank = process.rank.map(|rank| rank.to_string()).unwrap_or_default();
-                let own = [
-                    ("host", process.host.clone()),
-                    ("pid", process.pid.to_string()),
-                    ("rank", rank),
-                ];
-                let labels: Labels = own.into_iter().chain(more).collect();
+                let (host, pid) = (process.host.clone(), process.pid.to_string());
+                let mut labels: Labels = vec![("host", host), ("pid", pid), ("rank", rank)];
+                labels.extend(more);
                 value.encode(&mut metric.encode_family(&labels)?)?;
             }
         }
         Ok(())
     }
 
-    /// One series for each process and stage.
-    fn per_stage(
-        &self,
-        encoder: &mut DescriptorEncoder<'_>,
-        about: About,
-        value: impl Fn(&StageNumbers) -> Option<Value>,
+    /// One series for each process that has a value.
+    fn per_process(
+        &mut self,
+        about: MetricInfo,
+        value: impl Fn(&Watched) -> Option<Value>,
     ) -> fmt::Result {
-        self.per_process(encoder, about, |process| {
-            let stages = process.totals.iter();
-            let rows = stages
-                .filter_map(|(stage, sum)| Some((vec![("stage", stage.clone())], value(sum)?)));
-            rows.collect()
+        self.rows(about, |process| {
+            value(process).map(|value| (Vec::new(), value)).into_iter().collect()
         })
     }
 
-    fn stages(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let about = |name, help, unit, kind| About(name, help, unit, kind);
-        let seconds = || Some(Unit::Seconds);
-        self.per_stage(
-            encoder,
-            about(
-                "stage_step",
-                "How long an outermost range of the program was open.",
-                seconds(),
-                MetricType::Histogram,
-            ),
-            |sum| (sum.steps > 0).then(|| step_times(sum)),
-        )?;
-        self.per_stage(
-            encoder,
-            about("stage_tokens", "Tokens of the steps that say so.", None, MetricType::Counter),
-            |sum| (sum.steps_with_tokens > 0).then_some(Value::Count(sum.tokens)),
-        )?;
-        self.per_stage(
-            encoder,
-            about(
-                "stage_window",
-                "Time in which a recorded step was open, or its GPU work ran.",
-                seconds(),
-                MetricType::Counter,
-            ),
-            |sum| Some(Value::ns(sum.window_ns)),
-        )?;
-        self.per_stage(
-            encoder,
-            about(
-                "stage_busy",
-                "Time in which any GPU work of the stage ran.",
-                seconds(),
-                MetricType::Counter,
-            ),
-            |sum| Some(Value::ns(sum.busy_ns)),
-        )?;
-        self.per_stage(
-            encoder,
-            about(
-                "stage_launch_gap",
-                "Gaps of 50 us at most between GPU work within steps.",
-                seconds(),
-                MetricType::Counter,
-            ),
-            |sum| Some(Value::ns(sum.gaps_ns)),
-        )
+    /// One series for each process and stage.
+    fn per_stage(
+        &mut self,
+        about: MetricInfo,
+        value: impl Fn(&StageNumbers) -> Option<Value>,
+    ) -> fmt::Result {
+        self.rows(about, |process| {
+            let stages = process.totals.iter();
+            let row = |(stage, sum)| Some((vec![("stage", String::clone(stage))], value(sum)?));
+            stages.filter_map(row).collect()
+        })
     }
 
-    fn classes(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let rows = |process: &Watched, value: &dyn Fn(&StageNumbers, usize) -> Value| {
+    /// One series for each process, stage and class of kernels that ran.
+    fn per_class(
+        &mut self,
+        about: MetricInfo,
+        value: impl Fn(&StageNumbers, usize) -> Value,
+    ) -> fmt::Result {
+        self.rows(about, |process| {
             let mut rows = Vec::new();
             for (stage, sum) in &process.totals {
-                for (class, _) in
-                    sum.class_launches.iter().enumerate().filter(|(_, count)| **count > 0)
-                {
+                let launches = sum.class_launches.iter().enumerate();
+                for (class, _) in launches.filter(|(_, count)| **count > 0) {
                     let label = class_label(class as u8).to_owned();
-                    rows.push((
-                        vec![("stage", stage.clone()), ("class", label)],
-                        value(sum, class),
-                    ));
+                    let labels = vec![("stage", stage.clone()), ("class", label)];
+                    rows.push((labels, value(sum, class)));
                 }
             }
             rows
-        };
-        let of = |numbers: &[u64], class: usize| numbers.get(class).copied().unwrap_or(0);
-        let help = "Time of GPU work by class; work that overlaps counts twice.";
-        self.per_process(
-            encoder,
-            About("stage_class", help, Some(Unit::Seconds), MetricType::Counter),
-            |process| rows(process, &|sum, class| Value::ns(of(&sum.class_ns, class))),
-        )?;
-        self.per_process(
-            encoder,
-            About(
-                "stage_class_launches",
-                "Pieces of GPU work by class.",
-                None,
-                MetricType::Counter,
-            ),
-            |process| rows(process, &|sum, class| Value::Count(of(&sum.class_launches, class))),
-        )
+        })
     }
 
-    fn whole_processes(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    fn stages(&mut self) -> fmt::Result {
+        let help = "How long an outermost range of the program was open.";
+        let about = MetricInfo("stage_step", SECONDS, help, MetricType::Histogram);
+        self.per_stage(about, |sum| (sum.steps > 0).then(|| step_times(sum)))?;
+        let about = counter("stage_tokens", None, "Tokens of the steps that say so.");
+        self.per_stage(about, |sum| {
+            (sum.steps_with_tokens > 0).then_some(Value::Count(sum.tokens))
+        })?;
+        let help = "Time in which a recorded step was open, or its GPU work ran.";
+        let about = counter("stage_window", SECONDS, help);
+        self.per_stage(about, |sum| Some(Value::ns(sum.window_ns)))?;
+        let about = counter("stage_busy", SECONDS, "Time in which any GPU work of the stage ran.");
+        self.per_stage(about, |sum| Some(Value::ns(sum.busy_ns)))?;
+        let help = "Gaps of 50 us at most between GPU work within steps.";
+        let about = counter("stage_launch_gap", SECONDS, help);
+        self.per_stage(about, |sum| Some(Value::ns(sum.gaps_ns)))
+    }
+
+    fn classes(&mut self) -> fmt::Result {
+        let of = |numbers: &[u64], class: usize| numbers.get(class).copied().unwrap_or(0);
+        let help = "Time of GPU work by class; work that overlaps counts twice.";
+        let about = counter("stage_class", SECONDS, help);
+        self.per_class(about, |sum, class| Value::ns(of(&sum.class_ns, class)))?;
+        let about = counter("stage_class_launches", None, "Pieces of GPU work by class.");
+        self.per_class(about, |sum, class| Value::Count(of(&sum.class_launches, class)))
+    }
+
+    fn processes(&mut self) -> fmt::Result {
         let help = "Time in which a GPU, as the process numbers it, worked for the process.";
-        self.per_process(
-            encoder,
-            About("device_busy", help, Some(Unit::Seconds), MetricType::Counter),
-            |process| {
-                let devices = process.device_totals.iter();
-                devices
-                    .map(|(device, &ns)| (vec![("device", device.to_string())], Value::ns(ns)))
-                    .collect()
-            },
-        )?;
+        self.rows(counter("device_busy", SECONDS, help), |process| {
+            let devices = process.device_totals.iter();
+            devices
+                .map(|(device, &ns)| (vec![("device", device.to_string())], Value::ns(ns)))
+                .collect()
+        })?;
         let help = "Pieces of GPU work by where their launch was placed: the coverage.";
-        self.per_process(encoder, About("launches", help, None, MetricType::Counter), |process| {
+        self.rows(counter("launches", None, help), |process| {
             let counts = &process.counts;
             let all = [
                 ("range", counts.attributed),
@@ -224,7 +210,7 @@ impl Metrics {
                 .into()
         })?;
         let help = "What was not kept, by kind; docs/live.md lists the kinds.";
-        self.per_process(encoder, About("losses", help, None, MetricType::Counter), |process| {
+        self.rows(counter("losses", None, help), |process| {
             let own = [
                 ("corrupt_frames", process.corrupt_frames),
                 ("reader_limits", process.counts.left_out),
@@ -233,73 +219,50 @@ impl Metrics {
             all.map(|(kind, count)| (vec![("kind", kind.to_owned())], Value::Count(count)))
                 .collect()
         })?;
-        let help = "GPU work that came too late to count as busy time.";
-        self.per_process(
-            encoder,
-            About("late", help, Some(Unit::Seconds), MetricType::Counter),
-            |process| vec![(Vec::new(), Value::ns(process.late_ns))],
-        )?;
-        let help = "CPU time of the collector's own threads.";
-        self.per_process(
-            encoder,
-            About("collector_cpu", help, Some(Unit::Seconds), MetricType::Counter),
-            |process| {
-                let known = self.own.cpu_seconds.iter().find(|(pid, _)| *pid == process.pid);
-                known
-                    .map(|&(_, seconds)| (Vec::new(), Value::Seconds(seconds)))
-                    .into_iter()
-                    .collect()
-            },
-        )?;
-        let help = "Trace files of the process, as far as they were read.";
-        self.per_process(
-            encoder,
-            About("trace", help, Some(Unit::Bytes), MetricType::Counter),
-            |process| vec![(Vec::new(), Value::Count(process.bytes))],
-        )?;
-        let help = "How old the last event is.";
-        self.per_process(
-            encoder,
-            About("data_age", help, Some(Unit::Seconds), MetricType::Gauge),
-            |process| {
-                let age = process
-                    .last_wall_ns
-                    .map(|last| self.own.now_ns.saturating_sub(last) as f64 / 1e9);
-                age.map(|age| (Vec::new(), Value::Gauge(age))).into_iter().collect()
-            },
-        )?;
+        let about = counter("late", SECONDS, "GPU work that came too late to count as busy time.");
+        self.per_process(about, |process| Some(Value::ns(process.late_ns)))?;
+        let FeedStatus { now_ns, cpu_seconds } = &self.metrics.own;
+        let about = counter("collector_cpu", SECONDS, "CPU time of the collector's own threads.");
+        self.per_process(about, |process| {
+            let known = cpu_seconds.iter().find(|(pid, _)| *pid == process.pid);
+            known.map(|&(_, seconds)| Value::Seconds(seconds))
+        })?;
+        let about =
+            counter("trace", BYTES, "Trace files of the process, as far as they were read.");
+        self.per_process(about, |process| Some(Value::Count(process.bytes)))?;
+        self.per_process(gauge("data_age", SECONDS, "How old the last event is."), |process| {
+            let age_ns = now_ns.saturating_sub(process.last_wall_ns?);
+            Some(Value::Gauge(age_ns as f64 / 1e9))
+        })?;
         let help = "1 while the trace file of the process grows, 0 when it is over.";
-        self.per_process(encoder, About("recording", help, None, MetricType::Gauge), |process| {
-            let on = process.state == FileState::Growing;
-            vec![(Vec::new(), Value::Gauge(f64::from(u8::from(on))))]
+        self.per_process(gauge("recording", None, help), |process| {
+            Some(Value::Gauge(f64::from(u8::from(process.state == FileState::Growing))))
         })
     }
 
-    fn own(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let look = &self.look;
-        let beyond = look.processes.len().saturating_sub(PROCESSES);
-        let one = |encoder: &mut DescriptorEncoder<'_>, about: About, value: Value| {
-            let About(name, help, unit, kind) = about;
-            value.encode(&mut encoder.encode_descriptor(name, help, unit.as_ref(), kind)?)
-        };
-        let about = |name, help, unit| About(name, help, unit, MetricType::Gauge);
-        let bytes = || Some(Unit::Bytes);
+    /// What `feed` itself does.
+    fn own(&mut self) -> fmt::Result {
+        let look = &self.metrics.look;
+        let beyond = look.processes.len().saturating_sub(PROCESSES) as u64;
+        let number = |number: u64| Value::Gauge(number as f64);
         let help = "Bytes of trace files that are there and were not read yet.";
-        one(encoder, about("feed_behind", help, bytes()), Value::Gauge(look.behind_bytes as f64))?;
+        let behind = (gauge("feed_behind", BYTES, help), number(look.behind_bytes));
         let help = "Bytes of trace files of which only definitions were read.";
-        let skipped = About("feed_skipped", help, bytes(), MetricType::Counter);
-        one(encoder, skipped, Value::Count(look.skipped_bytes))?;
+        let skipped = (counter("feed_skipped", BYTES, help), Value::Count(look.skipped_bytes));
         let help = "Trace files beyond those that are followed.";
-        one(
-            encoder,
-            about("feed_files_left_out", help, None),
-            Value::Gauge(look.files_left_out as f64),
-        )?;
+        let files = (gauge("feed_files_left_out", None, help), number(look.files_left_out));
         let help = "Processes beyond those with series of their own.";
-        one(encoder, about("feed_processes_left_out", help, None), Value::Gauge(beyond as f64))?;
+        let processes = (gauge("feed_processes_left_out", None, help), number(beyond));
         let help =
             "Trace files that were damaged, cut, replaced or taken away, of the last twenty.";
-        one(encoder, about("feed_problems", help, None), Value::Gauge(look.problems.len() as f64))
+        let problems = (gauge("feed_problems", None, help), number(look.problems.len() as u64));
+        for (MetricInfo(name, unit, help, kind), value) in
+            [behind, skipped, files, processes, problems]
+        {
+            let mut metric = self.encoder.encode_descriptor(name, help, unit.as_ref(), kind)?;
+            value.encode(&mut metric)?;
+        }
+        Ok(())
     }
 }
 
@@ -309,15 +272,138 @@ fn step_times(sum: &StageNumbers) -> Value {
     Value::Steps { sum: sum.steps_ns as f64 / 1e9, count: sum.steps, buckets }
 }
 
-impl Collector for Metrics {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        self.stages(&mut encoder)?;
-        self.classes(&mut encoder)?;
-        self.whole_processes(&mut encoder)?;
-        self.own(&mut encoder)
+#[cfg(test)]
+mod tests {
+    use stage2_live::{Counts, StageNumbers, Watched};
+
+    use super::*;
+
+    fn process() -> Watched {
+        let mut decode = StageNumbers {
+            steps: 3,
+            steps_ns: 30_000_000,
+            tokens: 24,
+            steps_with_tokens: 3,
+            window_ns: 30_000_000,
+            busy_ns: 20_000_000,
+            gaps_ns: 1_000_000,
+            ..StageNumbers::default()
+        };
+        decode.step_buckets[6] = 2;
+        decode.step_buckets[7] = 1;
+        (decode.class_ns[1], decode.class_launches[1]) = (15_000_000, 30);
+        Watched {
+            host: "node-1".into(),
+            pid: 4711,
+            rank: Some(3),
+            state: FileState::Growing,
+            totals: [("decode".to_owned(), decode)].into(),
+            device_totals: [(0, 21_000_000)].into(),
+            counts: Counts { work: 31, attributed: 30, outside: 1, ..Counts::default() },
+            losses: vec![("dropped_by_cupti", 2)],
+            bytes: 1_000,
+            last_wall_ns: Some(7_000_000_000),
+            ..Watched::default()
+        }
+    }
+
+    fn of(processes: Vec<Watched>) -> String {
+        let own = FeedStatus { now_ns: 9_500_000_000, cpu_seconds: vec![(4711, 0.25)] };
+        text(Look { processes, ..Look::default() }, own)
+    }
+
+    #[test]
+    fn the_text_is_this() {
+        let text = of(vec![process()]);
+        let who = "host=\"node-1\",pid=\"4711\",rank=\"3\"";
+        for line in [
+            "# TYPE stage2_stage_step_seconds histogram".to_owned(),
+            "# UNIT stage2_stage_step_seconds seconds".to_owned(),
+            format!("stage2_stage_step_seconds_sum{{{who},stage=\"decode\"}} 0.03"),
+            format!("stage2_stage_step_seconds_count{{{who},stage=\"decode\"}} 3"),
+            format!("stage2_stage_step_seconds_bucket{{le=\"0.005\",{who},stage=\"decode\"}} 0"),
+            format!("stage2_stage_step_seconds_bucket{{le=\"0.01\",{who},stage=\"decode\"}} 2"),
+            format!("stage2_stage_step_seconds_bucket{{le=\"+Inf\",{who},stage=\"decode\"}} 3"),
+            format!("stage2_stage_tokens_total{{{who},stage=\"decode\"}} 24"),
+            format!("stage2_stage_window_seconds_total{{{who},stage=\"decode\"}} 0.03"),
+            format!("stage2_stage_busy_seconds_total{{{who},stage=\"decode\"}} 0.02"),
+            format!("stage2_stage_launch_gap_seconds_total{{{who},stage=\"decode\"}} 0.001"),
+            format!(
+                "stage2_stage_class_seconds_total{{{who},stage=\"decode\",class=\"gemm\"}} 0.015"
+            ),
+            format!(
+                "stage2_stage_class_launches_total{{{who},stage=\"decode\",class=\"gemm\"}} 30"
+            ),
+            format!("stage2_device_busy_seconds_total{{{who},device=\"0\"}} 0.021"),
+            format!("stage2_launches_total{{{who},placed=\"range\"}} 30"),
+            format!("stage2_losses_total{{{who},kind=\"dropped_by_cupti\"}} 2"),
+            format!("stage2_collector_cpu_seconds_total{{{who}}} 0.25"),
+            format!("stage2_trace_bytes_total{{{who}}} 1000"),
+            format!("stage2_data_age_seconds{{{who}}} 2.5"),
+            format!("stage2_recording{{{who}}} 1.0"),
+            "stage2_feed_behind_bytes 0.0".to_owned(),
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}\nis not in\n{text}");
+        }
+        assert!(text.ends_with("# EOF\n"));
+    }
+
+    /// Hazard (Watching what runs): Names of stages hold what terminals or Prometheus obey.
+    /// Promise: They stay text.
+    #[test]
+    fn names_from_anywhere_stay_within_their_label() {
+        let mut hostile = process();
+        let sum = hostile.totals.remove("decode").expect("a stage");
+        hostile.totals.insert("a\"} 1\\x0astage2_up 1 \\".to_owned(), sum);
+        let text = of(vec![hostile]);
+        assert!(text.contains(r#"stage="a\"} 1\\x0astage2_up 1 \\"} 0.02"#), "{text}");
+        assert!(text.lines().all(|line| line.starts_with("stage2_") || line.starts_with("# ")));
+    }
+
+    /// Hazard (Watching what runs): A job has hundreds of processes.
+    /// Promise: The number of series is bounded.
+    #[test]
+    fn series_are_bounded_and_no_kernel_has_one() {
+        let many = |pid| {
+            let mut process = Watched { pid, ..process() };
+            let sum = process.totals["decode"].clone();
+            process.totals.extend((0..3).map(|at| (format!("stage {at}"), sum.clone())));
+            process
+        };
+        let text = of((0..PROCESSES as u32 + 9).map(many).collect());
+        let pids = text.lines().filter(|line| line.starts_with("stage2_recording{")).count();
+        assert_eq!(pids, PROCESSES);
+        assert!(text.contains("stage2_feed_processes_left_out 9.0"));
+    }
+
+    #[test]
+    fn the_dashboard_asks_for_metrics_that_there_are() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/recipes/grafana.json");
+        let dashboard = std::fs::read_to_string(path).expect("a dashboard");
+        let json: serde_json::Value = serde_json::from_str(&dashboard).expect("JSON");
+        assert!(json["panels"].as_array().is_some_and(|panels| panels.len() >= 6));
+        let text = of(vec![process()]);
+        let series: Vec<&str> =
+            text.lines().filter_map(|line| line.split(['{', ' ']).next()).collect();
+        let words = dashboard.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        let asked: Vec<&str> = words.filter(|word| word.starts_with("stage2_")).collect();
+        assert!(asked.len() >= 6);
+        for name in asked {
+            assert!(
+                series.contains(&name),
+                "the dashboard asks for {name}, which feed does not write"
+            );
+        }
+    }
+
+    #[test]
+    fn the_manual_lists_every_metric() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/live.md");
+        let manual = std::fs::read_to_string(path).expect("docs/live.md");
+        let text = of(vec![process()]);
+        for name in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next())
+        {
+            assert!(manual.contains(&format!("`{name}")), "{name}");
+        }
     }
 }
-
-#[cfg(test)]
-#[path = "metrics_tests.rs"]
-mod tests;

@@ -1,9 +1,317 @@
 //! What processes do now -> a page of text, and a screen that shows it.
 
-mod cells;
 mod page;
-mod screen;
-mod snapshot;
 
-pub(crate) use page::{State, page};
-pub(crate) use screen::{look, run};
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, ErrorKind, IsTerminal as _, Read as _, Write as _};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use page::{State, View, page, stages};
+use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, poll, read};
+use ratatui::widgets::Paragraph;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+use stage2_read::files;
+
+use crate::cli::TopArgs;
+use crate::failure::Failure;
+use crate::live_source::{LiveSource, STEP, Stop, TICK, now_ns};
+
+/// Size of a page of plain text.
+const COLUMNS: usize = 80;
+const LINES: usize = 24;
+
+pub(crate) fn top(args: TopArgs) -> Result<u8, Failure> {
+    let mut watched = LiveSource::open(args.watching)?;
+    if args.once {
+        watched.read_all();
+        return show(&watched).map(|_| 0);
+    }
+    let stop = Stop::on_signals()?;
+    let dumb = std::env::var_os("TERM").is_none_or(|kind| kind == "dumb" || kind.is_empty());
+    let is_screen = io::stdout().is_terminal() && io::stdin().is_terminal();
+    if args.plain || dumb || !is_screen {
+        while !stop.is_set() {
+            let began = Instant::now();
+            watched.tick();
+            if !show(&watched)? {
+                break;
+            }
+            stop.await_tick(began);
+        }
+        return Ok(0);
+    }
+    run_screen(&mut watched, &stop).map_err(|error| {
+        Failure::NoResult(format!("the terminal cannot be used: {error}; try --plain"))
+    })?;
+    Ok(0)
+}
+
+/// Prints one page; false where nobody reads on.
+fn show(watched: &LiveSource) -> Result<bool, Failure> {
+    let view = look(watched, State::default());
+    let mut lines: Vec<String> = page(&view, COLUMNS, LINES)
+        .iter()
+        .map(|line| line.to_string().trim_end().to_owned())
+        .collect();
+    // The last line says which keys there are.
+    lines.pop();
+    lines.retain(|line| !line.is_empty());
+    let mut stdout = io::stdout().lock();
+    match writeln!(stdout, "{}\n", lines.join("\n")).and_then(|()| stdout.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Failure::NoResult(format!("stdout cannot be written: {error}"))),
+    }
+}
+
+/// Shows the page until the user ends it, or `stop` is set. The terminal is what it was then, also after
+/// a panic.
+fn run_screen(watched: &mut LiveSource, stop: &Stop) -> io::Result<()> {
+    let mut terminal = ratatui::try_init()?;
+    let result: io::Result<()> = (|| {
+        let mut view = View { name: watched.name.clone(), ..View::default() };
+        let (mut next, stdin) = (Instant::now(), io::stdin());
+        while !stop.is_set() {
+            if Instant::now() >= next {
+                next = Instant::now() + TICK;
+                watched.tick();
+                if !view.state.frozen {
+                    let state = std::mem::take(&mut view.state);
+                    view = look(watched, state);
+                }
+                if let Some(said) = watched.said.take() {
+                    view.state.said = Some(said);
+                }
+            }
+            terminal.draw(|frame| {
+                let area = frame.area();
+                let lines = page(&view, area.width.into(), area.height.into());
+                frame.render_widget(Paragraph::new(lines), area);
+            })?;
+            // Not by crossterm: it reads a terminal that is gone for ever, and never returns.
+            let mut wanted = [PollFd::new(&stdin, PollFlags::IN)];
+            let limit = Timespec::try_from(STEP).ok();
+            let _ = rustix::event::poll(&mut wanted, limit.as_ref());
+            let [stdin] = wanted;
+            if stdin.revents().intersects(PollFlags::HUP | PollFlags::ERR) {
+                break;
+            }
+            // One reading may hold several keys.
+            while !stdin.revents().is_empty() && poll(Duration::ZERO)? {
+                if let Event::Key(key) = read()?
+                    && !obey(key, &mut view, watched)
+                {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    })();
+    // The panic hook that `try_init` sets does the same. `restore`, and the end of `terminal`, say what fails
+    // on stderr: where that is the terminal that is gone, to say it panics.
+    let _ = terminal.show_cursor();
+    let _ = ratatui::try_restore();
+    std::mem::forget(terminal);
+    match result {
+        Err(error) if error.raw_os_error() == Some(Errno::IO.raw_os_error()) => Ok(()),
+        result => result,
+    }
+}
+
+/// What there is to show now.
+fn look(watched: &LiveSource, state: State) -> View {
+    let phases = watched.standings.iter().map(|standing| (standing.pid, standing.phase.clone()));
+    View {
+        name: watched.name.clone(),
+        look: watched.watch.look(),
+        phases: phases.collect(),
+        now_ns: now_ns(),
+        state,
+    }
+}
+
+/// Does what a key says; false where it ends the program.
+fn obey(key: KeyEvent, view: &mut View, watched: &mut LiveSource) -> bool {
+    if key.kind == KeyEventKind::Release {
+        return true;
+    }
+    if key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL) {
+        return false;
+    }
+    if view.state.help {
+        view.state.help = false;
+        return key.code != KeyCode::Char('q');
+    }
+    let state = &mut view.state;
+    state.said = None;
+    if std::mem::take(&mut state.stops) {
+        match key.code {
+            KeyCode::Char('y') => watched.switch(),
+            _ => watched.said = Some("recording goes on".to_owned()),
+        }
+        state.said = watched.said.take();
+        return true;
+    }
+    match key.code {
+        KeyCode::Char('q') => return false,
+        KeyCode::Char('?' | 'h') => state.help = true,
+        KeyCode::Char('f') => state.frozen = !state.frozen,
+        KeyCode::Up | KeyCode::Char('k') => state.chosen = state.chosen.saturating_sub(1),
+        KeyCode::Down | KeyCode::Char('j') => state.chosen = state.chosen.saturating_add(1),
+        KeyCode::Char('s') => match watched.recording() {
+            0 => watched.switch(),
+            some => {
+                state.stops = true;
+                let word = if some == 1 { "process" } else { "processes" };
+                state.said =
+                    Some(format!("stop recording of {some} {word}? y: stop, any other key: no"));
+            }
+        },
+        KeyCode::Char('w') => write_bundle(watched),
+        _ => {}
+    }
+    view.state.chosen = view.state.chosen.min(stages(view).saturating_sub(1));
+    view.state.said = watched.said.take().or(view.state.said.take());
+    true
+}
+
+/// Writes what was read so far as a bundle.
+fn write_bundle(watched: &mut LiveSource) {
+    let files: Vec<(PathBuf, u64)> = watched.watch.files().collect();
+    let name = format!("stage2-top-{}", jiff::Zoned::now().strftime("%Y%m%d-%H%M%S"));
+    let folder = PathBuf::from(name);
+    if files.iter().all(|(_, bytes)| *bytes == 0) {
+        watched.said = Some("there is nothing to write yet".to_owned());
+        return;
+    }
+    watched.in_background("the report is being made", move || save(&files, &folder));
+}
+
+/// Makes a bundle at `folder`, which must not be there yet. Gives one line that says what came of it.
+///
+/// Another process makes it: what it prints does not belong on the page, and keys are obeyed meanwhile.
+fn save(all: &[(PathBuf, u64)], folder: &Path) -> String {
+    let count = all.iter().filter(|(_, bytes)| *bytes > 0).count();
+    match bundle_of(all, folder) {
+        Ok(()) => format!("{} has a report of {count} files", folder.display()),
+        Err(why) => format!("{} was not made: {why}", folder.display()),
+    }
+}
+
+fn bundle_of(all: &[(PathBuf, u64)], folder: &Path) -> anyhow::Result<()> {
+    let beside = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
+    // Only the owner may read it, and it goes when it is no longer needed.
+    let copies = tempfile::Builder::new()
+        .prefix(".stage2-top-")
+        .tempdir_in(beside.unwrap_or(Path::new(".")))?;
+    let copied = copies.path().join("traces");
+    copy(all, &copied)?;
+    let merged = Command::new(std::env::current_exe()?)
+        .args(["merge", "-q", "--allow-empty", "--spool"])
+        .arg(&copied)
+        .arg("-o")
+        .arg(folder)
+        .stdin(Stdio::null())
+        .output()?;
+    let said = String::from_utf8_lossy(&merged.stderr);
+    let last = said.lines().rfind(|line| !line.trim().is_empty());
+    let why = last.map_or_else(|| merged.status.to_string(), str::to_owned);
+    anyhow::ensure!(merged.status.success(), why);
+    Ok(())
+}
+
+/// Copies so many bytes of each file into a new folder.
+fn copy(all: &[(PathBuf, u64)], folder: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().mode(0o700).create(folder)?;
+    for (at, (path, bytes)) in all.iter().enumerate().filter(|(_, (_, bytes))| *bytes > 0) {
+        let Some(name) = path.file_name() else { continue };
+        let mut copy = files::new_in(folder)?;
+        io::copy(&mut files::open(path)?.take(*bytes), &mut copy)?;
+        // Files of several folders may be called alike.
+        let mut to = folder.join(name);
+        if to.symlink_metadata().is_ok() {
+            let mut other = OsString::from(format!("{at}-"));
+            other.push(name);
+            to = folder.join(other);
+        }
+        files::put(copy, &to)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::WatchOptions;
+    use crate::live_source::ProcessStatus;
+
+    #[test]
+    fn keys_do_what_the_page_says() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("a.s2t");
+        std::fs::write(&file, "").expect("a file");
+        let target = file.to_str().map(str::to_owned);
+        let wanted = WatchOptions { all: false, tokens: Vec::new(), target };
+        let mut watched = LiveSource::open(wanted).expect("a file");
+        let mut view = View::default();
+        let mut press =
+            |code| obey(KeyEvent::new(code, KeyModifiers::NONE), &mut view, &mut watched);
+        assert!(press(KeyCode::Char('?')) && press(KeyCode::Char('x')));
+        assert!(press(KeyCode::Char('f')) && press(KeyCode::Down) && press(KeyCode::Up));
+        assert!(press(KeyCode::Char('s')));
+        assert!(!press(KeyCode::Char('q')));
+        assert!(view.state.frozen && !view.state.help && view.state.chosen == 0);
+        assert_eq!(view.state.said, None, "a key takes the last message away");
+        obey(KeyEvent::new(KeyCode::Char('s'), KeyModifiers::NONE), &mut view, &mut watched);
+        assert!(view.state.said.as_ref().is_some_and(|said| said.contains("no socket")));
+        let end = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
+        assert!(!obey(end, &mut view, &mut watched));
+    }
+
+    /// Hazard (Watching what runs): A stray key would stop the recording of all processes.
+    /// Promise: It asks first.
+    #[test]
+    fn recording_stops_only_where_a_second_key_says_so() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let target = folder.path().to_str().map(str::to_owned);
+        let wanted = WatchOptions { all: false, tokens: Vec::new(), target };
+        let mut watched = LiveSource::open(wanted).expect("a folder");
+        watched.standings = vec![ProcessStatus::of(7, "on"), ProcessStatus::of(8, "dormant")];
+        let mut view = View::default();
+        let mut press = |code| {
+            assert!(obey(
+                KeyEvent::new(KeyCode::Char(code), KeyModifiers::NONE),
+                &mut view,
+                &mut watched
+            ));
+            view.state.said.clone().unwrap_or_default()
+        };
+        assert!(press('s').starts_with("stop recording of 1 process?"));
+        assert_eq!(press('n'), "recording goes on");
+        assert_eq!(press('y'), "", "no question is open");
+        press('s');
+        assert_eq!(press('y'), "stop was asked for");
+    }
+
+    #[test]
+    fn copies_hold_what_was_read_and_no_more() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("host-1.s2t");
+        fs::write(&path, "frames, and a half one").expect("a file");
+        let into = folder.path().join("copy");
+        let absent = folder.path().join("absent.s2t");
+        let namesake = folder.path().join("other/host-1.s2t");
+        fs::create_dir(folder.path().join("other")).expect("a folder");
+        fs::write(&namesake, "of another host").expect("a file");
+        copy(&[(path.clone(), 6), (absent.clone(), 0), (namesake, 2)], &into).expect("copied");
+        assert_eq!(fs::read(into.join("host-1.s2t")).expect("a file"), b"frames");
+        assert_eq!(fs::read(into.join("2-host-1.s2t")).expect("a file"), b"of");
+        assert!(copy(&[(path, 6)], &into).is_err(), "a folder that is there is left alone");
+        assert!(copy(&[(absent, 9)], &folder.path().join("third")).is_err());
+    }
+}

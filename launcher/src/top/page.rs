@@ -9,8 +9,6 @@ use stage2_contract::text::numbers::count;
 use stage2_contract::text::{shorten, visible};
 use stage2_live::{FileState, Look, StageNumbers, Watched, class_label};
 
-use super::cells::{bold, clip, fit, ms, plain, share, short};
-
 /// What the user chose.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct State {
@@ -61,6 +59,7 @@ const HELP: [&str; 19] = [
 const KEYS: &str = "q end  s start/stop  j/k stage  f freeze  w write  ? help";
 
 /// A stage over all processes.
+#[derive(Default)]
 struct Row {
     name: String,
     processes: u64,
@@ -78,14 +77,14 @@ pub(crate) fn stages(view: &View) -> usize {
 
 /// The page, `height` lines at most.
 pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static>> {
-    let mut lines = Vec::new();
     if view.state.help {
-        lines.push(bold("stage2-launch top", width));
-        lines.extend(HELP.iter().map(|line| plain(line, width)));
-        lines.truncate(height);
-        return lines;
+        let help = HELP.iter().map(|line| plain(line, width));
+        return std::iter::once(bold("stage2-launch top", width))
+            .chain(help)
+            .take(height)
+            .collect();
     }
-    lines.extend(head(view, width));
+    let mut lines = head(view, width);
     let rows = rows(&view.look);
     let chosen = view.state.chosen.min(rows.len().saturating_sub(1));
     let foot = foot(view, width);
@@ -100,9 +99,8 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
     lines.extend(counters);
     lines.extend(process_table(view, rows.get(chosen), for_processes, width));
     lines.truncate(height.saturating_sub(foot.len()));
-    while lines.len() + foot.len() < height {
-        lines.push(Line::default());
-    }
+    let above = lines.len().max(height.saturating_sub(foot.len()));
+    lines.resize(above, Line::default());
     lines.extend(foot);
     lines.truncate(height);
     lines
@@ -129,9 +127,8 @@ fn head(view: &View, width: usize) -> Vec<Line<'static>> {
         |of: fn(&Watched) -> u64| look.processes.iter().map(of).fold(0u64, u64::saturating_add);
     let work = sum(|process| process.counts.work);
     let placed = sum(|process| process.counts.attributed.saturating_add(process.counts.outside));
-    let coverage = if work == 0 { "-".to_owned() } else { share(placed as f64 / work as f64) };
-    let in_ranges = sum(|process| process.counts.attributed);
-    let in_ranges = if work == 0 { "-".to_owned() } else { share(in_ranges as f64 / work as f64) };
+    let (coverage, in_ranges) =
+        (part(placed, work), part(sum(|process| process.counts.attributed), work));
     let lost = sum(lost);
     let behind = match (look.behind_bytes, look.skipped_bytes) {
         (0, 0) => String::new(),
@@ -152,14 +149,8 @@ fn rows(look: &Look) -> Vec<Row> {
         let with_work =
             process.window.stages.iter().filter(|(_, sum)| sum.steps > 0 || sum.launches > 0);
         for (name, sum) in with_work.filter(|_| seconds > 0.0) {
-            let row = all.entry(name).or_insert_with(|| Row {
-                name: name.clone(),
-                processes: 0,
-                sum: StageNumbers::default(),
-                steps_per_s: 0.0,
-                tokens_per_s: 0.0,
-                launches_per_s: 0.0,
-            });
+            let row = all.entry(name).or_default();
+            row.name.clone_from(name);
             row.processes += 1;
             row.sum.add(sum);
             row.steps_per_s += sum.steps as f64 / seconds;
@@ -177,7 +168,7 @@ fn stage_table(rows: &[Row], chosen: usize, height: usize, width: usize) -> Vec<
     let name_width = width.saturating_sub(59).max(8);
     let title = format!(
         "  {} {:>8} {:>8} {:>8} {:>6} {:>6} {:>8} {:>6}",
-        fit("STAGE", name_width),
+        padded("STAGE", name_width),
         "STEPS/S",
         "P50 ms",
         "P99 ms",
@@ -194,18 +185,18 @@ fn stage_table(rows: &[Row], chosen: usize, height: usize, width: usize) -> Vec<
     let first = (chosen + 1).saturating_sub(height);
     for (at, row) in rows.iter().enumerate().skip(first).take(height) {
         let mean = |sum: f64| sum / row.processes.max(1) as f64;
-        let time = |percent| row.sum.step_times.percentile(percent).map_or("-".to_owned(), ms);
-        let tokens =
-            if row.sum.steps_with_tokens > 0 { short(mean(row.tokens_per_s)) } else { "-".into() };
+        let time = |percent| or_dash(row.sum.step_times.percentile(percent).map(ms));
+        let has_tokens = row.sum.steps_with_tokens > 0;
+        let tokens = or_dash(has_tokens.then(|| short(mean(row.tokens_per_s))));
         let text = format!(
             "{} {} {:>8} {:>8} {:>8} {:>6} {:>6} {:>8} {:>6}",
             if at == chosen { ">" } else { " " },
-            fit(&row.name, name_width),
+            padded(&row.name, name_width),
             short(mean(row.steps_per_s)),
             time(50),
             time(99),
-            row.sum.busy_share().map_or("-".to_owned(), share),
-            row.sum.gap_share().map_or("-".to_owned(), share),
+            or_dash(row.sum.busy_share().map(share)),
+            or_dash(row.sum.gap_share().map(share)),
             tokens,
             short(mean(row.launches_per_s)),
         );
@@ -218,7 +209,6 @@ fn stage_table(rows: &[Row], chosen: usize, height: usize, width: usize) -> Vec<
 fn kernel_table(view: &View, row: Option<&Row>, height: usize, width: usize) -> Vec<Line<'static>> {
     let Some(row) = row.filter(|_| height > 0) else { return Vec::new() };
     let total: u64 = row.sum.class_ns.iter().sum();
-    let part = |ns: u64| if total == 0 { "-".to_owned() } else { share(ns as f64 / total as f64) };
     let mut classes: Vec<(u64, u8)> =
         row.sum.class_ns.iter().enumerate().map(|(class, &ns)| (ns, class as u8)).collect();
     classes.retain(|(ns, _)| *ns > 0);
@@ -234,27 +224,24 @@ fn kernel_table(view: &View, row: Option<&Row>, height: usize, width: usize) -> 
     let name_width = width.saturating_sub(40).max(8);
     let title = format!(
         "  {} {:>6}  {} {:>6} {:>7}",
-        fit("CLASS", 14),
+        padded("CLASS", 14),
         "TIME",
-        fit("KERNEL", name_width),
+        padded("KERNEL", name_width),
         "TIME",
         "MEAN us"
     );
     let mut lines = vec![bold(&title, width)];
     let shown = height.saturating_sub(1);
     // The last line is the sum of those that have no room.
-    let (top, rest) = if kernels.len() > shown {
-        kernels.split_at_checked(shown.saturating_sub(1)).unwrap_or((&[], &kernels))
-    } else {
-        (kernels.as_slice(), [].as_slice())
-    };
+    let single = if kernels.len() > shown { shown.saturating_sub(1) } else { kernels.len() };
+    let (top, rest) = kernels.split_at_checked(single).unwrap_or((&[], &kernels));
     let beyond =
         rest.iter().fold((0u64, 0u64), |sum, (_, (ns, n))| (sum.0.saturating_add(*ns), sum.1 + n));
     let others = format!("{} others", rest.len());
     let others = (!rest.is_empty()).then_some((others.as_str(), beyond));
     let mut top = top.iter().copied().chain(others);
     for at in 0..shown {
-        let class = classes.get(at).map(|&(ns, class)| (class_label(class), part(ns)));
+        let class = classes.get(at).map(|&(ns, class)| (class_label(class), part(ns, total)));
         let (class, class_part) = class.unwrap_or_default();
         let kernel = top.next();
         if class.is_empty() && kernel.is_none() {
@@ -263,12 +250,12 @@ fn kernel_table(view: &View, row: Option<&Row>, height: usize, width: usize) -> 
         let mean =
             |(ns, launches): (u64, u64)| ns.checked_div(launches).map(|ns| short(ns as f64 / 1e3));
         let (name, kernel_part, mean) = kernel.map_or_else(Default::default, |(name, sum)| {
-            (name, part(sum.0), mean(sum).unwrap_or_default())
+            (name, part(sum.0, total), mean(sum).unwrap_or_default())
         });
         let text = format!(
             "  {} {class_part:>6}  {} {kernel_part:>6} {mean:>7}",
-            fit(class, 14),
-            fit(name, name_width)
+            padded(class, 14),
+            padded(name, name_width)
         );
         lines.push(plain(&text, width));
     }
@@ -280,10 +267,9 @@ fn counters(view: &View, width: usize) -> Vec<Line<'static>> {
     for process in &view.look.processes {
         for counter in &process.counters {
             let name = counter.metric.split('.').next().unwrap_or_default().replace("__", " ");
-            let value = if counter.is_percent {
-                share(counter.value / 100.0)
-            } else {
-                format!("{}/s", short(counter.value))
+            let value = match counter.is_percent {
+                true => share(counter.value / 100.0),
+                false => format!("{}/s", short(counter.value)),
             };
             parts.push(format!("GPU{} {} {value}", counter.device, shorten(&name, 28)));
         }
@@ -310,8 +296,8 @@ fn process_table(
         "  {:>4} {:>8} {} {} {:>8} {:>8} {:>6} {:>6} {:>7}",
         "RANK",
         "PID",
-        fit("HOST", host_width),
-        fit("STATE", 9),
+        padded("HOST", host_width),
+        padded("STATE", 9),
         "STEPS/S",
         "P50 ms",
         "BUSY",
@@ -325,30 +311,24 @@ fn process_table(
         let sum = row.and_then(|row| process.window.stages.get(&row.name));
         let devices = process.window.devices.iter().filter(|device| device.busy_ns > 0);
         let busy: Vec<f64> = devices.map(|device| device.busy_ns as f64 / 1e9 / seconds).collect();
-        let gpu = if busy.is_empty() || seconds == 0.0 {
-            "-".to_owned()
-        } else {
-            share(busy.iter().sum::<f64>() / busy.len() as f64)
-        };
+        let is_known = !busy.is_empty() && seconds != 0.0;
+        let gpu = or_dash(is_known.then(|| share(busy.iter().sum::<f64>() / busy.len() as f64)));
         let text = format!(
             "  {:>4} {:>8} {} {} {:>8} {:>8} {:>6} {gpu:>6} {:>7}",
-            process.rank.map_or("-".to_owned(), |rank| rank.to_string()),
+            or_dash(process.rank.map(|rank| rank.to_string())),
             process.pid,
-            fit(&process.host, host_width),
-            fit(&state(view, process), 9),
-            sum.filter(|_| seconds > 0.0)
-                .map_or("-".to_owned(), |sum| short(sum.steps as f64 / seconds)),
-            sum.and_then(|sum| sum.step_times.percentile(50)).map_or("-".to_owned(), ms),
-            sum.and_then(StageNumbers::busy_share).map_or("-".to_owned(), share),
+            padded(&process.host, host_width),
+            padded(&state(view, process), 9),
+            or_dash(sum.filter(|_| seconds > 0.0).map(|sum| short(sum.steps as f64 / seconds))),
+            or_dash(sum.and_then(|sum| sum.step_times.percentile(50)).map(ms)),
+            or_dash(sum.and_then(StageNumbers::busy_share).map(share)),
             short(lost(process) as f64),
         );
         lines.push(plain(&text, width));
     }
     if shown < view.look.processes.len() {
-        lines.push(plain(
-            &format!("       {} processes more", view.look.processes.len() - shown),
-            width,
-        ));
+        let more = view.look.processes.len() - shown;
+        lines.push(plain(&format!("       {more} processes more"), width));
     }
     lines
 }
@@ -393,6 +373,209 @@ fn foot(view: &View, width: usize) -> Vec<Line<'static>> {
     said.into_iter().chain([bold(KEYS, width)]).collect()
 }
 
+fn plain(text: &str, width: usize) -> Line<'static> {
+    Line::from(clip(text, width))
+}
+
+fn bold(text: &str, width: usize) -> Line<'static> {
+    Line::from(Span::styled(clip(text, width), Style::new().add_modifier(Modifier::BOLD)))
+}
+
+fn clip(text: &str, width: usize) -> String {
+    text.chars().take(width).collect()
+}
+
+/// Exactly so many columns, where its characters have one each; the middle gives way.
+fn padded(text: &str, width: usize) -> String {
+    format!("{:width$}", shorten(text, width))
+}
+
+fn share(share: f64) -> String {
+    let percent = share * 100.0;
+    if percent >= 99.95 { "100%".to_owned() } else { format!("{percent:.1}%") }
+}
+
+fn part(of: u64, total: u64) -> String {
+    or_dash((total > 0).then(|| share(of as f64 / total as f64)))
+}
+
+fn or_dash(value: Option<String>) -> String {
+    value.unwrap_or_else(|| "-".to_owned())
+}
+
+fn ms(ns: u64) -> String {
+    short(ns as f64 / 1e6)
+}
+
+/// At most seven characters.
+fn short(value: f64) -> String {
+    match value {
+        v if v >= 1e15 => format!("{v:.0e}"),
+        v if v >= 1e12 => format!("{:.1}T", v / 1e12),
+        v if v >= 1e9 => format!("{:.1}G", v / 1e9),
+        v if v >= 1e6 => format!("{:.1}M", v / 1e6),
+        v if v >= 1e4 => format!("{:.1}k", v / 1e3),
+        v if v >= 100.0 || v == 0.0 => format!("{v:.0}"),
+        v if v >= 10.0 => format!("{v:.1}"),
+        v => format!("{v:.2}"),
+    }
+}
+
 #[cfg(test)]
-#[path = "page_tests.rs"]
-mod tests;
+mod tests {
+    use proptest::prelude::*;
+    use stage2_live::{Counts, DeviceBusy, KernelRow, Window};
+
+    use super::*;
+
+    fn process(pid: u32, rank: u64) -> Watched {
+        let mut decode = StageNumbers {
+            steps: 200,
+            window_ns: 9_000_000_000,
+            busy_ns: 6_300_000_000,
+            gaps_ns: 900_000_000,
+            launches: 8_000,
+            ..StageNumbers::default()
+        };
+        (0..200u64).for_each(|at| decode.step_times.add(40_000_000 + at * 100_000));
+        (decode.class_ns[1], decode.class_ns[2]) = (5_000_000_000, 1_500_000_000);
+        let prefill = StageNumbers { steps: 10, launches: 9, ..decode.clone() };
+        let kernel = |name: &str, ns| {
+            let (stage, name) = ("decode".to_owned(), name.to_owned());
+            KernelRow { stage, name, class: 1, ns, launches: 1_000 }
+        };
+        let names =
+            ["gemm_a", "gemm_b", "flash_fwd", "rms_norm", "rope", "silu", "add", "copy", "cast"];
+        Watched {
+            host: "node-1".into(),
+            pid,
+            rank: Some(rank),
+            state: FileState::Growing,
+            window: Window {
+                ns: 10_000_000_000,
+                end_wall_ns: Some(100_000_000_000),
+                stages: [("decode".to_owned(), decode), ("prefill".to_owned(), prefill)].into(),
+                kernels: names
+                    .iter()
+                    .zip(1u64..)
+                    .map(|(name, at)| kernel(name, 5_000_000_000 / at))
+                    .collect(),
+                devices: vec![DeviceBusy { device: 0, busy_ns: 6_500_000_000 }],
+            },
+            counts: Counts {
+                work: 1_000_000,
+                attributed: 998_000,
+                outside: 2_000,
+                ..Counts::default()
+            },
+            ..Watched::default()
+        }
+    }
+
+    fn view() -> View {
+        View {
+            name: "tmp/stage2/latest".into(),
+            look: Look { processes: vec![process(71, 0), process(72, 1)], ..Look::default() },
+            phases: vec![(72, "stopping".into())],
+            now_ns: 103_200_000_000,
+            state: State::default(),
+        }
+    }
+
+    fn text(view: &View, width: usize, height: usize) -> Vec<String> {
+        page(view, width, height).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn all_that_matters_fits_into_80_by_24_without_colour() {
+        let shown = text(&view(), 80, 24);
+        assert_eq!(shown.len(), 24);
+        assert!(shown.iter().all(|line| line.chars().count() <= 80), "{shown:#?}");
+        let whole = shown.join("\n");
+        for part in [
+            "2 processes, 2 recording",
+            "data 3.2 s old",
+            "placed 100%",
+            "in ranges 99.8%",
+            "> decode",
+            "  prefill",
+            "gemm",
+            "attention",
+            "flash_fwd",
+            "71 node-1",
+            "stopping",
+            "70.0%",
+            "q end",
+        ] {
+            assert!(whole.contains(part), "{part} is not in\n{whole}");
+        }
+        let decode = shown.iter().find(|line| line.starts_with("> decode")).expect("a row");
+        let numbers: Vec<&str> = decode.split_whitespace().skip(2).collect();
+        // 200 steps in 10 s, of 40 to 60 ms; 70 % of the time in steps busy, 10 % in gaps.
+        assert_eq!(numbers, ["20.0", "49.8", "59.2", "70.0%", "10.0%", "-", "800"], "{decode}");
+        let small = text(&view(), 80, 16).join("\n");
+        assert!(small.contains(" others ") && small.contains("q end"), "{small}");
+        let styles = page(&view(), 80, 24);
+        let spans = styles.iter().flat_map(|line| &line.spans);
+        assert!(spans.into_iter().all(|span| span.style.fg.is_none() && span.style.bg.is_none()));
+    }
+
+    #[test]
+    fn another_stage_has_its_own_kernels_and_the_chosen_row_is_always_seen() {
+        let mut view = view();
+        let numbers = view.look.processes[0].window.stages["decode"].clone();
+        for at in 0..40 {
+            view.look.processes[0].window.stages.insert(format!("stage {at:02}"), numbers.clone());
+        }
+        for chosen in [0, 7, 30, 41, 99] {
+            view.state.chosen = chosen;
+            let shown = text(&view, 80, 24);
+            let marked: Vec<&String> = shown.iter().filter(|line| line.starts_with("> ")).collect();
+            assert_eq!(marked.len(), 1, "{chosen}: {shown:#?}");
+        }
+        view.state.chosen = 1;
+        assert!(!text(&view, 80, 24).join("\n").contains("flash_fwd"), "kernels of decode only");
+    }
+
+    #[test]
+    fn what_went_wrong_is_said_and_nothing_obeys_it() {
+        let mut view = view();
+        view.look.problems = vec!["/tmp/a.s2t is damaged at byte 7".into()];
+        assert!(text(&view, 80, 24).join("\n").contains("damaged at byte 7"));
+        view.state.said = Some("71: \x1b[2Jstart".into());
+        assert!(text(&view, 80, 24).join("\n").contains("71: \\x1b[2Jstart"));
+        view.state.help = true;
+        let help = text(&view, 80, 24).join("\n");
+        assert!(HELP.iter().all(|line| help.contains(line)), "a line of it is cut:\n{help}");
+        view.state = State { frozen: true, ..State::default() };
+        assert!(text(&view, 80, 24)[0].contains("FROZEN"));
+    }
+
+    proptest! {
+        /// Hazard (Watching what runs): A terminal of one cell, or of any size.
+        /// Promise: There is a page, and no panic.
+        #[test]
+        fn every_size_has_a_page(width in 0usize..300, height in 0usize..100, chosen in 0usize..5, help: bool) {
+            let mut view = view();
+            view.state = State { chosen, help, ..State::default() };
+            let shown = text(&view, width, height);
+            prop_assert!(shown.len() <= height && shown.iter().all(|line| line.chars().count() <= width));
+            let empty = View { state: view.state.clone(), ..View::default() };
+            prop_assert!(text(&empty, width, height).len() <= height);
+        }
+    }
+
+    #[test]
+    fn a_terminal_of_any_size_is_drawn_to() {
+        use ratatui::{Terminal, backend::TestBackend, widgets::Paragraph};
+        for (width, height) in [(1, 1), (2, 1), (1, 50), (80, 24), (20, 5), (300, 90)] {
+            let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a terminal");
+            let drawn = terminal.draw(|frame| {
+                let area = frame.area();
+                let lines = page(&view(), area.width.into(), area.height.into());
+                frame.render_widget(Paragraph::new(lines), area);
+            });
+            assert!(drawn.is_ok());
+        }
+    }
+}

@@ -4,15 +4,12 @@
 //! collector and the other profilers, and then ranges only and untraced once more (the A/A pairs,
 //! which show how far equal runs differ); every second round the other way round.
 
-mod compare;
-mod measure;
-mod overhead;
-mod table;
+mod results;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow, bail};
 
 use crate::bundle::{Access, RunFolder, run_name};
 use crate::cli::{BenchArgs, Times};
@@ -21,17 +18,20 @@ use crate::commands::run::{Job, working_dir};
 use crate::config::{self, Composed};
 use crate::failure::{EXIT_NO_RESULT, Failure};
 use crate::hook::Hook;
-use crate::plan::{self, Pass, Plan};
+use crate::plan::{self, NSYS_BASE, Pass, Plan};
 use crate::redaction;
 use crate::run::{PassOutcome, Signals, System, run_one, shown_time};
 use crate::terminal::Terminal;
 use crate::workload;
-use compare::Results;
-use measure::{Configuration, Recorded, Run, Tracing};
+use results::{Configuration, Results, Run, StageTime, Tracing, page, slow_profilers};
 use stage2_contract::text::numbers::counted;
-use stage2_model::{Finding, Severity, WorkloadExit};
+use stage2_contract::text::visible_path;
+use stage2_model::{Finding, PathKind, RunInfo, WorkloadExit};
 use stage2_read::files::write_whole;
+use stage2_read::nsys::sqlite;
+use stage2_read::trace::folder::load_folder;
 use stage2_read::trace::libraries::RangeNames;
+use stage2_report::join::join;
 use stage2_report::join::overhead::InForce;
 
 /// `stage2-launch bench`. The exit status is that of the first untraced run of the rounds.
@@ -76,7 +76,7 @@ pub(crate) fn bench(args: BenchArgs, terminal: &Terminal) -> Result<u8, Failure>
         results: Results::new(&job.command, times),
     };
     bench.results.findings = findings;
-    bench.all()?;
+    bench.run_rounds()?;
     let status = bench.write(&folder)?;
     if let Some(finding) = access.apply(&folder.path()) {
         terminal.finding(&finding);
@@ -109,11 +109,10 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    fn all(&mut self) -> Result<(), Failure> {
+    /// Runs the warm-ups and the rounds, up to a run after which another one has no sense.
+    fn run_rounds(&mut self) -> Result<(), Failure> {
         let first = self.plan(Path::new(FIRST_ROUND))?;
-        for finding in &first.findings {
-            self.note(finding.clone());
-        }
+        first.findings.iter().for_each(|finding| self.note(finding.clone()));
         for (at, pass) in first.passes.iter().enumerate() {
             let Some(tracing) = Tracing::of_pass(pass.name) else { continue };
             let configuration = Configuration::new(tracing, at, pass.skip.clone());
@@ -121,31 +120,29 @@ impl Bench<'_> {
             self.results.configurations.push(configuration);
             self.results.configurations.extend(again);
         }
+        // The first round: every configuration, then back to the first one.
+        let configurations = self.results.configurations.iter().enumerate();
+        let (again, once): (Vec<_>, Vec<_>) = configurations.partition(|(_, of)| of.again);
+        let mut order: Vec<usize> =
+            once.iter().chain(again.iter().rev()).map(|&(at, _)| at).collect();
         let Times { rounds, warmup } = self.times;
-        let in_round = self.working();
-        let runs = u64::from(warmup) + u64::from(rounds) * in_round as u64;
+        let in_round = self.active(&order);
+        let runs = u64::from(warmup) + u64::from(rounds) * in_round;
         self.terminal.milestone(&format!(
             "the workload will run {}: {warmup} to warm up, then {rounds} x {in_round}, each under \
              one profiler or none; how long that takes can be estimated after the first",
             counted(runs, "time")
         ));
         for nth in 1..=warmup {
-            let left = u64::from(warmup - nth) + u64::from(rounds) * in_round as u64;
-            if !self.warm_up(nth, left)? {
+            if !self.warm_up(nth, runs - u64::from(nth))? {
                 return Ok(());
             }
         }
-        // The first round: every configuration, then back to the first one.
-        let configurations = self.results.configurations.iter().enumerate();
-        let (again, once): (Vec<_>, Vec<_>) = configurations.partition(|(_, of)| of.again);
-        let (again, once) =
-            (again.into_iter().map(|(at, _)| at), once.into_iter().map(|(at, _)| at));
-        let mut order: Vec<usize> = once.chain(again.rev()).collect();
         for round in 1..=rounds {
             for (done, &at) in order.iter().enumerate() {
-                let in_round = order.iter().skip(done + 1).filter(|at| self.works(**at)).count();
-                let rest = u64::from(rounds - round) * self.working() as u64;
-                if !self.one(round, at, in_round as u64 + rest)? {
+                let rest_of_round = self.active(order.get(done + 1..).unwrap_or_default());
+                let later = u64::from(rounds - round) * self.active(&order);
+                if !self.measure(round, at, rest_of_round + later)? {
                     return Ok(());
                 }
             }
@@ -154,21 +151,18 @@ impl Bench<'_> {
         Ok(())
     }
 
-    fn works(&self, at: usize) -> bool {
-        self.results.configurations.get(at).is_some_and(|of| of.failed.is_none())
-    }
-
-    /// How many configurations are still measured.
-    fn working(&self) -> usize {
-        (0..self.results.configurations.len()).filter(|at| self.works(*at)).count()
+    /// How many of these configurations are still measured.
+    fn active(&self, order: &[usize]) -> u64 {
+        let configurations = order.iter().filter_map(|at| self.results.configurations.get(*at));
+        configurations.filter(|of| of.failed.is_none()).count() as u64
     }
 
     fn plan(&self, dir: &Path) -> Result<Plan, Failure> {
         self.job.plan(self.composed, &self.dir.join(dir), self.library.clone(), plan::bench)
     }
 
-    /// One run, `left` before the last. False: there is no sense in another one.
-    fn one(&mut self, round: u32, at: usize, left: u64) -> Result<bool, Failure> {
+    /// Measures a configuration once, `left` runs before the last. False: another run has no sense.
+    fn measure(&mut self, round: u32, at: usize, left: u64) -> Result<bool, Failure> {
         let configuration = self.results.configurations.get(at).filter(|of| of.failed.is_none());
         let Some(Configuration { name, tracing, pass, .. }) = configuration.cloned() else {
             return Ok(true);
@@ -179,31 +173,18 @@ impl Bench<'_> {
         let Some(pass) = plan.passes.get(pass) else { return Ok(true) };
         let turn = format!("round {round} of {}", self.times.rounds);
         let ran = self.run(&plan, pass, &turn, &name, left);
-        let mut says_why = false;
-        if untraced && self.reference.is_none() {
-            started(&ran)?;
-            (self.reference, self.exit) = (ran.exit, ran.status);
-            self.results.workload_exit = ran.exit.filter(|_| !ran.ended);
-            if let Some(exit) = self.results.failed_exit() {
-                let what = format!("the workload itself fails: {}", exit.describe());
-                let why = "untraced, too: the times are those of a run that fails";
-                let log = pass.capture.as_ref().map(|capture| capture.log.display().to_string());
-                let remedy = format!("see {}", log.unwrap_or_default());
-                self.terminal.finding(&Finding::new(Severity::Warning, what, why, remedy));
-                says_why = true;
-            }
-        }
-        let (recorded, failed) = match self.failure(&ran) {
-            Some(why) => (Recorded::default(), Some(why)),
-            None => match measure::recorded(pass, &self.libraries) {
-                Ok(recorded) => (recorded, None),
-                Err(why) => (Recorded::default(), Some(why.to_string())),
-            },
+        let is_first = untraced && self.reference.is_none();
+        let keeps_log = is_first && self.set_reference(&ran, pass)?;
+        let recorded = match self.failure(&ran) {
+            Some(why) => Err(why),
+            None => recorded(pass, &self.libraries).map_err(|why| why.to_string()),
+        };
+        let (recorded, failed) = match recorded {
+            Ok(recorded) => (recorded, None),
+            Err(why) => (Recording::default(), Some(why)),
         };
         self.results.simulated |= recorded.simulated;
-        for finding in &recorded.findings {
-            self.note(finding.clone());
-        }
+        recorded.findings.iter().for_each(|finding| self.note(finding.clone()));
         let kept = self.dir.join(&folder);
         if let Some(why) = &failed {
             let what = format!("{name}: no measurement in round {round}");
@@ -213,14 +194,17 @@ impl Bench<'_> {
             } else {
                 format!("see what is left in {}", kept.display())
             };
-            self.terminal.finding(&Finding::new(Severity::Warning, what, why.clone(), remedy));
-        } else if !says_why {
+            self.terminal.finding(&Finding::warning(what, why.clone(), remedy));
+        } else if !keeps_log {
             self.remove(&kept);
         }
         // Empty from its last run on.
         let _ = kept.parent().map(std::fs::remove_dir);
         if let Some(configuration) = self.results.configurations.get_mut(at) {
-            configuration.runs.push(Run::new(round, &ran, recorded));
+            let duration_ns = ran.duration.and_then(|d| u64::try_from(d.as_nanos()).ok());
+            let Recording { stages, gpu_records, .. } = recorded;
+            let run = Run { round, exit: ran.exit, duration_ns, stages, gpu_records };
+            configuration.runs.push(run);
             configuration.failed = failed;
         }
         if ran.ended {
@@ -230,7 +214,22 @@ impl Bench<'_> {
         Ok(!ran.ended)
     }
 
-    /// An untraced run that is not measured. False: there is no sense in another one.
+    /// Takes the end of the first untraced run for that of the workload itself. True: it fails, and its log
+    /// is kept.
+    fn set_reference(&mut self, ran: &PassOutcome, pass: &Pass) -> Result<bool, Failure> {
+        started(ran)?;
+        (self.reference, self.exit) = (ran.exit, ran.status);
+        self.results.workload_exit = ran.exit.filter(|_| !ran.ended);
+        let Some(exit) = self.results.failed_exit() else { return Ok(false) };
+        let what = format!("the workload itself fails: {}", exit.describe());
+        let why = "untraced, too: the times are those of a run that fails";
+        let log = pass.capture.as_ref().map(|capture| capture.log.display().to_string());
+        let remedy = format!("see {}", log.unwrap_or_default());
+        self.terminal.finding(&Finding::warning(what, why, remedy));
+        Ok(true)
+    }
+
+    /// An untraced run that is not measured. False: another run has no sense.
     fn warm_up(&mut self, nth: u32, left: u64) -> Result<bool, Failure> {
         let plan = self.plan(&Path::new(WARM_UP).join(nth.to_string()))?;
         let Some(pass) = plan.passes.first() else { return Ok(true) };
@@ -303,10 +302,10 @@ impl Bench<'_> {
     fn write(mut self, folder: &RunFolder) -> Result<u8, Failure> {
         let dir = folder.path();
         self.results.compare();
-        for finding in overhead::findings(&self.results, self.in_force) {
+        for finding in slow_profilers(&self.results, self.in_force) {
             self.note(finding);
         }
-        let page = table::page(&self.results);
+        let page = page(&self.results);
         let written = serde_json::to_string_pretty(&self.results)
             .context("bench.json")
             .and_then(|json| write_whole(&dir.join("bench.json"), &format!("{json}\n")))
@@ -336,4 +335,62 @@ fn started(ran: &PassOutcome) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::NotRun { text: ran.failed.clone().unwrap_or_default(), exit: ran.status })
+}
+
+/// What a run recorded.
+#[derive(Clone, Debug, Default)]
+struct Recording {
+    stages: Vec<StageTime>,
+    simulated: bool,
+    /// Records of GPU work, where it was to be recorded.
+    gpu_records: Option<u64>,
+    /// Processes whose GPU work was not recorded, and why.
+    findings: Vec<Finding>,
+}
+
+/// What a pass recorded; nothing where nobody looked on.
+///
+/// # Errors
+/// There is nothing to read, or the GPU work that was to be recorded is not there.
+fn recorded(pass: &Pass, libraries: &RangeNames) -> anyhow::Result<Recording> {
+    let Some(folder) = pass.folders.first() else { return Ok(Recording::default()) };
+    if pass.profiler.is_some() {
+        let path = folder.join(format!("{NSYS_BASE}.sqlite"));
+        let tables = sqlite::load(&path, libraries).map_err(|finding| anyhow!("{finding}"))?;
+        let stages = tables.ranges.iter().filter_map(StageTime::of_range).collect();
+        return Ok(Recording { stages, ..Recording::default() });
+    }
+    if pass.outputs.is_empty() {
+        return Ok(Recording::default());
+    }
+    let capture = load_folder(folder, libraries);
+    if capture.processes.is_empty() {
+        if capture.files_refused == 0 && capture.findings.is_empty() {
+            let folder = visible_path(folder);
+            bail!(
+                "{folder} has no spool file (*.s2t): no process loaded the collector, or none used \
+                 CUDA or NVTX"
+            );
+        }
+        let told: Vec<String> = capture.findings.iter().map(ToString::to_string).collect();
+        bail!(told.join("; "));
+    }
+    let report = join(capture, RunInfo::default(), Vec::new());
+    let mut findings = Vec::new();
+    let mut gpu_records = None;
+    if pass.name == "collect" {
+        gpu_records = Some(report.coverage.gpu_records());
+        for process in &report.coverage.processes {
+            let Some(why) = process.gpu_off.as_deref() else { continue };
+            if gpu_records == Some(0) {
+                bail!("GPU work was not recorded: {why}");
+            }
+            let pid = process.pid.map(|pid| format!(" of process {pid}")).unwrap_or_default();
+            let what = format!("collector: GPU work{pid} was not recorded");
+            findings.push(Finding::warning(what, why, ""));
+        }
+    }
+    let rows = report.stages.iter().filter(|row| row.kind == PathKind::Range);
+    let stages = rows.filter_map(StageTime::of_row).collect();
+    Ok(Recording { stages, simulated: report.simulated, gpu_records, findings })
 }

@@ -1,22 +1,21 @@
 //! A verb for running processes -> what they answer, and a snapshot of what they do.
 
-mod answers;
-mod renew;
 mod snapshot;
-mod steps;
 
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 use stage2_contract::control::{Answer, Verb};
+use stage2_contract::text::numbers::ms3;
+use stage2_contract::trace::window::{self, FirstSteps};
 
-use crate::cli::{Answering, CtlArgs, CtlVerb};
-use crate::control::{AskError, Found, Target, ask, begins_in, find, together};
+use crate::cli::{AnswerOptions, CtlArgs, CtlVerb};
+use crate::commands::ending::printed;
+use crate::control::{
+    AskError, ControlSocket, DoneWindow, Target, ask, begins_in, find, since_1970, together,
+};
 use crate::failure::Failure;
-use crate::terminal::{Terminal, print};
-use answers::{to_json, to_text};
-use renew::renew_empty;
-use steps::{await_steps, steps_text};
+use crate::terminal::{Terminal, printable};
 
 /// The exit status where a process refuses, or does not answer.
 const EXIT_REFUSED: u8 = 1;
@@ -27,14 +26,19 @@ const STEP: Duration = Duration::from_millis(20);
 
 /// What became of a request to one process.
 struct Outcome {
-    found: Found,
+    found: ControlSocket,
     answer: Result<Answer, AskError>,
 }
 
-/// `stage2-launch ctl`.
+impl Outcome {
+    fn is_refused(&self) -> bool {
+        self.answer.as_ref().is_ok_and(|answer| answer.refused)
+    }
+}
+
 pub(crate) fn ctl(args: CtlArgs, terminal: &Terminal) -> Result<u8, Failure> {
     let target = target(&args)?;
-    let (verb, Answering { json }, awaited) = match args.verb {
+    let (verb, AnswerOptions { json }, awaited) = match args.verb {
         CtlVerb::Snapshot(args) => return snapshot::snapshot(&target, args, terminal),
         CtlVerb::Status(answering) => (Verb::Status, answering, None),
         CtlVerb::Flush(answering) => (Verb::Flush, answering, None),
@@ -46,7 +50,7 @@ pub(crate) fn ctl(args: CtlArgs, terminal: &Terminal) -> Result<u8, Failure> {
             (Verb::Stop, answering, waiting.wait.then_some("dormant"))
         }
     };
-    let found = found(&target)?;
+    let found = find(&target)?;
     let verb = together(verb, found.len());
     let mut outcomes = ask_each(found, &target, &verb, terminal);
     let are_together = outcomes.len() > 1 && matches!(verb, Verb::Start(_));
@@ -67,24 +71,19 @@ pub(crate) fn ctl(args: CtlArgs, terminal: &Terminal) -> Result<u8, Failure> {
             of_each.chain(first_steps.flatten().map(steps_text)).collect()
         }
     };
-    print(&text)
-        .map_err(|error| Failure::NoResult(format!("stdout cannot be written: {error}")))?;
-    let went_well = |outcome: &Outcome| outcome.answer.as_ref().is_ok_and(|answer| !answer.refused);
-    Ok(if !outcomes.is_empty() && outcomes.iter().all(went_well) { 0 } else { EXIT_REFUSED })
-}
-
-/// The sockets of the processes that are meant.
-fn found(target: &Target) -> Result<Vec<Found>, Failure> {
-    find(target).map_err(|error| Failure::NoResult(error.to_string()))
-}
-
-/// Asks every process of the target.
-fn ask_all(target: &Target, verb: &Verb, terminal: &Terminal) -> Result<Vec<Outcome>, Failure> {
-    Ok(ask_each(found(target)?, target, verb, terminal))
+    printed(&text)?;
+    let all_accepted =
+        outcomes.iter().all(|outcome| outcome.answer.is_ok() && !outcome.is_refused());
+    Ok(if !outcomes.is_empty() && all_accepted { 0 } else { EXIT_REFUSED })
 }
 
 /// Asks these processes of the target.
-fn ask_each(found: Vec<Found>, target: &Target, verb: &Verb, terminal: &Terminal) -> Vec<Outcome> {
+fn ask_each(
+    found: Vec<ControlSocket>,
+    target: &Target,
+    verb: &Verb,
+    terminal: &Terminal,
+) -> Vec<Outcome> {
     let mut outcomes: Vec<Outcome> =
         found.into_iter().map(|found| Outcome { answer: ask(&found, verb), found }).collect();
     if *target == Target::All {
@@ -116,10 +115,7 @@ fn target(args: &CtlArgs) -> Result<Target, Failure> {
 /// The time until they begin is no part of the patience.
 fn await_phase(outcomes: &mut [Outcome], phase: &str, begins_in: Duration) {
     let until = Instant::now() + begins_in + PATIENCE;
-    for outcome in outcomes {
-        if outcome.answer.as_ref().is_ok_and(|answer| answer.refused) {
-            continue;
-        }
+    for outcome in outcomes.iter_mut().filter(|outcome| !outcome.is_refused()) {
         while outcome.answer.is_ok() {
             let status = ask(&outcome.found, &Verb::Status);
             let now = status.as_ref().ok().and_then(|status| status.get("phase"));
@@ -139,5 +135,252 @@ fn await_phase(outcomes: &mut [Outcome], phase: &str, begins_in: Duration) {
             }
             std::thread::sleep(STEP);
         }
+    }
+}
+
+/// A window has to have been on for so long: what ran in a younger one may still be on its way.
+const YOUNGEST: Duration = Duration::from_secs(2);
+/// The longest that the end of an empty window is waited for: the moment of the start is a little more ahead.
+const EMPTY_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Asks those again that refused `start` because of a window in which nothing has run on the GPU, once that is
+/// ended. Its trace file stays.
+fn renew_empty(outcomes: &mut [Outcome], start: &Verb, terminal: &Terminal) {
+    let until = Instant::now() + EMPTY_PATIENCE;
+    for outcome in outcomes.iter_mut().filter(|outcome| outcome.is_refused()) {
+        if ask(&outcome.found, &Verb::Flush).is_err()
+            || !ask(&outcome.found, &Verb::Status)
+                .is_ok_and(|status| is_empty(&status, since_1970()))
+        {
+            continue;
+        }
+        let mut phase = ask(&outcome.found, &Verb::Stop);
+        while phase.as_ref().is_ok_and(|status| status.get("phase") != Some("dormant"))
+            && Instant::now() < until
+        {
+            std::thread::sleep(STEP);
+            phase = ask(&outcome.found, &Verb::Status);
+        }
+        outcome.answer = ask(&outcome.found, start);
+        terminal.detail(&format!(
+            "{}: its window was ended, in which nothing had run on the GPU",
+            outcome.found.pid
+        ));
+    }
+}
+
+/// Whether a window has been on for a while and has nothing of the GPU.
+fn is_empty(status: &Answer, now: Duration) -> bool {
+    let none = |name: &str| status.get(name) == Some("0");
+    let since = status.get("since_unix_ms").and_then(|ms| ms.parse().ok());
+    let is_old = since.is_some_and(|ms| now >= Duration::from_millis(ms) + YOUNGEST);
+    status.get("phase") == Some("on") && is_old && none("window_records") && none("window_lost")
+}
+
+/// The longest that the first steps are waited for: a process without ranges has none.
+const STEPS_PATIENCE: Duration = Duration::from_secs(2);
+/// The longest wait for the other first steps once two processes have told of theirs: processes
+/// that step together tell at about the same time.
+const LAST_STEP_PATIENCE: Duration = Duration::from_millis(200);
+
+/// Waits until every process has told of its first step, for a bounded time, and takes its status as the
+/// answer. `None` where less than two have one.
+fn await_steps(outcomes: &mut [Outcome]) -> Option<FirstSteps> {
+    let mut until = Instant::now() + STEPS_PATIENCE;
+    loop {
+        for outcome in outcomes.iter_mut().filter(|outcome| is_waited_for(outcome)) {
+            outcome.answer = ask(&outcome.found, &Verb::Status);
+        }
+        let steps = outcomes.iter().filter_map(|o| first_step(o.answer.as_ref().ok()?));
+        let steps: Vec<(u64, u64)> = steps.collect();
+        if steps.len() > 1 {
+            until = until.min(Instant::now() + LAST_STEP_PATIENCE);
+        }
+        if Instant::now() >= until || !outcomes.iter().any(is_waited_for) {
+            return FirstSteps::of(steps);
+        }
+        std::thread::sleep(STEP);
+    }
+}
+
+/// Whether it may still tell of one.
+fn is_waited_for(outcome: &Outcome) -> bool {
+    outcome.answer.as_ref().is_ok_and(|answer| !answer.refused && first_step(answer).is_none())
+}
+
+/// When it opened, and how long it was open, ns.
+fn first_step(status: &Answer) -> Option<(u64, u64)> {
+    let ns = |name: &str| status.get(name)?.parse::<u64>().ok()?.checked_mul(1000);
+    Some((ns("first_step_unix_us")?, ns("first_step_us")?))
+}
+
+/// What there is to say of them.
+fn steps_text(steps: FirstSteps) -> String {
+    let (apart, length) = (ms3(steps.apart_ns), ms3(steps.shortest_ns));
+    match steps.are_one() {
+        true => format!(
+            "The windows begin with the same step: the first ones opened within {apart} ms and were open for \
+             {length} ms.\n"
+        ),
+        false => format!(
+            "The windows do not begin with the same step: the first ones opened {apart} ms apart and were open \
+             for {length} ms. Stop and start again.\n"
+        ),
+    }
+}
+
+fn to_json(outcome: &Outcome) -> Value {
+    let pid = outcome.found.pid;
+    let answer = match &outcome.answer {
+        Err(error) => return json!({ "pid": pid, "ok": false, "error": error.to_string() }),
+        Ok(answer) => answer,
+    };
+    let fields = answer.fields.iter().filter(|(name, _)| name != "done");
+    let mut object: Map<String, Value> =
+        fields.map(|(name, value)| (name.clone(), typed(name, value))).collect();
+    let done: Vec<Value> = answer.all("done").map(done_window).collect();
+    if !done.is_empty() {
+        object.insert("done".to_owned(), done.into());
+    }
+    object.insert("pid".to_owned(), pid.into());
+    object.insert("ok".to_owned(), (!answer.refused).into());
+    Value::Object(object)
+}
+
+/// Numbers are numbers, but for what only looks like one.
+fn typed(name: &str, value: &str) -> Value {
+    let is_text =
+        name.starts_with("option.") || matches!(name, "file" | "why" | "error" | "collector");
+    match value.parse::<u64>() {
+        Ok(number) if !is_text => number.into(),
+        _ => value.into(),
+    }
+}
+
+/// A window that is over, as JSON.
+fn done_window(line: &str) -> Value {
+    let words = DoneWindow::parse(line).0.into_iter();
+    Value::Object(words.map(|(name, value)| (name.clone(), typed(&name, &value))).collect())
+}
+
+fn to_text(outcome: &Outcome, verb: &Verb) -> String {
+    let pid = outcome.found.pid;
+    let answer = match &outcome.answer {
+        Err(error) => return format!("{pid}: error: {}\n", printable(&error.to_string())),
+        Ok(answer) => answer,
+    };
+    let get = |name: &str| answer.get(name).map(printable);
+    if answer.refused {
+        return format!("{pid}: refused: {}\n", get("error").unwrap_or_default());
+    }
+    if *verb != Verb::Status && get("phase").is_none() {
+        let mut text = format!("{pid}: {}", get("said").unwrap_or_else(|| "accepted".to_owned()));
+        text.extend(get("window").map(|window| format!(" (window {window})")));
+        let at = answer.get("at_unix_us").and_then(|us| us.parse().ok());
+        let at = at.and_then(|us| jiff::Timestamp::from_microsecond(us).ok());
+        text.extend(at.map(|at| format!(", begins at {at:.3}")));
+        text.extend(get("note").map(|note| format!("\n{pid}: note: {note}")));
+        return text + "\n";
+    }
+    status_text(pid, answer)
+}
+
+fn status_text(pid: u32, answer: &Answer) -> String {
+    let get = |name: &str| answer.get(name).map(printable).unwrap_or_default();
+    let since =
+        get("since_unix_ms").parse().ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
+    let since = since.map(|at| format!(" since {at:.0}")).unwrap_or_default();
+    let window = answer.get("window").map(|number| format!(", window {}", printable(number)));
+    let mut text = format!("{pid}: {}{since}{}\n", get("phase"), window.unwrap_or_default());
+    let mut line = |name: &str, value: String| {
+        if !value.is_empty() {
+            text.push_str(&format!("  {name:<9}{value}\n"));
+        }
+    };
+    let limits = ["for_ms", "steps", "size"]
+        .into_iter()
+        .filter_map(|name| answer.get(name).map(|limit| format!("{name}={}", printable(limit))));
+    let late_ns = get("late_us").parse().map_or(0, |us: u64| us.saturating_mul(1000));
+    if late_ns >= window::LATE_FROM_NS {
+        line("late", format!("began {} ms after the moment that was set", ms3(late_ns)));
+    }
+    line("limits", limits.collect::<Vec<_>>().join(" "));
+    line("file", get("file"));
+    let off =
+        answer.get("cupti_off").map(|off| format!(": {}", printable(off))).unwrap_or_default();
+    line("CUPTI", format!("{}{off}", get("cupti")));
+    line(
+        "records",
+        format!("{} in {} windows, {} lost", get("records"), get("windows"), get("lost")),
+    );
+    for done in answer.all("done") {
+        let done = DoneWindow::parse(done);
+        let of = |name: &str| done.get(name).map_or_else(|| "none".to_owned(), printable);
+        line(
+            "window",
+            format!(
+                "{}: {} records, {} lost, ended by {}, {}",
+                of("number"),
+                of("records"),
+                of("lost"),
+                of("why"),
+                of("file")
+            ),
+        );
+    }
+    let options = answer.fields.iter().filter_map(|(name, value)| {
+        let name = name.strip_prefix("option.")?;
+        Some(format!("{}={}", printable(name), printable(value)))
+    });
+    line("options", options.collect::<Vec<_>>().join(" "));
+    line("version", get("collector"));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_window_that_has_been_on_for_a_while_and_has_nothing_is_empty() {
+        let of = |phase: &str, records: u64, lost: u64, seconds: u64| {
+            let status = Answer::ok().with("phase", phase).with("since_unix_ms", 5_000);
+            let status = status.with("window_records", records).with("window_lost", lost);
+            is_empty(&status, Duration::from_secs(5 + seconds))
+        };
+        assert!(of("on", 0, 0, 2));
+        assert!(!of("on", 1, 0, 2) && !of("on", 0, 1, 2) && !of("starting", 0, 0, 2));
+        assert!(!of("on", 0, 0, 1), "its work may be on its way");
+        let other = Answer::ok().with("phase", "on");
+        assert!(!is_empty(&other, Duration::from_secs(9)), "another version tells nothing");
+    }
+
+    #[test]
+    fn what_is_said_tells_whether_it_is_one_step() {
+        let of = |apart_ns| steps_text(FirstSteps { apart_ns, shortest_ns: 2_000_000 });
+        assert!(of(31_000).contains("the same step: the first ones opened within 0.031 ms"));
+        assert!(of(1_900_000).contains("do not begin with the same step"));
+        let status = Answer::ok().with("first_step_unix_us", 7).with("first_step_us", 5);
+        assert_eq!(first_step(&status), Some((7_000, 5_000)));
+        assert_eq!(first_step(&Answer::ok().with("first_step_unix_us", u64::MAX)), None);
+    }
+
+    #[test]
+    fn an_answer_is_shown_without_what_a_terminal_obeys_and_as_json() {
+        let answer = Answer::ok()
+            .with("phase", "on")
+            .with("window", 2)
+            .with("records", 9)
+            .with("file", "/tmp/\x1b[31mx")
+            .with("done", "number=1 records=5 lost=0 why=limit%20steps=3 file=/tmp/a");
+        let name = stage2_contract::control::SocketName::new("h", 1, 2);
+        let found = ControlSocket { pid: 5, path: "/x".into(), name };
+        let outcome = Outcome { found, answer: Ok(answer) };
+        let text = to_text(&outcome, &Verb::Status);
+        assert!(text.starts_with("5: on, window 2\n") && !text.contains('\x1b'), "{text}");
+        assert!(text.contains("1: 5 records, 0 lost, ended by limit steps=3, /tmp/a"), "{text}");
+        let json = to_json(&outcome);
+        assert_eq!((json["pid"].as_u64(), json["records"].as_u64()), (Some(5), Some(9)));
+        assert_eq!(json["done"][0]["why"], "limit steps=3");
     }
 }

@@ -2,27 +2,28 @@
 //!
 //! A window that is on is flushed and copied as it is; a dormant process records a new one first.
 
-mod process_window;
-
 use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use stage2_contract::control::{Limits, Start, Verb};
+use stage2_contract::control::{Answer, Limits, Start, Verb, start_of};
+use stage2_contract::text::visible;
 use stage2_model::Finding;
 
-use super::{EXIT_REFUSED, ask_all};
+use super::{EXIT_REFUSED, ask_each};
 use crate::bundle::{Access, RunFolder};
 use crate::cli::{Captures, SnapshotArgs};
 use crate::commands::ending::take_signals;
-use crate::commands::import::{Made, Parts, make};
+use crate::commands::import::{BundleMaker, NewBundle, WindowFile, WindowKind};
 use crate::config;
-use crate::control::{Target, together};
+use crate::control::{AskError, ControlSocket, DoneWindow, Target, ask, find, together};
 use crate::failure::{EXIT_NO_RESULT, Failure};
 use crate::run::{Event, SignalSource as _};
 use crate::terminal::Terminal;
-use process_window::ProcessWindow;
 
 /// Between two looks at windows that are being recorded.
 const STEP: Duration = Duration::from_millis(50);
@@ -30,7 +31,6 @@ const STEP: Duration = Duration::from_millis(50);
 /// be slow.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// `stage2-launch ctl TARGET snapshot`.
 pub(super) fn snapshot(
     target: &Target,
     args: SnapshotArgs,
@@ -50,28 +50,28 @@ pub(super) fn snapshot(
     let signals = take_signals(terminal, "the snapshot ends here; nothing was written".to_owned())?;
     let (sender, events): (Sender<Event>, _) = channel();
     signals.deliver_to(Some(sender));
-    let (mut takes, mut findings) = begin(target, for_ms, terminal)?;
-    if takes.is_empty() {
+    let (mut processes, mut findings) = begin(target, for_ms, terminal)?;
+    if processes.is_empty() {
         findings.iter().for_each(|finding| terminal.error(&finding.to_string()));
         return Ok(EXIT_REFUSED);
     }
     let until = Instant::now() + Duration::from_millis(for_ms) + PATIENCE;
-    if let Some(signal) = wait(&mut takes, until, &events) {
-        return Ok(interrupted(signal, &takes, terminal));
+    if let Some(signal) = wait(&mut processes, until, &events) {
+        return Ok(interrupted(signal, &processes, terminal));
     }
     let mut windows = Vec::new();
-    for take in &mut takes {
-        match take.finish() {
+    for process in &mut processes {
+        match process.finish() {
             Ok((file, finding)) => {
                 windows.push(file);
                 findings.extend(finding);
             }
-            Err(why) => findings.push(take.missing(&why)),
+            Err(why) => findings.push(missing(process.found.pid, &why)),
         }
     }
     // One that came while files were looked for counts as well.
     if let Some(signal) = events.try_iter().find_map(signal_of) {
-        return Ok(interrupted(signal, &takes, terminal));
+        return Ok(interrupted(signal, &processes, terminal));
     }
     if windows.is_empty() {
         findings.iter().for_each(|finding| terminal.error(&finding.to_string()));
@@ -82,14 +82,14 @@ pub(super) fn snapshot(
     signals.say(format!("the snapshot ends here, and {} is incomplete; delete it", dir.display()));
     let folder = folder.create(&access)?;
     let command: Vec<OsString> = std::env::args_os().collect();
-    let parts = Parts {
-        captures: &Captures::default(),
-        windows: &windows,
+    let maker = BundleMaker {
+        composed: &composed,
+        access: &access,
         command: &command,
-        findings: &findings,
-        environment: None,
+        signals: &signals,
+        terminal,
     };
-    let made = make(&composed, &folder, access, parts, &signals, terminal);
+    let made = maker.make(&folder, &Captures::default(), &windows, &findings, None);
     // Another process may have taken the folder over: only an empty one goes.
     let made = made.inspect_err(|_| drop(std::fs::remove_dir(&dir)))?;
     if let Some(why) = incomplete(&made) {
@@ -119,23 +119,21 @@ pub(super) fn snapshot(
     Ok(made.status(&acceptance, terminal))
 }
 
-fn interrupted(signal: Signal, takes: &[ProcessWindow], terminal: &Terminal) -> u8 {
-    takes.iter().for_each(ProcessWindow::stop);
+fn interrupted(signal: Signal, processes: &[ProcessWindow], terminal: &Terminal) -> u8 {
+    processes.iter().for_each(ProcessWindow::stop);
     terminal.error(&format!("{signal}: no window of the snapshot goes on, and no bundle was made"));
     u8::try_from(128 + signal as i32).unwrap_or(u8::MAX)
 }
 
 /// Why a bundle is none.
-fn incomplete(made: &Made) -> Option<String> {
+fn incomplete(made: &NewBundle) -> Option<String> {
     if let Err(error) = &made.outcome {
         return Some(format!("{error:#}"));
     }
-    let no_window =
-        || made.bundle.record.findings.iter().map(ToString::to_string).collect::<Vec<_>>();
-    match made.bundle.record.windows.is_empty() || made.result().is_none() {
-        true => Some(no_window().join("; ")),
-        false => None,
-    }
+    (made.bundle.record.windows.is_empty() || made.result().is_none()).then(|| {
+        let findings = made.bundle.record.findings.iter().map(ToString::to_string);
+        findings.collect::<Vec<_>>().join("; ")
+    })
 }
 
 /// Sees what every process does, and starts a window in those that are dormant. What there is to say of the
@@ -146,16 +144,16 @@ fn begin(
     terminal: &Terminal,
 ) -> Result<(Vec<ProcessWindow>, Vec<Finding>), Failure> {
     let limits = Limits { for_ms: Some(for_ms), ..Limits::default() };
-    let outcomes = ask_all(target, &Verb::Status, terminal)?;
+    let outcomes = ask_each(find(target)?, target, &Verb::Status, terminal);
     let start = together(Verb::Start(Start { limits, ..Start::default() }), outcomes.len());
-    let (mut takes, mut findings) = (Vec::new(), Vec::new());
+    let (mut processes, mut findings) = (Vec::new(), Vec::new());
     for outcome in outcomes {
         match ProcessWindow::begin(&outcome.found, outcome.answer, &start) {
-            Ok(take) => takes.push(take),
+            Ok(process) => processes.push(process),
             Err(finding) => findings.push(finding),
         }
     }
-    let ours = takes.iter().filter(|take| take.is_ours()).count();
+    let ours = processes.iter().filter(|process| process.ours).count();
     if ours > 0 {
         terminal.result(&format!(
             "recording {ours} dormant process{} for {} s (--for)",
@@ -163,24 +161,24 @@ fn begin(
             for_ms as f64 / 1000.0
         ));
     }
-    Ok((takes, findings))
+    Ok((processes, findings))
 }
 
 /// Waits until the windows that were started are over. The signal that ended that, if one did.
-fn wait(takes: &mut [ProcessWindow], until: Instant, events: &Receiver<Event>) -> Option<Signal> {
+fn wait(
+    processes: &mut [ProcessWindow],
+    until: Instant,
+    events: &Receiver<Event>,
+) -> Option<Signal> {
     loop {
-        takes.iter_mut().for_each(ProcessWindow::look);
-        if takes.iter().all(ProcessWindow::is_over) || Instant::now() >= until {
+        processes.iter_mut().for_each(ProcessWindow::look);
+        if processes.iter().all(ProcessWindow::is_over) || Instant::now() >= until {
             // One that came in the last moment counts.
             return events.try_iter().find_map(signal_of);
         }
-        match events.recv_timeout(STEP) {
-            Ok(event) => {
-                if let Some(signal) = signal_of(event) {
-                    return Some(signal);
-                }
-            }
-            Err(RecvTimeoutError::Timeout) => {}
+        match events.recv_timeout(STEP).map(signal_of) {
+            Ok(Some(signal)) => return Some(signal),
+            Ok(None) | Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => std::thread::sleep(STEP),
         }
     }
@@ -190,5 +188,199 @@ fn signal_of(event: Event) -> Option<Signal> {
     match event {
         Event::Signal { signal, .. } => Some(signal),
         Event::Exited => None,
+    }
+}
+
+/// How often a flush is asked for again that takes longer than an answer may.
+const FLUSHES: u32 = 40;
+
+/// The window of one process.
+struct ProcessWindow {
+    found: ControlSocket,
+    /// The user of the process.
+    owner: u32,
+    number: u64,
+    /// It was started for the snapshot.
+    ours: bool,
+    /// Its trace file, as the process names it.
+    file: Option<String>,
+    state: State,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum State {
+    /// It is on, or about to be.
+    On,
+    /// It is over, and its file whole.
+    Over,
+    /// The process does not answer any more.
+    Gone(String),
+}
+
+impl ProcessWindow {
+    /// The window that is on, or a new one.
+    fn begin(
+        found: &ControlSocket,
+        status: Result<Answer, AskError>,
+        start: &Verb,
+    ) -> Result<ProcessWindow, Finding> {
+        let refused = |why: &str| missing(found.pid, why);
+        let status = status.map_err(|error| refused(&error.to_string()))?;
+        let number = |answer: &Answer| answer.get("window").and_then(|number| number.parse().ok());
+        let owner = fs::symlink_metadata(&found.path).map(|socket| socket.uid());
+        let owner = owner.map_err(|error| refused(&format!("its socket is gone: {error}")))?;
+        let window = |number: Option<u64>, ours| {
+            let number = number.ok_or_else(|| refused("its answer names no window"))?;
+            let file = status.get("file").map(str::to_owned);
+            Ok(ProcessWindow { found: found.clone(), owner, number, ours, file, state: State::On })
+        };
+        match status.get("phase") {
+            Some("starting" | "on" | "stopping") => window(number(&status), false),
+            Some("dormant") => {
+                let answer = ask(found, start).map_err(|error| refused(&error.to_string()))?;
+                match answer.refused {
+                    true => Err(refused(answer.get("error").unwrap_or("it refused"))),
+                    false => window(number(&answer), true),
+                }
+            }
+            phase => Err(refused(&format!("it is {}", phase.unwrap_or("silent")))),
+        }
+    }
+
+    /// Whether nothing has to be waited for.
+    fn is_over(&self) -> bool {
+        !self.ours || self.state != State::On
+    }
+
+    /// Ends the window, if the snapshot has begun it.
+    fn stop(&self) {
+        if self.ours && self.state == State::On {
+            // A process that does not answer has no window to be stopped.
+            let _ = ask(&self.found, &Verb::Stop);
+        }
+    }
+
+    /// Sees whether the window is over.
+    fn look(&mut self) {
+        if self.is_over() {
+            return;
+        }
+        self.update(ask(&self.found, &Verb::Status));
+    }
+
+    fn update(&mut self, status: Result<Answer, AskError>) {
+        let status = match status {
+            Ok(status) => status,
+            Err(error) => return self.state = State::Gone(error.to_string()),
+        };
+        let mut done = status.all("done").map(DoneWindow::parse);
+        if let Some(done) = done.find(|done| done.number() == Some(self.number)) {
+            self.file = done.get("file").map(str::to_owned);
+            self.state = State::Over;
+        } else if status.get("window").is_some_and(|number| number == self.number.to_string()) {
+            self.file = status.get("file").map(str::to_owned).or(self.file.take());
+        }
+    }
+
+    /// The trace file, as whole as it gets, and what there is to say of it.
+    fn finish(&mut self) -> Result<(WindowFile, Option<Finding>), String> {
+        if self.state == State::On {
+            self.flush();
+        }
+        let file = self.file.as_deref().ok_or("its window has no trace file")?;
+        let path = path_of(&self.found, self.owner, file)?;
+        let (pid, number) = (self.found.pid, self.number);
+        let (kind, finding) = match &self.state {
+            State::Over => (WindowKind::Over, None),
+            State::On => {
+                let what = format!("snapshot: window {number} of process {pid} is still on");
+                let why = "GPU work in flight, and ranges that are open, are missing";
+                let remedy =
+                    format!("`stage2-launch ctl {pid} stop` ends it, and its file is whole then");
+                (WindowKind::Live, Some(Finding::warning(what, why, remedy)))
+            }
+            State::Gone(why) => {
+                let what =
+                    format!("process {pid} ended within window {number}, or answers no more");
+                let finding =
+                    Finding::warning(what, visible(why.as_bytes()), "what it had written is here");
+                (WindowKind::Over, Some(finding))
+            }
+        };
+        Ok((WindowFile { path, kind }, finding))
+    }
+
+    /// Has the process write out what it has.
+    fn flush(&mut self) {
+        for _ in 0..FLUSHES {
+            let flushed = ask(&self.found, &Verb::Flush);
+            // The window may have ended meanwhile.
+            self.update(ask(&self.found, &Verb::Status));
+            let done = flushed.is_ok_and(|answer| answer.get("said") == Some("done"));
+            if done || self.state != State::On {
+                return;
+            }
+            std::thread::sleep(STEP);
+        }
+    }
+}
+
+/// What to say of a process without a trace file.
+fn missing(pid: u32, why: &str) -> Finding {
+    let what = format!("process {pid} is not in the snapshot");
+    Finding::warning(
+        what,
+        visible(why.as_bytes()),
+        "`stage2-launch ctl TARGET status` says how it stands",
+    )
+}
+
+/// Where a file of a process is for us: a process in a container sees other folders. Only a file of the
+/// user of the process is believed to be its own.
+fn path_of(found: &ControlSocket, owner: u32, file: &str) -> Result<PathBuf, String> {
+    let inside = Path::new(file);
+    let proc = PathBuf::from(format!("/proc/{}", found.pid));
+    let start = fs::read_to_string(proc.join("stat")).ok().and_then(|stat| start_of(&stat));
+    let through_proc = inside.strip_prefix("/").map(|below| proc.join("root").join(below));
+    let through_proc = through_proc.ok().filter(|_| start == Some(found.name.start));
+    let mut why = "it is not there".to_owned();
+    for place in through_proc.into_iter().chain([inside.to_owned()]) {
+        match fs::metadata(&place) {
+            Ok(there) if there.is_file() && there.uid() == owner => {
+                // As the user knows it, if that is the same.
+                let same = fs::metadata(inside)
+                    .is_ok_and(|plain| (plain.dev(), plain.ino()) == (there.dev(), there.ino()));
+                return Ok(if same { inside.to_owned() } else { place });
+            }
+            Ok(_) => why = "it is no file of the user of the process".to_owned(),
+            Err(error) => why = error.to_string(),
+        }
+    }
+    Err(format!("its trace file {} cannot be used: {why}", visible(file.as_bytes())))
+}
+
+#[cfg(test)]
+mod tests {
+    use stage2_contract::control::SocketName;
+
+    use super::*;
+
+    /// Hazard (Dormant processes and windows): A process names a trace file that is not its
+    ///  user's, and root takes the snapshot.
+    /// Promise: The file is not copied.
+    #[test]
+    fn only_a_file_of_the_user_of_the_process_is_taken() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("a.s2t");
+        fs::write(&file, "x").expect("a file");
+        let owner = fs::metadata(&file).expect("there").uid();
+        let name = SocketName::new("host", std::process::id(), 1);
+        let found = ControlSocket { pid: std::process::id(), path: folder.path().into(), name };
+        let shown = file.to_str().expect("UTF-8");
+        assert_eq!(path_of(&found, owner, shown), Ok(file.clone()));
+        let refused = |owner, file: &str| path_of(&found, owner, file).expect_err(file);
+        assert!(refused(owner + 1, shown).contains("no file of the user"));
+        assert!(refused(owner, folder.path().to_str().expect("UTF-8")).contains("no file of"));
+        assert!(refused(owner, "/nowhere/a.s2t").contains("No such file"));
     }
 }

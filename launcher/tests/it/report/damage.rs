@@ -5,7 +5,7 @@ use std::path::Path;
 
 use proptest::prelude::*;
 use stage2_contract::trace::{NONE, RANGE_OUTSIDE, Record};
-use stage2_launch::outcome::Outcome;
+use stage2_launch::reports::Outcome;
 use stage2_launch::reports::write_reports;
 
 use crate::common::trace::{Build, RunFolder};

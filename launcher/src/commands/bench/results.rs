@@ -1,0 +1,594 @@
+//! What was measured -> how the configurations compare, what slows the workload down too much, and the page.
+
+use std::ffi::OsString;
+
+use serde::Serialize;
+use stage2_contract::text::code;
+use stage2_contract::text::numbers::{ms3, ratio3};
+use stage2_model::{Finding, WorkloadExit};
+use stage2_read::trace::stats::median;
+use stage2_render::table::Table;
+use stage2_report::join::overhead::{InForce, LIMIT, lighter};
+
+use super::Times;
+use crate::redaction;
+
+/// Version of the format of `bench.json`.
+const SCHEMA: u32 = 1;
+
+/// Everything that was measured: contents of `bench.json`. Times are nanoseconds.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(super) struct Results {
+    schema: u32,
+    stage2_version: String,
+    /// The words after `--`. Bytes that are no UTF-8 are replaced.
+    command: Vec<String>,
+    pub(super) rounds: u32,
+    /// Untraced runs before them that are in no number here.
+    pub(super) warmup: u32,
+    /// A signal or the time limit ended the benchmark before its time.
+    pub(super) cut_short: bool,
+    /// A simulated GPU took part: then no number says anything about real hardware.
+    pub(super) simulated: bool,
+    /// How the workload ends when nobody looks on.
+    pub(super) workload_exit: Option<WorkloadExit>,
+    pub(super) configurations: Vec<Configuration>,
+    /// The whole process, and then the stages, under each configuration.
+    pub(super) rows: Vec<Row>,
+    /// Times of stages that are in no row.
+    pub(super) left_out: Vec<LeftOutTimes>,
+    pub(super) findings: Vec<Finding>,
+}
+
+/// A stage, or the whole process, under one configuration.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct Row {
+    /// None: the whole process.
+    pub(super) stage: Option<String>,
+    pub(super) configuration: String,
+    #[serde(skip)]
+    pub(super) tracing: Tracing,
+    /// The second measurement of an A/A pair.
+    #[serde(skip)]
+    pub(super) again: bool,
+    /// Of each run that was measured.
+    pub(super) runs_ns: Vec<u64>,
+    pub(super) median_ns: u64,
+    pub(super) min_ns: u64,
+    /// Median against that of the first configuration that has the stage.
+    pub(super) median_ratio: Option<f64>,
+    /// Minimum against that of the first configuration that has the stage.
+    pub(super) min_ratio: Option<f64>,
+}
+
+/// Runs of a configuration that saw a stage another number of times than it was there: what they
+/// took would be the time of something else.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct LeftOutTimes {
+    pub(super) stage: String,
+    pub(super) configuration: String,
+    /// Instances in each run of ranges only.
+    pub(super) expected: u64,
+    pub(super) instances: Vec<u64>,
+}
+
+impl Results {
+    pub(super) fn new(command: &[OsString], Times { rounds, warmup }: Times) -> Self {
+        Self {
+            schema: SCHEMA,
+            stage2_version: env!("CARGO_PKG_VERSION").to_owned(),
+            command: redaction::os_words(command)
+                .iter()
+                .map(|word| word.to_string_lossy().into_owned())
+                .collect(),
+            rounds,
+            warmup,
+            ..Self::default()
+        }
+    }
+
+    /// How the workload fails, also when nobody looks on; nothing where it goes through.
+    pub(super) fn failed_exit(&self) -> Option<WorkloadExit> {
+        self.workload_exit.filter(|exit| *exit != WorkloadExit::Code(0))
+    }
+
+    pub(super) fn compare(&mut self) {
+        let mut stages: Vec<Option<String>> = vec![None];
+        for run in self.configurations.iter().flat_map(|c| &c.runs) {
+            for StageTime { stage, .. } in &run.stages {
+                if !stages.iter().any(|known| known.as_ref() == Some(stage)) {
+                    stages.push(Some(stage.clone()));
+                }
+            }
+        }
+        self.rows.clear();
+        self.left_out.clear();
+        for stage in stages {
+            let expected = stage.as_ref().and_then(|stage| expected(&self.configurations, stage));
+            let mut first: Option<(u64, u64)> = None;
+            for configuration in &self.configurations {
+                let (runs_ns, left_out) = times(configuration, stage.as_deref(), expected);
+                self.left_out.extend(left_out);
+                let least = runs_ns.iter().copied().min();
+                let (Some(median_ns), Some(min_ns)) = (median(&mut runs_ns.clone()), least) else {
+                    continue;
+                };
+                let basis = *first.get_or_insert((median_ns, min_ns));
+                self.rows.push(Row {
+                    stage: stage.clone(),
+                    configuration: configuration.name.clone(),
+                    tracing: configuration.tracing,
+                    again: configuration.again,
+                    runs_ns,
+                    median_ns,
+                    min_ns,
+                    median_ratio: ratio(median_ns, basis.0),
+                    min_ratio: ratio(min_ns, basis.1),
+                });
+            }
+        }
+    }
+}
+
+/// Instances of a stage in every run of ranges only; none where these differ, as in a workload that
+/// does as much as it can in a given time.
+fn expected(configurations: &[Configuration], stage: &str) -> Option<u64> {
+    let reference = configurations.iter().filter(|c| c.tracing == Tracing::RangesOnly);
+    let mut counts = reference.flat_map(Configuration::good_runs).map(|run| seen(run, stage));
+    let first = counts.next()??;
+    counts.all(|count| count == Some(first)).then_some(first)
+}
+
+/// Instances of a stage in a run; none where it does not say.
+fn seen(run: &Run, stage: &str) -> Option<u64> {
+    stage_of(run, stage).map_or(Some(0), |time| time.instances)
+}
+
+fn stage_of<'r>(run: &'r Run, stage: &str) -> Option<&'r StageTime> {
+    run.stages.iter().find(|time| time.stage == stage)
+}
+
+/// What the runs of a configuration took, of a stage or (none) as a whole, and what they leave out.
+fn times(
+    configuration: &Configuration,
+    stage: Option<&str>,
+    expected: Option<u64>,
+) -> (Vec<u64>, Option<LeftOutTimes>) {
+    let runs = configuration.good_runs();
+    let Some(stage) = stage else {
+        return (runs.iter().filter_map(|run| run.duration_ns).collect(), None);
+    };
+    let mut runs_ns = Vec::new();
+    let mut instances = Vec::new();
+    for run in runs {
+        match (seen(run, stage), expected) {
+            (Some(seen), Some(expected)) if seen != expected => instances.push(seen),
+            _ => runs_ns.extend(stage_of(run, stage).map(|time| time.host_ns)),
+        }
+    }
+    // Where no range was seen at all, as untraced, there is nothing to leave out.
+    let sees = runs.iter().any(|run| !run.stages.is_empty());
+    let left_out =
+        expected.filter(|_| sees && !instances.is_empty()).map(|expected| LeftOutTimes {
+            stage: stage.to_owned(),
+            configuration: configuration.name.clone(),
+            expected,
+            instances,
+        });
+    (runs_ns, left_out)
+}
+
+fn ratio(value: u64, basis: u64) -> Option<f64> {
+    (basis > 0).then(|| value as f64 / basis as f64)
+}
+
+/// Under which profiler the workload runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Tracing {
+    /// None: all others are held against it.
+    #[default]
+    Untraced,
+    /// The collector without CUPTI: stages are held against it.
+    RangesOnly,
+    /// The collector.
+    Collector,
+    /// nsys.
+    Nsys,
+}
+
+impl Tracing {
+    const ALL: [Self; 4] = [Self::Untraced, Self::RangesOnly, Self::Collector, Self::Nsys];
+
+    /// Its pass in a plan, its name in the tables, and what is measured.
+    fn texts(self) -> [&'static str; 3] {
+        match self {
+            Self::Untraced => {
+                ["untraced", "untraced", "the command as it is, no library of ours in it"]
+            }
+            Self::RangesOnly => [
+                "baseline",
+                "ranges only",
+                "NVTX ranges timed by the collector, CUPTI off (STAGE2_GPU=off)",
+            ],
+            Self::Collector => {
+                ["collect", "collector", "every kernel recorded and placed in its range"]
+            }
+            Self::Nsys => [
+                "nsys",
+                "nsys",
+                "`nsys profile` with pipeline.nsys.*; its whole time includes its report",
+            ],
+        }
+    }
+
+    pub(super) fn of_pass(pass: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|tracing| tracing.pass() == pass)
+    }
+
+    fn pass(self) -> &'static str {
+        let [pass, ..] = self.texts();
+        pass
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        let [_, name, _] = self.texts();
+        name
+    }
+
+    /// Every round measures it once more: two equal runs show how far such runs differ (A/A).
+    pub(super) fn is_measured_twice(self) -> bool {
+        matches!(self, Self::Untraced | Self::RangesOnly)
+    }
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Configuration {
+    pub(super) name: String,
+    #[serde(skip)]
+    pub(super) tracing: Tracing,
+    /// The second measurement of an A/A pair.
+    #[serde(skip)]
+    pub(super) again: bool,
+    pub(super) what: String,
+    /// Index of its pass in a plan.
+    #[serde(skip)]
+    pub(super) pass: usize,
+    pub(super) runs: Vec<Run>,
+    /// Why there are no (more) runs.
+    pub(super) failed: Option<String>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Run {
+    pub(super) round: u32,
+    pub(super) exit: Option<WorkloadExit>,
+    /// From the start of the process to its end.
+    pub(super) duration_ns: Option<u64>,
+    pub(super) stages: Vec<StageTime>,
+    /// Records of GPU work, where it was to be recorded.
+    pub(super) gpu_records: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct StageTime {
+    pub(super) stage: String,
+    /// Times that it was opened.
+    pub(super) instances: Option<u64>,
+    /// Median host time of its instances without the first; of the first where it is the only one.
+    pub(super) host_ns: u64,
+}
+
+impl StageTime {
+    /// Of a range as nsys has it.
+    pub(super) fn of_range(range: &stage2_read::nsys::Range) -> Option<Self> {
+        let only = range.host_total_ns.filter(|_| range.instances == Some(1));
+        let domain = range.domain.as_ref().map_or_else(String::new, |d| format!("@{d}"));
+        let stage = format!("{}{domain}", range.name);
+        let host_ns = range.host_warm_median_ns.or(only)?;
+        Some(Self { stage, instances: range.instances, host_ns })
+    }
+
+    /// Of a range as the collector has it.
+    pub(super) fn of_row(row: &stage2_model::StageRow) -> Option<Self> {
+        let host_ns = row.host_warm_median_ns.or(row.host_first_ns)?;
+        Some(Self { stage: row.stage.clone(), instances: row.instances, host_ns })
+    }
+}
+
+impl Configuration {
+    pub(super) fn new(tracing: Tracing, pass: usize, failed: Option<String>) -> Self {
+        let [_, name, what] = tracing.texts().map(str::to_owned);
+        Self { name, tracing, again: false, what, pass, runs: Vec::new(), failed }
+    }
+
+    /// The second of an A/A pair.
+    pub(super) fn again(&self) -> Self {
+        Self { name: format!("{} again", self.name), again: true, ..self.clone() }
+    }
+
+    /// The runs that say something: those up to one that failed are as good as any.
+    pub(super) fn good_runs(&self) -> &[Run] {
+        match self.runs.split_last() {
+            Some((_, before)) if self.failed.is_some() => before,
+            _ => &self.runs,
+        }
+    }
+}
+
+/// A finding for each profiler with lighter settings under which a stage takes longer than its limit, by
+/// medians and by minima, and by more than the A/A pair of that stage differs.
+pub(super) fn slow_profilers(results: &Results, in_force: InForce) -> Vec<Finding> {
+    let profilers = [Tracing::Collector, Tracing::Nsys];
+    profilers.into_iter().filter_map(|tracing| slow_profiler(results, tracing, in_force)).collect()
+}
+
+fn slow_profiler(results: &Results, tracing: Tracing, in_force: InForce) -> Option<Finding> {
+    let noise = |stage: &str| {
+        let is_pair = |row: &&Row| {
+            row.stage.as_deref() == Some(stage) && row.again && row.tracing == Tracing::RangesOnly
+        };
+        Some((results.rows.iter().find(is_pair)?.median_ratio? - 1.0).abs())
+    };
+    let slow = results.rows.iter().filter(|row| row.tracing == tracing).filter_map(|row| {
+        let stage = row.stage.as_deref()?;
+        let (median, min, noise) = (row.median_ratio?, row.min_ratio?, noise(stage)?);
+        (median.min(min) > LIMIT && median - 1.0 > noise)
+            .then(|| format!("{stage} {}x (A/A {}x)", ratio3(median), ratio3(1.0 + noise)))
+    });
+    let slow: Vec<String> = slow.collect();
+    let (name, reference) = (tracing.name(), Tracing::RangesOnly.name());
+    (!slow.is_empty()).then(|| {
+        Finding::warning(
+            format!("{name}: stages that took more than {LIMIT}x {reference}: {}", slow.join(", ")),
+            "what lies beyond that is no longer the time of the workload itself",
+            lighter(tracing.pass(), false, in_force),
+        )
+    })
+}
+
+/// Stages that are shown, those with the longest time; `bench.json` has all.
+const MAX_STAGES: usize = 20;
+
+pub(super) fn page(results: &Results) -> String {
+    let mut page = String::from("# Benchmark\n\n");
+    page.push_str(&format!(
+        "Rounds: {}, every second one in reverse order{}. Untraced warm-up runs before them, in no \
+         number here: {}. Ratios of stages are against ranges only, those of the whole process \
+         against untraced; \"again\" is the same thing measured once more in each round (A/A): what \
+         lies within its distance from 1 is noise. A stage's time in a run is the median host time of \
+         its instances without the first. Minima bear other load on the machine better than \
+         medians.\n\n",
+        results.rounds,
+        if results.cut_short { "; ended before its time" } else { "" },
+        results.warmup,
+    ));
+    if results.simulated {
+        page.push_str("Simulated: no real GPU took part.\n\n");
+    }
+    if let Some(exit) = results.failed_exit() {
+        page.push_str(&format!(
+            "**The workload itself fails** ({}), untraced as well: the times are those of a run that \
+             fails.\n\n",
+            exit.describe()
+        ));
+    }
+    let shown = shown_stages(results);
+    let mut rows: Vec<(Option<&str>, &Configuration, Option<&Row>)> = Vec::new();
+    for &stage in &shown {
+        for configuration in &results.configurations {
+            let name = &configuration.name;
+            let of = |row: &&Row| row.stage.as_deref() == stage && row.configuration == *name;
+            let row = results.rows.iter().find(of);
+            if row.is_some() || (stage.is_none() && configuration.failed.is_some()) {
+                rows.push((stage, configuration, row));
+            }
+        }
+    }
+    let table = Table::new(&rows)
+        .left("stage", |(stage, ..)| stage.map_or_else(|| "whole process".to_owned(), code))
+        .left("configuration", |(_, configuration, _)| configuration.name.clone())
+        .right("runs", |(.., row)| row.map(|row| row.runs_ns.len().to_string()))
+        .right("median ms", |(.., row)| row.map(|row| ms3(row.median_ns)))
+        .right("min ms", |(.., row)| row.map(|row| ms3(row.min_ns)))
+        .right("median ratio", |(.., row)| row.and_then(|row| row.median_ratio).map(ratio3))
+        .right("min ratio", |(.., row)| row.and_then(|row| row.min_ratio).map(ratio3));
+    page.push_str(&table.markdown());
+    let all = results.rows.iter().filter(|row| row.stage.is_some());
+    let mut names: Vec<_> = all.map(|row| row.stage.as_deref()).collect();
+    names.dedup();
+    if names.len() >= shown.len() {
+        let more = names.len() + 1 - shown.len();
+        page.push_str(&format!("{more} more stages are in bench.json.\n\n"));
+    }
+    let recorded = |of: &Configuration| of.runs.iter().any(|run| run.gpu_records.is_some());
+    if names.is_empty() && results.configurations.iter().any(recorded) {
+        page.push_str(
+            "- the workload opened no NVTX range: only the whole process is compared; mark its \
+             stages with ranges, or let `--annotate prefill-decode` do it\n",
+        );
+    }
+    for Configuration { name, tracing, again, what, failed, runs, .. } in &results.configurations {
+        if !again {
+            page.push_str(&format!("- {name}: {what}\n"));
+        }
+        // Untraced, nobody sees ranges.
+        let measured = failed.is_none() && !runs.is_empty();
+        let staged = runs.iter().any(|run| !run.stages.is_empty());
+        if !names.is_empty() && measured && *tracing != Tracing::Untraced && !staged {
+            page.push_str(&format!("- {name} recorded none of the ranges\n"));
+        }
+        if measured && recorded_nothing(runs) {
+            page.push_str(&format!(
+                "- {name} recorded no GPU work: its times are those of the ranges alone\n"
+            ));
+        }
+        if let Some(why) = failed {
+            page.push_str(&format!("- {name} was not measured (to the end): {}\n", code(why)));
+        }
+        let of = |left_out: &&LeftOutTimes| left_out.configuration == *name;
+        for left_out in results.left_out.iter().filter(of).take(MAX_STAGES) {
+            page.push_str(&absent(left_out));
+        }
+    }
+    page.extend(results.findings.iter().map(Finding::item));
+    page
+}
+
+/// Why runs have no time of a stage.
+fn absent(LeftOutTimes { stage, configuration, expected, instances }: &LeftOutTimes) -> String {
+    let seen: Vec<String> = instances.iter().map(u64::to_string).collect();
+    format!(
+        "- {configuration} saw {} with other numbers of instances: {} ({}: {expected} in every run); \
+         these runs have no time of it here\n",
+        code(stage),
+        seen.join(", "),
+        Tracing::RangesOnly.name(),
+    )
+}
+
+/// GPU work was to be recorded, and there was none.
+fn recorded_nothing(runs: &[Run]) -> bool {
+    runs.iter().any(|run| run.gpu_records == Some(0))
+        && runs.iter().all(|run| matches!(run.gpu_records, None | Some(0)))
+}
+
+/// The whole process, then the stages with the longest time.
+fn shown_stages(results: &Results) -> Vec<Option<&str>> {
+    let mut longest: Vec<(&str, u64)> = Vec::new();
+    for row in &results.rows {
+        let Some(stage) = row.stage.as_deref() else { continue };
+        match longest.iter_mut().find(|(known, _)| *known == stage) {
+            Some((_, ns)) => *ns = (*ns).max(row.median_ns),
+            None => longest.push((stage, row.median_ns)),
+        }
+    }
+    longest.sort_by_key(|&(_, ns)| std::cmp::Reverse(ns));
+    let stages = longest.into_iter().take(MAX_STAGES).map(|(stage, _)| Some(stage));
+    std::iter::once(None).chain(stages).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(duration_ns: u64, decode_ns: Option<u64>) -> Run {
+        let stage = |host_ns| StageTime { stage: "decode".into(), instances: Some(8), host_ns };
+        Run {
+            round: 1,
+            exit: Some(WorkloadExit::Code(0)),
+            duration_ns: Some(duration_ns),
+            stages: decode_ns.map(stage).into_iter().collect(),
+            gpu_records: None,
+        }
+    }
+
+    #[test]
+    fn every_row_is_held_against_the_first_configuration_that_has_it() {
+        // The last run of the collector failed: only the others count.
+        let failed = Configuration::new(Tracing::Collector, 0, Some("exit status 1".into()));
+        let results = compared(&[
+            (of(Tracing::Untraced), vec![run(100, None), run(300, None), run(200, None)]),
+            (of(Tracing::RangesOnly), vec![run(210, Some(10)), run(190, Some(20))]),
+            (failed, vec![run(240, Some(30)), run(220, Some(15)), run(1, Some(1))]),
+        ]);
+        let row = |at: usize| {
+            let Row { stage, median_ns, min_ns, median_ratio, min_ratio, .. } = &results.rows[at];
+            (stage.as_deref(), *median_ns, *min_ns, *median_ratio, *min_ratio)
+        };
+        assert_eq!(results.rows.len(), 5);
+        assert_eq!(row(0), (None, 200, 100, Some(1.0), Some(1.0)));
+        assert_eq!(row(1), (None, 200, 190, Some(1.0), Some(1.9)));
+        assert_eq!(row(2), (None, 230, 220, Some(1.15), Some(2.2)));
+        assert_eq!(row(3), (Some("decode"), 15, 10, Some(1.0), Some(1.0)));
+        assert_eq!(row(4), (Some("decode"), 23, 15, Some(23.0 / 15.0), Some(1.5)));
+        assert!(results.left_out.is_empty());
+    }
+
+    fn of(tracing: Tracing) -> Configuration {
+        Configuration::new(tracing, 0, None)
+    }
+
+    fn seeing(instances: &[u64]) -> Vec<Run> {
+        let mut runs: Vec<Run> = instances.iter().map(|_| run(100, Some(10))).collect();
+        for (run, &instances) in runs.iter_mut().zip(instances) {
+            run.stages[0].instances = Some(instances);
+            run.stages.retain(|stage| stage.instances != Some(0));
+        }
+        runs
+    }
+
+    fn compared(configurations: &[(Configuration, Vec<Run>)]) -> Results {
+        let mut results = Results::new(&["x".into()], Times { rounds: 3, warmup: 1 });
+        for (configuration, runs) in configurations {
+            let mut configuration = configuration.clone();
+            configuration.runs.clone_from(runs);
+            results.configurations.push(configuration);
+        }
+        results.compare();
+        results
+    }
+
+    #[test]
+    fn runs_that_saw_another_number_of_instances_are_left_out_and_said() {
+        let results = compared(&[
+            (of(Tracing::Untraced), seeing(&[0, 0, 0])),
+            (of(Tracing::RangesOnly), seeing(&[6, 6, 6])),
+            (of(Tracing::RangesOnly).again(), seeing(&[6, 6, 6])),
+            (of(Tracing::Collector), seeing(&[6, 6, 6])),
+            (of(Tracing::Nsys), seeing(&[1, 6, 0])),
+        ]);
+        let decode: Vec<_> = results.rows.iter().filter(|row| row.stage.is_some()).collect();
+        assert_eq!(decode.len(), 4, "{decode:?}");
+        assert_eq!((&*decode[3].configuration, decode[3].runs_ns.len()), ("nsys", 1));
+        let [left_out] = &results.left_out[..] else { panic!("{:?}", results.left_out) };
+        assert_eq!((&*left_out.configuration, left_out.expected), ("nsys", 6));
+        assert_eq!(left_out.instances, [1, 0]);
+    }
+
+    #[test]
+    fn a_workload_whose_runs_differ_by_themselves_is_compared_all_the_same() {
+        let results = compared(&[
+            (of(Tracing::RangesOnly), seeing(&[90])),
+            (of(Tracing::RangesOnly).again(), seeing(&[92])),
+            (of(Tracing::Collector), seeing(&[80])),
+        ]);
+        assert_eq!(results.rows.iter().filter(|row| row.stage.is_some()).count(), 3);
+        assert!(results.left_out.is_empty());
+    }
+
+    /// Results of two rounds in which `decode` takes these times.
+    fn timed_results(plain: [u64; 2], again: [u64; 2], collector: [u64; 2]) -> Results {
+        let runs = |times: [u64; 2]| times.map(|ns| run(ns, Some(ns))).to_vec();
+        compared(&[
+            (of(Tracing::RangesOnly), runs(plain)),
+            (of(Tracing::RangesOnly).again(), runs(again)),
+            (of(Tracing::Collector), runs(collector)),
+        ])
+    }
+
+    #[test]
+    fn a_slow_stage_is_told_with_its_noise_and_a_lighter_setting() {
+        let slow = timed_results([1_000, 1_000], [1_020, 1_020], [1_300, 1_300]);
+        let found = slow_profilers(&slow, InForce::default());
+        let [finding] = &found[..] else { panic!("{found:?}") };
+        assert!(finding.what.contains("decode 1.300x (A/A 1.020x)"), "{finding}");
+        assert!(finding.remedy.contains("profiling.collector.sample=1/16"), "{finding}");
+        let config = serde_json::json!({"profiling": {"collector": {"sample": "1/64"}}});
+        let sampled = &slow_profilers(&slow, InForce::of(&config))[0];
+        assert!(sampled.remedy.starts_with("a larger N"), "{sampled}");
+    }
+
+    #[test]
+    fn what_is_within_the_limit_or_the_noise_is_not_told() {
+        for (again, collector) in [
+            ([1_000, 1_000], [1_250, 1_250]),
+            // One round alone was slow.
+            ([1_000, 1_000], [1_100, 1_900]),
+            ([1_500, 1_500], [1_400, 1_400]),
+        ] {
+            let results = timed_results([1_000, 1_000], again, collector);
+            let found = slow_profilers(&results, InForce::default());
+            assert!(found.is_empty(), "{again:?} {collector:?}: {found:?}");
+        }
+    }
+}

@@ -1,0 +1,460 @@
+//! Captures that were taken elsewhere, or are being taken -> copies in a new bundle, and its reports.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use nix::sys::signal::Signal;
+use serde_json::json;
+use stage2_contract::text::{listed, visible_path};
+use stage2_model::{Finding, PassStatus, Tool};
+use stage2_read::files::{self, write_whole};
+use stage2_read::private;
+use stage2_read::trace::file::files_of;
+
+use super::ending::{list_files, open_report, take_signals, tell};
+use crate::bundle::{
+    Access, Bundle, COLLECTOR_DIR, Inputs, NCU_DIR, NSYS_DIR, PassRecord, RunFolder, RunRecord,
+    WindowRecord,
+};
+use crate::cli::{Acceptance, BrowserOptions, Captures, MergeArgs};
+use crate::config::{self, Composed};
+use crate::copy_inputs::{self, InputCopies, Kind};
+use crate::failure::Failure;
+use crate::reports::Outcome;
+use crate::run::{self, Signals};
+use crate::terminal::Terminal;
+use crate::{redaction, reports};
+
+/// `stage2-launch merge`, which is also called `import`. What cannot be used of the captures is told;
+/// the rest is merged.
+pub(crate) fn import(args: MergeArgs, terminal: &Terminal) -> Result<u8, Failure> {
+    let MergeArgs { captures, output, presets, acceptance, showing, overrides } = args;
+    let composed = config::compose(&presets.request(overrides))?;
+    check_inputs(&captures)?;
+    let absolute = std::path::absolute(&output)
+        .map_err(|e| Failure::Usage(format!("-o {}: {e}", output.display())))?;
+    let (_, early) = composed.resolved(&absolute)?;
+    let access = Access::of(early.run.group.as_deref())?;
+    let found = absolute.exists();
+    let around = absolute.ancestors().skip(1).take_while(|folder| !folder.exists());
+    let around: Vec<PathBuf> = around.map(Path::to_owned).collect();
+    let folder = RunFolder::Given(absolute).create(&access)?;
+    let ends = format!("the merge ends here, and {} is incomplete", folder.path().display());
+    let signals = take_signals(terminal, ends)?;
+    let command: Vec<OsString> = std::env::args_os().collect();
+    let maker = BundleMaker {
+        composed: &composed,
+        access: &access,
+        command: &command,
+        signals: &signals,
+        terminal,
+    };
+    let made = maker.make(&folder, &captures, &[], &[], None)?;
+    if !made.is_of_use() {
+        let refused = made.discard(found, terminal);
+        // Where something else is in one meanwhile it stays.
+        around.iter().for_each(|folder| drop(std::fs::remove_dir(folder)));
+        return Err(refused);
+    }
+    made.tell(showing, terminal);
+    Ok(made.status(&acceptance, terminal))
+}
+
+/// Fails where no file can be used, before there is a folder. One that can be used is merged without
+/// the others.
+fn check_inputs(captures: &Captures) -> Result<(), Failure> {
+    let Captures { traces, nsys, ncu } = captures;
+    if traces.is_empty() && nsys.is_empty() && ncu.is_empty() {
+        let text = "there is nothing to merge; give --spool DIR, --nsys FILE or --ncu FILE";
+        return Err(Failure::Usage(text.into()));
+    }
+    let mut problems = Vec::new();
+    for (kind, files) in [(Kind::Trace, traces), (Kind::Nsys, nsys), (Kind::Ncu, ncu)] {
+        for file in files {
+            match copy_inputs::check(kind, file) {
+                Ok(()) => return Ok(()),
+                // No colon behind the name: what follows one that ends in `passwd` would pass for a secret.
+                Err(why) => problems.push(format!("{} ({why:#})", file.display())),
+            }
+        }
+    }
+    let text = format!("no capture can be merged, so no bundle was made: {}", problems.join("; "));
+    Err(Failure::Usage(text))
+}
+
+/// Files that are named where they are told; run.json has them all.
+const FROM_NAMED: usize = 4;
+const EFFECTIVE: &[&str] = &[
+    "report",
+    "model",
+    "hardware",
+    "operators",
+    "stage1",
+    "pipeline.nsys",
+    "pipeline.ncu",
+    "run.group",
+    "redact",
+];
+/// A larger file is no `env.json`.
+const ENVIRONMENT_BYTES: u64 = 64 << 20;
+
+/// What bundles that are made together have in common.
+#[derive(Clone, Copy)]
+pub(super) struct BundleMaker<'a> {
+    pub(super) composed: &'a Composed,
+    pub(super) access: &'a Access,
+    /// The command that the bundle names.
+    pub(super) command: &'a [OsString],
+    pub(super) signals: &'a Signals,
+    pub(super) terminal: &'a Terminal,
+}
+
+/// A trace file of a window.
+#[derive(Clone, Debug)]
+pub(super) struct WindowFile {
+    pub(super) path: PathBuf,
+    pub(super) kind: WindowKind,
+}
+
+/// What becomes of a trace file of a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WindowKind {
+    /// The window is on: the file is copied up to its last whole frame.
+    Live,
+    /// The window is over, or its process is: the file is copied as well, and stays where it is.
+    Over,
+    /// The window is over, and the file moves into the bundle, which lies in the same run.
+    Moves,
+}
+
+/// A bundle that was made.
+pub(super) struct NewBundle {
+    pub(super) bundle: Bundle,
+    pub(super) outcome: anyhow::Result<Outcome>,
+    /// Its record could not be closed.
+    closed: anyhow::Result<()>,
+    interrupted: Option<Signal>,
+}
+
+impl BundleMaker<'_> {
+    /// Makes a bundle in a folder that is there and empty: of `captures`, which are copied, and of trace files
+    /// of windows, one process each. `findings` are known beforehand; `environment` is the `env.json` of the
+    /// run that the windows belong to.
+    pub(super) fn make(
+        &self,
+        folder: &RunFolder,
+        captures: &Captures,
+        windows: &[WindowFile],
+        findings: &[Finding],
+        environment: Option<&Path>,
+    ) -> Result<NewBundle, Failure> {
+        let BundleMaker { composed, terminal, .. } = *self;
+        let dir = folder.path();
+        let (tree, settings) = composed.resolved(&dir)?;
+        redaction::set(settings.redact.redactor());
+        let name = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let cwd = std::env::current_dir().unwrap_or_default();
+        let inputs = Inputs::new(self.command, &cwd, None);
+        let mut record = RunRecord::new(name, inputs.argv.clone());
+        record.origins = config::origins(&tree);
+        let mut bundle = Bundle::start(folder, record, inputs, config::yaml_with_origins(&tree))?;
+        let tools = run::Imports::new(&settings, terminal, self.signals);
+        bundle.record.findings.extend_from_slice(findings);
+        if environment.is_none() {
+            bundle.record.findings.extend(without_effect(&composed.explicit_keys()));
+        }
+        bundle.record.findings.extend(composed.notes.iter().cloned());
+        copy_in(captures, windows, &tools, &mut bundle.record, &dir);
+        bundle.record.findings.iter().for_each(|finding| terminal.finding(finding));
+        bundle.share(self.access.clone(), terminal);
+        let outcome = write_reports(&mut bundle, &dir, environment);
+        let described = outcome.as_ref().map_or(Ok(()), |outcome| {
+            let tools =
+                outcome.tools.iter().map(|(name, version)| (name.clone(), of_version(version)));
+            bundle.record.tools.extend(tools);
+            write_environment(&dir, environment, Some(outcome))
+        });
+        let closed = described.and_then(|()| bundle.finish(&outcome));
+        list_files(&outcome, &dir, terminal);
+        Ok(NewBundle { bundle, outcome, closed, interrupted: tools.interrupted() })
+    }
+}
+
+impl NewBundle {
+    /// Tells what there is, and shows it.
+    pub(super) fn tell(&self, showing: BrowserOptions, terminal: &Terminal) {
+        let dir = self.bundle.dir();
+        tell(&self.bundle.record, &self.outcome, dir, terminal);
+        if showing.open {
+            open_report(dir, terminal);
+        }
+        if let Err(error) = &self.closed {
+            terminal.error(&format!("{error:#}"));
+        }
+    }
+
+    /// Takes back a bundle of which nothing could be read: only the files say anything, and what was
+    /// found about them is told. `found` says that its folder was there before.
+    pub(super) fn discard(self, found: bool, terminal: &Terminal) -> Failure {
+        let dir = self.bundle.dir().to_owned();
+        let RunRecord { passes, report_findings, .. } = &self.bundle.record;
+        let copies: Vec<(String, &String)> = passes
+            .iter()
+            .flat_map(|pass| &pass.merged)
+            .map(|(copy, from)| (visible_path(&dir.join(copy)), from))
+            .collect();
+        // What else the reports say is about a workload. The copies are gone when somebody reads this.
+        for finding in report_findings {
+            let is_named = |copy: &str| finding.what.contains(copy);
+            let name = |copy: &String| copy.rsplit('/').next().is_some_and(is_named);
+            if let Some((copy, from)) = copies.iter().find(|(copy, _)| is_named(copy)) {
+                let what = finding.what.replace(copy, &visible_path(Path::new(from)));
+                terminal.finding(&Finding { what, ..finding.clone() });
+            } else if copies.iter().any(|(copy, _)| name(copy)) {
+                terminal.finding(finding);
+            }
+        }
+        drop(self);
+        let left = remove(&dir, found).err();
+        let left = left.map(|error| format!(" ({} is left: {error})", dir.display()));
+        let left = left.unwrap_or_default();
+        Failure::Usage(format!(
+            "nothing could be read of any of the files, so no bundle was made{left}; the lines above say why"
+        ))
+    }
+
+    /// Whether something could be read of some file, or a signal came before that.
+    pub(super) fn is_of_use(&self) -> bool {
+        self.has_merged() || self.interrupted.is_some() || self.outcome.is_err()
+    }
+
+    fn has_merged(&self) -> bool {
+        self.bundle.record.passes.iter().any(|pass| pass.status == PassStatus::Ok)
+    }
+
+    /// The reports, where all of the bundle is there.
+    pub(super) fn result(&self) -> Option<&Outcome> {
+        let is_whole = self.has_merged() && self.closed.is_ok();
+        self.outcome.as_ref().ok().filter(|_| is_whole)
+    }
+
+    /// The exit status.
+    pub(super) fn status(&self, acceptance: &Acceptance, terminal: &Terminal) -> u8 {
+        match self.interrupted {
+            Some(signal) => u8::try_from(128 + signal as i32).unwrap_or(u8::MAX),
+            None => acceptance.status(0, self.result(), &self.bundle.record.passes, terminal),
+        }
+    }
+}
+
+/// Deletes a bundle; the folder itself stays where it was `found`.
+fn remove(dir: &Path, found: bool) -> std::io::Result<()> {
+    if !found {
+        return std::fs::remove_dir_all(dir);
+    }
+    for entry in std::fs::read_dir(dir)? {
+        let path = entry?.path();
+        match path.symlink_metadata()?.is_dir() {
+            true => std::fs::remove_dir_all(path)?,
+            false => std::fs::remove_file(path)?,
+        }
+    }
+    Ok(())
+}
+
+/// Writes the reports; once more, where passes turn out to have failed, because they say so.
+fn write_reports(
+    bundle: &mut Bundle,
+    dir: &Path,
+    environment: Option<&Path>,
+) -> anyhow::Result<Outcome> {
+    // The reports read env.json, and what the captures say for it comes with the reports.
+    write_environment(dir, environment, None)?;
+    bundle.passes_ended()?;
+    let first = reports::write_reports(dir)?;
+    if !fail_unread(&mut bundle.record.passes, &first.read) {
+        return Ok(first);
+    }
+    bundle.save()?;
+    reports::write_reports(dir)
+}
+
+/// What is known of where the captures were taken: of a run, as the run knows it.
+fn write_environment(
+    dir: &Path,
+    of_run: Option<&Path>,
+    outcome: Option<&Outcome>,
+) -> anyhow::Result<()> {
+    match of_run.map(|path| files::read_text(path, ENVIRONMENT_BYTES)) {
+        Some(Ok(text)) => write_whole(&dir.join("env.json"), &text),
+        _ => write_foreign_environment(dir, outcome),
+    }
+}
+
+/// Brings everything into the folder of the bundle; a pass for each kind says what of it.
+fn copy_in(
+    captures: &Captures,
+    window_files: &[WindowFile],
+    tools: &run::Imports<'_>,
+    record: &mut RunRecord,
+    dir: &Path,
+) {
+    let RunRecord { findings, passes, windows, .. } = record;
+    for (kind, pass, files, sub) in [
+        (Kind::Trace, "collect", &captures.traces, COLLECTOR_DIR),
+        (Kind::Nsys, "nsys", &captures.nsys, NSYS_DIR),
+        (Kind::Ncu, "ncu", &captures.ncu, NCU_DIR),
+    ] {
+        let is_of_windows = kind == Kind::Trace && !window_files.is_empty();
+        if files.is_empty() && !is_of_windows {
+            continue;
+        }
+        let folder = dir.join(sub);
+        let mut inputs = InputCopies::new(kind, folder.clone());
+        if kind == Kind::Nsys {
+            tools.begin_copies(&folder, sub);
+        }
+        for file in files {
+            inputs.add(file, findings);
+        }
+        if is_of_windows {
+            windows.extend(window_files.iter().filter_map(|file| {
+                copy_window(file, &mut inputs, dir).map_err(|f| findings.push(f)).ok()
+            }));
+        }
+        let reports = inputs.for_tool();
+        match kind {
+            Kind::Nsys if !reports.is_empty() => tools.nsys(&folder, &reports, findings),
+            Kind::Ncu if !reports.is_empty() => tools.ncu(&folder, &reports, findings),
+            _ => {}
+        }
+        if kind == Kind::Nsys {
+            tools.clean_copies(&inputs, &folder, sub, findings);
+        }
+        passes.push(pass_of(pass, dir, &inputs.copies));
+    }
+    findings.extend(tools.interrupted().map(run::interruption));
+}
+
+/// Brings the trace file of a window into the bundle, and reads what it holds.
+fn copy_window(
+    file: &WindowFile,
+    inputs: &mut InputCopies,
+    dir: &Path,
+) -> Result<WindowRecord, Finding> {
+    let WindowFile { path, kind } = file;
+    // Of a trace that was cut all pieces, the first of which is read for all.
+    let copies: anyhow::Result<Vec<PathBuf>> = files_of(path)
+        .into_iter()
+        .map(|path| match kind {
+            WindowKind::Live | WindowKind::Over => inputs.add_live(&path),
+            WindowKind::Moves => move_in(&path, inputs, dir),
+        })
+        .collect();
+    let window = copies.and_then(|copies| {
+        let copy = copies.first().context("it is not there")?;
+        let inside = copy.strip_prefix(dir).unwrap_or(copy).to_string_lossy().into_owned();
+        WindowRecord::read(copy, inside)
+    });
+    let window = window.map_err(|why| {
+        let what = format!("the window of {} is not in the bundle", path.display());
+        let remedy = "`stage2-launch merge --spool` takes the file as it is";
+        Finding::error(what, format!("{why:#}"), remedy)
+    })?;
+    // The window may have ended while its file was copied.
+    let snapshot = *kind == WindowKind::Live && window.why.is_none();
+    Ok(WindowRecord { snapshot, ..window })
+}
+
+fn move_in(path: &Path, inputs: &mut InputCopies, dir: &Path) -> anyhow::Result<PathBuf> {
+    let folder = dir.join(COLLECTOR_DIR);
+    private::create_folders(&folder)?;
+    let to = folder.join(path.file_name().unwrap_or_default());
+    anyhow::ensure!(!to.exists(), "{} is there already", to.display());
+    std::fs::rename(path, &to)?;
+    inputs.copies.push((to.clone(), path.to_owned()));
+    Ok(to)
+}
+
+fn pass_of(name: &str, dir: &Path, copies: &[(PathBuf, PathBuf)]) -> PassRecord {
+    let text = |path: &Path| path.to_string_lossy().into_owned();
+    let from: Vec<String> = copies.iter().map(|(_, from)| text(from)).collect();
+    let (status, why) = match from.is_empty() {
+        true => (PassStatus::Failed, "none of its files could be merged".to_owned()),
+        false => (PassStatus::Ok, format!("merged from {}", listed(&from, FROM_NAMED))),
+    };
+    let inside = |path: &Path| text(path.strip_prefix(dir).unwrap_or(path));
+    PassRecord {
+        name: name.to_owned(),
+        status,
+        merged: copies.iter().map(|(copy, from)| (inside(copy), text(from))).collect(),
+        why,
+        ..PassRecord::default()
+    }
+}
+
+/// A pass whose files were taken in, and of which nothing could be read, has failed. Whether there is one.
+fn fail_unread(passes: &mut [PassRecord], read: &[&str]) -> bool {
+    let mut found = false;
+    for pass in passes {
+        if pass.status == PassStatus::Ok && !read.contains(&pass.name.as_str()) {
+            pass.status = PassStatus::Failed;
+            pass.why.push_str("; nothing of it could be read");
+            found = true;
+        }
+    }
+    found
+}
+
+fn without_effect(explicit: &BTreeSet<String>) -> Option<Finding> {
+    let counts = |key: &str| EFFECTIVE.iter().any(|part| config::within(key, part));
+    let idle: Vec<&str> = explicit.iter().map(String::as_str).filter(|key| !counts(key)).collect();
+    (!idle.is_empty()).then(|| {
+        Finding::note(
+            format!("settings without effect on a merge: {}", idle.join(", ")),
+            "nothing is run",
+            format!("those that count are {}", EFFECTIVE.join(", ")),
+        )
+    })
+}
+
+const NOT_KNOWN: &str = "not known: the captures were taken elsewhere, and only what they say \
+                         themselves of their GPUs and tools is here";
+
+/// Writes the file. Nothing in it is of the machine that merges.
+fn write_foreign_environment(dir: &Path, outcome: Option<&Outcome>) -> anyhow::Result<()> {
+    let devices: Vec<_> = outcome
+        .iter()
+        .flat_map(|outcome| &outcome.devices)
+        .map(|row| {
+            json!({
+                "index": row.index,
+                "name": row.name,
+                "uuid": row.uuid,
+                "compute_capability": row.compute_capability,
+                "multiprocessors": row.multiprocessors,
+                "memory_bytes": row.memory_bytes,
+            })
+        })
+        .collect();
+    let tools: BTreeMap<&String, Tool> = outcome
+        .iter()
+        .flat_map(|outcome| &outcome.tools)
+        .map(|(name, version)| (name, of_version(version)))
+        .collect();
+    let environment = json!({
+        "schema": 1,
+        "simulated": outcome.is_some_and(|outcome| outcome.simulated),
+        "environment": NOT_KNOWN,
+        "gpu": {"devices": devices},
+        "tools": tools,
+        "processes": outcome.map(|outcome| &outcome.processes),
+    });
+    write_whole(&dir.join("env.json"), &format!("{environment:#}\n"))
+}
+
+fn of_version(version: &str) -> Tool {
+    Tool { path: None, version: Some(version.to_owned()) }
+}
