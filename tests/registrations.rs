@@ -7,7 +7,7 @@ mod nvtx;
 
 use std::ffi::{c_int, c_void};
 
-use stage2::guest::handle::Handle;
+use stage2::guest::registry::Handle;
 use stage2::guest::registry::{Kind, Lookup, registry};
 use stage2::guest::state::{self, Phase};
 

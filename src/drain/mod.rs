@@ -13,14 +13,13 @@ mod intern;
 mod output;
 mod own_file;
 mod pace;
-mod possible_times;
 #[doc(hidden)]
 pub mod probe;
 mod ranges;
 mod rotation;
-mod spans;
 mod summary;
 mod timeline;
+mod trusted_times;
 mod worker;
 
 pub use worker::{EndReason, Hooks, run};

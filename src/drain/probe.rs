@@ -1,7 +1,7 @@
 //! The reader of payloads without a recording around it, for programs that try it with bytes of any
 //! content (`crates/fuzz`).
 
-use super::fields::{self, definition::Definitions};
+use super::fields::{self, Definitions};
 use crate::guest::registry::Registry;
 
 /// What the payloads of one call say.

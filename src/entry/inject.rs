@@ -10,11 +10,12 @@ use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use cupti_sys::nvtx as sys;
 
 use crate::base::{barrier, diag, main_end};
-use crate::entry::{ends, forks, lifecycle, privilege, stack};
+use crate::entry::{ends, forks, lifecycle, stack};
 use crate::guest::nvtx;
 use crate::guest::state::{self, Phase};
 
@@ -202,7 +203,7 @@ fn close_doors() {
 
 /// Whether this library does anything in this process.
 fn may_act() -> bool {
-    is_glibc() && privilege::is_trusted()
+    is_glibc() && is_trusted()
 }
 
 /// Whether this process has the C library that we are made for. A preloaded library comes into every
@@ -307,4 +308,24 @@ fn variable(name: &CStr) -> Option<&'static CStr> {
 fn set_variable(name: &CStr, value: &CStr) -> bool {
     // SAFETY: called from the constructor, before the guest has threads.
     unsafe { libc::setenv(name.as_ptr(), value.as_ptr(), 1) == 0 }
+}
+
+// The loader ignores `LD_PRELOAD` in a program that is setuid, setgid or has capabilities, but the driver
+// and NVTX load what their variables name. `STAGE2_OUT` would let any user create files with the rights
+// of such a program, and `STAGE2_CUPTI` run code with them.
+
+/// The doors are several, and one line is enough.
+static SAID: AtomicBool = AtomicBool::new(false);
+
+/// Whether this library may do anything here. If not, one line says so, and no variable is read.
+fn is_trusted() -> bool {
+    // SAFETY: reads what the kernel told this process when it started.
+    let is_secure = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
+    if is_secure && !SAID.swap(true, Ordering::Relaxed) {
+        diag::warn(format_args!(
+            "off: this program is setuid or setgid or has capabilities, so variables of its user are not \
+             trusted here; to record it, start it as the user whose rights it takes"
+        ));
+    }
+    !is_secure
 }

@@ -5,11 +5,12 @@ use std::time::Duration;
 use crate::base::barrier::{self, Panic};
 use crate::base::job::JobFacts;
 use crate::base::options::{Graph, Options};
-use crate::base::signal_mask::{CancellationBlock, SignalBlock};
-use crate::base::{allocator, diag, futex, generation, last_thread, scheduling, signal_mask};
+use crate::base::signal_mask::{self, CancellationBlock, SignalBlock};
+use crate::base::{allocator, clock, diag, futex, generation, last_thread, pages, scheduling};
 use crate::control::{self, Asks};
 use crate::drain::{self, EndReason, Hooks};
-use crate::entry::{ends, needs, options};
+use crate::entry::{ends, options};
+use crate::guest::event::Events;
 use crate::guest::gpu::OffReason;
 use crate::guest::state::{self, Phase, STARTING, Shared};
 use crate::guest::{cupti, nvtx};
@@ -68,7 +69,7 @@ fn share(options: &Options) -> Result<&'static Shared, String> {
     if let Some(shared) = state::shared() {
         return Ok(shared);
     }
-    needs::check().map_err(|lack| lack.to_string())?;
+    check_system().map_err(|lack| lack.to_string())?;
     allocator::set_last_resort(without_memory);
     let shared = state::share(Shared::new(options.clone())).ok_or("it was started meanwhile")?;
     generation::mark_process();
@@ -79,7 +80,7 @@ fn share(options: &Options) -> Result<&'static Shared, String> {
 
 /// Opens the doors and the control socket, and records nothing.
 fn be_dormant(options: Options) {
-    if let Err(lack) = needs::check() {
+    if let Err(lack) = check_system() {
         diag::warn(format_args!("off: {lack}; nothing is recorded"));
         state::advance(Phase::Idle, Phase::Ended);
         return;
@@ -267,4 +268,67 @@ fn shut_gpu(shared: &Shared) {
     if let Some(gpu) = shared.gpu() {
         gpu.tracer.shut();
     }
+}
+
+/// The queue of events, the stack of a thread, and tables that grow.
+const ROOM_BYTES: usize = Events::BYTES + (2 << 20) + (16 << 20);
+/// Thread-specific keys: one of ours, and two of std's.
+const KEYS: usize = 3;
+
+/// What the system does not give, and what to do about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+enum Lack {
+    #[error("the system refuses clock_gettime; allow it in the process's seccomp filter")]
+    Clock,
+    #[error(
+        "the process has used up its thread-specific keys (pthread_key_create); have it use fewer \
+         libraries that take some"
+    )]
+    Keys,
+    #[error("the system refuses memory (ulimit -v or -d, or none is left)")]
+    Memory,
+    #[error(
+        "the process may not take {} MiB more of address space (ulimit -v, or no memory left to \
+         promise)",
+        ROOM_BYTES >> 20
+    )]
+    Room,
+}
+
+/// Whether a start has what it needs.
+///
+/// # Errors
+/// The first thing that is not there.
+fn check_system() -> Result<(), Lack> {
+    if allocator::has_failed() {
+        Err(Lack::Memory)
+    } else if !clock::works() {
+        Err(Lack::Clock)
+    } else if !has_keys() {
+        Err(Lack::Keys)
+    } else if !has_room() {
+        Err(Lack::Room)
+    } else {
+        Ok(())
+    }
+}
+
+fn has_keys() -> bool {
+    let mut keys: [libc::pthread_key_t; KEYS] = [0; KEYS];
+    // SAFETY: the places are valid; what was created, for nobody yet, is deleted.
+    unsafe {
+        let create = |key: &mut libc::pthread_key_t| libc::pthread_key_create(key, None) == 0;
+        let created = keys.iter_mut().map(create).take_while(|created| *created).count();
+        keys.iter().take(created).for_each(|&key| {
+            libc::pthread_key_delete(key);
+        });
+        created == KEYS
+    }
+}
+
+fn has_room() -> bool {
+    pages::map(ROOM_BYTES, libc::MAP_PRIVATE).is_some_and(|room| {
+        // SAFETY: a new mapping, given back at once, that nobody knows of.
+        unsafe { libc::munmap(room, ROOM_BYTES) == 0 }
+    })
 }

@@ -9,7 +9,5 @@ pub mod ends;
 pub mod forks;
 pub mod inject;
 pub mod lifecycle;
-mod needs;
 pub mod options;
-mod privilege;
 pub mod stack;

@@ -15,13 +15,12 @@ const LAYERS: [(&str, &[&str]); 5] = [
 
 /// All of `guest` that `drain` may know: what it takes from there, and [`gpu`](stage2::guest::gpu), the
 /// one interface through which it asks CUPTI for something. Neither CUPTI's nor NVTX's side is here.
-const TAKEN_BY_DRAIN: [&str; 12] = [
+const TAKEN_BY_DRAIN: [&str; 11] = [
     "activity",
     "blob",
     "collection_switch",
     "event",
     "gpu",
-    "handle",
     "pool",
     "registry",
     "schema_encoding",
@@ -34,14 +33,14 @@ const TAKEN_BY_DRAIN: [&str; 12] = [
 const ABI_OF_DRAIN: [&str; 2] = ["nvtx", "CuptiError"];
 
 /// Every static outside of `guest/state.rs`: what outlives a recording, and process-wide switches.
-const STATICS: [(&str, &[&str]); 19] = [
+const STATICS: [(&str, &[&str]); 18] = [
     // What a process knows of its forks.
     ("base/ancestry.rs", &["NOTICES", "PROCESS", "PARENT", "AFTER_CUDA"]),
     ("base/generation.rs", &["NUMBER", "EPOCH", "UNSEEN", "MARK"]),
     ("entry/forks.rs", &["ASKING"]),
     // Registrations, and numbers of ranges and threads.
     ("guest/registry.rs", &["REGISTRY"]),
-    ("guest/nvtx.rs", &["NEXT", "FIRST"]),
+    ("guest/nvtx/mod.rs", &["NEXT", "FIRST"]),
     ("guest/thread.rs", &["NEXT", "STATE"]),
     // Of a thread that is in a launch.
     ("guest/launch_watch.rs", &["BEGUN"]),
@@ -53,13 +52,12 @@ const STATICS: [(&str, &[&str]); 19] = [
     // What a preloaded library stands before.
     ("entry/ends/execs.rs", &["mut environ"]),
     ("entry/ends/interpreter.rs", &["ASKED"]),
-    ("entry/ends/real.rs", &["READY"]),
+    ("entry/ends/mod.rs", &["READY"]),
     ("entry/ends/others.rs", &["FOLDERS"]),
     // Switches.
     ("base/diag.rs", &["LEVEL"]),
     ("base/timed_write.rs", &["STDERR_STUCK"]),
-    ("entry/inject.rs", &["CONSTRUCTOR"]),
-    ("entry/privilege.rs", &["SAID"]),
+    ("entry/inject.rs", &["CONSTRUCTOR", "SAID"]),
     ("base/barrier.rs", &["OWNER", "KEY", "PREPARED", "PLACE"]),
 ];
 

@@ -38,5 +38,5 @@ under_miri() {
 }
 
 under_miri stage2-contract stats:: settings:: trace::file_name trace::held trace::varint text::domains text::numbers
-under_miri stage2 base::allocator base::glob drain::possible_times guest::blob guest::handle guest::thread \
+under_miri stage2 base::allocator base::glob times_near guest::blob handles_carry guest::thread \
   --skip every_thread_has_a_number_of_its_own

@@ -5,6 +5,27 @@ use crate::guest::blob::Blob;
 use crate::guest::registry::Registry;
 use crate::guest::schema_encoding::{self, DYNAMIC_IDS, SchemaEntry, SchemaHead};
 
+#[test]
+fn numbers_of_every_size_and_sign_are_read() {
+    let value = |kind: u32, bytes: &[u8]| basic(kind.into()).unwrap().value(bytes);
+    use sys::*;
+    assert_eq!(value(NVTX_PAYLOAD_ENTRY_TYPE_INT8, &[0xff]), Some(Value::I64(-1)));
+    assert_eq!(value(NVTX_PAYLOAD_ENTRY_TYPE_INT, &[0xfe, 0xff, 0xff, 0xff]), Some(Value::I64(-2)));
+    assert_eq!(value(NVTX_PAYLOAD_ENTRY_TYPE_USHORT, &[0xff, 0xff]), Some(Value::U64(65_535)));
+    let u64s = u64::MAX.to_le_bytes();
+    assert_eq!(value(NVTX_PAYLOAD_ENTRY_TYPE_SIZE, &u64s), Some(Value::U64(u64::MAX)));
+    assert_eq!(value(NVTX_PAYLOAD_ENTRY_TYPE_INT64, &u64s), Some(Value::I64(-1)));
+    let float = 0.5f32.to_le_bytes();
+    assert_eq!(value(NVTX_PAYLOAD_ENTRY_TYPE_FLOAT, &float), Some(Value::F64(0.5)));
+    assert_eq!(value(NVTX_PAYLOAD_ENTRY_TYPE_BF16, &float[2..]), Some(Value::F64(0.5)));
+    let halves = [0x3800u16, 0xc000, 0x0001, 0x7c00].map(u16::to_le_bytes);
+    let floats = [0.5, -2.0, 2f64.powi(-24), f64::INFINITY];
+    for (half, float) in halves.iter().zip(floats) {
+        assert_eq!(value(NVTX_PAYLOAD_ENTRY_TYPE_FLOAT16, half), Some(Value::F64(float)));
+    }
+    assert_eq!(value(NVTX_PAYLOAD_ENTRY_TYPE_INT128, &[0; 16]), None);
+}
+
 /// A guest that registers and calls, in domain 1.
 struct Guest {
     registry: &'static Registry,

@@ -6,8 +6,7 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::transmute;
 
-use super::real::Real;
-use super::{announce, is_recorded, keeping_errno, not_there};
+use super::{Real, announce, is_recorded, keeping_errno, not_there};
 use crate::guest::farewell::EndedBy;
 
 type Words = *const *const c_char;

@@ -6,8 +6,9 @@
 use std::ffi::{c_int, c_void};
 use std::mem::transmute;
 
-use super::real::Real;
-use super::{AT_ONCE_PATIENCE, announce, announce_within, finish_at_once, keeping_errno, others};
+use super::{
+    AT_ONCE_PATIENCE, Real, announce, announce_within, finish_at_once, keeping_errno, others,
+};
 use crate::base::ancestry::own_pid;
 use crate::base::futex::Deadline;
 use crate::base::signal_mask;

@@ -1,17 +1,15 @@
 //! Sampling on one GPU: set up, started, stopped, and what it has brought.
 
 use std::borrow::Cow;
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::time::Duration;
 
-use cupti_sys::bindings as sys;
-use cupti_sys::pm_sampling::{Session, Trigger};
-use cupti_sys::{Api, CuptiError};
+use cupti_sys::pm_sampling::{Chip, Metrics, Session, Trigger};
+use cupti_sys::{Api, CuptiError, bindings as sys};
 use stage2_contract::settings::Counters;
-use stage2_contract::trace::counters::SM_ACTIVE;
+use stage2_contract::trace::counters::{self, Names, SM_ACTIVE};
 use stage2_contract::trace::{CounterSamples, CounterSet, GpuNs};
 
-use super::metrics::{self, Choice};
 use crate::base::clock::Instant;
 
 /// Length of a sample where none was named.
@@ -112,8 +110,7 @@ impl Device {
         anew: Option<Anew>,
     ) -> Result<(Self, Vec<String>), Refusal> {
         let chip = api.chip(id).map_err(|error| reason(id, "describe the chip", error))?;
-        let Some(Choice { metrics, names, left_out }) = metrics::choose(&chip, &wanted.metrics)
-        else {
+        let Some(Choice { metrics, names, left_out }) = choose(&chip, &wanted.metrics) else {
             return Err(Refusal::new(format!(
                 "GPU {id}: CUPTI measures none of the metrics in one pass on {}; name others with \
                  STAGE2_COUNTERS",
@@ -296,5 +293,63 @@ fn reason(id: u32, what: &str, error: CuptiError) -> Refusal {
              use a whole GPU without MPS"
         ),
         _ => format!("GPU {id}: CUPTI does not {what}: {error}"),
+    })
+}
+
+/// What is asked for where nothing was named, the most important first. Of each line the first that the
+/// chip has is taken: what CUPTI does not know it refuses.
+const PREFERRED: &[Names] = &[
+    counters::DRAM_READ,
+    counters::DRAM_WRITE,
+    counters::TENSOR,
+    counters::SM_ACTIVE,
+    counters::ISSUE,
+    counters::L2_SECTORS,
+    counters::PCIE_READ,
+    counters::PCIE_WRITE,
+    // No report reads it: it is for other readers of the trace file.
+    &[c"gpc__cycles_elapsed.max"],
+    // GPUs without a neighbour have none.
+    counters::NVLINK_RECEIVED,
+    counters::NVLINK_SENT,
+];
+
+/// Metrics that were chosen, and those that were named but left out.
+struct Choice {
+    metrics: Metrics<'static>,
+    names: Vec<CString>,
+    left_out: Vec<String>,
+}
+
+/// Adds metric after metric, as long as one pass measures all. `named`: by the user; none: the preferred.
+/// `None` where not one is measured.
+fn choose(chip: &Chip<'static>, named: &[String]) -> Option<Choice> {
+    let lines: Vec<Vec<CString>> = if named.is_empty() {
+        PREFERRED.iter().map(|line| line.iter().map(|&name| name.to_owned()).collect()).collect()
+    } else {
+        named.iter().map(|name| CString::new(name.as_str()).into_iter().collect()).collect()
+    };
+    let mut choice: Option<Choice> = None;
+    let mut left_out = Vec::new();
+    for line in lines {
+        let before = choice.as_ref().map(|choice| choice.names.clone()).unwrap_or_default();
+        let fitting = line.iter().find_map(|name| {
+            let mut names = before.clone();
+            names.push(name.clone());
+            let all: Vec<&CStr> = names.iter().map(CString::as_c_str).collect();
+            let (metrics, passes) = chip.metrics(&all).ok()?;
+            (passes == 1).then_some((metrics, names))
+        });
+        match fitting {
+            Some((metrics, names)) => {
+                choice = Some(Choice { metrics, names, left_out: Vec::new() });
+            }
+            None => left_out.extend(line.first().map(|name| name.to_string_lossy().into_owned())),
+        }
+    }
+    // What the chip does not have was not asked for by anybody, unless it was named.
+    choice.map(|choice| Choice {
+        left_out: if named.is_empty() { Vec::new() } else { left_out },
+        ..choice
     })
 }

@@ -1,10 +1,7 @@
 //! Hardware counters of the GPUs that the process uses, sampled on a thread of our own: CUPTI takes
 //! half a second to set sampling up, for which no thread that takes in records can wait.
 
-mod budget;
 mod device;
-mod metrics;
-mod renewals;
 mod sampling;
 
 use std::sync::Arc;

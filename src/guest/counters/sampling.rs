@@ -11,11 +11,9 @@ use stage2_contract::settings::Counters as WindowFilter;
 use stage2_contract::trace::{CounterSamples, Record, counters as facts};
 
 use super::Common;
-use super::budget::Budget;
 use super::device::{Anew, Device, Lost, Refusal, Taken};
-use super::renewals::{MOST_RENEWALS, Renewals};
-use crate::base::clock::Instant;
-use crate::base::{clock, diag};
+use crate::base::clock::{self, Instant};
+use crate::base::diag;
 
 /// How long a record that must not be left out may wait for room among these.
 const ROOM_PATIENCE: Duration = Duration::from_millis(200);
@@ -368,5 +366,153 @@ impl Sampling {
 
     fn is_over(&self) -> bool {
         self.stop.load(Ordering::Acquire)
+    }
+}
+
+// CUPTI takes 40 to 60 us of CPU time to decode one sample with nine metrics of an H200, whatever its
+// length: samples of 100 us without a pause take half of a core. Longer samples would cost less, but each
+// would hold many kernels, which cannot be told apart then. So samples stay short and come in bursts.
+
+/// CPU time that is there at the start, so that a short run is sampled as a whole.
+const AT_START: Duration = Duration::from_secs(1);
+/// What comes in: one part of so many of the time that passes.
+const ONE_PART_OF: u32 = 20;
+/// What has to be there for a burst: about 300 samples, i.e. some steps of a decode.
+const BURST: Duration = Duration::from_millis(20);
+
+/// CPU time as income and expense.
+#[derive(Debug)]
+struct Budget {
+    /// Nothing is limited: the user named the interval.
+    unlimited: bool,
+}
+
+impl Budget {
+    fn new(unlimited: bool) -> Self {
+        Budget { unlimited }
+    }
+
+    /// Whether there is a reason to pause at all.
+    fn has_limit(&self) -> bool {
+        !self.unlimited
+    }
+
+    /// Whether sampling that pauses may go on. `passed`: time since the first sample; `used`: CPU time
+    /// since then.
+    fn allows_burst(&self, passed: Duration, used: Duration) -> bool {
+        self.unlimited || used + BURST <= income(passed)
+    }
+
+    /// Whether sampling that runs has to pause.
+    fn is_spent(&self, passed: Duration, used: Duration) -> bool {
+        !self.unlimited && used >= income(passed)
+    }
+}
+
+fn income(passed: Duration) -> Duration {
+    AT_START + passed / ONE_PART_OF
+}
+
+/// How often sampling of a GPU begins anew: each time takes a fifth of a second of CPU time.
+const MOST_RENEWALS: u32 = 16;
+
+/// A GPU whose sampling begins anew.
+#[derive(Clone, Copy, Default)]
+struct Renewed {
+    /// What it begins with.
+    anew: Option<Anew>,
+    /// Until now.
+    lost: Lost,
+    /// Where the last sample ended, ns, until sampling goes on.
+    lost_since: Option<u64>,
+    /// It failed, and did not only fall behind.
+    has_failed: bool,
+    /// How often it began anew.
+    times: u32,
+}
+
+/// All of them, by the number of the GPU.
+#[derive(Default)]
+struct Renewals(Vec<(u32, Renewed)>);
+
+impl Renewals {
+    /// What is known of a GPU.
+    fn of(&self, device: u32) -> Option<Renewed> {
+        self.0.iter().find(|(id, _)| *id == device).map(|(_, renewed)| *renewed)
+    }
+
+    /// Whether sampling of a GPU has fallen behind, or failed, as often as it may begin anew.
+    fn are_used_up(&self, device: u32) -> bool {
+        self.of(device).is_some_and(|renewed| renewed.times >= MOST_RENEWALS)
+    }
+
+    /// Whether sampling of a GPU has failed before.
+    fn has_failed(&self, device: u32) -> bool {
+        self.of(device).is_some_and(|renewed| renewed.has_failed)
+    }
+
+    /// Notes that sampling of a GPU begins anew, by what its last session lost and where that ended.
+    fn note(
+        &mut self,
+        device: u32,
+        anew: Option<Anew>,
+        has_failed: bool,
+        (lost, ended): (Lost, u64),
+    ) {
+        let before = self.of(device).unwrap_or_default();
+        self.0.retain(|(id, _)| *id != device);
+        let lost_since = Some(ended);
+        let (has_failed, times) = (has_failed || before.has_failed, before.times + 1);
+        self.0.push((device, Renewed { anew, lost, lost_since, has_failed, times }));
+    }
+
+    /// Where the last sample of a GPU ended before it began anew, ns; once.
+    fn take_lost_since(&mut self, device: u32) -> Option<u64> {
+        self.0.iter_mut().find(|(id, _)| *id == device)?.1.lost_since.take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn the_first_second_of_cpu_time_is_free_and_then_one_part_of_twenty() {
+        let budget = Budget::new(false);
+        assert!(budget.allows_burst(Duration::ZERO, Duration::ZERO));
+        assert!(!budget.is_spent(2 * SECOND, SECOND));
+        assert!(budget.is_spent(Duration::ZERO, SECOND));
+        assert!(budget.is_spent(100 * SECOND, 6 * SECOND));
+        assert!(!budget.is_spent(101 * SECOND, 6 * SECOND));
+    }
+
+    #[test]
+    fn a_pause_ends_when_there_is_enough_for_a_burst() {
+        let budget = Budget::new(false);
+        assert!(!budget.allows_burst(20 * SECOND, 2 * SECOND));
+        assert!(budget.allows_burst(20 * SECOND + 20 * BURST, 2 * SECOND));
+    }
+
+    #[test]
+    fn a_named_interval_has_no_limit() {
+        let budget = Budget::new(true);
+        assert!(budget.allows_burst(Duration::ZERO, 99 * SECOND));
+        assert!(!budget.is_spent(Duration::ZERO, 99 * SECOND));
+    }
+
+    #[test]
+    fn a_gpu_begins_anew_so_often_and_a_failure_is_remembered() {
+        let mut renewals = Renewals::default();
+        for _ in 1..MOST_RENEWALS {
+            renewals.note(3, None, false, (Lost::default(), 5));
+        }
+        assert!(!renewals.are_used_up(3) && !renewals.has_failed(3));
+        renewals.note(3, None, true, (Lost::default(), 7));
+        renewals.note(4, None, false, (Lost::default(), 9));
+        assert!(renewals.are_used_up(3) && renewals.has_failed(3));
+        assert!(!renewals.are_used_up(4) && !renewals.has_failed(4));
+        assert_eq!((renewals.take_lost_since(3), renewals.take_lost_since(3)), (Some(7), None));
     }
 }

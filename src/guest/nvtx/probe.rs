@@ -7,7 +7,7 @@ use stage2_contract::trace::Payload;
 use super::{message, register};
 use crate::guest::blob::Blob;
 use crate::guest::event::TEXT_LIMIT;
-use crate::guest::handle::Handle;
+use crate::guest::registry::Handle;
 use crate::guest::registry::Registry;
 
 /// Bytes of a text that come at most: one character more than is kept, by which a cut is noticed.

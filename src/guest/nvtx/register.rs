@@ -10,7 +10,7 @@ use cupti_sys::nvtx as sys;
 use super::Text;
 use crate::base::barrier;
 use crate::guest::event::TEXT_LIMIT;
-use crate::guest::handle::Handle;
+use crate::guest::registry::Handle;
 use crate::guest::registry::{Kind, Registry, registry};
 use crate::guest::schema_encoding::{
     self, DYNAMIC_IDS, MAX_NAME, MAX_SCHEMA_ENTRIES, MAX_VALUES, STATIC_IDS, SchemaEntry,

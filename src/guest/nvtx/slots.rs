@@ -5,8 +5,7 @@ use std::mem::transmute;
 
 use cupti_sys::nvtx as sys;
 
-use super::message::{self, Text};
-use super::payload::Payloads;
+use super::message::{self, Payloads, Text};
 use super::register::{create_domain, register_enumeration, register_schema, register_string};
 use super::{Attributes, Handle, end, mark, pop, push, start};
 use crate::base::barrier;

@@ -2,9 +2,91 @@
 
 use super::*;
 
+#[test]
+fn the_last_that_came_back_goes_out_first() {
+    let links = Links::new(4);
+    let free = FreeList::new(1, 3, &links);
+    assert_eq!([free.pop(&links), free.pop(&links)], [Some(1), Some(2)]);
+    free.push(1, &links);
+    assert_eq!((free.left(), free.pop(&links)), (2, Some(1)));
+    assert_eq!([free.pop(&links), free.pop(&links)], [Some(3), None]);
+    assert_eq!(free.left(), 0);
+}
+
+#[test]
+fn no_index_is_ever_in_two_hands() {
+    const COUNT: usize = 8;
+    let links = Links::new(COUNT);
+    let free = FreeList::new(0, COUNT, &links);
+    let holders: Vec<AtomicU32> = (0..COUNT).map(|_| AtomicU32::new(0)).collect();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for round in 0..50_000 {
+                    let Some(index) = free.pop(&links) else { continue };
+                    let holder = &holders[index as usize];
+                    assert_eq!(holder.fetch_add(1, Ordering::SeqCst), 0);
+                    if round % 64 == 0 {
+                        std::thread::yield_now();
+                    }
+                    assert_eq!(holder.fetch_sub(1, Ordering::SeqCst), 1);
+                    free.push(index, &links);
+                }
+            });
+        }
+    });
+    assert_eq!(free.left(), COUNT);
+    let mut all: Vec<u32> = std::iter::from_fn(|| free.pop(&links)).collect();
+    all.sort_unstable();
+    assert_eq!(all, (0..COUNT as u32).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_bound_is_kept_and_its_first_buffers_are_the_largest() {
+    for mib in [1, 2, 5, 64, 128, 4096] {
+        let layout = Layout::new(Buffers::Within { bytes: mib << 20 });
+        assert_eq!(layout.bytes(), mib << 20);
+        assert!(layout.0.is_sorted_by(|a, b| a.bytes > b.bytes), "{layout:?}");
+    }
+    let Layout(classes) = Layout::new(Buffers::Within { bytes: 256 << 20 });
+    assert_eq!(classes.iter().map(|class| class.count).collect::<Vec<_>>(), [32, 192, 2816]);
+    let Layout(least) = Layout::new(Buffers::Within { bytes: 1 << 20 });
+    assert_eq!(least.iter().map(|class| class.count).collect::<Vec<_>>(), [0, 0, 16]);
+}
+
+#[test]
+fn every_buffer_has_a_place_of_its_own_and_is_found_by_its_start_only() {
+    for asked in [
+        Buffers::Within { bytes: 1 << 20 },
+        Buffers::Within { bytes: 64 << 20 },
+        Buffers::Sized { bytes: 68 << 10, count: 3 },
+    ] {
+        let mut layout = Layout::new(asked);
+        layout.add(SMALL_BYTES, 5);
+        let mut end = 0;
+        for index in 0..layout.count() {
+            let (offset, class) = layout.extent(index).expect("in the layout");
+            assert_eq!((offset, layout.index_of(offset)), (end, Some(index)));
+            assert_eq!(layout.index_of(offset + 8), None);
+            end = offset + layout.0[class].bytes;
+        }
+        assert_eq!(end, layout.bytes());
+        assert_eq!((layout.index_of(end), layout.extent(layout.count())), (None, None));
+    }
+}
+
+#[test]
+fn a_fresh_place_is_a_table_without_layouts_and_there_are_no_others() {
+    let slots = LayoutSlots::new(3).unwrap();
+    // SAFETY: nobody else knows the mapping, and a table is made of numbers of any value.
+    assert!(unsafe { &*slots.place(2).unwrap() } == &Layouts::new());
+    assert_eq!(slots.place(3), None);
+    assert!(LayoutSlots::new(usize::MAX).is_none());
+}
+
 const LARGE: usize = 128 << 10;
 const ASKED: Buffers = Buffers::Sized { bytes: LARGE, count: 2 };
-const POOLED: usize = 2 + layout::BESIDE;
+const POOLED: usize = 2 + BESIDE;
 
 fn fill(start: *mut u8, valid: usize) {
     // SAFETY: the test owns the buffer, which is larger.

@@ -4,17 +4,16 @@
 //! into the bytes, is behind a pointer, or is of an unknown kind. It reads nothing from the guest's
 //! memory and guesses nothing: behind an entry of unknown length it reads only entries with an offset.
 
-pub(crate) mod definition;
-mod types;
-
 use std::rc::Rc;
 
 use cupti_sys::nvtx as sys;
+use rustc_hash::FxHashMap;
 
 use crate::guest::blob;
-use crate::guest::schema_encoding::{Enumeration, OwnedEntry, STATIC_IDS, Schema};
-use definition::{Definition, Definitions};
-use types::{Basic, basic, is_character, text_unit, unsigned};
+use crate::guest::registry::{Entry as Registered, Handle, Kind, Lookup, Registry};
+use crate::guest::schema_encoding::{
+    self, DYNAMIC_IDS, Enumeration, OwnedEntry, STATIC_IDS, Schema,
+};
 
 /// Fields of one call that are kept.
 pub(crate) const MAX_FIELDS: usize = 16;
@@ -371,6 +370,203 @@ fn text(bytes: &[u8]) -> Value {
 
 fn is(kind: u64, of: u32) -> bool {
     kind == u64::from(of)
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Definition {
+    Schema(Rc<Schema>),
+    Enumeration(Rc<Enumeration>),
+}
+
+/// The schemas and enumerations of a process, read from its table of registrations.
+pub(crate) struct Definitions<'r> {
+    registry: &'r Registry,
+    /// By domain and identifier; those that we numbered have no domain here.
+    known: FxHashMap<(u32, u64), Definition>,
+    /// Registrations up to this one were looked at.
+    seen: u32,
+    /// Those of them that were not there yet: another thread was writing them.
+    missing: Vec<u32>,
+}
+
+impl<'r> Definitions<'r> {
+    pub(crate) fn of(registry: &'r Registry) -> Self {
+        Definitions { registry, known: FxHashMap::default(), seen: 0, missing: Vec::new() }
+    }
+
+    /// What an identifier stands for in a domain.
+    pub(crate) fn find(&mut self, domain: u32, id: u64) -> Option<Definition> {
+        let is_chosen = id < DYNAMIC_IDS;
+        let key = if is_chosen { (domain, id) } else { (0, id) };
+        // The guest may have registered an identifier of its own again since.
+        if is_chosen || !self.known.contains_key(&key) {
+            self.look();
+        }
+        self.known.get(&key).cloned()
+    }
+
+    /// Takes in what was registered since the last time.
+    fn look(&mut self) {
+        let last = self.registry.last();
+        let missing = std::mem::take(&mut self.missing);
+        for number in missing.into_iter().chain(self.seen + 1..=last) {
+            match self.registry.get(number) {
+                Lookup::Entry(entry) => self.take_in(number, &entry),
+                Lookup::Nothing => self.missing.push(number),
+                Lookup::Refused => {}
+            }
+        }
+        self.seen = last.max(self.seen);
+    }
+
+    fn take_in(&mut self, number: u32, entry: &Registered) {
+        let bytes = &entry.bytes;
+        let definition = match entry.kind {
+            Kind::Schema => schema_encoding::schema(bytes).map(Rc::new).map(Definition::Schema),
+            Kind::Enumeration => {
+                schema_encoding::enumeration(bytes).map(Rc::new).map(Definition::Enumeration)
+            }
+            Kind::Domain | Kind::Text => None,
+        };
+        let Some(definition) = definition else { return };
+        let key = match entry.id {
+            0 => (0, DYNAMIC_IDS + u64::from(number)),
+            id => (entry.domain, id),
+        };
+        self.known.insert(key, definition);
+    }
+}
+
+/// How a value is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Read {
+    Signed,
+    Unsigned,
+    Float,
+    /// The upper half of a 32-bit floating-point number.
+    Brain,
+    /// IEEE 754 binary16.
+    Half,
+    Registered,
+    /// Its size is known, and nothing else.
+    Opaque,
+}
+
+/// A type of fixed size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Basic {
+    bytes: usize,
+    read: Read,
+}
+
+/// A predefined type that has a size of its own; not the texts.
+fn basic(kind: u64) -> Option<Basic> {
+    use Read::*;
+    let kind = u32::try_from(kind).ok()?;
+    let (bytes, read) = match kind {
+        sys::NVTX_PAYLOAD_ENTRY_TYPE_CHAR | sys::NVTX_PAYLOAD_ENTRY_TYPE_INT8 => (1, Signed),
+        sys::NVTX_PAYLOAD_ENTRY_TYPE_UCHAR
+        | sys::NVTX_PAYLOAD_ENTRY_TYPE_UINT8
+        | sys::NVTX_PAYLOAD_ENTRY_TYPE_CHAR8
+        | sys::NVTX_PAYLOAD_ENTRY_TYPE_BYTE => (1, Unsigned),
+        sys::NVTX_PAYLOAD_ENTRY_TYPE_SHORT | sys::NVTX_PAYLOAD_ENTRY_TYPE_INT16 => (2, Signed),
+        sys::NVTX_PAYLOAD_ENTRY_TYPE_USHORT
+        | sys::NVTX_PAYLOAD_ENTRY_TYPE_UINT16
+        | sys::NVTX_PAYLOAD_ENTRY_TYPE_CHAR16 => (2, Unsigned),
+        sys::NVTX_PAYLOAD_ENTRY_TYPE_INT
+        | sys::NVTX_PAYLOAD_ENTRY_TYPE_INT32
+        | sys::NVTX_PAYLOAD_ENTRY_TYPE_WCHAR => (4, Signed),
+        sys::NVTX_PAYLOAD_ENTRY_TYPE_UINT
+        | sys::NVTX_PAYLOAD_ENTRY_TYPE_UINT32
+        | sys::NVTX_PAYLOAD_ENTRY_TYPE_CHAR32
+        | sys::NVTX_PAYLOAD_ENTRY_TYPE_CATEGORY
+        | sys::NVTX_PAYLOAD_ENTRY_TYPE_COLOR_ARGB
+        | sys::NVTX_PAYLOAD_ENTRY_TYPE_PID_UINT32
+        | sys::NVTX_PAYLOAD_ENTRY_TYPE_TID_UINT32 => (4, Unsigned),
+        sys::NVTX_PAYLOAD_ENTRY_TYPE_LONG
+        | sys::NVTX_PAYLOAD_ENTRY_TYPE_LONGLONG
+        | sys::NVTX_PAYLOAD_ENTRY_TYPE_INT64 => (8, Signed),
+        sys::NVTX_PAYLOAD_ENTRY_TYPE_ULONG
+        | sys::NVTX_PAYLOAD_ENTRY_TYPE_ULONGLONG
+        | sys::NVTX_PAYLOAD_ENTRY_TYPE_UINT64
+        | sys::NVTX_PAYLOAD_ENTRY_TYPE_SIZE
+        | sys::NVTX_PAYLOAD_ENTRY_TYPE_ADDRESS
+        | RANGE_ID
+        | sys::NVTX_PAYLOAD_ENTRY_TYPE_SCOPE_ID
+        | sys::NVTX_PAYLOAD_ENTRY_TYPE_PID_UINT64
+        | sys::NVTX_PAYLOAD_ENTRY_TYPE_TID_UINT64 => (8, Unsigned),
+        sys::NVTX_PAYLOAD_ENTRY_TYPE_FLOAT
+        | sys::NVTX_PAYLOAD_ENTRY_TYPE_FLOAT32
+        | sys::NVTX_PAYLOAD_ENTRY_TYPE_TF32 => (4, Float),
+        sys::NVTX_PAYLOAD_ENTRY_TYPE_DOUBLE | sys::NVTX_PAYLOAD_ENTRY_TYPE_FLOAT64 => (8, Float),
+        sys::NVTX_PAYLOAD_ENTRY_TYPE_FLOAT16 => (2, Half),
+        sys::NVTX_PAYLOAD_ENTRY_TYPE_BF16 => (2, Brain),
+        sys::NVTX_PAYLOAD_ENTRY_TYPE_LONGDOUBLE
+        | sys::NVTX_PAYLOAD_ENTRY_TYPE_INT128
+        | sys::NVTX_PAYLOAD_ENTRY_TYPE_UINT128
+        | sys::NVTX_PAYLOAD_ENTRY_TYPE_FLOAT128 => (16, Opaque),
+        sys::NVTX_PAYLOAD_ENTRY_TYPE_NVTX_REGISTERED_STRING_HANDLE => (8, Registered),
+        _ => return None,
+    };
+    Some(Basic { bytes, read })
+}
+
+/// NVTX 3.2's id of a range; not in the headers that the bindings are made from.
+const RANGE_ID: u32 = 67;
+
+/// Bytes of a character of a text type.
+fn text_unit(kind: u64) -> Option<usize> {
+    match u32::try_from(kind).ok()? {
+        sys::NVTX_PAYLOAD_ENTRY_TYPE_CSTRING | sys::NVTX_PAYLOAD_ENTRY_TYPE_CSTRING_UTF8 => Some(1),
+        sys::NVTX_PAYLOAD_ENTRY_TYPE_CSTRING_UTF16 => Some(2),
+        sys::NVTX_PAYLOAD_ENTRY_TYPE_CSTRING_UTF32 => Some(4),
+        _ => None,
+    }
+}
+
+/// Whether an array of this type is a text.
+fn is_character(kind: u64) -> bool {
+    use sys::*;
+    [NVTX_PAYLOAD_ENTRY_TYPE_CHAR, NVTX_PAYLOAD_ENTRY_TYPE_UCHAR, NVTX_PAYLOAD_ENTRY_TYPE_CHAR8]
+        .into_iter()
+        .any(|character| u64::from(character) == kind)
+}
+
+impl Basic {
+    /// The value of as many bytes as the type has. `None` for those that have none here.
+    fn value(self, bytes: &[u8]) -> Option<Value> {
+        let raw = unsigned(bytes)?;
+        let unused = 64 - 8 * u32::try_from(bytes.len()).ok()?;
+        Some(match (self.read, self.bytes) {
+            (Read::Signed, _) => Value::I64(((raw << unused) as i64) >> unused),
+            (Read::Unsigned, _) => Value::U64(raw),
+            (Read::Float, 4) => Value::F64(f32::from_bits(raw as u32).into()),
+            (Read::Float, _) => Value::F64(f64::from_bits(raw)),
+            (Read::Brain, _) => Value::F64(f32::from_bits((raw as u32) << 16).into()),
+            (Read::Half, _) => Value::F64(half(raw as u16)),
+            (Read::Registered, _) => Value::Registered(Handle(raw).number()),
+            (Read::Opaque, _) => return None,
+        })
+    }
+}
+
+/// Up to 8 bytes as an unsigned number.
+fn unsigned(bytes: &[u8]) -> Option<u64> {
+    let mut whole = [0; 8];
+    whole.get_mut(..bytes.len()).filter(|place| !place.is_empty())?.copy_from_slice(bytes);
+    // NVTX's clients are 64-bit Linux programs: little-endian.
+    Some(u64::from_le_bytes(whole))
+}
+
+fn half(bits: u16) -> f64 {
+    let sign = if bits >> 15 == 0 { 1.0 } else { -1.0 };
+    let (exponent, fraction) = (i32::from(bits >> 10 & 0x1f), f64::from(bits & 0x3ff));
+    sign * match exponent {
+        0 => fraction * 2f64.powi(-24),
+        0x1f if fraction == 0.0 => f64::INFINITY,
+        0x1f => f64::NAN,
+        _ => (1.0 + fraction / 1024.0) * 2f64.powi(exponent - 15),
+    }
 }
 
 #[cfg(test)]

@@ -5,13 +5,10 @@
 //! becomes events.
 
 mod message;
-mod payload;
 #[doc(hidden)]
 pub mod probe;
 mod register;
 mod slots;
-
-pub use slots::{GetExportTable, attach, attach_extension, detach};
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,12 +17,13 @@ use stage2_contract::trace::Payload;
 use crate::base::{barrier, clock};
 use crate::guest::blob::Blob;
 use crate::guest::event::{Event, EventKind, Selection};
-use crate::guest::handle::Handle;
-use crate::guest::sample;
+use crate::guest::registry::Handle;
 use crate::guest::state::{self, Call, Shared};
 use crate::guest::thread::{self, NOT_TRACKED};
-use message::Text;
-use payload::Payloads;
+use crate::guest::window_filter;
+use message::{Payloads, Text};
+
+pub use slots::{GetExportTable, attach, attach_extension, detach};
 
 /// Numbers for start/end ranges.
 static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -267,7 +265,7 @@ fn is_chosen(shared: &Shared, domain: Handle, text: Text<'_>) -> bool {
         Text::Registered(handle) => handle.number(),
         _ => 0,
     };
-    let key = text.with_bytes(|name| sample::key(name, registered, domain.number()));
+    let key = text.with_bytes(|name| window_filter::kind_key(name, registered, domain.number()));
     wanted.sampler.take(key)
 }
 

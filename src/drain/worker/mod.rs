@@ -1,11 +1,9 @@
 //! The body of our thread: windows, one after the other. In each it takes in buffers and events, flushes,
 //! and finishes everything. Between them it sleeps.
 
-mod facts;
-mod gpu_states;
+mod intake;
+mod metadata;
 mod missing_records;
-mod pieces;
-mod take_in;
 mod windows;
 
 use std::sync::atomic::Ordering;
@@ -14,18 +12,17 @@ use std::time::Duration;
 use cupti_sys::CuptiError;
 use stage2_contract::trace::{Device, MonoNs, Record, ending};
 
-use crate::base::clock::Instant;
-use crate::base::{allocator, ancestry, clock, diag, futex, generation, last_thread};
+use crate::base::clock::{self, Instant};
+use crate::base::{allocator, ancestry, diag, futex, generation, last_thread};
 use crate::drain::aggregate::Aggregates;
 use crate::drain::device_state::DeviceStates;
 use crate::drain::flush_request::FlushRequest;
 use crate::drain::intern::{Interner, Sink};
 use crate::drain::output::Output;
 use crate::drain::pace::{Pace, Stillness};
-use crate::drain::possible_times::PossibleTimes;
 use crate::drain::ranges::Ranges;
-use crate::drain::spans::Spans;
 use crate::drain::summary;
+use crate::drain::trusted_times::{PossibleTimes, Spans};
 use crate::guest::gpu::{Gpu, OffReason};
 use crate::guest::pool::Pool;
 use crate::guest::state::{self, EndStep, Phase, Shared};

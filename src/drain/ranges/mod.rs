@@ -14,20 +14,17 @@
 //!   for what they are. Everything kept here is bounded.
 
 mod apply;
-mod open;
-mod open_range;
 
 use rustc_hash::FxHashMap;
 use stage2_contract::text::is_library_domain;
-use stage2_contract::trace::{MonoNs, RANGE_OUTSIDE};
+use stage2_contract::trace::{MonoNs, NONE, RANGE_OUTSIDE, RangeOpen, Record};
 
 use crate::base::counters::Counters;
-use crate::drain::fields::definition::Definitions;
+use crate::drain::fields::Definitions;
 use crate::drain::intern::{Interner, Sink};
 use crate::drain::timeline::{Correlations, Place, Timeline};
 use crate::guest::event::{Event, EventKind, Selection, TextPlace};
 use crate::guest::registry::registry;
-use open_range::OpenRange;
 
 /// Changes kept over all timelines: 8 MiB.
 const MAX_CHANGES: usize = 1 << 18;
@@ -413,6 +410,134 @@ impl Ranges {
 
     fn count_changes(&mut self) {
         self.changes = self.threads.values().map(|thread| thread.timeline.len()).sum();
+    }
+}
+
+impl Ranges {
+    /// The number of the next range.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.next_range
+    }
+
+    /// Says of each open range that it goes on since `at`, the outer ones first, and how many there are.
+    pub(crate) fn say_open(&self, at: MonoNs, names: &mut Interner, sink: &mut impl Sink) -> u64 {
+        let mut said = 0;
+        for (number, thread) in self.in_order() {
+            let all = thread.open.iter();
+            for open in all.clone().filter(|open| !open.gone) {
+                names.define_path(open.path, sink);
+                sink.put(Record::RangeOpen(RangeOpen {
+                    parent: around(open, all.clone()),
+                    start: at,
+                    continues: open.range,
+                    ..open.record(number)
+                }));
+                if self.restricted && open.event.selection != Selection::Inherit {
+                    let recorded = open.selection == Selection::Collect;
+                    sink.put(Record::RangeSample { range: open.range, recorded });
+                }
+                said += 1;
+            }
+        }
+        said
+    }
+}
+
+/// The instance that an open range is in, of those of its thread that have not closed yet.
+fn around<'o>(open: &OpenRange, all: impl Iterator<Item = &'o OpenRange> + Clone) -> u64 {
+    let mut parent = open.parent;
+    while let Some(gone) = all.clone().find(|other| other.gone && other.range == parent) {
+        parent = gone.parent;
+    }
+    parent
+}
+
+#[derive(Clone, Copy, Debug)]
+struct OpenRange {
+    /// Instance, as the trace file numbers it; changes when the range continues under another path.
+    range: u64,
+    /// The instance that it was opened as.
+    first: u64,
+    /// The instance that it is in, as the trace file numbers it; `RANGE_OUTSIDE` at the top.
+    parent: u64,
+    path: u32,
+    name: u32,
+    domain: u32,
+    /// It, or one around it, was lost: whether collection was asked for is not known.
+    lost: bool,
+    /// It has closed, and is still in the paths of those opened after it.
+    gone: bool,
+    /// The guest's id of a start/end range; `None` for push/pop.
+    start_id: Option<u64>,
+    selection: Selection,
+    /// What it takes over from the range that it is in.
+    inherited: Inherited,
+    event: Event,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Inherited {
+    path: u32,
+    lost: bool,
+    selection: Selection,
+}
+
+impl OpenRange {
+    /// What `event` opens, in no other range. `start_id`: the guest's id of a start/end range.
+    fn new(range: u64, event: &Event, name: u32, domain: u32, start_id: Option<u64>) -> Self {
+        OpenRange {
+            range,
+            first: range,
+            parent: RANGE_OUTSIDE,
+            path: NONE,
+            name,
+            domain,
+            lost: false,
+            gone: false,
+            start_id,
+            selection: event.selection,
+            inherited: Inherited::default(),
+            event: *event,
+        }
+    }
+
+    /// Puts it in the innermost open range of its thread, or beside that one. Gives the path that its own
+    /// name comes behind.
+    fn put_in(&mut self, innermost: Option<&OpenRange>) -> u32 {
+        (self.parent, self.inherited) = match innermost {
+            Some(other) if self.is_beside(other) => (other.parent, other.inherited),
+            Some(&OpenRange { range, path, lost, selection, .. }) => {
+                (range, Inherited { path, lost, selection })
+            }
+            None => (RANGE_OUTSIDE, Inherited::default()),
+        };
+        self.selection = self.inherited.selection.max(self.selection);
+        self.lost |= self.inherited.lost;
+        self.inherited.path
+    }
+
+    /// Start/end ranges of one name need not nest: several requests, for instance, are open at a time.
+    /// They stand side by side.
+    fn is_beside(&self, other: &OpenRange) -> bool {
+        self.start_id.is_some()
+            && other.start_id.is_some()
+            && !other.gone
+            && (self.name, self.domain) == (other.name, other.domain)
+    }
+
+    /// As the trace file has it.
+    fn record(&self, thread: u32) -> RangeOpen {
+        RangeOpen {
+            range: self.range,
+            path: self.path,
+            thread,
+            parent: self.parent,
+            start: self.event.at,
+            start_end: self.start_id.is_some(),
+            category: self.event.category,
+            payload: self.event.payload,
+            continues: if self.first == self.range { 0 } else { self.first },
+        }
     }
 }
 

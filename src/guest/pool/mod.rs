@@ -4,30 +4,24 @@
 //! of its own or on the drain thread. Both sides only move an index through a lock-free list or
 //! queue. The address space is reserved once, at start; memory is taken when it is first written.
 //!
-//! CUPTI holds one buffer for each launching thread, so [`layout`] makes them smaller as more are
+//! CUPTI holds one buffer for each launching thread, so [`Layout`] makes them smaller as more are
 //! out. Buffers of ended threads come back with the next flush; when few are left,
 //! [`Pool::runs_low`] asks for one early. When none is left, the pool refuses, and CUPTI counts the
 //! records that it drops. CUPTI before 12.9 crashes on a refusal; there extra buffers go out, whatever
 //! the limit, and give their memory back once they were read. Records that nobody reads in time are
 //! counted.
 
-mod free;
-mod layout;
-mod layout_slots;
-
 use std::ffi::c_void;
 use std::ptr;
 
 use cupti_sys::fields::{Completion, LayoutError, Layouts};
-pub use stage2_contract::settings::Buffers;
 
 use crate::base::counters::{Counter, Counters};
 use crate::base::pages;
-use crate::base::sync::{AtomicU64, Ordering};
+use crate::base::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::guest::queue::Queue;
-use free::{FreeList, Links};
-use layout::{Layout, SMALL_BYTES};
-use layout_slots::LayoutSlots;
+
+pub use stage2_contract::settings::Buffers;
 
 /// Extra buffers, each as large as a small one: 256 MiB of address space, only where CUPTI does not
 /// survive a refusal. Half of them may wait to be read; CUPTI fills the others.
@@ -342,7 +336,198 @@ fn map(bytes: usize) -> Option<*mut u8> {
     pages::map(bytes, libc::MAP_PRIVATE | libc::MAP_NORESERVE).map(<*mut c_void>::cast)
 }
 
+// Indices of free buffers, last in, first out, without a lock and without allocation. The buffer that was used
+// last is handed out first: the memory that a guest touches follows what it uses at a time, not the size of
+// the pool.
+
+/// Ends a list.
+const END: u32 = u32::MAX;
+
+/// Which free buffer lies below which. Shared by all lists, because a buffer is in one at a time.
+struct Links(Box<[AtomicU32]>);
+
+impl Links {
+    fn new(count: usize) -> Self {
+        Links((0..count).map(|_| AtomicU32::new(END)).collect())
+    }
+}
+
+/// The free buffers of one size.
+struct FreeList {
+    /// The index on top in the lower half. The upper half counts changes: without it, a thread that
+    /// sleeps in [`FreeList::pop`] could take a top that is the same again over another list.
+    head: AtomicU64,
+    left: AtomicUsize,
+}
+
+impl FreeList {
+    /// The indices from `first` on, the lowest on top.
+    fn new(first: usize, count: usize, links: &Links) -> Self {
+        let free = FreeList { head: AtomicU64::new(u64::from(END)), left: AtomicUsize::new(0) };
+        for index in (first..first + count).rev() {
+            free.push(index as u32, links);
+        }
+        free
+    }
+
+    fn pop(&self, links: &Links) -> Option<u32> {
+        let mut head = self.head.load(Ordering::Acquire);
+        loop {
+            let below = links.0.get(head as u32 as usize)?.load(Ordering::Relaxed);
+            match self.replace(head, below) {
+                Ok(()) => {
+                    self.left.fetch_sub(1, Ordering::Relaxed);
+                    return Some(head as u32);
+                }
+                Err(now) => head = now,
+            }
+        }
+    }
+
+    fn push(&self, index: u32, links: &Links) {
+        let Some(link) = links.0.get(index as usize) else { return };
+        // First the count, so that it never falls below nought.
+        self.left.fetch_add(1, Ordering::Relaxed);
+        let mut head = self.head.load(Ordering::Acquire);
+        loop {
+            link.store(head as u32, Ordering::Relaxed);
+            match self.replace(head, index) {
+                Ok(()) => return,
+                Err(now) => head = now,
+            }
+        }
+    }
+
+    /// About how many are left.
+    fn left(&self) -> usize {
+        self.left.load(Ordering::Relaxed)
+    }
+
+    fn replace(&self, head: u64, top: u32) -> Result<(), u64> {
+        let next = ((head >> 32).wrapping_add(1) << 32) | u64::from(top);
+        let replaced =
+            self.head.compare_exchange_weak(head, next, Ordering::AcqRel, Ordering::Acquire);
+        replaced.map(drop)
+    }
+}
+
+// What `STAGE2_BUFFERS` asks for into how many buffers of which size, and where each lies. CUPTI keeps one
+// buffer for each launching thread, so the sizes follow the number of threads: the first ones get large
+// buffers, which change hands rarely; when these are taken, smaller ones go out. All lie in one mapping,
+// largest first.
+
+/// A large buffer, bytes: 5,000 kernel records of CUPTI 13.
+const LARGE_BYTES: usize = 1 << 20;
+/// A buffer for the threads after the first, bytes.
+const MEDIUM_BYTES: usize = 256 << 10;
+/// The smallest buffer, bytes: 300 kernel records of CUPTI 13. No smaller one was tried with CUPTI.
+const SMALL_BYTES: usize = 64 << 10;
+/// Small buffers beside those that were asked for by size and number.
+const BESIDE: usize = if cfg!(feature = "models") { 0 } else { 64 };
+/// Of a bound in bytes, the shares of the large and of the medium buffers: 32 and 48 MiB of the
+/// default's 256. The other 176 MiB are 2,816 small ones: 1,000 threads hold one each, and as many
+/// again may wait to be read after a flush, which takes them from all threads at once.
+const LARGE_SHARE: (usize, usize) = (2, 16);
+const MEDIUM_SHARE: (usize, usize) = (3, 16);
+
+/// Buffers of one size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Class {
+    /// Bytes of one.
+    bytes: usize,
+    /// How many.
+    count: usize,
+    /// Index of the first.
+    first: usize,
+    /// Where the first lies, bytes from the start of the mapping.
+    offset: usize,
+}
+
+/// All sizes, largest first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Layout(Vec<Class>);
+
+impl Layout {
+    fn new(asked: Buffers) -> Self {
+        let sizes = match asked {
+            Buffers::Sized { bytes, count } => vec![(bytes, count), (SMALL_BYTES, BESIDE)],
+            Buffers::Within { bytes } => {
+                let share = |(part, of): (usize, usize)| bytes / of * part;
+                let large = share(LARGE_SHARE) / LARGE_BYTES;
+                let medium = share(MEDIUM_SHARE) / MEDIUM_BYTES;
+                let rest = bytes - large * LARGE_BYTES - medium * MEDIUM_BYTES;
+                let small = (SMALL_BYTES, rest / SMALL_BYTES);
+                vec![(LARGE_BYTES, large), (MEDIUM_BYTES, medium), small]
+            }
+        };
+        let mut layout = Layout(Vec::with_capacity(sizes.len() + 1));
+        for (bytes, count) in sizes {
+            layout.add(bytes, count);
+        }
+        layout
+    }
+
+    /// Adds buffers behind all others.
+    fn add(&mut self, bytes: usize, count: usize) {
+        let (first, offset) = (self.count(), self.bytes());
+        self.0.push(Class { bytes, count, first, offset });
+    }
+
+    /// How many buffers there are.
+    fn count(&self) -> usize {
+        self.0.last().map_or(0, |class| class.first + class.count)
+    }
+
+    /// Bytes of all.
+    fn bytes(&self) -> usize {
+        self.0.last().map_or(0, |class| class.offset + class.bytes * class.count)
+    }
+
+    /// Where a buffer lies, bytes from the start of the mapping, and its class.
+    fn extent(&self, index: usize) -> Option<(usize, usize)> {
+        let at = self.0.iter().rposition(|class| class.first <= index)?;
+        let class = self.0.get(at)?;
+        let within = index - class.first;
+        (within < class.count).then_some((class.offset + within * class.bytes, at))
+    }
+
+    /// The buffer that starts so many bytes behind the start of the mapping.
+    fn index_of(&self, offset: usize) -> Option<usize> {
+        let class = self.0.iter().rev().find(|class| class.count > 0 && class.offset <= offset)?;
+        let within = offset - class.offset;
+        let index = within / class.bytes;
+        (within.is_multiple_of(class.bytes) && index < class.count).then_some(class.first + index)
+    }
+}
+
+// Room for what CUPTI tells of the records of a buffer, one place beside each buffer of the pool. A completion
+// callback may run on a guest thread, which allocates nothing. So the places are address space that is
+// reserved once; a place takes memory (8 KiB) when its buffer first comes back.
+
+/// The places, by index of the buffer.
+struct LayoutSlots {
+    start: *mut Layouts,
+    count: usize,
+}
+
+impl LayoutSlots {
+    /// So many places. `None` where the system has no address space left.
+    fn new(count: usize) -> Option<Self> {
+        let bytes = count.checked_mul(size_of::<Layouts>())?;
+        let start = pages::map(bytes, libc::MAP_PRIVATE | libc::MAP_NORESERVE)?;
+        Some(LayoutSlots { start: start.cast(), count })
+    }
+
+    /// The place of a buffer: valid for the life of the process. Fresh places hold zeros, which is a
+    /// table without layouts. Who may use it is who may use the buffer.
+    fn place(&self, index: u32) -> Option<*mut Layouts> {
+        let index = index as usize;
+        (index < self.count).then(|| self.start.wrapping_add(index))
+    }
+}
+
 #[cfg(all(test, feature = "models"))]
 mod models;
+
 #[cfg(test)]
 mod tests;

@@ -8,11 +8,11 @@
 mod execs;
 mod interpreter;
 mod others;
-mod real;
 mod signals;
 
-use std::ffi::{c_int, c_void};
-use std::sync::atomic::Ordering;
+use std::ffi::{CStr, c_int, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::Duration;
 
 use crate::base::ancestry::{self, Notice};
@@ -26,11 +26,6 @@ use crate::guest::state::{self, EndStep, Phase, Shared};
 const EXIT_PATIENCE: Duration = Duration::from_secs(5);
 /// The longest that `_exit`, a signal or an exec is held up.
 const AT_ONCE_PATIENCE: Duration = Duration::from_millis(200);
-
-/// Prepares the functions of the C library that ours stand before. To be called in the constructor.
-pub fn prepare() {
-    real::prepare();
-}
 
 /// Has other recorded processes asked before they are sent a signal: this process is none that we leave alone.
 pub fn ask_others() {
@@ -208,6 +203,61 @@ fn finish() {
     state::advance(Phase::Stopping, Phase::Ended);
     let seconds = EXIT_PATIENCE.as_secs();
     diag::warn(format_args!("{what} did not finish within {seconds} s: {left}"));
+}
+
+/// The functions that are called on, each at its place in [`READY`].
+#[derive(Clone, Copy)]
+enum Real {
+    Abort,
+    PthreadKill,
+    Sigqueue,
+    Execvp,
+    Execvpe,
+    Fexecve,
+    Execl,
+    Execlp,
+    Execle,
+}
+
+const NAMES: [&CStr; 9] = [
+    c"abort",
+    c"pthread_kill",
+    c"sigqueue",
+    c"execvp",
+    c"execvpe",
+    c"fexecve",
+    c"execl",
+    c"execlp",
+    c"execle",
+];
+
+/// Those that were looked up; null: not yet, or there is none.
+static READY: [AtomicPtr<c_void>; NAMES.len()] =
+    [const { AtomicPtr::new(ptr::null_mut()) }; NAMES.len()];
+
+impl Real {
+    /// Its address; null where the C library has no such function. Async-signal-safe once [`prepare`] was
+    /// called.
+    fn address(self) -> *mut c_void {
+        let (place, name) = (&READY[self as usize], NAMES[self as usize]);
+        let known = place.load(Ordering::Acquire);
+        if !known.is_null() {
+            return known;
+        }
+        // SAFETY: looks up what comes behind this library, or the program that it is linked into.
+        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+        place.store(found, Ordering::Release);
+        found
+    }
+}
+
+/// Looks up the functions of the C library that ours stand before: a signal handler of the guest's may not. To
+/// be called in the constructor.
+pub fn prepare() {
+    use Real::{Abort, Execl, Execle, Execlp, Execvp, Execvpe, Fexecve, PthreadKill, Sigqueue};
+    for real in [Abort, PthreadKill, Sigqueue, Execvp, Execvpe, Fexecve, Execl, Execlp, Execle] {
+        real.address();
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! CUPTI into full activity buffers, fences and launch events: the only user of its functions.
 //!
-//! Records come by one of CUPTI's two activity APIs (`activities`), which `attach` chooses.
+//! Records come by one of CUPTI's two activity APIs, which `attach` chooses.
 //!
 //! Two ways to learn which thread launched a record, both exact:
 //! - *fence* (CUPTI 12.6 update 2 and later): CUPTI keeps one activity buffer per launching thread, so the
@@ -9,16 +9,13 @@
 //! - *callback*: a callback at every call that puts work on a GPU reports its number. Costs a few
 //!   percent where launches bound the guest.
 
-mod activities;
 mod attach;
 mod callbacks;
-mod launches;
 mod library;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use cupti_sys::bindings as sys;
-use cupti_sys::{Api, CuptiError, Subscriber, find};
+use cupti_sys::{Api, CuptiError, Subscriber, bindings as sys, find};
 use parking_lot::Mutex;
 use stage2_contract::trace::GpuNs;
 
@@ -30,8 +27,7 @@ use crate::guest::counters::Counters;
 use crate::guest::gpu::{Gpu, OffReason, Tracer};
 use crate::guest::state::{self, Shared};
 use crate::guest::thread;
-use activities::Activities;
-use attach::Attached;
+use attach::{Activities, Attached};
 use library::DriverGetVersion;
 
 /// CUPTI, subscribed and collecting.
@@ -141,7 +137,7 @@ impl Cupti {
         }
         let subscriber = self.subscriber.lock().take();
         let Some(mut subscriber) = subscriber else { return };
-        launches::report(self.api, &mut subscriber, on);
+        callbacks::enable_launches(self.api, &mut subscriber, on);
         *self.subscriber.lock() = Some(subscriber);
     }
 
@@ -225,7 +221,7 @@ impl Tracer for Cupti {
             return true;
         }
         let Some(mut subscriber) = self.subscriber.lock().take() else { return false };
-        let watches = launches::watch(self.api, &mut subscriber, on);
+        let watches = callbacks::watch_kernels(self.api, &mut subscriber, on);
         *self.subscriber.lock() = Some(subscriber);
         if self.shut.load(Ordering::SeqCst) {
             // It found the subscription in use.
