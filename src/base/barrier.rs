@@ -124,9 +124,6 @@ pub(crate) fn catch<T>(fallback: T, body: impl FnOnce() -> T) -> T {
 
 /// Runs `body`, which is all that a thread of our own does. What the guest's own code does on it (an
 /// allocator that makes NVTX ranges) is no work of the guest.
-///
-/// # Errors
-/// The panic that ended it.
 pub(crate) fn own_thread<T>(body: impl FnOnce() -> T) -> Result<T, Panic> {
     CodeOwner::Ours.enter();
     stopped(body)

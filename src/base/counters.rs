@@ -35,71 +35,55 @@ impl Counter {
     }
 }
 
-/// The counters of one process. [`Losses`] says what each means.
-#[derive(Debug, Default)]
-#[allow(missing_docs, reason = "the fields are those of Losses")]
-pub struct Counters {
-    pub cupti_dropped: Counter,
-    pub buffers_refused: Counter,
-    pub range_events: Counter,
-    pub unattributed: Counter,
-    pub invalid_timestamps: Counter,
+/// The counters of one process, with their reset: each name stands here once.
+macro_rules! counters {
+    ($($(#[$meta:meta])* $name:ident,)+) => {
+        /// The counters of one process. [`Losses`] says what each means.
+        #[derive(Debug, Default)]
+        #[allow(missing_docs, reason = "the fields are those of Losses")]
+        pub struct Counters {
+            $($(#[$meta])* pub $name: Counter,)+
+        }
+
+        impl Counters {
+            /// Begins again, for the next window of the process.
+            pub fn reset(&self) {
+                $(self.$name.set(0);)+
+            }
+        }
+    };
+}
+
+counters! {
+    cupti_dropped,
+    buffers_refused,
+    range_events,
+    unattributed,
+    invalid_timestamps,
     /// Estimated where whole stretches of a buffer cannot be read.
-    pub unreadable_records: Counter,
-    pub unbalanced: Counter,
-    pub unclosed: Counter,
-    pub names_cut: Counter,
-    pub spool_bytes_unwritten: Counter,
-    pub aggregates_folded: Counter,
+    unreadable_records,
+    unbalanced,
+    unclosed,
+    names_cut,
+    spool_bytes_unwritten,
+    aggregates_folded,
     /// GPU records that were placed in a range or known to be outside of all.
-    pub attributed: Counter,
+    attributed,
     /// WindowFilter ranges that were opened while another thread was slow to switch collection on, or that
     /// CUPTI refused to switch it on for.
-    pub late_switches: Counter,
+    late_switches,
     /// At the end CUPTI did not hand its records to us: 1, and how many are missing is not known.
-    pub incomplete: Counter,
-    pub beyond_limits: Counter,
-    pub calls_turned_away: Counter,
+    incomplete,
+    beyond_limits,
+    calls_turned_away,
     /// Payload fields, or whole payloads, that were left out: behind pointers, of kinds that are
     /// not read, beyond what is kept, or contrary to their schema. The trace file has it as a fact.
-    pub range_fields: Counter,
+    range_fields,
     /// GPU records left out because `STAGE2_RANGES` does not ask for them.
-    pub filtered: Counter,
+    filtered,
 }
 
 impl Counters {
-    /// Begins again, for the next window of the process.
-    pub fn reset(&self) {
-        // All fields by name: one that is missing here is an error of the compiler.
-        macro_rules! all {
-            ($($name:ident),+ $(,)?) => {{
-                let Counters { $($name),+ } = self;
-                [$($name),+]
-            }};
-        }
-        let counters = all!(
-            cupti_dropped,
-            buffers_refused,
-            range_events,
-            unattributed,
-            invalid_timestamps,
-            unreadable_records,
-            unbalanced,
-            unclosed,
-            names_cut,
-            spool_bytes_unwritten,
-            aggregates_folded,
-            attributed,
-            late_switches,
-            incomplete,
-            beyond_limits,
-            calls_turned_away,
-            range_fields,
-            filtered,
-        );
-        counters.into_iter().for_each(|counter| counter.set(0));
-    }
-
     /// Records and events that were lost so far, of every kind. A loss of unknown size counts once.
     pub fn lost(&self) -> u64 {
         let kinds = [

@@ -11,10 +11,7 @@ use std::path::Path;
 const FILE_MODE: u32 = 0o600;
 const FOLDER_MODE: u32 = 0o700;
 
-/// Creates a file that was not there, for writing.
-///
-/// # Errors
-/// As of the system; `AlreadyExists` also for a link, wherever it leads.
+/// Creates a file that was not there, for writing. `AlreadyExists` also for a link, wherever it leads.
 pub(crate) fn create(path: &Path) -> io::Result<File> {
     // O_EXCL, which `create_new` stands for, follows no link.
     let file = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path)?;
@@ -23,11 +20,8 @@ pub(crate) fn create(path: &Path) -> io::Result<File> {
 }
 
 /// Opens a file to append to, which is made where there is none. A named pipe that nobody reads is an
-/// error at once, instead of a wait without end.
-///
-/// # Errors
-/// As of the system, and a link: only those that the system keeps below `/dev` and `/proc` are
-/// followed, such as `/dev/stderr`.
+/// error at once, instead of a wait without end. So is a link: only those that the system keeps below `/dev`
+/// and `/proc` are followed, such as `/dev/stderr`.
 pub(crate) fn append(path: &Path) -> io::Result<File> {
     let is_of_system = path.starts_with("/dev") || path.starts_with("/proc");
     let no_link = if is_of_system { 0 } else { libc::O_NOFOLLOW };
@@ -45,9 +39,6 @@ pub(crate) fn append(path: &Path) -> io::Result<File> {
 
 /// Makes a folder and those around it, as far as they are not there. Those that are there stay as they
 /// are: they are somebody's.
-///
-/// # Errors
-/// As of the system.
 pub(crate) fn create_folder(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());

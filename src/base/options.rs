@@ -125,14 +125,6 @@ impl Options {
         self.is_sampled() || !self.ranges.is_everything()
     }
 
-    /// What collection is restricted to, as facts for the trace file; none where nothing is left
-    /// out.
-    pub fn restrictions(&self) -> impl Iterator<Item = (&'static str, String)> {
-        let sample = self.is_sampled().then(|| ("sample", format!("1/{}", self.sample)));
-        let ranges = (!self.ranges.is_everything()).then(|| ("ranges", self.ranges.to_string()));
-        sample.into_iter().chain(ranges)
-    }
-
     /// The table at exit is shown somewhere, or `kernels.md` is written.
     pub fn shows_summary(&self) -> bool {
         self.summary != Summary::Off || (self.out.is_some() && !self.launcher)

@@ -18,10 +18,7 @@ const RETRY: Duration = Duration::from_millis(1);
 static STDERR_STUCK: AtomicBool = AtomicBool::new(false);
 
 /// Writes to the guest's stderr: not through std's handle, because the guest may hold its lock
-/// for ever. Does not allocate.
-///
-/// # Errors
-/// What the system says; `TimedOut` where not all was taken within `patience`.
+/// for ever. `TimedOut` where not all was taken within `patience`. Does not allocate.
 pub fn write_stderr(bytes: &[u8], patience: Duration) -> io::Result<()> {
     let patience = if STDERR_STUCK.load(Ordering::Relaxed) { Duration::ZERO } else { patience };
     // SAFETY: fd 2 is borrowed for this call. It may be closed, or another file by now, as for
@@ -34,9 +31,6 @@ pub fn write_stderr(bytes: &[u8], patience: Duration) -> io::Result<()> {
 }
 
 /// Writes to any file. What is not taken within `patience` is not written.
-///
-/// # Errors
-/// As [`write_stderr`].
 pub fn write(file: BorrowedFd<'_>, bytes: &[u8], patience: Duration) -> io::Result<()> {
     let _uncancelled = CancellationBlock::default();
     signal_mask::without_signals(|| write_pieces(file, bytes, Deadline::after(patience)))

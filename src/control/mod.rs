@@ -50,9 +50,6 @@ pub enum OpenError {
 
 /// Opens the socket on the calling thread, and starts the thread that serves it. The caller has all signals
 /// blocked, which the thread inherits.
-///
-/// # Errors
-/// There is no place for a socket, or no thread.
 pub fn open(asks: Asks) -> Result<(), OpenError> {
     let socket = Socket::open().map_err(OpenError::Place)?;
     let ready = Arc::new(Flag::default());

@@ -295,10 +295,7 @@ enum Lack {
     Room,
 }
 
-/// Whether a start has what it needs.
-///
-/// # Errors
-/// The first thing that is not there.
+/// Whether a start has what it needs; else the first thing that is not there.
 fn check_system() -> Result<(), Lack> {
     if allocator::has_failed() {
         Err(Lack::Memory)

@@ -11,6 +11,7 @@ use std::time::Duration;
 use crate::base::diag::{self, Level};
 use crate::base::glob::RangeFilter;
 use crate::base::options::{Attribution, Graph, Options, Summary};
+use stage2_contract::settings;
 use stage2_contract::text::redact::{REDACT_FORM, Redactor};
 
 /// Sets one option from its text; `false` where the text cannot be read.
@@ -34,29 +35,27 @@ const TABLE: &[(&str, &str, Read)] = &[
         "up to 30 comma-separated globs name[@domain], e.g. prefill,decode*@llm",
         |o, v| set(&mut o.ranges, RangeFilter::parse(v)),
     ),
-    ("STAGE2_SAMPLE", stage2_contract::settings::SAMPLE_FORM, |o, v| {
-        set(&mut o.sample, stage2_contract::settings::read_sample(v))
-    }),
+    ("STAGE2_SAMPLE", settings::SAMPLE_FORM, |o, v| set(&mut o.sample, settings::read_sample(v))),
     ("STAGE2_GRAPH", "node or graph", |o, v| {
         set(&mut o.graph, named(v, [("node", Graph::Node), ("graph", Graph::Graph)]))
     }),
-    ("STAGE2_CUPTI_API", stage2_contract::settings::CUPTI_API_FORM, |o, v| {
-        set(&mut o.cupti_api, stage2_contract::settings::read_cupti_api(v))
+    ("STAGE2_CUPTI_API", settings::CUPTI_API_FORM, |o, v| {
+        set(&mut o.cupti_api, settings::read_cupti_api(v))
     }),
-    ("STAGE2_HWTRACE", stage2_contract::settings::HARDWARE_TRACE_FORM, |o, v| {
-        set(&mut o.hardware_trace, stage2_contract::settings::read_hardware_trace(v))
+    ("STAGE2_HWTRACE", settings::HARDWARE_TRACE_FORM, |o, v| {
+        set(&mut o.hardware_trace, settings::read_hardware_trace(v))
     }),
-    ("STAGE2_ROTATE", stage2_contract::settings::ROTATE_FORM, |o, v| {
-        set(&mut o.rotate, stage2_contract::settings::read_rotate(v).map(Some))
+    ("STAGE2_ROTATE", settings::ROTATE_FORM, |o, v| {
+        set(&mut o.rotate, settings::read_rotate(v).map(Some))
     }),
-    ("STAGE2_BUFFERS", stage2_contract::settings::BUFFERS_FORM, |o, v| {
-        set(&mut o.buffers, stage2_contract::settings::read_buffers(v))
+    ("STAGE2_BUFFERS", settings::BUFFERS_FORM, |o, v| {
+        set(&mut o.buffers, settings::read_buffers(v))
     }),
-    ("STAGE2_COUNTERS", stage2_contract::settings::COUNTERS_FORM, |o, v| {
-        set(&mut o.counters, stage2_contract::settings::read_counters(v))
+    ("STAGE2_COUNTERS", settings::COUNTERS_FORM, |o, v| {
+        set(&mut o.counters, settings::read_counters(v))
     }),
-    ("STAGE2_FLUSH_MS", stage2_contract::settings::FLUSH_MS_FORM, |o, v| {
-        let ms = v.parse().ok().filter(|ms| stage2_contract::settings::FLUSH_MS.contains(ms));
+    ("STAGE2_FLUSH_MS", settings::FLUSH_MS_FORM, |o, v| {
+        let ms = v.parse().ok().filter(|ms| settings::FLUSH_MS.contains(ms));
         set(&mut o.flush, ms.map(Duration::from_millis))
     }),
     ("STAGE2_ATTRIBUTION", "auto, fence or callback", |o, v| {
@@ -67,17 +66,11 @@ const TABLE: &[(&str, &str, Read)] = &[
         ];
         set(&mut o.attribution, named(v, ways))
     }),
-    ("STAGE2_GPU", "on or off", |o, v| set(&mut o.gpu, named(v, [("on", true), ("off", false)]))),
-    ("STAGE2_DEVICE_STATE", "on or off", |o, v| {
-        set(&mut o.device_state, named(v, [("on", true), ("off", false)]))
-    }),
+    ("STAGE2_GPU", "on or off", |o, v| set(&mut o.gpu, on_off(v))),
+    ("STAGE2_DEVICE_STATE", "on or off", |o, v| set(&mut o.device_state, on_off(v))),
     ("STAGE2_REDACT", REDACT_FORM, |o, v| set(&mut o.redact, Redactor::parse(v).ok())),
-    ("STAGE2_START", "on or off", |o, v| {
-        set(&mut o.start, named(v, [("on", true), ("off", false)]))
-    }),
-    ("STAGE2_CONTROL", "on or off", |o, v| {
-        set(&mut o.control, named(v, [("on", true), ("off", false)]))
-    }),
+    ("STAGE2_START", "on or off", |o, v| set(&mut o.start, on_off(v))),
+    ("STAGE2_CONTROL", "on or off", |o, v| set(&mut o.control, on_off(v))),
     ("STAGE2_LAUNCHER", "1 (set by stage2-launch)", |o, v| set(&mut o.launcher, Some(v == "1"))),
 ];
 
@@ -136,6 +129,10 @@ fn named<T, const N: usize>(name: &str, values: [(&str, T); N]) -> Option<T> {
     values.into_iter().find(|(known, _)| *known == name).map(|(_, value)| value)
 }
 
+fn on_off(name: &str) -> Option<bool> {
+    named(name, [("on", true), ("off", false)])
+}
+
 /// The file of a library. The loader looks for a bare name in folders of its own.
 fn library(path: &OsStr) -> PathBuf {
     let is_bare = !path.as_encoded_bytes().contains(&b'/');
@@ -152,6 +149,7 @@ mod tests {
     use stage2_contract::settings::{Buffers, CuptiApi, Rotate};
 
     use super::*;
+    use crate::guest::window_filter::WindowFilter;
 
     fn read(pairs: &[(&str, &str)]) -> Options {
         diag::set_level(Level::Off);
@@ -201,7 +199,8 @@ mod tests {
 
     #[test]
     fn what_is_left_out_is_told() {
-        let restrictions = |pairs| read(pairs).restrictions().collect::<Vec<_>>();
+        let restrictions =
+            |pairs| WindowFilter::of(&read(pairs)).restrictions().collect::<Vec<_>>();
         assert_eq!(restrictions(&[("STAGE2_SAMPLE", "1/1")]), []);
         let both =
             restrictions(&[("STAGE2_SAMPLE", "1/16"), ("STAGE2_RANGES", " prefill, d*@l@m,,x@ ")]);

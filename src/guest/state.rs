@@ -144,7 +144,7 @@ pub fn window_bits() -> &'static Bits {
     if let Some(bits) = window_bits_if_any() {
         return bits;
     }
-    let bits: &'static Bits = Box::leak(Box::new(Bits::new()));
+    let bits: &'static Bits = Box::leak(Box::new(Bits::default()));
     BITS.store(ptr::from_ref(bits).cast_mut(), Ordering::SeqCst);
     bits
 }

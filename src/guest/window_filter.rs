@@ -67,13 +67,15 @@ pub struct Bits {
     filter: AtomicPtr<RangeFilter>,
 }
 
-impl Bits {
+impl Default for Bits {
     /// No filter yet. Allocates 256 KiB.
-    pub fn new() -> Self {
+    fn default() -> Self {
         let of = (0..=MAX_ENTRIES).map(|_| AtomicU32::new(0)).collect();
         Bits { of, filter: AtomicPtr::default() }
     }
+}
 
+impl Bits {
     /// Takes the bits of this filter for all that was registered. Only one thread calls it, while
     /// nothing is recorded.
     pub fn fill(&self, filter: &'static RangeFilter, registry: &Registry) {
@@ -113,12 +115,6 @@ impl Bits {
         if let Some(place) = self.of.get(number as usize) {
             place.store(bits, Ordering::Relaxed);
         }
-    }
-}
-
-impl Default for Bits {
-    fn default() -> Self {
-        Self::new()
     }
 }
 
@@ -227,7 +223,7 @@ mod tests {
     #[test]
     fn a_filter_of_a_window_knows_what_was_registered_before_and_since() {
         let registry: &Registry = Box::leak(Box::new(Registry::empty()));
-        let bits: &Bits = Box::leak(Box::new(Bits::new()));
+        let bits: &Bits = Box::leak(Box::new(Bits::default()));
         let add = |kind, text: &[u8]| registry.add_text(kind, 0, text).0;
         let (early, domain) = (add(Kind::Text, b"decode"), add(Kind::Domain, b"llm"));
         let filter =

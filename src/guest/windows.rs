@@ -159,9 +159,6 @@ impl Windows {
     }
 
     /// Asks for a window. Its number.
-    ///
-    /// # Errors
-    /// There is one already.
     pub fn ask_start(
         &self,
         wanted: Option<&'static WindowFilter>,
@@ -185,9 +182,6 @@ impl Windows {
     }
 
     /// Asks for the end of the window. Its number.
-    ///
-    /// # Errors
-    /// None is on.
     pub fn ask_stop(&self) -> Result<u64, Refusal> {
         let inner = self.inner.lock();
         match inner.standing.stage {
@@ -202,9 +196,6 @@ impl Windows {
     }
 
     /// Asks for a mark.
-    ///
-    /// # Errors
-    /// No window is on, or too many marks wait.
     pub fn ask_mark(&self, at: MonoNs, text: String) -> Result<u64, Refusal> {
         let mut inner = self.inner.lock();
         if inner.standing.stage != Stage::On {
@@ -218,9 +209,6 @@ impl Windows {
     }
 
     /// Asks for a flush: its number, to be compared with [`Windows::flushes_done`].
-    ///
-    /// # Errors
-    /// No window is on.
     pub fn ask_flush(&self) -> Result<u64, Refusal> {
         if self.inner.lock().standing.stage != Stage::On {
             return Err(Refusal::NotOn);

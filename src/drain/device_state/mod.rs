@@ -60,9 +60,6 @@ pub(super) struct DeviceStates {
 
 impl DeviceStates {
     /// Starts the thread. `library`: the NVML to load instead of the driver's.
-    ///
-    /// # Errors
-    /// Where no thread can be started.
     pub(super) fn start(library: Option<&OsString>) -> std::io::Result<Self> {
         let library = library.cloned().unwrap_or_else(|| LIBRARY.into());
         Self::spawn(move |orders, said| run(&library, orders, said))
@@ -268,10 +265,7 @@ impl Pace {
         self.since_full.is_none_or(|since| since >= FULL)
     }
 
-    /// A read took so long. Returns the pause until the next one.
-    ///
-    /// # Errors
-    /// When there is to be no next one.
+    /// A read took so long. Returns the pause until the next one, if there is to be one.
     fn read(&mut self, took: Duration) -> Result<Duration, TooSlow> {
         self.slow += u32::from(took > SLOW);
         if self.slow >= SLOW_READS {

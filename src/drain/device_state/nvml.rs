@@ -209,20 +209,16 @@ impl Gpu<'_> {
     pub(super) fn read(&self, scope: Scope) -> DeviceState {
         let (functions, handle) = (self.functions, self.handle);
         let before = clock::mono();
-        let energy_mj = functions.nvmlDeviceGetTotalEnergyConsumption.and_then(|read| {
-            let mut value: c_ulonglong = 0;
-            // SAFETY: the handle is NVML's, which is initialised; the place is valid.
-            (unsafe { read(handle, &raw mut value) } == SUCCESS).then_some(value)
-        });
+        let energy = functions.nvmlDeviceGetTotalEnergyConsumption;
+        // SAFETY: the handle is NVML's, which is initialised; the place is valid.
+        let energy_mj = energy.and_then(|read| number(|place| unsafe { read(handle, place) }));
         let after = clock::mono();
         let reasons = functions.nvmlDeviceGetCurrentClocksEventReasons;
         // Its name before driver 535.
         let older = functions.nvmlDeviceGetCurrentClocksThrottleReasons;
-        let clock_reasons = reasons.or(older).and_then(|read| {
-            let mut value: c_ulonglong = 0;
-            // SAFETY: as above.
-            (unsafe { read(handle, &raw mut value) } == SUCCESS).then_some(value)
-        });
+        let reasons = reasons.or(older);
+        // SAFETY: as above.
+        let clock_reasons = reasons.and_then(|read| number(|place| unsafe { read(handle, place) }));
         let short = DeviceState {
             at: stage2_contract::trace::MonoNs(before.0 + after.since(before) / 2),
             energy_mj,
@@ -276,8 +272,8 @@ impl Gpu<'_> {
     }
 }
 
-fn number(read: impl FnOnce(*mut c_uint) -> nvmlReturn_t) -> Option<u32> {
-    let mut value: c_uint = 0;
+fn number<T: Default>(read: impl FnOnce(*mut T) -> nvmlReturn_t) -> Option<T> {
+    let mut value = T::default();
     (read(&raw mut value) == SUCCESS).then_some(value)
 }
 

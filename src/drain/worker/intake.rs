@@ -272,18 +272,16 @@ impl Drain {
     fn say_closed(&mut self, site: &LaunchSite, at: MonoNs) {
         let (range, path) = (site.place.range, site.place.path);
         self.names.define_path(path, &mut self.output);
-        let (thread, parent, category) = (0, RANGE_OUTSIDE, 0);
-        let (start, start_end, payload, continues) = (at, true, None, range);
         self.output.put(Record::RangeOpen(RangeOpen {
             range,
             path,
-            thread,
-            parent,
-            start,
-            start_end,
-            category,
-            payload,
-            continues,
+            thread: 0,
+            parent: RANGE_OUTSIDE,
+            start: at,
+            start_end: true,
+            category: 0,
+            payload: None,
+            continues: range,
         }));
         if self.wanted.is_restricted() {
             self.output.put(Record::RangeSample { range, recorded: site.place.wanted });

@@ -1,7 +1,8 @@
 //! `execve` and its kind: the trace file is brought up to date before another program takes the place of this
 //! one. Where there is none, this one goes on, and so does its recording.
 //!
-//! All of them are async-signal-safe where the C library's own are.
+//! Each function has the contract of the C library's function of its name, and is async-signal-safe where that
+//! one is.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::transmute;
@@ -14,6 +15,19 @@ type Words = *const *const c_char;
 unsafe extern "C" {
     /// POSIX.
     static mut environ: Words;
+}
+
+/// Goes on in the C library's own function; where there is none, the call fails with `ENOSYS`.
+macro_rules! go_on {
+    ($real:ident: fn($($type:ty),*), $($argument:ident),*) => {{
+        type Function = unsafe extern "C" fn($($type),*) -> c_int;
+        let real = Real::$real.address();
+        if real.is_null() {
+            return not_there();
+        }
+        // SAFETY: the function has this type; the caller's contract.
+        unsafe { transmute::<*mut c_void, Function>(real)($($argument),*) }
+    }};
 }
 
 /// A program is about to take the place of this one; `path`: its file, or null where nobody knows yet.
@@ -32,10 +46,6 @@ fn before(path: *const c_char) {
     });
 }
 
-/// As the C library's function of that name.
-///
-/// # Safety
-/// As that one.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn execve(path: *const c_char, argv: Words, envp: Words) -> c_int {
     before(path);
@@ -43,20 +53,12 @@ pub(super) unsafe extern "C" fn execve(path: *const c_char, argv: Words, envp: W
     unsafe { libc::syscall(libc::SYS_execve, path, argv, envp) as c_int }
 }
 
-/// As the C library's function of that name.
-///
-/// # Safety
-/// As that one.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn execv(path: *const c_char, argv: Words) -> c_int {
     // SAFETY: the caller's contract; the variable is read as the C library's own function does.
     unsafe { execve(path, argv, environ) }
 }
 
-/// As the C library's function of that name.
-///
-/// # Safety
-/// As that one.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn execveat(
     folder: c_int,
@@ -70,52 +72,22 @@ pub(super) unsafe extern "C" fn execveat(
     unsafe { libc::syscall(libc::SYS_execveat, folder, path, argv, envp, flags) as c_int }
 }
 
-/// As the C library's function of that name.
-///
-/// # Safety
-/// As that one.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn fexecve(file: c_int, argv: Words, envp: Words) -> c_int {
     before(std::ptr::null());
-    let real = Real::Fexecve.address();
-    if real.is_null() {
-        return not_there();
-    }
-    type Function = unsafe extern "C" fn(c_int, Words, Words) -> c_int;
-    // SAFETY: the function has this type; the caller's contract.
-    unsafe { transmute::<*mut c_void, Function>(real)(file, argv, envp) }
+    go_on!(Fexecve: fn(c_int, Words, Words), file, argv, envp)
 }
 
-/// As the C library's function of that name.
-///
-/// # Safety
-/// As that one.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn execvp(file: *const c_char, argv: Words) -> c_int {
     before(std::ptr::null());
-    let real = Real::Execvp.address();
-    if real.is_null() {
-        return not_there();
-    }
-    type Function = unsafe extern "C" fn(*const c_char, Words) -> c_int;
-    // SAFETY: the function has this type; the caller's contract.
-    unsafe { transmute::<*mut c_void, Function>(real)(file, argv) }
+    go_on!(Execvp: fn(*const c_char, Words), file, argv)
 }
 
-/// As the C library's function of that name.
-///
-/// # Safety
-/// As that one.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn execvpe(file: *const c_char, argv: Words, envp: Words) -> c_int {
     before(std::ptr::null());
-    let real = Real::Execvpe.address();
-    if real.is_null() {
-        return not_there();
-    }
-    type Function = unsafe extern "C" fn(*const c_char, Words, Words) -> c_int;
-    // SAFETY: the function has this type; the caller's contract.
-    unsafe { transmute::<*mut c_void, Function>(real)(file, argv, envp) }
+    go_on!(Execvpe: fn(*const c_char, Words, Words), file, argv, envp)
 }
 
 /// What the functions with any number of arguments do first: tells where the C library's own is.
@@ -143,10 +115,6 @@ extern "C" fn before_execle(path: *const c_char) -> *const c_void {
 /// that returns as if that had been called.
 macro_rules! goes_on {
     ($name:ident, $before:ident) => {
-        /// As the C library's function of that name.
-        ///
-        /// # Safety
-        /// As that one.
         #[unsafe(no_mangle)]
         #[unsafe(naked)]
         #[cfg(target_arch = "x86_64")]
@@ -162,10 +130,6 @@ macro_rules! goes_on {
             )
         }
 
-        /// As the C library's function of that name.
-        ///
-        /// # Safety
-        /// As that one.
         #[unsafe(no_mangle)]
         #[unsafe(naked)]
         #[cfg(target_arch = "aarch64")]

@@ -205,31 +205,29 @@ fn finish() {
     diag::warn(format_args!("{what} did not finish within {seconds} s: {left}"));
 }
 
-/// The functions that are called on, each at its place in [`READY`].
-#[derive(Clone, Copy)]
-enum Real {
-    Abort,
-    PthreadKill,
-    Sigqueue,
-    Execvp,
-    Execvpe,
-    Fexecve,
-    Execl,
-    Execlp,
-    Execle,
+macro_rules! real_functions {
+    ($($real:ident $name:literal,)+) => {
+        /// The functions of the C library that are called on, each at its place in [`READY`].
+        #[derive(Clone, Copy)]
+        enum Real {
+            $($real,)+
+        }
+        const NAMES: &[&CStr] = &[$($name,)+];
+        const REALS: &[Real] = &[$(Real::$real,)+];
+    };
 }
 
-const NAMES: [&CStr; 9] = [
-    c"abort",
-    c"pthread_kill",
-    c"sigqueue",
-    c"execvp",
-    c"execvpe",
-    c"fexecve",
-    c"execl",
-    c"execlp",
-    c"execle",
-];
+real_functions! {
+    Abort c"abort",
+    PthreadKill c"pthread_kill",
+    Sigqueue c"sigqueue",
+    Execvp c"execvp",
+    Execvpe c"execvpe",
+    Fexecve c"fexecve",
+    Execl c"execl",
+    Execlp c"execlp",
+    Execle c"execle",
+}
 
 /// Those that were looked up; null: not yet, or there is none.
 static READY: [AtomicPtr<c_void>; NAMES.len()] =
@@ -254,8 +252,7 @@ impl Real {
 /// Looks up the functions of the C library that ours stand before: a signal handler of the guest's may not. To
 /// be called in the constructor.
 pub fn prepare() {
-    use Real::{Abort, Execl, Execle, Execlp, Execvp, Execvpe, Fexecve, PthreadKill, Sigqueue};
-    for real in [Abort, PthreadKill, Sigqueue, Execvp, Execvpe, Fexecve, Execl, Execlp, Execle] {
+    for real in REALS {
         real.address();
     }
 }

@@ -1,7 +1,8 @@
 //! `raise`, `kill` and their kind, and `abort`: whoever ends itself by a signal ends in order, and whoever
 //! ends another recorded process has it write its trace file first.
 //!
-//! All of them are async-signal-safe, and leave `errno` as the C library's own would.
+//! Each function has the contract of the C library's function of its name, is async-signal-safe, and leaves
+//! `errno` as that one would.
 
 use std::ffi::{c_int, c_void};
 use std::mem::transmute;
@@ -37,7 +38,6 @@ fn before_own_until(signal: c_int, here: bool, deadline: Deadline) {
     });
 }
 
-/// As the C library's function of that name.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn raise(signal: c_int) -> c_int {
     before_own(signal, true);
@@ -45,7 +45,6 @@ pub(super) extern "C" fn raise(signal: c_int) -> c_int {
     unsafe { libc::syscall(libc::SYS_tgkill, own_pid(), own_thread(), signal) as c_int }
 }
 
-/// As the C library's function of that name.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn kill(pid: libc::pid_t, signal: c_int) -> c_int {
     if pid == own_pid() {
@@ -63,7 +62,6 @@ pub(super) extern "C" fn kill(pid: libc::pid_t, signal: c_int) -> c_int {
     unsafe { libc::syscall(libc::SYS_kill, pid, signal) as c_int }
 }
 
-/// As the C library's function of that name.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn killpg(group: libc::pid_t, signal: c_int) -> c_int {
     if group < 0 {
@@ -74,7 +72,6 @@ pub(super) extern "C" fn killpg(group: libc::pid_t, signal: c_int) -> c_int {
     kill(-group, signal)
 }
 
-/// As the C library's function of that name.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn tgkill(pid: libc::pid_t, thread: libc::pid_t, signal: c_int) -> c_int {
     if pid == own_pid() {
@@ -84,10 +81,6 @@ pub(super) extern "C" fn tgkill(pid: libc::pid_t, thread: libc::pid_t, signal: c
     unsafe { libc::syscall(libc::SYS_tgkill, pid, thread, signal) as c_int }
 }
 
-/// As the C library's function of that name.
-///
-/// # Safety
-/// As that one: the thread has not ended.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn pthread_kill(thread: libc::pthread_t, signal: c_int) -> c_int {
     // SAFETY: no preconditions.
@@ -101,7 +94,6 @@ pub(super) unsafe extern "C" fn pthread_kill(thread: libc::pthread_t, signal: c_
     unsafe { transmute::<*mut c_void, Function>(real)(thread, signal) }
 }
 
-/// As the C library's function of that name.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn sigqueue(pid: libc::pid_t, signal: c_int, value: *mut c_void) -> c_int {
     if pid == own_pid() {
@@ -118,7 +110,6 @@ pub(super) extern "C" fn sigqueue(pid: libc::pid_t, signal: c_int, value: *mut c
     unsafe { transmute::<*mut c_void, Function>(real)(pid, signal, value) }
 }
 
-/// As the C library's function of that name.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn abort() -> ! {
     let by = EndedBy::Signal(libc::SIGABRT);

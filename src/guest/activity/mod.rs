@@ -317,16 +317,11 @@ impl Plan {
         let numbers = Numbers(layout);
         Some(match layout.kind() {
             sys::CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL => {
-                let ran = ran!(
-                    numbers,
-                    KERNEL_FIELD_START,
-                    KERNEL_FIELD_END,
-                    KERNEL_FIELD_DEVICE_ID,
-                    KERNEL_FIELD_CONTEXT_ID,
-                    KERNEL_FIELD_STREAM_ID,
-                    KERNEL_FIELD_CORRELATION_ID,
+                let ran = ran! {
+                    numbers, KERNEL_FIELD_START, KERNEL_FIELD_END, KERNEL_FIELD_DEVICE_ID,
+                    KERNEL_FIELD_CONTEXT_ID, KERNEL_FIELD_STREAM_ID, KERNEL_FIELD_CORRELATION_ID,
                     Some(sys::KERNEL_FIELD_GRAPH_NODE_ID)
-                );
+                };
                 let small = |field| numbers.of(field, UP_TO_4);
                 let three = |x, y, z| Some([small(x)?, small(y)?, small(z)?]);
                 use sys::{KERNEL_FIELD_BLOCK_X, KERNEL_FIELD_BLOCK_Y, KERNEL_FIELD_BLOCK_Z};
@@ -343,57 +338,37 @@ impl Plan {
                 }
             }
             sys::CUPTI_ACTIVITY_KIND_MEMCPY => Plan::Copy {
-                ran: ran!(
-                    numbers,
-                    MEMCPY_FIELD_START,
-                    MEMCPY_FIELD_END,
-                    MEMCPY_FIELD_DEVICE_ID,
-                    MEMCPY_FIELD_CONTEXT_ID,
-                    MEMCPY_FIELD_STREAM_ID,
-                    MEMCPY_FIELD_CORRELATION_ID,
+                ran: ran! {
+                    numbers, MEMCPY_FIELD_START, MEMCPY_FIELD_END, MEMCPY_FIELD_DEVICE_ID,
+                    MEMCPY_FIELD_CONTEXT_ID, MEMCPY_FIELD_STREAM_ID, MEMCPY_FIELD_CORRELATION_ID,
                     Some(sys::MEMCPY_FIELD_GRAPH_NODE_ID)
-                ),
+                },
                 bytes: numbers.of(sys::MEMCPY_FIELD_BYTES, WHOLE)?,
                 kind: numbers.of(sys::MEMCPY_FIELD_COPY_KIND, UP_TO_4)?,
             },
             sys::CUPTI_ACTIVITY_KIND_MEMCPY2 => Plan::Copy {
-                ran: ran!(
-                    numbers,
-                    MEMCPY2_FIELD_START,
-                    MEMCPY2_FIELD_END,
-                    MEMCPY2_FIELD_DEVICE_ID,
-                    MEMCPY2_FIELD_CONTEXT_ID,
-                    MEMCPY2_FIELD_STREAM_ID,
-                    MEMCPY2_FIELD_CORRELATION_ID,
+                ran: ran! {
+                    numbers, MEMCPY2_FIELD_START, MEMCPY2_FIELD_END, MEMCPY2_FIELD_DEVICE_ID,
+                    MEMCPY2_FIELD_CONTEXT_ID, MEMCPY2_FIELD_STREAM_ID, MEMCPY2_FIELD_CORRELATION_ID,
                     Some(sys::MEMCPY2_FIELD_GRAPH_NODE_ID)
-                ),
+                },
                 bytes: numbers.of(sys::MEMCPY2_FIELD_BYTES, WHOLE)?,
                 kind: numbers.of(sys::MEMCPY2_FIELD_COPY_KIND, UP_TO_4)?,
             },
             sys::CUPTI_ACTIVITY_KIND_MEMSET => Plan::Fill {
-                ran: ran!(
-                    numbers,
-                    MEMSET_FIELD_START,
-                    MEMSET_FIELD_END,
-                    MEMSET_FIELD_DEVICE_ID,
-                    MEMSET_FIELD_CONTEXT_ID,
-                    MEMSET_FIELD_STREAM_ID,
-                    MEMSET_FIELD_CORRELATION_ID,
+                ran: ran! {
+                    numbers, MEMSET_FIELD_START, MEMSET_FIELD_END, MEMSET_FIELD_DEVICE_ID,
+                    MEMSET_FIELD_CONTEXT_ID, MEMSET_FIELD_STREAM_ID, MEMSET_FIELD_CORRELATION_ID,
                     Some(sys::MEMSET_FIELD_GRAPH_NODE_ID)
-                ),
+                },
                 bytes: numbers.of(sys::MEMSET_FIELD_BYTES, WHOLE)?,
             },
             sys::CUPTI_ACTIVITY_KIND_GRAPH_TRACE => Plan::Graph {
-                ran: ran!(
-                    numbers,
-                    GRAPH_TRACE_FIELD_START,
-                    GRAPH_TRACE_FIELD_END,
-                    GRAPH_TRACE_FIELD_DEVICE_ID,
-                    GRAPH_TRACE_FIELD_CONTEXT_ID,
-                    GRAPH_TRACE_FIELD_STREAM_ID,
-                    GRAPH_TRACE_FIELD_CORRELATION_ID,
-                    None::<u32>
-                ),
+                ran: ran! {
+                    numbers, GRAPH_TRACE_FIELD_START, GRAPH_TRACE_FIELD_END,
+                    GRAPH_TRACE_FIELD_DEVICE_ID, GRAPH_TRACE_FIELD_CONTEXT_ID,
+                    GRAPH_TRACE_FIELD_STREAM_ID, GRAPH_TRACE_FIELD_CORRELATION_ID, None::<u32>
+                },
                 graph: numbers.of(sys::GRAPH_TRACE_FIELD_GRAPH_ID, UP_TO_4)?,
             },
             sys::CUPTI_ACTIVITY_KIND_DEVICE => {

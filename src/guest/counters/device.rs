@@ -100,9 +100,6 @@ pub(super) struct Anew(pub(super) u32);
 
 impl Device {
     /// Sets up sampling. Gives the metrics that were named and left out as well.
-    ///
-    /// # Errors
-    /// Why it cannot be, and what to do.
     pub(super) fn open(
         api: &'static Api,
         id: u32,

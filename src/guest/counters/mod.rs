@@ -69,9 +69,6 @@ impl Counters {
     }
 
     /// Starts the thread, if `wanted` is anything. The caller has all signals blocked, which the thread inherits.
-    ///
-    /// # Errors
-    /// Why counters cannot be sampled, and what to do.
     pub fn begin(&self, wanted: &WindowFilter, has_file: bool) -> Result<(), Refusal> {
         if wanted.off {
             return Ok(());

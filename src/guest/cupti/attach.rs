@@ -35,12 +35,6 @@ pub(super) struct Attached {
     pub(super) fell_back: Option<String>,
 }
 
-/// What became of the settings of an attached CUPTI.
-struct Configured {
-    by_callback: bool,
-    hardware_trace: Result<(), String>,
-}
-
 /// Subscribes and configures. The second activity API serves where CUPTI has it: on an H200 it counts as
 /// exactly as the first one, costs no more, and CUPTI keeps no memory of past records (docs/cupti-findings.md).
 /// What it refuses at the start, the first one is asked for; but not where another tool holds CUPTI, which
@@ -71,17 +65,8 @@ pub(super) fn attach(
         ));
         fell_back = Some(why);
     }
-    let mut subscriber = subscribe(api)?;
-    let activities = Activities::First(api);
-    match configure(shared, api, version, &activities, &mut subscriber) {
-        Ok(Configured { by_callback, hardware_trace }) => {
-            Ok(Attached { activities, subscriber, by_callback, hardware_trace, fell_back })
-        }
-        Err(off) => {
-            leave(api, &activities, subscriber);
-            Err(off)
-        }
-    }
+    let attached = configured(shared, api, version, Activities::First(api), subscribe(api)?)?;
+    Ok(Attached { fell_back, ..attached })
 }
 
 /// Why the second activity API does not serve.
@@ -93,7 +78,7 @@ enum Failure {
 }
 
 fn attach_second(shared: &Shared, api: &'static Api, version: u32) -> Result<Attached, Failure> {
-    let mut subscriber = subscribe_second(api).map_err(|refusal| {
+    let subscriber = subscribe_second(api).map_err(|refusal| {
         if refusal.error == CuptiError::MULTIPLE_SUBSCRIBERS {
             Failure::Held(refused_subscription(refusal.holder, refusal.error))
         } else {
@@ -101,14 +86,26 @@ fn attach_second(shared: &Shared, api: &'static Api, version: u32) -> Result<Att
         }
     })?;
     let activities = Activities::second(api, &subscriber);
+    configured(shared, api, version, activities, subscriber)
+        .map_err(|OffReason(why)| Failure::Refused(why))
+}
+
+/// Configures a subscription, which ends where CUPTI refuses something.
+fn configured(
+    shared: &Shared,
+    api: &Api,
+    version: u32,
+    activities: Activities,
+    mut subscriber: Subscriber,
+) -> Result<Attached, OffReason> {
     match configure(shared, api, version, &activities, &mut subscriber) {
-        Ok(Configured { by_callback, hardware_trace }) => {
+        Ok((by_callback, hardware_trace)) => {
             let fell_back = None;
             Ok(Attached { activities, subscriber, by_callback, hardware_trace, fell_back })
         }
-        Err(OffReason(why)) => {
+        Err(off) => {
             leave(api, &activities, subscriber);
-            Err(Failure::Refused(why))
+            Err(off)
         }
     }
 }
@@ -154,14 +151,14 @@ pub(super) fn is_always_on(shared: &Shared, version: u32) -> bool {
 }
 
 /// Hands CUPTI the buffers, asks for the callbacks and, where collection is not switched at ranges, for
-/// the records.
+/// the records. Gives whether launches are reported by callbacks, and what became of hardware trace.
 fn configure(
     shared: &Shared,
     api: &Api,
     version: u32,
     activities: &Activities,
     subscriber: &mut Subscriber,
-) -> Result<Configured, OffReason> {
+) -> Result<(bool, Result<(), String>), OffReason> {
     let options = &shared.options;
     let refused = |what: &str, error| OffReason(format!("CUPTI refused to {what}: {error}"));
     activities.prepare(options.graph).map_err(|error| refused("record chosen fields", error))?;
@@ -225,7 +222,7 @@ fn configure(
     } else if by_callback && options.graph == Graph::Node {
         callbacks::enable_launches(api, subscriber, false);
     }
-    Ok(Configured { by_callback, hardware_trace })
+    Ok((by_callback, hardware_trace))
 }
 
 /// Reserves the buffers. A second start of the first activity API, after the other one failed, keeps

@@ -122,8 +122,7 @@ pub fn start(shared: &Shared, come_first_at_exit: fn()) -> Result<Gpu, OffReason
         diag::warn(format_args!("hardware counters are not sampled: {refusal}"));
         facts.push((stage2_contract::trace::counters::OFF, refusal.to_string()));
     }
-    let counters = Some(counters);
-    let reports_launches = by_callback;
+    let (counters, reports_launches) = (Some(counters), by_callback);
     Ok(Gpu { tracer, walker, reports_launches, switches, asks_hardware, counters, facts })
 }
 

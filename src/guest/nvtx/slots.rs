@@ -116,100 +116,55 @@ pub unsafe fn attach_extension(info: *mut sys::nvtxExtModuleInfo_t) {
     }
 }
 
-/// A function as an NVTX slot, after its type was compared with the one that NVTX calls.
-macro_rules! slot {
-    ($id:ident, $function:expr, $type:ident) => {{
-        let function: sys::$type = Some($function);
-        // SAFETY: both are nullable function pointers; NVTX calls it with the type compared above.
-        (sys::$id, unsafe { transmute::<sys::$type, sys::NvtxFunctionPointer>(function) })
-    }};
+/// A function that gives a table of NVTX slots: number, function, and the type with which NVTX calls it, which
+/// the function's own is compared with.
+macro_rules! slots {
+    ($($table:ident [$count:literal] { $($id:ident $function:ident $type:ident,)* })*) => {$(
+        fn $table() -> [(u32, sys::NvtxFunctionPointer); $count] {
+            [$({
+                let function: sys::$type = Some($function);
+                // SAFETY: both are nullable function pointers; NVTX calls it with the type compared above.
+                (sys::$id, unsafe { transmute::<sys::$type, sys::NvtxFunctionPointer>(function) })
+            },)*]
+        }
+    )*};
 }
 
-fn core() -> [(u32, sys::NvtxFunctionPointer); 11] {
-    [
-        slot!(NVTX_CBID_CORE_MarkEx, mark_ex, nvtxMarkEx_impl_fntype),
-        slot!(NVTX_CBID_CORE_MarkA, mark_a, nvtxMarkA_impl_fntype),
-        slot!(NVTX_CBID_CORE_MarkW, mark_w, nvtxMarkW_impl_fntype),
-        slot!(NVTX_CBID_CORE_RangeStartEx, range_start_ex, nvtxRangeStartEx_impl_fntype),
-        slot!(NVTX_CBID_CORE_RangeStartA, range_start_a, nvtxRangeStartA_impl_fntype),
-        slot!(NVTX_CBID_CORE_RangeStartW, range_start_w, nvtxRangeStartW_impl_fntype),
-        slot!(NVTX_CBID_CORE_RangeEnd, range_end, nvtxRangeEnd_impl_fntype),
-        slot!(NVTX_CBID_CORE_RangePushEx, range_push_ex, nvtxRangePushEx_impl_fntype),
-        slot!(NVTX_CBID_CORE_RangePushA, range_push_a, nvtxRangePushA_impl_fntype),
-        slot!(NVTX_CBID_CORE_RangePushW, range_push_w, nvtxRangePushW_impl_fntype),
-        slot!(NVTX_CBID_CORE_RangePop, range_pop, nvtxRangePop_impl_fntype),
-    ]
-}
-
-fn core2() -> [(u32, sys::NvtxFunctionPointer); 9] {
-    [
-        slot!(NVTX_CBID_CORE2_DomainMarkEx, domain_mark_ex, nvtxDomainMarkEx_impl_fntype),
-        slot!(
-            NVTX_CBID_CORE2_DomainRangeStartEx,
-            domain_range_start_ex,
-            nvtxDomainRangeStartEx_impl_fntype
-        ),
-        slot!(NVTX_CBID_CORE2_DomainRangeEnd, domain_range_end, nvtxDomainRangeEnd_impl_fntype),
-        slot!(
-            NVTX_CBID_CORE2_DomainRangePushEx,
-            domain_range_push_ex,
-            nvtxDomainRangePushEx_impl_fntype
-        ),
-        slot!(NVTX_CBID_CORE2_DomainRangePop, domain_range_pop, nvtxDomainRangePop_impl_fntype),
-        slot!(
-            NVTX_CBID_CORE2_DomainRegisterStringA,
-            domain_register_string_a,
-            nvtxDomainRegisterStringA_impl_fntype
-        ),
-        slot!(
-            NVTX_CBID_CORE2_DomainRegisterStringW,
-            domain_register_string_w,
-            nvtxDomainRegisterStringW_impl_fntype
-        ),
-        slot!(NVTX_CBID_CORE2_DomainCreateA, domain_create_a, nvtxDomainCreateA_impl_fntype),
-        slot!(NVTX_CBID_CORE2_DomainCreateW, domain_create_w, nvtxDomainCreateW_impl_fntype),
-    ]
-}
-
-fn payload() -> [(u32, sys::NvtxFunctionPointer); 8] {
-    [
-        slot!(
-            NVTX3EXT_CBID_nvtxPayloadSchemaRegister,
-            schema_register,
-            nvtxPayloadSchemaRegister_impl_fntype
-        ),
-        slot!(
-            NVTX3EXT_CBID_nvtxPayloadEnumRegister,
-            enum_register,
-            nvtxPayloadEnumRegister_impl_fntype
-        ),
-        slot!(NVTX3EXT_CBID_nvtxMarkPayload, mark_payload, nvtxMarkPayload_impl_fntype),
-        slot!(
-            NVTX3EXT_CBID_nvtxRangePushPayload,
-            range_push_payload,
-            nvtxRangePushPayload_impl_fntype
-        ),
-        slot!(
-            NVTX3EXT_CBID_nvtxRangePopPayload,
-            range_pop_payload,
-            nvtxRangePopPayload_impl_fntype
-        ),
-        slot!(
-            NVTX3EXT_CBID_nvtxRangeStartPayload,
-            range_start_payload,
-            nvtxRangeStartPayload_impl_fntype
-        ),
-        slot!(
-            NVTX3EXT_CBID_nvtxRangeEndPayload,
-            range_end_payload,
-            nvtxRangeEndPayload_impl_fntype
-        ),
-        slot!(
-            NVTX3EXT_CBID_nvtxDomainIsEnabled,
-            domain_is_enabled,
-            nvtxDomainIsEnabled_impl_fntype
-        ),
-    ]
+slots! {
+    core [11] {
+        NVTX_CBID_CORE_MarkEx mark_ex nvtxMarkEx_impl_fntype,
+        NVTX_CBID_CORE_MarkA mark_a nvtxMarkA_impl_fntype,
+        NVTX_CBID_CORE_MarkW mark_w nvtxMarkW_impl_fntype,
+        NVTX_CBID_CORE_RangeStartEx range_start_ex nvtxRangeStartEx_impl_fntype,
+        NVTX_CBID_CORE_RangeStartA range_start_a nvtxRangeStartA_impl_fntype,
+        NVTX_CBID_CORE_RangeStartW range_start_w nvtxRangeStartW_impl_fntype,
+        NVTX_CBID_CORE_RangeEnd range_end nvtxRangeEnd_impl_fntype,
+        NVTX_CBID_CORE_RangePushEx range_push_ex nvtxRangePushEx_impl_fntype,
+        NVTX_CBID_CORE_RangePushA range_push_a nvtxRangePushA_impl_fntype,
+        NVTX_CBID_CORE_RangePushW range_push_w nvtxRangePushW_impl_fntype,
+        NVTX_CBID_CORE_RangePop range_pop nvtxRangePop_impl_fntype,
+    }
+    core2 [9] {
+        NVTX_CBID_CORE2_DomainMarkEx domain_mark_ex nvtxDomainMarkEx_impl_fntype,
+        NVTX_CBID_CORE2_DomainRangeStartEx domain_range_start_ex nvtxDomainRangeStartEx_impl_fntype,
+        NVTX_CBID_CORE2_DomainRangeEnd domain_range_end nvtxDomainRangeEnd_impl_fntype,
+        NVTX_CBID_CORE2_DomainRangePushEx domain_range_push_ex nvtxDomainRangePushEx_impl_fntype,
+        NVTX_CBID_CORE2_DomainRangePop domain_range_pop nvtxDomainRangePop_impl_fntype,
+        NVTX_CBID_CORE2_DomainRegisterStringA domain_register_string_a nvtxDomainRegisterStringA_impl_fntype,
+        NVTX_CBID_CORE2_DomainRegisterStringW domain_register_string_w nvtxDomainRegisterStringW_impl_fntype,
+        NVTX_CBID_CORE2_DomainCreateA domain_create_a nvtxDomainCreateA_impl_fntype,
+        NVTX_CBID_CORE2_DomainCreateW domain_create_w nvtxDomainCreateW_impl_fntype,
+    }
+    payload [8] {
+        NVTX3EXT_CBID_nvtxPayloadSchemaRegister schema_register nvtxPayloadSchemaRegister_impl_fntype,
+        NVTX3EXT_CBID_nvtxPayloadEnumRegister enum_register nvtxPayloadEnumRegister_impl_fntype,
+        NVTX3EXT_CBID_nvtxMarkPayload mark_payload nvtxMarkPayload_impl_fntype,
+        NVTX3EXT_CBID_nvtxRangePushPayload range_push_payload nvtxRangePushPayload_impl_fntype,
+        NVTX3EXT_CBID_nvtxRangePopPayload range_pop_payload nvtxRangePopPayload_impl_fntype,
+        NVTX3EXT_CBID_nvtxRangeStartPayload range_start_payload nvtxRangeStartPayload_impl_fntype,
+        NVTX3EXT_CBID_nvtxRangeEndPayload range_end_payload nvtxRangeEndPayload_impl_fntype,
+        NVTX3EXT_CBID_nvtxDomainIsEnabled domain_is_enabled nvtxDomainIsEnabled_impl_fntype,
+    }
 }
 
 fn named(text: Text<'_>) -> Attributes<'_> {
