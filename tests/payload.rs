@@ -10,16 +10,16 @@ mod nvtx;
 
 use std::collections::{BTreeMap, HashMap};
 
-use common::{Guest, Spool, counts};
+use common::{Guest, TraceFile, counts};
 use cupti_sys::nvtx as sys;
 use nvtx::PAYLOAD_SLOTS;
 use stage2::entry::inject::InitializeInjectionNvtxExtension;
 use stage2_contract::trace::{FieldValue, Losses, RANGE_OUTSIDE, Record};
 
 /// The fields of every range that has some, with the name of the range and in order.
-fn fields(spool: &Spool) -> Vec<(String, Vec<(String, String)>)> {
-    let paths = spool.range_paths();
-    let names: HashMap<u32, String> = spool
+fn fields(trace: &TraceFile) -> Vec<(String, Vec<(String, String)>)> {
+    let paths = trace.range_paths();
+    let names: HashMap<u32, String> = trace
         .records
         .iter()
         .filter_map(|record| match record {
@@ -29,7 +29,7 @@ fn fields(spool: &Spool) -> Vec<(String, Vec<(String, String)>)> {
         .collect();
     let mut open = std::collections::HashSet::new();
     let mut found = Vec::new();
-    for record in &spool.records {
+    for record in &trace.records {
         match record {
             Record::RangeOpen(range) => drop(open.insert(range.range)),
             Record::RangeClose { range, .. } => drop(open.remove(range)),
@@ -58,7 +58,7 @@ fn named(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
 #[test]
 fn nccls_ranges_have_the_fields_that_nccl_gives_them() {
     let left = Guest::new("nccl").run();
-    let spool = left.expect_quiet(0).spool();
+    let trace = left.expect_quiet(0).trace();
     let init = named(&[
         ("NCCL communicator ID", "65261u"),
         ("No. of ranks", "2i"),
@@ -74,39 +74,39 @@ fn nccls_ranges_have_the_fields_that_nccl_gives_them() {
         ]);
         expected.push(("decode/ncclAllReduce".to_owned(), reduce));
     }
-    assert_eq!(fields(spool), expected);
-    assert_eq!(spool.kernels(), counts(&[("decode", 12), ("decode/ncclAllReduce", 3)]));
-    assert_eq!(spool.losses(), Losses::default());
-    assert_eq!(spool.meta("ranges.fields_left_out"), None);
+    assert_eq!(fields(trace), expected);
+    assert_eq!(trace.kernels(), counts(&[("decode", 12), ("decode/ncclAllReduce", 3)]));
+    assert_eq!(trace.losses(), Losses::default());
+    assert_eq!(trace.meta("ranges.fields_left_out"), None);
 }
 
 #[test]
 fn a_range_that_is_popped_through_the_extension_ends_there() {
     let left = Guest::new("popped_elsewhere").run();
-    let spool = left.expect_quiet(0).spool();
-    assert_eq!(spool.kernels(), counts(&[("decode", 15), ("ncclCommInitRank", 2)]));
-    let decodes = spool.records.iter().filter_map(|record| match record {
-        Record::RangeOpen(open) if spool.range_paths()[&open.range] == "decode" => {
+    let trace = left.expect_quiet(0).trace();
+    assert_eq!(trace.kernels(), counts(&[("decode", 15), ("ncclCommInitRank", 2)]));
+    let decodes = trace.records.iter().filter_map(|record| match record {
+        Record::RangeOpen(open) if trace.range_paths()[&open.range] == "decode" => {
             Some(open.parent)
         }
         _ => None,
     });
     assert_eq!(decodes.collect::<Vec<_>>(), [RANGE_OUTSIDE; 3]);
-    assert_eq!(spool.losses(), Losses::default());
+    assert_eq!(trace.losses(), Losses::default());
 }
 
 #[test]
 fn whatever_opened_a_range_whatever_closes_it() {
     let left = Guest::new("every_pair").run();
-    let spool = left.expect_quiet(0).spool();
+    let trace = left.expect_quiet(0).trace();
     let stdout = left.stdout();
     let names: Vec<&str> = stdout.lines().collect();
     assert_eq!(names.len(), 2 * 5 * 3);
     let mut expected: BTreeMap<String, usize> =
         names.iter().map(|name| ((*name).to_owned(), 1)).collect();
     expected.insert("(outside)".to_owned(), names.len());
-    assert_eq!(spool.kernels(), expected);
-    assert_eq!(spool.losses(), Losses::default());
+    assert_eq!(trace.kernels(), expected);
+    assert_eq!(trace.losses(), Losses::default());
 }
 
 /// Hazard (Hostile guests): NVTX payloads that lie about their size or hold wild pointers.
@@ -114,27 +114,27 @@ fn whatever_opened_a_range_whatever_closes_it() {
 #[test]
 fn payloads_that_lie_are_survived_and_counted_and_right_ones_are_read() {
     let left = Guest::new("hostile_payloads").run();
-    let spool = left.expect_quiet(0).spool();
-    assert_eq!(spool.kernels(), counts(&[("right", 3), ("after", 2)]));
-    let said = fields(spool);
+    let trace = left.expect_quiet(0).trace();
+    assert_eq!(trace.kernels(), counts(&[("right", 3), ("after", 2)]));
+    let said = fields(trace);
     assert_eq!(said.last(), Some(&("right".to_owned(), named(&[("there", "7i")]))));
     // Of each payload at most one field is there to be had, and eight payloads are looked at.
     assert!(said.iter().all(|(_, fields)| fields.len() <= 8), "{said:?}");
-    let left_out: u64 = spool.meta("ranges.fields_left_out").expect("counted").parse().unwrap();
+    let left_out: u64 = trace.meta("ranges.fields_left_out").expect("counted").parse().unwrap();
     assert!(left_out > 100, "{left_out}");
-    let lost = spool.losses();
+    let lost = trace.losses();
     assert_eq!(lost, Losses { unbalanced: 1, ..Losses::default() });
 }
 
 #[test]
 fn attributes_of_payloads_hold_and_fields_of_the_pop_come_last() {
     let left = Guest::new("overridden").run();
-    let spool = left.expect_quiet(0).spool();
+    let trace = left.expect_quiet(0).trace();
     let name = "from the payload".to_owned();
     let expected =
         [(name.clone(), named(&[("tokens", "100i")])), (name, named(&[("tokens", "128i")]))];
-    assert_eq!(fields(spool), expected);
-    let category = spool.records.iter().find_map(|record| match record {
+    assert_eq!(fields(trace), expected);
+    let category = trace.records.iter().find_map(|record| match record {
         Record::RangeOpen(open) => Some(open.category),
         _ => None,
     });

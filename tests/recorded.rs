@@ -14,21 +14,21 @@ use stage2_contract::trace::{Ending, RANGE_OUTSIDE, Reader, Record, What};
 /// Sends a recording through the collector and returns the records of its trace file.
 fn collect(recording: Recording, out: &Path) -> Vec<Record> {
     stage2::drain::run(recording.offered(out, 1, false), recording::hooks());
-    let spool = spool_in(out);
-    let mut reader = Reader::open(&spool).unwrap();
+    let trace = trace_in(out);
+    let mut reader = Reader::open(&trace).unwrap();
     let records: Vec<Record> = reader.by_ref().map(Result::unwrap).collect();
     assert_eq!(reader.end(), Ending::Complete);
     records
 }
 
-fn spool_in(folder: &Path) -> PathBuf {
-    let mut spools = std::fs::read_dir(folder)
+fn trace_in(folder: &Path) -> PathBuf {
+    let mut traces = std::fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .filter(|path| path.extension().is_some_and(|e| e == "s2t"));
-    let spool = spools.next().unwrap();
-    assert_eq!(spools.next(), None);
-    spool
+    let trace = traces.next().unwrap();
+    assert_eq!(traces.next(), None);
+    trace
 }
 
 /// Kernels and their summed time, ns, by range instance.

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::common::{Guest, Left, Spool, counts};
+use crate::common::{Guest, Left, TraceFile, counts};
 use stage2_contract::trace::{Losses, Record};
 
 /// The oldest that is supported, and the last without safe buffers for each thread.
@@ -19,39 +19,35 @@ fn guest(hazard: &str, version: &str) -> Guest {
 }
 
 /// What a guest left that noticed nothing, with launches told by callbacks.
-fn by_callback(left: &Left) -> &Spool {
+fn by_callback(left: &Left) -> &TraceFile {
     by_callback_and_said(left, &left.stderr())
 }
 
 /// As [`by_callback`], of a guest about which only `said` is of interest.
-fn by_callback_and_said<'a>(left: &'a Left, said: &str) -> &'a Spool {
+fn by_callback_and_said<'a>(left: &'a Left, said: &str) -> &'a TraceFile {
     assert_eq!(left.output.status.code(), Some(0), "{}", left.stderr());
-    let spool = left.spool();
-    match spool.meta("collection") {
+    let trace = left.trace();
+    match trace.meta("collection") {
         Some("whole") => assert!(said.contains("stays on") && said.lines().count() == 1, "{said}"),
         _ => assert_eq!(said, ""),
     }
-    assert_eq!(spool.meta("attribution"), Some("callback"));
-    spool
+    assert_eq!(trace.meta("attribution"), Some("callback"));
+    trace
 }
 
-fn complete(left: &Left) -> &Spool {
-    let spool = by_callback(left);
-    assert_eq!(spool.losses(), Losses::default());
-    spool
+fn complete(left: &Left) -> &TraceFile {
+    let trace = by_callback(left);
+    assert_eq!(trace.losses(), Losses::default());
+    trace
 }
 
 /// Ranges of the records of GPU work, in order of their launch: by the correlation id.
-fn in_order(spool: &Spool) -> Vec<String> {
-    let paths = spool.range_paths();
-    let mut launched: Vec<(u64, u64)> = spool
-        .records
-        .iter()
-        .filter_map(|record| match record {
-            Record::Work(work) if work.is_kernel() => Some((work.correlation, work.range)),
-            _ => None,
-        })
-        .collect();
+fn in_order(trace: &TraceFile) -> Vec<String> {
+    let paths = trace.range_paths();
+    let mut launched: Vec<(u64, u64)> = trace.each(|record| match record {
+        Record::Work(work) if work.is_kernel() => Some((work.correlation, work.range)),
+        _ => None,
+    });
     launched.sort_unstable();
     launched.into_iter().map(|(_, range)| paths.get(&range).cloned().unwrap_or_default()).collect()
 }
@@ -78,7 +74,7 @@ fn one_thread_gets_the_same_instances_paths_and_counts_as_with_fences() {
             settings.iter().fold(guest, |guest, (name, value)| guest.env(name, value)).run()
         };
         let new = run(guest(hazard, NEW).env("STAGE2_ATTRIBUTION", "fence"));
-        let new = new.expect_quiet(0).spool();
+        let new = new.expect_quiet(0).trace();
         assert_eq!(new.meta("attribution"), Some("fence"));
         for version in ALL {
             let left = run(guest(hazard, version));
@@ -101,11 +97,11 @@ fn what_sampling_leaves_out_is_delivered_only_where_collection_stays_on() {
             .env("STAGE2_RANGES", "decode_step")
             .env("STAGE2_SUMMARY", "stderr")
             .run();
-        let (stderr, spool) = (left.stderr(), left.spool());
+        let (stderr, trace) = (left.stderr(), left.trace());
         assert!(stderr.contains("SAMPLED 1/16"), "{stderr}");
         assert_eq!(stderr.contains(", 1650 left out by"), version != NEW, "{stderr}");
         let recorded = counts(&[("decode/decode_step", 24), ("decode/decode_step/layer", 84)]);
-        assert_eq!(spool.kernels(), recorded, "{version}");
+        assert_eq!(trace.kernels(), recorded, "{version}");
     }
 }
 
@@ -113,15 +109,15 @@ fn what_sampling_leaves_out_is_delivered_only_where_collection_stays_on() {
 fn threads_that_share_a_buffer_are_told_apart_while_collection_is_switched() {
     for version in ALL {
         let left = guest("threads", version).env("STAGE2_RANGES", "t?.decode").run();
-        let spool = by_callback(&left);
-        let mut kernels = spool.kernels();
+        let trace = by_callback(&left);
+        let mut kernels = trace.kernels();
         // A launch that was under way when another thread switched collection on may be seen
         // without its callback: counted, never put anywhere.
         let unknown = kernels.remove("(unknown)").unwrap_or(0);
-        let late = spool.losses().late_switches;
+        let late = trace.losses().late_switches;
         let lost =
             Losses { unattributed: unknown as u64, late_switches: late, ..Losses::default() };
-        assert_eq!(spool.losses(), lost);
+        assert_eq!(trace.losses(), lost);
         assert!(version == NEW || (unknown, late) == (0, 0), "nothing is switched: {lost:?}");
         let mut missing = 0usize;
         for thread in 0..4usize {
@@ -138,10 +134,10 @@ fn threads_that_share_a_buffer_are_told_apart_while_collection_is_switched() {
 fn threads_that_share_a_buffer_are_sampled_each_by_its_own_instances() {
     for version in ALL {
         let left = guest("sampled_threads", version).env("STAGE2_SAMPLE", "1/8").run();
-        let spool = by_callback(&left);
-        let samples = spool.samples();
+        let trace = by_callback(&left);
+        let samples = trace.samples();
         assert_eq!(samples.len(), 4);
-        let mut kernels = spool.kernels();
+        let mut kernels = trace.kernels();
         let unknown = kernels.remove("(unknown)");
         assert!(version == NEW || unknown.is_none(), "{version}: {unknown:?}");
         let whole: BTreeMap<String, usize> = samples
@@ -163,9 +159,9 @@ fn what_is_nested_in_a_step_that_collection_came_too_late_for_is_left_out_with_i
         .env("STAGE2_SAMPLE", "1/2")
         .env("STAGE2_SIM_FAULT", "slow-enable=200")
         .run();
-    let spool = complete(&left);
-    assert_eq!(spool.samples()["later/inner"], (1, 0));
-    assert_eq!(spool.kernels(), counts(&[("early", 3), ("later", 7)]));
+    let trace = complete(&left);
+    assert_eq!(trace.samples()["later/inner"], (1, 0));
+    assert_eq!(trace.kernels(), counts(&[("early", 3), ("later", 7)]));
 }
 
 #[test]
@@ -175,8 +171,8 @@ fn a_range_that_is_never_closed_keeps_to_itself() {
         let (said, open): (Vec<_>, Vec<_>) =
             left.expect_said(0).lines().map(String::from).partition(|l| !l.contains("still open"));
         assert!(open.len() == 1 && open[0].contains("decode_step"), "{open:?}");
-        let spool = by_callback_and_said(&left, &said.join("\n"));
-        assert_eq!(spool.losses(), Losses { unclosed: 1, ..Losses::default() });
-        assert_eq!(spool.kernels(), counts(&[("decode_step", 6), ("other", 6)]));
+        let trace = by_callback_and_said(&left, &said.join("\n"));
+        assert_eq!(trace.losses(), Losses { unclosed: 1, ..Losses::default() });
+        assert_eq!(trace.kernels(), counts(&[("decode_step", 6), ("other", 6)]));
     }
 }

@@ -2,13 +2,8 @@
 //! does not notice.
 
 use crate::common;
-use crate::common::{Guest, counts};
+use crate::common::{Guest, counts, plain};
 use stage2_contract::trace::{Ending, Losses, Payload, Record};
-
-/// What the plain guest launches.
-fn plain() -> std::collections::BTreeMap<String, usize> {
-    counts(&[("(outside)", 7), ("decode", 100), ("prefill", 100)])
-}
 
 #[test]
 fn every_kernel_is_attributed_whatever_way_the_guest_ends() {
@@ -20,19 +15,19 @@ fn every_kernel_is_attributed_whatever_way_the_guest_ends() {
         let left = Guest::new(hazard).run();
         assert_eq!(left.output.status.code(), code, "{hazard}: {}", left.stderr());
         assert_eq!(left.stderr(), "", "{hazard}");
-        let spool = left.spool();
-        assert_eq!(spool.kernels(), plain(), "{hazard}");
-        assert_eq!(spool.ending, ending, "{hazard}");
-        assert_eq!(spool.losses(), Losses::default(), "{hazard}");
+        let trace = left.trace();
+        assert_eq!(trace.kernels(), plain(), "{hazard}");
+        assert_eq!(trace.ending, ending, "{hazard}");
+        assert_eq!(trace.losses(), Losses::default(), "{hazard}");
     }
 }
 
 #[test]
 fn attribution_by_callback_gives_the_same_answer() {
     let left = Guest::new("return").env("STAGE2_ATTRIBUTION", "callback").run();
-    let spool = left.expect_quiet(0).spool();
-    assert_eq!(spool.kernels(), plain());
-    assert_eq!(spool.meta("attribution"), Some("callback"));
+    let trace = left.expect_quiet(0).trace();
+    assert_eq!(trace.kernels(), plain());
+    assert_eq!(trace.meta("attribution"), Some("callback"));
 }
 
 #[test]
@@ -44,19 +39,19 @@ fn threads_are_told_apart_both_ways() {
     }
     for attribution in ["fence", "callback"] {
         let left = Guest::new("threads").env("STAGE2_ATTRIBUTION", attribution).run();
-        let spool = left.expect_quiet(0).spool();
-        assert_eq!(spool.kernels(), expected.iter().cloned().collect(), "{attribution}");
-        assert_eq!(spool.losses(), Losses::default());
+        let trace = left.expect_quiet(0).trace();
+        assert_eq!(trace.kernels(), expected.iter().cloned().collect(), "{attribution}");
+        assert_eq!(trace.losses(), Losses::default());
     }
 }
 
 #[test]
 fn cuptis_without_buffers_per_thread_fall_back_to_callbacks() {
     let left = Guest::new("threads").env("STAGE2_SIM_CUPTI_VERSION", "12.2").run();
-    let spool = left.expect_quiet(0).spool();
-    assert_eq!(spool.meta("attribution"), Some("callback"));
-    assert_eq!(spool.kernels().values().sum::<usize>(), 80 + 20 * (4 * 70 + 12));
-    assert!(!spool.kernels().contains_key("(unknown)"));
+    let trace = left.expect_quiet(0).trace();
+    assert_eq!(trace.meta("attribution"), Some("callback"));
+    assert_eq!(trace.kernel_count(), 80 + 20 * (4 * 70 + 12));
+    assert!(!trace.kernels().contains_key("(unknown)"));
 }
 
 /// Hazard (Versions, libraries and rivals): Record layouts of 11.8 to 13.x.
@@ -65,26 +60,22 @@ fn cuptis_without_buffers_per_thread_fall_back_to_callbacks() {
 fn every_known_cupti_is_read_with_its_own_record_sizes() {
     for version in ["11.8", "12.2", "12.4", "12.6", "12.9", "13.0", "13.1", "13.3", "13.4"] {
         let left = Guest::new("return").env("STAGE2_SIM_CUPTI_VERSION", version).run();
-        assert_eq!(left.expect_quiet(0).spool().kernels(), plain(), "{version}");
+        assert_eq!(left.expect_quiet(0).trace().kernels(), plain(), "{version}");
     }
 }
 
 #[test]
 fn replays_belong_to_the_range_open_at_replay_and_remember_where_they_were_captured() {
     let left = Guest::new("graph").run();
-    let spool = left.expect_quiet(0).spool();
-    let kernels = spool.kernels();
+    let trace = left.expect_quiet(0).trace();
+    let kernels = trace.kernels();
     let per_replay = kernels["decode"] / 5;
     assert_eq!(kernels, counts(&[("decode", per_replay * 5)]));
-    let nodes: Vec<u64> = spool
-        .records
-        .iter()
-        .filter_map(|record| match record {
-            Record::GraphNode { node, .. } => Some(*node),
-            _ => None,
-        })
-        .collect();
-    let used: std::collections::HashSet<u64> = spool
+    let nodes: Vec<u64> = trace.each(|record| match record {
+        Record::GraphNode { node, .. } => Some(*node),
+        _ => None,
+    });
+    let used: std::collections::HashSet<u64> = trace
         .records
         .iter()
         .filter_map(|record| match record {
@@ -95,8 +86,8 @@ fn replays_belong_to_the_range_open_at_replay_and_remember_where_they_were_captu
     assert_eq!(used.len(), per_replay);
     assert!(used.iter().all(|node| nodes.contains(node)), "{used:?} {nodes:?}");
     // Each knows the very instance that it was captured in, by which a replay finds its bytes.
-    let paths = spool.range_paths();
-    let captured_in = spool.records.iter().filter_map(|record| match record {
+    let paths = trace.range_paths();
+    let captured_in = trace.records.iter().filter_map(|record| match record {
         Record::GraphNode { range, .. } => Some(paths[range].as_str()),
         _ => None,
     });
@@ -111,16 +102,16 @@ fn replays_belong_to_the_range_open_at_replay_and_remember_where_they_were_captu
 #[test]
 fn graph_level_collection_gives_one_record_a_replay() {
     let left = Guest::new("graph").env("STAGE2_GRAPH", "graph").run();
-    let spool = left.expect_quiet(0).spool();
-    assert_eq!(spool.graph_launches(), counts(&[("decode", 5)]));
-    assert_eq!(spool.kernels(), counts(&[]));
+    let trace = left.expect_quiet(0).trace();
+    assert_eq!(trace.graph_launches(), counts(&[("decode", 5)]));
+    assert_eq!(trace.kernels(), counts(&[]));
 }
 
 #[test]
 fn start_end_ranges_close_on_any_thread_and_need_not_nest() {
     let left = Guest::new("start_end").run();
     assert_eq!(
-        left.expect_quiet(0).spool().kernels(),
+        left.expect_quiet(0).trace().kernels(),
         counts(&[("request", 11), ("(outside)", 9), ("outer/inner", 4), ("inner", 5)])
     );
 }
@@ -128,14 +119,14 @@ fn start_end_ranges_close_on_any_thread_and_need_not_nest() {
 #[test]
 fn requests_that_overlap_on_a_thread_are_instances_of_one_path() {
     let left = Guest::new("requests").run();
-    let spool = left.expect_quiet(0).spool();
+    let trace = left.expect_quiet(0).trace();
     let expected = [("request/prefill", 11), ("request/decode", 50), ("(outside)", 2)];
-    assert_eq!(spool.kernels(), counts(&expected));
+    assert_eq!(trace.kernels(), counts(&expected));
     let openings = |record: &Record| match record {
         Record::RangeOpen(open) => Some((open.start_end, open.continues)),
         _ => None,
     };
-    let openings: Vec<_> = spool.records.iter().filter_map(openings).collect();
+    let openings: Vec<_> = trace.each(openings);
     assert_eq!(openings.iter().filter(|&&(start_end, _)| start_end).count(), 2, "{openings:?}");
     assert!(openings.iter().all(|&(_, goes_on)| goes_on == 0), "{openings:?}");
 }
@@ -143,23 +134,23 @@ fn requests_that_overlap_on_a_thread_are_instances_of_one_path() {
 #[test]
 fn copies_and_fills_are_attributed_too() {
     let left = Guest::new("transfers").run();
-    assert_eq!(left.expect_quiet(0).spool().transfers(), counts(&[("io", 2)]));
+    assert_eq!(left.expect_quiet(0).trace().transfers(), counts(&[("io", 2)]));
 }
 
 #[test]
 fn a_range_that_was_open_before_cuda_started_counts() {
     let left = Guest::new("late_cuda").run();
-    let kernels = left.expect_quiet(0).spool().kernels();
+    let kernels = left.expect_quiet(0).trace().kernels();
     assert_eq!(kernels, counts(&[("load", 9), ("work", 8)]));
 }
 
 #[test]
 fn only_wanted_ranges_are_collected_with_everything_inside() {
     let left = Guest::new("gated").env("STAGE2_RANGES", "dec*").run();
-    let kernels = left.expect_quiet(0).spool().kernels();
+    let kernels = left.expect_quiet(0).trace().kernels();
     assert_eq!(kernels, counts(&[("decode", 20), ("decode/layer", 70)]));
     let left = Guest::new("gated").env("STAGE2_RANGES", "nothing-of-that-name").run();
-    assert_eq!(left.expect_quiet(0).spool().kernels(), counts(&[]));
+    assert_eq!(left.expect_quiet(0).trace().kernels(), counts(&[]));
 }
 
 #[test]
@@ -168,16 +159,16 @@ fn a_range_that_opens_before_collection_is_on_is_counted_in_the_trace_file() {
         .env("STAGE2_RANGES", "early,later")
         .env("STAGE2_SIM_FAULT", "slow-enable=200")
         .run();
-    let lost = left.expect_quiet(0).spool().losses();
+    let lost = left.expect_quiet(0).trace().losses();
     assert_eq!(lost, Losses { late_switches: 1, ..Losses::default() });
 }
 
 #[test]
 fn with_more_launching_threads_than_buffers_every_loss_is_counted() {
     let left = Guest::new("many_threads").env("STAGE2_BUFFERS", "64K*8").run();
-    let spool = left.expect_quiet(0).spool();
-    let lost = spool.losses();
-    let kernels = spool.kernels();
+    let trace = left.expect_quiet(0).trace();
+    let lost = trace.losses();
+    let kernels = trace.kernels();
     // What does not fit is counted, not guessed.
     let seen = kernels.get("many").copied().unwrap_or(0) as u64;
     assert_eq!(seen + lost.cupti_dropped, 5000, "{lost:?}");
@@ -210,27 +201,23 @@ fn our_thread_is_of_the_main_threads_class_where_that_may_wait() {
 /// Hazard (Processes and forks): A child execs another program.
 /// Promise: That program has a trace file of its own.
 #[test]
-fn a_child_that_execs_writes_a_spool_of_its_own() {
+fn a_child_that_execs_writes_a_trace_file_of_its_own() {
     let left = Guest::new("fork_exec").run();
     left.expect_quiet(0);
-    assert_eq!(left.spools.len(), 2);
-    for spool in &left.spools {
-        assert_eq!((spool.kernels(), spool.ending), (plain(), Ending::Complete));
+    assert_eq!(left.traces.len(), 2);
+    for trace in &left.traces {
+        assert_eq!((trace.kernels(), trace.ending), (plain(), Ending::Complete));
     }
 }
 
 #[test]
 fn names_of_every_kind_arrive_as_they_are() {
     let left = Guest::new("strings").run();
-    let spool = left.expect_quiet(0).spool();
-    let names: Vec<&[u8]> = spool
-        .records
-        .iter()
-        .filter_map(|record| match record {
-            Record::Name { bytes, .. } => Some(bytes.as_slice()),
-            _ => None,
-        })
-        .collect();
+    let trace = left.expect_quiet(0).trace();
+    let names: Vec<&[u8]> = trace.each(|record| match record {
+        Record::Name { bytes, .. } => Some(bytes.as_slice()),
+        _ => None,
+    });
     let long = "long".repeat(256);
     for name in [
         b"bad utf8 \xff\xfe".as_slice(),
@@ -243,8 +230,8 @@ fn names_of_every_kind_arrive_as_they_are() {
     ] {
         assert!(names.contains(&name), "{}", String::from_utf8_lossy(name));
     }
-    assert_eq!(spool.losses(), Losses { names_cut: 1, ..Losses::default() });
-    let registered = spool.records.iter().find_map(|record| match record {
+    assert_eq!(trace.losses(), Losses { names_cut: 1, ..Losses::default() });
+    let registered = trace.records.iter().find_map(|record| match record {
         Record::RangeOpen(open) if open.category == 7 => open.payload,
         _ => None,
     });
@@ -254,7 +241,7 @@ fn names_of_every_kind_arrive_as_they_are() {
 #[test]
 fn unbalanced_ranges_are_counted() {
     let left = Guest::new("unbalanced").run();
-    let lost = left.expect_open("never closed").spool().losses();
+    let lost = left.expect_open("never closed").trace().losses();
     assert_eq!(lost, Losses { unbalanced: 2, unclosed: 1, ..Losses::default() });
     assert_eq!(left.stdout(), "level=-2\n");
 }
@@ -264,10 +251,10 @@ fn unbalanced_ranges_are_counted() {
 #[test]
 fn ten_thousand_deep_nesting_is_survived() {
     let left = Guest::new("deep").run();
-    let spool = left.expect_quiet(0).spool();
+    let trace = left.expect_quiet(0).trace();
     assert_eq!(left.stdout(), "level=10000\n");
-    assert_eq!(spool.range_paths().len(), 10_001);
-    assert_eq!(spool.losses(), Losses::default());
+    assert_eq!(trace.range_paths().len(), 10_001);
+    assert_eq!(trace.losses(), Losses::default());
 }
 
 /// Hazard (Threads, stacks and locks): A thread's locals are gone when it closes its last range.
@@ -278,10 +265,10 @@ fn ranges_are_kept_without_cuda_and_after_thread_locals_are_gone() {
         [("nvtx_only", &["cpu work"][..]), ("thread_exit", &["in a thread", "in a destructor"])]
     {
         let left = Guest::new(hazard).run();
-        let spool = left.expect_quiet(0).spool();
-        assert!(spool.range_paths().values().eq(ranges), "{hazard}: {:?}", spool.range_paths());
-        assert_eq!(spool.losses(), Losses::default(), "{hazard}");
-        assert_eq!(spool.meta("gpu.off"), None);
+        let trace = left.expect_quiet(0).trace();
+        assert!(trace.range_paths().values().eq(ranges), "{hazard}: {:?}", trace.range_paths());
+        assert_eq!(trace.losses(), Losses::default(), "{hazard}");
+        assert_eq!(trace.meta("gpu.off"), None);
     }
 }
 
@@ -290,7 +277,7 @@ fn ranges_are_kept_without_cuda_and_after_thread_locals_are_gone() {
 #[test]
 fn old_nvtx_clients_with_shorter_tables_are_served() {
     let left = Guest::new("strings").env("STAGE2_TEST_NVTX2", "1").run();
-    assert_eq!(left.expect_quiet(0).spool().range_paths().len(), 6);
+    assert_eq!(left.expect_quiet(0).trace().range_paths().len(), 6);
 }
 
 #[test]
@@ -304,12 +291,12 @@ fn the_newest_cupti_is_taken_where_it_is_asked_for() {
     std::fs::create_dir_all(&library).expect("folders");
     std::fs::create_dir(packages.join("nvidia_cuda_cupti-13.5.25.dist-info")).expect("a folder");
     std::fs::hard_link(&driver, library.join("libcupti.so.13")).expect("a link");
-    let spool = Guest::new("return")
+    let trace = Guest::new("return")
         .env("STAGE2_TEST_SIM", &driver)
         .env("STAGE2_CUPTI", "newest")
         .env("VIRTUAL_ENV", folder.path())
         .run();
-    let spool = spool.expect_quiet(0).spool();
-    assert_eq!(spool.kernels()["prefill"], 100);
-    assert_eq!(spool.meta("cupti.found"), Some("PythonPackages"));
+    let trace = trace.expect_quiet(0).trace();
+    assert_eq!(trace.kernels()["prefill"], 100);
+    assert_eq!(trace.meta("cupti.found"), Some("PythonPackages"));
 }

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use crate::common::dormant::*;
-use crate::common::{Guest, Spool, counts};
+use crate::common::{Guest, TraceFile, counts};
 use stage2_contract::trace::{Ending, Record};
 
 /// Hazard (Dormant processes and windows): A dormant process is never asked for anything.
@@ -50,14 +50,14 @@ fn what_makes_no_sense_is_refused_with_what_to_do() {
     assert!(refused(&guest, "stop").contains("no window is on"));
     assert!(refused(&guest, "start ranges=,").contains("globs"));
     assert!(refused(&guest, "start steps=x").contains("steps takes"));
-    let spool = window(&guest, 1);
+    let trace = window(&guest, 1);
     let name = |wanted| {
-        spool.records.iter().find_map(|record| match record {
+        trace.records.iter().find_map(|record| match record {
             Record::Name { id, bytes } if *id == wanted => Some(bytes.clone()),
             _ => None,
         })
     };
-    let mark = spool.records.iter().find_map(|record| match record {
+    let mark = trace.records.iter().find_map(|record| match record {
         Record::Mark(mark) => Some((name(mark.name), name(mark.domain))),
         _ => None,
     });
@@ -76,8 +76,8 @@ fn a_normal_run_is_stopped_started_again_and_asked() {
     guest.tell("work second 7");
     assert!(guest.end().success());
     assert_eq!(guest.stderr(), "");
-    let spools = common::spools_in(guest.out());
-    let kernels: Vec<_> = spools.iter().map(Spool::kernels).collect();
+    let traces = common::traces_in(guest.out());
+    let kernels: Vec<_> = traces.iter().map(TraceFile::kernels).collect();
     assert!(
         kernels.contains(&counts(&[("first", 5)])) && kernels.contains(&counts(&[("second", 7)]))
     );
@@ -93,7 +93,7 @@ fn a_child_of_a_dormant_process_has_a_socket_of_its_own() {
     let parent = socket_of(&guest, guest.pid());
     let child: u32 = guest.tell("fork").parse().expect("a number");
     assert_ne!(socket_of(&guest, child), parent);
-    let status = status_of_dormant(&guest, child);
+    let status = await_phase_of(&guest, child, "dormant");
     assert_eq!(status.get("windows"), Some("0"));
     assert_eq!(status.get("pid"), Some(child.to_string().as_str()));
     let open = std::fs::read_dir(format!("/proc/{child}/fd")).expect("descriptors").flatten();
@@ -103,7 +103,7 @@ fn a_child_of_a_dormant_process_has_a_socket_of_its_own() {
     // A window of the parent is not one of the child, in which a further child comes up.
     start(&guest, "");
     let second: u32 = guest.tell("fork").parse().expect("a number");
-    assert_eq!(status_of_dormant(&guest, second).get("windows"), Some("0"));
+    assert_eq!(await_phase_of(&guest, second, "dormant").get("windows"), Some("0"));
     guest.tell("work inside 5");
     stop(&guest);
     assert_eq!(window(&guest, 1).kernels(), counts(&[("inside", 5)]));

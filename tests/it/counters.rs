@@ -1,7 +1,7 @@
 //! Hardware counters: samples that follow from what the simulated GPU ran, and what happens when there are
 //! none.
 
-use crate::common::{Guest, Left, Spool};
+use crate::common::{Guest, Left, TraceFile};
 use stage2_contract::trace::{CounterSamples, CounterSet, Ending, GpuWork, Record};
 
 const READ: &str = "dram__bytes_read.sum";
@@ -10,8 +10,8 @@ fn guest(counters: &str) -> Guest {
     Guest::new("sampled").env("STAGE2_COUNTERS", counters)
 }
 
-fn sets(spool: &Spool) -> Vec<&CounterSet> {
-    let records = spool.records.iter();
+fn sets(trace: &TraceFile) -> Vec<&CounterSet> {
+    let records = trace.records.iter();
     let set = records.filter_map(|record| match record {
         Record::CounterSet(set) => Some(set),
         _ => None,
@@ -19,8 +19,8 @@ fn sets(spool: &Spool) -> Vec<&CounterSet> {
     set.collect()
 }
 
-fn samples(spool: &Spool) -> Vec<&CounterSamples> {
-    let records = spool.records.iter();
+fn samples(trace: &TraceFile) -> Vec<&CounterSamples> {
+    let records = trace.records.iter();
     let samples = records.filter_map(|record| match record {
         Record::CounterSamples(samples) => Some(samples),
         _ => None,
@@ -29,10 +29,10 @@ fn samples(spool: &Spool) -> Vec<&CounterSamples> {
 }
 
 /// What a metric adds up to, within samples that `wanted` takes by start and end.
-fn sum(spool: &Spool, metric: &str, wanted: impl Fn(u64, u64) -> bool) -> f64 {
+fn sum(trace: &TraceFile, metric: &str, wanted: impl Fn(u64, u64) -> bool) -> f64 {
     let mut sum = 0.0;
-    for some in samples(spool) {
-        let set = sets(spool).into_iter().find(|set| set.id == some.set).expect("defined before");
+    for some in samples(trace) {
+        let set = sets(trace).into_iter().find(|set| set.id == some.set).expect("defined before");
         let at = set.metrics.iter().position(|name| name == metric).expect("sampled");
         let rows = some.values.chunks_exact(set.metrics.len()).zip(&some.spans);
         let rows = rows.filter(|(_, (start, end))| wanted(start.0, end.0));
@@ -44,8 +44,8 @@ fn sum(spool: &Spool, metric: &str, wanted: impl Fn(u64, u64) -> bool) -> f64 {
 /// The guest ran as without us: its work is recorded, and it says what it always says.
 fn expect_whole(left: &Left) -> f64 {
     assert_eq!(left.output.status.code(), Some(0), "{}", left.stderr());
-    assert_eq!(left.spool().ending, Ending::Complete);
-    assert_eq!(left.spool().kernels().get("decode"), Some(&(20 * 694)));
+    assert_eq!(left.trace().ending, Ending::Complete);
+    assert_eq!(left.trace().kernels().get("decode"), Some(&(20 * 694)));
     left.stdout().trim().parse().expect("bytes")
 }
 
@@ -53,25 +53,25 @@ fn expect_whole(left: &Left) -> f64 {
 fn samples_add_up_to_what_the_kernels_read() {
     // A thread that other work keeps back falls behind, and begins a second set of longer samples.
     let mut runs = (0..3).map(|_| guest("on@500").run());
-    let left = runs.find(|left| sets(left.spool()).len() == 1).expect("one of three runs keeps up");
+    let left = runs.find(|left| sets(left.trace()).len() == 1).expect("one of three runs keeps up");
     let expected = expect_whole(&left);
     assert_eq!(left.stderr(), "");
-    let [set] = sets(left.spool())[..] else { panic!("{:?}", sets(left.spool())) };
+    let [set] = sets(left.trace())[..] else { panic!("{:?}", sets(left.trace())) };
     assert_eq!((set.device, set.interval_ns), (0, 500_000));
     assert!(set.metrics.len() >= 9, "{:?}", set.metrics);
-    let read = sum(left.spool(), READ, |_, _| true);
+    let read = sum(left.trace(), READ, |_, _| true);
     assert!((read / expected - 1.0).abs() < 0.01, "{read} bytes of {expected}");
     // Without a gap, on the clock of the kernels.
-    let spans: Vec<_> = samples(left.spool()).iter().flat_map(|some| some.spans.clone()).collect();
+    let spans: Vec<_> = samples(left.trace()).iter().flat_map(|some| some.spans.clone()).collect();
     assert!(spans.windows(2).all(|pair| pair[0].1 == pair[1].0));
-    let kernels = left.spool().records.iter().filter_map(|record| match record {
+    let kernels = left.trace().records.iter().filter_map(|record| match record {
         Record::Work(work @ GpuWork { .. }) if work.is_kernel() => Some((work.start, work.end)),
         _ => None,
     });
     for (start, end) in kernels {
         assert!(spans[0].0 <= start && end <= spans[spans.len() - 1].1, "a kernel without samples");
     }
-    let share = |key| left.spool().meta(key).and_then(|text| text.parse::<u64>().ok());
+    let share = |key| left.trace().meta(key).and_then(|text| text.parse::<u64>().ok());
     assert!(share("counters.sampled_ms") > Some(0), "{:?}", share("counters.sampled_ms"));
     assert!(share("counters.cpu_ms").is_some() && share("counters.setup_ms").is_some());
 }
@@ -84,16 +84,16 @@ fn samples_in_pieces_are_those_of_one_file_and_each_piece_says_what_they_are() {
         || guest("on@300").env("STAGE2_ROTATE", "every=10ms").env("STAGE2_FLUSH_MS", "10").run();
     // As above, but for the set that each piece has.
     let ids = |left: &Left| {
-        let ids = left.spools.iter().flat_map(sets).map(|set| set.id);
+        let ids = left.traces.iter().flat_map(sets).map(|set| set.id);
         ids.collect::<std::collections::BTreeSet<_>>()
     };
     let mut runs = (0..5).map(|_| cut());
     let left = runs.find(|left| ids(left).len() == 1).expect("one of five runs keeps up");
     assert_eq!(left.output.status.code(), Some(0), "{}", left.stderr());
-    let with_samples = left.spools.iter().filter(|piece| !samples(piece).is_empty()).count();
+    let with_samples = left.traces.iter().filter(|piece| !samples(piece).is_empty()).count();
     // They come by the thousand.
-    assert!(with_samples >= 2, "{with_samples} of {} pieces", left.spools.len());
-    for piece in &left.spools {
+    assert!(with_samples >= 2, "{with_samples} of {} pieces", left.traces.len());
+    for piece in &left.traces {
         let mut defined = false;
         for record in &piece.records {
             match record {
@@ -104,9 +104,9 @@ fn samples_in_pieces_are_those_of_one_file_and_each_piece_says_what_they_are() {
         }
     }
     let expected: f64 = left.stdout().trim().parse().expect("bytes");
-    let read: f64 = left.spools.iter().map(|piece| sum(piece, READ, |_, _| true)).sum();
+    let read: f64 = left.traces.iter().map(|piece| sum(piece, READ, |_, _| true)).sum();
     assert!((read / expected - 1.0).abs() < 0.01, "{read} bytes of {expected}");
-    let mut spans: Vec<_> = left.spools.iter().flat_map(samples).flat_map(|s| &s.spans).collect();
+    let mut spans: Vec<_> = left.traces.iter().flat_map(samples).flat_map(|s| &s.spans).collect();
     spans.sort();
     assert!(spans.windows(2).all(|pair| pair[0].1 == pair[1].0), "a sample is lost or there twice");
 }
@@ -118,9 +118,9 @@ fn named_metrics_are_sampled_and_those_that_do_not_fit_are_named() {
         format!("pcie__read_bytes.sum,{many_passes},dram__bytes_read.sum,no__such.sum@200");
     let left = guest(&wanted).run();
     expect_whole(&left);
-    assert_eq!(sets(left.spool())[0].metrics, ["pcie__read_bytes.sum", READ]);
-    assert_eq!(sets(left.spool())[0].interval_ns, 200_000);
-    let note = left.spool().meta("counters.note").expect("a note");
+    assert_eq!(sets(left.trace())[0].metrics, ["pcie__read_bytes.sum", READ]);
+    assert_eq!(sets(left.trace())[0].interval_ns, 200_000);
+    let note = left.trace().meta("counters.note").expect("a note");
     assert!(note.contains(&format!("{many_passes}, no__such.sum")), "{note}");
 }
 
@@ -128,12 +128,12 @@ fn named_metrics_are_sampled_and_those_that_do_not_fit_are_named() {
 fn a_gpu_that_does_nothing_is_not_sampled_all_the_time() {
     let left = guest("on").run();
     let expected = expect_whole(&left);
-    let read = sum(left.spool(), READ, |_, _| true);
+    let read = sum(left.trace(), READ, |_, _| true);
     // It is looked at again when the first range opens. A busy machine may fall behind, but not for long.
     assert!(read > 0.4 * expected && read < 1.01 * expected, "{read} bytes of {expected}");
     let sampled: u64 =
-        samples(left.spool()).iter().flat_map(|s| &s.spans).map(|(a, b)| b.0 - a.0).sum();
-    let whole: u64 = left.spool().meta("counters.sampled_ms").expect("a time").parse().expect("ms");
+        samples(left.trace()).iter().flat_map(|s| &s.spans).map(|(a, b)| b.0 - a.0).sum();
+    let whole: u64 = left.trace().meta("counters.sampled_ms").expect("a time").parse().expect("ms");
     assert!(sampled < whole * 1_000_000 - 40_000_000, "{sampled} ns of {whole} ms");
 }
 
@@ -152,9 +152,9 @@ fn without_counters_one_line_says_why_and_the_rest_goes_on() {
         let said = left.stderr();
         assert_eq!(said.lines().count(), 1, "{fault}: {said}");
         assert!(said.contains(reason), "{fault}: {said}");
-        let off = left.spool().meta("counters.off").expect("a reason");
+        let off = left.trace().meta("counters.off").expect("a reason");
         assert!(off.contains(reason), "{fault}: {off}");
-        assert_eq!(samples(left.spool()).len(), 0);
+        assert_eq!(samples(left.trace()).len(), 0);
     }
 }
 
@@ -172,26 +172,26 @@ fn an_overflow_leaves_a_gap_that_is_counted_and_makes_samples_longer() {
     let left = guest("on@500").env("STAGE2_SIM_FAULT", "pm-overflow=4").run();
     let expected = expect_whole(&left);
     // By GPU: each has a buffer of its own.
-    let lost = |key| left.spool().meta(key).and_then(|text| text.parse::<u64>().ok());
+    let lost = |key| left.trace().meta(key).and_then(|text| text.parse::<u64>().ok());
     assert!(lost("counters.overflows.0") > Some(1), "{:?}", lost("counters.overflows.0"));
-    let spans: Vec<_> = samples(left.spool()).iter().flat_map(|some| some.spans.clone()).collect();
+    let spans: Vec<_> = samples(left.trace()).iter().flat_map(|some| some.spans.clone()).collect();
     let gaps: u64 = spans.windows(2).map(|pair| pair[1].0.0 - pair[0].1.0).sum();
     assert!(gaps > 0, "{spans:?}");
     assert_eq!(lost("counters.lost_ns.0"), Some(gaps));
-    let mut lengths: Vec<u64> = sets(left.spool()).iter().map(|set| set.interval_ns).collect();
+    let mut lengths: Vec<u64> = sets(left.trace()).iter().map(|set| set.interval_ns).collect();
     lengths.dedup();
     assert!(
         lengths.len() > 1 && lengths.windows(2).all(|pair| pair[1] == 2 * pair[0]),
         "{lengths:?}"
     );
-    assert!(sum(left.spool(), READ, |_, _| true) < expected);
+    assert!(sum(left.trace(), READ, |_, _| true) < expected);
 }
 
 #[test]
 fn what_cannot_be_read_is_not_zero() {
     let left = guest("on@500").env("STAGE2_SIM_FAULT", "pm-nan=3").run();
     expect_whole(&left);
-    let values = || samples(left.spool()).into_iter().flat_map(|some| some.values.iter());
+    let values = || samples(left.trace()).into_iter().flat_map(|some| some.values.iter());
     let unknown = values().filter(|value| value.is_nan()).count() as f64;
     let share = unknown / values().count() as f64;
     assert!((share - 1.0 / 3.0).abs() < 0.01, "{share}");
@@ -200,7 +200,7 @@ fn what_cannot_be_read_is_not_zero() {
 #[test]
 fn a_chip_without_a_trigger_by_time_is_sampled_by_cycles() {
     in_one_of_several("on@500", "pm-no-time-trigger", |left, expected| {
-        let read = sum(left.spool(), READ, |_, _| true);
+        let read = sum(left.trace(), READ, |_, _| true);
         holds((read / expected - 1.0).abs() < 0.01, || format!("{read} bytes of {expected}"))
     });
 }
@@ -239,17 +239,17 @@ fn holds(it: bool, otherwise: impl FnOnce() -> String) -> Result<(), String> {
 fn sampling_that_fails_once_begins_anew() {
     in_one_of_several("on@100", "pm-break=6", |left, expected| {
         holds(left.stderr().is_empty(), || left.stderr())?;
-        let note = left.spool().meta("counters.note").unwrap_or_default();
+        let note = left.trace().meta("counters.note").unwrap_or_default();
         let told = note.contains("sampling began anew") && note.contains("decode samples");
         holds(told, || format!("the note is {note:?}"))?;
-        let sets = sets(left.spool());
+        let sets = sets(left.trace());
         // The time between two sessions is no sign that samples come too fast.
         holds(sets.iter().all(|set| set.interval_ns == 100_000), || format!("{sets:?}"))?;
         let behind = sets.last().map(|set| set.id);
         let goes_on =
-            sets.len() == 2 && samples(left.spool()).iter().any(|some| Some(some.set) == behind);
+            sets.len() == 2 && samples(left.trace()).iter().any(|some| Some(some.set) == behind);
         holds(goes_on, || format!("no samples of a second session: {sets:?}"))?;
-        let read = sum(left.spool(), READ, |_, _| true);
+        let read = sum(left.trace(), READ, |_, _| true);
         let is_read = read > 0.0 && read < 1.02 * expected;
         holds(is_read, || format!("{read} bytes of {expected}"))
     });
@@ -259,12 +259,12 @@ fn sampling_that_fails_once_begins_anew() {
 fn gaps_that_nothing_tells_of_are_counted_and_make_samples_longer() {
     in_one_of_several("on@100", "pm-gaps=5", |left, _| {
         let spans: Vec<_> =
-            samples(left.spool()).iter().flat_map(|some| some.spans.clone()).collect();
+            samples(left.trace()).iter().flat_map(|some| some.spans.clone()).collect();
         let length = spans.last().expect("samples").1.0 - spans[0].0.0;
-        let lost = left.spool().meta("counters.lost_ns.0").and_then(|lost| lost.parse().ok());
+        let lost = left.trace().meta("counters.lost_ns.0").and_then(|lost| lost.parse().ok());
         let lost: u64 = lost.ok_or("no losses are told")?;
         holds(lost > length / 4 && lost < length, || format!("{lost} ns of {length}"))?;
-        let lengths: Vec<u64> = sets(left.spool()).iter().map(|set| set.interval_ns).collect();
+        let lengths: Vec<u64> = sets(left.trace()).iter().map(|set| set.interval_ns).collect();
         holds(lengths.len() > 1 && lengths[1] == 2 * lengths[0], || format!("{lengths:?}"))
     });
 }
@@ -276,7 +276,7 @@ fn sampling_ends_before_what_samples_takes_itself_apart() {
     let left = guest("on@500").env("STAGE2_SIM_FAULT", "pm-taken-apart").run();
     let expected = expect_whole(&left);
     assert_eq!(left.stderr(), "");
-    let read = sum(left.spool(), READ, |_, _| true);
+    let read = sum(left.trace(), READ, |_, _| true);
     assert!((read / expected - 1.0).abs() < 0.01, "{read} bytes of {expected}");
 }
 

@@ -8,9 +8,9 @@ fn guest(hazard: &str, threads: usize) -> Guest {
 }
 
 fn exact(left: &Left, expected: &[(&str, usize)]) {
-    let spool = left.expect_quiet(0).spool();
-    assert_eq!(spool.losses(), Losses::default());
-    assert_eq!(spool.kernels(), counts(expected));
+    let trace = left.expect_quiet(0).trace();
+    assert_eq!(trace.losses(), Losses::default());
+    assert_eq!(trace.kernels(), counts(expected));
 }
 
 /// Hazard (Threads, stacks and locks): 1,000 threads launch at the same time.
@@ -43,9 +43,9 @@ fn a_bound_in_bytes_holds_and_what_it_costs_is_counted() {
     exact(&left, &[("crowd", 2560), ("(outside)", 64)]);
 
     let left = guest("crowd", 256).env("STAGE2_BUFFERS", "1M").run();
-    let spool = left.expect_quiet(0).spool();
-    let lost = spool.losses();
-    let seen: usize = spool.kernels().values().sum();
+    let trace = left.expect_quiet(0).trace();
+    let lost = trace.losses();
+    let seen: usize = trace.kernels().values().sum();
     assert!(lost.buffers_refused > 0, "16 buffers for 256 threads");
     assert_eq!(seen as u64 + lost.cupti_dropped, 41 * 256, "{lost:?}");
 }
@@ -89,5 +89,5 @@ fn a_process_that_may_take_less_address_space_gets_a_smaller_pool() {
     let left = Guest::new("little_address_space").env("STAGE2_LOG", "info").run();
     let said = left.expect_said(0);
     assert!(said.contains(" 131072 KiB of address space"), "{said}");
-    assert_eq!(left.spool().kernels().values().sum::<usize>(), 207);
+    assert_eq!(left.trace().kernel_count(), 207);
 }

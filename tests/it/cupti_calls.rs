@@ -2,10 +2,9 @@
 //! never returns: the guest's output and status stay, it ends in time, and what is lost is counted or said.
 
 use std::collections::BTreeSet;
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use crate::common::{Guest, Left};
+use crate::common::{Guest, Left, check_each};
 use cupti_sys::table::{OPTIONAL, REQUIRED};
 use stage2_contract::trace::{Ending, Losses, Record};
 
@@ -38,7 +37,6 @@ const CASES: &[Case] = &[
     ("cuptiActivityEnable", Caller::Guest, "gated", RANGES, ""),
     ("cuptiActivityFlushAll", Drain, "return", PLAIN, ""),
     ("cuptiActivityFlushAll", Drain, "gated", RANGES, ""),
-    ("cuptiActivityGetAttribute", Nobody, "return", PLAIN, ""),
     ("cuptiActivityGetNextRecord", Drain, "return", PLAIN, ""),
     ("cuptiActivityGetNumDroppedRecords", Drain, "return", PLAIN, "drop=10"),
     ("cuptiActivityRegisterCallbacks", Caller::Guest, "return", PLAIN, ""),
@@ -51,42 +49,36 @@ const CASES: &[Case] = &[
     ("cuptiGetVersion", Caller::Guest, "return", PLAIN, ""),
     ("cuptiSubscribe", Caller::Guest, "return", PLAIN, ""),
     ("cuptiUnsubscribe", Caller::Guest, "return", PLAIN, "register=35"),
-    ("cuptiActivityDisable_v2", Nobody, "return", PLAIN, ""),
-    // Only a window that begins late calls it: `tests/it/windows.rs`.
-    ("cuptiActivityEnableAndDump", Nobody, "return", PLAIN, ""),
-    ("cuptiActivityEnableHWTrace", Nobody, "return", PLAIN, ""),
-    ("cuptiActivityEnable_v2", Nobody, "return", PLAIN, ""),
-    ("cuptiActivityGetAttribute_v2", Nobody, "return", PLAIN, ""),
-    ("cuptiActivityGetNextRecord_v2", Nobody, "return", PLAIN, ""),
-    ("cuptiActivityGetNumDroppedRecords_v2", Nobody, "return", PLAIN, ""),
-    ("cuptiActivityRegisterCallbacks_v2", Nobody, "return", PLAIN, ""),
-    ("cuptiActivitySetAttribute_v2", Nobody, "return", PLAIN, ""),
-    ("cuptiDeviceGetChipName", Sampler, "sampled", COUNTERS, ""),
-    ("cuptiFinalize", Nobody, "return", PLAIN, ""),
     ("cuptiGetDeviceId", Caller::Guest, "sampled", COUNTERS, ""),
     ("cuptiGetGraphNodeId", Caller::Guest, "graph", PLAIN, ""),
-    ("cuptiGetTimestamp_v2", Nobody, "return", PLAIN, ""),
-    ("cuptiPmSamplingCounterDataGetSampleInfo", Sampler, "sampled", COUNTERS, ""),
-    ("cuptiPmSamplingCounterDataImageInitialize", Sampler, "sampled", COUNTERS, ""),
-    ("cuptiPmSamplingDecodeData", Sampler, "sampled", COUNTERS, ""),
-    ("cuptiPmSamplingDisable", Sampler, "sampled", COUNTERS, ""),
-    ("cuptiPmSamplingEnable", Sampler, "sampled", COUNTERS, ""),
-    ("cuptiPmSamplingGetCounterAvailability", Sampler, "sampled", COUNTERS, ""),
-    ("cuptiPmSamplingGetCounterDataInfo", Sampler, "sampled", COUNTERS, ""),
-    ("cuptiPmSamplingGetCounterDataSize", Sampler, "sampled", COUNTERS, ""),
-    ("cuptiPmSamplingSetConfig", Sampler, "sampled", COUNTERS, ""),
-    ("cuptiPmSamplingStart", Sampler, "sampled", COUNTERS, ""),
-    ("cuptiPmSamplingStop", Sampler, "sampled", COUNTERS, ""),
-    ("cuptiProfilerHostConfigAddMetrics", Sampler, "sampled", COUNTERS, ""),
-    ("cuptiProfilerHostDeinitialize", Sampler, "sampled", COUNTERS, ""),
-    ("cuptiProfilerHostEvaluateToGpuValues", Sampler, "sampled", COUNTERS, ""),
-    ("cuptiProfilerHostGetConfigImage", Sampler, "sampled", COUNTERS, ""),
-    ("cuptiProfilerHostGetConfigImageSize", Sampler, "sampled", COUNTERS, ""),
-    ("cuptiProfilerHostGetNumOfPasses", Sampler, "sampled", COUNTERS, ""),
-    ("cuptiProfilerHostInitialize", Sampler, "sampled", COUNTERS, ""),
-    ("cuptiProfilerInitialize", Sampler, "sampled", COUNTERS, ""),
-    ("cuptiSubscribe_v2", Nobody, "return", PLAIN, ""),
 ];
+
+/// Functions that the thread that samples counters calls.
+const SAMPLING: &str = "\
+    cuptiDeviceGetChipName cuptiPmSamplingCounterDataGetSampleInfo \
+    cuptiPmSamplingCounterDataImageInitialize cuptiPmSamplingDecodeData cuptiPmSamplingDisable \
+    cuptiPmSamplingEnable cuptiPmSamplingGetCounterAvailability \
+    cuptiPmSamplingGetCounterDataInfo cuptiPmSamplingGetCounterDataSize \
+    cuptiPmSamplingSetConfig cuptiPmSamplingStart cuptiPmSamplingStop \
+    cuptiProfilerHostConfigAddMetrics cuptiProfilerHostDeinitialize \
+    cuptiProfilerHostEvaluateToGpuValues cuptiProfilerHostGetConfigImage \
+    cuptiProfilerHostGetConfigImageSize cuptiProfilerHostGetNumOfPasses \
+    cuptiProfilerHostInitialize cuptiProfilerInitialize";
+
+/// Functions that nobody calls here. `cuptiActivityEnableAndDump` is for windows that begin late:
+/// `tests/it/windows.rs`.
+const UNCALLED: &str = "\
+    cuptiActivityGetAttribute cuptiActivityDisable_v2 cuptiActivityEnableAndDump \
+    cuptiActivityEnableHWTrace cuptiActivityEnable_v2 cuptiActivityGetAttribute_v2 \
+    cuptiActivityGetNextRecord_v2 cuptiActivityGetNumDroppedRecords_v2 \
+    cuptiActivityRegisterCallbacks_v2 cuptiActivitySetAttribute_v2 cuptiFinalize \
+    cuptiGetTimestamp_v2 cuptiSubscribe_v2";
+
+fn cases() -> impl Iterator<Item = Case> {
+    let sampling = SAMPLING.split_whitespace().map(|name| (name, Sampler, "sampled", COUNTERS, ""));
+    let uncalled = UNCALLED.split_whitespace().map(|name| (name, Nobody, "return", PLAIN, ""));
+    CASES.iter().copied().chain(sampling).chain(uncalled)
+}
 
 /// Any error that is no refusal of a known kind.
 const ERROR: u32 = 999;
@@ -103,8 +95,11 @@ fn kernels_of(guest: &str) -> usize {
     }
 }
 
-fn faults(function: &str, caller: Caller) -> Vec<String> {
+fn faults(&(function, caller, _, _, also): &Case) -> Vec<String> {
     let fail = format!("fail={function}:{ERROR}");
+    if caller == Nobody && also.is_empty() {
+        return vec![fail];
+    }
     let slow = format!("slow={function}:30@1");
     let mut faults = vec![fail.clone(), format!("{fail}@1"), format!("{fail}@3"), slow];
     match caller {
@@ -134,11 +129,11 @@ fn complaint(case: &Case, fault: &str, left: &Left, took: Duration) -> Option<St
     if stderr.contains("internal error") {
         return Some("a panic".to_owned());
     }
-    let [spool] = left.spools.as_slice() else { return Some("no trace file".to_owned()) };
-    let kernels: usize = spool.kernels().values().sum();
+    let [trace] = left.traces.as_slice() else { return Some("no trace file".to_owned()) };
+    let kernels: usize = trace.kernels().values().sum();
     let lost =
         |record: &Record| matches!(record, Record::Losses(lost) if *lost != Losses::default());
-    let whole = spool.ending == Ending::Complete && kernels == kernels_of(guest);
+    let whole = trace.ending == Ending::Complete && kernels == kernels_of(guest);
     if caller == Nobody && also.is_empty() {
         return (!whole || !stderr.is_empty()).then(|| "a function that nobody calls".to_owned());
     }
@@ -147,8 +142,8 @@ fn complaint(case: &Case, fault: &str, left: &Left, took: Duration) -> Option<St
         return Some(format!("{kernels} kernels: sampling holds records up"));
     }
     let known = whole
-        || spool.records.iter().any(lost)
-        || spool.meta("gpu.off").is_some()
+        || trace.records.iter().any(lost)
+        || trace.meta("gpu.off").is_some()
         || !stderr.is_empty();
     (!known).then(|| format!("{kernels} kernels, and nobody says what is lost"))
 }
@@ -158,7 +153,7 @@ fn complaint(case: &Case, fault: &str, left: &Left, took: Duration) -> Option<St
 #[test]
 fn every_function_that_is_looked_up_in_cupti_has_a_case() {
     let looked_up: BTreeSet<&str> = REQUIRED.iter().chain(OPTIONAL).copied().collect();
-    assert_eq!(CASES.iter().map(|case| case.0).collect::<BTreeSet<_>>(), looked_up);
+    assert_eq!(cases().map(|case| case.0).collect::<BTreeSet<_>>(), looked_up);
 }
 
 /// Hazard (Calls that fail): Any function of CUPTI fails, is slow, or never returns on a thread of
@@ -166,29 +161,16 @@ fn every_function_that_is_looked_up_in_cupti_has_a_case() {
 /// Promise: The guest goes on and ends in time; losses are known.
 #[test]
 fn whatever_cupti_does_the_guest_goes_on_and_what_is_lost_is_known() {
-    let of =
-        |case: &'static Case| faults(case.0, case.1).into_iter().map(move |fault| (case, fault));
-    let todo: Vec<(&Case, String)> = CASES.iter().flat_map(of).collect();
-    let cases = todo.len();
-    let (todo, wrong) = (Mutex::new(todo), Mutex::new(Vec::new()));
-    let work = || {
-        while let Some((case, fault)) = { todo.lock().expect("no panic").pop() } {
-            let &(_, _, guest, (name, value), also) = case;
-            let faults = if also.is_empty() { fault.clone() } else { format!("{fault},{also}") };
-            let started = Instant::now();
-            let guest = Guest::new(guest).env(name, value).env("STAGE2_SIM_FAULT", &faults);
-            let left = guest.run();
-            if let Some(what) = complaint(case, &fault, &left, started.elapsed()) {
-                let stderr = left.stderr();
-                wrong.lock().expect("no panic").push(format!("{faults} {value}: {what}\n{stderr}"));
-            }
-        }
-    };
+    let with_faults = |case: Case| faults(&case).into_iter().map(move |fault| (case, fault));
     // Most of them wait.
-    std::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(work))));
-    let wrong = wrong.into_inner().expect("no panic");
-    assert!(wrong.is_empty(), "{} of {cases} cases:\n{}", wrong.len(), wrong.join("\n"));
-    println!("{cases} faults");
+    check_each(4, cases().flat_map(with_faults).collect(), |(case, fault)| {
+        let (_, _, guest, (name, value), also) = case;
+        let faults = if also.is_empty() { fault.clone() } else { format!("{fault},{also}") };
+        let started = Instant::now();
+        let left = Guest::new(guest).env(name, value).env("STAGE2_SIM_FAULT", &faults).run();
+        let what = complaint(&case, &fault, &left, started.elapsed())?;
+        Some(format!("{faults} {value}: {what}\n{}", left.stderr()))
+    });
 }
 
 /// A fault of a call is felt: the tests above could not fail otherwise.
@@ -196,13 +178,13 @@ fn whatever_cupti_does_the_guest_goes_on_and_what_is_lost_is_known() {
 fn a_record_that_cannot_be_walked_to_is_counted_and_a_refused_enable_ends_the_gpu_half() {
     let run = |fault: &str| Guest::new("return").env("STAGE2_SIM_FAULT", fault).run();
     let unread = run("fail=cuptiActivityGetNextRecord:999");
-    let spool = unread.expect_quiet(0).spool();
-    assert_eq!(spool.kernels().values().sum::<usize>(), 0);
-    assert!(spool.losses().unreadable_records >= 200, "{:?}", spool.losses());
+    let trace = unread.expect_quiet(0).trace();
+    assert_eq!(trace.kernel_count(), 0);
+    assert!(trace.losses().unreadable_records >= 200, "{:?}", trace.losses());
 
     let off = run("fail=cuptiActivityEnable:999@2");
     assert!(off.expect_said(0).contains("CUPTI refused to collect"), "{}", off.stderr());
-    assert!(off.spool().meta("gpu.off").is_some());
+    assert!(off.trace().meta("gpu.off").is_some());
 
     let hangs = run("hang=cuptiActivityGetNumDroppedRecords@1");
     assert!(hangs.expect_said(0).contains("CUPTI did not finish within"), "{}", hangs.stderr());

@@ -9,7 +9,7 @@ use stage2_contract::trace::Ending;
 fn a_signal_to_the_process_ends_in_no_thread_of_cupti_or_ours() {
     let left = Guest::new("waits_for_a_signal").run();
     assert_eq!(left.expect_quiet(0).stdout(), "got=true\n");
-    assert_eq!(left.spool().kernels().values().sum::<usize>(), 1);
+    assert_eq!(left.trace().kernel_count(), 1);
 }
 
 /// Hazard (Threads, stacks and locks): The guest leaves NVTX calls for good, by `siglongjmp` out
@@ -21,11 +21,11 @@ fn calls_that_never_end_hold_up_nobody() {
     let left = Guest::new("kept_in_calls").run();
     // Ranges of those threads are open at the end, which is said.
     left.expect_said(0);
-    let spool = left.spool();
-    assert_eq!((spool.ending, spool.kernels()), (Ending::Complete, counts(&[("after", 60)])));
-    let closed = spool.range_paths().values().filter(|path| *path == "after").count();
-    assert_eq!((closed, spool.losses().unattributed), (20, 0));
-    println!("{} events lost", spool.losses().range_events);
+    let trace = left.trace();
+    assert_eq!((trace.ending, trace.kernels()), (Ending::Complete, counts(&[("after", 60)])));
+    let closed = trace.range_paths().values().filter(|path| *path == "after").count();
+    assert_eq!((closed, trace.losses().unattributed), (20, 0));
+    println!("{} events lost", trace.losses().range_events);
 }
 
 /// Hazard (Signals): Our start blocks all signals for a moment.
@@ -54,7 +54,7 @@ fn a_limit_on_file_sizes_costs_the_lines_and_the_file_but_not_the_guest() {
 fn the_smallest_stack_is_enough_for_the_first_nvtx_call() {
     let left = Guest::new("smallest_stack").run();
     assert_eq!(left.expect_quiet(0).stdout(), "worked on\n");
-    assert!(left.spool().range_paths().values().any(|path| path == "first"));
+    assert!(left.trace().range_paths().values().any(|path| path == "first"));
 }
 
 /// Hazard (Threads, stacks and locks): NVTX calls on small stacks.
@@ -76,5 +76,5 @@ fn nvtx_calls_take_little_stack() {
 fn a_filter_that_kills_for_scheduling_calls_kills_nobody() {
     let left = Guest::new("filtered").run();
     assert_eq!(left.output.status.code(), Some(0), "{:?} {}", left.output.status, left.stderr());
-    assert_eq!(left.spool().kernels().values().sum::<usize>(), 207);
+    assert_eq!(left.trace().kernel_count(), 207);
 }

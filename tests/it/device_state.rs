@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::common::{Guest, Spool, built};
+use crate::common::{Guest, TraceFile, built};
 use stage2_contract::trace::{DeviceState, Record};
 
 /// What the simulated GPU has in the trace file.
@@ -15,12 +15,12 @@ fn guest(hazard: &str) -> Guest {
     Guest::new(hazard).env("STAGE2_NVML", built("libnvml.so")).env("SIM_NVML_UUIDS", uuids)
 }
 
-fn states(spool: &Spool) -> Vec<DeviceState> {
+fn states(trace: &TraceFile) -> Vec<DeviceState> {
     let state = |record: &Record| match record {
         Record::DeviceState(state) => Some(*state),
         _ => None,
     };
-    spool.records.iter().filter_map(state).collect()
+    trace.each(state)
 }
 
 #[test]
@@ -28,8 +28,8 @@ fn the_gpu_in_use_is_read_from_the_start_to_the_end() {
     // Which GPU works is known only after the first flush.
     let guest = guest("works_for_a_while").env("STAGE2_FLUSH_MS", "600");
     let left = guest.env("SIM_NVML_WATTS", "700").run();
-    let spool = left.expect_quiet(0).spool();
-    let states = states(spool);
+    let trace = left.expect_quiet(0).trace();
+    let states = states(trace);
     assert!((5..=30).contains(&states.len()), "{}", states.len());
     assert!(states.iter().all(|state| state.device == 0 && state.sm_clock_mhz == Some(1980)));
     assert!(states.iter().all(|state| state.clock_reasons == Some(4)), "by the older name");
@@ -38,7 +38,7 @@ fn the_gpu_in_use_is_read_from_the_start_to_the_end() {
     let joules = (last.energy_mj.unwrap() - first.energy_mj.unwrap()) as f64 / 1e3;
     assert!((joules / seconds - 700.0).abs() < 20.0, "{joules} J in {seconds} s");
     let (mut opened, mut closed) = (u64::MAX, 0);
-    for record in &spool.records {
+    for record in &trace.records {
         match record {
             Record::RangeOpen(open) => opened = open.start.0,
             Record::RangeClose { end, .. } => closed = end.0,
@@ -51,14 +51,14 @@ fn the_gpu_in_use_is_read_from_the_start_to_the_end() {
     assert!((1..=2).contains(&full.len()), "a full read takes longer and comes once a second");
     assert!(full.iter().all(|state| state.other_processes == Some(0)));
     assert!(full.iter().all(|state| state.power_mw == Some(700_000)));
-    assert_eq!(spool.meta("nvml.off"), None);
+    assert_eq!(trace.meta("nvml.off"), None);
 }
 
 #[test]
 fn what_nvml_does_not_say_is_absent_and_the_rest_is_there() {
     let run = |name: &str, value: &str| {
         let left = guest("works_for_a_while").env(name, value).run();
-        let states = states(left.expect_quiet(0).spool());
+        let states = states(left.expect_quiet(0).trace());
         let full = states.iter().find(|state| state.temperature_c.is_some());
         *full.expect("a full read")
     };
@@ -83,15 +83,15 @@ fn why_there_is_nothing_stands_in_the_file_and_nowhere_else() {
     ] {
         let left = guest("kill").env(name, value).run();
         assert_eq!(left.stderr(), "", "{name}={value}");
-        let spool = left.spool();
-        assert_eq!(states(spool), [], "{name}={value}");
-        let told = spool.meta(key).unwrap_or_default();
+        let trace = left.trace();
+        assert_eq!(states(trace), [], "{name}={value}");
+        let told = trace.meta(key).unwrap_or_default();
         assert!(told.contains(reason), "{name}={value}: {told:?}");
     }
     let bare = Guest::new("return").run();
-    let spool = bare.expect_quiet(0).spool();
+    let trace = bare.expect_quiet(0).trace();
     assert_eq!(
-        (spool.meta("nvml.off"), states(spool)),
+        (trace.meta("nvml.off"), states(trace)),
         (None, vec![]),
         "a simulated GPU has no NVML"
     );
@@ -104,10 +104,10 @@ fn an_nvml_that_hangs_holds_up_nobody() {
     let began = Instant::now();
     let left = guest("works_for_a_while").env("SIM_NVML_READ_MS", "15000").run();
     assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
-    let spool = left.expect_quiet(0).spool();
-    assert_eq!(spool.kernels().values().sum::<usize>(), 120);
-    assert_eq!(spool.losses(), stage2_contract::trace::Losses::default());
-    assert_eq!(states(spool), []);
+    let trace = left.expect_quiet(0).trace();
+    assert_eq!(trace.kernel_count(), 120);
+    assert_eq!(trace.losses(), stage2_contract::trace::Losses::default());
+    assert_eq!(states(trace), []);
 }
 
 /// Hazard (Processes and forks): A forked child on a machine with NVML.
@@ -115,10 +115,9 @@ fn an_nvml_that_hangs_holds_up_nobody() {
 #[test]
 fn a_forked_child_reads_for_itself_and_a_main_thread_may_end() {
     let left = guest("fork_before_cuda").run();
-    let read = left.spools.iter().filter(|spool| !states(spool).is_empty()).count();
-    let worked =
-        left.spools.iter().filter(|spool| spool.kernels().values().sum::<usize>() > 0).count();
+    let read = left.traces.iter().filter(|trace| !states(trace).is_empty()).count();
+    let worked = left.traces.iter().filter(|trace| trace.kernel_count() > 0).count();
     assert!(worked > 0 && read == worked, "{read} of {worked}: {}", left.stderr());
     let left = guest("main_ends_with_cuda").run();
-    assert!(!states(left.spool()).is_empty(), "{}", left.stderr());
+    assert!(!states(left.trace()).is_empty(), "{}", left.stderr());
 }

@@ -4,11 +4,11 @@ use crate::common;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use crate::common::{Spool, built, counts, simulator};
+use crate::common::{TraceFile, built, counts, simulator};
 use stage2_contract::trace::Ending;
 
 /// Runs the guest; what it said, its trace file, and how long it took.
-fn run(fails: &str) -> (Output, Spool, Duration) {
+fn run(fails: &str) -> (Output, TraceFile, Duration) {
     let folder = tempfile::tempdir().expect("folder");
     let started = Instant::now();
     let output = Command::new(built("failing"))
@@ -22,9 +22,9 @@ fn run(fails: &str) -> (Output, Spool, Duration) {
         .output()
         .expect("the guest starts");
     let took = started.elapsed();
-    let mut spools = common::spools_in(folder.path());
-    assert_eq!(spools.len(), 1, "{}", String::from_utf8_lossy(&output.stderr));
-    (output, spools.remove(0), took)
+    let mut traces = common::traces_in(folder.path());
+    assert_eq!(traces.len(), 1, "{}", String::from_utf8_lossy(&output.stderr));
+    (output, traces.remove(0), took)
 }
 
 /// Hazard (Threads, stacks and locks): A panic on our own thread.
@@ -32,7 +32,7 @@ fn run(fails: &str) -> (Output, Spool, Duration) {
 #[test]
 fn the_guest_works_on_and_one_line_says_why_we_are_off() {
     for (fails, kernels) in [("first look", 0), ("later flush", 100), ("last flush", 100)] {
-        let (output, spool, took) = run(fails);
+        let (output, trace, took) = run(fails);
         let (stdout, stderr) =
             (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert!(output.status.success(), "{fails}: {stdout} {stderr}");
@@ -43,8 +43,8 @@ fn the_guest_works_on_and_one_line_says_why_we_are_off() {
             assert!(stderr.contains(part), "{fails}: {part:?} in {stderr}");
         }
         // What was flushed before can be read.
-        assert_eq!(spool.ending, Ending::Open, "{fails}");
+        assert_eq!(trace.ending, Ending::Open, "{fails}");
         let expected = if kernels > 0 { counts(&[("before", kernels)]) } else { counts(&[]) };
-        assert_eq!(spool.kernels(), expected, "{fails}");
+        assert_eq!(trace.kernels(), expected, "{fails}");
     }
 }

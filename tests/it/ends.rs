@@ -9,7 +9,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::common::{Guest, Spool, collector, counts};
+use crate::common::{Guest, TraceFile, collector, counts, plain};
 use stage2_contract::control::SocketName;
 use stage2_contract::trace::{Ending, Losses, Record, ending};
 
@@ -26,11 +26,11 @@ fn the_trace_file_is_whole_whatever_function_ends_the_process() {
     for hazard in ["_exit", "_Exit", "quick_exit", "exit_from_a_thread"] {
         let left = guest(hazard).run();
         assert_eq!(left.expect_said(4), "", "{hazard}");
-        let spool = left.spool();
-        let expected = counts(&[("(outside)", 7), ("decode", 100), ("prefill", 100)]);
-        assert_eq!(spool.kernels(), expected, "{hazard}");
-        assert_eq!((spool.ending, spool.losses()), (Ending::Complete, Losses::default()));
-        let in_handler = spool.range_paths().values().any(|path| path == "quick handler");
+        let trace = left.trace();
+        let expected = plain();
+        assert_eq!(trace.kernels(), expected, "{hazard}");
+        assert_eq!((trace.ending, trace.losses()), (Ending::Complete, Losses::default()));
+        let in_handler = trace.range_paths().values().any(|path| path == "quick handler");
         assert_eq!(in_handler, hazard == "quick_exit");
     }
 }
@@ -40,9 +40,9 @@ fn the_trace_file_is_whole_whatever_function_ends_the_process() {
 #[test]
 fn a_range_that_is_open_at_the_end_is_kept_and_counted() {
     let left = guest("_exit_soon").run();
-    let spool = left.expect_open("never closed").spool();
-    assert_eq!(spool.losses(), Losses { unclosed: 1, ..Losses::default() });
-    assert!(spool.range_paths().values().any(|path| path == "never closed"));
+    let trace = left.expect_open("never closed").trace();
+    assert_eq!(trace.losses(), Losses { unclosed: 1, ..Losses::default() });
+    assert!(trace.range_paths().values().any(|path| path == "never closed"));
 }
 
 /// Hazard (Ends of life): CUPTI hangs while the guest calls `_exit`.
@@ -53,29 +53,20 @@ fn a_cupti_that_hangs_holds_up_an_end_at_once_for_a_short_time() {
     let left = guest("_exit").env("STAGE2_SIM_FAULT", "flush-hang=20000").run();
     assert_eq!(left.output.status.code(), Some(4));
     assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
-    assert_eq!(left.spool().ending, Ending::Open);
+    assert_eq!(left.trace().ending, Ending::Open);
 }
 
-/// Hazard (Processes and forks): A `vfork` child calls `_exit`.
+/// Hazard (Processes and forks): A `vfork` child calls `_exit`, or `exit`, which runs the handlers.
 /// Promise: Its parent's recording goes on.
 #[test]
 fn a_child_in_its_parents_memory_ends_alone() {
-    let left = guest("child_in_the_same_memory").run();
-    let spool = left.expect_quiet(0).spool();
-    assert_eq!(left.stdout(), "child=9\n");
-    assert_eq!(spool.kernels()["after"], 5);
-    assert_eq!((spool.ending, spool.losses()), (Ending::Complete, Losses::default()));
-}
-
-/// Hazard (Processes and forks): A `vfork` child calls `exit`.
-/// Promise: The same.
-#[test]
-fn a_child_in_its_parents_memory_that_runs_the_exit_handlers_ends_alone() {
-    let left = guest("exit_in_the_same_memory").run();
-    let spool = left.expect_quiet(0).spool();
-    assert_eq!(left.stdout(), "child=9\n");
-    assert_eq!(spool.kernels()["after"], 5);
-    assert_eq!((spool.ending, spool.losses()), (Ending::Complete, Losses::default()));
+    for hazard in ["child_in_the_same_memory", "exit_in_the_same_memory"] {
+        let left = guest(hazard).run();
+        let trace = left.expect_quiet(0).trace();
+        assert_eq!(left.stdout(), "child=9\n", "{hazard}");
+        assert_eq!(trace.kernels()["after"], 5, "{hazard}");
+        assert_eq!((trace.ending, trace.losses()), (Ending::Complete, Losses::default()));
+    }
 }
 
 /// The kernels of the plain guest, and more of them.
@@ -84,8 +75,8 @@ fn plain_and(more: &[(&str, usize)]) -> std::collections::BTreeMap<String, usize
 }
 
 /// Why the file ends, where it ends in order.
-fn reason(spool: &Spool) -> Option<&str> {
-    spool.records.iter().rev().find_map(|record| match record {
+fn reason(trace: &TraceFile) -> Option<&str> {
+    trace.records.iter().rev().find_map(|record| match record {
         Record::End { reason } => Some(reason.as_str()),
         _ => None,
     })
@@ -106,16 +97,16 @@ fn a_process_that_ends_itself_by_a_signal_leaves_a_whole_trace_file() {
     ] {
         let left = guest("by_own_signal").env("STAGE2_TEST_WAY", way).run();
         assert_eq!((left.output.status.signal(), left.stderr()), (Some(signal), String::new()));
-        let spool = left.spool();
-        assert_eq!(spool.kernels(), plain_and(&[]), "{way}");
-        assert_eq!((spool.ending, spool.losses()), (Ending::Complete, Losses::default()), "{way}");
-        assert_eq!(reason(spool), Some(format!("signal {signal}").as_str()), "{way}");
+        let trace = left.trace();
+        assert_eq!(trace.kernels(), plain_and(&[]), "{way}");
+        assert_eq!((trace.ending, trace.losses()), (Ending::Complete, Losses::default()), "{way}");
+        assert_eq!(reason(trace), Some(format!("signal {signal}").as_str()), "{way}");
     }
     // Whether it comes is not sure: it is announced.
     let left = guest("by_own_signal").env("STAGE2_TEST_WAY", "killpg").run();
-    let spool = left.spool();
-    assert_eq!((spool.kernels(), spool.ending), (plain_and(&[]), Ending::Open));
-    assert_eq!(spool.meta(ending::ANNOUNCED), Some("signal 15"));
+    let trace = left.trace();
+    assert_eq!((trace.kernels(), trace.ending), (plain_and(&[]), Ending::Open));
+    assert_eq!(trace.meta(ending::ANNOUNCED), Some("signal 15"));
 }
 
 /// Hazard (Ends of life): It handles such a signal, or puts it off.
@@ -123,12 +114,12 @@ fn a_process_that_ends_itself_by_a_signal_leaves_a_whole_trace_file() {
 #[test]
 fn signals_of_its_own_that_a_process_survives_end_no_recording() {
     let left = guest("survives_own_signals").run();
-    let spool = left.expect_quiet(3).spool();
-    assert_eq!(spool.kernels(), plain_and(&[("after", 5)]));
-    assert_eq!((spool.ending, spool.losses()), (Ending::Complete, Losses::default()));
-    assert_eq!(reason(spool), Some("exit"));
+    let trace = left.expect_quiet(3).trace();
+    assert_eq!(trace.kernels(), plain_and(&[("after", 5)]));
+    assert_eq!((trace.ending, trace.losses()), (Ending::Complete, Losses::default()));
+    assert_eq!(reason(trace), Some("exit"));
     // The one that was put off might have come. On a busy machine it is in the file too late to be told of.
-    assert_eq!(spool.meta(ending::ANNOUNCED).unwrap_or_default(), "");
+    assert_eq!(trace.meta(ending::ANNOUNCED).unwrap_or_default(), "");
 }
 
 /// Hazard (Ends of life): The guest becomes another program by an exec, or fails to.
@@ -150,11 +141,11 @@ fn a_process_that_becomes_another_program_loses_nothing_and_goes_on_where_it_doe
     ] {
         let path = std::env::var("PATH").expect("PATH");
         let left = guest("becomes_another").env("STAGE2_TEST_WAY", way).env("PATH", path).run();
-        let spool = left.expect_quiet(0).spool();
+        let trace = left.expect_quiet(0).trace();
         assert_eq!(left.stdout().trim_start(), "became\n", "{way}");
-        assert_eq!(spool.kernels(), plain_and(&[("after", 5)]), "{way}");
-        assert_eq!((spool.ending, spool.losses()), (Ending::Open, Losses::default()), "{way}");
-        assert_eq!(spool.meta(ending::ANNOUNCED), Some(ending::EXEC), "{way}");
+        assert_eq!(trace.kernels(), plain_and(&[("after", 5)]), "{way}");
+        assert_eq!((trace.ending, trace.losses()), (Ending::Open, Losses::default()), "{way}");
+        assert_eq!(trace.meta(ending::ANNOUNCED), Some(ending::EXEC), "{way}");
     }
 }
 
@@ -163,10 +154,10 @@ fn a_process_that_becomes_another_program_loses_nothing_and_goes_on_where_it_doe
 #[test]
 fn an_exec_in_its_parents_memory_is_no_end_of_the_parent() {
     let left = guest("child_becomes_another").run();
-    let spool = left.expect_quiet(0).spool();
+    let trace = left.expect_quiet(0).trace();
     assert_eq!(left.stdout(), "child=9\n");
-    assert_eq!(spool.kernels(), plain_and(&[("after", 5)]));
-    assert_eq!((spool.ending, spool.meta(ending::ANNOUNCED)), (Ending::Complete, None));
+    assert_eq!(trace.kernels(), plain_and(&[("after", 5)]));
+    assert_eq!((trace.ending, trace.meta(ending::ANNOUNCED)), (Ending::Complete, None));
 }
 
 /// Hazard (Ends of life): A parent ends a recorded child by a signal.
@@ -231,14 +222,14 @@ fn a_process_whose_main_thread_ends_does_not_outlive_its_other_threads() {
     for (hazard, kernels, said) in [
         ("main_ends", counts(&[]), ""),
         ("main_ends_first", counts(&[("works on", 30)]), "worked on\n"),
-        ("main_ends_with_cuda", counts(&[("(outside)", 7), ("decode", 100), ("prefill", 100)]), ""),
+        ("main_ends_with_cuda", plain(), ""),
     ] {
         let started = Instant::now();
         let left = guest(hazard).run();
         assert!(started.elapsed() < Duration::from_secs(10), "{hazard}: {:?}", started.elapsed());
-        let spool = left.expect_quiet(0).spool();
-        assert_eq!((spool.kernels(), left.stdout().as_str()), (kernels, said), "{hazard}");
-        assert_eq!((spool.ending, spool.losses()), (Ending::Complete, Losses::default()));
+        let trace = left.expect_quiet(0).trace();
+        assert_eq!((trace.kernels(), left.stdout().as_str()), (kernels, said), "{hazard}");
+        assert_eq!((trace.ending, trace.losses()), (Ending::Complete, Losses::default()));
     }
 }
 
@@ -247,9 +238,9 @@ fn a_process_whose_main_thread_ends_does_not_outlive_its_other_threads() {
 #[test]
 fn a_thread_that_starts_beside_cupti_is_the_guests_and_outlives_the_main_thread() {
     let left = guest("main_ends_beside_a_start").env("STAGE2_SIM_FAULT", "slow-enable=700").run();
-    let spool = left.expect_quiet(0).spool();
+    let trace = left.expect_quiet(0).trace();
     assert_eq!(left.stdout(), "worked on, started in time: true\n");
-    assert_eq!((spool.ending, spool.losses()), (Ending::Complete, Losses::default()));
+    assert_eq!((trace.ending, trace.losses()), (Ending::Complete, Losses::default()));
 }
 
 /// Hazard (Ends of life): A thread works on while the process ends.
@@ -262,7 +253,7 @@ fn what_a_thread_launches_while_the_process_ends_finds_its_range() {
         let left = guest("works_beside_the_end").env("STAGE2_SIM_FAULT", hang).run();
         // One of its ranges is open at the end, or none.
         assert_eq!(left.output.status.code(), Some(0), "{}", left.stderr());
-        let kernels = left.spool().kernels();
+        let kernels = left.trace().kernels();
         assert_eq!(kernels["(outside)"], 7, "{kernels:?}");
         assert!(kernels["beside the end"] > 0 && kernels["prefill"] == 100, "{kernels:?}");
     }
@@ -279,8 +270,8 @@ fn a_process_in_a_pid_namespace_that_sees_the_outer_proc_lives_on() {
     }
     let unshare = arguments.iter().fold(Guest::program("unshare"), Guest::argument);
     let left = unshare.argument(common::built("guest")).argument("lives_on").run();
-    let spool = left.expect_quiet(0).spool();
-    assert_eq!((left.stdout().as_str(), spool.ending), ("worked on\n", Ending::Complete));
+    let trace = left.expect_quiet(0).trace();
+    assert_eq!((left.stdout().as_str(), trace.ending), ("worked on\n", Ending::Complete));
 }
 
 /// Hazard (Signals): Signals more often than any timer fires, at start and end.
@@ -294,8 +285,8 @@ fn signals_in_quick_succession_hold_up_neither_start_nor_end() {
             .env("STAGE2_TEST_SLACK_MS", slack_ms)
             .run();
         assert!(started.elapsed() < Duration::from_secs(10), "{timer_us}: {:?}", started.elapsed());
-        let spool = left.expect_quiet(0).spool();
+        let trace = left.expect_quiet(0).trace();
         assert_eq!(left.stdout(), "started in time: true\n", "{timer_us}");
-        assert_eq!((spool.ending, spool.range_paths().len()), (Ending::Complete, 1), "{timer_us}");
+        assert_eq!((trace.ending, trace.range_paths().len()), (Ending::Complete, 1), "{timer_us}");
     }
 }

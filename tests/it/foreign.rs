@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::common::{collector, simulator, skipped, spools_in};
+use crate::common::{collector, simulator, skipped, traces_in};
 use tempfile::TempDir;
 
 /// Starts a thread, throws a process away, and ends with a status of its own.
@@ -113,7 +113,7 @@ fn programs_of_musl_and_static_ones_run_as_they_do_without_us() {
         let left = run(&program, folder.path(), &everywhere(&library));
         assert_eq!(alone.status.code(), Some(5), "{compiler:?}");
         assert_eq!(left, alone, "{compiler:?}");
-        assert_eq!(spools_in(folder.path()).len(), 0);
+        assert_eq!(traces_in(folder.path()).len(), 0);
     }
 }
 
@@ -124,7 +124,7 @@ fn the_nvtx_of_a_musl_program_is_told_that_there_is_no_tool() {
     let left = run(&program, folder.path(), &everywhere(&collector()));
     let stdout = String::from_utf8_lossy(&left.stdout);
     assert_eq!((stdout.as_ref(), left.status.code()), ("answer 0\n", Some(5)), "{left:?}");
-    assert_eq!(spools_in(folder.path()).len(), 0);
+    assert_eq!(traces_in(folder.path()).len(), 0);
 }
 
 /// Hazard (Versions, libraries and rivals): A program with AddressSanitizer.
@@ -142,9 +142,9 @@ fn a_program_with_address_sanitizer_is_recorded_by_the_injection_variables_alone
         let stdout = String::from_utf8_lossy(&left.stdout);
         assert_eq!((stdout.as_ref(), left.status.code()), (expected, Some(5)), "{left:?}");
         assert_eq!(String::from_utf8_lossy(&left.stderr), "");
-        let spools = spools_in(folder.path());
-        assert_eq!(spools.len(), 1);
-        let kernels: usize = spools[0].kernels().values().sum();
+        let traces = traces_in(folder.path());
+        assert_eq!(traces.len(), 1);
+        let kernels: usize = traces[0].kernels().values().sum();
         assert_eq!(kernels, if source == CUDA { 9 } else { 0 });
     }
 }

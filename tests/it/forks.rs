@@ -1,8 +1,6 @@
 //! Forked children are processes in their own right, with exact trace files of their own.
 
-use std::collections::BTreeMap;
-
-use crate::common::{Guest, Left, Spool, counts};
+use crate::common::{Guest, Left, TraceFile, counts, plain};
 use stage2_contract::trace::{Ending, Losses};
 
 /// No flush but the last one.
@@ -10,21 +8,8 @@ fn guest(hazard: &str) -> Guest {
     Guest::new(hazard).env("STAGE2_FLUSH_MS", "3600000")
 }
 
-fn plain() -> BTreeMap<String, usize> {
-    counts(&[("(outside)", 7), ("decode", 100), ("prefill", 100)])
-}
-
-/// Range instances by path.
-fn ranges(spool: &Spool) -> BTreeMap<String, usize> {
-    let mut counts = BTreeMap::new();
-    for path in spool.range_paths().into_values() {
-        *counts.entry(path).or_insert(0) += 1;
-    }
-    counts
-}
-
 /// The children, which all ended well and left whole files.
-fn children(left: &Left, count: usize) -> Vec<&Spool> {
+fn children(left: &Left, count: usize) -> Vec<&TraceFile> {
     assert_eq!(left.output.status.code(), Some(0), "{}", left.stderr());
     let stdout = left.stdout();
     assert!(stdout.lines().all(|line| line == "child=0"), "{stdout}");
@@ -43,7 +28,7 @@ fn children(left: &Left, count: usize) -> Vec<&Spool> {
 fn children_of_a_parent_that_uses_nothing_are_recorded_though_they_end_at_once() {
     let left = guest("prefork").run();
     // The parent cannot be told from a program without CUDA: it has no file.
-    assert_eq!((left.stderr().as_str(), left.spools.len()), ("", 4));
+    assert_eq!((left.stderr().as_str(), left.traces.len()), ("", 4));
     for child in children(&left, 4) {
         assert_eq!(child.kernels(), plain());
     }
@@ -73,8 +58,8 @@ fn a_child_that_opens_one_range_touches_little_memory() {
 fn children_know_handles_of_their_parent_and_do_not_inherit_its_ranges() {
     let left = guest("prefork_in_ranges").run();
     assert_eq!(left.stderr(), "");
-    let parent = left.spool();
-    assert_eq!(ranges(parent), counts(&[("serve", 1), ("serve/late", 1)]));
+    let parent = left.trace();
+    assert_eq!(parent.ranges(), counts(&[("serve", 1), ("serve/late", 1)]));
     assert_eq!((parent.ending, parent.losses()), (Ending::Complete, Losses::default()));
     for child in children(&left, 3) {
         assert_eq!(child.meta("fork.of"), Some(parent.pid().to_string().as_str()));
@@ -89,7 +74,7 @@ fn children_know_handles_of_their_parent_and_do_not_inherit_its_ranges() {
 #[test]
 fn a_child_that_uses_cuda_after_its_parent_used_nvtx_is_recorded() {
     let left = guest("fork_before_cuda").run();
-    assert_eq!((left.stderr().as_str(), ranges(left.spool())), ("", counts(&[("parent", 1)])));
+    assert_eq!((left.stderr().as_str(), left.trace().ranges()), ("", counts(&[("parent", 1)])));
     assert_eq!(children(&left, 1)[0].kernels(), plain());
 }
 
@@ -98,7 +83,7 @@ fn a_child_that_uses_cuda_after_its_parent_used_nvtx_is_recorded() {
 #[test]
 fn a_child_of_a_parent_with_cuda_has_its_ranges_and_says_why_it_has_no_kernels() {
     let left = guest("fork_after_cuda").run();
-    let parent = left.spool();
+    let parent = left.trace();
     let mut expected = plain();
     // The start/end range is inside of the one that was pushed.
     expected.insert("around the fork/started before the fork".to_owned(), 5);
@@ -106,7 +91,7 @@ fn a_child_of_a_parent_with_cuda_has_its_ranges_and_says_why_it_has_no_kernels()
     assert_eq!(parent.meta("forks.after_cuda"), Some("3"));
     // Those that only exec have no file, and nothing is said of them.
     let child = children(&left, 1)[0];
-    assert_eq!(ranges(child), counts(&[("in the child", 1000)]));
+    assert_eq!(child.ranges(), counts(&[("in the child", 1000)]));
     let why = child.meta("fork.unrecorded").expect("why");
     assert!(why.starts_with("GPU work: its parent had initialised CUDA"), "{why}");
     let stderr = left.stderr();
@@ -117,9 +102,9 @@ fn a_child_of_a_parent_with_cuda_has_its_ranges_and_says_why_it_has_no_kernels()
 #[test]
 fn children_that_are_forked_one_after_the_other_each_have_a_file() {
     let left = guest("fork_in_a_loop").run();
-    assert_eq!((left.stderr().as_str(), ranges(left.spool())), ("", counts(&[("parent", 20)])));
+    assert_eq!((left.stderr().as_str(), left.trace().ranges()), ("", counts(&[("parent", 20)])));
     for child in children(&left, 20) {
-        assert_eq!(ranges(child), counts(&[("child", 1)]));
+        assert_eq!(child.ranges(), counts(&[("child", 1)]));
     }
 }
 
@@ -137,12 +122,12 @@ fn what_a_child_registers_before_its_first_range_matches_the_filter() {
 #[test]
 fn children_of_children_are_recorded_and_say_whose_they_are() {
     let left = guest("fork_chain").run();
-    let (root, children) = (left.spool(), children(&left, 2));
+    let (root, children) = (left.trace(), children(&left, 2));
     let of = |name: &str| {
-        let found = children.iter().find(|child| ranges(child) == counts(&[(name, 1)]));
+        let found = children.iter().find(|child| child.ranges() == counts(&[(name, 1)]));
         found.unwrap_or_else(|| panic!("no {name}"))
     };
-    assert_eq!(ranges(root), counts(&[("first", 1)]));
+    assert_eq!(root.ranges(), counts(&[("first", 1)]));
     assert_eq!(of("second").meta("fork.of"), Some(root.pid().to_string().as_str()));
     // The one in between used nothing.
     let between = of("fourth").meta("fork.of").map(str::to_owned);
@@ -155,9 +140,9 @@ fn children_of_children_are_recorded_and_say_whose_they_are() {
 fn forks_among_threads_that_push_ranges_hang_nobody_and_mix_nothing() {
     let left = guest("fork_among_threads").run();
     for child in children(&left, 10) {
-        assert_eq!(ranges(child), counts(&[("child", 10)]));
+        assert_eq!(child.ranges(), counts(&[("child", 10)]));
     }
-    assert!(!ranges(left.spool()).contains_key("child"));
+    assert!(!left.trace().ranges().contains_key("child"));
 }
 
 /// Hazard (Processes and forks): A fork while another thread starts us.
@@ -169,7 +154,7 @@ fn a_child_that_is_forked_while_nvtx_waits_for_us_is_recorded() {
     for _ in 0..5 {
         let left = guest("fork_at_start").run();
         assert_eq!(left.stderr(), "");
-        assert_eq!(ranges(children(&left, 1)[0]), counts(&[("unanswered", 1)]));
+        assert_eq!(children(&left, 1)[0].ranges(), counts(&[("unanswered", 1)]));
     }
 }
 
@@ -179,10 +164,10 @@ fn a_child_that_is_forked_while_nvtx_waits_for_us_is_recorded() {
 fn a_child_by_a_fork_that_tells_nobody_is_left_alone() {
     let started = std::time::Instant::now();
     let left = Guest::new("fork_silently").run();
-    let spool = left.expect_quiet(0).spool();
+    let trace = left.expect_quiet(0).trace();
     assert!(started.elapsed().as_secs() < 4, "{:?}", started.elapsed());
     // -2: NVTX's "no tool keeps track".
-    assert_eq!((left.stdout().as_str(), spool.kernels()), ("child=-2\n", plain()));
+    assert_eq!((left.stdout().as_str(), trace.kernels()), ("child=-2\n", plain()));
     assert_eq!(left.children().len(), 0);
 }
 

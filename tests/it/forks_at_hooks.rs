@@ -3,12 +3,11 @@
 //! child go on, end in time and have exact trace files.
 
 use crate::common::calls;
-use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::common::calls::{FORK, Fault, Met};
-use crate::common::{Guest, Spool, counts};
+use crate::common::{Guest, check_each, counts};
 use stage2_contract::trace::{Ending, Losses};
 
 /// Where a thread of ours, or of the guest inside of us, makes each call.
@@ -57,15 +56,6 @@ fn guest() -> Guest {
     Guest::new("fork_at_hooks").env("STAGE2_FLUSH_MS", "10")
 }
 
-/// Range instances by path.
-fn ranges(spool: &Spool) -> BTreeMap<String, usize> {
-    let mut counts = BTreeMap::new();
-    for path in spool.range_paths().into_values() {
-        *counts.entry(path).or_insert(0) += 1;
-    }
-    counts
-}
-
 /// What went wrong; nothing where all is well.
 fn complaint(met: &Met) -> Option<String> {
     let (left, stdout) = (&met.left, met.left.stdout());
@@ -84,14 +74,14 @@ fn complaint(met: &Met) -> Option<String> {
     if met.took > IN_TIME {
         return Some(format!("it took {:?}", met.took));
     }
-    let parent = left.spool();
+    let parent = left.trace();
     let all = counts(&[("(outside)", 10), ("main", 200), ("other", 200)]);
     let found = (parent.ending, parent.losses(), parent.kernels());
     if found != (Ending::Complete, Losses::default(), all) {
         return Some(format!("the parent: {found:?}"));
     }
-    if ranges(parent) != counts(&[("main", 10), ("other", 10)]) {
-        return Some(format!("the parent's ranges: {:?}", ranges(parent)));
+    if parent.ranges() != counts(&[("main", 10), ("other", 10)]) {
+        return Some(format!("the parent's ranges: {:?}", parent.ranges()));
     }
     // A child that ends at once is waited for 200 ms: a machine that stands still for as long is no fault.
     let children = left.children();
@@ -106,30 +96,23 @@ fn complaint(met: &Met) -> Option<String> {
     }
     let whole = [counts(&[("child", 10)]), counts(&[("unanswered", 1)])];
     children.into_iter().filter(|child| child.ending == Ending::Complete).find_map(|child| {
-        let exact = whole.contains(&ranges(child)) && child.losses() == Losses::default();
-        (!exact).then(|| format!("a child: {:?} {:?}", ranges(child), child.losses()))
+        let exact = whole.contains(&child.ranges()) && child.losses() == Losses::default();
+        (!exact).then(|| format!("a child: {:?} {:?}", child.ranges(), child.losses()))
     })
 }
 
 /// Runs each guest with its faults, which have it fork, and gives how many forks there were.
 fn check(runs: Vec<(Guest, Fault, String)>) -> u64 {
     let Some(library) = calls::library() else { return 0 };
-    let (todo, wrong, forks) = (Mutex::new(runs), Mutex::new(Vec::new()), Mutex::new(0));
-    let work = || {
-        while let Some((guest, fault, case)) = { todo.lock().expect("no panic").pop() } {
-            let met = calls::meet(guest, library, fault);
-            *forks.lock().expect("no panic") += met.failed;
-            let never = (met.failed == 0).then(|| "no fork".to_owned());
-            if let Some(what) = complaint(&met).or(never) {
-                let stderr = met.left.stderr();
-                wrong.lock().expect("no panic").push(format!("{case}: {what}\n{stderr}"));
-            }
-        }
-    };
-    std::thread::scope(|scope| (0..3).for_each(|_| drop(scope.spawn(work))));
-    let wrong = wrong.into_inner().expect("no panic");
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    forks.into_inner().expect("no panic")
+    let forks = AtomicU64::new(0);
+    check_each(3, runs, |(guest, fault, case)| {
+        let met = calls::meet(guest, library, fault);
+        forks.fetch_add(met.failed, Ordering::Relaxed);
+        let never = (met.failed == 0).then(|| "no fork".to_owned());
+        let what = complaint(&met).or(never)?;
+        Some(format!("{case}: {what}\n{}", met.left.stderr()))
+    });
+    forks.into_inner()
 }
 
 /// Hazard (Processes and forks): A fork while a thread is in a call of ours to the C library: in

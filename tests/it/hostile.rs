@@ -2,16 +2,16 @@
 
 use std::process::Command;
 
-use crate::common::{Guest, Spool, built, collector, counts};
+use crate::common::{Guest, TraceFile, built, collector, counts};
 
 /// Hazard (Hostile guests): Pops and ends without an opening.
 /// Promise: They are counted and change nothing.
 #[test]
 fn ends_of_what_was_never_started_or_has_ended_leave_collection_as_it_is() {
     let left = Guest::new("bogus_ends").env("STAGE2_RANGES", "want").run();
-    let spool = left.expect_quiet(0).spool();
-    assert_eq!(spool.kernels(), counts(&[("want", 53)]));
-    assert_eq!(spool.losses().unbalanced, 12);
+    let trace = left.expect_quiet(0).trace();
+    assert_eq!(trace.kernels(), counts(&[("want", 53)]));
+    assert_eq!(trace.losses().unbalanced, 12);
 }
 
 /// Hazard (Resources): A flood of marks.
@@ -20,9 +20,9 @@ fn ends_of_what_was_never_started_or_has_ended_leave_collection_as_it_is() {
 fn a_flood_of_marks_costs_marks_and_no_range() {
     for attribution in ["fence", "callback"] {
         let left = Guest::new("flood_of_marks").env("STAGE2_ATTRIBUTION", attribution).run();
-        let spool = left.expect_quiet(0).spool();
-        assert!(spool.losses().range_events > 0, "the flood is large enough to lose something");
-        assert_eq!(spool.kernels(), counts(&[("A", 3000), ("B", 6000)]));
+        let trace = left.expect_quiet(0).trace();
+        assert!(trace.losses().range_events > 0, "the flood is large enough to lose something");
+        assert_eq!(trace.kernels(), counts(&[("A", 3000), ("B", 6000)]));
     }
 }
 
@@ -32,17 +32,17 @@ fn a_flood_of_marks_costs_marks_and_no_range() {
 fn a_flood_of_ranges_makes_work_unattributed_and_none_of_it_somebody_elses() {
     for attribution in ["fence", "callback"] {
         let left = Guest::new("flood_of_ranges").env("STAGE2_ATTRIBUTION", attribution).run();
-        nothing_is_guessed(left.expect_quiet(0).spool());
+        nothing_is_guessed(left.expect_quiet(0).trace());
     }
 }
 
-fn nothing_is_guessed(spool: &Spool) {
-    let (kernels, losses) = (spool.kernels(), spool.losses());
+fn nothing_is_guessed(trace: &TraceFile) {
+    let (kernels, losses) = (trace.kernels(), trace.losses());
     assert!(losses.range_events > 0, "the flood is large enough to lose something");
     let of = |path: &str| kernels.get(path).copied().unwrap_or(0);
     // Whatever is not in its range is said to be unknown, or in a range whose name was lost.
     assert_eq!(of("(outside)"), 0, "{kernels:?}");
-    if spool.meta("attribution") == Some("fence") {
+    if trace.meta("attribution") == Some("fence") {
         // All of a range or nothing; with callbacks launches are lost one by one.
         assert_eq!((of("A") % 10, of("B") % 20), (0, 0), "{kernels:?}");
     }
@@ -56,9 +56,9 @@ fn nothing_is_guessed(spool: &Spool) {
 #[test]
 fn the_trace_file_is_kept_up_to_date_while_events_come_faster_than_they_are_taken_in() {
     let left = Guest::new("flood_and_kill").run();
-    let spool = left.spool();
-    assert!(spool.kernels().values().sum::<usize>() > 0);
-    assert!(spool.losses().range_events > 0);
+    let trace = left.trace();
+    assert!(trace.kernel_count() > 0);
+    assert!(trace.losses().range_events > 0);
 }
 
 /// Hazard (Threads, stacks and locks): The guest's allocator opens NVTX ranges.

@@ -12,13 +12,13 @@ fn ranks_are_known_also_where_they_are_set_after_the_start_and_nothing_else_is_r
         .env("CUDA_VISIBLE_DEVICES", "0,1")
         .env("HF_TOKEN", "hf_secret")
         .run();
-    let spool = left.expect_quiet(0).spool();
-    assert_eq!(spool.meta("env.RANK"), Some("1"), "as it was when the GPU was first used");
-    assert_eq!(spool.meta("env.LOCAL_RANK"), Some("1"));
-    assert_eq!(spool.meta("env.WORLD_SIZE"), Some("2"));
-    assert_eq!(spool.meta("env.CUDA_VISIBLE_DEVICES"), Some("0,1"));
-    assert_eq!(spool.meta("env.SLURM_PROCID"), None, "no number");
-    let facts = spool.records.iter().filter_map(|record| match record {
+    let trace = left.expect_quiet(0).trace();
+    assert_eq!(trace.meta("env.RANK"), Some("1"), "as it was when the GPU was first used");
+    assert_eq!(trace.meta("env.LOCAL_RANK"), Some("1"));
+    assert_eq!(trace.meta("env.WORLD_SIZE"), Some("2"));
+    assert_eq!(trace.meta("env.CUDA_VISIBLE_DEVICES"), Some("0,1"));
+    assert_eq!(trace.meta("env.SLURM_PROCID"), None, "no number");
+    let facts = trace.records.iter().filter_map(|record| match record {
         Record::Meta { key, value } => Some(format!("{key}={value}")),
         _ => None,
     });

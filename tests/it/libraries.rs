@@ -20,7 +20,7 @@ fn the_table_shows_the_ranges_of_the_program_and_those_of_libraries_apart() {
     assert!(group.contains("x4,") && group.contains(" 4 calls"), "{group}");
     assert!(!said.contains("ncclGroup/") && !own.contains("\nncclGroup"), "{said}");
     // The trace file tells what happened.
-    let kernels = left.spool().kernels();
+    let kernels = left.trace().kernels();
     let group = "ncclGroup";
     assert_eq!(kernels[&format!("{group}/decode")], 40);
     assert_eq!((kernels[group], kernels[&format!("{group}/decode/ncclAllReduce")]), (4, 4));
@@ -47,19 +47,19 @@ fn ranges_that_the_program_left_open_are_named_and_those_of_libraries_are_not() 
         "{said}"
     );
     assert_eq!(said.lines().count(), 1, "{said}");
-    assert_eq!(left.spool().meta("ranges.open_at_end"), Some("2"));
-    assert_eq!(left.spool().losses().unclosed, 3);
+    assert_eq!(left.trace().meta("ranges.open_at_end"), Some("2"));
+    assert_eq!(left.trace().losses().unclosed, 3);
 }
 
 #[test]
 fn a_sample_is_made_of_ranges_of_the_program() {
     let left = Guest::new("library_around").env("STAGE2_SAMPLE", "1/2").run();
-    let spool = left.spool();
-    let samples = spool.samples();
+    let trace = left.trace();
+    let samples = trace.samples();
     assert_eq!(samples["ncclGroup/decode"], (4, 2));
     assert!(!samples.contains_key("ncclGroup"), "{samples:?}");
     assert_eq!(
-        spool.kernels(),
+        trace.kernels(),
         counts(&[("ncclGroup/decode", 20), ("ncclGroup/decode/ncclAllReduce", 2)])
     );
 }

@@ -21,15 +21,15 @@ fn guest(hazard: &str, (api, attribution): (&str, &str)) -> Guest {
 /// Fails unless the trace file and one line say that records are missing, and why.
 fn says_what_is_missing(left: &Left, why: &str, case: &str) {
     let said = left.expect_said(0);
-    let reason = left.spool().meta("gpu.incomplete").unwrap_or_else(|| panic!("{case}: {said}"));
+    let reason = left.trace().meta("gpu.incomplete").unwrap_or_else(|| panic!("{case}: {said}"));
     assert!(reason.contains(why) && reason.contains("run without it"), "{case}: {reason}");
     assert_eq!(said, format!("stage2: GPU work is missing: {reason}\n"), "{case}");
 }
 
 fn says_nothing(left: &Left, case: &str) {
     assert_eq!(left.expect_said(0), "", "{case}");
-    let spool = left.spool();
-    assert_eq!((spool.losses(), spool.meta("gpu.incomplete")), (Losses::default(), None), "{case}");
+    let trace = left.trace();
+    assert_eq!((trace.losses(), trace.meta("gpu.incomplete")), (Losses::default(), None), "{case}");
 }
 
 /// Each on a thread of its own, because guests wait most of the time.
@@ -58,7 +58,7 @@ fn a_profiler_that_takes_the_activity_records_is_noticed() {
     let left = guest("records_taken", ("v2", "fence")).run();
     assert_eq!(left.stdout(), "register=39\n");
     says_nothing(&left, "v2");
-    assert_eq!(left.spool().kernels(), counts(&[("step", 30 * 520)]));
+    assert_eq!(left.trace().kernels(), counts(&[("step", 30 * 520)]));
 }
 
 #[test]
@@ -77,11 +77,11 @@ fn buffers_that_go_elsewhere_right_before_the_end_are_noticed() {
     of_each(WAYS, |way| {
         let guest = guest("return", way).env("STAGE2_SIM_FAULT", "taken-over=40");
         let left = guest.env("STAGE2_FLUSH_MS", "3600000").run();
-        assert_eq!(left.spool().meta("cupti.buffers_kept"), Some("1"), "{way:?}");
+        assert_eq!(left.trace().meta("cupti.buffers_kept"), Some("1"), "{way:?}");
         says_what_is_missing(&left, "did not hand back 1 activity buffer", &format!("{way:?}"));
     });
     let left = guest("return", WAYS[0]).run();
-    assert_eq!(left.expect_quiet(0).spool().meta("cupti.buffers_kept"), None);
+    assert_eq!(left.expect_quiet(0).trace().meta("cupti.buffers_kept"), None);
 }
 
 /// Hazard (Versions, libraries and rivals): Another library ends our subscription
@@ -108,13 +108,13 @@ fn an_exit_in_which_cupti_leaves_is_no_loss() {
     of_each(WAYS, |way| {
         let left = guest("exits_slowly", way).run();
         says_nothing(&left, &format!("{way:?}"));
-        assert_eq!(left.spool().kernels(), counts(&[("step", 30 * 20)]), "{way:?}");
+        assert_eq!(left.trace().kernels(), counts(&[("step", 30 * 20)]), "{way:?}");
     });
     // Here it leaves before anybody of ours hears of the exit. On a busy machine a flush may come between
     // the last kernels and that, and then nothing is missing.
     of_each(WAYS, |way| {
         let left = guest("exits_slowly_by_a_late_handler", way).run();
-        match left.spool().meta("gpu.incomplete") {
+        match left.trace().meta("gpu.incomplete") {
             Some(_) => says_what_is_missing(&left, "an exit handler", &format!("{way:?}")),
             None => says_nothing(&left, &format!("{way:?}")),
         }
@@ -129,7 +129,7 @@ fn a_program_that_rests_loses_nothing_and_is_not_told_of() {
     of_each(WAYS, |way| {
         let left = guest("rests", way).run();
         says_nothing(&left, &format!("{way:?}"));
-        assert_eq!(left.spool().kernels(), counts(&[("step", 2 * 30 * 20)]), "{way:?}");
+        assert_eq!(left.trace().kernels(), counts(&[("step", 2 * 30 * 20)]), "{way:?}");
     });
     let ranges = ["step", "probe,step"];
     let cases = ["fence", "callback"].map(|attribution| ranges.map(|ranges| (attribution, ranges)));
@@ -138,7 +138,7 @@ fn a_program_that_rests_loses_nothing_and_is_not_told_of() {
         let left = guest.env("STAGE2_SIM_CUPTI_VERSION", SWITCHES).run();
         says_nothing(&left, &format!("{attribution} {ranges}"));
         assert_eq!(
-            left.spool().kernels(),
+            left.trace().kernels(),
             counts(&[("step", 2 * 30 * 20)]),
             "{attribution} {ranges}"
         );

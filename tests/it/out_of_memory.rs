@@ -33,9 +33,9 @@ fn one_refused_allocation_ends_the_trace_file_in_order_and_says_that_it_is_incom
         let fault = fault(first, first);
         let met = calls::meet(Guest::new("ever_new_names"), library, fault);
         expect_off(&met, fault);
-        let spool = met.left.spool();
-        assert_eq!(spool.ending, Ending::Complete, "{fault}");
-        assert!(spool.meta("gpu.incomplete").is_some(), "{fault}");
+        let trace = met.left.trace();
+        assert_eq!(trace.ending, Ending::Complete, "{fault}");
+        assert!(trace.meta("gpu.incomplete").is_some(), "{fault}");
     }
 }
 
@@ -79,8 +79,8 @@ fn a_guest_that_reaches_its_own_limit_works_on_and_what_was_recorded_before_is_k
     assert_eq!(left.stdout(), "has what it needs\nworked on\n");
     assert_eq!(stderr.lines().count(), 1, "{stderr}");
     assert!(stderr.contains("off: ") && stderr.contains("memory"), "{stderr}");
-    assert_eq!(left.spool().kernels().values().sum::<usize>(), 207);
+    assert_eq!(left.trace().kernel_count(), 207);
     assert!(
-        left.spool().ending != Ending::Complete || left.spool().meta("gpu.incomplete").is_some()
+        left.trace().ending != Ending::Complete || left.trace().meta("gpu.incomplete").is_some()
     );
 }

@@ -40,9 +40,9 @@ fn a_full_disk_ends_the_trace_file_and_neither_the_guest_nor_the_table_at_exit()
         assert!(stderr.contains(part), "{part:?} in {stderr}");
     }
     // The file is readable up to its last whole frame.
-    let kernels: usize = left.spool().kernels().values().sum();
+    let kernels: usize = left.trace().kernels().values().sum();
     assert!((1..10_207).contains(&kernels), "{kernels}");
-    assert_ne!(left.spool().ending, stage2_contract::trace::Ending::Complete);
+    assert_ne!(left.trace().ending, stage2_contract::trace::Ending::Complete);
 }
 
 /// Hazard (Resources): The disk has room again.
@@ -52,15 +52,15 @@ fn after_a_full_disk_what_goes_on_is_defined_again() {
     let left = Guest::new("no_room_for_a_while").run();
     assert_eq!(left.output.status.code(), Some(0), "{}", left.stderr());
     assert_eq!(left.stderr().matches("cannot be written").count(), 1, "{}", left.stderr());
-    let spool = left.spool();
-    assert_eq!(spool.ending, stage2_contract::trace::Ending::Complete);
-    assert!(spool.losses().spool_bytes_unwritten > 0);
+    let trace = left.trace();
+    assert_eq!(trace.ending, stage2_contract::trace::Ending::Complete);
+    assert!(trace.losses().spool_bytes_unwritten > 0);
     // Every path and name that is used has been defined before.
-    let kernels = spool.kernels();
+    let kernels = trace.kernels();
     assert_eq!(kernels["outer/later"], 400, "{kernels:?}");
     assert_eq!(kernels["prefill"], 100, "{kernels:?}");
     let (mut names, mut shapes) = (HashSet::new(), HashSet::new());
-    for record in &spool.records {
+    for record in &trace.records {
         match record {
             Record::Name { id, .. } => drop(names.insert(*id)),
             Record::Shape(shape) => {
@@ -92,7 +92,7 @@ fn a_stderr_that_nobody_reads_before_the_end_holds_the_guest_up_for_a_bounded_ti
         .run();
     assert_eq!(left.output.status.code(), Some(0));
     assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
-    assert_eq!(left.spool().kernels().values().sum::<usize>(), 207);
+    assert_eq!(left.trace().kernel_count(), 207);
     drop(reader);
     assert!(filling.join().expect("no panic").is_err(), "nobody read it");
 }
@@ -117,11 +117,11 @@ fn a_stderr_whose_reader_is_gone_does_not_kill_the_guest() {
 fn the_trace_file_goes_into_no_file_of_the_guest() {
     // The file is opened again, and goes on as if nothing had been.
     let left = Guest::new("close_all").run();
-    let spool = left.expect_quiet(0).spool();
+    let trace = left.expect_quiet(0).trace();
     assert_eq!(left.stdout(), "bytes=0\n");
-    assert_eq!(spool.kernels().values().sum::<usize>(), 207);
-    assert_eq!(spool.range_paths().values().filter(|path| *path == "more").count(), 5);
-    assert_eq!((spool.ending, spool.losses()), (Ending::Complete, Losses::default()));
+    assert_eq!(trace.kernel_count(), 207);
+    assert_eq!(trace.range_paths().values().filter(|path| *path == "more").count(), 5);
+    assert_eq!((trace.ending, trace.losses()), (Ending::Complete, Losses::default()));
     // Another file lies in its place by then.
     let left = Guest::new("close_all").env("STAGE2_TEST_REPLACE", "1").run();
     assert_eq!(left.stdout(), "bytes=0\n", "{}", left.stderr());
@@ -134,7 +134,7 @@ fn the_trace_file_goes_into_no_file_of_the_guest() {
 fn the_trace_file_is_nobodys_stderr() {
     let left = Guest::new("no_stderr").run();
     assert_eq!(left.stdout(), "true\n", "{}", left.stderr());
-    assert_eq!(left.spool().kernels().values().sum::<usize>(), 207);
+    assert_eq!(left.trace().kernel_count(), 207);
 }
 
 /// Hazard (Resources): The guest closes and opens file descriptors by number.

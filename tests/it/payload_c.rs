@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::common::{collector, skipped, spools_in};
+use crate::common::{collector, skipped, traces_in};
 use stage2_contract::trace::{FieldValue, RANGE_OUTSIDE, Record};
 
 /// A folder with the headers.
@@ -40,8 +40,8 @@ fn a_c_program_with_nvidias_headers_is_read_as_it_is_meant() {
         .expect("the guest starts");
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "0\n", "the level of the pop");
-    let spools = spools_in(folder.path());
-    let paths = spools[0].range_paths();
+    let traces = traces_in(folder.path());
+    let paths = traces[0].range_paths();
     let count = |path: &str| paths.values().filter(|at| *at == path).count();
     let counts = ["ncclCommInitRank", "decode", "decode/ncclAllReduce"].map(count);
     assert_eq!((counts, paths.len()), ([1, 3, 3], 7));
@@ -49,8 +49,8 @@ fn a_c_program_with_nvidias_headers_is_read_as_it_is_meant() {
         matches!(record, Record::RangeOpen(open)
             if paths[&open.range] == "decode" && open.parent == RANGE_OUTSIDE)
     };
-    assert_eq!(spools[0].records.iter().filter(outside).count(), 3);
-    let sizes = spools[0].records.iter().filter_map(|record| match record {
+    assert_eq!(traces[0].records.iter().filter(outside).count(), 3);
+    let sizes = traces[0].records.iter().filter_map(|record| match record {
         Record::RangeFields { fields, .. } => fields.get(1).map(|field| field.value),
         _ => None,
     });

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{Guest, built, collector, simulator, skipped, spools_in};
+use crate::common::{Guest, built, collector, simulator, skipped, traces_in};
 use stage2_contract::trace::Record;
 
 fn mode(path: &Path) -> u32 {
@@ -63,14 +63,14 @@ fn links_that_lie_in_wait_are_not_written_through() {
     let links: Vec<_> = entries().filter(|path| path.is_symlink()).collect();
     assert_eq!(links.len(), 4, "what somebody else left is still there");
     links.iter().for_each(|link| fs::remove_file(link).expect("a link"));
-    assert_eq!(spools_in(&shared).len(), 1, "under the next name: {said}");
+    assert_eq!(traces_in(&shared).len(), 1, "under the next name: {said}");
     let tables = entries().filter(|path| path.to_string_lossy().ends_with("-2.md"));
     assert_eq!(tables.count(), 1, "under the next name: {said}");
 }
 
 /// Arguments as the trace file has them.
 fn argv(left: &common::Left) -> Vec<String> {
-    let found = left.spool().records.iter().find_map(|record| match record {
+    let found = left.trace().records.iter().find_map(|record| match record {
         Record::Process(process) => Some(process.argv.clone()),
         _ => None,
     });
@@ -148,5 +148,5 @@ fn a_program_with_more_rights_than_its_user_records_nothing() {
     assert!(!out.exists(), "nothing was written with the rights of the program");
     // The same program without the difference records.
     assert!(run("0").expect("setpriv").status.success());
-    assert_eq!(spools_in(&out).len(), 1);
+    assert_eq!(traces_in(&out).len(), 1);
 }

@@ -29,11 +29,11 @@ fn a_pool_that_ends_its_workers_by_a_signal_loses_nothing() {
     let left = workers(&python, "pool").run();
     left.expect_quiet(0);
     // A worker that is quick may have done two pieces of the work, or more.
-    let kernels = left.spools.iter().flat_map(|spool| spool.kernels().into_values());
+    let kernels = left.traces.iter().flat_map(|trace| trace.kernels().into_values());
     assert_eq!(kernels.sum::<usize>(), 60);
-    for spool in &left.spools {
-        let ends = spool.meta(ending::ANNOUNCED) == Some("signal 15");
-        assert!(ends || spool.ending == Ending::Complete, "{:?}", spool.ending);
+    for trace in &left.traces {
+        let ends = trace.meta(ending::ANNOUNCED) == Some("signal 15");
+        assert!(ends || trace.ending == Ending::Complete, "{:?}", trace.ending);
     }
 }
 
@@ -57,9 +57,9 @@ fn daemon_threads_survive_the_end_of_an_interpreter_that_leaves_them_alone() {
         // The end takes as long as threads need to wake up.
         let left = workers(&python.to_string_lossy(), "daemons");
         let left = left.env("STAGE2_SIM_FAULT", "flush-hang=20").run();
-        let spool = left.expect_quiet(0).spool();
-        assert_eq!(spool.kernels(), counts(&[("(outside)", 10)]));
-        assert_eq!((spool.ending, spool.losses()), (Ending::Complete, Losses::default()));
+        let trace = left.expect_quiet(0).trace();
+        assert_eq!(trace.kernels(), counts(&[("(outside)", 10)]));
+        assert_eq!((trace.ending, trace.losses()), (Ending::Complete, Losses::default()));
     }
 }
 
@@ -75,10 +75,10 @@ fn workers_of_every_kind_have_whole_trace_files() {
         let left = workers(&python, method).run();
         left.expect_quiet(0);
         assert_eq!(left.stdout(), "0\n".repeat(3), "{method}");
-        assert_eq!((left.spools.len(), left.children().len()), (3, forked), "{method}");
-        for spool in &left.spools {
-            assert_eq!(spool.kernels(), counts(&[("(outside)", 10)]), "{method}");
-            assert_eq!((spool.ending, spool.losses()), (Ending::Complete, Losses::default()));
+        assert_eq!((left.traces.len(), left.children().len()), (3, forked), "{method}");
+        for trace in &left.traces {
+            assert_eq!(trace.kernels(), counts(&[("(outside)", 10)]), "{method}");
+            assert_eq!((trace.ending, trace.losses()), (Ending::Complete, Losses::default()));
         }
     }
 }

@@ -8,8 +8,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::common::work::work;
-use crate::common::{Guest, Running, Spool};
+use crate::common::trace::work;
+use crate::common::{Guest, Running, TraceFile};
 use stage2_contract::trace::{Ending, Losses, Record, pieces};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -87,12 +87,12 @@ fn run(guest: Guest) -> Running {
 }
 
 /// Nodes of graphs whose capture the trace tells.
-fn captured(spool: &Spool) -> BTreeSet<u64> {
+fn captured(trace: &TraceFile) -> BTreeSet<u64> {
     let node = |record: &Record| match record {
         Record::GraphNode { node, .. } => Some(*node),
         _ => None,
     };
-    spool.records.iter().filter_map(node).collect()
+    trace.records.iter().filter_map(node).collect()
 }
 
 fn add(sums: &mut BTreeMap<String, usize>, more: BTreeMap<String, usize>) {
@@ -110,7 +110,7 @@ fn assert_equal(found: &BTreeMap<String, usize>, expected: &BTreeMap<String, usi
 }
 
 /// Fails unless the pieces are the trace of one file, joined and one by one.
-fn assert_same(one: &Spool, all: &[Spool], joined: &Spool) {
+fn assert_same(one: &TraceFile, all: &[TraceFile], joined: &TraceFile) {
     assert!(all.len() >= 20, "{} pieces", all.len());
     assert_equal(&work(joined), &work(one));
     assert_eq!(cut::instances(joined), cut::instances(one));
@@ -144,7 +144,7 @@ fn twenty_pieces_are_the_trace_of_one_file_with_ranges_open_over_their_seams() {
     for attribution in ["fence", "callback"] {
         let of = |rotate| run(guest(rotate).env("STAGE2_ATTRIBUTION", attribution));
         let (one, several) = (of(""), of("every=10ms"));
-        let one = &common::spools_in(one.out())[0];
+        let one = &common::traces_in(one.out())[0];
         let (all, joined, gaps) = cut::read(several.out());
         assert_same(one, &all, &joined);
         assert_eq!(gaps, []);
@@ -159,7 +159,7 @@ fn a_sample_in_pieces_is_the_sample_of_one_file() {
         run(guest(rotate).env("STAGE2_SAMPLE", "1/4").env("STAGE2_RANGES", "step,layer,decode"))
     };
     let (one, several) = (of(""), of("every=10ms"));
-    let one = &common::spools_in(one.out())[0];
+    let one = &common::traces_in(one.out())[0];
     let (all, joined, _) = cut::read(several.out());
     assert!(
         joined.samples().values().any(|(asked, taken)| taken < asked),
@@ -179,7 +179,7 @@ fn pieces_are_new_files_of_their_owner_with_names_that_sort() {
     });
     assert!(guest.end().success());
     let traces = cut::files(guest.out());
-    let (stem, files) = traces.iter().next().expect("a trace");
+    let (stem, files) = traces.iter().next().expect("a trace file");
     let (of, seconds) = stem.rsplit_once('-').expect("a second");
     assert!(of.ends_with(&format!("-{}", guest.pid())), "{stem}");
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("later");
@@ -355,9 +355,9 @@ fn a_piece_whose_beginning_was_lost_says_which_one_it_is() {
     wait_until("further pieces", || newest(guest.out()) > there + 2);
     guest.tell("calm");
     assert!(guest.end().success());
-    let files = cut::files(guest.out()).into_values().next().expect("a trace");
+    let files = cut::files(guest.out()).into_values().next().expect("a trace file");
     let with_records = files.iter().filter(|(number, path)| {
-        let piece = cut::piece(path);
+        let piece = TraceFile::read(path);
         let said = piece.meta(pieces::PIECE).map(str::to_owned);
         assert!(piece.records.is_empty() || said == Some(number.to_string()), "{path:?}: {said:?}");
         piece.meta(pieces::OPEN_BEFORE) == Some(pieces::UNKNOWN)
@@ -403,7 +403,7 @@ fn pieces_of_a_forked_child_are_its_own() {
     wait_until("a few pieces", || newest(guest.out()) >= 9);
     guest.tell("calm");
     let (_, files) = of(&child).expect("its files");
-    let first = cut::piece(&files[0].1);
+    let first = TraceFile::read(&files[0].1);
     assert_eq!((first.pid().to_string(), first.meta("fork.of")), (child, Some(own.as_str())));
     assert!(files.iter().all(|(number, _)| *number <= 2), "{files:?}");
     let (_, files) = of(&own).expect("files");
@@ -420,6 +420,6 @@ fn a_setting_that_cannot_be_read_is_one_line_and_one_file() {
     let said = guest.stderr();
     assert_eq!(said.lines().count(), 1, "{said}");
     assert!(said.contains("STAGE2_ROTATE") && said.contains("size=256M"), "{said}");
-    let spools = common::spools_in(guest.out());
-    assert_eq!((spools.len(), spools[0].meta(pieces::PIECE)), (1, None));
+    let traces = common::traces_in(guest.out());
+    assert_eq!((traces.len(), traces[0].meta(pieces::PIECE)), (1, None));
 }

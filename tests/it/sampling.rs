@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::common::{Guest, Left, Spool, counts};
+use crate::common::{Guest, Left, TraceFile, counts};
 use stage2_contract::trace::{Losses, Record};
 
 fn sampled(hazard: &str, one_in: u32) -> Guest {
@@ -14,28 +14,28 @@ fn line_of<'t>(stderr: &'t str, path: &str) -> &'t str {
     stderr.lines().find(|line| line.starts_with(path)).expect(path)
 }
 
-fn complete(left: &Left) -> &Spool {
-    let spool = left.expect_quiet(0).spool();
-    assert_eq!(spool.losses(), Losses::default());
-    spool
+fn complete(left: &Left) -> &TraceFile {
+    let trace = left.expect_quiet(0).trace();
+    assert_eq!(trace.losses(), Losses::default());
+    trace
 }
 
 #[test]
 fn of_every_16_steps_one_is_recorded_with_all_inside_and_scales_to_the_full_count() {
     let left = sampled("steps", 16).env("STAGE2_RANGES", "decode_step").run();
-    let spool = complete(&left);
-    assert_eq!(spool.meta("sample"), Some("1/16"));
+    let trace = complete(&left);
+    assert_eq!(trace.meta("sample"), Some("1/16"));
     let step = "decode/decode_step".to_owned();
-    assert_eq!(spool.samples(), BTreeMap::from([(step.clone(), (192, 12))]));
+    assert_eq!(trace.samples(), BTreeMap::from([(step.clone(), (192, 12))]));
     let expected = counts(&[(&step, 12 * 2), ("decode/decode_step/layer", 12 * 7)]);
-    assert_eq!(spool.kernels(), expected);
+    assert_eq!(trace.kernels(), expected);
 }
 
 #[test]
 fn without_a_filter_the_outermost_ranges_are_sampled_each_kind_by_itself() {
     let left = sampled("steps", 2).run();
-    let spool = complete(&left);
-    let found = spool.samples();
+    let trace = complete(&left);
+    let found = trace.samples();
     assert_eq!(found.keys().collect::<Vec<_>>(), ["decode", "prefill"]);
     for (path, (asked, recorded)) in &found {
         assert_eq!(*asked, 3, "{path}");
@@ -48,7 +48,7 @@ fn without_a_filter_the_outermost_ranges_are_sampled_each_kind_by_itself() {
         ("decode/decode_step/layer", 64 * 7 * decodes),
         ("prefill", 5 * prefills),
     ]);
-    assert_eq!(spool.kernels(), expected);
+    assert_eq!(trace.kernels(), expected);
 }
 
 #[test]
@@ -58,8 +58,8 @@ fn threads_in_steps_at_once_are_sampled_each_by_its_own_instances_both_ways() {
             .env("STAGE2_RANGES", "t*.step")
             .env("STAGE2_ATTRIBUTION", attribution)
             .run();
-        let spool = left.expect_quiet(0).spool();
-        let found = spool.samples();
+        let trace = left.expect_quiet(0).trace();
+        let found = trace.samples();
         assert_eq!(found.len(), 4);
         let mut expected = BTreeMap::new();
         for (thread, (path, (asked, recorded))) in found.iter().enumerate() {
@@ -71,7 +71,7 @@ fn threads_in_steps_at_once_are_sampled_each_by_its_own_instances_both_ways() {
         }
         // A launch that was under way when another thread switched collection on may be seen
         // without its callback: counted, never put anywhere.
-        let mut kernels = spool.kernels();
+        let mut kernels = trace.kernels();
         let unknown = kernels.remove("(unknown)").unwrap_or(0);
         assert!(unknown == 0 || attribution == "callback", "{unknown}");
         assert_eq!(kernels, expected, "{attribution}");
@@ -81,20 +81,20 @@ fn threads_in_steps_at_once_are_sampled_each_by_its_own_instances_both_ways() {
 #[test]
 fn what_is_nested_in_a_step_that_collection_came_too_late_for_is_left_out_with_it() {
     let left = sampled("late_switch", 2).env("STAGE2_SIM_FAULT", "slow-enable=200").run();
-    let spool = complete(&left);
+    let trace = complete(&left);
     let expected =
         [("early", (2, 1)), ("later", (4, 1)), ("later/inner", (1, 0)), ("later/started", (1, 0))];
-    assert_eq!(spool.samples(), expected.map(|(path, n)| (path.to_owned(), n)).into());
-    assert_eq!(spool.kernels(), counts(&[("early", 3), ("later", 7)]));
+    assert_eq!(trace.samples(), expected.map(|(path, n)| (path.to_owned(), n)).into());
+    assert_eq!(trace.kernels(), counts(&[("early", 3), ("later", 7)]));
 }
 
 /// 64 steps of a replay with 30 kernels, one of 16 recorded; and how many records have no times.
 fn replays(hazard: &str) -> (Left, u64) {
     let left = sampled(hazard, 16).env("STAGE2_RANGES", "decode_step").run();
-    let spool = left.expect_quiet(0).spool();
-    assert_eq!(spool.kernels(), counts(&[("decode_step", 4 * 30)]));
-    let Losses { invalid_timestamps, .. } = spool.losses();
-    assert_eq!(spool.losses(), Losses { invalid_timestamps, ..Losses::default() });
+    let trace = left.expect_quiet(0).trace();
+    assert_eq!(trace.kernels(), counts(&[("decode_step", 4 * 30)]));
+    let Losses { invalid_timestamps, .. } = trace.losses();
+    assert_eq!(trace.losses(), Losses { invalid_timestamps, ..Losses::default() });
     (left, invalid_timestamps)
 }
 
@@ -132,7 +132,7 @@ fn replays_that_run_on_after_their_step_are_counted_and_keep_no_times() {
     let (left, untimed) = replays("sampled_graph");
     assert!(untimed > 0);
     let zero = |record: &&Record| matches!(record, Record::Work(k) if k.is_kernel() && k.start.0 == 0 && k.end.0 == 0);
-    assert_eq!(left.spool().records.iter().filter(zero).count() as u64, untimed);
+    assert_eq!(left.trace().records.iter().filter(zero).count() as u64, untimed);
 }
 
 /// Hazard (Versions, libraries and rivals): A CUPTI that may deadlock when it is switched off
@@ -150,23 +150,23 @@ fn a_cupti_that_may_deadlock_when_it_is_switched_off_stays_on_and_the_rest_is_le
                 .env("STAGE2_RANGES", "decode_step")
         };
         let left = old(sampled("steps", 16)).run();
-        let (stderr, spool) = (left.stderr(), left.spool());
+        let (stderr, trace) = (left.stderr(), left.trace());
         assert_eq!(stderr.matches("may deadlock").count(), 1, "{stderr}");
         for part in ["decode/decode_step  x192", "left out by", "complete: 108 GPU records"] {
             assert!(stderr.contains(part), "{part:?} in {stderr}");
         }
-        let of = |key| spool.meta(key);
+        let of = |key| trace.meta(key);
         assert_eq!((of("attribution"), of("collection")), (Some(attribution), Some("whole")));
-        assert_eq!(spool.losses(), Losses::default());
+        assert_eq!(trace.losses(), Losses::default());
         let step = "decode/decode_step".to_owned();
-        assert_eq!(spool.samples(), BTreeMap::from([(step.clone(), (192, 12))]));
+        assert_eq!(trace.samples(), BTreeMap::from([(step.clone(), (192, 12))]));
         let expected = counts(&[(&step, 12 * 2), ("decode/decode_step/layer", 12 * 7)]);
-        assert_eq!(spool.kernels(), expected);
+        assert_eq!(trace.kernels(), expected);
 
         // Graphs that run on after their range are collected to their end.
         let left = old(sampled("sampled_graph", 16)).run();
-        assert_eq!(left.spool().losses(), Losses::default());
-        assert_eq!(left.spool().kernels(), counts(&[("decode_step", 4 * 30)]));
+        assert_eq!(left.trace().losses(), Losses::default());
+        assert_eq!(left.trace().kernels(), counts(&[("decode_step", 4 * 30)]));
     }
 }
 
@@ -175,11 +175,11 @@ fn a_cupti_that_may_deadlock_when_it_is_switched_off_stays_on_and_the_rest_is_le
 #[test]
 fn a_fork_within_a_sampled_step_disturbs_neither_side() {
     let left = sampled("sampled_fork", 4).env("STAGE2_RANGES", "decode_step").run();
-    let spool = complete(&left);
+    let trace = complete(&left);
     // The second of four, in which it forked, and one of the next four.
     let expected = counts(&[("decode_step", 9 + 2), ("decode_step/layer", 7)]);
-    assert_eq!(spool.samples(), BTreeMap::from([("decode_step".to_owned(), (8, 2))]));
-    assert_eq!(spool.kernels(), expected);
+    assert_eq!(trace.samples(), BTreeMap::from([("decode_step".to_owned(), (8, 2))]));
+    assert_eq!(trace.kernels(), expected);
     // The child chooses among its own, of which the one that it was forked in is none.
     let children = left.children();
     assert_eq!((children.len(), children[0].losses()), (1, Losses::default()));
@@ -189,11 +189,11 @@ fn a_fork_within_a_sampled_step_disturbs_neither_side() {
 #[test]
 fn a_sampled_range_that_is_never_closed_keeps_to_itself() {
     let left = sampled("never_closed", 4).run();
-    let spool = left.expect_open("decode_step").spool();
-    assert_eq!(spool.losses(), Losses { unclosed: 1, ..Losses::default() });
-    let other = spool.samples()["other"];
+    let trace = left.expect_open("decode_step").trace();
+    assert_eq!(trace.losses(), Losses { unclosed: 1, ..Losses::default() });
+    let other = trace.samples()["other"];
     assert_eq!(other, (8, 2));
-    assert_eq!(spool.kernels(), counts(&[("decode_step", 6), ("other", 3 * 2)]));
+    assert_eq!(trace.kernels(), counts(&[("decode_step", 6), ("other", 3 * 2)]));
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn no_range_to_sample_is_said() {
         .run();
     assert!(left.stderr().contains("NO RANGE to sample"), "{}", left.stderr());
     assert!(!left.stderr().contains("left out"), "{}", left.stderr());
-    assert_eq!(left.spool().kernels(), counts(&[]));
+    assert_eq!(left.trace().kernels(), counts(&[]));
 }
 
 #[test]
@@ -229,10 +229,10 @@ fn what_the_ranges_leave_out_is_marked_and_no_zero_in_the_table_at_exit() {
         guest.env("STAGE2_SUMMARY", "stderr").run()
     };
     let left = run("decode_step,none@here");
-    let (spool, stderr) = (left.spool(), left.stderr());
-    assert_eq!((spool.meta("ranges"), spool.meta("sample")), (Some("decode_step,none@here"), None));
-    assert_eq!(spool.samples(), BTreeMap::from([("decode/decode_step".to_owned(), (192, 192))]));
-    assert_eq!(spool.kernels().values().sum::<usize>(), 192 * 9);
+    let (trace, stderr) = (left.trace(), left.stderr());
+    assert_eq!((trace.meta("ranges"), trace.meta("sample")), (Some("decode_step,none@here"), None));
+    assert_eq!(trace.samples(), BTreeMap::from([("decode/decode_step".to_owned(), (192, 192))]));
+    assert_eq!(trace.kernel_count(), 192 * 9);
     for part in ["COLLECTED ONLY in ranges that match decode_step,none@here (", "union of recorded"]
     {
         assert!(stderr.contains(part), "{part:?} in {stderr}");
@@ -256,7 +256,7 @@ fn values_that_are_no_share_are_named_once_and_everything_is_recorded() {
         for part in ["STAGE2_SAMPLE", value, "accepted: 1/N"] {
             assert!(stderr.contains(part), "{part:?} in {stderr}");
         }
-        assert_eq!(left.spool().kernels().values().sum::<usize>(), 207);
-        assert_eq!(left.spool().meta("sample"), None);
+        assert_eq!(left.trace().kernel_count(), 207);
+        assert_eq!(left.trace().meta("sample"), None);
     }
 }

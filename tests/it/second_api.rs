@@ -1,8 +1,8 @@
 //! CUPTI's second activity API: what it brings is what the first one brings, and where it fails the first
 //! one serves.
 
-use crate::common::work::work;
-use crate::common::{Guest, Left, Spool, counts};
+use crate::common::trace::work;
+use crate::common::{Guest, Left, TraceFile, counts};
 use stage2_contract::trace::{Losses, Record};
 
 /// A guest under a CUPTI that has both APIs, with the first one.
@@ -16,16 +16,16 @@ fn second(hazard: &str) -> Guest {
 }
 
 /// What is known of the GPUs.
-fn devices(spool: &Spool) -> Vec<String> {
+fn devices(trace: &TraceFile) -> Vec<String> {
     let device = |record: &Record| match record {
         Record::Device(device) => Some(format!("{device:?}")),
         _ => None,
     };
-    spool.records.iter().filter_map(device).collect()
+    trace.each(device)
 }
 
 fn serves(left: &Left, api: &str) {
-    assert_eq!(left.spool().meta("cupti.api"), Some(api), "{}", left.stderr());
+    assert_eq!(left.trace().meta("cupti.api"), Some(api), "{}", left.stderr());
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn both_tell_the_same_of_every_kernel_copy_fill_graph_and_gpu() {
         let (one, two) = (run(first(hazard)), run(second(hazard)));
         serves(&one, "v1");
         serves(&two, "v2");
-        let (one, two) = (one.expect_quiet(0).spool(), two.expect_quiet(0).spool());
+        let (one, two) = (one.expect_quiet(0).trace(), two.expect_quiet(0).trace());
         let (expected, found) = (work(one), work(two));
         assert!(!expected.is_empty(), "{hazard}");
         assert_eq!(found, expected, "{hazard} {graph}");
@@ -66,26 +66,26 @@ fn the_second_api_serves_where_cupti_has_it_unless_the_first_one_is_asked_for() 
         let left = guest.run();
         left.expect_quiet(0);
         serves(&left, api);
-        assert_eq!(left.spool().meta("cupti.v2_refused"), None);
+        assert_eq!(left.trace().meta("cupti.v2_refused"), None);
     }
 }
 
 #[test]
 fn threads_and_forks_are_told_apart_both_ways() {
-    let expected = first("threads").run().expect_quiet(0).spool().kernels();
+    let expected = first("threads").run().expect_quiet(0).trace().kernels();
     for attribution in ["fence", "callback"] {
         let left = second("threads").env("STAGE2_ATTRIBUTION", attribution).run();
-        let spool = left.expect_quiet(0).spool();
-        assert_eq!((spool.kernels(), spool.losses()), (expected.clone(), Losses::default()));
-        assert_eq!(spool.meta("attribution"), Some(attribution));
+        let trace = left.expect_quiet(0).trace();
+        assert_eq!((trace.kernels(), trace.losses()), (expected.clone(), Losses::default()));
+        assert_eq!(trace.meta("attribution"), Some(attribution));
         serves(&left, "v2");
     }
     let left = second("fork_exec").run();
     left.expect_quiet(0);
-    assert_eq!(left.spools.len(), 2);
-    for spool in &left.spools {
-        assert_eq!(spool.meta("cupti.api"), Some("v2"));
-        assert_eq!(spool.kernels().values().sum::<usize>(), 207);
+    assert_eq!(left.traces.len(), 2);
+    for trace in &left.traces {
+        assert_eq!(trace.meta("cupti.api"), Some("v2"));
+        assert_eq!(trace.kernel_count(), 207);
     }
 }
 
@@ -98,9 +98,9 @@ fn a_sample_is_the_same_although_what_it_leaves_out_is_delivered() {
     };
     let (one, two) = (run(first("steps")), run(second("steps").env("STAGE2_SUMMARY", "stderr")));
     serves(&two, "v2");
-    assert_eq!(two.spool().samples(), one.spool().samples());
-    assert_eq!(work(two.spool()), work(one.spool()));
-    assert_eq!(two.spool().kernels().values().sum::<usize>(), 12 * 9);
+    assert_eq!(two.trace().samples(), one.trace().samples());
+    assert_eq!(work(two.trace()), work(one.trace()));
+    assert_eq!(two.trace().kernel_count(), 12 * 9);
     // No CUPTI that has the second API can be switched safely.
     assert!(two.stderr().contains("may lose threads that launch"), "{}", two.stderr());
 }
@@ -108,9 +108,9 @@ fn a_sample_is_the_same_although_what_it_leaves_out_is_delivered() {
 #[test]
 fn a_thousand_threads_lose_nothing() {
     let left = second("crowd").env("STAGE2_TEST_THREADS", "1000").run();
-    let spool = left.expect_quiet(0).spool();
-    assert_eq!(spool.kernels(), counts(&[("crowd", 40_000), ("(outside)", 1000)]));
-    assert_eq!(spool.losses(), Losses::default());
+    let trace = left.expect_quiet(0).trace();
+    assert_eq!(trace.kernels(), counts(&[("crowd", 40_000), ("(outside)", 1000)]));
+    assert_eq!(trace.losses(), Losses::default());
     serves(&left, "v2");
 }
 
@@ -119,8 +119,8 @@ fn dropped_records_and_records_without_times_are_counted() {
     let run = |fault| {
         let left = second("return").env("STAGE2_SIM_FAULT", fault).run();
         serves(&left, "v2");
-        let spool = left.expect_quiet(0).spool();
-        (spool.kernels().values().sum::<usize>(), spool.losses())
+        let trace = left.expect_quiet(0).trace();
+        (trace.kernel_count(), trace.losses())
     };
     let (kernels, losses) = run("drop=10");
     assert_eq!(losses, Losses { cupti_dropped: 20, ..Losses::default() });
@@ -135,11 +135,11 @@ fn work_that_still_runs_at_exit_is_counted_as_a_whole() {
     let unfinished = || second("unfinished").run();
     let left = std::iter::repeat_with(unfinished)
         .take(10)
-        .find(|left| left.spool().losses().unreadable_records > 100)
+        .find(|left| left.trace().losses().unreadable_records > 100)
         .expect("work that still runs");
     serves(&left, "v2");
-    let kernels = left.spool().kernels().values().sum::<usize>() as u64;
-    let lost = left.spool().losses().unreadable_records;
+    let kernels = left.trace().kernel_count() as u64;
+    let lost = left.trace().losses().unreadable_records;
     assert!((19_800..20_700).contains(&(kernels + lost)), "{kernels} + {lost}");
 }
 
@@ -151,11 +151,11 @@ fn layouts_that_cannot_be_right_are_refused_and_their_records_counted() {
     for part in ["outside of the record", "counted as unreadable", "STAGE2_CUPTI_API=v1"] {
         assert!(stderr.contains(part), "{part:?} in {stderr}");
     }
-    let spool = left.spool();
-    assert_eq!(spool.kernels(), counts(&[]));
-    assert!((190..230).contains(&spool.losses().unreadable_records), "{:?}", spool.losses());
-    assert!(spool.meta("cupti.false_layouts").is_some_and(|why| why.contains("outside")));
-    assert!(spool.range_paths().values().any(|path| path == "prefill"), "ranges go on");
+    let trace = left.trace();
+    assert_eq!(trace.kernels(), counts(&[]));
+    assert!((190..230).contains(&trace.losses().unreadable_records), "{:?}", trace.losses());
+    assert!(trace.meta("cupti.false_layouts").is_some_and(|why| why.contains("outside")));
+    assert!(trace.range_paths().values().any(|path| path == "prefill"), "ranges go on");
 }
 
 #[test]
@@ -164,11 +164,11 @@ fn what_the_second_api_refuses_the_first_one_is_asked_for() {
         let fault = format!("second-api={error}");
         let guest = || second("return").env("STAGE2_SIM_FAULT", &fault);
         let left = guest().run();
-        let spool = left.expect_quiet(0).spool();
-        assert_eq!(spool.kernels().values().sum::<usize>(), 207, "{fault}");
-        assert_eq!(spool.losses(), Losses::default());
+        let trace = left.expect_quiet(0).trace();
+        assert_eq!(trace.kernel_count(), 207, "{fault}");
+        assert_eq!(trace.losses(), Losses::default());
         serves(&left, "v1");
-        let why = spool.meta("cupti.v2_refused").expect("why");
+        let why = trace.meta("cupti.v2_refused").expect("why");
         assert!(why.contains(&format!("({error})")), "{why}");
         let told = guest().env("STAGE2_LOG", "info").run().stderr();
         let lines = told.lines().filter(|line| line.contains("first activity API is used"));
@@ -176,7 +176,7 @@ fn what_the_second_api_refuses_the_first_one_is_asked_for() {
     }
     let older = Guest::new("return").env("STAGE2_SIM_CUPTI_VERSION", "130001");
     let left = older.env("STAGE2_CUPTI_API", "v2").run();
-    assert_eq!(left.spool().kernels().values().sum::<usize>(), 207);
+    assert_eq!(left.trace().kernel_count(), 207);
     serves(&left, "v1");
     let stderr = left.stderr();
     assert_eq!(stderr.lines().count(), 1, "{stderr}");
@@ -198,18 +198,18 @@ fn a_tool_that_holds_cupti_is_named_and_nothing_is_recorded() {
         for part in ["CUPTI refused the subscription (held by ", holder, "MULTIPLE_SUBSCRIBERS"] {
             assert!(stderr.contains(part), "{part:?} in {stderr}");
         }
-        assert_eq!(left.spool().kernels(), counts(&[]));
-        assert!(left.spool().meta("gpu.off").is_some_and(|off| off.contains(holder)));
+        assert_eq!(left.trace().kernels(), counts(&[]));
+        assert!(left.trace().meta("gpu.off").is_some_and(|off| off.contains(holder)));
     }
 }
 
 #[test]
 fn who_comes_second_is_refused_or_let_in_beside_us_and_takes_no_record() {
     let whole = |left: &Left| {
-        let spool = left.expect_quiet(0).spool();
+        let trace = left.expect_quiet(0).trace();
         serves(left, "v2");
-        assert_eq!(spool.kernels(), counts(&[("work", 100)]));
-        assert_eq!(spool.losses(), Losses::default());
+        assert_eq!(trace.kernels(), counts(&[("work", 100)]));
+        assert_eq!(trace.losses(), Losses::default());
     };
     // As torch.profiler: a subscriber and records of the first activity API.
     let left = second("profiler_beside").run();
@@ -235,10 +235,10 @@ fn the_hardware_takes_the_times_of_kernels_where_it_can() {
             let guest = guest.env("STAGE2_FLUSH_MS", "50");
             // Nothing is as if it was not set.
             let left = guest.env("STAGE2_HWTRACE", wanted).run();
-            let spool = left.expect_quiet(0).spool();
-            assert_eq!(spool.kernels().values().sum::<usize>(), 207);
+            let trace = left.expect_quiet(0).trace();
+            assert_eq!(trace.kernel_count(), 207);
             serves(&left, api);
-            spool.meta("cupti.hwtrace").expect("what became of it").to_owned()
+            trace.meta("cupti.hwtrace").expect("what became of it").to_owned()
         };
         assert_eq!(run("hardware-trace", "on"), "on", "{api} {version}");
         assert_eq!(run("hardware-trace", ""), "off", "{api} {version}");
@@ -251,5 +251,5 @@ fn the_hardware_takes_the_times_of_kernels_where_it_can() {
     let old = old.run();
     let said = "off: it needs CUPTI 13.4 update 1 or later, and this is 130301";
     assert!(old.stderr().contains(said), "{}", old.stderr());
-    assert_eq!(old.spool().meta("cupti.hwtrace"), Some(said));
+    assert_eq!(old.trace().meta("cupti.hwtrace"), Some(said));
 }

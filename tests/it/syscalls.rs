@@ -6,11 +6,10 @@ use crate::common::calls;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use crate::common::calls::{FOR_EVER, Fault, Met};
-use crate::common::{Guest, collector, counts, skipped};
+use crate::common::{Guest, check_each, collector, counts, skipped};
 use libc::{
     EACCES, EAGAIN, EDQUOT, EINTR, EINVAL, EIO, ELOOP, EMFILE, ENOENT, ENOMEM, ENOSPC, ENOSYS,
     EPERM,
@@ -75,24 +74,9 @@ const FALLIBLE: &[(&str, &[i32])] = &[
 ];
 
 /// Of those, what this guest brings the collector to call on some systems only, or never.
-const SELDOM: &[&str] = &[
-    "accept4",
-    "chmod",
-    "fstat64",
-    "getcwd",
-    "getrandom",
-    "getsockopt",
-    "lseek64",
-    "lstat64",
-    "mkdir",
-    "sched_getaffinity",
-    "sched_setaffinity",
-    "shutdown",
-    "sigtimedwait",
-    "stat64",
-    "sysconf",
-    "writev",
-];
+const SELDOM: &str = "\
+    accept4 chmod fstat64 getcwd getrandom getsockopt lseek64 lstat64 mkdir sched_getaffinity \
+    sched_setaffinity shutdown sigtimedwait stat64 sysconf writev";
 
 /// Memory has a test of its own, `out_of_memory`.
 const MEMORY: &[&str] = &["malloc", "calloc", "realloc", "posix_memalign"];
@@ -100,73 +84,21 @@ const MEMORY: &[&str] = &["malloc", "calloc", "realloc", "posix_memalign"];
 /// What makes no system call, cannot fail for what it is given, or ends the process as meant. The
 /// doors to the rest, `syscall` and `dlsym`, are here too: what is asked of them is in the list above, or
 /// a lookup that may find nothing (`tests/it/trouble.rs`).
-const HARMLESS: &[&str] = &[
-    "_ITM_deregisterTMCloneTable",
-    "_ITM_registerTMCloneTable",
-    "__cxa_atexit",
-    "__cxa_finalize",
-    "__cxa_thread_atexit_impl",
-    "__errno_location",
-    "__gmon_start__",
-    "__pthread_key_create",
-    "__tls_get_addr",
-    "__xpg_strerror_r",
-    "_dl_find_object",
-    "abort",
-    "bcmp",
-    "clock_nanosleep",
-    "closedir",
-    "dirfd",
-    "dl_iterate_phdr",
-    "dladdr",
-    "dlclose",
-    "dlerror",
-    "dlinfo",
-    "dlsym",
-    "environ",
-    "exit",
-    "free",
-    "fstat",
-    "getauxval",
-    "getenv",
-    "geteuid",
-    "getpgid",
-    "getpgrp",
-    "getpid",
-    "getppid",
-    "gettid",
-    "memcmp",
-    "memcpy",
-    "memmove",
-    "memset",
-    "mmap64",
-    "pause",
-    "pthread_attr_destroy",
-    "pthread_attr_getguardsize",
-    "pthread_attr_getstack",
-    "pthread_attr_init",
-    "pthread_detach",
-    "pthread_getattr_np",
-    "pthread_getspecific",
-    "pthread_key_delete",
-    "pthread_mutex_lock",
-    "pthread_mutex_unlock",
-    "pthread_once",
-    "pthread_self",
-    "pthread_setspecific",
-    "sched_yield",
-    "sigaction",
-    "sigaddset",
-    "sigaltstack",
-    "sigdelset",
-    "sigemptyset",
-    "sigfillset",
-    "sigismember",
-    "strlen",
-    "strnlen",
-    "syscall",
-    "unsetenv",
-];
+const HARMLESS: &str = "\
+    _ITM_deregisterTMCloneTable _ITM_registerTMCloneTable __cxa_atexit __cxa_finalize \
+    __cxa_thread_atexit_impl __errno_location __gmon_start__ __pthread_key_create \
+    __tls_get_addr __xpg_strerror_r _dl_find_object abort bcmp clock_nanosleep closedir dirfd \
+    dl_iterate_phdr dladdr dlclose dlerror dlinfo dlsym environ exit free fstat getauxval \
+    getenv geteuid getpgid getpgrp getpid getppid gettid memcmp memcpy memmove memset mmap64 \
+    pause pthread_attr_destroy pthread_attr_getguardsize pthread_attr_getstack \
+    pthread_attr_init pthread_detach pthread_getattr_np pthread_getspecific pthread_key_delete \
+    pthread_mutex_lock pthread_mutex_unlock pthread_once pthread_self pthread_setspecific \
+    sched_yield sigaction sigaddset sigaltstack sigdelset sigemptyset sigfillset sigismember \
+    strlen strnlen syscall unsetenv";
+
+fn is_in(list: &str, function: &str) -> bool {
+    list.split_whitespace().any(|name| name == function)
+}
 
 /// Signals do not come for ever, and std tries again until none does: so many calls in a row are interrupted.
 const STORM: u64 = 10_000;
@@ -198,13 +130,15 @@ fn complaint(met: &Met) -> Option<String> {
         return Some(format!("somebody else said: {line}"));
     }
     let all = counts(&[("(outside)", 7), ("prefill", 100), ("decode", 100), ("worker", 20)]);
-    let whole = |spool: &common::Spool| spool.ending == Ending::Complete && spool.kernels() == all;
+    let whole =
+        |trace: &common::TraceFile| trace.ending == Ending::Complete && trace.kernels() == all;
     let lost =
         |record: &Record| matches!(record, Record::Losses(lost) if *lost != Losses::default());
-    let counted =
-        |spool: &common::Spool| spool.records.iter().any(lost) || spool.meta("gpu.off").is_some();
-    let known = match left.spools.as_slice() {
-        [spool] => whole(spool) || counted(spool) || !said(&stderr).is_empty(),
+    let counted = |trace: &common::TraceFile| {
+        trace.records.iter().any(lost) || trace.meta("gpu.off").is_some()
+    };
+    let known = match left.traces.as_slice() {
+        [trace] => whole(trace) || counted(trace) || !said(&stderr).is_empty(),
         _ => !said(&stderr).is_empty(),
     };
     (!known).then(|| "something is lost, and nobody says so".to_owned())
@@ -244,34 +178,19 @@ fn whatever_fails_the_guest_goes_on_and_what_is_lost_is_known() {
         let met = calls::meet(guest(), library, none);
         assert_eq!(complaint(&met), None, "nothing failed");
         assert_eq!(said(&met.left.stderr()), [""; 0], "nothing failed");
-        assert!(met.calls > 0 || SELDOM.contains(&function), "{function} is never called");
+        assert!(met.calls > 0 || is_in(SELDOM, function), "{function} is never called");
         faults(function, error, met.calls)
     };
     let rows = FALLIBLE.iter().flat_map(|&(name, errors)| errors.iter().map(move |&e| (name, e)));
     let todo: Vec<Fault> = rows.flat_map(counted).collect();
-    let cases = todo.len();
-    let (todo, wrong) = (Mutex::new(todo), Mutex::new(Vec::new()));
-    let work = || {
-        while let Some(fault) = { todo.lock().expect("no panic").pop() } {
-            let met = calls::meet(guest(), library, fault);
-            // How often a call is made depends on how threads meet; that it is made does not.
-            let untouched =
-                met.failed == 0 && fault.first == 1 && !SELDOM.contains(&fault.function);
-            let what = complaint(&met).or(untouched.then(|| "the call never came".to_owned()));
-            if let Some(what) = what {
-                let stderr = met.left.stderr();
-                wrong.lock().expect("no panic").push(format!("{fault}: {what}\n{stderr}"));
-            }
-        }
-    };
-    std::thread::scope(|scope| {
-        scope.spawn(work);
-        scope.spawn(work);
+    assert!(todo.len() > 200, "{}", todo.len());
+    check_each(2, todo, |fault| {
+        let met = calls::meet(guest(), library, fault);
+        // How often a call is made depends on how threads meet; that it is made does not.
+        let untouched = met.failed == 0 && fault.first == 1 && !is_in(SELDOM, fault.function);
+        let what = complaint(&met).or(untouched.then(|| "the call never came".to_owned()))?;
+        Some(format!("{fault}: {what}\n{}", met.left.stderr()))
     });
-    let wrong = wrong.into_inner().expect("no panic");
-    assert!(wrong.is_empty(), "{} of {cases} cases:\n{}", wrong.len(), wrong.join("\n"));
-    println!("{cases} faults");
-    assert!(cases > 200, "{cases}");
 }
 
 /// Hazard (Calls that fail): The collector calls a further function of the C library.
@@ -290,7 +209,7 @@ fn every_function_that_the_collector_takes_from_the_c_library_has_a_case() {
     let has_case = |name: &&str| {
         FALLIBLE.iter().any(|(function, _)| function == name)
             || MEMORY.contains(name)
-            || HARMLESS.contains(name)
+            || is_in(HARMLESS, name)
     };
     let without: Vec<&&str> = names.iter().filter(|name| !has_case(name)).collect();
     assert!(without.is_empty(), "give these a case in FALLIBLE, or list them: {without:?}");
@@ -314,10 +233,10 @@ fn a_wall_clock_that_is_set_during_the_run_moves_no_kernel() {
     let Some(library) = calls::library() else { return };
     let step = |first| Fault { function: "clock_gettime", error: INSTEAD, first, last: FOR_EVER };
     let met = calls::meet(Guest::new("works_for_a_while"), library, step(4));
-    let spool = met.left.expect_quiet(0).spool();
+    let trace = met.left.expect_quiet(0).trace();
     assert!(met.failed > 0, "the clock was set");
-    assert_eq!(spool.kernels(), counts(&[("work", 120)]));
-    assert_eq!((spool.losses(), spool.ending), (Losses::default(), Ending::Complete));
+    assert_eq!(trace.kernels(), counts(&[("work", 120)]));
+    assert_eq!((trace.losses(), trace.ending), (Losses::default(), Ending::Complete));
 }
 
 /// Hazard (Calls that fail): A preloaded library fakes the monotonic clock, or stops it.
@@ -327,12 +246,12 @@ fn a_clock_that_is_faked_for_the_program_holds_nobody_up() {
     let Some((_folder, library)) = calls::compiled("faked_clock") else { return };
     let preloads = format!("{} {}", library.display(), collector().display());
     let left = Guest::new("return").env("LD_PRELOAD", &preloads).run();
-    let spool = left.expect_quiet(0).spool();
-    assert_eq!(spool.kernels().values().sum::<usize>(), 207);
-    assert_eq!((spool.losses(), spool.ending), (Losses::default(), Ending::Complete));
+    let trace = left.expect_quiet(0).trace();
+    assert_eq!(trace.kernel_count(), 207);
+    assert_eq!((trace.losses(), trace.ending), (Losses::default(), Ending::Complete));
     // Who looks now and then looks again.
     let left = Guest::new("main_ends").env("LD_PRELOAD", &preloads).run();
-    assert_eq!(left.expect_quiet(0).spool().ending, Ending::Complete);
+    assert_eq!(left.expect_quiet(0).trace().ending, Ending::Complete);
     // A wait that is in vain ends nevertheless.
     let hang = Guest::new("_exit").env("STAGE2_SIM_FAULT", "flush-hang=20000");
     let started = Instant::now();
@@ -348,7 +267,7 @@ fn a_fault_reaches_the_collector_and_nobody_else() {
     assert!(Path::new(library).exists());
     let fault = Fault { function: "open64", error: EACCES, first: 1, last: FOR_EVER };
     let met = calls::meet(guest(), library, fault);
-    assert!(met.failed > 0 && met.left.spools.is_empty());
+    assert!(met.failed > 0 && met.left.traces.is_empty());
     let alone = calls::meet(guest().without("NVTX_INJECTION64_PATH"), library, fault);
     assert_eq!(alone.left.stdout(), met.left.stdout());
 }

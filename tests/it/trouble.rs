@@ -14,10 +14,10 @@ fn off_because(guest: Guest, parts: &[&str]) {
     for part in parts.iter().chain(&["stage2: "]) {
         assert!(stderr.contains(part), "{part:?} in {stderr}");
     }
-    let spool = left.spool();
-    assert_eq!(spool.kernels(), counts(&[]));
-    assert!(spool.range_paths().values().any(|path| path == "prefill"), "ranges go on");
-    let off = spool.meta("gpu.off").expect("the capture says why");
+    let trace = left.trace();
+    assert_eq!(trace.kernels(), counts(&[]));
+    assert!(trace.range_paths().values().any(|path| path == "prefill"), "ranges go on");
+    let off = trace.meta("gpu.off").expect("the capture says why");
     assert!(stderr.contains(off.split(';').next().unwrap_or(off)), "{off} in {stderr}");
 }
 
@@ -69,7 +69,7 @@ fn a_cupti_that_would_end_the_guest_under_its_driver() {
             .env("STAGE2_TEST_SIM", &copy)
     };
     off_because(guest("13000"), &["libcupti.so.11.8", "driver is 13.0", "point STAGE2_CUPTI at"]);
-    assert_eq!(guest("11080").run().expect_quiet(0).spool().kernels()["prefill"], 100);
+    assert_eq!(guest("11080").run().expect_quiet(0).trace().kernels()["prefill"], 100);
 }
 
 /// Hazard (Versions, libraries and rivals): Another tool holds CUPTI.
@@ -99,7 +99,7 @@ fn a_cupti_that_lacks_a_function() {
         if required {
             off_because(guest, &[symbol]);
         } else {
-            assert_eq!(guest.run().expect_quiet(0).spool().kernels()["prefill"], 100);
+            assert_eq!(guest.run().expect_quiet(0).trace().kernels()["prefill"], 100);
         }
     }
 }
@@ -123,9 +123,9 @@ fn buffers_per_thread_are_used_from_12_6_update_2_on_which_has_the_version_of_12
             .env("STAGE2_CUPTI", &cupti)
             .env("STAGE2_TEST_SIM", &cupti)
             .run();
-        let spool = left.expect_quiet(0).spool();
-        assert_eq!(spool.meta("attribution"), Some(attribution), "{version}");
-        assert_eq!(spool.kernels()["prefill"], 100);
+        let trace = left.expect_quiet(0).trace();
+        assert_eq!(trace.meta("attribution"), Some(attribution), "{version}");
+        assert_eq!(trace.kernels()["prefill"], 100);
     }
 }
 
@@ -136,7 +136,7 @@ fn the_end_switches_nothing_off_in_a_cupti_that_may_deadlock_then() {
             .env("STAGE2_SIM_CUPTI_VERSION", version)
             .env("STAGE2_SIM_FAULT", "slow-disable=20000")
             .run();
-        assert_eq!(left.expect_quiet(0).spool().kernels().values().sum::<usize>(), 207);
+        assert_eq!(left.expect_quiet(0).trace().kernel_count(), 207);
     }
 }
 
@@ -151,15 +151,15 @@ fn a_cupti_that_refuses_to_be_switched_on_is_told_of_once_and_every_range_counts
     let stderr = left.expect_said(0);
     assert_eq!(stderr.lines().count(), 1, "{stderr}");
     assert!(stderr.contains("CUPTI refused to collect"), "{stderr}");
-    assert_eq!(left.spool().losses().late_switches, 192);
+    assert_eq!(left.trace().losses().late_switches, 192);
 }
 
 #[test]
 fn records_that_cupti_drops_are_counted() {
     let left = Guest::new("return").env("STAGE2_SIM_FAULT", "drop=10").run();
-    let spool = left.expect_quiet(0).spool();
-    let kernels: usize = spool.kernels().values().sum();
-    assert!(spool.losses().cupti_dropped >= 20, "{:?}", spool.losses());
+    let trace = left.expect_quiet(0).trace();
+    let kernels: usize = trace.kernels().values().sum();
+    assert!(trace.losses().cupti_dropped >= 20, "{:?}", trace.losses());
     assert!((180..207).contains(&kernels), "{kernels}");
 }
 
@@ -168,9 +168,9 @@ fn records_that_cupti_drops_are_counted() {
 #[test]
 fn kernels_without_timestamps_are_kept_and_counted() {
     let left = Guest::new("return").env("STAGE2_SIM_FAULT", "zero-timestamps=10").run();
-    let spool = left.expect_quiet(0).spool();
-    assert_eq!(spool.kernels().values().sum::<usize>(), 207);
-    assert_eq!(spool.losses().invalid_timestamps, 20);
+    let trace = left.expect_quiet(0).trace();
+    assert_eq!(trace.kernel_count(), 207);
+    assert_eq!(trace.losses().invalid_timestamps, 20);
 }
 
 /// Hazard (Wrong data from the GPU): Buffers come late.
@@ -178,7 +178,7 @@ fn kernels_without_timestamps_are_kept_and_counted() {
 #[test]
 fn late_buffers_are_waited_for() {
     let left = Guest::new("return").env("STAGE2_SIM_FAULT", "late-buffers=100").run();
-    assert_eq!(left.expect_quiet(0).spool().kernels().values().sum::<usize>(), 207);
+    assert_eq!(left.expect_quiet(0).trace().kernel_count(), 207);
 }
 
 /// Hazard (Ends of life): Work still runs when the guest exits.
@@ -189,11 +189,11 @@ fn work_that_still_runs_at_exit_is_counted_as_a_whole() {
     let unfinished = || Guest::new("unfinished").env("STAGE2_SUMMARY", "stderr").run();
     let left = std::iter::repeat_with(unfinished)
         .take(10)
-        .find(|left| left.spool().losses().unreadable_records > 100)
+        .find(|left| left.trace().losses().unreadable_records > 100)
         .expect("work that still runs");
     assert!(left.stderr().contains("PARTIAL"), "{}", left.stderr());
-    let kernels = left.spool().kernels().values().sum::<usize>() as u64;
-    let lost = left.spool().losses().unreadable_records;
+    let kernels = left.trace().kernel_count() as u64;
+    let lost = left.trace().losses().unreadable_records;
     // A few are copies and fills, which are shorter.
     assert!((19_800..20_700).contains(&(kernels + lost)), "{kernels} + {lost}");
 }
@@ -209,7 +209,7 @@ fn a_last_flush_that_cupti_refuses_is_no_complete_result() {
     let stderr = left.expect_said(0);
     assert!(stderr.contains("did not hand over its last records"), "{stderr}");
     assert!(stderr.contains("PARTIAL"), "{stderr}");
-    assert!(left.spool().meta("gpu.incomplete").is_some_and(|reason| reason.contains("(8)")));
+    assert!(left.trace().meta("gpu.incomplete").is_some_and(|reason| reason.contains("(8)")));
 }
 
 /// Hazard (Ends of life): CUPTI hangs while the guest calls `exit`.
@@ -234,8 +234,8 @@ fn a_machine_without_a_gpu_is_no_trouble_of_ours() {
     assert_eq!(left.output.status, alone.output.status, "{}", left.stderr());
     let lines = |left: &common::Left| left.stderr().lines().count();
     assert_eq!(lines(&left), lines(&alone), "{}", left.stderr());
-    assert_eq!(left.spool().ending, stage2_contract::trace::Ending::Complete);
-    assert_eq!(left.spool().kernels(), counts(&[]));
+    assert_eq!(left.trace().ending, stage2_contract::trace::Ending::Complete);
+    assert_eq!(left.trace().kernels(), counts(&[]));
 }
 
 /// Hazard (Resources): Little address space (`ulimit -v`).
@@ -277,7 +277,7 @@ fn values_that_cannot_be_read_are_named_with_the_accepted_form() {
         assert_eq!(stderr.lines().count(), 1, "{stderr}");
         assert!(stderr.contains(name) && stderr.contains(value), "{stderr}");
         assert!(stderr.contains("accepted"), "{stderr}");
-        assert_eq!(left.spool().kernels().values().sum::<usize>(), 207);
+        assert_eq!(left.trace().kernel_count(), 207);
     }
 }
 
@@ -285,18 +285,18 @@ fn values_that_cannot_be_read_are_named_with_the_accepted_form() {
 fn another_tool_keeps_what_it_owns() {
     let left = Guest::new("return").env("CUDA_INJECTION64_PATH", "/other/tool.so").run();
     assert!(left.stderr().contains("another tool owns CUDA_INJECTION64_PATH"), "{}", left.stderr());
-    assert_eq!(left.spool().kernels(), counts(&[]));
+    assert_eq!(left.trace().kernels(), counts(&[]));
 
     let left = Guest::new("return").env("NVTX_INJECTION64_PATH", "/other/tool.so").run();
     assert!(left.stderr().contains("another tool owns NVTX_INJECTION64_PATH"), "{}", left.stderr());
-    assert_eq!(left.spool().kernels(), counts(&[("(outside)", 207)]));
+    assert_eq!(left.trace().kernels(), counts(&[("(outside)", 207)]));
 
     let both = Guest::new("return")
         .env("CUDA_INJECTION64_PATH", "/other/tool.so")
         .env("NVTX_INJECTION64_PATH", "/other/tool.so")
         .run();
     assert!(both.stderr().contains("off: another tool owns"), "{}", both.stderr());
-    assert_eq!(both.spools.len(), 0);
+    assert_eq!(both.traces.len(), 0);
 }
 
 /// Hazard (Versions, libraries and rivals): A profiler that refuses to start beside another tool's
@@ -346,7 +346,7 @@ fn a_guest_of_ncu_is_left_to_ncu() {
         "{}",
         left.stderr()
     );
-    assert_eq!(left.spools.len(), 0);
+    assert_eq!(left.traces.len(), 0);
 }
 
 #[test]
@@ -356,7 +356,7 @@ fn the_other_doors_lead_to_the_same_place() {
         .env("CUDA_INJECTION64_PATH", collector())
         .env("NVTX_INJECTION64_PATH", collector())
         .run();
-    assert_eq!(left.expect_quiet(0).spool().kernels().values().sum::<usize>(), 207);
+    assert_eq!(left.expect_quiet(0).trace().kernel_count(), 207);
 }
 
 #[test]
@@ -364,7 +364,7 @@ fn a_guest_without_cuda_and_nvtx_pays_nothing() {
     let alone = Guest::new("nothing").without("LD_PRELOAD").run();
     let left = Guest::new("nothing").env("STAGE2_SUMMARY", "stderr").run();
     assert_eq!(left.expect_quiet(0).stdout(), alone.stdout(), "same threads and files");
-    assert_eq!(left.spools.len(), 0, "no file");
+    assert_eq!(left.traces.len(), 0, "no file");
 }
 
 #[test]

@@ -22,20 +22,20 @@ fn a_window_holds_what_was_launched_in_it_and_begins_with_the_first_push() {
     stop(&guest);
     guest.tell("pop");
     guest.tell("work after 30");
-    let spool = window(&guest, 1);
-    assert_eq!(spool.ending, Ending::Complete);
-    assert_eq!(spool.kernels(), counts(&[("(outside)", 3), ("inside", 40), ("left", 4)]));
-    let losses = spool.losses();
+    let trace = window(&guest, 1);
+    assert_eq!(trace.ending, Ending::Complete);
+    assert_eq!(trace.kernels(), counts(&[("(outside)", 3), ("inside", 40), ("left", 4)]));
+    let losses = trace.losses();
     assert_eq!((losses.unbalanced, losses.unattributed, losses.unreadable_records), (0, 0, 0));
-    assert_eq!(spool.meta("window"), Some("1"));
-    assert_eq!(spool.meta("window.began"), Some("start"));
-    assert_eq!(spool.meta("window.ended"), Some("stop"));
+    assert_eq!(trace.meta("window"), Some("1"));
+    assert_eq!(trace.meta("window.began"), Some("start"));
+    assert_eq!(trace.meta("window.ended"), Some("stop"));
     assert!(
-        spool
+        trace
             .meta("window.unknown")
             .is_some_and(|said| said.contains("copies may count as kernels"))
     );
-    assert!(spool.records.iter().any(|record| matches!(record, Record::Device(_))));
+    assert!(trace.records.iter().any(|record| matches!(record, Record::Device(_))));
     assert!(guest.end().success());
     assert_eq!((guest.stderr().as_str(), trace_files(&guest)), ("", 1));
 }
@@ -54,20 +54,20 @@ fn each_window_can_be_read_alone() {
         guest.tell("work between 9");
     }
     for number in 1..=3u64 {
-        let spool = window(&guest, number);
+        let trace = window(&guest, number);
         let own = format!("w{number}");
-        assert_eq!(spool.kernels(), counts(&[("decode", 5 + number as usize), (own.as_str(), 7)]));
+        assert_eq!(trace.kernels(), counts(&[("decode", 5 + number as usize), (own.as_str(), 7)]));
         let of = |wanted: fn(&Record) -> bool| {
-            spool.records.iter().filter(|record| wanted(record)).count()
+            trace.records.iter().filter(|record| wanted(record)).count()
         };
         assert_eq!(of(|record| matches!(record, Record::Process(_))), 1);
         let own = guest.pid();
         let is_main =
             |record: &&Record| matches!(record, Record::Thread { os_tid, .. } if *os_tid == own);
-        assert_eq!(spool.records.iter().filter(is_main).count(), 1, "window {number}");
+        assert_eq!(trace.records.iter().filter(is_main).count(), 1, "window {number}");
         assert_eq!(of(|record| matches!(record, Record::Device(_))), 1, "window {number}");
-        assert!(spool.meta("cupti.version").is_some(), "window {number}");
-        assert_eq!(spool.losses().unattributed, 0);
+        assert!(trace.meta("cupti.version").is_some(), "window {number}");
+        assert_eq!(trace.losses().unattributed, 0);
     }
     let status = accepted(&guest, "status");
     let done: Vec<&str> = status.all("done").collect();
@@ -177,10 +177,10 @@ fn each_window_that_asks_for_hardware_counters_has_samples_and_no_other() {
         stop(&guest);
     }
     let samples = |number| {
-        let spool = window(&guest, number);
-        let sets = spool.records.iter().filter(|record| matches!(record, Record::CounterSet(_)));
+        let trace = window(&guest, number);
+        let sets = trace.records.iter().filter(|record| matches!(record, Record::CounterSet(_)));
         let samples =
-            spool.records.iter().filter(|record| matches!(record, Record::CounterSamples(_)));
+            trace.records.iter().filter(|record| matches!(record, Record::CounterSamples(_)));
         (sets.count() > 0, samples.count() > 0)
     };
     assert_eq!(samples(1), (true, true), "{}", guest.stderr());
@@ -207,9 +207,9 @@ fn what_one_window_lost_is_no_loss_of_the_next() {
         guest.tell("on 0 launch 4");
         guest.tell("on 0 work inside 20");
         stop(&guest);
-        let spool = window(&guest, 2);
-        assert_eq!(spool.kernels(), counts(&[("(outside)", 7), ("inside", 20)]), "{version}");
-        assert_eq!(spool.losses(), Losses::default(), "{version}");
+        let trace = window(&guest, 2);
+        assert_eq!(trace.kernels(), counts(&[("(outside)", 7), ("inside", 20)]), "{version}");
+        assert_eq!(trace.losses(), Losses::default(), "{version}");
     }
 }
 
@@ -221,11 +221,11 @@ fn a_window_whose_records_do_not_come_in_time_says_so() {
     start(&guest, "");
     guest.tell("work inside 5");
     stop(&guest);
-    let spool = window(&guest, 1);
-    let why = spool.meta("gpu.incomplete").expect("a reason");
+    let trace = window(&guest, 1);
+    let why = trace.meta("gpu.incomplete").expect("a reason");
     assert!(why.contains("of its activity buffers, with work of this window"), "{why}");
     assert!(guest.stderr().contains("window 1: GPU work is missing"), "{}", guest.stderr());
-    assert_eq!(spool.losses(), Losses::default());
+    assert_eq!(trace.losses(), Losses::default());
 }
 
 /// Hazard (Dormant processes and windows): A thousand windows beside busy threads.
@@ -248,12 +248,12 @@ fn a_thousand_windows_beside_busy_threads_need_no_more_memory() {
     assert_eq!(accepted(&guest, "status").get("windows"), Some("1000"));
     let mut ends = (0, 0);
     for number in 1..=1000 {
-        let spool = window(&guest, number);
-        assert_eq!(spool.ending, Ending::Complete, "window {number}");
+        let trace = window(&guest, number);
+        assert_eq!(trace.ending, Ending::Complete, "window {number}");
         let number = number.to_string();
-        assert_eq!(spool.meta("window"), Some(number.as_str()));
+        assert_eq!(trace.meta("window"), Some(number.as_str()));
         // No record is of a window before: every one lies behind the end of that.
-        let times = spool.records.iter().filter_map(|record| match record {
+        let times = trace.records.iter().filter_map(|record| match record {
             Record::Work(work) if work.start.0 != 0 => Some((work.start.0, work.end.0)),
             _ => None,
         });
@@ -262,7 +262,7 @@ fn a_thousand_windows_beside_busy_threads_need_no_more_memory() {
         assert!(first.is_none_or(|first| first >= ends.0), "window {number}");
         ends =
             times.iter().map(|time| time.0).max().map_or(ends, |last| (last, ends.1 + times.len()));
-        let losses = spool.losses();
+        let losses = trace.losses();
         assert_eq!((losses.unreadable_records, losses.cupti_dropped, losses.unbalanced), (0, 0, 0));
     }
     assert!(ends.1 > 100, "{} records in all", ends.1);
@@ -292,8 +292,8 @@ fn replays_of_a_graph_that_was_captured_before_are_in_the_window() {
     guest.tell("replay inside");
     stop(&guest);
     guest.tell("replay after");
-    let spool = window(&guest, 1);
-    assert_eq!(spool.kernels(), counts(&[("inside", 24)]));
+    let trace = window(&guest, 1);
+    assert_eq!(trace.kernels(), counts(&[("inside", 24)]));
 }
 
 /// Hazard (Dormant processes and windows): The process is killed within a window.
@@ -306,9 +306,9 @@ fn a_kill_within_a_window_leaves_what_was_flushed() {
     accepted(&guest, "flush");
     guest.signal(libc::SIGKILL);
     guest.ended();
-    let spool = window(&guest, 1);
-    assert_eq!(spool.kernels(), counts(&[("inside", 5)]));
-    assert_ne!(spool.ending, Ending::Complete);
+    let trace = window(&guest, 1);
+    assert_eq!(trace.kernels(), counts(&[("inside", 5)]));
+    assert_ne!(trace.ending, Ending::Complete);
 }
 
 /// Hazard (Dormant processes and windows): The disk fills within a window.
@@ -343,13 +343,13 @@ fn a_limit_of_steps_leaves_out_what_begins_behind_the_last_one() {
         guest.tell("burst step 500");
         guest.tell("launch 7");
         await_phase(&guest, "dormant");
-        let spool = window(&guest, 1);
-        assert_eq!(spool.kernels(), counts(&[("step", 3)]), "{attribution}");
-        let losses = spool.losses();
+        let trace = window(&guest, 1);
+        assert_eq!(trace.kernels(), counts(&[("step", 3)]), "{attribution}");
+        let losses = trace.losses();
         assert_eq!((losses.unattributed, losses.unbalanced), (0, 0), "{attribution}");
         let opened = |record: &&Record| matches!(record, Record::RangeOpen(_));
-        assert_eq!(spool.records.iter().filter(opened).count(), 3, "{attribution}");
-        assert_eq!(spool.ending, Ending::Complete);
+        assert_eq!(trace.records.iter().filter(opened).count(), 3, "{attribution}");
+        assert_eq!(trace.ending, Ending::Complete);
     }
 }
 
@@ -374,10 +374,10 @@ fn a_window_begins_at_the_moment_that_was_set_in_every_process() {
             assert_eq!(accepted(guest, "status").get("phase"), Some("on"));
             guest.tell("burst step 9");
             await_phase(guest, "dormant");
-            let spool = window(guest, number);
-            assert_eq!(spool.kernels(), counts(&[("step", 2)]), "{number}");
-            assert_eq!(spool.losses().unattributed, 0);
-            let fact = |name: &str| spool.meta(name).and_then(|fact| fact.parse::<u128>().ok());
+            let trace = window(guest, number);
+            assert_eq!(trace.kernels(), counts(&[("step", 2)]), "{number}");
+            assert_eq!(trace.losses().unattributed, 0);
+            let fact = |name: &str| trace.meta(name).and_then(|fact| fact.parse::<u128>().ok());
             assert_eq!(fact("window.at_unix_ns"), Some(at.as_micros() * 1000));
             let late = fact("window.late_ns").expect("a time");
             assert!(late < 50_000_000, "{late} ns late");

@@ -3,11 +3,10 @@
 
 use crate::common::calls;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Mutex;
 
 use crate::common::calls::{FOR_EVER, Fault, slow};
 use crate::common::dormant::*;
-use crate::common::{Running, Spool, collector};
+use crate::common::{Running, TraceFile, check_each, collector};
 use stage2_contract::trace::{Ending, Losses, Record};
 
 /// Windows of each process.
@@ -40,25 +39,17 @@ const CASES: [(&str, usize, i32); 14] = [
 #[test]
 fn each_window_holds_whole_all_that_every_busy_thread_did_in_it() {
     let Some(library) = calls::library() else { return };
-    let (todo, wrong) = (Mutex::new(CASES.to_vec()), Mutex::new(Vec::new()));
-    let work = || {
-        while let Some((version, threads, ms)) = { todo.lock().expect("no panic").pop() } {
-            let fault = Fault { function: "open64", error: slow(ms), first: 1, last: FOR_EVER };
-            let preloads = format!("{} {}", library.display(), collector().display());
-            let mut guest = dormant()
-                .env("STAGE2_SIM_CUPTI_VERSION", version)
-                .env("LD_PRELOAD", preloads)
-                .env("STAGE2_TEST_CALL", fault.to_string())
-                .spawn();
-            let said = windows_of(&mut guest, threads);
-            let case = format!("CUPTI {version}, {threads} threads, {ms} ms");
-            let said = said.into_iter().map(|said| format!("{case}: {said}"));
-            wrong.lock().expect("no panic").extend(said);
-        }
-    };
-    std::thread::scope(|scope| (0..2).for_each(|_| drop(scope.spawn(work))));
-    let wrong = wrong.into_inner().expect("no panic");
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    check_each(2, CASES.to_vec(), |(version, threads, ms)| {
+        let fault = Fault { function: "open64", error: slow(ms), first: 1, last: FOR_EVER };
+        let preloads = format!("{} {}", library.display(), collector().display());
+        let mut guest = dormant()
+            .env("STAGE2_SIM_CUPTI_VERSION", version)
+            .env("LD_PRELOAD", preloads)
+            .env("STAGE2_TEST_CALL", fault.to_string())
+            .spawn();
+        let wrong = windows_of(&mut guest, threads).join("\n");
+        (!wrong.is_empty()).then(|| format!("CUPTI {version}, {threads} threads, {ms} ms: {wrong}"))
+    });
 }
 
 /// What is wrong with the windows of a guest with so many busy threads.
@@ -70,9 +61,9 @@ fn windows_of(guest: &mut Running, threads: usize) -> Vec<String> {
         start(guest, "");
         guest.tell("turns 3");
         stop(guest);
-        let spool = window(guest, number);
+        let trace = window(guest, number);
         wrong.extend(
-            complaints(&spool, threads).into_iter().map(|said| format!("w{number}: {said}")),
+            complaints(&trace, threads).into_iter().map(|said| format!("w{number}: {said}")),
         );
     }
     if !guest.stderr().is_empty() {
@@ -82,16 +73,16 @@ fn windows_of(guest: &mut Running, threads: usize) -> Vec<String> {
 }
 
 /// What is missing in a window, or of unknown place.
-fn complaints(spool: &Spool, threads: usize) -> Vec<String> {
+fn complaints(trace: &TraceFile, threads: usize) -> Vec<String> {
     let mut wrong = Vec::new();
     // A turn may be open at the end of the window.
-    let losses = Losses { unclosed: 0, ..spool.losses() };
-    if (spool.ending, losses) != (Ending::Complete, Losses::default()) {
-        wrong.push(format!("{:?}, {losses:?}", spool.ending));
+    let losses = Losses { unclosed: 0, ..trace.losses() };
+    if (trace.ending, losses) != (Ending::Complete, Losses::default()) {
+        wrong.push(format!("{:?}, {losses:?}", trace.ending));
     }
-    let paths = spool.range_paths();
+    let paths = trace.range_paths();
     let (mut closed, mut kernels) = (BTreeSet::new(), HashMap::new());
-    for record in &spool.records {
+    for record in &trace.records {
         match record {
             Record::RangeClose { range, .. } => drop(closed.insert(*range)),
             Record::Work(work) => *kernels.entry(work.range).or_insert(0) += 1,

@@ -13,7 +13,7 @@ fn run(fault: &str) -> Left {
 
 /// Duration of the longest kernel whose times are taken as they are, ns.
 fn longest_ns(left: &Left) -> u64 {
-    let durations = left.spool().records.iter().filter_map(|record| match record {
+    let durations = left.trace().records.iter().filter_map(|record| match record {
         Record::Work(work) if work.start.0 != 0 && work.end >= work.start => {
             Some(work.end.0 - work.start.0)
         }
@@ -28,10 +28,10 @@ fn longest_ns(left: &Left) -> u64 {
 fn times_that_cannot_be_are_counted_and_add_to_no_sum() {
     for fault in ["zero-timestamps=10", "reversed-timestamps=10", "future-timestamps=10"] {
         let left = run(fault);
-        let (stderr, spool) = (left.expect_said(0), left.spool());
-        assert_eq!(spool.kernels().values().sum::<usize>(), 207, "{fault}");
+        let (stderr, trace) = (left.expect_said(0), left.trace());
+        assert_eq!(trace.kernel_count(), 207, "{fault}");
         let losses = Losses { invalid_timestamps: DAMAGED, ..Losses::default() };
-        assert_eq!(spool.losses(), losses, "{fault}");
+        assert_eq!(trace.losses(), losses, "{fault}");
         assert!(longest_ns(&left) < 1_000_000_000, "{fault}: {} ns", longest_ns(&left));
         assert!(stderr.contains("20 without valid times"), "{fault}: {stderr}");
     }
@@ -42,10 +42,10 @@ fn times_that_cannot_be_are_counted_and_add_to_no_sum() {
 #[test]
 fn records_of_an_unknown_kind_are_counted_and_those_behind_them_are_read() {
     let left = run("unknown-kinds=10");
-    let (stderr, spool) = (left.expect_said(0), left.spool());
-    assert_eq!(spool.kernels().values().sum::<usize>(), 187);
+    let (stderr, trace) = (left.expect_said(0), left.trace());
+    assert_eq!(trace.kernel_count(), 187);
     let losses = Losses { unreadable_records: DAMAGED, ..Losses::default() };
-    assert_eq!(spool.losses(), losses);
+    assert_eq!(trace.losses(), losses);
     assert!(stderr.contains("PARTIAL"), "{stderr}");
 }
 
@@ -54,13 +54,13 @@ fn records_of_an_unknown_kind_are_counted_and_those_behind_them_are_read() {
 #[test]
 fn kernels_without_a_name_are_kept_where_they_ran() {
     let left = run("no-names=10");
-    let spool = left.spool();
+    let trace = left.trace();
     assert_eq!(left.output.status.code(), Some(0), "{}", left.stderr());
-    assert_eq!(spool.kernels().values().sum::<usize>(), 207);
-    assert_eq!(spool.losses(), Losses::default());
+    assert_eq!(trace.kernel_count(), 207);
+    assert_eq!(trace.losses(), Losses::default());
     let unnamed =
         |record: &&Record| matches!(record, Record::Name { bytes, .. } if bytes.is_empty());
-    assert_eq!(spool.records.iter().filter(unnamed).count(), 1, "one name, and it is empty");
+    assert_eq!(trace.records.iter().filter(unnamed).count(), 1, "one name, and it is empty");
 }
 
 /// Hazard (Records that make no sense): Kernels that name no call: correlation id 0.
@@ -68,13 +68,13 @@ fn kernels_without_a_name_are_kept_where_they_ran() {
 #[test]
 fn kernels_of_no_known_call_are_unattributed_and_not_outside_of_ranges() {
     let left = run("no-correlations=10");
-    let spool = left.expect_said(0);
-    assert!(spool.contains("20 unattributed"), "{spool}");
-    let spool = left.spool();
+    let trace = left.expect_said(0);
+    assert!(trace.contains("20 unattributed"), "{trace}");
+    let trace = left.trace();
     let kernels =
         common::counts(&[("(outside)", 7), ("prefill", 90), ("decode", 90), ("(unknown)", 20)]);
-    assert_eq!(spool.kernels(), kernels);
-    assert_eq!(spool.losses(), Losses { unattributed: DAMAGED, ..Losses::default() });
+    assert_eq!(trace.kernels(), kernels);
+    assert_eq!(trace.losses(), Losses { unattributed: DAMAGED, ..Losses::default() });
 }
 
 /// Hazard (Records that make no sense): Kernels with the correlation id of another call, as parts
@@ -86,10 +86,10 @@ fn kernels_of_no_known_call_are_unattributed_and_not_outside_of_ranges() {
 #[test]
 fn kernels_with_the_number_of_another_call_are_all_kept() {
     let left = run("repeated-correlations=10");
-    let spool = left.spool();
+    let trace = left.trace();
     assert_eq!(left.output.status.code(), Some(0), "{}", left.stderr());
-    assert_eq!(spool.kernels().values().sum::<usize>(), 207);
-    assert_eq!(spool.losses(), Losses::default());
+    assert_eq!(trace.kernel_count(), 207);
+    assert_eq!(trace.losses(), Losses::default());
 }
 
 /// Hazard (Records that make no sense): Correlation ids that begin again.
@@ -97,7 +97,7 @@ fn kernels_with_the_number_of_another_call_are_all_kept() {
 #[test]
 fn correlation_ids_that_begin_again_lose_no_kernel() {
     let left = Guest::new("return").env("STAGE2_SIM_FIRST_CORRELATION", "4294967200").run();
-    let spool = left.expect_quiet(0).spool();
-    let kernels = common::counts(&[("(outside)", 7), ("prefill", 100), ("decode", 100)]);
-    assert_eq!((spool.kernels(), spool.losses()), (kernels, Losses::default()));
+    let trace = left.expect_quiet(0).trace();
+    let kernels = common::plain();
+    assert_eq!((trace.kernels(), trace.losses()), (kernels, Losses::default()));
 }

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
-use stage2_contract::trace::{Ending, RANGE_OUTSIDE, RANGE_UNKNOWN, Reader, Record, What, pieces};
+use stage2_contract::trace::{Ending, RANGE_OUTSIDE, RANGE_UNKNOWN, Record, What, pieces};
 
-use crate::common::Spool;
+use crate::common::TraceFile;
 
 /// The pieces in a folder: of each trace, by its stem, the files by number.
 pub(crate) fn files(folder: &Path) -> BTreeMap<String, Vec<(u64, PathBuf)>> {
@@ -19,24 +19,18 @@ pub(crate) fn files(folder: &Path) -> BTreeMap<String, Vec<(u64, PathBuf)>> {
     traces
 }
 
-/// A file as it is.
-pub(crate) fn piece(path: &Path) -> Spool {
-    let mut reader = Reader::open(path).unwrap_or_else(|error| panic!("{error}"));
-    let records = reader.by_ref().map(|record| record.expect("readable")).collect();
-    Spool { ending: reader.end(), records }
-}
-
 /// All pieces of the only trace in a folder, as they are, and joined, with the gaps between them.
-pub(crate) fn read(folder: &Path) -> (Vec<Spool>, Spool, Vec<(u64, u64)>) {
+pub(crate) fn read(folder: &Path) -> (Vec<TraceFile>, TraceFile, Vec<(u64, u64)>) {
     let traces = files(folder);
     assert_eq!(traces.len(), 1, "{traces:?}");
-    let all: Vec<Spool> = traces.values().flatten().map(|(_, path)| piece(path)).collect();
+    let all: Vec<TraceFile> =
+        traces.values().flatten().map(|(_, path)| TraceFile::read(path)).collect();
     let (joined, gaps) = joined(&all);
     (all, joined, gaps)
 }
 
 /// Pieces in order -> one trace.
-pub(crate) fn joined(all: &[Spool]) -> (Spool, Vec<(u64, u64)>) {
+pub(crate) fn joined(all: &[TraceFile]) -> (TraceFile, Vec<(u64, u64)>) {
     let (mut join, mut records) = (pieces::Join::default(), Vec::new());
     for piece in all {
         join.begin_file();
@@ -44,15 +38,15 @@ pub(crate) fn joined(all: &[Spool]) -> (Spool, Vec<(u64, u64)>) {
     }
     let gaps = join.gaps().to_vec();
     join.finish(|record| records.push(record));
-    (Spool { ending: all.last().map_or(Ending::Open, |last| last.ending), records }, gaps)
+    (TraceFile { ending: all.last().map_or(Ending::Open, |last| last.ending), records }, gaps)
 }
 
 /// How many instances of each path opened, and how many ranges closed.
-pub(crate) fn instances(spool: &Spool) -> (BTreeMap<String, usize>, usize) {
-    let paths = spool.range_paths();
+pub(crate) fn instances(trace: &TraceFile) -> (BTreeMap<String, usize>, usize) {
+    let paths = trace.range_paths();
     let mut opened = BTreeMap::new();
     let mut closed = 0;
-    for record in &spool.records {
+    for record in &trace.records {
         match record {
             Record::RangeOpen(open) if open.continues == 0 => {
                 *opened.entry(paths[&open.range].clone()).or_insert(0) += 1;
@@ -65,10 +59,10 @@ pub(crate) fn instances(spool: &Spool) -> (BTreeMap<String, usize>, usize) {
 }
 
 /// Fails unless a file defines all that its work and its ranges name, before they do.
-pub(crate) fn assert_alone(spool: &Spool, captured: &BTreeSet<u64>) {
+pub(crate) fn assert_alone(trace: &TraceFile, captured: &BTreeSet<u64>) {
     let mut known: HashMap<&str, BTreeSet<u64>> = HashMap::new();
     let mut open = BTreeSet::new();
-    for record in &spool.records {
+    for record in &trace.records {
         let needed: &[(&str, u64)] = match record {
             Record::Name { .. } => &[],
             Record::Shape(shape) => &[("name", shape.name.into())],

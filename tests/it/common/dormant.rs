@@ -5,9 +5,8 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::common::{Guest, Running, Spool};
+use crate::common::{Guest, Running, TraceFile};
 use stage2_contract::control::{Answer, SocketName};
-use stage2_contract::trace::Reader;
 
 /// Nothing here takes as long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -63,11 +62,12 @@ pub(crate) fn refused(guest: &Running, line: &str) -> String {
     answer.get("error").expect("a reason").to_owned()
 }
 
-/// Asks for the status until it says so.
-pub(crate) fn await_phase(guest: &Running, phase: &str) -> Answer {
+/// Asks a process for its status until it says so. The socket of a child is there a moment before.
+pub(crate) fn await_phase_of(guest: &Running, pid: u32, phase: &str) -> Answer {
     let until = Instant::now() + PATIENCE;
     loop {
-        let status = accepted(guest, "status");
+        let status = send(guest, pid, b"stage2-control/1 status\n");
+        assert!(!status.refused, "{status:?}");
         if status.get("phase") == Some(phase) {
             return status;
         }
@@ -76,17 +76,8 @@ pub(crate) fn await_phase(guest: &Running, phase: &str) -> Answer {
     }
 }
 
-/// Asks a child for its status until it is dormant: its socket is there a moment before.
-pub(crate) fn status_of_dormant(guest: &Running, child: u32) -> Answer {
-    let until = Instant::now() + PATIENCE;
-    loop {
-        let status = send(guest, child, b"stage2-control/1 status\n");
-        if status.get("phase") == Some("dormant") {
-            return status;
-        }
-        assert!(Instant::now() < until, "{status:?}");
-        std::thread::sleep(Duration::from_millis(1));
-    }
+pub(crate) fn await_phase(guest: &Running, phase: &str) -> Answer {
+    await_phase_of(guest, guest.pid(), phase)
 }
 
 pub(crate) fn start(guest: &Running, words: &str) {
@@ -100,15 +91,13 @@ pub(crate) fn stop(guest: &Running) {
 }
 
 /// The trace file of a window.
-pub(crate) fn window(guest: &Running, number: u64) -> Spool {
+pub(crate) fn window(guest: &Running, number: u64) -> TraceFile {
     let ending = format!("-w{number}.s2t");
     let file = std::fs::read_dir(guest.out()).expect("folder").flatten().map(|file| file.path());
     let file = file.filter(|path| path.to_string_lossy().ends_with(&ending));
     let files: Vec<PathBuf> = file.collect();
     assert_eq!(files.len(), 1, "window {number}: {}", guest.stderr());
-    let mut reader = Reader::open(&files[0]).expect("a trace file");
-    let records = reader.by_ref().map(|record| record.expect("readable")).collect();
-    Spool { ending: reader.end(), records }
+    TraceFile::read(&files[0])
 }
 
 pub(crate) fn trace_files(guest: &Running) -> usize {

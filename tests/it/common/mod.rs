@@ -3,19 +3,19 @@
 pub(crate) mod calls;
 pub(crate) mod cut;
 pub(crate) mod dormant;
-mod spool;
-pub(crate) mod work;
+pub(crate) mod trace;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-pub(crate) use spool::{Spool, spools_in};
 use tempfile::TempDir;
+pub(crate) use trace::{TraceFile, traces_in};
 
 /// A guest to be run.
 pub(crate) struct Guest {
@@ -33,7 +33,7 @@ pub(crate) struct Left {
     /// Its exit and its output.
     pub(crate) output: Output,
     /// Its trace files, by process id.
-    pub(crate) spools: Vec<Spool>,
+    pub(crate) traces: Vec<TraceFile>,
     folder: TempDir,
 }
 
@@ -133,7 +133,7 @@ impl Guest {
     /// Runs it to its end, which has to come in time, as that of its children.
     pub(crate) fn run(self) -> Left {
         let mut left = self.run_without_reading();
-        left.spools = spools_in(left.folder.path());
+        left.traces = traces_in(left.folder.path());
         left
     }
 
@@ -158,7 +158,7 @@ impl Guest {
         let output = guest.wait_with_output().expect("the guest ends");
         drop(over);
         assert!(!watchdog.join().expect("ends"), "the guest was held up");
-        Left { output, spools: Vec::new(), folder: self.folder }
+        Left { output, traces: Vec::new(), folder: self.folder }
     }
 }
 
@@ -255,21 +255,21 @@ impl Drop for Running {
 
 impl Left {
     /// The only trace file of a process that was not forked.
-    pub(crate) fn spool(&self) -> &Spool {
-        let mut roots = self.spools.iter().filter(|spool| spool.meta("fork.of").is_none());
+    pub(crate) fn trace(&self) -> &TraceFile {
+        let mut roots = self.traces.iter().filter(|trace| trace.meta("fork.of").is_none());
         let (first, second) = (roots.next(), roots.next());
         assert!(second.is_none(), "{}", self.stderr());
-        first.unwrap_or_else(|| panic!("no spool: {}", self.stderr()))
+        first.unwrap_or_else(|| panic!("no trace file: {}", self.stderr()))
     }
 
     /// The trace files of forked children.
-    pub(crate) fn children(&self) -> Vec<&Spool> {
-        self.spools.iter().filter(|spool| spool.meta("fork.of").is_some()).collect()
+    pub(crate) fn children(&self) -> Vec<&TraceFile> {
+        self.traces.iter().filter(|trace| trace.meta("fork.of").is_some()).collect()
     }
 
     /// Its trace files.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
-        spool::files_in(self.folder.path())
+        trace::files_in(self.folder.path())
     }
 
     /// The table that was written beside the trace file.
@@ -298,7 +298,7 @@ impl Left {
         let said = self.expect_said(0);
         assert!(said.contains("1 range was still open") && said.contains(name), "{said}");
         assert_eq!(said.lines().count(), 1, "{said}");
-        assert_eq!(self.spool().meta("ranges.open_at_end"), Some("1"));
+        assert_eq!(self.trace().meta("ranges.open_at_end"), Some("1"));
         self
     }
 
@@ -307,6 +307,32 @@ impl Left {
         assert_eq!(self.expect_said(code), "");
         self
     }
+}
+
+/// What the plain guest launches.
+pub(crate) fn plain() -> BTreeMap<String, usize> {
+    counts(&[("(outside)", 7), ("decode", 100), ("prefill", 100)])
+}
+
+/// Checks each case on one of so many threads, because guests wait most of the time. Fails with all that is
+/// wrong.
+pub(crate) fn check_each<T: Send>(
+    threads: usize,
+    cases: Vec<T>,
+    check: impl Fn(T) -> Option<String> + Sync,
+) {
+    let count = cases.len();
+    let (todo, wrong) = (Mutex::new(cases), Mutex::new(Vec::new()));
+    let work = || {
+        while let Some(case) = { todo.lock().expect("no panic").pop() } {
+            if let Some(what) = check(case) {
+                wrong.lock().expect("no panic").push(what);
+            }
+        }
+    };
+    std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
+    let wrong = wrong.into_inner().expect("no panic");
+    assert!(wrong.is_empty(), "{} of {count} cases:\n{}", wrong.len(), wrong.join("\n"));
 }
 
 /// A map from the pairs of a test.

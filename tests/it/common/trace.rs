@@ -8,7 +8,7 @@ use stage2_contract::trace::{
 };
 
 /// What one trace file says.
-pub(crate) struct Spool {
+pub(crate) struct TraceFile {
     /// How the file ends.
     pub(crate) ending: Ending,
     /// Every record.
@@ -16,15 +16,8 @@ pub(crate) struct Spool {
 }
 
 /// The trace files in a folder.
-pub(crate) fn spools_in(folder: &Path) -> Vec<Spool> {
-    files_in(folder)
-        .iter()
-        .map(|path| {
-            let mut reader = Reader::open(path).expect("a spool");
-            let records = reader.by_ref().map(|record| record.expect("readable")).collect();
-            Spool { ending: reader.end(), records }
-        })
-        .collect()
+pub(crate) fn traces_in(folder: &Path) -> Vec<TraceFile> {
+    files_in(folder).iter().map(|path| TraceFile::read(path)).collect()
 }
 
 /// Trace files in a folder, by name.
@@ -41,7 +34,14 @@ pub(super) fn files_in(folder: &Path) -> Vec<PathBuf> {
     paths
 }
 
-impl Spool {
+impl TraceFile {
+    /// Reads a file as it is.
+    pub(crate) fn read(path: &Path) -> Self {
+        let mut reader = Reader::open(path).unwrap_or_else(|error| panic!("{error}"));
+        let records = reader.by_ref().map(|record| record.expect("readable")).collect();
+        TraceFile { ending: reader.end(), records }
+    }
+
     /// Path of each range instance, its parts joined by `/`.
     pub(crate) fn range_paths(&self) -> BTreeMap<u64, String> {
         let (mut names, mut paths) = (HashMap::new(), HashMap::new());
@@ -80,6 +80,25 @@ impl Spool {
                 range => ranges.get(&range).map_or("(undefined)", String::as_str),
             };
             *counts.entry(path.to_owned()).or_insert(0) += 1;
+        }
+        counts
+    }
+
+    /// What `pick` gives of each record, in order.
+    pub(crate) fn each<'t, T>(&'t self, pick: impl FnMut(&'t Record) -> Option<T>) -> Vec<T> {
+        self.records.iter().filter_map(pick).collect()
+    }
+
+    /// Kernels, wherever they were launched.
+    pub(crate) fn kernel_count(&self) -> usize {
+        self.kernels().values().sum()
+    }
+
+    /// Range instances by path.
+    pub(crate) fn ranges(&self) -> BTreeMap<String, usize> {
+        let mut counts = BTreeMap::new();
+        for path in self.range_paths().into_values() {
+            *counts.entry(path).or_insert(0) += 1;
         }
         counts
     }
@@ -149,4 +168,44 @@ impl Spool {
         });
         last.expect("losses")
     }
+}
+
+/// Every piece of work as a line of all that is told of it, and how often there is such a one. With the
+/// same seed the simulated GPU takes equally long for the same launch.
+pub(crate) fn work(trace: &TraceFile) -> BTreeMap<String, usize> {
+    let ranges = trace.range_paths();
+    let (mut names, mut shapes, mut queues) = (HashMap::new(), HashMap::new(), HashMap::new());
+    let mut lines = BTreeMap::new();
+    for record in &trace.records {
+        match record {
+            Record::Name { id, bytes } => {
+                names.insert(*id, String::from_utf8_lossy(bytes).into_owned());
+            }
+            Record::Shape(shape) => {
+                let mut told = *shape;
+                (told.id, told.name) = (0, 0);
+                shapes.insert(shape.id, format!("{} {told:?}", names[&shape.name]));
+            }
+            Record::Queue(queue) => {
+                queues.insert(queue.id, (queue.device, queue.context, queue.stream));
+            }
+            Record::Work(work) => {
+                let path = match work.range {
+                    RANGE_OUTSIDE => "(outside)",
+                    RANGE_UNKNOWN => "(unknown)",
+                    range => &ranges[&range],
+                };
+                let what = match work.what {
+                    What::Kernel { shape } => shapes[&shape].clone(),
+                    other => format!("{other:?}"),
+                };
+                let ns = work.end.0 - work.start.0;
+                let (queue, node) = (queues[&work.queue], work.graph_node);
+                let line = format!("{path}: {what}, {ns} ns, queue {queue:?}, node {node}");
+                *lines.entry(line).or_insert(0) += 1;
+            }
+            _ => {}
+        }
+    }
+    lines
 }
