@@ -13,27 +13,11 @@ const GPUS_BYTES: usize = 16 * 41;
 const GPUS: &str = "CUDA_VISIBLE_DEVICES";
 
 /// Variables that hold a number.
-const NUMBERS: [&str; 19] = [
-    "RANK",
-    "LOCAL_RANK",
-    "WORLD_SIZE",
-    "LOCAL_WORLD_SIZE",
-    "GROUP_RANK",
-    "OMPI_COMM_WORLD_RANK",
-    "OMPI_COMM_WORLD_LOCAL_RANK",
-    "OMPI_COMM_WORLD_SIZE",
-    "PMI_RANK",
-    "PMI_SIZE",
-    "PMIX_RANK",
-    "MPI_LOCALRANKID",
-    "MV2_COMM_WORLD_RANK",
-    "MV2_COMM_WORLD_LOCAL_RANK",
-    "MV2_COMM_WORLD_SIZE",
-    "SLURM_PROCID",
-    "SLURM_LOCALID",
-    "SLURM_NTASKS",
-    "SLURM_STEP_NUM_TASKS",
-];
+const NUMBERS: &str = "\
+    RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE GROUP_RANK OMPI_COMM_WORLD_RANK \
+    OMPI_COMM_WORLD_LOCAL_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE PMIX_RANK \
+    MPI_LOCALRANKID MV2_COMM_WORLD_RANK MV2_COMM_WORLD_LOCAL_RANK MV2_COMM_WORLD_SIZE \
+    SLURM_PROCID SLURM_LOCALID SLURM_NTASKS SLURM_STEP_NUM_TASKS";
 
 /// What the environment said about this process's place in its job at one moment: variables and their
 /// values.
@@ -59,7 +43,7 @@ impl JobFacts {
         let gpus = text(GPUS)
             .filter(|list| (1..=GPUS_BYTES).contains(&list.len()) && list.chars().all(of_gpus));
         let gpus = gpus.map(|list| (GPUS, list));
-        Self(NUMBERS.into_iter().filter_map(number).chain(gpus).collect())
+        Self(NUMBERS.split_whitespace().filter_map(number).chain(gpus).collect())
     }
 
     /// The facts that `earlier` does not state in the same way, as key and value.

@@ -76,35 +76,30 @@ impl Pieces {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => last = Some(error),
                 Err(error) => return Err(error),
                 Ok(file) => {
-                    let mut pieces = Pieces::of(rotate, folder.to_owned(), stem, begun);
-                    pieces.files.push_back(file.path.clone());
+                    let pieces = Pieces {
+                        rotate,
+                        folder: folder.to_owned(),
+                        stem,
+                        begun,
+                        number: 1,
+                        since: Instant::now(),
+                        head: 0,
+                        holds_events: false,
+                        files: VecDeque::from([file.path.clone()]),
+                        retry: None,
+                        bytes: 0,
+                        unwritten: 0,
+                        told: Losses::default(),
+                        threads: BTreeMap::new(),
+                        nodes: FxHashMap::default(),
+                        first_range: 0,
+                        said: FxHashSet::default(),
+                    };
                     return Ok((pieces, file));
                 }
             }
         }
         Err(last.unwrap_or_else(|| io::ErrorKind::AlreadyExists.into()))
-    }
-
-    fn of(rotate: Rotate, folder: PathBuf, stem: String, begun: u64) -> Pieces {
-        Pieces {
-            rotate,
-            folder,
-            stem,
-            begun,
-            number: 1,
-            since: Instant::now(),
-            head: 0,
-            holds_events: false,
-            files: VecDeque::new(),
-            retry: None,
-            bytes: 0,
-            unwritten: 0,
-            told: Losses::default(),
-            threads: BTreeMap::new(),
-            nodes: FxHashMap::default(),
-            first_range: 0,
-            said: FxHashSet::default(),
-        }
     }
 
     /// Whether the piece is over, which has so many bytes.

@@ -124,7 +124,6 @@ fn set<T>(field: &mut T, value: Option<T>) -> bool {
     value.map(|value| *field = value).is_some()
 }
 
-/// The value of that name.
 fn named<T, const N: usize>(name: &str, values: [(&str, T); N]) -> Option<T> {
     values.into_iter().find(|(known, _)| *known == name).map(|(_, value)| value)
 }

@@ -117,7 +117,6 @@ pub(crate) fn add_enumeration<'a>(
     })
 }
 
-/// As much of a name as is kept.
 fn kept(name: &[u8]) -> &[u8] {
     &name[..name.len().min(MAX_NAME)]
 }

@@ -30,7 +30,6 @@ enum Order {
     Watch {
         /// [`DeviceState::device`].
         device: u32,
-        /// Its UUID.
         uuid: [u8; 16],
     },
     /// To read once more, and end.
@@ -46,7 +45,6 @@ pub(super) enum Said {
     Off {
         /// [`DeviceState::device`].
         device: Option<u32>,
-        /// The reason.
         reason: String,
     },
 }

@@ -191,7 +191,6 @@ fn uuid(text: &str) -> Option<[u8; 16]> {
 pub(super) struct Gpu<'a> {
     functions: &'a Functions,
     handle: nvmlDevice_t,
-    /// Its UUID.
     pub(super) uuid: [u8; 16],
 }
 

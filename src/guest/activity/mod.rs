@@ -82,6 +82,17 @@ macro_rules! execution {
     };
 }
 
+/// A copy or a fill: as [`execution`].
+macro_rules! transfer {
+    ($record:ident, $copy_kind:expr) => {
+        Activity::Transfer {
+            ran: execution!($record, $record.graphNodeId),
+            bytes: $record.bytes,
+            copy_kind: $copy_kind,
+        }
+    };
+}
+
 /// Reads the record that starts at `bytes[0]`. Bytes behind its end may follow. `None`: unreadable.
 #[inline]
 fn decode(bytes: &[u8]) -> Option<Activity> {
@@ -105,18 +116,15 @@ fn decode(bytes: &[u8]) -> Option<Activity> {
         }
         sys::CUPTI_ACTIVITY_KIND_MEMCPY => {
             let copy: record::Memcpy = record::read(bytes)?;
-            let (ran, copy_kind) = (execution!(copy, copy.graphNodeId), Some(copy.copyKind));
-            Activity::Transfer { ran, bytes: copy.bytes, copy_kind }
+            transfer!(copy, Some(copy.copyKind))
         }
         sys::CUPTI_ACTIVITY_KIND_MEMCPY2 => {
             let copy: record::MemcpyPeer = record::read(bytes)?;
-            let (ran, copy_kind) = (execution!(copy, copy.graphNodeId), Some(copy.copyKind));
-            Activity::Transfer { ran, bytes: copy.bytes, copy_kind }
+            transfer!(copy, Some(copy.copyKind))
         }
         sys::CUPTI_ACTIVITY_KIND_MEMSET => {
             let fill: record::Memset = record::read(bytes)?;
-            let ran = execution!(fill, fill.graphNodeId);
-            Activity::Transfer { ran, bytes: fill.bytes, copy_kind: None }
+            transfer!(fill, None)
         }
         sys::CUPTI_ACTIVITY_KIND_GRAPH_TRACE => {
             let launch: record::GraphTrace = record::read(bytes)?;

@@ -312,7 +312,6 @@ const SWITCHED_SECOND: &[u32] = &[
 ];
 
 impl Activities {
-    /// The second API for a subscriber.
     pub(super) fn second(api: &'static Api, subscriber: &Subscriber) -> Self {
         Activities::Second(Second {
             api,

@@ -234,7 +234,6 @@ pub(super) fn watch_kernels(api: &Api, subscriber: &mut Subscriber, on: bool) ->
     switched.contains(&true)
 }
 
-/// All others.
 fn others() -> impl Iterator<Item = u32> {
     OTHERS.iter().flat_map(|&(first, last)| first..=last)
 }

@@ -26,7 +26,6 @@ pub enum Phase {
 pub(super) struct PhaseMachine(pub(super) AtomicU8);
 
 impl PhaseMachine {
-    /// The phase now.
     pub(super) fn now(&self) -> Phase {
         match self.0.load(Ordering::Acquire) {
             0 => Phase::Idle,

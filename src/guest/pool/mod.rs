@@ -433,9 +433,7 @@ const MEDIUM_SHARE: (usize, usize) = (3, 16);
 /// Buffers of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Class {
-    /// Bytes of one.
     bytes: usize,
-    /// How many.
     count: usize,
     /// Index of the first.
     first: usize,
@@ -478,7 +476,6 @@ impl Layout {
         self.0.last().map_or(0, |class| class.first + class.count)
     }
 
-    /// Bytes of all.
     fn bytes(&self) -> usize {
         self.0.last().map_or(0, |class| class.offset + class.bytes * class.count)
     }

@@ -33,7 +33,6 @@ type Slots<T> = Zeroed<Slot<T>>;
 #[cfg(feature = "models")]
 type Slots<T> = Box<[Slot<T>]>;
 
-/// The queue.
 pub(crate) struct Queue<T> {
     slots: Slots<T>,
     /// The free slots that were in use before; and how many are in use.

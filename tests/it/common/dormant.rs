@@ -1,6 +1,6 @@
 //! Guests with a dormant collector: what they are told by the control socket, and the windows that they leave.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -38,7 +38,18 @@ pub(crate) fn socket_of(guest: &Running, pid: u32) -> PathBuf {
 }
 
 pub(crate) fn send(guest: &Running, pid: u32, text: &[u8]) -> Answer {
-    let mut stream = UnixStream::connect(socket_of(guest, pid)).expect("it listens");
+    let (socket, until) = (socket_of(guest, pid), Instant::now() + PATIENCE);
+    let mut stream = loop {
+        match UnixStream::connect(&socket) {
+            // It has its name a moment before it listens.
+            Err(error)
+                if error.kind() == ErrorKind::ConnectionRefused && Instant::now() < until =>
+            {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            connected => break connected.expect("it listens"),
+        }
+    };
     stream.set_read_timeout(Some(PATIENCE)).expect("set");
     stream.write_all(text).expect("taken");
     let mut answer = String::new();
