@@ -32,7 +32,7 @@ pub(crate) fn thread_cpu() -> Duration {
 }
 
 /// Whether the clocks that time ranges can be read: a filter of the guest's may forbid it.
-pub fn works() -> bool {
+pub fn can_be_read() -> bool {
     [libc::CLOCK_MONOTONIC, libc::CLOCK_REALTIME].into_iter().all(|clock| read(clock).is_some())
 }
 

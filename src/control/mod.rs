@@ -30,7 +30,7 @@ const READY_PATIENCE: Duration = Duration::from_millis(100);
 const STACK_BYTES: usize = 256 << 10;
 
 /// What the thread needs of those above it.
-pub struct Asks {
+pub struct Context {
     /// The options of the process.
     pub options: Options,
     /// Makes what threads share, with a drain thread, unless that was done.
@@ -50,14 +50,14 @@ pub enum OpenError {
 
 /// Opens the socket on the calling thread, and starts the thread that serves it. The caller has all signals
 /// blocked, which the thread inherits.
-pub fn open(asks: Asks) -> Result<(), OpenError> {
+pub fn open(context: Context) -> Result<(), OpenError> {
     let socket = Socket::open().map_err(OpenError::Place)?;
     let ready = Arc::new(Flag::default());
     let is_ready = Arc::clone(&ready);
     let server = move || {
         scheduling::be_ordinary();
         is_ready.set();
-        let served = barrier::own_thread(|| serve::run(socket, &asks));
+        let served = barrier::own_thread(|| serve::run(socket, &context));
         if let Err(panic) = &served {
             diag::warn(format_args!("no control socket any more: {panic}; please report it"));
             remove();

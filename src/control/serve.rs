@@ -8,7 +8,7 @@ use std::time::Duration;
 use stage2_contract::control::{Answer, MAX_REQUEST_BYTES, Verb};
 
 use super::place::{Socket, Waited, remove};
-use super::{Asks, verbs};
+use super::{Context, verbs};
 use crate::base::clock::Instant;
 use crate::base::last_thread::{Helpers, Watch};
 use crate::base::{diag, futex, main_end, signal_mask, timed_write};
@@ -28,9 +28,9 @@ const REOPENINGS: u32 = 3;
 const END_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Serves until the process ends. `true`: no thread of the guest is left.
-pub(super) fn run(socket: Socket, asks: &Asks) -> bool {
+pub(super) fn run(socket: Socket, context: &Context) -> bool {
     let none = Helpers::default();
-    let mut verbs = verbs::Verbs::new(asks);
+    let mut verbs = verbs::Verbs::new(context);
     let mut watch = Watch::new(&none);
     let mut socket = Some(socket);
     let mut reopenings = 0;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use stage2_contract::control::{Answer, MOST_AHEAD, SocketName, Start, Verb, escape};
 use stage2_contract::trace::{MonoNs, WallNs};
 
-use super::{Asks, LATE_GRAPHS};
+use super::{Context, LATE_GRAPHS};
 use crate::base::clock::Instant;
 use crate::base::glob::RangeFilter;
 use crate::base::options::{Attribution, Graph};
@@ -31,14 +31,14 @@ const COST: &str = "launches are slower while CUPTI is on, and stay slower until
 
 /// Answers requests.
 pub(super) struct Verbs<'a> {
-    asks: &'a Asks,
+    context: &'a Context,
     known: Vec<&'static WindowFilter>,
 }
 
 impl<'a> Verbs<'a> {
     /// Nothing was asked yet.
-    pub(super) fn new(asks: &'a Asks) -> Self {
-        Verbs { asks, known: Vec::new() }
+    pub(super) fn new(context: &'a Context) -> Self {
+        Verbs { context, known: Vec::new() }
     }
 
     /// Does what is asked for, or has it done.
@@ -73,7 +73,7 @@ impl<'a> Verbs<'a> {
     }
 
     fn start(&mut self, start: &Start) -> Result<Answer, String> {
-        let options = &self.asks.options;
+        let options = &self.context.options;
         if options.out.is_none() {
             return Err("STAGE2_OUT is not set: a window would leave no trace file; start the process with \
                         STAGE2_OUT=FOLDER"
@@ -95,8 +95,8 @@ impl<'a> Verbs<'a> {
         }
         let at = start.at_unix_us.map(moment).transpose()?;
         let wanted = self.wanted(start)?;
-        let shared =
-            (self.asks.share)(options).map_err(|why| format!("nothing can be recorded: {why}"))?;
+        let shared = (self.context.share)(options)
+            .map_err(|why| format!("nothing can be recorded: {why}"))?;
         let asked = shared.windows.ask_start(wanted, start.counters, at, start.limits);
         let window = asked.map_err(|refusal| refusal.to_string())?;
         shared.wake_drain();
@@ -112,7 +112,7 @@ impl<'a> Verbs<'a> {
         if start.ranges.is_none() && start.sample.is_none() {
             return Ok(None);
         }
-        let options = &self.asks.options;
+        let options = &self.context.options;
         let ranges = match start.ranges.as_deref() {
             None => options.ranges.clone(),
             Some("*") => RangeFilter::default(),
@@ -137,7 +137,7 @@ impl<'a> Verbs<'a> {
     }
 
     fn status(&self) -> Answer {
-        let options = &self.asks.options;
+        let options = &self.context.options;
         let shared = state::shared();
         let standing = shared.map(|shared| shared.windows.standing()).unwrap_or_default();
         let phase = match (state::phase(), standing.stage) {
@@ -220,7 +220,7 @@ impl<'a> Verbs<'a> {
         match shared.and_then(|shared| shared.gpu.get()) {
             Some(Ok(_)) => "on",
             Some(Err(_)) => "off",
-            None if !self.asks.options.gpu => "off",
+            None if !self.context.options.gpu => "off",
             None => "not started",
         }
     }

@@ -7,7 +7,7 @@ use crate::base::job::JobFacts;
 use crate::base::options::{Graph, Options};
 use crate::base::signal_mask::{self, CancellationBlock, SignalBlock};
 use crate::base::{allocator, clock, diag, futex, generation, last_thread, pages, scheduling};
-use crate::control::{self, Asks};
+use crate::control::{self, Context};
 use crate::drain::{self, EndReason, Hooks};
 use crate::entry::{ends, options};
 use crate::guest::event::Events;
@@ -46,12 +46,12 @@ pub fn start() -> Option<&'static Shared> {
         be_dormant(options);
         return None;
     }
-    let control = options.control.then(|| Asks { options: options.clone(), share });
+    let control = options.control.then(|| Context { options: options.clone(), share });
     match share(&options) {
         Ok(shared) => {
             shared.ready.wait(OPEN_PATIENCE);
-            if let Some(asks) = control {
-                serve(asks, |why| diag::info(format_args!("no control socket: {why}")));
+            if let Some(context) = control {
+                serve(context, |why| diag::info(format_args!("no control socket: {why}")));
             }
             ends::watch();
             state::advance(Phase::Idle, Phase::On).then_some(shared)
@@ -96,7 +96,7 @@ fn be_dormant(options: Options) {
         ));
     };
     if options.control {
-        serve(Asks { options, share }, unreachable);
+        serve(Context { options, share }, unreachable);
     } else {
         unreachable("STAGE2_CONTROL=off".to_owned());
     }
@@ -104,8 +104,8 @@ fn be_dormant(options: Options) {
     state::advance(Phase::Idle, Phase::Dormant);
 }
 
-fn serve(asks: Asks, complain: impl FnOnce(String)) {
-    if let Err(error) = control::open(asks) {
+fn serve(context: Context, complain: impl FnOnce(String)) {
+    if let Err(error) = control::open(context) {
         complain(error.to_string());
     }
 }
@@ -299,7 +299,7 @@ enum Lack {
 fn check_system() -> Result<(), Lack> {
     if allocator::has_failed() {
         Err(Lack::Memory)
-    } else if !clock::works() {
+    } else if !clock::can_be_read() {
         Err(Lack::Clock)
     } else if !has_keys() {
         Err(Lack::Keys)

@@ -320,7 +320,7 @@ impl Shared {
     }
 
     /// What the window records.
-    pub fn wanted(&self) -> &'static WindowFilter {
+    pub fn window_filter(&self) -> &'static WindowFilter {
         // SAFETY: set from a box that is never freed, at the start and by `want`.
         unsafe { &*self.wanted.load(Ordering::Acquire) }
     }
@@ -362,7 +362,8 @@ impl Shared {
 
     /// Which turn collection is on since; 0 where it is never switched. `None` while it is off.
     pub fn collected_since(&self) -> Option<u64> {
-        let switches = self.wanted().is_restricted() && self.gpu().is_some_and(|gpu| gpu.switches);
+        let switches =
+            self.window_filter().is_restricted() && self.gpu().is_some_and(|gpu| gpu.switches);
         if switches { self.collection.on_since() } else { Some(0) }
     }
 
@@ -428,7 +429,7 @@ impl Shared {
 
     /// Hardware counters to sample: what the environment asks for, or the collector's choice where the
     /// window that starts CUPTI asks for some.
-    pub fn wanted_counters(&self) -> stage2_contract::settings::Counters {
+    pub fn counters_to_sample(&self) -> stage2_contract::settings::Counters {
         match self.windows.are_counters_asked() && self.options.counters.off {
             true => stage2_contract::settings::Counters::default(),
             false => self.options.counters.clone(),

@@ -11,21 +11,17 @@ fn guest(counters: &str) -> Guest {
 }
 
 fn sets(trace: &TraceFile) -> Vec<&CounterSet> {
-    let records = trace.records.iter();
-    let set = records.filter_map(|record| match record {
+    trace.each(|record| match record {
         Record::CounterSet(set) => Some(set),
         _ => None,
-    });
-    set.collect()
+    })
 }
 
 fn samples(trace: &TraceFile) -> Vec<&CounterSamples> {
-    let records = trace.records.iter();
-    let samples = records.filter_map(|record| match record {
-        Record::CounterSamples(samples) => Some(samples),
+    trace.each(|record| match record {
+        Record::CounterSamples(sample) => Some(sample),
         _ => None,
-    });
-    samples.collect()
+    })
 }
 
 /// What a metric adds up to, within samples that `wanted` takes by start and end.

@@ -191,7 +191,7 @@ impl Ranges {
             pieces.extend_from_slice(event.text());
             return;
         }
-        self.heed_losses(event.thread, event.lost);
+        self.note_losses(event.thread, event.lost);
         let mut step = apply::EventContext { ranges: self, names, sink, counters };
         match event.text_place {
             TextPlace::Here => step.apply(event, event.text()),
@@ -244,7 +244,7 @@ impl Ranges {
     /// `lost`: [`crate::guest::event::Events::lost`] of a thread, after everything was applied that it
     /// had sent when that was read. Where it lost events since the last that arrived, what it
     /// launched since is not known.
-    pub(crate) fn heed_losses(&mut self, thread: u32, lost: u32) {
+    pub(crate) fn note_losses(&mut self, thread: u32, lost: u32) {
         let heeded = self.threads.get(&thread).map_or(0, |known| known.lost);
         // The count wraps.
         if thread == 0 || lost.wrapping_sub(heeded) as i32 <= 0 {

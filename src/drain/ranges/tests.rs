@@ -482,7 +482,7 @@ fn a_loss_is_heeded_before_the_next_event_of_its_thread() {
     let mut guest = Guest::new();
     let first = guest.push(1, "a");
     let other = guest.push(2, "b");
-    guest.ranges.heed_losses(1, 1);
+    guest.ranges.note_losses(1, 1);
     assert_eq!(guest.path_at(1, first + 1), "(unknown)");
     assert_eq!(guest.path_at(2, other + 1), "b");
     // A mark tells nothing of what is open; a push that leaves another domain in doubt neither.

@@ -55,8 +55,8 @@ impl Drain {
                 self.possible.note(now);
             }
             for (full, lost) in full.into_iter().zip(lost) {
-                self.ranges.heed_losses(full.owner, lost);
-                self.heed_layouts(&full);
+                self.ranges.note_losses(full.owner, lost);
+                self.check_layouts(&full);
                 if let Some(gpu) = self.shared.gpu() {
                     self.spans.take_in(&self.shared.switches);
                     let each = |activity: &_| self.take_in_activity(full.owner, activity);
@@ -109,7 +109,7 @@ impl Drain {
             // It was on its way when an earlier window ended, or this one is over.
             return;
         }
-        self.records.heed_event(event.at);
+        self.records.note_event(event.at);
         self.repair();
         self.ranges.apply(event, &mut self.names, &mut self.output, &self.shared.counters);
         let mut first_step = None;

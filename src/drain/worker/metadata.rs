@@ -89,7 +89,7 @@ impl Drain {
 
     /// Says once that CUPTI told layouts of its records that cannot be right. The records of such buffers
     /// count as unreadable.
-    pub(super) fn heed_layouts(&mut self, full: &FullBuffer) {
+    pub(super) fn check_layouts(&mut self, full: &FullBuffer) {
         let Some(Err(error)) = full.layouts() else { return };
         if !std::mem::replace(&mut self.layouts_doubted, true) {
             self.output.fact("cupti.false_layouts", error.to_string());

@@ -66,7 +66,7 @@ pub(super) struct RecordWatch {
 
 impl RecordWatch {
     /// Of an event of a guest thread: it is no `exit` that has detached us.
-    pub(super) fn heed_event(&mut self, at: MonoNs) {
+    pub(super) fn note_event(&mut self, at: MonoNs) {
         self.lives_on |= self.detached_since.is_some_and(|since| at > since);
     }
 }
@@ -79,7 +79,7 @@ impl Drain {
     }
 
     /// Ends the watch where records come again. Whether they did since the last call.
-    pub(super) fn heed_moves(&mut self) -> bool {
+    pub(super) fn check_moves(&mut self) -> bool {
         let moves = self.moves();
         if moves == self.records.moves {
             return false;
@@ -91,16 +91,16 @@ impl Drain {
     }
 
     /// After a flush: whether records go elsewhere.
-    pub(super) fn heed_missing(&mut self, flushed: bool) {
+    pub(super) fn check_missing(&mut self, flushed: bool) {
         let Some((gpu, pool)) = self.shared.gpu().zip(self.shared.pool.get()) else { return };
         // In this order: a launch that is counted has moved its buffer before.
         let launches = self.shared.launch_watch.launches();
         let room = (pool.given_bytes() / SMALLEST_RECORD) as u64;
-        if self.heed_moves() || self.records.over || !flushed {
+        if self.check_moves() || self.records.over || !flushed {
             return;
         }
         if !gpu.tracer.is_attached() {
-            self.heed_detached();
+            self.note_detached();
         } else if !self.shared.launch_watch.is_on() {
             self.records.tired = self.records.tired || !self.count_launches(true);
         } else if launches > room + MARGIN {
@@ -115,7 +115,7 @@ impl Drain {
     }
 
     /// CUPTI called nobody back: another library has ended the subscription, or the process is in `exit`.
-    fn heed_detached(&mut self) {
+    fn note_detached(&mut self) {
         self.records.detached += 1;
         self.records.detached_since.get_or_insert_with(clock::mono);
         let enough = if self.records.lives_on { FLUSHES } else { FLUSHES_WITHOUT_LIFE };
@@ -126,11 +126,11 @@ impl Drain {
 
     /// After the last flush: whether nothing came of what was launched, or buffers did not come. Only a forced
     /// one hands over every buffer that holds a record.
-    pub(super) fn heed_missing_at_end(&mut self, flushed: bool, forced: bool) {
+    pub(super) fn check_missing_at_end(&mut self, flushed: bool, forced: bool) {
         let watch = &self.shared.launch_watch;
         let (counted, launches) = (watch.is_on() || self.records.tired, watch.launches());
         let (detached, detached_alive) = (self.records.detached > 0, self.records.lives_on);
-        let moved = self.heed_moves();
+        let moved = self.check_moves();
         // The process may go on, and nobody takes in the count any more.
         self.count_launches(false);
         if !flushed || self.records.over {
@@ -170,10 +170,10 @@ impl Drain {
         }
         // A thread that was just getting its buffer has it by then, and CUPTI knows of it.
         futex::nap(GETTING_A_BUFFER);
-        self.heed_moves();
+        self.check_moves();
         let again = self.flush(Flush::Forced);
         // Who launches yet gets its buffers from us: they are not elsewhere.
-        let moved = self.heed_moves();
+        let moved = self.check_moves();
         if again.is_err() || moved { 0 } else { kept(self) }
     }
 

@@ -203,7 +203,7 @@ impl Thread {
             shared.bell.wait(NAP.min(pace.left()).min(limits.left()));
             drain.take_in();
             drain.take_states();
-            drain.heed_moves();
+            drain.check_moves();
             self.watch_exit(drain.moves());
             drain.take_marks();
             if let Some(turn) = shared.farewell.pending() {
@@ -219,7 +219,7 @@ impl Thread {
                 let flushed = drain.flush(Flush::Periodic);
                 // A CUPTI that is slow at first may have moved nothing between two early flushes.
                 if pace.is_whole() {
-                    drain.heed_missing(flushed.is_ok());
+                    drain.check_missing(flushed.is_ok());
                 }
                 wish.into_iter().for_each(FlushRequest::grant);
                 asked.into_iter().for_each(|number| shared.windows.flushed(number));
@@ -269,7 +269,7 @@ impl Drain {
         if window.late {
             windows::begin_anew(shared, &window, hooks);
         }
-        let wanted = shared.wanted();
+        let wanted = shared.window_filter();
         Drain {
             shared,
             output: Output::open(&shared.options, window.late.then_some(window.number)),
@@ -377,7 +377,7 @@ impl Drain {
         let ends = matches!(why, Why::Process(_)) || self.shared.stop.load(Ordering::Acquire);
         let forced = ends || self.shared.gpu().is_none_or(|gpu| gpu.switches);
         let flushed = self.flush(if forced { Flush::Forced } else { Flush::Last });
-        self.heed_missing_at_end(flushed.is_ok(), forced);
+        self.check_missing_at_end(flushed.is_ok(), forced);
         self.await_senders();
         if let Some(counters) = sampling {
             // After the flush: what was recorded is in the file if the guest ends meanwhile.

@@ -295,7 +295,7 @@ impl Drain {
     /// itself.
     fn begin_sampling(&mut self, gpu: &Gpu) {
         let Some(counters) = &gpu.counters else { return };
-        let wanted = self.shared.wanted_counters();
+        let wanted = self.shared.counters_to_sample();
         let begun = counters.begin(&wanted, self.output.path().is_some());
         if let Err(refusal) = begun {
             diag::warn(format_args!("hardware counters are not sampled: {refusal}"));

@@ -147,7 +147,7 @@ fn refused_subscription(holder: Option<String>, error: CuptiError) -> OffReason 
 
 /// Collection is not switched at ranges: nothing is left out, or this CUPTI may not be switched.
 pub(super) fn is_always_on(shared: &Shared, version: u32) -> bool {
-    !shared.wanted().is_restricted() || !library::may_switch(version)
+    !shared.window_filter().is_restricted() || !library::may_switch(version)
 }
 
 /// Hands CUPTI the buffers, asks for the callbacks and, where collection is not switched at ranges, for
@@ -180,7 +180,7 @@ fn configure(
             .map_err(|error| refused("report launches", error))?;
         callbacks::enable_launches(api, subscriber, true);
     } else {
-        let by_node = shared.wanted().is_restricted() && options.graph == Graph::Node;
+        let by_node = shared.window_filter().is_restricted() && options.graph == Graph::Node;
         for id in callbacks::REPLAYS.into_iter().filter(|_| by_node) {
             // Without them only times of replays in switched collection are missing.
             let _ = on(subscriber, sys::CUPTI_CB_DOMAIN_DRIVER_API, id);
@@ -192,7 +192,7 @@ fn configure(
         // Without them only the capture paths of graph kernels are missing.
         let _ = on(subscriber, sys::CUPTI_CB_DOMAIN_RESOURCE, id);
     }
-    if !shared.wanted_counters().off {
+    if !shared.counters_to_sample().off {
         // Without it sampling starts at the first record of a GPU.
         let id = sys::CUPTI_CBID_RESOURCE_CONTEXT_CREATED;
         let _ = on(subscriber, sys::CUPTI_CB_DOMAIN_RESOURCE, id);
@@ -205,7 +205,7 @@ fn configure(
     }
 
     let collecting = is_always_on(shared, version);
-    if shared.wanted().is_restricted() && collecting {
+    if shared.window_filter().is_restricted() && collecting {
         diag::warn(format_args!(
             "CUPTI {version} {} (13.0 update 1 does not): it stays on, at its full cost, and what \
              STAGE2_RANGES and STAGE2_SAMPLE do not ask for is left out",

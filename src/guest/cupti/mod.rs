@@ -92,7 +92,7 @@ pub fn start(shared: &Shared, come_first_at_exit: fn()) -> Result<Gpu, OffReason
     if let Some(why) = fell_back {
         facts.push(("cupti.v2_refused", why));
     }
-    if shared.wanted().is_restricted() && collecting {
+    if shared.window_filter().is_restricted() && collecting {
         facts.push(("collection", "whole".to_owned()));
     }
     if library::is_simulated(api) {
@@ -118,7 +118,7 @@ pub fn start(shared: &Shared, come_first_at_exit: fn()) -> Result<Gpu, OffReason
     };
     let (tracer, walker) = (Box::new(tracer), api.walker());
     let counters = Counters::new(api, version, come_first_at_exit);
-    if let Err(refusal) = counters.begin(&shared.wanted_counters(), options.out.is_some()) {
+    if let Err(refusal) = counters.begin(&shared.counters_to_sample(), options.out.is_some()) {
         diag::warn(format_args!("hardware counters are not sampled: {refusal}"));
         facts.push((stage2_contract::trace::counters::OFF, refusal.to_string()));
     }

@@ -196,7 +196,7 @@ fn event(call: Call, kind: EventKind, domain: Handle, attributes: Attributes<'_>
     let shared = call.shared;
     let mut event = Event::new(kind, thread::number_in(call)).in_epoch(call.epoch);
     // Without collection there is nothing that a fence could place.
-    if !shared.wanted().is_restricted() || shared.collection.is_open() {
+    if !shared.window_filter().is_restricted() || shared.collection.is_open() {
         event.fence = shared.gpu().map_or(0, |gpu| gpu.tracer.fence());
         shared.flush_if_due();
     } else if matches!(kind, EventKind::Push | EventKind::Start) {
@@ -238,7 +238,7 @@ fn send_payloads(shared: &Shared, event: &mut Event, payloads: Payloads) {
 /// Whether collection is asked for in a range: where only some ranges are collected, by name or,
 /// if all names are, by instance.
 fn is_asked(shared: &Shared, domain: Handle, text: Text<'_>) -> bool {
-    let wanted = shared.wanted();
+    let wanted = shared.window_filter();
     let filter = &wanted.ranges;
     if filter.is_everything() {
         // A library's range is no instance of anything that the program does.
@@ -257,7 +257,7 @@ fn is_asked(shared: &Shared, domain: Handle, text: Text<'_>) -> bool {
 
 /// Whether this instance of a range that was asked for is among those that are sampled.
 fn is_chosen(shared: &Shared, domain: Handle, text: Text<'_>) -> bool {
-    let wanted = shared.wanted();
+    let wanted = shared.window_filter();
     if !wanted.is_sampled() {
         return true;
     }
@@ -276,7 +276,7 @@ fn switch_on(shared: &Shared) -> Selection {
     }
     // Another thread was slow to switch collection on; what this one launches until then has no
     // record. A sample can do without the instance; else the gap must show.
-    if shared.wanted().is_sampled() {
+    if shared.window_filter().is_sampled() {
         return Selection::Skip;
     }
     shared.counters.late_switches.increment();
