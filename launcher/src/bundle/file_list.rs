@@ -6,11 +6,10 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
-use crate::bundle::{BASELINE_DIR, COLLECTOR_DIR, COUNTERS_DIR, NCU_DIR, NSYS_DIR, sizes};
+use super::{BASELINE_DIR, COLLECTOR_DIR, COUNTERS_DIR, NCU_DIR, NSYS_DIR, sizes};
 use stage2_contract::text::numbers::count;
 use stage2_contract::text::{code, shorten, visible};
-use stage2_read::files;
-use stage2_read::files::write_whole;
+use stage2_read::files::{self, write_whole};
 use stage2_render::table::Table;
 
 const PAGE: &str = "report.md";

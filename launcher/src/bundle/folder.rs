@@ -3,12 +3,12 @@
 use std::io::{self, Write as _};
 use std::path::{Component, Path, PathBuf};
 
-use nix::unistd::{AccessFlags, access};
+use nix::unistd::{AccessFlags, Gid, Group, access, getegid, geteuid, getgroups};
 
-use super::access::Access;
 use crate::failure::Failure;
-use stage2_model::{Finding, Severity};
-use stage2_read::{files, private};
+use stage2_model::Finding;
+use stage2_read::files;
+use stage2_read::private::{self, Sharing};
 
 /// Why there is no run folder. Ends the program with status 2.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +41,12 @@ pub(crate) enum RunFolder {
     New { under: PathBuf, name: String },
 }
 
+/// A link that was set.
+pub(crate) struct LatestLink {
+    pub(crate) link: PathBuf,
+    pub(crate) target: PathBuf,
+}
+
 /// The name of a run folder: local time and process, `YYYYmmdd-HHMMSS-pid`.
 pub(crate) fn run_name(pid: u32) -> String {
     format!("{}-{pid}", jiff::Zoned::now().strftime("%Y%m%d-%H%M%S"))
@@ -63,11 +69,7 @@ impl RunFolder {
             }
             RunFolder::New { under, name } => {
                 let failed = |path: &Path, e: io::Error| {
-                    FolderError::new(
-                        path,
-                        reason(&e, path),
-                        "choose another place with --run-dir DIR",
-                    )
+                    FolderError::new(path, reason(&e, path), OTHER_PLACE)
                 };
                 let made = make_folder_of_runs(&under).map_err(|e| failed(&under, e))?;
                 access.apply_to_folders(&made);
@@ -116,8 +118,7 @@ impl RunFolder {
                     false => io::ErrorKind::NotADirectory.into(),
                     true => access(there, AccessFlags::W_OK).err()?.into(),
                 };
-                let remedy = "choose another place with --run-dir DIR";
-                Some(FolderError::new(under, reason(&error, under), remedy))
+                Some(FolderError::new(under, reason(&error, under), OTHER_PLACE))
             }
         }
     }
@@ -143,18 +144,10 @@ impl RunFolder {
         };
         problem.map(|why| {
             let what = format!("{} does not point to this run", latest.display());
-            Finding::new(Severity::Warning, what, why, "move what is there out of the way")
+            Finding::warning(what, why, "move what is there out of the way")
         })
     }
-}
 
-/// A link that was set.
-pub(crate) struct Pointed {
-    pub(crate) link: PathBuf,
-    pub(crate) target: PathBuf,
-}
-
-impl RunFolder {
     /// The folder with the link to the latest run, where this one has a link.
     fn links_in(&self) -> Option<&Path> {
         match self {
@@ -164,14 +157,13 @@ impl RunFolder {
         }
     }
 
-    /// What `latest` points to.
     pub(crate) fn latest(&self) -> Option<PathBuf> {
         std::fs::read_link(self.links_in()?.join(LATEST)).ok()
     }
 
     /// Lets `latest` point again to what it pointed to before this run, if that is still there and no other run
     /// has moved the link meanwhile.
-    pub(crate) fn point_back(&self, earlier: &Path) -> Option<Pointed> {
+    pub(crate) fn point_back(&self, earlier: &Path) -> Option<LatestLink> {
         let under = self.links_in()?;
         let link = under.join(LATEST);
         let is_ours = link.canonicalize().ok()? == self.path().canonicalize().ok()?;
@@ -179,7 +171,7 @@ impl RunFolder {
             return None;
         }
         replace_link(under, earlier, &link).ok()?;
-        Some(Pointed { link, target: earlier.to_owned() })
+        Some(LatestLink { link, target: earlier.to_owned() })
     }
 }
 
@@ -221,6 +213,7 @@ fn replace_link(under: &Path, target: &Path, latest: &Path) -> io::Result<()> {
     })
 }
 
+const OTHER_PLACE: &str = "choose another place with --run-dir DIR";
 const OTHER: &str = "choose another one with --run-dir DIR";
 
 /// Whether there is such a folder, empty; not whether it can be written to.
@@ -282,5 +275,106 @@ fn remedy(error: &io::Error, folder: &Path) -> String {
 impl From<FolderError> for Failure {
     fn from(error: FolderError) -> Failure {
         Failure::Usage(error.to_string())
+    }
+}
+
+/// Who may read a bundle: its owner, and the members of a group if one was named.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Access {
+    sharing: Sharing,
+}
+
+/// Why a bundle cannot be shared with a group.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NoGroup {
+    #[error(
+        "run.group={0}: this machine has no such group; `getent group` lists those that there are"
+    )]
+    Unknown(String),
+    #[error(
+        "run.group={0}: you are not a member of this group, so files cannot be given to it; name one \
+         that `id -Gn` lists"
+    )]
+    NotAMember(String),
+    #[error("run.group={0}: the group cannot be looked up ({1}); try its number")]
+    NoAnswer(String, nix::Error),
+}
+
+impl From<NoGroup> for Failure {
+    fn from(error: NoGroup) -> Failure {
+        Failure::Usage(error.to_string())
+    }
+}
+
+impl Access {
+    /// That of the group of this name or number; none: of the owner alone.
+    pub(crate) fn of(group: Option<&str>) -> Result<Access, NoGroup> {
+        let Some(name) = group else { return Ok(Access::default()) };
+        let found = match name.parse::<u32>() {
+            Ok(number) => Group::from_gid(Gid::from_raw(number)),
+            Err(_) => Group::from_name(name),
+        };
+        let shown = || stage2_contract::text::visible(name.as_bytes());
+        let found = found.map_err(|error| NoGroup::NoAnswer(shown(), error))?;
+        let gid = found.ok_or_else(|| NoGroup::Unknown(shown()))?.gid;
+        let own = getgroups().unwrap_or_default();
+        if !geteuid().is_root() && gid != getegid() && !own.contains(&gid) {
+            return Err(NoGroup::NotAMember(shown()));
+        }
+        Ok(Access { sharing: Sharing { group: Some(gid.as_raw()) } })
+    }
+
+    /// Opens folders that were just created, and nothing in them, to the group.
+    pub(crate) fn apply_to_folders(&self, made: &[PathBuf]) {
+        if self.sharing.group.is_some() {
+            for folder in made {
+                // Whoever cannot come in will say so.
+                let _ = self.sharing.apply_to_folder(folder);
+            }
+        }
+    }
+
+    /// Brings everything in a bundle to its mode: tools and workloads write by their own umask.
+    pub(crate) fn apply(&self, dir: &Path) -> Option<Finding> {
+        let problems = self.sharing.apply(dir);
+        let first = problems.first()?;
+        let what = format!("{} keeps its permissions", first.path.display());
+        let why = match problems.len() {
+            1 => first.error.to_string(),
+            _ => format!("{}; the same holds for others", first.error),
+        };
+        let remedy = "look at them before others may look into the folder";
+        Some(Finding::warning(what, why, remedy))
+    }
+}
+
+/// That the file system takes no modes, so that who may read a bundle is left to it. `folder` was made just
+/// now.
+pub(super) fn refused(folder: &Path) -> Option<Finding> {
+    let error = private::refuses_modes(folder)?;
+    let what = format!("the modes of files in {} cannot be set", folder.display());
+    let why =
+        format!("its file system refuses chmod ({error}), and decides itself who may read them");
+    let remedy = "look at them with `ls -l`; where others must not read a bundle, name another place with \
+                  --run-dir DIR";
+    Some(Finding::warning(what, why, remedy))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_known_by_name_and_number_and_others_are_refused() {
+        assert_eq!(Access::of(None).expect("nobody"), Access::default());
+        let own = getegid().as_raw();
+        let access = Access::of(Some(&own.to_string())).expect("the own group");
+        assert_eq!(access.sharing, Sharing { group: Some(own) });
+        let refused = |name: &str| Access::of(Some(name)).expect_err("no group").to_string();
+        assert!(refused("no-such-group").contains("getent group"));
+        assert!(refused("4294967294").contains("no such group"));
+        if !geteuid().is_root() {
+            assert!(refused("root").contains("id -Gn"));
+        }
     }
 }

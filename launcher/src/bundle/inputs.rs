@@ -97,7 +97,6 @@ fn model_of(argv: &[String]) -> Option<String> {
 }
 
 impl Manifest {
-    /// Reads the manifest at `path`.
     pub(crate) fn read(path: &Path) -> anyhow::Result<Manifest> {
         let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let failed = || {

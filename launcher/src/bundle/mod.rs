@@ -1,27 +1,15 @@
 //! The files of a run that say what it was -> the run folder, each written whole or not at all.
 
-mod access;
-mod compress;
 pub(crate) mod file_list;
 mod folder;
 mod inputs;
-mod lost_traces;
+mod record;
 mod retention;
-mod run_record;
-mod window_record;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-
-pub(crate) use access::Access;
-pub(crate) use folder::{FolderError, RunFolder, run_name};
-pub(crate) use inputs::{Inputs, Manifest};
-pub(crate) use lost_traces::lost_traces;
-pub(crate) use retention::{Room, make_room, too_big};
-pub(crate) use run_record::now;
-pub use run_record::{DoctorNote, PassRecord, RUN_JSON, RunRecord, SCHEMA};
-pub use window_record::WindowRecord;
 
 use crate::config::{Origins, origins, yaml_with_origins};
 use crate::env::{Environment, GpuFacts};
@@ -30,9 +18,17 @@ use crate::reports::Outcome;
 use crate::terminal::Terminal;
 use stage2_config::hydra::Node;
 use stage2_contract::text::{visible, visible_path};
-use stage2_model::{Finding, RunState, Severity};
-use stage2_read::files::{self, write_whole};
+use stage2_contract::trace::pieces::piece_of;
+use stage2_model::{Finding, RunState};
+use stage2_read::files::{self, plain_name, write_whole};
 use stage2_read::layout::INPUTS_YAML;
+use stage2_read::trace::folder::trace_files;
+
+pub(crate) use folder::{Access, FolderError, RunFolder, run_name};
+pub(crate) use inputs::{Inputs, Manifest};
+pub(crate) use record::now;
+pub use record::{DoctorNote, PassRecord, RUN_JSON, RunRecord, SCHEMA, WindowRecord};
+pub(crate) use retention::{Room, make_room, too_big};
 pub use stage2_read::layout::{BASELINE_DIR, COLLECTOR_DIR, COUNTERS_DIR, NCU_DIR, NSYS_DIR};
 
 const CONFIG_YAML: &str = "config.yaml";
@@ -73,7 +69,7 @@ impl Bundle {
     pub(crate) fn share(&mut self, access: Access, terminal: &Terminal) {
         self.access = access;
         // Made by `start`, so that nobody else can be in the way.
-        if let Some(finding) = access::refused(&self.dir.join(COLLECTOR_DIR)) {
+        if let Some(finding) = folder::refused(&self.dir.join(COLLECTOR_DIR)) {
             self.note(finding, terminal);
         }
         self.protect(terminal);
@@ -250,8 +246,7 @@ pub(crate) fn refuse_dormant(run_dir: &Path) -> Result<(), Failure> {
 /// What to tell of a bundle whose folder is not there any more; none: it is.
 pub(crate) fn gone(dir: &Path) -> Option<Finding> {
     (!dir.exists()).then(|| {
-        Finding::new(
-            Severity::Error,
+        Finding::error(
             format!("the folder of the run is gone: {}", dir.display()),
             "it was deleted or moved while the run went on, and nothing of the run is kept there",
             "run again, and leave the folder alone until the run is over",
@@ -263,8 +258,7 @@ fn report_failure(dir: &Path, error: &anyhow::Error) -> Finding {
     if let Some(finding) = gone(dir) {
         return finding;
     }
-    Finding::new(
-        Severity::Error,
+    Finding::error(
         "the reports could not be written",
         format!("{error:#}"),
         format!("the records are kept; try `stage2-launch report {}`", dir.display()),
@@ -312,10 +306,46 @@ fn for_each_file(dir: &Path, mut visit: impl FnMut(&std::fs::DirEntry)) {
     }
 }
 
+/// Why the reports of `dir` cannot be made again as they are; none: nothing is gone.
+pub(crate) fn lost_traces(dir: &Path, record: &RunRecord) -> Option<String> {
+    // A process may come from an export of nsys.
+    let files = record.processes.iter().map(|process| process.file.as_str());
+    let told: BTreeSet<&str> =
+        files.filter(|file| plain_name(file).ends_with(".s2t")).map(trace_name).collect();
+    let folder = dir.join(COLLECTOR_DIR);
+    let found = trace_files(&folder).unwrap_or_default();
+    let names: Vec<_> = found.iter().filter_map(|path| path.file_name()?.to_str()).collect();
+    let there: BTreeSet<&str> = names.into_iter().map(trace_name).collect();
+    let gone: Vec<_> = told.difference(&there).collect();
+    let first = visible(gone.first()?.as_bytes());
+    let shown = visible_path(&folder);
+    let others = match gone.len() - 1 {
+        0 => " is".to_owned(),
+        more => format!(" and {more} more are"),
+    };
+    let remedy = if there.is_empty() {
+        String::new()
+    } else {
+        format!("; `stage2-launch merge --spool {shown} -o DIR` reports what is left")
+    };
+    Some(format!(
+        "the reports of {} were made of trace files of which {first}{others} gone from {shown}; they \
+         stay as they are: put the files back to write them again{remedy}",
+        visible_path(dir)
+    ))
+}
+
+/// What a trace is known by: the name of its file, compressed or not, or the stem of its pieces.
+fn trace_name(name: &str) -> &str {
+    piece_of(name).map_or_else(|| plain_name(name), |(stem, _)| stem)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::collections::BTreeMap;
+
+    use stage2_model::ProcessRow;
 
     fn outcome(findings: Vec<Finding>, simulated: bool) -> Outcome {
         let coverage = serde_json::json!({"attributed": 1});
@@ -335,7 +365,7 @@ mod tests {
     }
 
     fn finding(what: &str) -> Finding {
-        Finding::new(Severity::Warning, what, "", "")
+        Finding::warning(what, "", "")
     }
 
     #[test]
@@ -369,5 +399,26 @@ mod tests {
             let text = std::fs::read_to_string(bundle.dir().join(file)).expect(file);
             assert!(text.contains(mark), "{file}: {text}");
         }
+    }
+
+    #[test]
+    fn pieces_compression_and_exports_of_nsys_are_no_loss() {
+        let folder = tempfile::tempdir().expect("folder");
+        let collector = folder.path().join(COLLECTOR_DIR);
+        std::fs::create_dir(&collector).expect("folder");
+        let row = |file: &str| ProcessRow { file: file.to_owned(), ..ProcessRow::default() };
+        let record = |files: &[&str]| RunRecord {
+            processes: files.iter().map(|file| row(file)).collect(),
+            ..RunRecord::default()
+        };
+        let of = |files: &[&str]| lost_traces(folder.path(), &record(files));
+        assert_eq!(of(&["run.sqlite"]), None);
+        let why = of(&["vm-1-p000001.s2t", "vm-2.s2t.gz"]).expect("gone");
+        assert!(why.contains("vm-1 and 1 more are gone"), "{why}");
+        // The first piece may have been deleted while the process ran.
+        for name in ["vm-1-p000003.s2t.gz", "vm-2.s2t", "vm-3.s2t"] {
+            std::fs::write(collector.join(name), "").expect("file");
+        }
+        assert_eq!(of(&["vm-1-p000001.s2t", "vm-2.s2t.gz"]), None);
     }
 }

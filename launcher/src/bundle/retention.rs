@@ -1,16 +1,24 @@
 //! The folder of all bundles and what to keep -> older bundles are compressed or gone, and nothing else.
 
 use std::collections::HashSet;
-use std::fs::TryLockError;
-use std::io;
+use std::fs::{self, TryLockError};
+use std::io::{self, Read as _, Write as _};
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
-use super::compress::{Compressed, compress};
-use super::{MAX_LISTED_FILES, PassRecord, RunFolder, RunRecord, files_of, for_each_file};
+use anyhow::Context as _;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use tempfile::NamedTempFile;
+
+use super::{
+    BASELINE_DIR, COLLECTOR_DIR, COUNTERS_DIR, MAX_LISTED_FILES, NSYS_DIR, PassRecord, RunFolder,
+    RunRecord, WINDOWS_DIR, files_of, for_each_file, window_bundles, window_number,
+};
 use crate::config::Run;
 use stage2_contract::text::visible;
-use stage2_model::{Finding, PassStatus, Severity};
+use stage2_model::{Finding, PassStatus};
 use stage2_read::{files, private};
 
 #[derive(Debug, Default)]
@@ -95,10 +103,8 @@ pub(crate) fn make_room(folder: &RunFolder, settings: &Run, record: &RunRecord) 
     for mut older in kept.into_iter().take(old).filter(|older| !is_latest(&older.path)) {
         let path = older.path.display();
         room.findings.push(match compress(&older.path, &mut older.record, &mut budget) {
-            Ok(Compressed { files: 0, .. }) => continue,
-            Ok(Compressed { files, before_bytes, after_bytes }) => Finding::new(
-                Severity::Note,
-                match files {
+            Ok(CompressedFiles { files: 0, .. }) => continue,
+            Ok(CompressedFiles { files, before_bytes, after_bytes }) => Finding::note(match files {
                     1 => format!("1 file of the bundle {path} was compressed"),
                     _ => format!("{files} files of the bundle {path} were compressed"),
                 },
@@ -108,8 +114,7 @@ pub(crate) fn make_room(folder: &RunFolder, settings: &Run, record: &RunRecord) 
                 ),
                 "",
             ),
-            Err(error) => Finding::new(
-                Severity::Warning,
+            Err(error) => Finding::warning(
                 format!("run.keep_uncompressed: {path} could not be compressed completely"),
                 format!("{error:#}"),
                 "its reports can be written again as before",
@@ -133,8 +138,7 @@ fn within(
 ) -> Vec<Older> {
     let own = size_of(this);
     if own > limit {
-        findings.push(Finding::new(
-            Severity::Warning,
+        findings.push(Finding::warning(
             format!("run.keep_bytes={limit} is less than this run alone has: {own} bytes"),
             "no older bundle was deleted for it",
             "raise it, or record less: profiling.collector.ranges, profiling/nsys=nsys.gated",
@@ -175,8 +179,7 @@ fn remove(older: &Older, key: &str, why: &str, findings: &mut Vec<Finding>) -> b
     let is_temporary = |file: &str| files::is_temporary(file.rsplit('/').next().unwrap_or(file));
     let is_foreign = |file: &&String| !listed.contains(file.as_str()) && !is_temporary(file);
     if let Some(foreign) = there.iter().find(is_foreign) {
-        findings.push(Finding::new(
-            Severity::Warning,
+        findings.push(Finding::warning(
             format!("{key}: {} stays", path.display()),
             format!("it holds {}, which its run did not write", visible(foreign.as_bytes())),
             "take out what is yours, or delete it by hand",
@@ -185,12 +188,7 @@ fn remove(older: &Older, key: &str, why: &str, findings: &mut Vec<Finding>) -> b
     }
     let removed = std::fs::remove_dir_all(path);
     findings.push(match &removed {
-        Ok(()) => Finding::new(
-            Severity::Note,
-            format!("the bundle {} was deleted", path.display()),
-            why,
-            "",
-        ),
+        Ok(()) => Finding::note(format!("the bundle {} was deleted", path.display()), why, ""),
         Err(error) => failed(path, error),
     });
     removed.is_ok()
@@ -199,8 +197,7 @@ fn remove(older: &Older, key: &str, why: &str, findings: &mut Vec<Finding>) -> b
 pub(crate) fn too_big(dir: &Path, limit: u64) -> Option<Finding> {
     let bytes = size_of(dir);
     (bytes > limit).then(|| {
-        Finding::new(
-            Severity::Warning,
+        Finding::warning(
             format!("the bundle has {bytes} bytes, more than run.size_limit_bytes={limit}"),
             "nothing was deleted",
             "delete what is not needed, or record less: profiling.collector.ranges, \
@@ -233,7 +230,7 @@ fn bundles_in(under: &Path) -> io::Result<Vec<Older>> {
 
 fn failed(path: &Path, error: &io::Error) -> Finding {
     let what = format!("{} could not be deleted", path.display());
-    Finding::new(Severity::Warning, what, error.to_string(), "delete it by hand")
+    Finding::warning(what, error.to_string(), "delete it by hand")
 }
 
 /// Bytes of all files below `dir`; links count as nothing.
@@ -244,6 +241,224 @@ fn size_of(dir: &Path) -> u64 {
         bytes = bytes.saturating_add(found.map_or(0, |found| found.len()));
     });
     bytes
+}
+
+/// Smaller files are left: there is little to gain.
+const LEAST_BYTES: u64 = 64 << 10;
+/// A file has to shrink to this part of its size, percent, or stays as it is.
+const MOST_PERCENT: u64 = 90;
+/// The beginning of a file shows whether the file is worth its share of the budget.
+const PROBED_BYTES: u64 = 4 << 20;
+/// No process of ours writes to a temporary file again after such a time.
+const ABANDONED_AFTER: Duration = Duration::from_secs(60 * 60);
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct CompressedFiles {
+    pub(super) files: u64,
+    pub(super) before_bytes: u64,
+    pub(super) after_bytes: u64,
+}
+
+/// Compresses trace files and SQLite exports of nsys that `record` lists, of at most `budget` bytes
+/// together, and brings the list up to date, for a file of a window also that of the window's bundle. Files
+/// that do not shrink cost nothing of the budget. What nsys and ncu call reports (`.nsys-rep`, `.ncu-rep`)
+/// is compressed inside already.
+///
+/// At every moment each file is there, in one form at least, and on the list: a signal may end the
+/// process anywhere, and the next call goes on from there.
+///
+/// # Errors
+/// A file that cannot be read or written; those before it are compressed.
+fn compress(
+    dir: &Path,
+    record: &mut RunRecord,
+    budget: &mut u64,
+) -> anyhow::Result<CompressedFiles> {
+    remove_abandoned(dir);
+    let mut done = CompressedFiles::default();
+    for name in record.files.clone() {
+        let Some(path) = candidate(dir, &name) else { continue };
+        let bytes = fs::symlink_metadata(&path).map_or(0, |found| found.len());
+        if !(LEAST_BYTES..=*budget).contains(&bytes) {
+            continue;
+        }
+        let failed = || format!("{} cannot be compressed", path.display());
+        let packed = dir.join(packed_name(&name));
+        let there = fs::symlink_metadata(&packed).ok();
+        if there.is_none() && !shrinks(&path).with_context(failed)? {
+            continue;
+        }
+        *budget = budget.saturating_sub(bytes);
+        let fresh = match there {
+            None => match pack(&path, bytes).with_context(failed)? {
+                None => continue,
+                fresh => fresh,
+            },
+            // A copy is what an earlier call left; another file may be somebody's.
+            Some(found) => {
+                let is_copy = found.is_file() && holds(&packed, &path).with_context(failed)?;
+                let packed = packed.display();
+                anyhow::ensure!(is_copy, "{packed} is there already, with other contents");
+                None
+            }
+        };
+        // Listed first: what is not listed counts as the user's, and keeps the bundle from being deleted.
+        relist(dir, record, &name, |record, name| {
+            let listed = packed_name(name);
+            if !record.files.contains(&listed) {
+                record.files.push(listed);
+            }
+        })?;
+        if let Some(fresh) = fresh {
+            files::put(fresh, &packed).with_context(failed)?;
+        }
+        let after = fs::symlink_metadata(&packed).with_context(failed)?.len();
+        fs::remove_file(&path).with_context(failed)?;
+        relist(dir, record, &name, |record, name| {
+            record.files.retain(|other| other != name);
+            record.files.sort();
+            for window in record.windows.iter_mut().filter(|window| window.file == name) {
+                window.file = packed_name(name);
+            }
+        })?;
+        done.files += 1;
+        done.before_bytes = done.before_bytes.saturating_add(bytes);
+        done.after_bytes = done.after_bytes.saturating_add(after);
+    }
+    Ok(done)
+}
+
+fn packed_name(name: &str) -> String {
+    format!("{name}.{}", files::COMPRESSED)
+}
+
+/// Changes what is said of a file by the record of the run, and by that of the window whose bundle has
+/// the file under a shorter name.
+fn relist(
+    dir: &Path,
+    record: &mut RunRecord,
+    name: &str,
+    change: impl Fn(&mut RunRecord, &str),
+) -> anyhow::Result<()> {
+    change(record, name);
+    record.write(dir)?;
+    let (window, own_name) = split_window(name);
+    // A record that cannot be read is nothing to go by for anybody else either.
+    if !window.is_empty()
+        && let Ok(mut own) = RunRecord::read(&dir.join(window))
+    {
+        change(&mut own, own_name);
+        own.write(&dir.join(window))?;
+    }
+    Ok(())
+}
+
+/// The window that has a file, `windows/w3`, and the name of the file in its bundle. Empty: the file is
+/// of no window.
+fn split_window(name: &str) -> (&str, &str) {
+    let mut parts = name.splitn(3, '/');
+    match (parts.next(), parts.next(), parts.next()) {
+        (Some(WINDOWS_DIR), Some(window), Some(own_name)) if window_number(window).is_some() => {
+            let (window, _) = name.split_at(WINDOWS_DIR.len() + 1 + window.len());
+            (window, own_name)
+        }
+        _ => ("", name),
+    }
+}
+
+/// Deletes temporary files that a signal left in the folders where files are packed and unpacked.
+fn remove_abandoned(dir: &Path) {
+    let is_abandoned = |entry: &fs::DirEntry| {
+        let old = |at: SystemTime| at.elapsed().is_ok_and(|age| age >= ABANDONED_AFTER);
+        entry.file_name().to_str().is_some_and(files::is_temporary)
+            && entry
+                .metadata()
+                .is_ok_and(|found| found.is_file() && found.modified().is_ok_and(old))
+    };
+    let folders = [COLLECTOR_DIR, BASELINE_DIR, COUNTERS_DIR, NSYS_DIR].map(|name| dir.join(name));
+    let windows = window_bundles(dir).into_iter().filter(|_| is_dir(&dir.join(WINDOWS_DIR)));
+    let of_windows = windows.filter(|window| is_dir(window)).map(|dir| dir.join(COLLECTOR_DIR));
+    for folder in folders.into_iter().chain(of_windows) {
+        if !is_dir(&folder) {
+            continue;
+        }
+        let Ok(entries) = fs::read_dir(&folder) else { continue };
+        for entry in entries.flatten().filter(is_abandoned) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// The path of a file that may be compressed: an ordinary one, right in a folder that is ours, of the run
+/// or of one of its windows, none of them a link.
+fn candidate(dir: &Path, name: &str) -> Option<PathBuf> {
+    let (window, own_name) = split_window(name);
+    let (folder, file) = own_name.split_once('/')?;
+    let kind = match folder {
+        COLLECTOR_DIR | BASELINE_DIR | COUNTERS_DIR => ".s2t",
+        NSYS_DIR => ".sqlite",
+        _ => return None,
+    };
+    let is_ours = window.is_empty() || is_dir(&dir.join(WINDOWS_DIR)) && is_dir(&dir.join(window));
+    let folder = dir.join(window).join(folder);
+    let path = folder.join(file);
+    let is_plain = file.ends_with(kind) && !file.contains('/');
+    let is_file = || fs::symlink_metadata(&path).is_ok_and(|found| found.is_file());
+    (is_plain && is_ours && is_dir(&folder) && is_file()).then_some(path)
+}
+
+/// Whether it is a folder, and no link to one.
+fn is_dir(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| found.is_dir())
+}
+
+/// Whether a file gets smaller, by its beginning.
+fn shrinks(path: &Path) -> io::Result<bool> {
+    let file = files::open(path)?;
+    let read = file.metadata()?.len().min(PROBED_BYTES);
+    let mut packed = flate2::read::GzEncoder::new(file.take(PROBED_BYTES), Compression::fast());
+    Ok(is_smaller(io::copy(&mut packed, &mut io::sink())?, read))
+}
+
+fn is_smaller(after: u64, before: u64) -> bool {
+    after.saturating_mul(100) <= before.saturating_mul(MOST_PERCENT)
+}
+
+/// The compressed file under a name of its own, read again to see that it holds the same. None: it is
+/// hardly smaller, or would be taken for a bomb.
+fn pack(from: &Path, bytes: u64) -> anyhow::Result<Option<NamedTempFile>> {
+    let fresh = files::new_in(from.parent().unwrap_or(Path::new(".")))?;
+    let mut packer = GzEncoder::new(io::BufWriter::new(fresh), Compression::fast());
+    io::copy(&mut files::open(from)?, &mut packer)?;
+    let mut sink = packer.finish()?;
+    sink.flush()?;
+    // Without its buffer; all of that is written.
+    let (fresh, _) = sink.into_parts();
+    let after = fresh.as_file().metadata()?.len();
+    if !is_smaller(after, bytes) || files::most_unpacked(after) < bytes {
+        return Ok(None);
+    }
+    anyhow::ensure!(holds(fresh.path(), from)?, "what was written is not what comes back");
+    fresh.as_file().set_permissions(fs::symlink_metadata(from)?.permissions())?;
+    Ok(Some(fresh))
+}
+
+/// Whether a compressed file stands for the same bytes as a plain one.
+fn holds(packed: &Path, plain: &Path) -> io::Result<bool> {
+    let mut left = io::BufReader::new(files::unpacked(packed)?);
+    let mut right = io::BufReader::new(files::open(plain)?);
+    loop {
+        let (a, b) = (io::BufRead::fill_buf(&mut left)?, io::BufRead::fill_buf(&mut right)?);
+        let common = a.len().min(b.len());
+        if a.get(..common) != b.get(..common) {
+            return Ok(false);
+        }
+        if common == 0 {
+            return Ok(a.is_empty() && b.is_empty());
+        }
+        io::BufRead::consume(&mut left, common);
+        io::BufRead::consume(&mut right, common);
+    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::bundle::{self, Access, COLLECTOR_DIR, RunRecord, lost_traces};
 use crate::cli::{self, Acceptance, Presets, ReportArgs};
 use crate::config;
 use crate::failure::Failure;
-use crate::plan::SPOOL;
+use crate::plan::TRACE_FOLDER;
 use crate::redaction;
 use crate::reports;
 use crate::run::left_running;
@@ -97,7 +97,7 @@ fn write_again(
 /// Processes that the workload left behind may have ended meanwhile. On another machine they are not there either.
 fn forget_ended(run_dir: &Path) -> Result<(), Failure> {
     let mut record = RunRecord::read(run_dir).map_err(Failure::no_result)?;
-    let traces = record.passes.iter().find_map(|pass| pass.environment.get(SPOOL));
+    let traces = record.passes.iter().find_map(|pass| pass.environment.get(TRACE_FOLDER));
     record.left_running = traces.map(|folder| left_running(Path::new(folder))).unwrap_or_default();
     record.write(run_dir).map_err(Failure::no_result)
 }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::tools::ncu::config::Ncu;
 use crate::tools::nsys::config::Nsys;
+use stage2_contract::settings;
 use stage2_model::TokenCounts;
 use stage2_read::roles::RoleSettings;
 use stage2_report::RedactSettings;
@@ -231,52 +232,48 @@ fn counters<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
         Counters::Text(text) => text,
         Counters::Many(metrics) => metrics.join(","),
     };
-    let known = text == "auto" || stage2_contract::settings::read_counters(&text).is_some();
-    let wrong = || {
-        D::Error::custom(format!(
-            "{text:?} is not auto, {}",
-            stage2_contract::settings::COUNTERS_FORM
-        ))
-    };
-    known.then_some(()).ok_or_else(wrong)?;
-    Ok(text)
+    if text == "auto" || settings::read_counters(&text).is_some() {
+        return Ok(text);
+    }
+    Err(D::Error::custom(format!("{text:?} is not auto, {}", settings::COUNTERS_FORM)))
 }
 
 /// `1/N`: one in N instances of a range is collected.
 fn sample<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     let text = String::deserialize(from)?;
-    let fits = stage2_contract::settings::read_sample(&text).is_some();
-    if fits { Ok(text) } else { Err(wrong_form(&text, stage2_contract::settings::SAMPLE_FORM)) }
+    of_form::<_, D::Error>(settings::read_sample(&text), &text, settings::SAMPLE_FORM)?;
+    Ok(text)
 }
 
 /// Bytes in all, or `SIZE*COUNT`.
 fn buffers<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     let text = Option::<String>::deserialize(from)?;
-    match text.as_deref().filter(|text| stage2_contract::settings::read_buffers(text).is_none()) {
-        Some(wrong) => Err(wrong_form(wrong, stage2_contract::settings::BUFFERS_FORM)),
-        None => Ok(text),
+    if let Some(text) = &text {
+        of_form::<_, D::Error>(settings::read_buffers(text), text, settings::BUFFERS_FORM)?;
     }
+    Ok(text)
 }
 
 fn rotate<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     let text = Option::<String>::deserialize(from)?;
-    match text.as_deref().filter(|text| stage2_contract::settings::read_rotate(text).is_none()) {
-        Some(wrong) => Err(wrong_form(wrong, stage2_contract::settings::ROTATE_FORM)),
-        None => Ok(text),
+    if let Some(text) = &text {
+        of_form::<_, D::Error>(settings::read_rotate(text), text, settings::ROTATE_FORM)?;
     }
+    Ok(text)
 }
 
-fn wrong_form<E: serde::de::Error>(text: &str, form: &str) -> E {
-    E::custom(format!("{text:?} is not of the form {form}"))
+/// Refuses a text that the collector could not read.
+fn of_form<T, E: serde::de::Error>(read: Option<T>, text: &str, form: &str) -> Result<T, E> {
+    read.ok_or_else(|| E::custom(format!("{text:?} is not of the form {form}")))
 }
 
 /// A flush period that the collector takes.
 fn flush_period<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
     let ms = u64::deserialize(from)?;
-    let fault = || {
-        D::Error::custom(format!("{ms}: it has to be {}", stage2_contract::settings::FLUSH_MS_FORM))
-    };
-    stage2_contract::settings::FLUSH_MS.contains(&ms).then_some(ms).ok_or_else(fault)
+    if settings::FLUSH_MS.contains(&ms) {
+        return Ok(ms);
+    }
+    Err(D::Error::custom(format!("{ms}: it has to be {}", settings::FLUSH_MS_FORM)))
 }
 
 /// A list of globs, or one glob for a list of one.

@@ -1,10 +1,9 @@
 //! Composition as the command line sees it: what is accepted, and what the errors say.
 
+use super::*;
 use std::path::Path;
 
 use stage2_config::hydra::Value;
-
-use super::*;
 
 fn compose_words(words: &[&str]) -> Result<(Composed, Config), String> {
     let overrides = words.iter().map(|w| (*w).to_owned()).collect();

@@ -7,7 +7,7 @@ use stage2_contract::text::visible_path;
 
 use super::check::{Check, CheckInfo, Fix, Group, System, major};
 use crate::env::is_executable;
-use crate::tools::version::Version;
+use crate::tools::Version;
 
 const MISSING: Fix = Fix::warning(
     "it is not on PATH, or not where the settings say",
@@ -105,7 +105,7 @@ pub(super) fn check(known: &CheckInfo, asked: &ToolAnswer, driver_cuda: Option<&
     let name = known.id;
     let is_nsys = known.id == NSYS.id;
     let oldest = if is_nsys {
-        crate::tools::nsys::version::OLDEST
+        crate::tools::nsys::command::OLDEST
     } else {
         crate::tools::ncu::command::OLDEST
     };

@@ -6,14 +6,13 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::{Capture, Limits, Link, Pass, Request, TRACE_FOLDER};
 use crate::bundle::{BASELINE_DIR, COLLECTOR_DIR, COUNTERS_DIR};
 use crate::config::{Collector, Config, Mode};
 use crate::env::DOORS;
 use crate::workload::Loading;
-use stage2_model::{Finding, Severity};
-
-use super::{Capture, Limits, Link, Pass, Request, SPOOL};
 use stage2_config::hydra::hydra_key;
+use stage2_model::Finding;
 
 /// Where a Hydra app writes; the presets give each pass a folder of its own.
 const HYDRA_RUN_DIR: &str = "hydra.run.dir";
@@ -26,7 +25,7 @@ const CONTROL: &str = "STAGE2_CONTROL";
 /// Counters are sampled in a pass of their own in a deep run, and not at all in a light one.
 const AUTO: &str = "auto";
 const OFF: &str = "off";
-pub(super) const COUNTERS_PASS: &str = "counters";
+const COUNTERS_PASS: &str = "counters";
 
 pub(crate) const LIBRARY: &str = "libstage2.so";
 
@@ -43,10 +42,7 @@ pub(super) fn pass(request: &Request<'_>, findings: &mut Vec<Finding>) -> Pass {
 /// A pass under the collector without CUPTI, and without what the user sees: it measures what the
 /// ranges take undisturbed.
 pub(super) fn baseline(request: &Request<'_>) -> Pass {
-    let folder = request.run_dir.join(BASELINE_DIR);
-    let capture = Capture { stdout: None, log: folder.join("log.txt") };
-    let mut pass = under_collector(request, "baseline", folder, &mut Vec::new());
-    pass.argv = workload_of_pass(request, pass.name);
+    let mut pass = unseen(request, "baseline", BASELINE_DIR);
     pass.environment.insert("STAGE2_GPU".into(), "off".into());
     // Nobody asks it to begin.
     if let Some(start) = pass.environment.get_mut(START) {
@@ -58,7 +54,7 @@ pub(super) fn baseline(request: &Request<'_>) -> Pass {
     if pass.kept.remove(COUNTERS).is_some() {
         pass.environment.insert(COUNTERS.into(), OFF.into());
     }
-    Pass { capture: Some(capture), ..pass }
+    pass
 }
 
 /// A pass under the collector with hardware counters, which make kernels run up to 2 % longer on an
@@ -68,12 +64,19 @@ pub(super) fn counters(request: &Request<'_>) -> Option<Pass> {
     if !has_counters_pass(request) {
         return None;
     }
-    let folder = request.run_dir.join(COUNTERS_DIR);
-    let capture = Capture { stdout: None, log: folder.join("log.txt") };
-    let mut pass = under_collector(request, COUNTERS_PASS, folder, &mut Vec::new());
-    pass.argv = workload_of_pass(request, pass.name);
+    let mut pass = unseen(request, COUNTERS_PASS, COUNTERS_DIR);
     pass.environment.insert(COUNTERS.into(), "on".into());
-    Some(Pass { capture: Some(capture), ..pass })
+    Some(pass)
+}
+
+/// A pass under the collector whose output the user does not see; the collect pass tells of its environment.
+fn unseen(request: &Request<'_>, name: &'static str, dir: &str) -> Pass {
+    let folder = request.run_dir.join(dir);
+    Pass {
+        argv: workload_of_pass(request, name),
+        capture: Capture::of_pass(&folder),
+        ..under_collector(request, name, folder, &mut Vec::new())
+    }
 }
 
 fn has_counters_pass(request: &Request<'_>) -> bool {
@@ -205,24 +208,23 @@ fn with_overrides(
     let own: Vec<&str> = command.iter().filter_map(|w| w.to_str()).filter_map(hydra_key).collect();
     let mut argv = command.to_vec();
     for word in append {
-        match hydra_key(word) {
-            Some(key @ HYDRA_RUN_DIR) if own.contains(&key) => findings.push(Finding::new(
-                Severity::Warning,
-                format!("the override {word} was not added to the command"),
+        let Some(key) = hydra_key(word).filter(|key| own.contains(key)) else {
+            argv.push(word.into());
+            continue;
+        };
+        let what = format!("the override {word} was not added to the command");
+        let why = format!("the command sets {key} itself");
+        findings.push(match key {
+            HYDRA_RUN_DIR => Finding::warning(
+                what,
                 format!(
-                    "the command sets {key} itself: every pass writes there, and what is left is of \
-                     the last pass; the reports do not find it"
+                    "{why}: every pass writes there, and what is left is of the last pass; the reports \
+                     do not find it"
                 ),
                 format!("leave {key} to the preset"),
-            )),
-            Some(key) if own.contains(&key) => findings.push(Finding::new(
-                Severity::Note,
-                format!("the override {word} was not added to the command"),
-                format!("the command sets {key} itself"),
-                "",
-            )),
-            _ => argv.push(word.into()),
-        }
+            ),
+            _ => Finding::note(what, why, ""),
+        });
     }
     argv
 }
@@ -260,7 +262,7 @@ fn collector_environment(
     findings: &mut Vec<Finding>,
 ) -> (BTreeMap<String, OsString>, BTreeMap<String, OsString>) {
     let mut set = BTreeMap::from([
-        (SPOOL.to_owned(), folder.as_os_str().to_owned()),
+        (TRACE_FOLDER.to_owned(), folder.as_os_str().to_owned()),
         // The reports are ours to write.
         ("STAGE2_LAUNCHER".to_owned(), "1".into()),
     ]);
@@ -299,8 +301,7 @@ fn collector_environment(
     }
     for name in set.keys() {
         if let Some(old) = kept.remove(name) {
-            findings.push(Finding::new(
-                Severity::Note,
+            findings.push(Finding::note(
                 format!("the variable {name}={} of the environment was replaced", old.display()),
                 "the configuration sets it for this run",
                 "",
@@ -308,8 +309,7 @@ fn collector_environment(
         }
     }
     for (name, value) in &kept {
-        findings.push(Finding::new(
-            Severity::Note,
+        findings.push(Finding::note(
             format!("the collector also obeys {name}={}", value.display()),
             "it is set in the environment",
             format!("unset {name} for a run that depends on its configuration only"),

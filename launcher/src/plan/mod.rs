@@ -6,24 +6,25 @@ mod collect;
 mod ncu;
 mod nsys;
 mod show;
-mod tool;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::config::{Config, Mode};
+use crate::hook::{self, HOOK_DIR, Hook};
+use crate::tools::Step;
+use crate::tools::ncu::config::Ncu;
+use crate::tools::nsys::config::Nsys;
+use crate::workload::Loading;
+use stage2_model::Finding;
+use stage2_read::trace::libraries::RangeNames;
+
 pub(crate) use collect::LIBRARY;
 pub(crate) use ncu::files as ncu_files;
 pub(crate) use nsys::BASE as NSYS_BASE;
 pub(crate) use show::{quote, show};
-pub(crate) use tool::{GivenCaptures, KernelChoice, Kind, Profiler};
-
-use crate::config::{Config, Mode};
-use crate::hook::{self, HOOK_DIR, Hook};
-use crate::workload::Loading;
-use stage2_model::{Finding, Severity};
-use stage2_read::trace::libraries::RangeNames;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Plan {
@@ -71,12 +72,12 @@ pub(crate) struct Pass {
 /// known when the process starts.
 pub(crate) const FLUSH_PAGE: &str = "STAGE2_FLUSH_PAGE";
 /// The folder that the collectors of a run write their trace files into.
-pub(crate) const SPOOL: &str = "STAGE2_OUT";
+pub(crate) const TRACE_FOLDER: &str = "STAGE2_OUT";
 
 impl Pass {
     /// Whether the process gets [`FLUSH_PAGE`]: it loads the collector.
     pub(crate) fn has_flush_page(&self) -> bool {
-        self.environment.contains_key(SPOOL)
+        self.environment.contains_key(TRACE_FOLDER)
     }
 }
 
@@ -87,6 +88,13 @@ pub(crate) struct Capture {
     pub(crate) stdout: Option<PathBuf>,
     /// Everything else; appended to.
     pub(crate) log: PathBuf,
+}
+
+impl Capture {
+    /// All output in the log of a pass that has this folder.
+    fn of_pass(folder: &Path) -> Option<Capture> {
+        Some(Capture { stdout: None, log: folder.join("log.txt") })
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -122,7 +130,7 @@ pub(crate) struct Inherited {
 }
 
 const COLLECTOR_VARIABLES: &[&str] = &[
-    SPOOL,
+    TRACE_FOLDER,
     "STAGE2_SUMMARY",
     "STAGE2_RANGES",
     "STAGE2_SAMPLE",
@@ -213,8 +221,7 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
         // Both tools are on in the presets: only who asked for one expects its pass.
         let asked = tools.into_iter().filter(|(key, on)| *on && request.explicit.contains(*key));
         findings.extend(asked.map(|(key, _)| {
-            Finding::new(
-                Severity::Warning,
+            Finding::warning(
                 format!("run.mode=light runs neither tool; {key}=true has no effect"),
                 "a light run has the collect pass, and the baseline pass where it is asked for",
                 "use run.mode=deep, with enable=false for the tool that is not wanted",
@@ -222,8 +229,7 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
         }));
     }
     if !request.nsys_files.is_empty() && !passes.iter().any(|pass| pass.name == "ncu") {
-        findings.push(Finding::new(
-            Severity::Warning,
+        findings.push(Finding::warning(
             "--nsys has no effect: there is no ncu pass",
             "its files only choose the kernels that ncu profiles",
             "use run.mode=deep and pipeline.ncu.enable=true, or `stage2-launch merge`",
@@ -239,19 +245,18 @@ const UNTRACED: &str = "untraced";
 /// half, under the collector, under nsys.
 pub(crate) fn bench(request: &Request<'_>) -> Plan {
     let mut findings = Vec::new();
-    let log_in = |folder: &Path| Some(Capture { stdout: None, log: folder.join("log.txt") });
     let folder = request.run_dir.join(UNTRACED);
     let untraced = Pass {
         name: UNTRACED,
         argv: collect::workload_of_pass(request, UNTRACED),
-        capture: log_in(&folder),
+        capture: Capture::of_pass(&folder),
         folders: vec![folder],
         limits: collect::limits(request.config),
         ..Pass::default()
     };
     let mut full = collect::pass(request, &mut findings);
     full.tee = None;
-    full.capture = full.folders.first().and_then(|folder| log_in(folder));
+    full.capture = full.folders.first().and_then(|folder| Capture::of_pass(folder));
     let mut passes = vec![untraced, collect::baseline(request), full];
     let mut peer = nsys::pass(request);
     // The ranges are in the export; nobody reads the tables.
@@ -281,6 +286,65 @@ fn with_hook(request: &Request<'_>, mut passes: Vec<Pass>, mut findings: Vec<Fin
             .and_roles(request.config.roles.clone()),
         findings,
     }
+}
+
+/// Another profiler, with everything that its pass is made from once the passes before are over.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Profiler {
+    pub(crate) kind: Kind,
+    pub(crate) workload: Vec<OsString>,
+    pub(crate) folder: PathBuf,
+    /// Commands around the profiling run, as far as they are known before it: those before, those
+    /// after.
+    pub(crate) around: (Vec<Step>, Vec<Step>),
+    /// What a reader of the plan has to know.
+    pub(crate) notes: Vec<String>,
+}
+
+impl Profiler {
+    /// The program that is run, as the settings name it.
+    pub(crate) fn executable(&self) -> &Path {
+        match &self.kind {
+            Kind::Nsys(nsys) => &nsys.executable,
+            Kind::Ncu { settings, .. } => &settings.executable,
+        }
+    }
+
+    /// Leaves out what nsys makes of its report, but for the SQLite export.
+    pub(crate) fn without_tables(&mut self) {
+        if let Kind::Nsys(nsys) = &mut self.kind {
+            nsys.export.sqlite = true;
+            nsys.export.stats_csv = false;
+            self.around.1.truncate(1);
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Kind {
+    Nsys(Box<Nsys>),
+    Ncu {
+        settings: Box<Ncu>,
+        /// How its kernels are chosen, besides the settings.
+        choice: Box<KernelChoice>,
+    },
+}
+
+/// What the command line says of the kernels for Nsight Compute.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct KernelChoice {
+    /// It names the stage: another one is no substitute then.
+    pub(crate) stage_is_explicit: bool,
+    /// Captures of nsys, for where no pass knows the kernels.
+    pub(crate) given: GivenCaptures,
+}
+
+/// Captures of Nsight Systems that were taken elsewhere.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct GivenCaptures {
+    pub(crate) files: Vec<PathBuf>,
+    /// How those are exported that are reports.
+    pub(crate) nsys: Nsys,
 }
 
 #[cfg(test)]

@@ -4,12 +4,9 @@ use std::path::Path;
 
 use super::collect::workload_of_pass;
 use super::nsys::limit_of;
-use super::tool::{GivenCaptures, KernelChoice, Kind, Profiler};
-use super::{Capture, Pass, Request};
+use super::{Capture, GivenCaptures, KernelChoice, Kind, Pass, Profiler, Request};
 use crate::bundle::NCU_DIR;
-use crate::tools::ncu::available::Available;
-use crate::tools::ncu::command;
-use crate::tools::ncu::command::{Files, Filter};
+use crate::tools::ncu::command::{self, Available, Files, Filter};
 use crate::tools::ncu::config::Ncu;
 use crate::tools::ncu::select::Selection;
 
@@ -71,7 +68,7 @@ pub(super) fn pass(request: &Request<'_>) -> Option<Pass> {
         name: "ncu",
         argv,
         outputs: vec![files.report.clone()],
-        capture: Some(Capture { stdout: None, log: folder.join("log.txt") }),
+        capture: Capture::of_pass(&folder),
         limits: limit_of(request, ncu.time_budget_s, ncu.size_limit_bytes),
         skip: request.simulator.is_some().then(|| "ncu sees no simulated GPU".to_owned()),
         folders: vec![folder.clone()],

@@ -5,13 +5,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::collect::{limits, workload_of_pass};
-use super::tool::{Kind, Profiler};
-use super::{Capture, Limits, Pass, Request};
+use super::{Capture, Kind, Limits, Pass, Profiler, Request};
 use crate::bundle::NSYS_DIR;
+use crate::tools::Step;
 use crate::tools::nsys::command;
 use crate::tools::nsys::config::{CaptureRange, Nsys};
-use crate::tools::step::Step;
-use stage2_model::{Finding, Severity};
+use stage2_model::Finding;
 
 /// Name of every file of the pass, without extension.
 pub(crate) const BASE: &str = "run";
@@ -30,7 +29,7 @@ pub(super) fn pass(request: &Request<'_>) -> Option<Pass> {
         name: "nsys",
         argv: profile.argv,
         outputs: vec![profile.report.clone()],
-        capture: Some(Capture { stdout: None, log: folder.join("log.txt") }),
+        capture: Capture::of_pass(&folder),
         limits: limit_of(request, nsys.time_limit_s, nsys.size_limit_bytes),
         skip: skip.map(str::to_owned),
         folders: vec![folder.clone()],
@@ -56,8 +55,7 @@ pub(super) fn pass(request: &Request<'_>) -> Option<Pass> {
 pub(super) fn without_gate(nsys: &Nsys) -> Option<Finding> {
     let range = nsys.nvtx_capture.as_deref().filter(|_| nsys.enable)?;
     (nsys.capture_range == CaptureRange::None).then(|| {
-        Finding::new(
-            Severity::Warning,
+        Finding::warning(
             format!("pipeline.nsys.nvtx_capture={range} has no effect"),
             "pipeline.nsys.capture_range is none, with which nsys records the whole run",
             "use pipeline.nsys.capture_range=nvtx, or pipeline.nsys.nvtx_capture=null",

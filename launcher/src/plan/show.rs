@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use super::{FLUSH_PAGE, Pass, Plan};
 use crate::redaction;
 use crate::terminal::printable;
-use crate::tools::step::Step;
+use crate::tools::Step;
 
 /// The whole plan: comments, and one command line a pass.
 pub(crate) fn show(plan: &Plan) -> String {

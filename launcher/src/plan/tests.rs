@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::config::{self, Config};
+use stage2_model::Severity;
 
 struct Case {
     config: Config,

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::plan::SPOOL;
+use crate::plan::TRACE_FOLDER;
 use stage2_contract::text::visible;
 use stage2_read::{files, private};
 
@@ -23,12 +23,12 @@ const ENVIRONMENT_BYTES: u64 = 256 << 10;
 const INNER_RUN: &str = "inner-run.txt";
 const INNER_RUN_BYTES: u64 = 1 << 20;
 
-/// Processes whose collector writes into `spool`, once those are gone that just end. Those of other users are
+/// Processes whose collector writes into `folder`, once those are gone that just end. Those of other users are
 /// not seen.
-pub(crate) fn left_running(spool: &Path) -> Vec<u32> {
+pub(crate) fn left_running(folder: &Path) -> Vec<u32> {
     let until = Instant::now() + PATIENCE;
     loop {
-        let found = running(spool);
+        let found = running(folder);
         if found.is_empty() || Instant::now() >= until {
             return found;
         }
@@ -36,8 +36,8 @@ pub(crate) fn left_running(spool: &Path) -> Vec<u32> {
     }
 }
 
-fn running(spool: &Path) -> Vec<u32> {
-    let wanted = [SPOOL.as_bytes(), b"=", spool.as_os_str().as_bytes()].concat();
+fn running(folder: &Path) -> Vec<u32> {
+    let wanted = [TRACE_FOLDER.as_bytes(), b"=", folder.as_os_str().as_bytes()].concat();
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten().take(PROCESSES);
     let processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let is_of_run = |pid: &u32| {
@@ -51,7 +51,7 @@ fn running(spool: &Path) -> Vec<u32> {
 
 /// Tells a launcher around this one, which gets no records, where they are.
 pub(crate) fn tell_outer(run_dir: &Path) {
-    let outer = std::env::var_os("STAGE2_LAUNCHER").and_then(|_| std::env::var_os(SPOOL));
+    let outer = std::env::var_os("STAGE2_LAUNCHER").and_then(|_| std::env::var_os(TRACE_FOLDER));
     let Some(folder) = outer.map(PathBuf::from).filter(|folder| folder.is_dir()) else { return };
     let told = folder.join(INNER_RUN);
     // The first one is enough, and the outer launcher does without.
@@ -62,9 +62,9 @@ pub(crate) fn tell_outer(run_dir: &Path) {
     }
 }
 
-/// What [`tell_outer`] of an inner run has told in `spool`.
-pub(crate) fn inner_run(spool: &Path) -> Option<String> {
-    let told = files::read(&spool.join(INNER_RUN), INNER_RUN_BYTES).ok()?;
+/// What [`tell_outer`] of an inner run has told in `folder`.
+pub(crate) fn inner_run(folder: &Path) -> Option<String> {
+    let told = files::read(&folder.join(INNER_RUN), INNER_RUN_BYTES).ok()?;
     Some(visible(OsStr::from_bytes(&told).as_bytes()))
 }
 
@@ -75,9 +75,9 @@ mod tests {
     #[test]
     fn processes_of_a_run_are_known_by_its_folder() {
         let folder = tempfile::tempdir().expect("a folder");
-        let begin = |spool: &Path| {
+        let begin = |folder: &Path| {
             let mut command = std::process::Command::new("sleep");
-            command.arg("60").env(SPOOL, spool).spawn().expect("sleep, of coreutils")
+            command.arg("60").env(TRACE_FOLDER, folder).spawn().expect("sleep, of coreutils")
         };
         let mut ours = begin(folder.path());
         let mut other = begin(&folder.path().join("other"));

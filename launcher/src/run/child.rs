@@ -4,13 +4,13 @@
 //! so that time limits and signals are tested without real processes.
 
 use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use nix::sys::signal::Signal;
 
 use super::forecast::shown;
-use super::growth::Growth;
 use crate::plan::Pass;
 use crate::terminal::Terminal;
 use crate::workload::NotRunnable;
@@ -23,14 +23,12 @@ pub(crate) enum Event {
     Exited,
     /// This program got a signal.
     Signal {
-        /// Which.
         signal: Signal,
         /// The terminal sent it, to every process of the foreground group.
         from_terminal: bool,
     },
 }
 
-/// Starts processes.
 pub(crate) trait Spawner {
     /// Starts the process of a pass. [`Event::Exited`] is sent to `events` when it is over.
     fn spawn(&self, pass: &Pass, events: Sender<Event>) -> Result<Box<dyn Process>, NotRunnable>;
@@ -42,7 +40,6 @@ pub(crate) trait Process {
     fn flush_page(&self) -> Option<OsString>;
     /// Has the collectors in it bring their trace files up to date, for a bounded time.
     fn flush(&self);
-    /// Sends it a signal.
     fn signal(&self, signal: Signal) -> std::io::Result<()>;
     /// Whether a Ctrl-C of the terminal reaches it.
     fn in_our_group(&self) -> bool;
@@ -65,20 +62,17 @@ pub(crate) struct Running {
 
 /// A process that is over.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Finished {
+pub(crate) struct ProcessEnd {
     /// How it ended; none: it does not.
     pub(crate) exit: Option<WorkloadExit>,
-    /// Why it ended.
     pub(crate) cause: Cause,
     /// The first signal that it got from us or together with us, whatever ended it then.
     pub(crate) interrupted: Option<Signal>,
-    /// How long it lived.
     pub(crate) duration: Duration,
     /// What there is to say about its output.
     pub(crate) findings: Vec<Finding>,
 }
 
-/// Why a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
     /// It wanted to, or a signal asked it to.
@@ -142,7 +136,7 @@ impl Running {
         events: &Receiver<Event>,
         terminal: &Terminal,
         pulse: &Option<String>,
-    ) -> Finished {
+    ) -> ProcessEnd {
         let mut line_at = pulse.as_ref().map(|_| self.started + PULSE);
         loop {
             let look_at = self.growth.as_ref().map(|(_, at)| *at);
@@ -247,7 +241,7 @@ impl Running {
         }
     }
 
-    fn reap(self) -> Finished {
+    fn reap(self) -> ProcessEnd {
         let Running { process, started, cause, interrupted, .. } = self;
         let duration = started.elapsed();
         let (exit, findings) = match process.reap() {
@@ -257,11 +251,56 @@ impl Running {
                 (None, vec![Finding::warning(what, error.to_string(), "")])
             }
         };
-        Finished { exit, cause, interrupted, duration, findings }
+        ProcessEnd { exit, cause, interrupted, duration, findings }
     }
 
-    fn give_up(self) -> Finished {
+    fn give_up(self) -> ProcessEnd {
         let (duration, interrupted) = (self.started.elapsed(), self.interrupted);
-        Finished { exit: None, cause: Cause::Unkillable, interrupted, duration, findings: vec![] }
+        ProcessEnd { exit: None, cause: Cause::Unkillable, interrupted, duration, findings: vec![] }
+    }
+}
+
+/// Entries that are looked at: nsys makes some hundred files.
+const MOST_ENTRIES: usize = 10_000;
+/// Clocks of file systems tick coarsely.
+const TICK: Duration = Duration::from_secs(1);
+
+/// Files that a profiler may write, and how much.
+struct Growth {
+    folders: Vec<PathBuf>,
+    since: SystemTime,
+    most_bytes: u64,
+}
+
+impl Growth {
+    /// What to watch in a pass that has a limit of bytes; none: it has no limit. nsys gathers its records in the folder of temporary files.
+    pub(super) fn of(pass: &Pass) -> Option<Self> {
+        let most_bytes = pass.limits.bytes?;
+        let own = pass.capture.as_ref().and_then(|capture| capture.log.parent());
+        let temporary = std::env::temp_dir().join("nvidia/nsight_systems");
+        let folders = own.into_iter().map(Path::to_owned).chain([temporary]).collect();
+        Some(Self { folders, since: SystemTime::now(), most_bytes })
+    }
+
+    fn is_too_large(&self) -> bool {
+        let mut bytes: u64 = 0;
+        let mut folders = self.folders.clone();
+        let mut left = MOST_ENTRIES;
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+                if left == 0 {
+                    break;
+                }
+                left -= 1;
+                let Ok(found) = entry.metadata() else { continue };
+                let is_new = || found.modified().is_ok_and(|at| at + TICK >= self.since);
+                if found.is_dir() {
+                    folders.push(entry.path());
+                } else if found.is_file() && is_new() {
+                    bytes = bytes.saturating_add(found.len());
+                }
+            }
+        }
+        bytes > self.most_bytes
     }
 }

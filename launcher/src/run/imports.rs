@@ -7,17 +7,16 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
-use super::raw_captures::{clean_copies, environment_finding, unmark};
-use super::tool::{Tool, version_of};
-use super::{Host, Signals, System, ncu_steps, nsys_pass};
+use super::nsys_pass::{self, clean_copies, environment_finding, unmark};
+use super::tool::{Tool, file_name, stem, version_of};
+use super::{Host, Signals, System, ncu_pass};
 use crate::config::Config;
 use crate::copy_inputs::InputCopies;
 use crate::plan::{Limits, ncu_files};
 use crate::terminal::Terminal;
 use crate::tools::ncu::command::Files;
 use crate::tools::nsys::config::Nsys;
-use crate::tools::product;
-use crate::tools::version::Version;
+use crate::tools::{Version, product};
 use stage2_model::Finding;
 use stage2_read::ncu::load::report_name;
 use stage2_read::nsys::folder::capture_name;
@@ -93,7 +92,7 @@ impl<'a> Imports<'a> {
         // Where ncu is missing a Python package can read its reports.
         let python = match version_of(&ncu.executable) {
             Ok(_) => None,
-            Err(why) => match ncu_steps::interpreter() {
+            Err(why) => match ncu_pass::interpreter() {
                 Ok(python) => Some(python),
                 Err(no_python) => {
                     let remedy = "install Nsight Compute, or `pip install ncu-report` for the python3 \
@@ -112,9 +111,9 @@ impl<'a> Imports<'a> {
             let tool = self.tool(folder);
             match &python {
                 Some(python) => {
-                    ncu_steps::print_by_python(&tool, python, (report, &files.raw), findings)
+                    ncu_pass::print_by_python(&tool, python, (report, &files.raw), findings)
                 }
-                None => ncu_steps::import(&tool, ncu, &files, findings),
+                None => ncu_pass::import(&tool, ncu, &files, findings),
             }
         }
     }
@@ -179,14 +178,6 @@ fn without_tables(
 fn any_name(folder: &Path, wanted: impl Fn(&str) -> bool) -> bool {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries.map(|entry| entry.file_name()).any(|name| wanted(&name.to_string_lossy()))
-}
-
-fn file_name(path: &Path) -> String {
-    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
-}
-
-fn stem(path: &Path) -> String {
-    path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 fn not_read(tool: &str, executable: &Path, why: String, remedy: &str) -> Finding {

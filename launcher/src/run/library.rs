@@ -10,7 +10,6 @@ use crate::workload::is_library;
 /// The collector, or where it was looked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Library {
-    /// It is here.
     Found(PathBuf),
     /// It is in none of these places.
     Missing(Vec<PathBuf>),
@@ -37,7 +36,6 @@ pub(crate) fn find(configured: Option<&Path>, variable: Option<&Path>, exe: &Pat
 }
 
 impl Library {
-    /// What is wrong with it.
     pub(crate) fn problem(&self) -> String {
         match self {
             Library::Unusable(path) => {
@@ -72,9 +70,8 @@ impl Library {
 }
 
 /// A link that is there as long as this lives.
-pub(crate) struct Linked(Option<PathBuf>);
+pub(crate) struct PreloadLink(Option<PathBuf>);
 
-/// Why there is no link.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "{} cannot be made ({error}), and the loader cannot read the path {}; put the library in a \
@@ -91,15 +88,15 @@ pub(crate) struct NotLinked {
 ///
 /// # Errors
 /// The file system refuses it.
-pub(crate) fn linked(link: Option<&Link>) -> Result<Linked, NotLinked> {
-    let Some(link) = link else { return Ok(Linked(None)) };
+pub(crate) fn linked(link: Option<&Link>) -> Result<PreloadLink, NotLinked> {
+    let Some(link) = link else { return Ok(PreloadLink(None)) };
     let dir = link.at.parent().unwrap_or(Path::new("/tmp")).to_owned();
     let make = || {
         let builder = || std::fs::DirBuilder::new().mode(0o700).create(&dir);
         match builder() {
             // In a container every run has the same process id: one that was killed left it behind.
             Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists && is_ours(&dir) => {
-                drop(Linked(Some(dir.clone())));
+                drop(PreloadLink(Some(dir.clone())));
                 builder()?;
             }
             other => other?,
@@ -107,7 +104,7 @@ pub(crate) fn linked(link: Option<&Link>) -> Result<Linked, NotLinked> {
         std::os::unix::fs::symlink(&link.target, &link.at)
     };
     make().map_err(|error| NotLinked { link: link.clone(), error })?;
-    Ok(Linked(Some(dir)))
+    Ok(PreloadLink(Some(dir)))
 }
 
 /// Whether this user made the folder.
@@ -117,7 +114,7 @@ fn is_ours(dir: &Path) -> bool {
     is_dir && owner(dir).is_some() && owner(dir) == owner(Path::new("/proc/self"))
 }
 
-impl Drop for Linked {
+impl Drop for PreloadLink {
     fn drop(&mut self) {
         if let Some(dir) = &self.0 {
             let _ = std::fs::remove_file(dir.join(LIBRARY));

@@ -1,60 +1,51 @@
 //! A plan -> processes, one pass after the other, and how each of them ended.
 
-mod alone;
 mod beyond;
 mod child;
-mod collected;
-mod current;
-mod ending;
-mod flush;
 mod forecast;
-mod growth;
 mod imports;
 mod library;
-mod ncu_kernels;
 mod ncu_pass;
-mod ncu_regions;
-mod ncu_steps;
 mod nsys_pass;
 mod process;
-mod raw_captures;
 mod signals;
-mod tee;
 mod tool;
 
+use std::cell::{Cell, OnceCell};
 use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use crate::bundle::{Bundle, PassRecord, now};
+use nix::sys::signal::Signal;
+
+use crate::bundle::{Bundle, COLLECTOR_DIR, PassRecord, now};
 use crate::failure::EXIT_NO_RESULT;
-use crate::plan::{Kind, Pass, Plan, Profiler};
+use crate::plan::{FLUSH_PAGE, Kind, Pass, Plan, Profiler};
 use crate::redaction;
 use crate::terminal::Terminal;
 use crate::workload::NotRunnable;
-use stage2_model::{Finding, PassStatus, WorkloadExit};
+use child::{Cause, ProcessEnd, Running, Spawner};
+use stage2_model::{Finding, PassStatus, Report, RunInfo, WorkloadExit};
+use stage2_read::trace::folder::load_folder;
+use stage2_read::trace::libraries::RangeNames;
+use stage2_report::join::join;
+use tool::{Tool, ToolPass};
 
-pub(crate) use alone::{PassOutcome, run_one};
 pub(crate) use beyond::{inner_run, left_running, tell_outer};
 pub(crate) use child::Event;
-use child::{Finished, Running, Spawner};
-use collected::Collected;
-use current::Current;
-use ending::failure;
-pub(crate) use ending::interruption;
 pub(crate) use forecast::shown as shown_time;
 pub(crate) use imports::Imports;
 pub(crate) use library::{Library, find as find_library};
 pub(crate) use process::System;
 pub(crate) use signals::{Signals, outlive_full_files};
-use tool::{Tool, ToolPass};
 
 /// Exit status when the time limit ended the workload, as GNU `timeout` gives it.
 pub(crate) const EXIT_TIMEOUT: u8 = 124;
 
 /// What the passes say about the exit status.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Passed {
+pub(crate) struct PassResult {
     /// Status that the end of the workload in the collect pass asks for.
     pub(crate) exit: u8,
     /// Why there are no further passes.
@@ -82,7 +73,7 @@ impl Host<'_> {
         &self,
         pass: &Pass,
         started: impl FnOnce(Option<OsString>),
-    ) -> Result<Finished, NotRunnable> {
+    ) -> Result<ProcessEnd, NotRunnable> {
         let (sender, events) = mpsc::channel();
         self.signals.deliver_to(Some(sender.clone()));
         let run = || {
@@ -136,7 +127,7 @@ fn run_under(
     tool: &Tool<'_>,
     profiler: &Profiler,
     made: std::io::Result<()>,
-    collected: Option<&Collected>,
+    collected: Option<&CollectPass>,
 ) -> ToolPass {
     if let Err(error) = made {
         let what = format!("{} cannot be made", tool.folder.display());
@@ -162,7 +153,7 @@ pub(crate) fn run_passes(
     spawner: &dyn Spawner,
     signals: &dyn SignalSource,
     terminal: &Terminal,
-) -> Passed {
+) -> PassResult {
     let host = Host { spawner, signals, terminal };
     let mut exit = 0;
     let mut stop: Option<String> = None;
@@ -171,7 +162,7 @@ pub(crate) fn run_passes(
     for line in forecast::announcement(plan) {
         terminal.milestone(&line);
     }
-    let collected = Collected::new(bundle.dir(), plan.names.clone());
+    let collected = CollectPass::new(bundle.dir(), plan.names.clone());
     for (at, pass) in plan.passes.iter().enumerate() {
         let title = format!("[{}/{}] {}", at + 1, plan.passes.len(), pass.name);
         if stop.is_none() && !bundle.dir().exists() {
@@ -250,11 +241,307 @@ pub(crate) fn run_passes(
         let what = format!("passes left out: {}", left_out.join(", "));
         bundle.record.findings.push(Finding::warning(what, why, ""));
     }
-    Passed { exit, stop }
+    PassResult { exit, stop }
 }
 
 /// Name of the pass that decides on the exit status and on the passes after it.
 const COLLECT: &str = "collect";
+
+/// The pass that runs, and the bundle that keeps its record.
+struct Current<'a> {
+    pass: &'a Pass,
+    at: usize,
+    bundle: &'a mut Bundle,
+    host: Host<'a>,
+    /// How long the workload took in the pass before it that had no profiler.
+    first: Option<Duration>,
+}
+
+impl Current<'_> {
+    /// Changes the record of the pass and writes it down. A disk that is full now may be full because
+    /// of the workload: the run goes on and the end of it will tell.
+    fn update(&mut self, change: impl FnOnce(&mut PassRecord)) {
+        if let Some(record) = self.bundle.record.passes.get_mut(self.at) {
+            change(record);
+        }
+        if let Err(error) = self.bundle.save()
+            // A folder that is gone is told once, at the end.
+            && self.bundle.dir().exists()
+        {
+            let what = "the run record is out of date";
+            self.host.terminal.finding(&Finding::warning(what, format!("{error:#}"), ""));
+        }
+    }
+
+    fn tell(&mut self, finding: &Finding) {
+        self.host.terminal.finding(finding);
+        self.bundle.record.findings.push(finding.clone());
+    }
+
+    /// Runs the pass of a profiler. Whatever becomes of it, the passes and the reports after it do not
+    /// depend on it.
+    fn run_tool(&mut self, profiler: &Profiler, collected: &CollectPass) -> PassResult {
+        // Not its parents: a bundle that was taken away stays away.
+        let made = match stage2_read::private::create_folder(&profiler.folder) {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+            made => made,
+        };
+        let interrupted = Cell::new(None);
+        let tool = Tool {
+            collect: self.bundle.record.workload_exit,
+            first: self.first,
+            ..Tool::of(self.host, self.pass, profiler, &interrupted)
+        };
+        let mut done = run_under(&tool, profiler, made, Some(collected));
+        // Where the tool is missing there is nothing in it, and anything else keeps it.
+        let _ = std::fs::remove_dir(&profiler.folder);
+        if let Some(signal) = interrupted.get() {
+            let finding = interruption(signal);
+            done.also(finding.what.clone());
+            done.findings.push(finding);
+        }
+        for finding in &done.findings {
+            if !self.bundle.record.findings.contains(finding) {
+                self.tell(finding);
+            }
+        }
+        let name = self.pass.name;
+        self.update(|record| {
+            record.status = done.status;
+            record.why = done.why;
+            record.exit = done.exit;
+            record.duration_ms = done.duration.and_then(|d| u64::try_from(d.as_millis()).ok());
+            if let Some(argv) = &done.argv {
+                record.argv = argv.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+            }
+            if profiler.folder.join("log.txt").is_file() {
+                record.log = vec![format!("{name}/log.txt")];
+            }
+        });
+        let stop = interrupted.get().map(|_| INTERRUPTED.to_owned());
+        PassResult { exit: 0, stop }
+    }
+
+    /// Runs a pass without a profiler, as the user sees it.
+    fn run_workload(&mut self) -> PassResult {
+        let host = self.host;
+        let ended = host.run(self.pass, |page| {
+            let Some(page) = page else { return };
+            let page = page.to_string_lossy().into_owned();
+            host.terminal.detail(&format!("  {FLUSH_PAGE}={page}"));
+            self.update(|record| {
+                record.environment.insert(FLUSH_PAGE.to_owned(), page);
+            });
+        });
+        match ended {
+            Ok(finished) => self.keep(&finished),
+            Err(error) => {
+                self.tell(&error.finding);
+                self.update(|record| {
+                    record.status = PassStatus::Failed;
+                    record.why = error.to_string();
+                });
+                // The collect pass says with which status a workload that cannot be started ends.
+                let over = self.pass.name == COLLECT;
+                let stop = over.then(|| "the workload could not be started".to_owned());
+                PassResult { exit: error.exit, stop }
+            }
+        }
+    }
+
+    fn keep(&mut self, finished: &ProcessEnd) -> PassResult {
+        let pass = self.pass;
+        let status = status_of(finished);
+        let mut causes = cause_findings(finished, pass);
+        if status == PassStatus::WorkloadFailed && pass.name != COLLECT {
+            // Of the collect pass the reports tell, with the likely cause.
+            causes.push(failure_of_baseline(pass, finished));
+        }
+        for finding in causes.iter().chain(&finished.findings) {
+            self.tell(finding);
+        }
+        let run_dir = self.bundle.dir().to_owned();
+        let relative = |path: &PathBuf| {
+            path.strip_prefix(&run_dir).unwrap_or(path).to_string_lossy().into_owned()
+        };
+        let tee = pass.tee.iter().flat_map(|(out, err)| [out, err]);
+        let log =
+            tee.chain(pass.capture.iter().map(|capture| &capture.log)).map(relative).collect();
+        if pass.name == COLLECT {
+            self.bundle.record.workload_exit = finished.exit;
+        }
+        self.update(|record| {
+            record.status = status;
+            record.exit = finished.exit;
+            record.duration_ms = u64::try_from(finished.duration.as_millis()).ok();
+            record.log = log;
+            record.why = causes.iter().map(|f| &*f.what).collect::<Vec<_>>().join("; ");
+            if status == PassStatus::WorkloadFailed && causes.is_empty() {
+                record.why = failure(finished.exit);
+            }
+        });
+        PassResult { exit: exit_status(finished), stop: stop_after(finished, pass) }
+    }
+}
+
+/// The collect pass of a run.
+struct CollectPass {
+    run_dir: PathBuf,
+    /// What names of ranges and domains mean, in every capture of the run.
+    names: RangeNames,
+    report: OnceCell<Report>,
+}
+
+impl CollectPass {
+    /// The collect pass of the run in `run_dir`, whose trace files are not read yet.
+    fn new(run_dir: &Path, names: RangeNames) -> CollectPass {
+        CollectPass { run_dir: run_dir.to_owned(), names, report: OnceCell::new() }
+    }
+
+    /// What it recorded. The reports of the run list what is wrong with the trace files.
+    fn report(&self) -> &Report {
+        self.report.get_or_init(|| {
+            let traces = load_folder(&self.run_dir.join(COLLECTOR_DIR), &self.names);
+            join(traces, RunInfo::default(), Vec::new())
+        })
+    }
+}
+
+/// What became of a pass that was run by itself.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PassOutcome {
+    /// How its process ended; none: it was not started.
+    pub(crate) exit: Option<WorkloadExit>,
+    /// How the workload ended; none: a tool ran it that does not say.
+    pub(crate) workload: Option<WorkloadExit>,
+    /// The exit status that its end asks for.
+    pub(crate) status: u8,
+    pub(crate) duration: Option<Duration>,
+    /// Why there is no measurement.
+    pub(crate) failed: Option<String>,
+    /// A signal or the time limit ended it.
+    pub(crate) ended: bool,
+    /// What there is to say.
+    pub(crate) findings: Vec<Finding>,
+}
+
+/// Runs one pass by itself, without a bundle that keeps a record. Folders that it needs are made.
+pub(crate) fn run_one(
+    pass: &Pass,
+    spawner: &dyn Spawner,
+    signals: &dyn SignalSource,
+    terminal: &Terminal,
+) -> PassOutcome {
+    let host = Host { spawner, signals, terminal };
+    let Some(profiler) = &pass.profiler else {
+        return match host.run(pass, |_| ()) {
+            Ok(finished) => {
+                let causes = cause_findings(&finished, pass);
+                PassOutcome {
+                    exit: finished.exit,
+                    workload: finished.exit,
+                    status: exit_status(&finished),
+                    duration: Some(finished.duration),
+                    failed: causes.first().map(|finding| finding.what.clone()),
+                    ended: !causes.is_empty(),
+                    findings: causes.into_iter().chain(finished.findings).collect(),
+                }
+            }
+            Err(error) => PassOutcome {
+                status: error.exit,
+                failed: Some(error.to_string()),
+                findings: vec![error.finding],
+                ..PassOutcome::default()
+            },
+        };
+    };
+    let made = stage2_read::private::create_folders(&profiler.folder).map(drop);
+    let interrupted = Cell::new(None);
+    let tool = Tool::of(host, pass, profiler, &interrupted);
+    let done = run_under(&tool, profiler, made, None);
+    PassOutcome {
+        exit: done.exit,
+        workload: done.workload,
+        status: 0,
+        duration: done.duration,
+        failed: (!done.status.has_data()).then_some(done.why),
+        ended: interrupted.get().is_some(),
+        findings: done.findings,
+    }
+}
+
+/// Why no pass follows a signal.
+const INTERRUPTED: &str = "the run was interrupted";
+
+/// Why no pass follows one that ended like this; none: there is no reason against it.
+fn stop_after(finished: &ProcessEnd, pass: &Pass) -> Option<String> {
+    if finished.interrupted.is_some() {
+        return Some(INTERRUPTED.to_owned());
+    }
+    let hangs = finished.cause == Cause::Unkillable;
+    hangs.then(|| format!("the workload of the {} pass does not end", pass.name))
+}
+
+/// How far a process came, by its end.
+fn status_of(finished: &ProcessEnd) -> PassStatus {
+    let failed = finished.exit.is_none_or(WorkloadExit::is_failure);
+    match finished.cause {
+        Cause::Timeout | Cause::Outgrown => PassStatus::TimedOut,
+        Cause::Itself if failed && finished.interrupted.is_some() => PassStatus::Interrupted,
+        Cause::Itself if !failed => PassStatus::Ok,
+        Cause::Itself | Cause::Unkillable => PassStatus::WorkloadFailed,
+    }
+}
+
+/// That a workload failed, and how.
+fn failure(exit: Option<WorkloadExit>) -> String {
+    let how = exit.map_or_else(|| "its exit status is not known".to_owned(), |e| e.describe());
+    format!("the workload failed: {how}")
+}
+
+/// What to tell of a workload that failed in the baseline pass.
+fn failure_of_baseline(pass: &Pass, finished: &ProcessEnd) -> Finding {
+    let what = format!("{} pass: {}", pass.name, failure(finished.exit));
+    let why = "its times are of what the workload did until then, and compared with nothing";
+    Finding::warning(what, why, format!("see {}/log.txt", pass.name))
+}
+
+/// The exit status of this program that the end asks for.
+fn exit_status(finished: &ProcessEnd) -> u8 {
+    match (&finished.cause, finished.exit) {
+        (Cause::Timeout | Cause::Unkillable, _) | (_, None) => EXIT_TIMEOUT,
+        (_, Some(WorkloadExit::Code(code))) => u8::try_from(code & 0xff).unwrap_or(1),
+        (_, Some(WorkloadExit::Signal(signal))) => u8::try_from(128 + signal).unwrap_or(255),
+    }
+}
+
+/// Why a process did not go on, as far as that was not its own decision.
+fn cause_findings(finished: &ProcessEnd, pass: &Pass) -> Vec<Finding> {
+    let limit = pass.limits.timeout.unwrap_or_default().as_secs();
+    let ended = match finished.cause {
+        // Only profilers have such a limit: it is told where their runs are judged.
+        Cause::Itself | Cause::Outgrown => None,
+        Cause::Timeout => Some(Finding::warning(
+            format!("the workload was ended after {limit} s"),
+            KEPT,
+            "give it more time with --timeout, or less to do",
+        )),
+        Cause::Unkillable => Some(Finding::warning(
+            "the workload does not end, not even by SIGKILL",
+            "it hangs in the kernel, for instance in a driver or on a network disk",
+            "see `dmesg`; what was recorded until now is kept",
+        )),
+    };
+    ended.into_iter().chain(finished.interrupted.map(interruption)).collect()
+}
+
+const KEPT: &str = "what was recorded until then is kept";
+
+/// What to tell of a run that was asked to end.
+pub(crate) fn interruption(signal: Signal) -> Finding {
+    let what = format!("the run was interrupted by {}", signal.as_str());
+    Finding::note(what, KEPT, "")
+}
 
 #[cfg(test)]
 mod tests;

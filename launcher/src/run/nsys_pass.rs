@@ -3,20 +3,18 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::collected::Collected;
-use super::raw_captures::{environment_finding, leave_out_raw};
-use super::tool::{Tool, ToolPass, other_end, tables_cut_off, version_for};
+use super::CollectPass;
+use super::tool::{Tool, ToolPass, file_name, other_end, stem, tables_cut_off, version_for};
 use crate::bundle::NSYS_DIR;
+use crate::copy_inputs::InputCopies;
 use crate::plan::{NSYS_BASE, Profiler};
-use crate::tools::missing;
-use crate::tools::nsys::command;
-use crate::tools::nsys::config::Nsys;
-use crate::tools::nsys::expression::CaptureExpression;
+use crate::tools::nsys::command::{self, OLDEST};
+use crate::tools::nsys::config::{CaptureExpression, Nsys};
 use crate::tools::nsys::outcome::{Files, Verdict, judge, judge_tables, with_seen};
 use crate::tools::nsys::scrub::scrub;
-use crate::tools::nsys::version::OLDEST;
-use crate::tools::version::Version;
+use crate::tools::{Version, missing};
 use stage2_model::{Finding, PassStatus, PathKind, Severity};
+use stage2_read::files::{self, write_whole};
 use stage2_read::roles::find_range;
 
 /// Runs the pass. `collected` is what the collect pass recorded, where one went before.
@@ -24,7 +22,7 @@ pub(super) fn run(
     tool: &Tool<'_>,
     nsys: &Nsys,
     profiler: &Profiler,
-    collected: Option<&Collected>,
+    collected: Option<&CollectPass>,
 ) -> ToolPass {
     let mut findings = Vec::new();
     let oldest = (OLDEST, Severity::Warning);
@@ -109,8 +107,8 @@ pub(super) fn run(
                 }
                 let reports = brought_home(reports, &tool.folder, &mut findings);
                 let left = tables(tool, nsys, version, &reports, &mut findings);
-                if left != Left::Nothing {
-                    let kept = left == Left::Report;
+                if left != SensitiveFiles::Nothing {
+                    let kept = left == SensitiveFiles::Report;
                     findings.extend(environment_finding(&tool.folder, NSYS_DIR, kept));
                 }
             }
@@ -122,7 +120,7 @@ pub(super) fn run(
 
 /// Names the range of the gate as nsys takes it, by what the collect pass saw. False where that saw no range that
 /// could be meant: then there is no gate, and the workload runs once less.
-fn fit_gate(settings: &mut Nsys, collected: &Collected, findings: &mut Vec<Finding>) -> bool {
+fn fit_gate(settings: &mut Nsys, collected: &CollectPass, findings: &mut Vec<Finding>) -> bool {
     let Ok(Some(capture)) = settings.capture() else { return true };
     let report = collected.report();
     let mut ranges = report.paths.iter().filter(|row| row.kind == PathKind::Range);
@@ -204,7 +202,7 @@ fn brought_home(reports: Vec<PathBuf>, folder: &Path, findings: &mut Vec<Finding
 
 /// What a pass leaves that holds the environment of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Left {
+pub(super) enum SensitiveFiles {
     Nothing,
     /// The report, as usual.
     Report,
@@ -219,10 +217,10 @@ pub(super) fn tables(
     version: Option<Version>,
     reports: &[PathBuf],
     findings: &mut Vec<Finding>,
-) -> Left {
-    let mut left = Left::Nothing;
+) -> SensitiveFiles {
+    let mut left = SensitiveFiles::Nothing;
     for report in reports {
-        let stem = report.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let stem = stem(report);
         let sqlite = tool.folder.join(format!("{stem}.sqlite"));
         let (mut exported, mut whole) = (false, true);
         if nsys.export.sqlite {
@@ -263,7 +261,7 @@ pub(super) fn tables(
         }
         if let Some(signal) = tool.interrupted.get().filter(|_| !whole) {
             findings.push(tables_cut_off(report, signal, "nsys export --type=sqlite"));
-            left = Left::More;
+            left = SensitiveFiles::More;
             continue;
         }
         let keep = nsys.export.keep_raw || !exported;
@@ -273,12 +271,12 @@ pub(super) fn tables(
             (false, _) => Ok(()),
         };
         left = left.max(match cleaned {
-            Ok(()) if nsys.export.keep_raw => Left::Report,
-            Ok(()) if exported => Left::Nothing,
-            Ok(()) => Left::More,
+            Ok(()) if nsys.export.keep_raw => SensitiveFiles::Report,
+            Ok(()) if exported => SensitiveFiles::Nothing,
+            Ok(()) => SensitiveFiles::More,
             Err(finding) => {
                 findings.push(finding);
-                Left::More
+                SensitiveFiles::More
             }
         });
     }
@@ -287,7 +285,7 @@ pub(super) fn tables(
 
 /// The table of `nsys stats` with a row for each kernel.
 fn is_kernel_table(file: &&PathBuf) -> bool {
-    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let name = file_name(file);
     ["_cuda_gpu_kern_sum.csv", "_gpukernsum.csv"].iter().any(|end| name.ends_with(end))
 }
 
@@ -302,3 +300,116 @@ fn name_summary(folder: &Path, kernels: &Path) {
 const REPORT_STAYS: &str = "the report itself is kept: open it with nsys-ui, or export it by hand with an \
                             nsys at least as new as the one that wrote it";
 const EXPORT_STAYS: &str = "the SQLite export is kept: `nsys stats` reads it, too";
+
+/// Says, on the terminal and beside the reports, what the files of a folder hold. `shown` is that folder as
+/// seen from the run's. Either the report of nsys is kept as usual (`kept`), or something could not be taken out.
+pub(crate) fn environment_finding(folder: &Path, shown: &str, kept: bool) -> Vec<Finding> {
+    const WHY: &str = "nsys records them, with all passwords and tokens that are among them";
+    let finding = match kept {
+        true => Finding::note(
+            format!(
+                "the report in {shown}/ holds the environment and the arguments of every process of the \
+                 machine"
+            ),
+            WHY,
+            "pipeline.nsys.export.keep_raw=false leaves it out of a bundle that is to be shared",
+        ),
+        false => Finding::warning(
+            format!(
+                "the files of {shown}/ hold the environment and the arguments of every process of the \
+                 machine"
+            ),
+            WHY,
+            "do not share them; the findings about each file say why it was kept",
+        ),
+    };
+    let written = write_whole(&folder.join(SENSITIVE), &format!("{finding}\n"));
+    let failed = written.err().map(|error| {
+        let what = format!("{shown}/{SENSITIVE} is missing");
+        Finding::note(what, format!("{error:#}"), "")
+    });
+    std::iter::once(finding).chain(failed).collect()
+}
+
+const SENSITIVE: &str = "SENSITIVE.txt";
+
+/// Takes back what [`environment_finding`] wrote, and the folder where nothing else is in it.
+pub(super) fn unmark(folder: &Path) {
+    let _ = std::fs::remove_file(folder.join(SENSITIVE));
+    let _ = std::fs::remove_dir(folder);
+}
+
+/// Puts the scrubbed copy of an export in its place, and deletes the report of nsys, which nothing can scrub.
+/// Where there is no such copy, both stay.
+///
+/// # Errors
+/// What of it is still there, and why.
+fn leave_out_raw(sqlite: &Path, report: Option<&Path>) -> Result<Finding, Finding> {
+    scrub(sqlite, sqlite)?;
+    let Some(report) = report else {
+        let what = format!("{} is a scrubbed copy", file_name(sqlite));
+        return Ok(Finding::note(what, HELD, ""));
+    };
+    std::fs::remove_file(report).map_err(|error| {
+        let what = format!("{} could not be deleted", report.display());
+        Finding::warning(what, error.to_string(), "delete it before you share the bundle")
+    })?;
+    let what =
+        format!("{} was left out, and {} is a scrubbed copy", file_name(report), file_name(sqlite));
+    Ok(Finding::note(what, HELD, ""))
+}
+
+const HELD: &str = "nsys records the environment, the arguments and the output of programs";
+
+/// Does the same with copies of captures that were taken elsewhere, once they were exported. A copy that
+/// cannot be scrubbed goes: the capture itself is where it was. Whether nothing is left that holds the
+/// environment of a machine.
+pub(crate) fn clean_copies(copies: &InputCopies, findings: &mut Vec<Finding>) -> bool {
+    if !copies.holds_an_environment() {
+        return true;
+    }
+    let mut is_clean = true;
+    let mut leave_out = |copy: &Path, why: &Finding| {
+        let (told, is_gone) = left_out(copy, why);
+        is_clean &= is_gone;
+        findings.push(told);
+    };
+    let mut notes = Vec::new();
+    let ending = |copy: &Path, wanted: &[&str]| wanted.contains(&files::ending(copy));
+    let paths = || copies.copies.iter().map(|(copy, _)| copy.as_path());
+    let is_whole = |copy: &&Path| !copy.to_string_lossy().ends_with(".scrubbed.sqlite");
+    for copy in paths().filter(|copy| ending(copy, &["sqlite"])).filter(is_whole) {
+        let report = Some(copy.with_extension("nsys-rep")).filter(|report| report.is_file());
+        match leave_out_raw(copy, report.as_deref()) {
+            Ok(note) => notes.push(note),
+            Err(why) => leave_out(copy, &why),
+        }
+    }
+    // A report that was exported and scrubbed is gone by now.
+    for report in paths().filter(|copy| ending(copy, &["nsys-rep", "qdrep"]) && copy.is_file()) {
+        let what = format!("there is no scrubbed export of {}", file_name(report));
+        let why = Finding::warning(what, "the other findings say why", "");
+        leave_out(report, &why);
+        let export = report.with_extension("sqlite");
+        if export.is_file() && paths().all(|copy| copy != export) {
+            leave_out(&export, &why);
+        }
+    }
+    findings.extend(notes);
+    is_clean
+}
+
+/// Deletes a copy that cannot be scrubbed. What to tell, and whether it is gone.
+fn left_out(copy: &Path, why: &Finding) -> (Finding, bool) {
+    let reason = format!("{}: {}; {HELD}", why.what, why.why);
+    match std::fs::remove_file(copy) {
+        Ok(()) => {
+            let what = format!("{} is not in the bundle, and not in its numbers", file_name(copy));
+            (Finding::warning(what, reason, "export the report again, and merge that"), true)
+        }
+        Err(error) => {
+            let what = format!("{} could not be deleted ({error})", copy.display());
+            (Finding::warning(what, reason, "delete it before you share the bundle"), false)
+        }
+    }
+}

@@ -10,7 +10,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::iterator::exfiltrator::origin::Origin;
-use signal_hook::low_level::{emulate_default_handler, siginfo::Cause};
+use signal_hook::low_level::emulate_default_handler;
+use signal_hook::low_level::siginfo::Cause;
 
 use super::SignalSource;
 use super::child::Event;

@@ -1,18 +1,12 @@
 //! Passes without processes: what a workload gets to see, and what is written down about it.
 
-use std::cell::{Cell, RefCell};
-use std::ffi::OsString;
+use super::*;
+use std::cell::RefCell;
 use std::io;
-use std::path::Path;
 use std::rc::Rc;
 use std::sync::mpsc::Sender;
-use std::time::Duration;
-
-use nix::sys::signal::Signal;
 
 use super::child::Process;
-use super::ending::INTERRUPTED;
-use super::*;
 use crate::bundle::{Inputs, RunFolder, RunRecord};
 use crate::plan::Limits;
 use crate::terminal::Verbosity;

@@ -16,9 +16,7 @@ use super::child::Cause;
 use crate::env::{NoAnswer, ask};
 use crate::plan::{Capture, Limits, Pass, Profiler, quote};
 use crate::redaction;
-use crate::tools::missing;
-use crate::tools::step::{Ended, Step};
-use crate::tools::version::{Version, judge as judge_version};
+use crate::tools::{CommandEnd, Step, Version, judge_version, missing};
 use stage2_model::{Finding, PassStatus, Severity, WorkloadExit};
 use stage2_read::private;
 use stage2_report::out_of_memory;
@@ -76,8 +74,7 @@ impl ToolPass {
         ToolPass { status, why, argv: None, exit: None, workload: None, duration: None, findings }
     }
 
-    /// A pass that ran.
-    pub(super) fn ran(argv: Vec<OsString>, ended: &Ended) -> ToolPass {
+    pub(super) fn ran(argv: Vec<OsString>, ended: &CommandEnd) -> ToolPass {
         ToolPass {
             status: PassStatus::Ok,
             why: String::new(),
@@ -129,7 +126,7 @@ impl<'a> Tool<'a> {
     }
 
     /// Runs the workload under the tool.
-    pub(super) fn profile(&self, argv: &[OsString]) -> Ended {
+    pub(super) fn profile(&self, argv: &[OsString]) -> CommandEnd {
         let step = Step { argv: argv.to_vec(), timeout: self.limits.timeout, ..Step::default() };
         self.run(step, self.environment.clone(), self.limits.bytes)
     }
@@ -137,7 +134,7 @@ impl<'a> Tool<'a> {
     /// Runs a command of the tool alone. Where a signal ends it, the file of its output goes: what it
     /// left would pass for all of it. It runs in the locale C, because tools print numbers as the locale
     /// has them: with decimal commas, say.
-    pub(super) fn step(&self, step: Step) -> Ended {
+    pub(super) fn step(&self, step: Step) -> CommandEnd {
         let stdout = step.stdout.clone();
         let ended = self.run(step, plain_numbers(), None);
         if ended.interrupted && ended.refused.is_none() && !ended.succeeded() {
@@ -156,10 +153,10 @@ impl<'a> Tool<'a> {
         step: Step,
         environment: BTreeMap<String, OsString>,
         bytes: Option<u64>,
-    ) -> Ended {
+    ) -> CommandEnd {
         if let Some(signal) = self.interrupted.get() {
             let refused = Some(format!("the run was interrupted by {}", signal.as_str()));
-            return Ended { refused, interrupted: true, ..Ended::default() };
+            return CommandEnd { refused, interrupted: true, ..CommandEnd::default() };
         }
         let log = self.folder.join("log.txt");
         let line = self.note(&step, &environment, &log);
@@ -177,11 +174,13 @@ impl<'a> Tool<'a> {
         let finished = self.host.run(&pass, |_| ());
         let said = read_from(&log, start);
         match finished {
-            Err(error) => Ended { refused: Some(error.to_string()), log: said, ..Ended::default() },
+            Err(error) => {
+                CommandEnd { refused: Some(error.to_string()), log: said, ..CommandEnd::default() }
+            }
             Ok(finished) => {
                 self.interrupted.set(finished.interrupted);
                 let in_time = finished.cause == Cause::Itself;
-                Ended {
+                CommandEnd {
                     exit: finished.exit,
                     refused: None,
                     timed_out_after: (!in_time).then(|| step.timeout.unwrap_or_default()),
@@ -261,6 +260,14 @@ pub(super) fn version_for(
     Ok(version)
 }
 
+pub(super) fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+pub(super) fn stem(path: &Path) -> String {
+    path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+}
+
 /// The part of a log from `start` on; its middle is left out where it is long.
 pub(super) fn read_from(log: &Path, start: u64) -> String {
     let read = || -> std::io::Result<Vec<u8>> {
@@ -282,9 +289,8 @@ pub(super) fn read_from(log: &Path, start: u64) -> String {
 
 /// What to tell of a report whose tables a signal left unmade.
 pub(super) fn tables_cut_off(report: &Path, signal: Signal, remedy: &str) -> Finding {
-    let name = report.file_name().unwrap_or_default().to_string_lossy();
     Finding::warning(
-        format!("tables of {name} are missing"),
+        format!("tables of {} are missing", file_name(report)),
         format!("{} came before they were made; the report itself is kept", signal.as_str()),
         format!("make them beside it with `{remedy}`, then run `stage2-launch report`"),
     )

@@ -12,12 +12,13 @@ use std::time::{Duration, Instant};
 
 use crate::common::{self, Sandbox, lossy, names_in, stderr};
 use serde_json::Value;
+use stage2_launch::tools::CommandEnd;
+use stage2_launch::tools::Step;
+use stage2_launch::tools::Version;
 use stage2_launch::tools::nsys::command;
 use stage2_launch::tools::nsys::config::{CaptureRange, Nsys};
 use stage2_launch::tools::nsys::outcome::{Files, Outcome, Verdict, judge, judge_tables};
 use stage2_launch::tools::nsys::scrub::scrub;
-use stage2_launch::tools::step::{Ended, Step};
-use stage2_launch::tools::version::Version;
 use stage2_model::WorkloadExit;
 use stage2_read::nsys::{Tables, csv, sqlite};
 
@@ -130,7 +131,7 @@ impl Bench {
     }
 }
 
-fn run(step: &Step) -> Ended {
+fn run(step: &Step) -> CommandEnd {
     let log = tempfile::NamedTempFile::new().expect("log");
     // Standard output and standard error append to one file.
     let stream = || Stdio::from(File::options().append(true).open(log.path()).expect("log"));
@@ -155,7 +156,7 @@ fn run(step: &Step) -> Ended {
     };
     let log = std::fs::read(log.path()).expect("log");
     let exit = status.code().map(WorkloadExit::Code);
-    Ended { exit, log: lossy(&log), ..Ended::default() }
+    CommandEnd { exit, log: lossy(&log), ..CommandEnd::default() }
 }
 
 /// The default preset, on a machine without GPU.

@@ -1,4 +1,6 @@
 use super::*;
+use crate::bundle::WindowRecord;
+use stage2_model::Severity;
 
 /// Settings with these limits; 0: none.
 fn limits(last: u64, bytes: u64, uncompressed: u64) -> Run {
@@ -223,4 +225,148 @@ fn a_bundle_over_its_limit_is_told() {
     std::fs::write(dir.path().join("a"), [0; 100]).expect("file");
     assert_eq!(too_big(dir.path(), 100), None);
     assert!(too_big(dir.path(), 99).is_some_and(|f| f.what.contains("100 bytes")));
+}
+
+#[test]
+fn only_listed_files_of_our_folders_are_compressed_and_all_come_back() {
+    let dir = tempfile::tempdir().expect("folder");
+    let at = |name: &str| dir.path().join(name);
+    fs::create_dir(at("collector")).expect("folder");
+    fs::create_dir(at("nsys")).expect("folder");
+    let text = "kernel ".repeat(20_000);
+    let all = ["collector/a.s2t", "nsys/run.sqlite", "nsys/run.nsys-rep", "collector/x.s2t"];
+    for name in all {
+        fs::write(at(name), &text).expect(name);
+    }
+    fs::write(at("collector/small.s2t"), "small").expect("small");
+    fs::write(at("collector/noise.s2t"), noise(200_000)).expect("noise");
+    fs::write(at("elsewhere"), &text).expect("elsewhere");
+    std::os::unix::fs::symlink(at("elsewhere"), at("collector/link.s2t")).expect("link");
+    let mut record = RunRecord::new("run".into(), Vec::new());
+    let listed = ["small.s2t", "link.s2t", "noise.s2t", "../elsewhere", "a.s2t", "gone.s2t"];
+    record.files = listed.iter().map(|name| format!("collector/{name}")).collect();
+    record.files.extend(["nsys/run.sqlite".into(), "nsys/run.nsys-rep".into()]);
+    let mut budget = 1 << 20;
+    let done = compress(dir.path(), &mut record, &mut budget).expect("compressed");
+    assert_eq!((done.files, done.before_bytes), (2, 2 * text.len() as u64));
+    assert!(done.after_bytes < done.before_bytes / 10, "{done:?}");
+    for name in ["collector/a.s2t", "nsys/run.sqlite"] {
+        assert!(!at(name).exists(), "{name}");
+        let packed = format!("{name}.gz");
+        let mut again = String::new();
+        io::Read::read_to_string(&mut files::unpacked(&at(&packed)).expect("open"), &mut again)
+            .expect("unpacked");
+        assert_eq!(again, text);
+        assert!(record.files.contains(&packed) && !record.files.contains(&name.to_owned()));
+    }
+    for name in ["nsys/run.nsys-rep", "collector/x.s2t", "collector/noise.s2t", "elsewhere"] {
+        assert!(at(name).is_file() && !at(&format!("{name}.gz")).exists(), "{name}");
+    }
+    assert!(at("collector/link.s2t").is_symlink());
+    assert_eq!(RunRecord::read(dir.path()).expect("saved").files, record.files);
+    let again = compress(dir.path(), &mut record, &mut budget).expect("nothing to do");
+    assert_eq!(again, CompressedFiles::default());
+    // Beyond the budget nothing is begun.
+    record.files.push("collector/x.s2t".into());
+    let done = compress(dir.path(), &mut record, &mut 1_000).expect("nothing to do");
+    assert_eq!(done.files, 0);
+}
+
+/// Bytes that do not shrink.
+fn noise(bytes: u64) -> Vec<u8> {
+    let mixed = |i: u64| i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32 ^ i << 3;
+    (0..bytes).map(|i| mixed(i).wrapping_mul(i) as u8).collect()
+}
+
+/// A bundle with these files in `collector/`, all on its list.
+fn bundle_of(files: &[(&str, &[u8])]) -> (tempfile::TempDir, RunRecord) {
+    let dir = tempfile::tempdir().expect("folder");
+    fs::create_dir(dir.path().join("collector")).expect("folder");
+    let mut record = RunRecord::new("run".into(), Vec::new());
+    for (name, bytes) in files {
+        fs::write(dir.path().join("collector").join(name), bytes).expect("file");
+        record.files.push(format!("collector/{name}"));
+    }
+    (dir, record)
+}
+
+#[test]
+fn files_of_windows_are_compressed_and_both_lists_say_so() {
+    let text = "kernel ".repeat(20_000);
+    let (dir, mut record) = bundle_of(&[]);
+    let window = dir.path().join("windows/w12");
+    fs::create_dir_all(window.join("collector")).expect("folder");
+    fs::write(window.join("collector/a.s2t"), &text).expect("file");
+    fs::create_dir_all(dir.path().join("windows/mine/collector")).expect("folder");
+    fs::write(dir.path().join("windows/mine/collector/b.s2t"), &text).expect("file");
+    let names = ["windows/w12/collector/a.s2t", "windows/mine/collector/b.s2t"];
+    record.files = names.map(str::to_owned).into();
+    let file = |file: &str| WindowRecord { file: file.to_owned(), ..WindowRecord::default() };
+    record.windows = vec![file(names[0])];
+    let mut own = RunRecord::new("w12".into(), Vec::new());
+    own.files = vec!["collector/a.s2t".to_owned()];
+    own.windows = vec![file("collector/a.s2t")];
+    own.write(&window).expect("record");
+    let done = compress(dir.path(), &mut record, &mut (1 << 20)).expect("compressed");
+    assert_eq!(done.files, 1, "what is in no window of ours stays");
+    assert!(holds(&window.join("collector/a.s2t.gz"), &dir.path().join(names[1])).unwrap());
+    assert_eq!(record.files, ["windows/mine/collector/b.s2t", "windows/w12/collector/a.s2t.gz"]);
+    assert_eq!(record.windows[0].file, "windows/w12/collector/a.s2t.gz");
+    let own = RunRecord::read(&window).expect("record");
+    assert_eq!(own.files, ["collector/a.s2t.gz"]);
+    assert_eq!(own.windows[0].file, "collector/a.s2t.gz");
+}
+
+#[test]
+fn what_does_not_shrink_leaves_the_budget_to_others() {
+    let (noise, text) = (noise(200_000), "kernel ".repeat(20_000));
+    let (dir, mut record) = bundle_of(&[("a.s2t", &noise), ("b.s2t", text.as_bytes())]);
+    let mut budget = 250_000;
+    let done = compress(dir.path(), &mut record, &mut budget).expect("compressed");
+    assert_eq!((done.files, budget), (1, 250_000 - text.len() as u64));
+    assert!(dir.path().join("collector/b.s2t.gz").is_file());
+}
+
+#[test]
+fn an_interrupted_call_is_gone_on_with() {
+    let text = "kernel ".repeat(20_000);
+    let (dir, mut record) = bundle_of(&[("a.s2t", text.as_bytes()), ("b.s2t", text.as_bytes())]);
+    let at = |name: &str| dir.path().join("collector").join(name);
+    // The signal came before `a` was deleted, and while `b` was written.
+    pack(&at("a.s2t"), text.len() as u64)
+        .expect("packed")
+        .expect("smaller")
+        .persist(at("a.s2t.gz"))
+        .expect("file");
+    let old = SystemTime::now() - ABANDONED_AFTER;
+    for (name, old) in [
+        (".new-Ab12Cd", Some(old)),
+        (".unpacked-Ab12Cd", Some(old)),
+        (".new-Ef34Gh", None),
+        (".new-notes.md", Some(old)),
+    ] {
+        let file = fs::File::create(at(name)).expect("file");
+        old.into_iter().for_each(|at| file.set_modified(at).expect("time"));
+    }
+    let done = compress(dir.path(), &mut record, &mut (1 << 20)).expect("compressed");
+    assert_eq!((done.files, done.before_bytes), (2, 2 * text.len() as u64));
+    assert_eq!(record.files, ["collector/a.s2t.gz", "collector/b.s2t.gz"]);
+    let entries = fs::read_dir(dir.path().join("collector")).expect("folder").flatten();
+    let mut left: Vec<_> = entries.filter_map(|e| e.file_name().into_string().ok()).collect();
+    left.sort();
+    // One that was written to a moment ago may be in use.
+    assert_eq!(left, [".new-Ef34Gh", ".new-notes.md", "a.s2t.gz", "b.s2t.gz"]);
+}
+
+#[test]
+fn a_file_that_is_no_copy_is_left_alone() {
+    let text = "kernel ".repeat(20_000);
+    let (dir, mut record) = bundle_of(&[("a.s2t", text.as_bytes()), ("mine", b"another kernel")]);
+    let at = |name: &str| dir.path().join("collector").join(name);
+    let mut packer = GzEncoder::new(Vec::new(), Compression::fast());
+    packer.write_all(&fs::read(at("mine")).expect("mine")).expect("packed");
+    fs::write(at("a.s2t.gz"), packer.finish().expect("packed")).expect("file");
+    let error = compress(dir.path(), &mut record, &mut (1 << 20)).expect_err("in the way");
+    assert!(format!("{error:#}").contains("with other contents"), "{error:#}");
+    assert!(at("a.s2t").is_file() && !record.files.contains(&"collector/a.s2t.gz".to_owned()));
 }

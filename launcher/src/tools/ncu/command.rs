@@ -4,56 +4,58 @@
 //! the counters are set against durations that were measured at the clocks of the workload, and
 //! locking needs rights that containers lack, and fails on MIG.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::available::{Available, known_metrics, known_sections};
+use regex::Regex;
+use strsim::jaro_winkler;
+
 use super::config::{GraphProfiling, Ncu, NcuCli, ReplayMode};
 use super::expression::{self, Around};
 use super::select::{Selection, pattern};
-use crate::tools::step::Step;
-use crate::tools::version::Version;
-use crate::tools::{without_patterns, word};
+use crate::tools::{Step, Version, without_patterns, word};
+use stage2_contract::text::listed;
 use stage2_model::Finding;
 use stage2_read::ncu::nvtx::Label;
 
 /// The oldest version that the forms of arguments below hold for.
-pub const OLDEST: Version = Version::new(2022, 4, 0);
+pub(crate) const OLDEST: Version = Version::new(2022, 4, 0);
 /// The first version with `--config-file off`, which keeps a file of the user from changing the run.
 const CONFIG_FILE: Version = Version::new(2023, 1, 0);
 
 /// Metrics that fit in one pass on every GPU since sm_80, for kernels that must not be replayed.
-pub const SINGLE_PASS_METRICS: &[&str] =
+pub(crate) const SINGLE_PASS_METRICS: &[&str] =
     &["gpu__time_duration.sum", "dram__bytes_read.sum", "dram__bytes_write.sum"];
 
 /// Files of one profiling run, in the folder of the pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Files {
-    /// The report.
-    pub report: PathBuf,
+pub(crate) struct Files {
+    pub(crate) report: PathBuf,
     /// What ncu said.
-    pub log: PathBuf,
+    pub(crate) log: PathBuf,
     /// The raw page: one row a launch, one column a metric.
-    pub raw: PathBuf,
+    pub(crate) raw: PathBuf,
     /// The details page: one row a metric or rule.
-    pub details: PathBuf,
+    pub(crate) details: PathBuf,
 }
 
 /// What narrows a run down. A retry has neither.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Filter {
-    /// `--kernel-name`.
-    pub kernel_name: Option<String>,
-    /// `--nvtx-include`, one each.
-    pub nvtx_include: Vec<String>,
-    /// `--nvtx-exclude`, one each.
-    pub nvtx_exclude: Vec<String>,
+pub(crate) struct Filter {
+    pub(crate) kernel_name: Option<String>,
+    pub(crate) nvtx_include: Vec<String>,
+    pub(crate) nvtx_exclude: Vec<String>,
 }
 
 impl Filter {
     /// What the settings and the chosen kernels say.
-    pub fn new(settings: &Ncu, selection: &Selection, findings: &mut Vec<Finding>) -> Filter {
+    pub(crate) fn new(
+        settings: &Ncu,
+        selection: &Selection,
+        findings: &mut Vec<Finding>,
+    ) -> Filter {
         let nvtx = &settings.ncu_cli.nvtx;
         let mut filter = Filter {
             kernel_name: settings
@@ -99,7 +101,7 @@ impl Filter {
     }
 
     /// Whether anything is left out by it.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         *self == Filter::default()
     }
 }
@@ -111,19 +113,18 @@ fn expressions(list: &[String], start_end: bool) -> Vec<String> {
 }
 
 /// Everything that an invocation is made from.
-pub struct Request<'a> {
+pub(crate) struct Request<'a> {
     /// The settings, checked.
-    pub settings: &'a Ncu,
+    pub(crate) settings: &'a Ncu,
     /// The version of the tool; none where it is not known, e.g. because it is not installed.
-    pub version: Option<Version>,
-    /// Words of the workload.
-    pub workload: &'a [OsString],
+    pub(crate) version: Option<Version>,
+    pub(crate) workload: &'a [OsString],
     /// Names that the tool and the GPU know.
-    pub available: &'a Available,
+    pub(crate) available: &'a Available,
 }
 
 /// The arguments of the run that profiles the kernels that compute.
-pub fn profile(
+pub(crate) fn profile(
     request: &Request<'_>,
     filter: &Filter,
     files: &Files,
@@ -163,7 +164,7 @@ pub fn profile(
 
 /// The run that profiles one region in a range replay mode: of regions within each other ncu measures
 /// the outermost alone, so that each needs a run of its own.
-pub fn profile_region(
+pub(crate) fn profile_region(
     request: &Request<'_>,
     expression: &str,
     files: &Files,
@@ -180,7 +181,7 @@ pub fn profile_region(
 }
 
 /// The run that profiles the kernels that talk to other GPUs: one pass, nothing replayed.
-pub fn profile_communication(
+pub(crate) fn profile_communication(
     request: &Request<'_>,
     pattern: &str,
     filter: &Filter,
@@ -284,7 +285,7 @@ const IMPORT_LIMIT: Duration = Duration::from_secs(600);
 const LIST_LIMIT: Duration = Duration::from_secs(120);
 
 /// The runs that turn a report into its tables: mangled names, units that are not scaled.
-pub fn imports(executable: &Path, files: &Files) -> [Step; 2] {
+pub(crate) fn imports(executable: &Path, files: &Files) -> [Step; 2] {
     [("raw", &files.raw), ("details", &files.details)].map(|(page, csv)| {
         let report = files.report.as_os_str();
         let mut words: Vec<&OsStr> =
@@ -296,18 +297,184 @@ pub fn imports(executable: &Path, files: &Files) -> [Step; 2] {
 }
 
 /// The run that lists the sections, into `sections.txt`.
-pub fn list_sections(executable: &Path, into: &Path) -> Step {
+pub(crate) fn list_sections(executable: &Path, into: &Path) -> Step {
     listing(executable, &["--list-sections".as_ref()], into, LIST_LIMIT)
 }
 
 /// The run that lists the metrics of the GPUs of this machine.
-pub fn query_metrics(executable: &Path, into: &Path) -> Step {
+pub(crate) fn query_metrics(executable: &Path, into: &Path) -> Step {
     listing(executable, &["--query-metrics".as_ref()], into, LIST_LIMIT)
 }
 
 fn listing(executable: &Path, words: &[&OsStr], into: &Path, limit: Duration) -> Step {
     let argv = [executable.as_os_str()].iter().chain(words).map(|&word| word.to_owned()).collect();
     Step { argv, cwd: None, stdout: Some(into.to_owned()), timeout: Some(limit) }
+}
+
+/// Names that a finding lists.
+const LISTED: usize = 6;
+
+/// Names that the tool and the GPU know.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Available {
+    /// Identifiers of sections; nothing where the list could not be had: then none is refused.
+    pub(crate) sections: Option<BTreeSet<String>>,
+    /// Base names of metrics, without `.sum` and the like; nothing where they could not be had.
+    pub(crate) metrics: Option<BTreeSet<String>>,
+}
+
+impl Available {
+    /// Reads both lists. A list without a single name counts as not had.
+    pub(crate) fn read(list_sections: Option<&str>, query_metrics: Option<&str>) -> Available {
+        let had = |names: BTreeSet<String>| (!names.is_empty()).then_some(names);
+        Available {
+            sections: list_sections.map(sections).and_then(had),
+            metrics: query_metrics.map(metrics).and_then(had),
+        }
+    }
+}
+
+/// The first column of a table whose header starts with `Identifier`.
+fn sections(output: &str) -> BTreeSet<String> {
+    let rule = |line: &str| line.starts_with("---");
+    output
+        .lines()
+        .skip_while(|line| !line.starts_with("Identifier"))
+        .skip(1)
+        .skip_while(|line| rule(line))
+        .take_while(|line| !line.starts_with("=="))
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|word| {
+            word.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-'))
+        })
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The first column of the lists, one for each chip. Every metric has two underscores after its
+/// unit (`sm__`), which no other line starts with.
+fn metrics(output: &str) -> BTreeSet<String> {
+    output
+        .lines()
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|word| word.contains("__"))
+        .filter(|word| word.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.')))
+        .map(|word| base(word).to_owned())
+        .collect()
+}
+
+/// `dram__bytes` of `dram__bytes.sum.per_second`. Names of some counters start with where they are
+/// (`FE_B.TriageCompute.gr__cycles_active`): the dots before the unit belong to them.
+fn base(metric: &str) -> &str {
+    let unit = metric.find("__").unwrap_or(0);
+    let end = metric[unit..].find('.').map_or(metric.len(), |dot| unit + dot);
+    &metric[..end]
+}
+
+/// The sections that there are, in the order wished. A finding names what is left out. An expression
+/// (`.*SpeedOfLight.*`) gets the prefix by which ncu knows it as one.
+pub(crate) fn known_sections(
+    wished: &[String],
+    available: &Available,
+    findings: &mut Vec<Finding>,
+) -> Vec<String> {
+    let is_expression = |name: &str| !name.contains(':') && name.contains(SIGNS);
+    let prefixed = |name: &String| match is_expression(name) {
+        true => format!("regex:{name}"),
+        false => name.clone(),
+    };
+    let Some(known) = &available.sections else { return wished.iter().map(prefixed).collect() };
+    let fits = |name: &str| {
+        let expression = Regex::new(&format!("^(?:{name})$"));
+        expression.is_ok_and(|expression| known.iter().any(|other| expression.is_match(other)))
+    };
+    let is_there = |name: &str| if is_expression(name) { fits(name) } else { known.contains(name) };
+    let (kept, left) = split(wished, is_there);
+    findings.extend(left_out(&left, known, "section", "sections.txt lists what there is"));
+    kept.iter().map(prefixed).collect()
+}
+
+/// Signs of an expression; a name has none of them.
+const SIGNS: [char; 10] = ['*', '+', '?', '^', '$', '|', '(', ')', '[', ']'];
+
+/// The metrics that the GPU has, in the order wished. A finding names what is left out.
+///
+/// Names are compared up to the first dot behind the unit. `launch__`, `profiler__` and the like are
+/// not counted on the GPU, so that the list does not hold them: they are passed on.
+pub(crate) fn known_metrics(
+    wished: &[String],
+    available: &Available,
+    findings: &mut Vec<Finding>,
+) -> Vec<String> {
+    let Some(known) = &available.metrics else { return wished.to_vec() };
+    let is_elsewhere = |name: &str| NOT_LISTED.iter().any(|unit| name.starts_with(unit));
+    let (kept, left) = split(wished, |name| is_elsewhere(name) || known.contains(base(name)));
+    let (differ, left): (Vec<&String>, Vec<&String>) =
+        left.into_iter().partition(|name| DIFFER.iter().any(|part| name.contains(part)));
+    if !differ.is_empty() {
+        findings.push(Finding::note(
+            format!("ncu: left out {} metrics that are for other GPUs", differ.len()),
+            format!(
+                "each generation has its own names for the same work: {}",
+                listed(&differ, LISTED)
+            ),
+            "",
+        ));
+    }
+    let remedy = "`ncu --query-metrics` lists what the GPU has";
+    findings.extend(left_out(&left, known, "metric", remedy));
+    kept
+}
+
+/// Parts of names that differ between generations of GPUs: a preset for all of them names them all.
+const DIFFER: &[&str] =
+    &["sm__ops_path_tensor_", "add2_pred_on", "mul2_pred_on", "fma2_pred_on", "dram__bytes_"];
+
+/// Units whose metrics are not in the list of the GPU's counters.
+const NOT_LISTED: &[&str] = &[
+    "launch__",
+    "profiler__",
+    "device__",
+    "nvlink__",
+    "numa__",
+    "derived__",
+    "memory_",
+    "inst_",
+    "thread_",
+];
+
+/// Names that are there, and those that are not. Prefixes (`group:`, `breakdown:`, `regex:`) name no
+/// single thing, and are passed on.
+fn split(wished: &[String], is_there: impl Fn(&str) -> bool) -> (Vec<String>, Vec<&String>) {
+    let (kept, left): (Vec<&String>, Vec<&String>) =
+        wished.iter().partition(|name| name.contains(':') || is_there(name));
+    (kept.into_iter().cloned().collect(), left)
+}
+
+fn left_out(
+    left: &[&String],
+    known: &BTreeSet<String>,
+    kind: &str,
+    remedy: &str,
+) -> Option<Finding> {
+    let first = left.first()?;
+    let near = nearest(base(first), known);
+    let near = near.map(|near| format!("; the nearest name to {first} is {near}"));
+    Some(Finding::warning(
+        format!("ncu: left out {} {kind}s: {}", left.len(), listed(left, LISTED)),
+        format!("this ncu does not have them for this GPU{}", near.unwrap_or_default()),
+        remedy,
+    ))
+}
+
+fn nearest<'a>(name: &str, known: &'a BTreeSet<String>) -> Option<&'a str> {
+    const ALIKE: f64 = 0.85;
+    known
+        .iter()
+        .map(|other| (jaro_winkler(name, other), other.as_str()))
+        .filter(|(alike, _)| *alike >= ALIKE)
+        .max_by(|(a, _), (b, _)| a.total_cmp(b))
+        .map(|(_, other)| other)
 }
 
 #[cfg(test)]

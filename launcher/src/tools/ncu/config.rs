@@ -7,120 +7,103 @@ use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use stage2_config::hydra::{one_or_many, words};
-
-use stage2_read::ncu::regions::Regions;
 
 use super::expression;
 use crate::tools::word;
+use stage2_config::hydra::{one_or_many, words};
+use stage2_read::ncu::regions::Regions;
 
-/// Settings of the ncu pass.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Ncu {
+pub(crate) struct Ncu {
     /// What the preset is for.
-    pub description: Option<String>,
-    /// Whether there is an ncu pass.
-    pub enable: bool,
+    pub(crate) description: Option<String>,
+    pub(crate) enable: bool,
     /// The program: a name that is looked up, or a path.
-    pub executable: PathBuf,
+    pub(crate) executable: PathBuf,
     /// Whether only launches inside the NVTX ranges of the stage are profiled.
-    pub gating_nvtx: bool,
+    pub(crate) gating_nvtx: bool,
     /// The stage whose kernels are ranked, and whose range is profiled in: `name` or
     /// `name@domain`; none: all of the run.
-    pub stage: Option<String>,
+    pub(crate) stage: Option<String>,
     /// How many kernels are profiled, by total time in the stage; none: all of them.
-    pub top_n: Option<NonZeroU64>,
+    pub(crate) top_n: Option<NonZeroU64>,
     /// Globs of mangled or demangled kernel names that may be chosen; empty: all.
     #[serde(deserialize_with = "one_or_many")]
-    pub kernel_include: Vec<String>,
+    pub(crate) kernel_include: Vec<String>,
     /// Globs of kernel names that are never chosen; wins over `kernel_include`.
     #[serde(deserialize_with = "one_or_many")]
-    pub kernel_exclude: Vec<String>,
+    pub(crate) kernel_exclude: Vec<String>,
     /// Whether kernels that talk to other GPUs are profiled, in a run of their own with metrics that
     /// need a single pass.
-    pub communication_kernels: bool,
+    pub(crate) communication_kernels: bool,
     /// The run is ended after this many seconds, and what it has by then is kept; none: never.
-    pub time_budget_s: Option<NonZeroU64>,
+    pub(crate) time_budget_s: Option<NonZeroU64>,
     /// Bytes that ncu may write before the run is ended, which keeps what it has by then; none: any number.
-    pub size_limit_bytes: Option<NonZeroU64>,
+    pub(crate) size_limit_bytes: Option<NonZeroU64>,
     /// NVTX ranges that get a table each.
-    pub regions: Regions,
-    /// Flags of ncu.
-    pub ncu_cli: NcuCli,
+    pub(crate) regions: Regions,
+    pub(crate) ncu_cli: NcuCli,
 }
 
 /// Flags of ncu, one to one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct NcuCli {
-    /// `--target-processes`.
-    pub target_processes: TargetProcesses,
-    /// `--replay-mode`.
-    pub replay_mode: ReplayMode,
-    /// `--filter-mode`.
-    pub filter_mode: FilterMode,
-    /// `--kernel-name-base`.
-    pub kernel_name_base: KernelNameBase,
+pub(crate) struct NcuCli {
+    pub(crate) target_processes: TargetProcesses,
+    pub(crate) replay_mode: ReplayMode,
+    pub(crate) filter_mode: FilterMode,
+    pub(crate) kernel_name_base: KernelNameBase,
     /// `--kernel-name`, verbatim, in place of the kernels that are chosen by time.
-    pub kernel_name: Option<String>,
+    pub(crate) kernel_name: Option<String>,
     /// `--launch-skip`: launches that pass the filters and are not profiled.
-    pub launch_skip: u64,
+    pub(crate) launch_skip: u64,
     /// `--launch-count`: launches that are profiled, of each configuration or in all as
     /// `filter_mode` says; none: all of them.
-    pub launch_count: Option<NonZeroU64>,
-    /// `--nvtx-include` and `--nvtx-exclude`.
-    pub nvtx: Nvtx,
-    /// `--set`.
-    pub set: Option<String>,
-    /// `--section`, one flag each.
+    pub(crate) launch_count: Option<NonZeroU64>,
+    pub(crate) nvtx: Nvtx,
+    pub(crate) set: Option<String>,
     #[serde(deserialize_with = "words")]
-    pub sections: Vec<String>,
-    /// `--metrics`.
+    pub(crate) sections: Vec<String>,
     #[serde(deserialize_with = "words")]
-    pub metrics: Vec<String>,
-    /// `--clock-control`.
-    pub clock_control: ClockControl,
-    /// `--cache-control`.
-    pub cache_control: CacheControl,
-    /// `--graph-profiling`.
-    pub graph_profiling: GraphProfiling,
-    /// `--force-overwrite`.
-    pub force_overwrite: bool,
+    pub(crate) metrics: Vec<String>,
+    pub(crate) clock_control: ClockControl,
+    pub(crate) cache_control: CacheControl,
+    pub(crate) graph_profiling: GraphProfiling,
+    pub(crate) force_overwrite: bool,
     /// What is written besides the report.
-    pub export: Export,
+    pub(crate) export: Export,
     /// Further arguments, verbatim.
     #[serde(deserialize_with = "one_or_many")]
-    pub extra_args: Vec<String>,
+    pub(crate) extra_args: Vec<String>,
 }
 
 /// Expressions of ranges.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Nvtx {
+pub(crate) struct Nvtx {
     /// One `--nvtx-include` each; empty: the range of the stage.
     #[serde(deserialize_with = "one_or_many")]
-    pub include: Vec<String>,
+    pub(crate) include: Vec<String>,
     /// One `--nvtx-exclude` each.
     #[serde(deserialize_with = "one_or_many")]
-    pub exclude: Vec<String>,
+    pub(crate) exclude: Vec<String>,
     /// Whether the expressions name start/end ranges. Push/pop ranges, which the stages of a model
     /// usually are, need a slash at the end, and get it where it is missing.
-    pub start_end: bool,
+    pub(crate) start_end: bool,
 }
 
 /// What is written besides the report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Export {
+pub(crate) struct Export {
     /// The raw and the details page. Without it the counters are in the report file only.
-    pub csv: bool,
+    pub(crate) csv: bool,
 }
 
-/// Which processes are profiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum TargetProcesses {
+pub(crate) enum TargetProcesses {
     /// The workload and everything that it starts: Python often is not the process that launches.
     All,
     /// The workload only.
@@ -130,7 +113,7 @@ pub enum TargetProcesses {
 /// What is run again for metrics that do not fit in one pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum ReplayMode {
+pub(crate) enum ReplayMode {
     /// Each kernel, with its memory saved and restored.
     Kernel,
     /// The whole workload.
@@ -143,7 +126,7 @@ pub enum ReplayMode {
 
 impl ReplayMode {
     /// Whether a result is that of a range and not of a kernel.
-    pub fn is_range(self) -> bool {
+    pub(crate) fn is_range(self) -> bool {
         matches!(self, ReplayMode::Range | ReplayMode::AppRange)
     }
 }
@@ -151,10 +134,8 @@ impl ReplayMode {
 /// What the launch filters count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum FilterMode {
-    /// All launches.
+pub(crate) enum FilterMode {
     Global,
-    /// The launches of each GPU.
     PerGpu,
     /// The launches of each configuration: grid, block and shared memory of a kernel. The help of
     /// ncu leaves the kernel out; kernels of equal shape were seen to be counted apart (2025.3).
@@ -164,8 +145,7 @@ pub enum FilterMode {
 /// Which form of the name is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum KernelNameBase {
-    /// The bare name of the function.
+pub(crate) enum KernelNameBase {
     Function,
     /// Demangled: tools differ in how.
     Demangled,
@@ -173,10 +153,9 @@ pub enum KernelNameBase {
     Mangled,
 }
 
-/// What happens to the clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum ClockControl {
+pub(crate) enum ClockControl {
     /// They stay as they are in use, so that throughput can be set against undisturbed durations.
     None,
     /// They are locked to base, which lowers every rate, and needs rights that containers lack.
@@ -186,17 +165,16 @@ pub enum ClockControl {
 /// What happens to the caches before each pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum CacheControl {
+pub(crate) enum CacheControl {
     /// They are flushed: passes agree with each other.
     All,
     /// They stay as they are: closer to the workload, and passes differ.
     None,
 }
 
-/// How CUDA graphs are profiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum GraphProfiling {
+pub(crate) enum GraphProfiling {
     /// Each kernel of them.
     Node,
     /// As one unit.
@@ -205,11 +183,11 @@ pub enum GraphProfiling {
 
 /// A value that cannot be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
+pub(crate) struct Fault {
     /// Its key, below `pipeline.ncu`.
-    pub key: &'static str,
+    pub(crate) key: &'static str,
     /// What is wrong with it, and what it may be.
-    pub what: String,
+    pub(crate) what: String,
 }
 
 /// Flags that this program sets itself, besides those that are called like a key: given twice, ncu takes
@@ -238,7 +216,7 @@ const OWN_FLAGS: &[&str] = &[
 
 impl Ncu {
     /// Everything that is wrong with the settings; empty: nothing.
-    pub fn faults(&self) -> Vec<Fault> {
+    pub(crate) fn faults(&self) -> Vec<Fault> {
         let mut faults = Vec::new();
         let mut fault = |key, what: String| faults.push(Fault { key, what });
         let cli = &self.ncu_cli;
@@ -317,14 +295,14 @@ impl Ncu {
     }
 
     /// Whether launches are filtered by NVTX ranges.
-    pub fn gates_by_range(&self) -> bool {
+    pub(crate) fn gates_by_range(&self) -> bool {
         self.gating_nvtx && (self.stage.is_some() || !self.ncu_cli.nvtx.include.is_empty())
     }
 }
 
 impl NcuCli {
     /// Whether further arguments choose ranges by the profiler's own start and stop calls.
-    pub fn has_own_ranges(&self) -> bool {
+    pub(crate) fn has_own_ranges(&self) -> bool {
         self.extra_args.iter().any(|arg| {
             let name = arg.split('=').next().unwrap_or(arg);
             matches!(name, "--range-filter" | "--profile-from-start")

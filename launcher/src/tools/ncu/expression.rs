@@ -9,9 +9,8 @@
 //! expression, where `\x5c` and the like keep every character away from both grammars. Of expressions
 //! with and without `regex:` in one run some match nothing (seen with 2025.3): see [`alike`].
 
-mod regular;
+use regex::Regex;
 
-pub use regular::{alike, lost, read};
 use stage2_read::ncu::nvtx::Label;
 
 /// What has a meaning in an expression of ncu.
@@ -35,15 +34,15 @@ enum Token {
 /// A text that ncu does not accept, or accepts and never matches, and the form that was probably meant.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Refused(String);
+pub(crate) struct ExpressionError(String);
 
-fn refused<T>(what: impl Into<String>) -> Result<T, Refused> {
-    Err(Refused(what.into()))
+fn refused<T>(what: impl Into<String>) -> Result<T, ExpressionError> {
+    Err(ExpressionError(what.into()))
 }
 
 /// A part of an expression between two slashes. `N` is how a name is held.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Frame<N> {
+pub(crate) enum Frame<N> {
     /// A range.
     Name(N),
     /// `*` or `+` alone: ranges between two others.
@@ -52,20 +51,20 @@ pub enum Frame<N> {
 
 /// One expression. `N` is how a name is held.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Expression<N> {
+pub(crate) struct Expression<N> {
     /// Name of the domain; none: the default one.
-    pub domain: Option<N>,
+    pub(crate) domain: Option<N>,
     /// `[` in front: no range of the domain is around it.
-    pub bottom: bool,
+    pub(crate) bottom: bool,
     /// The ranges, the outermost first.
-    pub frames: Vec<Frame<N>>,
+    pub(crate) frames: Vec<Frame<N>>,
     /// `]` at the end: no range of the domain is within it.
-    pub top: bool,
+    pub(crate) top: bool,
 }
 
 /// What may be around the ranges that [`exact`] asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Around {
+pub(crate) enum Around {
     /// Any ranges: the expression matches at every depth.
     Anything,
     /// No range of their domain. Without this, `attn` would also be every `decode/attn`.
@@ -77,10 +76,10 @@ pub enum Around {
 ///
 /// # Errors
 /// One that ncu would not match as it is meant.
-pub fn of_setting(entry: &str, start_end: bool) -> Result<Vec<String>, Refused> {
-    let named = |Refused(what)| Refused(format!("{entry:?}: {what}"));
+pub(crate) fn of_setting(entry: &str, start_end: bool) -> Result<Vec<String>, ExpressionError> {
+    let named = |ExpressionError(what)| ExpressionError(format!("{entry:?}: {what}"));
     if let Some(regex) = entry.strip_prefix(REGEX) {
-        return regular::of_regex(regex, start_end).map(|one| vec![one]).map_err(named);
+        return of_regex(regex, start_end).map(|one| vec![one]).map_err(named);
     }
     let tokens = tokens(entry, "@,[]/*+?;");
     let parts = tokens.split(|token| *token == Token::Mark(';'));
@@ -90,13 +89,13 @@ pub fn of_setting(entry: &str, start_end: bool) -> Result<Vec<String>, Refused> 
         return refused("it names no range; give for instance decode/").map_err(named);
     }
     let one = |part: &&[Token]| Ok(Expression::parse(part, start_end)?.text(start_end, false));
-    parts.iter().map(one).collect::<Result<_, Refused>>().map_err(named)
+    parts.iter().map(one).collect::<Result<_, ExpressionError>>().map_err(named)
 }
 
 /// The expression for the innermost range of a stack, directly within the others. They have to be of
 /// one domain. Nothing where a range has no name, which ncu cannot say. With `start_end` it is the
 /// innermost range alone: those do not nest.
-pub fn exact(stack: &[Label], around: Around, start_end: bool) -> Option<String> {
+pub(crate) fn exact(stack: &[Label], around: Around, start_end: bool) -> Option<String> {
     let stack = if start_end { stack.get(stack.len().checked_sub(1)?..)? } else { stack };
     let chars = |text: &str| text.chars().map(Token::Plain).collect::<Vec<_>>();
     if stack.is_empty() || stack.iter().any(|label| label.name.is_empty()) {
@@ -154,7 +153,7 @@ fn literally(tokens: &[Token], marks: &str) -> String {
 }
 
 impl Expression<Vec<Token>> {
-    fn parse(tokens: &[Token], start_end: bool) -> Result<Self, Refused> {
+    fn parse(tokens: &[Token], start_end: bool) -> Result<Self, ExpressionError> {
         let is = |mark: char| move |token: &Token| *token == Token::Mark(mark);
         let mut sides = tokens.splitn(2, is('@'));
         let (first, second) = (sides.next().unwrap_or_default(), sides.next());
@@ -187,7 +186,7 @@ impl Expression<Vec<Token>> {
         Ok(expression)
     }
 
-    fn start_end(range: &[Token]) -> Result<Self, Refused> {
+    fn start_end(range: &[Token]) -> Result<Self, ExpressionError> {
         let ends = [range.first(), range.last()];
         if range.contains(&Token::Mark('/'))
             || ends[0] == Some(&Token::Mark('['))
@@ -209,7 +208,7 @@ impl Expression<Vec<Token>> {
         Ok(Expression { domain: None, bottom: false, frames, top: false })
     }
 
-    fn push_pop(range: &[Token]) -> Result<Self, Refused> {
+    fn push_pop(range: &[Token]) -> Result<Self, ExpressionError> {
         let mark = |c: char| Token::Mark(c);
         if range.contains(&mark(',')) {
             let parts: Vec<String> =
@@ -352,5 +351,396 @@ fn with_slash(text: &str) -> String {
     format!("{}/", text.trim_end_matches('/'))
 }
 
+/// Reads an expression of `--nvtx-include` as regular expressions for its names; nothing where ncu
+/// would refuse it.
+pub(crate) fn read(text: &str, start_end: bool) -> Option<Expression<Regex>> {
+    let text = match text.starts_with(REGEX) {
+        true => text.to_owned(),
+        false => {
+            Expression::parse(&tokens(text, QUANTIFIERS), start_end).ok()?.text(start_end, true)
+        }
+    };
+    let Expression { domain, bottom, frames, top } = parts(text.strip_prefix(REGEX)?, start_end);
+    let frames = frames.into_iter().map(|frame| match frame {
+        Frame::Name(name) => Regex::new(name).ok().map(Frame::Name),
+        Frame::Between(c) => Some(Frame::Between(c)),
+    });
+    let frames = frames.collect::<Option<_>>()?;
+    Some(Expression { domain: domain.map(Regex::new).transpose().ok()?, bottom, frames, top })
+}
+
+/// Makes regular expressions of all expressions of a run where one of them is, the nested ones last:
+/// what stands behind a nested regular expression ncu matches with nothing (seen with 2025.3).
+pub(crate) fn alike(lists: [&mut Vec<String>; 2], start_end: bool) {
+    if !has_regex(&lists) {
+        return;
+    }
+    for list in lists {
+        for text in list.iter_mut().filter(|text| !text.starts_with(REGEX)) {
+            // Here nothing is a glob any more: what is not escaped is ncu's.
+            if let Ok(expression) = Expression::parse(&tokens(text, QUANTIFIERS), start_end) {
+                *text = expression.text(start_end, true);
+            }
+        }
+        list.sort_by_key(|text| is_nested(text));
+    }
+}
+
+/// The expressions of a run, to include and to exclude, that ncu matches with nothing: one of them is
+/// a regular expression, which makes all of them regular expressions (see [`alike`]), and these stand
+/// behind a nested one of their list.
+pub(crate) fn lost(lists: [&Vec<String>; 2]) -> Vec<String> {
+    if !has_regex(&lists) {
+        return Vec::new();
+    }
+    let behind = |list: &'_ Vec<String>| {
+        list.iter().filter(|text| is_nested(text)).skip(1).cloned().collect::<Vec<_>>()
+    };
+    lists.into_iter().flat_map(behind).collect()
+}
+
+fn has_regex<L: AsRef<Vec<String>>>(lists: &[L]) -> bool {
+    lists.iter().any(|list| list.as_ref().iter().any(|text| text.starts_with(REGEX)))
+}
+
+/// The parts of what stands behind `regex:`.
+fn parts(regex: &str, start_end: bool) -> Expression<&str> {
+    let domain = split(regex, '@').first().copied().filter(|domain| domain.len() < regex.len());
+    let range = domain.and_then(|domain| regex.get(domain.len() + 1..)).unwrap_or(regex);
+    if start_end {
+        let frames = split(range, ',').into_iter().map(Frame::Name).collect();
+        return Expression { domain, bottom: false, frames, top: false };
+    }
+    let bottom = range.starts_with('[');
+    let range = range.strip_prefix('[').unwrap_or(range);
+    let mut frames = split(range, '/');
+    let slash = frames.len() > 1 && frames.last() == Some(&"");
+    if slash {
+        frames.pop();
+    }
+    // In front of a slash a `]` belongs to the expression: `layer[0-9]/`.
+    let inner = frames.last().copied().unwrap_or_default();
+    let top = !slash && ends_unescaped(inner, ']');
+    if let Some(last) = frames.last_mut().filter(|_| top) {
+        *last = last.strip_suffix(']').unwrap_or(last);
+    }
+    let frame = |frame| match frame {
+        "*" => Frame::Between('*'),
+        "+" => Frame::Between('+'),
+        name => Frame::Name(name),
+    };
+    Expression { domain, bottom, frames: frames.into_iter().map(frame).collect(), top }
+}
+
+/// Whether an expression of push/pop ranges names more than one.
+fn is_nested(text: &str) -> bool {
+    parts(text.strip_prefix(REGEX).unwrap_or(text), false).frames.len() > 1
+}
+
+/// A regular expression of the user: as it is, but for the slash of a push/pop range.
+fn of_regex(regex: &str, start_end: bool) -> Result<String, ExpressionError> {
+    if regex.trim_matches('/').is_empty() {
+        return refused("nothing stands behind regex:; write for instance regex:^decode/");
+    }
+    if let Some((first, second)) = regex.split_once(";regex:") {
+        return refused(format!(
+            "ncu takes one expression for each flag: write [regex:{first}, regex:{second}]"
+        ));
+    }
+    if start_end {
+        return Ok(format!("{REGEX}{regex}"));
+    }
+    let parts = parts(regex, start_end);
+    // A bracket that makes a class of characters whole was not meant for ncu.
+    let is_whole = |regex: &str| Regex::new(regex).is_ok();
+    if let Some(Frame::Name(first)) = parts.frames.first().filter(|_| parts.bottom)
+        && is_whole(&format!("[{first}"))
+    {
+        let range = parts.domain.map_or(regex, |domain| &regex[domain.len() + 1..]);
+        let domain = &regex[..regex.len() - range.len()];
+        return refused(format!(
+            "ncu takes a [ at the start for \"nothing around it\": write regex:{domain}^{range}"
+        ));
+    }
+    if let Some(Frame::Name(last)) = parts.frames.last().filter(|_| parts.top)
+        && !is_whole(last)
+        && is_whole(&format!("{last}]"))
+    {
+        return refused(format!(
+            "ncu takes a ] at the end for \"nothing within it\": write regex:{regex}/"
+        ));
+    }
+    let has_slash = parts.frames.len() > 1 || ends_unescaped(regex, '/');
+    Ok(format!("{REGEX}{regex}{}", if has_slash || parts.top { "" } else { "/" }))
+}
+
+/// The parts between marks that no `\` stands before.
+fn split(text: &str, mark: char) -> Vec<&str> {
+    let (mut parts, mut start, mut escaped) = (Vec::new(), 0, false);
+    for (at, c) in text.char_indices() {
+        if c == mark && !escaped {
+            parts.push(text.get(start..at).unwrap_or_default());
+            start = at + c.len_utf8();
+        }
+        escaped = c == '\\' && !escaped;
+    }
+    parts.push(text.get(start..).unwrap_or_default());
+    parts
+}
+
+/// Whether the last character is `mark`, and no `\` takes its meaning away.
+fn ends_unescaped(text: &str, mark: char) -> bool {
+    let parts = split(text, mark);
+    parts.len() > 1 && parts.last() == Some(&"")
+}
+
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    fn push_pop(entry: &str) -> Vec<String> {
+        of_setting(entry, false).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    #[test]
+    fn a_literal_name_gets_its_slash_and_stays_as_it_is() {
+        for (given, expected) in [
+            ("decode", "decode/"),
+            ("decode/", "decode/"),
+            ("LLM@decode", "LLM@decode/"),
+            ("outer/*/inner", "outer/*/inner/"),
+            ("outer/+/inner/", "outer/+/inner/"),
+            ("decode/attn", "decode/attn/"),
+            ("[decode", "[decode/"),
+            ("inner]", "inner]"),
+            ("[outer/*/inner]", "[outer/*/inner]"),
+            ("[decode]", "[decode]"),
+            ("decode/*", "decode/*/"),
+            (r"a\/b", r"a\/b/"),
+            ("A::A1", "A::A1/"),
+            ("a.b[c]d", r"a.b\[c\]d/"),
+            ("layer[10]/", r"layer\[10\]/"),
+            (r"layer\[10\]", r"layer\[10\]/"),
+            ("a+b", r"a\+b/"),
+        ] {
+            assert_eq!(push_pop(given), [expected], "{given}");
+        }
+    }
+
+    #[test]
+    fn globs_become_anchored_regular_expressions() {
+        for (given, expected) in [
+            ("decode*", "regex:^decode.*$/"),
+            ("decode*/", "regex:^decode.*$/"),
+            ("layer.?", r"regex:^layer\x2e.$/"),
+            ("*attn", "regex:^.*attn$/"),
+            ("LLM@decode*/", "regex:^LLM$@^decode.*$/"),
+            ("*@decode", "regex:^.*$@^decode$/"),
+            ("dec*/*/attn", "regex:^dec.*$/*/^attn$/"),
+            ("[pre*/attn]", "regex:[^pre.*$/^attn$]"),
+            (r"a\*b*", r"regex:^a\x2ab.*$/"),
+            ("f(x)[0]*/", r"regex:^f\x28x\x29\x5b0\x5d.*$/"),
+            ("été*", "regex:^été.*$/"),
+        ] {
+            assert_eq!(push_pop(given), [expected], "{given}");
+        }
+    }
+
+    #[test]
+    fn a_list_is_a_flag_for_each_and_semicolons_separate_too() {
+        assert_eq!(push_pop("prefill/;decode/"), ["prefill/", "decode/"]);
+        assert_eq!(push_pop("A;B;A::A1"), ["A/", "B/", "A::A1/"]);
+        assert_eq!(push_pop("prefill;dec*;"), ["prefill/", "regex:^dec.*$/"]);
+        assert_eq!(push_pop(r"a\;b"), [r"regex:^a\x3bb$/"]);
+    }
+
+    #[test]
+    fn regular_expressions_of_the_user_are_handed_on() {
+        for (given, expected) in [
+            ("regex:dec.*", "regex:dec.*/"),
+            ("regex:^decode/", "regex:^decode/"),
+            ("regex:D[A-Z]@R[0-9]/", "regex:D[A-Z]@R[0-9]/"),
+            (r"regex:a\/b", r"regex:a\/b/"),
+            ("regex:[^outer$/^inner$]", "regex:[^outer$/^inner$]"),
+            ("regex:^(a|b)$]", "regex:^(a|b)$]"),
+            ("regex:a;b/", "regex:a;b/"),
+            // A bracket that is escaped, or that a class ends with, is of the name.
+            (r"regex:a\]", r"regex:a\]/"),
+            ("regex:layer[0-9]/", "regex:layer[0-9]/"),
+            ("regex:^x[[:digit:]]$", "regex:^x[[:digit:]]$/"),
+            ("regex:x[0-9]]", "regex:x[0-9]]"),
+            ("regex:[x[0-9]y/", "regex:[x[0-9]y/"),
+        ] {
+            assert_eq!(push_pop(given), [expected]);
+        }
+        assert_eq!(of_setting("regex:dec.*", true), Ok(vec!["regex:dec.*".to_owned()]));
+    }
+
+    #[test]
+    fn start_end_ranges_have_no_slash() {
+        for (given, expected) in [
+            ("decode", "decode"),
+            ("LLM@A,B", "LLM@A,B"),
+            ("dec*,B", "regex:^dec.*$,^B$"),
+            (r"a\/b", r"a\/b"),
+        ] {
+            assert_eq!(of_setting(given, true), Ok(vec![expected.to_owned()]), "{given}");
+        }
+    }
+
+    #[test]
+    fn what_ncu_refuses_or_never_matches_is_refused_with_the_right_form() {
+        for (given, start_end, right) in [
+            ("*/attn/", false, "write attn/,"),
+            ("*/*/decode/attn", false, "write decode/attn/,"),
+            ("+/attn/", false, "write attn/,"),
+            ("a,b*", false, r"write [a/, b*/] for several push/pop ranges, or a\,b*/ for"),
+            ("a@b@c/", false, r"e.g. a@b\@c/"),
+            ("decode/attn@LLM", false, "write LLM@decode/attn/"),
+            ("decode@", false, "write DOMAIN@RANGE/"),
+            ("@decode/", false, "write DOMAIN@RANGE/"),
+            ("a//b", false, "write a/b/"),
+            ("/a", false, "write a/"),
+            ("layer[10]", false, r"write layer\[10\]/ for"),
+            ("run/layer[10]", false, r"write run/layer\[10\]/ for"),
+            ("*", false, "leave it out"),
+            ("/", false, "decode/"),
+            (";", false, "decode/"),
+            ("", false, "decode/"),
+            ("a;*/b", false, "write b/,"),
+            ("regex:", false, "regex:^decode/"),
+            ("regex:/", false, "regex:^decode/"),
+            ("regex:a/;regex:b/", false, "write [regex:a/, regex:b/]"),
+            ("regex:[ab].*/", false, "write regex:^[ab].*/"),
+            ("regex:LLM@[ab].*/", false, "write regex:LLM@^[ab].*/"),
+            ("regex:layer[0-9]", false, "write regex:layer[0-9]/"),
+            ("regex:run/layer[[:digit:]]", false, "write regex:run/layer[[:digit:]]/"),
+            ("decode/", true, r"write decode\/ for"),
+            ("layer[1]", true, r"write layer\[1\] for"),
+            ("a,,b", true, "write A,B"),
+        ] {
+            let error = of_setting(given, start_end).expect_err(given).to_string();
+            assert!(error.contains(right), "{given}: {error}");
+            assert!(error.starts_with(&format!("{given:?}: ")), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_range_that_was_seen_is_asked_for_exactly() {
+        let label = |name: &str| Label::of_stage(name);
+        let stack = |names: &[&str]| names.iter().map(|name| label(name)).collect::<Vec<_>>();
+        let exact = |names: &[&str], start_end| exact(&stack(names), Around::Anything, start_end);
+        for (names, start_end, expected) in [
+            (&["decode"] as &[&str], false, "decode/"),
+            (&["decode@LLM"], false, "LLM@decode/"),
+            (&["decode@LLM"], true, "LLM@decode"),
+            (&["decode", "attn"], false, "decode/attn/"),
+            (&["decode", "attn"], true, "attn"),
+            (&["a/b [0]"], false, r"a\/b \[0\]/"),
+            (&["x@"], false, r"x\@/"),
+            (&["what?*"], false, r"what?\*/"),
+            // No literal form of a backslash matches, and this prefix would turn a name into a pattern.
+            (&[r"C:\run"], false, r"regex:^C:\x5crun$/"),
+            (&[r"a\b", "c/d"], false, r"regex:^a\x5cb$/^c\x2fd$/"),
+            (&["regex:abc"], false, "regex:^regex:abc$/"),
+            (&["two\nlines"], false, r"regex:^two\x0alines$/"),
+        ] {
+            assert_eq!(exact(names, start_end).as_deref(), Some(expected), "{names:?}");
+        }
+        for (names, start_end, expected) in [
+            (&["attn"] as &[&str], false, "[attn/"),
+            (&["decode@LLM", "attn@LLM"], false, "LLM@[decode/attn/"),
+            (&[r"a\b", "c"], false, r"regex:[^a\x5cb$/^c$/"),
+            (&["decode", "attn"], true, "attn"),
+        ] {
+            let alone = super::exact(&stack(names), Around::Nothing, start_end);
+            assert_eq!(alone.as_deref(), Some(expected), "{names:?}");
+        }
+        assert_eq!(exact(&[], false), None);
+        assert_eq!(
+            exact(&["decode", ""], false),
+            None,
+            "ncu has no form for a range without a name"
+        );
+    }
+
+    #[test]
+    fn what_is_suggested_is_accepted() {
+        for given in ["*/attn/", "a@b@c/", "decode/attn@LLM", "a//b", "layer[10]", "regex:[ab].*/"]
+        {
+            let error = of_setting(given, false).expect_err(given).to_string();
+            let form = error.rsplit_once("write ").map_or(error.as_str(), |(_, form)| form);
+            let form = form.rsplit_once("e.g. ").map_or(form, |(_, form)| form);
+            let form = form.split([' ', ',']).next().unwrap_or_default();
+            assert!(of_setting(form, false).is_ok(), "{given}: {form}");
+        }
+    }
+
+    #[test]
+    fn with_one_regular_expression_all_are_since_ncu_loses_some_of_a_mixture() {
+        let strings =
+            |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        let mut include = strings(&[r"ll\[0\]\/x/", "regex:dec.*/", "LLM@a/*/b]", "[what?/"]);
+        let mut exclude = strings(&["warm/"]);
+        alike([&mut include, &mut exclude], false);
+        assert_eq!(
+            include,
+            [
+                r"regex:^ll\x5b0\x5d\x2fx$/",
+                "regex:dec.*/",
+                r"regex:[^what\x3f$/",
+                "regex:^LLM$@^a$/*/^b$]",
+            ],
+            "the nested one last"
+        );
+        assert_eq!(exclude, ["regex:^warm$/"]);
+        let mut plain = strings(&["a/", "b/"]);
+        alike([&mut plain, &mut Vec::new()], false);
+        assert_eq!(plain, ["a/", "b/"], "without one they stay as they are");
+        let mut start_end = strings(&["a,b", "regex:^c$"]);
+        alike([&mut start_end, &mut Vec::new()], true);
+        assert_eq!(start_end, ["regex:^a$,^b$", "regex:^c$"]);
+    }
+
+    #[test]
+    fn several_nested_ones_go_with_literal_names_only() {
+        let list = |texts: &[&str]| texts.iter().map(|t| (*t).to_owned()).collect::<Vec<_>>();
+        let lost =
+            |include: &[&str], exclude: &[&str]| super::lost([&list(include), &list(exclude)]);
+        assert_eq!(lost(&["a/b/", "c/*/d/", r"e\/f/", "[g/"], &[]), [""; 0]);
+        assert_eq!(lost(&["a/b/", "regex:^c.*$/", r"e\/f/", "[g/"], &[]), [""; 0], "one nested");
+        assert_eq!(lost(&["a/b/", "regex:^c.*$/", "d/e/"], &[]), ["d/e/"]);
+        assert_eq!(lost(&["regex:^a$/^b$/", "regex:^c$/*/^d$/"], &[]), ["regex:^c$/*/^d$/"]);
+        // A regular expression in one list changes the other, too.
+        assert_eq!(lost(&["regex:^dec.*$/"], &["a/b/", "c/d/"]), ["c/d/"]);
+        assert_eq!(lost(&["regex:^dec.*$/", "a/b/"], &["c/d/"]), [""; 0], "one nested in each");
+        assert_eq!(lost(&["dec/"], &["a/b/", "c/d/"]), [""; 0]);
+    }
+
+    #[test]
+    fn what_ncu_gets_is_read_into_its_parts() {
+        let names = |text: &str, start_end| {
+            let read = read(text, start_end)?;
+            let frame = |frame: &Frame<regex::Regex>| match frame {
+                Frame::Name(name) => name.to_string(),
+                Frame::Between(c) => c.to_string(),
+            };
+            let mut parts: Vec<String> = read.frames.iter().map(frame).collect();
+            parts.extend(read.domain.as_ref().map(|domain| format!("in {domain}")));
+            parts.extend(read.bottom.then(|| "bottom".to_owned()));
+            parts.extend(read.top.then(|| "top".to_owned()));
+            Some(parts.join(" "))
+        };
+        for (text, start_end, parts) in [
+            (r"LLM@[a\/b/*/c]", false, Some(r"^a\x2fb$ * ^c$ in ^LLM$ bottom top")),
+            ("A,B", true, Some("^A$ ^B$")),
+            ("a@b@c/", false, None),
+            ("regex:layer[0-9]/", false, Some("layer[0-9]")),
+            ("regex:^d$@[^a$/+/^b$]", false, Some("^a$ + ^b$ in ^d$ bottom top")),
+            (r"regex:a\/b\]/", false, Some(r"a\/b\]")),
+            ("regex:^a$,^b$", true, Some("^a$ ^b$")),
+        ] {
+            assert_eq!(names(text, start_end).as_deref(), parts, "{text}");
+        }
+    }
+}

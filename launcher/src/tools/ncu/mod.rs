@@ -4,24 +4,30 @@
 //! argument, and [`outcome`] judges what the run left behind. Nothing is run here. A fault of a run
 //! becomes a [`stage2_model::Finding`]. [`stage2_read::ncu`] reads the tables.
 
-pub mod available;
-pub mod command;
-pub mod config;
-pub mod expression;
-pub mod missed;
-pub mod outcome;
-pub mod regions;
-pub mod select;
+pub(crate) mod command;
+pub(crate) mod config;
+pub(crate) mod expression;
+pub(crate) mod outcome;
+pub(crate) mod select;
 
-use stage2_read::ncu::nvtx::Label;
+use std::collections::BTreeSet;
+
+use super::saw;
+use stage2_read::ncu::nvtx::{self, Label};
 
 /// A range of the collect pass, at one place, with what ran in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RangeTime {
+pub(crate) struct RangeTime {
     /// The ranges around it and itself, the outermost first.
-    pub stack: Vec<Label>,
+    pub(crate) stack: Vec<Label>,
     /// Kernels launched in it and in the ranges within it.
-    pub kernels: u64,
+    pub(crate) kernels: u64,
     /// Their durations together, nanoseconds.
-    pub total_ns: u64,
+    pub(crate) total_ns: u64,
+}
+
+/// The ranges of a run, for people.
+pub(crate) fn ranges_seen(seen: &[RangeTime]) -> String {
+    let paths: BTreeSet<String> = seen.iter().map(|range| nvtx::path(&range.stack)).collect();
+    saw(&paths.into_iter().collect::<Vec<_>>())
 }

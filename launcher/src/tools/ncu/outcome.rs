@@ -1,32 +1,36 @@
 //! How a run of ncu ended and what it said -> what became of it, and what to do next.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use stage2_contract::text;
-use stage2_contract::text::numbers::count;
-use stage2_model::{Finding, Severity, WorkloadExit};
+use regex::Regex;
 
-use crate::tools::step::Ended;
+use super::command::Filter;
+use super::expression::{self, Around, Expression, Frame};
+use super::{RangeTime, ranges_seen};
+use crate::tools::CommandEnd;
+use stage2_contract::text::numbers::count;
+use stage2_contract::text::{self, listed};
+use stage2_model::{Finding, Severity, WorkloadExit};
+use stage2_read::ncu::nvtx::{DEFAULT_DOMAIN, Label};
 
 /// A run of ncu over the workload that is over.
 #[derive(Clone, Copy, Debug)]
-pub struct Finished<'a> {
-    /// How it ended.
-    pub ended: &'a Ended,
+pub(crate) struct ToolRun<'a> {
+    pub(crate) ended: &'a CommandEnd,
     /// Everything that it said: its log file, and its standard error where that was kept.
-    pub log: &'a str,
+    pub(crate) log: &'a str,
     /// Size of the report in bytes; nothing: there is none.
-    pub report_bytes: Option<u64>,
+    pub(crate) report_bytes: Option<u64>,
     /// Whether launches were filtered by name or range.
-    pub filtered: bool,
+    pub(crate) filtered: bool,
     /// Exit status that the workload has without a profiler, where that is known.
-    pub workload_exit: Option<i32>,
+    pub(crate) workload_exit: Option<i32>,
 }
 
-/// What became of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub(crate) enum Verdict {
     /// There is a report.
     Complete,
     /// There is a report, of a part of what was asked for.
@@ -39,15 +43,13 @@ pub enum Verdict {
 
 /// What became of a run, and why.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Outcome {
-    /// In a word.
-    pub verdict: Verdict,
-    /// What is to be told.
-    pub findings: Vec<Finding>,
+pub(crate) struct Outcome {
+    pub(crate) verdict: Verdict,
+    pub(crate) findings: Vec<Finding>,
 }
 
 /// What ncu says, in part, and what it means.
-struct Known {
+struct KnownMessage {
     says: &'static [&'static str],
     what: &'static str,
     why: &'static str,
@@ -56,8 +58,8 @@ struct Known {
 
 /// Reasons why nothing can be measured, the most specific first. The texts are those of ncu; the
 /// same run often also says that no kernels were profiled, which then is no reason to run again.
-const HOPELESS: &[Known] = &[
-    Known {
+const HOPELESS: &[KnownMessage] = &[
+    KnownMessage {
         says: &["ERR_NVGPUCTRPERM"],
         what: "ncu may not read the performance counters (ERR_NVGPUCTRPERM)",
         why: "the driver keeps them for administrators",
@@ -65,62 +67,62 @@ const HOPELESS: &[Known] = &[
                  /etc/modprobe.d, then reboot), or run as root or with CAP_SYS_ADMIN, in containers \
                  too",
     },
-    Known {
+    KnownMessage {
         says: &["driver resource was unavailable", "DCGM"],
         what: "ncu could not get the performance counters: something else has them",
         why: "one tool at a time can measure, and DCGM often does",
         remedy: "stop it for the time of the run: `dcgmi profile --pause`, or end other profilers",
     },
-    Known {
+    KnownMessage {
         says: &["InterprocessLockFailed"],
         what: "ncu could not take the lock that keeps its runs apart",
         why: "the lock file in the folder for temporary files belongs to another user",
         remedy: "remove nsight-compute-lock there, or set TMPDIR to a folder of your own",
     },
-    Known {
+    KnownMessage {
         says: &["Cannot lock GPU clock frequencies", "failed to lock GPU clocks"],
         what: "ncu could not lock the clocks",
         why: "that needs rights, and is not possible on MIG",
         remedy: "leave them alone: pipeline.ncu.ncu_cli.clock_control=none",
     },
-    Known {
+    KnownMessage {
         says: &["Failed to initialize the profiler", "LibraryNotLoaded"],
         what: "ncu could not start measuring on this machine",
         why: "this ncu and the driver do not fit, or a sandbox hides the counters",
         remedy: "use an ncu at least as new as the driver, outside of sandboxes such as gVisor",
     },
-    Known {
+    KnownMessage {
         says: &["failed to connect to the CUDA driver", "Cuda driver is not compatible"],
         what: "ncu did not find a CUDA driver that it can use",
         why: "none is installed, or a stub libcuda.so comes first",
         remedy: "check with nvidia-smi, and take stubs out of LD_LIBRARY_PATH",
     },
-    Known {
+    KnownMessage {
         says: &["is not supported on this device", "Profiling is not supported on device"],
         what: "ncu does not support this GPU",
         why: "the GPU is newer or older than this version knows, or is shared in a way that hides its counters",
         remedy: "use an ncu that supports it",
     },
-    Known {
+    KnownMessage {
         says: &["Failed to find metric", "Could not find metric", "No metrics to collect found"],
         what: "ncu refused a metric",
         why: "the GPU does not have it",
         remedy: "take it out of pipeline.ncu.ncu_cli.metrics; `ncu --query-metrics` lists what there is",
     },
-    Known {
+    KnownMessage {
         says: &["did not match any section", "No section found", "Failed to find section"],
         what: "ncu refused a section",
         why: "this version does not have it",
         remedy: "take it out of pipeline.ncu.ncu_cli.sections; sections.txt lists what there is",
     },
-    Known {
+    KnownMessage {
         says: &["Invalid configuration for nvtx-"],
         what: "ncu refused an expression of ranges",
         why: "its grammar has no such form, or the regular expression is wrong",
         remedy: "correct pipeline.ncu.ncu_cli.nvtx: NAME/, OUTER/*/INNER/, DOMAIN@NAME/, a glob, or \
                  regex:EXPRESSION",
     },
-    Known {
+    KnownMessage {
         says: &["unrecognised option", "unrecognized option", "invalid option"],
         what: "ncu did not understand its arguments",
         why: "this version does not have one of them",
@@ -134,8 +136,7 @@ const NOTHING_PROFILED: &[&str] = &["No kernels were profiled", "No ranges were 
 /// What ncu says of a workload that failed.
 const APPLICATION_FAILED: &str = "The application returned an error code";
 
-/// Judges a run over the workload.
-pub fn judge(run: &Finished<'_>) -> Outcome {
+pub(crate) fn judge(run: &ToolRun<'_>) -> Outcome {
     let mut findings = Vec::new();
     let said = run.log;
     let has_report = run.report_bytes.is_some_and(|bytes| bytes > 0);
@@ -182,7 +183,7 @@ fn failed(finding: Finding) -> Outcome {
     Outcome { verdict: Verdict::Failed, findings: vec![finding] }
 }
 
-fn not_started(ended: &Ended) -> Finding {
+fn not_started(ended: &CommandEnd) -> Finding {
     let not_found = ended.refused.as_ref().is_some_and(|why| why.contains("not found"));
     let (what, remedy) = if not_found {
         ("ncu was not found", "install Nsight Compute, or set pipeline.ncu.executable to its path")
@@ -218,7 +219,7 @@ fn crashed(signal: i32, has_report: bool, said: &str) -> Finding {
     Finding::error(what, why, remedy)
 }
 
-fn nothing_profiled(says: &str, run: &Finished<'_>) -> Finding {
+fn nothing_profiled(says: &str, run: &ToolRun<'_>) -> Finding {
     let ranges = says.contains("ranges");
     let what = format!("ncu profiled nothing (\"{says}\")");
     if run.filtered {
@@ -256,14 +257,14 @@ fn available_kernels(said: &str) -> Vec<String> {
 }
 
 /// Status of a workload that failed under ncu; nothing: it did not, or the status is ncu's own.
-pub fn failed_workload(run: &Finished<'_>) -> Option<i32> {
+pub(crate) fn failed_workload(run: &ToolRun<'_>) -> Option<i32> {
     let status = run.ended.status()?;
     let is_its = run.log.contains(APPLICATION_FAILED) || run.workload_exit == Some(status);
     (status != 0 && is_its).then_some(status)
 }
 
 /// What an exit status other than 0 means. ncu passes that of the workload on.
-fn exit_status(status: i32, run: &Finished<'_>, explained: bool) -> Option<Finding> {
+fn exit_status(status: i32, run: &ToolRun<'_>, explained: bool) -> Option<Finding> {
     if status == 0 || explained || run.workload_exit == Some(status) {
         return None;
     }
@@ -290,9 +291,9 @@ fn no_report(bytes: Option<u64>, said: &str) -> Finding {
 }
 
 /// Judges a run that turns a report into a table.
-pub fn judge_import(
+pub(crate) fn judge_import(
     file: &Path,
-    ended: &Ended,
+    ended: &CommandEnd,
     said: &str,
     csv_bytes: Option<u64>,
 ) -> Option<Finding> {
@@ -339,6 +340,129 @@ fn shown(line: &str) -> String {
     const LONGEST: usize = 240;
     let line = line.trim().trim_start_matches("==ERROR==").trim_start_matches("==WARNING==").trim();
     text::shorten(&text::visible(line.as_bytes()), LONGEST)
+}
+
+/// Expressions that are listed and explained.
+const LISTED: usize = 8;
+/// Longer expressions are not read.
+const LONGEST: usize = 4096;
+
+/// What to tell after a run that profiled nothing with this filter; nothing where it asks for no ranges.
+/// Of an expression that cannot be read nothing is said.
+pub(crate) fn nothing_passed(
+    filter: &Filter,
+    start_end: bool,
+    seen: &[RangeTime],
+) -> Option<Finding> {
+    let asked = &filter.nvtx_include;
+    if asked.is_empty() {
+        return None;
+    }
+    let explained = asked.iter().take(LISTED);
+    let causes: BTreeSet<String> =
+        explained.map(|text| cause(text, filter, start_end, seen)).collect();
+    let causes: Vec<String> = causes.into_iter().collect();
+    let kernels = match filter.kernel_name {
+        Some(_) => {
+            "; the kernels that are profiled depend on pipeline.ncu.kernel_include, kernel_exclude, \
+             top_n and ncu_cli.kernel_name"
+        }
+        None => "",
+    };
+    Some(Finding::warning(
+        format!("ncu profiled nothing with these filters: {}", listed(asked, LISTED)),
+        format!("{}; {}", causes.join("; "), ranges_seen(seen)),
+        format!(
+            "correct pipeline.ncu.stage (NAME or NAME@DOMAIN) or pipeline.ncu.ncu_cli.nvtx.include \
+             (NAME/, OUTER/*/INNER/, DOMAIN@NAME/, a glob, or regex:EXPRESSION){kernels}"
+        ),
+    ))
+}
+
+/// Why an expression let nothing through.
+fn cause(text: &str, filter: &Filter, start_end: bool, seen: &[RangeTime]) -> String {
+    let expression = Some(text).filter(|text| text.len() <= LONGEST);
+    let Some(expression) = expression.and_then(|text| expression::read(text, start_end)) else {
+        return format!("{text} cannot be compared with the ranges of the run");
+    };
+    let hit = |any_domain: bool| -> Vec<&RangeTime> {
+        let is_hit = |stack: &[Label]| matches(&expression, start_end, stack, any_domain);
+        seen.iter().filter(|range| is_hit(&range.stack)).collect()
+    };
+    let here = hit(false);
+    if here.iter().any(|range| range.kernels > 0) {
+        return format!("kernels ran in {text} in the collect pass; either {}", filtered(filter));
+    }
+    if !here.is_empty() {
+        return format!("no kernel was launched in {text}");
+    }
+    let elsewhere = hit(true);
+    let form = |range: &&RangeTime| {
+        expression::exact(range.stack.get(range.stack.len() - 1..)?, Around::Anything, start_end)
+    };
+    match elsewhere.iter().find_map(form) {
+        Some(form) => format!("{text}: the range is in another domain: write {form}"),
+        None => format!("{text} matches no range of the run"),
+    }
+}
+
+/// What may keep out kernels that ran in a range that was asked for.
+fn filtered(filter: &Filter) -> String {
+    let mut causes = Vec::new();
+    if filter.kernel_name.is_some() {
+        causes.push("none of them passed the kernel name filter".to_owned());
+    }
+    if !filter.nvtx_exclude.is_empty() {
+        causes.push(format!("all are in the excluded {}", listed(&filter.nvtx_exclude, LISTED)));
+    }
+    causes.push("other threads than the one that opened the range launched them".to_owned());
+    causes.push(
+        "the range is of the other kind: push/pop ranges are written with a slash at the end, \
+         start/end ranges without"
+            .to_owned(),
+    );
+    causes.join(", or ")
+}
+
+/// Whether a launch in the innermost range of a stack is within what an expression says. Start/end
+/// ranges are open at the same time in any order.
+fn matches(
+    expression: &Expression<Regex>,
+    start_end: bool,
+    stack: &[Label],
+    any_domain: bool,
+) -> bool {
+    let Expression { domain, bottom, frames, top } = expression;
+    let in_domain = |label: &&Label| match (domain, &label.domain) {
+        _ if any_domain => true,
+        (None, domain) => domain.is_none(),
+        (Some(wanted), domain) => wanted.is_match(domain.as_deref().unwrap_or(DEFAULT_DOMAIN)),
+    };
+    let labels: Vec<&Label> = stack.iter().filter(in_domain).collect();
+    if start_end {
+        return frames.iter().all(|frame| match frame {
+            Frame::Name(name) => labels.iter().any(|label| name.is_match(&label.name)),
+            Frame::Between(_) => true,
+        });
+    }
+    // How far into the stack the frames so far may reach.
+    let mut reached: BTreeSet<usize> =
+        if *bottom { [0].into() } else { (0..=labels.len()).collect() };
+    for frame in frames {
+        reached = match frame {
+            Frame::Between('*') => {
+                let first = reached.first().copied().unwrap_or(labels.len() + 1);
+                (first..=labels.len()).collect()
+            }
+            Frame::Between(_) => reached.iter().map(|at| at + 1).collect(),
+            Frame::Name(name) => {
+                let hit = |at: &&usize| labels.get(**at).is_some_and(|l| name.is_match(&l.name));
+                reached.iter().filter(hit).map(|at| at + 1).collect()
+            }
+        };
+        reached.retain(|at| *at <= labels.len());
+    }
+    if *top { reached.contains(&labels.len()) } else { !reached.is_empty() }
 }
 
 #[cfg(test)]

@@ -8,10 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::config::{CaptureRange, Invalid, Nsys};
-use super::version::{reports, takes_graph_launch_origin};
-use crate::tools::step::Step;
-use crate::tools::version::Version;
-use crate::tools::{without_patterns, word};
+use crate::tools::{Step, Version, without_patterns, word};
 use stage2_model::Finding;
 
 /// A command that writes a report.
@@ -176,11 +173,45 @@ fn with_value(switch: &str, value: &OsStr) -> OsString {
     word
 }
 
+/// The oldest version whose arguments are known to be understood. Its reports end in `.nsys-rep`; versions
+/// before 2021.4 wrote `.qdrep`.
+pub const OLDEST: Version = Version::new(2022, 4, 0);
+
+/// Whether `--cuda-graph-trace` takes `graph:host-only` and `graph:host-and-device`. As below, an
+/// unknown version is taken for a new one.
+pub fn takes_graph_launch_origin(version: Option<Version>) -> bool {
+    version.is_none_or(|version| version >= Version::new(2023, 4, 0))
+}
+
+/// The reports of `nsys stats` that are asked for, in the order of their use: kernels by mangled name
+/// with launch configuration, kernels by name, kernels by range, ranges. An unknown version is asked
+/// by both names, because a name that is not there costs a message only; so is 2022.5, which kept the
+/// old names as far as is known.
+pub fn reports(version: Option<Version>) -> Vec<&'static str> {
+    const NEW: [&str; 5] = [
+        "cuda_gpu_kern_gb_sum:mangled",
+        "cuda_gpu_kern_sum:mangled",
+        "cuda_gpu_kern_sum",
+        "nvtx_kern_sum:mangled",
+        "nvtx_sum",
+    ];
+    // The old kernel summary has the launch configuration in it.
+    const OLD: [&str; 4] = ["gpukernsum:mangled", "gpukernsum", "nvtxkernsum:mangled", "nvtxsum"];
+    let mut reports = Vec::new();
+    if version.is_none_or(|version| version >= Version::new(2022, 5, 0)) {
+        reports.extend(NEW);
+    }
+    if version.is_none_or(|version| version < Version::new(2023, 1, 0)) {
+        reports.extend(OLD);
+    }
+    reports
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::config::GraphTrace;
-    use super::super::config::tests::{default, gated};
     use super::*;
+    use crate::tools::nsys::config::GraphTrace;
+    use crate::tools::nsys::config::tests::{default, gated};
 
     fn argv_of(nsys: &Nsys, version: Option<Version>) -> Vec<String> {
         let workload = ["python", "-m", "app", "a=b", "--x"].map(OsString::from);
@@ -290,5 +321,20 @@ mod tests {
         nsys.nvtx_capture = None;
         let error = profile(&nsys, None, &["true".into()], Path::new("r")).expect_err("no range");
         assert_eq!(error.key, "nvtx_capture");
+    }
+
+    #[test]
+    fn forms_follow_the_version() {
+        let version = |year, release| Some(Version::new(year, release, 0));
+        let names = |version| {
+            let reports = reports(version);
+            (reports.contains(&"gpukernsum:mangled"), reports.contains(&"cuda_gpu_kern_sum"))
+        };
+        assert_eq!(names(version(2022, 4)), (true, false));
+        assert_eq!(names(version(2022, 5)), (true, true));
+        assert_eq!(names(None), (true, true));
+        assert_eq!(names(version(2023, 1)), (false, true));
+        assert!(!takes_graph_launch_origin(version(2023, 3)));
+        assert!(takes_graph_launch_origin(version(2024, 1)) && takes_graph_launch_origin(None));
     }
 }

@@ -5,10 +5,10 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::expression::CaptureExpression;
 use crate::tools::word;
 
 /// Settings of the nsys pass.
@@ -315,6 +315,103 @@ fn words<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
         }
         None => Vec::new(),
     })
+}
+
+/// An NVTX capture expression: `RANGE`, `RANGE@DOMAIN` or `RANGE@*`. nsys compares whole names. What else a
+/// user may write (`decode*`, the domain first, the role of a stage) stands for the range that the collect
+/// pass saw.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CaptureExpression {
+    /// The expression as nsys takes it.
+    pub text: String,
+    /// Name of the range.
+    pub range: String,
+    /// Where it is looked for.
+    pub domain: DomainChoice,
+}
+
+/// In which domains the range is looked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DomainChoice {
+    /// In the default domain only.
+    Default,
+    /// In the domain of this name.
+    Named(String),
+    /// In any.
+    Any,
+}
+
+impl CaptureExpression {
+    /// The expression that makes a range of this name and domain start the capture. nsys 2023.4 finds a name with an @ in it by a whole expression only, so
+    /// that of the default domain is looked for in any.
+    pub fn of(range: &str, domain: Option<&str>) -> Self {
+        let escaped = |text: &str| text.replace('@', "\\@");
+        let (end, domain) = match domain {
+            Some(domain) => {
+                (format!("@{}", escaped(domain)), DomainChoice::Named(domain.to_owned()))
+            }
+            None if range.contains('@') => ("@*".to_owned(), DomainChoice::Any),
+            None => (String::new(), DomainChoice::Default),
+        };
+        Self { text: format!("{}{end}", escaped(range)), range: range.to_owned(), domain }
+    }
+
+    /// Whether a range of this name and domain (none: the default one) starts the capture.
+    pub fn takes(&self, range: &str, domain: Option<&str>) -> bool {
+        let in_domain = match &self.domain {
+            DomainChoice::Default => domain.is_none(),
+            DomainChoice::Named(name) => domain == Some(name),
+            DomainChoice::Any => true,
+        };
+        in_domain && self.range == range
+    }
+
+    /// Why no range may match, where the expression looks as if something else was meant.
+    pub fn doubt(&self) -> Option<&'static str> {
+        if self.range.contains('*') {
+            return Some("nsys compares whole names: a * in the name of a range is no wildcard");
+        }
+        if self.range.ends_with('/') {
+            return Some("the slash at the end belongs to ncu's --nvtx-include, not to nsys");
+        }
+        (self.domain == DomainChoice::Default)
+            .then_some("a name without @DOMAIN is looked for in the default domain only")
+    }
+}
+
+/// A text that says no range.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} {what}; give RANGE, RANGE@DOMAIN or RANGE@* (\\@ for an @ in a name)")]
+pub struct NoExpression {
+    text: String,
+    what: &'static str,
+}
+
+impl FromStr for CaptureExpression {
+    type Err = NoExpression;
+
+    fn from_str(text: &str) -> Result<Self, NoExpression> {
+        let refused = |what| Err(NoExpression { text: text.to_owned(), what });
+        if text.chars().any(|c| c.is_control()) {
+            return refused("has a control character in it");
+        }
+        // No text holds a zero byte here: it can stand for an @ that separates nothing.
+        let escaped = text.replace("\\@", "\0");
+        let parts: Vec<String> = escaped.split('@').map(|part| part.replace('\0', "@")).collect();
+        let (range, domain) = match parts.as_slice() {
+            [range] => (range, DomainChoice::Default),
+            [range, domain] if domain == "*" => (range, DomainChoice::Any),
+            [_, domain] if domain.trim().is_empty() => {
+                return refused("names no domain after its @");
+            }
+            [range, domain] => (range, DomainChoice::Named(domain.clone())),
+            _ => return refused("has more than one @"),
+        };
+        if range.trim().is_empty() {
+            return refused("names no range");
+        }
+        Ok(Self { range: range.clone(), domain, text: text.to_owned() })
+    }
 }
 
 #[cfg(test)]

@@ -8,11 +8,8 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use super::config::Nsys;
-use super::expression::CaptureExpression;
-use super::messages::{self, Said};
-use crate::tools::saw;
-use crate::tools::step::Ended;
+use super::config::{CaptureExpression, Nsys};
+use crate::tools::{CommandEnd, saw};
 use stage2_contract::text::numbers::count;
 use stage2_contract::text::{shorten, visible};
 use stage2_model::{Finding, PathKind, PathRow, Severity, WorkloadExit};
@@ -79,7 +76,7 @@ impl Files {
         files.raw = with(".qdstrm");
         let expected =
             |path: &PathBuf| files.reports.iter().chain(&files.raw).any(|(known, _)| known == path);
-        let named = messages::generated(log).into_iter().filter(|path| !expected(path));
+        let named = generated(log).into_iter().filter(|path| !expected(path));
         let (raw, reports): (Vec<_>, Vec<_>) = named
             .filter_map(size)
             .partition(|(path, _)| path.extension() == Some(OsStr::new("qdstrm")));
@@ -96,16 +93,16 @@ impl Files {
 }
 
 /// Judges a run of `nsys profile`.
-pub fn judge(nsys: &Nsys, ended: &Ended, files: &Files) -> Outcome {
-    Run { nsys, ended, files, said: Said::in_log(&ended.log) }.judge()
+pub fn judge(nsys: &Nsys, ended: &CommandEnd, files: &Files) -> Outcome {
+    Run { nsys, ended, files, said: NsysLog::in_log(&ended.log) }.judge()
 }
 
 /// A run of `nsys profile` that is over.
 struct Run<'a> {
     nsys: &'a Nsys,
-    ended: &'a Ended,
+    ended: &'a CommandEnd,
     files: &'a Files,
-    said: Said,
+    said: NsysLog,
 }
 
 impl Run<'_> {
@@ -225,11 +222,11 @@ impl Run<'_> {
 
 /// The line of the log that most likely says why.
 fn quoted(log: &str) -> String {
-    messages::last_complaint(log)
+    last_complaint(log)
         .map_or_else(|| "its log is empty".to_owned(), |line| format!("its log says: {line}"))
 }
 
-fn no_range(nsys: &Nsys, ended: &Ended) -> Finding {
+fn no_range(nsys: &Nsys, ended: &CommandEnd) -> Finding {
     let (waited_for, why, remedy) = match nsys.capture() {
         Ok(Some(capture)) => {
             let doubt = capture.doubt().unwrap_or("nsys saw no range of that name");
@@ -250,7 +247,7 @@ fn no_range(nsys: &Nsys, ended: &Ended) -> Finding {
     Finding::warning(format!("nsys captured nothing: {waited_for} never came"), why, remedy)
 }
 
-fn time_limit(ended: &Ended, severity: Severity) -> Option<Finding> {
+fn time_limit(ended: &CommandEnd, severity: Severity) -> Option<Finding> {
     let limit = ended.timed_out_after?.as_secs_f64();
     let (what, key) = match ended.outgrew {
         Some(bytes) => (format!("nsys wrote more than {} bytes", count(bytes)), "size_limit_bytes"),
@@ -285,7 +282,7 @@ fn exit_text(exit: Option<WorkloadExit>) -> String {
 /// then.
 pub fn judge_tables(
     command: &str,
-    ended: &Ended,
+    ended: &CommandEnd,
     wanted: &Path,
     remedy: &str,
 ) -> Result<(), Finding> {
@@ -296,7 +293,7 @@ pub fn judge_tables(
         return fail(format!("{command} did not end within {} s", limit.as_secs_f64()), why);
     }
     let why = || {
-        let complaint = messages::complaint_about(&ended.log, wanted);
+        let complaint = complaint_about(&ended.log, wanted);
         complaint.unwrap_or_else(|| "its log does not say why".into())
     };
     match (ended.exit, wanted.metadata()) {
@@ -337,6 +334,287 @@ pub fn with_seen(mut finding: Finding, nsys: &Nsys, paths: &[PathRow]) -> Findin
 fn label(row: &PathRow) -> String {
     let shown = |text: &str| shorten(&visible(text.as_bytes()), NAME_LIMIT);
     CaptureExpression::of(&shown(&row.name), row.domain.as_deref().map(shown).as_deref()).text
+}
+
+/// What nsys said.
+#[derive(Clone, Debug, Default)]
+struct NsysLog {
+    /// The capture range came.
+    pub(super) range_started: bool,
+    /// The capture could not be turned into a report.
+    pub(super) import_failed: Option<String>,
+    /// Why the report is not where it should be.
+    pub(super) not_created: Option<String>,
+    /// The first line of each known kind, in their order.
+    known: Vec<(&'static Kind, String)>,
+}
+
+/// A line that nsys writes, and what it means.
+#[derive(Debug, PartialEq)]
+struct Kind {
+    /// Any of these, in lower case: within the line, or as the whole of it where `^` stands before it.
+    marks: &'static [&'static str],
+    /// An error: there is no report. Else the report lacks something.
+    severity: Severity,
+    what: &'static str,
+    remedy: &'static str,
+}
+
+const LOST_HELPER: &str = "nsys lost its own helper process";
+
+const KINDS: &[Kind] = &[
+    Kind {
+        marks: &[
+            "illegal --",
+            "unrecognised option",
+            "unrecognized option",
+            "option is ambiguous",
+            "cannot be specified more than once",
+            "required argument is missing",
+        ],
+        severity: Severity::Error,
+        what: "nsys does not accept its arguments",
+        remedy: "a key of pipeline.nsys has a value that this version does not know: compare with \
+                 `nsys profile --help`",
+    },
+    Kind {
+        marks: &["executable not found"],
+        severity: Severity::Error,
+        what: "nsys does not find the program of the workload",
+        remedy: "check the first word after `--`",
+    },
+    Kind {
+        // On a busy machine 2023.4.4 fails at one start in 70, always before the workload runs.
+        marks: &[
+            "connection to agent lost",
+            "agent launcher failed",
+            "unable to connect to agent",
+            "local endpoint is not available",
+            "session name 'profile-",
+            "^end of file",
+        ],
+        severity: Severity::Error,
+        what: LOST_HELPER,
+        remedy: "run it again; if it stays, use another version of nsys",
+    },
+    Kind {
+        marks: &[
+            "perf_event_open",
+            "ptrace",
+            "must be run as root",
+            "requires root privileges",
+            "insufficient privilege",
+        ],
+        severity: Severity::Error,
+        what: "nsys is not permitted what it tries",
+        remedy: "set pipeline.nsys.sample and cpuctxsw to none; in a container, allow ptrace and \
+                 perf_event_open (--cap-add=SYS_ADMIN, or a seccomp profile that has them)",
+    },
+    Kind {
+        marks: &["no space left on device"],
+        severity: Severity::Error,
+        what: "the disk is full",
+        remedy: "free space in the run folder and in the temporary folder (TMPDIR)",
+    },
+    Kind {
+        marks: &["this is most likely a bug", "nsys-launcher: ", "quaddaemon"],
+        severity: Severity::Error,
+        what: "nsys crashed",
+        remedy: "run it again; if it stays, use another version of nsys",
+    },
+    Kind {
+        marks: &["unknown runtime api function index", "unknown driver api function index"],
+        severity: Severity::Warning,
+        what: "nsys met a call of CUDA that it does not know, and may have dropped what came with it",
+        remedy: "it is older than the workload's CUDA libraries: use an nsys as new as these",
+    },
+    Kind {
+        marks: &["importation succeeded with non-fatal errors"],
+        severity: Severity::Warning,
+        what: "nsys imported its capture with errors",
+        remedy: "records may be missing without any mark in the tables: believe the comparison with \
+                 the collector; a newer nsys may import all of it",
+    },
+    Kind {
+        marks: &["multiple_subscribers", "multiple subscribers"],
+        severity: Severity::Warning,
+        what: "another tool in the workload holds CUPTI",
+        remedy: "switch off the profiler that the workload itself starts (torch.profiler, ...)",
+    },
+    Kind {
+        marks: &["err_nvgpuctrperm"],
+        severity: Severity::Warning,
+        what: "GPU counters are not permitted",
+        remedy: "allow them to users (NVreg_RestrictProfilingToAdminUsers=0), or run as root",
+    },
+    Kind {
+        marks: &[
+            "sampling not supported",
+            "context switch tracing not supported",
+            "perf_event_paranoid",
+            "paranoid level",
+        ],
+        severity: Severity::Note,
+        what: "the CPU side of nsys is off",
+        remedy: "set pipeline.nsys.sample and cpuctxsw to none, or lower kernel.perf_event_paranoid",
+    },
+    Kind {
+        marks: &[
+            "events were lost",
+            "events have been dropped",
+            "buffers were dropped",
+            "might have not been collected",
+            "not all events",
+            "data loss",
+        ],
+        severity: Severity::Warning,
+        what: "nsys lost records",
+        remedy: "capture less (profiling/nsys=nsys.gated), or trace less (pipeline.nsys.trace)",
+    },
+    Kind {
+        marks: &[
+            "cuda profiling might have not been started",
+            "cuda injection failed",
+            "no cuda events collected",
+        ],
+        severity: Severity::Warning,
+        what: "nsys recorded no GPU work",
+        remedy: "the driver may be newer than this nsys knows: use a newer one",
+    },
+];
+
+/// More than this of a line is not shown.
+const MAX_SHOWN_CHARS: usize = 300;
+
+impl NsysLog {
+    /// Reads a log.
+    fn in_log(log: &str) -> NsysLog {
+        let mut said = NsysLog::default();
+        for line in lines(log) {
+            let low = line.to_ascii_lowercase();
+            // Whole lines: the workload's own output must not end the search for them.
+            said.range_started |= low == "capture range started in the application.";
+            if said.import_failed.is_none() && low.starts_with("importer error status:") {
+                said.import_failed = Some(shown(line));
+            }
+            if said.not_created.is_none() && low.starts_with("failed to create '") {
+                said.not_created = Some(shown(line));
+            }
+            for is_refusal in [true, false] {
+                let mut kinds = KINDS.iter().filter(|kind| kind.is_refusal() == is_refusal);
+                if let Some((kind, at)) = kinds.find_map(|kind| Some((kind, kind.find(&low)?)))
+                    && !said.known.iter().any(|(known, _)| *known == kind)
+                {
+                    said.known.push((kind, shown_from(line, at)));
+                }
+            }
+        }
+        said
+    }
+
+    /// Why it did not work, where it says so.
+    fn refusal(&self) -> Option<Finding> {
+        self.refused().map(|(kind, line)| kind.finding(line))
+    }
+
+    /// nsys lost its helper, in words that only nsys writes. It can then exit with status 0.
+    fn lost_agent(&self) -> Option<Finding> {
+        let (kind, line) = self.refused()?;
+        line.starts_with("Connection to Agent lost.").then(|| kind.finding(line))
+    }
+
+    fn refused(&self) -> Option<&(&'static Kind, String)> {
+        self.known.iter().find(|(kind, _)| kind.is_refusal())
+    }
+
+    /// Whether it was seen to work the next time: the importer and the connection to its own helper
+    /// fail now and then, above all on a busy machine.
+    fn may_pass(&self) -> bool {
+        let import =
+            self.import_failed.as_ref().is_some_and(|line| line.contains("Importation failed"));
+        import || self.refused().is_some_and(|(kind, _)| kind.what == LOST_HELPER)
+    }
+
+    /// What is missing from the report, as far as it says so.
+    pub(super) fn findings(&self) -> Vec<Finding> {
+        let troubles = self.known.iter().filter(|(kind, _)| !kind.is_refusal());
+        troubles.map(|(kind, line)| kind.finding(line)).collect()
+    }
+}
+
+impl Kind {
+    fn is_refusal(&self) -> bool {
+        self.severity == Severity::Error
+    }
+
+    /// Where a line in lower case has one of the marks.
+    fn find(&self, line: &str) -> Option<usize> {
+        self.marks.iter().find_map(|mark| match mark.strip_prefix('^') {
+            Some(whole) => (line == whole).then_some(0),
+            None => line.find(mark),
+        })
+    }
+
+    fn finding(&self, line: &str) -> Finding {
+        Finding::new(self.severity, self.what, format!("it says: {line}"), self.remedy)
+    }
+}
+
+/// Captures and reports that the log names after `Generated:`.
+fn generated(log: &str) -> Vec<PathBuf> {
+    let after = lines(log).skip_while(|line| *line != "Generated:").skip(1);
+    let files = after.take_while(|line| line.starts_with('/') || line.is_empty());
+    let known = [".nsys-rep", ".qdrep", ".qdstrm"];
+    let wanted = files.filter(|line| known.iter().any(|extension| line.ends_with(extension)));
+    wanted.map(PathBuf::from).collect()
+}
+
+/// The last line that complains, or else the last at all.
+fn last_complaint(log: &str) -> Option<String> {
+    let complains = |line: &&str| {
+        let low = line.to_ascii_lowercase();
+        low.contains("error") || low.contains("failed") || low.contains("not ")
+    };
+    let all: Vec<&str> = lines(log).filter(|line| !line.is_empty()).collect();
+    all.iter().rev().copied().find(complains).or(all.last().copied()).map(shown)
+}
+
+/// As [`last_complaint`], out of what `nsys stats` says about one of its tables where it names them.
+fn complaint_about(log: &str, table: &Path) -> Option<String> {
+    let name = table.file_name()?.to_string_lossy();
+    let begins = |line: &str| line.trim_start().starts_with("Processing [");
+    // The input stands in the line of every table: only the output tells them apart.
+    let output =
+        |line: &str| line.split_once("] to [")?.1.split_once(']').map(|(to, _)| to.to_owned());
+    let writes = |line: &str| output(line).is_some_and(|to| to.contains(&*name));
+    let about: Vec<&str> = lines(log)
+        .skip_while(|line| !(begins(line) && writes(line)))
+        .enumerate()
+        .take_while(|(at, line)| *at == 0 || !begins(line))
+        .map(|(_, line)| line)
+        .collect();
+    last_complaint(&about.join("\n")).or_else(|| last_complaint(log))
+}
+
+/// Lines of a log; a progress bar is rewritten with carriage returns.
+fn lines(log: &str) -> impl Iterator<Item = &str> {
+    log.split(['\n', '\r']).map(str::trim)
+}
+
+/// A line as it is shown, from byte `at` where that would be cut off: of what its importer throws,
+/// nsys says the cause last, behind the place in its own source, and with line ends spelled out.
+fn shown_from(line: &str, at: usize) -> String {
+    match line.get(at..).filter(|_| at > MAX_SHOWN_CHARS / 2) {
+        Some(cause) => shown(cause.trim_end_matches('"').trim_end_matches("\\n")),
+        None => shown(line),
+    }
+}
+
+fn shown(line: &str) -> String {
+    match line.char_indices().nth(MAX_SHOWN_CHARS) {
+        Some((at, _)) => format!("{}...", line.get(..at).unwrap_or_default()),
+        None => line.to_owned(),
+    }
 }
 
 #[cfg(test)]

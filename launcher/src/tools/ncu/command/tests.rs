@@ -1,8 +1,9 @@
-use super::super::config::tests::{settings, text};
-use super::super::select::{KernelTime, select};
 use super::*;
-use stage2_model::Severity;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+
+use crate::tools::ncu::config::tests::{settings, text};
+use crate::tools::ncu::select::{KernelTime, select};
+use stage2_model::Severity;
 
 fn version(text: &str) -> Option<Version> {
     Version::parse(&format!("Version {text}"))
@@ -39,6 +40,17 @@ fn argv(settings: &Ncu, version: Option<Version>) -> Vec<String> {
     made.into_iter().map(|word| word.into_string().expect("UTF-8")).collect()
 }
 
+/// What `make` gives for a workload `w`.
+fn made(
+    settings: &Ncu,
+    available: &Available,
+    make: impl FnOnce(&Request<'_>) -> Vec<OsString>,
+) -> Vec<String> {
+    let workload = words(&["w"]);
+    let words = make(&Request { settings, version: None, workload: &workload, available });
+    words.iter().map(|word| word.to_string_lossy().into_owned()).collect()
+}
+
 /// The values of a flag.
 fn values(argv: &[String], flag: &str) -> Vec<String> {
     let pairs = argv.windows(2).filter(|pair| pair[0] == flag);
@@ -49,47 +61,17 @@ fn values(argv: &[String], flag: &str) -> Vec<String> {
 fn one_run_profiles_a_launch_of_each_configuration_of_the_top_kernels() {
     let settings = settings("{ncu_cli: {metrics: [a__b.sum, c__d.sum]}}");
     let expected = [
-        "ncu",
-        "--config-file",
-        "off",
-        "--target-processes",
-        "all",
-        "--clock-control",
-        "none",
-        "--cache-control",
-        "all",
-        "--log-file",
-        "/run/ncu/decode.log",
-        "--export",
-        "/run/ncu/decode.ncu-rep",
-        "--force-overwrite",
-        "--replay-mode",
-        "kernel",
-        "--filter-mode",
-        "per-launch-config",
-        "--launch-count",
-        "1",
-        "--kernel-name-base",
-        "mangled",
-        "--kernel-name",
-        r"regex:^(_ZN1a\.constprop\$0Ev|b)$",
-        "--nvtx",
-        "--nvtx-include",
-        "decode/",
-        "--set",
-        "roofline",
-        "--section",
-        "Occupancy",
-        "--section",
-        "LaunchStats",
-        "--metrics",
-        "a__b.sum,c__d.sum",
-        "python3",
-        "-m",
-        "runner",
-        "x y",
+        r"ncu --config-file off --target-processes all --clock-control none",
+        r"--cache-control all --log-file /run/ncu/decode.log --export",
+        r"/run/ncu/decode.ncu-rep --force-overwrite --replay-mode kernel --filter-mode",
+        r"per-launch-config --launch-count 1 --kernel-name-base mangled --kernel-name",
+        r"regex:^(_ZN1a\.constprop\$0Ev|b)$ --nvtx --nvtx-include decode/ --set roofline",
+        r"--section Occupancy --section LaunchStats --metrics a__b.sum,c__d.sum python3",
+        r"-m runner x y",
     ];
-    assert_eq!(argv(&settings, version("2025.3.1.0")), expected);
+    let argv = argv(&settings, version("2025.3.1.0"));
+    assert_eq!(argv.join(" "), expected.join(" "));
+    assert_eq!(argv.last().map(String::as_str), Some("x y"), "one word stays one");
 }
 
 #[test]
@@ -181,14 +163,11 @@ fn range_replay_filters_by_range_alone() {
 #[test]
 fn a_retry_of_range_replay_replays_kernels() {
     let settings = settings("{ncu_cli: {replay_mode: app-range}}");
-    let workload = words(&["w"]);
-    let available = Available::default();
-    let request =
-        Request { settings: &settings, version: None, workload: &workload, available: &available };
     let mut findings = Vec::new();
     let files = self::files(Path::new("/r"), "x");
-    let made = profile(&request, &Filter::default(), &files, &mut findings);
-    let argv: Vec<String> = made.iter().map(|w| w.to_string_lossy().into_owned()).collect();
+    let argv = made(&settings, &Available::default(), |request| {
+        profile(request, &Filter::default(), &files, &mut findings)
+    });
     assert_eq!(values(&argv, "--replay-mode"), ["kernel"]);
     assert_eq!(values(&argv, "--launch-count"), ["1"]);
     assert_eq!(values(&argv, "--nvtx-include"), [""; 0]);
@@ -198,14 +177,11 @@ fn a_retry_of_range_replay_replays_kernels() {
 #[test]
 fn a_region_is_measured_in_a_run_of_its_own() {
     let settings = settings("{ncu_cli: {replay_mode: app-range, nvtx: {include: [one, two]}}}");
-    let workload = words(&["w"]);
-    let available = Available::default();
-    let request =
-        Request { settings: &settings, version: None, workload: &workload, available: &available };
     let files = self::files(Path::new("/run/ncu/regions/layer_5b0_5d"), "region");
     let expression = r"LLM@layer\[0\]/";
-    let made = profile_region(&request, expression, &files, &mut Vec::new());
-    let argv: Vec<String> = made.iter().map(|w| w.to_string_lossy().into_owned()).collect();
+    let argv = made(&settings, &Available::default(), |request| {
+        profile_region(request, expression, &files, &mut Vec::new())
+    });
     assert_eq!(values(&argv, "--nvtx-include"), [expression]);
     assert_eq!(values(&argv, "--replay-mode"), ["app-range"]);
     let metrics = values(&argv, "--metrics").join(",");
@@ -215,14 +191,11 @@ fn a_region_is_measured_in_a_run_of_its_own() {
 #[test]
 fn kernels_that_wait_for_peers_are_measured_in_one_pass() {
     let settings = settings("{communication_kernels: true}");
-    let workload = words(&["w"]);
-    let available = Available::default();
-    let request =
-        Request { settings: &settings, version: None, workload: &workload, available: &available };
     let filter = Filter { nvtx_include: vec!["decode/".into()], ..Filter::default() };
     let files = self::files(Path::new("/r"), "communication");
-    let made = profile_communication(&request, "regex:^(nccl)$", &filter, &files);
-    let argv: Vec<String> = made.iter().map(|w| w.to_string_lossy().into_owned()).collect();
+    let argv = made(&settings, &Available::default(), |request| {
+        profile_communication(request, "regex:^(nccl)$", &filter, &files)
+    });
     assert_eq!(values(&argv, "--metrics"), [SINGLE_PASS_METRICS.join(",")]);
     assert_eq!(values(&argv, "--kernel-name"), ["regex:^(nccl)$"]);
     assert!(!argv.iter().any(|word| word == "--set" || word == "--section"));
@@ -235,13 +208,11 @@ fn what_the_tool_does_not_have_is_left_out() {
     );
     let available =
         Available::read(Some(&text("sections.txt")), Some(&text("query-metrics.gh100.txt")));
-    let workload = words(&["w"]);
-    let request =
-        Request { settings: &settings, version: None, workload: &workload, available: &available };
     let mut findings = Vec::new();
     let files = self::files(Path::new("/r"), "x");
-    let made = profile(&request, &Filter::default(), &files, &mut findings);
-    let argv: Vec<String> = made.iter().map(|w| w.to_string_lossy().into_owned()).collect();
+    let argv = made(&settings, &available, |request| {
+        profile(request, &Filter::default(), &files, &mut findings)
+    });
     assert_eq!(values(&argv, "--section"), ["Occupancy"]);
     assert_eq!(values(&argv, "--metrics"), ["dram__bytes.sum"]);
     assert_eq!(findings.len(), 2, "{findings:?}");
@@ -290,5 +261,90 @@ fn a_report_is_read_by_two_runs_in_base_units() {
     for (made, flag) in lists {
         assert_eq!(made.argv, words(&["ncu", flag]));
         assert!(made.timeout.is_some());
+    }
+}
+
+const SECTIONS: &str = "\
+----------------- -------------- ------- --------
+Identifier        Display Name   Enabled Filename
+----------------- -------------- ------- --------
+LaunchStats       Launch Stats   yes     ...a.section
+Occupancy         Occupancy      yes     ...b.section
+SpeedOfLight      GPU Speed      yes     ...c.section
+";
+const METRICS: &str = "\
+Device NVIDIA H200 (GH100)
+---------------------------------- ------- ---- -----------
+Metric Name                        Type    Unit Description
+---------------------------------- ------- ---- -----------
+FE_B.TriageCompute.gr__cycles      Counter cycle
+dram__bytes                        Counter byte # of bytes accessed in DRAM, see
+                                                dram pages
+dram__bytes_read                   Counter byte
+sm__ops_path_tensor_src_fp16       Counter
+sm__throughput                     Throughput %
+";
+
+fn names(list: &[&str]) -> Vec<String> {
+    list.iter().map(|name| (*name).to_owned()).collect()
+}
+
+#[test]
+fn both_lists_are_read() {
+    let read = Available::read(Some(SECTIONS), Some(METRICS));
+    let sections = read.sections.expect("sections");
+    assert_eq!(
+        sections,
+        names(&["LaunchStats", "Occupancy", "SpeedOfLight"]).into_iter().collect()
+    );
+    let metrics = read.metrics.expect("metrics");
+    assert_eq!(metrics.len(), 5, "{metrics:?}");
+    assert!(metrics.contains("FE_B.TriageCompute.gr__cycles") && metrics.contains("dram__bytes"));
+}
+
+#[test]
+fn what_is_not_there_is_left_out_and_told() {
+    let available = Available::read(Some(SECTIONS), Some(METRICS));
+    let mut findings = Vec::new();
+    let wished = names(&["Ocupancy", "LaunchStats", "regex:Memory.*"]);
+    assert_eq!(
+        known_sections(&wished, &available, &mut findings),
+        ["LaunchStats", "regex:Memory.*"]
+    );
+    let text = findings[0].to_string();
+    assert!(text.contains("Ocupancy is Occupancy"), "{text}");
+    let wished = names(&[".*SpeedOfLight.*", ".*Speed", "*"]);
+    let kept = known_sections(&wished, &available, &mut findings);
+    assert_eq!(kept, ["regex:.*SpeedOfLight.*"]);
+    let text = findings.pop().expect("a finding").to_string();
+    assert!(text.contains("left out 2 sections: .*Speed, *"), "{text}");
+    let kept = known_sections(&wished[..1], &Available::default(), &mut findings);
+    assert_eq!(kept, ["regex:.*SpeedOfLight.*"]);
+    let wished = names(&["dram__bytes.sum", "sm__troughput.avg.pct", "launch__grid_size"]);
+    let kept = known_metrics(&wished, &available, &mut findings);
+    assert_eq!(kept, ["dram__bytes.sum", "launch__grid_size"]);
+    assert!(findings[1].to_string().contains("sm__throughput"), "{}", findings[1]);
+    assert_eq!(findings[1].severity, Severity::Warning);
+}
+
+#[test]
+fn names_of_other_generations_are_a_note() {
+    let available = Available::read(None, Some(METRICS));
+    let mut findings = Vec::new();
+    let wished =
+        names(&["sm__ops_path_tensor_src_fp16.sum", "sm__ops_path_tensor_src_fp16_dst_fp32.sum"]);
+    assert_eq!(known_metrics(&wished, &available, &mut findings).len(), 1);
+    assert_eq!((findings.len(), findings[0].severity), (1, Severity::Note));
+}
+
+#[test]
+fn without_a_list_nothing_is_refused() {
+    for text in ["", "==ERROR== no device", "Identifier\n---"] {
+        let available = Available::read(Some(text), Some(text));
+        assert_eq!(available, Available::default(), "{text:?}");
+        let mut findings = Vec::new();
+        assert_eq!(known_sections(&names(&["X"]), &available, &mut findings), ["X"]);
+        assert_eq!(known_metrics(&names(&["x__y.sum"]), &available, &mut findings), ["x__y.sum"]);
+        assert!(findings.is_empty());
     }
 }

@@ -1,6 +1,7 @@
-use super::super::available::{Available, known_metrics, known_sections};
 use super::*;
 use serde_json::Value;
+
+use crate::tools::ncu::command::{Available, known_metrics, known_sections};
 use stage2_model::Severity;
 
 /// A preset as the composition would give it, with `changes` (a YAML map) on top.

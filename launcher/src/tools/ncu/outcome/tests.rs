@@ -1,8 +1,8 @@
-use super::super::config::tests::text;
 use super::*;
+use crate::tools::ncu::config::tests::text;
 
-const fn exit(status: i32) -> Ended {
-    Ended {
+const fn exit(status: i32) -> CommandEnd {
+    CommandEnd {
         exit: Some(WorkloadExit::Code(status)),
         refused: None,
         timed_out_after: None,
@@ -13,10 +13,10 @@ const fn exit(status: i32) -> Ended {
     }
 }
 
-static WELL: Ended = exit(0);
+static WELL: CommandEnd = exit(0);
 
-fn run(log: &str) -> Finished<'_> {
-    Finished { ended: &WELL, log, report_bytes: Some(4096), filtered: true, workload_exit: Some(0) }
+fn run(log: &str) -> ToolRun<'_> {
+    ToolRun { ended: &WELL, log, report_bytes: Some(4096), filtered: true, workload_exit: Some(0) }
 }
 
 #[test]
@@ -31,14 +31,14 @@ fn nothing_profiled_is_found_anywhere_in_the_log_and_tried_once_more() {
     for (log, says) in
         [(long, "No kernels were profiled"), (text("log.norange.txt"), "No ranges were profiled")]
     {
-        let first = Finished { report_bytes: None, ..run(&log) };
+        let first = ToolRun { report_bytes: None, ..run(&log) };
         let outcome = judge(&first);
         assert_eq!(outcome.verdict, Verdict::Retry, "{says}");
         assert!(
             outcome.findings[0].what.contains(says)
                 && outcome.findings[0].remedy.contains("once more")
         );
-        let second = judge(&Finished { filtered: false, ..first });
+        let second = judge(&ToolRun { filtered: false, ..first });
         assert_eq!(second.verdict, Verdict::Failed);
         assert_eq!(second.findings[0].severity, Severity::Error);
         assert!(!second.findings[0].remedy.is_empty());
@@ -48,7 +48,7 @@ fn nothing_profiled_is_found_anywhere_in_the_log_and_tried_once_more() {
 #[test]
 fn the_kernels_that_ran_are_named_when_none_matched() {
     let log = text("log.nokern.txt");
-    let outcome = judge(&Finished { report_bytes: None, ..run(&log) });
+    let outcome = judge(&ToolRun { report_bytes: None, ..run(&log) });
     assert!(outcome.findings[0].why.contains("_Z5fma64Pd"), "{:?}", outcome.findings);
 }
 
@@ -86,7 +86,7 @@ fn a_cause_comes_before_its_consequence_and_is_not_tried_again() {
         ("==ERROR== InterprocessLockFailed\n", "lock", "TMPDIR"),
         ("==ERROR== Cannot lock GPU clock frequencies on MIG!\n", "clocks", "clock_control=none"),
     ] {
-        let outcome = judge(&Finished { ended: &exit(1), report_bytes: None, ..run(log) });
+        let outcome = judge(&ToolRun { ended: &exit(1), report_bytes: None, ..run(log) });
         assert_eq!(outcome.verdict, Verdict::Failed, "{log}");
         assert_eq!(outcome.findings.len(), 1, "{:?}", outcome.findings);
         let finding = &outcome.findings[0];
@@ -99,25 +99,26 @@ fn a_cause_comes_before_its_consequence_and_is_not_tried_again() {
 #[test]
 fn a_real_refusal_of_a_section_is_known() {
     let log = text("log.badsection.txt");
-    let outcome = judge(&Finished { ended: &exit(1), report_bytes: None, ..run(&log) });
+    let outcome = judge(&ToolRun { ended: &exit(1), report_bytes: None, ..run(&log) });
     assert!(outcome.findings[0].what.contains("refused a section"), "{:?}", outcome.findings);
 }
 
 #[test]
 fn the_status_of_the_workload_is_told_only_where_it_differs_from_the_undisturbed_one() {
     let log = text("log.exit3.txt");
-    let failed = judge(&Finished { ended: &exit(3), ..run(&log) });
+    let failed = judge(&ToolRun { ended: &exit(3), ..run(&log) });
     assert_eq!(failed.verdict, Verdict::Complete, "the report is whole");
     assert!(failed.findings[0].what.contains("status 3"), "{:?}", failed.findings);
-    let same = judge(&Finished { ended: &exit(3), workload_exit: Some(3), ..run(&log) });
+    let same = judge(&ToolRun { ended: &exit(3), workload_exit: Some(3), ..run(&log) });
     assert_eq!(same.findings, []);
 }
 
 #[test]
 fn ends_of_every_kind_are_told() {
-    let late = || Ended { timed_out_after: Some(Duration::from_secs(60)), ..exit(143) };
-    let refused = |why: &str| Ended { refused: Some(why.to_owned()), ..Ended::default() };
-    let signal = |signal| Ended { exit: Some(WorkloadExit::Signal(signal)), ..Ended::default() };
+    let late = || CommandEnd { timed_out_after: Some(Duration::from_secs(60)), ..exit(143) };
+    let refused = |why: &str| CommandEnd { refused: Some(why.to_owned()), ..CommandEnd::default() };
+    let signal =
+        |signal| CommandEnd { exit: Some(WorkloadExit::Signal(signal)), ..CommandEnd::default() };
     for (ended, report_bytes, verdict, part) in [
         (late(), Some(10), Verdict::Partial, "ended after 60 s"),
         (late(), None, Verdict::Failed, "ended after 60 s"),
@@ -129,7 +130,7 @@ fn ends_of_every_kind_are_told() {
         (exit(0), Some(0), Verdict::Failed, "empty report"),
         (exit(127), None, Verdict::Failed, "status 127"),
     ] {
-        let outcome = judge(&Finished { ended: &ended, report_bytes, ..run("") });
+        let outcome = judge(&ToolRun { ended: &ended, report_bytes, ..run("") });
         assert_eq!(outcome.verdict, verdict, "{ended:?}");
         assert!(outcome.findings[0].what.contains(part), "{ended:?}: {:?}", outcome.findings);
         assert!(!outcome.findings[0].remedy.is_empty());
@@ -152,8 +153,8 @@ fn an_import_is_judged() {
     let newer = "==ERROR== The report was created with a newer version of Nsight Compute.";
     let newer = judge_import(file, &exit(1), newer, None).expect("finding");
     assert!(newer.what.contains("another version"), "{newer}");
-    let killed = Ended { exit: Some(WorkloadExit::Signal(9)), ..Ended::default() };
-    let late = Ended { timed_out_after: Some(Duration::from_secs(1)), ..exit(143) };
+    let killed = CommandEnd { exit: Some(WorkloadExit::Signal(9)), ..CommandEnd::default() };
+    let late = CommandEnd { timed_out_after: Some(Duration::from_secs(1)), ..exit(143) };
     for ended in [exit(0), exit(2), killed, late] {
         assert!(judge_import(file, &ended, "", Some(0)).is_some(), "{ended:?}");
     }
@@ -162,8 +163,110 @@ fn an_import_is_judged() {
 #[test]
 fn hostile_logs_are_shown_as_text() {
     let log = format!("==ERROR== \x1b[31m{}\n", "é".repeat(100_000));
-    let outcome = judge(&Finished { ended: &exit(1), report_bytes: None, ..run(&log) });
+    let outcome = judge(&ToolRun { ended: &exit(1), report_bytes: None, ..run(&log) });
     assert!(
         outcome.findings[0].to_string().len() < 1000 && !outcome.findings[0].why.contains('\x1b')
     );
+}
+
+fn seen() -> Vec<RangeTime> {
+    let range = |path: &str, kernels| RangeTime {
+        stack: path.split('/').map(Label::of_stage).collect(),
+        kernels,
+        total_ns: kernels,
+    };
+    vec![
+        range("prefill", 5),
+        range("prefill/attn", 5),
+        range("decode@LLM", 9),
+        range("warm[0]", 0),
+        range("layer3", 4),
+        RangeTime {
+            stack: vec![Label { name: "a/b".into(), domain: None }],
+            kernels: 2,
+            total_ns: 2,
+        },
+        range("outer", 3),
+        range("outer/mid", 3),
+        range("outer/mid/inner", 3),
+    ]
+}
+
+fn of(include: &[String]) -> Filter {
+    Filter { nvtx_include: include.to_vec(), ..Filter::default() }
+}
+
+#[test]
+fn the_cause_is_named_for_each_expression() {
+    for (expression, cause) in [
+        ("nothing/", "nothing/ matches no range of the run"),
+        ("regex:^dec$/", "regex:^dec$/ matches no range"),
+        ("decode/", "decode/: the range is in another domain: write LLM@decode/"),
+        ("LLM@prefill/attn/", "in another domain: write attn/"),
+        (r"LLM@a\/b/", r"in another domain: write a\/b/"),
+        ("regex:layer[0-9]/", "kernels ran in regex:layer[0-9]/ in the collect pass"),
+        ("LLM@decode/", "other threads than the one that opened the range"),
+        ("regex:^LLM$@^dec.*$/", "other threads than the one that opened the range"),
+        (r"warm\[0\]/", "no kernel was launched in"),
+        ("attn/", "other threads"),
+        ("prefill/attn/", "other threads"),
+        ("[attn/", "matches no range"),
+        ("outer/*/inner/", "other threads"),
+        ("outer/+/inner/", "other threads"),
+        ("outer/inner/", "matches no range"),
+        ("prefill/+/attn/", "matches no range"),
+        ("[outer/*/inner]", "other threads"),
+        ("regex:^(/", "cannot be compared"),
+        ("a@b@c/", "cannot be compared"),
+    ] {
+        let found =
+            nothing_passed(&of(&[expression.to_owned()]), false, &seen()).expect("a finding");
+        assert!(found.why.contains(cause), "{expression}: {found}");
+        assert!(found.what.contains(expression), "{found}");
+    }
+}
+
+#[test]
+fn what_was_asked_for_and_what_was_seen_are_listed() {
+    let asked: Vec<String> = (0..9).map(|n| format!("stage{n}/")).collect();
+    let found = nothing_passed(&of(&asked), false, &seen()).expect("a finding");
+    assert!(found.what.contains("stage0/") && found.what.contains("and 1 more"), "{found}");
+    assert!(
+        found.why.contains("the collector saw a%2Fb, decode@LLM, layer3, outer, outer/mid"),
+        "{found}"
+    );
+    let found = nothing_passed(&of(&asked), false, &[]).expect("a finding");
+    assert!(found.why.ends_with("the collector saw no range"), "{found}");
+    assert_eq!(nothing_passed(&of(&[]), false, &seen()), None);
+}
+
+#[test]
+fn every_filter_that_may_have_kept_the_kernels_out_is_named() {
+    let mut filter = of(&["prefill/".to_owned()]);
+    let why = |filter: &Filter| nothing_passed(filter, false, &seen()).expect("a finding").why;
+    let plain = "kernels ran in prefill/ in the collect pass; either other threads";
+    assert!(why(&filter).starts_with(plain), "{}", why(&filter));
+    filter.kernel_name = Some("regex:^(no_such)$".to_owned());
+    filter.nvtx_exclude = vec!["attn/".to_owned()];
+    let both = "either none of them passed the kernel name filter, or all are in the excluded \
+                attn/, or other threads";
+    assert!(why(&filter).contains(both), "{}", why(&filter));
+    let remedy = nothing_passed(&filter, false, &seen()).expect("a finding").remedy;
+    assert!(remedy.contains("ncu_cli.kernel_name"), "{remedy}");
+}
+
+#[test]
+fn start_end_ranges_are_read_as_such() {
+    let cause =
+        |text: &str| nothing_passed(&of(&[text.to_owned()]), true, &seen()).expect("a finding").why;
+    assert!(cause("attn,prefill").starts_with("kernels ran in attn,prefill"));
+    assert!(cause("attn,outer").starts_with("attn,outer matches no range"));
+    assert!(cause("decode").contains("write LLM@decode;"), "{}", cause("decode"));
+}
+
+#[test]
+fn hostile_expressions_end() {
+    let asked = [format!("a/{}b/", "*/".repeat(2000)), "\\".to_owned(), "é[".repeat(2000)];
+    let deep = RangeTime { stack: vec![Label::of_stage("a"); 500], kernels: 1, total_ns: 1 };
+    assert!(nothing_passed(&of(&asked), false, &[deep]).is_some());
 }

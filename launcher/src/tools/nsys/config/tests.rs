@@ -1,5 +1,3 @@
-//! The presets are complete, and settings that make no sense are refused by their key.
-
 use super::*;
 
 const DEFAULT: &str = include_str!("../../../../../conf/profiling/nsys/nsys.default.yaml");
@@ -142,4 +140,69 @@ fn words_of_other_tools_are_refused_with_the_choices() {
         let nsys = Nsys { kill: Some(kill.into()), ..gated() };
         assert_eq!(nsys.validate().is_ok(), good, "{kill}");
     }
+}
+
+fn parse(text: &str) -> Result<CaptureExpression, NoExpression> {
+    text.parse()
+}
+
+#[test]
+fn the_three_forms() {
+    for (text, range, domain) in [
+        ("decode", "decode", DomainChoice::Default),
+        ("decode@vllm", "decode", DomainChoice::Named("vllm".into())),
+        ("decode step@*", "decode step", DomainChoice::Any),
+        (r"me\@home@my\@domain", "me@home", DomainChoice::Named("my@domain".into())),
+        (r"back\slash", r"back\slash", DomainChoice::Default),
+    ] {
+        let expression = parse(text).expect(text);
+        assert_eq!((&*expression.range, &expression.domain), (range, &domain), "{text}");
+        assert_eq!(expression.text, text, "handed on as it was given");
+    }
+}
+
+#[test]
+fn a_range_is_taken_by_its_whole_name_and_its_domain() {
+    for (text, domain, expected) in [
+        ("decode", None, true),
+        ("decode", Some("vllm"), false),
+        ("decode@vllm", Some("vllm"), true),
+        ("decode@vllm", None, false),
+        ("decode@*", Some("vllm"), true),
+        ("decode@*", None, true),
+    ] {
+        assert_eq!(parse(text).expect(text).takes("decode", domain), expected, "{text}");
+    }
+    assert!(!parse("decode@*").expect("name").takes("decode_all", None));
+}
+
+#[test]
+fn what_names_nothing_is_refused_with_the_forms() {
+    for text in ["", " ", "@", "@*", "@domain", "decode@", "decode@ ", "a@b@c", "a\nb", "a\0"] {
+        let error = parse(text).expect_err(text).to_string();
+        assert!(error.contains("RANGE@*"), "{text:?}: {error}");
+    }
+}
+
+#[test]
+fn a_range_has_an_expression_that_takes_it() {
+    for (range, domain, text) in [
+        ("decode", None, "decode"),
+        ("decode", Some("LLM"), "decode@LLM"),
+        ("LLM@decode", None, r"LLM\@decode@*"),
+        ("a@b", Some("c@d"), r"a\@b@c\@d"),
+    ] {
+        let expression = CaptureExpression::of(range, domain);
+        assert_eq!(expression.text, text);
+        assert_eq!(parse(text).expect(text), expression);
+        assert!(expression.takes(range, domain));
+    }
+}
+
+#[test]
+fn likely_mistakes_are_noticed() {
+    assert!(parse("decode*@*").expect("name").doubt().is_some_and(|d| d.contains("wildcard")));
+    assert!(parse("decode/@*").expect("name").doubt().is_some_and(|d| d.contains("ncu")));
+    assert!(parse("decode").expect("name").doubt().is_some_and(|d| d.contains("default")));
+    assert_eq!(parse("decode@*").expect("name").doubt(), None);
 }

@@ -1,8 +1,9 @@
 //! Logs as nsys 2022.4 and 2023.4 write them -> verdicts.
 
-use super::super::config::tests::{default, gated};
 use super::*;
 use std::time::Duration;
+
+use crate::tools::nsys::config::tests::{default, gated};
 
 const STARTED: &str =
     "Capture range started in the application.\nCapture range ended in the application.\n";
@@ -10,14 +11,14 @@ const REPORT: &str = "/r/run.nsys-rep";
 
 /// A run that is over, and what it left.
 struct Left {
-    ended: Ended,
+    ended: CommandEnd,
     files: Files,
 }
 
 fn ended(code: i32, log: &str, report_bytes: Option<u64>) -> Left {
     let reports = report_bytes.map(|bytes| (REPORT.into(), bytes)).into_iter().collect();
     let exit = Some(WorkloadExit::Code(code));
-    let ended = Ended { exit, log: log.into(), ..Ended::default() };
+    let ended = CommandEnd { exit, log: log.into(), ..CommandEnd::default() };
     Left { ended, files: Files { reports, ..Files::default() } }
 }
 
@@ -320,4 +321,80 @@ fn a_range_that_the_collector_saw_was_perhaps_too_short_for_nsys() {
         assert!(why.contains("the collector saw it in its own run"), "{why}");
     }
     assert!(told(&waiting_for("layer"), &paths).ends_with("the collector saw decode, layer@LLM"));
+}
+
+#[test]
+fn a_complaint_is_about_the_table_that_is_asked_for() {
+    let log = "Processing [run.sqlite] with [/n/reports/nvtx_sum.py] to [/r/run_nvtx_sum.csv]... \
+               SKIPPED: run.sqlite does not contain NV Tools Extension (NVTX) data.\n\n\
+               Processing [run.sqlite] with [/n/reports/cuda_gpu_kern_sum.py] to \
+               [/r/run_cuda_gpu_kern_sum.csv]... \n\
+               SKIPPED: run.sqlite does not contain CUDA kernel data.\n";
+    let about = |file: &str| complaint_about(log, Path::new(file)).unwrap_or_default();
+    assert!(about("/r/run_nvtx_sum.csv").contains("NVTX"), "{}", about("/r/run_nvtx_sum.csv"));
+    assert!(about("/r/run_cuda_gpu_kern_sum.csv").contains("CUDA kernel"));
+    assert!(about("/r/run.sqlite").contains("CUDA kernel"), "else the last of the log");
+    assert_eq!(complaint_about("", Path::new("/r/run.sqlite")), None);
+}
+
+#[test]
+fn generated_files_are_those_of_the_list_only() {
+    let log =
+        "Generated:\nGenerating '/tmp/x.qdstrm'\n[1/1] [0% ] run.nsys-rep\r[100%] run.nsys-rep\n";
+    assert_eq!(generated(log), Vec::<PathBuf>::new());
+    let log = "hi\n\nGenerated:\n    /r/run.1.nsys-rep\n    /r/run.sqlite\n    /r/run.2.nsys-rep\nbye\n/x.nsys-rep";
+    assert_eq!(generated(log), ["/r/run.1.nsys-rep", "/r/run.2.nsys-rep"].map(PathBuf::from));
+}
+
+#[test]
+fn a_complaint_is_found_behind_progress_and_shortened() {
+    assert_eq!(
+        last_complaint("a\rExportation error: File not found\n50%\r\n"),
+        Some("Exportation error: File not found".into())
+    );
+    assert_eq!(last_complaint("\n\n"), None);
+    let long = "é".repeat(1000);
+    assert!(last_complaint(&long).is_some_and(|line| line.chars().count() == MAX_SHOWN_CHARS + 3));
+}
+
+#[test]
+fn the_call_that_an_old_nsys_does_not_know_is_shown() {
+    // As nsys 2023.4.4 wrote it beside CUDA 13; the kernels behind that call were lost.
+    let log = concat!(
+        r#"Importer error status: Importation succeeded with non-fatal errors."#,
+        "\n",
+        r#"        Value: "/dvs/p4/build/sw/devtools/Agora/Rel/CUDA12.4/QuadD/Host/Analysis/Modules/"#,
+        r#"TraceProcessEvent.cpp(45): Throw in function const string& {anonymous}::"#,
+        r#"GetAPICallbackName(bool, bool, uint32_t, const QuadDAnalysis::MoreInjection&)\nDynamic "#,
+        r#"exception type: boost::wrapexcept<QuadDCommon::InvalidArgumentException>\nstd::exception"#,
+        r#"::what: InvalidArgumentException\n[QuadDCommon::tag_message*] = "#,
+        r#"Unknown runtime API function index: 468\n""#,
+    );
+    let found = NsysLog::in_log(log).findings();
+    assert_eq!(found.len(), 2, "{found:?}");
+    let unknown = found.iter().find(|one| one.what.contains("does not know")).expect("told");
+    assert_eq!(unknown.why, "it says: Unknown runtime API function index: 468");
+}
+
+#[test]
+fn what_may_pass_is_known() {
+    for (log, expected) in [
+        ("Connection to Agent lost. This is most likely a bug.", true),
+        ("End of file", true),
+        ("EOFError: unexpected end of file", false),
+        ("Importer error status: Importation failed.", true),
+        ("Importer error status: An unknown error occurred.", false),
+        ("Illegal --trace argument 'x'", false),
+    ] {
+        assert_eq!(NsysLog::in_log(log).may_pass(), expected, "{log}");
+    }
+}
+
+#[test]
+fn marks_are_in_lower_case() {
+    for kind in KINDS {
+        for mark in kind.marks {
+            assert_eq!(*mark, mark.to_ascii_lowercase(), "else it is never found");
+        }
+    }
 }
