@@ -6,7 +6,7 @@ use stage2_contract::trace::{
     Anchor, Device, GpuNs, GpuWork, MonoNs, NONE, Path as RangePath, Process, Queue, RangeOpen,
     Record, Shape, WallNs, What, Writer,
 };
-use stage2_launch::outcome::Outcome;
+use stage2_launch::reports::Outcome;
 use stage2_launch::reports::write_reports;
 use stage2_model::{Report, RunInfo, StageRow};
 use stage2_read::trace::{Capture, Tally};
