@@ -7,10 +7,10 @@ use crate::answer;
 use crate::conclusions::{self, Shown};
 use crate::inputs::{Settings, Sources};
 use crate::join::{
-    counters, empty, energy, join_kept, overhead, passes, same_name, timeline, without_collector,
+    counters, empty, energy, join_kept, overhead, same_name, timeline, without_collector,
 };
 use crate::roofline::hardware::{self, Catalogue};
-use crate::roofline::takeaways::Facts;
+use crate::roofline::takeaways::RunMeasurements;
 use crate::workload_config::Workload;
 use crate::{sampled, step_timeline, workload_end};
 use serde_json::Value;
@@ -96,7 +96,7 @@ struct Measured {
     read: Vec<&'static str>,
     shown: Shown,
     /// What the takeaways are drawn from.
-    drawn_from: Facts,
+    drawn_from: RunMeasurements,
 }
 
 impl Captures {
@@ -118,7 +118,7 @@ impl Captures {
         if !argv.is_empty() {
             run.profiled = profiled(config);
         }
-        let configured = workload.facts();
+        let configured = workload.configured();
         run.environment.extend(configured.iter().map(|(key, value)| Fact {
             key: format!("workload.{key}"),
             value: visible(value.as_bytes()),
@@ -152,8 +152,8 @@ impl Captures {
         if let Some(sampled) = &mut report.sampled {
             sampled.own_run = counters.is_some();
         }
-        report.findings.extend(counters.map(passes::of_counters_pass).unwrap_or_default());
-        report.findings.extend(passes::counters_that_ended_early(&report));
+        report.findings.extend(counters.map(overhead::of_counters_pass).unwrap_or_default());
+        report.findings.extend(overhead::counters_that_ended_early(&report));
         add_regions(&mut report, run_dir, config);
         read.extend((!report.ncu_regions.is_empty()).then_some(NCU_DIR));
         read.extend((!report.coverage.processes.is_empty()).then_some(COLLECT));
@@ -162,7 +162,7 @@ impl Captures {
         let baseline = run_dir.join(BASELINE_DIR);
         let baseline = baseline.is_dir().then(|| load_folder(&baseline, &settings.libraries));
         let wanted = config.pointer("/run/baseline").and_then(Value::as_bool);
-        passes::add(&mut report, baseline, wanted);
+        overhead::add_costs(&mut report, baseline, wanted);
         Joined { given, capture, report, read }
     }
 }
@@ -299,7 +299,7 @@ fn add_regions(report: &mut Report, run_dir: &Path, config: &Value) {
     let launches = ncu::regions::read(&run_dir.join(NCU_REGIONS_DIR), &mut findings);
     if !launches.is_empty() {
         let settings: ncu::regions::Regions =
-            crate::settings::section(config, "pipeline.ncu.regions", &mut findings);
+            crate::inputs::section(config, "pipeline.ncu.regions", &mut findings);
         report.ncu_regions = ncu::regions::tables(&launches, &settings, &mut findings);
     }
     report.findings.extend(findings);

@@ -1,16 +1,16 @@
-//! The run's own files (`run.json`, `env.json`, `config.yaml`) -> what the report says of the run.
+//! The run's own files (`run.json`, `env.json`, `config.yaml`) -> what the report says of the run, and typed
+//! settings.
 //!
 //! Read tolerantly: what is absent or unexpected costs its own lines, and a finding says so.
 
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
-
-use crate::redact_settings::RedactSettings;
 use crate::roofline::hardware::Hardware;
-use crate::settings::section;
-use stage2_contract::text::redact::Redactor;
-use stage2_contract::text::{visible, visible_path};
+use serde::de::{DeserializeOwned, Deserializer, Error as _};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use stage2_contract::text::redact::{REDACTED, Redactor};
+use stage2_contract::text::{shorten, visible, visible_path};
 use stage2_model::{Fact, Finding, PassInfo, RunInfo, RunState, Severity};
 use stage2_read::files;
 use stage2_read::trace::libraries::RangeNames;
@@ -85,7 +85,7 @@ impl Sources {
                 name: name_of(run_dir),
                 command: words(run.get("command")),
                 started: run.get("started").and_then(scalar),
-                workload_end: super::workload_end::of_run(&run, run_dir),
+                workload_end: crate::workload_end::of_run(&run, run_dir),
                 left_running: serde_json::from_value(run["left_running"].clone())
                     .unwrap_or_default(),
                 inner_run: run.get("inner_run").and_then(scalar),
@@ -288,4 +288,125 @@ fn facts(env: &Value) -> Vec<Fact> {
     }
     facts.truncate(FACTS_LIMIT);
     facts
+}
+
+/// Characters of a problem.
+const PROBLEM_LIMIT: usize = 300;
+
+/// A part of the configuration, such as `model.llm`.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn part<T: DeserializeOwned>(config: &Value, key: &str) -> Result<Option<T>, String> {
+    let pointer = format!("/{}", key.replace('.', "/"));
+    match config.pointer(&pointer) {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => T::deserialize(value).map(Some).map_err(|error| {
+            let problem = visible(error.to_string().as_bytes());
+            format!("config.yaml: {key} cannot be used: {}", shorten(&problem, PROBLEM_LIMIT))
+        }),
+    }
+}
+
+/// A part of the configuration, or its default, with a finding.
+pub(crate) fn section<T: DeserializeOwned + Default>(
+    config: &Value,
+    key: &str,
+    findings: &mut Vec<Finding>,
+) -> T {
+    part(config, key).map(Option::unwrap_or_default).unwrap_or_else(|problem| {
+        findings.push(Finding::warning(
+            problem,
+            "its defaults are used",
+            format!("correct {key} in the configuration and write the reports again"),
+        ));
+        T::default()
+    })
+}
+
+/// The section `redact` of a configuration.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RedactSettings {
+    /// Whether secrets are taken out.
+    #[serde(default = "yes")]
+    secrets: bool,
+    /// Parts of names, or beginnings of secrets, that count beside the built-in ones.
+    #[serde(default, deserialize_with = "patterns")]
+    patterns: Vec<String>,
+}
+
+impl Default for RedactSettings {
+    fn default() -> Self {
+        RedactSettings { secrets: true, patterns: Vec::new() }
+    }
+}
+
+impl RedactSettings {
+    /// What it asks for.
+    pub fn redactor(&self) -> Redactor {
+        if !self.secrets {
+            return Redactor::off();
+        }
+        // They were checked when they were read.
+        Redactor::with(&self.patterns).unwrap_or_default()
+    }
+}
+
+/// Takes the secrets out of a tree of settings: a value by the name of its key, which also counts for the
+/// items of a list, or by itself.
+pub fn redact_json(redactor: &Redactor, key: &str, value: &mut Value) {
+    match value {
+        Value::String(text) => *text = redactor.value(key, text),
+        Value::Number(number) if redactor.value(key, &number.to_string()) == REDACTED => {
+            *value = REDACTED.into();
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| redact_json(redactor, key, item)),
+        Value::Object(pairs) => {
+            pairs.iter_mut().for_each(|(key, value)| redact_json(redactor, key, value));
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// A list of patterns, or one pattern for a list of one.
+fn patterns<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "expected a list of patterns, e.g. [acme_pin,'acme_*']")]
+    enum Patterns {
+        One(String),
+        Many(Vec<String>),
+    }
+    let patterns = match Option::<Patterns>::deserialize(from)? {
+        None => Vec::new(),
+        Some(Patterns::One(pattern)) => vec![pattern],
+        Some(Patterns::Many(patterns)) => patterns,
+    };
+    Redactor::with(&patterns).map_err(D::Error::custom)?;
+    Ok(patterns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_bundle_says_is_used_and_what_cannot_be_used_takes_nothing_off() {
+        let of = |config: Value| {
+            let mut findings = Vec::new();
+            let settings: RedactSettings = section(&config, "redact", &mut findings);
+            (settings.redactor(), findings.len())
+        };
+        let section = |redact: Value| serde_json::json!({ "redact": redact });
+        assert_eq!(of(Value::Null), (Redactor::default(), 0));
+        assert_eq!(of(section(serde_json::json!({"secrets": false}))), (Redactor::off(), 0));
+        let own = Redactor::with(&["pin"]).expect("a pattern");
+        assert_eq!(of(section(serde_json::json!({"patterns": "pin"}))), (own, 0));
+        for bad in [serde_json::json!({"patterns": ["a b"]}), serde_json::json!("off"), 3.into()] {
+            assert_eq!(of(section(bad)), (Redactor::default(), 1));
+        }
+    }
 }

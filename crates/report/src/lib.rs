@@ -7,7 +7,6 @@
 
 mod analyse;
 mod answer;
-mod by_stage;
 pub mod conclusions;
 pub mod counter_fit;
 pub mod in_part;
@@ -16,16 +15,12 @@ pub mod join;
 pub mod llm;
 pub mod operators;
 mod ranks;
-pub mod reconcile;
-mod redact_settings;
 pub mod roofline;
 mod sampled;
-mod settings;
 mod step_timeline;
 pub mod workload_config;
 mod workload_end;
 
 pub use analyse::{Analysis, WorkloadFacts, analyse};
-pub use inputs::{Settings, Sources};
-pub use redact_settings::{RedactSettings, redact_json};
+pub use inputs::{RedactSettings, Settings, Sources, redact_json};
 pub use workload_end::out_of_memory;

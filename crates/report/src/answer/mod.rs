@@ -1,34 +1,36 @@
 //! A report that is complete otherwise -> its answer: how long a step takes, where the time goes, what
 //! the hardware would need, what to do first, and whether the capture can be trusted.
 
-mod first;
-mod floor;
 mod lines;
-mod split;
-mod steps;
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use crate::by_stage::{ByStage, by_stage, of_stage};
-use crate::conclusions::sample_basis::{sample_basis, whole_window_ns};
-use crate::roofline::takeaways::{Facts, StageFacts};
-use lines::Told;
+use crate::answer::lines::Told;
+use crate::conclusions::sample_basis::{SampleBasis, is_warm, sample_basis, whole_window_ns};
+use crate::conclusions::{ByStage, by_stage, of_stage};
+use crate::join::overhead::{COLLECT, NSYS};
+use crate::llm::mfu::per_generation;
+use crate::roofline::takeaways::{FUSIBLE, RunMeasurements, StageMeasurements};
+use stage2_contract::text::shorten_kernel;
 use stage2_model::{
-    Absent, Answer, CollectiveRow, Figure, LateRow, ModelUse, PathKind, Report, StageAnswer,
-    StageRow, StageUtilisation, StepUnit, Takeaway,
+    Absent, Answer, BusyParts, CollectiveRow, Figure, FirstStep, Floor, InferredStepRow, LateRow,
+    ModelUse, Origin, PathKind, Peaks, RATE_SHARE_MOST, Removed, Report, Role, Rule, Slowdown,
+    StageAnswer, StageCost, StageRow, StageSteps, StageUtilisation, Status, StepTimes, StepUnit,
+    Takeaway, WindowKind, WindowPart, WindowSplit, is_first_token_range,
 };
+use stage2_read::kernel_class::KernelClass;
 
 /// Series of steps that a report keeps.
 const SERIES: usize = 64;
 
 /// Fills [`Report::answer`] from `report`, and keeps the series of the stages that it is about.
-/// `facts` are those that the takeaways were drawn from.
-pub(crate) fn add(report: &mut Report, facts: &Facts) {
+/// `measured` are those that the takeaways were drawn from.
+pub(crate) fn add(report: &mut Report, measured: &RunMeasurements) {
     let is_stage = |row: &&StageRow| {
         row.apart.is_none() && matches!(row.kind, PathKind::Range | PathKind::WholeProcess)
     };
-    let known = Known::of(report, facts);
+    let known = Known::of(report, measured);
     let mut all: Vec<Told<'_>> =
         report.stages.iter().filter(is_stage).map(|row| stage(report, &known, row)).collect();
     all.sort_by_cached_key(|told| {
@@ -36,7 +38,7 @@ pub(crate) fn add(report: &mut Report, facts: &Facts) {
         let window = window.or(told.row.gpu_window_ns).or(told.row.host_total_ns);
         (Reverse(window), told.row.stage.clone())
     });
-    let first = first::of_run(report, &all);
+    let first = first_step_of_run(report, &all);
     let lines = lines::lines(report, &all, first.as_ref());
     let stages: Vec<StageAnswer> = all.into_iter().map(|told| told.answer).collect();
     // In the order of the stages, of which there may be very many.
@@ -50,26 +52,30 @@ pub(crate) fn add(report: &mut Report, facts: &Facts) {
 
 /// What is known by stage: of stages there may be very many.
 struct Known<'r> {
-    facts: HashMap<&'r str, &'r StageFacts>,
+    measured: HashMap<&'r str, &'r StageMeasurements>,
     numbers: HashMap<&'r str, &'r StageUtilisation>,
     takeaways: ByStage<'r, Takeaway>,
     collectives: ByStage<'r, CollectiveRow>,
     late: ByStage<'r, LateRow>,
-    run: steps::Run<'r>,
+    run: RunContext<'r>,
 }
 
 impl<'r> Known<'r> {
-    fn of(report: &'r Report, facts: &'r Facts) -> Self {
+    fn of(report: &'r Report, measured: &'r RunMeasurements) -> Self {
         let used = report.insight.utilisation.iter().flat_map(|used| &used.numbers.stages);
         let outermost = used.filter(|numbers| numbers.within.is_none());
         let takeaways = report.insight.takeaways.iter().filter(|told| told.stage.is_some());
         Self {
-            facts: facts.stages.iter().map(|facts| (facts.stage.as_str(), facts)).collect(),
+            measured: measured
+                .stages
+                .iter()
+                .map(|measured| (measured.stage.as_str(), measured))
+                .collect(),
             numbers: outermost.map(|numbers| (numbers.stage.as_str(), numbers)).collect(),
             takeaways: by_stage(takeaways, |told| told.stage.as_deref().unwrap_or_default()),
             collectives: by_stage(&report.ranks.collectives, |row| &row.stage),
             late: by_stage(&report.ranks.late, |row| &row.stage),
-            run: steps::Run::of(report),
+            run: RunContext::of(report),
         }
     }
 }
@@ -77,29 +83,30 @@ impl<'r> Known<'r> {
 fn stage<'r>(report: &Report, known: &Known<'_>, row: &'r StageRow) -> Told<'r> {
     let used = report.insight.utilisation.as_ref();
     let stage = row.stage.as_str();
-    let facts = known.facts.get(stage).copied();
+    let measured = known.measured.get(stage).copied();
     let numbers = known.numbers.get(stage).copied();
     let takeaways = of_stage(&known.takeaways, stage);
     let collectives = of_stage(&known.collectives, stage);
-    let ranks = first::OfRanks { collectives, late: of_stage(&known.late, stage) };
-    let steps = steps::of(report, &known.run, row);
+    let ranks = StageRanks { collectives, late: of_stage(&known.late, stage) };
+    let steps = steps_of_stage(report, &known.run, row);
     let per_instance = steps.as_ref().filter(|steps| steps.times.unit != StepUnit::Inferred);
-    let window = split::of(report, row, collectives, per_instance.map(|steps| steps.per_instance));
-    let slowdown = steps::slowdown(&known.run, row);
-    let floor = floor::of(used, numbers, steps.as_ref(), slowdown.as_ref());
-    let gain = first::of_stage(ranks, takeaways, facts, window.as_ref().ok(), &floor);
+    let window =
+        split_window(report, row, collectives, per_instance.map(|steps| steps.per_instance));
+    let slowdown = slowdown(&known.run, row);
+    let floor = least_time(used, numbers, steps.as_ref(), slowdown.as_ref());
+    let gain = largest_gain(ranks, takeaways, measured, window.as_ref().ok(), &floor);
     let saved_ns = gain.saved.zip(whole_window_ns(report, row)).map(|(part, ns)| part * ns as f64);
     Told {
         row,
         why_no_window: window.as_ref().err().copied(),
         saved_ns,
-        caveat: facts.and_then(|facts| facts.caveat.clone()),
+        caveat: measured.and_then(|measured| measured.caveat.clone()),
         answer: StageAnswer {
             stage: row.stage.clone(),
             role: row.role,
             basis: basis(report, row),
             slowdown,
-            time_to_first_token_ns: steps::time_to_first_token(&known.run, row),
+            time_to_first_token_ns: time_to_first_token(&known.run, row),
             tokens_per_s: tokens_per_s(used, numbers),
             step: steps.map(|steps| steps.times),
             window: window.ok(),
@@ -137,3 +144,529 @@ fn why_no_numbers(used: Option<&ModelUse>) -> Absent {
         _ => Absent::NoModel,
     }
 }
+
+/// How far a number of tokens may be from a whole one, as a part of it: steps of a sample or of
+/// several generations do not divide evenly.
+const UNEVEN: f64 = 0.02;
+
+/// The steps of a stage.
+#[derive(Clone, Debug)]
+pub(super) struct Steps {
+    pub(super) times: StepTimes,
+    /// Steps of an instance of the stage, on average.
+    pub(super) per_instance: f64,
+}
+
+/// What of the whole run a stage is set against: of stages there may be very many.
+pub(super) struct RunContext<'r> {
+    /// Stages that are prefills, and those that last from a request to its first token.
+    prefills: Vec<&'r StageRow>,
+    first_tokens: Vec<&'r StageRow>,
+    /// The pass that the times are of, and what it cost each stage.
+    pass: &'static str,
+    costs: HashMap<&'r str, &'r StageCost>,
+}
+
+impl<'r> RunContext<'r> {
+    pub(super) fn of(report: &'r Report) -> Self {
+        let pass = if report.source == Origin::Nsys.label() { NSYS } else { COLLECT };
+        let costs = report.costs.stages.iter().rev().filter(|cost| cost.pass == pass);
+        let stages = report.stages.iter();
+        Self {
+            prefills: stages.clone().filter(|row| row.role == Role::Prefill).collect(),
+            first_tokens: stages.filter(|row| is_first_token_range(&row.stage)).collect(),
+            pass,
+            costs: costs.map(|cost| (cost.stage.as_str(), cost)).collect(),
+        }
+    }
+}
+
+pub(super) fn steps_of_stage(
+    report: &Report,
+    run: &RunContext<'_>,
+    row: &StageRow,
+) -> Option<Steps> {
+    let Some(StageSteps { times, per_instance, .. }) = &row.steps else {
+        let times = (row.kind == PathKind::WholeProcess).then(|| inferred(report)).flatten()?;
+        return Some(Steps { times, per_instance: 1.0 });
+    };
+    let tokens_per_step = tokens(report, run, row, *per_instance);
+    let times = StepTimes { tokens_per_step, ..times.clone() };
+    Some(Steps { times, per_instance: *per_instance })
+}
+
+/// The kind of steps of which there are most, over all processes without ranges.
+fn inferred(report: &Report) -> Option<StepTimes> {
+    let timed = |row: &&InferredStepRow| row.step_p50_ns.is_some();
+    let rows = report.inferred_steps.as_ref()?.rows.iter().filter(timed);
+    // The first of several with as many.
+    let row = rows.rev().max_by_key(|row| row.timed_steps)?;
+    Some(StepTimes {
+        unit: StepUnit::Inferred,
+        path: None,
+        steps: row.timed_steps,
+        mean_ns: row.step_mean_ns?,
+        p50_ns: row.step_p50_ns?,
+        p99_ns: row.step_p99_ns,
+        ..StepTimes::default()
+    })
+}
+
+/// Decode steps of the model in a step of the stage.
+fn tokens(report: &Report, run: &RunContext<'_>, row: &StageRow, per_instance: f64) -> Option<u64> {
+    let used = report.insight.utilisation.as_ref()?;
+    let decode_steps = used.tokens.steps().ok().filter(|_| row.role == Role::Decode)?;
+    let of_step = decode_steps as f64 / instances_per_prefill(run, row)? / per_instance;
+    let whole = of_step.round();
+    (whole >= 1.0 && (of_step - whole).abs() <= whole * UNEVEN).then_some(whole as u64)
+}
+
+/// Instances of a stage in a generation: there is one prefill in each. Without any prefill, an
+/// instance of decode is a generation.
+fn instances_per_prefill(run: &RunContext<'_>, row: &StageRow) -> Option<f64> {
+    match run.prefills.as_slice() {
+        [] => Some(1.0),
+        [prefill] => per_generation(row.instances?, prefill.instances?),
+        _ => None,
+    }
+}
+
+/// What the pass that the times are of cost the stage.
+pub(super) fn slowdown(run: &RunContext<'_>, row: &StageRow) -> Option<Slowdown> {
+    let ratio = run.costs.get(row.stage.as_str())?.ratio?;
+    Some(Slowdown { pass: run.pass.to_owned(), ratio })
+}
+
+/// Of a prefill: the median of the ranges that last from the arrival of a request to its first token. The
+/// prefill itself leaves out the time in the queue, and what the GPU does in between.
+pub(super) fn time_to_first_token(run: &RunContext<'_>, row: &StageRow) -> Figure {
+    if row.role != Role::Prefill {
+        return Figure::Absent(Absent::PrefillOnly);
+    }
+    let ns = match run.first_tokens.as_slice() {
+        [range] => range.host_warm_median_ns.ok_or(Absent::NoStepTime),
+        _ => Err(Absent::NoRequests),
+    };
+    ns.map(|ns| ns as f64).into()
+}
+
+/// Part of the time in collectives that must be split into waiting and transfer before exposed
+/// communication is, percent.
+const NEARLY_ALL_PERCENT: u128 = 95;
+
+/// What is known of the window of a stage.
+#[derive(Clone, Copy, Debug, Default)]
+struct Measured {
+    window_ns: u64,
+    busy_ns: u64,
+    busy_parts: Option<BusyParts>,
+    short_gaps_ns: u64,
+    /// Waiting and transfer in the collectives of the stage, where nearly all of them were split.
+    communication: Option<(u64, u64)>,
+}
+
+/// Why the window of a stage without kernels, copies, fills and replays is not split.
+pub(super) const NO_GPU_WORK: &str = "no GPU work of its own";
+
+/// The parts, or why there are none. `collectives`: those of the stage. Steps of an instance: nothing
+/// where these are not told apart.
+pub(super) fn split_window(
+    report: &Report,
+    row: &StageRow,
+    collectives: &[&CollectiveRow],
+    steps_per_instance: Option<f64>,
+) -> Result<WindowSplit, &'static str> {
+    if report.coverage.verdict.status == Status::Empty {
+        return Err("no GPU work was recorded");
+    }
+    if let Some(unplaced) = report.unplaced.filter(|_| row.kernels.is_none()) {
+        return Err(unplaced.label());
+    }
+    let basis = sample_basis(report, row);
+    let (Some(window_ns), Some(busy_ns)) = (basis.window_ns, basis.busy_ns) else {
+        let source = report.source.as_str();
+        return Err(if report.is_sampled() {
+            "its instances were recorded in parts only"
+        } else if source == Origin::Ncu.label() {
+            "ncu replays launches, and gives no windows"
+        } else if source == Origin::Nsys.label() {
+            "nsys lost records, or its tables have no windows"
+        } else if row.gpu_busy_ns.is_none() {
+            "its GPU work was not recorded"
+        } else {
+            "in some process the clocks of host and GPU cannot be tied together"
+        });
+    };
+    if row.gpu_idle_ns.is_none() {
+        return Err("several processes share the GPU");
+    }
+    if row.has_no_gpu_work() {
+        // What runs meanwhile is that of other threads: requests around the steps of an engine.
+        return Err(NO_GPU_WORK);
+    }
+    let SampleBasis { instances, busy_parts, short_gaps_ns, .. } = basis;
+    let measured = Measured {
+        window_ns,
+        busy_ns,
+        busy_parts,
+        short_gaps_ns: short_gaps_ns.unwrap_or(0),
+        communication: communication(report, collectives, is_warm(report, row)),
+    };
+    let split = measured.split().ok_or("its window is shorter than the GPU work in it")?;
+    let steps = steps_per_instance.map(|steps| steps * instances as f64);
+    Ok(WindowSplit { steps: steps.filter(|steps| *steps > 0.0), ..split })
+}
+
+/// Waiting and transfer in the collectives of a stage; nothing where a notable part is not split.
+fn communication(
+    report: &Report,
+    collectives: &[&CollectiveRow],
+    warm: bool,
+) -> Option<(u64, u64)> {
+    let sum = |ns: fn(&CollectiveRow) -> Option<u64>| {
+        collectives.iter().filter_map(|row| ns(row)).fold(0u64, u64::saturating_add)
+    };
+    let (waiting, transfer) = (sum(|row| row.waiting_ns), sum(|row| row.transfer_ns));
+    let split = (u128::from(waiting) + u128::from(transfer)) * 100;
+    let all = u128::from(sum(|row| Some(row.time_ns))) * NEARLY_ALL_PERCENT;
+    if report.ranks.kernels_left_out > 0 || split == 0 || split < all {
+        return None;
+    }
+    // Ranks wait long in a first instance, which need not be so in the others.
+    let found = match warm {
+        true => (sum(|row| row.warm_waiting_ns), sum(|row| row.warm_transfer_ns)),
+        false => (waiting, transfer),
+    };
+    (found.0 > 0 || found.1 > 0).then_some(found)
+}
+
+impl Measured {
+    /// Nothing where there is no window, or where it cannot hold the parts.
+    fn split(self) -> Option<WindowSplit> {
+        let Self { window_ns, busy_ns, .. } = self;
+        let idle_ns = window_ns.checked_sub(busy_ns).filter(|_| window_ns > 0)?;
+        let launch_ns = self.short_gaps_ns.min(idle_ns);
+        let mut times = match self.busy_parts {
+            None => vec![(WindowKind::Busy, busy_ns)],
+            Some(BusyParts { compute_ns, communication_ns, .. }) => {
+                let copies_ns = busy_ns.checked_sub(compute_ns)?.checked_sub(communication_ns)?;
+                let mut times = vec![(WindowKind::Compute, compute_ns)];
+                times.extend(self.communicated(communication_ns));
+                times.push((WindowKind::Copies, copies_ns));
+                times
+            }
+        };
+        times.push((WindowKind::LaunchGaps, launch_ns));
+        times.push((WindowKind::OtherIdle, idle_ns - launch_ns));
+        let part = |(kind, ns): (WindowKind, u64)| WindowPart {
+            kind,
+            ns,
+            percent: ns as f64 * 100.0 / window_ns as f64,
+        };
+        let parts = times.into_iter().filter(|(_, ns)| *ns > 0).map(part).collect();
+        Some(WindowSplit { window_ns, parts, steps: None })
+    }
+
+    /// Exposed communication, told apart in the ratio that all communication of the stage has.
+    fn communicated(self, ns: u64) -> Vec<(WindowKind, u64)> {
+        let Some((waiting, transfer)) = self.communication else {
+            return vec![(WindowKind::Communication, ns)];
+        };
+        let (waiting, transfer) = (u128::from(waiting), u128::from(transfer));
+        let transferred = (u128::from(ns) * transfer).checked_div(waiting + transfer);
+        let transferred = transferred.and_then(|ns| u64::try_from(ns).ok()).unwrap_or(0);
+        vec![(WindowKind::Transfer, transferred), (WindowKind::Waiting, ns - transferred)]
+    }
+}
+
+/// `numbers` are those of one instance of the stage.
+pub(super) fn least_time(
+    used: Option<&ModelUse>,
+    numbers: Option<&StageUtilisation>,
+    steps: Option<&Steps>,
+    slowdown: Option<&Slowdown>,
+) -> Floor {
+    let (Some(used), Some(numbers)) = (used, numbers) else {
+        let none = || Figure::Absent(why_no_numbers(used));
+        return Floor {
+            memory_ns: none(),
+            compute_ns: none(),
+            floor_ns: none(),
+            distance: none(),
+            baseline_distance: None,
+        };
+    };
+    // Without steps that are told apart, a step is an instance.
+    let per_instance = Figure::of(steps.map_or(1.0, |steps| steps.per_instance));
+    let peaks = used.peaks.as_ref();
+    let bandwidth = peaks.and_then(Peaks::bytes_per_s).ok_or(Absent::NoBandwidth);
+    let peak = match used.numbers.precision {
+        Some(precision) => {
+            let peak = peaks.and_then(|peaks| peaks.flops_per_s(precision));
+            peak.ok_or(Absent::NoPeak { precision })
+        }
+        None => Err(why_no_numbers(Some(used))),
+    };
+    let time = |work: &Figure, rate: Result<f64, Absent>, of: &str| {
+        let of_step = work.over(&per_instance, "number of steps");
+        of_step.over(&rate.into(), of).map(|s| s * 1e9)
+    };
+    let memory_ns = time(&numbers.bytes, bandwidth, "bandwidth");
+    let compute_ns = time(&numbers.flops, peak, "peak");
+    let floor_ns = match (memory_ns.value(), compute_ns.value()) {
+        (Some(memory), Some(compute)) => Figure::of(memory.max(compute)),
+        (Some(_), None) => memory_ns.clone(),
+        (None, _) => compute_ns.clone(),
+    };
+    let p50_ns = steps.map(|steps| steps.times.p50_ns as f64).ok_or(Absent::NoStepTime);
+    let distance = Figure::from(p50_ns).over(&floor_ns, "the least time");
+    let ratio = slowdown.map(|slowdown| slowdown.ratio).filter(|ratio| *ratio > 0.0);
+    let baseline_distance = distance.value().zip(ratio).map(|(times, ratio)| times / ratio);
+    Floor { memory_ns, compute_ns, floor_ns, distance, baseline_distance }
+}
+
+/// Characters of a kernel's name.
+const NAME_LIMIT: usize = 40;
+
+/// What to do first in a stage.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Gain {
+    pub(super) step: Option<FirstStep>,
+    /// Part of its window that would vanish.
+    pub(super) saved: Option<f64>,
+}
+
+/// Time of a window that would vanish under a condition.
+struct Vanishing {
+    ns: f64,
+    condition: String,
+    removes: Vec<Removed>,
+}
+
+/// What the ranks did together in a stage.
+#[derive(Clone, Copy)]
+pub(super) struct StageRanks<'a> {
+    pub(super) collectives: &'a [&'a CollectiveRow],
+    pub(super) late: &'a [&'a LateRow],
+}
+
+/// The largest gain of what `takeaways`, those of the stage, call for. Of times in caveat, of a part of
+/// the capture and near the roofs there is no gain.
+pub(super) fn largest_gain(
+    ranks: StageRanks<'_>,
+    takeaways: &[&Takeaway],
+    measured: Option<&StageMeasurements>,
+    window: Option<&WindowSplit>,
+    floor: &Floor,
+) -> Gain {
+    let stage = Stage { ranks, measured, window };
+    let mut best = Gain::default();
+    for takeaway in takeaways {
+        let Some(text) = &takeaway.recommendation else { continue };
+        let vanishing = stage.vanishing(takeaway);
+        best.offer(takeaway, text, vanishing, window, floor);
+    }
+    best
+}
+
+impl Gain {
+    /// Takes what gains more; of several the first, and any rather than none.
+    fn offer(
+        &mut self,
+        takeaway: &Takeaway,
+        text: &str,
+        vanishing: Option<Vanishing>,
+        window: Option<&WindowSplit>,
+        floor: &Floor,
+    ) {
+        let gain = vanishing.zip(window).and_then(|(vanishing, window)| {
+            let (factor, is_floor) = factor(vanishing.ns, window.window_ns as f64, floor)?;
+            Some((factor, is_floor, vanishing))
+        });
+        let saved = gain.as_ref().map(|(factor, ..)| 1.0 - 1.0 / factor);
+        if self.step.is_some() && saved.unwrap_or(0.0) <= self.saved.unwrap_or(0.0) {
+            return;
+        }
+        self.saved = saved;
+        let step = FirstStep {
+            stage: takeaway.stage.clone(),
+            rule: takeaway.rule,
+            text: text.to_owned(),
+            ..FirstStep::default()
+        };
+        self.step = Some(match gain {
+            None => step,
+            Some((factor, is_floor, Vanishing { condition, removes, .. })) => {
+                FirstStep { condition, removes, factor: Some(factor), is_floor, ..step }
+            }
+        });
+    }
+}
+
+/// How many times faster a window is without `vanishing` of it; true where the floor allows less than
+/// that.
+fn factor(vanishing_ns: f64, window_ns: f64, floor: &Floor) -> Option<(f64, bool)> {
+    let left = window_ns - vanishing_ns;
+    let factor = Some(window_ns / left).filter(|_| vanishing_ns > 0.0 && left > 0.0);
+    match floor.distance.value() {
+        // Faster than the hardware allows: model and run do not agree.
+        Some(distance) if distance <= 1.0 => None,
+        Some(distance) if factor.is_none_or(|factor| factor > distance) && vanishing_ns > 0.0 => {
+            Some((distance, true))
+        }
+        _ => factor.map(|factor| (factor, false)),
+    }
+}
+
+struct Stage<'a> {
+    ranks: StageRanks<'a>,
+    measured: Option<&'a StageMeasurements>,
+    window: Option<&'a WindowSplit>,
+}
+
+impl Stage<'_> {
+    fn part_ns(&self, kinds: &[WindowKind]) -> Option<f64> {
+        let of_kind = self.window?.parts.iter().filter(|part| kinds.contains(&part.kind));
+        Some(of_kind.map(|part| part.ns as f64).sum())
+    }
+
+    /// All of these parts, with the shares that the window shows.
+    fn parts(&self, kinds: &[WindowKind], condition: &str) -> Option<Vanishing> {
+        let window = self.window?;
+        let parts = window.parts.iter().zip(window.rounded_percent());
+        let removes = parts.filter(|(part, _)| kinds.contains(&part.kind));
+        let removes = removes
+            .map(|(part, percent)| Removed { what: part.kind.label().to_owned(), percent })
+            // What would read 0.0 % explains nothing.
+            .filter(|part| part.percent > 0.0);
+        Some(Vanishing {
+            ns: self.part_ns(kinds)?,
+            condition: condition.to_owned(),
+            removes: removes.collect(),
+        })
+    }
+
+    /// A part of a part.
+    fn removed(&self, what: &str, ns: f64) -> Option<Removed> {
+        let percent = ns * 100.0 / self.window?.window_ns as f64;
+        Some(Removed { what: what.to_owned(), percent })
+    }
+
+    /// Time of a part of the kernel time, which is no longer than what the kernels took.
+    fn of_kernels_ns(&self, percent: f64) -> Option<f64> {
+        use WindowKind::{Busy, Communication, Compute, Copies, Transfer, Waiting};
+        let compute_ns = self.part_ns(&[Compute, Busy])?;
+        let busy_ns = self.part_ns(&[Compute, Busy, Communication, Transfer, Waiting, Copies])?;
+        Some((busy_ns * percent.clamp(0.0, 100.0) / 100.0).min(compute_ns))
+    }
+
+    /// What vanishes if the kernels of these classes do: their time, and one launch gap for each of them.
+    fn without_classes(&self, classes: &[KernelClass], what: &str) -> Option<Vanishing> {
+        let measured = self.measured?;
+        let share = |all: &[(KernelClass, f64)]| -> f64 {
+            let of = all.iter().filter(|(class, _)| classes.contains(class));
+            of.map(|(_, percent)| percent).filter(|percent| percent.is_finite()).sum()
+        };
+        let kernels_ns = self.of_kernels_ns(share(&measured.classes))?;
+        let of_calls = share(&measured.class_calls).clamp(0.0, 100.0) / 100.0;
+        let gaps_ns = self.part_ns(&[WindowKind::LaunchGaps])? * of_calls;
+        let parts =
+            [self.removed(what, kernels_ns)?, self.removed("launch gaps beside them", gaps_ns)?];
+        Some(Vanishing {
+            ns: kernels_ns + gaps_ns,
+            condition: format!("{what} vanish"),
+            removes: parts.into_iter().filter(|part| part.percent >= 0.05).collect(),
+        })
+    }
+
+    /// What following the advice of `takeaway` does away with at best.
+    fn vanishing(&self, takeaway: &Takeaway) -> Option<Vanishing> {
+        let measured = self.measured.filter(|measured| measured.caveat.is_none())?;
+        match takeaway.rule {
+            // A graph closes long gaps as well: what launches less often waits less often for the host.
+            Rule::LaunchBound | Rule::HostAhead | Rule::HostGaps => {
+                let idle = [WindowKind::LaunchGaps, WindowKind::OtherIdle];
+                self.parts(&idle, "the GPU's idle time vanishes")
+            }
+            Rule::Waiting => self.without_waiting(),
+            Rule::Communication => {
+                self.parts(&[WindowKind::Transfer], "exposed communication vanishes")
+            }
+            Rule::ExposedCopies => self.parts(&[WindowKind::Copies], "exposed copies vanish"),
+            Rule::Fusible => self.without_classes(&FUSIBLE, "kernels that could be fused"),
+            Rule::Copies => self.without_classes(&[KernelClass::Copy], "copy kernels"),
+            Rule::FarFromRoof | Rule::LowOccupancy => self.at_its_roof(measured, takeaway),
+            _ => None,
+        }
+    }
+
+    /// Waiting for ranks. Where it is the largest part but for idle time, so is what the others wait
+    /// for: the window is a sum over ranks, and the GPU of the late one is idle meanwhile.
+    fn without_waiting(&self) -> Option<Vanishing> {
+        let window = self.window?;
+        let waiting_ns = self.part_ns(&[WindowKind::Waiting])?;
+        let not_idle = window.parts.iter().filter(|part| part.kind != WindowKind::OtherIdle);
+        let most_ns = not_idle.map(|part| part.ns as f64).fold(0.0, f64::max);
+        let StageRanks { collectives, late } = self.ranks;
+        let members = collectives.iter().max_by_key(|c| c.waiting_ns).map_or(0, |c| c.members);
+        let condition = match late.iter().find_map(|late| late.delay_sentence()) {
+            Some(late) => format!("no rank waits for others ({late})"),
+            None => "no rank waits for others".to_owned(),
+        };
+        let mut vanishing = self.parts(&[WindowKind::Waiting], &condition)?;
+        if waiting_ns >= most_ns && members > 1 {
+            let late_ns = waiting_ns / (members - 1) as f64;
+            let idle_ns = self.part_ns(&[WindowKind::OtherIdle])?.min(late_ns);
+            vanishing.ns += idle_ns;
+            let idle = self.removed("other idle of the late rank", idle_ns);
+            vanishing.removes.extend(idle.filter(|part| part.percent >= 0.05));
+        }
+        Some(vanishing)
+    }
+
+    /// What a kernel would take less at its roof.
+    fn at_its_roof(&self, measured: &StageMeasurements, takeaway: &Takeaway) -> Option<Vanishing> {
+        let kernel = measured.top_kernels.iter().find(|kernel| {
+            let about = format!("{}: {} (", measured.stage, kernel.kernel);
+            takeaway.text.starts_with(&about)
+        })?;
+        let share = kernel.attainable_share.filter(|share| (0.0..=RATE_SHARE_MOST).contains(share));
+        let ns = self.of_kernels_ns(kernel.percent)? * (1.0 - share?.min(1.0));
+        let name = shorten_kernel(&kernel.kernel, NAME_LIMIT);
+        let removes = self.removed("its time beyond that", ns)?;
+        let condition = format!("{name} reaches its roof");
+        Some(Vanishing { ns, condition, removes: vec![removes] })
+    }
+}
+
+/// What to do first over all stages: where the most time is saved, else what the takeaways put first.
+pub(super) fn first_step_of_run(report: &Report, stages: &[Told<'_>]) -> Option<FirstStep> {
+    if report.coverage.verdict.status == Status::Empty {
+        let reason = &report.coverage.empty.as_ref()?.first;
+        return Some(FirstStep {
+            stage: None,
+            rule: Rule::Incomplete,
+            text: reason.remedy.clone(),
+            ..FirstStep::default()
+        });
+    }
+    let saving = stages.iter().filter(|told| told.saved_ns.is_some());
+    let most = saving.reduce(|most, told| if told.saved_ns > most.saved_ns { told } else { most });
+    if let Some(most) = most {
+        return most.answer.first.clone();
+    }
+    let advised = report.insight.takeaways.iter().filter(|takeaway| !takeaway.rule.is_caveat());
+    let advised = advised.chain(report.insight.takeaways.iter());
+    let step = |takeaway: &Takeaway| {
+        Some(FirstStep {
+            stage: takeaway.stage.clone(),
+            rule: takeaway.rule,
+            text: takeaway.recommendation.clone()?,
+            ..FirstStep::default()
+        })
+    };
+    advised.filter_map(step).next()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,31 +1,30 @@
 //! A merged report and the run's own files -> its operators, utilisation and takeaways.
 
-mod caveat;
 pub mod counted;
-mod decode_steps;
-pub(crate) mod facts;
+mod measurements;
 pub(crate) mod sample_basis;
-pub(crate) mod stages;
 mod utilisation;
 pub mod vision;
-mod workload;
 
-use std::collections::HashMap;
-use std::path::Path;
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
 
-use serde_json::Value;
-
-use crate::join;
+use crate::inputs::{part, section};
 use crate::join::overhead::FEWEST_WARM;
+use crate::llm::mfu::per_generation;
+use crate::llm::preset::{Model, ModelPreset};
 use crate::operators::stage1::{self, Stage1Aggregates};
-use crate::operators::{OperatorSettings, Stage1Settings, operators};
-use crate::roofline::takeaways::{Facts, takeaways};
-use crate::sampled;
-use crate::settings::section;
-use crate::workload_config::Workload;
-use stage2_contract::text::numbers::counted;
-use stage2_model::{Report, StageRow};
-use stage2_read::roles::RoleSettings;
+use crate::operators::{Annotation, OperatorSettings, Stage1Settings, is_operator, operators};
+use crate::roofline::takeaways::{RunMeasurements, takeaways};
+use crate::workload_config::{self, FOLDER, Workload};
+use crate::{join, sampled};
+use serde_json::Value;
+use stage2_contract::text::numbers::{count, counted};
+use stage2_contract::text::{listed, visible_path};
+use stage2_model::{
+    Absent, Apart, Finding, PathKind, PathRow, Report, Role, StageRow, TokenCounts,
+};
+use stage2_read::roles::{Meant, RoleSettings};
 
 /// Where a workload of the runner's kind writes its files, in the run's folder.
 const STAGE1: &str = "stage1";
@@ -78,17 +77,17 @@ pub(crate) fn mark_stages(report: &mut Report, config: &Value, roles: &RoleSetti
     // What is wrong with the settings is a finding of `add`.
     let settings: OperatorSettings = section(config, "operators", &mut Vec::new());
     join::steps::explain(report, &settings);
-    stages::mark(report, &settings, roles);
+    mark_stage_roles(report, &settings, roles);
 }
 
 /// Adds everything, once the stages are marked; gives what the pages need beyond the report, and what the takeaways are drawn from.
-pub(crate) fn add(report: &mut Report, context: &Context<'_>) -> (Shown, Facts) {
+pub(crate) fn add(report: &mut Report, context: &Context<'_>) -> (Shown, RunMeasurements) {
     let config = context.config;
     let mut findings = Vec::new();
     let settings: OperatorSettings = section(config, "operators", &mut findings);
     let stage1: Stage1Settings = section(config, "stage1", &mut findings);
     let mut shown = Shown { operators_top_n: settings.top_n, ..Shown::default() };
-    findings.extend(stages::unmarked(report, &settings));
+    findings.extend(unmarked(report, &settings));
     let own = stage1::read_own(&context.run_dir.join(STAGE1));
     findings.extend(own.findings);
     let mut earlier_tokens = None;
@@ -108,18 +107,18 @@ pub(crate) fn add(report: &mut Report, context: &Context<'_>) -> (Shown, Facts) 
             if written { own.operators } else { marked }
         }
     });
-    let mut tokens = workload::tokens(context, own.tokens, earlier_tokens.as_ref(), &mut findings);
+    let mut tokens = token_counts(context, own.tokens, earlier_tokens.as_ref(), &mut findings);
     let counted =
-        decode_steps::counted(report, context.roles).filter(|_| tokens.all.decode_steps.is_none());
+        count_decode_steps(report, context.roles).filter(|_| tokens.all.decode_steps.is_none());
     tokens.all.decode_steps = tokens.all.decode_steps.or(counted.as_ref().map(|found| found.steps));
-    let model = workload::model(context, &tokens, !report.devices.is_empty(), &mut findings);
+    let model = model_of_run(context, &tokens, !report.devices.is_empty(), &mut findings);
     let mut used = utilisation::model_use(report, config, model, tokens.all, &mut findings);
     let assumed = counted.filter(|_| used.model_name.is_some());
     used.numbers.assumptions.extend(assumed.map(|found| found.text));
     findings.extend(tokens.at_most.filter(|_| used.model_name.is_some()));
     findings.extend(used.numbers.findings.iter().cloned());
-    let facts = facts::facts(report, &used);
-    report.insight.takeaways = takeaways(&facts);
+    let measured = measurements::measurements(report, &used);
+    report.insight.takeaways = takeaways(&measured);
     say_what_they_rest_on(report);
     sampled::add_flops(report, used.numbers.precision);
     report.insight.utilisation = Some(used);
@@ -128,5 +127,397 @@ pub(crate) fn add(report: &mut Report, context: &Context<'_>) -> (Shown, Facts) 
             report.findings.push(finding);
         }
     }
-    (shown, facts)
+    (shown, measured)
+}
+
+/// Tokens of one generation.
+pub(crate) struct Tokens {
+    /// Those of the configuration, else those that the workload wrote down, else those that it was
+    /// configured with, else those of the Stage 1 run that the configuration names.
+    pub(super) all: TokenCounts,
+    /// Those of the configuration alone.
+    said: TokenCounts,
+    /// Those that the workload wrote down.
+    written: TokenCounts,
+    /// What to say where decode steps are those that a sequence takes at most.
+    pub(crate) at_most: Option<Finding>,
+}
+
+/// The token counts that the reports count with. `written`: those that the workload wrote down;
+/// `earlier`: a Stage 1 run, and its counts.
+pub(crate) fn token_counts(
+    context: &Context<'_>,
+    written: TokenCounts,
+    earlier: Option<&(PathBuf, TokenCounts)>,
+    findings: &mut Vec<Finding>,
+) -> Tokens {
+    let said: TokenCounts = section(context.config, "model.tokens", findings);
+    let known = said.or(&written);
+    let mut all = known.or(&context.workload.tokens());
+    let at_most = all.decode_steps.filter(|_| known.decode_steps.is_none()).map(|steps| {
+        Finding::note(
+            format!("{steps} decode steps per generation is an upper limit, not a count"),
+            format!(
+                "it is infer.max_new_tokens of {FOLDER}/config.yaml: where sequences ended \
+                 earlier, MFU and MBU are too high"
+            ),
+            "set model.tokens.decode_steps and write the reports again",
+        )
+    });
+    if let Some((folder, counts)) = earlier {
+        let with = all.or(counts);
+        findings.extend(borrowed(&all, &with, folder));
+        all = with;
+    }
+    Tokens { all, said, written, at_most }
+}
+
+/// Says which counts of `with` are those of the Stage 1 run in `folder`: nothing shows that this run
+/// had as many.
+fn borrowed(own: &TokenCounts, with: &TokenCounts, folder: &Path) -> Option<Finding> {
+    let new: Vec<String> = [
+        ("batch_size", own.batch_size, with.batch_size),
+        ("prompt_tokens", own.prompt_tokens, with.prompt_tokens),
+        ("decode_steps", own.decode_steps, with.decode_steps),
+        ("images_per_prompt", own.images_per_prompt, with.images_per_prompt),
+        ("crops_per_image", own.crops_per_image, with.crops_per_image),
+    ]
+    .into_iter()
+    .filter(|(_, own, with)| own != with)
+    .filter_map(|(name, _, count)| Some(format!("{name} {}", count?)))
+    .collect();
+    (!new.is_empty()).then(|| {
+        Finding::note(
+            format!(
+                "token counts of the Stage 1 run {} are used: {}",
+                visible_path(folder),
+                new.join(", ")
+            ),
+            "this run says none of its own; where it had other counts, MFU, MBU and tokens per \
+             second are wrong",
+            "set model.tokens to the counts of this run and write the reports again",
+        )
+    })
+}
+
+/// The model that the reports count with: the one that the user chose, else, where there is a GPU to
+/// hold it against, the workload's own. Contradictions between what was said and what ran become
+/// findings.
+pub(crate) fn model_of_run(
+    context: &Context<'_>,
+    tokens: &Tokens,
+    has_gpu: bool,
+    findings: &mut Vec<Finding>,
+) -> Result<Model, Absent> {
+    let Context { config, workload, argv, .. } = *context;
+    let preset = part::<ModelPreset>(config, "model.llm");
+    let chosen = preset.and_then(|preset| {
+        let preset = preset.unwrap_or_default();
+        preset.model().map_err(|e| e.to_string()).map(|model| (preset, model))
+    });
+    let model = chosen.as_ref().ok().and_then(|(_, model)| model.as_ref());
+    let manifest = config.pointer("/inputs/manifest").and_then(Value::as_str);
+    let Tokens { said, written, .. } = tokens;
+    findings.extend(workload_config::contradictions(workload, model, said, written, manifest));
+    let appended = config.pointer("/workload/append").and_then(Value::as_array);
+    let words = appended.into_iter().flatten().filter_map(Value::as_str);
+    let appended: Vec<String> = words.map(str::to_owned).collect();
+    findings.extend(workload_config::overrides(workload, argv, &appended));
+    findings.extend(nothing_left(context, &appended));
+    match chosen {
+        Ok((_, Some(model))) => Ok(model),
+        Ok((preset, None)) => Some(preset)
+            .filter(|_| has_gpu)
+            .and_then(|preset| of_workload(context, preset))
+            .ok_or(Absent::NoModel),
+        Err(problem) => {
+            findings.push(Finding::warning(
+                problem.clone(),
+                "MFU and MBU are absent",
+                "correct model.llm and write the reports again",
+            ));
+            Err(Absent::BadModel { why: problem })
+        }
+    }
+}
+
+/// The workload's own model, where its configuration has the sizes. What `preset` says of types counts.
+fn of_workload(context: &Context<'_>, preset: ModelPreset) -> Option<Model> {
+    let workload = context.workload;
+    let (read, from) = workload.shape()?;
+    let name = preset.name.or_else(|| workload.model()).or(read.name);
+    let dtype = preset.dtype.or_else(|| workload.dtype()).or(read.dtype);
+    let weight_dtype = preset.weight_dtype.or(read.weight_dtype);
+    let shape = Some(read.shape);
+    let own = ModelPreset { name, dtype, weight_dtype, shape, ..preset };
+    let mut model = own.model().ok()??;
+    model.assumptions.extend(read.assumptions);
+    model.assumptions.push(format!(
+        "The sizes are those of {from} in the workload's own configuration ({FOLDER}/config.yaml)."
+    ));
+    Some(model)
+}
+
+/// What to say of a workload that was run as a Hydra app and left no configuration.
+fn nothing_left(context: &Context<'_>, appended: &[String]) -> Option<Finding> {
+    let is_hydra = appended.iter().any(|word| word.starts_with("hydra.run.dir="));
+    if context.workload.is_known() || !is_hydra || context.argv.is_empty() {
+        return None;
+    }
+    let manifest = context.config.pointer("/inputs/manifest").and_then(Value::as_str);
+    let manifest = manifest.map(|path| format!(", nor whether it read inputs.manifest={path}"));
+    Some(Finding::note(
+        format!("the workload left no configuration in {FOLDER}"),
+        format!(
+            "what it was configured with is not known{}: it is no Hydra app, it ended before, or \
+             hydra.run.dir or hydra.output_subdir lead elsewhere",
+            manifest.unwrap_or_default()
+        ),
+        "leave hydra.run.dir and hydra.output_subdir to the preset workload=hydra",
+    ))
+}
+
+/// Decode steps that were counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct CountedSteps {
+    /// Of one generation.
+    pub(super) steps: u64,
+    /// What was counted.
+    pub(super) text: String,
+}
+
+/// Steps within the one decode, times the decodes of a prefill. Nothing where these do not divide evenly,
+/// where one range around a decode shows no steps, and where requests overlap what serves them: their
+/// decodes have no prefill of their own.
+pub(super) fn count_decode_steps(report: &Report, roles: &RoleSettings) -> Option<CountedSteps> {
+    let stages = || report.stages.iter().filter(|row| row.apart.is_none());
+    let of = |wanted: Role| stages().filter(move |row| row.role == wanted);
+    let overlaps = |row: &StageRow| row.kind == PathKind::Range && row.has_no_gpu_work();
+    let (mut decodes, mut prefills) = (of(Role::Decode), of(Role::Prefill));
+    let (decode, prefill) = (decodes.next()?, prefills.next());
+    if decodes.next().is_some() || prefills.next().is_some() || stages().any(overlaps) {
+        return None;
+    }
+    let instances = decode.instances.filter(|instances| *instances > 0)?;
+    let decodes = match prefill {
+        Some(prefill) => whole(per_generation(instances, prefill.instances?)?)?,
+        None => 1,
+    };
+    match (steps_within(report, decode, instances, roles), decodes) {
+        (Some((stem, within)), _) => Some(CountedSteps {
+            steps: within.checked_mul(decodes)?,
+            text: match decodes {
+                1 => format!("Decode steps: {within} ranges {stem} in the decode of a generation."),
+                _ => format!(
+                    "Decode steps: {within} ranges {stem} in each of the {decodes} decodes of a generation."
+                ),
+            },
+        }),
+        (None, 1) => None,
+        (None, decodes) => Some(CountedSteps {
+            steps: decodes,
+            text: format!("Decode steps: {decodes}, the instances of decode for each prefill."),
+        }),
+    }
+}
+
+/// The one kind of ranges right within `decode` that is named a step, and how many an instance holds.
+fn steps_within<'r>(
+    report: &'r Report,
+    decode: &StageRow,
+    instances: u64,
+    roles: &RoleSettings,
+) -> Option<(&'r str, u64)> {
+    let is_decode = |row: &PathRow| row.parent.is_none() && row.path == decode.stage;
+    let at = report.paths.iter().position(is_decode)?;
+    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    for row in report.paths.iter().filter(|row| row.parent == Some(at)) {
+        let stem = row.name.trim_end_matches(|c: char| c.is_ascii_digit());
+        if roles.is_step(stem) {
+            *counts.entry(stem).or_default() += row.instances?;
+        }
+    }
+    let mut counts = counts.into_iter();
+    let (stem, count) = counts.next().filter(|_| counts.next().is_none())?;
+    Some((stem, whole(per_generation(count, instances)?)?))
+}
+
+fn whole(count: f64) -> Option<u64> {
+    (count >= 1.0).then_some(count as u64)
+}
+
+/// Names that a finding lists.
+const NAMED: usize = 8;
+/// What `--annotate prefill-decode` opens, in the default domain.
+const ANNOTATED: [&str; 2] = ["prefill", "decode"];
+
+/// Marks what each is, and says in the verdict how much of the recorded work belongs to no stage.
+pub(crate) fn mark_stage_roles(
+    report: &mut Report,
+    settings: &OperatorSettings,
+    roles: &RoleSettings,
+) {
+    let Report { stages, paths, coverage, .. } = report;
+    let outermost: HashMap<&str, &PathRow> = paths
+        .iter()
+        .filter(|row| row.parent.is_none())
+        .map(|row| (row.path.as_str(), row))
+        .collect();
+    for stage in stages.iter_mut().filter(|stage| stage.kind == PathKind::Range) {
+        let Some(range) = outermost.get(stage.stage.as_str()) else { continue };
+        match roles.of(&range.name, range.domain.as_deref()) {
+            Meant::Apart(apart) => stage.apart = Some(apart),
+            Meant::Stage(_) if is_operator(range, settings) => {
+                stage.apart = Some(Apart::Operator);
+            }
+            Meant::Stage(role) => stage.role = role,
+        }
+    }
+    let ranges = paths.iter().filter(|row| row.parent.is_none() && row.kind == PathKind::Range);
+    let ranges: Vec<&PathRow> = ranges.collect();
+    let unmatched = roles.unmatched(&ranges);
+    let unmatched = (!unmatched.is_empty() && !ranges.is_empty()).then(|| {
+        let names: Vec<&str> = ranges.iter().map(|row| row.path.as_str()).collect();
+        Finding::warning(
+            format!("no outermost range fits {}", listed(&unmatched, NAMED)),
+            format!("those that were recorded are {}", listed(&names, NAMED)),
+            "correct the patterns of `roles`, and write the reports again",
+        )
+    });
+    let records = |(apart, what): (Apart, &str)| {
+        let of_it = stages.iter().filter(|stage| stage.apart == Some(apart));
+        let records = of_it.map(gpu_records).fold(0, u64::saturating_add);
+        (records > 0).then(|| format!("{} {what}", count(records)))
+    };
+    let parts: Vec<String> = [
+        (Apart::WarmUp, "in warm-up ranges"),
+        (Apart::Communication, "in ranges of communication"),
+        (Apart::Operator, "in operators that lie in no stage"),
+    ]
+    .into_iter()
+    .filter_map(records)
+    .collect();
+    if !parts.is_empty() {
+        let text = &mut coverage.verdict.text;
+        text.push_str(&format!("; GPU records set apart from the stages: {}", parts.join(", ")));
+    }
+    report.findings.extend(unmatched);
+}
+
+fn gpu_records(stage: &StageRow) -> u64 {
+    [stage.kernels, stage.copies, stage.fills, stage.graph_launches]
+        .into_iter()
+        .flatten()
+        .fold(0, u64::saturating_add)
+}
+
+/// The finding for a run with `--annotate prefill-decode` that has none of its ranges. Without a recorded
+/// process there is none, because we do not know what ran.
+pub(super) fn unmarked(report: &Report, settings: &OperatorSettings) -> Option<Finding> {
+    let asked = settings.annotate.contains(&Annotation::PrefillDecode);
+    if !asked || report.coverage.processes.is_empty() {
+        return None;
+    }
+    let marked = report.paths.iter().any(|row| {
+        let is_range = row.kind == PathKind::Range && row.domain.is_none();
+        is_range && ANNOTATED.contains(&row.name.as_str())
+    });
+    if marked {
+        return None;
+    }
+    Some(Finding::warning(
+        "--annotate prefill-decode was on, and there is no range prefill or decode",
+        "it marks forwards of causal language models of Hugging Face transformers, such as those of \
+         `generate`, and none ran in a Python process that it reached",
+        "look for lines `stage2:` on the workload's stderr; it needs a workload in Python, a PyTorch \
+         built for CUDA, and neither `-I`, `-E` nor `-S`. A model of another kind: open the ranges in \
+         the program",
+    ))
+}
+
+// Rows by stage. Of stages there may be as many as rows, so that nothing should look through all rows
+// for each of them.
+
+pub(crate) type ByStage<'r, T> = HashMap<&'r str, Vec<&'r T>>;
+
+/// The rows by the stage that they name, in their order.
+pub(crate) fn by_stage<'r, T>(
+    rows: impl IntoIterator<Item = &'r T>,
+    stage: impl Fn(&'r T) -> &'r str,
+) -> ByStage<'r, T> {
+    let mut found = ByStage::new();
+    for row in rows {
+        found.entry(stage(row)).or_default().push(row);
+    }
+    found
+}
+
+/// Those of one stage.
+pub(crate) fn of_stage<'a, 'r, T>(rows: &'a ByStage<'r, T>, stage: &str) -> &'a [&'r T] {
+    rows.get(stage).map_or(&[], Vec::as_slice)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stage2_read::roles::{Meant, RoleSettings};
+
+    fn stage(stage: &str, instances: u64, kernels: u64) -> StageRow {
+        StageRow {
+            stage: stage.into(),
+            role: match RoleSettings::default().of(stage, None) {
+                Meant::Stage(role) => role,
+                Meant::Apart(_) => Role::Other,
+            },
+            instances: Some(instances),
+            kernels: Some(kernels),
+            copies: Some(0),
+            fills: Some(0),
+            gpu_busy_ns: Some(kernels),
+            ..StageRow::default()
+        }
+    }
+
+    fn within(names: &[(&str, u64)]) -> Vec<PathRow> {
+        let row = |name: &str, instances, parent| PathRow {
+            path: name.into(),
+            name: name.into(),
+            parent,
+            instances: Some(instances),
+            ..PathRow::default()
+        };
+        let decode = row("decode", 4, None);
+        let names = names.iter().map(|&(name, instances)| row(name, instances, Some(0)));
+        std::iter::once(decode).chain(names).collect()
+    }
+
+    fn steps(stages: Vec<StageRow>, paths: Vec<PathRow>) -> Option<u64> {
+        let report = Report { stages, paths, ..Report::default() };
+        count_decode_steps(&report, &RoleSettings::default()).map(|found| found.steps)
+    }
+
+    #[test]
+    fn steps_are_counted_where_the_ranges_show_them() {
+        let run = |decodes| vec![stage("prefill", 4, 9), stage("decode", decodes, 9)];
+        assert_eq!(steps(run(4), within(&[("step", 64)])), Some(16), "within each decode");
+        let numbered = within(&[("step_0", 4), ("step_1", 4), ("step_2", 4)]);
+        assert_eq!(steps(run(4), numbered), Some(3));
+        assert_eq!(steps(run(32), Vec::new()), Some(8), "a decode is a step");
+        assert_eq!(steps(run(4), Vec::new()), None, "one range around all steps");
+        assert_eq!(steps(run(4), within(&[("layer", 64)])), None, "layers are no steps");
+        assert_eq!(steps(run(4), within(&[("step", 63)])), None, "they do not divide evenly");
+        assert_eq!(steps(run(4), within(&[("step", 8), ("token", 8)])), None, "which is it?");
+        assert_eq!(steps(run(31), Vec::new()), None);
+        let mut server = run(32);
+        server.push(stage("request", 4, 0));
+        assert_eq!(steps(server, Vec::new()), None, "a batch serves several prefills");
+        let (stages, paths) = (run(4), within(&[("tick", 64), ("step", 4)]));
+        let report = Report { stages, paths, ..Report::default() };
+        let roles = RoleSettings { step: vec!["TICK".to_owned().into()], ..Default::default() };
+        assert_eq!(
+            count_decode_steps(&report, &roles).map(|found| found.steps),
+            Some(16),
+            "as configured"
+        );
+    }
 }

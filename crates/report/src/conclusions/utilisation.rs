@@ -7,11 +7,11 @@ use serde_json::Value;
 use super::counted::stage_flops;
 use super::sample_basis::{SampleBasis, is_warm, sample_basis};
 use super::vision;
+use crate::inputs::section;
+use crate::llm::mfu::{Inputs, StageInput};
 use crate::llm::mfu::{per_generation, utilisation};
-use crate::llm::mfu_inputs::{Inputs, StageInput};
 use crate::llm::preset::Model;
 use crate::roofline::hardware::{Catalogue, Hardware, resolve};
-use crate::settings::section;
 use stage2_model::{
     Absent, Finding, ModelUse, Needs, Peaks, Report, Role, SampledRates, SampledUse, StageRow,
     TokenCounts,

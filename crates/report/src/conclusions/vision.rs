@@ -5,7 +5,7 @@
 //! they overlap, the GPU was busy for less, and MFU is a lower bound.
 
 use super::counted::stage_flops;
-use crate::llm::mfu_inputs::StageInput;
+use crate::llm::mfu::StageInput;
 use stage2_model::{Origin, PathKind, PathRow, Report, Role, StageRow};
 use stage2_read::roles::VisionPart;
 

@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use crate::counter_fit::edges::Edges;
 use crate::counter_fit::kinds::{Design, Kernel};
-use crate::counter_fit::nnls::{MAX_EXCHANGES, Normal, solve};
+use crate::counter_fit::placing::Edges;
 use crate::counter_fit::placing::Placing;
 use crate::counter_fit::samples::Samples;
+use crate::counter_fit::solving::{MAX_EXCHANGES, Normal, solve};
 
 /// Shifts are looked for up to this far to both sides, or a quarter of a sample if that is less.
 const FARTHEST_NS: u64 = 16_000;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::roofline::bound::{DURATION_RATIO_MOST, roofline};
-use crate::roofline::representativeness::{Evidence, one_launch};
+use crate::roofline::bound::{Evidence, one_launch};
 use stage2_contract::text::{shorten, visible};
 use stage2_model::{
     CounterRow, Finding, KernelRow, Launch, Origin, Peaks, RATE_SHARE_MOST, Report, Roofline,

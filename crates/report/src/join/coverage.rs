@@ -1,16 +1,19 @@
-//! What every process recorded and lost -> coverage, with a verdict in plain language.
+//! What every process recorded and lost -> coverage with a verdict in plain language, and findings: what is
+//! missing, why, and what to do about it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::findings::CHECKS;
-use super::{META_INCOMPLETE, empty, is_simulated};
-use stage2_contract::text::numbers::count;
-use stage2_contract::text::visible;
+use crate::join::{META_INCOMPLETE, empty, is_simulated};
+use stage2_contract::text::numbers::{count, ms3};
+use stage2_contract::text::{listed, visible};
 use stage2_contract::trace::ending;
+use stage2_contract::trace::pieces::ROTATE;
+use stage2_contract::trace::window::{self, FirstSteps};
 use stage2_model::{
-    Coverage, CoverageCounts, Empty, FileEnding, META_SAMPLE, ProcessCoverage, Severity, Status,
-    Verdict, WorkloadExit,
+    Coverage, CoverageCounts, DeviceRow, Empty, FileEnding, Finding, META_SAMPLE, ProcessCoverage,
+    Severity, Status, Verdict, WorkloadExit,
 };
+use stage2_read::trace::sampling::Sampled;
 use stage2_read::trace::{Capture, META_GPU_OFF, META_PIECES_MISSING, ProcessCapture};
 
 pub(crate) fn coverage(capture: &Capture) -> Coverage {
@@ -208,4 +211,505 @@ fn gaps(coverage: &Coverage) -> Vec<String> {
         .filter(|&(_, number)| number > 0)
         .map(|(what, number)| format!("{what}: {}", count(number)))
         .collect()
+}
+
+/// Files that a finding names.
+const FILES_NAMED: usize = 3;
+/// Meta key of a forked child: why it could not be recorded.
+pub(super) const META_UNRECORDED: &str = "fork.unrecorded";
+/// Meta key of a parent: how many processes it forked after it had initialised CUDA.
+pub(super) const META_AFTER_CUDA: &str = "forks.after_cuda";
+/// Meta key: fields of NVTX payloads that were left out.
+const META_FIELDS_LEFT_OUT: &str = "ranges.fields_left_out";
+
+/// A count that, where it is not zero, is a finding; as a warning or an error, it also keeps the
+/// capture from being complete.
+pub(super) struct Check {
+    pub(super) severity: Severity,
+    pub(super) count: fn(&CoverageCounts) -> u64,
+    pub(super) what: &'static str,
+    why: &'static str,
+    remedy: &'static str,
+}
+
+pub(super) const CHECKS: [Check; 17] = [
+    Check {
+        severity: Severity::Warning,
+        count: |c| c.dropped_by_cupti,
+        what: "activity records dropped by CUPTI",
+        why: "kernels are missing from every number here",
+        remedy: "give the collector more memory for records (STAGE2_BUFFERS, for instance 1G)",
+    },
+    Check {
+        severity: Severity::Warning,
+        count: |c| c.buffers_refused,
+        what: "activity buffers refused",
+        why: "all buffers were full; what CUPTI dropped then, it counts itself",
+        remedy: "give the collector more memory for records (STAGE2_BUFFERS, for instance 1G)",
+    },
+    Check {
+        severity: Severity::Warning,
+        count: |c| c.range_events_lost,
+        what: "range events lost",
+        why: "the event queue was full; work around them may be unattributed",
+        remedy: "open fewer ranges, or name those that matter in STAGE2_RANGES",
+    },
+    Check {
+        severity: Severity::Warning,
+        count: |c| c.unattributed,
+        what: "GPU records unattributed",
+        why: "their launch could not be placed in or out of a range; they have their own row",
+        remedy: "look for lost range events; otherwise report it with STAGE2_LOG=debug",
+    },
+    Check {
+        severity: Severity::Warning,
+        count: |c| c.invalid_timestamps,
+        what: "GPU records without valid timestamps",
+        why: "CUPTI could not take the times; the calls are counted, and in no time or mean",
+        remedy: "see that no other profiler uses the GPU, and run again",
+    },
+    Check {
+        severity: Severity::Warning,
+        count: |c| c.unreadable_records,
+        what: "activity records incomplete or unreadable (about)",
+        why: "their work still ran when the process ended, nobody took their buffers in in time, or \
+              this CUPTI writes them in a form that the collector does not know",
+        remedy: "wait for the GPU before the process ends; otherwise use a newer collector, or \
+                 name a supported libcupti in STAGE2_CUPTI",
+    },
+    Check {
+        severity: Severity::Error,
+        count: |c| c.spool_bytes_unwritten,
+        what: "bytes not written to the spool",
+        why: "the disk was full or the folder not writable; records are missing",
+        remedy: "free space or choose another run folder, and run again",
+    },
+    Check {
+        severity: Severity::Warning,
+        count: |c| c.corrupt_frames,
+        what: "damaged frames in spool files",
+        why: "their records are missing from every number here",
+        remedy: "copy the files again from where they were written, or run again",
+    },
+    Check {
+        severity: Severity::Warning,
+        count: |c| c.undefined_identifiers,
+        what: "uses of identifiers that no record defines",
+        why: "the records that define them were lost; such work is shown as undefined or \
+              unattributed",
+        remedy: "look for unwritten bytes and damaged frames above; run again",
+    },
+    Check {
+        severity: Severity::Warning,
+        count: |c| c.late_intervals,
+        what: "GPU records too late to enter busy time exactly",
+        why: "busy time may be larger than shown, by at most gpu_busy_uncertain_ns",
+        remedy: "flush more often (STAGE2_FLUSH_MS)",
+    },
+    Check {
+        severity: Severity::Warning,
+        count: |c| c.late_switches,
+        what: "ranges opened before collection was on",
+        why: "another thread was still switching it on; GPU work at their beginning is not recorded",
+        remedy: "run without STAGE2_RANGES, or name a range that is open around them",
+    },
+    Check {
+        severity: Severity::Warning,
+        count: |c| c.beyond_limits,
+        what: "ranges or names beyond what is kept",
+        why: "domains, registered strings, graph nodes or nested ranges past its bounded tables are \
+              shown under names that say so, or under the range around them",
+        remedy: "register fewer strings, and close every range that is opened",
+    },
+    Check {
+        severity: Severity::Warning,
+        count: |c| c.calls_turned_away,
+        what: "NVTX calls not taken in",
+        why: "they came from inside another NVTX call of their thread (a signal handler, an \
+              annotated allocator), or their thread had jumped out of one; their ranges are missing",
+        remedy: "keep NVTX calls out of signal handlers, and handlers from jumping",
+    },
+    Check {
+        severity: Severity::Note,
+        count: |c| c.unbalanced_range_ends + c.contradicting_ranges,
+        what: "ends of ranges that match no open range, or range records that contradict others",
+        why: "they are ignored; the workload pops more than it pushes, or range events were lost",
+        remedy: "check the pushes and pops of the workload",
+    },
+    Check {
+        severity: Severity::Warning,
+        count: |c| c.open_at_end,
+        what: "the workload's ranges open at its end",
+        why: "what they enclose is larger than what the workload meant, other ranges may lie in them \
+              by mistake, and their time on the host is not known",
+        remedy: "close every range; look for a push without its pop, or an early return between them",
+    },
+    Check {
+        severity: Severity::Note,
+        // Those above are told of already.
+        count: |c| c.unclosed_ranges.saturating_sub(c.open_at_end),
+        what: "ranges never closed",
+        why: "they have no host time; their GPU work is counted",
+        remedy: "let the process end by itself; a library may leave its own ranges open, and a \
+                 window ends while ranges are open",
+    },
+    Check {
+        severity: Severity::Note,
+        count: |c| c.names_cut,
+        what: "range names cut at the length limit",
+        why: "ranges that differ only behind it are one",
+        remedy: "use shorter names, and payloads for values",
+    },
+];
+
+/// Everything worth knowing about the processes, each kind once.
+pub(crate) fn process_findings(captures: &[ProcessCapture], coverage: &Coverage) -> Vec<Finding> {
+    let processes = &coverage.processes;
+    let mut findings = Vec::new();
+    for check in &CHECKS {
+        let total = (check.count)(&coverage.total);
+        if total > 0 {
+            let concerned = processes.iter().filter(|p| (check.count)(&p.counts) > 0);
+            let files = named(&concerned.map(|p| p.file.as_str()).collect::<Vec<_>>());
+            let what = format!("{}: {}{files}", check.what, count(total));
+            findings.push(Finding::new(check.severity, what, check.why, check.remedy));
+        }
+    }
+    findings.extend(endings(processes));
+    findings.extend(abrupt_endings(captures, processes));
+    findings.extend(processes.iter().filter_map(|process| {
+        Some(Finding::warning(
+            format!("{}: GPU work was not recorded: {}", process.file, process.gpu_off.as_ref()?),
+            "only its ranges are here",
+            "do what it says and run again; README.md and docs/limits.md have what CUPTI needs",
+        ))
+    }));
+    findings.extend(processes.iter().filter_map(|process| {
+        let reason = process.meta.get(META_INCOMPLETE)?;
+        Some(Finding::warning(
+            format!("{}: GPU work is missing: {reason}", process.file),
+            "how much is not known",
+            "remove the cause and run again",
+        ))
+    }));
+    findings.extend(processes.iter().filter_map(missing_pieces));
+    findings.extend(window_findings(processes));
+    findings.extend(clocks(captures));
+    findings.extend(filters(captures));
+    findings.extend(samples(captures));
+    findings.extend(children(captures));
+    let fields = sum_of_meta(captures, META_FIELDS_LEFT_OUT);
+    findings.extend((fields > 0).then(|| {
+        Finding::note(
+            format!("fields of NVTX payloads left out: {}", count(fields)),
+            "they lie behind pointers, in arrays or unions, or beyond what is kept of a payload",
+            "nothing, unless bytes of collectives are missing; then report it",
+        )
+    }));
+    findings.extend(of_files(
+        Severity::Warning,
+        captures.iter().filter(|c| c.process.is_none()).map(|c| c.file.as_str()),
+        "spool files that do not say which process wrote them",
+        "the beginning of the file is missing or damaged",
+        "look for damaged frames above; run again",
+    ));
+    findings.extend(of_files(
+        Severity::Note,
+        captures.iter().filter(|c| c.state.unknown_records > 0).map(|c| c.file.as_str()),
+        "spool files with records of a kind that this version does not know",
+        "a newer collector wrote them; everything else was read",
+        "use a stage2-launch at least as new as the collector",
+    ));
+    findings
+}
+
+/// Each finding once, the serious ones first: a run's own file may repeat those of an earlier
+/// report on it.
+pub(crate) fn distinct(findings: Vec<Finding>) -> Vec<Finding> {
+    let mut kept: Vec<Finding> = Vec::with_capacity(findings.len());
+    for finding in findings {
+        if !kept.contains(&finding) {
+            kept.push(finding);
+        }
+    }
+    kept.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    kept
+}
+
+fn endings(processes: &[ProcessCoverage]) -> impl Iterator<Item = Finding> {
+    let ended =
+        |ending| processes.iter().filter(move |p| p.ending == ending).map(|p| p.file.as_str());
+    let open = |becomes: bool| {
+        let open = processes.iter().filter(|p| p.ending == FileEnding::Open);
+        open.filter(move |p| p.end_reason.is_some() == becomes).map(|p| p.file.as_str())
+    };
+    let replaced = of_files(
+        Severity::Warning,
+        open(true),
+        "spool files that end where their process became another program (exec)",
+        "a later file has the same process id; at most the last flush period before the exec is missing",
+        "preload the collector (LD_PRELOAD), as the launcher does: then an exec waits for the file",
+    );
+    let open = of_files(
+        Severity::Warning,
+        open(false),
+        "spool files without the collector's last record",
+        "the process was killed, or still runs; at most the last flush period is missing",
+        "let the workload end by itself, or shorten the period (STAGE2_FLUSH_MS)",
+    );
+    let torn = of_files(
+        Severity::Warning,
+        ended(FileEnding::Torn),
+        "spool files cut short",
+        "the process was killed while it wrote, the disk was full, or the file is damaged; the \
+         rest of the file is not here",
+        "check the free space of the run folder and run again",
+    );
+    replaced.into_iter().chain(open).chain(torn)
+}
+
+/// Processes that ended by a signal or an exec after their files were brought up to date.
+fn abrupt_endings(
+    captures: &[ProcessCapture],
+    processes: &[ProcessCoverage],
+) -> impl Iterator<Item = Finding> {
+    let mut files: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let abrupt = |capture: &ProcessCapture| {
+        capture.state.ending == FileEnding::Complete
+            && capture.end.as_deref().is_some_and(ending::is_abrupt)
+    };
+    for (_, process) in captures.iter().zip(processes).filter(|(capture, _)| abrupt(capture)) {
+        let how = process.end_reason.as_deref().unwrap_or_default();
+        files.entry(how).or_default().push(&process.file);
+    }
+    files.into_iter().filter_map(|(how, files)| {
+        of_files(
+            Severity::Note,
+            files.into_iter(),
+            &format!("processes that did not return from main: {how}"),
+            "their trace files were brought up to date right before that",
+            "nothing, unless they were to do more",
+        )
+    })
+}
+
+fn missing_pieces(process: &ProcessCoverage) -> Option<Finding> {
+    let missing = process.meta.get(META_PIECES_MISSING)?;
+    let rotate = process.meta.get(ROTATE).map_or("", String::as_str);
+    Some(Finding::warning(
+        format!("{}: of its trace is not here: {missing} (cut with {rotate})", process.file),
+        "what the process did then is in no number; a range that was open across it counts up to the gap, or \
+         as no instance",
+        "keep more pieces (keep=N in STAGE2_ROTATE), or give all of them, in one folder",
+    ))
+}
+
+fn clocks(captures: &[ProcessCapture]) -> impl Iterator<Item = Finding> {
+    // Of a stage of which no instance was recorded as a whole there is no window either.
+    let whole = |capture: &ProcessCapture, stage| {
+        let times = capture.path_times.get(stage);
+        times.is_none_or(|times| times.recorded != Some(0))
+    };
+    let untied = captures.iter().filter(|capture| {
+        let ranges = capture.stages.iter().filter(|(stage, _)| whole(capture, stage));
+        let mut times = ranges.filter_map(|(_, stage)| stage.times.as_ref());
+        times.any(|times| times.window_ns.is_none()) && capture.counts.attributed > 0
+    });
+    let untied = of_files(
+        Severity::Warning,
+        untied.map(|c| c.file.as_str()),
+        "spool files without a reading that ties the GPU's clock to that of the ranges",
+        "the window, idle time and busy share of stages are absent; busy time is not affected",
+        "run again; the collector takes such readings from the first GPU record on",
+    );
+    let contradicting = of_files(
+        Severity::Note,
+        captures.iter().filter(|c| c.anchors_ignored > 0).map(|c| c.file.as_str()),
+        "spool files with clock readings that contradict each other",
+        "a clock was set back during the run; those readings were left out, and windows of \
+         stages may be off by the step",
+        "keep the clocks of the machine steady during a run",
+    );
+    let steps = captures.iter().fold(0_u64, |sum, c| sum.saturating_add(c.clock_steps));
+    let stepped = of_files(
+        Severity::Warning,
+        captures.iter().filter(|c| c.clock_steps > 0).map(|c| c.file.as_str()),
+        &format!(
+            "spool files with clocks that stepped during the run (in all {} times)",
+            count(steps)
+        ),
+        "the clock was set, or the machine was suspended; windows and idle time of stages that were \
+         open then are off by the step, and times of GPU work are not",
+        "keep the machine awake and its clock steady during a run, and run again",
+    );
+    untied.into_iter().chain(contradicting).chain(stepped)
+}
+
+/// What was left out of processes that were asked for some ranges only.
+fn filters(captures: &[ProcessCapture]) -> impl Iterator<Item = Finding> {
+    let mut times = captures.iter().flat_map(|capture| capture.path_times.values());
+    let opened = times.any(|times| times.sampled.instances > 0);
+    captures.iter().filter(|capture| capture.gpu_recorded()).filter_map(move |capture| {
+        let unseen = capture.path_times.values().filter(|times| times.recorded == Some(0));
+        let what = format!(
+            "{}: GPU work was collected only in ranges that match {}; of {} range paths none was \
+             recorded",
+            capture.file,
+            capture.ranges()?,
+            count(unseen.count() as u64),
+        );
+        let why = "their GPU numbers are absent, and no sum holds them, nor GPU work outside of \
+                   ranges; busy and idle time of the GPUs are not known";
+        Some(match opened {
+            true => Finding::note(what, why, "leave STAGE2_RANGES unset to have all GPU work"),
+            false => Finding::warning(
+                what,
+                why,
+                "correct STAGE2_RANGES: no range that was opened matches, so no GPU work is here",
+            ),
+        })
+    })
+}
+
+/// What was recorded of each sampled process.
+fn samples(captures: &[ProcessCapture]) -> impl Iterator<Item = Finding> {
+    captures.iter().filter_map(|capture| {
+        let sample = capture.sample()?;
+        let sampled = || capture.path_times.values().map(|times| times.sampled);
+        let unseen = sampled().filter(|sampled| sampled.instances > 0 && sampled.recorded == 0);
+        let unseen = unseen.count() as u64;
+        let mut all = Sampled::default();
+        sampled().for_each(|sampled| all.add(sampled));
+        let what = format!(
+            "{}: sampled {sample}: recorded {} of {} range instances (nested ones count each); {} \
+             range paths have none that was recorded",
+            capture.file,
+            count(all.recorded),
+            count(all.instances),
+            count(unseen),
+        );
+        let why = "calls and totals are scaled by instances/recorded of their range path, and \
+                   means and percentiles over several paths weighed by it; means and percentiles \
+                   of one path, busy time, windows and kernels per instance are of what was \
+                   recorded; work outside of the sampled ranges, and of paths without a recorded \
+                   instance, is in no number";
+        Some(match unseen > 0 || all.recorded == 0 {
+            true => Finding::warning(
+                what,
+                why,
+                "lower N of STAGE2_SAMPLE, or name the ranges that repeat in STAGE2_RANGES",
+            ),
+            false => Finding::note(what, why, ""),
+        })
+    })
+}
+
+/// What the trace files say of forked children.
+fn children(captures: &[ProcessCapture]) -> Vec<Finding> {
+    let unrecorded = |capture: &ProcessCapture| {
+        Some(Finding::note(
+            format!("{}: this forked child was recorded only in part", capture.file),
+            capture.meta.get(META_UNRECORDED)?,
+            "fork it before the parent uses CUDA, or start it with the method `spawn`",
+        ))
+    };
+    let mut notes: Vec<Finding> = captures.iter().filter_map(unrecorded).collect();
+    let children = sum_of_meta(captures, META_AFTER_CUDA);
+    if children > 0 {
+        notes.push(Finding::note(
+            format!(
+                "processes forked after their parent had initialised CUDA: {}",
+                count(children)
+            ),
+            "CUDA does not work in such a child before it calls exec, so its GPU work is missing",
+            "if they should use the GPU, fork them before the parent uses CUDA, or start them with \
+             the method `spawn`",
+        ));
+    }
+    notes
+}
+
+/// The sum of a count over all files; what is no number counts as nothing.
+pub(super) fn sum_of_meta(captures: &[ProcessCapture], key: &str) -> u64 {
+    let counts = captures.iter().filter_map(|capture| capture.meta.get(key)?.parse::<u64>().ok());
+    counts.fold(0, u64::saturating_add)
+}
+
+fn of_files<'f>(
+    severity: Severity,
+    files: impl Iterator<Item = &'f str>,
+    what: &str,
+    why: &str,
+    remedy: &str,
+) -> Option<Finding> {
+    let files: Vec<&str> = files.collect();
+    let what = || format!("{what}: {}{}", count(files.len() as u64), named(&files));
+    (!files.is_empty()).then(|| Finding::new(severity, what(), why, remedy))
+}
+
+fn named(files: &[&str]) -> String {
+    match files {
+        [] => String::new(),
+        files => format!(" ({})", listed(files, FILES_NAMED)),
+    }
+}
+
+/// GPUs that several processes used at the same time.
+pub(crate) fn shared_devices(rows: &[DeviceRow]) -> impl Iterator<Item = Finding> {
+    rows.iter().filter(|row| row.shared_by_processes).map(|row| {
+        Finding::note(
+            format!("{} processes used {} at the same time", row.processes, row.device),
+            "busy times are unions within a process, summed over processes: what ran side by side \
+             counts for each, and what one leaves idle another may fill",
+            "idle times and busy shares of this GPU are not given; nsys shows processes on one \
+             timeline",
+        )
+    })
+}
+
+/// What there is to say of the windows of all processes.
+pub(super) fn window_findings(processes: &[ProcessCoverage]) -> impl Iterator<Item = Finding> + '_ {
+    processes.iter().filter_map(late_window).chain(shifted_windows(processes))
+}
+
+/// A window that was to begin together with those of other processes.
+fn late_window(process: &ProcessCoverage) -> Option<Finding> {
+    let late_ns = process.meta.get(window::LATE)?.parse().ok();
+    let late_ns = late_ns.filter(|ns| *ns >= window::LATE_FROM_NS)?;
+    Some(Finding::note(
+        format!(
+            "{}: its window began {} ms after the moment that was set",
+            process.file,
+            ms3(late_ns)
+        ),
+        "the process was asked too late, or CUPTI took long to start: the steps recorded here are later ones \
+         than those of processes that began in time",
+        "start again: CUPTI stays attached; or set a later moment (`ctl start --at`)",
+    ))
+}
+
+/// Windows of a host that began at one moment, with different steps.
+fn shifted_windows(processes: &[ProcessCoverage]) -> Option<Finding> {
+    let fact = |process: &ProcessCoverage, key| process.meta.get(key)?.parse::<u64>().ok();
+    let at = processes.iter().find_map(|process| fact(process, window::AT))?;
+    // Clocks of several hosts are further apart than steps.
+    let host = processes.first()?.host.as_ref();
+    let steps = processes
+        .iter()
+        .filter(|process| process.host.as_ref() == host && fact(process, window::AT) == Some(at))
+        .filter_map(|process| {
+            Some((fact(process, window::FIRST_STEP)?, fact(process, window::FIRST_STEP_NS)?))
+        });
+    let steps = FirstSteps::of(steps).filter(|steps| !steps.are_one())?;
+    Some(Finding::note(
+        format!(
+            "the windows of these processes do not begin with the same step: their first ones opened {} ms \
+             apart and were open for {} ms",
+            ms3(steps.apart_ns),
+            ms3(steps.shortest_ns)
+        ),
+        "a step opened in one process just before the moment that was set, and in another one just behind it; \
+         or the processes do not step together",
+        "start again",
+    ))
 }

@@ -1,6 +1,6 @@
 //! What the terms of a report mean, in the words that every view shows.
 
-use crate::roofline::representativeness;
+use crate::roofline::bound;
 use stage2_contract::stats::{ERROR_PERCENT, P99_VALUES};
 use stage2_model::{Definition, Outliers};
 use stage2_read::trace::stats::EXACT_VALUES;
@@ -14,7 +14,7 @@ pub(crate) fn definitions() -> Vec<Definition> {
          than a million in all ranges of a process. A 99th percentile is given of {P99_VALUES} values \
          and more."
     );
-    let counters = representativeness::rule();
+    let counters = bound::one_launch_rule();
     let outliers = format!(
         "{}. The time of an instance is its window without what lies in the windows of those that ended \
          before it; the time of a step is its host time. Shares of windows, gains, takeaways, MFU and MBU \

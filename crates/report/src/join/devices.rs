@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Groups;
-use super::intern::{GlobalDevice, Mapping};
 use super::kernels::percent;
-use super::labels::Labels;
+use crate::join::Labels;
+use crate::join::{GlobalDevice, Mapping};
 use stage2_contract::stats::union_ns;
 use stage2_contract::text;
 use stage2_contract::text::uuid_text;
@@ -31,7 +31,7 @@ struct Total {
 }
 
 impl DeviceTotals {
-    pub(crate) fn take(&mut self, process: &ProcessCapture, mapping: &Mapping) {
+    pub(crate) fn add_process(&mut self, process: &ProcessCapture, mapping: &Mapping) {
         let mut spans: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
         for (key, stats) in &process.groups {
             if let (Some(first), Some(last)) = (stats.first_start_ns, stats.last_end_ns) {

@@ -17,7 +17,7 @@ use stage2_model::{
 use stage2_read::trace::{Capture, META_GPU_OFF, ProcessCapture};
 
 use super::META_INCOMPLETE;
-use super::findings::{META_AFTER_CUDA, META_UNRECORDED, sum};
+use crate::join::coverage::{META_AFTER_CUDA, META_UNRECORDED, sum_of_meta};
 
 /// How the verdict on a capture without GPU work begins.
 pub(crate) const EMPTY: &str = "EMPTY: no GPU work was recorded";
@@ -64,7 +64,7 @@ pub(crate) fn of_capture(capture: &Capture) -> Vec<EmptyReason> {
         ));
     }
     let mut children = distinct(processes.iter().filter_map(|p| p.meta.get(META_UNRECORDED)));
-    let after_cuda = sum(processes, META_AFTER_CUDA);
+    let after_cuda = sum_of_meta(processes, META_AFTER_CUDA);
     if after_cuda > 0 {
         children.push(format!(
             "{} were forked after their parent had initialised CUDA, which does not work in them",

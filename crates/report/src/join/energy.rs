@@ -1,17 +1,12 @@
 //! What the driver said of the GPUs, and the windows of stages -> energy and clocks of each stage.
 
-mod clocks;
-mod integral;
-
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use super::intern::Mapping;
-use super::labels::Labels;
-use clocks::Clocks;
-use integral::{Energy, Reading, Track};
+use crate::join::{Labels, Mapping};
 use stage2_contract::trace::DeviceState;
 use stage2_model::{
-    Absent, DeviceEnergy, Figure, Finding, ReadSpan, Report, StageEnergy, StageRow,
+    Absent, ClockLimit, ClockUse, DeviceEnergy, Figure, Finding, ReadSpan, Report, StageEnergy,
+    StageRow,
 };
 use stage2_read::trace::ProcessCapture;
 use stage2_read::trace::ranges::WindowSet;
@@ -25,7 +20,7 @@ const ALIKE: f64 = 0.03;
 
 /// Energy and clocks by stage and device, both by their identifiers of the run.
 #[derive(Debug, Default)]
-pub(crate) struct Energies {
+pub(crate) struct StageEnergies {
     by_stage: BTreeMap<u32, BTreeMap<u32, OnDevice>>,
     others: BTreeMap<u32, u32>,
     some_read: bool,
@@ -38,9 +33,9 @@ struct OnDevice {
     clocks: Clocks,
 }
 
-impl Energies {
-    pub(crate) fn take(&mut self, process: &ProcessCapture, mapping: &Mapping) {
-        let mut all: BTreeMap<u32, Said> = BTreeMap::new();
+impl StageEnergies {
+    pub(crate) fn add_process(&mut self, process: &ProcessCapture, mapping: &Mapping) {
+        let mut all: BTreeMap<u32, DeviceReadings> = BTreeMap::new();
         for (&path, stage) in &process.stages {
             let whole = process.whole.as_ref().filter(|whole| whole.path == path);
             let whole = whole.filter(|whole| whole.window_ns.is_some());
@@ -57,14 +52,14 @@ impl Energies {
             for &index in stage.by_device.keys() {
                 let id = process.devices.get(index as usize).and_then(|device| device.id);
                 let Some(id) = id else { continue };
-                let said = all.entry(id).or_insert_with(|| Said::of(process, id));
+                let readings = all.entry(id).or_insert_with(|| DeviceReadings::of(process, id));
                 let device = mapping.device(index);
-                self.some_read |= !said.states.is_empty();
-                if let Some(most) = said.other_processes {
+                self.some_read |= !readings.states.is_empty();
+                if let Some(most) = readings.other_processes {
                     let known = self.others.entry(device).or_default();
                     *known = most.max(*known);
                 }
-                let new = said.within(windows);
+                let new = readings.within(windows);
                 let of_stage = self.by_stage.entry(mapping.path(path)).or_default();
                 match of_stage.get_mut(&device) {
                     Some(known) => known.add(&new),
@@ -117,8 +112,8 @@ impl OnDevice {
     }
 }
 
-/// What the driver said of a device of a process.
-struct Said {
+/// What the driver readings of a device of a process.
+struct DeviceReadings {
     /// In the order of time, on the clock of the windows.
     states: Vec<(u64, DeviceState)>,
     track: Result<Track, Absent>,
@@ -126,17 +121,17 @@ struct Said {
     other_processes: Option<u32>,
 }
 
-impl Said {
+impl DeviceReadings {
     fn of(process: &ProcessCapture, id: u32) -> Self {
         let states = process.device_states.of(id);
         let timed = |state: &DeviceState| Some((process.clock.gpu(state.at)?.0, *state));
         let mut timed: Vec<(u64, DeviceState)> = states.iter().filter_map(timed).collect();
         timed.sort_by_key(|(at, _)| *at);
-        let readings = timed.iter().filter_map(|(at, state)| Some((*at, state.energy_mj?)));
-        let readings: Vec<Reading> = readings.collect();
+        let totals = timed.iter().filter_map(|(at, state)| Some((*at, state.energy_mj?)));
+        let totals: Vec<Reading> = totals.collect();
         let powers = states.iter().filter_map(|state| Some(f64::from(state.power_mw?) / 1e3));
         let meta = |key: &str| process.meta.get(key).cloned();
-        let track = if readings.is_empty() {
+        let track = if totals.is_empty() {
             let told = meta(&format!("{META_NVML_OFF}.{id}")).or_else(|| meta(META_NVML_OFF));
             let silent = || match states.is_empty() {
                 true => "its trace file has no reading".to_owned(),
@@ -144,7 +139,7 @@ impl Said {
             };
             Err(Absent::NoEnergy { why: told.unwrap_or_else(silent) })
         } else {
-            Track::new(readings, powers)
+            Track::new(totals, powers)
         };
         let other_processes = states.iter().filter_map(|state| state.other_processes).max();
         Self { states: timed, track, other_processes }
@@ -259,6 +254,238 @@ fn slower_clocks(report: &Report) -> Option<Finding> {
     ))
 }
 
+/// Stages of less are too short.
+const SHORTEST_NS: u64 = 1_000_000_000;
+/// The energy is left out where it may be off by more, as a part of it.
+const MOST_OFF: f64 = 0.10;
+/// A total stands still for about 100 ms and is read at any moment within: typically a quarter of that is
+/// missed at each change of power.
+const STALE_S: f64 = 0.025;
+
+/// When it was read, ns on the clock of the windows, and what it was, mJ.
+pub(super) type Reading = (u64, u64);
+
+/// Energy in windows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Energy {
+    /// J.
+    pub(super) joules: f64,
+    /// How far it may be off, J.
+    pub(super) off: f64,
+}
+
+/// The energy that a GPU had taken over the time of a process.
+pub(super) struct Track {
+    /// In the order of time, without gaps.
+    spans: Vec<Span>,
+    /// W.
+    highest: f64,
+}
+
+impl Track {
+    /// Of readings in any order. `powers`: the power at some moments, W.
+    pub(super) fn new(
+        mut readings: Vec<Reading>,
+        powers: impl Iterator<Item = f64>,
+    ) -> Result<Self, Absent> {
+        readings.sort_unstable();
+        readings.dedup_by_key(|reading| reading.0);
+        if readings.len() < 2 {
+            return Err(no("there are fewer than two reads of the energy"));
+        }
+        let pairs = readings.iter().zip(readings.iter().skip(1));
+        let spans: Option<Vec<Span>> = pairs.map(|(from, to)| Span::new(*from, *to)).collect();
+        let spans = spans.ok_or_else(|| {
+            no("the counter of the energy went backwards: the driver was loaded again during the run")
+        })?;
+        let highest = highest_power(&spans, powers);
+        Ok(Self { spans, highest })
+    }
+
+    /// What was taken within the windows.
+    ///
+    /// Between two reads the energy is spread evenly. If a window fills the part f of a span of s
+    /// seconds, and the power within differs by d from that outside, this is wrong by f (1 - f) s d.
+    /// For d the highest power of the run is taken: what is short beside a span has its power lost in
+    /// the mean, so that the spans do not tell how far powers lie apart.
+    pub(super) fn energy(&self, windows: &WindowSet) -> Result<Energy, Absent> {
+        let length = windows.filled();
+        if length < SHORTEST_NS {
+            return Err(Absent::TooShortForEnergy);
+        }
+        let (first, last) = windows.extent();
+        let begin = self.spans.partition_point(|span| span.to <= first);
+        let spans = self.spans.get(begin..).unwrap_or_default();
+        let (mut joules, mut off, mut covered) = (0.0, 0.0, 0.0);
+        for span in spans.iter().take_while(|span| span.from < last) {
+            let within = windows.within(span.from, span.to);
+            let part = (within / span.ns()).min(1.0);
+            covered += within;
+            joules += part * span.joules;
+            if part > 0.0 && part < 1.0 {
+                off += (part * (1.0 - part) * span.seconds() + STALE_S) * self.highest;
+            }
+        }
+        if covered <= 0.0 {
+            return Err(no("no read of the energy is near its windows"));
+        }
+        // What lies before the first read or behind the last one is taken to be like the rest.
+        joules *= length as f64 / covered;
+        off += (length as f64 - covered).max(0.0) / 1e9 * self.highest;
+        let part_off = if joules > 0.0 { off / joules } else { f64::INFINITY };
+        if part_off > MOST_OFF {
+            let percent = (part_off * 100.0).round().clamp(0.0, 1e6) as u64;
+            return Err(Absent::EnergyUncertain { percent, spacing_ms: self.spacing_ms() });
+        }
+        Ok(Energy { joules, off })
+    }
+
+    /// Mean time between reads.
+    fn spacing_ms(&self) -> u64 {
+        let all: u64 = self.spans.iter().map(|span| span.to - span.from).sum();
+        all / 1_000_000 / self.spans.len().max(1) as u64
+    }
+}
+
+fn no(why: &str) -> Absent {
+    Absent::NoEnergy { why: why.to_owned() }
+}
+
+/// The time between two reads.
+struct Span {
+    from: u64,
+    to: u64,
+    joules: f64,
+}
+
+impl Span {
+    /// Nothing where time or energy goes backwards.
+    fn new((from, before): Reading, (to, after): Reading) -> Option<Self> {
+        let joules = after.checked_sub(before)? as f64 / 1e3;
+        (to > from).then_some(Span { from, to, joules })
+    }
+
+    fn ns(&self) -> f64 {
+        (self.to - self.from) as f64
+    }
+
+    fn seconds(&self) -> f64 {
+        self.ns() / 1e9
+    }
+}
+
+/// The highest power of the GPU in the run, W. Over shorter times the mean power is that of a counter
+/// which stood still, or jumped.
+fn highest_power(spans: &[Span], powers: impl Iterator<Item = f64>) -> f64 {
+    let long = spans.iter().filter(|span| span.seconds() >= 0.09);
+    long.map(|span| span.joules / span.seconds()).chain(powers).fold(0.0, f64::max)
+}
+
+/// Bits of `nvmlClocksEventReasons` and what they mean. Idleness, 1, holds nothing down.
+const LIMITS: [(u64, &str); 8] = [
+    (2, "clocks set by the user"),
+    (4, "power limit"),
+    (8, "hardware slowdown"),
+    (16, "sync boost with other GPUs"),
+    (32, "temperature (software)"),
+    (64, "temperature (hardware)"),
+    (128, "power brake (hardware)"),
+    (256, "display clocks"),
+];
+const IDLE: u64 = 1;
+
+/// Readings in the making.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Clocks {
+    reads: u64,
+    sm: Spread,
+    memory: Spread,
+    temperature_max_c: Option<u32>,
+    /// Readings that tell reasons, and those of each.
+    told: u64,
+    limits: [u64; LIMITS.len()],
+    unnamed: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Spread {
+    count: u64,
+    sum: u64,
+    min: u32,
+    max: u32,
+}
+
+impl Spread {
+    fn add(&mut self, value: u32) {
+        self.min = if self.count == 0 { value } else { self.min.min(value) };
+        self.max = self.max.max(value);
+        self.sum = self.sum.saturating_add(value.into());
+        self.count += 1;
+    }
+
+    fn merge(&mut self, other: Self) {
+        if other.count > 0 {
+            self.min = if self.count == 0 { other.min } else { self.min.min(other.min) };
+            self.max = self.max.max(other.max);
+            self.sum = self.sum.saturating_add(other.sum);
+            self.count += other.count;
+        }
+    }
+
+    fn span(self) -> Option<ReadSpan> {
+        let Self { count, sum, min, max } = self;
+        (count > 0).then(|| ReadSpan { min, mean: sum as f64 / count as f64, max })
+    }
+}
+
+impl Clocks {
+    pub(super) fn add(&mut self, state: &DeviceState) {
+        self.reads += 1;
+        // An idle GPU has low clocks because nothing runs, not the other way round.
+        if state.clock_reasons.is_none_or(|reasons| reasons & IDLE == 0) {
+            state.sm_clock_mhz.into_iter().for_each(|clock| self.sm.add(clock));
+            state.memory_clock_mhz.into_iter().for_each(|clock| self.memory.add(clock));
+        }
+        self.temperature_max_c = self.temperature_max_c.max(state.temperature_c);
+        let Some(reasons) = state.clock_reasons else { return };
+        self.told += 1;
+        let mut named = IDLE;
+        for (count, (bit, _)) in self.limits.iter_mut().zip(LIMITS) {
+            *count += u64::from(reasons & bit != 0);
+            named |= bit;
+        }
+        self.unnamed += u64::from(reasons & !named != 0);
+    }
+
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.reads += other.reads;
+        self.sm.merge(other.sm);
+        self.memory.merge(other.memory);
+        self.temperature_max_c = self.temperature_max_c.max(other.temperature_max_c);
+        self.told += other.told;
+        for (count, more) in self.limits.iter_mut().zip(other.limits) {
+            *count += more;
+        }
+        self.unnamed += other.unnamed;
+    }
+
+    pub(super) fn finish(&self) -> ClockUse {
+        let named = self.limits.iter().zip(LIMITS).map(|(&reads, (_, reason))| (reads, reason));
+        let all = named.chain([(self.unnamed, "another reason of the driver's")]);
+        let limits = all
+            .filter(|(reads, _)| *reads > 0)
+            .map(|(reads, reason)| ClockLimit { reason: reason.to_owned(), reads });
+        ClockUse {
+            reads: self.reads,
+            clock_reads: self.sm.count,
+            sm_clock_mhz: self.sm.span(),
+            memory_clock_mhz: self.memory.span(),
+            temperature_max_c: self.temperature_max_c,
+            limits: (self.told > 0).then(|| limits.collect()),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -347,5 +574,113 @@ mod tests {
         assert!(found.why.contains("power limit in 9 of 10 readings"), "{}", found.why);
         assert!(found.why.contains("up to 25 % slower"), "{}", found.why);
         assert_eq!((finding(1_850.0, 5), finding(1_425.0, 4)), (None, None));
+    }
+
+    const S: u64 = 1_000_000_000;
+
+    /// 100 W from 0 to 10 s, 600 W from there to 20 s; read every so many ms.
+    fn steps(every_ms: u64) -> Vec<Reading> {
+        let energy = |at: u64| at.min(10 * S) / 10_000 + at.saturating_sub(10 * S) * 6 / 10_000;
+        (0..=20_000 / every_ms)
+            .map(|n| n * every_ms * 1_000_000)
+            .map(|at| (at, energy(at)))
+            .collect()
+    }
+
+    fn windows(all: &[(u64, u64)]) -> WindowSet {
+        let mut set = WindowSet::default();
+        all.iter().for_each(|&(start, end)| set.add(start, end));
+        set
+    }
+
+    fn of(readings: &[Reading], all: &[(u64, u64)]) -> Result<Energy, Absent> {
+        Track::new(readings.to_vec(), std::iter::empty())?.energy(&windows(all))
+    }
+
+    #[test]
+    fn the_bound_holds_wherever_power_changes_between_two_reads() {
+        for every_ms in [100, 270, 900] {
+            let readings = steps(every_ms);
+            for start_ms in (9_000..11_000).step_by(70) {
+                let start = start_ms * 1_000_000;
+                let truth = (start + 5 * S - (10 * S).max(start)) as f64 * 6e-7
+                    + (10 * S).saturating_sub(start) as f64 * 1e-7;
+                match of(&readings, &[(start, start + 5 * S)]) {
+                    Ok(Energy { joules, off }) => {
+                        assert!((joules - truth).abs() <= off + 0.01, "{joules} {off} {truth}");
+                    }
+                    Err(error) => assert!(every_ms == 900, "{every_ms} {start_ms}: {error}"),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn whole_spans_are_exact_and_many_short_windows_are_refused() {
+        let readings = steps(250);
+        let Energy { joules, off } = of(&readings, &[(10 * S, 15 * S)]).unwrap();
+        assert_eq!((joules, off), (3_000.0, 0.0));
+        // Windows of 50 ms in turn with others: even spreading would give each the mean power.
+        let short: Vec<_> = (0..100).map(|n| (n * S / 5, n * S / 5 + S / 20)).collect();
+        let error = of(&readings, &short).unwrap_err();
+        assert!(matches!(error, Absent::EnergyUncertain { spacing_ms: 250, .. }), "{error}");
+    }
+
+    #[test]
+    fn stages_in_turn_that_are_short_beside_the_reads_have_no_energy_even_at_a_steady_mean() {
+        let steady: Vec<Reading> = (0..=80).map(|n| (n * S / 4, n * 125_000)).collect();
+        let of_step = |from: u64, to: u64| -> Vec<(u64, u64)> {
+            (0..200).map(|n| n * S / 10).map(|at| (at + from, at + to)).collect()
+        };
+        for short in [of_step(0, S / 50), of_step(S / 50, S / 10)] {
+            let error = of(&steady, &short).unwrap_err();
+            assert!(matches!(error, Absent::EnergyUncertain { .. }), "{error}");
+        }
+        assert!(of(&steady, &[(S, 19 * S)]).is_ok());
+    }
+
+    #[test]
+    fn what_cannot_be_known_has_its_reason() {
+        let readings = steps(250);
+        assert_eq!(of(&readings, &[(S, 2 * S - 1)]), Err(Absent::TooShortForEnergy));
+        let why = |result: Result<Energy, Absent>| result.unwrap_err().to_string();
+        assert!(why(of(&readings[..1], &[(S, 9 * S)])).contains("fewer than two reads"));
+        assert!(why(of(&readings, &[(30 * S, 39 * S)])).contains("no read of the energy is near"));
+        let backwards = [(0, 9_000), (S, 12_000), (2 * S, 500), (9 * S, 7_000)];
+        assert!(why(of(&backwards, &[(S, 9 * S)])).contains("went backwards"));
+        // Half of the windows lies behind the last read.
+        assert!(why(of(&readings, &[(15 * S, 25 * S)])).contains("off by 50 %"));
+    }
+
+    #[test]
+    fn an_idle_gpu_has_no_clock_and_reasons_have_names() {
+        let read = |clock, reasons| DeviceState {
+            sm_clock_mhz: Some(clock),
+            clock_reasons: reasons,
+            ..DeviceState::default()
+        };
+        let mut clocks = Clocks::default();
+        for state in [read(345, Some(1)), read(1500, Some(4)), read(1400, Some(4 | 64 | 1 << 40))] {
+            clocks.add(&state);
+        }
+        let used = clocks.finish();
+        assert_eq!((used.reads, used.clock_reads), (3, 2));
+        assert_eq!(used.sm_clock_mhz, Some(ReadSpan { min: 1400, mean: 1450.0, max: 1500 }));
+        assert_eq!((used.memory_clock_mhz, used.temperature_max_c), (None, None));
+        let limits: Vec<_> = used
+            .limits
+            .iter()
+            .flatten()
+            .map(|limit| (limit.reason.as_str(), limit.reads))
+            .collect();
+        let expected = [
+            ("power limit", 2),
+            ("temperature (hardware)", 1),
+            ("another reason of the driver's", 1),
+        ];
+        assert_eq!(limits, expected);
+        let mut unknown = Clocks::default();
+        unknown.add(&DeviceState::default());
+        assert_eq!(unknown.finish().limits, None, "not told is not none");
     }
 }

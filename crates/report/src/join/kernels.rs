@@ -6,8 +6,8 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use super::Groups;
-use super::intern::GlobalShape;
-use super::labels::Labels;
+use crate::join::GlobalShape;
+use crate::join::Labels;
 use stage2_contract::text::{KernelName, kernel_name};
 use stage2_model::{
     GraphRow, KernelRow, Launch, MemoryRow, Sources, StageKernelRow, StageRow, Times,

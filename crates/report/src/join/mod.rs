@@ -6,36 +6,32 @@ mod definitions;
 mod devices;
 pub mod empty;
 pub(crate) mod energy;
-mod findings;
-mod intern;
 pub(crate) mod kernels;
-mod labels;
-pub(crate) mod numbered_ranges;
-mod outliers;
 pub mod overhead;
-pub mod passes;
 mod paths;
 pub mod same_name;
-mod side_by_side;
-mod stage_steps;
 mod stages;
 pub mod steps;
 pub mod timeline;
-mod unseen_ranges;
-mod windows;
 pub mod without_collector;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use crate::ranks::Together;
-use intern::Tables;
-use labels::Labels;
+use indexmap::{IndexMap, IndexSet};
+use stage2_contract::text;
+use stage2_contract::trace::{Device, Shape};
 use stage2_model::{
-    Answer, CaptureRow, Finding, Insight, ModelWindows, Origin, PassCosts, PathRow, Report,
-    RunInfo, SCHEMA, SCHEMA_VERSION, StageRow, StepUnit,
+    Answer, CaptureRow, Finding, Insight, ModelWindows, Origin, PassCosts, PathKind, PathRow,
+    Report, RunInfo, SCHEMA, SCHEMA_VERSION, StageRow, StepUnit,
 };
-use stage2_read::trace::stats::{GroupKey, Stats};
+use stage2_read::path_label::{
+    OUTSIDE_RANGES, UNATTRIBUTED_WORK, UNDEFINED_KERNEL, UNDEFINED_RANGE, WHOLE_PROCESS, element,
+    shown, visible_name,
+};
+use stage2_read::trace::paths::{OUTSIDE, PathIndex, UNATTRIBUTED, UNDEFINED};
+use stage2_read::trace::stats::{GroupKey, Stats, Work};
 use stage2_read::trace::{Capture, Captured, ProcessCapture};
 
 /// Key under which a collector says that its GPU is simulated, with the value `1`.
@@ -57,29 +53,29 @@ pub fn join(mut capture: Capture, run: RunInfo, findings: Vec<Finding>) -> Repor
 /// paths and clocks stay with them. `findings` are those of the run itself.
 pub(crate) fn join_kept(capture: &mut Capture, run: RunInfo, findings: Vec<Finding>) -> Report {
     let mut coverage = coverage::coverage(capture);
-    let found = findings::of_processes(&capture.processes, &coverage);
+    let found = coverage::process_findings(&capture.processes, &coverage);
     let mut findings =
-        findings::distinct([findings, std::mem::take(&mut capture.findings), found].concat());
+        coverage::distinct([findings, std::mem::take(&mut capture.findings), found].concat());
 
     let mut tables = Tables::default();
     let mut groups = Groups::new();
     let mut captured: HashMap<(u32, u32), Captured> = HashMap::new();
-    let mut stages = stages::Stages::default();
+    let mut stages = stages::StageTotals::default();
     let mut paths = paths::PathTotals::default();
     let mut devices = devices::DeviceTotals::default();
-    let mut energy = energy::Energies::default();
+    let mut energy = energy::StageEnergies::default();
     let mut model_windows: Option<ModelWindows> = None;
     let mut together = Together::default();
-    let mut steps = stage_steps::MaybeSteps::default();
+    let mut steps = steps::StepCandidates::default();
     let inferred_steps = steps::inferred(&capture.processes);
     for (file, process) in capture.processes.iter_mut().enumerate() {
-        let mapping = tables.take(file, process);
-        together.take(process, |path| mapping.path(path), |device| mapping.device(device));
-        stages.take(process, &mapping, &tables);
-        steps.take(process, &mapping);
-        paths.take(process, &mapping);
-        devices.take(process, &mapping);
-        energy.take(process, &mapping);
+        let mapping = tables.intern(file, process);
+        together.add_process(process, |path| mapping.path(path), |device| mapping.device(device));
+        stages.add_process(process, &mapping, &tables);
+        steps.add_process(process, &mapping);
+        paths.add_process(process, &mapping);
+        devices.add_process(process, &mapping);
+        energy.add_process(process, &mapping);
         if let Some(windows) = process.model_windows.filter(|_| process.gpu_recorded()) {
             let windows = ModelWindows { all_ns: windows.all_ns, warm_ns: windows.warm_ns };
             model_windows = Some(model_windows.map_or(windows, |sum| sum.plus(windows)));
@@ -117,10 +113,10 @@ pub(crate) fn join_kept(capture: &mut Capture, run: RunInfo, findings: Vec<Findi
     if let Some(compared) = ranks.compared.filter(|_| coverage.gpu_records() > 0) {
         coverage.verdict.text.push_str(&format!("; {}", compared.sentence()));
     }
-    findings.extend(numbered_ranges::finding(&path_rows, &capture.names.roles));
-    findings.extend(numbered_ranges::joined(&path_rows));
-    findings.extend(side_by_side::finding(&path_rows, &side_by_side));
-    findings.extend(findings::of_devices(&device_rows).chain(of_ranks));
+    findings.extend(paths::numbered_ranges(&path_rows, &capture.names.roles));
+    findings.extend(paths::joined_names(&path_rows));
+    findings.extend(paths::side_by_side_ranges(&path_rows, &side_by_side));
+    findings.extend(coverage::shared_devices(&device_rows).chain(of_ranks));
     Report {
         schema: SCHEMA.to_owned(),
         schema_version: SCHEMA_VERSION,
@@ -192,5 +188,281 @@ fn one_basis(paths: &mut [PathRow], stages: &[StageRow]) {
         if let Some(median_ns) = medians.get(row.path.as_str()) {
             row.host_warm_median_ns = Some(*median_ns);
         }
+    }
+}
+
+/// Stands for the whole of each process whose user opened no range.
+const WHOLE: u32 = 3;
+
+/// A range name under its parents, of the whole run.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub(crate) parent: Option<u32>,
+    pub(crate) top: u32,
+    pub(crate) depth: u64,
+    pub(crate) kind: PathKind,
+    pub(crate) name: String,
+    pub(crate) domain: Option<String>,
+}
+
+/// Parent, name, domain.
+type NodeKey = (Option<u32>, Option<Vec<u8>>, Option<Vec<u8>>);
+
+/// A kernel with its launch configuration; `launch` without its identifiers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct GlobalShape {
+    pub(crate) name: u32,
+    pub(crate) launch: Option<Shape>,
+}
+
+/// A GPU: by its UUID on its host, else by its number in its file.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum DeviceKey {
+    Uuid { simulated: bool, host: Option<String>, uuid: [u8; 16] },
+    InFile { file: usize, id: Option<u32> },
+}
+
+/// A GPU as the run saw it first.
+#[derive(Clone, Debug)]
+pub(crate) struct GlobalDevice {
+    pub(crate) index: Option<u32>,
+    pub(crate) device: Option<Device>,
+    pub(crate) host: Option<String>,
+    pub(crate) pid: Option<u32>,
+    pub(crate) simulated: bool,
+}
+
+/// Everything that rows refer to, by identifiers of the run.
+#[derive(Debug)]
+pub(crate) struct Tables {
+    pub(crate) nodes: Vec<Node>,
+    node_index: HashMap<NodeKey, u32>,
+    pub(crate) kernel_names: IndexSet<Vec<u8>>,
+    pub(crate) shapes: IndexSet<GlobalShape>,
+    pub(crate) devices: IndexMap<DeviceKey, GlobalDevice>,
+    /// CUDA graphs: the index of the file, and CUPTI's id in it.
+    pub(crate) graphs: IndexSet<(usize, u32)>,
+}
+
+/// From the indices of one file to those of the run.
+#[derive(Debug, Default)]
+pub(crate) struct Mapping {
+    file: usize,
+    paths: Vec<u32>,
+    shapes: Vec<u32>,
+    devices: Vec<u32>,
+}
+
+impl Mapping {
+    pub(crate) fn path(&self, index: PathIndex) -> u32 {
+        self.paths.get(index as usize).copied().unwrap_or(UNDEFINED)
+    }
+
+    /// All paths of the file.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = u32> {
+        self.paths.iter().copied()
+    }
+
+    /// Index 0 of every file's shapes is the stand-in for undefined ones.
+    pub(crate) fn shape(&self, index: u32) -> u32 {
+        self.shapes.get(index as usize).or(self.shapes.first()).copied().unwrap_or(u32::MAX)
+    }
+
+    pub(crate) fn device(&self, index: u32) -> u32 {
+        self.devices.get(index as usize).copied().unwrap_or(0)
+    }
+}
+
+impl Default for Tables {
+    fn default() -> Self {
+        let special = [
+            (OUTSIDE, PathKind::OutsideRanges, OUTSIDE_RANGES),
+            (UNATTRIBUTED, PathKind::Unattributed, UNATTRIBUTED_WORK),
+            (UNDEFINED, PathKind::Undefined, UNDEFINED_RANGE),
+            (WHOLE, PathKind::WholeProcess, WHOLE_PROCESS),
+        ];
+        let node = |(top, kind, name): (u32, PathKind, &str)| {
+            let name = name.to_owned();
+            Node { parent: None, top, depth: 0, kind, name, domain: None }
+        };
+        Self {
+            nodes: special.map(node).to_vec(),
+            node_index: HashMap::new(),
+            kernel_names: IndexSet::new(),
+            shapes: IndexSet::new(),
+            devices: IndexMap::new(),
+            graphs: IndexSet::new(),
+        }
+    }
+}
+
+impl Tables {
+    /// Interns what `process`, the `file`th, defines.
+    pub(crate) fn intern(&mut self, file: usize, process: &ProcessCapture) -> Mapping {
+        Mapping {
+            file,
+            paths: self.intern_paths(process),
+            shapes: self.intern_shapes(process),
+            devices: self.intern_devices(file, process),
+        }
+    }
+
+    /// The group of the run that a group of a file belongs to.
+    pub(crate) fn group(&mut self, key: GroupKey, mapping: &Mapping) -> GroupKey {
+        let work = match key.work {
+            Work::Kernel(shape) => Work::Kernel(mapping.shape(shape)),
+            Work::Graph(id) => Work::Graph(self.graphs.insert_full((mapping.file, id)).0 as u32),
+            other => other,
+        };
+        GroupKey { path: mapping.path(key.path), work, device: mapping.device(key.device) }
+    }
+
+    fn intern_paths(&mut self, process: &ProcessCapture) -> Vec<u32> {
+        let bytes = |name: Option<u32>| name.and_then(|i| process.names.get(i as usize)).cloned();
+        let mut mapped: Vec<u32> = vec![OUTSIDE, UNATTRIBUTED, UNDEFINED];
+        let whole = process.whole.as_ref().and_then(|whole| mapped.get_mut(whole.path as usize));
+        whole.into_iter().for_each(|path| *path = WHOLE);
+        for node in process.paths.iter().skip(mapped.len()) {
+            let parent = node.parent.and_then(|p| mapped.get(p as usize)).copied();
+            let key = (parent, bytes(node.name), bytes(node.domain));
+            let index = match self.node_index.get(&key) {
+                Some(&index) => index,
+                None => self.add_node(key),
+            };
+            mapped.push(index);
+        }
+        mapped
+    }
+
+    fn add_node(&mut self, key: NodeKey) -> u32 {
+        let index = self.nodes.len() as u32;
+        let around = key.0.and_then(|parent| self.nodes.get(parent as usize));
+        let name = visible_name(key.1.as_deref());
+        let node = Node {
+            parent: key.0,
+            top: around.map_or(index, |node| node.top),
+            depth: around.map_or(0, |node| node.depth + 1),
+            kind: around.map_or(PathKind::Range, |node| node.kind),
+            name,
+            domain: key.2.as_deref().map(text::visible),
+        };
+        self.nodes.push(node);
+        self.node_index.insert(key, index);
+        index
+    }
+
+    fn intern_shapes(&mut self, process: &ProcessCapture) -> Vec<u32> {
+        let mut mapped = Vec::with_capacity(process.shapes.len());
+        for entry in &process.shapes {
+            if !entry.defined && process.undefined.shapes == 0 {
+                // The stand-in, which nothing in this file refers to.
+                mapped.push(u32::MAX);
+                continue;
+            }
+            let bytes = entry.name.and_then(|name| process.names.get(name as usize));
+            let bytes = bytes.cloned().unwrap_or_else(|| UNDEFINED_KERNEL.as_bytes().to_vec());
+            let name = self.kernel_names.insert_full(bytes).0 as u32;
+            let launch = entry.defined.then_some(Shape { id: 0, name: 0, ..entry.shape });
+            mapped.push(self.shapes.insert_full(GlobalShape { name, launch }).0 as u32);
+        }
+        mapped
+    }
+
+    fn intern_devices(&mut self, file: usize, process: &ProcessCapture) -> Vec<u32> {
+        let simulated = is_simulated(process);
+        let host = process.process.as_ref().map(|p| text::visible(p.host.as_bytes()));
+        let pid = process.process.as_ref().map(|p| p.pid);
+        let mut mapped = Vec::with_capacity(process.devices.len());
+        for entry in &process.devices {
+            let uuid = entry.device.as_ref().map(|d| d.uuid).filter(|uuid| *uuid != [0; 16]);
+            let key = match uuid {
+                Some(uuid) => DeviceKey::Uuid { simulated, host: host.clone(), uuid },
+                None => DeviceKey::InFile { file, id: entry.id },
+            };
+            let known = self.devices.entry(key);
+            mapped.push(known.index() as u32);
+            let (device, host) = (entry.device.clone(), host.clone());
+            known.or_insert(GlobalDevice { index: entry.id, device, host, pid, simulated });
+        }
+        mapped
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Labels<'t> {
+    pub(crate) tables: &'t Tables,
+    paths: Vec<String>,
+    devices: Vec<String>,
+}
+
+impl<'t> Labels<'t> {
+    pub(crate) fn new(tables: &'t Tables) -> Self {
+        let nodes = &tables.nodes;
+        Self {
+            tables,
+            paths: nodes.iter().map(|node| path_label(nodes, node)).collect(),
+            devices: device_labels(&tables.devices.values().collect::<Vec<_>>()),
+        }
+    }
+
+    pub(crate) fn path(&self, path: u32) -> &str {
+        let undefined = self.paths.get(UNDEFINED as usize);
+        self.paths.get(path as usize).or(undefined).map_or("", String::as_str)
+    }
+
+    /// The stage of a path; it is a path itself.
+    pub(crate) fn stage_of(&self, path: u32) -> u32 {
+        self.tables.nodes.get(path as usize).map_or(UNDEFINED, |node| node.top)
+    }
+
+    pub(crate) fn stage(&self, path: u32) -> &str {
+        self.path(self.stage_of(path))
+    }
+
+    pub(crate) fn device(&self, device: u32) -> &str {
+        self.devices.get(device as usize).map_or("", String::as_str)
+    }
+}
+
+fn path_label(nodes: &[Node], node: &Node) -> String {
+    let up = |node: &&Node| node.parent.and_then(|parent| nodes.get(parent as usize));
+    let around = std::iter::successors(Some(node), up);
+    let element = |node: &Node| element(&node.name, node.domain.as_deref());
+    shown(around.map(element), node.depth, nodes.get(node.top as usize).map(element)).join("/")
+}
+
+/// What the name of a simulated GPU ends in.
+const SIMULATED: &str = " (simulated)";
+
+fn device_labels(devices: &[&GlobalDevice]) -> Vec<String> {
+    let short: Vec<String> = devices.iter().map(|device| short_label(device)).collect();
+    let unique = |(label, device): (&String, &&GlobalDevice)| match short
+        .iter()
+        .filter(|other| *other == label)
+        .count()
+    {
+        0 | 1 => label.clone(),
+        _ => format!("{label} ({})", distinction(device)),
+    };
+    short.iter().zip(devices).map(unique).collect()
+}
+
+fn short_label(device: &GlobalDevice) -> String {
+    let Some(index) = device.index else { return "(device not known)".to_owned() };
+    let name = device.device.as_ref().map(|d| text::shorten(&text::visible(&d.name), 60));
+    let name = name.filter(|name| !name.trim().is_empty());
+    let name = name.as_deref().unwrap_or("(name not known)");
+    // The simulated GPU of this project says it in its name already.
+    let marked = device.simulated && !name.ends_with(SIMULATED);
+    format!("{index} {name}{}", if marked { SIMULATED } else { "" })
+}
+
+fn distinction(device: &GlobalDevice) -> String {
+    let host = device.host.as_deref().map_or("", |host| host);
+    let uuid = device.device.as_ref().map(|d| d.uuid).filter(|uuid| *uuid != [0; 16]);
+    match (uuid, device.pid) {
+        (Some(uuid), _) => format!("{host} GPU-{}", &text::uuid_text(uuid)[..8]),
+        (None, Some(pid)) => format!("{host} pid {pid}"),
+        (None, None) => "another process".to_owned(),
     }
 }

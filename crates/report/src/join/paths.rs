@@ -1,15 +1,15 @@
-//! Times of ranges and groups of GPU work -> the tree of range paths.
+//! Times of ranges and groups of GPU work -> the tree of range paths, and what is told of the names of ranges.
 
 use std::cmp::Reverse;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::BuildHasher;
 
+use crate::join::{Groups, Labels, Mapping, Node, Tables};
 use rustc_hash::{FxBuildHasher, FxHashSet};
-
-use super::Groups;
-use super::intern::{Mapping, Node, Tables};
-use super::labels::Labels;
-use stage2_model::{PathKind, PathRow};
+use stage2_contract::text::numbers::count;
+use stage2_contract::text::{listed, shorten};
+use stage2_model::{Finding, PathKind, PathRow};
+use stage2_read::roles::RoleSettings;
 use stage2_read::trace::ProcessCapture;
 use stage2_read::trace::ranges::PathTimes;
 use stage2_read::trace::stats::Work;
@@ -70,7 +70,7 @@ pub(crate) fn add_times(sum: &mut PathTimes, times: &PathTimes, gpu_recorded: bo
 }
 
 impl PathTotals {
-    pub(crate) fn take(&mut self, process: &ProcessCapture, mapping: &Mapping) {
+    pub(crate) fn add_process(&mut self, process: &ProcessCapture, mapping: &Mapping) {
         let gpu_recorded = process.gpu_recorded();
         self.some_recorded |= gpu_recorded;
         if gpu_recorded && !process.gated {
@@ -195,4 +195,171 @@ fn tree_order(tables: &Tables, sums: &[PathSum]) -> Vec<u32> {
         stack.extend(children.remove(&Some(path)).unwrap_or_default());
     }
     order
+}
+
+// Few of them are told, and not put together: `layer_0` and `layer_1` are different layers. Of many, the
+// loader makes one name (see [`alike`](stage2_read::trace::alike)), which is told as well.
+
+/// Names from which on a number is no chance.
+const MANY: u64 = 4;
+/// Characters of a name.
+const NAME_LIMIT: usize = 60;
+/// Joined names that are told.
+const JOINED_NAMED: usize = 3;
+
+/// Names with one beginning.
+struct Group<'r> {
+    first: &'r PathRow,
+    last: &'r PathRow,
+    names: u64,
+}
+
+/// What to tell of the largest group of such ranges.
+pub(super) fn numbered_ranges(rows: &[PathRow], roles: &RoleSettings) -> Option<Finding> {
+    let mut groups: BTreeMap<(Option<usize>, &str), Group<'_>> = BTreeMap::new();
+    for row in rows.iter().filter(|row| row.kind == PathKind::Range) {
+        let Some(stem) = stem(row, roles) else { continue };
+        // What was opened again has warm times of its own.
+        if row.host_warm_median_ns.is_some() || row.instances.is_none() {
+            continue;
+        }
+        let group =
+            groups.entry((row.parent, stem)).or_insert(Group { first: row, last: row, names: 0 });
+        group.names += 1;
+        group.last = row;
+    }
+    let (_, group) = groups
+        .into_iter()
+        .filter(|(_, group)| group.names >= MANY)
+        .max_by_key(|(_, group)| group.names)?;
+    let shown = |row: &PathRow| shorten(&row.name, NAME_LIMIT);
+    Some(Finding::warning(
+        format!(
+            "{} ranges have names that differ in a number only: {} ... {}",
+            group.names,
+            shown(group.first),
+            shown(group.last)
+        ),
+        "each name counts by itself and was opened once, so that there is no time of a warm step and \
+         no percentile",
+        "open all of them under one name and keep the number beside it: \
+         `with stage2.range(\"step\", number=i)`, or as the payload of the NVTX range",
+    ))
+}
+
+/// What to tell of names that count as one.
+pub(super) fn joined_names(rows: &[PathRow]) -> Option<Finding> {
+    let mut joined: Vec<(&PathRow, u64)> =
+        rows.iter().filter_map(|row| Some((row, row.joined_names?))).collect();
+    joined.sort_by_key(|(_, names)| Reverse(*names));
+    let told = |(row, names): &(&PathRow, u64)| {
+        format!("{} ({} names)", shorten(&row.name, NAME_LIMIT), count(*names))
+    };
+    let told: Vec<String> = joined.iter().map(told).collect();
+    (!told.is_empty()).then(|| {
+        Finding::note(
+            format!(
+                "names of ranges that differ in a number or an identifier only count as one range: {}",
+                listed(&told, JOINED_NAMED)
+            ),
+            "more of them than stay apart would each be a range with an instance or two, without a warm \
+             time; times, shares and percentiles are over all instances of the joined range",
+            "exports (`stage2-launch export`) and the trace files have each instance under its own name",
+        )
+    })
+}
+
+/// The name without the number at its end, if it may be that of a step.
+fn stem<'r>(row: &'r PathRow, roles: &RoleSettings) -> Option<&'r str> {
+    let stem = row.name.trim_end_matches(|c: char| c.is_ascii_digit());
+    let is_numbered = stem.len() < row.name.len() && !stem.is_empty();
+    (is_numbered && (row.depth == 0 || roles.is_step(stem))).then_some(stem)
+}
+
+/// What to tell of the row with the most kernels among those at the indices `side_by_side`.
+pub(super) fn side_by_side_ranges(rows: &[PathRow], side_by_side: &[usize]) -> Option<Finding> {
+    let rows = side_by_side.iter().filter_map(|&index| rows.get(index));
+    let kernels = |row: &&PathRow| row.kernels_inclusive.unwrap_or(0);
+    let row = rows.filter(|row| kernels(row) > 0).max_by_key(kernels)?;
+    let name = shorten(&row.name, NAME_LIMIT);
+    Some(Finding::warning(
+        format!("start/end ranges of the name {name} overlap, and kernels were launched in them"),
+        format!(
+            "{name} is a stage with all ranges of that thread in it, since work belongs to every range \
+             that is open at its launch; of several instances it counts for the one that began last"
+        ),
+        "to have the ranges within as stages, open these ranges on a thread that launches nothing, or \
+         in an NVTX domain of their own that report.library_domains names",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    mod numbered_ranges {
+        use super::super::*;
+
+        fn row(name: &str, parent: Option<usize>, warm_ns: Option<u64>) -> PathRow {
+            PathRow {
+                name: name.into(),
+                kind: PathKind::Range,
+                parent,
+                depth: u64::from(parent.is_some()),
+                instances: Some(1),
+                host_warm_median_ns: warm_ns,
+                ..PathRow::default()
+            }
+        }
+
+        fn told(stem: &str, parent: Option<usize>, warm_ns: Option<u64>) -> Option<Finding> {
+            let rows: Vec<PathRow> =
+                (0..5).map(|number| row(&format!("{stem}{number}"), parent, warm_ns)).collect();
+            numbered_ranges(&rows, &RoleSettings::default())
+        }
+
+        #[test]
+        fn numbered_steps_are_told_with_the_remedy() {
+            let finding = told("ProfilerStep#", None, None).expect("a finding");
+            assert_eq!(
+                finding.what,
+                "5 ranges have names that differ in a number only: ProfilerStep#0 ... ProfilerStep#4"
+            );
+            assert!(finding.remedy.contains("stage2.range"), "{finding}");
+            assert!(told("decode_step_", Some(0), None).is_some(), "within a stage");
+        }
+
+        #[test]
+        fn layers_and_what_has_warm_times_are_left_alone() {
+            assert_eq!(told("layer_", Some(0), None), None);
+            assert_eq!(told("step_", None, Some(5)), None);
+            assert_eq!(told("", None, None), None, "a number alone is no name of a step");
+            let few = [row("step_0", None, None), row("step_1", None, None)];
+            assert_eq!(numbered_ranges(&few, &RoleSettings::default()), None);
+        }
+    }
+
+    mod side_by_side {
+        use super::super::*;
+
+        fn row(name: &str, kernels: Option<u64>) -> PathRow {
+            PathRow { name: name.into(), kernels_inclusive: kernels, ..PathRow::default() }
+        }
+
+        #[test]
+        fn the_row_with_the_most_kernels_is_told_with_the_remedy() {
+            let rows =
+                [row("decode", Some(900)), row("session", Some(9)), row("request", Some(90))];
+            let finding = side_by_side_ranges(&rows, &[1, 2]).expect("a finding");
+            assert!(finding.what.contains("the name request overlap"), "{finding}");
+            assert!(finding.remedy.contains("report.library_domains"), "{finding}");
+        }
+
+        #[test]
+        fn ranges_without_kernels_and_ranges_that_follow_each_other_are_left_alone() {
+            assert_eq!(
+                side_by_side_ranges(&[row("request", Some(0)), row("other", None)], &[0, 1]),
+                None
+            );
+            assert_eq!(side_by_side_ranges(&[row("request", Some(90))], &[]), None);
+        }
+    }
 }

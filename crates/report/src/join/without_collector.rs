@@ -2,30 +2,27 @@
 //!
 //! Both say so in every row: nsys can lose records without a trace of it, and ncu's durations are
 //! those of replayed launches at other clocks. The SQLite export of nsys is tallied as the
-//! collector's files are ([`export`]); of its other tables and of ncu's reports only sums are known
-//! ([`pieces`]), and what is not known is absent.
-
-mod export;
-mod pieces;
+//! collector's files are; of its other tables and of ncu's reports only sums are known
+//! ([`Piece`]), and what is not known is absent.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
+use crate::join::join;
+use crate::join::kernels::{distinct, percent, stage_kernels};
 use indexmap::{IndexMap, IndexSet};
-
-use self::pieces::of_ncu;
-pub use self::pieces::{Piece, of_nsys};
-use super::kernels::{distinct, percent, stage_kernels};
 use stage2_contract::text::numbers::count;
 use stage2_contract::text::{kernel_name, visible};
 use stage2_model::nsys::Source;
 use stage2_model::{
-    DeviceRow, Finding, KernelRow, Launch, Origin, PathRow, Report, Severity, Sources, StageRow,
-    Status, Times,
+    DeviceRow, Finding, KernelRow, Launch, Origin, PathKind, PathRow, Report, RunInfo, Severity,
+    Sources, StageRow, Status, Times,
 };
 use stage2_read::kernel_class::class_of;
-use stage2_read::ncu::load::Tables as NcuTables;
-use stage2_read::nsys::{Placed, Range, Tables, capture};
+use stage2_read::ncu::load::{Key, Tables as NcuTables};
+use stage2_read::ncu::nvtx;
+use stage2_read::nsys::capture::{Export, ZERO_NS};
+use stage2_read::nsys::{Naming, Placed, Range, Tables, capture};
 use stage2_read::trace::libraries::RangeNames;
 use stage2_read::trace::stats::{Stats, mean};
 
@@ -43,13 +40,13 @@ pub(crate) fn rows(
     if let Some(tables) = nsys.iter().find(|tables| !tables.kernels.is_empty()) {
         let doubts = doubts(tables);
         of_capture(report, tables, doubts.is_none(), libraries);
-        told(report, Origin::Nsys, doubts, tables.placed);
+        explain_source(report, Origin::Nsys, doubts, tables.placed);
         report.findings.extend(several(nsys, tables));
     } else if let Some(tables) = ncu {
         let pieces = of_ncu(tables);
         if !pieces.is_empty() {
             fill(report, Origin::Ncu, &tables.devices, &HashMap::new(), pieces);
-            told(report, Origin::Ncu, None, Placed::Once);
+            explain_source(report, Origin::Ncu, None, Placed::Once);
         }
     }
 }
@@ -62,7 +59,7 @@ fn of_capture(report: &mut Report, tables: &Tables, whole: bool, libraries: &Ran
             Ok(mut export) => {
                 export.capture.findings.retain(|finding| !tables.findings.contains(finding));
                 let mark = make_room(report, Origin::Nsys);
-                return export::rows(report, export, mark, whole);
+                return rows_of_export(report, export, mark, whole);
             }
             Err(finding) => report.findings.push(finding),
         }
@@ -246,7 +243,7 @@ fn doubts(tables: &Tables) -> Option<String> {
 }
 
 /// Says whose rows they are, also in the verdict on the first screen.
-fn told(report: &mut Report, origin: Origin, doubts: Option<String>, placed: Placed) {
+fn explain_source(report: &mut Report, origin: Origin, doubts: Option<String>, placed: Placed) {
     let label = origin.label();
     let calls = report.kernels.iter().fold(0u64, |sum, row| sum.saturating_add(row.times.calls));
     let general = match origin {
@@ -312,4 +309,301 @@ fn several(nsys: &[Tables], used: &Tables) -> Option<Finding> {
             "merge each capture into a bundle of its own",
         )
     })
+}
+
+/// Puts the rows of `export` in the place of the collector's. Where that one saw other GPU work,
+/// `mark` follows the name of every stage, and copies, fills and graphs stay the collector's. Where
+/// the export is not `whole`, GPU work that is missing would pass for idle time.
+fn rows_of_export(report: &mut Report, export: Export, mark: &str, whole: bool) {
+    let unplaced = export.unplaced();
+    let Export { capture, launches_are_detailed, .. } = export;
+    report.findings.extend(capture.findings.iter().cloned());
+    let mut made = join(capture, RunInfo::default(), Vec::new());
+    if report.simulated {
+        made.mark_simulated();
+    }
+    if !whole {
+        without_busy_times(&mut made);
+    }
+    if unplaced.is_some() {
+        without_zeros(&mut made);
+        report.unplaced = unplaced;
+    }
+    for row in &mut made.kernels {
+        row.sources = Sources { times: Origin::Nsys, counters: None };
+        row.launch = row.launch.filter(|launch| launch.grid != [0; 3]);
+        if let Some(launch) = row.launch.as_mut().filter(|_| !launches_are_detailed) {
+            launch.registers_per_thread = None;
+            launch.static_shared_bytes = None;
+            launch.dynamic_shared_bytes = None;
+            launch.local_bytes_per_thread = None;
+        }
+    }
+    all_times(&mut made).for_each(on_the_clock_of_the_file);
+    // It was made up, so that processes share their devices.
+    made.devices.iter_mut().for_each(|row| row.uuid = None);
+    report.kernel_names = std::mem::take(&mut made.kernel_names);
+    if mark.is_empty() {
+        report.copies = made.copies;
+        report.fills = made.fills;
+        report.graph_launches = made.graph_launches;
+        report.devices = made.devices;
+        report.stages = made.stages;
+        report.inferred_steps = made.inferred_steps;
+        report.stage_kernels = made.stage_kernels;
+        report.paths = made.paths;
+        report.kernels = made.kernels;
+    } else {
+        beside(report, made, mark);
+    }
+}
+
+fn without_busy_times(made: &mut Report) {
+    for row in &mut made.stages {
+        row.gpu_window_ns = None;
+        row.gpu_busy_ns = None;
+        row.gpu_busy_uncertain_ns = 0;
+        row.gpu_idle_ns = None;
+        row.gpu_short_gaps_ns = None;
+        row.gpu_busy_percent = None;
+        row.gpu_busy_parts = None;
+        row.warm = None;
+        row.devices.clear();
+    }
+    for row in &mut made.devices {
+        row.gpu_busy_ns = None;
+        row.gpu_span_ns = None;
+        row.gpu_busy_percent = None;
+    }
+}
+
+/// Work that was launched nobody knows where may be that of a range that seems to have none.
+fn without_zeros(made: &mut Report) {
+    let is_range = |kind: PathKind| kind == PathKind::Range;
+    for row in made.stages.iter_mut().filter(|row| is_range(row.kind) && row.has_no_gpu_work()) {
+        let counts = [
+            &mut row.kernels,
+            &mut row.copies,
+            &mut row.fills,
+            &mut row.graph_launches,
+            &mut row.kernel_sum_ns,
+            &mut row.kernels_per_instance_min,
+            &mut row.kernels_per_instance_median,
+            &mut row.kernels_per_instance_max,
+            &mut row.gpu_window_ns,
+            &mut row.gpu_busy_ns,
+            &mut row.gpu_idle_ns,
+            &mut row.gpu_short_gaps_ns,
+        ];
+        counts.into_iter().for_each(|count| *count = None);
+        (row.gpu_busy_percent, row.gpu_busy_parts, row.warm) = (None, None, None);
+        row.devices.clear();
+    }
+    for row in made.paths.iter_mut().filter(|row| is_range(row.kind)) {
+        if row.kernels_inclusive == Some(0) {
+            row.kernels_inclusive = None;
+            row.kernels_exclusive = None;
+            row.kernel_sum_inclusive_ns = None;
+            row.kernel_sum_exclusive_ns = None;
+        }
+    }
+}
+
+/// Adds stages with a mark, and what belongs to them, to those of the collector.
+fn beside(report: &mut Report, made: Report, mark: &str) {
+    let marked = |stage: &str| format!("{stage}{mark}");
+    let within = |path: &str, stage: &str| match path.strip_prefix(stage) {
+        Some(rest) => format!("{}{rest}", marked(stage)),
+        None => path.to_owned(),
+    };
+    let first_path = report.paths.len();
+    let mut stage = String::new();
+    for mut row in made.paths {
+        if row.parent.is_none() {
+            stage.clone_from(&row.path);
+            row.name = marked(&row.name);
+        }
+        row.path = within(&row.path, &stage);
+        row.parent = row.parent.map(|parent| parent + first_path);
+        report.paths.push(row);
+    }
+    let devices: HashMap<String, String> =
+        made.devices.into_iter().map(|row| (row.device.clone(), add_device(report, row))).collect();
+    let known = |device: &mut String| {
+        if let Some(known) = devices.get(device) {
+            device.clone_from(known);
+        }
+    };
+    for mut row in made.stages {
+        row.stage = marked(&row.stage);
+        row.devices.iter_mut().for_each(|on| known(&mut on.device));
+        report.stages.push(row);
+    }
+    for mut row in made.stage_kernels {
+        row.stage = marked(&row.stage);
+        report.stage_kernels.push(row);
+    }
+    for mut row in made.kernels {
+        row.path = within(&row.path, &row.stage);
+        row.stage = marked(&row.stage);
+        row.path_index += first_path;
+        known(&mut row.device);
+        report.kernels.push(row);
+    }
+}
+
+/// Adds the kernels of a device to the row that the collector has of it, or its row; gives its name.
+fn add_device(report: &mut Report, made: DeviceRow) -> String {
+    match report.devices.iter_mut().find(|row| row.index == made.index) {
+        Some(row) => {
+            row.kernels = row.kernels.saturating_add(made.kernels);
+            row.kernel_sum_ns = row.kernel_sum_ns.saturating_add(made.kernel_sum_ns);
+            row.device.clone()
+        }
+        None => {
+            report.devices.push(made);
+            report.devices.last().map_or_else(String::new, |row| row.device.clone())
+        }
+    }
+}
+
+fn all_times(report: &mut Report) -> impl Iterator<Item = &mut Times> {
+    let Report { kernels, stage_kernels, copies, fills, graph_launches, .. } = report;
+    let kernels = kernels.iter_mut().map(|row| &mut row.times);
+    let of_stages = stage_kernels.iter_mut().map(|row| &mut row.times);
+    let memory = copies.iter_mut().chain(fills).map(|row| &mut row.times);
+    let graphs = graph_launches.iter_mut().map(|row| &mut row.times);
+    kernels.chain(of_stages).chain(memory).chain(graphs)
+}
+
+fn on_the_clock_of_the_file(times: &mut Times) {
+    for time in [&mut times.first_start_gpu_ns, &mut times.last_end_gpu_ns] {
+        *time = time.and_then(|ns| ns.checked_sub(ZERO_NS.cast_unsigned()));
+    }
+}
+
+/// Where a launch was, if nobody saw its ranges.
+const NOT_KNOWN: &str = "(not known)";
+/// Where a launch was, if it was outside of all ranges.
+const OUTSIDE: &str = "(outside ranges)";
+/// All that was captured, where no range is known at all.
+const WHOLE: &str = "(whole capture)";
+
+/// Kernels of one name and configuration in one stage on one device.
+pub struct Piece {
+    /// Its name.
+    pub name: String,
+    /// The name is mangled.
+    pub mangled: bool,
+    /// Grid and block.
+    pub shape: Option<([u32; 3], [u32; 3])>,
+    /// Index of the GPU.
+    pub device: Option<u32>,
+    /// The stage.
+    pub stage: String,
+    /// What kind of stage that is.
+    pub kind: PathKind,
+    /// Calls and durations.
+    pub times: Times,
+}
+
+/// Rows of nsys. Ranges of its SQLite are the outermost of their thread, so that they part the
+/// kernels. Those of the CSV tables may nest: then they do so only by their numbers, or where nothing
+/// else is known of the kernels.
+pub fn of_nsys(tables: &Tables) -> Vec<Piece> {
+    let mut left: Vec<(u64, u64)> =
+        tables.kernels.iter().map(|kernel| (kernel.calls, kernel.total_ns)).collect();
+    let mut pieces = Vec::new();
+    let piece = |index: usize, stage: String, kind, calls: u64, total_ns: u64| {
+        let kernel = tables.kernels.get(index)?;
+        // Extremes and calls without times are known of all launches of a kernel only.
+        let whole = kernel.calls == calls;
+        let untimed = if whole { kernel.untimed } else { 0 };
+        let timed = calls.saturating_sub(untimed);
+        let times = Times {
+            calls,
+            invalid_timestamp_calls: untimed,
+            total_ns,
+            mean_ns: mean(total_ns, timed).filter(|_| whole || kernel.untimed == 0),
+            min_ns: kernel.min_ns.filter(|_| whole),
+            max_ns: kernel.max_ns.filter(|_| whole),
+            ..Times::default()
+        };
+        Some(Piece {
+            name: kernel.name.to_string(),
+            mangled: kernel.naming == Naming::Mangled,
+            shape: kernel.grid.zip(kernel.block),
+            device: kernel.device,
+            stage,
+            kind,
+            times,
+        })
+    };
+    if tables.placed != Placed::NotKnown {
+        for range in &tables.ranges {
+            for row in &range.kernels {
+                let Some(rest) = left.get_mut(row.kernel) else { continue };
+                *rest = (rest.0.saturating_sub(row.calls), rest.1.saturating_sub(row.total_ns));
+                let (kind, calls) = (PathKind::Range, row.calls);
+                pieces.extend(piece(row.kernel, label(range), kind, calls, row.total_ns));
+            }
+        }
+    }
+    // Kernels whose launch is not in the file may have been in any range.
+    let outside = tables.placed != Placed::NotKnown && tables.counts.without_launch == 0;
+    let (stage, kind) = match outside {
+        _ if tables.ranges.is_empty() => (WHOLE, PathKind::WholeProcess),
+        true => (OUTSIDE, PathKind::OutsideRanges),
+        false => (NOT_KNOWN, PathKind::Unattributed),
+    };
+    for (index, (calls, total_ns)) in left.into_iter().enumerate().filter(|(_, rest)| rest.0 > 0) {
+        pieces.extend(piece(index, stage.to_owned(), kind, calls, total_ns));
+    }
+    pieces
+}
+
+/// The launches that ncu profiled. Profiled ranges are no kernels.
+pub(super) fn of_ncu(tables: &NcuTables) -> Vec<Piece> {
+    let mut pieces: BTreeMap<(Key, String), Times> = BTreeMap::new();
+    let no_range = tables.launches.iter().all(|launch| launch.ranges.is_empty());
+    for launch in tables.launches.iter().filter(|launch| !launch.is_range()) {
+        let key = Key {
+            kernel: launch.kernel.clone(),
+            grid: launch.grid,
+            block: launch.block,
+            device: launch.device,
+        };
+        let stage = launch.ranges.get(..1).map(nvtx::path).unwrap_or_default();
+        let times = pieces.entry((key, stage)).or_default();
+        let count = launch.count();
+        times.calls = times.calls.saturating_add(count);
+        let Some(ns) = launch.duration_ns() else {
+            times.invalid_timestamp_calls = times.invalid_timestamp_calls.saturating_add(count);
+            continue;
+        };
+        let whole = |ns: f64| ns.round() as u64;
+        let (least, most) = launch.duration_ends_ns.unwrap_or((ns, ns));
+        times.total_ns = times.total_ns.saturating_add(whole(ns * count as f64));
+        times.min_ns = Some(times.min_ns.map_or(whole(least), |min| min.min(whole(least))));
+        times.max_ns = times.max_ns.max(Some(whole(most)));
+    }
+    let piece = |((key, stage), mut times): ((Key, String), Times)| {
+        let timed = times.calls.saturating_sub(times.invalid_timestamp_calls);
+        times.mean_ns = mean(times.total_ns, timed);
+        let (stage, kind) = match stage.is_empty() {
+            true if no_range => (WHOLE.to_owned(), PathKind::WholeProcess),
+            true => (NOT_KNOWN.to_owned(), PathKind::Unattributed),
+            false => (stage, PathKind::Range),
+        };
+        Piece {
+            name: key.kernel,
+            mangled: tables.names_are_mangled,
+            shape: Some((key.grid, key.block)),
+            device: Some(key.device),
+            stage,
+            kind,
+            times,
+        }
+    };
+    pieces.into_iter().map(piece).collect()
 }

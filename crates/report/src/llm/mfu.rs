@@ -5,19 +5,21 @@
 //! waits for) and over the time in which the GPU was busy (what the kernels make of it). What is
 //! missing is [`stage2_model::Absent`] with its reason.
 
+use crate::llm::flops;
+use crate::llm::flops::{kv_cache_bytes, weight_bytes};
+use crate::llm::preset::Model;
 use stage2_model::{
-    FULL_COVERAGE_PERCENT, Finding, ModelUtilisation, Severity, StageUtilisation, Utilisation,
+    Absent, FULL_COVERAGE_PERCENT, Figure, Finding, ModelUtilisation, Peaks, Role, SampledUse,
+    Severity, StageUtilisation, TokenCounts, Utilisation,
 };
-
-use super::mfu_inputs::Inputs;
-use super::mfu_work::Work;
+use stage2_read::roles::VisionPart;
 
 /// A share above this cannot be: boost clocks and rounding of the peaks explain less.
 pub const HIGHEST_POSSIBLE_SHARE: f64 = 1.1;
 
 /// Computes everything; what cannot be computed says why.
 pub fn utilisation(inputs: &Inputs<'_>) -> Utilisation {
-    let work = Work { inputs };
+    let work = Calculation { inputs };
     let stages: Vec<StageUtilisation> = inputs.stages.iter().map(|s| work.stage(s)).collect();
     let model = work.model_level();
     let mut findings = impossible(&stages, &model);
@@ -89,6 +91,414 @@ fn impossible(stages: &[StageUtilisation], model: &ModelUtilisation) -> Vec<Find
         .collect()
 }
 
+/// What was measured of a stage.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StageInput {
+    /// Its name.
+    pub stage: String,
+    /// The range that it lies in, where it is no outermost one: then there is no wall time, and its
+    /// busy time is the sum of its kernels' durations.
+    pub within: Option<String>,
+    /// What it is to the model.
+    pub role: Role,
+    /// How often it occurs in one generation: 1 for a range around all decode steps, the number of
+    /// steps for a range around each; not a number: that is not known.
+    pub per_generation: f64,
+    /// Instances that the times and counts below cover; 1 for a median.
+    pub instances: u64,
+    /// Window of those instances, ns.
+    pub wall_ns: Option<u64>,
+    /// Time in which the GPU was busy with them, ns.
+    pub busy_ns: Option<u64>,
+    /// Their kernels.
+    pub kernels: Option<u64>,
+    /// Their FLOPs as counters measured them.
+    pub measured_flops: Option<f64>,
+    /// Share of the stage's kernel time whose kernels have counters that stand for their calls,
+    /// percent.
+    pub measured_percent: Option<f64>,
+    /// Share whose counters are of one launch only, and in no sum, percent.
+    pub one_launch_percent: Option<f64>,
+    /// What sampled counters say of one instance; none: they say nothing of it.
+    pub sampled: Option<SampledUse>,
+    /// What the times are, for the reader: `median of 3 warm instances`.
+    pub basis: String,
+}
+
+/// Everything that utilisation follows from.
+#[derive(Clone, Debug)]
+pub struct Inputs<'a> {
+    /// The model, or why there is none.
+    pub model: Result<&'a Model, Absent>,
+    /// Peaks of the GPU, if known.
+    pub peaks: Option<&'a Peaks>,
+    /// Tokens of one generation.
+    pub tokens: &'a TokenCounts,
+    /// The stages.
+    pub stages: &'a [StageInput],
+    /// Time in which any of the stages was open, over the sum of their windows: 1 where none
+    /// overlap; none: not known.
+    pub joined: Option<f64>,
+}
+
+/// Measured FLOPs are given where at least this share of the stage's kernel time has counters that
+/// stand for all calls, percent: with less they say more of what was profiled than of the stage.
+pub const MEASURED_FROM_PERCENT: f64 = 50.0;
+
+/// The parts that make up a whole vision encoder.
+const PARTS: [VisionPart; 3] = [VisionPart::Sam, VisionPart::Clip, VisionPart::Projector];
+
+/// The calculation over one set of inputs.
+pub(super) struct Calculation<'a> {
+    pub(super) inputs: &'a Inputs<'a>,
+}
+
+impl Calculation<'_> {
+    fn model(&self) -> Result<&Model, Absent> {
+        self.inputs.model.clone()
+    }
+
+    /// FLOPs of the vision encoder, or of a part of it, in one generation.
+    fn vision_flops(&self, part: VisionPart) -> Result<f64, Absent> {
+        let (model, tokens) = (self.model()?, self.inputs.tokens);
+        if let Some(flops) = given_vision_flops(model, part) {
+            return Ok(flops);
+        }
+        let images = || Ok(tokens.images()? as f64 * tokens.batch()? as f64);
+        match (&model.shape.vision_parts, &model.shape.vision, part) {
+            (Some(parts), ..) => {
+                let crops = parts.crop_size.map_or(Ok(0), |_| tokens.crops())?;
+                Ok(flops::vision_image(parts, part, crops) * images()?)
+            }
+            // A plain vision transformer is CLIP's, by whatever name.
+            (None, Some(plain), VisionPart::Whole | VisionPart::Clip) => {
+                Ok(flops::plain_vision(plain) * images()?)
+            }
+            (None, _, VisionPart::Whole) => Err(Absent::NoVisionFlops),
+            _ => Err(Absent::NoVisionPartFlops { part: part.to_string() }),
+        }
+    }
+
+    /// FLOPs of what runs as stages of their own before prefill: all of the encoder, or some parts.
+    fn vision_before(&self) -> Result<f64, Absent> {
+        let parts = self.parts(Role::VisionBefore);
+        let all = PARTS.iter().all(|part| parts.contains(part));
+        // What is given for the whole wins over a sum of parts that may be computed.
+        if parts.contains(&VisionPart::Whole)
+            || (all && given_vision_flops(self.model()?, VisionPart::Whole).is_some())
+        {
+            return self.vision_flops(VisionPart::Whole);
+        }
+        let before = PARTS.into_iter().filter(|part| parts.contains(part));
+        before.map(|part| self.vision_flops(part)).sum()
+    }
+
+    /// FLOPs of what of the encoder runs within prefill; parts of which nothing is known count as none.
+    fn vision_within_prefill(&self, model: &Model) -> Result<f64, Absent> {
+        let before = self.parts(Role::VisionBefore);
+        if before.is_empty() {
+            return self.vision_flops(VisionPart::Whole);
+        }
+        if before.contains(&VisionPart::Whole) {
+            return Ok(0.0);
+        }
+        if let (Some(whole), Ok(before)) =
+            (given_vision_flops(model, VisionPart::Whole), self.vision_before())
+        {
+            return Ok((whole - before).max(0.0));
+        }
+        let within = PARTS.into_iter().filter(|part| !before.contains(part));
+        Ok(within.map(|part| self.vision_flops(part).unwrap_or(0.0)).sum())
+    }
+
+    fn of_role(&self, role: Role) -> impl Iterator<Item = &StageInput> + Clone {
+        self.inputs.stages.iter().filter(move |stage| stage.role == role)
+    }
+
+    fn has(&self, role: Role) -> bool {
+        self.of_role(role).next().is_some()
+    }
+
+    /// Parts of the vision encoder that have stages of this role; a part may occur twice.
+    fn parts(&self, role: Role) -> Vec<VisionPart> {
+        self.of_role(role).map(part_of).collect()
+    }
+
+    /// FLOPs of a stage of the vision encoder in one generation.
+    fn flops_of_part(&self, stage: &StageInput) -> Result<f64, Absent> {
+        let part = part_of(stage);
+        let all = self.of_role(Role::VisionInPrefill).chain(self.of_role(Role::VisionBefore));
+        match all.filter(|other| part_of(other) == part).count() {
+            0 | 1 => self.vision_flops(part),
+            _ => Err(Absent::SeveralStages { stage: part.to_string() }),
+        }
+    }
+
+    /// FLOPs of prefill or decode in one generation.
+    fn flops(&self, role: Role) -> Result<f64, Absent> {
+        let model = self.model()?;
+        let tokens = self.inputs.tokens;
+        match role {
+            Role::Prefill => {
+                let (batch, prompt) = (tokens.batch()?, tokens.prompt()?);
+                let text = flops::prefill(&model.shape, batch, prompt, model.lm_head_in_prefill);
+                // Unknown FLOPs of a vision encoder make a lower bound of this; it is assumed, and
+                // said, that there are none.
+                Ok(text + self.vision_within_prefill(model).unwrap_or(0.0))
+            }
+            Role::Decode => {
+                let (batch, prompt) = (tokens.batch()?, tokens.prompt()?);
+                Ok(flops::decode(&model.shape, batch, prompt, tokens.steps()?))
+            }
+            Role::VisionInPrefill | Role::VisionBefore | Role::Other => Err(Absent::NotModelled),
+        }
+    }
+
+    fn bytes(&self, role: Role) -> Result<f64, Absent> {
+        if role != Role::Decode {
+            return Err(Absent::DecodeOnly);
+        }
+        let (model, tokens) = (self.model()?, self.inputs.tokens);
+        let (batch, prompt, steps) = (tokens.batch()?, tokens.prompt()?, tokens.steps()?);
+        Ok(weight_bytes(&model.shape, model.weight_dtype, batch, steps)
+            + kv_cache_bytes(&model.shape, model.kv_cache_dtype, batch, prompt, steps))
+    }
+
+    fn tokens(&self, role: Role) -> Result<f64, Absent> {
+        let tokens = self.inputs.tokens;
+        match role {
+            Role::Prefill => Ok(tokens.batch()? as f64 * tokens.prompt()? as f64),
+            Role::Decode => Ok(tokens.batch()? as f64 * tokens.steps()? as f64),
+            _ => Err(Absent::NotModelled),
+        }
+    }
+
+    /// Peak FLOP/s of the model's arithmetic.
+    fn peak(&self) -> Figure {
+        let peak = self.model().and_then(|model| {
+            let precision = model.dtype.precision();
+            let peak = self.inputs.peaks.and_then(|peaks| peaks.flops_per_s(precision));
+            peak.ok_or(Absent::NoPeak { precision })
+        });
+        peak.into()
+    }
+
+    fn bandwidth(&self) -> Figure {
+        let known = self.inputs.peaks.and_then(Peaks::bytes_per_s);
+        known.ok_or(Absent::NoBandwidth).into()
+    }
+
+    pub(super) fn stage(&self, stage: &StageInput) -> StageUtilisation {
+        let share = Figure::of(1.0).over(&occurrences(stage), "per_generation");
+        let of_instance = |work: Result<f64, Absent>| match &share {
+            Figure::Known(share) => Figure::from(work).map(|work| work * share),
+            Figure::Absent(why) => Figure::Absent(why.clone()),
+        };
+        let flops = of_instance(match stage.role {
+            Role::VisionInPrefill | Role::VisionBefore => self.flops_of_part(stage),
+            role => self.flops(role),
+        });
+        let bytes = of_instance(self.bytes(stage.role));
+        let tokens = of_instance(self.tokens(stage.role));
+        let (wall_s, busy_s) = (wall_s(stage), busy_s(stage));
+        let measured = match (stage.measured_flops, stage.measured_percent) {
+            (Some(_), Some(percent)) if percent < MEASURED_FROM_PERCENT => {
+                let one_launch = stage.one_launch_percent.filter(|percent| *percent > 0.0);
+                Err(Absent::FewCounters {
+                    covered: format!("{percent:.1} %"),
+                    one_launch: one_launch.map(|percent| format!("{percent:.1} %")),
+                })
+            }
+            (measured, _) => measured.ok_or(Absent::NotMeasured),
+        };
+        let measured_flops = per_instance(measured.into(), stage);
+        let kernels = stage.kernels.map(|k| k as f64).ok_or(Absent::NoKernels);
+        let (wall, busy) = ("wall time", "GPU busy time");
+        StageUtilisation {
+            stage: stage.stage.clone(),
+            within: stage.within.clone(),
+            role: stage.role,
+            basis: stage.basis.clone(),
+            mfu_wall: flops.over(&wall_s, wall).over(&self.peak(), "peak"),
+            mfu_busy: flops.over(&busy_s, busy).over(&self.peak(), "peak"),
+            measured_mfu_busy: measured_flops.over(&busy_s, busy).over(&self.peak(), "peak"),
+            mbu_wall: bytes.over(&wall_s, wall).over(&self.bandwidth(), "bandwidth"),
+            mbu_busy: bytes.over(&busy_s, busy).over(&self.bandwidth(), "bandwidth"),
+            tokens_per_s: tokens.over(&wall_s, wall),
+            gpu_us_per_token: busy_s.map(|s| s * 1e6).over(&tokens, "number of tokens"),
+            kernels_per_token: per_instance(kernels.into(), stage)
+                .over(&tokens, "number of tokens"),
+            sampled: stage.sampled.map(|sampled| SampledUse {
+                read_over_modelled: sampled
+                    .read_bytes
+                    .zip(bytes.value().filter(|bytes| *bytes > 0.0))
+                    .map(|(read, modelled)| read / modelled),
+                ..sampled
+            }),
+            flops,
+            measured_flops,
+            measured_percent: stage.measured_percent,
+            one_launch_percent: stage.one_launch_percent,
+            bytes,
+            tokens,
+        }
+    }
+
+    pub(super) fn model_level(&self) -> ModelUtilisation {
+        let roles = [Role::Prefill, Role::Decode];
+        let mut flops = roles
+            .map(|role| Figure::from(self.flops(role)))
+            .iter()
+            .fold(Figure::of(0.0), |sum, flops| sum.plus(flops));
+        if self.has(Role::VisionBefore) {
+            flops = flops.plus(&self.vision_before().into());
+        }
+        let (mut wall, mut busy) = match roles.map(|role| self.only(role)) {
+            [Ok(prefill), Ok(decode)] => {
+                let stages = [prefill, decode].into_iter().chain(self.of_role(Role::VisionBefore));
+                let sum = |time: fn(&StageInput) -> Figure| {
+                    stages.clone().fold(Figure::of(0.0), |sum, stage| {
+                        sum.plus(&time(stage).times(&occurrences(stage)))
+                    })
+                };
+                (sum(wall_s), sum(busy_s))
+            }
+            [Err(why), _] | [_, Err(why)] => (Figure::Absent(why.clone()), Figure::Absent(why)),
+        };
+        let overlap = |why: &str| Figure::Absent(Absent::StagesOverlap { why: why.to_owned() });
+        match self.inputs.joined {
+            Some(joined) if joined >= 1.0 => {}
+            Some(joined) => {
+                wall = wall.map(|s| s * joined);
+                busy = busy.value().map_or(busy, |_| overlap("when the GPU was busy with any"));
+            }
+            None => {
+                let why = "for how long any of them was open";
+                wall = wall.value().map_or(wall, |_| overlap(why));
+                busy = busy.value().map_or(busy, |_| overlap(why));
+            }
+        }
+        let tokens = self.inputs.tokens;
+        let generated =
+            tokens.batch().and_then(|batch| Ok(batch as f64 * (tokens.steps()? as f64 + 1.0)));
+        let generated_tokens = Figure::from(generated);
+        ModelUtilisation {
+            mfu_wall: flops.over(&wall, "wall time").over(&self.peak(), "peak"),
+            mfu_busy: flops.over(&busy, "GPU busy time").over(&self.peak(), "peak"),
+            generated_tokens_per_s: generated_tokens.over(&wall, "wall time"),
+            generated_tokens,
+            flops,
+            wall_s: wall,
+            busy_s: busy,
+        }
+    }
+
+    fn only(&self, role: Role) -> Result<&StageInput, Absent> {
+        let stage = match role {
+            Role::Prefill => "prefill",
+            _ => "decode",
+        };
+        let mut found = self.of_role(role);
+        match (found.next(), found.next()) {
+            (Some(one), None) => Ok(one),
+            (None, _) => Err(Absent::NoStage { stage: stage.to_owned() }),
+            (Some(_), Some(_)) => Err(Absent::SeveralStages { stage: stage.to_owned() }),
+        }
+    }
+
+    pub(super) fn assumptions(&self) -> Vec<String> {
+        let Ok(model) = self.model() else { return Vec::new() };
+        let mut lines = vec![format!(
+            "MFU: FLOPs / (time x dense peak for {}). MBU: (weights + KV cache that decode has to \
+             read) / (time x peak bandwidth); weights as {}, KV cache as {}; activations and cache \
+             writes are left out.",
+            model.dtype.precision(),
+            model.weight_dtype,
+            model.kv_cache_dtype,
+        )];
+        if let Some(joined) = self.inputs.joined.filter(|joined| *joined < 1.0) {
+            lines.push(format!(
+                "Model-level wall time: the windows of its stages overlap, and are joined ({:.1} % of \
+                 their sum).",
+                joined * 100.0
+            ));
+        }
+        lines.extend(flops::assumptions(&model.shape, model.lm_head_in_prefill));
+        if model.shape.moe.is_some() {
+            lines.push(
+                "Experts that a decode step reads: as many different ones as its tokens choose on \
+                 average, if every expert is as likely."
+                    .to_owned(),
+            );
+        }
+        let vision_seen = self.has(Role::VisionInPrefill) || self.has(Role::VisionBefore);
+        let vision_flops = match self.parts(Role::VisionBefore).is_empty() {
+            true => self.vision_flops(VisionPart::Whole),
+            false => self.vision_before(),
+        };
+        lines.push(match vision_flops {
+            Ok(_) if self.has(Role::VisionBefore) => "The vision encoder runs before prefill: its \
+                FLOPs and time are its own, and in the model's."
+                .to_owned(),
+            Ok(_) => "The vision encoder's FLOPs are part of prefill's, as its time is: each is \
+                counted once."
+                .to_owned(),
+            Err(why) if vision_seen => format!(
+                "FLOPs of the vision encoder: none, because {why}. They are left out, so that MFU of \
+                 prefill and of the model is a lower bound."
+            ),
+            Err(_) => "No vision encoder is counted.".to_owned(),
+        });
+        let is_computed = |part: &VisionPart| {
+            given_vision_flops(model, *part).is_none() && self.vision_flops(*part).is_ok()
+        };
+        let mut used = self.parts(Role::VisionInPrefill);
+        used.extend(self.parts(Role::VisionBefore));
+        used.push(VisionPart::Whole);
+        let shape = model.shape.vision_parts.as_ref();
+        let shape = shape.filter(|_| vision_seen && used.iter().any(is_computed));
+        lines.extend(shape.and_then(|shape| flops::vision_assumption(shape, self.inputs.tokens)));
+        lines.extend(model.assumptions.iter().cloned());
+        lines
+    }
+}
+
+fn part_of(stage: &StageInput) -> VisionPart {
+    VisionPart::of_range(&stage.stage).unwrap_or(VisionPart::Whole)
+}
+
+/// FLOPs of a part of the vision encoder in one generation that are given, and not to be computed.
+fn given_vision_flops(model: &Model, part: VisionPart) -> Option<f64> {
+    let whole = model.vision_flops_per_prefill.filter(|_| part == VisionPart::Whole);
+    whole.or_else(|| model.vision_part_flops_per_prefill.of(part))
+}
+
+/// How often the stage occurs in a generation.
+fn occurrences(stage: &StageInput) -> Figure {
+    match stage.per_generation.is_nan() {
+        true => Figure::Absent(Absent::NoGenerations),
+        false => Figure::of(stage.per_generation),
+    }
+}
+
+fn per_instance(total: Figure, stage: &StageInput) -> Figure {
+    total.over(&Figure::of(stage.instances as f64), "number of instances")
+}
+
+fn seconds(ns: Option<u64>, absent: Absent, stage: &StageInput) -> Figure {
+    let seconds = ns.map(|ns| ns as f64 / 1e9).ok_or(absent);
+    per_instance(seconds.into(), stage)
+}
+
+/// Wall time of one instance, s.
+fn wall_s(stage: &StageInput) -> Figure {
+    seconds(stage.wall_ns, Absent::NoWallTime, stage)
+}
+
+/// GPU busy time of one instance, s.
+fn busy_s(stage: &StageInput) -> Figure {
+    seconds(stage.busy_ns, Absent::NoBusyTime, stage)
+}
+
 #[cfg(test)]
-#[path = "mfu_tests.rs"]
 mod tests;

@@ -9,7 +9,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
-use super::calls::MemberCall;
+use crate::ranks::MemberCall;
 
 /// The shortest and the longest slice, ns. Within the shortest, clocks that drift by 50 ppm move
 /// half a microsecond.
@@ -276,7 +276,7 @@ impl SliceClock {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ranks::calls::{Calls, ProcessCalls};
+    use crate::ranks::{Calls, ProcessCalls};
     use stage2_read::trace::collectives::Call;
 
     /// One process on each of five hosts, whose clocks are ahead by so much, ns.

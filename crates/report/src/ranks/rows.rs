@@ -1,13 +1,14 @@
-//! Split collectives and calls without a match -> the rows of each stage.
+//! Split collectives and calls without a match -> the rows of each stage, and who came late: which of the delays
+//! are more than noise, where they happen and whether they come at regular intervals.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::calls::{Calls, Member, MemberCall};
-use super::matching::{Matching, Unmatched};
-use super::split::{Collectives, Split};
-use stage2_model::{CollectiveRow, Operation, UnmatchedRow};
-use stage2_read::trace::stats::Estimate;
+use crate::ranks::matching::{Collectives, Matching, Split, Unmatched};
+use crate::ranks::{Calls, Member, MemberCall};
+use stage2_model::{CollectiveRow, LateDelays, LatePeriod, LateRow, Operation, UnmatchedRow};
+use stage2_read::trace::call::Call;
+use stage2_read::trace::sampling::{Estimate, Sampled};
 
 type RowKey = (u32, Operation, Option<u64>);
 
@@ -149,4 +150,381 @@ pub(super) fn shares(found: &Collectives<'_>) -> BTreeMap<(u32, u32), (u64, u64)
         (place, (waiting.get(), transfer.get()))
     };
     shares.into_iter().map(total).collect()
+}
+
+/// Delays that are so many times what is usual among the others are no noise, ...
+const ABOVE_NOISE: u64 = 4;
+/// ... and those that are so many times that are none even if the others have some of them.
+const FAR_ABOVE_NOISE: u64 = 32;
+/// A member is late if it is so many times as often as another one, beyond what is needed anyway.
+const OFTENER: f64 = 3.0;
+const LEAST: f64 = 3.0;
+/// Delays that are so many times the others of the same member are told apart from them.
+const APART: f64 = 8.0;
+/// They have to be that part of all waiting in the stage, percent.
+const NOTABLE_PERCENT: f64 = 5.0;
+/// Every so many steps, at most.
+const MOST_APART: u32 = 64;
+/// Delays from which on a period is no chance; of its steps that part has to be late, and where only some of
+/// the calls are known, this one of what is expected of them.
+const PERIODIC: usize = 4;
+const PERIODIC_SHARE: f64 = 0.95;
+const PERIODIC_SHARE_OF_PART: f64 = 0.7;
+
+/// A late arrival at a collective.
+#[derive(Clone, Copy)]
+struct Delay<'c> {
+    ns: u64,
+    /// The part that more GPU work explains, ns.
+    work_ns: u64,
+    /// What its members waited, each weighted as its own call is.
+    waiting_ns: Estimate,
+    call: &'c Call,
+}
+
+/// What happened in a stage.
+#[derive(Default)]
+struct Stage<'c> {
+    took_part: BTreeMap<Member, Estimate>,
+    late: BTreeMap<Member, Vec<Delay<'c>>>,
+    waiting_ns: Estimate,
+}
+
+/// Who came late, by stage: the latest first within a stage. Of a sample, counts and sums are estimates
+/// for all instances, as in the other rows; single times are as measured. `stage` and `path` name a
+/// stage and a path, `who` says who a member is, in words and by its rank.
+pub(super) fn late_rows<'l>(
+    found: &Collectives<'_>,
+    stage: impl Fn(u32) -> &'l str,
+    path: impl Fn(u32) -> &'l str,
+    who: impl Fn(Member) -> LateRow,
+) -> Vec<LateRow> {
+    let mut stages: BTreeMap<u32, Stage<'_>> = BTreeMap::new();
+    let mut waiting_ns = Estimate::default();
+    // Instances of the stages, and of the ranges right within them, by their paths.
+    let mut instances: BTreeMap<u32, u32> = BTreeMap::new();
+    for split in &found.split {
+        let mut waited_ns = Estimate::default();
+        for &(made, waiting, _) in &split.members {
+            let MemberCall { call, .. } = made;
+            let of = stages.entry(call.stage).or_default();
+            of.took_part.entry(made.member()).or_default().add(1, call.weight);
+            of.waiting_ns.add(waiting, call.weight);
+            waiting_ns.add(waiting, call.weight);
+            waited_ns.add(waiting, call.weight);
+            for (path, number) in
+                [Some((call.stage, call.instance)), call.step].into_iter().flatten()
+            {
+                let most = instances.entry(path).or_default();
+                *most = (*most).max(number.saturating_add(1));
+            }
+        }
+        if split.late_ns > split.error_ns
+            && let Some(last) = split.last
+        {
+            stages.entry(last.call.stage).or_default().late.entry(last.member()).or_default().push(
+                Delay {
+                    ns: split.late_ns,
+                    work_ns: split.late_work_ns,
+                    waiting_ns: waited_ns,
+                    call: last.call,
+                },
+            );
+        }
+    }
+    let all_ns = waiting_ns.get();
+    let mut rows = Vec::new();
+    for (place, of) in stages {
+        let mut every_ns: Vec<u64> = of.late.values().flatten().map(|delay| delay.ns).collect();
+        every_ns.sort_unstable();
+        let members = of.took_part.len();
+        for (member, mut late) in of.late {
+            late.sort_by_key(|delay| (Reverse(delay.ns), delay.call.start_ns));
+            let took_part = of.took_part.get(&member).map_or(0, |sum| sum.get());
+            let told = told_from_noise(&late, &every_ns, members, took_part);
+            let told =
+                told.filter(|told| percent(waited(told), of.waiting_ns.get()) >= NOTABLE_PERCENT);
+            let delays = told.map(|told| {
+                let (range, period) = where_and_when(told, &instances);
+                LateDelays {
+                    collectives: sum(told, |_| 1),
+                    mean_ns: mean(told).round() as u64,
+                    max_ns: told.first().map_or(0, |delay| delay.ns),
+                    waiting_percent: percent(waited(told), all_ns),
+                    total_ns: sum(told, |delay| delay.ns),
+                    work_ns: sum(told, |delay| delay.work_ns),
+                    range: path(range).to_owned(),
+                    period,
+                }
+            });
+            rows.push(LateRow {
+                stage: stage(place).to_owned(),
+                collectives: took_part,
+                late_collectives: sum(&late, |_| 1),
+                late_total_ns: sum(&late, |delay| delay.ns),
+                late_max_ns: late.first().map_or(0, |delay| delay.ns),
+                delays,
+                ..who(member)
+            });
+        }
+    }
+    rows.sort_by_key(|row| {
+        Reverse((row.delays.as_ref().map(|delays| delays.total_ns), row.late_total_ns))
+    });
+    rows
+}
+
+/// The sum for all instances of what was recorded.
+fn sum(delays: &[Delay<'_>], value: impl Fn(&Delay<'_>) -> u64) -> u64 {
+    let mut sum = Estimate::default();
+    delays.iter().for_each(|delay| sum.add(value(delay), delay.call.weight));
+    sum.get()
+}
+
+/// What the members waited, for all instances.
+fn waited(delays: &[Delay<'_>]) -> u64 {
+    delays.iter().fold(Estimate::default(), |all, delay| all.plus(delay.waiting_ns)).get()
+}
+
+fn percent(part: u64, of: u64) -> f64 {
+    if of == 0 { 0.0 } else { part as f64 * 100.0 / of as f64 }
+}
+
+fn mean(delays: &[Delay<'_>]) -> f64 {
+    delays.iter().map(|delay| delay.ns as f64).sum::<f64>() / delays.len().max(1) as f64
+}
+
+/// Those of the delays of a member, the longest first, that the others do not have as well. `every_ns`
+/// are those of all members, the shortest first.
+fn told_from_noise<'d, 'c>(
+    own: &'d [Delay<'c>],
+    every_ns: &[u64],
+    members: usize,
+    took_part: u64,
+) -> Option<&'d [Delay<'c>]> {
+    let own_below = |ns: u64| own.len() - own.partition_point(|delay| delay.ns >= ns);
+    let others = every_ns.len().saturating_sub(own.len());
+    // The median of the others: so many of theirs are shorter.
+    let usual_ns = match others {
+        0 => 0,
+        _ => {
+            let (mut low, mut high) = (0, every_ns.len());
+            while low < high {
+                let at = (low + high) / 2;
+                let ns = every_ns.get(at).copied().unwrap_or(u64::MAX);
+                let below_or_at = every_ns.partition_point(|&other| other <= ns)
+                    - own_below(ns.saturating_add(1));
+                if below_or_at > (others - 1) / 2 { high = at } else { low = at + 1 }
+            }
+            every_ns.get(low).copied().unwrap_or(0)
+        }
+    };
+    let is_late = |some: &[Delay<'_>]| {
+        let Some(least) = some.last().map(|delay| delay.ns) else { return false };
+        let as_late = every_ns.len() - every_ns.partition_point(|&ns| ns < least);
+        let alike = as_late.saturating_sub(own.len() - own_below(least));
+        let chance = alike as f64 / members.saturating_sub(1).max(1) as f64;
+        let is_far = mean(some) >= usual_ns.saturating_mul(FAR_ABOVE_NOISE) as f64;
+        let is_enough = some.len() >= 2 || some.len() as u64 * 8 >= took_part;
+        some.len() as f64 >= LEAST + OFTENER * chance || is_far && is_enough
+    };
+    let above = usual_ns.saturating_mul(ABOVE_NOISE);
+    let above = own.get(..own.partition_point(|delay| delay.ns > above)).unwrap_or_default();
+    [own, above].into_iter().map(longest).find(|some| is_late(some))
+}
+
+/// The delays that make up most of the sum, where they stand apart from the others; else all.
+fn longest<'d, 'c>(delays: &'d [Delay<'c>]) -> &'d [Delay<'c>] {
+    let total: f64 = delays.iter().map(|delay| delay.ns as f64).sum();
+    let (mut upper, mut best) = (0.0, (2.0, delays.len()));
+    for (at, pair) in delays.windows(2).enumerate() {
+        let [longer, shorter] = pair else { continue };
+        upper += longer.ns as f64;
+        let (above, below) = ((at + 1) as f64, (delays.len() - at - 1) as f64);
+        let step = longer.ns as f64 / shorter.ns.max(1) as f64;
+        let is_apart =
+            upper / above >= APART * (total - upper) / below && upper * 10.0 >= total * 6.0;
+        if is_apart && step >= best.0 {
+            best = (step, at + 1);
+        }
+    }
+    delays.get(..best.1).unwrap_or(delays)
+}
+
+/// The range that all of them happen in, and how often in its instances.
+fn where_and_when(
+    delays: &[Delay<'_>],
+    instances: &BTreeMap<u32, u32>,
+) -> (u32, Option<LatePeriod>) {
+    let same = |of: fn(&Call) -> Option<u32>| {
+        let first = delays.first().and_then(|delay| of(delay.call))?;
+        delays.iter().all(|delay| of(delay.call) == Some(first)).then_some(first)
+    };
+    let stage = delays.first().map_or(0, |delay| delay.call.stage);
+    let step = same(|call| call.step.map(|(path, _)| path));
+    let range = same(|call| Some(call.path)).or(step).unwrap_or(stage);
+    let repeats = |path: &u32| instances.get(path).is_some_and(|&count| count > 1);
+    let is_step = step.filter(repeats).is_some();
+    let counted = step.filter(|_| is_step).unwrap_or(stage);
+    let mut numbers: Vec<u32> = delays
+        .iter()
+        .filter_map(|delay| match is_step {
+            true => delay.call.step.map(|(_, number)| number),
+            false => Some(delay.call.instance),
+        })
+        .collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    let count = instances.get(&counted).copied().unwrap_or(0);
+    let (Some(&first), Some(&last)) = (numbers.first(), numbers.last()) else {
+        return (range, None);
+    };
+    // Of a sample there is no telling which instances were late.
+    let kept = delays.iter().map(|delay| kept(delay.call.weight)).sum::<f64>();
+    let kept = kept / delays.len().max(1) as f64;
+    let period = (count > 1).then(|| LatePeriod {
+        of_steps: is_step,
+        instances: count.into(),
+        first: first.into(),
+        last: last.into(),
+        every: every(&numbers, kept).map(u64::from),
+    });
+    (range, period)
+}
+
+/// The share of the calls that are looked at.
+fn kept(weight: Sampled) -> f64 {
+    if weight.is_part() { weight.recorded as f64 / weight.instances as f64 } else { 1.0 }
+}
+
+/// Every how many instances something happens, if it is at regular intervals. `numbers` are different
+/// ones in their order; only the share `kept` of them is known.
+fn every(numbers: &[u32], kept: f64) -> Option<u32> {
+    let (&first, &last) = (numbers.first()?, numbers.last()?);
+    if numbers.len() < PERIODIC {
+        return None;
+    }
+    let share = if kept < 1.0 { PERIODIC_SHARE_OF_PART } else { PERIODIC_SHARE };
+    (1..=MOST_APART).rev().find(|&every| {
+        let in_time = numbers.iter().filter(|&&number| (number - first) % every == 0).count();
+        let of = f64::from((last - first) / every + 1) * kept;
+        in_time * 10 >= numbers.len() * 9 && in_time as f64 >= of * share
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ranks::matching::Split;
+    use crate::ranks::{Calls, ProcessCalls};
+
+    /// The rows of so many members: `late` gives who is last at a collective, and how late.
+    fn rows(members: u32, collectives: u32, late: impl Fn(u32) -> (u32, u64)) -> Vec<LateRow> {
+        weighted(members, collectives, |_| Sampled::default(), late)
+    }
+
+    fn weighted(
+        members: u32,
+        collectives: u32,
+        weight: impl Fn(u32) -> Sampled,
+        late: impl Fn(u32) -> (u32, u64),
+    ) -> Vec<LateRow> {
+        let mut calls = Calls::default();
+        for member in 0..members {
+            let weight = weight(member);
+            let call = |at: u32| Call { instance: at, weight, ..Call::default() };
+            let calls_of = (0..collectives).map(call).collect();
+            calls.processes.push(ProcessCalls { calls: calls_of, ..ProcessCalls::default() });
+        }
+        let split = |at: u32| {
+            let all: Vec<(u32, usize)> = (0..members).map(|m| (m, at as usize)).collect();
+            let made = calls.set(&all);
+            let (who, late_ns) = late(at);
+            let waits = |m: u32| if m == who { 0 } else { late_ns };
+            let members = (0..).zip(&made).map(|(m, &made)| (made, waits(m), 5)).collect();
+            let last = made.get(who as usize).copied();
+            Split { members, last, late_ns, ..Split::default() }
+        };
+        let split: Vec<Split<'_>> = (0..collectives).map(split).collect();
+        let found = Collectives { split, ..Collectives::default() };
+        let who = |member: Member| LateRow {
+            who: format!("rank {}", member.process),
+            ..LateRow::default()
+        };
+        late_rows(&found, |_| "decode", |_| "decode", who)
+    }
+
+    fn sentences(rows: &[LateRow]) -> Vec<String> {
+        rows.iter().filter_map(LateRow::delay_sentence).collect()
+    }
+
+    /// Times like those of chance, none of them twice.
+    fn noise(at: u32) -> u64 {
+        let unit = f64::from(at.wrapping_mul(2_654_435_761) >> 8) / f64::from(1 << 24);
+        (-(1.0 - unit).ln() * 50_000.0) as u64 + 1
+    }
+
+    #[test]
+    fn a_rank_that_is_much_later_at_some_collectives_is_late_at_those() {
+        let late = |at: u32| match at % 32 {
+            31 => (1, 10_684_000 + u64::from(at)),
+            _ if at.is_multiple_of(97) => (0, 30_000),
+            _ => (1, noise(at)),
+        };
+        assert_eq!(
+            sentences(&rows(2, 768, late)),
+            [
+                "rank 1 is 10.7 ms late at 24 of 768 collectives, every 32nd instance, in decode; 87 % of \
+              all waiting"
+            ]
+        );
+    }
+
+    #[test]
+    fn what_all_ranks_have_is_noise() {
+        for (members, collectives) in [(2, 20), (2, 768), (8, 64), (8, 5_000), (100, 3_000)] {
+            let random = |at: u32| (at.wrapping_mul(0x9e37_79b9) >> 7) % members;
+            let rows = rows(members, collectives, |at| (random(at), noise(at)));
+            assert!(!rows.is_empty(), "they are in the data");
+            assert_eq!(sentences(&rows), [""; 0], "{members} members, {collectives} collectives");
+        }
+    }
+
+    #[test]
+    fn a_rank_that_is_a_little_late_nearly_always_is_late() {
+        let late = |at: u32| if at % 10 == 3 { (0, 30_000) } else { (1, 50_000) };
+        assert_eq!(
+            sentences(&rows(2, 1_000, late)),
+            ["rank 1 is 50.0 us late at 900 of 1,000 collectives, in decode; 94 % of all waiting"]
+        );
+    }
+
+    #[test]
+    fn a_late_rank_causes_no_more_waiting_than_there_is() {
+        // Of the calls of rank 1 an eighth was kept, and of rank 0 all.
+        let weight = |member| Sampled { instances: 8, recorded: if member == 1 { 1 } else { 8 } };
+        let rows = weighted(2, 100, weight, |_| (1, 50_000));
+        let percent = |row: &LateRow| row.delays.as_ref().map(|delays| delays.waiting_percent);
+        assert_eq!(rows.iter().filter_map(percent).collect::<Vec<_>>(), [100.0]);
+    }
+
+    #[test]
+    fn ranks_of_a_slow_host_are_late_each() {
+        let late = |at: u32| match at % 10 {
+            9 => (at / 10 % 8, 4_000_000),
+            _ => (at % 100, noise(at)),
+        };
+        assert_eq!(sentences(&rows(100, 8_000, late)).len(), 8);
+    }
+
+    #[test]
+    fn a_period_is_told_where_it_is_there() {
+        let all = |step: usize| (7..800).step_by(step).collect::<Vec<u32>>();
+        assert_eq!((every(&all(8), 1.0), every(&all(1), 1.0)), (Some(8), Some(1)));
+        assert_eq!(every(&[7, 15, 23], 1.0), None, "too few");
+        assert_eq!(every(&[3, 4, 9, 60, 61, 300, 400], 1.0), None);
+        // Of a part of the calls, half of the steps show nothing.
+        let half: Vec<u32> = all(8).into_iter().filter(|at| at / 8 % 3 != 1).collect();
+        assert_eq!((every(&half, 0.66), every(&half, 1.0)), (Some(8), None));
+    }
 }

@@ -5,5 +5,4 @@
 
 pub mod bound;
 pub mod hardware;
-pub mod representativeness;
 pub mod takeaways;

@@ -3,10 +3,14 @@
 //! A sample at the edge of a window counts by the share of its time within. A sample that holds work
 //! of several stages, or of none beside that of one, counts for nobody: its stage loses coverage.
 
-use super::metric::{METRICS, Metric};
-use super::store::Series;
-use super::windows::{Owners, Window};
-use stage2_model::{SampledRates, SampledStep};
+use crate::sampled::attribute;
+use crate::sampled::store::{METRICS, Metric, Series};
+use crate::sampled::windows::{ByPath, Owners, Window};
+use stage2_model::{
+    FULL_COVERAGE_PERCENT, Report, SampledCurve, SampledPoint, SampledRates, SampledStep,
+    SampledSteps,
+};
+use stage2_read::trace::events::RangePath;
 
 /// What samples add up to.
 #[derive(Clone, Copy, Debug, Default)]
@@ -70,7 +74,11 @@ pub(super) fn percent(part: u64, whole: u64) -> f64 {
 
 /// The sums of each stage of `owners`. `beside` marks samples that hold work of no stage while a
 /// stage's window is open. Gives also which samples count for nobody.
-pub(super) fn stages(series: &Series, owners: &Owners, beside: &[bool]) -> (Vec<Sums>, Vec<bool>) {
+pub(super) fn stage_sums(
+    series: &Series,
+    owners: &Owners,
+    beside: &[bool],
+) -> (Vec<Sums>, Vec<bool>) {
     let mut sums = vec![Sums::default(); owners.stages.len()];
     for segment in &owners.segments {
         for (_, sums) in sums.iter_mut().enumerate().filter(|(stage, _)| segment.has(*stage)) {
@@ -107,7 +115,11 @@ pub(super) fn stages(series: &Series, owners: &Owners, beside: &[bool]) -> (Vec<
 
 /// The sums of each of `windows`, which are in the order of their start. Those that overlap another one
 /// get nothing: nobody knows whose a sample is.
-pub(super) fn steps(series: &Series, windows: &[(Window, u32)], contested: &[bool]) -> Vec<Sums> {
+pub(super) fn step_sums(
+    series: &Series,
+    windows: &[(Window, u32)],
+    contested: &[bool],
+) -> Vec<Sums> {
     let mut latest = 0;
     let mut of_steps = Vec::with_capacity(windows.len());
     for (at, &((start, end), _)) in windows.iter().enumerate() {
@@ -133,11 +145,144 @@ pub(super) fn steps(series: &Series, windows: &[(Window, u32)], contested: &[boo
 }
 
 /// A step as reports have it.
-pub(super) fn step(number: u32, sums: &Sums, peak_bytes_per_s: Option<f64>) -> SampledStep {
+pub(super) fn step_row(number: u32, sums: &Sums, peak_bytes_per_s: Option<f64>) -> SampledStep {
     SampledStep {
         number: number.into(),
         gpu_window_ns: sums.window_ns,
         coverage_percent: sums.coverage_percent(),
         rates: sums.rates(peak_bytes_per_s),
     }
+}
+
+/// Steps of a stage that a report lists.
+const STEPS: usize = 256;
+
+/// What the steps are of.
+#[derive(Clone, Copy)]
+pub(super) struct StepInputs<'o> {
+    pub(super) report: &'o Report,
+    pub(super) series: &'o Series,
+    pub(super) labels: &'o [RangePath],
+    pub(super) peak_bytes_per_s: Option<f64>,
+}
+
+/// The ranges within a stage that are its steps, or else its instances; and the path of these.
+fn steps_of<'w>(
+    report: &Report,
+    stage: &str,
+    instances: &'w [(Window, u32)],
+    steps: &'w ByPath,
+    labels: &[RangePath],
+) -> Option<(String, &'w [(Window, u32)])> {
+    let row = report.stages.iter().find(|row| row.stage == stage)?;
+    let path = row.steps.as_ref().and_then(|steps| steps.times.path.as_deref()).unwrap_or(stage);
+    let within = steps.iter().find(|(step, _)| label(labels, **step) == Some(path));
+    let windows = within.map_or(instances, |(_, windows)| windows.as_slice());
+    (path == stage || within.is_some()).then(|| (path.to_owned(), windows))
+}
+
+/// The steps of a stage.
+pub(super) fn steps(
+    of: &StepInputs<'_>,
+    stage: &str,
+    instances: &[(Window, u32)],
+    within: &ByPath,
+    contested: &[bool],
+) -> Option<SampledSteps> {
+    let StepInputs { report, series, labels, peak_bytes_per_s } = *of;
+    let (path, windows) = steps_of(report, stage, instances, within, labels)?;
+    let sums = step_sums(series, windows, contested);
+    let one = |(sums, (_, number)): (&_, &(Window, u32))| step_row(*number, sums, peak_bytes_per_s);
+    let each: Vec<SampledStep> = sums.iter().zip(windows).map(one).collect();
+    let is_covered = |step: &SampledStep| step.coverage_percent >= FULL_COVERAGE_PERCENT;
+    let covered: Vec<&SampledStep> = each.iter().filter(|step| is_covered(step)).collect();
+    let curve = median_step(&each, is_covered).and_then(|at| {
+        let (window, number) = windows.get(at)?;
+        curve(series, *window, contested, (*number).into())
+    });
+    let bytes = |rate: fn(&SampledStep) -> Option<f64>| {
+        let of_step = |step: &&SampledStep| Some(rate(step)? * step.gpu_window_ns as f64 / 1e9);
+        median(covered.iter().filter_map(of_step).collect())
+    };
+    Some(SampledSteps {
+        path,
+        median: curve,
+        count: each.len() as u64,
+        covered: covered.len() as u64,
+        dram_read_bytes: bytes(|step| step.rates.dram_read_bytes_per_s),
+        dram_write_bytes: bytes(|step| step.rates.dram_write_bytes_per_s),
+        each: {
+            let every = each.len().div_ceil(STEPS).max(1);
+            each.into_iter().step_by(every).collect()
+        },
+    })
+}
+
+/// The middle value; the lower one of the middle two.
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len().checked_sub(1)? / 2).copied()
+}
+
+/// A path as reports name it.
+pub(super) fn label(labels: &[RangePath], path: u32) -> Option<&str> {
+    labels.get(path as usize).map(|path| path.label.as_str())
+}
+
+/// Points of a curve.
+const POINTS: u64 = 240;
+
+/// The step whose window is the middle one of those that `is_covered`; its place among them.
+pub(super) fn median_step(
+    steps: &[SampledStep],
+    is_covered: impl Fn(&SampledStep) -> bool,
+) -> Option<usize> {
+    let covered = steps.iter().enumerate().filter(|(_, step)| is_covered(step));
+    let mut covered: Vec<(u64, usize)> =
+        covered.map(|(at, step)| (step.gpu_window_ns, at)).collect();
+    covered.sort_unstable();
+    covered.get(covered.len().checked_sub(1)? / 2).map(|(_, at)| *at)
+}
+
+/// The curve over `window`. A point is at least as long as a sample; one without samples is left out.
+pub(super) fn curve(
+    series: &Series,
+    (start, end): Window,
+    contested: &[bool],
+    number: u64,
+) -> Option<SampledCurve> {
+    let shortest = series.interval_ns.max(1);
+    let each = ((end - start) / POINTS).max(shortest).max(1);
+    let mut points: Vec<(u64, Sums)> = Vec::new();
+    let mut at = series.first_after(start);
+    while let Some(&(from, to)) = series.spans.get(at).filter(|(from, _)| *from < end) {
+        // A sample belongs to the point that its middle is in, so that each shows whole samples.
+        let (inside, outside) = (from.max(start), to.min(end));
+        let place = (inside + (outside - inside) / 2 - start) / each;
+        if contested.get(at) == Some(&false) {
+            if points.last().is_none_or(|(last, _)| *last != place) {
+                points.push((place, Sums::default()));
+            }
+            if let Some((_, sums)) = points.last_mut() {
+                let part_ns = outside - inside;
+                sums.add(&series.metrics, series.sample(at), part_ns, to - from);
+            }
+        }
+        at += 1;
+    }
+    let point = |(place, sums): (u64, Sums)| {
+        let rates = sums.rates(None);
+        SampledPoint {
+            start_ns: place * each,
+            length_ns: each.min(end - start - (place * each).min(end - start)),
+            dram_bytes_per_s: match (rates.dram_read_bytes_per_s, rates.dram_write_bytes_per_s) {
+                (Some(read), Some(written)) => Some(read + written),
+                _ => None,
+            },
+            tensor_percent: rates.tensor_percent,
+            sm_active_percent: rates.sm_active_percent,
+        }
+    };
+    let points: Vec<SampledPoint> = points.into_iter().map(point).collect();
+    (!points.is_empty()).then(|| SampledCurve { number, length_ns: end - start, points })
 }

@@ -8,11 +8,11 @@ use crate::counter_fit::{
 use rustc_hash::FxHashMap;
 use stage2_contract::trace::ReadError;
 
-use super::kinds::{Kind, KindTable};
-use super::metric::Metric;
 use super::read::{Item, SampledFile, for_each, kernel};
 use super::store::Series;
 use crate::roofline::bound::of_percent;
+use crate::sampled::read::{Kind, KindTable};
+use crate::sampled::store::Metric;
 use stage2_contract::text::kernel_name;
 use stage2_model::{
     Bound, KernelRow, NoAmount, RATE_SHARE_MOST, Report, SampledAmount, SampledKernel,

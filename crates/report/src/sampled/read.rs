@@ -1,15 +1,17 @@
-//! A trace file with samples -> its samples, the windows of its work, and which samples hold what.
+//! A trace file with samples -> its samples, the windows of its work, the kinds of that, and which samples hold
+//! what.
 
 use std::ops::Range;
 
 use crate::counter_fit::{Kernel, Kinds};
-use stage2_contract::trace::{GpuWork, ReadError, Record};
-
-use super::kinds::KindTable;
-use super::store::{MAX_VALUES, Store};
-use super::windows::{Owners, Windows};
-use stage2_read::threads::{Batches, read_ahead};
+use crate::sampled::store::{MAX_VALUES, Store};
+use crate::sampled::windows::{Owners, Windows};
+use rustc_hash::FxHashMap;
+use stage2_contract::text::kernel_name;
+use stage2_contract::trace::{GpuWork, ReadError, Record, What};
+use stage2_read::kernel_class::class_of;
 use stage2_read::trace::ProcessCapture;
+use stage2_read::trace::batches::{Batches, read_ahead};
 use stage2_read::trace::file::Trace;
 use stage2_read::trace::libraries::RangeNames;
 use stage2_read::trace::placed::{Placing, WorkPlace};
@@ -168,7 +170,7 @@ fn place(
 /// Work that has times and a GPU.
 fn placed(
     work: &GpuWork,
-    placing: &Placing,
+    placing: &Placing<'_>,
     kinds: &mut KindTable,
     process: &ProcessCapture,
 ) -> Option<PlacedWork> {
@@ -207,5 +209,64 @@ impl Marks {
             open > 0
         });
         marked.collect()
+    }
+}
+
+/// What work is told apart by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Kind {
+    /// A kernel: the index of its name, its blocks and the threads of a block.
+    Kernel(u32, [u32; 3], [u32; 3]),
+    /// A kernel that the file does not define.
+    Undefined,
+    Copy(u8),
+    Fill,
+    Graph(u32),
+}
+
+/// Kinds by number. Every pass over a file gives out the same numbers.
+#[derive(Debug, Default)]
+pub(super) struct KindTable {
+    numbers: FxHashMap<Kind, u32>,
+    /// Number, and class that short kinds are fitted together by.
+    pub(super) kinds: Vec<(Kind, u32)>,
+}
+
+impl KindTable {
+    pub(super) fn number(
+        &mut self,
+        work: &GpuWork,
+        placing: &Placing<'_>,
+        process: &ProcessCapture,
+    ) -> (u32, u32) {
+        let kind = match work.what {
+            What::Kernel { shape } => match placing.shape(shape) {
+                Some((shape, Some(name))) => Kind::Kernel(name, shape.grid, shape.block),
+                _ => Kind::Undefined,
+            },
+            What::Copy { kind, .. } => Kind::Copy(kind),
+            What::Fill { .. } => Kind::Fill,
+            What::Graph { graph } => Kind::Graph(graph),
+        };
+        let fresh = self.kinds.len() as u32;
+        let number = *self.numbers.entry(kind).or_insert(fresh);
+        if number == fresh {
+            self.kinds.push((kind, class(kind, process)));
+        }
+        (number, self.kinds.get(number as usize).map_or(0, |(_, class)| *class))
+    }
+}
+
+/// Kernels by what they do; other work apart from them.
+fn class(kind: Kind, process: &ProcessCapture) -> u32 {
+    match kind {
+        Kind::Kernel(name, ..) => {
+            let name = process.names.get(name as usize);
+            name.map_or(0, |bytes| class_of(&kernel_name(bytes)) as u32)
+        }
+        Kind::Undefined => 100,
+        Kind::Copy(_) => 101,
+        Kind::Fill => 102,
+        Kind::Graph(_) => 103,
     }
 }

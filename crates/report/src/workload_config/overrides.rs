@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value as Json;
 
-use super::lookup::{Tree, shown, text_of};
-use super::workload::{FOLDER, Workload};
+use crate::workload_config::{FOLDER, Workload};
+use crate::workload_config::{Tree, shown, text_of};
 use stage2_config::hydra::{Action, Override, Value, hydra_key};
 use stage2_model::Finding;
 
@@ -191,8 +191,8 @@ fn truth(text: &str) -> Option<bool> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::workload::left;
     use super::*;
+    use crate::workload_config::tests::left;
 
     const CONFIG: &[u8] = b"run: {repeats: 3, tee: true, lr: 1.0e-05}\nmodel: {name: tiny}\n\
         path: '${hydra:runtime.cwd}/x'\nlist: [1, a]\nflag: 1\nmode: FAST\n\
@@ -263,7 +263,7 @@ mod tests {
             let all: BTreeSet<String> = own.iter().map(|key| (*key).to_owned()).collect();
             // The last one stands below another key.
             let top = own.iter().rev().skip(1).map(|key| (*key).to_owned()).collect();
-            workload.own_keys = Some(super::super::sources::OwnKeys { top, all });
+            workload.own_keys = Some(crate::workload_config::OwnKeys { top, all });
             overrides(&workload, &["app".into(), word.into()], &[]).len()
         };
         assert_eq!(of_files(&["torch_profiler", "enabled"], word), 0);

@@ -1,9 +1,10 @@
 use super::*;
+use Rule::{Copies, Fusible, HostGaps, Incomplete, Waiting};
 use stage2_model::{Absent, Figure, Floor, Role, Rule, StageAnswer};
 
 /// The example of an eager decode: short kernels, the GPU mostly idle.
-fn eager_decode() -> StageFacts {
-    StageFacts {
+fn eager_decode() -> StageMeasurements {
+    StageMeasurements {
         stage: "decode".into(),
         decode: true,
         caveat: None,
@@ -37,8 +38,8 @@ fn eager_decode() -> StageFacts {
     }
 }
 
-fn kernel(name: &str, class: KernelClass, percent: f64) -> KernelFacts {
-    KernelFacts {
+fn kernel(name: &str, class: KernelClass, percent: f64) -> KernelMeasurements {
+    KernelMeasurements {
         kernel: name.into(),
         class,
         percent,
@@ -51,8 +52,8 @@ fn kernel(name: &str, class: KernelClass, percent: f64) -> KernelFacts {
     }
 }
 
-fn of(stages: Vec<StageFacts>) -> Vec<Takeaway> {
-    takeaways(&Facts { stages, ..Facts::default() })
+fn of(stages: Vec<StageMeasurements>) -> Vec<Takeaway> {
+    takeaways(&RunMeasurements { stages, ..RunMeasurements::default() })
 }
 
 fn rules(said: &[Takeaway]) -> Vec<Rule> {
@@ -63,17 +64,17 @@ fn text(said: &[Takeaway], rule: Rule) -> &str {
     said.iter().find(|t| t.rule == rule).map_or("", |t| t.text.as_str())
 }
 
-fn alone(stage: StageFacts) -> Vec<Rule> {
+fn alone(stage: StageMeasurements) -> Vec<Rule> {
     rules(&of(vec![stage]))
 }
 
 #[test]
 fn an_eager_decode_is_launch_bound_first() {
-    let prefill = StageFacts {
+    let prefill = StageMeasurements {
         stage: "prefill".into(),
         window_ns: Some(20_000_000),
         idle_percent: Some(5.0),
-        ..StageFacts::default()
+        ..StageMeasurements::default()
     };
     let said = of(vec![prefill, eager_decode()]);
     assert_eq!(
@@ -105,13 +106,13 @@ fn an_eager_decode_is_launch_bound_first() {
     let answer = Answer::default();
     let first = &recommendations(&said, &answer)[0];
     assert!(first.text.contains("CUDA graphs") && first.first.rule == Rule::LaunchBound);
-    assert_eq!(takeaways(&Facts::default()), takeaways(&Facts::default()));
+    assert_eq!(takeaways(&RunMeasurements::default()), takeaways(&RunMeasurements::default()));
 }
 
 #[test]
 fn idle_time_has_three_readings_and_busy_time_one() {
-    let idle = |change: fn(&mut StageFacts)| {
-        let mut stage = StageFacts {
+    let idle = |change: fn(&mut StageMeasurements)| {
+        let mut stage = StageMeasurements {
             stage: "s".into(),
             window_ns: Some(1_000_000_000),
             idle_percent: Some(50.0),
@@ -119,7 +120,7 @@ fn idle_time_has_three_readings_and_busy_time_one() {
             interval_us: Some(20.0),
             kernels: Some(50_000),
             kernel_mean_us: Some(10.0),
-            ..StageFacts::default()
+            ..StageMeasurements::default()
         };
         change(&mut stage);
         alone(stage)
@@ -141,13 +142,13 @@ fn idle_time_has_three_readings_and_busy_time_one() {
 
 #[test]
 fn requests_around_the_steps_of_an_engine_do_not_count_their_time_again() {
-    let request = || StageFacts {
+    let request = || StageMeasurements {
         stage: "request".into(),
         window_ns: Some(6_400_000_000),
         no_gpu_work: true,
         idle_percent: Some(100.0),
         kernels: Some(0),
-        ..StageFacts::default()
+        ..StageMeasurements::default()
     };
     let steps = of(vec![eager_decode()]);
     let said = of(vec![request(), eager_decode()]);
@@ -164,7 +165,8 @@ fn requests_around_the_steps_of_an_engine_do_not_count_their_time_again() {
         )
     );
     // Where nothing has GPU work, the longest of them is still told.
-    let load = StageFacts { stage: "load".into(), window_ns: Some(1_600_000_000), ..request() };
+    let load =
+        StageMeasurements { stage: "load".into(), window_ns: Some(1_600_000_000), ..request() };
     let said = of(vec![request(), load]);
     assert_eq!(text(&said, Rule::DominantStage), "request: 80.0 % of the time of all stages");
     assert_eq!(text(&said, Rule::GpuIdle), "request: no GPU work of its own in the window");
@@ -173,7 +175,7 @@ fn requests_around_the_steps_of_an_engine_do_not_count_their_time_again() {
 /// Eager `generate()` of Hugging Face on a busy machine: it does nothing but launch.
 #[test]
 fn a_host_that_does_not_feed_the_gpu_is_not_said_to_wait_for_something_else() {
-    let said = of(vec![StageFacts {
+    let said = of(vec![StageMeasurements {
         idle_percent: Some(97.0),
         short_gaps_percent: Some(31.0),
         interval_us: Some(66.6),
@@ -197,7 +199,7 @@ fn a_host_that_does_not_feed_the_gpu_is_not_said_to_wait_for_something_else() {
 fn the_host_is_blamed_only_where_its_ranges_show_that_it_was_behind() {
     let with = |ahead_percent, behind_percent| {
         let host = Some(HostLead { ahead_percent, behind_percent });
-        of(vec![StageFacts { host, ..eager_decode() }])
+        of(vec![StageMeasurements { host, ..eager_decode() }])
     };
     for unknown in [of(vec![eager_decode()]), with(40.0, 49.0)] {
         let said = text(&unknown, Rule::LaunchBound);
@@ -220,8 +222,8 @@ fn times_in_doubt_are_numbers_with_a_label_and_no_advice() {
     let caveat = Some("one instance, a cold one: no ground for advice".to_owned());
     let mut counted = kernel("k", KernelClass::Gemm, 40.0);
     (counted.bound, counted.attainable_share) = (Some(Bound::Compute), Some(0.1));
-    let stage = StageFacts { caveat, decode: false, ..eager_decode() };
-    let said = of(vec![StageFacts { top_kernels: vec![counted], ..stage.clone() }]);
+    let stage = StageMeasurements { caveat, decode: false, ..eager_decode() };
+    let said = of(vec![StageMeasurements { top_kernels: vec![counted], ..stage.clone() }]);
     assert!(said.iter().all(|t| t.text.ends_with("no ground for advice)")), "{said:?}");
     assert!(said.iter().all(|t| t.concerns_percent.is_none()), "{said:?}");
     assert!(text(&said, Rule::GpuIdle).contains("idle 79.5 %"), "{said:?}");
@@ -236,13 +238,13 @@ fn times_in_doubt_are_numbers_with_a_label_and_no_advice() {
 fn waiting_for_other_ranks_is_no_communication_to_be_optimised() {
     let mut reduce = kernel("AllReduce", KernelClass::Communication, 74.0);
     (reduce.bound, reduce.attainable_share) = (Some(Bound::Latency), Some(0.1));
-    let said = of(vec![StageFacts {
+    let said = of(vec![StageMeasurements {
         stage: "decode".into(),
         window_ns: Some(1_000_000),
         idle_percent: Some(20.0),
         classes: vec![(KernelClass::Communication, 74.0)],
         top_kernels: vec![reduce],
-        ..StageFacts::default()
+        ..StageMeasurements::default()
     }]);
     assert_eq!(rules(&said), [Rule::Communication]);
     for takeaway in &said {
@@ -256,7 +258,7 @@ fn waiting_for_other_ranks_is_no_communication_to_be_optimised() {
 #[test]
 fn class_shares_speak_from_their_thresholds_on() {
     let classes = |class, percent| {
-        alone(StageFacts { classes: vec![(class, percent)], ..StageFacts::default() })
+        alone(StageMeasurements { classes: vec![(class, percent)], ..StageMeasurements::default() })
     };
     for (class, threshold, rule) in [
         (KernelClass::Communication, 10.0, Rule::Communication),
@@ -273,7 +275,8 @@ fn class_shares_speak_from_their_thresholds_on() {
 #[test]
 fn decode_is_held_against_the_bandwidth() {
     let at = |decode, mbu| {
-        let stage = StageFacts { decode, mbu_busy: Some(mbu), ..StageFacts::default() };
+        let stage =
+            StageMeasurements { decode, mbu_busy: Some(mbu), ..StageMeasurements::default() };
         alone(stage).into_iter().filter(|r| *r != Rule::Utilisation).collect::<Vec<_>>()
     };
     assert_eq!(at(true, 0.6), [Rule::DecodeNearBandwidth]);
@@ -287,8 +290,12 @@ fn decode_is_held_against_the_bandwidth() {
 fn far_from_the_bandwidth_says_how_much_of_the_time_reads() {
     let said = |classes: &[(KernelClass, f64)]| {
         let classes = classes.to_vec();
-        let stage =
-            StageFacts { decode: true, mbu_busy: Some(0.249), classes, ..StageFacts::default() };
+        let stage = StageMeasurements {
+            decode: true,
+            mbu_busy: Some(0.249),
+            classes,
+            ..StageMeasurements::default()
+        };
         text(&of(vec![stage]), Rule::DecodeFarFromBandwidth).to_owned()
     };
     let shares = [
@@ -303,10 +310,14 @@ fn far_from_the_bandwidth_says_how_much_of_the_time_reads() {
 
 #[test]
 fn kernels_speak_by_what_holds_them_up() {
-    let with = |decode, change: fn(&mut KernelFacts)| {
+    let with = |decode, change: fn(&mut KernelMeasurements)| {
         let mut top = kernel("k", KernelClass::Gemm, 40.0);
         change(&mut top);
-        of(vec![StageFacts { decode, top_kernels: vec![top], ..StageFacts::default() }])
+        of(vec![StageMeasurements {
+            decode,
+            top_kernels: vec![top],
+            ..StageMeasurements::default()
+        }])
     };
     let memory = with(true, |k| (k.bound, k.attainable_share) = (Some(Bound::Memory), Some(0.8)));
     assert_eq!(rules(&memory), [Rule::MemoryBoundProduct]);
@@ -344,7 +355,7 @@ fn kernels_speak_by_what_holds_them_up() {
 #[test]
 fn small_shares_keep_their_digits() {
     let said = |mfu_wall| {
-        let stage = StageFacts { mfu_wall: Some(mfu_wall), ..StageFacts::default() };
+        let stage = StageMeasurements { mfu_wall: Some(mfu_wall), ..StageMeasurements::default() };
         text(&of(vec![stage]), Rule::Utilisation).to_owned()
     };
     for (share, expected) in [
@@ -360,35 +371,36 @@ fn small_shares_keep_their_digits() {
 
 #[test]
 fn what_ncu_replayed_is_no_lower_bound() {
-    let facts = Facts { missing: Some("no collector".into()), ..Facts::default() };
-    let said = |facts: &Facts| text(&takeaways(facts), Rule::Incomplete).to_owned();
-    assert!(said(&facts).contains("times are lower bounds"));
-    let replayed = said(&Facts { replayed: true, ..facts });
+    let run =
+        RunMeasurements { missing: Some("no collector".into()), ..RunMeasurements::default() };
+    let said = |run: &RunMeasurements| text(&takeaways(run), Rule::Incomplete).to_owned();
+    assert!(said(&run).contains("times are lower bounds"));
+    let replayed = said(&RunMeasurements { replayed: true, ..run });
     assert!(!replayed.contains("lower bound") && replayed.contains("cold caches"), "{replayed}");
 }
 
 #[test]
 fn nothing_known_says_nothing() {
-    let said = takeaways(&Facts::default());
+    let said = takeaways(&RunMeasurements::default());
     assert_eq!(rules(&said), [Rule::Nothing]);
     assert!(said[0].text.contains("No stage"), "{said:?}");
-    let bare = of(vec![StageFacts { stage: "s".into(), ..StageFacts::default() }]);
+    let bare = of(vec![StageMeasurements { stage: "s".into(), ..StageMeasurements::default() }]);
     assert_eq!(rules(&bare), [Rule::Nothing]);
     assert!(bare[0].text.contains("support no statement"), "{bare:?}");
 }
 
 #[test]
 fn caveats_come_first_and_stand_beside_the_rest() {
-    let facts = Facts {
+    let run = RunMeasurements {
         simulated: true,
         replayed: false,
         missing: Some("1,000 records dropped by CUPTI".into()),
         stages: vec![eager_decode()],
     };
-    let said = takeaways(&facts);
+    let said = takeaways(&run);
     assert_eq!(rules(&said)[..3], [Rule::Simulated, Rule::Incomplete, Rule::LaunchBound]);
     assert!(said[1].text.contains("1,000 records"), "{said:?}");
-    let bare = Facts { stages: Vec::new(), ..facts };
+    let bare = RunMeasurements { stages: Vec::new(), ..run };
     assert_eq!(rules(&takeaways(&bare)), [Rule::Simulated, Rule::Incomplete, Rule::Nothing]);
 }
 
@@ -419,7 +431,6 @@ fn what_the_answer_puts_first_comes_before_its_symptoms() {
     let order = |answer: &Answer| -> Vec<Rule> {
         recommendations(&takeaways, answer).iter().map(|given| given.first.rule).collect()
     };
-    use Rule::{Copies, Fusible, HostGaps, Incomplete, Waiting};
     let plain = Answer::default();
     assert_eq!(order(&plain), [Incomplete, Fusible, HostGaps, Waiting, Copies]);
     let first = Answer { first: Some(step(Waiting, "decode")), ..Answer::default() };
@@ -476,16 +487,16 @@ fn every_recommendation_is_given_once_and_every_rule_has_its_words() {
 
 #[test]
 fn waiting_for_a_late_rank_is_no_communication() {
-    let with = |waiting| StageFacts {
+    let with = |waiting| StageMeasurements {
         stage: "decode".into(),
         idle_percent: Some(5.0),
         waiting,
         classes: vec![(KernelClass::Communication, 70.0), (KernelClass::Gemm, 30.0)],
         top_kernels: vec![kernel("ncclDevKernel_AllReduce", KernelClass::Communication, 70.0)],
-        ..StageFacts::default()
+        ..StageMeasurements::default()
     };
     let late = Some("rank 1 arrives last at 4 of 32 collectives".to_owned());
-    let split = WaitingFacts { percent: 65.0, whole: true, late, ..WaitingFacts::default() };
+    let split = RankWaiting { percent: 65.0, whole: true, late, ..RankWaiting::default() };
     let said = of(vec![with(Some(split.clone()))]);
     assert_eq!(rules(&said), [Rule::GpuBusy, Rule::Waiting], "{said:?}");
     assert_eq!(
@@ -494,19 +505,19 @@ fn waiting_for_a_late_rank_is_no_communication() {
          collectives"
     );
     // The rest is what is left of communication.
-    let said = of(vec![with(Some(WaitingFacts { percent: 30.0, ..split.clone() }))]);
+    let said = of(vec![with(Some(RankWaiting { percent: 30.0, ..split.clone() }))]);
     let left =
         "decode: communication is 40.0 % of kernel time, waiting for other ranks not counted";
     assert_eq!(text(&said, Rule::Communication), left);
     // Where it is not known how much waiting is in it, nothing is called communication.
-    for unknown in [None, Some(WaitingFacts::default())] {
+    for unknown in [None, Some(RankWaiting::default())] {
         let said = of(vec![with(unknown)]);
         let text = text(&said, Rule::Communication);
         assert!(text.ends_with("an unknown part of that is waiting for other ranks"), "{text}");
     }
     // Every rank was recorded: the true cause is told, and not that a rank is missing.
     let why = ("the clocks are too coarse".to_owned(), "Compare ranks of one host.".to_owned());
-    let coarse = WaitingFacts { unmatched: Some(why), ..WaitingFacts::default() };
+    let coarse = RankWaiting { unmatched: Some(why), ..RankWaiting::default() };
     let said = of(vec![with(Some(coarse))]);
     let told = text(&said, Rule::Communication);
     assert!(told.ends_with("waiting for other ranks, because the clocks are too coarse"), "{told}");

@@ -8,7 +8,7 @@ use super::fixture::{load_recorded, recorded};
 use stage2_model::nsys::Source;
 use stage2_model::{Belief, Reconciliation};
 use stage2_read::nsys::{Kernel, Naming, Tables, Total, csv};
-use stage2_report::reconcile::{Comparison, reconcile};
+use stage2_report::join::timeline::{Comparison, reconcile};
 
 type Sums = BTreeMap<String, (u64, u64)>;
 

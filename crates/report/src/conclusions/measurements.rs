@@ -1,16 +1,18 @@
-//! A report -> the facts that takeaways are drawn from, stage by stage.
+//! A report -> what the takeaways are drawn from, stage by stage.
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::caveat::caveat;
-use super::counted::Counted;
-use super::sample_basis::{is_warm, sample_basis, whole_window_ns};
-use crate::by_stage::{ByStage, by_stage, of_stage};
+use crate::conclusions::counted::Counted;
+use crate::conclusions::sample_basis::{is_warm, sample_basis, whole_window_ns};
+use crate::conclusions::{ByStage, by_stage, of_stage};
 use crate::join::kernels::percent;
-use crate::roofline::takeaways::{Facts, HostLead, KernelFacts, StageFacts, WaitingFacts};
+use crate::roofline::takeaways::{
+    HostLead, KernelMeasurements, RankWaiting, RunMeasurements, StageMeasurements,
+};
+use stage2_model::rule::ENOUGH_INSTANCES;
 use stage2_model::{
-    CollectiveRow, Figure, KernelRow, LateRow, ModelUse, Origin, PathKind, Report, Role,
-    SampledKernel, StageKernelRow, StageRow, StageUtilisation, Status,
+    CollectiveRow, Figure, InferredStepRow, KernelRow, LateRow, ModelUse, Origin, PathKind, Report,
+    Role, SampledKernel, StageKernelRow, StageRow, StageUtilisation, Status,
 };
 use stage2_read::kernel_class::KernelClass;
 use stage2_read::trace::stats::mean;
@@ -22,7 +24,7 @@ const TOP_KERNELS: usize = 5;
 const OUTSIDE_PERCENT: f64 = 10.0;
 
 /// What is known.
-pub(crate) fn facts(report: &Report, used: &ModelUse) -> Facts {
+pub(crate) fn measurements(report: &Report, used: &ModelUse) -> RunMeasurements {
     let verdict = &report.coverage.verdict;
     let classes = classes(report);
     let all_ns =
@@ -39,7 +41,7 @@ pub(crate) fn facts(report: &Report, used: &ModelUse) -> Facts {
         _ => false,
     };
     let rows = Rows::of(report, used, &classes);
-    Facts {
+    RunMeasurements {
         simulated: report.simulated,
         replayed: report.source == Origin::Ncu.label(),
         // The details stand on the first screen already.
@@ -69,12 +71,12 @@ fn classes(report: &Report) -> Vec<KernelClass> {
 
 /// How long a stage left the GPU idle, and what for: over the warm instances where they are known,
 /// because a cold one can be most of all windows.
-fn idle(report: &Report, row: &StageRow) -> StageFacts {
+fn idle(report: &Report, row: &StageRow) -> StageMeasurements {
     let over = sample_basis(report, row);
     let idle_ns = over.window_ns.zip(over.busy_ns).map(|(all, busy)| all.saturating_sub(busy));
     let of_row = row.gpu_busy_percent.map(|busy| (100.0 - busy).max(0.0));
     let of_window = || percent(idle_ns?, over.window_ns?);
-    StageFacts {
+    StageMeasurements {
         warm_instances: is_warm(report, row).then_some(over.instances),
         // Absent where the row does not know it: another process may have used the GPU.
         idle_percent: of_row.map(|of_row| of_window().unwrap_or(of_row)),
@@ -91,7 +93,7 @@ fn idle(report: &Report, row: &StageRow) -> StageFacts {
             let parts = over.busy_parts?;
             percent(parts.copies_ns, over.window_ns?)
         }),
-        ..StageFacts::default()
+        ..StageMeasurements::default()
     }
 }
 
@@ -138,7 +140,7 @@ impl<'r> Rows<'r> {
 }
 
 /// Waiting for other ranks in a stage; none where no collective of it was split.
-fn waiting(report: &Report, rows: &Rows<'_>, row: &StageRow, all_ns: u64) -> Option<WaitingFacts> {
+fn waiting(report: &Report, rows: &Rows<'_>, row: &StageRow, all_ns: u64) -> Option<RankWaiting> {
     let collectives = || of_stage(&rows.collectives, &row.stage).iter().copied();
     // `all_ns` holds the time of outliers that are not left out.
     let left_out = row.outliers.as_ref().is_none_or(|outliers| outliers.left_out);
@@ -161,7 +163,7 @@ fn waiting(report: &Report, rows: &Rows<'_>, row: &StageRow, all_ns: u64) -> Opt
     });
     let waiting_ns = waiting_ns.or(unmatched.as_ref().map(|_| 0))?;
     let mut late = of_stage(&rows.late, &row.stage).iter();
-    (all_ns > 0).then(|| WaitingFacts {
+    (all_ns > 0).then(|| RankWaiting {
         unmatched,
         percent: waiting_ns as f64 * 100.0 / all_ns as f64,
         whole: report.ranks.kernels_left_out == 0
@@ -170,7 +172,7 @@ fn waiting(report: &Report, rows: &Rows<'_>, row: &StageRow, all_ns: u64) -> Opt
     })
 }
 
-fn stage(report: &Report, rows: &Rows<'_>, row: &StageRow) -> StageFacts {
+fn stage(report: &Report, rows: &Rows<'_>, row: &StageRow) -> StageMeasurements {
     let (mut calls, mut graph_calls, mut all_ns) = (0u64, 0u64, 0u64);
     let mut by_class: BTreeMap<KernelClass, u64> = BTreeMap::new();
     let mut class_calls: BTreeMap<KernelClass, u64> = BTreeMap::new();
@@ -204,13 +206,13 @@ fn stage(report: &Report, rows: &Rows<'_>, row: &StageRow) -> StageFacts {
         false => mean(timed_ns, timed),
     };
     let top = of_stage(&rows.longest, &row.stage).iter();
-    let mut top: Vec<KernelFacts> =
+    let mut top: Vec<KernelMeasurements> =
         top.filter_map(|kernel| top_kernel(rows, kernel, &outliers, all_ns)).collect();
     top.sort_by(|a, b| b.percent.total_cmp(&a.percent));
     top.truncate(TOP_KERNELS);
     let numbers = rows.numbers.get(row.stage.as_str());
     let figure = |pick: fn(&StageUtilisation) -> &Figure| pick(numbers?).value();
-    StageFacts {
+    StageMeasurements {
         stage: row.stage.clone(),
         decode: row.role == Role::Decode,
         caveat: caveat(report, row),
@@ -247,7 +249,7 @@ fn top_kernel(
     row: &StageKernelRow,
     outliers: &HashMap<usize, (u64, u64)>,
     all_ns: u64,
-) -> Option<KernelFacts> {
+) -> Option<KernelMeasurements> {
     let outlier = outliers.get(&row.name_index).copied();
     let (out_calls, out_ns) = outlier.unwrap_or_default();
     let counters = rows.counted.get(&(row.stage.as_str(), row.name_index));
@@ -258,7 +260,7 @@ fn top_kernel(
         .filter(|kernel| kernel.name_index == row.name_index);
     let longest = of_name.max_by_key(|kernel| kernel.times.total_ns);
     let sampled = longest.and_then(|kernel| kernel.sampled.as_deref());
-    Some(KernelFacts {
+    Some(KernelMeasurements {
         kernel: row.kernel.clone(),
         class: rows.class(row.name_index),
         percent: match outliers.is_empty() {
@@ -281,13 +283,101 @@ fn roof_share(sampled: &SampledKernel) -> Option<f64> {
     sampled.bound.map(|_| shares.into_iter().fold(0.0, f64::max) / 100.0)
 }
 
+/// Why nothing should be advised from the times of a stage; nothing where they can be relied on.
+pub(super) fn caveat(report: &Report, row: &StageRow) -> Option<String> {
+    let reasons = [
+        outside_ranges(row),
+        few_instances(report, row),
+        mostly_no_steps(report, row),
+        one_of_few(row),
+        under_a_profiler(report),
+    ];
+    let reasons: Vec<&str> = reasons.into_iter().flatten().collect();
+    (!reasons.is_empty()).then(|| format!("{}: no ground for advice", reasons.join(", ")))
+}
+
+/// Nobody marked what that work is for, and most programs do theirs at the start.
+fn outside_ranges(row: &StageRow) -> Option<&'static str> {
+    (row.kind == PathKind::OutsideRanges)
+        .then_some("launched outside of every range, start-up included")
+}
+
+/// Times of a first instance hold what happens once (compilation, allocation, caches). Of many steps in it,
+/// that is the first.
+fn few_instances(report: &Report, row: &StageRow) -> Option<&'static str> {
+    if row.only().is_some() {
+        return None;
+    }
+    let all = row.instances.filter(|&all| all > 0 && row.kind == PathKind::Range)?;
+    let ours = report.source == Origin::Collector.label();
+    let taken = row.recorded_instances.filter(|&taken| ours && taken < all);
+    match taken.unwrap_or(all) {
+        0 => None,
+        1 if taken.is_some() => Some("one recorded instance"),
+        1 => Some("one instance, a cold one"),
+        // Of a sample the first, cold instance is no part.
+        few if few < ENOUGH_INSTANCES && taken.is_some() => Some("two recorded instances"),
+        few if few < ENOUGH_INSTANCES => Some("two instances, the first of them cold"),
+        _ if row.host_warm_instances == Some(0) => {
+            Some("no instance but the first, cold one of each process")
+        }
+        _ => None,
+    }
+}
+
+/// They could not be left out: there are too few others, say.
+fn one_of_few(row: &StageRow) -> Option<&'static str> {
+    let outliers = row.outliers.as_ref().filter(|outliers| !outliers.left_out)?;
+    Some(match outliers.count {
+        1 => "an outlier is in its times",
+        _ => "outliers are in its times",
+    })
+}
+
+/// A process without ranges is one window, with loading and warm-up in it. Advice needs steps that
+/// repeat, and that most of the window is made of.
+fn mostly_no_steps(report: &Report, row: &StageRow) -> Option<&'static str> {
+    let window_ns = row.gpu_window_ns.filter(|_| row.kind == PathKind::WholeProcess)?;
+    let Some(steps) = &report.inferred_steps else {
+        return Some("one window, with loading and warm-up in it, and no steps are known");
+    };
+    let in_steps = in_steps_ns(&steps.rows);
+    (in_steps < window_ns / 2).then_some("most of the window lies outside of the inferred steps")
+}
+
+/// Time in steps, over all processes. Those of different streams run at the same time, so of each
+/// process the stream with the most counts.
+fn in_steps_ns(rows: &[InferredStepRow]) -> u64 {
+    let mut streams: BTreeMap<(&str, Option<&str>), u64> = BTreeMap::new();
+    for row in rows {
+        let sum = streams.entry((&row.file, row.stream.as_deref())).or_default();
+        *sum = sum.saturating_add(row.window_ns);
+    }
+    let mut processes: BTreeMap<&str, u64> = BTreeMap::new();
+    for ((file, _), ns) in streams {
+        let most = processes.entry(file).or_default();
+        *most = ns.max(*most);
+    }
+    processes.into_values().fold(0, u64::saturating_add)
+}
+
+/// What a profiler costs the host is in the times that it gives.
+fn under_a_profiler(report: &Report) -> Option<&'static str> {
+    if report.source == Origin::Nsys.label() {
+        Some("under nsys, which slows the host down")
+    } else if report.source == Origin::Ncu.label() {
+        Some("launches that ncu replayed")
+    } else {
+        None
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
-
-    use super::super::utilisation::model_use;
     use super::*;
-    use stage2_model::{Absent, Outliers, Times, TokenCounts};
+    use crate::conclusions::utilisation::model_use;
+    use serde_json::Value;
+    use stage2_model::{Absent, InferredStepRow, InferredSteps, Outliers, Times, TokenCounts};
 
     #[test]
     fn the_rest_of_a_capture_is_not_called_the_whole_of_it() {
@@ -307,8 +397,8 @@ mod tests {
         };
         let (none, tokens) = (Err(Absent::NoModel), TokenCounts::default());
         let used = model_use(&report, &Value::Null, none, tokens, &mut Vec::new());
-        let facts = facts(&report, &used);
-        let stages: Vec<&str> = facts.stages.iter().map(|stage| stage.stage.as_str()).collect();
+        let measured = measurements(&report, &used);
+        let stages: Vec<&str> = measured.stages.iter().map(|stage| stage.stage.as_str()).collect();
         assert_eq!(stages, ["decode", "(not known)"]);
     }
 
@@ -343,13 +433,13 @@ mod tests {
         });
         let (none, tokens) = (Err(Absent::NoModel), TokenCounts::default());
         let used = model_use(&report, &Value::Null, none, tokens, &mut Vec::new());
-        let told = facts(&report, &used).stages.remove(0);
+        let told = measurements(&report, &used).stages.remove(0);
         assert_eq!(told.classes, told.class_calls, "each call takes as long");
         assert_eq!(told.class_calls.iter().map(|(_, percent)| *percent).sum::<f64>(), 100.0);
         assert_eq!(told.waiting.map(|waiting| waiting.percent), Some(25.0));
         // Of outliers that stay, the waiting in them stays, too.
         report.stages[0].outliers.as_mut().expect("some").left_out = false;
-        let told = facts(&report, &used).stages.remove(0);
+        let told = measurements(&report, &used).stages.remove(0);
         assert_eq!(told.waiting.map(|waiting| waiting.percent), Some(30.0));
     }
 
@@ -363,8 +453,88 @@ mod tests {
         };
         let (none, tokens) = (Err(Absent::NoModel), TokenCounts::default());
         let used = model_use(&report, &Value::Null, none, tokens, &mut Vec::new());
-        let caveats: Vec<_> = facts(&report, &used).stages.into_iter().map(|s| s.caveat).collect();
+        let caveats: Vec<_> =
+            measurements(&report, &used).stages.into_iter().map(|s| s.caveat).collect();
         let [None, Some(caveat)] = &caveats[..] else { panic!("{caveats:?}") };
         assert!(caveat.contains("start-up included"), "{caveat}");
+    }
+
+    fn label(source: Origin, change: fn(&mut StageRow)) -> String {
+        let report = Report { source: source.label().to_owned(), ..Report::default() };
+        let mut row =
+            StageRow { instances: Some(20), host_warm_instances: Some(19), ..StageRow::default() };
+        change(&mut row);
+        caveat(&report, &row).unwrap_or_default()
+    }
+
+    #[test]
+    fn a_process_without_ranges_is_in_doubt_where_its_window_is_not_made_of_steps() {
+        let with = |in_steps: Option<u64>| {
+            let rows = |window_ns| vec![InferredStepRow { window_ns, ..Default::default() }; 2];
+            let report = Report {
+                source: Origin::Collector.label().to_owned(),
+                inferred_steps: in_steps.map(|ns| InferredSteps::of(rows(ns))),
+                ..Report::default()
+            };
+            let kind = PathKind::WholeProcess;
+            let row = StageRow { kind, gpu_window_ns: Some(1000), ..StageRow::default() };
+            caveat(&report, &row).unwrap_or_default()
+        };
+        assert!(with(None).contains("no steps are known"));
+        assert!(with(Some(249)).contains("outside of the inferred steps"));
+        assert_eq!(with(Some(250)), "");
+    }
+
+    #[test]
+    fn steps_of_streams_side_by_side_count_once() {
+        let row = |file: &str, stream: &str, window_ns| InferredStepRow {
+            file: file.into(),
+            stream: (!stream.is_empty()).then(|| stream.into()),
+            window_ns,
+            ..Default::default()
+        };
+        let streams = ["1", "2", "3", "4"].map(|stream| row("a", stream, 200));
+        assert_eq!(in_steps_ns(&streams), 200);
+        let phases = [row("a", "1", 200), row("a", "2", 150), row("a", "2", 100)];
+        assert_eq!(in_steps_ns(&phases), 250);
+        let processes = [row("a", "", 200), row("a", "", 50), row("b", "7", 30)];
+        assert_eq!(in_steps_ns(&processes), 280);
+    }
+
+    #[test]
+    fn outliers_that_are_not_left_out_are_in_doubt_however_much_they_hold() {
+        let said = label(Origin::Collector, |row| {
+            row.outliers = Some(Outliers { count: 1, percent: 22.5, ..Outliers::default() });
+        });
+        assert_eq!(said, "an outlier is in its times: no ground for advice");
+        let said = label(Origin::Collector, |row| {
+            row.outliers = Some(Outliers { left_out: true, ..Outliers::default() });
+        });
+        assert_eq!(said, "");
+    }
+
+    #[test]
+    fn few_cold_or_inflated_instances_are_in_doubt() {
+        let ours = |change| label(Origin::Collector, change);
+        assert_eq!(ours(|_| ()), "");
+        assert_eq!(ours(|row| row.instances = Some(3)), "");
+        assert_eq!(ours(|row| row.instances = None), "");
+        let said = ours(|row| row.kind = PathKind::OutsideRanges);
+        assert_eq!(
+            said,
+            "launched outside of every range, start-up included: no ground for advice"
+        );
+        assert_eq!(ours(|row| row.recorded_instances = Some(4)), "");
+        let said = ours(|row| row.instances = Some(1));
+        assert_eq!(said, "one instance, a cold one: no ground for advice");
+        assert!(ours(|row| row.instances = Some(2)).starts_with("two instances"));
+        assert!(ours(|row| row.recorded_instances = Some(1)).starts_with("one recorded"));
+        let said = ours(|row| row.recorded_instances = Some(2));
+        assert_eq!(said, "two recorded instances: no ground for advice");
+        assert!(ours(|row| row.host_warm_instances = Some(0)).contains("cold one of each process"));
+        assert!(label(Origin::Nsys, |_| ()).contains("under nsys"));
+        assert!(label(Origin::Ncu, |_| ()).contains("ncu replayed"));
+        let both = label(Origin::Nsys, |row| row.instances = Some(1));
+        assert!(both.contains("a cold one, under nsys"), "{both}");
     }
 }

@@ -1,0 +1,588 @@
+//! The median step of each stage -> what ran in it on the host and on the GPU, by a second pass over
+//! the trace file that the step is in.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::join::kernels::direction;
+use indexmap::IndexSet;
+use stage2_contract::stats::BACK_TO_BACK_NS;
+use stage2_contract::trace::ReadError;
+use stage2_model::{
+    Finding, HostAtGaps, Report, Step, StepSeries, StepTimeline, TimelineGap, TimelineLane,
+    TimelineRange, TimelineSum, TimelineSums, TimelineWork,
+};
+use stage2_read::kernel_class::class_of;
+use stage2_read::trace::Capture;
+use stage2_read::trace::events::{Event, Range, Span, TraceFile, What, Work};
+use stage2_read::trace::libraries::RangeNames;
+
+/// Stages that get a timeline.
+const STAGES: usize = 4;
+
+/// Fills in the timelines of the series that know their median step. A file is read once, however
+/// many of these steps it holds. What cannot be read again costs its own timelines, and a finding
+/// says so.
+pub(crate) fn add(report: &mut Report, capture: Capture, libraries: &RangeNames) {
+    let chosen: Vec<(StepSeries, Step)> =
+        chosen(report).into_iter().map(|(series, step)| (series.clone(), step)).collect();
+    let mut by_file: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (at, (series, _)) in chosen.iter().enumerate() {
+        by_file.entry(&series.file).or_default().push(at);
+    }
+    let mut timelines: Vec<(usize, StepTimeline)> = Vec::new();
+    let mut captures: BTreeMap<String, _> =
+        capture.processes.into_iter().map(|process| (process.file.clone(), process)).collect();
+    for (name, places) in by_file {
+        let failed = |why: String| {
+            Finding::warning(
+                format!("the timeline of the median step is missing for a stage of {name}"),
+                why,
+                "write the reports again with the trace file in its place",
+            )
+        };
+        let Some(process) = captures.remove(name) else {
+            report.findings.push(failed("the file is not among those that were read".into()));
+            continue;
+        };
+        let file = TraceFile::of(process, libraries);
+        let steps = places.iter().filter_map(|at| Some((*at, chosen.get(*at)?.1)));
+        let mut steps: Vec<(usize, StepEvents)> =
+            steps.map(|(at, step)| (at, StepEvents::of(step))).collect();
+        let read = file.for_each(|event| {
+            steps.iter_mut().for_each(|(_, step)| step.add(&event));
+            if steps.iter().all(|(_, step)| step.is_over()) { Err(Stop::Over) } else { Ok(()) }
+        });
+        if let Err(Stop::Unreadable(error)) = read {
+            report.findings.push(failed(error.to_string()));
+            continue;
+        }
+        for (at, events) in steps {
+            let Some((series, step)) = chosen.get(at) else { continue };
+            match events.finish() {
+                Some(timeline) => timelines.push((
+                    at,
+                    StepTimeline {
+                        stage: series.stage.clone(),
+                        path: series.path.clone(),
+                        file: series.file.clone(),
+                        step: *step,
+                        ..timeline
+                    },
+                )),
+                None => report.findings.push(failed(format!("it holds no range {}", step.range))),
+            }
+        }
+    }
+    timelines.sort_by_key(|(at, _)| *at);
+    report.step_timelines = timelines.into_iter().map(|(_, timeline)| timeline).collect();
+}
+
+/// One series of each stage of the model, the stages with the longest time first.
+fn chosen(report: &Report) -> Vec<(&StepSeries, Step)> {
+    let mut stages: Vec<_> = report.stages.iter().filter(|row| row.apart.is_none()).collect();
+    stages.sort_by_key(|row| Reverse(row.gpu_window_ns.max(row.host_total_ns)));
+    let series = stages.iter().filter_map(|row| {
+        let mut of_stage = report.step_series.iter().filter(|series| series.stage == row.stage);
+        of_stage.find_map(|series| Some((series, series.median?)))
+    });
+    series.take(STAGES).collect()
+}
+
+// A range comes when it closes, so before those around it, and work may come long after its range. So
+// everything that can belong to the step is kept, in bounded space, until it is known what does:
+// identifiers grow, and whatever is within a range has a larger one.
+
+/// Pieces of GPU work of a step, and gaps: the longest are kept.
+const WORK: usize = 4_000;
+/// Ranges of a step: the longest are kept.
+const RANGES: usize = 1_000;
+/// Names whose work is added up by itself: those with the longest time.
+const SUMS: usize = 1_000;
+/// Work and ranges that may turn out to be the step's.
+const CANDIDATES: usize = 1 << 18;
+/// Names of these.
+const NAMES: usize = 1 << 14;
+/// Stands for all names that did not fit.
+const OTHER_NAMES: &str = "(another name)";
+/// Work reaches the file some flush periods late, about in the order in which it ran. Once work comes
+/// that is this much younger than the step, none of the step is to come. When ranges come says nothing:
+/// they are written at once, and a flush period may be an hour.
+const LATEST_NS: i64 = 10_000_000_000;
+
+/// Why a pass over a file ended before its end.
+pub(super) enum Stop {
+    /// All steps are over.
+    Over,
+    /// The file is no longer there.
+    Unreadable(ReadError),
+}
+
+impl From<ReadError> for Stop {
+    fn from(error: ReadError) -> Self {
+        Self::Unreadable(error)
+    }
+}
+
+struct OpenedRange {
+    parent: u64,
+    name: usize,
+    span: Span,
+}
+
+struct Candidate {
+    range: u64,
+    device: u32,
+    stream: u32,
+    name: usize,
+    class: &'static str,
+    span: Span,
+}
+
+/// What may belong to a step.
+pub(super) struct StepEvents {
+    step: Step,
+    names: IndexSet<String>,
+    ranges: BTreeMap<u64, OpenedRange>,
+    work: Vec<Candidate>,
+    /// Work of the step cannot be of this range or a younger one.
+    younger: u64,
+    /// Candidates that did not fit.
+    dropped: u64,
+    over: bool,
+}
+
+impl StepEvents {
+    pub(super) fn of(step: Step) -> Self {
+        Self {
+            step,
+            names: IndexSet::new(),
+            ranges: BTreeMap::new(),
+            work: Vec::new(),
+            younger: u64::MAX,
+            dropped: 0,
+            over: false,
+        }
+    }
+
+    /// Nothing of the step is to come.
+    pub(super) fn is_over(&self) -> bool {
+        self.over
+    }
+
+    pub(super) fn add(&mut self, event: &Event<'_>) {
+        match event {
+            _ if self.over => {}
+            Event::Range(range) => self.range(range),
+            Event::Work(work) => self.work(work),
+            Event::Mark { .. } => {}
+        }
+    }
+
+    fn range(&mut self, range: &Range<'_>) {
+        if range.id < self.step.range {
+            return;
+        }
+        if let Some(step) = self.ranges.get(&self.step.range)
+            && range.span.start_ns >= step.span.end_ns
+        {
+            self.younger = self.younger.min(range.id);
+            return;
+        }
+        // The step itself always fits.
+        if self.ranges.len() >= CANDIDATES && range.id != self.step.range {
+            self.dropped += 1;
+            return;
+        }
+        let name = self.name(range.path.elements.last().map_or(range.name, String::as_str));
+        self.ranges.insert(range.id, OpenedRange { parent: range.parent, name, span: range.span });
+    }
+
+    fn work(&mut self, work: &Work<'_>) {
+        let Some(span) = work.span else { return };
+        if let Some(step) = self.ranges.get(&self.step.range)
+            && span.start_ns.saturating_sub(step.span.end_ns) > LATEST_NS
+            && work.range >= self.younger
+        {
+            self.over = true;
+            return;
+        }
+        if work.range < self.step.range || work.range >= self.younger {
+            return;
+        }
+        if self.work.len() >= CANDIDATES {
+            self.dropped += 1;
+            return;
+        }
+        let (name, class) = match work.what {
+            What::Kernel(_, name) => (self.name(&name.short), class_of(name).label()),
+            What::Copy { kind, .. } => (self.name(&format!("copy, {}", direction(kind))), "copy"),
+            What::Fill { .. } => (self.name("fill"), "fill"),
+            What::Graph { graph } => (self.name(&format!("CUDA graph {graph}")), "graph"),
+        };
+        let (device, stream) = (work.queue.device, work.queue.stream);
+        self.work.push(Candidate { range: work.range, device, stream, name, class, span });
+    }
+
+    fn name(&mut self, name: &str) -> usize {
+        if let Some(index) = self.names.get_index_of(name) {
+            return index;
+        }
+        let name = if self.names.len() < NAMES { name } else { OTHER_NAMES };
+        self.names.insert_full(name.to_owned()).0
+    }
+
+    /// The step; nothing where its range did not come. Who it is of stays to be filled in.
+    pub(super) fn finish(mut self) -> Option<StepTimeline> {
+        let step = self.ranges.get(&self.step.range)?.span;
+        // Parents have smaller identifiers than what is within them.
+        let mut depths: BTreeMap<u64, u64> = BTreeMap::from([(self.step.range, 0)]);
+        for (id, range) in self.ranges.iter().filter(|(id, _)| **id > self.step.range) {
+            if let Some(depth) = depths.get(&range.parent).map(|depth| depth + 1) {
+                depths.insert(*id, depth);
+            }
+        }
+        self.ranges.retain(|id, _| depths.contains_key(id));
+        self.work.retain(|work| depths.contains_key(&work.range));
+        let since = |at: i64| u64::try_from(at.saturating_sub(step.start_ns)).unwrap_or(0);
+        let length = |span: Span| u64::try_from(span.ns()).unwrap_or(0);
+        self.work.sort_by_key(|work| work.span.start_ns);
+        let ends = self.work.iter().map(|work| since(work.span.start_ns) + length(work.span));
+        let length_ns = ends.fold(length(step), u64::max);
+        // Beyond what fits in memory nobody knows what the GPU did.
+        let gaps = if self.dropped == 0 { self.gaps(since, length_ns) } else { Vec::new() };
+        let host_at_gaps = (self.dropped == 0).then(|| self.host_at_gaps(&gaps, since));
+
+        let mut ranges: Vec<_> = self.ranges.iter().collect();
+        ranges.sort_by_key(|(id, range)| {
+            (depths.get(id).is_some_and(|d| *d > 0), Reverse(range.span.ns()))
+        });
+        let mut left_out = ranges.len().saturating_sub(RANGES);
+        ranges.truncate(RANGES);
+        ranges.sort_by_key(|(id, _)| **id);
+        let mut names = Names { all: &self.names, kept: IndexSet::new() };
+        let ranges = ranges.iter().map(|(id, range)| TimelineRange {
+            name: names.keep(range.name),
+            depth: depths.get(id).copied().unwrap_or(0),
+            start_ns: since(range.span.start_ns),
+            length_ns: length(range.span),
+        });
+        let ranges = ranges.collect();
+
+        left_out += self.work.len().saturating_sub(WORK);
+        let sums = self.sums(&gaps, &mut names);
+        let kept = longest(&self.work, WORK, |work| work.span.ns());
+        let mut lanes: BTreeMap<(u32, u32), Vec<TimelineWork>> = BTreeMap::new();
+        for work in kept {
+            lanes.entry((work.device, work.stream)).or_default().push(TimelineWork {
+                name: names.keep(work.name),
+                class: work.class.to_owned(),
+                start_ns: since(work.span.start_ns),
+                length_ns: length(work.span),
+            });
+        }
+        let lane = |((device, stream), work)| TimelineLane {
+            label: format!("GPU {device}, stream {stream}"),
+            work,
+        };
+        Some(StepTimeline {
+            length_ns,
+            lanes: lanes.into_iter().map(lane).collect(),
+            names: names.kept.into_iter().map(str::to_owned).collect(),
+            ranges,
+            gaps: longest(&gaps, WORK, |gap| gap.length_ns).copied().collect(),
+            host_at_gaps,
+            sums,
+            left_out: (left_out as u64).saturating_add(self.dropped),
+            ..StepTimeline::default()
+        })
+    }
+
+    /// Times in which none of the work, which is sorted, ran.
+    fn gaps(&self, since: impl Fn(i64) -> u64, length_ns: u64) -> Vec<TimelineGap> {
+        let mut gaps = Vec::new();
+        let mut covered_to = 0u64;
+        for (at, work) in self.work.iter().enumerate() {
+            let start_ns = since(work.span.start_ns);
+            if start_ns > covered_to {
+                let length_ns = start_ns - covered_to;
+                let launch = at > 0 && length_ns <= BACK_TO_BACK_NS;
+                gaps.push(TimelineGap { start_ns: covered_to, length_ns, launch });
+            }
+            covered_to = covered_to.max(start_ns + u64::try_from(work.span.ns()).unwrap_or(0));
+        }
+        if !self.work.is_empty() && length_ns > covered_to {
+            let length_ns = length_ns - covered_to;
+            gaps.push(TimelineGap { start_ns: covered_to, length_ns, launch: false });
+        }
+        gaps
+    }
+
+    /// Where the host was when each of the gaps began. What is launched in a range is launched before the
+    /// host leaves it, and after it was opened.
+    fn host_at_gaps(&self, gaps: &[TimelineGap], since: impl Fn(i64) -> u64) -> HostAtGaps {
+        let mut found = HostAtGaps::default();
+        for gap in gaps {
+            found.all_ns = found.all_ns.saturating_add(gap.length_ns);
+            let end_ns = gap.start_ns.saturating_add(gap.length_ns);
+            let next = self.work.partition_point(|work| since(work.span.start_ns) < end_ns);
+            let range = self.work.get(next).and_then(|work| self.ranges.get(&work.range));
+            let sum = match range {
+                Some(range) if since(range.span.end_ns) <= gap.start_ns => &mut found.ahead_ns,
+                // The step itself is open from the beginning on.
+                Some(range) if since(range.span.start_ns) >= gap.start_ns => &mut found.behind_ns,
+                Some(_) => continue,
+                None => &mut found.behind_ns,
+            };
+            *sum = sum.saturating_add(gap.length_ns);
+        }
+        found
+    }
+
+    /// What all of the work and all gaps add up to: what is drawn is a part of it.
+    fn sums(&self, gaps: &[TimelineGap], names: &mut Names<'_>) -> TimelineSums {
+        let mut by_name: BTreeMap<(&'static str, usize), TimelineSum> = BTreeMap::new();
+        for work in &self.work {
+            let class = work.class;
+            let new = || TimelineSum { class: class.to_owned(), ..TimelineSum::default() };
+            let ns = u64::try_from(work.span.ns()).unwrap_or(0);
+            let sum = by_name.entry((class, work.name)).or_insert_with(new);
+            add_sum(sum, &TimelineSum { calls: 1, total_ns: ns, longest_ns: ns, ..new() });
+        }
+        let mut all: Vec<_> = by_name.into_iter().collect();
+        all.sort_by_key(|(_, sum)| Reverse(sum.total_ns));
+        let mut rest: BTreeMap<&'static str, TimelineSum> = BTreeMap::new();
+        for ((class, _), more) in all.split_off(SUMS.min(all.len())) {
+            let new = || TimelineSum { class: class.to_owned(), ..TimelineSum::default() };
+            add_sum(rest.entry(class).or_insert_with(new), &more);
+        }
+        let work = all
+            .into_iter()
+            .map(|((_, name), sum)| TimelineSum { name: Some(names.keep(name)), ..sum });
+        let of = |launch: bool| {
+            let gaps = gaps.iter().filter(|gap| gap.launch == launch);
+            gaps.fold(0u64, |sum, gap| sum.saturating_add(gap.length_ns))
+        };
+        TimelineSums {
+            whole: self.dropped == 0,
+            work: work.chain(rest.into_values()).collect(),
+            launch_gaps_ns: of(true),
+            other_idle_ns: of(false),
+        }
+    }
+}
+
+fn add_sum(sum: &mut TimelineSum, more: &TimelineSum) {
+    sum.calls += more.calls;
+    sum.total_ns = sum.total_ns.saturating_add(more.total_ns);
+    sum.longest_ns = sum.longest_ns.max(more.longest_ns);
+}
+
+/// The `most` longest of `all`, in their order.
+fn longest<T, L: Ord>(
+    all: &[T],
+    most: usize,
+    length: impl Fn(&T) -> L,
+) -> impl Iterator<Item = &T> {
+    let mut by_length: Vec<usize> = (0..all.len()).collect();
+    by_length.sort_by_key(|at| all.get(*at).map(|one| Reverse(length(one))));
+    let kept: BTreeSet<usize> = by_length.into_iter().take(most).collect();
+    kept.into_iter().filter_map(|at| all.get(at))
+}
+
+/// Names that something kept has, numbered anew.
+struct Names<'n> {
+    all: &'n IndexSet<String>,
+    kept: IndexSet<&'n str>,
+}
+
+impl Names<'_> {
+    fn keep(&mut self, index: usize) -> usize {
+        let name = self.all.get_index(index).map_or(OTHER_NAMES, String::as_str);
+        self.kept.insert_full(name).0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stage2_contract::trace::{
+        Anchor, GpuNs, GpuWork, MonoNs, NONE, Path, Queue, RangeOpen, Record, Shape, WallNs, What,
+        Writer,
+    };
+    use stage2_model::StageRow;
+    use stage2_read::trace::folder::load_folder;
+
+    /// Behind the host's clock by this much, so that a mix-up of the clocks shows.
+    const GPU_AHEAD_NS: u64 = 1_000_000_000;
+
+    struct Trace(Vec<Record>);
+
+    impl Trace {
+        /// A stage `decode` with a range `layer` within it, and two streams.
+        fn new() -> Self {
+            let mut records = Vec::new();
+            let (gpu, mono) = (GpuNs(GPU_AHEAD_NS + 1), MonoNs(1));
+            records.push(Record::Anchor(Anchor { gpu, mono, wall: WallNs(1_700_000_000) }));
+            for (id, name) in [(1, "decode"), (2, "layer"), (3, "cutlass_gemm_bf16"), (4, "other")]
+            {
+                records.push(Record::Name { id, bytes: name.into() });
+            }
+            for (id, stream) in [(1, 7), (2, 13)] {
+                records.push(Record::Queue(Queue { id, device: 0, context: 1, stream }));
+            }
+            records.push(Record::Shape(Shape { id: 1, name: 3, ..Shape::default() }));
+            for (id, parent, name) in [(1, NONE, 1), (2, 1, 2), (3, NONE, 4)] {
+                records.push(Record::Path(Path { id, parent, name, domain: NONE }));
+            }
+            Self(records)
+        }
+
+        fn open(&mut self, range: u64, path: u32, parent: u64, start: u64) -> &mut Self {
+            self.0.push(Record::RangeOpen(RangeOpen {
+                range,
+                path,
+                thread: 1,
+                parent,
+                start: MonoNs(start),
+                ..RangeOpen::default()
+            }));
+            self
+        }
+
+        fn close(&mut self, range: u64, end: u64) -> &mut Self {
+            self.0.push(Record::RangeClose { range, end: MonoNs(end) });
+            self
+        }
+
+        fn kernel(&mut self, range: u64, queue: u32, start: u64, end: u64) -> &mut Self {
+            let (start, end) = (GpuNs(start + GPU_AHEAD_NS), GpuNs(end + GPU_AHEAD_NS));
+            let work = GpuWork::new(What::Kernel { shape: 1 });
+            self.0.push(Record::Work(GpuWork { start, end, queue, range, ..work }));
+            self
+        }
+
+        /// The timeline of range `range` of `decode`, and the findings.
+        fn timeline(&self, range: u64) -> (Option<StepTimeline>, Vec<Finding>) {
+            let folder = tempfile::tempdir().expect("folder");
+            let mut writer = Writer::new(Vec::new()).expect("a vector takes anything");
+            self.0.iter().for_each(|record| writer.write(record));
+            writer.flush().expect("a vector takes anything");
+            std::fs::write(folder.path().join("a.s2t"), writer.into_sink()).expect("trace file");
+            let libraries = RangeNames::default();
+            let capture = load_folder(folder.path(), &libraries);
+            let median = Some(Step { number: 1, range, host_ns: 1_000 });
+            let stage = "decode".to_owned();
+            let series = StepSeries {
+                stage: stage.clone(),
+                file: "a.s2t".into(),
+                median,
+                ..StepSeries::default()
+            };
+            let mut report = Report {
+                stages: vec![StageRow { stage, ..StageRow::default() }],
+                step_series: vec![series],
+                ..Report::default()
+            };
+            add(&mut report, capture, &libraries);
+            (report.step_timelines.pop(), report.findings)
+        }
+    }
+
+    #[test]
+    fn holds_the_step_and_nothing_of_its_neighbours() {
+        let mut trace = Trace::new();
+        trace.open(1, 1, 0, 100).kernel(1, 1, 110, 120).close(1, 1_000);
+        trace.open(2, 1, 0, 200_000).open(3, 2, 2, 200_100).open(4, 3, 0, 200_150);
+        trace.kernel(3, 1, 200_200, 210_200).kernel(4, 2, 200_000, 290_000);
+        trace.close(4, 200_160).close(3, 200_300).close(2, 300_000);
+        trace.open(5, 1, 0, 300_100).kernel(5, 1, 300_150, 300_200);
+        // Work comes late, and ends behind the step.
+        trace.kernel(2, 2, 240_200, 290_200).kernel(3, 1, 310_000, 320_000).close(5, 400_000);
+        let (timeline, findings) = trace.timeline(2);
+        assert_eq!(findings, []);
+        let found = timeline.expect("a timeline");
+        assert_eq!((found.length_ns, found.left_out), (120_000, 0));
+        let ranges: Vec<_> = (found.ranges.iter())
+            .map(|r| (found.names[r.name].as_str(), r.depth, r.start_ns, r.length_ns))
+            .collect();
+        assert_eq!(ranges, [("decode", 0, 0, 100_000), ("layer", 1, 100, 200)]);
+        let lanes: Vec<_> = (found.lanes.iter())
+            .map(|lane| {
+                let work = lane.work.iter().map(|w| (w.start_ns, w.length_ns)).collect::<Vec<_>>();
+                (lane.label.as_str(), work)
+            })
+            .collect();
+        assert_eq!(
+            lanes,
+            [
+                ("GPU 0, stream 7", vec![(200, 10_000), (110_000, 10_000)]),
+                ("GPU 0, stream 13", vec![(40_200, 50_000)]),
+            ]
+        );
+        assert_eq!(found.lanes[0].work[0].class, "gemm");
+        let gaps: Vec<_> = found.gaps.iter().map(|g| (g.start_ns, g.length_ns, g.launch)).collect();
+        // Before the first work the GPU waits for the host; 50 us are as long as a launch gap can be.
+        assert_eq!(gaps, [(0, 200, false), (10_200, 30_000, true), (90_200, 19_800, true)]);
+    }
+
+    #[test]
+    fn the_longest_work_is_kept_and_the_rest_counted() {
+        let mut trace = Trace::new();
+        trace.open(2, 1, 0, 100);
+        for i in 0..4_100 {
+            trace.kernel(2, 1, 1_000 + i * 100, 1_000 + i * 100 + 1 + i % 50);
+        }
+        for i in 0..1_100 {
+            trace.open(3 + i, 2, 2, 1_000 + i * 10).close(3 + i, 1_005 + i * 10);
+        }
+        trace.close(2, 500_000);
+        let found = trace.timeline(2).0.expect("a timeline");
+        let work = &found.lanes[0].work;
+        assert_eq!((work.len(), found.ranges.len()), (4_000, 1_000));
+        assert_eq!(found.left_out, 100 + 101, "the step itself is one of the ranges");
+        assert!(work.is_sorted_by_key(|work| work.start_ns));
+        assert!(work.iter().all(|work| work.length_ns > 1), "the shortest are left out");
+        assert_eq!(found.ranges[0].depth, 0, "the step itself stays");
+        // The sums are of all of it, and so are those of the gaps.
+        let all: u64 = (0..4_100).map(|i| 1 + i % 50).sum();
+        let [sum] = &found.sums.work[..] else { panic!("{:?}", found.sums) };
+        assert_eq!((sum.calls, sum.total_ns, sum.class.as_str()), (4_100, all, "gemm"));
+        assert_eq!(sum.name.map(|at| found.names[at].as_str()), Some("cutlass_gemm_bf16"));
+        let gaps = found.sums.launch_gaps_ns + found.sums.other_idle_ns;
+        assert_eq!((found.sums.whole, gaps), (true, found.length_ns - all));
+        let drawn: u64 = found.gaps.iter().map(|gap| gap.length_ns).sum();
+        assert!(drawn < gaps, "4,000 gaps are drawn: {drawn} of {gaps}");
+    }
+
+    #[test]
+    fn work_that_comes_long_after_younger_ranges_is_still_of_the_step() {
+        const LONG: u64 = 20_000_000_000;
+        let mut trace = Trace::new();
+        trace.open(2, 1, 0, 100).close(2, 1_000);
+        trace.open(3, 1, 0, LONG).close(3, LONG + 1_000);
+        trace.kernel(2, 1, 200, 300).kernel(3, 1, LONG + 100, LONG + 200);
+        // What comes behind much younger work is not read.
+        trace.kernel(2, 1, 400, 500);
+        let found = trace.timeline(2).0.expect("a timeline");
+        let work: Vec<_> = found.lanes[0].work.iter().map(|w| (w.start_ns, w.length_ns)).collect();
+        assert_eq!(work, [(100, 100)]);
+    }
+
+    #[test]
+    fn a_step_that_is_not_in_its_file_is_a_finding() {
+        let mut trace = Trace::new();
+        trace.open(1, 1, 0, 100).close(1, 200);
+        let (timeline, findings) = trace.timeline(99);
+        assert_eq!(timeline, None);
+        assert!(findings[0].what.contains("a.s2t") && findings[0].why.contains("99"));
+    }
+
+    #[test]
+    fn a_step_without_recorded_work_has_no_gaps() {
+        let mut trace = Trace::new();
+        trace.open(1, 1, 0, 100).close(1, 200);
+        let found = trace.timeline(1).0.expect("a timeline");
+        assert_eq!((found.length_ns, found.lanes.len(), found.gaps.len()), (100, 0, 0));
+    }
+}
