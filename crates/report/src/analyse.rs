@@ -10,7 +10,6 @@ use crate::join::{
     counters, empty, energy, join_kept, overhead, same_name, timeline, without_collector,
 };
 use crate::roofline::hardware::{self, Catalogue};
-use crate::roofline::takeaways::RunMeasurements;
 use crate::workload_config::Workload;
 use crate::{sampled, step_timeline, workload_end};
 use serde_json::Value;
@@ -54,13 +53,12 @@ pub struct WorkloadFacts {
 pub fn analyse(sources: &Sources, settings: &Settings) -> Analysis {
     let captures = Captures::read(sources, settings);
     let joined = captures.join(sources, settings);
-    let measured = joined.measure(sources, settings);
-    measured.conclude(settings)
+    joined.conclude(sources, settings)
 }
 
 /// What the passes left, read: the first of the values on the way to a report, each whole when it exists.
 struct Captures {
-    given: Given,
+    given: WorkloadInputs,
     run: RunInfo,
     /// There was a collect pass, or nobody knows.
     collected: bool,
@@ -71,7 +69,7 @@ struct Captures {
 }
 
 /// What the workload was given.
-struct Given {
+struct WorkloadInputs {
     /// The configuration that it left.
     workload: Workload,
     /// What that says: keys and values.
@@ -81,22 +79,12 @@ struct Given {
 }
 
 /// The rows of all sources, side by side.
-struct Joined {
-    given: Given,
+struct JoinedReport {
+    given: WorkloadInputs,
     /// Still needed for the work of the median steps.
     capture: Capture,
     report: Report,
     read: Vec<&'static str>,
-}
-
-/// The rows with all that is computed from them: steps, FLOPs, rates, operators.
-struct Measured {
-    given: Given,
-    report: Report,
-    read: Vec<&'static str>,
-    shown: Shown,
-    /// What the takeaways are drawn from.
-    drawn_from: RunMeasurements,
 }
 
 impl Captures {
@@ -134,11 +122,11 @@ impl Captures {
         };
         capture.redact(redactor);
         let tools = Tools::read(run_dir, settings);
-        let given = Given { workload, configured, argv };
+        let given = WorkloadInputs { workload, configured, argv };
         Self { given, run, collected, capture, tools, findings }
     }
 
-    fn join(self, sources: &Sources, settings: &Settings) -> Joined {
+    fn join(self, sources: &Sources, settings: &Settings) -> JoinedReport {
         let Self { given, run, collected, mut capture, tools, findings } = self;
         let (run_dir, config) = (sources.run_dir.as_path(), &settings.config);
         let mut report = join_kept(&mut capture, run, findings);
@@ -163,43 +151,31 @@ impl Captures {
         let baseline = baseline.is_dir().then(|| load_folder(&baseline, &settings.libraries));
         let wanted = config.pointer("/run/baseline").and_then(Value::as_bool);
         overhead::add_costs(&mut report, baseline, wanted);
-        Joined { given, capture, report, read }
+        JoinedReport { given, capture, report, read }
     }
 }
 
-impl Joined {
-    fn measure(self, sources: &Sources, settings: &Settings) -> Measured {
+impl JoinedReport {
+    fn conclude(self, sources: &Sources, settings: &Settings) -> Analysis {
         let Self { given, capture, mut report, read } = self;
+        let WorkloadInputs { workload, configured, argv } = given;
         let (run_dir, config) = (sources.run_dir.as_path(), &settings.config);
         let roles = &settings.libraries.roles;
         // What the host did in the median steps is among what the conclusions are drawn from.
         conclusions::mark_stages(&mut report, config, roles);
         step_timeline::add(&mut report, capture, &settings.libraries);
-        let (workload, argv) = (&given.workload, &given.argv);
-        let context = conclusions::Context { run_dir, config, workload, argv, roles };
-        let (shown, drawn_from) = conclusions::add(&mut report, &context);
-        Measured { given, report, read, shown, drawn_from }
-    }
-}
-
-impl Measured {
-    fn conclude(self, settings: &Settings) -> Analysis {
-        let Self { given, mut report, read, shown, drawn_from } = self;
-        let Given { workload, configured, .. } = given;
-        overhead::explain(&mut report, &settings.config);
-        answer::add(&mut report, &drawn_from);
+        let context =
+            conclusions::Context { run_dir, config, workload: &workload, argv: &argv, roles };
+        let (shown, measured) = conclusions::add(&mut report, &context);
+        overhead::explain(&mut report, config);
+        answer::add(&mut report, &measured);
         energy::conclude(&mut report);
-        Analysis {
-            report,
-            top_n: settings.top_n,
-            shown,
-            read,
-            workload: WorkloadFacts {
-                model: workload.model(),
-                manifest: workload.manifest().map(|(key, path)| (key.to_owned(), path)),
-                configured,
-            },
-        }
+        let workload = WorkloadFacts {
+            model: workload.model(),
+            manifest: workload.manifest().map(|(key, path)| (key.to_owned(), path)),
+            configured,
+        };
+        Analysis { report, top_n: settings.top_n, shown, read, workload }
     }
 }
 

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use stage2_contract::text::redact::{REDACTED, Redactor};
 use stage2_contract::text::{shorten, visible, visible_path};
-use stage2_model::{Fact, Finding, PassInfo, RunInfo, RunState, Severity};
+use stage2_model::{Fact, Finding, PassInfo, RunInfo, RunState};
 use stage2_read::files;
 use stage2_read::trace::libraries::RangeNames;
 
@@ -90,7 +90,7 @@ impl Sources {
                     .unwrap_or_default(),
                 inner_run: run.get("inner_run").and_then(scalar),
                 passes: passes(&run),
-                environment: facts(&env),
+                environment: environment_facts(&env),
                 profiled: Vec::new(),
             },
             nvtx_package: env.pointer("/python/packages/nvtx").and_then(scalar),
@@ -144,8 +144,7 @@ fn libraries(config: &Value, findings: &mut Vec<Finding>) -> RangeNames {
         Some(_) => None,
     };
     let globs = globs.filter(|globs| globs.len() <= MAX_LIBRARIES).unwrap_or_else(|| {
-        findings.push(Finding::new(
-            Severity::Warning,
+        findings.push(Finding::warning(
             "config.yaml: report.library_domains cannot be used",
             format!("a list of at most {MAX_LIBRARIES} names or globs is needed; the built-in list counts"),
             "correct report.library_domains and write the reports again",
@@ -168,8 +167,7 @@ fn read(
 ) -> Value {
     let read = files::read(&run_dir.join(name), LIMIT_BYTES).map_err(anyhow::Error::from);
     read.and_then(|bytes| parse(&bytes)).unwrap_or_else(|problem| {
-        findings.push(Finding::new(
-            Severity::Note,
+        findings.push(Finding::note(
             format!("{name} cannot be used: {}", visible(problem.to_string().as_bytes())),
             "what it says of the run is missing from the report; no measured number depends on it",
             "run the workload again to have a whole bundle",
@@ -181,8 +179,7 @@ fn read(
 fn top_n(config: &Value, findings: &mut Vec<Finding>) -> usize {
     let Some(value) = config.pointer("/report/top_n") else { return DEFAULT_TOP };
     value.as_u64().and_then(|top| usize::try_from(top).ok()).unwrap_or_else(|| {
-        findings.push(Finding::new(
-            Severity::Note,
+        findings.push(Finding::note(
             format!("config.yaml: report.top_n is {}", visible(value.to_string().as_bytes())),
             format!("a whole number is needed; kernels.md has {DEFAULT_TOP} rows"),
             "set report.top_n to a whole number",
@@ -209,8 +206,7 @@ fn never_closed(run: &Value) -> Option<Finding> {
             true => String::new(),
             false => format!("; not run: {}", planned.join(", ")),
         };
-        Finding::new(
-            Severity::Warning,
+        Finding::warning(
             "the run record was never closed",
             format!(
                 "stage2-launch was killed {during}, or still runs: what came later is missing{later}"
@@ -272,7 +268,7 @@ fn shallow(value: &Value) -> Option<String> {
 }
 
 /// The scalars of the environment, up to two levels down, as `driver.version`.
-fn facts(env: &Value) -> Vec<Fact> {
+fn environment_facts(env: &Value) -> Vec<Fact> {
     let mut facts = Vec::new();
     // What describes the file, or stands elsewhere, is no fact of the environment.
     let is_fact = |key: &str| !matches!(key, "schema" | "simulated" | "processes");

@@ -51,7 +51,7 @@ pub(crate) fn add(report: &mut Report, capture: Capture, libraries: &RangeNames)
             steps.map(|(at, step)| (at, StepEvents::of(step))).collect();
         let read = file.for_each(|event| {
             steps.iter_mut().for_each(|(_, step)| step.add(&event));
-            if steps.iter().all(|(_, step)| step.is_over()) { Err(Stop::Over) } else { Ok(()) }
+            if steps.iter().all(|(_, step)| step.over) { Err(Stop::Over) } else { Ok(()) }
         });
         if let Err(Stop::Unreadable(error)) = read {
             report.findings.push(failed(error.to_string()));
@@ -111,8 +111,7 @@ const OTHER_NAMES: &str = "(another name)";
 const LATEST_NS: i64 = 10_000_000_000;
 
 /// Why a pass over a file ended before its end.
-pub(super) enum Stop {
-    /// All steps are over.
+enum Stop {
     Over,
     /// The file is no longer there.
     Unreadable(ReadError),
@@ -140,7 +139,7 @@ struct Candidate {
 }
 
 /// What may belong to a step.
-pub(super) struct StepEvents {
+struct StepEvents {
     step: Step,
     names: IndexSet<String>,
     ranges: BTreeMap<u64, OpenedRange>,
@@ -149,11 +148,12 @@ pub(super) struct StepEvents {
     younger: u64,
     /// Candidates that did not fit.
     dropped: u64,
+    /// Nothing of the step is to come.
     over: bool,
 }
 
 impl StepEvents {
-    pub(super) fn of(step: Step) -> Self {
+    fn of(step: Step) -> Self {
         Self {
             step,
             names: IndexSet::new(),
@@ -165,12 +165,7 @@ impl StepEvents {
         }
     }
 
-    /// Nothing of the step is to come.
-    pub(super) fn is_over(&self) -> bool {
-        self.over
-    }
-
-    pub(super) fn add(&mut self, event: &Event<'_>) {
+    fn add(&mut self, event: &Event<'_>) {
         match event {
             _ if self.over => {}
             Event::Range(range) => self.range(range),
@@ -233,7 +228,7 @@ impl StepEvents {
     }
 
     /// The step; nothing where its range did not come. Who it is of stays to be filled in.
-    pub(super) fn finish(mut self) -> Option<StepTimeline> {
+    fn finish(mut self) -> Option<StepTimeline> {
         let step = self.ranges.get(&self.step.range)?.span;
         // Parents have smaller identifiers than what is within them.
         let mut depths: BTreeMap<u64, u64> = BTreeMap::from([(self.step.range, 0)]);

@@ -8,7 +8,7 @@ use serde_json::Value;
 use stage2_contract::text::numbers::count;
 use stage2_contract::text::{shorten, visible};
 use stage2_model::{
-    EndedBy, Finding, PassStatus, Report, RunInfo, Severity, Status, WorkloadEnd, WorkloadExit,
+    EndedBy, Finding, PassStatus, Report, RunInfo, Status, WorkloadEnd, WorkloadExit,
 };
 use stage2_read::files;
 use stage2_read::layout::COLLECT;
@@ -106,8 +106,7 @@ pub(crate) fn explain(report: &mut Report) {
             }
         };
         let why = end.likely_cause.as_ref().map(|cause| format!("likely cause: {cause}"));
-        report.findings.push(Finding::new(
-            Severity::Warning,
+        report.findings.push(Finding::warning(
             &*end.text,
             why.unwrap_or_else(|| "the numbers cover what it did until then".into()),
             format!("{see}, fix the cause and run again"),

@@ -22,7 +22,7 @@ const NAME_LIMIT: usize = 40;
 
 /// A stage, and what only the lines say of it.
 #[derive(Debug)]
-pub(super) struct Told<'r> {
+pub(super) struct AnsweredStage<'r> {
     pub(super) row: &'r StageRow,
     pub(super) answer: StageAnswer,
     /// Why its window is not split.
@@ -36,7 +36,7 @@ pub(super) struct Told<'r> {
 /// The lines: time, window, floor, first, coverage; behind the window, outliers where there are any.
 pub(super) fn lines(
     report: &Report,
-    stages: &[Told<'_>],
+    stages: &[AnsweredStage<'_>],
     first: Option<&FirstStep>,
 ) -> Vec<AnswerLine> {
     let used = report.insight.utilisation.as_ref();
@@ -48,13 +48,18 @@ pub(super) fn lines(
         ("first", Some(first_text(stages, first))),
         ("coverage", Some(report.coverage.verdict.text.clone())),
     ];
-    let asks = |label: &str| label == "floor" && used.is_some_and(|used| !used.needs.is_empty());
+    let is_request =
+        |label: &str| label == "floor" && used.is_some_and(|used| !used.needs.is_empty());
     let line = |(label, text): (&str, Option<String>)| {
         let text = text?;
         Some(AnswerLine {
             label: label.to_owned(),
             // What is missing is never cut, and neither is a command.
-            text: if label == "coverage" || asks(label) { text } else { cut(&text, LINE_LIMIT) },
+            text: if label == "coverage" || is_request(label) {
+                text
+            } else {
+                cut(&text, LINE_LIMIT)
+            },
         })
     };
     texts.into_iter().filter_map(line).collect()
@@ -77,18 +82,18 @@ fn simulated(report: &Report) -> &'static str {
     if report.simulated { "simulated GPU: " } else { "" }
 }
 
-fn time(report: &Report, stages: &[Told<'_>]) -> String {
+fn time(report: &Report, stages: &[AnsweredStage<'_>]) -> String {
     if report.coverage.verdict.status == Status::Empty {
         let why = report.coverage.empty.as_ref().map(|empty| format!(": {}", empty.first.why));
         return format!("{EMPTY}{}", why.unwrap_or_default());
     }
     match stages {
         [] => format!("not known: {}", report.no_range()),
-        stages => listed(stages.iter(), time_of),
+        stages => list_stages(stages.iter(), time_of),
     }
 }
 
-fn time_of(told: &Told<'_>) -> Option<String> {
+fn time_of(told: &AnsweredStage<'_>) -> Option<String> {
     let (name, answer) = (told.name(), &told.answer);
     let Some(step) = &answer.step else {
         return Some(match told.row.host_first_ns.map(|ns| ns as f64) {
@@ -120,16 +125,20 @@ fn time_of(told: &Told<'_>) -> Option<String> {
     ))
 }
 
-fn window(report: &Report, stages: &[Told<'_>]) -> String {
+fn window(report: &Report, stages: &[AnsweredStage<'_>]) -> String {
     if report.coverage.verdict.status == Status::Empty {
         return "not known: no GPU work was recorded".to_owned();
     }
-    let known = stages.iter().any(|told| told.answer.window.is_some());
+    let is_split = |told: &&AnsweredStage<'_>| told.answer.window.is_some();
+    // Those whose window is known in front of the others: a request is longer than all of its steps.
+    let others = stages.iter().filter(move |told| !is_split(told));
+    let split_first = stages.iter().filter(is_split).chain(others);
+    let known = stages.iter().any(|told| is_split(&told));
     let why = stages.first().and_then(|told| told.why_no_window);
     match why.filter(|why| !known && *why != NO_GPU_WORK) {
         Some(why) => format!("not known: {why}"),
         None if stages.is_empty() => format!("not known: {}", report.no_range()),
-        None => listed(split_first(stages), |told| {
+        None => list_stages(split_first, |told| {
             let parts = match (&told.answer.window, told.why_no_window) {
                 (Some(window), _) => {
                     let parts = window.parts.iter().zip(window.rounded_percent());
@@ -155,14 +164,14 @@ fn window(report: &Report, stages: &[Told<'_>]) -> String {
 }
 
 /// What no other line is about; nothing without outliers.
-fn outliers(report: &Report, stages: &[Told<'_>]) -> Option<String> {
+fn outliers(report: &Report, stages: &[AnsweredStage<'_>]) -> Option<String> {
     let found = || stages.iter().filter_map(|told| Some((told, told.row.outliers.as_ref()?)));
     let first = found().next()?.1;
     let alike = found().all(|(_, outliers)| outliers.left_out == first.left_out);
     let ranks = report.processes.iter().filter(|_| report.processes.len() > 1).rev();
     let ranks: HashMap<&str, Option<u64>> =
         ranks.map(|process| (process.file.as_str(), process.rank)).collect();
-    let text = listed(found().map(|(told, _)| told), |told| {
+    let text = list_stages(found().map(|(told, _)| told), |told| {
         let outliers = told.row.outliers.as_ref()?;
         let hold = if outliers.count == 1 { "holds" } else { "hold" };
         let of = format!(
@@ -219,10 +228,11 @@ fn time_of_day(wall_ns: i64) -> String {
     format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 
-fn floor(used: Option<&ModelUse>, stages: &[Told<'_>], lead: &str) -> String {
-    let known = |told: &&Told<'_>| told.answer.floor.floor_ns.value().is_some();
+fn floor(used: Option<&ModelUse>, stages: &[AnsweredStage<'_>], lead: &str) -> String {
+    let known = |told: &&AnsweredStage<'_>| told.answer.floor.floor_ns.value().is_some();
     if !stages.iter().any(|told| known(&told)) {
-        let of_model = |told: &&Told<'_>| matches!(told.answer.role, Role::Prefill | Role::Decode);
+        let of_model =
+            |told: &&AnsweredStage<'_>| matches!(told.answer.role, Role::Prefill | Role::Decode);
         let whose = stages.iter().find(of_model);
         let needs = used.and_then(|used| used.needs.sentence());
         if let Some(needs) = needs.filter(|_| whose.is_some()) {
@@ -233,13 +243,13 @@ fn floor(used: Option<&ModelUse>, stages: &[Told<'_>], lead: &str) -> String {
             None => format!("not known: {}", unnamed(stages)),
         };
     }
-    format!("{lead}{}", listed(stages.iter(), |told| floor_of(used?, told)))
+    format!("{lead}{}", list_stages(stages.iter(), |told| floor_of(used?, told)))
 }
 
 /// No stage is prefill or decode, and how to say that one is.
-fn unnamed(stages: &[Told<'_>]) -> String {
+fn unnamed(stages: &[AnsweredStage<'_>]) -> String {
     let names =
-        listed(stages.iter(), |told| (told.row.kind == PathKind::Range).then(|| told.name()));
+        list_stages(stages.iter(), |told| (told.row.kind == PathKind::Range).then(|| told.name()));
     match names.is_empty() {
         true => "no stage is named prefill or decode".to_owned(),
         false => format!(
@@ -249,7 +259,7 @@ fn unnamed(stages: &[Told<'_>]) -> String {
     }
 }
 
-fn floor_of(used: &ModelUse, told: &Told<'_>) -> Option<String> {
+fn floor_of(used: &ModelUse, told: &AnsweredStage<'_>) -> Option<String> {
     let (name, floor) = (told.name(), &told.answer.floor);
     let ns = match &floor.floor_ns {
         Figure::Known(ns) => *ns,
@@ -283,7 +293,7 @@ fn floor_of(used: &ModelUse, told: &Told<'_>) -> Option<String> {
     Some(format!("{name} {} per {per} ({of_what}){distance}", Scale::of(ns).with_unit(ns)))
 }
 
-fn first_text(stages: &[Told<'_>], first: Option<&FirstStep>) -> String {
+fn first_text(stages: &[AnsweredStage<'_>], first: Option<&FirstStep>) -> String {
     let Some(first) = first else {
         let caveat = stages.iter().find_map(|told| Some((told.name(), told.caveat.as_deref()?)));
         return match caveat {
@@ -301,23 +311,16 @@ fn first_text(stages: &[Told<'_>], first: Option<&FirstStep>) -> String {
     }
 }
 
-impl Told<'_> {
+impl AnsweredStage<'_> {
     fn name(&self) -> String {
         shorten(&self.row.stage, NAME_LIMIT)
     }
 }
 
-/// Those whose window is known in front of the others: a request is longer than all of its steps.
-fn split_first<'t, 'r>(stages: &'t [Told<'r>]) -> impl Iterator<Item = &'t Told<'r>> {
-    let (split, others): (Vec<_>, Vec<_>) =
-        stages.iter().partition(|told| told.answer.window.is_some());
-    split.into_iter().chain(others)
-}
-
 /// As many stages as fit, and how many more there are.
-fn listed<'t, 'r: 't>(
-    stages: impl Iterator<Item = &'t Told<'r>>,
-    text: impl Fn(&'t Told<'r>) -> Option<String>,
+fn list_stages<'t, 'r: 't>(
+    stages: impl Iterator<Item = &'t AnsweredStage<'r>>,
+    text: impl Fn(&'t AnsweredStage<'r>) -> Option<String>,
 ) -> String {
     let mut texts = stages.filter_map(text);
     let mut line = String::new();
@@ -398,8 +401,8 @@ mod tests {
         Figure::Absent(Absent::NoModel)
     }
 
-    fn told(row: &StageRow) -> Told<'_> {
-        Told {
+    fn stage(row: &StageRow) -> AnsweredStage<'_> {
+        AnsweredStage {
             row,
             why_no_window: None,
             saved_ns: None,
@@ -447,7 +450,11 @@ mod tests {
         Report { coverage: Coverage { verdict, ..Coverage::default() }, ..Report::default() }
     }
 
-    fn said(report: &Report, stages: &[Told<'_>], first: Option<&FirstStep>) -> Vec<String> {
+    fn texts(
+        report: &Report,
+        stages: &[AnsweredStage<'_>],
+        first: Option<&FirstStep>,
+    ) -> Vec<String> {
         let lines = lines(report, stages, first);
         let labels: Vec<&str> = lines.iter().map(|line| line.label.as_str()).collect();
         assert_eq!(labels, ["time", "window", "floor", "first", "coverage"]);
@@ -458,7 +465,7 @@ mod tests {
     #[test]
     fn five_lines_say_it_all() {
         let (decode, prefill) = (row("decode"), row("prefill"));
-        let mut prefill = told(&prefill);
+        let mut prefill = stage(&prefill);
         prefill.answer.role = Role::Prefill;
         prefill.answer.tokens_per_s = none();
         prefill.answer.step = Some(StepTimes {
@@ -477,7 +484,7 @@ mod tests {
             factor: Some(4.94),
             is_floor: false,
         };
-        let lines = said(&report(), &[told(&decode), prefill], Some(&first));
+        let lines = texts(&report(), &[stage(&decode), prefill], Some(&first));
         assert_eq!(
             lines,
             [
@@ -497,7 +504,7 @@ mod tests {
         let decode = row("decode");
         let mut simulated = Report { simulated: true, ..report() };
         assert!(
-            said(&simulated, &[told(&decode)], None)[0].starts_with("simulated GPU: decode 8.80")
+            texts(&simulated, &[stage(&decode)], None)[0].starts_with("simulated GPU: decode 8.80")
         );
         simulated.run.workload_end = Some(WorkloadEnd {
             how: stage2_model::EndedBy::Failure,
@@ -506,23 +513,23 @@ mod tests {
             likely_cause: None,
             log: None,
         });
-        let early = said(&simulated, &[told(&decode)], None);
+        let early = texts(&simulated, &[stage(&decode)], None);
         let lead = "the workload failed: exit status 3; until then: simulated GPU: decode";
         assert!(early[0].starts_with(lead), "{early:?}");
         let mut empty = report();
         empty.coverage.verdict.status = Status::Empty;
-        assert!(said(&empty, &[], None)[0].starts_with("EMPTY: no GPU work was recorded"));
+        assert!(texts(&empty, &[], None)[0].starts_with("EMPTY: no GPU work was recorded"));
     }
 
     #[test]
     fn many_stages_and_long_names_do_not_make_long_lines() {
         let rows: Vec<StageRow> =
             (0..1_000).map(|at| row(&format!("stage {at} {}", "x".repeat(500)))).collect();
-        let stages: Vec<Told<'_>> = rows.iter().map(told).collect();
-        let lines = said(&report(), &stages, None);
+        let stages: Vec<AnsweredStage<'_>> = rows.iter().map(stage).collect();
+        let lines = texts(&report(), &stages, None);
         assert!(lines[0].ends_with(" more stages"), "{}", lines[0]);
         assert!(
-            said(&report(), &[], None)[0].starts_with("not known: the workload opened no NVTX")
+            texts(&report(), &[], None)[0].starts_with("not known: the workload opened no NVTX")
         );
     }
 
@@ -530,14 +537,14 @@ mod tests {
     fn requests_around_the_steps_of_an_engine_stand_behind_them() {
         let (request, decode) = (row("request"), row("decode"));
         let without_work = |row| {
-            let mut told = told(row);
+            let mut told = stage(row);
             told.answer.window = None;
             told.why_no_window = Some(NO_GPU_WORK);
             told
         };
-        let window = |stages: &[Told<'_>]| said(&report(), stages, None).swap_remove(1);
+        let window = |stages: &[AnsweredStage<'_>]| texts(&report(), stages, None).swap_remove(1);
         assert_eq!(
-            window(&[without_work(&request), told(&decode)]),
+            window(&[without_work(&request), stage(&decode)]),
             "decode: compute 19.7 %, launch gaps 80.3 %; request: no GPU work of its own"
         );
         assert_eq!(window(&[without_work(&request)]), "request: no GPU work of its own");
@@ -557,7 +564,7 @@ mod tests {
     #[test]
     fn a_long_instance_of_many_tokens_is_told_and_held_against_the_floor_per_token() {
         let decode = row("decode");
-        let mut told = told(&decode);
+        let mut told = stage(&decode);
         told.answer.step = Some(StepTimes {
             steps: 1,
             p50_ns: 64_000_000,
@@ -572,7 +579,7 @@ mod tests {
         used.peaks = Some(stage2_model::Peaks::default());
         let mut report = Report { simulated: true, ..report() };
         report.insight.utilisation = Some(used);
-        let lines = said(&report, &[told], None);
+        let lines = texts(&report, &[told], None);
         let time = "simulated GPU: decode 1.00 ms per token (the only warm instance), ";
         assert!(lines[0].starts_with(time), "{lines:?}");
         assert_eq!(
@@ -591,7 +598,7 @@ mod tests {
         used.needs.settings = keys.into_iter().chain(more).map(str::to_owned).collect();
         let mut report = report();
         report.insight.utilisation = Some(used);
-        let lines = lines(&report, &[told(&decode)], None);
+        let lines = lines(&report, &[stage(&decode)], None);
         assert_eq!(
             lines[2].text,
             "not known: stage2-launch report RUN_DIR model/llm=NAME hardware=NAME \
@@ -608,7 +615,7 @@ mod tests {
             StageRow { stage: stage.to_owned(), outliers: Some(outliers), ..StageRow::default() }
         };
         let line = |rows: [StageRow; 2]| {
-            let stages: Vec<Told<'_>> = rows.iter().map(told).collect();
+            let stages: Vec<AnsweredStage<'_>> = rows.iter().map(stage).collect();
             outliers(&report(), &stages).expect("a line")
         };
         let hold = "1 of 200 instances holds 22.5 % of the time";

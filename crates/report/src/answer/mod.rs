@@ -6,7 +6,7 @@ mod lines;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use crate::answer::lines::Told;
+use crate::answer::lines::AnsweredStage;
 use crate::conclusions::sample_basis::{SampleBasis, is_warm, sample_basis, whole_window_ns};
 use crate::conclusions::{ByStage, by_stage, of_stage};
 use crate::join::overhead::{COLLECT, NSYS};
@@ -30,9 +30,9 @@ pub(crate) fn add(report: &mut Report, measured: &RunMeasurements) {
     let is_stage = |row: &&StageRow| {
         row.apart.is_none() && matches!(row.kind, PathKind::Range | PathKind::WholeProcess)
     };
-    let known = Known::of(report, measured);
-    let mut all: Vec<Told<'_>> =
-        report.stages.iter().filter(is_stage).map(|row| stage(report, &known, row)).collect();
+    let index = StageIndex::of(report, measured);
+    let mut all: Vec<AnsweredStage<'_>> =
+        report.stages.iter().filter(is_stage).map(|row| stage(report, &index, row)).collect();
     all.sort_by_cached_key(|told| {
         let window = told.answer.window.as_ref().map(|window| window.window_ns);
         let window = window.or(told.row.gpu_window_ns).or(told.row.host_total_ns);
@@ -51,7 +51,7 @@ pub(crate) fn add(report: &mut Report, measured: &RunMeasurements) {
 }
 
 /// What is known by stage: of stages there may be very many.
-struct Known<'r> {
+struct StageIndex<'r> {
     measured: HashMap<&'r str, &'r StageMeasurements>,
     numbers: HashMap<&'r str, &'r StageUtilisation>,
     takeaways: ByStage<'r, Takeaway>,
@@ -60,7 +60,7 @@ struct Known<'r> {
     run: RunContext<'r>,
 }
 
-impl<'r> Known<'r> {
+impl<'r> StageIndex<'r> {
     fn of(report: &'r Report, measured: &'r RunMeasurements) -> Self {
         let used = report.insight.utilisation.iter().flat_map(|used| &used.numbers.stages);
         let outermost = used.filter(|numbers| numbers.within.is_none());
@@ -80,23 +80,23 @@ impl<'r> Known<'r> {
     }
 }
 
-fn stage<'r>(report: &Report, known: &Known<'_>, row: &'r StageRow) -> Told<'r> {
+fn stage<'r>(report: &Report, index: &StageIndex<'_>, row: &'r StageRow) -> AnsweredStage<'r> {
     let used = report.insight.utilisation.as_ref();
     let stage = row.stage.as_str();
-    let measured = known.measured.get(stage).copied();
-    let numbers = known.numbers.get(stage).copied();
-    let takeaways = of_stage(&known.takeaways, stage);
-    let collectives = of_stage(&known.collectives, stage);
-    let ranks = StageRanks { collectives, late: of_stage(&known.late, stage) };
-    let steps = steps_of_stage(report, &known.run, row);
+    let measured = index.measured.get(stage).copied();
+    let numbers = index.numbers.get(stage).copied();
+    let takeaways = of_stage(&index.takeaways, stage);
+    let collectives = of_stage(&index.collectives, stage);
+    let ranks = StageRanks { collectives, late: of_stage(&index.late, stage) };
+    let steps = steps_of_stage(report, &index.run, row);
     let per_instance = steps.as_ref().filter(|steps| steps.times.unit != StepUnit::Inferred);
     let window =
         split_window(report, row, collectives, per_instance.map(|steps| steps.per_instance));
-    let slowdown = slowdown(&known.run, row);
+    let slowdown = slowdown(&index.run, row);
     let floor = least_time(used, numbers, steps.as_ref(), slowdown.as_ref());
     let gain = largest_gain(ranks, takeaways, measured, window.as_ref().ok(), &floor);
     let saved_ns = gain.saved.zip(whole_window_ns(report, row)).map(|(part, ns)| part * ns as f64);
-    Told {
+    AnsweredStage {
         row,
         why_no_window: window.as_ref().err().copied(),
         saved_ns,
@@ -106,7 +106,7 @@ fn stage<'r>(report: &Report, known: &Known<'_>, row: &'r StageRow) -> Told<'r> 
             role: row.role,
             basis: basis(report, row),
             slowdown,
-            time_to_first_token_ns: time_to_first_token(&known.run, row),
+            time_to_first_token_ns: time_to_first_token(&index.run, row),
             tokens_per_s: tokens_per_s(used, numbers),
             step: steps.map(|steps| steps.times),
             window: window.ok(),
@@ -149,16 +149,15 @@ fn why_no_numbers(used: Option<&ModelUse>) -> Absent {
 /// several generations do not divide evenly.
 const UNEVEN: f64 = 0.02;
 
-/// The steps of a stage.
 #[derive(Clone, Debug)]
-pub(super) struct Steps {
-    pub(super) times: StepTimes,
+struct Steps {
+    times: StepTimes,
     /// Steps of an instance of the stage, on average.
-    pub(super) per_instance: f64,
+    per_instance: f64,
 }
 
 /// What of the whole run a stage is set against: of stages there may be very many.
-pub(super) struct RunContext<'r> {
+struct RunContext<'r> {
     /// Stages that are prefills, and those that last from a request to its first token.
     prefills: Vec<&'r StageRow>,
     first_tokens: Vec<&'r StageRow>,
@@ -168,7 +167,7 @@ pub(super) struct RunContext<'r> {
 }
 
 impl<'r> RunContext<'r> {
-    pub(super) fn of(report: &'r Report) -> Self {
+    fn of(report: &'r Report) -> Self {
         let pass = if report.source == Origin::Nsys.label() { NSYS } else { COLLECT };
         let costs = report.costs.stages.iter().rev().filter(|cost| cost.pass == pass);
         let stages = report.stages.iter();
@@ -181,13 +180,10 @@ impl<'r> RunContext<'r> {
     }
 }
 
-pub(super) fn steps_of_stage(
-    report: &Report,
-    run: &RunContext<'_>,
-    row: &StageRow,
-) -> Option<Steps> {
+fn steps_of_stage(report: &Report, run: &RunContext<'_>, row: &StageRow) -> Option<Steps> {
     let Some(StageSteps { times, per_instance, .. }) = &row.steps else {
-        let times = (row.kind == PathKind::WholeProcess).then(|| inferred(report)).flatten()?;
+        let times =
+            (row.kind == PathKind::WholeProcess).then(|| inferred_steps(report)).flatten()?;
         return Some(Steps { times, per_instance: 1.0 });
     };
     let tokens_per_step = tokens(report, run, row, *per_instance);
@@ -196,7 +192,7 @@ pub(super) fn steps_of_stage(
 }
 
 /// The kind of steps of which there are most, over all processes without ranges.
-fn inferred(report: &Report) -> Option<StepTimes> {
+fn inferred_steps(report: &Report) -> Option<StepTimes> {
     let timed = |row: &&InferredStepRow| row.step_p50_ns.is_some();
     let rows = report.inferred_steps.as_ref()?.rows.iter().filter(timed);
     // The first of several with as many.
@@ -232,14 +228,14 @@ fn instances_per_prefill(run: &RunContext<'_>, row: &StageRow) -> Option<f64> {
 }
 
 /// What the pass that the times are of cost the stage.
-pub(super) fn slowdown(run: &RunContext<'_>, row: &StageRow) -> Option<Slowdown> {
+fn slowdown(run: &RunContext<'_>, row: &StageRow) -> Option<Slowdown> {
     let ratio = run.costs.get(row.stage.as_str())?.ratio?;
     Some(Slowdown { pass: run.pass.to_owned(), ratio })
 }
 
 /// Of a prefill: the median of the ranges that last from the arrival of a request to its first token. The
 /// prefill itself leaves out the time in the queue, and what the GPU does in between.
-pub(super) fn time_to_first_token(run: &RunContext<'_>, row: &StageRow) -> Figure {
+fn time_to_first_token(run: &RunContext<'_>, row: &StageRow) -> Figure {
     if row.role != Role::Prefill {
         return Figure::Absent(Absent::PrefillOnly);
     }
@@ -256,7 +252,7 @@ const NEARLY_ALL_PERCENT: u128 = 95;
 
 /// What is known of the window of a stage.
 #[derive(Clone, Copy, Debug, Default)]
-struct Measured {
+struct StageWindow {
     window_ns: u64,
     busy_ns: u64,
     busy_parts: Option<BusyParts>,
@@ -266,11 +262,11 @@ struct Measured {
 }
 
 /// Why the window of a stage without kernels, copies, fills and replays is not split.
-pub(super) const NO_GPU_WORK: &str = "no GPU work of its own";
+const NO_GPU_WORK: &str = "no GPU work of its own";
 
 /// The parts, or why there are none. `collectives`: those of the stage. Steps of an instance: nothing
 /// where these are not told apart.
-pub(super) fn split_window(
+fn split_window(
     report: &Report,
     row: &StageRow,
     collectives: &[&CollectiveRow],
@@ -305,14 +301,14 @@ pub(super) fn split_window(
         return Err(NO_GPU_WORK);
     }
     let SampleBasis { instances, busy_parts, short_gaps_ns, .. } = basis;
-    let measured = Measured {
+    let window = StageWindow {
         window_ns,
         busy_ns,
         busy_parts,
         short_gaps_ns: short_gaps_ns.unwrap_or(0),
         communication: communication(report, collectives, is_warm(report, row)),
     };
-    let split = measured.split().ok_or("its window is shorter than the GPU work in it")?;
+    let split = window.split().ok_or("its window is shorter than the GPU work in it")?;
     let steps = steps_per_instance.map(|steps| steps * instances as f64);
     Ok(WindowSplit { steps: steps.filter(|steps| *steps > 0.0), ..split })
 }
@@ -340,7 +336,7 @@ fn communication(
     (found.0 > 0 || found.1 > 0).then_some(found)
 }
 
-impl Measured {
+impl StageWindow {
     /// Nothing where there is no window, or where it cannot hold the parts.
     fn split(self) -> Option<WindowSplit> {
         let Self { window_ns, busy_ns, .. } = self;
@@ -351,7 +347,7 @@ impl Measured {
             Some(BusyParts { compute_ns, communication_ns, .. }) => {
                 let copies_ns = busy_ns.checked_sub(compute_ns)?.checked_sub(communication_ns)?;
                 let mut times = vec![(WindowKind::Compute, compute_ns)];
-                times.extend(self.communicated(communication_ns));
+                times.extend(self.split_communication(communication_ns));
                 times.push((WindowKind::Copies, copies_ns));
                 times
             }
@@ -368,7 +364,7 @@ impl Measured {
     }
 
     /// Exposed communication, told apart in the ratio that all communication of the stage has.
-    fn communicated(self, ns: u64) -> Vec<(WindowKind, u64)> {
+    fn split_communication(self, ns: u64) -> Vec<(WindowKind, u64)> {
         let Some((waiting, transfer)) = self.communication else {
             return vec![(WindowKind::Communication, ns)];
         };
@@ -380,7 +376,7 @@ impl Measured {
 }
 
 /// `numbers` are those of one instance of the stage.
-pub(super) fn least_time(
+fn least_time(
     used: Option<&ModelUse>,
     numbers: Option<&StageUtilisation>,
     steps: Option<&Steps>,
@@ -425,15 +421,14 @@ pub(super) fn least_time(
     Floor { memory_ns, compute_ns, floor_ns, distance, baseline_distance }
 }
 
-/// Characters of a kernel's name.
 const NAME_LIMIT: usize = 40;
 
 /// What to do first in a stage.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Gain {
-    pub(super) step: Option<FirstStep>,
+struct Gain {
+    step: Option<FirstStep>,
     /// Part of its window that would vanish.
-    pub(super) saved: Option<f64>,
+    saved: Option<f64>,
 }
 
 /// Time of a window that would vanish under a condition.
@@ -445,62 +440,44 @@ struct Vanishing {
 
 /// What the ranks did together in a stage.
 #[derive(Clone, Copy)]
-pub(super) struct StageRanks<'a> {
-    pub(super) collectives: &'a [&'a CollectiveRow],
-    pub(super) late: &'a [&'a LateRow],
+struct StageRanks<'a> {
+    collectives: &'a [&'a CollectiveRow],
+    late: &'a [&'a LateRow],
 }
 
 /// The largest gain of what `takeaways`, those of the stage, call for. Of times in caveat, of a part of
 /// the capture and near the roofs there is no gain.
-pub(super) fn largest_gain(
+fn largest_gain(
     ranks: StageRanks<'_>,
     takeaways: &[&Takeaway],
     measured: Option<&StageMeasurements>,
     window: Option<&WindowSplit>,
     floor: &Floor,
 ) -> Gain {
-    let stage = Stage { ranks, measured, window };
+    let of_stage = Stage { ranks, measured, window };
     let mut best = Gain::default();
     for takeaway in takeaways {
         let Some(text) = &takeaway.recommendation else { continue };
-        let vanishing = stage.vanishing(takeaway);
-        best.offer(takeaway, text, vanishing, window, floor);
-    }
-    best
-}
-
-impl Gain {
-    /// Takes what gains more; of several the first, and any rather than none.
-    fn offer(
-        &mut self,
-        takeaway: &Takeaway,
-        text: &str,
-        vanishing: Option<Vanishing>,
-        window: Option<&WindowSplit>,
-        floor: &Floor,
-    ) {
-        let gain = vanishing.zip(window).and_then(|(vanishing, window)| {
+        let gain = of_stage.vanishing(takeaway).zip(window).and_then(|(vanishing, window)| {
             let (factor, is_floor) = factor(vanishing.ns, window.window_ns as f64, floor)?;
             Some((factor, is_floor, vanishing))
         });
         let saved = gain.as_ref().map(|(factor, ..)| 1.0 - 1.0 / factor);
-        if self.step.is_some() && saved.unwrap_or(0.0) <= self.saved.unwrap_or(0.0) {
-            return;
+        // Of several that gain as much the first, and any rather than none.
+        if best.step.is_some() && saved.unwrap_or(0.0) <= best.saved.unwrap_or(0.0) {
+            continue;
         }
-        self.saved = saved;
-        let step = FirstStep {
-            stage: takeaway.stage.clone(),
-            rule: takeaway.rule,
-            text: text.to_owned(),
-            ..FirstStep::default()
-        };
-        self.step = Some(match gain {
+        let (stage, rule, text) = (takeaway.stage.clone(), takeaway.rule, text.clone());
+        let step = FirstStep { stage, rule, text, ..FirstStep::default() };
+        let step = match gain {
             None => step,
             Some((factor, is_floor, Vanishing { condition, removes, .. })) => {
                 FirstStep { condition, removes, factor: Some(factor), is_floor, ..step }
             }
-        });
+        };
+        best = Gain { step: Some(step), saved };
     }
+    best
 }
 
 /// How many times faster a window is without `vanishing` of it; true where the floor allows less than
@@ -547,7 +524,7 @@ impl Stage<'_> {
     }
 
     /// A part of a part.
-    fn removed(&self, what: &str, ns: f64) -> Option<Removed> {
+    fn removal(&self, what: &str, ns: f64) -> Option<Removed> {
         let percent = ns * 100.0 / self.window?.window_ns as f64;
         Some(Removed { what: what.to_owned(), percent })
     }
@@ -571,7 +548,7 @@ impl Stage<'_> {
         let of_calls = share(&measured.class_calls).clamp(0.0, 100.0) / 100.0;
         let gaps_ns = self.part_ns(&[WindowKind::LaunchGaps])? * of_calls;
         let parts =
-            [self.removed(what, kernels_ns)?, self.removed("launch gaps beside them", gaps_ns)?];
+            [self.removal(what, kernels_ns)?, self.removal("launch gaps beside them", gaps_ns)?];
         Some(Vanishing {
             ns: kernels_ns + gaps_ns,
             condition: format!("{what} vanish"),
@@ -618,7 +595,7 @@ impl Stage<'_> {
             let late_ns = waiting_ns / (members - 1) as f64;
             let idle_ns = self.part_ns(&[WindowKind::OtherIdle])?.min(late_ns);
             vanishing.ns += idle_ns;
-            let idle = self.removed("other idle of the late rank", idle_ns);
+            let idle = self.removal("other idle of the late rank", idle_ns);
             vanishing.removes.extend(idle.filter(|part| part.percent >= 0.05));
         }
         Some(vanishing)
@@ -633,14 +610,14 @@ impl Stage<'_> {
         let share = kernel.attainable_share.filter(|share| (0.0..=RATE_SHARE_MOST).contains(share));
         let ns = self.of_kernels_ns(kernel.percent)? * (1.0 - share?.min(1.0));
         let name = shorten_kernel(&kernel.kernel, NAME_LIMIT);
-        let removes = self.removed("its time beyond that", ns)?;
+        let removes = self.removal("its time beyond that", ns)?;
         let condition = format!("{name} reaches its roof");
         Some(Vanishing { ns, condition, removes: vec![removes] })
     }
 }
 
 /// What to do first over all stages: where the most time is saved, else what the takeaways put first.
-pub(super) fn first_step_of_run(report: &Report, stages: &[Told<'_>]) -> Option<FirstStep> {
+fn first_step_of_run(report: &Report, stages: &[AnsweredStage<'_>]) -> Option<FirstStep> {
     if report.coverage.verdict.status == Status::Empty {
         let reason = &report.coverage.empty.as_ref()?.first;
         return Some(FirstStep {

@@ -240,7 +240,7 @@ mod split {
         ) {
             let busy_ns = compute_ns + communication_ns + copies_ns;
             let parts = BusyParts { compute_ns, communication_ns, copies_ns };
-            let measured = Measured {
+            let measured = StageWindow {
                 window_ns: busy_ns + idle_ns,
                 busy_ns,
                 busy_parts: known.then_some(parts),

@@ -39,7 +39,7 @@ fn own(row: &KernelRow) -> Option<&CounterRow> {
 
 /// FLOPs of a stage as counters have them, and how much of the stage they know.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct StageFlops {
+pub(super) struct StageFlops {
     /// FLOPs of a launch times calls, over all kernels whose counters stand for their calls, and
     /// over all instances.
     pub(crate) flops: f64,
@@ -50,7 +50,7 @@ pub(crate) struct StageFlops {
 }
 
 /// What counters say of the kernels of a stage; nothing where none of them has counted FLOPs.
-pub(crate) fn stage_flops(
+pub(super) fn stage_flops(
     report: &Report,
     is_of_stage: impl Fn(&KernelRow) -> bool,
 ) -> Option<StageFlops> {

@@ -24,7 +24,7 @@ const TOP_KERNELS: usize = 5;
 const OUTSIDE_PERCENT: f64 = 10.0;
 
 /// What is known.
-pub(crate) fn measurements(report: &Report, used: &ModelUse) -> RunMeasurements {
+pub(super) fn measurements(report: &Report, used: &ModelUse) -> RunMeasurements {
     let verdict = &report.coverage.verdict;
     let classes = classes(report);
     let all_ns =

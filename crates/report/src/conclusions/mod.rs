@@ -13,7 +13,7 @@ use crate::inputs::{part, section};
 use crate::join::overhead::FEWEST_WARM;
 use crate::llm::mfu::per_generation;
 use crate::llm::preset::{Model, ModelPreset};
-use crate::operators::stage1::{self, Stage1Aggregates};
+use crate::operators::stage1::{self, Stage1Aggregates, Stage1Source};
 use crate::operators::{Annotation, OperatorSettings, Stage1Settings, is_operator, operators};
 use crate::roofline::takeaways::{RunMeasurements, takeaways};
 use crate::workload_config::{self, FOLDER, Workload};
@@ -87,13 +87,13 @@ pub(crate) fn add(report: &mut Report, context: &Context<'_>) -> (Shown, RunMeas
     let settings: OperatorSettings = section(config, "operators", &mut findings);
     let stage1: Stage1Settings = section(config, "stage1", &mut findings);
     let mut shown = Shown { operators_top_n: settings.top_n, ..Shown::default() };
-    findings.extend(unmarked(report, &settings));
-    let own = stage1::read_own(&context.run_dir.join(STAGE1));
+    findings.extend(annotation_without_ranges(report, &settings));
+    let own = stage1::read(&context.run_dir.join(STAGE1), Stage1Source::ThisRun);
     findings.extend(own.findings);
     let mut earlier_tokens = None;
     report.insight.operators = Some(match stage1.run_dir {
         Some(folder) => {
-            let earlier = stage1::read(&folder);
+            let earlier = stage1::read(&folder, Stage1Source::Earlier);
             shown.stage1 = earlier.aggregates;
             earlier_tokens = Some((folder, earlier.tokens));
             findings.extend(earlier.findings);
@@ -131,21 +131,21 @@ pub(crate) fn add(report: &mut Report, context: &Context<'_>) -> (Shown, RunMeas
 }
 
 /// Tokens of one generation.
-pub(crate) struct Tokens {
+struct Tokens {
     /// Those of the configuration, else those that the workload wrote down, else those that it was
     /// configured with, else those of the Stage 1 run that the configuration names.
-    pub(super) all: TokenCounts,
+    all: TokenCounts,
     /// Those of the configuration alone.
     said: TokenCounts,
     /// Those that the workload wrote down.
     written: TokenCounts,
     /// What to say where decode steps are those that a sequence takes at most.
-    pub(crate) at_most: Option<Finding>,
+    at_most: Option<Finding>,
 }
 
 /// The token counts that the reports count with. `written`: those that the workload wrote down;
 /// `earlier`: a Stage 1 run, and its counts.
-pub(crate) fn token_counts(
+fn token_counts(
     context: &Context<'_>,
     written: TokenCounts,
     earlier: Option<&(PathBuf, TokenCounts)>,
@@ -166,7 +166,7 @@ pub(crate) fn token_counts(
     });
     if let Some((folder, counts)) = earlier {
         let with = all.or(counts);
-        findings.extend(borrowed(&all, &with, folder));
+        findings.extend(borrowed_counts(&all, &with, folder));
         all = with;
     }
     Tokens { all, said, written, at_most }
@@ -174,7 +174,7 @@ pub(crate) fn token_counts(
 
 /// Says which counts of `with` are those of the Stage 1 run in `folder`: nothing shows that this run
 /// had as many.
-fn borrowed(own: &TokenCounts, with: &TokenCounts, folder: &Path) -> Option<Finding> {
+fn borrowed_counts(own: &TokenCounts, with: &TokenCounts, folder: &Path) -> Option<Finding> {
     let new: Vec<String> = [
         ("batch_size", own.batch_size, with.batch_size),
         ("prompt_tokens", own.prompt_tokens, with.prompt_tokens),
@@ -203,7 +203,7 @@ fn borrowed(own: &TokenCounts, with: &TokenCounts, folder: &Path) -> Option<Find
 /// The model that the reports count with: the one that the user chose, else, where there is a GPU to
 /// hold it against, the workload's own. Contradictions between what was said and what ran become
 /// findings.
-pub(crate) fn model_of_run(
+fn model_of_run(
     context: &Context<'_>,
     tokens: &Tokens,
     has_gpu: bool,
@@ -277,19 +277,17 @@ fn nothing_left(context: &Context<'_>, appended: &[String]) -> Option<Finding> {
     ))
 }
 
-/// Decode steps that were counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct CountedSteps {
-    /// Of one generation.
-    pub(super) steps: u64,
+struct CountedSteps {
+    steps: u64,
     /// What was counted.
-    pub(super) text: String,
+    text: String,
 }
 
 /// Steps within the one decode, times the decodes of a prefill. Nothing where these do not divide evenly,
 /// where one range around a decode shows no steps, and where requests overlap what serves them: their
 /// decodes have no prefill of their own.
-pub(super) fn count_decode_steps(report: &Report, roles: &RoleSettings) -> Option<CountedSteps> {
+fn count_decode_steps(report: &Report, roles: &RoleSettings) -> Option<CountedSteps> {
     let stages = || report.stages.iter().filter(|row| row.apart.is_none());
     let of = |wanted: Role| stages().filter(move |row| row.role == wanted);
     let overlaps = |row: &StageRow| row.kind == PathKind::Range && row.has_no_gpu_work();
@@ -346,17 +344,12 @@ fn whole(count: f64) -> Option<u64> {
     (count >= 1.0).then_some(count as u64)
 }
 
-/// Names that a finding lists.
 const NAMED: usize = 8;
 /// What `--annotate prefill-decode` opens, in the default domain.
 const ANNOTATED: [&str; 2] = ["prefill", "decode"];
 
 /// Marks what each is, and says in the verdict how much of the recorded work belongs to no stage.
-pub(crate) fn mark_stage_roles(
-    report: &mut Report,
-    settings: &OperatorSettings,
-    roles: &RoleSettings,
-) {
+fn mark_stage_roles(report: &mut Report, settings: &OperatorSettings, roles: &RoleSettings) {
     let Report { stages, paths, coverage, .. } = report;
     let outermost: HashMap<&str, &PathRow> = paths
         .iter()
@@ -413,7 +406,7 @@ fn gpu_records(stage: &StageRow) -> u64 {
 
 /// The finding for a run with `--annotate prefill-decode` that has none of its ranges. Without a recorded
 /// process there is none, because we do not know what ran.
-pub(super) fn unmarked(report: &Report, settings: &OperatorSettings) -> Option<Finding> {
+fn annotation_without_ranges(report: &Report, settings: &OperatorSettings) -> Option<Finding> {
     let asked = settings.annotate.contains(&Annotation::PrefillDecode);
     if !asked || report.coverage.processes.is_empty() {
         return None;

@@ -5,7 +5,7 @@ use stage2_contract::text::numbers::{count, counted};
 use stage2_model::{BusyParts, Origin, Report, StageRow, StepUnit, WarmRow};
 
 /// Instances of a stage, and their GPU times together.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct SampleBasis {
     pub(crate) instances: u64,
     pub(crate) window_ns: Option<u64>,
@@ -62,15 +62,7 @@ fn with_outliers(report: &Report, row: &StageRow) -> SampleBasis {
         short_gaps_ns: row.gpu_short_gaps_ns,
         basis,
     };
-    let unknown = |basis| SampleBasis {
-        instances: all,
-        window_ns: None,
-        busy_ns: None,
-        kernels: None,
-        busy_parts: None,
-        short_gaps_ns: None,
-        basis,
-    };
+    let unknown = |basis| SampleBasis { instances: all, basis, ..SampleBasis::default() };
     if report.is_sampled() {
         // Windows and busy times are those of the recorded instances; kernel counts are scaled to all
         // instances. If instances were recorded only in part (sampling chose among ranges within
@@ -78,7 +70,7 @@ fn with_outliers(report: &Report, row: &StageRow) -> SampleBasis {
         let taken = row.recorded_instances.filter(|taken| (1..=all).contains(taken));
         return match taken.filter(|_| report.is_sampled_throughout()) {
             Some(taken) => SampleBasis {
-                kernels: row.kernels.and_then(|kernels| scaled(kernels, taken, all)),
+                kernels: row.kernels.and_then(|kernels| scale(kernels, taken, all)),
                 ..of_row(taken, format!("mean of the {taken} recorded of {all} instances"))
             },
             None => {
@@ -125,7 +117,7 @@ pub(crate) fn whole_window_ns(report: &Report, row: &StageRow) -> Option<u64> {
         return row.gpu_window_ns.map(without);
     };
     let SampleBasis { instances, window_ns, .. } = sample_basis(report, row);
-    scaled(window_ns?, all, instances)
+    scale(window_ns?, all, instances)
 }
 
 /// Whether [`sample_basis`] takes the warm instances.
@@ -144,7 +136,7 @@ fn left_out(report: &Report, row: &StageRow) -> Option<u64> {
 }
 
 /// `value * by / of`, rounded.
-fn scaled(value: u64, by: u64, of: u64) -> Option<u64> {
+fn scale(value: u64, by: u64, of: u64) -> Option<u64> {
     let of = u128::from(of);
     let scaled = (u128::from(value) * u128::from(by) + of / 2).checked_div(of)?;
     u64::try_from(scaled).ok()

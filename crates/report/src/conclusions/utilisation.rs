@@ -18,7 +18,7 @@ use stage2_model::{
 };
 
 /// Computes what can be computed for the model that was `read`; what cannot says why.
-pub(crate) fn model_use(
+pub(super) fn model_use(
     report: &Report,
     config: &Value,
     read: Result<Model, Absent>,
@@ -46,7 +46,7 @@ pub(crate) fn model_use(
         peaks: peaks.as_ref(),
         tokens: &tokens,
         stages: &stages,
-        joined: joined(report, &rows),
+        joined: joined_share(report, &rows),
     });
     ModelUse {
         model_name: model.as_ref().ok().map(|model| model.name.clone()),
@@ -190,7 +190,7 @@ fn sampled_use(report: &Report, row: &StageRow) -> Option<SampledUse> {
 
 /// Joined windows of the stages over the sum of those that [`sample_basis`] uses: 1 where none overlap,
 /// less where threads have several open; nothing where that is not known.
-fn joined(report: &Report, rows: &[&StageRow]) -> Option<f64> {
+fn joined_share(report: &Report, rows: &[&StageRow]) -> Option<f64> {
     let windows = report.model_windows?;
     let sum = |ns: fn(&StageRow) -> Option<u64>| {
         rows.iter().try_fold(0u64, |sum, row| Some(sum.saturating_add(ns(row)?)))

@@ -29,7 +29,7 @@ const SPARE_PIECES: usize = 32;
 /// Samples that a stage has at least for each unknown that pieces add.
 const SAMPLES_OF_UNKNOWN: u64 = 8;
 /// Fewer steps than these are no sample of anything: runs of samples are drawn in their place.
-pub(crate) const MIN_STEPS: u32 = 10;
+pub(super) const MIN_STEPS: u32 = 10;
 
 /// One kernel, copy or fill on the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,8 +87,6 @@ impl Tally {
 pub struct Kinds {
     tallies: FxHashMap<(u32, u32), Tally>,
     steps: FxHashMap<u32, u32>,
-    unusable: u64,
-    over_limit: u64,
 }
 
 impl Kinds {
@@ -100,12 +98,10 @@ impl Kinds {
     /// Count one kernel. Kernels of no stage, and those that end before they start, are no call.
     pub fn add(&mut self, kernel: &Kernel) {
         let (Some(stage), Some(duration)) = (kernel.stage, kernel.duration_ns()) else {
-            self.unusable += 1;
             return;
         };
         let full = self.tallies.len() >= MAX_KINDS;
         if full && !self.tallies.contains_key(&(stage, kernel.kind)) {
-            self.over_limit += 1;
             return;
         }
         let tally = self.tallies.entry((stage, kernel.kind)).or_default();
@@ -154,27 +150,17 @@ impl Kinds {
         design.lookup = Arc::new(lookup);
         design
     }
-
-    /// Kernels that belong to no stage or end before they start.
-    pub fn unusable(&self) -> u64 {
-        self.unusable
-    }
-
-    /// Kernels of kinds that came after the first [`MAX_KINDS`].
-    pub fn over_limit(&self) -> u64 {
-        self.over_limit
-    }
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct StageDesign {
+pub(super) struct StageDesign {
     pub(crate) stage: u32,
     pub(crate) columns: Vec<Column>,
     pub(crate) calls: Vec<u64>,
     /// What the calls of each column last together.
     pub(crate) busy_ns: Vec<u64>,
     /// The unknowns of each column: one for each piece of its calls, behind those of the column before.
-    pub(crate) unknowns: Vec<Range<usize>>,
+    pub(super) unknowns: Vec<Range<usize>>,
     pub(crate) steps: u32,
 }
 
@@ -189,7 +175,7 @@ impl StageDesign {
 #[derive(Debug, Clone)]
 pub struct Design {
     lookup: Arc<FxHashMap<(u32, u32), (u32, u32)>>,
-    pub(crate) stages: Vec<StageDesign>,
+    pub(super) stages: Vec<StageDesign>,
     own_columns: usize,
 }
 
@@ -264,7 +250,7 @@ impl Design {
     }
 
     /// The number of unknowns of all stages, with their constants.
-    pub(crate) fn unknowns(&self) -> usize {
+    pub(super) fn unknowns(&self) -> usize {
         self.stages.iter().map(StageDesign::width).sum()
     }
 
@@ -277,11 +263,5 @@ impl Design {
     pub fn column(&self, stage: u32, kind: u32) -> Option<Column> {
         let (stage, column) = self.find(stage, kind)?;
         Some(self.stages[stage as usize].columns[column as usize])
-    }
-
-    /// How many kinds of a stage have columns of their own: [`OWN_COLUMNS`], or fewer where there
-    /// are so many stages that their sums would not fit into memory.
-    pub fn own_columns(&self) -> usize {
-        self.own_columns
     }
 }

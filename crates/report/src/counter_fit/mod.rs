@@ -98,10 +98,10 @@ use std::borrow::Cow;
 use std::fmt;
 
 use crate::counter_fit::kinds::StageDesign;
-use crate::counter_fit::placing::{MAX_PATTERNS, Moments, Placing, Seen, Sums};
+use crate::counter_fit::placing::{MAX_PATTERNS, Moments, Occurrences, Placing, Sums};
 use crate::counter_fit::shift::estimate;
 use crate::counter_fit::solving::{
-    Explained, MAX_EXCHANGES, Normal, Solution, Spread, Timing, Z95, collinear_groups,
+    CollinearColumn, MAX_EXCHANGES, Normal, Solution, Spread, Timing, Z95, collinear_groups,
     explained_columns, limits_at_zero, solve,
 };
 use nalgebra::DMatrix;
@@ -269,7 +269,8 @@ fn solve_stage(stage: &StageDesign, moments: &mut Moments, idle: &[f64]) -> Vec<
             (fit.samples, fit.seconds, fit.measured) =
                 (rows as u64, moments.seconds, sums.totals[index]);
             for (column, unknowns) in fit.columns.iter_mut().zip(&stage.unknowns) {
-                let seen = Seen::of_pieces(moments.seen.get(unknowns.clone()).unwrap_or_default());
+                let seen =
+                    Occurrences::of_pieces(moments.seen.get(unknowns.clone()).unwrap_or_default());
                 (column.samples, column.sampled_calls) = (seen.samples, seen.exposure);
                 if seen.samples == 0 {
                     column.amount = Amount::Unknown(Reason::NoSamples);
@@ -282,7 +283,7 @@ fn solve_stage(stage: &StageDesign, moments: &mut Moments, idle: &[f64]) -> Vec<
         return fits;
     }
     let mut columns = active_columns(stage, &normal);
-    let mut explained = explained_columns(&summed(&normal, &columns), true);
+    let mut explained = explained_columns(&summed_matrix(&normal, &columns), true);
     let (normal, sums) = if normal.never_idle() {
         moments.subtract(idle);
         for fit in &mut fits {
@@ -292,7 +293,7 @@ fn solve_stage(stage: &StageDesign, moments: &mut Moments, idle: &[f64]) -> Vec<
         // Without the constant, columns with a constant sum can be told apart again.
         explained.iter_mut().for_each(|of| of.same = false);
         columns.pop();
-        let same = explained_columns(&summed(&normal, &columns), false);
+        let same = explained_columns(&summed_matrix(&normal, &columns), false);
         explained.extend(same.into_iter().filter(|of| of.same));
         (normal, moments.total())
     } else {
@@ -313,7 +314,7 @@ fn solve_stage(stage: &StageDesign, moments: &mut Moments, idle: &[f64]) -> Vec<
         .collect();
     for (index, fit) in fits.iter_mut().enumerate() {
         let timing = Timing::new(moments, &normal, &solutions[index], &means);
-        let solved = Solved {
+        let solved = CounterSolution {
             moments,
             normal: &normal,
             sums: &sums,
@@ -349,12 +350,12 @@ fn active_columns(stage: &StageDesign, normal: &Normal) -> Vec<ActiveColumn> {
 }
 
 /// The matrix of the columns, whose diagonal is 1.
-fn summed(normal: &Normal, columns: &[ActiveColumn]) -> DMatrix<f64> {
+fn summed_matrix(normal: &Normal, columns: &[ActiveColumn]) -> DMatrix<f64> {
     normal.summed(&columns.iter().map(|of| of.at.as_slice()).collect::<Vec<_>>())
 }
 
 /// The solution of one counter, and what its spread follows from.
-struct Solved<'a> {
+struct CounterSolution<'a> {
     moments: &'a Moments,
     normal: &'a Normal,
     sums: &'a Sums,
@@ -365,8 +366,8 @@ struct Solved<'a> {
     index: usize,
 }
 
-impl Solved<'_> {
-    fn fill(&self, stage: &StageDesign, explained: &[Explained], fit: &mut CounterFit) {
+impl CounterSolution<'_> {
+    fn fill(&self, stage: &StageDesign, explained: &[CollinearColumn], fit: &mut CounterFit) {
         let (normal, sums, scaled) = (self.normal, self.sums, &self.solution.scaled);
         let target = normal.target(sums, self.moments.width, self.index);
         let left = sums.squares[self.index] - 2.0 * target.dot(scaled)
@@ -417,10 +418,10 @@ impl Solved<'_> {
             groups.iter().map(|members| self.group(stage, members, &at_zero, fit)).collect();
     }
 
-    fn seen(&self, of: &ActiveColumn) -> Seen {
-        let pieces: Vec<Seen> =
+    fn seen(&self, of: &ActiveColumn) -> Occurrences {
+        let pieces: Vec<Occurrences> =
             of.at.iter().map(|&at| self.moments.seen[self.normal.active[at]]).collect();
-        Seen::of_pieces(&pieces)
+        Occurrences::of_pieces(&pieces)
     }
 
     /// The 90 % interval of a weighted sum of unknowns; `upper` is the least that its upper end is.
@@ -459,7 +460,7 @@ impl Solved<'_> {
         let interval = self.interval(&weights, upper);
         // `measured` is of the samples, the total of all calls.
         let all: f64 = members.iter().map(|of| calls(of)).sum();
-        let seen: Vec<Seen> = members.iter().map(|of| self.seen(of)).collect();
+        let seen: Vec<Occurrences> = members.iter().map(|of| self.seen(of)).collect();
         let exposure: f64 = seen.iter().map(|of| of.exposure).sum();
         let share = if fit.measured > 0.0 { exposure / all / fit.measured } else { 0.0 };
         let samples = seen.iter().map(|of| of.samples).max().unwrap_or(0);

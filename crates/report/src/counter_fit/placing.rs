@@ -11,7 +11,7 @@ const OPEN_SAMPLES: usize = 1 << 16;
 /// Samples in a row that make one block where there are no steps.
 const RUN_OF_SAMPLES: usize = 20;
 /// Groups of counters that are missing from different samples.
-pub(crate) const MAX_PATTERNS: usize = 2;
+pub(super) const MAX_PATTERNS: usize = 2;
 
 /// What became of kernels and samples. Nothing is left out without being counted here.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub struct Counts {
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Holds {
+enum RowContents {
     #[default]
     Nothing,
     Stage(u32),
@@ -54,7 +54,7 @@ enum Holds {
 
 #[derive(Debug, Default)]
 struct Row {
-    holds: Holds,
+    holds: RowContents,
     block: u8,
     entries: Vec<Entry>,
 }
@@ -106,7 +106,7 @@ pub(crate) struct Placing {
     open: VecDeque<Row>,
     spare: Vec<Row>,
     /// For each stage, one for each pattern; empty until a sample of the stage is closed.
-    pub(crate) moments: Vec<Vec<Moments>>,
+    pub(super) moments: Vec<Vec<Moments>>,
     pub(crate) idle: Idle,
     pub(crate) counts: Counts,
 }
@@ -137,7 +137,7 @@ impl Placing {
     }
 
     /// Begin at a later sample than the first.
-    pub(crate) fn skip_to(&mut self, row: usize) {
+    pub(super) fn skip_to(&mut self, row: usize) {
         self.first = self.first.max(row);
     }
 
@@ -197,24 +197,24 @@ impl Placing {
         let one_block = self.one_block;
         let open = &mut self.open[row - self.first];
         let Some((stage, column)) = place else {
-            open.holds = Holds::Foreign;
+            open.holds = RowContents::Foreign;
             open.entries.clear();
             return;
         };
         match open.holds {
-            Holds::Nothing => {
-                open.holds = Holds::Stage(stage);
+            RowContents::Nothing => {
+                open.holds = RowContents::Stage(stage);
                 let by_step = step.filter(|_| design.stages[stage as usize].steps >= MIN_STEPS);
                 let number = by_step.map_or(row / RUN_OF_SAMPLES, |step| step as usize);
                 open.block = if one_block { 0 } else { (number % BLOCKS) as u8 };
             }
-            Holds::Stage(other) if other == stage => {}
-            Holds::Stage(_) => {
-                open.holds = Holds::Several;
+            RowContents::Stage(other) if other == stage => {}
+            RowContents::Stage(_) => {
+                open.holds = RowContents::Several;
                 open.entries.clear();
                 return;
             }
-            Holds::Several | Holds::Foreign => return,
+            RowContents::Several | RowContents::Foreign => return,
         }
         let unknowns = design.stages[stage as usize].unknowns[column as usize].clone();
         let pieces = unknowns.len() as u64;
@@ -231,56 +231,45 @@ impl Placing {
     }
 
     /// Close the samples before `limit`: no kernel is expected there any more.
-    pub(crate) fn close_before(&mut self, samples: &Samples, design: &Design, limit: usize) {
+    pub(super) fn close_before(&mut self, samples: &Samples, design: &Design, limit: usize) {
         while self.first < limit {
             let mut row = self.open.pop_front().unwrap_or_default();
             let number = self.first;
             self.first += 1;
-            let values = samples.values(number);
+            let (values, seconds) = (samples.values(number), samples.seconds(number));
             match row.holds {
-                Holds::Nothing => self.close_idle(values, samples.seconds(number)),
-                Holds::Several => self.counts.mixed_samples += 1,
-                Holds::Foreign => self.counts.foreign_samples += 1,
-                Holds::Stage(stage) => {
+                RowContents::Nothing => {
+                    self.counts.idle_samples += 1;
+                    let known = values.iter().enumerate().filter(|(_, value)| !value.is_nan());
+                    for (counter, value) in known {
+                        self.idle.seconds[counter] += seconds;
+                        self.idle.amounts[counter] += f64::from(*value);
+                    }
+                }
+                RowContents::Several => self.counts.mixed_samples += 1,
+                RowContents::Foreign => self.counts.foreign_samples += 1,
+                RowContents::Stage(stage) => {
                     self.counts.fitted_samples += 1;
-                    self.close_row(samples, design, stage as usize, number, &mut row);
+                    let width = design.stages[stage as usize].width();
+                    row.entries.sort_unstable_by_key(|of| of.unknown);
+                    let constant = width as u32 - 1;
+                    row.entries.push(Entry { unknown: constant, share: seconds, growth: 0.0 });
+                    let moments = &mut self.moments[stage as usize];
+                    if moments.is_empty() {
+                        let new = |counters: &Vec<usize>| Moments::new(width, counters);
+                        moments.extend(self.patterns.iter().map(new));
+                    }
+                    for of in moments {
+                        if of.counters.iter().all(|&counter| !values[counter].is_nan()) {
+                            of.add(usize::from(row.block), &row.entries, values, seconds);
+                        }
+                    }
                 }
             }
             row.entries.clear();
-            row.holds = Holds::Nothing;
+            row.holds = RowContents::Nothing;
             if self.spare.len() < OPEN_SAMPLES {
                 self.spare.push(row);
-            }
-        }
-    }
-
-    fn close_idle(&mut self, values: &[f32], seconds: f64) {
-        self.counts.idle_samples += 1;
-        for (counter, value) in values.iter().enumerate().filter(|(_, value)| !value.is_nan()) {
-            self.idle.seconds[counter] += seconds;
-            self.idle.amounts[counter] += f64::from(*value);
-        }
-    }
-
-    fn close_row(
-        &mut self,
-        samples: &Samples,
-        design: &Design,
-        stage: usize,
-        number: usize,
-        row: &mut Row,
-    ) {
-        let width = design.stages[stage].width();
-        let (values, seconds) = (samples.values(number), samples.seconds(number));
-        row.entries.sort_unstable_by_key(|of| of.unknown);
-        row.entries.push(Entry { unknown: width as u32 - 1, share: seconds, growth: 0.0 });
-        let moments = &mut self.moments[stage];
-        if moments.is_empty() {
-            moments.extend(self.patterns.iter().map(|counters| Moments::new(width, counters)));
-        }
-        for of in moments {
-            if of.counters.iter().all(|&counter| !values[counter].is_nan()) {
-                of.add(usize::from(row.block), &row.entries, values, seconds);
             }
         }
     }
@@ -333,10 +322,10 @@ impl Edges {
 pub(crate) struct Sums {
     pub(crate) rows: f64,
     pub(crate) seconds: f64,
-    pub(crate) gram: Vec<f64>,
+    gram: Vec<f64>,
     /// Column by column for the first counter, then for the next.
     pub(crate) product: Vec<f64>,
-    pub(crate) squares: Vec<f64>,
+    pub(super) squares: Vec<f64>,
     pub(crate) totals: Vec<f64>,
 }
 
@@ -381,25 +370,25 @@ impl Sums {
 
 /// A part of a sample: the share of an unknown's pieces of calls that lies within it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Entry {
+pub(super) struct Entry {
     pub(crate) unknown: u32,
     pub(crate) share: f64,
     /// How the share would grow for every ns that the calls were later.
-    pub(crate) growth: f64,
+    growth: f64,
 }
 
 /// What an unknown has seen: in how many samples it is, and in how many blocks.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Seen {
+pub(super) struct Occurrences {
     pub(crate) samples: u64,
     pub(crate) blocks: u64,
     /// The sum of its weights: calls within the samples, or seconds for the constant.
-    pub(crate) exposure: f64,
+    pub(super) exposure: f64,
 }
 
-impl Seen {
+impl Occurrences {
     /// What a column has seen whose unknowns are the pieces of its calls.
-    pub(crate) fn of_pieces(pieces: &[Self]) -> Self {
+    pub(super) fn of_pieces(pieces: &[Self]) -> Self {
         Self {
             samples: pieces.iter().map(|of| of.samples).max().unwrap_or(0),
             blocks: pieces.iter().fold(0, |blocks, of| blocks | of.blocks),
@@ -411,14 +400,14 @@ impl Seen {
 /// The sums of one stage for counters that are missing from the same samples. The last unknown is the
 /// constant: the sample's duration in seconds.
 #[derive(Debug, Clone)]
-pub(crate) struct Moments {
+pub(super) struct Moments {
     pub(crate) width: usize,
     pub(crate) counters: Vec<usize>,
     pub(crate) blocks: Vec<Option<Box<Sums>>>,
-    pub(crate) seen: Vec<Seen>,
+    pub(crate) seen: Vec<Occurrences>,
     pub(crate) seconds: f64,
     /// Products of shares (row) and growths (column), over all blocks.
-    pub(crate) cross: Vec<f64>,
+    pub(super) cross: Vec<f64>,
 }
 
 impl Moments {
@@ -427,7 +416,7 @@ impl Moments {
             width,
             counters: counters.to_vec(),
             blocks: vec![None; BLOCKS],
-            seen: vec![Seen::default(); width],
+            seen: vec![Occurrences::default(); width],
             seconds: 0.0,
             cross: vec![0.0; width * width],
         }
@@ -467,7 +456,7 @@ impl Moments {
     }
 
     /// Take a known background, in units of each counter per second, out of every sample.
-    pub(crate) fn subtract(&mut self, rates: &[f64]) {
+    pub(super) fn subtract(&mut self, rates: &[f64]) {
         let (width, constant) = (self.width, self.width - 1);
         for sums in self.blocks.iter_mut().flatten() {
             for (index, &counter) in self.counters.iter().enumerate() {

@@ -73,21 +73,21 @@ impl Score {
 }
 
 /// What the first kernels of a run show.
-pub(crate) struct Found {
-    pub(crate) shift: Shift,
+pub(super) struct EdgeEstimate {
+    pub(super) shift: Shift,
     /// Calls are better cut into pieces ([`Design`]) than taken whole ([`Design::whole`]).
     pub(crate) cut: bool,
 }
 
 /// Find the shift from the first kernels of a run, and whether their calls are to be cut.
-pub(crate) fn estimate(
+pub(super) fn estimate(
     samples: &Samples,
     design: &Design,
     whole: &Design,
     patterns: &[Vec<usize>],
     kernels: &[Kernel],
-) -> Found {
-    let nothing = Found { shift: Shift::None, cut: false };
+) -> EdgeEstimate {
+    let nothing = EdgeEstimate { shift: Shift::None, cut: false };
     let Some(mut search) = Search::new(samples, patterns, kernels) else { return nothing };
     let none = search.begin(whole);
     let step = search.step;
@@ -129,7 +129,7 @@ pub(crate) fn estimate(
     } else {
         Shift::Estimated { edges: best, r2_unshifted: r2.0, r2: r2.1 }
     };
-    Found { shift, cut }
+    EdgeEstimate { shift, cut }
 }
 
 /// Lays the first kernels over the samples, with edges moved one way or another.

@@ -10,9 +10,9 @@ use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
 /// Added to the diagonal of the scaled matrix, whose diagonal is 1: equal columns then share evenly.
 const RIDGE: f64 = 1e-9;
 /// Exchanges before the solver gives up. Ten are usual.
-pub(crate) const MAX_EXCHANGES: usize = 100;
+pub(super) const MAX_EXCHANGES: usize = 100;
 /// Exchanges before the solver gives up where the free unknowns are nearly known.
-pub(crate) const FEW_EXCHANGES: usize = 20;
+const FEW_EXCHANGES: usize = 20;
 
 /// The normal equations of one stage over the columns that occur in it, scaled to a diagonal of 1.
 #[derive(Debug, Clone)]
@@ -49,7 +49,7 @@ impl Normal {
 
     /// Whether the other columns explain the last one, the constant, to 95 %: work runs all the time,
     /// and nothing tells the background from it.
-    pub(crate) fn never_idle(&self) -> bool {
+    pub(super) fn never_idle(&self) -> bool {
         let size = self.active.len();
         let every: Vec<usize> = (0..size).collect();
         let Some((last, factors)) = size.checked_sub(1).zip(factor(&self.matrix, &every)) else {
@@ -61,7 +61,7 @@ impl Normal {
     }
 
     /// The equations without the last column, the constant.
-    pub(crate) fn without_last(&self) -> Self {
+    pub(super) fn without_last(&self) -> Self {
         let size = self.active.len().saturating_sub(1);
         Self {
             active: self.active[..size].to_vec(),
@@ -85,7 +85,7 @@ impl Normal {
     }
 
     /// The right-hand side for a counter.
-    pub(crate) fn target(&self, sums: &Sums, width: usize, counter: usize) -> DVector<f64> {
+    pub(super) fn target(&self, sums: &Sums, width: usize, counter: usize) -> DVector<f64> {
         let product = &sums.product[counter * width..][..width];
         DVector::from_iterator(
             self.active.len(),
@@ -96,10 +96,10 @@ impl Normal {
 
 /// A solution, in the scaled unknowns, and which of them are not held at zero.
 #[derive(Debug, Clone)]
-pub(crate) struct Solution {
+pub(super) struct Solution {
     pub(crate) scaled: DVector<f64>,
     pub(crate) free: Vec<bool>,
-    pub(crate) converged: bool,
+    pub(super) converged: bool,
 }
 
 /// The factors of the part of a matrix that belongs to the free unknowns.
@@ -113,7 +113,7 @@ pub(crate) fn factor(matrix: &DMatrix<f64>, free: &[usize]) -> Option<Cholesky<f
 ///
 /// All unknowns that break a condition change sides at once. If that does not help three times in a
 /// row, only the last of them does, which cannot go round in circles.
-pub(crate) fn solve(
+pub(super) fn solve(
     matrix: &DMatrix<f64>,
     target: &DVector<f64>,
     guess: &[bool],
@@ -168,7 +168,7 @@ const PART: f64 = 0.1;
 
 /// A column that others explain.
 #[derive(Debug, Clone)]
-pub(crate) struct Explained {
+pub(super) struct CollinearColumn {
     column: usize,
     /// Nothing tells it from the others, however sure its amount looks.
     pub(crate) same: bool,
@@ -179,7 +179,7 @@ pub(crate) struct Explained {
 ///
 /// The last column of `matrix` is the constant if `constant` says so. What the constant explains of
 /// a column counts for nothing, or all columns that are in every sample would look alike.
-pub(crate) fn explained_columns(matrix: &DMatrix<f64>, constant: bool) -> Vec<Explained> {
+pub(super) fn explained_columns(matrix: &DMatrix<f64>, constant: bool) -> Vec<CollinearColumn> {
     let size = matrix.nrows() - usize::from(constant);
     let mut part = matrix.view((0, 0), (size, size)).clone_owned();
     if constant {
@@ -215,7 +215,7 @@ pub(crate) fn explained_columns(matrix: &DMatrix<f64>, constant: bool) -> Vec<Ex
             factor * (part[(*index, *index)] / part[(taken, taken)]).sqrt() >= PART
         };
         let by = left.iter().filter(|index| explains(index)).map(|&index| columns[index]).collect();
-        found.push(Explained { column: columns[taken], same: own < SAME, by });
+        found.push(CollinearColumn { column: columns[taken], same: own < SAME, by });
         let line = inverse.column(taken).clone_owned();
         for &a in &left {
             for &b in &left {
@@ -227,7 +227,7 @@ pub(crate) fn explained_columns(matrix: &DMatrix<f64>, constant: bool) -> Vec<Ex
 
 /// Groups, each sorted: a column that is not `sure` joins those of its explainers that are not sure
 /// either, and one that is the same as others joins them in any case.
-pub(crate) fn collinear_groups(explained: &[Explained], sure: &[bool]) -> Vec<Vec<usize>> {
+pub(super) fn collinear_groups(explained: &[CollinearColumn], sure: &[bool]) -> Vec<Vec<usize>> {
     let mut leader: Vec<usize> = (0..sure.len()).collect();
     for of in explained.iter().filter(|of| of.same || !sure[of.column]) {
         for &other in of.by.iter().filter(|other| of.same || !sure[**other]) {
@@ -251,7 +251,7 @@ const DRAWS: usize = 200;
 const DRAWS_OF_MANY: usize = 100;
 const MANY_COLUMNS: usize = 128;
 /// The 95 % point of the normal distribution: 5 % lie outside of the interval on each side.
-pub(crate) const Z95: f64 = 1.644_854;
+pub(super) const Z95: f64 = 1.644_854;
 /// What the draws do not show, measured on simulated runs: how unsure the shift is, that no amount is
 /// below zero, and that surer amounts are more often shown than they should.
 const BEYOND_DRAWS: f64 = 1.2;
@@ -376,7 +376,7 @@ fn redraw(
 
 /// The upper ends of the unknowns that the solution holds at zero, scaled as they are: draws that
 /// hold them at zero, too, say nothing of how much they could be.
-pub(crate) fn limits_at_zero(
+pub(super) fn limits_at_zero(
     moments: &Moments,
     normal: &Normal,
     solution: &Solution,
@@ -430,7 +430,7 @@ fn student_95(freedom: usize) -> f64 {
 const OFF_CENTRE: f64 = 0.025;
 
 /// What each kind's timing does to each unknown.
-pub(crate) struct Timing {
+pub(super) struct Timing {
     /// In the scaled unknowns: row by column, the error of the one if the other is off by one
     /// standard deviation.
     errors: DMatrix<f64>,

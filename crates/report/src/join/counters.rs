@@ -119,7 +119,6 @@ pub(crate) fn attach(report: &mut Report, tables: &Tables, peaks: Option<&Peaks>
 
 /// Where the kernels of a report ran, and how their medians differ.
 struct Places<'t> {
-    /// Names of the stages.
     stages: BTreeSet<String>,
     /// Stages of a kernel and configuration, with the smallest and largest median, ns.
     medians: HashMap<Key<'t>, BTreeMap<String, (u64, u64)>>,

@@ -16,12 +16,12 @@ use stage2_model::{
 use stage2_read::trace::sampling::Sampled;
 use stage2_read::trace::{Capture, META_GPU_OFF, META_PIECES_MISSING, ProcessCapture};
 
-pub(crate) fn coverage(capture: &Capture) -> Coverage {
+pub(super) fn coverage(capture: &Capture) -> Coverage {
     let mut processes: Vec<ProcessCoverage> = capture.processes.iter().map(process).collect();
     for (known, one) in processes.iter_mut().zip(&capture.processes) {
         let cut = one.state.ending == FileEnding::Open && one.end.is_none();
         if cut && capture.processes.iter().any(|other| goes_on_in(one, other)) {
-            known.end_reason = Some(described(ending::EXEC));
+            known.end_reason = Some(describe_ending(ending::EXEC));
         }
     }
     let mut total = CoverageCounts::default();
@@ -49,7 +49,7 @@ fn goes_on_in(one: &ProcessCapture, other: &ProcessCapture) -> bool {
 }
 
 /// Why a process ended, for people.
-fn described(reason: &str) -> String {
+fn describe_ending(reason: &str) -> String {
     match ending::signal_of(reason) {
         Some(signal) => WorkloadExit::Signal(signal).describe(),
         None if reason == ending::EXEC => "became another program (exec)".to_owned(),
@@ -71,7 +71,7 @@ fn process(capture: &ProcessCapture) -> ProcessCoverage {
         simulated: is_simulated(capture),
         gpu_off: capture.meta.get(META_GPU_OFF).map(|reason| text(reason)),
         ending: capture.state.ending,
-        end_reason: capture.end.as_deref().map(described),
+        end_reason: capture.end.as_deref().map(describe_ending),
         anchors: capture.anchors,
         meta: capture.meta.iter().map(|(key, value)| (text(key), text(value))).collect(),
         file_state: capture.state.clone(),
@@ -224,7 +224,7 @@ const META_FIELDS_LEFT_OUT: &str = "ranges.fields_left_out";
 
 /// A count that, where it is not zero, is a finding; as a warning or an error, it also keeps the
 /// capture from being complete.
-pub(super) struct Check {
+struct Check {
     pub(super) severity: Severity,
     pub(super) count: fn(&CoverageCounts) -> u64,
     pub(super) what: &'static str,
@@ -232,7 +232,7 @@ pub(super) struct Check {
     remedy: &'static str,
 }
 
-pub(super) const CHECKS: [Check; 17] = [
+const CHECKS: [Check; 17] = [
     Check {
         severity: Severity::Warning,
         count: |c| c.dropped_by_cupti,
@@ -363,14 +363,14 @@ pub(super) const CHECKS: [Check; 17] = [
 ];
 
 /// Everything worth knowing about the processes, each kind once.
-pub(crate) fn process_findings(captures: &[ProcessCapture], coverage: &Coverage) -> Vec<Finding> {
+pub(super) fn process_findings(captures: &[ProcessCapture], coverage: &Coverage) -> Vec<Finding> {
     let processes = &coverage.processes;
     let mut findings = Vec::new();
     for check in &CHECKS {
         let total = (check.count)(&coverage.total);
         if total > 0 {
             let concerned = processes.iter().filter(|p| (check.count)(&p.counts) > 0);
-            let files = named(&concerned.map(|p| p.file.as_str()).collect::<Vec<_>>());
+            let files = file_list(&concerned.map(|p| p.file.as_str()).collect::<Vec<_>>());
             let what = format!("{}: {}{files}", check.what, count(total));
             findings.push(Finding::new(check.severity, what, check.why, check.remedy));
         }
@@ -393,7 +393,7 @@ pub(crate) fn process_findings(captures: &[ProcessCapture], coverage: &Coverage)
         ))
     }));
     findings.extend(processes.iter().filter_map(missing_pieces));
-    findings.extend(window_findings(processes));
+    findings.extend(processes.iter().filter_map(late_window).chain(shifted_windows(processes)));
     findings.extend(clocks(captures));
     findings.extend(filters(captures));
     findings.extend(samples(captures));
@@ -425,7 +425,7 @@ pub(crate) fn process_findings(captures: &[ProcessCapture], coverage: &Coverage)
 
 /// Each finding once, the serious ones first: a run's own file may repeat those of an earlier
 /// report on it.
-pub(crate) fn distinct(findings: Vec<Finding>) -> Vec<Finding> {
+pub(super) fn distinct(findings: Vec<Finding>) -> Vec<Finding> {
     let mut kept: Vec<Finding> = Vec::with_capacity(findings.len());
     for finding in findings {
         if !kept.contains(&finding) {
@@ -643,11 +643,11 @@ fn of_files<'f>(
     remedy: &str,
 ) -> Option<Finding> {
     let files: Vec<&str> = files.collect();
-    let what = || format!("{what}: {}{}", count(files.len() as u64), named(&files));
+    let what = || format!("{what}: {}{}", count(files.len() as u64), file_list(&files));
     (!files.is_empty()).then(|| Finding::new(severity, what(), why, remedy))
 }
 
-fn named(files: &[&str]) -> String {
+fn file_list(files: &[&str]) -> String {
     match files {
         [] => String::new(),
         files => format!(" ({})", listed(files, FILES_NAMED)),
@@ -655,7 +655,7 @@ fn named(files: &[&str]) -> String {
 }
 
 /// GPUs that several processes used at the same time.
-pub(crate) fn shared_devices(rows: &[DeviceRow]) -> impl Iterator<Item = Finding> {
+pub(super) fn shared_devices(rows: &[DeviceRow]) -> impl Iterator<Item = Finding> {
     rows.iter().filter(|row| row.shared_by_processes).map(|row| {
         Finding::note(
             format!("{} processes used {} at the same time", row.processes, row.device),
@@ -665,11 +665,6 @@ pub(crate) fn shared_devices(rows: &[DeviceRow]) -> impl Iterator<Item = Finding
              timeline",
         )
     })
-}
-
-/// What there is to say of the windows of all processes.
-pub(super) fn window_findings(processes: &[ProcessCoverage]) -> impl Iterator<Item = Finding> + '_ {
-    processes.iter().filter_map(late_window).chain(shifted_windows(processes))
 }
 
 /// A window that was to begin together with those of other processes.

@@ -6,7 +6,7 @@ use stage2_model::{Definition, Outliers};
 use stage2_read::trace::stats::EXACT_VALUES;
 
 /// The terms, in the order in which a reader meets them.
-pub(crate) fn definitions() -> Vec<Definition> {
+pub(super) fn definitions() -> Vec<Definition> {
     let percentiles = format!(
         "Nearest rank, from a log-linear histogram: within {ERROR_PERCENT} % of the exact value. \
          Minimum, maximum, total and mean are exact. The median over the instances of a range comes \

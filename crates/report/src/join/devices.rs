@@ -16,7 +16,7 @@ use stage2_read::trace::stats::Work;
 
 /// What the processes measured of each device.
 #[derive(Debug, Default)]
-pub(crate) struct DeviceTotals {
+pub(super) struct DeviceTotals {
     devices: BTreeMap<u32, Total>,
 }
 
@@ -31,7 +31,7 @@ struct Total {
 }
 
 impl DeviceTotals {
-    pub(crate) fn add_process(&mut self, process: &ProcessCapture, mapping: &Mapping) {
+    pub(super) fn add_process(&mut self, process: &ProcessCapture, mapping: &Mapping) {
         let mut spans: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
         for (key, stats) in &process.groups {
             if let (Some(first), Some(last)) = (stats.first_start_ns, stats.last_end_ns) {
@@ -53,12 +53,12 @@ impl DeviceTotals {
 
     /// Devices that several processes used at the same time. What each of them leaves idle, others may
     /// fill; which parts overlap is not known from what is kept of a process.
-    pub(crate) fn shared(&self) -> BTreeSet<u32> {
+    pub(super) fn shared(&self) -> BTreeSet<u32> {
         self.devices.iter().filter(|(_, total)| total.shared()).map(|(&device, _)| device).collect()
     }
 
     /// The rows, in the order in which the devices were met.
-    pub(crate) fn rows(mut self, groups: &Groups, labels: &Labels<'_>) -> Vec<DeviceRow> {
+    pub(super) fn rows(mut self, groups: &Groups, labels: &Labels<'_>) -> Vec<DeviceRow> {
         let row = |(index, device): (u32, &GlobalDevice)| {
             row(device, labels.device(index), self.devices.remove(&index).unwrap_or_default())
         };

@@ -32,7 +32,7 @@ fn reason(cause: EmptyCause, why: impl Into<String>, remedy: impl Into<String>) 
 }
 
 /// What the trace files themselves say. Not empty: a capture without GPU work has some cause.
-pub(crate) fn of_capture(capture: &Capture) -> Vec<EmptyReason> {
+pub(super) fn of_capture(capture: &Capture) -> Vec<EmptyReason> {
     let processes = &capture.processes;
     let mut reasons = Vec::new();
     if processes.is_empty() {

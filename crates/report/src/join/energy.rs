@@ -20,7 +20,7 @@ const ALIKE: f64 = 0.03;
 
 /// Energy and clocks by stage and device, both by their identifiers of the run.
 #[derive(Debug, Default)]
-pub(crate) struct StageEnergies {
+pub(super) struct StageEnergies {
     by_stage: BTreeMap<u32, BTreeMap<u32, OnDevice>>,
     others: BTreeMap<u32, u32>,
     some_read: bool,
@@ -34,7 +34,7 @@ struct OnDevice {
 }
 
 impl StageEnergies {
-    pub(crate) fn add_process(&mut self, process: &ProcessCapture, mapping: &Mapping) {
+    pub(super) fn add_process(&mut self, process: &ProcessCapture, mapping: &Mapping) {
         let mut all: BTreeMap<u32, DeviceReadings> = BTreeMap::new();
         for (&path, stage) in &process.stages {
             let whole = process.whole.as_ref().filter(|whole| whole.path == path);
@@ -71,7 +71,7 @@ impl StageEnergies {
 
     /// The rows, in the order of the stages; none where no file has readings. The energy of `shared`
     /// devices cannot be told apart.
-    pub(crate) fn rows(
+    pub(super) fn rows(
         self,
         labels: &Labels<'_>,
         stages: &[StageRow],
@@ -263,19 +263,18 @@ const MOST_OFF: f64 = 0.10;
 const STALE_S: f64 = 0.025;
 
 /// When it was read, ns on the clock of the windows, and what it was, mJ.
-pub(super) type Reading = (u64, u64);
+type Reading = (u64, u64);
 
-/// Energy in windows.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Energy {
+struct Energy {
     /// J.
-    pub(super) joules: f64,
+    joules: f64,
     /// How far it may be off, J.
-    pub(super) off: f64,
+    off: f64,
 }
 
 /// The energy that a GPU had taken over the time of a process.
-pub(super) struct Track {
+struct Track {
     /// In the order of time, without gaps.
     spans: Vec<Span>,
     /// W.
@@ -284,10 +283,7 @@ pub(super) struct Track {
 
 impl Track {
     /// Of readings in any order. `powers`: the power at some moments, W.
-    pub(super) fn new(
-        mut readings: Vec<Reading>,
-        powers: impl Iterator<Item = f64>,
-    ) -> Result<Self, Absent> {
+    fn new(mut readings: Vec<Reading>, powers: impl Iterator<Item = f64>) -> Result<Self, Absent> {
         readings.sort_unstable();
         readings.dedup_by_key(|reading| reading.0);
         if readings.len() < 2 {
@@ -308,7 +304,7 @@ impl Track {
     /// seconds, and the power within differs by d from that outside, this is wrong by f (1 - f) s d.
     /// For d the highest power of the run is taken: what is short beside a span has its power lost in
     /// the mean, so that the spans do not tell how far powers lie apart.
-    pub(super) fn energy(&self, windows: &WindowSet) -> Result<Energy, Absent> {
+    fn energy(&self, windows: &WindowSet) -> Result<Energy, Absent> {
         let length = windows.filled();
         if length < SHORTEST_NS {
             return Err(Absent::TooShortForEnergy);
@@ -351,7 +347,6 @@ fn no(why: &str) -> Absent {
     Absent::NoEnergy { why: why.to_owned() }
 }
 
-/// The time between two reads.
 struct Span {
     from: u64,
     to: u64,
@@ -396,7 +391,7 @@ const IDLE: u64 = 1;
 
 /// Readings in the making.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Clocks {
+struct Clocks {
     reads: u64,
     sm: Spread,
     memory: Spread,
@@ -439,7 +434,7 @@ impl Spread {
 }
 
 impl Clocks {
-    pub(super) fn add(&mut self, state: &DeviceState) {
+    fn add(&mut self, state: &DeviceState) {
         self.reads += 1;
         // An idle GPU has low clocks because nothing runs, not the other way round.
         if state.clock_reasons.is_none_or(|reasons| reasons & IDLE == 0) {
@@ -457,7 +452,7 @@ impl Clocks {
         self.unnamed += u64::from(reasons & !named != 0);
     }
 
-    pub(super) fn merge(&mut self, other: &Self) {
+    fn merge(&mut self, other: &Self) {
         self.reads += other.reads;
         self.sm.merge(other.sm);
         self.memory.merge(other.memory);
@@ -469,7 +464,7 @@ impl Clocks {
         self.unnamed += other.unnamed;
     }
 
-    pub(super) fn finish(&self) -> ClockUse {
+    fn finish(&self) -> ClockUse {
         let named = self.limits.iter().zip(LIMITS).map(|(&reads, (_, reason))| (reads, reason));
         let all = named.chain([(self.unnamed, "another reason of the driver's")]);
         let limits = all

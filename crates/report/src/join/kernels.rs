@@ -19,25 +19,24 @@ use stage2_read::trace::stats::{GroupKey, Stats, Work};
 const TOP_PER_STAGE: usize = 10;
 
 /// What rows of GPU work refer to.
-pub(crate) struct Join<'m> {
-    pub(crate) labels: &'m Labels<'m>,
-    pub(crate) row_of_path: &'m [usize],
-    /// Names of the files.
-    pub(crate) files: &'m [&'m str],
+pub(super) struct Join<'m> {
+    pub(super) labels: &'m Labels<'m>,
+    pub(super) row_of_path: &'m [usize],
+    pub(super) files: &'m [&'m str],
 }
 
 /// All rows of GPU work.
 #[derive(Default)]
-pub(crate) struct Rows {
-    pub(crate) names: Vec<KernelName>,
-    pub(crate) kernels: Vec<KernelRow>,
-    pub(crate) copies: Vec<MemoryRow>,
-    pub(crate) fills: Vec<MemoryRow>,
-    pub(crate) graphs: Vec<GraphRow>,
+pub(super) struct Rows {
+    pub(super) names: Vec<KernelName>,
+    pub(super) kernels: Vec<KernelRow>,
+    pub(super) copies: Vec<MemoryRow>,
+    pub(super) fills: Vec<MemoryRow>,
+    pub(super) graphs: Vec<GraphRow>,
 }
 
 impl Join<'_> {
-    pub(crate) fn rows(&self, groups: &Groups) -> Rows {
+    pub(super) fn rows(&self, groups: &Groups) -> Rows {
         let tables = self.labels.tables;
         let names = distinct(tables.kernel_names.iter().map(|name| kernel_name(name)));
         let mut rows = Rows { names, ..Rows::default() };
@@ -146,7 +145,7 @@ impl Join<'_> {
     }
 
     /// The kernels of all groups, each with its stage and the index of its name.
-    pub(crate) fn named<'g>(
+    pub(super) fn named<'g>(
         &'g self,
         groups: &'g Groups,
     ) -> impl Iterator<Item = (&'g str, usize, &'g Stats)> {
@@ -226,7 +225,7 @@ fn kernel_order<'r>(row: &'r KernelRow, names: &'r [KernelName]) -> impl Ord + '
 }
 
 /// Numbers the short names that stand for several kernels (`#1`, `#2`, ... by mangled name).
-pub(crate) fn distinct(names: impl Iterator<Item = KernelName>) -> Vec<KernelName> {
+pub(super) fn distinct(names: impl Iterator<Item = KernelName>) -> Vec<KernelName> {
     let mut names: Vec<KernelName> = names.collect();
     let mut by_short: HashMap<String, Vec<usize>> = HashMap::new();
     for (index, name) in names.iter().enumerate() {

@@ -18,7 +18,7 @@ pub mod without_collector;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
-use crate::ranks::Together;
+use crate::ranks::JobProcesses;
 use indexmap::{IndexMap, IndexSet};
 use stage2_contract::text;
 use stage2_contract::trace::{Device, Shape};
@@ -65,12 +65,12 @@ pub(crate) fn join_kept(capture: &mut Capture, run: RunInfo, findings: Vec<Findi
     let mut devices = devices::DeviceTotals::default();
     let mut energy = energy::StageEnergies::default();
     let mut model_windows: Option<ModelWindows> = None;
-    let mut together = Together::default();
+    let mut job = JobProcesses::default();
     let mut steps = steps::StepCandidates::default();
     let inferred_steps = steps::inferred(&capture.processes);
     for (file, process) in capture.processes.iter_mut().enumerate() {
         let mapping = tables.intern(file, process);
-        together.add_process(process, |path| mapping.path(path), |device| mapping.device(device));
+        job.add_process(process, |path| mapping.path(path), |device| mapping.device(device));
         stages.add_process(process, &mapping, &tables);
         steps.add_process(process, &mapping);
         paths.add_process(process, &mapping);
@@ -109,7 +109,7 @@ pub(crate) fn join_kept(capture: &mut Capture, run: RunInfo, findings: Vec<Findi
     one_basis(&mut path_rows, &stage_rows);
     let device_rows = devices.rows(&groups, &labels);
     let (processes, ranks, of_ranks) =
-        together.finish(|p| labels.stage(p), |p| labels.path(p), &stage_rows, &device_rows);
+        job.finish(|p| labels.stage(p), |p| labels.path(p), &stage_rows, &device_rows);
     if let Some(compared) = ranks.compared.filter(|_| coverage.gpu_records() > 0) {
         coverage.verdict.text.push_str(&format!("; {}", compared.sentence()));
     }
@@ -176,6 +176,7 @@ fn capture_rows(captured: &HashMap<(u32, u32), Captured>, labels: &Labels<'_>) -
 fn is_simulated(process: &ProcessCapture) -> bool {
     process.meta.get(META_SIMULATED).is_some_and(|value| value == "1")
 }
+
 /// The median of a range that is the step of a stage is that of the steps, which leave out all of the first,
 /// cold instance of the stage: one number wherever it is shown.
 fn one_basis(paths: &mut [PathRow], stages: &[StageRow]) {
@@ -196,13 +197,13 @@ const WHOLE: u32 = 3;
 
 /// A range name under its parents, of the whole run.
 #[derive(Clone, Debug)]
-pub(crate) struct Node {
-    pub(crate) parent: Option<u32>,
-    pub(crate) top: u32,
-    pub(crate) depth: u64,
-    pub(crate) kind: PathKind,
-    pub(crate) name: String,
-    pub(crate) domain: Option<String>,
+struct Node {
+    parent: Option<u32>,
+    top: u32,
+    depth: u64,
+    kind: PathKind,
+    name: String,
+    domain: Option<String>,
 }
 
 /// Parent, name, domain.
@@ -210,43 +211,43 @@ type NodeKey = (Option<u32>, Option<Vec<u8>>, Option<Vec<u8>>);
 
 /// A kernel with its launch configuration; `launch` without its identifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct GlobalShape {
-    pub(crate) name: u32,
-    pub(crate) launch: Option<Shape>,
+struct GlobalShape {
+    name: u32,
+    launch: Option<Shape>,
 }
 
 /// A GPU: by its UUID on its host, else by its number in its file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum DeviceKey {
+enum DeviceKey {
     Uuid { simulated: bool, host: Option<String>, uuid: [u8; 16] },
     InFile { file: usize, id: Option<u32> },
 }
 
 /// A GPU as the run saw it first.
 #[derive(Clone, Debug)]
-pub(crate) struct GlobalDevice {
-    pub(crate) index: Option<u32>,
-    pub(crate) device: Option<Device>,
-    pub(crate) host: Option<String>,
-    pub(crate) pid: Option<u32>,
-    pub(crate) simulated: bool,
+struct GlobalDevice {
+    index: Option<u32>,
+    device: Option<Device>,
+    host: Option<String>,
+    pid: Option<u32>,
+    simulated: bool,
 }
 
 /// Everything that rows refer to, by identifiers of the run.
 #[derive(Debug)]
-pub(crate) struct Tables {
-    pub(crate) nodes: Vec<Node>,
+struct Tables {
+    nodes: Vec<Node>,
     node_index: HashMap<NodeKey, u32>,
-    pub(crate) kernel_names: IndexSet<Vec<u8>>,
-    pub(crate) shapes: IndexSet<GlobalShape>,
-    pub(crate) devices: IndexMap<DeviceKey, GlobalDevice>,
+    kernel_names: IndexSet<Vec<u8>>,
+    shapes: IndexSet<GlobalShape>,
+    devices: IndexMap<DeviceKey, GlobalDevice>,
     /// CUDA graphs: the index of the file, and CUPTI's id in it.
-    pub(crate) graphs: IndexSet<(usize, u32)>,
+    graphs: IndexSet<(usize, u32)>,
 }
 
 /// From the indices of one file to those of the run.
 #[derive(Debug, Default)]
-pub(crate) struct Mapping {
+struct Mapping {
     file: usize,
     paths: Vec<u32>,
     shapes: Vec<u32>,
@@ -254,21 +255,21 @@ pub(crate) struct Mapping {
 }
 
 impl Mapping {
-    pub(crate) fn path(&self, index: PathIndex) -> u32 {
+    fn path(&self, index: PathIndex) -> u32 {
         self.paths.get(index as usize).copied().unwrap_or(UNDEFINED)
     }
 
     /// All paths of the file.
-    pub(crate) fn paths(&self) -> impl Iterator<Item = u32> {
+    fn paths(&self) -> impl Iterator<Item = u32> {
         self.paths.iter().copied()
     }
 
     /// Index 0 of every file's shapes is the stand-in for undefined ones.
-    pub(crate) fn shape(&self, index: u32) -> u32 {
+    fn shape(&self, index: u32) -> u32 {
         self.shapes.get(index as usize).or(self.shapes.first()).copied().unwrap_or(u32::MAX)
     }
 
-    pub(crate) fn device(&self, index: u32) -> u32 {
+    fn device(&self, index: u32) -> u32 {
         self.devices.get(index as usize).copied().unwrap_or(0)
     }
 }
@@ -298,7 +299,7 @@ impl Default for Tables {
 
 impl Tables {
     /// Interns what `process`, the `file`th, defines.
-    pub(crate) fn intern(&mut self, file: usize, process: &ProcessCapture) -> Mapping {
+    fn intern(&mut self, file: usize, process: &ProcessCapture) -> Mapping {
         Mapping {
             file,
             paths: self.intern_paths(process),
@@ -308,7 +309,7 @@ impl Tables {
     }
 
     /// The group of the run that a group of a file belongs to.
-    pub(crate) fn group(&mut self, key: GroupKey, mapping: &Mapping) -> GroupKey {
+    fn group(&mut self, key: GroupKey, mapping: &Mapping) -> GroupKey {
         let work = match key.work {
             Work::Kernel(shape) => Work::Kernel(mapping.shape(shape)),
             Work::Graph(id) => Work::Graph(self.graphs.insert_full((mapping.file, id)).0 as u32),
@@ -389,14 +390,14 @@ impl Tables {
 }
 
 #[derive(Debug)]
-pub(crate) struct Labels<'t> {
-    pub(crate) tables: &'t Tables,
+struct Labels<'t> {
+    tables: &'t Tables,
     paths: Vec<String>,
     devices: Vec<String>,
 }
 
 impl<'t> Labels<'t> {
-    pub(crate) fn new(tables: &'t Tables) -> Self {
+    fn new(tables: &'t Tables) -> Self {
         let nodes = &tables.nodes;
         Self {
             tables,
@@ -405,21 +406,21 @@ impl<'t> Labels<'t> {
         }
     }
 
-    pub(crate) fn path(&self, path: u32) -> &str {
+    fn path(&self, path: u32) -> &str {
         let undefined = self.paths.get(UNDEFINED as usize);
         self.paths.get(path as usize).or(undefined).map_or("", String::as_str)
     }
 
     /// The stage of a path; it is a path itself.
-    pub(crate) fn stage_of(&self, path: u32) -> u32 {
+    fn stage_of(&self, path: u32) -> u32 {
         self.tables.nodes.get(path as usize).map_or(UNDEFINED, |node| node.top)
     }
 
-    pub(crate) fn stage(&self, path: u32) -> &str {
+    fn stage(&self, path: u32) -> &str {
         self.path(self.stage_of(path))
     }
 
-    pub(crate) fn device(&self, device: u32) -> &str {
+    fn device(&self, device: u32) -> &str {
         self.devices.get(device as usize).map_or("", String::as_str)
     }
 }

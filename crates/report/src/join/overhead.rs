@@ -12,8 +12,7 @@ use stage2_model::{
 use stage2_read::trace::Capture;
 
 /// Names of the passes, as `run.json` has them.
-pub(crate) const BASELINE: &str = "baseline";
-/// Name of the pass in which hardware counters were sampled.
+const BASELINE: &str = "baseline";
 const COUNTERS: &str = "counters";
 pub(crate) const COLLECT: &str = "collect";
 pub(crate) const NSYS: &str = "nsys";
@@ -24,11 +23,13 @@ const NCU: &str = "ncu";
 pub(crate) fn add_costs(report: &mut Report, baseline: Option<Capture>, wanted: Option<bool>) {
     let untraced =
         baseline.map(|capture| crate::join::join(capture, RunInfo::default(), Vec::new()));
-    let rows: &[StageRow] = match untraced.as_ref().filter(|_| is_comparable(report)) {
+    let passes = &report.run.passes;
+    // Where the workload of the pass failed or was ended, its stages are of other work.
+    let is_comparable = pass_named(passes, BASELINE).is_none_or(ran_through);
+    let rows: &[StageRow] = match untraced.as_ref().filter(|_| is_comparable) {
         Some(untraced) => &untraced.stages,
         None => &[],
     };
-    let passes = &report.run.passes;
     let stages = stages(report, rows);
     let absent = stages.is_empty().then(|| absence(passes, wanted, !rows.is_empty()));
     let costs = PassCosts { passes: durations(passes), stages, absent, ..PassCosts::default() };
@@ -45,13 +46,7 @@ pub(crate) fn add_costs(report: &mut Report, baseline: Option<Capture>, wanted: 
     }
 }
 
-/// Whether the baseline pass ran through, as far as is on record: where its workload failed or was
-/// ended, its stages are of other work.
-fn is_comparable(report: &Report) -> bool {
-    named(&report.run.passes, BASELINE).is_none_or(ran_through)
-}
-
-fn named<'p>(passes: &'p [PassInfo], name: &str) -> Option<&'p PassInfo> {
+fn pass_named<'p>(passes: &'p [PassInfo], name: &str) -> Option<&'p PassInfo> {
     passes.iter().find(|pass| pass.name.as_deref() == Some(name))
 }
 
@@ -64,7 +59,7 @@ pub(crate) fn of_counters_pass(capture: Capture) -> Vec<Finding> {
 
 /// That the sampled counters are of a workload that did not run through.
 pub(crate) fn counters_that_ended_early(report: &Report) -> Option<Finding> {
-    let pass = named(&report.run.passes, COUNTERS).filter(|pass| !ran_through(pass))?;
+    let pass = pass_named(&report.run.passes, COUNTERS).filter(|pass| !ran_through(pass))?;
     let status = pass.status.as_deref().unwrap_or("not known");
     report.sampled.as_ref()?;
     Some(Finding::warning(
@@ -79,7 +74,7 @@ fn ran_through(pass: &PassInfo) -> bool {
 }
 
 fn durations(passes: &[PassInfo]) -> Vec<PassDuration> {
-    let untraced_ms = named(passes, BASELINE).and_then(|pass| pass.duration_ms);
+    let untraced_ms = pass_named(passes, BASELINE).and_then(|pass| pass.duration_ms);
     let untraced_ms = untraced_ms.filter(|&ms| ms > 0);
     let duration = |pass: &PassInfo| {
         let name = pass.name.clone()?;
@@ -151,7 +146,7 @@ fn cost(pass: &str, row: &StageRow) -> StageCost {
 
 /// Why there are no rows, to be read after "none, because".
 fn absence(passes: &[PassInfo], wanted: Option<bool>, recorded: bool) -> String {
-    match (named(passes, BASELINE), wanted) {
+    match (pass_named(passes, BASELINE), wanted) {
         _ if recorded => "no stage of this run was seen in the baseline pass".to_owned(),
         (Some(pass), _) if !ran_through(pass) => {
             let status = pass.status.as_deref().unwrap_or("no status");
@@ -208,7 +203,7 @@ const OF_MEDIAN: f64 = 1.253;
 const ERRORS: f64 = 2.0;
 
 /// A stage beyond the limit.
-struct Slow<'r> {
+struct SlowStage<'r> {
     untraced: &'r StageCost,
     traced: &'r StageCost,
     ratio: f64,
@@ -271,9 +266,9 @@ fn of_pass(report: &Report, pass: &str, in_force: InForce) -> Option<Finding> {
         let untraced = *baselines.get(traced.stage.as_str())?;
         let (before, after) = (untraced.host_warm_median_ns?, traced.host_warm_median_ns?);
         let lost_ns = after.saturating_sub(before) as f64 * traced.instances.unwrap_or(1) as f64;
-        Some(Slow { untraced, traced, ratio, lost_ns })
+        Some(SlowStage { untraced, traced, ratio, lost_ns })
     });
-    let mut slow: Vec<Slow<'_>> = slow.collect();
+    let mut slow: Vec<SlowStage<'_>> = slow.collect();
     slow.sort_by(|a, b| b.lost_ns.total_cmp(&a.lost_ns));
     let worst = slow.first()?;
     // Kernels of graph replays were recorded one by one in it.
@@ -283,9 +278,9 @@ fn of_pass(report: &Report, pass: &str, in_force: InForce) -> Option<Finding> {
         .any(|row| row.stage == worst.traced.stage && row.times.graph_calls > 0);
     // The rows of the report are of this pass.
     let shown = pass == COLLECT || report.source == Origin::Nsys.label();
-    let certain = slow.iter().any(Slow::is_certain);
-    let names: Vec<String> = slow.iter().take(NAMED).map(Slow::in_short).collect();
-    let numbers: Vec<String> = slow.iter().take(NAMED).map(Slow::numbers).collect();
+    let certain = slow.iter().any(SlowStage::is_certain);
+    let names: Vec<String> = slow.iter().take(NAMED).map(SlowStage::in_short).collect();
+    let numbers: Vec<String> = slow.iter().take(NAMED).map(SlowStage::numbers).collect();
     let more = match slow.len().saturating_sub(NAMED) {
         0 => String::new(),
         more => format!(" and {} more", count(more as u64)),
@@ -340,7 +335,7 @@ pub fn lighter(pass: &str, replays_graphs: bool, in_force: InForce) -> String {
     settings.join("; ")
 }
 
-impl Slow<'_> {
+impl SlowStage<'_> {
     fn in_short(&self) -> String {
         let doubt = if self.is_certain() { "" } else { " (may be noise)" };
         format!("{} {}x{doubt}", self.traced.stage, ratio3(self.ratio))

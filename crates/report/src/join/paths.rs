@@ -16,7 +16,7 @@ use stage2_read::trace::stats::Work;
 
 /// Times of all paths, summed over processes.
 #[derive(Debug, Default)]
-pub(crate) struct PathTotals {
+pub(super) struct PathTotals {
     times: HashMap<u32, PathTimes>,
     /// Paths whose GPU work was recorded: only there, no kernels are zero kernels.
     recorded: HashSet<u32>,
@@ -27,12 +27,12 @@ pub(crate) struct PathTotals {
 }
 
 /// The tree of paths.
-pub(crate) struct Rows {
-    pub(crate) rows: Vec<PathRow>,
+pub(super) struct Rows {
+    pub(super) rows: Vec<PathRow>,
     /// For each path the index of its row.
-    pub(crate) of_path: Vec<usize>,
+    pub(super) of_path: Vec<usize>,
     /// Rows with start/end ranges in no other range that were open at the same time on one thread.
-    pub(crate) side_by_side: Vec<usize>,
+    pub(super) side_by_side: Vec<usize>,
 }
 
 /// What the groups say of a path.
@@ -51,7 +51,7 @@ struct PathSum {
 
 /// Adds the times of another process; the first instance of each stays out of the warm ones.
 /// `gpu_recorded`: its GPU work was.
-pub(crate) fn add_times(sum: &mut PathTimes, times: &PathTimes, gpu_recorded: bool) {
+pub(super) fn add_times(sum: &mut PathTimes, times: &PathTimes, gpu_recorded: bool) {
     let recorded = if gpu_recorded { times.recorded } else { Some(0) };
     if sum.recorded.is_some() || recorded.is_some() {
         let both = sum.recorded.unwrap_or(sum.instances);
@@ -70,7 +70,7 @@ pub(crate) fn add_times(sum: &mut PathTimes, times: &PathTimes, gpu_recorded: bo
 }
 
 impl PathTotals {
-    pub(crate) fn add_process(&mut self, process: &ProcessCapture, mapping: &Mapping) {
+    pub(super) fn add_process(&mut self, process: &ProcessCapture, mapping: &Mapping) {
         let gpu_recorded = process.gpu_recorded();
         self.some_recorded |= gpu_recorded;
         if gpu_recorded && !process.gated {
@@ -92,7 +92,7 @@ impl PathTotals {
     }
 
     /// The rows in tree order.
-    pub(crate) fn rows(mut self, groups: &Groups, labels: &Labels<'_>) -> Rows {
+    pub(super) fn rows(mut self, groups: &Groups, labels: &Labels<'_>) -> Rows {
         let tables = labels.tables;
         let sums = self.sums(groups, tables);
         let order = tree_order(tables, &sums);

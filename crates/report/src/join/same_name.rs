@@ -16,15 +16,15 @@ use stage2_read::nsys::{Kernel, Naming, Tables as NsysTables};
 /// Grid and block.
 type Shape = ([u32; 3], [u32; 3]);
 
-/// The rows' kernels by their comparable names.
-struct Rows<'r> {
-    by_name: HashMap<String, Found<'r>>,
-    by_shape: HashMap<(String, Shape), Found<'r>>,
-}
+/// What is compared of a kernel: its name, and grid and block where they are known.
+type ComparisonKey = (String, Option<Shape>);
 
-/// The mangled name that a comparable name stands for.
+/// The rows' kernels by what is compared of them: each with and without its grid and block.
+struct Rows<'r>(HashMap<ComparisonKey, NameMatch<'r>>);
+
+/// The name that a key stands for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Found<'r> {
+enum NameMatch<'r> {
     One(&'r str),
     Several,
 }
@@ -33,61 +33,38 @@ impl<'r> Rows<'r> {
     fn of(report: &'r Report) -> Self {
         let names: Vec<String> =
             report.kernel_names.iter().map(|name| comparable(&name.demangled)).collect();
-        let mut rows = Rows { by_name: HashMap::new(), by_shape: HashMap::new() };
+        let mut rows = HashMap::new();
         for row in &report.kernels {
             let Some(name) = report.kernel_names.get(row.name_index) else { continue };
             let Some(key) = names.get(row.name_index) else { continue };
-            add(&mut rows.by_name, key.clone(), &name.mangled);
+            add(&mut rows, (key.clone(), None), &name.mangled);
             if let Some(launch) = row.launch {
-                let shape = (launch.grid, launch.block);
-                add(&mut rows.by_shape, (key.clone(), shape), &name.mangled);
+                add(&mut rows, (key.clone(), Some((launch.grid, launch.block))), &name.mangled);
             }
         }
-        rows
+        Self(rows)
     }
 
-    /// The mangled names of the kernels of a capture.
+    /// The mangled names of the kernels of a capture, of those whose key no other name of it has.
     fn find_all(&self, kernels: &[(&str, Option<Shape>)]) -> Vec<Option<&'r str>> {
-        let alone = alone(kernels.iter().copied());
-        kernels.iter().map(|&(name, shape)| self.find(name, shape, &alone)).collect()
-    }
-
-    /// The mangled name of a kernel of a capture, whose other names are not like it if it is `alone`.
-    fn find(
-        &self,
-        demangled: &str,
-        shape: Option<Shape>,
-        alone: &HashSet<Compared>,
-    ) -> Option<&'r str> {
-        let (key, shape) = Some((comparable(demangled), shape)).filter(|k| alone.contains(k))?;
-        let found = match shape {
-            Some(shape) => self.by_shape.get(&(key, shape)),
-            None => self.by_name.get(&key),
-        };
-        match found {
-            Some(Found::One(mangled)) => Some(mangled),
-            Some(Found::Several) | None => None,
+        let key = |&(name, shape): &(&str, Option<Shape>)| (comparable(name), shape);
+        let keys: Vec<ComparisonKey> = kernels.iter().map(key).collect();
+        let mut of_capture = HashMap::new();
+        for (key, (name, _)) in keys.iter().zip(kernels) {
+            add(&mut of_capture, key.clone(), name);
         }
+        let find = |key: &ComparisonKey| match (of_capture.get(key)?, self.0.get(key)?) {
+            (NameMatch::One(_), NameMatch::One(mangled)) => Some(*mangled),
+            _ => None,
+        };
+        keys.iter().map(find).collect()
     }
 }
 
-/// What is compared of a name.
-type Compared = (String, Option<Shape>);
-
-/// Those names of a capture, as they are compared, that stand for one name of it.
-fn alone<'t>(names: impl Iterator<Item = (&'t str, Option<Shape>)>) -> HashSet<Compared> {
-    let mut all: HashMap<Compared, Found<'t>> = HashMap::new();
-    for (name, shape) in names {
-        add(&mut all, (comparable(name), shape), name);
-    }
-    all.retain(|_, found| matches!(found, Found::One(_)));
-    all.into_keys().collect()
-}
-
-fn add<'r, K: std::hash::Hash + Eq>(map: &mut HashMap<K, Found<'r>>, key: K, mangled: &'r str) {
-    let found = map.entry(key).or_insert(Found::One(mangled));
-    if *found != Found::One(mangled) {
-        *found = Found::Several;
+fn add<'r>(map: &mut HashMap<ComparisonKey, NameMatch<'r>>, key: ComparisonKey, name: &'r str) {
+    let found = map.entry(key).or_insert(NameMatch::One(name));
+    if *found != NameMatch::One(name) {
+        *found = NameMatch::Several;
     }
 }
 

@@ -21,7 +21,7 @@ use stage2_read::trace::{ProcessCapture, StageCapture};
 
 /// What the processes measured of each stage.
 #[derive(Debug, Default)]
-pub(crate) struct StageTotals {
+pub(super) struct StageTotals {
     stages: BTreeMap<u32, Stage>,
     /// Some process recorded GPU work; else nobody says of how many instances.
     some_recorded: bool,
@@ -61,7 +61,7 @@ struct Totals {
 }
 
 impl StageTotals {
-    pub(crate) fn add_process(
+    pub(super) fn add_process(
         &mut self,
         process: &ProcessCapture,
         mapping: &Mapping,
@@ -102,7 +102,7 @@ impl StageTotals {
 
     /// The rows: ranges by summed kernel time, then what is in no range. On `shared` devices, those of
     /// several processes at once, idle time is not known.
-    pub(crate) fn rows(
+    pub(super) fn rows(
         self,
         groups: &Groups,
         labels: &Labels<'_>,
@@ -261,7 +261,7 @@ fn totals(groups: &Groups, labels: &Labels<'_>) -> HashMap<(u32, u32), Totals> {
 
 /// What the processes found in a stage.
 #[derive(Debug, Default)]
-pub(super) struct OutlierSums {
+struct OutlierSums {
     instances: Looked,
     of_steps: Looked,
     found: Option<Outliers>,

@@ -26,7 +26,7 @@ const TOLD_PERCENT: u128 = 50;
 
 /// What may be steps, by path.
 #[derive(Debug, Default)]
-pub(crate) struct StepCandidates {
+pub(super) struct StepCandidates {
     paths: BTreeMap<u32, Path>,
 }
 
@@ -46,7 +46,7 @@ impl Path {
 }
 
 impl StepCandidates {
-    pub(crate) fn add_process(&mut self, process: &mut ProcessCapture, mapping: &Mapping) {
+    pub(super) fn add_process(&mut self, process: &mut ProcessCapture, mapping: &Mapping) {
         for (path, track) in std::mem::take(&mut process.steps) {
             let sum = self.paths.entry(mapping.path(path)).or_default();
             sum.cold.merge(&track.cold);
@@ -59,7 +59,7 @@ impl StepCandidates {
     }
 
     /// The steps of each stage, by its label, and how they went over the run.
-    pub(crate) fn finish(
+    pub(super) fn finish(
         &self,
         tables: &Tables,
         labels: &Labels<'_>,
@@ -153,7 +153,7 @@ fn times(steps: &Steps, unit: StepUnit, path: &str) -> Option<StepTimes> {
 }
 
 /// The steps of all processes that have some.
-pub(crate) fn inferred(processes: &[ProcessCapture]) -> Option<InferredSteps> {
+pub(super) fn inferred(processes: &[ProcessCapture]) -> Option<InferredSteps> {
     let mut rows: Vec<InferredStepRow> = Vec::new();
     for process in processes {
         let Some(whole) = &process.whole else { continue };

@@ -7,7 +7,7 @@ use stage2_contract::text::numbers::{count, ms3, percent1};
 use stage2_contract::text::visible;
 use stage2_model::{
     Belief, Finding, KernelSides, NsysCapture, NsysRangeRow, NsysSection, Origin, PathKind,
-    PathRow, Reconciliation, Report, Severity, Sides,
+    PathRow, Reconciliation, Report, Sides,
 };
 use stage2_read::nsys::{Range, Tables, Total};
 
@@ -40,12 +40,7 @@ pub(crate) fn compare(
         }
         report.findings.extend(tables.findings.iter().cloned());
         report.findings.extend(tables.said.iter().map(|text| {
-            Finding::new(
-                Severity::Note,
-                format!("nsys says about {}: {text}", files.join(", ")),
-                "",
-                "",
-            )
+            Finding::note(format!("nsys says about {}: {text}", files.join(", ")), "", "")
         }));
         section.captures.push(NsysCapture {
             files,
@@ -304,7 +299,7 @@ const MISSES_NEW_NVTX: [u64; 2] = [2023, 4];
 /// What to tell where nsys was told to record NVTX and has no range, though the collector saw some.
 /// What was recorded decides; versions only say why. `gated`: the configuration captures a part of the
 /// run, in which no range need have been opened.
-pub(super) fn unseen_ranges(
+fn unseen_ranges(
     report: &Report,
     tables: &Tables,
     nvtx_package: Option<&str>,
@@ -374,7 +369,7 @@ fn reason(nsys: Option<&str>, nvtx: Option<&str>, driver: Option<&str>) -> (Stri
 }
 
 /// Adds the versions to a finding about lost records that tells to use a newer nsys.
-pub(crate) fn with_versions(finding: Finding, report: &Report, tables: &Tables) -> Finding {
+fn with_versions(finding: Finding, report: &Report, tables: &Tables) -> Finding {
     match (&tables.tool_version, driver(report)) {
         (Some(nsys), Some(driver)) if finding.remedy.contains("as new as the driver") => {
             let why = format!("{}; this is nsys {nsys}, and the driver is {driver}", finding.why);

@@ -38,9 +38,9 @@ pub(crate) fn rows(
         return;
     }
     if let Some(tables) = nsys.iter().find(|tables| !tables.kernels.is_empty()) {
-        let doubts = doubts(tables);
-        of_capture(report, tables, doubts.is_none(), libraries);
-        explain_source(report, Origin::Nsys, doubts, tables.placed);
+        let losses = loss_reason(tables);
+        of_capture(report, tables, losses.is_none(), libraries);
+        explain_source(report, Origin::Nsys, losses, tables.placed);
         report.findings.extend(several(nsys, tables));
     } else if let Some(tables) = ncu {
         let pieces = of_ncu(tables);
@@ -230,7 +230,7 @@ fn on_device(
 }
 
 /// Why a capture of nsys that nothing can be compared with is doubted.
-fn doubts(tables: &Tables) -> Option<String> {
+fn loss_reason(tables: &Tables) -> Option<String> {
     let missing = tables.counts.call_numbers_missing;
     if missing > 0 {
         return Some(format!(
@@ -243,7 +243,7 @@ fn doubts(tables: &Tables) -> Option<String> {
 }
 
 /// Says whose rows they are, also in the verdict on the first screen.
-fn explain_source(report: &mut Report, origin: Origin, doubts: Option<String>, placed: Placed) {
+fn explain_source(report: &mut Report, origin: Origin, losses: Option<String>, placed: Placed) {
     let label = origin.label();
     let calls = report.kernels.iter().fold(0u64, |sum, row| sum.saturating_add(row.times.calls));
     let general = match origin {
@@ -257,8 +257,8 @@ fn explain_source(report: &mut Report, origin: Origin, doubts: Option<String>, p
         }
         _ => "what nsys lost, if anything, cannot be known without the collector",
     };
-    let severity = if doubts.is_some() { Severity::Error } else { Severity::Warning };
-    let why = doubts.unwrap_or_else(|| general.to_owned());
+    let severity = if losses.is_some() { Severity::Error } else { Severity::Warning };
+    let why = losses.unwrap_or_else(|| general.to_owned());
     let verdict = &mut report.coverage.verdict;
     let collector = match report.coverage.processes.is_empty() {
         true => String::new(),
@@ -339,7 +339,12 @@ fn rows_of_export(report: &mut Report, export: Export, mark: &str, whole: bool) 
             launch.local_bytes_per_thread = None;
         }
     }
-    all_times(&mut made).for_each(on_the_clock_of_the_file);
+    // On the clock of the file.
+    for times in all_times(&mut made) {
+        for time in [&mut times.first_start_gpu_ns, &mut times.last_end_gpu_ns] {
+            *time = time.and_then(|ns| ns.checked_sub(ZERO_NS.cast_unsigned()));
+        }
+    }
     // It was made up, so that processes share their devices.
     made.devices.iter_mut().for_each(|row| row.uuid = None);
     report.kernel_names = std::mem::take(&mut made.kernel_names);
@@ -476,12 +481,6 @@ fn all_times(report: &mut Report) -> impl Iterator<Item = &mut Times> {
     kernels.chain(of_stages).chain(memory).chain(graphs)
 }
 
-fn on_the_clock_of_the_file(times: &mut Times) {
-    for time in [&mut times.first_start_gpu_ns, &mut times.last_end_gpu_ns] {
-        *time = time.and_then(|ns| ns.checked_sub(ZERO_NS.cast_unsigned()));
-    }
-}
-
 /// Where a launch was, if nobody saw its ranges.
 const NOT_KNOWN: &str = "(not known)";
 /// Where a launch was, if it was outside of all ranges.
@@ -563,7 +562,7 @@ pub fn of_nsys(tables: &Tables) -> Vec<Piece> {
 }
 
 /// The launches that ncu profiled. Profiled ranges are no kernels.
-pub(super) fn of_ncu(tables: &NcuTables) -> Vec<Piece> {
+fn of_ncu(tables: &NcuTables) -> Vec<Piece> {
     let mut pieces: BTreeMap<(Key, String), Times> = BTreeMap::new();
     let no_range = tables.launches.iter().all(|launch| launch.ranges.is_empty());
     for launch in tables.launches.iter().filter(|launch| !launch.is_range()) {

@@ -22,7 +22,7 @@ pub enum LmHead {
 }
 
 /// One prefill of `batch` prompts of `tokens` tokens, without a vision encoder.
-pub fn prefill(shape: &Shape, batch: u64, tokens: u64, lm_head: LmHead) -> f64 {
+pub(crate) fn prefill(shape: &Shape, batch: u64, tokens: u64, lm_head: LmHead) -> f64 {
     let heads = match lm_head {
         LmHead::All => tokens,
         LmHead::Last => tokens.min(1),
@@ -32,7 +32,7 @@ pub fn prefill(shape: &Shape, batch: u64, tokens: u64, lm_head: LmHead) -> f64 {
 
 /// `steps` decode steps, of one token each, after prompts of `prompt` tokens: the first step sees
 /// `prompt + 1` tokens, its own included.
-pub fn decode(shape: &Shape, batch: u64, prompt: u64, steps: u64) -> f64 {
+pub(crate) fn decode(shape: &Shape, batch: u64, prompt: u64, steps: u64) -> f64 {
     forward(shape, batch, prompt, steps, steps)
 }
 
@@ -61,7 +61,7 @@ fn per_pair(shape: &Shape) -> f64 {
 }
 
 /// What the numbers above take for granted, one line each.
-pub fn assumptions(shape: &Shape, lm_head: LmHead) -> Vec<String> {
+pub(crate) fn assumptions(shape: &Shape, lm_head: LmHead) -> Vec<String> {
     let mut lines = vec![
         "FLOPs: a multiply-add is two; matrix products only (norms, softmax, activations, rotary \
          positions, biases and sampling are left out)."
@@ -104,26 +104,25 @@ pub fn assumptions(shape: &Shape, lm_head: LmHead) -> Vec<String> {
 
 /// Weights of a model, without norms, biases, position tables and the vision encoder.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Weights {
+pub(super) struct Weights {
     /// Attention projections of all layers.
-    pub attention: f64,
+    pub(crate) attention: f64,
     /// MLPs of the dense layers.
-    pub mlp: f64,
+    pub(crate) mlp: f64,
     /// Routers, and the gates of shared experts.
-    pub router: f64,
+    pub(super) router: f64,
     /// All routed experts.
-    pub routed_experts: f64,
+    pub(super) routed_experts: f64,
     /// The routed experts that one token goes through.
-    pub active_experts: f64,
+    pub(super) active_experts: f64,
     /// All shared experts.
-    pub shared_experts: f64,
+    pub(super) shared_experts: f64,
     /// Output projection, and as many in the token embedding; counted here even where it is the embedding.
-    pub lm_head: f64,
+    pub(super) lm_head: f64,
 }
 
 impl Weights {
-    /// The weights of a shape.
-    pub fn of(shape: &Shape) -> Weights {
+    pub(crate) fn of(shape: &Shape) -> Weights {
         let width = shape.hidden_size as f64;
         let moe_layers = shape.moe_layers() as f64;
         let layers = shape.num_hidden_layers as f64;
@@ -152,7 +151,7 @@ impl Weights {
 
     /// Weights that one decode step of `batch` sequences reads. Of the routed experts: as many
     /// different ones as `batch` tokens are expected to choose, each expert being as likely.
-    pub fn read_per_step(&self, moe: Option<&Moe>, batch: u64) -> f64 {
+    pub(super) fn read_per_step(&self, moe: Option<&Moe>, batch: u64) -> f64 {
         let experts = moe.map_or(0.0, |moe| self.routed_experts * expected_share(moe, batch));
         self.dense_layers() + experts + self.lm_head
     }
@@ -205,7 +204,7 @@ fn cached_per_token(a: &Attention) -> f64 {
 
 /// Sum over `count` consecutive tokens, the first of which sees `seen_before + 1` tokens (itself
 /// included), of the tokens that each sees under `window`.
-pub(super) fn context_sum(seen_before: u64, count: u64, window: Option<u64>) -> f64 {
+fn context_sum(seen_before: u64, count: u64, window: Option<u64>) -> f64 {
     let (before, count) = (seen_before as f64, count as f64);
     let growing = |tokens: f64| tokens * before + tokens * (tokens + 1.0) / 2.0;
     match window.map(|window| window as f64) {
@@ -219,7 +218,7 @@ pub(super) fn context_sum(seen_before: u64, count: u64, window: Option<u64>) -> 
 
 /// Sum over `count` consecutive tokens, after `seen_before` others, of the tokens that each sees,
 /// summed over all layers: those with a sliding window and those without.
-pub(super) fn layer_context_sum(shape: &Shape, seen_before: u64, count: u64) -> f64 {
+fn layer_context_sum(shape: &Shape, seen_before: u64, count: u64) -> f64 {
     let sliding = shape.attention.num_sliding_layers.min(shape.num_hidden_layers);
     let full = shape.num_hidden_layers - sliding;
     let window = shape.attention.sliding_window;
@@ -228,14 +227,20 @@ pub(super) fn layer_context_sum(shape: &Shape, seen_before: u64, count: u64) -> 
 }
 
 /// Bytes of weights, stored in `dtype`, that `steps` decode steps of `batch` sequences read.
-pub fn weight_bytes(shape: &Shape, dtype: Dtype, batch: u64, steps: u64) -> f64 {
+pub(super) fn weight_bytes(shape: &Shape, dtype: Dtype, batch: u64, steps: u64) -> f64 {
     let per_step = Weights::of(shape).read_per_step(shape.moe.as_ref(), batch)
         + batch as f64 * shape.hidden_size as f64;
     steps as f64 * per_step * dtype.bytes()
 }
 
 /// Bytes of the KV cache, stored in `dtype`, that they read after a prompt of `prompt` tokens each.
-pub fn kv_cache_bytes(shape: &Shape, dtype: Dtype, batch: u64, prompt: u64, steps: u64) -> f64 {
+pub(super) fn kv_cache_bytes(
+    shape: &Shape,
+    dtype: Dtype,
+    batch: u64,
+    prompt: u64,
+    steps: u64,
+) -> f64 {
     batch as f64
         * layer_context_sum(shape, prompt, steps)
         * cached_per_token(&shape.attention)
@@ -260,14 +265,14 @@ pub fn kv_cache_bytes(shape: &Shape, dtype: Dtype, batch: u64, prompt: u64, step
 // An image is one view of the whole image and the crops of it, each a view of its own.
 
 /// One image, as a view of the whole and `crops` of it, through a part of the encoder.
-pub fn vision_image(shape: &VisionParts, part: VisionPart, crops: u64) -> f64 {
+pub(super) fn vision_image(shape: &VisionParts, part: VisionPart, crops: u64) -> f64 {
     let of_crop = shape.crop_size.map_or(0.0, |edge| of_view(shape, part, edge));
     of_view(shape, part, shape.image_size) + crops as f64 * of_crop
 }
 
 /// What the computed numbers take for granted, in a line; nothing where the crops are not known, for
 /// then there are no such numbers.
-pub fn vision_assumption(shape: &VisionParts, tokens: &TokenCounts) -> Option<String> {
+pub(super) fn vision_assumption(shape: &VisionParts, tokens: &TokenCounts) -> Option<String> {
     let image = shape.image_size;
     let views = match shape.crop_size {
         None => format!("one view of {image} x {image} pixels for each image"),
@@ -350,7 +355,7 @@ fn transformer(width: u64, layers: u64, mlp_width: u64, tokens: f64) -> f64 {
 
 /// One image through a plain vision transformer: its patches and one class token, every one seeing
 /// every other; with the patch embedding, without the projector into the language model.
-pub fn plain_vision(shape: &Vision) -> f64 {
+pub(super) fn plain_vision(shape: &Vision) -> f64 {
     let edge = (shape.image_size / shape.patch_size.max(1)) as f64;
     let patches = edge * edge;
     let Vision { hidden_size: width, num_hidden_layers: layers, .. } = *shape;

@@ -16,21 +16,20 @@ use stage2_read::files;
 
 /// What a `config.json` says.
 #[derive(Clone, Debug, PartialEq)]
-pub struct HuggingFace {
+pub(crate) struct HuggingFace {
     /// The sizes; not yet checked against each other.
-    pub shape: Shape,
+    pub(crate) shape: Shape,
     /// What the model computes in, where it says so.
-    pub dtype: Option<Dtype>,
+    pub(crate) dtype: Option<Dtype>,
     /// What quantised weights are stored in.
-    pub weight_dtype: Option<Dtype>,
+    pub(crate) weight_dtype: Option<Dtype>,
     /// The kind of model: `model_type`.
-    pub name: Option<String>,
+    pub(crate) name: Option<String>,
     /// What the file leaves open and was decided, one line each.
-    pub assumptions: Vec<String>,
+    pub(crate) assumptions: Vec<String>,
 }
 
 impl HuggingFace {
-    /// Nothing but these sizes.
     pub(super) fn of(shape: Shape) -> HuggingFace {
         HuggingFace { shape, dtype: None, weight_dtype: None, name: None, assumptions: Vec::new() }
     }
@@ -40,9 +39,7 @@ impl HuggingFace {
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {problem}", stage2_contract::text::visible_path(path))]
 pub struct HuggingFaceError {
-    /// The file.
     pub path: PathBuf,
-    /// What is wrong with it, and what to do.
     pub problem: Problem,
 }
 
@@ -53,7 +50,7 @@ const SIZE_LIMIT_BYTES: u64 = 16 << 20;
 ///
 /// # Errors
 /// The file cannot be read, is no JSON, lacks a key, or describes what cannot be modelled.
-pub fn read(path: &Path) -> Result<HuggingFace, HuggingFaceError> {
+pub(crate) fn read(path: &Path) -> Result<HuggingFace, HuggingFaceError> {
     read_with_text(path).map(|(read, _)| read)
 }
 
@@ -73,7 +70,7 @@ pub(crate) fn read_with_text(path: &Path) -> Result<(HuggingFace, String), Huggi
 ///
 /// # Errors
 /// It is no JSON, lacks a key, or describes what cannot be modelled.
-pub fn from_json(text: &str) -> Result<HuggingFace, Problem> {
+pub(crate) fn from_json(text: &str) -> Result<HuggingFace, Problem> {
     let json: Value = serde_json::from_str(text).map_err(|e| Problem::NotJson(e.to_string()))?;
     let Value::Object(top) = &json else {
         return Err(Problem::NotJson("its outermost value is no object".to_owned()));
@@ -109,8 +106,8 @@ pub fn from_json(text: &str) -> Result<HuggingFace, Problem> {
         .iter()
         .find_map(|key| keys.text(key).or_else(|| whole.text(key)))
         .and_then(|name| Dtype::parse(&name));
-    let weight_dtype =
-        quantised(&keys, &mut assumptions).or_else(|| quantised(&whole, &mut assumptions));
+    let weight_dtype = quantised_dtype(&keys, &mut assumptions)
+        .or_else(|| quantised_dtype(&whole, &mut assumptions));
     Ok(HuggingFace { shape, dtype, weight_dtype, name: model_type, assumptions })
 }
 
@@ -244,7 +241,7 @@ fn mla(keys: &Keys<'_>) -> Result<Option<Mla>, Problem> {
     }))
 }
 
-fn quantised(keys: &Keys<'_>, assumptions: &mut Vec<String>) -> Option<Dtype> {
+fn quantised_dtype(keys: &Keys<'_>, assumptions: &mut Vec<String>) -> Option<Dtype> {
     let section = keys.section("quantization_config")?;
     let method = section.text("quant_method").unwrap_or_default().to_ascii_lowercase();
     let bits = section.size(&["bits", "w_bit"]).ok().flatten();
@@ -483,26 +480,19 @@ pub(super) fn vision_parts(
 /// What is wrong with a `config.json`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    /// It cannot be opened or read.
     #[error("cannot be read ({0}); give the path of a model's config.json, or of its folder")]
     Unreadable(String),
-    /// It is no JSON object.
     #[error("is no JSON object ({0}); give the path of a model's config.json")]
     NotJson(String),
-    /// A size is missing: its key, under its usual name.
     #[error("has no key {0}; add it, or give the sizes in model.llm.shape")]
     Missing(String),
-    /// A value of the wrong kind.
     #[error("{key} is {found}, but {expected} is expected; correct it, or give model.llm.shape")]
     Wrong {
-        /// The key.
         key: String,
         /// What stands there, shortened.
         found: String,
-        /// What should.
         expected: String,
     },
-    /// The model is of a kind whose FLOPs are not known here.
     #[error("{0} cannot be modelled; leave model.llm at none, or give model.llm.shape")]
     NotModelled(String),
 }

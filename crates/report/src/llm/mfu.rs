@@ -10,15 +10,15 @@ use crate::llm::flops::{kv_cache_bytes, weight_bytes};
 use crate::llm::preset::Model;
 use stage2_model::{
     Absent, FULL_COVERAGE_PERCENT, Figure, Finding, ModelUtilisation, Peaks, Role, SampledUse,
-    Severity, StageUtilisation, TokenCounts, Utilisation,
+    StageUtilisation, TokenCounts, Utilisation,
 };
 use stage2_read::roles::VisionPart;
 
 /// A share above this cannot be: boost clocks and rounding of the peaks explain less.
-pub const HIGHEST_POSSIBLE_SHARE: f64 = 1.1;
+pub(super) const HIGHEST_POSSIBLE_SHARE: f64 = 1.1;
 
 /// Computes everything; what cannot be computed says why.
-pub fn utilisation(inputs: &Inputs<'_>) -> Utilisation {
+pub(crate) fn utilisation(inputs: &Inputs<'_>) -> Utilisation {
     let work = Calculation { inputs };
     let stages: Vec<StageUtilisation> = inputs.stages.iter().map(|s| work.stage(s)).collect();
     let model = work.model_level();
@@ -37,7 +37,7 @@ pub fn utilisation(inputs: &Inputs<'_>) -> Utilisation {
 
 /// How often a stage occurs in one generation, from the instances that were seen; none where they
 /// do not divide evenly, as when warm-up runs of another length are among them.
-pub fn per_generation(instances: u64, generations: u64) -> Option<f64> {
+pub(crate) fn per_generation(instances: u64, generations: u64) -> Option<f64> {
     let whole = generations > 0 && instances > 0 && instances.is_multiple_of(generations);
     whole.then(|| (instances / generations) as f64)
 }
@@ -49,8 +49,7 @@ const READS_TOO_MUCH: f64 = 2.0;
 fn reads_too_much(stage: &StageUtilisation) -> Option<Finding> {
     let sampled = stage.sampled.filter(|s| s.coverage_percent >= FULL_COVERAGE_PERCENT)?;
     let ratio = sampled.read_over_modelled.filter(|ratio| *ratio > READS_TOO_MUCH)?;
-    Some(Finding::new(
-        Severity::Warning,
+    Some(Finding::warning(
         format!(
             "{} reads {ratio:.1} times its weights and KV cache from DRAM ({:.3} GB an instance, of \
              which the model has to read {:.3} GB)",
@@ -80,8 +79,7 @@ fn impossible(stages: &[StageUtilisation], model: &ModelUtilisation) -> Vec<Find
         .chain([("MFU of the model".to_owned(), &model.mfu_wall)])
         .filter_map(|(name, figure)| {
             let share = figure.value().filter(|share| *share > HIGHEST_POSSIBLE_SHARE)?;
-            Some(Finding::new(
-                Severity::Warning,
+            Some(Finding::warning(
                 format!("{name} is {:.1} % of the peak", share * 100.0),
                 "more than the GPU can do: the model, the token counts, the peak or the times are \
                  not those of this run",
@@ -93,63 +91,57 @@ fn impossible(stages: &[StageUtilisation], model: &ModelUtilisation) -> Vec<Find
 
 /// What was measured of a stage.
 #[derive(Clone, Debug, PartialEq)]
-pub struct StageInput {
-    /// Its name.
-    pub stage: String,
+pub(crate) struct StageInput {
+    pub(crate) stage: String,
     /// The range that it lies in, where it is no outermost one: then there is no wall time, and its
     /// busy time is the sum of its kernels' durations.
-    pub within: Option<String>,
-    /// What it is to the model.
-    pub role: Role,
+    pub(crate) within: Option<String>,
+    pub(crate) role: Role,
     /// How often it occurs in one generation: 1 for a range around all decode steps, the number of
     /// steps for a range around each; not a number: that is not known.
-    pub per_generation: f64,
+    pub(crate) per_generation: f64,
     /// Instances that the times and counts below cover; 1 for a median.
-    pub instances: u64,
+    pub(crate) instances: u64,
     /// Window of those instances, ns.
-    pub wall_ns: Option<u64>,
+    pub(crate) wall_ns: Option<u64>,
     /// Time in which the GPU was busy with them, ns.
-    pub busy_ns: Option<u64>,
-    /// Their kernels.
-    pub kernels: Option<u64>,
+    pub(crate) busy_ns: Option<u64>,
+    pub(crate) kernels: Option<u64>,
     /// Their FLOPs as counters measured them.
-    pub measured_flops: Option<f64>,
+    pub(crate) measured_flops: Option<f64>,
     /// Share of the stage's kernel time whose kernels have counters that stand for their calls,
     /// percent.
-    pub measured_percent: Option<f64>,
+    pub(crate) measured_percent: Option<f64>,
     /// Share whose counters are of one launch only, and in no sum, percent.
-    pub one_launch_percent: Option<f64>,
+    pub(crate) one_launch_percent: Option<f64>,
     /// What sampled counters say of one instance; none: they say nothing of it.
-    pub sampled: Option<SampledUse>,
+    pub(crate) sampled: Option<SampledUse>,
     /// What the times are, for the reader: `median of 3 warm instances`.
-    pub basis: String,
+    pub(crate) basis: String,
 }
 
 /// Everything that utilisation follows from.
 #[derive(Clone, Debug)]
-pub struct Inputs<'a> {
+pub(crate) struct Inputs<'a> {
     /// The model, or why there is none.
-    pub model: Result<&'a Model, Absent>,
-    /// Peaks of the GPU, if known.
-    pub peaks: Option<&'a Peaks>,
-    /// Tokens of one generation.
-    pub tokens: &'a TokenCounts,
-    /// The stages.
-    pub stages: &'a [StageInput],
+    pub(crate) model: Result<&'a Model, Absent>,
+    pub(crate) peaks: Option<&'a Peaks>,
+    pub(crate) tokens: &'a TokenCounts,
+    pub(crate) stages: &'a [StageInput],
     /// Time in which any of the stages was open, over the sum of their windows: 1 where none
     /// overlap; none: not known.
-    pub joined: Option<f64>,
+    pub(crate) joined: Option<f64>,
 }
 
 /// Measured FLOPs are given where at least this share of the stage's kernel time has counters that
 /// stand for all calls, percent: with less they say more of what was profiled than of the stage.
-pub const MEASURED_FROM_PERCENT: f64 = 50.0;
+pub(super) const MEASURED_FROM_PERCENT: f64 = 50.0;
 
 /// The parts that make up a whole vision encoder.
 const PARTS: [VisionPart; 3] = [VisionPart::Sam, VisionPart::Clip, VisionPart::Projector];
 
 /// The calculation over one set of inputs.
-pub(super) struct Calculation<'a> {
+struct Calculation<'a> {
     pub(super) inputs: &'a Inputs<'a>,
 }
 
@@ -344,7 +336,7 @@ impl Calculation<'_> {
         }
     }
 
-    pub(super) fn model_level(&self) -> ModelUtilisation {
+    fn model_level(&self) -> ModelUtilisation {
         let roles = [Role::Prefill, Role::Decode];
         let mut flops = roles
             .map(|role| Figure::from(self.flops(role)))

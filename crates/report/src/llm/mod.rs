@@ -4,8 +4,8 @@
 //! [`hugging_face`]), [`flops`] what it has to read and compute, [`mfu`] how that compares with the time that
 //! was measured and the peak rates of the GPU.
 
-pub mod flops;
-pub mod hugging_face;
-pub mod mfu;
+pub(crate) mod flops;
+pub(crate) mod hugging_face;
+pub(crate) mod mfu;
 pub mod preset;
-pub mod shape;
+pub(crate) mod shape;

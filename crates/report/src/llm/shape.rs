@@ -34,11 +34,9 @@ pub struct Shape {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Attention {
-    /// Query heads.
     pub num_attention_heads: u64,
     /// Key and value heads; fewer than query heads in grouped-query attention.
     pub num_key_value_heads: u64,
-    /// Width of a head.
     pub head_dim: u64,
     /// Tokens that a windowed layer looks back on, itself included.
     pub sliding_window: Option<u64>,
@@ -49,7 +47,6 @@ pub struct Attention {
     pub mla: Option<Mla>,
 }
 
-/// Latent attention.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mla {
@@ -65,7 +62,6 @@ pub struct Mla {
     pub v_head_dim: u64,
 }
 
-/// MLP of a dense layer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mlp {
@@ -101,7 +97,6 @@ pub struct Moe {
 pub struct Vision {
     /// Width of its residual stream.
     pub hidden_size: u64,
-    /// Its layers.
     pub num_hidden_layers: u64,
     /// Width of its MLP, of two projections.
     pub intermediate_size: u64,
@@ -134,7 +129,6 @@ pub struct VisionParts {
 pub struct Sam {
     /// Width of its residual stream.
     pub hidden_size: u64,
-    /// Its layers.
     pub num_hidden_layers: u64,
     /// Width of its MLP, of two projections.
     pub intermediate_size: u64,
@@ -144,7 +138,6 @@ pub struct Sam {
     pub window_size: u64,
     /// Layers in which every patch sees every other; the others see their window.
     pub num_global_layers: u64,
-    /// Channels of the neck.
     pub neck_channels: u64,
     /// Channels behind each of the convolutions of stride 2 that follow the neck.
     pub downsample_channels: Vec<u64>,
@@ -156,7 +149,6 @@ pub struct Sam {
 pub struct Clip {
     /// Width of its residual stream.
     pub hidden_size: u64,
-    /// Its layers.
     pub num_hidden_layers: u64,
     /// Width of its MLP, of two projections.
     pub intermediate_size: u64,
@@ -180,11 +172,8 @@ pub enum ShapeError {
     OutOfRange {
         /// The size, with the sections that it stands in.
         key: String,
-        /// What it is.
         value: u64,
-        /// Smallest that is accepted.
         least: u64,
-        /// Largest that is accepted.
         most: u64,
     },
     /// Two sizes that cannot both be.
@@ -193,13 +182,10 @@ pub enum ShapeError {
 }
 
 /// Widths and vocabularies are accepted up to this: products of all sizes stay far from overflow.
-pub const MAX_SIZE: u64 = 1 << 24;
-/// Layers are accepted up to this.
-pub const MAX_LAYERS: u64 = 1 << 14;
-/// Experts of a layer are accepted up to this.
-pub const MAX_EXPERTS: u64 = 1 << 20;
+pub(super) const MAX_SIZE: u64 = 1 << 24;
+pub(super) const MAX_LAYERS: u64 = 1 << 14;
+pub(super) const MAX_EXPERTS: u64 = 1 << 20;
 
-/// Sizes that may be 0.
 const MAY_BE_ZERO: [&str; 6] = [
     "num_sliding_layers",
     "qk_nope_head_dim",
@@ -238,14 +224,12 @@ impl Shape {
         self.vision_parts.as_ref().map_or(Ok(()), VisionParts::check)
     }
 
-    /// Layers with experts.
     pub fn moe_layers(&self) -> u64 {
         self.moe.as_ref().map_or(0, |moe| moe.num_moe_layers)
     }
 }
 
 impl Vision {
-    /// Checks all sizes.
     pub(super) fn check(&self) -> Result<(), ShapeError> {
         check_sizes(self)?;
         within("vision.patch_size", self.patch_size, 1, self.image_size)
@@ -253,7 +237,6 @@ impl Vision {
 }
 
 impl VisionParts {
-    /// Checks all sizes.
     pub(super) fn check(&self) -> Result<(), ShapeError> {
         check_sizes(self)?;
         let (sam, layers) = (&self.sam, self.sam.num_hidden_layers);

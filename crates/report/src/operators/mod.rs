@@ -28,7 +28,7 @@ pub fn operators(report: &Report, settings: &OperatorSettings) -> Operators {
     let warm_ups = report.stages.iter().filter(|row| row.apart == Some(Apart::WarmUp));
     let warm_ups: HashSet<&str> = warm_ups.map(|row| row.stage.as_str()).collect();
     let mut sums = Sums::default();
-    let mut around = Around::default();
+    let mut around = OpenRanges::default();
     for (index, row) in paths.iter().enumerate() {
         around.enter(index, row.parent, &names);
         let gpu = gpu.get(index).copied().unwrap_or_default();
@@ -169,13 +169,13 @@ fn absence(report: &Report, settings: &OperatorSettings) -> Absence {
 
 /// The ranges around a path, outermost first, while walking the tree.
 #[derive(Default)]
-struct Around<'r> {
+struct OpenRanges<'r> {
     open: Vec<usize>,
     operators: HashMap<&'r str, u64>,
     operators_open: u64,
 }
 
-impl<'r> Around<'r> {
+impl<'r> OpenRanges<'r> {
     /// Goes on to the path `index` under `parent`; the walk is depth first.
     fn enter(&mut self, index: usize, parent: Option<usize>, names: &[Option<&'r str>]) {
         while self.open.last().copied() != parent
@@ -261,7 +261,7 @@ pub fn is_operator(row: &PathRow, settings: &OperatorSettings) -> bool {
 
 /// The operator that the range `row` stands for. Without a pattern it has to be in NVTX's default
 /// domain, where PyTorch's are, and to look like one.
-pub(super) fn operator<'r>(row: &'r PathRow, pattern: Option<&Pattern>) -> Option<&'r str> {
+fn operator<'r>(row: &'r PathRow, pattern: Option<&Pattern>) -> Option<&'r str> {
     if row.kind != PathKind::Range {
         return None;
     }

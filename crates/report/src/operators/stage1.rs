@@ -17,22 +17,18 @@ use stage2_read::files;
 const LIMIT_BYTES: u64 = 64 << 20;
 /// Where the files lie in the run's folder.
 const FOLDERS: [&str; 2] = ["", "torch_profiler"];
-/// File of the aggregates.
 const METRICS: &str = "metrics.json";
-/// File of the operators.
 const OPERATORS: &str = "operators.md";
 
-/// What a Stage 1 run measured.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Stage1Run {
+pub(crate) struct Stage1Run {
     /// Its operators, or why there are none.
-    pub operators: Operators,
+    pub(crate) operators: Operators,
     /// Its means; nothing where metrics.json cannot be used.
-    pub aggregates: Option<Stage1Aggregates>,
+    pub(crate) aggregates: Option<Stage1Aggregates>,
     /// Tokens of its generations, as far as metrics.json says.
-    pub tokens: TokenCounts,
-    /// What could not be used.
-    pub findings: Vec<Finding>,
+    pub(crate) tokens: TokenCounts,
+    pub(crate) findings: Vec<Finding>,
 }
 
 /// A folder that is not that of a Stage 1 run.
@@ -69,36 +65,28 @@ fn is_there(run_dir: &Path, name: &str) -> bool {
 
 /// Which run the files are of.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Whose {
+pub(crate) enum Stage1Source {
     /// A Stage 1 run that the configuration names: both files are looked for.
     Earlier,
     /// The run that is reported, whose workload may have written them.
     ThisRun,
 }
 
-/// Reads the run in `run_dir`.
-pub fn read(run_dir: &Path) -> Stage1Run {
-    read_from(run_dir, Whose::Earlier)
-}
-
-/// Reads what a workload of Stage 1's kind wrote into `folder` of the run itself. That most workloads
-/// write none of it is no finding.
-pub fn read_own(folder: &Path) -> Stage1Run {
-    read_from(folder, Whose::ThisRun)
-}
-
-fn read_from(run_dir: &Path, whose: Whose) -> Stage1Run {
-    let is_read = |name: &str| whose == Whose::Earlier || is_there(run_dir, name);
+/// Reads a run in `run_dir`. That most workloads write no files of Stage 1's kind into the run itself is no
+/// finding.
+pub(crate) fn read(run_dir: &Path, whose: Stage1Source) -> Stage1Run {
+    let is_read = |name: &str| whose == Stage1Source::Earlier || is_there(run_dir, name);
     let mut findings = Vec::new();
     let metrics = is_read(METRICS).then(|| read_metrics(run_dir, &mut findings)).flatten();
     let mut aggregates = metrics.as_ref().map(|(_, value)| aggregates(value));
-    if whose == Whose::ThisRun {
+    if whose == Stage1Source::ThisRun {
         aggregates = aggregates.filter(|means| *means != Stage1Aggregates::default());
     }
     let in_metrics = metrics.as_ref().and_then(|(path, value)| {
         let table = operators_of_json(value)?;
         // Another kind of workload may mean something else by the word.
-        let is_meant = whose == Whose::Earlier || aggregates.is_some() || !table.rows.is_empty();
+        let is_meant =
+            whose == Stage1Source::Earlier || aggregates.is_some() || !table.rows.is_empty();
         is_meant.then(|| (path.clone(), table))
     });
     let table = in_metrics
@@ -118,7 +106,7 @@ fn read_from(run_dir: &Path, whose: Whose) -> Stage1Run {
     Stage1Run { operators, aggregates, tokens, findings }
 }
 
-fn operators(run_dir: &Path, table: Option<(PathBuf, Table)>, whose: Whose) -> Operators {
+fn operators(run_dir: &Path, table: Option<(PathBuf, Table)>, whose: Stage1Source) -> Operators {
     let shown = visible_path(run_dir);
     let Some((path, mut table)) = table.filter(|(_, table)| !table.rows.is_empty()) else {
         return Operators {
@@ -137,8 +125,8 @@ fn operators(run_dir: &Path, table: Option<(PathBuf, Table)>, whose: Whose) -> O
         b.host_total_ns.cmp(&a.host_total_ns).then_with(|| a.op_name.cmp(&b.op_name))
     });
     let (files, profiler) = match whose {
-        Whose::Earlier => ("run", "torch.profiler; not this run"),
-        Whose::ThisRun => ("files that the workload wrote in this run", "torch.profiler"),
+        Stage1Source::Earlier => ("run", "torch.profiler; not this run"),
+        Stage1Source::ThisRun => ("files that the workload wrote in this run", "torch.profiler"),
     };
     Operators {
         source: format!(
@@ -239,10 +227,10 @@ pub struct Stage1Aggregates {
 
 /// Operators, and what of their list could not be read.
 #[derive(Debug, Default)]
-pub(super) struct Table {
+struct Table {
     pub(super) rows: Vec<OperatorRow>,
     pub(super) refused: u64,
-    pub(super) first_refused: Option<String>,
+    first_refused: Option<String>,
 }
 
 impl Table {
@@ -300,7 +288,7 @@ pub(super) fn aggregates(metrics: &Value) -> Stage1Aggregates {
 
 /// Reads `operators` of `metrics.json`: a list of records with the columns of operators.md. Nothing
 /// where there is no such list.
-pub(super) fn operators_of_json(metrics: &Value) -> Option<Table> {
+fn operators_of_json(metrics: &Value) -> Option<Table> {
     let mut table = Table::default();
     for record in metrics.get("operators")?.as_array()? {
         let text = |key: &str| match record.get(key)? {
@@ -315,7 +303,7 @@ pub(super) fn operators_of_json(metrics: &Value) -> Option<Table> {
 
 /// Reads the first table of a Markdown file that has the columns of operators.md, in any order.
 /// Nothing where there is none.
-pub(super) fn operators_of_markdown(text: &str) -> Option<Table> {
+fn operators_of_markdown(text: &str) -> Option<Table> {
     let mut lines = text.lines().map(str::trim);
     let columns = lines.by_ref().map(cells).find(|cells| {
         let has = |name: &str| cells.iter().any(|cell| cell == name);
@@ -395,7 +383,7 @@ mod tests {
             fs::create_dir_all(path.parent().expect("parent")).expect("folders");
             fs::write(path, text).expect("file");
         }
-        let found = read(folder.path());
+        let found = read(folder.path(), Stage1Source::Earlier);
         (folder, found)
     }
 
@@ -489,7 +477,7 @@ mod tests {
     fn a_folder_where_a_file_should_be_is_no_panic() {
         let folder = tempfile::tempdir().expect("folder");
         fs::create_dir(folder.path().join("metrics.json")).expect("folder");
-        let found = read(folder.path());
+        let found = read(folder.path(), Stage1Source::Earlier);
         assert!(found.findings[0].what.contains("but a folder"), "{:?}", found.findings);
     }
 }

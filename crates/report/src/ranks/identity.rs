@@ -86,7 +86,7 @@ impl Process {
         };
         let told = FAMILIES.iter().find_map(|family| Some((family, number(family.first()?)?)));
         let Some((family, rank)) = told else {
-            found.take_from_communicator();
+            found.adopt_communicator_rank();
             return found;
         };
         let told = |at: usize| family.get(at).and_then(|name| number(name));
@@ -101,7 +101,7 @@ impl Process {
     }
 
     /// Engines that number their workers by arguments tell NCCL.
-    fn take_from_communicator(&mut self) {
+    fn adopt_communicator_rank(&mut self) {
         let Some(place) = self.communicator else { return };
         self.forget_rank();
         (self.row.rank, self.row.world_size) = (Some(place.rank), Some(place.members));
@@ -199,7 +199,7 @@ fn forget_batch_script(processes: &mut [Process]) {
     if processes.iter_mut().filter(of_slurm).all(|process| process.row.rank == Some(0)) {
         for process in processes.iter_mut().filter(of_slurm) {
             process.forget_rank();
-            process.take_from_communicator();
+            process.adopt_communicator_rank();
         }
     }
 }
@@ -232,7 +232,7 @@ fn number_by_communicator(processes: &mut [Process]) {
         }
         for process in claimed {
             if process.communicates {
-                process.take_from_communicator();
+                process.adopt_communicator_rank();
             } else {
                 process.row.inherited_rank = true;
             }

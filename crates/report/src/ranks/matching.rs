@@ -30,7 +30,7 @@ pub(super) struct Matching<'c> {
     /// Calls of one collective each, one of every member, in the order of members.
     pub(super) sets: Vec<Vec<MemberCall<'c>>>,
     /// Sets from this index on were matched without a communicator hash.
-    pub(super) unnamed_from: usize,
+    unnamed_from: usize,
     /// Calls that were not matched, and why.
     pub(super) unmatched: Vec<(MemberCall<'c>, Unmatched)>,
 }
@@ -113,7 +113,7 @@ impl Unmatched {
 
 /// What a communicator is known to be.
 #[derive(Debug, Default)]
-struct Known {
+struct CommunicatorMembers {
     seen: BTreeSet<Member>,
     expected: Option<u64>,
 }
@@ -160,8 +160,8 @@ pub(super) fn matching(calls: &Calls, ranks: Option<u64>) -> Matching<'_> {
     matching
 }
 
-fn communicators(calls: &Calls) -> HashMap<u64, Known> {
-    let mut known: HashMap<u64, Known> = HashMap::new();
+fn communicators(calls: &Calls) -> HashMap<u64, CommunicatorMembers> {
+    let mut known: HashMap<u64, CommunicatorMembers> = HashMap::new();
     for made in calls.all() {
         if let Some(hash) = made.call.communicator {
             known.entry(hash).or_default().seen.insert(made.member());
@@ -174,7 +174,7 @@ fn communicators(calls: &Calls) -> HashMap<u64, Known> {
     known
 }
 
-impl Known {
+impl CommunicatorMembers {
     /// Its members, if all of them were recorded.
     fn members(&self) -> Result<u64, Unmatched> {
         let seen = self.seen.len() as u64;
@@ -191,13 +191,13 @@ impl Known {
 /// The members of the group that calls without a hash are taken to be of: all ranks.
 fn unnamed_group(
     calls: &Calls,
-    known: &HashMap<u64, Known>,
+    known: &HashMap<u64, CommunicatorMembers>,
     everyone: &BTreeSet<Member>,
     ranks: Option<u64>,
 ) -> Result<u64, Unmatched> {
     let seen = everyone.len() as u64;
     // Of which only the set-up was seen, it is enough that it has no room for everyone.
-    let is_part = |known: &&Known| {
+    let is_part = |known: &&CommunicatorMembers| {
         known.seen.len() > 1 && known.seen != *everyone
             || known.expected.is_some_and(|members| members > 1 && members < seen)
     };
@@ -280,11 +280,7 @@ impl<'c> Matching<'c> {
         self.sets.extend((0..length).map(set));
     }
 
-    pub(super) fn refuse(
-        &mut self,
-        made: impl IntoIterator<Item = MemberCall<'c>>,
-        why: Unmatched,
-    ) {
+    fn refuse(&mut self, made: impl IntoIterator<Item = MemberCall<'c>>, why: Unmatched) {
         self.unmatched.extend(made.into_iter().map(|made| (made, why)));
     }
 }
@@ -350,7 +346,7 @@ pub(super) struct Collectives<'c> {
 }
 
 /// A set, and what became of it.
-type Tried<'c> = (Vec<MemberCall<'c>>, Result<Split<'c>, Unmatched>);
+type SplitAttempt<'c> = (Vec<MemberCall<'c>>, Result<Split<'c>, Unmatched>);
 
 /// Splits what was matched. What turns out to be none is refused in `matching`.
 pub(super) fn split<'c>(
@@ -366,7 +362,7 @@ pub(super) fn split<'c>(
     let mut clock = CommonClock::new(wall_ahead_ns, known);
     let mut found = Collectives { clocks: clock.corrections(), ..Collectives::default() };
     // Unnamed ones wait until it is known whether their kind holds.
-    let mut unnamed: BTreeMap<_, Vec<Tried<'_>>> = BTreeMap::new();
+    let mut unnamed: BTreeMap<_, Vec<SplitAttempt<'_>>> = BTreeMap::new();
     for (at, set) in sets.into_iter().enumerate() {
         if !needs_all(&set) {
             found.whole.push(set);
@@ -390,7 +386,8 @@ pub(super) fn split<'c>(
         }
     }
     for sets in unnamed.into_values() {
-        let contradicts = |(_, split): &&Tried<'_>| matches!(split, Err(Unmatched::NoOverlap));
+        let contradicts =
+            |(_, split): &&SplitAttempt<'_>| matches!(split, Err(Unmatched::NoOverlap));
         let contradicting = sets.iter().filter(contradicts).count();
         let is_group = contradicting * 100 <= sets.len() * CONTRADICTING_PERCENT;
         for (set, split) in sets {
@@ -412,7 +409,7 @@ impl<'c> Collectives<'c> {
 }
 
 /// To one significant digit: errors differ from set to set, and one reason is enough for many.
-fn rounded_up(value: u64) -> u64 {
+fn round_up(value: u64) -> u64 {
     let unit = 10u64.pow(value.checked_ilog10().unwrap_or(0));
     value.div_ceil(unit).saturating_mul(unit)
 }
@@ -442,7 +439,7 @@ fn one<'c>(
     // All of it would be called transfer. Where one call is longer, a late member shows all the same.
     let longest = times.iter().map(|&(start, end, _)| end - start).max().unwrap_or(0);
     if i128::from(error_ns) >= longest {
-        let error_us = rounded_up(error_ns.div_ceil(1_000));
+        let error_us = round_up(error_ns.div_ceil(1_000));
         return Err(Unmatched::ClocksTooCoarse { error_us });
     }
     let ns = |value: i128| u64::try_from(value.max(0)).unwrap_or(u64::MAX);
@@ -636,7 +633,7 @@ mod tests {
 
     #[test]
     fn reasons_stay_few_whatever_the_errors() {
-        assert_eq!([0, 7, 10, 101, 950].map(rounded_up), [0, 7, 10, 200, 1_000]);
-        assert_eq!(rounded_up(u64::MAX), u64::MAX);
+        assert_eq!([0, 7, 10, 101, 950].map(round_up), [0, 7, 10, 200, 1_000]);
+        assert_eq!(round_up(u64::MAX), u64::MAX);
     }
 }

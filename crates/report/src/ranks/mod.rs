@@ -27,14 +27,14 @@ use stage2_read::trace::{ProcessCapture, StageCapture};
 
 /// What of a process is looked at together with the others.
 #[derive(Debug, Default)]
-pub(crate) struct Together {
+pub(crate) struct JobProcesses {
     processes: Vec<Process>,
     calls: Calls,
     wall_ahead_ns: BTreeMap<usize, i64>,
     kernels_left_out: u64,
 }
 
-impl Together {
+impl JobProcesses {
     /// Takes what `process` did; `stage` and `device` turn identifiers of its file into those of the
     /// run.
     pub(crate) fn add_process(
@@ -264,60 +264,57 @@ const READING_NS: u64 = 1_000;
 
 /// A GPU of a process: what takes part in a collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Member {
-    pub(super) process: u32,
+struct Member {
+    process: u32,
     /// Index of the device in its file.
-    pub(super) device: u32,
+    device: u32,
 }
 
-/// The calls of one process.
 #[derive(Debug, Default)]
-pub(super) struct ProcessCalls {
+struct ProcessCalls {
     /// With stages of the whole run; times on the clock of `host`, ns.
-    pub(super) calls: Vec<Call>,
-    pub(super) communicators: Vec<Communicator>,
-    pub(super) communicators_made: u64,
-    pub(super) host: usize,
+    calls: Vec<Call>,
+    communicators: Vec<Communicator>,
+    communicators_made: u64,
+    host: usize,
     /// What times of this process may be off by, ns.
-    pub(super) error_ns: u64,
+    error_ns: u64,
     /// Only some instances of ranges were recorded.
-    pub(super) gated: bool,
+    gated: bool,
     /// Which of those that were made `calls` are.
-    pub(super) thinning: Thinning,
+    thinning: Thinning,
 }
 
 /// A call, and who made it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct MemberCall<'c> {
-    /// Index of the process.
-    pub(super) process: u32,
-    pub(super) by: &'c ProcessCalls,
-    pub(super) call: &'c Call,
+struct MemberCall<'c> {
+    process: u32,
+    by: &'c ProcessCalls,
+    call: &'c Call,
 }
 
 impl MemberCall<'_> {
-    pub(super) fn member(self) -> Member {
+    fn member(self) -> Member {
         Member { process: self.process, device: self.call.device }
     }
 
     /// Calls of its kind on its device, kept or not.
-    pub(super) fn made(self) -> u32 {
+    fn made(self) -> u32 {
         let made = self.by.thinning.made.get(&(self.call.kind(), self.call.device));
         made.copied().unwrap_or(0)
     }
 }
 
-/// All calls of the run.
 #[derive(Debug, Default)]
-pub(super) struct Calls {
-    pub(super) processes: Vec<ProcessCalls>,
-    pub(super) hosts: BTreeMap<Option<String>, usize>,
+struct Calls {
+    processes: Vec<ProcessCalls>,
+    hosts: BTreeMap<Option<String>, usize>,
 }
 
 impl Calls {
     /// Takes the calls of `process`. Calls whose times cannot be put on the clock of the host are
     /// left out; the number of their kernels is returned.
-    pub(super) fn add_process(
+    fn add_process(
         &mut self,
         process: &mut ProcessCapture,
         stage: impl Fn(PathIndex) -> u32,
@@ -357,7 +354,7 @@ impl Calls {
 
     /// Keeps of each kind of calls only what all processes kept of it. Says how many calls that are,
     /// where they are not all.
-    pub(super) fn even_out(&mut self) -> Option<ComparedCalls> {
+    fn even_out(&mut self) -> Option<ComparedCalls> {
         let mut halvings: HashMap<Kind, u32> = HashMap::new();
         for (kind, times) in self.processes.iter().flat_map(|process| &process.thinning.halvings) {
             let most = halvings.entry(*kind).or_default();
@@ -400,7 +397,7 @@ impl Calls {
         Some(all)
     }
 
-    pub(super) fn all(&self) -> impl Iterator<Item = MemberCall<'_>> {
+    fn all(&self) -> impl Iterator<Item = MemberCall<'_>> {
         (0..).zip(&self.processes).flat_map(|(process, by)| {
             by.calls.iter().map(move |call| MemberCall { process, by, call })
         })
@@ -410,7 +407,7 @@ impl Calls {
 #[cfg(test)]
 impl Calls {
     /// The call of that index of each of these processes.
-    pub(super) fn set(&self, members: &[(u32, usize)]) -> Vec<MemberCall<'_>> {
+    fn set(&self, members: &[(u32, usize)]) -> Vec<MemberCall<'_>> {
         let call = |&(process, at): &(u32, usize)| {
             let by = &self.processes[process as usize];
             MemberCall { process, by, call: &by.calls[at] }

@@ -241,16 +241,16 @@ pub(super) fn late_rows<'l>(
         for (member, mut late) in of.late {
             late.sort_by_key(|delay| (Reverse(delay.ns), delay.call.start_ns));
             let took_part = of.took_part.get(&member).map_or(0, |sum| sum.get());
-            let told = told_from_noise(&late, &every_ns, members, took_part);
-            let told =
-                told.filter(|told| percent(waited(told), of.waiting_ns.get()) >= NOTABLE_PERCENT);
+            let told = above_noise(&late, &every_ns, members, took_part);
+            let told = told
+                .filter(|told| percent(waiting_of(told), of.waiting_ns.get()) >= NOTABLE_PERCENT);
             let delays = told.map(|told| {
                 let (range, period) = where_and_when(told, &instances);
                 LateDelays {
                     collectives: sum(told, |_| 1),
                     mean_ns: mean(told).round() as u64,
                     max_ns: told.first().map_or(0, |delay| delay.ns),
-                    waiting_percent: percent(waited(told), all_ns),
+                    waiting_percent: percent(waiting_of(told), all_ns),
                     total_ns: sum(told, |delay| delay.ns),
                     work_ns: sum(told, |delay| delay.work_ns),
                     range: path(range).to_owned(),
@@ -282,7 +282,7 @@ fn sum(delays: &[Delay<'_>], value: impl Fn(&Delay<'_>) -> u64) -> u64 {
 }
 
 /// What the members waited, for all instances.
-fn waited(delays: &[Delay<'_>]) -> u64 {
+fn waiting_of(delays: &[Delay<'_>]) -> u64 {
     delays.iter().fold(Estimate::default(), |all, delay| all.plus(delay.waiting_ns)).get()
 }
 
@@ -296,7 +296,7 @@ fn mean(delays: &[Delay<'_>]) -> f64 {
 
 /// Those of the delays of a member, the longest first, that the others do not have as well. `every_ns`
 /// are those of all members, the shortest first.
-fn told_from_noise<'d, 'c>(
+fn above_noise<'d, 'c>(
     own: &'d [Delay<'c>],
     every_ns: &[u64],
     members: usize,
@@ -380,7 +380,7 @@ fn where_and_when(
         return (range, None);
     };
     // Of a sample there is no telling which instances were late.
-    let kept = delays.iter().map(|delay| kept(delay.call.weight)).sum::<f64>();
+    let kept = delays.iter().map(|delay| kept_share(delay.call.weight)).sum::<f64>();
     let kept = kept / delays.len().max(1) as f64;
     let period = (count > 1).then(|| LatePeriod {
         of_steps: is_step,
@@ -393,7 +393,7 @@ fn where_and_when(
 }
 
 /// The share of the calls that are looked at.
-fn kept(weight: Sampled) -> f64 {
+fn kept_share(weight: Sampled) -> f64 {
     if weight.is_part() { weight.recorded as f64 / weight.instances as f64 } else { 1.0 }
 }
 

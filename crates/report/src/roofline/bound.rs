@@ -9,12 +9,12 @@ use stage2_model::{Bound, CounterRow, Flops, Peaks, Precision, RATE_SHARE_MOST, 
 use stage2_read::ncu::load::KernelCounters;
 
 /// Below this share of both peaks, percent, neither compute nor memory is what holds a kernel up.
-pub const LATENCY_BELOW_PERCENT: f64 = 60.0;
+pub(super) const LATENCY_BELOW_PERCENT: f64 = 60.0;
 /// Shares that differ by no more than this, percentage points, are balanced.
-pub const BALANCED_WITHIN_POINTS: f64 = 10.0;
+pub(super) const BALANCED_WITHIN_POINTS: f64 = 10.0;
 /// Profiler's duration / undisturbed duration above which rates are to be read with care: cold
 /// caches alone double the time of kernels of 1 us. What is too short is judged in [`one_launch`].
-pub const DURATION_RATIO_MOST: f64 = 2.0;
+pub(crate) const DURATION_RATIO_MOST: f64 = 2.0;
 
 /// The rule of [`Bound`] in words, with its thresholds.
 pub fn rule() -> String {
@@ -78,7 +78,7 @@ fn sum<'o>(operations: impl IntoIterator<Item = &'o Operations>) -> Option<f64> 
 }
 
 /// Places a kernel under the roof. `duration_ns` is its mean undisturbed duration.
-pub fn roofline(
+pub(crate) fn roofline(
     counters: &KernelCounters,
     duration_ns: Option<f64>,
     peaks: Option<&Peaks>,
@@ -245,22 +245,22 @@ fn notes(
 /// Profiler's duration / undisturbed mean of the row below which the launch did other work. The
 /// profiler runs with cold caches and at other clocks, which makes the same work slower, never
 /// faster; the rest is the spread of single launches about their mean.
-pub const FASTER_BELOW: f64 = 0.9;
+pub(super) const FASTER_BELOW: f64 = 0.9;
 /// Profiler's duration / undisturbed mean of the row up to which a launch of another stage is held
 /// to be the same work.
-pub const AGREES_TO: f64 = 1.25;
+pub(super) const AGREES_TO: f64 = 1.25;
 /// 99th percentile / minimum of the durations of a row above which its launches may be of several
 /// workloads: products of one shape stayed below 1.2, two of different shapes had 1.3.
-pub const SPREAD_MOST: f64 = 1.25;
+pub(super) const SPREAD_MOST: f64 = 1.25;
 /// 99th percentile - minimum of the durations of a row, ns, above which its launches may be of
 /// several workloads: short kernels of one workload varied by up to 0.99 us on an H200.
-pub const SPREAD_MOST_NS: u64 = 1_000;
+pub(super) const SPREAD_MOST_NS: u64 = 1_000;
 /// Largest / smallest median of the rows of a stage (ranges within it) that have the same kernel and
 /// configuration, above which they may be of several workloads.
-pub const MEDIANS_MOST: f64 = 1.1;
+pub(super) const MEDIANS_MOST: f64 = 1.1;
 
 /// The rule in words, with its thresholds.
-pub fn one_launch_rule() -> String {
+pub(crate) fn one_launch_rule() -> String {
     format!(
         "ncu profiles one launch for each kernel and launch configuration, in one stage. We apply \
          its counters to every launch of a row only if all of this holds: the launch belongs to \
@@ -278,25 +278,22 @@ pub fn one_launch_rule() -> String {
 
 /// What is known of a row and of the launch that was profiled.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Evidence<'a> {
+pub(crate) struct Evidence<'a> {
     /// Stage that the launch was profiled in; none: not known.
-    pub profiled_in: Option<&'a str>,
-    /// Stage of the row.
-    pub stage: &'a str,
-    /// Calls of the row.
-    pub calls: u64,
+    pub(crate) profiled_in: Option<&'a str>,
+    pub(crate) stage: &'a str,
+    pub(crate) calls: u64,
     /// Profiler's duration / undisturbed mean of the row.
-    pub duration_ratio: Option<f64>,
-    /// Shortest call, ns.
-    pub min_ns: Option<u64>,
+    pub(crate) duration_ratio: Option<f64>,
+    pub(crate) min_ns: Option<u64>,
     /// 99th percentile, or the longest call where there is none, ns.
-    pub high_ns: Option<u64>,
+    pub(crate) high_ns: Option<u64>,
     /// Largest / smallest median of such rows in the stage.
-    pub medians_ratio: Option<f64>,
+    pub(crate) medians_ratio: Option<f64>,
 }
 
 /// Why the counters are of the profiled launch only; none: they stand for the row.
-pub fn one_launch(evidence: &Evidence<'_>) -> Option<String> {
+pub(crate) fn one_launch(evidence: &Evidence<'_>) -> Option<String> {
     let Evidence { profiled_in, stage, duration_ratio, .. } = *evidence;
     if let Some(ratio) = duration_ratio.filter(|ratio| *ratio < FASTER_BELOW) {
         return Some(format!(

@@ -5,7 +5,7 @@
 //! card. So no order or specificity is needed: a name is listed in one preset, or in none.
 
 use serde::{Deserialize, Serialize};
-use stage2_model::{DenseTflops, Finding, Peaks, Severity, no_rates};
+use stage2_model::{DenseTflops, Finding, Peaks, no_rates};
 
 /// A preset of conf/hardware, one to one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -27,16 +27,14 @@ pub struct Hardware {
 
 /// Peak rates, or none, and what the reader should know about them.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Resolved {
-    /// None: nothing is known.
-    pub peaks: Option<Peaks>,
+pub(crate) struct PeakLookup {
+    pub(crate) peaks: Option<Peaks>,
     /// What the reader should know.
-    pub findings: Vec<Finding>,
+    pub(crate) findings: Vec<Finding>,
 }
 
-/// All presets of conf/hardware.
 #[derive(Clone, Debug, Default)]
-pub struct Catalogue {
+pub(crate) struct Catalogue {
     presets: Vec<(String, Hardware)>,
 }
 
@@ -47,7 +45,7 @@ const SIMILAR: f64 = 0.85;
 
 impl Catalogue {
     /// The presets that are built into the program. A test reads each of them, and finds no name in two.
-    pub fn built_in() -> Catalogue {
+    pub(crate) fn built_in() -> Catalogue {
         let read = |(preset, text): (&str, &str)| {
             Some((preset.to_owned(), serde_saphyr::from_str(text).ok()?))
         };
@@ -55,7 +53,7 @@ impl Catalogue {
     }
 
     /// The card whose preset lists the device name.
-    pub fn find(&self, device_name: &str) -> Option<&Hardware> {
+    pub(crate) fn find(&self, device_name: &str) -> Option<&Hardware> {
         let wanted = words(device_name);
         let listed = |card: &&Hardware| card.device_names.iter().any(|name| words(name) == wanted);
         self.presets.iter().map(|(_, card)| card).find(listed).filter(|_| !wanted.is_empty())
@@ -91,19 +89,18 @@ fn words(device_name: &str) -> Vec<String> {
 
 /// The peaks for a GPU. What the configuration sets wins over the preset that lists the GPU's name;
 /// a preset that was chosen by name wins altogether.
-pub fn resolve(
+pub(crate) fn resolve(
     catalogue: &Catalogue,
     configured: &Hardware,
     device_name: Option<&str>,
-) -> Resolved {
+) -> PeakLookup {
     let mut findings = Vec::new();
-    let configured = checked(configured, &mut findings);
+    let configured = check_rates(configured, &mut findings);
     let listed = device_name.and_then(|name| catalogue.find(name));
     let base = match &configured.name {
         Some(name) => {
             if let Some(other) = listed.and_then(|l| l.name.as_ref()).filter(|l| *l != name) {
-                findings.push(Finding::new(
-                    Severity::Warning,
+                findings.push(Finding::warning(
                     format!(
                         "peak rates are those of {name}, but the GPU calls itself {}",
                         device_name.unwrap_or_default()
@@ -116,16 +113,16 @@ pub fn resolve(
         }
         None => listed,
     };
-    let base = base.map(|base| checked(base, &mut findings)).unwrap_or_default();
+    let base = base.map(|base| check_rates(base, &mut findings)).unwrap_or_default();
     let peaks = lay_over(base, configured);
     if peaks.is_none() {
         findings.push(unknown(catalogue, device_name));
     }
-    Resolved { peaks, findings }
+    PeakLookup { peaks, findings }
 }
 
 /// Leaves out rates that are no positive number, with a finding each.
-fn checked(hardware: &Hardware, findings: &mut Vec<Finding>) -> Hardware {
+fn check_rates(hardware: &Hardware, findings: &mut Vec<Finding>) -> Hardware {
     let mut checked = hardware.clone();
     let dense = checked.dense_tflops.iter_mut();
     let dense = dense.map(|(precision, rate)| (format!("dense_tflops.{precision}"), rate));
@@ -133,8 +130,7 @@ fn checked(hardware: &Hardware, findings: &mut Vec<Finding>) -> Hardware {
     for (key, rate) in dense.chain([memory]) {
         if let Some(bad) = rate.filter(|v| !(v.is_finite() && *v > 0.0)) {
             *rate = None;
-            findings.push(Finding::new(
-                Severity::Warning,
+            findings.push(Finding::warning(
                 format!("hardware.{key}={bad} is no peak rate"),
                 "it has to be a positive number; it is left out",
                 "correct or remove it",
@@ -182,8 +178,7 @@ fn unknown(catalogue: &Catalogue, device_name: Option<&str>) -> Finding {
         true => String::new(),
         false => format!("hardware={} if that is the card, or ", offered.join(" or ")),
     };
-    Finding::new(
-        Severity::Warning,
+    Finding::warning(
         what,
         "MFU, MBU and the distance to the roof are absent",
         format!(
@@ -223,7 +218,7 @@ mod tests {
         let mut names = Vec::new();
         for (preset, hardware) in catalogue.presets.iter().filter(|(preset, _)| preset != "auto") {
             let mut findings = Vec::new();
-            assert_eq!(&checked(hardware, &mut findings), hardware);
+            assert_eq!(&check_rates(hardware, &mut findings), hardware);
             assert_eq!(findings, []);
             assert!(hardware.source.as_ref().is_some_and(|s| s.contains("NVIDIA")), "{preset}");
             assert!(hardware.name.is_some() && hardware.memory_gb_per_s.is_some(), "{preset}");

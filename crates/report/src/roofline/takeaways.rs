@@ -10,121 +10,110 @@ use stage2_read::kernel_class::KernelClass;
 
 /// What is known of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct RunMeasurements {
+pub(crate) struct RunMeasurements {
     /// The GPU was simulated: times are those of a recording.
-    pub simulated: bool,
+    pub(crate) simulated: bool,
     /// The rows are launches that ncu replayed.
-    pub replayed: bool,
+    pub(crate) replayed: bool,
     /// What is missing from the capture, in one line; none where nothing is, or it is not known.
-    pub missing: Option<String>,
-    /// The stages.
-    pub stages: Vec<StageMeasurements>,
+    pub(crate) missing: Option<String>,
+    pub(crate) stages: Vec<StageMeasurements>,
 }
 
 /// What is known of a stage.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct StageMeasurements {
-    /// Its name.
-    pub stage: String,
+pub(crate) struct StageMeasurements {
+    pub(crate) stage: String,
     /// It is the decode of a language model.
-    pub decode: bool,
+    pub(crate) decode: bool,
     /// Why its times say nothing about another run, in a few words; with it there is no advice.
-    pub caveat: Option<String>,
+    pub(crate) caveat: Option<String>,
     /// Union of the windows of its instances, ns.
-    pub window_ns: Option<u64>,
+    pub(crate) window_ns: Option<u64>,
     /// It is known that nothing ran on the GPU for it: requests around the steps of an engine.
-    pub no_gpu_work: bool,
+    pub(crate) no_gpu_work: bool,
     /// Instances that the next three are over, where the cold ones are left out.
-    pub warm_instances: Option<u64>,
+    pub(crate) warm_instances: Option<u64>,
     /// Part of the window in which the GPU was idle, percent.
-    pub idle_percent: Option<f64>,
+    pub(crate) idle_percent: Option<f64>,
     /// Part of that idle time in gaps as short as those of one launch right behind another, percent.
-    pub short_gaps_percent: Option<f64>,
+    pub(crate) short_gaps_percent: Option<f64>,
     /// Window per kernel, us.
-    pub interval_us: Option<f64>,
-    /// Kernels.
-    pub kernels: Option<u64>,
-    /// Mean duration of a kernel, us.
-    pub kernel_mean_us: Option<f64>,
+    pub(crate) interval_us: Option<f64>,
+    pub(crate) kernels: Option<u64>,
+    pub(crate) kernel_mean_us: Option<f64>,
     /// Kernels that CUDA graphs launched, percent.
-    pub graph_percent: Option<f64>,
-    /// Kernels per token.
-    pub kernels_per_token: Option<f64>,
-    /// Tokens per second.
-    pub tokens_per_s: Option<f64>,
+    pub(crate) graph_percent: Option<f64>,
+    pub(crate) kernels_per_token: Option<f64>,
+    pub(crate) tokens_per_s: Option<f64>,
     /// Sequences side by side.
-    pub batch_size: Option<u64>,
+    pub(crate) batch_size: Option<u64>,
     /// MFU over wall time, share.
-    pub mfu_wall: Option<f64>,
+    pub(crate) mfu_wall: Option<f64>,
     /// MFU over GPU busy time, share.
-    pub mfu_busy: Option<f64>,
+    pub(crate) mfu_busy: Option<f64>,
     /// MBU over wall time, share.
-    pub mbu_wall: Option<f64>,
+    pub(crate) mbu_wall: Option<f64>,
     /// MBU over GPU busy time, share.
-    pub mbu_busy: Option<f64>,
+    pub(crate) mbu_busy: Option<f64>,
     /// Waiting for other ranks; none where no collective was matched over ranks.
-    pub waiting: Option<RankWaiting>,
+    pub(crate) waiting: Option<RankWaiting>,
     /// Shares of the kernel classes in the sum of kernel time, percent.
-    pub classes: Vec<(KernelClass, f64)>,
+    pub(crate) classes: Vec<(KernelClass, f64)>,
     /// Shares of the kernel classes in the number of kernels, percent.
-    pub class_calls: Vec<(KernelClass, f64)>,
+    pub(crate) class_calls: Vec<(KernelClass, f64)>,
     /// Part of the window in which copies and fills run and no kernel does, percent.
-    pub exposed_copies_percent: Option<f64>,
+    pub(crate) exposed_copies_percent: Option<f64>,
     /// Where the host was when the GPU had nothing to do; none where that is not known.
-    pub host: Option<HostLead>,
-    /// Its longest kernels.
-    pub top_kernels: Vec<KernelMeasurements>,
+    pub(crate) host: Option<HostLead>,
+    pub(crate) top_kernels: Vec<KernelMeasurements>,
 }
 
 /// How much of a stage's communication was waiting for other ranks.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct RankWaiting {
+pub(crate) struct RankWaiting {
     /// Why collectives were not compared across ranks, and what to do about it: of most that were not.
-    pub unmatched: Option<(String, String)>,
+    pub(crate) unmatched: Option<(String, String)>,
     /// Share of the stage's sum of kernel time, percent.
-    pub percent: f64,
+    pub(crate) percent: f64,
     /// Every collective was split; else some waiting is still in what is called communication.
-    pub whole: bool,
+    pub(crate) whole: bool,
     /// Who comes late, in words.
-    pub late: Option<String>,
+    pub(crate) late: Option<String>,
 }
 
 /// Where the host was at the gaps between the GPU work of the median step, as its ranges show: parts of
 /// the time of all gaps.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct HostLead {
+pub(crate) struct HostLead {
     /// It had left the range of what came next when the gap began: that was launched already.
-    pub ahead_percent: f64,
+    pub(crate) ahead_percent: f64,
     /// It had not yet opened the range of what came next, or nothing came any more.
-    pub behind_percent: f64,
+    pub(crate) behind_percent: f64,
 }
 
 /// What is known of a kernel in a stage.
 #[derive(Clone, Debug, PartialEq)]
-pub struct KernelMeasurements {
-    /// Its short name.
-    pub kernel: String,
-    /// Its class.
-    pub class: KernelClass,
+pub(crate) struct KernelMeasurements {
+    pub(crate) kernel: String,
+    pub(crate) class: KernelClass,
     /// Share of the stage's sum of kernel time, percent.
-    pub percent: f64,
-    /// Calls.
-    pub calls: u64,
-    /// What holds it up.
-    pub bound: Option<Bound>,
+    pub(crate) percent: f64,
+    pub(crate) calls: u64,
+    pub(crate) bound: Option<Bound>,
     /// Its counters are of one launch, which may not stand for the others.
-    pub one_launch: bool,
+    pub(crate) one_launch: bool,
     /// Its bound and share follow from counters that were sampled in this run, not from ncu's.
-    pub sampled: bool,
+    pub(crate) sampled: bool,
     /// Share of what is attainable under the roof.
-    pub attainable_share: Option<f64>,
+    pub(crate) attainable_share: Option<f64>,
     /// Warps resident on average, percent of the most.
-    pub achieved_occupancy_percent: Option<f64>,
+    pub(crate) achieved_occupancy_percent: Option<f64>,
 }
 
 /// Everything that the run say: first what they cannot be trusted for, then what concerns the
 /// most time.
-pub fn takeaways(run: &RunMeasurements) -> Vec<Takeaway> {
+pub(crate) fn takeaways(run: &RunMeasurements) -> Vec<Takeaway> {
     let mut said = of_run(run);
     // Stages without GPU work mostly lie around those with it, and would count their time again.
     let some_work = run.stages.iter().any(|stage| !stage.no_gpu_work);
@@ -224,7 +213,7 @@ const RECORD_RANKS: &str = "Record every rank (section Collectives lists what is
     from slow transfers.";
 
 /// What concerns the run as a whole.
-pub(super) fn of_run(run: &RunMeasurements) -> Vec<Takeaway> {
+fn of_run(run: &RunMeasurements) -> Vec<Takeaway> {
     let mut said = Vec::new();
     if run.simulated {
         let text = "The GPU was simulated: times are those of a recording, not of this machine.";
@@ -245,7 +234,7 @@ pub(super) fn of_run(run: &RunMeasurements) -> Vec<Takeaway> {
 }
 
 /// What is said when nothing else is.
-pub(super) fn nothing(run: &RunMeasurements) -> Takeaway {
+fn nothing(run: &RunMeasurements) -> Takeaway {
     let (text, then) = if run.stages.is_empty() {
         (
             "No stage was seen, so nothing is said about any.",
@@ -266,7 +255,7 @@ fn say_of_run(rule: Rule, text: String, then: Option<&str>) -> Takeaway {
 }
 
 /// What concerns one stage. `share` is its part of all windows.
-pub(super) fn of_stage(stage: &StageMeasurements, share: Option<f64>) -> Vec<Takeaway> {
+fn of_stage(stage: &StageMeasurements, share: Option<f64>) -> Vec<Takeaway> {
     let speak = Speaker { stage, share };
     let mut said = Vec::new();
     said.extend(speak.dominant());

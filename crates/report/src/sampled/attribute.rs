@@ -3,7 +3,6 @@
 //! A sample at the edge of a window counts by the share of its time within. A sample that holds work
 //! of several stages, or of none beside that of one, counts for nobody: its stage loses coverage.
 
-use crate::sampled::attribute;
 use crate::sampled::store::{METRICS, Metric, Series};
 use crate::sampled::windows::{ByPath, Owners, Window};
 use stage2_model::{
@@ -115,11 +114,7 @@ pub(super) fn stage_sums(
 
 /// The sums of each of `windows`, which are in the order of their start. Those that overlap another one
 /// get nothing: nobody knows whose a sample is.
-pub(super) fn step_sums(
-    series: &Series,
-    windows: &[(Window, u32)],
-    contested: &[bool],
-) -> Vec<Sums> {
+fn step_sums(series: &Series, windows: &[(Window, u32)], contested: &[bool]) -> Vec<Sums> {
     let mut latest = 0;
     let mut of_steps = Vec::with_capacity(windows.len());
     for (at, &((start, end), _)) in windows.iter().enumerate() {
@@ -142,16 +137,6 @@ pub(super) fn step_sums(
         of_steps.push(sums);
     }
     of_steps
-}
-
-/// A step as reports have it.
-pub(super) fn step_row(number: u32, sums: &Sums, peak_bytes_per_s: Option<f64>) -> SampledStep {
-    SampledStep {
-        number: number.into(),
-        gpu_window_ns: sums.window_ns,
-        coverage_percent: sums.coverage_percent(),
-        rates: sums.rates(peak_bytes_per_s),
-    }
 }
 
 /// Steps of a stage that a report lists.
@@ -192,7 +177,12 @@ pub(super) fn steps(
     let StepInputs { report, series, labels, peak_bytes_per_s } = *of;
     let (path, windows) = steps_of(report, stage, instances, within, labels)?;
     let sums = step_sums(series, windows, contested);
-    let one = |(sums, (_, number)): (&_, &(Window, u32))| step_row(*number, sums, peak_bytes_per_s);
+    let one = |(sums, (_, number)): (&Sums, &(Window, u32))| SampledStep {
+        number: (*number).into(),
+        gpu_window_ns: sums.window_ns,
+        coverage_percent: sums.coverage_percent(),
+        rates: sums.rates(peak_bytes_per_s),
+    };
     let each: Vec<SampledStep> = sums.iter().zip(windows).map(one).collect();
     let is_covered = |step: &SampledStep| step.coverage_percent >= FULL_COVERAGE_PERCENT;
     let covered: Vec<&SampledStep> = each.iter().filter(|step| is_covered(step)).collect();
@@ -229,14 +219,10 @@ pub(super) fn label(labels: &[RangePath], path: u32) -> Option<&str> {
     labels.get(path as usize).map(|path| path.label.as_str())
 }
 
-/// Points of a curve.
 const POINTS: u64 = 240;
 
 /// The step whose window is the middle one of those that `is_covered`; its place among them.
-pub(super) fn median_step(
-    steps: &[SampledStep],
-    is_covered: impl Fn(&SampledStep) -> bool,
-) -> Option<usize> {
+fn median_step(steps: &[SampledStep], is_covered: impl Fn(&SampledStep) -> bool) -> Option<usize> {
     let covered = steps.iter().enumerate().filter(|(_, step)| is_covered(step));
     let mut covered: Vec<(u64, usize)> =
         covered.map(|(at, step)| (step.gpu_window_ns, at)).collect();
@@ -245,7 +231,7 @@ pub(super) fn median_step(
 }
 
 /// The curve over `window`. A point is at least as long as a sample; one without samples is left out.
-pub(super) fn curve(
+fn curve(
     series: &Series,
     (start, end): Window,
     contested: &[bool],

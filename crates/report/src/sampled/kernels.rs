@@ -18,7 +18,6 @@ use stage2_model::{
     Bound, KernelRow, NoAmount, RATE_SHARE_MOST, Report, SampledAmount, SampledKernel,
 };
 use stage2_read::trace::ProcessCapture;
-use stage2_read::trace::events::RangePath;
 use stage2_read::trace::libraries::RangeNames;
 
 /// What is fitted: shares become the time that they stand for, which adds up.
@@ -306,10 +305,4 @@ fn bound(
     let first = found.next()??;
     let certain = found.all(|other| other.is_some_and(|(bound, _)| bound == first.0));
     (certain && (written.is_some() || first.0 == Bound::Memory)).then_some(first)
-}
-
-/// The labels of the stages that a file's samples are of.
-pub(super) fn stage_labels<'l>(labels: &'l [RangePath], stages: &[u32]) -> Vec<&'l str> {
-    let label = |path: &u32| labels.get(*path as usize).map_or("", |path| path.label.as_str());
-    stages.iter().map(label).collect()
 }

@@ -12,7 +12,7 @@ mod windows;
 
 use crate::sampled::attribute::{StepInputs, percent};
 use crate::sampled::kernels::Place;
-use crate::sampled::read::{Held, SampledFile};
+use crate::sampled::read::{SampleContents, SampledFile};
 use crate::sampled::store::{Metric, Series};
 use stage2_contract::text::numbers::{count, counted, ms3};
 use stage2_contract::text::uuid_text;
@@ -52,7 +52,7 @@ pub(crate) fn add(report: &mut Report, capture: &Capture, libraries: &RangeNames
     found
         .stages
         .sort_by_cached_key(|row| (place(&row.stage), row.file.clone(), row.device.clone()));
-    findings.extend(sample_findings(&found));
+    findings.extend(found.devices.iter().flat_map(device_findings));
     report.findings.extend(findings);
     report.sampled = Some(found);
 }
@@ -102,7 +102,7 @@ pub(crate) fn add_flops(report: &mut Report, precision: Option<Precision>) {
 }
 
 /// Adds the rows of a file.
-pub(super) fn add_file(
+fn add_file(
     report: &mut Report,
     process: &ProcessCapture,
     libraries: &RangeNames,
@@ -179,7 +179,9 @@ pub(super) fn add_file(
             }
         }
         is_fitted.push(omitted.is_none());
-        let stages = kernels::stage_labels(&labels, &held.owners.stages);
+        let stages = held.owners.stages.iter();
+        let stages =
+            stages.map(|path| attribute::label(&labels, *path).unwrap_or_default()).collect();
         places.push((device.clone(), peak, stages));
         found.devices.push(device_entry(process, series, device, omitted, idle.mean, peak));
     }
@@ -310,16 +312,16 @@ const PART_OF_COPY: f32 = 0.5;
 const FEW: usize = 20;
 
 /// What samples without work of ours say.
-pub(super) struct Idle {
+struct Idle {
     /// Mean DRAM traffic, bytes/s.
-    pub(super) mean: Option<f64>,
+    mean: Option<f64>,
     /// Why somebody else used the GPU.
-    pub(super) foreign: Option<String>,
+    foreign: Option<String>,
 }
 
 /// What of a process's GPU work has records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RecordedWork {
+enum RecordedWork {
     All,
     /// All between the first and the last of it: a window of a process that runs on.
     Between,
@@ -327,9 +329,9 @@ pub(super) enum RecordedWork {
 }
 
 /// `recorded`: which samples without recorded work are without work.
-pub(super) fn idle_traffic(
+fn idle_traffic(
     series: &Series,
-    held: &Held,
+    held: &SampleContents,
     peak: Option<f64>,
     recorded: RecordedWork,
 ) -> Idle {
@@ -386,10 +388,6 @@ pub(super) fn idle_traffic(
 }
 
 /// What a reader should know of the samples.
-pub(super) fn sample_findings(found: &SampledCounters) -> Vec<Finding> {
-    found.devices.iter().flat_map(device_findings).collect()
-}
-
 fn device_findings(device: &SampledDevice) -> Vec<Finding> {
     let of = match &device.device {
         Some(name) => format!("GPU {name} in {}", device.file),
@@ -398,12 +396,7 @@ fn device_findings(device: &SampledDevice) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Some(why) = &device.omitted {
         let (why, remedy) = why.rsplit_once("; ").unwrap_or((why, "see docs/counters.md"));
-        findings.push(Finding::new(
-            stage2_model::Severity::Note,
-            format!("no sampled counters of {of}"),
-            why,
-            remedy,
-        ));
+        findings.push(Finding::note(format!("no sampled counters of {of}"), why, remedy));
     }
     if device.samples == 0
         && let Some(unrecorded) = device.samples_unrecorded.filter(|samples| *samples > 0)

@@ -22,7 +22,7 @@ pub(super) struct SampledFile {
     pub(super) store: Store,
     pub(super) windows: Windows,
     /// Of each series of `store`.
-    pub(super) held: Vec<Held>,
+    pub(super) held: Vec<SampleContents>,
     /// Kinds of work on the GPU of each series.
     pub(super) kinds: Vec<Kinds>,
     /// Most other processes on each GPU, where the driver says.
@@ -31,7 +31,7 @@ pub(super) struct SampledFile {
 
 /// What the samples of one series hold.
 #[derive(Debug, Default)]
-pub(super) struct Held {
+pub(super) struct SampleContents {
     pub(super) owners: Owners,
     /// Work of any kind.
     pub(super) work: Vec<bool>,
@@ -69,7 +69,7 @@ pub(super) fn file(
     let mut kinds: Vec<Kinds> = file.store.series.iter().map(|_| Kinds::new()).collect();
     for series in &file.store.series {
         let owners = Owners::of(&file.windows.stages(series.device));
-        file.held.push(Held { owners, ..Held::default() });
+        file.held.push(SampleContents { owners, ..SampleContents::default() });
         marks.push([0; 2].map(|_: i32| Marks::new(series.spans.len())));
     }
     let mut near = vec![0; file.store.series.len()];

@@ -468,7 +468,6 @@ fn parts_that_are_shorter_than_a_sample_have_no_numbers_and_are_told() {
 /// A recorded LLM decode on an H200 (24 eager steps in one range, and replays of the same network as a
 /// CUDA graph) as a trace file: the operands of its projections say what has to come out.
 mod recorded {
-    use super::super::*;
     use std::io::BufReader;
     use std::path::Path;
 

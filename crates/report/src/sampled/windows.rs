@@ -150,7 +150,7 @@ impl Owners {
         // A stage's own windows are joined first: where its instances overlap it is one owner.
         let mut ends: Vec<(u64, bool, usize)> = Vec::new();
         for (place, of_stage) in windows.values().enumerate() {
-            for (start, end) in joined(of_stage.iter().map(|(window, _)| *window)) {
+            for (start, end) in join_spans(of_stage.iter().map(|(window, _)| *window)) {
                 let place = place.min(MAX_STAGES - 1);
                 ends.extend([(start, true, place), (end, false, place)]);
             }
@@ -178,7 +178,7 @@ impl Owners {
 }
 
 /// Spans in the order of their start -> the same time, without overlap.
-fn joined(spans: impl Iterator<Item = Window>) -> Vec<Window> {
+fn join_spans(spans: impl Iterator<Item = Window>) -> Vec<Window> {
     let mut joined: Vec<Window> = Vec::new();
     for (start, end) in spans {
         match joined.last_mut() {

@@ -201,7 +201,7 @@ fn other_tokens(workload: &Workload, tokens: &TokenCounts, written: &TokenCounts
 
 /// What to say where the workload reads another list of inputs than `manifest`, the one that the user
 /// gave.
-pub(super) fn other_manifest(workload: &Workload, manifest: &str) -> Option<Finding> {
+fn other_manifest(workload: &Workload, manifest: &str) -> Option<Finding> {
     let what = format!("inputs.manifest={manifest} was not read by the workload");
     let remedy = "give the workload the key that it reads after `--`, or name that key with \
                   workload.manifest_key=KEY";
@@ -250,7 +250,7 @@ mod tests {
         preset.model().expect("sound").expect("sizes")
     }
 
-    fn told(config: &str, model: Option<&Model>, tokens: TokenCounts) -> Vec<String> {
+    fn findings_of(config: &str, model: Option<&Model>, tokens: TokenCounts) -> Vec<String> {
         let (workload, findings) = left(&[("config.yaml", config.as_bytes())]);
         assert_eq!(findings, []);
         let written = TokenCounts::default();
@@ -275,7 +275,7 @@ mod tests {
             ("pipeline: {static_analysis: {enable: true}}", "pipeline.static_analysis.enable=true"),
             ("analysis: {static: {enabled: true}}", "analysis.static.enabled=true"),
         ] {
-            let findings = told(config, None, TokenCounts::default());
+            let findings = findings_of(config, None, TokenCounts::default());
             assert_eq!(findings.len(), 1, "{config}: {findings:?}");
             assert!(findings[0].contains(expected), "{config}: {findings:?}");
         }
@@ -287,7 +287,7 @@ mod tests {
             "torch_profiler: true",
             "static_analysis: {enable: false, write_reports: true}",
         ] {
-            assert_eq!(told(config, None, TokenCounts::default()), [""; 0], "{config}");
+            assert_eq!(findings_of(config, None, TokenCounts::default()), [""; 0], "{config}");
         }
     }
 
@@ -302,8 +302,12 @@ mod tests {
                  num_attention_heads: 32, num_key_value_heads: 8}}}}"
             )
         };
-        assert_eq!(told(&sizes(2048), Some(&llama), none.clone()), [""; 0], "the same sizes");
-        let findings = told(&sizes(1024), Some(&llama), none.clone());
+        assert_eq!(
+            findings_of(&sizes(2048), Some(&llama), none.clone()),
+            [""; 0],
+            "the same sizes"
+        );
+        let findings = findings_of(&sizes(1024), Some(&llama), none.clone());
         assert_eq!(findings.len(), 1, "{findings:?}");
         for part in ["llama_1b_random", "model.name=anything", "hidden_size 2048 and 1024"] {
             assert!(findings[0].contains(part), "{part}: {findings:?}");
@@ -314,23 +318,31 @@ mod tests {
             ("deepseek_ocr", false),
             ("llama_8b", false),
         ] {
-            let findings = told(&format!("model: {{name: {name}}}"), Some(&llama), none.clone());
+            let findings =
+                findings_of(&format!("model: {{name: {name}}}"), Some(&llama), none.clone());
             assert_eq!(findings.is_empty(), same, "{name}: {findings:?}");
         }
-        assert_eq!(told("infer: {x: 1}", Some(&llama), none.clone()), [""; 0]);
-        assert_eq!(told("model: {name: x}", None, none), [""; 0]);
+        assert_eq!(findings_of("infer: {x: 1}", Some(&llama), none.clone()), [""; 0]);
+        assert_eq!(findings_of("model: {name: x}", None, none), [""; 0]);
     }
 
     #[test]
     fn other_types_and_token_counts_are_told_with_both_values() {
         let llama = preset("llama_1b_random");
-        let findings =
-            told("model: {name: llama_1b, dtype: float16}", Some(&llama), TokenCounts::default());
+        let findings = findings_of(
+            "model: {name: llama_1b, dtype: float16}",
+            Some(&llama),
+            TokenCounts::default(),
+        );
         assert!(findings[0].contains("model.llm.dtype=bf16"), "{findings:?}");
         assert!(findings[0].contains("model.dtype=float16"), "{findings:?}");
         for dtype in ["auto", "bfloat16", "odd"] {
             let config = format!("model: {{name: llama_1b, dtype: {dtype}}}");
-            assert_eq!(told(&config, Some(&llama), TokenCounts::default()), [""; 0], "{dtype}");
+            assert_eq!(
+                findings_of(&config, Some(&llama), TokenCounts::default()),
+                [""; 0],
+                "{dtype}"
+            );
         }
         let config = "infer: {max_new_tokens: 64, batch_size: 1, prompt_tokens: 32}";
         let tokens = |steps, batch| TokenCounts {
@@ -338,9 +350,9 @@ mod tests {
             batch_size: Some(batch),
             ..TokenCounts::default()
         };
-        assert_eq!(told(config, None, tokens(64, 1)), [""; 0]);
-        assert_eq!(told(config, None, tokens(40, 1)), [""; 0], "a sequence may end earlier");
-        let findings = told(config, None, tokens(65, 4));
+        assert_eq!(findings_of(config, None, tokens(64, 1)), [""; 0]);
+        assert_eq!(findings_of(config, None, tokens(40, 1)), [""; 0], "a sequence may end earlier");
+        let findings = findings_of(config, None, tokens(65, 4));
         assert_eq!(findings.len(), 2, "{findings:?}");
         assert!(findings[0].contains("model.tokens.batch_size is 4"), "{findings:?}");
         assert!(findings[1].contains("decode_steps is 65"), "{findings:?}");
@@ -358,7 +370,7 @@ mod tests {
     }
 
     /// What is said of the files of a bundle and a list.
-    fn told_of_manifest(files: &[(&str, &str)], key: Option<&str>, manifest: &str) -> String {
+    fn manifest_finding(files: &[(&str, &str)], key: Option<&str>, manifest: &str) -> String {
         let dir = tempfile::tempdir().expect("folder");
         std::fs::create_dir_all(dir.path().join(FOLDER)).expect("folder");
         for (name, text) in files {
@@ -373,7 +385,7 @@ mod tests {
     #[test]
     fn a_manifest_that_is_not_the_workloads_is_told() {
         let of = |config, manifest| {
-            told_of_manifest(&[("stage1/.hydra/config.yaml", config)], None, manifest)
+            manifest_finding(&[("stage1/.hydra/config.yaml", config)], None, manifest)
         };
         assert_eq!(of("inputs: {manifest: /a/m.yaml}", "/a/m.yaml"), "");
         assert_eq!(of("dataset: {subset_filelist: lists/m.txt}", "lists/m.txt"), "");
@@ -390,14 +402,14 @@ mod tests {
     fn the_key_that_the_user_named_is_looked_up_first() {
         let config = "data: {list: /a/m.yaml}\ninputs: {manifest: /old.yaml}\n";
         let of = |key, manifest| {
-            told_of_manifest(&[("stage1/.hydra/config.yaml", config)], key, manifest)
+            manifest_finding(&[("stage1/.hydra/config.yaml", config)], key, manifest)
         };
         assert_eq!(of(Some("data.list"), "/a/m.yaml"), "");
         assert_ne!(of(None, "/a/m.yaml"), "");
         let other = of(Some("data.list"), "/b/m.yaml");
         assert!(other.contains("data.list=/a/m.yaml"), "{other}");
         let none =
-            told_of_manifest(&[("stage1/.hydra/config.yaml", "a: 1\n")], Some("data.list"), "/b");
+            manifest_finding(&[("stage1/.hydra/config.yaml", "a: 1\n")], Some("data.list"), "/b");
         assert!(none.contains("has no data.list or inputs.manifest or dataset"), "{none}");
     }
 
@@ -408,9 +420,9 @@ mod tests {
         let hydra = ("stage1/.hydra/hydra.yaml", "hydra: {runtime: {cwd: /w/app}}\n");
         for files in [&[config, started][..], &[config, hydra]] {
             for same in ["../lists/m.yaml", "./../lists/./m.yaml", "./lists/m.yaml", "m.yaml"] {
-                assert_eq!(told_of_manifest(files, None, same), "", "{same}");
+                assert_eq!(manifest_finding(files, None, same), "", "{same}");
             }
-            let other = told_of_manifest(files, None, "../m.yaml");
+            let other = manifest_finding(files, None, "../m.yaml");
             assert!(other.contains("inputs.manifest=../m.yaml was not read"), "{other}");
         }
     }

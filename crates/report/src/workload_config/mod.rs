@@ -50,7 +50,7 @@ const MODEL: [&str; 8] = [
 const DTYPE: [&str; 3] = ["model.dtype", "infer.dtype", "dtype"];
 const PROMPT_TOKENS: [&str; 2] = ["infer.prompt_tokens", "prompt_tokens"];
 /// The most steps that a sequence takes; it may end earlier.
-pub(super) const NEW_TOKENS: [&str; 3] =
+const NEW_TOKENS: [&str; 3] =
     ["infer.max_new_tokens", "generation.max_new_tokens", "max_new_tokens"];
 const BATCH_SIZE: [&str; 2] = ["infer.batch_size", "batch_size"];
 const MANIFEST: [&str; 2] = ["inputs.manifest", "dataset.subset_filelist"];
@@ -66,13 +66,13 @@ pub struct Workload {
     /// Groups of which a preset was chosen.
     pub groups: Vec<String>,
     /// Keys in the files that it was composed from; none: they are not known.
-    pub(super) own_keys: Option<OwnKeys>,
+    own_keys: Option<OwnKeys>,
     /// What the copy of its model's `config.json` says.
     model_config: Option<HuggingFace>,
     /// `workload.manifest_key` of this program: the key that names its list of inputs.
     manifest_key: Option<String>,
     /// Where this program was started; none: the bundle does not say.
-    pub(super) started_in: Option<PathBuf>,
+    started_in: Option<PathBuf>,
 }
 
 impl Workload {
@@ -150,7 +150,7 @@ impl Workload {
     }
 
     /// The first of `keys` that has a plain value, and the value.
-    pub(super) fn first<'k>(&self, keys: &[&'k str]) -> Option<(&'k str, String)> {
+    fn first<'k>(&self, keys: &[&'k str]) -> Option<(&'k str, String)> {
         let tree = self.tree.as_ref()?;
         keys.iter().find_map(|key| Some((*key, tree.scalar(key)?)))
     }
@@ -176,7 +176,7 @@ impl Workload {
     }
 
     /// The keys that may name its list of inputs, the most telling first.
-    pub(super) fn manifest_keys(&self) -> Vec<&str> {
+    fn manifest_keys(&self) -> Vec<&str> {
         let named = self.manifest_key.as_deref().filter(|named| !MANIFEST.contains(named));
         named.into_iter().chain(MANIFEST).collect()
     }
@@ -188,7 +188,7 @@ impl Workload {
     }
 
     /// Where it ran; empty: that is not known.
-    pub(super) fn cwd(&self) -> &Path {
+    fn cwd(&self) -> &Path {
         Path::new(self.tree.as_ref().and_then(|tree| tree.cwd.as_deref()).unwrap_or_default())
     }
 
@@ -213,7 +213,7 @@ impl Workload {
 
     /// The sizes of its model, and where they stand: those of the folder `model.path`, else those of
     /// `model.architecture` and `model.config`, which are those of a Hugging Face configuration.
-    pub fn shape(&self) -> Option<(HuggingFace, String)> {
+    pub(crate) fn shape(&self) -> Option<(HuggingFace, String)> {
         let tree = self.tree.as_ref()?;
         if let (Some((folder, _)), Some(read)) = (self.model_folder(), self.model_config.clone()) {
             return Some((read, format!("model.path={}", shown(&folder))));
@@ -274,12 +274,12 @@ pub(crate) struct Tree {
     /// The values; references are still in them.
     pub(crate) values: Value,
     /// What `${hydra:runtime.cwd}` stands for.
-    pub(crate) cwd: Option<String>,
+    cwd: Option<String>,
 }
 
 impl Tree {
     /// What stands at `key`, as it was written.
-    pub(crate) fn raw(&self, key: &str) -> Option<&Value> {
+    fn raw(&self, key: &str) -> Option<&Value> {
         key.split('.').try_fold(&self.values, |value, part| value.get(part))
     }
 
@@ -356,7 +356,7 @@ fn absolute(key: &str, reference: &str) -> Option<String> {
 }
 
 /// A value as text.
-pub(crate) fn text_of(value: &Value) -> String {
+fn text_of(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
@@ -378,7 +378,7 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// The keys of an app's own files.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct OwnKeys {
+struct OwnKeys {
     /// Names that may stand at the top of what is composed: top keys, groups, and packages.
     pub(crate) top: BTreeSet<String>,
     /// Names of keys, at any depth.

@@ -199,7 +199,7 @@ mod tests {
         pipeline: {torch_profiler: {enable: false, enabled: true}}\n\
         torch_profiler: {enabled: false}\nkeep: {a: 1}\n";
 
-    fn told(words: &[&str], config: &[u8], appended: &[&str]) -> Vec<String> {
+    fn findings_of(words: &[&str], config: &[u8], appended: &[&str]) -> Vec<String> {
         let hydra = b"hydra: {runtime: {choices: {model: tiny, db: x}}}\n";
         let (workload, _) = left(&[("config.yaml", config), ("hydra.yaml", hydra)]);
         let words = ["python", "-m", "app"].iter().chain(words).map(|w| (*w).to_owned());
@@ -227,9 +227,13 @@ mod tests {
             "+keep.b=glob(x)",
             "++run.repeats=3",
         ] {
-            assert_eq!(told(&[word], CONFIG, &[]), [""; 0], "{word}");
+            assert_eq!(findings_of(&[word], CONFIG, &[]), [""; 0], "{word}");
         }
-        assert_eq!(told(&["run.repeats=5", "run.repeats=3"], CONFIG, &[]), [""; 0], "the last one");
+        assert_eq!(
+            findings_of(&["run.repeats=5", "run.repeats=3"], CONFIG, &[]),
+            [""; 0],
+            "the last one"
+        );
     }
 
     #[test]
@@ -241,7 +245,7 @@ mod tests {
             ("list=[1,b]", ["list=[1,b]", "[1,\"a\"]"]),
             ("run.tee=null", ["run.tee=null", "true"]),
         ] {
-            let findings = told(&[word], CONFIG, &[]);
+            let findings = findings_of(&[word], CONFIG, &[]);
             assert_eq!(findings.len(), 1, "{word}: {findings:?}");
             assert!(parts.iter().all(|part| findings[0].contains(part)), "{word}: {findings:?}");
         }
@@ -250,14 +254,14 @@ mod tests {
     #[test]
     fn keys_that_only_the_command_line_knows_are_told_with_the_one_that_is_there() {
         let word = "+torch_profiler.enabled=false";
-        let findings = told(&[word], CONFIG, &[]);
+        let findings = findings_of(&[word], CONFIG, &[]);
         assert_eq!(findings.len(), 1, "{findings:?}");
         assert!(findings[0].contains("created a key"), "{findings:?}");
         assert!(findings[0].contains("pipeline.torch_profiler.enable"), "{findings:?}");
-        assert_eq!(told(&[word], CONFIG, &[word]), [""; 0], "a preset of ours added it");
+        assert_eq!(findings_of(&[word], CONFIG, &[word]), [""; 0], "a preset of ours added it");
         // Both ways with ++, and a file of the workload's that names the key: then it is its own.
         let both = "++torch_profiler.enabled=false";
-        assert_eq!(told(&[both], CONFIG, &[]), [""; 0]);
+        assert_eq!(findings_of(&[both], CONFIG, &[]), [""; 0]);
         let of_files = |own: &[&str], word: &str| {
             let (mut workload, _) = left(&[("config.yaml", CONFIG)]);
             let all: BTreeSet<String> = own.iter().map(|key| (*key).to_owned()).collect();
@@ -274,22 +278,26 @@ mod tests {
             (1, 0)
         );
         // Beside keys of its own the workload may well read it.
-        assert_eq!(told(&["+keep.b=1"], b"keep: {a: 1, b: 1}\n", &[]), [""; 0]);
+        assert_eq!(findings_of(&["+keep.b=1"], b"keep: {a: 1, b: 1}\n", &[]), [""; 0]);
     }
 
     #[test]
     fn overrides_beyond_the_limits_are_counted() {
         let wrong: Vec<String> = (0..MAX_TOLD + 3).map(|n| format!("no.such{n}=1")).collect();
         let wrong: Vec<&str> = wrong.iter().map(String::as_str).collect();
-        assert_eq!(told(&wrong[..MAX_TOLD], CONFIG, &[]).len(), MAX_TOLD, "all were checked");
-        let findings = told(&wrong, CONFIG, &[]);
+        assert_eq!(
+            findings_of(&wrong[..MAX_TOLD], CONFIG, &[]).len(),
+            MAX_TOLD,
+            "all were checked"
+        );
+        let findings = findings_of(&wrong, CONFIG, &[]);
         assert_eq!(findings.len(), MAX_TOLD + 1, "{findings:?}");
         assert!(
             findings[MAX_TOLD].starts_with("3 more overrides were not checked"),
             "{findings:?}"
         );
         let fine = vec!["run.repeats=3"; MAX_WORDS + 1];
-        let findings = told(&fine, CONFIG, &[]);
+        let findings = findings_of(&fine, CONFIG, &[]);
         assert_eq!(findings.len(), 1, "{findings:?}");
         assert!(findings[0].starts_with("1 more override was not checked"), "{findings:?}");
     }
