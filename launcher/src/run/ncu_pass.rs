@@ -31,9 +31,9 @@ use stage2_read::ncu::nvtx::Label;
 use stage2_read::ncu::regions::{REGION_FILE, RegionFile, folder};
 use stage2_read::nsys::folder::captures;
 use stage2_read::nsys::{Naming, Range, RangeKernel, Tables};
-use stage2_read::trace::libraries::RangeNames;
 use stage2_read::private;
 use stage2_read::roles::find_range;
+use stage2_read::trace::libraries::RangeNames;
 use stage2_report::join::without_collector::{Piece, label, of_nsys};
 
 /// Runs the pass. `collected` is what the collect pass recorded.

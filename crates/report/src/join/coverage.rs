@@ -13,7 +13,7 @@ use stage2_model::{
     Coverage, CoverageCounts, DeviceRow, Empty, FileEnding, Finding, META_SAMPLE, ProcessCoverage,
     Severity, Status, Verdict, WorkloadExit,
 };
-use stage2_read::trace::sampling::Sampled;
+use stage2_read::trace::stats::Sampled;
 use stage2_read::trace::{Capture, META_GPU_OFF, META_PIECES_MISSING, ProcessCapture};
 
 pub(super) fn coverage(capture: &Capture) -> Coverage {

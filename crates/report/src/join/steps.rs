@@ -13,9 +13,9 @@ use stage2_model::{
 };
 use stage2_read::roles::RoleSettings;
 use stage2_read::trace::ProcessCapture;
+use stage2_read::trace::WholeProcess;
 use stage2_read::trace::step_times::{StepTrack, Steps};
 use stage2_read::trace::steps::{Phase, Repeats};
-use stage2_read::trace::whole::WholeProcess;
 
 /// Ranges that repeat within an instance of a stage are its steps where there are at least this many.
 const REPEATS: u64 = 2;

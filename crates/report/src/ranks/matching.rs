@@ -13,7 +13,7 @@ use crate::ranks::clock::{CommonClock, HostCorrection, SliceClock};
 use crate::ranks::{Calls, Member, MemberCall};
 use stage2_contract::text::numbers::count;
 use stage2_model::Operation;
-use stage2_read::trace::call::NO_NUMBER;
+use stage2_read::trace::collectives::NO_NUMBER;
 
 /// Calls that may belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -470,8 +470,8 @@ mod tests {
     use super::*;
     use crate::ranks::{Calls, ProcessCalls};
     use stage2_model::Operation;
+    use stage2_read::trace::collectives::Thinning;
     use stage2_read::trace::collectives::{Call, Communicator};
-    use stage2_read::trace::thinning::Thinning;
 
     /// Processes with a call at each of `times`; of those, every process keeps `limit`.
     fn thinned(processes: &[(Vec<u64>, u32)], kept: usize) -> Calls {

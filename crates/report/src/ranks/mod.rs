@@ -16,13 +16,13 @@ use stage2_model::{
     ClockPoint, ComparedCalls, DeviceRow, Finding, HostClock, LateRow, ProcessRow, RankStageRow,
     Ranks, StageRow,
 };
-use stage2_read::trace::call::{Kind, NO_NUMBER};
+use stage2_read::trace::collectives::Thinning;
 use stage2_read::trace::collectives::{Call, Communicator};
+use stage2_read::trace::collectives::{Kind, NO_NUMBER};
 use stage2_read::trace::operation::is_communication;
 use stage2_read::trace::paths::PathIndex;
-use stage2_read::trace::sampling::Sampled;
+use stage2_read::trace::stats::Sampled;
 use stage2_read::trace::stats::Work;
-use stage2_read::trace::thinning::Thinning;
 use stage2_read::trace::{ProcessCapture, StageCapture};
 
 /// What of a process is looked at together with the others.

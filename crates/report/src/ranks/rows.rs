@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::ranks::matching::{Collectives, Matching, Split, Unmatched};
 use crate::ranks::{Calls, Member, MemberCall};
 use stage2_model::{CollectiveRow, LateDelays, LatePeriod, LateRow, Operation, UnmatchedRow};
-use stage2_read::trace::call::Call;
-use stage2_read::trace::sampling::{Estimate, Sampled};
+use stage2_read::trace::collectives::Call;
+use stage2_read::trace::stats::{Estimate, Sampled};
 
 type RowKey = (u32, Operation, Option<u64>);
 

@@ -10,8 +10,8 @@ use rustc_hash::FxHashMap;
 use stage2_contract::text::kernel_name;
 use stage2_contract::trace::{GpuWork, ReadError, Record, What};
 use stage2_read::kernel_class::class_of;
+use stage2_read::threads::{Batches, read_ahead};
 use stage2_read::trace::ProcessCapture;
-use stage2_read::trace::batches::{Batches, read_ahead};
 use stage2_read::trace::file::Trace;
 use stage2_read::trace::libraries::RangeNames;
 use stage2_read::trace::placed::{Placing, WorkPlace};
@@ -170,7 +170,7 @@ fn place(
 /// Work that has times and a GPU.
 fn placed(
     work: &GpuWork,
-    placing: &Placing<'_>,
+    placing: &Placing,
     kinds: &mut KindTable,
     process: &ProcessCapture,
 ) -> Option<PlacedWork> {
@@ -236,7 +236,7 @@ impl KindTable {
     pub(super) fn number(
         &mut self,
         work: &GpuWork,
-        placing: &Placing<'_>,
+        placing: &Placing,
         process: &ProcessCapture,
     ) -> (u32, u32) {
         let kind = match work.what {
