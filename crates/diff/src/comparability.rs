@@ -2,17 +2,78 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use Severity::{Note, Warning};
 use stage2_contract::text::{shorten, visible};
 use stage2_model::{META_RANGES, META_SAMPLE, Report, Severity, Status};
 
+use crate::compare::Run;
 use crate::comparison::Difference;
-use crate::run::Run;
 
 /// Characters of a value.
 const VALUE_LIMIT: usize = 160;
-const UNKNOWN: &str = "not known";
 
-/// A fact of a run that its numbers depend on.
+/// What has to be known of a side although both may be alike: what it is, what it means, and the text of a
+/// run that it holds for.
+const OF_ONE_SIDE: [(&str, &str, fn(&Run<'_>) -> Option<String>); 3] = [
+    (
+        "coverage is partial",
+        "what was not recorded is in no number: calls and times may be smaller for that alone",
+        |run| {
+            let verdict = &run.report.coverage.verdict;
+            (verdict.status == Status::Partial).then(|| shown(&verdict.text))
+        },
+    ),
+    ("the workload ended early", "the numbers cover what it did until then", |run| {
+        run.report.run.workload_end.as_ref().map(|end| shown(&end.text))
+    }),
+    (
+        "a part of the report could not be read",
+        "numbers from it are missing; write the report again with `stage2-launch report`",
+        |run| (!run.left_out.is_empty()).then(|| shown(&run.left_out.join("; "))),
+    ),
+];
+
+/// Facts of a run that its numbers depend on, with the weight and the meaning of a difference. The first
+/// [`IN_ORDER`] come in this order, as people ask for them; all others by name.
+const TOPICS: [(&str, Severity, &str); 30] = [
+    ("simulated", Warning, "times of one side are those of a recording: do not compare them"),
+    ("GPU", Warning, "times differ for that reason alone: calls can be compared, times cannot"),
+    ("number of GPUs", Warning, "sums are over different numbers of GPUs"),
+    ("model", Warning, "the sides compute different things"),
+    ("batch size", Warning, "a step does a different amount of work"),
+    ("prompt tokens", Warning, "a step does a different amount of work"),
+    ("decode steps", Warning, "decode is compared per token; later tokens read a longer KV cache"),
+    ("images per prompt", Warning, "a step does a different amount of work"),
+    ("crops per image", Warning, "a step does a different amount of work"),
+    ("source of the rows", Warning, "tools measure differently: compare runs of one tool"),
+    (
+        "sampling",
+        Warning,
+        "calls and times of a sample are scaled, its busy times are of fewer instances",
+    ),
+    ("ranges filter", Warning, "work outside of the filter is in no number"),
+    ("graph mode", Warning, "one side shows CUDA graphs as a whole, and the other their kernels"),
+    ("annotation", Warning, "ranges that the launcher opens cost host time, and make other stages"),
+    ("mode", Warning, "only a deep run has counters of ncu, and the timeline of nsys"),
+    ("counters sampled beside the records", Warning, "sampling makes kernels up to 2 % longer"),
+    ("collector settings", Warning, "the collector costs the workload differently"),
+    ("attribution", Warning, "its cost per launch differs"),
+    ("processes with GPU work", Warning, "sums are over different numbers of processes"),
+    ("ranks", Warning, "a stage has the instances of all ranks"),
+    ("driver", Note, "drivers launch and schedule differently"),
+    ("CUDA of the driver", Note, "libraries may choose other kernels"),
+    ("GPU clock", Note, "the highest clock that the GPU states; actual clocks are not in a report"),
+    ("CPU", Note, "host times, launch gaps and idle times depend on it"),
+    ("host", Note, "another machine, perhaps with other clocks and neighbours"),
+    ("command", Note, "it is expected where the change is one of its arguments"),
+    ("collector", Note, "versions may cost the workload differently"),
+    ("schema version", Note, "numbers that the older version does not have are missing"),
+    ("CUPTI", Note, "versions may cost the workload differently"),
+    ("CUPTI's activity API", Note, "its cost per launch differs"),
+];
+const IN_ORDER: usize = 26;
+
+/// A fact of a run: see [`TOPICS`].
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Topic {
     /// Order of the list.
@@ -22,30 +83,32 @@ struct Topic {
     meaning: &'static str,
 }
 
-/// What differs, warnings first.
+impl Topic {
+    fn new(what: &str, severity: Severity, meaning: &'static str) -> Self {
+        let known = TOPICS.iter().take(IN_ORDER);
+        let at = known.take_while(|(known, ..)| *known != what).count();
+        Self { at, what: what.to_owned(), severity, meaning }
+    }
+}
+
 pub(crate) fn differences(before: &[Run<'_>], after: &[Run<'_>]) -> Vec<Difference> {
-    let mut found = in_themselves(before, after);
-    let (a, b) = (values(before), values(after));
-    let topics: BTreeSet<&Topic> = a.keys().chain(b.keys()).collect();
+    let mut found = of_one_side(before, after);
+    let (mut a, mut b) = (values(before), values(after));
+    let topics: BTreeSet<Topic> = a.keys().chain(b.keys()).cloned().collect();
     for topic in topics {
-        let of =
-            |side: &BTreeMap<Topic, BTreeSet<String>>| side.get(topic).cloned().unwrap_or_default();
-        let (old, new) = (of(&a), of(&b));
+        let (old, new) =
+            (a.remove(&topic).unwrap_or_default(), b.remove(&topic).unwrap_or_default());
         let varies = old.len() > 1 || new.len() > 1;
         if old == new && !varies {
             continue;
         }
-        let text = |values: BTreeSet<String>| match values.is_empty() {
-            true => UNKNOWN.to_owned(),
-            false => shorten(&values.into_iter().collect::<Vec<_>>().join(" | "), VALUE_LIMIT),
-        };
         let known = !old.is_empty() && !new.is_empty();
         found.push(Difference {
             // Whatever nobody knows is no reason to warn.
-            severity: if known { topic.severity } else { Severity::Note },
-            what: topic.what.clone(),
-            before: text(old),
-            after: text(new),
+            severity: if known { topic.severity } else { Note },
+            what: topic.what,
+            before: joined(old, "not known"),
+            after: joined(new, "not known"),
             meaning: match (known, varies) {
                 (false, _) => "one side does not say".to_owned(),
                 (true, true) => format!("{} (the runs of a side differ)", topic.meaning),
@@ -57,67 +120,37 @@ pub(crate) fn differences(before: &[Run<'_>], after: &[Run<'_>]) -> Vec<Differen
     found
 }
 
-/// What has to be known of a side although both may be alike.
-fn in_themselves(before: &[Run<'_>], after: &[Run<'_>]) -> Vec<Difference> {
+/// The values of the runs of a side; `none` where there are none.
+fn joined(values: BTreeSet<String>, none: &str) -> String {
+    match values.is_empty() {
+        true => none.to_owned(),
+        false => shorten(&values.into_iter().collect::<Vec<_>>().join(" | "), VALUE_LIMIT),
+    }
+}
+
+fn of_one_side(before: &[Run<'_>], after: &[Run<'_>]) -> Vec<Difference> {
     let mut found = Vec::new();
-    let mut say = |severity, what: &str, is: &dyn Fn(&Run<'_>) -> Option<String>, meaning: &str| {
-        let of = |side: &[Run<'_>]| -> BTreeSet<String> { side.iter().filter_map(is).collect() };
-        let (a, b) = (of(before), of(after));
-        if a.is_empty() && b.is_empty() {
-            return;
-        }
-        let text = |texts: BTreeSet<String>| match texts.is_empty() {
-            true => "no".to_owned(),
-            false => shorten(&texts.into_iter().collect::<Vec<_>>().join(" | "), VALUE_LIMIT),
-        };
-        found.push(Difference {
-            severity,
-            what: what.to_owned(),
-            before: text(a),
-            after: text(b),
-            meaning: meaning.to_owned(),
-        });
+    let mut add = |severity, what: &str, before: String, after: String, meaning: &str| {
+        let (what, meaning) = (what.to_owned(), meaning.to_owned());
+        found.push(Difference { severity, what, before, after, meaning });
     };
-    say(
-        Severity::Warning,
-        "coverage is partial",
-        &|run| {
-            let verdict = &run.report.coverage.verdict;
-            (verdict.status == Status::Partial).then(|| shown(&verdict.text))
-        },
-        "what was not recorded is in no number: calls and times may be smaller for that alone",
-    );
-    say(
-        Severity::Warning,
-        "the workload ended early",
-        &|run| run.report.run.workload_end.as_ref().map(|end| shown(&end.text)),
-        "the numbers cover what it did until then",
-    );
-    say(
-        Severity::Warning,
-        "a part of the report could not be read",
-        &|run| (!run.left_out.is_empty()).then(|| shown(&run.left_out.join("; "))),
-        "numbers from it are missing; write the report again with `stage2-launch report`",
-    );
-    let simulated = |side: &[Run<'_>]| side.iter().all(|run| run.report.simulated);
-    if simulated(before) && simulated(after) {
-        say(
-            Severity::Note,
-            "simulated",
-            &|run| run.report.simulated.then(|| "yes".to_owned()),
-            "times of GPU work are those of a recording, and say nothing about this machine",
-        );
+    for (what, meaning, is) in OF_ONE_SIDE {
+        let [a, b] =
+            [before, after].map(|side| side.iter().filter_map(is).collect::<BTreeSet<_>>());
+        if !a.is_empty() || !b.is_empty() {
+            add(Warning, what, joined(a, "no"), joined(b, "no"), meaning);
+        }
+    }
+    if before.iter().chain(after).all(|run| run.report.simulated) {
+        let meaning =
+            "times of GPU work are those of a recording, and say nothing about this machine";
+        add(Note, "simulated", "yes".to_owned(), "yes".to_owned(), meaning);
     }
     let missing = [missing_stages(before), missing_stages(after)];
     if missing.iter().any(Option::is_some) {
         let [a, b] = missing.map(|missing| missing.unwrap_or_else(|| "none".to_owned()));
-        found.push(Difference {
-            severity: Severity::Warning,
-            what: "stages that not every run of a side has".to_owned(),
-            before: a,
-            after: b,
-            meaning: "their numbers are of the runs that have them".to_owned(),
-        });
+        let what = "stages that not every run of a side has";
+        add(Warning, what, a, b, "their numbers are of the runs that have them");
     }
     found
 }
@@ -126,13 +159,8 @@ fn in_themselves(before: &[Run<'_>], after: &[Run<'_>]) -> Vec<Difference> {
 fn missing_stages(side: &[Run<'_>]) -> Option<String> {
     let mut runs_of: BTreeMap<&str, usize> = BTreeMap::new();
     for run in side {
-        let names: BTreeSet<&str> = run
-            .report
-            .stages
-            .iter()
-            .filter(|row| row.apart.is_none())
-            .map(|row| row.stage.as_str())
-            .collect();
+        let rows = run.report.stages.iter().filter(|row| row.apart.is_none());
+        let names: BTreeSet<&str> = rows.map(|row| row.stage.as_str()).collect();
         names.into_iter().for_each(|name| *runs_of.entry(name).or_default() += 1);
     }
     let missing: Vec<String> = runs_of
@@ -147,236 +175,96 @@ fn missing_stages(side: &[Run<'_>]) -> Option<String> {
 fn values(side: &[Run<'_>]) -> BTreeMap<Topic, BTreeSet<String>> {
     let mut found: BTreeMap<Topic, BTreeSet<String>> = BTreeMap::new();
     for run in side {
-        for (topic, value) in facts(run.report) {
+        let known = facts(run.report).into_iter().filter_map(|(what, value)| {
+            let (_, severity, meaning) = TOPICS.iter().find(|(known, ..)| *known == what)?;
+            Some((Topic::new(what, *severity, meaning), value?))
+        });
+        for (topic, value) in known.chain(environment(run.report)) {
             found.entry(topic).or_default().insert(shown(&value));
         }
     }
     found
 }
 
-fn facts(report: &Report) -> Vec<(Topic, String)> {
-    let mut facts = Facts { found: Vec::new() };
-    facts.devices(report);
-    let simulated = if report.simulated { "yes" } else { "no" };
-    facts.warn(
-        "simulated",
-        Some(simulated.to_owned()),
-        "times of one side are those of a recording: do not compare them",
-    );
-    facts.warn(
-        "source of the rows",
-        Some(report.source.clone()),
-        "tools measure differently: compare runs of one tool",
-    );
-    facts.model(report);
-    facts.capture(report);
-    facts.processes(report);
-    facts.environment(report);
-    let command = report.run.command.as_ref().map(|words| words.join(" "));
-    facts.note("command", command, "it is expected where the change is one of its arguments");
-    let versions: BTreeSet<&str> =
-        report.coverage.processes.iter().filter_map(|p| p.collector.as_deref()).collect();
-    let versions: Vec<&str> = versions.into_iter().collect();
-    facts.note(
-        "collector",
-        (!versions.is_empty()).then(|| versions.join(", ")),
-        "versions may cost the workload differently",
-    );
-    facts.note(
-        "schema version",
-        Some(report.schema_version.to_string()),
-        "numbers that the older version does not have are missing",
-    );
-    facts.found
-}
-
-struct Facts {
-    found: Vec<(Topic, String)>,
-}
-
-impl Facts {
-    fn add(
-        &mut self,
-        severity: Severity,
-        what: &str,
-        value: Option<String>,
-        meaning: &'static str,
-    ) {
-        // The same facts of every report come in the same order, but for what one lacks.
-        let at = ORDER.iter().position(|known| *known == what).unwrap_or(ORDER.len());
-        if let Some(value) = value {
-            self.found.push((Topic { at, what: what.to_owned(), severity, meaning }, value));
-        }
-    }
-
-    fn warn(&mut self, what: &str, value: Option<String>, meaning: &'static str) {
-        self.add(Severity::Warning, what, value, meaning);
-    }
-
-    fn note(&mut self, what: &str, value: Option<String>, meaning: &'static str) {
-        self.add(Severity::Note, what, value, meaning);
-    }
-
-    fn devices(&mut self, report: &Report) {
-        let distinct = |of: &dyn Fn(&stage2_model::DeviceRow) -> Option<String>| {
-            let values: BTreeSet<String> = report.devices.iter().filter_map(of).collect();
-            (!values.is_empty()).then(|| values.into_iter().collect::<Vec<_>>().join(", "))
-        };
-        self.warn(
-            "GPU",
-            distinct(&|row| row.name.clone()),
-            "times differ for that reason alone: calls can be compared, times cannot",
-        );
-        let count = report.devices.len();
-        self.warn(
-            "number of GPUs",
-            (count > 0).then(|| count.to_string()),
-            "sums are over different numbers of GPUs",
-        );
-        self.note(
-            "GPU clock",
-            distinct(&|row| row.core_clock_khz.map(|khz| format!("{} MHz", khz / 1000))),
-            "the highest clock that the GPU states; actual clocks are not in a report",
-        );
-    }
-
-    fn model(&mut self, report: &Report) {
-        let Some(used) = &report.insight.utilisation else { return };
-        self.warn("model", used.model_name.clone(), "the sides compute different things");
-        let tokens = &used.tokens;
-        for (what, count) in [
-            ("batch size", tokens.batch_size),
-            ("prompt tokens", tokens.prompt_tokens),
-            ("images per prompt", tokens.images_per_prompt),
-            ("crops per image", tokens.crops_per_image),
-        ] {
-            self.warn(
-                what,
-                count.map(|count| count.to_string()),
-                "a step does a different amount of work",
-            );
-        }
-        self.warn(
-            "decode steps",
-            tokens.decode_steps.map(|count| count.to_string()),
-            "decode is compared per token; later tokens read a longer KV cache",
-        );
-    }
-
-    fn capture(&mut self, report: &Report) {
-        let meta = |key: &str| {
-            let values: BTreeSet<&str> = report
-                .coverage
-                .processes
-                .iter()
-                .filter_map(|p| p.meta.get(key))
-                .map(String::as_str)
-                .collect();
-            let all = !report.coverage.processes.is_empty();
-            match values.is_empty() {
-                false => Some(values.into_iter().collect::<Vec<_>>().join(", ")),
-                // Without the key everything was recorded.
-                true => {
-                    (all && [META_SAMPLE, META_RANGES].contains(&key)).then(|| "all".to_owned())
-                }
-            }
-        };
-        self.warn(
-            "sampling",
-            meta(META_SAMPLE),
-            "calls and times of a sample are scaled, its busy times are of fewer instances",
-        );
-        self.warn("ranges filter", meta(META_RANGES), "work outside of the filter is in no number");
-        self.warn(
-            "graph mode",
-            meta("graph"),
-            "one side shows CUDA graphs as a whole, and the other their kernels",
-        );
-        self.warn("attribution", meta("attribution"), "its cost per launch differs");
-        self.profiled(report);
-        self.note("CUPTI", meta("cupti.version"), "versions may cost the workload differently");
-        self.note("CUPTI's activity API", meta("cupti.api"), "its cost per launch differs");
-    }
-
-    /// How the workload was profiled. Counters beside the records are known without the configuration.
-    fn profiled(&mut self, report: &Report) {
-        let beside = report.sampled.as_ref().is_some_and(|sampled| !sampled.own_run);
-        self.warn(
+/// The facts of a report by the names of [`TOPICS`], but for those of the environment.
+fn facts(report: &Report) -> Vec<(&'static str, Option<String>)> {
+    let processes = &report.coverage.processes;
+    let yes_or_no = |is: bool| Some(if is { "yes" } else { "no" }.to_owned());
+    let device = |of: fn(&stage2_model::DeviceRow) -> Option<String>| {
+        distinct(report.devices.iter().filter_map(of))
+    };
+    let meta = |key: &str| distinct(processes.iter().filter_map(|p| p.meta.get(key).cloned()));
+    // Without the key everything was recorded.
+    let part = |key: &str| meta(key).or_else(|| (!processes.is_empty()).then(|| "all".to_owned()));
+    let profiled = |what: &str| {
+        report.run.profiled.iter().find(|fact| fact.key == what).map(|fact| fact.value.clone())
+    };
+    let some = |number: usize| (number > 0).then(|| number.to_string());
+    let used = report.insight.utilisation.as_ref();
+    let tokens = |of: fn(&stage2_model::TokenCounts) -> Option<u64>| {
+        used.and_then(|used| of(&used.tokens)).map(|count| count.to_string())
+    };
+    let with_work = processes.iter().filter(|process| process.counts.kernels > 0).count();
+    vec![
+        ("simulated", yes_or_no(report.simulated)),
+        ("GPU", device(|row| row.name.clone())),
+        ("number of GPUs", some(report.devices.len())),
+        ("model", used.and_then(|used| used.model_name.clone())),
+        ("batch size", tokens(|tokens| tokens.batch_size)),
+        ("prompt tokens", tokens(|tokens| tokens.prompt_tokens)),
+        ("decode steps", tokens(|tokens| tokens.decode_steps)),
+        ("images per prompt", tokens(|tokens| tokens.images_per_prompt)),
+        ("crops per image", tokens(|tokens| tokens.crops_per_image)),
+        ("source of the rows", Some(report.source.clone())),
+        ("sampling", part(META_SAMPLE)),
+        ("ranges filter", part(META_RANGES)),
+        ("graph mode", meta("graph")),
+        ("annotation", profiled("annotation")),
+        ("mode", profiled("mode")),
+        // It is known without the configuration of the run.
+        (
             "counters sampled beside the records",
-            Some(if beside { "yes" } else { "no" }.to_owned()),
-            "sampling makes kernels up to 2 % longer",
-        );
-        for (what, meaning) in [
-            ("annotation", "ranges that the launcher opens cost host time, and make other stages"),
-            ("mode", "only a deep run has counters of ncu, and the timeline of nsys"),
-            ("collector settings", "the collector costs the workload differently"),
-        ] {
-            let fact = report.run.profiled.iter().find(|fact| fact.key == what);
-            self.warn(what, fact.map(|fact| fact.value.clone()), meaning);
-        }
-    }
-
-    fn processes(&mut self, report: &Report) {
-        let processes = report.coverage.processes.iter().filter(|p| p.counts.kernels > 0).count();
-        self.warn(
-            "processes with GPU work",
-            Some(processes.to_string()),
-            "sums are over different numbers of processes",
-        );
-        let ranks = (report.ranks.seen > 0).then(|| report.ranks.seen.to_string());
-        self.warn("ranks", ranks, "a stage has the instances of all ranks");
-    }
-
-    fn environment(&mut self, report: &Report) {
-        for fact in &report.run.environment {
-            let (what, meaning) = match fact.key.as_str() {
-                "gpu.driver" => ("driver", "drivers launch and schedule differently"),
-                "gpu.cuda_driver" => ("CUDA of the driver", "libraries may choose other kernels"),
-                "host.cpu" => ("CPU", "host times, launch gaps and idle times depend on it"),
-                "host.name" => {
-                    ("host", "another machine, perhaps with other clocks and neighbours")
-                }
-                // What is free or used says nothing about the workload.
-                key if key.starts_with("host.memory") => continue,
-                key if key.to_ascii_lowercase().contains("clock") => {
-                    (key, "clocks change all times")
-                }
-                key => (key, "part of the environment"),
-            };
-            self.note(&shown(what), Some(fact.value.clone()), meaning);
-        }
-    }
+            yes_or_no(report.sampled.as_ref().is_some_and(|sampled| !sampled.own_run)),
+        ),
+        ("collector settings", profiled("collector settings")),
+        ("attribution", meta("attribution")),
+        ("processes with GPU work", Some(with_work.to_string())),
+        ("ranks", (report.ranks.seen > 0).then(|| report.ranks.seen.to_string())),
+        ("GPU clock", device(|row| row.core_clock_khz.map(|khz| format!("{} MHz", khz / 1000)))),
+        ("command", report.run.command.as_ref().map(|words| words.join(" "))),
+        ("collector", distinct(processes.iter().filter_map(|p| p.collector.clone()))),
+        ("schema version", Some(report.schema_version.to_string())),
+        ("CUPTI", meta("cupti.version")),
+        ("CUPTI's activity API", meta("cupti.api")),
+    ]
 }
 
-/// What people ask for first.
-const ORDER: [&str; 26] = [
-    "simulated",
-    "GPU",
-    "number of GPUs",
-    "model",
-    "batch size",
-    "prompt tokens",
-    "decode steps",
-    "images per prompt",
-    "crops per image",
-    "source of the rows",
-    "sampling",
-    "ranges filter",
-    "graph mode",
-    "annotation",
-    "mode",
-    "counters sampled beside the records",
-    "collector settings",
-    "attribution",
-    "processes with GPU work",
-    "ranks",
-    "driver",
-    "CUDA of the driver",
-    "GPU clock",
-    "CPU",
-    "host",
-    "command",
-];
+fn distinct(values: impl Iterator<Item = String>) -> Option<String> {
+    let values: BTreeSet<String> = values.collect();
+    (!values.is_empty()).then(|| values.into_iter().collect::<Vec<_>>().join(", "))
+}
+
+fn environment(report: &Report) -> impl Iterator<Item = (Topic, String)> {
+    // What is free or used says nothing about the workload.
+    let facts = report.run.environment.iter().filter(|fact| !fact.key.starts_with("host.memory"));
+    facts.map(|fact| {
+        let key = fact.key.as_str();
+        let name = match key {
+            "gpu.driver" => Some("driver"),
+            "gpu.cuda_driver" => Some("CUDA of the driver"),
+            "host.cpu" => Some("CPU"),
+            "host.name" => Some("host"),
+            _ => None,
+        };
+        let topic = name.and_then(|name| TOPICS.iter().find(|topic| topic.0 == name));
+        let (what, meaning) = match topic {
+            Some((what, _, meaning)) => (*what, *meaning),
+            None if key.to_ascii_lowercase().contains("clock") => (key, "clocks change all times"),
+            None => (key, "part of the environment"),
+        };
+        (Topic::new(&shown(what), Note, meaning), fact.value.clone())
+    })
+}
 
 fn shown(text: &str) -> String {
     shorten(&visible(text.as_bytes()), VALUE_LIMIT)

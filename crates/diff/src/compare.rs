@@ -3,22 +3,29 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use stage2_contract::text::visible;
-use stage2_model::{StageRow, Status};
+use stage2_model::{Report, StageRow, Status};
 
 use crate::comparability::differences;
 use crate::comparison::{
-    ComparedRun, Comparison, MetricChange, Per, Presence, StageChange, Verdict,
+    Better, ComparedRun, Comparison, MetricChange, MetricUnit, Per, Presence, StageChange, Verdict,
 };
-use crate::condition::Condition;
-use crate::evaluate::evaluate;
+use crate::condition::{Condition, evaluate};
 use crate::lines::lines;
 use crate::metric::{Measured, RUN_METRICS, class_metric, expected, of_run, of_stage, stage_kinds};
 use crate::noise::{Expected, judge, median};
-use crate::per::Basis;
-use crate::run::Run;
-use crate::stage_view::StageView;
-use crate::unit::{Better, MetricUnit};
+use crate::stage_view::{Basis, StageView};
 use crate::work::{Gathered, RunWork, StageWork, changes};
+
+/// A run that is compared.
+#[derive(Clone, Copy, Debug)]
+pub struct Run<'r> {
+    /// What the user called it.
+    pub label: &'r str,
+    /// Its report.
+    pub report: &'r Report,
+    /// Parts of the report that could not be read.
+    pub left_out: &'r [String],
+}
 
 /// Why nothing can be compared.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -74,9 +81,8 @@ pub fn compare(
     stages.sort_by(|a, b| {
         is_beside(a).cmp(&is_beside(b)).then_with(|| weight(b).total_cmp(&weight(a)))
     });
-    let run_values =
-        |side: &[Run<'_>]| side.iter().map(|run| of_run(run.report)).collect::<Vec<_>>();
-    let (a, b) = (run_values(before), run_values(after));
+    let [a, b] =
+        [before, after].map(|side| side.iter().map(|run| of_run(run.report)).collect::<Vec<_>>());
     let run =
         RUN_METRICS.iter().filter_map(|kind| metric(kind.name, kind.unit, kind.better, &a, &b));
     let mut comparison = Comparison {
@@ -119,7 +125,6 @@ fn names<'r>(before: &[Run<'r>], after: &[Run<'r>]) -> BTreeSet<&'r str> {
 }
 
 fn stage(name: &str, sides: &[Vec<Gathering<'_>>; 2]) -> StageChange {
-    let nothing = StageWork::default();
     let [before, after] = sides;
     fn views<'r>(side: &[Gathering<'r>], name: &str) -> Vec<StageView<'r>> {
         side.iter().filter_map(|(stages, _)| stages.get(name).copied()).collect()
@@ -128,20 +133,18 @@ fn stage(name: &str, sides: &[Vec<Gathering<'_>>; 2]) -> StageChange {
     StageView::make_alike(&mut a.iter_mut().chain(&mut b).collect::<Vec<_>>());
     let all: Vec<StageView<'_>> = a.iter().chain(&b).copied().collect();
     let basis = Basis::choose(&all);
-    let works = |side: &'_ [Gathering<'_>]| -> Vec<StageWork> {
+    let works = |side: &[Gathering<'_>]| -> Vec<StageWork> {
         let has = side.iter().filter(|(stages, _)| stages.contains_key(name));
-        has.map(|(_, gathered)| gathered.stage(name).unwrap_or(&nothing).clone()).collect()
+        has.map(|(_, gathered)| gathered.stage(name).cloned().unwrap_or_default()).collect()
     };
     let (a_work, b_work) = (works(before), works(after));
     let classes: BTreeSet<String> =
         a_work.iter().chain(&b_work).flat_map(|work| work.classes().into_keys()).collect();
-    let values = |views: &[StageView<'_>],
-                  works: &[StageWork]|
-     -> Vec<BTreeMap<String, Measured>> {
+    let values = |views: &[StageView<'_>], works: &[StageWork]| -> Vec<_> {
         let of = |(view, work): (&StageView<'_>, &StageWork)| {
             let units = basis.units(view);
-            let mut times: BTreeMap<String, f64> =
-                classes.iter().map(|class| (class.clone(), 0.0)).collect();
+            let none = classes.iter().map(|class| (class.clone(), 0.0));
+            let mut times: BTreeMap<String, f64> = none.collect();
             if let Some(units) = units {
                 times.extend(work.classes().into_iter().map(|(class, ns)| (class, ns / units.all)));
             }
@@ -154,8 +157,8 @@ fn stage(name: &str, sides: &[Vec<Gathering<'_>>; 2]) -> StageChange {
     let named = stage_kinds().map(|kind| (kind.name.to_owned(), kind.unit, kind.better));
     let metrics = named
         .chain(by_class)
-        .filter_map(|(name, unit, better)| metric(&name, unit, better, &a_values, &b_values));
-    let metrics = metrics.collect();
+        .filter_map(|(name, unit, better)| metric(&name, unit, better, &a_values, &b_values))
+        .collect();
     fn with_units<'w>(
         views: &[StageView<'_>],
         works: &'w [StageWork],

@@ -1,11 +1,14 @@
-//! `decode.step_ms>+5%+0.2ms` -> a condition that a comparison is held against.
+//! `decode.step_ms>+5%+0.2ms` -> a condition that a comparison is held against, and whether it is met.
 
 use std::str::FromStr;
 
 use stage2_contract::text::{shorten, visible};
 
+use crate::comparison::{
+    Comparison, ConditionResult, MetricChange, MetricUnit, NoiseMethod, Outcome, Presence, Verdict,
+};
+use crate::lines::{change_text, value_text};
 use crate::metric::{Kind, RUN_METRICS, class_of_metric, stage_kinds};
-use crate::unit::MetricUnit;
 
 /// The name in front of a metric of the whole run.
 const RUN: &str = "run";
@@ -18,7 +21,7 @@ const TEXT_LIMIT: usize = 120;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Condition {
     pub(crate) text: String,
-    pub(crate) scope: Scope,
+    scope: Scope,
     pub(crate) metric: String,
     pub(crate) unit: MetricUnit,
     pub(crate) direction: Direction,
@@ -30,7 +33,7 @@ pub struct Condition {
 
 /// What a metric is of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Scope {
+enum Scope {
     Run,
     Stage(String),
 }
@@ -53,13 +56,10 @@ pub enum ConditionError {
     NoOperator,
     /// There is no dot, or nothing at a side of it.
     #[error(
-        "`{name}` is no STAGE.METRIC: the stage stands before the last dot, for instance \
+        "`{0}` is no STAGE.METRIC: the stage stands before the last dot, for instance \
              decode.step_ms; metrics of the whole run are run.METRIC"
     )]
-    NoStage {
-        /// What stands there.
-        name: String,
-    },
+    NoStage(String),
     /// There is no such metric.
     #[error("there is no metric `{name}`; known are {known}")]
     UnknownMetric {
@@ -84,19 +84,19 @@ impl FromStr for Condition {
     type Err = ConditionError;
 
     fn from_str(text: &str) -> Result<Self, ConditionError> {
-        // Names of stages may hold either sign; limits do not.
+        // Names of stages may hold either sign, limits do not.
         let at = text.rfind(['>', '<']).ok_or(ConditionError::NoOperator)?;
         let (name, rest) = text.split_at(at);
         let direction = if rest.starts_with('>') { Direction::Growth } else { Direction::Fall };
         let (name, limit) = (name.trim(), rest.get(1..).unwrap_or_default().trim());
         let (scope, metric) = split_name(name)?;
-        let kind = find(&scope, metric)?;
-        let (relative, absolute) = parse_limit(limit, direction, kind)?;
+        let unit = find_unit(&scope, metric)?;
+        let (relative, absolute) = parse_limit(limit, direction, unit)?;
         Ok(Self {
             text: visible(text.trim().as_bytes()),
             scope,
             metric: metric.to_owned(),
-            unit: kind,
+            unit,
             direction,
             relative,
             absolute,
@@ -105,7 +105,7 @@ impl FromStr for Condition {
 }
 
 fn split_name(name: &str) -> Result<(Scope, &str), ConditionError> {
-    let no_stage = || ConditionError::NoStage { name: shown(name) };
+    let no_stage = || ConditionError::NoStage(shown(name));
     let (stage, metric) = name.rsplit_once('.').ok_or_else(no_stage)?;
     let scope = match stage.strip_prefix(STAGE) {
         Some(stage) => Scope::Stage(stage.to_owned()),
@@ -119,23 +119,19 @@ fn split_name(name: &str) -> Result<(Scope, &str), ConditionError> {
     }
 }
 
-fn find(scope: &Scope, metric: &str) -> Result<MetricUnit, ConditionError> {
-    let names =
-        |kinds: Vec<&Kind>| kinds.iter().map(|kind| kind.name).collect::<Vec<_>>().join(", ");
-    let found =
-        |kinds: &[&Kind]| kinds.iter().find(|kind| kind.name == metric).map(|kind| kind.unit);
+fn find_unit(scope: &Scope, metric: &str) -> Result<MetricUnit, ConditionError> {
+    let kinds: Vec<&Kind> = match scope {
+        Scope::Run => RUN_METRICS.iter().collect(),
+        Scope::Stage(_) => stage_kinds().collect(),
+    };
+    let names = kinds.iter().map(|kind| kind.name).collect::<Vec<_>>().join(", ");
+    let found = kinds.iter().find(|kind| kind.name == metric).map(|kind| kind.unit);
     let (unit, known) = match scope {
-        Scope::Run => {
-            let kinds: Vec<&Kind> = RUN_METRICS.iter().collect();
-            (found(&kinds), format!("{} of the whole run", names(kinds)))
-        }
-        Scope::Stage(_) => {
-            let kinds: Vec<&Kind> = stage_kinds().collect();
-            let class = class_of_metric(metric).map(|_| MetricUnit::Ms);
-            let known =
-                format!("{}, and class_NAME_ms (for instance class_gemm_ms)", names(kinds.clone()));
-            (found(&kinds).or(class), known)
-        }
+        Scope::Run => (found, format!("{names} of the whole run")),
+        Scope::Stage(_) => (
+            found.or_else(|| class_of_metric(metric).map(|_| MetricUnit::Ms)),
+            format!("{names}, and class_NAME_ms (for instance class_gemm_ms)"),
+        ),
     };
     unit.ok_or_else(|| ConditionError::UnknownMetric { name: shown(metric), known })
 }
@@ -205,6 +201,107 @@ fn parse_limit(
 
 fn shown(text: &str) -> String {
     shorten(&visible(text.as_bytes()), TEXT_LIMIT)
+}
+
+/// Names of stages in a message.
+const MOST_STAGES: usize = 12;
+
+/// What becomes of a condition. `strict`: noise is no excuse.
+pub(crate) fn evaluate(condition: &Condition, of: &Comparison, strict: bool) -> ConditionResult {
+    let (outcome, text) = match find_metric(condition, of) {
+        Ok(metric) => {
+            let (outcome, text) = held_against(condition, metric, strict);
+            (outcome, format!("{}{text}", unit_of(condition, of)))
+        }
+        Err(why) => (Outcome::NotEvaluated, why),
+    };
+    ConditionResult { condition: condition.text.clone(), outcome, text }
+}
+
+fn unit_of(condition: &Condition, of: &Comparison) -> String {
+    let Scope::Stage(stage) = &condition.scope else { return String::new() };
+    let change = of.stages.iter().find(|change| change.stage == *stage);
+    let step = change.and_then(|change| change.step.as_deref());
+    match step.filter(|_| condition.metric.starts_with("step_")) {
+        Some(step) => format!("of one {step}: "),
+        None => String::new(),
+    }
+}
+
+/// The metric with both its values, or why there is none.
+fn find_metric<'c>(condition: &Condition, of: &'c Comparison) -> Result<&'c MetricChange, String> {
+    let Scope::Stage(stage) = &condition.scope else {
+        let found = of.run.iter().find(|metric| metric.metric == condition.metric);
+        return complete(found, "the run");
+    };
+    let Some(change) = of.stages.iter().find(|change| change.stage == *stage) else {
+        let names: Vec<&str> = of.stages.iter().map(|change| change.stage.as_str()).collect();
+        let more = names.len().saturating_sub(MOST_STAGES);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let names = names.iter().take(MOST_STAGES).copied().collect::<Vec<_>>().join(", ");
+        return Err(format!("no side has a stage `{stage}`; there are {names}{more}"));
+    };
+    match change.presence {
+        Presence::New => return Err(format!("the stage `{stage}` is missing before")),
+        Presence::Vanished => return Err(format!("the stage `{stage}` is missing after")),
+        Presence::Both => {}
+    }
+    let found = change.metric(&condition.metric);
+    if found.is_none() && class_of_metric(&condition.metric).is_some() {
+        let classes: Vec<&str> =
+            change.metrics.iter().filter_map(|metric| class_of_metric(&metric.metric)).collect();
+        return Err(format!(
+            "no kernel of `{stage}` is of that class on either side; there are {}",
+            classes.join(", ")
+        ));
+    }
+    complete(found, &format!("`{stage}`"))
+}
+
+fn complete<'c>(found: Option<&'c MetricChange>, of: &str) -> Result<&'c MetricChange, String> {
+    match found {
+        Some(metric) if metric.before.is_none() => Err(format!("{of} has no such number before")),
+        Some(metric) if metric.after.is_none() => Err(format!("{of} has no such number after")),
+        Some(metric) => Ok(metric),
+        None => Err(format!("{of} has no such number on either side")),
+    }
+}
+
+fn held_against(condition: &Condition, metric: &MetricChange, strict: bool) -> (Outcome, String) {
+    let numbers = format!("{}, {}", value_text(metric), change_text(metric));
+    let worse = match condition.direction {
+        Direction::Growth => metric.change.unwrap_or(0.0),
+        Direction::Fall => -metric.change.unwrap_or(0.0),
+    };
+    let beyond_absolute = condition.absolute.is_none_or(|limit| worse > limit);
+    let beyond_relative = condition.relative.is_none_or(|limit| match metric.before {
+        Some(before) if before != 0.0 => worse * 100.0 / before.abs() > limit,
+        // Any growth from zero is beyond any share of it.
+        _ => true,
+    });
+    if !(worse > 0.0 && beyond_absolute && beyond_relative) {
+        return (Outcome::Passed, format!("{numbers}: within the limit"));
+    }
+    if metric.noise.method == NoiseMethod::OneRunEach && !strict {
+        let text = format!(
+            "{numbers}: beyond the limit, but not judged: the time of one whole run a side says nothing \
+             of noise; compare several runs a side (--against), or give --strict"
+        );
+        return (Outcome::PassedWithinNoise, text);
+    }
+    if metric.verdict == Verdict::None && !strict {
+        let advice = match metric.noise.method {
+            NoiseMethod::FivePercent | NoiseMethod::Instances => {
+                "; noise between runs is unknown: compare several runs a side (--against)"
+            }
+            NoiseMethod::OneAgainstSeveral => "; compare several runs on both sides",
+            _ => "",
+        };
+        let text =
+            format!("{numbers}: beyond the limit, but within the noise{advice}, or give --strict");
+        return (Outcome::PassedWithinNoise, text);
+    }
+    (Outcome::Failed, format!("{numbers}: beyond the limit"))
 }
 
 #[cfg(test)]

@@ -5,11 +5,10 @@ use stage2_contract::text::{shorten, shorten_kernel};
 use stage2_model::{AnswerLine, Severity};
 
 use crate::comparison::{
-    Comparison, MetricChange, NoiseMethod, Presence, StageChange, Verdict, WorkChange,
+    Better, Comparison, Difference, MetricChange, MetricUnit, NoiseMethod, Presence, StageChange,
+    Verdict, WorkChange, signed,
 };
-use crate::noise::ALPHA;
-use crate::rank_test::{is_tested, smallest_p};
-use crate::unit::{Better, MetricUnit, signed};
+use crate::noise::{ALPHA, is_tested, smallest_p};
 
 /// Stages in a line.
 const STAGES: usize = 3;
@@ -23,6 +22,8 @@ const TIMES: [(&str, &str); 5] = [
     ("gpu_busy_ms", "GPU busy"),
     ("kernel_ms", "kernel time"),
 ];
+/// Stands for what a step of the stage is.
+const STEP: &str = "step";
 /// What stands for a missing number.
 const ABSENT: &str = "not known";
 
@@ -41,9 +42,6 @@ pub(crate) fn lines(of: &Comparison) -> Vec<AnswerLine> {
         line("noise", noise(of)),
     ]
 }
-
-/// Stands for what a step of the stage is.
-const STEP: &str = "step";
 
 /// What a step of the stage is called, where `label` is [`STEP`].
 fn step_name<'s>(stage: &'s StageChange, label: &'s str) -> &'s str {
@@ -117,8 +115,7 @@ fn kernels(stages: &[&StageChange]) -> String {
         number(&|row| row.presence() == Presence::New),
         number(&|row| row.presence() == Presence::Vanished),
     );
-    let most = rows().find(|(_, row)| row.verdict.is_change());
-    match most {
+    match rows().find(|(_, row)| row.verdict.is_change()) {
         None => format!("none changed beyond noise ({summary})"),
         Some((stage, row)) => format!(
             "most in {}: {} {} us per {} ({summary})",
@@ -131,11 +128,10 @@ fn kernels(stages: &[&StageChange]) -> String {
 }
 
 fn comparable(of: &Comparison) -> String {
-    let weighty = |d: &&crate::comparison::Difference| d.severity >= Severity::Warning;
+    let weighty = |d: &&Difference| d.severity >= Severity::Warning;
     let warnings: Vec<&str> =
         of.differences.iter().filter(weighty).map(|difference| difference.what.as_str()).collect();
-    let notes = of.differences.len() - warnings.len();
-    let notes = match notes {
+    let notes = match of.differences.len() - warnings.len() {
         0 => String::new(),
         n => format!("; {} beside", counted(n as u64, "note")),
     };
@@ -173,8 +169,9 @@ fn noise(of: &Comparison) -> String {
 
 /// `8.820 ms → 9.410 ms`.
 pub(crate) fn value_text(metric: &MetricChange) -> String {
-    let text = |value: Option<f64>| {
-        value.map_or_else(|| ABSENT.to_owned(), |value| number(value, metric.unit))
+    let text = |value: Option<f64>| match value {
+        Some(value) => format!("{value:.*}{}", metric.unit.digits(value), metric.unit.suffix()),
+        None => ABSENT.to_owned(),
     };
     format!("{} → {}", text(metric.before), text(metric.after))
 }
@@ -212,7 +209,7 @@ fn in_words(metric: &MetricChange) -> String {
 }
 
 /// The name of work, or both where it has another after.
-pub(crate) fn work_name(row: &WorkChange, limit: usize) -> String {
+fn work_name(row: &WorkChange, limit: usize) -> String {
     let short = |name: &str| shorten_kernel(name, limit);
     match (&row.before, &row.after) {
         (Some(a), Some(b)) if a.name != b.name => {
@@ -221,9 +218,4 @@ pub(crate) fn work_name(row: &WorkChange, limit: usize) -> String {
         (Some(only), _) | (None, Some(only)) => short(&only.name),
         (None, None) => String::new(),
     }
-}
-
-/// A number with its unit.
-fn number(value: f64, unit: MetricUnit) -> String {
-    format!("{value:.*}{}", unit.digits(value), unit.suffix())
 }

@@ -2,13 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use stage2_model::{Report, WindowKind};
+use stage2_model::{DeviceRow, Report, StageRow, WindowKind};
 
-use crate::comparison::Per;
+use crate::comparison::{Better, MetricUnit, Per};
 use crate::noise::{Expected, Spread};
-use crate::per::Units;
-use crate::stage_view::StageView;
-use crate::unit::{Better, MetricUnit};
+use crate::stage_view::{StageView, Units};
 
 const NS_PER_MS: f64 = 1e6;
 /// Standard error of a median over that of a mean, of a normal distribution.
@@ -22,91 +20,62 @@ pub(crate) struct Kind {
     pub(crate) name: &'static str,
     pub(crate) unit: MetricUnit,
     pub(crate) better: Better,
-    /// For the list of metrics.
-    pub(crate) meaning: &'static str,
 }
 
-const fn kind(name: &'static str, unit: MetricUnit, better: Better, meaning: &'static str) -> Kind {
-    Kind { name, unit, better, meaning }
+const fn kind(name: &'static str, unit: MetricUnit, better: Better) -> Kind {
+    Kind { name, unit, better }
 }
 
 use Better::{Higher, Lower, Neither};
 use MetricUnit::{Count, Joule, Mhz, Ms, PerSecond, Percent, Watt};
 
-/// Metrics of a stage that are not by class of kernels.
-pub(crate) const STAGE_METRICS: &[Kind] = &[
-    kind("step_ms", Ms, Lower, "median host time of a warm step"),
-    kind("step_mean_ms", Ms, Lower, "mean host time of a warm step"),
-    kind("step_p99_ms", Ms, Lower, "99th percentile of the host time of at least 20 warm steps"),
-    kind("token_ms", Ms, Lower, "median host time of a step over the tokens of one sequence in it"),
-    kind("ttft_ms", Ms, Lower, "time from the arrival of a request to its first token"),
-    kind("tokens_per_s", PerSecond, Higher, "tokens per second of wall time"),
-    kind("host_ms", Ms, Lower, "host time of an instance, the first, cold one included"),
-    kind("window_ms", Ms, Lower, "host range and its GPU work together"),
-    kind("gpu_busy_ms", Ms, Lower, "time in which any GPU work ran"),
-    kind("gpu_busy_percent", Percent, Neither, "share of the window in which any GPU work ran"),
-    kind("idle_ms", Ms, Lower, "time of the window in which no GPU work ran"),
-    kind("launch_gaps_ms", Ms, Lower, "idle time in gaps as short as between launches"),
-    kind("kernels", Count, Lower, "kernels"),
-    kind("kernel_ms", Ms, Lower, "sum of the durations of kernels"),
-    kind("mfu_percent", Percent, Higher, "share of the dense FLOPs peak over wall time"),
-    kind("mbu_percent", Percent, Higher, "share of peak memory bandwidth over wall time"),
-    kind("energy_j", Joule, Lower, "energy of its GPUs"),
-    kind("power_w", Watt, Neither, "mean power of its GPUs"),
-    kind(
-        "sm_clock_mhz",
-        Mhz,
-        Neither,
-        "mean clock of the multiprocessors while the GPU is not idle",
-    ),
+/// Metrics of a stage that are not by class of kernels; docs/diff.md says what each is.
+const STAGE_METRICS: &[Kind] = &[
+    kind("step_ms", Ms, Lower),
+    kind("step_mean_ms", Ms, Lower),
+    kind("step_p99_ms", Ms, Lower),
+    kind("token_ms", Ms, Lower),
+    kind("ttft_ms", Ms, Lower),
+    kind("tokens_per_s", PerSecond, Higher),
+    kind("host_ms", Ms, Lower),
+    kind("window_ms", Ms, Lower),
+    kind("gpu_busy_ms", Ms, Lower),
+    kind("gpu_busy_percent", Percent, Neither),
+    kind("idle_ms", Ms, Lower),
+    kind("launch_gaps_ms", Ms, Lower),
+    kind("kernels", Count, Lower),
+    kind("kernel_ms", Ms, Lower),
+    kind("mfu_percent", Percent, Higher),
+    kind("mbu_percent", Percent, Higher),
+    kind("energy_j", Joule, Lower),
+    kind("power_w", Watt, Neither),
+    kind("sm_clock_mhz", Mhz, Neither),
 ];
 
 /// Where the window goes: the part, and the name of its metric.
-pub(crate) const WINDOW_METRICS: &[(WindowKind, Kind)] = &[
-    (WindowKind::Compute, kind("window_compute_percent", Percent, Neither, "share of compute")),
-    (WindowKind::Transfer, kind("window_transfer_percent", Percent, Lower, "share of transfer")),
-    (
-        WindowKind::Waiting,
-        kind("window_waiting_percent", Percent, Lower, "share of waiting for ranks"),
-    ),
-    (
-        WindowKind::Communication,
-        kind("window_communication_percent", Percent, Lower, "share of exposed communication"),
-    ),
-    (WindowKind::Copies, kind("window_copies_percent", Percent, Lower, "share of exposed copies")),
-    (WindowKind::Busy, kind("window_busy_percent", Percent, Neither, "share of other GPU work")),
-    (
-        WindowKind::LaunchGaps,
-        kind("window_launch_gaps_percent", Percent, Lower, "share of launch gaps"),
-    ),
-    (
-        WindowKind::OtherIdle,
-        kind("window_other_idle_percent", Percent, Lower, "share of other idle time"),
-    ),
+const WINDOW_METRICS: &[(WindowKind, Kind)] = &[
+    (WindowKind::Compute, kind("window_compute_percent", Percent, Neither)),
+    (WindowKind::Transfer, kind("window_transfer_percent", Percent, Lower)),
+    (WindowKind::Waiting, kind("window_waiting_percent", Percent, Lower)),
+    (WindowKind::Communication, kind("window_communication_percent", Percent, Lower)),
+    (WindowKind::Copies, kind("window_copies_percent", Percent, Lower)),
+    (WindowKind::Busy, kind("window_busy_percent", Percent, Neither)),
+    (WindowKind::LaunchGaps, kind("window_launch_gaps_percent", Percent, Lower)),
+    (WindowKind::OtherIdle, kind("window_other_idle_percent", Percent, Lower)),
 ];
 
-/// Wall time of a whole process.
+/// Wall time of the pass that the rows come from.
 const DURATION: &str = "duration_ms";
 
 /// Metrics of a run.
 pub(crate) const RUN_METRICS: &[Kind] = &[
-    kind(DURATION, Ms, Lower, "wall time of the pass that the rows come from"),
-    kind("gpu_busy_ms", Ms, Lower, "time in which any GPU work ran, summed over GPUs"),
-    kind("gpu_busy_percent", Percent, Neither, "share of the GPUs' spans in which any work ran"),
-    kind("kernels", Count, Lower, "kernels"),
-    kind("kernel_ms", Ms, Lower, "sum of the durations of kernels"),
-    kind(
-        "generated_tokens_per_s",
-        PerSecond,
-        Higher,
-        "tokens that come out per second of wall time",
-    ),
-    kind(
-        "mfu_percent",
-        Percent,
-        Higher,
-        "share of the dense FLOPs peak over wall time, of the model",
-    ),
+    kind(DURATION, Ms, Lower),
+    kind("gpu_busy_ms", Ms, Lower),
+    kind("gpu_busy_percent", Percent, Neither),
+    kind("kernels", Count, Lower),
+    kind("kernel_ms", Ms, Lower),
+    kind("generated_tokens_per_s", PerSecond, Higher),
+    kind("mfu_percent", Percent, Higher),
 ];
 
 /// A metric of kernels of a class: `class_gemm_ms`.
@@ -124,7 +93,6 @@ pub(crate) fn stage_kinds() -> impl Iterator<Item = &'static Kind> {
     STAGE_METRICS.iter().chain(WINDOW_METRICS.iter().map(|(_, kind)| kind))
 }
 
-/// A number of one run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Measured {
     pub(crate) value: f64,
@@ -267,7 +235,7 @@ fn of_window(
 
 /// Energy, power and clocks. What the energy may be off by counts as its noise.
 fn of_energy(view: &StageView<'_>, units: Option<Units>, found: &mut Found) {
-    let Some(energy) = view.energy() else { return };
+    let Some(energy) = view.energy else { return };
     let joules = energy.energy_j.value().filter(|joules| *joules > 0.0);
     if let Some((joules, units)) = joules.zip(units) {
         let of_units = view.recorded_instances().unwrap_or(1.0) * units.per_instance;
@@ -279,7 +247,6 @@ fn of_energy(view: &StageView<'_>, units: Option<Units>, found: &mut Found) {
     found.add("sm_clock_mhz", energy.clocks.sm_clock_mhz.map(|clock| clock.mean));
 }
 
-/// The numbers of a run.
 pub(crate) fn of_run(report: &Report) -> BTreeMap<String, Measured> {
     let mut found = Found::default();
     let pass = match report.source.as_str() {
@@ -288,26 +255,23 @@ pub(crate) fn of_run(report: &Report) -> BTreeMap<String, Measured> {
     };
     let pass = report.run.passes.iter().find(|row| row.name.as_deref() == Some(pass));
     found.add(DURATION, pass.and_then(|row| row.duration_ms).map(|ms| ms as f64));
-    let sum = |values: Vec<Option<u64>>| {
-        let values: Option<Vec<u64>> = values.into_iter().collect();
-        values
-            .filter(|values| !values.is_empty())
-            .map(|v| v.iter().map(|&ns| ns as f64).sum::<f64>())
+    // Only where it is known of all GPUs.
+    let sum = |ns: fn(&DeviceRow) -> Option<u64>| {
+        let all: Option<f64> = report.devices.iter().map(|row| Some(ns(row)? as f64)).sum();
+        all.filter(|_| !report.devices.is_empty())
     };
-    let busy = sum(report.devices.iter().map(|row| row.gpu_busy_ns).collect());
-    let span = sum(report.devices.iter().map(|row| row.gpu_span_ns).collect());
+    let (busy, span) = (sum(|row| row.gpu_busy_ns), sum(|row| row.gpu_span_ns));
     found.add("gpu_busy_ms", busy.map(|ns| ns / NS_PER_MS));
     let alone = !report.devices.iter().any(|row| row.shared_by_processes);
     let share = busy.zip(span).filter(|(_, span)| *span > 0.0 && alone);
     found.add("gpu_busy_percent", share.map(|(busy, span)| busy * 100.0 / span));
-    let counts = || report.stages.iter().filter(|row| row.kernels.is_some());
-    if counts().next().is_some() {
-        found
-            .count("kernels", Some(counts().filter_map(|row| row.kernels).map(|n| n as f64).sum()));
-    }
-    let sums: Vec<u64> = report.stages.iter().filter_map(|row| row.kernel_sum_ns).collect();
-    let sums = (!sums.is_empty()).then(|| sums.iter().map(|&ns| ns as f64).sum::<f64>());
-    found.add("kernel_ms", sums.map(|ns| ns / NS_PER_MS));
+    // Only of the stages where it is known.
+    let sum = |number: fn(&StageRow) -> Option<u64>| {
+        let known = report.stages.iter().filter_map(number).map(|number| number as f64);
+        known.reduce(|a, b| a + b)
+    };
+    found.count("kernels", sum(|row| row.kernels));
+    found.add("kernel_ms", sum(|row| row.kernel_sum_ns).map(|ns| ns / NS_PER_MS));
     if let Some(used) = &report.insight.utilisation {
         let model = &used.numbers.model;
         found.add("generated_tokens_per_s", model.generated_tokens_per_s.value());

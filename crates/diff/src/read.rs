@@ -19,29 +19,20 @@ pub struct ReadReport {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     /// It is no JSON, or is cut short.
-    #[error("it is no JSON, or is cut short ({why})")]
-    NoJson {
-        /// What the parser says.
-        why: String,
-    },
+    #[error("it is no JSON, or is cut short ({0})")]
+    NoJson(String),
     /// Another program wrote it.
     #[error(
-        "it is no report of stage2-launch (its `schema` is {found}, and not \"{SCHEMA}\"); name the \
+        "it is no report of stage2-launch (its `schema` is {0}, and not \"{SCHEMA}\"); name the \
          folder of a run, or the metrics.json in it"
     )]
-    OtherSchema {
-        /// What stands in its place.
-        found: String,
-    },
+    OtherSchema(String),
     /// A newer version wrote it.
     #[error(
-        "a newer stage2-launch wrote it (schema version {found}; this one reads up to \
+        "a newer stage2-launch wrote it (schema version {0}; this one reads up to \
          {SCHEMA_VERSION}); update stage2-launch, or write the report again with this one"
     )]
-    Newer {
-        /// Its version.
-        found: u64,
-    },
+    Newer(u64),
     /// What is compared cannot be read.
     #[error("{field} cannot be read ({why}); write it again with `stage2-launch report RUN_DIR`")]
     Broken {
@@ -52,7 +43,7 @@ pub enum ReadError {
     },
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct Head {
     #[serde(default)]
     schema: Value,
@@ -72,14 +63,11 @@ const TEXT_LIMIT: usize = 200;
 /// # Errors
 /// When it is no report of ours, is a newer one, or lacks what is compared.
 pub fn read_report(bytes: &[u8]) -> Result<ReadReport, ReadError> {
-    let no_json = |error: serde_json::Error| ReadError::NoJson { why: shown(&error.to_string()) };
+    let no_json = |error: serde_json::Error| ReadError::NoJson(shown(&error.to_string()));
     let head: Head = match serde_json::from_slice(bytes) {
         Ok(head) => head,
         // Whole, but no object.
-        Err(error) if error.is_data() => {
-            let found = "missing".to_owned();
-            return Err(ReadError::OtherSchema { found });
-        }
+        Err(error) if error.is_data() => Head::default(),
         Err(error) => return Err(no_json(error)),
     };
     if head.schema.as_str() != Some(SCHEMA) {
@@ -87,12 +75,12 @@ pub fn read_report(bytes: &[u8]) -> Result<ReadReport, ReadError> {
             Value::Null => "missing".to_owned(),
             schema => shown(&schema.to_string()),
         };
-        return Err(ReadError::OtherSchema { found });
+        return Err(ReadError::OtherSchema(found));
     }
     let version = head.schema_version.as_ref().map_or(Some(0), Value::as_u64);
     match version {
         Some(version) if version <= u64::from(SCHEMA_VERSION) => {}
-        Some(found) => return Err(ReadError::Newer { found }),
+        Some(found) => return Err(ReadError::Newer(found)),
         None => {
             let why = "it is no whole number".to_owned();
             return Err(ReadError::Broken { field: "schema_version".to_owned(), why });
@@ -145,11 +133,10 @@ fn lenient(mut fields: Map<String, Value>) -> Result<ReadReport, ReadError> {
             left_out.push(format!("{}: {why}", shown(&place)));
             continue;
         }
-        let gone = FLATTENED
-            .iter()
-            .filter(|field| !matches!(fields.get(**field), None | Some(Value::Null)));
-        let gone: Vec<&str> = gone.copied().collect();
-        let Some(field) = gone.first() else { return Err(broken("the report", why)) };
+        let is_there = |field: &&&str| !fields.get(**field).is_none_or(Value::is_null);
+        let Some(field) = FLATTENED.iter().find(is_there) else {
+            return Err(broken("the report", why));
+        };
         let default = defaults.get(*field).cloned().unwrap_or(Value::Null);
         if fields.get(*field) == Some(&default) {
             return Err(broken("the report", why));

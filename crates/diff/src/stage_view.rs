@@ -1,5 +1,5 @@
-//! A stage of a report, with what other parts of the report say of it; older reports without an answer
-//! included.
+//! A stage of a report, with what other parts of the report say of it (older reports without an answer
+//! included), and what its GPU work is compared per, so that runs of different length compare.
 
 use std::collections::HashMap;
 
@@ -8,6 +8,8 @@ use stage2_model::{
     StageUtilisation, StepTimes, StepUnit, WindowSplit, is_first_token_range,
 };
 
+use crate::comparison::Per;
+
 /// A stage of one run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StageView<'r> {
@@ -15,7 +17,7 @@ pub(crate) struct StageView<'r> {
     pub(crate) row: &'r StageRow,
     answer: Option<&'r StageAnswer>,
     utilisation: Option<&'r StageUtilisation>,
-    energy: Option<&'r StageEnergy>,
+    pub(crate) energy: Option<&'r StageEnergy>,
     /// The range whose instances are the steps of the answer.
     step_path: Option<&'r PathRow>,
     /// The run has ranges from a request to its first token.
@@ -76,13 +78,12 @@ impl<'r> StageView<'r> {
         }
     }
 
-    /// The times of its steps, as the answer has them.
     fn step(&self) -> Option<&'r StepTimes> {
         self.answer?.step.as_ref().filter(|_| !self.by_instance)
     }
 
     /// What it is to the model.
-    pub(crate) fn role(&self) -> Role {
+    fn role(&self) -> Role {
         let answer = self.answer.map(|answer| answer.role);
         answer.or(self.utilisation.map(|used| used.role)).unwrap_or(Role::Other)
     }
@@ -121,7 +122,6 @@ impl<'r> StageView<'r> {
         (self.role() == Role::Decode).then(|| tokens.steps().ok().map(|tokens| tokens as f64))?
     }
 
-    /// Tokens per second of wall time.
     pub(crate) fn tokens_per_s(&self) -> Option<f64> {
         let answer = self.answer.and_then(|answer| answer.tokens_per_s.value());
         answer.or_else(|| self.utilisation?.tokens_per_s.value())
@@ -133,12 +133,10 @@ impl<'r> StageView<'r> {
         self.answer.filter(|_| self.has_requests)?.time_to_first_token_ns.value()
     }
 
-    /// Where its window goes.
     pub(crate) fn window(&self) -> Option<&'r WindowSplit> {
         self.answer.and_then(|answer| answer.window.as_ref())
     }
 
-    /// Times that it was opened.
     pub(crate) fn instances(&self) -> Option<f64> {
         self.row.instances.filter(|&n| n > 0).map(|n| n as f64)
     }
@@ -150,7 +148,7 @@ impl<'r> StageView<'r> {
     }
 
     /// Instances of the range that the steps are instances of; of inferred steps, all of them.
-    pub(crate) fn steps_in_all(&self) -> Option<f64> {
+    fn steps_in_all(&self) -> Option<f64> {
         let steps = self.steps()?;
         let count = match steps.unit {
             StepUnit::Instance => return self.instances(),
@@ -161,11 +159,6 @@ impl<'r> StageView<'r> {
             }
         };
         (count > 0).then_some(count as f64)
-    }
-
-    /// Its energy and clocks.
-    pub(crate) fn energy(&self) -> Option<&'r StageEnergy> {
-        self.energy
     }
 
     /// Share of its FLOPs peak that it used over wall time, percent.
@@ -189,4 +182,73 @@ fn first_by<'r, T>(
 
 fn percent(share: &Figure) -> Option<f64> {
     share.value().map(|share| share * 100.0)
+}
+
+/// What numbers of a stage are per, for all its runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Basis {
+    pub(crate) per: Per,
+    pub(crate) text: String,
+}
+
+/// How many units a run has.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Units {
+    /// In all instances.
+    pub(crate) all: f64,
+    /// In an instance; one where instances are not known.
+    pub(crate) per_instance: f64,
+}
+
+impl Basis {
+    fn of(per: Per, text: impl Into<String>) -> Self {
+        Self { per, text: text.into() }
+    }
+
+    /// What fits all these views of one stage.
+    pub(crate) fn choose(views: &[StageView<'_>]) -> Self {
+        let steps: Option<Vec<Steps>> = views.iter().map(StageView::steps).collect();
+        let steps = steps.unwrap_or_default();
+        let all_have = |unit: StepUnit| {
+            let first = steps.first().map(|steps| &steps.path);
+            let same = steps.iter().all(|steps| steps.unit == unit && Some(&steps.path) == first);
+            !steps.is_empty() && same && views.iter().all(|view| view.steps_in_all().is_some())
+        };
+        if all_have(StepUnit::RangeWithin) {
+            let path = steps.first().and_then(|steps| steps.path.clone()).unwrap_or_default();
+            return Self::of(Per::Step, format!("step, an instance of {path}"));
+        }
+        if all_have(StepUnit::Inferred) {
+            let text = "step, inferred from the kernel sequence; what runs outside of steps is spread \
+                        over them";
+            return Self::of(Per::Step, text);
+        }
+        if !views.iter().all(|view| view.instances().is_some()) {
+            return Self::of(Per::Run, "whole run: the stage has no instances to count");
+        }
+        let tokens: Option<Vec<f64>> = match all_have(StepUnit::Instance) {
+            true => views.iter().map(StageView::tokens_per_step).collect(),
+            false => None,
+        };
+        let differ = |tokens: &Vec<f64>| tokens.iter().any(|n| Some(n) != tokens.first());
+        match tokens.filter(differ) {
+            Some(_) => Self::of(
+                Per::Token,
+                "token of one sequence: an instance holds different numbers of them",
+            ),
+            None => Self::of(Per::Instance, "instance of the stage"),
+        }
+    }
+
+    /// The units of a run; nothing where it does not say.
+    pub(crate) fn units(&self, view: &StageView<'_>) -> Option<Units> {
+        let instances = view.instances();
+        let all = match self.per {
+            Per::Run => 1.0,
+            Per::Instance => instances?,
+            Per::Token => instances? * view.tokens_per_step()?,
+            Per::Step => view.steps_in_all()?,
+        };
+        Some(Units { all, per_instance: instances.map_or(all, |instances| all / instances) })
+    }
 }

@@ -3,24 +3,26 @@
 //! Perfetto's UI, HolisticTraceAnalysis and TraceLens read it. Outermost ranges are user annotations,
 //! and ranges in them are operators, as PyTorch's profiler has stages and operators. Perfetto's importer
 //! drops work that overlaps other work of its row, as kernels of a CUDA graph do: overlapping work gets
-//! rows of its own, and keeps the number of its stream in `args`.
+//! rows of its own, and keeps the json_number of its stream in `args`.
 
+use std::collections::BTreeMap;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use rustc_hash::FxHashMap;
 use serde_json::{Map, Value as Json, json};
+use stage2_contract::text::visible;
 use stage2_contract::trace::{RANGE_OUTSIDE, RANGE_UNKNOWN};
 use stage2_read::trace::events::{Event, Range, Span, What, Work};
 
-use crate::fields::number;
-use crate::lanes::Lanes;
+use crate::names::{json_number, json_object};
 use crate::run::Process;
 use crate::selection::Selected;
-use crate::{Counts, ExportError, Exported, Format, fields, names, output};
+use crate::{Counts, ExportError, Exported, Format, names, output};
 
-/// Added to the number of a stream for each further row of it: larger than the numbers of streams.
+/// Added to the json_number of a stream for each further row of it: larger than the numbers of streams.
 const NEXT_ROW: u64 = 1_000_000;
 
 /// Ties work to its range. HolisticTraceAnalysis and TraceLens know it under this name.
@@ -98,7 +100,7 @@ fn document(
     let mut document =
         Document { out, path, base_ns, pid: process.pid, lanes: Lanes::new(), first: true };
     document.head(selected, index, process)?;
-    let mut threads = std::collections::BTreeMap::new();
+    let mut threads = BTreeMap::new();
     selected.for_each(process, false, counts, |event| match event {
         Event::Work(work) => document.work(&work),
         Event::Range(range) => {
@@ -114,7 +116,7 @@ fn document(
         Event::Mark { at_ns, thread, name, payload } => document.event(&json!({
             "ph": "i", "s": "t", "cat": "user_annotation", "name": name, "pid": process.pid,
             "tid": thread.os_tid, "ts": micros(at_ns.saturating_sub(base_ns)),
-            "args": {"payload": payload.map(number)},
+            "args": {"payload": payload.map(json_number)},
         })),
     })?;
     document.tail(process, &threads)
@@ -136,7 +138,7 @@ impl<W: Write> Document<'_, W> {
             let device = &gpu.device;
             Some(json!({
                 "id": id,
-                "name": stage2_contract::text::visible(&device.name),
+                "name": visible(&device.name),
                 "totalGlobalMem": device.memory_bytes,
                 "computeMajor": device.compute_capability.0,
                 "computeMinor": device.compute_capability.1,
@@ -175,8 +177,7 @@ impl<W: Write> Document<'_, W> {
 
     /// Start/end ranges may overlap others of their thread, which no row can hold: they are
     /// asynchronous.
-    fn async_range(&mut self, begin: Json, range: &Range<'_>) -> Result<(), ExportError> {
-        let mut begin = begin;
+    fn async_range(&mut self, mut begin: Json, range: &Range<'_>) -> Result<(), ExportError> {
         begin["ph"] = json!("b");
         begin["id"] = json!(range.id);
         if let Some(event) = begin.as_object_mut() {
@@ -200,7 +201,7 @@ impl<W: Write> Document<'_, W> {
     fn tail(
         &mut self,
         process: &Process,
-        threads: &std::collections::BTreeMap<u32, String>,
+        threads: &BTreeMap<u32, String>,
     ) -> Result<(), ExportError> {
         while let Some((event, lane)) = self.lanes.pop() {
             self.in_lane(event, lane)?;
@@ -268,15 +269,11 @@ fn work_event(work: &Work<'_>, span: Span, base_ns: i64) -> Json {
             put("shared memory", json!(shared));
             "kernel"
         }
-        What::Copy { bytes, .. } => {
+        What::Copy { bytes, .. } | What::Fill { bytes } => {
+            let gb_per_s = if span.ns() > 0 { bytes as f64 / span.ns() as f64 } else { 0.0 };
             put("bytes", json!(bytes));
-            put("memory bandwidth (GB/s)", json!(gb_per_s(bytes, span)));
-            "gpu_memcpy"
-        }
-        What::Fill { bytes } => {
-            put("bytes", json!(bytes));
-            put("memory bandwidth (GB/s)", json!(gb_per_s(bytes, span)));
-            "gpu_memset"
+            put("memory bandwidth (GB/s)", json!(gb_per_s));
+            if matches!(work.what, What::Copy { .. }) { "gpu_memcpy" } else { "gpu_memset" }
         }
         What::Graph { .. } => "gpu_graph",
     };
@@ -295,11 +292,11 @@ fn range_event(range: &Range<'_>, pid: u32, base_ns: i64) -> Json {
         args.insert("domain".to_owned(), json!(range.domain));
     }
     if let Some(payload) = range.payload {
-        args.insert("payload".to_owned(), number(payload));
+        args.insert("payload".to_owned(), json_number(payload));
     }
     if !range.fields.is_empty() {
         // Apart: a field may have any name, also one that readers look for.
-        args.insert("fields".to_owned(), Json::Object(fields::object(range.fields)));
+        args.insert("fields".to_owned(), Json::Object(json_object(range.fields)));
     }
     // TraceLens builds its tree of operators only.
     let category = if range.parent == RANGE_OUTSIDE { "user_annotation" } else { "cpu_op" };
@@ -310,14 +307,95 @@ fn range_event(range: &Range<'_>, pid: u32, base_ns: i64) -> Json {
     })
 }
 
-fn gb_per_s(bytes: u64, span: Span) -> f64 {
-    if span.ns() > 0 { bytes as f64 / span.ns() as f64 } else { 0.0 }
-}
-
-/// Microseconds with nanoseconds behind the point, as a number that keeps all digits.
+/// Microseconds with nanoseconds behind the point, as a json_number that keeps all digits.
 fn micros(ns: i64) -> Json {
     let sign = if ns < 0 { "-" } else { "" };
     let ns = ns.unsigned_abs();
     let text = format!("{sign}{}.{:03}", ns / 1_000, ns % 1_000);
     text.parse::<serde_json::Number>().map_or(Json::Null, Json::Number)
+}
+
+/// Pieces of work that wait for earlier ones.
+const WAITING: usize = 1 << 14;
+
+/// Sorts pieces of work by their start, and gives each a lane of its queue on which nothing overlaps.
+///
+/// CUPTI delivers records nearly in the order of time. Pieces wait to be put into order; work that comes
+/// later than these reach back still finds a lane in which nothing overlaps it.
+#[derive(Debug)]
+struct Lanes<Q, T> {
+    /// The end, the queue and the item of a piece, by its start and its place among all.
+    waiting: BTreeMap<(i64, u64), (i64, Q, T)>,
+    /// The end of the last work in each lane of each queue, ns.
+    ends: FxHashMap<Q, Vec<i64>>,
+    arrived: u64,
+}
+
+impl<Q: Copy + Eq + std::hash::Hash, T> Lanes<Q, T> {
+    fn new() -> Self {
+        Self { waiting: BTreeMap::new(), ends: FxHashMap::default(), arrived: 0 }
+    }
+
+    /// Adds a piece of work; gives back the earliest one and its lane once enough wait.
+    fn add(&mut self, queue: Q, start_ns: i64, end_ns: i64, item: T) -> Option<(T, usize)> {
+        self.arrived += 1;
+        self.waiting.insert((start_ns, self.arrived), (end_ns, queue, item));
+        if self.waiting.len() > WAITING { self.pop() } else { None }
+    }
+
+    /// The earliest piece that waits, and its lane.
+    fn pop(&mut self) -> Option<(T, usize)> {
+        let ((start_ns, _), (end_ns, queue, item)) = self.waiting.pop_first()?;
+        let ends = self.ends.entry(queue).or_default();
+        let lane = ends.iter().position(|&end| end <= start_ns).unwrap_or(ends.len());
+        match ends.get_mut(lane) {
+            Some(end) => *end = end_ns,
+            None => ends.push(end_ns),
+        }
+        Some((item, lane))
+    }
+
+    fn queues(&self) -> impl Iterator<Item = (Q, usize)> {
+        self.ends.iter().map(|(&queue, ends)| (queue, ends.len()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_that_overlaps_gets_lanes_of_its_own_and_all_comes_back() {
+        let mut lanes = Lanes::new();
+        for (start, end) in [(0, 10), (20, 30), (5, 8), (10, 20), (25, 40), (41, 42)] {
+            assert!(lanes.add("q", start, end, (start, end)).is_none());
+        }
+        assert!(lanes.add("other", 5, 50, (5, 50)).is_none());
+        let all: Vec<_> = std::iter::from_fn(|| lanes.pop()).collect();
+        let starts: Vec<i64> = all.iter().map(|((start, _), _)| *start).collect();
+        assert_eq!(starts, [0, 5, 5, 10, 20, 25, 41]);
+        let lane_of = |span| all.iter().find(|(s, _)| *s == span).map(|(_, lane)| *lane);
+        assert_eq!(
+            [lane_of((0, 10)), lane_of((5, 8)), lane_of((10, 20))],
+            [Some(0), Some(1), Some(0)]
+        );
+        assert_eq!(
+            [lane_of((25, 40)), lane_of((41, 42)), lane_of((5, 50))],
+            [Some(1), Some(0), Some(0)]
+        );
+    }
+
+    #[test]
+    fn memory_is_bounded_and_nothing_is_lost() {
+        let mut lanes = Lanes::new();
+        let mut out = 0;
+        for at in 0..200_000 {
+            out += usize::from(lanes.add(0, at, at + 1, ()).is_some());
+            assert!(lanes.waiting.len() <= WAITING);
+        }
+        while lanes.pop().is_some() {
+            out += 1;
+        }
+        assert_eq!(out, 200_000);
+    }
 }

@@ -9,8 +9,7 @@ use std::path::Path;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use stage2_contract::text::csv_field;
-use stage2_contract::text::uuid_text;
+use stage2_contract::text::{csv_field, uuid_text};
 use stage2_contract::trace::{RANGE_OUTSIDE, RANGE_UNKNOWN, Shape};
 use stage2_read::trace::events::{Event, What, Work};
 

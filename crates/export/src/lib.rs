@@ -5,30 +5,40 @@
 //! cannot hold.
 #![forbid(unsafe_code)]
 
+/// Declares the messages of a protobuf: `field: type = number, what prost calls it;`.
+macro_rules! messages {
+    ($($(#[$doc:meta])* $message:ident {
+        $($field:ident: $type:ty = $number:tt, $($kind:ident $(= $how:tt)?),+;)*
+    })*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, prost::Message)]
+        struct $message {
+            $(#[prost($($kind $(= $how)?),+, tag = $number)] $field: $type,)*
+        }
+    )*};
+}
+
 mod chrome;
-mod error;
-pub mod fields;
-mod folded;
-mod hatchet;
 mod kernels_csv;
-mod lanes;
 pub mod names;
 pub mod output;
 mod perfetto;
-mod pprof;
+mod profiles;
 mod run;
 mod selection;
 mod sqlite;
-mod tree;
 
-use std::path::{Path, PathBuf};
-
-pub use error::ExportError;
 pub use run::{Gpu, Process, Run};
 pub use selection::{Selected, Selection, Window};
-use serde::{Deserialize, Serialize};
 pub use stage2_read::trace::events;
 pub use stage2_read::trace::events::Traces;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use stage2_contract::text::visible_path;
+use stage2_contract::trace::ReadError;
 
 /// A format of another tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,9 +162,9 @@ pub fn export(
         Format::Chrome => chrome::write(selected, out),
         Format::Sqlite => sqlite::write(selected, out),
         Format::Csv => kernels_csv::write(selected, out),
-        Format::Hatchet => hatchet::write(selected, out),
-        Format::Pprof => pprof::write(selected, out),
-        Format::Folded => folded::write(selected, out),
+        Format::Hatchet => profiles::hatchet(selected, out),
+        Format::Pprof => profiles::pprof(selected, out),
+        Format::Folded => profiles::folded(selected, out),
     })?;
     if !format.has_marks() {
         exported.counts.marks_left_out = std::mem::take(&mut exported.counts.marks);
@@ -176,4 +186,77 @@ pub fn select(
     let exported = write(&Selected::new(run, selection))?;
     let clocks = run.clocks().map(str::to_owned);
     Ok(Exported { missing: run.missing(), sample: run.sample(), clocks, ..exported })
+}
+
+/// Why an export failed. What was written so far is gone.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// The run has no trace file of the collector.
+    #[error(
+        "{run}: there is no trace file of the collector to export{}{why}; run the workload under the \
+         collector, or import trace files with `stage2-launch import --spool DIR`",
+        if why.is_empty() { "" } else { ": " }
+    )]
+    NoTraceFiles {
+        /// The run.
+        run: String,
+        /// What is wrong with those that are there.
+        why: String,
+    },
+    /// Nothing is left of what was selected of a run of so many seconds.
+    #[error(
+        "--stage and --window leave nothing of the run; its events end {0:.3} s after the first"
+    )]
+    NothingSelected(f64),
+    /// The report of the run cannot be read.
+    #[error(
+        "{path} cannot be read: {why}; name the folder of a run, and write its reports again with \
+         `stage2-launch report`"
+    )]
+    NoReport {
+        /// The file.
+        path: String,
+        /// The reason.
+        why: String,
+    },
+    /// A trace file cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// A stage that the run does not have.
+    #[error("the run has no stage `{stage}`; it has {known}")]
+    NoSuchStage {
+        /// What was asked for.
+        stage: String,
+        /// The stages of the run.
+        known: String,
+    },
+    /// A window that cannot be read.
+    #[error(
+        "`{0}` is no window; write START..END in seconds since the first event, for instance 0.5..1.25"
+    )]
+    NoWindow(String),
+    /// The destination exists.
+    #[error("{0} exists already; choose another name with -o, or remove it")]
+    Exists(String),
+    /// The destination cannot be written.
+    #[error("{path} cannot be written: {source}; the export is incomplete and was removed")]
+    Write {
+        /// The destination.
+        path: String,
+        /// The reason.
+        source: io::Error,
+    },
+}
+
+impl ExportError {
+    /// Whether what was asked for is wrong, and not what was found or done.
+    pub fn is_usage(&self) -> bool {
+        !matches!(self, Self::NoTraceFiles { .. } | Self::Read(_) | Self::Write { .. })
+    }
+
+    /// What turns an error of the system into one about `path`.
+    pub fn write(path: &Path) -> impl Fn(io::Error) -> Self + use<> {
+        let path = path.to_owned();
+        move |source| Self::Write { path: visible_path(&path), source }
+    }
 }

@@ -1,8 +1,10 @@
-//! Words that several formats share.
+//! Words and values that several formats share.
 
 use std::borrow::Cow;
 
-use stage2_read::trace::events::{What, Work};
+use serde_json::{Map, Value as Json, json};
+use stage2_contract::trace::Payload;
+use stage2_read::trace::events::{Value, What, Work};
 
 /// What a piece of work is called: the demangled name of a kernel, or what else was done.
 pub fn work<'a>(work: &Work<'a>) -> Cow<'a, str> {
@@ -36,5 +38,28 @@ fn copy(kind: u8) -> &'static str {
         9 => "HtoH",
         10 => "PtoP",
         _ => "Unknown",
+    }
+}
+
+/// An object with one member for each value, in their order; JSON knows no NaN and no infinity, which
+/// become null.
+pub(crate) fn json_object(fields: &[(String, Value)]) -> Map<String, Json> {
+    let value = |value: &Value| match value {
+        Value::Number(payload) => json_number(*payload),
+        Value::Text(text) => json!(text),
+    };
+    fields.iter().map(|(name, of)| (name.clone(), value(of))).collect()
+}
+
+/// The JSON object of the values, as text; `None` where there are no values.
+pub fn json_text(fields: &[(String, Value)]) -> Option<String> {
+    (!fields.is_empty()).then(|| Json::Object(json_object(fields)).to_string())
+}
+
+pub(crate) fn json_number(payload: Payload) -> Json {
+    match payload {
+        Payload::U64(value) => json!(value),
+        Payload::I64(value) => json!(value),
+        Payload::F64(value) => json!(value),
     }
 }

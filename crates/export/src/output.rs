@@ -2,14 +2,17 @@
 //!
 //! Like a bundle, an export is its owner's alone, whatever the umask: `chmod` shares it on purpose.
 
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::fs::File;
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use tempfile::{NamedTempFile, TempDir};
 
+use stage2_contract::text::visible_path;
 use stage2_read::files::settle;
-use stage2_read::private::{self, Sharing};
+use stage2_read::private;
+use stage2_read::private::Sharing;
 
 use crate::ExportError;
 
@@ -76,7 +79,6 @@ fn new_folder(path: &Path) -> Result<TempDir, ExportError> {
     new_with().tempdir_in(folder_of(path)).map_err(ExportError::write(path))
 }
 
-/// What is not whole yet.
 fn new_with() -> tempfile::Builder<'static, 'static> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(".new-");
@@ -85,10 +87,8 @@ fn new_with() -> tempfile::Builder<'static, 'static> {
 
 /// Libraries that open files themselves create them by the umask.
 fn protect(path: &Path) -> Result<(), ExportError> {
-    match Sharing::default().apply(path).into_iter().next() {
-        Some(unchanged) => Err(ExportError::write(path)(unchanged.error)),
-        None => Ok(()),
-    }
+    let unchanged = Sharing::default().apply(path).into_iter().next();
+    unchanged.map_or(Ok(()), |unchanged| Err(ExportError::write(path)(unchanged.error)))
 }
 
 fn folder_of(path: &Path) -> &Path {
@@ -97,17 +97,19 @@ fn folder_of(path: &Path) -> &Path {
 
 fn absent(path: &Path) -> Result<(), ExportError> {
     match fs::symlink_metadata(path) {
-        Ok(_) => Err(ExportError::Exists { path: stage2_contract::text::visible_path(path) }),
+        Ok(_) => Err(exists(path)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(ExportError::write(path)(error)),
     }
 }
 
+fn exists(path: &Path) -> ExportError {
+    ExportError::Exists(visible_path(path))
+}
+
 fn exists_or(path: &Path, error: io::Error) -> ExportError {
     match error.kind() {
-        io::ErrorKind::AlreadyExists | io::ErrorKind::DirectoryNotEmpty => {
-            ExportError::Exists { path: stage2_contract::text::visible_path(path) }
-        }
+        io::ErrorKind::AlreadyExists | io::ErrorKind::DirectoryNotEmpty => exists(path),
         _ => ExportError::write(path)(error),
     }
 }

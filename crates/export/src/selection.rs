@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
+use stage2_contract::text::visible;
 use stage2_read::trace::events::{Event, Span, What};
 
 use crate::run::{Process, Run};
@@ -31,8 +32,7 @@ impl FromStr for Window {
 
     /// Reads `START..END` in seconds; either may be left out.
     fn from_str(text: &str) -> Result<Self, ExportError> {
-        let refused =
-            || ExportError::NoWindow { window: stage2_contract::text::visible(text.as_bytes()) };
+        let refused = || ExportError::NoWindow(visible(text.as_bytes()));
         let (from, to) = text.split_once("..").ok_or_else(refused)?;
         let ns = |part: &str, absent: i64| match part.trim().trim_end_matches('s') {
             "" => Ok(absent),
@@ -62,7 +62,7 @@ impl Selection {
         if window.from_ns <= span.ns() {
             return Ok(());
         }
-        Err(ExportError::NothingSelected { seconds: span.ns() as f64 / 1e9 })
+        Err(ExportError::NothingSelected(span.ns() as f64 / 1e9))
     }
 
     /// That the run has the stages that are asked for.
@@ -87,7 +87,7 @@ impl Selection {
         match self.stages.iter().find(|stage| !known.contains(*stage)) {
             None => Ok(()),
             Some(stage) => Err(ExportError::NoSuchStage {
-                stage: stage2_contract::text::visible(stage.as_bytes()),
+                stage: visible(stage.as_bytes()),
                 known: known.into_iter().map(|s| format!("`{s}`")).collect::<Vec<_>>().join(", "),
             }),
         }

@@ -1,15 +1,146 @@
-//! A trace file that grows -> its records, up to the last whole frame, a bounded number of bytes at a time.
+//! A trace that grows, in one file or cut into pieces -> its records: at the end of a piece goes on with the next.
 
-use std::fs::{self, File};
-use std::io::{self, Read, Seek as _, SeekFrom};
+use std::fs::File;
+use std::io::{Read, Seek as _, SeekFrom};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
+use stage2_contract::trace::pieces::{Join, piece_name, piece_of};
 use stage2_contract::trace::{Ending, ReadError, Reader, Record, Writer};
 use stage2_read::files;
 
+/// Pieces that are looked at ahead of the one that is read.
+const AHEAD: u64 = 10_000;
+
+/// Which trace a piece belongs to.
+pub(crate) type Trace = (PathBuf, String);
+
+/// Folder and stem of the trace that a file is a piece of, and its number; nothing for other files.
+pub(crate) fn place(path: &Path) -> Option<(Trace, u64)> {
+    let (stem, number) = piece_of(path.file_name()?.to_str()?)?;
+    Some(((path.parent()?.to_owned(), stem.to_owned()), number))
+}
+
+#[derive(Debug)]
+pub(crate) struct Chain {
+    follow: Follow,
+    join: Join,
+    /// Where the pieces lie, and the numbers of the first and of the present one.
+    pieces: Option<(Trace, u64, u64)>,
+    /// Bytes of earlier pieces that were read.
+    before: u64,
+    is_finished: bool,
+}
+
+impl Chain {
+    /// Starts at a file without opening it.
+    pub(crate) fn new(path: PathBuf) -> Self {
+        let pieces = place(&path).map(|(trace, number)| (trace, number, number));
+        let mut join = Join::default();
+        join.begin_file();
+        Self { follow: Follow::new(path), join, pieces, before: 0, is_finished: false }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.follow.path
+    }
+
+    /// How things stand. A piece that is over is not the end of the trace.
+    pub(crate) fn state(&self) -> &FileState {
+        match &self.follow.state {
+            FileState::Ended if self.join.is_continued() => &FileState::Growing,
+            state => state,
+        }
+    }
+
+    /// Bytes that were read, of all pieces.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.before.saturating_add(self.follow.at)
+    }
+
+    /// Bytes that are there and were not read.
+    pub(crate) fn backlog(&self) -> u64 {
+        let length = |path: &Path| fs::metadata(path).map_or(0, |found| found.len());
+        let own = length(self.path()).saturating_sub(self.follow.at);
+        let Some((trace, _, number)) = &self.pieces else { return own };
+        let later = (1..AHEAD).map(|more| length(&file(trace, number + more)));
+        own + later.take_while(|length| *length > 0).sum::<u64>()
+    }
+
+    /// Pieces that are or were not there, as first and last number.
+    pub(crate) fn gaps(&self) -> &[(u64, u64)] {
+        self.join.gaps()
+    }
+
+    /// All files that were read and are there yet, with how far.
+    pub(crate) fn files(&self) -> Vec<(PathBuf, u64)> {
+        let now = (self.path().to_owned(), self.follow.at);
+        let Some((trace, first, number)) = &self.pieces else { return vec![now] };
+        let earlier = (*first..*number).map(|number| file(trace, number));
+        let earlier = earlier.filter_map(|path| Some((path.metadata().ok()?.len(), path)));
+        earlier.map(|(bytes, path)| (path, bytes)).chain([now]).collect()
+    }
+
+    /// Reads on, `budget` bytes about.
+    pub(crate) fn read(&mut self, budget: u64, mut take: impl FnMut(Record)) -> Taken {
+        let mut all = Taken::default();
+        loop {
+            let join = &mut self.join;
+            let left = budget.saturating_sub(all.bytes);
+            let taken = self.follow.read(left, |record| match record {
+                work @ Record::Work(_) => take(work),
+                record => join.take(record, &mut take),
+            });
+            all.bytes += taken.bytes;
+            all.corrupt_frames += taken.corrupt_frames;
+            if all.bytes >= budget || !self.turn() {
+                break;
+            }
+        }
+        all.behind = self.backlog();
+        if self.state().is_over() && !std::mem::replace(&mut self.is_finished, true) {
+            self.join.finish(take);
+        }
+        all
+    }
+
+    /// Goes to the next piece, where this one is over or gone; whether there is one.
+    fn turn(&mut self) -> bool {
+        let is_over = match &self.follow.state {
+            FileState::Ended => self.join.is_continued(),
+            FileState::Waiting | FileState::Growing => false,
+            // For example, it was deleted before we read it. The reader reports a gap before the next piece.
+            _ => true,
+        };
+        let Some((trace, _, number)) = self.pieces.as_mut().filter(|_| is_over) else {
+            return false;
+        };
+        let Some(next) = next_piece(trace, *number) else { return false };
+        self.before = self.before.saturating_add(self.follow.at);
+        *number = next;
+        self.follow = Follow::new(file(trace, next));
+        self.join.begin_file();
+        true
+    }
+}
+
+fn file((folder, stem): &Trace, number: u64) -> PathBuf {
+    folder.join(piece_name(stem, number))
+}
+
+/// The lowest number behind `number` of a piece that is there.
+fn next_piece(trace: &Trace, number: u64) -> Option<u64> {
+    if file(trace, number + 1).exists() {
+        return Some(number + 1);
+    }
+    let entries = fs::read_dir(&trace.0).ok()?.flatten();
+    let found = entries.filter_map(|entry| place(&entry.path()));
+    found.filter(|(of, other)| of == trace && *other > number).map(|(_, other)| other).min()
+}
+
 /// The fewest bytes that a call may read: more than the largest frame.
-pub(crate) const LEAST_BUDGET: u64 = 2 << 20;
+const LEAST_BUDGET: u64 = 2 << 20;
 /// How often the same damaged frame is read before the file is given up: a writer may be at it.
 const PATIENCE: u32 = 5;
 
@@ -42,24 +173,21 @@ impl FileState {
     }
 }
 
-/// What one call has read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Taken {
-    /// Bytes.
-    pub bytes: u64,
+pub(crate) struct Taken {
+    pub(crate) bytes: u64,
     /// Bytes that are there and were not read yet.
-    pub behind: u64,
+    pub(crate) behind: u64,
     /// Frames within that were damaged and left out.
-    pub corrupt_frames: u64,
+    pub(crate) corrupt_frames: u64,
 }
 
-/// A file, and how far it was read.
 #[derive(Debug)]
-pub struct Follow {
+struct Follow {
     path: PathBuf,
     file: Option<File>,
     identity: (u64, u64),
-    /// Where the next frame begins; 0: the header was not read.
+    /// Where the next frame begins, bytes from the start; 0: the header was not read.
     at: u64,
     /// Calls that came no further because of damage at `at`.
     stuck: u32,
@@ -68,29 +196,13 @@ pub struct Follow {
 }
 
 impl Follow {
-    /// Nothing is opened yet.
-    pub fn new(path: PathBuf) -> Self {
+    fn new(path: PathBuf) -> Self {
         let state = FileState::default();
         Self { path, file: None, identity: (0, 0), at: 0, stuck: 0, state, ended: false }
     }
 
-    /// The file.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// How things stand.
-    pub fn state(&self) -> &FileState {
-        &self.state
-    }
-
-    /// Where the part that was read ends, bytes from the start.
-    pub fn read_to(&self) -> u64 {
-        self.at
-    }
-
     /// Reads on, `budget` bytes at most, or 2 MiB where that is less.
-    pub fn read(&mut self, budget: u64, take: impl FnMut(Record)) -> Taken {
+    fn read(&mut self, budget: u64, take: impl FnMut(Record)) -> Taken {
         if self.state.is_over() {
             return Taken::default();
         }
@@ -158,9 +270,7 @@ impl Follow {
                     // A frame that does not begin as one, or whose end is none: not merely unfinished.
                     let damaged = matches!(end, Ending::Torn { .. }) && skipped.corrupt_frames > 0;
                     self.stuck = if damaged && taken.bytes == 0 { self.stuck + 1 } else { 0 };
-                    if damaged {
-                        taken.corrupt_frames -= 1;
-                    }
+                    taken.corrupt_frames -= u64::from(damaged);
                 }
                 // It may be in the making.
                 Err(ReadError::HeaderCut { .. }) => {}
@@ -217,5 +327,149 @@ impl<R: Read> Read for Counted<R> {
 }
 
 #[cfg(test)]
-#[path = "follow_tests.rs"]
-mod tests;
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    /// A trace file that is written step by step.
+    struct Trace {
+        folder: tempfile::TempDir,
+        bytes: Vec<u8>,
+    }
+
+    impl Trace {
+        fn new() -> Self {
+            let mut bytes = Vec::new();
+            let mut writer = Writer::new(&mut bytes).expect("a header");
+            for id in 1..=9 {
+                writer.write(&Record::Name { id, bytes: b"name".repeat(id as usize) });
+                writer.flush().expect("memory");
+            }
+            writer.write(&Record::End { reason: "exit".into() });
+            writer.flush().expect("memory");
+            drop(writer);
+            Self { folder: tempfile::tempdir().expect("a folder"), bytes }
+        }
+
+        fn path(&self) -> PathBuf {
+            self.folder.path().join("host-1.s2t")
+        }
+
+        fn write(&self, length: usize) {
+            fs::write(self.path(), &self.bytes[..length]).expect("a file");
+        }
+    }
+
+    fn read(follow: &mut Follow) -> usize {
+        let mut records = 0;
+        follow.read(0, |_| records += 1);
+        records
+    }
+
+    /// Hazard (Watching what runs): A frame is half written when it is read.
+    /// Promise: It is read once, and whole.
+    #[test]
+    fn a_file_that_grows_by_any_bytes_is_read_once_and_whole() {
+        let trace = Trace::new();
+        for step in [1, 7, 20, 33, 1_000] {
+            trace.write(0);
+            let mut file = fs::OpenOptions::new().append(true).open(trace.path()).expect("a file");
+            let mut follow = Follow::new(trace.path());
+            let mut records = read(&mut follow);
+            for chunk in trace.bytes.chunks(step) {
+                assert!(!follow.state.is_over(), "{:?}", &follow.state);
+                file.write_all(chunk).expect("a disk");
+                records += read(&mut follow);
+            }
+            assert_eq!((records, &follow.state), (10, &FileState::Ended), "steps of {step}");
+            assert_eq!(follow.at, trace.bytes.len() as u64);
+        }
+    }
+
+    #[test]
+    fn more_than_the_budget_is_read_the_next_time() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.s2t");
+        let mut writer = Writer::new(File::create(&path).expect("a file")).expect("a header");
+        for id in 0..60u32 {
+            writer.write(&Record::Name { id, bytes: vec![id as u8; 100_000] });
+        }
+        writer.flush().expect("a disk");
+        let length = fs::metadata(&path).expect("a file").len();
+        let mut follow = Follow::new(path);
+        let mut seen = Vec::new();
+        let first = follow.read(LEAST_BUDGET, |record| seen.push(record));
+        assert!(
+            first.bytes <= LEAST_BUDGET && first.behind == length - first.bytes && first.behind > 0
+        );
+        while follow.read(LEAST_BUDGET, |record| seen.push(record)).behind > 0 {}
+        assert_eq!((seen.len(), follow.at), (60, length));
+    }
+
+    /// Hazard (Watching what runs): A trace file is cut, taken away or replaced while it is read.
+    /// Promise: The change is reported once, and the frames read before it still count.
+    #[test]
+    fn a_file_that_is_cut_taken_away_or_replaced_says_so() {
+        let trace = Trace::new();
+        let begun = || {
+            trace.write(trace.bytes.len() - 20);
+            let mut follow = Follow::new(trace.path());
+            assert!(read(&mut follow) > 0);
+            follow
+        };
+        let mut follow = begun();
+        trace.write(40);
+        assert_eq!((read(&mut follow), &follow.state), (0, &FileState::Cut));
+        let mut follow = begun();
+        fs::remove_file(trace.path()).expect("a file");
+        assert_eq!((read(&mut follow), &follow.state), (0, &FileState::Removed));
+        let mut follow = begun();
+        fs::rename(trace.path(), trace.folder.path().join("old")).expect("a file");
+        trace.write(trace.bytes.len());
+        assert_eq!((read(&mut follow), &follow.state), (0, &FileState::Replaced));
+        let mut follow = Follow::new(trace.folder.path().join("absent"));
+        assert_eq!((read(&mut follow), &follow.state), (0, &FileState::Removed));
+    }
+
+    /// Hazard (Watching what runs): A trace file is damaged anywhere.
+    /// Promise: The damaged frames are lost and reported, and the reader goes on.
+    #[test]
+    fn any_damaged_byte_costs_frames_and_never_more() {
+        let trace = Trace::new();
+        // Where lengths stand: that of the header, and that of each frame.
+        let (mut lengths, mut frame): (Vec<usize>, usize) = ((12..16).collect(), 20);
+        while let Some(length) = trace.bytes.get(frame + 4..).and_then(|rest| rest.first_chunk()) {
+            lengths.extend(frame + 4..frame + 8);
+            frame += 12 + u32::from_le_bytes(*length) as usize;
+        }
+        for at in 0..trace.bytes.len() {
+            let mut bytes = trace.bytes.clone();
+            bytes[at] ^= 0x55;
+            fs::write(trace.path(), &bytes).expect("a file");
+            let mut follow = Follow::new(trace.path());
+            let (mut records, mut corrupt) = (0, 0);
+            for _ in 0..=PATIENCE {
+                corrupt += follow.read(0, |_| records += 1).corrupt_frames;
+            }
+            let damaged = matches!(&follow.state, FileState::Damaged(_) | FileState::Unreadable(_));
+            // What seems longer than the file may still be written.
+            let waits = lengths.contains(&at) && !follow.state.is_over();
+            assert!(
+                records < 10 && (damaged || waits || corrupt > 0),
+                "byte {at}: {:?}",
+                &follow.state
+            );
+        }
+    }
+
+    #[test]
+    fn a_pipe_and_a_folder_are_refused_without_a_wait() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut follow = Follow::new(folder.path().to_owned());
+        read(&mut follow);
+        assert!(
+            matches!(&follow.state, FileState::Unreadable(why) if why.contains("ordinary file"))
+        );
+    }
+}

@@ -18,7 +18,6 @@ const OPEN: usize = 1 << 16;
 /// Closings that may yet turn out to be no end: a collector lets this many ranges go on at once.
 const CLOSING: usize = 1 << 8;
 
-/// An instance of a stage.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Root {
     pub(crate) stage: u16,
@@ -34,7 +33,6 @@ pub(crate) struct Root {
     counted: bool,
 }
 
-/// A step that is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Step {
     pub(crate) stage: u16,
@@ -108,12 +106,8 @@ impl Instances {
                 before = None;
             }
             (Some(stage), None, before) => {
-                root = self.begin(
-                    stage,
-                    record.start.0,
-                    recorded,
-                    before.is_none() && record.continues == 0,
-                );
+                let counted = before.is_none() && record.continues == 0;
+                root = self.begin(stage, record.start.0, recorded, counted);
                 is_root = root != NO_ROOT;
             }
         }
@@ -151,7 +145,6 @@ impl Instances {
         }
     }
 
-    /// A range closed.
     pub(crate) fn close(&mut self, range: u64, end: u64, steps: &mut Vec<Step>) {
         let mut id = range;
         // Bounded: a hostile file can let continuations run in a circle.
@@ -233,17 +226,8 @@ mod tests {
     const LIBRARY: Place = Place { stage: None, of_program: false };
 
     fn open(range: u64, parent: u64, start: u64, continues: u64) -> RangeOpen {
-        RangeOpen {
-            range,
-            start: MonoNs(start),
-            path: 1,
-            thread: 1,
-            parent,
-            start_end: false,
-            category: 0,
-            payload: None,
-            continues,
-        }
+        let start = MonoNs(start);
+        RangeOpen { range, start, path: 1, thread: 1, parent, continues, ..RangeOpen::default() }
     }
 
     fn step(stage: u16, start: u64, end: u64) -> Step {

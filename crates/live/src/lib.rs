@@ -1,6 +1,6 @@
 //! Trace files that grow -> what their processes do now, and what they did since we began to look.
 //!
-//! [`Watch`] follows the files ([`follow`](Follow)), reads what was added up to the last whole frame, and
+//! [`Watch`] follows the files, reads what was added up to the last whole frame, and
 //! keeps numbers of two kinds for each process: totals, which only grow, and a window of the last ten
 //! seconds of the data. Stages, windows of stages, busy time and launch gaps mean what they mean in a
 //! report. Memory is bounded, whatever a file holds; nothing here knows a terminal or a socket.
@@ -9,29 +9,21 @@
 //! order. So a window ends there, and all of its numbers are of the same time.
 #![forbid(unsafe_code)]
 
-mod chain;
-mod class;
 mod counters;
 mod follow;
 mod instances;
-mod look;
 mod numbers;
 mod process;
 mod settled;
-mod slots;
-mod stage;
 mod tables;
 mod watch;
-mod window;
 
-pub use class::{CLASSES, class_label};
 pub use counters::Counter;
-pub use follow::{FileState, Follow, Taken};
-pub use look::{Look, Watched};
-pub use numbers::{BUCKETS_S, StageNumbers};
-pub use process::{Options, Process};
-pub use watch::{Source, Watch};
-pub use window::{Counts, DeviceBusy, KernelRow, Window};
+pub use follow::FileState;
+pub use numbers::{BUCKETS_S, Counts, DeviceBusy, KernelRow, StageNumbers, Window};
+pub use process::Options;
+pub use tables::class_label;
+pub use watch::{Look, Source, Watch, Watched};
 
 /// How far behind the last event of a file its numbers are final: a collector writes once a second, and
 /// a buffer of CUPTI's may come a flush later than another one.

@@ -1,8 +1,13 @@
-//! What a stage did: steps, time on the GPU, and where that went. Sums, so that they can be added.
+//! What a stage did: steps, time on the GPU, and where that went. Sums, so that they can be added; those of
+//! one second each make the window of the last ten seconds.
 
+use std::collections::{BTreeMap, HashMap};
+
+use rustc_hash::FxHashMap;
 use stage2_contract::stats::Histogram;
 
-use crate::class::COUNT;
+use crate::WINDOW_S;
+use crate::tables::{COUNT, KernelId};
 
 /// Upper bounds of the buckets of step times, seconds. Fixed, so that they can be added over processes
 /// and time; the last bucket, without a bound, is not listed.
@@ -44,7 +49,6 @@ pub struct StageNumbers {
 }
 
 impl StageNumbers {
-    /// Counts a step.
     pub(crate) fn step(&mut self, ns: u64, tokens: Option<u64>) {
         self.steps = self.steps.saturating_add(1);
         self.steps_ns = self.steps_ns.saturating_add(ns);
@@ -60,15 +64,12 @@ impl StageNumbers {
         }
     }
 
-    /// Counts work of a class.
     pub(crate) fn work(&mut self, class: u8, ns: u64) {
         self.launches = self.launches.saturating_add(1);
-        if let (Some(time), Some(launches)) = (
-            self.class_ns.get_mut(usize::from(class)),
-            self.class_launches.get_mut(usize::from(class)),
-        ) {
-            *time = time.saturating_add(ns);
-            *launches = launches.saturating_add(1);
+        let class = usize::from(class);
+        let sums = [(self.class_ns.get_mut(class), ns), (self.class_launches.get_mut(class), 1)];
+        for (sum, more) in sums.into_iter().filter_map(|(sum, more)| Some((sum?, more))) {
+            *sum = sum.saturating_add(more);
         }
     }
 
@@ -96,15 +97,143 @@ impl StageNumbers {
 
     /// Share of the windows in which the GPU worked for the stage; nothing without a window.
     pub fn busy_share(&self) -> Option<f64> {
-        (self.window_ns > 0)
-            .then(|| self.busy_ns.min(self.window_ns) as f64 / self.window_ns as f64)
+        self.share_of_windows(self.busy_ns)
     }
 
     /// Share of the windows that launch gaps take.
     pub fn gap_share(&self) -> Option<f64> {
-        (self.window_ns > 0)
-            .then(|| self.gaps_ns.min(self.window_ns) as f64 / self.window_ns as f64)
+        self.share_of_windows(self.gaps_ns)
     }
+
+    fn share_of_windows(&self, ns: u64) -> Option<f64> {
+        (self.window_ns > 0).then(|| ns.min(self.window_ns) as f64 / self.window_ns as f64)
+    }
+}
+
+/// Records of GPU work by what is known of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Kernels.
+    pub kernels: u64,
+    /// Kernels, copies, fills and graphs.
+    pub work: u64,
+    /// Of these, launched in a range.
+    pub attributed: u64,
+    /// Launched while no range of the program was open.
+    pub outside: u64,
+    /// Whose launch could not be placed, by the collector or because we forgot its range.
+    pub unattributed: u64,
+    /// Without times that can be used.
+    pub untimed: u64,
+    /// What was beyond the limits of the reader: definitions and ranges.
+    pub left_out: u64,
+}
+
+/// The last seconds of a process.
+#[derive(Clone, Debug, Default)]
+pub struct Window {
+    /// Its length, ns; 0: there is no data.
+    pub ns: u64,
+    /// When it ends, ns since the Unix epoch; nothing where no clock reading says it.
+    pub end_wall_ns: Option<u64>,
+    /// Stages by name.
+    pub stages: BTreeMap<String, StageNumbers>,
+    /// Kernels, the longest first.
+    pub kernels: Vec<KernelRow>,
+    /// GPUs with work.
+    pub devices: Vec<DeviceBusy>,
+}
+
+/// A kernel within a stage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelRow {
+    /// The stage.
+    pub stage: String,
+    /// Its short name.
+    pub name: String,
+    /// Its class, for [`class_label`](crate::class_label).
+    pub class: u8,
+    /// Time of all launches, ns.
+    pub ns: u64,
+    /// Launches.
+    pub launches: u64,
+}
+
+/// How long a GPU worked for a process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceBusy {
+    /// As the process numbers it.
+    pub device: u32,
+    /// Time during which at least one operation of the process ran on the GPU, ns.
+    pub busy_ns: u64,
+}
+
+/// Length of a slot, ns.
+pub(crate) const SLOT_NS: u64 = 1_000_000_000;
+/// Slots that are kept: the window, and what is newer than its end.
+const KEPT: u64 = WINDOW_S + 12;
+/// Kernels of a slot that have a row of their own.
+const KERNELS: usize = 2_048;
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Slot {
+    pub(crate) stages: FxHashMap<u16, StageNumbers>,
+    /// Time and number of launches by stage and kernel.
+    pub(crate) kernels: FxHashMap<(u16, KernelId), (u64, u64)>,
+    pub(crate) device_busy: FxHashMap<u32, u64>,
+    /// Time on the GPU whose records came too late.
+    pub(crate) late_ns: u64,
+}
+
+impl Slot {
+    pub(crate) fn kernel(&mut self, stage: u16, kernel: KernelId, ns: u64) {
+        let known = self.kernels.len() < KERNELS || self.kernels.contains_key(&(stage, kernel));
+        let key = if known { (stage, kernel) } else { (stage, KernelId::OTHER) };
+        let sum = self.kernels.entry(key).or_default();
+        *sum = (sum.0.saturating_add(ns), sum.1 + 1);
+    }
+}
+
+/// Slots by the second that they are of.
+#[derive(Debug, Default)]
+pub(crate) struct Slots {
+    all: BTreeMap<u64, Slot>,
+    /// What belongs to seconds that are kept no more.
+    dropped: Slot,
+}
+
+impl Slots {
+    pub(crate) fn at(&mut self, ns: u64) -> &mut Slot {
+        let second = ns / SLOT_NS;
+        let newest = self.all.last_key_value().map_or(second, |(&newest, _)| newest.max(second));
+        let oldest = newest.saturating_sub(KEPT);
+        while self.all.first_key_value().is_some_and(|(&first, _)| first < oldest) {
+            self.all.pop_first();
+        }
+        if second < oldest {
+            // Nobody reads it: too old for any window.
+            self.dropped = Slot::default();
+            return &mut self.dropped;
+        }
+        self.all.entry(second).or_default()
+    }
+
+    /// What lies in the ten seconds that end with that of `end`.
+    pub(crate) fn window(&self, end: u64) -> impl Iterator<Item = &Slot> {
+        let last = end / SLOT_NS;
+        self.all.range((last + 1).saturating_sub(WINDOW_S)..=last).map(|(_, slot)| slot)
+    }
+}
+
+/// Numbers of the stages of a window together.
+pub(crate) fn by_stage<'s>(slots: impl Iterator<Item = &'s Slot>) -> HashMap<u16, StageNumbers> {
+    let mut sums: HashMap<u16, StageNumbers> = HashMap::new();
+    for slot in slots {
+        for (&stage, numbers) in &slot.stages {
+            sums.entry(stage).or_default().add(numbers);
+        }
+    }
+    sums
 }
 
 #[cfg(test)]
@@ -138,5 +267,31 @@ mod tests {
         sum.add(&second);
         assert_eq!(sum, whole);
         assert_eq!(sum.busy_share(), None);
+    }
+
+    #[test]
+    fn a_window_is_ten_seconds_and_what_is_older_goes() {
+        let mut slots = Slots::default();
+        for second in 100..130 {
+            slots.at(second * SLOT_NS).stages.entry(1).or_default().step(5, None);
+        }
+        let steps = |slots: &Slots, end| {
+            by_stage(slots.window(end * SLOT_NS)).get(&1).map_or(0, |numbers| numbers.steps)
+        };
+        assert_eq!((steps(&slots, 126), slots.all.len() as u64), (10, KEPT + 1));
+        assert_eq!(steps(&slots, 109), 3, "the seconds from 107 on are kept");
+        slots.at(3).stages.entry(1).or_default().step(5, None);
+        assert_eq!((steps(&slots, 3), slots.all.len() as u64), (0, KEPT + 1));
+    }
+
+    #[test]
+    fn kernels_beyond_the_limit_are_one_row() {
+        let mut slot = Slot::default();
+        for kernel in 0..KERNELS as u32 + 10 {
+            slot.kernel(1, KernelId(kernel + 1), 3);
+        }
+        assert_eq!(slot.kernels[&(1, KernelId::OTHER)], (30, 10));
+        slot.kernel(1, KernelId(5), 3);
+        assert_eq!(slot.kernels[&(1, KernelId(5))], (6, 2));
     }
 }

@@ -5,10 +5,11 @@
 
 use stage2_contract::stats::BACK_TO_BACK_NS;
 
+use crate::numbers::StageNumbers;
+
 /// Intervals of one union that wait, at most; more are settled early.
 const PENDING: usize = 1 << 16;
 
-/// A union in the making.
 #[derive(Debug, Default)]
 pub(crate) struct Settled {
     pending: Vec<(u64, u64)>,
@@ -18,7 +19,6 @@ pub(crate) struct Settled {
     last_end: u64,
 }
 
-/// What became final.
 #[derive(Debug, Default)]
 pub(crate) struct Pieces {
     /// Disjoint, ascending.
@@ -47,7 +47,6 @@ impl Settled {
         self.pending.len() >= PENDING
     }
 
-    /// Nothing waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.pending.is_empty()
     }
@@ -85,7 +84,7 @@ impl Settled {
 }
 
 /// How much of `gaps` lies within `windows`; both disjoint and ascending.
-pub(crate) fn overlap_ns(gaps: &[(u64, u64)], windows: &[(u64, u64)]) -> u64 {
+fn overlap_ns(gaps: &[(u64, u64)], windows: &[(u64, u64)]) -> u64 {
     let (mut total, mut from) = (0u64, 0);
     for &(start, end) in gaps {
         while windows.get(from).is_some_and(|window| window.1 <= start) {
@@ -95,6 +94,40 @@ pub(crate) fn overlap_ns(gaps: &[(u64, u64)], windows: &[(u64, u64)]) -> u64 {
         total += inside.map(|w| end.min(w.1).saturating_sub(start.max(w.0))).sum::<u64>();
     }
     total
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Stage {
+    pub(crate) totals: StageNumbers,
+    pub(crate) work: Settled,
+    windows: Settled,
+    /// Windows that a gap may still begin in.
+    recent: Vec<(u64, u64)>,
+}
+
+impl Stage {
+    /// Adds a part of the window of an instance.
+    pub(crate) fn window(&mut self, start: u64, end: u64) {
+        self.windows.add(start, end);
+    }
+
+    /// Gives what is final up to `to`: windows, busy time and gaps, ns.
+    pub(crate) fn settle(&mut self, to: u64) -> StageNumbers {
+        let windows = self.windows.settle(to).pieces;
+        let work = self.work.settle(to);
+        self.recent.extend(&windows);
+        let length = |all: &[(u64, u64)]| all.iter().map(|(start, end)| end - start).sum::<u64>();
+        let found = StageNumbers {
+            window_ns: length(&windows),
+            busy_ns: length(&work.pieces),
+            gaps_ns: overlap_ns(&work.gaps, &self.recent),
+            ..StageNumbers::default()
+        };
+        let keep_from = to.saturating_sub(BACK_TO_BACK_NS);
+        // The last one stays where work ran long: a gap begins at the end of work.
+        self.recent.retain(|window| window.1 >= keep_from);
+        found
+    }
 }
 
 #[cfg(test)]
@@ -156,5 +189,20 @@ mod tests {
     fn overlaps_are_cut_to_the_windows() {
         assert_eq!(overlap_ns(&[(10, 20), (30, 40), (50, 60)], &[(0, 15), (35, 38), (39, 55)]), 14);
         assert_eq!(overlap_ns(&[], &[(1, 2)]), 0);
+    }
+
+    #[test]
+    fn gaps_count_within_windows_only_and_over_the_edge_of_a_slice() {
+        let mut stage = Stage::default();
+        stage.window(1_000, 2_000);
+        stage.work.add(1_000, 1_990);
+        let first = stage.settle(1_995);
+        stage.window(1_995, 2_000);
+        stage.window(2_010, 3_000);
+        stage.work.add(2_020, 2_500);
+        let second = stage.settle(4_000);
+        assert_eq!((first.window_ns, first.busy_ns, first.gaps_ns), (995, 990, 0));
+        // Idle from 1990 to 2020, of which 2000 to 2010 is between two steps.
+        assert_eq!((second.window_ns, second.busy_ns, second.gaps_ns), (995, 480, 20));
     }
 }

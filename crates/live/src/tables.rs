@@ -3,10 +3,12 @@
 use std::collections::HashMap;
 
 use rustc_hash::FxHashMap;
-use stage2_contract::text::{is_library_domain, kernel_name, pattern_of, shorten, visible};
+use stage2_contract::text::{
+    KernelName, is_library_domain, kernel_name, pattern_of, shorten, visible,
+};
 use stage2_contract::trace::{NONE, Path, Shape};
+use stage2_read::kernel_class::{KernelClass, class_of};
 
-use crate::class;
 use crate::{MAX_STAGES, OTHER};
 
 /// Names, and their bytes together, that are kept; also kernels with launch configuration, paths, queues.
@@ -22,7 +24,6 @@ const NUMBERED: usize = MAX_STAGES / 4;
 /// Characters of the name of a stage.
 const STAGE_NAME: usize = 100;
 
-/// A kernel by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct KernelId(pub(crate) u32);
 
@@ -36,9 +37,9 @@ pub(crate) const OUTSIDE: u16 = 0;
 /// Work whose launch could not be placed.
 pub(crate) const UNATTRIBUTED: u16 = 1;
 /// Ranges that the file does not define.
-pub(crate) const UNDEFINED: u16 = 2;
+const UNDEFINED: u16 = 2;
 /// Stages beyond the limit.
-pub(crate) const OTHER_STAGE: u16 = 3;
+const OTHER_STAGE: u16 = 3;
 /// What these are called; the first two as in reports.
 const STAND_INS: [&str; 4] = ["(outside ranges)", "(unattributed)", "(undefined range)", OTHER];
 
@@ -74,7 +75,7 @@ impl Default for Tables {
             names: FxHashMap::default(),
             name_bytes: 0,
             shapes: FxHashMap::default(),
-            kernels: vec![(OTHER.to_owned(), class::MEMCPY - 1)],
+            kernels: vec![(OTHER.to_owned(), OTHER_KERNEL)],
             kernel_ids: HashMap::new(),
             paths: FxHashMap::default(),
             stages: STAND_INS.map(str::to_owned).to_vec(),
@@ -105,21 +106,17 @@ impl Tables {
 
     pub(crate) fn shape(&mut self, shape: &Shape) {
         let kernel = self.kernel(shape.name);
-        if self.shapes.len() < SHAPES || self.shapes.contains_key(&shape.id) {
-            self.shapes.insert(shape.id, kernel);
-        } else {
-            self.left_out += 1;
-        }
+        self.left_out += u64::from(!keep(&mut self.shapes, SHAPES, shape.id, kernel));
     }
 
     fn kernel(&mut self, name: u32) -> (KernelId, u8) {
-        let unknown = (KernelId::OTHER, class::MEMCPY - 1);
+        let unknown = (KernelId::OTHER, OTHER_KERNEL);
         let Some(bytes) = self.names.get(&name) else { return unknown };
         if let Some(&id) = self.kernel_ids.get(bytes) {
             return (id, self.kernels.get(id.0 as usize).map_or(unknown.1, |kernel| kernel.1));
         }
         let name = kernel_name(bytes);
-        let class = class::of_kernel(&name);
+        let class = class_of_kernel(&name);
         if self.kernels.len() >= KERNELS {
             return (KernelId::OTHER, class);
         }
@@ -131,21 +128,16 @@ impl Tables {
 
     /// The kernel of a launch configuration, and its class.
     pub(crate) fn kernel_of(&self, shape: u32) -> (KernelId, u8) {
-        self.shapes.get(&shape).copied().unwrap_or((KernelId::OTHER, class::MEMCPY - 1))
+        self.shapes.get(&shape).copied().unwrap_or((KernelId::OTHER, OTHER_KERNEL))
     }
 
-    /// A kernel's short name and class.
     pub(crate) fn kernel_name(&self, kernel: KernelId) -> (&str, u8) {
         let known = self.kernels.get(kernel.0 as usize);
-        known.map_or((OTHER, class::MEMCPY - 1), |(name, class)| (name.as_str(), *class))
+        known.map_or((OTHER, OTHER_KERNEL), |(name, class)| (name.as_str(), *class))
     }
 
     pub(crate) fn queue(&mut self, id: u32, device: u32) {
-        if self.queues.len() < QUEUES || self.queues.contains_key(&id) {
-            self.queues.insert(id, device);
-        } else {
-            self.left_out += 1;
-        }
+        self.left_out += u64::from(!keep(&mut self.queues, QUEUES, id, device));
     }
 
     pub(crate) fn device_of(&self, queue: u32) -> Option<u32> {
@@ -163,11 +155,8 @@ impl Tables {
             None if !of_library => Some(self.stage(path)),
             around => around,
         };
-        if self.paths.len() < PATHS || self.paths.contains_key(&path.id) {
-            self.paths.insert(path.id, Place { stage, of_program: !of_library });
-        } else {
-            self.left_out += 1;
-        }
+        let place = Place { stage, of_program: !of_library };
+        self.left_out += u64::from(!keep(&mut self.paths, PATHS, path.id, place));
     }
 
     /// The stage that this path is, by the name that reports give it.
@@ -232,9 +221,63 @@ impl Tables {
     }
 }
 
+/// Keeps a definition where there is room for it; gives whether there is.
+fn keep<V>(known: &mut FxHashMap<u32, V>, most: usize, id: u32, value: V) -> bool {
+    let has_room = known.len() < most || known.contains_key(&id);
+    if has_room {
+        known.insert(id, value);
+    }
+    has_room
+}
+
+/// The names of the classes, by number: those of kernels as in reports, then copies, fills, and graphs
+/// that were recorded as a whole.
+const CLASSES: [KernelClass; 15] = [
+    KernelClass::Communication,
+    KernelClass::Gemm,
+    KernelClass::Attention,
+    KernelClass::Moe,
+    KernelClass::Norm,
+    KernelClass::Softmax,
+    KernelClass::Rope,
+    KernelClass::Selection,
+    KernelClass::Quantization,
+    KernelClass::Scan,
+    KernelClass::Copy,
+    KernelClass::Fill,
+    KernelClass::Reduction,
+    KernelClass::Elementwise,
+    KernelClass::Other,
+];
+/// Classes of kernels and the three others.
+pub(crate) const COUNT: usize = CLASSES.len() + 3;
+/// The class of kernels that are of no other: the last one.
+const OTHER_KERNEL: u8 = CLASSES.len() as u8 - 1;
+pub(crate) const MEMCPY: u8 = CLASSES.len() as u8;
+pub(crate) const MEMSET: u8 = MEMCPY + 1;
+/// Graphs without records of their kernels.
+pub(crate) const GRAPH: u8 = MEMSET + 1;
+
+/// The name of a class by its number.
+pub fn class_label(class: u8) -> &'static str {
+    match class {
+        MEMCPY => "memcpy",
+        MEMSET => "memset",
+        GRAPH => "graph",
+        class => CLASSES.get(usize::from(class)).map_or("other", |class| class.label()),
+    }
+}
+
+fn class_of_kernel(name: &KernelName) -> u8 {
+    let class = class_of(name);
+    let at = CLASSES.iter().position(|&known| known == class);
+    at.and_then(|at| u8::try_from(at).ok()).unwrap_or(OTHER_KERNEL)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use stage2_contract::text::kernel_name;
 
     fn path(id: u32, parent: u32, name: u32, domain: u32) -> Path {
         Path { id, parent, name, domain }
@@ -323,9 +366,18 @@ mod tests {
         tables.name(1, b"gemm".to_vec());
         tables.shape(&Shape { id: 1, name: 1, ..Shape::default() });
         let (kernel, class) = tables.kernel_of(1);
-        assert_eq!(
-            (tables.kernel_name(kernel), class::class_label(class)),
-            (("gemm", class), "gemm")
-        );
+        assert_eq!((tables.kernel_name(kernel), class_label(class)), (("gemm", class), "gemm"));
+    }
+
+    #[test]
+    fn kernels_have_the_classes_of_reports_and_every_class_a_name_of_its_own() {
+        let of = |name: &str| class_label(class_of_kernel(&kernel_name(name.as_bytes())));
+        assert_eq!(of("sm90_xmma_gemm_bf16"), "gemm");
+        assert_eq!(of("ncclDevKernel_AllReduce_Sum_bf16"), "communication");
+        assert_eq!(of("no such thing"), "other");
+        let mut labels: Vec<_> = (0..COUNT as u8).map(class_label).collect();
+        labels.sort_unstable();
+        labels.dedup();
+        assert_eq!(labels.len(), COUNT);
     }
 }

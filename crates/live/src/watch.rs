@@ -8,9 +8,14 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::chain::{self, Chain, Trace};
-use crate::look::{Identity, Look, Sums, Tracked, Watched, identity, problem, watched};
+use stage2_contract::text::{visible, visible_path};
+use stage2_contract::trace::{DeviceState, Losses, pieces};
+
+use crate::counters::Counter;
+use crate::follow::{Chain, FileState, Trace, place};
+use crate::numbers::{Counts, DeviceBusy, StageNumbers, Window};
 use crate::process::{Options, Process};
+use crate::{MAX_STAGES, OTHER};
 
 /// Bytes that a tick reads over all files, about.
 const TICK_BYTES: u64 = 64 << 20;
@@ -37,7 +42,7 @@ pub enum Source {
 }
 
 /// Follows trace files.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Watch {
     sources: Vec<Source>,
     options: Options,
@@ -57,19 +62,7 @@ pub struct Watch {
 impl Watch {
     /// Nothing is read before the first tick.
     pub fn new(sources: Vec<Source>, options: Options) -> Self {
-        Self {
-            sources,
-            options,
-            files: Vec::new(),
-            seen: HashMap::new(),
-            cut: BTreeSet::new(),
-            retired: BTreeMap::new(),
-            problems: VecDeque::new(),
-            behind: 0,
-            skipped: 0,
-            left_out: BTreeSet::new(),
-            next: 0,
-        }
+        Self { sources, options, ..Self::default() }
     }
 
     /// Follows one place more, if it is not followed yet.
@@ -122,14 +115,13 @@ impl Watch {
         self.retire();
     }
 
-    /// Looks for files that came.
     fn find(&mut self) {
         let mut found: Vec<(std::time::SystemTime, PathBuf, (u64, u64))> = Vec::new();
         let mut look = |path: PathBuf, folder: Option<&Path>| {
             let Ok(status) = fs::metadata(&path) else { return };
             let identity = (status.dev(), status.ino());
             let path = by_folder(path, folder, identity);
-            if chain::place(&path).is_some_and(|(trace, _)| self.cut.contains(&trace)) {
+            if place(&path).is_some_and(|(trace, _)| self.cut.contains(&trace)) {
                 return;
             }
             if status.is_file() && self.seen.get(&path) != Some(&identity) {
@@ -154,12 +146,12 @@ impl Watch {
         }
         // Of several pieces the first is read first, and leads to the others.
         let mut first: HashMap<Trace, u64> = HashMap::new();
-        for (trace, number) in found.iter().filter_map(|(_, path, _)| chain::place(path)) {
+        for (trace, number) in found.iter().filter_map(|(_, path, _)| place(path)) {
             let lowest = first.entry(trace).or_insert(number);
             *lowest = number.min(*lowest);
         }
         found.retain(|(_, path, _)| {
-            chain::place(path).is_none_or(|(trace, number)| first.get(&trace) == Some(&number))
+            place(path).is_none_or(|(trace, number)| first.get(&trace) == Some(&number))
         });
         // The newest first: there may be more than can be followed.
         found.sort_by(|a, b| b.cmp(a));
@@ -177,7 +169,7 @@ impl Watch {
                 self.seen.retain(|path, _| path.exists());
             }
             self.seen.insert(path.clone(), identity);
-            if let Some((trace, _)) = chain::place(&path) {
+            if let Some((trace, _)) = place(&path) {
                 if self.cut.len() >= 2 * ENTRIES {
                     self.cut.retain(|(folder, _)| folder.exists());
                 }
@@ -206,24 +198,19 @@ impl Watch {
         let mut last: HashMap<Identity, usize> = HashMap::new();
         for (at, tracked) in self.files.iter().enumerate() {
             let identity = identity(tracked);
-            let newer = |&other: &usize| {
-                let began =
-                    |at: usize| self.files.get(at).map(|t| (!t.told, t.process.last_wall_ns()));
-                began(at) >= began(other)
-            };
+            let age = |at: usize| self.files.get(at).map(Tracked::age);
+            let newer = |&other: &usize| age(at) >= age(other);
             if last.get(&identity).is_none_or(newer) {
                 last.insert(identity, at);
             }
         }
         let kept: BTreeSet<usize> = last.into_values().collect();
         let mut at = 0;
-        let gone: Vec<Tracked> = self
-            .files
-            .extract_if(.., |tracked| {
-                at += 1;
-                tracked.told && !kept.contains(&(at - 1))
-            })
-            .collect();
+        let is_gone = |tracked: &mut Tracked| {
+            at += 1;
+            tracked.told && !kept.contains(&(at - 1))
+        };
+        let gone: Vec<Tracked> = self.files.extract_if(.., is_gone).collect();
         gone.iter().for_each(|tracked| self.keep_sums(tracked));
     }
 
@@ -246,14 +233,11 @@ impl Watch {
             .map(|(identity, files)| {
                 let mut sums = self.retired.get(&identity).cloned().unwrap_or_default();
                 files.iter().for_each(|tracked| sums.add(tracked));
-                let newest = files.iter().max_by_key(|t| (!t.told, t.process.last_wall_ns()));
+                let newest = files.iter().max_by_key(|tracked| tracked.age());
                 newest.map_or_else(Watched::default, |tracked| watched(identity, tracked, sums))
             })
             .collect();
-        processes.sort_by(|a, b| {
-            let key = |p: &Watched| (p.rank.unwrap_or(u64::MAX), p.host.clone(), p.pid);
-            key(a).cmp(&key(b))
-        });
+        processes.sort_by_cached_key(|p| (p.rank.unwrap_or(u64::MAX), p.host.clone(), p.pid));
         Look {
             processes,
             behind_bytes: self.behind,
@@ -284,6 +268,458 @@ fn is_trace(path: &Path) -> bool {
     path.extension().is_some_and(|ending| ending == "s2t")
 }
 
+/// A process as it is seen now.
+#[derive(Clone, Debug, Default)]
+pub struct Watched {
+    /// Its host; empty where the file does not say.
+    pub host: String,
+    /// Its number there.
+    pub pid: u32,
+    /// Its rank, where a job launcher said it.
+    pub rank: Option<u64>,
+    /// Its newest trace file.
+    pub file: String,
+    /// How things stand with that file.
+    pub state: FileState,
+    /// Why it ended.
+    pub end: Option<String>,
+    /// What is special about it: no GPU records and why, a sample, a simulated GPU.
+    pub notes: Vec<String>,
+    /// The last seconds.
+    pub window: Window,
+    /// Sums of each stage over all of its files.
+    pub totals: BTreeMap<String, StageNumbers>,
+    /// Time in which each GPU worked, over all of its files.
+    pub device_totals: BTreeMap<u32, u64>,
+    /// Records, over all of its files.
+    pub counts: Counts,
+    /// Losses, over all of its files.
+    pub losses: Vec<(&'static str, u64)>,
+    /// Work that came too late for the busy time, over all of its files, ns.
+    pub late_ns: u64,
+    /// Damaged frames that were left out, over all of its files.
+    pub corrupt_frames: u64,
+    /// Bytes of its trace files that were read.
+    pub bytes: u64,
+    /// The last event, ns since the Unix epoch.
+    pub last_wall_ns: Option<u64>,
+    /// Sampled counters.
+    pub counters: Vec<Counter>,
+    /// What the driver says.
+    pub device_states: Vec<DeviceState>,
+}
+
+/// All processes at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Look {
+    /// By rank, host and number.
+    pub processes: Vec<Watched>,
+    /// Bytes that are there and were not read yet.
+    pub behind_bytes: u64,
+    /// Bytes of which only definitions were read.
+    pub skipped_bytes: u64,
+    /// What went wrong with files, the newest last.
+    pub problems: Vec<String>,
+    /// Files beyond those that are followed.
+    pub files_left_out: u64,
+}
+
+/// What is kept of the earlier files of a process.
+#[derive(Clone, Debug, Default)]
+struct Sums {
+    stages: BTreeMap<String, StageNumbers>,
+    devices: BTreeMap<u32, u64>,
+    counts: Counts,
+    losses: [u64; LOSSES],
+    late_ns: u64,
+    corrupt_frames: u64,
+    bytes: u64,
+}
+
+#[derive(Debug)]
+struct Tracked {
+    follow: Chain,
+    process: Process,
+    quiet: u32,
+    corrupt_frames: u64,
+    told: bool,
+}
+
+impl Tracked {
+    /// It grows with what is newer: files that go on come behind those that are over.
+    fn age(&self) -> (bool, Option<u64>) {
+        (!self.told, self.process.last_wall_ns())
+    }
+}
+
+type Identity = (String, u32);
+
+impl Sums {
+    fn add(&mut self, tracked: &Tracked) {
+        let process = &tracked.process;
+        for (name, numbers) in process.totals() {
+            let room = self.stages.len() < MAX_STAGES || self.stages.contains_key(&name);
+            let name = if room { name } else { OTHER.to_owned() };
+            self.stages.entry(name).or_default().add(&numbers);
+        }
+        for DeviceBusy { device, busy_ns } in process.device_totals() {
+            *self.devices.entry(device).or_default() += busy_ns;
+        }
+        let more = process.counts();
+        let counts = &mut self.counts;
+        counts.kernels += more.kernels;
+        counts.work += more.work;
+        counts.attributed += more.attributed;
+        counts.outside += more.outside;
+        counts.unattributed += more.unattributed;
+        counts.untimed += more.untimed;
+        counts.left_out += more.left_out;
+        for (sum, (_, more)) in self.losses.iter_mut().zip(losses(&process.losses)) {
+            *sum = sum.saturating_add(more);
+        }
+        self.late_ns = self.late_ns.saturating_add(process.late_ns);
+        self.corrupt_frames += tracked.corrupt_frames;
+        self.bytes += tracked.follow.bytes();
+    }
+}
+
+fn identity(tracked: &Tracked) -> Identity {
+    match &tracked.process.who {
+        Some(who) => (visible(who.host.as_bytes()), who.pid),
+        None => (visible_path(tracked.follow.path()), 0),
+    }
+}
+
+fn watched((host, pid): Identity, tracked: &Tracked, sums: Sums) -> Watched {
+    let process = &tracked.process;
+    let kinds = losses(&Losses::default()).map(|(kind, _)| kind);
+    Watched {
+        host,
+        pid,
+        rank: rank(process),
+        file: visible_path(tracked.follow.path()),
+        state: tracked.follow.state().clone(),
+        end: process.end.clone(),
+        notes: notes(tracked),
+        window: process.window(),
+        totals: sums.stages,
+        device_totals: sums.devices,
+        counts: sums.counts,
+        losses: kinds.into_iter().zip(sums.losses).collect(),
+        late_ns: sums.late_ns,
+        corrupt_frames: sums.corrupt_frames,
+        bytes: sums.bytes,
+        last_wall_ns: process.last_wall_ns(),
+        counters: process.counters.last(),
+        device_states: process.states.values().copied().collect(),
+    }
+}
+
+/// Variables of job launchers that say the rank, in the order in which reports believe them.
+const RANKS: [&str; 6] = [
+    "env.RANK",
+    "env.OMPI_COMM_WORLD_RANK",
+    "env.MV2_COMM_WORLD_RANK",
+    "env.PMI_RANK",
+    "env.PMIX_RANK",
+    "env.SLURM_PROCID",
+];
+
+fn rank(process: &Process) -> Option<u64> {
+    RANKS.iter().find_map(|key| process.fact(key)?.trim().parse().ok())
+}
+
+fn notes(tracked: &Tracked) -> Vec<String> {
+    let process = &tracked.process;
+    let gaps = tracked.follow.gaps().iter().copied();
+    let gaps: Vec<String> = gaps.map(pieces::gap_in_words).collect();
+    let missing = (!gaps.is_empty()).then(|| gaps.join(", "));
+    let simulated = process.fact("cupti.simulated") == Some("1");
+    let fact = |key: &str, usual: Option<&str>| {
+        let told = process.fact(key).filter(|value| Some(*value) != usual);
+        told.map(|value| visible(value.as_bytes()))
+    };
+    let found = [
+        missing.map(|pieces| format!("of its trace is not there any more: {pieces}")),
+        simulated.then(|| "the GPU is simulated: no time is one of a real GPU".to_owned()),
+        fact("gpu.off", None).map(|why| format!("no GPU work is recorded: {why}")),
+        fact("counters.off", None).map(|why| format!("no hardware counters are sampled: {why}")),
+        fact("sample", Some("1/1")).map(|part| format!("{part} of the instances are recorded")),
+        fact("ranges", Some("*")).map(|globs| format!("GPU work is recorded in {globs} only")),
+    ];
+    found.into_iter().flatten().collect()
+}
+
+const LOSSES: usize = 13;
+
+/// Every loss with its name, which metrics use as well.
+fn losses(losses: &Losses) -> [(&'static str, u64); LOSSES] {
+    [
+        ("dropped_by_cupti", losses.cupti_dropped),
+        ("buffers_refused", losses.buffers_refused),
+        ("range_events", losses.range_events),
+        ("unattributed", losses.unattributed),
+        ("invalid_timestamps", losses.invalid_timestamps),
+        ("unreadable_records", losses.unreadable_records),
+        ("unbalanced_range_ends", losses.unbalanced),
+        ("unclosed_ranges", losses.unclosed),
+        ("names_cut", losses.names_cut),
+        ("unwritten_bytes", losses.spool_bytes_unwritten),
+        ("late_switches", losses.late_switches),
+        ("beyond_limits", losses.beyond_limits),
+        ("calls_turned_away", losses.calls_turned_away),
+    ]
+}
+
+fn problem(follow: &Chain) -> Option<String> {
+    let what = match follow.state() {
+        FileState::Waiting | FileState::Growing | FileState::Ended => return None,
+        FileState::Removed => {
+            "was taken away before it ended; nothing more is read from it".to_owned()
+        }
+        FileState::Replaced => "was replaced; the new file is read from its start".to_owned(),
+        FileState::Cut => {
+            "became shorter while it was read; nothing more is read from it".to_owned()
+        }
+        FileState::Damaged(at) => format!(
+            "is damaged at byte {at}; nothing more is read from it, `stage2-launch merge` shows what it holds"
+        ),
+        FileState::Unreadable(why) => format!("cannot be read: {}", visible(why.as_bytes())),
+    };
+    Some(format!("{} {what}", visible_path(follow.path())))
+}
+
 #[cfg(test)]
-#[path = "watch_tests.rs"]
-mod tests;
+mod tests {
+    use super::*;
+    use crate::follow::FileState;
+    use stage2_contract::trace::{
+        Anchor, GpuNs, Losses, MonoNs, Path as RangePath, Process as Who, RangeOpen, Record,
+        WallNs, Writer, pieces,
+    };
+
+    const S: u64 = 1_000_000_000;
+
+    /// A file of `pid` with `steps` steps of the stage `decode`, one each 100 ms from second `from` on.
+    fn trace(path: &Path, pid: u32, rank: &str, from: u64, steps: u64, ends: bool) {
+        let mut writer = Writer::new(fs::File::create(path).expect("a file")).expect("a header");
+        let who = Who { pid, host: "host".into(), ..Who::default() };
+        writer.write(&Record::Process(who));
+        writer.write(&Record::Meta { key: "env.RANK".into(), value: rank.into() });
+        let (gpu, mono, wall) = (GpuNs(from * S), MonoNs(from * S), WallNs(from * S));
+        writer.write(&Record::Anchor(Anchor { gpu, mono, wall }));
+        writer.write(&Record::Name { id: 1, bytes: b"decode".to_vec() });
+        writer.write(&Record::Path(RangePath { id: 1, parent: 0, name: 1, domain: 0 }));
+        for range in 1..=steps {
+            let start = MonoNs(from * S + range * S / 10);
+            let open = RangeOpen { range, start, path: 1, thread: 1, ..RangeOpen::default() };
+            writer.write(&Record::RangeOpen(open));
+            writer.write(&Record::RangeClose { range, end: MonoNs(start.0 + 5) });
+        }
+        if ends {
+            writer.write(&Record::End { reason: "exit".into() });
+        }
+        writer.flush().expect("a disk");
+    }
+
+    fn watched_folder() -> (tempfile::TempDir, Watch) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let watch = Watch::new(vec![Source::Folder(folder.path().into())], Options::default());
+        (folder, watch)
+    }
+
+    fn steps(process: &Watched) -> u64 {
+        process.totals.get("decode").map_or(0, |numbers| numbers.steps)
+    }
+
+    #[test]
+    fn ranks_stand_side_by_side_and_files_that_come_are_found() {
+        let (folder, mut watch) = watched_folder();
+        watch.tick();
+        assert!(watch.look().processes.is_empty());
+        trace(&folder.path().join("host-2.s2t"), 2, "1", 10, 20, false);
+        trace(&folder.path().join("host-9.s2t"), 9, "0", 10, 30, true);
+        fs::write(folder.path().join("notes.txt"), "no trace file").expect("a file");
+        watch.tick();
+        let look = watch.look();
+        let seen: Vec<_> =
+            look.processes.iter().map(|p| (p.rank, p.pid, steps(p), p.state.clone())).collect();
+        assert_eq!(seen[0], (Some(0), 9, 30, FileState::Ended));
+        // The last one has closed, and may still go on.
+        assert_eq!(seen[1], (Some(1), 2, 19, FileState::Growing));
+        for _ in 0..QUIET_TICKS {
+            watch.tick();
+        }
+        assert_eq!(steps(&watch.look().processes[1]), 20, "nothing more came");
+    }
+
+    /// Hazard (Watching what runs): A process begins its next trace file.
+    /// Promise: Counters never fall.
+    #[test]
+    fn totals_never_fall_when_a_process_begins_its_next_file() {
+        let (folder, mut watch) = watched_folder();
+        let mut before = 0;
+        for window in 1..=5u64 {
+            let path = folder.path().join(format!("host-7-w{window}.s2t"));
+            trace(&path, 7, "0", 100 * window, 10, true);
+            watch.tick();
+            let look = watch.look();
+            assert_eq!(look.processes.len(), 1);
+            assert_eq!(steps(&look.processes[0]), before + 10);
+            assert!(look.processes[0].file.ends_with(&format!("w{window}.s2t")));
+            before += 10;
+            // A file that was read and is taken away later is no news.
+            fs::remove_file(&path).expect("a file");
+        }
+        assert!(watch.look().problems.is_empty(), "{:?}", watch.look().problems);
+        assert_eq!(watch.files.len(), 1, "the others are sums");
+    }
+
+    /// A piece of the trace of process 7: a second of steps, the last of which goes on in the next piece.
+    fn piece(folder: &Path, number: u64, ends: bool) {
+        let path = folder.join(pieces::piece_name("host-7-1700000000", number));
+        let mut writer = Writer::new(fs::File::create(path).expect("a file")).expect("a header");
+        let meta =
+            |key: &str, value: u64| Record::Meta { key: key.into(), value: value.to_string() };
+        let open = |range: u64, start: u64, continues: u64| {
+            let (path, thread, start) = (1, 1, MonoNs(start));
+            Record::RangeOpen(RangeOpen {
+                range,
+                start,
+                path,
+                thread,
+                continues,
+                ..RangeOpen::default()
+            })
+        };
+        let (first, begin) = (number * 10, (100 + number) * S);
+        writer.write(&Record::Process(Who { pid: 7, host: "host".into(), ..Who::default() }));
+        writer.write(&meta(pieces::PIECE, number));
+        let (gpu, mono, wall) = (GpuNs(begin), MonoNs(begin), WallNs(begin));
+        writer.write(&Record::Anchor(Anchor { gpu, mono, wall }));
+        writer.write(&Record::Name { id: 1, bytes: b"decode".to_vec() });
+        writer.write(&Record::Path(RangePath { id: 1, parent: 0, name: 1, domain: 0 }));
+        if number > 1 {
+            writer.write(&open(first - 1, begin, first - 1));
+        }
+        writer.write(&meta(pieces::OPEN_BEFORE, u64::from(number > 1)));
+        writer.write(&Record::Losses(Losses { range_events: 2, ..Losses::default() }));
+        if number > 1 {
+            writer.write(&Record::RangeClose { range: first - 1, end: MonoNs(begin + 5) });
+        }
+        for range in first..first + 10 {
+            let start = begin + (range - first + 1) * S / 20;
+            writer.write(&open(range, start, 0));
+            if range < first + 9 || ends {
+                writer.write(&Record::RangeClose { range, end: MonoNs(start + 5) });
+            }
+        }
+        let reason = if ends { "exit" } else { pieces::CONTINUED };
+        writer.write(&Record::End { reason: reason.into() });
+        writer.flush().expect("a disk");
+    }
+
+    fn lost_events(process: &Watched) -> u64 {
+        process.losses.iter().find(|(kind, _)| *kind == "range_events").map_or(0, |(_, lost)| *lost)
+    }
+
+    /// Hazard (Traces in pieces): A piece ends while it is watched live.
+    /// Promise: The reader goes on with the next one, and counts a range that is open once.
+    #[test]
+    fn pieces_of_a_trace_are_one_process_and_its_reader_goes_on_over_each_seam() {
+        let (folder, mut watch) = watched_folder();
+        for number in 1..=6 {
+            piece(folder.path(), number, number == 6);
+            watch.tick();
+            let look = watch.look();
+            assert_eq!((look.processes.len(), look.behind_bytes), (1, 0));
+            let process = &look.processes[0];
+            let open = u64::from(number < 6);
+            // The last one that closed may still go on.
+            assert!((number * 10 - 1 - open..=number * 10 - open).contains(&steps(process)));
+            assert_eq!(lost_events(process), 2 * number);
+            assert_eq!(process.notes, Vec::<String>::new());
+            let state = if number == 6 { FileState::Ended } else { FileState::Growing };
+            assert_eq!(process.state, state, "piece {number}");
+        }
+        assert_eq!(watch.look().processes[0].end.as_deref(), Some("exit"));
+        assert!(watch.look().problems.is_empty(), "{:?}", watch.look().problems);
+        assert_eq!((watch.files.len(), watch.files().count()), (1, 6));
+    }
+
+    #[test]
+    fn pieces_that_are_deleted_before_they_are_read_are_told() {
+        let (folder, mut watch) = watched_folder();
+        (2..=4).for_each(|number| piece(folder.path(), number, false));
+        watch.tick();
+        piece(folder.path(), 8, true);
+        watch.tick();
+        let look = watch.look();
+        let [process] = &look.processes[..] else { panic!("{:?}", look.processes) };
+        assert_eq!(process.notes, ["of its trace is not there any more: piece 1, pieces 5 to 7"]);
+        // Those that were open before the gap, or came out of it, count where they began or not at all.
+        assert_eq!((steps(process), lost_events(process)), (40, 8));
+    }
+
+    #[test]
+    fn a_process_that_dies_and_files_that_vanish_or_are_damaged_are_told_once() {
+        let (folder, mut watch) = watched_folder();
+        let [gone, cut, foreign] = ["a.s2t", "b.s2t", "c.s2t"].map(|name| folder.path().join(name));
+        trace(&gone, 1, "0", 10, 20, false);
+        trace(&cut, 2, "1", 10, 20, false);
+        fs::write(&foreign, "\x1b[2J is no trace file at all, whatever it is called")
+            .expect("a file");
+        watch.tick();
+        fs::remove_file(&gone).expect("a file");
+        fs::File::options()
+            .write(true)
+            .open(&cut)
+            .and_then(|file| file.set_len(60))
+            .expect("a file");
+        for _ in 0..9 {
+            watch.tick();
+        }
+        let problems = watch.look().problems;
+        assert_eq!(problems.len(), 3, "{problems:?}");
+        for part in ["taken away", "became shorter", "not a spool"] {
+            assert!(problems.iter().any(|problem| problem.contains(part)), "{part}: {problems:?}");
+        }
+        let steps: Vec<u64> = watch.look().processes.iter().map(steps).collect();
+        assert_eq!(steps[..2], [20, 20], "what was read counts");
+    }
+
+    #[test]
+    fn more_files_than_are_followed_are_counted() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for pid in 0..FILES as u32 + 5 {
+            trace(&folder.path().join(format!("host-{pid}.s2t")), pid, "0", 10, 1, false);
+        }
+        let mut watch = Watch::new(vec![Source::Folder(folder.path().into())], Options::default());
+        watch.tick();
+        watch.tick();
+        let look = watch.look();
+        assert_eq!((look.processes.len(), look.files_left_out), (FILES, 5));
+    }
+
+    /// Hazard (Watching what runs): One file is named in several ways (the folder of a run, a link, a
+    ///  socket).
+    /// Promise: It is followed once.
+    #[test]
+    fn a_file_that_is_named_in_several_ways_is_followed_once() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (real, latest) = (folder.path().join("run/collector"), folder.path().join("latest"));
+        fs::create_dir_all(&real).expect("folders");
+        std::os::unix::fs::symlink("run", &latest).expect("a link");
+        trace(&real.join("host-2.s2t"), 2, "0", 10, 20, false);
+        let linked = latest.join("collector");
+        let named = |path: PathBuf| Source::File(path.join("host-2.s2t"));
+        let sources = vec![Source::Folder(linked.clone()), named(real.clone())];
+        let mut watch = Watch::new(sources, Options::default());
+        watch.tick();
+        watch.add(named(linked));
+        watch.add(Source::Folder(real));
+        watch.tick();
+        assert_eq!(watch.files().count(), 1);
+        assert_eq!(watch.look().processes.len(), 1);
+    }
+}

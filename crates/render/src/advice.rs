@@ -4,11 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::table::{ROWS, Table, more, more_in, none};
-use super::values::{sentence, text};
+use crate::table::{sentence, text};
 use stage2_contract::text::numbers::{count, counted, percent1};
 use stage2_contract::text::{code, plain, shorten};
 use stage2_model::{Finding, Report, Rule, Severity, Takeaway};
-use stage2_report::roofline::takeaways::{self, Recommended};
+use stage2_report::roofline::takeaways;
+use stage2_report::roofline::takeaways::Recommended;
 
 /// Why there is no recommendation.
 pub(crate) const NO_ADVICE: &str = "no takeaway calls for one";

@@ -3,7 +3,7 @@
 use super::table::{ROWS, Table, name, none, paragraph};
 use stage2_contract::text::numbers::{count, ms3, ratio3};
 use stage2_contract::text::plain;
-use stage2_model::{PassDuration, Report, StageCost};
+use stage2_model::{PassCosts, PassDuration, Report, StageCost};
 
 /// Rows of the summary.
 const BRIEF_ROWS: usize = 6;
@@ -23,22 +23,21 @@ pub(super) fn costs_in_brief(report: &Report, is_shown: impl Fn(&StageCost) -> b
         out.push_str(&table.markdown_with_rest_in("report.md"));
         out.push_str("Host times of warm instances; the baseline pass records ranges only.\n\n");
     }
-    match &costs.absent {
-        Some(why) => {
-            let why =
-                format!("Untraced times of the stages: none, because {why}{}.", costs.remedy());
-            out.push_str(&paragraph(&why));
-        }
-        None if rows.is_empty() => out = none("no stage was measured in two passes", ""),
-        None => {}
+    match (&costs.absent, rows.is_empty()) {
+        (None, true) => none("no stage was measured in two passes", ""),
+        _ => out + &untraced(costs),
     }
-    out
 }
 
-/// The table with its notes, without the stages that `is_shown` refuses.
-pub(super) fn costs(report: &Report, is_shown: impl Fn(&StageCost) -> bool) -> String {
+/// Why there are no times without a tool; nothing where there are.
+fn untraced(costs: &PassCosts) -> String {
+    let Some(why) = &costs.absent else { return String::new() };
+    paragraph(&format!("Untraced times of the stages: none, because {why}{}.", costs.remedy()))
+}
+
+/// The table with its notes.
+pub(super) fn costs(report: &Report) -> String {
     let costs = &report.costs;
-    let stages = costs.stages.iter().filter(|cost| is_shown(cost)).cloned();
     // A whole pass is a row without a stage.
     let whole = |pass: &PassDuration| StageCost {
         pass: pass.pass.clone(),
@@ -47,7 +46,7 @@ pub(super) fn costs(report: &Report, is_shown: impl Fn(&StageCost) -> bool) -> S
         ..StageCost::default()
     };
     let ran = costs.passes.iter().filter(|pass| pass.duration_ms.is_some());
-    let rows: Vec<StageCost> = stages.chain(ran.map(whole)).collect();
+    let rows: Vec<StageCost> = costs.stages.iter().cloned().chain(ran.map(whole)).collect();
     let notes = costs.notes.iter().map(|note| paragraph(note));
     if rows.is_empty() {
         let reason = costs.absent.as_deref().unwrap_or("no pass is on record");
@@ -68,10 +67,7 @@ pub(super) fn costs(report: &Report, is_shown: impl Fn(&StageCost) -> bool) -> S
         "These are host times. Medians exclude the first instance; totals include it. Each ratio \
          divides two medians, or two whole passes.\n\n",
     );
-    if let Some(why) = &costs.absent {
-        let why = format!("Untraced times of the stages: none, because {why}{}.", costs.remedy());
-        out.push_str(&paragraph(&why));
-    }
+    out.push_str(&untraced(costs));
     out.extend(notes);
     out.push_str(
         "Source: baseline and collect: NVTX ranges of the collector, without and with CUPTI; nsys: \

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::table::{ROWS, Table, more, name, none, paragraph};
-use super::values::{decimal, text};
+use crate::table::{decimal, text};
 use stage2_contract::text::numbers::count;
 use stage2_contract::text::{code, plain};
 use stage2_model::{Absent, ClockUse, DeviceEnergy, Figure, Report, StageEnergy};
@@ -133,7 +133,6 @@ fn missing(all: &[StageEnergy]) -> String {
     out + &more(reasons.len(), REASONS, "reason")
 }
 
-/// Whose energy it is.
 fn foreign(rows: &[Row<'_>]) -> String {
     let others = rows.iter().filter_map(|row| row.other_processes).max();
     match others {

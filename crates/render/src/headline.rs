@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use super::kernels::by_stage::stage_kernels;
 use super::page::{SIMULATED, answer_lines, idle_percent};
 use super::ranks;
+use crate::kernels::stage_kernels;
 use stage2_contract::text::numbers::{count, counted, ms3, or_absent, percent1, us3};
 use stage2_contract::text::{shorten, shorten_kernel, visible_path};
 use stage2_model::{AnswerLine, RUN_DIR, Report, StageRow};
@@ -95,7 +95,7 @@ fn stage(report: &Report, row: &StageRow, of: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample_answer::{answer, rich};
+    use crate::testing::{answer, rich};
 
     #[test]
     fn the_answer_opens_the_headline_with_coverage_as_its_fifth_line() {

@@ -1,7 +1,8 @@
 //! A report -> the text of `metrics.json`: indented where people look, and compact below that, where
 //! timelines and series have thousands of small rows.
 
-use std::io::{self, Write};
+use std::io;
+use std::io::Write;
 
 use serde::Serialize;
 use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter, Serializer};

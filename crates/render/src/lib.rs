@@ -16,15 +16,14 @@ mod page;
 mod ranks;
 mod regions;
 mod report;
-#[cfg(test)]
-mod sample_answer;
 mod sampled;
-mod scopes;
 mod stages;
 mod steps;
 mod summary;
 pub mod table;
-mod values;
+#[cfg(test)]
+mod testing;
+mod utilisation;
 
 #[cfg(test)]
 #[path = "../../../launcher/tests/it/common/golden.rs"]
@@ -69,7 +68,7 @@ pub fn write_files(
             threads::begin(scope, || write("metrics.json", &|sink| Ok(json::write(sink, report)?)));
         let mut files = vec![
             write("kernels.md", &text(kernels::kernels_md(report, top_n)))?,
-            write("kernels.csv", &|sink| Ok(kernels::csv::kernels_csv(report, sink)?))?,
+            write("kernels.csv", &|sink| Ok(kernels::kernels_csv(report, sink)?))?,
         ];
         if !report.ncu_regions.is_empty() {
             let regions = &report.ncu_regions;

@@ -9,7 +9,7 @@ pub(super) const SIMULATED: &str = "SIMULATED: the GPU of this capture (or of a 
     The times are those of a recording and say nothing about this machine.";
 
 /// Label of the line on coverage, the last of the answer.
-const COVERAGE: &str = "coverage";
+pub(super) const COVERAGE: &str = "coverage";
 
 /// The lines of the answer. The coverage is always the last one: a reader who trusts the others needs it.
 pub(super) fn answer_lines(report: &Report) -> Vec<AnswerLine> {
@@ -94,7 +94,7 @@ pub(super) fn idle_percent(stage: &StageRow) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::kernels::kernels_md;
-    use crate::sample_answer::{answer, rich};
+    use crate::testing::{answer, rich};
     use crate::{operators, report, summary};
     use stage2_model::Operators;
     use stage2_report::conclusions::Shown;

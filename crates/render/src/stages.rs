@@ -17,7 +17,7 @@ use stage2_report::in_part;
 /// Ranges that are named as being no stages.
 const APART_NAMED: usize = 2;
 /// What the workload can do to have stages.
-pub(super) const MARK_STAGES: &str = "mark its stages with NVTX ranges, such as prefill and decode";
+const MARK_STAGES: &str = "mark its stages with NVTX ranges, such as prefill and decode";
 
 /// Kinds of time in a window, with the titles of their columns.
 const WINDOW_KINDS: [(WindowKind, &str); 8] = [
@@ -51,12 +51,10 @@ pub(super) fn apart(report: &Report) -> Option<String> {
     (!names.is_empty()).then(|| format!("{shown}{more}; report.md lists {them}"))
 }
 
-/// The answers, by their stages.
 fn answers(report: &Report) -> HashMap<&str, &StageAnswer> {
     report.answer.stages.iter().rev().map(|answer| (answer.stage.as_str(), answer)).collect()
 }
 
-/// A row of the table of times.
 #[derive(Default)]
 struct Timing<'r> {
     stage: &'r str,
@@ -151,7 +149,6 @@ pub(super) fn times(report: &Report, most: usize, file: &str) -> String {
     out
 }
 
-/// A clause as a paragraph.
 fn sentence_of(clause: &str) -> String {
     let mut letters = clause.chars();
     let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();

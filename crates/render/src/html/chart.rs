@@ -1,22 +1,484 @@
-//! Axes, grids and lines by plotters, in the colours of the page; marks of our own on top.
+//! The pictures of a stage with axes: latency over the run, roofline, sampled counters.
 //!
 //! plotters draws SVG while the report is written: a library that draws in the browser would put
 //! megabytes of script into a file that people mail, and show nothing where scripts are off. It knows
-//! no style sheets, so each colour is a placeholder here that becomes a variable of `page.css`.
+//! no style sheets, so each colour is a placeholder here that becomes a variable of `page.css`. Marks are
+//! drawn on top here.
 
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
+use stage2_contract::text::numbers::{count, counted, ms3, percent1};
+use stage2_contract::text::shorten_kernel;
+use stage2_model::{
+    KernelRow, Peaks, Precision, Report, SampledCurve, SampledPoint, SampledStage, Step,
+    StepBucket, StepSeries, StepTimeline, StepTimes,
+};
 
-use super::markdown::text;
+use crate::html::markdown::{attribute, class_mark, foreign, html, text};
+use crate::table::{Table, name};
+
+/// Buckets of a picture; the analysis makes fewer.
+const BUCKETS: usize = 2_000;
+/// Fewer steps are no picture.
+const FEWEST: u64 = 5;
+/// Outliers with a mark.
+const OUTLIERS: usize = 100;
+/// Where the longest step is longer than the 99th percentile by this, the picture ends earlier.
+const FAR: f64 = 4.0;
+
+fn ms(ns: u64) -> f64 {
+    ns as f64 / 1e6
+}
+
+/// The picture of `series`, with the percentiles of `times`. A few steps are a line of numbers.
+pub(super) fn latency(series: &StepSeries, times: Option<&StepTimes>, id: &str) -> String {
+    let buckets = series.buckets.get(..BUCKETS.min(series.buckets.len())).unwrap_or_default();
+    let outliers = series.outliers.get(..OUTLIERS.min(series.outliers.len())).unwrap_or_default();
+    let steps = buckets.iter().map(|b| b.first.saturating_add(b.steps)).max().unwrap_or(0);
+    if steps == 0 {
+        return "<p class=\"absent\">None, because none has a host time.</p>\n".to_owned();
+    }
+    let noun = series.noun();
+    let path = format!(
+        "Host time of <code>{}</code> in {}; the first {noun} is the cold one.",
+        foreign(&series.path),
+        foreign(&series.file),
+    );
+    if steps < FEWEST {
+        let each: Vec<String> = buckets.iter().map(|bucket| ms3(bucket.mean_ns)).collect();
+        return format!(
+            "<p class=\"absent\">No picture of {}: {} ms.</p>\n<p class=\"note\">{path}</p>\n",
+            text(&counted(steps, noun)),
+            text(&each.join(", ")),
+        );
+    }
+    let longest = buckets.iter().map(|bucket| bucket.max_ns).max().unwrap_or(0);
+    let typical = times.and_then(|times| times.p99_ns).unwrap_or(longest).max(1);
+    let top_ns = match longest as f64 > typical as f64 * FAR {
+        true => typical.saturating_mul(2),
+        false => (longest as f64 * 1.08) as u64,
+    };
+    let beyond = buckets.iter().filter(|bucket| bucket.max_ns > top_ns).count();
+    let percentiles = times.map_or_else(String::new, |times| {
+        let p99 = times.p99_ns.map_or_else(String::new, |ns| format!(", p99 {} ms", ms3(ns)));
+        format!(", p50 {} ms{p99}", ms3(times.p50_ns))
+    });
+    let description = format!(
+        "{} in {}{percentiles}; longest {} ms; marked: {}.",
+        counted(steps, noun),
+        counted(buckets.len() as u64, "bucket"),
+        ms3(longest),
+        counted(outliers.len() as u64, "outlier"),
+    );
+    let mut out = picture(id, "Latency over the run", &description, |area| {
+        draw_latency(area, buckets, outliers, times, (steps, top_ns.max(1)), noun)
+    });
+    let clipped = match beyond {
+        0 => String::new(),
+        n => format!(
+            " Beyond the picture, which ends at {} ms: {}.",
+            ms3(top_ns),
+            counted(n as u64, "bucket")
+        ),
+    };
+    out.push_str(&format!(
+        "<p class=\"note\">{}{clipped} {path} Percentiles are of the warm ones.</p>\n",
+        text(&description),
+    ));
+    if !outliers.is_empty() {
+        let row = |step: &Step| {
+            format!("<tr><td>{}</td><td>{}</td></tr>\n", count(step.number), ms3(step.host_ns))
+        };
+        out.push_str(&format!(
+            "<details><summary>Outliers as a table</summary>\n<div class=\"table\"><table>\
+             <thead><tr><th>{noun}</th><th>host time, ms</th></tr></thead>\n<tbody>\n{}</tbody></table>\
+             </div>\n</details>\n",
+            outliers.iter().map(row).collect::<String>()
+        ));
+    }
+    out
+}
+
+fn draw_latency(
+    area: &Area<'_>,
+    buckets: &[StepBucket],
+    outliers: &[Step],
+    times: Option<&StepTimes>,
+    (steps, top_ns): (u64, u64),
+    noun: &str,
+) -> Result<String, Error> {
+    let top = ms(top_ns);
+    let mut chart = axes(area, (0.0..steps as f64, noun), (0.0..top, "host time, ms"), 1.0)?;
+    let height = |ns: u64| ms(ns).min(top);
+    // Each bucket is as wide as its steps: a single one must be visible, too.
+    let wide = |of: fn(&StepBucket) -> u64| {
+        buckets.iter().flat_map(move |bucket| {
+            let (from, to) = (bucket.first, bucket.first.saturating_add(bucket.steps));
+            [(from as f64, height(of(bucket))), (to as f64, height(of(bucket)))]
+        })
+    };
+    let down: Vec<_> = wide(|bucket| bucket.min_ns).collect();
+    let band: Vec<_> = wide(|bucket| bucket.max_ns).chain(down.into_iter().rev()).collect();
+    chart.draw_series([Polygon::new(band, BAND.filled())])?;
+    chart.draw_series(LineSeries::new(wide(|bucket| bucket.mean_ns), LINE.stroke_width(2)))?;
+    let mut marks = String::new();
+    let p50 = times.map(|times| ("p50", times.p50_ns));
+    let p99 = times.and_then(|times| Some(("p99", times.p99_ns?)));
+    for (label, ns) in p50.into_iter().chain(p99) {
+        let line = [(0.0, height(ns)), (steps as f64, height(ns))];
+        chart.draw_series(LineSeries::new(line, WARM.stroke_width(1)))?;
+        let (x, y) = chart.backend_coord(&(steps as f64, height(ns)));
+        let y = if label == "p50" { y + 11 } else { y - 3 };
+        marks.push_str(&format!(
+            "<text class=\"percentile\" x=\"{}\" y=\"{y}\" data-ns=\"{ns}\">{label}</text>\n",
+            x - 3
+        ));
+    }
+    for step in outliers {
+        let at = (step.number as f64 + 0.5, height(step.host_ns));
+        let (x, y) = chart.backend_coord(&at);
+        marks.push_str(&format!(
+            "<circle class=\"outlier\" cx=\"{x}\" cy=\"{y}\" r=\"3.5\"><title>{noun} {}: {} ms</title>\
+             </circle>\n",
+            count(step.number),
+            ms3(step.host_ns)
+        ));
+    }
+    Ok(marks)
+}
+
+/// Points of a picture: the kernel rows with the longest time.
+const POINTS: usize = 300;
+/// Rows of the table below.
+const TABLE_ROWS: usize = 20;
+/// Area of the largest point, as a radius in units of the picture.
+const LARGEST: f64 = 14.0;
+
+struct Point<'r> {
+    row: &'r KernelRow,
+    /// FLOP per byte of DRAM.
+    intensity: f64,
+    flops_per_s: f64,
+    /// Of the stage's kernel time, percent.
+    share: f64,
+}
+
+/// The roofline of `stage`, or why there is none.
+pub(super) fn roofline(report: &Report, stage: &str, id: &str) -> String {
+    let rows = || report.kernels.iter().filter(|row| row.stage == stage);
+    let all_ns = rows().fold(0u64, |sum, row| sum.saturating_add(row.times.total_ns));
+    let mut points: Vec<Point<'_>> = rows().filter_map(|row| point(row, all_ns)).collect();
+    points.sort_by(|a, b| b.share.total_cmp(&a.share));
+    if points.is_empty() {
+        let counted = rows().filter(|row| row.counters.is_some()).count();
+        let why = match counted {
+            0 => "ncu measured no kernel of this stage",
+            _ => "the counters of this stage give no rate of operations and bytes for a whole row",
+        };
+        return format!(
+            "<p class=\"absent\">None, because {why}. To measure it, run <code>stage2-launch \
+             run.mode=deep -- COMMAND</code> where ncu is installed and may read counters; \
+             <code>pipeline.ncu.top_n</code> says how many kernels it measures.</p>\n"
+        );
+    }
+    let covered: f64 = points.iter().map(|point| point.share).sum();
+    let left_out = points.len().saturating_sub(POINTS);
+    let shown = points.get(..POINTS.min(points.len())).unwrap_or_default();
+    let roofs = report.peaks.as_ref().map_or_else(Vec::new, roofs);
+    let bytes_per_s = report.peaks.as_ref().and_then(Peaks::bytes_per_s);
+    let title = "Roofline: kernels against the dense roofs of the GPU";
+    let description = format!(
+        "{} kernel rows with counters, {} % of the stage's kernel time. Right: more operations per \
+         byte. Up: more operations per second. The table below has the longest.",
+        points.len(),
+        percent1(covered),
+    );
+    let mut out =
+        picture(id, title, &description, |area| draw_roofline(area, shown, &roofs, bytes_per_s));
+    out.push_str(&format!(
+        "<p class=\"note\">One point for each kernel row with counters: together {} % of the stage's \
+         kernel time. The area is the row's share of that time.{}</p>\n",
+        percent1(covered),
+        match left_out {
+            0 => String::new(),
+            n => format!(" {n} rows with shorter times are left out; kernels.csv has them."),
+        }
+    ));
+    if shown.iter().any(|point| point.row.counters.is_none()) {
+        out.push_str(
+            "<p class=\"note\">Kernels that ncu did not measure stand where sampled counters put them: \
+             DRAM bytes of a call, and the FLOP/s that the share of the tensor pipe makes of the dense \
+             peak. Operations outside of the tensor pipe are not in them.</p>\n",
+        );
+    }
+    out.push_str(&roof_list(report.peaks.as_ref(), &roofs, bytes_per_s));
+    let table = Table::first(TABLE_ROWS, &points)
+        .left("kernel", |point| name(&point.row.kernel))
+        .right("share of stage, %", |point| percent1(point.share))
+        .right("FLOP per byte", |point| short(point.intensity))
+        .right("TFLOP/s", |point| format!("{:.3}", point.flops_per_s / 1e12))
+        .right("of attainable, %", |point| {
+            let share = point.row.counters.as_ref()?.roofline.attainable_share?;
+            Some(percent1(share * 100.0))
+        })
+        .left("bound", |point| {
+            let counted = point.row.counters.as_ref().and_then(|found| found.roofline.bound);
+            let sampled =
+                || Some(format!("{} (sampled)", point.row.sampled.as_ref()?.bound?.label()));
+            counted.map_or_else(sampled, |bound| Some(bound.label().to_owned()))
+        });
+    let table = html(&table.markdown_with_rest_in("kernels.csv"));
+    out + &format!("<details><summary>Points as a table</summary>\n{table}</details>\n")
+}
+
+fn point(row: &KernelRow, all_ns: u64) -> Option<Point<'_>> {
+    let roofline = row.counters.as_ref().map(|counters| &counters.roofline);
+    // Of operations, samples know those of the tensor pipe.
+    let sampled = row.sampled.as_ref().filter(|_| roofline.is_none());
+    let intensity = roofline.map_or_else(|| sampled?.flops_per_byte, |roof| roof.flops_per_byte);
+    let rate = roofline.map_or_else(|| sampled?.tensor_flops_per_s, |roof| roof.flops_per_s);
+    let positive = |value: Option<f64>| value.filter(|v| v.is_finite() && *v > 0.0 && *v < 1e30);
+    Some(Point {
+        row,
+        intensity: positive(intensity)?,
+        flops_per_s: positive(rate)?,
+        share: if all_ns > 0 { row.times.total_ns as f64 * 100.0 / all_ns as f64 } else { 0.0 },
+    })
+}
+
+/// Different floating-point roofs, FLOP/s, with the precisions that have them; the highest first.
+/// Integer operations are no FLOPs. A second roof for a precision (FP64 with tensor cores, the halves
+/// without) would make the picture unreadable; metrics.json has them.
+fn roofs(peaks: &Peaks) -> Vec<(f64, String)> {
+    const ROOFS: [Precision; 7] = [
+        Precision::Fp64,
+        Precision::Fp32,
+        Precision::Tf32,
+        Precision::Fp16,
+        Precision::Bf16,
+        Precision::Fp8,
+        Precision::Fp4,
+    ];
+    let rates = peaks.dense_tflops.keys().filter(|precision| ROOFS.contains(precision));
+    let mut roofs: Vec<(f64, String)> = Vec::new();
+    for precision in rates {
+        let rate = peaks.flops_per_s(*precision).filter(|rate| rate.is_finite() && *rate > 0.0);
+        let Some(rate) = rate else { continue };
+        let label = precision.to_string().to_uppercase().replace('_', " ");
+        match roofs.iter_mut().find(|(known, _)| (*known - rate).abs() <= rate * 1e-6) {
+            Some((_, names)) => names.push_str(&format!(", {label}")),
+            None => roofs.push((rate, label)),
+        }
+    }
+    roofs.sort_by(|a, b| b.0.total_cmp(&a.0));
+    roofs
+}
+
+fn roof_list(peaks: Option<&Peaks>, roofs: &[(f64, String)], bytes_per_s: Option<f64>) -> String {
+    let Some(peaks) = peaks else {
+        return "<p class=\"absent\">No roofs, because the peak rates of this GPU are not known. Set \
+                <code>hardware.dense_tflops</code> and <code>hardware.memory_gb_per_s</code>.</p>\n"
+            .to_owned();
+    };
+    let roof = |(rate, names): &(f64, String)| {
+        format!("<li data-flops-per-s=\"{rate:.0}\">{names}: {:.1} TFLOP/s</li>\n", rate / 1e12)
+    };
+    let memory = bytes_per_s.map(|rate| {
+        format!("<li data-bytes-per-s=\"{rate:.0}\">memory: {:.1} GB/s</li>\n", rate / 1e9)
+    });
+    format!(
+        "<ul class=\"roofs\" aria-label=\"Dense roofs of {}\">\n{}{}</ul>\n",
+        attribute(&peaks.card),
+        memory.unwrap_or_default(),
+        roofs.iter().map(roof).collect::<String>()
+    )
+}
+
+fn draw_roofline(
+    area: &Area<'_>,
+    points: &[Point<'_>],
+    roofs: &[(f64, String)],
+    bytes_per_s: Option<f64>,
+) -> Result<String, Error> {
+    let range = |values: &mut dyn Iterator<Item = f64>| {
+        let (low, high) = values.fold((f64::MAX, f64::MIN), |(a, b), v| (a.min(v), b.max(v)));
+        (10f64.powf((low / 1.5).log10().floor()), 10f64.powf((high * 1.5).log10().ceil()))
+    };
+    let ridge = bytes_per_s.zip(roofs.first()).map(|(bytes, (rate, _))| rate / bytes);
+    let (x0, x1) = range(&mut points.iter().map(|point| point.intensity).chain(ridge));
+    let rates = points.iter().map(|point| point.flops_per_s);
+    let (y0, y1) = range(&mut rates.chain(roofs.iter().map(|(rate, _)| *rate)));
+    let mut chart = axes(
+        area,
+        ((x0..x1).log_scale(), "arithmetic intensity, FLOP per byte of DRAM"),
+        ((y0..y1).log_scale(), "rate, TFLOP/s"),
+        1e12,
+    )?;
+    let mut labels = String::new();
+    let mut last_y: Option<i32> = None;
+    for (rate, names) in roofs.iter().filter(|(rate, _)| (y0..=y1).contains(rate)) {
+        let start = bytes_per_s.map_or(x0, |bytes| (rate / bytes).max(x0));
+        if start < x1 {
+            chart.draw_series(LineSeries::new(
+                [(start, *rate), (x1, *rate)],
+                SOFT.stroke_width(1),
+            ))?;
+        }
+        let (x, y) = chart.backend_coord(&(x1, *rate));
+        // Labels of roofs that are close to each other would cover each other: the list has all.
+        if last_y.is_none_or(|last| y - last >= 12) {
+            labels.push_str(&format!(
+                "<text class=\"roof\" x=\"{}\" y=\"{}\">{}</text>\n",
+                x - 3,
+                y - 3,
+                text(names)
+            ));
+            last_y = Some(y);
+        }
+    }
+    if let Some(bytes) = bytes_per_s {
+        let top = roofs.first().map_or(y1, |(rate, _)| *rate);
+        let (from, to) = ((y0 / bytes).max(x0), (top / bytes).min(x1));
+        if from < to {
+            let line = [(from, from * bytes), (to, to * bytes)];
+            chart.draw_series(LineSeries::new(line, LINE.stroke_width(2)))?;
+        }
+    }
+    let most = points.iter().map(|point| point.share).fold(f64::MIN_POSITIVE, f64::max);
+    let marks = points.iter().map(|point| {
+        let Point { row, intensity, flops_per_s, share } = point;
+        let (x, y) = chart.backend_coord(&(*intensity, *flops_per_s));
+        let radius = (LARGEST * (share / most).sqrt()).max(2.5);
+        let bound = row.counters.as_ref().and_then(|counters| counters.roofline.bound);
+        let bound = bound.map_or_else(String::new, |bound| format!(", {}-bound", bound.label()));
+        let title = format!(
+            "{}: {} FLOP per byte, {:.3} TFLOP/s, {} % of the stage{bound}",
+            shorten_kernel(&row.kernel, 90),
+            short(*intensity),
+            flops_per_s / 1e12,
+            percent1(*share),
+        );
+        format!(
+            "<circle class=\"point {}\" cx=\"{x}\" cy=\"{y}\" r=\"{radius:.1}\">\
+             <title>{}</title></circle>\n",
+            class_mark(&row.class),
+            text(&title)
+        )
+    });
+    Ok(marks.collect::<String>() + &labels)
+}
+
+/// Points of a curve; the analysis makes fewer.
+const CURVE_POINTS: usize = 1_000;
+
+/// A line of a picture: what it is called, its colour, and its value at a point.
+type Line = (&'static str, RGBColor, fn(&SampledPoint) -> Option<f64>);
+
+const DRAM: [Line; 1] = [("DRAM", LINE, |point| point.dram_bytes_per_s.map(|rate| rate / 1e9))];
+const UNITS: [Line; 2] = [
+    ("SM active", LINE, |point| point.sm_active_percent),
+    ("tensor pipe", WARM, |point| point.tensor_percent),
+];
+
+/// The pictures of a stage, with their heading; nothing where no counter was sampled in it.
+pub(super) fn sampled(report: &Report, stage: &str, id: &str) -> String {
+    let rows = report.sampled.iter().flat_map(|sampled| &sampled.stages);
+    let of_stage = rows.filter(|row| row.stage == stage);
+    let with_curve = of_stage.into_iter().find_map(|row| Some((row, curve(row)?)));
+    let Some((row, found)) = with_curve else { return String::new() };
+    let dram = drawn(found, &DRAM, ("DRAM traffic", "GB/s"), &format!("{id}-dram"));
+    let units = drawn(found, &UNITS, ("Units at work", "%"), &format!("{id}-units"));
+    let timeline = report.step_timelines.iter().find(|timeline| timeline.stage == stage);
+    let noun = timeline.map_or("step", StepTimeline::noun);
+    let partial = if row.partial { ", a part of it only" } else { "" };
+    format!(
+        "<h3>Sampled counters over the median {noun}</h3>\n<div class=\"pair\">\n<div>\n{dram}</div>\n\
+         <div>\n{units}</div>\n</div>\n<p class=\"note\">Number {} of <code>{}</code> on {}, {} ms on the \
+         GPU, as {}. Samples cover {} % of the stage{partial}. metrics.json has the points.</p>\n",
+        found.number,
+        foreign(&row.stage),
+        text(&row.device),
+        ms3(found.length_ns),
+        counted(found.points.len() as u64, "point"),
+        percent1(row.coverage_percent),
+    )
+}
+
+fn curve(row: &SampledStage) -> Option<&SampledCurve> {
+    row.steps.as_ref()?.median.as_ref().filter(|curve| !curve.points.is_empty())
+}
+
+/// A picture of those lines that have a value, or why there is none.
+fn drawn(curve: &SampledCurve, lines: &[Line], (title, unit): (&str, &str), id: &str) -> String {
+    let points = curve.points.get(..CURVE_POINTS.min(curve.points.len())).unwrap_or_default();
+    let known: Vec<&Line> =
+        lines.iter().filter(|(_, _, value)| points.iter().any(|p| value(p).is_some())).collect();
+    if known.is_empty() {
+        return format!("<p class=\"absent\">{title}: none, because it was not sampled.</p>\n");
+    }
+    let most = |(_, _, value): &&&Line| {
+        points.iter().filter_map(value).filter(|value| value.is_finite()).fold(0.0, f64::max)
+    };
+    let names: Vec<String> = known
+        .iter()
+        .map(|line| format!("{} up to {} {unit}", line.0, short(most(&line))))
+        .collect();
+    let description = format!("{title}: {}.", names.join(", "));
+    let top = known.iter().map(|line| most(&line)).fold(0.0, f64::max).max(1e-3) * 1.08;
+    let picture = picture(id, title, &description, |area| {
+        draw_sampled(area, points, &known, curve.length_ns, (top, unit))
+    });
+    format!("{picture}<p class=\"note\">{}</p>\n", text(&description))
+}
+
+fn draw_sampled(
+    area: &Area<'_>,
+    points: &[SampledPoint],
+    lines: &[&Line],
+    length_ns: u64,
+    (top, unit): (f64, &str),
+) -> Result<String, Error> {
+    let x = (0.0..ms(length_ns.max(1)), "ms since the first work of the step");
+    let mut chart = axes(area, x, (0.0..top, unit), 1.0)?;
+    let mut marks = String::new();
+    for (at, (name, colour, value)) in lines.iter().enumerate() {
+        // Where a time has no samples, the line ends and begins again.
+        let mut pieces: Vec<Vec<(f64, f64)>> = Vec::new();
+        let mut last_end = None;
+        for point in points {
+            let Some(value) = value(point).filter(|value| value.is_finite()) else { continue };
+            let end = point.start_ns.saturating_add(point.length_ns);
+            if last_end != Some(point.start_ns) {
+                pieces.push(Vec::new());
+            }
+            last_end = Some(end);
+            if let Some(piece) = pieces.last_mut() {
+                piece.extend([(ms(point.start_ns), value), (ms(end), value)]);
+            }
+        }
+        for piece in pieces {
+            chart.draw_series(LineSeries::new(piece, colour.stroke_width(2)))?;
+        }
+        let (x, y) = chart.backend_coord(&(0.0, top));
+        let y = y + 14 + 13 * i32::try_from(at)?;
+        let class = if *colour == WARM { "warm" } else { "line" };
+        marks.push_str(&format!(
+            "<text class=\"legend-{class}\" x=\"{}\" y=\"{y}\">{}</text>\n",
+            x + 6,
+            text(name)
+        ));
+    }
+    Ok(marks)
+}
 
 /// Width and height of a picture, in its own units: text of 11 stays readable on a phone.
-pub(super) const SIZE: (u32, u32) = (440, 320);
-pub(super) const FRONT: RGBColor = RGBColor(1, 1, 1);
-pub(super) const SOFT: RGBColor = RGBColor(1, 1, 2);
-pub(super) const GRID: RGBColor = RGBColor(1, 1, 3);
-pub(super) const LINE: RGBColor = RGBColor(1, 1, 4);
-pub(super) const BAND: RGBColor = RGBColor(1, 1, 5);
-pub(super) const WARM: RGBColor = RGBColor(1, 1, 6);
+const SIZE: (u32, u32) = (440, 320);
+const FRONT: RGBColor = RGBColor(1, 1, 1);
+const SOFT: RGBColor = RGBColor(1, 1, 2);
+const GRID: RGBColor = RGBColor(1, 1, 3);
+const LINE: RGBColor = RGBColor(1, 1, 4);
+const BAND: RGBColor = RGBColor(1, 1, 5);
+const WARM: RGBColor = RGBColor(1, 1, 6);
 const COLOURS: [(&str, &str); 6] = [
     ("\"#010101\"", "\"var(--front)\""),
     ("\"#010102\"", "\"var(--soft)\""),
@@ -26,27 +488,19 @@ const COLOURS: [(&str, &str); 6] = [
     ("\"#010106\"", "\"var(--warm)\""),
 ];
 
-/// Why a picture could not be drawn.
-pub(super) type Error = Box<dyn std::error::Error>;
+type Error = Box<dyn std::error::Error>;
 
-/// The area of a picture.
-pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 
 /// The inner area of a picture, with its axes.
 type Chart<'a, X, Y> = ChartContext<'a, SVGBackend<'a>, Cartesian2d<X, Y>>;
 
-/// What stands around a picture.
-pub(super) struct Caption<'a> {
-    /// Identifier of the picture, unique in the page.
-    pub(super) id: String,
-    pub(super) title: &'a str,
-    /// What it shows, for those who do not see it.
-    pub(super) description: String,
-}
-
-/// A picture: what `draw` draws, and the marks of our own that it returns.
-pub(super) fn picture(
-    caption: &Caption<'_>,
+/// A picture: what `draw` draws, and the marks of our own that it returns. `id` is unique in the page, and
+/// `description` says what the picture shows to those who do not see it.
+fn picture(
+    id: &str,
+    title: &str,
+    description: &str,
     draw: impl FnOnce(&Area<'_>) -> Result<String, Error>,
 ) -> String {
     let mut drawn = String::new();
@@ -54,7 +508,6 @@ pub(super) fn picture(
         let area = SVGBackend::with_string(&mut drawn, SIZE).into_drawing_area();
         draw(&area).and_then(|marks| Ok(area.present().map(|()| marks)?))
     };
-    let Caption { id, title, description } = caption;
     let marks = match marks {
         Ok(marks) => marks,
         Err(why) => {
@@ -80,13 +533,12 @@ pub(super) fn picture(
     )
 }
 
-/// Draws axes and a grid.
-pub(super) fn axes<'a, X, Y>(
+/// Draws axes and a grid; the labels of the y axis are in units of `y_unit`.
+fn axes<'a, X, Y>(
     area: &Area<'a>,
     (x, x_name): (X, &str),
     (y, y_name): (Y, &str),
-    x_label: &dyn Fn(&f64) -> String,
-    y_label: &dyn Fn(&f64) -> String,
+    y_unit: f64,
 ) -> Result<Chart<'a, X::CoordDescType, Y::CoordDescType>, Error>
 where
     X: AsRangedCoord<Value = f64>,
@@ -106,8 +558,8 @@ where
         .y_desc(y_name)
         .x_labels(6)
         .y_labels(6)
-        .x_label_formatter(x_label)
-        .y_label_formatter(y_label)
+        .x_label_formatter(&|value| short(*value))
+        .y_label_formatter(&|value| short(*value / y_unit))
         .axis_style(SOFT)
         .bold_line_style(GRID)
         .light_line_style(TRANSPARENT)

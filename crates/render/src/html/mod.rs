@@ -6,28 +6,29 @@
 //! itself to load anything, and to run or apply what is not its own script and style.
 
 mod chart;
-mod head;
-mod kernels;
-mod latency;
 pub(super) mod markdown;
-mod ranks;
-mod roofline;
-mod sampled;
-mod stage;
+mod tables;
 #[cfg(test)]
 mod tests;
 mod timeline;
-mod window;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use sha2::{Digest, Sha256};
-
-use super::page::Page;
-use super::summary::model_stages;
-use markdown::{foreign, html, text};
+use stage2_contract::text::numbers::{count, ms3, percent1, ratio3};
 use stage2_contract::text::shorten;
-use stage2_model::Report;
+use stage2_model::{
+    DeviceRow, Report, Severity, StageAnswer, Status, StepSeries, StepTimeline, StepTimes,
+    WindowKind, WindowPart, WindowSplit,
+};
+
+use crate::html::chart::{latency, roofline, sampled};
+use crate::html::markdown::{foreign, html, text};
+use crate::html::tables::{by_class, heat_map, table};
+use crate::html::timeline::timeline;
+use crate::page::{COVERAGE, Page, SIMULATED, answer_lines, model_stages};
+use crate::ranks;
+use crate::stages::idle_kinds;
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
@@ -56,7 +57,7 @@ pub(super) fn report_html(
         hash(STYLE),
         hash(SCRIPT),
     );
-    out.push_str(&head::header(report, &whole.title));
+    out.push_str(&header(report, &whole.title));
     out.push_str(&contents(&parts));
     out.push_str("<main>\n");
     parts.iter().for_each(|part| out.push_str(&part.html()));
@@ -73,7 +74,6 @@ fn hash(content: &str) -> String {
     format!("sha256-{}", BASE64_STANDARD.encode(Sha256::digest(content)))
 }
 
-/// A section of the page.
 struct Part {
     id: String,
     title: String,
@@ -102,7 +102,7 @@ fn parts(report: &Report, summary: &Page, whole: &Page, operators: &Page) -> Vec
         .map(|(stage, number)| Part {
             id: format!("stage-{number}"),
             title: foreign(&shorten(stage, NAME_LIMIT)),
-            html: stage::stage(report, stage, number),
+            html: stage_section(report, stage, number),
             kind: Kind::Framed,
         })
         .collect();
@@ -124,8 +124,8 @@ fn parts(report: &Report, summary: &Page, whole: &Page, operators: &Page) -> Vec
         html,
         kind: Kind::Open,
     };
-    parts.extend(ranks::heat_map(report).map(|map| open("ranks", "Ranks by stage", map)));
-    parts.push(open("all-kernels", "Kernels", kernels::table(report)));
+    parts.extend(heat_map(report).map(|map| open("ranks", "Ranks by stage", map)));
+    parts.push(open("all-kernels", "Kernels", table(report)));
     let known = whole.sections.iter().filter(|(title, _)| !SAID_ALREADY.contains(title));
     let details = known.chain(&operators.sections).map(|section| (section, Kind::Folded));
     let sections = summary.sections.iter().map(|section| (section, Kind::Open)).chain(details);
@@ -156,7 +156,6 @@ impl Part {
     }
 }
 
-/// The table of contents.
 fn contents(parts: &[Part]) -> String {
     let list = |kinds: &[Kind]| -> String {
         let of_kind = parts.iter().filter(|part| kinds.contains(&part.kind));
@@ -174,5 +173,253 @@ fn contents(parts: &[Part]) -> String {
          <ul>\n{}</ul>\n</nav>\n",
         list(&[Kind::Open]),
         list(&[Kind::Folded])
+    )
+}
+
+fn header(report: &Report, title: &str) -> String {
+    let mut out = format!("<header>\n<h1>{}</h1>\n", text(title));
+    if report.simulated {
+        out.push_str(&format!(
+            "<p class=\"banner bad\"><strong>{}</strong></p>\n",
+            text(SIMULATED)
+        ));
+    }
+    if let Some(end) = &report.run.workload_end {
+        let end = text(&end.sentence());
+        out.push_str(&format!(
+            "<p class=\"banner bad\"><strong>Ended early:</strong> {end}.</p>\n"
+        ));
+    }
+    let kind = match report.coverage.verdict.status {
+        Status::Complete => "good",
+        Status::Partial => "fair",
+        Status::Empty => "bad",
+    };
+    let line = |label: &str, said: &str| {
+        let class = if label == COVERAGE { kind } else { "line" };
+        let stop = if said.ends_with(['.', '!', '?']) { "" } else { "." };
+        format!(
+            "<div class=\"{class}\"><dt>{}</dt><dd>{}{stop}</dd></div>\n",
+            text(label),
+            text(said)
+        )
+    };
+    out.push_str("<dl class=\"answer\">\n");
+    answer_lines(report).iter().for_each(|known| out.push_str(&line(&known.label, &known.text)));
+    if let Some(ranks) = ranks::head(report) {
+        out.push_str(&line("ranks", &ranks));
+    }
+    out.push_str("</dl>\n");
+    out + &first_numbers(report) + "</header>\n"
+}
+
+fn first_numbers(report: &Report) -> String {
+    let mut shown: Vec<(&str, String)> = Vec::new();
+    if report.coverage.gpu_records() > 0 {
+        shown.push(("kernels", count(stage2_report::in_part::kernels(report))));
+    }
+    let sum = |ns: fn(&DeviceRow) -> Option<u64>| {
+        let mut devices = report.devices.iter().map(ns);
+        devices.try_fold(0u64, |sum, ns| Some(sum.saturating_add(ns?))).unwrap_or(0)
+    };
+    let (busy_ns, span_ns) = (sum(|d| d.gpu_busy_ns), sum(|d| d.gpu_span_ns));
+    if span_ns > 0 {
+        shown.push(("ms of GPU work", ms3(busy_ns)));
+        if !report.devices.iter().any(|device| device.shared_by_processes) {
+            let percent = busy_ns as f64 * 100.0 / span_ns as f64;
+            shown.push(("% of its span busy", percent1(percent)));
+        }
+    }
+    if let Some(used) = &report.insight.utilisation {
+        let model = &used.numbers.model;
+        let rate = model.generated_tokens_per_s.value();
+        shown.extend(rate.map(|rate| ("generated tokens/s", format!("{rate:.1}"))));
+        let mfu = model.mfu_wall.value();
+        shown.extend(mfu.map(|mfu| ("% MFU, model-level", format!("{:.3}", mfu * 100.0))));
+    }
+    let warnings = report.findings.iter().filter(|f| f.severity == Severity::Warning).count();
+    let label = if warnings == 1 { "warning" } else { "warnings" };
+    shown.push((label, count(warnings as u64)));
+    cards(&shown)
+}
+
+/// Numbers with their labels, as large cards; nothing where there are none.
+fn cards(shown: &[(impl AsRef<str>, String)]) -> String {
+    let card = |(label, value): &(_, String)| {
+        format!("<div><b>{}</b><span>{}</span></div>\n", text(value), text(AsRef::as_ref(label)))
+    };
+    let cards: String = shown.iter().map(card).collect();
+    match cards.is_empty() {
+        true => cards,
+        false => format!("<div class=\"cards\">\n{cards}</div>\n"),
+    }
+}
+
+/// Characters of a stage's name.
+const STAGE_NAME_LIMIT: usize = 80;
+
+/// The part of `stage`, whose number in the page is `number`.
+fn stage_section(report: &Report, stage: &str, number: usize) -> String {
+    let id = |what: &str| format!("stage-{number}-{what}");
+    let answer = report.answer.stages.iter().find(|answer| answer.stage == stage);
+    let times = answer.and_then(|answer| answer.step.as_ref());
+    let unit = times.map_or("step", |times| times.unit.noun());
+    let split = answer.and_then(|answer| {
+        Some(window(answer.window.as_ref()?, unit, &answer.basis, &id("window")))
+    });
+    let split = split.unwrap_or_else(|| absent("its GPU window is not known", ""));
+    let steps = report.step_timelines.iter().find(|timeline| timeline.stage == stage);
+    let series = report.step_series.iter().find(|series| series.stage == stage);
+    let noun = steps.map_or("instance", StepTimeline::noun);
+    let timed = series.map_or(noun, StepSeries::noun);
+    let steps = steps.map(|found| timeline(found, &id("timeline"))).unwrap_or_else(|| {
+        absent(
+            "no median instance or step of this stage was read",
+            "timelines are of the four longest stages with warm instances in a trace file of the \
+             collector",
+        )
+    });
+    let series = series.map(|series| latency(series, times, &id("latency")));
+    let series = series.unwrap_or_else(|| absent("the times of single steps are not known", ""));
+    let figures = answer.map_or_else(String::new, figures);
+    format!(
+        "<section id=\"stage-{number}\" class=\"stage\">\n<h2>Stage <code>{}</code></h2>\n{figures}\
+         <h3>Where the window goes</h3>\n{split}\
+         <h3>Timeline of the median {noun}</h3>\n{steps}\
+         {}<div class=\"pair\">\n<div>\n<h3>Latency of each {timed} over the run</h3>\n{series}</div>\n\
+         <div>\n<h3>Roofline</h3>\n{}</div>\n</div>\n\
+         <h3>Kernel time by class</h3>\n{}</section>\n",
+        foreign(&shorten(stage, STAGE_NAME_LIMIT)),
+        sampled(report, stage, &id("sampled")),
+        roofline(report, stage, &id("roofline")),
+        by_class(report, stage),
+    )
+}
+
+fn absent(why: &str, note: &str) -> String {
+    let note = if note.is_empty() { String::new() } else { format!(" ({note})") };
+    format!("<p class=\"absent\">None, because {}{}.</p>\n", text(why), text(&note))
+}
+
+fn figures(answer: &StageAnswer) -> String {
+    let ms = |ns: f64| format!("{:.3}", ns / 1e6);
+    let label = |words: &str| words.to_owned();
+    let (step, floor) = (answer.step.as_ref(), &answer.floor);
+    let unit = step.map_or("instance", StepTimes::shown_unit);
+    let per_unit = |of: &str, times: &StepTimes, ns: u64| {
+        (format!("ms per {unit}, {of}"), ms(times.shown_ns(ns)))
+    };
+    let steps = |times: &StepTimes| {
+        (format!("{} {}s", times.warmth(), times.unit.noun()), count(times.steps))
+    };
+    let floor_ns = |ns: f64| step.map_or(ns, |times| ns * times.shown_ns(1));
+    let shown = [
+        step.map(steps),
+        step.map(|times| per_unit("p50", times, times.p50_ns)),
+        step.and_then(|times| times.tail().map(|(of, ns)| per_unit(of, times, ns))),
+        answer.slowdown.as_ref().map(|cost| (label("times its baseline"), ratio3(cost.ratio))),
+        answer
+            .time_to_first_token_ns
+            .value()
+            .map(|ns| (label("ms from a request to its first token, p50"), ms(ns))),
+        answer.tokens_per_s.value().map(|rate| (label("tokens/s"), format!("{rate:.1}"))),
+        floor
+            .floor_ns
+            .value()
+            .map(|ns| (format!("ms per {unit}: floor of the hardware"), ms(floor_ns(ns)))),
+        floor.distance.value().map(|times| (label("of the floor"), format!("{times:.1}x"))),
+        floor
+            .baseline_distance
+            .map(|times| (label("of the floor by the baseline"), format!("{times:.1}x"))),
+    ];
+    let shown: Vec<(String, String)> = shown.into_iter().flatten().collect();
+    let first = answer.first.as_ref().map_or_else(String::new, |first| {
+        let gain = first.gain();
+        let gain = gain.map_or_else(String::new, |gain| format!(" Up to {}.", text(&gain)));
+        format!(
+            "<p><strong>First:</strong> {}.{gain}</p>\n",
+            text(first.text.trim_end_matches('.'))
+        )
+    });
+    let over = answer.step.as_ref().and_then(|step| step.passed_over.as_ref());
+    let over = over.map_or_else(String::new, |why| format!("; {why}"));
+    format!(
+        "{}<p class=\"note\">Basis: {}.</p>\n{first}",
+        cards(&shown),
+        text(&format!("{}{over}", answer.basis.trim_end_matches('.')))
+    )
+}
+
+fn mark(kind: WindowKind) -> &'static str {
+    match kind {
+        WindowKind::Compute => "w-compute",
+        WindowKind::Transfer => "w-transfer",
+        WindowKind::Waiting => "w-waiting",
+        WindowKind::Communication => "w-communication",
+        WindowKind::Copies => "w-copies",
+        WindowKind::Busy => "w-busy",
+        WindowKind::LaunchGaps => "g-launch",
+        WindowKind::OtherIdle => "g-idle",
+    }
+}
+
+fn over(basis: &str) -> String {
+    match basis.trim_end_matches('.') {
+        "" => String::new(),
+        basis => format!("The times are sums, not those of one instance; basis: {basis}. "),
+    }
+}
+
+/// The bar and its table; `unit` is what the stage counts: a step, an instance.
+fn window(split: &WindowSplit, unit: &str, basis: &str, id: &str) -> String {
+    let parts: Vec<(&WindowPart, f64)> = (split.parts.iter())
+        .zip(split.rounded_percent())
+        .filter(|(part, _)| part.percent.is_finite() && part.percent > 0.0)
+        .collect();
+    let ms = |ns: u64| format!("{:.3}", split.per_step(ns) / 1e6);
+    let (mut at, mut rects) = (0.0, String::new());
+    for (part, percent) in &parts {
+        // Those of a broken report must not leave the bar.
+        let width = part.percent.clamp(0.0, (100.0_f64 - at).max(0.0));
+        let label = part.kind.label();
+        rects.push_str(&format!(
+            "<rect class=\"{}\" x=\"{at:.4}%\" width=\"{width:.4}%\" height=\"100%\"><title>{label}: {} \
+             %</title></rect>\n",
+            mark(part.kind),
+            percent1(*percent),
+        ));
+        at += width;
+    }
+    let said: Vec<String> = (parts.iter())
+        .map(|(part, percent)| format!("{} {} %", part.kind.label(), percent1(*percent)))
+        .collect();
+    let row = |(part, percent): &(&WindowPart, f64)| {
+        format!(
+            "<tr><td><svg class=\"swatch\" aria-hidden=\"true\"><rect class=\"{}\" width=\"100%\" \
+             height=\"100%\"/></svg>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>\n",
+            mark(part.kind),
+            part.kind.label(),
+            ms(part.ns),
+            percent1(*percent),
+        )
+    };
+    // The times of a mean step are no sums.
+    let over = if split.steps.is_some() { String::new() } else { over(basis) };
+    let of = match split.steps {
+        Some(_) => format!("the mean window per {unit}"),
+        None => "the window".to_owned(),
+    };
+    format!(
+        "<svg id=\"{id}\" class=\"window\" role=\"img\" aria-labelledby=\"{id}-title\">\n\
+         <title id=\"{id}-title\">{}</title>\n{rects}</svg>\n\
+         <div class=\"table\"><table><thead><tr><th>part of the window</th><th class=\"n\">ms</th>\
+         <th class=\"n\">%</th></tr></thead>\n<tbody>\n{}\
+         <tr><td>{of}</td><td class=\"n\">{}</td><td class=\"n\">100.0</td></tr>\n\
+         </tbody></table></div>\n<p class=\"note\">{}{}</p>\n",
+        text(&format!("Where {of} of {} ms goes: {}", ms(split.window_ns), said.join(", "))),
+        parts.iter().map(row).collect::<String>(),
+        ms(split.window_ns),
+        text(&over),
+        text(&idle_kinds()),
     )
 }

@@ -30,7 +30,6 @@ const AXIS: u64 = 20;
 const ROW: u64 = 20;
 const BAR: u64 = 17;
 
-/// The picture and its list of names.
 pub(super) fn timeline(timeline: &StepTimeline, id: &str) -> String {
     if timeline.length_ns == 0 {
         return "<p class=\"absent\">None, because the step has no length.</p>\n".to_owned();
@@ -90,7 +89,6 @@ pub(super) fn timeline(timeline: &StepTimeline, id: &str) -> String {
     )
 }
 
-/// What is not in the picture.
 fn left_out(timeline: &StepTimeline) -> String {
     let mut out = String::new();
     let deeper = timeline.ranges.iter().filter(|range| range.depth >= DEPTH).count();

@@ -5,7 +5,7 @@ use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag};
 
 use super::*;
 use crate::golden::compare;
-use crate::sample_answer::{answer, rich};
+use crate::testing::{answer, rich};
 use stage2_contract::text::visible;
 use stage2_model::*;
 use stage2_report::operators::stage1::{MeanStd, Stage1Aggregates};

@@ -1,5 +1,6 @@
 //! Trace files with all that makes an export hard: work out of order, overlapping, without times, in
 //! ranges of libraries; hostile names; ranges that never close.
+#![allow(dead_code, reason = "not every test file needs all of it")]
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,6 @@ use stage2_contract::trace::{
     RANGE_OUTSIDE, RANGE_UNKNOWN, RangeOpen, Record, Shape, WallNs, What, Writer,
 };
 
-#[allow(dead_code, reason = "not every test file needs it")]
 const NAMES: [&[u8]; 8] = [
     b"prefill",
     b"decode",
@@ -23,7 +23,6 @@ const NAMES: [&[u8]; 8] = [
 
 /// Writes `HOST-PID.s2t`: ten kernels of 1,000 ns (two of them overlap on one stream), one without times, a copy of 500 ns,
 /// a fill of 250 ns and a graph of 2,000 ns: prefill 5 kernels, decode 3, outside 1, unattributed 1.
-#[allow(dead_code, reason = "not every test file needs it")]
 pub(crate) fn trace(folder: &Path, pid: u32, host: &str, shift: u64) -> PathBuf {
     let path = folder.join(format!("{host}-{pid}.s2t"));
     let mut w = Writer::new(File::create(&path).expect("file")).expect("header");
@@ -33,32 +32,19 @@ pub(crate) fn trace(folder: &Path, pid: u32, host: &str, shift: u64) -> PathBuf 
         // The clocks of two processes are never read at the same moment.
         wall: WallNs(1_700_000_000_000_000_000 + at + 5 * shift),
     };
-    w.write(&Record::Process(Process {
-        pid,
-        host: host.into(),
-        exe: "/usr/bin/python3".into(),
-        ..Process::default()
-    }));
+    let (host, exe) = (host.into(), "/usr/bin/python3".into());
+    w.write(&Record::Process(Process { pid, host, exe, ..Process::default() }));
     w.write(&Record::Anchor(anchor(shift)));
     for (id, bytes) in (1..).zip(NAMES) {
         w.write(&Record::Name { id, bytes: bytes.to_vec() });
     }
     w.write(&Record::Thread { id: 1, os_tid: pid + 1, name: b"main".to_vec() });
-    w.write(&Record::Device(Device {
-        id: 0,
-        name: b"GPU".to_vec(),
-        uuid: [7; 16],
-        ..Device::default()
-    }));
+    let gpu = Device { id: 0, name: b"GPU".to_vec(), uuid: [7; 16], ..Device::default() };
+    w.write(&Record::Device(gpu));
     w.write(&Record::Queue(Queue { id: 1, device: 0, context: 1, stream: 13 }));
     for (id, name) in [(1, 4), (2, 5)] {
-        w.write(&Record::Shape(Shape {
-            id,
-            name,
-            grid: [2, 1, 1],
-            block: [64, 1, 1],
-            ..Shape::default()
-        }));
+        let (grid, block) = ([2, 1, 1], [64, 1, 1]);
+        w.write(&Record::Shape(Shape { id, name, grid, block, ..Shape::default() }));
     }
     // prefill, decode, decode/ncclAllReduce@NCCL, decode/step, never closed.
     for (id, parent, name, domain) in
@@ -67,14 +53,8 @@ pub(crate) fn trace(folder: &Path, pid: u32, host: &str, shift: u64) -> PathBuf 
         w.write(&Record::Path(stage2_contract::trace::Path { id, parent, name, domain }));
     }
     let open = |range, path, parent, start| {
-        Record::RangeOpen(RangeOpen {
-            range,
-            path,
-            thread: 1,
-            parent,
-            start: MonoNs(shift + start),
-            ..RangeOpen::default()
-        })
+        let open = opened(range, path, parent, shift + start);
+        Record::RangeOpen(RangeOpen { start_end: false, ..open })
     };
     let close = |range, end| Record::RangeClose { range, end: MonoNs(shift + end) };
     let work = |what, range, start: u64, ns: u64| {
@@ -128,47 +108,41 @@ fn kernel_at(start: u64, end: u64, range: u64) -> GpuWork {
     GpuWork { what, start, end, queue: 1, range, correlation: 1, graph_node: 0 }
 }
 
-fn opened(range: u64, path: u32, parent: u64, start: u64) -> Record {
-    Record::RangeOpen(RangeOpen {
-        range,
-        path,
-        thread: 1,
-        parent,
-        start: MonoNs(start),
-        start_end: true,
-        category: 0,
-        payload: None,
-        continues: 0,
-    })
+fn opened(range: u64, path: u32, parent: u64, start: u64) -> RangeOpen {
+    let start = MonoNs(start);
+    RangeOpen { range, path, thread: 1, parent, start, start_end: true, ..RangeOpen::default() }
 }
 
-/// A process that opened no range.
-#[allow(dead_code, reason = "not every test file needs it")]
-pub(crate) fn without_ranges(folder: &Path) {
-    let mut writer = writer(folder, "h-1.s2t");
-    writer.work(&kernel_at(1_000_100, 1_000_200, RANGE_OUTSIDE));
+fn path(id: u32, parent: u32, name: u32) -> Record {
+    Record::Path(stage2_contract::trace::Path { id, parent, name, domain: 0 })
+}
+
+fn end(mut writer: Writer<File>) {
     writer.write(&Record::End { reason: "exit".into() });
     writer.flush().expect("disk");
 }
 
+/// A process that opened no range.
+pub(crate) fn without_ranges(folder: &Path) {
+    let mut writer = writer(folder, "h-1.s2t");
+    writer.work(&kernel_at(1_000_100, 1_000_200, RANGE_OUTSIDE));
+    end(writer);
+}
+
 /// A kernel in so many ranges, each in the one before: `r1`, `r2`...
-#[allow(dead_code, reason = "not every test file needs it")]
 pub(crate) fn nested(folder: &Path, depth: u32) {
     let mut writer = writer(folder, "h-1.s2t");
     for id in 1..=depth {
         writer.write(&Record::Name { id: id + 1, bytes: format!("r{id}").into_bytes() });
-        let path = stage2_contract::trace::Path { id, parent: id - 1, name: id + 1, domain: 0 };
-        writer.write(&Record::Path(path));
-        writer.write(&opened(u64::from(id), id, u64::from(id - 1), 20));
+        writer.write(&path(id, id - 1, id + 1));
+        writer.write(&Record::RangeOpen(opened(u64::from(id), id, u64::from(id - 1), 20)));
     }
     writer.work(&kernel_at(1_000_100, 1_000_200, u64::from(depth)));
-    writer.write(&Record::End { reason: "exit".into() });
-    writer.flush().expect("disk");
+    end(writer);
 }
 
 /// Three ranges that open in the same nanosecond, each in the one before: `outer` to 90, `middle` to
 /// 50, `inner` to 50, which has typed values; then a mark at 60, and kernels named like formulas.
-#[allow(dead_code, reason = "not every test file needs it")]
 pub(crate) fn same_nanosecond(folder: &Path) {
     let mut writer = writer(folder, "h-1.s2t");
     let names: [&[u8]; 6] =
@@ -179,9 +153,8 @@ pub(crate) fn same_nanosecond(folder: &Path) {
     writer.write(&Record::Shape(Shape { id: 2, name: 5, ..Shape::default() }));
     for range in 1..=3 {
         let (id, parent) = (range as u32, range as u32 - 1);
-        let path = stage2_contract::trace::Path { id, parent, name: id + 1, domain: 0 };
-        writer.write(&Record::Path(path));
-        let Record::RangeOpen(open) = opened(range, id, range - 1, 20) else { continue };
+        writer.write(&path(id, parent, id + 1));
+        let open = opened(range, id, range - 1, 20);
         writer.write(&Record::RangeOpen(RangeOpen { start_end: false, ..open }));
     }
     let fields = vec![
@@ -202,19 +175,16 @@ pub(crate) fn same_nanosecond(folder: &Path) {
         category: 0,
         payload: Some(Payload::U64(u64::MAX)),
     }));
-    writer.write(&Record::End { reason: "exit".into() });
-    writer.flush().expect("disk");
+    end(writer);
 }
 
 /// So many kernels of 10 ns in ranges of 100 kernels, each of which has a value.
-#[allow(dead_code, reason = "not every test file needs it")]
 pub(crate) fn many(folder: &Path, kernels: u64) {
     let mut writer = writer(folder, "h-1.s2t");
-    let path = stage2_contract::trace::Path { id: 1, parent: 0, name: 1, domain: 0 };
-    writer.write(&Record::Path(path));
+    writer.write(&path(1, 0, 1));
     for range in 1..=kernels / 100 {
         let start = range * 1_000;
-        writer.write(&opened(range, 1, 0, start));
+        writer.write(&Record::RangeOpen(opened(range, 1, 0, start)));
         for at in (0..100).map(|kernel| 1_000_000 + start + kernel * 10) {
             writer.work(&kernel_at(at, at + 10, range));
         }
@@ -222,23 +192,20 @@ pub(crate) fn many(folder: &Path, kernels: u64) {
         writer.write(&Record::RangeFields { range, fields });
         writer.write(&Record::RangeClose { range, end: MonoNs(start + 1_000) });
     }
-    writer.write(&Record::End { reason: "exit".into() });
-    writer.flush().expect("disk");
+    end(writer);
 }
 
 /// Work and ranges at both ends of all clocks.
-#[allow(dead_code, reason = "not every test file needs it")]
 pub(crate) fn hostile_times(folder: &Path) {
     let mut writer = writer(folder, "h-1.s2t");
-    let path = stage2_contract::trace::Path { id: 1, parent: 0, name: 1, domain: 0 };
-    writer.write(&Record::Path(path));
+    writer.write(&path(1, 0, 1));
     for (range, start) in [(1, 0), (2, u64::MAX), (3, 1 << 63)] {
-        writer.write(&opened(range, 1, 0, start));
+        writer.write(&Record::RangeOpen(opened(range, 1, 0, start)));
         writer.write(&Record::RangeClose { range, end: MonoNs(u64::MAX - start) });
     }
     for (start, end) in [(1, u64::MAX), (u64::MAX, u64::MAX), (1, 1), (1 << 63, (1 << 63) + 1)] {
         writer.work(&kernel_at(start, end, 1));
     }
-    writer.write(&opened(4, 1, 0, 5));
+    writer.write(&Record::RangeOpen(opened(4, 1, 0, 5)));
     writer.flush().expect("disk");
 }

@@ -30,7 +30,6 @@ pub(super) fn answer() -> Answer {
     }
 }
 
-/// The part of the answer about the stage of this name.
 fn stage(name: &str, first: Option<FirstStep>) -> StageAnswer {
     let part = |kind, ns, percent| WindowPart { kind, ns, percent };
     StageAnswer {

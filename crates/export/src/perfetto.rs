@@ -2,27 +2,34 @@
 //!
 //! Render stages may overlap within a row, as kernels of a CUDA graph do; Perfetto keeps them all.
 
-mod messages;
-
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 
-use messages::{
-    Annotation, BEGIN, CLEARED, COMPUTE, CUDA, Clock, ClockSnapshot, END, ExtraData,
-    GpuDescription, GpuInfo, GraphicsContext, INSTANT, InternedData, Packet, PacketDefaults,
-    ProcessDescriptor, REALTIME, RenderStage, Specification, ThreadDescriptor, Trace,
-    TrackDescriptor, TrackEvent, USES_INTERNED,
-};
 use prost::Message as _;
 use rustc_hash::FxHashMap;
+use stage2_contract::text::redact::Redactor;
+use stage2_contract::text::visible;
 use stage2_contract::trace::{Payload, Queue};
 use stage2_read::trace::events::{Event, Range, Thread, Value, What, Work};
 
-use crate::run::Process;
+use crate::run::{Gpu, Process};
 use crate::selection::Selected;
 use crate::{Counts, ExportError, Exported, names, output};
-use stage2_contract::text::redact::Redactor;
+
+/// `BuiltinClock`: the wall clock, ns since the Unix epoch.
+const REALTIME: u32 = 1;
+/// `sequence_flags`: what was interned before counts no more; and this packet uses interned data.
+const CLEARED: u32 = 1;
+const USES_INTERNED: u32 = 2;
+/// `TrackEvent.type`.
+const BEGIN: i32 = 1;
+const END: i32 = 2;
+const INSTANT: i32 = 3;
+/// `InternedGraphicsContext.api`.
+const CUDA: i32 = 4;
+/// `InternedGpuRenderStageSpecification.category`.
+const COMPUTE: i32 = 2;
 
 pub(crate) fn write(selected: &Selected<'_>, out: &Path) -> Result<Exported, ExportError> {
     let mut counts = Counts::default();
@@ -66,8 +73,8 @@ impl<W: Write> Packets<'_, W> {
     }
 
     fn gpus(&mut self, selected: &Selected<'_>) -> Result<(), ExportError> {
-        let gpu = |gpu: &crate::run::Gpu| GpuDescription {
-            name: stage2_contract::text::visible(&gpu.device.name),
+        let gpu = |gpu: &Gpu| GpuDescription {
+            name: visible(&gpu.device.name),
             vendor: "NVIDIA".to_owned(),
             uuid: gpu.device.uuid.to_vec(),
         };
@@ -139,20 +146,14 @@ impl<'p, 'a, W: Write> Sequence<'p, 'a, W> {
             Event::Work(work) => self.work(&work),
             Event::Range(range) => self.range(&range),
             Event::Mark { at_ns, thread, name, payload } => {
-                let track_uuid = self.thread(thread)?;
-                self.event(
-                    at_ns,
-                    TrackEvent {
-                        kind: INSTANT,
-                        track_uuid,
-                        categories: vec!["nvtx".to_owned()],
-                        name: Some(name.to_owned()),
-                        debug_annotations: payload
-                            .map(|p| number("payload", p))
-                            .into_iter()
-                            .collect(),
-                    },
-                )
+                let mark = TrackEvent {
+                    kind: INSTANT,
+                    track_uuid: self.thread(thread)?,
+                    categories: vec!["nvtx".to_owned()],
+                    name: Some(name.to_owned()),
+                    debug_annotations: payload.map(|p| number("payload", p)).into_iter().collect(),
+                };
+                self.event(at_ns, mark)
             }
         })
     }
@@ -173,7 +174,6 @@ impl<'p, 'a, W: Write> Sequence<'p, 'a, W> {
         self.packet(Packet { timestamp, track_event: Some(event), ..Packet::default() })
     }
 
-    /// The track of a thread.
     fn thread(&mut self, thread: Thread<'_>) -> Result<u64, ExportError> {
         if let Some(&uuid) = self.threads.get(&thread.os_tid) {
             return Ok(uuid);
@@ -331,5 +331,123 @@ fn number(name: &str, value: Payload) -> Annotation {
         Payload::U64(value) => Annotation { uint: Some(value), ..annotation },
         Payload::I64(value) => Annotation { int: Some(value), ..annotation },
         Payload::F64(value) => Annotation { double: Some(value), ..annotation },
+    }
+}
+
+// The fields that are written. The numbers are those of Perfetto's own descriptors (`perfetto` 0.59.1 on PyPI).
+messages! {
+    /// A file is a sequence of these: field 1 of `perfetto.protos.Trace`.
+    Trace {
+        packet: Vec<Packet> = 1, message, repeated;
+    }
+
+    Packet {
+        clock_snapshot: Option<ClockSnapshot> = 6, message, optional;
+        timestamp: Option<u64> = 8, uint64, optional;
+        sequence: u32 = 10, uint32;
+        track_event: Option<TrackEvent> = 11, message, optional;
+        interned_data: Option<InternedData> = 12, message, optional;
+        sequence_flags: u32 = 13, uint32;
+        render_stage: Option<RenderStage> = 53, message, optional;
+        defaults: Option<PacketDefaults> = 59, message, optional;
+        track_descriptor: Option<TrackDescriptor> = 60, message, optional;
+        gpu_info: Option<GpuInfo> = 128, message, optional;
+    }
+
+    ClockSnapshot {
+        clocks: Vec<Clock> = 1, message, repeated;
+        primary_trace_clock: u32 = 2, uint32;
+    }
+
+    Clock {
+        clock_id: u32 = 1, uint32;
+        timestamp: u64 = 2, uint64;
+    }
+
+    /// `TracePacketDefaults`: what holds for the packets of a sequence that do not say otherwise.
+    PacketDefaults {
+        timestamp_clock_id: u32 = 58, uint32;
+    }
+
+    RenderStage {
+        event_id: u64 = 1, uint64;
+        duration: u64 = 2, uint64;
+        context: u64 = 5, uint64;
+        extra_data: Vec<ExtraData> = 6, message, repeated;
+        submission_id: u32 = 10, uint32;
+        gpu_id: Option<i32> = 11, int32, optional;
+        hw_queue_iid: u64 = 13, uint64;
+        stage_iid: u64 = 14, uint64;
+        name: String = 17, string;
+    }
+
+    ExtraData {
+        name: String = 1, string;
+        value: String = 2, string;
+    }
+
+    TrackEvent {
+        debug_annotations: Vec<Annotation> = 4, message, repeated;
+        kind: i32 = 9, int32;
+        track_uuid: u64 = 11, uint64;
+        categories: Vec<String> = 22, string, repeated;
+        name: Option<String> = 23, string, optional;
+    }
+
+    Annotation {
+        name: String = 10, string;
+        uint: Option<u64> = 3, uint64, optional;
+        int: Option<i64> = 4, int64, optional;
+        double: Option<f64> = 5, double, optional;
+        text: Option<String> = 6, string, optional;
+    }
+
+    InternedData {
+        contexts: Vec<GraphicsContext> = 23, message, repeated;
+        specifications: Vec<Specification> = 24, message, repeated;
+    }
+
+    GraphicsContext {
+        iid: u64 = 1, uint64;
+        pid: i32 = 2, int32;
+        api: i32 = 3, int32;
+    }
+
+    Specification {
+        iid: u64 = 1, uint64;
+        name: String = 2, string;
+        description: String = 3, string;
+        category: i32 = 4, int32;
+    }
+
+    TrackDescriptor {
+        uuid: u64 = 1, uint64;
+        name: Option<String> = 2, string, optional;
+        process: Option<ProcessDescriptor> = 3, message, optional;
+        thread: Option<ThreadDescriptor> = 4, message, optional;
+        parent_uuid: Option<u64> = 5, uint64, optional;
+    }
+
+    ProcessDescriptor {
+        pid: i32 = 1, int32;
+        cmdline: Vec<String> = 2, string, repeated;
+        process_name: String = 6, string;
+        process_labels: Vec<String> = 8, string, repeated;
+    }
+
+    ThreadDescriptor {
+        pid: i32 = 1, int32;
+        tid: i64 = 2, int64;
+        thread_name: String = 5, string;
+    }
+
+    GpuInfo {
+        gpus: Vec<GpuDescription> = 1, message, repeated;
+    }
+
+    GpuDescription {
+        name: String = 1, string;
+        vendor: String = 2, string;
+        uuid: Vec<u8> = 5, bytes = "vec";
     }
 }

@@ -5,22 +5,18 @@
 //! each kernel instead, with the number of its instance, which `STAGE2_RANGES` explains: 0 is outside of
 //! all, null is not known.
 
-mod schema;
-mod short_name;
-
 use std::io;
 use std::path::Path;
 
 use rusqlite::{Connection, Statement, ToSql, params};
 use rustc_hash::{FxHashMap, FxHashSet};
+use stage2_contract::text::visible;
 use stage2_contract::trace::{Payload, RANGE_OUTSIDE, RANGE_UNKNOWN};
 use stage2_read::trace::events::{Event, Range, What, Work};
 
 use crate::run::Process;
 use crate::selection::Selected;
-use crate::{Counts, ExportError, Exported, fields, output};
-use schema::{COPIES, DOMAIN_CREATE, MARK, MEMORY, MEMORY_NOT_KNOWN, PUSH_POP, SCHEMA, START_END};
-use short_name::short_name;
+use crate::{Counts, ExportError, Exported, names, output};
 
 pub(crate) fn write(selected: &Selected<'_>, out: &Path) -> Result<Exported, ExportError> {
     let mut counts = Counts::default();
@@ -57,7 +53,6 @@ pub(crate) fn write(selected: &Selected<'_>, out: &Path) -> Result<Exported, Exp
     Ok(Exported { files: vec![out.to_owned()], counts, ..Exported::default() })
 }
 
-/// Statements that fill the tables.
 struct Tables<'c> {
     kernel: Statement<'c>,
     copy: Statement<'c>,
@@ -175,46 +170,33 @@ impl<'c> Tables<'c> {
                 let demangled = self.string(&name.demangled)?;
                 let short = self.string(short_name(&name.demangled))?;
                 let mangled = self.string(&name.mangled)?;
-                let [gx, gy, gz] = shape.grid;
-                let [bx, by, bz] = shape.block;
-                let more: [&dyn ToSql; 16] = [
-                    &demangled,
-                    &short,
-                    &mangled,
-                    &shape.registers_per_thread,
-                    &gx,
-                    &gy,
-                    &gz,
-                    &bx,
-                    &by,
-                    &bz,
-                    &shape.static_shared_bytes,
-                    &shape.dynamic_shared_bytes,
-                    &shape.local_bytes_per_thread,
-                    &node,
-                    &0i64,
-                    &0i64,
+                let memory = [
+                    shape.static_shared_bytes,
+                    shape.dynamic_shared_bytes,
+                    shape.local_bytes_per_thread,
                 ];
-                let values: Vec<&dyn ToSql> = head.into_iter().chain(more).collect();
+                let registers = [shape.registers_per_thread];
+                let numbers =
+                    registers.iter().chain(&shape.grid).chain(&shape.block).chain(&memory);
+                let mut values: Vec<&dyn ToSql> =
+                    [&head[..], &[&demangled, &short, &mangled]].concat();
+                values.extend(numbers.map(|number| number as &dyn ToSql));
+                values.extend([&node as &dyn ToSql, &0i64, &0i64]);
                 ("kernel", self.kernel.insert(values.as_slice())?)
             }
             What::Copy { bytes, kind } => {
-                let unknown = &MEMORY_NOT_KNOWN;
-                let more: [&dyn ToSql; 5] =
-                    [&node, &i64::try_from(bytes).unwrap_or(i64::MAX), &kind, unknown, unknown];
-                let values: Vec<&dyn ToSql> = head.into_iter().chain(more).collect();
-                ("memcpy", self.copy.insert(values.as_slice())?)
+                let (bytes, unknown) = (i64::try_from(bytes).unwrap_or(i64::MAX), MEMORY_NOT_KNOWN);
+                let more: [&dyn ToSql; 5] = [&node, &bytes, &kind, &unknown, &unknown];
+                ("memcpy", self.copy.insert([&head[..], &more].concat().as_slice())?)
             }
             What::Fill { bytes } => {
-                let more: [&dyn ToSql; 4] =
-                    [&node, &i64::try_from(bytes).unwrap_or(i64::MAX), &0i64, &MEMORY_NOT_KNOWN];
-                let values: Vec<&dyn ToSql> = head.into_iter().chain(more).collect();
-                ("memset", self.fill.insert(values.as_slice())?)
+                let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+                let more: [&dyn ToSql; 4] = [&node, &bytes, &0i64, &MEMORY_NOT_KNOWN];
+                ("memset", self.fill.insert([&head[..], &more].concat().as_slice())?)
             }
             What::Graph { graph } => {
                 let more: [&dyn ToSql; 2] = [&graph, &graph];
-                let values: Vec<&dyn ToSql> = head.into_iter().chain(more).collect();
-                ("graph", self.graph.insert(values.as_slice())?)
+                ("graph", self.graph.insert([&head[..], &more].concat().as_slice())?)
             }
         };
         let instance = match work.range {
@@ -239,7 +221,7 @@ impl<'c> Tables<'c> {
             domain: self.domain(process, range.domain)?,
             category: range.category,
             range: range.start_end.then_some(range.id),
-            fields: fields::text(range.fields),
+            fields: names::json_text(range.fields),
         };
         let start = self.since(range.span.start_ns);
         self.instances.execute(params![tid, i64::try_from(range.id).ok(), start])?;
@@ -304,7 +286,7 @@ impl<'c> Tables<'c> {
                 params![
                     1i64 << 48,
                     id as i64,
-                    stage2_contract::text::visible(&device.name),
+                    visible(&device.name),
                     device.l2_bytes,
                     device.memory_bytes as i64,
                     // As nsys, in bytes a second; CUPTI gives kB.
@@ -317,9 +299,8 @@ impl<'c> Tables<'c> {
                 ],
             )?;
         }
-        for (table, labels) in
-            [("ENUM_CUDA_MEMCPY_OPER", &COPIES[..]), ("ENUM_CUDA_MEM_KIND", &MEMORY[..])]
-        {
+        let labels = [("ENUM_CUDA_MEMCPY_OPER", &COPIES[..]), ("ENUM_CUDA_MEM_KIND", &MEMORY[..])];
+        for (table, labels) in labels {
             let mut row = insert(self.connection, table, "id, name, label")?;
             for (id, label) in labels.iter().enumerate() {
                 row.execute(params![id as i64, label, label])?;
@@ -347,5 +328,138 @@ impl<'c> Tables<'c> {
             self.connection.execute("INSERT INTO META_DATA_EXPORT VALUES (?, ?)", [name, value])?;
         }
         Ok(())
+    }
+}
+
+/// The bare name of a kernel, as nsys has it: without return type, namespaces, template arguments and
+/// parameters.
+fn short_name(demangled: &str) -> &str {
+    let mut depth = 0usize;
+    let (mut start, mut end) = (0, None);
+    let mut before = ' ';
+    for (at, c) in demangled.char_indices() {
+        match c {
+            // `(anonymous namespace)` is no list of parameters.
+            '(' if depth == 0 && (before == ':' || before == ' ') => depth += 1,
+            '(' if depth == 0 => {
+                end.get_or_insert(at);
+                break;
+            }
+            '<' if depth == 0 => {
+                end = Some(at);
+                depth += 1;
+            }
+            '(' | '<' | '[' | '{' => depth += 1,
+            ')' | '>' | ']' | '}' => depth = depth.saturating_sub(1),
+            ':' | ' ' if depth == 0 => (start, end) = (at + 1, None),
+            _ => {}
+        }
+        before = c;
+    }
+    let name = demangled.get(start..end.unwrap_or(demangled.len())).unwrap_or(demangled);
+    if name.is_empty() { demangled } else { name }
+}
+
+/// The tables: names, columns and constraints as nsys 2023.4 to 2026.2 write them.
+const SCHEMA: &str = "
+CREATE TABLE StringIds (id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (
+  start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL, contextId INTEGER NOT NULL,
+  greenContextId INTEGER, streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER,
+  demangledName INTEGER NOT NULL, shortName INTEGER NOT NULL, mangledName INTEGER,
+  launchType INTEGER, cacheConfig INTEGER, registersPerThread INTEGER NOT NULL,
+  gridX INTEGER NOT NULL, gridY INTEGER NOT NULL, gridZ INTEGER NOT NULL,
+  blockX INTEGER NOT NULL, blockY INTEGER NOT NULL, blockZ INTEGER NOT NULL,
+  staticSharedMemory INTEGER NOT NULL, dynamicSharedMemory INTEGER NOT NULL,
+  localMemoryPerThread INTEGER NOT NULL, localMemoryTotal INTEGER NOT NULL, gridId INTEGER NOT NULL,
+  sharedMemoryExecuted INTEGER, graphNodeId INTEGER, sharedMemoryLimitConfig INTEGER);
+CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (
+  start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL, contextId INTEGER NOT NULL,
+  greenContextId INTEGER, streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER,
+  bytes INTEGER NOT NULL, copyKind INTEGER NOT NULL, deprecatedSrcId INTEGER, srcKind INTEGER,
+  dstKind INTEGER, srcDeviceId INTEGER, srcContextId INTEGER, dstDeviceId INTEGER,
+  dstContextId INTEGER, migrationCause INTEGER, graphNodeId INTEGER, virtualAddress INTEGER,
+  copyCount INTEGER);
+CREATE TABLE CUPTI_ACTIVITY_KIND_MEMSET (
+  start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL, contextId INTEGER NOT NULL,
+  greenContextId INTEGER, streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER,
+  value INTEGER NOT NULL, bytes INTEGER NOT NULL, graphNodeId INTEGER, memKind INTEGER);
+CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (
+  start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL, contextId INTEGER NOT NULL,
+  greenContextId INTEGER, streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER,
+  graphId INTEGER NOT NULL, graphExecId INTEGER NOT NULL);
+CREATE TABLE NVTX_EVENTS (
+  start INTEGER NOT NULL, end INTEGER, eventType INTEGER NOT NULL, rangeId INTEGER,
+  category INTEGER, color INTEGER, text TEXT, globalTid INTEGER, endGlobalTid INTEGER,
+  textId INTEGER, domainId INTEGER, uint64Value INTEGER, int64Value INTEGER, doubleValue REAL,
+  uint32Value INTEGER, int32Value INTEGER, floatValue REAL, jsonTextId INTEGER, jsonText TEXT,
+  binaryData TEXT);
+CREATE TABLE PROCESSES (globalPid INTEGER, pid INTEGER, name TEXT);
+CREATE TABLE ThreadNames (nameId INTEGER NOT NULL, priority INTEGER, globalTid INTEGER);
+CREATE TABLE TARGET_INFO_GPU (
+  vmId INTEGER NOT NULL, id INTEGER NOT NULL, name TEXT, busLocation TEXT, isDiscrete INTEGER,
+  l2CacheSize INTEGER, totalMemory INTEGER, memoryBandwidth INTEGER, clockRate INTEGER,
+  smCount INTEGER, uuid TEXT, computeMajor INTEGER, computeMinor INTEGER);
+CREATE TABLE TARGET_INFO_SESSION_START_TIME (utcEpochNs INTEGER, utcTime TEXT, localTime TEXT);
+CREATE TABLE ANALYSIS_DETAILS (
+  globalVid INTEGER NOT NULL, duration INTEGER NOT NULL, startTime INTEGER NOT NULL,
+  stopTime INTEGER NOT NULL);
+CREATE TABLE META_DATA_EXPORT (name TEXT NOT NULL, value TEXT);
+CREATE TABLE ENUM_CUDA_MEMCPY_OPER (id INTEGER NOT NULL PRIMARY KEY, name TEXT, label TEXT);
+CREATE TABLE ENUM_CUDA_MEM_KIND (id INTEGER NOT NULL PRIMARY KEY, name TEXT, label TEXT);
+CREATE TABLE STAGE2_WORK_RANGES (
+  kind TEXT NOT NULL, workRowId INTEGER NOT NULL, rangePath TEXT NOT NULL, stage TEXT NOT NULL,
+  rangeId INTEGER);
+CREATE TABLE STAGE2_RANGES (
+  globalTid INTEGER NOT NULL, rangeId INTEGER NOT NULL, start INTEGER NOT NULL);
+";
+
+/// Labels of `copyKind` and of kinds of memory; reports of nsys join them.
+const COPIES: [&str; 11] = [
+    "Unknown",
+    "Host-to-Device",
+    "Device-to-Host",
+    "Host-to-Array",
+    "Array-to-Host",
+    "Array-to-Array",
+    "Array-to-Device",
+    "Device-to-Array",
+    "Device-to-Device",
+    "Host-to-Host",
+    "Peer-to-Peer",
+];
+const MEMORY: [&str; 8] = [
+    "Pageable",
+    "Pinned",
+    "Device",
+    "Array",
+    "Managed",
+    "Device Static",
+    "Managed Static",
+    "Unknown",
+];
+/// The collector keeps no kind of memory.
+const MEMORY_NOT_KNOWN: i64 = 7;
+
+/// `NVTX_EVENTS.eventType`.
+const MARK: i64 = 34;
+const PUSH_POP: i64 = 59;
+const START_END: i64 = 60;
+const DOMAIN_CREATE: i64 = 75;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_short_name_is_the_bare_one() {
+        assert_eq!(short_name("void at::native::vectorized<4, float>(int)"), "vectorized");
+        assert_eq!(short_name("gemm_128x128"), "gemm_128x128");
+        let nested = "void at::native::(anonymous namespace)::elementwise<4>(int)";
+        assert_eq!(short_name(nested), "elementwise");
+        assert_eq!(short_name("void cub::Agent<int, a::b>::Kernel<3>(int*)"), "Kernel");
+        assert_eq!(short_name("void f<(a)1>((anonymous namespace)::T)"), "f");
+        assert_eq!(short_name("kernel()"), "kernel");
+        assert_eq!(short_name("<lambda>"), "<lambda>");
     }
 }

@@ -1,19 +1,16 @@
-//! Use of the GPU's peak.
+//! Use of the GPU's peak by the model and its stages: sections of report.md and of the summary.
 
-use crate::scopes::{scopes, within_prefill};
-use crate::table::{ROWS, Table, name, none, paragraph};
-use crate::values::{decimal, share_of_peak};
 use stage2_contract::text::numbers::{ms3, percent1};
 use stage2_contract::text::{plain, shorten};
 use stage2_model::{Absence, Figure, ModelUse, Report, StageUtilisation};
 
-/// What FLOPs by counters are.
-pub(crate) const COUNTED_FLOPS: &str = "FLOPs by counters are what ncu counted in a launch, \
+use crate::table::{ROWS, Table, decimal, name, none, paragraph, sentence, share_of_peak};
+
+const COUNTED_FLOPS: &str = "FLOPs by counters are what ncu counted in a launch, \
     times the calls. They leave out kernels without counters, or with counters of one launch only, and \
     contain what tensor cores compute on the padding of their tiles: at small batches several times the \
     model's own FLOPs.";
 
-/// How much of the peak the stages used.
 pub(super) fn utilisation(report: &Report) -> String {
     let used = match stages_in_use(report) {
         Ok(used) => used,
@@ -96,13 +93,13 @@ fn work(used: &ModelUse) -> String {
 }
 
 /// The command that gives what is missing; none where nothing is.
-pub(crate) fn needs(report: &Report) -> Option<String> {
+fn needs(report: &Report) -> Option<String> {
     let needs = report.insight.utilisation.as_ref()?.needs.sentence()?;
     Some(paragraph(&format!("All or a part is {needs}.")))
 }
 
 /// The use of the peak, if any stage has one; else why not.
-pub(crate) fn stages_in_use(report: &Report) -> Result<&ModelUse, Absence> {
+fn stages_in_use(report: &Report) -> Result<&ModelUse, Absence> {
     let absence = |reason: &str, remedy: &str| {
         Err(Absence { reason: reason.to_owned(), remedy: remedy.to_owned() })
     };
@@ -117,7 +114,7 @@ pub(crate) fn stages_in_use(report: &Report) -> Result<&ModelUse, Absence> {
 }
 
 /// Why these figures of a stage are missing, and what MFU by counters leaves out.
-pub(crate) fn reasons(stage: &StageUtilisation, figures: &[(&str, &Figure)]) -> Vec<String> {
+fn reasons(stage: &StageUtilisation, figures: &[(&str, &Figure)]) -> Vec<String> {
     let name = shorten(&stage.stage, 60);
     let missing = figures.iter().filter_map(|(figure, value)| Some((figure, value.absent()?)));
     let mut reasons: Vec<String> =
@@ -126,4 +123,104 @@ pub(crate) fn reasons(stage: &StageUtilisation, figures: &[(&str, &Figure)]) -> 
         reasons.extend(stage.left_out_by_counters());
     }
     reasons
+}
+
+/// The model, or a stage.
+struct Scope<'r> {
+    name: &'r str,
+    /// Of one instance; of the model: of one generation.
+    flops: Option<f64>,
+    /// Wall time of the same, seconds.
+    wall_s: Option<f64>,
+    /// Share of the dense peak over that time, 0 to 1.
+    mfu: Option<f64>,
+    /// None for the model.
+    stage: Option<&'r StageUtilisation>,
+}
+
+/// The model first, then its stages.
+fn scopes(used: &ModelUse) -> Vec<Scope<'_>> {
+    let model = &used.numbers.model;
+    let model = Scope {
+        name: "Model-level",
+        flops: model.flops.value(),
+        wall_s: model.wall_s.value(),
+        mfu: model.mfu_wall.value(),
+        stage: None,
+    };
+    let stages = used.numbers.stages.iter().map(|stage| Scope {
+        name: &stage.stage,
+        flops: stage.flops.value(),
+        wall_s: stage_s(stage, used.peak_dense_tflops()),
+        mfu: share(stage).value(),
+        stage: Some(stage),
+    });
+    std::iter::once(model).chain(stages).collect()
+}
+
+/// MFU of a stage. A stage within another has no window of its own.
+pub(crate) fn share(stage: &StageUtilisation) -> &Figure {
+    if stage.within.is_some() { &stage.mfu_busy } else { &stage.mfu_wall }
+}
+
+/// Time of an instance. Without a token rate (a vision encoder has no tokens) it is the time that the
+/// share of the peak was computed with.
+fn stage_s(stage: &StageUtilisation, peak_tflops: Option<f64>) -> Option<f64> {
+    let by_tokens = stage.tokens.over(&stage.tokens_per_s, "token rate").value();
+    let by_share = || {
+        let flops_per_s = share(stage).value()? * peak_tflops? * 1e12;
+        stage.flops.value().map(|flops| flops / flops_per_s)
+    };
+    by_tokens.or_else(by_share)
+}
+
+/// Which stages lie within prefill, and what that means for their numbers; nothing if none does.
+fn within_prefill(used: &ModelUse) -> Option<String> {
+    let nested = used.numbers.stages.iter().filter(|stage| stage.within.is_some());
+    let nested: Vec<&str> = nested.map(|stage| stage.stage.as_str()).collect();
+    (!nested.is_empty()).then(|| {
+        format!(
+            "Within prefill: {}. MFU and time of each are over the sum of its kernels' durations, and \
+             its FLOPs and time are in prefill's",
+            nested.join(", ")
+        )
+    })
+}
+
+/// The model and stages that are shown.
+const BRIEF_ROWS: usize = 7;
+/// Numbers that are missing and say why.
+const BRIEF_REASONS: usize = 2;
+
+pub(super) fn mfu(report: &Report) -> String {
+    // A table without a number would say less.
+    if let Some(needs) = needs(report) {
+        return needs;
+    }
+    let used = match stages_in_use(report) {
+        Ok(used) => used,
+        Err(absence) => return none(&absence.reason, &absence.remedy),
+    };
+    let rows = scopes(used);
+    let table = Table::first(BRIEF_ROWS, &rows)
+        .left("Scope", |scope| name(scope.name))
+        .right("MFU (%)", |scope| share_of_peak(scope.mfu))
+        .right("MBU (%)", |scope| share_of_peak(scope.stage.and_then(|s| s.mbu_wall.value())));
+    let mut notes = Vec::new();
+    notes.extend(used.peak_dense_tflops().map(|peak| {
+        let source = used.peak_source().unwrap_or_else(|| "not known".to_owned());
+        format!("Shares of the peak over wall time; dense peak {peak:.2} TFLOP/s ({source})")
+    }));
+    notes.extend(within_prefill(used));
+    let model = used.numbers.model.mfu_wall.absent();
+    let mut missing: Vec<String> =
+        model.map(|why| format!("Model-level MFU: none, because {why}")).into_iter().collect();
+    missing.extend(used.numbers.stages.iter().flat_map(|stage| {
+        let figure = ("MFU", share(stage));
+        if stage.within.is_some() { Vec::new() } else { reasons(stage, &[figure]) }
+    }));
+    notes.extend(missing.into_iter().take(BRIEF_REASONS));
+    notes.push("report.md has the FLOPs, the times and the assumptions".to_owned());
+    let notes: String = notes.iter().map(|note| format!("{}\n\n", sentence(note))).collect();
+    table.markdown_with_rest_in("report.md") + &notes
 }

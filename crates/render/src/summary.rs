@@ -1,13 +1,67 @@
-//! What the run ran on, and its figures over all stages.
+//! A report -> `stakeholder_summary.md`: the page for those who decide and do not profile. It stays
+//! below 900 words for a typical run: every table is cut, and says what report.md has more.
+//!
+//! All sections are always there, in the same order; one without data says why. Only inferred steps
+//! are left out if there are none.
 
-use crate::page::model_stages;
-use crate::table::{Table, none};
-use crate::values::{decimal, text};
-use stage2_contract::text::numbers::{count, counted};
-use stage2_contract::text::shorten;
-use stage2_model::{DeviceRow, Fact, ModelUse, Report, StageRow, WarmRow};
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashSet;
+
+use stage2_contract::text::numbers::{count, counted, ms3, ms6, or_absent, percent1};
+use stage2_contract::text::{code, code_in_text, shorten, shorten_kernel};
+use stage2_model::{DeviceRow, Fact, ModelUse, OperatorRow, Report, StageRow, WarmRow};
 use stage2_report::conclusions::Shown;
 use stage2_report::operators::stage1::{MeanStd, Stage1Aggregates};
+use stage2_report::roofline::takeaways::recommendations;
+
+use crate::advice::NO_ADVICE;
+use crate::costs::costs_in_brief;
+use crate::kernels::{Kernel, stage_kernels, top_kernels};
+use crate::operators::basis;
+use crate::page::{Page, first_screen, idle_percent, is_answered, model_stages};
+use crate::stages::no_stage;
+use crate::table::{NAME_LIMIT, Table, decimal, name, none, sentence, text};
+use crate::utilisation::mfu;
+use crate::{advice, stages, steps};
+
+/// Sentences of the head; Takeaways has more.
+const SENTENCES: usize = 3;
+/// Kinds of inferred steps that are shown.
+const STEPS: usize = 3;
+
+pub(super) fn page(report: &Report, shown: &Shown) -> Page {
+    let title = format!("Summary of {}", report.run.name);
+    let is_apart =
+        |name: &str| report.stages.iter().any(|stage| stage.stage == name && stage.apart.is_some());
+    let sections = vec![
+        ("Environment", environment(report)),
+        ("Aggregates", aggregates(report, shown)),
+        ("Per-Stage Timings", stages(report)),
+        (steps::TITLE, inferred_steps(report)),
+        ("Cost of the Passes", costs_in_brief(report, |cost| !is_apart(&cost.stage))),
+        ("MFU", mfu(report)),
+        ("Top Operators", operators(report)),
+        ("Top Kernels", kernels(report)),
+        ("Takeaways", advice::takeaways_in_brief(report)),
+        ("Recommendations", advice::recommendations_in_brief(report)),
+        ("Limits", advice::findings_in_brief(report)),
+    ];
+    let mut head = first_screen(report);
+    // Where there is an answer, it is the summary of the summary.
+    if !is_answered(report) {
+        let sentences: Vec<String> = sentences(report).into_iter().take(SENTENCES).collect();
+        head.push_str(&format!("{}\n\n", sentences.join(" ")));
+    }
+    Page { title, head, sections }
+}
+
+fn inferred_steps(report: &Report) -> String {
+    let sentences = steps::sentences(report, STEPS);
+    let items: String = sentences.iter().map(|line| format!("- {}\n", sentence(line))).collect();
+    if items.is_empty() { items } else { items + "\n" }
+}
 
 /// Rows of a table here.
 const ROWS: usize = 16;
@@ -17,7 +71,7 @@ const DEVICES: usize = 4;
 const PROGRAM_LIMIT: usize = 80;
 
 /// The facts that matter for the numbers; report.md has the whole environment.
-pub(super) fn environment(report: &Report) -> String {
+fn environment(report: &Report) -> String {
     let fact = |key: &str, value: String| Fact { key: key.to_owned(), value };
     let run = &report.run;
     let mut facts: Vec<Fact> = report.devices.iter().take(DEVICES).map(device).collect();
@@ -77,7 +131,7 @@ fn device(row: &DeviceRow) -> Fact {
 }
 
 /// Means over the warm instances of the stages, and what Stage 1 measured.
-pub(super) fn aggregates(report: &Report, shown: &Shown) -> String {
+fn aggregates(report: &Report, shown: &Shown) -> String {
     let mut rows = Vec::new();
     if let Some(used) = &report.insight.utilisation {
         let model = &used.numbers.model;
@@ -200,4 +254,128 @@ fn stage1(means: &Stage1Aggregates, from: &str) -> Vec<Aggregate> {
     );
     rows.extend(means.peak_tflops.map(|peak| one("peak of its MFU", "TFLOP/s", peak)));
     rows
+}
+
+/// Stages, operators and kernels that are shown.
+const STAGES: usize = 8;
+const OPERATORS: usize = 5;
+const KERNELS: usize = 5;
+/// Characters of a name.
+const SHORT_NAME_LIMIT: usize = 70;
+
+fn stages(report: &Report) -> String {
+    let windows = stages::windows(report, STAGES, "report.md");
+    stages::times(report, STAGES, "report.md") + &windows
+}
+
+fn operators(report: &Report) -> String {
+    let Some(found) = &report.insight.operators else {
+        return none("nothing was computed for it", "");
+    };
+    if let Some(absence) = &found.absent {
+        return none(&absence.reason, &absence.remedy);
+    }
+    if found.rows.is_empty() {
+        let why = match found.warm_up.is_empty() {
+            true => "none was found in what was recorded",
+            false => "all of them are in ranges that warm up",
+        };
+        return none(why, "see operators.md");
+    }
+    let rows: Vec<&OperatorRow> = found.rows.iter().collect();
+    let table = Table::first(OPERATORS, &rows)
+        .left("op_name", |row| code(&shorten(&row.op_name, SHORT_NAME_LIMIT)))
+        .right("total_time_ms", |row| row.host_total_ns.map(ms3))
+        .right("cuda_time_ms", |row| row.gpu_inclusive_ns.map(ms3))
+        .right("calls", |row| count(row.calls))
+        .right("mean_ms", |row| row.host_mean_ns.map(ms6));
+    format!(
+        "{}{} Operators lie within each other. Source: {}.\n\n",
+        table.markdown_with_rest_in("operators.md"),
+        basis(found),
+        text(&found.source),
+    )
+}
+
+fn kernels(report: &Report) -> String {
+    let stages: HashSet<&str> = model_stages(report).map(|stage| stage.stage.as_str()).collect();
+    let all = stage_kernels(report);
+    if all.is_empty() {
+        return none("no kernel was recorded", "see Limits");
+    }
+    let is_of_stage = |kernel: &&Kernel<'_>| stages.contains(kernel.row.stage.as_str());
+    let (of_stages, others): (Vec<_>, Vec<_>) = all.iter().partition(is_of_stage);
+    // Without stages of the model, any kernel is better than none.
+    let rows = if of_stages.is_empty() { others } else { of_stages };
+    let table = Table::first(KERNELS, &rows)
+        .left("Kernel", |kernel| code(&shorten_kernel(&kernel.row.kernel, SHORT_NAME_LIMIT)))
+        .left("Stage", |kernel| name(&kernel.row.stage))
+        .right("Total (ms)", |kernel| kernel.total_ns.map(ms3))
+        .right("Calls", |kernel| count(kernel.calls))
+        .right("Mean (ms)", |kernel| kernel.mean_ns.map(ms6))
+        .right("Share of the stage (%)", |kernel| kernel.percent.map(percent1))
+        .left("Class", |kernel| text(&kernel.row.class))
+        .left("Bound", |kernel| kernel.known_bound());
+    format!(
+        "{}All instances of the stages, the cold ones included. Share: of the stage's kernel time.{}\n\n",
+        table.markdown_with_rest_in("kernels.md"),
+        match rows.iter().take(KERNELS).any(|kernel| kernel.known_bound().is_some()) {
+            true => " Bound: by counters of ncu, or sampled ones where marked so.",
+            false =>
+                " Bound: not known, because neither ncu nor sampled counters know one of them.",
+        },
+    )
+}
+
+/// Sentences at the most.
+const MOST: usize = 5;
+/// Sentences at the least: if there are too few takeaways, the tables give the others.
+const LEAST: usize = 3;
+
+fn sentences(report: &Report) -> Vec<String> {
+    let takeaways = report.insight.takeaways.iter().take(MOST);
+    let mut out: Vec<String> = takeaways.map(|takeaway| sentence(&takeaway.text)).collect();
+    let facts: [fn(&Report) -> String; LEAST] = [longest_stage, top_kernel, first_advice];
+    let missing = LEAST.saturating_sub(out.len());
+    out.extend(facts.iter().take(missing).map(|fact| fact(report)));
+    out
+}
+
+fn longest_stage(report: &Report) -> String {
+    let name = |stage: &str| code_in_text(&shorten(stage, NAME_LIMIT));
+    match model_stages(report).max_by_key(|row| row.gpu_busy_ns) {
+        Some(row @ StageRow { stage, gpu_busy_ns: Some(busy), .. }) => {
+            let idle = idle_percent(row).map_or_else(String::new, |idle| {
+                format!(" and idle for {} % of the stage's time", percent1(idle))
+            });
+            format!("The GPU was busy longest in {}: {} ms{idle}.", name(stage), ms3(*busy))
+        }
+        Some(StageRow { stage, .. }) => {
+            format!("Stages were recorded ({} among them), but no GPU time.", name(stage))
+        }
+        None => sentence(&format!("There are no stages, because {}", no_stage(report))),
+    }
+}
+
+fn top_kernel(report: &Report) -> String {
+    let all_ns =
+        report.kernels.iter().fold(0u64, |all, row| all.saturating_add(row.times.total_ns));
+    let top = top_kernels(report, 1, |row| (row.name_index, row.device.as_str()), |_| all_ns);
+    let Some(kernel) = top.first() else {
+        return "There are no kernels, because no kernel was recorded.".to_owned();
+    };
+    let share = kernel.percent.map_or_else(String::new, |p| format!(" ({} % of all)", percent1(p)));
+    format!(
+        "The longest kernel is {}: {} ms{share} in {} calls.",
+        code_in_text(&shorten_kernel(&kernel.row.kernel, NAME_LIMIT)),
+        or_absent(kernel.total_ns, ms3),
+        count(kernel.calls),
+    )
+}
+
+fn first_advice(report: &Report) -> String {
+    sentence(&match recommendations(&report.insight.takeaways, &report.answer).first() {
+        Some(first) => format!("To do first: {}", first.text),
+        None => format!("There is no recommendation, because {NO_ADVICE}"),
+    })
 }

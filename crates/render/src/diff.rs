@@ -1,0 +1,479 @@
+//! A comparison of runs -> Markdown, a page for a browser, and lines for a terminal.
+
+use stage2_contract::text::numbers::{ABSENT, count, counted};
+use stage2_contract::text::{code, plain, shorten, shorten_kernel};
+use stage2_diff::{
+    Better, ComparedRun, Comparison, ConditionResult, Diff, Difference, MatchedBy, MetricChange,
+    MetricUnit, NoiseMethod, Outcome, Per, Presence, StageChange, Verdict, WorkChange, WorkSide,
+    signed,
+};
+use stage2_model::{Finding, Severity};
+
+use crate::html::markdown::{html as from_markdown, text as escaped};
+use crate::table::{Table, name, paragraph, sentence, text};
+
+/// Characters of the name of a run.
+const LABEL_LIMIT: usize = 60;
+/// Names of runs of a side.
+const RUNS: usize = 4;
+
+/// `A → B`, or of several runs `A1, A2 → B1, B2`.
+fn title(of: &Comparison) -> String {
+    let side = |runs: &[ComparedRun]| {
+        let names = runs.iter().take(RUNS).map(|run| shorten(&run.label, LABEL_LIMIT));
+        let names: Vec<String> = names.collect();
+        let more = runs.len() - names.len();
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        names.join(", ") + &more
+    };
+    format!("{} → {}", side(&of.before), side(&of.after))
+}
+
+/// The five lines of each comparison, where the whole goes into a file.
+pub fn short_lines(diff: &Diff) -> Vec<String> {
+    let of = |comparison: &Comparison| {
+        let lines = comparison.lines.iter().map(|line| format!("{}: {}", line.label, line.text));
+        std::iter::once(title(comparison)).chain(lines).collect::<Vec<_>>()
+    };
+    diff.comparisons.iter().flat_map(of).collect()
+}
+
+/// What forbids or hampers a comparison.
+pub fn warnings(diff: &Diff) -> Vec<Finding> {
+    let of = |comparison: &Comparison| {
+        let weighty = comparison.differences.iter().filter(|d| d.severity >= Severity::Warning);
+        let finding = |d: &Difference| {
+            let what = format!("{}: {}: {} → {}", title(comparison), d.what, d.before, d.after);
+            Finding::warning(what, d.meaning.clone(), "")
+        };
+        weighty.map(finding).collect::<Vec<_>>()
+    };
+    diff.comparisons.iter().flat_map(of).collect()
+}
+
+/// Conditions that failed, each with its reason.
+pub fn failures(diff: &Diff) -> Vec<String> {
+    let of = |comparison: &Comparison| {
+        let failed = comparison.conditions.iter().filter(|condition| condition.outcome.fails());
+        let line = |condition: &ConditionResult| {
+            let how = match condition.outcome {
+                Outcome::NotEvaluated => "could not be evaluated",
+                _ => "failed",
+            };
+            let (condition, why) = (&condition.condition, &condition.text);
+            format!("--fail-if '{condition}' {how} for {}: {why}", title(comparison))
+        };
+        failed.map(line).collect::<Vec<_>>()
+    };
+    diff.comparisons.iter().flat_map(of).collect()
+}
+
+/// Stages whose metrics and kernels are shown.
+const STAGES: usize = 4;
+/// Stages in the table of all.
+const STAGE_ROWS: usize = 20;
+/// Kernels of a stage.
+const WORK_ROWS: usize = 12;
+/// Differences besides the numbers.
+const DIFFERENCES: usize = 20;
+/// Characters of a kernel's name.
+const KERNEL_LIMIT: usize = 80;
+/// What is shown of a stage whether it changed or not.
+const ALWAYS: [&str; 9] = [
+    "step_ms",
+    "token_ms",
+    "ttft_ms",
+    "tokens_per_s",
+    "gpu_busy_ms",
+    "idle_ms",
+    "launch_gaps_ms",
+    "kernels",
+    "kernel_ms",
+];
+/// What repeats another number, where that is known.
+const REPEATS: [&str; 3] = ["step_mean_ms", "host_ms", "window_ms"];
+/// Share of the stage's kernel time below which a change of a class is left out, percent.
+const LEAST_OF_CLASS_PERCENT: f64 = 1.0;
+
+/// All comparisons as one page.
+pub fn markdown(diff: &Diff) -> String {
+    let mut out = String::new();
+    for comparison in &diff.comparisons {
+        out.push_str(&format!("# {}\n\n", plain(&title(comparison))));
+        out.push_str(&body(comparison));
+    }
+    out.push_str(&format!("Written by {}.\n", plain(&diff.generator)));
+    out
+}
+
+/// A comparison without its title.
+fn body(of: &Comparison) -> String {
+    let mut out = String::new();
+    for line in &of.lines {
+        out.push_str(&format!("- **{}**: {}\n", plain(&line.label), plain(&line.text)));
+    }
+    out.push('\n');
+    if !of.conditions.is_empty() {
+        out.push_str(&format!("## Conditions\n\n{}", conditions(&of.conditions)));
+    }
+    if !of.differences.is_empty() {
+        let differences = differences(&of.differences);
+        out.push_str(&format!("## What differs besides the numbers\n\n{differences}"));
+    }
+    out.push_str(&format!("## Stages\n\n{}", stages(of)));
+    let shown = of.stages.iter().filter(|stage| is_shown(stage)).take(STAGES);
+    shown.for_each(|stage| out.push_str(&details(stage)));
+    if !of.run.is_empty() {
+        let rows: Vec<&MetricChange> = of.run.iter().collect();
+        out.push_str(&format!("## Whole run\n\n{}", metrics(&rows)));
+    }
+    out
+}
+
+/// Warm-ups, operators and the like are in the table of all only.
+fn is_shown(stage: &StageChange) -> bool {
+    let is_whole = stage.presence == Presence::Both && !stage.work.is_empty();
+    is_whole && stage.apart.is_none() && stage.per != Per::Run
+}
+
+fn conditions(rows: &[ConditionResult]) -> String {
+    let outcome = |row: &ConditionResult| match row.outcome {
+        Outcome::Passed => "passed",
+        Outcome::PassedWithinNoise => "passed: within noise",
+        Outcome::Failed => "**failed**",
+        Outcome::NotEvaluated => "**failed: could not be evaluated**",
+    };
+    Table::new(rows)
+        .left("condition", |row| code(&row.condition))
+        .left("outcome", |row| outcome(row).to_owned())
+        .left("why", |row| text(&row.text))
+        .markdown()
+}
+
+fn differences(rows: &[Difference]) -> String {
+    Table::first(DIFFERENCES, rows)
+        .left("weight", |row| row.severity.to_string())
+        .left("what", |row| text(&row.what))
+        .left("before", |row| text(&row.before))
+        .left("after", |row| text(&row.after))
+        .left("what it means", |row| text(&row.meaning))
+        .markdown_with_rest_in("the JSON (--json)")
+}
+
+/// The time of each stage: of a step where it is known.
+fn stages(of: &Comparison) -> String {
+    if of.stages.is_empty() {
+        return paragraph("None, because no side has a stage with GPU work.");
+    }
+    const TIMES: [(&str, &str); 5] = [
+        ("token_ms", "token, median"),
+        ("step_ms", "step, median"),
+        ("host_ms", "instance, mean"),
+        ("gpu_busy_ms", "GPU busy"),
+        ("kernel_ms", "sum of kernels"),
+    ];
+    let of_stage = |stage: &'_ StageChange| {
+        let find = |is: fn(&MetricChange) -> bool| {
+            let known = |metric| stage.metric(metric).filter(|metric| is(metric));
+            TIMES.iter().find_map(|(metric, label)| Some((known(metric)?.clone(), *label)))
+        };
+        find(|metric| metric.change.is_some()).or_else(|| find(|_| true))
+    };
+    let has_model = of.stages.iter().any(|stage| stage.apart.is_none());
+    let is_row = |stage: &&StageChange| stage.apart.is_none() || !has_model;
+    type Row<'r> = (&'r StageChange, Option<(MetricChange, &'static str)>);
+    let rows: Vec<Row<'_>> =
+        of.stages.iter().filter(is_row).map(|stage| (stage, of_stage(stage))).collect();
+    let apart = of.stages.len() - rows.len();
+    fn of_metric<T>(row: &Row<'_>, show: impl Fn(&MetricChange) -> T) -> Option<T> {
+        row.1.as_ref().map(|(metric, _)| show(metric))
+    }
+    let verdict = |row: &Row<'_>| match row.0.presence {
+        Presence::New => Some("new".to_owned()),
+        Presence::Vanished => Some("vanished".to_owned()),
+        Presence::Both => of_metric(row, |metric| verdict_words(metric).to_owned()),
+    };
+    let table = Table::first(STAGE_ROWS, &rows)
+        .left("stage", |row| name(&row.0.stage))
+        .left("time of", |row| {
+            let (metric, label) = row.1.as_ref()?;
+            let step = row.0.step.as_deref().filter(|_| metric.metric == "step_ms");
+            Some(step.map_or_else(|| (*label).to_owned(), |step| format!("{step}, median")))
+        })
+        .right("before ms", |row| of_metric(row, |m| value_cell(m.before, MetricUnit::Ms)))
+        .right("after ms", |row| of_metric(row, |m| value_cell(m.after, MetricUnit::Ms)))
+        .right("change ms", |row| of_metric(row, |m| difference_cell(m.change, MetricUnit::Ms)))
+        .right("change %", |row| of_metric(row, |m| percent_cell(m.change_percent)))
+        .left("difference", verdict)
+        .left("held against, ms", |row| of_metric(row, noise_cell))
+        .markdown_with_rest_in("the JSON (--json)");
+    match apart {
+        0 => table,
+        n => {
+            let beside = counted(n as u64, "range");
+            let text = format!("{beside} beside the model (warm-ups, operators): see --json.");
+            table + &paragraph(&text)
+        }
+    }
+}
+
+fn details(stage: &StageChange) -> String {
+    let mut out = format!("## {}\n\n", name(&stage.stage));
+    out.push_str(&sentence(&format!(
+        "GPU work, busy, idle and window times are per {}. Its GPU work takes {} us before and {} us \
+         after (sum of durations, {} us)",
+        stage.per_text,
+        us_cell(stage.work_total.before_ns),
+        us_cell(stage.work_total.after_ns),
+        us_difference_cell(stage.work_total.change_ns),
+    )));
+    out.push_str("\n\n");
+    let kernels = stage
+        .metric("kernel_ms")
+        .map(|all| all.before.unwrap_or(0.0).max(all.after.unwrap_or(0.0)));
+    let least_of_class = kernels.unwrap_or(0.0) * LEAST_OF_CLASS_PERCENT / 100.0;
+    let is_told = |metric: &&MetricChange| {
+        let name = metric.metric.as_str();
+        let is_large = !name.starts_with("class_")
+            || metric.change.is_some_and(|change| change.abs() >= least_of_class);
+        let repeats = REPEATS.contains(&name) && stage.metric("step_ms").is_some();
+        ALWAYS.contains(&name) || (metric.verdict.is_change() && is_large && !repeats)
+    };
+    let shown: Vec<&MetricChange> = stage.metrics.iter().filter(is_told).collect();
+    out.push_str(&metrics(&shown));
+    let left_out = stage.metrics.len() - shown.len();
+    if left_out > 0 {
+        out.push_str(&paragraph(&format!(
+            "{}, without a difference beyond noise, small, or repeating one of these: see --json.",
+            counted(left_out as u64, "more metric")
+        )));
+    }
+    out + &work(stage)
+}
+
+fn metrics(rows: &[&MetricChange]) -> String {
+    Table::new(rows)
+        .left("metric", |row| code(&row.metric))
+        .right("before", |row| value_cell(row.before, row.unit))
+        .right("after", |row| value_cell(row.after, row.unit))
+        .right("change", |row| difference_cell(row.change, row.unit))
+        .right("change %", |row| percent_cell(row.change_percent))
+        .left("difference", |row| verdict_words(row).to_owned())
+        .left("held against", |row| noise_cell(row))
+        .markdown()
+}
+
+/// The rows with the largest changes, and one for all others, so that the table adds up.
+fn work(stage: &StageChange) -> String {
+    let different = stage.work.iter().filter(|row| row.change_ns != 0.0).count();
+    if different == 0 {
+        let all = counted(stage.work.len() as u64, "row");
+        return paragraph(&format!("All GPU work takes the same time ({all}: see --json)."));
+    }
+    // The largest changes come first, and so none of those that are left out is larger.
+    let (shown, others) = stage.work.split_at(WORK_ROWS.min(different));
+    let per = stage.per.word();
+    let table = Table::new(shown)
+        .left("GPU work", kernel)
+        .left("class", |row| (!row.class.is_empty()).then(|| text(&row.class)))
+        .right(&format!("before us/{per}"), |row| us_cell(row.before.as_ref().map(|s| s.ns)))
+        .right(&format!("after us/{per}"), |row| us_cell(row.after.as_ref().map(|s| s.ns)))
+        .right("change us", |row| us_difference_cell(row.change_ns))
+        .right(&format!("calls/{per}"), calls)
+        .left("difference", what_became);
+    let rest: f64 = others.iter().map(|row| row.change_ns).sum();
+    let rest = match others.len() {
+        0 => String::new(),
+        n => paragraph(&format!(
+            "{} changed by {} us together, {} of them beyond noise: see --json.",
+            counted(n as u64, "more row"),
+            us_difference_cell(rest),
+            count(others.iter().filter(|row| row.verdict.is_change()).count() as u64),
+        )),
+    };
+    table.markdown() + &rest
+}
+
+fn kernel(row: &WorkChange) -> String {
+    let short = |name: &str| code(&shorten_kernel(name, KERNEL_LIMIT));
+    match (&row.before, &row.after) {
+        (Some(a), Some(b)) if a.name != b.name => {
+            format!("{} → {}", short(&a.name), short(&b.name))
+        }
+        (Some(only), _) | (None, Some(only)) => short(&only.name),
+        (None, None) => String::new(),
+    }
+}
+
+fn calls(row: &WorkChange) -> String {
+    let of = |side: &Option<WorkSide>| calls_cell(side.as_ref().map(|s| s.calls));
+    match (of(&row.before), of(&row.after)) {
+        (a, b) if a == b => a,
+        (a, b) => format!("{a} → {b}"),
+    }
+}
+
+fn what_became(row: &WorkChange) -> String {
+    let matched = match row.matched_by {
+        None | Some(MatchedBy::Name) => String::new(),
+        Some(by) => format!("; matched by {}", by.words()),
+    };
+    let verdict = match (row.presence(), row.verdict) {
+        (Presence::New, _) => "new",
+        (Presence::Vanished, _) => "vanished",
+        (_, Verdict::Increased) => "longer",
+        (_, Verdict::Decreased) => "shorter",
+        _ if row.change_ns == 0.0 => "equal",
+        _ => "none (noise)",
+    };
+    format!("{verdict}{matched}")
+}
+
+const STYLE: &str = include_str!("diff/diff.css");
+/// Bars of a stage.
+const BARS: usize = 12;
+/// Stages with bars.
+const BAR_STAGES: usize = 4;
+/// Characters of a name.
+const BAR_NAME_LIMIT: usize = 70;
+
+/// One page for a browser that needs no network and no script.
+///
+/// The tables are those of the Markdown page, so that a number is written in one place. The bars are made
+/// here; foreign text in them comes through [`escaped`].
+pub fn html(diff: &Diff) -> String {
+    let titles: Vec<String> = diff.comparisons.iter().map(title).collect();
+    let page_title = escaped(&titles.join("; "));
+    let parts: String = diff.comparisons.iter().map(comparison).collect();
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
+         style-src 'unsafe-inline'\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>{page_title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{parts}\
+         <footer>Written by {}. Changes are after minus before.</footer>\n</main>\n</body>\n</html>\n",
+        escaped(&diff.generator)
+    )
+}
+
+fn comparison(of: &Comparison) -> String {
+    let kind = match () {
+        () if of.conditions.iter().any(|condition| condition.outcome.fails()) => "bad",
+        () if of.differences.iter().any(|d| d.severity >= Severity::Warning) => "fair",
+        () if of.conditions.iter().any(|c| c.outcome == Outcome::PassedWithinNoise) => "fair",
+        () => "good",
+    };
+    let lines: String = of
+        .lines
+        .iter()
+        .map(|line| format!("<p><b>{}</b> {}</p>\n", escaped(&line.label), escaped(&line.text)))
+        .collect();
+    let shown = of.stages.iter().filter(|stage| is_shown(stage)).take(BAR_STAGES);
+    let bars: String = shown.map(bars).collect();
+    // The five lines stand above already.
+    let tables = body(of);
+    let tables = tables.split_once("\n\n").map_or("", |(_, tables)| tables);
+    format!(
+        "<section>\n<h1>{}</h1>\n<div class=\"answer {kind}\">\n{lines}</div>\n{bars}{}</section>\n",
+        escaped(&title(of)),
+        from_markdown(tables)
+    )
+}
+
+/// The largest changes of GPU work in a stage: to the left less, to the right more.
+fn bars(stage: &StageChange) -> String {
+    let rows: Vec<&WorkChange> =
+        stage.work.iter().filter(|row| row.change_ns != 0.0).take(BARS).collect();
+    let longest = rows.iter().map(|row| row.change_ns.abs()).fold(0.0, f64::max);
+    if !longest.is_finite() || longest <= 0.0 {
+        return String::new();
+    }
+    let title = format!("Largest changes in {}, us per {}", stage.stage, stage.per.word());
+    let bar = |row: &&WorkChange| {
+        let width = (row.change_ns.abs() / longest * 50.0).clamp(0.0, 50.0);
+        let (class, x) = match (row.verdict.is_change(), row.change_ns > 0.0) {
+            (false, true) => ("noise", 50.0),
+            (false, false) => ("noise", 50.0 - width),
+            (true, true) => ("more", 50.0),
+            (true, false) => ("less", 50.0 - width),
+        };
+        let name = row.after.as_ref().or(row.before.as_ref()).map_or("", |side| &side.name);
+        format!(
+            "<code>{}</code><svg viewBox=\"0 0 100 1\" preserveAspectRatio=\"none\" \
+             aria-hidden=\"true\"><rect class=\"{class}\" x=\"{x:.2}\" width=\"{width:.2}\" \
+             height=\"1\"/><rect class=\"axis\" x=\"49.9\" width=\"0.2\" height=\"1\"/></svg>\
+             <span>{}</span>\n",
+            escaped(&shorten_kernel(name, BAR_NAME_LIMIT)),
+            escaped(&us_difference_cell(row.change_ns)),
+        )
+    };
+    let bars: String = rows.iter().map(bar).collect();
+    format!("<h2>{}</h2>\n<div class=\"bars\">\n{bars}</div>\n", escaped(&title))
+}
+
+fn value_cell(value: Option<f64>, unit: MetricUnit) -> String {
+    cell(value, |value| format!("{value:.*}", unit.digits(value)))
+}
+
+fn difference_cell(value: Option<f64>, unit: MetricUnit) -> String {
+    cell(value, |value| signed(value, unit.digits(value)))
+}
+
+fn percent_cell(value: Option<f64>) -> String {
+    cell(value, |value| signed(value, 1))
+}
+
+fn us_cell(ns: Option<f64>) -> String {
+    cell(ns, |ns| format!("{:.3}", ns / 1e3))
+}
+
+fn us_difference_cell(ns: f64) -> String {
+    cell(Some(ns), |ns| signed(ns / 1e3, 3))
+}
+
+/// Calls, which need not be whole per unit.
+fn calls_cell(value: Option<f64>) -> String {
+    cell(value, |calls| match calls.fract() == 0.0 {
+        true => format!("{calls:.0}"),
+        false => format!("{calls:.2}"),
+    })
+}
+
+fn verdict_words(metric: &MetricChange) -> &'static str {
+    match (metric.verdict, metric.better) {
+        (Verdict::Unknown, _) => ABSENT,
+        (Verdict::None, _) if metric.change == Some(0.0) => "equal",
+        (Verdict::None, _) if metric.noise.method == NoiseMethod::OneRunEach => "not judged",
+        (Verdict::None, _) => "none (noise)",
+        (Verdict::Increased, Better::Lower) | (Verdict::Decreased, Better::Higher) => "worse",
+        (Verdict::Decreased, Better::Lower) | (Verdict::Increased, Better::Higher) => "better",
+        (Verdict::Increased, Better::Neither) => "more",
+        (Verdict::Decreased, Better::Neither) => "less",
+    }
+}
+
+/// What a change was held against.
+fn noise_cell(metric: &MetricChange) -> String {
+    let threshold = || difference_cell(metric.noise.threshold, metric.unit).replace('+', "±");
+    match metric.noise.method {
+        NoiseMethod::NotCompared => ABSENT.to_owned(),
+        NoiseMethod::OneRunEach => "one run a side".to_owned(),
+        NoiseMethod::Exact => "exact count".to_owned(),
+        NoiseMethod::FivePercent => format!("{} (5 %)", threshold()),
+        NoiseMethod::Instances => format!("{} (instances)", threshold()),
+        NoiseMethod::OneAgainstSeveral => format!("{} and spread of the runs", threshold()),
+        NoiseMethod::Separation => format!("{} and spread of the runs", threshold()),
+        NoiseMethod::RankTest => match metric.noise.p_value {
+            Some(p) => format!("{} and p = {p:.3}", threshold()),
+            None => ABSENT.to_owned(),
+        },
+    }
+}
+
+fn cell(value: Option<f64>, show: impl Fn(f64) -> String) -> String {
+    match value {
+        Some(value) if value.is_finite() && value.abs() < 1e18 => show(value),
+        Some(_) => "(no number)".to_owned(),
+        None => ABSENT.to_owned(),
+    }
+}

@@ -1,0 +1,627 @@
+//! A report -> `report.md`: what ran, whether it can be believed, and where the GPU's time went.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use stage2_contract::text::numbers::{count, counted, ms3, ms6, or_absent, percent1};
+use stage2_contract::text::{code, code_in_text, plain, shorten, shorten_kernel};
+use stage2_model::{
+    DeviceRow, FileEnding, KernelRow, MemoryRow, PathKind, PathRow, ProcessCoverage, Report,
+    Severity, StageRow,
+};
+use stage2_report::in_part;
+use stage2_report::roofline::bound;
+
+use crate::costs::costs;
+use crate::energy::energy_md;
+use crate::kernels::classes as class_sums;
+use crate::page::{Page, first_screen};
+use crate::ranks::{collectives, processes, ranks};
+use crate::regions::regions_md;
+use crate::steps::steps_md;
+use crate::table::{ROWS, Table, more, name, none, paragraph, text};
+use crate::utilisation::utilisation;
+use crate::{advice, energy, sampled, stages, steps};
+
+pub(super) fn page(report: &Report) -> Page {
+    let title = format!("Report of {}", report.run.name);
+    let sections = vec![
+        ("Takeaways", advice::takeaways(report)),
+        ("Recommendations", advice::recommendations(report)),
+        ("What ran", what_ran(report)),
+        ("Stages", stages(report)),
+        (steps::TITLE, steps_md(report)),
+        ("Stages by GPU", stages_by_device(report)),
+        (energy::TITLE, energy_md(report)),
+        libraries(report),
+        ranks(report),
+        ("Collectives", collectives(report)),
+        ("Model FLOP utilisation", utilisation(report)),
+        (sampled::TITLE, sampled::sampled_md(report)),
+        ("Cost of the passes", costs(report)),
+        ("Ranges", paths(report)),
+        ("Top kernels of each stage", stage_kernels(report)),
+        ("Kernel classes", classes(report)),
+        ("Roofline", roofline(report)),
+        ("Regions under ncu", regions_md(report)),
+        ("Nsight Systems against the collector", reconciliation(report)),
+        ("Copies", memory(&report.copies)),
+        ("Fills", memory(&report.fills)),
+        ("Graph launches", graphs(report)),
+        ("Graph replays by the range of their capture", captures(report)),
+        ("GPUs", devices(report)),
+        ("Processes", processes(report)),
+        ("Coverage", coverage(report)),
+        ("Findings", advice::findings(report, usize::MAX)),
+        ("Whole run, with warm-up", whole_run(report)),
+        (advice::RULES, advice::rules(report)),
+        ("How to read this", definitions(report)),
+    ];
+    Page { title, head: first_screen(report) + &serious(report), sections }
+}
+
+/// On the first screen: how many findings there are, and what the errors are.
+fn serious(report: &Report) -> String {
+    let of = |severity| report.findings.iter().filter(move |f| f.severity == severity);
+    let errors: String =
+        of(Severity::Error).map(|f| format!("- **error:** {}\n", plain(&f.what))).collect();
+    let number = |severity, noun| counted(of(severity).count() as u64, noun);
+    let (warnings, notes) = (number(Severity::Warning, "warning"), number(Severity::Note, "note"));
+    let line = format!("**Findings:** {warnings} and {notes}.\n\n");
+    if errors.is_empty() { line } else { format!("{errors}\n{line}") }
+}
+
+fn definitions(report: &Report) -> String {
+    let mut out = String::new();
+    for definition in &report.definitions {
+        let (term, meaning) = (plain(&definition.term), plain(&definition.meaning));
+        out.push_str(&format!("- **{term}**: {meaning}\n"));
+    }
+    out.push_str(&format!(
+        "\nmetrics.json holds everything here (`{}` version {}), kernels.csv every kernel row.\n",
+        report.schema, report.schema_version
+    ));
+    out
+}
+
+/// Characters of a command line.
+const COMMAND_LIMIT: usize = 2_000;
+
+fn what_ran(report: &Report) -> String {
+    let run = &report.run;
+    let mut out = String::new();
+    if let Some(command) = &run.command {
+        // For reading; metrics.json has the words themselves.
+        let words = shlex::try_join(command.iter().map(String::as_str));
+        let line = shorten(&words.unwrap_or_else(|_| command.join(" ")), COMMAND_LIMIT);
+        out.push_str(&format!("- command: {}\n", code_in_text(&line)));
+    }
+    if let Some(started) = &run.started {
+        out.push_str(&format!("- started: {}\n", plain(started)));
+    }
+    for pass in &run.passes {
+        let duration = pass.duration_ms.map(|ms| format!("{} ms", count(ms)));
+        let facts = [&pass.name, &pass.status, &pass.exit, &duration, &pass.why];
+        let facts: Vec<String> = facts.into_iter().flatten().map(|fact| plain(fact)).collect();
+        out.push_str(&format!("- pass: {}\n", facts.join(", ")));
+    }
+    let counts = &report.coverage.total;
+    out.push_str(&format!(
+        "- recorded: {}, {}, {}, {}, {}, {}\n\n",
+        counted(report.coverage.processes.len() as u64, "process"),
+        counted(counts.kernels, "kernel"),
+        counted(counts.copies, "copy"),
+        counted(counts.fills, "fill"),
+        counted(counts.graph_launches, "whole graph"),
+        counted(counts.ranges, "range instance"),
+    ));
+    if !run.environment.is_empty() {
+        let table = Table::new(&run.environment)
+            .left("environment", |fact| plain(&fact.key))
+            .left("value", |fact| plain(&shorten(&fact.value, 200)));
+        out.push_str(&table.markdown());
+    }
+    out
+}
+
+fn devices(report: &Report) -> String {
+    if report.devices.is_empty() {
+        return none("no GPU was recorded", "");
+    }
+    let table = Table::first(ROWS, &report.devices)
+        .left("GPU", |row| plain(&row.device))
+        .left("compute", |row| row.compute_capability.as_deref().map(plain))
+        .right("SMs", |row| row.multiprocessors.map(|sms| sms.to_string()))
+        .right("memory_MiB", |row| row.memory_bytes.map(|bytes| (bytes >> 20).to_string()))
+        .right("processes", |row| row.processes.to_string())
+        .right("kernels", |row| row.kernels.to_string())
+        .right("kernel_sum_ms", |row| ms3(row.kernel_sum_ns))
+        .right("busy_ms", |row| row.gpu_busy_ns.map(ms3))
+        .right("first_to_last_work_ms", |row| row.gpu_span_ns.map(ms3))
+        .right("busy_%", |row| row.gpu_busy_percent.map(percent1))
+        .left("uuid", |row| row.uuid.as_deref().map(plain))
+        .left("host", |row| row.host.as_deref().map(plain));
+    format!(
+        "{}`busy_ms` is the union of all kernels, copies, fills and graphs; `busy_%` its \
+         share of the time from the first work to the last of any process. Busy times are summed \
+         over processes; if these used a GPU at the same time, no share is given.\n\n{}",
+        table.markdown(),
+        in_part::whole_run(report).map_or_else(String::new, |note| paragraph(&note)),
+    )
+}
+
+fn stages(report: &Report) -> String {
+    if report.stages.is_empty() {
+        return none("no range was opened, and no GPU work was recorded", "");
+    }
+    let windows = stages::windows(report, ROWS, "metrics.json");
+    stages::times(report, ROWS, "metrics.json") + &windows + &stages::floors(report, ROWS)
+}
+
+/// All instances of all stages, of warm-ups, of operators and of work outside of ranges.
+fn all_instances(report: &Report) -> String {
+    if report.stages.is_empty() {
+        return none("no range was opened, and no GPU work was recorded", "");
+    }
+    let table = Table::first(ROWS, &report.stages)
+        .left("stage", |row| {
+            let apart = row.apart.map_or_else(String::new, |apart| format!(" ({})", apart.label()));
+            format!("{}{apart}", name(&row.stage))
+        })
+        .right("instances", |row| {
+            let unclosed = row.unclosed.filter(|&unclosed| unclosed > 0);
+            let unclosed =
+                unclosed.map_or_else(String::new, |n| format!(" ({} unclosed)", count(n)));
+            format!("{}{unclosed}", instances(row.instances, row.recorded_instances))
+        })
+        .right("host_total_ms", |row| row.host_total_ns.map(ms3))
+        .right("host_first_ms (cold)", |row| row.host_first_ns.map(ms3))
+        .right("gpu_window_ms", |row| row.gpu_window_ns.map(ms3))
+        .right("gpu_busy_ms", |row| row.gpu_busy_ns.map(ms3))
+        .right("gpu_idle_ms", |row| row.gpu_idle_ns.map(ms3))
+        .right("gpu_busy_%", |row| row.gpu_busy_percent.map(percent1))
+        .right("kernels", |row| row.kernels.map(|kernels| kernels.to_string()))
+        .right("kernels per instance, min / median / max", kernels_per_instance)
+        .right("kernel_sum_ms (may exceed wall)", |row| row.kernel_sum_ns.map(ms3))
+        .right("kernel_mean_ms", |row| row.kernel_mean_ns.map(ms6));
+    let mut out = table.markdown();
+    out.push_str(
+        "A marked range is not a stage of the model: it is a warm-up, or an operator outside every \
+         other range. Busy time is a union: overlapping work counts once. Idle time is the window \
+         minus the busy time.\n\n",
+    );
+    let uncertain: u64 =
+        report.stages.iter().fold(0, |sum, row| sum.saturating_add(row.gpu_busy_uncertain_ns));
+    if uncertain > 0 {
+        let ms = ms3(uncertain);
+        out.push_str(&format!("Busy times may be larger, by {ms} ms in all: see Findings.\n\n"));
+    }
+    out
+}
+
+fn kernels_per_instance(row: &StageRow) -> Option<String> {
+    row.kernels_per_instance_median?;
+    let range = [
+        row.kernels_per_instance_min,
+        row.kernels_per_instance_median,
+        row.kernels_per_instance_max,
+    ];
+    Some(range.map(|kernels| or_absent(kernels, |n| n.to_string())).join(" / "))
+}
+
+/// Says from how many instances the numbers come, unless it is all of them.
+fn instances(all: Option<u64>, recorded: Option<u64>) -> String {
+    let recorded = recorded.map_or_else(String::new, |n| format!(" (recorded {})", count(n)));
+    format!("{}{recorded}", or_absent(all, |n| n.to_string()))
+}
+
+/// Only for several GPUs; with one, it would repeat the table of the stages.
+fn stages_by_device(report: &Report) -> String {
+    if report.devices.len() < 2 {
+        return String::new();
+    }
+    let rows = report.stages.iter().flat_map(|stage| stage.devices.iter().map(move |d| (stage, d)));
+    let rows: Vec<_> = rows.collect();
+    let table = Table::first(ROWS, &rows)
+        .left("stage", |(stage, _)| name(&stage.stage))
+        .left("GPU", |(_, device)| plain(&device.device))
+        .right("gpu_busy_ms", |(_, device)| ms3(device.gpu_busy_ns))
+        .right("kernels", |(_, device)| device.kernels.to_string())
+        .right("kernel_sum_ms", |(_, device)| ms3(device.kernel_sum_ns));
+    table.markdown()
+}
+
+fn paths(report: &Report) -> String {
+    if report.paths.is_empty() {
+        return none("no range was opened", "");
+    }
+    let rows: Vec<_> = report.paths.iter().filter(|row| !row.is_of_library_alone()).collect();
+    format!(
+        "{}Totals and kernels are of the whole run. The median leaves out the first instance of the \
+         range; that of a step (Stages) leaves out all steps of the first, cold instance of its \
+         stage. Inclusive counts a range and those within it, exclusive the range alone.\n\n",
+        path_table("range path", &rows),
+    )
+}
+
+/// Ranges of libraries with none of the workload around them; nothing if there are none.
+fn libraries(report: &Report) -> (&'static str, String) {
+    let rows: Vec<_> = report.paths.iter().filter(|row| row.is_of_library_alone()).collect();
+    if rows.is_empty() {
+        return ("Library ranges", String::new());
+    }
+    let (title, whole, advice) = match report.paths.iter().any(|row| row.kind == PathKind::Range) {
+        true => ("Library ranges outside the workload's ranges", "(outside ranges)", ""),
+        false => (
+            "Ranges of libraries only: the workload opened none of its own",
+            "(whole process)",
+            " Put NVTX ranges around the phases of the workload to have stages.",
+        ),
+    };
+    let text = format!(
+        "{}Libraries open these for themselves. None of the workload's ranges was open around \
+         them, so they are no stages: their work is a part of {whole}.{advice} \
+         report.library_domains adds NVTX domains to the list of libraries.\n\n",
+        path_table("range of a library", &rows),
+    );
+    (title, text)
+}
+
+fn path_table(title: &str, rows: &[&PathRow]) -> String {
+    Table::first(ROWS, rows)
+        .left(title, |row| name(&row.path))
+        .right("instances", |row| instances(row.instances, row.recorded_instances))
+        .right("host_total_ms", |row| row.host_total_ns.map(ms3))
+        .right("host_first_ms (cold)", |row| row.host_first_ns.map(ms3))
+        .right("host_median_ms (warm)", |row| row.host_warm_median_ns.map(ms3))
+        .right("kernels inclusive", |row| row.kernels_inclusive.map(|n| n.to_string()))
+        .right("kernels exclusive", |row| row.kernels_exclusive.map(|n| n.to_string()))
+        .right("kernel_sum_ms inclusive", |row| row.kernel_sum_inclusive_ns.map(ms3))
+        .right("kernel_sum_ms exclusive", |row| row.kernel_sum_exclusive_ns.map(ms3))
+        .markdown()
+}
+
+/// Stages whose kernels are listed.
+const STAGES: usize = 12;
+
+fn stage_kernels(report: &Report) -> String {
+    if report.stage_kernels.is_empty() {
+        return none("no kernel was recorded", "");
+    }
+    let mut out = String::from(
+        "Over all ranges, launch configurations, GPUs and instances, the cold first ones included.\n\n",
+    );
+    let stages: Vec<_> = report.stage_kernels.chunk_by(|a, b| a.stage == b.stage).collect();
+    for rows in stages.iter().take(STAGES) {
+        let table = Table::first(ROWS, rows)
+            .left("kernel", |row| code(&row.kernel))
+            .right("kernel_sum_ms", |row| row.times.known_total_ns().map(ms3))
+            .right("% of the stage's sum", |row| row.stage_kernel_sum_percent.map(percent1))
+            .right("calls", |row| row.times.calls.to_string())
+            .right("mean_ms", |row| row.times.mean_ns.map(ms6))
+            .right("p50_ms", |row| row.times.p50_ns.map(ms6))
+            .right("p99_ms", |row| row.times.p99_ns.map(ms6))
+            .right("max_ms", |row| row.times.max_ns.map(ms6));
+        let stage = rows.first().map_or("", |row| row.stage.as_str());
+        out.push_str(&format!("### {}\n\n{}", code_in_text(stage), table.markdown()));
+    }
+    out + &more(stages.len(), STAGES, "stage")
+}
+
+fn memory(rows: &[MemoryRow]) -> String {
+    if rows.is_empty() {
+        return none("none was recorded", "");
+    }
+    let table = Table::first(ROWS, rows)
+        .left("direction", |row| row.direction.as_deref().map(plain))
+        .right("total_ms", |row| row.times.known_total_ns().map(ms3))
+        .right("calls", |row| row.times.calls.to_string())
+        .right("bytes", |row| row.bytes.to_string())
+        .right("mean_ms", |row| row.times.mean_ns.map(ms6))
+        .right("max_ms", |row| row.times.max_ns.map(ms6))
+        .left("GPU", |row| plain(&row.device))
+        .left("range path", |row| code(&row.path));
+    table.markdown()
+}
+
+fn graphs(report: &Report) -> String {
+    if report.graph_launches.is_empty() {
+        return String::new();
+    }
+    let table = Table::first(ROWS, &report.graph_launches)
+        .right("graph", |row| row.graph_id.to_string())
+        .right("total_ms", |row| row.times.known_total_ns().map(ms3))
+        .right("launches", |row| row.times.calls.to_string())
+        .right("mean_ms", |row| row.times.mean_ns.map(ms6))
+        .right("p50_ms", |row| row.times.p50_ns.map(ms6))
+        .right("p99_ms", |row| row.times.p99_ns.map(ms6))
+        .left("GPU", |row| plain(&row.device))
+        .left("range path", |row| code(&row.path))
+        .left("file", |row| code(&row.file));
+    format!(
+        "{}Graphs recorded as a whole: their kernels have no records of their \
+         own.\n\n",
+        table.markdown(),
+    )
+}
+
+fn captures(report: &Report) -> String {
+    if report.graph_captures.is_empty() {
+        return String::new();
+    }
+    let table = Table::first(ROWS, &report.graph_captures)
+        .left("range at replay", |row| code(&row.replay_path))
+        .left("range at capture", |row| code(&row.capture_path))
+        .right("kernels", |row| row.kernels.to_string())
+        .right("kernel_sum_ms", |row| ms3(row.kernel_sum_ns));
+    table.markdown()
+}
+
+/// Rows of a table here.
+const TOOL_ROWS: usize = 20;
+
+fn classes(report: &Report) -> String {
+    let mut stages: BTreeMap<&str, (Reverse<u64>, Vec<&KernelRow>)> = BTreeMap::new();
+    for row in &report.kernels {
+        let (Reverse(ns), rows) = stages.entry(&row.stage).or_default();
+        *ns = ns.saturating_add(row.times.total_ns);
+        rows.push(row);
+    }
+    if stages.is_empty() {
+        return none("no kernel was recorded", "");
+    }
+    let mut stages: Vec<_> = stages.into_iter().collect();
+    // Where there are more than are shown, the longest ones are.
+    if stages.len() > ROWS {
+        stages.sort_by_key(|(_, (ns, _))| *ns);
+    }
+    let stages = stages.into_iter().map(|(stage, (_, rows))| (stage, class_sums(rows)));
+    let rows = stages.flat_map(|(stage, sums)| sums.into_iter().map(move |sum| (stage, sum)));
+    let rows: Vec<_> = rows.collect();
+    let table = Table::first(ROWS, &rows)
+        .left("stage", |(stage, _)| code(stage))
+        .left("class", |(_, sum)| plain(sum.class))
+        .right("kernel_sum_ms", |(_, sum)| sum.total_ns.map(ms3))
+        .right("% of the stage's sum", |(_, sum)| sum.percent.map(percent1))
+        .right("calls", |(_, sum)| sum.calls.to_string());
+    // Communication kernels spin while they wait.
+    let waited = report.ranks.collectives.iter().filter_map(|row| row.waiting_ns);
+    let waiting = waited.reduce(u64::saturating_add).map_or_else(String::new, |ns| {
+        format!(" Of communication, {} ms are waiting for other ranks: see Collectives.", ms3(ns))
+    });
+    format!(
+        "{}Classes follow from the names of the kernels; selection is top-k, sort, argmax and \
+         multinomial, of samplers and of the routers of experts.{waiting}\n\n",
+        table.markdown(),
+    )
+}
+
+/// The longest kernels with counters, under the roof.
+fn roofline(report: &Report) -> String {
+    let counted = report.kernels.iter().filter_map(|row| Some((row, row.counters.as_ref()?)));
+    let rows: Vec<_> = counted.collect();
+    if rows.is_empty() {
+        return none("no counters of ncu are in this bundle", "");
+    }
+    let number = |value: Option<f64>, decimals: usize| value.map(|v| format!("{v:.decimals$}"));
+    let table = Table::first(TOOL_ROWS, &rows)
+        .left("kernel", |(row, _): &(&KernelRow, _)| code(&shorten_kernel(&row.kernel, 80)))
+        .left("stage", |(row, _)| code(&row.stage))
+        .right("kernel_sum_ms", |(row, _)| row.times.known_total_ns().map(ms3))
+        .right("SM_%", |(_, c)| number(c.sm_percent, 1))
+        .right("memory_%", |(_, c)| number(c.memory_percent, 1))
+        .right("occupancy_%", |(_, c)| number(c.achieved_occupancy_percent, 1))
+        .right("TFLOP/s", |(_, c)| number(c.roofline.flops_per_s.map(|rate| rate / 1e12), 2))
+        .right("GB/s", |(_, c)| number(c.roofline.bytes_per_s.map(|rate| rate / 1e9), 2))
+        .right("FLOP/byte", |(_, c)| number(c.roofline.flops_per_byte, 2))
+        .right("% of attainable", |(_, c)| {
+            number(c.roofline.attainable_share.map(|share| share * 100.0), 1)
+        })
+        .left("bound", |(_, c)| c.roofline.bound.map(|bound| bound.label().to_owned()))
+        .right("ncu / undisturbed duration", |(_, c)| number(c.roofline.duration_ratio, 2))
+        .left("profiled in", |(_, c)| c.profiled_in.as_deref().map(code))
+        .left("of one launch only, because", |(_, c)| c.one_launch.as_deref().map(plain));
+    let mut out = table.markdown_with_rest_in("kernels.csv");
+    out.push_str(&paragraph(&format!(
+        "Counters are ncu's, of one launch of each kernel and configuration. Rates are counts over the \
+         mean duration of the row (source: {}). How to read this says, under counters, when they hold \
+         for the whole row and when only for the profiled launch. Bound: {}",
+        report.source,
+        bound::rule()
+    )));
+    out.push_str(&match &report.peaks {
+        Some(peaks) => {
+            paragraph(&format!("Peaks: dense rates of {} ({}).", peaks.card, peaks.source))
+        }
+        None => "Peaks: none, because this GPU is in no preset of conf/hardware.\n\n".to_owned(),
+    });
+    out
+}
+
+/// How far the counts of nsys agree with the collector's.
+fn reconciliation(report: &Report) -> String {
+    let Some(nsys) = &report.nsys else {
+        return none("no nsys capture is in this bundle", "");
+    };
+    if nsys.reconciliations.is_empty() {
+        return none("the collector recorded no kernel that it could be compared with", "");
+    }
+    let items = nsys.reconciliations.iter().map(|one| format!("- {}\n", plain(&one.text)));
+    let mut out = items.collect::<String>() + "\n";
+    let kernels = nsys
+        .reconciliations
+        .iter()
+        .flat_map(|one| one.kernels.iter().map(move |kernel| (&one.scope, kernel)));
+    let differing: Vec<_> =
+        kernels.filter(|(_, kernel)| kernel.sides.calls_difference() != 0).collect();
+    if !differing.is_empty() {
+        let table = Table::first(TOOL_ROWS, &differing)
+            .left("scope", |(scope, _)| plain(scope))
+            .left("mangled_name", |(_, kernel)| code(&shorten(&kernel.mangled, 80)))
+            .right("collector_calls", |(_, kernel)| kernel.sides.collector_calls.to_string())
+            .right("nsys_calls", |(_, kernel)| kernel.sides.nsys_calls.to_string());
+        let all = count(differing.len() as u64);
+        out.push_str(&format!("Kernels with other counts ({all}):\n\n{}", table.markdown()));
+    }
+    out
+}
+
+fn coverage(report: &Report) -> String {
+    let mut out = String::new();
+    let mut counts = report.coverage.total.labelled();
+    counts.push(("spool files refused", report.coverage.files_refused));
+    let table = Table::new(&counts)
+        .left("what", |(label, _)| (*label).to_owned())
+        .right("count", |(_, value)| count(*value));
+    out.push_str(&table.markdown());
+    out.push_str(&coverage_of_processes(report));
+    out.push_str(&meta(report));
+    out
+}
+
+fn coverage_of_processes(report: &Report) -> String {
+    let processes = &report.coverage.processes;
+    if processes.is_empty() {
+        return String::new();
+    }
+    let table = Table::first(ROWS, processes)
+        .left("file", |process| code(&process.file))
+        .left("process", |process| code(&who(process)))
+        .left("GPU", |process| gpu(process).to_owned())
+        .left("ending", ending)
+        .right("kernels", |process| process.counts.kernels.to_string())
+        .right("attributed", |process| process.counts.attributed.to_string())
+        .right("outside ranges", |process| process.counts.outside_ranges.to_string())
+        .right("unattributed", |process| process.counts.unattributed.to_string())
+        .right("dropped by CUPTI", |process| process.counts.dropped_by_cupti.to_string())
+        .right("range events lost", |process| process.counts.range_events_lost.to_string())
+        .right("invalid timestamps", |process| process.counts.invalid_timestamps.to_string())
+        .right("undefined", |process| process.counts.undefined_identifiers.to_string());
+    format!("### Coverage of each process\n\n{}", table.markdown())
+}
+
+fn who(process: &ProcessCoverage) -> String {
+    let Some(pid) = process.pid else { return "not known".to_owned() };
+    let exe = process.exe.as_deref().unwrap_or_default();
+    let name = exe.rsplit('/').next().unwrap_or_default();
+    format!("{pid} {}", shorten(name, 40))
+}
+
+fn gpu(process: &ProcessCoverage) -> &'static str {
+    match process.gpu_off {
+        Some(_) => "not recorded",
+        None if process.simulated => "SIMULATED",
+        None => "recorded",
+    }
+}
+
+fn ending(process: &ProcessCoverage) -> String {
+    let reason = process.end_reason.as_deref();
+    let how = match process.ending {
+        FileEnding::Complete => {
+            // `exit` is what nobody asks about.
+            let sudden = reason.filter(|r| r.starts_with("ended by") || r.starts_with("became"));
+            return sudden.map_or("complete".into(), |how| format!("complete, {how}"));
+        }
+        FileEnding::Open => reason.unwrap_or("killed or still running"),
+        FileEnding::Torn => "cut short",
+        FileEnding::Unreadable => "not readable to the end",
+    };
+    how.to_owned()
+}
+
+/// Facts about the capture, each with the number of processes that state it.
+fn meta(report: &Report) -> String {
+    let mut facts: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+    for process in &report.coverage.processes {
+        // What the environment says stands in the table of processes.
+        for (key, value) in process.meta.iter().filter(|(key, _)| !key.starts_with("env.")) {
+            *facts.entry((key, value)).or_default() += 1;
+        }
+    }
+    if facts.is_empty() {
+        return String::new();
+    }
+    let facts: Vec<_> = facts.into_iter().collect();
+    let table = Table::first(ROWS, &facts)
+        .left("fact", |((key, _), _)| plain(key))
+        .left("value", |((_, value), _)| plain(&shorten(value, 200)))
+        .right("processes", |(_, processes)| processes.to_string());
+    format!("### What the collector says about the capture\n\n{}", table.markdown())
+}
+
+/// Totals of the run, the classes of its kernels, and all instances of all stages.
+fn whole_run(report: &Report) -> String {
+    let mut out =
+        String::from("Cold first instances, warm-ups and work outside of stages included.\n\n");
+    let counts = &report.coverage.total;
+    let records = report.coverage.gpu_records();
+    if records > 0 {
+        let placed = counts.attributed as f64 * 100.0 / records as f64;
+        out.push_str(&format!(
+            "- kernels: {}\n- GPU work placed in a range: {} % of its records\n\n",
+            count(in_part::kernels(report)),
+            percent1(placed),
+        ));
+    }
+    out.push_str(&busy(&report.devices));
+    out.extend(in_part::whole_run(report).map(|note| paragraph(&note)));
+    let classes: Vec<_> =
+        class_sums(&report.kernels).into_iter().filter(|class| class.total_ns > Some(0)).collect();
+    if !classes.is_empty() {
+        let table = Table::first(ROWS, &classes)
+            .left("class", |class| text(class.class))
+            .right("kernel_sum_ms", |class| class.total_ns.map(ms3))
+            .right("% of all kernel time", |class| class.percent.map(percent1))
+            .right("calls", |class| count(class.calls));
+        out.push_str(&table.markdown());
+    }
+    out.push_str(&all_instances(report));
+    out
+}
+
+/// How long the GPUs were busy and idle; nothing where that is not known.
+fn busy(devices: &[DeviceRow]) -> String {
+    let known: Vec<&DeviceRow> = devices
+        .iter()
+        .filter(|row| row.gpu_span_ns.is_some() && row.gpu_busy_ns.is_some())
+        .collect();
+    if known.is_empty() {
+        return String::new();
+    }
+    // What ran side by side counts for each process, and what one leaves idle another may fill.
+    let alone = |row: &&DeviceRow| !row.shared_by_processes;
+    let table = Table::first(ROWS, &known)
+        .left("GPU", |row| match row.shared_by_processes {
+            false => text(&row.device),
+            true => text(&format!("{}, summed over {} processes", row.device, row.processes)),
+        })
+        .right("gpu_busy_ms", |row| row.gpu_busy_ns.map(ms3))
+        .right("gpu_idle_ms", |row| {
+            let idle_ns = row.gpu_span_ns?.saturating_sub(row.gpu_busy_ns?);
+            alone(row).then(|| ms3(idle_ns))
+        })
+        .right("gpu_busy_%", |row| row.gpu_busy_percent.filter(|_| alone(row)).map(percent1));
+    format!(
+        "{}Idle is the time between the start of the first GPU work and the end of the last during \
+         which nothing ran.\n\n",
+        table.markdown(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stage2_model::CounterRow;
+
+    #[test]
+    fn rows_that_are_not_shown_are_counted() {
+        let with = |rows: usize| {
+            let counters = Some(Box::new(CounterRow::default()));
+            let row = KernelRow { counters, ..KernelRow::default() };
+            roofline(&Report { kernels: vec![row; rows], ..Report::default() })
+        };
+        assert!(with(30).contains("10 more rows are in kernels.csv."), "{}", with(30));
+        assert!(!with(20).contains("more rows"), "all of them are shown");
+    }
+}
