@@ -12,9 +12,11 @@ use crate::comparison::Difference;
 /// Characters of a value.
 const VALUE_LIMIT: usize = 160;
 
+type TextOf = fn(&Run<'_>) -> Option<String>;
+
 /// What has to be known of a side although both may be alike: what it is, what it means, and the text of a
 /// run that it holds for.
-const OF_ONE_SIDE: [(&str, &str, fn(&Run<'_>) -> Option<String>); 3] = [
+const OF_ONE_SIDE: [(&str, &str, TextOf); 3] = [
     (
         "coverage is partial",
         "what was not recorded is in no number: calls and times may be smaller for that alone",

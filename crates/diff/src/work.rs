@@ -410,8 +410,9 @@ fn same_format(a: &Candidate<'_>, b: &Candidate<'_>) -> bool {
 // anew with each version, shape and GPU. What is left without them is the stem.
 
 /// Families whose names hold what was tuned: how a word of the name begins.
-const FAMILIES: &str = "nvjet cutlass cublas ampere volta turing hopper blackwell maxwell sm80 sm86 sm89 sm90 sm100 \
-    sm120 xmma triton cudnn gemv gemm gemmk1 deepgemm deep_gemm flashinfer flash fmha pytorch_flash";
+const FAMILIES: &str = "nvjet cutlass cublas ampere volta turing hopper blackwell maxwell sm80 \
+    sm86 sm89 sm90 sm100 sm120 xmma triton cudnn gemv gemm gemmk1 deepgemm deep_gemm flashinfer \
+    flash fmha pytorch_flash";
 
 /// Words of nvjet and CUTLASS for orders of tiles and for schedules, which are tuned as well.
 const SCHEDULES: &str = "h v bz bias coopA coopB splitK TNT TNN NNT NNN NTN NTT TTN TTT \

@@ -207,7 +207,6 @@ impl<W: Write> Document<'_, W> {
             self.in_lane(event, lane)?;
         }
         let pid = self.pid;
-        let named = |what: &str, pid: u32, tid: u64, name: String| json!({"ph": "M", "name": what, "pid": pid, "tid": tid, "args": {"name": name}});
         let mut events = vec![named("process_name", pid, 0, process.title())];
         for (tid, name) in threads {
             let name = if name.is_empty() { format!("thread {tid}") } else { name.clone() };
@@ -242,6 +241,10 @@ impl<W: Write> Document<'_, W> {
     fn text(&mut self, text: &str) -> Result<(), ExportError> {
         self.out.write_all(text.as_bytes()).map_err(ExportError::write(self.path))
     }
+}
+
+fn named(what: &str, pid: u32, tid: u64, name: String) -> Json {
+    json!({"ph": "M", "name": what, "pid": pid, "tid": tid, "args": {"name": name}})
 }
 
 fn work_event(work: &Work<'_>, span: Span, base_ns: i64) -> Json {

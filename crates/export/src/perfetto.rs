@@ -334,7 +334,8 @@ fn number(name: &str, value: Payload) -> Annotation {
     }
 }
 
-// The fields that are written. The numbers are those of Perfetto's own descriptors (`perfetto` 0.59.1 on PyPI).
+// The fields that are written. The numbers are those of Perfetto's own descriptors (`perfetto` 0.59.1 on
+// PyPI).
 messages! {
     /// A file is a sequence of these: field 1 of `perfetto.protos.Trace`.
     Trace {
