@@ -98,7 +98,8 @@ fn kernels_of(guest: &str) -> usize {
 fn faults(&(function, caller, _, _, also): &Case) -> Vec<String> {
     let fail = format!("fail={function}:{ERROR}");
     if caller == Nobody && also.is_empty() {
-        return vec![fail];
+        // Any call of it would show.
+        return vec![fail, format!("hang={function}@1")];
     }
     let slow = format!("slow={function}:30@1");
     let mut faults = vec![fail.clone(), format!("{fail}@1"), format!("{fail}@3"), slow];

@@ -37,6 +37,7 @@ under_miri() {
   cargo "+$nightly" miri test --locked --quiet -p "$package" --lib -- "$@"
 }
 
-under_miri stage2-contract stats:: settings:: trace::file_name trace::held trace::varint text::domains text::numbers
+under_miri stage2-contract stats:: settings:: trace::tests trace::record trace::varint libraries_are_known \
+  text::numbers
 under_miri stage2 base::allocator base::glob times_near guest::blob handles_carry guest::thread \
   --skip every_thread_has_a_number_of_its_own

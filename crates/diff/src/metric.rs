@@ -7,11 +7,13 @@ use stage2_model::{DeviceRow, Report, StageRow, WindowKind};
 use crate::comparison::{Better, MetricUnit, Per};
 use crate::noise::{Expected, Spread};
 use crate::stage_view::{StageView, Units};
+use Better::{Higher, Lower, Neither};
+use MetricUnit::{Count, Joule, Mhz, Ms, PerSecond, Percent, Watt};
 
 const NS_PER_MS: f64 = 1e6;
 /// Standard error of a median over that of a mean, of a normal distribution.
 const MEDIAN_ERROR: f64 = 1.2533;
-/// The driver's energy is no better, whatever its reads say.
+/// Least relative standard error of the driver's energy, whatever its reads say.
 const ENERGY_ERROR: f64 = 0.01;
 
 /// What is known of a metric whatever its value.
@@ -25,9 +27,6 @@ pub(crate) struct Kind {
 const fn kind(name: &'static str, unit: MetricUnit, better: Better) -> Kind {
     Kind { name, unit, better }
 }
-
-use Better::{Higher, Lower, Neither};
-use MetricUnit::{Count, Joule, Mhz, Ms, PerSecond, Percent, Watt};
 
 /// Metrics of a stage that are not by class of kernels; docs/diff.md says what each is.
 const STAGE_METRICS: &[Kind] = &[
@@ -88,11 +87,12 @@ pub(crate) fn class_of_metric(name: &str) -> Option<&str> {
     name.strip_prefix("class_")?.strip_suffix("_ms").filter(|class| !class.is_empty())
 }
 
-/// The metrics of a stage by their names, with what is not by name.
+/// The metrics of a stage with fixed names: all but those of classes.
 pub(crate) fn stage_kinds() -> impl Iterator<Item = &'static Kind> {
     STAGE_METRICS.iter().chain(WINDOW_METRICS.iter().map(|(_, kind)| kind))
 }
 
+/// A number of one run, and what is known of its noise.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Measured {
     pub(crate) value: f64,
@@ -226,9 +226,9 @@ fn of_window(
     found.noisy("gpu_busy_percent", share, error_of_mean);
     // Busy time hardly varies: idle time varies by as much as the window, and not by as large a share.
     let idle = idle.filter(|_| idle_known);
-    let share_of_idle = window.zip(idle).filter(|(_, idle)| *idle > 0);
-    let share_of_idle = share_of_idle.map(|(window, idle)| window as f64 / idle as f64);
-    let error_of_idle = error_of_mean.zip(share_of_idle).map(|((error, n), by)| (error * by, n));
+    let window_per_idle = window.zip(idle).filter(|(_, idle)| *idle > 0);
+    let window_per_idle = window_per_idle.map(|(window, idle)| window as f64 / idle as f64);
+    let error_of_idle = error_of_mean.zip(window_per_idle).map(|((error, n), by)| (error * by, n));
     found.noisy("idle_ms", idle.map(ms), error_of_idle);
     found.noisy("launch_gaps_ms", gaps.filter(|_| idle_known).map(ms), error_of_mean);
 }
@@ -247,6 +247,7 @@ fn of_energy(view: &StageView<'_>, units: Option<Units>, found: &mut Found) {
     found.add("sm_clock_mhz", energy.clocks.sm_clock_mhz.map(|clock| clock.mean));
 }
 
+/// The numbers of a run, by name; what is not known is not there.
 pub(crate) fn of_run(report: &Report) -> BTreeMap<String, Measured> {
     let mut found = Found::default();
     let pass = match report.source.as_str() {
@@ -255,23 +256,21 @@ pub(crate) fn of_run(report: &Report) -> BTreeMap<String, Measured> {
     };
     let pass = report.run.passes.iter().find(|row| row.name.as_deref() == Some(pass));
     found.add(DURATION, pass.and_then(|row| row.duration_ms).map(|ms| ms as f64));
-    // Only where it is known of all GPUs.
-    let sum = |ns: fn(&DeviceRow) -> Option<u64>| {
+    let of_all_gpus = |ns: fn(&DeviceRow) -> Option<u64>| {
         let all: Option<f64> = report.devices.iter().map(|row| Some(ns(row)? as f64)).sum();
         all.filter(|_| !report.devices.is_empty())
     };
-    let (busy, span) = (sum(|row| row.gpu_busy_ns), sum(|row| row.gpu_span_ns));
+    let (busy, span) = (of_all_gpus(|row| row.gpu_busy_ns), of_all_gpus(|row| row.gpu_span_ns));
     found.add("gpu_busy_ms", busy.map(|ns| ns / NS_PER_MS));
     let alone = !report.devices.iter().any(|row| row.shared_by_processes);
     let share = busy.zip(span).filter(|(_, span)| *span > 0.0 && alone);
     found.add("gpu_busy_percent", share.map(|(busy, span)| busy * 100.0 / span));
-    // Only of the stages where it is known.
-    let sum = |number: fn(&StageRow) -> Option<u64>| {
+    let of_known_stages = |number: fn(&StageRow) -> Option<u64>| {
         let known = report.stages.iter().filter_map(number).map(|number| number as f64);
         known.reduce(|a, b| a + b)
     };
-    found.count("kernels", sum(|row| row.kernels));
-    found.add("kernel_ms", sum(|row| row.kernel_sum_ns).map(|ns| ns / NS_PER_MS));
+    found.count("kernels", of_known_stages(|row| row.kernels));
+    found.add("kernel_ms", of_known_stages(|row| row.kernel_sum_ns).map(|ns| ns / NS_PER_MS));
     if let Some(used) = &report.insight.utilisation {
         let model = &used.numbers.model;
         found.add("generated_tokens_per_s", model.generated_tokens_per_s.value());
@@ -280,20 +279,24 @@ pub(crate) fn of_run(report: &Report) -> BTreeMap<String, Measured> {
     found.0
 }
 
+/// Numbers by name, while they are gathered.
 #[derive(Default)]
 struct Found(BTreeMap<String, Measured>);
 
 impl Found {
+    /// Keeps what is a number.
     fn insert(&mut self, name: &str, value: Option<f64>, spread: Option<Spread>, exact: bool) {
         if let Some(value) = value.filter(|value| value.is_finite()) {
             self.0.insert(name.to_owned(), Measured { value, spread, exact });
         }
     }
 
+    /// A number of unknown noise.
     fn add(&mut self, name: &str, value: Option<f64>) {
         self.insert(name, value, None, false);
     }
 
+    /// A count that repeats exactly.
     fn count(&mut self, name: &str, value: Option<f64>) {
         self.insert(name, value, None, true);
     }

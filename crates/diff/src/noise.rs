@@ -30,11 +30,11 @@ pub(crate) enum Expected {
     /// It is a measurement; of single runs nothing else is known.
     #[default]
     Measured,
-    /// It is one, and this is the noise within a run.
+    /// A measurement, with the noise within each run.
     Spread(Spread, Spread),
     /// It is a count that repeats exactly.
     Count,
-    /// It is one whose noise only several runs show.
+    /// A measurement whose noise only several runs show.
     BetweenRuns,
     /// It is a share, percent: of small shares 5 % are less than anybody cares about.
     Share(Option<(Spread, Spread)>),
@@ -128,7 +128,7 @@ fn student_t(freedom: u64) -> f64 {
 }
 
 /// More values are not tested exactly: the table of sums grows with the cube.
-const MOST: usize = 120;
+const MOST_TESTED: usize = 120;
 
 /// The probability that ranks as different as those of two samples come about by chance: the exact
 /// Mann-Whitney test, two-sided, with ties; nothing for an empty sample, or for too many values.
@@ -159,8 +159,8 @@ pub(crate) fn p_value(before: &[f64], after: &[f64]) -> Option<f64> {
         }
     }
     let sums = ways.last()?;
-    // As far from the middle as what was seen; four times the distance, to stay with integers.
-    let far = |sum: usize| (sum * all * 2).abs_diff(total * before.len() * 2);
+    // The distance from the middle, times the number of values, to stay with integers.
+    let far = |sum: usize| (sum * all).abs_diff(total * before.len());
     let (mut as_far, mut every) = (0.0, 0.0);
     for (sum, count) in sums.iter().enumerate() {
         every += count;
@@ -181,7 +181,7 @@ pub(crate) fn smallest_p(before: usize, after: usize) -> f64 {
 
 /// Whether so many runs are tested.
 pub(crate) fn is_tested(before: usize, after: usize) -> bool {
-    before + after <= MOST
+    before + after <= MOST_TESTED
 }
 
 /// Twice the rank of each value, from 1 on; equal values share the mean of their ranks.

@@ -3,7 +3,7 @@
 //! Perfetto's UI, HolisticTraceAnalysis and TraceLens read it. Outermost ranges are user annotations,
 //! and ranges in them are operators, as PyTorch's profiler has stages and operators. Perfetto's importer
 //! drops work that overlaps other work of its row, as kernels of a CUDA graph do: overlapping work gets
-//! rows of its own, and keeps the json_number of its stream in `args`.
+//! rows of its own, and keeps the number of its stream in `args`.
 
 use std::collections::BTreeMap;
 use std::io::{BufWriter, Write};
@@ -22,7 +22,7 @@ use crate::run::Process;
 use crate::selection::Selected;
 use crate::{Counts, ExportError, Exported, Format, names, output};
 
-/// Added to the json_number of a stream for each further row of it: larger than the numbers of streams.
+/// Added to the number of a stream for each further row of it: larger than the numbers of streams.
 const NEXT_ROW: u64 = 1_000_000;
 
 /// Ties work to its range. HolisticTraceAnalysis and TraceLens know it under this name.
@@ -281,7 +281,7 @@ fn work_event(work: &Work<'_>, span: Span, base_ns: i64) -> Json {
         What::Graph { .. } => "gpu_graph",
     };
     json!({
-        "ph": "X", "cat": category, "name": names::work(work), "pid": queue.device,
+        "ph": "X", "cat": category, "name": names::full(work), "pid": queue.device,
         "tid": queue.stream, "ts": micros(span.start_ns.saturating_sub(base_ns)), "dur": micros(span.ns()),
         "args": args,
     })
@@ -310,7 +310,7 @@ fn range_event(range: &Range<'_>, pid: u32, base_ns: i64) -> Json {
     })
 }
 
-/// Microseconds with nanoseconds behind the point, as a json_number that keeps all digits.
+/// Microseconds with nanoseconds behind the point, as a number that keeps all digits.
 fn micros(ns: i64) -> Json {
     let sign = if ns < 0 { "-" } else { "" };
     let ns = ns.unsigned_abs();

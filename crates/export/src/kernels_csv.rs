@@ -32,7 +32,7 @@ type Column = (&'static str, fn(&Row<'_>) -> String);
 
 const COLUMNS: [Column; 29] = [
     ("kind", |r| kind(r.work.what).to_owned()),
-    ("kernel_name", |r| csv_field(&names::work(r.work))),
+    ("kernel_name", |r| csv_field(&names::full(r.work))),
     ("mangled_name", |r| match r.work.what {
         What::Kernel(_, name) => csv_field(&name.mangled),
         _ => String::new(),

@@ -7,7 +7,7 @@ use stage2_contract::trace::Payload;
 use stage2_read::trace::events::{Value, What, Work};
 
 /// What a piece of work is called: the demangled name of a kernel, or what else was done.
-pub fn work<'a>(work: &Work<'a>) -> Cow<'a, str> {
+pub fn full<'a>(work: &Work<'a>) -> Cow<'a, str> {
     match work.what {
         What::Kernel(_, name) => Cow::Borrowed(&name.demangled),
         other => short(other),
@@ -24,7 +24,7 @@ pub fn short(what: What<'_>) -> Cow<'_, str> {
     }
 }
 
-/// The direction of a copy, as PyTorch's profiler names it.
+/// The direction of a copy (`CUpti_ActivityMemcpyKind`), as PyTorch's profiler names it.
 fn copy(kind: u8) -> &'static str {
     match kind {
         1 => "HtoD",
@@ -41,8 +41,7 @@ fn copy(kind: u8) -> &'static str {
     }
 }
 
-/// An object with one member for each value, in their order; JSON knows no NaN and no infinity, which
-/// become null.
+/// An object with one member for each value, in their order.
 pub(crate) fn json_object(fields: &[(String, Value)]) -> Map<String, Json> {
     let value = |value: &Value| match value {
         Value::Number(payload) => json_number(*payload),
@@ -56,10 +55,30 @@ pub fn json_text(fields: &[(String, Value)]) -> Option<String> {
     (!fields.is_empty()).then(|| Json::Object(json_object(fields)).to_string())
 }
 
+/// A number; JSON knows no NaN and no infinity, which become null.
 pub(crate) fn json_number(payload: Payload) -> Json {
     match payload {
         Payload::U64(value) => json!(value),
         Payload::I64(value) => json!(value),
         Payload::F64(value) => json!(value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_have_the_names_of_their_directions() {
+        assert_eq!([1, 10, 99].map(copy), ["HtoD", "PtoP", "Unknown"]);
+    }
+
+    #[test]
+    fn what_json_cannot_say_is_null_and_no_values_are_no_object() {
+        assert_eq!(json_text(&[]), None);
+        let fields = [f64::NAN, f64::INFINITY].map(|number| Value::Number(Payload::F64(number)));
+        let fields = fields.into_iter().zip(["a", "b"]).map(|(value, name)| (name.into(), value));
+        let text = json_text(&fields.collect::<Vec<_>>());
+        assert_eq!(text.as_deref(), Some(r#"{"a":null,"b":null}"#));
     }
 }

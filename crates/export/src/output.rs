@@ -11,8 +11,7 @@ use tempfile::{NamedTempFile, TempDir};
 
 use stage2_contract::text::visible_path;
 use stage2_read::files::settle;
-use stage2_read::private;
-use stage2_read::private::Sharing;
+use stage2_read::private::{self, Sharing};
 
 use crate::ExportError;
 
@@ -37,7 +36,8 @@ pub fn file(
     Ok(())
 }
 
-/// Lets `fill` write into a new folder.
+/// Lets `fill` write into a new folder. It gives the paths that it wrote there; the result has them below
+/// `path`.
 ///
 /// # Errors
 /// When `path` exists or cannot be written, and the errors of the writer.

@@ -260,7 +260,7 @@ impl<'p, 'a, W: Write> Sequence<'p, 'a, W> {
 
     fn stage(&mut self, name: &str, work: &Work<'_>, interned: &mut InternedData) -> u64 {
         // Different kernels may have the same short name.
-        let full = names::work(work);
+        let full = names::full(work);
         if let Some(&iid) = self.names.get(full.as_ref()) {
             return iid;
         }

@@ -142,6 +142,7 @@ fn attribute<T: Default>(api: &Api, subscriber: &Subscriber, attribute: u32) -> 
     let place = (&raw mut value).cast::<c_void>();
     // SAFETY: the value is as long as the size says.
     assert_eq!(unsafe { get(subscriber.handle(), attribute, &mut bytes, place) }, 0);
+    assert_eq!(bytes, size_of::<T>(), "what CUPTI wrote");
     value
 }
 

@@ -138,7 +138,8 @@ fn the_driver_s_major_version_decides_before_the_place() {
         let how = match found.how {
             How::PythonPackages => 'P',
             How::Toolkit => 'T',
-            _ => 'S',
+            How::System => 'S',
+            _ => '?',
         };
         found.cuda_major.map_or(format!("{how}-"), |major| format!("{how}{major}"))
     };

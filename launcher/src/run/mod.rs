@@ -257,6 +257,10 @@ struct Current<'a> {
     first: Option<Duration>,
 }
 
+fn is_not_found(error: &(dyn std::error::Error + 'static)) -> bool {
+    error.downcast_ref().is_some_and(|e: &std::io::Error| e.kind() == std::io::ErrorKind::NotFound)
+}
+
 impl Current<'_> {
     /// Changes the record of the pass and writes it down. A disk that is full now may be full because
     /// of the workload: the run goes on and the end of it will tell.
@@ -265,7 +269,8 @@ impl Current<'_> {
             change(record);
         }
         if let Err(error) = self.bundle.save()
-            // A folder that is gone is told once, at the end.
+            // A folder that is gone, or that somebody deletes at this moment, is told once, at the end.
+            && !error.chain().any(is_not_found)
             && self.bundle.dir().exists()
         {
             let what = "the run record is out of date";

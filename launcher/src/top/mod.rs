@@ -25,6 +25,7 @@ use crate::live_source::{LiveSource, STEP, Stop, TICK, now_ns};
 const COLUMNS: usize = 80;
 const LINES: usize = 24;
 
+/// Runs `stage2-launch top`: one page, pages as plain text, or a screen that goes on.
 pub(crate) fn top(args: TopArgs) -> Result<u8, Failure> {
     let mut watched = LiveSource::open(args.watching)?;
     if args.once {
@@ -69,8 +70,8 @@ fn show(watched: &LiveSource) -> Result<bool, Failure> {
     }
 }
 
-/// Shows the page until the user ends it, or `stop` is set. The terminal is what it was then, also after
-/// a panic.
+/// Shows the page until the user ends it, or `stop` is set. Afterwards the terminal is as before, also
+/// after a panic.
 fn run_screen(watched: &mut LiveSource, stop: &Stop) -> io::Result<()> {
     let mut terminal = ratatui::try_init()?;
     let result: io::Result<()> = (|| {
@@ -93,9 +94,10 @@ fn run_screen(watched: &mut LiveSource, stop: &Stop) -> io::Result<()> {
                 let lines = page(&view, area.width.into(), area.height.into());
                 frame.render_widget(Paragraph::new(lines), area);
             })?;
-            // Not by crossterm: it reads a terminal that is gone for ever, and never returns.
+            // Not by crossterm, whose reading never returns once the terminal is gone.
             let mut wanted = [PollFd::new(&stdin, PollFlags::IN)];
             let limit = Timespec::try_from(STEP).ok();
+            // A signal ends it early; the loop looks at `stop`.
             let _ = rustix::event::poll(&mut wanted, limit.as_ref());
             let [stdin] = wanted;
             if stdin.revents().intersects(PollFlags::HUP | PollFlags::ERR) {

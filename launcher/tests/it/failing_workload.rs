@@ -36,10 +36,20 @@ fn launch(sandbox: &Sandbox, options: &[&str], end: &str) -> assert_cmd::assert:
     command.env("PATH", sandbox.tools_path()).assert()
 }
 
-/// The states of the passes: collect, nsys, ncu.
-fn statuses(sandbox: &Sandbox) -> Value {
+/// The names and states of the passes.
+fn passes(sandbox: &Sandbox) -> Value {
     let run = sandbox.run_json();
-    run["passes"].as_array().expect("passes").iter().map(|pass| pass["status"].clone()).collect()
+    let passes = run["passes"].as_array().expect("passes").iter();
+    passes.map(|pass| json!([pass["name"], pass["status"]])).collect()
+}
+
+/// All passes, with these states.
+fn named(states: [&str; 3]) -> Value {
+    ["collect", "nsys", "ncu"]
+        .iter()
+        .zip(states)
+        .map(|(name, state)| json!([name, state]))
+        .collect()
 }
 
 /// What stands on a page before the verdict, and the verdict.
@@ -63,7 +73,7 @@ fn no_profiler_runs_a_workload_again_that_failed_under_the_collector() {
         .stderr(contains("the workload failed: exit status 77"))
         .stderr(contains("[2/3] nsys: left out").and(contains("--keep-going")));
     assert_eq!(sandbox.count(), 1);
-    assert_eq!(statuses(&sandbox), json!(["workload_failed", "skipped", "skipped"]));
+    assert_eq!(passes(&sandbox), named(["workload_failed", "skipped", "skipped"]));
     let run = sandbox.run_json();
     assert_eq!(run["schema"], 2);
     for pass in 1..3 {
@@ -102,7 +112,7 @@ fn with_keep_going_every_pass_runs_and_none_of_a_failing_workload_is_ok() {
     launch(&sandbox, &["--keep-going"], "exit 3").code(3);
     assert_eq!(sandbox.count(), 3);
     let failed = "workload_failed";
-    assert_eq!(statuses(&sandbox), json!([failed, failed, failed]));
+    assert_eq!(passes(&sandbox), named([failed, failed, failed]));
     let findings = sandbox.run_json()["findings"].to_string();
     expect_parts(&findings, "findings", &["!ended differently", "!left out"]);
     assert!(!sandbox.read("nsys/run.sqlite").is_empty(), "what was captured is kept");
@@ -126,7 +136,7 @@ fn a_failure_under_a_profiler_alone_is_a_finding_and_costs_the_coverage_nothing(
             .and(contains("likely cause: the memory of a GPU ran out"))
             .and(contains("the workload ended with status 9 under ncu")),
     );
-    assert_eq!(statuses(&sandbox), json!(["ok", "workload_failed", "workload_failed"]));
+    assert_eq!(passes(&sandbox), named(["ok", "workload_failed", "workload_failed"]));
     let run = sandbox.run_json();
     assert_eq!(run["passes"][1]["why"], "the workload failed: exit status 9");
     assert!(!sandbox.read("report.md").contains("Ended early"), "{run:#}");

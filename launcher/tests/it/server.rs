@@ -285,7 +285,7 @@ fn windows_of_a_dormant_server_under_load_hold_whole_steps_and_no_request_fails(
     for window in 0..WINDOWS {
         std::thread::sleep(Duration::from_millis(50 + 13 * (window % 5)));
         ctl(&sandbox, &about["engine_pid"], &["start"]);
-        std::thread::sleep(Duration::from_millis(100 + 17 * (window % 7)));
+        std::thread::sleep(Duration::from_millis(150 + 17 * (window % 7)));
         ctl(&sandbox, &about["engine_pid"], &["stop"]);
     }
     let (code, said) = end(load);
@@ -316,5 +316,5 @@ fn windows_of_a_dormant_server_under_load_hold_whole_steps_and_no_request_fails(
         }
     }
     // On a busy machine there are few.
-    assert!(steps > WINDOWS / 4 && prefills > 0, "{steps} steps, {prefills} prefills in windows");
+    assert!(steps > WINDOWS && prefills > 0, "{steps} steps, {prefills} prefills in windows");
 }

@@ -81,6 +81,7 @@ pub(super) extern "C" fn tgkill(pid: libc::pid_t, thread: libc::pid_t, signal: c
     unsafe { libc::syscall(libc::SYS_tgkill, pid, thread, signal) as c_int }
 }
 
+/// The thread has not ended.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn pthread_kill(thread: libc::pthread_t, signal: c_int) -> c_int {
     // SAFETY: no preconditions.

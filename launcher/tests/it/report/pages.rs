@@ -91,7 +91,7 @@ pub(super) fn check_markdown(page: &str) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn the_page_has_every_section_and_needs_nothing_else() {
+fn the_page_needs_nothing_else_and_says_what_it_is_of() {
     let page = fixture::reported().text("report.html");
     check_html(&page);
     let page_without_names = page.replace("http://www.w3.org/2000/svg", "");

@@ -16,7 +16,10 @@ echo "==PROF== Disconnected" > "$log"; echo report > "$out""#;
 /// A sandbox with ncu, and nsys or not.
 fn sandbox(nsys: bool) -> Sandbox {
     let sandbox = Sandbox::new();
-    sandbox.executable("tools/ncu", &fake_ncu("exit 1", NCU));
+    // It cannot list its sections.
+    let lists_nothing = fake_ncu("exit 1", NCU)
+        .replace("echo \"Identifier DisplayName Enabled\"; exit 0", "exit 1");
+    sandbox.executable("tools/ncu", &lists_nothing);
     if nsys {
         sandbox.executable("tools/nsys", FAKE_NSYS);
     }

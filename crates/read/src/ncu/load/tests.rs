@@ -98,7 +98,7 @@ fn rules_are_kept_with_their_speedups() {
 fn demangled_names_are_told() {
     let tables = read(&["decode.raw.csv"]);
     assert!(!tables.names_are_mangled);
-    says(&tables, "mangled");
+    says(&tables, "--print-kernel-base mangled");
 }
 
 /// Two operations for each of 1024 x 1024 x 1024 products: the tensor cores count exactly that.
