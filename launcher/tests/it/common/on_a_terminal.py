@@ -2,8 +2,8 @@
 
     on_a_terminal.py ROWS COLUMNS KEYS AWAITED PROGRAM WORD...
 
-KEYS is a text, or SIGTERM: they come when the program has filled the screen and rests. Where AWAITED is
-not empty, it is a pattern of files: when there is one, `q` is pressed.
+KEYS is a text, or SIGTERM: they come when the program has filled the screen and rests. Where
+AWAITED is not empty, it is a pattern of files: when there is one, `q` is pressed.
 """
 
 import fcntl
