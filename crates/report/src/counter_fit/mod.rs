@@ -21,13 +21,13 @@
 //! // 1,000 samples of 100 us of one counter; every 70 us a kernel of 30 us that reads 2 MB.
 //! let mut samples = Samples::new(1)?;
 //! let kernels: Vec<Kernel> = (0..1_420)
-//! .map(|call| call * 70_000)
-//! .map(|start_ns| Kernel { start_ns, end_ns: start_ns + 30_000, stage: Some(0), kind: 1, class: 0, step: None })
-//! .collect();
+//!     .map(|call| call * 70_000)
+//!     .map(|start_ns| Kernel { start_ns, end_ns: start_ns + 30_000, stage: Some(0), kind: 1, class: 0, step: None })
+//!     .collect();
 //! for row in 0..1_000_u64 {
-//! let (start, end) = (row * 100_000, (row + 1) * 100_000);
-//! let within = |k: &Kernel| k.end_ns.min(end).saturating_sub(k.start_ns.max(start)) as f32 / 30_000.0;
-//! samples.push(start, end, &[kernels.iter().map(within).sum::<f32>() * 2e6])?;
+//!     let (start, end) = (row * 100_000, (row + 1) * 100_000);
+//!     let within = |k: &Kernel| k.end_ns.min(end).saturating_sub(k.start_ns.max(start)) as f32 / 30_000.0;
+//!     samples.push(start, end, &[kernels.iter().map(within).sum::<f32>() * 2e6])?;
 //! }
 //!
 //! let mut kinds = Kinds::new();
@@ -47,19 +47,19 @@
 //!
 //! # What a value means
 //! * [`Amount::Value`] is the mean amount per call in the unit of the counter, as the program ran:
-//! with the caches as the kernels before left them. A profiler that replays a kernel with cold
-//! caches says more. The interval holds the truth in at least 90 % of all cases, and is usually too
-//! wide rather than too narrow. It has two parts: a bootstrap over steps (or over runs of 20 samples
-//! where there are fewer than ten steps), and what the amount is off by if each kind moves its bytes
-//! a little earlier or later within its calls than an even spread says. `tests/it/counter_fit/truth.rs` prints how
-//! often the intervals hold the truth of simulated runs.
+//!   with the caches as the kernels before left them. A profiler that replays a kernel with cold
+//!   caches says more. The interval holds the truth in at least 90 % of all cases, and is usually too
+//!   wide rather than too narrow. It has two parts: a bootstrap over steps (or over runs of 20 samples
+//!   where there are fewer than ten steps), and what the amount is off by if each kind moves its bytes
+//!   a little earlier or later within its calls than an even spread says. `tests/it/counter_fit/truth.rs` prints how
+//!   often the intervals hold the truth of simulated runs.
 //! * [`Amount::AtMost`] is the upper end of that interval, for what is at most 1 % of its stage
-//! and for what the fit puts at zero.
+//!   and for what the fit puts at zero.
 //! * [`Amount::Unknown`] says why nothing is known. Kinds that always run together can have a known
-//! total ([`GroupFit`]) where their own amounts are unknown. A kind that the others explain to 95 %
-//! joins them if its own amount is uncertain, and if they explain it to 99.99 % in any case.
+//!   total ([`GroupFit`]) where their own amounts are unknown. A kind that the others explain to 95 %
+//!   joins them if its own amount is uncertain, and if they explain it to 99.99 % in any case.
 //! * The background is that of the stage. Where work runs all the time, nothing tells it from the
-//! kernels ([`Reason::NeverIdle`]): the fit then takes what the device does while it is idle.
+//!   kernels ([`Reason::NeverIdle`]): the fit then takes what the device does while it is idle.
 //!
 //! Samples that hold work of several stages, or of none, are in no fit. All that was left out is
 //! counted in [`Counts`], and by [`Samples::counts`].
@@ -78,14 +78,14 @@
 //!
 //! # Limits
 //! * Kinds that move their amount unevenly within 10 us break the model. In simulated runs where half of
-//! a call's time moves 65 % of its amount, intervals hold 92 % of the truth.
+//!   a call's time moves 65 % of its amount, intervals hold 92 % of the truth.
 //! * Writes reach DRAM when L2 evicts them. They may be charged to a kernel that runs later, and their
-//! R2 says so: 0.91 on the recording, where that of reads is 0.998.
+//!   R2 says so: 0.91 on the recording, where that of reads is 0.998.
 //! * The samples are of the whole device. What other processes do lies in the background, or, where
-//! it keeps step with our kernels, in their amounts. [`Fitted::idle`] shows traffic without work.
+//!   it keeps step with our kernels, in their amounts. [`Fitted::idle`] shows traffic without work.
 //! * Values must be kept finely. Replays of a graph repeat the same samples, and with these what rounding
-//! them adds, which then looks like the work of kernels. Of the recorded graph, steps of 4.4 % take
-//! amounts up to 13 % off and intervals do not show it; steps of 0.3 % change next to nothing.
+//!   them adds, which then looks like the work of kernels. Of the recorded graph, steps of 4.4 % take
+//!   amounts up to 13 % off and intervals do not show it; steps of 0.3 % change next to nothing.
 //! * A kind whose calls differ (another size behind the same grid) has a mean.
 
 mod kinds;
