@@ -107,7 +107,7 @@ pub struct Vision {
 }
 
 /// SAM's vision transformer, CLIP's behind it, and a projector: the encoder of DeepSeek-OCR. What is
-/// computed of them stands in [`super::vision`].
+/// computed of them stands in [`super::flops`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VisionParts {
