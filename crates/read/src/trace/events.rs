@@ -139,8 +139,8 @@ pub struct Work<'a> {
     pub queue: Queue,
     /// The ranges that were open on the launching thread.
     pub path: &'a RangePath,
-    /// The innermost of them: an identifier of this process; [`RANGE_OUTSIDE`](stage2_contract::trace::RANGE_OUTSIDE) and
-    /// [`RANGE_UNKNOWN`](stage2_contract::trace::RANGE_UNKNOWN) as in the trace file.
+    /// The innermost of them: an identifier of this process; [`RANGE_OUTSIDE`] and
+    /// [`RANGE_UNKNOWN`] as in the trace file.
     pub range: u64,
     /// CUPTI's correlation id. All work of one graph launch has the same.
     pub correlation: u64,
