@@ -31,6 +31,7 @@ const CUDA: i32 = 4;
 /// `InternedGpuRenderStageSpecification.category`.
 const COMPUTE: i32 = 2;
 
+/// Writes the run as one file.
 pub(crate) fn write(selected: &Selected<'_>, out: &Path) -> Result<Exported, ExportError> {
     let mut counts = Counts::default();
     output::file(out, |file| {
@@ -83,13 +84,15 @@ impl<W: Write> Packets<'_, W> {
     }
 }
 
-/// What one process writes: interned data hold for its packets only.
+/// What one process writes: interned data holds within its packets only.
 struct Sequence<'p, 'a, W> {
     packets: &'p mut Packets<'a, W>,
     process: &'p Process,
     number: u32,
+    /// Its first packet was written, which tells readers to forget what was interned before.
     cleared: bool,
     process_uuid: u64,
+    /// The track of each thread, by the number of the thread.
     threads: BTreeMap<u32, u64>,
     /// What is interned: names of kernels, queues, contexts.
     names: FxHashMap<String, u64>,
@@ -130,6 +133,7 @@ impl<'p, 'a, W: Write> Sequence<'p, 'a, W> {
             queues: FxHashMap::default(),
             contexts: FxHashMap::default(),
             next_iid: 1,
+            // Ids of events are unique in the file: each process has 2^40 of them.
             next_event: (index as u64) << 40,
         };
         sequence.track(TrackDescriptor {
@@ -170,6 +174,7 @@ impl<'p, 'a, W: Write> Sequence<'p, 'a, W> {
     }
 
     fn event(&mut self, at_ns: i64, event: TrackEvent) -> Result<(), ExportError> {
+        // Perfetto has no time before 1970.
         let timestamp = Some(u64::try_from(at_ns).unwrap_or(0));
         self.packet(Packet { timestamp, track_event: Some(event), ..Packet::default() })
     }
@@ -238,6 +243,7 @@ impl<'p, 'a, W: Write> Sequence<'p, 'a, W> {
             duration: span.ns().unsigned_abs(),
             context,
             extra_data: details(work),
+            // The field has 32 bits, as CUPTI's own ids have.
             submission_id: work.correlation as u32,
             gpu_id: Some(self.process.gpu(work.queue.device) as i32),
             hw_queue_iid,
