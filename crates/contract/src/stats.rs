@@ -218,8 +218,8 @@ impl Histogram {
         }
     }
 
-    /// Lets the values stand for `total`, each for equally many up to rounding. The counts add up to
-    /// `total`, where there are any.
+    /// Scales the counts so that they add up to `total`: each value stands for equally many, up to
+    /// rounding. An empty histogram stays empty.
     pub fn scale_to(&mut self, total: u64) {
         let all = self.total();
         let (mut seen, mut given) = (0u128, 0u64);

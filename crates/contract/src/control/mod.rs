@@ -407,7 +407,7 @@ pub fn escape(text: &str) -> String {
     word
 }
 
-/// What [`escape`] was given. `None` where the word cannot come from it, or is no UTF-8.
+/// Reverses [`escape`]. `None` if `escape` cannot have written the word, or if the result is not UTF-8.
 pub fn unescape(word: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(word.len());
     let mut rest = word.bytes();

@@ -178,7 +178,7 @@ pub fn shorten_kernel(name: &str, limit: usize) -> String {
     if is_within(name, limit) {
         return name.to_owned();
     }
-    // Names that would be the same are told apart by a number, which has to stay.
+    // The number at the end tells apart names that would otherwise be equal, so it stays.
     let (name, number) = match name.rsplit_once(" #") {
         Some((own, digits)) if digits.parse::<u32>().is_ok() && digits.len() + 2 < limit => {
             (own, format!(" #{digits}"))
