@@ -20,7 +20,6 @@ enum CodeOwner {
     Guest,
     /// One of our handlers, called by the guest.
     Inside,
-    /// Our own thread.
     Ours,
 }
 
@@ -63,8 +62,8 @@ impl CodeOwner {
 
 static PREPARED: AtomicBool = AtomicBool::new(false);
 
-/// Prepares this process, and children that it forks later, for [`enter`]. Called at start, when no
-/// thread is in here. Allocates.
+/// Prepares this process, and its forked children, for [`enter`]. Called at start, with no thread in here.
+/// Allocates.
 pub(crate) fn prepare() {
     if !PREPARED.swap(true, Ordering::Relaxed) {
         hush();
@@ -91,7 +90,6 @@ fn create_key() {
 /// Where the last of these panics was that [`hush`] kept quiet.
 static PLACE: Mutex<String> = Mutex::new(String::new());
 
-/// A panic that was stopped.
 #[derive(Debug, thiserror::Error)]
 #[error("internal error ({message}{place})")]
 pub(crate) struct Panic {
@@ -99,8 +97,7 @@ pub(crate) struct Panic {
     place: String,
 }
 
-/// Keeps Rust's own message, three lines, from panics in our code: the function that stops the panic
-/// writes one.
+/// Keeps Rust's own three lines from panics in our code: the function that stops the panic writes one.
 fn hush() {
     let others = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -140,8 +137,7 @@ fn stopped<T>(body: impl FnOnce() -> T) -> Result<T, Panic> {
     })
 }
 
-/// As [`catch`], for a callback of CUPTI's, which also comes while this thread is in one of our
-/// handlers.
+/// As [`catch`], for a callback of CUPTI's, which also comes while this thread is in a handler of ours.
 pub(crate) fn callback<T>(fallback: T, body: impl FnOnce() -> T) -> T {
     let _back = CodeOwner::now().map(|before| {
         if before == CodeOwner::Guest {

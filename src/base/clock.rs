@@ -26,7 +26,6 @@ pub fn anchor(gpu: impl FnOnce() -> Option<GpuNs>) -> Anchor {
     Anchor { gpu, mono: MonoNs(before.0 + after.since(before) / 2), wall }
 }
 
-/// CPU time that the calling thread has used.
 pub(crate) fn thread_cpu() -> Duration {
     Duration::from_nanos(ns(libc::CLOCK_THREAD_CPUTIME_ID))
 }
@@ -65,8 +64,7 @@ impl Instant {
         Instant(of_the_kernel().map_or(Duration::ZERO, |time| of(&time)))
     }
 
-    /// Since then.
-    pub fn elapsed(self) -> Duration {
+    pub(crate) fn elapsed(self) -> Duration {
         Self::now().saturating_duration_since(self)
     }
 

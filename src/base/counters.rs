@@ -9,8 +9,7 @@ use stage2_contract::trace::Losses;
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Counts one.
-    pub fn increment(&self) {
+    pub(crate) fn increment(&self) {
         self.add(1);
     }
 
@@ -37,50 +36,63 @@ impl Counter {
 
 /// The counters of one process, with their reset: each name stands here once.
 macro_rules! counters {
-    ($($(#[$meta:meta])* $name:ident,)+) => {
+    (
+        of_the_file { $($(#[$meta:meta])* $name:ident,)+ }
+        others { $($(#[$other_meta:meta])* $other:ident,)+ }
+    ) => {
         /// The counters of one process. [`Losses`] says what each means.
         #[derive(Debug, Default)]
         #[allow(missing_docs, reason = "the fields are those of Losses")]
         pub struct Counters {
             $($(#[$meta])* pub $name: Counter,)+
+            $($(#[$other_meta])* pub $other: Counter,)+
         }
 
         impl Counters {
             /// Begins again, for the next window of the process.
             pub fn reset(&self) {
                 $(self.$name.set(0);)+
+                $(self.$other.set(0);)+
+            }
+
+            /// The losses so far, as the trace file keeps them.
+            pub fn losses(&self) -> Losses {
+                Losses { $($name: self.$name.get(),)+ }
             }
         }
     };
 }
 
 counters! {
-    cupti_dropped,
-    buffers_refused,
-    range_events,
-    unattributed,
-    invalid_timestamps,
-    /// Estimated where whole stretches of a buffer cannot be read.
-    unreadable_records,
-    unbalanced,
-    unclosed,
-    names_cut,
-    spool_bytes_unwritten,
-    aggregates_folded,
-    /// GPU records that were placed in a range or known to be outside of all.
-    attributed,
-    /// WindowFilter ranges that were opened while another thread was slow to switch collection on, or that
-    /// CUPTI refused to switch it on for.
-    late_switches,
-    /// At the end CUPTI did not hand its records to us: 1, and how many are missing is not known.
-    incomplete,
-    beyond_limits,
-    calls_turned_away,
-    /// Payload fields, or whole payloads, that were left out: behind pointers, of kinds that are
-    /// not read, beyond what is kept, or contrary to their schema. The trace file has it as a fact.
-    range_fields,
-    /// GPU records left out because `STAGE2_RANGES` does not ask for them.
-    filtered,
+    of_the_file {
+        cupti_dropped,
+        buffers_refused,
+        range_events,
+        unattributed,
+        invalid_timestamps,
+        /// Estimated where whole stretches of a buffer cannot be read.
+        unreadable_records,
+        unbalanced,
+        unclosed,
+        names_cut,
+        spool_bytes_unwritten,
+        aggregates_folded,
+        /// Ranges opened while another thread was slow to switch collection on, or CUPTI refused to switch it on.
+        late_switches,
+        beyond_limits,
+        calls_turned_away,
+    }
+    others {
+        /// GPU records that were placed in a range or known to be outside of all.
+        attributed,
+        /// At the end CUPTI did not hand its records to us: 1, and how many are missing is not known.
+        incomplete,
+        /// Payload fields, or whole payloads, that were left out: behind pointers, of kinds that are
+        /// not read, beyond what is kept, or contrary to their schema. The trace file has it as a fact.
+        range_fields,
+        /// GPU records left out because `STAGE2_RANGES` does not ask for them.
+        filtered,
+    }
 }
 
 impl Counters {
@@ -97,25 +109,5 @@ impl Counters {
         ];
         let unwritten = u64::from(self.spool_bytes_unwritten.get() > 0);
         kinds.into_iter().map(Counter::get).sum::<u64>() + unwritten
-    }
-
-    /// The losses so far, as the trace file keeps them.
-    pub fn losses(&self) -> Losses {
-        Losses {
-            cupti_dropped: self.cupti_dropped.get(),
-            buffers_refused: self.buffers_refused.get(),
-            range_events: self.range_events.get(),
-            unattributed: self.unattributed.get(),
-            invalid_timestamps: self.invalid_timestamps.get(),
-            unreadable_records: self.unreadable_records.get(),
-            unbalanced: self.unbalanced.get(),
-            unclosed: self.unclosed.get(),
-            names_cut: self.names_cut.get(),
-            spool_bytes_unwritten: self.spool_bytes_unwritten.get(),
-            aggregates_folded: self.aggregates_folded.get(),
-            late_switches: self.late_switches.get(),
-            beyond_limits: self.beyond_limits.get(),
-            calls_turned_away: self.calls_turned_away.get(),
-        }
     }
 }

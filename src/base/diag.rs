@@ -28,8 +28,7 @@ const PATIENCE: Duration = Duration::from_millis(200);
 
 static LEVEL: AtomicU8 = AtomicU8::new(Level::Warn as u8);
 
-/// Sets the level for the rest of the process.
-pub fn set_level(level: Level) {
+pub(crate) fn set_level(level: Level) {
     LEVEL.store(level as u8, Ordering::Relaxed);
 }
 

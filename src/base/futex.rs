@@ -24,8 +24,7 @@ impl Flag {
         unsafe { libc::syscall(libc::SYS_futex, self.0.as_ptr(), wake(), i32::MAX) };
     }
 
-    /// Whether it has happened.
-    pub fn is_set(&self) -> bool {
+    pub(crate) fn is_set(&self) -> bool {
         self.0.load(Ordering::Acquire) != 0
     }
 
@@ -173,7 +172,6 @@ impl Drop for LockGuard<'_> {
 pub(crate) struct Deadline(Option<libc::timespec>);
 
 impl Deadline {
-    /// So long from now.
     pub(crate) fn after(patience: Duration) -> Self {
         Deadline(clock::of_the_kernel().map(|mut at| {
             let ns = at.tv_nsec + libc::c_long::from(patience.subsec_nanos() as i32);

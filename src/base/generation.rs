@@ -8,8 +8,7 @@ use crate::base::pages::{self, PAGE_BYTES};
 /// How many forks led from the process that loaded us to this one.
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
-/// How often threads had to begin anew with what they keep of their ranges: at a fork, and at each window
-/// but the first.
+/// How often threads had to begin anew with their ranges: at a fork, and at each window but the first.
 static EPOCH: AtomicU32 = AtomicU32::new(0);
 /// Ranges may be open that were opened while nothing was recorded.
 static UNSEEN: AtomicBool = AtomicBool::new(false);
@@ -29,9 +28,8 @@ pub fn begin() {
     EPOCH.fetch_add(1, Ordering::Relaxed);
 }
 
-/// How often threads had to begin anew.
 #[inline]
-pub fn epoch() -> u32 {
+pub(crate) fn epoch() -> u32 {
     EPOCH.load(Ordering::Acquire)
 }
 
@@ -84,7 +82,6 @@ pub fn in_silent_child() -> bool {
     mark().is_some_and(|mark| mark.load(Ordering::Relaxed) == 0)
 }
 
-/// The calling thread, as the kernel numbers it.
 pub(crate) fn thread_id() -> i64 {
     // SAFETY: no preconditions. Not through libc's function, which older ones do not have.
     unsafe { libc::syscall(libc::SYS_gettid) }

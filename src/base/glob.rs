@@ -37,8 +37,7 @@ impl fmt::Display for RangeFilter {
 }
 
 impl RangeFilter {
-    /// Whether there is no filter.
-    pub fn is_everything(&self) -> bool {
+    pub(crate) fn is_everything(&self) -> bool {
         self.globs.is_empty()
     }
 

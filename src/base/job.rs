@@ -9,10 +9,8 @@ use std::ffi::OsString;
 
 /// Longest list of GPUs that is kept: 16 of them by their UUIDs, with commas.
 const GPUS_BYTES: usize = 16 * 41;
-/// The GPUs that the process may see.
 const GPUS: &str = "CUDA_VISIBLE_DEVICES";
 
-/// Variables that hold a number.
 const NUMBERS: &str = "\
     RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE GROUP_RANK OMPI_COMM_WORLD_RANK \
     OMPI_COMM_WORLD_LOCAL_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE PMIX_RANK \
@@ -36,13 +34,12 @@ impl JobFacts {
             let text = text(name)?;
             let digits = text.trim();
             let fits = digits.len() <= 10 && digits.bytes().all(|byte| byte.is_ascii_digit());
-            let number: u64 = digits.parse().ok().filter(|_| fits)?;
-            Some((name, number.to_string()))
+            Some((name, digits.parse::<u64>().ok().filter(|_| fits)?.to_string()))
         };
         let of_gpus = |c: char| c.is_ascii_alphanumeric() || ",-/. ".contains(c);
         let gpus = text(GPUS)
-            .filter(|list| (1..=GPUS_BYTES).contains(&list.len()) && list.chars().all(of_gpus));
-        let gpus = gpus.map(|list| (GPUS, list));
+            .filter(|list| (1..=GPUS_BYTES).contains(&list.len()) && list.chars().all(of_gpus))
+            .map(|list| (GPUS, list));
         Self(NUMBERS.split_whitespace().filter_map(number).chain(gpus).collect())
     }
 
@@ -63,6 +60,11 @@ mod tests {
         })
     }
 
+    /// Variables as key and value of a fact.
+    fn kept(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+        pairs.iter().map(|(name, value)| (format!("env.{name}"), (*value).to_owned())).collect()
+    }
+
     fn listed(facts: &JobFacts) -> Vec<(String, String)> {
         facts.beyond(&JobFacts::default())
     }
@@ -80,25 +82,20 @@ mod tests {
             ("PMIX_RANK", "token=hf_secret"),
             ("CUDA_VISIBLE_DEVICES", &long),
         ]);
-        assert_eq!(listed(&facts), [("env.RANK".into(), "3".into())]);
+        assert_eq!(listed(&facts), kept(&[("RANK", "3")]));
     }
 
     #[test]
     fn the_size_of_a_slurm_step_is_kept() {
-        let facts = facts(&[("SLURM_NTASKS", "8"), ("SLURM_STEP_NUM_TASKS", "4")]);
-        let kept = [("env.SLURM_NTASKS", "8"), ("env.SLURM_STEP_NUM_TASKS", "4")];
-        assert_eq!(listed(&facts), kept.map(|(name, value)| (name.into(), value.into())));
+        let pairs = [("SLURM_NTASKS", "8"), ("SLURM_STEP_NUM_TASKS", "4")];
+        assert_eq!(listed(&facts(&pairs)), kept(&pairs));
     }
 
     #[test]
     fn gpus_may_be_indices_or_uuids() {
         for good in ["0", "2,3", "GPU-8a3f0c1e-1111-2222-3333-444455556666,1", "MIG-1/2/0"] {
-            let facts = facts(&[("CUDA_VISIBLE_DEVICES", good)]);
-            assert_eq!(
-                listed(&facts),
-                [("env.CUDA_VISIBLE_DEVICES".into(), good.into())],
-                "{good}"
-            );
+            let pairs = [("CUDA_VISIBLE_DEVICES", good)];
+            assert_eq!(listed(&facts(&pairs)), kept(&pairs), "{good}");
         }
         assert_eq!(listed(&facts(&[("CUDA_VISIBLE_DEVICES", "$(id)\u{7f}")])), []);
     }
@@ -107,9 +104,6 @@ mod tests {
     fn a_later_look_tells_only_what_is_new() {
         let early = facts(&[("RANK", "0"), ("WORLD_SIZE", "2")]);
         let late = facts(&[("RANK", "1"), ("WORLD_SIZE", "2"), ("LOCAL_RANK", "1")]);
-        assert_eq!(
-            late.beyond(&early),
-            [("env.RANK".into(), "1".into()), ("env.LOCAL_RANK".into(), "1".into())]
-        );
+        assert_eq!(late.beyond(&early), kept(&[("RANK", "1"), ("LOCAL_RANK", "1")]));
     }
 }

@@ -20,8 +20,7 @@ const PERIOD: Duration = Duration::from_millis(200);
 const OWN_LINKS: u64 = 2;
 /// Threads of CUPTI's and the driver's that are kept, more than were ever seen.
 const MAX_HELPERS: usize = 64;
-/// Signals 32 and 33, which only the C library itself can block: it does so for the moment in which
-/// it makes or ends a thread.
+/// Signals 32 and 33, which only the C library can block: while it makes or ends a thread.
 const WITHIN_LIBC: u64 = 3 << 31;
 /// How often a start looks again because of that, [`MASK_STEP`] apart.
 const MASK_STEPS: u32 = 20;
@@ -49,8 +48,7 @@ impl Helpers {
         started
     }
 
-    /// Whether one of them lives.
-    pub fn any_alive(&self) -> bool {
+    pub(crate) fn any_alive(&self) -> bool {
         self.alive() > 0
     }
 
@@ -125,12 +123,10 @@ fn has_program(link: &CStr) -> bool {
     unsafe { libc::readlink(link.as_ptr(), some.as_mut_ptr().cast(), some.len()) > 0 }
 }
 
-/// Links of a directory; `None` where it is not there.
 fn links(folder: &Path) -> Option<u64> {
     fs::metadata(folder).ok().map(|folder| folder.nlink())
 }
 
-/// The threads of this process.
 fn tasks() -> Vec<PathBuf> {
     let folder = fs::read_dir("/proc/self/task");
     folder.into_iter().flatten().flatten().map(|entry| entry.path()).collect()

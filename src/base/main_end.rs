@@ -12,10 +12,9 @@ const NO_KEY: u32 = u32::MAX;
 static KEY: AtomicU32 = AtomicU32::new(NO_KEY);
 /// The main thread carries the value.
 static WATCHED: AtomicBool = AtomicBool::new(false);
-/// The main thread has ended.
 static ENDED: AtomicBool = AtomicBool::new(false);
 /// Called when it ends; null is nobody.
-static TELL: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+static TELL: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
 /// Watches the calling thread, if it is the main one. To be called in the constructor, which the main
 /// thread runs where we are preloaded. Allocates at most once.
@@ -33,10 +32,9 @@ pub fn watch() {
         }
         KEY.store(key, Ordering::Release);
     }
+    let key = KEY.load(Ordering::Acquire);
     // SAFETY: the key was created; nobody follows the value, which only is not null.
-    let set = unsafe {
-        libc::pthread_setspecific(KEY.load(Ordering::Acquire), ptr::dangling::<c_void>())
-    };
+    let set = unsafe { libc::pthread_setspecific(key, ptr::dangling::<c_void>()) };
     WATCHED.store(set == 0, Ordering::Release);
 }
 
@@ -45,8 +43,7 @@ pub fn is_watched() -> bool {
     WATCHED.load(Ordering::Acquire)
 }
 
-/// Whether the main thread has ended by itself.
-pub fn has_ended() -> bool {
+pub(crate) fn has_ended() -> bool {
     ENDED.load(Ordering::Acquire)
 }
 
@@ -58,7 +55,7 @@ pub fn on_end(tell: fn()) {
 /// In a forked child: the thread that forked is the main thread there.
 pub fn renew() {
     ENDED.store(false, Ordering::Release);
-    TELL.store(std::ptr::null_mut(), Ordering::Release);
+    TELL.store(ptr::null_mut(), Ordering::Release);
     let key = KEY.load(Ordering::Acquire);
     // SAFETY: the key was created.
     let carries = key != NO_KEY && unsafe { !libc::pthread_getspecific(key).is_null() };

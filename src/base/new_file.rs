@@ -37,8 +37,7 @@ pub(crate) fn append(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Makes a folder and those around it, as far as they are not there. Those that are there stay as they
-/// are: they are somebody's.
+/// Makes a folder and those around it that are not there. Others stay as they are: they are somebody's.
 pub(crate) fn create_folder(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());

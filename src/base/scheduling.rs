@@ -52,7 +52,6 @@ fn change(class: Option<c_int>, processors: bool) {
     }
 }
 
-/// The value in a line of a `status` file.
 fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
     status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
 }
@@ -63,7 +62,6 @@ fn class(stat: &str) -> Option<c_int> {
     behind.split_whitespace().nth(38)?.parse().ok()
 }
 
-/// A class, or the ordinary one where it goes before all others.
 fn below_real_time(class: c_int) -> c_int {
     match class {
         libc::SCHED_FIFO | libc::SCHED_RR | libc::SCHED_DEADLINE => libc::SCHED_OTHER,

@@ -18,7 +18,6 @@ pub struct CancellationBlock {
 }
 
 impl Default for CancellationBlock {
-    /// From now on.
     fn default() -> Self {
         let mut before = 0;
         // SAFETY: the place is valid. The call cannot fail for this state.
@@ -122,36 +121,39 @@ pub fn is_blocked(signal: c_int) -> bool {
     }
 }
 
-/// Lets this thread get the signals that ask a process to end: no other one is left to get them.
-pub fn unblock_termination_signals() {
-    // SAFETY: the set is initialised by the first call; the old one is not asked for.
+/// The set of these signals.
+fn set_of(signals: &[c_int]) -> libc::sigset_t {
+    // SAFETY: the set is initialised by the first call that it is passed to.
     unsafe {
         let mut set = std::mem::zeroed();
         libc::sigemptyset(&raw mut set);
-        for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM] {
+        for &signal in signals {
             libc::sigaddset(&raw mut set, signal);
         }
-        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut());
+        set
     }
 }
 
-/// The signals that a write can be answered with, and the error that comes with each: a pipe that
-/// nobody reads, a file that has reached the limit of the process.
+/// Lets this thread get the signals that ask a process to end: no other one is left to get them.
+pub fn unblock_termination_signals() {
+    let set = set_of(&[libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM]);
+    // SAFETY: the set is initialised; the old one is not asked for.
+    unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut()) };
+}
+
+/// The signals that a write can be answered with, for a pipe without a reader and a file at its limit, and
+/// their errors.
 const OF_WRITES: [(c_int, c_int); 2] = [(libc::SIGPIPE, libc::EPIPE), (libc::SIGXFSZ, libc::EFBIG)];
 
 /// Runs `write`. The signal that would kill the guest for where we write is taken back.
 pub fn without_signals<T>(write: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-    // SAFETY: both sets are initialised by the calls that they are passed to.
-    let (set, pending) = unsafe {
-        let (mut set, mut pending) = (std::mem::zeroed(), std::mem::zeroed());
-        libc::sigemptyset(&raw mut set);
-        for (signal, _) in OF_WRITES {
-            libc::sigaddset(&raw mut set, signal);
-        }
+    // SAFETY: the set is initialised by the call that it is passed to.
+    let pending = unsafe {
+        let mut pending = std::mem::zeroed();
         libc::sigpending(&raw mut pending);
-        (set, pending)
+        pending
     };
-    let _blocked = SignalBlock::add(set);
+    let _blocked = SignalBlock::add(set_of(&OF_WRITES.map(|(signal, _)| signal)));
     let result = write();
     let error = result.as_ref().err().and_then(io::Error::raw_os_error);
     if let Some((signal, _)) = OF_WRITES.into_iter().find(|&(_, cause)| Some(cause) == error) {
@@ -160,9 +162,7 @@ pub fn without_signals<T>(write: impl FnOnce() -> io::Result<T>) -> io::Result<T
         unsafe {
             // One that was pending before is the guest's.
             if libc::sigismember(&raw const pending, signal) == 0 {
-                let mut ours = std::mem::zeroed();
-                libc::sigemptyset(&raw mut ours);
-                libc::sigaddset(&raw mut ours, signal);
+                let ours = set_of(&[signal]);
                 libc::sigtimedwait(&raw const ours, std::ptr::null_mut(), &raw const now);
             }
         }

@@ -34,7 +34,6 @@ mod primitives {
     /// So long a thread that waits keeps its processor.
     const SPIN: Duration = Duration::from_micros(50);
 
-    /// Waits for another thread by looking again and again.
     #[derive(Default)]
     pub(crate) struct Spinning(Option<Instant>);
 
@@ -69,8 +68,7 @@ mod primitives {
         AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
     };
 
-    /// Gives up after a few looks: of two threads that wait, loom would let each look for the other's
-    /// sake without end.
+    /// Gives up after a few looks: of two threads that wait, loom would let each look for ever.
     #[derive(Default)]
     pub(crate) struct Spinning(usize);
 

@@ -49,18 +49,17 @@ fn write_pieces(file: BorrowedFd<'_>, bytes: &[u8], deadline: Deadline) -> io::R
             Ok(taken) => rest = rest.get(taken..).unwrap_or_default(),
             Err(error) => match error.kind() {
                 // Another writer was faster, or a signal came.
-                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => {
+                kind @ (io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
                     let left = deadline.left();
                     if left.is_zero() {
                         return Err(io::ErrorKind::TimedOut.into());
                     }
-                    if error.kind() == io::ErrorKind::WouldBlock {
+                    if kind == io::ErrorKind::WouldBlock {
                         futex::nap(RETRY.min(left));
                     }
                 }
-                io::ErrorKind::BrokenPipe => return Err(error),
                 // Older kernels cannot promise not to wait, or not for this file.
-                _ if without_wait => without_wait = false,
+                kind if without_wait && kind != io::ErrorKind::BrokenPipe => without_wait = false,
                 _ => return Err(error),
             },
         }

@@ -33,7 +33,6 @@ struct ObjectInfo {
     reserved: [u64; 7],
 }
 
-/// What is searched for, and what was found.
 struct Search {
     address: usize,
     eh_frame: usize,
@@ -70,12 +69,12 @@ unsafe extern "C" fn look(
     // SAFETY: the loader passes a valid entry with that many program headers; `search` is that of
     // `find`.
     let (library, search) = unsafe { (&*library, &mut *search.cast::<Search>()) };
-    let (headers, count) = (library.dlpi_phdr, usize::from(library.dlpi_phnum));
-    if headers.is_null() {
+    if library.dlpi_phdr.is_null() {
         return 0;
     }
     // SAFETY: as above.
-    let headers = unsafe { std::slice::from_raw_parts(headers, count) };
+    let headers =
+        unsafe { std::slice::from_raw_parts(library.dlpi_phdr, library.dlpi_phnum.into()) };
     let start = |header: &libc::Elf64_Phdr| {
         (library.dlpi_addr as usize).wrapping_add(header.p_vaddr as usize)
     };

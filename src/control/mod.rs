@@ -26,7 +26,6 @@ pub const LATE_GRAPHS: &str = "STAGE2_GRAPH=graph cannot begin while the program
 
 /// The longest that a start waits for the thread: see `entry::lifecycle`.
 const READY_PATIENCE: Duration = Duration::from_millis(100);
-/// Bytes of the stack of the thread.
 const STACK_BYTES: usize = 256 << 10;
 
 /// What the thread needs of those above it.

@@ -32,11 +32,9 @@ struct Known {
     path: CString,
 }
 
-/// A socket that listens.
 pub(super) struct Socket {
     fd: RawFd,
     identity: (u64, u64),
-    /// What its name says.
     pub(super) name: SocketName,
 }
 
@@ -97,8 +95,7 @@ impl Socket {
         Ok(Socket { fd, identity, name })
     }
 
-    /// Waits for a client, or for `timeout_ms`; -1: without end. `false`: the socket is closed, or the
-    /// descriptor is another one by now.
+    /// Waits for a client, or for `timeout_ms`; -1: without end.
     pub(super) fn wait(&self, timeout_ms: i32) -> Waited {
         let mut asked = libc::pollfd { fd: self.fd, events: libc::POLLIN, revents: 0 };
         // SAFETY: one valid entry.
@@ -115,7 +112,6 @@ impl Socket {
         }
     }
 
-    /// Takes a client.
     pub(super) fn accept(&self) -> io::Result<OwnedFd> {
         // SAFETY: the descriptor was checked to be ours; the address is not asked for.
         unsafe {
@@ -130,19 +126,15 @@ impl Socket {
     }
 }
 
-/// What [`Socket::wait`] waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Waited {
-    /// Somebody connects.
     Client,
     /// The time is over, or a signal came.
     Nothing,
-    /// The socket is closed.
     Lost,
 }
 
-/// Makes the folder, or checks the one that is there, before and after it is opened: a folder, ours, and
-/// closed to others.
+/// Makes the folder, or checks before and after opening it that it is a folder, ours, and closed to others.
 fn own_folder(folder: &Path, uid: u32) -> io::Result<File> {
     match fs::DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
@@ -172,8 +164,8 @@ fn check_same(opened: &File, folder: &Path) -> io::Result<()> {
     same.then_some(()).ok_or_else(|| io::Error::other("it was replaced while it was opened"))
 }
 
-/// A socket at `path` that listens, with a high number and mode 0600: nobody can connect before that,
-/// because the folder is closed to others.
+/// A socket that listens, with a high number and mode 0600: nobody connects before that, the folder is
+/// closed to others.
 fn listen(path: &Path) -> io::Result<OwnedFd> {
     let failed = io::Error::last_os_error;
     // SAFETY: the address is initialised and long enough for the path, which was checked; the descriptors

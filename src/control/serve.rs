@@ -1,8 +1,9 @@
 //! The body of the thread: one client after the other, each within a bounded time, and sleep without a
 //! period in between.
 
-use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
 
 use stage2_contract::control::{Answer, MAX_REQUEST_BYTES, Verb};
@@ -37,10 +38,7 @@ pub(super) fn run(socket: Socket, context: &Context) -> bool {
     loop {
         let sleeps = main_end::is_watched() && !main_end::has_ended();
         let waited = match &socket {
-            Some(socket) => {
-                let timeout = if sleeps { -1 } else { LOOK.as_millis() as i32 };
-                socket.wait(timeout)
-            }
+            Some(socket) => socket.wait(if sleeps { -1 } else { LOOK.as_millis() as i32 }),
             // The window that was on has seen the end of the last thread.
             None if matches!(state::phase(), Phase::Stopping | Phase::Ended) => return false,
             None => {
@@ -107,7 +105,7 @@ pub(super) fn let_process_end() {
 }
 
 fn serve(socket: &Socket, verbs: &mut verbs::Verbs<'_>) {
-    let Ok(client) = socket.accept() else { return };
+    let Ok(client) = socket.accept().map(File::from) else { return };
     let asked = may_ask(client.as_fd())
         .and_then(|()| read_line(&client))
         .and_then(|line| Verb::parse(&line).map_err(|error| error.to_string()));
@@ -120,30 +118,27 @@ fn serve(socket: &Socket, verbs: &mut verbs::Verbs<'_>) {
     }
 }
 
-/// Reads on for a moment after an answer: a socket that is closed with bytes unread takes the answer away
-/// from the client.
-fn read_rest(client: &OwnedFd) {
+/// Reads on for a moment: a socket that is closed with bytes unread takes the answer away from the client.
+fn read_rest(mut client: &File) {
     // SAFETY: the descriptor is open.
     unsafe { libc::shutdown(client.as_raw_fd(), libc::SHUT_WR) };
     let until = Instant::now() + REST_PATIENCE;
     let mut piece = [0u8; 4096];
     for _ in 0..REST_PIECES {
         let left = until.saturating_duration_since(Instant::now());
-        let mut asked = libc::pollfd { fd: client.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: one valid entry; the buffer has that many bytes.
-        let taken = unsafe {
-            if libc::poll(&raw mut asked, 1, left.as_millis() as i32) <= 0 {
-                return;
-            }
-            libc::read(client.as_raw_fd(), piece.as_mut_ptr().cast(), piece.len())
-        };
-        if taken <= 0 {
+        if !has_something(client, left) || !client.read(&mut piece).is_ok_and(|taken| taken > 0) {
             return;
         }
     }
 }
 
-/// Whether the client is this user or root.
+/// Waits for `left` at most until there is something to read.
+fn has_something(client: &File, left: Duration) -> bool {
+    let mut asked = libc::pollfd { fd: client.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one valid entry.
+    unsafe { libc::poll(&raw mut asked, 1, left.as_millis() as i32) > 0 }
+}
+
 fn may_ask(client: BorrowedFd<'_>) -> Result<(), String> {
     let peer =
         peer(client).map_err(|error| format!("the system does not tell who asks ({error})"))?;
@@ -177,40 +172,32 @@ fn peer(client: BorrowedFd<'_>) -> io::Result<u32> {
 }
 
 /// The request: a line, up to its end or to the end of what the client sends.
-fn read_line(client: &OwnedFd) -> Result<String, String> {
+fn read_line(mut client: &File) -> Result<String, String> {
     let until = Instant::now() + CLIENT_PATIENCE;
     let mut line = Vec::new();
     let mut piece = [0u8; 1024];
-    loop {
-        let left = until.saturating_duration_since(Instant::now());
-        let mut asked = libc::pollfd { fd: client.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: one valid entry.
-        let ready = unsafe { libc::poll(&raw mut asked, 1, left.as_millis() as i32) };
-        if ready <= 0 && left.is_zero() {
-            return Err(format!("no request came within {} s", CLIENT_PATIENCE.as_secs()));
-        }
-        if ready <= 0 {
-            continue;
-        }
-        // SAFETY: the buffer has that many bytes.
-        let taken =
-            unsafe { libc::read(client.as_raw_fd(), piece.as_mut_ptr().cast(), piece.len()) };
-        match usize::try_from(taken) {
-            Ok(0) => break,
-            Ok(taken) => line.extend_from_slice(piece.get(..taken).unwrap_or_default()),
-            Err(_) => match io::Error::last_os_error() {
-                error if error.kind() == io::ErrorKind::WouldBlock => {}
-                error if error.kind() == io::ErrorKind::Interrupted => {}
-                error => return Err(format!("the request cannot be read: {error}")),
-            },
-        }
-        if let Some(end) = line.iter().position(|&byte| byte == b'\n') {
-            line.truncate(end);
-            break;
-        }
+    while !line.contains(&b'\n') {
         if line.len() >= MAX_REQUEST_BYTES {
             return Err(format!("the request is longer than {MAX_REQUEST_BYTES} bytes"));
         }
+        let left = until.saturating_duration_since(Instant::now());
+        if !has_something(client, left) {
+            if left.is_zero() {
+                return Err(format!("no request came within {} s", CLIENT_PATIENCE.as_secs()));
+            }
+            continue;
+        }
+        match client.read(&mut piece) {
+            Ok(0) => break,
+            Ok(taken) => line.extend_from_slice(piece.get(..taken).unwrap_or_default()),
+            Err(error) => match error.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => {}
+                _ => return Err(format!("the request cannot be read: {error}")),
+            },
+        }
+    }
+    if let Some(end) = line.iter().position(|&byte| byte == b'\n') {
+        line.truncate(end);
     }
     String::from_utf8(line).map_err(|_| "the request is no UTF-8 text".to_owned())
 }

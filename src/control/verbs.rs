@@ -14,7 +14,7 @@ use crate::base::{clock, futex, last_thread, signal_mask};
 use crate::guest::farewell::EndedBy;
 use crate::guest::state::{self, Phase, Shared};
 use crate::guest::window_filter::WindowFilter;
-use crate::guest::windows::{Done, Moment, Stage};
+use crate::guest::windows::{Done, Moment, Refusal, Stage};
 
 /// The longest that whoever is about to send a signal is held up.
 const ENDING_PATIENCE: Duration = Duration::from_millis(190);
@@ -24,52 +24,35 @@ const FLUSH_PATIENCE: Duration = Duration::from_millis(70);
 const STEP: Duration = Duration::from_millis(2);
 /// Pairs of a filter and a choice that starts may bring. Guest threads hold them for ever.
 const WANTED: usize = 32;
-/// What every start says.
 const COST: &str = "launches are slower while CUPTI is on, and stay slower until the process ends: 8 to 26 % \
      (empty kernels) with the CUPTI of CUDA 13.0 update 1, as much as in the window with any other, which \
      cannot be switched off safely (docs/cupti-findings.md)";
 
-/// Answers requests.
 pub(super) struct Verbs<'a> {
     context: &'a Context,
     known: Vec<&'static WindowFilter>,
 }
 
 impl<'a> Verbs<'a> {
-    /// Nothing was asked yet.
     pub(super) fn new(context: &'a Context) -> Self {
         Verbs { context, known: Vec::new() }
     }
 
-    /// Does what is asked for, or has it done.
     pub(super) fn answer(&mut self, verb: Verb, own: &SocketName) -> Answer {
         let answer = match verb {
-            Verb::Status => self.status(),
-            Verb::Start(start) => self.start(&start).unwrap_or_else(Answer::error),
-            Verb::Stop => self.ask(|shared| shared.windows.ask_stop()),
+            Verb::Status => Ok(self.status()),
+            Verb::Start(start) => self.start(&start),
+            Verb::Stop => ask(|shared| shared.windows.ask_stop()),
             Verb::Flush => flush(),
             Verb::Ending(signal) => ending(signal.into()),
-            Verb::Mark(text) => self.ask(|shared| shared.windows.ask_mark(clock::mono(), text)),
+            Verb::Mark(text) => ask(|shared| shared.windows.ask_mark(clock::mono(), text)),
         };
         // Whoever asks can compare it with the process that it means.
         answer
+            .unwrap_or_else(Answer::error)
             .with("collector", env!("CARGO_PKG_VERSION"))
             .with("pid", std::process::id())
             .with("start_ticks", own.start)
-    }
-
-    /// Asks the drain thread for something.
-    fn ask<E: ToString>(&self, ask: impl FnOnce(&Shared) -> Result<u64, E>) -> Answer {
-        let Some(shared) = state::shared() else {
-            return Answer::error(crate::guest::windows::Refusal::NotOn.to_string());
-        };
-        match ask(shared) {
-            Ok(window) => {
-                shared.wake_drain();
-                Answer::ok().with("said", "accepted").with("window", window)
-            }
-            Err(refusal) => Answer::error(refusal.to_string()),
-        }
     }
 
     fn start(&mut self, start: &Start) -> Result<Answer, String> {
@@ -98,9 +81,7 @@ impl<'a> Verbs<'a> {
         let shared = (self.context.share)(options)
             .map_err(|why| format!("nothing can be recorded: {why}"))?;
         let asked = shared.windows.ask_start(wanted, start.counters, at, start.limits);
-        let window = asked.map_err(|refusal| refusal.to_string())?;
-        shared.wake_drain();
-        let mut answer = Answer::ok().with("said", "accepted").with("window", window);
+        let mut answer = accepted(shared, asked)?;
         if let Some(at) = start.at_unix_us {
             answer = answer.with("at_unix_us", at);
         }
@@ -154,11 +135,8 @@ impl<'a> Verbs<'a> {
         if !standing.since.is_zero() {
             answer = answer.with("since_unix_ms", standing.since.as_millis());
         }
-        let off = standing.gpu_off.or_else(|| {
-            let refused = shared.and_then(|shared| shared.gpu.get())?.as_ref().err()?;
-            Some(refused.to_string())
-        });
-        if let Some(off) = off {
+        let refused = || Some(shared?.gpu.get()?.as_ref().err()?.to_string());
+        if let Some(off) = standing.gpu_off.or_else(refused) {
             answer = answer.with("cupti_off", off);
         }
         if matches!(phase, "on" | "starting" | "stopping") {
@@ -193,11 +171,8 @@ impl<'a> Verbs<'a> {
         answer =
             standing.done.iter().fold(answer, |answer, done| answer.with("done", words_of(done)));
         let out = options.out.as_ref().map(|out| out.display().to_string());
-        let ranges = if options.ranges.is_everything() {
-            "*".to_owned()
-        } else {
-            options.ranges.to_string()
-        };
+        let all = options.ranges.is_everything();
+        let ranges = if all { "*".to_owned() } else { options.ranges.to_string() };
         answer
             .with("option.start", if options.start { "on" } else { "off" })
             .with("option.out", out.unwrap_or_default())
@@ -239,7 +214,6 @@ fn moment(unix_us: u64) -> Result<Moment, String> {
     Ok(Moment { wall: at, mono })
 }
 
-/// A window that is over, as words.
 fn words_of(done: &Done) -> String {
     let mut words = format!(
         "number={} began_unix_ms={} ended_unix_ms={} records={} lost={} why={}",
@@ -256,27 +230,39 @@ fn words_of(done: &Done) -> String {
     words
 }
 
-fn flush() -> Answer {
-    let Some(shared) = state::shared() else {
-        return Answer::error(crate::guest::windows::Refusal::NotOn.to_string());
-    };
-    let number = match shared.windows.ask_flush() {
-        Ok(number) => number,
-        Err(refusal) => return Answer::error(refusal.to_string()),
-    };
+/// Asks the drain thread for something.
+fn ask(ask: impl FnOnce(&Shared) -> Result<u64, Refusal>) -> Result<Answer, String> {
+    let shared = shared()?;
+    accepted(shared, ask(shared))
+}
+
+fn shared() -> Result<&'static Shared, String> {
+    state::shared().ok_or_else(|| Refusal::NotOn.to_string())
+}
+
+/// Wakes the drain thread for a window that it is asked about.
+fn accepted(shared: &Shared, window: Result<u64, Refusal>) -> Result<Answer, String> {
+    let window = window.map_err(|refusal| refusal.to_string())?;
+    shared.wake_drain();
+    Ok(Answer::ok().with("said", "accepted").with("window", window))
+}
+
+fn flush() -> Result<Answer, String> {
+    let shared = shared()?;
+    let number = shared.windows.ask_flush().map_err(|refusal| refusal.to_string())?;
     shared.wake_drain();
     let until = Instant::now() + FLUSH_PATIENCE;
     while shared.windows.flushes_done() < number {
         if Instant::now() >= until {
-            return Answer::ok().with("said", "accepted");
+            return Ok(Answer::ok().with("said", "accepted"));
         }
         futex::nap(STEP);
     }
-    Answer::ok().with("said", "done")
+    Ok(Answer::ok().with("said", "done"))
 }
 
 /// Somebody is about to send a signal.
-fn ending(signal: i32) -> Answer {
+fn ending(signal: i32) -> Result<Answer, String> {
     let shared = state::shared().filter(|_| state::phase() == Phase::On);
     // A program may wait for a signal that its main thread puts off.
     let put_off = || last_thread::blocks_in_main_thread(signal);
@@ -284,7 +270,7 @@ fn ending(signal: i32) -> Answer {
         Some(shared) => {
             let wake = || shared.wake_drain();
             let done = shared.farewell.announce(EndedBy::Signal(signal), ENDING_PATIENCE, wake);
-            Answer::ok().with("said", if done { "done" } else { "accepted" })
+            Ok(Answer::ok().with("said", if done { "done" } else { "accepted" }))
         }
         None => flush(),
     }

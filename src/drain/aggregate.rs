@@ -16,7 +16,6 @@ const MAX_PATHS: usize = 1 << 15;
 /// Intervals collected for the busy times before they are sorted in, and kept afterwards.
 const INTERVALS: (usize, usize) = (1 << 13, 1 << 16);
 
-/// What a row is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Work {
     /// A kernel, by the number of its name.
@@ -24,13 +23,11 @@ pub(crate) enum Work {
     /// A copy of a direction (`CUpti_ActivityMemcpyKind`).
     Copy(u8),
     Fill,
-    /// Replays of an executable graph, as wholes.
     Graph(u32),
     /// Everything for which there was no row left.
     Folded,
 }
 
-/// Which row a piece of work counts in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     /// Path of the open ranges, 0 for none, [`UNATTRIBUTED`].
@@ -39,7 +36,6 @@ pub(crate) struct Key {
     pub(crate) device: u32,
 }
 
-/// Calls of one row and their durations.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Row {
     /// How often it ran, timed or not.
@@ -52,7 +48,6 @@ pub(crate) struct Row {
     pub(crate) histogram: Histogram,
 }
 
-/// Instances of one range path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Instances {
     pub(crate) count: u64,
@@ -125,7 +120,6 @@ impl Aggregates {
         self.unions.add(*union, start, end);
     }
 
-    /// The row of a key that has none yet.
     fn new_row(&mut self, key: Key, counters: &Counters) -> u32 {
         let key = if self.rows.len() < MAX_ROWS {
             key
@@ -169,9 +163,7 @@ impl Aggregates {
     }
 }
 
-/// The tables at the end.
 pub(crate) struct Totals {
-    /// Rows, in no order.
     pub(crate) rows: Vec<(Key, Row)>,
     pub(crate) instances: FxHashMap<u32, Instances>,
     /// Time in which each GPU was busy, in the order of their numbers.

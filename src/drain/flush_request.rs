@@ -59,8 +59,7 @@ impl FlushRequest {
         self.seen = self.page.wishes.load(Ordering::Acquire);
     }
 
-    /// The trace file holds everything that was there when the last [`FlushRequest::is_pending`]
-    /// said so.
+    /// The trace file holds what was there when [`FlushRequest::is_pending`] last said so.
     pub(crate) fn grant(&mut self) {
         self.seen = self.page.wishes.load(Ordering::Acquire);
         self.page.granted.fetch_add(1, Ordering::AcqRel);

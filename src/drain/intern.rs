@@ -9,7 +9,6 @@ use std::rc::Rc;
 use rustc_hash::FxHashMap;
 use stage2_contract::trace::{NONE, Path, Queue, Record, Shape};
 
-/// Takes the records of a trace file in order.
 pub(crate) trait Sink {
     fn put(&mut self, record: Record);
 }
@@ -62,25 +61,20 @@ impl<K: Eq + Hash> Numbers<K> {
     }
 }
 
-/// A text that has a number.
 struct Text {
     bytes: Rc<[u8]>,
     /// The epoch in which it was last defined.
     defined: Option<u32>,
 }
 
-/// A path that has a number.
 struct PathNode {
     path: Path,
-    /// Bytes of its text.
     length: u32,
     /// The outermost part of it whose text has [`END_BYTES`]; 0 for none.
     head: u32,
-    /// The epoch in which it was last defined.
     defined: Option<u32>,
 }
 
-/// All the numbers of one trace file.
 #[derive(Default)]
 pub(crate) struct Interner {
     names: FxHashMap<Rc<[u8]>, u32>,
@@ -101,15 +95,14 @@ pub(crate) struct Interner {
 }
 
 impl Interner {
-    /// Some of what was written is lost, or in an earlier file: what is used from now on is defined again,
-    /// under the number that it has.
+    /// What was written is lost, or in an earlier file: what is used from now on is defined again, under
+    /// its number.
     pub(crate) fn define_again(&mut self) {
         self.epoch += 1;
         self.addresses.clear();
         self.last_queue = Queue::default();
     }
 
-    /// The number of a text.
     pub(crate) fn name(&mut self, bytes: &[u8], sink: &mut impl Sink) -> u32 {
         if let Some(&id) = self.names.get(bytes) {
             self.define_name(id, sink);
@@ -130,7 +123,6 @@ impl Interner {
         id
     }
 
-    /// Whether a text has a number.
     pub(crate) fn knows(&self, bytes: &[u8]) -> bool {
         self.names.contains_key(bytes)
     }
@@ -263,7 +255,6 @@ impl Interner {
         }
     }
 
-    /// What [`Interner::path`] numbered.
     pub(crate) fn path_of(&self, id: u32) -> Option<&Path> {
         self.path_node(id).map(|node| &node.path)
     }

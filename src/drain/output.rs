@@ -20,11 +20,9 @@ const ARGV_BYTES: usize = 64 << 10;
 /// Facts about the process and its GPUs that are kept, far more than there are.
 const MAX_FACTS: usize = 1 << 10;
 
-/// The way out of the process.
 #[derive(Default)]
 pub(super) struct Output {
     writer: Option<Writer<OwnFile>>,
-    /// The file, and how full it is.
     file: Option<(PathBuf, Rc<Gauge>)>,
     /// Nothing where the trace is one file.
     pieces: Option<Pieces>,
@@ -69,12 +67,10 @@ impl Output {
         output
     }
 
-    /// The trace file, or the piece of it that is written, if there is one.
     pub(super) fn path(&self) -> Option<&Path> {
         self.file.as_ref().map(|(path, _)| path.as_path())
     }
 
-    /// Bytes of the trace file, of all its pieces.
     pub(super) fn bytes(&self) -> u64 {
         self.pieces.as_ref().map_or(0, |pieces| pieces.bytes) + self.file_bytes()
     }
@@ -83,13 +79,11 @@ impl Output {
         self.file.as_ref().map_or(0, |(_, gauge)| gauge.written.get())
     }
 
-    /// What is known of the pieces of the trace, where it is cut.
     #[inline]
     pub(super) fn pieces(&self) -> Option<&Pieces> {
         self.pieces.as_ref()
     }
 
-    /// Whether the next piece is to begin.
     #[inline]
     pub(super) fn is_piece_over(&self) -> bool {
         let pieces = self.pieces.as_ref().filter(|_| self.writer.is_some());
@@ -243,7 +237,6 @@ impl Output {
         self.write_out(counters);
     }
 
-    /// Ends the file in order.
     pub(super) fn end(&mut self, counters: &Counters, reason: &str) {
         self.lift_limit();
         self.put_losses(&counters.losses());

@@ -31,21 +31,16 @@ pub(super) struct OwnFile {
     identity: (u64, u64),
     gauge: Rc<Gauge>,
     path: PathBuf,
-    /// How often it may still be opened again.
     reopenings: u32,
 }
 
-/// What a file holds and may hold.
 pub(super) struct Gauge {
-    /// Bytes that it took.
     pub(super) written: Cell<u64>,
-    /// Bytes that it takes at most.
     pub(super) limit: Cell<u64>,
     /// The next flush is the last one.
     pub(super) ends: Cell<bool>,
 }
 
-/// A trace file that was created.
 pub(super) struct NewFile {
     pub(super) writer: Writer<OwnFile>,
     pub(super) path: PathBuf,
@@ -77,7 +72,6 @@ impl NewFile {
 pub(super) struct LostDescriptor;
 
 impl LostDescriptor {
-    /// Whether that is the error.
     pub(super) fn is(error: &io::Error) -> bool {
         error.get_ref().is_some_and(|error| error.is::<LostDescriptor>())
     }

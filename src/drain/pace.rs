@@ -36,7 +36,6 @@ impl Pace {
         Pace { period, pause, flushed_at: Instant::now(), patience: SHORTEST.min(period) }
     }
 
-    /// Until the next flush.
     pub(super) fn left(&self) -> Duration {
         self.pause.saturating_sub(self.flushed_at.elapsed())
     }
@@ -51,8 +50,8 @@ impl Pace {
         self.flushed_at.elapsed() >= if runs_low { self.patience } else { self.pause }
     }
 
-    /// A flush was done. Where it brought too little back, the buffers are in use, and flushes in
-    /// quick succession would only cost.
+    /// A flush was done. Where it brought too little back, the buffers are in use, and quick flushes would
+    /// only cost.
     pub(super) fn flushed(&mut self, runs_low: bool) {
         self.flushed_at = Instant::now();
         let next = self.pause.saturating_mul(2);

@@ -26,14 +26,12 @@ const MAX_RANGES: usize = 1 << 16;
 /// Names that are tried for the first piece: two processes may begin in the same second.
 const NAMES: u64 = 100;
 
-/// What is kept of the pieces of one trace.
 pub(super) struct Pieces {
     rotate: Rotate,
     folder: PathBuf,
     stem: String,
     /// When the first one was begun, ns since the Unix epoch.
     begun: u64,
-    /// The number of the one that is written.
     number: u64,
     since: Instant,
     /// Bytes of what it says again.
@@ -111,7 +109,6 @@ impl Pieces {
         (is_full || is_old) && self.retry.is_none_or(|at| Instant::now() >= at)
     }
 
-    /// Creates the next piece.
     pub(super) fn create_next(&mut self) -> io::Result<NewFile> {
         let path = self.folder.join(pieces::piece_name(&self.stem, self.number + 1));
         let created = new_file::create_folder(&self.folder).and_then(|()| NewFile::create(path));
@@ -143,7 +140,6 @@ impl Pieces {
         }
     }
 
-    /// The losses that are to be told in this piece.
     pub(super) fn untold(&self, losses: &Losses) -> Losses {
         losses.since(&self.told)
     }
@@ -166,8 +162,8 @@ impl Pieces {
         facts.into_iter().chain(self.threads.values().cloned())
     }
 
-    /// The records of `head`, repeated in the middle of a piece whose beginning may be lost: nobody
-    /// can say there what was open.
+    /// The records of `head` in the middle of a piece whose beginning may be lost: nobody can say what was
+    /// open.
     pub(super) fn head_again(&self) -> impl Iterator<Item = Record> {
         let (key, value) = (pieces::OPEN_BEFORE.to_owned(), pieces::UNKNOWN.to_owned());
         self.head().chain([Record::Meta { key, value }])
@@ -207,7 +203,6 @@ impl Pieces {
         }
     }
 
-    /// Something happened.
     pub(super) fn note_event(&mut self) {
         self.holds_events = true;
     }

@@ -24,7 +24,6 @@ const LIBRARIES: &str = "Library ranges outside the workload's ranges";
 /// The longest that the summary waits for its reader. The end of the guest waits longer for us.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What there is to show.
 pub(crate) struct Summary<'a> {
     pub(crate) options: &'a Options,
     pub(crate) counters: &'a Counters,
@@ -33,15 +32,14 @@ pub(crate) struct Summary<'a> {
     pub(crate) totals: Totals,
     /// Why no GPU work was recorded.
     pub(crate) gpu_off: Option<&'a OffReason>,
-    /// The guest initialised CUDA.
     pub(crate) gpu_seen: bool,
     pub(crate) devices: FxHashMap<u32, &'a Device>,
     pub(crate) simulated: bool,
 }
 
 impl Summary<'_> {
-    /// Writes the table where `STAGE2_SUMMARY` wants it and, without the launcher, `kernels.md`
-    /// into `STAGE2_OUT`. A failure is one line.
+    /// Writes the table where `STAGE2_SUMMARY` wants it and, without the launcher, `kernels.md` into
+    /// `STAGE2_OUT`.
     pub(crate) fn show(&self) {
         let written = match &self.options.summary {
             Target::Off => Ok(()),
@@ -317,7 +315,6 @@ const PATHS: usize = 20;
 /// Characters of a path.
 const TITLE: usize = 120;
 
-/// All that the tables show.
 struct Tables {
     /// Paths with ranges of the program, and those outside of all ranges.
     own: Vec<Section>,
@@ -520,8 +517,7 @@ fn percent(part: u64, whole: u64) -> String {
     if whole == 0 { "-".to_owned() } else { format!("{:.1}", part as f64 * 100.0 / whole as f64) }
 }
 
-/// The shown paths of a process. Each is a path of the [`Interner`]; 0 is no range, and
-/// [`UNATTRIBUTED`] is what it is.
+/// The shown paths of a process, which are paths of the [`Interner`]; 0 and [`UNATTRIBUTED`] are what they are.
 #[derive(Default)]
 pub(crate) struct ShownPaths {
     /// The shown path of every path, by its number from 1.
@@ -548,7 +544,6 @@ impl ShownPaths {
         shown
     }
 
-    /// What a path is shown as.
     pub(crate) fn path(&self, path: u32) -> u32 {
         if path == UNATTRIBUTED {
             return path;

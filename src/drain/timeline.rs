@@ -8,7 +8,6 @@ use std::collections::VecDeque;
 
 use stage2_contract::trace::{RANGE_OUTSIDE, RANGE_UNKNOWN};
 
-/// The ranges that a piece of GPU work belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     /// The innermost range instance, or `RANGE_OUTSIDE`, or `RANGE_UNKNOWN`.

@@ -10,18 +10,15 @@ use crate::guest::collection_switch::Switches;
 /// Spans that are kept: a megabyte.
 const KEPT: usize = 1 << 16;
 
-/// The spans in which collection was on, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Spans {
     closed: VecDeque<(GpuNs, GpuNs)>,
-    /// Since when it is on.
     open: Option<GpuNs>,
     /// Switches were forgotten: nothing speaks for times that no span covers.
     overrun: bool,
 }
 
 impl Spans {
-    /// Takes in the switches that wait.
     pub(crate) fn take_in(&mut self, switches: &Switches) {
         let forgotten = switches.take_overrun();
         if let Some((on, at)) = forgotten {
@@ -52,8 +49,7 @@ impl Spans {
         }
     }
 
-    /// Whether collection was on from `start` to `end`. Where no switch was ever noted (CUPTI did not
-    /// give the time) nothing speaks against it.
+    /// Whether collection was on from `start` to `end`. Without any noted switch nothing speaks against it.
     pub(crate) fn cover(&self, start: GpuNs, end: GpuNs) -> bool {
         if self.closed.is_empty() && self.open.is_none() {
             return !self.overrun;
@@ -67,14 +63,13 @@ impl Spans {
     }
 }
 
-/// Work that was recorded later than the clock was read, or on a clock that was set meanwhile, by less
-/// than this, is possible.
+/// Work recorded later than the clock was read, or on a clock that was set, by less than this, is possible.
 const AHEAD_NS: u64 = 60_000_000_000;
 /// Work is launched before the clock is first read, by less than this.
 const BEFORE_NS: u64 = 24 * 3_600_000_000_000;
 
-/// From a day before the earliest reading of the clock to a minute after the latest. Everything is possible
-/// where it was never read.
+/// From a day before the earliest reading of the clock to a minute after the latest; everything where
+/// there is none.
 #[derive(Debug, Default)]
 pub(super) struct PossibleTimes(Option<(GpuNs, GpuNs)>);
 
@@ -85,7 +80,6 @@ impl PossibleTimes {
         self.0 = Some((earliest.min(now), latest.max(now)));
     }
 
-    /// Whether work can have run then.
     #[inline]
     pub(super) fn has(&self, start: GpuNs, end: GpuNs) -> bool {
         self.0.is_none_or(|(earliest, latest)| {

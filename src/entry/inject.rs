@@ -35,8 +35,8 @@ const PROFILERS: &[&[u8]] = &[
     b"compute-sanitizer",
     b"cuda-gdb",
 ];
-/// Programs that only start others. These load this library themselves; what was exported here would reach
-/// a profiler among them that does not.
+/// Programs that only start others, which load this library themselves. Exports here would reach a
+/// profiler that does not.
 const STARTERS: &[&[u8]] = &[
     b"sh", b"dash", b"bash", b"zsh", b"ksh", b"fish", b"busybox", b"env", b"nice", b"nohup",
     b"numactl", b"setsid", b"stdbuf", b"taskset", b"time", b"timeout", b"xargs",
@@ -171,7 +171,6 @@ impl Program {
         path
     }
 
-    /// Whether its name is among these.
     fn is_one_of(&self, names: &[&[u8]]) -> bool {
         let path = self.0.split(|byte| *byte == 0).next().unwrap_or_default();
         names.contains(&path.rsplit(|byte| *byte == b'/').next().unwrap_or_default())
@@ -181,16 +180,14 @@ impl Program {
 /// Whether ncu has started this process, which it does with a library and a variable of its own. It ends a
 /// guest with an error where a variable names our library, also a child of this process.
 fn is_under_ncu() -> bool {
-    let preloaded = variable(c"LD_PRELOAD").is_some_and(|list| {
-        list.to_bytes()
-            .split(|byte| matches!(byte, b':' | b' '))
-            .any(|path| path.ends_with(b"/libcuda-injection.so"))
-    });
+    let of_ncu = |path: &[u8]| path.ends_with(b"/libcuda-injection.so");
+    let preloaded = variable(c"LD_PRELOAD")
+        .is_some_and(|list| list.to_bytes().split(|byte| matches!(byte, b':' | b' ')).any(of_ncu));
     preloaded || variable(c"NV_COMPUTE_PROFILER_PERFWORKS_DIR").is_some()
 }
 
-/// Takes our name out of the variables, where the shell around this process has put it: ncu refuses to start
-/// beside another tool's.
+/// Takes our name out of the variables, where the shell around us put it: ncu refuses to start beside
+/// another tool's.
 fn close_doors() {
     let Some(own) = OwnPath::find() else { return };
     for door in [CUDA_DOOR, NVTX_DOOR] {
@@ -201,7 +198,6 @@ fn close_doors() {
     }
 }
 
-/// Whether this library does anything in this process.
 fn may_act() -> bool {
     is_glibc() && is_trusted()
 }
@@ -215,21 +211,19 @@ fn is_glibc() -> bool {
 
 /// Names this library in a variable, or says that it cannot. `false` where another tool is named there.
 fn open_door(door: &CStr, own: &OwnPath) -> bool {
-    match variable(door) {
-        None => {
-            if !set_variable(door, own.as_c_str()) {
-                diag::warn(format_args!(
-                    "{} cannot be set ({}): what comes through it is not recorded; set it to {} before \
-                     the program starts",
-                    door.to_string_lossy(),
-                    std::io::Error::last_os_error(),
-                    own.as_c_str().to_string_lossy()
-                ));
-            }
-            true
-        }
-        Some(path) => is_own(path, own),
+    if let Some(path) = variable(door) {
+        return is_own(path, own);
     }
+    if !set_variable(door, own.as_c_str()) {
+        diag::warn(format_args!(
+            "{} cannot be set ({}): what comes through it is not recorded; set it to {} before \
+             the program starts",
+            door.to_string_lossy(),
+            std::io::Error::last_os_error(),
+            own.as_c_str().to_string_lossy()
+        ));
+    }
+    true
 }
 
 /// Names the tool that keeps half of the picture from us.
@@ -264,8 +258,8 @@ impl OwnPath {
         }
     }
 
-    /// Does what NVTX is going to do, so that the pages for it are there: see `forks`. From then on this
-    /// library stays loaded, because it has a thread.
+    /// Does what NVTX will do, so that the pages for it are there (see `forks`). Keeps this library
+    /// loaded: it has a thread.
     fn rehearse(&self) {
         // SAFETY: the texts are NUL-terminated; the library is loaded, so no code of it runs.
         unsafe {
@@ -297,11 +291,9 @@ fn is_own(path: &CStr, own: &OwnPath) -> bool {
 fn variable(name: &CStr) -> Option<&'static CStr> {
     // SAFETY: the string stays until somebody changes the variable; it is read at once.
     let value = unsafe { libc::getenv(name.as_ptr()) };
-    if value.is_null() {
-        return None;
-    }
     // SAFETY: environment strings are NUL-terminated.
-    Some(unsafe { CStr::from_ptr(value) }).filter(|value| !value.is_empty())
+    let value = (!value.is_null()).then(|| unsafe { CStr::from_ptr(value) });
+    value.filter(|value| !value.is_empty())
 }
 
 /// `false` where there is no memory for it.

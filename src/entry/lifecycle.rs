@@ -149,8 +149,8 @@ pub fn start_gpu() {
     }
 }
 
-/// Starts the GPU half while the program runs: for a window of a process that was dormant when it
-/// initialised CUDA. A refusal holds for this window only.
+/// Starts the GPU half for a window of a process that was dormant at its cuInit. A refusal holds for this
+/// window only.
 fn start_gpu_late(shared: &'static Shared) -> Result<(), OffReason> {
     if shared.options.graph == Graph::Graph {
         return Err(OffReason(control::LATE_GRAPHS.to_owned()));
@@ -254,8 +254,7 @@ fn say_without_memory(why: &str) {
     ));
 }
 
-/// Nobody takes in records any more, so the guest must not pay for them. What CUPTI still hands back
-/// stays unread.
+/// Nobody takes in records any more, so the guest must not pay for them.
 fn give_up(shared: &Shared, panic: &Panic) {
     state::fail(|| barrier::catch((), || shut_gpu(shared)));
     diag::warn(format_args!(
@@ -275,7 +274,6 @@ const ROOM_BYTES: usize = Events::BYTES + (2 << 20) + (16 << 20);
 /// Thread-specific keys: one of ours, and two of std's.
 const KEYS: usize = 3;
 
-/// What the system does not give, and what to do about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 enum Lack {
     #[error("the system refuses clock_gettime; allow it in the process's seccomp filter")]
@@ -297,16 +295,12 @@ enum Lack {
 
 /// Whether a start has what it needs; else the first thing that is not there.
 fn check_system() -> Result<(), Lack> {
-    if allocator::has_failed() {
-        Err(Lack::Memory)
-    } else if !clock::can_be_read() {
-        Err(Lack::Clock)
-    } else if !has_keys() {
-        Err(Lack::Keys)
-    } else if !has_room() {
-        Err(Lack::Room)
-    } else {
-        Ok(())
+    match () {
+        () if allocator::has_failed() => Err(Lack::Memory),
+        () if !clock::can_be_read() => Err(Lack::Clock),
+        () if !has_keys() => Err(Lack::Keys),
+        () if !has_room() => Err(Lack::Room),
+        () => Ok(()),
     }
 }
 
@@ -315,10 +309,10 @@ fn has_keys() -> bool {
     // SAFETY: the places are valid; what was created, for nobody yet, is deleted.
     unsafe {
         let create = |key: &mut libc::pthread_key_t| libc::pthread_key_create(key, None) == 0;
-        let created = keys.iter_mut().map(create).take_while(|created| *created).count();
-        keys.iter().take(created).for_each(|&key| {
+        let created = keys.iter_mut().map_while(|key| create(key).then_some(*key)).count();
+        for &key in &keys[..created] {
             libc::pthread_key_delete(key);
-        });
+        }
         created == KEYS
     }
 }

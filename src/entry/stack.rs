@@ -35,7 +35,6 @@ struct Job<F, T> {
 
 type Run = extern "C" fn(*mut c_void);
 
-/// [`run`] for a job of this type.
 fn run_of<F: FnOnce() -> T, T>(_: &Job<F, T>) -> Run {
     run::<F, T>
 }
@@ -48,7 +47,6 @@ extern "C" fn run<F: FnOnce() -> T, T>(job: *mut c_void) {
     }
 }
 
-/// A mapping, unmapped when dropped.
 struct Stack {
     start: *mut c_void,
 }
@@ -100,7 +98,6 @@ unsafe fn call_on(top: *mut c_void, run: Run, job: *mut c_void) {
     }
 }
 
-/// As on x86.
 #[cfg(target_arch = "aarch64")]
 unsafe fn call_on(top: *mut c_void, run: Run, job: *mut c_void) {
     // SAFETY: the callee preserves x20, which keeps the stack pointer; everything else that it may

@@ -13,16 +13,13 @@ const HEAD_BYTES: usize = 8 + 2;
 /// In the length of a payload: there were more bytes.
 const CUT: u16 = 1 << 15;
 
-/// The payloads of one call.
 pub(crate) struct Blob {
     bytes: [u8; BLOB_BYTES],
     used: usize,
 }
 
-/// One payload of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SchemaPayload<'a> {
-    /// The identifier of its schema.
     pub(crate) schema: u64,
     /// Its bytes, as far as they were kept.
     pub(crate) bytes: &'a [u8],
@@ -31,7 +28,6 @@ pub(crate) struct SchemaPayload<'a> {
 }
 
 impl Default for Blob {
-    /// Without payloads.
     fn default() -> Self {
         Blob { bytes: [0; BLOB_BYTES], used: 0 }
     }
@@ -67,7 +63,6 @@ impl Blob {
     }
 }
 
-/// The payloads in the bytes of a [`Blob`].
 pub(crate) fn payloads(blob: &[u8]) -> impl Iterator<Item = SchemaPayload<'_>> {
     let mut rest = EntryReader(blob);
     std::iter::from_fn(move || {

@@ -34,8 +34,7 @@ pub struct Gpu {
 }
 
 impl Gpu {
-    /// Calls `each` with every record of a buffer that CUPTI handed back. Returns about how many
-    /// records could not be read.
+    /// Calls `each` with every record of a buffer. Returns about how many could not be read.
     pub(crate) fn records(&self, full: &FullBuffer, each: impl FnMut(&Activity)) -> u64 {
         activity::for_each(full, self.walker, each)
     }

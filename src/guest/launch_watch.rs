@@ -30,8 +30,7 @@ impl LaunchWatch {
         self.on.store(on, Ordering::Release);
     }
 
-    /// Whether launches are counted.
-    pub fn is_on(&self) -> bool {
+    pub(crate) fn is_on(&self) -> bool {
         self.on.load(Ordering::Acquire)
     }
 
@@ -45,7 +44,6 @@ impl LaunchWatch {
         let _ = BEGUN.try_with(|begun| begun.set(turn));
     }
 
-    /// The launch is over.
     pub(crate) fn ends(&self, turn: Option<u64>, went_well: bool) {
         let begun = BEGUN.try_with(Cell::take).ok().flatten();
         if went_well && begun.is_some() && begun == turn {

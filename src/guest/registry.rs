@@ -30,7 +30,6 @@ const REFUSED: u32 = u32::MAX;
 /// Bytes in front of what an entry holds: kind, domain, identifier, length.
 const HEAD_BYTES: usize = 1 + 4 + 8 + 4;
 
-/// The table of this process.
 static REGISTRY: Registry = Registry::empty();
 
 /// The table of this process.
@@ -188,8 +187,7 @@ impl Registry {
         index.is_some_and(|index| index < self.placeless.load(Ordering::Acquire))
     }
 
-    /// Adds a text.
-    pub fn add_text(&self, kind: Kind, domain: u32, text: &[u8]) -> (u32, bool) {
+    pub(crate) fn add_text(&self, kind: Kind, domain: u32, text: &[u8]) -> (u32, bool) {
         self.add(kind, domain, 0, text.len(), |place| place.put(text))
     }
 

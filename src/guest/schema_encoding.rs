@@ -28,11 +28,9 @@ pub(crate) struct SchemaHead<N> {
     pub(crate) size: u32,
     /// No entry is aligned to more bytes; 0 for no such bound.
     pub(crate) pack: u32,
-    /// Its name; may be empty.
     pub(crate) name: N,
 }
 
-/// What a payload consists of.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Schema {
     pub(crate) head: SchemaHead<Vec<u8>>,
@@ -53,14 +51,12 @@ pub(crate) struct SchemaEntry<N> {
     pub(crate) detail: u64,
     /// Where it begins; 0 for "behind the one before".
     pub(crate) offset: u64,
-    /// Its name; may be empty.
     pub(crate) name: N,
 }
 
 /// A value of an enumeration, whether it is a flag, and its name.
 pub(crate) type EnumValue<N> = (u64, bool, N);
 
-/// Names of values.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Enumeration {
     /// Bytes of a value.
@@ -68,8 +64,7 @@ pub(crate) struct Enumeration {
     pub(crate) values: Vec<EnumValue<Vec<u8>>>,
 }
 
-/// Adds a schema to the table, as [`Registry::add`] does, with [`MAX_SCHEMA_ENTRIES`] at most. Neither
-/// allocates nor waits.
+/// Adds a schema, as [`Registry::add`] does, with [`MAX_SCHEMA_ENTRIES`] at most. Neither allocates nor waits.
 pub(crate) fn add_schema<'a>(
     registry: &Registry,
     domain: u32,

@@ -96,22 +96,23 @@ pub struct Call {
     pub epoch: u32,
 }
 
-/// A call that begins now, while we record. The one check of every handler.
-pub fn active() -> Option<Call> {
+fn call_in(recording: Phase) -> Option<Call> {
     // In this order: each epoch begins before its window is on, so a call is of that window or of an
     // earlier one, and never one that began before the window that it is of.
     let epoch = generation::epoch();
-    let is_on = phase() == Phase::On && !generation::in_silent_child();
-    let shared = is_on.then(shared).flatten()?;
+    let is_so = phase() == recording && !generation::in_silent_child();
+    let shared = is_so.then(shared).flatten()?;
     Some(Call { shared, epoch })
+}
+
+/// A call that begins now, while we record. The one check of every handler.
+pub fn active() -> Option<Call> {
+    call_in(Phase::On)
 }
 
 /// A call that begins now, while our thread ends its work: what it does is taken in as long as it can be.
 pub fn ending() -> Option<Call> {
-    let epoch = generation::epoch();
-    let is_ending = phase() == Phase::Stopping && !generation::in_silent_child();
-    let shared = is_ending.then(shared).flatten()?;
-    Some(Call { shared, epoch })
+    call_in(Phase::Stopping)
 }
 
 /// What threads share, in any phase after the start.
@@ -161,23 +162,19 @@ pub(crate) fn note_registration(number: u32, kind: Kind, text: &[u8]) {
     }
 }
 
-/// Whether the driver has been initialised.
-pub fn cuda_seen() -> bool {
+pub(crate) fn cuda_seen() -> bool {
     CUDA_SEEN.load(Ordering::Acquire)
 }
 
-/// The driver is being initialised.
-pub fn note_cuda() {
+pub(crate) fn note_cuda() {
     CUDA_SEEN.store(true, Ordering::Release);
 }
 
-/// Threads that serve the control socket.
-pub fn servers() -> u64 {
+pub(crate) fn servers() -> u64 {
     SERVERS.load(Ordering::Acquire)
 }
 
-/// A thread that serves the control socket was started, or ends.
-pub fn set_servers(count: u64) {
+pub(crate) fn set_servers(count: u64) {
     SERVERS.store(count, Ordering::Release);
 }
 
@@ -222,10 +219,8 @@ pub fn start_child() -> Option<Call> {
 pub struct Shared {
     /// What was asked for.
     pub options: Options,
-    /// The process that is recorded.
-    pub pid: u32,
-    /// What the environment says about its place in a job.
-    pub job: JobFacts,
+    pub(crate) pid: u32,
+    pub(crate) job: JobFacts,
     /// What the environment says about its place in a job at the start of the GPU half: some
     /// launchers set their variables in between.
     pub job_at_gpu_start: OnceLock<JobFacts>,
@@ -233,8 +228,7 @@ pub struct Shared {
     pub events: Events,
     /// What was seen and lost.
     pub counters: Counters,
-    /// Switches collection with `STAGE2_RANGES` and `STAGE2_SAMPLE`.
-    pub collection: CollectionSwitch,
+    pub(crate) collection: CollectionSwitch,
     /// The start/end ranges that hold collection on.
     pub started: StartedRanges,
     /// What the environment asks for.
@@ -257,12 +251,10 @@ pub struct Shared {
     pub pool: OnceLock<Pool>,
     /// The GPU half, or why there is none.
     pub gpu: OnceLock<Result<Gpu, OffReason>>,
-    /// Threads that are not the guest's, besides ours.
-    pub helpers: Helpers,
+    pub(crate) helpers: Helpers,
     /// The drain thread, as the kernel numbers it; 0 before it runs.
     drain_thread: AtomicI64,
-    /// Wakes the drain thread.
-    pub bell: Bell,
+    pub(crate) bell: Bell,
     /// Forks since then. CUDA does not work in such children.
     pub forks_after_cuda: AtomicU64,
     /// The drain thread has opened its file and identified the process in it.
@@ -273,10 +265,8 @@ pub struct Shared {
     pub end_step: AtomicU8,
     /// The drain thread is finishing without having been told to: an end of the process waits for it.
     pub ends_itself: AtomicBool,
-    /// The drain thread has finished.
-    pub done: Flag,
-    /// What is about to end the process.
-    pub farewell: Farewell,
+    pub(crate) done: Flag,
+    pub(crate) farewell: Farewell,
 }
 
 impl Shared {
@@ -436,13 +426,11 @@ impl Shared {
         }
     }
 
-    /// The calling thread is the drain thread.
-    pub fn note_drain_thread(&self) {
+    pub(crate) fn note_drain_thread(&self) {
         self.drain_thread.store(generation::thread_id(), Ordering::Relaxed);
     }
 
-    /// Whether the drain thread runs.
-    pub fn has_drain_thread(&self) -> bool {
+    pub(crate) fn has_drain_thread(&self) -> bool {
         self.drain_thread.load(Ordering::Relaxed) != 0
     }
 

@@ -61,14 +61,13 @@ struct State {
     domains_lost: Cell<u32>,
     /// An event was lost that none to come can make up for.
     lost_track: Cell<bool>,
-    /// Ranges open in domains that have no place. Until they are closed none gets one: its depth
-    /// would be counted from the middle.
+    /// Ranges open in domains that have no place. Until they close none gets one: its depth would begin in
+    /// the middle.
     beyond: Cell<u32>,
     /// Those of them that were open when this process was forked.
     inherited_beyond: Cell<u32>,
 }
 
-/// The ranges of one NVTX domain on this thread.
 #[derive(Clone, Copy)]
 struct Domain {
     id: u32,
@@ -98,7 +97,6 @@ impl Domain {
 /// A range that collection is asked for.
 #[derive(Clone, Copy)]
 struct Unit {
-    /// The depth at which it was opened.
     depth: u32,
     /// It is collected; else it is left out of the sample.
     collected: bool,
@@ -141,8 +139,7 @@ pub(crate) fn take_fence() -> u32 {
 pub(crate) struct Step {
     /// Ranges open in the domain afterwards; `None` where that is not tracked.
     pub(crate) depth: Option<u32>,
-    /// A range that is collected, and not for the sake of one around it, was opened (by a push)
-    /// or closed.
+    /// A range that is collected for its own sake was opened (by a push) or closed.
     pub(crate) switches: bool,
     /// What is to be collected within the range that a push opened.
     pub(crate) selection: Selection,
@@ -150,8 +147,7 @@ pub(crate) struct Step {
     pub(crate) min_depth_since_delivery: u32,
     /// Lost events of this thread that this one does not make up for.
     pub(crate) depth_uncertain: bool,
-    /// A pop closed a range of the process that forked this one, or one that was opened while nothing
-    /// was recorded.
+    /// A pop closed a range of the process that forked this one, or one opened while nothing was recorded.
     pub(crate) inherited: bool,
     /// The ranges of the domain are counted here.
     tracked: bool,
@@ -297,8 +293,7 @@ pub(crate) fn push(domain: u32, asked: bool, choose: impl FnOnce() -> bool) -> S
     step.count_beyond(1)
 }
 
-/// Whether this thread is inside of a range that collection is asked for, of any domain, and
-/// whether that is collected.
+/// Whether this thread is inside of a range that collection is asked for, and whether that is collected.
 pub(crate) fn around() -> Option<bool> {
     let decided = |state: &State| {
         let domains = state.domains.try_borrow().ok()?;
@@ -318,8 +313,7 @@ pub(crate) fn leave_out(domain: u32) {
     });
 }
 
-/// Closes the innermost range of `domain`. With none open the depth stays 0 and the answer is
-/// "not tracked".
+/// Closes the innermost range of `domain`. With none open the depth stays 0, not tracked.
 pub(crate) fn pop(domain: u32) -> Step {
     let step = with_domain(domain, |slot| {
         let Some(depth) = slot.depth.checked_sub(1) else {

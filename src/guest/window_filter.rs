@@ -19,7 +19,6 @@ pub struct WindowFilter {
     pub ranges: RangeFilter,
     /// One in so many instances.
     pub sample: u32,
-    /// Chooses the instances.
     pub(crate) sampler: Sampler,
     /// Where the bits of registrations stand; `None`: in their handles.
     bits: Option<&'static Bits>,
@@ -37,13 +36,11 @@ impl WindowFilter {
         WindowFilter { ranges, sample, sampler: Sampler::new(sample), bits: Some(bits) }
     }
 
-    /// Collection is on within some ranges only.
-    pub fn is_restricted(&self) -> bool {
+    pub(crate) fn is_restricted(&self) -> bool {
         self.is_sampled() || !self.ranges.is_everything()
     }
 
-    /// Not every instance of a range is collected.
-    pub fn is_sampled(&self) -> bool {
+    pub(crate) fn is_sampled(&self) -> bool {
         self.sample > 1
     }
 
@@ -195,8 +192,8 @@ impl Sampler {
     }
 }
 
-/// The key of a kind; never 0. `registered` is the number of a registered string, whose text is
-/// not at hand, or 0.
+/// The key of a kind; never 0. `registered`: the number of a registered string, whose text is not at hand,
+/// or 0.
 pub(crate) fn kind_key(name: &[u8], registered: u32, domain: u32) -> u64 {
     // FNV-1a.
     let mut hash = 0xcbf2_9ce4_8422_2325u64;

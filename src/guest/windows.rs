@@ -27,18 +27,15 @@ pub struct Window {
     pub wanted: Option<&'static WindowFilter>,
     /// When it begins; `None`: at once.
     pub at: Option<Moment>,
-    /// When it ends by itself.
-    pub limits: Limits,
+    pub(crate) limits: Limits,
 }
 
 /// A moment that was set beforehand, as two clocks tell it. The one of the day is the same in every process;
 /// the other one goes on where somebody sets that one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
-    /// On the clock of the day.
-    pub wall: WallNs,
-    /// On the monotonic clock.
-    pub mono: MonoNs,
+    pub(crate) wall: WallNs,
+    pub(crate) mono: MonoNs,
 }
 
 /// The first step of a window.
@@ -69,10 +66,8 @@ pub enum Stage {
 pub struct Done {
     /// From 1.
     pub number: u64,
-    /// When it began, since 1970.
-    pub began: Duration,
-    /// When it was ended, since 1970.
-    pub ended: Duration,
+    pub(crate) began: Duration,
+    pub(crate) ended: Duration,
     /// Why it ended.
     pub why: String,
     /// Its trace file, if there is one.
@@ -88,12 +83,10 @@ pub struct Done {
 pub struct Standing {
     /// Windows that were asked for, with the first one of a process that is not dormant.
     pub windows: u64,
-    /// Where the last one is.
-    pub stage: Stage,
+    pub(crate) stage: Stage,
     /// Since when, since 1970.
     pub since: Duration,
-    /// When the window ends by itself.
-    pub limits: Limits,
+    pub(crate) limits: Limits,
     /// How much later the window began than at the moment that was set; `None` where none was, or it is not
     /// on yet.
     pub late: Option<Duration>,
@@ -101,10 +94,8 @@ pub struct Standing {
     pub first_step: Option<FirstStep>,
     /// The file of the window that is on.
     pub file: Option<String>,
-    /// Why GPU work is not recorded, if so.
-    pub gpu_off: Option<String>,
-    /// The windows that are over, the last ones.
-    pub done: VecDeque<Done>,
+    pub(crate) gpu_off: Option<String>,
+    pub(crate) done: VecDeque<Done>,
     /// Records of all windows that are over.
     pub records: u64,
     /// Losses of all windows that are over.
@@ -151,8 +142,7 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// The window that begins with the process.
-    pub fn ask_first(&self) {
+    pub(crate) fn ask_first(&self) {
         let window =
             Window { number: 1, late: false, wanted: None, at: None, limits: Limits::default() };
         self.inner.lock().ask(window);
@@ -181,8 +171,7 @@ impl Windows {
         Ok(number)
     }
 
-    /// Asks for the end of the window. Its number.
-    pub fn ask_stop(&self) -> Result<u64, Refusal> {
+    pub(crate) fn ask_stop(&self) -> Result<u64, Refusal> {
         let inner = self.inner.lock();
         match inner.standing.stage {
             Stage::None => return Err(Refusal::NotOn),
@@ -195,8 +184,7 @@ impl Windows {
         Ok(inner.standing.windows)
     }
 
-    /// Asks for a mark.
-    pub fn ask_mark(&self, at: MonoNs, text: String) -> Result<u64, Refusal> {
+    pub(crate) fn ask_mark(&self, at: MonoNs, text: String) -> Result<u64, Refusal> {
         let mut inner = self.inner.lock();
         if inner.standing.stage != Stage::On {
             return Err(Refusal::NotOn);
@@ -216,13 +204,11 @@ impl Windows {
         Ok(self.flushes_asked.fetch_add(1, Ordering::SeqCst) + 1)
     }
 
-    /// The flushes that are done.
-    pub fn flushes_done(&self) -> u64 {
+    pub(crate) fn flushes_done(&self) -> u64 {
         self.flushes_done.load(Ordering::SeqCst)
     }
 
-    /// How things stand.
-    pub fn standing(&self) -> Standing {
+    pub(crate) fn standing(&self) -> Standing {
         self.inner.lock().standing.clone()
     }
 

@@ -23,10 +23,8 @@ const WAITING: usize = 256;
 /// How long the end of a recording waits for the last reading.
 const LAST_PATIENCE: Duration = Duration::from_millis(50);
 
-/// What our thread asks the reader for.
 #[derive(Debug)]
 enum Order {
-    /// To read this GPU from now on.
     Watch {
         /// [`DeviceState::device`].
         device: u32,
@@ -36,10 +34,8 @@ enum Order {
     Stop,
 }
 
-/// What the reader has to say.
 #[derive(Debug)]
 pub(super) enum Said {
-    /// A reading.
     State(DeviceState),
     /// Why there is no reading, or no further one: of a GPU, or of any.
     Off {
@@ -49,7 +45,6 @@ pub(super) enum Said {
     },
 }
 
-/// The way to the thread that reads.
 pub(super) struct DeviceStates {
     orders: Sender<Order>,
     said: Receiver<Said>,
@@ -82,7 +77,6 @@ impl DeviceStates {
         Ok(DeviceStates { orders, said, ended: false })
     }
 
-    /// Reads this GPU from now on.
     pub(super) fn watch(&self, device: u32, uuid: [u8; 16]) {
         // A reader that has ended said why.
         let _ = self.orders.send(Order::Watch { device, uuid });
@@ -102,7 +96,6 @@ impl DeviceStates {
         }
     }
 
-    /// Whether its thread still is one of the process.
     pub(super) fn is_alive(&self) -> bool {
         !self.ended
     }
@@ -112,11 +105,11 @@ impl DeviceStates {
         let _ = self.orders.send(Order::Stop);
         let deadline = Instant::now() + LAST_PATIENCE;
         let mut all = self.take();
-        while self.is_alive() {
-            match self.said.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-                Ok(said) => all.push(said),
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
-            }
+        while self.is_alive()
+            && let Ok(said) =
+                self.said.recv_timeout(deadline.saturating_duration_since(Instant::now()))
+        {
+            all.push(said);
         }
         all
     }
@@ -127,8 +120,7 @@ const EARLY_READS: usize = 30;
 
 struct Reader<'a> {
     gpus: Vec<Gpu<'a>>,
-    /// Readings of all of them, taken before it is known which ones are used: a trace names a GPU a
-    /// second or two after its work began.
+    /// Readings of all of them before it is known which are used: a trace names a GPU a second or two late.
     early: Vec<Vec<DeviceState>>,
     /// Devices of the process, with the index of their GPU.
     watched: Vec<(u32, usize)>,
@@ -142,17 +134,16 @@ fn run(library: &OsStr, orders: &Receiver<Order>, said: &SyncSender<Said>) {
         Ok(nvml) => nvml,
         Err(error) => return off(said, None, error.to_string()),
     };
-    match nvml.gpus() {
-        Ok(gpus) => {
-            let (early, watched) = (vec![Vec::new(); gpus.len()], Vec::new());
-            let mut reader = Reader { gpus, early, watched, pace: Pace::default(), said };
-            if let Err(slow) = reader.serve(orders) {
-                // It says what is missing from now on; nothing in the guest is wrong.
-                diag::info(format_args!("energy and clocks of the GPUs are read no more: {slow}"));
-                off(said, None, slow.to_string());
-            }
-        }
-        Err(error) => off(said, None, error.to_string()),
+    let gpus = match nvml.gpus() {
+        Ok(gpus) => gpus,
+        Err(error) => return off(said, None, error.to_string()),
+    };
+    let (early, watched) = (vec![Vec::new(); gpus.len()], Vec::new());
+    let mut reader = Reader { gpus, early, watched, pace: Pace::default(), said };
+    if let Err(slow) = reader.serve(orders) {
+        // It says what is missing from now on; nothing in the guest is wrong.
+        diag::info(format_args!("energy and clocks of the GPUs are read no more: {slow}"));
+        off(said, None, slow.to_string());
     }
 }
 
@@ -233,7 +224,6 @@ const PAUSES: u32 = 19;
 /// The longest pause, whatever a read took: the first read of a GPU under load can take 100 ms, and the
 /// ends of stages must not lie in the dark for two seconds after it.
 const LONGEST: Duration = Duration::from_millis(500);
-/// A read that takes longer is slow.
 const SLOW: Duration = Duration::from_millis(200);
 /// After so many slow reads there is none any more.
 const SLOW_READS: u32 = 3;
@@ -246,7 +236,6 @@ struct Pace {
     since_full: Option<Duration>,
 }
 
-/// Slow reads were too many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{SLOW_READS} reads took more than {} ms, the last one {} ms: no further one is made",
@@ -258,7 +247,6 @@ struct TooSlow {
 }
 
 impl Pace {
-    /// Whether the next read is one of everything.
     fn is_full(&self) -> bool {
         self.since_full.is_none_or(|since| since >= FULL)
     }
@@ -270,8 +258,7 @@ impl Pace {
             return Err(TooSlow { last: took });
         }
         let pause = took.saturating_mul(PAUSES).clamp(SHORTEST, LONGEST);
-        let before =
-            if self.is_full() { Duration::ZERO } else { self.since_full.unwrap_or_default() };
+        let before = self.since_full.filter(|_| !self.is_full()).unwrap_or_default();
         self.since_full = Some(before.saturating_add(pause));
         Ok(pause)
     }
@@ -318,12 +305,8 @@ mod tests {
     }
 
     #[test]
-    fn a_read_that_took_long_is_followed_by_another_soon() {
+    fn a_read_that_took_long_is_followed_by_another_soon_and_the_third_is_the_last() {
         assert_eq!(Pace::default().read(150 * MS), Ok(LONGEST));
-    }
-
-    #[test]
-    fn the_third_slow_read_is_the_last() {
         let mut pace = Pace::default();
         assert!(pace.read(200 * MS).is_ok() && pace.read(201 * MS).is_ok());
         assert!(pace.read(MS).is_ok() && pace.read(300 * MS).is_ok());

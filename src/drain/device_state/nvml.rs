@@ -25,11 +25,10 @@ const MAX_PROCESSES: usize = 256;
 /// `NVML_DEVICE_UUID_V2_BUFFER_SIZE`.
 const UUID_BYTES: usize = 96;
 
-/// Why there is no reading at all.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NvmlError {
-    #[error("{} cannot be loaded: {source}", library.display())]
-    Load { library: OsString, source: LoadError },
+    #[error("{} cannot be loaded: {why}", library.display())]
+    Load { library: OsString, why: String },
     #[error("NVML has no function {0}; update the driver")]
     Missing(&'static str),
     #[error("NVML's {function} failed: {}", describe(*code))]
@@ -37,10 +36,6 @@ pub(super) enum NvmlError {
 }
 
 /// What the loader says.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub(super) struct LoadError(String);
-
 /// What NVML means, and what to do.
 fn describe(code: nvmlReturn_t) -> String {
     let text = match code {
@@ -56,12 +51,10 @@ fn describe(code: nvmlReturn_t) -> String {
     format!("{text} (error {code})")
 }
 
-/// How much is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scope {
     /// What the numbers of a stage need most.
     Short,
-    /// Everything.
     Full,
 }
 
@@ -106,19 +99,17 @@ functions! {
     nvmlDeviceGetComputeRunningProcesses_v3: fn(nvmlDevice_t, *mut c_uint, *mut nvmlProcessInfo_t);
 }
 
-/// NVML, initialised.
 pub(super) struct Nvml {
     functions: Functions,
 }
 
 impl Nvml {
-    /// Loads and initialises it.
     pub(super) fn load(library: &OsStr) -> Result<Self, NvmlError> {
         // SAFETY: the driver's library, or the one that the user named as NVML, is meant to be loaded.
         let loaded = unsafe { Library::new(library) };
         let loaded = loaded.map_err(|error| NvmlError::Load {
             library: library.to_owned(),
-            source: LoadError(error.to_string()),
+            why: error.to_string(),
         })?;
         let functions = Functions::of(loaded);
         let init = functions.nvmlInit_v2.ok_or(NvmlError::Missing("nvmlInit_v2"))?;
@@ -187,7 +178,6 @@ fn uuid(text: &str) -> Option<[u8; 16]> {
     (digits.len() == 32).then(|| bytes.try_into().ok())?
 }
 
-/// A GPU as NVML knows it.
 pub(super) struct Gpu<'a> {
     functions: &'a Functions,
     handle: nvmlDevice_t,
@@ -195,7 +185,6 @@ pub(super) struct Gpu<'a> {
 }
 
 impl Gpu<'_> {
-    /// Whether it is divided into MIG instances.
     pub(super) fn is_divided(&self) -> bool {
         let Some(mode) = self.functions.nvmlDeviceGetMigMode else { return false };
         let (mut now, mut later): (c_uint, c_uint) = (0, 0);
@@ -208,16 +197,12 @@ impl Gpu<'_> {
     pub(super) fn read(&self, scope: Scope) -> DeviceState {
         let (functions, handle) = (self.functions, self.handle);
         let before = clock::mono();
-        let energy = functions.nvmlDeviceGetTotalEnergyConsumption;
-        // SAFETY: the handle is NVML's, which is initialised; the place is valid.
-        let energy_mj = energy.and_then(|read| number(|place| unsafe { read(handle, place) }));
+        let energy_mj = self.ask(functions.nvmlDeviceGetTotalEnergyConsumption);
         let after = clock::mono();
         let reasons = functions.nvmlDeviceGetCurrentClocksEventReasons;
         // Its name before driver 535.
         let older = functions.nvmlDeviceGetCurrentClocksThrottleReasons;
-        let reasons = reasons.or(older);
-        // SAFETY: as above.
-        let clock_reasons = reasons.and_then(|read| number(|place| unsafe { read(handle, place) }));
+        let clock_reasons = self.ask(reasons.or(older));
         let short = DeviceState {
             at: stage2_contract::trace::MonoNs(before.0 + after.since(before) / 2),
             energy_mj,
@@ -228,18 +213,25 @@ impl Gpu<'_> {
         if scope == Scope::Short {
             return short;
         }
-        let power = functions.nvmlDeviceGetPowerUsage;
         let temperature = functions.nvmlDeviceGetTemperature;
         DeviceState {
-            // SAFETY: as above.
-            power_mw: power.and_then(|read| number(|place| unsafe { read(handle, place) })),
+            power_mw: self.ask(functions.nvmlDeviceGetPowerUsage),
             temperature_c: temperature
-                // SAFETY: as above.
+                // SAFETY: the handle is NVML's, which is initialised; the place is valid.
                 .and_then(|read| number(|place| unsafe { read(handle, TEMPERATURE_GPU, place) })),
             memory_clock_mhz: self.clock(CLOCK_MEMORY),
             other_processes: self.other_processes(),
             ..short
         }
+    }
+
+    /// The number that a function gives for this GPU.
+    fn ask<T: Default>(
+        &self,
+        read: Option<unsafe extern "C" fn(nvmlDevice_t, *mut T) -> nvmlReturn_t>,
+    ) -> Option<T> {
+        // SAFETY: the handle is NVML's, which is initialised; the place is valid.
+        read.and_then(|read| number(|place| unsafe { read(self.handle, place) }))
     }
 
     fn clock(&self, kind: c_uint) -> Option<u32> {

@@ -35,7 +35,6 @@ const ROLE: u64 = 3 << 10;
 /// Schema id of a payload that other payloads refer to.
 const REFERENCED: u64 = 1022;
 
-/// A value of a field.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
     U64(u64),
@@ -47,14 +46,10 @@ pub(crate) enum Value {
     Registered(u32),
 }
 
-/// What the payloads of one call say.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct PayloadValues {
-    /// Names and values, in order.
     pub(crate) fields: Vec<(Vec<u8>, Value)>,
-    /// The message, where a payload has one: a text.
     pub(crate) message: Option<Value>,
-    /// The category, where a payload has one.
     pub(crate) category: Option<u32>,
     /// The name of the first schema that has one.
     pub(crate) schema: Vec<u8>,
@@ -78,7 +73,6 @@ struct Reader<'a, 'r> {
     steps: usize,
 }
 
-/// How an entry lies in a payload.
 enum Encoding {
     Value(Basic),
     Named(Rc<Enumeration>),
@@ -269,7 +263,6 @@ impl Reader<'_, '_> {
         (bytes.filter(|_| is_static), align_known.then_some(widest))
     }
 
-    /// Does with a value what its entry says.
     fn entry(&mut self, entry: &OwnedEntry, name: &[u8], value: Option<Value>) {
         let hidden = entry.flags & u64::from(sys::NVTX_PAYLOAD_ENTRY_FLAG_HIDE) != 0;
         let message = u64::from(sys::NVTX_PAYLOAD_ENTRY_FLAG_EVENT_MESSAGE);
@@ -299,7 +292,6 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// The value with as much of a text as is kept.
     fn shortened(&mut self, mut value: Value) -> Value {
         if let Value::Text(text) = &mut value
             && text.len() > MAX_TEXT
@@ -405,7 +397,6 @@ impl<'r> Definitions<'r> {
         self.known.get(&key).cloned()
     }
 
-    /// Takes in what was registered since the last time.
     fn look(&mut self) {
         let last = self.registry.last();
         let missing = std::mem::take(&mut self.missing);
@@ -437,7 +428,6 @@ impl<'r> Definitions<'r> {
     }
 }
 
-/// How a value is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Read {
     Signed,
@@ -452,7 +442,6 @@ enum Read {
     Opaque,
 }
 
-/// A type of fixed size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Basic {
     bytes: usize,
@@ -550,7 +539,6 @@ impl Basic {
     }
 }
 
-/// Up to 8 bytes as an unsigned number.
 fn unsigned(bytes: &[u8]) -> Option<u64> {
     let mut whole = [0; 8];
     whole.get_mut(..bytes.len()).filter(|place| !place.is_empty())?.copy_from_slice(bytes);

@@ -16,7 +16,6 @@ use crate::drain::timeline::Place;
 use crate::guest::event::{Event, EventKind, PayloadPlace, Selection};
 use crate::guest::registry::{Kind, Lookup, registry};
 
-/// One event on its way in.
 pub(super) struct EventContext<'a, S> {
     pub(super) ranges: &'a mut Ranges,
     pub(super) names: &'a mut Interner,
@@ -129,8 +128,7 @@ impl<S: Sink> EventContext<'_, S> {
         Some(self.open(event, name, None, lost))
     }
 
-    /// Closes the innermost push/pop range of the domain; `false` where none is open. The caller
-    /// notes the change.
+    /// Closes the innermost push/pop range of the domain, if one is open; the caller notes the change.
     fn pop(&mut self, event: &Event, payload_values: PayloadValues) -> bool {
         let depth = self.depth(event);
         depth.open = depth.open.saturating_sub(1);
@@ -324,8 +322,7 @@ impl<S: Sink> EventContext<'_, S> {
         }
     }
 
-    /// The number of a text in a field. Guests may put texts there that are new each time, and
-    /// these must not take the room of names of ranges.
+    /// The number of a text in a field. Texts that are new each time must not take the room of names of ranges.
     fn field_text(&mut self, text: &[u8]) -> Option<u32> {
         if !self.names.knows(text) {
             self.ranges.field_texts = self.ranges.field_texts.checked_add(1)?;

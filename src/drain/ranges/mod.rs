@@ -60,12 +60,10 @@ struct Depth {
     beyond: u32,
 }
 
-/// What is known of one thread.
 #[derive(Default)]
 struct Thread {
     /// In the order in which they were opened.
     open: Vec<OpenRange>,
-    /// Fence of its last event.
     last_fence: u64,
     /// Events were lost, and what is open is not known again.
     uncertain: bool,
@@ -110,14 +108,12 @@ pub(crate) struct ClosedRange {
     pub(crate) is_step: bool,
 }
 
-/// Where a piece of work was launched.
 pub(crate) struct LaunchSite {
     pub(crate) place: Place,
     /// Its correlation id in full; 0 where CUPTI knows no call.
     pub(crate) correlation: u64,
 }
 
-/// The ranges of all threads.
 pub(crate) struct Ranges {
     /// By number.
     threads: FxHashMap<u32, Box<Thread>>,
@@ -128,7 +124,6 @@ pub(crate) struct Ranges {
     /// Ranges that were open on threads that are not known any more, and those of them that were not counted.
     forgotten: usize,
     uncounted: u64,
-    /// Events so far.
     events: u64,
     /// Names of domains and registered strings that were met.
     registered: FxHashMap<u32, u32>,
@@ -172,7 +167,6 @@ impl Ranges {
         }
     }
 
-    /// Takes one event in, and writes what it defines.
     pub(crate) fn apply(
         &mut self,
         event: &Event,
@@ -229,8 +223,7 @@ impl Ranges {
         }
     }
 
-    /// Ends of start/end ranges were lost, nobody knows which: of threads with such ranges nothing
-    /// is known any more.
+    /// Ends of start/end ranges were lost, nobody knows which: their threads are not known any more.
     pub(crate) fn lose_ends(&mut self) {
         for thread in self.threads.values_mut() {
             if thread.open.iter().any(|open| open.start_id.is_some()) {
@@ -269,8 +262,8 @@ impl Ranges {
         self.changes += more;
     }
 
-    /// Launches will be reported one by one. From now on only that tells where work belongs: a buffer
-    /// may hold the records of any thread.
+    /// Launches will be reported one by one. Only that tells where work belongs then: a buffer may hold
+    /// records of any thread.
     pub(crate) fn expect_launches(&mut self) {
         self.launches.resize(LAUNCHES, (u64::MAX, Place::UNKNOWN));
     }
@@ -290,8 +283,7 @@ impl Ranges {
         self.correlations.extend(fence)
     }
 
-    /// Where work belongs that `owner` launched with CUPTI's id `correlation`. `owner` 0: the thread is
-    /// not known, so only a reported launch can tell.
+    /// Where work belongs that `owner` launched. `owner` 0: not known, so only a reported launch can tell.
     pub(crate) fn place(&mut self, owner: u32, correlation: u32) -> LaunchSite {
         if correlation == NO_CORRELATION {
             return LaunchSite { place: Place::UNKNOWN, correlation: 0 };
@@ -313,7 +305,6 @@ impl Ranges {
         LaunchSite { place, correlation }
     }
 
-    /// What is open on a thread.
     fn now(&self, thread: u32) -> Place {
         let known = self.threads.get(&thread);
         known.map_or_else(|| self.at_rest(thread), |known| known.timeline.now())
@@ -324,7 +315,6 @@ impl Ranges {
         if self.unknown_up_to >= Some(thread) { Place::UNKNOWN } else { Place::OUTSIDE }
     }
 
-    /// Ranges that are open on any thread.
     pub(crate) fn open_count(&self) -> usize {
         self.threads.values().map(|thread| thread.open_count()).sum::<usize>() + self.forgotten
     }
@@ -400,7 +390,6 @@ impl Ranges {
         self.count_changes();
     }
 
-    /// The threads that are kept, by number.
     fn in_order(&self) -> Vec<(u32, &Thread)> {
         let mut threads: Vec<(u32, &Thread)> =
             self.threads.iter().map(|(&number, thread)| (number, &**thread)).collect();
@@ -414,7 +403,6 @@ impl Ranges {
 }
 
 impl Ranges {
-    /// The number of the next range.
     pub(crate) fn next_number(&self) -> u64 {
         self.next_range
     }
@@ -501,8 +489,8 @@ impl OpenRange {
         }
     }
 
-    /// Puts it in the innermost open range of its thread, or beside that one. Gives the path that its own
-    /// name comes behind.
+    /// Puts it in the innermost open range of its thread, or beside that one. Gives the path that its name
+    /// comes behind.
     fn put_in(&mut self, innermost: Option<&OpenRange>) -> u32 {
         (self.parent, self.inherited) = match innermost {
             Some(other) if self.is_beside(other) => (other.parent, other.inherited),
@@ -516,8 +504,7 @@ impl OpenRange {
         self.inherited.path
     }
 
-    /// Start/end ranges of one name need not nest: several requests, for instance, are open at a time.
-    /// They stand side by side.
+    /// Start/end ranges of one name, such as requests, need not nest: they stand side by side.
     fn is_beside(&self, other: &OpenRange) -> bool {
         self.start_id.is_some()
             && other.start_id.is_some()
@@ -525,7 +512,6 @@ impl OpenRange {
             && (self.name, self.domain) == (other.name, other.domain)
     }
 
-    /// As the trace file has it.
     fn record(&self, thread: u32) -> RangeOpen {
         RangeOpen {
             range: self.range,

@@ -70,7 +70,6 @@ impl Drain {
         taken
     }
 
-    /// Takes in samples of hardware counters.
     fn take_in_samples(&mut self) {
         let Some(counters) = self.shared.gpu().and_then(|gpu| gpu.counters.as_ref()) else {
             return;
@@ -83,8 +82,8 @@ impl Drain {
         }
     }
 
-    /// Takes in the events that are there. Those that come meanwhile wait: guests may send them
-    /// faster than they can be taken in.
+    /// Takes in the events that are there. Those that come meanwhile wait: guests may send faster than we
+    /// take in.
     fn take_in_events(&mut self) {
         let events = &self.shared.events;
         let mut late: Vec<Event> =
@@ -166,7 +165,6 @@ impl Drain {
         }
     }
 
-    /// Counts a piece of work, and writes it.
     fn add(&mut self, site: &LaunchSite, ran: &Execution, work: Work, what: What) {
         let queue = self.count(site, ran, work);
         self.say_earlier(site, ran.graph_node);
@@ -175,9 +173,7 @@ impl Drain {
         self.output.work(&GpuWork { what, start, end, queue, range, correlation, graph_node });
     }
 
-    /// A piece of work without the times that CUPTI took wrong: see
-    /// [`Spans`](crate::drain::trusted_times::Spans) and
-    /// [`PossibleTimes`](crate::drain::trusted_times::PossibleTimes).
+    /// A piece of work without the times that CUPTI took wrong ([`crate::drain::trusted_times`]).
     fn trusted(&self, ran: Execution) -> Execution {
         let uncovered =
             ran.graph_node != 0 && ran.is_timed() && !self.spans.cover(ran.start, ran.end);
@@ -188,8 +184,7 @@ impl Drain {
         }
     }
 
-    /// Finds the ranges of a piece of work. `None` where `STAGE2_RANGES` does not ask for it or
-    /// `STAGE2_SAMPLE` leaves it out.
+    /// Finds the ranges of a piece of work. `None` where `STAGE2_RANGES` or `STAGE2_SAMPLE` leaves it out.
     fn find(&mut self, owner: u32, ran: &Execution) -> Option<LaunchSite> {
         let counters = &self.shared.counters;
         let site = self.ranges.place(owner, ran.correlation);
@@ -232,8 +227,7 @@ impl Drain {
 // The turn to the next piece of the trace between two batches, which says there again what it is told against.
 
 impl Drain {
-    /// Begins the next piece if this one is over. Work and ranges are in one of the two; what is open goes on
-    /// in the new one.
+    /// Begins the next piece if this one is over. What is open goes on in the new one.
     pub(super) fn turn_piece(&mut self) {
         if !self.output.is_piece_over() {
             return;

@@ -74,21 +74,19 @@ impl Drain {
         if self.shared.gpu().is_some_and(|gpu| gpu.asks_hardware) && !self.hardware_told {
             self.hardware_told = true;
             self.times_by_hardware = major >= FIRST_WITH_HARDWARE_TRACE;
-            let told = if self.times_by_hardware {
-                "on".to_owned()
-            } else {
+            let why_not = || {
                 format!(
                     "off: the GPU has compute capability {major}.{minor}, and hardware trace needs \
                      {FIRST_WITH_HARDWARE_TRACE}.0 or later"
                 )
             };
+            let told = if self.times_by_hardware { "on".to_owned() } else { why_not() };
             self.output.fact("cupti.hwtrace", told);
         }
         self.output.put(Record::Device(device));
     }
 
-    /// Says once that CUPTI told layouts of its records that cannot be right. The records of such buffers
-    /// count as unreadable.
+    /// Says once that CUPTI told layouts that cannot be right. Records of such buffers count as unreadable.
     pub(super) fn check_layouts(&mut self, full: &FullBuffer) {
         let Some(Err(error)) = full.layouts() else { return };
         if !std::mem::replace(&mut self.layouts_doubted, true) {
@@ -100,8 +98,8 @@ impl Drain {
         }
     }
 
-    /// Notes how many processes were forked that cannot use CUDA: at the first one, because this process
-    /// may be killed, and at the end.
+    /// Notes how many forked processes cannot use CUDA: at the first, because this process may be killed,
+    /// and at the end.
     pub(super) fn count_forks(&mut self, at_end: bool) {
         let forks = self.shared.forks_after_cuda.load(Ordering::Relaxed);
         let noted = self.forks_noted;
@@ -142,8 +140,7 @@ impl Drain {
 const NVML_OFF: &str = "nvml.off";
 
 impl Drain {
-    /// Begins to read NVML, where that was not switched off and there is a GPU. A simulated GPU has
-    /// only the NVML that was named for it.
+    /// Begins to read NVML, unless it is off. A simulated GPU has only the NVML that was named for it.
     pub(super) fn watch_gpus(&mut self) {
         let options = &self.shared.options;
         if !options.device_state {
@@ -175,7 +172,6 @@ impl Drain {
         self.write_states(said.unwrap_or_default());
     }
 
-    /// Threads of ours that read.
     pub(super) fn reader_threads(&self) -> u64 {
         self.device_states.as_ref().map_or(0, |states| states.is_alive().into())
     }

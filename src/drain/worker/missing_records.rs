@@ -20,8 +20,8 @@ use super::{Drain, Flush};
 const SMALLEST_RECORD: usize = 88;
 /// Launches beyond the room for records that are no sign yet.
 const MARGIN: u64 = 100;
-/// Launches after which the count ends without a result: each is called back twice. Five buffers of the
-/// largest size have room for fewer.
+/// Launches after which the count ends without a result: each is called back twice. Five large buffers
+/// hold fewer.
 const MOST: u64 = 1 << 16;
 /// Flushes in a row after which records count as missing, or we as detached from CUPTI.
 const FLUSHES: u32 = 2;
@@ -124,8 +124,8 @@ impl Drain {
         }
     }
 
-    /// After the last flush: whether nothing came of what was launched, or buffers did not come. Only a forced
-    /// one hands over every buffer that holds a record.
+    /// After the last flush: whether nothing came of launches, or buffers did not come, which only a
+    /// forced one can tell.
     pub(super) fn check_missing_at_end(&mut self, flushed: bool, forced: bool) {
         let watch = &self.shared.launch_watch;
         let (counted, launches) = (watch.is_on() || self.records.tired, watch.launches());

@@ -32,8 +32,8 @@ use windows::{Calls, Deadlines, Why};
 
 /// How long the thread sleeps at most while events may come in.
 const NAP: Duration = Duration::from_millis(10);
-/// The longest that an end waits for calls that have begun to send an event, which takes less than a
-/// microsecond, and how long between two looks.
+/// How long an end waits for calls that are sending an event (less than a microsecond each), and between
+/// two looks.
 const SENDERS_PATIENCE: Duration = Duration::from_millis(20);
 const SENDERS_STEP: Duration = Duration::from_millis(1);
 
@@ -83,7 +83,6 @@ struct Drain {
     announced: Option<Instant>,
 }
 
-/// How CUPTI is flushed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Flush {
     /// While the window is on: what is complete comes.
@@ -116,7 +115,6 @@ pub struct Hooks {
     pub watch_exit: fn(),
 }
 
-/// What lives as long as the thread.
 struct Thread {
     shared: &'static Shared,
     hooks: Hooks,
@@ -155,7 +153,7 @@ pub fn run(shared: &'static Shared, hooks: Hooks) -> EndReason {
             }
             _ if stops => return EndReason::Requested,
             _ if thread.is_out_of_memory(Phase::Dormant) => return EndReason::OutOfMemory,
-            _ => thread.sleep(),
+            _ => thread.sleep(windows::LONG_SLEEP),
         }
     }
 }
@@ -193,7 +191,6 @@ impl Thread {
         }
     }
 
-    /// Works until the window or the process ends.
     fn work(&mut self, drain: &mut Drain) -> Why {
         let shared = self.shared;
         let mut limits = Deadlines::of(&drain.window.limits);
@@ -244,7 +241,6 @@ impl Thread {
         Why::Process(EndReason::Requested)
     }
 
-    /// Watches the exit anew where CUPTI has moved enough buffers for it.
     fn watch_exit(&mut self, moves: u64) {
         if moves >= self.next_exit_watch && self.next_exit_watch <= LAST_EXIT_WATCH {
             self.next_exit_watch = moves * 2;
@@ -252,8 +248,8 @@ impl Thread {
         }
     }
 
-    /// Whether memory was refused: nothing more is recorded then, since whatever comes next could need more
-    /// than the reserve.
+    /// Whether memory was refused: nothing more is recorded then, since the reserve may not do for what
+    /// comes next.
     fn is_out_of_memory(&self, now: Phase) -> bool {
         if !allocator::has_failed() {
             return false;
@@ -364,8 +360,8 @@ impl Drain {
         self.announced = Some(Instant::now());
     }
 
-    /// Takes in the rest, closes the trace file and, where recording ends for good, shows the
-    /// summary. Gives the GPUs that were met.
+    /// Takes in the rest, closes the trace file and, at the end for good, shows the summary. Gives the
+    /// GPUs that were met.
     fn finish(mut self, why: &Why) -> Vec<Device> {
         self.shared.switch(false);
         let sampling = self.shared.gpu().and_then(|gpu| gpu.counters.as_ref());

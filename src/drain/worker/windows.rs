@@ -18,19 +18,17 @@ use crate::guest::windows::{FirstStep, Moment, Window};
 
 /// The longest that a window waits, when it ends, for the records of work that still runs.
 const LAST_RECORDS_PATIENCE: Duration = Duration::from_secs(4);
-/// How long before the moment that was set for a window its file is opened and CUPTI attached, which takes
-/// some 100 ms the first time.
+/// How long before its moment a window's file is opened and CUPTI attached, which takes 100 ms the first time.
 const PREPARATION: Duration = Duration::from_secs(1);
 /// How long before that moment the thread stops sleeping: it would be woken late by about as much.
 const WAKEFUL: Duration = Duration::from_micros(200);
 /// How long the thread sleeps at most between windows.
-const LONG_SLEEP: Duration = Duration::from_secs(3600);
+pub(super) const LONG_SLEEP: Duration = Duration::from_secs(3600);
 /// Between two looks for them.
 const STEP: Duration = Duration::from_millis(5);
 /// The domain of marks that were asked for by the control socket.
 const MARK_DOMAIN: &[u8] = b"stage2-ctl";
 
-/// Why recording ends.
 pub(super) enum Why {
     /// Nothing more is recorded in this process.
     Process(EndReason),
@@ -58,32 +56,27 @@ pub(super) struct Calls {
 }
 
 impl Calls {
-    /// Whether a call belongs to the window.
     pub(super) fn hold(&self, correlation: u64) -> bool {
         self.first.is_none_or(|first| correlation >= first)
             && self.last.is_none_or(|last| correlation <= last)
     }
 }
 
-/// The limits of a window that is on.
 pub(super) struct Deadlines {
     limits: Limits,
     since: Instant,
 }
 
 impl Deadlines {
-    /// From now on.
     pub(super) fn of(limits: &Limits) -> Self {
         Deadlines { limits: *limits, since: Instant::now() }
     }
 
-    /// Until the time is over.
     pub(super) fn left(&self) -> Duration {
         let limit = self.limits.for_ms.map_or(Duration::MAX, Duration::from_millis);
         limit.saturating_sub(self.since.elapsed())
     }
 
-    /// Why the window ends, if it does.
     pub(super) fn reached(&mut self, drain: &Drain) -> Option<String> {
         let Limits { for_ms, steps, size } = self.limits;
         if drain.shared.windows.is_stop_asked() {
@@ -101,14 +94,8 @@ impl Deadlines {
 }
 
 impl Thread {
-    /// Sleeps until something is asked for, or CUPTI hands over what nobody wants.
-    pub(super) fn sleep(&mut self) {
-        self.sleep_for(LONG_SLEEP);
-    }
-
-    /// Sleeps for `longest` at most, until something is asked for, or CUPTI hands over what nobody
-    /// wants.
-    fn sleep_for(&mut self, longest: Duration) {
+    /// Sleeps for `longest` at most, until something is asked for, or CUPTI hands over what nobody wants.
+    pub(super) fn sleep(&mut self, longest: Duration) {
         if let Some(request) = &self.request {
             request.look_away();
         }
@@ -119,8 +106,7 @@ impl Thread {
         }
     }
 
-    /// Sleeps until a moment is near enough to prepare for it. `false`: the window was stopped meanwhile, or
-    /// the process ends.
+    /// Sleeps until it is time to prepare for a moment. `false`: the window was stopped, or the process ends.
     pub(super) fn sleep_until(&mut self, moment: Moment) -> bool {
         loop {
             let left = until(moment).saturating_sub(PREPARATION);
@@ -130,7 +116,7 @@ impl Thread {
             if left.is_zero() {
                 return true;
             }
-            self.sleep_for(left.min(LONG_SLEEP));
+            self.sleep(left.min(LONG_SLEEP));
         }
     }
 }
@@ -179,7 +165,6 @@ pub(super) fn begin_anew(shared: &'static Shared, window: &Window, hooks: Hooks)
 }
 
 impl Drain {
-    /// Notes which window this is.
     pub(super) fn meet_window(&mut self, devices: &[Device]) {
         if !self.window.late {
             return;
@@ -234,8 +219,8 @@ impl Drain {
         Some(Duration::from_nanos(late))
     }
 
-    /// Waits for a moment that is near, unless the window is stopped or the process ends. What CUPTI hands
-    /// over meanwhile belongs to no window.
+    /// Waits for a near moment, unless the window is stopped or the process ends. What CUPTI hands over
+    /// belongs to no window.
     fn await_moment(&self, moment: Moment) {
         let shared = self.shared;
         loop {
@@ -255,8 +240,8 @@ impl Drain {
         }
     }
 
-    /// The first step of a window that began together with others closed at `at`, and was open for `ns`: whether
-    /// it is the same one everywhere can be seen by that.
+    /// The first step closed at `at`, and was open for `ns`: whether it is the same one in all processes
+    /// can be seen by that.
     pub(super) fn tell_first_step(&mut self, at: MonoNs, ns: u64) {
         if self.window.at.is_none() {
             return;
@@ -268,16 +253,15 @@ impl Drain {
         self.shared.windows.note_first_step(FirstStep { opened: WallNs(opened), ns });
     }
 
-    /// Whether the window was over when this happened. Launches that are reported one by one come in order,
-    /// and without a time.
+    /// Whether the window was over when this happened. Reported launches come in order, and without a time.
     pub(super) fn is_behind_cut(&self, event: &Event) -> bool {
         let is_node =
             matches!(event.kind, EventKind::GraphNodeCreated | EventKind::GraphNodeCloned);
         self.cut.is_some_and(|cut| !is_node && (event.at > cut || event.kind == EventKind::Launch))
     }
 
-    /// Ends the window at this event, if it closed the last one of its steps: this thread may come by when
-    /// more of them have begun.
+    /// Ends the window at the event that closed the last of its steps: this thread may come by when more
+    /// have begun.
     pub(super) fn cut_behind(&mut self, event: &Event) {
         let is_last = self.window.limits.steps.is_some_and(|steps| self.steps >= steps);
         if !is_last || self.cut.is_some() {
@@ -291,8 +275,7 @@ impl Drain {
         self.unplaced_is_foreign |= self.shared.gpu().is_some_and(|gpu| gpu.reports_launches);
     }
 
-    /// Samples hardware counters in this window, where they were asked for. A start of the GPU half does so
-    /// itself.
+    /// Samples hardware counters where they were asked for. A start of the GPU half does so itself.
     fn begin_sampling(&mut self, gpu: &Gpu) {
         let Some(counters) = &gpu.counters else { return };
         let wanted = self.shared.counters_to_sample();
@@ -329,7 +312,6 @@ impl Drain {
         (fence != 0).then(|| self.ranges.number_of(fence))
     }
 
-    /// Writes the marks that were asked for.
     pub(super) fn take_marks(&mut self) {
         for (at, text) in self.shared.windows.take_marks() {
             self.repair();
@@ -341,8 +323,7 @@ impl Drain {
         }
     }
 
-    /// Ends the window: guest threads send nothing any more. Waits for the records of what was launched,
-    /// for a bounded time.
+    /// Ends the window. Waits for the records of what was launched, for a bounded time.
     pub(super) fn end_window(mut self, why: &Why) -> Vec<Device> {
         let shared = self.shared;
         shared.windows.stopping();
@@ -364,8 +345,8 @@ impl Drain {
         devices
     }
 
-    /// Waits until CUPTI has handed back every buffer that it had at the end of the window, unless that takes
-    /// too long. Where collection stays on it asks for further ones all the time.
+    /// Waits, not too long, for the buffers that CUPTI had at the end. Where collection stays on it asks
+    /// for more all the time.
     fn await_records(&mut self) {
         let shared = self.shared;
         let Some((gpu, pool)) = shared.gpu().zip(shared.pool.get()) else { return };

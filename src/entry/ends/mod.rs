@@ -234,8 +234,7 @@ static READY: [AtomicPtr<c_void>; NAMES.len()] =
     [const { AtomicPtr::new(ptr::null_mut()) }; NAMES.len()];
 
 impl Real {
-    /// Its address; null where the C library has no such function. Async-signal-safe once [`prepare`] was
-    /// called.
+    /// Null where the C library has no such function. Async-signal-safe once [`prepare`] was called.
     fn address(self) -> *mut c_void {
         let (place, name) = (&READY[self as usize], NAMES[self as usize]);
         let known = place.load(Ordering::Acquire);

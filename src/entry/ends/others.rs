@@ -27,7 +27,6 @@ const OF_NAME: usize = 19;
 /// Found at the start, because to read the environment takes the C library's word that nobody changes it.
 static FOLDERS: OnceLock<[Option<SocketPath>; 2]> = OnceLock::new();
 
-/// From now on others are asked.
 pub(super) fn begin() {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     // SAFETY: no preconditions.
@@ -38,7 +37,6 @@ pub(super) fn begin() {
     FOLDERS.get_or_init(|| [at(0), at(1)]);
 }
 
-/// A descriptor that is closed when this is dropped.
 struct Open(c_int);
 
 impl Open {

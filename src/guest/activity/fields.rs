@@ -9,7 +9,6 @@ pub(crate) struct Selection {
     /// `CUpti_ActivityKind`.
     pub(crate) kind: u32,
     name: &'static str,
-    /// What is asked for.
     pub(crate) fields: &'static [Field],
     names: &'static [&'static str],
 }

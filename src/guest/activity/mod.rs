@@ -22,28 +22,30 @@ use crate::guest::pool::{CHOSEN_RECORD_BYTES, FullBuffer, RECORD_BYTES, records_
 /// Longer texts are cut, bytes. The longest kernel name seen in real captures is below 4 KiB.
 const TEXT_LIMIT: usize = 64 << 10;
 
-/// What a CUPTI activity record says.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Activity {
     /// A kernel ran. The shape has no number and no name yet.
-    Kernel { ran: Execution, shape: Shape, name: Text },
-    /// A copy or a fill ran.
+    Kernel {
+        ran: Execution,
+        shape: Shape,
+        name: Text,
+    },
     Transfer {
         ran: Execution,
-        /// Bytes moved or filled.
         bytes: u64,
         /// `CUpti_ActivityMemcpyKind` of a copy; `None` for a fill.
         copy_kind: Option<u8>,
     },
-    /// A whole graph ran.
-    Graph { ran: Execution, graph: u32 },
+    Graph {
+        ran: Execution,
+        graph: u32,
+    },
     /// A GPU is there. Its name is the text.
     Device(Device, Text),
     /// A kind that we did not ask for, or too few bytes for its kind.
     Unreadable,
 }
 
-/// Where and when something ran on a GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Execution {
     /// Start; 0 where CUPTI could not take it.
@@ -172,8 +174,7 @@ impl Text {
     }
 }
 
-/// Calls `each` with every record of a buffer of either activity API. Gives about how many records could
-/// not be read. `walker` is that of the CUPTI that filled the buffer.
+/// Calls `each` with every record of a buffer of either activity API. Gives about how many could not be read.
 pub(crate) fn for_each(full: &FullBuffer, walker: Walker, each: impl FnMut(&Activity)) -> u64 {
     match full.layouts() {
         None => walk(full, walker, each),
@@ -234,10 +235,8 @@ fn records_behind(read: u64, last_at: usize, valid: usize, typical_bytes: usize)
 const WHOLE: &[u16] = &[8];
 const ANY: &[u16] = &[1, 2, 4, 8];
 const UP_TO_4: &[u16] = &[1, 2, 4];
-/// Bytes of a GPU's UUID.
 const UUID_BYTES: usize = 16;
 
-/// Where the fields of a kind lie.
 #[derive(Clone, Debug)]
 enum Plan {
     Kernel {
@@ -250,14 +249,10 @@ enum Plan {
         local: Number,
         name: Number,
     },
-    Copy {
+    Transfer {
         ran: Ran,
         bytes: Number,
-        kind: Number,
-    },
-    Fill {
-        ran: Ran,
-        bytes: Number,
+        copy_kind: Option<Number>,
     },
     Graph {
         ran: Ran,
@@ -273,7 +268,6 @@ enum Plan {
     },
 }
 
-/// Where an [`Execution`] lies.
 #[derive(Clone, Debug)]
 struct Ran {
     start: Number,
@@ -310,19 +304,20 @@ struct Numbers<'a>(&'a Layout);
 impl Numbers<'_> {
     fn of(&self, field: u32, widths: &[u16]) -> Option<Number> {
         let field = Field::new(field);
-        let Place { bytes, .. } = self.0.place(field)?;
-        if widths.contains(&bytes) { self.0.number(field) } else { None }
+        let place = self.0.place(field).filter(|place| widths.contains(&place.bytes));
+        place.and_then(|_| self.0.number(field))
     }
 }
 
 impl Plan {
-    /// The plan for a layout; `None` where it lacks a field, or cannot be right: a field has a width that
-    /// it cannot have, or lies over another one.
+    /// The plan for a layout; `None` where a field is missing, has an impossible width or lies over
+    /// another one.
     fn of(layout: &Layout) -> Option<Self> {
         if has_overlaps(layout.places()) {
             return None;
         }
         let numbers = Numbers(layout);
+        let small = |field| numbers.of(field, UP_TO_4);
         Some(match layout.kind() {
             sys::CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL => {
                 let ran = ran! {
@@ -330,7 +325,6 @@ impl Plan {
                     KERNEL_FIELD_CONTEXT_ID, KERNEL_FIELD_STREAM_ID, KERNEL_FIELD_CORRELATION_ID,
                     Some(sys::KERNEL_FIELD_GRAPH_NODE_ID)
                 };
-                let small = |field| numbers.of(field, UP_TO_4);
                 let three = |x, y, z| Some([small(x)?, small(y)?, small(z)?]);
                 use sys::{KERNEL_FIELD_BLOCK_X, KERNEL_FIELD_BLOCK_Y, KERNEL_FIELD_BLOCK_Z};
                 use sys::{KERNEL_FIELD_GRID_X, KERNEL_FIELD_GRID_Y, KERNEL_FIELD_GRID_Z};
@@ -345,31 +339,32 @@ impl Plan {
                     name: numbers.of(sys::KERNEL_FIELD_NAME, WHOLE)?,
                 }
             }
-            sys::CUPTI_ACTIVITY_KIND_MEMCPY => Plan::Copy {
+            sys::CUPTI_ACTIVITY_KIND_MEMCPY => Plan::Transfer {
                 ran: ran! {
                     numbers, MEMCPY_FIELD_START, MEMCPY_FIELD_END, MEMCPY_FIELD_DEVICE_ID,
                     MEMCPY_FIELD_CONTEXT_ID, MEMCPY_FIELD_STREAM_ID, MEMCPY_FIELD_CORRELATION_ID,
                     Some(sys::MEMCPY_FIELD_GRAPH_NODE_ID)
                 },
                 bytes: numbers.of(sys::MEMCPY_FIELD_BYTES, WHOLE)?,
-                kind: numbers.of(sys::MEMCPY_FIELD_COPY_KIND, UP_TO_4)?,
+                copy_kind: Some(small(sys::MEMCPY_FIELD_COPY_KIND)?),
             },
-            sys::CUPTI_ACTIVITY_KIND_MEMCPY2 => Plan::Copy {
+            sys::CUPTI_ACTIVITY_KIND_MEMCPY2 => Plan::Transfer {
                 ran: ran! {
                     numbers, MEMCPY2_FIELD_START, MEMCPY2_FIELD_END, MEMCPY2_FIELD_DEVICE_ID,
                     MEMCPY2_FIELD_CONTEXT_ID, MEMCPY2_FIELD_STREAM_ID, MEMCPY2_FIELD_CORRELATION_ID,
                     Some(sys::MEMCPY2_FIELD_GRAPH_NODE_ID)
                 },
                 bytes: numbers.of(sys::MEMCPY2_FIELD_BYTES, WHOLE)?,
-                kind: numbers.of(sys::MEMCPY2_FIELD_COPY_KIND, UP_TO_4)?,
+                copy_kind: Some(small(sys::MEMCPY2_FIELD_COPY_KIND)?),
             },
-            sys::CUPTI_ACTIVITY_KIND_MEMSET => Plan::Fill {
+            sys::CUPTI_ACTIVITY_KIND_MEMSET => Plan::Transfer {
                 ran: ran! {
                     numbers, MEMSET_FIELD_START, MEMSET_FIELD_END, MEMSET_FIELD_DEVICE_ID,
                     MEMSET_FIELD_CONTEXT_ID, MEMSET_FIELD_STREAM_ID, MEMSET_FIELD_CORRELATION_ID,
                     Some(sys::MEMSET_FIELD_GRAPH_NODE_ID)
                 },
                 bytes: numbers.of(sys::MEMSET_FIELD_BYTES, WHOLE)?,
+                copy_kind: None,
             },
             sys::CUPTI_ACTIVITY_KIND_GRAPH_TRACE => Plan::Graph {
                 ran: ran! {
@@ -377,10 +372,9 @@ impl Plan {
                     GRAPH_TRACE_FIELD_DEVICE_ID, GRAPH_TRACE_FIELD_CONTEXT_ID,
                     GRAPH_TRACE_FIELD_STREAM_ID, GRAPH_TRACE_FIELD_CORRELATION_ID, None::<u32>
                 },
-                graph: numbers.of(sys::GRAPH_TRACE_FIELD_GRAPH_ID, UP_TO_4)?,
+                graph: small(sys::GRAPH_TRACE_FIELD_GRAPH_ID)?,
             },
             sys::CUPTI_ACTIVITY_KIND_DEVICE => {
-                let small = |field| numbers.of(field, UP_TO_4);
                 let uuid = layout.place(Field::new(sys::DEVICE_FIELD_UUID))?;
                 Plan::Device {
                     small: [
@@ -410,20 +404,35 @@ impl Plan {
         let three = |[x, y, z]: [Number; 3]| Some([low(x)?, low(y)?, low(z)?]);
         let text = |number| Some(Text(record.get(number)? as usize as *const _));
         Some(match self {
-            Plan::Kernel { ran, name, .. } => Activity::Kernel {
-                ran: ran.read(record)?,
-                shape: self.shape(low, three)?,
-                name: text(*name)?,
-            },
-            Plan::Copy { ran, bytes, kind } => Activity::Transfer {
+            Plan::Kernel {
+                ran,
+                grid,
+                block,
+                static_shared,
+                dynamic_shared,
+                registers,
+                local,
+                name,
+            } => {
+                let shape = Shape {
+                    id: 0,
+                    name: 0,
+                    grid: three(*grid)?,
+                    block: three(*block)?,
+                    static_shared_bytes: low(*static_shared)?,
+                    dynamic_shared_bytes: low(*dynamic_shared)?,
+                    registers_per_thread: low(*registers)?,
+                    local_bytes_per_thread: low(*local)?,
+                };
+                Activity::Kernel { ran: ran.read(record)?, shape, name: text(*name)? }
+            }
+            Plan::Transfer { ran, bytes, copy_kind } => Activity::Transfer {
                 ran: ran.read(record)?,
                 bytes: record.get(*bytes)?,
-                copy_kind: Some(u8::try_from(record.get(*kind)?).unwrap_or(u8::MAX)),
-            },
-            Plan::Fill { ran, bytes } => Activity::Transfer {
-                ran: ran.read(record)?,
-                bytes: record.get(*bytes)?,
-                copy_kind: None,
+                copy_kind: match copy_kind {
+                    Some(kind) => Some(u8::try_from(record.get(*kind)?).unwrap_or(u8::MAX)),
+                    None => None,
+                },
             },
             Plan::Graph { ran, graph } => {
                 Activity::Graph { ran: ran.read(record)?, graph: low(*graph)? }
@@ -446,45 +455,17 @@ impl Plan {
             }
         })
     }
-
-    /// The launch configuration of a kernel.
-    #[inline]
-    fn shape(
-        &self,
-        low: impl Fn(Number) -> Option<u32>,
-        three: impl Fn([Number; 3]) -> Option<[u32; 3]>,
-    ) -> Option<Shape> {
-        let &Plan::Kernel { grid, block, static_shared, dynamic_shared, registers, local, .. } =
-            self
-        else {
-            return None;
-        };
-        Some(Shape {
-            id: 0,
-            name: 0,
-            grid: three(grid)?,
-            block: three(block)?,
-            static_shared_bytes: low(static_shared)?,
-            dynamic_shared_bytes: low(dynamic_shared)?,
-            registers_per_thread: low(registers)?,
-            local_bytes_per_thread: low(local)?,
-        })
-    }
 }
 
 impl Ran {
     #[inline]
     fn read(&self, record: &FieldRecord<'_>) -> Option<Execution> {
         let low = |number: Number| record.get(number).map(|value| value as u32);
+        let (device, context, stream) = (low(self.device)?, low(self.context)?, low(self.stream)?);
         Some(Execution {
             start: GpuNs(record.get(self.start)?),
             end: GpuNs(record.get(self.end)?),
-            queue: Queue {
-                id: 0,
-                device: low(self.device)?,
-                context: low(self.context)?,
-                stream: low(self.stream)?,
-            },
+            queue: Queue { id: 0, device, context, stream },
             correlation: low(self.correlation)?,
             graph_node: match self.graph_node {
                 Some(node) => record.get(node)?,
@@ -494,12 +475,10 @@ impl Ran {
     }
 }
 
-/// Whether two fields share a byte.
 fn has_overlaps(places: &[Place]) -> bool {
-    let span = |place: &Place| (u32::from(place.offset), u32::from(place.bytes));
+    let end = |place: &Place| u32::from(place.offset) + u32::from(place.bytes);
     let share = |one: &Place, other: &Place| {
-        let ((one, one_bytes), (other, other_bytes)) = (span(one), span(other));
-        one < other + other_bytes && other < one + one_bytes
+        u32::from(one.offset) < end(other) && u32::from(other.offset) < end(one)
     };
     let with_rest = |(at, place)| places.iter().skip(at + 1).any(|other| share(place, other));
     places.iter().enumerate().any(with_rest)
@@ -522,13 +501,11 @@ fn for_each_chosen(bytes: &[u8], layouts: &Layouts, mut each: impl FnMut(&Activi
             }
         };
         let kind = record.layout.kind();
-        let known = plans.iter().position(|&(known, _)| known == kind);
-        let place = known.unwrap_or_else(|| {
+        if !plans.iter().any(|&(known, _)| known == kind) {
             plans.push((kind, Plan::of(record.layout)));
-            plans.len() - 1
-        });
-        let plan = plans.get(place).and_then(|(_, plan)| plan.as_ref());
-        let activity = plan.and_then(|plan| plan.read(&record));
+        }
+        let plan = plans.iter().find(|&&(known, _)| known == kind);
+        let activity = plan.and_then(|(_, plan)| plan.as_ref()?.read(&record));
         each(&activity.unwrap_or(Activity::Unreadable));
         (read, last_at) = (read + 1, at);
         at += record.bytes.len();
@@ -563,15 +540,6 @@ mod tests {
                 assert_eq!(is_read, length >= whole, "kind {kind}, {length} bytes");
             }
         }
-    }
-
-    #[test]
-    fn a_short_record_is_unreadable_not_half_read() {
-        let whole = size_of::<record::Kernel>();
-        let mut bytes = vec![0; whole];
-        bytes[0] = sys::CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL as u8;
-        assert!(matches!(decode(&bytes), Some(Activity::Kernel { .. })));
-        assert_eq!(decode(&bytes[..whole - 1]), None);
     }
 
     #[test]

@@ -70,13 +70,11 @@ impl CollectionSwitch {
         self.on.store(false, Ordering::SeqCst);
     }
 
-    /// Whether a wanted range is open.
-    pub fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         self.open.load(Ordering::SeqCst) > 0
     }
 
-    /// How often the switch was turned.
-    pub fn turns(&self) -> u64 {
+    pub(crate) fn turns(&self) -> u64 {
         self.turns.load(Ordering::Relaxed)
     }
 

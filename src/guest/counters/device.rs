@@ -50,7 +50,6 @@ impl Refusal {
     }
 }
 
-/// Sampling on one GPU.
 pub(super) struct Device {
     session: Session<'static>,
     pub(super) set: CounterSet,
@@ -62,6 +61,8 @@ pub(super) struct Device {
     pub(super) lost_since: Option<u64>,
     /// The next sample began when sampling was off.
     is_first: bool,
+    /// What is ready for the drain thread.
+    pub(super) ready: Vec<CounterSamples>,
     chunk: CounterSamples,
     chunk_since: Instant,
     row: Vec<f64>,
@@ -83,12 +84,9 @@ pub(super) struct Lost {
     pub(super) samples: u64,
 }
 
-/// What [`Device::take`] has found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Taken {
-    /// There were samples.
     pub(super) any: bool,
-    /// Whether the GPU did something in one of them.
     pub(super) active: bool,
     /// The buffer was full, or much is missing: only a new session goes on as it should.
     pub(super) anew: Option<Anew>,
@@ -139,6 +137,7 @@ impl Device {
             last_end: 0,
             lost_since: None,
             is_first: true,
+            ready: Vec::new(),
             chunk: CounterSamples::default(),
             chunk_since: Instant::now(),
             row: vec![0.0; names.len()],
@@ -168,11 +167,8 @@ impl Device {
         (room * 7 / 10).clamp(Duration::from_millis(5), Duration::from_millis(100))
     }
 
-    /// Takes in what was sampled. Samples that are handed on go to `hand_on`.
-    pub(super) fn take(
-        &mut self,
-        hand_on: &mut impl FnMut(CounterSamples),
-    ) -> Result<Taken, Refusal> {
+    /// Takes in what was sampled.
+    pub(super) fn take(&mut self) -> Result<Taken, Refusal> {
         let mut taken = Taken::default();
         loop {
             let decoded = match self.session.decode() {
@@ -188,7 +184,7 @@ impl Device {
                 let read = self.read(sample);
                 taken.active |= read.map_err(|error| self.refusal("read a sample", error))?;
                 if self.chunk.spans.len() >= CHUNK {
-                    self.hand_on(hand_on);
+                    self.hand_on();
                 }
             }
             self.session.clear().map_err(|error| self.refusal("clear samples", error))?;
@@ -205,20 +201,19 @@ impl Device {
             }
         }
         if self.chunk_since.elapsed() >= CHUNK_AGE {
-            self.hand_on(hand_on);
+            self.hand_on();
         }
         Ok(taken)
     }
 
-    /// Hands on what is there.
-    pub(super) fn hand_on(&mut self, hand_on: &mut impl FnMut(CounterSamples)) {
+    pub(super) fn hand_on(&mut self) {
         let gaps = std::mem::take(&mut self.gaps);
         if let [(start, _), .., (_, end)] = self.chunk.spans.as_slice() {
             self.is_behind |= gaps > end.0.saturating_sub(start.0) / GAPS_PER_LENGTH;
         }
         if !self.chunk.spans.is_empty() {
             self.chunk.set = self.set.id;
-            hand_on(std::mem::take(&mut self.chunk));
+            self.ready.push(std::mem::take(&mut self.chunk));
         }
     }
 
@@ -252,7 +247,6 @@ impl Device {
         Ok(self.activity.is_none_or(|at| self.row.get(at).is_none_or(|active| *active > 0.0)))
     }
 
-    /// The hardware's buffer was full.
     fn overflowed(&mut self) -> Anew {
         self.lost.overflows += 1;
         self.anew(self.lost.overflows.is_multiple_of(OVERFLOWS_PER_LENGTH))
@@ -311,15 +305,14 @@ const PREFERRED: &[Names] = &[
     counters::NVLINK_SENT,
 ];
 
-/// Metrics that were chosen, and those that were named but left out.
 struct Choice {
     metrics: Metrics<'static>,
     names: Vec<CString>,
     left_out: Vec<String>,
 }
 
-/// Adds metric after metric, as long as one pass measures all. `named`: by the user; none: the preferred.
-/// `None` where not one is measured.
+/// Adds metric after metric, as long as one pass measures all; of `named`, or of the preferred. `None`:
+/// not one.
 fn choose(chip: &Chip<'static>, named: &[String]) -> Option<Choice> {
     let lines: Vec<Vec<CString>> = if named.is_empty() {
         PREFERRED.iter().map(|line| line.iter().map(|&name| name.to_owned()).collect()).collect()
@@ -345,8 +338,6 @@ fn choose(chip: &Chip<'static>, named: &[String]) -> Option<Choice> {
         }
     }
     // What the chip does not have was not asked for by anybody, unless it was named.
-    choice.map(|choice| Choice {
-        left_out: if named.is_empty() { Vec::new() } else { left_out },
-        ..choice
-    })
+    let left_out = if named.is_empty() { Vec::new() } else { left_out };
+    choice.map(|choice| Choice { left_out, ..choice })
 }

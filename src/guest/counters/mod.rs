@@ -32,7 +32,6 @@ struct Common {
     devices: AtomicU64,
     /// The thread waits for a GPU to do something.
     idle: AtomicBool,
-    /// Wakes the thread.
     bell: Bell,
 }
 
@@ -61,8 +60,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Nothing is sampled yet. `come_first_at_exit` has us finish before every exit handler that was registered
-    /// until then.
+    /// `come_first_at_exit` has us finish before every exit handler that was registered until then.
     pub(crate) fn new(api: &'static Api, version: u32, come_first_at_exit: fn()) -> Self {
         let (common, session) = (Arc::default(), Mutex::default());
         Counters { api, version, come_first_at_exit, common, session }

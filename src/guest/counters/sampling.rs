@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use crossbeam::channel::{SendTimeoutError, Sender, TrySendError};
 use cupti_sys::Api;
+use rustc_hash::FxHashMap;
 use stage2_contract::settings::Counters as WindowFilter;
-use stage2_contract::trace::{CounterSamples, Record, counters as facts};
+use stage2_contract::trace::{Record, counters as facts};
 
 use super::Common;
 use super::device::{Anew, Device, Lost, Refusal, Taken};
@@ -28,7 +29,6 @@ const FIRST_LOOK: Duration = Duration::from_millis(5);
 /// How long a GPU is sampled when it was set up.
 const TRY_OUT: Duration = Duration::from_millis(2);
 
-/// What the thread works on.
 pub(super) struct Sampling {
     api: &'static Api,
     wanted: WindowFilter,
@@ -46,7 +46,6 @@ pub(super) struct Sampling {
     setup: Duration,
 }
 
-/// CPU time and time since the first sample.
 struct Meter {
     since: Instant,
     cpu: Duration,
@@ -63,7 +62,6 @@ impl Meter {
 }
 
 impl Sampling {
-    /// No GPU was met yet.
     pub(super) fn new(
         api: &'static Api,
         wanted: WindowFilter,
@@ -110,9 +108,8 @@ impl Sampling {
         }
     }
 
-    /// Samples until the end, in bursts or without a pause.
     fn sample(&mut self, meter: &Meter) {
-        let budget = Budget::new(self.wanted.interval_us.is_some());
+        let budget = Budget { unlimited: self.wanted.interval_us.is_some() };
         let mut paused = false;
         while !self.is_over() {
             self.meet_devices();
@@ -146,7 +143,7 @@ impl Sampling {
             // Without a pause, what lies between two sessions, or waits for that of another GPU, is lost.
             let since = sampling.renewals.take_lost_since(device.set.device);
             let since = since.unwrap_or(stopped_at);
-            device.lost_since = Some(since).filter(|since| *since > 0 && !budget.has_limit());
+            device.lost_since = Some(since).filter(|since| *since > 0 && budget.unlimited);
             Ok(None)
         });
         let patience = devices.iter().map(Device::patience).min().unwrap_or(NAP);
@@ -163,8 +160,7 @@ impl Sampling {
                 Ok(taken.anew)
             });
             let (passed, used) = meter.read();
-            let is_idle =
-                budget.has_limit() && any && (!was_active || last_active.elapsed() > IDLE);
+            let is_idle = !budget.unlimited && any && (!was_active || last_active.elapsed() > IDLE);
             let has_news = self.common.devices.load(Ordering::Relaxed) & !self.met != 0;
             let is_enough = is_idle || has_news || budget.is_spent(passed, used);
             if is_enough || devices.is_empty() || self.is_over() {
@@ -179,8 +175,7 @@ impl Sampling {
         was_active
     }
 
-    /// Does something with every GPU. Those with which it fails are given up, those that fell behind
-    /// begin anew, and the others go on.
+    /// Does something with every GPU. Those that fail are given up, those that fell behind begin anew.
     fn each(
         &mut self,
         devices: Vec<Device>,
@@ -218,7 +213,6 @@ impl Sampling {
         }
     }
 
-    /// Ends sampling of a GPU for good.
     fn end(&mut self, device: Device, why: &Refusal) {
         diag::warn(format_args!("hardware counters are not sampled any more: {why}"));
         self.notes.push(format!("sampling ended early: {why}"));
@@ -233,24 +227,21 @@ impl Sampling {
         self.met &= !(1 << id);
     }
 
-    /// Keeps what was sampled of a GPU until now, and gives its counters back. Returns what
-    /// was lost, and where the last sample ended.
+    /// Keeps what was sampled of a GPU, and gives its counters back. Returns losses, and where the last
+    /// sample ended.
     fn finish(&mut self, mut device: Device) -> (Lost, u64) {
         // Failures were said, or there is nobody left to hear of them.
         let _ = device.stop();
         let _ = self.take(&mut device);
-        let mut chunks = Vec::new();
-        device.hand_on(&mut |samples| chunks.push(samples));
-        self.send_samples(&mut device, chunks);
+        device.hand_on();
+        self.send_samples(&mut device);
         self.say_losses(&device);
         (device.lost, device.last_end.max(device.lost_since.unwrap_or(0)))
     }
 
-    /// Takes in what a GPU has sampled.
     fn take(&mut self, device: &mut Device) -> Result<Taken, Refusal> {
-        let mut chunks = Vec::new();
-        let taken = device.take(&mut |samples| chunks.push(samples));
-        self.send_samples(device, chunks);
+        let taken = device.take();
+        self.send_samples(device);
         taken
     }
 
@@ -265,25 +256,8 @@ impl Sampling {
             self.met |= 1 << id;
             let begin = Instant::now();
             let renewed = self.renewals.of(id);
-            let anew = renewed.and_then(|renewed| renewed.anew);
-            match Device::open(self.api, id, &self.wanted, anew) {
-                Ok((mut device, left_out)) => {
-                    if !left_out.is_empty() {
-                        self.notes.push(format!(
-                            "GPU {id} does not measure {} in one pass with the others",
-                            left_out.join(", ")
-                        ));
-                    }
-                    if let Some(renewed) = renewed {
-                        device.lost = renewed.lost;
-                    }
-                    self.define(&mut device);
-                    match self.try_out(&mut device) {
-                        Ok(()) => self.devices.push(device),
-                        Err(refusal) => self.refuse(&refusal),
-                    }
-                }
-                Err(refusal) => self.refuse(&refusal),
+            if let Err(refusal) = self.meet(id, renewed) {
+                self.refuse(&refusal);
             }
             // CUPTI has loaded libraries, whose exit handlers take apart what sampling uses. Handlers run
             // in the reverse order, and ours has to stop sampling before: to call CUPTI after them ended
@@ -291,6 +265,24 @@ impl Sampling {
             (self.come_first_at_exit)();
             self.setup += begin.elapsed();
         }
+    }
+
+    fn meet(&mut self, id: u32, renewed: Option<Renewed>) -> Result<(), Refusal> {
+        let anew = renewed.and_then(|renewed| renewed.anew);
+        let (mut device, left_out) = Device::open(self.api, id, &self.wanted, anew)?;
+        if !left_out.is_empty() {
+            self.notes.push(format!(
+                "GPU {id} does not measure {} in one pass with the others",
+                left_out.join(", ")
+            ));
+        }
+        if let Some(renewed) = renewed {
+            device.lost = renewed.lost;
+        }
+        self.define(&mut device);
+        self.try_out(&mut device)?;
+        self.devices.push(device);
+        Ok(())
     }
 
     /// Samples for a moment, so that CUPTI has done everything once that it does later.
@@ -332,15 +324,13 @@ impl Sampling {
     }
 
     /// Leaves samples out where the drain thread does not keep up.
-    fn send_samples(&self, device: &mut Device, chunks: Vec<CounterSamples>) {
-        for samples in chunks {
+    fn send_samples(&self, device: &mut Device) {
+        for samples in std::mem::take(&mut device.ready) {
             let count = samples.spans.len() as u64;
             match self.sender.try_send(Record::CounterSamples(samples)) {
                 Ok(()) => {}
                 Err(TrySendError::Full(_)) => device.lost.samples += count,
-                Err(TrySendError::Disconnected(_)) => {
-                    self.stop.store(true, Ordering::Release);
-                }
+                Err(TrySendError::Disconnected(_)) => self.stop.store(true, Ordering::Release),
             }
         }
     }
@@ -380,7 +370,6 @@ const ONE_PART_OF: u32 = 20;
 /// What has to be there for a burst: about 300 samples, i.e. some steps of a decode.
 const BURST: Duration = Duration::from_millis(20);
 
-/// CPU time as income and expense.
 #[derive(Debug)]
 struct Budget {
     /// Nothing is limited: the user named the interval.
@@ -388,17 +377,7 @@ struct Budget {
 }
 
 impl Budget {
-    fn new(unlimited: bool) -> Self {
-        Budget { unlimited }
-    }
-
-    /// Whether there is a reason to pause at all.
-    fn has_limit(&self) -> bool {
-        !self.unlimited
-    }
-
-    /// Whether sampling that pauses may go on. `passed`: time since the first sample; `used`: CPU time
-    /// since then.
+    /// `passed`: time since the first sample; `used`: CPU time since then.
     fn allows_burst(&self, passed: Duration, used: Duration) -> bool {
         self.unlimited || used + BURST <= income(passed)
     }
@@ -416,29 +395,25 @@ fn income(passed: Duration) -> Duration {
 /// How often sampling of a GPU begins anew: each time takes a fifth of a second of CPU time.
 const MOST_RENEWALS: u32 = 16;
 
-/// A GPU whose sampling begins anew.
 #[derive(Clone, Copy, Default)]
 struct Renewed {
     /// What it begins with.
     anew: Option<Anew>,
-    /// Until now.
     lost: Lost,
     /// Where the last sample ended, ns, until sampling goes on.
     lost_since: Option<u64>,
     /// It failed, and did not only fall behind.
     has_failed: bool,
-    /// How often it began anew.
     times: u32,
 }
 
 /// All of them, by the number of the GPU.
 #[derive(Default)]
-struct Renewals(Vec<(u32, Renewed)>);
+struct Renewals(FxHashMap<u32, Renewed>);
 
 impl Renewals {
-    /// What is known of a GPU.
     fn of(&self, device: u32) -> Option<Renewed> {
-        self.0.iter().find(|(id, _)| *id == device).map(|(_, renewed)| *renewed)
+        self.0.get(&device).copied()
     }
 
     /// Whether sampling of a GPU has fallen behind, or failed, as often as it may begin anew.
@@ -446,7 +421,6 @@ impl Renewals {
         self.of(device).is_some_and(|renewed| renewed.times >= MOST_RENEWALS)
     }
 
-    /// Whether sampling of a GPU has failed before.
     fn has_failed(&self, device: u32) -> bool {
         self.of(device).is_some_and(|renewed| renewed.has_failed)
     }
@@ -460,15 +434,14 @@ impl Renewals {
         (lost, ended): (Lost, u64),
     ) {
         let before = self.of(device).unwrap_or_default();
-        self.0.retain(|(id, _)| *id != device);
-        let lost_since = Some(ended);
         let (has_failed, times) = (has_failed || before.has_failed, before.times + 1);
-        self.0.push((device, Renewed { anew, lost, lost_since, has_failed, times }));
+        let lost_since = Some(ended);
+        self.0.insert(device, Renewed { anew, lost, lost_since, has_failed, times });
     }
 
     /// Where the last sample of a GPU ended before it began anew, ns; once.
     fn take_lost_since(&mut self, device: u32) -> Option<u64> {
-        self.0.iter_mut().find(|(id, _)| *id == device)?.1.lost_since.take()
+        self.0.get_mut(&device)?.lost_since.take()
     }
 }
 
@@ -480,7 +453,7 @@ mod tests {
 
     #[test]
     fn the_first_second_of_cpu_time_is_free_and_then_one_part_of_twenty() {
-        let budget = Budget::new(false);
+        let budget = Budget { unlimited: false };
         assert!(budget.allows_burst(Duration::ZERO, Duration::ZERO));
         assert!(!budget.is_spent(2 * SECOND, SECOND));
         assert!(budget.is_spent(Duration::ZERO, SECOND));
@@ -490,14 +463,14 @@ mod tests {
 
     #[test]
     fn a_pause_ends_when_there_is_enough_for_a_burst() {
-        let budget = Budget::new(false);
+        let budget = Budget { unlimited: false };
         assert!(!budget.allows_burst(20 * SECOND, 2 * SECOND));
         assert!(budget.allows_burst(20 * SECOND + 20 * BURST, 2 * SECOND));
     }
 
     #[test]
     fn a_named_interval_has_no_limit() {
-        let budget = Budget::new(true);
+        let budget = Budget { unlimited: true };
         assert!(budget.allows_burst(Duration::ZERO, 99 * SECOND));
         assert!(!budget.is_spent(Duration::ZERO, 99 * SECOND));
     }

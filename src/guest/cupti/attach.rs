@@ -16,14 +16,13 @@ use crate::guest::gpu::OffReason;
 use crate::guest::pool::Pool;
 use crate::guest::state::Shared;
 
-/// CUDA 13.4 update 1: the first whose hardware trace neither crashes programs that instantiate graphs or
-/// destroy contexts, nor loses memory with each record.
+/// CUDA 13.4 update 1: the first that neither crashes programs with graphs or contexts nor loses memory
+/// with each record.
 const HARDWARE_TRACE_SINCE: u32 = 130_401;
 
 /// The name under which CUPTI shows us to tools that it refuses.
 const OUR_NAME: &std::ffi::CStr = c"stage2";
 
-/// CUPTI, subscribed and collecting.
 pub(super) struct Attached {
     pub(super) activities: Activities,
     pub(super) subscriber: Subscriber,
@@ -69,7 +68,6 @@ pub(super) fn attach(
     Ok(Attached { fell_back, ..attached })
 }
 
-/// Why the second activity API does not serve.
 enum Failure {
     /// Another tool holds CUPTI.
     Held(OffReason),
@@ -110,8 +108,7 @@ fn configured(
     }
 }
 
-/// Leaves CUPTI to a later tool, and does not let the guest pay for it. There is nobody to report a
-/// failure to.
+/// Leaves CUPTI to a later tool, at no cost to the guest. There is nobody to report a failure to.
 fn leave(api: &Api, activities: &Activities, subscriber: Subscriber) {
     activities.disable_switched();
     activities.disable(sys::CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
@@ -225,8 +222,7 @@ fn configure(
     Ok((by_callback, hardware_trace))
 }
 
-/// Reserves the buffers. A second start of the first activity API, after the other one failed, keeps
-/// those that are there.
+/// Reserves the buffers. A start of the first API after the second one failed keeps those that are there.
 fn provide_pool(shared: &Shared, version: u32, activities: &Activities) -> Result<(), OffReason> {
     if shared.pool.get().is_some() {
         return Ok(());
@@ -242,8 +238,8 @@ fn provide_pool(shared: &Shared, version: u32, activities: &Activities) -> Resul
     Ok(())
 }
 
-/// Asks for hardware trace where the user does. CUPTI may accept it for a GPU that cannot: nobody knows the
-/// GPU yet.
+/// Asks for hardware trace where the user does. CUPTI may accept it for a GPU that cannot, which nobody
+/// knows yet.
 fn trace_by_hardware(activities: &Activities, version: u32, wanted: bool) -> Result<(), String> {
     if !wanted {
         return Err("off".to_owned());
@@ -276,7 +272,6 @@ fn by_callback(wanted: Attribution, per_thread_buffers: bool, version: u32) -> b
     }
 }
 
-/// The activity API in use.
 pub(super) enum Activities {
     /// The first one, which belongs to the process.
     First(&'static Api),
@@ -284,7 +279,6 @@ pub(super) enum Activities {
     Second(Second),
 }
 
-/// The second activity API for one subscriber.
 pub(super) struct Second {
     api: &'static Api,
     /// Used by [`Second::with`] only.
@@ -302,8 +296,7 @@ const SWITCHED_FIRST: &[u32] = &[
     sys::CUPTI_ACTIVITY_KIND_MEMCPY,
     sys::CUPTI_ACTIVITY_KIND_MEMSET,
 ];
-/// The second API has a kind of its own for copies between devices, which `MEMCPY` brings along in the
-/// first.
+/// The second API has a kind of its own for copies between devices, which `MEMCPY` brings along in the first.
 const SWITCHED_SECOND: &[u32] = &[
     sys::CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
     sys::CUPTI_ACTIVITY_KIND_MEMCPY,
@@ -331,12 +324,10 @@ impl Activities {
         }
     }
 
-    /// Whether it is the second one.
     pub(super) fn is_second(&self) -> bool {
         matches!(self, Activities::Second(_))
     }
 
-    /// The kinds that are switched at ranges.
     fn switched(&self) -> &'static [u32] {
         match self {
             Activities::First(_) => SWITCHED_FIRST,
@@ -344,8 +335,7 @@ impl Activities {
         }
     }
 
-    /// What has to be set before all else: that records hold chosen fields, and how graphs are recorded.
-    /// The first API needs nothing.
+    /// What comes before all else: chosen fields, and how graphs are recorded. The first API needs nothing.
     pub(super) fn prepare(&self, graph: Graph) -> Result<(), CuptiError> {
         let Activities::Second(second) = self else { return Ok(()) };
         second.set(sys::CUPTI_ACTIVITY_ATTR_USER_DEFINED_RECORDS, 1)?;
@@ -357,8 +347,7 @@ impl Activities {
         Ok(())
     }
 
-    /// Has the hardware take the times of kernels. Must come before any kind is enabled, and cannot be
-    /// taken back.
+    /// Has the hardware take the times of kernels: before any kind is enabled, and for good.
     pub(super) fn enable_hardware_trace(&self) -> Result<(), CuptiError> {
         match self {
             Activities::First(api) => api.enable_hardware_trace(),
@@ -366,7 +355,6 @@ impl Activities {
         }
     }
 
-    /// Sets a switch among the attributes that both APIs have.
     pub(super) fn set(&self, attribute: u32, value: u8) -> Result<(), CuptiError> {
         match self {
             Activities::First(api) => api.set_attribute_u8(attribute, value),
@@ -374,7 +362,6 @@ impl Activities {
         }
     }
 
-    /// Registers the callbacks that hand buffers out and take them back.
     pub(super) fn register(&self) -> Result<(), CuptiError> {
         match self {
             Activities::First(api) => {
@@ -388,7 +375,6 @@ impl Activities {
         }
     }
 
-    /// Starts collecting records of a kind.
     pub(super) fn enable(&self, kind: u32) -> Result<(), CuptiError> {
         match self {
             Activities::First(api) => api.activity_enable(kind),
@@ -397,8 +383,8 @@ impl Activities {
         }
     }
 
-    /// Starts collecting the properties of devices. Those of devices that the program uses already
-    /// (`early`: there are none) only the first API hands over.
+    /// Collects properties of devices. Of devices already in use (`early`: none) only the first API hands
+    /// them over.
     pub(super) fn enable_devices(&self, early: bool) -> Result<(), CuptiError> {
         let kind = sys::CUPTI_ACTIVITY_KIND_DEVICE;
         match self {
@@ -423,7 +409,6 @@ impl Activities {
         };
     }
 
-    /// Stops collecting what is switched at ranges.
     pub(super) fn disable_switched(&self) {
         self.switched().iter().for_each(|&kind| self.disable(kind));
     }
@@ -436,7 +421,6 @@ impl Activities {
         }
     }
 
-    /// Records that CUPTI dropped since the last call.
     pub(super) fn dropped(&self) -> Result<usize, CuptiError> {
         match self {
             Activities::First(api) => api.num_dropped(),
@@ -444,8 +428,8 @@ impl Activities {
         }
     }
 
-    /// No call for the subscriber begins any more. Whether its registration may end: no other thread is
-    /// in such a call. Nobody waits for one.
+    /// No call begins any more. Whether the registration may end: no other thread is in a call. Nobody
+    /// waits for one.
     pub(super) fn end(&self) -> bool {
         match self {
             Activities::First(_) => true,

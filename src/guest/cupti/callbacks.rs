@@ -13,7 +13,9 @@ use cupti_sys::{Api, Subscriber, bindings as sys};
 use stage2_contract::trace::Payload;
 
 use crate::base::barrier;
+use crate::base::counters::Counters;
 use crate::guest::event::{Event, EventKind};
+use crate::guest::pool::Pool;
 use crate::guest::state::{self, Call};
 use crate::guest::{launch_watch, thread};
 
@@ -54,13 +56,7 @@ pub(super) extern "C" fn complete_buffer(
     _size: usize,
     valid: usize,
 ) {
-    barrier::callback((), || {
-        let Some(shared) = state::shared() else { return };
-        if let Some(pool) = shared.pool.get().filter(|_| !buffer.is_null()) {
-            pool.complete(buffer, valid, &shared.counters);
-            shared.wake_drain();
-        }
-    });
+    take_back(buffer, |pool, counters| pool.complete(buffer, valid, counters));
 }
 
 /// [`request_buffer`] as the second activity API calls it.
@@ -73,20 +69,26 @@ pub(super) extern "C" fn request_buffer_v2(
     request_buffer(buffer, size, max_records);
 }
 
-/// On a thread of CUPTI's or on one that flushes: a buffer comes back with the layouts of its records,
-/// which exist during the call only.
+/// On a thread of CUPTI's or one that flushes, with the layouts of the records, which exist during the
+/// call only.
 pub(super) extern "C" fn complete_buffer_v2(
     buffer: *mut u8,
     _size: usize,
     valid: usize,
     info: *mut sys::CUpti_BufferCallbackCompleteInfo,
 ) {
-    barrier::callback((), || {
+    take_back(buffer, |pool, counters| {
         // SAFETY: null or what CUPTI calls us with, and this call has not returned.
         let completion = unsafe { Completion::new(info) };
+        pool.complete_told(buffer, valid, completion, counters);
+    });
+}
+
+fn take_back(buffer: *mut u8, complete: impl FnOnce(&Pool, &Counters)) {
+    barrier::callback((), || {
         let Some(shared) = state::shared() else { return };
         if let Some(pool) = shared.pool.get().filter(|_| !buffer.is_null()) {
-            pool.complete_told(buffer, valid, completion, &shared.counters);
+            complete(pool, &shared.counters);
             shared.wake_drain();
         }
     });

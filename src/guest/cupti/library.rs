@@ -154,7 +154,6 @@ pub(super) fn known_version(api: &Api) -> Result<u32, OffReason> {
     )))
 }
 
-/// Whether it is the simulated GPU of this repository.
 pub(super) fn is_simulated(api: &Api) -> bool {
     exports(api, b"stage2_sim_version\0")
 }

@@ -30,10 +30,8 @@ use crate::guest::thread;
 use attach::{Activities, Attached};
 use library::DriverGetVersion;
 
-/// CUPTI, subscribed and collecting.
 struct Cupti {
     api: &'static Api,
-    /// The activity API in use.
     activities: Activities,
     /// Switches callbacks. `None` while a thread uses it, and after the end.
     subscriber: Mutex<Option<Subscriber>>,

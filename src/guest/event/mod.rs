@@ -123,8 +123,7 @@ pub struct Event {
     pub depth_uncertain: bool,
     /// [`Events::lost`] of the thread when this was sent.
     pub lost: u32,
-    /// What to collect within this range.
-    pub selection: Selection,
+    pub(crate) selection: Selection,
     /// NVTX payload.
     pub payload: Option<Payload>,
     /// Where the text is.
@@ -172,7 +171,6 @@ impl Event {
         self.text.get(..usize::from(self.text_length)).unwrap_or_default()
     }
 
-    /// A piece of what belongs to this event.
     fn piece(&self, kind: EventKind, text: &[u8]) -> Event {
         let mut piece = Event::new(kind, self.thread).in_epoch(self.epoch);
         piece.set_text(text);
@@ -198,10 +196,8 @@ fn kept_from(kind: EventKind) -> usize {
 /// What became of an event.
 #[derive(Clone, Copy, Debug)]
 pub struct Delivery {
-    /// It will arrive.
-    pub arrives: bool,
-    /// Half of the places are taken: the drain thread should not sleep on.
-    pub half_full: bool,
+    pub(crate) arrives: bool,
+    pub(crate) half_full: bool,
 }
 
 /// The queue between the guest's threads and the drain thread.
@@ -226,8 +222,7 @@ impl Default for Events {
 }
 
 impl Events {
-    /// Bytes of address space.
-    pub const BYTES: usize =
+    pub(crate) const BYTES: usize =
         Queue::<Event>::bytes(QUEUE_EVENTS + LATE_ENDS) + LOST * size_of::<AtomicU32>();
 
     /// Sends `event`; counts it as lost where there is no room for it. Never waits.
@@ -343,8 +338,7 @@ impl Events {
         }
     }
 
-    /// Takes the oldest event.
-    pub fn receive(&self) -> Option<Event> {
+    pub(crate) fn receive(&self) -> Option<Event> {
         self.queue.receive()
     }
 

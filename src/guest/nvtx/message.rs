@@ -137,7 +137,6 @@ pub(super) unsafe fn read<'a>(attributes: *const sys::nvtxEventAttributes_t) -> 
 const ENDED: [u64; 2] =
     [sys::NVTX_PAYLOAD_ENTRY_TYPE_CSTRING as u64, sys::NVTX_PAYLOAD_ENTRY_TYPE_CSTRING_UTF8 as u64];
 
-/// The payloads of a call, where they lie.
 #[derive(Clone, Copy)]
 pub(super) struct Payloads {
     start: *const sys::nvtxPayloadData_t,
@@ -158,8 +157,8 @@ impl Payloads {
         self.count == 0
     }
 
-    /// Copies what there is room for. Returns how many payloads are missing altogether; what a cut
-    /// payload lacks is counted when it is read.
+    /// Copies what there is room for. Returns how many payloads are missing; cuts are counted when they
+    /// are read.
     pub(super) fn copy_to(self, blob: &mut Blob) -> u64 {
         let looked_at = self.count.min(MAX_PAYLOADS);
         let mut missing = (self.count - looked_at) as u64;

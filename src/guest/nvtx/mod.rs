@@ -36,7 +36,6 @@ pub fn renew() {
     FIRST.store(NEXT.load(Ordering::Relaxed), Ordering::Relaxed);
 }
 
-/// What a call says about its range or mark.
 #[derive(Clone, Copy)]
 struct Attributes<'a> {
     text: Text<'a>,
@@ -51,39 +50,31 @@ fn handle<T: Copy>(fallback: T, body: impl FnOnce(Call) -> T) -> T {
     match state::active() {
         Some(call) => {
             let turned_away = || call.shared.counters.calls_turned_away.increment();
-            barrier::enter(fallback, turned_away, || {
-                thread::begin(call);
-                body(call)
-            })
+            barrier::enter(fallback, turned_away, || begun(call, body))
         }
         None if state::is_new_child() => handle_first(fallback, body),
         None => handle_late(fallback, body),
     }
 }
 
-/// While the process ends, other threads may go on, and CUPTI hands over what they launch: it has to find its
-/// range.
+/// Runs `body`, where what this thread has open is that of the call.
+fn begun<T>(call: Call, body: impl FnOnce(Call) -> T) -> T {
+    thread::begin(call);
+    body(call)
+}
+
+/// While the process ends other threads may go on, and CUPTI hands over their launches: these need their range.
 #[cold]
 fn handle_late<T: Copy>(fallback: T, body: impl FnOnce(Call) -> T) -> T {
     let Some(call) = state::ending() else { return fallback };
-    barrier::enter(
-        fallback,
-        || (),
-        || {
-            thread::begin(call);
-            body(call)
-        },
-    )
+    barrier::enter(fallback, || (), || begun(call, body))
 }
 
 /// The first call in a forked child.
 #[cold]
 fn handle_first<T: Copy>(fallback: T, body: impl FnOnce(Call) -> T) -> T {
-    let begun = |call| {
-        thread::begin(call);
-        body(call)
-    };
-    barrier::enter(fallback, || (), || state::start_child().map_or(fallback, begun))
+    let start = || state::start_child().map_or(fallback, |call| begun(call, body));
+    barrier::enter(fallback, || (), start)
 }
 
 fn push(domain: Handle, attributes: Attributes<'_>) -> i32 {
@@ -128,16 +119,11 @@ fn pop(domain: Handle, payloads: Payloads) -> i32 {
 fn start(domain: Handle, attributes: Attributes<'_>) -> u64 {
     handle(0, |call| {
         let shared = call.shared;
+        let choose = || is_chosen(shared, domain, attributes.text);
         let mut selection = match is_asked(shared, domain, attributes.text) {
             false => Selection::Inherit,
-            true => {
-                let choose = || is_chosen(shared, domain, attributes.text);
-                if thread::around().unwrap_or_else(choose) {
-                    Selection::Collect
-                } else {
-                    Selection::Skip
-                }
-            }
+            true if thread::around().unwrap_or_else(choose) => Selection::Collect,
+            true => Selection::Skip,
         };
         let collected = selection == Selection::Collect;
         if collected {
@@ -186,7 +172,6 @@ impl Attributes<'_> {
     const NONE: Attributes<'static> =
         Attributes { text: Text::None, category: 0, payload: None, payloads: Payloads::NONE };
 
-    /// Nothing but payloads.
     fn of(payloads: Payloads) -> Self {
         Attributes { payloads, ..Self::NONE }
     }
@@ -235,8 +220,7 @@ fn send_payloads(shared: &Shared, event: &mut Event, payloads: Payloads) {
     shared.events.send_payloads(event, blob.bytes(), &shared.counters);
 }
 
-/// Whether collection is asked for in a range: where only some ranges are collected, by name or,
-/// if all names are, by instance.
+/// Whether collection is asked for in a range: by its name where names are filtered, else by instance.
 fn is_asked(shared: &Shared, domain: Handle, text: Text<'_>) -> bool {
     let wanted = shared.window_filter();
     let filter = &wanted.ranges;
@@ -261,10 +245,7 @@ fn is_chosen(shared: &Shared, domain: Handle, text: Text<'_>) -> bool {
     if !wanted.is_sampled() {
         return true;
     }
-    let registered = match text {
-        Text::Registered(handle) => handle.number(),
-        _ => 0,
-    };
+    let registered = if let Text::Registered(handle) = text { handle.number() } else { 0 };
     let key = text.with_bytes(|name| window_filter::kind_key(name, registered, domain.number()));
     wanted.sampler.take(key)
 }

@@ -51,7 +51,6 @@ pub struct FullBuffer {
     told: Told,
 }
 
-/// What CUPTI told of the records of a buffer.
 #[derive(Clone, Copy, Debug)]
 enum Told {
     /// Nothing: they are of the first activity API.
@@ -103,7 +102,6 @@ pub struct Pool {
     may_refuse: bool,
     /// Buffers without the extra ones.
     pooled: usize,
-    /// Who holds each buffer.
     holders: Box<[AtomicU64]>,
     /// With the second activity API only.
     layouts: Option<LayoutSlots>,
@@ -122,11 +120,12 @@ impl Pool {
     /// as much. `may_refuse`: this CUPTI survives a request that is not met (12.9 and later). `None`
     /// where the system has no address space left.
     pub fn new(asked: Buffers, may_refuse: bool) -> Option<Self> {
-        (0..=HALVINGS).find_map(|halvings| match asked {
-            Buffers::Within { bytes } => {
-                Self::reserve(Buffers::Within { bytes: bytes >> halvings }, may_refuse, halvings)
-            }
-            Buffers::Sized { .. } => Self::reserve(asked, may_refuse, halvings),
+        (0..=HALVINGS).find_map(|halvings| {
+            let within = match asked {
+                Buffers::Within { bytes } => Buffers::Within { bytes: bytes >> halvings },
+                sized @ Buffers::Sized { .. } => sized,
+            };
+            Self::reserve(within, may_refuse, halvings)
         })
     }
 
@@ -208,8 +207,8 @@ impl Pool {
         });
     }
 
-    /// Takes a buffer back. `told` is called with its index while it is in our hands alone; of what is
-    /// lost, so many bytes count as a record.
+    /// `told` is called while the buffer is in our hands alone; of what is lost, so many bytes count as a
+    /// record.
     fn take_back(
         &self,
         start: *mut u8,
@@ -234,8 +233,7 @@ impl Pool {
         }
     }
 
-    /// Buffers that CUPTI holds.
-    pub fn given(&self) -> usize {
+    pub(crate) fn given(&self) -> usize {
         self.given_now().count()
     }
 
@@ -286,8 +284,7 @@ impl Pool {
         self.full.in_use()
     }
 
-    /// Whether buffers that CUPTI handed back wait to be taken.
-    pub fn has_full(&self) -> bool {
+    pub(crate) fn has_full(&self) -> bool {
         !self.full.is_empty()
     }
 
@@ -352,7 +349,6 @@ impl Links {
     }
 }
 
-/// The free buffers of one size.
 struct FreeList {
     /// The index on top in the lower half. The upper half counts changes: without it, a thread that
     /// sleeps in [`FreeList::pop`] could take a top that is the same again over another list.
@@ -398,7 +394,6 @@ impl FreeList {
         }
     }
 
-    /// About how many are left.
     fn left(&self) -> usize {
         self.left.load(Ordering::Relaxed)
     }
@@ -430,7 +425,6 @@ const BESIDE: usize = if cfg!(feature = "models") { 0 } else { 64 };
 const LARGE_SHARE: (usize, usize) = (2, 16);
 const MEDIUM_SHARE: (usize, usize) = (3, 16);
 
-/// Buffers of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Class {
     bytes: usize,
@@ -471,7 +465,6 @@ impl Layout {
         self.0.push(Class { bytes, count, first, offset });
     }
 
-    /// How many buffers there are.
     fn count(&self) -> usize {
         self.0.last().map_or(0, |class| class.first + class.count)
     }
@@ -501,7 +494,6 @@ impl Layout {
 // callback may run on a guest thread, which allocates nothing. So the places are address space that is
 // reserved once; a place takes memory (8 KiB) when its buffer first comes back.
 
-/// The places, by index of the buffer.
 struct LayoutSlots {
     start: *mut Layouts,
     count: usize,

@@ -86,8 +86,8 @@ impl<T> Queue<T> {
         self.send_below(usize::MAX, item)
     }
 
-    /// Takes the item that was handed over first. Meant for one thread at a time: of two, both get items of
-    /// their own, in any order.
+    /// Takes the item that was handed over first. Meant for one thread: of two, both get items of their
+    /// own, in any order.
     pub(crate) fn receive(&self) -> Option<T> {
         let place = self.first_taken().or_else(|| self.take_over())?;
         // SAFETY: the slot was handed over, which is after it was filled, and came into our hands alone.
@@ -101,7 +101,6 @@ impl<T> Queue<T> {
         (self.free.load(Ordering::Acquire) >> BITS & MASK) as usize
     }
 
-    /// Whether nothing waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.sent.load(Ordering::Acquire) == 0 && self.taken.load(Ordering::Acquire) & MASK == 0
     }
@@ -192,8 +191,8 @@ impl<T> Queue<T> {
         Some(first)
     }
 
-    /// Keeps a list, whose last place is `last`, before what is kept already, which is nothing where one
-    /// thread receives.
+    /// Keeps a list, whose last place is `last`, before what is kept already: nothing, where one thread
+    /// receives.
     fn keep(&self, first: u32, last: u32) {
         let Some(slot) = self.slot(last) else { return };
         let mut word = self.taken.load(Ordering::Acquire);
