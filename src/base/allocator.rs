@@ -85,8 +85,7 @@ unsafe impl GlobalAlloc for Allocator {
     }
 }
 
-/// What the system does not give. Null, which ends the process, only on a thread that is not ours and
-/// where the reserve is used up.
+/// Null, which ends the process, only where the reserve is used up and the thread is not ours.
 #[cold]
 #[inline(never)]
 fn refused(layout: Layout) -> *mut u8 {

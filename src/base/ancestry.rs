@@ -25,8 +25,7 @@ static PARENT: AtomicU32 = AtomicU32::new(0);
 /// This process was forked after CUDA was initialised.
 static AFTER_CUDA: AtomicBool = AtomicBool::new(false);
 
-/// Notes which process this is, and maps the page of notices. Called once, when the library is
-/// loaded.
+/// Notes which process this is, and maps the page of notices. Called once, in the constructor.
 pub fn begin() {
     PROCESS.store(std::process::id(), Ordering::Relaxed);
     if let Some(page) = pages::map(PAGE_BYTES, libc::MAP_SHARED) {
@@ -41,8 +40,7 @@ pub fn note_fork(after_cuda: bool) {
     PARENT.store(parent, Ordering::Relaxed);
 }
 
-/// This process as the kernel numbers it: the C library's own function once remembered it, also in
-/// children. Async-signal-safe.
+/// Of the kernel itself: the C library once remembered it, also in children. Async-signal-safe.
 pub(crate) fn own_pid() -> libc::pid_t {
     // SAFETY: no preconditions.
     unsafe { libc::syscall(libc::SYS_getpid) as libc::pid_t }

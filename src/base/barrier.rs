@@ -62,8 +62,7 @@ impl CodeOwner {
 
 static PREPARED: AtomicBool = AtomicBool::new(false);
 
-/// Prepares this process, and its forked children, for [`enter`]. Called at start, with no thread in here.
-/// Allocates.
+/// Prepares this process and its children for [`enter`]. Called at start, with no thread in here. Allocates.
 pub(crate) fn prepare() {
     if !PREPARED.swap(true, Ordering::Relaxed) {
         hush();

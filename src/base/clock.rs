@@ -55,7 +55,7 @@ pub(super) fn of_the_kernel() -> Option<libc::timespec> {
 
 /// A moment of the kernel's monotonic clock: whatever waits or keeps a pace goes by it, because one of the C
 /// library that stands still would have it wait for ever. Where the clock cannot be read, it is its beginning.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Instant(Duration);
 
 impl Instant {

@@ -33,8 +33,7 @@ pub(crate) fn epoch() -> u32 {
     EPOCH.load(Ordering::Acquire)
 }
 
-/// Has threads begin anew, for a further window. From now on they know that ranges may be open of which
-/// nothing was seen.
+/// Has threads begin anew, for a further window: ranges may be open of which nothing was seen.
 pub fn begin_epoch() {
     UNSEEN.store(true, Ordering::Relaxed);
     EPOCH.fetch_add(1, Ordering::Release);
@@ -50,8 +49,7 @@ fn mark() -> Option<&'static AtomicU8> {
     unsafe { MARK.load(Ordering::Acquire).as_ref() }
 }
 
-/// Marks this process. Called at start. Where the kernel cannot clear a page (before 4.14),
-/// [`in_silent_child`] knows of none.
+/// Marks this process, at start. Where no page can be cleared (before 4.14) no child is known as silent.
 pub fn mark_process() {
     if mark().is_some() {
         // A forked child: the handler has done it.

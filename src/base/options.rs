@@ -120,18 +120,8 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Collection is on within some ranges only.
-    pub fn is_restricted(&self) -> bool {
-        self.is_sampled() || !self.ranges.is_everything()
-    }
-
     /// The table at exit is shown somewhere, or `kernels.md` is written.
     pub fn shows_summary(&self) -> bool {
         self.summary != Summary::Off || (self.out.is_some() && !self.launcher)
-    }
-
-    /// Not every instance of a range is collected.
-    pub fn is_sampled(&self) -> bool {
-        self.sample > 1
     }
 }

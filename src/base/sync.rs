@@ -92,6 +92,15 @@ mod primitives {
     }
     pub(crate) use process_wide;
 
+    /// Runs `body` on another thread of a model, with what the threads share.
+    pub(crate) fn beside<S: 'static, T: 'static>(
+        shared: &loom::sync::Arc<S>,
+        body: impl FnOnce(&S) -> T + 'static,
+    ) -> loom::thread::JoinHandle<T> {
+        let shared = shared.clone();
+        loom::thread::spawn(move || body(&shared))
+    }
+
     /// Runs `body` in every order of its threads' steps in which a thread is interrupted at most
     /// `preemptions` times where it need not wait, and says how many there are.
     pub(crate) fn try_every_order(

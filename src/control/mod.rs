@@ -47,8 +47,7 @@ pub enum OpenError {
     Thread(#[from] io::Error),
 }
 
-/// Opens the socket on the calling thread, and starts the thread that serves it. The caller has all signals
-/// blocked, which the thread inherits.
+/// Opens the socket, and starts its thread, which inherits that all signals are blocked.
 pub fn open(context: Context) -> Result<(), OpenError> {
     let socket = Socket::open().map_err(OpenError::Place)?;
     let ready = Arc::new(Flag::default());

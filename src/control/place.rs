@@ -32,9 +32,15 @@ struct Known {
     path: CString,
 }
 
+impl Known {
+    /// The descriptor has not become another one.
+    fn is_ours(&self) -> bool {
+        identity(self.fd) == Some(self.identity)
+    }
+}
+
 pub(super) struct Socket {
-    fd: RawFd,
-    identity: (u64, u64),
+    known: &'static Known,
     pub(super) name: SocketName,
 }
 
@@ -89,25 +95,25 @@ impl Socket {
         let identity = identity(socket.as_raw_fd()).ok_or_else(io::Error::last_os_error)?;
         let fd = std::os::fd::IntoRawFd::into_raw_fd(socket);
         let path = CString::new(path.as_os_str().as_bytes())?;
-        let known = Known { pid: std::process::id(), fd, identity, path };
+        let known = Box::leak(Box::new(Known { pid: std::process::id(), fd, identity, path }));
         // The one before, if any, is left: a handler may be reading it.
-        CURRENT.store(Box::into_raw(Box::new(known)), Ordering::Release);
-        Ok(Socket { fd, identity, name })
+        CURRENT.store(known, Ordering::Release);
+        Ok(Socket { known, name })
     }
 
     /// Waits for a client, or for `timeout_ms`; -1: without end.
     pub(super) fn wait(&self, timeout_ms: i32) -> Waited {
-        let mut asked = libc::pollfd { fd: self.fd, events: libc::POLLIN, revents: 0 };
+        let mut asked = libc::pollfd { fd: self.known.fd, events: libc::POLLIN, revents: 0 };
         // SAFETY: one valid entry.
         let ready = unsafe { libc::poll(&raw mut asked, 1, timeout_ms) };
-        if identity(self.fd) != Some(self.identity) {
+        if !self.known.is_ours() {
             return Waited::Lost;
         }
         match ready {
-            1.. if asked.revents & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) != 0 => {
-                Waited::Lost
+            1.. if asked.revents & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) == 0 => {
+                Waited::Client
             }
-            1.. => Waited::Client,
+            1.. => Waited::Lost,
             _ => Waited::Nothing,
         }
     }
@@ -116,12 +122,11 @@ impl Socket {
         // SAFETY: the descriptor was checked to be ours; the address is not asked for.
         unsafe {
             let (none, flags) = (ptr::null_mut(), libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK);
-            let client = libc::accept4(self.fd, none, ptr::null_mut(), flags);
+            let client = libc::accept4(self.known.fd, none, ptr::null_mut(), flags);
             if client < 0 {
-                Err(io::Error::last_os_error())
-            } else {
-                Ok(OwnedFd::from_raw_fd(client))
+                return Err(io::Error::last_os_error());
             }
+            Ok(OwnedFd::from_raw_fd(client))
         }
     }
 }
@@ -164,8 +169,7 @@ fn check_same(opened: &File, folder: &Path) -> io::Result<()> {
     same.then_some(()).ok_or_else(|| io::Error::other("it was replaced while it was opened"))
 }
 
-/// A socket that listens, with a high number and mode 0600: nobody connects before that, the folder is
-/// closed to others.
+/// A socket that listens, with a high number and mode 0600: the folder was closed to others before.
 fn listen(path: &Path) -> io::Result<OwnedFd> {
     let failed = io::Error::last_os_error;
     // SAFETY: the address is initialised and long enough for the path, which was checked; the descriptors
@@ -227,7 +231,7 @@ pub(crate) fn remove() {
 
 /// Ends the service: its thread wakes and looks why. Async-signal-safe.
 pub(crate) fn close() {
-    if let Some(known) = own().filter(|known| identity(known.fd) == Some(known.identity)) {
+    if let Some(known) = own().filter(|known| known.is_ours()) {
         // SAFETY: the descriptor is ours. Whoever waits for it wakes.
         unsafe { libc::shutdown(known.fd, libc::SHUT_RDWR) };
     }
@@ -236,7 +240,7 @@ pub(crate) fn close() {
 /// In a forked child: closes its copy of the parent's socket, so that nobody connects to the parent and
 /// waits for ever once it is gone. Async-signal-safe.
 pub(crate) fn renew() {
-    if let Some(known) = current().filter(|known| identity(known.fd) == Some(known.identity)) {
+    if let Some(known) = current().filter(|known| known.is_ours()) {
         // SAFETY: the descriptor is the copy of ours.
         unsafe { libc::close(known.fd) };
     }

@@ -28,11 +28,9 @@ pub(crate) const MORE_NAMES: &[u8] = b"(more names than are kept)";
 const MAX_PATHS: usize = 1 << 15;
 /// Stands for every further path at the top.
 const MORE_PATHS: &[u8] = b"(more paths than are kept)";
-/// A path text that is longer than twice this is cut to this many bytes at both ends: there may be
-/// thousands of nested ranges, with as many paths.
+/// A longer path text than twice this keeps so many bytes of both ends: ranges may be nested by thousands.
 const END_BYTES: usize = 512;
-/// Launch configurations, and queues, that are known at a time. With the next one all are
-/// forgotten, and defined again when they come again.
+/// Launch configurations, and queues, that are known at a time. With the next one all are defined anew.
 const MAX_SHAPES: usize = 1 << 15;
 const MAX_QUEUES: usize = 1 << 12;
 /// Addresses of kernel names that are known at a time.
@@ -95,8 +93,7 @@ pub(crate) struct Interner {
 }
 
 impl Interner {
-    /// What was written is lost, or in an earlier file: what is used from now on is defined again, under
-    /// its number.
+    /// What was written is lost, or in an earlier file: what is used is defined again, under its number.
     pub(crate) fn define_again(&mut self) {
         self.epoch += 1;
         self.addresses.clear();
@@ -138,8 +135,7 @@ impl Interner {
         }
     }
 
-    /// The number of the text at `address`. The text is compared every time: CUPTI may reuse an
-    /// address for another kernel after a module was unloaded.
+    /// The text is compared every time: CUPTI may reuse an address after a module was unloaded.
     pub(crate) fn name_at(&mut self, address: usize, bytes: &[u8], sink: &mut impl Sink) -> u32 {
         if let Some(&id) = self.addresses.get(&address)
             && self.text(id) == bytes

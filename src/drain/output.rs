@@ -90,8 +90,7 @@ impl Output {
         pieces.is_some_and(|pieces| pieces.is_over(self.file_bytes()))
     }
 
-    /// Ends the piece in order and begins the next one with what describes the process. Where there can be no
-    /// next one, this one goes on: false.
+    /// Ends the piece and begins the next one. Where there can be none, this one goes on: false.
     pub(super) fn begin_piece(&mut self, counters: &Counters) -> bool {
         let Some(pieces) = &mut self.pieces else { return false };
         let NewFile { writer, path, gauge } = match pieces.create_next() {

@@ -50,8 +50,7 @@ impl Pace {
         self.flushed_at.elapsed() >= if runs_low { self.patience } else { self.pause }
     }
 
-    /// A flush was done. Where it brought too little back, the buffers are in use, and quick flushes would
-    /// only cost.
+    /// A flush was done. Where it brought too little back, the buffers are in use, and more would only cost.
     pub(super) fn flushed(&mut self, runs_low: bool) {
         self.flushed_at = Instant::now();
         let next = self.pause.saturating_mul(2);

@@ -26,6 +26,7 @@ const MAX_RANGES: usize = 1 << 16;
 /// Names that are tried for the first piece: two processes may begin in the same second.
 const NAMES: u64 = 100;
 
+#[derive(Default)]
 pub(super) struct Pieces {
     rotate: Rotate,
     folder: PathBuf,
@@ -81,17 +82,8 @@ impl Pieces {
                         begun,
                         number: 1,
                         since: Instant::now(),
-                        head: 0,
-                        holds_events: false,
                         files: VecDeque::from([file.path.clone()]),
-                        retry: None,
-                        bytes: 0,
-                        unwritten: 0,
-                        told: Losses::default(),
-                        threads: BTreeMap::new(),
-                        nodes: FxHashMap::default(),
-                        first_range: 0,
-                        said: FxHashSet::default(),
+                        ..Pieces::default()
                     };
                     return Ok((pieces, file));
                 }
@@ -162,8 +154,7 @@ impl Pieces {
         facts.into_iter().chain(self.threads.values().cloned())
     }
 
-    /// The records of `head` in the middle of a piece whose beginning may be lost: nobody can say what was
-    /// open.
+    /// The records of `head` in the middle of a piece: what was open is not known there.
     pub(super) fn head_again(&self) -> impl Iterator<Item = Record> {
         let (key, value) = (pieces::OPEN_BEFORE.to_owned(), pieces::UNKNOWN.to_owned());
         self.head().chain([Record::Meta { key, value }])

@@ -17,6 +17,7 @@ use crate::base::{diag, new_file, timed_write};
 use crate::drain::aggregate::{Instances, Key, Row, Totals, UNATTRIBUTED, Work};
 use crate::drain::intern::Interner;
 use crate::guest::gpu::OffReason;
+use crate::guest::window_filter::WindowFilter;
 
 /// Above the ranges of libraries that are in none of the workload's.
 const LIBRARIES: &str = "Library ranges outside the workload's ranges";
@@ -26,6 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 pub(crate) struct Summary<'a> {
     pub(crate) options: &'a Options,
+    pub(crate) filter: &'a WindowFilter,
     pub(crate) counters: &'a Counters,
     pub(crate) names: &'a Interner,
     pub(crate) shown: ShownPaths,
@@ -38,8 +40,7 @@ pub(crate) struct Summary<'a> {
 }
 
 impl Summary<'_> {
-    /// Writes the table where `STAGE2_SUMMARY` wants it and, without the launcher, `kernels.md` into
-    /// `STAGE2_OUT`.
+    /// Writes the table where `STAGE2_SUMMARY` wants it and, without the launcher, `kernels.md`.
     pub(crate) fn show(&self) {
         let written = match &self.options.summary {
             Target::Off => Ok(()),
@@ -111,9 +112,7 @@ impl Summary<'_> {
     }
 
     fn device_name(&self, id: u32) -> String {
-        let device = self.devices.get(&id);
-        device
-            .map_or_else(|| "GPU".to_owned(), |device| stage2_contract::text::visible(&device.name))
+        self.devices.get(&id).map_or_else(|| "GPU".to_owned(), |device| text::visible(&device.name))
     }
 }
 
@@ -182,7 +181,7 @@ fn write_sections(
     whole_ns: u64,
     out: &mut String,
 ) -> std::fmt::Result {
-    let restricted = summary.options.is_restricted();
+    let restricted = summary.filter.is_restricted();
     for section in sections.iter().take(PATHS) {
         write!(out, "\n{}", section.title(summary.names))?;
         let Instances { count, asked, recorded, host_ns } = section.instances;
@@ -278,7 +277,7 @@ fn write_table(
         .filter(|section| !section.rows.is_empty())
         .flat_map(|section| {
             let mut title = section.title(summary.names);
-            if summary.options.is_sampled() && section.instances.recorded > 0 {
+            if summary.filter.is_sampled() && section.instances.recorded > 0 {
                 let Instances { asked, recorded, .. } = section.instances;
                 title.push_str(&format!(" (scaled: recorded {recorded} of {asked})"));
             }
@@ -380,7 +379,7 @@ fn tables(summary: &Summary<'_>) -> Tables {
     }
     let mut sections: Vec<Section> = by_path.into_values().collect();
     for section in &mut sections {
-        section.scale(summary.options.is_sampled());
+        section.scale(summary.filter.is_sampled());
         section.rows.sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then_with(|| a.name.cmp(&b.name)));
     }
     sections.sort_by_key(|s| (std::cmp::Reverse((s.total_ns, s.instances.host_ns)), s.path));
@@ -455,7 +454,7 @@ fn work_name(summary: &Summary<'_>, key: &Key) -> String {
 
 /// Which GPU work the figures are of.
 fn which(summary: &Summary<'_>) -> &'static str {
-    if summary.options.is_restricted() { "recorded" } else { "all" }
+    if summary.filter.is_restricted() { "recorded" } else { "all" }
 }
 
 /// What was not recorded, and what that means for the figures; none where everything was.
@@ -464,24 +463,24 @@ fn parts(summary: &Summary<'_>) -> impl Iterator<Item = String> {
 }
 
 fn filtering(summary: &Summary<'_>) -> Option<String> {
-    let options = summary.options;
-    if options.ranges.is_everything() {
+    let filter = summary.filter;
+    if filter.ranges.is_everything() {
         return None;
     }
-    let filter = text::visible(options.ranges.to_string().as_bytes());
+    let shown = text::visible(filter.ranges.to_string().as_bytes());
     let mut line = format!(
-        "COLLECTED ONLY in ranges that match {filter} (STAGE2_RANGES): GPU work elsewhere is not \
+        "COLLECTED ONLY in ranges that match {shown} (STAGE2_RANGES): GPU work elsewhere is not \
          recorded"
     );
     let none = summary.totals.instances.values().all(|instances| instances.asked == 0);
-    if none && !options.is_sampled() {
+    if none && !filter.is_sampled() {
         line.push_str("; NO RANGE that matches was opened");
     }
     Some(line)
 }
 
 fn sampling(summary: &Summary<'_>) -> Option<String> {
-    if !summary.options.is_sampled() {
+    if !summary.filter.is_sampled() {
         return None;
     }
     let asked = || summary.totals.instances.values().filter(|instances| instances.asked > 0);
@@ -490,7 +489,7 @@ fn sampling(summary: &Summary<'_>) -> Option<String> {
         "SAMPLED 1/{}: calls, totals and shares are scaled by instances/recorded of their range \
          path; means and percentiles are of what was recorded; work outside of the sampled ranges \
          is not recorded",
-        summary.options.sample
+        summary.filter.sample
     );
     if asked().next().is_none() {
         line.push_str("; NO RANGE to sample was opened: check STAGE2_RANGES, or open NVTX ranges");

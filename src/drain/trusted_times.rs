@@ -68,8 +68,7 @@ const AHEAD_NS: u64 = 60_000_000_000;
 /// Work is launched before the clock is first read, by less than this.
 const BEFORE_NS: u64 = 24 * 3_600_000_000_000;
 
-/// From a day before the earliest reading of the clock to a minute after the latest; everything where
-/// there is none.
+/// From a day before the earliest reading of the clock to a minute after the latest; all without one.
 #[derive(Debug, Default)]
 pub(super) struct PossibleTimes(Option<(GpuNs, GpuNs)>);
 

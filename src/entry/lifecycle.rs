@@ -25,8 +25,7 @@ const OPEN_PATIENCE: Duration = Duration::from_millis(100);
 /// Between two looks of a thread that has nothing more to do.
 const REST: Duration = Duration::from_millis(200);
 
-/// Starts recording, unless that was done. `None`: we are off for good, or another thread takes too
-/// long over the start.
+/// Starts recording, unless that was done. `None`: off for good, or another thread takes too long.
 pub fn start() -> Option<&'static Shared> {
     if generation::in_silent_child() {
         state::forked();
@@ -149,8 +148,7 @@ pub fn start_gpu() {
     }
 }
 
-/// Starts the GPU half for a window of a process that was dormant at its cuInit. A refusal holds for this
-/// window only.
+/// Starts the GPU half for a window, after cuInit. A refusal holds for this window only.
 fn start_gpu_late(shared: &'static Shared) -> Result<(), OffReason> {
     if shared.options.graph == Graph::Graph {
         return Err(OffReason(control::LATE_GRAPHS.to_owned()));

@@ -221,8 +221,7 @@ pub struct Shared {
     pub options: Options,
     pub(crate) pid: u32,
     pub(crate) job: JobFacts,
-    /// What the environment says about its place in a job at the start of the GPU half: some
-    /// launchers set their variables in between.
+    /// [`Shared::job`] at the start of the GPU half: some launchers set their variables in between.
     pub job_at_gpu_start: OnceLock<JobFacts>,
     /// Events from guest threads to the drain thread.
     pub events: Events,
@@ -281,9 +280,9 @@ impl Shared {
             environment,
             wanted: AtomicPtr::new(ptr::from_ref(environment).cast_mut()),
             windows,
-            switches: Switches::new(options.is_restricted() || options.control),
+            switches: Switches::new(environment.is_restricted() || options.control),
             launch_watch: LaunchWatch::default(),
-            started: StartedRanges::new(options.is_restricted() || options.control),
+            started: StartedRanges::new(environment.is_restricted() || options.control),
             options,
             pid: std::process::id(),
             job: JobFacts::from_env(),
@@ -326,8 +325,7 @@ impl Shared {
         self.wanted.store(ptr::from_ref(wanted).cast_mut(), Ordering::Release);
     }
 
-    /// As [`Shared::switch`], for the ranges of guest threads. The window may end at the same moment:
-    /// then collection is off at the end.
+    /// As [`Shared::switch`], for guest threads. If the window ends meanwhile, collection is off at the end.
     pub fn collect(&self, on: bool) {
         if on && phase() == Phase::Stopping {
             return;
@@ -417,8 +415,7 @@ impl Shared {
         self.gpu.get()?.as_ref().ok()
     }
 
-    /// Hardware counters to sample: what the environment asks for, or the collector's choice where the
-    /// window that starts CUPTI asks for some.
+    /// Hardware counters to sample: of the environment, or the default where this window asks for some.
     pub fn counters_to_sample(&self) -> stage2_contract::settings::Counters {
         match self.windows.are_counters_asked() && self.options.counters.off {
             true => stage2_contract::settings::Counters::default(),

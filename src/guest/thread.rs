@@ -61,8 +61,7 @@ struct State {
     domains_lost: Cell<u32>,
     /// An event was lost that none to come can make up for.
     lost_track: Cell<bool>,
-    /// Ranges open in domains that have no place. Until they close none gets one: its depth would begin in
-    /// the middle.
+    /// Ranges open in domains without a place. Until they close none gets one: its depth is not known.
     beyond: Cell<u32>,
     /// Those of them that were open when this process was forked.
     inherited_beyond: Cell<u32>,

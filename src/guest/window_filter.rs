@@ -73,8 +73,7 @@ impl Default for Bits {
 }
 
 impl Bits {
-    /// Takes the bits of this filter for all that was registered. Only one thread calls it, while
-    /// nothing is recorded.
+    /// Takes the bits of this filter for all registrations. One thread calls it, while nothing is recorded.
     pub fn fill(&self, filter: &'static RangeFilter, registry: &Registry) {
         self.filter.store(std::ptr::from_ref(filter).cast_mut(), Ordering::SeqCst);
         // What is registered from here on sees the filter.
@@ -192,8 +191,7 @@ impl Sampler {
     }
 }
 
-/// The key of a kind; never 0. `registered`: the number of a registered string, whose text is not at hand,
-/// or 0.
+/// The key of a kind; never 0. `registered`: the number of a registered string without its text, or 0.
 pub(crate) fn kind_key(name: &[u8], registered: u32, domain: u32) -> u64 {
     // FNV-1a.
     let mut hash = 0xcbf2_9ce4_8422_2325u64;

@@ -87,8 +87,7 @@ pub struct Standing {
     /// Since when, since 1970.
     pub since: Duration,
     pub(crate) limits: Limits,
-    /// How much later the window began than at the moment that was set; `None` where none was, or it is not
-    /// on yet.
+    /// How much later it began than the moment that was set; `None`: none was, or it is not on yet.
     pub late: Option<Duration>,
     /// Its first step, of the last window for which a moment was set.
     pub first_step: Option<FirstStep>,
@@ -327,27 +326,24 @@ fn since_1970() -> Duration {
 mod tests {
     use super::*;
 
+    fn start(windows: &Windows) -> Result<u64, Refusal> {
+        windows.ask_start(None, false, None, Limits::default())
+    }
+
     #[test]
     fn a_window_is_asked_for_begun_and_ended_in_order() {
         let windows = Windows::default();
         assert_eq!(windows.ask_stop(), Err(Refusal::NotOn));
-        assert_eq!(windows.ask_start(None, false, None, Limits::default()), Ok(1));
-        assert_eq!(
-            windows.ask_start(None, false, None, Limits::default()),
-            Err(Refusal::AlreadyOn(1))
-        );
+        assert_eq!([start(&windows), start(&windows)], [Ok(1), Err(Refusal::AlreadyOn(1))]);
         assert_eq!(windows.take().map(|window| (window.number, window.late)), Some((1, true)));
         assert!(windows.take().is_none());
         windows.begun(Some("a".to_owned()), None);
         assert_eq!(windows.ask_stop(), Ok(1));
         assert!(windows.is_stop_asked());
         windows.stopping();
-        assert_eq!(
-            windows.ask_start(None, false, None, Limits::default()),
-            Err(Refusal::StillStopping(1))
-        );
+        assert_eq!(start(&windows), Err(Refusal::StillStopping(1)));
         windows.over("stop".to_owned(), 5, 1);
-        assert_eq!(windows.ask_start(None, false, None, Limits::default()), Ok(2));
+        assert_eq!(start(&windows), Ok(2));
         assert!(!windows.is_stop_asked(), "that was for the window before");
         let standing = windows.standing();
         assert_eq!((standing.records, standing.lost, standing.done.len()), (5, 1, 1));
@@ -367,7 +363,7 @@ mod tests {
         assert_eq!(windows.take_marks().len(), MARKS);
         windows.over("stop".to_owned(), 0, 0);
         for _ in 0..2 * LISTED {
-            windows.ask_start(None, false, None, Limits::default()).unwrap();
+            start(&windows).unwrap();
             windows.over("stop".to_owned(), 0, 0);
         }
         assert_eq!(windows.standing().done.len(), LISTED);
@@ -378,10 +374,8 @@ mod tests {
         let windows = Windows::default();
         windows.ask_first();
         windows.begun(None, None);
-        assert_eq!(
-            (windows.asked_flush(), windows.ask_flush(), windows.ask_flush()),
-            (None, Ok(1), Ok(2))
-        );
+        assert_eq!((windows.asked_flush(), windows.ask_flush()), (None, Ok(1)));
+        assert_eq!(windows.ask_flush(), Ok(2));
         windows.flushed(windows.asked_flush().unwrap());
         assert_eq!((windows.asked_flush(), windows.flushes_done()), (None, 2));
     }

@@ -10,7 +10,7 @@ use cupti_sys::nvtx as sys;
 use rustc_hash::FxHashMap;
 
 use crate::guest::blob;
-use crate::guest::registry::{Entry as Registered, Handle, Kind, Lookup, Registry};
+use crate::guest::registry::{Entry as Registered, Handle, Kind, Lookup, Registry, registry};
 use crate::guest::schema_encoding::{
     self, DYNAMIC_IDS, Enumeration, OwnedEntry, STATIC_IDS, Schema,
 };
@@ -379,6 +379,12 @@ pub(crate) struct Definitions<'r> {
     seen: u32,
     /// Those of them that were not there yet: another thread was writing them.
     missing: Vec<u32>,
+}
+
+impl Default for Definitions<'_> {
+    fn default() -> Self {
+        Definitions::of(registry())
+    }
 }
 
 impl<'r> Definitions<'r> {

@@ -1,7 +1,7 @@
 //! One NVTX event into changes of the open ranges, names and fields, with everything that an event may
 //! touch.
 
-use stage2_contract::trace::{Field, FieldValue, Mark, MonoNs, NONE, Record};
+use stage2_contract::trace::{Field, FieldValue, Mark, MonoNs, NONE, Payload, Record};
 
 use stage2_contract::text::is_library_domain;
 
@@ -26,14 +26,9 @@ pub(super) struct EventContext<'a, S> {
 impl<S: Sink> EventContext<'_, S> {
     pub(super) fn apply(&mut self, event: &Event, text: &[u8]) {
         let payload_values = self.payload_values(event);
-        let mut changed = *event;
-        let event = match payload_values.category {
-            Some(category) => {
-                changed.category = category;
-                &changed
-            }
-            None => event,
-        };
+        let mut event = *event;
+        event.category = payload_values.category.unwrap_or(event.category);
+        let event = &event;
         match event.kind {
             EventKind::TextPiece | EventKind::PayloadPiece => {}
             EventKind::Thread => self.sink.put(Record::Thread {
@@ -103,10 +98,7 @@ impl<S: Sink> EventContext<'_, S> {
                 }
             }
             EventKind::GraphNodeCloned => {
-                let original = match event.payload {
-                    Some(stage2_contract::trace::Payload::U64(node)) => node,
-                    _ => return,
-                };
+                let Some(Payload::U64(original)) = event.payload else { return };
                 if let Some(&Place { path, range, .. }) = self.ranges.captures.get(&original) {
                     self.sink.put(Record::GraphNode { node: event.id, path, range });
                 }

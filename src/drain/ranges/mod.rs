@@ -24,7 +24,6 @@ use crate::drain::fields::Definitions;
 use crate::drain::intern::{Interner, Sink};
 use crate::drain::timeline::{Correlations, Place, Timeline};
 use crate::guest::event::{Event, EventKind, Selection, TextPlace};
-use crate::guest::registry::registry;
 
 /// Changes kept over all timelines: 8 MiB.
 const MAX_CHANGES: usize = 1 << 18;
@@ -114,6 +113,7 @@ pub(crate) struct LaunchSite {
     pub(crate) correlation: u64,
 }
 
+#[derive(Default)]
 pub(crate) struct Ranges {
     /// By number.
     threads: FxHashMap<u32, Box<Thread>>,
@@ -146,25 +146,7 @@ pub(crate) struct Ranges {
 impl Ranges {
     /// No range is open. `restricted`: only some ranges, or instances of them, are collected.
     pub(crate) fn new(restricted: bool) -> Self {
-        Ranges {
-            threads: FxHashMap::default(),
-            resting_since: 0,
-            unknown_up_to: None,
-            forgotten: 0,
-            uncounted: 0,
-            events: 0,
-            registered: FxHashMap::default(),
-            definitions: Definitions::of(registry()),
-            field_texts: 0,
-            started_on: FxHashMap::default(),
-            captures: FxHashMap::default(),
-            launches: Vec::new(),
-            correlations: Correlations::default(),
-            next_range: RANGE_OUTSIDE + 1,
-            changes: 0,
-            restricted,
-            closed: Vec::new(),
-        }
+        Ranges { next_range: RANGE_OUTSIDE + 1, restricted, ..Ranges::default() }
     }
 
     pub(crate) fn apply(
@@ -262,8 +244,7 @@ impl Ranges {
         self.changes += more;
     }
 
-    /// Launches will be reported one by one. Only that tells where work belongs then: a buffer may hold
-    /// records of any thread.
+    /// Launches will be reported one by one. Only that tells the place then: buffers hold records of any thread.
     pub(crate) fn expect_launches(&mut self) {
         self.launches.resize(LAUNCHES, (u64::MAX, Place::UNKNOWN));
     }
@@ -489,8 +470,7 @@ impl OpenRange {
         }
     }
 
-    /// Puts it in the innermost open range of its thread, or beside that one. Gives the path that its name
-    /// comes behind.
+    /// Puts it in, or beside, the innermost open range of its thread. Gives the path before its name.
     fn put_in(&mut self, innermost: Option<&OpenRange>) -> u32 {
         (self.parent, self.inherited) = match innermost {
             Some(other) if self.is_beside(other) => (other.parent, other.inherited),

@@ -5,6 +5,7 @@ use stage2_contract::trace::{Field, FieldValue};
 use super::*;
 use crate::guest::blob::Blob;
 use crate::guest::event::{Events, PayloadPlace};
+use crate::guest::registry::{Kind, registry};
 
 /// A guest whose events are written down by hand: each call takes the next fence and time.
 struct Guest {
@@ -151,7 +152,7 @@ fn an_inner_range_outlives_its_outer_one_under_a_path_of_its_own() {
 #[test]
 fn domains_have_stacks_of_their_own() {
     let mut guest = Guest::new();
-    let (domain, _) = registry().add_text(crate::guest::registry::Kind::Domain, 0, b"llm");
+    let (domain, _) = registry().add_text(Kind::Domain, 0, b"llm");
     guest.push(1, "default");
     guest.event(EventKind::Push, 1, |e| e.domain = domain, "own");
     let fence = guest.pop(1);
@@ -167,7 +168,7 @@ fn domains_have_stacks_of_their_own() {
 #[test]
 fn registered_strings_and_long_texts_name_ranges() {
     let mut guest = Guest::new();
-    let (string, _) = registry().add_text(crate::guest::registry::Kind::Text, 0, b"registered");
+    let (string, _) = registry().add_text(Kind::Text, 0, b"registered");
     let long = "x".repeat(1000);
     let first = guest.event(EventKind::Push, 1, |e| e.string = string, "");
     let second = guest.push(1, &long);
@@ -395,7 +396,7 @@ fn start_end_ranges_of_one_name_stand_side_by_side_however_many_are_open() {
 #[test]
 fn start_end_ranges_of_other_names_or_domains_nest() {
     let mut guest = Guest::new();
-    let (domain, _) = registry().add_text(crate::guest::registry::Kind::Domain, 0, b"other");
+    let (domain, _) = registry().add_text(Kind::Domain, 0, b"other");
     guest.event(EventKind::Start, 1, |e| e.id = 1, "request");
     guest.event(EventKind::Start, 1, |e| (e.id, e.domain) = (2, domain), "request");
     assert_eq!(guest.path_at(1, guest.fence + 1), "request/request");

@@ -82,8 +82,7 @@ impl Drain {
         }
     }
 
-    /// Takes in the events that are there. Those that come meanwhile wait: guests may send faster than we
-    /// take in.
+    /// Takes in the events that are there. Those that come meanwhile wait.
     fn take_in_events(&mut self) {
         let events = &self.shared.events;
         let mut late: Vec<Event> =
@@ -137,15 +136,13 @@ impl Drain {
     fn take_in_activity(&mut self, owner: u32, activity: &Activity) {
         match activity {
             Activity::Kernel { ran, shape, name } => {
-                let ran = self.trusted(*ran);
-                let Some(site) = self.find(owner, &ran) else { return };
+                let Some((site, ran)) = self.find(owner, *ran) else { return };
                 let name = self.names.name_at(name.address(), name.bytes(), &mut self.output);
                 let shape = self.names.shape(Shape { name, ..*shape }, &mut self.output);
                 self.add(&site, &ran, Work::Kernel(name), What::Kernel { shape });
             }
             &Activity::Transfer { ran, bytes, copy_kind } => {
-                let ran = self.trusted(ran);
-                let Some(site) = self.find(owner, &ran) else { return };
+                let Some((site, ran)) = self.find(owner, ran) else { return };
                 let (work, what) = match copy_kind {
                     Some(kind) => (Work::Copy(kind), What::Copy { bytes, kind }),
                     None => (Work::Fill, What::Fill { bytes }),
@@ -153,8 +150,7 @@ impl Drain {
                 self.add(&site, &ran, work, what);
             }
             &Activity::Graph { ran, graph } => {
-                let ran = self.trusted(ran);
-                let Some(site) = self.find(owner, &ran) else { return };
+                let Some((site, ran)) = self.find(owner, ran) else { return };
                 self.add(&site, &ran, Work::Graph(graph), What::Graph { graph });
             }
             Activity::Device(device, name) => {
@@ -166,7 +162,21 @@ impl Drain {
     }
 
     fn add(&mut self, site: &LaunchSite, ran: &Execution, work: Work, what: What) {
-        let queue = self.count(site, ran, work);
+        let counters = &self.shared.counters;
+        if let Some(counters) = self.shared.gpu().and_then(|gpu| gpu.counters.as_ref()) {
+            counters.use_device(ran.queue.device);
+        }
+        let timed = ran.is_timed().then_some((ran.start.0, ran.end.0));
+        if timed.is_none() {
+            counters.invalid_timestamps.increment();
+        }
+        if self.shared.options.shows_summary() {
+            let known = site.place != Place::UNKNOWN;
+            let path = if known { site.place.path } else { UNATTRIBUTED };
+            let key = Key { path, work, device: ran.queue.device };
+            self.aggregates.add(key, timed, counters);
+        }
+        let queue = self.names.queue(ran.queue, &mut self.output);
         self.say_earlier(site, ran.graph_node);
         let &Execution { start, end, graph_node, .. } = ran;
         let &LaunchSite { place: Place { range, .. }, correlation } = site;
@@ -185,7 +195,8 @@ impl Drain {
     }
 
     /// Finds the ranges of a piece of work. `None` where `STAGE2_RANGES` or `STAGE2_SAMPLE` leaves it out.
-    fn find(&mut self, owner: u32, ran: &Execution) -> Option<LaunchSite> {
+    fn find(&mut self, owner: u32, ran: Execution) -> Option<(LaunchSite, Execution)> {
+        let ran = self.trusted(ran);
         let counters = &self.shared.counters;
         let site = self.ranges.place(owner, ran.correlation);
         if site.correlation != 0 && !self.calls.hold(site.correlation) {
@@ -201,26 +212,7 @@ impl Drain {
             _ => counters.attributed.increment(),
         }
         self.repair();
-        Some(site)
-    }
-
-    /// Counts a piece of work and gives the number of its queue.
-    fn count(&mut self, site: &LaunchSite, ran: &Execution, work: Work) -> u32 {
-        let counters = &self.shared.counters;
-        if let Some(counters) = self.shared.gpu().and_then(|gpu| gpu.counters.as_ref()) {
-            counters.use_device(ran.queue.device);
-        }
-        let timed = ran.is_timed().then_some((ran.start.0, ran.end.0));
-        if timed.is_none() {
-            counters.invalid_timestamps.increment();
-        }
-        if self.shared.options.shows_summary() {
-            let known = site.place != Place::UNKNOWN;
-            let path = if known { site.place.path } else { UNATTRIBUTED };
-            let key = Key { path, work, device: ran.queue.device };
-            self.aggregates.add(key, timed, counters);
-        }
-        self.names.queue(ran.queue, &mut self.output)
+        Some((site, ran))
     }
 }
 

@@ -98,8 +98,7 @@ impl Drain {
         }
     }
 
-    /// Notes how many forked processes cannot use CUDA: at the first, because this process may be killed,
-    /// and at the end.
+    /// Notes how many forks cannot use CUDA: at the first, since we may be killed, and at the end.
     pub(super) fn count_forks(&mut self, at_end: bool) {
         let forks = self.shared.forks_after_cuda.load(Ordering::Relaxed);
         let noted = self.forks_noted;

@@ -20,8 +20,7 @@ use super::{Drain, Flush};
 const SMALLEST_RECORD: usize = 88;
 /// Launches beyond the room for records that are no sign yet.
 const MARGIN: u64 = 100;
-/// Launches after which the count ends without a result: each is called back twice. Five large buffers
-/// hold fewer.
+/// Launches after which the count ends: each is called back twice. Five large buffers hold fewer.
 const MOST: u64 = 1 << 16;
 /// Flushes in a row after which records count as missing, or we as detached from CUPTI.
 const FLUSHES: u32 = 2;
@@ -124,8 +123,7 @@ impl Drain {
         }
     }
 
-    /// After the last flush: whether nothing came of launches, or buffers did not come, which only a
-    /// forced one can tell.
+    /// After the last flush: whether nothing came of launches, or (known if forced) buffers did not come.
     pub(super) fn check_missing_at_end(&mut self, flushed: bool, forced: bool) {
         let watch = &self.shared.launch_watch;
         let (counted, launches) = (watch.is_on() || self.records.tired, watch.launches());
@@ -164,17 +162,14 @@ impl Drain {
 
     /// Buffers that CUPTI keeps although it was flushed.
     fn buffers_kept(&mut self) -> usize {
-        let kept = |drain: &Self| drain.shared.pool.get().map_or(0, Pool::given);
-        if kept(self) == 0 {
-            return 0;
-        }
+        let Some(pool) = self.shared.pool.get().filter(|pool| pool.given() > 0) else { return 0 };
         // A thread that was just getting its buffer has it by then, and CUPTI knows of it.
         futex::nap(GETTING_A_BUFFER);
         self.check_moves();
         let again = self.flush(Flush::Forced);
         // Who launches yet gets its buffers from us: they are not elsewhere.
         let moved = self.check_moves();
-        if again.is_err() || moved { 0 } else { kept(self) }
+        if again.is_err() || moved { 0 } else { pool.given() }
     }
 
     /// Notes in the trace file why nobody knows how much of the GPU work is missing.

@@ -32,8 +32,7 @@ use windows::{Calls, Deadlines, Why};
 
 /// How long the thread sleeps at most while events may come in.
 const NAP: Duration = Duration::from_millis(10);
-/// How long an end waits for calls that are sending an event (less than a microsecond each), and between
-/// two looks.
+/// How long an end waits for calls that are sending an event (below 1 us each), and between two looks.
 const SENDERS_PATIENCE: Duration = Duration::from_millis(20);
 const SENDERS_STEP: Duration = Duration::from_millis(1);
 
@@ -131,8 +130,7 @@ struct Thread {
 /// hand over nothing once these have run.
 const LAST_EXIT_WATCH: u64 = 16;
 
-/// The body of the drain thread: works until it has to stop, or no thread of the guest is left. Then it
-/// finishes everything.
+/// The body of the drain thread: works until it has to stop or is alone, and then finishes everything.
 pub fn run(shared: &'static Shared, hooks: Hooks) -> EndReason {
     let mut thread = Thread {
         shared,
@@ -248,8 +246,7 @@ impl Thread {
         }
     }
 
-    /// Whether memory was refused: nothing more is recorded then, since the reserve may not do for what
-    /// comes next.
+    /// Whether memory was refused: nothing more is recorded then, as the reserve may not do for it.
     fn is_out_of_memory(&self, now: Phase) -> bool {
         if !allocator::has_failed() {
             return false;
@@ -350,8 +347,7 @@ impl Drain {
         self.shared.counters.range_events.add(events.unfinished().saturating_sub(before) as u64);
     }
 
-    /// Brings the file up to date as at an end, and says in it which end that is: who asks is about to end the
-    /// process, and may fail to.
+    /// Brings the file up to date, and says which end comes: it may fail to come.
     fn announce_end(&mut self) {
         // What fails now is tried again, or the last flush of the process tells of it.
         let _ = self.flush(Flush::Forced);
@@ -360,8 +356,7 @@ impl Drain {
         self.announced = Some(Instant::now());
     }
 
-    /// Takes in the rest, closes the trace file and, at the end for good, shows the summary. Gives the
-    /// GPUs that were met.
+    /// Takes in the rest, closes the file and, for good, shows the summary. Gives the GPUs that were met.
     fn finish(mut self, why: &Why) -> Vec<Device> {
         self.shared.switch(false);
         let sampling = self.shared.gpu().and_then(|gpu| gpu.counters.as_ref());
@@ -427,6 +422,7 @@ impl Drain {
         let shown = summary::ShownPaths::of(&mut self.names);
         let summary = summary::Summary {
             options: &self.shared.options,
+            filter: self.shared.environment,
             counters,
             names: &self.names,
             shown,

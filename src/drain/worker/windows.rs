@@ -140,6 +140,10 @@ fn discard(shared: &Shared) {
     events.take_ends_lost();
     while shared.switches.take().is_some() {}
     shared.switches.take_overrun();
+    discard_buffers(shared);
+}
+
+fn discard_buffers(shared: &Shared) {
     let Some(pool) = shared.pool.get() else { return };
     while let Some(full) = pool.take_full() {
         pool.recycle(full);
@@ -219,8 +223,7 @@ impl Drain {
         Some(Duration::from_nanos(late))
     }
 
-    /// Waits for a near moment, unless the window is stopped or the process ends. What CUPTI hands over
-    /// belongs to no window.
+    /// Waits for a near moment. What CUPTI hands over meanwhile belongs to no window.
     fn await_moment(&self, moment: Moment) {
         let shared = self.shared;
         loop {
@@ -228,11 +231,7 @@ impl Drain {
             if left.is_zero() || is_called_off(shared) {
                 return;
             }
-            if let Some(pool) = shared.pool.get() {
-                while let Some(full) = pool.take_full() {
-                    pool.recycle(full);
-                }
-            }
+            discard_buffers(shared);
             match left.checked_sub(WAKEFUL) {
                 Some(left) => shared.bell.wait(left.min(STEP)),
                 None => std::hint::spin_loop(),
@@ -240,8 +239,7 @@ impl Drain {
         }
     }
 
-    /// The first step closed at `at`, and was open for `ns`: whether it is the same one in all processes
-    /// can be seen by that.
+    /// The first step closed at `at`, and was open for `ns`: so it can be compared across processes.
     pub(super) fn tell_first_step(&mut self, at: MonoNs, ns: u64) {
         if self.window.at.is_none() {
             return;
@@ -260,8 +258,7 @@ impl Drain {
         self.cut.is_some_and(|cut| !is_node && (event.at > cut || event.kind == EventKind::Launch))
     }
 
-    /// Ends the window at the event that closed the last of its steps: this thread may come by when more
-    /// have begun.
+    /// Ends the window at the event that closed its last step: this thread may come by later.
     pub(super) fn cut_behind(&mut self, event: &Event) {
         let is_last = self.window.limits.steps.is_some_and(|steps| self.steps >= steps);
         if !is_last || self.cut.is_some() {
@@ -345,8 +342,7 @@ impl Drain {
         devices
     }
 
-    /// Waits, not too long, for the buffers that CUPTI had at the end. Where collection stays on it asks
-    /// for more all the time.
+    /// Waits, not too long, for the buffers that CUPTI had at the end, however many it asks for since.
     fn await_records(&mut self) {
         let shared = self.shared;
         let Some((gpu, pool)) = shared.gpu().zip(shared.pool.get()) else { return };

@@ -80,8 +80,7 @@ fn begin(shared: &Shared) -> bool {
     first
 }
 
-/// Whether this process is the one that is recorded. A child by `vfork` has its parent's memory, and
-/// one by `clone` a copy that no handler has renewed.
+/// A child by `vfork` has its parent's memory, and one by `clone` a copy that no handler has renewed.
 fn is_process_of(shared: &Shared) -> bool {
     u32::try_from(ancestry::own_pid()) == Ok(shared.pid)
 }
@@ -248,8 +247,7 @@ impl Real {
     }
 }
 
-/// Looks up the functions of the C library that ours stand before: a signal handler of the guest's may not. To
-/// be called in the constructor.
+/// Looks up what ours stand before: a signal handler of the guest's may not. Called in the constructor.
 pub fn prepare() {
     for real in REALS {
         real.address();

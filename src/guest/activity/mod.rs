@@ -310,8 +310,7 @@ impl Numbers<'_> {
 }
 
 impl Plan {
-    /// The plan for a layout; `None` where a field is missing, has an impossible width or lies over
-    /// another one.
+    /// The plan for a layout; `None` where a field is missing, too wide, or lies over another one.
     fn of(layout: &Layout) -> Option<Self> {
         if has_overlaps(layout.places()) {
             return None;

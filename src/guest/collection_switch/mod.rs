@@ -54,8 +54,7 @@ impl CollectionSwitch {
         true
     }
 
-    /// A wanted range closes; with the last one `switch(false)` is called, here or by the thread
-    /// that is just switching.
+    /// A wanted range closes; with the last one `switch(false)` is called, by whoever is switching.
     pub fn exit(&self, switch: impl Fn(bool)) {
         let count = |open: u32| open.checked_sub(1);
         // Below 0 every range to come would switch collection off.
@@ -148,8 +147,7 @@ impl StartedRanges {
     }
 }
 
-/// The moments at which collection was switched, on their way to our own thread from guest threads,
-/// which neither wait nor allocate.
+/// The moments of switching, on their way to our thread from guest threads, which do not wait.
 pub struct Switches {
     waiting: Queue<(bool, GpuNs)>,
     /// The last one that found no room: its time, doubled, and one more where it was on. 0: all found some.
@@ -172,8 +170,7 @@ impl Switches {
         }
     }
 
-    /// The last one that found no room since the last call, if there was one. Others between it and those
-    /// that were noted before are forgotten.
+    /// The last one that found no room since the last call. What lies between it and the noted ones is lost.
     pub fn take_overrun(&self) -> Option<(bool, GpuNs)> {
         let last = self.overrun.swap(0, Ordering::AcqRel);
         (last != 0).then_some((last & 1 == 1, GpuNs(last >> 1)))

@@ -1,10 +1,9 @@
 //! The switch in every order of threads that open and close wanted ranges.
 
 use loom::sync::Arc;
-use loom::thread;
 
 use super::*;
-use crate::base::sync::try_every_order;
+use crate::base::sync::{beside, try_every_order};
 
 /// The switch, and whether collection is on as CUPTI sees it.
 #[derive(Default)]
@@ -28,10 +27,7 @@ fn with_threads(name: &str, preemptions: usize, counts: &'static [usize]) {
         let seen = Arc::new(Seen::default());
         let others: Vec<_> = counts[1..]
             .iter()
-            .map(|&count| {
-                let seen = seen.clone();
-                thread::spawn(move || ranges(&seen, count, patient))
-            })
+            .map(|&count| beside(&seen, move |seen| ranges(seen, count, patient)))
             .collect();
         ranges(&seen, counts[0], patient);
         for other in others {
@@ -61,10 +57,7 @@ fn a_started_range_that_two_threads_end_ends_once() {
     try_every_order("one range, ended by two threads", 5, || {
         let started = Arc::new(StartedRanges((0..2).map(|_| AtomicU64::new(0)).collect()));
         assert!(started.remember(3));
-        let other = {
-            let started = started.clone();
-            thread::spawn(move || started.forget(3))
-        };
+        let other = beside(&started, |started| started.forget(3));
         let here = started.forget(3);
         assert!(here != other.join().expect("it does not panic"), "it lets go twice, or never");
     });
@@ -74,13 +67,10 @@ fn a_started_range_that_two_threads_end_ends_once() {
 fn of_too_many_switches_the_loss_is_told() {
     try_every_order("a switch too many", 5, || {
         let switches = Arc::new(Switches { waiting: Queue::new(1), overrun: AtomicU64::new(0) });
-        let other = {
-            let switches = switches.clone();
-            thread::spawn(move || {
-                switches.note(true, GpuNs(1));
-                switches.note(false, GpuNs(2));
-            })
-        };
+        let other = beside(&switches, |switches| {
+            switches.note(true, GpuNs(1));
+            switches.note(false, GpuNs(2));
+        });
         let mut taken = usize::from(switches.take().is_some());
         other.join().expect("it does not panic");
         taken += usize::from(switches.take().is_some());

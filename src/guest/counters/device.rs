@@ -1,6 +1,5 @@
 //! Sampling on one GPU: set up, started, stopped, and what it has brought.
 
-use std::borrow::Cow;
 use std::ffi::{CStr, CString};
 use std::time::Duration;
 
@@ -38,17 +37,7 @@ const GAPS_PER_LENGTH: u64 = 4;
 /// Why counters are not sampled, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Refusal(Cow<'static, str>);
-
-impl Refusal {
-    /// There is no trace file.
-    pub(crate) const NOWHERE_TO_WRITE: Self =
-        Refusal(Cow::Borrowed("samples go into a trace file only: set STAGE2_OUT to a folder"));
-
-    pub(super) fn new(why: String) -> Self {
-        Refusal(Cow::Owned(why))
-    }
-}
+pub struct Refusal(pub(super) String);
 
 pub(super) struct Device {
     session: Session<'static>,
@@ -89,12 +78,9 @@ pub(super) struct Taken {
     pub(super) any: bool,
     pub(super) active: bool,
     /// The buffer was full, or much is missing: only a new session goes on as it should.
-    pub(super) anew: Option<Anew>,
+    /// Length of its samples, us.
+    pub(super) anew: Option<u32>,
 }
-
-/// The length of samples, in us, of the session behind one that fell behind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Anew(pub(super) u32);
 
 impl Device {
     /// Sets up sampling. Gives the metrics that were named and left out as well.
@@ -102,17 +88,17 @@ impl Device {
         api: &'static Api,
         id: u32,
         wanted: &Counters,
-        anew: Option<Anew>,
+        anew: Option<u32>,
     ) -> Result<(Self, Vec<String>), Refusal> {
         let chip = api.chip(id).map_err(|error| reason(id, "describe the chip", error))?;
         let Some(Choice { metrics, names, left_out }) = choose(&chip, &wanted.metrics) else {
-            return Err(Refusal::new(format!(
+            return Err(Refusal(format!(
                 "GPU {id}: CUPTI measures none of the metrics in one pass on {}; name others with \
                  STAGE2_COUNTERS",
                 chip.name().to_string_lossy()
             )));
         };
-        let interval_us = anew.map(|Anew(us)| us).or(wanted.interval_us).unwrap_or(INTERVAL_US);
+        let interval_us = anew.or(wanted.interval_us).unwrap_or(INTERVAL_US);
         let by_time = chip.open(metrics, trigger(false, interval_us), HARDWARE_BYTES, ROOM);
         let by_cycles =
             by_time.as_ref().is_err_and(|error| error.code() == sys::CUPTI_ERROR_NOT_SUPPORTED);
@@ -193,7 +179,7 @@ impl Device {
                 return Ok(taken);
             }
             if std::mem::take(&mut self.is_behind) {
-                taken.anew = Some(self.anew(true)).filter(|Anew(us)| *us <= LONGEST_US);
+                taken.anew = Some(self.anew(true)).filter(|us| *us <= LONGEST_US);
                 return Ok(taken);
             }
             if !decoded.is_full {
@@ -247,17 +233,16 @@ impl Device {
         Ok(self.activity.is_none_or(|at| self.row.get(at).is_none_or(|active| *active > 0.0)))
     }
 
-    fn overflowed(&mut self) -> Anew {
+    fn overflowed(&mut self) -> u32 {
         self.lost.overflows += 1;
         self.anew(self.lost.overflows.is_multiple_of(OVERFLOWS_PER_LENGTH))
     }
 
-    /// A session for which the length is set a second time goes on with the first one (CUPTI 13.0), or
-    /// does not start any more where there are two.
-    fn anew(&self, longer: bool) -> Anew {
+    /// A session whose length is set twice keeps the first one (CUPTI 13.0), or does not start any more.
+    fn anew(&self, longer: bool) -> u32 {
         let interval_us = u32::try_from(self.set.interval_ns / 1000).unwrap_or(LONGEST_US);
         let is_longer = longer && interval_us < LONGEST_US;
-        Anew(if is_longer { interval_us.saturating_mul(2) } else { interval_us })
+        if is_longer { interval_us.saturating_mul(2) } else { interval_us }
     }
 
     fn refusal(&self, what: &str, error: CuptiError) -> Refusal {
@@ -277,7 +262,7 @@ fn trigger(by_cycles: bool, interval_us: u32) -> Trigger {
 fn reason(id: u32, what: &str, error: CuptiError) -> Refusal {
     let held = "another profiler samples its counters (a second collector, nsys, ncu or DCGM): stop that \
                 one first";
-    Refusal::new(match error.code() {
+    Refusal(match error.code() {
         sys::CUPTI_ERROR_INVALID_OPERATION => format!("GPU {id}: {held}"),
         sys::CUPTI_ERROR_NOT_SUPPORTED => format!(
             "GPU {id}: CUPTI samples no counters here (MIG, MPS, a virtual GPU, or a chip that cannot): \
@@ -311,8 +296,7 @@ struct Choice {
     left_out: Vec<String>,
 }
 
-/// Adds metric after metric, as long as one pass measures all; of `named`, or of the preferred. `None`:
-/// not one.
+/// Adds `named` metrics, or the preferred, as long as one pass measures all. `None`: not one.
 fn choose(chip: &Chip<'static>, named: &[String]) -> Option<Choice> {
     let lines: Vec<Vec<CString>> = if named.is_empty() {
         PREFERRED.iter().map(|line| line.iter().map(|&name| name.to_owned()).collect()).collect()

@@ -73,18 +73,19 @@ impl Counters {
         }
         // Nothing but a trace file has room for samples.
         if !has_file {
-            return Err(Refusal::NOWHERE_TO_WRITE);
+            let why = "samples go into a trace file only: set STAGE2_OUT to a folder";
+            return Err(Refusal(why.to_owned()));
         }
         let (api, version) = (self.api, self.version);
         if !api.has_pm_sampling() {
-            return Err(Refusal::new(format!(
+            return Err(Refusal(format!(
                 "CUPTI {version} does not sample counters, CUPTI of CUDA 12.6 and later does (pip install \
                  nvidia-cuda-cupti-cu12, or nvidia-cuda-cupti for CUDA 13; STAGE2_CUPTI names it)"
             )));
         }
         let mut session = self.session.lock();
         if session.as_ref().is_some_and(|session| !session.has_ended()) {
-            return Err(Refusal::new(
+            return Err(Refusal(
                 "the thread that sampled the last window has not ended; begin another window later"
                     .to_owned(),
             ));
@@ -107,7 +108,7 @@ impl Counters {
                 ));
             }
         });
-        thread.map_err(|error| Refusal::new(format!("no thread can be started ({error})")))?;
+        thread.map_err(|error| Refusal(format!("no thread can be started ({error})")))?;
         *session = Some(Session { records, stop });
         Ok(())
     }

@@ -12,7 +12,7 @@ use stage2_contract::settings::Counters as WindowFilter;
 use stage2_contract::trace::{Record, counters as facts};
 
 use super::Common;
-use super::device::{Anew, Device, Lost, Refusal, Taken};
+use super::device::{Device, Lost, Refusal, Taken};
 use crate::base::clock::{self, Instant};
 use crate::base::diag;
 
@@ -179,7 +179,7 @@ impl Sampling {
     fn each(
         &mut self,
         devices: Vec<Device>,
-        mut what: impl FnMut(&mut Self, &mut Device) -> Result<Option<Anew>, Refusal>,
+        mut what: impl FnMut(&mut Self, &mut Device) -> Result<Option<u32>, Refusal>,
     ) -> Vec<Device> {
         let mut left = Vec::with_capacity(devices.len());
         for mut device in devices {
@@ -190,7 +190,7 @@ impl Sampling {
                 }
                 Ok(Some(_)) => self.end(
                     device,
-                    &Refusal::new(format!(
+                    &Refusal(format!(
                         "the buffer of the hardware was full {MOST_RENEWALS} times; sample less often, \
                          or fewer metrics: STAGE2_COUNTERS=METRIC,...@INTERVAL_US"
                     )),
@@ -220,15 +220,14 @@ impl Sampling {
     }
 
     /// Ends sampling of a GPU, which is met anew with the next look.
-    fn renew(&mut self, device: Device, anew: Option<Anew>, has_failed: bool) {
+    fn renew(&mut self, device: Device, anew: Option<u32>, has_failed: bool) {
         let id = device.set.device;
         let ended = self.finish(device);
         self.renewals.note(id, anew, has_failed, ended);
         self.met &= !(1 << id);
     }
 
-    /// Keeps what was sampled of a GPU, and gives its counters back. Returns losses, and where the last
-    /// sample ended.
+    /// Keeps what was sampled, and gives the counters back. Returns losses, and the end of the last sample.
     fn finish(&mut self, mut device: Device) -> (Lost, u64) {
         // Failures were said, or there is nobody left to hear of them.
         let _ = device.stop();
@@ -398,7 +397,7 @@ const MOST_RENEWALS: u32 = 16;
 #[derive(Clone, Copy, Default)]
 struct Renewed {
     /// What it begins with.
-    anew: Option<Anew>,
+    anew: Option<u32>,
     lost: Lost,
     /// Where the last sample ended, ns, until sampling goes on.
     lost_since: Option<u64>,
@@ -429,7 +428,7 @@ impl Renewals {
     fn note(
         &mut self,
         device: u32,
-        anew: Option<Anew>,
+        anew: Option<u32>,
         has_failed: bool,
         (lost, ended): (Lost, u64),
     ) {
@@ -453,26 +452,17 @@ mod tests {
 
     #[test]
     fn the_first_second_of_cpu_time_is_free_and_then_one_part_of_twenty() {
-        let budget = Budget { unlimited: false };
+        let [named, budget] = [true, false].map(|unlimited| Budget { unlimited });
+        assert!(named.allows_burst(Duration::ZERO, 99 * SECOND), "a named interval has no limit");
+        assert!(!named.is_spent(Duration::ZERO, 99 * SECOND));
         assert!(budget.allows_burst(Duration::ZERO, Duration::ZERO));
         assert!(!budget.is_spent(2 * SECOND, SECOND));
         assert!(budget.is_spent(Duration::ZERO, SECOND));
         assert!(budget.is_spent(100 * SECOND, 6 * SECOND));
         assert!(!budget.is_spent(101 * SECOND, 6 * SECOND));
-    }
-
-    #[test]
-    fn a_pause_ends_when_there_is_enough_for_a_burst() {
-        let budget = Budget { unlimited: false };
+        // A pause ends when there is enough for a burst.
         assert!(!budget.allows_burst(20 * SECOND, 2 * SECOND));
         assert!(budget.allows_burst(20 * SECOND + 20 * BURST, 2 * SECOND));
-    }
-
-    #[test]
-    fn a_named_interval_has_no_limit() {
-        let budget = Budget { unlimited: true };
-        assert!(budget.allows_burst(Duration::ZERO, 99 * SECOND));
-        assert!(!budget.is_spent(Duration::ZERO, 99 * SECOND));
     }
 
     #[test]

@@ -16,8 +16,7 @@ use crate::guest::gpu::OffReason;
 use crate::guest::pool::Pool;
 use crate::guest::state::Shared;
 
-/// CUDA 13.4 update 1: the first that neither crashes programs with graphs or contexts nor loses memory
-/// with each record.
+/// CUDA 13.4 update 1: earlier ones crash programs with graphs or contexts, or lose memory per record.
 const HARDWARE_TRACE_SINCE: u32 = 130_401;
 
 /// The name under which CUPTI shows us to tools that it refuses.
@@ -238,8 +237,7 @@ fn provide_pool(shared: &Shared, version: u32, activities: &Activities) -> Resul
     Ok(())
 }
 
-/// Asks for hardware trace where the user does. CUPTI may accept it for a GPU that cannot, which nobody
-/// knows yet.
+/// Asks for hardware trace where the user does. CUPTI may accept it for a GPU that cannot.
 fn trace_by_hardware(activities: &Activities, version: u32, wanted: bool) -> Result<(), String> {
     if !wanted {
         return Err("off".to_owned());
@@ -383,8 +381,7 @@ impl Activities {
         }
     }
 
-    /// Collects properties of devices. Of devices already in use (`early`: none) only the first API hands
-    /// them over.
+    /// Collects properties of devices. Those in use already (`early`: none) only the first API gives.
     pub(super) fn enable_devices(&self, early: bool) -> Result<(), CuptiError> {
         let kind = sys::CUPTI_ACTIVITY_KIND_DEVICE;
         match self {
@@ -428,8 +425,7 @@ impl Activities {
         }
     }
 
-    /// No call begins any more. Whether the registration may end: no other thread is in a call. Nobody
-    /// waits for one.
+    /// No call begins any more. Whether the registration may end: no other thread is in a call.
     pub(super) fn end(&self) -> bool {
         match self {
             Activities::First(_) => true,

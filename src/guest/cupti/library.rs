@@ -114,8 +114,7 @@ fn has_runtimes_of_cuda_11_only(loaded: &[PathBuf]) -> bool {
     majors.peek().is_some() && majors.all(|major| major == 11)
 }
 
-/// The CUDA version of a shared CUDA runtime (`libcudart.so.11.0`, `libcudart-d0da41ae.so.11.0`); 0 where
-/// the name does not tell.
+/// The major version of a shared CUDA runtime (`libcudart-d0da41ae.so.11.0`); 0: the name does not tell.
 fn runtime_major(file: &Path) -> Option<u32> {
     let name = file.file_name()?.to_str()?.strip_prefix("libcudart")?;
     let version = name.split_once(".so").map_or("", |(_, version)| version);

@@ -116,8 +116,7 @@ pub struct Event {
     pub string: u32,
     /// Ranges open in the domain after a push or pop; `None` where that is not tracked.
     pub depth: Option<u32>,
-    /// The lowest depth of the domain since its last event that arrived, where events were lost
-    /// since; else [`NOTHING_LOST`].
+    /// The lowest depth since the last event of the domain that arrived; else [`NOTHING_LOST`].
     pub min_depth_since_delivery: u32,
     /// Events of this thread were lost that its next pushes and pops do not make up for.
     pub depth_uncertain: bool,
@@ -271,8 +270,7 @@ impl Events {
         self.late_ends.send(end).is_ok()
     }
 
-    /// How many events were lost that changed what is open on a thread (or on one that shares its
-    /// counter). Only a difference means anything.
+    /// Lost events that changed what is open on a thread (or on its neighbour): only a difference counts.
     pub fn lost(&self, thread: u32) -> u32 {
         self.lost_slot(thread).load(Ordering::Acquire)
     }
@@ -342,8 +340,7 @@ impl Events {
         self.queue.receive()
     }
 
-    /// Takes the oldest end that found no place in the queue. Its thread sent everything before it that
-    /// waits after this call.
+    /// Takes the oldest end that found no place in the queue. What its thread sent before waits already.
     pub fn receive_late_end(&self) -> Option<Event> {
         self.late_ends.receive()
     }

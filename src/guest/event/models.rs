@@ -1,10 +1,9 @@
 //! Lost events in every order of the thread that loses them and ours.
 
 use loom::sync::Arc;
-use loom::thread;
 
 use super::*;
-use crate::base::sync::try_every_order;
+use crate::base::sync::{beside, try_every_order};
 
 /// Hazard (Threads, stacks and locks): A range is lost, and work follows.
 /// Promise: The work is not placed without knowing of the loss.
@@ -15,17 +14,13 @@ use crate::base::sync::try_every_order;
 #[test]
 fn work_that_follows_a_lost_range_is_never_placed_without_knowing_of_the_loss() {
     try_every_order("a lost range, then work", 5, || {
-        let events = Arc::new((Events::default(), Counters::default()));
-        let records = Arc::new(Queue::new(1));
-        let guest = {
-            let (events, records) = (events.clone(), records.clone());
-            thread::spawn(move || {
-                let push = || events.0.send(Event::new(EventKind::Push, 1), &events.1).arrives;
-                let arrived = (0..3).filter(|_| push()).count();
-                records.send(arrived).expect("there is room");
-            })
-        };
-        let (events, counters) = &*events;
+        let all = Arc::new((Events::default(), Counters::default(), Queue::new(1)));
+        let guest = beside(&all, |(events, counters, records)| {
+            let push = || events.send(Event::new(EventKind::Push, 1), counters).arrives;
+            let arrived = (0..3).filter(|_| push()).count();
+            records.send(arrived).expect("there is room");
+        });
+        let (events, counters, records) = &*all;
         let mut seen = 0;
         let mut lost_when_sent = 0;
         let mut receive = || {
@@ -56,8 +51,7 @@ fn an_end_arrives_or_its_loss_is_told() {
         let all = Arc::new((Events::default(), Counters::default()));
         let others: Vec<_> = [1, 2]
             .map(|thread_number| {
-                let all = all.clone();
-                thread::spawn(move || {
+                beside(&all, move |all| {
                     for _ in 0..2 {
                         all.0.send(Event::new(EventKind::End, thread_number), &all.1);
                     }

@@ -157,8 +157,7 @@ impl Payloads {
         self.count == 0
     }
 
-    /// Copies what there is room for. Returns how many payloads are missing; cuts are counted when they
-    /// are read.
+    /// Copies what there is room for. Returns how many are missing; cuts are counted when they are read.
     pub(super) fn copy_to(self, blob: &mut Blob) -> u64 {
         let looked_at = self.count.min(MAX_PAYLOADS);
         let mut missing = (self.count - looked_at) as u64;

@@ -30,8 +30,7 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 /// The first of them that this process gave out, and not one that it was forked from.
 static FIRST: AtomicU64 = AtomicU64::new(1);
 
-/// In a forked child, start/end ranges that are open are its parent's; in a new window, those of an
-/// earlier one.
+/// In a forked child, open start/end ranges are its parent's; in a window, those of an earlier one.
 pub fn renew() {
     FIRST.store(NEXT.load(Ordering::Relaxed), Ordering::Relaxed);
 }

@@ -43,8 +43,7 @@ impl PhaseMachine {
         self.0.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Moves to a phase, whatever it was: for a forked child's only thread, and one that no handler told
-    /// of a fork.
+    /// Moves to a phase, whatever it was: in a forked child, of which a handler may not have told.
     pub(super) fn set(&self, to: Phase) {
         self.0.store(to as u8, Ordering::Release);
     }

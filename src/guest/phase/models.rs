@@ -1,7 +1,6 @@
 //! The phases in every order of the threads that move them.
 
 use loom::sync::Arc;
-use loom::thread;
 
 use super::*;
 use crate::base::sync::{AtomicBool, AtomicUsize, try_every_order};
@@ -17,19 +16,16 @@ fn idle() -> PhaseMachine {
 #[test]
 fn what_is_started_while_our_thread_fails_is_shut() {
     try_every_order("a start beside a failure", 5, || {
-        let phases = Arc::new(idle());
+        let all = Arc::new((idle(), AtomicBool::new(false), AtomicBool::new(false)));
+        let (phases, stored, shut) = &*all;
         assert!(phases.advance(Phase::Idle, Phase::On));
-        let (stored, shut) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-        let failing = {
-            let (phases, stored, shut) = (phases.clone(), stored.clone(), shut.clone());
-            thread::spawn(move || {
-                phases.fail(|| {
-                    if stored.load(Ordering::Acquire) {
-                        shut.store(true, Ordering::Relaxed);
-                    }
-                });
-            })
-        };
+        let failing = beside(&all, |(phases, stored, shut)| {
+            phases.fail(|| {
+                if stored.load(Ordering::Acquire) {
+                    shut.store(true, Ordering::Relaxed);
+                }
+            });
+        });
         stored.store(true, Ordering::Release);
         phases.started(|| shut.store(true, Ordering::Relaxed));
         failing.join().expect("it does not panic");
@@ -45,20 +41,14 @@ fn what_is_started_while_our_thread_fails_is_shut() {
 #[test]
 fn a_start_a_failure_and_an_end_agree_on_the_phase() {
     try_every_order("start, failure and end", 5, || {
-        let phases = Arc::new(idle());
-        let begun = Arc::new(AtomicUsize::new(0));
-        let failing = {
-            let phases = phases.clone();
-            thread::spawn(move || phases.fail(|| ()))
-        };
-        let ending = {
-            let (phases, begun) = (phases.clone(), begun.clone());
-            thread::spawn(move || {
-                if phases.advance(Phase::On, Phase::Stopping) {
-                    begun.fetch_add(1, Ordering::Relaxed);
-                }
-            })
-        };
+        let all = Arc::new((idle(), AtomicUsize::new(0)));
+        let (phases, begun) = &*all;
+        let failing = beside(&all, |(phases, _)| phases.fail(|| ()));
+        let ending = beside(&all, |(phases, begun)| {
+            if phases.advance(Phase::On, Phase::Stopping) {
+                begun.fetch_add(1, Ordering::Relaxed);
+            }
+        });
         let on = phases.advance(Phase::Idle, Phase::On);
         if on && phases.advance(Phase::On, Phase::Stopping) {
             begun.fetch_add(1, Ordering::Relaxed);

@@ -11,13 +11,15 @@
 //! the limit, and give their memory back once they were read. Records that nobody reads in time are
 //! counted.
 
+use std::cell::UnsafeCell;
 use std::ffi::c_void;
+use std::mem::ManuallyDrop;
 use std::ptr;
 
 use cupti_sys::fields::{Completion, LayoutError, Layouts};
 
 use crate::base::counters::{Counter, Counters};
-use crate::base::pages;
+use crate::base::pages::{self, Zeroed};
 use crate::base::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::guest::queue::Queue;
 
@@ -103,8 +105,10 @@ pub struct Pool {
     /// Buffers without the extra ones.
     pooled: usize,
     holders: Box<[AtomicU64]>,
-    /// With the second activity API only.
-    layouts: Option<LayoutSlots>,
+    /// With the second activity API only: what CUPTI tells of each buffer, at its index. A completion
+    /// callback may run on a guest thread, which allocates nothing; a place takes 8 KiB at its first use.
+    /// Mapped for the life of the process, as the buffers are.
+    layouts: Option<ManuallyDrop<Zeroed<UnsafeCell<Layouts>>>>,
     full: Queue<FullBuffer>,
     moves: Counter,
 }
@@ -153,11 +157,11 @@ impl Pool {
         })
     }
 
-    /// The pool with room for the layouts that CUPTI's second activity API tells with each buffer.
-    /// `None` where the system has no address space left.
+    /// The pool with room for the layouts of the second activity API; `None` without address space.
     pub fn with_layouts(self) -> Option<Self> {
-        let layouts = Some(LayoutSlots::new(self.layout.count())?);
-        Some(Pool { layouts, ..self })
+        // SAFETY: zeros are a table without layouts, which has nothing to be dropped.
+        let layouts = ManuallyDrop::new(unsafe { Zeroed::new(self.layout.count()) });
+        (!layouts.is_empty()).then(|| Pool { layouts: Some(layouts), ..self })
     }
 
     /// A zeroed buffer for `owner`, and its size. `None` is a refusal, which was counted.
@@ -184,8 +188,7 @@ impl Pool {
         self.take_back(start, valid, counters, RECORD_BYTES, |_| Told::Nothing);
     }
 
-    /// Takes a buffer of the second activity API back from CUPTI, with what CUPTI tells of it:
-    /// `None` is nothing, without which the records cannot be read.
+    /// As [`Pool::complete`], of the second activity API. Without `completion` nothing can be read.
     pub fn complete_told(
         &self,
         start: *mut u8,
@@ -194,8 +197,8 @@ impl Pool {
         counters: &Counters,
     ) {
         self.take_back(start, valid, counters, CHOSEN_RECORD_BYTES, |index| {
-            let place = self.layouts.as_ref().and_then(|layouts| layouts.place(index));
-            let Some((completion, place)) = completion.zip(place) else {
+            let place = self.layouts.as_ref().and_then(|layouts| layouts.get(index as usize));
+            let Some((completion, place)) = completion.zip(place.map(UnsafeCell::get)) else {
                 return Told::False(LayoutError::None);
             };
             // SAFETY: the buffer is in our hands alone until it is in the queue, and its place with it,
@@ -207,8 +210,7 @@ impl Pool {
         });
     }
 
-    /// `told` is called while the buffer is in our hands alone; of what is lost, so many bytes count as a
-    /// record.
+    /// `told` is called while the buffer is ours alone; of what is lost, so many bytes count as a record.
     fn take_back(
         &self,
         start: *mut u8,
@@ -261,8 +263,7 @@ impl Pool {
         self.moves.get()
     }
 
-    /// Few buffers are left, without the extra ones: those that CUPTI keeps for idle and for ended
-    /// threads are needed.
+    /// Few buffers are left, without the extra ones: those of idle and ended threads are needed.
     pub fn runs_low(&self) -> bool {
         let extras = usize::from(!self.may_refuse);
         let left: usize = self.free.iter().rev().skip(extras).map(FreeList::left).sum();
@@ -318,8 +319,7 @@ impl Pool {
     }
 }
 
-/// A kernel of CUDA 12, bytes. From 11.8 to 13.x records of kernels have 200 to 248, of copies and fills
-/// 88 to 112.
+/// A kernel of CUDA 12, bytes. From 11.8 to 13.x kernels have 200 to 248, copies and fills 88 to 112.
 pub const RECORD_BYTES: usize = 208;
 /// A kernel with the fields that are asked for, bytes; each CUPTI tells its own number.
 pub const CHOSEN_RECORD_BYTES: usize = 100;
@@ -487,31 +487,6 @@ impl Layout {
         let within = offset - class.offset;
         let index = within / class.bytes;
         (within.is_multiple_of(class.bytes) && index < class.count).then_some(class.first + index)
-    }
-}
-
-// Room for what CUPTI tells of the records of a buffer, one place beside each buffer of the pool. A completion
-// callback may run on a guest thread, which allocates nothing. So the places are address space that is
-// reserved once; a place takes memory (8 KiB) when its buffer first comes back.
-
-struct LayoutSlots {
-    start: *mut Layouts,
-    count: usize,
-}
-
-impl LayoutSlots {
-    /// So many places. `None` where the system has no address space left.
-    fn new(count: usize) -> Option<Self> {
-        let bytes = count.checked_mul(size_of::<Layouts>())?;
-        let start = pages::map(bytes, libc::MAP_PRIVATE | libc::MAP_NORESERVE)?;
-        Some(LayoutSlots { start: start.cast(), count })
-    }
-
-    /// The place of a buffer: valid for the life of the process. Fresh places hold zeros, which is a
-    /// table without layouts. Who may use it is who may use the buffer.
-    fn place(&self, index: u32) -> Option<*mut Layouts> {
-        let index = index as usize;
-        (index < self.count).then(|| self.start.wrapping_add(index))
     }
 }
 

@@ -2,10 +2,9 @@
 //! in every order.
 
 use loom::sync::Arc;
-use loom::thread;
 
 use super::*;
-use crate::base::sync::try_every_order;
+use crate::base::sync::{beside, try_every_order};
 
 const BYTES: usize = 4096;
 
@@ -35,12 +34,8 @@ fn take(pool: &Pool, seen: &mut Vec<u32>) {
 fn what_one_thread_fills_is_read_once_and_as_that_threads() {
     try_every_order("two that fill, one that reads", 3, || {
         let all = Arc::new((pool(2), Counters::default()));
-        let fillers: Vec<_> = [1, 2]
-            .map(|owner| {
-                let all = all.clone();
-                thread::spawn(move || fill(&all.0, owner, &all.1))
-            })
-            .into();
+        let fillers: Vec<_> =
+            [1, 2].map(|owner| beside(&all, move |all| fill(&all.0, owner, &all.1))).into();
         let mut seen = Vec::new();
         take(&all.0, &mut seen);
         let filled: u64 = fillers.into_iter().map(|filler| filler.join().expect("no panic")).sum();
@@ -64,10 +59,7 @@ fn a_buffer_that_is_handed_over_twice_is_read_once() {
         let all = Arc::new((pool(1), Counters::default()));
         let (start, _) = all.0.request(7, &all.1).expect("a buffer");
         let place = start as usize;
-        let other = {
-            let all = all.clone();
-            thread::spawn(move || all.0.complete(place as *mut u8, 208, &all.1))
-        };
+        let other = beside(&all, move |all| all.0.complete(place as *mut u8, 208, &all.1));
         all.0.complete(start, 208, &all.1);
         other.join().expect("no panic");
         let full = all.0.take_full().expect("it was handed over");
@@ -102,8 +94,7 @@ fn with_threads(name: &str, preemptions: usize, buffers: usize, rounds: [usize; 
             .iter()
             .filter(|rounds| **rounds > 0)
             .map(|&rounds| {
-                let all = all.clone();
-                thread::spawn(move || take_and_give_back(&all.0, &all.1, &all.2, rounds))
+                beside(&all, move |all| take_and_give_back(&all.0, &all.1, &all.2, rounds))
             })
             .collect();
         take_and_give_back(&all.0, &all.1, &all.2, rounds[0]);
@@ -144,10 +135,7 @@ fn a_top_that_is_back_over_another_list_is_not_taken_for_the_same() {
         let links = Links::new(3);
         let free = FreeList::new(0, 3, &links);
         let all = Arc::new((free, links));
-        let other = {
-            let all = all.clone();
-            thread::spawn(move || all.0.pop(&all.1))
-        };
+        let other = beside(&all, |all| all.0.pop(&all.1));
         let (free, links) = &*all;
         let (first, second) = (free.pop(links), free.pop(links));
         if let Some(first) = first {

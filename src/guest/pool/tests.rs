@@ -75,15 +75,6 @@ fn every_buffer_has_a_place_of_its_own_and_is_found_by_its_start_only() {
     }
 }
 
-#[test]
-fn a_fresh_place_is_a_table_without_layouts_and_there_are_no_others() {
-    let slots = LayoutSlots::new(3).unwrap();
-    // SAFETY: nobody else knows the mapping, and a table is made of numbers of any value.
-    assert!(unsafe { &*slots.place(2).unwrap() } == &Layouts::new());
-    assert_eq!(slots.place(3), None);
-    assert!(LayoutSlots::new(usize::MAX).is_none());
-}
-
 const LARGE: usize = 128 << 10;
 const ASKED: Buffers = Buffers::Sized { bytes: LARGE, count: 2 };
 const POOLED: usize = 2 + BESIDE;

@@ -1,10 +1,9 @@
 //! Senders and the receiver in every order.
 
 use loom::sync::Arc;
-use loom::thread;
 
 use super::*;
-use crate::base::sync::try_every_order;
+use crate::base::sync::{beside, try_every_order};
 
 /// Two threads send more than there are slots, while a third one receives.
 #[test]
@@ -13,8 +12,7 @@ fn what_two_threads_send_arrives_once_in_the_order_of_each() {
         let queue = Arc::new(Queue::new(2));
         let senders: Vec<_> = [10, 20]
             .map(|first| {
-                let queue = queue.clone();
-                thread::spawn(move || {
+                beside(&queue, move |queue| {
                     (first..first + 2).filter(|&item| queue.send(item).is_ok()).collect()
                 })
             })
@@ -40,12 +38,9 @@ fn a_slot_is_in_one_hand_at_a_time() {
         let queue = Arc::new(Queue::new(2));
         queue.send(1).expect("room");
         queue.send(2).expect("room");
-        let other = {
-            let queue = queue.clone();
-            thread::spawn(move || {
-                usize::from(queue.send(3).is_ok()) + usize::from(queue.send(4).is_ok())
-            })
-        };
+        let other = beside(&queue, |queue| {
+            usize::from(queue.send(3).is_ok()) + usize::from(queue.send(4).is_ok())
+        });
         let mut seen = vec![queue.receive(), queue.receive()];
         let sent = other.join().expect("no panic");
         seen.extend(std::iter::from_fn(|| queue.receive().map(Some)));
@@ -62,10 +57,7 @@ fn a_slot_is_in_one_hand_at_a_time() {
 fn a_sender_that_never_comes_back_holds_up_nobody() {
     try_every_order("one sender leaves, another one goes on", 5, || {
         let queue = Arc::new(Queue::<u32>::new(2));
-        let leaves = {
-            let queue = queue.clone();
-            thread::spawn(move || queue.take_free(2).is_some())
-        };
+        let leaves = beside(&queue, |queue| queue.take_free(2).is_some());
         let sent = usize::from(queue.send(1).is_ok()) + usize::from(queue.send(2).is_ok());
         let mut seen = Vec::from_iter(queue.receive());
         let left = leaves.join().expect("no panic");
@@ -81,10 +73,7 @@ fn of_two_receivers_one_has_each_item() {
     try_every_order("two receivers", 4, || {
         let queue = Arc::new(Queue::new(3));
         (1..=3).for_each(|item| queue.send(item).expect("room"));
-        let other = {
-            let queue = queue.clone();
-            thread::spawn(move || Vec::from_iter(queue.receive()))
-        };
+        let other = beside(&queue, |queue| Vec::from_iter(queue.receive()));
         let mut seen = Vec::from_iter(queue.receive());
         seen.extend(other.join().expect("no panic"));
         seen.extend(std::iter::from_fn(|| queue.receive()));
