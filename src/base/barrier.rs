@@ -14,7 +14,6 @@ thread_local! {
     static OWNER: Cell<CodeOwner> = const { Cell::new(CodeOwner::Guest) };
 }
 
-/// Whose code this thread runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CodeOwner {
     Guest,

@@ -98,7 +98,7 @@ fn is_alone(watch: &mut Watch<'_>) -> bool {
 pub(super) fn let_process_end() {
     signal_mask::unblock_termination_signals();
     // The C library counts CUPTI's threads as the guest's.
-    if state::shared().is_some_and(|shared| shared.helpers.any_alive()) {
+    if state::shared().is_some_and(|shared| shared.helpers.alive() > 0) {
         // SAFETY: what the C library does when the last thread of a process ends.
         unsafe { libc::exit(0) };
     }

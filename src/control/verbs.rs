@@ -201,7 +201,6 @@ impl<'a> Verbs<'a> {
     }
 }
 
-/// A time of the clock of the day as a moment of this machine.
 fn moment(unix_us: u64) -> Result<Moment, String> {
     let (wall, mono) = (clock::wall(), clock::mono());
     let at = WallNs(unix_us.saturating_mul(1000));
@@ -261,7 +260,6 @@ fn flush() -> Result<Answer, String> {
     Ok(Answer::ok().with("said", "done"))
 }
 
-/// Somebody is about to send a signal.
 fn ending(signal: i32) -> Result<Answer, String> {
     let shared = state::shared().filter(|_| state::phase() == Phase::On);
     // A program may wait for a signal that its main thread puts off.

@@ -14,7 +14,6 @@ use std::sync::atomic::Ordering;
 
 use stage2_contract::control::{FLUSH_PAGE_BYTES, FlushPage};
 
-/// This process looks for wishes until it is dropped.
 pub(crate) struct FlushRequest {
     page: &'static FlushPage,
     seen: u32,

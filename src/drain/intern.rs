@@ -36,7 +36,6 @@ const MAX_QUEUES: usize = 1 << 12;
 /// Addresses of kernel names that are known at a time.
 const MAX_ADDRESSES: usize = 1 << 15;
 
-/// Numbers for values of one kind, from 1.
 #[derive(Default)]
 struct Numbers<K> {
     /// With the epoch in which each was last defined.
@@ -45,7 +44,6 @@ struct Numbers<K> {
 }
 
 impl<K: Eq + Hash> Numbers<K> {
-    /// The number of a value, and whether it has to be defined.
     fn give(&mut self, key: K, limit: usize, epoch: u32) -> (u32, bool) {
         if let Some((id, defined)) = self.known.get_mut(&key) {
             return (*id, std::mem::replace(defined, epoch) != epoch);
@@ -78,7 +76,6 @@ pub(crate) struct Interner {
     names: FxHashMap<Rc<[u8]>, u32>,
     texts: Vec<Text>,
     name_bytes: usize,
-    /// Texts and paths for which there was no room.
     refused: u64,
     /// Address of a kernel name to its number, so that most names are only compared.
     addresses: FxHashMap<usize, u32>,

@@ -171,7 +171,6 @@ impl Output {
         self.put(Record::Meta { key: key.to_owned(), value });
     }
 
-    /// Notes how many of something there were, if there were any.
     pub(super) fn count(&mut self, key: &str, count: u64) {
         if count > 0 {
             self.fact(key, count.to_string());
@@ -187,7 +186,6 @@ impl Output {
         }
     }
 
-    /// Whether definitions were lost since the last call.
     #[inline]
     pub(super) fn take_lost(&mut self) -> bool {
         let lost = self.writer.as_ref().map_or(0, Writer::dropped_frames);

@@ -23,7 +23,6 @@ const FEW: Duration = Duration::from_secs(60);
 
 pub(super) struct Pace {
     period: Duration,
-    /// Until the next flush: [`Pace::period`] once the process is older.
     pause: Duration,
     flushed_at: Instant,
     /// How long to wait after an early flush before the next one.
@@ -59,7 +58,6 @@ impl Pace {
     }
 }
 
-/// How long collection has been off.
 #[derive(Default)]
 pub(super) struct Stillness {
     /// [`CollectionSwitch::turns`] at the last flush, and flushes since it changed.

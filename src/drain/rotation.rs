@@ -41,7 +41,6 @@ pub(super) struct Pieces {
     holds_events: bool,
     /// Those that were not deleted, the oldest first.
     files: VecDeque<PathBuf>,
-    /// When it may be tried again to begin one.
     retry: Option<Instant>,
     /// Bytes of the earlier ones, and bytes that they did not take.
     pub(super) bytes: u64,
@@ -92,7 +91,6 @@ impl Pieces {
         Err(last.unwrap_or_else(|| io::ErrorKind::AlreadyExists.into()))
     }
 
-    /// Whether the piece is over, which has so many bytes.
     pub(super) fn is_over(&self, bytes: u64) -> bool {
         let Rotate { size, every_ms, .. } = self.rotate;
         let is_full = size.is_some_and(|size| bytes.saturating_sub(self.head) >= size);
@@ -167,7 +165,6 @@ impl Pieces {
         Record::Meta { key: pieces::OPEN_BEFORE.to_owned(), value: open.to_string() }
     }
 
-    /// The beginning is written, and has so many bytes.
     pub(super) fn begins_at(&mut self, bytes: u64) {
         self.head = bytes;
     }

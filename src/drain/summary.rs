@@ -32,7 +32,6 @@ pub(crate) struct Summary<'a> {
     pub(crate) names: &'a Interner,
     pub(crate) shown: ShownPaths,
     pub(crate) totals: Totals,
-    /// Why no GPU work was recorded.
     pub(crate) gpu_off: Option<&'a OffReason>,
     pub(crate) gpu_seen: bool,
     pub(crate) devices: FxHashMap<u32, &'a Device>,
@@ -333,7 +332,6 @@ struct Section {
     rows: Vec<Line>,
 }
 
-/// One kernel or other work under one path.
 #[derive(Clone)]
 struct Line {
     name: String,

@@ -26,8 +26,8 @@ impl Spans {
             self.open = on.then_some(at);
             self.overrun = true;
         }
-        for _ in 0..switches.waiting() {
-            let Some((on, at)) = switches.take() else { break };
+        for _ in 0..switches.waiting.in_use() {
+            let Some((on, at)) = switches.waiting.receive() else { break };
             if forgotten.is_some_and(|(_, last)| at <= last) {
                 continue;
             }

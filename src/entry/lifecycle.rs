@@ -77,7 +77,6 @@ fn share(options: &Options) -> Result<&'static Shared, String> {
     Ok(shared)
 }
 
-/// Opens the doors and the control socket, and records nothing.
 fn be_dormant(options: Options) {
     if let Err(lack) = check_system() {
         diag::warn(format_args!("off: {lack}; nothing is recorded"));
@@ -210,7 +209,7 @@ fn spawn_drain(shared: &'static Shared) -> std::io::Result<()> {
             signal_mask::unblock_termination_signals();
             // If this is the last thread, the C library ends the process when it returns. But the C
             // library counts CUPTI's threads as the guest's.
-            if shared.helpers.any_alive() {
+            if shared.helpers.alive() > 0 {
                 // SAFETY: what the C library does when the last thread of a process ends.
                 unsafe { libc::exit(0) };
             }
@@ -291,7 +290,6 @@ enum Lack {
     Room,
 }
 
-/// Whether a start has what it needs; else the first thing that is not there.
 fn check_system() -> Result<(), Lack> {
     match () {
         () if allocator::has_failed() => Err(Lack::Memory),

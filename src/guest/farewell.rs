@@ -22,7 +22,8 @@ pub enum EndedBy {
 #[derive(Debug, Default)]
 pub struct Farewell {
     by: AtomicI32,
-    turns: Turns,
+    /// Announcements; our thread says when one is in the file.
+    pub(crate) turns: Turns,
 }
 
 impl Farewell {
@@ -42,16 +43,6 @@ impl Farewell {
         let turn = self.turns.ask();
         wake();
         self.turns.wait(turn, patience)
-    }
-
-    /// For our thread: an announcement that was not heard yet.
-    pub fn pending(&self) -> Option<u32> {
-        self.turns.pending()
-    }
-
-    /// For our thread: it is in the file.
-    pub fn done(&self, turn: u32) {
-        self.turns.done(turn);
     }
 
     /// What ends the process, as the trace file has it. Allocates.

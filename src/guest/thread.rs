@@ -140,7 +140,6 @@ pub(crate) struct Step {
     pub(crate) depth: Option<u32>,
     /// A range that is collected for its own sake was opened (by a push) or closed.
     pub(crate) switches: bool,
-    /// What is to be collected within the range that a push opened.
     pub(crate) selection: Selection,
     /// The lowest depth of the domain since its last event that arrived, or [`NOTHING_LOST`].
     pub(crate) min_depth_since_delivery: u32,
@@ -214,7 +213,6 @@ impl Step {
         self.depth.map_or(NOT_TRACKED, |depth| depth as i32 - 1)
     }
 
-    /// As [`Step::pushed_level`], for a pop.
     pub(crate) fn popped_level(self) -> i32 {
         self.depth.map_or(NOT_TRACKED, |depth| depth as i32)
     }

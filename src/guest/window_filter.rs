@@ -134,7 +134,6 @@ fn bits_of(filter: &RangeFilter, kind: Kind, text: &[u8]) -> u32 {
 /// Kinds that are counted apart; further ones share counters.
 const KINDS: usize = 512;
 
-/// Counts the instances of every kind.
 pub(crate) struct Sampler {
     one_in: u64,
     kinds: Box<[KindCount]>,

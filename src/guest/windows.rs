@@ -133,7 +133,6 @@ pub struct Windows {
     inner: Mutex<Inner>,
     /// A request came in at some time: windows may end before the process.
     used: AtomicBool,
-    /// The last start asked for hardware counters.
     counters: AtomicBool,
     stop: AtomicBool,
     flushes_asked: AtomicU64,

@@ -16,7 +16,6 @@ use crate::base::clock::Instant;
 use crate::base::{barrier, diag};
 use nvml::{Gpu, Nvml, Scope};
 
-/// What NVIDIA's driver installs.
 const LIBRARY: &str = "libnvidia-ml.so.1";
 /// Readings that wait to be taken in. One that finds no room is left out: energy is a running total.
 const WAITING: usize = 256;
@@ -185,7 +184,6 @@ impl Reader<'_> {
         }
     }
 
-    /// A GPU is used: its first readings are worth keeping.
     fn watch(&mut self, device: u32, uuid: [u8; 16]) {
         if self.watched.iter().any(|(known, _)| *known == device) {
             return;

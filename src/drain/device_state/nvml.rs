@@ -35,7 +35,6 @@ pub(super) enum NvmlError {
     Failed { function: &'static str, code: nvmlReturn_t },
 }
 
-/// What NVML means, and what to do.
 fn describe(code: nvmlReturn_t) -> String {
     let text = match code {
         1 => "it is not initialised",

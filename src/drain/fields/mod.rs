@@ -321,7 +321,6 @@ impl OwnedEntry {
         }
     }
 
-    /// Its name behind that of the entry that it lies in.
     fn name_within(&self, within: &[u8], index: usize) -> Vec<u8> {
         let own = match self.name.as_slice() {
             b"" => format!("#{index}").into_bytes(),
@@ -392,7 +391,6 @@ impl<'r> Definitions<'r> {
         Definitions { registry, known: FxHashMap::default(), seen: 0, missing: Vec::new() }
     }
 
-    /// What an identifier stands for in a domain.
     pub(crate) fn find(&mut self, domain: u32, id: u64) -> Option<Definition> {
         let is_chosen = id < DYNAMIC_IDS;
         let key = if is_chosen { (domain, id) } else { (0, id) };

@@ -48,10 +48,8 @@ const MAX_OPEN: usize = 1 << 14;
 /// Ranges that go on under a new path when one around them closes. Where there are more, all keep
 /// their path for now, and what is launched meanwhile is unattributed.
 const MAX_CONTINUED: usize = 1 << 8;
-/// Names what was lost.
 const LOST: &[u8] = b"(lost)";
 
-/// The push/pop ranges of one domain that are open on a thread.
 struct Depth {
     domain: u32,
     open: u32,
@@ -94,7 +92,6 @@ impl Thread {
     }
 }
 
-/// A range instance that closed, for the aggregates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ClosedRange {
     pub(crate) path: u32,

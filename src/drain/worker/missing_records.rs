@@ -46,7 +46,6 @@ pub(super) const UNFLUSHED: &str = "STAGE2_HWTRACE=on leaves flushes to the thre
                          the last one (it ended by _exit or a signal, or the window ended first): open or \
                          close a range after the last kernels, or set STAGE2_HWTRACE=off";
 
-/// What is known of the way of records to us.
 #[derive(Default)]
 pub(super) struct RecordWatch {
     /// [`Drain::moves`], as last seen.
@@ -89,7 +88,6 @@ impl Drain {
         true
     }
 
-    /// After a flush: whether records go elsewhere.
     pub(super) fn check_missing(&mut self, flushed: bool) {
         let Some((gpu, pool)) = self.shared.gpu().zip(self.shared.pool.get()) else { return };
         // In this order: a launch that is counted has moved its buffer before.
@@ -160,7 +158,6 @@ impl Drain {
         }
     }
 
-    /// Buffers that CUPTI keeps although it was flushed.
     fn buffers_kept(&mut self) -> usize {
         let Some(pool) = self.shared.pool.get().filter(|pool| pool.given() > 0) else { return 0 };
         // A thread that was just getting its buffer has it by then, and CUPTI knows of it.

@@ -30,7 +30,6 @@ use crate::guest::window_filter::WindowFilter;
 use crate::guest::windows::Window;
 use windows::{Calls, Deadlines, Why};
 
-/// How long the thread sleeps at most while events may come in.
 const NAP: Duration = Duration::from_millis(10);
 /// How long an end waits for calls that are sending an event (below 1 us each), and between two looks.
 const SENDERS_PATIENCE: Duration = Duration::from_millis(20);
@@ -64,7 +63,6 @@ struct Drain {
     forks_noted: u64,
     window: Window,
     wanted: &'static WindowFilter,
-    /// The calls that belong to the window, in CUPTI's sequence.
     calls: Calls,
     /// Of the events that belong to it ([`generation::epoch`]).
     epoch: u32,
@@ -74,7 +72,6 @@ struct Drain {
     steps: u64,
     /// When the last of them closed, where the limit was reached: the window is over since then.
     cut: Option<MonoNs>,
-    /// The start of the GPU half was tried in this window.
     gpu_tried: bool,
     /// Work without a place was launched outside of the window.
     unplaced_is_foreign: bool,
@@ -119,7 +116,6 @@ struct Thread {
     hooks: Hooks,
     request: Option<FlushRequest>,
     watch: last_thread::Watch<'static>,
-    /// The GPUs that earlier windows met.
     devices: Vec<Device>,
     /// The exit is watched anew when CUPTI has moved so many buffers.
     next_exit_watch: u64,
@@ -201,9 +197,9 @@ impl Thread {
             drain.check_moves();
             self.watch_exit(drain.moves());
             drain.take_marks();
-            if let Some(turn) = shared.farewell.pending() {
+            if let Some(turn) = shared.farewell.turns.pending() {
                 drain.announce_end();
-                shared.farewell.done(turn);
+                shared.farewell.turns.done(turn);
                 pace.flushed(runs_low());
             }
             let wish = self.request.as_mut().filter(|request| request.is_pending());

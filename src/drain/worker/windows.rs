@@ -127,7 +127,6 @@ fn until(moment: Moment) -> Duration {
     Duration::from_nanos(if now.0 == 0 { 0 } else { moment.mono.since(now) })
 }
 
-/// Whether a window that has not begun is not to begin.
 fn is_called_off(shared: &Shared) -> bool {
     shared.stop.load(Ordering::Acquire) || shared.windows.is_stop_asked()
 }
@@ -138,7 +137,7 @@ fn discard(shared: &Shared) {
     while events.receive_late_end().is_some() {}
     while events.receive().is_some() {}
     events.take_ends_lost();
-    while shared.switches.take().is_some() {}
+    while shared.switches.waiting.receive().is_some() {}
     shared.switches.take_overrun();
     discard_buffers(shared);
 }
@@ -336,8 +335,8 @@ impl Drain {
         self.await_records();
         let devices = self.finish(why);
         // Who is about to end the process waits for what is in the file now.
-        if let Some(turn) = shared.farewell.pending() {
-            shared.farewell.done(turn);
+        if let Some(turn) = shared.farewell.turns.pending() {
+            shared.farewell.turns.done(turn);
         }
         devices
     }

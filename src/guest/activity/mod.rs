@@ -394,7 +394,6 @@ impl Plan {
         })
     }
 
-    /// Reads a record of the plan's layout. `None`: unreadable.
     #[inline]
     fn read(&self, record: &FieldRecord<'_>) -> Option<Activity> {
         // What has more than 32 bits here and fewer in the first API is cut to what that one would say:

@@ -149,7 +149,8 @@ impl StartedRanges {
 
 /// The moments of switching, on their way to our thread from guest threads, which do not wait.
 pub struct Switches {
-    waiting: Queue<(bool, GpuNs)>,
+    /// Whether collection went on, and when, the oldest first.
+    pub(crate) waiting: Queue<(bool, GpuNs)>,
     /// The last one that found no room: its time, doubled, and one more where it was on. 0: all found some.
     overrun: AtomicU64,
 }
@@ -174,16 +175,6 @@ impl Switches {
     pub fn take_overrun(&self) -> Option<(bool, GpuNs)> {
         let last = self.overrun.swap(0, Ordering::AcqRel);
         (last != 0).then_some((last & 1 == 1, GpuNs(last >> 1)))
-    }
-
-    /// How many wait, with those that are just being noted.
-    pub fn waiting(&self) -> usize {
-        self.waiting.in_use()
-    }
-
-    /// Takes the oldest one: whether collection went on, and when.
-    pub fn take(&self) -> Option<(bool, GpuNs)> {
-        self.waiting.receive()
     }
 }
 

@@ -57,7 +57,6 @@ pub(super) struct Device {
     row: Vec<f64>,
     /// Gaps between the samples of the chunk, ns.
     gaps: u64,
-    /// Gaps took too much of a chunk.
     is_behind: bool,
     pub(super) lost: Lost,
 }
@@ -203,7 +202,6 @@ impl Device {
         }
     }
 
-    /// Forgets what was taken and not handed on.
     pub(super) fn forget(&mut self) {
         (self.chunk, self.last_end) = (CounterSamples::default(), 0);
     }
@@ -258,7 +256,6 @@ fn trigger(by_cycles: bool, interval_us: u32) -> Trigger {
     }
 }
 
-/// What it means here that CUPTI refused to do something.
 fn reason(id: u32, what: &str, error: CuptiError) -> Refusal {
     let held = "another profiler samples its counters (a second collector, nsys, ncu or DCGM): stop that \
                 one first";

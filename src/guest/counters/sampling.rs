@@ -86,7 +86,6 @@ impl Sampling {
         }
     }
 
-    /// Waits for a GPU, samples until the end, and says what that cost.
     pub(super) fn run(mut self) {
         while !self.is_over() && self.devices.is_empty() {
             self.meet_devices();
@@ -301,14 +300,12 @@ impl Sampling {
         self.fact(facts::OFF, self.off.join("; "));
     }
 
-    /// Writes what the samples of a GPU are from here on.
     fn define(&mut self, device: &mut Device) {
         self.sets += 1;
         device.set.id = self.sets;
         self.send(Record::CounterSet(device.set.clone()));
     }
 
-    /// Writes what was lost of a GPU; nothing where nothing was.
     fn say_losses(&mut self, device: &Device) {
         let (id, Lost { overflows, ns, samples }) = (device.set.device, device.lost);
         for (key, lost) in [
@@ -406,7 +403,6 @@ struct Renewed {
     times: u32,
 }
 
-/// All of them, by the number of the GPU.
 #[derive(Default)]
 struct Renewals(FxHashMap<u32, Renewed>);
 

@@ -410,7 +410,6 @@ impl Activities {
         self.switched().iter().for_each(|&kind| self.disable(kind));
     }
 
-    /// CUPTI's clock, ns.
     pub(super) fn now_ns(&self) -> Result<u64, CuptiError> {
         match self {
             Activities::First(api) => api.timestamp_ns(),

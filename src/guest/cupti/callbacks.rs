@@ -236,47 +236,29 @@ pub(super) fn watch_kernels(api: &Api, subscriber: &mut Subscriber, on: bool) ->
 }
 
 fn others() -> impl Iterator<Item = u32> {
-    OTHERS.iter().flat_map(|&(first, last)| first..=last)
+    OTHERS.iter().copied().flatten().flat_map(|&(first, last)| first..=last)
 }
 
 /// First and last of each run.
-const OTHERS: &[(u32, u32)] = &[
+const OTHERS: &[&[(u32, u32)]] = &[
     // cuLaunch, cuLaunchGrid, cuLaunchGridAsync
-    (115, 117),
+    &[(115, 117)],
     // Memsets: asynchronous D8 to D2D32 (every second), synchronous _v2
-    (216, 216),
-    (218, 218),
-    (220, 220),
-    (222, 222),
-    (224, 224),
-    (226, 226),
-    (249, 254),
+    &[(216, 216), (218, 218), (220, 220), (222, 222), (224, 224), (226, 226), (249, 254)],
     // Memcpys _v2; cuMemcpy and cuMemcpyAsync; peer
-    (276, 293),
-    (305, 306),
-    (318, 321),
+    &[(276, 293), (305, 306), (318, 321)],
     // Per-thread default stream: memcpys, memsets; kernels
-    (397, 416),
-    (418, 433),
-    (442, 442),
+    &[(397, 416), (418, 433), (442, 442)],
     // Cooperative kernels
-    (477, 478),
-    (480, 480),
+    &[(477, 478), (480, 480)],
     // cuGraphLaunch; cuLaunchHostFunc
-    (514, 515),
-    (527, 528),
+    &[(514, 515), (527, 528)],
     // cuLaunchKernelEx
-    (652, 653),
+    &[(652, 653)],
     // Batched and attributed copies of CUDA 12.8 to 13.1
-    (776, 779),
-    (796, 799),
-    (837, 840),
+    &[(776, 779), (796, 799), (837, 840)],
     // Prefetches, which move memory too
-    (467, 468),
-    (716, 717),
-    (784, 785),
+    &[(467, 468), (716, 717), (784, 785)],
     // cuStreamBatchMemOp
-    (462, 463),
-    (667, 668),
-    (831, 832),
+    &[(462, 463), (667, 668), (831, 832)],
 ];

@@ -23,7 +23,6 @@ const SWITCHING: u32 = 130_001;
 
 pub(super) type DriverGetVersion = unsafe extern "C" fn(*mut c_int) -> c_int;
 
-/// Whether it can keep a buffer for each thread.
 pub(super) fn has_safe_buffers_per_thread(api: &Api, version: u32) -> bool {
     version > PER_THREAD_BUFFERS_SINCE
         || (version == PER_THREAD_BUFFERS_SINCE && exports(api, SINCE_12_6_UPDATE_2))
@@ -34,7 +33,6 @@ pub(super) fn may_refuse(version: u32) -> bool {
     version >= REFUSAL_SINCE
 }
 
-/// Whether collection may be switched while the guest runs.
 pub(super) fn may_switch(version: u32) -> bool {
     version == SWITCHING
 }

@@ -42,7 +42,6 @@ struct Cupti {
     collecting: AtomicBool,
     /// A switch failed, which was said.
     refused: AtomicBool,
-    /// Nothing is collected any more.
     shut: AtomicBool,
     graph: Graph,
 }

@@ -69,7 +69,6 @@ fn handle_late<T: Copy>(fallback: T, body: impl FnOnce(Call) -> T) -> T {
     barrier::enter(fallback, || (), || begun(call, body))
 }
 
-/// The first call in a forked child.
 #[cold]
 fn handle_first<T: Copy>(fallback: T, body: impl FnOnce(Call) -> T) -> T {
     let start = || state::start_child().map_or(fallback, |call| begun(call, body));

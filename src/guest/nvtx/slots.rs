@@ -48,7 +48,6 @@ pub unsafe fn detach(get: GetExportTable) {
     }
 }
 
-/// The slots of one module of NVTX.
 struct Table {
     slots: sys::NvtxFunctionTable,
     size: u32,

@@ -337,7 +337,6 @@ fn map(bytes: usize) -> Option<*mut u8> {
 // last is handed out first: the memory that a guest touches follows what it uses at a time, not the size of
 // the pool.
 
-/// Ends a list.
 const END: u32 = u32::MAX;
 
 /// Which free buffer lies below which. Shared by all lists, because a buffer is in one at a time.
