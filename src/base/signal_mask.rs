@@ -3,6 +3,9 @@
 use std::ffi::c_int;
 use std::io;
 
+use libc::{SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP};
+use libc::{SIGCHLD, SIGCONT, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU, SIGURG, SIGWINCH};
+
 unsafe extern "C" {
     /// POSIX; the `libc` crate lacks it for Linux.
     fn pthread_setcancelstate(state: c_int, old: *mut c_int) -> c_int;
@@ -36,8 +39,7 @@ impl Drop for CancellationBlock {
 
 /// Signals that a thread is given for what it does itself, not for what happens to the process.
 /// Blocked, they would end the process, even where it has handlers for them.
-const SYNCHRONOUS: [c_int; 6] =
-    [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS];
+const SYNCHRONOUS: [c_int; 6] = [SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS];
 
 /// Signals that this thread does not get while it lives.
 pub struct SignalBlock {
@@ -78,16 +80,8 @@ impl Drop for SignalBlock {
 }
 
 /// Signals that do nothing, or stop a process, where nobody has chosen an action.
-const HARMLESS: [c_int; 8] = [
-    libc::SIGCHLD,
-    libc::SIGCONT,
-    libc::SIGURG,
-    libc::SIGWINCH,
-    libc::SIGSTOP,
-    libc::SIGTSTP,
-    libc::SIGTTIN,
-    libc::SIGTTOU,
-];
+const HARMLESS: [c_int; 8] =
+    [SIGCHLD, SIGCONT, SIGURG, SIGWINCH, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU];
 
 /// Whether a signal ends the process: by default, and nobody chose another action. Async-signal-safe.
 pub fn ends_process(signal: c_int) -> bool {

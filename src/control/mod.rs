@@ -7,7 +7,6 @@ mod place;
 mod serve;
 mod verbs;
 
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +17,7 @@ use crate::guest::state::{self, Shared};
 use place::Socket;
 
 pub(crate) use place::{close, remove, renew};
+pub(crate) use serve::let_process_end;
 
 /// Why graphs cannot be recorded as wholes by a late start.
 pub const LATE_GRAPHS: &str = "STAGE2_GRAPH=graph cannot begin while the program runs: CUPTI ends a program \
@@ -36,20 +36,9 @@ pub struct Context {
     pub share: fn(&Options) -> Result<&'static Shared, String>,
 }
 
-/// Why there is no control socket.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// No folder can be used.
-    #[error("{0}")]
-    Place(String),
-    /// No thread.
-    #[error("no thread can be started ({0})")]
-    Thread(#[from] io::Error),
-}
-
 /// Opens the socket, and starts its thread, which inherits that all signals are blocked.
-pub fn open(context: Context) -> Result<(), OpenError> {
-    let socket = Socket::open().map_err(OpenError::Place)?;
+pub fn open(context: Context) -> Result<(), String> {
+    let socket = Socket::open()?;
     let ready = Arc::new(Flag::default());
     let is_ready = Arc::clone(&ready);
     let server = move || {
@@ -62,7 +51,7 @@ pub fn open(context: Context) -> Result<(), OpenError> {
         }
         state::set_servers(0);
         if let Ok(true) = served {
-            serve::let_process_end();
+            let_process_end();
         }
     };
     state::set_servers(1);
@@ -71,7 +60,7 @@ pub fn open(context: Context) -> Result<(), OpenError> {
     if let Err(error) = builder.spawn(server) {
         state::set_servers(0);
         remove();
-        return Err(error.into());
+        return Err(format!("no thread can be started ({error})"));
     }
     main_end::on_end(close);
     // Until then the thread opens files, under numbers that the guest may be closing and opening.

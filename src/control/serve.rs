@@ -95,9 +95,10 @@ fn is_alone(watch: &mut Watch<'_>) -> bool {
 }
 
 /// No thread of the guest is left, and this one is about to end.
-pub(super) fn let_process_end() {
+pub(crate) fn let_process_end() {
     signal_mask::unblock_termination_signals();
-    // The C library counts CUPTI's threads as the guest's.
+    // If this is the last thread, the C library ends the process when it returns. But the C library
+    // counts CUPTI's threads as the guest's.
     if state::shared().is_some_and(|shared| shared.helpers.alive() > 0) {
         // SAFETY: what the C library does when the last thread of a process ends.
         unsafe { libc::exit(0) };

@@ -296,7 +296,7 @@ mod tests {
         assert_eq!((a, b), (1, 2));
         assert_eq!(interner.name(b"a", &mut sink), a);
         assert_eq!(interner.text(b), b"b");
-        assert_eq!(interner.text(0), b"");
+        assert_eq!((interner.text(0), interner.path_text(0)), (&b""[..], Vec::new()));
         assert_eq!(sink.len(), 2);
     }
 
@@ -382,16 +382,5 @@ mod tests {
         let text = String::from_utf8_lossy(&interner.path_text(path)).into_owned();
         assert!(text.starts_with("outermost/000"), "{text}");
         assert!(text.ends_with(&format!("/{:0100}", MAX_PATHS - 2)), "{text}");
-    }
-
-    #[test]
-    fn paths_form_a_tree() {
-        let (mut interner, mut sink) = (Interner::default(), Vec::new());
-        let decode = interner.name(b"decode", &mut sink);
-        let step = interner.name(b"step", &mut sink);
-        let outer = interner.path(NONE, decode, NONE, &mut sink);
-        let inner = interner.path(outer, step, NONE, &mut sink);
-        assert_eq!(interner.path_text(inner), b"decode/step");
-        assert_eq!(interner.path_text(0), b"");
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::base::barrier::{self, Panic};
 use crate::base::job::JobFacts;
 use crate::base::options::{Graph, Options};
-use crate::base::signal_mask::{self, CancellationBlock, SignalBlock};
+use crate::base::signal_mask::{CancellationBlock, SignalBlock};
 use crate::base::{allocator, clock, diag, futex, generation, last_thread, pages, scheduling};
 use crate::control::{self, Context};
 use crate::drain::{self, EndReason, Hooks};
@@ -45,12 +45,13 @@ pub fn start() -> Option<&'static Shared> {
         be_dormant(options);
         return None;
     }
-    let control = options.control.then(|| Context { options: options.clone(), share });
     match share(&options) {
         Ok(shared) => {
             shared.ready.wait(OPEN_PATIENCE);
-            if let Some(context) = control {
-                serve(context, |why| diag::info(format_args!("no control socket: {why}")));
+            if options.control
+                && let Err(why) = control::open(Context { options, share })
+            {
+                diag::info(format_args!("no control socket: {why}"));
             }
             ends::watch();
             state::advance(Phase::Idle, Phase::On).then_some(shared)
@@ -88,24 +89,17 @@ fn be_dormant(options: Options) {
     barrier::prepare();
     // A forked child registers names before it starts, and so does this process before its first window.
     state::keep_filter(Box::leak(Box::new(options.ranges.clone())));
-    let unreachable = |why: String| {
+    let opened = match options.control {
+        true => control::open(Context { options, share }),
+        false => Err("STAGE2_CONTROL=off".to_owned()),
+    };
+    if let Err(why) = opened {
         diag::warn(format_args!(
             "dormant (STAGE2_START=off), and nobody can start it: no control socket: {why}"
         ));
-    };
-    if options.control {
-        serve(Context { options, share }, unreachable);
-    } else {
-        unreachable("STAGE2_CONTROL=off".to_owned());
     }
     ends::watch();
     state::advance(Phase::Idle, Phase::Dormant);
-}
-
-fn serve(context: Context, complain: impl FnOnce(String)) {
-    if let Err(error) = control::open(context) {
-        complain(error.to_string());
-    }
 }
 
 /// Starts a forked child, whose NVTX calls come to us from the first one on. A start that takes too
@@ -197,22 +191,14 @@ fn spawn_drain(shared: &'static Shared) -> std::io::Result<()> {
         }
         if let Ok(EndReason::OutOfMemory) = finished {
             say_without_memory("the system refused memory (ulimit -v or -d, or none is left)");
-            if let Some(gpu) = shared.gpu() {
-                barrier::catch((), || gpu.tracer.shut());
-            }
+            barrier::catch((), || shut_gpu(shared));
         }
         // A start need not wait for what will not come; the end of the guest waits until here.
         shared.ready.set();
         shared.done.set();
         if let Ok(EndReason::Alone) = finished {
             control::close();
-            signal_mask::unblock_termination_signals();
-            // If this is the last thread, the C library ends the process when it returns. But the C
-            // library counts CUPTI's threads as the guest's.
-            if shared.helpers.alive() > 0 {
-                // SAFETY: what the C library does when the last thread of a process ends.
-                unsafe { libc::exit(0) };
-            }
+            control::let_process_end();
         }
     });
     // The handle is dropped, i.e. the thread is detached.

@@ -1,13 +1,11 @@
 //! The GPU half as the rest of the collector sees it: what it is, and the few things that can be asked
 //! of CUPTI. Records do not come through here: CUPTI fills the buffers of the `pool`, and
-//! [`Gpu::records`] reads them.
+//! [`activity`](crate::guest::activity) reads them.
 
 use cupti_sys::{CuptiError, Walker};
 use stage2_contract::trace::GpuNs;
 
-use crate::guest::activity::{self, Activity};
 use crate::guest::counters::Counters;
-use crate::guest::pool::FullBuffer;
 
 /// Why GPU work is not recorded, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -31,13 +29,6 @@ pub struct Gpu {
     pub counters: Option<Counters>,
     /// Facts for the capture's metadata, as key and value.
     pub facts: Vec<(&'static str, String)>,
-}
-
-impl Gpu {
-    /// Calls `each` with every record of a buffer. Returns about how many could not be read.
-    pub(crate) fn records(&self, full: &FullBuffer, each: impl FnMut(&Activity)) -> u64 {
-        activity::for_each(full, self.walker, each)
-    }
 }
 
 /// Control of CUPTI. Guest threads take fences and switch collection; our thread reads the clock and the

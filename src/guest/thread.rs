@@ -363,11 +363,8 @@ mod tests {
 
     #[test]
     fn levels_count_from_zero_and_an_unmatched_pop_changes_nothing() {
-        assert_eq!(opened(0).pushed_level(), 0);
-        assert_eq!(opened(0).pushed_level(), 1);
-        assert_eq!(pop(0).popped_level(), 1);
-        assert_eq!(pop(0).popped_level(), 0);
-        assert_eq!(pop(0).popped_level(), NOT_TRACKED);
+        assert_eq!([opened(0), opened(0)].map(Step::pushed_level), [0, 1]);
+        assert_eq!([pop(0), pop(0), pop(0)].map(Step::popped_level), [1, 0, NOT_TRACKED]);
         assert_eq!(opened(0).pushed_level(), 0);
         pop(0);
     }
@@ -378,34 +375,26 @@ mod tests {
         assert_eq!(push(1, true, || true).selection, Selection::Collect);
         let inner = push(1, true, || panic!("the outer one decides"));
         assert_eq!((inner.switches, inner.selection), (false, Selection::Inherit));
-        assert!(!pop(1).switches);
-        assert!(pop(1).switches);
-        assert!(!pop(1).switches);
+        assert_eq!([pop(1), pop(1), pop(1)].map(|step| step.switches), [false, true, false]);
     }
 
     #[test]
-    fn a_range_left_out_of_the_sample_keeps_all_inside_of_it_out_in_every_domain() {
-        assert_eq!(around(), None);
-        let outer = push(1, true, || false);
-        assert_eq!((outer.switches, outer.selection), (false, Selection::Skip));
-        assert_eq!(around(), Some(false));
-        let other = push(2, true, || panic!("the range around it decides"));
-        assert_eq!((other.switches, other.selection), (false, Selection::Skip));
-        assert!(!pop(2).switches);
-        assert!(!pop(1).switches);
-        assert_eq!(around(), None);
-    }
-
-    #[test]
-    fn a_range_that_is_left_out_late_keeps_all_inside_of_it_out_and_still_closes_the_gate() {
-        assert!(push(1, true, || true).switches);
-        leave_out(1);
-        assert_eq!(around(), Some(false));
-        let other = push(2, true, || panic!("the range around it decides"));
-        assert_eq!((other.switches, other.selection), (false, Selection::Skip));
-        assert!(!pop(2).switches);
-        assert!(pop(1).switches);
-        assert_eq!(around(), None);
+    fn a_range_left_out_also_late_keeps_all_inside_of_it_out_in_every_domain() {
+        for late in [false, true] {
+            assert_eq!(around(), None);
+            let outer = push(1, true, || late);
+            let selection = if late { Selection::Collect } else { Selection::Skip };
+            assert_eq!((outer.switches, outer.selection), (late, selection));
+            if late {
+                leave_out(1);
+            }
+            assert_eq!(around(), Some(false));
+            let other = push(2, true, || panic!("the range around it decides"));
+            assert_eq!((other.switches, other.selection), (false, Selection::Skip));
+            // One that is left out late still closes the gate.
+            assert_eq!([pop(2), pop(1)].map(|step| step.switches), [false, late]);
+            assert_eq!(around(), None);
+        }
     }
 
     #[test]

@@ -142,7 +142,7 @@ fn run(library: &OsStr, orders: &Receiver<Order>, said: &SyncSender<Said>) {
     if let Err(slow) = reader.serve(orders) {
         // It says what is missing from now on; nothing in the guest is wrong.
         diag::info(format_args!("energy and clocks of the GPUs are read no more: {slow}"));
-        off(said, None, slow.to_string());
+        off(said, None, slow);
     }
 }
 
@@ -152,7 +152,7 @@ fn off(said: &SyncSender<Said>, device: Option<u32>, reason: String) {
 }
 
 impl Reader<'_> {
-    fn serve(&mut self, orders: &Receiver<Order>) -> Result<(), TooSlow> {
+    fn serve(&mut self, orders: &Receiver<Order>) -> Result<(), String> {
         let mut next = Instant::now();
         loop {
             let is_early = self.watched.is_empty();
@@ -234,26 +234,20 @@ struct Pace {
     since_full: Option<Duration>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{SLOW_READS} reads took more than {} ms, the last one {} ms: no further one is made",
-    SLOW.as_millis(),
-    last.as_millis()
-)]
-struct TooSlow {
-    last: Duration,
-}
-
 impl Pace {
     fn is_full(&self) -> bool {
         self.since_full.is_none_or(|since| since >= FULL)
     }
 
     /// A read took so long. Returns the pause until the next one, if there is to be one.
-    fn read(&mut self, took: Duration) -> Result<Duration, TooSlow> {
+    fn read(&mut self, took: Duration) -> Result<Duration, String> {
         self.slow += u32::from(took > SLOW);
         if self.slow >= SLOW_READS {
-            return Err(TooSlow { last: took });
+            return Err(format!(
+                "{SLOW_READS} reads took more than {} ms, the last one {} ms: no further one is made",
+                SLOW.as_millis(),
+                took.as_millis()
+            ));
         }
         let pause = took.saturating_mul(PAUSES).clamp(SHORTEST, LONGEST);
         let before = self.since_full.filter(|_| !self.is_full()).unwrap_or_default();
@@ -308,7 +302,7 @@ mod tests {
         let mut pace = Pace::default();
         assert!(pace.read(200 * MS).is_ok() && pace.read(201 * MS).is_ok());
         assert!(pace.read(MS).is_ok() && pace.read(300 * MS).is_ok());
-        let error = pace.read(250 * MS).unwrap_err().to_string();
+        let error = pace.read(250 * MS).unwrap_err();
         assert!(error.contains("3 reads took more than 200 ms, the last one 250 ms"), "{error}");
     }
 }

@@ -33,6 +33,8 @@ struct Guest {
 }
 
 const ID: u64 = STATIC_IDS + 5;
+const STATIC: u32 = sys::NVTX_PAYLOAD_SCHEMA_TYPE_STATIC;
+const DYNAMIC: u32 = sys::NVTX_PAYLOAD_SCHEMA_TYPE_DYNAMIC;
 
 impl Guest {
     fn new() -> Self {
@@ -53,7 +55,7 @@ impl Guest {
     }
 
     fn of_static(&self, entries: &[OwnedEntry]) {
-        self.schema(ID, sys::NVTX_PAYLOAD_SCHEMA_TYPE_STATIC, 0, 0, entries);
+        self.schema(ID, STATIC, 0, 0, entries);
     }
 
     fn names(&self, id: u64, size: u8, values: &[(u64, bool, &str)]) {
@@ -69,7 +71,11 @@ impl Guest {
 }
 
 fn entry(kind: u32, name: &str) -> OwnedEntry {
-    OwnedEntry { kind: kind.into(), name: name.into(), ..OwnedEntry::default() }
+    of(kind.into(), name)
+}
+
+fn of(kind: u64, name: &str) -> OwnedEntry {
+    OwnedEntry { kind, name: name.into(), ..OwnedEntry::default() }
 }
 
 fn at(offset: u64, entry: OwnedEntry) -> OwnedEntry {
@@ -123,7 +129,7 @@ fn a_struct_is_read_with_and_without_offsets() {
 fn packed_structs_have_no_gaps() {
     let mut guest = Guest::new();
     let entries = [entry(CHAR, "a"), entry(SIZE, "b")];
-    guest.schema(ID, sys::NVTX_PAYLOAD_SCHEMA_TYPE_STATIC, 9, 1, &entries);
+    guest.schema(ID, STATIC, 9, 1, &entries);
     let values = guest.call(ID, &bytes(&[&[5], &300u64.to_le_bytes()]));
     assert_eq!(fields(&values), [("a", Value::I64(5)), ("b", Value::U64(300))]);
 }
@@ -133,9 +139,7 @@ fn enumerations_give_names_flags_and_else_the_number() {
     let mut guest = Guest::new();
     let values = [(0, false, "Sum"), (u64::MAX, false, "None"), (4, true, "A"), (8, true, "B")];
     guest.names(STATIC_IDS + 11, 4, &values);
-    let of_names =
-        OwnedEntry { kind: STATIC_IDS + 11, name: b"op".to_vec(), ..OwnedEntry::default() };
-    guest.of_static(&[of_names]);
+    guest.of_static(&[of(STATIC_IDS + 11, "op")]);
     for (value, expected) in [
         (0i32, Value::Text(b"Sum".to_vec())),
         (-1, Value::Text(b"None".to_vec())),
@@ -155,8 +159,7 @@ fn the_same_identifier_in_another_domain_is_another_schema() {
     let other = read(blob.bytes(), 2, &mut guest.definitions);
     assert_eq!((other.fields.len(), other.skipped), (0, 1));
     // One that we numbered is known everywhere.
-    let number =
-        guest.schema(0, sys::NVTX_PAYLOAD_SCHEMA_TYPE_STATIC, 0, 0, &[entry(INT, "given")]);
+    let number = guest.schema(0, STATIC, 0, 0, &[entry(INT, "given")]);
     let values = guest.call(DYNAMIC_IDS + u64::from(number), &2i32.to_le_bytes());
     assert_eq!(fields(&values), [("given", Value::I64(2))]);
     assert_eq!(guest.call(DYNAMIC_IDS + 77, &[0; 4]).skipped, 1);
@@ -184,16 +187,9 @@ fn texts_lie_in_the_payload_and_no_pointer_is_followed() {
 fn nested_structs_are_read_and_arrays_and_unions_are_stepped_over() {
     let mut guest = Guest::new();
     let inner = STATIC_IDS + 6;
-    guest.schema(
-        inner,
-        sys::NVTX_PAYLOAD_SCHEMA_TYPE_STATIC,
-        0,
-        0,
-        &[entry(INT, "x"), entry(CHAR, "y")],
-    );
+    guest.schema(inner, STATIC, 0, 0, &[entry(INT, "x"), entry(CHAR, "y")]);
     let union = STATIC_IDS + 7;
     guest.schema(union, sys::NVTX_PAYLOAD_SCHEMA_TYPE_UNION, 8, 0, &[entry(SIZE, "z")]);
-    let of = |kind, name: &str| OwnedEntry { kind, name: name.into(), ..OwnedEntry::default() };
     guest.of_static(&[
         of(inner, "in"),
         array(FIXED_ARRAY, 3, entry(INT, "list")),
@@ -212,7 +208,6 @@ fn nested_structs_are_read_and_arrays_and_unions_are_stepped_over() {
 #[test]
 fn dynamic_schemas_are_read_up_to_where_lengths_are_known() {
     let mut guest = Guest::new();
-    let dynamic = sys::NVTX_PAYLOAD_SCHEMA_TYPE_DYNAMIC;
     let by_length = u64::from(sys::NVTX_PAYLOAD_ENTRY_FLAG_ARRAY_LENGTH_INDEX);
     let entries = [
         array(ENDED_ARRAY, 0, entry(CSTRING, "name")),
@@ -220,7 +215,7 @@ fn dynamic_schemas_are_read_up_to_where_lengths_are_known() {
         array(by_length, 1, entry(INT, "list")),
         entry(INT, "behind it"),
     ];
-    guest.schema(ID, dynamic, 0, 0, &entries);
+    guest.schema(ID, DYNAMIC, 0, 0, &entries);
     let payload = bytes(&[b"ab\0", &[0], &2i32.to_le_bytes(), &[0; 8], &7i32.to_le_bytes()]);
     let values = guest.call(ID, &payload);
     assert_eq!(fields(&values), [("name", Value::Text(b"ab".to_vec())), ("n", Value::I64(2))]);
@@ -240,13 +235,8 @@ fn messages_categories_and_colours_are_attributes_and_not_fields() {
     ]);
     let payload = bytes(&[b"step\0\0\0\0", &9u32.to_le_bytes(), &[1; 4], &[1; 4]]);
     let values = guest.call(ID, &payload);
-    let message = Some(Value::Text(b"step".to_vec()));
-    let expected = PayloadValues {
-        message,
-        category: Some(9),
-        schema: b"call".to_vec(),
-        ..PayloadValues::default()
-    };
+    let (message, schema) = (Some(Value::Text(b"step".to_vec())), b"call".to_vec());
+    let expected = PayloadValues { message, category: Some(9), schema, ..PayloadValues::default() };
     assert_eq!(values, expected);
 }
 
@@ -277,14 +267,14 @@ fn what_does_not_fit_is_left_out_and_counted() {
         array(FIXED_ARRAY, huge, entry(SIZE, "long")),
         entry(99_999, "unknown"),
         entry(INT, "behind the unknown"),
-        OwnedEntry { kind: STATIC_IDS + 99, ..OwnedEntry::default() },
+        of(STATIC_IDS + 99, ""),
     ]);
     let values = guest.call(ID, &[1; 12]);
     assert_eq!(fields(&values), [("there", Value::I64(0x0101_0101))]);
     assert_eq!(values.skipped, 6);
     // A struct that says that it is shorter than its entries.
     let entries = [entry(INT, "a"), entry(INT, "b")];
-    guest.schema(ID, sys::NVTX_PAYLOAD_SCHEMA_TYPE_STATIC, 4, 0, &entries);
+    guest.schema(ID, STATIC, 4, 0, &entries);
     let values = guest.call(ID, &[0; 64]);
     assert_eq!((fields(&values), values.skipped), (vec![("a", Value::I64(0))], 1));
     // More fields than are kept.
@@ -298,28 +288,17 @@ fn what_does_not_fit_is_left_out_and_counted() {
 #[test]
 fn schemas_that_hold_themselves_or_one_another_end() {
     let mut guest = Guest::new();
-    let of = |kind| OwnedEntry { kind, ..OwnedEntry::default() };
-    guest.of_static(&(0..64).map(|_| of(ID)).collect::<Vec<_>>());
+    let many = |kind: u64| vec![of(kind, ""); 64];
+    guest.of_static(&many(ID));
     let values = guest.call(ID, &[0; 200]);
     assert_eq!(values.fields, []);
     assert!(values.skipped > 0);
-    let dynamic = sys::NVTX_PAYLOAD_SCHEMA_TYPE_DYNAMIC;
-    let itself: Vec<OwnedEntry> = (0..64).map(|_| of(ID)).collect();
-    guest.schema(ID, dynamic, 0, 0, &itself);
+    guest.schema(ID, DYNAMIC, 0, 0, &many(ID));
     assert!(guest.call(ID, &[0; 200]).skipped > 0);
     // A quarter of a million characters.
-    let kind = sys::NVTX_PAYLOAD_SCHEMA_TYPE_STATIC;
-    let all =
-        |entry: fn(u64) -> OwnedEntry, inner| (0..64).map(|_| entry(inner)).collect::<Vec<_>>();
-    guest.schema(ID + 2, kind, 64, 0, &all(|_| entry(CHAR, "c"), 0));
+    guest.schema(ID + 2, STATIC, 64, 0, &many(CHAR.into()));
     for (outer, inner) in [(ID + 1, ID + 2), (ID, ID + 1)] {
-        guest.schema(
-            outer,
-            kind,
-            0,
-            0,
-            &all(|kind| OwnedEntry { kind, ..OwnedEntry::default() }, inner),
-        );
+        guest.schema(outer, STATIC, 0, 0, &many(inner));
     }
     let skipped = guest.call(ID, &[0; 200]).skipped;
     assert!(skipped > 0 && skipped <= 2 * MAX_STEPS as u64, "{skipped}");

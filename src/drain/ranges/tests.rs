@@ -1,6 +1,6 @@
 //! What the range model does with orderly and with disorderly guests.
 
-use stage2_contract::trace::{Field, FieldValue};
+use stage2_contract::trace::{Field, FieldValue, Payload};
 
 use super::*;
 use crate::guest::blob::Blob;
@@ -60,6 +60,13 @@ impl Guest {
 
     fn pop(&mut self, thread: u32) -> u32 {
         self.event(EventKind::Pop, thread, |_| {}, "")
+    }
+
+    fn openings(&self) -> impl Iterator<Item = &RangeOpen> {
+        self.records.iter().filter_map(|record| match record {
+            Record::RangeOpen(open) => Some(open),
+            _ => None,
+        })
     }
 
     fn path_at(&mut self, thread: u32, correlation: u32) -> String {
@@ -137,14 +144,7 @@ fn an_inner_range_outlives_its_outer_one_under_a_path_of_its_own() {
     assert_eq!(guest.path_at(1, both + 1), "a/b");
     assert_eq!(guest.path_at(1, only_b + 1), "b");
     assert_eq!(guest.path_at(1, none + 1), "(outside)");
-    let continues: Vec<u64> = guest
-        .records
-        .iter()
-        .filter_map(|r| match r {
-            Record::RangeOpen(open) => Some(open.continues),
-            _ => None,
-        })
-        .collect();
+    let continues: Vec<u64> = guest.openings().map(|open| open.continues).collect();
     assert_eq!(continues, [0, 0, 2]);
     assert_eq!(guest.ranges.closed.iter().filter(|c| c.counts).count(), 2);
 }
@@ -234,17 +234,8 @@ fn graph_nodes_remember_where_they_were_captured() {
     guest.push(1, "capture");
     guest.event(EventKind::GraphNodeCreated, 1, |e| e.id = 500, "");
     guest.pop(1);
-    let from =
-        |node| move |e: &mut Event| e.payload = Some(stage2_contract::trace::Payload::U64(node));
-    guest.event(
-        EventKind::GraphNodeCloned,
-        1,
-        |e| {
-            e.id = 900;
-            from(500)(e);
-        },
-        "",
-    );
+    let original = Some(Payload::U64(500));
+    guest.event(EventKind::GraphNodeCloned, 1, |e| (e.id, e.payload) = (900, original), "");
     assert!(guest.records.contains(&Record::GraphNode { node: 900, path: 1, range: 1 }));
 }
 
@@ -382,10 +373,7 @@ fn start_end_ranges_of_one_name_stand_side_by_side_however_many_are_open() {
     assert_eq!(guest.path_at(1, popped + 1), "request");
     let end = guest.event(EventKind::End, 1, |e| e.id = count - 1, "");
     assert_eq!(guest.path_at(1, end + 1), "(outside)");
-    let openings = guest.records.iter().filter_map(|record| match record {
-        Record::RangeOpen(open) => Some((open.continues != 0, open.parent)),
-        _ => None,
-    });
+    let openings = guest.openings().map(|open| (open.continues != 0, open.parent));
     let (again, first): (Vec<_>, Vec<_>) = openings.partition(|&(goes_on, _)| goes_on);
     assert_eq!(first.iter().filter(|&&(_, parent)| parent == RANGE_OUTSIDE).count(), 4000);
     assert_eq!(again, [(true, count - 1)], "only `decode` goes on, in the next request");
@@ -434,9 +422,9 @@ fn lost_events_are_noticed_by_the_depth_of_the_next_one() {
     assert_eq!(guest.ranges.open_count(), 0);
 }
 
-/// Makes an event what it is after a pop and a push were lost.
-fn after_a_lost_pair(event: &mut Event) {
-    (event.lost, event.min_depth_since_delivery) = (2, 0);
+/// Makes an event what it is after a pop and a push were lost, down to `lowest`.
+fn after_a_lost_pair(event: &mut Event, depth: u32, lowest: u32) {
+    (event.depth, event.lost, event.min_depth_since_delivery) = (Some(depth), 2, lowest);
 }
 
 #[test]
@@ -444,15 +432,7 @@ fn between_the_last_event_that_arrived_and_the_next_one_nothing_is_known() {
     let mut guest = Guest::new();
     let first = guest.event(EventKind::Push, 1, |e| e.depth = Some(1), "a");
     // A pop and the push of "b" are lost, and the depth is what it was.
-    let last = guest.event(
-        EventKind::Pop,
-        1,
-        |e| {
-            e.depth = Some(0);
-            after_a_lost_pair(e);
-        },
-        "",
-    );
+    let last = guest.event(EventKind::Pop, 1, |e| after_a_lost_pair(e, 0, 0), "");
     assert_eq!(guest.path_at(1, first - 1), "(outside)");
     assert_eq!(guest.path_at(1, first + 1), "(unknown)");
     assert_eq!(guest.path_at(1, last + 1), "(outside)");
@@ -465,16 +445,7 @@ fn a_range_that_may_have_been_replaced_is_named_so() {
     let mut guest = Guest::new();
     guest.event(EventKind::Push, 1, |e| e.depth = Some(1), "app");
     guest.event(EventKind::Push, 1, |e| e.depth = Some(2), "a");
-    let at = guest.event(
-        EventKind::Push,
-        1,
-        |e| {
-            e.depth = Some(3);
-            after_a_lost_pair(e);
-            e.min_depth_since_delivery = 1;
-        },
-        "c",
-    );
+    let at = guest.event(EventKind::Push, 1, |e| after_a_lost_pair(e, 3, 1), "c");
     assert_eq!(guest.path_at(1, at + 1), "app/(lost)/c");
 }
 
@@ -488,12 +459,8 @@ fn a_loss_is_heeded_before_the_next_event_of_its_thread() {
     assert_eq!(guest.path_at(2, other + 1), "b");
     // A mark tells nothing of what is open; a push that leaves another domain in doubt neither.
     guest.event(EventKind::Mark, 1, |e| e.lost = 1, "m");
-    guest.event(
-        EventKind::Push,
-        1,
-        |e| (e.depth, e.lost, e.depth_uncertain) = (Some(2), 1, true),
-        "c",
-    );
+    let unsure = |e: &mut Event| (e.depth, e.lost, e.depth_uncertain) = (Some(2), 1, true);
+    guest.event(EventKind::Push, 1, unsure, "c");
     assert_eq!(guest.path_at(1, guest.fence + 1), "(unknown)");
     let sure = guest.event(EventKind::Pop, 1, |e| (e.depth, e.lost) = (Some(1), 1), "");
     assert_eq!(guest.path_at(1, sure - 1), "(unknown)");

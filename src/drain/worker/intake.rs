@@ -13,7 +13,7 @@ use crate::drain::aggregate::{Key, UNATTRIBUTED, Work};
 use crate::drain::intern::Sink;
 use crate::drain::ranges::LaunchSite;
 use crate::drain::timeline::Place;
-use crate::guest::activity::{Activity, Execution};
+use crate::guest::activity::{self, Activity, Execution};
 use crate::guest::event::Event;
 use crate::guest::pool::{FullBuffer, Pool};
 
@@ -60,7 +60,7 @@ impl Drain {
                 if let Some(gpu) = self.shared.gpu() {
                     self.spans.take_in(&self.shared.switches);
                     let each = |activity: &_| self.take_in_activity(full.owner, activity);
-                    let unread = gpu.records(&full, each);
+                    let unread = activity::for_each(&full, gpu.walker, each);
                     self.shared.counters.unreadable_records.add(unread);
                 }
                 pool.recycle(full);

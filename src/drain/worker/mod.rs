@@ -409,8 +409,7 @@ impl Drain {
             return devices;
         }
         self.shared.end_step.store(EndStep::Summary as u8, Ordering::Relaxed);
-        let works_on_gpu = counters.attributed.get() + counters.unattributed.get() > 0;
-        if self.window.late || (ancestry::parent().is_some() && !works_on_gpu) {
+        if self.window.late || (ancestry::parent().is_some() && records == 0) {
             // A prefork server has hundreds of such children. What a window holds is in its file: its
             // filter may be another one than that of the table.
             return devices;

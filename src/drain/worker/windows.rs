@@ -341,6 +341,10 @@ impl Drain {
         devices
     }
 
+    fn warn_of_window(&self, what: &str) {
+        diag::warn(format_args!("window {}: {what}", self.window.number));
+    }
+
     /// Waits, not too long, for the buffers that CUPTI had at the end, however many it asks for since.
     fn await_records(&mut self) {
         let shared = self.shared;
@@ -359,10 +363,7 @@ impl Drain {
             let ends = shared.stop.load(Ordering::Acquire);
             if gpu.asks_hardware && !ends {
                 // Only threads of the guest may flush, and while nothing is recorded they never do.
-                diag::warn(format_args!(
-                    "window {}: GPU work may be missing: {UNFLUSHED}",
-                    self.window.number
-                ));
+                self.warn_of_window(&format!("GPU work may be missing: {UNFLUSHED}"));
                 return self.say_incomplete(UNFLUSHED);
             }
             if ends && !gpu.switches {
@@ -376,17 +377,13 @@ impl Drain {
                      can be switched off",
                     LAST_RECORDS_PATIENCE.as_secs()
                 );
-                diag::warn(format_args!(
-                    "window {}: GPU work is missing: {reason}",
-                    self.window.number
-                ));
+                self.warn_of_window(&format!("GPU work is missing: {reason}"));
                 return self.say_incomplete(&reason);
             }
             if ends || Instant::now() >= until {
-                diag::warn(format_args!(
-                    "window {}: records of GPU work were still on their way {} s after its end, or when the \
-                     process ended, and may be missing",
-                    self.window.number,
+                self.warn_of_window(&format!(
+                    "records of GPU work were still on their way {} s after its end, or when the process ended, \
+                     and may be missing",
                     LAST_RECORDS_PATIENCE.as_secs()
                 ));
                 return;

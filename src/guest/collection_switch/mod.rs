@@ -186,28 +186,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_first_and_the_last_range_switch() {
-        let (collection, calls) = (CollectionSwitch::default(), AtomicU32::new(0));
-        let switch = |_: bool| {
-            calls.fetch_add(1, Ordering::SeqCst);
-        };
-        collection.enter(switch);
-        collection.enter(switch);
+    fn only_the_first_and_the_last_range_switch_and_a_closing_too_many_changes_nothing() {
+        let collection = CollectionSwitch::default();
+        let calls = std::cell::RefCell::new(Vec::new());
+        let switch = |on: bool| calls.borrow_mut().push(on);
         collection.exit(switch);
-        assert_eq!(calls.load(Ordering::SeqCst), 1);
+        assert!(collection.enter(switch) && collection.enter(switch));
         collection.exit(switch);
-        assert_eq!(calls.load(Ordering::SeqCst), 2);
-        assert_eq!(collection.turns(), 2);
-    }
-
-    #[test]
-    fn a_closing_too_many_changes_nothing() {
-        let (collection, on) = (CollectionSwitch::default(), AtomicBool::new(false));
-        let switch = |to: bool| on.store(to, Ordering::SeqCst);
+        assert_eq!(*calls.borrow(), [true]);
         collection.exit(switch);
-        assert!(collection.enter(switch) && on.load(Ordering::SeqCst));
-        collection.exit(switch);
-        assert!(!on.load(Ordering::SeqCst));
+        assert_eq!((calls.take(), collection.turns()), (vec![true, false], 2));
     }
 
     /// Hazard (Versions, libraries and rivals): CUPTI never comes back from switching collection.

@@ -90,7 +90,7 @@ impl Device {
         anew: Option<u32>,
     ) -> Result<(Self, Vec<String>), Refusal> {
         let chip = api.chip(id).map_err(|error| reason(id, "describe the chip", error))?;
-        let Some(Choice { metrics, names, left_out }) = choose(&chip, &wanted.metrics) else {
+        let Some((metrics, names, left_out)) = choose(&chip, &wanted.metrics) else {
             return Err(Refusal(format!(
                 "GPU {id}: CUPTI measures none of the metrics in one pass on {}; name others with \
                  STAGE2_COUNTERS",
@@ -287,23 +287,20 @@ const PREFERRED: &[Names] = &[
     counters::NVLINK_SENT,
 ];
 
-struct Choice {
-    metrics: Metrics<'static>,
-    names: Vec<CString>,
-    left_out: Vec<String>,
-}
-
 /// Adds `named` metrics, or the preferred, as long as one pass measures all. `None`: not one.
-fn choose(chip: &Chip<'static>, named: &[String]) -> Option<Choice> {
+fn choose(
+    chip: &Chip<'static>,
+    named: &[String],
+) -> Option<(Metrics<'static>, Vec<CString>, Vec<String>)> {
     let lines: Vec<Vec<CString>> = if named.is_empty() {
         PREFERRED.iter().map(|line| line.iter().map(|&name| name.to_owned()).collect()).collect()
     } else {
         named.iter().map(|name| CString::new(name.as_str()).into_iter().collect()).collect()
     };
-    let mut choice: Option<Choice> = None;
+    let mut choice: Option<(Metrics<'static>, Vec<CString>)> = None;
     let mut left_out = Vec::new();
     for line in lines {
-        let before = choice.as_ref().map(|choice| choice.names.clone()).unwrap_or_default();
+        let before = choice.as_ref().map(|(_, names)| names.clone()).unwrap_or_default();
         let fitting = line.iter().find_map(|name| {
             let mut names = before.clone();
             names.push(name.clone());
@@ -312,13 +309,11 @@ fn choose(chip: &Chip<'static>, named: &[String]) -> Option<Choice> {
             (passes == 1).then_some((metrics, names))
         });
         match fitting {
-            Some((metrics, names)) => {
-                choice = Some(Choice { metrics, names, left_out: Vec::new() });
-            }
+            Some(fitting) => choice = Some(fitting),
             None => left_out.extend(line.first().map(|name| name.to_string_lossy().into_owned())),
         }
     }
     // What the chip does not have was not asked for by anybody, unless it was named.
     let left_out = if named.is_empty() { Vec::new() } else { left_out };
-    choice.map(|choice| Choice { left_out, ..choice })
+    choice.map(|(metrics, names)| (metrics, names, left_out))
 }

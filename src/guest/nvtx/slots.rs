@@ -15,6 +15,9 @@ use crate::guest::registry::registry;
 pub type GetExportTable = unsafe extern "C" fn(id: u32) -> *const c_void;
 type Attr = *const sys::nvtxEventAttributes_t;
 type Domain = sys::nvtxDomainHandle_t;
+type StringHandle = sys::nvtxStringHandle_t;
+type SchemaAttr = *const sys::nvtxPayloadSchemaAttr_t;
+type EnumAttr = *const sys::nvtxPayloadEnumAttr_t;
 
 /// Puts our functions into the tables of the library that asks. Called once for each library of
 /// the guest that uses NVTX, possibly by several threads at once (NVTX before CUDA 12.9); writing
@@ -238,37 +241,26 @@ unsafe extern "C" fn domain_create_w(name: *const sys::wchar_t) -> Domain {
     create_domain(unsafe { Text::from_wide(name) }).0 as Domain
 }
 
-unsafe extern "C" fn domain_register_string_a(
-    domain: Domain,
-    text: *const c_char,
-) -> sys::nvtxStringHandle_t {
+unsafe extern "C" fn domain_register_string_a(domain: Domain, text: *const c_char) -> StringHandle {
     // SAFETY: as above.
-    register_string(Handle(domain as u64), unsafe { Text::from_ascii(text) }).0
-        as sys::nvtxStringHandle_t
+    register_string(Handle(domain as u64), unsafe { Text::from_ascii(text) }).0 as StringHandle
 }
 
 unsafe extern "C" fn domain_register_string_w(
     domain: Domain,
     text: *const sys::wchar_t,
-) -> sys::nvtxStringHandle_t {
+) -> StringHandle {
     // SAFETY: as above.
-    register_string(Handle(domain as u64), unsafe { Text::from_wide(text) }).0
-        as sys::nvtxStringHandle_t
+    register_string(Handle(domain as u64), unsafe { Text::from_wide(text) }).0 as StringHandle
 }
 
-unsafe extern "C" fn schema_register(
-    domain: Domain,
-    attributes: *const sys::nvtxPayloadSchemaAttr_t,
-) -> u64 {
+unsafe extern "C" fn schema_register(domain: Domain, attributes: SchemaAttr) -> u64 {
     // SAFETY: NVTX passes the guest's pointer, valid with what it points to during this call.
     let register = || unsafe { register_schema(registry(), Handle(domain as u64), attributes) };
     barrier::catch(None, register).unwrap_or(0)
 }
 
-unsafe extern "C" fn enum_register(
-    domain: Domain,
-    attributes: *const sys::nvtxPayloadEnumAttr_t,
-) -> u64 {
+unsafe extern "C" fn enum_register(domain: Domain, attributes: EnumAttr) -> u64 {
     // SAFETY: as above.
     let register =
         || unsafe { register_enumeration(registry(), Handle(domain as u64), attributes) };

@@ -3,7 +3,7 @@
 use loom::sync::Arc;
 
 use super::*;
-use crate::base::sync::{AtomicBool, AtomicUsize, try_every_order};
+use crate::base::sync::{AtomicBool, AtomicUsize, beside, try_every_order};
 
 fn idle() -> PhaseMachine {
     PhaseMachine(AtomicU8::new(Phase::Idle as u8))
