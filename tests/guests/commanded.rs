@@ -8,7 +8,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use crate::cuda::{self, Graph, Stream};
-use crate::nvtx::client;
+use crate::nvtx::{client, range};
+use crate::process::limit;
 
 static BUSY: AtomicBool = AtomicBool::new(false);
 
@@ -34,9 +35,7 @@ pub fn obey() {
             "burst" => {
                 let stream = stream.as_ref().expect("cuda");
                 for _ in 0..number() {
-                    client().push(words[1].as_bytes());
-                    stream.launch(1);
-                    client().pop();
+                    stream.launch_in(words[1].as_bytes(), 1);
                 }
                 stream.synchronize();
             }
@@ -131,10 +130,7 @@ impl Other {
 }
 
 fn work(stream: &Stream, name: &str, kernels: u32) {
-    client().push(name.as_bytes());
-    stream.launch(kernels);
-    stream.synchronize();
-    client().pop();
+    stream.work(name.as_bytes(), kernels);
 }
 
 fn replay(graph: Option<&Graph>, stream: Option<&Stream>, name: &str) {
@@ -165,8 +161,7 @@ fn be_busy() -> u64 {
 fn flood(ranges: u32) {
     let work = || {
         for _ in 0..ranges {
-            client().push(b"flood");
-            client().pop();
+            range(b"flood");
         }
     };
     std::thread::scope(|scope| {
@@ -176,7 +171,6 @@ fn flood(ranges: u32) {
     });
 }
 
-/// Kernels in each turn of a member of the crew.
 const TURN: u32 = 10;
 
 /// A thread that opens its range, launches, waits for that and closes it, again and again. Counts the turns.
@@ -187,10 +181,7 @@ fn member(number: u32) -> Arc<AtomicU64> {
         let stream = Stream::new();
         let name = format!("member {number}");
         loop {
-            client().push(name.as_bytes());
-            stream.launch(TURN);
-            stream.synchronize();
-            client().pop();
+            stream.work(name.as_bytes(), TURN);
             counted.fetch_add(1, Ordering::SeqCst);
             std::thread::sleep(Duration::from_millis(2));
         }
@@ -214,8 +205,7 @@ fn forked() -> i32 {
     if child == 0 {
         // SAFETY: no preconditions. The child must not outlive its test.
         unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
-        client().push(b"in the child");
-        client().pop();
+        range(b"in the child");
         loop {
             // SAFETY: no preconditions.
             unsafe { libc::pause() };
@@ -225,7 +215,5 @@ fn forked() -> i32 {
 }
 
 fn limit_files(bytes: u32) {
-    let limit = libc::rlimit { rlim_cur: bytes.into(), rlim_max: libc::RLIM_INFINITY };
-    // SAFETY: the struct is valid; the limit is meant.
-    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) }, 0);
+    limit(libc::RLIMIT_FSIZE, bytes.into(), libc::RLIM_INFINITY);
 }

@@ -4,9 +4,7 @@ use std::sync::Barrier;
 use std::time::Duration;
 
 use crate::cuda::{self, Stream};
-use crate::nvtx::client;
 
-/// Threads that are alive at a time where they come and go.
 const AT_A_TIME: usize = 40;
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -26,13 +24,10 @@ pub fn all_at_once() {
             scope.spawn(|| {
                 let stream = Stream::new();
                 for barrier in [&first, &second] {
-                    client().push(b"crowd");
-                    stream.launch(20);
-                    client().pop();
+                    stream.launch_in(b"crowd", 20);
                     barrier.wait();
                 }
-                stream.launch(1);
-                stream.synchronize();
+                stream.run(1);
             });
         }
     });
@@ -52,10 +47,7 @@ pub fn come_and_go() {
             for _ in 0..now {
                 scope.spawn(|| {
                     let stream = Stream::new();
-                    client().push(b"short");
-                    stream.launch(4);
-                    stream.synchronize();
-                    client().pop();
+                    stream.work(b"short", 4);
                 });
             }
         });

@@ -7,9 +7,7 @@ use libloading::Library;
 
 static DRIVER: OnceLock<Library> = OnceLock::new();
 
-/// A recorded sequence of the simulated driver.
 pub const DECODE_STEP: u32 = 1;
-/// Its kernels.
 pub const DECODE_KERNELS: u32 = 694;
 
 /// Bytes that the kernels of a decode step read from the memory of the simulated GPU.
@@ -67,7 +65,6 @@ pub fn launch_in_vain(count: u32) {
     }
 }
 
-/// A stream of the simulated GPU.
 pub struct Stream(usize);
 
 impl Stream {
@@ -86,6 +83,11 @@ impl Stream {
         for index in 0..count {
             assert_eq!(launch(index, self.0), 0);
         }
+    }
+
+    pub fn run(&self, count: u32) {
+        self.launch(count);
+        self.synchronize();
     }
 
     pub fn fill(&self, bytes: usize) {
@@ -131,7 +133,6 @@ impl Stream {
     }
 }
 
-/// An executable graph.
 pub struct Graph(usize);
 
 impl Graph {

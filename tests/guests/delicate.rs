@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::cuda::{self, Stream};
 use crate::hazards::plain;
 use crate::nvtx::client;
+use crate::process::{limit, pin};
 
 /// Blocks all signals in its only thread, sends itself one and waits for it, as a program does that
 /// handles its signals in one place. Our thread comes with NVTX, those of CUPTI with CUDA.
@@ -67,10 +68,7 @@ pub fn kept_in_calls() {
     cuda::init();
     let stream = Stream::new();
     for _ in 0..20 {
-        client().push(b"after");
-        stream.launch(3);
-        stream.synchronize();
-        client().pop();
+        stream.work(b"after", 3);
     }
 }
 
@@ -87,13 +85,10 @@ pub fn keeps_its_mask() {
 
 /// No file may grow at all, stderr, which is a file, included.
 pub fn no_file_may_grow() {
-    let limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the struct is valid; the limit is meant.
-    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) }, 0);
+    limit(libc::RLIMIT_FSIZE, 0, 0);
     plain();
 }
 
-/// The smallest stack that a thread may have.
 const SMALLEST: usize = 16 << 10;
 
 /// A thread with the smallest stack makes the first NVTX call of the process.
@@ -150,7 +145,6 @@ fn on_a_stack_of(bytes: usize, body: fn()) -> usize {
     }
 }
 
-/// Numbers of system calls that the filter below kills for.
 const KILLING: [libc::c_long; 3] =
     [libc::SYS_sched_setscheduler, libc::SYS_sched_getaffinity, libc::SYS_sched_setaffinity];
 
@@ -161,7 +155,7 @@ pub fn filtered() {
 }
 
 fn under_a_filter() {
-    pin_this_thread();
+    pin();
     let statement = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
     const LOAD: u16 = 0x20; // BPF_LD | BPF_W | BPF_ABS
     const EQUAL: u16 = 0x15; // BPF_JMP | BPF_JEQ | BPF_K
@@ -183,13 +177,4 @@ fn under_a_filter() {
         assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const filter), 0);
     }
     plain();
-}
-
-fn pin_this_thread() {
-    // SAFETY: the set is valid and of the size given; 0 is this thread.
-    unsafe {
-        let mut one: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(libc::sched_getcpu() as usize, &mut one);
-        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const one);
-    }
 }

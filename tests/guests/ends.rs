@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::cuda::{self, Stream};
 use crate::hazards::plain;
-use crate::nvtx::client;
+use crate::nvtx::range;
 
 unsafe extern "C" {
     fn quick_exit(status: i32) -> !;
@@ -35,8 +35,7 @@ pub fn quick() {
         fn at_quick_exit(handler: extern "C" fn()) -> i32;
     }
     extern "C" fn last() {
-        client().push(b"quick handler");
-        client().pop();
+        range(b"quick handler");
     }
     plain();
     // SAFETY: the handler may run at any time; ends the process, as meant.
@@ -112,8 +111,7 @@ pub fn end_main() {
 
 /// The main thread ends after one range, the only thread of the guest.
 pub fn main_ends() {
-    client().push(b"main");
-    client().pop();
+    range(b"main");
     end_main();
 }
 
@@ -123,16 +121,12 @@ pub fn main_ends_with_cuda() {
     end_main();
 }
 
-/// The main thread ends; another one works on for a while.
 pub fn main_ends_first() {
     cuda::init();
     std::thread::spawn(|| {
         let stream = Stream::new();
         for _ in 0..10 {
-            client().push(b"works on");
-            stream.launch(3);
-            stream.synchronize();
-            client().pop();
+            stream.work(b"works on", 3);
             std::thread::sleep(Duration::from_millis(100));
         }
         println!("worked on");
@@ -175,9 +169,7 @@ pub fn works_beside_the_end() {
             let stream = Stream::new();
             let started = Instant::now();
             while started.elapsed() < Duration::from_secs(5) {
-                client().push(b"beside the end");
-                stream.launch(3);
-                client().pop();
+                stream.launch_in(b"beside the end", 3);
                 stream.synchronize();
             }
         });
@@ -211,8 +203,7 @@ pub fn interrupted() {
         libc::signal(libc::SIGALRM, nothing as *const () as libc::sighandler_t);
         libc::setitimer(libc::ITIMER_REAL, &raw const timer, std::ptr::null_mut());
     }
-    client().push(b"interrupted");
-    client().pop();
+    range(b"interrupted");
     println!("started in time: {}", started.elapsed() < Duration::from_secs(3));
 }
 
@@ -276,10 +267,7 @@ pub fn survives_own_signals() {
 
 fn work_on() {
     let stream = Stream::new();
-    client().push(b"after");
-    stream.launch(5);
-    stream.synchronize();
-    client().pop();
+    stream.work(b"after", 5);
 }
 
 /// Becomes `echo`, in the way that is asked for, after execs that fail.

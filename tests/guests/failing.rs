@@ -16,13 +16,10 @@ use stage2::guest::gpu::{Gpu, Tracer};
 use stage2::guest::state::{self, Phase};
 use stage2_contract::trace::GpuNs;
 
-/// Which call of the GPU half fails.
 const FAILS: &str = "STAGE2_TEST_FAILS";
 
-/// The first work has been taken in and flushed.
 static SETTLED: AtomicBool = AtomicBool::new(false);
 
-/// The real GPU half, until one call.
 struct Failing(Box<dyn Tracer>);
 
 fn fail(here: &str) {
@@ -105,8 +102,7 @@ fn main() {
     let stream = cuda::Stream::new();
     let work = |name: &[u8], kernels: u32| {
         nvtx.push(name);
-        stream.launch(kernels);
-        stream.synchronize();
+        stream.run(kernels);
         nvtx.pop();
     };
     work(b"before", 100);

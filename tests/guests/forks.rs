@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use crate::cuda::{self, Stream};
 use crate::hazards::plain;
-use crate::nvtx::{self, client};
+use crate::nvtx::{self, client, range};
 
-/// Runs `body` in a child, which ends by `_exit` right after it. Its number.
+/// Runs `body` in a child, which ends by `_exit` where that comes back. Its number.
 fn child(body: impl FnOnce()) -> i32 {
     // SAFETY: the child does what it is to be tested with, and ends.
     let child = unsafe { libc::fork() };
@@ -28,36 +28,27 @@ fn wait(child: i32) {
     println!("child={status}");
 }
 
-fn range(name: &[u8]) {
-    client().push(name);
-    client().pop();
-}
-
 /// Forks within a range, after CUDA was initialised. The child leaves that range, and uses NVTX; it ends
 /// in order. Further children only exec.
 pub fn after_cuda() {
     plain();
     client().push(b"around the fork");
     let started = client().start("started before the fork");
-    // SAFETY: the child does what it is to be tested with, and ends.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
+    wait(child(|| {
         client().pop();
         client().end(started);
         (0..1000).for_each(|_| range(b"in the child"));
         std::process::exit(0);
-    }
-    wait(child);
+    }));
     for _ in 0..2 {
-        wait(self::child(|| {
+        wait(child(|| {
             let argv = [c"true".as_ptr(), std::ptr::null()];
             // SAFETY: texts and list end as they have to.
             unsafe { libc::execvp(argv[0], argv.as_ptr()) };
         }));
     }
     let stream = Stream::new();
-    stream.launch(5);
-    stream.synchronize();
+    stream.run(5);
     client().end(started);
     client().pop();
 }
@@ -65,13 +56,10 @@ pub fn after_cuda() {
 /// The parent uses NVTX only, and the child is the one to use CUDA.
 pub fn before_cuda() {
     range(b"parent");
-    // SAFETY: the child does what it is to be tested with, and ends.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
+    wait(child(|| {
         plain();
         std::process::exit(0);
-    }
-    wait(child);
+    }));
 }
 
 /// The parent uses nothing. Its children use the GPU at the same time, and end at once.
@@ -137,8 +125,7 @@ pub fn registers() {
         client().push_registered(domain, decode, 1);
         stream.launch(5);
         client().pop_in(domain);
-        stream.launch(3);
-        stream.synchronize();
+        stream.run(3);
     }));
 }
 
@@ -147,17 +134,10 @@ pub fn chain() {
     range(b"first");
     wait(child(|| {
         range(b"second");
-        let within = || {
-            let last = || {
-                range(b"fourth");
-            };
-            wait(child(last));
-        };
-        wait(child(within));
+        wait(child(|| wait(child(|| range(b"fourth")))));
     }));
 }
 
-/// Forks while other threads push ranges as fast as they can.
 pub fn among_threads() {
     static OVER: AtomicBool = AtomicBool::new(false);
     // Or the child waits for a thread that is only in its parent.
@@ -212,7 +192,6 @@ const NO_RANGE: i32 = 9;
 /// Forks of [`at_hooks`], at most: each slows the guest down, whose collector then makes more of the calls
 /// that ask for forks, so that some runs took half a minute.
 const MOST_FORKS: usize = 40;
-/// Children of [`at_hooks`] that have not ended.
 static LEFT: AtomicI32 = AtomicI32::new(0);
 
 /// Forks on a thread of its own whenever the preloaded library of the test asks for it, which it does while
@@ -226,17 +205,14 @@ pub fn at_hooks() {
     asked.store(0, Ordering::SeqCst);
     std::thread::spawn(move || fork_when_asked(asked));
     NVTX.store(1, Ordering::SeqCst);
-    let nvtx = client();
+    client();
     NVTX.store(2, Ordering::SeqCst);
     cuda::init();
     let work = |name: &'static [u8]| {
         let stream = Stream::new();
         stream.launch(5);
         for _ in 0..10 {
-            nvtx.push(name);
-            stream.launch(20);
-            stream.synchronize();
-            nvtx.pop();
+            stream.work(name, 20);
             std::thread::sleep(Duration::from_millis(2));
         }
     };

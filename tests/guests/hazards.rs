@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use crate::cuda::{self, Stream};
-use crate::nvtx::client;
+use crate::nvtx::{client, range};
 use crate::{
     commanded, crowd, delicate, ends, forks, hostile, process, repeated, schemas, soak, tools,
 };
 
-/// Name and body.
 pub const ALL: &[(&str, fn())] = &[
     ("nothing", nothing),
     ("obey", commanded::obey),
@@ -130,7 +129,7 @@ pub const ALL: &[(&str, fn())] = &[
     ("overridden", schemas::overridden),
     ("flood_of_marks", hostile::flood_of_marks),
     ("flood_of_ranges", hostile::flood_of_ranges),
-    ("flood_and_kill", hostile::flood_and_kill),
+    ("flood_without_end", hostile::flood_without_end),
     ("profiler_beside", tools::profiler_beside),
     ("profiler_first", tools::profiler_first),
     ("tool_beside", tools::tool_beside),
@@ -149,30 +148,45 @@ fn nothing() {
     println!("threads={} files={}", count("/proc/self/task"), count("/proc/self/fd"));
 }
 
-/// A prefill of 100 kernels and two decodes of 50 each, 7 kernels outside.
-pub fn plain() {
-    cuda::init();
-    let (nvtx, stream) = (client(), Stream::new());
-    stream.launch(7);
-    for (name, kernels) in [("prefill", 100), ("decode", 50), ("decode", 50)] {
-        nvtx.push(name.as_bytes());
-        stream.launch(kernels);
-        stream.synchronize();
-        nvtx.pop();
+impl Stream {
+    /// Launches kernels in a range of their own.
+    pub fn launch_in(&self, name: &[u8], kernels: u32) {
+        client().push(name);
+        self.launch(kernels);
+        client().pop();
+    }
+
+    /// As [`Self::launch_in`], and waits for them within the range.
+    pub fn work(&self, name: &[u8], kernels: u32) {
+        client().push(name);
+        self.run(kernels);
+        client().pop();
     }
 }
 
-/// Twenty decode steps, after a moment without work; prints how many bytes they read on the simulated GPU.
+/// A prefill of 100 kernels and two decodes of 50 each, 7 kernels outside.
+pub fn plain() {
+    cuda::init();
+    client();
+    let stream = Stream::new();
+    stream.launch(7);
+    for (name, kernels) in [("prefill", 100), ("decode", 50), ("decode", 50)] {
+        stream.work(name.as_bytes(), kernels);
+    }
+}
+
+/// Twenty decode steps, or as many as `STAGE2_TEST_STEPS` says, after a moment without work; prints how many
+/// bytes they read on the simulated GPU.
 fn sampled() {
     cuda::init();
-    let (nvtx, stream) = (client(), Stream::new());
+    client();
+    let stream = Stream::new();
     std::thread::sleep(Duration::from_millis(100));
     let mut bytes = 0;
-    for _ in 0..20 {
-        nvtx.push(b"decode");
-        stream.launch(cuda::DECODE_KERNELS);
-        stream.synchronize();
-        nvtx.pop();
+    let steps = std::env::var("STAGE2_TEST_STEPS");
+    let steps = steps.map_or(20, |text| text.parse().expect("a number"));
+    for _ in 0..steps {
+        stream.work(b"decode", cuda::DECODE_KERNELS);
         bytes += cuda::decode_read_bytes();
     }
     println!("{bytes}");
@@ -184,8 +198,7 @@ fn works_for_a_while() {
     let (nvtx, stream) = (client(), Stream::new());
     nvtx.push(b"work");
     for _ in 0..12 {
-        stream.launch(10);
-        stream.synchronize();
+        stream.run(10);
         std::thread::sleep(Duration::from_millis(100));
     }
     nvtx.pop();
@@ -203,12 +216,8 @@ fn threads() {
             scope.spawn(move || {
                 let stream = Stream::new();
                 for _ in 0..20 {
-                    client().push(format!("t{thread}.prefill").as_bytes());
-                    stream.launch(60 + thread);
-                    client().pop();
-                    client().push(format!("t{thread}.decode").as_bytes());
-                    stream.launch(10 + thread);
-                    client().pop();
+                    stream.launch_in(format!("t{thread}.prefill").as_bytes(), 60 + thread);
+                    stream.launch_in(format!("t{thread}.decode").as_bytes(), 10 + thread);
                     stream.launch(1);
                 }
                 stream.synchronize();
@@ -253,11 +262,9 @@ fn start_end() {
     nvtx.end(outer);
     stream.launch(5);
     nvtx.end(inner);
-    stream.launch(6);
-    stream.synchronize();
+    stream.run(6);
 }
 
-/// Names of every kind.
 fn strings() {
     let nvtx = client();
     nvtx.push(b"bad utf8 \xff\xfe");
@@ -297,8 +304,7 @@ fn deep() {
 }
 
 fn nvtx_only() {
-    client().push(b"cpu work");
-    client().pop();
+    range(b"cpu work");
 }
 
 /// NVTX is used, also inside an open range, before CUDA is there.
@@ -306,13 +312,9 @@ fn late_cuda() {
     client().push(b"load");
     cuda::init();
     let stream = Stream::new();
-    stream.launch(9);
-    stream.synchronize();
+    stream.run(9);
     client().pop();
-    client().push(b"work");
-    stream.launch(8);
-    stream.synchronize();
-    client().pop();
+    stream.work(b"work", 8);
 }
 
 /// Ranges in a thread-local destructor, after ours are gone.
@@ -320,31 +322,25 @@ fn thread_exit() {
     struct AtExit;
     impl Drop for AtExit {
         fn drop(&mut self) {
-            client().push(b"in a destructor");
-            client().pop();
+            range(b"in a destructor");
         }
     }
     thread_local!(static LAST: AtExit = const { AtExit });
     std::thread::spawn(|| {
         LAST.with(|_| {});
-        client().push(b"in a thread");
-        client().pop();
+        range(b"in a thread");
     })
     .join()
     .expect("ends");
 }
 
-/// More launching threads than there are buffers.
 fn many_threads() {
     cuda::init();
     std::thread::scope(|scope| {
         for _ in 0..100 {
             scope.spawn(|| {
                 let stream = Stream::new();
-                client().push(b"many");
-                stream.launch(50);
-                stream.synchronize();
-                client().pop();
+                stream.work(b"many", 50);
             });
         }
     });
@@ -365,13 +361,9 @@ fn gated() {
     cuda::init();
     let (nvtx, stream) = (client(), Stream::new());
     for _ in 0..10 {
-        nvtx.push(b"prefill");
-        stream.launch(5);
-        nvtx.pop();
+        stream.launch_in(b"prefill", 5);
         nvtx.push(b"decode");
-        nvtx.push(b"layer");
-        stream.launch(7);
-        nvtx.pop();
+        stream.launch_in(b"layer", 7);
         stream.launch(2);
         nvtx.pop();
         stream.launch(3);

@@ -45,7 +45,6 @@ fn supported(function: &str) -> bool {
     !variable("SIM_NVML_UNSUPPORTED").split(',').any(|name| name == function)
 }
 
-/// Writes a value, if the function is supported.
 unsafe fn give<T>(function: &str, place: *mut T, value: T) -> c_int {
     if !supported(function) {
         return NOT_SUPPORTED;
@@ -153,7 +152,6 @@ pub unsafe extern "C" fn nvmlDeviceGetMigMode(
     give("nvmlDeviceGetMigMode", now, mode)
 }
 
-/// `nvmlProcessInfo_t`.
 #[repr(C)]
 pub struct ProcessInfo {
     pid: c_uint,

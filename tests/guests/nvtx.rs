@@ -10,20 +10,16 @@ use libloading::Library;
 /// Entries of each table; version 2 clients have 15 in the second.
 const ENTRIES: usize = 16;
 
-/// A module's table: NVTX hands out pointers to slots.
 struct Table {
     slots: [sys::NvtxFunctionPointer; ENTRIES],
     pointers: [*mut sys::NvtxFunctionPointer; ENTRIES],
 }
 
-/// The entry point of a tool.
 pub type Initialize =
     unsafe extern "C" fn(Option<unsafe extern "C" fn(u32) -> *const c_void>) -> c_int;
 
-/// The entry point of a tool for extensions.
 type InitializeExtension = unsafe extern "C" fn(*mut sys::nvtxExtModuleInfo_t) -> c_int;
 
-/// Slots of the payload extension.
 pub const PAYLOAD_SLOTS: usize = 63;
 /// In a slot of an extension before its tool was asked.
 pub const FRESH: isize = 0;
@@ -48,6 +44,11 @@ static CLIENT: OnceLock<Nvtx> = OnceLock::new();
 /// The client; the first call loads the tool.
 pub fn client() -> &'static Nvtx {
     CLIENT.get_or_init(Nvtx::load)
+}
+
+pub fn range(name: &[u8]) {
+    client().push(name);
+    client().pop();
 }
 
 /// What `getExportTable` answers with; NVTX has it static as well.
@@ -201,16 +202,26 @@ impl Nvtx {
         self
     }
 
-    /// The function in a slot. `F` must be its type.
-    fn slot<F: Copy>(&self, table: &Table, id: u32) -> Option<F> {
+    /// The function in a slot of core (`second`: core 2), if the tool put one there. `F` must be its type.
+    pub fn function<F: Copy>(&self, second: bool, id: u32) -> Option<F> {
         const { assert!(size_of::<F>() == size_of::<sys::NvtxFunctionPointer>()) };
+        let table = if second { &self.core2 } else { &self.core };
         // SAFETY: the tool put a function of the type that NVTX documents for the slot.
         table.slots[id as usize].map(|function| unsafe { std::mem::transmute_copy(&function) })
     }
 
-    /// The function in a slot of core (`second`: core 2), if the tool put one there.
-    pub fn function<F: Copy>(&self, second: bool, id: u32) -> Option<F> {
-        self.slot(if second { &self.core2 } else { &self.core }, id)
+    /// Calls the function in a slot, if the tool put one there. `A` and `B` must be those of its type.
+    pub fn call<A, B>(&self, second: bool, id: u32, argument: A) -> Option<B> {
+        let f: unsafe extern "C" fn(A) -> B = self.function(second, id)?;
+        // SAFETY: what an argument points to lives during the call, and any number is allowed.
+        Some(unsafe { f(argument) })
+    }
+
+    /// As [`Self::call`], with two arguments.
+    pub fn call_with<A, B, C>(&self, second: bool, id: u32, first: A, other: B) -> Option<C> {
+        let f: unsafe extern "C" fn(A, B) -> C = self.function(second, id)?;
+        // SAFETY: as above.
+        Some(unsafe { f(first, other) })
     }
 
     pub fn push(&self, name: &[u8]) -> c_int {
@@ -218,31 +229,23 @@ impl Nvtx {
     }
 
     pub fn push_c(&self, name: &CStr) -> c_int {
-        type F = unsafe extern "C" fn(*const c_char) -> c_int;
-        // SAFETY: the name lives during the call.
-        self.slot::<F>(&self.core, sys::NVTX_CBID_CORE_RangePushA)
-            .map_or(-99, |f| unsafe { f(name.as_ptr()) })
+        self.call(false, sys::NVTX_CBID_CORE_RangePushA, name.as_ptr()).unwrap_or(-99)
     }
 
+    /// The name ends in NUL.
     pub fn push_wide(&self, name: &[i32]) -> c_int {
-        type F = unsafe extern "C" fn(*const sys::wchar_t) -> c_int;
-        // SAFETY: the caller's name ends in NUL and lives during the call.
-        self.slot::<F>(&self.core, sys::NVTX_CBID_CORE_RangePushW)
-            .map_or(-99, |f| unsafe { f(name.as_ptr()) })
+        self.call(false, sys::NVTX_CBID_CORE_RangePushW, name.as_ptr()).unwrap_or(-99)
     }
 
     pub fn pop(&self) -> c_int {
         type F = unsafe extern "C" fn() -> c_int;
+        let f = self.function::<F>(false, sys::NVTX_CBID_CORE_RangePop);
         // SAFETY: no arguments.
-        self.slot::<F>(&self.core, sys::NVTX_CBID_CORE_RangePop).map_or(-99, |f| unsafe { f() })
+        f.map_or(-99, |f| unsafe { f() })
     }
 
     pub fn mark(&self, name: &CStr) {
-        type F = unsafe extern "C" fn(*const c_char);
-        if let Some(f) = self.slot::<F>(&self.core, sys::NVTX_CBID_CORE_MarkA) {
-            // SAFETY: the name lives during the call.
-            unsafe { f(name.as_ptr()) };
-        }
+        self.call::<_, ()>(false, sys::NVTX_CBID_CORE_MarkA, name.as_ptr());
     }
 
     pub fn start(&self, name: &str) -> u64 {
@@ -250,18 +253,11 @@ impl Nvtx {
     }
 
     pub fn start_c(&self, name: &CStr) -> u64 {
-        type F = unsafe extern "C" fn(*const c_char) -> u64;
-        // SAFETY: the name lives during the call.
-        self.slot::<F>(&self.core, sys::NVTX_CBID_CORE_RangeStartA)
-            .map_or(0, |f| unsafe { f(name.as_ptr()) })
+        self.call(false, sys::NVTX_CBID_CORE_RangeStartA, name.as_ptr()).unwrap_or_default()
     }
 
     pub fn end(&self, id: u64) {
-        type F = unsafe extern "C" fn(u64);
-        if let Some(f) = self.slot::<F>(&self.core, sys::NVTX_CBID_CORE_RangeEnd) {
-            // SAFETY: any id is allowed.
-            unsafe { f(id) };
-        }
+        self.call::<_, ()>(false, sys::NVTX_CBID_CORE_RangeEnd, id);
     }
 
     pub fn domain(&self, name: &str) -> usize {
@@ -269,10 +265,7 @@ impl Nvtx {
     }
 
     pub fn domain_c(&self, name: &CStr) -> usize {
-        type F = unsafe extern "C" fn(*const c_char) -> usize;
-        // SAFETY: the name lives during the call.
-        self.slot::<F>(&self.core2, sys::NVTX_CBID_CORE2_DomainCreateA)
-            .map_or(0, |f| unsafe { f(name.as_ptr()) })
+        self.call(true, sys::NVTX_CBID_CORE2_DomainCreateA, name.as_ptr()).unwrap_or_default()
     }
 
     pub fn register(&self, domain: usize, text: &str) -> usize {
@@ -280,10 +273,8 @@ impl Nvtx {
     }
 
     pub fn register_c(&self, domain: usize, text: &CStr) -> usize {
-        type F = unsafe extern "C" fn(usize, *const c_char) -> usize;
-        // SAFETY: the text lives during the call.
-        self.slot::<F>(&self.core2, sys::NVTX_CBID_CORE2_DomainRegisterStringA)
-            .map_or(0, |f| unsafe { f(domain, text.as_ptr()) })
+        let id = sys::NVTX_CBID_CORE2_DomainRegisterStringA;
+        self.call_with(true, id, domain, text.as_ptr()).unwrap_or_default()
     }
 
     /// Pushes a registered string with category 7 and an integer payload.
@@ -297,16 +288,15 @@ impl Nvtx {
         attributes.message.registered = string as sys::nvtxStringHandle_t;
         attributes.payloadType = sys::NVTX_PAYLOAD_TYPE_INT64 as i32;
         attributes.payload.llValue = payload;
-        type F = unsafe extern "C" fn(usize, *const sys::nvtxEventAttributes_t) -> c_int;
-        // SAFETY: the attributes live during the call.
-        self.slot::<F>(&self.core2, sys::NVTX_CBID_CORE2_DomainRangePushEx)
-            .map_or(-99, |f| unsafe { f(domain, &raw const attributes) })
+        self.push_in(domain, &attributes)
+    }
+
+    pub fn push_in(&self, domain: usize, attributes: &sys::nvtxEventAttributes_t) -> c_int {
+        let id = sys::NVTX_CBID_CORE2_DomainRangePushEx;
+        self.call_with(true, id, domain, ptr::from_ref(attributes)).unwrap_or(-99)
     }
 
     pub fn pop_in(&self, domain: usize) -> c_int {
-        type F = unsafe extern "C" fn(usize) -> c_int;
-        // SAFETY: any handle is allowed.
-        self.slot::<F>(&self.core2, sys::NVTX_CBID_CORE2_DomainRangePop)
-            .map_or(-99, |f| unsafe { f(domain) })
+        self.call(true, sys::NVTX_CBID_CORE2_DomainRangePop, domain).unwrap_or(-99)
     }
 }

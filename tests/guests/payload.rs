@@ -1,27 +1,21 @@
 //! NVTX's payload extension, and every way to open and close a range, as a client calls them.
 
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{CStr, c_int};
 use std::ptr;
 
 use cupti_sys::nvtx as sys;
+use cupti_sys::nvtx::nvtxPayloadData_t as Data;
 
 use crate::nvtx::{FRESH, Nvtx};
 
-/// Opens a push/pop range of this name.
 pub type Opener<'a> = Box<dyn Fn(&CStr) + 'a>;
 /// Closes a push/pop range and gives its level.
 pub type Closer<'a> = Box<dyn Fn() -> c_int + 'a>;
 
-/// One payload of a call.
-pub fn data<T>(schema: u64, payload: &T) -> sys::nvtxPayloadData_t {
-    sys::nvtxPayloadData_t {
-        schemaId: schema,
-        size: size_of::<T>(),
-        payload: ptr::from_ref(payload).cast(),
-    }
+pub fn data<T>(schema: u64, payload: &T) -> Data {
+    Data { schemaId: schema, size: size_of::<T>(), payload: ptr::from_ref(payload).cast() }
 }
 
-/// An entry of a schema.
 pub fn entry(kind: u64, name: &'static CStr, offset: usize) -> sys::nvtxPayloadSchemaEntry_t {
     sys::nvtxPayloadSchemaEntry_t {
         flags: 0,
@@ -35,8 +29,7 @@ pub fn entry(kind: u64, name: &'static CStr, offset: usize) -> sys::nvtxPayloadS
     }
 }
 
-/// Attributes of a range: a text and payloads.
-pub fn attributes(name: &CStr, payloads: &[sys::nvtxPayloadData_t]) -> sys::nvtxEventAttributes_t {
+pub fn attributes(name: &CStr, payloads: &[Data]) -> sys::nvtxEventAttributes_t {
     // SAFETY: all-zero is a valid value of this struct of numbers and pointers.
     let mut attributes: sys::nvtxEventAttributes_t = unsafe { std::mem::zeroed() };
     attributes.version = 3;
@@ -134,44 +127,38 @@ impl Nvtx {
         }
     }
 
-    pub fn mark_payload(&self, domain: usize, data: &[sys::nvtxPayloadData_t]) {
-        type F = unsafe extern "C" fn(usize, *const sys::nvtxPayloadData_t, usize);
-        let f = self.extension::<F>(sys::NVTX3EXT_CBID_nvtxMarkPayload);
+    /// Calls a function of the extension that takes payloads and gives a `T`.
+    fn call_payload<T>(&self, id: u32, domain: usize, data: *const Data, count: usize) -> T {
+        let f: unsafe extern "C" fn(usize, *const Data, usize) -> T = self.extension(id);
         // SAFETY: the payloads live during the call.
-        unsafe { f(domain, data.as_ptr(), data.len()) };
+        unsafe { f(domain, data, count) }
     }
 
-    pub fn push_payload(&self, domain: usize, data: &[sys::nvtxPayloadData_t]) -> c_int {
+    pub fn mark_payload(&self, domain: usize, data: &[Data]) {
+        let id = sys::NVTX3EXT_CBID_nvtxMarkPayload;
+        self.call_payload(id, domain, data.as_ptr(), data.len())
+    }
+
+    pub fn push_payload(&self, domain: usize, data: &[Data]) -> c_int {
         self.push_payload_raw(domain, data.as_ptr(), data.len())
     }
 
-    pub fn push_payload_raw(
-        &self,
-        domain: usize,
-        data: *const sys::nvtxPayloadData_t,
-        count: usize,
-    ) -> c_int {
-        type F = unsafe extern "C" fn(usize, *const sys::nvtxPayloadData_t, usize) -> c_int;
-        // SAFETY: as above.
-        unsafe { self.extension::<F>(sys::NVTX3EXT_CBID_nvtxRangePushPayload)(domain, data, count) }
+    pub fn push_payload_raw(&self, domain: usize, data: *const Data, count: usize) -> c_int {
+        self.call_payload(sys::NVTX3EXT_CBID_nvtxRangePushPayload, domain, data, count)
     }
 
-    pub fn pop_payload(&self, domain: usize, data: &[sys::nvtxPayloadData_t]) -> c_int {
-        type F = unsafe extern "C" fn(usize, *const sys::nvtxPayloadData_t, usize) -> c_int;
-        let f = self.extension::<F>(sys::NVTX3EXT_CBID_nvtxRangePopPayload);
-        // SAFETY: as above.
-        unsafe { f(domain, data.as_ptr(), data.len()) }
+    pub fn pop_payload(&self, domain: usize, data: &[Data]) -> c_int {
+        let id = sys::NVTX3EXT_CBID_nvtxRangePopPayload;
+        self.call_payload(id, domain, data.as_ptr(), data.len())
     }
 
-    pub fn start_payload(&self, domain: usize, data: &[sys::nvtxPayloadData_t]) -> u64 {
-        type F = unsafe extern "C" fn(usize, *const sys::nvtxPayloadData_t, usize) -> u64;
-        let f = self.extension::<F>(sys::NVTX3EXT_CBID_nvtxRangeStartPayload);
-        // SAFETY: as above.
-        unsafe { f(domain, data.as_ptr(), data.len()) }
+    pub fn start_payload(&self, domain: usize, data: &[Data]) -> u64 {
+        let id = sys::NVTX3EXT_CBID_nvtxRangeStartPayload;
+        self.call_payload(id, domain, data.as_ptr(), data.len())
     }
 
-    pub fn end_payload(&self, domain: usize, id: u64, data: &[sys::nvtxPayloadData_t]) {
-        type F = unsafe extern "C" fn(usize, u64, *const sys::nvtxPayloadData_t, usize);
+    pub fn end_payload(&self, domain: usize, id: u64, data: &[Data]) {
+        type F = unsafe extern "C" fn(usize, u64, *const Data, usize);
         let f = self.extension::<F>(sys::NVTX3EXT_CBID_nvtxRangeEndPayload);
         // SAFETY: as above.
         unsafe { f(domain, id, data.as_ptr(), data.len()) };
@@ -183,35 +170,18 @@ impl Nvtx {
         unsafe { self.extension::<F>(sys::NVTX3EXT_CBID_nvtxDomainIsEnabled)(domain) }
     }
 
-    pub fn push_in(&self, domain: usize, attributes: &sys::nvtxEventAttributes_t) -> c_int {
-        type F = unsafe extern "C" fn(usize, *const sys::nvtxEventAttributes_t) -> c_int;
-        let f: F = self.function(true, sys::NVTX_CBID_CORE2_DomainRangePushEx).expect("a slot");
-        // SAFETY: the attributes live during the call.
-        unsafe { f(domain, ptr::from_ref(attributes)) }
-    }
-
     /// Opens a push/pop range in the default domain through each function that can.
     pub fn openers(&self) -> Vec<(&'static str, Opener<'_>)> {
         use sys::*;
-        type OfText = unsafe extern "C" fn(*const c_char) -> c_int;
-        type OfWide = unsafe extern "C" fn(*const wchar_t) -> c_int;
         type OfAttributes = unsafe extern "C" fn(*const nvtxEventAttributes_t) -> c_int;
-        // SAFETY: the name lives during the call.
-        let plain = |name: &CStr| unsafe {
-            self.function::<OfText>(false, NVTX_CBID_CORE_RangePushA).expect("a slot")(
-                name.as_ptr(),
-            );
-        };
         let wide = |name: &CStr| {
             let wide: Vec<i32> = name.to_bytes_with_nul().iter().map(|&c| c.into()).collect();
-            let f = self.function::<OfWide>(false, NVTX_CBID_CORE_RangePushW).expect("a slot");
-            // SAFETY: as above.
-            unsafe { f(wide.as_ptr()) };
+            self.push_wide(&wide);
         };
         let extended = |name: &CStr| {
             let f =
                 self.function::<OfAttributes>(false, NVTX_CBID_CORE_RangePushEx).expect("a slot");
-            // SAFETY: as above.
+            // SAFETY: the name lives during the call.
             unsafe { f(&attributes(name, &[])) };
         };
         let of_domain = |name: &CStr| {
@@ -224,7 +194,12 @@ impl Nvtx {
             self.push_payload(0, &[data(message, &text)]);
         };
         vec![
-            ("RangePushA", Box::new(plain)),
+            (
+                "RangePushA",
+                Box::new(|name: &CStr| {
+                    self.push_c(name);
+                }),
+            ),
             ("RangePushW", Box::new(wide)),
             ("RangePushEx", Box::new(extended)),
             ("DomainRangePushEx", Box::new(of_domain)),

@@ -2,9 +2,8 @@
 
 use crate::cuda::Stream;
 use crate::hazards::{plain, wait_for_a_flush};
-use crate::nvtx::client;
+use crate::nvtx::{client, range};
 
-/// The child becomes a guest of its own.
 pub fn fork_exec() {
     plain();
     let program = std::env::current_exe().expect("own path");
@@ -22,8 +21,7 @@ pub fn cancelled() {
         // SAFETY: the thread is this one, and comes to none of its own cancellation points before
         // it holds the request off (1: disable), so that no frame of Rust is unwound.
         unsafe { pthread_cancel(libc::pthread_self()) };
-        client().push(b"while cancelled");
-        client().pop();
+        range(b"while cancelled");
         let mut before = 0;
         // SAFETY: the place is valid.
         unsafe { pthread_setcancelstate(1, &raw mut before) };
@@ -38,16 +36,13 @@ fn limit_address_space(mib: u64) {
     let pages = std::fs::read_to_string("/proc/self/statm").expect("statm");
     let pages: u64 = pages.split(' ').next().and_then(|text| text.parse().ok()).expect("pages");
     let bytes = pages * 4096 + (mib << 20);
-    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
-    // SAFETY: the struct is valid; the limit is meant.
-    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }, 0);
+    limit(libc::RLIMIT_AS, bytes, bytes);
 }
 
 /// May take 4 MiB more of address space when it first uses NVTX.
 pub fn little_memory() {
     limit_address_space(4);
-    client().push(b"work");
-    client().pop();
+    range(b"work");
     println!("worked on");
 }
 
@@ -68,16 +63,33 @@ pub fn pinned() {
     print_scheduling();
 }
 
-/// Of the calling thread.
-fn pin_and_lower() {
-    // SAFETY: the places are valid and of the sizes given; 0 is this thread.
+/// Pins this thread to the processor that it is on.
+pub fn pin() {
+    // SAFETY: the set is valid and of the size given; 0 is this thread.
     unsafe {
         let mut one: libc::cpu_set_t = std::mem::zeroed();
         libc::CPU_SET(libc::sched_getcpu() as usize, &mut one);
         libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const one);
-        let plain: libc::sched_param = std::mem::zeroed();
-        libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const plain);
     }
+}
+
+fn set_class(class: i32) {
+    // SAFETY: the place is valid; 0 is this thread.
+    unsafe {
+        let plain: libc::sched_param = std::mem::zeroed();
+        libc::sched_setscheduler(0, class, &raw const plain);
+    }
+}
+
+fn pin_and_lower() {
+    pin();
+    set_class(libc::SCHED_BATCH);
+}
+
+pub fn limit(what: libc::__rlimit_resource_t, soft: u64, hard: u64) {
+    let limit = libc::rlimit { rlim_cur: soft, rlim_max: hard };
+    // SAFETY: the struct is valid; the limit is meant.
+    assert_eq!(unsafe { libc::setrlimit(what, &raw const limit) }, 0);
 }
 
 /// Starts us on a pinned thread of a lower class, works on two threads, says so and ends with a status of
@@ -85,18 +97,14 @@ fn pin_and_lower() {
 pub fn steady() {
     std::thread::spawn(|| {
         pin_and_lower();
-        client().push(b"before");
-        client().pop();
+        range(b"before");
     })
     .join()
     .expect("ends");
     plain();
     let worker = || {
         let stream = Stream::new();
-        client().push(b"worker");
-        stream.launch(20);
-        stream.synchronize();
-        client().pop();
+        stream.work(b"worker", 20);
     };
     std::thread::spawn(worker).join().expect("ends");
     println!("launched 227 kernels");
@@ -121,14 +129,11 @@ pub fn memory_runs_out() {
     let data = status.lines().find_map(|line| line.strip_prefix("VmData:")).expect("VmData");
     let kib: u64 = data.trim().trim_end_matches(" kB").parse().expect("KiB");
     println!("has what it needs");
-    let limit = libc::rlimit { rlim_cur: (kib + 64) << 10, rlim_max: (kib + 64) << 10 };
-    // SAFETY: the struct is valid; the limit is meant.
-    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_DATA, &raw const limit) }, 0);
+    limit(libc::RLIMIT_DATA, (kib + 64) << 10, (kib + 64) << 10);
     open_ranges_of_new_names();
     println!("worked on");
 }
 
-/// Has our thread allocate all the time.
 pub fn ever_new_names() {
     plain();
     open_ranges_of_new_names();
@@ -155,11 +160,7 @@ fn open_ranges_of_new_names() {
 
 /// The whole guest is of the class for what may wait, as under `chrt -i 0`.
 pub fn idle_class() {
-    // SAFETY: the place is valid; 0 is this thread.
-    unsafe {
-        let plain: libc::sched_param = std::mem::zeroed();
-        libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const plain);
-    }
+    set_class(libc::SCHED_IDLE);
     client().pop();
     print_scheduling();
 }
@@ -202,8 +203,7 @@ pub fn close_all() {
     let files: Vec<std::fs::File> =
         (3..=highest).map(|_| tempfile::tempfile().expect("a file")).collect();
     for _ in 0..5 {
-        client().push(b"more");
-        client().pop();
+        range(b"more");
         wait_for_a_flush();
     }
     let bytes: u64 = files.iter().map(|file| file.metadata().map_or(1, |file| file.len())).sum();
@@ -232,17 +232,12 @@ pub fn reopen() {
 
 /// The plain guest where no file may grow beyond 32 KiB, and much work after it.
 pub fn no_room() {
-    let limit = libc::rlimit { rlim_cur: 32 << 10, rlim_max: 32 << 10 };
-    // SAFETY: the struct is valid; the limit is meant.
-    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) }, 0);
+    limit(libc::RLIMIT_FSIZE, 32 << 10, 32 << 10);
     plain();
     wait_for_a_flush();
     let stream = Stream::new();
     for _ in 0..20 {
-        client().push(b"more");
-        stream.launch(500);
-        stream.synchronize();
-        client().pop();
+        stream.work(b"more", 500);
     }
     wait_for_a_flush();
     println!("worked on");
@@ -250,18 +245,11 @@ pub fn no_room() {
 
 /// No file may grow for a while, in which ranges come up that go on afterwards.
 pub fn no_room_for_a_while() {
-    let limit_files = |bytes| {
-        let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
-        // SAFETY: the struct is valid; the limit is meant.
-        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) }, 0);
-    };
+    let limit_files = |bytes| limit(libc::RLIMIT_FSIZE, bytes, libc::RLIM_INFINITY);
     let work = |name: &[u8]| {
         let stream = Stream::new();
         client().push(b"outer");
-        client().push(name);
-        stream.launch(200);
-        stream.synchronize();
-        client().pop();
+        stream.work(name, 200);
         client().pop();
         wait_for_a_flush();
     };
@@ -279,8 +267,7 @@ pub fn no_room_for_a_while() {
 /// The rank is set between the first range and the first use of the GPU, as Python's
 /// multiprocessing workers do it.
 pub fn late_rank() {
-    client().push(b"load");
-    client().pop();
+    range(b"load");
     // SAFETY: the guest has no other thread that reads the environment.
     unsafe {
         std::env::set_var("RANK", "1");

@@ -4,16 +4,14 @@ use std::sync::Barrier;
 use std::time::Duration;
 
 use crate::cuda::{self, Stream};
-use crate::nvtx::client;
+use crate::nvtx::{client, range};
 
 /// Three times a prefill and 64 decode steps with ranges inside, and what is outside of them.
 pub fn steps() {
     cuda::init();
     let (nvtx, stream) = (client(), Stream::new());
     for _ in 0..3 {
-        nvtx.push(b"prefill");
-        stream.launch(5);
-        nvtx.pop();
+        stream.launch_in(b"prefill", 5);
         nvtx.push(b"decode");
         for _ in 0..64 {
             decode_step(&stream);
@@ -21,16 +19,12 @@ pub fn steps() {
         stream.launch(4);
         nvtx.pop();
     }
-    stream.launch(3);
-    stream.synchronize();
+    stream.run(3);
 }
 
-/// 7 kernels in its layer, 2 in the step itself.
 fn decode_step(stream: &Stream) {
     client().push(b"decode_step");
-    client().push(b"layer");
-    stream.launch(7);
-    client().pop();
+    stream.launch_in(b"layer", 7);
     stream.launch(2);
     client().pop();
 }
@@ -65,8 +59,7 @@ pub fn late_switch() {
     let inner = nvtx.register(domain, "inner");
     // Cold, so not sampled.
     for name in [b"early", b"later"] {
-        nvtx.push(name);
-        nvtx.pop();
+        range(name);
     }
     let (opening, opened, done) = (Barrier::new(2), Barrier::new(2), Barrier::new(2));
     std::thread::scope(|scope| {
@@ -99,9 +92,7 @@ pub fn late_switch() {
     // has to be.
     stream.launch(6);
     for _ in 0..2 {
-        nvtx.push(b"later");
-        stream.launch(7);
-        nvtx.pop();
+        stream.launch_in(b"later", 7);
     }
     stream.synchronize();
 }
@@ -112,9 +103,7 @@ pub fn requests() {
     cuda::init();
     let (nvtx, stream) = (client(), Stream::new());
     let step = |name: &[u8], kernels| {
-        nvtx.push(name);
-        stream.launch(kernels);
-        nvtx.pop();
+        stream.launch_in(name, kernels);
     };
     let first = nvtx.start("request");
     step(b"prefill", 5);
@@ -128,8 +117,7 @@ pub fn requests() {
     nvtx.pop();
     step(b"decode", 10);
     nvtx.end(second);
-    stream.launch(2);
-    stream.synchronize();
+    stream.run(2);
 }
 
 /// A graph of 30 kernels, replayed in steps that do not wait for it.
@@ -171,8 +159,7 @@ pub fn sampled_fork() {
         unsafe { std::env::set_var("STAGE2_LOG", "off") };
         client().pop();
         for _ in 0..100 {
-            client().push(b"decode_step");
-            client().pop();
+            range(b"decode_step");
         }
         // SAFETY: ends the child at once, as meant.
         unsafe { libc::_exit(0) };
@@ -199,9 +186,7 @@ pub fn never_closed() {
         scope.spawn(|| {
             let stream = Stream::new();
             for _ in 0..8 {
-                client().push(b"other");
-                stream.launch(3);
-                client().pop();
+                stream.launch_in(b"other", 3);
             }
             stream.synchronize();
         });
@@ -230,8 +215,7 @@ pub fn hoard() {
             nvtx.register(domain, &name);
             nvtx.start("never ended");
             for _ in 0..5 {
-                nvtx.push(b"inner");
-                nvtx.pop();
+                range(b"inner");
             }
             stream.launch(1);
             nvtx.pop();

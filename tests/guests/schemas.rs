@@ -15,7 +15,6 @@ const U64: u64 = sys::NVTX_PAYLOAD_ENTRY_TYPE_UINT64 as u64;
 const SIZE: u64 = sys::NVTX_PAYLOAD_ENTRY_TYPE_SIZE as u64;
 const INT: u64 = sys::NVTX_PAYLOAD_ENTRY_TYPE_INT as u64;
 
-/// NCCL's parameters of a reduction.
 #[repr(C)]
 struct AllReduce {
     comm: u64,
@@ -23,7 +22,6 @@ struct AllReduce {
     op: i32,
 }
 
-/// NCCL's parameters of a communicator.
 #[repr(C)]
 struct CommInit {
     comm: u64,
@@ -87,10 +85,7 @@ pub fn popped_elsewhere() {
     stream.launch(2);
     nvtx.pop_payload(domain, &[]);
     for _ in 0..3 {
-        nvtx.push(b"decode");
-        stream.launch(5);
-        stream.synchronize();
-        nvtx.pop();
+        stream.work(b"decode", 5);
     }
 }
 
@@ -152,26 +147,17 @@ pub fn every_pair() {
 type Starter<'a> = Box<dyn Fn(&CStr) -> u64 + 'a>;
 
 fn starters(nvtx: &Nvtx) -> Vec<(&'static str, Starter<'_>)> {
-    type OfWide = unsafe extern "C" fn(*const sys::wchar_t) -> u64;
-    type OfAttributes = unsafe extern "C" fn(*const sys::nvtxEventAttributes_t) -> u64;
-    type InDomain = unsafe extern "C" fn(usize, *const sys::nvtxEventAttributes_t) -> u64;
     let wide = |name: &CStr| {
         let wide: Vec<i32> = name.to_bytes_with_nul().iter().map(|&c| c.into()).collect();
-        let f: OfWide = nvtx.function(false, sys::NVTX_CBID_CORE_RangeStartW).expect("a slot");
-        // SAFETY: the name lives during the call.
-        unsafe { f(wide.as_ptr()) }
+        nvtx.call(false, sys::NVTX_CBID_CORE_RangeStartW, wide.as_ptr()).expect("a slot")
     };
     let extended = |name: &CStr| {
-        let f: OfAttributes =
-            nvtx.function(false, sys::NVTX_CBID_CORE_RangeStartEx).expect("a slot");
-        // SAFETY: as above.
-        unsafe { f(&attributes(name, &[])) }
+        let attributes = attributes(name, &[]);
+        nvtx.call(false, sys::NVTX_CBID_CORE_RangeStartEx, &raw const attributes).expect("a slot")
     };
     let in_domain = |name: &CStr| {
-        let id = sys::NVTX_CBID_CORE2_DomainRangeStartEx;
-        let f: InDomain = nvtx.function(true, id).expect("a slot");
-        // SAFETY: as above.
-        unsafe { f(0, &attributes(name, &[])) }
+        let (id, attributes) = (sys::NVTX_CBID_CORE2_DomainRangeStartEx, attributes(name, &[]));
+        nvtx.call_with(true, id, 0usize, &raw const attributes).expect("a slot")
     };
     let payload = |name: &CStr| {
         let mut text = [0u8; 64];
@@ -190,12 +176,8 @@ fn starters(nvtx: &Nvtx) -> Vec<(&'static str, Starter<'_>)> {
 type Ender<'a> = Box<dyn Fn(u64) + 'a>;
 
 fn enders(nvtx: &Nvtx) -> Vec<(&'static str, Ender<'_>)> {
-    type InDomain = unsafe extern "C" fn(usize, u64);
-    let in_domain = |id| {
-        let slot = sys::NVTX_CBID_CORE2_DomainRangeEnd;
-        let f: InDomain = nvtx.function(true, slot).expect("a slot");
-        // SAFETY: any id is allowed.
-        unsafe { f(0, id) };
+    let in_domain = |id: u64| {
+        nvtx.call_with(true, sys::NVTX_CBID_CORE2_DomainRangeEnd, 0usize, id).expect("a slot")
     };
     vec![
         ("RangeEnd", Box::new(|id| nvtx.end(id)) as Ender<'_>),
@@ -281,13 +263,9 @@ pub fn hostile_payloads() {
     nvtx.push_in(domain, &broken);
     nvtx.pop_in(domain);
     nvtx.push_in(domain, &attributes(c"right", &[given(long, 4, at)]));
-    stream.launch(3);
-    stream.synchronize();
+    stream.run(3);
     nvtx.pop_in(domain);
-    nvtx.push(b"after");
-    stream.launch(2);
-    stream.synchronize();
-    nvtx.pop();
+    stream.work(b"after", 2);
 }
 
 /// What [`overridden`] gives at its push.

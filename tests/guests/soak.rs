@@ -39,10 +39,7 @@ pub fn soak() {
                     if together.wait().is_leader() && window == windows / 4 {
                         early.get_or_init(resident_kib);
                     }
-                    client().push(b"unwanted");
-                    stream.launch(UNWANTED);
-                    stream.synchronize();
-                    client().pop();
+                    stream.work(b"unwanted", UNWANTED);
                 }
             });
         }

@@ -114,10 +114,7 @@ impl Cupti {
 
 fn work() {
     let stream = Stream::new();
-    client().push(b"work");
-    stream.launch(50);
-    stream.synchronize();
-    client().pop();
+    stream.work(b"work", 50);
 }
 
 /// A profiler of the first activity API comes second, and the work goes on.
@@ -150,8 +147,7 @@ fn steps(kernels: u32) {
     let stream = Stream::new();
     for _ in 0..30 {
         client().push(b"step");
-        stream.launch(kernels);
-        stream.synchronize();
+        stream.run(kernels);
         std::thread::sleep(Duration::from_millis(20));
         client().pop();
     }
@@ -215,8 +211,7 @@ pub fn exits_slowly_by_a_late_handler() {
     steps(20);
     client().push(b"step");
     let stream = Stream::new();
-    stream.launch(20);
-    stream.synchronize();
+    stream.run(20);
     client().pop();
     // SAFETY: as above.
     unsafe { libc::atexit(leave_slowly) };

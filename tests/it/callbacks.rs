@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::common::{Guest, Left, TraceFile, counts};
+use crate::common::{Guest, Left, TraceFile, counts, each};
 use stage2_contract::trace::{Losses, Record};
 
 /// The oldest that is supported, and the last without safe buffers for each thread.
@@ -55,7 +55,7 @@ fn in_order(trace: &TraceFile) -> Vec<String> {
 #[test]
 fn one_thread_gets_the_same_instances_paths_and_counts_as_with_fences() {
     let step = "decode_step";
-    for (hazard, settings) in [
+    let cases = [
         ("steps", &[("STAGE2_SAMPLE", "1/16"), ("STAGE2_RANGES", step)][..]),
         ("steps", &[("STAGE2_SAMPLE", "1/16"), ("STAGE2_RANGES", "layer")]),
         ("steps", &[("STAGE2_SAMPLE", "1/2")]),
@@ -69,10 +69,9 @@ fn one_thread_gets_the_same_instances_paths_and_counts_as_with_fences() {
         ("start_end", &[("STAGE2_RANGES", "request,inner")]),
         ("requests", &[("STAGE2_RANGES", "request")]),
         ("late_cuda", &[("STAGE2_RANGES", "load")]),
-    ] {
-        let run = |guest: Guest| {
-            settings.iter().fold(guest, |guest, (name, value)| guest.env(name, value)).run()
-        };
+    ];
+    each(cases, |(hazard, settings)| {
+        let run = |guest: Guest| guest.envs(settings).run();
         let new = run(guest(hazard, NEW).env("STAGE2_ATTRIBUTION", "fence"));
         let new = new.expect_quiet(0).trace();
         assert_eq!(new.meta("attribution"), Some("fence"));
@@ -86,7 +85,7 @@ fn one_thread_gets_the_same_instances_paths_and_counts_as_with_fences() {
             assert_eq!(old.range_paths(), new.range_paths(), "{case}");
             assert_eq!(in_order(old), in_order(new), "{case}");
         }
-    }
+    });
 }
 
 #[test]
@@ -131,19 +130,27 @@ fn threads_that_share_a_buffer_are_told_apart_while_collection_is_switched() {
 }
 
 #[test]
-fn threads_that_share_a_buffer_are_sampled_each_by_its_own_instances() {
-    for version in ALL {
-        let left = guest("sampled_threads", version).env("STAGE2_SAMPLE", "1/8").run();
-        let trace = by_callback(&left);
+fn threads_are_sampled_each_by_its_own_instances_also_where_they_share_a_buffer() {
+    let callbacks = ALL.map(|version| (version, "callback"));
+    for (version, attribution) in callbacks.into_iter().chain([(NEW, "fence")]) {
+        let guest = guest("sampled_threads", version).env("STAGE2_ATTRIBUTION", attribution);
+        let left = guest.env("STAGE2_RANGES", "t*.step").env("STAGE2_SAMPLE", "1/8").run();
+        let fences = attribution == "fence";
+        let trace = if fences { left.expect_quiet(0).trace() } else { by_callback(&left) };
         let samples = trace.samples();
         assert_eq!(samples.len(), 4);
+        // A launch that was under way when another thread switched collection on may be seen
+        // without its callback: counted, never put anywhere.
         let mut kernels = trace.kernels();
         let unknown = kernels.remove("(unknown)");
-        assert!(version == NEW || unknown.is_none(), "{version}: {unknown:?}");
+        let may_be_unknown = version == NEW && !fences;
+        assert!(may_be_unknown || unknown.is_none(), "{version} {attribution}: {unknown:?}");
         let whole: BTreeMap<String, usize> = samples
             .iter()
             .enumerate()
             .map(|(thread, (path, (asked, recorded)))| {
+                // One for which collection could not be switched on in time, because another
+                // thread was interrupted while it switched, is left out.
                 assert_eq!(*asked, 200, "{path}");
                 assert!((10..=25).contains(recorded), "{path}: {recorded}");
                 (path.clone(), *recorded as usize * (3 + thread))
@@ -154,19 +161,8 @@ fn threads_that_share_a_buffer_are_sampled_each_by_its_own_instances() {
 }
 
 #[test]
-fn what_is_nested_in_a_step_that_collection_came_too_late_for_is_left_out_with_it() {
-    let left = guest("late_switch", NEW)
-        .env("STAGE2_SAMPLE", "1/2")
-        .env("STAGE2_SIM_FAULT", "slow-enable=200")
-        .run();
-    let trace = complete(&left);
-    assert_eq!(trace.samples()["later/inner"], (1, 0));
-    assert_eq!(trace.kernels(), counts(&[("early", 3), ("later", 7)]));
-}
-
-#[test]
 fn a_range_that_is_never_closed_keeps_to_itself() {
-    for version in ["12.2", NEW] {
+    each(["12.2", NEW], |version| {
         let left = guest("never_closed", version).env("STAGE2_SAMPLE", "1/4").run();
         let (said, open): (Vec<_>, Vec<_>) =
             left.expect_said(0).lines().map(String::from).partition(|l| !l.contains("still open"));
@@ -174,5 +170,5 @@ fn a_range_that_is_never_closed_keeps_to_itself() {
         let trace = by_callback_and_said(&left, &said.join("\n"));
         assert_eq!(trace.losses(), Losses { unclosed: 1, ..Losses::default() });
         assert_eq!(trace.kernels(), counts(&[("decode_step", 6), ("other", 6)]));
-    }
+    });
 }

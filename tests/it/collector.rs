@@ -2,16 +2,17 @@
 //! does not notice.
 
 use crate::common;
-use crate::common::{Guest, counts, plain};
+use crate::common::{Guest, counts, each, plain};
 use stage2_contract::trace::{Ending, Losses, Payload, Record};
 
 #[test]
 fn every_kernel_is_attributed_whatever_way_the_guest_ends() {
-    for (hazard, code, ending) in [
+    let cases = [
         ("return", Some(0), Ending::Complete),
         ("exit", Some(3), Ending::Complete),
         ("kill", None, Ending::Complete),
-    ] {
+    ];
+    each(cases, |(hazard, code, ending)| {
         let left = Guest::new(hazard).run();
         assert_eq!(left.output.status.code(), code, "{hazard}: {}", left.stderr());
         assert_eq!(left.stderr(), "", "{hazard}");
@@ -19,49 +20,52 @@ fn every_kernel_is_attributed_whatever_way_the_guest_ends() {
         assert_eq!(trace.kernels(), plain(), "{hazard}");
         assert_eq!(trace.ending, ending, "{hazard}");
         assert_eq!(trace.losses(), Losses::default(), "{hazard}");
-    }
+    });
 }
 
 #[test]
-fn attribution_by_callback_gives_the_same_answer() {
-    let left = Guest::new("return").env("STAGE2_ATTRIBUTION", "callback").run();
-    let trace = left.expect_quiet(0).trace();
-    assert_eq!(trace.kernels(), plain());
-    assert_eq!(trace.meta("attribution"), Some("callback"));
-}
-
-#[test]
-fn threads_are_told_apart_both_ways() {
-    let mut expected = vec![("(outside)".to_owned(), 80)];
+fn every_kernel_finds_its_range_whatever_opens_and_closes_it() {
+    let mut threads = counts(&[("(outside)", 80)]);
     for thread in 0..4 {
-        expected.push((format!("t{thread}.prefill"), 20 * (60 + thread)));
-        expected.push((format!("t{thread}.decode"), 20 * (10 + thread)));
+        threads.insert(format!("t{thread}.prefill"), 20 * (60 + thread));
+        threads.insert(format!("t{thread}.decode"), 20 * (10 + thread));
     }
-    for attribution in ["fence", "callback"] {
-        let left = Guest::new("threads").env("STAGE2_ATTRIBUTION", attribution).run();
+    let start_end = [("request", 11), ("(outside)", 9), ("outer/inner", 4), ("inner", 5)];
+    let cases = [
+        ("return", ("STAGE2_ATTRIBUTION", "callback"), "callback", plain()),
+        ("threads", ("STAGE2_ATTRIBUTION", "fence"), "fence", threads.clone()),
+        ("threads", ("STAGE2_ATTRIBUTION", "callback"), "callback", threads.clone()),
+        // It has no buffers per thread.
+        ("threads", ("STAGE2_SIM_CUPTI_VERSION", "12.2"), "callback", threads),
+        ("start_end", ("STAGE2_RANGES", ""), "fence", counts(&start_end)),
+        // A range is open before CUDA is there.
+        ("late_cuda", ("STAGE2_RANGES", ""), "fence", counts(&[("load", 9), ("work", 8)])),
+        // Only wanted ranges, with everything inside.
+        (
+            "gated",
+            ("STAGE2_RANGES", "dec*"),
+            "fence",
+            counts(&[("decode", 20), ("decode/layer", 70)]),
+        ),
+        ("gated", ("STAGE2_RANGES", "nothing-of-that-name"), "fence", counts(&[])),
+    ];
+    each(cases, |(hazard, (name, value), attribution, kernels)| {
+        let left = Guest::new(hazard).env(name, value).run();
         let trace = left.expect_quiet(0).trace();
-        assert_eq!(trace.kernels(), expected.iter().cloned().collect(), "{attribution}");
-        assert_eq!(trace.losses(), Losses::default());
-    }
-}
-
-#[test]
-fn cuptis_without_buffers_per_thread_fall_back_to_callbacks() {
-    let left = Guest::new("threads").env("STAGE2_SIM_CUPTI_VERSION", "12.2").run();
-    let trace = left.expect_quiet(0).trace();
-    assert_eq!(trace.meta("attribution"), Some("callback"));
-    assert_eq!(trace.kernel_count(), 80 + 20 * (4 * 70 + 12));
-    assert!(!trace.kernels().contains_key("(unknown)"));
+        assert_eq!(trace.kernels(), kernels, "{hazard} {value}");
+        assert_eq!(trace.losses(), Losses::default(), "{hazard} {value}");
+        assert_eq!(trace.meta("attribution"), Some(attribution), "{hazard} {value}");
+    });
 }
 
 /// Hazard (Versions, libraries and rivals): Record layouts of 11.8 to 13.x.
 /// Promise: Every known one is read with its own sizes.
 #[test]
 fn every_known_cupti_is_read_with_its_own_record_sizes() {
-    for version in ["11.8", "12.2", "12.4", "12.6", "12.9", "13.0", "13.1", "13.3", "13.4"] {
+    each(["11.8", "12.2", "12.4", "12.6", "12.9", "13.0", "13.1", "13.3", "13.4"], |version| {
         let left = Guest::new("return").env("STAGE2_SIM_CUPTI_VERSION", version).run();
         assert_eq!(left.expect_quiet(0).trace().kernels(), plain(), "{version}");
-    }
+    });
 }
 
 #[test]
@@ -108,15 +112,6 @@ fn graph_level_collection_gives_one_record_a_replay() {
 }
 
 #[test]
-fn start_end_ranges_close_on_any_thread_and_need_not_nest() {
-    let left = Guest::new("start_end").run();
-    assert_eq!(
-        left.expect_quiet(0).trace().kernels(),
-        counts(&[("request", 11), ("(outside)", 9), ("outer/inner", 4), ("inner", 5)])
-    );
-}
-
-#[test]
 fn requests_that_overlap_on_a_thread_are_instances_of_one_path() {
     let left = Guest::new("requests").run();
     let trace = left.expect_quiet(0).trace();
@@ -135,22 +130,6 @@ fn requests_that_overlap_on_a_thread_are_instances_of_one_path() {
 fn copies_and_fills_are_attributed_too() {
     let left = Guest::new("transfers").run();
     assert_eq!(left.expect_quiet(0).trace().transfers(), counts(&[("io", 2)]));
-}
-
-#[test]
-fn a_range_that_was_open_before_cuda_started_counts() {
-    let left = Guest::new("late_cuda").run();
-    let kernels = left.expect_quiet(0).trace().kernels();
-    assert_eq!(kernels, counts(&[("load", 9), ("work", 8)]));
-}
-
-#[test]
-fn only_wanted_ranges_are_collected_with_everything_inside() {
-    let left = Guest::new("gated").env("STAGE2_RANGES", "dec*").run();
-    let kernels = left.expect_quiet(0).trace().kernels();
-    assert_eq!(kernels, counts(&[("decode", 20), ("decode/layer", 70)]));
-    let left = Guest::new("gated").env("STAGE2_RANGES", "nothing-of-that-name").run();
-    assert_eq!(left.expect_quiet(0).trace().kernels(), counts(&[]));
 }
 
 #[test]
@@ -175,27 +154,18 @@ fn with_more_launching_threads_than_buffers_every_loss_is_counted() {
     assert!(!kernels.contains_key("(unknown)"), "{kernels:?}");
 }
 
-#[test]
-fn our_thread_is_scheduled_as_the_main_thread_is_and_not_as_the_one_that_came_first() {
-    let left = Guest::new("pinned").run();
-    left.expect_quiet(0);
-    let stdout = left.stdout();
-    let tasks: Vec<&str> = stdout.lines().collect();
-    assert_eq!(tasks.len(), 2, "{stdout}");
-    assert_eq!(tasks[0], tasks[1]);
-    assert!(tasks[0].contains("Cpus_allowed") && tasks[0].ends_with("Some(\"0\")"), "{stdout}");
-}
-
 /// Hazard (Threads, stacks and locks): The guest's main thread is real-time or idle class.
 /// Promise: Our thread never goes before the guest's.
 #[test]
-fn our_thread_is_of_the_main_threads_class_where_that_may_wait() {
-    let left = Guest::new("idle_class").run();
-    let stdout = left.expect_quiet(0).stdout();
-    let tasks: Vec<&str> = stdout.lines().collect();
-    assert_eq!(tasks.len(), 2, "{stdout}");
-    assert_eq!(tasks[0], tasks[1]);
-    assert!(tasks[0].ends_with("Some(\"5\")"), "SCHED_IDLE: {stdout}");
+fn our_thread_is_scheduled_as_the_main_thread_is_and_not_as_the_one_that_came_first() {
+    // The class of all that has no other, and SCHED_IDLE.
+    for (hazard, class) in [("pinned", "Some(\"0\")"), ("idle_class", "Some(\"5\")")] {
+        let stdout = Guest::new(hazard).run().expect_quiet(0).stdout();
+        let tasks: Vec<&str> = stdout.lines().collect();
+        assert_eq!(tasks.len(), 2, "{stdout}");
+        assert_eq!(tasks[0], tasks[1], "{hazard}");
+        assert!(tasks[0].contains("Cpus_allowed") && tasks[0].ends_with(class), "{stdout}");
+    }
 }
 
 /// Hazard (Processes and forks): A child execs another program.

@@ -67,8 +67,7 @@ fn what_makes_no_sense_is_refused_with_what_to_do() {
 #[test]
 fn a_normal_run_is_stopped_started_again_and_asked() {
     let mut guest = Guest::new("obey").spawn();
-    guest.tell("cuda");
-    guest.tell("work first 5");
+    guest.does(["cuda", "work first 5"]);
     assert_eq!(await_phase(&guest, "on").get("cupti"), Some("on"));
     stop(&guest);
     guest.tell("work between 6");
@@ -129,8 +128,7 @@ fn a_dormant_process_ends_as_it_would_without_us() {
     }
     // The main thread ends, and no other one is left.
     let mut guest = dormant().spawn();
-    guest.tell("push x");
-    guest.tell("main_ends");
+    guest.does(["push x", "main_ends"]);
     assert!(guest.ended().success());
     let mut guest = dormant_at_work();
     start(&guest, "");

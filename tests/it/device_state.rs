@@ -3,10 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::common::{Guest, TraceFile, built};
+use crate::common::{Guest, TraceFile, built, each};
 use stage2_contract::trace::{DeviceState, Record};
 
-/// What the simulated GPU has in the trace file.
 const UUID: &str = "GPU-73746167-6532-2d73-696d-756c61746564";
 const OTHER: &str = "GPU-11111111-2222-3333-4444-555555555555";
 
@@ -64,15 +63,14 @@ fn what_nvml_does_not_say_is_absent_and_the_rest_is_there() {
     };
     let state = run("SIM_NVML_UNSUPPORTED", "nvmlDeviceGetTotalEnergyConsumption");
     assert_eq!((state.energy_mj, state.memory_clock_mhz), (None, Some(3201)));
-    let others = [("hidden", None), ("3", Some(3)), ("400", Some(400))];
-    for (simulated, expected) in others {
+    each([("hidden", None), ("3", Some(3)), ("400", Some(400))], |(simulated, expected)| {
         assert_eq!(run("SIM_NVML_OTHERS", simulated).other_processes, expected, "{simulated}");
-    }
+    });
 }
 
 #[test]
 fn why_there_is_nothing_stands_in_the_file_and_nowhere_else() {
-    for (name, value, key, reason) in [
+    let cases = [
         ("STAGE2_DEVICE_STATE", "off", "nvml.off", "STAGE2_DEVICE_STATE=off"),
         ("STAGE2_NVML", "/no/libnvidia-ml.so.1", "nvml.off", "/no/libnvidia-ml.so.1"),
         ("SIM_NVML_INIT", "9", "nvml.off", "kernel driver is not loaded (error 9)"),
@@ -80,14 +78,15 @@ fn why_there_is_nothing_stands_in_the_file_and_nowhere_else() {
         ("SIM_NVML_UUIDS", OTHER, "nvml.off.0", "MIG instance"),
         ("SIM_NVML_UUIDS", "GPU-0,nonsense,", "nvml.off.0", "MIG instance"),
         ("SIM_NVML_MIG", "1", "nvml.off.0", "MIG is on"),
-    ] {
+    ];
+    each(cases, |(name, value, key, reason)| {
         let left = guest("kill").env(name, value).run();
         assert_eq!(left.stderr(), "", "{name}={value}");
         let trace = left.trace();
         assert_eq!(states(trace), [], "{name}={value}");
         let told = trace.meta(key).unwrap_or_default();
         assert!(told.contains(reason), "{name}={value}: {told:?}");
-    }
+    });
     let bare = Guest::new("return").run();
     let trace = bare.expect_quiet(0).trace();
     assert_eq!(

@@ -9,7 +9,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::common::{Guest, TraceFile, collector, counts, plain};
+use crate::common::{Guest, TraceFile, collector, counts, each, plain};
 use stage2_contract::control::SocketName;
 use stage2_contract::trace::{Ending, Losses, Record, ending};
 
@@ -23,7 +23,7 @@ fn guest(hazard: &str) -> Guest {
 /// Promise: The trace file is whole.
 #[test]
 fn the_trace_file_is_whole_whatever_function_ends_the_process() {
-    for hazard in ["_exit", "_Exit", "quick_exit", "exit_from_a_thread"] {
+    each(["_exit", "_Exit", "quick_exit", "exit_from_a_thread"], |hazard| {
         let left = guest(hazard).run();
         assert_eq!(left.expect_said(4), "", "{hazard}");
         let trace = left.trace();
@@ -32,7 +32,7 @@ fn the_trace_file_is_whole_whatever_function_ends_the_process() {
         assert_eq!((trace.ending, trace.losses()), (Ending::Complete, Losses::default()));
         let in_handler = trace.range_paths().values().any(|path| path == "quick handler");
         assert_eq!(in_handler, hazard == "quick_exit");
-    }
+    });
 }
 
 /// Hazard (Ends of life): A range is open at the end.
@@ -60,13 +60,13 @@ fn a_cupti_that_hangs_holds_up_an_end_at_once_for_a_short_time() {
 /// Promise: Its parent's recording goes on.
 #[test]
 fn a_child_in_its_parents_memory_ends_alone() {
-    for hazard in ["child_in_the_same_memory", "exit_in_the_same_memory"] {
+    each(["child_in_the_same_memory", "exit_in_the_same_memory"], |hazard| {
         let left = guest(hazard).run();
         let trace = left.expect_quiet(0).trace();
         assert_eq!(left.stdout(), "child=9\n", "{hazard}");
         assert_eq!(trace.kernels()["after"], 5, "{hazard}");
         assert_eq!((trace.ending, trace.losses()), (Ending::Complete, Losses::default()));
-    }
+    });
 }
 
 /// The kernels of the plain guest, and more of them.
@@ -87,21 +87,22 @@ fn reason(trace: &TraceFile) -> Option<&str> {
 /// Promise: The trace file is whole and names the signal.
 #[test]
 fn a_process_that_ends_itself_by_a_signal_leaves_a_whole_trace_file() {
-    for (way, signal) in [
+    let cases = [
         ("raise", libc::SIGTERM),
         ("kill", libc::SIGTERM),
         ("tgkill", libc::SIGTERM),
         ("pthread_kill", libc::SIGTERM),
         ("sigqueue", libc::SIGTERM),
         ("abort", libc::SIGABRT),
-    ] {
+    ];
+    each(cases, |(way, signal)| {
         let left = guest("by_own_signal").env("STAGE2_TEST_WAY", way).run();
         assert_eq!((left.output.status.signal(), left.stderr()), (Some(signal), String::new()));
         let trace = left.trace();
         assert_eq!(trace.kernels(), plain_and(&[]), "{way}");
         assert_eq!((trace.ending, trace.losses()), (Ending::Complete, Losses::default()), "{way}");
         assert_eq!(reason(trace), Some(format!("signal {signal}").as_str()), "{way}");
-    }
+    });
     // Whether it comes is not sure: it is announced.
     let left = guest("by_own_signal").env("STAGE2_TEST_WAY", "killpg").run();
     let trace = left.trace();
@@ -127,7 +128,7 @@ fn signals_of_its_own_that_a_process_survives_end_no_recording() {
 ///  on.
 #[test]
 fn a_process_that_becomes_another_program_loses_nothing_and_goes_on_where_it_does_not() {
-    for way in [
+    let cases = [
         "execve",
         "execv",
         "execvp",
@@ -138,7 +139,8 @@ fn a_process_that_becomes_another_program_loses_nothing_and_goes_on_where_it_doe
         "fexecve",
         "execveat",
         "long execl",
-    ] {
+    ];
+    each(cases, |way| {
         let path = std::env::var("PATH").expect("PATH");
         let left = guest("becomes_another").env("STAGE2_TEST_WAY", way).env("PATH", path).run();
         let trace = left.expect_quiet(0).trace();
@@ -146,7 +148,7 @@ fn a_process_that_becomes_another_program_loses_nothing_and_goes_on_where_it_doe
         assert_eq!(trace.kernels(), plain_and(&[("after", 5)]), "{way}");
         assert_eq!((trace.ending, trace.losses()), (Ending::Open, Losses::default()), "{way}");
         assert_eq!(trace.meta(ending::ANNOUNCED), Some(ending::EXEC), "{way}");
-    }
+    });
 }
 
 /// Hazard (Ends of life): A child that has its parent's memory execs.
@@ -164,7 +166,7 @@ fn an_exec_in_its_parents_memory_is_no_end_of_the_parent() {
 /// Promise: The child writes its file first.
 #[test]
 fn a_child_that_its_parent_ends_by_a_signal_loses_nothing() {
-    for signal in [libc::SIGTERM, libc::SIGKILL] {
+    each([libc::SIGTERM, libc::SIGKILL], |signal| {
         let left = guest("ends_a_child").env("STAGE2_TEST_WAY", signal.to_string()).run();
         assert_eq!(left.expect_said(0), "");
         assert_eq!(left.stdout(), format!("child={signal} soon=true\n"));
@@ -173,7 +175,7 @@ fn a_child_that_its_parent_ends_by_a_signal_loses_nothing() {
         assert_eq!(children[0].kernels(), plain_and(&[]), "{signal}");
         let ends = Some(format!("signal {signal}"));
         assert_eq!(children[0].meta(ending::ANNOUNCED), ends.as_deref());
-    }
+    });
 }
 
 /// Hazard (Dormant processes and windows): A signal goes to a process whose number the socket of
@@ -202,7 +204,7 @@ fn a_socket_of_another_process_than_its_name_says_is_not_asked() {
 /// Promise: The signal is held up for a short time.
 #[test]
 fn a_cupti_that_hangs_holds_up_signals_and_execs_for_a_short_time() {
-    for (hazard, way) in [("by_own_signal", "raise"), ("ends_a_child", "15")] {
+    each([("by_own_signal", "raise"), ("ends_a_child", "15")], |(hazard, way)| {
         let started = Instant::now();
         let left = guest(hazard)
             .env("STAGE2_TEST_WAY", way)
@@ -210,7 +212,7 @@ fn a_cupti_that_hangs_holds_up_signals_and_execs_for_a_short_time() {
             .run();
         assert!(started.elapsed() < Duration::from_secs(3), "{hazard}: {:?}", started.elapsed());
         assert!(left.output.status.signal() == Some(15) || left.stdout().contains("soon=true"));
-    }
+    });
 }
 
 /// Hazard (Ends of life): The main thread ends by `pthread_exit` while others work.
@@ -219,18 +221,19 @@ fn a_cupti_that_hangs_holds_up_signals_and_execs_for_a_short_time() {
 /// Promise: They do not count as the guest's.
 #[test]
 fn a_process_whose_main_thread_ends_does_not_outlive_its_other_threads() {
-    for (hazard, kernels, said) in [
+    let cases = [
         ("main_ends", counts(&[]), ""),
         ("main_ends_first", counts(&[("works on", 30)]), "worked on\n"),
         ("main_ends_with_cuda", plain(), ""),
-    ] {
+    ];
+    each(cases, |(hazard, kernels, said)| {
         let started = Instant::now();
         let left = guest(hazard).run();
         assert!(started.elapsed() < Duration::from_secs(10), "{hazard}: {:?}", started.elapsed());
         let trace = left.expect_quiet(0).trace();
         assert_eq!((trace.kernels(), left.stdout().as_str()), (kernels, said), "{hazard}");
         assert_eq!((trace.ending, trace.losses()), (Ending::Complete, Losses::default()));
-    }
+    });
 }
 
 /// Hazard (Ends of life): A guest thread starts while CUPTI starts its own.
@@ -247,7 +250,7 @@ fn a_thread_that_starts_beside_cupti_is_the_guests_and_outlives_the_main_thread(
 /// Promise: Its work finds its range.
 #[test]
 fn what_a_thread_launches_while_the_process_ends_finds_its_range() {
-    for hang_ms in [0, 30, 100] {
+    each([0, 30, 100], |hang_ms| {
         // The end takes longer, and more is launched beside it.
         let hang = format!("flush-hang={hang_ms}");
         let left = guest("works_beside_the_end").env("STAGE2_SIM_FAULT", hang).run();
@@ -256,7 +259,7 @@ fn what_a_thread_launches_while_the_process_ends_finds_its_range() {
         let kernels = left.trace().kernels();
         assert_eq!(kernels["(outside)"], 7, "{kernels:?}");
         assert!(kernels["beside the end"] > 0 && kernels["prefill"] == 100, "{kernels:?}");
-    }
+    });
 }
 
 /// Hazard (Ends of life): The process is in a PID namespace and sees the outer `/proc`.
@@ -278,7 +281,7 @@ fn a_process_in_a_pid_namespace_that_sees_the_outer_proc_lives_on() {
 /// Promise: Every wait ends in time.
 #[test]
 fn signals_in_quick_succession_hold_up_neither_start_nor_end() {
-    for (timer_us, slack_ms) in [("50", "0"), ("1000", "5"), ("10000", "50")] {
+    each([("50", "0"), ("1000", "5"), ("10000", "50")], |(timer_us, slack_ms)| {
         let started = Instant::now();
         let left = guest("interrupted")
             .env("STAGE2_TEST_TIMER_US", timer_us)
@@ -288,5 +291,5 @@ fn signals_in_quick_succession_hold_up_neither_start_nor_end() {
         let trace = left.expect_quiet(0).trace();
         assert_eq!(left.stdout(), "started in time: true\n", "{timer_us}");
         assert_eq!((trace.ending, trace.range_paths().len()), (Ending::Complete, 1), "{timer_us}");
-    }
+    });
 }

@@ -1,6 +1,6 @@
 //! Forked children are processes in their own right, with exact trace files of their own.
 
-use crate::common::{Guest, Left, TraceFile, counts, plain};
+use crate::common::{Guest, Left, TraceFile, counts, each, plain};
 use stage2_contract::trace::{Ending, Losses};
 
 /// No flush but the last one.
@@ -151,11 +151,11 @@ fn forks_among_threads_that_push_ranges_hang_nobody_and_mix_nothing() {
 /// Promise: The child has working NVTX functions.
 #[test]
 fn a_child_that_is_forked_while_nvtx_waits_for_us_is_recorded() {
-    for _ in 0..5 {
+    each(0..5, |_| {
         let left = guest("fork_at_start").run();
         assert_eq!(left.stderr(), "");
         assert_eq!(children(&left, 1)[0].ranges(), counts(&[("unanswered", 1)]));
-    }
+    });
 }
 
 /// Hazard (Processes and forks): A child by `clone` or `_Fork`, which calls no handler.

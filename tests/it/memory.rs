@@ -13,13 +13,13 @@ fn resident_kib(guest: Guest) -> u64 {
 /// Promise: At most 68 MB more than without it.
 #[test]
 fn at_most_68_mb_more_than_without_it() {
-    let alone = resident_kib(Guest::new("hoard").without("LD_PRELOAD"));
-    for attribution in ["fence", "callback"] {
-        let guest = Guest::new("hoard")
-            .env("STAGE2_ATTRIBUTION", attribution)
-            .env("STAGE2_SUMMARY", "/dev/null");
-        let traced = resident_kib(guest);
-        println!("{attribution}: {traced} KiB, alone {alone} KiB");
-        assert!(traced < alone + 68 * 1000, "{traced} KiB against {alone} KiB");
-    }
+    let traced = |attribution| {
+        let guest = Guest::new("hoard").env("STAGE2_ATTRIBUTION", attribution);
+        guest.env("STAGE2_SUMMARY", "/dev/null")
+    };
+    let guests = [Guest::new("hoard").without("LD_PRELOAD"), traced("fence"), traced("callback")];
+    let running = guests.map(|guest| std::thread::spawn(|| resident_kib(guest)));
+    let [alone, fence, callback] = running.map(|guest| guest.join().expect("a guest that ends"));
+    println!("alone {alone} KiB, fence {fence} KiB, callback {callback} KiB");
+    assert!(fence.max(callback) < alone + 68 * 1000, "{fence} and {callback} against {alone} KiB");
 }

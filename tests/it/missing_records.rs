@@ -1,10 +1,9 @@
 //! Records that go to another library of the process: coverage is not called complete, one line says what
 //! happened, and a program without GPU work is not taken for that.
 
-use crate::common::{Guest, Left, counts};
+use crate::common::{Guest, Left, counts, each};
 use stage2_contract::trace::Losses;
 
-/// Both activity APIs, and both ways to attribute.
 const WAYS: [(&str, &str); 4] =
     [("v1", "fence"), ("v1", "callback"), ("v2", "fence"), ("v2", "callback")];
 
@@ -12,10 +11,7 @@ const WAYS: [(&str, &str); 4] =
 const SWITCHES: &str = "13.0";
 
 fn guest(hazard: &str, (api, attribution): (&str, &str)) -> Guest {
-    Guest::new(hazard)
-        .env("STAGE2_SIM_CUPTI_VERSION", "13.5")
-        .env("STAGE2_CUPTI_API", api)
-        .env("STAGE2_ATTRIBUTION", attribution)
+    Guest::new(hazard).api(api).env("STAGE2_ATTRIBUTION", attribution)
 }
 
 /// Fails unless the trace file and one line say that records are missing, and why.
@@ -32,15 +28,6 @@ fn says_nothing(left: &Left, case: &str) {
     assert_eq!((trace.losses(), trace.meta("gpu.incomplete")), (Losses::default(), None), "{case}");
 }
 
-/// Each on a thread of its own, because guests wait most of the time.
-fn of_each<T: Send>(cases: impl IntoIterator<Item = T>, check: impl Fn(T) + Sync) {
-    std::thread::scope(|scope| {
-        for case in cases {
-            scope.spawn(|| check(case));
-        }
-    });
-}
-
 /// Hazard (Versions, libraries and rivals): Another library takes CUPTI's activity records during
 ///  the run.
 /// Promise: One line says so, and the result is not called complete.
@@ -48,7 +35,7 @@ fn of_each<T: Send>(cases: impl IntoIterator<Item = T>, check: impl Fn(T) + Sync
 fn a_profiler_that_takes_the_activity_records_is_noticed() {
     let hazards = ["records_taken", "few_records_taken"];
     let cases = hazards.map(|hazard| ["fence", "callback"].map(|way| (hazard, way)));
-    of_each(cases.into_iter().flatten(), |(hazard, attribution)| {
+    each(cases.into_iter().flatten(), |(hazard, attribution)| {
         let left = guest(hazard, ("v1", attribution)).run();
         assert_eq!(left.stdout(), "register=0\n");
         let case = format!("{hazard} {attribution}");
@@ -63,7 +50,7 @@ fn a_profiler_that_takes_the_activity_records_is_noticed() {
 
 #[test]
 fn buffers_that_go_elsewhere_are_noticed_whatever_the_api() {
-    of_each(WAYS, |way| {
+    each(WAYS, |way| {
         let guest = guest("works_for_a_while", way).env("STAGE2_SIM_FAULT", "taken-over=40");
         says_what_is_missing(&guest.run(), "takes the activity records", &format!("{way:?}"));
     });
@@ -74,7 +61,7 @@ fn buffers_that_go_elsewhere_are_noticed_whatever_the_api() {
 ///  result is not called complete. On an H200 CUPTI kept one in that case alone, of 182 processes.
 #[test]
 fn buffers_that_go_elsewhere_right_before_the_end_are_noticed() {
-    of_each(WAYS, |way| {
+    each(WAYS, |way| {
         let guest = guest("return", way).env("STAGE2_SIM_FAULT", "taken-over=40");
         let left = guest.env("STAGE2_FLUSH_MS", "3600000").run();
         assert_eq!(left.trace().meta("cupti.buffers_kept"), Some("1"), "{way:?}");
@@ -89,7 +76,7 @@ fn buffers_that_go_elsewhere_right_before_the_end_are_noticed() {
 /// Promise: The same.
 #[test]
 fn a_subscription_that_another_library_ends_is_noticed() {
-    of_each(WAYS, |way| {
+    each(WAYS, |way| {
         for hazard in ["finalized", "finalized_at_the_end"] {
             let left = guest(hazard, way).run();
             assert_eq!(left.stdout(), "finalize=0\n");
@@ -105,14 +92,14 @@ fn a_subscription_that_another_library_ends_is_noticed() {
 ///  are missing; it does not blame a profiler.
 #[test]
 fn an_exit_in_which_cupti_leaves_is_no_loss() {
-    of_each(WAYS, |way| {
+    each(WAYS, |way| {
         let left = guest("exits_slowly", way).run();
         says_nothing(&left, &format!("{way:?}"));
         assert_eq!(left.trace().kernels(), counts(&[("step", 30 * 20)]), "{way:?}");
     });
     // Here it leaves before anybody of ours hears of the exit. On a busy machine a flush may come between
     // the last kernels and that, and then nothing is missing.
-    of_each(WAYS, |way| {
+    each(WAYS, |way| {
         let left = guest("exits_slowly_by_a_late_handler", way).run();
         match left.trace().meta("gpu.incomplete") {
             Some(_) => says_what_is_missing(&left, "an exit handler", &format!("{way:?}")),
@@ -126,14 +113,14 @@ fn an_exit_in_which_cupti_leaves_is_no_loss() {
 /// Promise: It is not taken for such a loss.
 #[test]
 fn a_program_that_rests_loses_nothing_and_is_not_told_of() {
-    of_each(WAYS, |way| {
+    each(WAYS, |way| {
         let left = guest("rests", way).run();
         says_nothing(&left, &format!("{way:?}"));
         assert_eq!(left.trace().kernels(), counts(&[("step", 2 * 30 * 20)]), "{way:?}");
     });
     let ranges = ["step", "probe,step"];
     let cases = ["fence", "callback"].map(|attribution| ranges.map(|ranges| (attribution, ranges)));
-    of_each(cases.into_iter().flatten(), |(attribution, ranges)| {
+    each(cases.into_iter().flatten(), |(attribution, ranges)| {
         let guest = guest("rests", ("v1", attribution)).env("STAGE2_RANGES", ranges);
         let left = guest.env("STAGE2_SIM_CUPTI_VERSION", SWITCHES).run();
         says_nothing(&left, &format!("{attribution} {ranges}"));

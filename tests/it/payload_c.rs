@@ -8,7 +8,6 @@ use std::process::Command;
 use crate::common::{collector, skipped, traces_in};
 use stage2_contract::trace::{FieldValue, RANGE_OUTSIDE, Record};
 
-/// A folder with the headers.
 fn include() -> Option<PathBuf> {
     let named = std::env::var_os("STAGE2_TEST_NVTX_INCLUDE").map(PathBuf::from);
     let usual = ["/usr/local/cuda/include", "/usr/include"].map(PathBuf::from);

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{Guest, built, collector, simulator, skipped, traces_in};
+use crate::common::{Guest, built, collector, each, simulator, skipped, traces_in};
 use stage2_contract::trace::Record;
 
 fn mode(path: &Path) -> u32 {
@@ -25,7 +25,7 @@ fn under_umask(umask: &str, out: &Path) -> common::Left {
 /// Promise: Files 0600 and new folders 0700, whatever the umask.
 #[test]
 fn files_and_folders_are_their_owners_whatever_the_umask() {
-    for umask in ["000", "022", "077", "377"] {
+    each(["000", "022", "077", "377"], |umask| {
         let folder = tempfile::tempdir().expect("folder");
         let out = folder.path().join("new/out");
         under_umask(umask, &out).expect_said(0);
@@ -36,7 +36,7 @@ fn files_and_folders_are_their_owners_whatever_the_umask() {
         for file in files {
             assert_eq!(mode(&file), 0o600, "umask {umask}: {}", file.display());
         }
-    }
+    });
 }
 
 /// Hazard (Security): A link lies in wait under a name of the collector's.
@@ -68,7 +68,6 @@ fn links_that_lie_in_wait_are_not_written_through() {
     assert_eq!(tables.count(), 1, "under the next name: {said}");
 }
 
-/// Arguments as the trace file has them.
 fn argv(left: &common::Left) -> Vec<String> {
     let found = left.trace().records.iter().find_map(|record| match record {
         Record::Process(process) => Some(process.argv.clone()),

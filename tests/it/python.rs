@@ -5,7 +5,7 @@ use crate::common;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::common::{Guest, counts};
+use crate::common::{Guest, counts, each};
 use stage2_contract::trace::{Ending, Losses, ending};
 
 /// The interpreter itself, which needs nothing of the environment.
@@ -15,7 +15,6 @@ fn python() -> Option<String> {
     Some(String::from_utf8_lossy(&path).trim().to_owned())
 }
 
-/// The guest, in one of its ways.
 fn workers(python: &str, way: &str) -> Guest {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/guests/workers.py");
     Guest::program(python).argument(script).argument(way).env("STAGE2_FLUSH_MS", "3600000")
@@ -53,14 +52,14 @@ fn daemon_threads_survive_the_end_of_an_interpreter_that_leaves_them_alone() {
     else {
         return common::skipped("no python3.10 in ~/.pyenv/versions or /usr/bin");
     };
-    for _ in 0..15 {
+    each(0..15, |_| {
         // The end takes as long as threads need to wake up.
         let left = workers(&python.to_string_lossy(), "daemons");
         let left = left.env("STAGE2_SIM_FAULT", "flush-hang=20").run();
         let trace = left.expect_quiet(0).trace();
         assert_eq!(trace.kernels(), counts(&[("(outside)", 10)]));
         assert_eq!((trace.ending, trace.losses()), (Ending::Complete, Losses::default()));
-    }
+    });
 }
 
 /// Hazard (Processes and forks): Workers of Python's `multiprocessing` by fork, spawn and
@@ -71,7 +70,7 @@ fn workers_of_every_kind_have_whole_trace_files() {
     let Some(python) = python() else {
         return common::skipped("python3 is not installed");
     };
-    for (method, forked) in [("os.fork", 3), ("fork", 3), ("forkserver", 3), ("spawn", 0)] {
+    each([("os.fork", 3), ("fork", 3), ("forkserver", 3), ("spawn", 0)], |(method, forked)| {
         let left = workers(&python, method).run();
         left.expect_quiet(0);
         assert_eq!(left.stdout(), "0\n".repeat(3), "{method}");
@@ -80,5 +79,5 @@ fn workers_of_every_kind_have_whole_trace_files() {
             assert_eq!(trace.kernels(), counts(&[("(outside)", 10)]), "{method}");
             assert_eq!((trace.ending, trace.losses()), (Ending::Complete, Losses::default()));
         }
-    }
+    });
 }

@@ -6,25 +6,15 @@ use crate::common::cut;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::common::trace::work;
-use crate::common::{Guest, Running, TraceFile};
+use crate::common::{Guest, Running, TraceFile, wait_until};
 use stage2_contract::trace::{Ending, Losses, Record, pieces};
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 fn guest(rotate: &str) -> Guest {
     let guest = Guest::new("obey").env("STAGE2_FLUSH_MS", "10");
     if rotate.is_empty() { guest } else { guest.env("STAGE2_ROTATE", rotate) }
-}
-
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let until = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < until, "never: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 /// The number of the newest piece in a folder.
@@ -39,9 +29,7 @@ fn pause() {
 /// Work for every run: on two threads besides the main one, with a graph, and ranges that are open
 /// all the time.
 fn script(guest: &mut Running) {
-    for line in ["cuda", "thread", "thread", "push server", "on 0 push worker", "push warm-up"] {
-        guest.tell(line);
-    }
+    guest.does(["cuda", "thread", "thread", "push server", "on 0 push worker", "push warm-up"]);
     guest.tell("capture 20");
     for line in ["pop", "on 1 push other", "on 1 push inner"] {
         guest.tell(line);
@@ -52,14 +40,9 @@ fn script(guest: &mut Running) {
         if round % 4 == 0 {
             guest.tell("start request");
         }
-        guest.tell("push step");
-        guest.tell("launch 150");
-        guest.tell("replay decode");
+        guest.does(["push step", "launch 150", "replay decode"]);
         pause();
-        guest.tell("on 0 work layer 30");
-        guest.tell("on 1 launch 40");
-        guest.tell("launch 1");
-        guest.tell("pop");
+        guest.does(["on 0 work layer 30", "on 1 launch 40", "launch 1", "pop"]);
         if round % 4 == 0 && round >= 8 {
             guest.tell("end");
         }
@@ -68,11 +51,8 @@ fn script(guest: &mut Running) {
             pause();
         }
     }
-    for line in
-        ["end", "end", "on 1 pop", "on 1 pop", "on 1 launch 1", "on 0 pop", "pop", "work last 4"]
-    {
-        guest.tell(line);
-    }
+    guest.does(["end", "end", "on 1 pop", "on 1 pop", "on 1 launch 1", "on 0 pop", "pop"]);
+    guest.tell("work last 4");
 }
 
 /// Buffers come when they are full, not when a flush was: a call of the driver more or less, and the
@@ -200,9 +180,7 @@ fn pieces_are_new_files_of_their_owner_with_names_that_sort() {
 fn what_is_kept_bounds_the_disk_and_what_is_gone_is_told() {
     let (size, keep) = (64 << 10, 3);
     let mut guest = guest("size=64K,keep=3").spawn();
-    guest.tell("cuda");
-    guest.tell("push server");
-    guest.tell("busy 2");
+    guest.does(["cuda", "push server", "busy 2"]);
     let (mut most, mut most_bytes) = (0, 0);
     wait_until("twenty pieces", || {
         let entries = std::fs::read_dir(guest.out()).expect("folder").flatten();
@@ -231,7 +209,6 @@ fn what_is_kept_bounds_the_disk_and_what_is_gone_is_told() {
     assert_eq!(guest.stderr(), "");
 }
 
-/// Memory of a process that stays, KiB.
 fn resident_kib(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("a process");
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("a line");
@@ -245,8 +222,7 @@ fn a_week_of_pieces_takes_no_more_memory_than_an_hour() {
     // Ten minutes a piece.
     let (hour, week) = (6, 6 * 24 * 7);
     let mut guest = guest("every=10ms,keep=8").spawn();
-    guest.tell("cuda");
-    guest.tell("push server");
+    guest.does(["cuda", "push server"]);
     let mut run_to = |pieces| {
         wait_until("pieces", || {
             guest.tell("launch 3");
@@ -268,8 +244,7 @@ fn where_no_further_piece_can_be_begun_one_line_says_so_and_what_is_lost_counts(
     let folder = tempfile::tempdir().expect("folder");
     let at = |name: &str| folder.path().join(name);
     let mut guest = guest("size=64K").env("STAGE2_OUT", at("traces")).spawn();
-    guest.tell("cuda");
-    guest.tell("busy 2");
+    guest.does(["cuda", "busy 2"]);
     wait_until("two pieces", || newest(&at("traces")) >= 2);
     // The collector goes on in the file that it has, and makes none elsewhere.
     std::fs::rename(at("traces"), at("before")).expect("moved");
@@ -306,8 +281,7 @@ fn where_no_further_piece_can_be_begun_one_line_says_so_and_what_is_lost_counts(
 #[test]
 fn a_full_disk_at_a_seam_costs_what_was_lost_and_the_pieces_go_on_behind_it() {
     let mut guest = guest("every=20ms").spawn();
-    guest.tell("cuda");
-    guest.tell("busy 1");
+    guest.does(["cuda", "busy 1"]);
     wait_until("two pieces", || newest(guest.out()) >= 2);
     let mut outage = |ms| {
         guest.tell("room 10");
@@ -319,8 +293,7 @@ fn a_full_disk_at_a_seam_costs_what_was_lost_and_the_pieces_go_on_behind_it() {
     // What was lost in the first one is no longer told in the second one.
     outage(600);
     outage(120);
-    guest.tell("calm");
-    guest.tell("work last 7");
+    guest.does(["calm", "work last 7"]);
     assert!(guest.end().success());
     let said = guest.stderr();
     assert_eq!(said.lines().count(), 1, "{said}");
@@ -342,8 +315,7 @@ fn a_full_disk_at_a_seam_costs_what_was_lost_and_the_pieces_go_on_behind_it() {
 #[test]
 fn a_piece_whose_beginning_was_lost_says_which_one_it_is() {
     let mut guest = guest("every=100ms").spawn();
-    guest.tell("cuda");
-    guest.tell("busy 1");
+    guest.does(["cuda", "busy 1"]);
     wait_until("two pieces", || newest(guest.out()) >= 2);
     // Room for the header of a file, and for nothing behind it.
     guest.tell("room 100");
@@ -370,9 +342,7 @@ fn a_piece_whose_beginning_was_lost_says_which_one_it_is() {
 #[test]
 fn of_a_process_that_is_killed_the_earlier_pieces_are_whole() {
     let mut guest = guest("every=10ms").spawn();
-    guest.tell("cuda");
-    guest.tell("push server");
-    guest.tell("busy 1");
+    guest.does(["cuda", "push server", "busy 1"]);
     wait_until("five pieces", || newest(guest.out()) >= 5);
     guest.signal(libc::SIGKILL);
     guest.ended();
@@ -398,8 +368,7 @@ fn pieces_of_a_forked_child_are_its_own() {
     };
     wait_until("a file of the child", || of(&child).is_some());
     let own = guest.pid().to_string();
-    guest.tell("cuda");
-    guest.tell("busy 1");
+    guest.does(["cuda", "busy 1"]);
     wait_until("a few pieces", || newest(guest.out()) >= 9);
     guest.tell("calm");
     let (_, files) = of(&child).expect("its files");
@@ -414,8 +383,7 @@ fn pieces_of_a_forked_child_are_its_own() {
 #[test]
 fn a_setting_that_cannot_be_read_is_one_line_and_one_file() {
     let mut guest = guest("size=1,keep=2").spawn();
-    guest.tell("cuda");
-    guest.tell("work step 3");
+    guest.does(["cuda", "work step 3"]);
     assert!(guest.end().success());
     let said = guest.stderr();
     assert_eq!(said.lines().count(), 1, "{said}");

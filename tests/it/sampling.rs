@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::common::{Guest, Left, TraceFile, counts};
+use crate::common::{Guest, Left, TraceFile, counts, each};
 use stage2_contract::trace::{Losses, Record};
 
 fn sampled(hazard: &str, one_in: u32) -> Guest {
@@ -52,40 +52,16 @@ fn without_a_filter_the_outermost_ranges_are_sampled_each_kind_by_itself() {
 }
 
 #[test]
-fn threads_in_steps_at_once_are_sampled_each_by_its_own_instances_both_ways() {
-    for attribution in ["fence", "callback"] {
-        let left = sampled("sampled_threads", 8)
-            .env("STAGE2_RANGES", "t*.step")
-            .env("STAGE2_ATTRIBUTION", attribution)
-            .run();
-        let trace = left.expect_quiet(0).trace();
-        let found = trace.samples();
-        assert_eq!(found.len(), 4);
-        let mut expected = BTreeMap::new();
-        for (thread, (path, (asked, recorded))) in found.iter().enumerate() {
-            // An instance for which collection could not be switched on in time (another thread
-            // was interrupted while it switched) is left out.
-            assert_eq!(*asked, 200, "{path}");
-            assert!((10..=25).contains(recorded), "{path}: {recorded}");
-            expected.insert(path.clone(), *recorded as usize * (3 + thread));
-        }
-        // A launch that was under way when another thread switched collection on may be seen
-        // without its callback: counted, never put anywhere.
-        let mut kernels = trace.kernels();
-        let unknown = kernels.remove("(unknown)").unwrap_or(0);
-        assert!(unknown == 0 || attribution == "callback", "{unknown}");
-        assert_eq!(kernels, expected, "{attribution}");
-    }
-}
-
-#[test]
 fn what_is_nested_in_a_step_that_collection_came_too_late_for_is_left_out_with_it() {
-    let left = sampled("late_switch", 2).env("STAGE2_SIM_FAULT", "slow-enable=200").run();
-    let trace = complete(&left);
     let expected =
         [("early", (2, 1)), ("later", (4, 1)), ("later/inner", (1, 0)), ("later/started", (1, 0))];
-    assert_eq!(trace.samples(), expected.map(|(path, n)| (path.to_owned(), n)).into());
-    assert_eq!(trace.kernels(), counts(&[("early", 3), ("later", 7)]));
+    each(["fence", "callback"], |attribution| {
+        let guest = sampled("late_switch", 2).env("STAGE2_ATTRIBUTION", attribution);
+        let left = guest.env("STAGE2_SIM_FAULT", "slow-enable=200").run();
+        let trace = complete(&left);
+        assert_eq!(trace.samples(), expected.map(|(path, n)| (path.to_owned(), n)).into());
+        assert_eq!(trace.kernels(), counts(&[("early", 3), ("later", 7)]), "{attribution}");
+    });
 }
 
 /// 64 steps of a replay with 30 kernels, one of 16 recorded; and how many records have no times.
@@ -140,7 +116,7 @@ fn replays_that_run_on_after_their_step_are_counted_and_keep_no_times() {
 /// Promise: It stays on.
 #[test]
 fn a_cupti_that_may_deadlock_when_it_is_switched_off_stays_on_and_the_rest_is_left_out() {
-    for (version, attribution) in [("12.4", "callback"), ("12.8", "fence")] {
+    each([("12.4", "callback"), ("12.8", "fence")], |(version, attribution)| {
         let old = |guest: Guest| {
             // Whoever switches it off is held up for longer than we wait at the end.
             guest
@@ -167,7 +143,7 @@ fn a_cupti_that_may_deadlock_when_it_is_switched_off_stays_on_and_the_rest_is_le
         let left = old(sampled("sampled_graph", 16)).run();
         assert_eq!(left.trace().losses(), Losses::default());
         assert_eq!(left.trace().kernels(), counts(&[("decode_step", 4 * 30)]));
-    }
+    });
 }
 
 /// Hazard (Processes and forks): A fork within a sampled step.

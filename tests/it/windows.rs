@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::common::dormant::*;
-use crate::common::{Running, counts};
+use crate::common::{Running, counts, each};
 use stage2_contract::trace::{Ending, Losses, Record};
 
 /// Hazard (Dormant processes and windows): Threads are in ranges when a window begins.
@@ -13,15 +13,9 @@ fn a_window_holds_what_was_launched_in_it_and_begins_with_the_first_push() {
     let mut guest = dormant_at_work();
     guest.tell("push open");
     start(&guest, "");
-    guest.tell("work inside 20");
-    guest.tell("launch 3");
-    guest.tell("pop");
-    guest.tell("work inside 20");
-    guest.tell("push left");
-    guest.tell("launch 4");
+    guest.does(["work inside 20", "launch 3", "pop", "work inside 20", "push left", "launch 4"]);
     stop(&guest);
-    guest.tell("pop");
-    guest.tell("work after 30");
+    guest.does(["pop", "work after 30"]);
     let trace = window(&guest, 1);
     assert_eq!(trace.ending, Ending::Complete);
     assert_eq!(trace.kernels(), counts(&[("(outside)", 3), ("inside", 40), ("left", 4)]));
@@ -48,8 +42,7 @@ fn each_window_can_be_read_alone() {
     guest.tell("register llm decode");
     for number in 1..=3 {
         start(&guest, "");
-        guest.tell(&format!("registered {}", 5 + number));
-        guest.tell(&format!("work w{number} 7"));
+        guest.does([&format!("registered {}", 5 + number), &format!("work w{number} 7")]);
         stop(&guest);
         guest.tell("work between 9");
     }
@@ -82,9 +75,7 @@ fn each_window_can_be_read_alone() {
 #[test]
 fn graphs_as_wholes_are_not_begun_late() {
     let mut guest = dormant().env("STAGE2_GRAPH", "graph").spawn();
-    guest.tell("cuda");
-    guest.tell("push x");
-    guest.tell("pop");
+    guest.does(["cuda", "push x", "pop"]);
     assert!(refused(&guest, "start").contains("STAGE2_GRAPH=graph cannot begin"));
     assert_eq!(accepted(&guest, "status").get("phase"), Some("dormant"));
 }
@@ -105,10 +96,7 @@ fn windows_end_by_themselves() {
     guest.tell("work timed 5");
     await_phase(&guest, "dormant");
     start(&guest, "steps=3");
-    guest.tell("push around");
-    guest.tell("work step 2");
-    guest.tell("pop");
-    guest.tell("work step 2");
+    guest.does(["push around", "work step 2", "pop", "work step 2"]);
     std::thread::sleep(Duration::from_millis(100));
     assert_eq!(accepted(&guest, "status").get("phase"), Some("on"), "two steps so far");
     guest.tell("work step 2");
@@ -116,8 +104,7 @@ fn windows_end_by_themselves() {
     start(&guest, "steps=2 ranges=step");
     guest.tell("push around");
     for _ in 0..2 {
-        guest.tell("work other 4");
-        guest.tell("work step 2");
+        guest.does(["work other 4", "work step 2"]);
     }
     guest.tell("pop");
     await_phase(&guest, "dormant");
@@ -139,12 +126,10 @@ fn windows_end_by_themselves() {
 #[test]
 fn a_window_has_ranges_and_a_sample_of_its_own() {
     let mut guest = dormant().env("STAGE2_RANGES", "before").spawn();
-    guest.tell("cuda");
-    guest.tell("register llm decode");
+    guest.does(["cuda", "register llm decode"]);
     let work = |guest: &mut Running| {
         for _ in 0..4 {
-            guest.tell("registered 3");
-            guest.tell("work before 2");
+            guest.does(["registered 3", "work before 2"]);
         }
     };
     for words in ["", "ranges=deco*@llm", "ranges=*", "ranges=decode sample=1/4", ""] {
@@ -192,25 +177,21 @@ fn each_window_that_asks_for_hardware_counters_has_samples_and_no_other() {
 /// Promise: The next one does not report that, and knows where all its work belongs.
 #[test]
 fn what_one_window_lost_is_no_loss_of_the_next() {
-    for version in ["12.4", "12.8", "13.1"] {
+    each(["12.4", "12.8", "13.1"], |version| {
         let mut guest = dormant().env("STAGE2_SIM_CUPTI_VERSION", version).spawn();
-        guest.tell("cuda");
-        guest.tell("thread");
+        guest.does(["cuda", "thread"]);
         start(&guest, "");
-        guest.tell("flood 100000");
-        guest.tell("on 0 work flooded 5");
+        guest.does(["flood 100000", "on 0 work flooded 5"]);
         stop(&guest);
         assert!(window(&guest, 1).losses().range_events > 0, "{version}");
         start(&guest, "");
         // Before the first range of its thread, which would make up for a loss.
-        guest.tell("launch 3");
-        guest.tell("on 0 launch 4");
-        guest.tell("on 0 work inside 20");
+        guest.does(["launch 3", "on 0 launch 4", "on 0 work inside 20"]);
         stop(&guest);
         let trace = window(&guest, 2);
         assert_eq!(trace.kernels(), counts(&[("(outside)", 7), ("inside", 20)]), "{version}");
         assert_eq!(trace.losses(), Losses::default(), "{version}");
-    }
+    });
 }
 
 #[test]
@@ -274,11 +255,9 @@ fn a_thousand_windows_beside_busy_threads_need_no_more_memory() {
 #[test]
 fn cuda_may_be_initialised_within_a_window() {
     let mut guest = dormant().spawn();
-    guest.tell("push early");
-    guest.tell("pop");
+    guest.does(["push early", "pop"]);
     start(&guest, "");
-    guest.tell("cuda");
-    guest.tell("work inside 6");
+    guest.does(["cuda", "work inside 6"]);
     stop(&guest);
     assert_eq!(window(&guest, 1).kernels(), counts(&[("inside", 6)]));
 }
@@ -288,8 +267,7 @@ fn replays_of_a_graph_that_was_captured_before_are_in_the_window() {
     let mut guest = dormant_at_work();
     guest.tell("capture 12");
     start(&guest, "");
-    guest.tell("replay inside");
-    guest.tell("replay inside");
+    guest.does(["replay inside", "replay inside"]);
     stop(&guest);
     guest.tell("replay after");
     let trace = window(&guest, 1);
@@ -335,13 +313,12 @@ fn a_window_for_which_the_disk_is_full_says_so_and_the_next_one_is_whole() {
 /// Promise: Nothing that begins behind the last step is in the window.
 #[test]
 fn a_limit_of_steps_leaves_out_what_begins_behind_the_last_one() {
-    for attribution in ["fence", "callback"] {
+    each(["fence", "callback"], |attribution| {
         let mut guest = dormant().env("STAGE2_ATTRIBUTION", attribution).spawn();
         guest.tell("cuda");
         start(&guest, "steps=3");
         // The guest goes on without a pause, long before our thread has seen the third step.
-        guest.tell("burst step 500");
-        guest.tell("launch 7");
+        guest.does(["burst step 500", "launch 7"]);
         await_phase(&guest, "dormant");
         let trace = window(&guest, 1);
         assert_eq!(trace.kernels(), counts(&[("step", 3)]), "{attribution}");
@@ -350,7 +327,7 @@ fn a_limit_of_steps_leaves_out_what_begins_behind_the_last_one() {
         let opened = |record: &&Record| matches!(record, Record::RangeOpen(_));
         assert_eq!(trace.records.iter().filter(opened).count(), 3, "{attribution}");
         assert_eq!(trace.ending, Ending::Complete);
-    }
+    });
 }
 
 /// Hazard (Dormant processes and windows): Several processes are to record the same steps.

@@ -9,7 +9,6 @@ use crate::common::dormant::*;
 use crate::common::{Running, TraceFile, check_each, collector};
 use stage2_contract::trace::{Ending, Losses, Record};
 
-/// Windows of each process.
 const WINDOWS: u64 = 8;
 /// Kernels in each turn of a member of the guest's crew.
 const TURN: usize = 10;
@@ -39,7 +38,7 @@ const CASES: [(&str, usize, i32); 14] = [
 #[test]
 fn each_window_holds_whole_all_that_every_busy_thread_did_in_it() {
     let Some(library) = calls::library() else { return };
-    check_each(2, CASES.to_vec(), |(version, threads, ms)| {
+    check_each(4, CASES.to_vec(), |(version, threads, ms)| {
         let fault = Fault { function: "open64", error: slow(ms), first: 1, last: FOR_EVER };
         let preloads = format!("{} {}", library.display(), collector().display());
         let mut guest = dormant()
@@ -54,8 +53,7 @@ fn each_window_holds_whole_all_that_every_busy_thread_did_in_it() {
 
 /// What is wrong with the windows of a guest with so many busy threads.
 fn windows_of(guest: &mut Running, threads: usize) -> Vec<String> {
-    guest.tell("cuda");
-    guest.tell(&format!("crew {threads}"));
+    guest.does(["cuda", &format!("crew {threads}")]);
     let mut wrong = Vec::new();
     for number in 1..=WINDOWS {
         start(guest, "");

@@ -7,8 +7,12 @@ use stage2_contract::trace::{Losses, Record};
 /// Of 207 kernels every tenth is damaged.
 const DAMAGED: u64 = 20;
 
+fn guest(fault: &str) -> Guest {
+    Guest::new("return").env("STAGE2_SIM_FAULT", fault).env("STAGE2_SUMMARY", "stderr")
+}
+
 fn run(fault: &str) -> Left {
-    Guest::new("return").env("STAGE2_SIM_FAULT", fault).env("STAGE2_SUMMARY", "stderr").run()
+    guest(fault).run()
 }
 
 /// Duration of the longest kernel whose times are taken as they are, ns.
@@ -24,12 +28,19 @@ fn longest_ns(left: &Left) -> u64 {
 
 /// Hazard (Records that make no sense): Zero, reversed and far-future times of kernels.
 /// Promise: They are counted and add to no sum.
+/// Hazard (Wrong data from the GPU): Kernels without timestamps.
+/// Promise: They are kept and counted, and no time is made up.
 #[test]
 fn times_that_cannot_be_are_counted_and_add_to_no_sum() {
-    for fault in ["zero-timestamps=10", "reversed-timestamps=10", "future-timestamps=10"] {
-        let left = run(fault);
+    for (fault, api) in [
+        ("zero-timestamps=10", "v1"),
+        ("zero-timestamps=10", "v2"),
+        ("reversed-timestamps=10", "v1"),
+        ("future-timestamps=10", "v1"),
+    ] {
+        let left = guest(fault).api(api).run();
         let (stderr, trace) = (left.expect_said(0), left.trace());
-        assert_eq!(trace.kernel_count(), 207, "{fault}");
+        assert_eq!((trace.kernel_count(), trace.meta("cupti.api")), (207, Some(api)), "{fault}");
         let losses = Losses { invalid_timestamps: DAMAGED, ..Losses::default() };
         assert_eq!(trace.losses(), losses, "{fault}");
         assert!(longest_ns(&left) < 1_000_000_000, "{fault}: {} ns", longest_ns(&left));

@@ -72,7 +72,8 @@ fn everything_runs_in_turn_and_the_second_round_in_reverse() {
     let sandbox = sandbox(true);
     let words = ["--rounds", "2", "--", "./workload"];
     let assert = bench(&sandbox, &words).env("END", "3").assert().code(3);
-    assert.stdout(
+    let fails = contains("the workload itself fails: exit status 3").and(contains("log.txt"));
+    assert.stderr(fails).stdout(
         contains("| whole process | untraced | 2 |")
             .and(contains("| `decode` | nsys |").not())
             .and(contains(
@@ -92,6 +93,7 @@ fn everything_runs_in_turn_and_the_second_round_in_reverse() {
     let warm_up = "u";
     assert_eq!(order, warm_up.to_owned() + "urcuru" + "urucru");
     let results = results(&sandbox);
+    assert_eq!(results["workload_exit"], serde_json::json!({"code": 3}));
     for name in
         ["untraced", "untraced again", "ranges only", "ranges only again", "collector", "nsys"]
     {
@@ -114,7 +116,7 @@ fn everything_runs_in_turn_and_the_second_round_in_reverse() {
     let left = names_in(&sandbox.path("b"));
     // Besides the results only the log of the first run, which says why the workload fails.
     assert_eq!(left.len(), 3, "captures are not kept: {left:?}");
-    assert!(sandbox.path("b/round-1/untraced").is_dir());
+    assert!(sandbox.path("b/round-1/untraced/untraced/log.txt").is_file());
 }
 
 #[test]

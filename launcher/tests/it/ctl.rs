@@ -22,8 +22,7 @@ fn a_dormant_process_is_recorded_for_a_while_and_leaves_a_file_that_merge_reads(
     assert!(started.contains(": on since "), "{started}");
     let twice = guest.ctl_ends(&[&pid, "start"], 1);
     assert!(twice.contains("refused: window 1 is on already"), "{twice}");
-    guest.tell("work inside 20");
-    guest.tell("work other 20");
+    guest.does(["work inside 20", "work other 20"]);
     let stopped = guest.json(&[&pid, "stop", "--wait"]);
     assert_eq!(stopped[0]["phase"], "dormant");
     assert_eq!(stopped[0]["done"][0]["records"], 20, "{stopped:?}");

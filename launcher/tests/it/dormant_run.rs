@@ -8,7 +8,6 @@ use crate::common::{LAUNCH, compress, expect_parts, json, read, send, text};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-/// A dormant run, and the folder of its bundle.
 fn dormant(words: &[&str]) -> (Guest, String) {
     let guest = Guest::launched(&[&["--dormant"], words].concat(), &[]);
     let bundle = guest.path("bundle").to_str().expect("UTF-8").to_owned();

@@ -36,14 +36,12 @@ fn launch(sandbox: &Sandbox, options: &[&str], end: &str) -> assert_cmd::assert:
     command.env("PATH", sandbox.tools_path()).assert()
 }
 
-/// The names and states of the passes.
 fn passes(sandbox: &Sandbox) -> Value {
     let run = sandbox.run_json();
     let passes = run["passes"].as_array().expect("passes").iter();
     passes.map(|pass| json!([pass["name"], pass["status"]])).collect()
 }
 
-/// All passes, with these states.
 fn named(states: [&str; 3]) -> Value {
     ["collect", "nsys", "ncu"]
         .iter()

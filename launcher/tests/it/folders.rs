@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::symlink;
 
-use crate::common::{self, Sandbox, end, names_in, spawn};
+use crate::common::{self, Sandbox, end, four_at_once, names_in, spawn};
 use predicates::str::contains;
 
 #[test]
@@ -11,18 +11,19 @@ fn a_new_or_empty_folder_is_taken() {
     std::fs::create_dir(sandbox.path("empty")).expect("folder");
     std::fs::create_dir(sandbox.path("real")).expect("folder");
     symlink("real", sandbox.path("link")).expect("link");
-    for (option, folder) in [
+    let cases = [
         (["--run-dir", "a/b/c"], "a/b/c"),
         (["--run-dir", "empty"], "empty"),
         (["--run-dir", "link"], "real"),
         (["-q", "run.dir=by-key"], "by-key"),
         (["-q", "hydra.run.dir=by-synonym"], "by-synonym"),
         (["--run-dir", "with blanks: and $signs"], "with blanks: and $signs"),
-    ] {
+    ];
+    four_at_once(cases, |(option, folder)| {
         let words = [&option[..], &["--", "sh", "-c", "test -d \"$STAGE2_OUT\""]].concat();
         sandbox.launch(&words).assert().success();
         assert!(sandbox.path(folder).join("run.json").is_file(), "{folder}");
-    }
+    });
     // Hydra's key has a link, and no other folder is made.
     assert_eq!(names_in(&sandbox.path("tmp/stage2")), [".gitignore", "latest"]);
 }
@@ -32,7 +33,7 @@ fn hydras_run_folder_has_the_link_to_the_latest() {
     let sandbox = Sandbox::new();
     let latest = sandbox.path("tmp/stage2/latest");
     let run = |setting: &str| {
-        sandbox.launch(&["-q", setting, "--", "sh", "-c", "exit 0"]).assert().success();
+        sandbox.launch(&["-q", "--light", setting, "--", "true"]).assert().success();
     };
     for (setting, folder) in [
         ("hydra.run.dir=out/one", "out/one"),
@@ -50,7 +51,7 @@ fn hydras_run_folder_has_the_link_to_the_latest() {
     assert_eq!(std::fs::read_link(&latest).expect("link"), before);
     sandbox.launch(&["report", "tmp/stage2/latest"]).assert().success();
     // A run of its own takes it back.
-    run("run.mode=light");
+    run("report.top_n=5");
     assert_ne!(std::fs::read_link(&latest).expect("link"), before);
     // Where nothing can be linked, the run goes on.
     sandbox.write("file", "");
@@ -95,7 +96,7 @@ fn other_folders_are_refused_before_anything_runs() {
     symlink("nowhere", sandbox.path("dangling")).expect("link");
     symlink("file", sandbox.path("link-to-file")).expect("link");
     symlink("loop", sandbox.path("loop")).expect("link");
-    for (folder, part) in [
+    let cases = [
         ("full", "not empty"),
         ("file", "not a folder"),
         ("link-to-file", "not a folder"),
@@ -103,11 +104,12 @@ fn other_folders_are_refused_before_anything_runs() {
         ("loop", "link to something that is not there"),
         ("file/below", "no folder is in its way"),
         ("/proc/stage2", "cannot be"),
-    ] {
+    ];
+    four_at_once(cases, |(folder, part)| {
         let words = ["--run-dir", folder, "--", "sh", "-c", "touch ran"];
         let assert = sandbox.launch(&words).assert().code(2);
         assert.stderr(contains(part)).stderr(contains("run folder"));
-    }
+    });
     assert!(!sandbox.path("ran").exists(), "the workload has run");
     assert_eq!(names_in(&sandbox.path("full")), ["old.txt"]);
 }
@@ -161,7 +163,7 @@ fn latest_points_to_the_newest_run() {
     let latest = sandbox.path("tmp/stage2/latest");
     let mut targets = Vec::new();
     for _ in 0..2 {
-        sandbox.launch(&["--", "true"]).assert().success();
+        sandbox.launch(&["--light", "--", "true"]).assert().success();
         targets.push(std::fs::read_link(&latest).expect("a link"));
     }
     assert_ne!(targets[0], targets[1]);
@@ -178,7 +180,7 @@ fn latest_is_never_taken_from_anybody() {
     let sandbox = Sandbox::new();
     let latest = sandbox.path("tmp/stage2/latest");
     let run = || {
-        let assert = sandbox.launch(&["--", "true"]).assert().success();
+        let assert = sandbox.launch(&["--light", "--", "true"]).assert().success();
         assert.stderr(contains("latest does not point"));
         assert!(!latest.is_symlink());
     };

@@ -38,19 +38,26 @@ fn the_collector_is_found_in_a_package_of_python_or_every_place_is_named() {
     let launcher = sandbox.install_launcher("prefix/bin/stage2-launch");
     let package = sandbox.path("prefix/lib/python3.9/site-packages/stage2");
     fs::create_dir_all(&package).expect("folder");
-    let run = || {
+    let launch = |words: &[&str]| {
         let mut command = assert_cmd::Command::new(&launcher);
         command.env_remove("STAGE2_COLLECTOR").current_dir(sandbox.path(""));
-        command.args(["run.mode=light", "--allow-empty", "--", "true"]);
-        command.assert()
+        command.args(words).assert()
     };
-    run().code(70).stderr(
-        contains("prefix/bin/libstage2.so")
+    let run = ["run.mode=light", "--allow-empty", "--", "true"];
+    launch(&run).code(70).stderr(
+        contains(sandbox.path("prefix/bin/libstage2.so").display().to_string())
             .and(contains("prefix/lib/libstage2.so"))
             .and(contains("prefix/lib/python3.*/site-packages/stage2/libstage2.so"))
             .and(contains("pip install"))
-            .and(contains("cargo build --release")),
+            .and(contains("cargo build --release"))
+            .and(contains("STAGE2_COLLECTOR")),
     );
+    let place = sandbox.path("prefix/bin/libstage2.so");
+    launch(&["--dry-run", "--", "true"])
+        .success()
+        .stdout(contains(format!("LD_PRELOAD={}", place.display())))
+        .stderr(contains("a run would fail"));
+    launch(&["demo", "--dry-run"]).success().stdout(contains("--device"));
     fs::copy(built("libstage2.so"), package.join("libstage2.so")).expect("the collector");
-    run().success();
+    launch(&run).success();
 }

@@ -1,6 +1,6 @@
 //! An nsys that fails: it is run once more where that may help, and its own words are told.
 
-use crate::common::{Sandbox, end, send, stderr};
+use crate::common::{Sandbox, at_once, end, send, stderr};
 use nix::sys::signal::Signal;
 use predicates::prelude::*;
 use predicates::str::contains;
@@ -133,11 +133,12 @@ fn the_raw_capture_outlives_an_interruption_of_the_second_run() {
 
 #[test]
 fn what_fails_for_a_reason_that_stays_is_not_tried_again() {
-    for says in ["Illegal --trace argument 'x'", "write failed: No space left on device"] {
+    let reasons = ["Illegal --trace argument 'x'", "write failed: No space left on device"];
+    at_once(reasons, |says| {
         let (sandbox, assert) = launch("always", says, false);
         assert.stderr(contains(says).and(contains("tried twice").not()));
         assert_eq!(pass(&sandbox).1, 2, "{says}");
-    }
+    });
     let (sandbox, assert) = launch("never", "", false);
     assert.stderr(contains("once more").not());
     assert_eq!(pass(&sandbox).1, 2);

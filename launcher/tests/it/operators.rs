@@ -25,17 +25,12 @@ fn in_stage<'o>(found: &'o Operators, stage: &str, name: &str) -> &'o StageOpera
 }
 
 #[test]
-fn every_linear_layer_is_a_call() {
+fn operators_are_called_as_often_as_the_model_says_and_fit_into_their_stages() {
     let (report, found) = recorded();
     let instances = |stage: &str| report.stages.iter().find(|row| row.stage == stage)?.instances;
     assert_eq!((instances("prefill"), instances("decode")), (Some(1), Some(3)));
     assert_eq!(in_stage(&found, "prefill", "aten::linear").operator.calls, LINEARS);
     assert_eq!(in_stage(&found, "decode", "aten::linear").operator.calls, 3 * LINEARS);
-}
-
-#[test]
-fn operators_fit_into_their_stages() {
-    let (report, found) = recorded();
     for stage in ["prefill", "decode"] {
         let whole = report.stages.iter().find(|row| row.stage == stage).expect("a stage");
         let rows = found.stages.iter().filter(|row| row.stage.as_deref() == Some(stage));
@@ -45,18 +40,10 @@ fn operators_fit_into_their_stages() {
         assert!(rows.clone().all(|row| row.operator.host_total_ns <= whole.host_total_ns));
     }
     assert!(found.rows.iter().all(|row| row.host_total_ns.is_some() && row.calls > 0));
-}
-
-#[test]
-fn no_operator_is_there_once_for_each_call() {
-    let (_, found) = recorded();
+    // None is there once for each call.
     assert!(found.rows.len() < 80, "{} rows", found.rows.len());
     assert!(found.rows.iter().all(|row| !row.op_name.contains("op_id")), "{:?}", found.rows);
-}
-
-#[test]
-fn without_gpu_work_there_is_no_share_of_it() {
-    let (report, found) = recorded();
+    // Without GPU work there is no share of it.
     let page = operators_md(&report, &found, 3);
     assert_eq!(found.coverage, None);
     let linear = page.lines().find(|line| line.starts_with("| `aten::linear` |")).expect("a row");

@@ -312,29 +312,8 @@ fn captures_taken_elsewhere_are_merged_as_far_as_they_can_be_read() {
 }
 
 #[test]
-fn captures_of_which_nothing_can_be_read_make_no_bundle() {
+fn a_run_whose_collector_left_nothing_but_damaged_files_is_no_result() {
     let sandbox = Sandbox::new();
-    sandbox.write("empty.s2t", "");
-    sandbox.write("damaged.s2t", "no spool");
-    sandbox.write("empty.sqlite", "");
-    sandbox.write("empty.csv", "");
-    sandbox.write("header.csv", "Total Time (ns),Instances,Name\n");
-    for (kind, file) in [
-        ("--spool", "empty.s2t"),
-        ("--spool", "damaged.s2t"),
-        ("--nsys", "empty.sqlite"),
-        ("--nsys", "empty.csv"),
-        ("--nsys", "header.csv"),
-        ("--ncu", "empty.csv"),
-    ] {
-        let assert = sandbox.launch(&["merge", kind, file, "-o", "out"]).assert().code(2);
-        assert.stderr(contains("no bundle was made").and(contains(file)));
-        assert!(!sandbox.path("out").exists(), "{file}");
-    }
-    let words = ["merge", "--nsys", "header.csv", "-o", "new/around/out"];
-    sandbox.launch(&words).assert().code(2);
-    assert!(!sandbox.path("new").exists(), "the folders that were made around it");
-    // A run whose collector left nothing but damaged files.
     let script = "echo no spool > \"$STAGE2_OUT/x-1.s2t\"";
     let mut words = vec!["run.mode=light", "--", "sh", "-c", script];
     sandbox.launch(&words).assert().code(70).stderr(contains("x-1.s2t"));

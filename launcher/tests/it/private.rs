@@ -173,12 +173,15 @@ fn what_nsys_knows_of_the_machine_is_in_its_report_only_and_that_can_be_left_out
         let bytes = std::fs::read(sandbox.latest("nsys").join(name));
         bytes.ok().map(|bytes| bytes.windows(SECRET.len()).any(|part| part == SECRET.as_bytes()))
     };
-    let kept = with_nsys(&[]);
+    let (kept, sandbox) = std::thread::scope(|scope| {
+        let kept = scope.spawn(|| with_nsys(&[]));
+        let sandbox = with_nsys(&["pipeline.nsys.export.keep_raw=false"]);
+        (kept.join().expect("a run"), sandbox)
+    });
     assert_eq!(holds(&kept, "run.sqlite"), Some(false), "scrubbed");
     assert!(holds(&kept, "run.nsys-rep").is_some() && holds(&kept, "SENSITIVE.txt").is_some());
     assert!(kept.read("report.md").contains("the report in nsys/ holds the environment"));
     expect_modes(&kept.path("tmp/stage2/latest/nsys"), 0o700, 0o600);
-    let sandbox = with_nsys(&["pipeline.nsys.export.keep_raw=false"]);
     assert_eq!(holds(&sandbox, "run.sqlite"), Some(false), "scrubbed");
     assert_eq!(holds(&sandbox, "run.nsys-rep"), None, "left out");
     assert_eq!(holds(&sandbox, "SENSITIVE.txt"), None);

@@ -3,10 +3,11 @@
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::common::simulated::compile;
-use crate::common::{LAUNCH, Sandbox, at_once, expect_parts, lossy, names_in};
+use crate::common::{LAUNCH, Sandbox, at_once, expect_parts, lossy, names_in, shared_folder};
 
 /// Refuses calls of stage2-launch, as `TEST_REFUSE` says, and of no program that it starts.
 const REFUSAL: &str = r#"
@@ -61,11 +62,16 @@ int open64(const char *path, int flags, ...) {
 }
 "#;
 
-/// A sandbox with the library.
+/// A sandbox, and the library.
 fn sandbox() -> (Sandbox, PathBuf) {
-    let sandbox = Sandbox::new();
-    let library = compile(&sandbox, REFUSAL, "refusal.so", &["-shared", "-fPIC"]);
-    (sandbox, library)
+    static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
+        shared_folder("refusal", |folder| {
+            let sandbox = Sandbox::new();
+            let library = compile(&sandbox, REFUSAL, "refusal.so", &["-shared", "-fPIC"]);
+            std::fs::copy(library, folder.join("refusal.so")).expect("a copy");
+        })
+    });
+    (Sandbox::new(), FOLDER.join("refusal.so"))
 }
 
 /// A run that is refused `what`; how it ended, and what it said.

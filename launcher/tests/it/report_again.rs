@@ -15,7 +15,6 @@ use predicates::prelude::*;
 use predicates::str::contains;
 use stage2_contract::trace::RANGE_OUTSIDE;
 
-/// Names of reports.
 const REPORTS: [&str; 4] = ["kernels.md", "kernels.csv", "metrics.json", "report.html"];
 
 fn trace_file(path: &Path, kernels: u32) {
@@ -249,7 +248,6 @@ fn a_trace_file_that_was_cut_gives_what_is_whole_and_says_so() {
     assert!((1_000..4_000).contains(&rows), "{rows}");
 }
 
-/// The checksum of zlib and PNG.
 fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(u32::MAX, |sum, &byte| {
         (0..8).fold(sum ^ u32::from(byte), |sum, _| {

@@ -4,10 +4,13 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::rc::Rc;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use crate::common::guest::{Guest, get, serving};
-use crate::common::{LAUNCH, json, lossy, row, text as said, wait_until};
+use crate::common::{
+    LAUNCH, copy_folder, json, lossy, row, shared_folder, text as said, wait_until,
+};
 use serde_json::Value;
 use stage2_contract::trace::{Reader, Record, Writer, pieces};
 
@@ -19,26 +22,24 @@ fn guest(start: &str) -> Guest {
 /// Works in a range, over several pieces.
 fn decode(guest: &mut Guest, turns: u32) {
     for turn in 1..=turns {
-        guest.tell("push decode");
-        guest.tell(&format!("launch {turn}"));
-        guest.tell("replay layer");
+        guest.does(["push decode", &format!("launch {turn}"), "replay layer"]);
         std::thread::sleep(Duration::from_millis(15));
-        guest.tell("launch 2");
-        guest.tell("pop");
-        guest.tell("work prefill 5");
+        guest.does(["launch 2", "pop", "work prefill 5"]);
     }
 }
 
-/// A folder with the trace of a process, in pieces.
-fn recorded() -> Rc<tempfile::TempDir> {
-    let mut guest = guest("on");
-    for line in ["push warm-up", "capture 20", "pop", "push serve"] {
-        guest.tell(line);
-    }
-    decode(&mut guest, 12);
-    guest.tell("pop");
-    guest.finish()
-}
+/// A folder with the trace of a process: in pieces in `traces`, in one file in `joined`.
+static RECORDED: LazyLock<PathBuf> = LazyLock::new(|| {
+    shared_folder("pieces", |folder| {
+        let mut guest = guest("on");
+        guest.does(["push warm-up", "capture 20", "pop", "push serve"]);
+        decode(&mut guest, 12);
+        guest.tell("pop");
+        copy_folder(&guest.finish().path().join("traces"), &folder.join("traces"));
+        std::fs::create_dir(folder.join("joined")).expect("a folder");
+        join(&folder.join("traces"), &folder.join("joined/host-1.s2t"));
+    })
+});
 
 fn pieces_in(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).expect("a folder").flatten();
@@ -66,7 +67,6 @@ fn join(folder: &Path, into: &Path) {
     writer.flush().expect("a disk");
 }
 
-/// What the launcher printed.
 fn launch(words: &[&str]) -> String {
     let output = Command::new(LAUNCH).args(words).output().expect("stage2-launch");
     assert!(output.status.success(), "{words:?}: {}", said(&output));
@@ -93,14 +93,12 @@ fn kernels(report: &Value) -> u64 {
 
 #[test]
 fn the_report_of_all_pieces_is_that_of_one_file_and_each_has_its_own() {
-    let folder = recorded();
+    let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name);
-    let files = pieces_in(&at("traces"));
+    let traces = RECORDED.join("traces");
+    let files = pieces_in(&traces);
     assert!(files.len() >= 12, "{} pieces", files.len());
-    std::fs::create_dir(at("joined")).expect("a folder");
-    join(&at("traces"), &at("joined/host-1.s2t"));
-
-    let (one, all) = (report(&at("joined"), &at("one")), report(&at("traces"), &at("all")));
+    let (one, all) = (report(&RECORDED.join("joined"), &at("one")), report(&traces, &at("all")));
     assert_eq!(all["coverage"]["total"], one["coverage"]["total"]);
     assert_eq!(all["coverage"]["verdict"], one["coverage"]["verdict"]);
     assert_eq!(all["coverage"]["verdict"]["status"], "complete", "{}", all["coverage"]["verdict"]);
@@ -134,8 +132,9 @@ fn the_report_of_all_pieces_is_that_of_one_file_and_each_has_its_own() {
 /// Promise: The report names them, and is not called complete.
 #[test]
 fn pieces_that_are_gone_are_told_where_they_were() {
-    let folder = recorded();
+    let folder = tempfile::tempdir().expect("a folder");
     let traces = folder.path().join("traces");
+    copy_folder(&RECORDED.join("traces"), &traces);
     let files = pieces_in(&traces);
     for gone in files[..5].iter().chain(&files[9..11]) {
         std::fs::remove_file(gone).expect("removed");
@@ -155,17 +154,13 @@ fn pieces_that_are_gone_are_told_where_they_were() {
 
 #[test]
 fn live_numbers_of_all_pieces_are_those_of_one_file() {
-    let folder = recorded();
-    let at = |name: &str| folder.path().join(name);
-    std::fs::create_dir(at("joined")).expect("a folder");
-    join(&at("traces"), &at("joined/host-1.s2t"));
     let metrics = |traces: &Path| {
         let text = launch(&["feed", "--once", utf8(traces)]);
         // What is said of the files themselves.
         let of_data = |line: &&str| line.starts_with("stage2_stage_") || line.contains("lost");
         text.lines().filter(of_data).map(str::to_owned).collect::<Vec<_>>()
     };
-    let (one, all) = (metrics(&at("joined")), metrics(&at("traces")));
+    let (one, all) = (metrics(&RECORDED.join("joined")), metrics(&RECORDED.join("traces")));
     assert!(one.iter().any(|line| line.contains("stage=\"serve\"")), "{one:#?}");
     assert_eq!(all, one);
 }
@@ -200,9 +195,7 @@ fn a_window_has_pieces_of_its_own_and_a_snapshot_takes_all_of_them() {
     let ctl = |guest: &Guest, words: &[&str]| {
         guest.ctl_ends(&[&[pid.as_str()], words].concat(), 0);
     };
-    for line in ["push warm-up", "capture 20", "pop"] {
-        guest.tell(line);
-    }
+    guest.does(["push warm-up", "capture 20", "pop"]);
     let of_window = |number: u32| {
         let part = format!("-w{number}-p");
         let files = pieces_in(&at("traces"));

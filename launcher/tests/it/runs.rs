@@ -81,7 +81,7 @@ fn the_bundle_says_what_it_was() {
 
 #[test]
 fn a_workload_that_a_signal_ends_gives_128_and_its_number() {
-    for (signal, number) in [("KILL", 9), ("TERM", 15), ("SEGV", 11)] {
+    at_once([("KILL", 9), ("TERM", 15), ("SEGV", 11)], |(signal, number)| {
         // `latest` stays with the last run that holds something.
         let sandbox = Sandbox::new();
         let script = format!("ulimit -c 0; kill -{signal} $$");
@@ -98,7 +98,7 @@ fn a_workload_that_a_signal_ends_gives_128_and_its_number() {
             let head = &text[..text.find("Coverage").expect("coverage")];
             assert!(head.contains(&ended), "{page}: {head}");
         }
-    }
+    });
 }
 
 #[test]
@@ -169,16 +169,18 @@ fn what_only_the_kernel_refuses_leaves_a_bundle_that_says_so() {
 
 #[test]
 fn time_runs_out() {
-    let sandbox = Sandbox::new();
-    let assert = sandbox.launch(&["--timeout", "1", "--", "sh", "-c", "exec sleep 60"]).assert();
-    assert.code(124).stderr(contains("ended after 1 s"));
-    assert_eq!(sandbox.run_json()["workload_exit"], json!({"signal": 15}));
-    assert_eq!(sandbox.run_json()["passes"][0]["status"], "timed_out");
-    let sandbox = Sandbox::new();
     let stubborn = "trap '' TERM; while :; do sleep 0.1; done";
-    let words = ["run.timeout_s=1", "run.kill_grace_s=0", "--", "sh", "-c", stubborn];
-    sandbox.launch(&words).assert().code(124);
-    assert_eq!(sandbox.run_json()["workload_exit"], json!({"signal": 9}));
+    let cases = [
+        (&["--timeout", "1"][..], "exec sleep 60", 15),
+        (&["run.timeout_s=1", "run.kill_grace_s=0"], stubborn, 9),
+    ];
+    at_once(cases, |(options, script, signal)| {
+        let sandbox = Sandbox::new();
+        let words = [options, &["--light", "--", "sh", "-c", script]].concat();
+        sandbox.launch(&words).assert().code(124).stderr(contains("ended after 1 s"));
+        assert_eq!(sandbox.run_json()["workload_exit"], json!({"signal": signal}));
+        assert_eq!(sandbox.run_json()["passes"][0]["status"], "timed_out");
+    });
 }
 
 #[test]

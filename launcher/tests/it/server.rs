@@ -43,7 +43,6 @@ fn serving(sandbox: &Sandbox) -> Child {
     sandbox.spawn_until_ready(&mut command)
 }
 
-/// The load generator with these words.
 fn load_command(url: &str, out: &Path, words: &[String]) -> Command {
     let mut command = Command::new("python3");
     command

@@ -65,20 +65,6 @@ fn missing_records_are_no_result_where_that_is_asked_for() {
     run(&sandbox, &fail, 0).code(0).stderr("");
 }
 
-#[test]
-fn a_merge_of_nothing_makes_no_folder() {
-    let sandbox = Sandbox::new();
-    std::fs::create_dir(sandbox.path("bare")).expect("folder");
-    sandbox.write("b.txt", "");
-    let words = ["merge", "--spool", "bare", "--nsys", "a.sqlite", "--ncu", "b.txt", "-o", "out"];
-    let assert = sandbox.launch_strictly(&words).assert().code(2);
-    assert
-        .stderr(contains("no file in it ends in .s2t"))
-        .stderr(contains("a.sqlite (No such file"))
-        .stderr(contains("b.txt (it is empty"));
-    assert!(!sandbox.path("out").exists(), "no folder is made");
-}
-
 /// Hazard (Ends of life): The launcher is killed.
 /// Promise: The reports that are written later say so.
 #[test]

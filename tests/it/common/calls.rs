@@ -32,7 +32,6 @@ pub(crate) struct Fault {
     pub(crate) error: i32,
     /// The first call that fails, from 1; 0 for none.
     pub(crate) first: u64,
-    /// The last one.
     pub(crate) last: u64,
 }
 
@@ -42,7 +41,6 @@ impl fmt::Display for Fault {
     }
 }
 
-/// What a guest left under a fault.
 pub(crate) struct Met {
     pub(crate) left: Left,
     /// Calls of the function by the collector, and those that failed.
@@ -75,7 +73,6 @@ pub(crate) fn compiled(name: &str) -> Option<(TempDir, PathBuf)> {
     Some((folder, library))
 }
 
-/// Runs a guest under a fault.
 pub(crate) fn meet(guest: Guest, library: &Path, fault: Fault) -> Met {
     let tally = tempfile::NamedTempFile::new().expect("file");
     tally.as_file().set_len(4096).expect("file");

@@ -1,11 +1,11 @@
 //! Guests with a dormant collector: what they are told by the control socket, and the windows that they leave.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::common::{Guest, Running, TraceFile};
+use crate::common::{Guest, Running, TraceFile, wait_for};
 use stage2_contract::control::{Answer, SocketName};
 
 /// Nothing here takes as long.
@@ -24,32 +24,19 @@ pub(crate) fn dormant_at_work() -> Running {
 }
 
 pub(crate) fn socket_of(guest: &Running, pid: u32) -> PathBuf {
-    let until = Instant::now() + PATIENCE;
-    loop {
+    let of_it = |name: &String| SocketName::parse(name).is_some_and(|name| name.pid == pid);
+    let what = || format!("a socket of {pid}: {}", guest.stderr());
+    wait_for(what, || {
         let files = std::fs::read_dir(guest.sockets()).into_iter().flatten().flatten();
         let mut names = files.filter_map(|file| file.file_name().into_string().ok());
-        let of_it = |name: &String| SocketName::parse(name).is_some_and(|name| name.pid == pid);
-        if let Some(name) = names.find(of_it) {
-            return guest.sockets().join(name);
-        }
-        assert!(Instant::now() < until, "no socket of {pid}: {}", guest.stderr());
-        std::thread::sleep(Duration::from_millis(2));
-    }
+        names.find(of_it).map(|name| guest.sockets().join(name))
+    })
 }
 
 pub(crate) fn send(guest: &Running, pid: u32, text: &[u8]) -> Answer {
-    let (socket, until) = (socket_of(guest, pid), Instant::now() + PATIENCE);
-    let mut stream = loop {
-        match UnixStream::connect(&socket) {
-            // It has its name a moment before it listens.
-            Err(error)
-                if error.kind() == ErrorKind::ConnectionRefused && Instant::now() < until =>
-            {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            connected => break connected.expect("it listens"),
-        }
-    };
+    let socket = socket_of(guest, pid);
+    // It has its name a moment before it listens.
+    let mut stream = wait_for(|| format!("{pid} listens"), || UnixStream::connect(&socket).ok());
     stream.set_read_timeout(Some(PATIENCE)).expect("set");
     stream.write_all(text).expect("taken");
     let mut answer = String::new();
@@ -75,16 +62,12 @@ pub(crate) fn refused(guest: &Running, line: &str) -> String {
 
 /// Asks a process for its status until it says so. The socket of a child is there a moment before.
 pub(crate) fn await_phase_of(guest: &Running, pid: u32, phase: &str) -> Answer {
-    let until = Instant::now() + PATIENCE;
-    loop {
+    let what = || format!("{pid} is {phase}: {}", guest.stderr());
+    wait_for(what, || {
         let status = send(guest, pid, b"stage2-control/1 status\n");
         assert!(!status.refused, "{status:?}");
-        if status.get("phase") == Some(phase) {
-            return status;
-        }
-        assert!(Instant::now() < until, "{status:?}: {}", guest.stderr());
-        std::thread::sleep(Duration::from_millis(1));
-    }
+        (status.get("phase") == Some(phase)).then_some(status)
+    })
 }
 
 pub(crate) fn await_phase(guest: &Running, phase: &str) -> Answer {
@@ -101,7 +84,6 @@ pub(crate) fn stop(guest: &Running) {
     await_phase(guest, "dormant");
 }
 
-/// The trace file of a window.
 pub(crate) fn window(guest: &Running, number: u64) -> TraceFile {
     let ending = format!("-w{number}.s2t");
     let file = std::fs::read_dir(guest.out()).expect("folder").flatten().map(|file| file.path());
@@ -125,7 +107,6 @@ pub(crate) fn threads_of_ours(pid: u32) -> Vec<String> {
     names
 }
 
-/// Memory of its own, KiB.
 pub(crate) fn own_kib(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("status");
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("RssAnon");

@@ -12,12 +12,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 pub(crate) use trace::{TraceFile, traces_in};
 
-/// A guest to be run.
 pub(crate) struct Guest {
     folder: TempDir,
     command: Command,
@@ -28,16 +27,13 @@ pub(crate) struct Guest {
 /// No guest takes as long, unless it says so.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What a guest left.
 pub(crate) struct Left {
-    /// Its exit and its output.
     pub(crate) output: Output,
     /// Its trace files, by process id.
     pub(crate) traces: Vec<TraceFile>,
     folder: TempDir,
 }
 
-/// A file that cargo built for the tests.
 pub(crate) fn built(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("own path");
     let deps = test.parent().expect("deps");
@@ -83,25 +79,19 @@ impl Guest {
             .env("STAGE2_OUT", folder.path());
         let guest = Guest { folder, command, own_stderr: false, patience: PATIENCE };
         let everywhere = named("STAGE2_TEST_CUPTI_API");
-        if everywhere.is_some_and(|api| api.as_os_str() == "v2") {
-            guest.second_api()
-        } else {
-            guest
-        }
+        if everywhere.is_some_and(|api| api.as_os_str() == "v2") { guest.api("v2") } else { guest }
     }
 
-    /// The records come by CUPTI's second activity API.
-    pub(crate) fn second_api(self) -> Self {
-        self.env("STAGE2_SIM_CUPTI_VERSION", "13.5").env("STAGE2_CUPTI_API", "v2")
+    /// Under a CUPTI that has both activity APIs, with this one.
+    pub(crate) fn api(self, api: &str) -> Self {
+        self.env("STAGE2_SIM_CUPTI_VERSION", "13.5").env("STAGE2_CUPTI_API", api)
     }
 
-    /// One word more on its command line.
     pub(crate) fn argument(mut self, word: impl AsRef<std::ffi::OsStr>) -> Self {
         self.command.arg(word);
         self
     }
 
-    /// Sets a variable.
     pub(crate) fn env(mut self, name: &str, value: impl AsRef<std::ffi::OsStr>) -> Self {
         if name == "STAGE2_SIM_CUPTI_VERSION" {
             // Most versions have the first activity API only.
@@ -111,7 +101,10 @@ impl Guest {
         self
     }
 
-    /// Unsets a variable.
+    pub(crate) fn envs(self, variables: &[(&str, &str)]) -> Self {
+        variables.iter().fold(self, |guest, (name, value)| guest.env(name, value))
+    }
+
     pub(crate) fn without(mut self, name: &str) -> Self {
         self.command.env_remove(name);
         self
@@ -201,12 +194,14 @@ impl Running {
         answer.strip_prefix("ok").unwrap_or_else(|| panic!("{answer}")).trim().to_owned()
     }
 
-    /// Its number.
+    pub(crate) fn does<const N: usize>(&mut self, lines: [&str; N]) {
+        lines.iter().for_each(|line| drop(self.tell(line)));
+    }
+
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// What it has said so far.
     pub(crate) fn stderr(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("stderr")).unwrap_or_default()
     }
@@ -221,22 +216,15 @@ impl Running {
         self.folder.path().join("run/stage2")
     }
 
-    /// Sends it a signal.
     pub(crate) fn signal(&self, signal: i32) {
         // SAFETY: it was not waited for.
         unsafe { libc::kill(self.child.id() as i32, signal) };
     }
 
-    /// Waits until it has ended, and gives its status.
     pub(crate) fn ended(&mut self) -> std::process::ExitStatus {
-        let until = std::time::Instant::now() + PATIENCE;
-        loop {
-            if let Some(status) = self.child.try_wait().expect("a child") {
-                return status;
-            }
-            assert!(std::time::Instant::now() < until, "it goes on: {}", self.stderr());
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let said = self.folder.path().join("stderr");
+        let what = || format!("its end: {}", std::fs::read_to_string(&said).unwrap_or_default());
+        wait_for(what, || self.child.try_wait().expect("a child"))
     }
 
     /// Ends its input, and with it the guest.
@@ -267,7 +255,6 @@ impl Left {
         self.traces.iter().filter(|trace| trace.meta("fork.of").is_some()).collect()
     }
 
-    /// Its trace files.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         trace::files_in(self.folder.path())
     }
@@ -277,12 +264,10 @@ impl Left {
         std::fs::read_to_string(self.folder.path().join("kernels.md")).expect("kernels.md")
     }
 
-    /// Standard error as text.
     pub(crate) fn stderr(&self) -> String {
         String::from_utf8_lossy(&self.output.stderr).into_owned()
     }
 
-    /// Standard output as text.
     pub(crate) fn stdout(&self) -> String {
         String::from_utf8_lossy(&self.output.stdout).into_owned()
     }
@@ -307,6 +292,22 @@ impl Left {
         assert_eq!(self.expect_said(code), "");
         self
     }
+}
+
+/// Asks again and again until there is an answer; `what` tells of one that never comes.
+pub(crate) fn wait_for<T>(what: impl Fn() -> String, mut ask: impl FnMut() -> Option<T>) -> T {
+    let until = Instant::now() + 2 * PATIENCE;
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(Instant::now() < until, "never: {}", what());
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    wait_for(|| what.to_owned(), || is_so().then_some(()));
 }
 
 /// What the plain guest launches.
@@ -335,7 +336,14 @@ pub(crate) fn check_each<T: Send>(
     assert!(wrong.is_empty(), "{} of {count} cases:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// A map from the pairs of a test.
+/// As [`check_each`], for a check that fails by itself.
+pub(crate) fn each<T: Send>(cases: impl IntoIterator<Item = T>, check: impl Fn(T) + Sync) {
+    check_each(4, cases.into_iter().collect(), |case| {
+        check(case);
+        None
+    });
+}
+
 pub(crate) fn counts(pairs: &[(&str, usize)]) -> BTreeMap<String, usize> {
     pairs.iter().map(|&(path, count)| (path.to_owned(), count)).collect()
 }

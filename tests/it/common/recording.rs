@@ -107,7 +107,6 @@ unsafe extern "C" fn next_record(
     sys::CUPTI_SUCCESS
 }
 
-/// Stands in for CUPTI.
 struct Replay;
 
 impl Tracer for Replay {
@@ -207,7 +206,6 @@ impl Recording {
         delayed
     }
 
-    /// Records in the buffers.
     pub(crate) fn records(&self) -> usize {
         self.buffers.iter().map(|buffer| SavedRecords::new(buffer, self.version).count()).sum()
     }

@@ -7,21 +7,17 @@ use stage2_contract::trace::{
     Ending, GpuWork, Losses, RANGE_OUTSIDE, RANGE_UNKNOWN, Reader, Record, What,
 };
 
-/// What one trace file says.
 pub(crate) struct TraceFile {
-    /// How the file ends.
     pub(crate) ending: Ending,
-    /// Every record.
     pub(crate) records: Vec<Record>,
 }
 
-/// The trace files in a folder.
 pub(crate) fn traces_in(folder: &Path) -> Vec<TraceFile> {
     files_in(folder).iter().map(|path| TraceFile::read(path)).collect()
 }
 
 /// Trace files in a folder, by name.
-pub(super) fn files_in(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn files_in(folder: &Path) -> Vec<PathBuf> {
     let has_bytes = |path: &PathBuf| path.metadata().is_ok_and(|file| file.len() > 0);
     let mut paths: Vec<PathBuf> = std::fs::read_dir(folder)
         .expect("folder")
@@ -35,7 +31,6 @@ pub(super) fn files_in(folder: &Path) -> Vec<PathBuf> {
 }
 
 impl TraceFile {
-    /// Reads a file as it is.
     pub(crate) fn read(path: &Path) -> Self {
         let mut reader = Reader::open(path).unwrap_or_else(|error| panic!("{error}"));
         let records = reader.by_ref().map(|record| record.expect("readable")).collect();
@@ -84,7 +79,6 @@ impl TraceFile {
         counts
     }
 
-    /// What `pick` gives of each record, in order.
     pub(crate) fn each<'t, T>(&'t self, pick: impl FnMut(&'t Record) -> Option<T>) -> Vec<T> {
         self.records.iter().filter_map(pick).collect()
     }
@@ -94,7 +88,6 @@ impl TraceFile {
         self.kernels().values().sum()
     }
 
-    /// Range instances by path.
     pub(crate) fn ranges(&self) -> BTreeMap<String, usize> {
         let mut counts = BTreeMap::new();
         for path in self.range_paths().into_values() {
@@ -103,7 +96,6 @@ impl TraceFile {
         counts
     }
 
-    /// Kernels by range path.
     pub(crate) fn kernels(&self) -> BTreeMap<String, usize> {
         self.by_path(|record| match record {
             Record::Work(work) if work.is_kernel() => Some(work.range),
@@ -111,7 +103,6 @@ impl TraceFile {
         })
     }
 
-    /// Copies and fills by range path.
     pub(crate) fn transfers(&self) -> BTreeMap<String, usize> {
         self.by_path(|record| match record {
             Record::Work(GpuWork {
@@ -121,7 +112,6 @@ impl TraceFile {
         })
     }
 
-    /// Graph launches by range path.
     pub(crate) fn graph_launches(&self) -> BTreeMap<String, usize> {
         self.by_path(|record| match record {
             Record::Work(GpuWork { what: What::Graph { .. }, range, .. }) => Some(*range),
@@ -143,7 +133,6 @@ impl TraceFile {
         samples
     }
 
-    /// The process that is recorded.
     pub(crate) fn pid(&self) -> u32 {
         let pid = self.records.iter().find_map(|record| match record {
             Record::Process(process) => Some(process.pid),
@@ -152,7 +141,6 @@ impl TraceFile {
         pid.expect("a process")
     }
 
-    /// The value of a metadata key.
     pub(crate) fn meta(&self, wanted: &str) -> Option<&str> {
         self.records.iter().rev().find_map(|record| match record {
             Record::Meta { key, value } if key == wanted => Some(value.as_str()),

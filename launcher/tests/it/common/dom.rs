@@ -13,7 +13,6 @@ impl std::fmt::Debug for Element {
     }
 }
 
-/// Reads a page.
 pub(crate) fn parse(page: &str) -> Element {
     let parser = html5ever::parse_document(RcDom::default(), Default::default());
     Element(parser.one(page).document)
@@ -51,18 +50,15 @@ impl Element {
         found
     }
 
-    /// Those of one tag.
     pub(crate) fn all(&self, tag: &str) -> Vec<Element> {
         self.within().into_iter().filter(|element| element.name() == tag).collect()
     }
 
-    /// The first of a tag.
     #[track_caller]
     pub(crate) fn one(&self, tag: &str) -> Element {
         self.all(tag).into_iter().next().unwrap_or_else(|| panic!("no <{tag}> in {self:?}"))
     }
 
-    /// Those of one class.
     pub(crate) fn of_class(&self, class: &str) -> Vec<Element> {
         let has = |element: &Element| {
             let classes = element.attribute("class").unwrap_or_default();

@@ -12,7 +12,6 @@ use serde_json::Value;
 use super::simulated::{built, collector};
 use super::{LAUNCH, json};
 
-/// A process that is ended when dropped.
 pub(crate) struct Running(pub(crate) Child);
 
 impl Drop for Running {
@@ -43,7 +42,6 @@ impl Guest {
         Guest::dormant_by(Command::new(built("examples/guest")), new_folder())
     }
 
-    /// Another dormant process in that folder.
     pub(crate) fn beside(&self) -> Guest {
         Guest::dormant_by(Command::new(built("examples/guest")), Rc::clone(&self.folder))
     }
@@ -127,6 +125,10 @@ impl Guest {
         assert!(answer.starts_with("ok"), "{answer}");
     }
 
+    pub(crate) fn does<const N: usize>(&mut self, lines: [&str; N]) {
+        lines.iter().for_each(|line| self.tell(line));
+    }
+
     pub(crate) fn pid(&self) -> String {
         self.child.id().to_string()
     }
@@ -189,14 +191,12 @@ fn new_folder() -> Rc<tempfile::TempDir> {
     Rc::new(folder)
 }
 
-/// Kernels in the report of a bundle.
 pub(crate) fn calls(bundle: &Path) -> u64 {
     let metrics = json(&bundle.join("metrics.json"));
     let kernels = metrics["kernels"].as_array().expect("kernels").iter();
     kernels.filter_map(|kernel| kernel["calls"].as_u64()).sum()
 }
 
-/// `feed`, and the address that it serves at.
 pub(crate) fn serving(traces: &str) -> (Running, String) {
     let mut command = Command::new(LAUNCH);
     command.args(["feed", "--listen", "127.0.0.1:0", traces]).stderr(Stdio::piped());

@@ -7,6 +7,7 @@ pub(crate) mod hostile_names;
 pub(crate) mod simulated;
 pub(crate) mod trace;
 
+use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -15,7 +16,6 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{SigHandler, Signal, kill, signal};
 use serde_json::Value;
 
-/// The program under test.
 pub(crate) const LAUNCH: &str = env!("CARGO_BIN_EXE_stage2-launch");
 
 /// A stand-in for nsys: runs its last words under a variable that tells the workload, and writes a
@@ -66,7 +66,6 @@ exit $code
     )
 }
 
-/// A working directory of its own.
 pub(crate) struct Sandbox {
     dir: tempfile::TempDir,
 }
@@ -90,7 +89,6 @@ impl Sandbox {
         path
     }
 
-    /// A script that can be run.
     pub(crate) fn executable(&self, name: &str, text: &str) -> PathBuf {
         let source = self.write("script-to-be", text);
         self.install(&source, name)
@@ -173,7 +171,6 @@ impl Sandbox {
         command
     }
 
-    /// A file of the latest run.
     pub(crate) fn latest(&self, name: &str) -> PathBuf {
         self.path("tmp/stage2/latest").join(name)
     }
@@ -239,6 +236,13 @@ pub(crate) fn at_once<T: Send>(all: impl IntoIterator<Item = T>, each: impl Fn(T
     });
 }
 
+/// As [`at_once`], four of them at a time.
+pub(crate) fn four_at_once<T: Send>(all: impl IntoIterator<Item = T>, each: impl Fn(T) + Sync) {
+    let todo = std::sync::Mutex::new(all.into_iter().collect::<VecDeque<T>>());
+    let next = || todo.lock().expect("no panic").pop_front();
+    at_once(0..4, |_| std::iter::from_fn(&next).for_each(&each));
+}
+
 /// Starts a command, of which stderr alone is kept.
 pub(crate) fn spawn(command: &mut Command) -> Child {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
@@ -273,7 +277,6 @@ pub(crate) fn row<'r>(rows: &'r Value, key: &str, value: &str) -> &'r Value {
     list.iter().find(|row| row[key] == value).unwrap_or_else(|| panic!("no {value} in {rows:#}"))
 }
 
-/// Names of what lies in a folder, in order.
 #[track_caller]
 pub(crate) fn names_in(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
@@ -288,7 +291,6 @@ pub(crate) fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// What a command said on both streams.
 pub(crate) fn text(output: &Output) -> String {
     lossy(&output.stdout) + &lossy(&output.stderr)
 }
@@ -312,7 +314,6 @@ pub(crate) fn expect_parts(text: &str, of: &str, parts: &[&str]) {
     }
 }
 
-/// A file of the repository.
 pub(crate) fn repository(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name)
 }
@@ -330,13 +331,26 @@ pub(crate) fn unpack(fixture: &str, to: &Path) {
     lzma_rs::xz_decompress(&mut packed, &mut file).expect(fixture);
 }
 
-/// Compresses a file as `gzip` does.
+/// A folder that several tests read, made once for all of them.
+pub(crate) fn shared_folder(name: &str, make: impl FnOnce(&Path)) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("folder");
+    make(&folder);
+    folder
+}
+
+/// Copies a folder with all that is in it.
+pub(crate) fn copy_folder(from: &Path, to: &Path) {
+    let status = Command::new("cp").arg("-r").args([from, to]).status();
+    assert!(status.expect("cp, of coreutils").success(), "{}", from.display());
+}
+
 pub(crate) fn compress(path: &Path) {
     let status = Command::new("gzip").arg("-1").arg(path).status();
     assert!(status.expect("gzip").success());
 }
 
-/// Changes an export of nsys by SQL.
 pub(crate) fn change_export(export: &Path, sql: &str) {
     let database = rusqlite::Connection::open(export).expect("a database");
     database.execute_batch(sql).expect("SQL");

@@ -15,7 +15,6 @@ use stage2_report::join::join;
 /// Ranges are timed with a clock that is this far behind the GPU's.
 pub(crate) const GPU_AHEAD_NS: u64 = 1_000_000;
 
-/// The records of one process, in order.
 #[derive(Default)]
 pub(crate) struct Build {
     pub(crate) records: Vec<Record>,
@@ -112,7 +111,6 @@ impl Build {
         self.path_in(id, parent, name, NONE)
     }
 
-    /// A path in a domain.
     pub(crate) fn path_in(&mut self, id: u32, parent: u32, name: u32, domain: u32) -> &mut Self {
         self.add(Record::Path(RangePath { id, parent, name, domain }))
     }
@@ -157,7 +155,6 @@ impl Build {
         self.node(range, shape, queue, times, 0)
     }
 
-    /// A kernel of a graph.
     pub(crate) fn node(
         &mut self,
         range: u64,
@@ -251,7 +248,6 @@ pub(crate) fn stage<'r>(report: &'r Report, name: &str) -> &'r StageRow {
     report.stages.iter().find(|row| row.stage == name).expect(name)
 }
 
-/// The texts of all takeaways.
 pub(crate) fn takeaways(report: &Report) -> Vec<&str> {
     report.insight.takeaways.iter().map(|takeaway| takeaway.text.as_str()).collect()
 }
@@ -289,13 +285,11 @@ impl RunFolder {
         self
     }
 
-    /// Writes the reports.
     #[track_caller]
     pub(crate) fn reports(&self) -> Outcome {
         write_reports(self.0.path()).expect("reports")
     }
 
-    /// Writes the reports; the model of them.
     #[track_caller]
     pub(crate) fn report(&self) -> Report {
         self.reports();

@@ -45,7 +45,6 @@ const NAMES: [(u32, &[u8]); 16] = [
 /// The shape of the communication kernel.
 const COMMUNICATE: u32 = 2;
 
-/// The capture of one rank.
 struct Rank {
     b: Build,
     pid: u32,
@@ -101,7 +100,6 @@ impl Rank {
         self.next - 1
     }
 
-    /// A communicator is made.
     fn communicator(&mut self, hash: u64, members: u64, rank: u64) -> &mut Self {
         let range = self.number();
         self.b.open(range, INIT, RANGE_OUTSIDE, 1);
@@ -115,7 +113,6 @@ impl Rank {
         self.b.add(Record::RangeFields { range, fields: fields.iter().map(field).collect() });
     }
 
-    /// A stage instance opens.
     fn decode(&mut self, start: u64) -> &mut Self {
         self.stage = self.number();
         self.b.open(self.stage, 1, RANGE_OUTSIDE, start);
@@ -128,7 +125,6 @@ impl Rank {
         self
     }
 
-    /// It closes.
     fn done(&mut self, end: u64) -> &mut Self {
         self.b.close(self.stage, end);
         self

@@ -16,7 +16,7 @@ use stage2_read::trace::libraries::RangeNames;
 
 use crate::common::hostile_names::{acts, all};
 use crate::common::trace::Build;
-use crate::common::{LAUNCH, at_once, read};
+use crate::common::{LAUNCH, four_at_once, read};
 use crate::report::pages::{check_html, check_markdown};
 
 /// Longest name of a file, and of a record of a trace file.
@@ -291,7 +291,7 @@ fn check_bundle(run_dir: &Path, what: &str) {
         let text = read(path);
         check_text(&text, &of);
         match name.rsplit_once('.').map(|(_, ending)| ending) {
-            Some("md") => drop(check_markdown(&text)),
+            Some("md") => check_markdown(&text),
             Some("html") => check_html(&text),
             Some("csv") => check_csv(text.as_bytes(), &of),
             Some("json") => check_json(&serde_json::from_str(&text).expect(&of), &of),
@@ -329,20 +329,16 @@ fn check_exports(folder: &Path, what: &str, name: &[u8]) {
 #[test]
 fn every_artifact_holds_every_hostile_name() {
     // The longest names, at the end, take the most time.
-    let names = Mutex::new(all());
     let failed = Mutex::new(Vec::new());
-    let next = || names.lock().expect("no panic").pop();
-    at_once(0..4, |_| {
-        while let Some((what, name)) = next() {
-            let folder = tempfile::tempdir().expect("folder");
-            let run_dir = folder.path().join("run");
-            fs::create_dir(&run_dir).expect("folder");
-            write(&run_dir, &name);
-            let bundle = catch_unwind(|| check_bundle(&run_dir, what));
-            let exports = catch_unwind(|| check_exports(folder.path(), what, &name));
-            if bundle.and(exports).is_err() {
-                failed.lock().expect("no panic").push(what);
-            }
+    four_at_once(all().into_iter().rev(), |(what, name)| {
+        let folder = tempfile::tempdir().expect("folder");
+        let run_dir = folder.path().join("run");
+        fs::create_dir(&run_dir).expect("folder");
+        write(&run_dir, &name);
+        let bundle = catch_unwind(|| check_bundle(&run_dir, what));
+        let exports = catch_unwind(|| check_exports(folder.path(), what, &name));
+        if bundle.and(exports).is_err() {
+            failed.lock().expect("no panic").push(what);
         }
     });
     let failed = failed.into_inner().expect("no panic");

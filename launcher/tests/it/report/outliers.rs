@@ -13,7 +13,6 @@ const SECOND: u64 = 1_000_000_000;
 /// What is different in an instance.
 #[derive(Clone, Copy, Default)]
 struct Odd {
-    /// Idle time before it closes, ns.
     pause: u64,
     /// What one of its kernels takes longer, ns.
     kernel: u64,
@@ -47,7 +46,6 @@ fn pause(number: u64, of: &[u64], ns: u64) -> Odd {
     Odd { pause: if of.contains(&number) { ns } else { 0 }, ..Odd::default() }
 }
 
-/// The report and its pages.
 fn written(processes: &mut [Build]) -> (Report, Vec<String>) {
     let folder = RunFolder::of(processes.iter_mut().map(|process| &*process.end()));
     let report = folder.report();

@@ -5,7 +5,6 @@ use crate::common::{LAUNCH, row};
 use serde_json::Value;
 use stage2_contract::trace::NONE;
 
-/// A step, ns.
 const STEP: u64 = 10_000_000;
 
 /// Four generations: a prefill, and a decode of ten steps of three kernels each.
@@ -40,7 +39,6 @@ fn generations(prefill: &str, decode: &str, domain: Option<&str>) -> Build {
     build
 }
 
-/// The texts of a bundle of it.
 fn bundle(build: &Build, settings: &[&str]) -> Vec<(&'static str, String)> {
     let folder = RunFolder::of([build]);
     let place = folder.path("");

@@ -46,6 +46,9 @@ fn an_export_of_any_name_gives_rows_and_stages() {
     assert_eq!(metrics["stages"][0]["kernels"], 5_552);
     assert_eq!(metrics["devices"][0]["uuid"], serde_json::Value::Null, "none is made up");
     assert_eq!(metrics["devices"][0]["name"], "NVIDIA H200");
+    numbers_without_advice(&bundle, "one instance, a cold one, under nsys");
+    let idle = said(&bundle).iter().any(|takeaway| takeaway["rule"] == "gpu_idle");
+    assert!(idle, "its idle time is shown: {:?}", said(&bundle));
 }
 
 #[test]
@@ -90,6 +93,9 @@ fn tables_of_nsys_stats_give_rows_without_stages() {
     assert_eq!(bundle.sums(None), table(&fixture("nsys").join(name)));
     assert_eq!(bundle.values("stage"), ["(whole capture)"]);
     assert_eq!(bundle.values("grid_x"), [""], "the table has no launch configurations");
+    numbers_without_advice(&bundle, "under nsys");
+    let text = format!("{:?}", said(&bundle));
+    assert!(text.contains("(whole capture): "), "{text}");
 }
 
 #[test]
@@ -178,17 +184,6 @@ fn the_bundle_says_what_it_was_made_of_and_nothing_of_this_machine() {
     assert!(before == pages(), "the bundle alone gives the same reports");
 }
 
-#[test]
-fn what_cannot_be_read_at_all_is_no_result() {
-    let place = Place::new();
-    fs::write(place.path("x.nsys-rep"), "report").expect("file");
-    let assert = place.merge(&["--nsys", "x.nsys-rep"]).assert().code(2);
-    assert.stderr(predicates::str::contains("nsys export --type=sqlite"));
-    assert!(!place.path("out").exists(), "nothing is left");
-    place.merge(&["--nsys", "missing.sqlite"]).assert().code(2);
-    place.merge(&["--nsys", "x.nsys-rep", "modle.llm=x"]).assert().code(2);
-}
-
 /// NCCL opens ranges of its own around each of its calls, within those of the program and without.
 #[test]
 fn ranges_of_nccl_in_a_real_export_are_no_stages() {
@@ -227,27 +222,6 @@ fn numbers_without_advice(bundle: &Bundle, label: &str) {
             assert!(!text.contains(guess), "{page}: {guess}");
         }
     }
-}
-
-#[test]
-fn one_cold_instance_under_nsys_is_a_number_with_a_label() {
-    let place = Place::new();
-    place.put("nsys/decode.sqlite.xz", "decode.sqlite");
-    let bundle = place.merged(&["--nsys", "decode.sqlite"]);
-    let label = "one instance, a cold one, under nsys";
-    numbers_without_advice(&bundle, label);
-    let idle = said(&bundle).iter().any(|takeaway| takeaway["rule"] == "gpu_idle");
-    assert!(idle, "its idle time is shown: {:?}", said(&bundle));
-}
-
-#[test]
-fn tables_without_stages_get_numbers_of_the_whole_capture() {
-    let place = Place::new();
-    place.put("nsys/decode_cuda_gpu_kern_sum.csv", "decode_cuda_gpu_kern_sum.csv");
-    let bundle = place.merged(&["--nsys", "decode_cuda_gpu_kern_sum.csv"]);
-    numbers_without_advice(&bundle, "under nsys");
-    let text = format!("{:?}", said(&bundle));
-    assert!(text.contains("(whole capture): "), "{text}");
 }
 
 #[test]

@@ -79,7 +79,6 @@ fn pages(place: &Place, folder: &str, sm_percent: Option<&str>) {
     }
 }
 
-/// Sets one metric of every launch.
 fn with_metric(text: &str, wanted: &str, value: &str) -> String {
     let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(text.as_bytes());
     let rows: Vec<csv::StringRecord> = reader.records().map(|row| row.expect("row")).collect();
@@ -94,7 +93,6 @@ fn with_metric(text: &str, wanted: &str, value: &str) -> String {
     String::from_utf8(writer.into_inner().expect("text")).expect("UTF-8")
 }
 
-/// The one row of the longest kernel.
 fn longest(bundle: &Bundle) -> Value {
     let metrics = bundle.json("metrics.json");
     let names = metrics["kernel_names"].as_array().expect("names");
@@ -227,6 +225,13 @@ fn launches_of_two_reports_with_the_same_numbers_do_not_mix() {
     let both = [&one[..2], &["--ncu", "m/raw.csv", "--ncu", "m/details.csv"], &one[2..]].concat();
     let (percent, calls, _) = sm(&both);
     assert_eq!((percent, calls), (Some(20.0), Some(2)), "the mean of both launches");
+    // Nor are those of another GPU averaged with them.
+    let path = place.path("m/raw.csv");
+    let other = fs::read_to_string(&path).expect("page").replace("NVIDIA H200", "NVIDIA L4");
+    fs::write(&path, other).expect("page");
+    let (percent, _, said) = sm(&["--ncu", "n/raw.csv", "--ncu", "m/raw.csv"]);
+    assert_eq!(percent, Some(10.0));
+    assert!(said.contains("a report from NVIDIA L4 are left out"), "{said}");
 }
 
 #[test]
@@ -254,19 +259,6 @@ fn what_the_collector_was_not_asked_for_is_not_held_against_it() {
     };
     assert_eq!(compared(None), ["the stage decode"], "where all was recorded, decode had nothing");
     assert!(compared(Some("prefill")).is_empty());
-}
-
-#[test]
-fn reports_of_unlike_gpus_are_not_averaged() {
-    let place = Place::new();
-    pages(&place, "n", Some("10"));
-    pages(&place, "m", Some("30"));
-    let path = place.path("m/raw.csv");
-    let other = fs::read_to_string(&path).expect("page").replace("NVIDIA H200", "NVIDIA L4");
-    fs::write(&path, other).expect("page");
-    let bundle = place.merged(&["--ncu", "n/raw.csv", "--ncu", "m/raw.csv"]);
-    assert_eq!(longest(&bundle)["counters"]["sm_percent"].as_f64(), Some(10.0));
-    assert!(bundle.said.contains("a report from NVIDIA L4 are left out"), "{}", bundle.said);
 }
 
 #[test]

@@ -18,7 +18,6 @@ use serde_json::Value;
 
 use crate::common::{self, LAUNCH};
 
-/// Calls and nanoseconds by mangled name.
 type Sums = BTreeMap<String, (u64, u64)>;
 
 fn fixture(name: &str) -> PathBuf {
@@ -51,21 +50,18 @@ impl Place {
         self.command(&[&["merge"], words, &["-o", "out"]].concat())
     }
 
-    /// Another command on what is there.
     fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(LAUNCH);
         command.args(words).current_dir(self.dir.path()).env("PATH", "/nowhere");
         command
     }
 
-    /// A merge that has to go well.
     fn merged(&self, words: &[&str]) -> Bundle {
         let said = common::stderr(&self.merge(words).assert().success());
         Bundle { dir: self.path("out"), said }
     }
 }
 
-/// What came of a merge.
 struct Bundle {
     dir: PathBuf,
     said: String,
@@ -80,7 +76,6 @@ impl Bundle {
         common::json(&self.dir.join(name))
     }
 
-    /// Makes room for another merge.
     fn remove(&self) {
         fs::remove_dir_all(&self.dir).expect("bundle");
     }

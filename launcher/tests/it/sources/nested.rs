@@ -29,7 +29,6 @@ fn mark_operators(export: &Path) {
     change_export(export, sql);
 }
 
-/// Rows of a query.
 fn rows<T>(
     export: &Path,
     query: &str,
@@ -65,7 +64,6 @@ fn durations(export: &Path) -> BTreeMap<String, Vec<u64>> {
     found
 }
 
-/// How long any kernel ran.
 fn busy_ns(export: &Path) -> i64 {
     let query = "SELECT start, end FROM CUPTI_ACTIVITY_KIND_KERNEL ORDER BY start";
     let (mut busy, mut reached) = (0, 0);

@@ -274,7 +274,12 @@ fn what_is_no_capture_is_refused_with_what_it_is_and_what_to_give() {
         ("--ncu", csv, &kernels, ["nsys stats", "--nsys"]),
         ("--ncu", csv, &ncu, ["--csv", "ncu --import"]),
         ("--ncu", "a.txt", &ncu, ["--csv", "!has to end in"]),
+        ("--nsys", "a.nsys-rep", "report", [not_read, "nsys export --type=sqlite"]),
         ("--spool", "rubbish.s2t", "rubbish", ["rubbish.s2t", "!not started"]),
+        ("--spool", "empty.s2t", "", ["no bundle was made", "empty.s2t"]),
+        ("--nsys", "empty.sqlite", "", ["no bundle was made", "empty.sqlite"]),
+        ("--nsys", "empty.csv", "", ["no bundle was made", "empty.csv"]),
+        ("--ncu", "empty.csv", "", ["no bundle was made", "empty.csv"]),
         (
             "--spool",
             "passwd",
@@ -290,6 +295,17 @@ fn what_is_no_capture_is_refused_with_what_it_is_and_what_to_give() {
     let place = Place::new();
     fs::create_dir(place.path("folder.csv")).expect("folder");
     expect_parts(&refused(&place, &["--nsys", "folder.csv"]), "folder", &["folder", "files in it"]);
+    // Of each what is wrong with it; the folders that were made around the bundle go.
+    fs::create_dir(place.path("bare")).expect("folder");
+    fs::write(place.path("empty.txt"), "").expect("file");
+    let several = ["--spool", "bare", "--nsys", "gone.sqlite", "--ncu", "empty.txt"];
+    let words = [&["merge"], &several[..], &["-o", "new/around/out"]].concat();
+    let said = stderr(&place.command(&words).assert().code(2));
+    let parts =
+        ["no file in it ends in .s2t", "gone.sqlite (No such file", "empty.txt (it is empty"];
+    expect_parts(&said, "several", &parts);
+    assert!(!place.path("new").exists());
+    refused(&place, &["--nsys", "empty.txt", "modle.llm=x"]);
     // A folder of the user stays.
     fs::create_dir(place.path("out")).expect("folder");
     fs::write(place.path("rubbish.s2t"), "rubbish").expect("file");

@@ -206,9 +206,14 @@ fn with_a_stage(name: &str, domain: Option<&str>) -> Sandbox {
 fn ncu_is_asked_for_the_range_and_the_domain_that_were_seen() {
     // As our pages write a range, as ncu does, and without a word.
     let stages = [
-        ("decode_all", None, &["", "decode_all"][..], "decode_all/"),
-        ("decode_all", Some("LLM"), &["", "decode_all@LLM", "LLM@decode_all"], "LLM@decode_all/"),
-        ("LLM@decode_all", None, &["", "LLM@decode_all"], r"LLM\@decode_all/"),
+        ("decode_all", None, &["", "decode_all", "decode*"][..], "decode_all/"),
+        (
+            "decode_all",
+            Some("LLM"),
+            &["", "decode", "decode@*", "decode_all@LLM", "LLM@decode_all"],
+            "LLM@decode_all/",
+        ),
+        ("LLM@decode_all", None, &["", "decode@*", "LLM@decode_all"], r"LLM\@decode_all/"),
     ];
     at_once(stages, |(name, domain, stages, expected)| {
         for stage in stages {
