@@ -23,10 +23,11 @@ mod tools;
 
 fn main() {
     let hazard = std::env::args().nth(1).unwrap_or_default();
-    match hazards::ALL.iter().find(|(name, _)| *name == hazard) {
+    let all = hazards::NAMED.iter().chain(hazards::OTHERS);
+    match all.clone().find(|(name, _)| *name == hazard) {
         Some((_, run)) => run(),
         None => {
-            let known: Vec<&str> = hazards::ALL.iter().map(|(name, _)| *name).collect();
+            let known: Vec<&str> = all.map(|(name, _)| *name).collect();
             eprintln!("guest: no hazard {hazard:?}; known: {}", known.join(", "));
             std::process::exit(2);
         }

@@ -5,12 +5,42 @@ use std::time::Duration;
 use crate::cuda::{self, Stream};
 use crate::nvtx::{client, range};
 use crate::{
-    commanded, crowd, delicate, ends, forks, hostile, process, repeated, schemas, soak, tools,
+    commanded, crowd, delicate, ends, forks, hazards, hostile, process, repeated, schemas, soak,
+    tools,
 };
 
-pub const ALL: &[(&str, fn())] = &[
-    ("nothing", nothing),
-    ("obey", commanded::obey),
+macro_rules! by_function {
+    ($($module:ident: $($name:ident)+;)+) => {
+        &[$($((stringify!($name), $module::$name as fn())),+),+]
+    };
+}
+
+/// Those that have the names of their functions.
+pub const NAMED: &[(&str, fn())] = by_function! {
+    hazards: nothing sampled threads graph start_end strings unbalanced deep nvtx_only late_cuda
+        works_for_a_while thread_exit many_threads transfers gated hang unfinished;
+    commanded: obey;
+    ends: child_in_the_same_memory exit_in_the_same_memory by_own_signal survives_own_signals
+        becomes_another child_becomes_another ends_a_child main_ends main_ends_with_cuda
+        main_ends_first main_ends_beside_a_start works_beside_the_end lives_on interrupted;
+    process: fork_exec late_rank no_room no_room_for_a_while steady no_keys memory_runs_out
+        ever_new_names cancelled little_memory little_address_space pinned idle_class close_all
+        reopen;
+    forks: prefork prefork_in_ranges;
+    repeated: requests steps sampled_threads late_switch sampled_graph sampled_graph_waits
+        sampled_fork never_closed hoard;
+    crowd: come_and_go;
+    soak: soak;
+    delicate: waits_for_a_signal kept_in_calls keeps_its_mask no_file_may_grow smallest_stack
+        stack_use filtered;
+    hostile: bogus_ends flood_of_marks flood_of_ranges flood_without_end;
+    schemas: nccl popped_elsewhere library_around every_pair hostile_payloads overridden;
+    tools: profiler_beside profiler_first tool_beside records_taken few_records_taken finalized
+        finalized_at_the_end exits_slowly exits_slowly_by_a_late_handler rests;
+};
+
+/// All others.
+pub const OTHERS: &[(&str, fn())] = &[
     ("return", plain),
     ("exit", || {
         plain();
@@ -25,20 +55,6 @@ pub const ALL: &[(&str, fn())] = &[
     }),
     ("quick_exit", ends::quick),
     ("exit_from_a_thread", ends::from_a_thread),
-    ("child_in_the_same_memory", ends::child_in_the_same_memory),
-    ("exit_in_the_same_memory", ends::exit_in_the_same_memory),
-    ("by_own_signal", ends::by_own_signal),
-    ("survives_own_signals", ends::survives_own_signals),
-    ("becomes_another", ends::becomes_another),
-    ("child_becomes_another", ends::child_becomes_another),
-    ("ends_a_child", ends::ends_a_child),
-    ("main_ends", ends::main_ends),
-    ("main_ends_with_cuda", ends::main_ends_with_cuda),
-    ("main_ends_first", ends::main_ends_first),
-    ("main_ends_beside_a_start", ends::main_ends_beside_a_start),
-    ("works_beside_the_end", ends::works_beside_the_end),
-    ("lives_on", ends::lives_on),
-    ("interrupted", ends::interrupted),
     ("kill", || {
         plain();
         wait_for_a_flush();
@@ -46,10 +62,7 @@ pub const ALL: &[(&str, fn())] = &[
         unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
     }),
     ("fork_after_cuda", forks::after_cuda),
-    ("fork_exec", process::fork_exec),
     ("fork_before_cuda", forks::before_cuda),
-    ("prefork", forks::prefork),
-    ("prefork_in_ranges", forks::prefork_in_ranges),
     ("fork_in_a_loop", forks::in_a_loop),
     ("fork_briefly", forks::briefly),
     ("fork_registers", forks::registers),
@@ -58,60 +71,13 @@ pub const ALL: &[(&str, fn())] = &[
     ("fork_silently", forks::silently),
     ("fork_at_start", forks::at_start),
     ("fork_at_hooks", forks::at_hooks),
-    ("sampled", sampled),
-    ("threads", threads),
-    ("graph", graph),
-    ("start_end", start_end),
-    ("requests", repeated::requests),
-    ("strings", strings),
-    ("unbalanced", unbalanced),
-    ("deep", deep),
-    ("nvtx_only", nvtx_only),
-    ("late_cuda", late_cuda),
-    ("late_rank", process::late_rank),
-    ("works_for_a_while", works_for_a_while),
-    ("thread_exit", thread_exit),
-    ("many_threads", many_threads),
     ("crowd", crowd::all_at_once),
-    ("come_and_go", crowd::come_and_go),
-    ("transfers", transfers),
-    ("gated", gated),
-    ("steps", repeated::steps),
-    ("sampled_threads", repeated::sampled_threads),
-    ("late_switch", repeated::late_switch),
-    ("sampled_graph", repeated::sampled_graph),
-    ("sampled_graph_waits", repeated::sampled_graph_waits),
-    ("sampled_fork", repeated::sampled_fork),
-    ("never_closed", repeated::never_closed),
-    ("hoard", repeated::hoard),
-    ("soak", soak::soak),
-    ("hang", hang),
-    ("unfinished", unfinished),
-    ("no_room", process::no_room),
-    ("no_room_for_a_while", process::no_room_for_a_while),
     ("sigpipe", || {
         // Rust ignores the signal; a C program does not.
         // SAFETY: the default action.
         unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
         plain();
     }),
-    ("steady", process::steady),
-    ("no_keys", process::no_keys),
-    ("memory_runs_out", process::memory_runs_out),
-    ("ever_new_names", process::ever_new_names),
-    ("cancelled", process::cancelled),
-    ("little_memory", process::little_memory),
-    ("little_address_space", process::little_address_space),
-    ("waits_for_a_signal", delicate::waits_for_a_signal),
-    ("kept_in_calls", delicate::kept_in_calls),
-    ("keeps_its_mask", delicate::keeps_its_mask),
-    ("no_file_may_grow", delicate::no_file_may_grow),
-    ("smallest_stack", delicate::smallest_stack),
-    ("stack_use", delicate::stack_use),
-    ("filtered", delicate::filtered),
-    ("pinned", process::pinned),
-    ("idle_class", process::idle_class),
-    ("close_all", process::close_all),
     ("no_stderr", || {
         // SAFETY: the number is nobody's then.
         unsafe { libc::close(2) };
@@ -119,27 +85,6 @@ pub const ALL: &[(&str, fn())] = &[
         wait_for_a_flush();
         println!("{}", std::fs::read_link("/proc/self/fd/2").is_err());
     }),
-    ("reopen", process::reopen),
-    ("bogus_ends", hostile::bogus_ends),
-    ("nccl", schemas::nccl),
-    ("popped_elsewhere", schemas::popped_elsewhere),
-    ("library_around", schemas::library_around),
-    ("every_pair", schemas::every_pair),
-    ("hostile_payloads", schemas::hostile_payloads),
-    ("overridden", schemas::overridden),
-    ("flood_of_marks", hostile::flood_of_marks),
-    ("flood_of_ranges", hostile::flood_of_ranges),
-    ("flood_without_end", hostile::flood_without_end),
-    ("profiler_beside", tools::profiler_beside),
-    ("profiler_first", tools::profiler_first),
-    ("tool_beside", tools::tool_beside),
-    ("records_taken", tools::records_taken),
-    ("few_records_taken", tools::few_records_taken),
-    ("finalized", tools::finalized),
-    ("finalized_at_the_end", tools::finalized_at_the_end),
-    ("exits_slowly", tools::exits_slowly),
-    ("exits_slowly_by_a_late_handler", tools::exits_slowly_by_a_late_handler),
-    ("rests", tools::rests),
 ];
 
 /// Uses neither CUDA nor NVTX; prints its threads and open files.

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::common::trace::files_in;
-use crate::common::{Guest, TraceFile, built, collector, counts, each, wait_until};
+use crate::common::{Guest, TraceFile, built, collector, counts, wait_until};
 use stage2_contract::trace::{Reader, Record};
 
 /// Hazard (Hostile guests): Pops and ends without an opening.
@@ -20,22 +20,22 @@ fn ends_of_what_was_never_started_or_has_ended_leave_collection_as_it_is() {
 /// Promise: It costs marks and no range.
 #[test]
 fn a_flood_of_marks_costs_marks_and_no_range() {
-    each(["fence", "callback"], |attribution| {
+    for attribution in ["fence", "callback"] {
         let left = Guest::new("flood_of_marks").env("STAGE2_ATTRIBUTION", attribution).run();
         let trace = left.expect_quiet(0).trace();
         assert!(trace.losses().range_events > 0, "the flood is large enough to lose something");
         assert_eq!(trace.kernels(), counts(&[("A", 3000), ("B", 6000)]));
-    });
+    }
 }
 
 /// Hazard (Resources): A flood of ranges.
 /// Promise: Work becomes unattributed, and none of it somebody else's.
 #[test]
 fn a_flood_of_ranges_makes_work_unattributed_and_none_of_it_somebody_elses() {
-    each(["fence", "callback"], |attribution| {
+    for attribution in ["fence", "callback"] {
         let left = Guest::new("flood_of_ranges").env("STAGE2_ATTRIBUTION", attribution).run();
         nothing_is_guessed(left.expect_quiet(0).trace());
-    });
+    }
 }
 
 fn nothing_is_guessed(trace: &TraceFile) {

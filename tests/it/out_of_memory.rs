@@ -36,14 +36,14 @@ fn one_refused_allocation_ends_the_trace_file_in_order_and_says_that_it_is_incom
     let all = calls::meet(Guest::new("ever_new_names"), library, fault(0, 0)).calls;
     assert!(all > 30_000, "{all} calls: one for each new name");
     // In the midst of the run.
-    each([all / 2, all * 2 / 3], |first| {
+    for first in [all / 2, all * 2 / 3] {
         let fault = fault(first, first);
         let met = refused(library, fault);
         expect_off(&met, fault);
         let trace = met.left.trace();
         assert_eq!(trace.ending, Ending::Complete, "{fault}");
         assert!(trace.meta("gpu.incomplete").is_some(), "{fault}");
-    });
+    }
 }
 
 /// Hazard (Calls that fail): The system refuses an array more room.
@@ -71,10 +71,10 @@ fn without_any_memory_from_some_moment_on_the_guest_works_on() {
     let Some(library) = calls::library() else { return };
     let fault = |first| Fault { function: "malloc", error: libc::ENOMEM, first, last: FOR_EVER };
     let all = calls::meet(Guest::new("ever_new_names"), library, fault(FOR_EVER)).calls;
-    each([1, all / 2, all * 2 / 3], |first| {
+    for first in [1, all / 2, all * 2 / 3] {
         let met = refused(library, fault(first));
         expect_off(&met, fault(first));
-    });
+    }
 }
 
 /// Hazard (Calls that fail): The guest reaches its own limit on memory.

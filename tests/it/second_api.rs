@@ -2,7 +2,7 @@
 //! one serves.
 
 use crate::common::trace::work;
-use crate::common::{Guest, Left, TraceFile, counts};
+use crate::common::{Guest, Left, TraceFile, counts, each};
 use stage2_contract::trace::{Losses, Record};
 
 fn first(hazard: &str) -> Guest {
@@ -27,9 +27,8 @@ fn serves(left: &Left, api: &str) {
 
 #[test]
 fn both_tell_the_same_of_every_kernel_copy_fill_graph_and_gpu() {
-    for (hazard, graph) in
-        [("return", "node"), ("transfers", "node"), ("graph", "node"), ("graph", "graph")]
-    {
+    let cases = [("return", "node"), ("transfers", "node"), ("graph", "node"), ("graph", "graph")];
+    each(cases, |(hazard, graph)| {
         let run = |guest: Guest| guest.env("STAGE2_GRAPH", graph).run();
         let (one, two) = (run(first(hazard)), run(second(hazard)));
         serves(&one, "v1");
@@ -44,7 +43,7 @@ fn both_tell_the_same_of_every_kernel_copy_fill_graph_and_gpu() {
         assert_eq!(one.meta("cupti.fields"), None);
         let fields = two.meta("cupti.fields").expect("the fields");
         assert!(fields.contains("kernel: kind start end correlation_id name"), "{fields}");
-    }
+    });
 }
 
 /// Hazard (Versions, libraries and rivals): CUPTI has the second activity API.
@@ -59,12 +58,12 @@ fn the_second_api_serves_where_cupti_has_it_unless_the_first_one_is_asked_for() 
         (of("13.5").env("STAGE2_CUPTI_API", "v1"), "v1"),
         (of("13.2"), "v1"),
     ];
-    for (guest, api) in cases {
+    each(cases, |(guest, api)| {
         let left = guest.run();
         left.expect_quiet(0);
         serves(&left, api);
         assert_eq!(left.trace().meta("cupti.v2_refused"), None);
-    }
+    });
 }
 
 #[test]
@@ -128,7 +127,7 @@ fn layouts_that_cannot_be_right_are_refused_and_their_records_counted() {
 
 #[test]
 fn what_the_second_api_refuses_the_first_one_is_asked_for() {
-    for error in [1, 7, 15, 27, 39, 999] {
+    each([1, 7, 15, 27, 39, 999], |error| {
         let fault = format!("second-api={error}");
         let guest = || second("return").env("STAGE2_SIM_FAULT", &fault);
         let left = guest().run();
@@ -141,7 +140,7 @@ fn what_the_second_api_refuses_the_first_one_is_asked_for() {
         let told = guest().env("STAGE2_LOG", "info").run().stderr();
         let lines = told.lines().filter(|line| line.contains("first activity API is used"));
         assert_eq!(lines.count(), 1, "{told}");
-    }
+    });
     let older = Guest::new("return").env("STAGE2_SIM_CUPTI_VERSION", "130001");
     let left = older.env("STAGE2_CUPTI_API", "v2").run();
     assert_eq!(left.trace().kernel_count(), 207);
@@ -195,7 +194,7 @@ fn who_comes_second_is_refused_or_let_in_beside_us_and_takes_no_record() {
 /// Promise: Nothing is believed before the GPU is known.
 #[test]
 fn the_hardware_takes_the_times_of_kernels_where_it_can() {
-    for (api, version) in [("v1", "13.4"), ("v2", "13.5")] {
+    each([("v1", "13.4"), ("v2", "13.5")], |(api, version)| {
         let run = |fault: &str, wanted: &str| {
             // The simulated CUPTI aborts the process if another thread flushes. One of ours would, often.
             let guest = Guest::new("return").env("STAGE2_SIM_CUPTI_VERSION", version);
@@ -213,7 +212,7 @@ fn the_hardware_takes_the_times_of_kernels_where_it_can() {
         // CUPTI accepts it before it knows the GPU, which is a Hopper here.
         let told = run("", "on");
         assert!(told.starts_with("off: ") && told.contains("compute capability 9.0"), "{told}");
-    }
+    });
     let old =
         Guest::new("return").env("STAGE2_SIM_CUPTI_VERSION", "13.3").env("STAGE2_HWTRACE", "on");
     let old = old.run();

@@ -42,11 +42,8 @@ fn generations(prefill: &str, decode: &str, domain: Option<&str>) -> Build {
 fn bundle(build: &Build, settings: &[&str]) -> Vec<(&'static str, String)> {
     let folder = RunFolder::of([build]);
     let place = folder.path("");
-    let launch = |words: &[&str]| {
-        assert_cmd::Command::new(LAUNCH).args(words).current_dir(&place).assert().success();
-    };
-    launch(&["merge", "--spool", "collector", "-o", "bundle"]);
-    launch(&[&["report", "bundle"], settings].concat());
+    let words = [&["merge", "--spool", "collector", "-o", "bundle"], settings].concat();
+    assert_cmd::Command::new(LAUNCH).args(words).current_dir(&place).assert().success();
     let names =
         ["metrics.json", "report.md", "kernels.md", "kernels.csv", "stakeholder_summary.md"];
     let place = place.display().to_string();
