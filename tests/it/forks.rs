@@ -94,8 +94,7 @@ fn a_child_of_a_parent_with_cuda_has_its_ranges_and_says_why_it_has_no_kernels()
     assert_eq!(child.ranges(), counts(&[("in the child", 1000)]));
     let why = child.meta("fork.unrecorded").expect("why");
     assert!(why.starts_with("GPU work: its parent had initialised CUDA"), "{why}");
-    let stderr = left.stderr();
-    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    let stderr = left.expect_line(0);
     assert!(stderr.contains("is not recorded") && stderr.contains("spawn"), "{stderr}");
 }
 
@@ -177,8 +176,7 @@ fn a_child_by_a_fork_that_tells_nobody_is_left_alone() {
 fn children_that_end_before_their_files_are_whole_say_so_once() {
     let left = guest("prefork").env("STAGE2_SIM_FAULT", "flush-hang=20000").run();
     assert_eq!((left.output.status.code(), left.children().len()), (Some(0), 4));
-    let stderr = left.stderr();
-    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    let stderr = left.expect_line(0);
     assert!(stderr.contains("called _exit while CUPTI was still handing over records"), "{stderr}");
 }
 

@@ -222,9 +222,8 @@ fn every_function_that_the_collector_takes_from_the_c_library_has_a_case() {
 #[test]
 fn a_guest_that_has_used_up_its_thread_specific_keys_works_on_without_us() {
     let left = Guest::new("no_keys").run();
-    let stderr = left.expect_said(0);
+    let stderr = left.expect_line(0);
     assert_eq!(left.stdout(), "worked on\n");
-    assert_eq!(stderr.lines().count(), 1, "{stderr}");
     assert!(stderr.contains("off: ") && stderr.contains("pthread_key_create"), "{stderr}");
 }
 

@@ -1,12 +1,11 @@
 //! What a run leaves is its user's alone, and holds no secret that can be told from other text.
 
-use crate::nsys_export as fixture;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::common::{FAKE_NSYS, Sandbox, change_export, expect_parts, lossy, send, text};
+use crate::common::{FAKE_NSYS, Sandbox, change_export, expect_parts, lossy, send, text, unpack};
 use nix::sys::signal::Signal;
 use predicates::prelude::*;
 use predicates::str::contains;
@@ -39,7 +38,8 @@ fn expect_modes(path: &Path, folder: u32, file: u32) -> usize {
 
 /// A real export of nsys with a secret in its environment.
 fn export(sandbox: &Sandbox) -> PathBuf {
-    let path = fixture::unpack("decode", sandbox.path("").as_path());
+    let path = sandbox.path("decode.sqlite");
+    unpack("nsys/decode.sqlite.xz", &path);
     let add = "INSERT INTO TARGET_INFO_SYSTEM_ENV (devStateName, name, nameEnum, value)
         VALUES ('System', 'DeviceEnvironment', 1, 'TOKEN=hunter2Xy9');";
     change_export(&path, add);
@@ -241,7 +241,8 @@ fn links_that_lie_in_wait_for_logs_are_not_written_through() {
 #[test]
 fn a_scrubbed_copy_reads_the_same() {
     let dir = tempfile::tempdir().expect("folder");
-    let (from, to) = (fixture::unpack("decode", dir.path()), dir.path().join("scrubbed.sqlite"));
+    let (from, to) = (dir.path().join("decode.sqlite"), dir.path().join("scrubbed.sqlite"));
+    unpack("nsys/decode.sqlite.xz", &from);
     scrub(&from, &to).expect("copy");
     let read = |path| {
         let tables = stage2_read::nsys::sqlite::load(path, &Default::default()).expect("export");

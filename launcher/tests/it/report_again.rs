@@ -9,8 +9,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::common::trace::Build;
-use crate::common::{self, LAUNCH, Sandbox, compress, lossy, names_in, stderr};
-use crate::nsys_export;
+use crate::common::{self, LAUNCH, Sandbox, compress, lossy, names_in, stderr, unpack};
 use predicates::prelude::*;
 use predicates::str::contains;
 use stage2_contract::trace::RANGE_OUTSIDE;
@@ -299,8 +298,7 @@ fn captures() -> Sandbox {
     let sandbox = Sandbox::new();
     fs::create_dir(sandbox.path("in")).expect("folder");
     trace_file(&sandbox.path("in/node-1.s2t"), 50);
-    let export = nsys_export::unpack("decode", &sandbox.path("in"));
-    fs::rename(export, sandbox.path("in/run.sqlite")).expect("renamed");
+    unpack("nsys/decode.sqlite.xz", &sandbox.path("in/run.sqlite"));
     let words = ["merge", "--spool", "in", "--nsys", "in/run.sqlite", "-o", "plain/bundle"];
     sandbox.launch(&words).assert().success();
     sandbox

@@ -278,11 +278,17 @@ impl Left {
         self.stderr()
     }
 
+    /// As [`Left::expect_said`], of one line.
+    pub(crate) fn expect_line(&self, code: i32) -> String {
+        let said = self.expect_said(code);
+        assert_eq!(said.lines().count(), 1, "{said}");
+        said
+    }
+
     /// Fails unless the guest ended in order with one range of its own open, and nobody said more.
     pub(crate) fn expect_open(&self, name: &str) -> &Self {
-        let said = self.expect_said(0);
+        let said = self.expect_line(0);
         assert!(said.contains("1 range was still open") && said.contains(name), "{said}");
-        assert_eq!(said.lines().count(), 1, "{said}");
         assert_eq!(self.trace().meta("ranges.open_at_end"), Some("1"));
         self
     }

@@ -7,10 +7,11 @@ pub(crate) mod hostile_names;
 pub(crate) mod simulated;
 pub(crate) mod trace;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{SigHandler, Signal, kill, signal};
@@ -238,7 +239,7 @@ pub(crate) fn at_once<T: Send>(all: impl IntoIterator<Item = T>, each: impl Fn(T
 
 /// As [`at_once`], four of them at a time.
 pub(crate) fn four_at_once<T: Send>(all: impl IntoIterator<Item = T>, each: impl Fn(T) + Sync) {
-    let todo = std::sync::Mutex::new(all.into_iter().collect::<VecDeque<T>>());
+    let todo = Mutex::new(all.into_iter().collect::<VecDeque<T>>());
     let next = || todo.lock().expect("no panic").pop_front();
     at_once(0..4, |_| std::iter::from_fn(&next).for_each(&each));
 }
@@ -320,15 +321,20 @@ pub(crate) fn repository(name: &str) -> PathBuf {
 
 /// Copies a file of `tests/fixtures`, unpacked where it is packed.
 pub(crate) fn unpack(fixture: &str, to: &Path) {
-    let from = repository("tests/fixtures").join(fixture);
+    // A build that is not optimised takes long to unpack one, and many tests want the same.
+    static UNPACKED: Mutex<BTreeMap<String, Vec<u8>>> = Mutex::new(BTreeMap::new());
     std::fs::create_dir_all(to.parent().expect("parent")).expect("folder");
-    if !fixture.ends_with(".xz") {
-        std::fs::copy(from, to).expect(fixture);
-        return;
-    }
-    let mut packed = std::io::BufReader::new(std::fs::File::open(from).expect(fixture));
-    let mut file = std::fs::File::create(to).expect("a file");
-    lzma_rs::xz_decompress(&mut packed, &mut file).expect(fixture);
+    let mut unpacked = UNPACKED.lock().expect("no panic");
+    let bytes = unpacked.entry(fixture.to_owned()).or_insert_with(|| {
+        let packed = std::fs::read(repository("tests/fixtures").join(fixture)).expect(fixture);
+        if !fixture.ends_with(".xz") {
+            return packed;
+        }
+        let mut bytes = Vec::new();
+        lzma_rs::xz_decompress(&mut packed.as_slice(), &mut bytes).expect(fixture);
+        bytes
+    });
+    std::fs::write(to, bytes).expect("a file");
 }
 
 /// A folder that several tests read, made once for all of them.
