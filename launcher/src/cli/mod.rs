@@ -16,8 +16,8 @@ use crate::terminal::Terminal;
 
 pub(crate) use arguments::{
     Acceptance, AnswerOptions, BenchArgs, BrowserOptions, Captures, CtlArgs, CtlVerb, DiffArgs,
-    DoctorArgs, ExportArgs, FailOn, FeedArgs, MergeArgs, Messages, Presets, ReportArgs,
-    RequiredPass, RunArgs, RunOptions, RunSettings, SnapshotArgs, Times, TopArgs, WatchOptions,
+    DoctorArgs, ExportArgs, FailOn, FeedArgs, MergeArgs, Messages, ReportArgs, RequiredPass,
+    RunArgs, RunOptions, RunSettings, SnapshotArgs, Times, TopArgs, WatchOptions,
 };
 pub(crate) use words::is_setting;
 

@@ -53,8 +53,7 @@ pub(crate) fn demo(options: RunOptions, terminal: &Terminal) -> Result<u8, Failu
     job.launch(terminal)
 }
 
-/// What the simulated GPU replays, as settings: one sequence of this model on this GPU. The ranges show
-/// the decode steps. What the user sets wins.
+/// What the simulated GPU replays: one sequence of this model on this GPU, with decode steps as ranges.
 const REPLAYED: [&str; 4] = [
     "model/llm=llama_1b_random",
     "hardware=h200",
@@ -109,8 +108,7 @@ mod tests {
     #[test]
     fn the_demo_knows_its_model_unless_the_user_does() {
         let own = replayed(&["model/llm=none".to_owned(), "run.mode=light".to_owned()]);
-        let expected = [&REPLAYED[1..], &["model/llm=none", "run.mode=light"]].concat();
-        assert_eq!(own, expected);
+        assert_eq!(own, [&REPLAYED[1..], &["model/llm=none", "run.mode=light"]].concat());
     }
 
     #[test]

@@ -20,10 +20,8 @@ const METRICS: &str = "metrics.json";
 const LATEST: (&str, &str) = ("latest", "tmp/stage2/latest");
 /// Larger reports are none of ours.
 const REPORT_LIMIT_BYTES: u64 = 1 << 30;
-/// The exit status where a condition failed.
 const EXIT_CONDITION: u8 = 1;
 
-/// What wrote a comparison.
 const GENERATOR: &str = concat!("stage2-launch ", env!("CARGO_PKG_VERSION"));
 
 /// A report, where it came from, and what the user called it.
@@ -51,13 +49,12 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
         false => vec![(&runs[..], &against[..])],
     };
     let diff = diff_of(pairs, &args.fail_if, args.strict)?;
-    let text = match args.json {
-        true => {
-            let json = serde_json::to_string_pretty(&diff);
-            json.map_err(|error| Failure::NoResult(format!("the comparison is no JSON: {error}")))?
-                + "\n"
-        }
-        false => view::markdown(&diff),
+    let text = if args.json {
+        let json = serde_json::to_string_pretty(&diff);
+        json.map_err(|error| Failure::NoResult(format!("the comparison is no JSON: {error}")))?
+            + "\n"
+    } else {
+        view::markdown(&diff)
     };
     if let Some(path) = &args.html {
         write_whole(path, &view::html(&diff)).map_err(Failure::no_result)?;
@@ -87,25 +84,23 @@ pub(super) fn of_folders(folders: &[PathBuf]) -> Result<Diff, Failure> {
     diff_of(first_and_others(&runs), &[], false)
 }
 
-/// The first run with each of the others.
 fn first_and_others(runs: &[Input]) -> Vec<(&[Input], &[Input])> {
     let first = runs.get(..1).unwrap_or_default();
     runs.iter().skip(1).map(|other| (first, std::slice::from_ref(other))).collect()
 }
 
-/// Compares the runs of each pair, those before a change with those after it.
 fn diff_of(
     pairs: Vec<(&[Input], &[Input])>,
     conditions: &[Condition],
     strict: bool,
 ) -> Result<Diff, Failure> {
-    let mut compared = Vec::new();
-    for (before, after) in pairs {
+    let compared = pairs.into_iter().map(|(before, after)| {
         let before: Vec<Run<'_>> = before.iter().map(Input::run).collect();
         let after: Vec<Run<'_>> = after.iter().map(Input::run).collect();
-        let comparison = compare(&before, &after, conditions, strict);
-        compared.push(comparison.map_err(|error| Failure::NoResult(error.to_string()))?);
-    }
+        compare(&before, &after, conditions, strict)
+    });
+    let compared: Result<Vec<_>, _> = compared.collect();
+    let compared = compared.map_err(|error| Failure::NoResult(error.to_string()))?;
     Ok(Diff::of(compared, GENERATOR.to_owned()))
 }
 
@@ -134,8 +129,7 @@ fn input(given: &Path) -> Result<Input, Failure> {
     Ok(Input { label: visible_path(given), path, read })
 }
 
-/// Of a hundred thousand kernels these take more memory than all that is compared, and all sides are
-/// held at the same time.
+/// Of a hundred thousand kernels these take more memory than what is compared, and all sides are held at once.
 fn forget_what_is_not_compared(report: &mut Report) {
     report.stage_kernels = Vec::new();
     report.step_timelines = Vec::new();
@@ -156,9 +150,8 @@ fn metrics_of(given: &Path) -> Result<PathBuf, Failure> {
         false => given,
     };
     let found = std::fs::metadata(path).map_err(|error| {
-        Failure::Usage(format!(
-            "{shown} cannot be read: {error}; name the folder of a run, its metrics.json, or `latest`"
-        ))
+        let remedy = "name the folder of a run, its metrics.json, or `latest`";
+        Failure::Usage(format!("{shown} cannot be read: {error}; {remedy}"))
     })?;
     if !found.is_dir() {
         return Ok(path.to_owned());

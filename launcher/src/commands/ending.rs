@@ -33,8 +33,7 @@ pub(super) fn tell(
     terminal: &Terminal,
 ) {
     record.report_findings.iter().for_each(|finding| terminal.finding(finding));
-    let headline = outcome.iter().flat_map(|outcome| &outcome.headline);
-    headline.for_each(|line| terminal.result(line));
+    outcome.iter().flat_map(|outcome| &outcome.headline).for_each(|line| terminal.result(line));
     if record.simulated {
         terminal.result("simulated: no real GPU took part in this run");
     }
@@ -43,7 +42,6 @@ pub(super) fn tell(
     }
 }
 
-/// Deletes and compresses older bundles, as the settings say.
 pub(super) fn make_room(
     folder: &RunFolder,
     settings: &Run,
@@ -97,7 +95,6 @@ pub(super) fn take_signals(terminal: &Terminal, interrupted: String) -> Result<S
     })
 }
 
-/// The page that is opened.
 const PAGE: &str = "report.html";
 
 /// Opens the report in `dir`, or says where it is and how it gets to a browser.
@@ -141,7 +138,6 @@ fn this_host() -> String {
 enum NoScreen {
     /// Who typed the command sits elsewhere, also where X11 is forwarded.
     Ssh,
-    /// There is no screen.
     Display,
 }
 

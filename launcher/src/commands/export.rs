@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 use stage2_contract::text::numbers::counted;
 use stage2_contract::text::visible_path;
-use stage2_export::{Counts, Exported, Run, Selection, export as write};
+use stage2_export::{Exported, Run, Selection, export as write};
 use stage2_report::Settings;
 
 use crate::bundle::refuse_dormant;
@@ -14,7 +14,6 @@ use crate::failure::Failure;
 use crate::install;
 use crate::terminal::{Terminal, printable};
 
-/// The program that writes Parquet.
 const PARQUET: &str = "stage2-parquet";
 
 pub(crate) fn export(args: ExportArgs, terminal: &Terminal) -> Result<u8, Failure> {
@@ -40,7 +39,6 @@ fn failure(error: stage2_export::ExportError) -> Failure {
     if error.is_usage() { Failure::Usage(text) } else { Failure::NoResult(text) }
 }
 
-/// Runs the program that writes Parquet.
 fn parquet(args: ExportArgs) -> Result<(Exported, PathBuf), Failure> {
     let ExportArgs { run_dir, output, stage, window, .. } = args;
     let name = run_dir.canonicalize().unwrap_or_else(|_| run_dir.clone());
@@ -83,35 +81,27 @@ fn program_for_parquet() -> Result<PathBuf, Failure> {
 }
 
 fn tell(exported: &Exported, out: &Path, terminal: &Terminal) {
-    let Counts {
-        kernels,
-        memory,
-        graphs,
-        ranges,
-        marks,
-        marks_left_out,
-        without_times,
-        not_selected,
-    } = exported.counts;
+    let counts = &exported.counts;
     let kinds = [
-        (memory, counted(memory, "memory operation")),
-        (graphs, counted(graphs, "CUDA graph launch")),
-        (ranges, counted(ranges, "range")),
-        (marks, counted(marks, "mark")),
+        (counts.memory, "memory operation"),
+        (counts.graphs, "CUDA graph launch"),
+        (counts.ranges, "range"),
+        (counts.marks, "mark"),
     ];
-    let kinds = kinds.into_iter().filter(|(n, _)| *n > 0).map(|(_, text)| text);
-    let held: Vec<String> = std::iter::once(counted(kernels, "kernel")).chain(kinds).collect();
+    let kinds = kinds.into_iter().filter(|(n, _)| *n > 0);
+    let kinds = std::iter::once((counts.kernels, "kernel")).chain(kinds);
+    let held: Vec<String> = kinds.map(|(n, kind)| counted(n, kind)).collect();
     terminal.result(&format!("export: {} ({})", visible_path(out), held.join(", ")));
-    if without_times > 0 {
-        let times = counted(without_times, "GPU record");
+    if counts.without_times > 0 {
+        let times = counted(counts.without_times, "GPU record");
         terminal.result(&format!("no valid times, and so in no timeline or sum: {times}"));
     }
-    if marks_left_out > 0 {
-        let marks = counted(marks_left_out, "NVTX mark");
+    if counts.marks_left_out > 0 {
+        let marks = counted(counts.marks_left_out, "NVTX mark");
         terminal.result(&format!("left out: {marks}, which this format has no place for"));
     }
-    if not_selected > 0 {
-        terminal.detail(&format!("not selected: {}", counted(not_selected, "event")));
+    if counts.not_selected > 0 {
+        terminal.detail(&format!("not selected: {}", counted(counts.not_selected, "event")));
     }
     exported.missing.iter().for_each(|what| terminal.result(&format!("incomplete: {what}")));
     if let Some(clocks) = &exported.clocks {

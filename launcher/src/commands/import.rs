@@ -27,8 +27,7 @@ use crate::run::{self, Signals};
 use crate::terminal::Terminal;
 use crate::{redaction, reports};
 
-/// `stage2-launch merge`, which is also called `import`. What cannot be used of the captures is told;
-/// the rest is merged.
+/// `stage2-launch merge`, also called `import`. What cannot be used of the captures is told; the rest is merged.
 pub(crate) fn import(args: MergeArgs, terminal: &Terminal) -> Result<u8, Failure> {
     let MergeArgs { captures, output, presets, acceptance, showing, overrides } = args;
     let composed = config::compose(&presets.request(overrides))?;
@@ -52,7 +51,8 @@ pub(crate) fn import(args: MergeArgs, terminal: &Terminal) -> Result<u8, Failure
         terminal,
     };
     let made = maker.make(&folder, &captures, &[], &[], None)?;
-    if !made.is_of_use() {
+    // Nothing could be read of any file, and no signal came before that.
+    if !made.has_merged() && made.interrupted.is_none() && made.outcome.is_ok() {
         let refused = made.discard(found, terminal);
         // Where something else is in one meanwhile it stays.
         around.iter().for_each(|folder| drop(std::fs::remove_dir(folder)));
@@ -62,8 +62,7 @@ pub(crate) fn import(args: MergeArgs, terminal: &Terminal) -> Result<u8, Failure
     Ok(made.status(&acceptance, terminal))
 }
 
-/// Fails where no file can be used, before there is a folder. One that can be used is merged without
-/// the others.
+/// Fails where no file can be used, before there is a folder; one that can be is merged without the others.
 fn check_inputs(captures: &Captures) -> Result<(), Failure> {
     let Captures { traces, nsys, ncu } = captures;
     if traces.is_empty() && nsys.is_empty() && ncu.is_empty() {
@@ -100,7 +99,6 @@ const EFFECTIVE: &[&str] = &[
 /// A larger file is no `env.json`.
 const ENVIRONMENT_BYTES: u64 = 64 << 20;
 
-/// What bundles that are made together have in common.
 #[derive(Clone, Copy)]
 pub(super) struct BundleMaker<'a> {
     pub(super) composed: &'a Composed,
@@ -111,7 +109,6 @@ pub(super) struct BundleMaker<'a> {
     pub(super) terminal: &'a Terminal,
 }
 
-/// A trace file of a window.
 #[derive(Clone, Debug)]
 pub(super) struct WindowFile {
     pub(super) path: PathBuf,
@@ -129,7 +126,6 @@ pub(super) enum WindowKind {
     Moves,
 }
 
-/// A bundle that was made.
 pub(super) struct NewBundle {
     pub(super) bundle: Bundle,
     pub(super) outcome: anyhow::Result<Outcome>,
@@ -139,9 +135,8 @@ pub(super) struct NewBundle {
 }
 
 impl BundleMaker<'_> {
-    /// Makes a bundle in a folder that is there and empty: of `captures`, which are copied, and of trace files
-    /// of windows, one process each. `findings` are known beforehand; `environment` is the `env.json` of the
-    /// run that the windows belong to.
+    /// Makes a bundle in a folder that is there and empty, of copies of `captures` and of trace files of windows, one
+    /// process each. `findings` are known beforehand; `environment` is the `env.json` of the windows' run.
     pub(super) fn make(
         &self,
         folder: &RunFolder,
@@ -183,7 +178,6 @@ impl BundleMaker<'_> {
 }
 
 impl NewBundle {
-    /// Tells what there is, and shows it.
     pub(super) fn tell(&self, showing: BrowserOptions, terminal: &Terminal) {
         let dir = self.bundle.dir();
         tell(&self.bundle.record, &self.outcome, dir, terminal);
@@ -225,22 +219,15 @@ impl NewBundle {
         ))
     }
 
-    /// Whether something could be read of some file, or a signal came before that.
-    pub(super) fn is_of_use(&self) -> bool {
-        self.has_merged() || self.interrupted.is_some() || self.outcome.is_err()
-    }
-
     fn has_merged(&self) -> bool {
         self.bundle.record.passes.iter().any(|pass| pass.status == PassStatus::Ok)
     }
 
     /// The reports, where all of the bundle is there.
     pub(super) fn result(&self) -> Option<&Outcome> {
-        let is_whole = self.has_merged() && self.closed.is_ok();
-        self.outcome.as_ref().ok().filter(|_| is_whole)
+        self.outcome.as_ref().ok().filter(|_| self.has_merged() && self.closed.is_ok())
     }
 
-    /// The exit status.
     pub(super) fn status(&self, acceptance: &Acceptance, terminal: &Terminal) -> u8 {
         match self.interrupted {
             Some(signal) => u8::try_from(128 + signal as i32).unwrap_or(u8::MAX),
@@ -274,7 +261,16 @@ fn write_reports(
     write_environment(dir, environment, None)?;
     bundle.passes_ended()?;
     let first = reports::write_reports(dir)?;
-    if !fail_unread(&mut bundle.record.passes, &first.read) {
+    let mut has_failed = false;
+    for pass in &mut bundle.record.passes {
+        // Its files were taken in, and nothing of them could be read.
+        if pass.status == PassStatus::Ok && !first.read.contains(&pass.name.as_str()) {
+            pass.status = PassStatus::Failed;
+            pass.why.push_str("; nothing of it could be read");
+            has_failed = true;
+        }
+    }
+    if !has_failed {
         return Ok(first);
     }
     bundle.save()?;
@@ -293,7 +289,7 @@ fn write_environment(
     }
 }
 
-/// Brings everything into the folder of the bundle; a pass for each kind says what of it.
+/// A pass for each kind says what of it could be taken in.
 fn copy_in(
     captures: &Captures,
     window_files: &[WindowFile],
@@ -395,19 +391,6 @@ fn pass_of(name: &str, dir: &Path, copies: &[(PathBuf, PathBuf)]) -> PassRecord 
     }
 }
 
-/// A pass whose files were taken in, and of which nothing could be read, has failed. Whether there is one.
-fn fail_unread(passes: &mut [PassRecord], read: &[&str]) -> bool {
-    let mut found = false;
-    for pass in passes {
-        if pass.status == PassStatus::Ok && !read.contains(&pass.name.as_str()) {
-            pass.status = PassStatus::Failed;
-            pass.why.push_str("; nothing of it could be read");
-            found = true;
-        }
-    }
-    found
-}
-
 fn without_effect(explicit: &BTreeSet<String>) -> Option<Finding> {
     let counts = |key: &str| EFFECTIVE.iter().any(|part| config::within(key, part));
     let idle: Vec<&str> = explicit.iter().map(String::as_str).filter(|key| !counts(key)).collect();
@@ -425,25 +408,19 @@ const NOT_KNOWN: &str = "not known: the captures were taken elsewhere, and only 
 
 /// Writes the file. Nothing in it is of the machine that merges.
 fn write_foreign_environment(dir: &Path, outcome: Option<&Outcome>) -> anyhow::Result<()> {
-    let devices: Vec<_> = outcome
-        .iter()
-        .flat_map(|outcome| &outcome.devices)
-        .map(|row| {
-            json!({
-                "index": row.index,
-                "name": row.name,
-                "uuid": row.uuid,
-                "compute_capability": row.compute_capability,
-                "multiprocessors": row.multiprocessors,
-                "memory_bytes": row.memory_bytes,
-            })
+    let devices = outcome.iter().flat_map(|outcome| &outcome.devices).map(|row| {
+        json!({
+            "index": row.index,
+            "name": row.name,
+            "uuid": row.uuid,
+            "compute_capability": row.compute_capability,
+            "multiprocessors": row.multiprocessors,
+            "memory_bytes": row.memory_bytes,
         })
-        .collect();
-    let tools: BTreeMap<&String, Tool> = outcome
-        .iter()
-        .flat_map(|outcome| &outcome.tools)
-        .map(|(name, version)| (name, of_version(version)))
-        .collect();
+    });
+    let devices: Vec<_> = devices.collect();
+    let tools = outcome.iter().flat_map(|outcome| &outcome.tools);
+    let tools: BTreeMap<_, _> = tools.map(|(name, version)| (name, of_version(version))).collect();
     let environment = json!({
         "schema": 1,
         "simulated": outcome.is_some_and(|outcome| outcome.simulated),

@@ -32,7 +32,6 @@ pub(crate) fn config(settings: RunSettings) -> Result<u8, Failure> {
     printed(&config::yaml_with_origins(&composed.tree))
 }
 
-/// Prints the completions of the command line for a shell.
 pub(crate) fn completions(shell: Shell) -> Result<u8, Failure> {
     let mut command = Cli::command();
     let name = command.get_name().to_owned();
@@ -47,7 +46,6 @@ pub(crate) fn completions(shell: Shell) -> Result<u8, Failure> {
     }
 }
 
-/// Writes the manual pages.
 pub(crate) fn man(folder: &Path) -> Result<u8, Failure> {
     clap_mangen::generate_to(Cli::command(), folder).map(|()| 0).map_err(|error| {
         let folder = visible_path(folder);

@@ -5,19 +5,17 @@ use std::path::Path;
 use super::ending::{list_files, open_report, print_file, tell};
 use super::windows;
 use crate::bundle::{self, Access, COLLECTOR_DIR, RunRecord, lost_traces};
-use crate::cli::{self, Acceptance, Presets, ReportArgs};
-use crate::config;
+use crate::cli::{self, ReportArgs};
 use crate::failure::Failure;
 use crate::plan::TRACE_FOLDER;
-use crate::redaction;
-use crate::reports;
 use crate::run::left_running;
 use crate::terminal::Terminal;
+use crate::{config, redaction, reports};
 use stage2_contract::text::visible_path;
 use stage2_report::Settings;
 
 pub(crate) fn report(args: ReportArgs, terminal: &Terminal) -> Result<u8, Failure> {
-    let ReportArgs { presets, acceptance, showing, json, run_dir, overrides } = args;
+    let ReportArgs { showing, json, run_dir, .. } = &args;
     if cli::is_setting(&run_dir.to_string_lossy()) && !run_dir.exists() {
         let word = run_dir.display();
         return Err(Failure::Usage(format!(
@@ -25,22 +23,22 @@ pub(crate) fn report(args: ReportArgs, terminal: &Terminal) -> Result<u8, Failur
              tmp/stage2/latest {word}"
         )));
     }
-    let record = RunRecord::read(&run_dir).map_err(|e| Failure::Usage(format!("{e:#}")))?;
+    let record = RunRecord::read(run_dir).map_err(|e| Failure::Usage(format!("{e:#}")))?;
     if !record.dormant {
-        let status = write_again(&run_dir, &record, &overrides, &presets, &acceptance, terminal)?;
-        if json {
+        let status = write_again(run_dir, &record, &args, terminal)?;
+        if *json {
             print_file(&run_dir.join("metrics.json"))?;
         }
         if showing.open {
-            open_report(&run_dir, terminal);
+            open_report(run_dir, terminal);
         }
         return Ok(status);
     }
-    if json || showing.open {
-        bundle::refuse_dormant(&run_dir)?;
+    if *json || showing.open {
+        bundle::refuse_dormant(run_dir)?;
     }
-    let folders = bundle::window_bundles(&run_dir);
-    let shown = visible_path(&run_dir);
+    let folders = bundle::window_bundles(run_dir);
+    let shown = visible_path(run_dir);
     if folders.is_empty() {
         return Err(Failure::NoResult(format!(
             "{shown} is a dormant run without windows: there is nothing to report; if it was killed, \
@@ -49,16 +47,15 @@ pub(crate) fn report(args: ReportArgs, terminal: &Terminal) -> Result<u8, Failur
     }
     let mut status = 0;
     for folder in &folders {
-        let one = RunRecord::read(folder).map_err(Failure::no_result).and_then(|record| {
-            write_again(folder, &record, &overrides, &presets, &acceptance, terminal)
-        });
+        let one = RunRecord::read(folder).map_err(Failure::no_result);
+        let one = one.and_then(|record| write_again(folder, &record, &args, terminal));
         // One window that cannot be reported does not cost the others their reports.
         status = status.max(one.unwrap_or_else(|failure| {
             terminal.error(&failure.to_string());
             failure.exit()
         }));
     }
-    windows::compare(&run_dir, terminal)?;
+    windows::compare(run_dir, terminal)?;
     Ok(status)
 }
 
@@ -66,9 +63,7 @@ pub(crate) fn report(args: ReportArgs, terminal: &Terminal) -> Result<u8, Failur
 fn write_again(
     run_dir: &Path,
     record: &RunRecord,
-    overrides: &[String],
-    presets: &Presets,
-    acceptance: &Acceptance,
+    ReportArgs { presets, acceptance, overrides, .. }: &ReportArgs,
     terminal: &Terminal,
 ) -> Result<u8, Failure> {
     if let Some(why) = lost_traces(run_dir, record) {
@@ -102,8 +97,7 @@ fn forget_ended(run_dir: &Path) -> Result<(), Failure> {
     record.write(run_dir).map_err(Failure::no_result)
 }
 
-/// Gives pages that were written again to the group that the run was shared with. Nothing else is
-/// changed: what was done to the bundle since was done on purpose.
+/// Gives pages that were written again to the group of the run. Nothing else is changed: that was done on purpose.
 fn share_again(run_dir: &Path, terminal: &Terminal) {
     let group = Settings::of_run(run_dir).group;
     match Access::of(group.as_deref()) {

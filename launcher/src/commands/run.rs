@@ -20,11 +20,12 @@ use crate::config::{self, Composed, Config, Run};
 use crate::env::{self, GpuFacts, relevant_variables};
 use crate::failure::Failure;
 use crate::hook::Hook;
-use crate::plan::{self, Inherited, Kind, LIBRARY, Pass, Plan};
+use crate::plan::{self, Inherited, LIBRARY, Pass, Plan};
 use crate::reports::Outcome;
 use crate::run::{self, Library, System};
 use crate::terminal::Terminal;
-use crate::workload::{self, hydra_app};
+use crate::tools::product;
+use crate::workload::{self, NotRunnable, hydra_app};
 use crate::{copy_inputs, doctor, install, redaction, reports};
 
 /// Stands for the folder of the run until that is chosen.
@@ -40,7 +41,6 @@ pub(super) struct Job {
     pub(super) dormant: bool,
     /// The library that plays CUPTI for a simulated GPU.
     pub(super) simulator: Option<PathBuf>,
-    /// The GPUs, where they are known already.
     pub(super) gpu: Option<GpuFacts>,
     /// `--nsys`: captures that kernels are chosen by where no pass knows them.
     pub(super) nsys_files: Vec<PathBuf>,
@@ -49,7 +49,6 @@ pub(super) struct Job {
     pub(super) showing: BrowserOptions,
 }
 
-/// A plan and what else is known before anything runs.
 struct PreparedRun {
     plan: Plan,
     folder: RunFolder,
@@ -64,13 +63,10 @@ pub(crate) fn run(args: RunArgs, terminal: &Terminal) -> Result<u8, Failure> {
     let RunArgs { options, dormant, nsys, workload } = args;
     let mut config = options.request();
     let asked_by = dormant_by(dormant);
-    let dormant = asked_by.is_some();
     if let Some(word) = asked_by {
-        if let Some((_, option, _)) =
-            config.switches.iter().find(|(_, option, _)| option == "--deep")
-        {
+        if config.switches.iter().any(|(_, option, _)| option == "--deep") {
             return Err(Failure::Usage(format!(
-                "{option} and {word}: a dormant run is a light one; unset STAGE2_START, or leave {option} out"
+                "--deep and {word}: a dormant run is a light one; unset STAGE2_START, or leave --deep out"
             )));
         }
         let light = stage2_config::hydra::Value::Text("light".to_owned());
@@ -82,17 +78,16 @@ pub(crate) fn run(args: RunArgs, terminal: &Terminal) -> Result<u8, Failure> {
         copy_inputs::check(copy_inputs::Kind::Nsys, file)
             .map_err(|why| Failure::Usage(format!("--nsys {}: {why:#}", file.display())))?;
     }
+    let dormant = asked_by.is_some();
     Job { dormant, nsys_files: nsys, keep_going, acceptance, showing, ..job }.launch(terminal)
 }
 
-/// What asks for a dormant run: the option, or the variable, which the collector would obey in any run and
-/// leave without work.
+/// What asks for a dormant run: the option, or the variable, which the collector would obey in any run.
 fn dormant_by(option: bool) -> Option<&'static str> {
-    let off = || std::env::var_os("STAGE2_START").is_some_and(|value| value == "off");
-    match option {
-        true => Some("--dormant"),
-        false => off().then_some("STAGE2_START=off"),
+    if option {
+        return Some("--dormant");
     }
+    std::env::var_os("STAGE2_START").filter(|value| value == "off").map(|_| "STAGE2_START=off")
 }
 
 impl Job {
@@ -118,13 +113,13 @@ impl Job {
         if self.dry_run {
             return self.show_plan(&composed, terminal);
         }
-        let prepared = self.prepare(&composed, |folder, access| Ok(folder.create(access)?))?;
+        let prepared = self.prepare(&composed)?;
         let run_dir = prepared.folder.path();
-        let interrupted = format!(
-            "the run ends here; `stage2-launch report {}` makes reports of what there is",
-            run_dir.display()
+        let shown = run_dir.display();
+        let ends = format!(
+            "the run ends here; `stage2-launch report {shown}` makes reports of what there is"
         );
-        let signals = take_signals(terminal, interrupted)?;
+        let signals = take_signals(terminal, ends)?;
         let PreparedRun { plan, folder, settings, .. } = &prepared;
         let latest = folder.latest();
         let mut bundle = self.open_bundle(&prepared, terminal)?;
@@ -136,8 +131,7 @@ impl Job {
         }
         if self.dormant {
             terminal.result(&format!(
-                "dormant: nothing is recorded until `stage2-launch ctl {} start --for 10s`",
-                run_dir.display()
+                "dormant: nothing is recorded until `stage2-launch ctl {shown} start --for 10s`"
             ));
         }
         let passed = run::run_passes(plan, &mut bundle, &System, &signals, terminal);
@@ -177,11 +171,10 @@ impl Job {
         }
         let closed = bundle.finish(&outcome);
         tell(&bundle.record, &outcome, &run_dir, terminal);
-        if let Err(error) = closed.as_ref().map_err(|error| format!("{error:#}"))
+        if let Err(error) = &closed
             && run_dir.exists()
         {
-            let again = format!("stage2-launch report {}", run_dir.display());
-            terminal.error(&format!("{error}; make room and run `{again}`"));
+            terminal.error(&format!("{error:#}; make room and run `stage2-launch report {shown}`"));
         }
         // Trace files of which none can be read are a measurement that failed. Where there is none
         // at all, the workload may have used no GPU.
@@ -201,8 +194,7 @@ impl Job {
             make_room(folder, settings, &mut bundle, terminal);
         }
         list_files(&outcome, &run_dir, terminal);
-        let is_empty = outcome.as_ref().is_ok_and(|found| found.status == Status::Empty);
-        if is_empty
+        if outcome.as_ref().is_ok_and(|found| found.status == Status::Empty)
             && !lost
             && bundle.record.workload_exit.is_none_or(WorkloadExit::is_failure)
             && let Some(earlier) = latest.and_then(|latest| folder.point_back(&latest))
@@ -238,7 +230,7 @@ impl Job {
         }
         let empty: Empty = serde_json::from_value(outcome.coverage["empty"].clone()).ok()?;
         let causes: Vec<_> =
-            [&empty.first].into_iter().chain(&empty.also).map(|r| r.cause).collect();
+            std::iter::once(&empty.first).chain(&empty.also).map(|r| r.cause).collect();
         let mut environments = prepared.plan.passes.iter().map(|pass| &pass.environment);
         let subject = doctor::Subject {
             command: self.command.clone(),
@@ -258,22 +250,44 @@ impl Job {
     }
 
     fn show_plan(&self, composed: &Composed, terminal: &Terminal) -> Result<u8, Failure> {
-        let prepared = self.prepare(composed, |folder, _| Ok(folder))?;
-        let PreparedRun { plan, folder, .. } = &prepared;
-        let foreseen = foreseen_failures(plan, &self.command, folder, self.simulator.is_some());
-        let required = self.acceptance.foreseen(plan);
+        let PreparedRun { plan, folder, .. } = self.prepare(composed)?;
+        let foreseen = self.foreseen_failures(&plan, &folder);
+        let required = self.acceptance.foreseen(&plan);
         for finding in plan.findings.iter().chain(&foreseen).chain(&required) {
             terminal.finding(finding);
         }
-        printed(&plan::show(plan))
+        printed(&plan::show(&plan))
     }
 
-    /// Everything up to the first process. `make` turns the choice of a folder into a folder.
-    fn prepare(
-        &self,
-        composed: &Composed,
-        make: impl FnOnce(RunFolder, &Access) -> Result<RunFolder, Failure>,
-    ) -> Result<PreparedRun, Failure> {
+    /// What a run of a plan would fail at on this machine. Nothing is run or made for it, and a dry run ends with
+    /// status 0 wherever there is a plan to show.
+    fn foreseen_failures(&self, plan: &Plan, folder: &RunFolder) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        if let Err(NotRunnable { exit, finding }) = self.find_program() {
+            let what = format!("a run would exit with status {exit}: {}", finding.what);
+            findings.push(Finding::warning(what, finding.why, finding.remedy));
+        }
+        if let Some(error) = folder.refused() {
+            let path = error.path.display();
+            let what =
+                format!("a run would exit with status 2: the run folder {path} cannot be used");
+            findings.push(Finding::warning(what, error.what, error.remedy));
+        }
+        findings.extend(plan.passes.iter().filter_map(without_its_tool));
+        // A simulated GPU asks nobody.
+        if self.simulator.is_none() {
+            let command = &self.command;
+            findings.extend(plan.passes.iter().find_map(|pass| without_samples(pass, command)));
+        }
+        findings
+    }
+
+    pub(super) fn find_program(&self) -> Result<PathBuf, NotRunnable> {
+        workload::find(self.command.first().map_or(OsStr::new(""), OsString::as_os_str))
+    }
+
+    /// Everything up to the first process; a dry run makes no folder.
+    fn prepare(&self, composed: &Composed) -> Result<PreparedRun, Failure> {
         let cwd = working_dir()?;
         let (folder, config) =
             self.choose_folder(composed, &cwd, bundle::run_name(std::process::id()))?;
@@ -285,8 +299,7 @@ impl Job {
         // What lies in the folder of the run itself is not there yet.
         let earlier = config.stage1.run_dir.as_deref();
         let earlier = earlier.filter(|dir| !dir.starts_with(RUN_DIR));
-        let checked = earlier.map(stage1::check).transpose();
-        checked.map_err(|e| Failure::Usage(e.to_string()))?;
+        earlier.map(stage1::check).transpose().map_err(|e| Failure::Usage(e.to_string()))?;
         if let Some(path) = &config.model.llm.config_json
             && let Err(error) = path.metadata()
         {
@@ -298,11 +311,10 @@ impl Job {
         }
         if !self.dry_run {
             // What cannot run leaves no bundle, and `latest` as it is.
-            let program = self.command.first().cloned().unwrap_or_default();
-            workload::find(&program)?;
+            self.find_program()?;
         }
         let access = Access::of(config.run.group.as_deref())?;
-        let folder = make(folder, &access)?;
+        let folder = if self.dry_run { folder } else { folder.create(&access)? };
         let (tree, config) = composed.resolved(&folder.path())?;
         let mut plan = self.plan(composed, &folder.path(), library.clone(), plan::plan)?;
         plan.findings.extend(findings);
@@ -377,8 +389,7 @@ impl Job {
         match run::find_library(configured, variable.as_deref(), &install::program()) {
             Library::Found(path) => Ok(path),
             missing if self.dry_run => {
-                let why = missing.complaint();
-                findings.push(Finding::warning("a run would fail", why, ""));
+                findings.push(Finding::warning("a run would fail", missing.complaint(), ""));
                 Ok(missing.first_place().unwrap_or_else(|| LIBRARY.into()))
             }
             missing => {
@@ -389,7 +400,6 @@ impl Job {
         }
     }
 
-    /// Makes the bundle and writes down what is known before the first pass.
     fn open_bundle(&self, prepared: &PreparedRun, terminal: &Terminal) -> Result<Bundle, Failure> {
         let PreparedRun { plan, folder, library, tree, inputs, .. } = prepared;
         let run_id = folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -402,22 +412,18 @@ impl Job {
         record.findings.extend(folder.link_latest());
         let path = Some(library.to_string_lossy().into_owned());
         record.tools.insert("collector".into(), Tool { path, version: None });
-        for finding in &record.findings {
-            terminal.finding(finding);
-        }
+        record.findings.iter().for_each(|finding| terminal.finding(finding));
         let config_yaml = config::yaml_with_origins(tree);
         let mut bundle = Bundle::start(folder, record, inputs.clone(), config_yaml)?;
         terminal.detail(&format!("bundle: {}", bundle.dir().display()));
         let environment = env::gather(&self.command, self.gpu.clone());
         bundle.record.tools.extend(environment.tools.clone());
         if let Some(python) = &environment.python {
-            let tool =
-                Tool { path: Some(python.interpreter.clone()), version: python.version.clone() };
-            bundle.record.tools.insert("python".into(), tool);
+            let (path, version) = (Some(python.interpreter.clone()), python.version.clone());
+            bundle.record.tools.insert("python".into(), Tool { path, version });
         }
         if let Err(error) = bundle.set_environment(environment) {
-            let what = "env.json is missing";
-            let finding = Finding::warning(what, format!("{error:#}"), "");
+            let finding = Finding::warning("env.json is missing", format!("{error:#}"), "");
             bundle.note(finding, terminal);
         }
         Ok(bundle)
@@ -495,42 +501,6 @@ fn blocking(command: &[OsString], variable: &dyn Fn(&str) -> Option<OsString>) -
     ))
 }
 
-/// What a run of a plan would fail at on this machine: a program that is not there, a run folder that is
-/// taken, tools that are not installed. Nothing is run or made for it, and a dry run ends with status 0
-/// wherever there is a plan to show. `simulated`: the launcher has chosen a simulated GPU.
-fn foreseen_failures(
-    plan: &Plan,
-    command: &[OsString],
-    folder: &RunFolder,
-    simulated: bool,
-) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    let program = command.first().cloned().unwrap_or_default();
-    if let Err(problem) = workload::find(&program) {
-        findings.push(Finding::warning(
-            format!("a run would exit with status {}: {}", problem.exit, problem.finding.what),
-            problem.finding.why,
-            problem.finding.remedy,
-        ));
-    }
-    if let Some(error) = folder.refused() {
-        findings.push(Finding::warning(
-            format!(
-                "a run would exit with status 2: the run folder {} cannot be used",
-                error.path.display()
-            ),
-            error.what,
-            error.remedy,
-        ));
-    }
-    findings.extend(plan.passes.iter().filter_map(without_its_tool));
-    // A simulated GPU asks nobody.
-    if !simulated {
-        findings.extend(plan.passes.iter().find_map(|pass| without_samples(pass, command)));
-    }
-    findings
-}
-
 /// A pass that is to sample counters and cannot, as far as can be told without a trial.
 fn without_samples(pass: &Pass, command: &[OsString]) -> Option<Finding> {
     let set = |name: &str| pass.environment.get(name).or_else(|| pass.kept.get(name));
@@ -547,20 +517,16 @@ fn without_samples(pass: &Pass, command: &[OsString]) -> Option<Finding> {
     ))
 }
 
-/// A pass whose tool cannot be found.
 fn without_its_tool(pass: &Pass) -> Option<Finding> {
     let profiler = pass.profiler.as_ref().filter(|_| pass.skip.is_none())?;
-    let problem = workload::find(profiler.executable().as_os_str()).err()?;
-    let (tool, other) = match profiler.kind {
-        Kind::Nsys(_) => ("Nsight Systems", "leave its pass out: pipeline.nsys.enable=false"),
-        Kind::Ncu { .. } => ("Nsight Compute", "leave its pass out: pipeline.ncu.enable=false"),
-    };
+    let finding = workload::find(profiler.executable().as_os_str()).err()?.finding;
+    let (name, tool) = (pass.name, product(pass.name));
     Some(Finding::warning(
-        format!("a run would leave the {} pass out: {}", pass.name, problem.finding.what),
-        problem.finding.why,
+        format!("a run would leave the {name} pass out: {}", finding.what),
+        finding.why,
         format!(
-            "install {tool} and put its folder into PATH, name it in pipeline.{}.executable, or {other}",
-            pass.name
+            "install {tool} and put its folder into PATH, name it in pipeline.{name}.executable, or leave \
+             its pass out: pipeline.{name}.enable=false"
         ),
     ))
 }
@@ -569,12 +535,10 @@ fn without_its_tool(pass: &Pass) -> Option<Finding> {
 mod tests {
     use super::*;
     use crate::config::{Request, compose};
+    use wildmatch::WildMatch;
 
-    fn told(settings: &[&str], command: &[&str]) -> Vec<String> {
-        told_in(settings, command, &[])
-    }
-
-    fn told_in(settings: &[&str], command: &[&str], variables: &[(&str, &str)]) -> Vec<String> {
+    /// What is told of a command with these settings and variables.
+    fn told(settings: &[&str], command: &[&str], variables: &[(&str, &str)]) -> Vec<String> {
         let overrides = settings.iter().map(|word| (*word).to_owned()).collect();
         let composed = compose(&Request { overrides, ..Request::default() }).expect("settings");
         let (_, config) = composed.resolved("/run".as_ref()).expect("settings");
@@ -589,43 +553,36 @@ mod tests {
     }
 
     #[test]
-    fn the_example_workload_is_recognised_unless_it_is_run_as_one() {
-        let command = ["python", "-m", "runner", "model=llama_1b"];
-        let findings = told(&[], &command);
-        assert_eq!(findings.len(), 1, "{findings:?}");
-        assert!(findings[0].contains("runner/app.py, line "), "{findings:?}");
-        assert!(findings[0].ends_with("add workload=hydra before `--`"), "{findings:?}");
-        // The preset decides, not what it appends.
-        assert_eq!(told(&["workload=hydra", "workload.append=[]"], &command), [""; 0]);
-        assert_eq!(told(&["workload.append=[a=1]"], &command).len(), 1);
-        assert_eq!(told(&[], &["true"]), [""; 0]);
-    }
-
-    #[test]
-    fn a_manifest_that_nobody_reads_is_told() {
-        let findings = told(&["inputs.manifest=lists/m.yaml"], &["serve"]);
-        assert!(findings[0].contains("lists/m.yaml is not given"), "{findings:?}");
-        assert_eq!(told(&["inputs.manifest=m.yaml"], &["serve", "--list=/x/m.yaml"]), [""; 0]);
-        assert_eq!(told(&["inputs.manifest=m.yaml", "workload=hydra"], &["serve"]), [""; 0]);
-        assert_eq!(told(&[], &["serve"]), [""; 0]);
-    }
-
-    #[test]
-    fn a_model_that_cannot_be_read_is_told() {
+    fn what_can_be_said_beforehand_is_told_and_nothing_of_what_is_fine() {
+        let app = &["python", "-m", "runner", "model=llama_1b"][..];
         let here = concat!("model.llm.config_json=", env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
-        let findings = told(&[here], &["serve"]);
-        assert!(findings[0].starts_with("MFU, MBU and floor will be absent: "), "{findings:?}");
-        assert_eq!(told(&["model/llm=llama_3_8b"], &["serve"]), [""; 0]);
-    }
-
-    #[test]
-    fn blocking_launches_are_told() {
-        let findings = told(&[], &["env", "CUDA_LAUNCH_BLOCKING=1", "true"]);
-        assert!(findings[0].starts_with("CUDA_LAUNCH_BLOCKING=1 is set"), "{findings:?}");
-        assert_eq!(told(&[], &["env", "CUDA_LAUNCH_BLOCKING=0", "true"]), [""; 0]);
-        let set = [("CUDA_LAUNCH_BLOCKING", "1")];
-        assert_eq!(told_in(&[], &["true"], &set).len(), 1);
-        let unset = ["env", "-u", "CUDA_LAUNCH_BLOCKING", "true"];
-        assert_eq!(told_in(&[], &unset, &set), [""; 0], "as the remedy says");
+        let set = &[("CUDA_LAUNCH_BLOCKING", "1")][..];
+        for (settings, command, variables, expected) in [
+            (&[][..], app, &[][..], "*runner/app.py, line *add workload=hydra before `--`"),
+            // The preset decides, not what it appends.
+            (&["workload=hydra", "workload.append=[]"], app, &[], ""),
+            (&["workload.append=[a=1]"], app, &[], "*runner/app.py, line *"),
+            (&[], &["true"], &[], ""),
+            (&["inputs.manifest=lists/m.yaml"], &["serve"], &[], "*lists/m.yaml is not given*"),
+            (&["inputs.manifest=m.yaml"], &["serve", "--list=/x/m.yaml"], &[], ""),
+            (&["inputs.manifest=m.yaml", "workload=hydra"], &["serve"], &[], ""),
+            (&[here], &["serve"], &[], "MFU, MBU and floor will be absent: *"),
+            (&["model/llm=llama_3_8b"], &["serve"], &[], ""),
+            (
+                &[],
+                &["env", "CUDA_LAUNCH_BLOCKING=1", "true"],
+                &[],
+                "CUDA_LAUNCH_BLOCKING=1 is set*",
+            ),
+            (&[], &["env", "CUDA_LAUNCH_BLOCKING=0", "true"], &[], ""),
+            (&[], &["true"], set, "CUDA_LAUNCH_BLOCKING=1 is set*"),
+            // As the remedy says.
+            (&[], &["env", "-u", "CUDA_LAUNCH_BLOCKING", "true"], set, ""),
+        ] {
+            let told = told(settings, command, variables);
+            assert_eq!(told.len(), usize::from(!expected.is_empty()), "{settings:?} {command:?}");
+            let fits = |text: &String| WildMatch::new(expected).matches(text);
+            assert!(told.iter().all(fits), "{settings:?} {command:?}: {told:?}");
+        }
     }
 }

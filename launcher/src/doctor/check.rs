@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io::Read as _;
-#[cfg(test)]
-use std::path::Path;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -18,7 +16,6 @@ use crate::env::{Answer, NoAnswer, answer, is_executable};
 /// Characters of a text that quotes something from outside.
 const QUOTED: usize = 300;
 
-/// How a check came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Status {
@@ -48,22 +45,15 @@ impl Status {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Group {
-    /// The driver and the devices.
     Gpu,
-    /// The collector, and what it needs in the workload.
     Collector,
-    /// Who else uses CUPTI or the counters.
     Profilers,
-    /// What the kernel, the driver and the container allow.
     Permissions,
-    /// Nsight Systems and Nsight Compute.
     Tools,
-    /// Container, memory and disk.
     Machine,
 }
 
 impl Group {
-    /// Its heading.
     pub(crate) fn title(self) -> &'static str {
         match self {
             Group::Gpu => "GPU",
@@ -81,7 +71,6 @@ impl Group {
 pub(crate) struct Fix {
     /// The case, as docs/doctor.md names it.
     pub(crate) when: &'static str,
-    /// How the check comes out then.
     pub(crate) status: Status,
     /// What to do, as the program prints it.
     pub(crate) text: &'static str,
@@ -103,9 +92,7 @@ pub(crate) struct CheckInfo {
     /// Its name in the JSON, which never changes.
     pub(crate) id: &'static str,
     pub(crate) group: Group,
-    /// What it looks at.
     pub(crate) looks_at: &'static str,
-    /// Why that matters.
     pub(crate) why: &'static str,
     /// All that it may tell to do.
     pub(crate) fixes: &'static [Fix],
@@ -113,7 +100,6 @@ pub(crate) struct CheckInfo {
     pub(crate) explains: &'static [EmptyCause],
 }
 
-/// What a check found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Check {
     pub(crate) id: &'static str,
@@ -155,8 +141,7 @@ impl CheckInfo {
         self.check(Status::NotChecked, why)
     }
 
-    /// The case of the fix at `index` of [`CheckInfo::fixes`]; a number that is none of them is a mistake
-    /// that every test of the check finds.
+    /// The case of the fix at `index` of [`CheckInfo::fixes`]; tests find a number that is none of them.
     pub(crate) fn case(&self, index: usize, what: impl Into<String>) -> Check {
         let fix = self.fixes.get(index);
         debug_assert!(fix.is_some(), "{} has no fix {index}", self.id);
@@ -189,13 +174,12 @@ const PATIENCE: Duration = Duration::from_millis(4000);
 /// A program that needs longer for its answer hangs.
 const ANSWER: Duration = Duration::from_millis(3000);
 
-/// Where the checks look.
 #[derive(Debug)]
 pub(crate) struct System {
     /// `/`, or the folder that stands for it.
-    root: PathBuf,
-    variables: BTreeMap<OsString, OsString>,
-    deadline: Instant,
+    pub(super) root: PathBuf,
+    pub(super) variables: BTreeMap<OsString, OsString>,
+    pub(super) deadline: Instant,
 }
 
 impl System {
@@ -214,13 +198,6 @@ impl System {
             self.variables.insert(name.into(), value.to_owned());
         }
         self
-    }
-
-    /// A folder that holds `proc`, `sys`, ...
-    #[cfg(test)]
-    pub(crate) fn at(root: &Path, variables: &[(&str, &str)]) -> System {
-        let variables = variables.iter().map(|(name, value)| ((*name).into(), (*value).into()));
-        System { root: root.to_owned(), variables: variables.collect(), ..System::this() }
     }
 
     pub(crate) fn path(&self, absolute: &str) -> PathBuf {

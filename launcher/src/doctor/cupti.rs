@@ -74,8 +74,7 @@ fn candidate_lines(
     lines
 }
 
-/// Judges what a run would use. `asked`: what STAGE2_CUPTI says. `tried`: the trial that is most like the
-/// workload.
+/// Judges what a run would use. `asked`: STAGE2_CUPTI. `tried`: the trial that is most like the workload.
 pub(super) fn check(
     installed: &[InstalledCupti],
     asked: Option<&Path>,
@@ -136,7 +135,6 @@ pub(super) fn check(
     }
 }
 
-/// A libcupti that is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct InstalledCupti {
     pub(super) path: PathBuf,
@@ -243,8 +241,8 @@ fn measured(installed: &[InstalledCupti]) -> Vec<String> {
 /// CUDA 13.4 update 1, as `cuptiGetVersion` counts.
 const FIT_FOR_SERVERS: u32 = 130_401;
 
-/// What to use instead of this version (as `cuptiGetVersion` counts) in a server that is recorded for long;
-/// nothing where it is fit for that, is not known, or the driver allows none that is.
+/// What to use instead of this version (as `cuptiGetVersion` counts) in a server that is recorded for long, if the
+/// driver allows it; nothing where this one is fit for that, or not known.
 fn long_runs(version: &str, driver_major: Option<u32>) -> &'static str {
     let old = version.parse().is_ok_and(|version: u32| version < FIT_FOR_SERVERS);
     if !old || driver_major.is_some_and(|major| major < 13) {
@@ -257,8 +255,7 @@ fn long_runs(version: &str, driver_major: Option<u32>) -> &'static str {
 
 /// Why the collector took the libcupti that it took, from what it noted of it in the trial.
 fn why(trial: &Trial, asked: Option<&Path>) -> &'static str {
-    let wants_newest = asked == Some(Path::new(NEWEST));
-    match (trial.meta.get("cupti.found").map(String::as_str), wants_newest) {
+    match (trial.meta.get("cupti.found").map(String::as_str), asked == Some(Path::new(NEWEST))) {
         (Some("Explicit"), _) => "STAGE2_CUPTI names it",
         (Some("AlreadyLoaded"), false) => "in the process already",
         (Some("AlreadyLoaded"), true) => {
@@ -299,53 +296,53 @@ pub(super) fn same(one: &Path, other: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use cupti_sys::places::How;
-
     use super::*;
     use crate::doctor::check::Status;
+    use crate::doctor::testing::Machine;
 
     fn trial(meta: &[(&str, &str)]) -> Trial {
         let meta = meta.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
         Trial { meta: meta.collect(), ..Trial::default() }
     }
 
+    const PACKAGES: &str = "lib/python3.12/site-packages";
+
+    /// A machine with these files in its Python packages.
+    fn with_packages(files: &[&str]) -> Machine {
+        let machine = Machine::new(&[]);
+        files.iter().for_each(|file| machine.write(&format!("{PACKAGES}/{file}"), ""));
+        machine
+    }
+
     #[test]
     fn candidates_are_those_of_the_interpreter_with_versions() {
-        let dir = tempfile::tempdir().expect("folder");
-        let packages = dir.path().join("lib/python3.12/site-packages");
-        let file = packages.join("nvidia/cuda_cupti/lib/libcupti.so.12");
-        std::fs::create_dir_all(file.parent().expect("parent")).expect("folder");
-        std::fs::write(&file, "").expect("file");
-        std::fs::create_dir_all(packages.join("nvidia_cuda_cupti_cu12-12.8.90.dist-info"))
-            .expect("folder");
-        let system = System::at(dir.path(), &[]);
-        let found = installed(&system, Some(&dir.path().join("bin/python3")), Some(12));
+        let machine = with_packages(&[
+            "nvidia/cuda_cupti/lib/libcupti.so.12",
+            "nvidia_cuda_cupti_cu12-12.8.90.dist-info/METADATA",
+        ]);
+        let found = installed(&machine.system(&[]), Some(&machine.path("bin/python3")), Some(12));
         let first = found.first().expect("a candidate");
-        assert_eq!(first.path, file);
+        let file = format!("{PACKAGES}/nvidia/cuda_cupti/lib/libcupti.so.12");
+        assert_eq!(first.path, machine.path(&file));
         let told = candidate_line(first);
         assert!(told.ends_with("CUDA 12, version 12.8.90, first activity API"), "{told}");
         let newer = check(&found[..1], None, Ok(&trial(&[])), Some("11.8"), None);
         assert_eq!(newer.status, Status::Warning);
-        let system = System::at(dir.path(), &[("STAGE2_CUPTI", "/no/such/libcupti.so")]);
+        let system = machine.system(&[("STAGE2_CUPTI", "/no/such/libcupti.so")]);
         assert_eq!(installed(&system, None, None), [], "the named one is the only one");
     }
 
     #[test]
     fn all_candidates_are_told_with_the_one_in_use_and_the_reason() {
-        let dir = tempfile::tempdir().expect("folder");
-        let packages = dir.path().join("lib/python3.12/site-packages");
-        for (file, wheel) in [
-            ("nvidia/cuda_cupti/lib/libcupti.so.12", "nvidia_cuda_cupti_cu12-12.8.90.dist-info"),
-            ("nvidia/cu13/lib/libcupti.so.13", "nvidia_cuda_cupti-13.5.25.dist-info"),
-        ] {
-            let file = packages.join(file);
-            std::fs::create_dir_all(file.parent().expect("parent")).expect("folder");
-            std::fs::write(&file, "").expect("file");
-            std::fs::create_dir_all(packages.join(wheel)).expect("folder");
-        }
-        let python = dir.path().join("bin/python3");
+        let machine = with_packages(&[
+            "nvidia/cuda_cupti/lib/libcupti.so.12",
+            "nvidia_cuda_cupti_cu12-12.8.90.dist-info/METADATA",
+            "nvidia/cu13/lib/libcupti.so.13",
+            "nvidia_cuda_cupti-13.5.25.dist-info/METADATA",
+        ]);
+        let python = machine.path("bin/python3");
         let of = |variables: &[(&str, &str)]| {
-            installed(&System::at(dir.path(), variables), Some(&python), Some(13))
+            installed(&machine.system(variables), Some(&python), Some(13))
         };
         let found = of(&[]);
         // Each file has the version of the wheel of its own CUDA.
@@ -353,44 +350,40 @@ mod tests {
         assert_eq!(versions.collect::<Vec<_>>(), ["13.5.25", "12.8.90"]);
         assert_eq!(of(&[("STAGE2_CUPTI", "newest")]), found);
 
-        let old = packages.join("nvidia/cuda_cupti/lib/libcupti.so.12");
+        let old = machine.path(&format!("{PACKAGES}/nvidia/cuda_cupti/lib/libcupti.so.12"));
         let old = old.to_str().expect("UTF-8");
         let used = trial(&[("cupti.path", old), ("cupti.found", "AlreadyLoaded")]);
         let check = check(&found, None, Ok(&used), Some("13.0"), None);
-        let has = |part: &str| check.details.iter().any(|line| line.contains(part));
-        assert!(
-            has(&format!("in use, in the process already: Python packages: {old}")),
-            "{check:?}"
-        );
-        assert!(has("version 13.5.25, both activity APIs"), "{check:?}");
-        assert!(has("STAGE2_CUPTI=newest would use 13.5.25 at "), "{check:?}");
-        assert!(has("measured with CUPTI 13.5: "), "{check:?}");
+        for part in [
+            format!("in use, in the process already: Python packages: {old}").as_str(),
+            "version 13.5.25, both activity APIs",
+            "STAGE2_CUPTI=newest would use 13.5.25 at ",
+            "measured with CUPTI 13.5: ",
+        ] {
+            assert!(check.details.iter().any(|line| line.contains(part)), "{part}: {check:?}");
+        }
     }
 
     #[test]
     fn what_the_collector_found_decides() {
+        let of = |meta: &[(&str, &str)], driver: Option<&str>, torch: Option<&str>| {
+            check(&[], None, Ok(&trial(meta)), driver, torch)
+        };
         let used = [("cupti.path", "/x/libcupti.so.12"), ("cupti.version", "26")];
-        let ok = check(&[], None, Ok(&trial(&used)), Some("13.0"), Some("12.8"));
+        let ok = of(&used, Some("13.0"), Some("12.8"));
         assert_eq!(ok.status, Status::Ok, "{ok:?}");
-        let second = [used[0], used[1], ("cupti.api", "v2")];
-        let second = check(&[], None, Ok(&trial(&second)), Some("13.0"), Some("12.8"));
+        let second = of(&[used[0], used[1], ("cupti.api", "v2")], Some("13.0"), Some("12.8"));
         assert!(second.what.contains("libcupti.so.12, activity API v2; "), "{}", second.what);
         // CUDA 12.8: another one serves long recordings better, if the driver allows it.
         assert!(ok.what.contains("take CUPTI 13.4 update 1 or later"), "{}", ok.what);
-        let old_driver = check(&[], None, Ok(&trial(&used)), Some("12.8"), None);
-        let fit = [used[0], ("cupti.version", "130401")];
-        let fit = check(&[], None, Ok(&trial(&fit)), Some("13.0"), None);
+        let old_driver = of(&used, Some("12.8"), None);
+        let fit = of(&[used[0], ("cupti.version", "130401")], Some("13.0"), None);
         assert!([old_driver, fit].iter().all(|check| !check.what.contains("13.4")));
-        let torch = check(&[], None, Ok(&trial(&used)), Some("13.0"), Some("13.0"));
+        let torch = of(&used, Some("13.0"), Some("13.0"));
         assert!(torch.fix.is_some_and(|fix| fix.contains("that torch brings")));
-        let none = trial(&[("gpu.off", "no libcupti found; tried ...")]);
-        assert!(
-            check(&[], None, Ok(&none), None, None)
-                .fix
-                .is_some_and(|fix| fix.contains("pip install"))
-        );
-        let off = trial(&[("gpu.off", "CUPTI error 39")]);
-        let off = check(&[], None, Ok(&off), None, None);
+        let none = of(&[("gpu.off", "no libcupti found; tried ...")], None, None);
+        assert!(none.fix.is_some_and(|fix| fix.contains("pip install")));
+        let off = of(&[("gpu.off", "CUPTI error 39")], None, None);
         assert!(off.status == Status::Problem && off.what.contains("error 39"));
         let untold = check(&[], None, Err("no python3".into()), None, None);
         assert_eq!((untold.status, untold.is_bad()), (Status::NotChecked, false));
@@ -427,20 +420,23 @@ mod tests {
 
     #[test]
     fn the_reason_follows_from_what_the_collector_noted() {
-        let trial = |how: &str| Trial {
-            meta: [("cupti.found".to_owned(), how.to_owned())].into(),
-            ..Trial::default()
-        };
         let newest = Some(Path::new("newest"));
-        assert_eq!(why(&trial("Explicit"), Some(Path::new("/x"))), "STAGE2_CUPTI names it");
-        assert_eq!(why(&trial("AlreadyLoaded"), None), "in the process already");
-        assert!(why(&trial("AlreadyLoaded"), newest).contains("none that can be used is newer"));
-        assert!(why(&trial("Toolkit"), newest).contains("newest that the driver allows"));
-        assert_eq!(why(&trial("Toolkit"), None), "the first that fits the driver");
-        let mut second = trial("Toolkit");
-        second.meta.insert("cupti.api".to_owned(), "v2".to_owned());
-        assert!(why(&second, None).contains("because it has the second activity API"));
-        assert!(why(&Trial::default(), None).contains("does not say"));
+        for (noted, asked, part) in [
+            (&[("cupti.found", "Explicit")][..], Some(Path::new("/x")), "STAGE2_CUPTI names it"),
+            (&[("cupti.found", "AlreadyLoaded")], None, "in the process already"),
+            (&[("cupti.found", "AlreadyLoaded")], newest, "none that can be used is newer"),
+            (&[("cupti.found", "Toolkit")], newest, "newest that the driver allows, as"),
+            (&[("cupti.found", "Toolkit")], None, "the first that fits the driver"),
+            (&[("cupti.found", "Toolkit"), ("cupti.api", "v2")], None, "the second activity API"),
+            (&[], None, "does not say"),
+        ] {
+            let told = why(&trial(noted), asked);
+            assert!(told.contains(part), "{noted:?} {asked:?}: {told}");
+        }
+        assert_eq!(
+            why(&trial(&[("cupti.found", "AlreadyLoaded")]), None),
+            "in the process already"
+        );
     }
 
     #[test]
@@ -453,10 +449,7 @@ mod tests {
         assert_eq!(newer(&all, old, Some(13)), Some(&all[1]));
         assert_eq!(newer(&all, old, Some(12)), None);
         assert_eq!(newer(&all, new, Some(13)), None);
-        assert_eq!(
-            newer(&all, Path::new("/elsewhere"), Some(13)),
-            None,
-            "its version is not known"
-        );
+        // Its version is not known.
+        assert_eq!(newer(&all, Path::new("/elsewhere"), Some(13)), None);
     }
 }

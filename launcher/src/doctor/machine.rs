@@ -57,9 +57,6 @@ pub(super) const RUN_FOLDER: CheckInfo = CheckInfo {
     explains: &[],
 };
 
-#[cfg(test)]
-pub(super) const ALL: [&CheckInfo; 3] = [&CONTAINER, &SHARED_MEMORY, &RUN_FOLDER];
-
 const MIB: u64 = 1 << 20;
 
 /// Judges what contains this process.
@@ -145,12 +142,12 @@ fn space(path: &Path) -> nix::Result<Space> {
 mod tests {
     use super::*;
     use crate::doctor::check::Status;
+    use crate::doctor::testing::Machine;
 
     #[test]
     fn containers_and_space_are_judged() {
-        let root = tempfile::tempdir().expect("folder");
-        let system = System::at(root.path(), &[("KUBERNETES_SERVICE_HOST", "10.0.0.1")]);
-        std::fs::write(root.path().join(".dockerenv"), "").expect("file");
+        let machine = Machine::new(&[(".dockerenv", "")]);
+        let system = machine.system(&[("KUBERNETES_SERVICE_HOST", "10.0.0.1")]);
         let what = container(&system).what;
         assert!(what.starts_with("Kubernetes, Docker;") && !what.contains("10.0.0.1"), "{what}");
         assert_eq!(shared_memory(&system).status, Status::NotChecked);
@@ -159,9 +156,9 @@ mod tests {
         assert_eq!(shm(64, 64).status, Status::Warning);
         assert_eq!(shm(32_768, 32_000).status, Status::Ok);
         for (free, status) in [(10, Status::Problem), (500, Status::Warning), (9000, Status::Ok)] {
-            assert_eq!(of_run_folder(root.path(), free * MIB).status, status, "{free}");
+            assert_eq!(of_run_folder(Path::new("/x"), free * MIB).status, status, "{free}");
         }
-        assert!(run_folder(&root.path().join("tmp/stage2")).status != Status::NotChecked);
+        assert!(run_folder(&machine.path("tmp/stage2")).status != Status::NotChecked);
         assert_eq!(run_folder(Path::new("/proc/x")).status, Status::Problem);
     }
 }

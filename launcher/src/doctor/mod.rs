@@ -10,6 +10,8 @@ mod gpu;
 mod machine;
 mod permissions;
 mod profilers;
+#[cfg(test)]
+mod testing;
 mod tools;
 mod trial;
 mod workload;
@@ -331,17 +333,30 @@ mod tests {
         CheckInfo { id: "x", group: Group::Gpu, looks_at: "", why: "", fixes: &[], explains: &[] };
 
     /// Every check there is.
-    fn all_known() -> Vec<&'static CheckInfo> {
-        let groups: [&[&'static CheckInfo]; 7] = [
-            &gpu::ALL,
-            &workload::ALL,
-            &[&cupti::LIBCUPTI],
-            &profilers::ALL,
-            &permissions::ALL,
-            &tools::ALL,
-            &machine::ALL,
-        ];
-        groups.concat()
+    fn all_known() -> [&'static CheckInfo; 21] {
+        [
+            &gpu::DRIVER,
+            &gpu::DEVICES,
+            &gpu::RUNTIME,
+            &gpu::MODES,
+            &workload::COLLECTOR,
+            &workload::PROGRAM,
+            &workload::PYTHON,
+            &workload::PRELOAD,
+            &cupti::LIBCUPTI,
+            &profilers::INJECTION,
+            &profilers::RUNNING,
+            &profilers::MPS,
+            &permissions::COUNTERS,
+            &permissions::PERF,
+            &permissions::PTRACE,
+            &permissions::SAMPLING,
+            &tools::NSYS,
+            &tools::NCU,
+            &machine::CONTAINER,
+            &machine::SHARED_MEMORY,
+            &machine::RUN_FOLDER,
+        ]
     }
 
     #[test]

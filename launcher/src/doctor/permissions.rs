@@ -45,14 +45,10 @@ pub(super) const PTRACE: CheckInfo = CheckInfo {
     explains: &[],
 };
 
-#[cfg(test)]
-pub(super) const ALL: [&CheckInfo; 4] = [&COUNTERS, &PERF, &PTRACE, &SAMPLING];
-
 /// Bits of `CapEff`.
 const SYS_ADMIN: u32 = 21;
 const PERFMON: u32 = 38;
 
-/// Judges what the driver and the kernel allow.
 pub(super) fn checks(system: &System) -> Vec<Check> {
     vec![counters(system), perf(system), ptrace(system)]
 }
@@ -185,8 +181,7 @@ pub(super) fn sampling(
     }
 }
 
-/// Older than 12.6, by the version of a wheel (12.4.127) or of a toolkit's file (2024.1.1); of another
-/// form: not known to be.
+/// Older than 12.6, by the version of a wheel (12.4.127) or of a toolkit's file (2024.1.1).
 fn is_too_old(version: &str) -> bool {
     let mut parts = version.split('.').map(|part| part.parse::<u32>().ok());
     match (parts.next().flatten(), parts.next().flatten()) {
@@ -211,78 +206,70 @@ fn slices(capabilities: &Path) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::doctor::testing::Machine;
+
+    const PARAMS: &str = "proc/driver/nvidia/params";
+    const STATUS: &str = "proc/self/status";
+    /// Docker's default set for root has neither capability.
+    const DOCKERS: &str = "Name:\tx\nCapEff:\t00000000a80425fb\n";
 
     #[test]
     fn counters_need_the_setting_or_a_capability() {
-        let root = tempfile::tempdir().expect("folder");
-        let write = |path: &str, text: &str| {
-            let path = root.path().join(path);
-            std::fs::create_dir_all(path.parent().expect("parent")).expect("folder");
-            std::fs::write(path, text).expect("file");
-        };
-        let system = System::at(root.path(), &[]);
+        let machine = Machine::new(&[]);
+        let system = machine.system(&[]);
         assert_eq!(counters(&system).status, Status::NotChecked);
-        // Docker's default set for root has neither capability.
-        write("proc/self/status", "Name:\tx\nCapEff:\t00000000a80425fb\n");
-        write("proc/driver/nvidia/params", "EnableMSI: 1\nRmProfilingAdminOnly: 0\n");
+        machine.write(STATUS, DOCKERS);
+        machine.write(PARAMS, "EnableMSI: 1\nRmProfilingAdminOnly: 0\n");
         assert_eq!(counters(&system).status, Status::Ok);
-        write("proc/driver/nvidia/params", "EnableMSI: 1\nRmProfilingAdminOnly: 1\n");
+        machine.write(PARAMS, "EnableMSI: 1\nRmProfilingAdminOnly: 1\n");
         let denied = counters(&system);
         assert_eq!(denied.status, Status::Warning);
         let fix = denied.fix.expect("a fix");
-        for part in ["options nvidia NVreg_RestrictProfilingToAdminUsers=0", "--cap-add=SYS_ADMIN"]
-        {
-            assert!(fix.contains(part), "{fix}");
+        assert!(fix.contains("options nvidia NVreg_RestrictProfilingToAdminUsers=0"), "{fix}");
+        assert!(fix.contains("--cap-add=SYS_ADMIN"), "{fix}");
+        for (set, status) in [
+            ("000001ffffffffff", Status::Ok),
+            ("0000004000000000", Status::Ok),
+            ("nonsense", Status::Warning),
+        ] {
+            machine.write(STATUS, &format!("CapEff:\t{set}\n"));
+            assert_eq!(counters(&system).status, status, "{set}");
         }
-        for set in ["000001ffffffffff", "0000004000000000"] {
-            write("proc/self/status", &format!("CapEff:\t{set}\n"));
-            assert_eq!(counters(&system).status, Status::Ok, "{set}");
-        }
-        write("proc/self/status", "CapEff:\tnonsense\n");
-        assert_eq!(counters(&system).status, Status::Warning);
     }
 
     #[test]
     fn each_obstacle_has_its_remedy() {
-        let root = tempfile::tempdir().expect("folder");
-        let write = |path: &str, text: &str| {
-            let path = root.path().join(path);
-            std::fs::create_dir_all(path.parent().expect("parent")).expect("folder");
-            std::fs::write(path, text).expect("file");
-        };
+        let machine = Machine::new(&[]);
         let judged = |version: &str| {
-            let system = System::at(root.path(), &[]);
+            let system = machine.system(&[]);
             let installed = [InstalledCupti {
                 path: "/x/libcupti.so.12".into(),
                 how: cupti_sys::places::How::System,
                 cuda_major: Some(12),
                 version: Some(version.to_owned()),
             }];
-            let running = profilers::running(&system);
-            sampling(&system, &installed, &checks(&system), &running)
+            sampling(&system, &installed, &checks(&system), &profilers::running(&system))
         };
         assert_eq!(judged("12.6.80").status, Status::NotChecked, "no driver here");
-        write("proc/self/status", "CapEff:\t00000000a80425fb\n");
-        write("proc/driver/nvidia/params", "RmProfilingAdminOnly: 0\n");
+        machine.write(STATUS, DOCKERS);
+        machine.write(PARAMS, "RmProfilingAdminOnly: 0\n");
         assert_eq!(judged("12.6.80").status, Status::Ok);
         for (version, old) in
             [("12.4.127", true), ("2024.2.1", true), ("2025.3.1", false), ("x", false)]
         {
             assert_eq!(judged(version).is_bad(), old, "{version}");
         }
-        write("proc/42/comm", "nv-hostengine\n");
-        let held = judged("13.0.85");
-        assert!(
-            held.what.contains("nv-hostengine") && held.fix.is_some_and(|f| f.contains("dcgmi"))
-        );
-        write("proc/driver/nvidia/capabilities/gpu1/mig/gi0/access", "");
-        let sliced = judged("13.0.85");
-        assert!(
-            sliced.what.contains("GPU 1") && sliced.fix.is_some_and(|fix| fix.contains("-mig 0"))
-        );
-        write("proc/driver/nvidia/params", "RmProfilingAdminOnly: 1\n");
-        let denied = judged("13.0.85");
-        assert!(denied.fix.is_some_and(|fix| fix.contains("RestrictProfilingToAdminUsers")));
-        assert_eq!(denied.details.len(), 2, "the other obstacles are told as well");
+        // The worse of two obstacles is told.
+        for (file, text, what, fix) in [
+            ("proc/42/comm", "nv-hostengine\n", "nv-hostengine", "dcgmi"),
+            ("proc/driver/nvidia/capabilities/gpu1/mig/gi0/access", "", "GPU 1", "-mig 0"),
+            (PARAMS, "RmProfilingAdminOnly: 1\n", "", "RestrictProfilingToAdminUsers"),
+        ] {
+            machine.write(file, text);
+            let found = judged("13.0.85");
+            assert!(found.what.contains(what), "{found:?}");
+            assert!(found.fix.is_some_and(|text| text.contains(fix)), "{found:?}");
+        }
+        assert_eq!(judged("13.0.85").details.len(), 2, "the other obstacles are told as well");
     }
 }

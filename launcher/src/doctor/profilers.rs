@@ -75,15 +75,10 @@ pub(super) const MPS: CheckInfo = CheckInfo {
     explains: &[],
 };
 
-#[cfg(test)]
-pub(super) const ALL: [&CheckInfo; 3] = [&INJECTION, &RUNNING, &MPS];
-
 /// Names of files of profilers that are preloaded or injected.
 const PROFILERS: [&str; 6] =
     ["libToolsInjection", "libcuda-injection", "libnsys", "libhpcrun", "libproton", "libgpufl"];
-/// Processes that are looked at.
 const MOST_PROCESSES: usize = 16_384;
-/// Processes that are named.
 const NAMED: usize = 8;
 
 /// Judges the variables; `collector`: paths of our own library in them are no other tool.
@@ -166,8 +161,7 @@ pub(super) fn running(system: &System) -> Vec<Check> {
         }
         (None, None) => RUNNING.ok("no other profiler is running, as far as this user sees"),
     };
-    let directory = system.variable("CUDA_MPS_PIPE_DIRECTORY");
-    let mps = match (found.mps.first(), directory) {
+    let mps = match (found.mps.first(), system.variable("CUDA_MPS_PIPE_DIRECTORY")) {
         (Some(one), _) => MPS.case(0, format!("an MPS daemon is running: {one}")),
         (None, Some(dir)) => {
             MPS.case(0, format!("CUDA_MPS_PIPE_DIRECTORY is set ({})", dir.to_string_lossy()))
@@ -206,54 +200,43 @@ impl Processes {
 mod tests {
     use super::*;
     use crate::doctor::check::Status;
+    use crate::doctor::testing::Machine;
 
     #[test]
     fn another_tool_in_the_variables_is_named_and_our_own_is_not() {
-        let root = tempfile::tempdir().expect("folder");
-        let own = root.path().join("libstage2.so");
-        std::fs::write(&own, "").expect("file");
+        let machine = Machine::new(&[("libstage2.so", "")]);
+        let own = machine.path("libstage2.so");
+        let of = |variables: &[(&str, &str)]| injection(&machine.system(variables), Some(&own));
         let text = own.to_str().expect("path");
-        let ours =
-            System::at(root.path(), &[("CUDA_INJECTION64_PATH", text), ("SECRET", "hunter2")]);
-        assert_eq!(injection(&ours, Some(&own)).status, Status::Ok);
-        let other = System::at(
-            root.path(),
-            &[
-                ("CUDA_INJECTION64_PATH", "/nsys/libToolsInjection64.so"),
-                ("NVTX_INJECTION64_PATH", "/x.so"),
-            ],
-        );
-        let check = injection(&other, Some(&own));
+        let ours = of(&[("CUDA_INJECTION64_PATH", text), ("SECRET", "hunter2")]);
+        assert_eq!(ours.status, Status::Ok);
+        let check = of(&[
+            ("CUDA_INJECTION64_PATH", "/nsys/libToolsInjection64.so"),
+            ("NVTX_INJECTION64_PATH", "/x.so"),
+        ]);
         assert_eq!(check.status, Status::Problem);
         assert!(check.what.contains("CUDA_INJECTION64_PATH; another tool owns NVTX"), "{check:?}");
-        let preload =
-            System::at(root.path(), &[("LD_PRELOAD", "/lib/libhpcrun.so /lib/libjemalloc.so")]);
-        assert_eq!(injection(&preload, None).status, Status::Warning);
+        let preload = of(&[("LD_PRELOAD", "/lib/libhpcrun.so /lib/libjemalloc.so")]);
+        assert_eq!(preload.status, Status::Warning);
     }
 
     #[test]
     fn running_profilers_are_found_by_name_and_by_their_libraries() {
-        let root = tempfile::tempdir().expect("folder");
+        let machine = Machine::new(&[]);
         let process = |pid: u32, name: &str, maps: &str| {
-            let dir = root.path().join(format!("proc/{pid}"));
-            std::fs::create_dir_all(&dir).expect("folder");
-            std::fs::write(dir.join("comm"), format!("{name}\n")).expect("file");
-            std::fs::write(dir.join("maps"), maps).expect("file");
+            machine.write(&format!("proc/{pid}/comm"), &format!("{name}\n"));
+            machine.write(&format!("proc/{pid}/maps"), maps);
         };
         process(7, "python", "7f00-7f01 r-xp 0 0:0 1 /x/torch/lib/libcupti.so.12\n");
-        let checks = |variables| running(&System::at(root.path(), variables));
-        assert!(
-            checks(&[]).iter().all(|check| check.status == Status::Ok),
-            "libcupti alone is none"
-        );
+        let checks = |variables| running(&machine.system(variables));
+        // A libcupti alone is none.
+        assert!(checks(&[]).iter().all(|check| check.status == Status::Ok));
         process(8, "nv-hostengine", "");
         assert!(checks(&[])[0].fix.is_some_and(|fix| fix.contains("dcgmi profile --pause")));
         process(9, "python", "7f00-7f01 r-xp 0 0:0 1 /nsys/libToolsInjection64.so\n");
-        let found = checks(&[]);
-        assert!(
-            found[0].what.contains("process 9") && found[0].details[1].contains("nv-hostengine"),
-            "{found:?}"
-        );
+        let found = &checks(&[])[0];
+        assert!(found.what.contains("process 9"), "{found:?}");
+        assert!(found.details[1].contains("nv-hostengine"), "{found:?}");
         assert_eq!(checks(&[("CUDA_MPS_PIPE_DIRECTORY", "/tmp/mps")])[1].status, Status::Warning);
         process(10, "nvidia-cuda-mps", "");
         assert!(checks(&[])[1].what.contains("process 10"));

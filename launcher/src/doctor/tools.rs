@@ -7,7 +7,7 @@ use stage2_contract::text::visible_path;
 
 use super::check::{Check, CheckInfo, Fix, Group, System, major};
 use crate::env::is_executable;
-use crate::tools::Version;
+use crate::tools::{Version, ncu, nsys};
 
 const MISSING: Fix = Fix::warning(
     "it is not on PATH, or not where the settings say",
@@ -52,16 +52,10 @@ pub(super) const NCU: CheckInfo = CheckInfo {
     explains: &[],
 };
 
-#[cfg(test)]
-pub(super) const ALL: [&CheckInfo; 2] = [&NSYS, &NCU];
+/// First releases of nsys and ncu for a CUDA major version.
+const FIRST_FOR: [(u32, Version); 2] =
+    [(12, Version::new(2022, 4, 0)), (13, Version::new(2025, 3, 0))];
 
-/// First releases for a CUDA major version, of nsys and of ncu.
-const FIRST_FOR: [(u32, Version, Version); 2] = [
-    (12, Version::new(2022, 4, 0), Version::new(2022, 4, 0)),
-    (13, Version::new(2025, 3, 0), Version::new(2025, 3, 0)),
-];
-
-/// What a tool answered.
 #[derive(Clone, Debug)]
 pub(super) enum ToolAnswer {
     /// Where it was looked for.
@@ -91,7 +85,6 @@ pub(super) fn ask(system: &System, executable: &Path) -> ToolAnswer {
     }
 }
 
-/// Judges a tool.
 pub(super) fn check(known: &CheckInfo, asked: &ToolAnswer, driver_cuda: Option<&str>) -> Check {
     let (path, text) = match asked {
         ToolAnswer::Missing(why) => return known.case(0, why.clone()),
@@ -103,12 +96,7 @@ pub(super) fn check(known: &CheckInfo, asked: &ToolAnswer, driver_cuda: Option<&
     };
     let details = [path.clone()];
     let name = known.id;
-    let is_nsys = known.id == NSYS.id;
-    let oldest = if is_nsys {
-        crate::tools::nsys::command::OLDEST
-    } else {
-        crate::tools::ncu::command::OLDEST
-    };
+    let oldest = if known.id == NSYS.id { nsys::command::OLDEST } else { ncu::command::OLDEST };
     if version < oldest {
         let what = format!("{name} {version} is too old: stage2-launch needs {oldest} or newer");
         return known.case(3, what).with(details);
@@ -117,17 +105,16 @@ pub(super) fn check(known: &CheckInfo, asked: &ToolAnswer, driver_cuda: Option<&
         let what = format!("{name} {version}; no driver to compare it with");
         return known.ok(what).with(details);
     };
-    let Some((_, nsys, ncu)) = FIRST_FOR.iter().find(|(of, ..)| *of == major) else {
+    let Some((_, first)) = FIRST_FOR.iter().find(|(of, _)| *of == major) else {
         let what = format!(
             "{name} {version}; which release belongs to a driver of CUDA {cuda} is not known here"
         );
         return known.ok(what).with(details);
     };
-    let first = if is_nsys { nsys } else { ncu };
     if version < *first {
+        let Version { year, release, .. } = first;
         let what = format!(
-            "{name} {version} is older than the driver (CUDA {cuda}), which needs {}.{} or newer",
-            first.year, first.release
+            "{name} {version} is older than the driver (CUDA {cuda}), which needs {year}.{release} or newer"
         );
         return known.case(2, what).with(details);
     }

@@ -5,7 +5,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,13 +14,13 @@ use stage2_contract::trace::{Reader, Record};
 
 use super::check::System;
 use crate::env::{Answer, DOORS, NoAnswer};
+use crate::plan::is_split_by_loader;
 
 const SCRIPT: &str = include_str!("trial.py");
 /// How the names of the ranges of the trial begin.
 const RANGE: &str = "stage2.doctor.";
 /// Records of one trace file that are read; a trial leaves a few dozen.
 const MOST_RECORDS: usize = 100_000;
-/// Lines of the child's stderr that are shown.
 const MOST_LINES: usize = 8;
 
 /// Which part of the script runs.
@@ -33,7 +32,6 @@ pub(super) enum Part {
     Torch,
 }
 
-/// What a child said and left.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Trial {
     pub(super) said: ChildReport,
@@ -68,7 +66,6 @@ pub(super) struct ChildReport {
     pub(super) cuda_absent: Option<String>,
 }
 
-/// Why a trial says nothing.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NoTrial {
     #[error("{0}")]
@@ -149,10 +146,9 @@ impl Trial {
     }
 }
 
-/// A path that ld.so can read: it splits LD_PRELOAD at blanks and colons, and expands `$`.
+/// A path that ld.so can read.
 fn plain_path(library: &Path, folder: &Path) -> std::io::Result<PathBuf> {
-    let breaks = |b: &u8| b.is_ascii_whitespace() || matches!(b, b':' | b'$');
-    if !library.as_os_str().as_bytes().iter().any(breaks) {
+    if !is_split_by_loader(library) {
         return Ok(library.to_owned());
     }
     let link = folder.join("libstage2.so");

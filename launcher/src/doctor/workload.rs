@@ -97,9 +97,6 @@ pub(super) const PRELOAD: CheckInfo = CheckInfo {
     explains: &[EmptyCause::NothingUsed],
 };
 
-#[cfg(test)]
-pub(super) const ALL: [&CheckInfo; 4] = [&COLLECTOR, &PROGRAM, &PYTHON, &PRELOAD];
-
 /// Judges the library. `recorded`: the version in the trace file of the trial.
 pub(super) fn collector(library: &Library, recorded: Option<&str>) -> Check {
     let Library::Found(path) = library else { return COLLECTOR.case(0, library.problem()) };
@@ -115,7 +112,6 @@ pub(super) fn collector(library: &Library, recorded: Option<&str>) -> Check {
     }
 }
 
-/// Judges the program of the command.
 pub(super) fn program(command: &[OsString], library: &Library) -> Check {
     let Some(word) = command.first() else {
         return PROGRAM.not_checked("no COMMAND was given: stage2-launch doctor -- COMMAND");
@@ -140,7 +136,6 @@ pub(super) fn program(command: &[OsString], library: &Library) -> Check {
     PROGRAM.case(case, format!("{}: {}", finding.what, finding.why)).with([finding.remedy])
 }
 
-/// Judges the interpreter.
 pub(super) fn python(interpreter: Result<&Path, &str>, quick: &Result<Trial, NoTrial>) -> Check {
     let path = match interpreter {
         Ok(path) => path.display(),
@@ -264,8 +259,7 @@ mod tests {
     fn a_range_counts_only_if_it_is_in_the_trace_file() {
         let both = trial(&[("bare", None), ("nvtx", None)], &["bare", "nvtx"]);
         assert_eq!(preload(&both, None).status, Status::Ok);
-        let one = trial(&[("bare", None), ("nvtx", None)], &["bare"]);
-        let told = preload(&one, None);
+        let told = preload(&trial(&[("bare", None), ("nvtx", None)], &["bare"]), None);
         assert!(
             told.status == Status::Warning && told.what.contains("not by the package nvtx"),
             "{told:?}"
@@ -283,8 +277,7 @@ mod tests {
 
     #[test]
     fn the_library_and_the_program_are_judged() {
-        let missing = Library::Missing(vec!["/a/libstage2.so".into()]);
-        let check = collector(&missing, None);
+        let check = collector(&Library::Missing(vec!["/a/libstage2.so".into()]), None);
         assert!(
             check.status == Status::Problem && check.what.contains("/a/libstage2.so"),
             "{check:?}"

@@ -17,9 +17,7 @@ use stage2_model::Finding;
 /// Where a Hydra app writes; the presets give each pass a folder of its own.
 const HYDRA_RUN_DIR: &str = "hydra.run.dir";
 
-/// The variable of sampled counters.
 const COUNTERS: &str = "STAGE2_COUNTERS";
-/// The variables of a dormant process.
 const START: &str = "STAGE2_START";
 const CONTROL: &str = "STAGE2_CONTROL";
 /// Counters are sampled in a pass of their own in a deep run, and not at all in a light one.
@@ -39,8 +37,7 @@ pub(super) fn pass(request: &Request<'_>, findings: &mut Vec<Finding>) -> Pass {
     }
 }
 
-/// A pass under the collector without CUPTI, and without what the user sees: it measures what the
-/// ranges take undisturbed.
+/// A pass under the collector without CUPTI, unseen by the user: it measures what the ranges take undisturbed.
 pub(super) fn baseline(request: &Request<'_>) -> Pass {
     let mut pass = unseen(request, "baseline", BASELINE_DIR);
     pass.environment.insert("STAGE2_GPU".into(), "off".into());
@@ -49,7 +46,6 @@ pub(super) fn baseline(request: &Request<'_>) -> Pass {
         *start = "on".into();
     }
     pass.kept.remove("STAGE2_GPU");
-    // It compares what the ranges take undisturbed.
     pass.environment.remove(COUNTERS);
     if pass.kept.remove(COUNTERS).is_some() {
         pass.environment.insert(COUNTERS.into(), OFF.into());
@@ -57,14 +53,17 @@ pub(super) fn baseline(request: &Request<'_>) -> Pass {
     pass
 }
 
-/// A pass under the collector with hardware counters, which make kernels run up to 2 % longer on an
-/// H200 (the GPU saves no power while they are taken): the times of the bundle are those of the
-/// collect pass. `None` where counters are sampled there or not at all, or there is no GPU.
+/// A pass with hardware counters, which make kernels run up to 2 % longer on an H200 (the GPU saves no power while
+/// they are taken): the times of the bundle are those of the collect pass.
 pub(super) fn counters(request: &Request<'_>) -> Option<Pass> {
-    if !has_counters_pass(request) {
-        return None;
-    }
-    let mut pass = unseen(request, COUNTERS_PASS, COUNTERS_DIR);
+    let Config { run, profiling, .. } = request.config;
+    // A user who set the variable has it obeyed in the collect pass.
+    let is_wanted = run.mode == Mode::Deep
+        && request.inherited.has_gpu
+        && request.simulator.is_none()
+        && profiling.collector.counters == AUTO
+        && !request.inherited.collector.contains_key(COUNTERS);
+    let mut pass = is_wanted.then(|| unseen(request, COUNTERS_PASS, COUNTERS_DIR))?;
     pass.environment.insert(COUNTERS.into(), "on".into());
     Some(pass)
 }
@@ -79,19 +78,8 @@ fn unseen(request: &Request<'_>, name: &'static str, dir: &str) -> Pass {
     }
 }
 
-fn has_counters_pass(request: &Request<'_>) -> bool {
-    let Config { run, profiling, .. } = request.config;
-    // A user who set the variable has it obeyed in the collect pass.
-    run.mode == Mode::Deep
-        && request.inherited.has_gpu
-        && request.simulator.is_none()
-        && profiling.collector.counters == AUTO
-        && !request.inherited.collector.contains_key(COUNTERS)
-}
-
-/// The command of the workload in a pass whose results are not those of the bundle: what the presets
-/// let it write into the bundle goes to a folder of the pass, for the files of the collect pass are
-/// the ones that fit the times of the bundle.
+/// The command of the workload in a pass whose results are not those of the bundle: what the presets let it write
+/// there goes to a folder of the pass, for the files of the collect pass fit the times of the bundle.
 pub(super) fn workload_of_pass(request: &Request<'_>, pass: &str) -> Vec<OsString> {
     let append = appended(request, &request.run_dir.join(pass));
     with_overrides(request.command, &append, &mut Vec::new())
@@ -114,9 +102,8 @@ fn appended(request: &Request<'_>, dir: &Path) -> Vec<String> {
 /// The folder below that of the run in which a workload writes.
 const OF_WORKLOAD: &str = "stage1";
 
-/// The override `word` of a preset with a path in `dir` instead of one in the folder of the run, as
-/// Hydra reads paths: one with a comma would be a sweep. A preset that writes quotes of its own keeps
-/// them.
+/// The override `word` of a preset with a path in `dir` instead of the folder of the run, quoted as Hydra reads paths
+/// (a comma would be a sweep) unless the preset quotes by itself.
 fn in_folder(word: &str, run_dir: &Path, dir: &Path) -> String {
     let own = run_dir.to_string_lossy();
     let is_below = |rest: &str| rest.is_empty() || rest.starts_with('/');
@@ -171,13 +158,17 @@ fn under_collector(
     folder: PathBuf,
     findings: &mut Vec<Finding>,
 ) -> Pass {
-    let link = link_for_preload(&request.library, request.inherited.pid);
+    // In a place that ld.so would split the library is loaded through a link in a plain one.
+    let link = is_split_by_loader(&request.library).then(|| {
+        let folder = PathBuf::from(format!("/tmp/stage2-preload-{}", request.inherited.pid));
+        Link { target: request.library.clone(), at: folder.join(LIBRARY) }
+    });
     let preload = link.as_ref().map_or(&request.library, |link| &link.at);
     let (mut environment, kept) = collector_environment(request, &folder, findings);
     let Loading { preload: preloads, doors: has_doors, ref not_loaded, .. } = *request.loading;
     if preloads {
-        environment
-            .insert("LD_PRELOAD".into(), prepend(preload, request.inherited.ld_preload.as_deref()));
+        let others = request.inherited.ld_preload.as_deref();
+        environment.insert("LD_PRELOAD".into(), prepend(preload, others));
     }
     // The collector opens these doors itself, in its constructor. Those of the workload's libraries
     // may run before it, and use NVTX or CUDA.
@@ -198,8 +189,7 @@ fn under_collector(
     }
 }
 
-/// The words of the user as they are, then the overrides of the preset, without those whose key the
-/// user sets: in Hydra the last one wins, and that has to be the user's.
+/// The words of the user, then the overrides of the preset whose key the user does not set: in Hydra the last wins.
 fn with_overrides(
     command: &[OsString],
     append: &[String],
@@ -214,36 +204,23 @@ fn with_overrides(
         };
         let what = format!("the override {word} was not added to the command");
         let why = format!("the command sets {key} itself");
-        findings.push(match key {
-            HYDRA_RUN_DIR => Finding::warning(
-                what,
-                format!(
-                    "{why}: every pass writes there, and what is left is of the last pass; the reports \
-                     do not find it"
-                ),
-                format!("leave {key} to the preset"),
-            ),
-            _ => Finding::note(what, why, ""),
+        findings.push(if key == HYDRA_RUN_DIR {
+            let lost = "every pass writes there, and what is left is of the last pass; the reports do not find it";
+            Finding::warning(what, format!("{why}: {lost}"), format!("leave {key} to the preset"))
+        } else {
+            Finding::note(what, why, "")
         });
     }
     argv
 }
 
-/// ld.so splits LD_PRELOAD at spaces and colons and expands `$`: a library in such a place is loaded
-/// through a link in a plain one.
-fn link_for_preload(library: &Path, pid: u32) -> Option<Link> {
+/// ld.so splits LD_PRELOAD at spaces and colons, and expands `$`.
+pub(crate) fn is_split_by_loader(library: &Path) -> bool {
     let breaks = |b: &u8| b.is_ascii_whitespace() || matches!(b, b':' | b'$');
-    let at = PathBuf::from(format!("/tmp/stage2-preload-{pid}")).join(LIBRARY);
-    library
-        .as_os_str()
-        .as_bytes()
-        .iter()
-        .any(breaks)
-        .then(|| Link { target: library.to_owned(), at })
+    library.as_os_str().as_bytes().iter().any(breaks)
 }
 
-/// The library before those of the user, but for the runtime of AddressSanitizer, which has to be the
-/// first.
+/// The library before those of the user, but for AddressSanitizer's runtime, which has to be the first.
 fn prepend(library: &Path, others: Option<&OsStr>) -> OsString {
     let library = library.as_os_str();
     let Some(others) = others.filter(|others| !others.is_empty()) else {
@@ -301,11 +278,9 @@ fn collector_environment(
     }
     for name in set.keys() {
         if let Some(old) = kept.remove(name) {
-            findings.push(Finding::note(
-                format!("the variable {name}={} of the environment was replaced", old.display()),
-                "the configuration sets it for this run",
-                "",
-            ));
+            let what =
+                format!("the variable {name}={} of the environment was replaced", old.display());
+            findings.push(Finding::note(what, "the configuration sets it for this run", ""));
         }
     }
     for (name, value) in &kept {

@@ -21,7 +21,7 @@ use crate::workload::Loading;
 use stage2_model::Finding;
 use stage2_read::trace::libraries::RangeNames;
 
-pub(crate) use collect::LIBRARY;
+pub(crate) use collect::{LIBRARY, is_split_by_loader};
 pub(crate) use ncu::files as ncu_files;
 pub(crate) use nsys::BASE as NSYS_BASE;
 pub(crate) use show::{quote, show};
@@ -55,8 +55,7 @@ pub(crate) struct Pass {
     pub(crate) outputs: Vec<PathBuf>,
     /// Where the output of the process is kept, too: standard output and standard error.
     pub(crate) tee: Option<(PathBuf, PathBuf)>,
-    /// Where the output goes instead, with nothing to read: the pass is not the one that the user
-    /// sees. Such a process has a process group of its own.
+    /// Where the output goes instead, with nothing to read and a process group of its own: the user does not see it.
     pub(crate) capture: Option<Capture>,
     /// Where the process runs; none: where this one does.
     pub(crate) cwd: Option<PathBuf>,
@@ -68,8 +67,7 @@ pub(crate) struct Pass {
     pub(crate) not_loaded: Option<String>,
 }
 
-/// Names the page of memory through which collectors are asked to flush, as `PATH:NONCE`. Its value is
-/// known when the process starts.
+/// Names the page by which collectors are asked to flush, as `PATH:NONCE`. Known when the process starts.
 pub(crate) const FLUSH_PAGE: &str = "STAGE2_FLUSH_PAGE";
 /// The folder that the collectors of a run write their trace files into.
 pub(crate) const TRACE_FOLDER: &str = "STAGE2_OUT";
@@ -81,7 +79,6 @@ impl Pass {
     }
 }
 
-/// Files that get the output of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Capture {
     /// Standard output, where it has a file of its own; replaced.
@@ -115,7 +112,6 @@ pub(crate) struct Link {
     pub(crate) at: PathBuf,
 }
 
-/// What the collect pass needs of the process that it starts from.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Inherited {
     pub(crate) ld_preload: Option<OsString>,
@@ -123,7 +119,6 @@ pub(crate) struct Inherited {
     pub(crate) doors: Vec<&'static str>,
     pub(crate) python_path: Option<OsString>,
     pub(crate) collector: BTreeMap<String, OsString>,
-    /// There is a GPU of NVIDIA's, and programs may see one.
     pub(crate) has_gpu: bool,
     /// Process id, which keeps the names of runs at the same time apart.
     pub(crate) pid: u32,
@@ -188,7 +183,6 @@ pub(crate) struct Request<'a> {
     pub(crate) run_dir: PathBuf,
     pub(crate) library: PathBuf,
     pub(crate) inherited: &'a Inherited,
-    /// The library that plays CUPTI for a simulated GPU.
     pub(crate) simulator: Option<PathBuf>,
     /// Captures of nsys that kernels are chosen by where no pass knows them.
     pub(crate) nsys_files: &'a [PathBuf],
@@ -214,19 +208,18 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
         passes.extend(ncu::pass(request));
         findings.extend(nsys::without_gate(&pipeline.nsys));
     } else {
-        let tools = [
-            ("pipeline.nsys.enable", pipeline.nsys.enable),
-            ("pipeline.ncu.enable", pipeline.ncu.enable),
-        ];
-        // Both tools are on in the presets: only who asked for one expects its pass.
-        let asked = tools.into_iter().filter(|(key, on)| *on && request.explicit.contains(*key));
-        findings.extend(asked.map(|(key, _)| {
-            Finding::warning(
-                format!("run.mode=light runs neither tool; {key}=true has no effect"),
-                "a light run has the collect pass, and the baseline pass where it is asked for",
-                "use run.mode=deep, with enable=false for the tool that is not wanted",
-            )
-        }));
+        let tools = [("nsys", pipeline.nsys.enable), ("ncu", pipeline.ncu.enable)];
+        for (tool, on) in tools {
+            let key = format!("pipeline.{tool}.enable");
+            // Both tools are on in the presets: only who asked for one expects its pass.
+            if on && request.explicit.contains(&key) {
+                findings.push(Finding::warning(
+                    format!("run.mode=light runs neither tool; {key}=true has no effect"),
+                    "a light run has the collect pass, and the baseline pass where it is asked for",
+                    "use run.mode=deep, with enable=false for the tool that is not wanted",
+                ));
+            }
+        }
     }
     if !request.nsys_files.is_empty() && !passes.iter().any(|pass| pass.name == "ncu") {
         findings.push(Finding::warning(
@@ -241,8 +234,7 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
 /// Folder and name of the pass of `bench` without any library of ours.
 const UNTRACED: &str = "untraced";
 
-/// What `bench` compares, each pass with its output in a file: untraced, under the collector's NVTX
-/// half, under the collector, under nsys.
+/// What `bench` compares, with outputs in files: untraced, under the collector's NVTX half, the collector, nsys.
 pub(crate) fn bench(request: &Request<'_>) -> Plan {
     let mut findings = Vec::new();
     let folder = request.run_dir.join(UNTRACED);
@@ -294,15 +286,12 @@ pub(crate) struct Profiler {
     pub(crate) kind: Kind,
     pub(crate) workload: Vec<OsString>,
     pub(crate) folder: PathBuf,
-    /// Commands around the profiling run, as far as they are known before it: those before, those
-    /// after.
+    /// Commands before and after the profiling run, as far as they are known before it.
     pub(crate) around: (Vec<Step>, Vec<Step>),
-    /// What a reader of the plan has to know.
     pub(crate) notes: Vec<String>,
 }
 
 impl Profiler {
-    /// The program that is run, as the settings name it.
     pub(crate) fn executable(&self) -> &Path {
         match &self.kind {
             Kind::Nsys(nsys) => &nsys.executable,
@@ -323,11 +312,7 @@ impl Profiler {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Kind {
     Nsys(Box<Nsys>),
-    Ncu {
-        settings: Box<Ncu>,
-        /// How its kernels are chosen, besides the settings.
-        choice: Box<KernelChoice>,
-    },
+    Ncu { settings: Box<Ncu>, choice: Box<KernelChoice> },
 }
 
 /// What the command line says of the kernels for Nsight Compute.
@@ -335,14 +320,8 @@ pub(crate) enum Kind {
 pub(crate) struct KernelChoice {
     /// It names the stage: another one is no substitute then.
     pub(crate) stage_is_explicit: bool,
-    /// Captures of nsys, for where no pass knows the kernels.
-    pub(crate) given: GivenCaptures,
-}
-
-/// Captures of Nsight Systems that were taken elsewhere.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct GivenCaptures {
-    pub(crate) files: Vec<PathBuf>,
+    /// Captures of nsys that were taken elsewhere, for where no pass knows the kernels.
+    pub(crate) nsys_files: Vec<PathBuf>,
     /// How those are exported that are reports.
     pub(crate) nsys: Nsys,
 }

@@ -4,14 +4,13 @@ use std::path::Path;
 
 use super::collect::workload_of_pass;
 use super::nsys::limit_of;
-use super::{Capture, GivenCaptures, KernelChoice, Kind, Pass, Profiler, Request};
+use super::{Capture, KernelChoice, Kind, Pass, Profiler, Request};
 use crate::bundle::NCU_DIR;
 use crate::tools::ncu::command::{self, Available, Files, Filter};
 use crate::tools::ncu::config::Ncu;
 use crate::tools::ncu::select::Selection;
 
-/// The files of the profiling run `name` in the folder of the pass; those of the first have the plain
-/// names.
+/// The files of the profiling run `name` in the folder of the pass; the first has the plain names.
 pub(crate) fn files(folder: &Path, name: Option<&str>) -> Files {
     let plain = |file: &str| folder.join(name.map_or(file.to_owned(), |n| format!("{n}.{file}")));
     Files {
@@ -32,14 +31,14 @@ pub(super) fn pass(request: &Request<'_>) -> Option<Pass> {
     let files = files(&folder, None);
     let (filter, mut notes) = placeholder(ncu);
     notes.push(
-        "its arguments fit the newest ncu; a run asks the installed one for its version, \
-                and leaves out sections and metrics that it does not know"
+        "its arguments fit the newest ncu; a run asks the installed one for its version, and leaves out \
+         sections and metrics that it does not know"
             .to_owned(),
     );
     if ncu.ncu_cli.replay_mode.is_range() {
+        let most = ncu.regions.most;
         notes.push(format!(
-            "it stands for one such run for each region that the collect pass finds, {} at most",
-            ncu.regions.most
+            "it stands for one such run for each region that the collect pass finds, {most} at most"
         ));
     }
     for file in request.nsys_files {
@@ -55,15 +54,9 @@ pub(super) fn pass(request: &Request<'_>) -> Option<Pass> {
         available: &Available::default(),
     };
     let argv = command::profile(&tool, &filter, &files, &mut Vec::new());
-    let before = vec![
-        command::list_sections(&ncu.executable, &folder.join("sections.txt")),
-        command::query_metrics(&ncu.executable, &folder.join("metrics.txt")),
-    ];
-    let after = if ncu.ncu_cli.export.csv {
-        command::imports(&ncu.executable, &files).to_vec()
-    } else {
-        Vec::new()
-    };
+    let before = command::lists(&ncu.executable, &folder).into();
+    let is_exported = ncu.ncu_cli.export.csv;
+    let after = if is_exported { command::imports(&ncu.executable, &files).into() } else { vec![] };
     Some(Pass {
         name: "ncu",
         argv,
@@ -77,10 +70,8 @@ pub(super) fn pass(request: &Request<'_>) -> Option<Pass> {
                 settings: Box::new(ncu.clone()),
                 choice: Box::new(KernelChoice {
                     stage_is_explicit: request.explicit.contains("pipeline.ncu.stage"),
-                    given: GivenCaptures {
-                        files: request.nsys_files.to_vec(),
-                        nsys: request.config.pipeline.nsys.clone(),
-                    },
+                    nsys_files: request.nsys_files.to_vec(),
+                    nsys: request.config.pipeline.nsys.clone(),
                 }),
             },
             workload,

@@ -15,8 +15,7 @@ use stage2_model::Finding;
 /// Name of every file of the pass, without extension.
 pub(crate) const BASE: &str = "run";
 
-/// The pass, where it is enabled. The version of the tool is not known yet: the newest forms stand
-/// for it.
+/// The pass, where it is enabled, in the newest forms: the version of the tool is not known yet.
 pub(super) fn pass(request: &Request<'_>) -> Option<Pass> {
     let mut nsys = request.config.pipeline.nsys.clone();
     let skip = request.simulator.as_ref().and_then(|_| only_ranges(&mut nsys).err());
@@ -37,14 +36,10 @@ pub(super) fn pass(request: &Request<'_>) -> Option<Pass> {
             kind: Kind::Nsys(Box::new(nsys.clone())),
             workload,
             around: (Vec::new(), tables(nsys, &profile.report, &folder)),
-            notes: [
-                Some("its arguments fit the newest nsys; a run asks the installed one for its version"),
-                request.simulator.as_ref().map(|_| SEES_RANGES),
-            ]
-            .into_iter()
-            .flatten()
-            .map(str::to_owned)
-            .collect(),
+            notes: std::iter::once(NEWEST_FORMS)
+                .chain(request.simulator.as_ref().map(|_| SEES_RANGES))
+                .map(str::to_owned)
+                .collect(),
             folder,
         }),
         ..Pass::default()
@@ -63,13 +58,11 @@ pub(super) fn without_gate(nsys: &Nsys) -> Option<Finding> {
     })
 }
 
-/// What nsys can do where the GPU is simulated.
 const SEES_RANGES: &str = "it records NVTX ranges only: nsys sees no simulated GPU";
+const NEWEST_FORMS: &str =
+    "its arguments fit the newest nsys; a run asks the installed one for its version";
 
-/// Leaves what needs no GPU of what is traced.
-///
-/// # Errors
-/// Why nothing is left.
+/// Leaves what needs no GPU of what is traced; or why nothing is left.
 fn only_ranges(nsys: &mut Nsys) -> Result<(), &'static str> {
     nsys.trace.retain(|api| api == "nvtx");
     if nsys.trace.is_empty() {
@@ -81,8 +74,7 @@ fn only_ranges(nsys: &mut Nsys) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// The limit of a tool's own, else that of the workload. Tools finish their reports when they are
-/// asked to end, and need more time for that than a workload.
+/// The limit of a tool's own, else that of the workload. Tools need more time to end: they finish their reports.
 pub(super) fn limit_of(
     request: &Request<'_>,
     seconds: Option<NonZeroU64>,
@@ -97,7 +89,6 @@ pub(super) fn limit_of(
     }
 }
 
-/// The commands that turn a report into tables.
 fn tables(nsys: &Nsys, report: &Path, folder: &Path) -> Vec<Step> {
     let sqlite: PathBuf = folder.join(format!("{BASE}.sqlite"));
     let mut steps = Vec::new();

@@ -8,16 +8,13 @@ use crate::redaction;
 use crate::terminal::printable;
 use crate::tools::Step;
 
-/// The whole plan: comments, and one command line a pass.
 pub(crate) fn show(plan: &Plan) -> String {
     let mut out = format!("# run folder: {}\n", printable(&plan.run_dir.to_string_lossy()));
     for finding in &plan.findings {
         out.push_str(&format!("# {}\n", printable(&redaction::text(&finding.to_string()))));
     }
-    if let Some(hook) = &plan.hook {
-        for file in hook.files() {
-            out.push_str(&format!("# writes {}\n", printable(&file.to_string_lossy())));
-        }
+    for file in plan.hook.iter().flat_map(|hook| hook.files()) {
+        out.push_str(&format!("# writes {}\n", printable(&file.to_string_lossy())));
     }
     for (at, pass) in plan.passes.iter().enumerate() {
         out.push_str(&format!("\n# pass {} of {}: {}\n", at + 1, plan.passes.len(), pass.name));
@@ -61,15 +58,12 @@ fn show_pass(pass: &Pass) -> String {
         out.push_str(&show_step(step, pass));
     }
     if pass.has_flush_page() {
-        out.push_str(&format!(
-            "# set when the process starts: {FLUSH_PAGE}=/proc/PID/fd/N:NONCE\n"
-        ));
+        let value = "/proc/PID/fd/N:NONCE";
+        out.push_str(&format!("# set when the process starts: {FLUSH_PAGE}={value}\n"));
     }
     for (name, value) in &pass.kept {
-        out.push_str(&format!(
-            "# kept from the environment: {name}={}\n",
-            quote(redaction::os_value(name, value))
-        ));
+        let value = quote(redaction::os_value(name, value));
+        out.push_str(&format!("# kept from the environment: {name}={value}\n"));
     }
     if let Some(timeout) = pass.limits.timeout {
         let grace = pass.limits.grace.as_secs();
@@ -123,24 +117,12 @@ mod tests {
     #[test]
     fn a_shell_reads_back_what_was_quoted() {
         use std::os::unix::ffi::OsStringExt as _;
-        let words: Vec<std::ffi::OsString> = [
-            "",
-            "plain",
-            "two words",
-            "it's",
-            "$HOME",
-            "a\nb\t\u{1b}[2J",
-            "\\",
-            "é",
-            "#",
-            "~",
-            "a=b",
-            "!",
-        ]
-        .iter()
-        .map(|w| (*w).into())
-        .chain([std::ffi::OsString::from_vec(vec![b'x', 0xff, b'\'', b'\\'])])
-        .collect();
+        let mut words: Vec<std::ffi::OsString> =
+            "plain|two words|it's|$HOME|a\nb\t\u{1b}[2J|\\|é|#|~|a=b|!|"
+                .split('|')
+                .map(Into::into)
+                .collect();
+        words.push(std::ffi::OsString::from_vec(vec![b'x', 0xff, b'\'', b'\\']));
         let line: Vec<String> = words.iter().map(quote).collect();
         assert!(!line.join(" ").contains(['\n', '\u{1b}']));
         let output = std::process::Command::new("bash")

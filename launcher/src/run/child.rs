@@ -16,12 +16,10 @@ use crate::terminal::Terminal;
 use crate::workload::NotRunnable;
 use stage2_model::{Finding, WorkloadExit};
 
-/// What can happen while a process runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     /// The process is over and waits to be reaped.
     Exited,
-    /// This program got a signal.
     Signal {
         signal: Signal,
         /// The terminal sent it, to every process of the foreground group.
@@ -47,7 +45,6 @@ pub(crate) trait Process {
     fn reap(self: Box<Self>) -> std::io::Result<(WorkloadExit, Vec<Finding>)>;
 }
 
-/// A process that is watched.
 pub(crate) struct Running {
     process: Box<dyn Process>,
     started: Instant,
@@ -60,7 +57,6 @@ pub(crate) struct Running {
     growth: Option<(Growth, Instant)>,
 }
 
-/// A process that is over.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ProcessEnd {
     /// How it ended; none: it does not.
@@ -69,7 +65,6 @@ pub(crate) struct ProcessEnd {
     /// The first signal that it got from us or together with us, whatever ended it then.
     pub(crate) interrupted: Option<Signal>,
     pub(crate) duration: Duration,
-    /// What there is to say about its output.
     pub(crate) findings: Vec<Finding>,
 }
 
@@ -77,9 +72,7 @@ pub(crate) struct ProcessEnd {
 pub(crate) enum Cause {
     /// It wanted to, or a signal asked it to.
     Itself,
-    /// Its time was over.
     Timeout,
-    /// It had written too much.
     Outgrown,
     /// It does not end.
     Unkillable,
@@ -102,7 +95,6 @@ const PULSE: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_secs(1);
 
 impl Running {
-    /// Starts the process of a pass, and the clocks.
     pub(crate) fn start(
         spawner: &dyn Spawner,
         pass: &Pass,
@@ -124,20 +116,19 @@ impl Running {
         })
     }
 
-    /// The value of [`crate::plan::FLUSH_PAGE`] that the process was started with.
     pub(crate) fn flush_page(&self) -> Option<OsString> {
         self.process.flush_page()
     }
 
-    /// Waits for the end of the process, and hands signals on until then. `pulse` names a program of
-    /// which nothing else is seen: now and then a line says that it still runs.
+    /// Waits for the end, and hands signals on. Now and then a line says that `pulse`, which says nothing itself,
+    /// runs.
     pub(crate) fn finish(
         mut self,
         events: &Receiver<Event>,
         terminal: &Terminal,
-        pulse: &Option<String>,
+        pulse: Option<&str>,
     ) -> ProcessEnd {
-        let mut line_at = pulse.as_ref().map(|_| self.started + PULSE);
+        let mut line_at = pulse.map(|_| self.started + PULSE);
         loop {
             let look_at = self.growth.as_ref().map(|(_, at)| *at);
             let wake_at = self.next.map(|(at, _)| at);
@@ -146,31 +137,23 @@ impl Running {
                 None => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 Some(at) => events.recv_timeout(at.saturating_duration_since(Instant::now())),
             };
-            if let (Err(RecvTimeoutError::Timeout), Some(name)) = (&event, pulse)
-                && let Some(at) = line_at.filter(|at| Some(*at) == wake_at)
-            {
-                let so_far = shown(self.started.elapsed());
-                terminal.progress(&format!("{name} still runs: {so_far} so far"));
-                line_at = Some(at + PULSE);
-                continue;
-            }
-            if matches!(event, Err(RecvTimeoutError::Timeout))
-                && look_at.is_some_and(|at| Some(at) == wake_at)
-            {
-                self.look(terminal);
-                continue;
-            }
             match event {
                 Ok(Event::Signal { signal, from_terminal }) => {
                     self.hand_on(signal, from_terminal, terminal);
                 }
+                // Nobody is left who could tell: the process itself is asked.
+                Ok(Event::Exited) | Err(RecvTimeoutError::Disconnected) => return self.reap(),
+                Err(RecvTimeoutError::Timeout) if line_at == wake_at => {
+                    let (name, so_far) = (pulse.unwrap_or_default(), shown(self.started.elapsed()));
+                    terminal.progress(&format!("{name} still runs: {so_far} so far"));
+                    line_at = line_at.map(|at| at + PULSE);
+                }
+                Err(RecvTimeoutError::Timeout) if look_at == wake_at => self.look(terminal),
                 Err(RecvTimeoutError::Timeout) => {
                     if !self.run_out_of_time(terminal) {
                         return self.give_up();
                     }
                 }
-                // Nobody is left who could tell: the process itself is asked.
-                Ok(Event::Exited) | Err(RecvTimeoutError::Disconnected) => return self.reap(),
             }
         }
     }
@@ -199,14 +182,11 @@ impl Running {
                 self.cause = Cause::Timeout;
                 terminal.progress("time is over: the workload is asked to end");
                 self.terminate(terminal);
-                true
             }
-            Some(Step::Kill) => {
-                self.kill();
-                true
-            }
-            Some(Step::GiveUp) | None => false,
+            Some(Step::Kill) => self.kill(),
+            Some(Step::GiveUp) | None => return false,
         }
+        true
     }
 
     /// Ends the process where its files have grown too large.
@@ -265,7 +245,6 @@ const MOST_ENTRIES: usize = 10_000;
 /// Clocks of file systems tick coarsely.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Files that a profiler may write, and how much.
 struct Growth {
     folders: Vec<PathBuf>,
     since: SystemTime,

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use crate::plan::{Kind, Pass, Plan};
+use crate::plan::{Kind, Pass, Plan, Profiler};
 use crate::tools::ncu::config::{Ncu, ReplayMode};
 use crate::workload;
 use stage2_contract::text::numbers::counted;
@@ -24,12 +24,8 @@ const NCU_PER_KERNEL: Duration = Duration::from_millis(250);
 
 /// What to say before the first pass; nothing where the workload runs once.
 pub(super) fn announcement(plan: &Plan) -> Vec<String> {
-    let runs = |pass: &&Pass| {
-        let profiler = pass.profiler.as_ref();
-        let is_there =
-            |tool: &crate::plan::Profiler| workload::find(tool.executable().as_os_str()).is_ok();
-        pass.skip.is_none() && profiler.is_none_or(is_there)
-    };
+    let is_there = |tool: &Profiler| workload::find(tool.executable().as_os_str()).is_ok();
+    let runs = |pass: &&Pass| pass.skip.is_none() && pass.profiler.as_ref().is_none_or(is_there);
     let passes: Vec<&Pass> = plan.passes.iter().filter(runs).collect();
     if passes.len() < 2 {
         return Vec::new();
@@ -41,11 +37,9 @@ pub(super) fn announcement(plan: &Plan) -> Vec<String> {
         names.join(", ")
     )];
     if passes.iter().any(|pass| pass.profiler.is_some()) {
-        lines.push(
-            "for a single run under the collector give --light; how long the other passes take can be \
-             estimated after the first one"
-                .to_owned(),
-        );
+        let alone = "for a single run under the collector give --light";
+        let later = "how long the other passes take can be estimated after the first one";
+        lines.push(format!("{alone}; {later}"));
     }
     lines
 }
@@ -53,33 +47,30 @@ pub(super) fn announcement(plan: &Plan) -> Vec<String> {
 /// About how long the process of a pass will run, in words, where a run without a profiler took `first`.
 pub(super) fn expected(pass: &Pass, first: Option<Duration>) -> Option<String> {
     let first = first?;
-    let scaled = |factor: f64, extra: Duration| first.mul_f64(factor).saturating_add(extra);
-    let limited = |time: Duration| pass.limits.timeout.map_or(time, |limit| time.min(limit));
+    let limit = pass.limits.timeout.unwrap_or(Duration::MAX);
     Some(match &pass.profiler.as_ref()?.kind {
-        Kind::Nsys(_) => format!("about {}", shown(limited(scaled(NSYS_FACTOR, NSYS_EXTRA)))),
+        Kind::Nsys(_) => {
+            let time = first.mul_f64(NSYS_FACTOR).saturating_add(NSYS_EXTRA);
+            format!("about {}", shown(time.min(limit)))
+        }
         Kind::Ncu { settings, .. } => {
             let most = settings.top_n.map_or(0, |most| usize::try_from(most.get()).unwrap_or(0));
-            of_ncu(most, settings, first, limited)
+            of_ncu(most, settings, first, limit)
         }
     })
 }
 
 /// What to say when the kernels for Nsight Compute are chosen.
 pub(super) fn of_kernels(kernels: usize, ncu: &Ncu, first: Option<Duration>) -> Option<String> {
-    let time = of_ncu(kernels, ncu, first.filter(|_| kernels > 0)?, |time| time);
+    let time = of_ncu(kernels, ncu, first.filter(|_| kernels > 0)?, Duration::MAX);
     let kernels = counted(kernels as u64, "kernel");
     Some(format!("ncu: {kernels} will be measured in every launch configuration; {time}"))
 }
 
-fn of_ncu(
-    kernels: usize,
-    ncu: &Ncu,
-    first: Duration,
-    limited: impl Fn(Duration) -> Duration,
-) -> String {
+fn of_ncu(kernels: usize, ncu: &Ncu, first: Duration, limit: Duration) -> String {
     let of_kernels = NCU_PER_KERNEL.saturating_mul(u32::try_from(kernels).unwrap_or(u32::MAX));
     let time = first.mul_f64(NCU_FACTOR).saturating_add(NCU_EXTRA).saturating_add(of_kernels);
-    let time = shown(limited(time));
+    let time = shown(time.min(limit));
     match ncu.ncu_cli.replay_mode {
         ReplayMode::Kernel | ReplayMode::Range => format!("about {time}, or more"),
         ReplayMode::Application | ReplayMode::AppRange => {

@@ -22,7 +22,6 @@ use stage2_read::ncu::load::report_name;
 use stage2_read::nsys::folder::capture_name;
 use stage2_read::private;
 
-/// What the tools are run with.
 pub(crate) struct Imports<'a> {
     config: &'a Config,
     terminal: &'a Terminal,
@@ -45,7 +44,6 @@ impl<'a> Imports<'a> {
         self.interrupted.get()
     }
 
-    /// Exports reports of Nsight Systems, in the folder that they lie in.
     pub(crate) fn nsys(&self, folder: &Path, reports: &[PathBuf], findings: &mut Vec<Finding>) {
         export_nsys(&self.tool(folder), &self.config.pipeline.nsys, reports, findings);
     }
@@ -60,8 +58,7 @@ impl<'a> Imports<'a> {
         }
     }
 
-    /// Takes out of the copies of captures what they hold of the machine, also after a signal. Says so where
-    /// something of it is left.
+    /// Takes out of copies of captures what they hold of the machine, also after a signal. Says what is left.
     pub(crate) fn clean_copies(
         &self,
         copies: &InputCopies,
@@ -76,7 +73,6 @@ impl<'a> Imports<'a> {
         self.signals.take_along(None);
     }
 
-    /// Prints the tables of reports of Nsight Compute, in the folder that they lie in.
     pub(crate) fn ncu(&self, folder: &Path, reports: &[PathBuf], findings: &mut Vec<Finding>) {
         let alone = reports.len() == 1 && !any_name(folder, |name| name.ends_with(".csv"));
         let reports = &without_tables(reports, findings, |report| {
@@ -132,7 +128,6 @@ impl<'a> Imports<'a> {
     }
 }
 
-/// Exports reports of Nsight Systems in the folder of `tool`, where they lie.
 pub(super) fn export_nsys(
     tool: &Tool<'_>,
     nsys: &Nsys,
@@ -149,8 +144,7 @@ pub(super) fn export_nsys(
     match version_of(&nsys.executable) {
         Ok(said) => {
             let version = Version::parse(&said);
-            let nsys = &nsys.without_report();
-            nsys_pass::tables(tool, nsys, version, &reports, findings);
+            nsys_pass::tables(tool, &nsys.without_report(), version, &reports, findings);
         }
         Err(why) => {
             let remedy = "export them where it is installed (`nsys export --type=sqlite`), and \
@@ -169,8 +163,7 @@ fn without_tables(
     let (there, rest): (Vec<_>, Vec<_>) = reports.iter().cloned().partition(|path| given(path));
     for report in there {
         let what = format!("{} is not read", file_name(&report));
-        let why = "its tables were given, too, and are used instead";
-        findings.push(Finding::note(what, why, ""));
+        findings.push(Finding::note(what, "its tables were given, too, and are used instead", ""));
     }
     rest
 }

@@ -11,15 +11,12 @@ use crate::workload::is_library;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Library {
     Found(PathBuf),
-    /// It is in none of these places.
     Missing(Vec<PathBuf>),
-    /// What is in its place is no library that a program of this machine can load: the loader would
-    /// leave it out, say so, and run the workload without it.
+    /// It is no library that a program of this machine can load: the loader would run the workload without it.
     Unusable(PathBuf),
 }
 
-/// Looks for the library: as the configuration says, as `STAGE2_COLLECTOR` says, in the installation
-/// of this program. A place that was named is the only one.
+/// Looks where the configuration or `STAGE2_COLLECTOR` says, and only there; else in this installation.
 pub(crate) fn find(configured: Option<&Path>, variable: Option<&Path>, exe: &Path) -> Library {
     let found = match configured.or(variable.filter(|path| !path.as_os_str().is_empty())) {
         Some(named) => {
@@ -51,7 +48,6 @@ impl Library {
         }
     }
 
-    /// What to tell when it cannot be used.
     pub(crate) fn complaint(&self) -> String {
         let problem = self.problem();
         format!(
@@ -60,7 +56,6 @@ impl Library {
         )
     }
 
-    /// Where it should be.
     pub(crate) fn first_place(self) -> Option<PathBuf> {
         match self {
             Library::Found(path) | Library::Unusable(path) => Some(path),
@@ -85,9 +80,6 @@ pub(crate) struct NotLinked {
 }
 
 /// Makes the link, in a folder that nobody else can have made.
-///
-/// # Errors
-/// The file system refuses it.
 pub(crate) fn linked(link: Option<&Link>) -> Result<PreloadLink, NotLinked> {
     let Some(link) = link else { return Ok(PreloadLink(None)) };
     let dir = link.at.parent().unwrap_or(Path::new("/tmp")).to_owned();

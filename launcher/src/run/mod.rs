@@ -12,6 +12,7 @@ mod signals;
 mod tool;
 
 use std::cell::{Cell, OnceCell};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
@@ -30,7 +31,7 @@ use stage2_model::{Finding, PassStatus, Report, RunInfo, WorkloadExit};
 use stage2_read::trace::folder::load_folder;
 use stage2_read::trace::libraries::RangeNames;
 use stage2_report::join::join;
-use tool::{Tool, ToolPass};
+use tool::{Tool, ToolPass, file_name};
 
 pub(crate) use beyond::{inner_run, left_running, tell_outer};
 pub(crate) use child::Event;
@@ -43,7 +44,6 @@ pub(crate) use signals::{Signals, outlive_full_files};
 /// Exit status when the time limit ended the workload, as GNU `timeout` gives it.
 pub(crate) const EXIT_TIMEOUT: u8 = 124;
 
-/// What the passes say about the exit status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PassResult {
     /// Status that the end of the workload in the collect pass asks for.
@@ -67,8 +67,7 @@ struct Host<'a> {
 }
 
 impl Host<'_> {
-    /// Runs the process of a pass to its end. `started` gets what the plan could not know of its
-    /// environment: the value of [`crate::plan::FLUSH_PAGE`].
+    /// Runs the process of a pass to its end. `started` gets the value of [`crate::plan::FLUSH_PAGE`].
     fn run(
         &self,
         pass: &Pass,
@@ -83,7 +82,7 @@ impl Host<'_> {
             })?;
             let running = Running::start(self.spawner, pass, sender)?;
             started(running.flush_page());
-            Ok(running.finish(&events, self.terminal, &pulse_of(pass)))
+            Ok(running.finish(&events, self.terminal, pulse_of(pass).as_deref()))
         };
         let ended = run();
         self.signals.deliver_to(None);
@@ -91,18 +90,16 @@ impl Host<'_> {
     }
 }
 
-/// Name of the program whose output goes into a file, so that something else has to say that it still
-/// runs. Nothing where it writes to the terminal by itself.
+/// Name of the program whose output goes into a file, so that something else has to say that it still runs.
 fn pulse_of(pass: &Pass) -> Option<String> {
     let program = pass.argv.first().filter(|_| pass.capture.is_some())?;
-    let name = std::path::Path::new(program).file_name().unwrap_or(program);
-    Some(name.to_string_lossy().into_owned())
+    Some(file_name(Path::new(program)))
 }
 
 /// The record of a pass before it ran.
 pub(crate) fn planned(pass: &Pass) -> PassRecord {
-    let text = |value: &std::ffi::OsString| value.to_string_lossy().into_owned();
-    let texts = |map: &std::collections::BTreeMap<String, std::ffi::OsString>| {
+    let text = |value: &OsString| value.to_string_lossy().into_owned();
+    let texts = |map: &BTreeMap<String, OsString>| {
         map.iter().map(|(name, value)| (name.clone(), text(value))).collect()
     };
     PassRecord {
@@ -111,18 +108,13 @@ pub(crate) fn planned(pass: &Pass) -> PassRecord {
         environment: texts(&pass.environment),
         environment_kept: texts(&pass.kept),
         status: if pass.skip.is_some() { PassStatus::Skipped } else { PassStatus::Planned },
-        exit: None,
-        started: None,
-        duration_ms: None,
-        log: Vec::new(),
-        merged: std::collections::BTreeMap::new(),
         why: pass.skip.clone().unwrap_or_default(),
         not_loaded: pass.not_loaded.clone(),
+        ..PassRecord::default()
     }
 }
 
-/// Runs the workload under a profiler, in a folder that was `made`. `collected` is what a collect pass
-/// recorded, where one went before.
+/// Runs the workload under a profiler, in a folder that was `made`, after a collect pass if there was one.
 fn run_under(
     tool: &Tool<'_>,
     profiler: &Profiler,
@@ -131,8 +123,7 @@ fn run_under(
 ) -> ToolPass {
     if let Err(error) = made {
         let what = format!("{} cannot be made", tool.folder.display());
-        let finding = Finding::error(what, error.to_string(), "");
-        return ToolPass::without(PassStatus::Failed, finding);
+        return ToolPass::without(PassStatus::Failed, Finding::error(what, error.to_string(), ""));
     }
     match (&profiler.kind, collected) {
         (Kind::Nsys(nsys), collected) => nsys_pass::run(tool, nsys, profiler, collected),
@@ -159,10 +150,9 @@ pub(crate) fn run_passes(
     let mut stop: Option<String> = None;
     let mut failure = None;
     let mut first = None;
-    for line in forecast::announcement(plan) {
-        terminal.milestone(&line);
-    }
-    let collected = CollectPass::new(bundle.dir(), plan.names.clone());
+    forecast::announcement(plan).iter().for_each(|line| terminal.milestone(line));
+    let (run_dir, names) = (bundle.dir().to_owned(), plan.names.clone());
+    let collected = CollectPass { run_dir, names, report: OnceCell::new() };
     for (at, pass) in plan.passes.iter().enumerate() {
         let title = format!("[{}/{}] {}", at + 1, plan.passes.len(), pass.name);
         if stop.is_none() && !bundle.dir().exists() {
@@ -205,18 +195,17 @@ pub(crate) fn run_passes(
         stop = passed.stop;
         if pass.name == COLLECT {
             exit = passed.exit;
-            // What --keep-going does not change is no failure.
-            if stop.is_none() {
-                // Under a profiler it would take longer to fail once more.
-                let failed = |record: &&PassRecord| {
-                    record.status == PassStatus::WorkloadFailed && !plan.keep_going
-                };
-                failure = bundle.record.passes.get(at).filter(failed).map(|record| {
-                    let why = &record.why;
-                    format!(
-                        "{why} in the collect pass; --keep-going runs the other passes all the same"
-                    )
-                });
+            // Under a profiler it would take longer to fail once more. What --keep-going does not change is no
+            // failure.
+            if stop.is_none()
+                && !plan.keep_going
+                && let Some(record) = bundle.record.passes.get(at)
+                && record.status == PassStatus::WorkloadFailed
+            {
+                failure = Some(format!(
+                    "{} in the collect pass; --keep-going runs the other passes all the same",
+                    record.why
+                ));
                 stop.clone_from(&failure);
             }
         }
@@ -247,7 +236,6 @@ pub(crate) fn run_passes(
 /// Name of the pass that decides on the exit status and on the passes after it.
 const COLLECT: &str = "collect";
 
-/// The pass that runs, and the bundle that keeps its record.
 struct Current<'a> {
     pass: &'a Pass,
     at: usize,
@@ -257,20 +245,20 @@ struct Current<'a> {
     first: Option<Duration>,
 }
 
-fn is_not_found(error: &(dyn std::error::Error + 'static)) -> bool {
-    error.downcast_ref().is_some_and(|e: &std::io::Error| e.kind() == std::io::ErrorKind::NotFound)
+fn is_not_found(error: &std::io::Error) -> bool {
+    error.kind() == std::io::ErrorKind::NotFound
 }
 
 impl Current<'_> {
-    /// Changes the record of the pass and writes it down. A disk that is full now may be full because
-    /// of the workload: the run goes on and the end of it will tell.
+    /// Changes the record and writes it down. A disk that is full may be full because of the workload: the run goes
+    /// on.
     fn update(&mut self, change: impl FnOnce(&mut PassRecord)) {
         if let Some(record) = self.bundle.record.passes.get_mut(self.at) {
             change(record);
         }
         if let Err(error) = self.bundle.save()
             // A folder that is gone, or that somebody deletes at this moment, is told once, at the end.
-            && !error.chain().any(is_not_found)
+            && !error.chain().filter_map(|e| e.downcast_ref()).any(is_not_found)
             && self.bundle.dir().exists()
         {
             let what = "the run record is out of date";
@@ -283,8 +271,7 @@ impl Current<'_> {
         self.bundle.record.findings.push(finding.clone());
     }
 
-    /// Runs the pass of a profiler. Whatever becomes of it, the passes and the reports after it do not
-    /// depend on it.
+    /// Runs the pass of a profiler. What becomes of it changes neither the passes nor the reports after it.
     fn run_tool(&mut self, profiler: &Profiler, collected: &CollectPass) -> PassResult {
         // Not its parents: a bundle that was taken away stays away.
         let made = match stage2_read::private::create_folder(&profiler.folder) {
@@ -327,7 +314,6 @@ impl Current<'_> {
         PassResult { exit: 0, stop }
     }
 
-    /// Runs a pass without a profiler, as the user sees it.
     fn run_workload(&mut self) -> PassResult {
         let host = self.host;
         let ended = host.run(self.pass, |page| {
@@ -360,7 +346,10 @@ impl Current<'_> {
         let mut causes = cause_findings(finished, pass);
         if status == PassStatus::WorkloadFailed && pass.name != COLLECT {
             // Of the collect pass the reports tell, with the likely cause.
-            causes.push(failure_of_baseline(pass, finished));
+            let what = format!("{} pass: {}", pass.name, failure(finished.exit));
+            let why =
+                "its times are of what the workload did until then, and compared with nothing";
+            causes.push(Finding::warning(what, why, format!("see {}/log.txt", pass.name)));
         }
         for finding in causes.iter().chain(&finished.findings) {
             self.tell(finding);
@@ -385,11 +374,17 @@ impl Current<'_> {
                 record.why = failure(finished.exit);
             }
         });
-        PassResult { exit: exit_status(finished), stop: stop_after(finished, pass) }
+        let stop = match finished.cause {
+            _ if finished.interrupted.is_some() => Some(INTERRUPTED.to_owned()),
+            Cause::Unkillable => {
+                Some(format!("the workload of the {} pass does not end", pass.name))
+            }
+            _ => None,
+        };
+        PassResult { exit: exit_status(finished), stop }
     }
 }
 
-/// The collect pass of a run.
 struct CollectPass {
     run_dir: PathBuf,
     /// What names of ranges and domains mean, in every capture of the run.
@@ -398,11 +393,6 @@ struct CollectPass {
 }
 
 impl CollectPass {
-    /// The collect pass of the run in `run_dir`, whose trace files are not read yet.
-    fn new(run_dir: &Path, names: RangeNames) -> CollectPass {
-        CollectPass { run_dir: run_dir.to_owned(), names, report: OnceCell::new() }
-    }
-
     /// What it recorded. The reports of the run list what is wrong with the trace files.
     fn report(&self) -> &Report {
         self.report.get_or_init(|| {
@@ -426,7 +416,6 @@ pub(crate) struct PassOutcome {
     pub(crate) failed: Option<String>,
     /// A signal or the time limit ended it.
     pub(crate) ended: bool,
-    /// What there is to say.
     pub(crate) findings: Vec<Finding>,
 }
 
@@ -475,17 +464,7 @@ pub(crate) fn run_one(
     }
 }
 
-/// Why no pass follows a signal.
 const INTERRUPTED: &str = "the run was interrupted";
-
-/// Why no pass follows one that ended like this; none: there is no reason against it.
-fn stop_after(finished: &ProcessEnd, pass: &Pass) -> Option<String> {
-    if finished.interrupted.is_some() {
-        return Some(INTERRUPTED.to_owned());
-    }
-    let hangs = finished.cause == Cause::Unkillable;
-    hangs.then(|| format!("the workload of the {} pass does not end", pass.name))
-}
 
 /// How far a process came, by its end.
 fn status_of(finished: &ProcessEnd) -> PassStatus {
@@ -498,17 +477,9 @@ fn status_of(finished: &ProcessEnd) -> PassStatus {
     }
 }
 
-/// That a workload failed, and how.
 fn failure(exit: Option<WorkloadExit>) -> String {
     let how = exit.map_or_else(|| "its exit status is not known".to_owned(), |e| e.describe());
     format!("the workload failed: {how}")
-}
-
-/// What to tell of a workload that failed in the baseline pass.
-fn failure_of_baseline(pass: &Pass, finished: &ProcessEnd) -> Finding {
-    let what = format!("{} pass: {}", pass.name, failure(finished.exit));
-    let why = "its times are of what the workload did until then, and compared with nothing";
-    Finding::warning(what, why, format!("see {}/log.txt", pass.name))
 }
 
 /// The exit status of this program that the end asks for.
@@ -542,10 +513,8 @@ fn cause_findings(finished: &ProcessEnd, pass: &Pass) -> Vec<Finding> {
 
 const KEPT: &str = "what was recorded until then is kept";
 
-/// What to tell of a run that was asked to end.
 pub(crate) fn interruption(signal: Signal) -> Finding {
-    let what = format!("the run was interrupted by {}", signal.as_str());
-    Finding::note(what, KEPT, "")
+    Finding::note(format!("the run was interrupted by {}", signal.as_str()), KEPT, "")
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use super::{CollectPass, forecast};
 use crate::bundle::{NCU_DIR, NSYS_DIR};
 use crate::copy_inputs::{InputCopies, Kind};
 use crate::env::{NoAnswer, ask, on_path};
-use crate::plan::{GivenCaptures, KernelChoice, Profiler, ncu_files};
+use crate::plan::{KernelChoice, Limits, Profiler, ncu_files};
 use crate::tools::Step;
 use crate::tools::ncu::command::{self, Available, Files, Filter, Request};
 use crate::tools::ncu::config::Ncu;
@@ -64,8 +64,7 @@ pub(super) fn run(
     let available = available(tool, &ncu);
     if tool.is_interrupted() {
         let what = "ncu measured nothing: it was not started yet when the run was interrupted";
-        let finding = Finding::note(what, "", "");
-        return ToolPass::without_after(PassStatus::Skipped, finding, findings);
+        return ToolPass::without_after(PassStatus::Skipped, Finding::note(what, "", ""), findings);
     }
     let request =
         Request { settings: &ncu, version, workload: &profiler.workload, available: &available };
@@ -78,7 +77,7 @@ pub(super) fn run(
     let filter = Filter::new(&ncu, &selection, &mut findings);
     let files = ncu_files(&tool.folder, None);
     let argv = command::profile(&request, &filter, &files, &mut findings);
-    let mut pass = profiled(tool, argv, &files, !filter.is_empty(), &mut findings);
+    let mut pass = profiled(tool, argv, &files, filter != Filter::default(), &mut findings);
     if pass.status == PassStatus::Planned {
         // The range replay modes hand no kernel name on.
         let names = filter.kernel_name.clone().filter(|_| !ncu.ncu_cli.replay_mode.is_range());
@@ -110,17 +109,15 @@ pub(super) fn run(
     ToolPass { findings, ..pass }
 }
 
-/// Asks the tool for its sections, and for the metrics of the GPU.
 fn available(tool: &Tool<'_>, ncu: &Ncu) -> Available {
     let list = |step: Step| {
         let file = step.stdout.clone()?;
         tool.step(step).succeeded().then(|| read_from(&file, 0))
     };
-    let sections = list(command::list_sections(&ncu.executable, &tool.folder.join("sections.txt")));
-    let wants_metrics = !ncu.ncu_cli.metrics.is_empty();
-    let metrics = wants_metrics
-        .then(|| list(command::query_metrics(&ncu.executable, &tool.folder.join("metrics.txt"))));
-    Available::read(sections.as_deref(), metrics.flatten().as_deref())
+    let [sections, metrics] = command::lists(&ncu.executable, &tool.folder);
+    let sections = list(sections);
+    let metrics = (!ncu.ncu_cli.metrics.is_empty()).then(|| list(metrics)).flatten();
+    Available::read(sections.as_deref(), metrics.as_deref())
 }
 
 /// Folder of the captures that the user names, in that of the pass.
@@ -135,8 +132,7 @@ struct KernelTimes {
     longest: Option<String>,
 }
 
-/// Chooses the kernels. A stage that the settings name by default gives way to the one with the most GPU
-/// time where it did not occur.
+/// Chooses the kernels. A stage that is set by default and did not occur gives way to that with the most GPU time.
 fn kernels_of(
     tool: &Tool<'_>,
     collected: &CollectPass,
@@ -144,7 +140,7 @@ fn kernels_of(
     choice: &KernelChoice,
     findings: &mut Vec<Finding>,
 ) -> Selection {
-    let KernelTimes { rows, longest } = known(tool, collected, ncu, &choice.given, findings);
+    let KernelTimes { rows, longest } = known(tool, collected, ncu, choice, findings);
     if rows.is_empty() {
         findings.push(Finding::note(
             "ncu: no kernels are known from the collect pass: launches are not filtered by name",
@@ -185,17 +181,16 @@ fn kernels_of(
     selection
 }
 
-/// The first source that knows kernels.
 fn known(
     tool: &Tool<'_>,
     collected: &CollectPass,
     ncu: &Ncu,
-    given: &GivenCaptures,
+    choice: &KernelChoice,
     findings: &mut Vec<Finding>,
 ) -> KernelTimes {
     let known = KernelTimes::of_report(collected.report());
     if !known.rows.is_empty() {
-        findings.extend(not_needed(given, "the collect pass"));
+        findings.extend(not_needed(choice, "the collect pass"));
         return known;
     }
     let libraries = &collected.names;
@@ -203,20 +198,19 @@ fn known(
     let of_run = captures(&collected.run_dir.join(NSYS_DIR), libraries, &mut Vec::new());
     let known = KernelTimes::of_captures(&of_run, ncu, "the nsys pass of this run", findings);
     if !known.rows.is_empty() {
-        findings.extend(not_needed(given, "the nsys pass"));
+        findings.extend(not_needed(choice, "the nsys pass"));
         return known;
     }
-    if given.files.is_empty() {
+    if choice.nsys_files.is_empty() {
         return known;
     }
-    let folder = tool.folder.join(GIVEN_DIR);
-    let given = captures_of(tool, &folder, (given, libraries), findings);
+    let given = captures_of(tool, &tool.folder.join(GIVEN_DIR), (choice, libraries), findings);
     findings.extend(given.iter().flat_map(|tables| tables.findings.clone()));
     KernelTimes::of_captures(&given, ncu, "the files of --nsys", findings)
 }
 
-fn not_needed(given: &GivenCaptures, known_from: &str) -> Option<Finding> {
-    (!given.files.is_empty()).then(|| {
+fn not_needed(choice: &KernelChoice, known_from: &str) -> Option<Finding> {
+    (!choice.nsys_files.is_empty()).then(|| {
         let what = "the files of --nsys are not used";
         let why = format!("kernels and their times are known from {known_from}");
         Finding::note(what, why, "`stage2-launch merge` makes reports of them")
@@ -227,19 +221,18 @@ fn not_needed(given: &GivenCaptures, known_from: &str) -> Option<Finding> {
 fn captures_of(
     tool: &Tool<'_>,
     folder: &Path,
-    (given, libraries): (&GivenCaptures, &RangeNames),
+    (choice, libraries): (&KernelChoice, &RangeNames),
     findings: &mut Vec<Finding>,
 ) -> Vec<Tables> {
     let mut copies = InputCopies::new(Kind::Nsys, folder.to_owned());
-    given.files.iter().for_each(|file| copies.add(file, findings));
+    choice.nsys_files.iter().for_each(|file| copies.add(file, findings));
     let reports: Vec<PathBuf> = copies.for_tool();
     if !reports.is_empty() {
         let tool = Tool { folder: folder.to_owned(), ..tool.clone() };
-        export_nsys(&tool, &given.nsys, &reports, findings);
+        export_nsys(&tool, &choice.nsys, &reports, findings);
     }
     if !clean_copies(&copies, findings) {
-        let shown = format!("{NCU_DIR}/{GIVEN_DIR}");
-        findings.extend(environment_finding(folder, &shown, false));
+        findings.extend(environment_finding(folder, &format!("{NCU_DIR}/{GIVEN_DIR}"), false));
     }
     captures(folder, libraries, findings)
 }
@@ -356,7 +349,6 @@ fn longest(report: &Report) -> Option<&str> {
     timed.filter(|(ns, _)| *ns > 0).max_by_key(|(ns, _)| *ns).map(|(_, stage)| stage)
 }
 
-/// Folder of the regions in the folder of the pass.
 const REGIONS_DIR: &str = "regions";
 
 /// Measures every chosen region; nothing where the collect pass, i.e. `collected`, knows none.
@@ -395,8 +387,7 @@ fn run_regions(
         let title = format!("ncu: region {} of {}: {}", at + 1, regions.len(), region.path());
         tool.host.terminal.progress(&title);
         let tool = Tool { limits, ..tool.clone() };
-        let pass = one(&tool, request, region, &mut own);
-        whole = Some(together(whole, pass));
+        whole = Some(together(whole, one(&tool, request, region, &mut own)));
         if tool.is_interrupted() {
             break;
         }
@@ -405,7 +396,6 @@ fn run_regions(
     whole
 }
 
-/// What to tell where none of the ranges that were asked for can be measured.
 fn no_region(ranges: &[RangeTime]) -> Finding {
     Finding::warning(
         "ncu measured nothing: there is no region to measure",
@@ -417,7 +407,6 @@ fn no_region(ranges: &[RangeTime]) -> Finding {
     )
 }
 
-/// Regions that a finding names.
 const NAMED: usize = 3;
 
 /// Findings of single regions as findings of the pass: what is found in several is said once.
@@ -439,12 +428,10 @@ fn by_finding(own: Vec<(String, Finding)>) -> Vec<Finding> {
 }
 
 /// The limits of the next run; nothing where no time is left.
-fn left(tool: &Tool<'_>, gone: Duration) -> Option<crate::plan::Limits> {
-    let timeout = match tool.limits.timeout {
-        Some(limit) => Some(limit.checked_sub(gone).filter(|left| !left.is_zero())?),
-        None => None,
-    };
-    Some(crate::plan::Limits { timeout, ..tool.limits })
+fn left(tool: &Tool<'_>, gone: Duration) -> Option<Limits> {
+    let Some(limit) = tool.limits.timeout else { return Some(tool.limits) };
+    let timeout = Some(limit.checked_sub(gone).filter(|left| !left.is_zero())?);
+    Some(Limits { timeout, ..tool.limits })
 }
 
 fn one(
@@ -477,8 +464,7 @@ fn one(
     pass
 }
 
-/// Several runs as one pass: it has data if one of them has, and is `ok` if the workload failed in
-/// none.
+/// Several runs as one pass: it has data if one of them has, and is `ok` if the workload failed in none.
 fn together(whole: Option<ToolPass>, pass: ToolPass) -> ToolPass {
     let Some(before) = whole else { return pass };
     let duration = before.duration.zip(pass.duration).map(|(a, b)| a + b);
@@ -489,7 +475,6 @@ fn together(whole: Option<ToolPass>, pass: ToolPass) -> ToolPass {
     ToolPass { duration: duration.or(first.duration), findings, ..first }
 }
 
-/// The ranges of a report, each with the ranges around it.
 pub(super) fn ranges(report: &Report) -> Vec<RangeTime> {
     let range = |row: &PathRow| RangeTime {
         stack: stack(report, row),
@@ -508,7 +493,6 @@ fn stack(report: &Report, row: &PathRow) -> Vec<Label> {
     stack
 }
 
-/// Prints the raw page of a report.
 const PRINT_RAW: &str = "ncu --import FILE --page raw --csv --print-units base \
                                     --print-kernel-base mangled > raw.csv";
 
@@ -572,7 +556,6 @@ pub(super) fn import(tool: &Tool<'_>, ncu: &Ncu, files: &Files, findings: &mut V
 const SCRIPT: &str = include_str!("../tools/ncu/print_report.py");
 /// Starting Python, and loading the package, may take this long.
 const ASK_LIMIT: Duration = Duration::from_secs(60);
-/// Reading a report may take this long.
 const PRINT_LIMIT: Duration = Duration::from_secs(600);
 /// Without the folder that it is run in.
 const IMPORT: &str = "import sys; sys.path[:] = [p for p in sys.path if p]; import ncu_report";
@@ -585,10 +568,7 @@ pub(super) enum NoPython {
     WithPackage { python: PathBuf, why: NoAnswer },
 }
 
-/// The first Python on PATH that has the package.
-///
-/// # Errors
-/// There is none; of several, what the last one says.
+/// The first Python on PATH that has the package; else what the last one says.
 pub(super) fn interpreter() -> Result<PathBuf, NoPython> {
     let mut no_python = NoPython::OnPath;
     for python in ["python3", "python"].into_iter().filter_map(on_path) {

@@ -89,11 +89,7 @@ pub(super) fn run(
             }
             (Verdict::Ok { reports }, _) => {
                 if gate_gone {
-                    let why = match gate_fits {
-                        true => "the capture range never came: repeated without the gate",
-                        false => "no range that was seen starts the capture: without the gate",
-                    };
-                    pass.why = why.to_owned();
+                    pass.why = if gate_fits { GATE_UNSEEN } else { GATE_UNKNOWN }.to_owned();
                 }
                 if let Some(First { why, raw }) = first {
                     let what = "nsys failed once; this report is from the second run";
@@ -149,6 +145,10 @@ fn fit_gate(settings: &mut Nsys, collected: &CollectPass, findings: &mut Vec<Fin
     !knows_all
 }
 
+/// Why a report is of the whole run, where a range was to start the capture.
+const GATE_UNSEEN: &str = "the capture range never came: repeated without the gate";
+const GATE_UNKNOWN: &str = "no range that was seen starts the capture: without the gate";
+
 /// A run of nsys that failed, and after which there was another.
 struct First {
     why: String,
@@ -160,13 +160,11 @@ impl First {
     /// What is left of it where the second run gave no report.
     fn kept(self) -> Option<Finding> {
         let what = format!("the raw capture of nsys's first run is {}", self.raw?.display());
-        let remedy = "nsys-ui of a whole Nsight Systems can open it";
-        Some(Finding::note(what, self.why, remedy))
+        Some(Finding::note(what, self.why, "nsys-ui of a whole Nsight Systems can open it"))
     }
 }
 
-/// Makes room for another run in `folder`: deletes the empty files of a failed one, and renames its raw
-/// capture, which it gives.
+/// Makes room for another run in `folder`: deletes the empty files, and renames the raw capture, which it gives.
 fn set_aside(left_behind: &[PathBuf], folder: &Path) -> io::Result<Option<PathBuf>> {
     let mut raw = None;
     for file in left_behind.iter().filter(|file| file.starts_with(folder)) {
@@ -244,8 +242,11 @@ pub(super) fn tables(
             // A capture has not every table: one is enough. Of the others nsys leaves empty files.
             let holds = |file: &&PathBuf| file.metadata().is_ok_and(|found| found.len() > 0);
             let there = stats.files.iter().find(holds);
-            if let Some(kernels) = stats.files.iter().filter(holds).find(is_kernel_table) {
-                name_summary(&tool.folder, kernels);
+            if let Some(kernels) = stats.files.iter().filter(holds).find(is_kernel_table)
+                && let Some(name) = kernels.file_name()
+            {
+                // A name that scripts can rely on. Of several reports the first has it.
+                let _ = std::os::unix::fs::symlink(name, tool.folder.join("summary.csv"));
             }
             if let Some(wanted) = there.or(stats.files.first())
                 && let Err(finding) = judge_tables(
@@ -283,18 +284,9 @@ pub(super) fn tables(
     left
 }
 
-/// The table of `nsys stats` with a row for each kernel.
 fn is_kernel_table(file: &&PathBuf) -> bool {
     let name = file_name(file);
     ["_cuda_gpu_kern_sum.csv", "_gpukernsum.csv"].iter().any(|end| name.ends_with(end))
-}
-
-/// Links the table of the kernels of the first report as `summary.csv`, a name that scripts can rely on.
-fn name_summary(folder: &Path, kernels: &Path) {
-    // Of several reports the first has the name; without it nothing else is missing.
-    if let Some(name) = kernels.file_name() {
-        let _ = std::os::unix::fs::symlink(name, folder.join("summary.csv"));
-    }
 }
 
 const REPORT_STAYS: &str = "the report itself is kept: open it with nsys-ui, or export it by hand with an \
@@ -305,28 +297,18 @@ const EXPORT_STAYS: &str = "the SQLite export is kept: `nsys stats` reads it, to
 /// seen from the run's. Either the report of nsys is kept as usual (`kept`), or something could not be taken out.
 pub(crate) fn environment_finding(folder: &Path, shown: &str, kept: bool) -> Vec<Finding> {
     const WHY: &str = "nsys records them, with all passwords and tokens that are among them";
-    let finding = match kept {
-        true => Finding::note(
-            format!(
-                "the report in {shown}/ holds the environment and the arguments of every process of the \
-                 machine"
-            ),
-            WHY,
-            "pipeline.nsys.export.keep_raw=false leaves it out of a bundle that is to be shared",
-        ),
-        false => Finding::warning(
-            format!(
-                "the files of {shown}/ hold the environment and the arguments of every process of the \
-                 machine"
-            ),
-            WHY,
-            "do not share them; the findings about each file say why it was kept",
-        ),
+    const SECRETS: &str = "the environment and the arguments of every process of the machine";
+    let finding = if kept {
+        let remedy =
+            "pipeline.nsys.export.keep_raw=false leaves it out of a bundle that is to be shared";
+        Finding::note(format!("the report in {shown}/ holds {SECRETS}"), WHY, remedy)
+    } else {
+        let remedy = "do not share them; the findings about each file say why it was kept";
+        Finding::warning(format!("the files of {shown}/ hold {SECRETS}"), WHY, remedy)
     };
     let written = write_whole(&folder.join(SENSITIVE), &format!("{finding}\n"));
     let failed = written.err().map(|error| {
-        let what = format!("{shown}/{SENSITIVE} is missing");
-        Finding::note(what, format!("{error:#}"), "")
+        Finding::note(format!("{shown}/{SENSITIVE} is missing"), format!("{error:#}"), "")
     });
     std::iter::once(finding).chain(failed).collect()
 }
@@ -340,15 +322,11 @@ pub(super) fn unmark(folder: &Path) {
 }
 
 /// Puts the scrubbed copy of an export in its place, and deletes the report of nsys, which nothing can scrub.
-/// Where there is no such copy, both stay.
-///
-/// # Errors
-/// What of it is still there, and why.
+/// Where there is no such copy, both stay. The error is what of it is still there, and why.
 fn leave_out_raw(sqlite: &Path, report: Option<&Path>) -> Result<Finding, Finding> {
     scrub(sqlite, sqlite)?;
     let Some(report) = report else {
-        let what = format!("{} is a scrubbed copy", file_name(sqlite));
-        return Ok(Finding::note(what, HELD, ""));
+        return Ok(Finding::note(format!("{} is a scrubbed copy", file_name(sqlite)), HELD, ""));
     };
     std::fs::remove_file(report).map_err(|error| {
         let what = format!("{} could not be deleted", report.display());
@@ -361,9 +339,8 @@ fn leave_out_raw(sqlite: &Path, report: Option<&Path>) -> Result<Finding, Findin
 
 const HELD: &str = "nsys records the environment, the arguments and the output of programs";
 
-/// Does the same with copies of captures that were taken elsewhere, once they were exported. A copy that
-/// cannot be scrubbed goes: the capture itself is where it was. Whether nothing is left that holds the
-/// environment of a machine.
+/// Does so with copies of captures that were taken elsewhere, once they were exported. A copy that cannot be
+/// scrubbed goes: the capture itself is where it was. Whether nothing is left of the environment of a machine.
 pub(crate) fn clean_copies(copies: &InputCopies, findings: &mut Vec<Finding>) -> bool {
     if !copies.holds_an_environment() {
         return true;

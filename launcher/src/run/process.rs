@@ -29,10 +29,8 @@ use stage2_contract::control::{FLUSH_PAGE_BYTES, FlushPage};
 use stage2_model::{Finding, WorkloadExit};
 use stage2_read::{files, private};
 
-/// Starts real processes.
 pub(crate) struct System;
 
-/// A real process.
 struct SystemProcess {
     child: Child,
     pid: Pid,
@@ -91,8 +89,7 @@ fn no_place(path: &Path, done: &str, error: &io::Error) -> NotRunnable {
 /// The outputs of a process whose output is kept from the terminal.
 fn open(capture: &Capture) -> Result<(File, File), NotRunnable> {
     let at = |path| move |error: io::Error| no_place(path, "written", &error);
-    let log = private::append(&capture.log);
-    let log = log.map_err(at(&capture.log))?;
+    let log = private::append(&capture.log).map_err(at(&capture.log))?;
     let stdout = match &capture.stdout {
         Some(path) => private::create(path).map_err(at(path))?,
         None => log.try_clone().map_err(at(&capture.log))?,
@@ -100,9 +97,8 @@ fn open(capture: &Capture) -> Result<(File, File), NotRunnable> {
     Ok((stdout, log))
 }
 
-/// Waits for the end of the process that it is then given, without reaping it: until then its number cannot be
-/// given to another process, so that no signal of ours ever hits a stranger. There before the process: nobody
-/// else would see its end.
+/// Waits for the end of the process that it is given, without reaping it: until then its number is given to nobody,
+/// and no signal of ours hits a stranger. There before the process: nobody else would see its end.
 fn waiter(events: Sender<Event>) -> Result<Sender<Pid>, NotRunnable> {
     let (give, given) = std::sync::mpsc::channel();
     let begun = std::thread::Builder::new().name("waiter".into()).spawn(move || {
@@ -158,7 +154,6 @@ impl Process for SystemProcess {
 
 /// The longest that a signal is held back.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// Between two looks at the page.
 const NAP: Duration = Duration::from_millis(2);
 
 /// A page of memory ([`FlushPage`]) as a file: through it the trace files are brought up to date before a signal
@@ -180,16 +175,14 @@ impl FlushFile {
         Ok(FlushFile { file, nonce })
     }
 
-    /// The value of [`crate::plan::FLUSH_PAGE`]. The descriptor itself is not handed down: programs may count
-    /// theirs.
+    /// The value of [`crate::plan::FLUSH_PAGE`]. The descriptor is not handed down: programs may count theirs.
     pub(crate) fn value(&self) -> OsString {
         let (pid, fd) = (std::process::id(), self.file.as_raw_fd());
         format!("/proc/{pid}/fd/{fd}:{}", self.nonce).into()
     }
 
-    /// Asks all collectors to flush, and waits until they have, for a short time. A collector whose
-    /// process was killed, crashed or became another program by an exec is waited for in vain, at
-    /// each signal.
+    /// Asks all collectors to flush, and waits for them for a short time, at each signal also for those whose process
+    /// was killed, crashed or became another program by an exec.
     pub(crate) fn ask(&self) {
         // Memory of our own: a failure would be a bug, and costs the last flush period at most.
         let _ = self.try_ask();
@@ -216,22 +209,19 @@ impl FlushFile {
     }
 }
 
-/// Children of the workload may hold its output open for ever; what they wrote until this long after
-/// its end is kept.
+/// Children of the workload may hold its output open for ever; what they write within this time is kept.
 const DRAIN_LIMIT: Duration = Duration::from_secs(2);
 
 /// How the copy of a stream goes: what it says at its end, or why there is none.
 type Copied = Result<Receiver<Option<String>>, String>;
 
-/// Copies that go on.
 struct Tee {
     /// With the reason where there is no copy: the process writes to our own output then.
     copies: Vec<(PathBuf, Copied)>,
 }
 
 impl Tee {
-    /// Starts to copy what `command` will write to its two outputs, before it is started: what cannot be
-    /// copied it has to write itself.
+    /// Starts to copy the outputs of `command`, before it is started: what cannot be copied it has to write itself.
     pub(super) fn start(command: &mut Command, (stdout, stderr): &(PathBuf, PathBuf)) -> Tee {
         let out = start_copy(std::io::stdout(), stdout).map(|(end, copy)| {
             command.stdout(end);
@@ -275,10 +265,8 @@ fn start_copy(
     let to = to.as_fd().try_clone_to_owned().map(File::from);
     let log = private::create(log);
     std::thread::Builder::new().spawn(move || {
-        let (log, unmade) = match log {
-            Ok(log) => (Some(log), None),
-            Err(error) => (None, Some(error.to_string())),
-        };
+        let unmade = log.as_ref().err().map(ToString::to_string);
+        let log = log.ok();
         let problem = unmade.or(copy(from, to, log.as_ref()));
         // Some file systems tell only now that there was no room.
         let unclosed = || files::closes(log.as_ref()?).err().map(|error| error.to_string());

@@ -20,16 +20,13 @@ use crate::terminal::Terminal;
 /// How often the deletion of a folder is tried.
 const DELETIONS: usize = 8;
 
-/// The signal handlers of this program.
 pub(crate) struct Signals {
     target: Arc<Mutex<Target>>,
 }
 
-/// What becomes of a signal.
 struct Target {
     /// Who gets it; none: it ends this program.
     events: Option<Sender<Event>>,
-    /// What is said when it ends this program.
     interrupted: String,
     /// A folder that goes with this program then.
     unfinished: Option<PathBuf>,
@@ -72,9 +69,8 @@ impl SignalSource for Signals {
     }
 }
 
-/// A write beyond the limit on the size of files (`ulimit -f`) fails from now on, instead of ending this
-/// program. A handler does that, and not ignoring the signal: programs that are started from here get the
-/// default action back.
+/// A write beyond the limit on the size of files (`ulimit -f`) fails from now on, and no longer ends this program. By
+/// a handler: where the signal is ignored, so it is in programs that are started from here.
 pub(crate) fn outlive_full_files() {
     if ignored_signals() & (1 << (SIGXFSZ - 1)) == 0 {
         // Without a handler the signal ends the program, as it did before.

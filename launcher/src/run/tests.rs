@@ -14,11 +14,8 @@ use crate::terminal::Verbosity;
 /// A process that obeys a script and notes what it was sent.
 struct Actor {
     events: Sender<Event>,
-    received: Rc<RefCell<Vec<Signal>>>,
     flushes: Cell<usize>,
-    dies_of: Vec<Signal>,
-    in_our_group: bool,
-    exit: WorkloadExit,
+    stage: Stage,
 }
 
 impl Process for Actor {
@@ -29,27 +26,29 @@ impl Process for Actor {
         self.flushes.set(self.flushes.get() + 1);
     }
     fn signal(&self, signal: Signal) -> io::Result<()> {
-        assert!(self.flushes.get() > self.received.borrow().len(), "each after a flush");
-        self.received.borrow_mut().push(signal);
-        if self.dies_of.contains(&signal) {
+        let mut received = self.stage.received.borrow_mut();
+        assert!(self.flushes.get() > received.len(), "each after a flush");
+        received.push(signal);
+        if self.stage.dies_of.contains(&signal) {
             let _ = self.events.send(Event::Exited);
         }
         Ok(())
     }
     fn in_our_group(&self) -> bool {
-        self.in_our_group
+        self.stage.in_our_group
     }
     fn reap(self: Box<Self>) -> io::Result<(WorkloadExit, Vec<Finding>)> {
-        let last = self.received.borrow().last().copied();
-        let exit = match last.filter(|signal| self.dies_of.contains(signal)) {
+        let last = self.stage.received.borrow().last().copied();
+        let exit = match last.filter(|signal| self.stage.dies_of.contains(signal)) {
             Some(signal) => WorkloadExit::Signal(signal as i32),
-            None => self.exit,
+            None => self.stage.exit,
         };
         Ok((exit, Vec::new()))
     }
 }
 
 /// What happens on the stage.
+#[derive(Clone)]
 struct Stage {
     /// Events after the start, in order.
     script: Vec<Event>,
@@ -69,14 +68,7 @@ impl Spawner for Stage {
         for event in &self.script {
             events.send(*event).expect("somebody listens");
         }
-        Ok(Box::new(Actor {
-            events,
-            received: self.received.clone(),
-            flushes: Cell::new(0),
-            dies_of: self.dies_of.clone(),
-            in_our_group: self.in_our_group,
-            exit: self.exit,
-        }))
+        Ok(Box::new(Actor { events, flushes: Cell::new(0), stage: self.clone() }))
     }
 }
 
@@ -167,10 +159,9 @@ fn the_exit_status_is_the_workloads() {
 }
 
 #[test]
-fn signals_of_others_are_handed_on() {
+fn signals_of_others_are_handed_on_and_the_terminals_are_not_doubled() {
     for signal in [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGINT] {
-        let stage = Stage { dies_of: vec![signal], ..stage(&[sent(signal, false)]) };
-        let played = play(stage, None);
+        let played = play(Stage { dies_of: vec![signal], ..stage(&[sent(signal, false)]) }, None);
         assert_eq!(played.received, [signal]);
         assert_eq!(played.exit, 128 + signal as u8);
         assert!(played.record.passes[0].why.contains(signal.as_str()));
@@ -179,10 +170,6 @@ fn signals_of_others_are_handed_on() {
     // A server that ends in order when it is asked to has not failed.
     let orderly = play(stage(&[sent(Signal::SIGTERM, false), Event::Exited]), None);
     assert_eq!((orderly.exit, orderly.record.passes[0].status), (0, PassStatus::Ok));
-}
-
-#[test]
-fn the_terminals_signals_are_not_doubled() {
     let script = [sent(Signal::SIGINT, true), Event::Exited];
     assert_eq!(play(stage(&script), None).received, []);
     let elsewhere = Stage { in_our_group: false, ..stage(&script) };
@@ -191,8 +178,7 @@ fn the_terminals_signals_are_not_doubled() {
 
 #[test]
 fn a_second_interrupt_kills() {
-    let script = [sent(Signal::SIGINT, true), sent(Signal::SIGINT, true)];
-    let played = play(stage(&script), None);
+    let played = play(stage(&[sent(Signal::SIGINT, true), sent(Signal::SIGINT, true)]), None);
     assert_eq!(played.received, [Signal::SIGKILL]);
     assert_eq!(played.exit, 137);
     let mixed = [sent(Signal::SIGTERM, false), sent(Signal::SIGINT, false)];
@@ -213,8 +199,7 @@ fn an_interrupted_run_stays_interrupted_when_its_time_runs_out() {
 
 #[test]
 fn time_runs_out_in_two_steps() {
-    let obedient = Stage { dies_of: vec![Signal::SIGTERM], ..stage(&[]) };
-    let played = play(obedient, Some(10));
+    let played = play(Stage { dies_of: vec![Signal::SIGTERM], ..stage(&[]) }, Some(10));
     assert_eq!((played.exit, played.received), (EXIT_TIMEOUT, vec![Signal::SIGTERM]));
     assert_eq!(played.record.workload_exit, Some(WorkloadExit::Signal(15)));
     assert_eq!(played.record.passes[0].status, PassStatus::TimedOut);

@@ -39,12 +39,11 @@ pub(super) struct Tool<'a> {
     pub(super) limits: Limits,
     /// How the workload ended in the collect pass, where one went before.
     pub(super) collect: Option<WorkloadExit>,
-    /// How long it took there.
     pub(super) first: Option<Duration>,
 }
 
 /// What became of the pass of a tool.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct ToolPass {
     pub(super) status: PassStatus,
     pub(super) why: String,
@@ -71,23 +70,20 @@ impl ToolPass {
     ) -> ToolPass {
         let why = finding.to_string();
         findings.push(finding);
-        ToolPass { status, why, argv: None, exit: None, workload: None, duration: None, findings }
+        ToolPass { status, why, findings, ..ToolPass::default() }
     }
 
     pub(super) fn ran(argv: Vec<OsString>, ended: &CommandEnd) -> ToolPass {
         ToolPass {
             status: PassStatus::Ok,
-            why: String::new(),
             argv: Some(argv),
             exit: ended.exit,
-            workload: None,
             duration: Some(ended.duration),
-            findings: Vec::new(),
+            ..ToolPass::default()
         }
     }
 
-    /// Takes in how the workload ended in a pass that kept its data: one that failed makes the pass
-    /// no better than that.
+    /// Takes in how the workload ended in a pass that kept its data; one that failed makes the pass no better.
     pub(super) fn ended(&mut self, workload: Option<WorkloadExit>) {
         self.workload = workload;
         if self.status == PassStatus::Ok && workload.is_some_and(WorkloadExit::is_failure) {
@@ -96,7 +92,6 @@ impl ToolPass {
         }
     }
 
-    /// Adds to why the pass is as it is.
     pub(super) fn also(&mut self, why: String) {
         self.why = match self.why.is_empty() {
             true => why,
@@ -113,27 +108,24 @@ impl<'a> Tool<'a> {
         profiler: &Profiler,
         interrupted: &'a Cell<Option<Signal>>,
     ) -> Tool<'a> {
-        let (folder, environment) = (profiler.folder.clone(), pass.environment.clone());
         Tool {
             host,
             interrupted,
-            folder,
-            environment,
+            folder: profiler.folder.clone(),
+            environment: pass.environment.clone(),
             limits: pass.limits,
             collect: None,
             first: None,
         }
     }
 
-    /// Runs the workload under the tool.
     pub(super) fn profile(&self, argv: &[OsString]) -> CommandEnd {
         let step = Step { argv: argv.to_vec(), timeout: self.limits.timeout, ..Step::default() };
         self.run(step, self.environment.clone(), self.limits.bytes)
     }
 
-    /// Runs a command of the tool alone. Where a signal ends it, the file of its output goes: what it
-    /// left would pass for all of it. It runs in the locale C, because tools print numbers as the locale
-    /// has them: with decimal commas, say.
+    /// Runs a command of the tool alone, in the locale C: tools print decimal commas in others. Where a signal ends
+    /// it, the file of its output goes: what it left would pass for all of it.
     pub(super) fn step(&self, step: Step) -> CommandEnd {
         let stdout = step.stdout.clone();
         let ended = self.run(step, plain_numbers(), None);
@@ -143,7 +135,6 @@ impl<'a> Tool<'a> {
         ended
     }
 
-    /// Whether this program was asked to end.
     pub(super) fn is_interrupted(&self) -> bool {
         self.interrupted.get().is_some()
     }
@@ -172,24 +163,24 @@ impl<'a> Tool<'a> {
             ..Pass::default()
         };
         let finished = self.host.run(&pass, |_| ());
-        let said = read_from(&log, start);
-        match finished {
+        let log = read_from(&log, start);
+        let finished = match finished {
+            Ok(finished) => finished,
             Err(error) => {
-                CommandEnd { refused: Some(error.to_string()), log: said, ..CommandEnd::default() }
+                let refused = Some(error.to_string());
+                return CommandEnd { refused, log, ..CommandEnd::default() };
             }
-            Ok(finished) => {
-                self.interrupted.set(finished.interrupted);
-                let in_time = finished.cause == Cause::Itself;
-                CommandEnd {
-                    exit: finished.exit,
-                    refused: None,
-                    timed_out_after: (!in_time).then(|| step.timeout.unwrap_or_default()),
-                    outgrew: bytes.filter(|_| finished.cause == Cause::Outgrown),
-                    interrupted: finished.interrupted.is_some(),
-                    duration: finished.duration,
-                    log: said,
-                }
-            }
+        };
+        self.interrupted.set(finished.interrupted);
+        let in_time = finished.cause == Cause::Itself;
+        CommandEnd {
+            exit: finished.exit,
+            refused: None,
+            timed_out_after: (!in_time).then(|| step.timeout.unwrap_or_default()),
+            outgrew: bytes.filter(|_| finished.cause == Cause::Outgrown),
+            interrupted: finished.interrupted.is_some(),
+            duration: finished.duration,
+            log,
         }
     }
 
@@ -213,8 +204,8 @@ impl<'a> Tool<'a> {
     }
 }
 
-/// Variables for a command that prints tables and runs no workload: with numbers as every reader takes
-/// them, whatever the locale of the user is. A workload keeps its locale; no table comes from its run.
+/// Variables for a command that prints tables and runs no workload: numbers as every reader takes them. A
+/// workload keeps the locale of the user; no table comes from its run.
 fn plain_numbers() -> BTreeMap<String, OsString> {
     // It wins over all others. Any other value than C may name a locale that the machine lacks.
     let all = std::env::var_os("LC_ALL").filter(|value| !value.is_empty());
@@ -223,18 +214,12 @@ fn plain_numbers() -> BTreeMap<String, OsString> {
 }
 
 /// What `executable --version` prints.
-///
-/// # Errors
-/// Why nothing.
 pub(super) fn version_of(executable: &Path) -> Result<String, NoAnswer> {
     ask(Command::new(executable).arg("--version"), VERSION_LIMIT)
 }
 
-/// The version of the tool of the pass `key`, where it prints one; a finding says where not.
-///
-/// # Errors
-/// The pass without it: a tool that cannot be started is not installed, or the version is older than
-/// `oldest`, which is as bad as `too_old` says.
+/// The version of the tool of the pass `key`, where it prints one; a finding says where not. The pass without
+/// the tool, where it cannot be started or is older than `oldest`, which is as bad as `too_old` says.
 pub(super) fn version_for(
     key: &str,
     executable: &Path,
@@ -242,12 +227,8 @@ pub(super) fn version_for(
     findings: &mut Vec<Finding>,
 ) -> Result<Option<Version>, ToolPass> {
     let version = version_of(executable).map_err(|why| {
-        let status = match why {
-            NoAnswer::NotStarted(_) => PassStatus::Skipped,
-            NoAnswer::TooLate(_) | NoAnswer::Lost(_) | NoAnswer::Failed { .. } => {
-                PassStatus::Failed
-            }
-        };
+        let is_missing = matches!(why, NoAnswer::NotStarted(_));
+        let status = if is_missing { PassStatus::Skipped } else { PassStatus::Failed };
         ToolPass::without(status, missing(key, executable, &why.reason()))
     })?;
     let version = Version::parse(&version);

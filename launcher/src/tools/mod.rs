@@ -22,12 +22,10 @@ fn word(choice: impl Serialize) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// The product that the pass `key` (`nsys` or `ncu`) runs.
 pub(crate) fn product(key: &str) -> &'static str {
     if key == "nsys" { "Nsight Systems" } else { "Nsight Compute" }
 }
 
-/// What to tell where the tool of the pass `key` cannot be run.
 pub(crate) fn missing(key: &str, executable: &Path, why: &str) -> Finding {
     let product = product(key);
     Finding::warning(
@@ -47,7 +45,6 @@ fn without_patterns(path: &Path) -> OsString {
     OsString::from_vec(doubled.collect())
 }
 
-/// A sentence that names the ranges of a run, or says that there are none.
 fn saw(ranges: &[String]) -> String {
     if ranges.is_empty() {
         return "the collector saw no range".to_owned();
@@ -146,8 +143,7 @@ impl fmt::Display for Version {
     }
 }
 
-/// What to tell of a version of the tool of the pass `key`; nothing: it will do. One that is older than
-/// `oldest` is as bad as `too_old` says.
+/// What to tell of a version of the tool of the pass `key`; one older than `oldest` is as bad as `too_old` says.
 pub(crate) fn judge_version(
     key: &str,
     version: Option<Version>,

@@ -22,7 +22,6 @@ use crate::plan::{self, NSYS_BASE, Pass, Plan};
 use crate::redaction;
 use crate::run::{PassOutcome, Signals, System, run_one, shown_time};
 use crate::terminal::Terminal;
-use crate::workload;
 use results::{Configuration, Results, Run, StageTime, Tracing, page, slow_profilers};
 use stage2_contract::text::numbers::counted;
 use stage2_contract::text::visible_path;
@@ -45,8 +44,7 @@ pub(crate) fn bench(args: BenchArgs, terminal: &Terminal) -> Result<u8, Failure>
     let mut findings = Vec::new();
     let library = job.collector(&config, &mut findings)?;
     if job.dry_run {
-        let dir = folder.path().join(FIRST_ROUND);
-        let plan = job.plan(&composed, &dir, library, plan::bench)?;
+        let plan = job.plan(&composed, &folder.path().join(FIRST_ROUND), library, plan::bench)?;
         let Times { rounds, warmup } = times;
         return printed(&format!(
             "# warm-up runs of untraced: {warmup}; then {rounds} rounds of these, untraced and \
@@ -54,12 +52,13 @@ pub(crate) fn bench(args: BenchArgs, terminal: &Terminal) -> Result<u8, Failure>
             plan::show(&plan)
         ));
     }
-    workload::find(job.command.first().map_or_else(Default::default, |word| word.as_os_str()))?;
+    job.find_program()?;
     let access = Access::of(config.run.group.as_deref())?;
     let folder = folder.create(&access)?;
     folder.claim(FIRST_ROUND)?;
-    let interrupted = "the benchmark ends here, without a result".to_owned();
-    let signals = take_signals(terminal, interrupted)?;
+    let signals = take_signals(terminal, "the benchmark ends here, without a result".to_owned())?;
+    let mut results = Results::new(&job.command, times);
+    results.findings = findings;
     let mut bench = Bench {
         job: &job,
         composed: &composed,
@@ -73,9 +72,8 @@ pub(crate) fn bench(args: BenchArgs, terminal: &Terminal) -> Result<u8, Failure>
         took: (Duration::ZERO, 0),
         reference: None,
         exit: 0,
-        results: Results::new(&job.command, times),
+        results,
     };
-    bench.results.findings = findings;
     bench.run_rounds()?;
     let status = bench.write(&folder)?;
     if let Some(finding) = access.apply(&folder.path()) {
@@ -85,7 +83,6 @@ pub(crate) fn bench(args: BenchArgs, terminal: &Terminal) -> Result<u8, Failure>
 }
 
 const FIRST_ROUND: &str = "round-1";
-
 const WARM_UP: &str = "warm-up";
 
 struct Bench<'a> {
@@ -116,7 +113,9 @@ impl Bench<'_> {
         for (at, pass) in first.passes.iter().enumerate() {
             let Some(tracing) = Tracing::of_pass(pass.name) else { continue };
             let configuration = Configuration::new(tracing, at, pass.skip.clone());
-            let again = tracing.is_measured_twice().then(|| configuration.again());
+            // Two equal runs in a round show how far such runs differ (A/A).
+            let is_twice = matches!(tracing, Tracing::Untraced | Tracing::RangesOnly);
+            let again = is_twice.then(|| configuration.again());
             self.results.configurations.push(configuration);
             self.results.configurations.extend(again);
         }
@@ -173,16 +172,13 @@ impl Bench<'_> {
         let Some(pass) = plan.passes.get(pass) else { return Ok(true) };
         let turn = format!("round {round} of {}", self.times.rounds);
         let ran = self.run(&plan, pass, &turn, &name, left);
-        let is_first = untraced && self.reference.is_none();
-        let keeps_log = is_first && self.set_reference(&ran, pass)?;
+        let keeps_log = untraced && self.reference.is_none() && self.set_reference(&ran, pass)?;
         let recorded = match self.failure(&ran) {
             Some(why) => Err(why),
             None => recorded(pass, &self.libraries).map_err(|why| why.to_string()),
         };
-        let (recorded, failed) = match recorded {
-            Ok(recorded) => (recorded, None),
-            Err(why) => (Recording::default(), Some(why)),
-        };
+        let failed = recorded.as_ref().err().cloned();
+        let recorded = recorded.unwrap_or_default();
         self.results.simulated |= recorded.simulated;
         recorded.findings.iter().for_each(|finding| self.note(finding.clone()));
         let kept = self.dir.join(&folder);
@@ -214,8 +210,7 @@ impl Bench<'_> {
         Ok(!ran.ended)
     }
 
-    /// Takes the end of the first untraced run for that of the workload itself. True: it fails, and its log
-    /// is kept.
+    /// Takes the end of the first untraced run for that of the workload. True: it fails, and its log is kept.
     fn set_reference(&mut self, ran: &PassOutcome, pass: &Pass) -> Result<bool, Failure> {
         started(ran)?;
         (self.reference, self.exit) = (ran.exit, ran.status);
@@ -246,14 +241,12 @@ impl Bench<'_> {
         Ok(true)
     }
 
-    /// Removes what a run left: it was read.
     fn remove(&self, kept: &Path) {
         if let Err(error) = std::fs::remove_dir_all(kept) {
             self.terminal.detail(&format!("{} stays: {error}", kept.display()));
         }
     }
 
-    /// Runs a pass of a plan by itself.
     fn run(&mut self, plan: &Plan, pass: &Pass, turn: &str, name: &str, left: u64) -> PassOutcome {
         if let Some(finding) = plan.hook.as_ref().and_then(Hook::write) {
             self.note(finding);
@@ -282,13 +275,13 @@ impl Bench<'_> {
     }
 
     fn failure(&self, ran: &PassOutcome) -> Option<String> {
-        ran.failed.clone().or_else(|| {
-            let (reference, here) = (self.reference?, ran.workload?);
-            (reference != here).then(|| {
-                let (here, reference) = (here.describe(), reference.describe());
-                format!("the workload ended differently: {here}, untraced: {reference}")
-            })
-        })
+        if ran.failed.is_some() {
+            return ran.failed.clone();
+        }
+        let (reference, here) = (self.reference?, ran.workload?);
+        let (untraced, said) = (reference.describe(), here.describe());
+        (reference != here)
+            .then(|| format!("the workload ended differently: {said}, untraced: {untraced}"))
     }
 
     /// Tells something that no other line of the page says.
@@ -313,8 +306,8 @@ impl Bench<'_> {
         printed(&page)?;
         written.map_err(|e| Failure::NoResult(format!("{e:#}; make room and run it again")))?;
         self.terminal.result(&format!("benchmark: {}", dir.join("bench.md").display()));
-        let nothing = self.results.rows.is_empty();
-        Ok(if nothing && self.exit == 0 { EXIT_NO_RESULT } else { self.exit })
+        let has_rows = !self.results.rows.is_empty();
+        Ok(if has_rows || self.exit != 0 { self.exit } else { EXIT_NO_RESULT })
     }
 }
 
@@ -337,7 +330,6 @@ fn started(ran: &PassOutcome) -> Result<(), Failure> {
     Err(Failure::NotRun { text: ran.failed.clone().unwrap_or_default(), exit: ran.status })
 }
 
-/// What a run recorded.
 #[derive(Clone, Debug, Default)]
 struct Recording {
     stages: Vec<StageTime>,
@@ -348,10 +340,7 @@ struct Recording {
     findings: Vec<Finding>,
 }
 
-/// What a pass recorded; nothing where nobody looked on.
-///
-/// # Errors
-/// There is nothing to read, or the GPU work that was to be recorded is not there.
+/// What a pass recorded; nothing where nobody looked on. An error: the GPU work that was to be recorded is not there.
 fn recorded(pass: &Pass, libraries: &RangeNames) -> anyhow::Result<Recording> {
     let Some(folder) = pass.folders.first() else { return Ok(Recording::default()) };
     if pass.profiler.is_some() {
@@ -365,15 +354,14 @@ fn recorded(pass: &Pass, libraries: &RangeNames) -> anyhow::Result<Recording> {
     }
     let capture = load_folder(folder, libraries);
     if capture.processes.is_empty() {
-        if capture.files_refused == 0 && capture.findings.is_empty() {
-            let folder = visible_path(folder);
-            bail!(
-                "{folder} has no spool file (*.s2t): no process loaded the collector, or none used \
-                 CUDA or NVTX"
-            );
-        }
         let told: Vec<String> = capture.findings.iter().map(ToString::to_string).collect();
-        bail!(told.join("; "));
+        if capture.files_refused > 0 || !told.is_empty() {
+            bail!(told.join("; "));
+        }
+        bail!(
+            "{} has no spool file (*.s2t): no process loaded the collector, or none used CUDA or NVTX",
+            visible_path(folder)
+        );
     }
     let report = join(capture, RunInfo::default(), Vec::new());
     let mut findings = Vec::new();

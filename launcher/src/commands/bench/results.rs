@@ -13,7 +13,6 @@ use stage2_report::join::overhead::{InForce, LIMIT, lighter};
 use super::Times;
 use crate::redaction;
 
-/// Version of the format of `bench.json`.
 const SCHEMA: u32 = 1;
 
 /// Everything that was measured: contents of `bench.json`. Times are nanoseconds.
@@ -40,7 +39,6 @@ pub(super) struct Results {
     pub(super) findings: Vec<Finding>,
 }
 
-/// A stage, or the whole process, under one configuration.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Row {
     /// None: the whole process.
@@ -51,18 +49,15 @@ pub(super) struct Row {
     /// The second measurement of an A/A pair.
     #[serde(skip)]
     pub(super) again: bool,
-    /// Of each run that was measured.
     pub(super) runs_ns: Vec<u64>,
     pub(super) median_ns: u64,
     pub(super) min_ns: u64,
     /// Median against that of the first configuration that has the stage.
     pub(super) median_ratio: Option<f64>,
-    /// Minimum against that of the first configuration that has the stage.
     pub(super) min_ratio: Option<f64>,
 }
 
-/// Runs of a configuration that saw a stage another number of times than it was there: what they
-/// took would be the time of something else.
+/// Runs that saw a stage another number of times than it was there: their time would be that of something else.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct LeftOutTimes {
     pub(super) stage: String,
@@ -130,8 +125,7 @@ impl Results {
     }
 }
 
-/// Instances of a stage in every run of ranges only; none where these differ, as in a workload that
-/// does as much as it can in a given time.
+/// Instances of a stage in every run of ranges only; none where they differ, as in a workload of a given time.
 fn expected(configurations: &[Configuration], stage: &str) -> Option<u64> {
     let reference = configurations.iter().filter(|c| c.tracing == Tracing::RangesOnly);
     let mut counts = reference.flat_map(Configuration::good_runs).map(|run| seen(run, stage));
@@ -182,17 +176,14 @@ fn ratio(value: u64, basis: u64) -> Option<f64> {
     (basis > 0).then(|| value as f64 / basis as f64)
 }
 
-/// Under which profiler the workload runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Tracing {
-    /// None: all others are held against it.
+    /// All others are held against it.
     #[default]
     Untraced,
     /// The collector without CUPTI: stages are held against it.
     RangesOnly,
-    /// The collector.
     Collector,
-    /// nsys.
     Nsys,
 }
 
@@ -226,18 +217,11 @@ impl Tracing {
     }
 
     fn pass(self) -> &'static str {
-        let [pass, ..] = self.texts();
-        pass
+        self.texts()[0]
     }
 
     pub(super) fn name(self) -> &'static str {
-        let [_, name, _] = self.texts();
-        name
-    }
-
-    /// Every round measures it once more: two equal runs show how far such runs differ (A/A).
-    pub(super) fn is_measured_twice(self) -> bool {
-        matches!(self, Self::Untraced | Self::RangesOnly)
+        self.texts()[1]
     }
 }
 
@@ -246,7 +230,6 @@ pub(super) struct Configuration {
     pub(super) name: String,
     #[serde(skip)]
     pub(super) tracing: Tracing,
-    /// The second measurement of an A/A pair.
     #[serde(skip)]
     pub(super) again: bool,
     pub(super) what: String,
@@ -279,7 +262,6 @@ pub(super) struct StageTime {
 }
 
 impl StageTime {
-    /// Of a range as nsys has it.
     pub(super) fn of_range(range: &stage2_read::nsys::Range) -> Option<Self> {
         let only = range.host_total_ns.filter(|_| range.instances == Some(1));
         let domain = range.domain.as_ref().map_or_else(String::new, |d| format!("@{d}"));
@@ -288,7 +270,6 @@ impl StageTime {
         Some(Self { stage, instances: range.instances, host_ns })
     }
 
-    /// Of a range as the collector has it.
     pub(super) fn of_row(row: &stage2_model::StageRow) -> Option<Self> {
         let host_ns = row.host_warm_median_ns.or(row.host_first_ns)?;
         Some(Self { stage: row.stage.clone(), instances: row.instances, host_ns })
@@ -301,7 +282,6 @@ impl Configuration {
         Self { name, tracing, again: false, what, pass, runs: Vec::new(), failed }
     }
 
-    /// The second of an A/A pair.
     pub(super) fn again(&self) -> Self {
         Self { name: format!("{} again", self.name), again: true, ..self.clone() }
     }
@@ -315,8 +295,7 @@ impl Configuration {
     }
 }
 
-/// A finding for each profiler with lighter settings under which a stage takes longer than its limit, by
-/// medians and by minima, and by more than the A/A pair of that stage differs.
+/// What slows a stage beyond its limit, by medians and minima, and by more than its A/A pair differs.
 pub(super) fn slow_profilers(results: &Results, in_force: InForce) -> Vec<Finding> {
     let profilers = [Tracing::Collector, Tracing::Nsys];
     profilers.into_iter().filter_map(|tracing| slow_profiler(results, tracing, in_force)).collect()
@@ -417,7 +396,9 @@ pub(super) fn page(results: &Results) -> String {
         if !names.is_empty() && measured && *tracing != Tracing::Untraced && !staged {
             page.push_str(&format!("- {name} recorded none of the ranges\n"));
         }
-        if measured && recorded_nothing(runs) {
+        // GPU work was to be recorded, and there was none.
+        let mut gpu_records = runs.iter().filter_map(|run| run.gpu_records).peekable();
+        if measured && gpu_records.peek().is_some() && gpu_records.all(|records| records == 0) {
             page.push_str(&format!(
                 "- {name} recorded no GPU work: its times are those of the ranges alone\n"
             ));
@@ -434,7 +415,6 @@ pub(super) fn page(results: &Results) -> String {
     page
 }
 
-/// Why runs have no time of a stage.
 fn absent(LeftOutTimes { stage, configuration, expected, instances }: &LeftOutTimes) -> String {
     let seen: Vec<String> = instances.iter().map(u64::to_string).collect();
     format!(
@@ -444,12 +424,6 @@ fn absent(LeftOutTimes { stage, configuration, expected, instances }: &LeftOutTi
         seen.join(", "),
         Tracing::RangesOnly.name(),
     )
-}
-
-/// GPU work was to be recorded, and there was none.
-fn recorded_nothing(runs: &[Run]) -> bool {
-    runs.iter().any(|run| run.gpu_records == Some(0))
-        && runs.iter().all(|run| matches!(run.gpu_records, None | Some(0)))
 }
 
 /// The whole process, then the stages with the longest time.

@@ -21,10 +21,8 @@ use crate::terminal::{Terminal, printable};
 const EXIT_REFUSED: u8 = 1;
 /// The longest that `--wait` waits.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// Between two looks.
 const STEP: Duration = Duration::from_millis(20);
 
-/// What became of a request to one process.
 struct Outcome {
     found: ControlSocket,
     answer: Result<Answer, AskError>,
@@ -61,15 +59,11 @@ pub(crate) fn ctl(args: CtlArgs, terminal: &Terminal) -> Result<u8, Failure> {
         await_phase(&mut outcomes, phase, begins_in(&verb));
     }
     let first_steps = (are_together && awaited.is_some()).then(|| await_steps(&mut outcomes));
-    let text = match json {
-        true => {
-            let all: Vec<Value> = outcomes.iter().map(to_json).collect();
-            format!("{:#}\n", Value::Array(all))
-        }
-        false => {
-            let of_each = outcomes.iter().map(|outcome| to_text(outcome, &verb));
-            of_each.chain(first_steps.flatten().map(steps_text)).collect()
-        }
+    let text = if json {
+        format!("{:#}\n", Value::Array(outcomes.iter().map(to_json).collect()))
+    } else {
+        let of_each = outcomes.iter().map(|outcome| to_text(outcome, &verb));
+        of_each.chain(first_steps.flatten().map(steps_text)).collect()
     };
     printed(&text)?;
     let all_accepted =
@@ -77,7 +71,6 @@ pub(crate) fn ctl(args: CtlArgs, terminal: &Terminal) -> Result<u8, Failure> {
     Ok(if !outcomes.is_empty() && all_accepted { 0 } else { EXIT_REFUSED })
 }
 
-/// Asks these processes of the target.
 fn ask_each(
     found: Vec<ControlSocket>,
     target: &Target,
@@ -96,7 +89,6 @@ fn ask_each(
     outcomes
 }
 
-/// The processes that the command line names.
 fn target(args: &CtlArgs) -> Result<Target, Failure> {
     let usage =
         |why: &str| Err(Failure::Usage(format!("ctl: {why}; see `stage2-launch ctl --help`")));
@@ -111,8 +103,7 @@ fn target(args: &CtlArgs) -> Result<Target, Failure> {
     }
 }
 
-/// Waits until the processes that took the request are in this phase, and takes their status as the answer.
-/// The time until they begin is no part of the patience.
+/// Waits until those that took the request are in this phase, and a patience longer than until they begin.
 fn await_phase(outcomes: &mut [Outcome], phase: &str, begins_in: Duration) {
     let until = Instant::now() + begins_in + PATIENCE;
     for outcome in outcomes.iter_mut().filter(|outcome| !outcome.is_refused()) {
@@ -120,8 +111,7 @@ fn await_phase(outcomes: &mut [Outcome], phase: &str, begins_in: Duration) {
             let status = ask(&outcome.found, &Verb::Status);
             let now = status.as_ref().ok().and_then(|status| status.get("phase"));
             // A window may be over before anybody looks.
-            let reached = now == Some(phase) || (phase == "on" && now == Some("dormant"));
-            if reached || status.is_err() {
+            if now == Some(phase) || (phase == "on" && now == Some("dormant")) || status.is_err() {
                 outcome.answer = status;
                 break;
             }
@@ -143,8 +133,7 @@ const YOUNGEST: Duration = Duration::from_secs(2);
 /// The longest that the end of an empty window is waited for: the moment of the start is a little more ahead.
 const EMPTY_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Asks those again that refused `start` because of a window in which nothing has run on the GPU, once that is
-/// ended. Its trace file stays.
+/// Ends windows in which nothing has run on the GPU, and asks `start` again. Their trace files stay.
 fn renew_empty(outcomes: &mut [Outcome], start: &Verb, terminal: &Terminal) {
     let until = Instant::now() + EMPTY_PATIENCE;
     for outcome in outcomes.iter_mut().filter(|outcome| outcome.is_refused()) {
@@ -162,10 +151,9 @@ fn renew_empty(outcomes: &mut [Outcome], start: &Verb, terminal: &Terminal) {
             phase = ask(&outcome.found, &Verb::Status);
         }
         outcome.answer = ask(&outcome.found, start);
-        terminal.detail(&format!(
-            "{}: its window was ended, in which nothing had run on the GPU",
-            outcome.found.pid
-        ));
+        let pid = outcome.found.pid;
+        let what = "its window was ended, in which nothing had run on the GPU";
+        terminal.detail(&format!("{pid}: {what}"));
     }
 }
 
@@ -179,12 +167,10 @@ fn is_empty(status: &Answer, now: Duration) -> bool {
 
 /// The longest that the first steps are waited for: a process without ranges has none.
 const STEPS_PATIENCE: Duration = Duration::from_secs(2);
-/// The longest wait for the other first steps once two processes have told of theirs: processes
-/// that step together tell at about the same time.
+/// The longest wait once two have told of their first steps: processes that step together tell together.
 const LAST_STEP_PATIENCE: Duration = Duration::from_millis(200);
 
-/// Waits until every process has told of its first step, for a bounded time, and takes its status as the
-/// answer. `None` where less than two have one.
+/// Waits, for a bounded time, until every process has told of its first step. None where less than two have one.
 fn await_steps(outcomes: &mut [Outcome]) -> Option<FirstSteps> {
     let mut until = Instant::now() + STEPS_PATIENCE;
     loop {
@@ -203,7 +189,6 @@ fn await_steps(outcomes: &mut [Outcome]) -> Option<FirstSteps> {
     }
 }
 
-/// Whether it may still tell of one.
 fn is_waited_for(outcome: &Outcome) -> bool {
     outcome.answer.as_ref().is_ok_and(|answer| !answer.refused && first_step(answer).is_none())
 }
@@ -214,7 +199,6 @@ fn first_step(status: &Answer) -> Option<(u64, u64)> {
     Some((ns("first_step_unix_us")?, ns("first_step_us")?))
 }
 
-/// What there is to say of them.
 fn steps_text(steps: FirstSteps) -> String {
     let (apart, length) = (ms3(steps.apart_ns), ms3(steps.shortest_ns));
     match steps.are_one() {
@@ -235,10 +219,11 @@ fn to_json(outcome: &Outcome) -> Value {
         Err(error) => return json!({ "pid": pid, "ok": false, "error": error.to_string() }),
         Ok(answer) => answer,
     };
+    let typed_word = |(name, value): &(String, String)| (name.clone(), typed(name, value));
     let fields = answer.fields.iter().filter(|(name, _)| name != "done");
-    let mut object: Map<String, Value> =
-        fields.map(|(name, value)| (name.clone(), typed(name, value))).collect();
-    let done: Vec<Value> = answer.all("done").map(done_window).collect();
+    let mut object: Map<String, Value> = fields.map(typed_word).collect();
+    let windows = answer.all("done").map(DoneWindow::parse);
+    let done: Vec<Value> = windows.map(|done| done.0.iter().map(typed_word).collect()).collect();
     if !done.is_empty() {
         object.insert("done".to_owned(), done.into());
     }
@@ -255,12 +240,6 @@ fn typed(name: &str, value: &str) -> Value {
         Ok(number) if !is_text => number.into(),
         _ => value.into(),
     }
-}
-
-/// A window that is over, as JSON.
-fn done_window(line: &str) -> Value {
-    let words = DoneWindow::parse(line).0.into_iter();
-    Value::Object(words.map(|(name, value)| (name.clone(), typed(&name, &value))).collect())
 }
 
 fn to_text(outcome: &Outcome, verb: &Verb) -> String {
@@ -306,27 +285,15 @@ fn status_text(pid: u32, answer: &Answer) -> String {
     }
     line("limits", limits.collect::<Vec<_>>().join(" "));
     line("file", get("file"));
-    let off =
-        answer.get("cupti_off").map(|off| format!(": {}", printable(off))).unwrap_or_default();
-    line("CUPTI", format!("{}{off}", get("cupti")));
-    line(
-        "records",
-        format!("{} in {} windows, {} lost", get("records"), get("windows"), get("lost")),
-    );
-    for done in answer.all("done") {
-        let done = DoneWindow::parse(done);
+    let off = answer.get("cupti_off").map(|off| format!(": {}", printable(off)));
+    line("CUPTI", format!("{}{}", get("cupti"), off.unwrap_or_default()));
+    let [records, windows, lost] = ["records", "windows", "lost"].map(get);
+    line("records", format!("{records} in {windows} windows, {lost} lost"));
+    for done in answer.all("done").map(DoneWindow::parse) {
         let of = |name: &str| done.get(name).map_or_else(|| "none".to_owned(), printable);
-        line(
-            "window",
-            format!(
-                "{}: {} records, {} lost, ended by {}, {}",
-                of("number"),
-                of("records"),
-                of("lost"),
-                of("why"),
-                of("file")
-            ),
-        );
+        let [number, records, lost, why, file] =
+            ["number", "records", "lost", "why", "file"].map(of);
+        line("window", format!("{number}: {records} records, {lost} lost, ended by {why}, {file}"));
     }
     let options = answer.fields.iter().filter_map(|(name, value)| {
         let name = name.strip_prefix("option.")?;

@@ -25,10 +25,8 @@ use crate::failure::{EXIT_NO_RESULT, Failure};
 use crate::run::{Event, SignalSource as _};
 use crate::terminal::Terminal;
 
-/// Between two looks at windows that are being recorded.
 const STEP: Duration = Duration::from_millis(50);
-/// How much longer than its limit a window may take: its last records have four seconds, and the machine may
-/// be slow.
+/// How much longer than its limit a window may take: its last records have four seconds.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 pub(super) fn snapshot(
@@ -96,12 +94,12 @@ pub(super) fn snapshot(
         // It was new or empty: all of it is ours.
         let _ = std::fs::remove_dir_all(&dir);
         let files: Vec<String> =
-            windows.iter().map(|file| file.path.display().to_string()).collect();
+            windows.iter().map(|file| format!(" --spool {}", file.path.display())).collect();
         return Err(Failure::NoResult(format!(
             "{} cannot be written: {why}; nothing of it is left; make room, and merge the trace files: \
-             stage2-launch merge --spool {}",
+             stage2-launch merge{}",
             dir.display(),
-            files.join(" --spool ")
+            files.concat()
         )));
     }
     for window in &made.bundle.record.windows {
@@ -125,19 +123,16 @@ fn interrupted(signal: Signal, processes: &[ProcessWindow], terminal: &Terminal)
     u8::try_from(128 + signal as i32).unwrap_or(u8::MAX)
 }
 
-/// Why a bundle is none.
 fn incomplete(made: &NewBundle) -> Option<String> {
     if let Err(error) = &made.outcome {
         return Some(format!("{error:#}"));
     }
     (made.bundle.record.windows.is_empty() || made.result().is_none()).then(|| {
-        let findings = made.bundle.record.findings.iter().map(ToString::to_string);
-        findings.collect::<Vec<_>>().join("; ")
+        made.bundle.record.findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
     })
 }
 
-/// Sees what every process does, and starts a window in those that are dormant. What there is to say of the
-/// others.
+/// Starts a window in the processes that are dormant. What there is to say of those without a window.
 fn begin(
     target: &Target,
     for_ms: u64,
@@ -171,7 +166,9 @@ fn wait(
     events: &Receiver<Event>,
 ) -> Option<Signal> {
     loop {
-        processes.iter_mut().for_each(ProcessWindow::look);
+        for process in processes.iter_mut().filter(|process| !process.is_over()) {
+            process.update(ask(&process.found, &Verb::Status));
+        }
         if processes.iter().all(ProcessWindow::is_over) || Instant::now() >= until {
             // One that came in the last moment counts.
             return events.try_iter().find_map(signal_of);
@@ -194,10 +191,8 @@ fn signal_of(event: Event) -> Option<Signal> {
 /// How often a flush is asked for again that takes longer than an answer may.
 const FLUSHES: u32 = 40;
 
-/// The window of one process.
 struct ProcessWindow {
     found: ControlSocket,
-    /// The user of the process.
     owner: u32,
     number: u64,
     /// It was started for the snapshot.
@@ -252,20 +247,11 @@ impl ProcessWindow {
         !self.ours || self.state != State::On
     }
 
-    /// Ends the window, if the snapshot has begun it.
     fn stop(&self) {
         if self.ours && self.state == State::On {
             // A process that does not answer has no window to be stopped.
             let _ = ask(&self.found, &Verb::Stop);
         }
-    }
-
-    /// Sees whether the window is over.
-    fn look(&mut self) {
-        if self.is_over() {
-            return;
-        }
-        self.update(ask(&self.found, &Verb::Status));
     }
 
     fn update(&mut self, status: Result<Answer, AskError>) {
@@ -302,15 +288,13 @@ impl ProcessWindow {
             State::Gone(why) => {
                 let what =
                     format!("process {pid} ended within window {number}, or answers no more");
-                let finding =
-                    Finding::warning(what, visible(why.as_bytes()), "what it had written is here");
-                (WindowKind::Over, Some(finding))
+                let (why, remedy) = (visible(why.as_bytes()), "what it had written is here");
+                (WindowKind::Over, Some(Finding::warning(what, why, remedy)))
             }
         };
         Ok((WindowFile { path, kind }, finding))
     }
 
-    /// Has the process write out what it has.
     fn flush(&mut self) {
         for _ in 0..FLUSHES {
             let flushed = ask(&self.found, &Verb::Flush);
@@ -325,18 +309,13 @@ impl ProcessWindow {
     }
 }
 
-/// What to say of a process without a trace file.
 fn missing(pid: u32, why: &str) -> Finding {
     let what = format!("process {pid} is not in the snapshot");
-    Finding::warning(
-        what,
-        visible(why.as_bytes()),
-        "`stage2-launch ctl TARGET status` says how it stands",
-    )
+    let remedy = "`stage2-launch ctl TARGET status` says how it stands";
+    Finding::warning(what, visible(why.as_bytes()), remedy)
 }
 
-/// Where a file of a process is for us: a process in a container sees other folders. Only a file of the
-/// user of the process is believed to be its own.
+/// Where a file of a process, perhaps in a container, is for us. Only a file of the process's user is believed.
 fn path_of(found: &ControlSocket, owner: u32, file: &str) -> Result<PathBuf, String> {
     let inside = Path::new(file);
     let proc = PathBuf::from(format!("/proc/{}", found.pid));

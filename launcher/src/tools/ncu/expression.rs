@@ -24,10 +24,8 @@ const REGEX: &str = "regex:";
 /// A character of what the user wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Token {
-    /// Itself.
     Plain(char),
-    /// One with a meaning: a quantifier of ncu, the `;` between expressions, or a wildcard, which is
-    /// the only mark with a meaning in a name.
+    /// One with a meaning: a quantifier of ncu, the `;` between expressions, or a wildcard.
     Mark(char),
 }
 
@@ -43,7 +41,6 @@ fn refused<T>(what: impl Into<String>) -> Result<T, ExpressionError> {
 /// A part of an expression between two slashes. `N` is how a name is held.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Frame<N> {
-    /// A range.
     Name(N),
     /// `*` or `+` alone: ranges between two others.
     Between(char),
@@ -56,7 +53,6 @@ pub(crate) struct Expression<N> {
     pub(crate) domain: Option<N>,
     /// `[` in front: no range of the domain is around it.
     pub(crate) bottom: bool,
-    /// The ranges, the outermost first.
     pub(crate) frames: Vec<Frame<N>>,
     /// `]` at the end: no range of the domain is within it.
     pub(crate) top: bool,
@@ -71,11 +67,8 @@ pub(crate) enum Around {
     Nothing,
 }
 
-/// The expressions of one entry of `nvtx.include` or `nvtx.exclude`, for a flag each. `;` separates
-/// several, globs become anchored regular expressions, and `regex:` is handed on.
-///
-/// # Errors
-/// One that ncu would not match as it is meant.
+/// The expressions of one entry of `nvtx.include` or `nvtx.exclude`, for a flag each, or why ncu would not match it
+/// as it is meant. `;` separates several, globs become regular expressions, and `regex:` is handed on.
 pub(crate) fn of_setting(entry: &str, start_end: bool) -> Result<Vec<String>, ExpressionError> {
     let named = |ExpressionError(what)| ExpressionError(format!("{entry:?}: {what}"));
     if let Some(regex) = entry.strip_prefix(REGEX) {
@@ -92,9 +85,8 @@ pub(crate) fn of_setting(entry: &str, start_end: bool) -> Result<Vec<String>, Ex
     parts.iter().map(one).collect::<Result<_, ExpressionError>>().map_err(named)
 }
 
-/// The expression for the innermost range of a stack, directly within the others. They have to be of
-/// one domain. Nothing where a range has no name, which ncu cannot say. With `start_end` it is the
-/// innermost range alone: those do not nest.
+/// The expression for the innermost range of a stack, directly within the others, of one domain. Nothing where a
+/// range has no name, which ncu cannot say. With `start_end` it is that range alone: those do not nest.
 pub(crate) fn exact(stack: &[Label], around: Around, start_end: bool) -> Option<String> {
     let stack = if start_end { stack.get(stack.len().checked_sub(1)?..)? } else { stack };
     let chars = |text: &str| text.chars().map(Token::Plain).collect::<Vec<_>>();
@@ -116,8 +108,7 @@ fn tokens(entry: &str, marks: &str) -> Vec<Token> {
     let mut tokens = Vec::new();
     let mut chars = entry.chars().peekable();
     while let Some(c) = chars.next() {
-        let next = chars.peek().copied();
-        match (c, next) {
+        match (c, chars.peek().copied()) {
             ('\\', Some(escaped)) if marks(escaped) || "\\?;".contains(escaped) => {
                 chars.next();
                 tokens.push(Token::Plain(escaped));
@@ -351,8 +342,7 @@ fn with_slash(text: &str) -> String {
     format!("{}/", text.trim_end_matches('/'))
 }
 
-/// Reads an expression of `--nvtx-include` as regular expressions for its names; nothing where ncu
-/// would refuse it.
+/// Reads an expression of `--nvtx-include`; nothing where ncu would refuse it.
 pub(crate) fn read(text: &str, start_end: bool) -> Option<Expression<Regex>> {
     let text = match text.starts_with(REGEX) {
         true => text.to_owned(),
@@ -386,9 +376,8 @@ pub(crate) fn alike(lists: [&mut Vec<String>; 2], start_end: bool) {
     }
 }
 
-/// The expressions of a run, to include and to exclude, that ncu matches with nothing: one of them is
-/// a regular expression, which makes all of them regular expressions (see [`alike`]), and these stand
-/// behind a nested one of their list.
+/// The expressions of a run that ncu matches with nothing: one of all is a regular expression, which makes all of
+/// them such (see [`alike`]), and these stand behind a nested one of their list.
 pub(crate) fn lost(lists: [&Vec<String>; 2]) -> Vec<String> {
     if !has_regex(&lists) {
         return Vec::new();
@@ -498,13 +487,10 @@ fn ends_unescaped(text: &str, mark: char) -> bool {
 mod tests {
     use super::*;
 
-    fn push_pop(entry: &str) -> Vec<String> {
-        of_setting(entry, false).unwrap_or_else(|error| panic!("{error}"))
-    }
-
     #[test]
-    fn a_literal_name_gets_its_slash_and_stays_as_it_is() {
+    fn what_the_settings_say_becomes_expressions_of_ncu() {
         for (given, expected) in [
+            // A literal name gets its slash, and stays as it is.
             ("decode", "decode/"),
             ("decode/", "decode/"),
             ("LLM@decode", "LLM@decode/"),
@@ -522,14 +508,7 @@ mod tests {
             ("layer[10]/", r"layer\[10\]/"),
             (r"layer\[10\]", r"layer\[10\]/"),
             ("a+b", r"a\+b/"),
-        ] {
-            assert_eq!(push_pop(given), [expected], "{given}");
-        }
-    }
-
-    #[test]
-    fn globs_become_anchored_regular_expressions() {
-        for (given, expected) in [
+            // Globs become anchored regular expressions.
             ("decode*", "regex:^decode.*$/"),
             ("decode*/", "regex:^decode.*$/"),
             ("layer.?", r"regex:^layer\x2e.$/"),
@@ -541,22 +520,12 @@ mod tests {
             (r"a\*b*", r"regex:^a\x2ab.*$/"),
             ("f(x)[0]*/", r"regex:^f\x28x\x29\x5b0\x5d.*$/"),
             ("été*", "regex:^été.*$/"),
-        ] {
-            assert_eq!(push_pop(given), [expected], "{given}");
-        }
-    }
-
-    #[test]
-    fn a_list_is_a_flag_for_each_and_semicolons_separate_too() {
-        assert_eq!(push_pop("prefill/;decode/"), ["prefill/", "decode/"]);
-        assert_eq!(push_pop("A;B;A::A1"), ["A/", "B/", "A::A1/"]);
-        assert_eq!(push_pop("prefill;dec*;"), ["prefill/", "regex:^dec.*$/"]);
-        assert_eq!(push_pop(r"a\;b"), [r"regex:^a\x3bb$/"]);
-    }
-
-    #[test]
-    fn regular_expressions_of_the_user_are_handed_on() {
-        for (given, expected) in [
+            // A list is a flag for each, and semicolons separate, too.
+            ("prefill/;decode/", "prefill/ decode/"),
+            ("A;B;A::A1", "A/ B/ A::A1/"),
+            ("prefill;dec*;", "prefill/ regex:^dec.*$/"),
+            (r"a\;b", r"regex:^a\x3bb$/"),
+            // Regular expressions of the user are handed on.
             ("regex:dec.*", "regex:dec.*/"),
             ("regex:^decode/", "regex:^decode/"),
             ("regex:D[A-Z]@R[0-9]/", "regex:D[A-Z]@R[0-9]/"),
@@ -571,18 +540,16 @@ mod tests {
             ("regex:x[0-9]]", "regex:x[0-9]]"),
             ("regex:[x[0-9]y/", "regex:[x[0-9]y/"),
         ] {
-            assert_eq!(push_pop(given), [expected]);
+            let made = of_setting(given, false).unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(made, expected.split(' ').collect::<Vec<_>>(), "{given}");
         }
-        assert_eq!(of_setting("regex:dec.*", true), Ok(vec!["regex:dec.*".to_owned()]));
-    }
-
-    #[test]
-    fn start_end_ranges_have_no_slash() {
+        // Start/end ranges have no slash.
         for (given, expected) in [
             ("decode", "decode"),
             ("LLM@A,B", "LLM@A,B"),
             ("dec*,B", "regex:^dec.*$,^B$"),
             (r"a\/b", r"a\/b"),
+            ("regex:dec.*", "regex:dec.*"),
         ] {
             assert_eq!(of_setting(given, true), Ok(vec![expected.to_owned()]), "{given}");
         }
@@ -627,8 +594,8 @@ mod tests {
 
     #[test]
     fn a_range_that_was_seen_is_asked_for_exactly() {
-        let label = |name: &str| Label::of_stage(name);
-        let stack = |names: &[&str]| names.iter().map(|name| label(name)).collect::<Vec<_>>();
+        let stack =
+            |names: &[&str]| names.iter().map(|name| Label::of_stage(name)).collect::<Vec<_>>();
         let exact = |names: &[&str], start_end| exact(&stack(names), Around::Anything, start_end);
         for (names, start_end, expected) in [
             (&["decode"] as &[&str], false, "decode/"),
@@ -657,11 +624,8 @@ mod tests {
             assert_eq!(alone.as_deref(), Some(expected), "{names:?}");
         }
         assert_eq!(exact(&[], false), None);
-        assert_eq!(
-            exact(&["decode", ""], false),
-            None,
-            "ncu has no form for a range without a name"
-        );
+        // ncu has no form for a range without a name.
+        assert_eq!(exact(&["decode", ""], false), None);
     }
 
     #[test]
@@ -676,10 +640,12 @@ mod tests {
         }
     }
 
+    fn strings(list: &[&str]) -> Vec<String> {
+        list.iter().map(|text| (*text).to_owned()).collect()
+    }
+
     #[test]
     fn with_one_regular_expression_all_are_since_ncu_loses_some_of_a_mixture() {
-        let strings =
-            |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
         let mut include = strings(&[r"ll\[0\]\/x/", "regex:dec.*/", "LLM@a/*/b]", "[what?/"]);
         let mut exclude = strings(&["warm/"]);
         alike([&mut include, &mut exclude], false);
@@ -704,9 +670,9 @@ mod tests {
 
     #[test]
     fn several_nested_ones_go_with_literal_names_only() {
-        let list = |texts: &[&str]| texts.iter().map(|t| (*t).to_owned()).collect::<Vec<_>>();
-        let lost =
-            |include: &[&str], exclude: &[&str]| super::lost([&list(include), &list(exclude)]);
+        let lost = |include: &[&str], exclude: &[&str]| {
+            super::lost([&strings(include), &strings(exclude)])
+        };
         assert_eq!(lost(&["a/b/", "c/*/d/", r"e\/f/", "[g/"], &[]), [""; 0]);
         assert_eq!(lost(&["a/b/", "regex:^c.*$/", r"e\/f/", "[g/"], &[]), [""; 0], "one nested");
         assert_eq!(lost(&["a/b/", "regex:^c.*$/", "d/e/"], &[]), ["d/e/"]);

@@ -15,18 +15,15 @@ use std::collections::BTreeSet;
 use super::saw;
 use stage2_read::ncu::nvtx::{self, Label};
 
-/// A range of the collect pass, at one place, with what ran in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RangeTime {
     /// The ranges around it and itself, the outermost first.
     pub(crate) stack: Vec<Label>,
     /// Kernels launched in it and in the ranges within it.
     pub(crate) kernels: u64,
-    /// Their durations together, nanoseconds.
     pub(crate) total_ns: u64,
 }
 
-/// The ranges of a run, for people.
 pub(crate) fn ranges_seen(seen: &[RangeTime]) -> String {
     let paths: BTreeSet<String> = seen.iter().map(|range| nvtx::path(&range.stack)).collect();
     saw(&paths.into_iter().collect::<Vec<_>>())

@@ -32,19 +32,16 @@ const LONGEST_NAME_BYTES: usize = 16 * 1024;
 pub(crate) struct KernelTime {
     /// Mangled name, as CUPTI or nsys gave it.
     pub(crate) mangled: Vec<u8>,
-    /// Durations of its launches together, nanoseconds.
     pub(crate) total_ns: u64,
     /// Range that it was launched in, or the whole path of them (`decode/layer.3`); empty: none.
     pub(crate) stage: String,
 }
 
-/// What is to be profiled.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Selection {
     /// Mangled names of kernels that compute, the longest-running first.
     pub(crate) kernels: Vec<String>,
-    /// Mangled names of kernels that talk to other GPUs, the longest-running first, where they are
-    /// asked for.
+    /// Mangled names of kernels that talk to other GPUs, the longest-running first, if asked for.
     pub(crate) communication: Vec<String>,
     /// False where no times are known: then nothing is filtered by name.
     pub(crate) times_known: bool,
@@ -52,7 +49,6 @@ pub(crate) struct Selection {
     pub(crate) stage_occurred: bool,
     /// Name and domain of the stage, where its range was seen.
     pub(crate) stage: Option<Label>,
-    /// What had to be left out.
     pub(crate) findings: Vec<Finding>,
 }
 
@@ -146,7 +142,6 @@ fn rank<'a>(rows: &[&'a KernelTime]) -> Vec<&'a [u8]> {
     ranked.into_iter().map(|(name, _)| name).collect()
 }
 
-/// Whether the globs of the settings allow a kernel, by either of its names.
 fn is_allowed(name: &[u8], settings: &Ncu) -> bool {
     let Ncu { kernel_include: include, kernel_exclude: exclude, .. } = settings;
     if include.is_empty() && exclude.is_empty() {
@@ -158,8 +153,7 @@ fn is_allowed(name: &[u8], settings: &Ncu) -> bool {
     (include.is_empty() || any(include)) && !any(exclude)
 }
 
-/// The first of `ranked` that can be named, as many as the settings ask for, as far as the expression
-/// may grow.
+/// The first of `ranked` that can be named, as many as the settings ask for and the expression may hold.
 fn choose(ranked: Vec<&[u8]>, settings: &Ncu, findings: &mut Vec<Finding>) -> Vec<String> {
     let top = settings.top_n.map_or(usize::MAX, |n| usize::try_from(n.get()).unwrap_or(usize::MAX));
     let mut chosen = Vec::new();
@@ -215,7 +209,6 @@ fn escape(name: &str) -> String {
     out
 }
 
-/// A region to measure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Region {
     /// The ranges around it and itself, the outermost first.
@@ -231,9 +224,8 @@ impl Region {
     }
 }
 
-/// The regions that the settings allow and that launched kernels, the longest first and no more than
-/// [`most`](stage2_read::ncu::regions::Regions::most). Without patterns they are those of the stage, if
-/// there is one.
+/// The regions with kernels that the settings allow, the longest first, `regions.most` at most. Without patterns they
+/// are those of the stage, if there is one.
 pub(crate) fn choose_regions(
     ranges: &[RangeTime],
     ncu: &Ncu,
@@ -343,8 +335,7 @@ fn expression(
     None
 }
 
-/// What ncu compares of a stack with an expression for its innermost range: the ranges of its domain,
-/// and of start/end ranges, which do not nest, the range alone.
+/// What ncu compares of a stack: the ranges of the innermost one's domain; of start/end ranges that one alone.
 fn as_ncu_sees(stack: &[Label], start_end: bool) -> Vec<Label> {
     let Some(last) = stack.last() else { return Vec::new() };
     if start_end {
@@ -382,12 +373,6 @@ mod tests {
     }
 
     #[test]
-    fn without_times_there_is_no_filter() {
-        let selection = select(&[], &settings(""));
-        assert_eq!((pattern(&selection.kernels), selection.stage_occurred), (None, true));
-    }
-
-    #[test]
     fn a_stage_that_never_occurred_is_told_and_the_whole_run_is_taken() {
         let rows = [row("a", 1, "prefill"), row("b", 2, ""), row("c", 3, "warmup/x")];
         let selection = select(&rows, &settings("{stage: dekode}"));
@@ -403,19 +388,16 @@ mod tests {
         let selection = select(&rows, &settings(""));
         assert_eq!(selection.kernels, ["gemm"]);
         assert_eq!(pattern(&selection.communication), None);
-        assert!(
-            selection.findings[0].what.contains("1 kernels that talk"),
-            "{:?}",
-            selection.findings
-        );
+        let told = &selection.findings[0].what;
+        assert!(told.contains("1 kernels that talk"), "{told}");
         let asked = select(&rows, &settings("{communication_kernels: true}"));
         assert_eq!(asked.kernels, ["gemm"], "not in the run with many passes");
-        assert_eq!(
-            pattern(&asked.communication).as_deref(),
-            Some("regex:^(ncclDevKernel_AllReduce)$")
-        );
+        let name = pattern(&asked.communication);
+        assert_eq!(name.as_deref(), Some("regex:^(ncclDevKernel_AllReduce)$"));
         let alone = select(&rows[..1], &settings(""));
         assert!(alone.findings.iter().any(|f| f.what.contains("none of the kernels")));
+        let unknown = select(&[], &settings(""));
+        assert_eq!((pattern(&unknown.kernels), unknown.stage_occurred), (None, true));
     }
 
     #[test]
@@ -426,17 +408,12 @@ mod tests {
             row("softmax", 2, "decode"),
         ];
         let chosen = |changes: &str| select(&rows, &settings(changes)).kernels;
-        assert_eq!(chosen("{kernel_include: 'at::native::*'}"), ["_ZN2at6native4gemmEv"]);
-        assert_eq!(
-            chosen("{kernel_include: '*gemm*', kernel_exclude: '*plain'}"),
-            ["_ZN2at6native4gemmEv"]
-        );
+        let mangled = "_ZN2at6native4gemmEv";
+        assert_eq!(chosen("{kernel_include: 'at::native::*'}"), [mangled]);
+        assert_eq!(chosen("{kernel_include: '*gemm*', kernel_exclude: '*plain'}"), [mangled]);
         assert_eq!(chosen("{kernel_exclude: ['*gemm*']}"), ["softmax"]);
-        assert_eq!(
-            chosen("{kernel_exclude: '*gemm*', top_n: 1}"),
-            ["softmax"],
-            "the next one moves up"
-        );
+        // The next one moves up.
+        assert_eq!(chosen("{kernel_exclude: '*gemm*', top_n: 1}"), ["softmax"]);
     }
 
     #[test]
@@ -502,12 +479,19 @@ mod tests {
     }
 
     fn ncu(include: &[&str], exclude: &[&str], stage: Option<&str>, most: u64) -> Ncu {
-        let mut ncu = crate::tools::ncu::config::tests::settings("");
+        let words = |globs: &[&str]| globs.iter().map(|glob| (*glob).to_owned()).collect();
+        let mut ncu = settings("");
         ncu.stage = stage.map(str::to_owned);
-        ncu.regions.include = include.iter().map(|glob| (*glob).to_owned()).collect();
-        ncu.regions.exclude = exclude.iter().map(|glob| (*glob).to_owned()).collect();
+        (ncu.regions.include, ncu.regions.exclude) = (words(include), words(exclude));
         ncu.regions.most = most.try_into().expect("not zero");
         ncu
+    }
+
+    /// Path and expression of each region that is chosen, and what is told.
+    fn chosen_of(ranges: &[RangeTime], ncu: &Ncu) -> (Vec<(String, String)>, Vec<Finding>) {
+        let mut findings = Vec::new();
+        let chosen = choose_regions(ranges, ncu, &mut findings);
+        (chosen.into_iter().map(|c| (c.path(), c.expression)).collect(), findings)
     }
 
     fn chosen(ncu: &Ncu) -> (Vec<(String, String)>, Vec<Finding>) {
@@ -519,9 +503,11 @@ mod tests {
             range("decode/mlp", 18, 450),
             range("decode/idle", 0, 0),
         ];
-        let mut findings = Vec::new();
-        let chosen = choose_regions(&ranges, ncu, &mut findings);
-        (chosen.into_iter().map(|c| (c.path(), c.expression)).collect(), findings)
+        chosen_of(&ranges, ncu)
+    }
+
+    fn paths(chosen: &[(String, String)]) -> Vec<&str> {
+        chosen.iter().map(|(path, _)| path.as_str()).collect()
     }
 
     #[test]
@@ -539,8 +525,7 @@ mod tests {
     #[test]
     fn patterns_reach_over_stages_and_exclude_wins() {
         let (chosen, _) = chosen(&ncu(&["*attn", "decode"], &["decode/*"], Some("decode"), 16));
-        let paths: Vec<&str> = chosen.iter().map(|(path, _)| path.as_str()).collect();
-        assert_eq!(paths, ["decode", "prefill/attn"]);
+        assert_eq!(paths(&chosen), ["decode", "prefill/attn"]);
     }
 
     #[test]
@@ -558,8 +543,7 @@ mod tests {
     #[test]
     fn no_more_than_allowed_and_it_is_said() {
         let (chosen, findings) = chosen(&ncu(&[], &[], None, 2));
-        let paths: Vec<&str> = chosen.iter().map(|(path, _)| path.as_str()).collect();
-        assert_eq!(paths, ["decode", "prefill"]);
+        assert_eq!(paths(&chosen), ["decode", "prefill"]);
         assert!(findings.iter().any(|f| f.what == "ncu: 2 of 5 regions are measured"));
     }
 
@@ -569,9 +553,7 @@ mod tests {
             paths.iter().rev().zip(1..).map(|(path, time)| range(path, 1, time)).collect();
         let mut ncu = ncu(&[], &[], None, 16);
         ncu.ncu_cli.nvtx.start_end = start_end;
-        let mut findings = Vec::new();
-        let chosen = choose_regions(&ranges, &ncu, &mut findings);
-        (chosen.into_iter().map(|c| (c.path(), c.expression)).collect(), findings)
+        chosen_of(&ranges, &ncu)
     }
 
     #[test]

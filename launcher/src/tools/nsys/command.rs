@@ -23,11 +23,8 @@ pub struct Profile {
     pub findings: Vec<Finding>,
 }
 
-/// `nsys profile` around the words of the user. `base` is the path of the report without its
-/// extension.
-///
-/// # Errors
-/// A setting that cannot be used, by its key.
+/// `nsys profile` around the words of the user, or a setting that cannot be used, by its key. `base` is the path
+/// of the report without its extension.
 pub fn profile(
     nsys: &Nsys,
     version: Option<Version>,
@@ -213,10 +210,11 @@ mod tests {
     use crate::tools::nsys::config::GraphTrace;
     use crate::tools::nsys::config::tests::{default, gated};
 
-    fn argv_of(nsys: &Nsys, version: Option<Version>) -> Vec<String> {
+    fn argv_of(nsys: &Nsys, version: Option<Version>) -> String {
         let workload = ["python", "-m", "app", "a=b", "--x"].map(OsString::from);
         let profile = profile(nsys, version, &workload, Path::new("/run/nsys/run")).expect("valid");
-        profile.argv.iter().map(|w| w.to_string_lossy().into_owned()).collect()
+        let words: Vec<_> = profile.argv.iter().map(|w| w.to_string_lossy()).collect();
+        words.join(" ")
     }
 
     #[test]
@@ -224,7 +222,7 @@ mod tests {
         let expected = "nsys profile --trace=cuda,nvtx --sample=none --cpuctxsw=none \
                         --cuda-graph-trace=node --force-overwrite=true --output=/run/nsys/run \
                         python -m app a=b --x";
-        assert_eq!(argv_of(&default(), Some(Version::new(2023, 4, 4))).join(" "), expected);
+        assert_eq!(argv_of(&default(), Some(Version::new(2023, 4, 4))), expected);
     }
 
     #[test]
@@ -233,71 +231,67 @@ mod tests {
                         --cuda-graph-trace=node --capture-range=nvtx --capture-range-end=stop \
                         --nvtx-capture=decode@* --env-var=NSYS_NVTX_PROFILER_REGISTER_ONLY=0 \
                         --force-overwrite=true --output=/run/nsys/run python -m app a=b --x";
-        assert_eq!(argv_of(&gated(), None).join(" "), expected);
-        let mut unset = gated();
-        unset.capture_range_end = None;
-        assert_eq!(argv_of(&unset, None), argv_of(&gated(), None), "stop unless told otherwise");
+        assert_eq!(argv_of(&gated(), None), expected);
+        let unset = Nsys { capture_range_end: None, ..gated() };
+        assert_eq!(argv_of(&unset, None), expected, "stop unless told otherwise");
         let retry = argv_of(&gated().without_gate(), None);
         assert_eq!(retry, argv_of(&default(), None), "the retry has no trace of the gate");
     }
 
     #[test]
     fn a_range_end_is_passed_only_with_a_range() {
-        let mut nsys = gated();
-        nsys.capture_range_end = Some("repeat:2".into());
-        assert!(argv_of(&nsys, None).contains(&"--capture-range-end=repeat:2".into()));
+        let mut nsys = Nsys { capture_range_end: Some("repeat:2".into()), ..gated() };
+        assert!(argv_of(&nsys, None).contains(" --capture-range-end=repeat:2 "));
         nsys.capture_range = CaptureRange::None;
-        assert!(!argv_of(&nsys, None).iter().any(|w| w.starts_with("--capture-range")));
+        assert!(!argv_of(&nsys, None).contains(" --capture-range"));
         nsys.capture_range = CaptureRange::CudaProfilerApi;
         let argv = argv_of(&nsys, None);
-        assert!(argv.contains(&"--capture-range=cudaProfilerApi".into()));
-        assert!(
-            !argv.iter().any(|w| w.starts_with("--nvtx-capture") || w.starts_with("--env-var"))
-        );
+        assert!(argv.contains(" --capture-range=cudaProfilerApi "));
+        assert!(!argv.contains(" --nvtx-capture") && !argv.contains(" --env-var"), "{argv}");
     }
 
     #[test]
     fn every_other_key_reaches_the_command_line() {
-        let mut nsys = gated();
-        nsys.nvtx_domain_exclude = vec!["CUB".into(), "a,b".into()];
-        nsys.env_var.insert("A".into(), "1".into());
-        nsys.kill = Some("none".into());
-        nsys.force_overwrite = false;
-        nsys.extra_args = vec!["--wait=primary".into()];
-        nsys.executable = "/opt/nsys".into();
-        nsys.register_only = true;
+        let mut nsys = Nsys {
+            nvtx_domain_exclude: vec!["CUB".into(), "a,b".into()],
+            env_var: [("A".to_owned(), "1".to_owned())].into(),
+            kill: Some("none".into()),
+            force_overwrite: false,
+            extra_args: vec!["--wait=primary".into()],
+            executable: "/opt/nsys".into(),
+            register_only: true,
+            ..gated()
+        };
         let argv = argv_of(&nsys, None);
+        assert!(argv.starts_with("/opt/nsys "), "{argv}");
         for word in [
-            "/opt/nsys",
-            r"--nvtx-domain-exclude=CUB,a\,b",
-            "--env-var=A=1",
-            "--kill=none",
-            "--force-overwrite=false",
-            "--wait=primary",
+            r" --nvtx-domain-exclude=CUB,a\,b ",
+            " --env-var=A=1 ",
+            " --kill=none ",
+            " --force-overwrite=false ",
+            " --wait=primary ",
         ] {
-            assert!(argv.contains(&word.into()), "{word} in {argv:?}");
+            assert!(argv.contains(word), "{word} in {argv:?}");
         }
         nsys.register_only = false;
-        assert!(
-            argv_of(&nsys, None)
-                .contains(&"--env-var=A=1,NSYS_NVTX_PROFILER_REGISTER_ONLY=0".into())
-        );
+        let both = " --env-var=A=1,NSYS_NVTX_PROFILER_REGISTER_ONLY=0 ";
+        assert!(argv_of(&nsys, None).contains(both));
     }
 
     #[test]
     fn the_version_decides_the_forms() {
-        let mut nsys = default();
-        nsys.cuda_graph_trace = GraphTrace::GraphHostOnly;
+        let nsys = Nsys { cuda_graph_trace: GraphTrace::GraphHostOnly, ..default() };
         let (old, new) = (Version::new(2022, 4, 2), Version::new(2024, 6, 2));
-        assert!(argv_of(&nsys, Some(old)).contains(&"--cuda-graph-trace=graph".into()));
-        assert!(argv_of(&nsys, Some(new)).contains(&"--cuda-graph-trace=graph:host-only".into()));
+        assert!(argv_of(&nsys, Some(old)).contains(" --cuda-graph-trace=graph "));
+        assert!(argv_of(&nsys, Some(new)).contains(" --cuda-graph-trace=graph:host-only "));
         let words = ["true".into()];
         let noted = profile(&nsys, Some(old), &words, Path::new("r")).expect("valid").findings;
         assert!(noted.iter().any(|f| f.what.contains("--cuda-graph-trace")), "{noted:?}");
-        let stats_of = |version| stats(&nsys, Some(version), Path::new("/r/run.sqlite"), "run");
-        let names = |stats: &Stats| format!("{:?}", stats.files);
-        assert!(names(&stats_of(old)).contains("/r/run_gpukernsum_mangled.csv"));
-        assert!(names(&stats_of(new)).contains("/r/run_cuda_gpu_kern_sum_mangled.csv"));
+        let files_of = |version| {
+            format!("{:?}", stats(&nsys, Some(version), Path::new("/r/run.sqlite"), "run").files)
+        };
+        assert!(files_of(old).contains("/r/run_gpukernsum_mangled.csv"));
+        assert!(files_of(new).contains("/r/run_cuda_gpu_kern_sum_mangled.csv"));
     }
 
     #[test]
@@ -317,8 +311,7 @@ mod tests {
 
     #[test]
     fn wrong_settings_give_no_command() {
-        let mut nsys = gated();
-        nsys.nvtx_capture = None;
+        let nsys = Nsys { nvtx_capture: None, ..gated() };
         let error = profile(&nsys, None, &["true".into()], Path::new("r")).expect_err("no range");
         assert_eq!(error.key, "nvtx_capture");
     }

@@ -29,11 +29,9 @@ const CONFIG_FILE: Version = Version::new(2023, 1, 0);
 pub(crate) const SINGLE_PASS_METRICS: &[&str] =
     &["gpu__time_duration.sum", "dram__bytes_read.sum", "dram__bytes_write.sum"];
 
-/// Files of one profiling run, in the folder of the pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Files {
     pub(crate) report: PathBuf,
-    /// What ncu said.
     pub(crate) log: PathBuf,
     /// The raw page: one row a launch, one column a metric.
     pub(crate) raw: PathBuf,
@@ -57,25 +55,16 @@ impl Filter {
         findings: &mut Vec<Finding>,
     ) -> Filter {
         let nvtx = &settings.ncu_cli.nvtx;
-        let mut filter = Filter {
-            kernel_name: settings
-                .ncu_cli
-                .kernel_name
-                .clone()
-                .or_else(|| pattern(&selection.kernels)),
-            ..Filter::default()
-        };
+        let named = settings.ncu_cli.kernel_name.clone();
+        let kernel_name = named.or_else(|| pattern(&selection.kernels));
+        let mut filter = Filter { kernel_name, ..Filter::default() };
         if settings.gating_nvtx {
             filter.nvtx_include = expressions(&nvtx.include, nvtx.start_end);
             filter.nvtx_exclude = expressions(&nvtx.exclude, nvtx.start_end);
             // A stage that is known not to occur would gate everything out.
-            if let Some(stage) = settings
-                .stage
-                .as_ref()
-                .filter(|_| nvtx.include.is_empty() && selection.stage_occurred)
-            {
-                let seen = selection.stage.clone();
-                let stage = [seen.unwrap_or_else(|| Label::of_stage(stage))];
+            let is_gate = nvtx.include.is_empty() && selection.stage_occurred;
+            if let Some(stage) = settings.stage.as_ref().filter(|_| is_gate) {
+                let stage = [selection.stage.clone().unwrap_or_else(|| Label::of_stage(stage))];
                 let stage = expression::exact(&stage, Around::Anything, nvtx.start_end);
                 filter.nvtx_include.extend(stage);
             }
@@ -99,11 +88,6 @@ impl Filter {
         expression::alike([&mut self.nvtx_include, &mut self.nvtx_exclude], start_end);
         self
     }
-
-    /// Whether anything is left out by it.
-    pub(crate) fn is_empty(&self) -> bool {
-        *self == Filter::default()
-    }
 }
 
 /// The expressions of a list of the settings. What cannot be one was refused with the settings.
@@ -112,14 +96,11 @@ fn expressions(list: &[String], start_end: bool) -> Vec<String> {
     list.iter().flat_map(|entry| of(entry).unwrap_or_else(|_| vec![entry.clone()])).collect()
 }
 
-/// Everything that an invocation is made from.
 pub(crate) struct Request<'a> {
-    /// The settings, checked.
     pub(crate) settings: &'a Ncu,
     /// The version of the tool; none where it is not known, e.g. because it is not installed.
     pub(crate) version: Option<Version>,
     pub(crate) workload: &'a [OsString],
-    /// Names that the tool and the GPU know.
     pub(crate) available: &'a Available,
 }
 
@@ -162,8 +143,7 @@ pub(crate) fn profile(
     finish(request, argv)
 }
 
-/// The run that profiles one region in a range replay mode: of regions within each other ncu measures
-/// the outermost alone, so that each needs a run of its own.
+/// The run of one region in a range replay mode: of regions within each other ncu measures the outermost alone.
 pub(crate) fn profile_region(
     request: &Request<'_>,
     expression: &str,
@@ -176,8 +156,7 @@ pub(crate) fn profile_region(
         nvtx_include: vec![expression.to_owned()],
         nvtx_exclude: expressions(&nvtx.exclude, nvtx.start_end),
     };
-    let filter = filter.alike(nvtx.start_end, findings);
-    profile(request, &filter, files, findings)
+    profile(request, &filter.alike(nvtx.start_end, findings), files, findings)
 }
 
 /// The run that profiles the kernels that talk to other GPUs: one pass, nothing replayed.
@@ -197,7 +176,6 @@ pub(crate) fn profile_communication(
     finish(request, argv)
 }
 
-/// What every profiling run starts with.
 fn common(request: &Request<'_>, files: &Files) -> Vec<OsString> {
     let cli = &request.settings.ncu_cli;
     let mut argv: Vec<OsString> = vec![request.settings.executable.clone().into()];
@@ -221,7 +199,6 @@ fn common(request: &Request<'_>, files: &Files) -> Vec<OsString> {
     argv
 }
 
-/// Which launches are profiled.
 fn launch_filters(cli: &NcuCli, kernel_name: Option<&str>, arg: &mut impl FnMut(&str, &str)) {
     arg("--filter-mode", &word(cli.filter_mode));
     if cli.launch_skip > 0 {
@@ -249,7 +226,6 @@ fn nvtx_filters(filter: &Filter, argv: &mut Vec<OsString>) {
     }
 }
 
-/// What is measured.
 fn measures(
     request: &Request<'_>,
     by_range: bool,
@@ -281,7 +257,6 @@ fn finish(request: &Request<'_>, mut argv: Vec<OsString>) -> Vec<OsString> {
 
 /// Reading a report may take this long: it needs no GPU, and grows with the launches.
 const IMPORT_LIMIT: Duration = Duration::from_secs(600);
-/// Listing sections or metrics may take this long.
 const LIST_LIMIT: Duration = Duration::from_secs(120);
 
 /// The runs that turn a report into its tables: mangled names, units that are not scaled.
@@ -296,14 +271,10 @@ pub(crate) fn imports(executable: &Path, files: &Files) -> [Step; 2] {
     })
 }
 
-/// The run that lists the sections, into `sections.txt`.
-pub(crate) fn list_sections(executable: &Path, into: &Path) -> Step {
-    listing(executable, &["--list-sections".as_ref()], into, LIST_LIMIT)
-}
-
-/// The run that lists the metrics of the GPUs of this machine.
-pub(crate) fn query_metrics(executable: &Path, into: &Path) -> Step {
-    listing(executable, &["--query-metrics".as_ref()], into, LIST_LIMIT)
+/// The runs that list the sections, and the metrics of the GPUs of this machine, each into a file in `folder`.
+pub(crate) fn lists(executable: &Path, folder: &Path) -> [Step; 2] {
+    [("--list-sections", "sections.txt"), ("--query-metrics", "metrics.txt")]
+        .map(|(flag, file)| listing(executable, &[flag.as_ref()], &folder.join(file), LIST_LIMIT))
 }
 
 fn listing(executable: &Path, words: &[&OsStr], into: &Path, limit: Duration) -> Step {
@@ -311,7 +282,6 @@ fn listing(executable: &Path, words: &[&OsStr], into: &Path, limit: Duration) ->
     Step { argv, cwd: None, stdout: Some(into.to_owned()), timeout: Some(limit) }
 }
 
-/// Names that a finding lists.
 const LISTED: usize = 6;
 
 /// Names that the tool and the GPU know.
@@ -351,8 +321,7 @@ fn sections(output: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// The first column of the lists, one for each chip. Every metric has two underscores after its
-/// unit (`sm__`), which no other line starts with.
+/// The first column of lists, one for each chip. Every metric, and nothing else, has `__` after its unit.
 fn metrics(output: &str) -> BTreeSet<String> {
     output
         .lines()
@@ -363,16 +332,14 @@ fn metrics(output: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// `dram__bytes` of `dram__bytes.sum.per_second`. Names of some counters start with where they are
-/// (`FE_B.TriageCompute.gr__cycles_active`): the dots before the unit belong to them.
+/// `dram__bytes` of `dram__bytes.sum.per_second`, and all of `FE_B.TriageCompute.gr__cycles_active`.
 fn base(metric: &str) -> &str {
     let unit = metric.find("__").unwrap_or(0);
     let end = metric[unit..].find('.').map_or(metric.len(), |dot| unit + dot);
     &metric[..end]
 }
 
-/// The sections that there are, in the order wished. A finding names what is left out. An expression
-/// (`.*SpeedOfLight.*`) gets the prefix by which ncu knows it as one.
+/// The sections that there are, in the order wished; a finding names the others. An expression gets its prefix.
 pub(crate) fn known_sections(
     wished: &[String],
     available: &Available,
@@ -397,10 +364,8 @@ pub(crate) fn known_sections(
 /// Signs of an expression; a name has none of them.
 const SIGNS: [char; 10] = ['*', '+', '?', '^', '$', '|', '(', ')', '[', ']'];
 
-/// The metrics that the GPU has, in the order wished. A finding names what is left out.
-///
-/// Names are compared up to the first dot behind the unit. `launch__`, `profiler__` and the like are
-/// not counted on the GPU, so that the list does not hold them: they are passed on.
+/// The metrics that the GPU has, in the order wished, compared up to the first dot behind the unit; a finding names
+/// the others. What is not counted on the GPU (`launch__` and the like) no list holds: it is passed on.
 pub(crate) fn known_metrics(
     wished: &[String],
     available: &Available,
@@ -443,8 +408,7 @@ const NOT_LISTED: &[&str] = &[
     "thread_",
 ];
 
-/// Names that are there, and those that are not. Prefixes (`group:`, `breakdown:`, `regex:`) name no
-/// single thing, and are passed on.
+/// Names that are there, or name no single thing (`group:`, `breakdown:`, `regex:`), and those that are not.
 fn split(wished: &[String], is_there: impl Fn(&str) -> bool) -> (Vec<String>, Vec<&String>) {
     let (kept, left): (Vec<&String>, Vec<&String>) =
         wished.iter().partition(|name| name.contains(':') || is_there(name));

@@ -51,10 +51,19 @@ fn made(
     words.iter().map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
+/// What [`profile`] gives for a workload `w` without a filter, and what it tells.
+fn unfiltered(settings: &Ncu, available: &Available) -> (Vec<String>, Vec<Finding>) {
+    let mut findings = Vec::new();
+    let files = files(Path::new("/r"), "x");
+    let argv = made(settings, available, |request| {
+        profile(request, &Filter::default(), &files, &mut findings)
+    });
+    (argv, findings)
+}
+
 /// The values of a flag.
 fn values(argv: &[String], flag: &str) -> Vec<String> {
-    let pairs = argv.windows(2).filter(|pair| pair[0] == flag);
-    pairs.map(|pair| pair[1].clone()).collect()
+    argv.windows(2).filter(|pair| pair[0] == flag).map(|pair| pair[1].clone()).collect()
 }
 
 #[test]
@@ -122,13 +131,13 @@ fn ranges_gate_only_where_they_can() {
     assert_eq!(gate("{stage: prefill}"), [""; 0], "no kernel ran there");
     assert_eq!(gate("{gating_nvtx: false}"), [""; 0]);
     assert_eq!(gate("{stage: decode, ncu_cli: {nvtx: {include: ['a/', b]}}}"), ["a/", "b/"]);
-    let filter = |settings: &Ncu| Filter::new(settings, &Selection::unknown(), &mut Vec::new());
-    let unknown = filter(&settings("{stage: 'decode@LLM'}"));
+    let filter =
+        |changes: &str| Filter::new(&settings(changes), &Selection::unknown(), &mut Vec::new());
+    let unknown = filter("{stage: 'decode@LLM'}");
     assert_eq!(unknown.nvtx_include, ["LLM@decode/"], "nothing is known against it");
     assert_eq!(unknown.kernel_name, None);
-    assert!(filter(&settings("{gating_nvtx: false}")).is_empty());
-    let start_end = settings("{ncu_cli: {nvtx: {start_end: true}}}");
-    assert_eq!(filter(&start_end).nvtx_include, ["decode"]);
+    assert_eq!(filter("{gating_nvtx: false}"), Filter::default());
+    assert_eq!(filter("{ncu_cli: {nvtx: {start_end: true}}}").nvtx_include, ["decode"]);
 }
 
 #[test]
@@ -141,13 +150,11 @@ fn a_name_that_spoils_the_expressions_beside_it_is_told() {
     Filter::new(&settings(&plain), &Selection::unknown(), &mut findings);
     assert_eq!(findings.len(), 1, "{findings:?}");
 
-    let settings = settings(changes);
-    let (workload, available) = (words(&["w"]), Available::default());
-    let request =
-        Request { settings: &settings, version: None, workload: &workload, available: &available };
-    let files = self::files(Path::new("/r"), "x");
+    let files = files(Path::new("/r"), "x");
     let mut findings = Vec::new();
-    profile_region(&request, r"regex:^a\x3bb$/", &files, &mut findings);
+    made(&settings(changes), &Available::default(), |request| {
+        profile_region(request, r"regex:^a\x3bb$/", &files, &mut findings)
+    });
     assert_eq!(findings[0].what, "ncu matches nothing for c/d/", "{findings:?}");
 }
 
@@ -166,11 +173,7 @@ fn range_replay_filters_by_range_alone() {
 #[test]
 fn a_retry_of_range_replay_replays_kernels() {
     let settings = settings("{ncu_cli: {replay_mode: app-range}}");
-    let mut findings = Vec::new();
-    let files = self::files(Path::new("/r"), "x");
-    let argv = made(&settings, &Available::default(), |request| {
-        profile(request, &Filter::default(), &files, &mut findings)
-    });
+    let (argv, findings) = unfiltered(&settings, &Available::default());
     assert_eq!(values(&argv, "--replay-mode"), ["kernel"]);
     assert_eq!(values(&argv, "--launch-count"), ["1"]);
     assert_eq!(values(&argv, "--nvtx-include"), [""; 0]);
@@ -211,11 +214,7 @@ fn what_the_tool_does_not_have_is_left_out() {
     );
     let available =
         Available::read(Some(&text("sections.txt")), Some(&text("query-metrics.gh100.txt")));
-    let mut findings = Vec::new();
-    let files = self::files(Path::new("/r"), "x");
-    let argv = made(&settings, &available, |request| {
-        profile(request, &Filter::default(), &files, &mut findings)
-    });
+    let (argv, findings) = unfiltered(&settings, &available);
     assert_eq!(values(&argv, "--section"), ["Occupancy"]);
     assert_eq!(values(&argv, "--metrics"), ["dram__bytes.sum"]);
     assert_eq!(findings.len(), 2, "{findings:?}");
@@ -241,29 +240,22 @@ fn a_percent_sign_in_a_path_is_literal_and_bytes_stay() {
 fn a_report_is_read_by_two_runs_in_base_units() {
     let files = self::files(Path::new("/r"), "decode");
     let [raw, details] = imports(Path::new("ncu"), &files);
-    let expected = words(&[
-        "ncu",
-        "--import",
-        "/r/decode.ncu-rep",
-        "--page",
-        "raw",
-        "--csv",
-        "--print-kernel-base",
-        "mangled",
-        "--print-units",
-        "base",
-    ]);
-    assert_eq!(raw.argv, expected);
+    let page =
+        ["--page", "raw", "--csv", "--print-kernel-base", "mangled", "--print-units", "base"];
+    assert_eq!(raw.argv, words(&[&["ncu", "--import", "/r/decode.ncu-rep"], &page[..]].concat()));
     assert_eq!(raw.stdout.as_deref(), Some(Path::new("/r/decode.raw.csv")));
     assert!(details.argv.contains(&"details".into()));
     assert_eq!(details.stdout.as_deref(), Some(Path::new("/r/decode.details.csv")));
-    let lists = [
-        (list_sections(Path::new("ncu"), Path::new("/r/sections.txt")), "--list-sections"),
-        (query_metrics(Path::new("ncu"), Path::new("/r/metrics.txt")), "--query-metrics"),
-    ];
-    for (made, flag) in lists {
-        assert_eq!(made.argv, words(&["ncu", flag]));
-        assert!(made.timeout.is_some());
+    let made = lists(Path::new("ncu"), Path::new("/r"));
+    for (step, (flag, file)) in made
+        .iter()
+        .zip([("--list-sections", "/r/sections.txt"), ("--query-metrics", "/r/metrics.txt")])
+    {
+        assert_eq!(
+            (&step.argv, step.stdout.as_deref()),
+            (&words(&["ncu", flag]), Some(Path::new(file)))
+        );
+        assert!(step.timeout.is_some());
     }
 }
 
@@ -298,7 +290,7 @@ fn both_lists_are_read() {
     let sections = read.sections.expect("sections");
     assert_eq!(
         sections,
-        names(&["LaunchStats", "Occupancy", "SpeedOfLight"]).into_iter().collect()
+        BTreeSet::from(["LaunchStats", "Occupancy", "SpeedOfLight"].map(String::from))
     );
     let metrics = read.metrics.expect("metrics");
     assert_eq!(metrics.len(), 5, "{metrics:?}");
@@ -310,10 +302,8 @@ fn what_is_not_there_is_left_out_and_told() {
     let available = Available::read(Some(SECTIONS), Some(METRICS));
     let mut findings = Vec::new();
     let wished = names(&["Ocupancy", "LaunchStats", "regex:Memory.*"]);
-    assert_eq!(
-        known_sections(&wished, &available, &mut findings),
-        ["LaunchStats", "regex:Memory.*"]
-    );
+    let kept = known_sections(&wished, &available, &mut findings);
+    assert_eq!(kept, ["LaunchStats", "regex:Memory.*"]);
     let text = findings[0].to_string();
     assert!(text.contains("Ocupancy is Occupancy"), "{text}");
     let wished = names(&[".*SpeedOfLight.*", ".*Speed", "*"]);

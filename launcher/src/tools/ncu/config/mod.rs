@@ -16,15 +16,13 @@ use stage2_read::ncu::regions::Regions;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Ncu {
-    /// What the preset is for.
     pub(crate) description: Option<String>,
     pub(crate) enable: bool,
     /// The program: a name that is looked up, or a path.
     pub(crate) executable: PathBuf,
     /// Whether only launches inside the NVTX ranges of the stage are profiled.
     pub(crate) gating_nvtx: bool,
-    /// The stage whose kernels are ranked, and whose range is profiled in: `name` or
-    /// `name@domain`; none: all of the run.
+    /// The stage whose kernels are ranked and profiled, `name` or `name@domain`; none: all of the run.
     pub(crate) stage: Option<String>,
     /// How many kernels are profiled, by total time in the stage; none: all of them.
     pub(crate) top_n: Option<NonZeroU64>,
@@ -34,19 +32,16 @@ pub(crate) struct Ncu {
     /// Globs of kernel names that are never chosen; wins over `kernel_include`.
     #[serde(deserialize_with = "one_or_many")]
     pub(crate) kernel_exclude: Vec<String>,
-    /// Whether kernels that talk to other GPUs are profiled, in a run of their own with metrics that
-    /// need a single pass.
+    /// Whether kernels that talk to other GPUs are profiled, in a run of their own with a single pass.
     pub(crate) communication_kernels: bool,
     /// The run is ended after this many seconds, and what it has by then is kept; none: never.
     pub(crate) time_budget_s: Option<NonZeroU64>,
     /// Bytes that ncu may write before the run is ended, which keeps what it has by then; none: any number.
     pub(crate) size_limit_bytes: Option<NonZeroU64>,
-    /// NVTX ranges that get a table each.
     pub(crate) regions: Regions,
     pub(crate) ncu_cli: NcuCli,
 }
 
-/// Flags of ncu, one to one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NcuCli {
@@ -58,8 +53,7 @@ pub(crate) struct NcuCli {
     pub(crate) kernel_name: Option<String>,
     /// `--launch-skip`: launches that pass the filters and are not profiled.
     pub(crate) launch_skip: u64,
-    /// `--launch-count`: launches that are profiled, of each configuration or in all as
-    /// `filter_mode` says; none: all of them.
+    /// `--launch-count`: launches that are profiled, counted as `filter_mode` says; none: all of them.
     pub(crate) launch_count: Option<NonZeroU64>,
     pub(crate) nvtx: Nvtx,
     pub(crate) set: Option<String>,
@@ -71,29 +65,23 @@ pub(crate) struct NcuCli {
     pub(crate) cache_control: CacheControl,
     pub(crate) graph_profiling: GraphProfiling,
     pub(crate) force_overwrite: bool,
-    /// What is written besides the report.
     pub(crate) export: Export,
-    /// Further arguments, verbatim.
     #[serde(deserialize_with = "one_or_many")]
     pub(crate) extra_args: Vec<String>,
 }
 
-/// Expressions of ranges.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Nvtx {
     /// One `--nvtx-include` each; empty: the range of the stage.
     #[serde(deserialize_with = "one_or_many")]
     pub(crate) include: Vec<String>,
-    /// One `--nvtx-exclude` each.
     #[serde(deserialize_with = "one_or_many")]
     pub(crate) exclude: Vec<String>,
-    /// Whether the expressions name start/end ranges. Push/pop ranges, which the stages of a model
-    /// usually are, need a slash at the end, and get it where it is missing.
+    /// Whether the expressions name start/end ranges. Those of push/pop ranges get a slash at the end.
     pub(crate) start_end: bool,
 }
 
-/// What is written besides the report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Export {
@@ -106,7 +94,6 @@ pub(crate) struct Export {
 pub(crate) enum TargetProcesses {
     /// The workload and everything that it starts: Python often is not the process that launches.
     All,
-    /// The workload only.
     ApplicationOnly,
 }
 
@@ -186,7 +173,6 @@ pub(crate) enum GraphProfiling {
 pub(crate) struct Fault {
     /// Its key, below `pipeline.ncu`.
     pub(crate) key: &'static str,
-    /// What is wrong with it, and what it may be.
     pub(crate) what: String,
 }
 
@@ -249,7 +235,9 @@ impl Ncu {
             let what = "kernels are chosen by their mangled names: set kernel_name, or mangled";
             fault("ncu_cli.kernel_name_base", what.into());
         }
-        if cli.replay_mode.is_range() && !self.gates_by_range() && !cli.has_own_ranges() {
+        let gates_by_range =
+            self.gating_nvtx && (self.stage.is_some() || !cli.nvtx.include.is_empty());
+        if cli.replay_mode.is_range() && !gates_by_range && !cli.has_own_ranges() {
             let what = format!(
                 "{} needs ranges: set stage or ncu_cli.nvtx.include, and gating_nvtx=true",
                 word(cli.replay_mode)
@@ -292,11 +280,6 @@ impl Ncu {
             fault("ncu_cli", "a value holds a zero byte, which no argument can".into());
         }
         faults
-    }
-
-    /// Whether launches are filtered by NVTX ranges.
-    pub(crate) fn gates_by_range(&self) -> bool {
-        self.gating_nvtx && (self.stage.is_some() || !self.ncu_cli.nvtx.include.is_empty())
     }
 }
 

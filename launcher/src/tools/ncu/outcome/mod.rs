@@ -21,9 +21,7 @@ pub(crate) struct ToolRun<'a> {
     pub(crate) ended: &'a CommandEnd,
     /// Everything that it said: its log file, and its standard error where that was kept.
     pub(crate) log: &'a str,
-    /// Size of the report in bytes; nothing: there is none.
     pub(crate) report_bytes: Option<u64>,
-    /// Whether launches were filtered by name or range.
     pub(crate) filtered: bool,
     /// Exit status that the workload has without a profiler, where that is known.
     pub(crate) workload_exit: Option<i32>,
@@ -31,17 +29,14 @@ pub(crate) struct ToolRun<'a> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// There is a report.
     Complete,
     /// There is a report, of a part of what was asked for.
     Partial,
     /// Nothing passed the filters: run it once more without them.
     Retry,
-    /// There is no report.
     Failed,
 }
 
-/// What became of a run, and why.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Outcome {
     pub(crate) verdict: Verdict,
@@ -143,7 +138,9 @@ pub(crate) fn judge(run: &ToolRun<'_>) -> Outcome {
     let status = run.ended.status();
     match (run.ended.timed_out_after, run.ended.exit) {
         (Some(limit), _) => findings.push(out_of_time(limit, run.ended.outgrew, has_report)),
-        (None, None) => return failed(not_started(run.ended)),
+        (None, None) => {
+            return Outcome { verdict: Verdict::Failed, findings: vec![not_started(run.ended)] };
+        }
         (None, Some(WorkloadExit::Signal(signal))) => {
             findings.push(crashed(signal, has_report, said));
         }
@@ -152,7 +149,8 @@ pub(crate) fn judge(run: &ToolRun<'_>) -> Outcome {
     let known = HOPELESS.iter().find(|known| known.says.iter().any(|part| said.contains(part)));
     let nothing = NOTHING_PROFILED.iter().find(|part| said.contains(**part)).copied();
     if let Some(known) = known {
-        let why = format!("{}; it says: {}", known.why, line_with(said, known.says));
+        let line = said.lines().find(|line| known.says.iter().any(|part| line.contains(part)));
+        let why = format!("{}; it says: {}", known.why, line.map(shown).unwrap_or_default());
         let severity =
             if has_report && nothing.is_none() { Severity::Warning } else { Severity::Error };
         findings.insert(0, Finding::new(severity, known.what, why, known.remedy));
@@ -177,10 +175,6 @@ pub(crate) fn judge(run: &ToolRun<'_>) -> Outcome {
     let whole =
         status.is_some() && known.is_none() && !said.contains("==ERROR== Failed to profile");
     Outcome { verdict: if whole { Verdict::Complete } else { Verdict::Partial }, findings }
-}
-
-fn failed(finding: Finding) -> Outcome {
-    Outcome { verdict: Verdict::Failed, findings: vec![finding] }
 }
 
 fn not_started(ended: &CommandEnd) -> Finding {
@@ -290,7 +284,6 @@ fn no_report(bytes: Option<u64>, said: &str) -> Finding {
     Finding::error(what, why, "check the space left in the folder, and its log")
 }
 
-/// Judges a run that turns a report into a table.
 pub(crate) fn judge_import(
     file: &Path,
     ended: &CommandEnd,
@@ -324,13 +317,6 @@ pub(crate) fn judge_import(
     Some(Finding::error(what, why, "the report may be cut short: run ncu again"))
 }
 
-/// The line that holds one of `parts`, for people.
-fn line_with(said: &str, parts: &[&str]) -> String {
-    let line = said.lines().find(|line| parts.iter().any(|part| line.contains(part)));
-    line.map(shown).unwrap_or_default()
-}
-
-/// The last complaint of a log.
 fn last_error(said: &str) -> Option<String> {
     let errors = |mark: &str| said.lines().rfind(|line| line.contains(mark)).map(shown);
     errors("==ERROR==").or_else(|| errors("==WARNING=="))
@@ -348,7 +334,6 @@ const LISTED: usize = 8;
 const LONGEST: usize = 4096;
 
 /// What to tell after a run that profiled nothing with this filter; nothing where it asks for no ranges.
-/// Of an expression that cannot be read nothing is said.
 pub(crate) fn nothing_passed(
     filter: &Filter,
     start_end: bool,
@@ -379,7 +364,6 @@ pub(crate) fn nothing_passed(
     ))
 }
 
-/// Why an expression let nothing through.
 fn cause(text: &str, filter: &Filter, start_end: bool, seen: &[RangeTime]) -> String {
     let expression = Some(text).filter(|text| text.len() <= LONGEST);
     let Some(expression) = expression.and_then(|text| expression::read(text, start_end)) else {
@@ -424,8 +408,7 @@ fn filtered(filter: &Filter) -> String {
     causes.join(", or ")
 }
 
-/// Whether a launch in the innermost range of a stack is within what an expression says. Start/end
-/// ranges are open at the same time in any order.
+/// Whether an expression takes a launch in the innermost range of a stack. Start/end ranges have no order.
 fn matches(
     expression: &Expression<Regex>,
     start_end: bool,

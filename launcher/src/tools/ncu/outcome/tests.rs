@@ -47,8 +47,7 @@ fn nothing_profiled_is_found_anywhere_in_the_log_and_tried_once_more() {
 
 #[test]
 fn the_kernels_that_ran_are_named_when_none_matched() {
-    let log = text("log.nokern.txt");
-    let outcome = judge(&ToolRun { report_bytes: None, ..run(&log) });
+    let outcome = judge(&ToolRun { report_bytes: None, ..run(&text("log.nokern.txt")) });
     assert!(outcome.findings[0].why.contains("_Z5fma64Pd"), "{:?}", outcome.findings);
 }
 
@@ -169,31 +168,35 @@ fn hostile_logs_are_shown_as_text() {
     );
 }
 
-fn seen() -> Vec<RangeTime> {
-    let range = |path: &str, kernels| RangeTime {
-        stack: path.split('/').map(Label::of_stage).collect(),
-        kernels,
-        total_ns: kernels,
-    };
-    vec![
-        range("prefill", 5),
-        range("prefill/attn", 5),
-        range("decode@LLM", 9),
-        range("warm[0]", 0),
-        range("layer3", 4),
-        RangeTime {
-            stack: vec![Label { name: "a/b".into(), domain: None }],
-            kernels: 2,
-            total_ns: 2,
-        },
-        range("outer", 3),
-        range("outer/mid", 3),
-        range("outer/mid/inner", 3),
-    ]
+fn range(stack: Vec<Label>, kernels: u64) -> RangeTime {
+    RangeTime { stack, kernels, total_ns: kernels }
 }
 
-fn of(include: &[String]) -> Filter {
-    Filter { nvtx_include: include.to_vec(), ..Filter::default() }
+fn seen() -> Vec<RangeTime> {
+    let of_path = |path: &str| path.split('/').map(Label::of_stage).collect();
+    let paths = [
+        ("prefill", 5),
+        ("prefill/attn", 5),
+        ("decode@LLM", 9),
+        ("warm[0]", 0),
+        ("layer3", 4),
+        ("outer", 3),
+        ("outer/mid", 3),
+        ("outer/mid/inner", 3),
+    ];
+    let ranges = paths.map(|(path, kernels)| range(of_path(path), kernels));
+    let slashed = range(vec![Label { name: "a/b".into(), domain: None }], 2);
+    ranges.into_iter().chain([slashed]).collect()
+}
+
+/// What is told of a run with these expressions that profiled nothing.
+fn told(include: &[&str], start_end: bool, seen: &[RangeTime]) -> Finding {
+    nothing_passed(&of(include), start_end, seen).expect("a finding")
+}
+
+fn of(include: &[&str]) -> Filter {
+    let nvtx_include = include.iter().map(|text| (*text).to_owned()).collect();
+    Filter { nvtx_include, ..Filter::default() }
 }
 
 #[test]
@@ -219,8 +222,7 @@ fn the_cause_is_named_for_each_expression() {
         ("regex:^(/", "cannot be compared"),
         ("a@b@c/", "cannot be compared"),
     ] {
-        let found =
-            nothing_passed(&of(&[expression.to_owned()]), false, &seen()).expect("a finding");
+        let found = told(&[expression], false, &seen());
         assert!(found.why.contains(cause), "{expression}: {found}");
         assert!(found.what.contains(expression), "{found}");
     }
@@ -229,20 +231,19 @@ fn the_cause_is_named_for_each_expression() {
 #[test]
 fn what_was_asked_for_and_what_was_seen_are_listed() {
     let asked: Vec<String> = (0..9).map(|n| format!("stage{n}/")).collect();
-    let found = nothing_passed(&of(&asked), false, &seen()).expect("a finding");
+    let asked: Vec<&str> = asked.iter().map(String::as_str).collect();
+    let found = told(&asked, false, &seen());
     assert!(found.what.contains("stage0/") && found.what.contains("and 1 more"), "{found}");
-    assert!(
-        found.why.contains("the collector saw a%2Fb, decode@LLM, layer3, outer, outer/mid"),
-        "{found}"
-    );
-    let found = nothing_passed(&of(&asked), false, &[]).expect("a finding");
+    let saw = "the collector saw a%2Fb, decode@LLM, layer3, outer, outer/mid";
+    assert!(found.why.contains(saw), "{found}");
+    let found = told(&asked, false, &[]);
     assert!(found.why.ends_with("the collector saw no range"), "{found}");
     assert_eq!(nothing_passed(&of(&[]), false, &seen()), None);
 }
 
 #[test]
 fn every_filter_that_may_have_kept_the_kernels_out_is_named() {
-    let mut filter = of(&["prefill/".to_owned()]);
+    let mut filter = of(&["prefill/"]);
     let why = |filter: &Filter| nothing_passed(filter, false, &seen()).expect("a finding").why;
     let plain = "kernels ran in prefill/ in the collect pass; either other threads";
     assert!(why(&filter).starts_with(plain), "{}", why(&filter));
@@ -257,8 +258,7 @@ fn every_filter_that_may_have_kept_the_kernels_out_is_named() {
 
 #[test]
 fn start_end_ranges_are_read_as_such() {
-    let cause =
-        |text: &str| nothing_passed(&of(&[text.to_owned()]), true, &seen()).expect("a finding").why;
+    let cause = |text: &str| told(&[text], true, &seen()).why;
     assert!(cause("attn,prefill").starts_with("kernels ran in attn,prefill"));
     assert!(cause("attn,outer").starts_with("attn,outer matches no range"));
     assert!(cause("decode").contains("write LLM@decode;"), "{}", cause("decode"));
@@ -266,7 +266,6 @@ fn start_end_ranges_are_read_as_such() {
 
 #[test]
 fn hostile_expressions_end() {
-    let asked = [format!("a/{}b/", "*/".repeat(2000)), "\\".to_owned(), "é[".repeat(2000)];
-    let deep = RangeTime { stack: vec![Label::of_stage("a"); 500], kernels: 1, total_ns: 1 };
-    assert!(nothing_passed(&of(&asked), false, &[deep]).is_some());
+    let deep = [range(vec![Label::of_stage("a"); 500], 1)];
+    told(&[&format!("a/{}b/", "*/".repeat(2000)), "\\", &"é[".repeat(2000)], false, &deep);
 }

@@ -156,11 +156,8 @@ const OWN_SWITCHES: &[(&str, &str)] = &[
 ];
 
 impl Nsys {
-    /// The range that starts the capture, where one does.
-    ///
-    /// # Errors
-    /// The expression is missing where it is needed, or cannot be read.
-    pub fn capture(&self) -> Result<Option<CaptureExpression>, Invalid> {
+    /// The range that starts the capture, where one does; an error where its expression is missing or wrong.
+    pub(crate) fn capture(&self) -> Result<Option<CaptureExpression>, Invalid> {
         let invalid = |what| Invalid { key: "nvtx_capture", what };
         if self.capture_range != CaptureRange::Nvtx {
             return Ok(None);
@@ -177,22 +174,22 @@ impl Nsys {
     }
 
     /// Whether something has to happen before anything is recorded.
-    pub fn gated(&self) -> bool {
+    pub(crate) fn gated(&self) -> bool {
         self.capture_range != CaptureRange::None
     }
 
     /// What happens at the end of the capture range.
-    pub fn range_end(&self) -> &str {
+    pub(crate) fn range_end(&self) -> &str {
         self.capture_range_end.as_deref().unwrap_or("stop")
     }
 
     /// Whether nsys ends the workload at the end of the capture range.
-    pub fn ends_workload(&self) -> bool {
+    pub(crate) fn ends_workload(&self) -> bool {
         self.gated() && self.range_end().contains("shutdown")
     }
 
     /// These settings with [`Export::keep_raw`] off: `merge` need not keep a report, which stays where it was.
-    pub fn without_report(&self) -> Nsys {
+    pub(crate) fn without_report(&self) -> Nsys {
         Nsys { export: Export { keep_raw: false, ..self.export }, ..self.clone() }
     }
 
@@ -201,10 +198,7 @@ impl Nsys {
         Nsys { capture_range: CaptureRange::None, ..self.clone() }
     }
 
-    /// Checks what the type of a single key cannot say.
-    ///
-    /// # Errors
-    /// The first setting that cannot be used, by its key.
+    /// Checks what the type of a single key cannot say; the first setting that cannot be used is the error.
     pub fn validate(&self) -> Result<(), Invalid> {
         let fail = |key, what: String| Err(Invalid { key, what });
         if self.capture_range == CaptureRange::Hotkey {
@@ -217,8 +211,7 @@ impl Nsys {
         self.capture()?;
         if !is_range_end(self.range_end()) {
             let words = "none, stop, stop-shutdown, repeat, repeat:N, repeat-shutdown:N (N from 1)";
-            let what = format!("{:?} is none of {words}", self.range_end());
-            return fail("capture_range_end", what);
+            return fail("capture_range_end", format!("{:?} is none of {words}", self.range_end()));
         }
         if let Some(kill) = self.kill.as_ref().filter(|kill| !is_kill(kill)) {
             let words = "none, sigterm, sigkill, or a signal number in quotes";
@@ -318,33 +311,27 @@ fn words<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
 }
 
 /// An NVTX capture expression: `RANGE`, `RANGE@DOMAIN` or `RANGE@*`. nsys compares whole names. What else a
-/// user may write (`decode*`, the domain first, the role of a stage) stands for the range that the collect
-/// pass saw.
+/// user may write (`decode*`, the domain first, a role) stands for the range that the collect pass saw.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CaptureExpression {
+pub(crate) struct CaptureExpression {
     /// The expression as nsys takes it.
-    pub text: String,
-    /// Name of the range.
-    pub range: String,
-    /// Where it is looked for.
-    pub domain: DomainChoice,
+    pub(crate) text: String,
+    range: String,
+    domain: DomainChoice,
 }
 
 /// In which domains the range is looked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum DomainChoice {
-    /// In the default domain only.
+enum DomainChoice {
     Default,
-    /// In the domain of this name.
     Named(String),
-    /// In any.
     Any,
 }
 
 impl CaptureExpression {
-    /// The expression that makes a range of this name and domain start the capture. nsys 2023.4 finds a name with an @ in it by a whole expression only, so
-    /// that of the default domain is looked for in any.
-    pub fn of(range: &str, domain: Option<&str>) -> Self {
+    /// The expression for a range of this name and domain. nsys 2023.4 finds a name with an @ in it by a whole
+    /// expression only, so that such a name in the default domain is looked for in any.
+    pub(crate) fn of(range: &str, domain: Option<&str>) -> Self {
         let escaped = |text: &str| text.replace('@', "\\@");
         let (end, domain) = match domain {
             Some(domain) => {
@@ -357,7 +344,7 @@ impl CaptureExpression {
     }
 
     /// Whether a range of this name and domain (none: the default one) starts the capture.
-    pub fn takes(&self, range: &str, domain: Option<&str>) -> bool {
+    pub(crate) fn takes(&self, range: &str, domain: Option<&str>) -> bool {
         let in_domain = match &self.domain {
             DomainChoice::Default => domain.is_none(),
             DomainChoice::Named(name) => domain == Some(name),
@@ -367,7 +354,7 @@ impl CaptureExpression {
     }
 
     /// Why no range may match, where the expression looks as if something else was meant.
-    pub fn doubt(&self) -> Option<&'static str> {
+    pub(crate) fn doubt(&self) -> Option<&'static str> {
         if self.range.contains('*') {
             return Some("nsys compares whole names: a * in the name of a range is no wildcard");
         }
@@ -382,7 +369,7 @@ impl CaptureExpression {
 /// A text that says no range.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} {what}; give RANGE, RANGE@DOMAIN or RANGE@* (\\@ for an @ in a name)")]
-pub struct NoExpression {
+pub(crate) struct NoExpression {
     text: String,
     what: &'static str,
 }

@@ -50,6 +50,10 @@ fn refused(change: impl FnOnce(&mut Nsys)) -> Invalid {
     nsys.validate().expect_err("refused")
 }
 
+fn words(list: &[&str]) -> Vec<String> {
+    list.iter().map(|word| (*word).to_owned()).collect()
+}
+
 #[test]
 fn gating_by_a_range_without_a_name_is_an_error_that_names_the_key() {
     for empty in [None, Some(""), Some("  ")] {
@@ -59,57 +63,54 @@ fn gating_by_a_range_without_a_name_is_an_error_that_names_the_key() {
         assert!(text.contains("pipeline.nsys.nvtx_capture") && text.contains("decode@*"), "{text}");
     }
     assert_eq!(refused(|n| n.nvtx_capture = Some("a@b@c".into())).key, "nvtx_capture");
-    let mut ungated = gated().without_gate();
-    ungated.nvtx_capture = None;
+    let ungated = Nsys { nvtx_capture: None, ..gated().without_gate() };
     assert_eq!(ungated.validate(), Ok(()), "without a gate nothing needs a name");
 }
 
 #[test]
 fn settings_that_exclude_each_other_are_refused() {
-    assert_eq!(refused(|n| n.trace = vec!["cuda".into()]).key, "trace");
-    assert_eq!(refused(|n| n.trace.clear()).key, "trace");
-    assert_eq!(refused(|n| n.trace.push("a b".into())).key, "trace");
-    let no_cuda = |n: &mut Nsys| {
-        n.capture_range = CaptureRange::CudaProfilerApi;
-        n.trace = vec!["nvtx".into()];
-    };
-    assert!(refused(no_cuda).what.contains("needs cuda"));
-    let hotkey = refused(|n| n.capture_range = CaptureRange::Hotkey);
-    assert!(hotkey.key == "capture_range" && hotkey.what.contains("use nvtx"), "{hotkey}");
-    let both = |n: &mut Nsys| {
-        n.nvtx_domain_include = vec!["a".into()];
-        n.nvtx_domain_exclude = vec!["b".into()];
-    };
-    assert_eq!(refused(both).key, "nvtx_domain_exclude");
-    assert_eq!(refused(|n| n.executable = PathBuf::new()).key, "executable");
-    let mut software_tracing = gated();
-    software_tracing.trace = vec!["cuda-sw".into(), "nvtx".into()];
-    software_tracing.capture_range = CaptureRange::CudaProfilerApi;
-    assert_eq!(software_tracing.validate(), Ok(()));
-}
-
-#[test]
-fn extra_words_cannot_undo_a_key() {
-    for (word, key) in
-        [("-o", "artifacts"), ("--sample=process-tree", "`sample`"), ("-c", "capture_range")]
-    {
-        let error = refused(|n| n.extra_args = vec![word.into()]);
-        assert!(error.key == "extra_args" && error.what.contains(key), "{error}");
+    use CaptureRange::{CudaProfilerApi, Hotkey};
+    let set = |name: &str, value: &str| [(name.to_owned(), value.to_owned())].into();
+    for (nsys, key, part) in [
+        (Nsys { trace: words(&["cuda"]), ..gated() }, "trace", "needs nvtx"),
+        (Nsys { trace: vec![], ..gated() }, "trace", "empty"),
+        (Nsys { trace: words(&["nvtx", "a b"]), ..gated() }, "trace", "no name of an API"),
+        (
+            Nsys { capture_range: CudaProfilerApi, trace: words(&["nvtx"]), ..gated() },
+            "trace",
+            "needs cuda",
+        ),
+        (Nsys { capture_range: Hotkey, ..gated() }, "capture_range", "use nvtx"),
+        (
+            Nsys {
+                nvtx_domain_include: words(&["a"]),
+                nvtx_domain_exclude: words(&["b"]),
+                ..gated()
+            },
+            "nvtx_domain_exclude",
+            "either",
+        ),
+        (Nsys { executable: PathBuf::new(), ..gated() }, "executable", "empty"),
+        // Extra words cannot undo a key.
+        (Nsys { extra_args: words(&["-o"]), ..gated() }, "extra_args", "artifacts"),
+        (
+            Nsys { extra_args: words(&["--sample=process-tree"]), ..gated() },
+            "extra_args",
+            "`sample`",
+        ),
+        (Nsys { extra_args: words(&["-c"]), ..gated() }, "extra_args", "capture_range"),
+        // Variables that nsys would split.
+        (Nsys { env_var: set("A", "1,B=2"), ..gated() }, "env_var", "commas"),
+        (Nsys { env_var: set("9A", "1"), ..gated() }, "env_var", "name of a variable"),
+        (Nsys { env_var: set("", "1"), ..gated() }, "env_var", "name of a variable"),
+    ] {
+        let error = nsys.validate().expect_err(part);
+        assert!(error.key == key && error.what.contains(part), "{part}: {error}");
     }
-    let mut other = gated();
-    other.extra_args = vec!["--cuda-memory-usage=true".into(), "--wait=primary".into()];
-    assert_eq!(other.validate(), Ok(()));
-}
-
-#[test]
-fn variables_that_nsys_would_split_are_refused() {
-    let set = |name: &str, value: &str| {
-        let pair = (name.to_owned(), value.to_owned());
-        move |n: &mut Nsys| drop(n.env_var.insert(pair.0, pair.1))
-    };
-    assert!(refused(set("A", "1,B=2")).what.contains("commas"));
-    assert!(refused(set("9A", "1")).what.contains("name of a variable"));
-    assert!(refused(set("", "1")).what.contains("name of a variable"));
+    let trace = words(&["cuda-sw", "nvtx"]);
+    let extra_args = words(&["--cuda-memory-usage=true", "--wait=primary"]);
+    let fine = Nsys { trace, extra_args, capture_range: CudaProfilerApi, ..gated() };
+    assert_eq!(fine.validate(), Ok(()));
 }
 
 #[test]
@@ -137,8 +138,7 @@ fn words_of_other_tools_are_refused_with_the_choices() {
         ("65", false),
         ("hup", false),
     ] {
-        let nsys = Nsys { kill: Some(kill.into()), ..gated() };
-        assert_eq!(nsys.validate().is_ok(), good, "{kill}");
+        assert_eq!(Nsys { kill: Some(kill.into()), ..gated() }.validate().is_ok(), good, "{kill}");
     }
 }
 

@@ -97,7 +97,6 @@ pub fn judge(nsys: &Nsys, ended: &CommandEnd, files: &Files) -> Outcome {
     Run { nsys, ended, files, said: NsysLog::in_log(&ended.log) }.judge()
 }
 
-/// A run of `nsys profile` that is over.
 struct Run<'a> {
     nsys: &'a Nsys,
     ended: &'a CommandEnd,
@@ -173,9 +172,8 @@ impl Run<'_> {
         ))
     }
 
-    /// Whether a run without a report may well have one the next time. Of refusals the cause is known,
-    /// and it stays. A raw capture shows that nsys measured, and failed at the import: without an
-    /// importer, another run of the workload changes nothing.
+    /// Whether a run without a report may have one the next time. A refusal stays; and where there is a raw capture,
+    /// nsys measured and failed at the import, which another run of the workload does not change.
     fn is_transient(&self) -> bool {
         let captured = self.files.raw.as_ref().is_some_and(|(_, bytes)| *bytes > 0);
         let stays = (captured || self.refusal().is_some()) && !self.said.may_pass();
@@ -220,7 +218,6 @@ impl Run<'_> {
     }
 }
 
-/// The line of the log that most likely says why.
 fn quoted(log: &str) -> String {
     last_complaint(log)
         .map_or_else(|| "its log is empty".to_owned(), |line| format!("its log says: {line}"))
@@ -292,10 +289,8 @@ pub fn judge_tables(
         let why = format!("{file} may be cut short; see pipeline.nsys.export_time_limit_s");
         return fail(format!("{command} did not end within {} s", limit.as_secs_f64()), why);
     }
-    let why = || {
-        let complaint = complaint_about(&ended.log, wanted);
-        complaint.unwrap_or_else(|| "its log does not say why".into())
-    };
+    let why =
+        || complaint_about(&ended.log, wanted).unwrap_or_else(|| "its log does not say why".into());
     match (ended.exit, wanted.metadata()) {
         (Some(WorkloadExit::Code(0)), Ok(found)) if found.len() > 0 => Ok(()),
         (Some(WorkloadExit::Code(0)), Ok(_)) => fail(format!("{command} left {file} empty"), why()),
@@ -306,7 +301,6 @@ pub fn judge_tables(
     }
 }
 
-/// Characters of a name.
 const NAME_LIMIT: usize = 80;
 
 /// Adds to the finding on a range that never came what the collector saw in `paths`.
@@ -336,12 +330,9 @@ fn label(row: &PathRow) -> String {
     CaptureExpression::of(&shown(&row.name), row.domain.as_deref().map(shown).as_deref()).text
 }
 
-/// What nsys said.
 #[derive(Clone, Debug, Default)]
 struct NsysLog {
-    /// The capture range came.
     pub(super) range_started: bool,
-    /// The capture could not be turned into a report.
     pub(super) import_failed: Option<String>,
     /// Why the report is not where it should be.
     pub(super) not_created: Option<String>,
@@ -487,7 +478,6 @@ const KINDS: &[Kind] = &[
 const MAX_SHOWN_CHARS: usize = 300;
 
 impl NsysLog {
-    /// Reads a log.
     fn in_log(log: &str) -> NsysLog {
         let mut said = NsysLog::default();
         for line in lines(log) {
@@ -527,8 +517,7 @@ impl NsysLog {
         self.known.iter().find(|(kind, _)| kind.is_refusal())
     }
 
-    /// Whether it was seen to work the next time: the importer and the connection to its own helper
-    /// fail now and then, above all on a busy machine.
+    /// Whether it was seen to work the next time: importer and helper fail now and then, above all on a busy machine.
     fn may_pass(&self) -> bool {
         let import =
             self.import_failed.as_ref().is_some_and(|line| line.contains("Importation failed"));

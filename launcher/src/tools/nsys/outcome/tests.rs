@@ -37,6 +37,13 @@ fn failure(outcome: Outcome) -> String {
     }
 }
 
+fn no_range(outcome: Outcome) -> Finding {
+    match outcome.verdict {
+        Verdict::NoRange { finding } => finding,
+        other => panic!("{other:?}"),
+    }
+}
+
 #[test]
 fn a_report_is_a_result_whatever_the_workload_exits_with() {
     for (code, workload) in [
@@ -52,67 +59,45 @@ fn a_report_is_a_result_whatever_the_workload_exits_with() {
 }
 
 #[test]
-fn sigterm_at_a_shutdown_is_no_failure() {
-    let mut nsys = gated();
-    for end in ["stop-shutdown", "repeat-shutdown:2"] {
-        nsys.capture_range_end = Some(end.into());
-        let outcome = judge(&nsys, &ended(143, STARTED, Some(10)));
+fn the_signal_that_nsys_sends_at_a_shutdown_is_no_failure() {
+    let (killed, crashed) = (WorkloadExit::Signal(15), WorkloadExit::Signal(11));
+    // None: nsys ended it, which is not its own exit.
+    for (end, kill, code, workload) in [
+        ("stop-shutdown", None, 143, None),
+        ("repeat-shutdown:2", None, 143, None),
+        // With stop nsys sends none.
+        ("stop", None, 143, Some(killed)),
+        ("stop-shutdown", Some("sigkill"), 128 + 9, None),
+        ("stop-shutdown", Some("sigkill"), 128 + 11, Some(crashed)),
+        ("stop-shutdown", Some("sigterm"), 128 + 15, None),
+        ("stop-shutdown", Some("sigterm"), 128 + 11, Some(crashed)),
+        ("stop-shutdown", Some("2"), 128 + 2, None),
+        ("stop-shutdown", Some("2"), 128 + 11, Some(crashed)),
+        ("stop-shutdown", Some("none"), 143, Some(killed)),
+    ] {
+        let kill = kill.map(str::to_owned);
+        let nsys = Nsys { capture_range_end: Some(end.into()), kill, ..gated() };
+        let outcome = judge(&nsys, &ended(code, STARTED, Some(10)));
         assert!(is_ok(&outcome) && outcome.findings.is_empty(), "{outcome:?}");
-        assert_eq!(outcome.workload, None, "nsys ended it: that is not its own exit");
+        assert_eq!(outcome.workload, workload, "{end} {:?} {code}", nsys.kill);
     }
-    nsys.capture_range_end = Some("stop".into());
-    let outcome = judge(&nsys, &ended(143, STARTED, Some(10)));
-    assert_eq!(outcome.workload, Some(WorkloadExit::Signal(15)), "with stop nsys sends none");
-}
-
-#[test]
-fn the_signal_that_nsys_was_told_to_send_at_a_shutdown_is_no_failure() {
-    let mut nsys = gated();
-    nsys.capture_range_end = Some("stop-shutdown".into());
-    for (kill, signal) in [("sigkill", 9), ("sigterm", 15), ("2", 2)] {
-        nsys.kill = Some(kill.into());
-        let outcome = judge(&nsys, &ended(128 + signal, STARTED, Some(10)));
-        assert_eq!(outcome.workload, None, "{kill}");
-        let outcome = judge(&nsys, &ended(128 + 11, STARTED, Some(10)));
-        assert_eq!(outcome.workload, Some(WorkloadExit::Signal(11)), "{kill}");
-    }
-    nsys.kill = Some("none".into());
-    let outcome = judge(&nsys, &ended(143, STARTED, Some(10)));
-    assert_eq!(outcome.workload, Some(WorkloadExit::Signal(15)), "nsys sends no signal");
 }
 
 #[test]
 fn a_range_that_never_came_is_told_from_other_failures() {
     let nothing = "workload done\nGenerated:\n";
-    match judge(&gated(), &ended(0, nothing, None)).verdict {
-        Verdict::NoRange { finding } => {
-            assert!(finding.what.contains("decode@*") && !finding.remedy.is_empty(), "{finding}");
-        }
-        other => panic!("{other:?}"),
-    }
-    match judge(&gated(), &ended(7, nothing, None)).verdict {
-        Verdict::NoRange { finding } => assert!(finding.why.contains("exit status 7"), "{finding}"),
-        other => panic!("{other:?}"),
-    }
+    let finding = no_range(judge(&gated(), &ended(0, nothing, None)));
+    assert!(finding.what.contains("decode@*") && !finding.remedy.is_empty(), "{finding}");
+    let finding = no_range(judge(&gated(), &ended(7, nothing, None)));
+    assert!(finding.why.contains("exit status 7"), "{finding}");
+    let finding = no_range(judge(&waiting_for("decode"), &ended(0, "", None)));
+    assert!(finding.why.contains("default domain"), "{finding}");
     let seen = failure(judge(&gated(), &ended(0, STARTED, None)));
     assert!(seen.contains("saw the capture range"), "{seen}");
     let ungated = failure(judge(&default(), &ended(0, nothing, None)));
     assert!(ungated.contains("wrote no report (exit status 0)"), "{ungated}");
-    let quoting =
-        judge(&gated(), &ended(0, "log: Capture range started in the application.", None));
-    assert!(matches!(quoting.verdict, Verdict::NoRange { .. }), "the workload only talks of it");
-}
-
-#[test]
-fn a_name_in_the_default_domain_only_is_explained() {
-    let mut nsys = gated();
-    nsys.nvtx_capture = Some("decode".into());
-    match judge(&nsys, &ended(0, "", None)).verdict {
-        Verdict::NoRange { finding } => {
-            assert!(finding.why.contains("default domain"), "{finding}")
-        }
-        other => panic!("{other:?}"),
-    }
+    // The workload only talks of it.
+    no_range(judge(&gated(), &ended(0, "log: Capture range started in the application.", None)));
 }
 
 #[test]
@@ -143,9 +128,9 @@ fn refusals_are_named() {
             assert!(failure(outcome).contains(expected), "{log}");
         }
     }
+    // The workload said that.
     for own_words in ["app: Illegal --foo argument", "End of file"] {
-        let outcome = judge(&gated(), &ended(0, own_words, None));
-        assert!(matches!(outcome.verdict, Verdict::NoRange { .. }), "the workload said that");
+        no_range(judge(&gated(), &ended(0, own_words, None)));
     }
 }
 
@@ -188,26 +173,20 @@ fn time_outs_keep_what_there_is() {
 #[test]
 fn empty_raw_and_misplaced_reports() {
     assert!(failure(judge(&default(), &ended(0, "", Some(0)))).contains("empty report"));
-    let mut raw = ended(
-        0,
-        "Unable to retrieve the importer version: skipping importation of the QDSTRM file.",
-        None,
-    );
+    let unread =
+        "Unable to retrieve the importer version: skipping importation of the QDSTRM file.";
+    let mut raw = ended(0, unread, None);
     raw.files.raw = Some(("/r/run.qdstrm".into(), 10));
     assert!(failure(judge(&default(), &raw)).contains("importer"));
-    let failed = failure(judge(
-        &default(),
-        &ended(0, "Importer error status: Importation failed.\n", Some(0)),
-    ));
+    let log = "Importer error status: Importation failed.\n";
+    let failed = failure(judge(&default(), &ended(0, log, Some(0))));
     assert!(failed.contains("Importation failed"), "{failed}");
     let log = "Failed to create '/r/run.nsys-rep': File exists.\n\nGenerated:\n    /tmp/nsys-report-6fac.nsys-rep\n";
+    let place = PathBuf::from("/tmp/nsys-report-6fac.nsys-rep");
     let mut elsewhere = ended(0, log, None);
-    elsewhere.files.elsewhere = vec![("/tmp/nsys-report-6fac.nsys-rep".into(), 10)];
+    elsewhere.files.elsewhere = vec![(place.clone(), 10)];
     let outcome = judge(&default(), &elsewhere);
-    assert_eq!(
-        outcome.verdict,
-        Verdict::Ok { reports: vec!["/tmp/nsys-report-6fac.nsys-rep".into()] }
-    );
+    assert_eq!(outcome.verdict, Verdict::Ok { reports: vec![place] });
     assert!(outcome.findings.iter().any(|f| f.why.contains("File exists")), "{outcome:?}");
 }
 
@@ -241,41 +220,24 @@ fn files_are_found_by_every_number() {
 fn exports_are_judged_by_status_and_file() {
     let dir = tempfile::tempdir().expect("folder");
     let file = dir.path().join("run.sqlite");
-    let status = |code, log: &str| ended(code, log, None).ended;
-    let missing = judge_tables(
-        "nsys export",
-        &status(0, "x\nExportation error: Cannot read from stream.\n"),
-        &file,
-        "do this",
-    );
-    assert!(
-        missing.is_err_and(
-            |f| f.to_string().contains("did not write") && f.why.contains("Cannot read")
-        )
-    );
-    std::fs::write(&file, "").expect("file");
-    assert!(
-        judge_tables("nsys export", &status(0, ""), &file, "")
-            .is_err_and(|f| f.what.contains("empty"))
-    );
-    std::fs::write(&file, "x").expect("file");
-    assert_eq!(judge_tables("nsys export", &status(0, ""), &file, ""), Ok(()));
-    assert!(
-        judge_tables("nsys export", &status(1, ""), &file, "")
-            .is_err_and(|f| f.what.contains("exit status 1"))
-    );
-    let mut late = status(143, "");
-    late.timed_out_after = Some(Duration::from_secs(1));
-    assert!(
-        judge_tables("nsys stats", &late, &file, "").is_err_and(|f| f.what.contains("within 1 s"))
-    );
-}
-
-#[test]
-fn a_missing_tool_has_a_remedy() {
-    let nsys = Path::new("nsys");
-    let finding = crate::tools::missing("nsys", nsys, "command not found");
-    assert!(finding.remedy.contains("pipeline.nsys.executable"), "{finding}");
+    let unread = "x\nExportation error: Cannot read from stream.\n";
+    for (written, code, log, late, told) in [
+        (None, 0, unread, false, &["did not write", "Cannot read"][..]),
+        (Some(""), 0, "", false, &["empty"]),
+        (Some("x"), 0, "", false, &[]),
+        (Some("x"), 1, "", false, &["exit status 1"]),
+        (Some("x"), 143, "", true, &["within 1 s"]),
+    ] {
+        if let Some(text) = written {
+            std::fs::write(&file, text).expect("file");
+        }
+        let timed_out_after = late.then_some(Duration::from_secs(1));
+        let end = CommandEnd { timed_out_after, ..ended(code, log, None).ended };
+        let judged = judge_tables("nsys export", &end, &file, "do this");
+        let said = judged.err().map(|finding| finding.to_string()).unwrap_or_default();
+        assert_eq!(said.is_empty(), told.is_empty(), "{said}");
+        assert!(told.iter().all(|part| said.contains(part)), "{said}");
+    }
 }
 
 fn range(name: &str, domain: Option<&str>, depth: u64) -> PathRow {
@@ -284,8 +246,7 @@ fn range(name: &str, domain: Option<&str>, depth: u64) -> PathRow {
 }
 
 fn told(nsys: &Nsys, paths: &[PathRow]) -> String {
-    let finding = Finding::warning("it never came", "none was opened", "look");
-    with_seen(finding, nsys, paths).why
+    with_seen(Finding::warning("it never came", "none was opened", "look"), nsys, paths).why
 }
 
 fn waiting_for(capture: &str) -> Nsys {
@@ -304,8 +265,7 @@ fn the_ranges_that_the_collector_saw_are_named_once_and_the_outer_ones_first() {
         outside,
     ];
     let why = told(&waiting_for("decoding@*"), &paths);
-    let expected = "none was opened; the collector saw decode, prefill, decode_all@LLM, layer";
-    assert_eq!(why, expected);
+    assert_eq!(why, "none was opened; the collector saw decode, prefill, decode_all@LLM, layer");
     let many: Vec<PathRow> = (0..11).map(|n| range(&format!("r{n}"), None, 0)).collect();
     let why = told(&waiting_for("decoding@*"), &many);
     assert!(why.ends_with("r6, r7 and 3 more"), "{why}");

@@ -6,6 +6,7 @@
 //! known to be harmless: recorded work, devices, names in use. It is a new file, in which nothing was
 //! ever deleted, and it is checked before it gets its name.
 
+use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
@@ -38,8 +39,7 @@ const COPIED: [&str; 16] = [
     "STAGE2_WORK_RANGES",
 ];
 
-/// Tables of which a part is copied: the rows that a condition keeps. Processes and threads are those
-/// that did something that was recorded, not all of the machine.
+/// Tables whose rows a condition keeps. Processes and threads are those that did something that was recorded.
 const FILTERED: [(&str, &str); 6] = [
     ("META_DATA_CAPTURE", WHAT_WAS_TRACED),
     ("META_DATA_EXPORT", EXPORT_VERSIONS),
@@ -69,10 +69,7 @@ const STRING_COLUMNS: [&str; 6] =
 /// Columns that hold the process of recorded work, on their own or with the thread.
 const PROCESS_COLUMNS: [&str; 2] = ["globalPid", "globalTid"];
 
-/// Writes a scrubbed copy of `from` to `to`, which is replaced if it is there.
-///
-/// # Errors
-/// What went wrong; there is no copy then.
+/// Writes a scrubbed copy of `from` to `to`, which is replaced if it is there; else there is no copy.
 pub fn scrub(from: &Path, to: &Path) -> Result<(), Finding> {
     copy(from, to).map_err(|why| {
         let what = format!("no scrubbed copy of {} was written", from.display());
@@ -81,7 +78,6 @@ pub fn scrub(from: &Path, to: &Path) -> Result<(), Finding> {
     })
 }
 
-/// Why there is no copy.
 #[derive(Debug, thiserror::Error)]
 enum NoCopy {
     #[error(transparent)]
@@ -126,7 +122,6 @@ struct Copy {
 
 /// What a copy has to hold, and must not.
 struct Content {
-    /// Names of its tables.
     tables: Vec<String>,
     /// `NAME=VALUE` of the variables that the export shows.
     variables: Vec<String>,
@@ -177,8 +172,7 @@ impl Copy {
                      AND name NOT LIKE 'sqlite@_%' ESCAPE '@' AND sql LIKE 'create table%' \
                      ORDER BY name";
         let mut statement = self.connection.prepare(query)?;
-        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        rows.collect()
+        statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
     }
 
     /// Copies the rows that `condition` keeps, and notes which strings and processes they speak of.
@@ -250,10 +244,10 @@ impl Copy {
         Ok(())
     }
 
-    /// `NAME=VALUE` of every variable that the export shows in a table of its own. Those that are
-    /// too short to be told from other text are left out.
+    /// `NAME=VALUE` of every variable in a table of its own that is long enough to be told from other text.
     fn variables(&self, tables: &[(String, String)]) -> Vec<String> {
-        let mut texts: Vec<(String, char)> = Vec::new();
+        let is_long = |one: &String| one.split_once('=').is_some_and(|(_, value)| value.len() >= 4);
+        let mut variables = BTreeSet::new();
         for (table, separator) in [("TARGET_INFO_SYSTEM_ENV", ';'), ("META_DATA_CAPTURE", '\0')] {
             if !tables.iter().any(|(known, _)| known == table) {
                 continue;
@@ -261,16 +255,12 @@ impl Copy {
             let query = format!("SELECT value FROM source.{table} WHERE name LIKE '%env%'");
             let Ok(mut statement) = self.connection.prepare(&query) else { continue };
             let Ok(rows) = statement.query_map([], |row| row.get::<_, String>(0)) else { continue };
-            texts.extend(rows.flatten().map(|text| (text, separator)));
+            for text in rows.flatten() {
+                let assignments = text.split(separator).map(|one| one.replace('"', ""));
+                variables.extend(assignments.filter(is_long));
+            }
         }
-        let split = texts.iter().flat_map(|(text, separator)| text.split(*separator));
-        let assignments = split.map(|one| one.replace('"', ""));
-        let long = assignments
-            .filter(|one| one.split_once('=').is_some_and(|(_, value)| value.len() >= 4));
-        let mut variables: Vec<String> = long.collect();
-        variables.sort();
-        variables.dedup();
-        variables
+        variables.into_iter().collect()
     }
 
     /// Looks at the copy as somebody else would: is it whole, and is it clean?
