@@ -194,11 +194,9 @@ impl NewBundle {
     pub(super) fn discard(self, found: bool, terminal: &Terminal) -> Failure {
         let dir = self.bundle.dir().to_owned();
         let RunRecord { passes, report_findings, .. } = &self.bundle.record;
-        let copies: Vec<(String, &String)> = passes
-            .iter()
-            .flat_map(|pass| &pass.merged)
-            .map(|(copy, from)| (visible_path(&dir.join(copy)), from))
-            .collect();
+        let merged = passes.iter().flat_map(|pass| &pass.merged);
+        let copies: Vec<(String, &String)> =
+            merged.map(|(copy, from)| (visible_path(&dir.join(copy)), from)).collect();
         // What else the reports say is about a workload. The copies are gone when somebody reads this.
         for finding in report_findings {
             let is_named = |copy: &str| finding.what.contains(copy);
@@ -395,11 +393,9 @@ fn without_effect(explicit: &BTreeSet<String>) -> Option<Finding> {
     let counts = |key: &str| EFFECTIVE.iter().any(|part| config::within(key, part));
     let idle: Vec<&str> = explicit.iter().map(String::as_str).filter(|key| !counts(key)).collect();
     (!idle.is_empty()).then(|| {
-        Finding::note(
-            format!("settings without effect on a merge: {}", idle.join(", ")),
-            "nothing is run",
-            format!("those that count are {}", EFFECTIVE.join(", ")),
-        )
+        let what = format!("settings without effect on a merge: {}", idle.join(", "));
+        let remedy = format!("those that count are {}", EFFECTIVE.join(", "));
+        Finding::note(what, "nothing is run", remedy)
     })
 }
 

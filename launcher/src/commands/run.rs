@@ -199,11 +199,8 @@ impl Job {
             && bundle.record.workload_exit.is_none_or(WorkloadExit::is_failure)
             && let Some(earlier) = latest.and_then(|latest| folder.point_back(&latest))
         {
-            terminal.result(&format!(
-                "this run holds nothing: {} points to {} again",
-                earlier.link.display(),
-                earlier.target.display()
-            ));
+            let (link, target) = (earlier.link.display(), earlier.target.display());
+            terminal.result(&format!("this run holds nothing: {link} points to {target} again"));
         }
         bundle.protect(terminal);
         if self.showing.open {
@@ -445,10 +442,8 @@ fn precheck(
 ) -> Vec<Finding> {
     let is_plain = composed.chosen("workload").is_none_or(|preset| preset == PLAIN);
     let app = is_plain.then(|| as_hydra_app(command, cwd, variable("PYTHONPATH").as_deref()));
-    [app.flatten(), no_model(config), unread_manifest(config, command), blocking(command, variable)]
-        .into_iter()
-        .flatten()
-        .collect()
+    let (unread, blocking) = (unread_manifest(config, command), blocking(command, variable));
+    [app.flatten(), no_model(config), unread, blocking].into_iter().flatten().collect()
 }
 
 /// The reports say it, too, when it is too late to correct it for nothing.
@@ -464,16 +459,12 @@ const PLAIN: &str = "plain";
 
 fn as_hydra_app(command: &[OsString], cwd: &Path, python_path: Option<&OsStr>) -> Option<Finding> {
     let app = hydra_app(command, cwd, python_path)?;
-    Some(Finding::warning(
-        format!(
-            "the workload looks like a Hydra app ({}, line {}) but runs as a plain command",
-            app.file.strip_prefix(cwd).unwrap_or(&app.file).display(),
-            app.line
-        ),
-        "its outputs and its configuration do not go into the bundle, and a profiler or a static \
-         analysis of its own stays on",
-        "add workload=hydra before `--`",
-    ))
+    let file = app.file.strip_prefix(cwd).unwrap_or(&app.file).display();
+    let place = format!("{file}, line {}", app.line);
+    let what = format!("the workload looks like a Hydra app ({place}) but runs as a plain command");
+    let why = "its outputs and its configuration do not go into the bundle, and a profiler or a static \
+               analysis of its own stays on";
+    Some(Finding::warning(what, why, "add workload=hydra before `--`"))
 }
 
 fn unread_manifest(config: &Config, command: &[OsString]) -> Option<Finding> {
@@ -510,11 +501,8 @@ fn without_samples(pass: &Pass, command: &[OsString]) -> Option<Finding> {
     }
     let check = doctor::cannot_sample(command, set(doctor::CUPTI).map(OsString::as_os_str))?;
     // A note would stand in no dry run.
-    Some(Finding::warning(
-        format!("the {} pass would have no sampled counters", pass.name),
-        check.what,
-        check.fix.unwrap_or_default(),
-    ))
+    let what = format!("the {} pass would have no sampled counters", pass.name);
+    Some(Finding::warning(what, check.what, check.fix.unwrap_or_default()))
 }
 
 fn without_its_tool(pass: &Pass) -> Option<Finding> {

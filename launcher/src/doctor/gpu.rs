@@ -145,16 +145,12 @@ fn devices(system: &System, gpu: &GpuFacts) -> Check {
         .iter()
         .filter_map(|name| Some(format!("{name}={}", system.even_empty(name)?.to_string_lossy())));
     let mut details: Vec<String> = visible.collect();
-    let unknown = || "unknown".to_owned();
-    details.extend(gpu.devices.iter().map(|device| {
-        format!(
-            "GPU {}: {}, {}, compute capability {}",
-            device.index,
-            device.name,
-            device.uuid.clone().unwrap_or_else(unknown),
-            device.compute_capability.clone().unwrap_or_else(unknown)
-        )
-    }));
+    for device in &gpu.devices {
+        let (index, name) = (&device.index, &device.name);
+        let uuid = device.uuid.as_deref().unwrap_or("unknown");
+        let capability = device.compute_capability.as_deref().unwrap_or("unknown");
+        details.push(format!("GPU {index}: {name}, {uuid}, compute capability {capability}"));
+    }
     let Some(first) = gpu.devices.first() else {
         return DEVICES.case(0, "CUDA lists no GPU").with(details);
     };

@@ -296,12 +296,9 @@ fn show(diagnosis: &Diagnosis, verbose: bool) -> String {
 
 fn summary(diagnosis: &Diagnosis) -> String {
     let Diagnosis { problems, warnings, not_checked, checks, .. } = diagnosis;
-    let all = format!(
-        "{}, {}, {not_checked} not checked, of {} checks",
-        counted(*problems as u64, "problem"),
-        counted(*warnings as u64, "warning"),
-        checks.len()
-    );
+    let found = counted(*problems as u64, "problem");
+    let (warned, checks) = (counted(*warnings as u64, "warning"), checks.len());
+    let all = format!("{found}, {warned}, {not_checked} not checked, of {checks} checks");
     // What was not checked may still keep a run from recording.
     let free = match not_checked {
         0 => "A run can record here",
@@ -389,10 +386,8 @@ mod tests {
         assert_eq!((both.status, both.problems, both.warnings), (Status::Problem, 1, 1));
         assert_eq!(both.checks[0].group, Group::Gpu, "in the order of the groups");
         let shown = show(&both, false);
-        assert!(
-            shown.contains("to do: install NVIDIA's driver") && shown.contains("\\x1b[2J"),
-            "{shown}"
-        );
+        assert!(shown.contains("to do: install NVIDIA's driver"), "{shown}");
+        assert!(shown.contains("\\x1b[2J"), "{shown}");
         assert!(shown.contains("1 problem, 1 warning, 0 not checked, of 2 checks"), "{shown}");
     }
 

@@ -284,11 +284,9 @@ fn collector_environment(
         }
     }
     for (name, value) in &kept {
-        findings.push(Finding::note(
-            format!("the collector also obeys {name}={}", value.display()),
-            "it is set in the environment",
-            format!("unset {name} for a run that depends on its configuration only"),
-        ));
+        let what = format!("the collector also obeys {name}={}", value.display());
+        let remedy = format!("unset {name} for a run that depends on its configuration only");
+        findings.push(Finding::note(what, "it is set in the environment", remedy));
     }
     (set, kept)
 }

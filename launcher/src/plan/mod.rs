@@ -149,18 +149,13 @@ const COLLECTOR_VARIABLES: &[&str] = &[
 
 impl Inherited {
     pub(crate) fn of_this_process() -> Inherited {
-        let collector = COLLECTOR_VARIABLES
-            .iter()
-            .filter_map(|name| Some(((*name).to_owned(), std::env::var_os(name)?)))
-            .collect();
+        let value = |name: &&str| Some(((*name).to_owned(), std::env::var_os(name)?));
+        let is_set = |door: &&str| std::env::var_os(door).is_some_and(|tool| !tool.is_empty());
         Inherited {
             ld_preload: std::env::var_os("LD_PRELOAD"),
-            doors: crate::env::DOORS
-                .into_iter()
-                .filter(|door| std::env::var_os(door).is_some_and(|tool| !tool.is_empty()))
-                .collect(),
+            doors: crate::env::DOORS.into_iter().filter(is_set).collect(),
             python_path: std::env::var_os("PYTHONPATH"),
-            collector,
+            collector: COLLECTOR_VARIABLES.iter().filter_map(value).collect(),
             has_gpu: has_gpu(),
             pid: std::process::id(),
         }
@@ -222,11 +217,10 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
         }
     }
     if !request.nsys_files.is_empty() && !passes.iter().any(|pass| pass.name == "ncu") {
-        findings.push(Finding::warning(
-            "--nsys has no effect: there is no ncu pass",
-            "its files only choose the kernels that ncu profiles",
-            "use run.mode=deep and pipeline.ncu.enable=true, or `stage2-launch merge`",
-        ));
+        let what = "--nsys has no effect: there is no ncu pass";
+        let why = "its files only choose the kernels that ncu profiles";
+        let remedy = "use run.mode=deep and pipeline.ncu.enable=true, or `stage2-launch merge`";
+        findings.push(Finding::warning(what, why, remedy));
     }
     with_hook(request, passes, findings)
 }

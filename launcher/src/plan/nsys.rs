@@ -24,6 +24,8 @@ pub(super) fn pass(request: &Request<'_>) -> Option<Pass> {
     let workload = workload_of_pass(request, "nsys");
     // The configuration was checked when it was composed.
     let profile = command::profile(nsys, None, &workload, &folder.join(BASE)).ok()?;
+    let limits = request.simulator.as_ref().map(|_| SEES_RANGES);
+    let notes = std::iter::once(NEWEST_FORMS).chain(limits);
     nsys.enable.then(|| Pass {
         name: "nsys",
         argv: profile.argv,
@@ -36,10 +38,7 @@ pub(super) fn pass(request: &Request<'_>) -> Option<Pass> {
             kind: Kind::Nsys(Box::new(nsys.clone())),
             workload,
             around: (Vec::new(), tables(nsys, &profile.report, &folder)),
-            notes: std::iter::once(NEWEST_FORMS)
-                .chain(request.simulator.as_ref().map(|_| SEES_RANGES))
-                .map(str::to_owned)
-                .collect(),
+            notes: notes.map(str::to_owned).collect(),
             folder,
         }),
         ..Pass::default()
@@ -50,11 +49,10 @@ pub(super) fn pass(request: &Request<'_>) -> Option<Pass> {
 pub(super) fn without_gate(nsys: &Nsys) -> Option<Finding> {
     let range = nsys.nvtx_capture.as_deref().filter(|_| nsys.enable)?;
     (nsys.capture_range == CaptureRange::None).then(|| {
-        Finding::warning(
-            format!("pipeline.nsys.nvtx_capture={range} has no effect"),
-            "pipeline.nsys.capture_range is none, with which nsys records the whole run",
-            "use pipeline.nsys.capture_range=nvtx, or pipeline.nsys.nvtx_capture=null",
-        )
+        let what = format!("pipeline.nsys.nvtx_capture={range} has no effect");
+        let why = "pipeline.nsys.capture_range is none, with which nsys records the whole run";
+        let remedy = "use pipeline.nsys.capture_range=nvtx, or pipeline.nsys.nvtx_capture=null";
+        Finding::warning(what, why, remedy)
     })
 }
 

@@ -117,11 +117,8 @@ mod tests {
     #[test]
     fn a_shell_reads_back_what_was_quoted() {
         use std::os::unix::ffi::OsStringExt as _;
-        let mut words: Vec<std::ffi::OsString> =
-            "plain|two words|it's|$HOME|a\nb\t\u{1b}[2J|\\|é|#|~|a=b|!|"
-                .split('|')
-                .map(Into::into)
-                .collect();
+        let words = "plain|two words|it's|$HOME|a\nb\t\u{1b}[2J|\\|é|#|~|a=b|!|".split('|');
+        let mut words: Vec<std::ffi::OsString> = words.map(Into::into).collect();
         words.push(std::ffi::OsString::from_vec(vec![b'x', 0xff, b'\'', b'\\']));
         let line: Vec<String> = words.iter().map(quote).collect();
         assert!(!line.join(" ").contains(['\n', '\u{1b}']));

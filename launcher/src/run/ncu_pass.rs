@@ -142,11 +142,10 @@ fn kernels_of(
 ) -> Selection {
     let KernelTimes { rows, longest } = known(tool, collected, ncu, choice, findings);
     if rows.is_empty() {
-        findings.push(Finding::note(
-            "ncu: no kernels are known from the collect pass: launches are not filtered by name",
-            "the collect pass recorded none, and there is no capture of nsys with kernels",
-            "",
-        ));
+        let what =
+            "ncu: no kernels are known from the collect pass: launches are not filtered by name";
+        let why = "the collect pass recorded none, and there is no capture of nsys with kernels";
+        findings.push(Finding::note(what, why, ""));
     }
     let occurs = |stage: &str| {
         let label = Label::of_stage(stage);
@@ -365,11 +364,9 @@ fn run_regions(
         return Some(ToolPass::without(PassStatus::Skipped, no_region(&ranges)));
     }
     if regions.is_empty() {
-        findings.push(Finding::note(
-            "ncu: one run measures what the filter names, instead of one for each region",
-            "the collect pass recorded no range with kernels that the patterns allow",
-            "",
-        ));
+        let what = "ncu: one run measures what the filter names, instead of one for each region";
+        let why = "the collect pass recorded no range with kernels that the patterns allow";
+        findings.push(Finding::note(what, why, ""));
         return None;
     }
     let start = Instant::now();
@@ -377,11 +374,9 @@ fn run_regions(
     let mut own = Vec::new();
     for (at, region) in regions.iter().enumerate() {
         let Some(limits) = left(tool, start.elapsed()) else {
-            findings.push(Finding::warning(
-                format!("ncu: {} of {} regions are measured", at, regions.len()),
-                "the time of the pass was over",
-                "raise pipeline.ncu.time_budget_s, or name fewer regions",
-            ));
+            let what = format!("ncu: {} of {} regions are measured", at, regions.len());
+            let remedy = "raise pipeline.ncu.time_budget_s, or name fewer regions";
+            findings.push(Finding::warning(what, "the time of the pass was over", remedy));
             break;
         };
         let title = format!("ncu: region {} of {}: {}", at + 1, regions.len(), region.path());
@@ -397,14 +392,13 @@ fn run_regions(
 }
 
 fn no_region(ranges: &[RangeTime]) -> Finding {
-    Finding::warning(
-        "ncu measured nothing: there is no region to measure",
-        format!(
-            "{}, and pipeline.ncu.regions asks for none with kernels that ncu can measure",
-            ranges_seen(ranges)
-        ),
-        "correct pipeline.ncu.regions.include or exclude",
-    )
+    let what = "ncu measured nothing: there is no region to measure";
+    let why = format!(
+        "{}, and pipeline.ncu.regions asks for none with kernels that ncu can measure",
+        ranges_seen(ranges)
+    );
+    let remedy = "correct pipeline.ncu.regions.include or exclude";
+    Finding::warning(what, why, remedy)
 }
 
 const NAMED: usize = 3;
@@ -596,12 +590,10 @@ pub(super) fn print_by_python(
     let ended = tool.step(step);
     let shown = visible_path(report);
     if ended.succeeded() {
-        findings.push(Finding::note(
-            format!("{shown} was read by the Python package ncu-report"),
-            "ncu cannot be run here; the package does not tell processes apart, and the advice of \
-             ncu's rules (the details page) is missing",
-            "",
-        ));
+        let what = format!("{shown} was read by the Python package ncu-report");
+        let why = "ncu cannot be run here; the package does not tell processes apart, and the advice of \
+                   ncu's rules (the details page) is missing";
+        findings.push(Finding::note(what, why, ""));
         return;
     }
     // What it left would pass for all of it.
@@ -620,12 +612,10 @@ pub(super) fn print_by_python(
             last.unwrap_or("it does not say why").trim().to_owned()
         }
     };
-    findings.push(Finding::warning(
-        format!("the Python package ncu-report could not read {shown}"),
-        why,
-        "the package has to be at least as new as the ncu that wrote the file: `pip install --upgrade \
-         ncu-report`, or print the tables with that ncu, and merge the .csv",
-    ));
+    let what = format!("the Python package ncu-report could not read {shown}");
+    let remedy = "the package has to be at least as new as the ncu that wrote the file: `pip install --upgrade \
+                  ncu-report`, or print the tables with that ncu, and merge the .csv";
+    findings.push(Finding::warning(what, why, remedy));
 }
 
 #[cfg(test)]

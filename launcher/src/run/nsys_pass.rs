@@ -242,6 +242,7 @@ pub(super) fn tables(
             // A capture has not every table: one is enough. Of the others nsys leaves empty files.
             let holds = |file: &&PathBuf| file.metadata().is_ok_and(|found| found.len() > 0);
             let there = stats.files.iter().find(holds);
+            let stays = if exported { EXPORT_STAYS } else { REPORT_STAYS };
             if let Some(kernels) = stats.files.iter().filter(holds).find(is_kernel_table)
                 && let Some(name) = kernels.file_name()
             {
@@ -249,12 +250,7 @@ pub(super) fn tables(
                 let _ = std::os::unix::fs::symlink(name, tool.folder.join("summary.csv"));
             }
             if let Some(wanted) = there.or(stats.files.first())
-                && let Err(finding) = judge_tables(
-                    "nsys stats",
-                    &ended,
-                    wanted,
-                    if exported { EXPORT_STAYS } else { REPORT_STAYS },
-                )
+                && let Err(finding) = judge_tables("nsys stats", &ended, wanted, stays)
             {
                 whole &= !tool.is_interrupted();
                 findings.extend(Some(finding).filter(|_| !tool.is_interrupted()));

@@ -288,10 +288,9 @@ pub(super) fn other_end(
     (collect != here).then(|| {
         let cause = here.is_failure().then(|| out_of_memory(Some(here), log)).flatten();
         let cause = cause.map_or_else(String::new, |cause| format!("; likely cause: {cause}"));
-        Finding::warning(
-            format!("the workload ended differently under {tool}: {}", here.describe()),
-            format!("in the collect pass: {}{cause}", collect.describe()),
-            format!("see {tool}/log.txt"),
-        )
+        let what = format!("the workload ended differently under {tool}: {}", here.describe());
+        let why = format!("in the collect pass: {}{cause}", collect.describe());
+        let remedy = format!("see {tool}/log.txt");
+        Finding::warning(what, why, remedy)
     })
 }

@@ -28,14 +28,12 @@ pub(crate) fn product(key: &str) -> &'static str {
 
 pub(crate) fn missing(key: &str, executable: &Path, why: &str) -> Finding {
     let product = product(key);
-    Finding::warning(
-        format!("there is no {key} pass: {} cannot be run", executable.display()),
-        why,
-        format!(
-            "install {product}, put its folder into PATH, or name it in pipeline.{key}.executable; \
-             pipeline.{key}.enable=false leaves the pass out"
-        ),
-    )
+    let what = format!("there is no {key} pass: {} cannot be run", executable.display());
+    let remedy = format!(
+        "install {product}, put its folder into PATH, or name it in pipeline.{key}.executable; \
+         pipeline.{key}.enable=false leaves the pass out"
+    );
+    Finding::warning(what, why, remedy)
 }
 
 /// A path that the output flags of the tools take as it is: they expand %p, %h, %q{...}.

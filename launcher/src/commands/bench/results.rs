@@ -69,13 +69,11 @@ pub(super) struct LeftOutTimes {
 
 impl Results {
     pub(super) fn new(command: &[OsString], Times { rounds, warmup }: Times) -> Self {
+        let words = redaction::os_words(command);
         Self {
             schema: SCHEMA,
             stage2_version: env!("CARGO_PKG_VERSION").to_owned(),
-            command: redaction::os_words(command)
-                .iter()
-                .map(|word| word.to_string_lossy().into_owned())
-                .collect(),
+            command: words.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
             rounds,
             warmup,
             ..Self::default()

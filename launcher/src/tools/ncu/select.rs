@@ -83,18 +83,16 @@ pub(crate) fn select(rows: &[KernelTime], settings: &Ncu) -> Selection {
     if settings.communication_kernels {
         selection.communication = choose(talk, settings, &mut selection.findings);
     } else if !talk.is_empty() {
-        selection.findings.push(Finding::note(
-            format!("ncu: {} kernels that talk to other GPUs are not profiled", talk.len()),
-            "replayed alone they would wait for their peers for ever",
-            "pipeline.ncu.communication_kernels=true measures them in a single pass",
-        ));
+        let what = format!("ncu: {} kernels that talk to other GPUs are not profiled", talk.len());
+        let why = "replayed alone they would wait for their peers for ever";
+        let remedy = "pipeline.ncu.communication_kernels=true measures them in a single pass";
+        selection.findings.push(Finding::note(what, why, remedy));
     }
     if selection.kernels.is_empty() && selection.communication.is_empty() {
-        selection.findings.push(Finding::warning(
-            "ncu: none of the kernels that ran may be profiled",
-            "all of them are left out by name or by kind",
-            "see pipeline.ncu.kernel_include, kernel_exclude and communication_kernels",
-        ));
+        let what = "ncu: none of the kernels that ran may be profiled";
+        let why = "all of them are left out by name or by kind";
+        let remedy = "see pipeline.ncu.kernel_include, kernel_exclude and communication_kernels";
+        selection.findings.push(Finding::warning(what, why, remedy));
     }
     selection
 }
@@ -112,11 +110,8 @@ fn in_stage<'a>(
     if !staged.is_empty() {
         return staged;
     }
-    let known: BTreeSet<&str> = rows
-        .iter()
-        .filter_map(|row| row.stage.split('/').next())
-        .filter(|s| !s.is_empty())
-        .collect();
+    let outer = rows.iter().filter_map(|row| row.stage.split('/').next());
+    let known: BTreeSet<&str> = outer.filter(|range| !range.is_empty()).collect();
     let known: Vec<&str> = known.into_iter().take(8).collect();
     selection.stage_occurred = false;
     selection.findings.push(Finding::warning(format!("ncu: no kernel ran in the stage {stage:?}: the top kernels of the whole run are profiled"),
@@ -244,11 +239,8 @@ pub(crate) fn choose_regions(
     let empty = allowed.iter().filter(|range| range.kernels == 0).count();
     allowed.retain(|range| range.kernels > 0);
     if empty > 0 {
-        findings.push(Finding::note(
-            format!("ncu: {empty} regions are not measured"),
-            "no kernel was launched in them",
-            "",
-        ));
+        let what = format!("ncu: {empty} regions are not measured");
+        findings.push(Finding::note(what, "no kernel was launched in them", ""));
     }
     allowed.sort_by_key(|range| (std::cmp::Reverse(range.total_ns), nvtx::path(&range.stack)));
     let most = usize::try_from(ncu.regions.most.get()).unwrap_or(usize::MAX);
@@ -279,14 +271,13 @@ fn without_range(glob: &str, ranges: &[RangeTime]) -> Option<Finding> {
     } else {
         ""
     };
-    Some(Finding::warning(
-        format!(
-            "ncu measures nothing for {glob}: this pattern of pipeline.ncu.regions.include matches no \
-             range"
-        ),
-        ranges_seen(ranges),
-        format!("{slash}give a glob of a range's name or path, e.g. decode or decode/*"),
-    ))
+    let what = format!(
+        "ncu measures nothing for {glob}: this pattern of pipeline.ncu.regions.include matches no \
+         range"
+    );
+    let why = ranges_seen(ranges);
+    let remedy = format!("{slash}give a glob of a range's name or path, e.g. decode or decode/*");
+    Some(Finding::warning(what, why, remedy))
 }
 
 /// Whether a label is the one that is meant: without a domain, in any.

@@ -45,11 +45,8 @@ pub fn profile(
     let graphs = word(nsys.cuda_graph_trace);
     let granularity = match graphs.split_once(':') {
         Some((granularity, _)) if !takes_graph_launch_origin(version) => {
-            note(
-                "the origin of graph launches was left out of --cuda-graph-trace",
-                "this version of nsys takes the granularity only",
-                "",
-            );
+            let why = "this version of nsys takes the granularity only";
+            note("the origin of graph launches was left out of --cuda-graph-trace", why, "");
             granularity
         }
         _ => &graphs,

@@ -120,11 +120,8 @@ pub(crate) fn profile(
     let mut replay = cli.replay_mode;
     if cli.replay_mode.is_range() && !by_range {
         replay = ReplayMode::Kernel;
-        findings.push(Finding::note(
-            "ncu: kernels are replayed in place of ranges",
-            "without ranges there is nothing that the range replay modes could measure",
-            "",
-        ));
+        let why = "without ranges there is nothing that the range replay modes could measure";
+        findings.push(Finding::note("ncu: kernels are replayed in place of ranges", why, ""));
     }
     arg("--replay-mode", &word(replay));
     if by_range {
@@ -306,30 +303,20 @@ impl Available {
 
 /// The first column of a table whose header starts with `Identifier`.
 fn sections(output: &str) -> BTreeSet<String> {
-    let rule = |line: &str| line.starts_with("---");
-    output
-        .lines()
-        .skip_while(|line| !line.starts_with("Identifier"))
-        .skip(1)
-        .skip_while(|line| rule(line))
-        .take_while(|line| !line.starts_with("=="))
-        .filter_map(|line| line.split_whitespace().next())
-        .filter(|word| {
-            word.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-'))
-        })
-        .map(str::to_owned)
-        .collect()
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+    let rows = output.lines().skip_while(|line| !line.starts_with("Identifier")).skip(1);
+    let rows = rows.skip_while(|line| line.starts_with("---"));
+    let rows = rows.take_while(|line| !line.starts_with("=="));
+    let words = rows.filter_map(|line| line.split_whitespace().next());
+    words.filter(|word| word.chars().all(is_name)).map(str::to_owned).collect()
 }
 
 /// The first column of lists, one for each chip. Every metric, and nothing else, has `__` after its unit.
 fn metrics(output: &str) -> BTreeSet<String> {
-    output
-        .lines()
-        .filter_map(|line| line.split_whitespace().next())
-        .filter(|word| word.contains("__"))
-        .filter(|word| word.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.')))
-        .map(|word| base(word).to_owned())
-        .collect()
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
+    let words = output.lines().filter_map(|line| line.split_whitespace().next());
+    let metrics = words.filter(|word| word.contains("__") && word.chars().all(is_name));
+    metrics.map(|word| base(word).to_owned()).collect()
 }
 
 /// `dram__bytes` of `dram__bytes.sum.per_second`, and all of `FE_B.TriageCompute.gr__cycles_active`.
@@ -377,14 +364,10 @@ pub(crate) fn known_metrics(
     let (differ, left): (Vec<&String>, Vec<&String>) =
         left.into_iter().partition(|name| DIFFER.iter().any(|part| name.contains(part)));
     if !differ.is_empty() {
-        findings.push(Finding::note(
-            format!("ncu: left out {} metrics that are for other GPUs", differ.len()),
-            format!(
-                "each generation has its own names for the same work: {}",
-                listed(&differ, LISTED)
-            ),
-            "",
-        ));
+        let what = format!("ncu: left out {} metrics that are for other GPUs", differ.len());
+        let names = listed(&differ, LISTED);
+        let why = format!("each generation has its own names for the same work: {names}");
+        findings.push(Finding::note(what, why, ""));
     }
     let remedy = "`ncu --query-metrics` lists what the GPU has";
     findings.extend(left_out(&left, known, "metric", remedy));
@@ -424,21 +407,16 @@ fn left_out(
     let first = left.first()?;
     let near = nearest(base(first), known);
     let near = near.map(|near| format!("; the nearest name to {first} is {near}"));
-    Some(Finding::warning(
-        format!("ncu: left out {} {kind}s: {}", left.len(), listed(left, LISTED)),
-        format!("this ncu does not have them for this GPU{}", near.unwrap_or_default()),
-        remedy,
-    ))
+    let what = format!("ncu: left out {} {kind}s: {}", left.len(), listed(left, LISTED));
+    let why = format!("this ncu does not have them for this GPU{}", near.unwrap_or_default());
+    Some(Finding::warning(what, why, remedy))
 }
 
 fn nearest<'a>(name: &str, known: &'a BTreeSet<String>) -> Option<&'a str> {
     const ALIKE: f64 = 0.85;
-    known
-        .iter()
-        .map(|other| (jaro_winkler(name, other), other.as_str()))
-        .filter(|(alike, _)| *alike >= ALIKE)
-        .max_by(|(a, _), (b, _)| a.total_cmp(b))
-        .map(|(_, other)| other)
+    let compared = known.iter().map(|other| (jaro_winkler(name, other), other.as_str()));
+    let near = compared.filter(|(alike, _)| *alike >= ALIKE);
+    near.max_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, other)| other)
 }
 
 #[cfg(test)]

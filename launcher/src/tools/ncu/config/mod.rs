@@ -238,11 +238,8 @@ impl Ncu {
         let gates_by_range =
             self.gating_nvtx && (self.stage.is_some() || !cli.nvtx.include.is_empty());
         if cli.replay_mode.is_range() && !gates_by_range && !cli.has_own_ranges() {
-            let what = format!(
-                "{} needs ranges: set stage or ncu_cli.nvtx.include, and gating_nvtx=true",
-                word(cli.replay_mode)
-            );
-            fault("ncu_cli.replay_mode", what);
+            let needs = "needs ranges: set stage or ncu_cli.nvtx.include, and gating_nvtx=true";
+            fault("ncu_cli.replay_mode", format!("{} {needs}", word(cli.replay_mode)));
         }
         let keys = serde_json::to_value(cli).unwrap_or_default();
         for arg in &cli.extra_args {

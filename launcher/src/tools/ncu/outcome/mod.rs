@@ -244,10 +244,8 @@ fn nothing_profiled(says: &str, run: &ToolRun<'_>) -> Finding {
 fn available_kernels(said: &str) -> Vec<String> {
     const SHOWN: usize = 5;
     let list = said.lines().skip_while(|line| !line.starts_with("Available Kernels:")).skip(1);
-    list.map_while(|line| line.split_once(". "))
-        .take(SHOWN)
-        .map(|(_, name)| text::shorten(&text::visible(name.trim().as_bytes()), 60))
-        .collect()
+    let names = list.map_while(|line| Some(line.split_once(". ")?.1.trim())).take(SHOWN);
+    names.map(|name| text::shorten(&text::visible(name.as_bytes()), 60)).collect()
 }
 
 /// Status of a workload that failed under ncu; nothing: it did not, or the status is ncu's own.
@@ -295,11 +293,10 @@ pub(crate) fn judge_import(
     let other =
         ["newer version", "not supported by this version", "Unsupported report", "older version"];
     if other.iter().any(|part| said.contains(part)) {
-        return Some(Finding::error(
-            format!("{file} was written by another version of ncu"),
-            last_error(said).unwrap_or_else(|| "this one cannot read it".to_owned()),
-            "read it with an ncu at least as new as the one that wrote it",
-        ));
+        let what = format!("{file} was written by another version of ncu");
+        let why = last_error(said).unwrap_or_else(|| "this one cannot read it".to_owned());
+        let remedy = "read it with an ncu at least as new as the one that wrote it";
+        return Some(Finding::error(what, why, remedy));
     }
     let why = match (ended.timed_out_after, ended.exit) {
         (Some(limit), _) => format!("ncu was ended after {} s", limit.as_secs()),
@@ -354,14 +351,13 @@ pub(crate) fn nothing_passed(
         }
         None => "",
     };
-    Some(Finding::warning(
-        format!("ncu profiled nothing with these filters: {}", listed(asked, LISTED)),
-        format!("{}; {}", causes.join("; "), ranges_seen(seen)),
-        format!(
-            "correct pipeline.ncu.stage (NAME or NAME@DOMAIN) or pipeline.ncu.ncu_cli.nvtx.include \
-             (NAME/, OUTER/*/INNER/, DOMAIN@NAME/, a glob, or regex:EXPRESSION){kernels}"
-        ),
-    ))
+    let what = format!("ncu profiled nothing with these filters: {}", listed(asked, LISTED));
+    let why = format!("{}; {}", causes.join("; "), ranges_seen(seen));
+    let remedy = format!(
+        "correct pipeline.ncu.stage (NAME or NAME@DOMAIN) or pipeline.ncu.ncu_cli.nvtx.include \
+         (NAME/, OUTER/*/INNER/, DOMAIN@NAME/, a glob, or regex:EXPRESSION){kernels}"
+    );
+    Some(Finding::warning(what, why, remedy))
 }
 
 fn cause(text: &str, filter: &Filter, start_end: bool, seen: &[RangeTime]) -> String {

@@ -576,12 +576,9 @@ fn complaint_about(log: &str, table: &Path) -> Option<String> {
     let output =
         |line: &str| line.split_once("] to [")?.1.split_once(']').map(|(to, _)| to.to_owned());
     let writes = |line: &str| output(line).is_some_and(|to| to.contains(&*name));
-    let about: Vec<&str> = lines(log)
-        .skip_while(|line| !(begins(line) && writes(line)))
-        .enumerate()
-        .take_while(|(at, line)| *at == 0 || !begins(line))
-        .map(|(_, line)| line)
-        .collect();
+    let from = lines(log).skip_while(|line| !(begins(line) && writes(line))).enumerate();
+    let about = from.take_while(|(at, line)| *at == 0 || !begins(line)).map(|(_, line)| line);
+    let about: Vec<&str> = about.collect();
     last_complaint(&about.join("\n")).or_else(|| last_complaint(log))
 }
 
