@@ -24,7 +24,6 @@ const SOCKETS: usize = 4096;
 /// Bytes of a process's environment that are read.
 const ENVIRONMENT_BYTES: usize = 1 << 20;
 
-/// What the user named.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     /// One process, as it is numbered here.
@@ -68,7 +67,6 @@ impl From<FindError> for Failure {
     }
 }
 
-/// The sockets of a target.
 pub(crate) fn find(target: &Target) -> Result<Vec<ControlSocket>, FindError> {
     match target {
         Target::Process(pid) => of_process(*pid).map(|found| vec![found]),
@@ -227,7 +225,6 @@ pub(crate) struct ControlSocket {
 /// The longest that an answer is waited for: other clients may be served before.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AskError {
     #[error(

@@ -16,7 +16,6 @@ use stage2_read::ncu::load::report_name;
 use stage2_read::nsys::folder::capture_name;
 use stage2_read::private;
 
-/// What made the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Trace,
@@ -25,7 +24,6 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Endings that its files have.
     pub(crate) fn extensions(self) -> &'static [&'static str] {
         match self {
             Kind::Trace => &["s2t"],
@@ -62,7 +60,6 @@ impl Kind {
     }
 }
 
-/// Copies of files of one kind.
 #[derive(Debug)]
 pub(crate) struct InputCopies {
     kind: Kind,
@@ -99,9 +96,6 @@ impl InputCopies {
     }
 
     /// Copies a trace file that is still being written, up to its last whole frame. The copy.
-    ///
-    /// # Errors
-    /// It cannot be read or copied.
     pub(crate) fn add_live(&mut self, file: &Path) -> anyhow::Result<PathBuf> {
         let copy = self.copy(file)?.context("it is named twice")?;
         let whole = stage2_contract::trace::Reader::open(&copy)?.whole_bytes()?;
@@ -230,7 +224,6 @@ fn of_another_kind(kind: Kind, ending: &str) -> Option<&'static str> {
     }
 }
 
-/// The trace files of a folder, at least one.
 fn trace_files_in(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let kinds = Kind::Trace.extensions();
     let entries = std::fs::read_dir(folder)?.flatten().map(|entry| entry.path());

@@ -180,7 +180,6 @@ impl LiveSource {
 pub(crate) struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// Takes the signals over.
     pub(crate) fn on_signals() -> Result<Stop, Failure> {
         let stop = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM, SIGHUP] {

@@ -27,7 +27,6 @@ pub(crate) fn redactor() -> &'static Redactor {
     CONFIGURED.get().unwrap_or_else(|| BUILT_IN.get_or_init(Redactor::default))
 }
 
-/// Arguments, as they may be written down.
 pub(crate) fn words(words: &[String]) -> Vec<String> {
     redactor().words(words)
 }
@@ -41,20 +40,17 @@ pub(crate) fn os_words(words: &[OsString]) -> Vec<OsString> {
     pairs.map(|((new, old), word)| if new == *old { word.clone() } else { new.into() }).collect()
 }
 
-/// The value of a variable, as it may be written down.
 pub(crate) fn os_value(name: &str, value: &OsString) -> OsString {
     let text = value.to_string_lossy();
     let redacted = redactor().value(name, &text);
     if redacted == text { value.clone() } else { redacted.into() }
 }
 
-/// Variables, as they may be written down.
 pub(crate) fn variables(variables: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let value = |(name, value): (&String, &String)| (name.clone(), redactor().value(name, value));
     variables.iter().map(value).collect()
 }
 
-/// A line or a longer text.
 pub(crate) fn text(text: &str) -> String {
     redactor().text(text)
 }

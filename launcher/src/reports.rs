@@ -37,7 +37,6 @@ pub fn write_reports(run_dir: &Path) -> anyhow::Result<Outcome> {
     })
 }
 
-/// The versions that the captures name.
 fn tools(report: &Report) -> BTreeMap<String, String> {
     let collectors = report.coverage.processes.iter().filter_map(|p| p.collector.as_deref());
     let nsys = report.nsys.iter().flat_map(|nsys| &nsys.captures);

@@ -11,6 +11,7 @@ use stage2_model::{Finding, Report, Rule, Severity, Takeaway};
 use stage2_report::roofline::takeaways;
 use stage2_report::roofline::takeaways::Recommended;
 
+const NO_TAKEAWAYS: &str = "nothing was computed from the numbers";
 /// Why there is no recommendation.
 pub(crate) const NO_ADVICE: &str = "no takeaway calls for one";
 /// Heading of the rules, which the takeaways name.
@@ -24,16 +25,13 @@ const FINDINGS: usize = 4;
 const LINE_LIMIT: usize = 140;
 
 pub(crate) fn takeaways(report: &Report) -> String {
-    if report.insight.takeaways.is_empty() {
-        return none("nothing was computed from the numbers", "");
-    }
     let rows: Vec<_> = alike(&report.insight.takeaways).into_iter().enumerate().collect();
-    let table = Table::first(ROWS, &rows)
+    Table::first(ROWS, &rows)
         .right("#", |(index, _)| (index + 1).to_string())
         .left("Takeaway", |(_, (takeaway, _))| sentence(&takeaway.text))
         .right("Of so many more stages", |(_, (_, more))| (*more > 0).then(|| count(*more)))
-        .left("Rule", |(_, (takeaway, _))| code(&rule_name(takeaway.rule)));
-    table.markdown()
+        .left("Rule", |(_, (takeaway, _))| code(&rule_name(takeaway.rule)))
+        .or_none(NO_TAKEAWAYS, "")
 }
 
 /// Takeaways; of those that say the same of several stages, the first, and how many more there are.
@@ -55,7 +53,7 @@ fn alike(all: &[Takeaway]) -> Vec<(&Takeaway, u64)> {
 pub(crate) fn takeaways_in_brief(report: &Report) -> String {
     let all = &report.insight.takeaways;
     if all.is_empty() {
-        return none("nothing was computed from the numbers", "");
+        return none(NO_TAKEAWAYS, "");
     }
     let lines = all.iter().take(TAKEAWAYS).map(|takeaway| sentence(&takeaway.text));
     numbered(lines) + &more_in("report.md", all.len().saturating_sub(TAKEAWAYS), "takeaway")
@@ -78,10 +76,7 @@ fn rule_name(rule: Rule) -> String {
 pub(crate) fn recommendations(report: &Report) -> String {
     let advice = takeaways::recommendations(&report.insight.takeaways, &report.answer);
     let rows: Vec<_> = advice.into_iter().enumerate().collect();
-    if rows.is_empty() {
-        return none(NO_ADVICE, "");
-    }
-    let table = Table::first(ROWS, &rows)
+    Table::first(ROWS, &rows)
         .right("#", |(index, _)| (index + 1).to_string())
         .left("To do", |(_, advice)| sentence(advice.text))
         .left("Gain at most", |(_, advice)| gain(report, advice).map(|gain| text(&gain)))
@@ -90,8 +85,8 @@ pub(crate) fn recommendations(report: &Report) -> String {
                 0 => first.text.clone(),
                 more => format!("{}; and {}", first.text, counted(*more as u64, "more takeaway")),
             })
-        });
-    table.markdown()
+        })
+        .or_none(NO_ADVICE, "")
 }
 
 /// The first ones with their gain, without the reasons.
@@ -149,10 +144,10 @@ pub(crate) fn findings_in_brief(report: &Report) -> String {
             return finding.item();
         }
         let what = sentence(&shorten(&finding.what, LINE_LIMIT));
-        let remedy = Some(&finding.remedy).filter(|text| !text.is_empty());
-        let remedy = remedy.map_or_else(String::new, |remedy| {
-            format!(" To do: {}", sentence(&shorten(remedy, LINE_LIMIT)))
-        });
+        let remedy = match finding.remedy.as_str() {
+            "" => String::new(),
+            remedy => format!(" To do: {}", sentence(&shorten(remedy, LINE_LIMIT))),
+        };
         format!("- **{}:** {what}{remedy}\n", plain(&finding.severity.to_string()))
     };
     let items: String = serious.map(item).collect();

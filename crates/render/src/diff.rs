@@ -121,8 +121,7 @@ fn body(of: &Comparison) -> String {
         out.push_str(&format!("## What differs besides the numbers\n\n{differences}"));
     }
     out.push_str(&format!("## Stages\n\n{}", stages(of)));
-    let shown = of.stages.iter().filter(|stage| is_shown(stage)).take(STAGES);
-    shown.for_each(|stage| out.push_str(&details(stage)));
+    out.extend(of.stages.iter().filter(|stage| is_shown(stage)).take(STAGES).map(details));
     if !of.run.is_empty() {
         let rows: Vec<&MetricChange> = of.run.iter().collect();
         out.push_str(&format!("## Whole run\n\n{}", metrics(&rows)));
@@ -184,7 +183,6 @@ fn stages(of: &Comparison) -> String {
     type Row<'r> = (&'r StageChange, Option<(MetricChange, &'static str)>);
     let rows: Vec<Row<'_>> =
         of.stages.iter().filter(is_row).map(|stage| (stage, of_stage(stage))).collect();
-    let apart = of.stages.len() - rows.len();
     fn of_metric<T>(row: &Row<'_>, show: impl Fn(&MetricChange) -> T) -> Option<T> {
         row.1.as_ref().map(|(metric, _)| show(metric))
     }
@@ -207,14 +205,12 @@ fn stages(of: &Comparison) -> String {
         .left("difference", verdict)
         .left("held against, ms", |row| of_metric(row, noise_cell))
         .markdown_with_rest_in("the JSON (--json)");
-    match apart {
-        0 => table,
-        n => {
-            let beside = counted(n as u64, "range");
-            let text = format!("{beside} beside the model (warm-ups, operators): see --json.");
-            table + &paragraph(&text)
-        }
+    let apart = of.stages.len() - rows.len();
+    if apart == 0 {
+        return table;
     }
+    let apart = counted(apart as u64, "range");
+    table + &paragraph(&format!("{apart} beside the model (warm-ups, operators): see --json."))
 }
 
 fn details(stage: &StageChange) -> String {
@@ -281,16 +277,15 @@ fn work(stage: &StageChange) -> String {
         .right("change us", |row| us_difference_cell(row.change_ns))
         .right(&format!("calls/{per}"), calls)
         .left("difference", what_became);
-    let rest: f64 = others.iter().map(|row| row.change_ns).sum();
-    let rest = match others.len() {
-        0 => String::new(),
-        n => paragraph(&format!(
-            "{} changed by {} us together, {} of them beyond noise: see --json.",
-            counted(n as u64, "more row"),
-            us_difference_cell(rest),
-            count(others.iter().filter(|row| row.verdict.is_change()).count() as u64),
-        )),
-    };
+    if others.is_empty() {
+        return table.markdown();
+    }
+    let rest = paragraph(&format!(
+        "{} changed by {} us together, {} of them beyond noise: see --json.",
+        counted(others.len() as u64, "more row"),
+        us_difference_cell(others.iter().map(|row| row.change_ns).sum()),
+        count(others.iter().filter(|row| row.verdict.is_change()).count() as u64),
+    ));
     table.markdown() + &rest
 }
 

@@ -45,8 +45,7 @@ pub(super) fn page(report: &Report, operators: &Operators, top: usize) -> Page {
     let shown: Vec<&OperatorRow> = operators.rows.iter().take(top).collect();
     out.push_str(&table(top, &shown, gpu_total_ns).markdown());
     out.push_str(&paragraph(basis(operators)));
-    let mut notes: String =
-        in_part::operators(report).map_or_else(String::new, |note| paragraph(&note));
+    let mut notes: String = in_part::operators(report).iter().map(|note| paragraph(note)).collect();
     notes.push_str(
         "`total_time_ms` is host time from the call of an operator to its return, with everything \
          within it; operators lie within each other, so that the column does not add up to the run. \
@@ -60,22 +59,21 @@ pub(super) fn page(report: &Report, operators: &Operators, top: usize) -> Page {
         let table = table(STAGE_ROWS, &rows, gpu_total_ns).markdown_with_rest_in("metrics.json");
         sections.push(("Operators of warm-ups", table));
     }
-    match stages(operators, gpu_total_ns) {
-        stages if stages.is_empty() => out.push_str(&notes),
-        stages => sections.push(("Operators of each stage", stages + &notes)),
+    if operators.stages.is_empty() {
+        out.push_str(&notes);
+    } else {
+        sections.push(("Operators of each stage", stages(operators, gpu_total_ns) + &notes));
     }
     Page { title, head: out, sections }
 }
 
 /// What the sums of operators are over.
 pub(super) fn basis(operators: &Operators) -> &'static str {
-    match operators.warm_up.is_empty() {
-        true => "Sums of the whole run, cold instances included.",
-        false => {
-            "Sums of the whole run without ranges that warm up, which are apart; the cold first \
-             instances of the stages are included."
-        }
+    if operators.warm_up.is_empty() {
+        return "Sums of the whole run, cold instances included.";
     }
+    "Sums of the whole run without ranges that warm up, which are apart; the cold first instances of \
+     the stages are included."
 }
 
 /// The table of operators. GPU times are compared with `gpu_total_ns`.
@@ -84,10 +82,8 @@ pub(super) fn table<'r>(
     rows: &'r [&OperatorRow],
     gpu_total_ns: Option<u64>,
 ) -> Table<'r, &'r OperatorRow> {
-    let share = move |ns: u64| {
-        let all = gpu_total_ns.filter(|&all| all > 0)?;
-        Some(percent1(ns as f64 * 100.0 / all as f64))
-    };
+    let all_ns = gpu_total_ns.filter(|&all| all > 0);
+    let share = move |ns: u64| Some(percent1(ns as f64 * 100.0 / all_ns? as f64));
     Table::first(most, rows)
         .left("op_name", |row| code(&row.op_name))
         .right("total_time_ms", |row| row.host_total_ns.map(ms3))
@@ -124,17 +120,16 @@ mod tests {
 
     /// Prefill with an operator whose name tries to break out, and an operator in no stage.
     fn report() -> Report {
-        let path =
-            |name: &str, parent: Option<usize>, calls: u64, host_ns: u64, gpu_ns: u64| PathRow {
-                path: name.to_owned(),
-                name: name.to_owned(),
-                parent,
-                instances: Some(calls),
-                host_total_ns: Some(host_ns),
-                kernels_inclusive: Some(calls),
-                kernel_sum_exclusive_ns: Some(gpu_ns),
-                ..PathRow::default()
-            };
+        let path = |name: &str, parent, calls, host_ns, gpu_ns| PathRow {
+            path: name.to_owned(),
+            name: name.to_owned(),
+            parent,
+            instances: Some(calls),
+            host_total_ns: Some(host_ns),
+            kernels_inclusive: Some(calls),
+            kernel_sum_exclusive_ns: Some(gpu_ns),
+            ..PathRow::default()
+        };
         Report {
             simulated: true,
             paths: vec![
@@ -154,21 +149,15 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_page_with_operators() {
-        let report = report();
-        let found = operators(&report, &OperatorSettings::default());
-        let page = operators_md(&report, &found, 50);
-        compare("operators.md", &page);
-        assert!(page.contains("| op_name | total_time_ms | cuda_time_ms | calls | mean_ms |"));
+    fn page(report: &Report, top: usize) -> String {
+        operators_md(report, &operators(report, &OperatorSettings::default()), top)
     }
 
     #[test]
-    fn rows_that_are_left_out_are_counted() {
-        let report = report();
-        let found = operators(&report, &OperatorSettings::default());
-        let page = operators_md(&report, &found, 1);
-        assert!(page.contains("Rows: 1 of 4, longest host time first; metrics.json"), "{page}");
+    fn a_page_with_operators() {
+        compare("operators.md", &page(&report(), 50));
+        let cut = page(&report(), 1);
+        assert!(cut.contains("Rows: 1 of 4, longest host time first; metrics.json"), "{cut}");
     }
 
     #[test]
@@ -184,12 +173,9 @@ mod tests {
 
     #[test]
     fn a_page_without_operators_says_why() {
-        let report = Report::default();
-        let page = operators_md(&report, &operators(&report, &OperatorSettings::default()), 50);
-        assert!(
-            page.contains("None, because the workload opened no NVTX range. To do: run again with")
-        );
-        assert!(!page.contains("op_name"), "{page}");
+        let page = page(&Report::default(), 50);
+        let why = "None, because the workload opened no NVTX range. To do: run again with";
+        assert!(page.contains(why) && !page.contains("op_name"), "{page}");
     }
 
     #[test]
@@ -198,7 +184,7 @@ mod tests {
         let mut process = stage2_model::ProcessCoverage::default();
         process.meta.insert("ranges".into(), "aten*".into());
         report.coverage.processes.push(process);
-        let page = operators_md(&report, &operators(&report, &OperatorSettings::default()), 50);
+        let page = page(&report, 50);
         let said = "GPU work was collected only in ranges that match aten\\*. GPU times leave out what \
                 was not; calls and host times are those of all.";
         assert!(page.contains(said), "{page}");

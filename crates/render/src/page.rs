@@ -1,6 +1,7 @@
 //! What every page says before anything else, and what several pages compute alike.
 
 use super::ranks;
+use crate::table::capitalised;
 use stage2_contract::text::plain;
 use stage2_model::{AnswerLine, PathKind, Report, StageRow};
 
@@ -45,26 +46,22 @@ pub(super) fn first_screen(report: &Report) -> String {
     out
 }
 
-fn capitalised(word: &str) -> String {
-    let mut letters = word.chars();
-    let first = letters.next().into_iter().flat_map(char::to_uppercase);
-    first.chain(letters.clone()).collect()
-}
-
-/// A page of Markdown: what comes first, and the sections by their titles.
+/// A page of Markdown.
 pub(super) struct Page {
     pub(super) title: String,
     pub(super) head: String,
+    /// By their titles.
     pub(super) sections: Vec<(&'static str, String)>,
 }
 
 impl Page {
     /// The page as it is written. A section without text is left out.
     pub(super) fn markdown(&self) -> String {
-        let sections = self.sections.iter().filter(|(_, text)| !text.is_empty());
-        let sections: String =
-            sections.map(|(title, text)| format!("## {title}\n\n{text}")).collect();
-        format!("# {}\n\n{}{sections}", plain(&self.title), self.head)
+        let mut out = format!("# {}\n\n{}", plain(&self.title), self.head);
+        for (title, text) in self.sections.iter().filter(|(_, text)| !text.is_empty()) {
+            out.push_str(&format!("## {title}\n\n{text}"));
+        }
+        out
     }
 }
 

@@ -3,7 +3,7 @@
 use super::table::{ROWS, Table, name};
 use stage2_contract::text::numbers::{count, counted, ms3, ratio3, us3};
 use stage2_contract::text::{code, plain};
-use stage2_model::{CollectiveRow, LateRow, ProcessRow, RankStageRow, Report};
+use stage2_model::{CollectiveRow, LateRow, RankStageRow, Report};
 
 /// Ranks that the head of a page names.
 const NAMED: usize = 8;
@@ -27,19 +27,21 @@ pub(super) fn head(report: &Report) -> Option<String> {
     if !is_job(report) {
         return None;
     }
-    let mut rows: Vec<&ProcessRow> =
-        report.processes.iter().filter(|row| row.rank.is_some() && !row.inherited_rank).collect();
-    rows.sort_by_key(|row| row.rank);
-    let place = |row: &&ProcessRow| {
+    let rows = report.processes.iter().filter(|row| !row.inherited_rank);
+    let mut rows: Vec<_> = rows.filter_map(|row| Some((row.rank?, row))).collect();
+    rows.sort_by_key(|(rank, _)| *rank);
+    let mut out = format!("{}: ", seen(report));
+    for (at, (rank, row)) in rows.iter().take(NAMED).enumerate() {
         let gpus: Vec<String> = row.devices.iter().map(|device| gpu(device)).collect();
         let gpus = if gpus.is_empty() { "no GPU".to_owned() } else { gpus.join(" + ") };
         let host = row.host.as_deref().unwrap_or("an unknown host");
-        format!("rank {} on {host}, {gpus}", row.rank.unwrap_or_default())
-    };
-    let named: Vec<String> = rows.iter().take(NAMED).map(place).collect();
-    let more = rows.len().saturating_sub(NAMED);
-    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
-    Some(format!("{}: {}{more}", seen(report), named.join("; ")))
+        let gap = if at > 0 { "; " } else { "" };
+        out.push_str(&format!("{gap}rank {rank} on {host}, {gpus}"));
+    }
+    if rows.len() > NAMED {
+        out.push_str(&format!("; and {} more", rows.len() - NAMED));
+    }
+    Some(out)
 }
 
 /// `GPU 0 (NVIDIA H200)` for the device `0 NVIDIA H200`; any other label as it is.
@@ -61,9 +63,8 @@ pub(super) fn ranks(report: &Report) -> (&'static str, String) {
 
 fn late_ranks(report: &Report) -> String {
     let mut out = String::new();
-    let late = report.ranks.late.iter();
-    let late: Vec<(&LateRow, String)> =
-        late.filter_map(|row| Some((row, row.sentence()?))).collect();
+    let late = report.ranks.late.iter().filter_map(|row| Some((row, row.sentence()?)));
+    let late: Vec<(&LateRow, String)> = late.collect();
     for (row, sentence) in late.iter().take(LATE_NAMED) {
         out.push_str(&format!("- {}: {}.\n", code(&row.stage), plain(sentence)));
     }
@@ -94,10 +95,7 @@ fn late_ranks(report: &Report) -> String {
 }
 
 fn stages(rows: &[RankStageRow]) -> String {
-    if rows.is_empty() {
-        return String::new();
-    }
-    let table = Table::first(ROWS, rows)
+    Table::first(ROWS, rows)
         .left("stage", |row| name(&row.stage))
         .left("who", |row| plain(&row.who))
         .right("instances", |row| row.instances.to_string())
@@ -111,11 +109,10 @@ fn stages(rows: &[RankStageRow]) -> String {
         })
         .right("waiting_ms", |row| row.waiting_ns.map(ms3))
         .right("transfer_ms", |row| row.transfer_ns.map(ms3))
-        .markdown();
-    format!(
-        "{table}The slowest first in each stage: the one that waited least for the others, where \
-         that is known, and else the one with the longest host time.\n\n"
-    )
+        .with_note(
+            "The slowest first in each stage: the one that waited least for the others, where that is \
+             known, and else the one with the longest host time.",
+        )
 }
 
 pub(super) fn collectives(report: &Report) -> String {
@@ -141,16 +138,14 @@ pub(super) fn collectives(report: &Report) -> String {
         .right("not matched", |row| {
             let calls = row.unmatched.iter().fold(0u64, |sum, u| sum.saturating_add(u.calls));
             (calls > 0).then(|| calls.to_string())
-        })
-        .markdown();
-    let mut out = format!(
-        "{table}Calls, bytes and times are sums over the members; `time_ms` runs \
-         from the start of a call's first kernel to the end of its last. Where all members were \
-         recorded, it splits into waiting (before the last member arrived) and transfer (from then \
-         on); operations that need not wait for all members are not split. `bus_GB/s` is as NCCL's \
-         tests define it (1e9 bytes), over the time from the last arrival to the last end. Bytes \
-         are the sizes that NCCL states of its messages: of AllGather, ReduceScatter and AllToAll \
-         those of one member's part.\n\n"
+        });
+    let mut out = table.with_note(
+        "Calls, bytes and times are sums over the members; `time_ms` runs from the start of a call's \
+         first kernel to the end of its last. Where all members were recorded, it splits into waiting \
+         (before the last member arrived) and transfer (from then on); operations that need not wait \
+         for all members are not split. `bus_GB/s` is as NCCL's tests define it (1e9 bytes), over the \
+         time from the last arrival to the last end. Bytes are the sizes that NCCL states of its \
+         messages: of AllGather, ReduceScatter and AllToAll those of one member's part.",
     );
     if report.is_sampled() {
         out.push_str(
@@ -229,15 +224,13 @@ pub(super) fn processes(report: &Report) -> String {
         .right("kernels", |row| row.kernels.to_string())
         .right("forked from", |row| row.forked_from.as_deref().map(plain))
         .left("CUDA_VISIBLE_DEVICES", |row| row.visible_devices.as_deref().map(plain))
-        .left("file", |row| code(&row.file))
-        .markdown();
-    let inherited = if report.processes.iter().any(|row| row.inherited_rank) {
-        "A rank in parentheses is inherited: another process with the same variables does the \
-         work.\n\n"
-    } else {
-        ""
-    };
-    format!("{table}{inherited}")
+        .left("file", |row| code(&row.file));
+    if !report.processes.iter().any(|row| row.inherited_rank) {
+        return table.markdown();
+    }
+    table.with_note(
+        "A rank in parentheses is inherited: another process with the same variables does the work.",
+    )
 }
 
 fn joined(texts: &[String]) -> Option<String> {

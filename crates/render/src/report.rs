@@ -128,7 +128,7 @@ fn devices(report: &Report) -> String {
     if report.devices.is_empty() {
         return none("no GPU was recorded", "");
     }
-    let table = Table::first(ROWS, &report.devices)
+    let mut out = Table::first(ROWS, &report.devices)
         .left("GPU", |row| plain(&row.device))
         .left("compute", |row| row.compute_capability.as_deref().map(plain))
         .right("SMs", |row| row.multiprocessors.map(|sms| sms.to_string()))
@@ -140,14 +140,14 @@ fn devices(report: &Report) -> String {
         .right("first_to_last_work_ms", |row| row.gpu_span_ns.map(ms3))
         .right("busy_%", |row| row.gpu_busy_percent.map(percent1))
         .left("uuid", |row| row.uuid.as_deref().map(plain))
-        .left("host", |row| row.host.as_deref().map(plain));
-    format!(
-        "{}`busy_ms` is the union of all kernels, copies, fills and graphs; `busy_%` its \
-         share of the time from the first work to the last of any process. Busy times are summed \
-         over processes; if these used a GPU at the same time, no share is given.\n\n{}",
-        table.markdown(),
-        in_part::whole_run(report).map_or_else(String::new, |note| paragraph(&note)),
-    )
+        .left("host", |row| row.host.as_deref().map(plain))
+        .with_note(
+            "`busy_ms` is the union of all kernels, copies, fills and graphs; `busy_%` its share of the \
+             time from the first work to the last of any process. Busy times are summed over processes; \
+             if these used a GPU at the same time, no share is given.",
+        );
+    out.extend(in_part::whole_run(report).map(|note| paragraph(&note)));
+    out
 }
 
 fn stages(report: &Report) -> String {
@@ -164,15 +164,16 @@ fn all_instances(report: &Report) -> String {
         return none("no range was opened, and no GPU work was recorded", "");
     }
     let table = Table::first(ROWS, &report.stages)
-        .left("stage", |row| {
-            let apart = row.apart.map_or_else(String::new, |apart| format!(" ({})", apart.label()));
-            format!("{}{apart}", name(&row.stage))
+        .left("stage", |row| match row.apart {
+            Some(apart) => format!("{} ({})", name(&row.stage), apart.label()),
+            None => name(&row.stage),
         })
         .right("instances", |row| {
-            let unclosed = row.unclosed.filter(|&unclosed| unclosed > 0);
-            let unclosed =
-                unclosed.map_or_else(String::new, |n| format!(" ({} unclosed)", count(n)));
-            format!("{}{unclosed}", instances(row.instances, row.recorded_instances))
+            let all = instances(row.instances, row.recorded_instances);
+            match row.unclosed {
+                Some(n @ 1..) => format!("{all} ({} unclosed)", count(n)),
+                _ => all,
+            }
         })
         .right("host_total_ms", |row| row.host_total_ns.map(ms3))
         .right("host_first_ms (cold)", |row| row.host_first_ns.map(ms3))
@@ -184,14 +185,13 @@ fn all_instances(report: &Report) -> String {
         .right("kernels per instance, min / median / max", kernels_per_instance)
         .right("kernel_sum_ms (may exceed wall)", |row| row.kernel_sum_ns.map(ms3))
         .right("kernel_mean_ms", |row| row.kernel_mean_ns.map(ms6));
-    let mut out = table.markdown();
-    out.push_str(
+    let mut out = table.with_note(
         "A marked range is not a stage of the model: it is a warm-up, or an operator outside every \
          other range. Busy time is a union: overlapping work counts once. Idle time is the window \
-         minus the busy time.\n\n",
+         minus the busy time.",
     );
-    let uncertain: u64 =
-        report.stages.iter().fold(0, |sum, row| sum.saturating_add(row.gpu_busy_uncertain_ns));
+    let uncertain = report.stages.iter().map(|row| row.gpu_busy_uncertain_ns);
+    let uncertain = uncertain.fold(0, u64::saturating_add);
     if uncertain > 0 {
         let ms = ms3(uncertain);
         out.push_str(&format!("Busy times may be larger, by {ms} ms in all: see Findings.\n\n"));
@@ -201,11 +201,8 @@ fn all_instances(report: &Report) -> String {
 
 fn kernels_per_instance(row: &StageRow) -> Option<String> {
     row.kernels_per_instance_median?;
-    let range = [
-        row.kernels_per_instance_min,
-        row.kernels_per_instance_median,
-        row.kernels_per_instance_max,
-    ];
+    let (least, most) = (row.kernels_per_instance_min, row.kernels_per_instance_max);
+    let range = [least, row.kernels_per_instance_median, most];
     Some(range.map(|kernels| or_absent(kernels, |n| n.to_string())).join(" / "))
 }
 
@@ -221,14 +218,13 @@ fn stages_by_device(report: &Report) -> String {
         return String::new();
     }
     let rows = report.stages.iter().flat_map(|stage| stage.devices.iter().map(move |d| (stage, d)));
-    let rows: Vec<_> = rows.collect();
-    let table = Table::first(ROWS, &rows)
+    Table::first(ROWS, &rows.collect::<Vec<_>>())
         .left("stage", |(stage, _)| name(&stage.stage))
         .left("GPU", |(_, device)| plain(&device.device))
         .right("gpu_busy_ms", |(_, device)| ms3(device.gpu_busy_ns))
         .right("kernels", |(_, device)| device.kernels.to_string())
-        .right("kernel_sum_ms", |(_, device)| ms3(device.kernel_sum_ns));
-    table.markdown()
+        .right("kernel_sum_ms", |(_, device)| ms3(device.kernel_sum_ns))
+        .markdown()
 }
 
 fn paths(report: &Report) -> String {
@@ -236,12 +232,10 @@ fn paths(report: &Report) -> String {
         return none("no range was opened", "");
     }
     let rows: Vec<_> = report.paths.iter().filter(|row| !row.is_of_library_alone()).collect();
-    format!(
-        "{}Totals and kernels are of the whole run. The median leaves out the first instance of the \
-         range; that of a step (Stages) leaves out all steps of the first, cold instance of its \
-         stage. Inclusive counts a range and those within it, exclusive the range alone.\n\n",
-        path_table("range path", &rows),
-    )
+    path_table("range path", &rows)
+        + "Totals and kernels are of the whole run. The median leaves out the first instance of the \
+           range; that of a step (Stages) leaves out all steps of the first, cold instance of its \
+           stage. Inclusive counts a range and those within it, exclusive the range alone.\n\n"
 }
 
 /// Ranges of libraries with none of the workload around them; nothing if there are none.
@@ -309,10 +303,7 @@ fn stage_kernels(report: &Report) -> String {
 }
 
 fn memory(rows: &[MemoryRow]) -> String {
-    if rows.is_empty() {
-        return none("none was recorded", "");
-    }
-    let table = Table::first(ROWS, rows)
+    Table::first(ROWS, rows)
         .left("direction", |row| row.direction.as_deref().map(plain))
         .right("total_ms", |row| row.times.known_total_ns().map(ms3))
         .right("calls", |row| row.times.calls.to_string())
@@ -320,15 +311,12 @@ fn memory(rows: &[MemoryRow]) -> String {
         .right("mean_ms", |row| row.times.mean_ns.map(ms6))
         .right("max_ms", |row| row.times.max_ns.map(ms6))
         .left("GPU", |row| plain(&row.device))
-        .left("range path", |row| code(&row.path));
-    table.markdown()
+        .left("range path", |row| code(&row.path))
+        .or_none("none was recorded", "")
 }
 
 fn graphs(report: &Report) -> String {
-    if report.graph_launches.is_empty() {
-        return String::new();
-    }
-    let table = Table::first(ROWS, &report.graph_launches)
+    Table::first(ROWS, &report.graph_launches)
         .right("graph", |row| row.graph_id.to_string())
         .right("total_ms", |row| row.times.known_total_ns().map(ms3))
         .right("launches", |row| row.times.calls.to_string())
@@ -337,38 +325,31 @@ fn graphs(report: &Report) -> String {
         .right("p99_ms", |row| row.times.p99_ns.map(ms6))
         .left("GPU", |row| plain(&row.device))
         .left("range path", |row| code(&row.path))
-        .left("file", |row| code(&row.file));
-    format!(
-        "{}Graphs recorded as a whole: their kernels have no records of their \
-         own.\n\n",
-        table.markdown(),
-    )
+        .left("file", |row| code(&row.file))
+        .with_note("Graphs recorded as a whole: their kernels have no records of their own.")
 }
 
 fn captures(report: &Report) -> String {
-    if report.graph_captures.is_empty() {
-        return String::new();
-    }
-    let table = Table::first(ROWS, &report.graph_captures)
+    Table::first(ROWS, &report.graph_captures)
         .left("range at replay", |row| code(&row.replay_path))
         .left("range at capture", |row| code(&row.capture_path))
         .right("kernels", |row| row.kernels.to_string())
-        .right("kernel_sum_ms", |row| ms3(row.kernel_sum_ns));
-    table.markdown()
+        .right("kernel_sum_ms", |row| ms3(row.kernel_sum_ns))
+        .or_nothing()
 }
 
 /// Rows of a table here.
 const TOOL_ROWS: usize = 20;
 
 fn classes(report: &Report) -> String {
+    if report.kernels.is_empty() {
+        return none("no kernel was recorded", "");
+    }
     let mut stages: BTreeMap<&str, (Reverse<u64>, Vec<&KernelRow>)> = BTreeMap::new();
     for row in &report.kernels {
         let (Reverse(ns), rows) = stages.entry(&row.stage).or_default();
         *ns = ns.saturating_add(row.times.total_ns);
         rows.push(row);
-    }
-    if stages.is_empty() {
-        return none("no kernel was recorded", "");
     }
     let mut stages: Vec<_> = stages.into_iter().collect();
     // Where there are more than are shown, the longest ones are.
@@ -377,23 +358,21 @@ fn classes(report: &Report) -> String {
     }
     let stages = stages.into_iter().map(|(stage, (_, rows))| (stage, class_sums(rows)));
     let rows = stages.flat_map(|(stage, sums)| sums.into_iter().map(move |sum| (stage, sum)));
-    let rows: Vec<_> = rows.collect();
-    let table = Table::first(ROWS, &rows)
-        .left("stage", |(stage, _)| code(stage))
-        .left("class", |(_, sum)| plain(sum.class))
-        .right("kernel_sum_ms", |(_, sum)| sum.total_ns.map(ms3))
-        .right("% of the stage's sum", |(_, sum)| sum.percent.map(percent1))
-        .right("calls", |(_, sum)| sum.calls.to_string());
     // Communication kernels spin while they wait.
     let waited = report.ranks.collectives.iter().filter_map(|row| row.waiting_ns);
     let waiting = waited.reduce(u64::saturating_add).map_or_else(String::new, |ns| {
         format!(" Of communication, {} ms are waiting for other ranks: see Collectives.", ms3(ns))
     });
-    format!(
-        "{}Classes follow from the names of the kernels; selection is top-k, sort, argmax and \
-         multinomial, of samplers and of the routers of experts.{waiting}\n\n",
-        table.markdown(),
-    )
+    Table::first(ROWS, &rows.collect::<Vec<_>>())
+        .left("stage", |(stage, _)| code(stage))
+        .left("class", |(_, sum)| plain(sum.class))
+        .right("kernel_sum_ms", |(_, sum)| sum.total_ns.map(ms3))
+        .right("% of the stage's sum", |(_, sum)| sum.percent.map(percent1))
+        .right("calls", |(_, sum)| sum.calls.to_string())
+        .with_note(&format!(
+            "Classes follow from the names of the kernels; selection is top-k, sort, argmax and \
+             multinomial, of samplers and of the routers of experts.{waiting}"
+        ))
 }
 
 /// The longest kernels with counters, under the roof.
@@ -467,16 +446,12 @@ fn reconciliation(report: &Report) -> String {
 }
 
 fn coverage(report: &Report) -> String {
-    let mut out = String::new();
     let mut counts = report.coverage.total.labelled();
     counts.push(("spool files refused", report.coverage.files_refused));
     let table = Table::new(&counts)
         .left("what", |(label, _)| (*label).to_owned())
         .right("count", |(_, value)| count(*value));
-    out.push_str(&table.markdown());
-    out.push_str(&coverage_of_processes(report));
-    out.push_str(&meta(report));
-    out
+    table.markdown() + &coverage_of_processes(report) + &meta(report)
 }
 
 fn coverage_of_processes(report: &Report) -> String {
@@ -582,16 +557,11 @@ fn whole_run(report: &Report) -> String {
 
 /// How long the GPUs were busy and idle; nothing where that is not known.
 fn busy(devices: &[DeviceRow]) -> String {
-    let known: Vec<&DeviceRow> = devices
-        .iter()
-        .filter(|row| row.gpu_span_ns.is_some() && row.gpu_busy_ns.is_some())
-        .collect();
-    if known.is_empty() {
-        return String::new();
-    }
+    let is_known = |row: &&DeviceRow| row.gpu_span_ns.is_some() && row.gpu_busy_ns.is_some();
+    let known: Vec<&DeviceRow> = devices.iter().filter(is_known).collect();
     // What ran side by side counts for each process, and what one leaves idle another may fill.
     let alone = |row: &&DeviceRow| !row.shared_by_processes;
-    let table = Table::first(ROWS, &known)
+    Table::first(ROWS, &known)
         .left("GPU", |row| match row.shared_by_processes {
             false => text(&row.device),
             true => text(&format!("{}, summed over {} processes", row.device, row.processes)),
@@ -601,12 +571,11 @@ fn busy(devices: &[DeviceRow]) -> String {
             let idle_ns = row.gpu_span_ns?.saturating_sub(row.gpu_busy_ns?);
             alone(row).then(|| ms3(idle_ns))
         })
-        .right("gpu_busy_%", |row| row.gpu_busy_percent.filter(|_| alone(row)).map(percent1));
-    format!(
-        "{}Idle is the time between the start of the first GPU work and the end of the last during \
-         which nothing ran.\n\n",
-        table.markdown(),
-    )
+        .right("gpu_busy_%", |row| row.gpu_busy_percent.filter(|_| alone(row)).map(percent1))
+        .with_note(
+            "Idle is the time between the start of the first GPU work and the end of the last during \
+             which nothing ran.",
+        )
 }
 
 #[cfg(test)]

@@ -18,9 +18,8 @@ const KERNELS: usize = 20;
 /// The section; nothing where no process says anything of sampled counters.
 pub(super) fn sampled_md(report: &Report) -> String {
     let Some(sampled) = &report.sampled else { return String::new() };
-    let mut out = own_run(sampled) + &stages(sampled) + &use_of_peak(report) + &kernels(report);
-    out.push_str(&devices(sampled));
-    out
+    [own_run(sampled), stages(sampled), use_of_peak(report), kernels(report), devices(sampled)]
+        .concat()
 }
 
 fn own_run(sampled: &SampledCounters) -> String {
@@ -48,12 +47,13 @@ fn percent(value: Option<f64>) -> Option<String> {
 
 fn stages(sampled: &SampledCounters) -> String {
     let rows = &sampled.stages;
-    if rows.is_empty() {
-        return String::new();
-    }
     let rate = |pick: fn(&SampledStage) -> Option<f64>| move |row: &SampledStage| giga(pick(row));
     let share =
         |pick: fn(&SampledStage) -> Option<f64>| move |row: &SampledStage| percent(pick(row));
+    let assumption = rows.iter().find_map(|row| row.tensor_assumption.as_ref());
+    let assumption = assumption.map_or_else(String::new, |assumption| {
+        paragraph(&format!("TFLOP/s from the tensor pipe assume that {assumption}."))
+    });
     let table = Table::first(ROWS, rows)
         .left("stage", |row| name(&row.stage))
         .left("GPU", |row| plain(&row.device))
@@ -77,29 +77,22 @@ fn stages(sampled: &SampledCounters) -> String {
         .right("NVLink out (GB/s)", rate(|row| row.rates.nvlink_sent_bytes_per_s))
         .right("read in a step (GB)", |row| giga(row.steps.as_ref()?.dram_read_bytes))
         .right("written in a step (GB)", |row| giga(row.steps.as_ref()?.dram_write_bytes));
-    let assumption = rows.iter().find_map(|row| row.tensor_assumption.as_ref());
-    let assumption = assumption.map_or_else(String::new, |assumption| {
-        paragraph(&format!("TFLOP/s from the tensor pipe assume that {assumption}."))
-    });
-    format!(
-        "{}The window of an instance on the GPU is from the start of its first work to the end of its \
+    let notes = format!(
+        "The window of an instance on the GPU is from the start of its first work to the end of its \
          last. Samples at its edges count by the share of their time within; samples that hold work of \
          another stage as well, or work outside of ranges, count for no stage. Rates are over the covered \
          time. Numbers with a coverage below {FULL_COVERAGE_PERCENT} % are marked as partial: they are of \
-         a part of the stage. Bytes of a step are the median over the steps that are covered.\n\n{assumption}",
-        table.markdown()
-    )
+         a part of the stage. Bytes of a step are the median over the steps that are covered.",
+    );
+    table.with_note(&notes) + &assumption
 }
 
 /// The model's own numbers beside the measured ones.
 fn use_of_peak(report: &Report) -> String {
     let used = report.insight.utilisation.iter().flat_map(|used| &used.numbers.stages);
     let rows: Vec<_> = used.filter_map(|stage| Some((stage, stage.sampled?))).collect();
-    if rows.is_empty() {
-        return String::new();
-    }
     let share = |share: Option<f64>| percent(share.map(|share| share * 100.0));
-    let table = Table::first(ROWS, &rows)
+    Table::first(ROWS, &rows)
         .left("stage", |(stage, _)| name(&stage.stage))
         .right("has to read (GB)", |(stage, _)| giga(stage.bytes.value()))
         .right("did read (GB)", |(_, sampled)| giga(sampled.read_bytes))
@@ -107,12 +100,11 @@ fn use_of_peak(report: &Report) -> String {
         .right("MBU of the model, GPU busy (%)", |(stage, _)| share(stage.mbu_busy.value()))
         .right("MBU as sampled (%)", |(_, sampled)| share(sampled.mbu_gpu_window))
         .right("MFU of the model, GPU busy (%)", |(stage, _)| share(stage.mfu_busy.value()))
-        .right("tensor pipe as sampled (%)", |(_, sampled)| share(sampled.tensor_active));
-    format!(
-        "{}Bytes are of one instance. MBU as sampled counts what DRAM moved, read and written, over the \
-         GPU windows; MBU of the model counts weights and KV cache only.\n\n",
-        table.markdown()
-    )
+        .right("tensor pipe as sampled (%)", |(_, sampled)| share(sampled.tensor_active))
+        .with_note(
+            "Bytes are of one instance. MBU as sampled counts what DRAM moved, read and written, over the \
+             GPU windows; MBU of the model counts weights and KV cache only.",
+        )
 }
 
 /// The kernels whose calls read most, with their intervals.
@@ -182,8 +174,7 @@ fn interval(amount: &SampledAmount, unit: f64) -> Option<String> {
 }
 
 fn devices(sampled: &SampledCounters) -> String {
-    let rows = &sampled.devices;
-    let table = Table::first(ROWS, rows)
+    Table::first(ROWS, &sampled.devices)
         .left("trace file", |row| code(&row.file))
         .left("GPU", |row| row.device.as_ref().map(|device| plain(device)))
         .right("samples", |row| count(row.samples))
@@ -195,6 +186,6 @@ fn devices(sampled: &SampledCounters) -> String {
         .right("samples lost", |row| row.samples_lost.map(count))
         .right("DRAM while idle (GB/s)", |row| giga(row.idle_dram_bytes_per_s))
         .left("no numbers, because", |row| row.omitted.as_ref().map(|why| plain(why)))
-        .left("note", |row| row.note.as_ref().map(|note| plain(note)));
-    table.markdown()
+        .left("note", |row| row.note.as_ref().map(|note| plain(note)))
+        .markdown()
 }

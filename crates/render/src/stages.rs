@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use super::page::{idle_percent, model_stages, outermost_ranges};
-use super::table::{Table, name, none, paragraph};
+use super::table::{Table, capitalised, name, none, paragraph};
 use stage2_contract::text::listed;
 use stage2_contract::text::numbers::{count, ms3, percent1, ratio3};
 use stage2_model::{
@@ -44,7 +44,7 @@ pub(super) fn apart(report: &Report) -> Option<String> {
     let names: Vec<String> = outermost_ranges(report)
         .filter_map(|row| Some(format!("{} is {} range", row.stage, row.apart?.phrase())))
         .collect();
-    let shown = names.iter().take(APART_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let shown = names.get(..APART_NAMED.min(names.len()))?.join(", ");
     let more = names.len().saturating_sub(APART_NAMED);
     let more = if more > 0 { format!(", and {more} more") } else { String::new() };
     let them = if names.len() == 1 { "it" } else { "them" };
@@ -118,7 +118,8 @@ pub(super) fn times(report: &Report, most: usize, file: &str) -> String {
             "Steps of a stage that has no warm instance are those of its first, cold one.",
         ));
     }
-    out.extend(steps().filter_map(|step| step.passed_over.as_deref()).map(sentence_of));
+    let passed_over = steps().filter_map(|step| step.passed_over.as_deref());
+    out.extend(passed_over.map(|why| paragraph(&format!("{}.", capitalised(why)))));
     let first_token = answers().find(|answer| answer.role == Role::Prefill);
     out.extend(first_token.map(|answer| {
         let known = answer.time_to_first_token_ns.text(|ns| format!("{:.3} ms (p50)", ns / 1e6));
@@ -149,42 +150,47 @@ pub(super) fn times(report: &Report, most: usize, file: &str) -> String {
     out
 }
 
-fn sentence_of(clause: &str) -> String {
-    let mut letters = clause.chars();
-    let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
-    paragraph(&format!("{first}{}.", letters.as_str()))
-}
-
 fn ms_of(ns: f64) -> Option<String> {
     (0.0..1e18).contains(&ns).then(|| ms3(ns.round() as u64))
+}
+
+impl<'r> Timing<'r> {
+    fn of(stage: &'r str, step: &StepTimes) -> Timing<'r> {
+        let has_several = step.tokens_per_step.is_some_and(|tokens| tokens > 1);
+        Timing {
+            stage,
+            p50_ns: Some(step.p50_ns),
+            per_token_ns: has_several.then(|| step.shown_ns(step.p50_ns)),
+            p99_ns: step.p99_ns,
+            max_ns: step.max_ns,
+            mean_ns: Some(step.mean_ns),
+            std_ns: step.std_ns,
+            count: Some(step.steps),
+            ..Timing::default()
+        }
+    }
 }
 
 /// The stage as a whole, by the answer where that is of its instances.
 fn instances<'r>(stage: &'r StageRow, answer: Option<&StageAnswer>) -> Timing<'r> {
     let step = answer.and_then(|answer| answer.step.as_ref());
-    let whole = step.filter(|step| step.unit == StepUnit::Instance);
-    let is_warm = whole.is_some() || stage.host_warm_median_ns.is_some();
-    let value =
-        |figure: fn(&StageAnswer) -> &Figure| answer.and_then(|answer| figure(answer).value());
+    let timing = match step.filter(|step| step.unit == StepUnit::Instance) {
+        Some(whole) => Timing::of(&stage.stage, whole),
+        None => Timing {
+            stage: &stage.stage,
+            p50_ns: stage.host_warm_median_ns,
+            mean_ns: stage.host_warm_mean_ns,
+            std_ns: stage.host_warm_std_ns,
+            cold_ns: stage.host_first_ns.filter(|_| stage.host_warm_median_ns.is_none()),
+            count: stage.host_warm_instances,
+            ..Timing::default()
+        },
+    };
     Timing {
-        stage: &stage.stage,
-        p50_ns: whole.map(|step| step.p50_ns).or(stage.host_warm_median_ns),
-        per_token_ns: whole.and_then(per_token),
-        p99_ns: whole.and_then(|step| step.p99_ns),
-        max_ns: whole.and_then(|step| step.max_ns),
-        mean_ns: whole.map(|step| step.mean_ns).or(stage.host_warm_mean_ns),
-        std_ns: whole.map_or(stage.host_warm_std_ns, |step| step.std_ns),
-        cold_ns: stage.host_first_ns.filter(|_| !is_warm),
-        count: whole.map(|step| step.steps).or(stage.host_warm_instances),
         slowdown: answer.and_then(|answer| Some(answer.slowdown.as_ref()?.ratio)),
-        tokens_per_s: value(|answer| &answer.tokens_per_s),
-        ..Timing::default()
+        tokens_per_s: answer.and_then(|answer| answer.tokens_per_s.value()),
+        ..timing
     }
-}
-
-/// The median of a token, where a step holds several.
-fn per_token(step: &StepTimes) -> Option<f64> {
-    step.tokens_per_step.filter(|tokens| *tokens > 1).map(|_| step.shown_ns(step.p50_ns))
 }
 
 /// What repeats within the stage, where the answer found that.
@@ -195,18 +201,7 @@ fn steps<'r>(stage: &'r str, answer: &StageAnswer) -> Option<Timing<'r>> {
         StepUnit::RangeWithin => step.path.as_deref().map_or_else(|| "range".to_owned(), name),
         StepUnit::Inferred => "inferred from the kernels".to_owned(),
     };
-    Some(Timing {
-        stage,
-        step: Some(label),
-        p50_ns: Some(step.p50_ns),
-        per_token_ns: per_token(step),
-        p99_ns: step.p99_ns,
-        max_ns: step.max_ns,
-        mean_ns: Some(step.mean_ns),
-        std_ns: step.std_ns,
-        count: Some(step.steps),
-        ..Timing::default()
-    })
+    Some(Timing { step: Some(label), ..Timing::of(stage, step) })
 }
 
 /// A part of a vision encoder within a stage. The mean of all its instances is no mean of warm ones.
@@ -249,21 +244,21 @@ pub(super) fn windows(report: &Report, most: usize, file: &str) -> String {
         });
     }
     let table = table.right("Idle (%)", |row| row.idle_percent.map(percent1));
-    let is_split = |row: &Split<'_>| row.parts.len() > 1;
-    let overlap = match rows.iter().any(is_split) {
-        true => {
-            " Time in which several kinds of work overlap counts for the leftmost of their columns. Kernels that copy are compute."
-        }
-        false => "",
+    let mut notes = String::new();
+    if rows.iter().any(|row| row.parts.len() > 1) {
+        notes.push_str(
+            " Time in which several kinds of work overlap counts for the leftmost of their columns. \
+             Kernels that copy are compute.",
+        );
+    }
+    let is_idle = |(kind, _): &(WindowKind, f64)| {
+        [WindowKind::LaunchGaps, WindowKind::OtherIdle].contains(kind)
     };
-    let idle = [WindowKind::LaunchGaps, WindowKind::OtherIdle];
-    let has_idle = rows.iter().any(|row| row.parts.iter().any(|part| idle.contains(&part.0)));
-    let gaps = if has_idle { format!(" {}", idle_kinds()) } else { String::new() };
-    let cold: Vec<&str> = with_work
-        .iter()
-        .filter(|stage| stage.host_warm_instances == Some(0))
-        .map(|stage| stage.stage.as_str())
-        .collect();
+    if rows.iter().any(|row| row.parts.iter().any(is_idle)) {
+        notes.push_str(&format!(" {}", idle_kinds()));
+    }
+    let cold = with_work.iter().filter(|stage| stage.host_warm_instances == Some(0));
+    let cold: Vec<&str> = cold.map(|stage| stage.stage.as_str()).collect();
     let of = match cold.len() {
         0 => "warm instances".to_owned(),
         all if all == with_work.len() => "all instances, of which none is warm".to_owned(),
@@ -271,7 +266,7 @@ pub(super) fn windows(report: &Report, most: usize, file: &str) -> String {
     };
     format!(
         "{}Shares of the windows of {of}. A window is from the start of an instance on the host to its end or \
-         to the end of its last GPU work.{overlap}{gaps}\n\n{without_work}",
+         to the end of its last GPU work.{notes}\n\n{without_work}",
         table.markdown_with_rest_in(file),
     )
 }
@@ -284,11 +279,11 @@ fn without_gpu_work(stages: &[&StageRow], are_all: bool) -> String {
         1 => ("has no GPU work of its own", "is"),
         _ => ("have no GPU work of their own", "are"),
     };
-    let apart = match are_all {
-        true => String::new(),
-        false => format!(", and {are} in no share of the time of all stages"),
-    };
-    paragraph(&format!("{} {have}{apart}.", listed(&names, APART_NAMED)))
+    let names = listed(&names, APART_NAMED);
+    paragraph(&match are_all {
+        true => format!("{names} {have}."),
+        false => format!("{names} {have}, and {are} in no share of the time of all stages."),
+    })
 }
 
 /// What the two kinds of idle time are.
@@ -335,15 +330,13 @@ pub(super) fn floors(report: &Report, most: usize) -> String {
         .right("Floor (ms)", |row| ms(row, &row.floor.floor_ns))
         .right("p50 over the floor", |row| row.floor.distance.value().map(ratio3))
         .right("Baseline over the floor", |row| row.floor.baseline_distance.map(ratio3));
+    let note = "The floor is the larger of the two times that the hardware needs at least.";
+    let mut out = table.with_note(note);
     let missing = rows.iter().filter_map(|row| Some((row, row.floor.floor_ns.absent()?)));
-    let missing = missing
-        .take(most)
-        .map(|(row, why)| paragraph(&format!("Floor of {}: none, because {why}.", row.stage)));
-    format!(
-        "{}The floor is the larger of the two times that the hardware needs at least.\n\n{}",
-        table.markdown(),
-        missing.collect::<String>(),
-    )
+    for (row, why) in missing.take(most) {
+        out.push_str(&paragraph(&format!("Floor of {}: none, because {why}.", row.stage)));
+    }
+    out
 }
 
 #[cfg(test)]

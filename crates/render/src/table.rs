@@ -61,11 +61,9 @@ impl<'r, T> Table<'r, T> {
         alignment: &'static str,
         mut cell: impl FnMut(&'r T) -> C,
     ) -> Self {
-        let cells = self.rows.iter().map(|row| cell(row).into());
-        let cells: Vec<Option<String>> =
-            cells.map(|cell| cell.filter(|text| text != ABSENT)).collect();
-        let is_shown = self.keeps_every_column || cells.is_empty();
-        if is_shown || cells.iter().any(Option::is_some) {
+        let cells = self.rows.iter().map(|row| cell(row).into().filter(|text| text != ABSENT));
+        let cells: Vec<Option<String>> = cells.collect();
+        if self.keeps_every_column || cells.is_empty() || cells.iter().any(Option::is_some) {
             self.columns.push(Column { name: name.to_owned(), alignment, cells });
         }
         self
@@ -76,8 +74,22 @@ impl<'r, T> Table<'r, T> {
         self.markdown_with_rest_in("metrics.json")
     }
 
-    /// The table as Markdown, with an empty line behind it. It names `file` as the place of the
-    /// rows that are left out.
+    /// The table, or why it has no row: see [`none`].
+    pub(crate) fn or_none(self, reason: &str, remedy: &str) -> String {
+        if self.rows.is_empty() { none(reason, remedy) } else { self.markdown() }
+    }
+
+    /// The table; nothing where it has no row.
+    pub(crate) fn or_nothing(self) -> String {
+        if self.rows.is_empty() { String::new() } else { self.markdown() }
+    }
+
+    /// The table and a paragraph of Markdown on what its numbers are; nothing where it has no row.
+    pub(crate) fn with_note(self, note: &str) -> String {
+        if self.rows.is_empty() { String::new() } else { format!("{}{note}\n\n", self.markdown()) }
+    }
+
+    /// The table as Markdown. It names `file` as the place of the rows that are left out.
     pub fn markdown_with_rest_in(self, file: &str) -> String {
         let columns = &self.columns;
         let mut out = line(columns.iter().map(|column| column.name.as_str()));
@@ -114,10 +126,7 @@ pub fn more_in(file: &str, left_out: usize, noun: &str) -> String {
 
 /// What stands in the place of a table: `reason` is read after "because"; `remedy` may be empty.
 pub fn none(reason: &str, remedy: &str) -> String {
-    let remedy = match remedy {
-        "" => String::new(),
-        remedy => format!(" To do: {}.", plain(remedy)),
-    };
+    let remedy = if remedy.is_empty() { "" } else { &format!(" To do: {}.", plain(remedy)) };
     format!("None, because {}.{remedy}\n\n", plain(reason))
 }
 
@@ -165,6 +174,13 @@ pub(crate) fn sentence(words: &str) -> String {
         words.insert(digits, '\\');
     }
     if words.ends_with(['.', '!', '?', ':']) { words } else { format!("{words}.") }
+}
+
+/// The word with a capital.
+pub(crate) fn capitalised(word: &str) -> String {
+    let mut letters = word.chars();
+    let first = letters.next().into_iter().flat_map(char::to_uppercase);
+    first.chain(letters.clone()).collect()
 }
 
 #[cfg(test)]

@@ -20,7 +20,6 @@ pub(crate) fn put<T>(out: Out<T>, value: T) -> Outcome {
     Ok(())
 }
 
-/// The code that a C function returns.
 pub(crate) fn code(outcome: Outcome) -> u32 {
     outcome.err().unwrap_or(cuda::SUCCESS)
 }

@@ -38,7 +38,6 @@ fn sleep_ms(ms: u64) {
     std::thread::sleep(Duration::from_millis(ms));
 }
 
-/// `INVALID_PARAMETER` if there is no value.
 fn or_invalid<T>(value: Option<T>) -> Outcome<T> {
     value.ok_or(cupti::INVALID_PARAMETER)
 }
@@ -53,14 +52,10 @@ extern "C" fn cuptiActivityRegisterCallbacks(
     let (Some(request), Some(complete)) = (request, complete) else {
         return state.config.faults.register.unwrap_or(cupti::INVALID_PARAMETER);
     };
-    code(
-        state
-            .claim(ActivityApi::First)
-            .and_then(|()| register(state, &state.first, Client::First { request, complete })),
-    )
+    let claimed = state.claim(ActivityApi::First);
+    code(claimed.and_then(|()| register(state, &state.first, Client::First { request, complete })))
 }
 
-/// Gives a collection its client.
 fn register(state: &State, collection: &Collection, client: Client) -> Outcome {
     if let Some(error) = state.config.faults.register {
         return Err(error);
@@ -71,7 +66,6 @@ fn register(state: &State, collection: &Collection, client: Client) -> Outcome {
     })
 }
 
-/// # Errors
 /// `INVALID_KIND` for a kind that CUPTI does not have, `NOT_SUPPORTED` for one that is not simulated.
 fn check_kind(kind: u32) -> Outcome {
     if kind == 0 || kind > LAST_KIND {
@@ -216,11 +210,14 @@ extern "C" fn cuptiActivityGetNumDroppedRecords(
     dropped: Out<usize>,
 ) -> u32 {
     gate!(cuptiActivityGetNumDroppedRecords);
-    if dropped.is_none() {
-        // Reading the count resets it.
-        return cupti::INVALID_PARAMETER;
-    }
-    code(put(dropped, usize::try_from(state().first.buffers.take_dropped()).unwrap_or(usize::MAX)))
+    code(take_dropped(&state().first, dropped))
+}
+
+fn take_dropped(collection: &Collection, dropped: Out<usize>) -> Outcome {
+    // First: reading the count resets it.
+    let dropped = dropped.ok_or(cupti::INVALID_PARAMETER)?;
+    dropped.write(usize::try_from(collection.buffers.take_dropped()).unwrap_or(usize::MAX));
+    Ok(())
 }
 
 #[unsafe(no_mangle)]
@@ -329,7 +326,7 @@ unsafe extern "C" fn cuptiActivityEnable_v2(
 ) -> u32 {
     gate!(cuptiActivityEnable_v2);
     code(subscriber(BEGUN, handle).and_then(|(state, subscriber)| {
-        std::thread::sleep(Duration::from_millis(state.config.faults.slow_enable_ms));
+        sleep_ms(state.config.faults.slow_enable_ms);
         if let Some(error) = state.config.faults.enable {
             return Err(error);
         }
@@ -392,7 +389,7 @@ extern "C" fn cuptiActivityDisable_v2(
 ) -> u32 {
     gate!(cuptiActivityDisable_v2);
     code(subscriber(BEGUN, handle).and_then(|(state, subscriber)| {
-        std::thread::sleep(Duration::from_millis(state.config.faults.slow_disable_ms));
+        sleep_ms(state.config.faults.slow_disable_ms);
         check_kind(kind)?;
         state.claim(ActivityApi::Second)?;
         subscriber.activity.kinds.set(kind, false);
@@ -424,13 +421,8 @@ extern "C" fn cuptiActivityGetNumDroppedRecords_v2(
     dropped: Out<usize>,
 ) -> u32 {
     gate!(cuptiActivityGetNumDroppedRecords_v2);
-    code(subscriber(COMPLETE, handle).and_then(|(_, subscriber)| {
-        // Reading the count resets it.
-        let dropped = dropped.ok_or(cupti::INVALID_PARAMETER)?;
-        let count = subscriber.activity.buffers.take_dropped();
-        dropped.write(usize::try_from(count).unwrap_or(usize::MAX));
-        Ok(())
-    }))
+    let subscriber = subscriber(COMPLETE, handle);
+    code(subscriber.and_then(|(_, subscriber)| take_dropped(&subscriber.activity, dropped)))
 }
 
 #[unsafe(no_mangle)]
@@ -570,12 +562,8 @@ unsafe fn set_attribute(
     Ok(())
 }
 
-/// Has the hardware time kernels. Records are the same here, with it and without. From 13.3 on this is accepted
-/// for every GPU, because it may come before the driver is initialised.
-///
-/// # Errors
-/// `NOT_SUPPORTED` before 13.3 unless the simulated GPU can, as set in the environment; on taking it back;
-/// before 12.8.
+/// Has the hardware time kernels; records are the same with it. From 13.3 on it is accepted for every GPU, as it
+/// may come before the driver is initialised; before, only where the simulated GPU can; never before 12.8.
 fn enable_hardware_trace(state: &State, on: bool) -> Outcome {
     let config = &state.config;
     let toolkit = config.version.toolkit;

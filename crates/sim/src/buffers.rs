@@ -131,9 +131,6 @@ impl Buffers {
     }
 
     /// Takes the callbacks; the first time, also starts the thread that hands buffers over.
-    ///
-    /// # Errors
-    /// The thread could not be started.
     pub(crate) fn register(self: &Arc<Self>, client: Client) -> std::io::Result<()> {
         if self.client.write().replace(client).is_some() {
             return Ok(());
@@ -143,7 +140,6 @@ impl Buffers {
         worker.spawn(move || own.hand_over_full_buffers()).map(drop)
     }
 
-    /// Has no client any more.
     pub(crate) fn leave(&self) {
         *self.client.write() = None;
     }
@@ -254,7 +250,6 @@ impl Buffers {
         }
     }
 
-    /// Records lost since the last call.
     pub(crate) fn take_dropped(&self) -> u64 {
         self.dropped.swap(0, Ordering::Relaxed)
     }
@@ -387,7 +382,6 @@ struct StagedRecord {
     pub(crate) selection: Option<Arc<Selection>>,
 }
 
-/// A buffer of the client that is being filled.
 struct Buffer {
     pub(crate) base: *mut u8,
     /// Bytes, and how many of them hold records.
@@ -399,7 +393,6 @@ struct Buffer {
     staged: VecDeque<StagedRecord>,
     /// When the last of its records is complete, ns.
     complete_ns: u64,
-    /// The thread that asked for it.
     pub(crate) thread: Thread,
 }
 
@@ -461,7 +454,6 @@ impl Buffer {
         None
     }
 
-    /// Writes every record whose work is done.
     pub(crate) fn settle(&mut self) {
         let now_ns = clock::now_ns();
         for staged in std::mem::take(&mut self.staged) {
@@ -473,7 +465,6 @@ impl Buffer {
         }
     }
 
-    /// Overwrites the times of a graph's records that are not written yet.
     pub(crate) fn overwrite(&mut self, exec_id: u32, spans: &[Span]) {
         for staged in &mut self.staged {
             let Record::Work { span, node: (id, node), .. } = &mut staged.record else { continue };
@@ -501,7 +492,6 @@ impl Buffer {
         unsafe { std::slice::from_raw_parts_mut(self.base.add(offset), size) }
     }
 
-    /// When it may be handed over, ns.
     pub(crate) fn due_ns(&self, late_ns: u64) -> u64 {
         self.complete_ns.saturating_add(late_ns)
     }

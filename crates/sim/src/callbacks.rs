@@ -265,9 +265,7 @@ pub(crate) struct Subscriber {
     pub(crate) userdata: usize,
     /// The name that it gave to cuptiSubscribe_v2.
     pub(crate) name: String,
-    /// Enabled callbacks of the driver domain.
     pub(crate) driver: IdSet,
-    /// Enabled callbacks of the resource domain.
     pub(crate) resource: IdSet,
     /// What it collects through the second activity API.
     pub(crate) activity: Collection,
@@ -303,7 +301,6 @@ impl From<Api> for Call {
 }
 
 impl Callbacks {
-    /// No subscriber; the first traced call gets the id `first_correlation`.
     pub(crate) fn new(first_correlation: u32) -> Callbacks {
         Callbacks {
             subscribers: RwLock::default(),

@@ -9,7 +9,6 @@ use std::ffi::CStr;
 pub(crate) struct Api {
     /// `CUpti_driver_api_trace_cbid`.
     pub(crate) cbid: u32,
-    /// Its name, as a callback gives it.
     pub(crate) name: &'static CStr,
 }
 
@@ -56,7 +55,6 @@ apis! {
     GRAPH_INSTANTIATE = 643 c"cuGraphInstantiateWithFlags";
 }
 
-/// The name behind a callback id.
 pub(crate) fn name(cbid: u32) -> Option<&'static CStr> {
     ALL.iter().find(|api| api.cbid == cbid).map(|api| api.name)
 }

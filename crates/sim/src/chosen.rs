@@ -130,7 +130,6 @@ unsafe impl Send for Selection {}
 unsafe impl Sync for Selection {}
 
 impl Selection {
-    /// # Errors
     /// `INVALID_PARAMETER` for fields that do not begin with the kind, that the kind does not have, or
     /// that are there twice; `NOT_SUPPORTED` for a kind without chosen fields.
     fn new(version: &Version, kind: u32, ids: &[i32], lie: bool) -> Outcome<Selection> {
@@ -204,10 +203,7 @@ pub(crate) struct Table {
 }
 
 impl Chosen {
-    /// Chooses fields for a kind.
-    ///
-    /// # Errors
-    /// As [`Selection::new`]; `INVALID_OPERATION` while others are chosen or not flushed.
+    /// Chooses fields for a kind; `INVALID_OPERATION` while others are chosen or not flushed.
     pub(crate) fn choose(&self, version: &Version, kind: u32, ids: &[i32], lie: bool) -> Outcome {
         let selection = Arc::new(Selection::new(version, kind, ids, lie)?);
         let mut chosen = self.0.write();
@@ -218,7 +214,6 @@ impl Chosen {
         Ok(())
     }
 
-    /// The kind is not collected any more.
     pub(crate) fn end(&self, kind: u32) {
         if let Some(choice) = self.0.write().get_mut(&kind) {
             choice.ended = true;

@@ -33,7 +33,6 @@ const FAULT_FORMS: &str = "a list of fail=FUNCTION:CODE, slow=FUNCTION:MS, hang=
 const VERSION_FORMS: &str =
     "the number to report (18, 28, 130001, 99) or a CUDA toolkit (11.8, 12.4, 13.1)";
 
-/// A setting that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{variable}={value:?} cannot be read: give {accepted}")]
 pub(crate) struct ConfigError {
@@ -100,51 +99,29 @@ macro_rules! faults {
 }
 
 faults! {
-    /// Errors to produce; None and 0 switch a fault off.
+    /// Errors to produce, as README.md describes them; None and 0 switch a fault off.
     Faults {
-        /// `CUptiResult` of every cuptiSubscribe.
         subscribe: code = "subscribe",
-        /// `CUptiResult` of cuptiActivityRegisterCallbacks.
         register: code = "register",
-        /// `CUptiResult` of every cuptiActivityEnable.
         enable: code = "enable",
-        /// `CUptiResult` of every cuptiActivityFlushAll, which does nothing.
         flush: code = "flush",
-        /// `CUresult` of cuInit.
         cu_init: code = "cu-init",
-        /// Every Nth record of GPU work is dropped and counted.
         drop_every: amount = "drop",
-        /// From the Nth record of GPU work on, another client has the buffers.
         taken_over_at: amount = "taken-over",
-        /// Every Nth kernel record has start and end 0.
         zero_timestamps_every: amount = "zero-timestamps",
-        /// Every Nth kernel record ends before it starts.
         reversed_timestamps_every: amount = "reversed-timestamps",
-        /// Every Nth kernel record is of the year 2262.
         future_timestamps_every: amount = "future-timestamps",
-        /// Every Nth kernel record names no call.
         no_correlations_every: amount = "no-correlations",
-        /// Every Nth kernel record names the call that launched the kernel before it.
         repeated_correlations_every: amount = "repeated-correlations",
-        /// Every Nth kernel record has no name.
         no_names_every: amount = "no-names",
-        /// Every Nth kernel record has a kind that no header knows.
         unknown_kinds_every: amount = "unknown-kinds",
-        /// How long a complete buffer is held back, ms.
         late_buffers_ms: amount = "late-buffers",
-        /// How long cuptiActivityFlushAll blocks before it does anything, ms.
         flush_hang_ms: amount = "flush-hang",
-        /// How long cuptiActivityEnable takes for each kind, ms.
         slow_enable_ms: amount = "slow-enable",
-        /// How long cuptiActivityDisable takes for each kind, ms.
         slow_disable_ms: amount = "slow-disable",
-        /// The machine has no GPU.
         no_device: flag = "no-device",
-        /// `CUptiResult` of every function of the second activity API.
         second_api: code = "second-api",
-        /// The layouts of chosen fields that a client is told lie outside of the records.
         false_layouts: flag = "false-layouts",
-        /// The hardware can time kernels, which the recorded GPU cannot.
         hardware_trace: flag = "hardware-trace",
         + /// Of sampled counters.
         pm: PmFaults,
@@ -155,27 +132,16 @@ faults! {
 
 faults! {
     PmFaults {
-        /// `CUptiResult` of cuptiPmSamplingGetCounterAvailability.
         availability: code = "pm-availability",
-        /// `CUptiResult` of cuptiPmSamplingEnable.
         enable: code = "pm-enable",
-        /// `CUptiResult` of every cuptiPmSamplingDecodeData.
         decode: code = "pm-decode",
-        /// The Nth cuptiPmSamplingDecodeData fails, and no other one.
         break_at: amount = "pm-break",
-        /// Of every second stretch of so many ms there are no samples, and nothing is said of it.
         gaps_ms: amount = "pm-gaps",
-        /// Every Nth decoding finds the hardware's buffer full.
         overflow_every: amount = "pm-overflow",
-        /// Every Nth sample has values that are no numbers.
         nan_every: amount = "pm-nan",
-        /// How long each call takes, ms.
         slow_ms: amount = "pm-slow",
-        /// Bytes that somebody else reads in a microsecond.
         other_bytes_per_us: amount = "pm-other",
-        /// The chip has no trigger by time.
         no_time_trigger: flag = "pm-no-time-trigger",
-        /// What samples takes itself apart at exit.
         taken_apart: flag = "pm-taken-apart",
     }
 }
@@ -195,9 +161,6 @@ impl Default for Config {
 
 impl Config {
     /// Settings from the environment, where `overrides` does not name the variable.
-    ///
-    /// # Errors
-    /// The first value that cannot be read.
     pub(crate) fn read(overrides: &BTreeMap<String, String>) -> Result<Config, ConfigError> {
         let get = |name: &str| {
             overrides.get(name).cloned().or_else(|| {
@@ -227,9 +190,6 @@ impl Config {
 
 impl Faults {
     /// Reads a comma-separated list.
-    ///
-    /// # Errors
-    /// The first item that is no known fault or has no number where it needs one.
     pub(crate) fn parse(text: &str) -> Result<Faults, ConfigError> {
         let mut faults = Faults::default();
         for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
@@ -305,8 +265,7 @@ enum Effect {
 }
 
 impl CallFault {
-    /// Reads `fail=FUNCTION:CODE`, `slow=FUNCTION:MS` or `hang=FUNCTION` or `fork=FUNCTION`, each with `@N` behind it for the
-    /// Nth call only. `None` for anything else.
+    /// Reads `WHAT=FUNCTION`, `:NUMBER` behind it where `WHAT` needs one, and `@N` for the Nth call only.
     pub(crate) fn parse(item: &str) -> Option<CallFault> {
         let (what, rest) = item.split_once('=')?;
         let (rest, at) = match rest.split_once('@') {
@@ -329,22 +288,10 @@ impl CallFault {
     }
 }
 
-/// The calls so far of the functions that have a fault.
-#[derive(Debug, Default)]
-pub(crate) struct CallCounts(Vec<AtomicU64>);
-
-impl CallCounts {
-    pub(crate) fn new(faults: &[CallFault]) -> CallCounts {
-        CallCounts(faults.iter().map(|_| AtomicU64::new(0)).collect())
-    }
-}
-
-/// A call of a function begins. `Some`: what it returns at once.
-pub(crate) fn meet(faults: &[CallFault], counts: &CallCounts, function: &str) -> Option<u32> {
-    for (fault, calls) in faults.iter().zip(&counts.0) {
-        if fault.function != function {
-            continue;
-        }
+/// A call of a function begins. `calls`: how often that was so, for each fault. `Some`: what it returns at once.
+pub(crate) fn meet(faults: &[CallFault], calls: &[AtomicU64], function: &str) -> Option<u32> {
+    let counted = faults.iter().zip(calls);
+    for (fault, calls) in counted.filter(|(fault, _)| fault.function == function) {
         let call = calls.fetch_add(1, Ordering::Relaxed) + 1;
         if fault.at.is_some_and(|at| at != call) {
             continue;

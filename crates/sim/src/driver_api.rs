@@ -69,7 +69,6 @@ pub(crate) fn call(
     )
 }
 
-/// # Errors
 /// `INVALID_DEVICE` for any but the one device.
 fn check_device(device: c_int) -> Outcome {
     if device == 0 { Ok(()) } else { Err(cuda::INVALID_DEVICE) }
@@ -324,10 +323,6 @@ extern "C" fn cuMemFree_v2(address: u64) -> u32 {
     call(calls::MEM_FREE, |state, _| state.objects.lock().free(address))
 }
 
-/// What `stage2_sim_version` returns: the version of the functions of this library that are not
-/// NVIDIA's.
-const SIM_VERSION: u32 = 1;
-
 #[unsafe(no_mangle)]
 extern "C" fn cuStreamBeginCapture_v2(stream: Handle, _mode: u32) -> u32 {
     call(calls::STREAM_BEGIN_CAPTURE, |state, _| {
@@ -413,10 +408,11 @@ fn error_text(error: u32) -> (&'static CStr, &'static CStr) {
     }
 }
 
-/// By this symbol a collector recognises that the driver and CUPTI beside it are simulated.
+/// The version of the functions of this library that are not NVIDIA's. By this symbol a collector recognises
+/// that the driver and CUPTI beside it are simulated.
 #[unsafe(no_mangle)]
 extern "C" fn stage2_sim_version() -> u32 {
-    SIM_VERSION
+    1
 }
 
 /// Sets a `STAGE2_SIM_*` variable for this copy of the library; 0, or 1 if it is too late or the
@@ -434,7 +430,6 @@ unsafe extern "C" fn stage2_sim_configure(name: *const c_char, value: *const c_c
     }
 }
 
-/// The operations of a recorded sequence; none if there is no such sequence.
 fn sequence(number: u32) -> &'static [Op] {
     recorded().sequences.get(number as usize).map_or(&[], Vec::as_slice)
 }
@@ -499,10 +494,8 @@ thread_local! {
     static LOADING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Loads the tool once per process and calls its `InitializeInjection`.
-///
-/// The real driver is silent when that fails; here each failure is a line on stderr, because a
-/// test that injects nothing proves nothing.
+/// Loads the tool once per process and calls its `InitializeInjection`. Each failure is a line on stderr,
+/// where the real driver is silent: a test that injects nothing proves nothing.
 fn load_tool() {
     // The tool may call cuInit from its entry point; waiting for ourselves would never end.
     if LOADING.get() {

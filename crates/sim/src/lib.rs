@@ -62,7 +62,6 @@ pub fn without_symbol(source: &Path, copy: &Path, name: &str) -> Result<()> {
         .map_err(|error| Error::new(error.kind(), format!("{}: {error}", copy.display())))
 }
 
-/// Where in the file the name of an exported symbol stands.
 fn name_offset(bytes: &[u8], name: &str) -> Result<usize> {
     let invalid = |what: String| Error::new(ErrorKind::InvalidData, what);
     let file =

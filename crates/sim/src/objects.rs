@@ -94,8 +94,6 @@ impl Objects {
         MODULE | self.modules as usize
     }
 
-    /// # Errors
-    /// `INVALID_HANDLE` for a handle that is no module's.
     pub(crate) fn check_module(&self, handle: Handle) -> Outcome {
         let is_known = untag(handle, MODULE).is_some_and(|id| id <= self.modules);
         if is_known { Ok(()) } else { Err(cuda::INVALID_HANDLE) }
@@ -133,7 +131,6 @@ impl Objects {
         self.functions.get(index).copied()
     }
 
-    /// A new, empty graph; gives its id.
     pub(crate) fn create_graph(&mut self) -> Outcome<u32> {
         if self.graphs.len() >= LIMIT {
             return Err(cuda::OUT_OF_MEMORY);
@@ -180,10 +177,7 @@ impl Objects {
         self.execs.remove(&id).map(drop).ok_or(cuda::INVALID_HANDLE)
     }
 
-    /// A made-up device address with `bytes` behind it.
-    ///
-    /// # Errors
-    /// `INVALID_VALUE` for 0 bytes, `OUT_OF_MEMORY` for more than the recorded device has.
+    /// A made-up device address with `bytes` behind it; `OUT_OF_MEMORY` for more than the recorded device has.
     pub(crate) fn allocate(&mut self, bytes: u64) -> Outcome<u64> {
         if bytes == 0 {
             return Err(cuda::INVALID_VALUE);
@@ -199,10 +193,7 @@ impl Objects {
         Ok(address)
     }
 
-    /// Takes an address back.
-    ///
-    /// # Errors
-    /// `INVALID_VALUE` for one that was not given out, and is not 0.
+    /// Takes an address back; 0 is nobody's, and allowed.
     pub(crate) fn free(&mut self, address: u64) -> Outcome {
         let is_known = address == 0 || self.memory.remove(&address).is_some();
         if is_known { Ok(()) } else { Err(cuda::INVALID_VALUE) }

@@ -16,9 +16,9 @@ use crate::recorded::{Kernel, Work};
 
 /// What CUPTI calls the chip.
 pub(crate) const CHIP: &std::ffi::CStr = c"GH100";
-/// What one sample takes of the hardware's buffer, bytes, as on an H200.
 /// `CUPTI_ERROR_UNKNOWN`.
 const UNKNOWN: u32 = 999;
+/// What one sample takes of the hardware's buffer, bytes, as on an H200.
 const SAMPLE_BYTES: u64 = 40 << 10;
 /// Metrics that one pass measures.
 const METRICS_PER_PASS: usize = 12;
@@ -69,7 +69,6 @@ pub(crate) fn metric(name: &str) -> Option<usize> {
     METRICS.iter().position(|(known, _)| *known == name)
 }
 
-/// In how many passes these metrics are measured.
 pub(crate) fn passes(metrics: &[usize]) -> usize {
     let many = metric(MANY_PASSES).filter(|many| metrics.contains(many)).map_or(0, |_| 18);
     metrics.len().div_ceil(METRICS_PER_PASS).max(1) + many
@@ -89,7 +88,6 @@ fn kernel_read_bytes(kernel: &Kernel) -> u64 {
     1_000_000 + hash % 15_000_000
 }
 
-/// Bytes that a piece of work reads from memory.
 pub(crate) fn read_bytes(work: &Work) -> u64 {
     match work {
         Work::Kernel(kernel) => kernel_read_bytes(kernel),
@@ -136,7 +134,6 @@ pub(crate) struct Sample {
     pub(crate) values: Vec<f64>,
 }
 
-/// Sampling of the one device.
 #[derive(Default)]
 pub(crate) struct Sampling {
     /// Work is kept only while somebody may sample it.
@@ -195,12 +192,10 @@ impl Sampling {
         Ok(())
     }
 
-    /// An error where nobody has the counters.
     pub(crate) fn is_enabled(&self) -> Outcome {
         self.state.lock().session.as_ref().map(|_| ()).ok_or(cupti::INVALID_OPERATION)
     }
 
-    /// Sets what is measured, how often, and how much room there is.
     pub(crate) fn configure(&self, metrics: Vec<usize>, interval_ns: u64, room: u64) -> Outcome {
         let mut state = self.state.lock();
         let session = state.session.as_mut().ok_or(cupti::INVALID_OPERATION)?;

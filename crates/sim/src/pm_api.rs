@@ -369,7 +369,6 @@ fn u64_at(bytes: &[u8], at: usize) -> Outcome<u64> {
     eight.map(|eight| u64::from_ne_bytes(*eight)).ok_or(cupti::INVALID_PARAMETER)
 }
 
-/// How many samples counter data holds.
 fn sample_count(image: &[u8]) -> Outcome<usize> {
     if image.len() < DATA_HEADER || !image.starts_with(DATA) {
         return Err(cupti::INVALID_PARAMETER);

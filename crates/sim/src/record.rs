@@ -44,7 +44,6 @@ pub(crate) enum Damage {
     UnknownKind,
 }
 
-/// What a record says.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Record {
     /// A kernel, copy or fill; `node` is (graph id, graph node id), zeros for a plain launch.
@@ -158,7 +157,6 @@ impl Record {
     }
 }
 
-/// Where a kernel's record has its name.
 const NAME_AT: usize = 104;
 
 fn encode_kernel(to: &mut Fields, kernel: &Kernel, span: Span, node: (u32, u64), grid_id: u64) {

@@ -31,7 +31,6 @@ pub(crate) enum Work {
     },
 }
 
-/// One operation of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Op {
     pub(crate) work: Work,

@@ -12,7 +12,7 @@ use crate::abi::{GraphData, Handle, Outcome, cuda, cupti, kind, resource};
 use crate::buffers::Collection;
 use crate::callbacks::Callbacks;
 use crate::clock;
-use crate::config::{CallCounts, Config, ConfigError, VARIABLES};
+use crate::config::{Config, ConfigError, VARIABLES};
 use crate::objects::{
     Objects, exec_handle, graph_handle, id_of_graph, node_handle, node_id, node_type,
 };
@@ -27,7 +27,7 @@ pub(crate) struct State {
     /// Why the settings are the defaults, where they could not be read.
     pub(crate) config_error: Option<ConfigError>,
     /// Calls of the functions that are to fail.
-    pub(crate) call_counts: CallCounts,
+    pub(crate) call_counts: Vec<AtomicU64>,
     pub(crate) callbacks: Callbacks,
     /// What is collected through the first activity API.
     pub(crate) first: Collection,
@@ -42,7 +42,6 @@ pub(crate) struct State {
     pub(crate) objects: Mutex<Objects>,
     /// The process in which cuInit went well, or 0: a forked child has no driver.
     pub(crate) initialized_in: AtomicU32,
-    /// The primary context exists.
     pub(crate) context: AtomicBool,
     /// Kernels launched so far.
     pub(crate) grids: AtomicU64,
@@ -58,10 +57,7 @@ pub(crate) enum ActivityApi {
 }
 
 impl State {
-    /// Takes the process for an activity API.
-    ///
-    /// # Errors
-    /// `MULTIPLE_SUBSCRIBERS` if it uses the other one.
+    /// Takes the process for an activity API; `MULTIPLE_SUBSCRIBERS` if it uses the other one.
     pub(crate) fn claim(&self, api: ActivityApi) -> Outcome {
         let (api, order) = (api as u8, Ordering::AcqRel);
         match self.activity_api.compare_exchange(0, api, order, Ordering::Acquire) {
@@ -98,12 +94,10 @@ impl State {
         self.any_collection(|collection| collection.has_call(cbid))
     }
 
-    /// Records something for whoever collects it; its work is done at `end_ns`.
     pub(crate) fn offer(&self, record: Record, end_ns: u64) {
         self.for_each_collection(|collection| collection.offer(record, end_ns));
     }
 
-    /// Overwrites the times of a graph's recorded launches, see [`crate::buffers::Buffers`].
     pub(crate) fn overwrite(&self, exec_id: u32, spans: &[Span]) {
         self.for_each_collection(|collection| collection.buffers.overwrite(exec_id, spans));
     }
@@ -125,7 +119,7 @@ pub(crate) fn state() -> &'static State {
         };
         IS_BLACKWELL.store(config.faults.hardware_trace, Ordering::Relaxed);
         State {
-            call_counts: CallCounts::new(&config.faults.calls),
+            call_counts: config.faults.calls.iter().map(|_| AtomicU64::new(0)).collect(),
             callbacks: Callbacks::new(config.first_correlation),
             first: Collection::new(&config),
             activity_api: AtomicU8::new(0),
@@ -179,14 +173,12 @@ thread_local! {
     static HAS_LAUNCHED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether the calling thread has launched something on the GPU.
 pub(crate) fn has_launched() -> bool {
     HAS_LAUNCHED.get()
 }
 
 impl State {
-    /// Launches an operation on a stream, or adds it to the graph that the stream is captured
-    /// into.
+    /// Launches an operation on a stream, or adds it to the graph into which the stream is captured.
     pub(crate) fn launch(&self, correlation_id: u32, stream: Handle, op: Op) -> Outcome {
         let begin = Instant::now();
         HAS_LAUNCHED.set(true);
@@ -278,7 +270,6 @@ impl State {
         Ok(())
     }
 
-    /// Keeps the calling thread until the cost of a launch has passed since `begin`.
     fn spend(&self, begin: Instant, cost_ns: u64) {
         if !self.config.fast {
             clock::spin_since(begin, cost_ns);

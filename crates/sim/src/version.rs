@@ -2,7 +2,6 @@
 
 use crate::abi::kind;
 
-/// The CUPTI that this library claims to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Version {
     pub(crate) reported: u32,
@@ -34,8 +33,7 @@ const OLD_NUMBERS: [(u32, (u32, u32)); 12] = [
 ];
 
 impl Version {
-    /// Reads `130001` (a number for `cuptiGetVersion` to report; any is accepted) or `12.4` (a
-    /// toolkit).
+    /// Reads a number for `cuptiGetVersion` to report (`130001`; any is accepted) or a toolkit (`12.4`).
     pub(crate) fn parse(text: &str) -> Option<Version> {
         let Some((major, minor)) = text.split_once('.') else {
             return text.parse().ok().map(Version::from_reported);
@@ -61,16 +59,13 @@ impl Version {
         Version { reported, toolkit }
     }
 
-    /// The CUDA version of a driver that came with it, at most the one that the behaviour was measured
-    /// on: 1000 * major + 10 * minor.
+    /// The CUDA version of its driver, at most that of [`MEASURED`]: 1000 * major + 10 * minor.
     pub(crate) fn driver_version(&self) -> u32 {
         let (major, minor) = self.toolkit.min(MEASURED.toolkit);
         major * 1000 + minor * 10
     }
 
-    /// Bytes of a record of a kind, or `None` for a kind that is not simulated.
-    ///
-    /// Source: the structs that the headers of each toolkit declare for the kind.
+    /// Bytes of a record of a simulated kind. Source: the structs in the headers of each toolkit.
     pub(crate) fn record_bytes(&self, kind: u32) -> Option<usize> {
         let steps: &[((u32, u32), usize)] = match kind {
             kind::CONCURRENT_KERNEL | kind::UNKNOWN => &[

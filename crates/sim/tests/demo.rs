@@ -36,16 +36,29 @@ fn injected(arguments: &[&str]) -> Command {
 fn run(command: &mut Command) -> (Output, Value, String) {
     let output = command.output().expect("the demo starts");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let mut lines = text.lines();
-    let json = lines.next().and_then(|line| serde_json::from_str(line).ok());
-    let rest = lines.collect::<Vec<_>>().join("\n");
-    (output, json.unwrap_or_default(), rest)
+    let (first, rest) = text.split_once('\n').unwrap_or_default();
+    let json = serde_json::from_str(first).unwrap_or_default();
+    (output, json, rest.trim_end().to_owned())
+}
+
+/// The JSON, and what the tool says, of a demo that goes well.
+fn played(command: &mut Command) -> (Value, String) {
+    let (output, json, rest) = run(command);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    (json, rest)
+}
+
+/// What a demo says that finds no device.
+fn refused(command: &mut Command) -> String {
+    let output = command.output().expect("the demo starts");
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(3), "{message}");
+    message
 }
 
 #[test]
 fn it_plays_the_recorded_rounds_and_says_that_they_are_simulated() {
-    let (output, json, _) = run(&mut demo(&["--device", "simulated", "--rounds", "2"]));
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let (json, _) = played(&mut demo(&["--device", "simulated", "--rounds", "2"]));
     assert_eq!(json["simulated"], true);
     assert_eq!(json["device"], "NVIDIA H200 (simulated)");
     assert_eq!(
@@ -60,9 +73,8 @@ fn it_plays_the_recorded_rounds_and_says_that_they_are_simulated() {
 
 #[test]
 fn a_tool_in_its_environment_sees_every_kernel_and_range() {
-    let (output, json, rest) =
-        run(&mut injected(&["--device", "simulated", "--rounds", "2", "--steps", "3"]));
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let (json, rest) =
+        played(&mut injected(&["--device", "simulated", "--rounds", "2", "--steps", "3"]));
     assert_eq!(json["simulated"], true);
     // Warm-up, two prefills, six steps. Ranges: warm-up, 2 x (prefill, 16 layers, decode, 3 steps).
     let kernels = 662 + 694 + 2 * 662 + 6 * 694;
@@ -90,8 +102,7 @@ fn nsight_systems_is_not_let_in_where_it_would_crash() {
 fn threads_and_graphs_add_up() {
     let arguments =
         ["--device", "simulated", "--rounds", "1", "--steps", "2", "--threads", "3", "--graph"];
-    let (output, json, rest) = run(&mut injected(&arguments));
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let (json, rest) = played(&mut injected(&arguments));
     assert_eq!(json["kernels_per_step"], 761);
     assert_eq!(json["all_host_ms"].as_array().map(Vec::len), Some(3));
     let kernels = 3 * (662 + 694 + 662 + 2 * 761);
@@ -109,22 +120,15 @@ fn what_is_not_there_is_named_with_a_remedy_and_status_3() {
     assert_eq!(output.status.code(), Some(2));
     let program = env!("CARGO_BIN_EXE_stage2-demo");
     let arguments = ["--device", "simulated", "--sim", "/nowhere/x.so"];
-    let output = Command::new(program).args(arguments).output().expect("starts");
-    let message = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(3), "{message}");
+    let message = refused(Command::new(program).args(arguments));
     assert!(message.contains("/nowhere/x.so") && message.contains("--sim"), "{message}");
-    let (output, _, _) = run(demo(&["--device", "simulated"]).env("STAGE2_SIM_FAULT", "no-device"));
-    let message = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(3), "{message}");
-    assert!(message.contains("CUDA_ERROR_NO_DEVICE"), "{message}");
-}
-
-#[test]
-fn an_unknown_fault_is_named_on_stderr() {
-    let (output, _, _) = run(demo(&["--device", "simulated"]).env("STAGE2_SIM_FAULT", "typo=1"));
-    let message = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(3), "{message}");
-    assert!(message.contains("\"typo=1\"") && message.contains("subscribe=CODE"), "{message}");
+    for (fault, parts) in [
+        ("no-device", &["CUDA_ERROR_NO_DEVICE"][..]),
+        ("typo=1", &["\"typo=1\"", "subscribe=CODE"]),
+    ] {
+        let message = refused(demo(&["--device", "simulated"]).env("STAGE2_SIM_FAULT", fault));
+        assert!(parts.iter().all(|part| message.contains(part)), "{message}");
+    }
 }
 
 /// The code for a real GPU, with the simulated driver under the name of the real one.
@@ -135,8 +139,7 @@ fn the_real_path_runs_on_whatever_is_libcuda() {
     std::fs::copy(library_path(), &driver).expect("a copy");
     let mut command = injected(&["--device", "gpu", "--rounds", "1", "--steps", "2", "--graph"]);
     command.env("LD_LIBRARY_PATH", folder.path()).env("COUNTER_CUPTI", &driver);
-    let (output, json, rest) = run(&mut command);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let (json, rest) = played(&mut command);
     assert_eq!(json["simulated"], false);
     assert_eq!(json["kernels_per_step"], 180);
     assert!(rest.contains(&format!("kernels={} ", 5 * 180)), "{rest}");

@@ -19,6 +19,7 @@ use cupti_sys::{Api, CuptiError, Subscriber};
 const NEWEST: (&str, &str) = ("STAGE2_SIM_CUPTI_VERSION", "13.5");
 /// A driver with which subscribers may share.
 const NEW_DRIVER: (&str, &str) = ("STAGE2_SIM_DRIVER_VERSION", "13030");
+const CHOSEN: u32 = cupti::CUPTI_ACTIVITY_ATTR_USER_DEFINED_RECORDS;
 const BUFFER_BYTES: usize = 64 << 10;
 
 const START: Field = Field::new(cupti::KERNEL_FIELD_START);
@@ -114,8 +115,7 @@ fn subscribe(api: &Api, name: &CStr, company: Company) -> Result<Subscriber, Ref
 fn collector(api: &Api) -> Subscriber {
     drop((take(&FIRST), take(&SECOND)));
     let subscriber = subscribe(api, c"first", Company::Welcome).expect("nobody is there");
-    let chosen = cupti::CUPTI_ACTIVITY_ATTR_USER_DEFINED_RECORDS;
-    assert_eq!(api.set_attribute_v2(&subscriber, chosen, 1_u8), Ok(()));
+    assert_eq!(api.set_attribute_v2(&subscriber, CHOSEN, 1_u8), Ok(()));
     assert_eq!(api.register_callbacks_v2(&subscriber, request, complete), Ok(()));
     subscriber
 }
@@ -163,10 +163,8 @@ fn value(record: &FieldRecord<'_>, field: Field) -> u64 {
 
 #[test]
 fn records_hold_the_chosen_fields_and_nothing_else() {
-    let sim = Sim::new(&[FAST, NEWEST]);
-    let api = sim.api();
+    let (sim, api, subscriber) = newest();
     assert!(api.has_activity_v2());
-    let subscriber = collector(&api);
     assert_eq!(api.activity_enable_v2(&subscriber, KERNEL, &KERNEL_FIELDS), Ok(()));
     assert_eq!(api.activity_enable_v2(&subscriber, MEMSET, &[Field::KIND, FILL_BYTES]), Ok(()));
     start(&sim);
@@ -279,8 +277,7 @@ fn several_subscribers_have_their_own_records_and_losses() {
     assert_eq!(refusal.error, CuptiError::MULTIPLE_SUBSCRIBERS);
     assert_eq!(refusal.holder.as_deref(), Some("CUPTI for first"));
     let second = subscribe(&api, c"second", Company::Welcome).expect("all allow it");
-    let chosen = cupti::CUPTI_ACTIVITY_ATTR_USER_DEFINED_RECORDS;
-    assert_eq!(api.set_attribute_v2(&second, chosen, 1_u8), Ok(()));
+    assert_eq!(api.set_attribute_v2(&second, CHOSEN, 1_u8), Ok(()));
     assert_eq!(api.register_callbacks_v2(&second, request, complete_second), Ok(()));
     let third = subscribe(&api, c"third", Company::Welcome).expect("all allow it");
     assert_eq!(api.register_callbacks_v2(&third, refuse, complete), Ok(()));
@@ -339,8 +336,7 @@ fn other_fields_need_a_forced_flush_and_the_attribute() {
     assert_eq!(enable(&[Field::KIND, Field::new(49)]), Err(CuptiError::INVALID_PARAMETER));
     assert_eq!(enable(&[Field::KIND, START]), Ok(()));
     assert_eq!(enable(&[Field::KIND, START]), Ok(()));
-    let chosen = cupti::CUPTI_ACTIVITY_ATTR_USER_DEFINED_RECORDS;
-    assert_eq!(code(api.set_attribute_v2(&subscriber, chosen, 0_u8)), Err(7), "too late");
+    assert_eq!(code(api.set_attribute_v2(&subscriber, CHOSEN, 0_u8)), Err(7), "too late");
     assert_eq!(api.activity_disable_v2(&subscriber, KERNEL), Ok(()));
     assert_eq!(code(enable(&[Field::KIND, END])), Err(7));
     api.flush_all(true).expect("a flush");
@@ -365,16 +361,16 @@ fn versions_and_faults_are_what_they_say() {
         match shared {
             // The configuration is longer from 13.4 on, and refused where it is too long.
             Ok(subscriber) if has_v2 => {
-                let chosen = cupti::CUPTI_ACTIVITY_ATTR_USER_DEFINED_RECORDS;
-                assert_eq!(api.set_attribute_v2(&subscriber, chosen, 1_u8), Ok(()));
+                assert_eq!(api.set_attribute_v2(&subscriber, CHOSEN, 1_u8), Ok(()));
                 let enabled = api.activity_enable_v2(&subscriber, KERNEL, &KERNEL_FIELDS);
                 assert_eq!(enabled, Ok(()), "{version}");
             }
             Ok(_) => {}
-            Err(refusal) => {
-                let expected = (not_supported, None);
-                assert_eq!((refusal.error.code(), refusal.holder), expected, "{version}");
-            }
+            Err(refusal) => assert_eq!(
+                (refusal.error.code(), refusal.holder),
+                (not_supported, None),
+                "{version}"
+            ),
         }
         // Where it may come before the driver's initialisation, nobody knows yet that this GPU cannot.
         let hardware = if has_v2 { Ok(()) } else { Err(not_supported) };

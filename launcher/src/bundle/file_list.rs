@@ -22,15 +22,11 @@ const ROWS: usize = 400;
 /// Characters of a path.
 const PATH_LIMIT: usize = 160;
 
-/// Whether `run_dir` has the page that ends with the list.
 pub(crate) fn has_page(run_dir: &Path) -> bool {
     run_dir.join(PAGE).is_file()
 }
 
 /// Puts the list at the end of the page in `run_dir`, in the place of an older one.
-///
-/// # Errors
-/// The page is not there, or cannot be read or written.
 pub(crate) fn list_files(run_dir: &Path) -> anyhow::Result<()> {
     let path = run_dir.join(PAGE);
     let failed = || format!("{} cannot be read", path.display());
@@ -59,7 +55,6 @@ fn section(run_dir: &Path) -> String {
     )
 }
 
-/// What a file is, by its place and name.
 fn meaning(name: &str) -> &'static str {
     let (folder, file) = name.rsplit_once('/').unwrap_or(("", name));
     let top = folder.split('/').next().unwrap_or_default();

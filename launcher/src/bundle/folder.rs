@@ -41,7 +41,6 @@ pub(crate) enum RunFolder {
     New { under: PathBuf, name: String },
 }
 
-/// A link that was set.
 pub(crate) struct LatestLink {
     pub(crate) link: PathBuf,
     pub(crate) target: PathBuf,
@@ -175,7 +174,6 @@ impl RunFolder {
     }
 }
 
-/// Name of the link to the latest run.
 const LATEST: &str = "latest";
 
 /// What keeps git, and tools that read its files, away from all that lies in a folder.

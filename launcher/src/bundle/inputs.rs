@@ -30,7 +30,6 @@ pub(crate) struct Inputs {
     pub(crate) manifest: Option<Manifest>,
 }
 
-/// The list of inputs.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Manifest {
     /// Who named it: `inputs.manifest` of this program, or a key of the workload's configuration.

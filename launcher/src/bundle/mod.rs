@@ -95,7 +95,6 @@ impl Bundle {
         self.record.findings.push(finding);
     }
 
-    /// The GPUs, as far as they were asked for.
     pub(crate) fn gpu(&self) -> Option<&GpuFacts> {
         self.environment.as_ref().map(|environment| &environment.gpu)
     }
@@ -223,7 +222,6 @@ pub(crate) fn window_bundles(run_dir: &Path) -> Vec<PathBuf> {
     found.into_iter().map(|(_, path)| path).collect()
 }
 
-/// The number of a window, by the name of its bundle.
 fn window_number(name: &str) -> Option<u64> {
     name.strip_prefix('w')?.parse().ok()
 }

@@ -181,7 +181,6 @@ impl RunRecord {
         write_whole(&run_dir.join(RUN_JSON), &format!("{json}\n"))
     }
 
-    /// The record as it may be written down, without secrets.
     fn redacted(&self) -> RunRecord {
         let pass = |pass: &PassRecord| PassRecord {
             argv: redaction::words(&pass.argv),
@@ -235,11 +234,8 @@ pub struct WindowRecord {
 }
 
 impl WindowRecord {
-    /// Reads a trace file; its name in the bundle is `file`. A file of a process that records all its life
-    /// is its first window.
-    ///
-    /// # Errors
-    /// The file cannot be read.
+    /// Reads a trace file; `file` is its name in the bundle. The file of a process that records all its life is its
+    /// first window.
     pub(crate) fn read(path: &Path, file: String) -> anyhow::Result<WindowRecord> {
         let mut window = WindowRecord { number: 1, file, ..WindowRecord::default() };
         let mut trace = Trace::open(path)?;

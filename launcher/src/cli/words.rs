@@ -121,7 +121,6 @@ fn is_option(word: &OsString) -> bool {
     word != "--" && word.to_string_lossy().starts_with('-')
 }
 
-/// Whether a command takes settings.
 pub(super) fn takes_settings(command: &Command) -> bool {
     command.get_positionals().any(|arg| arg.get_id() == "overrides")
 }
@@ -131,7 +130,6 @@ pub(super) fn takes_others(command: &Command) -> bool {
     command.get_positionals().any(|arg| !arg.is_last_set() && arg.get_id() != "overrides")
 }
 
-/// Whether a command runs the workload behind `--`.
 pub(super) fn takes_workload(command: &Command) -> bool {
     command.get_positionals().any(Arg::is_last_set)
 }

@@ -90,7 +90,6 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    /// The error about a key that does not exist. `origin` says who wrote it.
     pub(super) fn unknown(&self, key: &str, origin: Origin) -> ConfigError {
         let advice = self.advice(key, &origin);
         ConfigError::UnknownKey { key: key.to_owned(), origin, advice }

@@ -40,7 +40,6 @@ pub(crate) struct Composed {
     moment: Moment,
 }
 
-/// The key by which Hydra's users name a run folder.
 const HYDRA_RUN_DIR: &str = "hydra.run.dir";
 
 /// Other names of our keys, as a Hydra app's user or a reader of the command line would write them.
@@ -61,10 +60,7 @@ impl Request {
     }
 }
 
-/// Composes and checks the configuration.
-///
-/// # Errors
-/// Anything that is wrong with it; nothing is repaired or skipped.
+/// Composes and checks the configuration. Nothing that is wrong with it is repaired or skipped.
 pub(crate) fn compose(request: &Request) -> Result<Composed, ConfigError> {
     let presets = Presets::open(request.config_dir.as_deref())?;
     let runs_workload = !request.no_workload;
@@ -98,7 +94,6 @@ pub(crate) fn compose(request: &Request) -> Result<Composed, ConfigError> {
 }
 
 impl Composed {
-    /// The name of the preset that is used of a group; none: none is.
     pub(crate) fn chosen(&self, group: &str) -> Option<&str> {
         self.chosen.get(group).map(String::as_str)
     }
@@ -255,24 +250,19 @@ fn added_to(present: &Node, value: &Value, o: &Override) -> Option<Finding> {
     }
 }
 
-/// The settings as they are built in.
-///
-/// # Errors
-/// Presets that do not fit this program, which a test rules out.
+/// The settings as they are built in. A test rules out that the presets do not fit this program.
 pub(crate) fn built_in() -> Result<Config, ConfigError> {
     let PresetTree { tree, chosen, .. } = merge_presets(&Presets::open(None)?, Vec::new(), true)?;
     let composed = Composed { tree, notes: Vec::new(), chosen, moment: Moment::this() };
     Ok(composed.resolved(Path::new("RUN_DIR"))?.1)
 }
 
-/// Every key that there is.
 pub(super) fn skeleton() -> Result<serde_json::Value, ConfigError> {
     let config = built_in()?;
     serde_json::to_value(config)
         .map_err(|e| ConfigError::File { file: "built-in presets".into(), what: e.to_string() })
 }
 
-/// Dotted names of all valid keys, and the groups.
 pub(super) fn valid_keys(
     skeleton: &serde_json::Value,
     presets: &Presets,
@@ -326,7 +316,6 @@ fn check_keys(
 /// Of more tokens no floor is known: their count is a mistake.
 const MOST_TOKENS: u64 = 1 << 40;
 
-/// Reads a resolved tree as settings.
 pub(super) fn typed(tree: Node) -> Result<(Node, Config), ConfigError> {
     let wrong = |key: String, what: String| {
         let origin = tree.get(&key).map_or(&tree.origin, |node| &node.origin).clone();
@@ -393,7 +382,6 @@ fn with_deletion(mut error: ConfigError, deleted: &[(String, String)]) -> Config
     error
 }
 
-/// Name of the file in messages.
 const FILE: &str = "config.yaml";
 /// Parts of the configuration that reports depend on.
 const OF_REPORTS: [&str; 6] = ["report", "model", "hardware", "operators", "roles", "stage1"];

@@ -34,7 +34,6 @@ pub(super) fn resolve_key(
 struct Resolver<'t> {
     tree: &'t Node,
     moment: &'t Moment,
-    /// References followed so far.
     steps: Cell<usize>,
 }
 

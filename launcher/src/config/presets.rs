@@ -10,7 +10,6 @@ use stage2_config::hydra::{Action, Node, Origin, Override, Value};
 use stage2_config::presets::FILES;
 use stage2_read::files;
 
-/// One line of a `defaults` list.
 #[derive(Clone, Debug)]
 enum Entry {
     /// The keys of the file itself.
@@ -251,14 +250,12 @@ const LIMIT_BYTES: u64 = 16 << 20;
 /// Where presets are looked up: the user's folder before the built-in ones, file by file.
 pub(super) struct Presets {
     folder: Option<PathBuf>,
-    /// Names of the presets of each group.
     options: BTreeMap<String, BTreeSet<String>>,
 }
 
 struct Preset {
     /// Its keys, without `defaults`.
     pub(super) keys: Node,
-    /// Its `defaults` list.
     pub(super) defaults: Option<Node>,
     /// What stands after `# @package` on top of it.
     pub(super) package: Option<String>,

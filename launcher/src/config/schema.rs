@@ -40,14 +40,12 @@ pub(crate) struct Config {
     pub(crate) redact: RedactSettings,
 }
 
-/// Passes under other profilers than the collector.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Pipeline {
     pub(crate) nsys: Nsys,
     pub(crate) ncu: Ncu,
 }
 
-/// Models that take part.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Models {
     pub(crate) llm: ModelPreset,

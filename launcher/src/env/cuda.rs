@@ -9,7 +9,6 @@ use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
 
 use super::gpu::{Gpu, GpuFacts};
 
-/// Prints [`GpuFacts`] as JSON.
 pub(crate) fn print_devices() -> anyhow::Result<()> {
     let none =
         |why: anyhow::Error| GpuFacts { absent: Some(why.to_string()), ..GpuFacts::default() };

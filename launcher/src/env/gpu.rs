@@ -52,7 +52,6 @@ pub(crate) const SUBCOMMAND: &str = "probe-gpu";
 /// Starting CUDA on a machine with eight GPUs and no persistence daemon takes several seconds.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Asks the driver; never fails, but may know nothing.
 pub(crate) fn probe() -> GpuFacts {
     probe_within(LIMIT)
 }

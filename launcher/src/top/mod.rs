@@ -125,7 +125,6 @@ fn run_screen(watched: &mut LiveSource, stop: &Stop) -> io::Result<()> {
     }
 }
 
-/// What there is to show now.
 fn look(watched: &LiveSource, state: State) -> View {
     let phases = watched.standings.iter().map(|standing| (standing.pid, standing.phase.clone()));
     View {

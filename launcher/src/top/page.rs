@@ -22,7 +22,6 @@ pub(crate) struct State {
     pub(crate) said: Option<String>,
 }
 
-/// What a page shows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct View {
     pub(crate) name: String,

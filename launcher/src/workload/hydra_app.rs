@@ -186,7 +186,6 @@ impl Source {
         source
     }
 
-    /// The line of the first entry point of the file.
     pub(super) fn entry(&self) -> Option<usize> {
         self.entries.first().map(|(line, _)| *line)
     }
@@ -275,7 +274,6 @@ fn logical_lines(text: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// The function that a line defines.
 fn defined(line: &str) -> Option<&str> {
     let code = line.trim_start();
     let code = code.strip_prefix("async ").unwrap_or(code);

@@ -24,9 +24,7 @@ pub(crate) struct Loading {
     pub(crate) preload: bool,
     /// With the injection variables of CUDA and NVTX.
     pub(crate) doors: bool,
-    /// Why the program itself does not load it.
     pub(crate) not_loaded: Option<String>,
-    /// What the user has to know.
     pub(crate) finding: Option<Finding>,
 }
 

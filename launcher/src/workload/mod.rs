@@ -25,13 +25,11 @@ pub(crate) use loading::{Loading, is_library, loading};
 pub(crate) struct NotRunnable {
     /// 127: not found; 126: found, and cannot be run.
     pub(crate) exit: u8,
-    /// What is wrong, why, and what to do next.
     pub(crate) finding: Finding,
 }
 
 // Names stand in backticks: what follows the colon behind `get-secret` would pass for a secret.
 impl NotRunnable {
-    /// With what is to be told.
     pub(crate) fn new(
         exit: u8,
         what: impl Into<String>,

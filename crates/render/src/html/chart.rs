@@ -149,7 +149,6 @@ fn draw_latency(
 
 /// Points of a picture: the kernel rows with the longest time.
 const POINTS: usize = 300;
-/// Rows of the table below.
 const TABLE_ROWS: usize = 20;
 /// Area of the largest point, as a radius in units of the picture.
 const LARGEST: f64 = 14.0;
@@ -163,7 +162,6 @@ struct Point<'r> {
     share: f64,
 }
 
-/// The roofline of `stage`, or why there is none.
 pub(super) fn roofline(report: &Report, stage: &str, id: &str) -> String {
     let rows = || report.kernels.iter().filter(|row| row.stage == stage);
     let all_ns = rows().fold(0u64, |sum, row| sum.saturating_add(row.times.total_ns));
@@ -408,7 +406,6 @@ fn curve(row: &SampledStage) -> Option<&SampledCurve> {
     row.steps.as_ref()?.median.as_ref().filter(|curve| !curve.points.is_empty())
 }
 
-/// A picture of those lines that have a value, or why there is none.
 fn drawn(curve: &SampledCurve, lines: &[Line], (title, unit): (&str, &str), id: &str) -> String {
     let points = curve.points.get(..CURVE_POINTS.min(curve.points.len())).unwrap_or_default();
     let known: Vec<&Line> =

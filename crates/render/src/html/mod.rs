@@ -249,16 +249,12 @@ fn cards(shown: &[(impl AsRef<str>, String)]) -> String {
         format!("<div><b>{}</b><span>{}</span></div>\n", text(value), text(AsRef::as_ref(label)))
     };
     let cards: String = shown.iter().map(card).collect();
-    match cards.is_empty() {
-        true => cards,
-        false => format!("<div class=\"cards\">\n{cards}</div>\n"),
-    }
+    if cards.is_empty() { cards } else { format!("<div class=\"cards\">\n{cards}</div>\n") }
 }
 
 /// Characters of a stage's name.
 const STAGE_NAME_LIMIT: usize = 80;
 
-/// The part of `stage`, whose number in the page is `number`.
 fn stage_section(report: &Report, stage: &str, number: usize) -> String {
     let id = |what: &str| format!("stage-{number}-{what}");
     let answer = report.answer.stages.iter().find(|answer| answer.stage == stage);

@@ -134,7 +134,6 @@ fn legend(sums: &TimelineSums) -> String {
     )
 }
 
-/// The time of each class, the longest first.
 fn by_class(work: &[TimelineSum]) -> Vec<(&str, u64)> {
     let mut classes: BTreeMap<&str, u64> = BTreeMap::new();
     for sum in work {
@@ -205,7 +204,6 @@ impl Scale {
         format!("<g class=\"lane\">\n{}</g>\n", rects.collect::<String>())
     }
 
-    /// Lines and times at round numbers.
     fn ticks(&self, height: u64) -> String {
         let rough = self.length_ns as f64 / 4.0;
         let power = 10f64.powf(rough.log10().floor());

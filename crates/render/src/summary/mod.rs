@@ -63,7 +63,6 @@ fn inferred_steps(report: &Report) -> String {
     if items.is_empty() { items } else { items + "\n" }
 }
 
-/// Rows of a table here.
 const ROWS: usize = 16;
 /// GPUs that have a row.
 const DEVICES: usize = 4;

@@ -7,7 +7,8 @@
 
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::ptr;
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 
 use libloading::Library;
@@ -79,26 +80,10 @@ pub(crate) struct Client {
     pub(crate) events: Vec<Event>,
 }
 
-static CLIENT: Mutex<Client> = Mutex::new(Client::new());
+static CLIENT: LazyLock<Mutex<Client>> = LazyLock::new(Mutex::default);
 static TURN: Mutex<()> = Mutex::new(());
 
 impl Client {
-    const fn new() -> Client {
-        Client {
-            next: None,
-            buffer_bytes: 64 << 10,
-            max_records: 0,
-            refuse: false,
-            activities: Vec::new(),
-            ends: Vec::new(),
-            strides: Vec::new(),
-            requested_on: Vec::new(),
-            completed_on: Vec::new(),
-            events: Vec::new(),
-        }
-    }
-
-    /// Records of a kind.
     pub(crate) fn of(&self, kind: u32) -> Vec<Activity> {
         self.activities.iter().filter(|activity| activity.kind == kind).cloned().collect()
     }
@@ -128,7 +113,7 @@ unsafe extern "C" fn complete(_: Handle, _: u32, buffer: *mut u8, size: usize, v
     assert!(valid <= size);
     client.completed_on.push(std::thread::current().id());
     let next = client.next.expect("a library");
-    let (mut record, mut last) = (std::ptr::null_mut::<u8>(), None::<(u32, usize)>);
+    let (mut record, mut last) = (ptr::null_mut::<u8>(), None::<(u32, usize)>);
     let end = loop {
         // SAFETY: a buffer of this client with `valid` bytes of records.
         let result = unsafe { next(buffer, valid, &raw mut record) };
@@ -146,7 +131,7 @@ unsafe extern "C" fn complete(_: Handle, _: u32, buffer: *mut u8, size: usize, v
     client.ends.push(end);
     // SAFETY: the memory that `request` leaked, with the size that it said.
     unsafe {
-        let words = std::ptr::slice_from_raw_parts_mut(buffer.cast::<u64>(), size.div_ceil(8));
+        let words = ptr::slice_from_raw_parts_mut(buffer.cast::<u64>(), size.div_ceil(8));
         drop(Box::from_raw(words));
     }
 }
@@ -185,27 +170,14 @@ unsafe extern "C" fn callback(_: *mut c_void, domain: u32, cbid: u32, data: *con
             0 => None,
             text => Some(CStr::from_ptr(text as *const c_char).to_string_lossy().into_owned()),
         };
-        let thread = std::thread::current().id();
-        if domain == 1 {
-            Event {
-                thread,
-                domain,
-                cbid,
-                site: u32_at(0),
-                correlation: u32_at(64),
-                function: text(8).unwrap_or_default(),
-                symbol: text(32),
-                node: 0,
-                original: 0,
-            }
-        } else {
-            let graph = word_at(16) as *const usize;
-            let (node, original) =
-                if graph.is_null() { (0, 0) } else { (*graph.add(2), *graph.add(3)) };
-            let function = String::new();
-            let (site, correlation, symbol) = (0, 0, None);
-            Event { thread, domain, cbid, site, correlation, function, symbol, node, original }
-        }
+        let is_driver = domain == 1;
+        let (site, correlation) = if is_driver { (u32_at(0), u32_at(64)) } else { (0, 0) };
+        let (function, symbol) = if is_driver { (text(8), text(32)) } else { (None, None) };
+        let graph = if is_driver { ptr::null() } else { word_at(16) as *const usize };
+        let (node, original) =
+            if graph.is_null() { (0, 0) } else { (*graph.add(2), *graph.add(3)) };
+        let (thread, function) = (std::thread::current().id(), function.unwrap_or_default());
+        Event { thread, domain, cbid, site, correlation, function, symbol, node, original }
     };
     client().events.push(event);
 }
@@ -240,7 +212,8 @@ impl Sim {
             // SAFETY: two C strings.
             assert_eq!(unsafe { configure(name.as_ptr(), value.as_ptr()) }, 0);
         }
-        *client() = Client { next: Some(sim.get("cuptiActivityGetNextRecord")), ..Client::new() };
+        let next = Some(sim.get("cuptiActivityGetNextRecord"));
+        *client() = Client { next, buffer_bytes: 64 << 10, ..Client::default() };
         sim
     }
 
@@ -282,7 +255,6 @@ impl Sim {
         (result, out)
     }
 
-    /// Calls a function whose first argument is an out-pointer, and expects success.
     pub(crate) fn make(&self, name: &str, argument: Handle) -> Handle {
         let (result, out) = self.out(name, argument);
         assert_eq!(result, 0, "{name}");
@@ -307,7 +279,6 @@ impl Sim {
         assert_eq!(enable(1, subscriber, domain, cbid), 0);
     }
 
-    /// Registers, enables the kinds and initialises the driver with its context.
     pub(crate) fn start(&self, kinds: &[u32]) {
         assert_eq!(self.register(), 0);
         for kind in kinds {
@@ -321,13 +292,11 @@ impl Sim {
         self.make("cuStreamCreate", 1)
     }
 
-    /// Launches operation `index` of a recorded sequence.
     pub(crate) fn launch(&self, sequence: u32, index: u32, stream: Handle) {
         let launch: extern "C" fn(u32, u32, Handle) -> u32 = self.get("stage2_sim_launch_recorded");
         assert_eq!(launch(sequence, index, stream), 0, "operation {index}");
     }
 
-    /// Launches a whole recorded sequence.
     pub(crate) fn play(&self, sequence: u32, stream: Handle) {
         let length: extern "C" fn(u32) -> u32 = self.get("stage2_sim_sequence_length");
         for index in 0..length(sequence) {
@@ -343,7 +312,6 @@ impl Sim {
         assert_eq!(self.call("cuptiActivityFlushAll", Handle::from(forced)), 0);
     }
 
-    /// Waits for the work, flushes, and gives the client.
     pub(crate) fn finish(&self) -> MutexGuard<'static, Client> {
         self.synchronize();
         self.flush(true);

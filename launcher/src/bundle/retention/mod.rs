@@ -266,9 +266,7 @@ struct CompressedFiles {
 ///
 /// At every moment each file is there, in one form at least, and on the list: a signal may end the
 /// process anywhere, and the next call goes on from there.
-///
-/// # Errors
-/// A file that cannot be read or written; those before it are compressed.
+/// An error names a file; those before it are compressed.
 fn compress(
     dir: &Path,
     record: &mut RunRecord,
@@ -412,7 +410,6 @@ fn is_dir(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|found| found.is_dir())
 }
 
-/// Whether a file gets smaller, by its beginning.
 fn shrinks(path: &Path) -> io::Result<bool> {
     let file = files::open(path)?;
     let read = file.metadata()?.len().min(PROBED_BYTES);

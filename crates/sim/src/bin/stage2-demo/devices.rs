@@ -12,7 +12,6 @@ use crate::gpu::{Driver, Gpu, Handle, Launch, LaunchRecorded, Part, Sequence, Un
 /// What to do about a GPU that cannot be used.
 const REMEDY: &str = "run on a machine with an NVIDIA GPU and driver (nvidia-smi shows both), or \
                       use --device simulated";
-/// Layers of the network.
 const LAYERS: u32 = 16;
 /// Elements that a prefill works on: 512 tokens of 2048.
 const PREFILL_ELEMENTS: u32 = 512 * 2048;
@@ -37,10 +36,7 @@ const LAYER: Kernels = &[
 ];
 const TAIL: Kernels = &[(c"demo_rmsnorm", 0), (c"demo_gemm", 1024), (c"demo_argmax", 0)];
 
-/// Loads the driver, takes the first GPU and compiles the kernels for it.
-///
-/// # Errors
-/// [`Unavailable`]: no driver or no GPU.
+/// Loads the driver, takes the first GPU and compiles the kernels for it; [`Unavailable`] without either.
 pub(crate) fn open_gpu() -> Result<Gpu> {
     let unusable =
         |error: anyhow::Error| Unavailable(format!("the GPU cannot be used: {error}; {REMEDY}"));
@@ -68,7 +64,6 @@ pub(crate) fn open_gpu() -> Result<Gpu> {
     Ok(Gpu { driver, name, is_simulated: false, context, sequences, prompt_elements })
 }
 
-/// The compiled kernels by name.
 fn functions(driver: &Driver) -> Result<HashMap<&'static CStr, Handle>> {
     let text = CString::new(include_str!("kernels.ptx")).context("kernels.ptx holds a NUL")?;
     let (mut module, mut functions) = (0, HashMap::new());
@@ -102,17 +97,13 @@ fn sequence(functions: &HashMap<&CStr, Handle>, elements: u32, divisor: u32) -> 
     Sequence { parts, kernels }
 }
 
-/// File name of the library.
 const LIBRARY: &str = "libstage2_sim.so";
-/// The version of the library's own functions that this program was written for.
 const VERSION: u32 = 1;
 /// Elements of the prompt: 512 token ids of 8 bytes.
 const PROMPT_ELEMENTS: usize = 512 * 8 / size_of::<f32>();
 
-/// Loads the library and initialises its driver.
-///
-/// # Errors
-/// [`Unavailable`]: the library is not there, is another one, or was asked to fail.
+/// Loads the library and initialises its driver. [`Unavailable`]: it is not there, is another one, or was
+/// asked to fail.
 pub(crate) fn open_simulated(path: Option<&Path>) -> Result<Gpu> {
     let path = path.map_or_else(default_path, Path::to_path_buf);
     let shown = path.display();
@@ -163,7 +154,6 @@ fn default_path() -> PathBuf {
     found.iter().find(|path| path.exists()).unwrap_or(&found[0]).clone()
 }
 
-/// The library's own functions.
 struct SequenceApi {
     length: unsafe extern "C" fn(u32) -> u32,
     kernels: unsafe extern "C" fn(u32) -> u32,

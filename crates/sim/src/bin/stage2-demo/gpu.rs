@@ -49,7 +49,6 @@ pub(crate) struct Sequence {
     pub(crate) kernels: usize,
 }
 
-/// A device that can run the workload.
 pub(crate) struct Gpu {
     pub(crate) driver: Driver,
     /// A simulated one says that it is.
@@ -151,21 +150,18 @@ impl Lane<'_> {
         driver.check("cuMemcpyDtoHAsync", result)
     }
 
-    /// Waits until everything launched is done.
     pub(crate) fn synchronize(&mut self) -> Result<()> {
         let driver = &self.gpu.driver;
         // SAFETY: the stream is alive.
         driver.check("cuStreamSynchronize", unsafe { (driver.stream_synchronize)(self.stream) })
     }
 
-    /// From here on, launches go into a graph.
     pub(crate) fn begin_capture(&mut self) -> Result<()> {
         let driver = &self.gpu.driver;
         // SAFETY: the stream is alive; 1 is CU_STREAM_CAPTURE_MODE_THREAD_LOCAL.
         driver.check("cuStreamBeginCapture", unsafe { (driver.begin_capture)(self.stream, 1) })
     }
 
-    /// Ends the capture and makes the graph executable.
     pub(crate) fn end_capture(&mut self) -> Result<()> {
         let driver = &self.gpu.driver;
         let (mut graph, mut exec) = (0, 0);
@@ -284,7 +280,6 @@ impl Driver {
         bail!("{what} failed with {} ({result})", name.to_string_lossy())
     }
 
-    /// The name and the primary context of a device.
     pub(crate) fn open_device(&self, device: c_int) -> Result<(String, Handle)> {
         let (mut name, mut context) = ([0; 256], 0);
         // SAFETY: the out-pointers are valid, and 256 is the size of the first.

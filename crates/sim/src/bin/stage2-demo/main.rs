@@ -15,7 +15,6 @@ use crate::gpu::{Gpu, Lane, Stage, Unavailable};
 mod devices;
 mod gpu;
 
-/// Exit status when the asked-for device cannot be used.
 const EXIT_NO_DEVICE: u8 = 3;
 
 /// Plays the prefill and decode of an LLM under NVTX ranges and prints one line of JSON.
@@ -138,10 +137,7 @@ impl Drop for Range {
     }
 }
 
-/// Plays all rounds on all threads.
-///
-/// # Errors
-/// The first failure of the device, with the thread that met it.
+/// Plays all rounds on all threads. The first failure names its thread.
 fn play(gpu: &Gpu, args: &Args) -> Result<Vec<Round>> {
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..args.threads)
