@@ -1,9 +1,11 @@
 //! Running processes under the collector: where their control sockets are, what they are asked, and what
 //! they answer.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::AsRawFd as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -68,21 +70,19 @@ impl From<FindError> for Failure {
 }
 
 pub(crate) fn find(target: &Target) -> Result<Vec<ControlSocket>, FindError> {
-    match target {
-        Target::Process(pid) => of_process(*pid).map(|found| vec![found]),
-        Target::All => {
-            let (found, looked) = of_user()?;
-            if found.is_empty() { Err(FindError::Nobody(listed(&looked))) } else { Ok(found) }
-        }
-        Target::Run(folder) => {
-            let (found, _) = of_user()?;
-            let folders = [real(folder), real(&folder.join("collector"))];
-            let found: Vec<ControlSocket> =
-                found.into_iter().filter(|found| writes_into(found, &folders)).collect();
-            let none = || FindError::NoneOfRun(visible_path(folder));
-            if found.is_empty() { Err(none()) } else { Ok(found) }
-        }
+    if let Target::Process(pid) = target {
+        return of_process(*pid).map(|found| vec![found]);
     }
+    let (mut found, looked) = of_user()?;
+    let nobody = match target {
+        Target::Run(folder) => {
+            let folders = [real(folder), real(&folder.join("collector"))];
+            found.retain(|found| writes_into(found, &folders));
+            FindError::NoneOfRun(visible_path(folder))
+        }
+        _ => FindError::Nobody(listed(&looked)),
+    };
+    if found.is_empty() { Err(nobody) } else { Ok(found) }
 }
 
 /// Whether a process says that it writes into one of these folders.
@@ -121,23 +121,18 @@ fn of_process(pid: u32) -> Result<ControlSocket, FindError> {
     let read = |file: &str| fs::read_to_string(proc.join(file)).ok();
     let start = read("stat").and_then(|stat| start_of(&stat)).ok_or(FindError::Dead(pid))?;
     let status = read("status").unwrap_or_default();
-    let field = |name: &str, at: Option<usize>| {
-        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-        let mut words = line.split_whitespace();
-        let word = match at {
-            Some(at) => words.nth(at),
-            None => words.next_back(),
-        };
-        word?.parse::<u32>().ok()
+    let numbers = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+        line.split_whitespace().map_while(|word| word.parse::<u32>().ok())
     };
     // The effective user is the second of four.
-    let owner = field("Uid:", Some(1)).ok_or(FindError::Dead(pid))?;
+    let owner = numbers("Uid:").nth(1).ok_or(FindError::Dead(pid))?;
     let own = geteuid().as_raw();
     if own != owner && own != 0 {
         return Err(FindError::Foreign { pid, owner });
     }
     // The last of its numbers is that of its own namespace.
-    let inner = field("NSpid:", None).unwrap_or(pid);
+    let inner = numbers("NSpid:").last().unwrap_or(pid);
     let mut looked = folders(owner, runtime_of(&proc));
     looked.push(PathBuf::from(format!("/run/user/{owner}/stage2")));
     // A container without root has numbers of its own for users as well.
@@ -177,15 +172,12 @@ fn user_inside(map: &str, user: u32) -> Option<u32> {
 
 /// `XDG_RUNTIME_DIR` of a process, where we may read it.
 fn runtime_of(proc: &Path) -> Option<PathBuf> {
-    use std::io::Read as _;
-    use std::os::unix::ffi::OsStrExt as _;
-
     let mut bytes = Vec::new();
-    let file = fs::File::open(proc.join("environ")).ok()?;
+    let file = File::open(proc.join("environ")).ok()?;
     file.take(ENVIRONMENT_BYTES as u64).read_to_end(&mut bytes).ok()?;
     let value =
         bytes.split(|&byte| byte == 0).find_map(|line| line.strip_prefix(b"XDG_RUNTIME_DIR="))?;
-    Some(PathBuf::from(std::ffi::OsStr::from_bytes(value)))
+    Some(PathBuf::from(OsStr::from_bytes(value)))
 }
 
 /// The sockets in a folder, which has to be closed to others: else anybody may have put them there.
@@ -255,21 +247,13 @@ pub(crate) fn ask(found: &ControlSocket, verb: &Verb) -> Result<Answer, AskError
         let _ = tell.send(exchange(&path, &line));
     });
     let shown = || visible_path(&found.path);
-    let bytes = match told.recv_timeout(PATIENCE) {
-        Err(_) => return Err(AskError::Silent { pid: found.pid }),
-        Ok(Err(error)) => {
-            return Err(match error.kind() {
-                io::ErrorKind::ConnectionRefused => {
-                    AskError::Stale { pid: found.pid, path: shown() }
-                }
-                io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-                    AskError::Silent { pid: found.pid }
-                }
-                _ => AskError::Io { path: shown(), error },
-            });
-        }
-        Ok(Ok(bytes)) => bytes,
-    };
+    let pid = found.pid;
+    let bytes = told.recv_timeout(PATIENCE).map_err(|_| AskError::Silent { pid })?;
+    let bytes = bytes.map_err(|error| match error.kind() {
+        io::ErrorKind::ConnectionRefused => AskError::Stale { pid, path: shown() },
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => AskError::Silent { pid },
+        _ => AskError::Io { path: shown(), error },
+    })?;
     let answer = Answer::parse(&String::from_utf8_lossy(&bytes))
         .map_err(|error| AskError::Answer { path: shown(), error })?;
     let expected = [("pid", u64::from(found.name.pid)), ("start_ticks", found.name.start)];
@@ -282,18 +266,17 @@ pub(crate) fn ask(found: &ControlSocket, verb: &Verb) -> Result<Answer, AskError
         return Ok(answer);
     }
     let theirs = answer.get("pid").unwrap_or("unknown").chars().take(20).collect();
-    Err(AskError::Stolen { pid: found.pid, theirs, path: shown() })
+    Err(AskError::Stolen { pid, theirs, path: shown() })
 }
 
-fn exchange(path: &std::path::Path, line: &str) -> io::Result<Vec<u8>> {
+fn exchange(path: &Path, line: &str) -> io::Result<Vec<u8>> {
     // Through the folder's descriptor: the path of a container may be longer than a socket's may be.
     let (folder, name) = (path.parent(), path.file_name());
     let (Some(folder), Some(name)) = (folder, name) else {
         return Err(io::ErrorKind::InvalidInput.into());
     };
     let folder = File::open(folder)?;
-    let short =
-        std::path::PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd())).join(name);
+    let short = PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd())).join(name);
     let mut stream = UnixStream::connect(short)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
@@ -328,8 +311,7 @@ impl DoneWindow {
     }
 }
 
-/// The request `verb` with a moment at which all of `processes` begin, unless it has one or there
-/// is only one of them.
+/// The request with a moment at which several processes begin, unless it has one.
 pub(crate) fn together(mut verb: Verb, processes: usize) -> Verb {
     if let Verb::Start(start) = &mut verb
         && processes > 1
@@ -370,25 +352,22 @@ mod tests {
 
         let root = tempfile::tempdir().expect("a folder");
         let owner = geteuid().as_raw();
-        let set =
-            |mode| fs::set_permissions(root.path(), fs::Permissions::from_mode(mode)).unwrap();
+        let root = root.path();
+        let set = |mode| fs::set_permissions(root, fs::Permissions::from_mode(mode)).unwrap();
         set(0o700);
-        fs::write(root.path().join("host-1-2.sock"), "").unwrap();
-        assert!(sockets(root.path(), owner).unwrap().is_empty(), "a file is no socket");
-        let _socket =
-            std::os::unix::net::UnixListener::bind(root.path().join("host-1-3.sock")).unwrap();
-        assert_eq!(sockets(root.path(), owner).unwrap()[0].0.start, 3);
+        fs::write(root.join("host-1-2.sock"), "").unwrap();
+        assert!(sockets(root, owner).unwrap().is_empty(), "a file is no socket");
+        let _socket = UnixListener::bind(root.join("host-1-3.sock")).unwrap();
+        assert_eq!(sockets(root, owner).unwrap()[0].0.start, 3);
         // Root's folders are anybody's to trust.
-        let as_other = sockets(root.path(), owner + 1);
-        assert!(
-            owner == 0 || as_other.is_err_and(|error| error.to_string().contains("another user"))
-        );
+        let as_other = sockets(root, owner + 1).map_err(|error| error.to_string());
+        assert!(owner == 0 || as_other.is_err_and(|error| error.contains("another user")));
         set(0o755);
-        assert!(sockets(root.path(), owner).unwrap_err().to_string().contains("chmod 700"));
-        let link = root.path().join("link");
+        assert!(sockets(root, owner).unwrap_err().to_string().contains("chmod 700"));
+        let link = root.join("link");
         std::os::unix::fs::symlink("/tmp", &link).unwrap();
         assert!(sockets(&link, owner).unwrap_err().to_string().contains("no folder"));
-        assert!(sockets(&root.path().join("absent"), owner).unwrap().is_empty());
+        assert!(sockets(&root.join("absent"), owner).unwrap().is_empty());
     }
 
     /// Hazard (Dormant processes and windows): The process runs in a container, with or without

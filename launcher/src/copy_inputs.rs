@@ -116,8 +116,7 @@ impl InputCopies {
         }
     }
 
-    /// Whether some of the copies hold the environment of the machine that they were taken on: reports
-    /// and exports of nsys do, but for those that were made to be given away.
+    /// Whether some hold the environment of their machine, as files of nsys do that were not scrubbed.
     pub(crate) fn holds_an_environment(&self) -> bool {
         let mut names = self.copies.iter().filter_map(|(copy, _)| copy.file_name()?.to_str());
         self.kind == Kind::Nsys
@@ -167,8 +166,7 @@ fn unpack(from: &Path, to: &Path) -> std::io::Result<()> {
     })
 }
 
-/// Whether the command line may name this: a file of the kind, by its name and its beginning, or a folder
-/// of trace files.
+/// Whether the command line may name this: a file of the kind, or a folder of trace files.
 pub(crate) fn check(kind: Kind, path: &Path) -> anyhow::Result<()> {
     // First: what is not there has no wrong name.
     let found = path.metadata()?;

@@ -51,11 +51,8 @@ pub(crate) fn plan(
     python_path: Option<&OsStr>,
     command: &[OsString],
 ) -> (Option<Hook>, Vec<Finding>) {
-    let words: Vec<&str> = Annotation::ALL
-        .into_iter()
-        .filter(|a| annotations.contains(a))
-        .map(Annotation::word)
-        .collect();
+    let asked = Annotation::ALL.into_iter().filter(|a| annotations.contains(a));
+    let words: Vec<&str> = asked.map(Annotation::word).collect();
     if words.is_empty() {
         return (None, Vec::new());
     }

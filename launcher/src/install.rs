@@ -43,10 +43,7 @@ pub(crate) fn without_proc() -> &'static str {
     }
 }
 
-/// The file `name` of the installation whose program is `exe`.
-///
-/// # Errors
-/// The places where it was looked for; it is in none of them.
+/// The file `name` of the installation whose program is `exe`, or the places where it was looked for.
 pub(crate) fn find(exe: &Path, name: &str) -> Result<PathBuf, Vec<PathBuf>> {
     let bin = exe.parent().unwrap_or(Path::new("/"));
     let prefix = bin.parent().unwrap_or(bin);
@@ -63,8 +60,7 @@ pub(crate) fn find(exe: &Path, name: &str) -> Result<PathBuf, Vec<PathBuf>> {
     Err(plain.into_iter().chain(patterns).chain([target]).collect())
 }
 
-/// Our package in each Python of a prefix: those of this program's version first, and then the newest
-/// Python first.
+/// Our package in each Python of a prefix: this program's version first, then the newest Python.
 fn packages(prefix: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for library in LIBRARY_FOLDERS {

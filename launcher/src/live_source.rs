@@ -74,10 +74,9 @@ impl LiveSource {
             (true, _) => (Vec::new(), Some(Target::All), "all processes".to_owned()),
             (false, Some(word)) => named(&word)?,
             (false, None) => {
-                return Err(Failure::Usage(
-                    "name a process, the folder of a run, a folder or file of traces, or --all"
-                        .to_owned(),
-                ));
+                let what =
+                    "name a process, the folder of a run, a folder or file of traces, or --all";
+                return Err(Failure::Usage(what.to_owned()));
             }
         };
         let (own_news, news) = mpsc::channel();
@@ -158,9 +157,10 @@ impl LiveSource {
         let verb = if stops { Verb::Stop } else { Verb::Start(Start::default()) };
         let verb = together(verb, self.standings.len());
         let doing = if stops { "stop" } else { "start" };
-        let sent = requests.send(verb).is_ok();
-        self.said =
-            Some(if sent { format!("{doing} was asked for") } else { "nobody answers".to_owned() });
+        self.said = Some(match requests.send(verb) {
+            Ok(()) => format!("{doing} was asked for"),
+            Err(_) => "nobody answers".to_owned(),
+        });
     }
 
     /// Does something that takes long on a thread of its own, and tells its outcome as that of a request.
@@ -229,27 +229,21 @@ fn named(word: &str) -> Result<(Vec<Source>, Option<Target>, String), Failure> {
 }
 
 /// Asks again and again, and hands requests on, until nobody listens any more.
-fn answer_for(target: &Target, inbox: &Receiver<Verb>, tell: &Sender<News>) {
+fn answer_for(target: &Target, inbox: &Receiver<Verb>, tell: &Sender<News>) -> Option<()> {
     loop {
         let verb = match inbox.recv_timeout(ASK_EVERY) {
             Ok(verb) => Some(verb),
             Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Disconnected) => return None,
         };
         let found = find(target).unwrap_or_default();
         if let Some(verb) = verb {
             let said: Vec<String> = found.iter().map(|found| told(found, &verb)).collect();
-            let text = match said.is_empty() {
-                true => "no process answers".to_owned(),
-                false => said.join("; "),
-            };
-            if tell.send(News::Said(text)).is_err() {
-                return;
-            }
+            let nobody = "no process answers".to_owned();
+            let text = if said.is_empty() { nobody } else { said.join("; ") };
+            tell.send(News::Said(text)).ok()?;
         }
-        if tell.send(News::Standings(standings(&found))).is_err() {
-            return;
-        }
+        tell.send(News::Standings(standings(&found))).ok()?;
     }
 }
 
@@ -263,11 +257,8 @@ fn told(found: &ControlSocket, verb: &Verb) -> String {
 }
 
 fn standings(found: &[ControlSocket]) -> Vec<ProcessStatus> {
-    let standings = found.iter().filter_map(|found| {
-        let answer = ask(found, &Verb::Status).ok()?;
-        Some(standing(found.pid, &answer))
-    });
-    standings.collect()
+    let asked = |found: &ControlSocket| Some(standing(found.pid, &ask(found, &Verb::Status).ok()?));
+    found.iter().filter_map(asked).collect()
 }
 
 fn standing(pid: u32, answer: &Answer) -> ProcessStatus {

@@ -31,8 +31,7 @@ pub(crate) fn words(words: &[String]) -> Vec<String> {
     redactor().words(words)
 }
 
-/// Arguments of the system, as they may be written down. Only what is redacted loses bytes that are
-/// no UTF-8.
+/// Arguments of the system. Only what is redacted loses bytes that are no UTF-8.
 pub(crate) fn os_words(words: &[OsString]) -> Vec<OsString> {
     let texts: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let redacted = redactor().words(&texts).into_iter();

@@ -49,7 +49,7 @@ fn tools(report: &Report) -> BTreeMap<String, String> {
 }
 
 /// What the reports of a bundle say in short.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// Files that were written.
     pub files: Vec<PathBuf>,

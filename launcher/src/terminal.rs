@@ -24,8 +24,7 @@ pub(crate) enum Verbosity {
 const WATCHED_INTERVAL: Duration = Duration::from_secs(1);
 const LOGGED_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Where lines for the user go. Each starts with the name of the program: the workload writes to the
-/// same terminal.
+/// Lines for the user start with the name of the program: the workload writes to the same terminal.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terminal {
     verbosity: Verbosity,

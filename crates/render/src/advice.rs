@@ -3,8 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::table::{ROWS, Table, more, more_in, none};
-use crate::table::{sentence, text};
+use crate::table::{ROWS, Table, more, more_in, none, sentence, text};
 use stage2_contract::text::numbers::{count, counted, percent1};
 use stage2_contract::text::{code, plain, shorten};
 use stage2_model::{Finding, Report, Rule, Severity, Takeaway};

@@ -1,7 +1,7 @@
 //! A comparison of runs -> Markdown, a page for a browser, and lines for a terminal.
 
 use stage2_contract::text::numbers::{ABSENT, count, counted};
-use stage2_contract::text::{code, plain, shorten, shorten_kernel};
+use stage2_contract::text::{code, listed, plain, shorten, shorten_kernel};
 use stage2_diff::{
     Better, ComparedRun, Comparison, ConditionResult, Diff, Difference, MatchedBy, MetricChange,
     MetricUnit, NoiseMethod, Outcome, Per, Presence, StageChange, Verdict, WorkChange, WorkSide,
@@ -20,11 +20,8 @@ const RUNS: usize = 4;
 /// `A → B`, or of several runs `A1, A2 → B1, B2`.
 fn title(of: &Comparison) -> String {
     let side = |runs: &[ComparedRun]| {
-        let names = runs.iter().take(RUNS).map(|run| shorten(&run.label, LABEL_LIMIT));
-        let names: Vec<String> = names.collect();
-        let more = runs.len() - names.len();
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        names.join(", ") + &more
+        let names = runs.iter().map(|run| shorten(&run.label, LABEL_LIMIT));
+        listed(&names.collect::<Vec<_>>(), RUNS)
     };
     format!("{} → {}", side(&of.before), side(&of.after))
 }
@@ -358,11 +355,9 @@ fn comparison(of: &Comparison) -> String {
         () if of.conditions.iter().any(|c| c.outcome == Outcome::PassedWithinNoise) => "fair",
         () => "good",
     };
-    let lines: String = of
-        .lines
-        .iter()
-        .map(|line| format!("<p><b>{}</b> {}</p>\n", escaped(&line.label), escaped(&line.text)))
-        .collect();
+    let lines = of.lines.iter().map(|line| (escaped(&line.label), escaped(&line.text)));
+    let lines: String =
+        lines.map(|(label, said)| format!("<p><b>{label}</b> {said}</p>\n")).collect();
     let shown = of.stages.iter().filter(|stage| is_shown(stage)).take(BAR_STAGES);
     let bars: String = shown.map(bars).collect();
     // The five lines stand above already.

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::table::{ROWS, Table, more, name, none, paragraph};
-use crate::table::{decimal, text};
+use crate::table::{ROWS, Table, decimal, more, name, none, paragraph, text};
 use stage2_contract::text::numbers::count;
 use stage2_contract::text::{code, plain};
-use stage2_model::{Absent, ClockUse, DeviceEnergy, Figure, Report, StageEnergy};
+use stage2_model::{Absent, ClockUse, DeviceEnergy, Report, StageEnergy};
 
 /// Heading of the section.
 pub(super) const TITLE: &str = "Energy and clocks";
@@ -16,53 +15,25 @@ const META_NVML_OFF: &str = "nvml.off";
 const REASONS: usize = 8;
 const STAGES: usize = 3;
 
-/// A stage, or a GPU of a stage that ran on several.
-struct Row<'r> {
-    stage: &'r str,
-    device: &'r str,
-    energy_j: &'r Figure,
-    uncertainty_j: Option<f64>,
-    mean_power_w: &'r Figure,
-    joules_per_token: Option<f64>,
-    clocks: &'r ClockUse,
-    other_processes: Option<u32>,
-}
+/// A stage, its energy for a token, and its GPU; or a GPU of a stage that ran on several.
+type Row<'r> = (&'r str, Option<f64>, DeviceEnergy);
 
-impl<'r> Row<'r> {
-    fn of_stage(row: &'r StageEnergy) -> impl Iterator<Item = Row<'r>> {
-        let whole = Row {
-            stage: &row.stage,
-            device: match row.devices.as_slice() {
-                [only] => &only.device,
-                _ => "all",
-            },
-            energy_j: &row.energy_j,
-            uncertainty_j: row.uncertainty_j,
-            mean_power_w: &row.mean_power_w,
-            joules_per_token: row.joules_per_token.value(),
-            clocks: &row.clocks,
-            other_processes: match row.devices.as_slice() {
-                [only] => only.other_processes,
-                _ => None,
-            },
-        };
-        let several = row.devices.len() > 1;
-        let devices = row.devices.iter().filter(move |_| several);
-        std::iter::once(whole).chain(devices.map(|device| Row::of_device(&row.stage, device)))
-    }
-
-    fn of_device(stage: &'r str, row: &'r DeviceEnergy) -> Row<'r> {
-        Row {
-            stage,
-            device: &row.device,
-            energy_j: &row.energy_j,
-            uncertainty_j: row.uncertainty_j,
-            mean_power_w: &row.mean_power_w,
-            joules_per_token: None,
-            clocks: &row.clocks,
-            other_processes: row.other_processes,
-        }
-    }
+fn rows(row: &StageEnergy) -> impl Iterator<Item = Row<'_>> {
+    let (only, several) = match row.devices.as_slice() {
+        [only] => (Some(only), &[][..]),
+        several => (None, several),
+    };
+    let whole = DeviceEnergy {
+        device: only.map_or("all", |only| &only.device).to_owned(),
+        energy_j: row.energy_j.clone(),
+        uncertainty_j: row.uncertainty_j,
+        mean_power_w: row.mean_power_w.clone(),
+        clocks: row.clocks.clone(),
+        other_processes: only.and_then(|only| only.other_processes),
+        window_ns: 0,
+    };
+    let several = several.iter().map(|device| (row.stage.as_str(), None, device.clone()));
+    std::iter::once((row.stage.as_str(), row.joules_per_token.value(), whole)).chain(several)
 }
 
 /// The section; empty where nobody asked for readings, or the trace files are older.
@@ -72,30 +43,27 @@ pub(super) fn energy_md(report: &Report) -> String {
         let off = processes.find_map(|process| process.meta.get(META_NVML_OFF));
         return off.map_or_else(String::new, |reason| none(reason, ""));
     }
-    let rows: Vec<Row<'_>> = report.energy.iter().flat_map(Row::of_stage).collect();
-    let mut out = Table::first(ROWS, &rows)
-        .left("stage", |row| name(row.stage))
-        .left("GPU", |row| text(row.device))
-        .right("energy_J", |row| decimal(row.energy_j.value(), 1))
-        .right("± J", |row| decimal(row.uncertainty_j, 1))
-        .right("J per token", |row| decimal(row.joules_per_token, 3))
-        .right("mean_power_W", |row| decimal(row.mean_power_w.value(), 0))
-        .right("SM clock MHz, mean", |row| {
-            row.clocks.sm_clock_mhz.map(|clock| decimal(Some(clock.mean), 0))
+    let rows: Vec<Row<'_>> = report.energy.iter().flat_map(rows).collect();
+    let table = Table::first(ROWS, &rows)
+        .left("stage", |(stage, ..)| name(stage))
+        .left("GPU", |(.., gpu)| text(&gpu.device))
+        .right("energy_J", |(.., gpu)| decimal(gpu.energy_j.value(), 1))
+        .right("± J", |(.., gpu)| decimal(gpu.uncertainty_j, 1))
+        .right("J per token", |(_, joules, _)| decimal(*joules, 3))
+        .right("mean_power_W", |(.., gpu)| decimal(gpu.mean_power_w.value(), 0))
+        .right("SM clock MHz, mean", |(.., gpu)| {
+            gpu.clocks.sm_clock_mhz.map(|clock| decimal(Some(clock.mean), 0))
         })
-        .right("min to max", |row| {
-            row.clocks.sm_clock_mhz.map(|clock| format!("{} to {}", clock.min, clock.max))
+        .right("min to max", |(.., gpu)| {
+            gpu.clocks.sm_clock_mhz.map(|clock| format!("{} to {}", clock.min, clock.max))
         })
-        .right("temperature °C, max", |row| {
-            row.clocks.temperature_max_c.map(|celsius| celsius.to_string())
+        .right("temperature °C, max", |(.., gpu)| {
+            gpu.clocks.temperature_max_c.map(|celsius| celsius.to_string())
         })
-        .left("clocks held down by", |row| limits(row.clocks))
-        .right("readings", |row| count(row.clocks.reads))
-        .right("other processes", |row| row.other_processes.map(|others| others.to_string()))
-        .markdown();
-    out.push_str(&missing(&report.energy));
-    out.push_str(&foreign(&rows));
-    out
+        .left("clocks held down by", |(.., gpu)| limits(&gpu.clocks))
+        .right("readings", |(.., gpu)| count(gpu.clocks.reads))
+        .right("other processes", |(.., gpu)| gpu.other_processes.map(|n| n.to_string()));
+    table.markdown() + &missing(&report.energy) + &foreign(&rows)
 }
 
 fn limits(clocks: &ClockUse) -> Option<String> {
@@ -134,7 +102,7 @@ fn missing(all: &[StageEnergy]) -> String {
 }
 
 fn foreign(rows: &[Row<'_>]) -> String {
-    let others = rows.iter().filter_map(|row| row.other_processes).max();
+    let others = rows.iter().filter_map(|(.., gpu)| gpu.other_processes).max();
     match others {
         None => paragraph(
             "The energy is that of the whole GPU. The driver does not say whether other processes used it.",
@@ -150,7 +118,7 @@ fn foreign(rows: &[Row<'_>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stage2_model::{ClockLimit, ReadSpan};
+    use stage2_model::{ClockLimit, Figure, ReadSpan};
 
     fn stage(name: &str, joules: Figure, others: Option<u32>) -> StageEnergy {
         let clocks = ClockUse {

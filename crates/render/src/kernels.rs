@@ -7,7 +7,7 @@ use std::hash::Hash;
 use std::io::Write;
 
 use stage2_contract::text::numbers::{count, counted, ms3, ms6, percent1};
-use stage2_contract::text::{KernelName, code, csv_field, plain};
+use stage2_contract::text::{KernelName, code, csv_field, listed, plain};
 use stage2_model::{
     CounterRow, KernelRow, Launch, Origin, Report, SampledAmount, SampledKernel, Times,
 };
@@ -123,11 +123,7 @@ pub(crate) struct Kernel<'r> {
 impl Kernel<'_> {
     /// `0 NVIDIA H200`, or `0 NVIDIA H200 and 7 more`.
     fn device(&self) -> String {
-        let first = self.devices.first().copied().unwrap_or_default();
-        match self.devices.len() {
-            0 | 1 => first.to_owned(),
-            all => format!("{first} and {} more", all - 1),
-        }
+        listed(&self.devices.iter().collect::<Vec<_>>(), 1)
     }
 
     /// What holds it up, by its counters, or that none are known.
@@ -405,11 +401,9 @@ fn text(line: &Line<'_>, value: fn(&CounterRow) -> Option<&str>) -> String {
 pub(crate) fn kernels_csv(report: &Report, sink: impl Write) -> csv::Result<()> {
     let mut writer = csv::Writer::from_writer(sink);
     writer.write_record(COLUMNS.map(|(name, _)| name))?;
-    let hosts: HashMap<&str, &str> = report
-        .devices
-        .iter()
-        .filter_map(|row| Some((row.device.as_str(), row.host.as_deref()?)))
-        .collect();
+    let hosts = report.devices.iter();
+    let hosts = hosts.filter_map(|row| Some((row.device.as_str(), row.host.as_deref()?)));
+    let hosts: HashMap<&str, &str> = hosts.collect();
     let ranks = ranks_by_device(report);
     for row in &report.kernels {
         let device = row.device.as_str();
@@ -466,15 +460,13 @@ mod tests {
         let stage = StageRow { stage: "decode".into(), ..StageRow::default() };
         let report = Report { kernels, stages: vec![stage], ..Report::default() };
         let shown = stage_kernels(&report);
-        let facts: Vec<_> = shown
-            .iter()
-            .map(|k| (k.row.stage.as_str(), k.total_ns, k.calls, k.mean_ns, k.percent, k.bound()))
-            .collect();
+        let facts = |k: &Kernel<'_>| (k.total_ns, k.calls, k.mean_ns, k.percent, k.bound());
+        let facts: Vec<_> = shown.iter().map(|k| (k.row.stage.as_str(), facts(k))).collect();
         let not_profiled = || "not profiled".to_owned();
         let expected = [
-            ("decode", Some(600), 2, Some(300), Some(60.0), not_profiled()),
-            ("decode", Some(400), 4, Some(100), Some(40.0), "memory".to_owned()),
-            ("warmup", Some(9_000), 2, Some(4_500), Some(100.0), not_profiled()),
+            ("decode", (Some(600), 2, Some(300), Some(60.0), not_profiled())),
+            ("decode", (Some(400), 4, Some(100), Some(40.0), "memory".to_owned())),
+            ("warmup", (Some(9_000), 2, Some(4_500), Some(100.0), not_profiled())),
         ];
         assert_eq!(facts, expected, "the stages of the model come first");
         assert_eq!(shown[1].device(), "0 A and 1 more");

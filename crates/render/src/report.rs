@@ -533,10 +533,9 @@ fn whole_run(report: &Report) -> String {
     let records = report.coverage.gpu_records();
     if records > 0 {
         let placed = counts.attributed as f64 * 100.0 / records as f64;
+        let (kernels, placed) = (count(in_part::kernels(report)), percent1(placed));
         out.push_str(&format!(
-            "- kernels: {}\n- GPU work placed in a range: {} % of its records\n\n",
-            count(in_part::kernels(report)),
-            percent1(placed),
+            "- kernels: {kernels}\n- GPU work placed in a range: {placed} % of its records\n\n"
         ));
     }
     out.push_str(&busy(&report.devices));

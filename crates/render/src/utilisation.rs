@@ -2,7 +2,7 @@
 
 use stage2_contract::text::numbers::{ms3, percent1};
 use stage2_contract::text::{plain, shorten};
-use stage2_model::{Absence, Figure, ModelUse, Report, StageUtilisation};
+use stage2_model::{Figure, ModelUse, Report, StageUtilisation};
 
 use crate::table::{ROWS, Table, decimal, name, none, paragraph, sentence, share_of_peak};
 
@@ -14,9 +14,7 @@ const COUNTED_FLOPS: &str = "FLOPs by counters are what ncu counted in a launch,
 pub(super) fn utilisation(report: &Report) -> String {
     let used = match stages_in_use(report) {
         Ok(used) => used,
-        Err(absence) => {
-            return needs(report).unwrap_or_else(|| none(&absence.reason, &absence.remedy));
-        }
+        Err(none) => return needs(report).unwrap_or(none),
     };
     let stages = &used.numbers.stages;
     let share = |figure: &Figure| share_of_peak(figure.value());
@@ -99,15 +97,12 @@ fn needs(report: &Report) -> Option<String> {
 }
 
 /// The use of the peak, if any stage has one; else why not.
-fn stages_in_use(report: &Report) -> Result<&ModelUse, Absence> {
-    let absence = |reason: &str, remedy: &str| {
-        Err(Absence { reason: reason.to_owned(), remedy: remedy.to_owned() })
-    };
+fn stages_in_use(report: &Report) -> Result<&ModelUse, String> {
     match &report.insight.utilisation {
-        None => absence("nothing was computed for it", ""),
-        Some(ModelUse { absent: Some(why), .. }) => absence(why, ""),
+        None => Err(none("nothing was computed for it", "")),
+        Some(ModelUse { absent: Some(why), .. }) => Err(none(why, "")),
         Some(used) if used.numbers.stages.is_empty() => {
-            absence("no stage is prefill or decode", "mark them with NVTX ranges of these names")
+            Err(none("no stage is prefill or decode", "mark them with NVTX ranges of these names"))
         }
         Some(used) => Ok(used),
     }
@@ -199,7 +194,7 @@ pub(super) fn mfu(report: &Report) -> String {
     }
     let used = match stages_in_use(report) {
         Ok(used) => used,
-        Err(absence) => return none(&absence.reason, &absence.remedy),
+        Err(none) => return none,
     };
     let rows = scopes(used);
     let table = Table::first(BRIEF_ROWS, &rows)

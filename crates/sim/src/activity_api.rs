@@ -13,13 +13,12 @@ use crate::abi::{
     code, cupti, kind, put,
 };
 use crate::buffers::{Client, Collection};
-use crate::callbacks::{CONTEXT, Subscriber};
+use crate::callbacks::Subscriber;
 use crate::record::Record;
 use crate::state::{self, ActivityApi, State, gate, state};
 use crate::{clock, objects};
 
-/// Kinds that can be enabled: the ones that give records here, and API records of the runtime,
-/// which this process cannot call.
+/// Kinds that can be enabled; calls of the runtime, of which there are none here, as well.
 const KINDS: [u32; 9] = [
     kind::MEMCPY,
     kind::MEMCPY2,
@@ -118,12 +117,6 @@ extern "C" fn cuptiActivityEnableDriverApi(cbid: u32, enable: u8) -> u32 {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuptiActivityEnableRuntimeApi(_cbid: u32, _enable: u8) -> u32 {
-    // There is no runtime API here, so no call of it is ever recorded.
-    cupti::SUCCESS
-}
-
-#[unsafe(no_mangle)]
 extern "C" fn cuptiActivityFlushAll(flag: u32) -> u32 {
     gate!(cuptiActivityFlushAll);
     let state = state();
@@ -142,12 +135,6 @@ extern "C" fn cuptiActivityFlushAll(flag: u32) -> u32 {
         std::process::abort();
     }
     state.flush(flag & 1 == 1);
-    cupti::SUCCESS
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cuptiActivityFlushPeriod(_period_ms: u32) -> u32 {
-    // Full and complete buffers are handed over at once here, so a period changes nothing.
     cupti::SUCCESS
 }
 
@@ -257,17 +244,6 @@ extern "C" fn cuptiGetTimestamp(timestamp: Out<u64>) -> u32 {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuptiGetStreamIdEx(
-    context: Handle,
-    stream: Handle,
-    _per_thread: u8,
-    id: Out<u32>,
-) -> u32 {
-    let stream_id = state().timeline.id(stream).filter(|_| context == 0 || context == CONTEXT);
-    code(or_invalid(stream_id).and_then(|stream_id| put(id, stream_id)))
-}
-
-#[unsafe(no_mangle)]
 extern "C" fn cuptiGetGraphNodeId(node: Handle, id: Out<u64>) -> u32 {
     gate!(cuptiGetGraphNodeId);
     code(or_invalid(objects::id_of_node(node)).and_then(|node_id| put(id, node_id)))
@@ -276,11 +252,6 @@ extern "C" fn cuptiGetGraphNodeId(node: Handle, id: Out<u64>) -> u32 {
 #[unsafe(no_mangle)]
 extern "C" fn cuptiGetGraphId(graph: Handle, id: Out<u32>) -> u32 {
     code(or_invalid(objects::id_of_graph(graph)).and_then(|graph_id| put(id, graph_id)))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cuptiGetGraphExecId(exec: Handle, id: Out<u32>) -> u32 {
-    code(or_invalid(objects::id_of_exec(exec)).and_then(|exec_id| put(id, exec_id)))
 }
 
 /// The first toolkit with these functions, and the first with all of them.
@@ -562,8 +533,8 @@ unsafe fn set_attribute(
     Ok(())
 }
 
-/// Has the hardware time kernels; records are the same with it. From 13.3 on it is accepted for every GPU, as it
-/// may come before the driver is initialised; before, only where the simulated GPU can; never before 12.8.
+/// Has the hardware time kernels; records are the same with it. From 13.3 on it is accepted for every GPU,
+/// as it may come before the driver is initialised; before, only where the simulated GPU can.
 fn enable_hardware_trace(state: &State, on: bool) -> Outcome {
     let config = &state.config;
     let toolkit = config.version.toolkit;

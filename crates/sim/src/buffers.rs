@@ -42,7 +42,6 @@ impl Collection {
         self.kinds.has(crate::abi::kind::DRIVER) || self.recorded_calls.has(cbid)
     }
 
-    /// Records something if it is collected; its work is done at `end_ns`.
     pub(crate) fn offer(&self, record: Record, end_ns: u64) {
         let is_wanted = match record {
             Record::Api { cbid, .. } => self.has_call(cbid),
@@ -54,24 +53,18 @@ impl Collection {
     }
 }
 
-/// The two callbacks of the client: one gives a buffer, the other takes it back.
+/// The two callbacks of the client: one gives a buffer, the other takes it back. `Other` came later.
 #[derive(Clone, Copy)]
 pub(crate) enum Client {
-    First {
-        request: RequestFunc,
-        complete: CompleteFunc,
-    },
-    Second {
-        request: RequestFuncV2,
-        complete: CompleteFuncV2,
-    },
-    /// Another one, which came later and keeps everything to itself.
+    First { request: RequestFunc, complete: CompleteFunc },
+    Second { request: RequestFuncV2, complete: CompleteFuncV2 },
     Other,
 }
 
 /// The buffer that one thread, or every thread, currently writes to.
 type Channel = Arc<Mutex<Option<Buffer>>>;
 
+#[derive(Default)]
 pub(crate) struct Buffers {
     /// Tells it from the others of the process.
     id: u64,
@@ -113,20 +106,12 @@ impl Buffers {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             version: config.version,
             late_ns: config.faults.late_buffers_ms.saturating_mul(1_000_000),
-            client: RwLock::new(None),
             per_thread: AtomicBool::new(config.version.toolkit >= (13, 0)),
             channels: Mutex::new(vec![Arc::clone(&shared)]),
             shared,
-            full: Mutex::default(),
-            wake: Condvar::new(),
-            delivery: Mutex::new(()),
-            dropped: AtomicU64::new(0),
             drop_every: config.faults.drop_every,
             taken_over_at: config.faults.taken_over_at,
-            seen: AtomicU64::new(0),
-            chosen: Chosen::default(),
-            system_thread_ids: AtomicBool::new(false),
-            closed: AtomicBool::new(false),
+            ..Buffers::default()
         }
     }
 
@@ -205,8 +190,7 @@ impl Buffers {
         }
     }
 
-    /// Puts a record into a channel's buffer. If there is no room, gives the record back, and the
-    /// buffer to the client.
+    /// Puts a record into a channel's buffer. Without room it comes back, and the buffer is handed over.
     fn stage_in(&self, channel: &Channel, staged: StagedRecord) -> Option<StagedRecord> {
         let mut current = channel.lock();
         let staged = match current.as_mut() {
@@ -219,8 +203,7 @@ impl Buffers {
         Some(staged)
     }
 
-    /// Hands over, from the calling thread, the buffers whose records are all complete; with
-    /// `forced` every buffer.
+    /// Hands over, from the calling thread, the buffers that are complete; with `forced` every buffer.
     pub(crate) fn flush(&self, forced: bool) {
         let _delivery = self.delivery.lock();
         let mut ready: VecDeque<Buffer> = self.take_full(forced);

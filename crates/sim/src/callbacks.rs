@@ -14,7 +14,7 @@ use crate::abi::{
     SharedSubscriberParams, SubscriberParams, code, cupti, domain, put,
 };
 use crate::buffers::Collection;
-use crate::calls::{self, Api};
+use crate::calls::Api;
 use crate::record::{CONTEXT_ID, DEVICE_ID};
 use crate::state::{gate, state};
 
@@ -192,64 +192,26 @@ extern "C" fn cuptiEnableCallback(enable: u32, handle: Handle, domain: u32, cbid
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuptiEnableDomain(enable: u32, handle: Handle, domain: u32) -> u32 {
-    code(subscriber(handle).and_then(|subscriber| {
-        if let Some(ids) = ids(&subscriber, domain)? {
-            ids.set_all(enable != 0);
-        }
-        Ok(())
-    }))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cuptiGetCallbackName(domain: u32, cbid: u32, name: Out<*const c_char>) -> u32 {
-    match calls::name(cbid) {
-        Some(known) if domain == domain::DRIVER_API => code(put(name, known.as_ptr())),
-        _ => cupti::INVALID_PARAMETER,
-    }
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cuptiSetThreadIdType(kind: u32) -> u32 {
-    // API records carry the id of the system either way.
-    if kind <= 1 { cupti::SUCCESS } else { cupti::INVALID_PARAMETER }
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cuptiGetLastError() -> u32 {
-    // No error happens in the background here.
-    cupti::SUCCESS
-}
-
-#[unsafe(no_mangle)]
 extern "C" fn cuptiGetResultString(result: u32, text: Out<*const c_char>) -> u32 {
     gate!(cuptiGetResultString);
-    code(result_text(result).and_then(|(name, _)| put(text, name.as_ptr())))
+    code(result_name(result).and_then(|name| put(text, name.as_ptr())))
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn cuptiGetErrorMessage(result: u32, text: Out<*const c_char>) -> u32 {
-    code(result_text(result).and_then(|(_, message)| put(text, message.as_ptr())))
-}
-
-fn result_text(result: u32) -> Outcome<(&'static CStr, &'static CStr)> {
+fn result_name(result: u32) -> Outcome<&'static CStr> {
     Ok(match result {
-        0 => (c"CUPTI_SUCCESS", c"no error"),
-        1 => (c"CUPTI_ERROR_INVALID_PARAMETER", c"a parameter is invalid"),
-        7 => (c"CUPTI_ERROR_INVALID_OPERATION", c"not possible in this state"),
-        8 => (c"CUPTI_ERROR_OUT_OF_MEMORY", c"out of memory"),
-        10 => (c"CUPTI_ERROR_PARAMETER_SIZE_NOT_SUFFICIENT", c"the buffer is too small"),
-        12 => (c"CUPTI_ERROR_MAX_LIMIT_REACHED", c"no more records"),
-        15 => (c"CUPTI_ERROR_NOT_INITIALIZED", c"CUPTI cannot initialise"),
-        21 => (c"CUPTI_ERROR_INVALID_KIND", c"the kind of activity is invalid"),
-        23 => (c"CUPTI_ERROR_DISABLED", c"another profiler is enabled"),
-        27 => (c"CUPTI_ERROR_NOT_SUPPORTED", c"not supported on this system"),
-        35 => (c"CUPTI_ERROR_INSUFFICIENT_PRIVILEGES", c"insufficient privileges"),
-        39 => (
-            c"CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED",
-            c"another subscriber is active in this process",
-        ),
-        999 => (c"CUPTI_ERROR_UNKNOWN", c"unknown error"),
+        0 => c"CUPTI_SUCCESS",
+        1 => c"CUPTI_ERROR_INVALID_PARAMETER",
+        7 => c"CUPTI_ERROR_INVALID_OPERATION",
+        8 => c"CUPTI_ERROR_OUT_OF_MEMORY",
+        10 => c"CUPTI_ERROR_PARAMETER_SIZE_NOT_SUFFICIENT",
+        12 => c"CUPTI_ERROR_MAX_LIMIT_REACHED",
+        15 => c"CUPTI_ERROR_NOT_INITIALIZED",
+        21 => c"CUPTI_ERROR_INVALID_KIND",
+        23 => c"CUPTI_ERROR_DISABLED",
+        27 => c"CUPTI_ERROR_NOT_SUPPORTED",
+        35 => c"CUPTI_ERROR_INSUFFICIENT_PRIVILEGES",
+        39 => c"CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED",
+        999 => c"CUPTI_ERROR_UNKNOWN",
         _ => return Err(cupti::INVALID_PARAMETER),
     })
 }

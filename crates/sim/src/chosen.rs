@@ -16,7 +16,6 @@ use crate::abi::{FieldEntry, Outcome, RecordLayout, cupti, kind};
 use crate::record::Record;
 use crate::version::Version;
 
-/// Longest predefined record, bytes.
 const PREDEFINED_BYTES: usize = 256;
 /// Kinds of the newest CUPTI: the table of layouts that a client gets has an entry for each.
 pub(crate) const KINDS: usize = 60;
@@ -94,7 +93,6 @@ const CONTEXT: [Field; 10] = [
     Field(16, 4, 4), Field(20, 1, 1), Field(22, 2, 2), Field(24, 4, 4), Field(32, 4, 4),
 ];
 
-/// The fields of a kind in a version, by id.
 fn fields(version: &Version, kind: u32) -> Option<&'static [Field]> {
     let since = |toolkit, all: &'static [Field], later: usize| {
         let cut = if version.toolkit >= toolkit { 0 } else { later };

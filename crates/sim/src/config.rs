@@ -57,9 +57,7 @@ pub(crate) struct Config {
     pub(crate) faults: Faults,
     /// Launches cost the caller nothing.
     pub(crate) fast: bool,
-    /// Seed of the jitter of durations.
     pub(crate) seed: u64,
-    /// Correlation id of the first traced call.
     pub(crate) first_correlation: u32,
 }
 

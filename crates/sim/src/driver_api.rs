@@ -43,8 +43,8 @@ fn call_early(call: impl Into<Call>, body: impl FnOnce(&'static State, u32) -> O
         if state.has_call(cbid) {
             let end_ns = clock::now_ns();
             // SAFETY: gettid takes no argument and cannot fail. glibc 2.17 has no function for it.
-            let thread_id = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
-            let record = Record::Api { cbid, start_ns, end_ns, thread_id, correlation_id, result };
+            let thread = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
+            let record = Record::Api { cbid, start_ns, end_ns, thread, correlation_id, result };
             state.offer(record, end_ns);
         }
         result
@@ -408,15 +408,13 @@ fn error_text(error: u32) -> (&'static CStr, &'static CStr) {
     }
 }
 
-/// The version of the functions of this library that are not NVIDIA's. By this symbol a collector recognises
-/// that the driver and CUPTI beside it are simulated.
+/// The version of the library's own functions. By this symbol a collector recognises the simulator.
 #[unsafe(no_mangle)]
 extern "C" fn stage2_sim_version() -> u32 {
     1
 }
 
-/// Sets a `STAGE2_SIM_*` variable for this copy of the library; 0, or 1 if it is too late or the
-/// variable is none of ours.
+/// Sets a `STAGE2_SIM_*` variable for this copy of the library; 1 if it is too late or none of ours.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn stage2_sim_configure(name: *const c_char, value: *const c_char) -> u32 {
     if name.is_null() || value.is_null() {
@@ -463,8 +461,7 @@ extern "C" fn stage2_sim_read_bytes(number: u32, index: u32) -> u64 {
     sequence(number).get(index as usize).map_or(0, |op| pm::read_bytes(&op.work))
 }
 
-/// Launches a recorded operation with its duration and gap, as the call that launched it (for a
-/// kernel, cuLaunchKernel); a `CUresult`.
+/// Launches a recorded operation as the call that launched it (for a kernel, cuLaunchKernel).
 #[unsafe(no_mangle)]
 extern "C" fn stage2_sim_launch_recorded(number: u32, index: u32, stream: Handle) -> u32 {
     let Some(&op) = sequence(number).get(index as usize) else {

@@ -14,13 +14,11 @@ use crate::config::PmFaults;
 use crate::record::Span;
 use crate::recorded::{Kernel, Work};
 
-/// What CUPTI calls the chip.
 pub(crate) const CHIP: &std::ffi::CStr = c"GH100";
 /// `CUPTI_ERROR_UNKNOWN`.
 const UNKNOWN: u32 = 999;
 /// What one sample takes of the hardware's buffer, bytes, as on an H200.
 const SAMPLE_BYTES: u64 = 40 << 10;
-/// Metrics that one pass measures.
 const METRICS_PER_PASS: usize = 12;
 /// How long before now a sample has to end: work is noted just after it was queued.
 const MARGIN_NS: u64 = 3_000_000;
@@ -47,7 +45,6 @@ enum Source {
 /// Amounts that a piece of work counts, by [`Source`]; percentages times ns.
 type Amounts = [f64; 8];
 
-/// The metrics that this GPU has.
 const METRICS: &[(&str, Source)] = &[
     ("dram__bytes_read.sum", Source::DramRead),
     ("dram__bytes_write.sum", Source::DramWrite),
@@ -230,8 +227,7 @@ impl Sampling {
         self.state.lock().session.as_ref().map_or(0, |session| session.metrics.len())
     }
 
-    /// Samples that are done, at most `room`. The first one after a start began when the session was
-    /// configured or stopped before.
+    /// Samples that are done. The first one after a start began when the session was configured or stopped.
     pub(crate) fn decode(&self, room: usize, seed: u64, faults: &PmFaults) -> Outcome<Vec<Sample>> {
         let mut state = self.state.lock();
         let State { session, pieces, decodings, samples } = &mut *state;
@@ -318,11 +314,7 @@ fn values(
         Source::Duration => length,
         other => sums[other as usize],
     };
-    metrics
-        .iter()
-        .filter_map(|&metric| METRICS.get(metric))
-        .map(|(_, source)| value(*source))
-        .collect()
+    metrics.iter().filter_map(|&metric| Some(value(METRICS.get(metric)?.1))).collect()
 }
 
 #[cfg(test)]

@@ -124,11 +124,7 @@ exports! {
             return Ok(());
         }
         // SAFETY: the caller's image is as long as it says.
-        unsafe { bytes_mut(p.image, p.image_bytes) }
-            .and_then(|image| image.get_mut(..AVAILABLE.len()))
-            .ok_or(cupti::PARAMETER_SIZE)?
-            .copy_from_slice(AVAILABLE);
-        Ok(())
+        fill(unsafe { bytes_mut(p.image, p.image_bytes) }, AVAILABLE)
     }
 
     cuptiProfilerHostInitialize(p: HostInitialize, state) {
@@ -163,11 +159,7 @@ exports! {
         let mut config = CONFIG.to_vec();
         host(state, p.host, |metrics| config.extend(metrics.iter().map(|&m| m as u8)))?;
         // SAFETY: the caller's image is as long as it says.
-        unsafe { bytes_mut(p.image, p.image_bytes) }
-            .and_then(|image| image.get_mut(..config.len()))
-            .ok_or(cupti::PARAMETER_SIZE)?
-            .copy_from_slice(&config);
-        Ok(())
+        fill(unsafe { bytes_mut(p.image, p.image_bytes) }, &config)
     }
 
     cuptiProfilerHostGetNumOfPasses(p: Passes, _state) {
@@ -362,6 +354,13 @@ unsafe fn config_metrics(image: *const u8, length: usize) -> Outcome<Vec<usize>>
         return Err(cupti::INVALID_PARAMETER);
     }
     Ok(metrics)
+}
+
+/// Writes the front of an image.
+fn fill(image: Option<&mut [u8]>, bytes: &[u8]) -> Outcome {
+    let front = image.and_then(|image| image.get_mut(..bytes.len()));
+    front.ok_or(cupti::PARAMETER_SIZE)?.copy_from_slice(bytes);
+    Ok(())
 }
 
 fn u64_at(bytes: &[u8], at: usize) -> Outcome<u64> {

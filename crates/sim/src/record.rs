@@ -13,7 +13,6 @@ use crate::version::Version;
 /// The one simulated device, and the one context.
 pub(crate) const DEVICE_ID: u32 = 0;
 pub(crate) const CONTEXT_ID: u32 = 1;
-/// CUPTI's id of the default stream.
 pub(crate) const NULL_STREAM_ID: u32 = 7;
 /// Name of the device, which must not pass for a real one.
 pub(crate) const DEVICE_NAME: &CStr = c"NVIDIA H200 (simulated)";
@@ -23,7 +22,6 @@ const BLACKWELL: u32 = 10;
 /// The device is such a GPU, and not the recorded one.
 pub(crate) static IS_BLACKWELL: AtomicBool = AtomicBool::new(false);
 
-/// When and where something ran on the GPU.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
     /// Start, ns; 0 with `end_ns` 0 for a record without valid times.
@@ -44,29 +42,12 @@ pub(crate) enum Damage {
     UnknownKind,
 }
 
+/// `node` is (graph id, graph node id), zeros for a plain launch; `thread` calls the driver.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Record {
-    /// A kernel, copy or fill; `node` is (graph id, graph node id), zeros for a plain launch.
-    Work {
-        work: Work,
-        span: Span,
-        node: (u32, u64),
-        grid_id: u64,
-        damage: Damage,
-    },
-    GraphTrace {
-        span: Span,
-        graph_id: u32,
-    },
-    /// A driver call: `DRIVER`, with the id of the calling thread and what it returned.
-    Api {
-        cbid: u32,
-        start_ns: u64,
-        end_ns: u64,
-        thread_id: u32,
-        correlation_id: u32,
-        result: u32,
-    },
+    Work { work: Work, span: Span, node: (u32, u64), grid_id: u64, damage: Damage },
+    GraphTrace { span: Span, graph_id: u32 },
+    Api { cbid: u32, start_ns: u64, end_ns: u64, thread: u32, correlation_id: u32, result: u32 },
     Device,
     Context,
 }
@@ -133,12 +114,12 @@ impl Record {
                 to.u32(48, DEVICE_ID);
                 to.u32(52, CONTEXT_ID);
             }
-            Record::Api { cbid, start_ns, end_ns, thread_id, correlation_id, result } => {
+            Record::Api { cbid, start_ns, end_ns, thread, correlation_id, result } => {
                 to.u32(4, cbid);
                 to.u64(8, start_ns);
                 to.u64(16, end_ns);
                 to.u32(24, std::process::id());
-                to.u32(28, thread_id);
+                to.u32(28, thread);
                 to.u32(32, correlation_id);
                 to.u32(36, result);
             }

@@ -9,7 +9,6 @@ pub(crate) struct Kernel {
     /// Mangled name; lives as long as the process, as CUPTI's name pointers do.
     pub(crate) name: &'static CStr,
     pub(crate) grid: [u32; 3],
-    /// Threads of a block in x, y and z.
     pub(crate) block: [u32; 3],
     pub(crate) static_shared_bytes: u32,
     pub(crate) dynamic_shared_bytes: u32,
@@ -17,18 +16,12 @@ pub(crate) struct Kernel {
     pub(crate) local_bytes_per_thread: u32,
 }
 
+/// `copy_kind` is `CUpti_ActivityMemcpyKind`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
     Kernel(Kernel),
-    /// Copies bytes; `copy_kind` is `CUpti_ActivityMemcpyKind`.
-    Memcpy {
-        bytes: u64,
-        copy_kind: u8,
-    },
-    Memset {
-        bytes: u64,
-        value: u32,
-    },
+    Memcpy { bytes: u64, copy_kind: u8 },
+    Memset { bytes: u64, value: u32 },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +41,6 @@ impl Op {
     }
 }
 
-/// What can be launched by name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Function {
     /// The recorded launch that stands for it; the caller's grid and block replace its own.
@@ -72,8 +64,7 @@ impl Recordings {
     }
 }
 
-/// The recorded sequences. They are built in, and tests read them: a row that does not read is a
-/// bug of the build, not of a run.
+/// They are built in, and tests read them: a row that does not read is a bug of the build, not of a run.
 pub(crate) fn recorded() -> &'static Recordings {
     static RECORDED: LazyLock<Recordings> = LazyLock::new(parse);
     &RECORDED

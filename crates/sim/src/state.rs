@@ -21,7 +21,6 @@ use crate::record::{Damage, IS_BLACKWELL, Record, Span};
 use crate::recorded::{Op, Work};
 use crate::timeline::Timeline;
 
-/// Everything that calls share.
 pub(crate) struct State {
     pub(crate) config: Config,
     /// Why the settings are the defaults, where they could not be read.
@@ -33,7 +32,6 @@ pub(crate) struct State {
     pub(crate) first: Collection,
     /// The activity API that the process uses, of which there can be one.
     activity_api: AtomicU8,
-    /// The hardware times the kernels.
     pub(crate) hardware_trace: AtomicBool,
     pub(crate) timeline: Timeline,
     /// Sampled counters, and the profiler hosts that evaluate them.
@@ -45,7 +43,6 @@ pub(crate) struct State {
     pub(crate) context: AtomicBool,
     /// Kernels launched so far.
     pub(crate) grids: AtomicU64,
-    /// The call that launched the last kernel.
     pub(crate) last_correlation: AtomicU32,
 }
 
@@ -138,8 +135,7 @@ pub(crate) fn state() -> &'static State {
     })
 }
 
-/// Sets a variable for this library alone; false once the settings were read, or for a variable
-/// that is not one of ours.
+/// Sets a variable for this library alone; false once the settings were read, or for one of others.
 pub(crate) fn configure(name: &str, value: &str) -> bool {
     if STATE.get().is_some() || !VARIABLES.contains(&name) {
         return false;
@@ -163,7 +159,6 @@ pub(crate) use gate;
 
 /// What a launch costs the calling thread, ns.
 const LAUNCH_COST_NS: u64 = 3_000;
-/// What a graph launch costs the calling thread, ns.
 const GRAPH_LAUNCH_COST_NS: u64 = 8_000;
 
 /// In the year 2262, the last that 64-bit nanoseconds with a sign reach.

@@ -15,11 +15,8 @@ use crate::record::{NULL_STREAM_ID, Span};
 const LAUNCH_LATENCY_NS: u64 = 3_000;
 /// Operations that a stream may have unfinished before a launch must wait.
 const QUEUE_LIMIT: u32 = 1024;
-/// Streams that may exist at a time.
 const STREAM_LIMIT: usize = 65_536;
-/// Marks a number as a handle of a stream.
 const STREAM_TAG: usize = 0x1000_0000_0000_0000;
-/// CUPTI's id of the first created stream.
 const FIRST_STREAM_ID: u32 = 13;
 
 /// All streams of the context. An unknown handle gives `INVALID_HANDLE`.
@@ -70,12 +67,7 @@ impl Timeline {
         Ok(())
     }
 
-    pub(crate) fn id(&self, handle: Handle) -> Option<u32> {
-        self.with(handle, |stream| stream.id).ok()
-    }
-
-    /// Queues the operations of a launch on a stream, waiting while it is full; each is a duration
-    /// and a gap to the one before, ns.
+    /// Queues operations, each a duration and a gap to the one before, ns; waits while the stream is full.
     pub(crate) fn enqueue(
         &self,
         handle: Handle,
@@ -129,10 +121,8 @@ impl Timeline {
         let mut streams = self.streams.lock();
         // 0, 1 and 2 are the default stream and its explicit legacy and per-thread forms.
         let stream = if handle <= 2 {
-            streams
-                .by_handle
-                .entry(0)
-                .or_insert_with(|| Stream { id: NULL_STREAM_ID, ..Stream::default() })
+            let new = || Stream { id: NULL_STREAM_ID, ..Stream::default() };
+            streams.by_handle.entry(0).or_insert_with(new)
         } else {
             streams.by_handle.get_mut(&handle).ok_or(cuda::INVALID_HANDLE)?
         };

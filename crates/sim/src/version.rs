@@ -2,7 +2,7 @@
 
 use crate::abi::kind;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Version {
     pub(crate) reported: u32,
     /// The CUDA toolkit (major, minor) whose record layouts are used.
@@ -42,10 +42,9 @@ impl Version {
         if !(11..=9999).contains(&toolkit.0) || toolkit.1 > 99 {
             return None;
         }
-        let reported = OLD_NUMBERS
-            .iter()
-            .find(|(_, known)| *known == toolkit)
-            .map_or(toolkit.0 * 10_000 + toolkit.1 * 100 + 1, |(number, _)| *number);
+        let old = OLD_NUMBERS.iter().find(|(_, known)| *known == toolkit);
+        let new = toolkit.0 * 10_000 + toolkit.1 * 100 + 1;
+        let reported = old.map_or(new, |(number, _)| *number);
         Some(Version { reported, toolkit })
     }
 

@@ -112,11 +112,9 @@ fn replayed_kernels_carry_the_ids_of_the_cloned_nodes() {
     sim.enable_callback(subscriber, DRIVER_API, 514);
     sim.replay(exec, stream);
     sim.replay(exec, stream);
-    let launches: HashSet<u32> = client_events()
-        .iter()
-        .filter(|event| event.cbid == 514 && event.site == 0)
-        .map(|event| event.correlation)
-        .collect();
+    let events = client_events();
+    let launches = events.iter().filter(|event| event.cbid == 514 && event.site == 0);
+    let launches: HashSet<u32> = launches.map(|event| event.correlation).collect();
     let mut graph_id = 0;
     let get: extern "C" fn(usize, *mut u32) -> u32 = sim.get("cuptiGetGraphId");
     assert_eq!(get(graph, &mut graph_id), 0);

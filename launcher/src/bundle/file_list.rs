@@ -19,7 +19,6 @@ const HEADING: &str = "\n## Files of this bundle\n";
 const MAX_PAGE_BYTES: u64 = 256 << 20;
 /// Rows; run.json names more.
 const ROWS: usize = 400;
-/// Characters of a path.
 const PATH_LIMIT: usize = 160;
 
 pub(crate) fn has_page(run_dir: &Path) -> bool {

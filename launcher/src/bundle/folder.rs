@@ -34,8 +34,7 @@ impl FolderError {
 pub(crate) enum RunFolder {
     /// The one that the user named.
     Given(PathBuf),
-    /// The one that the user named in the way of Hydra, with the folder of all runs: the link to the
-    /// latest lies there.
+    /// One named in the way of Hydra, and the folder of all runs, in which the link to the latest lies.
     GivenAndLinked { path: PathBuf, latest_in: PathBuf },
     /// A new one of this name under the folder of all runs.
     New { under: PathBuf, name: String },
@@ -88,8 +87,7 @@ impl RunFolder {
         }
     }
 
-    /// Makes the first folder, `name`, in a run folder that was found empty. Of several processes that
-    /// found it so at most one goes on.
+    /// Makes the first folder in a run folder that was found empty: at most one of several processes goes on.
     pub(crate) fn claim(&self, name: &str) -> Result<(), FolderError> {
         let path = self.path();
         let failed = |e: io::Error| match e.kind() {
@@ -122,8 +120,7 @@ impl RunFolder {
         }
     }
 
-    /// Lets `latest` in the folder of all runs point to this one. A folder that `--run-dir` or
-    /// `run.dir` named has no such link: it may lie anywhere.
+    /// Lets `latest` point to this run. A folder that the user named may lie anywhere, and has no such link.
     pub(crate) fn link_latest(&self) -> Option<Finding> {
         let (under, target) = match self {
             RunFolder::Given(_) => return None,
@@ -136,10 +133,10 @@ impl RunFolder {
         let latest = under.join(LATEST);
         let problem = match std::fs::symlink_metadata(&latest) {
             Ok(found) if !found.is_symlink() => Some("it is no link, and was left as it is".into()),
-            _ => target
-                .and_then(|target| replace_link(under, &target, &latest))
-                .err()
-                .map(|e| e.to_string()),
+            _ => {
+                let linked = target.and_then(|target| replace_link(under, &target, &latest));
+                linked.err().map(|e| e.to_string())
+            }
         };
         problem.map(|why| {
             let what = format!("{} does not point to this run", latest.display());
@@ -160,8 +157,7 @@ impl RunFolder {
         std::fs::read_link(self.links_in()?.join(LATEST)).ok()
     }
 
-    /// Lets `latest` point again to what it pointed to before this run, if that is still there and no other run
-    /// has moved the link meanwhile.
+    /// Lets `latest` point to the run before this one again, unless that is gone or another run moved it.
     pub(crate) fn point_back(&self, earlier: &Path) -> Option<LatestLink> {
         let under = self.links_in()?;
         let link = under.join(LATEST);
@@ -192,8 +188,7 @@ fn make_folder_of_runs(path: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(made)
 }
 
-/// The way from a folder to another, both there: relative, so that it holds where they are moved or
-/// mounted together.
+/// The way between two folders, relative, so that it holds where they are moved or mounted together.
 fn way(from: &Path, to: &Path) -> io::Result<PathBuf> {
     let (from, to) = (from.canonicalize()?, to.canonicalize()?);
     let common = from.components().zip(to.components()).take_while(|(a, b)| a == b).count();
@@ -346,8 +341,7 @@ impl Access {
     }
 }
 
-/// That the file system takes no modes, so that who may read a bundle is left to it. `folder` was made just
-/// now.
+/// That the file system of `folder`, made just now, takes no modes and decides itself who may read.
 pub(super) fn refused(folder: &Path) -> Option<Finding> {
     let error = private::refuses_modes(folder)?;
     let what = format!("the modes of files in {} cannot be set", folder.display());

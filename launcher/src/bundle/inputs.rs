@@ -20,13 +20,11 @@ pub(crate) struct Inputs {
     pub(crate) cwd: String,
     /// The words of it that a Hydra app reads as overrides.
     pub(crate) hydra_overrides: Vec<String>,
-    /// What it says about the model, where it says it in a usual way; else what the workload's own
-    /// configuration says.
+    /// As the command says it in a usual way; else what the workload's own configuration says.
     pub(crate) model: Option<String>,
     /// Keys of the workload's own configuration that say what ran; empty: it left none.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) configured: BTreeMap<String, String>,
-    /// The list of inputs, where one is known.
     pub(crate) manifest: Option<Manifest>,
 }
 
@@ -98,22 +96,17 @@ fn model_of(argv: &[String]) -> Option<String> {
 impl Manifest {
     pub(crate) fn read(path: &Path) -> anyhow::Result<Manifest> {
         let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        let failed = || {
-            format!(
-                "inputs.manifest={} cannot be read; give a file that lists the inputs",
-                path.display()
-            )
-        };
-        let size_bytes =
-            files::open(&absolute).and_then(|file| file.metadata()).with_context(failed)?.len();
-        let mut entries: Option<serde_json::Value> = if size_bytes > MAX_MANIFEST_BYTES {
-            None
-        } else {
+        let (shown, remedy) = (path.display(), "give a file that lists the inputs");
+        let failed = || format!("inputs.manifest={shown} cannot be read; {remedy}");
+        let found = files::open(&absolute).and_then(|file| file.metadata()).with_context(failed)?;
+        let size_bytes = found.len();
+        let mut entries: Option<serde_json::Value> = None;
+        if size_bytes <= MAX_MANIFEST_BYTES {
             let bytes = files::read(&absolute, MAX_MANIFEST_BYTES).with_context(failed)?;
             let text = String::from_utf8_lossy(&bytes);
-            Some(parse(&text).unwrap_or_else(|| text.lines().map(str::to_owned).collect()))
-        };
-        entries.iter_mut().for_each(redaction::json);
+            let lines = || text.lines().map(str::to_owned).collect();
+            redaction::json(entries.insert(parse(&text).unwrap_or_else(lines)));
+        }
         let given_by = "inputs.manifest".to_owned();
         Ok(Manifest { given_by, path: absolute, size_bytes, entries })
     }

@@ -253,21 +253,19 @@ pub(crate) fn gone(dir: &Path) -> Option<Finding> {
 }
 
 fn report_failure(dir: &Path, error: &anyhow::Error) -> Finding {
-    if let Some(finding) = gone(dir) {
-        return finding;
-    }
-    Finding::error(
-        "the reports could not be written",
-        format!("{error:#}"),
-        format!("the records are kept; try `stage2-launch report {}`", dir.display()),
-    )
+    gone(dir).unwrap_or_else(|| {
+        Finding::error(
+            "the reports could not be written",
+            format!("{error:#}"),
+            format!("the records are kept; try `stage2-launch report {}`", dir.display()),
+        )
+    })
 }
 
 /// More files than this are not listed (a workload may write any number into `stage1/`).
 const MAX_LISTED_FILES: usize = 10_000;
 
-/// Files of the bundle in `dir`, relative to it, sorted, each with its size in bytes; none for what is
-/// no ordinary file (a link is not followed).
+/// Files of the bundle, relative to it, sorted, with their bytes; none for a link and the like.
 pub(crate) fn sizes(dir: &Path) -> Vec<(String, Option<u64>)> {
     let size = |name: &str| {
         let found = std::fs::symlink_metadata(dir.join(name)).ok()?;
@@ -341,25 +339,11 @@ fn trace_name(name: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeMap;
-
     use stage2_model::ProcessRow;
 
     fn outcome(findings: Vec<Finding>, simulated: bool) -> Outcome {
         let coverage = serde_json::json!({"attributed": 1});
-        Outcome {
-            files: Vec::new(),
-            read: Vec::new(),
-            findings,
-            coverage,
-            status: stage2_model::Status::Complete,
-            headline: Vec::new(),
-            simulated,
-            processes: Vec::new(),
-            devices: Vec::new(),
-            tools: BTreeMap::new(),
-            workload: stage2_report::WorkloadFacts::default(),
-        }
+        Outcome { findings, coverage, simulated, ..Outcome::default() }
     }
 
     fn finding(what: &str) -> Finding {

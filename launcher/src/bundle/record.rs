@@ -234,8 +234,7 @@ pub struct WindowRecord {
 }
 
 impl WindowRecord {
-    /// Reads a trace file; `file` is its name in the bundle. The file of a process that records all its life is its
-    /// first window.
+    /// Reads a trace file; `file` is its name in the bundle. A whole recording is the first window.
     pub(crate) fn read(path: &Path, file: String) -> anyhow::Result<WindowRecord> {
         let mut window = WindowRecord { number: 1, file, ..WindowRecord::default() };
         let mut trace = Trace::open(path)?;

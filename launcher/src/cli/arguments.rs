@@ -593,20 +593,20 @@ impl RunSettings {
     pub(crate) fn request(&self) -> Request {
         let overrides = self.overrides.clone();
         let mut request = Request { no_workload: false, ..self.presets.request(overrides) };
-        request.flags.extend(self.run_dir.as_ref().map(|dir| {
-            let text = dir.to_string_lossy().into_owned();
-            ("run.dir", format!("--run-dir {text}"), Value::Literal(text))
-        }));
-        request.flags.extend(
-            self.group.as_ref().map(|group| {
-                ("run.group", format!("--group {group}"), Value::Literal(group.clone()))
-            }),
-        );
-        request.flags.extend(
-            self.timeout.map(|seconds| {
-                ("run.timeout_s", format!("--timeout {seconds}"), Value::Int(seconds))
-            }),
-        );
+        let run_dir = self.run_dir.as_ref().map(|dir| dir.to_string_lossy().into_owned());
+        for (key, option, value) in [
+            ("run.dir", "--run-dir", run_dir.map(Value::Literal)),
+            ("run.group", "--group", self.group.clone().map(Value::Literal)),
+            ("run.timeout_s", "--timeout", self.timeout.map(Value::Int)),
+        ] {
+            let Some(value) = value else { continue };
+            let text = match &value {
+                Value::Int(number) => number.to_string(),
+                Value::Literal(text) => text.clone(),
+                _ => continue,
+            };
+            request.flags.push((key, format!("{option} {text}"), value));
+        }
         if !self.annotate.is_empty() {
             let words: Vec<&str> = self.annotate.iter().map(|a| a.word()).collect();
             let text = format!("--annotate {}", words.join(" --annotate "));
@@ -625,12 +625,9 @@ impl RunOptions {
     pub(crate) fn request(&self) -> Request {
         let mut request = self.settings.request();
         let modes = [("light", self.light), ("deep", self.deep)];
-        request.switches.extend(
-            modes
-                .into_iter()
-                .filter(|(_, is_asked)| *is_asked)
-                .map(|(mode, _)| ("run.mode", format!("--{mode}"), Value::Text(mode.to_owned()))),
-        );
+        for (mode, _) in modes.into_iter().filter(|(_, is_asked)| *is_asked) {
+            request.switches.push(("run.mode", format!("--{mode}"), Value::Text(mode.to_owned())));
+        }
         request
     }
 }

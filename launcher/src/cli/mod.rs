@@ -315,10 +315,10 @@ mod tests {
         let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
         let mut command = Cli::command();
         command.build();
-        let helps: Vec<String> = std::iter::once(&command)
-            .chain(command.get_subcommands())
-            .filter_map(|command| command.get_after_help().map(ToString::to_string))
-            .collect();
+        let commands = std::iter::once(&command).chain(command.get_subcommands());
+        let helps =
+            commands.filter_map(|command| command.get_after_help()).map(ToString::to_string);
+        let helps: Vec<String> = helps.collect();
         let mut seen = 0;
         for line in helps.iter().flat_map(|help| help.lines()) {
             let Some((before, command)) = line.split_once("stage2-launch ") else { continue };

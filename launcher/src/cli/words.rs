@@ -20,8 +20,7 @@ pub(super) enum Kind {
 /// The words behind the name of the program, told apart.
 #[derive(Debug, Default)]
 pub(super) struct WordKinds {
-    /// What each is, up to `--`, or up to an option that nobody knows: whether the word behind that is
-    /// its value cannot be told.
+    /// What each is, up to `--`, or to an option that nobody knows, which may have a value.
     pub(super) kinds: Vec<Kind>,
     /// Where the subcommand is: the first bare word, if it names one.
     pub(super) subcommand: Option<usize>,
@@ -65,8 +64,7 @@ pub(super) fn tell(command: &Command, words: &[OsString]) -> WordKinds {
     told
 }
 
-/// How many words an option takes, its own included. None: it is not known, or it ends the program by
-/// itself.
+/// How many words an option takes, itself included. None: it is not known, or ends the program.
 fn words_of_option(commands: &[&Command], word: &str) -> Option<usize> {
     let find = |is: &dyn Fn(&Arg) -> bool| {
         let known = commands.iter().find_map(|command| command.get_arguments().find(|arg| is(arg)));
@@ -139,8 +137,7 @@ pub(crate) fn is_setting(word: &str) -> bool {
     word.contains('=') || word.starts_with('~')
 }
 
-/// A word as a shell reads it, with settings as a person types them: behind the name of a program `=`
-/// needs no quotes.
+/// A word as a shell reads it, with settings as a person types them: `=` needs no quotes there.
 pub(super) fn shown(word: impl AsRef<OsStr>) -> String {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"=._-/,:+@%".contains(byte);
     match word.as_ref().to_str() {
@@ -149,8 +146,7 @@ pub(super) fn shown(word: impl AsRef<OsStr>) -> String {
     }
 }
 
-/// What to say besides that an option is unknown, to words without `--` behind the name of the program;
-/// nothing where they name a subcommand that has no workload.
+/// What to say besides that an option is unknown; nothing to a subcommand that has no workload.
 pub(super) fn behind_unknown_option(command: &Command, words: &[OsString]) -> Option<String> {
     let place = "The command of the workload comes after `--`";
     let told = tell(command, words);
@@ -171,8 +167,7 @@ pub(super) fn behind_unknown_option(command: &Command, words: &[OsString]) -> Op
     })
 }
 
-/// What to say to words behind the name of the program of which one, before `--`, has no place in its
-/// command.
+/// What to say where a word before `--` has no place in its command.
 pub(super) fn no_setting(command: &Command, words: &[OsString]) -> Option<String> {
     let told = tell(command, words);
     let at = told.stray()?;

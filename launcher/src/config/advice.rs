@@ -103,10 +103,8 @@ impl Keys {
     fn advice(&self, key: &str, origin: &Origin) -> String {
         let dotted = key.replace('/', ".");
         // `profiling.nsys.x` and `pipeline.nsys.x` were said for the same tool.
-        let short = ["pipeline.", "profiling."]
-            .iter()
-            .find_map(|prefix| dotted.strip_prefix(prefix))
-            .unwrap_or(&dotted);
+        let short = dotted.strip_prefix("pipeline.").or(dotted.strip_prefix("profiling."));
+        let short = short.unwrap_or(&dotted);
         if short == "nsys.nvtx_capture" {
             return gate(origin);
         }
@@ -169,8 +167,7 @@ impl Keys {
         Some(format!("; did you mean {}{or}{last}?", first.join(", ")))
     }
 
-    /// A preset's file without a head is mounted below its group: `run.mode` of a `runner` becomes
-    /// `runner.run.mode`.
+    /// A preset without a head is mounted below its group: `run.mode` becomes `runner.run.mode`.
     fn missing_head(&self, key: &str, origin: &Origin) -> Option<String> {
         let Origin::File { name, .. } = origin else { return None };
         let (group, own) = key.split_once('.')?;
@@ -189,20 +186,15 @@ impl Keys {
         let all = format!("; settings of the workload go {example}");
         if within(dotted, "model") {
             let ours = "; use model/llm=PRESET or model.llm.config_json=FILE";
-            return match key.contains('/') {
-                true => self.joined(ours, &all),
-                false => self.joined(ours, &format!("; the workload's own setting goes {example}")),
-            };
+            let own = format!("; the workload's own setting goes {example}");
+            return self.joined(ours, if key.contains('/') { &all } else { &own });
         }
         let is_off = matches!(origin, Origin::Override(_))
             && word.rsplit('=').next().is_some_and(|value| value.eq_ignore_ascii_case("false"));
         let is_switch = dotted.ends_with(".enable") || dotted.ends_with(".enabled");
-        let already = match SWITCHED_OFF.iter().any(|part| within(dotted, part)) {
-            true if is_off && is_switch => {
-                "; workload=hydra and workload=stage1 switch it off already"
-            }
-            _ => "",
-        };
+        let is_ours = SWITCHED_OFF.iter().any(|part| within(dotted, part));
+        let already = "; workload=hydra and workload=stage1 switch it off already";
+        let already = if is_ours && is_off && is_switch { already } else { "" };
         self.joined("", &format!("{already}{all}"))
     }
 }
@@ -256,16 +248,13 @@ pub(super) fn most_like<'a>(
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<String> {
     let last = |key: &str| key.rsplit('.').next().unwrap_or(key).to_owned();
-    candidates
-        .into_iter()
-        .map(|candidate| {
-            // `timeout_s` alone should find `run.timeout_s`: the last part counts as well.
-            let whole = strsim::jaro_winkler(word, candidate);
-            let part = strsim::jaro_winkler(&last(word), &last(candidate));
-            (whole.max(part * 0.99), candidate)
-        })
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, candidate)| candidate.to_owned())
+    let likeness = |candidate: &str| {
+        // `timeout_s` alone should find `run.timeout_s`: the last part counts as well.
+        let part = strsim::jaro_winkler(&last(word), &last(candidate));
+        strsim::jaro_winkler(word, candidate).max(part * 0.99)
+    };
+    let candidates = candidates.into_iter().map(|candidate| (likeness(candidate), candidate));
+    candidates.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, candidate)| candidate.to_owned())
 }
 
 #[cfg(test)]
@@ -291,25 +280,15 @@ mod tests {
 
     #[test]
     fn settings_of_workloads_are_sent_behind_the_dashes() {
-        for word in [
-            "infer.max_new_tokens=64",
-            "dataset.sampling.num_epochs=1",
-            "+dataset/sampling@dataset.sampling=default",
-            "device=cuda:0",
-            "+torch_profiler.enabled=false",
-            "pipeline.torch_profiler.enable=false",
-            "profiling.activities=[cpu]",
-            "experiment=stage1",
-            "outputs.save_predictions=false",
-            "outputs.visualization.enable=false",
-            "model.path=/m",
-            "hydra.job.chdir=true",
-            "+model.target=alt",
-            "profiling/torch@pipeline.torch_profiler=torch-profiler.min",
-            "profiling/torch=torch-profiler.min",
-            "model/deepseek_ocr/arch@model=deepseek_ocr.default",
-            "model/deepseek_ocr/infer@infer=fast",
-        ] {
+        let words = "infer.max_new_tokens=64 dataset.sampling.num_epochs=1 device=cuda:0 model.path=/m \
+                     +dataset/sampling@dataset.sampling=default +torch_profiler.enabled=false \
+                     pipeline.torch_profiler.enable=false profiling.activities=[cpu] +model.target=alt \
+                     experiment=stage1 outputs.save_predictions=false hydra.job.chdir=true \
+                     outputs.visualization.enable=false profiling/torch=torch-profiler.min \
+                     profiling/torch@pipeline.torch_profiler=torch-profiler.min \
+                     model/deepseek_ocr/arch@model=deepseek_ocr.default \
+                     model/deepseek_ocr/infer@infer=fast";
+        for word in words.split(' ') {
             let advice = advised(word);
             let expected = format!("after `--`: stage2-launch -- COMMAND {word}");
             assert!(advice.ends_with(&expected), "{word}: {advice}");

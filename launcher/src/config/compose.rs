@@ -18,11 +18,9 @@ use stage2_model::Finding;
 pub(crate) struct Request {
     pub(crate) overrides: Vec<String>,
     pub(crate) config_dir: Option<PathBuf>,
-    /// Keys that options of the command line set, the option as it was written, and the value, which
-    /// wins over that of an override.
+    /// Keys that options set, the option as it was written, and the value, which wins over an override's.
     pub(crate) flags: Vec<(&'static str, String, Value)>,
-    /// Keys that options without a value set, the option as it was written, and the value, beside
-    /// which no override may say otherwise.
+    /// Keys that options set without a value, beside which no override may say otherwise.
     pub(crate) switches: Vec<(&'static str, String, Value)>,
     /// The command runs no workload: errors send no setting behind `--`.
     pub(crate) no_workload: bool,
@@ -104,15 +102,12 @@ impl Composed {
     }
 
     pub(crate) fn run_dir(&self) -> Result<Option<PathBuf>, ConfigError> {
-        let node = resolve_key(&self.tree, "run.dir", &self.moment)?;
-        match node.map(|node| (node.value, node.origin)) {
-            None | Some((Value::Null, _)) => Ok(None),
-            Some((Value::Literal(path), _)) => Ok(Some(path.into())),
-            Some((_, origin)) => Err(ConfigError::WrongValue {
-                key: "run.dir".into(),
-                origin,
-                what: "it has to be a path".into(),
-            }),
+        match resolve_key(&self.tree, "run.dir", &self.moment)? {
+            None | Some(Node { value: Value::Null, .. }) => Ok(None),
+            Some(Node { value: Value::Literal(path), .. }) => Ok(Some(path.into())),
+            Some(Node { origin, .. }) => {
+                Err(ConfigError::wrong_value("run.dir", &origin, "it has to be a path"))
+            }
         }
     }
 
@@ -146,8 +141,7 @@ impl Composed {
                      --run-dir",
                     visible_path(run_dir)
                 );
-                let origin = node.origin.clone();
-                return Err(ConfigError::WrongValue { key, origin, what });
+                return Err(ConfigError::wrong_value(&key, &node.origin, what));
             }
             // As it is: a folder may be called `${x}`.
             let value = Value::Literal(run_dir.to_string_lossy().into_owned());
@@ -172,14 +166,10 @@ fn refers_to_run_dir(tree: &Node) -> Option<(String, &Node)> {
     tree.leaves().into_iter().find(|(_, node)| refers(node))
 }
 
-/// Refuses an option beside an override of the same key that says something else: neither of two words
-/// for the same choice is the one that was meant.
+/// Refuses an option beside an override that says something else: one of them is a mistake.
 fn agrees(tree: &Node, key: &str, node: &Node, option: &str) -> Result<(), ConfigError> {
-    let Some(Node { origin: Origin::Override(word), .. }) =
-        tree.get(key).filter(|other| other.to_json() != node.to_json())
-    else {
-        return Ok(());
-    };
+    let other = tree.get(key).filter(|other| other.to_json() != node.to_json());
+    let Some(Node { origin: Origin::Override(word), .. }) = other else { return Ok(()) };
     let what = format!("{option} says something else of {key}; leave one of the two out");
     Err(ConfigError::Conflict { word: word.to_string(), what })
 }
@@ -216,7 +206,7 @@ fn apply(
                 let found = node.to_json();
                 if found != expected {
                     let what = format!("the value is {found}, not {expected}");
-                    return Err(ConfigError::Conflict { word: o.word.clone(), what });
+                    return Err(ConfigError::conflict(o, what));
                 }
             }
             tree.remove(&o.key);
@@ -290,11 +280,10 @@ fn check_keys(
         return Ok(());
     };
     let Value::Map(pairs) = &node.value else {
-        let (key, origin) = (prefix.to_owned(), node.origin.clone());
         let inside = keys.valid.iter().find(|key| key.starts_with(&format!("{prefix}.")));
         let example = inside.map_or_else(|| format!("{prefix}."), |key| format!("`{key}`"));
         let what = format!("it holds keys, such as {example}{}", keys.for_map(prefix));
-        return Err(ConfigError::WrongValue { key, origin, what });
+        return Err(ConfigError::wrong_value(prefix, &node.origin, what));
     };
     for (name, value) in pairs {
         let key = join_key(prefix, name);
@@ -318,8 +307,8 @@ const MOST_TOKENS: u64 = 1 << 40;
 
 pub(super) fn typed(tree: Node) -> Result<(Node, Config), ConfigError> {
     let wrong = |key: String, what: String| {
-        let origin = tree.get(&key).map_or(&tree.origin, |node| &node.origin).clone();
-        ConfigError::WrongValue { key, origin, what }
+        let origin = tree.get(&key).map_or(&tree.origin, |node| &node.origin);
+        ConfigError::wrong_value(&key, origin, what)
     };
     let config: Config = serde_path_to_error::deserialize(&tree.to_json()).map_err(|error| {
         let names = error.path().iter().filter_map(|segment| match segment {
@@ -450,20 +439,16 @@ fn counts(o: &Override) -> Result<(), ConfigError> {
     if OF_REPORTS.iter().any(|part| within(&key, part)) && !within(&key, OF_RUNS) {
         return Ok(());
     }
-    let what = match key.as_str() {
-        "run.top_n_kernels" => {
-            "it has another name here; use report.top_n for the rows of kernels.md".to_owned()
-        }
-        _ => format!(
-            "the run is over, and no report depends on it; what counts is below {}",
-            OF_REPORTS.join(", ")
-        ),
-    };
-    Err(ConfigError::Conflict { word: o.word.clone(), what })
+    if key == "run.top_n_kernels" {
+        let what = "it has another name here; use report.top_n for the rows of kernels.md";
+        return Err(ConfigError::conflict(o, what));
+    }
+    let ours = OF_REPORTS.join(", ");
+    let what = format!("the run is over, and no report depends on it; what counts is below {ours}");
+    Err(ConfigError::conflict(o, what))
 }
 
-/// What the file says, each value with the origin that the run recorded; bundles of older versions
-/// recorded none, and there it is the line of the file.
+/// What the file says, each value with the origin that the run recorded, or else its line in the file.
 fn base(text: &str, origins: &Origins) -> Result<Node, ConfigError> {
     let fault = |what: String| ConfigError::File { file: FILE.into(), what };
     let mut tree = Node::from_yaml(text, &FILE.into()).map_err(|e| {

@@ -44,12 +44,11 @@ impl Resolver<'_> {
             Value::List(items) => Value::List(
                 items.iter().map(|item| self.node(item, key, chain)).collect::<Result<_, _>>()?,
             ),
-            Value::Map(pairs) => Value::Map(
-                pairs
-                    .iter()
-                    .map(|(k, v)| Ok((k.clone(), self.node(v, &join_key(key, k), chain)?)))
-                    .collect::<Result<_, ConfigError>>()?,
-            ),
+            Value::Map(pairs) => {
+                let of = |k: &String, v| Ok((k.clone(), self.node(v, &join_key(key, k), chain)?));
+                let pairs = pairs.iter().map(|(k, v)| of(k, v));
+                Value::Map(pairs.collect::<Result<_, ConfigError>>()?)
+            }
             other => other.clone(),
         };
         Ok(Node { value, origin: node.origin.clone() })
@@ -57,11 +56,7 @@ impl Resolver<'_> {
 
     /// What `text` at `key` says; `node` has the origin to blame.
     fn text(&self, text: &str, node: &Node, key: &str, chain: usize) -> Result<Value, ConfigError> {
-        let wrong = |what: String| ConfigError::WrongValue {
-            key: key.to_owned(),
-            origin: node.origin.clone(),
-            what,
-        };
+        let wrong = |what: String| ConfigError::wrong_value(key, &node.origin, what);
         if chain > MAX_CHAIN {
             return Err(wrong(format!("the reference {text:?} goes in circles")));
         }

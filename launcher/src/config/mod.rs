@@ -12,7 +12,7 @@ mod print;
 mod schema;
 
 use crate::failure::Failure;
-use stage2_config::hydra::{GrammarError, Origin};
+use stage2_config::hydra::{GrammarError, Origin, Override};
 
 pub(crate) use advice::within;
 pub(crate) use compose::{Composed, Request, built_in, compose, recompose};
@@ -40,6 +40,16 @@ pub(crate) enum ConfigError {
     /// A preset, a folder of presets or the `config.yaml` of a bundle.
     #[error("{file}: {what}")]
     File { file: String, what: String },
+}
+
+impl ConfigError {
+    fn wrong_value(key: &str, origin: &Origin, what: impl Into<String>) -> ConfigError {
+        ConfigError::WrongValue { key: key.into(), origin: origin.clone(), what: what.into() }
+    }
+
+    fn conflict(o: &Override, what: impl Into<String>) -> ConfigError {
+        ConfigError::Conflict { word: o.word.clone(), what: what.into() }
+    }
 }
 
 impl From<ConfigError> for Failure {

@@ -38,7 +38,6 @@ pub(super) struct PresetTree {
 }
 
 /// Merges the primary configuration and the presets that it and `overrides` choose.
-/// `runs_workload`: see [`Keys`].
 pub(super) fn merge_presets(
     presets: &Presets,
     overrides: Vec<Override>,
@@ -84,8 +83,7 @@ struct Merger<'a> {
 impl Merger<'_> {
     /// Applies one group override to the list.
     fn choose(&self, entries: &mut Vec<Entry>, o: &Override) -> Result<(), ConfigError> {
-        let conflict =
-            |what: &str| ConfigError::Conflict { word: o.word.clone(), what: what.to_owned() };
+        let conflict = |what: &str| ConfigError::conflict(o, what);
         if !self.groups.valid.contains(&o.key) {
             return Err(self.groups.unknown(&o.key, o.origin()));
         }
@@ -99,19 +97,17 @@ impl Merger<'_> {
                 }),
             _ => false,
         });
-        let name = match &o.action {
+        let value = match &o.action {
             Action::Delete(_) => {
-                entries.remove(
-                    place.ok_or_else(|| conflict("no such group is in the defaults list"))?,
-                );
+                let at = place.ok_or_else(|| conflict("no such group is in the defaults list"))?;
+                entries.remove(at);
                 return Ok(());
             }
-            Action::Set(Value::Text(name))
-            | Action::Add(Value::Text(name))
-            | Action::AddOrSet(Value::Text(name)) => name.clone(),
-            Action::Set(Value::Int(n))
-            | Action::Add(Value::Int(n))
-            | Action::AddOrSet(Value::Int(n)) => n.to_string(),
+            Action::Set(value) | Action::Add(value) | Action::AddOrSet(value) => value,
+        };
+        let name = match value {
+            Value::Text(name) => name.clone(),
+            Value::Int(n) => n.to_string(),
             _ => {
                 let what = format!("`{}` is a group: it takes the name of one preset", o.key);
                 return Err(conflict(&what));
@@ -173,9 +169,8 @@ impl Merger<'_> {
             Value::Text(name) => name.as_str(),
             Value::Null => return Ok(()),
             _ => {
-                let what = "the name of one preset is expected".to_owned();
-                let (key, origin) = (group.to_owned(), option.origin.clone());
-                return Err(ConfigError::WrongValue { key, origin, what });
+                let what = "the name of one preset is expected";
+                return Err(ConfigError::wrong_value(group, &option.origin, what));
             }
         };
         if !self.groups.valid.contains(group) {
@@ -361,11 +356,9 @@ impl Preset {
             _ => return Err(fault("the file has to be a mapping: lines `key: value`".into())),
         }
         let defaults = keys.remove("defaults");
-        let package = text
-            .lines()
-            .map_while(|line| line.trim_start().strip_prefix('#'))
-            .find_map(|comment| comment.trim().strip_prefix("@package "))
-            .map(|package| package.trim().to_owned());
+        let mut head = text.lines().map_while(|line| line.trim_start().strip_prefix('#'));
+        let package = head.find_map(|comment| comment.trim().strip_prefix("@package "));
+        let package = package.map(|package| package.trim().to_owned());
         Ok(Preset { keys, defaults, package, file })
     }
 }

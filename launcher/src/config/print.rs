@@ -115,33 +115,9 @@ mod tests {
     fn what_is_printed_is_read_back() {
         let origin = || Origin::Override("a=\nb".into());
         let node = |value| Node { value, origin: origin() };
-        let texts = [
-            "plain",
-            "",
-            "true",
-            "No",
-            "null",
-            "1",
-            "1.5",
-            ".5",
-            "a: b",
-            "# x",
-            "a\nb\u{1b}[2J",
-            "\"q\\",
-            "- x",
-            "é\u{2028}",
-            "${run.dir}/x",
-            "/tmp/x",
-            "~",
-            "[a]",
-            "1/1",
-            "*a",
-            "&a",
-            "!t",
-            "%d",
-            "@x",
-        ];
-        let items: Vec<Node> = texts.iter().map(|t| node(Value::Text((*t).into()))).collect();
+        let texts = "plain||true|No|null|1|1.5|.5|a: b|# x|a\nb\u{1b}[2J|\"q\\|- x|é\u{2028}|\
+                     ${run.dir}/x|/tmp/x|~|[a]|1/1|*a|&a|!t|%d|@x";
+        let items: Vec<Node> = texts.split('|').map(|t| node(Value::Text(t.into()))).collect();
         let tree = node(Value::Map(vec![
             ("list".into(), node(Value::List(items.clone()))),
             ("nested list".into(), node(Value::List(vec![node(Value::List(items.clone()))]))),

@@ -100,7 +100,6 @@ pub(crate) struct Workload {
     /// Hydra overrides that are appended, unless the command sets the same key itself.
     pub(crate) append: Vec<String>,
     /// Key of the workload that is set to the path of [`Inputs::manifest`]; none: it is not told.
-    #[serde(default)]
     pub(crate) manifest_key: Option<String>,
 }
 
@@ -239,30 +238,33 @@ fn counters<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
 /// `1/N`: one in N instances of a range is collected.
 fn sample<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     let text = String::deserialize(from)?;
-    of_form::<_, D::Error>(settings::read_sample(&text), &text, settings::SAMPLE_FORM)?;
-    Ok(text)
+    of_form(text, |text| settings::read_sample(text).is_some(), settings::SAMPLE_FORM)
 }
 
 /// Bytes in all, or `SIZE*COUNT`.
 fn buffers<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    let is_read = |text: &str| settings::read_buffers(text).is_some();
     let text = Option::<String>::deserialize(from)?;
-    if let Some(text) = &text {
-        of_form::<_, D::Error>(settings::read_buffers(text), text, settings::BUFFERS_FORM)?;
-    }
-    Ok(text)
+    text.map(|text| of_form(text, is_read, settings::BUFFERS_FORM)).transpose()
 }
 
 fn rotate<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    let is_read = |text: &str| settings::read_rotate(text).is_some();
     let text = Option::<String>::deserialize(from)?;
-    if let Some(text) = &text {
-        of_form::<_, D::Error>(settings::read_rotate(text), text, settings::ROTATE_FORM)?;
-    }
-    Ok(text)
+    text.map(|text| of_form(text, is_read, settings::ROTATE_FORM)).transpose()
 }
 
 /// Refuses a text that the collector could not read.
-fn of_form<T, E: serde::de::Error>(read: Option<T>, text: &str, form: &str) -> Result<T, E> {
-    read.ok_or_else(|| E::custom(format!("{text:?} is not of the form {form}")))
+fn of_form<E: serde::de::Error>(
+    text: String,
+    is_read: fn(&str) -> bool,
+    form: &str,
+) -> Result<String, E> {
+    if is_read(&text) {
+        Ok(text)
+    } else {
+        Err(E::custom(format!("{text:?} is not of the form {form}")))
+    }
 }
 
 /// A flush period that the collector takes.

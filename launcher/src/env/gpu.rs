@@ -15,10 +15,8 @@ use stage2_model::COULD_NOT_ASK;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct GpuFacts {
     /// Version of the kernel driver, from `/proc/driver/nvidia/version`.
-    #[serde(default)]
     pub(crate) driver: Option<String>,
     /// Newest CUDA version that the driver supports, as `major.minor`.
-    #[serde(default)]
     pub(crate) cuda_driver: Option<String>,
     #[serde(default)]
     pub(crate) devices: Vec<Gpu>,

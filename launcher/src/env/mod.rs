@@ -52,8 +52,7 @@ pub(crate) struct Environment {
     pub(crate) processes: Vec<ProcessRow>,
 }
 
-/// Asks the machine, the GPUs (unless that was done already), the workload's Python and the tools,
-/// all at once.
+/// Asks the machine, the GPUs (unless that was done), the workload's Python and the tools at once.
 pub(crate) fn gather(command: &[OsString], gpu: Option<GpuFacts>) -> Environment {
     std::thread::scope(|scope| {
         let gpu = begin(scope, move || gpu.unwrap_or_else(gpu::probe));
@@ -122,26 +121,22 @@ const VERSION_LIMIT: Duration = Duration::from_secs(10);
 /// `nsys` and `ncu`, as far as they are on PATH.
 pub(crate) fn profilers() -> BTreeMap<String, Tool> {
     std::thread::scope(|scope| {
-        let asked: Vec<_> = ["nsys", "ncu"]
-            .into_iter()
-            .filter_map(|name| Some((name, on_path(name)?)))
-            .map(|(name, path)| (name, begin(scope, move || version_of(path))))
-            .collect();
-        asked
-            .into_iter()
-            .map(|(name, tool)| (name.to_owned(), tool.join().unwrap_or_default()))
-            .collect()
+        let found = ["nsys", "ncu"].into_iter().filter_map(|name| Some((name, on_path(name)?)));
+        let asked = found.map(|(name, path)| (name, begin(scope, move || version_of(path))));
+        // All are asked before the first answer is waited for.
+        let asked = asked.collect::<Vec<_>>().into_iter();
+        asked.map(|(name, tool)| (name.to_owned(), tool.join().unwrap_or_default())).collect()
     })
 }
 
 fn version_of(path: PathBuf) -> Tool {
     let answer = ask(Command::new(&path).arg("--version"), VERSION_LIMIT);
     let version = match answer {
-        // ncu prints a copyright before the version.
-        Ok(text) => text
-            .lines()
-            .find(|line| line.to_lowercase().contains("version"))
-            .map(|line| line.trim().to_owned()),
+        Ok(text) => {
+            // ncu prints a copyright before the version.
+            let line = text.lines().find(|line| line.to_lowercase().contains("version"));
+            line.map(|line| line.trim().to_owned())
+        }
         Err(why) => Some(format!("unknown ({why})")),
     };
     Tool { path: Some(path.to_string_lossy().into_owned()), version }
@@ -149,10 +144,8 @@ fn version_of(path: PathBuf) -> Tool {
 
 /// The first executable file of that name on PATH.
 pub(crate) fn on_path(name: impl AsRef<OsStr>) -> Option<PathBuf> {
-    path_folders()
-        .into_iter()
-        .map(|folder| folder.join(name.as_ref()))
-        .find(|path| is_executable(path))
+    let mut files = path_folders().into_iter().map(|folder| folder.join(name.as_ref()));
+    files.find(|path| is_executable(path))
 }
 
 /// The folders of PATH; where it is not set, those that `execvp` of glibc looks in then.

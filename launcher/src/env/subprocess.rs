@@ -158,11 +158,8 @@ impl Output {
 
 /// Waits for something to read, but not longer than `limit`, and reads it.
 fn take_in(outputs: &mut [Output], limit: Duration) {
-    let mut wanted: Vec<PollFd<'_>> = outputs
-        .iter()
-        .filter_map(|output| output.pipe.as_ref())
-        .map(|pipe| PollFd::new(pipe, PollFlags::IN))
-        .collect();
+    let pipes = outputs.iter().filter_map(|output| output.pipe.as_ref());
+    let mut wanted: Vec<_> = pipes.map(|pipe| PollFd::new(pipe, PollFlags::IN)).collect();
     let limit = Timespec::try_from(limit).ok();
     // A signal ends it sooner, and the caller comes again.
     let _ = poll(&mut wanted, limit.as_ref());

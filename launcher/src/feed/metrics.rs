@@ -18,13 +18,11 @@ const PROCESSES: usize = 64;
 /// What `feed` knows besides the trace files.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FeedStatus {
-    /// Now, ns since the Unix epoch.
     pub(crate) now_ns: u64,
     /// CPU time of the collector's threads by process, seconds.
     pub(crate) cpu_seconds: Vec<(u32, f64)>,
 }
 
-/// The whole text.
 pub(crate) fn text(look: Look, own: FeedStatus) -> String {
     let mut registry = Registry::with_prefix("stage2");
     registry.register_collector(Box::new(Metrics { look, own }));
@@ -130,7 +128,6 @@ impl Output<'_, '_> {
         })
     }
 
-    /// One series for each process and stage.
     fn per_stage(
         &mut self,
         about: MetricInfo,
@@ -240,7 +237,6 @@ impl Output<'_, '_> {
         })
     }
 
-    /// What `feed` itself does.
     fn own(&mut self) -> fmt::Result {
         let look = &self.metrics.look;
         let beyond = look.processes.len().saturating_sub(PROCESSES) as u64;

@@ -70,8 +70,7 @@ fn show(watched: &LiveSource) -> Result<bool, Failure> {
     }
 }
 
-/// Shows the page until the user ends it, or `stop` is set. Afterwards the terminal is as before, also
-/// after a panic.
+/// Shows the page until the user or `stop` ends it. The terminal is as before then, also after a panic.
 fn run_screen(watched: &mut LiveSource, stop: &Stop) -> io::Result<()> {
     let mut terminal = ratatui::try_init()?;
     let result: io::Result<()> = (|| {
@@ -193,9 +192,8 @@ fn write_bundle(watched: &mut LiveSource) {
     watched.in_background("the report is being made", move || save(&files, &folder));
 }
 
-/// Makes a bundle at `folder`, which must not be there yet. Gives one line that says what came of it.
-///
-/// Another process makes it: what it prints does not belong on the page, and keys are obeyed meanwhile.
+/// Makes a bundle at `folder`, which must not be there yet, and says in one line what came of it. Another
+/// process makes it: what it prints does not belong on the page, and keys are obeyed meanwhile.
 fn save(all: &[(PathBuf, u64)], folder: &Path) -> String {
     let count = all.iter().filter(|(_, bytes)| *bytes > 0).count();
     match bundle_of(all, folder) {

@@ -9,7 +9,6 @@ use stage2_contract::text::numbers::count;
 use stage2_contract::text::{shorten, visible};
 use stage2_live::{FileState, Look, StageNumbers, Watched, class_label};
 
-/// What the user chose.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct State {
     /// The row of the stage.
@@ -28,7 +27,6 @@ pub(crate) struct View {
     pub(crate) look: Look,
     /// Phases of processes with a socket, by number.
     pub(crate) phases: Vec<(u32, String)>,
-    /// Now, ns since the Unix epoch.
     pub(crate) now_ns: u64,
     pub(crate) state: State,
 }
@@ -78,10 +76,8 @@ pub(crate) fn stages(view: &View) -> usize {
 pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static>> {
     if view.state.help {
         let help = HELP.iter().map(|line| plain(line, width));
-        return std::iter::once(bold("stage2-launch top", width))
-            .chain(help)
-            .take(height)
-            .collect();
+        let lines = std::iter::once(bold("stage2-launch top", width)).chain(help);
+        return lines.take(height).collect();
     }
     let mut lines = head(view, width);
     let rows = rows(&view.look);
@@ -117,11 +113,9 @@ fn head(view: &View, width: usize) -> Vec<Line<'static>> {
         Some(end) => format!("data {:.1} s old", view.now_ns.saturating_sub(end) as f64 / 1e9),
         None => "no data yet".to_owned(),
     };
-    let first = format!(
-        "stage2 top  {}  {} processes, {on} recording{dormant}  {age}{frozen}",
-        shorten(&view.name, 24),
-        look.processes.len()
-    );
+    let (name, all) = (shorten(&view.name, 24), look.processes.len());
+    let first =
+        format!("stage2 top  {name}  {all} processes, {on} recording{dormant}  {age}{frozen}");
     let sum =
         |of: fn(&Watched) -> u64| look.processes.iter().map(of).fold(0u64, u64::saturating_add);
     let work = sum(|process| process.counts.work);
@@ -133,11 +127,9 @@ fn head(view: &View, width: usize) -> Vec<Line<'static>> {
         (0, 0) => String::new(),
         (behind, skipped) => format!("  {} MB behind, {} MB skipped", behind >> 20, skipped >> 20),
     };
-    let second = format!(
-        "placed {coverage}  in ranges {in_ranges}  lost {}  GPU work {}{behind}",
-        count(lost),
-        count(work)
-    );
+    let (lost, work) = (count(lost), count(work));
+    let second =
+        format!("placed {coverage}  in ranges {in_ranges}  lost {lost}  GPU work {work}{behind}");
     vec![bold(&first, width), plain(&second, width)]
 }
 
@@ -251,11 +243,8 @@ fn kernel_table(view: &View, row: Option<&Row>, height: usize, width: usize) -> 
         let (name, kernel_part, mean) = kernel.map_or_else(Default::default, |(name, sum)| {
             (name, part(sum.0, total), mean(sum).unwrap_or_default())
         });
-        let text = format!(
-            "  {} {class_part:>6}  {} {kernel_part:>6} {mean:>7}",
-            padded(class, 14),
-            padded(name, name_width)
-        );
+        let (class, name) = (padded(class, 14), padded(name, name_width));
+        let text = format!("  {class} {class_part:>6}  {name} {kernel_part:>6} {mean:>7}");
         lines.push(plain(&text, width));
     }
     lines
@@ -491,21 +480,9 @@ mod tests {
         assert_eq!(shown.len(), 24);
         assert!(shown.iter().all(|line| line.chars().count() <= 80), "{shown:#?}");
         let whole = shown.join("\n");
-        for part in [
-            "2 processes, 2 recording",
-            "data 3.2 s old",
-            "placed 100%",
-            "in ranges 99.8%",
-            "> decode",
-            "  prefill",
-            "gemm",
-            "attention",
-            "flash_fwd",
-            "71 node-1",
-            "stopping",
-            "70.0%",
-            "q end",
-        ] {
+        let parts = "2 processes, 2 recording|data 3.2 s old|placed 100%|in ranges 99.8%|> decode|  prefill|\
+                     gemm|attention|flash_fwd|71 node-1|stopping|70.0%|q end";
+        for part in parts.split('|') {
             assert!(whole.contains(part), "{part} is not in\n{whole}");
         }
         let decode = shown.iter().find(|line| line.starts_with("> decode")).expect("a row");

@@ -17,18 +17,14 @@ pub(crate) struct HydraApp {
     pub(crate) line: usize,
 }
 
-/// A larger source is not looked at.
 const MAX_SOURCE_BYTES: u64 = 1 << 20;
 /// Files that are read: the program and what it imports.
 const MAX_FILES: usize = 16;
-/// Folders that modules are looked for in.
 const MAX_ROOTS: usize = 16;
-/// Calls into other files that are followed from the program on: `__main__` often only calls another
-/// module.
+/// Calls into other files that are followed: `__main__` often only calls another module.
 const MAX_DEPTH: usize = 2;
 
-/// Looks at the source that `command` runs in the folder `cwd`; nothing where it cannot be found, or
-/// is no Hydra app.
+/// Looks at the source that `command` runs in `cwd`; nothing where it is not found, or no Hydra app.
 pub(crate) fn hydra_app(
     command: &[OsString],
     cwd: &Path,
@@ -41,17 +37,17 @@ pub(crate) fn hydra_app(
     roots.extend(program.parent().map(Path::to_owned));
     let mut seen = BTreeSet::new();
     let mut queue = VecDeque::from([(program, None::<String>, 0)]);
-    let mut read = 0;
-    while let Some((file, function, depth)) = queue.pop_front() {
-        read += 1;
-        if read > MAX_FILES {
-            break;
-        }
+    for _ in 0..MAX_FILES {
+        let Some((file, function, depth)) = queue.pop_front() else { break };
         let Ok(bytes) = files::read(&file, MAX_SOURCE_BYTES) else { continue };
         let source = Source::read(&String::from_utf8_lossy(&bytes));
         // A library may have an entry point of its own: of other files only what is called counts.
-        let own = source.entry().filter(|_| function.is_none());
-        let called = match own.map_or_else(|| source.reached(function.as_deref()), Ok) {
+        let own = source.entries.first().filter(|_| function.is_none());
+        let called = match own {
+            Some((line, _)) => Ok(*line),
+            None => source.reached(function.as_deref()),
+        };
+        let called = match called {
             Ok(line) => return Some(HydraApp { file, line }),
             Err(called) => called,
         };
@@ -119,8 +115,7 @@ fn module_file(module: &str, root: &Path, main: bool) -> Option<PathBuf> {
 /// and calls that a name is made for at run time are not seen.
 #[derive(Debug, Default)]
 struct Source {
-    /// Names that imports bind, wherever they stand, and the dotted path that each stands for, with the
-    /// dots of a relative one.
+    /// Names that imports bind anywhere, and the dotted path of each, with the dots of a relative one.
     imports: BTreeMap<String, String>,
     /// Dotted names that are called while the file is run as a program.
     program: BTreeSet<String>,
@@ -186,10 +181,6 @@ impl Source {
         source
     }
 
-    pub(super) fn entry(&self) -> Option<usize> {
-        self.entries.first().map(|(line, _)| *line)
-    }
-
     /// What happens when `wanted` is called, or, with none, when the file is run as a program: the line
     /// of the entry point of Hydra that is reached, or what is called of other files.
     fn reached(&self, wanted: Option<&str>) -> Result<usize, Vec<Called>> {
@@ -214,8 +205,7 @@ impl Source {
         Err(called)
     }
 
-    /// The import that the start of a dotted name stands for; the longest one, for `import a.b` binds
-    /// `a.b`.
+    /// The import that the longest start of a dotted name stands for: `import a.b` binds `a.b`.
     fn imported(&self, name: &str) -> Option<Called> {
         let ends = name.match_indices('.').map(|(at, _)| at).chain([name.len()]);
         let ends: Vec<usize> = ends.collect();

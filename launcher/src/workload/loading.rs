@@ -35,8 +35,7 @@ impl Default for Loading {
     }
 }
 
-/// How the program of `command` loads `library`. What cannot be found or read is taken for an
-/// ordinary program.
+/// How the program of `command` loads `library`. What cannot be read is taken for an ordinary program.
 pub(crate) fn loading(command: &[OsString], library: &Path) -> Loading {
     let Some(program) = command.first().and_then(|word| find(word).ok()) else {
         return Loading::default();
@@ -141,7 +140,6 @@ const LARGEST_TABLE_BYTES: u64 = 64 << 20;
 
 type Header = FileHeader64<Endianness>;
 
-/// What the headers say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Elf {
     /// The loader that it asks for; none: a static program.
@@ -156,7 +154,6 @@ pub(super) struct Elf {
     pub(super) glibc_provided: Option<u32>,
 }
 
-/// What a file is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum File {
     Elf(Elf),

@@ -43,11 +43,8 @@ impl NotRunnable {
 /// Programs on PATH that are looked at for one with a similar name.
 const MOST_COMPARED: usize = 20_000;
 
-/// Finds the file that the word `program` runs, as `execvp` does.
-///
-/// # Errors
-/// What is certain to fail. What the kernel alone can judge (formats, permissions of others) is left
-/// to the start of the process.
+/// Finds the file that the word `program` runs, as `execvp` does, or what is certain to fail. What the
+/// kernel alone can judge (formats, permissions of others) is left to the start of the process.
 pub(crate) fn find(program: &OsStr) -> Result<PathBuf, NotRunnable> {
     let path = located(program)?;
     let interpreter = match loading::look(&path) {

@@ -39,11 +39,9 @@ pub(super) fn latency(series: &StepSeries, times: Option<&StepTimes>, id: &str) 
         return "<p class=\"absent\">None, because none has a host time.</p>\n".to_owned();
     }
     let noun = series.noun();
-    let path = format!(
-        "Host time of <code>{}</code> in {}; the first {noun} is the cold one.",
-        foreign(&series.path),
-        foreign(&series.file),
-    );
+    let (path, file) = (foreign(&series.path), foreign(&series.file));
+    let path =
+        format!("Host time of <code>{path}</code> in {file}; the first {noun} is the cold one.");
     if steps < FEWEST {
         let each: Vec<String> = buckets.iter().map(|bucket| ms3(bucket.mean_ns)).collect();
         return format!(
@@ -73,14 +71,9 @@ pub(super) fn latency(series: &StepSeries, times: Option<&StepTimes>, id: &str) 
     let mut out = picture(id, "Latency over the run", &description, |area| {
         draw_latency(area, buckets, outliers, times, (steps, top_ns.max(1)), noun)
     });
-    let clipped = match beyond {
-        0 => String::new(),
-        n => format!(
-            " Beyond the picture, which ends at {} ms: {}.",
-            ms3(top_ns),
-            counted(n as u64, "bucket")
-        ),
-    };
+    let (end_ms, buckets) = (ms3(top_ns), counted(beyond as u64, "bucket"));
+    let clipped = format!(" Beyond the picture, which ends at {end_ms} ms: {buckets}.");
+    let clipped = if beyond > 0 { clipped } else { String::new() };
     out.push_str(&format!(
         "<p class=\"note\">{}{clipped} {path} Percentiles are of the warm ones.</p>\n",
         text(&description),
@@ -317,20 +310,14 @@ fn draw_roofline(
     for (rate, names) in roofs.iter().filter(|(rate, _)| (y0..=y1).contains(rate)) {
         let start = bytes_per_s.map_or(x0, |bytes| (rate / bytes).max(x0));
         if start < x1 {
-            chart.draw_series(LineSeries::new(
-                [(start, *rate), (x1, *rate)],
-                SOFT.stroke_width(1),
-            ))?;
+            let line = [(start, *rate), (x1, *rate)];
+            chart.draw_series(LineSeries::new(line, SOFT.stroke_width(1)))?;
         }
         let (x, y) = chart.backend_coord(&(x1, *rate));
         // Labels of roofs that are close to each other would cover each other: the list has all.
         if last_y.is_none_or(|last| y - last >= 12) {
-            labels.push_str(&format!(
-                "<text class=\"roof\" x=\"{}\" y=\"{}\">{}</text>\n",
-                x - 3,
-                y - 3,
-                text(names)
-            ));
+            let (x, at, names) = (x - 3, y - 3, text(names));
+            labels.push_str(&format!("<text class=\"roof\" x=\"{x}\" y=\"{at}\">{names}</text>\n"));
             last_y = Some(y);
         }
     }
@@ -416,11 +403,8 @@ fn drawn(curve: &SampledCurve, lines: &[Line], (title, unit): (&str, &str), id: 
     let most = |(_, _, value): &&&Line| {
         points.iter().filter_map(value).filter(|value| value.is_finite()).fold(0.0, f64::max)
     };
-    let names: Vec<String> = known
-        .iter()
-        .map(|line| format!("{} up to {} {unit}", line.0, short(most(&line))))
-        .collect();
-    let description = format!("{title}: {}.", names.join(", "));
+    let names = known.iter().map(|line| format!("{} up to {} {unit}", line.0, short(most(&line))));
+    let description = format!("{title}: {}.", names.collect::<Vec<_>>().join(", "));
     let top = known.iter().map(|line| most(&line)).fold(0.0, f64::max).max(1e-3) * 1.08;
     let picture = picture(id, title, &description, |area| {
         draw_sampled(area, points, &known, curve.length_ns, (top, unit))
@@ -459,11 +443,8 @@ fn draw_sampled(
         let (x, y) = chart.backend_coord(&(0.0, top));
         let y = y + 14 + 13 * i32::try_from(at)?;
         let class = if *colour == WARM { "warm" } else { "line" };
-        marks.push_str(&format!(
-            "<text class=\"legend-{class}\" x=\"{}\" y=\"{y}\">{}</text>\n",
-            x + 6,
-            text(name)
-        ));
+        let mark = format!("<text class=\"legend-{class}\" x=\"{}\" y=\"{y}\">", x + 6);
+        marks.push_str(&format!("{mark}{}</text>\n", text(name)));
     }
     Ok(marks)
 }

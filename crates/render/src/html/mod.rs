@@ -106,24 +106,20 @@ fn parts(report: &Report, summary: &Page, whole: &Page, operators: &Page) -> Vec
             kind: Kind::Framed,
         })
         .collect();
-    let more = stages.len().saturating_sub(STAGES);
-    if more > 0 {
-        parts.push(Part {
-            id: "more-stages".into(),
-            title: "More stages".into(),
-            html: format!(
-                "<p>{more} more stages have no pictures here, because their windows are shorter. The \
-                 tables below and metrics.json have their numbers.</p>\n"
-            ),
-            kind: Kind::Open,
-        });
-    }
     let open = |id: &str, title: &str, html: String| Part {
         id: id.into(),
         title: title.into(),
         html,
         kind: Kind::Open,
     };
+    let more = stages.len().saturating_sub(STAGES);
+    if more > 0 {
+        let text = format!(
+            "<p>{more} more stages have no pictures here, because their windows are shorter. The tables \
+             below and metrics.json have their numbers.</p>\n"
+        );
+        parts.push(open("more-stages", "More stages", text));
+    }
     parts.extend(heat_map(report).map(|map| open("ranks", "Ranks by stage", map)));
     parts.push(open("all-kernels", "Kernels", table(report)));
     let known = whole.sections.iter().filter(|(title, _)| !SAID_ALREADY.contains(title));
@@ -179,10 +175,8 @@ fn contents(parts: &[Part]) -> String {
 fn header(report: &Report, title: &str) -> String {
     let mut out = format!("<header>\n<h1>{}</h1>\n", text(title));
     if report.simulated {
-        out.push_str(&format!(
-            "<p class=\"banner bad\"><strong>{}</strong></p>\n",
-            text(SIMULATED)
-        ));
+        let simulated = text(SIMULATED);
+        out.push_str(&format!("<p class=\"banner bad\"><strong>{simulated}</strong></p>\n"));
     }
     if let Some(end) = &report.run.workload_end {
         let end = text(&end.sentence());
@@ -198,11 +192,8 @@ fn header(report: &Report, title: &str) -> String {
     let line = |label: &str, said: &str| {
         let class = if label == COVERAGE { kind } else { "line" };
         let stop = if said.ends_with(['.', '!', '?']) { "" } else { "." };
-        format!(
-            "<div class=\"{class}\"><dt>{}</dt><dd>{}{stop}</dd></div>\n",
-            text(label),
-            text(said)
-        )
+        let (label, said) = (text(label), text(said));
+        format!("<div class=\"{class}\"><dt>{label}</dt><dd>{said}{stop}</dd></div>\n")
     };
     out.push_str("<dl class=\"answer\">\n");
     answer_lines(report).iter().for_each(|known| out.push_str(&line(&known.label, &known.text)));
@@ -308,34 +299,27 @@ fn figures(answer: &StageAnswer) -> String {
     let steps = |times: &StepTimes| {
         (format!("{} {}s", times.warmth(), times.unit.noun()), count(times.steps))
     };
-    let floor_ns = |ns: f64| step.map_or(ns, |times| ns * times.shown_ns(1));
+    let first_token_ns = answer.time_to_first_token_ns.value();
+    let floor_ns = floor.floor_ns.value();
+    let floor_ns = floor_ns.map(|ns| step.map_or(ns, |times| ns * times.shown_ns(1)));
+    let times_floor = |times: f64| format!("{times:.1}x");
     let shown = [
         step.map(steps),
         step.map(|times| per_unit("p50", times, times.p50_ns)),
         step.and_then(|times| times.tail().map(|(of, ns)| per_unit(of, times, ns))),
         answer.slowdown.as_ref().map(|cost| (label("times its baseline"), ratio3(cost.ratio))),
-        answer
-            .time_to_first_token_ns
-            .value()
-            .map(|ns| (label("ms from a request to its first token, p50"), ms(ns))),
+        first_token_ns.map(|ns| (label("ms from a request to its first token, p50"), ms(ns))),
         answer.tokens_per_s.value().map(|rate| (label("tokens/s"), format!("{rate:.1}"))),
-        floor
-            .floor_ns
-            .value()
-            .map(|ns| (format!("ms per {unit}: floor of the hardware"), ms(floor_ns(ns)))),
-        floor.distance.value().map(|times| (label("of the floor"), format!("{times:.1}x"))),
-        floor
-            .baseline_distance
-            .map(|times| (label("of the floor by the baseline"), format!("{times:.1}x"))),
+        floor_ns.map(|ns| (format!("ms per {unit}: floor of the hardware"), ms(ns))),
+        floor.distance.value().map(|times| (label("of the floor"), times_floor(times))),
+        floor.baseline_distance.map(|x| (label("of the floor by the baseline"), times_floor(x))),
     ];
     let shown: Vec<(String, String)> = shown.into_iter().flatten().collect();
     let first = answer.first.as_ref().map_or_else(String::new, |first| {
         let gain = first.gain();
         let gain = gain.map_or_else(String::new, |gain| format!(" Up to {}.", text(&gain)));
-        format!(
-            "<p><strong>First:</strong> {}.{gain}</p>\n",
-            text(first.text.trim_end_matches('.'))
-        )
+        let first = text(first.text.trim_end_matches('.'));
+        format!("<p><strong>First:</strong> {first}.{gain}</p>\n")
     });
     let over = answer.step.as_ref().and_then(|step| step.passed_over.as_ref());
     let over = over.map_or_else(String::new, |why| format!("; {why}"));
@@ -368,10 +352,9 @@ fn over(basis: &str) -> String {
 
 /// The bar and its table; `unit` is what the stage counts: a step, an instance.
 fn window(split: &WindowSplit, unit: &str, basis: &str, id: &str) -> String {
-    let parts: Vec<(&WindowPart, f64)> = (split.parts.iter())
-        .zip(split.rounded_percent())
-        .filter(|(part, _)| part.percent.is_finite() && part.percent > 0.0)
-        .collect();
+    let is_shown = |(part, _): &(&WindowPart, f64)| part.percent.is_finite() && part.percent > 0.0;
+    let parts = split.parts.iter().zip(split.rounded_percent()).filter(is_shown);
+    let parts: Vec<(&WindowPart, f64)> = parts.collect();
     let ms = |ns: u64| format!("{:.3}", split.per_step(ns) / 1e6);
     let (mut at, mut rects) = (0.0, String::new());
     for (part, percent) in &parts {

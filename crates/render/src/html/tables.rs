@@ -116,9 +116,8 @@ const STAGES: usize = 16;
 const SHADES: f64 = 8.0;
 const DARKEST: f64 = 0.5;
 
-/// Ranks against stages: each cell is the median host time of the stage, coloured by how much longer it is
-/// than that of the fastest rank; nothing for a single process. A table, so that it is read without colours
-/// and scripts, too.
+/// Ranks against stages: each cell is the median host time, coloured by how much longer it is than that of
+/// the fastest rank; nothing for a single process. A table can be read without colours and scripts, too.
 pub(super) fn heat_map(report: &Report) -> Option<String> {
     let mut stages: Vec<&str> = Vec::new();
     let mut ranks: BTreeMap<(Option<u64>, &str), BTreeMap<&str, &RankStageRow>> = BTreeMap::new();

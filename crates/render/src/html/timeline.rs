@@ -30,6 +30,9 @@ const AXIS: u64 = 20;
 const ROW: u64 = 20;
 const BAR: u64 = 17;
 
+const NO_WORK: &str = "<p class=\"absent\">No GPU work of it was recorded, so that nobody knows what the \
+    GPU did in it.</p>\n";
+
 pub(super) fn timeline(timeline: &StepTimeline, id: &str) -> String {
     if timeline.length_ns == 0 {
         return "<p class=\"absent\">None, because the step has no length.</p>\n".to_owned();
@@ -43,9 +46,8 @@ pub(super) fn timeline(timeline: &StepTimeline, id: &str) -> String {
     let lane_y = |at: usize| gaps_y + (at as u64 + 1) * ROW;
     let height = lane_y(lanes.len());
 
-    let mut labels = vec![(AXIS, "host".to_owned())];
-    labels.push((gaps_y, "GPU idle".to_owned()));
-    labels.extend(lanes.iter().enumerate().map(|(at, lane)| (lane_y(at), lane.label.clone())));
+    let mut labels = vec![(AXIS, "host"), (gaps_y, "GPU idle")];
+    labels.extend(lanes.iter().enumerate().map(|(at, lane)| (lane_y(at), lane.label.as_str())));
     let labels: String = (labels.iter())
         .map(|(y, label)| format!("<text x=\"0\" y=\"{}\">{}</text>\n", y + 13, text(label)))
         .collect();
@@ -64,13 +66,7 @@ pub(super) fn timeline(timeline: &StepTimeline, id: &str) -> String {
         counted(pieces, "piece") + " of GPU work",
         counted(timeline.gaps.len() as u64, "gap"),
     );
-    let empty = match pieces {
-        0 => {
-            "<p class=\"absent\">No GPU work of it was recorded, so that nobody knows what the GPU \
-              did in it.</p>\n"
-        }
-        _ => "",
-    };
+    let empty = if pieces == 0 { NO_WORK } else { "" };
     format!(
         "<div class=\"timeline\" id=\"{id}\" data-length=\"{}\">\n\
          <svg class=\"lanes\" height=\"{height}\" aria-hidden=\"true\">\n{labels}</svg>\n\
@@ -105,8 +101,7 @@ fn left_out(timeline: &StepTimeline) -> String {
     out
 }
 
-/// What the colours mean, and the times of the whole step: what is drawn is a part of it. Where these
-/// are not known the colours stand alone.
+/// What the colours mean, and the times of the whole step, of which only a part is drawn, where known.
 fn legend(sums: &TimelineSums) -> String {
     let classes = by_class(&sums.work);
     let mut entries: Vec<(&str, &str, u64)> =
@@ -127,11 +122,8 @@ fn legend(sums: &TimelineSums) -> String {
         true => "Sums of all of it, drawn or not; work that overlaps counts each.",
         false => "It holds more work than fits in memory, so that no sums are given.",
     };
-    let shown = entries.iter().filter(|(_, _, ns)| *ns > 0);
-    format!(
-        "<ul class=\"legend\">\n{}</ul>\n<p class=\"note\">{note}</p>\n",
-        shown.map(entry).collect::<String>()
-    )
+    let shown: String = entries.iter().filter(|(_, _, ns)| *ns > 0).map(entry).collect();
+    format!("<ul class=\"legend\">\n{shown}</ul>\n<p class=\"note\">{note}</p>\n")
 }
 
 fn by_class(work: &[TimelineSum]) -> Vec<(&str, u64)> {
@@ -195,11 +187,8 @@ impl Scale {
         let rects = lane.work.iter().map(|work| {
             let name = listed.number(work.name, &work.class);
             let name = name.map_or_else(String::new, |number| format!(" data-n=\"{number}\""));
-            format!(
-                "<rect class=\"{}\" {} y=\"{y}\" height=\"{BAR}\"{name}/>\n",
-                class_mark(&work.class),
-                self.span(work.start_ns, work.length_ns),
-            )
+            let (class, span) = (class_mark(&work.class), self.span(work.start_ns, work.length_ns));
+            format!("<rect class=\"{class}\" {span} y=\"{y}\" height=\"{BAR}\"{name}/>\n")
         });
         format!("<g class=\"lane\">\n{}</g>\n", rects.collect::<String>())
     }
@@ -269,13 +258,9 @@ impl<'t> Listed<'t> {
                 us3(entry.longest_ns),
             )
         };
-        let more = match self.left_out {
-            0 => String::new(),
-            n => format!(
-                "<p class=\"note\">{} with shorter times are left out.</p>\n",
-                counted(n as u64, "name")
-            ),
-        };
+        let left_out = counted(self.left_out as u64, "name");
+        let more = format!("<p class=\"note\">{left_out} with shorter times are left out.</p>\n");
+        let more = if self.left_out > 0 { more } else { String::new() };
         format!(
             "<details class=\"names\"><summary>GPU work of this {noun} by name</summary>\n\
              <div class=\"table\"><table aria-label=\"{}\"><thead><tr><th>name</th><th>class</th>\

@@ -234,23 +234,19 @@ fn stage1(means: &Stage1Aggregates, from: &str) -> Vec<Aggregate> {
     let host_time = |stage: &str, value| row(&format!("{stage}, host time"), "ms", value);
     let named = [("prefill", &means.prefill_ms), ("decode", &means.decode_ms)];
     let named = named.into_iter().filter_map(|(stage, value)| Some((stage, value.as_ref()?)));
-    let named: Vec<(&str, &MeanStd)> = named.collect();
+    let mut times: Vec<(&str, &MeanStd)> = named.collect();
     // The same two stand among the stages once more.
-    let others =
-        means.stage_ms.iter().filter(|(stage, _)| named.iter().all(|(known, _)| known != stage));
-    let mut rows: Vec<Aggregate> =
-        named.iter().map(|(stage, value)| host_time(stage, value)).collect();
-    rows.extend(others.map(|(stage, value)| host_time(stage, value)));
+    let is_new = |stage: &str| times.iter().all(|(known, _)| *known != stage);
+    let others: Vec<_> = means.stage_ms.iter().filter(|(stage, _)| is_new(stage)).collect();
+    times.extend(others.into_iter().map(|(stage, value)| (stage.as_str(), value)));
+    let mut rows: Vec<Aggregate> = times.iter().map(|(of, value)| host_time(of, value)).collect();
     rows.extend(means.tokens.as_ref().map(|value| row("tokens of a decode", "tokens", value)));
     rows.extend(means.tokens_per_s.as_ref().map(|value| row("tokens per second", "1/s", value)));
     let model = means.mfu_model_level.map(|mfu| ("model", mfu));
     let stages = means.mfu_per_stage.iter().map(|(stage, mfu)| (stage.as_str(), *mfu));
-    rows.extend(
-        model
-            .into_iter()
-            .chain(stages)
-            .map(|(of, mfu)| one(&format!("MFU by Stage 1's formula, {of}"), "%", mfu * 100.0)),
-    );
+    for (of, mfu) in model.into_iter().chain(stages) {
+        rows.push(one(&format!("MFU by Stage 1's formula, {of}"), "%", mfu * 100.0));
+    }
     rows.extend(means.peak_tflops.map(|peak| one("peak of its MFU", "TFLOP/s", peak)));
     rows
 }
@@ -288,12 +284,9 @@ fn operators(report: &Report) -> String {
         .right("cuda_time_ms", |row| row.gpu_inclusive_ns.map(ms3))
         .right("calls", |row| count(row.calls))
         .right("mean_ms", |row| row.host_mean_ns.map(ms6));
-    format!(
-        "{}{} Operators lie within each other. Source: {}.\n\n",
-        table.markdown_with_rest_in("operators.md"),
-        basis(found),
-        text(&found.source),
-    )
+    let (basis, source) = (basis(found), text(&found.source));
+    let note = format!("{basis} Operators lie within each other. Source: {source}.\n\n");
+    table.markdown_with_rest_in("operators.md") + &note
 }
 
 fn kernels(report: &Report) -> String {

@@ -27,8 +27,7 @@ fn summary_md(report: &Report, shown: &Shown) -> String {
     page(report, shown).markdown()
 }
 
-/// `hostile` stands wherever a name or a text of foreign origin can stand. A report holds visible
-/// text only.
+/// `hostile` stands wherever foreign text can stand. A report holds visible text only.
 fn full(hostile: &str) -> Report {
     let hostile = &visible(hostile.as_bytes());
     let fact = |key: &str, value: &str| Fact { key: key.into(), value: value.into() };

@@ -330,8 +330,7 @@ fn packed_name(name: &str) -> String {
     format!("{name}.{}", files::COMPRESSED)
 }
 
-/// Changes what is said of a file by the record of the run, and by that of the window whose bundle has
-/// the file under a shorter name.
+/// Changes what the record of the run says of a file, and that of the window whose bundle has it.
 fn relist(
     dir: &Path,
     record: &mut RunRecord,
@@ -351,8 +350,7 @@ fn relist(
     Ok(())
 }
 
-/// The window that has a file, `windows/w3`, and the name of the file in its bundle. Empty: the file is
-/// of no window.
+/// The window of a file, `windows/w3`, or nothing, and the name of the file in that bundle.
 fn split_window(name: &str) -> (&str, &str) {
     let mut parts = name.splitn(3, '/');
     match (parts.next(), parts.next(), parts.next()) {
@@ -387,8 +385,7 @@ fn remove_abandoned(dir: &Path) {
     }
 }
 
-/// The path of a file that may be compressed: an ordinary one, right in a folder that is ours, of the run
-/// or of one of its windows, none of them a link.
+/// The path of a file that may be compressed: an ordinary one, right in a folder of ours, and no link.
 fn candidate(dir: &Path, name: &str) -> Option<PathBuf> {
     let (window, own_name) = split_window(name);
     let (folder, file) = own_name.split_once('/')?;
@@ -421,8 +418,7 @@ fn is_smaller(after: u64, before: u64) -> bool {
     after.saturating_mul(100) <= before.saturating_mul(MOST_PERCENT)
 }
 
-/// The compressed file under a name of its own, read again to see that it holds the same. None: it is
-/// hardly smaller, or would be taken for a bomb.
+/// The compressed file, read again to see that it holds the same. None: not smaller, or like a bomb.
 fn pack(from: &Path, bytes: u64) -> anyhow::Result<Option<NamedTempFile>> {
     let fresh = files::new_in(from.parent().unwrap_or(Path::new(".")))?;
     let mut packer = GzEncoder::new(io::BufWriter::new(fresh), Compression::fast());

@@ -34,12 +34,12 @@ fn only_what_we_wrote_goes_and_the_newest_stay() {
         let json = serde_json::to_vec(&record).expect("JSON");
         std::fs::write(path.join("run.json"), json).expect("run.json");
     };
-    bundle("old", "old", "2026-01-01T00:00:00.000Z", Some("x"));
+    for name in ["old", "reporting", "annotated"] {
+        bundle(name, name, "2026-01-01T00:00:00.000Z", Some("x"));
+    }
     bundle("linked", "linked", "2026-01-02T00:00:00.000Z", Some("x"));
     bundle("copied", "another", "2026-01-01T00:00:00.000Z", Some("x"));
     bundle("running", "running", "2026-01-01T00:00:00.000Z", None);
-    bundle("reporting", "reporting", "2026-01-01T00:00:00.000Z", Some("x"));
-    bundle("annotated", "annotated", "2026-01-01T00:00:00.000Z", Some("x"));
     std::fs::write(dir.path().join("annotated/NOTES.md"), "mine").expect("file");
     std::fs::create_dir(dir.path().join("old/sub")).expect("folder");
     std::fs::write(dir.path().join("old/sub/x.csv"), "").expect("file");
@@ -76,16 +76,24 @@ fn bundle(under: &Path, name: &str, bytes: usize) {
     std::fs::write(path.join("run.json"), json).expect("run.json");
 }
 
+/// Bundles of so many bytes, the last one that of this run.
+fn bundles(names: &[&str], bytes: usize, latest: Option<&str>) -> (tempfile::TempDir, RunFolder) {
+    let dir = tempfile::tempdir().expect("folder");
+    names.iter().for_each(|name| bundle(dir.path(), name, bytes));
+    if let Some(latest) = latest {
+        std::os::unix::fs::symlink(latest, dir.path().join("latest")).expect("link");
+    }
+    let name = names[names.len() - 1].into();
+    let folder = RunFolder::New { under: dir.path().into(), name };
+    (dir, folder)
+}
+
 #[test]
 fn the_oldest_go_until_all_fit() {
-    let dir = tempfile::tempdir().expect("folder");
-    for name in ["a", "bb", "ccc", "dddd"] {
-        bundle(dir.path(), name, 100_000);
-    }
+    let (dir, folder) = bundles(&["a", "bb", "ccc", "dddd"], 100_000, None);
     std::fs::write(dir.path().join("bb/NOTES.md"), "mine").expect("file");
     std::fs::create_dir(dir.path().join("foreign")).expect("folder");
     std::fs::write(dir.path().join("foreign/huge"), vec![0; 500_000]).expect("file");
-    let folder = RunFolder::New { under: dir.path().into(), name: "dddd".into() };
     let keep = |bytes| limits(0, bytes, 0);
     let left = || {
         let entries = std::fs::read_dir(dir.path()).expect("folder").flatten();
@@ -148,12 +156,7 @@ fn a_run_that_failed_takes_the_place_of_no_good_one() {
 
 #[test]
 fn older_bundles_are_compressed_and_still_ours() {
-    let dir = tempfile::tempdir().expect("folder");
-    for name in ["a", "bb", "ccc", "dddd"] {
-        bundle(dir.path(), name, 100_000);
-    }
-    std::os::unix::fs::symlink("a", dir.path().join("latest")).expect("link");
-    let folder = RunFolder::New { under: dir.path().into(), name: "dddd".into() };
+    let (dir, folder) = bundles(&["a", "bb", "ccc", "dddd"], 100_000, Some("a"));
     let keep = limits(0, 0, 2);
     let room = room_for(&folder, &keep);
     assert_eq!(room.compressed, [dir.path().join("bb")], "neither latest nor the newest two");
@@ -170,32 +173,23 @@ fn older_bundles_are_compressed_and_still_ours() {
 
 #[test]
 fn what_a_signal_left_behind_keeps_no_bundle() {
-    let dir = tempfile::tempdir().expect("folder");
-    bundle(dir.path(), "a", 100);
-    bundle(dir.path(), "bb", 100);
+    let (dir, folder) = bundles(&["a", "bb"], 100, Some("bb"));
     let at = |name: &str| dir.path().join("a").join(name);
     std::fs::write(at("collector/.new-Ab12Cd"), "half").expect("file");
     std::fs::write(at(".unpacked-Ab12Cd"), "half").expect("file");
-    std::os::unix::fs::symlink("bb", dir.path().join("latest")).expect("link");
-    let folder = RunFolder::New { under: dir.path().into(), name: "bb".into() };
     let room = room_for(&folder, &limits(1, 0, 0));
     assert!(!dir.path().join("a").exists(), "{room:?}");
 }
 
 #[test]
 fn a_bundle_of_which_one_file_cannot_be_compressed_lists_its_files_again() {
-    let dir = tempfile::tempdir().expect("folder");
-    for name in ["a", "bb", "ccc"] {
-        bundle(dir.path(), name, 100_000);
-    }
+    let (dir, folder) = bundles(&["a", "bb", "ccc"], 100_000, Some("ccc"));
     let at = |name: &str| dir.path().join("a").join(name);
     std::fs::copy(at("collector/a.s2t"), at("collector/b.s2t")).expect("file");
     std::fs::write(at("collector/b.s2t.gz"), "mine").expect("file");
     let mut record = RunRecord::read(&dir.path().join("a")).expect("record");
     record.files.push("collector/b.s2t".into());
     record.write(&dir.path().join("a")).expect("record");
-    std::os::unix::fs::symlink("ccc", dir.path().join("latest")).expect("link");
-    let folder = RunFolder::New { under: dir.path().into(), name: "ccc".into() };
     let room = room_for(&folder, &limits(0, 0, 2));
     assert!(room.findings[0].what.contains("could not be compressed completely"), "{room:?}");
     assert!(at("collector/a.s2t.gz").is_file() && at("collector/b.s2t").is_file());
@@ -204,11 +198,7 @@ fn a_bundle_of_which_one_file_cannot_be_compressed_lists_its_files_again() {
 
 #[test]
 fn two_runs_do_not_make_room_at_the_same_time() {
-    let dir = tempfile::tempdir().expect("folder");
-    bundle(dir.path(), "a", 100);
-    bundle(dir.path(), "bb", 100);
-    std::os::unix::fs::symlink("bb", dir.path().join("latest")).expect("link");
-    let folder = RunFolder::New { under: dir.path().into(), name: "bb".into() };
+    let (dir, folder) = bundles(&["a", "bb"], 100, Some("bb"));
     let keep = limits(1, 0, 0);
     let other = std::fs::File::create(dir.path().join(LOCK)).expect("file");
     other.lock().expect("lock");

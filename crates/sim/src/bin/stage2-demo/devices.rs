@@ -102,8 +102,7 @@ const VERSION: u32 = 1;
 /// Elements of the prompt: 512 token ids of 8 bytes.
 const PROMPT_ELEMENTS: usize = 512 * 8 / size_of::<f32>();
 
-/// Loads the library and initialises its driver. [`Unavailable`]: it is not there, is another one, or was
-/// asked to fail.
+/// Loads the library and initialises its driver; [`Unavailable`] where that cannot be, or shall fail.
 pub(crate) fn open_simulated(path: Option<&Path>) -> Result<Gpu> {
     let path = path.map_or_else(default_path, Path::to_path_buf);
     let shown = path.display();

@@ -22,19 +22,11 @@ pub(crate) enum Stage {
 
 pub(crate) type LaunchRecorded = unsafe extern "C" fn(u32, u32, Handle) -> u32;
 
+/// A kernel of kernels.ptx runs over `elements`, one thread each; a multiple of [`BLOCK`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Launch {
-    /// A kernel of kernels.ptx over `elements`, one thread each; a multiple of [`BLOCK`].
-    Kernel {
-        function: Handle,
-        elements: u32,
-        repeats: u32,
-    },
-    Recorded {
-        launch: LaunchRecorded,
-        sequence: u32,
-        index: u32,
-    },
+    Kernel { function: Handle, elements: u32, repeats: u32 },
+    Recorded { launch: LaunchRecorded, sequence: u32, index: u32 },
 }
 
 /// Launches that belong to the same layer of the network, or come before or behind all layers.
@@ -96,9 +88,7 @@ pub(crate) struct Lane<'a> {
     stream: Handle,
     /// The array on the device that every kernel works on; 0 on the simulated GPU.
     data: Handle,
-    /// What is copied into it.
     host: Vec<f32>,
-    /// What is copied out of it.
     token: [f32; 2],
     /// The captured graph and its executable.
     graph: Option<(Handle, Handle)>,
@@ -207,8 +197,7 @@ pub(crate) type Handle = usize;
 
 macro_rules! driver {
     ($($(#[$doc:meta])* $vis:vis $field:ident: fn($($argument:ty),*) = $symbol:literal;)*) => {
-        /// The functions of the CUDA driver that the demo calls, in the types of the driver API, from a library
-        /// that is loaded at run time: NVIDIA's driver or the simulated one.
+        /// The functions that the demo calls, of NVIDIA's driver or of the simulated one.
         pub(crate) struct Driver {
             $($(#[$doc])* $vis $field: unsafe extern "C" fn($($argument),*) -> u32,)*
         }
