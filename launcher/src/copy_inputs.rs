@@ -74,13 +74,8 @@ pub(crate) struct InputCopies {
 impl InputCopies {
     /// Nothing yet; the folder is made for the first file.
     pub(crate) fn new(kind: Kind, folder: PathBuf) -> InputCopies {
-        InputCopies {
-            kind,
-            folder,
-            homes: BTreeMap::new(),
-            seen: BTreeSet::new(),
-            copies: Vec::new(),
-        }
+        let (homes, seen) = (BTreeMap::new(), BTreeSet::new());
+        InputCopies { kind, folder, homes, seen, copies: Vec::new() }
     }
 
     /// Copies a file, or all trace files in a folder, or tells why it cannot be used.
@@ -107,11 +102,10 @@ impl InputCopies {
     fn add_file(&mut self, file: &Path, findings: &mut Vec<Finding>) {
         match self.copy(file) {
             Ok(Some(copy)) => self.copies.push((copy, file.to_owned())),
-            Ok(None) => findings.push(Finding::note(
-                format!("{} is named twice", file.display()),
-                "it is taken once",
-                "",
-            )),
+            Ok(None) => {
+                let what = format!("{} is named twice", file.display());
+                findings.push(Finding::note(what, "it is taken once", ""));
+            }
             Err(why) => findings.push(unusable(file, &why)),
         }
     }
@@ -233,11 +227,8 @@ fn trace_files_in(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
 }
 
 fn unusable(path: &Path, why: &anyhow::Error) -> Finding {
-    Finding::warning(
-        format!("{} is not merged", path.display()),
-        format!("{why:#}"),
-        "give another file; the rest is merged without it",
-    )
+    let (what, remedy) = ("is not merged", "give another file; the rest is merged without it");
+    Finding::warning(format!("{} {what}", path.display()), format!("{why:#}"), remedy)
 }
 
 #[cfg(test)]
@@ -292,15 +283,11 @@ mod tests {
     #[test]
     fn what_belongs_together_stays_together_and_nothing_else_joins_it() {
         let pages = ["a/raw.csv", "b/raw.csv", "b/details.csv", "a/details.csv", "b/x.ncu-rep"];
-        assert_eq!(
-            names(Kind::Ncu, &pages),
-            ["raw.csv", "raw-2.csv", "details-2.csv", "details.csv", "x.ncu-rep"]
-        );
+        let copies = ["raw.csv", "raw-2.csv", "details-2.csv", "details.csv", "x.ncu-rep"];
+        assert_eq!(names(Kind::Ncu, &pages), copies);
         let tables = ["a/run.sqlite", "b/run_cuda_gpu_kern_sum.csv", "b/run_nvtx_sum.csv"];
-        assert_eq!(
-            names(Kind::Nsys, &tables),
-            ["run.sqlite", "run-2_cuda_gpu_kern_sum.csv", "run-2_nvtx_sum.csv"]
-        );
+        let copies = ["run.sqlite", "run-2_cuda_gpu_kern_sum.csv", "run-2_nvtx_sum.csv"];
+        assert_eq!(names(Kind::Nsys, &tables), copies);
         assert_eq!(names(Kind::Trace, &["a/h-1.s2t", "b/h-1.s2t"]), ["h-1.s2t", "h-1-2.s2t"]);
         assert_eq!(names(Kind::Ncu, &["a/raw.csv", "a/raw.csv"]), ["raw.csv"], "named twice");
         assert_eq!(names(Kind::Ncu, &["a/raw.txt", "a/raw"]), [""; 0]);

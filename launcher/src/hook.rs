@@ -136,11 +136,8 @@ fn refused(folder: &Path, words: &str) -> Option<Finding> {
         return None;
     };
     let what = format!("the workload is not annotated ({words}): {why}: {}", visible_path(folder));
-    Some(Finding::warning(
-        what,
-        "its operators and stages have no ranges but its own",
-        "choose another run folder with --run-dir",
-    ))
+    let why = "its operators and stages have no ranges but its own";
+    Some(Finding::warning(what, why, "choose another run folder with --run-dir"))
 }
 
 /// The flag of a Python command that keeps the hook out: `-I`, `-E` or `-S`. A command that is not

@@ -207,16 +207,12 @@ mod tests {
             total: Some(16_000_000),
             unit: Unit::Rows,
         };
-        assert_eq!(
-            reading_line(&progress),
-            "reading run.sqlite, table NVTX_EVENTS: 1,200,000 of 16,000,000 rows"
-        );
+        let whole = "reading run.sqlite, table NVTX_EVENTS: 1,200,000 of 16,000,000 rows";
+        assert_eq!(reading_line(&progress), whole);
         // A file may lie about how much it has.
         progress.total = Some(7);
-        assert_eq!(
-            reading_line(&progress),
-            "reading run.sqlite, table NVTX_EVENTS: 1,200,000 rows"
-        );
+        let done = "reading run.sqlite, table NVTX_EVENTS: 1,200,000 rows";
+        assert_eq!(reading_line(&progress), done);
         let (what, done, total) = ("node-1.s2t".to_owned(), 120 << 20, Some(840 << 20));
         let progress = Progress { what, done, total, unit: Unit::Bytes };
         assert_eq!(reading_line(&progress), "reading node-1.s2t: 120 of 840 MiB");

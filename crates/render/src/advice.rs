@@ -20,8 +20,7 @@ pub(crate) const RULES: &str = "Rules of the takeaways";
 const TAKEAWAYS: usize = 3;
 const RECOMMENDATIONS: usize = 3;
 const FINDINGS: usize = 4;
-/// Characters of a text in a line of the summary.
-const LINE_LIMIT: usize = 140;
+const LINE_CHARS: usize = 140;
 
 pub(crate) fn takeaways(report: &Report) -> String {
     let rows: Vec<_> = alike(&report.insight.takeaways).into_iter().enumerate().collect();
@@ -142,10 +141,10 @@ pub(crate) fn findings_in_brief(report: &Report) -> String {
         if finding.severity == Severity::Error {
             return finding.item();
         }
-        let what = sentence(&shorten(&finding.what, LINE_LIMIT));
+        let what = sentence(&shorten(&finding.what, LINE_CHARS));
         let remedy = match finding.remedy.as_str() {
             "" => String::new(),
-            remedy => format!(" To do: {}", sentence(&shorten(remedy, LINE_LIMIT))),
+            remedy => format!(" To do: {}", sentence(&shorten(remedy, LINE_CHARS))),
         };
         format!("- **{}:** {what}{remedy}\n", plain(&finding.severity.to_string()))
     };

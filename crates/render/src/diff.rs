@@ -12,15 +12,14 @@ use stage2_model::{Finding, Severity};
 use crate::html::markdown::{html as from_markdown, text as escaped};
 use crate::table::{Table, name, paragraph, sentence, text};
 
-/// Characters of the name of a run.
-const LABEL_LIMIT: usize = 60;
+const LABEL_CHARS: usize = 60;
 /// Names of runs of a side.
 const RUNS: usize = 4;
 
 /// `A → B`, or of several runs `A1, A2 → B1, B2`.
 fn title(of: &Comparison) -> String {
     let side = |runs: &[ComparedRun]| {
-        let names = runs.iter().map(|run| shorten(&run.label, LABEL_LIMIT));
+        let names = runs.iter().map(|run| shorten(&run.label, LABEL_CHARS));
         listed(&names.collect::<Vec<_>>(), RUNS)
     };
     format!("{} → {}", side(&of.before), side(&of.after))
@@ -73,8 +72,7 @@ const STAGE_ROWS: usize = 20;
 const WORK_ROWS: usize = 12;
 /// Differences besides the numbers.
 const DIFFERENCES: usize = 20;
-/// Characters of a kernel's name.
-const KERNEL_LIMIT: usize = 80;
+const KERNEL_CHARS: usize = 80;
 /// What is shown of a stage whether it changed or not.
 const ALWAYS: [&str; 9] = [
     "step_ms",
@@ -94,13 +92,9 @@ const LEAST_OF_CLASS_PERCENT: f64 = 1.0;
 
 /// All comparisons as one page.
 pub fn markdown(diff: &Diff) -> String {
-    let mut out = String::new();
-    for comparison in &diff.comparisons {
-        out.push_str(&format!("# {}\n\n", plain(&title(comparison))));
-        out.push_str(&body(comparison));
-    }
-    out.push_str(&format!("Written by {}.\n", plain(&diff.generator)));
-    out
+    let page = |of: &Comparison| format!("# {}\n\n{}", plain(&title(of)), body(of));
+    let pages: String = diff.comparisons.iter().map(page).collect();
+    format!("{pages}Written by {}.\n", plain(&diff.generator))
 }
 
 /// A comparison without its title.
@@ -287,7 +281,7 @@ fn work(stage: &StageChange) -> String {
 }
 
 fn kernel(row: &WorkChange) -> String {
-    let short = |name: &str| code(&shorten_kernel(name, KERNEL_LIMIT));
+    let short = |name: &str| code(&shorten_kernel(name, KERNEL_CHARS));
     match (&row.before, &row.after) {
         (Some(a), Some(b)) if a.name != b.name => {
             format!("{} → {}", short(&a.name), short(&b.name))
@@ -326,8 +320,7 @@ const STYLE: &str = include_str!("diff/diff.css");
 const BARS: usize = 12;
 /// Stages with bars.
 const BAR_STAGES: usize = 4;
-/// Characters of a name.
-const BAR_NAME_LIMIT: usize = 70;
+const BAR_NAME_CHARS: usize = 70;
 
 /// One page for a browser that needs no network and no script.
 ///
@@ -393,7 +386,7 @@ fn bars(stage: &StageChange) -> String {
              aria-hidden=\"true\"><rect class=\"{class}\" x=\"{x:.2}\" width=\"{width:.2}\" \
              height=\"1\"/><rect class=\"axis\" x=\"49.9\" width=\"0.2\" height=\"1\"/></svg>\
              <span>{}</span>\n",
-            escaped(&shorten_kernel(name, BAR_NAME_LIMIT)),
+            escaped(&shorten_kernel(name, BAR_NAME_CHARS)),
             escaped(&us_difference_cell(row.change_ns)),
         )
     };

@@ -14,8 +14,7 @@ const STAGES: usize = 4;
 const STEPS: usize = 3;
 const KERNELS: usize = 3;
 const LATE_RANKS: usize = 2;
-/// Characters of a name.
-const NAME_LIMIT: usize = 60;
+const NAME_CHARS: usize = 60;
 
 /// The lines, without line ends and without anything that acts on a terminal.
 pub fn headline(report: &Report, report_md: &Path) -> Vec<String> {
@@ -37,7 +36,7 @@ pub fn headline(report: &Report, report_md: &Path) -> Vec<String> {
     }
     let late = report.ranks.late.iter();
     let late = late.filter_map(|row| {
-        Some(format!("{}: {}", shorten(&row.stage, NAME_LIMIT), row.sentence()?))
+        Some(format!("{}: {}", shorten(&row.stage, NAME_CHARS), row.sentence()?))
     });
     lines.extend(late.take(LATE_RANKS));
     // Counts of a sample are scaled to all instances; busy time is that of the recorded ones.
@@ -54,10 +53,10 @@ pub fn headline(report: &Report, report_md: &Path) -> Vec<String> {
             "top {}: {} % of the kernel time of {}, {} calls, mean {} us: {}",
             i + 1,
             or_absent(kernel.percent, percent1),
-            shorten(&kernel.row.stage, NAME_LIMIT),
+            shorten(&kernel.row.stage, NAME_CHARS),
             count(kernel.calls),
             or_absent(kernel.mean_ns, us3),
-            shorten_kernel(&kernel.row.kernel, NAME_LIMIT),
+            shorten_kernel(&kernel.row.kernel, NAME_CHARS),
         )
     }));
     lines.push(format!("report: {}", visible_path(report_md)));
@@ -65,7 +64,7 @@ pub fn headline(report: &Report, report_md: &Path) -> Vec<String> {
 }
 
 fn stage(report: &Report, row: &StageRow, of: &str) -> String {
-    let name = shorten(&row.stage, NAME_LIMIT);
+    let name = shorten(&row.stage, NAME_CHARS);
     if let Some(unplaced) = report.unplaced.filter(|_| row.kernels.is_none()) {
         return format!("{name}: GPU work not known ({})", unplaced.label());
     }

@@ -37,54 +37,46 @@ macro_rules! at_level {
 }
 
 impl Formatter for Folding {
-    fn begin_array<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+    fn begin_array<W: ?Sized + Write>(&mut self, to: &mut W) -> io::Result<()> {
         self.depth += 1;
-        at_level!(self.begin_array(writer))
+        at_level!(self.begin_array(to))
     }
 
-    fn end_array<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        let written = at_level!(self.end_array(writer));
+    fn end_array<W: ?Sized + Write>(&mut self, to: &mut W) -> io::Result<()> {
+        let written = at_level!(self.end_array(to));
         self.depth -= 1;
         written
     }
 
-    fn begin_array_value<W: ?Sized + Write>(
-        &mut self,
-        writer: &mut W,
-        first: bool,
-    ) -> io::Result<()> {
-        at_level!(self.begin_array_value(writer, first))
+    fn begin_array_value<W: ?Sized + Write>(&mut self, to: &mut W, first: bool) -> io::Result<()> {
+        at_level!(self.begin_array_value(to, first))
     }
 
-    fn end_array_value<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        at_level!(self.end_array_value(writer))
+    fn end_array_value<W: ?Sized + Write>(&mut self, to: &mut W) -> io::Result<()> {
+        at_level!(self.end_array_value(to))
     }
 
-    fn begin_object<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+    fn begin_object<W: ?Sized + Write>(&mut self, to: &mut W) -> io::Result<()> {
         self.depth += 1;
-        at_level!(self.begin_object(writer))
+        at_level!(self.begin_object(to))
     }
 
-    fn end_object<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        let written = at_level!(self.end_object(writer));
+    fn end_object<W: ?Sized + Write>(&mut self, to: &mut W) -> io::Result<()> {
+        let written = at_level!(self.end_object(to));
         self.depth -= 1;
         written
     }
 
-    fn begin_object_key<W: ?Sized + Write>(
-        &mut self,
-        writer: &mut W,
-        first: bool,
-    ) -> io::Result<()> {
-        at_level!(self.begin_object_key(writer, first))
+    fn begin_object_key<W: ?Sized + Write>(&mut self, to: &mut W, first: bool) -> io::Result<()> {
+        at_level!(self.begin_object_key(to, first))
     }
 
-    fn begin_object_value<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        at_level!(self.begin_object_value(writer))
+    fn begin_object_value<W: ?Sized + Write>(&mut self, to: &mut W) -> io::Result<()> {
+        at_level!(self.begin_object_value(to))
     }
 
-    fn end_object_value<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        at_level!(self.end_object_value(writer))
+    fn end_object_value<W: ?Sized + Write>(&mut self, to: &mut W) -> io::Result<()> {
+        at_level!(self.end_object_value(to))
     }
 }
 

@@ -83,10 +83,8 @@ pub fn write_files(
         files.push(write("report.md", &text(whole.markdown()))?);
         files.push(write("operators.md", &text(operators.markdown()))?);
         files.push(write("stakeholder_summary.md", &text(summary.markdown()))?);
-        files.push(write(
-            "report.html",
-            &text(html::report_html(report, &summary, &whole, &operators)),
-        )?);
+        let html = html::report_html(report, &summary, &whole, &operators);
+        files.push(write("report.html", &text(html))?);
         Ok(files)
     })
 }

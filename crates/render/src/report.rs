@@ -84,8 +84,7 @@ fn definitions(report: &Report) -> String {
     out
 }
 
-/// Characters of a command line.
-const COMMAND_LIMIT: usize = 2_000;
+const COMMAND_CHARS: usize = 2_000;
 
 fn what_ran(report: &Report) -> String {
     let run = &report.run;
@@ -93,7 +92,7 @@ fn what_ran(report: &Report) -> String {
     if let Some(command) = &run.command {
         // For reading; metrics.json has the words themselves.
         let words = shlex::try_join(command.iter().map(String::as_str));
-        let line = shorten(&words.unwrap_or_else(|_| command.join(" ")), COMMAND_LIMIT);
+        let line = shorten(&words.unwrap_or_else(|_| command.join(" ")), COMMAND_CHARS);
         out.push_str(&format!("- command: {}\n", code_in_text(&line)));
     }
     if let Some(started) = &run.started {

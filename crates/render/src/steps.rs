@@ -9,8 +9,7 @@ use stage2_model::{Before, InferredStepRow, InferredSteps, Report};
 pub(super) const TITLE: &str = "Inferred steps";
 /// Rows of the table; metrics.json has them all.
 const ROWS: usize = 64;
-/// Characters of a file or a stream.
-const NAME_LIMIT: usize = 80;
+const NAME_CHARS: usize = 80;
 
 /// What the table means, in words.
 const MEANING: &str = "The workload has no ranges, so these steps are inferred: the same kernels repeat \
@@ -77,10 +76,10 @@ pub(super) fn steps_md(report: &Report) -> String {
     let table = Table::first(ROWS, &steps.rows)
         .left("process", |row| match row.pid {
             Some(pid) => pid.to_string(),
-            None => plain(&shorten(&row.file, NAME_LIMIT)),
+            None => plain(&shorten(&row.file, NAME_CHARS)),
         })
         .left("stream", |row| match &row.stream {
-            Some(stream) => plain(&shorten(stream, NAME_LIMIT)),
+            Some(stream) => plain(&shorten(stream, NAME_CHARS)),
             None => "all".to_owned(),
         })
         .left("pattern", |row| row.resembles.label().to_owned())

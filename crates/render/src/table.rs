@@ -8,7 +8,7 @@ use stage2_contract::text::{code, plain, shorten};
 /// Rows of most tables; metrics.json has them all.
 pub const ROWS: usize = 200;
 /// Characters of a name in a cell.
-pub const NAME_LIMIT: usize = 160;
+pub const NAME_CHARS: usize = 160;
 
 /// A table in the making. Every column is written for all rows that are shown; columns and rows in
 /// which every cell is absent are left out.
@@ -137,15 +137,14 @@ pub fn paragraph(text: &str) -> String {
 
 /// The name of a stage, a range path or an operator, as code.
 pub fn name(name: &str) -> String {
-    code(&shorten(name, NAME_LIMIT))
+    code(&shorten(name, NAME_CHARS))
 }
 
-/// Characters of a text in a cell.
-const TEXT_LIMIT: usize = 600;
+const TEXT_CHARS: usize = 600;
 
 /// Text of a report as plain Markdown text.
 pub(crate) fn text(text: &str) -> String {
-    plain(&shorten(text, TEXT_LIMIT))
+    plain(&shorten(text, TEXT_CHARS))
 }
 
 /// A number with `digits` decimals; absent where there is none, or none that can be written.

@@ -20,6 +20,15 @@ pub(crate) fn put<T>(out: Out<T>, value: T) -> Outcome {
     Ok(())
 }
 
+/// An error that was asked for.
+pub(crate) fn refuse(fault: Option<u32>) -> Outcome {
+    fault.map_or(Ok(()), Err)
+}
+
+pub(crate) fn refuse_if(is_wrong: bool, error: u32) -> Outcome {
+    if is_wrong { Err(error) } else { Ok(()) }
+}
+
 pub(crate) fn code(outcome: Outcome) -> u32 {
     outcome.err().unwrap_or(cuda::SUCCESS)
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::abi::{
     ActivityConfig, CompleteFunc, CompleteFuncV2, Handle, Out, Outcome, RequestFunc, RequestFuncV2,
-    code, cupti, kind, put,
+    code, cupti, kind, put, refuse, refuse_if,
 };
 use crate::buffers::{Client, Collection};
 use crate::callbacks::Subscriber;
@@ -30,6 +30,9 @@ const KINDS: [u32; 9] = [
     kind::CONCURRENT_KERNEL,
     kind::GRAPH_TRACE,
 ];
+/// Bytes of an attribute's value.
+type Size<'a> = Option<&'a mut usize>;
+
 /// The highest kind of the newest CUPTI.
 const LAST_KIND: u32 = 59;
 
@@ -56,9 +59,7 @@ extern "C" fn cuptiActivityRegisterCallbacks(
 }
 
 fn register(state: &State, collection: &Collection, client: Client) -> Outcome {
-    if let Some(error) = state.config.faults.register {
-        return Err(error);
-    }
+    refuse(state.config.faults.register)?;
     collection.buffers.register(client).map_err(|error| {
         eprintln!("stage2-sim: cannot start the thread that hands buffers over: {error}");
         cupti::OUT_OF_MEMORY
@@ -67,17 +68,13 @@ fn register(state: &State, collection: &Collection, client: Client) -> Outcome {
 
 /// `INVALID_KIND` for a kind that CUPTI does not have, `NOT_SUPPORTED` for one that is not simulated.
 fn check_kind(kind: u32) -> Outcome {
-    if kind == 0 || kind > LAST_KIND {
-        return Err(cupti::INVALID_KIND);
-    }
+    refuse_if(kind == 0 || kind > LAST_KIND, cupti::INVALID_KIND)?;
     if KINDS.contains(&kind) { Ok(()) } else { Err(cupti::NOT_SUPPORTED) }
 }
 
 fn set_kind(kind: u32, on: bool) -> Outcome {
     let state = state();
-    if on && let Some(error) = state.config.faults.enable {
-        return Err(error);
-    }
+    refuse(state.config.faults.enable.filter(|_| on))?;
     check_kind(kind)?;
     state.claim(ActivityApi::First)?;
     state.first.kinds.set(kind, on);
@@ -181,9 +178,7 @@ unsafe fn next_record(
         };
         at += bytes_at(at)?;
     }
-    if !has_kind(at) {
-        return Err(cupti::MAX_LIMIT_REACHED);
-    }
+    refuse_if(!has_kind(at), cupti::MAX_LIMIT_REACHED)?;
     bytes_at(at)?;
     // SAFETY: `at` lies inside the buffer.
     *record = unsafe { buffer.add(at) };
@@ -208,11 +203,7 @@ fn take_dropped(collection: &Collection, dropped: Out<usize>) -> Outcome {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuptiActivityGetAttribute(
-    number: u32,
-    size: Option<&mut usize>,
-    value: *mut u8,
-) -> u32 {
+unsafe extern "C" fn cuptiActivityGetAttribute(number: u32, size: Size, value: *mut u8) -> u32 {
     gate!(cuptiActivityGetAttribute);
     let state = state();
     // SAFETY: the caller's value has room for `size` bytes.
@@ -220,11 +211,7 @@ unsafe extern "C" fn cuptiActivityGetAttribute(
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuptiActivitySetAttribute(
-    number: u32,
-    size: Option<&mut usize>,
-    value: *mut u8,
-) -> u32 {
+unsafe extern "C" fn cuptiActivitySetAttribute(number: u32, size: Size, value: *mut u8) -> u32 {
     gate!(cuptiActivitySetAttribute);
     let state = state();
     // SAFETY: the caller's value has `size` bytes.
@@ -263,12 +250,8 @@ const MAX_FIELDS: usize = 256;
 /// The subscriber with a handle, in a version that has the function.
 fn subscriber(since: (u32, u32), handle: Handle) -> Outcome<(&'static State, Arc<Subscriber>)> {
     let state = state();
-    if state.config.version.toolkit < since {
-        return Err(cupti::NOT_SUPPORTED);
-    }
-    if let Some(error) = state.config.faults.second_api {
-        return Err(error);
-    }
+    refuse_if(state.config.version.toolkit < since, cupti::NOT_SUPPORTED)?;
+    refuse(state.config.faults.second_api)?;
     let subscriber = state.callbacks.subscriber(handle).ok_or(cupti::INVALID_PARAMETER)?;
     Ok((state, subscriber))
 }
@@ -298,9 +281,7 @@ unsafe extern "C" fn cuptiActivityEnable_v2(
     gate!(cuptiActivityEnable_v2);
     code(subscriber(BEGUN, handle).and_then(|(state, subscriber)| {
         sleep_ms(state.config.faults.slow_enable_ms);
-        if let Some(error) = state.config.faults.enable {
-            return Err(error);
-        }
+        refuse(state.config.faults.enable)?;
         check_kind(kind)?;
         state.claim(ActivityApi::Second)?;
         let activity = &subscriber.activity;
@@ -400,7 +381,7 @@ extern "C" fn cuptiActivityGetNumDroppedRecords_v2(
 unsafe extern "C" fn cuptiActivityGetAttribute_v2(
     handle: Handle,
     number: u32,
-    size: Option<&mut usize>,
+    size: Size,
     value: *mut u8,
 ) -> u32 {
     gate!(cuptiActivityGetAttribute_v2);
@@ -415,7 +396,7 @@ unsafe extern "C" fn cuptiActivityGetAttribute_v2(
 unsafe extern "C" fn cuptiActivitySetAttribute_v2(
     handle: Handle,
     number: u32,
-    size: Option<&mut usize>,
+    size: Size,
     value: *mut u8,
 ) -> u32 {
     gate!(cuptiActivitySetAttribute_v2);
@@ -472,7 +453,7 @@ fn attribute_for(
     state: &State,
     api: ActivityApi,
     number: u32,
-    size: Option<&mut usize>,
+    size: Size,
     value: *mut u8,
 ) -> Outcome<(usize, u64)> {
     let (bytes, default) = attribute(state, api, number).ok_or(cupti::INVALID_PARAMETER)?;
@@ -509,7 +490,7 @@ unsafe fn set_attribute(
     state: &State,
     (api, collection): (ActivityApi, &Collection),
     number: u32,
-    size: Option<&mut usize>,
+    size: Size,
     value: *mut u8,
 ) -> Outcome {
     let (bytes, _) = attribute_for(state, api, number, size, value)?;
@@ -539,9 +520,7 @@ fn enable_hardware_trace(state: &State, on: bool) -> Outcome {
     let config = &state.config;
     let toolkit = config.version.toolkit;
     let accepts = toolkit >= (13, 3) || (toolkit >= (12, 8) && config.faults.hardware_trace);
-    if !on || !accepts {
-        return Err(cupti::NOT_SUPPORTED);
-    }
+    refuse_if(!on || !accepts, cupti::NOT_SUPPORTED)?;
     state.hardware_trace.store(true, Ordering::Relaxed);
     Ok(())
 }

@@ -11,7 +11,7 @@ use parking_lot::RwLock;
 
 use crate::abi::{
     CallbackData, CallbackFunc, GraphData, Handle, Out, Outcome, ResourceData,
-    SharedSubscriberParams, SubscriberParams, code, cupti, domain, put,
+    SharedSubscriberParams, SubscriberParams, code, cupti, domain, put, refuse, refuse_if,
 };
 use crate::buffers::Collection;
 use crate::calls::Api;
@@ -112,9 +112,7 @@ fn subscribe(
     company: bool,
 ) -> Outcome {
     let state = state();
-    if let Some(error) = state.config.faults.subscribe {
-        return Err(error);
-    }
+    refuse(state.config.faults.subscribe)?;
     let out = subscriber.ok_or(cupti::INVALID_PARAMETER)?;
     // Several take a driver of CUDA 13.3 or newer, too.
     let config = &state.config;
@@ -168,9 +166,7 @@ extern "C" fn cuptiFinalize() -> u32 {
 
 fn unsubscribe(subscriber: &Subscriber) -> Outcome {
     let state = state();
-    if !state.callbacks.unsubscribe(subscriber.handle) {
-        return Err(cupti::INVALID_PARAMETER);
-    }
+    refuse_if(!state.callbacks.unsubscribe(subscriber.handle), cupti::INVALID_PARAMETER)?;
     // A call that is under way may still look at what it wants.
     subscriber.driver.set_all(false);
     subscriber.resource.set_all(false);
@@ -354,19 +350,13 @@ impl Callbacks {
         self.fire(wants, domain::RESOURCE, cbid, (&raw const data).cast());
     }
 
-    fn fire(
-        &self,
-        wants: impl Fn(&Subscriber) -> bool,
-        domain: u32,
-        cbid: u32,
-        data: *const c_void,
-    ) {
+    fn fire(&self, wants: impl Fn(&Subscriber) -> bool, domain: u32, id: u32, data: *const c_void) {
         // No lock is held: a callback may unsubscribe or take as long as it likes.
         for subscriber in self.subscribers().iter().filter(|subscriber| wants(subscriber)) {
             let userdata = ptr::without_provenance_mut(subscriber.userdata);
             // SAFETY: the subscriber registered this function for callbacks of this shape; `data`
             // is the struct of the domain and lives on the stack of the caller.
-            unsafe { (subscriber.function)(userdata, domain, cbid, data) };
+            unsafe { (subscriber.function)(userdata, domain, id, data) };
         }
     }
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 
-use crate::abi::{FieldEntry, Outcome, RecordLayout, cupti, kind};
+use crate::abi::{FieldEntry, Outcome, RecordLayout, cupti, kind, refuse_if};
 use crate::record::Record;
 use crate::version::Version;
 
@@ -132,18 +132,14 @@ impl Selection {
     /// that are there twice; `NOT_SUPPORTED` for a kind without chosen fields.
     fn new(version: &Version, kind: u32, ids: &[i32], lie: bool) -> Outcome<Selection> {
         let known = fields(version, kind).ok_or(cupti::NOT_SUPPORTED)?;
-        if ids.first() != Some(&0) {
-            return Err(cupti::INVALID_PARAMETER);
-        }
+        refuse_if(ids.first() != Some(&0), cupti::INVALID_PARAMETER)?;
         let mut fields: Vec<(Field, usize)> = Vec::new();
         let mut entries: Vec<FieldEntry> = Vec::new();
         let mut record_bytes = 0;
         for &id in ids {
             let field = usize::try_from(id).ok().and_then(|id| known.get(id));
             let field = *field.ok_or(cupti::INVALID_PARAMETER)?;
-            if entries.iter().any(|entry| entry.field == id) {
-                return Err(cupti::INVALID_PARAMETER);
-            }
+            refuse_if(entries.iter().any(|entry| entry.field == id), cupti::INVALID_PARAMETER)?;
             let bytes = field.2;
             fields.push((field, record_bytes));
             entries.push(FieldEntry {

@@ -16,7 +16,7 @@ use libloading::os::unix::{Library, RTLD_NOW};
 
 use crate::abi::{
     GraphData, GraphLaunchParams, Handle, LaunchKernelParams, Out, Outcome, code, cuda, put,
-    resource,
+    refuse, refuse_if, resource,
 };
 use crate::callbacks::{CONTEXT, Call};
 use crate::calls::{self, Api};
@@ -52,21 +52,14 @@ fn call_early(call: impl Into<Call>, body: impl FnOnce(&'static State, u32) -> O
 }
 
 /// Runs a traced call of an initialised driver.
-pub(crate) fn call(
-    call: impl Into<Call>,
-    body: impl FnOnce(&'static State, u32) -> Outcome,
-) -> u32 {
+fn call(call: impl Into<Call>, body: impl FnOnce(&'static State, u32) -> Outcome) -> u32 {
     let owner = state().initialized_in.load(Ordering::Acquire);
     if owner != 0 && owner != std::process::id() {
         // A forked child: no thread of the simulation lives here, so nothing is traced, either.
         return cuda::NOT_INITIALIZED;
     }
-    call_early(
-        call,
-        |state, id| {
-            if owner == 0 { Err(cuda::NOT_INITIALIZED) } else { body(state, id) }
-        },
-    )
+    let body = |state, id| if owner == 0 { Err(cuda::NOT_INITIALIZED) } else { body(state, id) };
+    call_early(call, body)
 }
 
 /// `INVALID_DEVICE` for any but the one device.
@@ -81,16 +74,10 @@ extern "C" fn cuInit(flags: u32) -> u32 {
             eprintln!("stage2-sim: {error}");
             return Err(cuda::INVALID_VALUE);
         }
-        if flags != 0 {
-            return Err(cuda::INVALID_VALUE);
-        }
+        refuse_if(flags != 0, cuda::INVALID_VALUE)?;
         load_tool();
-        if let Some(error) = state.config.faults.cu_init {
-            return Err(error);
-        }
-        if state.config.faults.no_device {
-            return Err(cuda::NO_DEVICE);
-        }
+        refuse(state.config.faults.cu_init)?;
+        refuse(state.config.faults.no_device.then_some(cuda::NO_DEVICE))?;
         state.initialized_in.store(std::process::id(), Ordering::Release);
         state.callbacks.resource(resource::CU_INIT_FINISHED, 0, None);
         Ok(())
@@ -120,9 +107,7 @@ unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, length: c_int, device: c
         let room = usize::try_from(length).ok().and_then(|length| length.checked_sub(1));
         let room = room.ok_or(cuda::INVALID_VALUE)?;
         check_device(device)?;
-        if name.is_null() {
-            return Err(cuda::INVALID_VALUE);
-        }
+        refuse_if(name.is_null(), cuda::INVALID_VALUE)?;
         let bytes = DEVICE_NAME.to_bytes();
         let length = bytes.len().min(room);
         // SAFETY: the caller's buffer holds `length` + 1 bytes and more, by the contract.
@@ -220,9 +205,7 @@ extern "C" fn cuStreamSynchronize(stream: Handle) -> u32 {
 #[unsafe(no_mangle)]
 extern "C" fn cuModuleLoadData(module: Out<Handle>, image: *const c_void) -> u32 {
     call(calls::MODULE_LOAD_DATA, |state, _| {
-        if image.is_null() {
-            return Err(cuda::INVALID_VALUE);
-        }
+        refuse_if(image.is_null(), cuda::INVALID_VALUE)?;
         put(module, state.objects.lock().load_module())
     })
 }
@@ -239,9 +222,7 @@ unsafe extern "C" fn cuModuleGetFunction(
     name: *const c_char,
 ) -> u32 {
     call(calls::MODULE_GET_FUNCTION, |state, _| {
-        if name.is_null() {
-            return Err(cuda::INVALID_VALUE);
-        }
+        refuse_if(name.is_null(), cuda::INVALID_VALUE)?;
         state.objects.lock().check_module(module)?;
         // SAFETY: a C string of the caller, by the contract of the driver API.
         put(function, state.objects.lock().function(unsafe { CStr::from_ptr(name) })?)
@@ -274,9 +255,7 @@ extern "C" fn cuLaunchKernel(
     };
     call(traced, |state, id| {
         let known = known.ok_or(cuda::INVALID_HANDLE)?;
-        if grid.contains(&0) || block.contains(&0) {
-            return Err(cuda::INVALID_VALUE);
-        }
+        refuse_if(grid.contains(&0) || block.contains(&0), cuda::INVALID_VALUE)?;
         let kernel = Kernel { grid, block, dynamic_shared_bytes: shared_bytes, ..known.kernel };
         let op = Op::new(Work::Kernel(kernel), known.duration_ns);
         state.launch(id, stream, op)
@@ -330,9 +309,7 @@ extern "C" fn cuStreamBeginCapture_v2(stream: Handle, _mode: u32) -> u32 {
             // The default stream cannot be captured.
             return Err(cuda::CAPTURE_UNSUPPORTED);
         }
-        if state.timeline.capture(stream)?.is_some() {
-            return Err(cuda::ILLEGAL_STATE);
-        }
+        refuse_if(state.timeline.capture(stream)?.is_some(), cuda::ILLEGAL_STATE)?;
         let graph = graph_handle(state.objects.lock().create_graph()?);
         let data = GraphData { graph, ..GraphData::default() };
         state.callbacks.resource(resource::GRAPH_CREATED, stream, Some(&data));

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ffi::CStr;
 use std::sync::Arc;
 
-use crate::abi::{Handle, Outcome, cuda};
+use crate::abi::{Handle, Outcome, cuda, refuse_if};
 use crate::recorded::{Function, Kernel, Op, Work, recorded};
 
 const MODULE: usize = 0x2000_0000_0000_0000;
@@ -100,9 +100,7 @@ impl Objects {
             return Ok(FUNCTION | (index + 1));
         }
         let index = self.functions.len();
-        if index >= LIMIT {
-            return Err(cuda::OUT_OF_MEMORY);
-        }
+        refuse_if(index >= LIMIT, cuda::OUT_OF_MEMORY)?;
         let function = recorded().by_name.get(name).copied().unwrap_or_else(|| Function {
             kernel: Kernel {
                 // Leaked once per name: records point to it for as long as the process runs.
@@ -127,9 +125,7 @@ impl Objects {
     }
 
     pub(crate) fn create_graph(&mut self) -> Outcome<u32> {
-        if self.graphs.len() >= LIMIT {
-            return Err(cuda::OUT_OF_MEMORY);
-        }
+        refuse_if(self.graphs.len() >= LIMIT, cuda::OUT_OF_MEMORY)?;
         self.graph_ids += 1;
         let id = self.graph_ids;
         self.graphs.insert(id, Vec::new());
@@ -139,18 +135,14 @@ impl Objects {
     /// Appends an operation to a graph; gives its place.
     pub(crate) fn add_node(&mut self, graph_id: u32, op: Op) -> Outcome<usize> {
         let ops = self.graphs.get_mut(&graph_id).ok_or(cuda::INVALID_HANDLE)?;
-        if ops.len() >= LIMIT {
-            return Err(cuda::OUT_OF_MEMORY);
-        }
+        refuse_if(ops.len() >= LIMIT, cuda::OUT_OF_MEMORY)?;
         ops.push(op);
         Ok(ops.len() - 1)
     }
 
     pub(crate) fn instantiate(&mut self, graph_id: u32, traced: bool) -> Outcome<Arc<Exec>> {
         let ops = self.graphs.get(&graph_id).ok_or(cuda::INVALID_HANDLE)?.clone();
-        if self.execs.len() >= LIMIT {
-            return Err(cuda::OUT_OF_MEMORY);
-        }
+        refuse_if(self.execs.len() >= LIMIT, cuda::OUT_OF_MEMORY)?;
         self.graph_ids += 1;
         let exec = Arc::new(Exec { id: self.graph_ids, ops, traced });
         self.execs.insert(exec.id, Arc::clone(&exec));
@@ -174,14 +166,10 @@ impl Objects {
 
     /// A made-up device address with `bytes` behind it; `OUT_OF_MEMORY` for more than the recorded device has.
     pub(crate) fn allocate(&mut self, bytes: u64) -> Outcome<u64> {
-        if bytes == 0 {
-            return Err(cuda::INVALID_VALUE);
-        }
+        refuse_if(bytes == 0, cuda::INVALID_VALUE)?;
         let used: u64 = self.memory.values().sum();
         let free = recorded().device_fact("global_memory_bytes").saturating_sub(used);
-        if self.memory.len() >= LIMIT || bytes > free {
-            return Err(cuda::OUT_OF_MEMORY);
-        }
+        refuse_if(self.memory.len() >= LIMIT || bytes > free, cuda::OUT_OF_MEMORY)?;
         let address = FIRST_ADDRESS + self.next_address;
         self.next_address += bytes.next_multiple_of(ALIGNMENT);
         self.memory.insert(address, bytes);

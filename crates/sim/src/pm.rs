@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::abi::{Outcome, cupti};
+use crate::abi::{Outcome, cupti, refuse_if};
 use crate::clock;
 use crate::config::PmFaults;
 use crate::record::Span;
@@ -173,9 +173,7 @@ impl Sampling {
     /// Takes the counters; refused while somebody has them.
     pub(crate) fn enable(&self) -> Outcome {
         let mut state = self.state.lock();
-        if state.session.is_some() {
-            return Err(cupti::INVALID_OPERATION);
-        }
+        refuse_if(state.session.is_some(), cupti::INVALID_OPERATION)?;
         state.session = Some(Session::default());
         self.enabled.store(true, Ordering::Relaxed);
         Ok(())
@@ -196,9 +194,7 @@ impl Sampling {
     pub(crate) fn configure(&self, metrics: Vec<usize>, interval_ns: u64, room: u64) -> Outcome {
         let mut state = self.state.lock();
         let session = state.session.as_mut().ok_or(cupti::INVALID_OPERATION)?;
-        if session.running || interval_ns == 0 {
-            return Err(cupti::INVALID_PARAMETER);
-        }
+        refuse_if(session.running || interval_ns == 0, cupti::INVALID_PARAMETER)?;
         *session = Session {
             metrics,
             interval_ns,
@@ -212,9 +208,7 @@ impl Sampling {
     pub(crate) fn run(&self, on: bool) -> Outcome {
         let mut state = self.state.lock();
         let session = state.session.as_mut().ok_or(cupti::INVALID_OPERATION)?;
-        if session.running == on || session.interval_ns == 0 {
-            return Err(cupti::INVALID_OPERATION);
-        }
+        refuse_if(session.running == on || session.interval_ns == 0, cupti::INVALID_OPERATION)?;
         session.running = on;
         session.stopped_ns = clock::now_ns();
         if on {
@@ -233,9 +227,7 @@ impl Sampling {
         let State { session, pieces, decodings, samples } = &mut *state;
         let session = session.as_mut().ok_or(cupti::INVALID_OPERATION)?;
         *decodings += 1;
-        if *decodings == faults.break_at {
-            return Err(UNKNOWN);
-        }
+        refuse_if(*decodings == faults.break_at, UNKNOWN)?;
         let running = clock::now_ns().saturating_sub(MARGIN_NS);
         let until = if session.running { running } else { session.stopped_ns };
         let since = session.first_until_ns.unwrap_or_default().max(session.next_ns);
@@ -345,10 +337,8 @@ mod tests {
         assert_eq!(sampling.enable(), Err(cupti::INVALID_OPERATION));
         assert_eq!(sampling.configure(vec![0], 0, 1 << 20), Err(cupti::INVALID_PARAMETER));
         assert_eq!(sampling.configure(vec![0], 100_000, 16 << 20), Ok(()));
-        assert_eq!(
-            (sampling.run(true), sampling.run(true)),
-            (Ok(()), Err(cupti::INVALID_OPERATION))
-        );
+        assert_eq!(sampling.run(true), Ok(()));
+        assert_eq!(sampling.run(true), Err(cupti::INVALID_OPERATION));
         assert_eq!((sampling.run(false), sampling.disable()), (Ok(()), Ok(())));
         assert_eq!(sampling.disable(), Err(cupti::INVALID_OPERATION));
     }

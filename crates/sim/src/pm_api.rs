@@ -7,7 +7,7 @@ use std::ffi::{CStr, c_char, c_void};
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::abi::{Outcome, code, cupti};
+use crate::abi::{Outcome, code, cupti, refuse, refuse_if};
 use crate::clock;
 use crate::pm::{self, CHIP, Sample};
 use crate::state::{State, gate, state};
@@ -192,9 +192,7 @@ exports! {
         session(p.session)?;
         // SAFETY: the caller's image is as long as it says.
         let config = unsafe { config_metrics(p.config, p.config_bytes) }?;
-        if pm::passes(&config) > 1 {
-            return Err(cupti::NOT_SUPPORTED);
-        }
+        refuse_if(pm::passes(&config) > 1, cupti::NOT_SUPPORTED)?;
         let ns = match (p.trigger, state.config.faults.pm.no_time_trigger) {
             (1, true) => return Err(cupti::NOT_SUPPORTED),
             (1, false) => p.interval,
@@ -277,9 +275,7 @@ exports! {
         // SAFETY: the caller's image is as long as it says.
         let image = unsafe { bytes(p.image, p.image_bytes) }.ok_or(cupti::INVALID_PARAMETER)?;
         let row = sample(image, p.sample)?;
-        if p.values.is_null() {
-            return Err(cupti::INVALID_PARAMETER);
-        }
+        refuse_if(p.values.is_null(), cupti::INVALID_PARAMETER)?;
         for (place, metric) in wanted.into_iter().enumerate() {
             let at = configured.iter().position(|known| *known == metric);
             let at = at.ok_or(cupti::INVALID_PARAMETER)?;
@@ -297,10 +293,6 @@ fn device(state: &State, device: usize) -> Outcome {
     } else {
         Err(cupti::INVALID_PARAMETER)
     }
-}
-
-fn refuse(fault: Option<u32>) -> Outcome {
-    fault.map_or(Ok(()), Err)
 }
 
 fn session(handle: usize) -> Outcome {
@@ -330,9 +322,7 @@ unsafe fn bytes_mut<'a>(start: *mut u8, length: usize) -> Option<&'a mut [u8]> {
 /// # Safety
 /// So many C strings are there, or the address is null.
 unsafe fn metrics(names: *const *const c_char, count: usize) -> Outcome<Vec<usize>> {
-    if names.is_null() {
-        return Err(cupti::INVALID_PARAMETER);
-    }
+    refuse_if(names.is_null(), cupti::INVALID_PARAMETER)?;
     // SAFETY: the caller vouches for the list.
     let names = unsafe { std::slice::from_raw_parts(names, count) };
     let metric = |name: &*const c_char| {
@@ -350,9 +340,7 @@ unsafe fn config_metrics(image: *const u8, length: usize) -> Outcome<Vec<usize>>
     let image = unsafe { bytes(image, length) }.ok_or(cupti::INVALID_PARAMETER)?;
     let metrics = image.strip_prefix(CONFIG).ok_or(cupti::INVALID_PARAMETER)?;
     let metrics: Vec<usize> = metrics.iter().map(|&metric| metric.into()).collect();
-    if !metrics.iter().all(|&metric| pm::is_metric(metric)) {
-        return Err(cupti::INVALID_PARAMETER);
-    }
+    refuse_if(!metrics.iter().all(|&metric| pm::is_metric(metric)), cupti::INVALID_PARAMETER)?;
     Ok(metrics)
 }
 
@@ -369,17 +357,13 @@ fn u64_at(bytes: &[u8], at: usize) -> Outcome<u64> {
 }
 
 fn sample_count(image: &[u8]) -> Outcome<usize> {
-    if image.len() < DATA_HEADER || !image.starts_with(DATA) {
-        return Err(cupti::INVALID_PARAMETER);
-    }
+    refuse_if(image.len() < DATA_HEADER || !image.starts_with(DATA), cupti::INVALID_PARAMETER)?;
     Ok((u64_at(image, 16)? as usize).min(MAX_SAMPLES))
 }
 
 fn sample(image: &[u8], place: usize) -> Outcome<&[u8]> {
     let row = u64_at(image, 8)? as usize;
-    if place >= sample_count(image)? {
-        return Err(cupti::INVALID_PARAMETER);
-    }
+    refuse_if(place >= sample_count(image)?, cupti::INVALID_PARAMETER)?;
     let rows = image.get(DATA_HEADER..).unwrap_or_default();
     rows.chunks_exact(row.max(1)).nth(place).ok_or(cupti::INVALID_PARAMETER)
 }

@@ -222,12 +222,7 @@ impl State {
         Ok(graph_exec)
     }
 
-    pub(crate) fn launch_graph(
-        &self,
-        correlation_id: u32,
-        exec: Handle,
-        stream: Handle,
-    ) -> Outcome {
+    pub(crate) fn launch_graph(&self, call_id: u32, exec: Handle, stream: Handle) -> Outcome {
         let begin = Instant::now();
         HAS_LAUNCHED.set(true);
         let exec = self.objects.lock().exec(exec)?;
@@ -236,9 +231,9 @@ impl State {
             return Err(cuda::CAPTURE_UNSUPPORTED);
         }
         let ops = exec.ops.iter().enumerate().map(|(place, op)| {
-            (self.duration_of(op, correlation_id, place), if place == 0 { 0 } else { op.gap_ns })
+            (self.duration_of(op, call_id, place), if place == 0 { 0 } else { op.gap_ns })
         });
-        let spans = self.timeline.enqueue(stream, correlation_id, ops)?;
+        let spans = self.timeline.enqueue(stream, call_id, ops)?;
         if self.has_kind(kind::GRAPH_TRACE) {
             if !exec.traced {
                 // CUPTI 13.0 update 1 ends the process in a segmentation fault.

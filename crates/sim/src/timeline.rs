@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 
 use parking_lot::Mutex;
 
-use crate::abi::{Handle, Outcome, cuda};
+use crate::abi::{Handle, Outcome, cuda, refuse_if};
 use crate::clock;
 use crate::record::{NULL_STREAM_ID, Span};
 
@@ -49,9 +49,7 @@ impl Timeline {
     /// A new stream; `OUT_OF_MEMORY` when there are very many.
     pub(crate) fn create(&self) -> Outcome<Handle> {
         let mut streams = self.streams.lock();
-        if streams.by_handle.len() >= STREAM_LIMIT {
-            return Err(cuda::OUT_OF_MEMORY);
-        }
+        refuse_if(streams.by_handle.len() >= STREAM_LIMIT, cuda::OUT_OF_MEMORY)?;
         let id = FIRST_STREAM_ID + streams.created;
         streams.created += 1;
         let handle = STREAM_TAG | id as usize;

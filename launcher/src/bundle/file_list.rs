@@ -19,7 +19,7 @@ const HEADING: &str = "\n## Files of this bundle\n";
 const MAX_PAGE_BYTES: u64 = 256 << 20;
 /// Rows; run.json names more.
 const ROWS: usize = 400;
-const PATH_LIMIT: usize = 160;
+const PATH_CHARS: usize = 160;
 
 pub(crate) fn has_page(run_dir: &Path) -> bool {
     run_dir.join(PAGE).is_file()
@@ -37,7 +37,7 @@ pub(crate) fn list_files(run_dir: &Path) -> anyhow::Result<()> {
 fn section(run_dir: &Path) -> String {
     let files = sizes(run_dir);
     let table = Table::first(ROWS, &files)
-        .left("file", |(name, _)| code(&shorten(&visible(name.as_bytes()), PATH_LIMIT)))
+        .left("file", |(name, _)| code(&shorten(&visible(name.as_bytes()), PATH_CHARS)))
         .left("what it is", |(name, _)| meaning(name).to_owned())
         .right("bytes", |(name, bytes)| match bytes {
             _ if name == PAGE => "(this page)".to_owned(),
@@ -145,15 +145,12 @@ mod tests {
         write("kernels.md", &"x".repeat(1_234));
         list_files(dir.path()).expect("listed again");
         let page = std::fs::read_to_string(dir.path().join("report.md")).expect("page");
-        assert!(
-            page.starts_with("# Report\n\nmetrics.json holds everything.\n\n## Files"),
-            "{page}"
-        );
+        let start = "# Report\n\nmetrics.json holds everything.\n\n## Files";
+        assert!(page.starts_with(start), "{page}");
         assert_eq!(page.matches("## Files of this bundle").count(), 1, "{page}");
         assert!(page.contains("| `kernels.md` | kernels by stage | 1,234 |"), "{page}");
-        assert!(
-            page.contains("| `run.json` | what ran: passes, exit status, findings, coverage | 3 |")
-        );
+        let record = "| `run.json` | what ran: passes, exit status, findings, coverage | 3 |";
+        assert!(page.contains(record), "{page}");
         assert!(page.contains("| `link` |") && page.contains("(not a regular file)"), "{page}");
         assert!(page.contains("1,242 bytes in 4 files"), "{page}");
         assert_eq!(page.lines().filter(|line| line.starts_with('|')).count(), 7, "{page}");

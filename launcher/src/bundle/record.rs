@@ -306,10 +306,8 @@ mod tests {
         record.workload_exit = Some(WorkloadExit::Signal(9));
         let json = serde_json::to_value(&record).expect("JSON");
         assert_eq!(json["workload_exit"], serde_json::json!({"signal": 9}));
-        assert!(
-            json["started"].as_str().is_some_and(|t| t.len() == 24 && t.ends_with('Z')),
-            "{json}"
-        );
+        let started = json["started"].as_str().unwrap_or_default();
+        assert!(started.len() == 24 && started.ends_with('Z'), "{json}");
         assert_eq!(serde_json::from_value::<RunRecord>(json).expect("record"), record);
     }
 
@@ -343,6 +341,7 @@ mod tests {
         let at =
             |ms: u64| Record::Anchor(Anchor { wall: WallNs(ms * 1_000_000), ..Anchor::default() });
         let process = Process { pid: 7, host: "node".into(), ..Process::default() };
+        let losses = Losses { cupti_dropped: 4, spool_bytes_unwritten: 99, ..Losses::default() };
         let mut records = vec![
             Record::Process(process),
             at(1_000),
@@ -351,11 +350,7 @@ mod tests {
             Record::Work(GpuWork::new(What::Kernel { shape: 1 })),
             meta("window.ended", "limit steps=2"),
             at(2_500),
-            Record::Losses(Losses {
-                cupti_dropped: 4,
-                spool_bytes_unwritten: 99,
-                ..Losses::default()
-            }),
+            Record::Losses(losses),
         ];
         let open = file(&records);
         let read = |file: &tempfile::NamedTempFile| {

@@ -430,10 +430,8 @@ fn unix_us(text: &str) -> anyhow::Result<u64> {
     let at: jiff::Timestamp = text.parse().ok().context(form)?;
     let ahead = at.duration_since(jiff::Timestamp::now());
     ensure!(ahead.is_positive(), "it is past; give a time that is to come");
-    ensure!(
-        ahead.unsigned_abs() <= MOST_AHEAD,
-        "it is more than 24 hours ahead; ask again on the day"
-    );
+    let is_soon = ahead.unsigned_abs() <= MOST_AHEAD;
+    ensure!(is_soon, "it is more than 24 hours ahead; ask again on the day");
     u64::try_from(at.as_microsecond()).ok().context(form)
 }
 

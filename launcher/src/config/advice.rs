@@ -376,11 +376,8 @@ mod tests {
         let words = EARLIER.iter().flat_map(|(_, text)| text.split([' ', ':', ',']));
         let ours =
             words.filter(|word| word.starts_with("pipeline.") || word.starts_with("report."));
-        assert!(
-            ours.clone().count() > 3 && ours.clone().all(known),
-            "{:?}",
-            ours.collect::<Vec<_>>()
-        );
+        let ours: Vec<&str> = ours.collect();
+        assert!(ours.len() > 3 && ours.iter().all(|key| known(key)), "{ours:?}");
     }
 
     #[test]

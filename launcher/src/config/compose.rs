@@ -225,10 +225,8 @@ fn added_to(present: &Node, value: &Value, o: &Override) -> Option<Finding> {
         // A list replaces whatever was there.
         (Value::List(_), Value::List(_)) => Some(Finding::warning(
             format!("{word} replaces the list, and adds nothing to it"),
-            format!(
-                "{key} was {}; Hydra replaces lists, too, with + as without",
-                present.to_json()
-            ),
+            format!("{key} was {}", present.to_json())
+                + "; Hydra replaces lists, too, with + as without",
             "name the items before it as well, or leave the + out to say that they go",
         )),
         (_, Value::List(_)) => None,

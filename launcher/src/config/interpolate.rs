@@ -145,12 +145,7 @@ impl Moment {
     }
 
     /// What `${resolver:argument}` stands for in a value from `origin`.
-    pub(super) fn resolve(
-        &self,
-        resolver: &str,
-        argument: &str,
-        origin: &Origin,
-    ) -> anyhow::Result<String> {
+    fn resolve(&self, resolver: &str, argument: &str, origin: &Origin) -> anyhow::Result<String> {
         match (resolver, argument) {
             ("now", format) => {
                 // Python's %f is always six digits.

@@ -25,17 +25,13 @@ pub(crate) struct Config {
     pub(crate) workload: Workload,
     pub(crate) profiling: Profiling,
     pub(crate) pipeline: Pipeline,
-    /// What the workload marks, and which ranges are operators.
     pub(crate) operators: OperatorSettings,
-    /// What outermost ranges are to the model.
     #[serde(default)]
     pub(crate) roles: RoleSettings,
     pub(crate) model: Models,
     pub(crate) hardware: Hardware,
     pub(crate) inputs: Inputs,
-    /// An earlier run of the Stage 1 profiler.
     pub(crate) stage1: Stage1Settings,
-    /// What is taken out of arguments and settings before they are written down.
     #[serde(default)]
     pub(crate) redact: RedactSettings,
 }
@@ -81,12 +77,11 @@ pub(crate) struct Report {
     pub(crate) library_domains: Vec<String>,
 }
 
+/// Every pass that is enabled, or the collect pass and, where it is asked for, the baseline pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Mode {
-    /// Every pass that is enabled.
     Deep,
-    /// The collect pass, and the baseline pass where it is asked for.
     Light,
 }
 
@@ -139,12 +134,9 @@ pub(crate) struct Collector {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum CuptiApi {
-    /// The collector chooses.
     #[default]
     Auto,
-    /// The first one.
     V1,
-    /// The second one, where the CUPTI has it.
     V2,
 }
 
@@ -156,27 +148,23 @@ pub(crate) enum HardwareTrace {
     #[default]
     #[serde(alias = "auto")]
     Off,
-    /// Where CUPTI and the GPU can.
     On,
 }
 
+/// By fences at range boundaries, or by a callback at every launch; auto: fences where CUPTI allows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Attribution {
-    /// Fences where CUPTI allows it, else callbacks.
     Auto,
-    /// Fences at range boundaries: nothing at a launch.
     Fence,
-    /// A callback at every launch.
     Callback,
 }
 
+/// A record for every node, or one for a graph launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Graph {
-    /// Every node has its record.
     Node,
-    /// A graph launch is one record.
     Graph,
 }
 

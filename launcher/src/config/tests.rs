@@ -42,10 +42,8 @@ fn overrides_change_values_and_carry_their_text() {
     assert_eq!(config.run.timeout_s.map(u64::from), Some(5));
     assert_eq!(config.profiling.collector.ranges, ["prefill", "de,code"]);
     assert_eq!(origin(&composed, "run.mode"), "override run.mode=light");
-    assert_eq!(
-        config_of(&["profiling.collector.ranges=prefill"]).profiling.collector.ranges,
-        ["prefill"]
-    );
+    let one = config_of(&["profiling.collector.ranges=prefill"]);
+    assert_eq!(one.profiling.collector.ranges, ["prefill"]);
     let last_wins = config_of(&["run.mode=light", "run.mode=deep"]);
     assert_eq!(last_wins.run.mode, Mode::Deep);
 }
@@ -67,10 +65,8 @@ fn groups_choose_presets() {
 
 #[test]
 fn add_delete_and_synonyms() {
-    assert_eq!(
-        config_of(&["+inputs.manifest=m.yaml"]).inputs.manifest.as_deref(),
-        Some(Path::new("m.yaml"))
-    );
+    let manifest = config_of(&["+inputs.manifest=m.yaml"]).inputs.manifest;
+    assert_eq!(manifest.as_deref(), Some(Path::new("m.yaml")));
     assert!(config_of(&["++run.tee=true"]).run.tee);
     let (composed, config) = compose_words(&["+run.mode=light", "+run.timeout_s=5"]).expect("+");
     assert_eq!((config.run.mode, config.run.timeout_s.map(u64::from)), (Mode::Light, Some(5)));
@@ -123,7 +119,7 @@ fn errors_name_key_origin_and_neighbour() {
         (vec!["+run.foo=1"], vec!["`run.foo`", "override +run.foo=1"]),
         (
             vec!["run.timeout_s=abc"],
-            vec!["`run.timeout_s`", "override run.timeout_s=abc", "whole number"],
+            vec!["`run.timeout_s` (override run.timeout_s=abc)", "whole number"],
         ),
         (vec!["run.timeout_s=-1"], vec!["`run.timeout_s`", "whole number"]),
         (vec!["run.timeout_s=0"], vec!["`run.timeout_s`", "1 or more"]),
@@ -181,15 +177,11 @@ fn a_folder_of_presets_extends_and_shadows() {
         std::fs::create_dir_all(path.parent().expect("parent")).expect("folders");
         std::fs::write(path, text).expect("preset");
     };
-    write(
-        "runner/quick.yaml",
-        "# @package _global_\ndefaults: [stage2, _self_]\nrun:\n  mode: light\n",
-    );
+    let quick = "# @package _global_\ndefaults: [stage2, _self_]\nrun:\n  mode: light\n";
+    write("runner/quick.yaml", quick);
     write("workload/mine.yaml", "append:\n  - a=${run.dir}\n");
-    write(
-        "runner/bad.yaml",
-        "# @package _global_\ndefaults: [stage2]\nrun:\n  mode: light\n  timeout: 3\n",
-    );
+    let bad = "# @package _global_\ndefaults: [stage2]\nrun:\n  mode: light\n  timeout: 3\n";
+    write("runner/bad.yaml", bad);
     write("runner/partial.yaml", "# @package _global_\nrun: {mode: light}\n");
     write("profiling/ncu/mine.yaml", "defaults: [ncu.default, _self_]\ntop_n: 3\n");
     write("runner/two.yaml", "run: {}\n---\nrun: {}\n");

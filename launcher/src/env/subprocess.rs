@@ -179,10 +179,8 @@ mod tests {
         assert_eq!(sh("echo hi; echo no >&2", 5000).expect("an answer"), "hi\n");
         let failed = sh("echo why >&2; exit 3", 5000).expect_err("a failure");
         assert_eq!(failed.to_string(), "exit status: 3: why");
-        assert!(
-            ask(&mut Command::new("/no/such"), Duration::from_secs(1))
-                .is_err_and(|e| matches!(e, NoAnswer::NotStarted(_)))
-        );
+        let none = ask(&mut Command::new("/no/such"), Duration::from_secs(1));
+        assert!(none.is_err_and(|e| matches!(e, NoAnswer::NotStarted(_))));
     }
 
     #[test]

@@ -174,11 +174,8 @@ mod tests {
             assert_eq!(std::fs::read_to_string(&path).expect("a file"), text);
             assert_eq!(path.metadata().expect("a file").permissions().mode() & 0o777, mode);
         }
-        assert_eq!(
-            std::fs::read_dir(folder.path()).expect("a folder").count(),
-            1,
-            "nothing is left behind"
-        );
+        let left = fs::read_dir(folder.path()).expect("a folder").count();
+        assert_eq!(left, 1, "nothing is left behind");
     }
 
     /// Hazard (Watching what runs): The disk is full when the text file is written.
@@ -192,16 +189,11 @@ mod tests {
         let path = folder.path().join("stage2.prom");
         write_textfile(&path, "old", Readers::Owner).expect("written");
         std::fs::create_dir(folder.path().join("sub")).expect("a folder");
-        assert!(
-            write_textfile(&folder.path().join("sub"), "new", Readers::Owner).is_err(),
-            "a folder is no file"
-        );
+        let of_folder = write_textfile(&folder.path().join("sub"), "new", Readers::Owner);
+        assert!(of_folder.is_err(), "a folder is no file");
         assert_eq!(std::fs::read_to_string(&path).expect("a file"), "old");
-        assert_eq!(
-            std::fs::read_dir(folder.path()).expect("a folder").count(),
-            2,
-            "nothing is left behind"
-        );
+        let left = fs::read_dir(folder.path()).expect("a folder").count();
+        assert_eq!(left, 2, "nothing is left behind");
     }
 
     #[test]

@@ -283,11 +283,8 @@ mod tests {
         watched.standings = vec![ProcessStatus::of(7, "on"), ProcessStatus::of(8, "dormant")];
         let mut view = View::default();
         let mut press = |code| {
-            assert!(obey(
-                KeyEvent::new(KeyCode::Char(code), KeyModifiers::NONE),
-                &mut view,
-                &mut watched
-            ));
+            let key = KeyEvent::new(KeyCode::Char(code), KeyModifiers::NONE);
+            assert!(obey(key, &mut view, &mut watched));
             view.state.said.clone().unwrap_or_default()
         };
         assert!(press('s').starts_with("stop recording of 1 process?"));

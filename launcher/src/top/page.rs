@@ -92,7 +92,7 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
     lines.extend(stage_table(&rows, chosen, for_stages, width));
     lines.extend(kernel_table(view, rows.get(chosen), for_kernels, width));
     lines.extend(counters);
-    lines.extend(process_table(view, rows.get(chosen), for_processes, width));
+    lines.extend(processes(view, rows.get(chosen), for_processes, width));
     lines.truncate(height.saturating_sub(foot.len()));
     let above = lines.len().max(height.saturating_sub(foot.len()));
     lines.resize(above, Line::default());
@@ -273,12 +273,7 @@ fn counters(view: &View, width: usize) -> Vec<Line<'static>> {
     vec![plain(&text, width)]
 }
 
-fn process_table(
-    view: &View,
-    row: Option<&Row>,
-    height: usize,
-    width: usize,
-) -> Vec<Line<'static>> {
+fn processes(view: &View, row: Option<&Row>, height: usize, width: usize) -> Vec<Line<'static>> {
     let host_width = width.saturating_sub(66).max(8);
     let title = format!(
         "  {:>4} {:>8} {} {} {:>8} {:>8} {:>6} {:>6} {:>7}",

@@ -126,12 +126,10 @@ fn of_static(program: &Path) -> Loading {
 }
 
 fn without(program: &Path, why: &str, remedy: &str) -> Loading {
-    let finding = Finding::warning(
-        format!("the workload runs without the collector: {} cannot load it", program.display()),
-        why,
-        remedy,
-    );
-    let not_loaded = Some(format!("{}: {why}", program.display()));
+    let program = program.display();
+    let what = format!("the workload runs without the collector: {program} cannot load it");
+    let finding = Finding::warning(what, why, remedy);
+    let not_loaded = Some(format!("{program}: {why}"));
     Loading { preload: false, doors: false, not_loaded, finding: Some(finding) }
 }
 

@@ -121,11 +121,9 @@ fn draw_latency(
         let line = [(0.0, height(ns)), (steps as f64, height(ns))];
         chart.draw_series(LineSeries::new(line, WARM.stroke_width(1)))?;
         let (x, y) = chart.backend_coord(&(steps as f64, height(ns)));
-        let y = if label == "p50" { y + 11 } else { y - 3 };
-        marks.push_str(&format!(
-            "<text class=\"percentile\" x=\"{}\" y=\"{y}\" data-ns=\"{ns}\">{label}</text>\n",
-            x - 3
-        ));
+        let (x, y) = (x - 3, if label == "p50" { y + 11 } else { y - 3 });
+        let mark = format!("<text class=\"percentile\" x=\"{x}\" y=\"{y}\" data-ns=\"{ns}\">");
+        marks.push_str(&format!("{mark}{label}</text>\n"));
     }
     for step in outliers {
         let at = (step.number as f64 + 0.5, height(step.host_ns));

@@ -36,8 +36,7 @@ const SCRIPT: &str = include_str!("page.js");
 const SAID_ALREADY: [&str; 4] = ["Takeaways", "Recommendations", "Cost of the passes", "Findings"];
 /// Stages with pictures: those with the longest window.
 const STAGES: usize = 8;
-/// Characters of a stage's name in the table of contents.
-const NAME_LIMIT: usize = 40;
+const NAME_CHARS: usize = 40;
 
 /// The page, from those of the summary, the report and the operators.
 pub(super) fn report_html(
@@ -101,7 +100,7 @@ fn parts(report: &Report, summary: &Page, whole: &Page, operators: &Page) -> Vec
     let mut parts: Vec<Part> = shown
         .map(|(stage, number)| Part {
             id: format!("stage-{number}"),
-            title: foreign(&shorten(stage, NAME_LIMIT)),
+            title: foreign(&shorten(stage, NAME_CHARS)),
             html: stage_section(report, stage, number),
             kind: Kind::Framed,
         })
@@ -243,8 +242,7 @@ fn cards(shown: &[(impl AsRef<str>, String)]) -> String {
     if cards.is_empty() { cards } else { format!("<div class=\"cards\">\n{cards}</div>\n") }
 }
 
-/// Characters of a stage's name.
-const STAGE_NAME_LIMIT: usize = 80;
+const STAGE_NAME_CHARS: usize = 80;
 
 fn stage_section(report: &Report, stage: &str, number: usize) -> String {
     let id = |what: &str| format!("stage-{number}-{what}");
@@ -276,7 +274,7 @@ fn stage_section(report: &Report, stage: &str, number: usize) -> String {
          {}<div class=\"pair\">\n<div>\n<h3>Latency of each {timed} over the run</h3>\n{series}</div>\n\
          <div>\n<h3>Roofline</h3>\n{}</div>\n</div>\n\
          <h3>Kernel time by class</h3>\n{}</section>\n",
-        foreign(&shorten(stage, STAGE_NAME_LIMIT)),
+        foreign(&shorten(stage, STAGE_NAME_CHARS)),
         sampled(report, stage, &id("sampled")),
         roofline(report, stage, &id("roofline")),
         by_class(report, stage),

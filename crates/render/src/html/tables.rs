@@ -12,8 +12,7 @@ use crate::kernels::{ClassSum, Kernel, classes, stage_totals, top_kernels};
 
 /// Rows: those with the longest time.
 const ROWS: usize = 500;
-/// Characters of a full name.
-const NAME_LIMIT: usize = 1_000;
+const NAME_CHARS: usize = 1_000;
 /// Classes of a stage.
 const CLASSES: usize = 20;
 
@@ -39,7 +38,7 @@ pub(super) fn table(report: &Report) -> String {
             "<tr><td>{}</td><td><code>{}</code></td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
              <td class=\"n\">{}</td><td class=\"n\">{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
             foreign(&shorten(&row.stage, 60)),
-            foreign(&shorten(full, NAME_LIMIT)),
+            foreign(&shorten(full, NAME_CHARS)),
             or_absent(*total_ns, ms3),
             count(*calls),
             or_absent(*mean_ns, us3),

@@ -324,15 +324,8 @@ fn latency_ranks_and_kernels_have_their_numbers() {
         .map(|cell| (cell.text(), cell.attribute("class").unwrap_or_default()))
         .collect();
     let cell = |text: &str, class: &str| (text.to_owned(), class.to_owned());
-    assert_eq!(
-        cells,
-        [
-            cell("1.000", "n heat-0"),
-            cell("5.000", "n heat-0"),
-            cell("1.600", "n heat-8"),
-            cell("–", "n"),
-        ]
-    );
+    let [first, second] = [cell("1.000", "n heat-0"), cell("5.000", "n heat-0")];
+    assert_eq!(cells, [first, second, cell("1.600", "n heat-8"), cell("–", "n")]);
     let rows = page.by_id("kernels").one("tbody").all("tr");
     assert_eq!(rows.len(), 8, "a row for each stage and kernel");
     assert!(rows[0].text().contains("void cutlass_gemm<float, 128>(float const*)"));
@@ -356,13 +349,9 @@ fn numbers_say_what_they_are_of_and_two_points_are_no_picture() {
     let mut report = full("");
     let text = |report: &Report| parse(&written(report)).by_id("stage-1").text();
     let said = text(&report);
-    for tile in
-        ["0.500ms per token, p50", "0.600ms per token, p99", "199warm instances", "1.250times its"]
-    {
-        assert!(said.contains(tile), "{tile}: {said}");
-    }
-    assert!(said.contains("3.2xof the floor by the baseline"), "{said}");
-    assert!(said.contains("Timeline of the median instance"), "{said}");
+    let tiles = "0.500ms per token, p50|0.600ms per token, p99|199warm instances|1.250times its|\
+                 3.2xof the floor by the baseline|Timeline of the median instance";
+    tiles.split('|').for_each(|tile| assert!(said.contains(tile), "{tile}: {said}"));
     let series = &mut report.step_series[0];
     series.buckets.truncate(2);
     series.buckets.iter_mut().for_each(|bucket| bucket.steps = 1);
@@ -384,11 +373,8 @@ fn nothing_gets_out_of_any_context() {
         "\u{5e9}\u{5dc}\u{5d5}\u{5dd}",
     ] {
         let page = parse(&written(&full(hostile)));
-        assert_eq!(
-            page.shape(),
-            plain.shape(),
-            "{hostile}: the same elements, with the same attributes"
-        );
+        let (shape, expected) = (page.shape(), plain.shape());
+        assert_eq!(shape, expected, "{hostile}: the same elements, with the same attributes");
         let text = page.text();
         assert!(text.contains(&format!("cutlass_gemm{hostile}")), "{hostile} is shown as it is");
     }

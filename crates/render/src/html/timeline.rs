@@ -22,9 +22,8 @@ const LANES: usize = 24;
 const NAMES: usize = 300;
 /// Stands for the names that the analysis did not tell apart.
 const OTHERS: &str = "(other names)";
-/// Characters of a name in that list, and in a range.
-const NAME_LIMIT: usize = 160;
-const RANGE_NAME_LIMIT: usize = 48;
+const NAME_CHARS: usize = 160;
+const RANGE_NAME_CHARS: usize = 48;
 /// Heights of the axis, a row and the space below it, in pixels.
 const AXIS: u64 = 20;
 const ROW: u64 = 20;
@@ -170,7 +169,7 @@ impl Scale {
             self.span(range.start_ns, range.length_ns),
             AXIS + range.depth * ROW,
             range.depth % 2,
-            text(&shorten(name, RANGE_NAME_LIMIT)),
+            text(&shorten(name, RANGE_NAME_CHARS)),
         )
     }
 
@@ -247,7 +246,7 @@ impl<'t> Listed<'t> {
         let row = |entry: &&TimelineSum| {
             let name = entry.name.map_or(Some(OTHERS), |at| self.names.get(at).map(String::as_str));
             let name = name.unwrap_or_default();
-            let shown = shorten(name, NAME_LIMIT);
+            let shown = shorten(name, NAME_CHARS);
             format!(
                 "<tr><td><code>{}</code></td><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
                  <td class=\"n\">{}</td></tr>\n",

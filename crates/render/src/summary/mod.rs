@@ -22,7 +22,7 @@ use crate::kernels::{Kernel, stage_kernels, top_kernels};
 use crate::operators::basis;
 use crate::page::{Page, first_screen, idle_percent, is_answered, model_stages};
 use crate::stages::no_stage;
-use crate::table::{NAME_LIMIT, Table, decimal, name, none, sentence, text};
+use crate::table::{NAME_CHARS, Table, decimal, name, none, sentence, text};
 use crate::utilisation::mfu;
 use crate::{advice, stages, steps};
 
@@ -66,8 +66,8 @@ fn inferred_steps(report: &Report) -> String {
 const ROWS: usize = 16;
 /// GPUs that have a row.
 const DEVICES: usize = 4;
-/// Characters of the name of the program. Its arguments are not here: this page is passed on.
-const PROGRAM_LIMIT: usize = 80;
+/// The arguments of the program are not here: this page is passed on.
+const PROGRAM_CHARS: usize = 80;
 
 /// The facts that matter for the numbers; report.md has the whole environment.
 fn environment(report: &Report) -> String {
@@ -84,7 +84,7 @@ fn environment(report: &Report) -> String {
     facts.extend(precision.map(|precision| fact("precision", precision.to_string())));
     let program = run.command.as_ref().and_then(|words| words.first());
     let program = program.map(|word| word.rsplit('/').next().unwrap_or(word));
-    facts.extend(program.map(|name| fact("program", shorten(name, PROGRAM_LIMIT))));
+    facts.extend(program.map(|name| fact("program", shorten(name, PROGRAM_CHARS))));
     facts.extend(run.started.clone().map(|started| fact("started", started)));
     if facts.is_empty() {
         return none(
@@ -255,8 +255,7 @@ fn stage1(means: &Stage1Aggregates, from: &str) -> Vec<Aggregate> {
 const STAGES: usize = 8;
 const OPERATORS: usize = 5;
 const KERNELS: usize = 5;
-/// Characters of a name.
-const SHORT_NAME_LIMIT: usize = 70;
+const SHORT_NAME_CHARS: usize = 70;
 
 fn stages(report: &Report) -> String {
     let windows = stages::windows(report, STAGES, "report.md");
@@ -279,7 +278,7 @@ fn operators(report: &Report) -> String {
     }
     let rows: Vec<&OperatorRow> = found.rows.iter().collect();
     let table = Table::first(OPERATORS, &rows)
-        .left("op_name", |row| code(&shorten(&row.op_name, SHORT_NAME_LIMIT)))
+        .left("op_name", |row| code(&shorten(&row.op_name, SHORT_NAME_CHARS)))
         .right("total_time_ms", |row| row.host_total_ns.map(ms3))
         .right("cuda_time_ms", |row| row.gpu_inclusive_ns.map(ms3))
         .right("calls", |row| count(row.calls))
@@ -300,7 +299,7 @@ fn kernels(report: &Report) -> String {
     // Without stages of the model, any kernel is better than none.
     let rows = if of_stages.is_empty() { others } else { of_stages };
     let table = Table::first(KERNELS, &rows)
-        .left("Kernel", |kernel| code(&shorten_kernel(&kernel.row.kernel, SHORT_NAME_LIMIT)))
+        .left("Kernel", |kernel| code(&shorten_kernel(&kernel.row.kernel, SHORT_NAME_CHARS)))
         .left("Stage", |kernel| name(&kernel.row.stage))
         .right("Total (ms)", |kernel| kernel.total_ns.map(ms3))
         .right("Calls", |kernel| count(kernel.calls))
@@ -334,7 +333,7 @@ fn sentences(report: &Report) -> Vec<String> {
 }
 
 fn longest_stage(report: &Report) -> String {
-    let name = |stage: &str| code_in_text(&shorten(stage, NAME_LIMIT));
+    let name = |stage: &str| code_in_text(&shorten(stage, NAME_CHARS));
     match model_stages(report).max_by_key(|row| row.gpu_busy_ns) {
         Some(row @ StageRow { stage, gpu_busy_ns: Some(busy), .. }) => {
             let idle = idle_percent(row).map_or_else(String::new, |idle| {
@@ -359,7 +358,7 @@ fn top_kernel(report: &Report) -> String {
     let share = kernel.percent.map_or_else(String::new, |p| format!(" ({} % of all)", percent1(p)));
     format!(
         "The longest kernel is {}: {} ms{share} in {} calls.",
-        code_in_text(&shorten_kernel(&kernel.row.kernel, NAME_LIMIT)),
+        code_in_text(&shorten_kernel(&kernel.row.kernel, NAME_CHARS)),
         or_absent(kernel.total_ns, ms3),
         count(kernel.calls),
     )

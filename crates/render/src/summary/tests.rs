@@ -50,6 +50,8 @@ fn full(hostile: &str) -> Report {
         recommendation: stage.map(|stage| format!("Replay {stage} as a CUDA graph")),
         concerns_percent: stage.map(|_| 74.7),
     };
+    let mean_ns = Some(11_095);
+    let times = Times { total_ns: 61_600_000, calls: 5_552, mean_ns, ..Times::default() };
     Report {
         run: RunInfo {
             name: format!("20261120-193500-1{hostile}"),
@@ -111,12 +113,7 @@ fn full(hostile: &str) -> Report {
             kernel: format!("gemvx::kernel<4>{hostile}"),
             device: "0 NVIDIA H200".into(),
             class: "gemm".into(),
-            times: Times {
-                total_ns: 61_600_000,
-                calls: 5_552,
-                mean_ns: Some(11_095),
-                ..Times::default()
-            },
+            times,
             counters: Some(Box::new(CounterRow {
                 achieved_occupancy_percent: Some(48.25),
                 roofline: Roofline {
@@ -150,12 +147,7 @@ fn full(hostile: &str) -> Report {
                 takeaway(format!("{hostile}One kernel takes a third of the GPU's time."), None),
             ],
         },
-        findings: vec![Finding::new(
-            Severity::Warning,
-            "12 records were dropped",
-            hostile,
-            "larger buffers",
-        )],
+        findings: vec![Finding::warning("12 records were dropped", hostile, "larger buffers")],
         ..Report::default()
     }
 }
@@ -295,10 +287,8 @@ fn the_answer_comes_first_and_replaces_the_sentences() {
     let expected = ["**Ended early", "**Time", "**Window", "**Floor", "**First", "**Coverage"];
     assert_eq!(labels, expected, "{page}");
     assert!(!page.contains("To do first:"), "the sentences are for reports without an answer");
-    assert!(
-        page.contains("| `decode` | `decode/step` | 2.150 | 2.310 | 2.160 | 0.041 |"),
-        "{page}"
-    );
+    let row = "| `decode` | `decode/step` | 2.150 | 2.310 | 2.160 | 0.041 |";
+    assert!(page.contains(row), "{page}");
     assert!(page.contains("| Stage | Compute (%) | Copies (%) | GPU busy (%) | Launch gaps (%) |"));
     assert!(page.contains("| `decode` | 20.9 | 0.1 | – | 79.0 |"), "{page}");
 }

@@ -103,8 +103,8 @@ pub(crate) fn make_room(folder: &RunFolder, settings: &Run, record: &RunRecord) 
     for mut older in kept.into_iter().take(old).filter(|older| !is_latest(&older.path)) {
         let path = older.path.display();
         room.findings.push(match compress(&older.path, &mut older.record, &mut budget) {
-            Ok(CompressedFiles { files: 0, .. }) => continue,
-            Ok(CompressedFiles { files, before_bytes, after_bytes }) => Finding::note(match files {
+            Ok(Compressed { files: 0, .. }) => continue,
+            Ok(Compressed { files, before_bytes, after_bytes }) => Finding::note(match files {
                     1 => format!("1 file of the bundle {path} was compressed"),
                     _ => format!("{files} files of the bundle {path} were compressed"),
                 },
@@ -253,7 +253,7 @@ const PROBED_BYTES: u64 = 4 << 20;
 const ABANDONED_AFTER: Duration = Duration::from_secs(60 * 60);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct CompressedFiles {
+struct Compressed {
     pub(super) files: u64,
     pub(super) before_bytes: u64,
     pub(super) after_bytes: u64,
@@ -267,13 +267,9 @@ struct CompressedFiles {
 /// At every moment each file is there, in one form at least, and on the list: a signal may end the
 /// process anywhere, and the next call goes on from there.
 /// An error names a file; those before it are compressed.
-fn compress(
-    dir: &Path,
-    record: &mut RunRecord,
-    budget: &mut u64,
-) -> anyhow::Result<CompressedFiles> {
+fn compress(dir: &Path, record: &mut RunRecord, budget: &mut u64) -> anyhow::Result<Compressed> {
     remove_abandoned(dir);
-    let mut done = CompressedFiles::default();
+    let mut done = Compressed::default();
     for name in record.files.clone() {
         let Some(path) = candidate(dir, &name) else { continue };
         let bytes = fs::symlink_metadata(&path).map_or(0, |found| found.len());

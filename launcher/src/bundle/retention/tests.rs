@@ -255,7 +255,7 @@ fn only_listed_files_of_our_folders_are_compressed_and_all_come_back() {
     assert!(at("collector/link.s2t").is_symlink());
     assert_eq!(RunRecord::read(dir.path()).expect("saved").files, record.files);
     let again = compress(dir.path(), &mut record, &mut budget).expect("nothing to do");
-    assert_eq!(again, CompressedFiles::default());
+    assert_eq!(again, Compressed::default());
     // Beyond the budget nothing is begun.
     record.files.push("collector/x.s2t".into());
     let done = compress(dir.path(), &mut record, &mut 1_000).expect("nothing to do");

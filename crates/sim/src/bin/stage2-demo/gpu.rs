@@ -274,10 +274,8 @@ impl Driver {
         // SAFETY: the out-pointers are valid, and 256 is the size of the first.
         unsafe {
             self.check("cuDeviceGetName", (self.device_name)(name.as_mut_ptr(), 256, device))?;
-            self.check(
-                "cuDevicePrimaryCtxRetain",
-                (self.retain_context)(&raw mut context, device),
-            )?;
+            let retained = (self.retain_context)(&raw mut context, device);
+            self.check("cuDevicePrimaryCtxRetain", retained)?;
         }
         let name = name.map(c_char::cast_unsigned);
         let name = CStr::from_bytes_until_nul(&name).unwrap_or_default();
