@@ -592,18 +592,16 @@ impl RunSettings {
         let overrides = self.overrides.clone();
         let mut request = Request { no_workload: false, ..self.presets.request(overrides) };
         let run_dir = self.run_dir.as_ref().map(|dir| dir.to_string_lossy().into_owned());
-        for (key, option, value) in [
-            ("run.dir", "--run-dir", run_dir.map(Value::Literal)),
-            ("run.group", "--group", self.group.clone().map(Value::Literal)),
-            ("run.timeout_s", "--timeout", self.timeout.map(Value::Int)),
-        ] {
-            let Some(value) = value else { continue };
-            let text = match &value {
-                Value::Int(number) => number.to_string(),
-                Value::Literal(text) => text.clone(),
-                _ => continue,
-            };
-            request.flags.push((key, format!("{option} {text}"), value));
+        let texts =
+            [("run.dir", "--run-dir", run_dir), ("run.group", "--group", self.group.clone())];
+        for (key, option, text) in texts {
+            if let Some(text) = text {
+                request.flags.push((key, format!("{option} {text}"), Value::Literal(text)));
+            }
+        }
+        if let Some(seconds) = self.timeout {
+            let option = format!("--timeout {seconds}");
+            request.flags.push(("run.timeout_s", option, Value::Int(seconds)));
         }
         if !self.annotate.is_empty() {
             let words: Vec<&str> = self.annotate.iter().map(|a| a.word()).collect();
