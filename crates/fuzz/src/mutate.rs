@@ -172,7 +172,6 @@ pub fn table(input: &mut Vec<u8>, random: &mut Rng) {
     *input = rows.join("\n").into_bytes();
 }
 
-/// The cells of a line; commas in quotes end none.
 fn cells(line: &str) -> Vec<String> {
     let mut quoted = false;
     let cells = line.split(|c| {
@@ -317,7 +316,6 @@ fn sql_value(random: &mut Rng) -> String {
     }
 }
 
-/// A name in an SQL text.
 fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-/// In memory on every Linux that mounts it.
 const IN_MEMORY: &str = "/dev/shm";
 
 /// A new, empty folder, which goes with the value.

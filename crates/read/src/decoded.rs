@@ -11,7 +11,6 @@ pub(crate) const MAX_RECORD_BYTES: u64 = 16 << 20;
 /// Cells of the widest record: every metric that a GPU has, with all of its sums and means, is fewer.
 pub(crate) const MAX_COLUMNS: usize = 20_000;
 
-/// Bytes at the start that are looked at.
 const START_BYTES: usize = 512;
 /// Bytes of UTF-16 that are turned at a time.
 const CHUNK_BYTES: usize = 8 << 10;

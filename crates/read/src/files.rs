@@ -108,7 +108,6 @@ pub fn unpacked(path: &Path) -> io::Result<impl io::Read + use<>> {
     Ok(Bounded { inner: MultiGzDecoder::new(file), left })
 }
 
-/// Beginning of the name of what is unpacked.
 const UNPACKED: &str = ".unpacked-";
 /// Beginning of the name of a file that is still being written.
 const NEW: &str = ".new-";

@@ -73,7 +73,6 @@ fn same_twice<T: Debug + PartialEq>(what: &str, read: impl Fn() -> T) -> T {
     first
 }
 
-/// Where two texts part, with what is around.
 fn difference(one: &str, other: &str) -> String {
     let at = one.chars().zip(other.chars()).take_while(|(a, b)| a == b).count();
     let around =

@@ -303,7 +303,6 @@ impl Memory {
         unsafe { self.start.add(piece * EACH + MAX_BYTES) }
     }
 
-    /// Forgets all pieces.
     fn clear(&mut self) {
         self.used = 0;
     }

@@ -157,16 +157,13 @@ fn fits(words: &str, letters: u128, pattern: &str) -> bool {
     })
 }
 
-/// Where a rule looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scope {
-    /// In the function's own name.
     Head,
     /// Also in template arguments and parameters.
     Anywhere,
 }
 struct Rule {
-    /// What a kernel is that the row fits.
     class: KernelClass,
     scope: Scope,
     /// One of these has to fit.

@@ -103,8 +103,7 @@ pub fn tables(
         })
         .collect();
     if tables.iter().all(|table| table.regions.is_empty()) {
-        findings.push(Finding::new(
-            Severity::Note,
+        findings.push(Finding::note(
             "ncu: there are no tables of NVTX regions",
             if launches.iter().any(|launch| !launch.ranges.is_empty()) {
                 "the patterns of pipeline.ncu.regions match none of the ranges"
@@ -117,7 +116,6 @@ pub fn tables(
     tables
 }
 
-/// What has been added up for one region.
 #[derive(Default)]
 struct Sum {
     stack: Vec<Label>,
@@ -231,8 +229,7 @@ fn leave_out_inner_ranges(
     }
     negative.dedup();
     if !negative.is_empty() {
-        let finding = Finding::new(
-            Severity::Note,
+        let finding = Finding::note(
             format!("ncu: some exclusive totals of {} are not known", negative.join(", ")),
             "the regions within them took more than they did: each was measured in a run of its own",
             "",
@@ -249,7 +246,6 @@ fn sums_of(totals: &mut Totals) -> [&mut Option<f64>; 3] {
     [&mut totals.duration_ns, &mut totals.dram_bytes, &mut totals.flops]
 }
 
-/// The nearest region around a stack.
 fn parent(stack: &[Label], known: &BTreeSet<String>) -> Option<String> {
     (1..stack.len())
         .rev()
@@ -367,7 +363,6 @@ pub fn read(folder: &Path, findings: &mut Vec<Finding>) -> Vec<Launch> {
     launches
 }
 
-/// Folders with a region, however deep.
 fn find(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
     if folder.join(REGION_FILE).is_file() {
         found.push(folder.to_owned());
@@ -409,8 +404,7 @@ fn launches_of(folder: &Path, region: &RegionFile, findings: &mut Vec<Finding>) 
 }
 
 fn unusable(path: &Path, why: &str) -> Finding {
-    Finding::new(
-        Severity::Warning,
+    Finding::warning(
         format!("{} cannot be used", visible_path(path)),
         stage2_contract::text::visible(why.as_bytes()),
         "the region is missing from the report; run the ncu pass again",

@@ -1,6 +1,5 @@
 //! Recorded tables of ncu.
 
-/// A file of tests/fixtures/ncu, unpacked.
 pub(super) fn fixture(name: &str) -> Vec<u8> {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/ncu");
     if name.ends_with(".txt") && folder.join(name).exists() {
@@ -12,7 +11,6 @@ pub(super) fn fixture(name: &str) -> Vec<u8> {
     bytes
 }
 
-/// The text of a file of tests/fixtures/ncu, unpacked.
 pub(super) fn text(name: &str) -> String {
     String::from_utf8(fixture(name)).expect("UTF-8")
 }

@@ -8,10 +8,8 @@ use std::io::{self, BufRead};
 use crate::decoded::MAX_RECORD_BYTES;
 use crate::numbers::Convention;
 
-/// A line, or several where a quoted cell has line ends in it.
 #[derive(Debug, Default)]
 pub(super) struct Record {
-    /// Its bytes, without the line end.
     pub(super) bytes: Vec<u8>,
     /// It has a line end, and all of its quotes are closed.
     pub(super) is_whole: bool,
@@ -46,9 +44,7 @@ impl At {
 
 pub(super) struct Records<R> {
     input: R,
-    /// What stands between cells.
     delimiter: u8,
-    /// A line that was read ahead.
     ahead: Option<Vec<u8>>,
 }
 
@@ -212,7 +208,6 @@ const TITLES: &[&str] = &[
     "queuestart", "queuedur", "kernelstart", "kerneldur",
 ];
 
-/// Whether a cell is the title of a column of some table of nsys.
 pub(super) fn is_title(cell: &str) -> bool {
     let low = cell.trim().to_lowercase();
     let name = low.split_once('(').map_or(low.as_str(), |(name, _)| name);
@@ -234,7 +229,6 @@ pub(super) fn is_whole(column: Column) -> bool {
     }
 }
 
-/// A whole number that may have thousands separators.
 pub(super) fn number(cell: &str, written: Convention) -> Option<u64> {
     let (digits, fraction) = decimal(cell, written)?;
     fraction.bytes().all(|b| b == b'0').then(|| digits.parse().ok()).flatten()
@@ -259,7 +253,6 @@ fn decimal(cell: &str, written: Convention) -> Option<(String, String)> {
         .then(|| (whole.to_owned(), fraction.to_owned()))
 }
 
-/// Three numbers with spaces between them.
 pub(super) fn triple(cell: &str) -> Option<[u32; 3]> {
     let mut numbers = cell.split_whitespace().map(|n| n.parse().ok());
     let triple = [numbers.next()??, numbers.next()??, numbers.next()??];

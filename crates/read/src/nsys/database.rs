@@ -18,7 +18,7 @@ use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, Row, ffi};
 use stage2_contract::text::visible;
-use stage2_model::{Finding, Severity};
+use stage2_model::Finding;
 
 use crate::files;
 use crate::progress::Meter;
@@ -110,16 +110,14 @@ impl Database {
         Ok(Database { connection, path: named, file_bytes, names, cut_short })
     }
 
-    /// Opens an export.
     pub(super) fn of_export(path: &Path) -> Result<Database, Finding> {
         Database::open(path).map_err(|why| {
             let what = format!("the nsys export {} cannot be read", path.display());
             let remedy = "export the report again: nsys export --type sqlite --force-overwrite true FILE.nsys-rep";
-            Finding::new(Severity::Warning, what, why.to_string(), remedy)
+            Finding::warning(what, why.to_string(), remedy)
         })
     }
 
-    /// A real table of that name.
     pub(super) fn table(&self, name: &'static str) -> rusqlite::Result<Option<Table>> {
         Table::of(&self.connection, name)
     }
@@ -140,7 +138,6 @@ impl Database {
         all.map(|_| ())
     }
 
-    /// Hands every row of a table that may be missing to `take`.
     pub(super) fn rows_of(
         &self,
         name: &'static str,
@@ -170,7 +167,6 @@ impl Database {
         })
     }
 
-    /// The string of that number in the table of strings.
     pub(super) fn string(&self, id: i64) -> Option<String> {
         self.names.text(&self.connection, self.file_bytes, id)
     }
@@ -230,7 +226,6 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// The table of that name, where there is one.
     pub(super) fn of(
         connection: &Connection,
         name: &'static str,
@@ -298,7 +293,6 @@ pub(super) fn each<B>(
     Ok(None)
 }
 
-/// An integer; nothing for null and for anything else.
 pub(super) fn integer(row: &Row<'_>, column: usize) -> Option<i64> {
     match row.get_ref(column) {
         Ok(ValueRef::Integer(value)) => Some(value),
@@ -350,12 +344,14 @@ pub(super) struct Names {
 
 #[derive(Debug)]
 enum How {
-    /// There is no such table, or it cannot be read.
     No,
     /// Looked up by id, one query for each name: the table has a key.
     Key,
     /// By the number of the row, which has this name.
-    Place { row: &'static str, of: HashMap<i64, i64> },
+    Place {
+        row: &'static str,
+        of: HashMap<i64, i64>,
+    },
 }
 
 impl Names {
@@ -588,7 +584,6 @@ pub(super) fn entries(file: &File, page_bytes: u64) -> io::Result<u64> {
     Ok(MOST_ENTRIES + 1)
 }
 
-/// So many bytes at a place; nothing behind the end.
 fn bytes<const N: usize>(file: &File, at: u64) -> io::Result<Option<[u8; N]>> {
     let mut bytes = [0; N];
     match file.read_exact_at(&mut bytes, at) {

@@ -10,7 +10,6 @@ pub const COLUMNS: [&str; 2] = ["severity", "text"];
 const MAX_SHOWN: usize = 8;
 /// Longest text of the export that is shown, characters.
 const MAX_CHARS: usize = 300;
-/// Texts that are held, at most.
 const MAX_HELD: usize = 1000;
 /// Of the severities of nsys, 0 and 1 are remarks.
 const WARNING: i64 = 2;
@@ -59,7 +58,6 @@ pub fn weight(severity: Option<i64>, text: &str) -> Option<Weight> {
 pub(super) struct Said(Vec<(Weight, String)>);
 
 impl Said {
-    /// Takes a row of the table.
     pub(super) fn take(&mut self, severity: Option<i64>, text: &str) {
         let Some(weight) = weight(severity, text).filter(|_| self.0.len() < MAX_HELD) else {
             return;

@@ -12,8 +12,8 @@ use super::{Tables, csv, sqlite};
 use crate::files;
 use crate::trace::libraries::RangeNames;
 use stage2_contract::text::visible_path;
+use stage2_model::Finding;
 use stage2_model::nsys::Source;
-use stage2_model::{Finding, Severity};
 
 /// Ends of the names of copies that were made to be given away.
 const SCRUBBED: [&str; 2] = [".scrubbed", "_scrubbed"];
@@ -65,8 +65,7 @@ pub fn captures(folder: &Path, libraries: &RangeNames, findings: &mut Vec<Findin
         };
         match read.iter().find(within) {
             Some(database) if *database == name => {}
-            Some(database) => findings.push(Finding::new(
-                Severity::Note,
+            Some(database) => findings.push(Finding::note(
                 format!("the CSV tables {name}_* of nsys are not read"),
                 format!("by their name they are of the capture {database}, whose SQLite is read"),
                 "give them another name if they are of another capture",
@@ -88,7 +87,7 @@ fn files_in(folder: &Path, findings: &mut Vec<Finding>) -> Vec<PathBuf> {
             if error.kind() != std::io::ErrorKind::NotFound {
                 let what = format!("{} cannot be read", visible_path(folder));
                 let remedy = "check the permissions of the folder";
-                findings.push(Finding::new(Severity::Warning, what, error.to_string(), remedy));
+                findings.push(Finding::warning(what, error.to_string(), remedy));
             }
             return Vec::new();
         }

@@ -28,13 +28,11 @@ const NOT_READ: &[&str] = &[
     "vulkanapitrace", "vulkangpumarkersum", "vulkanmarkerssum", "wddm_queue_sum",
     "wddmqueuesdetails",
 ];
-/// Options of reports, which follow their names.
 const OPTIONS: [&str; 4] = ["_base", "_mangled", "_nvtx-name", "_demangled"];
 /// Families of reports: those of later versions are told by them.
 const FAMILIES: [&str; 4] = ["_cuda_", "_nvtx_", "_osrt_", "_um_"];
 const KINDS: [&str; 2] = ["_sum", "_trace"];
 
-/// Every report, and whether it is read.
 fn reports() -> impl Iterator<Item = (&'static str, bool)> {
     let read = READ.iter().map(|name| (*name, true));
     read.chain(NOT_READ.iter().map(|name| (*name, false)))
@@ -67,13 +65,11 @@ pub(super) fn report_in(stem: &str) -> (Option<bool>, &str) {
     (known.max_by_key(|(report, _)| report.len()).map(|(_, is_read)| is_read), rest)
 }
 
-/// A report that nsys is about to print.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Announced {
     pub(super) name: String,
     /// None: it is not known.
     pub(super) is_read: Option<bool>,
-    /// What follows its name.
     pub(super) options: String,
 }
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use foldhash::HashMap;
+use stage2_model::Finding;
 use stage2_model::nsys::{Counts, Source};
-use stage2_model::{Finding, Severity};
 
 use super::capture::work::{self, KERNELS, NO_NAME};
 use super::capture::{self, Depth, Export, Limits};
@@ -68,7 +68,6 @@ pub fn load(path: &Path, libraries: &RangeNames) -> Result<Tables, Finding> {
 }
 
 impl Tables {
-    /// Takes over the kernels and the outermost ranges of an export, and its counts.
     fn sum_up(&mut self, export: &Export) {
         self.devices.clone_from(&export.work.devices);
         self.counts = export.work.counts;
@@ -136,7 +135,6 @@ impl Tables {
         }
     }
 
-    /// Index of the range that a path of a process is.
     fn range(&mut self, process: &ProcessCapture, path: PathIndex, sums: &mut Sums) -> usize {
         let node = process.paths.get(path as usize);
         let text = |name: u32| process.names.get(name as usize).map(|n| String::from_utf8_lossy(n));
@@ -152,7 +150,6 @@ impl Tables {
     }
 }
 
-/// Sums over all processes, while they are made.
 #[derive(Default)]
 struct Sums {
     /// Index of each kernel, which is without its sums here.
@@ -190,7 +187,6 @@ impl Reader<'_> {
         self.tables.said = said.finish();
     }
 
-    /// Reads a table that is short and may be missing.
     fn small(
         &mut self,
         name: &'static str,
@@ -214,12 +210,14 @@ impl Reader<'_> {
             let Ok(found) = self.database.table(name) else { continue };
             let Some(table) = found else {
                 let what = format!("{} has no table {name}", self.path.display());
-                self.note(Severity::Note, what, missing, "");
+                self.tables.findings.push(Finding::note(what, missing, ""));
                 continue;
             };
             self.lacking(&table, columns, effect);
             if name == KERNELS {
-                self.lacking(&table, &["mangledName"], "its kernels cannot be joined with those of other tools; nsys 2022.1 and newer record it");
+                let effect = "its kernels cannot be joined with those of other tools; nsys 2022.1 and newer \
+                     record it";
+                self.lacking(&table, &["mangledName"], effect);
             }
         }
     }
@@ -241,90 +239,66 @@ impl Reader<'_> {
         self.tables.complete &=
             beyond == 0 && export.left_out.is_nothing() && !export.ranges_unusable;
         self.tables.findings.extend(export.capture.findings.iter().cloned());
-        if beyond > 0 {
-            self.note(
-                Severity::Warning,
-                format!("{beyond} kernels of {file} were not placed in ranges"),
-                &format!(
-                    "the launches of {} pieces of GPU work are held, in {} processes; every other \
-                     number has all",
-                    work::MAX_KERNELS,
-                    work::MAX_PROCESSES
-                ),
-                "capture a shorter part (profiling/nsys=nsys.gated)",
-            );
-        }
-        if call_numbers_missing > 0 {
-            self.note(
-                Severity::Warning,
-                format!("{file} seems to have lost records"),
-                &format!(
-                    "about {call_numbers_missing} calls of the CUDA API are missing from their \
-                     sequence, and kernels with them"
-                ),
-                "compare it with the collector; a newer nsys, or a gate around less \
-                 (profiling/nsys=nsys.gated) may keep more",
-            );
-        }
-        if without_launch > 0 {
-            self.note(
-                Severity::Warning,
-                format!("{without_launch} of {kernels} kernels in {file} have no launch"),
-                "their API calls are not in the file; they are in no range",
-                "compare the counts with the collector's before believing any range",
-            );
-        }
-        if untimed > 0 {
-            self.note(
-                Severity::Warning,
-                format!("{untimed} of {kernels} kernels in {file} have no valid times"),
-                "they are counted, and in no time",
-                "",
-            );
-        }
+        self.warn(
+            beyond,
+            format!("{beyond} kernels of {file} were not placed in ranges"),
+            &format!(
+                "the launches of {} pieces of GPU work are held, in {} processes; every other number \
+                 has all",
+                work::MAX_KERNELS,
+                work::MAX_PROCESSES
+            ),
+            "capture a shorter part (profiling/nsys=nsys.gated)",
+        );
+        self.warn(
+            call_numbers_missing,
+            format!("{file} seems to have lost records"),
+            &format!(
+                "about {call_numbers_missing} calls of the CUDA API are missing from their sequence, \
+                 and kernels with them"
+            ),
+            "compare it with the collector; a newer nsys, or a gate around less \
+             (profiling/nsys=nsys.gated) may keep more",
+        );
+        self.warn(
+            without_launch,
+            format!("{without_launch} of {kernels} kernels in {file} have no launch"),
+            "their API calls are not in the file; they are in no range",
+            "compare the counts with the collector's before believing any range",
+        );
+        let what = format!("{untimed} of {kernels} kernels in {file} have no valid times");
+        self.warn(untimed, what, "they are counted, and in no time", "");
         if graph_launches > 0 {
-            self.note(
-                Severity::Note,
+            self.tables.findings.push(Finding::note(
                 format!("{file} holds {graph_launches} CUDA graphs as a whole"),
                 "their kernels are in no number here",
                 "record their nodes: pipeline.nsys.cuda_graph_trace=node",
-            );
+            ));
         }
-        if odd_rows > 0 {
-            self.note(
-                Severity::Warning,
-                format!("{odd_rows} rows of {file} cannot be used"),
-                "their values are missing or impossible",
-                "",
-            );
-        }
-        if nameless > 0 {
-            self.note(
-                Severity::Warning,
-                format!("{nameless} of {kernels} kernels in {file} have no mangled name"),
-                "they are joined with those of other tools by normalised names, where that is unique",
-                "record them with nsys 2022.4 or newer",
-            );
-        }
+        let what = format!("{odd_rows} rows of {file} cannot be used");
+        self.warn(odd_rows, what, "their values are missing or impossible", "");
+        self.warn(
+            nameless,
+            format!("{nameless} of {kernels} kernels in {file} have no mangled name"),
+            "they are joined with those of other tools by normalised names, where that is unique",
+            "record them with nsys 2022.4 or newer",
+        );
     }
 
-    fn note(&mut self, severity: Severity, what: String, why: &str, remedy: &str) {
-        self.tables.findings.push(Finding::new(severity, what, why, remedy));
+    /// Warns where `count` is not zero.
+    fn warn(&mut self, count: u64, what: String, why: &str, remedy: &str) {
+        if count > 0 {
+            self.tables.findings.push(Finding::warning(what, why, remedy));
+        }
     }
 
     fn lacking(&mut self, table: &database::Table, columns: &[&str], effect: &str) {
-        let missing = table.lacks(columns).join(", ");
-        if !missing.is_empty() {
-            let (file, table) = (self.path.display(), table.name);
-            let what = format!("{file}: the table {table} has no column {missing}");
-            self.tables.complete = false;
-            self.note(
-                Severity::Warning,
-                what,
-                effect,
-                "export the report with nsys 2022.4 or newer",
-            );
-        }
+        let missing = table.lacks(columns);
+        self.tables.complete &= missing.is_empty();
+        let (file, name, columns) = (self.path.display(), table.name, missing.join(", "));
+        let what = format!("{file}: the table {name} has no column {columns}");
+        let remedy = "export the report with nsys 2022.4 or newer";
+        self.warn(missing.len() as u64, what, effect, remedy);
     }
 
     fn cut_table(&mut self, table: &str, why: &str) {
@@ -336,7 +310,7 @@ impl Reader<'_> {
         let why = format!("{why}; what came before is in the numbers, and the rest is not");
         let remedy = "copy the file again, or export the report again; do not believe these counts";
         self.tables.complete = false;
-        self.note(Severity::Error, what.to_owned(), &why, remedy);
+        self.tables.findings.push(Finding::error(what, why, remedy));
     }
 }
 

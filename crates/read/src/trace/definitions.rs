@@ -39,7 +39,6 @@ impl Definitions {
         Self { libraries, alike, ..Self::default() }
     }
 
-    /// Defines a name; gives its index.
     pub(super) fn name(&mut self, id: u32, bytes: Vec<u8>) -> u32 {
         let of_library = self.libraries.contains(&bytes);
         let index = self.names.define(id, bytes);
@@ -156,7 +155,6 @@ impl Devices {
         })
     }
 
-    /// Takes a device's description; it may come after the device's first work.
     pub(crate) fn describe(&mut self, device: Device) {
         let index = self.index(Some(device.id)) as usize;
         if let Some(entry) = self.list.get_mut(index) {

@@ -14,7 +14,7 @@ use super::{Capture, META_PIECES_MISSING, ProcessCapture, Tally, outliers};
 use crate::files;
 use crate::threads::{Batches, read_ahead};
 use stage2_contract::text;
-use stage2_model::{FileEnding, Finding, Severity};
+use stage2_model::{FileEnding, Finding};
 
 /// Files that are read at the same time, at most: each takes its share of memory.
 const MAX_PARALLEL: usize = 4;
@@ -63,7 +63,6 @@ fn bytes_of(path: &Path) -> u64 {
     files_of(path).iter().map(length).sum()
 }
 
-/// What a file holds, and what is wrong with it.
 struct Loaded {
     index: usize,
     process: Option<ProcessCapture>,
@@ -170,8 +169,7 @@ fn without_copies(results: Vec<Loaded>, files: &[PathBuf]) -> Vec<Loaded> {
         if bytes(&loaded) > bytes(before) {
             std::mem::swap(before, &mut loaded);
         }
-        before.findings.push(Finding::new(
-            Severity::Warning,
+        before.findings.push(Finding::warning(
             format!("{} is not read", loaded.name()),
             format!(
                 "it is a copy of {}, or of a part of it: same process, same clock",
@@ -228,7 +226,6 @@ fn load_file(
     (None, Vec::new())
 }
 
-/// What a pass over a file came to.
 enum Pass {
     Whole(Box<ProcessCapture>),
     /// Names that the next pass has to join.
@@ -293,8 +290,7 @@ fn refused(error: &ReadError) -> Finding {
     let error = error.to_string();
     let (what, remedy) =
         error.rsplit_once("; ").unwrap_or((&error, "run again, or leave the file out"));
-    Finding::new(
-        Severity::Error,
+    Finding::error(
         text::visible(what.as_bytes()),
         "the process that wrote it is missing from every number here, in whole or in part",
         text::visible(remedy.as_bytes()),
@@ -302,8 +298,7 @@ fn refused(error: &ReadError) -> Finding {
 }
 
 fn no_folder(folder: &Path, error: &std::io::Error) -> Finding {
-    Finding::new(
-        Severity::Error,
+    Finding::error(
         format!("{}: cannot be listed: {error}", text::visible_path(folder)),
         "the collector's files are looked for there",
         "name the folder of a run, and check that it may be read",

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use stage2_model::Operation;
 
-/// Range names of NCCL, and what they are.
 const RANGES: [(&str, Operation); 13] = [
     ("ncclAllReduce", Operation::AllReduce),
     ("ncclAllGather", Operation::AllGather),
@@ -117,7 +116,6 @@ pub(super) struct Group {
     receives: Peers,
 }
 
-/// Sends of a group, or receives.
 #[derive(Debug, Default)]
 struct Peers {
     calls: u64,

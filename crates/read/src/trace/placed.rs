@@ -36,7 +36,6 @@ pub struct Placing {
     parts: u32,
     /// Identifiers of open ranges that go on under another one.
     continued: FxHashMap<u64, u64>,
-    /// Instances so far, of each path.
     opened: FxHashMap<PathIndex, u32>,
     queues: FxHashMap<u32, u32>,
     shapes: FxHashMap<u32, (Shape, Option<u32>)>,

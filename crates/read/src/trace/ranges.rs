@@ -199,7 +199,6 @@ impl Ranges {
         self.roots.gated
     }
 
-    /// Joins the windows of `stage` with those of the other stages that this is said of.
     pub(crate) fn join(&mut self, stage: PathIndex) {
         self.roots.join(stage);
     }
@@ -361,7 +360,6 @@ impl Ranges {
         self.roots.settle(clock);
     }
 
-    /// Sums up everything. `clock` ties the clocks.
     pub(crate) fn finish(mut self, clock: &ClockMap) -> RangeTimes {
         self.end_closing();
         let mut open: Vec<_> = std::mem::take(&mut self.open).into_iter().collect();
@@ -411,7 +409,6 @@ struct Timed {
 #[derive(Debug, Default)]
 struct HostTimes {
     paths: HashMap<PathIndex, Timed>,
-    /// Host times that are kept one by one.
     exact: usize,
     share: Share,
 }

@@ -103,7 +103,6 @@ pub(super) struct Roots {
     /// Kernel counts that are kept one by one.
     exact_counts: usize,
     windows_kept: usize,
-    /// Times of instances that are kept one by one.
     times_kept: usize,
     /// Windows of instances that closed since the last time that some were summed up.
     ended: Vec<Ended>,
@@ -148,7 +147,6 @@ impl Roots {
         Self { window: Some(window), share, unions: share.unions(), ..Self::default() }
     }
 
-    /// Joins the windows of `stage` with those of the other stages that this is said of.
     pub(super) fn join(&mut self, stage: PathIndex) {
         self.joined.insert(stage);
     }

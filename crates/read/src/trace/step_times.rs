@@ -99,7 +99,6 @@ pub(super) struct Tracks {
     paths: FxHashMap<PathIndex, StepTrack>,
     /// Steps in instances of stages that are open.
     in_open: HashMap<u32, Vec<(PathIndex, u64)>>,
-    /// Values that are known one by one.
     kept: usize,
     buckets: usize,
     share: Share,

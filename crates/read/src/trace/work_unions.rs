@@ -16,7 +16,6 @@ pub(super) enum Part {
     /// Kernels that compute, and whole graphs.
     Compute,
     Communication,
-    /// Copies and fills.
     Copies,
 }
 
@@ -43,7 +42,6 @@ impl WorkTime {
     }
 }
 
-/// Where the work of a group is counted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     stage: usize,
@@ -77,7 +75,6 @@ struct Layers {
     all: usize,
 }
 
-/// Time of the work of a stage.
 #[derive(Clone, Debug, Default)]
 pub(super) struct StageWork {
     pub(super) busy: WorkTime,

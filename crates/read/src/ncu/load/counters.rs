@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
 use stage2_contract::text;
-use stage2_model::{CounterRow, Finding, Flops, Severity};
+use stage2_model::{CounterRow, Finding, Flops};
 
 use super::MAX_RULES;
 use super::launch::{DURATION_NS, DURATIONS, Launch, Quantity};
@@ -83,7 +83,6 @@ pub(super) fn key(launch: &Launch) -> Key {
     Key { kernel: launch.kernel.clone(), grid, block, device }
 }
 
-/// Brings the launches together.
 pub(super) fn pivot(launches: &[Launch], findings: &mut Vec<Finding>) -> Vec<KernelCounters> {
     let mut groups: BTreeMap<(Key, BTreeSet<Label>), Vec<&Launch>> = BTreeMap::new();
     for launch in launches.iter().filter(|launch| !launch.is_range()) {
@@ -107,8 +106,7 @@ pub(super) fn pivot(launches: &[Launch], findings: &mut Vec<Finding>) -> Vec<Ker
         })
         .collect();
     if let Some(first) = refused.first() {
-        findings.push(Finding::new(
-            Severity::Warning,
+        findings.push(Finding::warning(
             format!("ncu: {} values that cannot be were left out, e.g. {first}", refused.len()),
             "counters of a launch that was preempted, or of a damaged report",
             "profile the kernel again",
@@ -117,7 +115,6 @@ pub(super) fn pivot(launches: &[Launch], findings: &mut Vec<Finding>) -> Vec<Ker
     kernels
 }
 
-/// The mean of each metric over the launches that have it.
 fn mean(launches: &[&Launch]) -> BTreeMap<String, Quantity> {
     let mut sums: BTreeMap<&str, (f64, f64, &str)> = BTreeMap::new();
     for launch in launches {

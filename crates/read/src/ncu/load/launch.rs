@@ -77,7 +77,6 @@ impl Launch {
         named && shape(self.grid, other.grid) && shape(self.block, other.block)
     }
 
-    /// Bytes of its texts, but for those of its rules.
     pub(super) fn text_bytes(&self) -> usize {
         let labels = self.ranges.iter().chain(&self.start_end_ranges);
         let label =
@@ -111,7 +110,6 @@ const OF_THE_LAUNCH: [&str; 10] = [
     "Invocations",
 ];
 
-/// Where the columns of a launch are.
 pub(super) struct LaunchColumns {
     /// None in a summary.
     id: Option<usize>,

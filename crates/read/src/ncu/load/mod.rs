@@ -21,7 +21,7 @@ pub use launch::{Launch, Quantity};
 use pages::{Found, Pages};
 use sheet::{Kind, Room, Sheet, Told, Unread};
 use stage2_contract::text::visible_path;
-use stage2_model::{Finding, Severity};
+use stage2_model::Finding;
 
 use super::nvtx::Label;
 use crate::files;
@@ -98,8 +98,7 @@ where
     all.kernels = pivot(&all.launches, &mut all.findings);
     let shared = keys.values().filter(|reports| **reports > 1).count();
     if shared > 0 {
-        all.findings.push(Finding::new(
-            Severity::Note,
+        all.findings.push(Finding::note(
             format!("ncu: {shared} kernels are in more than one report"),
             "their counters are the means over all of their launches, whichever report has them",
             "merge the reports one by one to tell them apart",
@@ -121,8 +120,7 @@ fn leave_out_other_gpus(
             continue;
         }
         launches.retain(|launch| launch.device != *device);
-        all.findings.push(Finding::new(
-            Severity::Warning,
+        all.findings.push(Finding::warning(
             format!("ncu: counters of a report from {name} are left out"),
             format!("device {device} is {known} in another report, and what they measured differs"),
             "merge reports of one kind of GPU at a time",
@@ -137,17 +135,14 @@ const MAX_LAUNCHES: usize = 1 << 16;
 /// Rules of a launch that are kept; ncu has some fifty.
 const MAX_RULES: usize = 500;
 
-/// What the pages of a report have told so far.
 #[derive(Default)]
 struct Launches {
     /// By process and number of the launch, whether it is of a summary, and how many launches the report
     /// has of that number before it.
     launches: BTreeMap<(u64, u64, bool, usize), Launch>,
-    /// Launches of each number.
     occurrences: HashMap<(u64, u64, bool), usize>,
     /// Rows of further launches.
     refused: usize,
-    /// What may still be kept of all reports.
     room: Room,
     unread: Unread,
 }
@@ -175,7 +170,6 @@ impl Launches {
         }
     }
 
-    /// Adds what a page tells of a launch to what another one has told of it.
     fn add(&mut self, told: Told) {
         let Told { kind, occurrence, mut launch, .. } = told;
         let (process, id, summary) = (launch.process_id, launch.id, kind == Kind::Summary);
@@ -202,12 +196,10 @@ impl Launches {
         known.rules.append(&mut launch.rules);
     }
 
-    /// All of them, and what is wrong with them.
     fn finish(self, findings: &mut Vec<Finding>) -> Vec<Launch> {
         findings.extend(self.unread.findings());
         if self.refused > 0 {
-            findings.push(Finding::new(
-                Severity::Warning,
+            findings.push(Finding::warning(
                 format!("ncu: only {MAX_LAUNCHES} launches of a report were read"),
                 format!("there are {} rows of further ones", self.refused),
                 "profile one launch of each configuration (--filter-mode per-launch-config)",
@@ -225,9 +217,7 @@ fn check_names(tables: &mut Tables) {
     tables.names_are_mangled = shown.is_none();
     if let Some(kernel) = shown {
         let name = stage2_contract::text::shorten(&kernel.key.kernel, 60);
-        tables.findings.push(Finding::new(
-            Severity::Note,
-            format!("ncu: names of kernels are demangled ({name})"),
+        tables.findings.push(Finding::note(format!("ncu: names of kernels are demangled ({name})"),
             "tools differ in how they do that: such kernels are joined with those of other sources by \
              normalised name, grid and block, where that is unique",
             "import the report with --print-kernel-base mangled",
@@ -269,8 +259,7 @@ pub fn reports(folder: &Path, findings: &mut Vec<Finding>) -> Option<Tables> {
                 let page = Source { name: visible_path(path), input };
                 reports.entry(report_name(&name)).or_default().push(page);
             }
-            Err(error) => findings.push(Finding::new(
-                Severity::Warning,
+            Err(error) => findings.push(Finding::warning(
                 format!("{} cannot be read", visible_path(path)),
                 error.to_string(),
                 "its counters are missing; check the permissions of the file",

@@ -7,7 +7,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::rc::Rc;
 
-use stage2_model::{Finding, Severity};
+use stage2_model::Finding;
 
 use crate::decoded::{Decoded, MAX_COLUMNS, MAX_RECORD_BYTES};
 
@@ -16,7 +16,6 @@ const PREAMBLE_LINES: u64 = 200_000;
 /// Places within a line where a row may begin, of which so many are tried.
 const TRIES: usize = 16;
 
-/// How the rows of a table are written.
 #[derive(Clone, Debug)]
 pub(super) struct Form {
     pub(super) names: Vec<String>,
@@ -120,19 +119,15 @@ fn header_at(line: &str) -> Option<(usize, u8, bool)> {
     })
 }
 
-/// What is found in a file, in its order.
 pub(super) enum Found<'r> {
-    /// The columns of what follows.
     Table(&'r Form),
     /// A row that begins as that of a launch, or the row of units.
     Row(&'r csv::StringRecord),
 }
 
-/// Rows that are left out.
 #[derive(Clone, Copy, Debug, Default)]
 struct LeftOut {
     rows: u64,
-    /// Where the first one stands.
     line: u64,
 }
 
@@ -149,7 +144,6 @@ pub(super) struct Pages<'a, R> {
     input: BufReader<Decoded<R>>,
     /// Number of the line that was read last, from 1.
     line: u64,
-    /// That line had an end.
     ended: bool,
     form: Option<Rc<Form>>,
     torn: LeftOut,
@@ -159,7 +153,6 @@ pub(super) struct Pages<'a, R> {
 }
 
 impl<'a, R: Read> Pages<'a, R> {
-    /// A file, called `name` in findings.
     pub(super) fn new(input: R, name: &'a str) -> Self {
         Pages {
             name,
@@ -183,9 +176,7 @@ impl<'a, R: Read> Pages<'a, R> {
         let mut findings: Vec<Finding> = stopped.into_iter().collect();
         let LeftOut { rows, line } = self.torn;
         if rows > 0 {
-            findings.push(Finding::new(
-                Severity::Warning,
-                format!(
+            findings.push(Finding::warning(format!(
                     "{}: {rows} rows do not have the {} columns of their table, and were left out; the \
                      first is line {line}",
                     self.name,
@@ -197,9 +188,7 @@ impl<'a, R: Read> Pages<'a, R> {
         }
         let LeftOut { rows, line } = self.odd;
         if rows > 0 {
-            findings.push(Finding::new(
-                Severity::Warning,
-                format!(
+            findings.push(Finding::warning(format!(
                     "{}: {rows} rows are as long as those of launches, but belong to none; the first is \
                      line {line}",
                     self.name
@@ -212,7 +201,6 @@ impl<'a, R: Read> Pages<'a, R> {
         findings
     }
 
-    /// Reads to the end, or as far as it goes.
     fn read(&mut self, take: &mut impl FnMut(Found<'_>) -> bool) -> Result<(), Finding> {
         let mut bytes = Vec::new();
         // A row that goes on in the next line, and where it began.
@@ -343,8 +331,7 @@ impl<'a, R: Read> Pages<'a, R> {
         if columns <= MAX_COLUMNS {
             return Ok(());
         }
-        Err(Finding::new(
-            Severity::Error,
+        Err(Finding::error(
             format!("{}: a row of {columns} cells, and what follows it, is not read", self.name),
             format!("a table of ncu has at most some thousand columns; {MAX_COLUMNS} are read"),
             "profile fewer metrics (--set full has all that the reports show), or import the report again",
@@ -352,8 +339,7 @@ impl<'a, R: Read> Pages<'a, R> {
     }
 
     fn cut_short(&self) -> Finding {
-        Finding::new(
-            Severity::Warning,
+        Finding::warning(
             format!("{} is cut short: its last line was left out", self.name),
             "the line has no end, so that its last number may be part of one",
             "import the report again, or repeat the run",
@@ -361,8 +347,7 @@ impl<'a, R: Read> Pages<'a, R> {
     }
 
     fn unreadable(&self, why: &str) -> Finding {
-        Finding::new(
-            Severity::Warning,
+        Finding::warning(
             format!("{} cannot be read to its end", self.name),
             why,
             "import the report again; what was read so far is used",
@@ -401,7 +386,6 @@ impl Cells {
         cells.feed(line).then_some(cells)
     }
 
-    /// Bytes that an open cell holds.
     fn open_bytes(&self) -> usize {
         self.cell.len()
     }
@@ -512,7 +496,6 @@ impl Clues {
         self.form.get_or_insert(form);
     }
 
-    /// What is said of the file, called `name`.
     fn no_table(&self, name: &str) -> Finding {
         const REMEDY: &str =
             "it has to be what `ncu --import REPORT --csv --page raw` (or details) prints";
@@ -521,7 +504,7 @@ impl Clues {
             (None, Some(message)) => (format!("it says {message}"), REMEDY),
             (None, None) => ("it has no line of column names".to_owned(), REMEDY),
         };
-        Finding::new(Severity::Error, format!("{name} holds no table of ncu"), why, remedy)
+        Finding::error(format!("{name} holds no table of ncu"), why, remedy)
     }
 }
 

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use stage2_contract::text::shorten;
-use stage2_model::{Finding, RuleRow, Severity};
+use stage2_model::{Finding, RuleRow};
 
 use super::counters::is_shown;
 use super::launch::{DURATIONS, Launch, LaunchColumns, Quantity, base, reading};
@@ -17,7 +17,6 @@ use super::pages::Form;
 use super::{MAX_LAUNCHES, MAX_RULES};
 use crate::numbers::{Convention, Evidence, Reading};
 
-/// Which page a table is of, or that it is a summary over launches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Kind {
     Raw,
@@ -25,7 +24,6 @@ pub(super) enum Kind {
     Summary,
 }
 
-/// A cell with its unit.
 #[derive(Clone, Debug)]
 struct Cell {
     reading: Reading,
@@ -34,7 +32,6 @@ struct Cell {
     unit: String,
 }
 
-/// A launch as the file tells of it.
 pub(super) struct Told {
     pub(super) kind: Kind,
     /// How many launches of this number the page had before.
@@ -49,7 +46,6 @@ pub(super) struct Told {
     ends: Option<[Cell; 2]>,
 }
 
-/// Columns of a table, besides those of the launch.
 enum Columns {
     /// A column for each metric.
     Raw {
@@ -86,7 +82,6 @@ const OF_THE_MACHINE: &[&str] = &["device__", "numa__", "nvlink__", "c2clink__"]
 /// More than this many percent is nothing that a counter shows.
 const MOST_PERCENT: f64 = 1000.0;
 
-/// The launches of one file.
 #[derive(Default)]
 pub(super) struct Sheet {
     table: Option<Table>,
@@ -95,7 +90,6 @@ pub(super) struct Sheet {
     told: Vec<Told>,
     /// Where the rows of a launch go, by kind, numbers and what else tells it apart.
     last: HashMap<Place, usize>,
-    /// Launches of each number.
     occurrences: HashMap<(Kind, u64, u64), usize>,
     evidence: Evidence,
     comma: Option<String>,
@@ -115,14 +109,12 @@ impl Sheet {
     pub(super) fn table(&mut self, form: &Form, file: &str) -> Result<(), Finding> {
         self.table = None;
         let lacks = |column: &str| match form.column("Invocations") {
-            Some(_) => Finding::new(
-                Severity::Error,
+            Some(_) => Finding::error(
                 format!("{file} is a summary over launches that has no column {column:?}"),
                 "of summaries, the details page of --print-summary per-kernel is read",
                 "write that one, or the raw page without a summary",
             ),
-            None => Finding::new(
-                Severity::Error,
+            None => Finding::error(
                 format!("{file} has no column {column:?}"),
                 "it is no table of ncu, or of a version that this program does not know",
                 "import the report with ncu 2020.1 or later",
@@ -164,7 +156,6 @@ impl Sheet {
         Ok(())
     }
 
-    /// Reads a row; says whether it is one.
     pub(super) fn row(
         &mut self,
         record: &csv::StringRecord,
@@ -368,7 +359,7 @@ impl Sheet {
     ) -> Vec<Told> {
         let Sheet { mut told, evidence, comma, rows, rules_cut, without_units, tables, .. } = self;
         let mut say = |what: String, why: &str, remedy: &str| {
-            findings.push(Finding::new(Severity::Warning, what, why, remedy));
+            findings.push(Finding::warning(what, why, remedy));
         };
         if rows == 0 && !tables.is_empty() {
             say(
@@ -393,8 +384,7 @@ impl Sheet {
         }
         let convention = evidence.convention();
         if let (Convention::Comma, Some(example)) = (convention, comma) {
-            findings.push(Finding::new(
-                Severity::Note,
+            findings.push(Finding::note(
                 format!("{file} has decimal commas, as {example}, and was read so"),
                 "ncu prints numbers as the locale of its user has them",
                 "compare a duration with another source, or import the report with LC_ALL=C",
@@ -429,7 +419,6 @@ fn whole(reading: Reading) -> Option<u64> {
 }
 
 impl Told {
-    /// Gives every cell its number.
     fn settle(&mut self, convention: Convention, unread: &mut Unread) {
         let launch = &mut self.launch;
         let mut value = |name: &str, cell: &Cell| {
@@ -520,7 +509,6 @@ const NOT_SHOWN: &[&str] = &[
     "Cluster Occupancy",
 ];
 
-/// The name as newer versions write it.
 fn without_unit(name: &str) -> &str {
     name.strip_suffix("[%]").unwrap_or(name).trim_end()
 }
@@ -587,12 +575,9 @@ impl Room {
         Room { refused: 0, ..self }
     }
 
-    /// What was left out of this report.
     pub(super) fn finding(self) -> Option<Finding> {
         (self.refused > 0).then(|| {
-            Finding::new(
-                Severity::Warning,
-                format!("ncu: {} rows of a report were left out", self.refused),
+            Finding::warning(format!("ncu: {} rows of a report were left out", self.refused),
                 format!(
                     "with them it has more than {MAX_VALUES} values, or {} MiB of names, ranges and \
                      rules",
@@ -632,7 +617,6 @@ impl Counted {
 }
 
 impl Unread {
-    /// A cell that has no number.
     pub(super) fn cell(&mut self, name: &str, text: &str, kernel: &str) {
         let counted =
             if DURATIONS.contains(&name) { &mut self.durations } else { &mut self.counters };
@@ -642,7 +626,6 @@ impl Unread {
         });
     }
 
-    /// A cell with two of them.
     pub(super) fn open(&mut self, name: &str, point: f64, comma: f64) {
         self.open.add(|| format!("{} = {point} or {comma}", shorten(name, NAME_LIMIT)));
     }
@@ -652,11 +635,10 @@ impl Unread {
         self.names.add(|| format!("{section}: {}", shorten(name, NAME_LIMIT)));
     }
 
-    /// What is said of them.
     pub(super) fn findings(self) -> impl Iterator<Item = Finding> {
         let say = |Counted { count, example }: Counted, what: &str, why: &str, remedy: &str| {
             let what = format!("ncu: {count} {what}, e.g. {example}");
-            (count > 0).then(|| Finding::new(Severity::Warning, what, why, remedy))
+            (count > 0).then(|| Finding::warning(what, why, remedy))
         };
         let no_value = "ncu could not measure them (n/a), or divided by a counter that stayed zero \
                         (nan, inf); or the cell is damaged";

@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use stage2_model::{Finding, Severity};
+use stage2_model::Finding;
 
 /// Ranges that go on under another path, at most: hostile ones could do so for ever.
 pub(super) const MAX_CONTINUED: u64 = 4_000_000;
@@ -81,7 +81,6 @@ impl LeftOut {
         self.call_numbers |= of_tables.call_numbers;
     }
 
-    /// Whether all of the file is in the numbers, each in its own row.
     pub(in crate::nsys) fn is_nothing(&self) -> bool {
         *self == Self::default()
     }
@@ -144,11 +143,8 @@ impl LeftOut {
             ),
         ];
         let found = all.into_iter().filter(|(found, ..)| *found);
-        found
-            .map(|(_, what, why, remedy)| Finding::new(Severity::Warning, what, why, remedy))
-            .collect()
+        found.map(|(_, what, why, remedy)| Finding::warning(what, why, remedy)).collect()
     }
 }
 
-/// The name of the row for all kernels beyond [`Limits::kinds`].
 pub(in crate::nsys) const OTHER_KERNELS: &str = "(other kernels)";

@@ -22,8 +22,8 @@ pub(super) use limits::LeftOut;
 pub use limits::Limits;
 pub use process::STEPS_IN_PROCESSES;
 use process::{Domains, MAX_PROCESSES, Processes};
+use stage2_model::Finding;
 use stage2_model::nsys::Unplaced;
-use stage2_model::{Finding, Severity};
 use walk::{Stopped, Walk, Walked};
 use work::Work;
 
@@ -40,7 +40,6 @@ pub struct Export {
     pub launches_are_detailed: bool,
     /// What its shapes are, and what was counted of all tables.
     pub(super) work: Work,
-    /// What is beyond the limits.
     pub(super) left_out: LeftOut,
     pub(super) ranges_unusable: bool,
 }
@@ -57,7 +56,6 @@ impl Export {
     }
 }
 
-/// Which ranges count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Depth {
     /// Whole paths, those of libraries included.
@@ -119,7 +117,7 @@ pub(super) fn tally(
     if names_cut > 0 && depth == Depth::All {
         let what = format!("{names_cut} names of ranges in {} were cut", path.display());
         let why = format!("they are longer than {} bytes", walk::TEXT_LIMIT);
-        findings.push(Finding::new(Severity::Note, what, why, ""));
+        findings.push(Finding::note(what, why, ""));
     }
     left_out.add(work.left_out);
     left_out.domains = processes.domains.left_out;
@@ -127,7 +125,7 @@ pub(super) fn tally(
     if processes.too_many {
         let what = format!("processes of {} are taken together", path.display());
         let why = format!("there are more than {MAX_PROCESSES}");
-        findings.push(Finding::new(Severity::Warning, what, why, "capture fewer at a time"));
+        findings.push(Finding::warning(what, why, "capture fewer at a time"));
     }
     let file = path.file_name().map(|name| name.to_string_lossy().into_owned());
     let processes = processes.finish(&file.unwrap_or_default());
@@ -146,28 +144,23 @@ pub(super) fn tally(
 }
 
 fn outermost_only(path: &Path, why: &str) -> Finding {
-    let what = format!(
-        "kernels of {} are placed in the outermost ranges of their threads",
-        path.display()
-    );
-    let why = format!("{why}; ranges within others, and those of libraries, are in no table");
-    let remedy =
-        "open fewer kinds of ranges, or capture a shorter part (profiling/nsys=nsys.gated)";
-    Finding::new(Severity::Warning, what, why, remedy)
+    let path = path.display();
+    Finding::warning(
+        format!("kernels of {path} are placed in the outermost ranges of their threads"),
+        format!("{why}; ranges within others, and those of libraries, are in no table"),
+        "open fewer kinds of ranges, or capture a shorter part (profiling/nsys=nsys.gated)",
+    )
 }
 
-/// Reports the processes that the search for steps skipped.
 fn steps_left_out(path: &Path, processes: &[ProcessCapture]) -> Option<Finding> {
-    let left_out = |process: &&ProcessCapture| {
-        process.whole.as_ref().is_some_and(|whole| whole.steps_left_out)
-    };
-    let count = processes.iter().filter(left_out).count();
+    let wholes = processes.iter().filter_map(|process| process.whole.as_ref());
+    let count = wholes.filter(|whole| whole.steps_left_out).count();
     let what = format!("the search for steps skipped {count} processes of {}", path.display());
     let why = format!(
         "they open no range, and only the first {STEPS_IN_PROCESSES} processes are searched for repeating kernels"
     );
     let remedy = "capture fewer processes at a time, or open a range around each step";
-    (count > 0).then(|| Finding::new(Severity::Note, what, why, remedy))
+    (count > 0).then(|| Finding::note(what, why, remedy))
 }
 
 fn unusable(path: &Path, stopped: Stopped) -> Finding {
@@ -179,5 +172,5 @@ fn unusable(path: &Path, stopped: Stopped) -> Finding {
     };
     let why = format!("{why}; its kernels are in no range");
     let remedy = "make space in the folder for temporary files (SQLITE_TMPDIR), or export again";
-    Finding::new(Severity::Warning, what, why, remedy)
+    Finding::warning(what, why, remedy)
 }

@@ -32,7 +32,6 @@ pub(super) struct Process {
     ranges: u64,
 }
 
-/// What a piece of work added to its process.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Grown {
     pub(super) groups: usize,
@@ -142,7 +141,6 @@ impl Process {
         name_bytes
     }
 
-    /// How many distinct paths it has, and how many at the top.
     pub(super) fn paths(&self) -> (usize, usize) {
         (self.paths.len(), self.stages)
     }

@@ -33,9 +33,7 @@ const START_END: i64 = 60;
 /// A name as the file has it; `T` is what the text in the row is held as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Name<T> {
-    /// In the row.
     Text(T),
-    /// By its number in the table of strings.
     Registered(i64),
     None,
 }
@@ -157,7 +155,6 @@ fn read(
     all.map(|_| ()).map_err(|error| Missing::Rest(error.to_string()))
 }
 
-/// Some ranges, and their texts one behind the other.
 #[derive(Default)]
 struct Batch {
     /// The name of a range is so many bytes of the texts.

@@ -35,12 +35,9 @@ pub(super) enum Stopped {
 
 pub(super) struct Walked {
     pub(super) processes: Processes,
-    /// Names of ranges that are longer than is kept.
     pub(super) names_cut: u64,
-    /// What is beyond the limits.
     pub(super) left_out: LeftOut,
     pub(super) counts: Counts,
-    /// Why the rest of the ranges is missing.
     pub(super) rest_missing: Option<String>,
 }
 
@@ -370,7 +367,6 @@ struct Open {
     parent: Parent,
 }
 
-/// What a range is in.
 #[derive(Clone, Copy, Debug)]
 struct Parent {
     range: u64,

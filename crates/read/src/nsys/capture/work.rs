@@ -31,7 +31,6 @@ pub(in crate::nsys) const MAX_PROCESSES: usize = 1 << 16;
 const MOVED: u32 = 1 << 31;
 /// Stands for the times of a piece that has none.
 const UNTIMED: (i64, i64) = (1, 0);
-/// The name of a kernel of which the file has none.
 pub(in crate::nsys) const NO_NAME: &str = "(no name in the file)";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -75,11 +74,9 @@ pub(in crate::nsys) struct Work {
     launches: InOrder,
     /// Numbers and texts of the names of kernels; none: the file lacks the text.
     names: HashMap<NameId, (u32, Option<Arc<str>>)>,
-    /// Names of the GPUs, by device number.
     pub(in crate::nsys) devices: BTreeMap<u32, String>,
     /// Room for work that is still left, in units of [`UNIT_BYTES`].
     room: usize,
-    /// Processes with work that is held.
     held_processes: HashSet<i64>,
     last_process: Option<i64>,
     /// The table and its row that is read.
@@ -92,7 +89,6 @@ pub(in crate::nsys) struct Work {
     pub(in crate::nsys) counts: Counts,
     /// Kernels beyond [`MAX_KERNELS`].
     pub(in crate::nsys) beyond_limit: u64,
-    /// Tables that could not be read to their end, and why.
     pub(in crate::nsys) cut_tables: Vec<(&'static str, String)>,
     pub(super) left_out: LeftOut,
 }
@@ -325,7 +321,6 @@ impl Work {
 }
 
 impl Work {
-    /// Where work of an item was queued, and its device.
     pub(super) fn queue(&self, item: u32) -> Option<(u32, u32)> {
         let device = self.items.get(item as usize)?.device?;
         Some((device.checked_add(1)?, device))
@@ -363,7 +358,6 @@ impl Work {
         Some((*number, name.as_deref().unwrap_or(NO_NAME).as_bytes(), shape))
     }
 
-    /// The kernel of a shape, without its sums.
     pub(in crate::nsys) fn kernel(&self, shape: &Shape) -> Option<Kernel> {
         let item = self.items.get(shape.id.checked_sub(1)? as usize)?;
         if item.what == Ran::OtherKernels {
@@ -383,7 +377,6 @@ impl Work {
         })
     }
 
-    /// The record of a piece that was launched in `range` and ran from `start` to `end`.
     pub(super) fn record(
         &self,
         piece: &Piece,
@@ -408,7 +401,6 @@ impl Work {
 /// No kernel runs for days: such a time is damage.
 const MAX_NS: u64 = 24 * 3600 * 1_000_000_000;
 
-/// A kernel's name, as the number of its text.
 type NameId = (Naming, Option<i64>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -438,7 +430,6 @@ impl Ran {
     }
 }
 
-/// What ran where; work of one item is counted together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Item {
     what: Ran,
@@ -465,7 +456,6 @@ pub(super) fn name_of(mangled: Option<i64>, demangled: Option<i64>, short: Optio
     }
 }
 
-/// Blocks and threads in x, y and z, where each is known.
 fn grid_and_block(values: [Option<u32>; 6]) -> (Option<[u32; 3]>, Option<[u32; 3]>) {
     let [gx, gy, gz, bx, by, bz] = values;
     let all = |x: Option<u32>, y: Option<u32>, z: Option<u32>| Some([x?, y?, z?]);
@@ -491,12 +481,10 @@ const MAX_BLOCKS: usize = 1 << 20;
 const MAX_THREADS: usize = 1 << 20;
 const NOWHERE: u32 = u32::MAX;
 
-/// A piece of GPU work on its way to its launch.
 #[derive(Clone, Copy, Debug)]
 struct Launch {
     /// Start and end of the work, ns.
     span: (i64, i64),
-    /// When the API call began, ns.
     time: i64,
     correlation: u32,
     process: u32,
@@ -534,7 +522,6 @@ impl Launches {
         self.launches.push(Launch { span, time: 0, correlation, process, group, thread: NOWHERE });
     }
 
-    /// Says where the piece that was added last was launched.
     fn place_last(&mut self, thread: i64, time: i64) {
         if self.threads.len() >= MAX_THREADS && !self.threads.contains_key(&thread) {
             return;
@@ -701,7 +688,6 @@ struct Own {
 }
 
 impl Own {
-    /// Reads them; nothing where they are not there, or too large.
     fn read(database: &Database) -> Option<Own> {
         let table = |name| database.table(name).ok().flatten();
         let (work, ranges) = (table(OWN_WORK)?, table(OWN_RANGES)?);

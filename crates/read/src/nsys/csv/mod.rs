@@ -22,8 +22,8 @@ use crate::progress::Metered;
 use crate::trace::libraries::RangeNames;
 use stage2_contract::text::numbers::count;
 use stage2_contract::text::visible;
+use stage2_model::Finding;
 use stage2_model::nsys::{Counts, Source};
-use stage2_model::{Finding, Severity};
 
 /// Larger files are no summaries.
 const MAX_FILE_BYTES: u64 = 256 << 20;
@@ -68,7 +68,6 @@ enum Unusable {
     TwoDecimals { point: String, comma: String },
 }
 
-/// A table as it stands in the file.
 #[derive(Debug)]
 struct Raw {
     columns: Vec<Column>,
@@ -76,11 +75,9 @@ struct Raw {
     rows: Vec<Vec<String>>,
 }
 
-/// What was read of a file.
 #[derive(Debug)]
 struct Contents {
     summaries: Vec<Summary>,
-    /// Rows that cannot be used.
     odd: u64,
     /// Its last row has no end, and was left out.
     is_cut: bool,
@@ -88,14 +85,12 @@ struct Contents {
 
 #[derive(Debug)]
 struct Summary {
-    /// Name of the file.
     file: String,
     columns: Vec<Column>,
     naming: Option<Naming>,
     rows: Vec<Row>,
 }
 
-/// A row of kernels, of ranges, or of kernels in ranges.
 #[derive(Debug, Default)]
 struct Row {
     kernel: Option<String>,
@@ -124,7 +119,7 @@ pub fn load(paths: &[PathBuf], libraries: &RangeNames) -> Tables {
                     let what = format!("the table {} has no rows", path.display());
                     let why = "nsys recorded no kernel and no range, or the rows were cut off";
                     let remedy = "write it again from a report of a run that used the GPU";
-                    tables.findings.push(Finding::new(Severity::Warning, what, why, remedy));
+                    tables.findings.push(Finding::warning(what, why, remedy));
                 }
                 summaries.extend(found);
                 if is_cut {
@@ -134,7 +129,7 @@ pub fn load(paths: &[PathBuf], libraries: &RangeNames) -> Tables {
                     let why = "the row has no end, so that its last cell may be part of one; more rows \
                                may be missing";
                     let remedy = "write or copy the file again";
-                    tables.findings.push(Finding::new(Severity::Warning, what, why, remedy));
+                    tables.findings.push(Finding::warning(what, why, remedy));
                 }
                 if odd > 0 {
                     tables.complete = false;
@@ -144,7 +139,7 @@ pub fn load(paths: &[PathBuf], libraries: &RangeNames) -> Tables {
                                contradict each other (shortest, mean, longest); the file may be \
                                damaged";
                     let remedy = "write the file again";
-                    tables.findings.push(Finding::new(Severity::Warning, what, why, remedy));
+                    tables.findings.push(Finding::warning(what, why, remedy));
                 }
             }
             Err(why) => {
@@ -152,7 +147,7 @@ pub fn load(paths: &[PathBuf], libraries: &RangeNames) -> Tables {
                 let what = format!("the table {} cannot be used", path.display());
                 let remedy = "write it again: nsys stats --format csv --output NAME FILE.sqlite";
                 let why = why.to_string();
-                tables.findings.push(Finding::new(Severity::Warning, what, why, remedy));
+                tables.findings.push(Finding::warning(what, why, remedy));
             }
         }
     }
@@ -165,7 +160,6 @@ pub fn load(paths: &[PathBuf], libraries: &RangeNames) -> Tables {
     tables
 }
 
-/// All tables of a file.
 fn read(path: &Path) -> Result<Contents, Unusable> {
     let file = files::open(path)?;
     let length = file.metadata()?.len();
@@ -344,11 +338,8 @@ const HEAD_BYTES: u64 = 64 << 10;
 /// Titles of columns that make a line a header.
 const LEAST_TITLES: usize = 3;
 
-/// A line of column names.
 enum Head {
-    /// Of a table of kernels or of ranges.
     Known(Vec<Column>),
-    /// Of another table; its report, or its first columns.
     Other(String),
 }
 
@@ -374,7 +365,6 @@ impl Head {
     }
 }
 
-/// What a table that is not read has rows of.
 fn kind(titles: &[String]) -> String {
     let has = |part: &str| titles.iter().any(|title| title.trim().starts_with(part));
     let known = [
@@ -398,7 +388,6 @@ fn kind(titles: &[String]) -> String {
     visible(format!("with the columns {}", first.join(", ")).as_bytes())
 }
 
-/// What is kept of a file.
 #[derive(Default)]
 struct Kept {
     rows: usize,
@@ -527,9 +516,7 @@ fn left_out<'s>(used: &Summary, all: impl Iterator<Item = &'s Summary>) -> Optio
     };
     let named: Vec<&str> = others.iter().take(MOST_NAMED).map(String::as_str).collect();
     (!others.is_empty()).then(|| {
-        Finding::new(
-            Severity::Warning,
-            format!("of several CSV tables of one kind, that of {} is used", of(used)),
+        Finding::warning(format!("of several CSV tables of one kind, that of {} is used", of(used)),
             format!("they hold different numbers, and are not added up; left out: {}{more}", named.join(", ")),
             "if they are of several captures, give their files different names, and merge each alone",
         )
@@ -552,7 +539,7 @@ impl Tables {
             let why = "they are joined with those of other tools by normalised names, where that is \
                        unique";
             let remedy = "write the table with them: nsys stats --report cuda_gpu_kern_sum:mangled";
-            self.findings.push(Finding::new(Severity::Warning, what, why, remedy));
+            self.findings.push(Finding::warning(what, why, remedy));
         }
     }
 }
@@ -622,7 +609,7 @@ fn ranges(tables: &mut Tables, summaries: &[Summary], libraries: &RangeNames) {
         let what = format!("a kernel of {} counts in each range around it", in_ranges.file);
         let why = "the table has a row for each range and kernel, also of ranges within others, and does \
                    not say which range is outermost: sums may hold a kernel more than once";
-        tables.findings.push(Finding::new(Severity::Warning, what, why, SQLITE_PARTS));
+        tables.findings.push(Finding::warning(what, why, SQLITE_PARTS));
     } else if unique
         && tables.kernels.iter().zip(&placed).all(|(kernel, placed)| kernel.calls == *placed)
     {
@@ -632,7 +619,7 @@ fn ranges(tables: &mut Tables, summaries: &[Summary], libraries: &RangeNames) {
         let what = format!("the kernels of {} are in no stage", in_ranges.file);
         let why = "by their number some stand in several rows, those of ranges within others, and the \
                    table does not say which range is outermost";
-        tables.findings.push(Finding::new(Severity::Note, what, why, SQLITE_PARTS));
+        tables.findings.push(Finding::note(what, why, SQLITE_PARTS));
     }
 }
 
@@ -640,7 +627,6 @@ const SQLITE_PARTS: &str =
     "give the SQLite export instead (nsys export --type sqlite): it tells ranges apart";
 
 impl Range {
-    /// Makes the rows of one kernel one.
     fn join_kernels(&mut self) {
         self.kernels.sort_by_key(|row| row.kernel);
         self.kernels.dedup_by(|row, before| {

@@ -822,7 +822,6 @@ impl InOrder {
         if self.held.len() < 2 * self.window { Vec::new() } else { self.oldest(self.window) }
     }
 
-    /// All that is held.
     fn rest(&mut self) -> Vec<Launch> {
         self.oldest(self.held.len())
     }
