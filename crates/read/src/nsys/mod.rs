@@ -184,6 +184,12 @@ impl Tables {
         nameless.map(|kernel| kernel.calls).fold(0, u64::saturating_add)
     }
 
+    fn warn_if(&mut self, when: bool, what: String, why: &str, remedy: &str) {
+        if when {
+            self.findings.push(Finding::warning(what, why, remedy));
+        }
+    }
+
     /// Kernels and ranges by falling time; references between them stay right.
     fn sort(&mut self) {
         let kernels = std::mem::take(&mut self.kernels);
@@ -213,25 +219,18 @@ impl Tables {
         });
     }
 
-    fn named<'a>(
-        &'a self,
-        range: &'a str,
-        domain: Option<&'a str>,
-    ) -> impl Iterator<Item = &'a Range> {
-        let same = move |of: &&Range| {
-            of.name == range && domain.is_none_or(|d| of.domain.as_deref() == Some(d))
-        };
-        self.ranges.iter().filter(same)
+    fn named(&self, range: &str, domain: Option<&str>) -> impl Iterator<Item = &Range> {
+        let is_of = move |of: &Range| domain.is_none_or(|d| of.domain.as_deref() == Some(d));
+        self.ranges.iter().filter(move |of| of.name == range && is_of(of))
     }
 }
 
 fn sum<'a>(rows: impl Iterator<Item = (&'a Kernel, u64, u64)>) -> Vec<Total<'a>> {
-    let mut by_name: BTreeMap<&str, Total<'_>> = BTreeMap::new();
+    let mut by_name: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for (kernel, calls, total_ns) in rows.filter(|(kernel, ..)| kernel.naming == Naming::Mangled) {
-        let empty = Total { mangled: &kernel.name, calls: 0, total_ns: 0 };
-        let total = by_name.entry(&kernel.name).or_insert(empty);
-        total.calls = total.calls.saturating_add(calls);
-        total.total_ns = total.total_ns.saturating_add(total_ns);
+        let total = by_name.entry(&kernel.name).or_default();
+        *total = (total.0.saturating_add(calls), total.1.saturating_add(total_ns));
     }
-    by_name.into_values().collect()
+    let total = |(mangled, (calls, total_ns))| Total { mangled, calls, total_ns };
+    by_name.into_iter().map(total).collect()
 }

@@ -239,8 +239,8 @@ impl Reader<'_> {
         self.tables.complete &=
             beyond == 0 && export.left_out.is_nothing() && !export.ranges_unusable;
         self.tables.findings.extend(export.capture.findings.iter().cloned());
-        self.warn(
-            beyond,
+        self.tables.warn_if(
+            beyond > 0,
             format!("{beyond} kernels of {file} were not placed in ranges"),
             &format!(
                 "the launches of {} pieces of GPU work are held, in {} processes; every other number \
@@ -250,8 +250,8 @@ impl Reader<'_> {
             ),
             "capture a shorter part (profiling/nsys=nsys.gated)",
         );
-        self.warn(
-            call_numbers_missing,
+        self.tables.warn_if(
+            call_numbers_missing > 0,
             format!("{file} seems to have lost records"),
             &format!(
                 "about {call_numbers_missing} calls of the CUDA API are missing from their sequence, \
@@ -260,14 +260,14 @@ impl Reader<'_> {
             "compare it with the collector; a newer nsys, or a gate around less \
              (profiling/nsys=nsys.gated) may keep more",
         );
-        self.warn(
-            without_launch,
+        self.tables.warn_if(
+            without_launch > 0,
             format!("{without_launch} of {kernels} kernels in {file} have no launch"),
             "their API calls are not in the file; they are in no range",
             "compare the counts with the collector's before believing any range",
         );
         let what = format!("{untimed} of {kernels} kernels in {file} have no valid times");
-        self.warn(untimed, what, "they are counted, and in no time", "");
+        self.tables.warn_if(untimed > 0, what, "they are counted, and in no time", "");
         if graph_launches > 0 {
             self.tables.findings.push(Finding::note(
                 format!("{file} holds {graph_launches} CUDA graphs as a whole"),
@@ -276,20 +276,13 @@ impl Reader<'_> {
             ));
         }
         let what = format!("{odd_rows} rows of {file} cannot be used");
-        self.warn(odd_rows, what, "their values are missing or impossible", "");
-        self.warn(
-            nameless,
+        self.tables.warn_if(odd_rows > 0, what, "their values are missing or impossible", "");
+        self.tables.warn_if(
+            nameless > 0,
             format!("{nameless} of {kernels} kernels in {file} have no mangled name"),
             "they are joined with those of other tools by normalised names, where that is unique",
             "record them with nsys 2022.4 or newer",
         );
-    }
-
-    /// Warns where `count` is not zero.
-    fn warn(&mut self, count: u64, what: String, why: &str, remedy: &str) {
-        if count > 0 {
-            self.tables.findings.push(Finding::warning(what, why, remedy));
-        }
     }
 
     fn lacking(&mut self, table: &database::Table, columns: &[&str], effect: &str) {
@@ -298,7 +291,7 @@ impl Reader<'_> {
         let (file, name, columns) = (self.path.display(), table.name, missing.join(", "));
         let what = format!("{file}: the table {name} has no column {columns}");
         let remedy = "export the report with nsys 2022.4 or newer";
-        self.warn(missing.len() as u64, what, effect, remedy);
+        self.tables.warn_if(!missing.is_empty(), what, effect, remedy);
     }
 
     fn cut_table(&mut self, table: &str, why: &str) {

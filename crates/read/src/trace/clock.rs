@@ -128,19 +128,19 @@ mod tests {
 
     #[test]
     fn is_linear_between_anchors_and_offset_outside() {
-        let map = map(&[(100, 1_100), (200, 1_300)]);
-        assert_eq!(at(&map, 50), Some(1_050));
-        assert_eq!(at(&map, 100), Some(1_100));
-        assert_eq!(at(&map, 150), Some(1_200));
-        assert_eq!(at(&map, 200), Some(1_300));
-        assert_eq!(at(&map, 260), Some(1_360));
-    }
-
-    #[test]
-    fn one_anchor_is_a_constant_offset_and_none_is_no_answer() {
-        let one = map(&[(1_000, 400)]);
-        assert_eq!(at(&one, 900), Some(300));
-        assert_eq!(at(&one, 1), Some(0), "never below zero");
+        const MAX: u64 = u64::MAX;
+        for (points, times) in [
+            (
+                &[(100, 1_100), (200, 1_300)][..],
+                &[(50, 1_050), (100, 1_100), (150, 1_200), (200, 1_300), (260, 1_360)][..],
+            ),
+            // Never below zero.
+            (&[(1_000, 400)], &[(900, 300), (1, 0)]),
+            (&[(1, 1), (MAX, MAX)], &[(MAX, MAX), (MAX / 2, MAX / 2)]),
+        ] {
+            let map = map(points);
+            times.iter().for_each(|&(mono, gpu)| assert_eq!(at(&map, mono), Some(gpu), "{mono}"));
+        }
         assert_eq!(at(&map(&[]), 5), None);
         assert_eq!(at(&map(&[(10, 0)]), 5), None, "an anchor without a GPU time says nothing");
     }
@@ -157,31 +157,20 @@ mod tests {
     #[test]
     fn a_clock_that_steps_ahead_stretches_no_time_and_is_counted() {
         const S: u64 = 1_000_000_000;
+        let drifting = [(S, S), (2 * S, 2 * S + 400_000), (602 * S, 602 * S + 60_000_000)];
+        assert_eq!(map(&drifting).steps(), 0, "clocks that drift do not step");
         // The machine was suspended for an hour: the GPU's clock went on.
         let hour = 3_600 * S;
         let map =
             map(&[(S, 10 * S), (2 * S, 11 * S), (3 * S, 12 * S + hour), (4 * S, 13 * S + hour)]);
         assert_eq!((map.steps(), map.ignored()), (1, 0));
-        assert_eq!(at(&map, S + S / 2), Some(10 * S + S / 2));
-        assert_eq!(
-            at(&map, 2 * S + S / 2),
-            Some(11 * S + S / 2),
-            "half a second, not half an hour"
-        );
-        assert_eq!(at(&map, 3 * S + S / 2), Some(12 * S + hour + S / 2));
+        // Half a second, not half an hour.
+        for (mono, gpu) in [(S, 10 * S), (2 * S, 11 * S), (3 * S, 12 * S + hour)] {
+            assert_eq!(at(&map, mono + S / 2), Some(gpu + S / 2), "{mono}");
+        }
         assert_eq!(map.mono(GpuNs(11 * S + S / 2)), Some(MonoNs(2 * S + S / 2)));
-        assert_eq!(
-            map.mono(GpuNs(11 * S + hour / 2)),
-            Some(MonoNs(3 * S)),
-            "while it was suspended"
-        );
-    }
-
-    #[test]
-    fn clocks_that_drift_do_not_step() {
-        const S: u64 = 1_000_000_000;
-        let drifting = [(S, S), (2 * S, 2 * S + 400_000), (602 * S, 602 * S + 60_000_000)];
-        assert_eq!(map(&drifting).steps(), 0);
+        let suspended = map.mono(GpuNs(11 * S + hour / 2));
+        assert_eq!(suspended, Some(MonoNs(3 * S)));
     }
 
     #[test]
@@ -197,16 +186,13 @@ mod tests {
 
     #[test]
     fn the_spread_is_what_anchors_contradict_each_other_by() {
-        assert_eq!(map(&[(100, 1_100), (200, 1_200), (300, 1_300)]).spread_ns(), Some(0));
-        assert_eq!(map(&[(100, 1_100), (200, 1_206), (300, 1_300)]).spread_ns(), Some(6));
-        assert_eq!(map(&[(100, 1_100), (200, 1_203)]).spread_ns(), Some(3));
-        assert_eq!(map(&[(100, 1_100)]).spread_ns(), None);
-    }
-
-    #[test]
-    fn extreme_values_stay_in_range() {
-        let map = map(&[(1, 1), (u64::MAX, u64::MAX)]);
-        assert_eq!(at(&map, u64::MAX), Some(u64::MAX));
-        assert_eq!(at(&map, u64::MAX / 2), Some(u64::MAX / 2));
+        for (points, spread) in [
+            (&[(100, 1_100), (200, 1_200), (300, 1_300)][..], Some(0)),
+            (&[(100, 1_100), (200, 1_206), (300, 1_300)], Some(6)),
+            (&[(100, 1_100), (200, 1_203)], Some(3)),
+            (&[(100, 1_100)], None),
+        ] {
+            assert_eq!(map(points).spread_ns(), spread, "{points:?}");
+        }
     }
 }

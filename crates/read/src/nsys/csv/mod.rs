@@ -112,44 +112,42 @@ pub fn load(paths: &[PathBuf], libraries: &RangeNames) -> Tables {
     let mut tables = Tables { source: Source::Csv, complete: true, ..Tables::default() };
     let mut summaries = Vec::new();
     for path in paths {
-        match read(path) {
-            Ok(Contents { summaries: found, odd, is_cut }) => {
-                tables.files.push(path.clone());
-                if odd == 0 && !is_cut && found.iter().all(|summary| summary.rows.is_empty()) {
-                    let what = format!("the table {} has no rows", path.display());
-                    let why = "nsys recorded no kernel and no range, or the rows were cut off";
-                    let remedy = "write it again from a report of a run that used the GPU";
-                    tables.findings.push(Finding::warning(what, why, remedy));
-                }
-                summaries.extend(found);
-                if is_cut {
-                    tables.complete = false;
-                    let what =
-                        format!("{} is cut short: its last row was left out", path.display());
-                    let why = "the row has no end, so that its last cell may be part of one; more rows \
-                               may be missing";
-                    let remedy = "write or copy the file again";
-                    tables.findings.push(Finding::warning(what, why, remedy));
-                }
-                if odd > 0 {
-                    tables.complete = false;
-                    tables.counts.odd_rows += odd;
-                    let what = format!("{odd} rows of {} cannot be used", path.display());
-                    let why = "they have too few cells, cells that are no numbers, or numbers that \
-                               contradict each other (shortest, mean, longest); the file may be \
-                               damaged";
-                    let remedy = "write the file again";
-                    tables.findings.push(Finding::warning(what, why, remedy));
-                }
-            }
+        let file = path.display();
+        let Contents { summaries: found, odd, is_cut } = match read(path) {
+            Ok(contents) => contents,
             Err(why) => {
                 tables.complete = false;
-                let what = format!("the table {} cannot be used", path.display());
-                let remedy = "write it again: nsys stats --format csv --output NAME FILE.sqlite";
-                let why = why.to_string();
-                tables.findings.push(Finding::warning(what, why, remedy));
+                tables.findings.push(Finding::warning(
+                    format!("the table {file} cannot be used"),
+                    why.to_string(),
+                    "write it again: nsys stats --format csv --output NAME FILE.sqlite",
+                ));
+                continue;
             }
-        }
+        };
+        tables.files.push(path.clone());
+        tables.complete &= odd == 0 && !is_cut;
+        tables.counts.odd_rows += odd;
+        tables.warn_if(
+            odd == 0 && !is_cut && found.iter().all(|summary| summary.rows.is_empty()),
+            format!("the table {file} has no rows"),
+            "nsys recorded no kernel and no range, or the rows were cut off",
+            "write it again from a report of a run that used the GPU",
+        );
+        tables.warn_if(
+            is_cut,
+            format!("{file} is cut short: its last row was left out"),
+            "the row has no end, so that its last cell may be part of one; more rows may be missing",
+            "write or copy the file again",
+        );
+        tables.warn_if(
+            odd > 0,
+            format!("{odd} rows of {file} cannot be used"),
+            "they have too few cells, cells that are no numbers, or numbers that contradict each other \
+             (shortest, mean, longest); the file may be damaged",
+            "write the file again",
+        );
+        summaries.extend(found);
     }
     if let Some(best) = best(&summaries, false, &mut tables.findings) {
         tables.kernels = best.rows.iter().map(|row| best.kernel(row)).collect();
@@ -502,22 +500,21 @@ fn best<'s>(
 
 /// Tables of the same kind whose kernels or ranges are others: of a second capture, most likely.
 fn left_out<'s>(used: &Summary, all: impl Iterator<Item = &'s Summary>) -> Option<Finding> {
-    let sums = |table: &Summary| {
-        let rows = table.rows.iter();
-        rows.fold((0u64, 0u64), |(calls, ns), row| {
-            (calls.saturating_add(row.calls), ns.saturating_add(row.total_ns))
-        })
+    let sum = |(calls, ns): (u64, u64), row: &Row| {
+        (calls.saturating_add(row.calls), ns.saturating_add(row.total_ns))
     };
+    let sums = |table: &Summary| table.rows.iter().fold((0, 0), sum);
     let of = |table: &Summary| format!("{} ({} calls)", table.file, count(sums(table).0));
     let others: Vec<String> = all.filter(|table| sums(table) != sums(used)).map(of).collect();
+    let named = others.get(..MOST_NAMED).unwrap_or(&others).join(", ");
     let more = match others.len().saturating_sub(MOST_NAMED) {
         0 => String::new(),
         more => format!(" and {} more", count(more as u64)),
     };
-    let named: Vec<&str> = others.iter().take(MOST_NAMED).map(String::as_str).collect();
     (!others.is_empty()).then(|| {
-        Finding::warning(format!("of several CSV tables of one kind, that of {} is used", of(used)),
-            format!("they hold different numbers, and are not added up; left out: {}{more}", named.join(", ")),
+        Finding::warning(
+            format!("of several CSV tables of one kind, that of {} is used", of(used)),
+            format!("they hold different numbers, and are not added up; left out: {named}{more}"),
             "if they are of several captures, give their files different names, and merge each alone",
         )
     })
@@ -534,13 +531,12 @@ impl Tables {
             *kernel_total_ns = kernel_total_ns.saturating_add(kernel.total_ns);
         }
         let nameless = self.nameless_calls();
-        if nameless > 0 {
-            let what = format!("{nameless} kernels of the CSV tables have no mangled name");
-            let why = "they are joined with those of other tools by normalised names, where that is \
-                       unique";
-            let remedy = "write the table with them: nsys stats --report cuda_gpu_kern_sum:mangled";
-            self.findings.push(Finding::warning(what, why, remedy));
-        }
+        self.warn_if(
+            nameless > 0,
+            format!("{nameless} kernels of the CSV tables have no mangled name"),
+            "they are joined with those of other tools by normalised names, where that is unique",
+            "write the table with them: nsys stats --report cuda_gpu_kern_sum:mangled",
+        );
     }
 }
 
@@ -606,10 +602,12 @@ fn ranges(tables: &mut Tables, summaries: &[Summary], libraries: &RangeNames) {
     if alone {
         tables.placed = Placed::InEach;
         tables.count_kernels();
-        let what = format!("a kernel of {} counts in each range around it", in_ranges.file);
-        let why = "the table has a row for each range and kernel, also of ranges within others, and does \
-                   not say which range is outermost: sums may hold a kernel more than once";
-        tables.findings.push(Finding::warning(what, why, SQLITE_PARTS));
+        tables.findings.push(Finding::warning(
+            format!("a kernel of {} counts in each range around it", in_ranges.file),
+            "the table has a row for each range and kernel, also of ranges within others, and does not \
+             say which range is outermost: sums may hold a kernel more than once",
+            SQLITE_PARTS,
+        ));
     } else if unique
         && tables.kernels.iter().zip(&placed).all(|(kernel, placed)| kernel.calls == *placed)
     {

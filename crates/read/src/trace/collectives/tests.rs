@@ -75,8 +75,8 @@ impl File {
         self.open(range, path, 0).fields(range, fields).close(range)
     }
 
-    fn kernel(&mut self, range: u64, (start, end): (u64, u64)) -> &mut Self {
-        self.replayed(range, (start, end), 0, 1)
+    fn kernel(&mut self, range: u64, span: (u64, u64)) -> &mut Self {
+        self.replayed(range, span, 0, 1)
     }
 
     fn kernel_on(&mut self, device: u32, range: u64, node: u64, correlation: u64) -> &mut Self {
@@ -85,19 +85,17 @@ impl File {
         self
     }
 
-    fn replayed(
-        &mut self,
-        range: u64,
-        (start, end): (u64, u64),
-        node: u64,
-        correlation: u64,
-    ) -> &mut Self {
-        self.0.kernel(at(range, (start, end), node, correlation));
+    fn replayed(&mut self, range: u64, span: (u64, u64), node: u64, correlation: u64) -> &mut Self {
+        self.0.kernel(at(range, span, node, correlation));
         self
     }
 
     fn calls(&mut self) -> Vec<Call> {
         std::mem::take(&mut self.0.found.calls)
+    }
+
+    fn bytes(&mut self) -> Vec<Option<u64>> {
+        self.calls().iter().map(|call| call.bytes).collect()
     }
 }
 
@@ -124,16 +122,13 @@ fn a_kernel_carries_the_fields_of_its_range_whenever_these_come() {
     file.close(2);
     let calls = file.calls();
     let call = Call {
-        outlier: false,
         operation: Operation::AllReduce,
         communicator: Some(77),
         bytes: Some(4096),
         operations: 1,
         kernels: 1,
-        device: 0,
         start_ns: 10,
         end_ns: 20,
-        work_ns: 0,
         stage: 5,
         instance: 2,
         path: 6,
@@ -272,8 +267,12 @@ fn calls_weigh_as_many_instances_as_their_path_stands_for() {
 
 #[test]
 fn a_group_whose_end_was_lost_spoils_no_later_one() {
+    const ASKED: [(u32, u64); 2] = [(BYTES, 64), (HASH, 7)];
+    let begin = |file: &mut File, first: u64| {
+        file.call(first, START, &[]).call(first + 1, ALL_REDUCE, &ASKED);
+    };
     let group = |file: &mut File, first: u64| {
-        file.call(first, START, &[]).call(first + 1, ALL_REDUCE, &[(BYTES, 64), (HASH, 7)]);
+        begin(file, first);
         file.call(first + 2, END, &[]).kernel(first + 2, (first, first + 5));
     };
     // The collector says where it lost track.
@@ -284,23 +283,22 @@ fn a_group_whose_end_was_lost_spoils_no_later_one() {
     assert_eq!(told, [(Some(7), Some(64))]);
     // Where it says nothing, a kernel that ran within the group does.
     let mut file = File::new();
-    file.call(1, START, &[]).call(2, ALL_REDUCE, &[(BYTES, 64), (HASH, 7)]).kernel(2, (1, 2));
+    begin(&mut file, 1);
+    file.kernel(2, (1, 2));
     group(&mut file, 10);
     group(&mut file, 20);
-    let told: Vec<_> = file.calls().iter().map(|call| call.bytes).collect();
-    assert_eq!(told, [Some(64); 3]);
+    assert_eq!(file.bytes(), [Some(64); 3]);
     // Kernels come later than their ranges: the second one finds the next, healthy group open.
     let mut file = File::new();
-    file.call(1, START, &[]).call(2, ALL_REDUCE, &[(BYTES, 64), (HASH, 7)]);
+    begin(&mut file, 1);
     for first in [10, 20] {
-        file.call(first, START, &[]).call(first + 1, ALL_REDUCE, &[(BYTES, 64), (HASH, 7)]);
+        begin(&mut file, first);
         file.call(first + 2, END, &[]);
     }
     file.kernel(12, (12, 13));
-    file.call(30, START, &[]).call(31, ALL_REDUCE, &[(BYTES, 64), (HASH, 7)]).kernel(22, (22, 23));
-    file.call(32, END, &[]).kernel(32, (32, 33));
-    let told: Vec<_> = file.calls().iter().map(|call| call.bytes).collect();
-    assert_eq!(told, [None, None, Some(64)]);
+    begin(&mut file, 30);
+    file.kernel(22, (22, 23)).call(32, END, &[]).kernel(32, (32, 33));
+    assert_eq!(file.bytes(), [None, None, Some(64)]);
 }
 
 #[test]
