@@ -1,5 +1,4 @@
-//! Folders for files that a target has to hand over by path: in memory, where the machine has such a
-//! folder.
+//! Folders for files that a target takes by path: in memory, where the machine has such a folder.
 
 use std::path::{Path, PathBuf};
 

@@ -67,9 +67,7 @@ pub fn read_text(path: &Path, limit_bytes: u64) -> io::Result<String> {
 /// Ending of compressed files, behind their own.
 pub const COMPRESSED: &str = "gz";
 
-/// The unpacked size of a compressed file is limited to this many times its own size, but never to
-/// less than [`UNPACKED_AT_LEAST`].
-/// What we compress ourselves stays far below it.
+/// Times of its own size that a compressed file may unpack to; what we compress stays far below.
 const MOST_TIMES: u64 = 256;
 const UNPACKED_AT_LEAST: u64 = 64 << 20;
 /// Absolute limit of the unpacked size, so that no file can fill the disk.
@@ -124,8 +122,7 @@ pub fn new_in(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
     Ok(file)
 }
 
-/// Whether a file of this name is one that this program writes for itself. It goes with its process,
-/// unless a signal ends that.
+/// Whether a name is that of a file that this program writes for itself, and a signal left behind.
 pub fn is_temporary(name: &str) -> bool {
     let random = [NEW, UNPACKED].iter().find_map(|prefix| name.strip_prefix(prefix));
     random.is_some_and(|random| {
@@ -190,9 +187,8 @@ pub fn write_whole(path: &Path, text: &str) -> anyhow::Result<()> {
     })
 }
 
-/// Writes a file piece by piece, so that a reader sees the old one or the new one. The file that
-/// becomes it has a random name: in somebody else's bundle a link could lie in wait under a known
-/// one.
+/// Writes a file piece by piece, so that a reader sees the old one or the new one. The new one has
+/// a random name at first: in somebody else's bundle a link could lie in wait under a known one.
 ///
 /// # Errors
 /// What `content` or the file system says.
@@ -214,8 +210,7 @@ pub fn stream_whole(
     }
 }
 
-/// Gives a file that is whole the name `path`, in the place of what has that name. Where that fails nothing of
-/// it stays.
+/// Gives a whole file the name `path`, in the place of what has it. Where that fails nothing stays.
 ///
 /// # Errors
 /// What the file system says, and that is also what some say only when a file is closed (NFS: that the quota
@@ -231,8 +226,7 @@ pub fn put(file: tempfile::NamedTempFile, path: &Path) -> io::Result<()> {
     })
 }
 
-/// Closes a file before it takes its name away: file systems that rename what is open when it is deleted (FUSE,
-/// NFS) may be able to do neither.
+/// Closes a file before its name goes: FUSE and NFS rename what is deleted while it is open.
 fn delete(file: tempfile::NamedTempFile) {
     let (file, name) = file.into_parts();
     drop(file);

@@ -1,7 +1,6 @@
 //! The beginning of a file that somebody took for a capture -> what it is, and what to give instead.
 //!
-//! Only what is certain is said: a file that is not recognised goes to its reader, which names what it
-//! does not find.
+//! Only what is certain is said: what is not recognised goes to its reader, which names what it lacks.
 
 use std::io::{self, Read};
 use std::path::Path;
@@ -88,8 +87,7 @@ pub fn look(path: &Path, given: Given) -> io::Result<Option<Foreign>> {
     Ok(recognise(&head, given))
 }
 
-/// What a file that begins with `head` is, where it is not what it was given as; nothing where its reader has to
-/// decide.
+/// What a file that begins with `head` is; nothing where it may be what it was given as.
 pub fn recognise(head: &[u8], given: Given) -> Option<Foreign> {
     let is = |what: &str, instead| Some(Foreign { what: what.to_owned(), instead });
     if head.is_empty() && given != Given::Spool {
@@ -118,17 +116,12 @@ pub fn recognise(head: &[u8], given: Given) -> Option<Foreign> {
         return is(&format!("packed with {with}"), UNPACK);
     }
     if head.starts_with(b"NVR\0") {
-        return is(
-            "a report of Nsight Compute",
-            "give it with --ncu, under a name that ends in .ncu-rep",
-        );
+        let instead = "give it with --ncu, under a name that ends in .ncu-rep";
+        return is("a report of Nsight Compute", instead);
     }
     let Some(text) = text else {
-        let what = if given == Given::NsysExport {
-            "no SQLite file"
-        } else {
-            "a binary file, and no table"
-        };
+        let is_export = given == Given::NsysExport;
+        let what = if is_export { "no SQLite file" } else { "a binary file, and no table" };
         return is(what, given.instead());
     };
     if begins("<?xml") {

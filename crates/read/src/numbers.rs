@@ -147,21 +147,15 @@ impl Evidence {
 /// What separates thousands in any convention: spaces, also such that do not break, and apostrophes.
 const ANY_GROUP: [char; 6] = [' ', '\u{a0}', '\u{2009}', '\u{202f}', '\'', '\u{2019}'];
 
-/// A number with its groups taken out and a point before the fraction; nothing where the text is none
-/// in a convention with these separators.
+/// A number without groups and with a point; nothing where the text is none with these separators.
 fn plain(text: &str, fraction_mark: char, group_mark: char) -> Option<String> {
     let (sign, text) = match text.strip_prefix(['-', '\u{2212}']) {
         Some(rest) => ("-", rest),
         None => ("", text.strip_prefix('+').unwrap_or(text)),
     };
-    let (mantissa, exponent) = match text.split_once(['e', 'E']) {
-        Some((mantissa, exponent)) => (mantissa, Some(exponent)),
-        None => (text, None),
-    };
-    let (whole, fraction) = match mantissa.split_once(fraction_mark) {
-        Some((whole, fraction)) => (whole, Some(fraction)),
-        None => (mantissa, None),
-    };
+    let of_two = |(front, behind)| (front, Some(behind));
+    let (mantissa, exponent) = text.split_once(['e', 'E']).map_or((text, None), of_two);
+    let (whole, fraction) = mantissa.split_once(fraction_mark).map_or((mantissa, None), of_two);
     let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     let mark = whole.chars().find(|c| *c == group_mark || ANY_GROUP.contains(c));
     let whole = match mark {
@@ -169,9 +163,9 @@ fn plain(text: &str, fraction_mark: char, group_mark: char) -> Option<String> {
         // Groups have three digits, and none stands before a zero or in a number with an exponent.
         Some(mark) => {
             let mut groups = whole.split(mark);
-            let first =
-                groups.next().filter(|first| first.len() <= 3 && !first.starts_with('0'))?;
-            let good = digits(first) && exponent.is_none();
+            let first = groups.next()?;
+            let begins = digits(first) && first.len() <= 3 && !first.starts_with('0');
+            let good = begins && exponent.is_none();
             (good && groups.all(|group| group.len() == 3 && digits(group)))
                 .then(|| whole.chars().filter(|c| *c != mark).collect())?
         }

@@ -45,8 +45,7 @@ pub fn refuses_modes(folder: &Path) -> Option<io::Error> {
 /// What file systems without modes say to chmod, on network storage and FAT.
 const MODES_REFUSED: [Errno; 3] = [Errno::EPERM, Errno::ENOSYS, Errno::EOPNOTSUPP];
 
-/// The result of a change of modes, where a file system that refuses any mode is no error. A file of another
-/// user is refused with the same code, and stays an error.
+/// The result of a change of modes: that no mode can be set is no error, but in files of other users.
 fn unless_refused(
     changed: io::Result<()>,
     found: impl FnOnce() -> io::Result<std::fs::Metadata>,
@@ -78,12 +77,10 @@ fn open_ordinary(options: &mut std::fs::OpenOptions, path: &Path) -> io::Result<
 
 /// Gives back a file that was opened; anything else is an error.
 pub(crate) fn ordinary(file: File) -> io::Result<File> {
-    match file.metadata()?.is_file() {
-        true => Ok(file),
-        false => {
-            Err(io::Error::other("it is not an ordinary file, but a folder, a pipe or a device"))
-        }
+    if file.metadata()?.is_file() {
+        return Ok(file);
     }
+    Err(io::Error::other("it is not an ordinary file, but a folder, a pipe or a device"))
 }
 
 /// Creates one folder.
@@ -93,8 +90,7 @@ pub fn create_folder(path: &Path) -> io::Result<()> {
     unless_refused(changed, || std::fs::symlink_metadata(path))
 }
 
-/// Creates a folder and those around it, as far as they are not there. Returns those that it created, the
-/// outermost first; the others stay as they are.
+/// Creates a folder and those around it. Returns those that were not there, the outermost first.
 pub fn create_folders(path: &Path) -> io::Result<Vec<PathBuf>> {
     if path.is_dir() {
         return Ok(Vec::new());

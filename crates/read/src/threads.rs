@@ -70,8 +70,7 @@ impl<'a, T> Batches<'a, T> {
         Batches { hand_over: Box::new(hand_over), open: Vec::new(), bytes: 0 }
     }
 
-    /// Queues an item that takes `bytes` of memory. Returns `false` if the receiving thread has
-    /// panicked.
+    /// Queues an item that takes `bytes` of memory. `false`: the receiving thread has panicked.
     pub fn push(&mut self, item: T, bytes: usize) -> bool {
         self.open.push(item);
         self.bytes += bytes;

@@ -78,8 +78,7 @@ fn play(guest: &mut Guest<'_, '_>) -> Call {
     }
 }
 
-/// Reads instructions, and puts what they say into memory. Addresses are numbers, as the guest's structs
-/// have them; 0 is null.
+/// Reads instructions, and puts what they say into memory. Addresses are numbers; 0 is null.
 struct Guest<'i, 'm> {
     rest: &'i [u8],
     memory: &'m mut Memory,
@@ -266,8 +265,7 @@ const PAGE: usize = 4096;
 /// Pieces that there are at once.
 const PIECES: usize = 32;
 
-/// Pieces of a guest's memory with a page that nobody may touch behind each: a byte that is read behind a piece
-/// ends the program.
+/// Pieces of a guest's memory, each before a page that nobody may touch: to read on ends the program.
 struct Memory {
     start: *mut u8,
     used: usize,
@@ -307,8 +305,7 @@ impl Memory {
         self.used = 0;
     }
 
-    /// A piece with these bytes, and nothing behind them. `None`: there is no piece left, or there are
-    /// too many bytes.
+    /// A piece with just these bytes. `None`: no piece is left, or there are too many bytes.
     fn put(&mut self, bytes: &[u8]) -> Option<*const u8> {
         if self.used == PIECES || bytes.len() > MAX_BYTES {
             return None;

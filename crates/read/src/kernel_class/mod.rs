@@ -29,8 +29,7 @@ pub enum KernelClass {
     Softmax,
     /// Rotary position embedding.
     Rope,
-    /// Choosing among values: top-k, sort, argmax, multinomial. Samplers do that with tokens and
-    /// routers with experts, by the same kernels.
+    /// Choosing among values: top-k, sort, argmax, multinomial, of tokens or of experts.
     Selection,
     /// Quantisation and dequantisation by themselves.
     Quantization,
@@ -178,8 +177,7 @@ const fn anywhere(class: KernelClass, patterns: &'static [&'static str]) -> Rule
     Rule { class, scope: Scope::Anywhere, patterns }
 }
 
-/// The table, of names that CUDA libraries and frameworks give their kernels: the first row that fits gives
-/// the class.
+/// The names that CUDA libraries and frameworks give their kernels: the first row that fits counts.
 #[rustfmt::skip] // One pattern a line would make it long, and no easier to read.
 const RULES: &[Rule] = &[
     anywhere(KernelClass::Communication, &[

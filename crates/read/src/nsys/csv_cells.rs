@@ -323,41 +323,35 @@ mod tests {
     }
 
     #[test]
-    fn numbers_keep_every_nanosecond() {
-        let nanoseconds = |cell, unit| nanoseconds(cell, unit, Convention::Point);
-        let number = |cell| number(cell, Convention::Point);
-        assert_eq!(nanoseconds("2765165", 1_000), Some(2_765_165));
-        assert_eq!(nanoseconds("2,765.165", 1_000_000), Some(2_765_165));
-        assert_eq!(nanoseconds("0.002765165", 1_000_000_000_000), Some(2_765_165));
-        assert_eq!(nanoseconds("10801.4", 1_000), Some(10_801));
-        assert_eq!(nanoseconds("10801.5", 1_000), Some(10_802));
-        assert_eq!(nanoseconds("9007199254740993", 1_000), Some(9_007_199_254_740_993));
-        assert_eq!(number("1,128"), Some(1_128));
-        assert_eq!(number("256.0"), Some(256));
-    }
-
-    #[test]
-    fn numbers_of_other_locales_keep_every_nanosecond() {
-        assert_eq!(nanoseconds("1.117,18", 1_000, Convention::Comma), Some(1_117));
-        assert_eq!(nanoseconds("3.000", 1_000, Convention::Comma), Some(3_000));
-        assert_eq!(nanoseconds("0,003", 1_000_000_000, Convention::Comma), Some(3_000));
-        for cell in ["12\u{202f}345", "12\u{a0}345", "12'345", "12.345", "12 345"] {
-            assert_eq!(number(cell, Convention::Comma), Some(12_345), "{cell}");
+    fn numbers_of_every_locale_keep_every_nanosecond() {
+        use Convention::{Comma, Point};
+        for (cell, unit_ps, written, expected) in [
+            ("2765165", 1_000, Point, Some(2_765_165)),
+            ("2,765.165", 1_000_000, Point, Some(2_765_165)),
+            ("0.002765165", 1_000_000_000_000, Point, Some(2_765_165)),
+            ("10801.4", 1_000, Point, Some(10_801)),
+            ("10801.5", 1_000, Point, Some(10_802)),
+            ("9007199254740993", 1_000, Point, Some(9_007_199_254_740_993)),
+            ("18446744073709551615", 1_000_000_000_000, Point, None),
+            ("1.117,18", 1_000, Comma, Some(1_117)),
+            ("3.000", 1_000, Comma, Some(3_000)),
+            ("0,003", 1_000_000_000, Comma, Some(3_000)),
+        ] {
+            assert_eq!(nanoseconds(cell, unit_ps, written), expected, "{cell}");
         }
-        assert_eq!(number("1,5", Convention::Point), None, "no group");
-    }
-
-    #[test]
-    fn what_is_no_number_is_none() {
-        let nanoseconds = |cell: &str, unit| nanoseconds(cell, unit, Convention::Point);
-        let number = |cell: &str| number(cell, Convention::Point);
+        for cell in ["12\u{202f}345", "12\u{a0}345", "12'345", "12.345", "12 345"] {
+            assert_eq!(number(cell, Comma), Some(12_345), "{cell}");
+        }
+        for (cell, expected) in [("1,128", Some(1_128)), ("256.0", Some(256)), ("1,5", None)] {
+            assert_eq!(number(cell, Point), expected, "{cell}");
+        }
+        assert_eq!(number("1.5", Point), None);
         for cell in
             ["", "n/a", "-5", "nan", "inf", "1e9", "1.2.3", ",5", "0x10", "9".repeat(40).as_str()]
         {
-            assert_eq!((nanoseconds(cell, 1_000), number(cell)), (None, None), "{cell}");
+            let found = (nanoseconds(cell, 1_000, Point), number(cell, Point));
+            assert_eq!(found, (None, None), "{cell}");
         }
-        assert_eq!(number("1.5"), None);
-        assert_eq!(nanoseconds("18446744073709551615", 1_000_000_000_000), None, "too long");
     }
 
     #[test]

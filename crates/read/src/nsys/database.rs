@@ -61,7 +61,10 @@ pub(super) struct Database {
     path: PathBuf,
     /// Length of the file, unpacked.
     file_bytes: u64,
-    names: Names,
+    /// How texts are found by their numbers, how much of them may be read, and what was wrong with them.
+    how: OnceCell<How>,
+    texts: OnceCell<Budget>,
+    wrong: RefCell<Option<String>>,
     /// What was wrong with the file before anything was read.
     pub(super) cut_short: Option<String>,
 }
@@ -106,8 +109,12 @@ impl Database {
         // SQLite holds the file open from here on. Without its name it goes with this program, however
         // that ends.
         drop(unpacked);
-        let names = Names::default();
-        Ok(Database { connection, path: named, file_bytes, names, cut_short })
+        Ok(Database { cut_short, ..Database::of(connection, named, file_bytes) })
+    }
+
+    fn of(connection: Connection, path: PathBuf, file_bytes: u64) -> Database {
+        let (how, texts, wrong) = (OnceCell::new(), OnceCell::new(), RefCell::default());
+        Database { connection, path, file_bytes, how, texts, wrong, cut_short: None }
     }
 
     pub(super) fn of_export(path: &Path) -> Result<Database, Finding> {
@@ -119,11 +126,21 @@ impl Database {
     }
 
     pub(super) fn table(&self, name: &'static str) -> rusqlite::Result<Option<Table>> {
-        Table::of(&self.connection, name)
+        let real = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = ?1 \
+                    AND sql NOT LIKE 'create virtual%'";
+        let found: i64 = self.connection.query_row(real, [name], |row| row.get(0))?;
+        if found == 0 {
+            return Ok(None);
+        }
+        let mut columns = HashSet::new();
+        self.connection.pragma(None, "table_info", name, |row| {
+            columns.insert(row.get::<_, String>("name")?);
+            Ok(())
+        })?;
+        Ok(Some(Table { name, columns }))
     }
 
-    /// Hands every row of the columns to `take`, in the order of the file. Columns that the table
-    /// lacks are null.
+    /// Hands every row to `take`, in the order of the file. Columns that the table lacks are null.
     pub(super) fn rows(
         &self,
         table: &Table,
@@ -149,8 +166,7 @@ impl Database {
         table.map_or(Ok(()), |table| self.rows(&table, columns, filter, take))
     }
 
-    /// Hands the rows of the columns to `take`, in the order of the file, until `take` breaks off.
-    /// Returns what it broke off with.
+    /// Hands the rows to `take` until that breaks off. Returns what it broke off with.
     pub(super) fn rows_until<B>(
         &self,
         table: &Table,
@@ -159,26 +175,130 @@ impl Database {
         mut take: impl FnMut(&Row<'_>) -> ControlFlow<B>,
     ) -> rusqlite::Result<Option<B>> {
         let query = format!("{} {rest}", table.select(columns));
-        let rows = table.rows_about(&self.connection);
-        let mut meter = Meter::of_table(&self.path, table.name, rows);
-        each(&self.connection, self.file_bytes, &query, columns.len(), |row| {
+        let mut meter = Meter::of_table(&self.path, table.name, self.rows_about(table));
+        self.each(&query, columns.len(), |row| {
             meter.advance(1);
             take(row)
         })
     }
 
-    pub(super) fn string(&self, id: i64) -> Option<String> {
-        self.names.text(&self.connection, self.file_bytes, id)
+    /// How many rows a table has, about: nsys numbers them from 1. Nothing where its rows have no number.
+    fn rows_about(&self, table: &Table) -> Option<u64> {
+        let query = format!("SELECT max(rowid) FROM \"{}\"", table.name);
+        let found = self.connection.query_row(&query, [], |row| row.get::<_, Option<i64>>(0));
+        u64::try_from(found.ok()??).ok()
+    }
+
+    /// Hands the rows of a query to `take` until that breaks off; no more than the file can hold.
+    ///
+    /// # Errors
+    /// As of SQLite, and where there are more.
+    fn each<B>(
+        &self,
+        query: &str,
+        columns: usize,
+        mut take: impl FnMut(&Row<'_>) -> ControlFlow<B>,
+    ) -> rusqlite::Result<Option<B>> {
+        let budget = Budget::of(self.file_bytes, 1);
+        let mut statement = self.connection.prepare(query)?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next().map_err(explained)? {
+            budget.take(row, columns)?;
+            if let ControlFlow::Break(why) = take(row) {
+                return Ok(Some(why));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The text of that number in the table of strings.
+    ///
+    /// nsys makes the number the key of the table. Where a file lacks it, each search would go through the
+    /// whole table, so that 400,000 names take minutes: the table is read once instead, and the place of
+    /// each number is kept.
+    pub(super) fn string(&self, number: i64) -> Option<String> {
+        let how = self.how.get_or_init(|| {
+            self.way_to_texts(MAX_PLACES).unwrap_or_else(|error| {
+                self.complain(error.to_string());
+                How::No
+            })
+        });
+        let (column, key) = match how {
+            How::No => return None,
+            How::Key => ("id", number),
+            How::Place { row, of } => (*row, *of.get(&number)?),
+        };
+        let query = format!("SELECT value FROM {STRINGS} WHERE {column} = ?1");
+        let budget = self.texts.get_or_init(|| Budget::of(self.file_bytes, TEXT_TIMES));
+        let read = || -> rusqlite::Result<Option<String>> {
+            let mut statement = self.connection.prepare_cached(&query)?;
+            let mut rows = statement.query([key])?;
+            let Some(row) = rows.next()? else { return Ok(None) };
+            budget.take(row, 1)?;
+            Ok(text(row, 0))
+        };
+        read().unwrap_or_else(|error| {
+            self.complain(explained(error).to_string());
+            None
+        })
+    }
+
+    /// How texts are found. Where more than `most` places have to be kept, the other texts have none.
+    fn way_to_texts(&self, most: usize) -> rusqlite::Result<How> {
+        let Some(table) = self.table(STRINGS)? else { return Ok(How::No) };
+        let missing = table.lacks(&["id", "value"]);
+        if !missing.is_empty() {
+            self.complain(format!("it has no column {}", missing.join(", ")));
+            return Ok(How::No);
+        }
+        let plan = format!("EXPLAIN QUERY PLAN SELECT value FROM {STRINGS} WHERE id = ?1");
+        let plan: String = self.connection.query_row(&plan, [0], |row| row.get("detail"))?;
+        if plan.starts_with("SEARCH") {
+            return Ok(How::Key);
+        }
+        let Some(row) = ROW_NUMBERS.into_iter().find(|name| !table.has(name)) else {
+            self.complain("its numbers have no key, and neither have its rows".to_owned());
+            return Ok(How::No);
+        };
+        let mut of = HashMap::default();
+        let mut beyond = 0_u64;
+        // Rows without a number of their own cannot be read so, and the error says that.
+        let query = format!("SELECT id, {row} FROM {STRINGS}");
+        let read = self.each(&query, 2, |found| {
+            let (Some(number), Some(place)) = (integer(found, 0), integer(found, 1)) else {
+                return ControlFlow::<()>::Continue(());
+            };
+            let room = of.len() < most;
+            match of.entry(number) {
+                Entry::Vacant(new) if room => drop(new.insert(place)),
+                Entry::Vacant(_) => beyond += 1,
+                // Of several texts with one number the first counts, as with a search.
+                Entry::Occupied(_) => {}
+            }
+            ControlFlow::Continue(())
+        });
+        if let Err(error) = read {
+            self.complain(error.to_string());
+        }
+        if beyond > 0 {
+            self.complain(format!(
+                "it has no key, and {beyond} names beyond the first {most} were left out"
+            ));
+        }
+        Ok(How::Place { row, of })
+    }
+
+    fn complain(&self, why: String) {
+        self.wrong.borrow_mut().get_or_insert(why);
     }
 
     /// What is wrong with the table of strings, as far as it was needed.
     pub(super) fn wrong_names(&self) -> Option<String> {
-        self.names.wrong()
+        self.wrong.borrow().clone()
     }
 }
 
-/// Looks at the header of a file: what SQLite says about a file that is none, or that is cut short,
-/// helps nobody. Gives a warning where the file is shorter than it says.
+/// Looks at the header of a file: SQLite's own messages help nobody. Warns of one that is cut short.
 ///
 /// # Errors
 /// It is no SQLite file.
@@ -226,37 +346,12 @@ pub(super) struct Table {
 }
 
 impl Table {
-    pub(super) fn of(
-        connection: &Connection,
-        name: &'static str,
-    ) -> rusqlite::Result<Option<Self>> {
-        let real = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = ?1 \
-                    AND sql NOT LIKE 'create virtual%'";
-        let found: i64 = connection.query_row(real, [name], |row| row.get(0))?;
-        if found == 0 {
-            return Ok(None);
-        }
-        let mut columns = HashSet::new();
-        connection.pragma(None, "table_info", name, |row| {
-            columns.insert(row.get::<_, String>("name")?);
-            Ok(())
-        })?;
-        Ok(Some(Table { name, columns }))
-    }
-
     pub(super) fn has(&self, column: &str) -> bool {
         self.columns.contains(column)
     }
 
     pub(super) fn lacks<'a>(&self, columns: &[&'a str]) -> Vec<&'a str> {
         columns.iter().copied().filter(|column| !self.has(column)).collect()
-    }
-
-    /// How many rows it has, about: nsys numbers them from 1. Nothing where its rows have no number.
-    fn rows_about(&self, connection: &Connection) -> Option<u64> {
-        let query = format!("SELECT max(rowid) FROM \"{}\"", self.name);
-        let found = connection.query_row(&query, [], |row| row.get::<_, Option<i64>>(0));
-        u64::try_from(found.ok()??).ok()
     }
 
     /// The query for these columns; those that the table lacks are null.
@@ -267,30 +362,6 @@ impl Table {
         let list: Vec<_> = columns.iter().map(expression).collect();
         format!("SELECT {} FROM \"{}\"", list.join(", "), self.name)
     }
-}
-
-/// Hands the rows of a query to `take` until it breaks off, and gives what it broke off with; no more
-/// of them than a file of `file_bytes` can hold.
-///
-/// # Errors
-/// As of SQLite, and where there are more.
-pub(super) fn each<B>(
-    connection: &Connection,
-    file_bytes: u64,
-    query: &str,
-    columns: usize,
-    mut take: impl FnMut(&Row<'_>) -> ControlFlow<B>,
-) -> rusqlite::Result<Option<B>> {
-    let budget = Budget::of(file_bytes, 1);
-    let mut statement = connection.prepare(query)?;
-    let mut rows = statement.query([])?;
-    while let Some(row) = rows.next().map_err(explained)? {
-        budget.take(row, columns)?;
-        if let ControlFlow::Break(why) = take(row) {
-            return Ok(Some(why));
-        }
-    }
-    Ok(None)
 }
 
 pub(super) fn integer(row: &Row<'_>, column: usize) -> Option<i64> {
@@ -330,18 +401,6 @@ const ROW_NUMBERS: [&str; 3] = ["rowid", "_rowid_", "oid"];
 /// How often the texts of a file may be read: a name is looked up again where too many were seen.
 const TEXT_TIMES: u64 = 16;
 
-/// Finds texts in one database.
-///
-/// nsys makes the number the key of the table. Where a file lacks it, each search would go through the
-/// whole table, so that 400,000 names take minutes: the table is read once instead, and the place of each
-/// number is kept.
-#[derive(Debug, Default)]
-pub(super) struct Names {
-    how: OnceCell<How>,
-    budget: OnceCell<Budget>,
-    wrong: RefCell<Option<String>>,
-}
-
 #[derive(Debug)]
 enum How {
     No,
@@ -352,102 +411,6 @@ enum How {
         row: &'static str,
         of: HashMap<i64, i64>,
     },
-}
-
-impl Names {
-    /// The text of a number, in a file of `file_bytes`.
-    pub(super) fn text(
-        &self,
-        connection: &Connection,
-        file_bytes: u64,
-        number: i64,
-    ) -> Option<String> {
-        let how = self.how.get_or_init(|| {
-            how(connection, file_bytes, MAX_PLACES, |why| self.complain(why)).unwrap_or_else(
-                |error| {
-                    self.complain(error.to_string());
-                    How::No
-                },
-            )
-        });
-        let (column, key) = match how {
-            How::No => return None,
-            How::Key => ("id", number),
-            How::Place { row, of } => (*row, *of.get(&number)?),
-        };
-        let query = format!("SELECT value FROM {STRINGS} WHERE {column} = ?1");
-        let budget = self.budget.get_or_init(|| Budget::of(file_bytes, TEXT_TIMES));
-        let read = || -> rusqlite::Result<Option<String>> {
-            let mut statement = connection.prepare_cached(&query)?;
-            let mut rows = statement.query([key])?;
-            let Some(row) = rows.next()? else { return Ok(None) };
-            budget.take(row, 1)?;
-            Ok(text(row, 0))
-        };
-        read().unwrap_or_else(|error| {
-            self.complain(explained(error).to_string());
-            None
-        })
-    }
-
-    /// What was wrong with the table, if something was: some names are missing.
-    pub(super) fn wrong(&self) -> Option<String> {
-        self.wrong.borrow().clone()
-    }
-
-    fn complain(&self, why: String) {
-        self.wrong.borrow_mut().get_or_insert(why);
-    }
-}
-
-/// How names are found. Where more than `most` have to be kept, the others have none.
-fn how(
-    connection: &Connection,
-    file_bytes: u64,
-    most: usize,
-    mut complain: impl FnMut(String),
-) -> rusqlite::Result<How> {
-    let Some(table) = Table::of(connection, STRINGS)? else { return Ok(How::No) };
-    let missing = table.lacks(&["id", "value"]);
-    if !missing.is_empty() {
-        complain(format!("it has no column {}", missing.join(", ")));
-        return Ok(How::No);
-    }
-    let plan = format!("EXPLAIN QUERY PLAN SELECT value FROM {STRINGS} WHERE id = ?1");
-    let plan: String = connection.query_row(&plan, [0], |row| row.get("detail"))?;
-    if plan.starts_with("SEARCH") {
-        return Ok(How::Key);
-    }
-    let Some(row) = ROW_NUMBERS.into_iter().find(|name| !table.has(name)) else {
-        complain("its numbers have no key, and neither have its rows".to_owned());
-        return Ok(How::No);
-    };
-    let mut of = HashMap::default();
-    let mut beyond = 0_u64;
-    // Rows without a number of their own cannot be read so, and the error says that.
-    let query = format!("SELECT id, {row} FROM {STRINGS}");
-    let read = each(connection, file_bytes, &query, 2, |found| {
-        let (Some(number), Some(place)) = (integer(found, 0), integer(found, 1)) else {
-            return ControlFlow::<()>::Continue(());
-        };
-        let room = of.len() < most;
-        match of.entry(number) {
-            Entry::Vacant(new) if room => drop(new.insert(place)),
-            Entry::Vacant(_) => beyond += 1,
-            // Of several texts with one number the first counts, as with a search.
-            Entry::Occupied(_) => {}
-        }
-        ControlFlow::Continue(())
-    });
-    if let Err(error) = read {
-        complain(error.to_string());
-    }
-    if beyond > 0 {
-        complain(format!(
-            "it has no key, and {beyond} names beyond the first {most} were left out"
-        ));
-    }
-    Ok(How::Place { row, of })
 }
 
 /// The least that a row takes: its place in the page, and three lengths and numbers of a byte each.
@@ -504,8 +467,7 @@ impl Budget {
     }
 }
 
-/// Has every statement of the connection end with an error, once all of them together have taken more
-/// steps than a file of this length is worth.
+/// Ends every statement with an error once all took more steps than a file of this length is worth.
 fn limit_steps(connection: &Connection, file_bytes: u64) {
     let steps = file_bytes.saturating_mul(STEPS_PER_BYTE).saturating_add(STEPS_AT_LEAST);
     let mut left = steps / u64::from(STEPS_AT_ONCE.unsigned_abs());
@@ -552,8 +514,7 @@ const INNER: u8 = 5;
 /// # Errors
 /// The file cannot be read.
 ///
-/// SQLite reads all entries before its first statement, in a time that grows with the square of their number
-/// and that nothing interrupts.
+/// SQLite reads all entries before its first statement, in quadratic time that nothing interrupts.
 pub(super) fn entries(file: &File, page_bytes: u64) -> io::Result<u64> {
     let (mut found, mut waiting) = (0, vec![1_u64]);
     for _ in 0..MOST_PAGES {
@@ -626,13 +587,11 @@ mod tests {
     }
 
     /// A database with the rows of `sql`.
-    fn database(sql: &str) -> Connection {
+    fn database(sql: &str) -> Database {
         let made = Connection::open_in_memory().expect("a database");
         made.execute_batch(sql).expect("rows");
-        made
+        Database::of(made, PathBuf::new(), 1 << 12)
     }
-
-    const BYTES: u64 = 1 << 12;
 
     const ROWS: &str = "INSERT INTO StringIds VALUES (7, 'seven'), (3, 'three'), (7, 'other');";
 
@@ -643,17 +602,16 @@ mod tests {
             ("CREATE TABLE StringIds (id, value); CREATE INDEX i ON StringIds (id);", true),
         ] {
             let database = database(&format!("{table} {ROWS}"));
-            let names = Names::default();
-            let found = [7, 3, 4].map(|number| names.text(&database, BYTES, number));
+            let found = [7, 3, 4].map(|number| database.string(number));
             let expected = [Some("seven".to_owned()), Some("three".to_owned()), None];
-            assert_eq!((found, names.wrong()), (expected, None), "{table}");
-            assert_eq!(matches!(names.how.get(), Some(How::Key)), is_key, "{table}");
+            assert_eq!((found, database.wrong_names()), (expected, None), "{table}");
+            assert_eq!(matches!(database.how.get(), Some(How::Key)), is_key, "{table}");
         }
         let key = "CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);
                    INSERT INTO StringIds VALUES (7, 'seven');";
-        let names = Names::default();
-        assert_eq!(names.text(&database(key), BYTES, 7), Some("seven".to_owned()));
-        assert!(matches!(names.how.get(), Some(How::Key)));
+        let database = database(key);
+        assert_eq!(database.string(7), Some("seven".to_owned()));
+        assert!(matches!(database.how.get(), Some(How::Key)));
     }
 
     #[test]
@@ -662,7 +620,7 @@ mod tests {
             "CREATE TABLE StringIds (id INTEGER, value TEXT, rowid TEXT);
              INSERT INTO StringIds VALUES (7, 'seven', 'x');",
         );
-        assert_eq!(Names::default().text(&database, BYTES, 7), Some("seven".to_owned()));
+        assert_eq!(database.string(7), Some("seven".to_owned()));
     }
 
     #[test]
@@ -677,9 +635,9 @@ mod tests {
                 None,
             ),
         ] {
-            let names = Names::default();
-            assert_eq!(names.text(&database(sql), BYTES, 7), None, "{sql}");
-            let wrong = names.wrong();
+            let database = database(sql);
+            assert_eq!(database.string(7), None, "{sql}");
+            let wrong = database.wrong_names();
             assert_eq!(wrong.is_some(), why.is_some(), "{sql}: {wrong:?}");
             assert!(wrong.is_none_or(|wrong| wrong.contains(why.unwrap_or_default())), "{sql}");
         }
@@ -689,10 +647,10 @@ mod tests {
     fn names_beyond_what_is_kept_are_counted() {
         let database =
             database(&format!("CREATE TABLE StringIds (id INTEGER, value TEXT); {ROWS}"));
-        let mut said = Vec::new();
-        let found = how(&database, BYTES, 1, |why| said.push(why)).expect("a table");
+        let found = database.way_to_texts(1).expect("a table");
         assert!(matches!(found, How::Place { of, .. } if of.len() == 1));
-        assert!(said.concat().contains("1 names beyond the first 1"), "{said:?}");
+        let said = database.wrong_names().expect("a complaint");
+        assert!(said.contains("1 names beyond the first 1"), "{said}");
     }
 
     fn made(folder: &Path, sql: &str) -> File {

@@ -115,13 +115,11 @@ pub struct Range {
     pub unclosed: u64,
     /// Host time between opening and closing, ns, of those that were closed.
     pub host_total_ns: Option<u64>,
-    /// Closed instances without the first of each process; none where the file has no single
-    /// instances.
+    /// Closed instances without the first of each process; none where the file has no single ones.
     pub host_warm_instances: Option<u64>,
     /// Sample standard deviation of their host time, ns.
     pub host_warm_std_ns: Option<u64>,
-    /// Median host time of the closed instances without the first of each process, ns; none where
-    /// the file has no single instances.
+    /// Median host time of these, ns; none where the file has no single instances.
     pub host_warm_median_ns: Option<u64>,
     /// Kernels launched in it.
     pub calls: u64,
@@ -154,8 +152,7 @@ pub struct Total<'a> {
 }
 
 impl Tables {
-    /// Kernels by mangled name, by name. Those that have none are left out; see
-    /// [`Tables::nameless_calls`].
+    /// Kernels by mangled name; without those of [`Tables::nameless_calls`].
     pub fn totals(&self) -> Vec<Total<'_>> {
         sum(self.kernels.iter().map(|kernel| (kernel, kernel.calls, kernel.total_ns)))
     }

@@ -99,8 +99,7 @@ impl Default for Shapes {
 }
 
 impl Shapes {
-    /// Adds a shape, and gives its index. One that repeats an identifier counts from there on; one that says
-    /// the same again stays one.
+    /// Adds a shape, and gives its index. An identifier that is given again counts from there on.
     pub(crate) fn define(&mut self, shape: Shape, name: Option<u32>) -> u32 {
         let said = ShapeEntry { shape, name, defined: true };
         if let Some(index) = self.find(shape.id)
@@ -195,8 +194,7 @@ pub struct DeviceStates {
 }
 
 impl DeviceStates {
-    /// Adds a reading. Of too many, every second one is left out: energy is a running total, and the
-    /// others still tell it.
+    /// Adds a reading. Of too many, every second one is left out: energy is a running total.
     pub fn add(&mut self, state: DeviceState) {
         self.seen += 1;
         if self.stride > 1 && !self.seen.is_multiple_of(self.stride) {
@@ -207,11 +205,8 @@ impl DeviceStates {
         if self.kept > MOST_STATES {
             self.stride = self.stride.max(1) * 2;
             for states in self.by_device.values_mut() {
-                let mut number = 0_u64;
-                states.retain(|_| {
-                    number += 1;
-                    number % 2 == 1
-                });
+                let mut stays = [true, false].into_iter().cycle();
+                states.retain(|_| stays.next() == Some(true));
             }
             self.kept = self.by_device.values().map(Vec::len).sum();
             // Of more devices than readings are kept, none is a GPU.

@@ -40,8 +40,7 @@ pub struct Traces {
 }
 
 impl Traces {
-    /// Reads the trace files of `folder` for the first time. Ranges of the domains in `libraries` are
-    /// never around a range of the program, as in reports.
+    /// Reads the trace files of `folder` for the first time; `libraries` as for reports.
     pub fn read(folder: &Path, libraries: &RangeNames) -> Self {
         let capture = load_folder_by_name(folder, libraries);
         let serious = |finding: &Finding| finding.severity != Severity::Note;
@@ -65,9 +64,8 @@ impl Traces {
     pub fn correct(&mut self, clocks: &[HostClock]) {
         for file in &mut self.files {
             // A report holds visible text.
-            let host = file.host_name().map(|host| stage2_contract::text::visible(host.as_bytes()));
-            let of_host = clocks.iter().find(|of| host.as_deref() == Some(of.host.as_str()));
-            if let Some(clock) = of_host {
+            let host = file.host_name().map(|host| visible(host.as_bytes()));
+            if let Some(clock) = clocks.iter().find(|of| host.as_ref() == Some(&of.host)) {
                 file.clock = WallClock::corrected(clock);
             }
         }
@@ -139,8 +137,7 @@ pub struct Work<'a> {
     pub queue: Queue,
     /// The ranges that were open on the launching thread.
     pub path: &'a RangePath,
-    /// The innermost of them: an identifier of this process; [`RANGE_OUTSIDE`] and
-    /// [`RANGE_UNKNOWN`] as in the trace file.
+    /// The innermost of them, by its identifier; or [`RANGE_OUTSIDE`] and [`RANGE_UNKNOWN`].
     pub range: u64,
     /// CUPTI's correlation id. All work of one graph launch has the same.
     pub correlation: u64,
@@ -195,8 +192,7 @@ pub struct Range<'a> {
     pub id: u64,
     /// The range that it was opened in; 0: in none.
     pub parent: u64,
-    /// It is not a new instance: a range around another one closed first, so that this one goes on
-    /// under another path.
+    /// A range around another one closed first, so that this one goes on under another path.
     pub continues: bool,
     /// Its own name.
     pub name: &'a str,
@@ -225,11 +221,6 @@ pub struct Thread<'a> {
     pub os_tid: u32,
     /// The name that the thread gave itself; may be empty.
     pub name: &'a str,
-}
-
-/// CUPTI gives 0 where it could not take the times.
-fn is_timed(start: GpuNs, end: GpuNs) -> bool {
-    start.0 != 0 && end >= start
 }
 
 /// All paths, by index, as reports name them.
@@ -265,7 +256,8 @@ pub fn labels(capture: &ProcessCapture) -> Vec<RangePath> {
 impl TraceFile {
     /// A file that was read for the first time already.
     pub fn of(capture: ProcessCapture, libraries: &RangeNames) -> Self {
-        let clock = WallClock::ahead(capture.wall_ahead_ns.unwrap_or(0));
+        let ahead_ns = capture.wall_ahead_ns.unwrap_or(0);
+        let clock = WallClock { ahead_ns, points: Vec::new() };
         Self { capture, libraries: libraries.clone(), clock }
     }
 
@@ -401,8 +393,7 @@ struct OpenRange {
     held: VecDeque<(OpenRange, i64)>,
 }
 
-/// Closed ranges that one open range holds back: of more, all in the same nanosecond, the order is
-/// not worth the memory.
+/// Closed ranges that one open range holds back: of more the order is not worth the memory.
 const HELD: usize = 1 << 12;
 
 impl<'f> State<'f> {
@@ -544,7 +535,8 @@ impl<'f> State<'f> {
         };
         Work {
             what,
-            span: is_timed(work.start, work.end).then(span).flatten(),
+            // CUPTI gives 0 where it could not take the times.
+            span: (work.start.0 != 0 && work.end >= work.start).then(span).flatten(),
             queue: self.queues.get(&work.queue).copied().unwrap_or_default(),
             path: self.path(path),
             range: work.range,
@@ -560,31 +552,29 @@ impl<'f> State<'f> {
     }
 
     fn text(&self, id: u32) -> &str {
-        let text = self.definitions.names.find(id).and_then(|index| self.texts.get(index as usize));
-        text.map_or("", String::as_str)
+        self.text_at(self.definitions.names.find(id))
+    }
+
+    fn text_at(&self, index: Option<u32>) -> &str {
+        index.and_then(|index| self.texts.get(index as usize)).map_or("", String::as_str)
     }
 
     fn thread(&self, id: u32) -> Thread<'_> {
         let known = self.threads.get(&id);
-        known.map_or(Thread { os_tid: 0, name: "" }, |(os_tid, name)| Thread {
-            os_tid: *os_tid,
-            name,
-        })
+        let (os_tid, name) = known.map_or((0, ""), |(os_tid, name)| (*os_tid, name.as_str()));
+        Thread { os_tid, name }
     }
 
     fn range<'s>(&'s self, open: &'s OpenRange, end_ns: i64) -> Range<'s> {
         let OpenRange { record, path, fields, .. } = open;
         let node = self.definitions.paths.node(*path);
-        let text = |name: Option<u32>| {
-            name.and_then(|name| self.texts.get(name as usize)).map_or("", String::as_str)
-        };
         let start_ns = self.file.host(record.start);
         Range {
             id: record.range,
             parent: record.parent,
             continues: record.continues != 0,
-            name: text(node.name),
-            domain: text(node.domain),
+            name: self.text_at(node.name),
+            domain: self.text_at(node.domain),
             path: self.path(*path),
             thread: self.thread(record.thread),
             start_end: record.start_end,
@@ -637,10 +627,6 @@ struct WallClock {
 }
 
 impl WallClock {
-    fn ahead(ahead_ns: i64) -> Self {
-        Self { ahead_ns, points: Vec::new() }
-    }
-
     /// Points that do not follow each other in time, as in a damaged report, are left out.
     fn corrected(clock: &HostClock) -> Self {
         let mut points = clock.points.clone();
@@ -684,7 +670,8 @@ mod tests {
         let clock = WallClock::corrected(&clock);
         let at = |mono| clock.at(MonoNs(mono)) - mono as i64 - 500;
         assert_eq!([at(0), at(500), at(1_000), at(1_500), at(9_000)], [10, 10, 20, 30, 30]);
-        assert_eq!(WallClock::ahead(7).at(MonoNs(3)), 10);
+        let without = WallClock { ahead_ns: 7, points: Vec::new() };
+        assert_eq!(without.at(MonoNs(3)), 10);
     }
 
     #[test]

@@ -68,12 +68,8 @@ impl Trace {
         Self::of(path, false)
     }
 
-    /// Like [`Trace::open`], and reports progress while it reads.
-    pub(super) fn metered(path: &Path) -> Result<Self, ReadError> {
-        Self::of(path, true)
-    }
-
-    fn of(path: &Path, is_metered: bool) -> Result<Self, ReadError> {
+    /// Like [`Trace::open`]; if `is_metered`, it reports progress while it reads.
+    pub(super) fn of(path: &Path, is_metered: bool) -> Result<Self, ReadError> {
         let mut rest = VecDeque::from(files_of(path));
         let first = rest.pop_front().unwrap_or_else(|| path.to_owned());
         let reader = Some(reader(&first, is_metered)?);

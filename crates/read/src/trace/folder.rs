@@ -6,7 +6,7 @@ use std::{fs, thread};
 
 use stage2_contract::trace::{Anchor, Ending, Process, ReadError, Record};
 
-use super::alike::{self, Joined};
+use super::alike::{self, Alike, Joined};
 use super::collectives::{MAX_ALL_CALLS, MAX_CALLS};
 use super::file::{Trace, files_of, one_of_each};
 use super::libraries::RangeNames;
@@ -43,19 +43,14 @@ fn load(folder: &Path, libraries: &RangeNames, joins: bool) -> Capture {
     )
 }
 
-/// Lists the trace files of a folder by name, compressed or not. A trace in pieces is listed once, by its
-/// first piece.
+/// The trace files of a folder by name, compressed or not; a trace in pieces by its first piece.
 ///
 /// # Errors
 /// When the folder cannot be listed.
 pub fn trace_files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        if files::ending(&path) == "s2t" {
-            files.push(path);
-        }
-    }
+    let entries = fs::read_dir(folder)?.map(|entry| Ok(entry?.path()));
+    let mut files = entries.collect::<std::io::Result<Vec<_>>>()?;
+    files.retain(|path| files::ending(path) == "s2t");
     Ok(one_of_each(files))
 }
 fn bytes_of(path: &Path) -> u64 {
@@ -169,12 +164,10 @@ fn without_copies(results: Vec<Loaded>, files: &[PathBuf]) -> Vec<Loaded> {
         if bytes(&loaded) > bytes(before) {
             std::mem::swap(before, &mut loaded);
         }
+        let (copy, of) = (loaded.name(), before.name());
         before.findings.push(Finding::warning(
-            format!("{} is not read", loaded.name()),
-            format!(
-                "it is a copy of {}, or of a part of it: same process, same clock",
-                before.name()
-            ),
+            format!("{copy} is not read"),
+            format!("it is a copy of {of}, or of a part of it: same process, same clock"),
             "take it out of the folder",
         ));
     }
@@ -182,8 +175,7 @@ fn without_copies(results: Vec<Loaded>, files: &[PathBuf]) -> Vec<Loaded> {
 }
 
 impl Loaded {
-    /// What tells one capture of one process from others: all of its files share it. `None` where a
-    /// file does not say.
+    /// What tells a capture of a process from others: its files share it. `None`: a file does not say.
     fn identity(&self) -> Option<(Process, Anchor)> {
         let process = self.process.as_ref()?;
         Some((process.process.clone()?, process.first_anchor?))
@@ -204,15 +196,13 @@ fn load_file(
 ) -> (Option<ProcessCapture>, Vec<Finding>) {
     let mut joined = joined.cloned();
     for pass in 0.. {
-        let mut tally = Tally::new(libraries.clone()).keep_calls(calls);
+        let mut tally = Tally::new(libraries.clone());
+        tally.collectives.keep(calls);
         if let Some(joined) = joined.clone() {
-            tally = if pass < PASSES { tally.join(joined) } else { tally.join_only(joined) };
+            let join = if pass < PASSES { Alike::counting } else { Alike::of };
+            tally.definitions.alike = join(joined);
         }
-        let trace = match pass {
-            0 => Trace::metered(path),
-            _ => Trace::open(path),
-        };
-        match trace.map(|trace| read(trace, path, tally)) {
+        match Trace::of(path, pass == 0).map(|trace| read(trace, path, tally)) {
             Ok((Pass::Whole(mut process), mut findings)) => {
                 if let Err(error) = outliers::read_work(&mut process, libraries) {
                     findings.push(refused(&error));
@@ -248,8 +238,8 @@ fn read(mut trace: Trace, path: &Path, mut tally: Tally) -> (Pass, Vec<Finding>)
         Ok(record) => tally.push(record),
         Err(error) => findings.push(refused(&error)),
     });
-    if tally.is_in_vain() {
-        let (mut joined, more) = tally.into_alike();
+    if tally.scans {
+        let (mut joined, more) = tally.definitions.alike.into_parts();
         joined.extend(&more);
         return (Pass::Joins(joined), findings);
     }
@@ -280,10 +270,9 @@ fn read(mut trace: Trace, path: &Path, mut tally: Tally) -> (Pass, Vec<Finding>)
 }
 
 fn display_name(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default();
     // The name of the process, however its file is kept.
-    let name =
-        path.file_name().map_or_else(String::new, |name| text::visible(name.as_encoded_bytes()));
-    files::plain_name(&name).to_owned()
+    files::plain_name(&text::visible(name.as_encoded_bytes())).to_owned()
 }
 
 fn refused(error: &ReadError) -> Finding {
@@ -328,9 +317,9 @@ mod tests {
         assert_eq!(all[..8], [(MAX_ALL_CALLS - 248 * 256) / 8; 8]);
         assert_eq!(all[8..], [256; 248]);
         // Whatever a compressed file holds, the run keeps no more.
-        let packed = (0..3_000).map(|of| sized(format!("{of}.s2t.gz"), 1 << 10));
+        let packed = (0..1_100).map(|of| sized(format!("{of}.s2t.gz"), 1 << 10));
         let all = shares(&packed.collect::<Vec<_>>());
-        assert!(all.iter().sum::<usize>() <= MAX_ALL_CALLS && all[0] == share(3_000), "{}", all[0]);
+        assert!(all.iter().sum::<usize>() <= MAX_ALL_CALLS && all[0] == share(1_100), "{}", all[0]);
     }
 
     #[test]

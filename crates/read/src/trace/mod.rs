@@ -1,5 +1,4 @@
-//! The trace files of a run -> one [`ProcessCapture`] each: aggregated while reading, one pass a
-//! file, and a second one where outliers are.
+//! The trace files of a run -> one [`ProcessCapture`] each, in one pass; two where outliers are.
 //!
 //! Nothing here knows how a report looks, and nothing here fails because of what a file holds:
 //! what cannot be used is counted or becomes a finding that names the file.

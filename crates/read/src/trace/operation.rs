@@ -20,8 +20,7 @@ const RANGES: [(&str, Operation); 13] = [
     ("ncclSendRecv", Operation::SendRecv),
 ];
 
-/// Parts of the names of communication kernels, in lower case and without underscores, the special
-/// before the general.
+/// Parts of the names of communication kernels, in lower case and without `_`, the special first.
 ///
 /// NCCL (`ncclDevKernel_AllReduce_...`), NVSHMEM, MSCCL++, DeepEP; the all-reduce kernels of vLLM
 /// (`cross_device_reduce_1stage`), TensorRT-LLM and FlashInfer (`allReduce...`), and of PyTorch's
@@ -54,8 +53,7 @@ const KERNELS: [(&str, Operation); 24] = [
     ("moea2a", Operation::Other),
 ];
 
-/// Whether a kernel of this name, mangled or not, talks to other GPUs: such a kernel waits for its
-/// peers.
+/// Whether a kernel of this name, mangled or not, talks to other GPUs: it waits for its peers.
 pub fn is_communication(name: &[u8]) -> bool {
     of_kernel(name).is_some()
 }
@@ -65,8 +63,7 @@ pub(super) fn of_range(name: &[u8]) -> Option<Operation> {
     RANGES.iter().find(|(known, _)| known.as_bytes() == name).map(|&(_, operation)| operation)
 }
 
-/// What a kernel does together with other GPUs, by its name, mangled or not; nothing where it
-/// does not talk to any.
+/// What a kernel does together with other GPUs, by its name, mangled or not; nothing without any.
 pub fn of_kernel(name: &[u8]) -> Option<Operation> {
     let plain: Vec<u8> =
         name.iter().filter(|byte| **byte != b'_').map(u8::to_ascii_lowercase).collect();
@@ -130,8 +127,7 @@ impl Peers {
         }
     }
 
-    /// Whether each call has a peer of its own, and all `members` are among them but perhaps the
-    /// process itself.
+    /// Whether each call has its own peer, and all `members` are among them but perhaps the process.
     fn are_all(&self, members: u64) -> bool {
         let distinct = self.distinct.len() as u64;
         distinct == self.calls && (distinct == members || distinct + 1 == members)

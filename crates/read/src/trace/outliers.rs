@@ -1,5 +1,4 @@
-//! Times of the instances of a stage, and of its steps -> those that are so long that they say nothing
-//! about the others, and what ran in their time.
+//! Times of instances and steps -> those so long that they say nothing about others, and their work.
 //!
 //! How long an instance took is known when no work of it can be on its way any more; what ran in it has
 //! been summed up by then. So its work is read a second time, in the rare case that there is an outlier.
@@ -55,8 +54,7 @@ impl Times {
     }
 }
 
-/// How many of the `longest` are outliers: see [`stage2_model::Outliers`]. Of fewer than
-/// [`OUTLIERS_AMONG`] it is one at most.
+/// How many of the `longest` are outliers ([`stage2_model::Outliers`]): of few, one at most.
 pub fn outliers(times: &Series, longest: &[u64]) -> usize {
     let of = times.count();
     let percentile = |percent| times.percentile(percent).map(|ns| ns as f64);

@@ -20,8 +20,7 @@ use stage2_contract::trace::{NONE, Path};
 /// Number of a path in its file.
 pub type PathIndex = u32;
 
-/// Work that was launched while no range of the user was open; above ranges that only libraries
-/// opened.
+/// Work that was launched while no range of the user was open; above ranges of libraries alone.
 pub const OUTSIDE: PathIndex = 0;
 /// Work whose launch could not be placed.
 pub const UNATTRIBUTED: PathIndex = 1;

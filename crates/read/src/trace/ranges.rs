@@ -81,7 +81,7 @@ pub(crate) struct Ranges {
     continued: HashMap<u64, u64>,
     /// What closed last, and when. The collector closes a range before it lets it go on.
     closing: VecDeque<(Open, u64)>,
-    roots: Roots,
+    pub(super) roots: Roots,
     times: HostTimes,
     /// Open start/end ranges that are in no other range, by thread and path.
     beside: HashMap<(u32, PathIndex), u32>,
@@ -129,7 +129,8 @@ impl Ranges {
         };
         let is_root = around.is_none();
         let root = around.unwrap_or_else(|| self.roots.open(node.top, start, counted, sampled));
-        self.times.opened(path, counted);
+        let times = &mut self.times.paths.entry(path).or_default().times;
+        times.instances += u64::from(counted);
         // A stage, or a range of the user right within it.
         let may_be_step = counted
             && node.user == Some(path)
@@ -139,9 +140,7 @@ impl Ranges {
         if let Some(thread) = beside_on {
             let open = self.beside.entry((thread, path)).or_default();
             *open += 1;
-            if *open > 1 {
-                self.times.opened_beside_another(path);
-            }
+            times.side_by_side |= *open > 1;
         }
         let open = Open {
             first,
@@ -190,22 +189,9 @@ impl Ranges {
         self.faults.contradicting += u64::from(twice);
     }
 
-    /// Only the work of ranges that are marked as recorded is.
-    pub(crate) fn gate(&mut self) {
-        self.roots.gated = true;
-    }
-
-    pub(crate) fn is_gated(&self) -> bool {
-        self.roots.gated
-    }
-
-    pub(crate) fn join(&mut self, stage: PathIndex) {
-        self.roots.join(stage);
-    }
-
     /// Whether the work of an open range is recorded, and of those opened in it from now on.
     pub(crate) fn sample(&mut self, range: u64, recorded: bool) {
-        self.gate();
+        self.roots.gated = true;
         let Some(open) = self.open.get_mut(&range) else {
             self.faults.undefined += 1;
             return;
@@ -236,8 +222,7 @@ impl Ranges {
         None
     }
 
-    /// Ends what goes on under another path. Gives the identifier that it was first given, and the
-    /// one that may still be closed in its place.
+    /// Ends what goes on under another path. Gives its first identifier, and the one it goes on for.
     fn go_on(&mut self, record: &RangeOpen) -> (u64, u64) {
         if record.continues == record.range {
             // It was opened in a piece of the trace that is not read.
@@ -293,17 +278,15 @@ impl Ranges {
 
     fn ended(&mut self, open: &Open, end: u64) {
         self.is_beside_no_more(open);
-        let end = end.min(OPEN - 1).max(open.start);
-        if open.is_root
-            && let Some(root) = self.roots.get_mut(open.root)
-        {
+        let Open { path, root, is_root, whole, start, first, counted, sampled, .. } = *open;
+        let end = end.min(OPEN - 1).max(start);
+        if is_root && let Some(root) = self.roots.get_mut(root) {
             root.end = end;
         }
-        self.times.ended(open.path, (open.start, end), open.counted, open.sampled);
+        self.times.ended(path, (start, end), counted, sampled);
         if let Some(number) = open.step {
-            let step = Step { number, range: open.first, host_ns: end - open.start };
-            let cold = self.roots.get(open.root).is_some_and(|root| root.cold);
-            let Open { path, root, is_root, whole, start, .. } = *open;
+            let step = Step { number, range: first, host_ns: end - start };
+            let cold = self.roots.get(root).is_some_and(|root| root.cold);
             self.steps.closed(Closed { path, step, start, root, cold, is_root, whole });
         }
     }
@@ -324,18 +307,14 @@ impl Ranges {
         self.times.never_closed(open.path, open.counted, open.sampled);
     }
 
-    /// Where work of the instance `range` belongs; nothing where it is not defined, or closed so
-    /// long ago that it was forgotten.
+    /// Where work of the instance `range` belongs; nothing where it is not defined, or forgotten.
     pub(crate) fn place(&self, range: u64) -> Option<Place> {
-        let (path, root) = match self.known.get(range) {
-            Some(Entry { path, root }) => (path, root),
-            None => self.open.get(&range).map(|open| (open.path, open.root))?,
-        };
+        let open = || self.open.get(&range).map(|&Open { path, root, .. }| Entry { path, root });
+        let Entry { path, root } = self.known.get(range).or_else(open)?;
         (root == NO_ROOT || self.roots.get(root).is_some()).then_some(Place { path, root })
     }
 
-    /// Counts work for the outermost instance around it, if there is one; whether that is the first
-    /// of its stage.
+    /// Counts work for the outermost instance around it; whether that is the first of its stage.
     pub(crate) fn count(&mut self, place: Place, kernel: bool, span: Span) -> bool {
         if place.root == NO_ROOT {
             return false;
@@ -348,10 +327,6 @@ impl Ranges {
     /// The stage of work at `place`, and the number of its instance.
     pub(crate) fn instance(&self, place: Place) -> Option<(PathIndex, u32)> {
         self.roots.get(place.root).map(|root| (root.stage, root.ordinal))
-    }
-
-    pub(crate) fn is_full(&self) -> bool {
-        self.roots.is_full()
     }
 
     /// Sums up what no more work can come for. `clock` ties the clocks as far as the file says.
@@ -392,8 +367,7 @@ pub struct PathTimes {
     pub host_warm_ns: Series,
     /// Instances whose GPU work was recorded, closed or not; nothing: that of all was.
     pub recorded: Option<u64>,
-    /// Instances that were asked for, where not everything is recorded, and those of them that
-    /// `STAGE2_SAMPLE` took.
+    /// Instances that were asked for, where not all is recorded, and those that `STAGE2_SAMPLE` took.
     pub sampled: Sampled,
     /// Start/end ranges of it, in no other range, were open at the same time on one thread.
     pub side_by_side: bool,
@@ -418,15 +392,6 @@ impl HostTimes {
         Self { share, ..Self::default() }
     }
 
-    /// A range opened; `counted` if it is no continuation of another.
-    fn opened(&mut self, path: PathIndex, counted: bool) {
-        self.paths.entry(path).or_default().times.instances += u64::from(counted);
-    }
-
-    fn opened_beside_another(&mut self, path: PathIndex) {
-        self.paths.entry(path).or_default().times.side_by_side = true;
-    }
-
     fn ended(
         &mut self,
         path: PathIndex,
@@ -442,20 +407,16 @@ impl HostTimes {
         if !counted {
             return;
         }
-        let warm = match times.host_first_ns.replace(ns) {
-            None => {
-                path.first_start = start;
-                return;
-            }
-            // The first is the one that started first.
-            Some(first) if start < path.first_start => {
-                path.first_start = start;
-                first
-            }
-            Some(first) => {
-                times.host_first_ns = Some(first);
-                ns
-            }
+        let Some(first) = times.host_first_ns else {
+            (times.host_first_ns, path.first_start) = (Some(ns), start);
+            return;
+        };
+        // The first is the one that started first.
+        let warm = if start < path.first_start {
+            (times.host_first_ns, path.first_start) = (Some(ns), start);
+            first
+        } else {
+            ns
         };
         self.exact += usize::from(times.host_warm_ns.push(warm));
         if self.exact > self.share.of(EXACT_TIMES) {
@@ -481,11 +442,6 @@ impl HostTimes {
                 kept + series.kept()
             });
         }
-    }
-
-    #[cfg(test)]
-    fn exact(&self) -> usize {
-        self.exact
     }
 
     /// All paths. With `gated`, the work of some instances was not recorded.
@@ -539,12 +495,13 @@ mod tests {
     }
 
     #[test]
-    fn a_million_instances_are_kept_as_distributions() {
-        let (mut ranges, paths) = (Ranges::default(), Paths::default());
-        for range in 1..=(EXACT_TIMES as u64 + 10_000) {
+    fn more_instances_than_are_kept_are_distributions() {
+        let share = Share::of_several(0);
+        let (mut ranges, paths) = (Ranges::within(1 << 12, share), Paths::default());
+        for range in 1..=(share.of(EXACT_TIMES) as u64 + 10_000) {
             let (path, ns) = ((1 + range % 2) as PathIndex, 1_000 + range % 1_000);
             let open = opening(range, path, range * 10_000);
-            if ranges.is_full() {
+            if ranges.roots.is_full() {
                 ranges.settle(&ClockMap::default());
             }
             ranges.open(&open, path, true, &paths);
@@ -552,10 +509,10 @@ mod tests {
             ranges.close(range, MonoNs(open.start.0 + ns));
         }
         ranges.end_closing();
-        assert!(ranges.open.is_empty() && ranges.times.exact() <= EXACT_TIMES);
+        assert!(ranges.open.is_empty() && ranges.times.exact <= share.of(EXACT_TIMES));
         assert_eq!(ranges.faults, RangeFaults::default());
         let RangeTimes { paths: times, stages, .. } = ranges.finish(&ClockMap::default());
-        assert_eq!(times.values().map(|times| times.instances).sum::<u64>(), 1_058_576);
+        assert_eq!(times.values().map(|times| times.instances).sum::<u64>(), 141_072);
         for (path, times) in times {
             assert_eq!(times.host_warm_ns.kept(), 0);
             assert_eq!(times.host_warm_ns.count() + 1, times.instances);

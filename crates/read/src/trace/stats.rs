@@ -52,8 +52,7 @@ impl Span {
 pub struct Stats {
     /// Executions, with valid timestamps or not.
     pub calls: u64,
-    /// What was recorded, where `calls` and the sums are scaled from a sample; nothing where they
-    /// are what was recorded.
+    /// What was recorded, where `calls` and the sums are scaled from a sample.
     pub recorded: Option<Recorded>,
     /// Executions without valid timestamps: counted, not timed.
     pub untimed: u64,
@@ -115,8 +114,7 @@ impl Stats {
         self.histogram.add(ns);
     }
 
-    /// Scales calls and sums from the recorded instances to all. Times of single executions, and
-    /// their mean and percentiles, stay those that were recorded.
+    /// Scales calls and sums from the recorded instances to all; times of single executions stay.
     pub fn scale(&mut self, sampled: Sampled) {
         if !sampled.is_part() || self.recorded.is_some() {
             return;
@@ -142,8 +140,7 @@ impl Stats {
         }
     }
 
-    /// Counts what `other` counted. Of groups of which one is scaled, what stands for more weighs
-    /// more from here on.
+    /// Counts what `other` counted. Where one is scaled, what stands for more weighs more from here on.
     pub fn merge(&mut self, other: &Self) {
         if other.calls == 0 {
             return;
@@ -219,8 +216,7 @@ pub fn median(values: &mut [u64]) -> Option<u64> {
     Some(lower + (upper - lower).div_ceil(2))
 }
 
-/// Values of a series that are kept one by one when series are merged. Beyond that the median is
-/// within [`stage2_contract::stats::ERROR_PERCENT`].
+/// Values of a series that are kept one by one when merged; of more the median is approximate.
 pub const EXACT_VALUES: usize = 1 << 15;
 
 /// Values, for instance the host times of the instances of a range.
@@ -354,8 +350,7 @@ impl Series {
         if self.count < P99_VALUES { None } else { self.percentile(99) }
     }
 
-    /// The value that so many percent of them do not exceed (nearest rank): exact where the values are
-    /// kept.
+    /// The value that so many percent do not exceed (nearest rank): exact where values are kept.
     pub fn percentile(&self, percent: u64) -> Option<u64> {
         match &self.values {
             Values::Each(values) => {
@@ -473,8 +468,7 @@ impl Default for Share {
 }
 
 impl Share {
-    /// That of the capture `number`, counted from 0: the first ones, which most exports end with, get
-    /// the most.
+    /// That of the capture `number`, from 0: the first ones, which most exports end with, get the most.
     pub fn of_several(number: usize) -> Self {
         Self(number.saturating_add(1).saturating_mul(FIRST_SHARE))
     }

@@ -1,7 +1,6 @@
 //! The records of one trace file, in order -> everything the report needs of that process.
 //!
-//! One pass, aggregating as it reads: memory grows with the distinct groups, not with the kernels
-//! nor with the range instances.
+//! One pass, aggregating as it reads: memory grows with the distinct groups, not with the kernels.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -12,7 +11,7 @@ use stage2_contract::trace::{
 };
 use stage2_model::{FileEnding, FileState, META_RANGES, META_SAMPLE};
 
-use super::alike::{Alike, Joined};
+use super::alike::Alike;
 use super::clock::ClockMap;
 use super::collectives::{CommunicationKernel, Gather};
 use super::definitions::{DefinedPath, Definitions, Devices, Shapes, UNKNOWN};
@@ -23,7 +22,7 @@ use super::ranges::{Place, Ranges};
 use super::stats::{GroupKey, Share, Span, Stats, Work};
 use super::step_times::{StepTrack, Steps};
 use super::steps::{Follow, GRAPH, Launch, Repeats, Sequences};
-use super::work_unions::{self, Part, StageWork, WorkUnions};
+use super::work_unions::{self, Part, WorkUnions};
 use super::{Captured, Counts, META_OPEN_AT_END, ProcessCapture, StageCapture};
 
 /// Builds a [`ProcessCapture`] from records.
@@ -32,12 +31,12 @@ pub struct Tally {
     /// What is taken over as it is.
     capture: ProcessCapture,
     anchors: Vec<Anchor>,
-    definitions: Definitions,
+    pub(super) definitions: Definitions,
     whole: Whole,
     devices: Devices,
     shapes: Shapes,
     /// Only names are taken in: there are too many of a kind, and the file is read again.
-    scans: bool,
+    pub(super) scans: bool,
     ranges: Ranges,
     /// Looked up for each piece of work; the keys are those of a file that anybody may have made.
     groups: foldhash::HashMap<GroupKey, u32>,
@@ -45,7 +44,7 @@ pub struct Tally {
     unions: WorkUnions,
     graph_nodes: HashMap<u64, PathIndex>,
     captured: HashMap<(PathIndex, PathIndex), Captured>,
-    collectives: Gather,
+    pub(super) collectives: Gather,
 }
 
 #[derive(Debug)]
@@ -75,34 +74,6 @@ impl Tally {
         }
     }
 
-    pub(crate) fn keep_calls(mut self, limit: usize) -> Self {
-        self.collectives.keep(limit);
-        self
-    }
-
-    /// Joins names of ranges, and looks for further ones of which there are many.
-    pub fn join(mut self, joined: Joined) -> Self {
-        self.definitions.alike = Alike::counting(joined);
-        self
-    }
-
-    /// Joins names of ranges, and looks for no others.
-    pub fn join_only(mut self, joined: Joined) -> Self {
-        self.definitions.alike = Alike::of(joined);
-        self
-    }
-
-    /// What names it joins, and of which there are more than stay apart: these have to be joined, too, in
-    /// another pass.
-    pub fn into_alike(self) -> (Joined, Joined) {
-        self.definitions.alike.into_parts()
-    }
-
-    /// Whether another pass has to join further names; until then it takes in nothing but names.
-    pub fn is_in_vain(&self) -> bool {
-        self.scans
-    }
-
     /// Forgets all but names: there are too many of a kind.
     fn only_scan(&mut self) {
         let definitions = std::mem::take(&mut self.definitions);
@@ -128,7 +99,7 @@ impl Tally {
                 if !self.definitions.is_of_library(index) {
                     self.whole.stop();
                 }
-                if self.ranges.is_full() {
+                if self.ranges.roots.is_full() {
                     self.ranges.settle(&ClockMap::new(&self.anchors));
                 }
                 self.ranges.open(&open, index, path.is_some(), paths);
@@ -158,7 +129,7 @@ impl Tally {
             Record::Process(process) => self.capture.process = Some(process),
             Record::Meta { key, value } => {
                 if [META_SAMPLE, META_RANGES].contains(&key.as_str()) {
-                    self.ranges.gate();
+                    self.ranges.roots.gated = true;
                     self.collectives.gate();
                     self.whole.stop();
                 }
@@ -195,7 +166,7 @@ impl Tally {
                 self.collectives.path(index, name, domain);
                 let is_outermost = self.definitions.paths.node(index).parent.is_none();
                 if is_outermost && self.definitions.is_of_model(name, domain) {
-                    self.ranges.join(index);
+                    self.ranges.roots.join(index);
                 }
                 let lacks_domain = path.domain != NONE && domain.is_none();
                 self.capture.undefined.names += u64::from(name.is_none()) + u64::from(lacks_domain);
@@ -250,7 +221,7 @@ impl Tally {
         let PathNode { top, user, .. } = self.definitions.paths.node(path);
         self.capture.counts.add(work, path, top, span.valid());
         let is_kernel = done.is_kernel();
-        if self.whole.is_on() {
+        if !self.whole.off {
             self.whole.work(span);
             let what = match work {
                 Work::Kernel(shape) => Some(self.shapes.name(shape)),
@@ -258,7 +229,7 @@ impl Tally {
                 Work::Copy(_) | Work::Fill => None,
             };
             if let Some(what) = what {
-                self.whole.launch(Launch { what, queue, correlation, node, span });
+                self.whole.sequences.push(Launch { what, queue, correlation, node, span });
             }
         }
         let cold = place.is_some_and(|place| self.ranges.count(place, is_kernel, span));
@@ -294,8 +265,8 @@ impl Tally {
         {
             let captured = self.captured.entry((path, captured_in)).or_default();
             captured.kernels += 1;
-            captured.total_ns =
-                captured.total_ns.saturating_add(if span.valid() { span.ns() } else { 0 });
+            let ns = if span.valid() { span.ns() } else { 0 };
+            captured.total_ns = captured.total_ns.saturating_add(ns);
         }
     }
 
@@ -338,12 +309,11 @@ impl Tally {
         self.capture.end = self.capture.end.or(announced);
         let ends_in_order = self.capture.end.as_ref().is_some_and(|end| !ending::is_abrupt(end));
         let clock = ClockMap::new(&self.anchors);
-        let wall_ahead_ns = wall_ahead_ns(&self.anchors);
         let ending =
             if self.capture.end.is_some() { FileEnding::Complete } else { FileEnding::Open };
         let (device_busy, worked) = self.unions.finish();
         let mut stages: BTreeMap<PathIndex, StageCapture> = BTreeMap::new();
-        let (faults, gated) = (self.ranges.faults, self.ranges.is_gated());
+        let (faults, gated) = (self.ranges.faults, self.ranges.roots.gated);
         let ranges = self.ranges.finish(&clock);
         let path_times = ranges.paths;
         let Definitions { names, paths, alike, .. } = self.definitions;
@@ -356,22 +326,14 @@ impl Tally {
                 Some(Found::of(&alone, steps.get(&stage).map(|steps| &**steps), &clock));
             entry.times = Some(times);
         }
-        for (stage, StageWork { busy, cold_busy, by_device }) in worked {
+        for (stage, work) in worked {
             let entry = stages.entry(stage).or_default();
-            *entry = StageCapture {
-                times: entry.times.take(),
-                busy,
-                cold_busy,
-                by_device,
-                recorded: true,
-                outliers: entry.outliers.take(),
-            };
+            (entry.busy, entry.cold_busy, entry.by_device) =
+                (work.busy, work.cold_busy, work.by_device);
+            entry.recorded = true;
         }
-        for (path, times) in &path_times {
-            let stage = stages.get_mut(&paths.node(*path).top);
-            if let Some(stage) = stage.filter(|_| times.recorded != Some(0)) {
-                stage.recorded = true;
-            }
+        for (path, _) in path_times.iter().filter(|(_, times)| times.recorded != Some(0)) {
+            stages.entry(paths.node(*path).top).and_modify(|stage| stage.recorded = true);
         }
         let mut groups: Vec<(GroupKey, Stats)> =
             self.stats.into_iter().map(|group| (group.key, group.stats)).collect();
@@ -417,14 +379,13 @@ impl Tally {
             gated,
             collectives,
             clock,
-            wall_ahead_ns,
+            wall_ahead_ns: wall_ahead_ns(&self.anchors),
             ..self.capture
         }
     }
 }
 
-/// Of each stage, what takes most of its time among the ranges right within it that repeat: those of its warm
-/// instances, or all of its only one.
+/// Of each stage, the ranges right within it that take most time and repeat: warm ones, if any are.
 fn longest_steps<'s>(
     paths: &Paths,
     steps: &'s BTreeMap<PathIndex, StepTrack>,
@@ -491,10 +452,6 @@ impl Whole {
         Self { sequences: Sequences::ordered(follow), ..Self::default() }
     }
 
-    fn is_on(&self) -> bool {
-        !self.off
-    }
-
     /// The process has stages, or was not recorded as a whole.
     fn stop(&mut self) {
         if !self.off {
@@ -516,10 +473,6 @@ impl Whole {
         }
     }
 
-    pub(super) fn launch(&mut self, launch: Launch) {
-        self.sequences.push(launch);
-    }
-
     pub(super) fn finish(self, counts: &Counts) -> Option<WholeProcess> {
         let Self { sequences, streams, span, off } = self;
         if off || counts.gpu_records() == 0 {
@@ -532,7 +485,7 @@ impl Whole {
             _ => (OUTSIDE, counts.unattributed + counts.attributed),
         };
         let window_ns = span.filter(|_| elsewhere == 0).map(Span::ns);
-        let steps_left_out = sequences.are_left_out();
+        let steps_left_out = sequences.follow == Follow::Nothing;
         let repeats = sequences.finish();
         Some(WholeProcess { path, window_ns, repeats, streams, steps_left_out })
     }

@@ -49,10 +49,10 @@ const DRAM_READ: &str = "dram__bytes_read.sum";
 const DRAM_WRITTEN: &str = "dram__bytes_write.sum";
 const DRAM_BOTH: &str = "dram__bytes.sum";
 const DRAM_RATE: &str = "dram__bytes.sum.per_second";
-const SM: &str = "sm__throughput.avg.pct_of_peak_sustained_elapsed";
-const MEMORY: &str = "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed";
+pub(super) const SM: &str = "sm__throughput.avg.pct_of_peak_sustained_elapsed";
+pub(super) const MEMORY: &str = "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed";
 /// The better one first.
-const DRAM: &[&str] = &[
+pub(super) const DRAM: &[&str] = &[
     "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",
     "dram__throughput.avg.pct_of_peak_sustained_elapsed",
 ];
@@ -233,13 +233,10 @@ struct Counter<'a> {
 
 impl<'a> Counter<'a> {
     fn of(name: &'a str, value: f64) -> Option<Self> {
-        let split = |text: &'a str, at: &str| match text.split_once(at) {
-            Some((front, behind)) => (front, Some(behind)),
-            None => (text, None),
-        };
+        let of_two = |(front, behind)| (front, Some(behind));
         let (instruction, rest) = name.split_once("src_")?;
-        let (rest, sparsity) = split(rest, "_sparsity_");
-        let (source, destination) = split(rest, "_dst_");
+        let (rest, sparsity) = rest.split_once("_sparsity_").map_or((rest, None), of_two);
+        let (source, destination) = rest.split_once("_dst_").map_or((rest, None), of_two);
         (!source.is_empty()).then_some(Counter {
             instruction,
             source,

@@ -38,8 +38,7 @@ pub struct Launch {
     pub duration_ends_ns: Option<(f64, f64)>,
 }
 
-/// Durations of a launch under ncu, the best first. A launch is one range of time on one GPU, so that
-/// all of them are the same.
+/// Durations of a launch under ncu, the best first: of one range of time on one GPU all are the same.
 pub(super) const DURATIONS: &[&str] = &[
     "gpu__time_duration.sum",
     "gpu__time_duration.avg",
@@ -79,8 +78,9 @@ impl Launch {
 
     pub(super) fn text_bytes(&self) -> usize {
         let labels = self.ranges.iter().chain(&self.start_end_ranges);
-        let label =
-            |l: &Label| l.name.len() + l.domain.as_ref().map_or(0, String::len) + LABEL_BYTES;
+        let label = |l: &Label| {
+            l.name.len() + l.domain.as_ref().map_or(0, String::len) + size_of::<Label>()
+        };
         self.kernel.len() + labels.map(label).sum::<usize>()
     }
 
@@ -92,9 +92,6 @@ impl Launch {
         first.chain(&self.start_end_ranges).cloned().collect()
     }
 }
-
-/// What a range takes besides its texts.
-const LABEL_BYTES: usize = size_of::<Label>();
 
 /// Columns that describe the launch, besides those of its ranges; metrics stand behind them.
 const OF_THE_LAUNCH: [&str; 10] = [
@@ -169,15 +166,9 @@ impl LaunchColumns {
 
 /// `(16, 1, 1)`; zeros where it is none, as of a range.
 fn dimensions(cell: &str) -> [u32; 3] {
-    let mut numbers = cell
-        .trim_matches(|c| c == '(' || c == ')')
-        .split(',')
-        .map(|part| part.trim().parse::<u32>().ok());
-    let mut next = || numbers.next().flatten();
-    match (next(), next(), next()) {
-        (Some(x), Some(y), Some(z)) => [x, y, z],
-        _ => [0; 3],
-    }
+    let parts = cell.trim_matches(['(', ')']).split(',');
+    let numbers: Vec<u32> = parts.take(3).map_while(|part| part.trim().parse().ok()).collect();
+    numbers.first_chunk().copied().unwrap_or_default()
 }
 
 /// A value in its base unit.
@@ -189,8 +180,7 @@ pub struct Quantity {
     pub unit: String,
 }
 
-/// What a cell says: also `(!) nan`, which ncu marks so, and `10,000 (4,000; 6,000)`, with the value of
-/// each instance behind that of all.
+/// What a cell says: also `(!) nan`, and `10,000 (4,000; 6,000)`, with the instances behind the sum.
 pub(super) fn reading(cell: &str) -> Reading {
     let cell = cell.trim();
     let cell = cell.strip_prefix("(!)").map_or(cell, str::trim_start);

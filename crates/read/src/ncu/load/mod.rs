@@ -77,16 +77,23 @@ where
     R: Read,
     P: IntoIterator<Item = Source<R>>,
 {
+    load_within(reports, Room::default())
+}
+
+fn load_within<R, P>(reports: impl IntoIterator<Item = P>, mut room: Room) -> Tables
+where
+    R: Read,
+    P: IntoIterator<Item = Source<R>>,
+{
     let mut all = Tables::default();
     let mut keys: BTreeMap<Key, usize> = BTreeMap::new();
-    let mut room = Room::default();
     for pages in reports {
         let mut tables = Tables::default();
         let mut read = Launches { room, ..Launches::default() };
         for page in pages {
             read.page(page, &mut tables);
         }
-        room = read.room.next_report();
+        room = Room { refused: 0, ..read.room };
         let mut launches = read.finish(&mut tables.findings);
         launches.sort_by_key(|launch| (launch.id, launch.process_id));
         all.findings.append(&mut tables.findings);
@@ -128,8 +135,7 @@ fn leave_out_other_gpus(
     }
 }
 
-/// Launches of a report that are kept, at some 10 KB each: ncu replays a launch dozens of times, so
-/// that reports have thousands.
+/// Launches of a report that are kept, at some 10 KB each: ncu's reports have thousands at most.
 const MAX_LAUNCHES: usize = 1 << 16;
 
 /// Rules of a launch that are kept; ncu has some fifty.
@@ -137,8 +143,7 @@ const MAX_RULES: usize = 500;
 
 #[derive(Default)]
 struct Launches {
-    /// By process and number of the launch, whether it is of a summary, and how many launches the report
-    /// has of that number before it.
+    /// By process and number, whether it is of a summary, and how many of that number came before it.
     launches: BTreeMap<(u64, u64, bool, usize), Launch>,
     occurrences: HashMap<(u64, u64, bool), usize>,
     /// Rows of further launches.

@@ -28,8 +28,7 @@ pub(super) struct Form {
 }
 
 impl Form {
-    /// The table whose header begins in this line, if one does, and how many columns it has; of more
-    /// than [`MAX_COLUMNS`] the others have no name.
+    /// The table whose header begins in this line, and how many columns it has; the first have a name.
     fn of(line: &str) -> Option<(Form, usize)> {
         let (at, delimiter, quoted) = header_at(line)?;
         let cells = Cells::of(line.get(at..)?, delimiter)?;
@@ -105,16 +104,15 @@ fn header_at(line: &str) -> Option<(usize, u8, bool)> {
         let rest = line.get(at..)?.strip_prefix(quote)?.strip_prefix(first)?.strip_prefix(quote)?;
         let delimiter = *rest.as_bytes().first().filter(|byte| b",;\t".contains(byte))?;
         let rest = rest.get(1..)?.trim_start_matches(' ').strip_prefix(quote)?;
-        let named =
-            |name: &&str| rest.strip_prefix(*name).is_some_and(|rest| rest.starts_with(quote));
-        second.iter().any(named).then_some((at, delimiter, !quote.is_empty()))
+        let mut named = second.iter().filter_map(|name| rest.strip_prefix(name));
+        named.any(|rest| rest.starts_with(quote)).then_some((at, delimiter, !quote.is_empty()))
     };
     if !line.contains("Process ID") {
         return None;
     }
     STARTS.iter().find_map(|(first, second)| {
-        let quoted = line.match_indices('"').map(|(at, _)| at);
-        let quoted = quoted.take(MAX_COLUMNS).find_map(|at| separated(at, first, second, "\""));
+        let mut quotes = line.match_indices('"').take(MAX_COLUMNS);
+        let quoted = quotes.find_map(|(at, _)| separated(at, first, second, "\""));
         quoted.or_else(|| separated(0, first, second, ""))
     })
 }
@@ -166,21 +164,20 @@ impl<'a, R: Read> Pages<'a, R> {
         }
     }
 
-    /// Hands on what is found, and returns what is wrong with the file. `take` says whether a row was
-    /// of use.
+    /// Hands on what is found, and returns what is wrong. `take` says whether a row was of use.
     pub(super) fn each(mut self, mut take: impl FnMut(Found<'_>) -> bool) -> Vec<Finding> {
         let stopped = self.read(&mut take).err();
         let Some(form) = &self.form else {
             return vec![stopped.unwrap_or_else(|| self.clues.no_table(self.name))];
         };
         let mut findings: Vec<Finding> = stopped.into_iter().collect();
+        let (name, columns) = (self.name, form.names.len());
         let LeftOut { rows, line } = self.torn;
         if rows > 0 {
-            findings.push(Finding::warning(format!(
-                    "{}: {rows} rows do not have the {} columns of their table, and were left out; the \
-                     first is line {line}",
-                    self.name,
-                    form.names.len()
+            findings.push(Finding::warning(
+                format!(
+                    "{name}: {rows} rows do not have the {columns} columns of their table, and were \
+                     left out; the first is line {line}"
                 ),
                 "output of the program stands within the rows, or the file is damaged",
                 "import the report again",
@@ -188,10 +185,10 @@ impl<'a, R: Read> Pages<'a, R> {
         }
         let LeftOut { rows, line } = self.odd;
         if rows > 0 {
-            findings.push(Finding::warning(format!(
-                    "{}: {rows} rows are as long as those of launches, but belong to none; the first is \
-                     line {line}",
-                    self.name
+            findings.push(Finding::warning(
+                format!(
+                    "{name}: {rows} rows are as long as those of launches, but belong to none; the \
+                     first is line {line}"
                 ),
                 "they do not begin with the numbers of a launch and of its process: output of the \
                  program stands in them, or the file is damaged",
@@ -215,7 +212,7 @@ impl<'a, R: Read> Pages<'a, R> {
                     if cells.feed(line) {
                         self.row(form, &cells, take)?;
                     } else {
-                        self.bounded(cells.open_bytes())?;
+                        self.bounded(cells.cell.len())?;
                         open = Some((cells, began));
                     }
                     continue;
@@ -299,8 +296,7 @@ impl<'a, R: Read> Pages<'a, R> {
         Ok(())
     }
 
-    /// Reads the next line with its end, or the part of it that may be in memory; says whether there
-    /// is one.
+    /// Reads the next line with its end, or the part that may be in memory; says whether there is one.
     fn next_line(&mut self, bytes: &mut Vec<u8>) -> Result<bool, Finding> {
         bytes.clear();
         let read = self.input.by_ref().take(MAX_RECORD_BYTES).read_until(b'\n', bytes);
@@ -318,13 +314,11 @@ impl<'a, R: Read> Pages<'a, R> {
     }
 
     fn bounded(&self, bytes: usize) -> Result<(), Finding> {
-        match (bytes as u64) < MAX_RECORD_BYTES {
-            true => Ok(()),
-            false => {
-                let why = format!("a record has more than {} MiB", MAX_RECORD_BYTES >> 20);
-                Err(self.unreadable(&why))
-            }
+        if (bytes as u64) < MAX_RECORD_BYTES {
+            return Ok(());
         }
+        let why = format!("a record has more than {} MiB", MAX_RECORD_BYTES >> 20);
+        Err(self.unreadable(&why))
     }
 
     fn not_wider(&self, columns: usize) -> Result<(), Finding> {
@@ -384,10 +378,6 @@ impl Cells {
     fn of(line: &str, delimiter: u8) -> Option<Self> {
         let mut cells = Cells::new(delimiter);
         cells.feed(line).then_some(cells)
-    }
-
-    fn open_bytes(&self) -> usize {
-        self.cell.len()
     }
 
     /// Reads a line without its end; says whether the record ends with it.

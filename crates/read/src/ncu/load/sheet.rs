@@ -11,7 +11,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use stage2_contract::text::shorten;
 use stage2_model::{Finding, RuleRow};
 
-use super::counters::is_shown;
+use super::counters::{self, MEMORY, SM, is_shown};
 use super::launch::{DURATIONS, Launch, LaunchColumns, Quantity, base, reading};
 use super::pages::Form;
 use super::{MAX_LAUNCHES, MAX_RULES};
@@ -477,9 +477,7 @@ const NAMES: &[(&str, &str, &str)] = &[
     ("SOL DRAM", "%", DRAM),
     ("SOL FB", "%", DRAM),
 ];
-const SM: &str = "sm__throughput.avg.pct_of_peak_sustained_elapsed";
-const MEMORY: &str = "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed";
-const DRAM: &str = "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed";
+const DRAM: &str = counters::DRAM[0];
 
 /// Sections with the counters that a report shows.
 const SECTIONS: &[&str] = &[
@@ -518,8 +516,7 @@ fn known(name: &str, unit: &str) -> Option<&'static str> {
     NAMES.iter().find(|(shown, of, _)| *shown == name && *of == unit).map(|(.., raw)| *raw)
 }
 
-/// The name that a metric of the details page has on the raw page; `Section/Name` where it has none
-/// that is known.
+/// The name that a metric of the details page has on the raw page; `Section/Name` where none is known.
 fn raw_name(section: &str, name: &str, unit: &str) -> String {
     if name.contains("__") {
         return name.to_owned();
@@ -547,10 +544,10 @@ const MAX_TEXT_BYTES: usize = 64 << 20;
 /// megabytes in every row, take no more memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Room {
-    values: usize,
-    text_bytes: usize,
+    pub(super) values: usize,
+    pub(super) text_bytes: usize,
     /// Rows of this report that found none.
-    refused: usize,
+    pub(super) refused: usize,
 }
 
 impl Default for Room {
@@ -568,11 +565,6 @@ impl Room {
             None => self.refused += 1,
         }
         left.is_some()
-    }
-
-    /// What is left for the reports behind this one.
-    pub(super) fn next_report(self) -> Self {
-        Room { refused: 0, ..self }
     }
 
     pub(super) fn finding(self) -> Option<Finding> {

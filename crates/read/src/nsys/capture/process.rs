@@ -32,12 +32,6 @@ pub(super) struct Process {
     ranges: u64,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Grown {
-    pub(super) groups: usize,
-    pub(super) name_bytes: usize,
-}
-
 /// A time of the file on the clock of the records.
 fn shifted(ns: i64) -> u64 {
     (ns.clamp(-MOST_NS, MOST_NS) + ZERO_NS).cast_unsigned()
@@ -107,17 +101,17 @@ impl Process {
         self.tally.push(Record::RangeClose { range, end: MonoNs(shifted(at)) });
     }
 
-    /// Adds GPU work that was launched in `range`. Gives what it grew by.
-    pub(super) fn work(&mut self, work: &Work, piece: &Piece, range: u64) -> Grown {
+    /// Adds GPU work that was launched in `range`. Gives the groups, and the bytes of names, that it grew by.
+    pub(super) fn work(&mut self, work: &Work, piece: &Piece, range: u64) -> (usize, usize) {
         let is_new = self.items.insert(piece.item);
         let name_bytes = if is_new { self.define(work, piece.item) } else { 0 };
-        let span = piece.span.map_or((0, 0), |(start, end)| (shifted(start), shifted(end)));
-        let span = (GpuNs(span.0), GpuNs(span.1));
+        let (start, end) = piece.span.map_or((0, 0), |(a, b)| (shifted(a), shifted(b)));
+        let span = (GpuNs(start), GpuNs(end));
         let before = self.tally.groups();
         if let Some(record) = work.record(piece, span, range) {
             self.tally.push(record);
         }
-        Grown { groups: self.tally.groups() - before, name_bytes }
+        (self.tally.groups() - before, name_bytes)
     }
 
     /// Describes an item; gives the bytes of its name, where that is new.

@@ -1,7 +1,6 @@
 //! The table of NVTX events -> its ranges, in batches, read on a thread of their own.
 //!
-//! Of what a large export takes, half is SQLite's: reading goes on while the batch before is walked
-//! through.
+//! Of what a large export takes, half is SQLite's: it reads on while a batch is walked through.
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;
@@ -163,8 +162,7 @@ struct Batch {
 }
 
 impl Batch {
-    /// Adds a row; nothing where it is odd, else whether another thread ended the range than the one
-    /// that started it.
+    /// Adds a row; nothing where it is odd, else whether another thread ended it than started it.
     fn push(&mut self, row: &Row<'_>) -> Option<bool> {
         let (span, thread) = (span(row)?, integer(row, 3).unwrap_or(0));
         let name = match (row.get_ref(6), integer(row, 5)) {

@@ -1,5 +1,4 @@
-//! Rows of ranges, in the order of time, and launches -> records of ranges and of the work that was
-//! launched in them.
+//! Rows of ranges, in the order of time, and launches -> records of ranges and of their work.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -94,7 +93,6 @@ impl<'a> Walk<'a> {
     }
 
     /// Goes through the ranges of a file: as they come, or sorted by SQLite; `None` leaves them out.
-    /// `database` is the same file.
     pub(super) fn run(
         mut self,
         path: &Path,
@@ -153,11 +151,8 @@ impl<'a> Walk<'a> {
         let long = self.strings.bytes() >= self.limits.name_bytes;
         if long || self.strings.len() >= limit || self.paths >= limit {
             if long {
-                self.too_many(
-                    "its ranges have names of more than",
-                    self.limits.name_bytes,
-                    "bytes",
-                )?;
+                let most = self.limits.name_bytes;
+                self.too_many("its ranges have names of more than", most, "bytes")?;
             }
             self.too_many("its ranges have more than", limit, "names or paths")?;
             self.left_out.ranges += 1;
@@ -224,7 +219,7 @@ impl<'a> Walk<'a> {
         let Walk { threads, processes, nested, strings, .. } = self;
         let thread = threads.entry(thread).or_insert_with(|| Thread {
             process: processes.number(thread & PROCESS_BITS),
-            stack: Stack::new(*nested),
+            stack: Stack { open: VecDeque::new(), nested: *nested },
         });
         let Some(process) = processes.get_mut(thread.process) else {
             return Flow::Continue(());
@@ -291,9 +286,9 @@ impl<'a> Walk<'a> {
             piece = other;
         }
         if let Some(process) = self.processes.get_mut(process) {
-            let grown = process.work(self.work, &piece, range);
-            self.groups += grown.groups;
-            self.kernel_name_bytes += grown.name_bytes;
+            let (groups, name_bytes) = process.work(self.work, &piece, range);
+            self.groups += groups;
+            self.kernel_name_bytes += name_bytes;
         }
         if self.groups > self.limits.groups {
             self.too_many("its kernels make more than", self.limits.groups, "rows")?;
@@ -322,7 +317,7 @@ impl<'a> Walk<'a> {
         threads.sort_unstable_by_key(|(number, _)| **number);
         for (_, thread) in threads {
             if let Some(process) = self.processes.get_mut(thread.process) {
-                self.continuations += thread.stack.close_all(process, &self.strings);
+                self.continuations += thread.stack.close(process, &self.strings, OPEN, false);
             }
         }
         self.overlapping()
@@ -404,10 +399,6 @@ struct Stack {
 }
 
 impl Stack {
-    fn new(nested: bool) -> Self {
-        Self { open: VecDeque::new(), nested }
-    }
-
     /// Opens a range; ranges have to come by their start, of equal ones the longest first.
     /// Gives the number of ranges that went on under another path.
     fn open(&mut self, process: &mut Process, strings: &Strings, opening: Opening) -> u64 {
@@ -447,10 +438,6 @@ impl Stack {
             }
         }
         continued
-    }
-
-    fn close_all(&mut self, process: &mut Process, strings: &Strings) -> u64 {
-        self.close(process, strings, OPEN, false)
     }
 
     /// What was opened in `closed`, which was at `from`, goes on in the one around that.

@@ -1,5 +1,4 @@
-//! Tables of GPU work and of API calls -> kernels, copies, fills and graphs in the order of their
-//! launches, what each of them is, and the counts of all of them.
+//! Tables of GPU work and API calls -> work in the order of its launches, what it is, and its counts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -154,8 +153,7 @@ impl Work {
         }
     }
 
-    /// Hands all work to `take`, with its process, and with the number of its launch if it is to be
-    /// held.
+    /// Hands all work to `take`, with its process, and the number of its launch if it is to be held.
     fn each(
         &mut self,
         database: &Database,
@@ -289,8 +287,7 @@ impl Work {
         (self.launches, self.moved) = (InOrder::default(), Vec::new());
     }
 
-    /// The piece of work `piece`, counted among all other kinds; `None` if it is counted there
-    /// already.
+    /// The piece of work, counted among all other kinds; `None` if it is counted there already.
     pub(super) fn among_others(&self, piece: &Piece) -> Option<Piece> {
         let item = self.items.get(piece.item as usize)?.what.others();
         (item != piece.item).then_some(Piece { item, ..*piece })
@@ -330,8 +327,7 @@ impl Work {
         self.devices.get(&device).map_or(&[], |name| name.as_bytes())
     }
 
-    /// The shape of an item that is a kernel, and the number and the name of that kernel. Blocks
-    /// and threads that are not known are zero.
+    /// The shape of a kernel, with the number and name of that; unknown blocks and threads are zero.
     pub(super) fn shape(&self, item: u32) -> Option<(u32, &[u8], Shape)> {
         let (name, blocks_and_threads, details) = match self.items.get(item as usize)?.what {
             Ran::Kernel(name, blocks_and_threads, details) => (name, blocks_and_threads, details),
@@ -414,8 +410,7 @@ enum Ran {
     OtherKernels,
 }
 
-/// The items for work beyond the limit on kinds, one for each sort of work. The position of an item is its
-/// number.
+/// The items for work beyond the limit on kinds. The position of an item is its number.
 const OTHERS: [Ran; 4] = [Ran::OtherKernels, Ran::Copy(0), Ran::Fill, Ran::Graph(u32::MAX)];
 
 impl Ran {
@@ -469,8 +464,7 @@ pub(in crate::nsys) const MAX_KERNELS: usize = 7_000_000;
 
 /// The process in a global thread number.
 pub(in crate::nsys) const PROCESS_BITS: i64 = !0x00ff_ffff;
-/// A block of calls without any record was lost: the calls that nsys leaves out by design stand
-/// between recorded ones, some 30 at a time.
+/// A block of calls without a record was lost: those left out by design are some 30 at a time.
 const BLOCK: u32 = 1024;
 /// Fewer lost blocks, or a smaller part of all, may be a part of the program that nsys does not trace.
 const LOST_BLOCKS: u64 = 8;

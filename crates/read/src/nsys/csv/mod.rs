@@ -30,8 +30,7 @@ const MAX_FILE_BYTES: u64 = 256 << 20;
 
 /// Cells of a row: the tables have some ten.
 const MAX_COLUMNS: usize = 200;
-/// Rows of a file that are kept, and bytes of memory that their cells take: there is a row for each kind
-/// of kernel.
+/// Rows of a file that are kept, and bytes of their cells: there is a row for each kind of kernel.
 const MAX_ROWS: usize = 200_000;
 const MAX_ROW_BYTES: usize = 64 << 20;
 

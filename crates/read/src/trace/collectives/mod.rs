@@ -1,5 +1,4 @@
-//! Ranges of NCCL, their fields and communication kernels -> one [`Call`] for each collective that
-//! a process took part in, in bounded memory.
+//! Ranges of NCCL, their fields and communication kernels -> one [`Call`] for each collective.
 //!
 //! A kernel that was launched in the range of a collective carries that collective's fields. Calls
 //! between `ncclGroupStart` and `ncclGroupEnd` launch their kernels at the end: those carry what the
@@ -16,6 +15,7 @@ use stage2_model::Operation;
 use super::operation::{self, Asked, Group, NcclField, NcclRange, field_of, kind_of};
 use super::paths::{PathIndex, PathNode};
 use super::stats::{Sampled, Share, Span};
+use super::steps::mixed;
 
 /// A call that was not numbered.
 pub const NO_NUMBER: u32 = u32::MAX;
@@ -143,8 +143,7 @@ pub struct Collectives {
     pub untimed: u64,
     /// Communicators whose hash is known.
     pub communicators: Vec<Communicator>,
-    /// Communicators that were made, as far as ranges tell; the set-ups of several members of one
-    /// count once.
+    /// Communicators that were made, as far as ranges tell; several members of one count once.
     pub communicators_made: u64,
 }
 
@@ -440,7 +439,8 @@ impl Gather {
         }
         let limit = self.limit.unwrap_or(MAX_CALLS);
         if self.found.calls.len() >= limit.max(1) {
-            self.thin(Thinning::unsettled(limit), false);
+            // The latest may be followed by some that started before them.
+            self.thin(limit / UNSETTLED, false);
         }
         let at = self.found.calls.len() as u32;
         let asked = match node {
@@ -527,8 +527,7 @@ impl Gather {
         self.found
     }
 
-    /// A group of a process with several GPUs holds the calls of all of them, and each GPU makes
-    /// its part.
+    /// A group of a process with several GPUs holds the calls of all of them: each makes its part.
     fn share_among_devices(&mut self) {
         let mut devices: FxHashMap<(u64, u64), u32> = FxHashMap::default();
         for &(owner, replay, _) in self.by_range.keys() {
@@ -550,8 +549,7 @@ impl Gather {
 
 /// Kinds of calls of a process.
 const MAX_KINDS: usize = 1 << 12;
-/// Calls are numbered once so many others (a part of the limit) started later: records come roughly in
-/// the order of their start only.
+/// Part of the limit that stays without numbers: records come roughly in the order of their start only.
 const UNSETTLED: usize = 4;
 
 /// Whether a call, or an instance, of this number stays after so many halvings.
@@ -561,11 +559,7 @@ fn stays(number: u32, halvings: u32) -> bool {
 
 /// How many halvings it survives: half of all numbers one, a quarter two, and so on.
 fn weight(number: u32) -> u32 {
-    // The finaliser of SplitMix64: each bit of the number decides about each bit of the hash.
-    let mut hash = u64::from(number).wrapping_add(0x9e37_79b9_7f4a_7c15);
-    hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    (hash ^ (hash >> 31)).trailing_zeros()
+    mixed(number).trailing_zeros()
 }
 
 impl Thinning {
@@ -647,11 +641,6 @@ impl Thinning {
     /// Gives all of `calls` their numbers.
     pub fn number_all(&mut self, calls: &mut [Call]) {
         self.number(calls, 0);
-    }
-
-    /// The latest calls of `limit`, which may be followed by some that started before them.
-    fn unsettled(limit: usize) -> usize {
-        limit / UNSETTLED
     }
 }
 

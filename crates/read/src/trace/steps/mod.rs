@@ -31,8 +31,7 @@ pub enum Follow {
 /// Steps that repeat in one sequence of launches.
 #[derive(Clone, Debug, Default)]
 pub struct Repeats {
-    /// The queue that the sequence is of, by its identifier in the file; nothing: all launches of
-    /// the process.
+    /// The queue that the sequence is of, by its identifier; nothing: all launches of the process.
     pub queue: Option<u32>,
     /// Launches of the sequence: kernels, and graphs that ran as a whole.
     pub launches: u64,
@@ -120,7 +119,7 @@ pub(super) struct Sequences {
     order: InOrder,
     /// Records arrive in launch order.
     ordered: bool,
-    follow: Follow,
+    pub(super) follow: Follow,
     all: Runs,
     /// Each queue; none as long as there is only one, whose launches are all.
     queues: Vec<(u32, Runs)>,
@@ -131,11 +130,6 @@ impl Sequences {
     /// For records that arrive in launch order.
     pub(super) fn ordered(follow: Follow) -> Self {
         Self { ordered: true, follow, ..Self::default() }
-    }
-
-    /// The search for steps skipped this process.
-    pub(super) fn are_left_out(&self) -> bool {
-        self.follow == Follow::Nothing
     }
 
     pub(super) fn push(&mut self, launch: Launch) {
@@ -150,8 +144,7 @@ impl Sequences {
         }
     }
 
-    /// What repeats: in the sequence of the process, or else in those of its queues. Nothing where
-    /// no period is certain.
+    /// What repeats in the sequence of the process, or else in its queues; nothing that is not certain.
     pub(super) fn finish(mut self) -> Vec<Repeats> {
         for launch in self.order.rest() {
             self.take(&launch);
@@ -189,8 +182,7 @@ impl Sequences {
 
 /// Part of a phase that whole periods make up, at least, percent.
 const COVERED_PERCENT: u64 = 95;
-/// Two runs of one phase may be at most 1/GAP_PART of a period apart, so that what stands between
-/// the layers of two steps does not join them.
+/// Two runs of one phase may be 1/GAP_PART of a period apart: less than what parts layers of two steps.
 const GAP_PART: u64 = 100;
 /// Part of a request that its steps are, and of the rest that repeats in itself, at least, percent.
 const INSIDE_PERCENT: u64 = 50;
@@ -321,8 +313,7 @@ fn apart(mut phases: Vec<Steps>) -> Vec<Steps> {
     kept.into_values().collect()
 }
 
-/// Leaves out what repeats within less than a few steps: the layers of a prefill, beside decode
-/// steps that have theirs inside.
+/// Leaves out what repeats within less than a few steps: layers of a prefill, beside decode steps.
 fn without_insides(phases: Vec<Steps>) -> Vec<Steps> {
     let mut by_period: BTreeMap<u64, u64> = BTreeMap::new();
     for steps in &phases {
@@ -639,8 +630,7 @@ fn is_primitive(whats: &[u32]) -> bool {
     shortest == whats.len() || !whats.len().is_multiple_of(shortest)
 }
 
-/// Hash of a period that is equal for each of its rotations: a sum over each kernel with those
-/// after it.
+/// Hash of a period that is equal for each of its rotations: a sum over each kernel and those after it.
 fn pattern_of(whats: &[u32]) -> u64 {
     let after = |at: usize, by: usize| {
         let what = whats.get((at + by) % whats.len()).copied().unwrap_or(0);
@@ -767,7 +757,8 @@ fn weight(what: u32) -> u64 {
     u64::from(what).wrapping_add(FACTOR)
 }
 
-fn mixed(what: u32) -> u64 {
+/// A hash of SplitMix64: each bit of the number decides about each bit of it.
+pub(super) fn mixed(what: u32) -> u64 {
     mixed_wide(u64::from(what).wrapping_add(FACTOR))
 }
 
@@ -777,8 +768,7 @@ fn mixed_wide(value: u64) -> u64 {
     value ^ (value >> 31)
 }
 
-/// Launches that are held back, at least, before the oldest goes on. A buffer of a thread has some
-/// 5,000.
+/// Launches that are held back, at least, before the oldest goes on. A thread's buffer has some 5,000.
 const WINDOW: usize = 1 << 16;
 
 /// A kernel, or a graph that ran as a whole.
