@@ -18,8 +18,9 @@ const CHUNK_BYTES: usize = 8 << 10;
 enum Encoding {
     /// Or any other one whose first characters are those of ASCII.
     Utf8,
-    /// Two bytes a unit, with the function that makes it of them.
-    Utf16 { big_endian: bool },
+    Utf16 {
+        big_endian: bool,
+    },
 }
 
 impl Encoding {
@@ -53,15 +54,13 @@ pub(crate) struct Decoded<R> {
     /// What is ready, and how much of it was handed on.
     ready: Vec<u8>,
     at: usize,
-    /// The first byte of a unit whose second one is still to come.
-    half: Option<u8>,
-    /// The first unit of a pair whose second one is still to come.
-    high: Option<u16>,
+    /// Bytes of a unit, or of a pair of units, whose others are still to come.
+    rest: Vec<u8>,
 }
 
 impl<R: Read> Decoded<R> {
     pub(crate) fn new(inner: R) -> Self {
-        Decoded { inner, encoding: None, ready: Vec::new(), at: 0, half: None, high: None }
+        Decoded { inner, encoding: None, ready: Vec::new(), at: 0, rest: Vec::new() }
     }
     fn start(&mut self) -> io::Result<Encoding> {
         let mut start = Vec::with_capacity(START_BYTES);
@@ -79,44 +78,31 @@ impl<R: Read> Decoded<R> {
 
     /// Makes the next units ready. Nothing is left of what was ready before.
     fn turn(&mut self, bytes: &[u8], big_endian: bool) {
-        let mut text = String::with_capacity(bytes.len());
-        let mut units = Vec::with_capacity(bytes.len() / 2 + 2);
-        units.extend(self.high.take());
-        let unit = |pair: [u8; 2]| match big_endian {
-            true => u16::from_be_bytes(pair),
-            false => u16::from_le_bytes(pair),
-        };
-        for byte in bytes {
-            match self.half.take() {
-                Some(first) => units.push(unit([first, *byte])),
-                None => self.half = Some(*byte),
-            }
-        }
-        if units.last().is_some_and(|unit| (0xd800..0xdc00).contains(unit)) {
-            self.high = units.pop();
-        }
-        text.extend(char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)));
-        (self.ready, self.at) = (text.into_bytes(), 0);
+        self.rest.extend_from_slice(bytes);
+        let unit = if big_endian { u16::from_be_bytes } else { u16::from_le_bytes };
+        let (pairs, _) = self.rest.as_chunks::<2>();
+        let mut units: Vec<u16> = pairs.iter().map(|pair| unit(*pair)).collect();
+        units.pop_if(|unit| (0xd800..0xdc00).contains(unit));
+        self.rest.drain(..2 * units.len());
+        let chars = char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER));
+        (self.ready, self.at) = (chars.collect::<String>().into_bytes(), 0);
     }
 }
 
 impl<R: Read> Read for Decoded<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let encoding = match self.encoding {
-            Some(encoding) => encoding,
-            None => self.start()?,
-        };
+        let encoding = self.encoding.map_or_else(|| self.start(), Ok)?;
         while self.at >= self.ready.len() {
             let Encoding::Utf16 { big_endian } = encoding else { return self.inner.read(buffer) };
             let mut bytes = [0; CHUNK_BYTES];
             let count = self.inner.read(&mut bytes)?;
             if count == 0 {
                 // A file that ends within a character.
-                if self.half.take().is_some() | self.high.take().is_some() {
-                    (self.ready, self.at) = ("\u{fffd}".into(), 0);
-                    break;
+                if std::mem::take(&mut self.rest).is_empty() {
+                    return Ok(0);
                 }
-                return Ok(0);
+                (self.ready, self.at) = ("\u{fffd}".into(), 0);
+                break;
             }
             self.turn(bytes.get(..count).unwrap_or(&[]), big_endian);
         }

@@ -246,11 +246,8 @@ fn sums_of(totals: &mut Totals) -> [&mut Option<f64>; 3] {
 }
 
 fn parent(stack: &[Label], known: &BTreeSet<String>) -> Option<String> {
-    (1..stack.len())
-        .rev()
-        .filter_map(|n| stack.get(..n))
-        .map(nvtx::path)
-        .find(|path| known.contains(path))
+    let around = (1..stack.len()).rev().filter_map(|n| stack.get(..n));
+    around.map(nvtx::path).find(|path| known.contains(path))
 }
 
 fn totals(launch: &Launch) -> Totals {
@@ -350,14 +347,10 @@ pub fn read(folder: &Path, findings: &mut Vec<Finding>) -> Vec<Launch> {
     find(folder, 0, &mut folders);
     folders.sort();
     for folder in folders {
-        let region = match region(&folder) {
-            Ok(region) => region,
-            Err(why) => {
-                findings.push(unusable(&folder.join(REGION_FILE), &why.to_string()));
-                continue;
-            }
-        };
-        launches.extend(launches_of(&folder, &region, findings));
+        match region(&folder) {
+            Ok(region) => launches.extend(launches_of(&folder, &region, findings)),
+            Err(why) => findings.push(unusable(&folder.join(REGION_FILE), &why.to_string())),
+        }
     }
     launches
 }

@@ -8,7 +8,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashSet;
 use std::collections::hash_map::Entry;
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io::{self, ErrorKind, Read as _};
 use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
@@ -453,16 +453,14 @@ impl Budget {
             _ => 0,
         };
         let bytes = (0..columns).map(length).fold(ROW_BYTES, u64::saturating_add);
-        match self.left.get().checked_sub(bytes) {
-            Some(left) => self.left.set(left),
-            None => {
-                return Err(corrupt(format!(
-                    "it is damaged: more rows and texts were read than {} bytes can hold, so that some \
+        let Some(left) = self.left.get().checked_sub(bytes) else {
+            return Err(corrupt(format!(
+                "it is damaged: more rows and texts were read than {} bytes can hold, so that some \
                  share their bytes",
-                    self.file_bytes
-                )));
-            }
-        }
+                self.file_bytes
+            )));
+        };
+        self.left.set(left);
         Ok(())
     }
 }
@@ -549,9 +547,12 @@ fn bytes<const N: usize>(file: &File, at: u64) -> io::Result<Option<[u8; N]>> {
     let mut bytes = [0; N];
     match file.read_exact_at(&mut bytes, at) {
         Ok(()) => Ok(Some(bytes)),
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
-        // Beyond what an offset can be.
-        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(None),
+        // The other is beyond what an offset can be.
+        Err(error)
+            if matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::InvalidInput) =>
+        {
+            Ok(None)
+        }
         Err(error) => Err(error),
     }
 }

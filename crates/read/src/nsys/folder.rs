@@ -45,12 +45,8 @@ pub fn captures(folder: &Path, libraries: &RangeNames, findings: &mut Vec<Findin
     for (name, mut paths) in databases {
         // The whole export has the shortest name.
         paths.sort_by_key(|path| path.as_os_str().len());
-        let loaded = paths.iter().find_map(|path| match sqlite::load(path, libraries) {
-            Ok(tables) => Some(tables),
-            Err(finding) => {
-                findings.push(finding);
-                None
-            }
+        let loaded = paths.iter().find_map(|path| {
+            sqlite::load(path, libraries).map_err(|finding| findings.push(finding)).ok()
         });
         if let Some(loaded) = loaded {
             captures.push(loaded);

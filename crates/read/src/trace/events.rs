@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 use stage2_contract::text::{KernelName, kernel_name, visible};
 use stage2_contract::trace as records;
 use stage2_contract::trace::{
-    Device, FieldValue, GpuNs, GpuWork, Losses, MonoNs, Payload, Process, Queue, RANGE_OUTSIDE,
+    Device, FieldValue, GpuNs, GpuWork, MonoNs, Payload, Process, Queue, RANGE_OUTSIDE,
     RANGE_UNKNOWN, RangeOpen, ReadError, Record, Shape,
 };
 use stage2_model::{ClockPoint, FileEnding, Finding, HostClock, Severity};
@@ -49,11 +49,11 @@ impl Traces {
         for capture in capture.processes {
             let mut file = TraceFile::of(capture, libraries);
             // Processes of one host share its monotonic clock: with one offset they stay aligned.
-            let same = files
-                .iter()
-                .find(|other| file.host_name().is_some_and(|host| other.host_name() == Some(host)));
-            if let Some(clock) = same.map(|other| other.clock.clone()) {
-                file.clock = clock;
+            let host = file.host_name().map(str::to_owned);
+            let same =
+                files.iter().find(|other| host.is_some() && other.host_name() == host.as_deref());
+            if let Some(other) = same {
+                file.clock = other.clock.clone();
             }
             files.push(file);
         }
@@ -288,31 +288,18 @@ impl TraceFile {
 
     /// What is missing from the file, in a few words each; empty: nothing.
     pub fn missing(&self) -> Vec<String> {
-        let Losses {
-            cupti_dropped,
-            buffers_refused,
-            range_events,
-            unattributed,
-            invalid_timestamps,
-            unreadable_records,
-            spool_bytes_unwritten,
-            late_switches,
-            beyond_limits,
-            calls_turned_away,
-            ..
-        } = self.capture.losses;
-        let state = &self.capture.state;
+        let ProcessCapture { losses, state, .. } = &self.capture;
         let counts = [
-            (cupti_dropped, "activity records dropped by CUPTI"),
-            (buffers_refused, "activity buffers refused"),
-            (unreadable_records, "activity records unreadable"),
-            (range_events, "range events lost"),
-            (unattributed, "GPU records unattributed"),
-            (invalid_timestamps, "GPU records without valid times"),
-            (spool_bytes_unwritten, "bytes not written"),
-            (late_switches, "ranges that opened before collection was on"),
-            (beyond_limits, "entries beyond the limits of the collector's tables"),
-            (calls_turned_away, "NVTX calls turned away"),
+            (losses.cupti_dropped, "activity records dropped by CUPTI"),
+            (losses.buffers_refused, "activity buffers refused"),
+            (losses.unreadable_records, "activity records unreadable"),
+            (losses.range_events, "range events lost"),
+            (losses.unattributed, "GPU records unattributed"),
+            (losses.invalid_timestamps, "GPU records without valid times"),
+            (losses.spool_bytes_unwritten, "bytes not written"),
+            (losses.late_switches, "ranges that opened before collection was on"),
+            (losses.beyond_limits, "entries beyond the limits of the collector's tables"),
+            (losses.calls_turned_away, "NVTX calls turned away"),
             (state.corrupt_frames, "damaged frames"),
             (state.torn_bytes, "bytes at a torn end"),
         ];

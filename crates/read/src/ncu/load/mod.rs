@@ -180,10 +180,8 @@ impl Launches {
         let (process, id, summary) = (launch.process_id, launch.id, kind == Kind::Summary);
         let occurrences = self.occurrences.entry((process, id, summary)).or_default();
         let same = self.launches.get(&(process, id, summary, occurrence));
-        let at = match same.is_none_or(|known| known.may_be(&launch)) {
-            true => occurrence,
-            false => *occurrences,
-        };
+        let is_same = same.is_none_or(|known| known.may_be(&launch));
+        let at = if is_same { occurrence } else { *occurrences };
         *occurrences = (*occurrences).max(at + 1);
         let key = (process, id, summary, at);
         if self.launches.len() >= MAX_LAUNCHES && !self.launches.contains_key(&key) {
@@ -247,13 +245,9 @@ pub fn report_name(file_name: &str) -> String {
 
 /// Reads every page in the folder; nothing where there is none.
 pub fn reports(folder: &Path, findings: &mut Vec<Finding>) -> Option<Tables> {
-    let mut paths: Vec<_> = std::fs::read_dir(folder)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|e| e == "csv"))
-        .collect();
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|ending| ending == "csv"));
     paths.sort();
     let mut reports: BTreeMap<String, Vec<Source<BufReader<Metered<File>>>>> = BTreeMap::new();
     for path in &paths {

@@ -312,42 +312,31 @@ impl Sheet {
         metric: Option<(&str, &str)>,
     ) -> Option<&mut Told> {
         let kind = key.0;
-        let known = self.last.get(&key).copied().filter(|at| match (self.told.get(*at), metric) {
-            // A row of the raw page is a launch of its own.
-            (None, _) | (_, None) => false,
-            (Some(told), Some((section, name))) => {
-                let begins_again = told.first.0 == section && told.first.1 == name;
-                name.is_empty() || !begins_again
-            }
-        });
-        let at = match known {
-            Some(at) => at,
-            None if self.told.len() >= MAX_LAUNCHES => {
-                self.refused += 1;
-                return None;
-            }
-            None => {
-                if kind == Kind::Summary {
-                    launch.id = self.told.len() as u64;
-                }
-                let occurrences = self.occurrences.entry((key.0, key.1, launch.id)).or_default();
-                let occurrence = *occurrences;
-                *occurrences += 1;
-                let first = metric.map(|(section, name)| (section.to_owned(), name.to_owned()));
-                self.told.push(Told {
-                    kind,
-                    occurrence,
-                    launch,
-                    cells: BTreeMap::new(),
-                    first: first.unwrap_or_default(),
-                    speedups: Vec::new(),
-                    ends: None,
-                });
-                self.last.insert(key, self.told.len() - 1);
-                self.told.len() - 1
-            }
+        let goes_on = |told: &Told, (section, name): (&str, &str)| {
+            name.is_empty() || told.first.0 != section || told.first.1 != name
         };
-        self.told.get_mut(at)
+        // A row of the raw page is a launch of its own.
+        let known = self.last.get(&key).copied().filter(|at| {
+            self.told.get(*at).zip(metric).is_some_and(|(told, metric)| goes_on(told, metric))
+        });
+        if let Some(at) = known {
+            return self.told.get_mut(at);
+        }
+        if self.told.len() >= MAX_LAUNCHES {
+            self.refused += 1;
+            return None;
+        }
+        if kind == Kind::Summary {
+            launch.id = self.told.len() as u64;
+        }
+        self.last.insert(key, self.told.len());
+        let occurrences = self.occurrences.entry((kind, key.1, launch.id)).or_default();
+        let occurrence = *occurrences;
+        *occurrences += 1;
+        let first = metric.map(|(section, name)| (section.to_owned(), name.to_owned()));
+        let (first, cells, speedups) = (first.unwrap_or_default(), BTreeMap::new(), Vec::new());
+        self.told.push(Told { kind, occurrence, launch, cells, first, speedups, ends: None });
+        self.told.last_mut()
     }
 
     /// The launches with their numbers, in the order of the file, and what is wrong with it.
@@ -434,14 +423,11 @@ impl Told {
             };
             Some(number * cell.factor).filter(|value| value.is_finite())
         };
-        self.cells.retain(|name, cell| match value(name, cell) {
-            Some(value) => {
-                let unit = std::mem::take(&mut cell.unit);
-                launch.metrics.insert(name.clone(), Quantity { value, unit });
-                false
+        for (name, cell) in std::mem::take(&mut self.cells) {
+            if let Some(value) = value(&name, &cell) {
+                launch.metrics.insert(name, Quantity { value, unit: cell.unit });
             }
-            None => false,
-        });
+        }
         launch.duration_ends_ns = self.ends.take().and_then(|[least, most]| {
             let ends = value("Minimum", &least).zip(value("Maximum", &most))?;
             (least.unit == "ns" && most.unit == "ns" && ends.0 <= ends.1).then_some(ends)
