@@ -30,9 +30,7 @@ pub struct Limits {
 }
 
 /// Runs one input, and holds it against the limits of its target.
-///
-/// # Panics
-/// When a property of the target fails, or a limit is passed. The message says which.
+/// It panics where a property of the target fails, or a limit is passed, and says which.
 pub fn run(target: &Target, input: &[u8]) {
     let begun = cpu_time();
     let ((), peak) = peak_of(|| (target.check)(input));
@@ -60,9 +58,6 @@ pub fn corpus_folder() -> PathBuf {
 }
 
 /// The inputs of the corpus for a target, by the names of their files.
-///
-/// # Panics
-/// When the folder cannot be read.
 pub fn corpus_inputs(target: &str) -> Vec<(String, Vec<u8>)> {
     let folder = corpus_folder().join(target);
     let entries = std::fs::read_dir(&folder)

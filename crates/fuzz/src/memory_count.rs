@@ -43,22 +43,18 @@ fn bytes_of(start: *mut c_void) -> usize {
     unsafe { libc::malloc_usable_size(start) }
 }
 
-/// In place of libc's.
 #[unsafe(no_mangle)]
 extern "C" fn malloc(bytes: usize) -> *mut c_void {
     // SAFETY: what this stands for.
     count_allocation(unsafe { __libc_malloc(bytes) })
 }
 
-/// In place of libc's.
 #[unsafe(no_mangle)]
 extern "C" fn calloc(count: usize, bytes: usize) -> *mut c_void {
     // SAFETY: what this stands for.
     count_allocation(unsafe { __libc_calloc(count, bytes) })
 }
 
-/// In place of libc's.
-///
 /// # Safety
 /// As that of libc's.
 #[unsafe(no_mangle)]
@@ -72,8 +68,6 @@ unsafe extern "C" fn realloc(start: *mut c_void, bytes: usize) -> *mut c_void {
     count_allocation(moved)
 }
 
-/// In place of libc's.
-///
 /// # Safety
 /// As that of libc's.
 #[unsafe(no_mangle)]
@@ -92,15 +86,12 @@ unsafe extern "C" fn posix_memalign(
     0
 }
 
-/// In place of libc's.
 #[unsafe(no_mangle)]
 extern "C" fn aligned_alloc(alignment: usize, bytes: usize) -> *mut c_void {
     // SAFETY: what this stands for.
     count_allocation(unsafe { __libc_memalign(alignment, bytes) })
 }
 
-/// In place of libc's.
-///
 /// # Safety
 /// As that of libc's.
 #[unsafe(no_mangle)]

@@ -82,7 +82,7 @@ impl<R: Read> Decoded<R> {
         let unit = if big_endian { u16::from_be_bytes } else { u16::from_le_bytes };
         let (pairs, _) = self.rest.as_chunks::<2>();
         let mut units: Vec<u16> = pairs.iter().map(|pair| unit(*pair)).collect();
-        units.pop_if(|unit| (0xd800..0xdc00).contains(unit));
+        units.pop_if(|unit| (0xd800..0xdc00).contains(&*unit));
         self.rest.drain(..2 * units.len());
         let chars = char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER));
         (self.ready, self.at) = (chars.collect::<String>().into_bytes(), 0);

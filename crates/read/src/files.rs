@@ -18,9 +18,7 @@ use crate::private;
 use crate::progress::Metered;
 
 /// Opens an ordinary file for reading; links are followed.
-///
-/// # Errors
-/// As of the system, and anything else than a file.
+/// Anything else than a file is an error.
 pub fn open(path: &Path) -> io::Result<File> {
     let file = File::options().read(true).custom_flags(O_NONBLOCK).open(path)?;
     // Asked after opening: what the path leads to may change between the two.
@@ -28,9 +26,7 @@ pub fn open(path: &Path) -> io::Result<File> {
 }
 
 /// Reads an ordinary file of at most `limit_bytes`, which is a whole number of MiB.
-///
-/// # Errors
-/// As [`open`], and a larger file.
+/// A larger file is an error.
 pub fn read(path: &Path, limit_bytes: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open(path)?.take(limit_bytes.saturating_add(1)).read_to_end(&mut bytes)?;
@@ -42,9 +38,6 @@ pub fn read(path: &Path, limit_bytes: u64) -> io::Result<Vec<u8>> {
 }
 
 /// Reads the last `limit_bytes` of an ordinary file, or all of a shorter one.
-///
-/// # Errors
-/// As [`open`].
 pub fn tail(path: &Path, limit_bytes: u64) -> io::Result<Vec<u8>> {
     let mut file = open(path)?;
     let start = file.metadata()?.len().saturating_sub(limit_bytes);
@@ -56,9 +49,7 @@ pub fn tail(path: &Path, limit_bytes: u64) -> io::Result<Vec<u8>> {
 }
 
 /// Reads an ordinary file of UTF-8 text, of at most `limit_bytes`, which is a whole number of MiB.
-///
-/// # Errors
-/// As [`read`], and bytes that are no UTF-8.
+/// Bytes that are no UTF-8 are an error.
 pub fn read_text(path: &Path, limit_bytes: u64) -> io::Result<String> {
     let bytes = read(path, limit_bytes)?;
     String::from_utf8(bytes).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e.utf8_error()))
@@ -96,9 +87,6 @@ pub fn is_compressed(path: &Path) -> bool {
 }
 
 /// What a compressed file stands for, as it is read. A larger one than it may be ends in an error.
-///
-/// # Errors
-/// As [`open`].
 pub fn unpacked(path: &Path) -> io::Result<impl io::Read + use<>> {
     let file = open(path)?;
     let left = most_unpacked(file.metadata()?.len());
@@ -113,9 +101,6 @@ const NEW: &str = ".new-";
 const RANDOM_CHARACTERS: usize = 6;
 
 /// Creates a file with a random name in `folder`, which only its owner can open. It takes the place of another file once it is whole.
-///
-/// # Errors
-/// A folder that cannot be written to.
 pub fn new_in(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
     let file = tempfile::Builder::new().prefix(NEW).tempfile_in(folder)?;
     private::make_private(file.as_file())?;
@@ -133,9 +118,7 @@ pub fn is_temporary(name: &str) -> bool {
 /// Unpacks a compressed file into a temporary file in the same folder. Dropping the returned path deletes
 /// it. The file gets its name only when it is complete, so that nothing stays behind if this program is
 /// killed while it unpacks.
-///
-/// # Errors
-/// As [`unpacked`], a file that is damaged, or a folder that cannot be written to.
+/// A damaged file is an error.
 pub fn unpack(path: &Path) -> io::Result<tempfile::TempPath> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
@@ -176,9 +159,7 @@ impl<R: io::Read> io::Read for Bounded<R> {
 }
 
 /// Writes a file so that a reader sees the old one or the new one.
-///
-/// # Errors
-/// What the file system says, with the name of the file.
+/// Errors name the file.
 pub fn write_whole(path: &Path, text: &str) -> anyhow::Result<()> {
     stream_whole(path, &|sink| Ok(sink.write_all(text.as_bytes())?)).map_err(|error| {
         let remedy = remedy(&format!("{error:#}"), path.parent().unwrap_or(Path::new(".")));
@@ -189,9 +170,6 @@ pub fn write_whole(path: &Path, text: &str) -> anyhow::Result<()> {
 
 /// Writes a file piece by piece, so that a reader sees the old one or the new one. The new one has
 /// a random name at first: in somebody else's bundle a link could lie in wait under a known one.
-///
-/// # Errors
-/// What `content` or the file system says.
 pub fn stream_whole(
     path: &Path,
     content: &dyn Fn(&mut dyn io::Write) -> anyhow::Result<()>,
@@ -211,10 +189,7 @@ pub fn stream_whole(
 }
 
 /// Gives a whole file the name `path`, in the place of what has it. Where that fails nothing stays.
-///
-/// # Errors
-/// What the file system says, and that is also what some say only when a file is closed (NFS: that the quota
-/// is used up) or when its bytes have to be on the disk.
+/// Some file systems fail only when a file is closed (NFS: the quota is used up), or is to be on the disk.
 pub fn put(file: tempfile::NamedTempFile, path: &Path) -> io::Result<()> {
     if let Err(error) = settle(file.as_file()) {
         delete(file);
@@ -239,9 +214,6 @@ pub fn try_folder(folder: &Path) -> io::Result<()> {
 }
 
 /// Has the file system say what is wrong with a file that is whole.
-///
-/// # Errors
-/// That it cannot be on the disk, or be closed.
 pub fn settle(file: &File) -> io::Result<()> {
     // There is no such call on every file system.
     let is_missing = |error: &io::Error| {

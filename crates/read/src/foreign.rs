@@ -75,9 +75,6 @@ impl Given {
 }
 
 /// Looks at a file; nothing where it may be what it was given as.
-///
-/// # Errors
-/// As of the system, and what cannot be unpacked.
 pub fn look(path: &Path, given: Given) -> io::Result<Option<Foreign>> {
     let mut head = Vec::new();
     match files::is_compressed(path) {

@@ -11,7 +11,7 @@ pub mod kernel_class;
 pub mod layout;
 pub mod ncu;
 pub mod nsys;
-pub mod numbers;
+mod numbers;
 pub mod path_label;
 pub mod private;
 pub mod progress;

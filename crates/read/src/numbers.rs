@@ -7,7 +7,7 @@
 
 /// What points and commas mean in a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Convention {
+pub(crate) enum Convention {
     /// A point before the fraction, commas between thousands. Also that of a file in which no cell has
     /// a point, because tools print whole numbers so (`5,843`).
     #[default]
@@ -20,7 +20,7 @@ pub enum Convention {
 
 impl Convention {
     /// A number as digits with a point before the fraction and no groups, for exact arithmetic.
-    pub fn plain(self, cell: &str) -> Option<String> {
+    pub(crate) fn plain(self, cell: &str) -> Option<String> {
         let (point, comma) = (plain(cell.trim(), '.', ','), plain(cell.trim(), ',', '.'));
         match self {
             Convention::Point => point,
@@ -32,64 +32,52 @@ impl Convention {
     }
 }
 
-/// What a cell says.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Reading {
-    /// No number.
-    None,
-    /// One number, whichever convention holds.
-    Either(f64),
-    /// A number only where a point stands before the fraction: `41.25`, `1,117.18`.
-    Point(f64),
-    /// A number only where a comma does: `41,25`, `1.117,18`.
-    Comma(f64),
-    /// Two numbers: `9.472`, `9,472`.
-    Open {
-        /// The one with a point before the fraction.
-        point: f64,
-        /// The one with a comma before it.
-        comma: f64,
-    },
+/// The number that a cell says with a point before the fraction, and that with a comma; nothing where
+/// it is none so. Both are one where the cell leaves no choice.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Reading {
+    pub(crate) point: Option<f64>,
+    pub(crate) comma: Option<f64>,
 }
 
 impl Reading {
-    /// Reads a cell.
-    pub fn of(cell: &str) -> Self {
+    pub(crate) fn of(cell: &str) -> Self {
         let cell = cell.trim();
         let digits = cell.bytes().all(|byte| byte.is_ascii_digit());
         // `f64` reads `inf`, `infinity` and `nan` in any case, which is wanted here.
         let word = cell.trim_start_matches(['-', '+']).starts_with(|c: char| c.is_alphabetic());
         if digits || word {
-            return cell.parse().map_or(Reading::None, Reading::Either);
+            let number = cell.parse().ok();
+            return Reading { point: number, comma: number };
         }
-        let (point, comma) = (plain(cell, '.', ','), plain(cell, ',', '.'));
-        let same = point == comma;
-        let [point, comma] = [point, comma].map(|text| text.and_then(|text| text.parse().ok()));
-        match (point, comma) {
-            (None, None) => Reading::None,
-            (Some(value), Some(_)) if same => Reading::Either(value),
-            (Some(value), None) => Reading::Point(value),
-            (None, Some(value)) => Reading::Comma(value),
-            (Some(point), Some(comma)) => Reading::Open { point, comma },
-        }
+        let number = |fraction, group| plain(cell, fraction, group)?.parse().ok();
+        Reading { point: number('.', ','), comma: number(',', '.') }
+    }
+
+    /// Both numbers of a cell with two: `9.472`, `9,472`.
+    pub(crate) fn open(self) -> Option<(f64, f64)> {
+        self.point.zip(self.comma).filter(|(point, comma)| point < comma || point > comma)
+    }
+
+    /// The number of a cell with one, whichever convention holds.
+    pub(crate) fn certain(self) -> Option<f64> {
+        self.point.filter(|_| self.comma.is_some() && self.open().is_none())
     }
 
     /// The number by a convention.
-    pub fn by(self, convention: Convention) -> Option<f64> {
-        match (self, convention) {
-            (Reading::Either(value), _)
-            | (Reading::Point(value), Convention::Point | Convention::Unknown)
-            | (Reading::Comma(value), Convention::Comma | Convention::Unknown) => Some(value),
-            (Reading::Open { point, .. }, Convention::Point) => Some(point),
-            (Reading::Open { comma, .. }, Convention::Comma) => Some(comma),
-            _ => None,
+    pub(crate) fn by(self, convention: Convention) -> Option<f64> {
+        match convention {
+            Convention::Point => self.point,
+            Convention::Comma => self.comma,
+            Convention::Unknown if self.open().is_some() => None,
+            Convention::Unknown => self.point.or(self.comma),
         }
     }
 }
 
 /// What the cells of a file say together.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Evidence {
+pub(crate) struct Evidence {
     points: u64,
     commas: u64,
     /// Of cells with two readings, those of which one cannot be.
@@ -104,30 +92,27 @@ const CLEARLY: u64 = 10;
 
 impl Evidence {
     /// Takes a cell into account. What it measures is never more than `most` (infinite: not known).
-    pub fn add(&mut self, reading: &Reading, most: f64) {
-        match *reading {
-            Reading::None | Reading::Either(_) => {}
-            Reading::Point(_) => self.points += 1,
-            Reading::Comma(_) => self.commas += 1,
-            Reading::Open { point, comma } => {
-                self.open_points += u64::from(point < comma);
-                self.likely_points += u64::from(comma.abs() > most && point.abs() <= most);
-                self.likely_commas += u64::from(point.abs() > most && comma.abs() <= most);
-            }
+    pub(crate) fn add(&mut self, reading: Reading, most: f64) {
+        self.points += u64::from(reading.point.is_some() && reading.comma.is_none());
+        self.commas += u64::from(reading.comma.is_some() && reading.point.is_none());
+        if let Some((point, comma)) = reading.open() {
+            self.open_points += u64::from(point < comma);
+            self.likely_points += u64::from(comma.abs() > most && point.abs() <= most);
+            self.likely_commas += u64::from(point.abs() > most && comma.abs() <= most);
         }
     }
 
     /// Takes a cell into account where only whole numbers stand: of two readings the fraction cannot be.
-    pub fn add_whole(&mut self, reading: &Reading) {
-        match *reading {
-            Reading::Open { point, comma } if point < comma => self.likely_commas += 1,
-            Reading::Open { .. } => self.likely_points += 1,
-            _ => self.add(reading, f64::INFINITY),
+    pub(crate) fn add_whole(&mut self, reading: Reading) {
+        match reading.open() {
+            Some((point, comma)) if point < comma => self.likely_commas += 1,
+            Some(_) => self.likely_points += 1,
+            None => self.add(reading, f64::INFINITY),
         }
     }
 
     /// What follows from the cells so far.
-    pub fn convention(&self) -> Convention {
+    pub(crate) fn convention(&self) -> Convention {
         let clearly = |points: u64, commas: u64| match (points, commas) {
             _ if points > 0 && points >= commas.saturating_mul(CLEARLY) => Convention::Point,
             _ if commas > 0 && commas >= points.saturating_mul(CLEARLY) => Convention::Comma,
@@ -186,48 +171,48 @@ mod tests {
 
     #[test]
     fn cells_say_what_they_can_be() {
-        for (cell, expected) in [
-            ("5843", Reading::Either(5843.0)),
-            ("-3", Reading::Either(-3.0)),
-            ("1 117", Reading::Either(1117.0)),
-            ("1'117", Reading::Either(1117.0)),
-            ("1e9", Reading::Either(1e9)),
-            ("41.25", Reading::Point(41.25)),
-            ("1,117.18", Reading::Point(1117.18)),
-            ("1,060,748,243,478,260.88", Reading::Point(1_060_748_243_478_260.9)),
-            ("1,234,567", Reading::Point(1_234_567.0)),
-            ("0.125", Reading::Point(0.125)),
-            ("1234.567", Reading::Point(1234.567)),
-            ("9.472e3", Reading::Point(9472.0)),
-            (" 0.055900 ", Reading::Point(0.0559)),
-            ("1’117.180", Reading::Point(1117.18)),
-            ("41,25", Reading::Comma(41.25)),
-            ("1.117,18", Reading::Comma(1117.18)),
-            ("9.420.231,80", Reading::Comma(9_420_231.8)),
-            ("1.234.567", Reading::Comma(1_234_567.0)),
-            ("0,125", Reading::Comma(0.125)),
-            ("1\u{202f}117,180", Reading::Comma(1117.18)),
-            ("-1\u{a0}117,18", Reading::Comma(-1117.18)),
-            ("1,5E+04", Reading::Comma(15_000.0)),
-            ("9.472", Reading::Open { point: 9.472, comma: 9472.0 }),
-            ("9,472", Reading::Open { point: 9472.0, comma: 9.472 }),
+        for (cell, point, comma) in [
+            ("5843", Some(5843.0), Some(5843.0)),
+            ("-3", Some(-3.0), Some(-3.0)),
+            ("1 117", Some(1117.0), Some(1117.0)),
+            ("1'117", Some(1117.0), Some(1117.0)),
+            ("1e9", Some(1e9), Some(1e9)),
+            ("41.25", Some(41.25), None),
+            ("1,117.18", Some(1117.18), None),
+            ("1,060,748,243,478,260.88", Some(1_060_748_243_478_260.9), None),
+            ("1,234,567", Some(1_234_567.0), None),
+            ("0.125", Some(0.125), None),
+            ("1234.567", Some(1234.567), None),
+            ("9.472e3", Some(9472.0), None),
+            (" 0.055900 ", Some(0.0559), None),
+            ("1’117.180", Some(1117.18), None),
+            ("41,25", None, Some(41.25)),
+            ("1.117,18", None, Some(1117.18)),
+            ("9.420.231,80", None, Some(9_420_231.8)),
+            ("1.234.567", None, Some(1_234_567.0)),
+            ("0,125", None, Some(0.125)),
+            ("1\u{202f}117,180", None, Some(1117.18)),
+            ("-1\u{a0}117,18", None, Some(-1117.18)),
+            ("1,5E+04", None, Some(15_000.0)),
+            ("9.472", Some(9.472), Some(9472.0)),
+            ("9,472", Some(9472.0), Some(9.472)),
         ] {
-            assert_eq!(Reading::of(cell), expected, "{cell}");
+            assert_eq!(Reading::of(cell), Reading { point, comma }, "{cell}");
         }
         let none = "|n/a|N/A|-|(128, 1, 1)|12,3456,1|,123|1,234,|PolicySpread|1.2.3|0-47,96|0,1,2,3|\
                     1 234 56|1,234 567|5.|1e|--1|1.000,000.5";
         for cell in none.split('|') {
-            assert_eq!(Reading::of(cell), Reading::None, "{cell}");
+            assert_eq!(Reading::of(cell), Reading::default(), "{cell}");
         }
-        assert!(matches!(Reading::of("nan"), Reading::Either(value) if value.is_nan()));
-        assert!(matches!(Reading::of("-inf"), Reading::Either(value) if value.is_infinite()));
+        assert!(Reading::of("nan").certain().is_some_and(f64::is_nan));
+        assert!(Reading::of("-inf").certain().is_some_and(f64::is_infinite));
     }
 
     #[test]
     fn the_other_cells_of_a_file_say_what_one_leaves_open() {
         let of = |cells: &[&str]| {
             let mut evidence = Evidence::default();
-            cells.iter().for_each(|cell| evidence.add(&Reading::of(cell), f64::INFINITY));
+            cells.iter().for_each(|cell| evidence.add(Reading::of(cell), f64::INFINITY));
             evidence.convention()
         };
         for (cells, expected, of_dot) in [
@@ -250,11 +235,11 @@ mod tests {
         assert_eq!(Convention::Unknown.plain("9,472"), None);
         // A share of more than a thousand percent cannot be.
         let mut evidence = Evidence::default();
-        evidence.add(&Reading::of("80,125"), 1000.0);
+        evidence.add(Reading::of("80,125"), 1000.0);
         assert_eq!(evidence.convention(), Convention::Comma);
         for (cell, expected) in [("3.000", Convention::Comma), ("3,000", Convention::Point)] {
             let mut evidence = Evidence::default();
-            evidence.add_whole(&Reading::of(cell));
+            evidence.add_whole(Reading::of(cell));
             assert_eq!(evidence.convention(), expected, "{cell}");
         }
     }

@@ -275,9 +275,6 @@ const EACH: usize = MAX_BYTES + PAGE;
 
 impl Memory {
     /// Reserves all pieces.
-    ///
-    /// # Panics
-    /// When the process may not have so much.
     fn new() -> Self {
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANON | libc::MAP_NORESERVE;

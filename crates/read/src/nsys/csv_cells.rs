@@ -54,14 +54,9 @@ impl<R: BufRead> Records<R> {
     }
 
     /// The next record; nothing at the end. `is_new` says whether a line begins something new.
-    ///
-    /// # Errors
-    /// As of the file, and a record that is too long.
+    /// A record that is too long is an error.
     pub(super) fn next(&mut self, is_new: impl Fn(&[u8]) -> bool) -> io::Result<Option<Record>> {
-        let mut bytes = match self.ahead.take() {
-            Some(line) => line,
-            None => self.line(MAX_RECORD_BYTES)?,
-        };
+        let mut bytes = self.ahead.take().map_or_else(|| self.line(MAX_RECORD_BYTES), Ok)?;
         if bytes.is_empty() {
             return Ok(None);
         }

@@ -41,9 +41,6 @@ const NEEDED: [(&str, &str, &[&str], &str); 3] = [
 ];
 
 /// Reads an export.
-///
-/// # Errors
-/// The file cannot be read at all.
 pub fn load(path: &Path, libraries: &RangeNames) -> Result<Tables, Finding> {
     let database = Database::of_export(path)?;
     let files = vec![path.to_owned()];

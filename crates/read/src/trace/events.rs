@@ -335,9 +335,7 @@ impl TraceFile {
     /// it was launched in, and is not sorted by time.
     ///
     /// What is behind damage that ends the file is left out; [`missing`](Self::missing) says so.
-    ///
-    /// # Errors
-    /// The first error of `each`, and a file that is no longer there.
+    /// It ends with the first error of `each`.
     pub fn for_each<E: From<ReadError>>(
         &self,
         mut each: impl FnMut(Event<'_>) -> Result<(), E>,

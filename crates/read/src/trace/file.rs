@@ -61,9 +61,7 @@ pub struct Trace {
 
 impl Trace {
     /// Opens the trace of a file.
-    ///
-    /// # Errors
-    /// When its first file is none that this version can read.
+    /// It is an error that this version cannot read its first file.
     pub fn open(path: &Path) -> Result<Self, ReadError> {
         Self::of(path, false)
     }

@@ -44,9 +44,6 @@ fn load(folder: &Path, libraries: &RangeNames, joins: bool) -> Capture {
 }
 
 /// The trace files of a folder by name, compressed or not; a trace in pieces by its first piece.
-///
-/// # Errors
-/// When the folder cannot be listed.
 pub fn trace_files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder)?.map(|entry| Ok(entry?.path()));
     let mut files = entries.collect::<std::io::Result<Vec<_>>>()?;

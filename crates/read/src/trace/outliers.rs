@@ -199,9 +199,6 @@ fn of_steps(steps: &Steps, instances: u64) -> Vec<Timed> {
 }
 
 /// Reads what ran in the time of the outliers of a process.
-///
-/// # Errors
-/// When the file can no longer be read.
 pub fn read_work(capture: &mut ProcessCapture, libraries: &RangeNames) -> Result<(), ReadError> {
     let mut unions = WorkUnions::default();
     let mut stages: FxHashMap<PathIndex, Vec<Reading>> = FxHashMap::default();

@@ -102,10 +102,7 @@ pub(super) struct Sheet {
 }
 
 impl Sheet {
-    /// Reads a header.
-    ///
-    /// # Errors
-    /// Why nothing below it can be used.
+    /// Reads a header. The error says why nothing below it can be used.
     pub(super) fn table(&mut self, form: &Form, file: &str) -> Result<(), Finding> {
         self.table = None;
         let lacks = |column: &str| match form.column("Invocations") {
@@ -255,7 +252,7 @@ impl Sheet {
             return Some(());
         }
         let speedup = reading(speedup);
-        self.evidence.add(&speedup, MOST_PERCENT);
+        self.evidence.add(speedup, MOST_PERCENT);
         let Some(told) = self.place(key, launch, Some(metric)) else { return Some(()) };
         told.ends = ends.or(told.ends.take());
         if let Some(quantity) = quantity {
@@ -285,21 +282,16 @@ impl Sheet {
         unread: &mut Unread,
     ) -> Option<Reading> {
         let reading = reading(text);
-        let number = match reading {
-            Reading::None => false,
-            Reading::Either(value) => value.is_finite(),
-            _ => true,
-        };
-        if !number {
-            let infinite = matches!(reading, Reading::Either(_));
-            if infinite || (is_shown(name) && !text.trim().is_empty()) {
+        let certain = reading.certain();
+        if !certain.map_or(reading != Reading::default(), f64::is_finite) {
+            if certain.is_some() || (is_shown(name) && !text.trim().is_empty()) {
                 unread.cell(name, text.trim(), kernel);
             }
             return None;
         }
-        self.evidence.add(&reading, if unit == "%" { MOST_PERCENT } else { f64::INFINITY });
-        if let (Reading::Comma(_), None) = (reading, &self.comma) {
-            self.comma = Some(text.trim().to_owned());
+        self.evidence.add(reading, if unit == "%" { MOST_PERCENT } else { f64::INFINITY });
+        if reading.point.is_none() {
+            self.comma.get_or_insert_with(|| text.trim().to_owned());
         }
         Some(reading)
     }
@@ -312,12 +304,9 @@ impl Sheet {
         metric: Option<(&str, &str)>,
     ) -> Option<&mut Told> {
         let kind = key.0;
-        let goes_on = |told: &Told, (section, name): (&str, &str)| {
-            name.is_empty() || told.first.0 != section || told.first.1 != name
-        };
         // A row of the raw page is a launch of its own.
         let known = self.last.get(&key).copied().filter(|at| {
-            self.told.get(*at).zip(metric).is_some_and(|(told, metric)| goes_on(told, metric))
+            self.told.get(*at).zip(metric).is_some_and(|(told, metric)| told.goes_on(metric))
         });
         if let Some(at) = known {
             return self.told.get_mut(at);
@@ -399,25 +388,27 @@ fn key(table: &Table, record: &csv::StringRecord, launch: &Launch) -> Place {
 
 /// A number of launches. With two readings it is the one without a fraction.
 fn whole(reading: Reading) -> Option<u64> {
-    let number = match reading {
-        Reading::Either(number) | Reading::Point(number) | Reading::Comma(number) => number,
-        Reading::Open { point, comma } => point.max(comma),
-        Reading::None => return None,
-    };
+    let larger = reading.open().map(|(point, comma)| point.max(comma));
+    let number = larger.or(reading.point).or(reading.comma)?;
     (number >= 1.0 && number.fract() == 0.0).then_some(number as u64)
 }
 
 impl Told {
+    /// Whether a row of this metric can be of this launch, and does not begin the next one.
+    fn goes_on(&self, (section, name): (&str, &str)) -> bool {
+        name.is_empty() || self.first.0 != section || self.first.1 != name
+    }
+
     fn settle(&mut self, convention: Convention, unread: &mut Unread) {
         let launch = &mut self.launch;
         let mut value = |name: &str, cell: &Cell| {
             let Some(number) = cell.reading.by(convention) else {
-                match cell.reading {
-                    Reading::Open { point, comma } => unread.open(name, point, comma),
-                    _ if is_shown(name) => {
+                match cell.reading.open() {
+                    Some((point, comma)) => unread.open(name, point, comma),
+                    None if is_shown(name) => {
                         unread.cell(name, "a number of another locale", &launch.kernel)
                     }
-                    _ => {}
+                    None => {}
                 }
                 return None;
             };

@@ -65,17 +65,11 @@ pub(super) enum Depth {
 
 /// Reads an export with whole paths. Its findings are in those of [`super::sqlite`], too, but for
 /// what concerns nested ranges.
-///
-/// # Errors
-/// The file cannot be opened.
 pub fn read(path: &Path, libraries: &RangeNames) -> Result<Export, Finding> {
     read_within(path, libraries, Limits::default())
 }
 
 /// Reads an export with whole paths, and holds no more of it than `limits`.
-///
-/// # Errors
-/// The file cannot be opened.
 pub fn read_within(path: &Path, libraries: &RangeNames, limits: Limits) -> Result<Export, Finding> {
     let database = Database::of_export(path)?;
     Ok(tally(path, &database, libraries, limits, Depth::All))
@@ -134,7 +128,7 @@ pub(super) fn tally(
     work.cut_tables.extend(rest_missing.map(|why| (work::NVTX_EVENTS, why)));
     Export {
         capture: Capture { processes, findings, ..Capture::default() },
-        launches_are_detailed: work.is_detailed(),
+        launches_are_detailed: !work.not_detailed,
         work,
         left_out,
         ranges_unusable: sorted.is_none(),

@@ -9,7 +9,7 @@ use stage2_contract::trace::{GpuNs, GpuWork, Record, Shape, What};
 use stage2_model::nsys::Counts;
 
 use super::limits::{LeftOut, Limits, OTHER_KERNELS};
-use crate::nsys::database::{Database, Table, integer, short_text, text};
+use crate::nsys::database::{Database, integer, short_text, text};
 use crate::nsys::{Kernel, Naming};
 
 pub(in crate::nsys) const KERNELS: &str = "CUPTI_ACTIVITY_KIND_KERNEL";
@@ -84,7 +84,7 @@ pub(in crate::nsys) struct Work {
     pub(in crate::nsys) is_own: bool,
     /// Pieces of each sort that are not held: without a number of their launch, or too many.
     not_held: [u64; OTHERS.len()],
-    not_detailed: bool,
+    pub(super) not_detailed: bool,
     pub(in crate::nsys) counts: Counts,
     /// Kernels beyond [`MAX_KERNELS`].
     pub(in crate::nsys) beyond_limit: u64,
@@ -117,17 +117,12 @@ impl Work {
                 }
             };
             launches.add(process, correlation, group, piece.span.unwrap_or(UNTIMED));
-            let (table, row) = work.at;
-            if let Some((thread, time)) =
-                own.as_ref().and_then(|own| own.launch(table, row, process))
-            {
+            let launch = own.as_ref().and_then(|own| own.launch(work.at, process));
+            if let Some((thread, time)) = launch {
                 launches.place_last(thread, time);
             }
         });
-        let calls = database.table(CALLS).and_then(|table| match table {
-            Some(table) => launches.read(database, &table, &mut work.counts.api_calls),
-            None => Ok(()),
-        });
+        let calls = launches.read(database, &mut work.counts.api_calls);
         work.cut_tables.extend(calls.err().map(|error| (CALLS, error.to_string())));
         if work.counts.kernels == 0 && work.counts.api_calls > 0 {
             work.counts.launch_calls = launch_calls(database);
@@ -300,11 +295,6 @@ impl Work {
         self.items.get(piece.item as usize).map_or(OTHERS.len(), |item| item.what.others() as usize)
     }
 
-    /// Registers, shared and local memory are known of every kernel.
-    pub(super) fn is_detailed(&self) -> bool {
-        !self.not_detailed
-    }
-
     /// The piece at this place in the order of launches, and where it was launched.
     pub(super) fn launch(&self, at: usize) -> Option<(Origin, Piece)> {
         let (origin, group, span) = self.launches.get(at)?;
@@ -315,9 +305,7 @@ impl Work {
         let span = Some(span).filter(|(start, end)| start <= end);
         Some((origin, Piece { item, bytes, span }))
     }
-}
 
-impl Work {
     pub(super) fn queue(&self, item: u32) -> Option<(u32, u32)> {
         let device = self.items.get(item as usize)?.device?;
         Some((device.checked_add(1)?, device))
@@ -500,13 +488,7 @@ pub(in crate::nsys) struct Launches {
 
 impl Launches {
     /// Adds a piece of work; `group` and `span` come back with its launch.
-    pub(in crate::nsys) fn add(
-        &mut self,
-        process: i64,
-        correlation: u32,
-        group: u32,
-        span: (i64, i64),
-    ) {
+    fn add(&mut self, process: i64, correlation: u32, group: u32, span: (i64, i64)) {
         let process = number(&mut self.processes, process & PROCESS_BITS);
         if self.launches.len() == self.launches.capacity() {
             // Doubling would go far beyond what is ever held.
@@ -517,28 +499,19 @@ impl Launches {
     }
 
     fn place_last(&mut self, thread: i64, time: i64) {
-        if self.threads.len() >= MAX_THREADS && !self.threads.contains_key(&thread) {
-            return;
-        }
-        let thread = number(&mut self.threads, thread);
-        if let Some(last) = self.launches.last_mut() {
+        let thread = thread_number(&mut self.threads, thread);
+        if let Some((thread, last)) = thread.zip(self.launches.last_mut()) {
             (last.thread, last.time) = (thread, time);
         }
     }
 
     /// Reads the API calls; gives their number even if an error ends the reading.
-    pub(in crate::nsys) fn read(
-        &mut self,
-        database: &Database,
-        table: &Table,
-        calls: &mut u64,
-    ) -> rusqlite::Result<()> {
+    fn read(&mut self, database: &Database, calls: &mut u64) -> rusqlite::Result<()> {
         self.sort();
         let mut last = None;
-        database.rows(table, &["start", "correlationId", "globalTid"], "", |row| {
+        database.rows_of(CALLS, &["start", "correlationId", "globalTid"], "", |row| {
             *calls += 1;
-            let correlation = integer(row, 1).and_then(|id| u32::try_from(id).ok());
-            if let (Some(correlation), Some(time)) = (correlation, integer(row, 0)) {
+            if let (Some(correlation), Some(time)) = (small(integer(row, 1)), integer(row, 0)) {
                 let thread = integer(row, 2).unwrap_or(0);
                 let block = (thread & PROCESS_BITS, correlation / BLOCK);
                 if last != Some(block) {
@@ -586,10 +559,9 @@ impl Launches {
         let rest = self.launches.get_mut(first..).unwrap_or_default();
         let mut launched =
             rest.iter_mut().take_while(|l| (l.process, l.correlation) == wanted).peekable();
-        let earlier = launched.peek().is_some_and(|l| l.thread == NOWHERE || time < l.time);
-        let is_full = self.threads.len() >= MAX_THREADS && !self.threads.contains_key(&thread);
-        if earlier && !is_full {
-            let thread = number(&mut self.threads, thread);
+        if launched.peek().is_some_and(|l| l.thread == NOWHERE || time < l.time)
+            && let Some(thread) = thread_number(&mut self.threads, thread)
+        {
             launched.for_each(|l| (l.thread, l.time) = (thread, time));
         }
     }
@@ -660,6 +632,12 @@ fn number(numbers: &mut HashMap<i64, u32>, value: i64) -> u32 {
     *numbers.entry(value).or_insert(next)
 }
 
+/// Nothing for a thread beyond [`MAX_THREADS`].
+fn thread_number(threads: &mut HashMap<i64, u32>, thread: i64) -> Option<u32> {
+    let is_known = threads.len() < MAX_THREADS || threads.contains_key(&thread);
+    is_known.then(|| number(threads, thread))
+}
+
 const OWN_WORK: &str = "STAGE2_WORK_RANGES";
 const OWN_RANGES: &str = "STAGE2_RANGES";
 /// Range instances and pieces of work that are held (40 and 8 bytes each).
@@ -691,12 +669,10 @@ impl Own {
         let mut own = Own { ranges: HashMap::default(), work: Default::default() };
         let mut pieces = 0_usize;
         let all = database.rows(&work, &["kind", "rangeId"], "", |row| {
-            let kind =
-                text(row, 0).and_then(|kind| OWN_KINDS.iter().position(|known| *known == kind));
             pieces += 1;
-            if let Some(of_kind) = kind.and_then(|kind| own.work.get_mut(kind))
-                && pieces <= MAX_WORK
-            {
+            let kind = text(row, 0).filter(|_| pieces <= MAX_WORK);
+            let kind = kind.and_then(|kind| OWN_KINDS.iter().position(|known| *known == kind));
+            if let Some(of_kind) = kind.and_then(|kind| own.work.get_mut(kind)) {
                 of_kind.push(integer(row, 1).unwrap_or(UNKNOWN_RANGE));
             }
         });
@@ -717,7 +693,7 @@ impl Own {
     }
 
     /// Thread and time of a row of a table, counted from 0.
-    fn launch(&self, table: usize, row: usize, process: i64) -> Option<(i64, i64)> {
+    fn launch(&self, (table, row): (usize, usize), process: i64) -> Option<(i64, i64)> {
         let process = process & PROCESS_BITS;
         match *self.work.get(table)?.get(row)? {
             0 => Some((process | NO_RANGES, 0)),

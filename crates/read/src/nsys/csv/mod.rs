@@ -112,7 +112,7 @@ pub fn load(paths: &[PathBuf], libraries: &RangeNames) -> Tables {
     let mut summaries = Vec::new();
     for path in paths {
         let file = path.display();
-        let Contents { summaries: found, odd, is_cut } = match read(path) {
+        let Contents { summaries: found, odd, is_cut } = match read(path, Room::default()) {
             Ok(contents) => contents,
             Err(why) => {
                 tables.complete = false;
@@ -157,7 +157,7 @@ pub fn load(paths: &[PathBuf], libraries: &RangeNames) -> Tables {
     tables
 }
 
-fn read(path: &Path) -> Result<Contents, Unusable> {
+fn read(path: &Path, mut room: Room) -> Result<Contents, Unusable> {
     let file = files::open(path)?;
     let length = file.metadata()?.len();
     if length > MAX_FILE_BYTES {
@@ -174,7 +174,7 @@ fn read(path: &Path) -> Result<Contents, Unusable> {
     input.by_ref().take(HEAD_BYTES).read_to_end(&mut head)?;
     let delimiter = delimiter(&String::from_utf8_lossy(&head));
     let mut records = Records::new(BufReader::new(head.as_slice().chain(input)), delimiter);
-    let (mut raw, mut kept): (Vec<Raw>, _) = (Vec::new(), Kept::default());
+    let mut raw: Vec<Raw> = Vec::new();
     // Whether rows belong to the last table, what nsys said that comes next, and what is not read.
     let (mut is_open, mut next, mut other) = (false, None::<Announced>, None);
     let (mut remark, mut is_cut) = (String::new(), false);
@@ -205,7 +205,7 @@ fn read(path: &Path) -> Result<Contents, Unusable> {
                 is_open =
                     is_read != Some(false) || report.is_none() && columns.contains(&Column::Kernel);
                 if is_open {
-                    kept.row(vec![line.clone()], 1)?;
+                    room.row(vec![line.clone()], 1)?;
                     let naming = report.and_then(|r| naming_in(&r.options)).or(naming);
                     raw.push(Raw { columns, naming, rows: Vec::new() });
                 } else if let Some(report) = report {
@@ -222,7 +222,7 @@ fn read(path: &Path) -> Result<Contents, Unusable> {
                     return Err(Unusable::TooWide(width));
                 }
                 match raw.last_mut().filter(|_| record.is_whole) {
-                    Some(table) => table.rows.push(kept.row(cells, table.columns.len())?),
+                    Some(table) => table.rows.push(room.row(cells, table.columns.len())?),
                     None => is_cut = true,
                 }
             }
@@ -260,11 +260,11 @@ fn convention(tables: &[Raw]) -> Result<Convention, Unusable> {
         let cells = rows.iter().flat_map(|row| columns.iter().zip(row));
         for (column, cell) in cells.filter(|(column, _)| !is_text(**column)) {
             let reading = Reading::of(cell);
-            match reading {
-                Reading::Point(_) => drop(point.get_or_insert(cell)),
-                Reading::Comma(_) => drop(comma.get_or_insert(cell)),
-                _ if is_whole(*column) => evidence.add_whole(&reading),
-                _ => evidence.add(&reading, f64::INFINITY),
+            match (reading.point, reading.comma) {
+                (Some(_), None) => drop(point.get_or_insert(cell)),
+                (None, Some(_)) => drop(comma.get_or_insert(cell)),
+                _ if is_whole(*column) => evidence.add_whole(reading),
+                _ => evidence.add(reading, f64::INFINITY),
             }
         }
     }
@@ -385,23 +385,27 @@ fn kind(titles: &[String]) -> String {
     visible(format!("with the columns {}", first.join(", ")).as_bytes())
 }
 
-#[derive(Default)]
-struct Kept {
+/// What may still be kept of a file.
+#[derive(Clone, Copy)]
+struct Room {
     rows: usize,
     bytes: usize,
 }
 
-impl Kept {
-    /// Adds a row of a table with so many columns: the cells of it that are kept.
+impl Default for Room {
+    fn default() -> Self {
+        Room { rows: MAX_ROWS, bytes: MAX_ROW_BYTES }
+    }
+}
+
+impl Room {
+    /// Takes room for a row of a table with so many columns, and gives the cells that are kept.
     fn row(&mut self, mut cells: Vec<String>, columns: usize) -> Result<Vec<String>, Unusable> {
         cells.truncate(columns);
-        self.rows += 1;
         // An empty cell takes room as well.
-        let room = |cell: &String| size_of::<String>() + cell.len();
-        self.bytes += cells.iter().map(room).sum::<usize>();
-        if self.rows > MAX_ROWS || self.bytes > MAX_ROW_BYTES {
-            return Err(Unusable::TooMuch);
-        }
+        let bytes = cells.iter().map(|cell| size_of::<String>() + cell.len()).sum();
+        let left = self.rows.checked_sub(1).zip(self.bytes.checked_sub(bytes));
+        (self.rows, self.bytes) = left.ok_or(Unusable::TooMuch)?;
         Ok(cells)
     }
 }

@@ -89,21 +89,27 @@ fn the_default_domain_is_an_empty_name() {
 #[test]
 fn tables_beyond_what_nsys_writes_are_refused_by_name() {
     let wide = format!("{},x\n", HEAD.trim_end()) + &"1,".repeat(MAX_COLUMNS) + "1\n";
-    let row = "100.0,10,2,5,5,5,5,0,_Z1aIiEvi\n";
-    let long = format!("{HEAD}{}", row.repeat(MAX_ROWS));
-    let name = "k".repeat(1 << 20);
-    let fat = format!("{HEAD}{}", format!("1,10,2,5,5,5,5,0,{name}\n").repeat(64));
     let endless = format!("{HEAD}1,10,2,5,5,5,5,0,\"{}", "k".repeat(17 << 20));
-    for (text, why) in [
-        (wide, "201 cells"),
-        (long, "more than 200000 rows"),
-        (fat, "64 MiB"),
-        (endless, "a record has more than 16 MiB"),
-    ] {
+    for (text, why) in [(wide, "201 cells"), (endless, "a record has more than 16 MiB")] {
         let tables = load_text(&[("k_mangled.csv", &text)]);
         let [finding] = &tables.findings[..] else { panic!("{why}: {:?}", tables.findings) };
         assert!(finding.what.contains("k_mangled.csv") && finding.why.contains(why), "{finding}");
         assert!(!tables.complete && tables.kernels.is_empty() && !finding.remedy.is_empty());
+    }
+}
+
+#[test]
+fn rows_beyond_the_room_are_refused() {
+    let dir = tempfile::tempdir().expect("folder");
+    let path = dir.path().join("k_mangled.csv");
+    let text = format!("{HEAD}{}", "100.0,10,2,5,5,5,5,0,_Z1aIiEvi\n".repeat(3));
+    std::fs::write(&path, text).expect("file");
+    let whole = Room::default();
+    assert_eq!((whole.rows, whole.bytes), (200_000, 64 << 20));
+    let small = [Room { rows: 3, ..whole }, Room { bytes: 600, ..whole }];
+    assert!(read(&path, Room { rows: 4, ..whole }).is_ok());
+    for why in small.map(|room| read(&path, room).expect_err("too much").to_string()) {
+        assert!(why.contains("more than 200000 rows, or they take more than 64 MiB"), "{why}");
     }
 }
 
@@ -144,8 +150,8 @@ fn a_name_that_looks_like_a_number_says_nothing_about_numbers() {
 fn empty_cells_take_room_and_those_beyond_the_header_none() {
     let row = vec![String::new(); MAX_COLUMNS];
     let kept = |columns| {
-        let mut kept = Kept::default();
-        (0..20_000).take_while(|_| kept.row(row.clone(), columns).is_ok()).count()
+        let mut room = Room::default();
+        (0..20_000).take_while(|_| room.row(row.clone(), columns).is_ok()).count()
     };
     let room = MAX_COLUMNS * size_of::<String>();
     assert_eq!((kept(MAX_COLUMNS), kept(9)), (MAX_ROW_BYTES / room, 20_000));

@@ -580,7 +580,7 @@ impl Runs {
         if known {
             let pattern = self.patterns.entry(run.pattern).or_default();
             pattern.times.merge(&times);
-            pattern.graphs = whats.iter().filter(|&&what| is_graph(what)).count() as u64;
+            pattern.graphs = whats.iter().filter(|&&what| what & GRAPH != 0).count() as u64;
         }
         if self.runs.len() >= self.limits.runs {
             self.runs.sort_unstable_by_key(|run| (Reverse(run.end - run.start), run.start));
@@ -786,10 +786,6 @@ pub(super) struct Launch {
 
 /// Set in [`Launch::what`] of a graph that ran as a whole.
 pub(super) const GRAPH: u32 = 1 << 31;
-
-fn is_graph(what: u32) -> bool {
-    what & GRAPH != 0
-}
 
 /// A trace file is written buffer by buffer, so that launches of several threads come in pieces. A
 /// bounded window sorts them by their correlation id, which CUPTI counts up over the process.

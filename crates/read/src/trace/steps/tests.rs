@@ -12,6 +12,11 @@ struct Program {
 }
 
 impl Program {
+    fn of(whats: &[u32]) -> Self {
+        let mut program = Program::default();
+        program.run(whats);
+        program
+    }
     fn launch(&mut self, what: u32, queue: u32, ns: u64) {
         let at = self.launches.len() as u64 + 1;
         let span = Span { start: at * 10_000, end: at * 10_000 + ns };
@@ -58,8 +63,7 @@ fn random(count: usize, mut state: u64, names: u32) -> Vec<u32> {
 #[test]
 fn steps_are_at_least_so_many_where_a_run_as_long_was_dropped() {
     let mut runs = Runs::default();
-    let mut program = Program::default();
-    (0..30).for_each(|_| program.run(&forward(3, 1)));
+    let program = Program::of(&forward(3, 1).repeat(30));
     program.launches.iter().for_each(|launch| runs.push(launch));
     let mut found = runs.finish();
     let period = forward(3, 1).len() as u64;
@@ -95,13 +99,8 @@ fn the_steps_of_three_decodes_are_found_and_their_prefills_stand_apart() {
 
 #[test]
 fn short_requests_that_repeat_are_no_steps() {
-    let (prefill, step) = (forward(16, 2), forward(16, 1));
-    let mut program = Program::default();
-    for _ in 0..20 {
-        program.run(&prefill);
-        (0..8).for_each(|_| program.run(&step));
-    }
-    assert_eq!(program.steps(), (334, 160, 20));
+    let request = [forward(16, 2), forward(16, 1).repeat(8)].concat();
+    assert_eq!(Program::of(&request.repeat(20)).steps(), (334, 160, 20));
 }
 
 #[test]
@@ -109,17 +108,13 @@ fn experts_in_layers_in_steps_are_no_steps() {
     let expert = [1, 2, 3, 4];
     let layer: Vec<u32> = (10..25).chain(expert.repeat(8)).collect();
     let step: Vec<u32> = (30..37).chain(layer.repeat(12)).chain(40..50).collect();
-    let mut program = Program::default();
-    (0..30).for_each(|_| program.run(&step));
-    assert_eq!(program.steps(), (step.len() as u64, 30, 1));
+    assert_eq!(Program::of(&step.repeat(30)).steps(), (step.len() as u64, 30, 1));
 }
 
 #[test]
 fn too_few_steps_are_none() {
     let step: Vec<u32> = (0..100).collect();
-    let mut program = Program::default();
-    program.run(&random(50, 3, 1_000));
-    (0..4).for_each(|_| program.run(&step));
+    let mut program = Program::of(&[random(50, 3, 1_000), step.repeat(4)].concat());
     assert!(program.repeats().is_empty());
     program.run(&step);
     assert_eq!(program.steps(), (100, 5, 1));
@@ -146,8 +141,7 @@ fn odd_steps_do_not_end_a_phase() {
 /// Steps of 8 kernels; behind every `whole` of them comes one that is always another.
 fn with_others_between(whole: usize) -> Vec<Repeats> {
     let step: Vec<u32> = (0..8).collect();
-    let mut program = Program::default();
-    program.run(&step.repeat(5));
+    let mut program = Program::of(&step.repeat(5));
     for other in 100..300 {
         program.run(&[other]);
         program.run(&step.repeat(whole));
@@ -171,13 +165,9 @@ fn the_smallest_period_counts_and_no_half_of_one() {
     // The halves differ in one kernel.
     let mut step: Vec<u32> = (0..347).chain(0..347).collect();
     step[100] = 5_000;
-    let mut program = Program::default();
-    (0..24).for_each(|_| program.run(&step));
-    assert_eq!(program.steps(), (694, 24, 1));
+    assert_eq!(Program::of(&step.repeat(24)).steps(), (694, 24, 1));
     step[100] = 100;
-    let mut program = Program::default();
-    (0..24).for_each(|_| program.run(&step));
-    assert_eq!(program.steps(), (347, 48, 1));
+    assert_eq!(Program::of(&step.repeat(24)).steps(), (347, 48, 1));
 }
 
 #[test]
@@ -232,9 +222,7 @@ fn replays_of_a_graph_are_steps_in_whatever_order_their_kernels_ran() {
 
 #[test]
 fn graphs_that_ran_as_a_whole_belong_to_a_step() {
-    let mut program = Program::default();
-    (0..50).for_each(|_| program.run(&[GRAPH | 4, 1, 2]));
-    let found = program.repeats();
+    let found = Program::of(&[GRAPH | 4, 1, 2].repeat(50)).repeats();
     let phase = &found[0].phases[0];
     assert_eq!((phase.launches_per_step, phase.graphs_per_step, phase.steps), (3, 1, 50));
 }
@@ -243,18 +231,13 @@ fn graphs_that_ran_as_a_whole_belong_to_a_step() {
 fn one_kernel_again_and_again_is_no_step() {
     let whats = vec![3; 4 * RING];
     assert_eq!(runs(whats.iter().copied()), []);
-    let mut program = Program::default();
-    program.run(&whats);
-    assert!(program.repeats().is_empty());
+    assert!(Program::of(&whats).repeats().is_empty());
 }
 
 #[test]
 fn a_little_loop_in_a_long_program_is_not_its_step() {
-    let mut program = Program::default();
-    program.run(&random(4_000, 9, 100));
-    (0..300).for_each(|_| program.run(&[1, 2, 3, 4]));
-    program.run(&random(4_000, 10, 100));
-    assert!(program.repeats().is_empty());
+    let whats = [random(4_000, 9, 100), [1, 2, 3, 4].repeat(300), random(4_000, 10, 100)];
+    assert!(Program::of(&whats.concat()).repeats().is_empty());
 }
 
 proptest! {
@@ -273,14 +256,11 @@ proptest! {
         let mut order: Vec<usize> = (0..whats.len()).collect();
         order.sort_by_key(|&at| keys[at]);
         let shuffled: Vec<u32> = order.iter().map(|&at| whats[at]).collect();
-        let mut program = Program::default();
-        program.run(&shuffled);
-        prop_assert!(program.repeats().is_empty(), "{:?}", program.repeats());
+        let found = Program::of(&shuffled).repeats();
+        prop_assert!(found.is_empty(), "{found:?}");
         // In order they do, unless a shorter period makes up the step.
         whats.extend_from_slice(&names);
-        let mut program = Program::default();
-        program.run(&whats);
-        prop_assert_eq!(program.repeats().len(), 1);
+        prop_assert_eq!(Program::of(&whats).repeats().len(), 1);
     }
 
     #[test]
