@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use crate::inputs::{part, section};
+use crate::join::coverage::add_new;
 use crate::join::overhead::FEWEST_WARM;
 use crate::llm::mfu::per_generation;
 use crate::llm::preset::{Model, ModelPreset};
@@ -122,11 +123,7 @@ pub(crate) fn add(report: &mut Report, context: &Context<'_>) -> (Shown, RunMeas
     say_what_they_rest_on(report);
     sampled::add_flops(report, used.numbers.precision);
     report.insight.utilisation = Some(used);
-    for finding in findings {
-        if !report.findings.contains(&finding) {
-            report.findings.push(finding);
-        }
-    }
+    add_new(&mut report.findings, findings);
     (shown, measured)
 }
 

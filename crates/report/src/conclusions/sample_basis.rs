@@ -1,6 +1,7 @@
 //! A stage -> the instances that its GPU times are over: warm ones, recorded ones, or all; without
 //! outliers.
 
+use crate::join::kernels::scale;
 use stage2_contract::text::numbers::{count, counted};
 use stage2_model::{BusyParts, Origin, Report, StageRow, StepUnit, WarmRow};
 
@@ -133,13 +134,6 @@ fn is_in_part(report: &Report, row: &StageRow) -> bool {
 fn left_out(report: &Report, row: &StageRow) -> Option<u64> {
     let ours = report.source == Origin::Collector.label();
     row.recorded_instances.filter(|&taken| ours && taken < row.instances.unwrap_or(0))
-}
-
-/// `value * by / of`, rounded.
-fn scale(value: u64, by: u64, of: u64) -> Option<u64> {
-    let of = u128::from(of);
-    let scaled = (u128::from(value) * u128::from(by) + of / 2).checked_div(of)?;
-    u64::try_from(scaled).ok()
 }
 
 #[cfg(test)]

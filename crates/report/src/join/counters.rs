@@ -2,16 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use crate::roofline::bound::{DURATION_RATIO_MOST, roofline};
-use crate::roofline::bound::{Evidence, one_launch};
-use stage2_contract::text::{shorten, visible};
+use crate::roofline::bound::{DURATION_RATIO_MOST, Evidence, one_launch, roofline};
+use stage2_contract::text::visible;
 use stage2_model::{
     CounterRow, Finding, KernelRow, Launch, Origin, Peaks, RATE_SHARE_MOST, Report, Roofline,
     StageRow,
 };
 use stage2_read::ncu::load::{KernelCounters, Tables};
 use stage2_read::ncu::nvtx::{self, Label};
-use stage2_read::path_label::ELEMENT_LIMIT;
+use stage2_read::path_label::element;
 
 /// What follows the name of a stage of ncu's rows that stand beside the collector's.
 const NCU_MARK: &str = " (ncu)";
@@ -28,9 +27,10 @@ pub(crate) fn attach(report: &mut Report, tables: &Tables, peaks: Option<&Peaks>
     let several = of_ncu.len() > 1 || of_rows.len() > 1;
     let number = |device: u32| several.then_some(device);
     let mut by_key: HashMap<Key<'_>, Vec<&KernelCounters>> = HashMap::new();
-    for k in &tables.kernels {
-        let key = (k.key.kernel.as_str(), k.key.grid, k.key.block, number(k.key.device));
-        by_key.entry(key).or_default().push(k);
+    for counters in &tables.kernels {
+        let of = &counters.key;
+        let key = (of.kernel.as_str(), of.grid, of.block, number(of.device));
+        by_key.entry(key).or_default().push(counters);
     }
     let shapeless = report.kernels.iter().filter(|row| row.launch.is_none()).count();
     let source = report.source.clone();
@@ -64,11 +64,9 @@ pub(crate) fn attach(report: &mut Report, tables: &Tables, peaks: Option<&Peaks>
     }
     findings.extend(tables.findings.iter().cloned());
     if joined == 0 && !tables.kernels.is_empty() {
+        let profiled = tables.kernels.len();
         findings.push(Finding::warning(
-            format!(
-                "none of the {} kernels that ncu profiled is in the capture",
-                tables.kernels.len()
-            ),
+            format!("none of the {profiled} kernels that ncu profiled is in the capture"),
             match shapeless {
                 0 => "names, grids and blocks of both have to be the same".to_owned(),
                 _ => format!("{shapeless} kernel rows have no grid and block to find them by"),
@@ -92,10 +90,9 @@ pub(crate) fn attach(report: &mut Report, tables: &Tables, peaks: Option<&Peaks>
     if let Some((kernel, share)) = impossible.first() {
         findings.push(Finding::warning(
             format!(
-                "rates of {} kernel rows are more than the GPU can do, e.g. {:.3e} times its peak for \
-                 {kernel}",
+                "rates of {} kernel rows are more than the GPU can do, e.g. {share:.3e} times its peak \
+                 for {kernel}",
                 impossible.len(),
-                share
             ),
             format!(
                 "counters, durations or peaks are not those of these kernels (up to \
@@ -154,10 +151,7 @@ impl<'t> Places<'t> {
             ([], []) => ran_in.collect(),
             _ => ran_in.filter(|stage| known.contains(stage)).collect(),
         };
-        match possible.as_slice() {
-            [one] => Some((*one).clone()),
-            _ => None,
-        }
+        if let [one] = possible.as_slice() { Some((*one).clone()) } else { None }
     }
 
     /// Largest median over the smallest.
@@ -169,11 +163,8 @@ impl<'t> Places<'t> {
 
 /// A range as the stages of reports are named.
 fn stage_label(label: &Label) -> String {
-    let part = |text: &str| shorten(&visible(text.as_bytes()), ELEMENT_LIMIT);
-    match &label.domain {
-        Some(domain) => format!("{}@{}", part(&label.name), part(domain)),
-        None => part(&label.name),
-    }
+    let domain = label.domain.as_ref().map(|domain| visible(domain.as_bytes()));
+    element(&visible(label.name.as_bytes()), domain.as_deref())
 }
 
 /// The counters of the row's stage, else such as stand for it nevertheless, else any.
@@ -192,12 +183,11 @@ fn choose<'t>(
         };
         let unplaced = |c: &&&KernelCounters| c.outermost.is_empty();
         let found = candidates.iter().find(of_stage).or(candidates.iter().find(unplaced));
-        let mut counters = (*found.or(candidates.first())?).clone();
+        let found = (*found.or(candidates.first())?).clone();
         // Against itself it would check nothing.
-        counters.duration_ns = None;
-        let mut counted = counter_row(&counters, row, peaks);
-        counted.profiled_in = Some(row.stage.clone());
-        return Some(counted);
+        let counters = KernelCounters { duration_ns: None, ..found };
+        let profiled_in = Some(row.stage.clone());
+        return Some(CounterRow { profiled_in, ..counter_row(&counters, row, peaks) });
     }
     let medians_ratio = places.medians_ratio(key, &row.stage);
     let counted = candidates.iter().map(|counters| {
@@ -213,29 +203,18 @@ fn choose<'t>(
             medians_ratio,
         });
         if counted.one_launch.is_some() {
-            let here = counted.profiled_in.as_deref() == Some(row.stage.as_str());
-            counted.roofline = of_launch(counters, counted.roofline.duration_ratio, here, peaks);
+            // Without the row counters give no rate, and a bound in the stage of the launch only.
+            let duration_ratio = counted.roofline.duration_ratio;
+            counted.roofline = Roofline { duration_ratio, ..roofline(counters, None, peaks) };
+            if counted.profiled_in.as_ref() != Some(&row.stage) {
+                (counted.roofline.bound, counted.roofline.bound_why) = (None, None);
+            }
         }
         counted
     });
     counted.min_by_key(|counted| {
-        (counted.profiled_in.as_deref() != Some(row.stage.as_str()), counted.one_launch.is_some())
+        (counted.profiled_in.as_ref() != Some(&row.stage), counted.one_launch.is_some())
     })
-}
-
-/// What counters say without the row: no rate, and a bound in the stage of the launch only.
-fn of_launch(
-    counters: &KernelCounters,
-    duration_ratio: Option<f64>,
-    here: bool,
-    peaks: Option<&Peaks>,
-) -> Roofline {
-    let mut roof = roofline(counters, None, peaks);
-    roof.duration_ratio = duration_ratio;
-    if !here {
-        (roof.bound, roof.bound_why) = (None, None);
-    }
-    roof
 }
 
 fn key_of<'t>(row: &KernelRow, name: &'t str, several: bool) -> Option<Key<'t>> {

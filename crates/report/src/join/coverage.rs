@@ -13,6 +13,7 @@ use stage2_model::{
     Coverage, CoverageCounts, DeviceRow, Empty, FileEnding, Finding, META_SAMPLE, ProcessCoverage,
     Severity, Status, Verdict, WorkloadExit,
 };
+use stage2_read::trace::ranges::PathTimes;
 use stage2_read::trace::stats::Sampled;
 use stage2_read::trace::{Capture, META_GPU_OFF, META_PIECES_MISSING, ProcessCapture};
 
@@ -38,14 +39,10 @@ pub(super) fn coverage(capture: &Capture) -> Coverage {
 
 /// Whether a later file is of the same process: it became another program.
 fn goes_on_in(one: &ProcessCapture, other: &ProcessCapture) -> bool {
-    let who = |capture: &ProcessCapture| {
-        capture.process.as_ref().map(|process| (process.pid, process.host.clone()))
-    };
+    let Some((a, b)) = one.process.as_ref().zip(other.process.as_ref()) else { return false };
     let begins = |capture: &ProcessCapture| capture.first_anchor.map(|anchor| anchor.mono);
-    begins(one) < begins(other)
-        && begins(one).is_some()
-        && who(one).is_some()
-        && who(one) == who(other)
+    let is_later = begins(one).is_some() && begins(one) < begins(other);
+    is_later && (a.pid, &a.host) == (b.pid, &b.host)
 }
 
 /// Why a process ended, for people.
@@ -118,13 +115,11 @@ fn counts(capture: &ProcessCapture) -> CoverageCounts {
 }
 
 fn verdict(coverage: &Coverage) -> Verdict {
-    let gaps = gaps(coverage);
+    let (gaps, part) = (gaps(coverage).join("; "), part(coverage));
     let records = coverage.gpu_records();
     let total = &coverage.total;
-    let part = part(coverage);
     if records == 0 {
         // `empty::explain` adds the cause.
-        let gaps = gaps.join("; ");
         let gaps = if gaps.is_empty() { gaps } else { format!(" ({gaps})") };
         let text = format!("{}{gaps}{part}", empty::EMPTY);
         return Verdict { status: Status::Empty, text };
@@ -132,85 +127,68 @@ fn verdict(coverage: &Coverage) -> Verdict {
     if gaps.is_empty() {
         // Nobody looks outside where only ranges are asked for.
         let in_part = coverage.processes.iter().all(ProcessCoverage::is_in_part);
-        let outside = match in_part && total.outside_ranges == 0 {
-            true => String::new(),
-            false => format!(", {} outside of ranges", count(total.outside_ranges)),
-        };
-        let libraries = match total.in_library_ranges {
-            0 => String::new(),
-            number => format!(", {} of them in ranges of libraries", count(number)),
-        };
-        let text = format!(
+        let mut text = format!(
             "complete: no record is known to be lost, and every kernel record is attributed ({} GPU records in \
-             ranges{outside}{libraries}){part}",
+             ranges",
             count(total.attributed),
         );
-        return Verdict { status: Status::Complete, text };
+        if !in_part || total.outside_ranges > 0 {
+            text += &format!(", {} outside of ranges", count(total.outside_ranges));
+        }
+        if total.in_library_ranges > 0 {
+            text += &format!(", {} of them in ranges of libraries", count(total.in_library_ranges));
+        }
+        return Verdict { status: Status::Complete, text: format!("{text}){part}") };
     }
-    let text = format!("PARTIAL, with {} GPU records: {}{part}", count(records), gaps.join("; "));
+    let text = format!("PARTIAL, with {} GPU records: {gaps}{part}", count(records));
     Verdict { status: Status::Partial, text }
 }
 
 /// What has to be known of a part of a run before any number is read.
 fn part(coverage: &Coverage) -> String {
-    let ranges = coverage.ranges().map_or_else(String::new, |ranges| {
-        format!("; COLLECTED ONLY in {ranges}: GPU work elsewhere is in no number")
-    });
-    let samples: BTreeSet<&str> = coverage
-        .processes
-        .iter()
-        .filter_map(|p| p.meta.get(META_SAMPLE))
-        .map(String::as_str)
-        .collect();
-    let samples = samples.into_iter().collect::<Vec<_>>().join(", ");
-    let sampled = match samples.as_str() {
-        "" => String::new(),
-        _ => format!(
+    let mut part = String::new();
+    if let Some(ranges) = coverage.ranges() {
+        part = format!("; COLLECTED ONLY in {ranges}: GPU work elsewhere is in no number");
+    }
+    let samples = coverage.processes.iter().filter_map(|p| p.meta.get(META_SAMPLE));
+    let samples: BTreeSet<&str> = samples.map(String::as_str).collect();
+    if !samples.is_empty() {
+        let samples = samples.into_iter().collect::<Vec<_>>().join(", ");
+        part += &format!(
             "; SAMPLED {samples}: calls and totals are scaled from the recorded instances of each \
              range"
-        ),
-    };
-    format!("{ranges}{sampled}")
+        );
+    }
+    part
 }
 
 /// What keeps the capture from being complete.
 fn gaps(coverage: &Coverage) -> Vec<String> {
-    let processes = |has: &dyn Fn(&ProcessCoverage) -> bool| {
+    let number = |has: &dyn Fn(&ProcessCoverage) -> bool| {
         coverage.processes.iter().filter(|process| has(process)).count() as u64
     };
+    let ended = |ending| number(&|p| p.ending == ending);
+    let killed = number(&|p| p.ending == FileEnding::Open && p.end_reason.is_none());
     // Without any GPU work that is the cause, not a gap.
-    let off = |p: &ProcessCoverage| p.gpu_off.is_some() && coverage.gpu_records() > 0;
+    let off = number(&|p| p.gpu_off.is_some() && coverage.gpu_records() > 0);
+    let with = |key| number(&|p| p.meta.contains_key(key));
+    let of_processes = [
+        ("processes killed or still running", killed),
+        (
+            "processes whose last records before an exec are missing",
+            ended(FileEnding::Open) - killed,
+        ),
+        ("spool files cut short", ended(FileEnding::Torn)),
+        ("spool files not readable to the end", ended(FileEnding::Unreadable)),
+        ("spool files not readable at all", coverage.files_refused),
+        ("processes whose GPU work was not recorded", off),
+        ("processes with pieces of their trace missing", with(META_PIECES_MISSING)),
+        ("processes whose GPU work is incomplete", with(META_INCOMPLETE)),
+    ];
     let counted = CHECKS.iter().filter(|check| check.severity != Severity::Note);
-    counted
-        .map(|check| (check.what, (check.count)(&coverage.total)))
-        .chain([
-            (
-                "processes killed or still running",
-                processes(&|p| p.ending == FileEnding::Open && p.end_reason.is_none()),
-            ),
-            (
-                "processes whose last records before an exec are missing",
-                processes(&|p| p.ending == FileEnding::Open && p.end_reason.is_some()),
-            ),
-            ("spool files cut short", processes(&|p| p.ending == FileEnding::Torn)),
-            (
-                "spool files not readable to the end",
-                processes(&|p| p.ending == FileEnding::Unreadable),
-            ),
-            ("spool files not readable at all", coverage.files_refused),
-            ("processes whose GPU work was not recorded", processes(&off)),
-            (
-                "processes with pieces of their trace missing",
-                processes(&|p| p.meta.contains_key(META_PIECES_MISSING)),
-            ),
-            (
-                "processes whose GPU work is incomplete",
-                processes(&|p| p.meta.contains_key(META_INCOMPLETE)),
-            ),
-        ])
-        .filter(|&(_, number)| number > 0)
-        .map(|(what, number)| format!("{what}: {}", count(number)))
-        .collect()
+    let counted = counted.map(|check| (check.what, (check.count)(&coverage.total)));
+    let gaps = counted.chain(of_processes).filter(|(_, number)| *number > 0);
+    gaps.map(|(what, number)| format!("{what}: {}", count(number))).collect()
 }
 
 /// Files that a finding names.
@@ -225,9 +203,9 @@ const META_FIELDS_LEFT_OUT: &str = "ranges.fields_left_out";
 /// A count that, where it is not zero, is a finding; as a warning or an error, it also keeps the
 /// capture from being complete.
 struct Check {
-    pub(super) severity: Severity,
-    pub(super) count: fn(&CoverageCounts) -> u64,
-    pub(super) what: &'static str,
+    severity: Severity,
+    count: fn(&CoverageCounts) -> u64,
+    what: &'static str,
     why: &'static str,
     remedy: &'static str,
 }
@@ -427,13 +405,18 @@ pub(super) fn process_findings(captures: &[ProcessCapture], coverage: &Coverage)
 /// report on it.
 pub(super) fn distinct(findings: Vec<Finding>) -> Vec<Finding> {
     let mut kept: Vec<Finding> = Vec::with_capacity(findings.len());
+    add_new(&mut kept, findings);
+    kept.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    kept
+}
+
+/// Adds those that `kept` does not hold yet.
+pub(crate) fn add_new(kept: &mut Vec<Finding>, findings: Vec<Finding>) {
     for finding in findings {
         if !kept.contains(&finding) {
             kept.push(finding);
         }
     }
-    kept.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
-    kept
 }
 
 fn endings(processes: &[ProcessCoverage]) -> impl Iterator<Item = Finding> {
@@ -531,13 +514,11 @@ fn clocks(captures: &[ProcessCapture]) -> impl Iterator<Item = Finding> {
         "keep the clocks of the machine steady during a run",
     );
     let steps = captures.iter().fold(0_u64, |sum, c| sum.saturating_add(c.clock_steps));
+    let steps = count(steps);
     let stepped = of_files(
         Severity::Warning,
         captures.iter().filter(|c| c.clock_steps > 0).map(|c| c.file.as_str()),
-        &format!(
-            "spool files with clocks that stepped during the run (in all {} times)",
-            count(steps)
-        ),
+        &format!("spool files with clocks that stepped during the run (in all {steps} times)"),
         "the clock was set, or the machine was suspended; windows and idle time of stages that were \
          open then are off by the step, and times of GPU work are not",
         "keep the machine awake and its clock steady during a run, and run again",
@@ -560,14 +541,14 @@ fn filters(captures: &[ProcessCapture]) -> impl Iterator<Item = Finding> {
         );
         let why = "their GPU numbers are absent, and no sum holds them, nor GPU work outside of \
                    ranges; busy and idle time of the GPUs are not known";
-        Some(match opened {
-            true => Finding::note(what, why, "leave STAGE2_RANGES unset to have all GPU work"),
-            false => Finding::warning(
-                what,
-                why,
+        let (severity, remedy) = match opened {
+            true => (Severity::Note, "leave STAGE2_RANGES unset to have all GPU work"),
+            false => (
+                Severity::Warning,
                 "correct STAGE2_RANGES: no range that was opened matches, so no GPU work is here",
             ),
-        })
+        };
+        Some(Finding::new(severity, what, why, remedy))
     })
 }
 
@@ -575,11 +556,11 @@ fn filters(captures: &[ProcessCapture]) -> impl Iterator<Item = Finding> {
 fn samples(captures: &[ProcessCapture]) -> impl Iterator<Item = Finding> {
     captures.iter().filter_map(|capture| {
         let sample = capture.sample()?;
-        let sampled = || capture.path_times.values().map(|times| times.sampled);
-        let unseen = sampled().filter(|sampled| sampled.instances > 0 && sampled.recorded == 0);
-        let unseen = unseen.count() as u64;
-        let mut all = Sampled::default();
-        sampled().for_each(|sampled| all.add(sampled));
+        let (mut all, mut unseen) = (Sampled::default(), 0);
+        for PathTimes { sampled, .. } in capture.path_times.values() {
+            unseen += u64::from(sampled.instances > 0 && sampled.recorded == 0);
+            all.add(*sampled);
+        }
         let what = format!(
             "{}: sampled {sample}: recorded {} of {} range instances (nested ones count each); {} \
              range paths have none that was recorded",
@@ -593,12 +574,9 @@ fn samples(captures: &[ProcessCapture]) -> impl Iterator<Item = Finding> {
                    of one path, busy time, windows and kernels per instance are of what was \
                    recorded; work outside of the sampled ranges, and of paths without a recorded \
                    instance, is in no number";
+        let remedy = "lower N of STAGE2_SAMPLE, or name the ranges that repeat in STAGE2_RANGES";
         Some(match unseen > 0 || all.recorded == 0 {
-            true => Finding::warning(
-                what,
-                why,
-                "lower N of STAGE2_SAMPLE, or name the ranges that repeat in STAGE2_RANGES",
-            ),
+            true => Finding::warning(what, why, remedy),
             false => Finding::note(what, why, ""),
         })
     })
@@ -606,21 +584,20 @@ fn samples(captures: &[ProcessCapture]) -> impl Iterator<Item = Finding> {
 
 /// What the trace files say of forked children.
 fn children(captures: &[ProcessCapture]) -> Vec<Finding> {
-    let unrecorded = |capture: &ProcessCapture| {
-        Some(Finding::note(
+    let mut notes = Vec::new();
+    for capture in captures {
+        let Some(why) = capture.meta.get(META_UNRECORDED) else { continue };
+        notes.push(Finding::note(
             format!("{}: this forked child was recorded only in part", capture.file),
-            capture.meta.get(META_UNRECORDED)?,
+            why,
             "fork it before the parent uses CUDA, or start it with the method `spawn`",
-        ))
-    };
-    let mut notes: Vec<Finding> = captures.iter().filter_map(unrecorded).collect();
+        ));
+    }
     let children = sum_of_meta(captures, META_AFTER_CUDA);
     if children > 0 {
+        let what = "processes forked after their parent had initialised CUDA";
         notes.push(Finding::note(
-            format!(
-                "processes forked after their parent had initialised CUDA: {}",
-                count(children)
-            ),
+            format!("{what}: {}", count(children)),
             "CUDA does not work in such a child before it calls exec, so its GPU work is missing",
             "if they should use the GPU, fork them before the parent uses CUDA, or start them with \
              the method `spawn`",
@@ -670,13 +647,9 @@ pub(super) fn shared_devices(rows: &[DeviceRow]) -> impl Iterator<Item = Finding
 /// A window that was to begin together with those of other processes.
 fn late_window(process: &ProcessCoverage) -> Option<Finding> {
     let late_ns = process.meta.get(window::LATE)?.parse().ok();
-    let late_ns = late_ns.filter(|ns| *ns >= window::LATE_FROM_NS)?;
+    let late_ms = late_ns.filter(|ns| *ns >= window::LATE_FROM_NS).map(ms3)?;
     Some(Finding::note(
-        format!(
-            "{}: its window began {} ms after the moment that was set",
-            process.file,
-            ms3(late_ns)
-        ),
+        format!("{}: its window began {late_ms} ms after the moment that was set", process.file),
         "the process was asked too late, or CUPTI took long to start: the steps recorded here are later ones \
          than those of processes that began in time",
         "start again: CUPTI stays attached; or set a later moment (`ctl start --at`)",
@@ -689,12 +662,10 @@ fn shifted_windows(processes: &[ProcessCoverage]) -> Option<Finding> {
     let at = processes.iter().find_map(|process| fact(process, window::AT))?;
     // Clocks of several hosts are further apart than steps.
     let host = processes.first()?.host.as_ref();
-    let steps = processes
-        .iter()
-        .filter(|process| process.host.as_ref() == host && fact(process, window::AT) == Some(at))
-        .filter_map(|process| {
-            Some((fact(process, window::FIRST_STEP)?, fact(process, window::FIRST_STEP_NS)?))
-        });
+    let here = processes.iter().filter(|process| process.host.as_ref() == host);
+    let begun = here.filter(|process| fact(process, window::AT) == Some(at));
+    let steps =
+        begun.filter_map(|p| Some((fact(p, window::FIRST_STEP)?, fact(p, window::FIRST_STEP_NS)?)));
     let steps = FirstSteps::of(steps).filter(|steps| !steps.are_one())?;
     Some(Finding::note(
         format!(

@@ -2,13 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Groups;
-use super::kernels::percent;
-use crate::join::Labels;
-use crate::join::{GlobalDevice, Mapping};
+use crate::join::kernels::percent;
+use crate::join::{GlobalDevice, Groups, Labels, Mapping};
 use stage2_contract::stats::union_ns;
-use stage2_contract::text;
-use stage2_contract::text::uuid_text;
+use stage2_contract::text::{uuid_text, visible};
 use stage2_contract::trace::Device;
 use stage2_model::DeviceRow;
 use stage2_read::trace::ProcessCapture;
@@ -59,10 +56,11 @@ impl DeviceTotals {
 
     /// The rows, in the order in which the devices were met.
     pub(super) fn rows(mut self, groups: &Groups, labels: &Labels<'_>) -> Vec<DeviceRow> {
-        let row = |(index, device): (u32, &GlobalDevice)| {
-            row(device, labels.device(index), self.devices.remove(&index).unwrap_or_default())
-        };
-        let mut rows: Vec<DeviceRow> = (0..).zip(labels.tables.devices.values()).map(row).collect();
+        let mut rows = Vec::with_capacity(labels.tables.devices.len());
+        for (index, device) in (0..).zip(labels.tables.devices.values()) {
+            let total = self.devices.remove(&index).unwrap_or_default();
+            rows.push(row(device, labels.device(index), &total));
+        }
         for (key, stats) in groups {
             if let (Work::Kernel(_), Some(row)) = (key.work, rows.get_mut(key.device as usize)) {
                 row.kernels = row.kernels.saturating_add(stats.calls);
@@ -86,7 +84,7 @@ impl Total {
     }
 }
 
-fn row(device: &GlobalDevice, label: &str, total: Total) -> DeviceRow {
+fn row(device: &GlobalDevice, label: &str, total: &Total) -> DeviceRow {
     let described = device.device.as_ref();
     let (span_ns, shared) = (total.span_ns(), total.shared());
     // Zero or empty in the record: not known.
@@ -95,14 +93,13 @@ fn row(device: &GlobalDevice, label: &str, total: Total) -> DeviceRow {
     DeviceRow {
         device: label.to_owned(),
         index: device.index,
-        name: described.map(|d| text::visible(&d.name)).filter(|name| !name.is_empty()),
+        name: described.map(|d| visible(&d.name)).filter(|name| !name.is_empty()),
         host: device.host.clone(),
         uuid: described.filter(|d| d.uuid != [0; 16]).map(|d| format!("GPU-{}", uuid_text(d.uuid))),
         simulated: device.simulated,
         compute_capability: described
-            .map(|d| d.compute_capability)
-            .filter(|&(major, _)| major != 0)
-            .map(|(major, minor)| format!("{major}.{minor}")),
+            .filter(|d| d.compute_capability.0 != 0)
+            .map(|d| format!("{}.{}", d.compute_capability.0, d.compute_capability.1)),
         multiprocessors: some32(|d| d.multiprocessors),
         memory_bytes: some64(|d| d.memory_bytes),
         bandwidth_kb_per_s: some64(|d| d.bandwidth_kb_per_s),
@@ -113,7 +110,6 @@ fn row(device: &GlobalDevice, label: &str, total: Total) -> DeviceRow {
         gpu_span_ns: Some(span_ns).filter(|_| !total.in_part),
         gpu_busy_percent: percent(total.busy_ns, span_ns).filter(|_| !total.in_part && !shared),
         shared_by_processes: shared,
-        kernels: 0,
-        kernel_sum_ns: 0,
+        ..DeviceRow::default()
     }
 }

@@ -34,9 +34,8 @@ fn reason(cause: EmptyCause, why: impl Into<String>, remedy: impl Into<String>) 
 /// What the trace files themselves say. Not empty: a capture without GPU work has some cause.
 pub(super) fn of_capture(capture: &Capture) -> Vec<EmptyReason> {
     let processes = &capture.processes;
-    let mut reasons = Vec::new();
     if processes.is_empty() {
-        reasons.push(match capture.files_refused {
+        return vec![match capture.files_refused {
             0 => reason(
                 EmptyCause::NothingUsed,
                 "there is no trace file: no process of the workload used CUDA or NVTX, or none \
@@ -50,12 +49,11 @@ pub(super) fn of_capture(capture: &Capture) -> Vec<EmptyReason> {
                 format!("none of the {} trace files can be read", count(files)),
                 "see the findings about each file, and run again",
             ),
-        });
-        return reasons;
+        }];
     }
-    let off = [META_GPU_OFF, META_INCOMPLETE];
-    let off =
-        distinct(off.iter().flat_map(|key| processes.iter().filter_map(|p| p.meta.get(*key))));
+    let mut reasons = Vec::new();
+    let values = |key: &'static str| processes.iter().filter_map(move |p| p.meta.get(key));
+    let off = distinct(values(META_GPU_OFF).chain(values(META_INCOMPLETE)));
     if !off.is_empty() {
         reasons.push(reason(
             EmptyCause::CuptiOff,
@@ -63,7 +61,7 @@ pub(super) fn of_capture(capture: &Capture) -> Vec<EmptyReason> {
             "do what it says and run again; docs/limits.md has what CUPTI needs",
         ));
     }
-    let mut children = distinct(processes.iter().filter_map(|p| p.meta.get(META_UNRECORDED)));
+    let mut children = distinct(values(META_UNRECORDED));
     let after_cuda = sum_of_meta(processes, META_AFTER_CUDA);
     if after_cuda > 0 {
         children.push(format!(
@@ -82,10 +80,8 @@ pub(super) fn of_capture(capture: &Capture) -> Vec<EmptyReason> {
     let started: Vec<&ProcessCapture> =
         processes.iter().filter(|process| process.meta.contains_key(META_CUPTI)).collect();
     reasons.extend(ranges_never_opened(&started));
-    let cut = |process: &&ProcessCapture| {
-        matches!(process.state.ending, FileEnding::Open | FileEnding::Torn)
-    };
-    let cut = processes.iter().filter(cut).count() as u64;
+    let is_cut = |ending| matches!(ending, FileEnding::Open | FileEnding::Torn);
+    let cut = processes.iter().filter(|p| is_cut(p.state.ending)).count() as u64;
     if cut > 0 {
         reasons.push(reason(
             EmptyCause::Killed,
@@ -132,8 +128,9 @@ fn ranges_never_opened(recording: &[&ProcessCapture]) -> Option<EmptyReason> {
     let filters = || recording.iter().filter_map(|process| process.meta.get(META_RANGES));
     let mut times = recording.iter().flat_map(|process| process.path_times.values());
     let opened = times.any(|times| times.sampled.instances > 0);
-    (!recording.is_empty() && filters().count() == recording.len() && !opened).then(|| {
-        let filters = quoted(&distinct(filters()));
+    let all_filter = !recording.is_empty() && filters().count() == recording.len();
+    let filters = quoted(&distinct(filters()));
+    (all_filter && !opened).then(|| {
         reason(
             EmptyCause::RangesNeverOpened,
             format!("GPU work was asked for in ranges that match {filters}; none opened"),
@@ -153,21 +150,21 @@ pub(crate) fn explain(report: &mut Report, collected: bool, doctor: &Doctor) {
         report.coverage.empty = None;
         return;
     }
-    let reasons = match collected {
-        true => {
-            let known = report.coverage.empty.take();
-            let known = known.map(|empty| [vec![empty.first], empty.also].concat());
-            let mut reasons = of_run(report);
-            reasons.extend(known.unwrap_or_default());
-            without_guesses(reasons)
-        }
-        false => vec![of_nsys(report).unwrap_or_else(|| {
+    let reasons = if collected {
+        let mut reasons = of_run(report);
+        let known = report.coverage.empty.take();
+        reasons.extend(
+            known.into_iter().flat_map(|Empty { first, also }| [vec![first], also].concat()),
+        );
+        without_guesses(reasons)
+    } else {
+        vec![of_nsys(report).unwrap_or_else(|| {
             reason(
                 EmptyCause::CapturesEmpty,
                 "the captures hold no GPU work",
                 "merge captures of a run that used the GPU",
             )
-        })],
+        })]
     };
     let Some(mut empty) = Empty::of(reasons) else { return };
     // A workload that failed has told its reason itself.
@@ -176,14 +173,12 @@ pub(crate) fn explain(report: &mut Report, collected: bool, doctor: &Doctor) {
     }
     let EmptyReason { why, remedy, .. } = &empty.first;
     let also: Vec<&str> = empty.also.iter().map(|reason| reason.why.as_str()).collect();
-    let also = match also.is_empty() {
-        true => String::new(),
-        false => format!(" (also: {})", also.join("; ")),
-    };
+    let also =
+        if also.is_empty() { String::new() } else { format!(" (also: {})", also.join("; ")) };
     let verdict = &mut report.coverage.verdict.text;
     // What follows the first words (losses, samples) stays behind the cause.
-    let tail = verdict.strip_prefix(EMPTY).unwrap_or_default().to_owned();
-    *verdict = format!("{}: {why}{also}{tail}", EMPTY);
+    let tail = verdict.strip_prefix(EMPTY).unwrap_or_default();
+    *verdict = format!("{EMPTY}: {why}{also}{tail}");
     // Beside a failure of its own the rest is a detail, and the verdict has it.
     let also = if empty.first.cause == EmptyCause::WorkloadFailed { "" } else { &also };
     let what = format!("no GPU work was recorded: {why}{also}");
@@ -202,13 +197,8 @@ fn of_nsys(report: &Report) -> Option<EmptyReason> {
         (if launches == 0 { calls } else { 0 }, "CUDA API call"),
         (sum(|counts| counts.nvtx_ranges), "NVTX range"),
     ];
-    let seen: Vec<String> = seen
-        .into_iter()
-        .filter(|(number, _)| *number > 0)
-        .map(|(number, what)| {
-            format!("{} {what}{}", count(number), if number == 1 { "" } else { "s" })
-        })
-        .collect();
+    let seen = seen.into_iter().filter(|(number, _)| *number > 0);
+    let seen: Vec<String> = seen.map(|(number, what)| counted(number, what)).collect();
     if seen.is_empty() {
         let tables = captures().next().is_some_and(|first| first.kind == Source::Csv);
         return tables.then(|| {
@@ -221,10 +211,8 @@ fn of_nsys(report: &Report) -> Option<EmptyReason> {
     }
     let said = captures().flat_map(|one| &one.said).take(QUOTED);
     let said: Vec<&str> = said.map(|text| text.trim_end_matches('.')).collect();
-    let said = match said.is_empty() {
-        true => String::new(),
-        false => format!("; nsys says: {}", said.join("; ")),
-    };
+    let said =
+        if said.is_empty() { String::new() } else { format!("; nsys says: {}", said.join("; ")) };
     Some(reason(
         EmptyCause::CapturesEmpty,
         format!("nsys recorded {}, but no kernel{said}", seen.join(" and ")),
@@ -236,9 +224,8 @@ fn of_nsys(report: &Report) -> Option<EmptyReason> {
 /// Adds what doctor found to what is to be done, and the command that makes all checks.
 fn add_doctor(remedy: &mut String, doctor: &Doctor) {
     if let Some(first) = doctor.found.first() {
-        remedy.push_str("; doctor found: ");
         // The command below shows them all; a remedy is one line of a log.
-        remedy.push_str(first);
+        remedy.push_str(&format!("; doctor found: {first}"));
     }
     if let Some(next) = &doctor.next {
         remedy.push_str(&format!("; `{next}` checks everything that a run needs"));
@@ -273,9 +260,9 @@ fn elsewhere(report: &Report) -> impl Iterator<Item = EmptyReason> + use<> {
 
 fn of_run(report: &Report) -> Vec<EmptyReason> {
     let mut reasons: Vec<EmptyReason> = elsewhere(report).collect();
-    let end = report.run.workload_end.as_ref().filter(|end| end.how == EndedBy::Failure);
-    if let Some(end) = end
-        && let Some(WorkloadExit::Code(_)) = end.exit
+    if let Some(end) = &report.run.workload_end
+        && end.how == EndedBy::Failure
+        && matches!(end.exit, Some(WorkloadExit::Code(_)))
     {
         reasons.push(reason(
             EmptyCause::WorkloadFailed,
@@ -334,14 +321,8 @@ fn of_run(report: &Report) -> Vec<EmptyReason> {
 /// That nothing was used is a guess, and what CUDA did follows from the rest: neither stands beside a
 /// cause that says why. Of two causes of one kind the first stays.
 fn without_guesses(mut reasons: Vec<EmptyReason>) -> Vec<EmptyReason> {
-    let guess = |cause| {
-        matches!(
-            cause,
-            EmptyCause::NothingUsed
-                | EmptyCause::CudaNeverInitialised
-                | EmptyCause::NothingLaunched
-        )
-    };
+    use EmptyCause::{CudaNeverInitialised, NothingLaunched, NothingUsed};
+    let guess = |cause| matches!(cause, NothingUsed | CudaNeverInitialised | NothingLaunched);
     if reasons.iter().any(|reason| !guess(reason.cause)) {
         reasons.retain(|reason| !guess(reason.cause));
     }

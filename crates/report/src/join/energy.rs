@@ -44,11 +44,8 @@ impl StageEnergies {
                 all.add(start, end);
                 all
             });
-            let Some(windows) =
-                of_process.as_ref().or(stage.times.as_ref().map(|times| &times.windows))
-            else {
-                continue;
-            };
+            let of_ranges = stage.times.as_ref().map(|times| &times.windows);
+            let Some(windows) = of_process.as_ref().or(of_ranges) else { continue };
             for &index in stage.by_device.keys() {
                 let id = process.devices.get(index as usize).and_then(|device| device.id);
                 let Some(id) = id else { continue };
@@ -61,10 +58,7 @@ impl StageEnergies {
                 }
                 let new = readings.within(windows);
                 let of_stage = self.by_stage.entry(mapping.path(path)).or_default();
-                match of_stage.get_mut(&device) {
-                    Some(known) => known.add(&new),
-                    None => drop(of_stage.insert(device, new)),
-                }
+                of_stage.entry(device).and_modify(|known| known.add(&new)).or_insert(new);
             }
         }
     }
@@ -86,10 +80,8 @@ impl StageEnergies {
             let mut of_devices = Vec::with_capacity(devices.len());
             for (&device, on) in devices {
                 clocks.merge(&on.clocks);
-                let mut energy = on.energy.clone();
-                if shared.contains(&device) {
-                    energy = Err(Absent::SharedGpu);
-                }
+                let is_shared = shared.contains(&device);
+                let energy = if is_shared { Err(Absent::SharedGpu) } else { on.energy.clone() };
                 let label = labels.device(device).to_owned();
                 of_devices.push(row(label, on, energy, self.others.get(&device).copied()));
             }
@@ -130,14 +122,13 @@ impl DeviceReadings {
         let totals = timed.iter().filter_map(|(at, state)| Some((*at, state.energy_mj?)));
         let totals: Vec<Reading> = totals.collect();
         let powers = states.iter().filter_map(|state| Some(f64::from(state.power_mw?) / 1e3));
-        let meta = |key: &str| process.meta.get(key).cloned();
+        let meta = |key: &str| process.meta.get(key).map(String::as_str);
         let track = if totals.is_empty() {
             let told = meta(&format!("{META_NVML_OFF}.{id}")).or_else(|| meta(META_NVML_OFF));
-            let silent = || match states.is_empty() {
-                true => "its trace file has no reading".to_owned(),
-                false => "NVML does not support it on this GPU".to_owned(),
-            };
-            Err(Absent::NoEnergy { why: told.unwrap_or_else(silent) })
+            Err(no(told.unwrap_or(match states.is_empty() {
+                true => "its trace file has no reading",
+                false => "NVML does not support it on this GPU",
+            })))
         } else {
             Track::new(totals, powers)
         };
@@ -148,13 +139,9 @@ impl DeviceReadings {
     fn within(&self, windows: &WindowSet) -> OnDevice {
         let (first, last) = windows.extent();
         let begin = self.states.partition_point(|(at, _)| *at < first);
-        let states = self.states.get(begin..).unwrap_or_default();
+        let states = self.states.iter().skip(begin).take_while(|(at, _)| *at <= last);
         let mut clocks = Clocks::default();
-        for (at, state) in states.iter().take_while(|(at, _)| *at <= last) {
-            if windows.holds(*at) {
-                clocks.add(state);
-            }
-        }
+        states.filter(|(at, _)| windows.holds(*at)).for_each(|(_, state)| clocks.add(state));
         let energy = self.track.as_ref().map_err(Absent::clone);
         let energy = energy.and_then(|track| track.energy(windows));
         OnDevice { window_ns: windows.filled(), energy, clocks }
@@ -184,7 +171,7 @@ fn row(
 fn stage_row(stage: &str, clocks: &Clocks, devices: Vec<DeviceEnergy>) -> StageEnergy {
     let sum = |of: fn(&DeviceEnergy) -> &Figure| {
         let sum = devices.iter().map(of).cloned().reduce(|sum, more| sum.plus(&more));
-        sum.unwrap_or(Figure::Absent(Absent::NoEnergy { why: "it ran on no GPU".to_owned() }))
+        sum.unwrap_or(Figure::Absent(no("it ran on no GPU")))
     };
     StageEnergy {
         stage: stage.to_owned(),
@@ -208,12 +195,10 @@ pub(crate) fn conclude(report: &mut Report) {
     for row in &mut report.energy {
         let rate = rates.get(row.stage.as_str());
         let rate = rate.map_or(Figure::Absent(Absent::NotModelled), |rate| (*rate).clone());
-        row.joules_per_token = match row.devices.len() {
-            0 | 1 => row.mean_power_w.over(&rate, "the number of tokens per second"),
-            _ => row
-                .mean_power_w
-                .value()
-                .map_or_else(|| row.mean_power_w.clone(), |_| Figure::Absent(Absent::SeveralGpus)),
+        row.joules_per_token = match (row.devices.len(), row.mean_power_w.value()) {
+            (0 | 1, _) => row.mean_power_w.over(&rate, "the number of tokens per second"),
+            (_, Some(_)) => Figure::Absent(Absent::SeveralGpus),
+            (_, None) => row.mean_power_w.clone(),
         };
     }
     report.findings.extend(slower_clocks(report));
@@ -236,13 +221,11 @@ fn slower_clocks(report: &Report) -> Option<Finding> {
     let lower = (1.0 - slow_clock.mean / fast_clock.mean) * 100.0;
     let reads = slow.clocks.reads;
     let limits = slow.clocks.limits.iter().flatten();
-    let limits: Vec<String> = limits
-        .map(|limit| format!("{} in {} of {reads} readings", limit.reason, limit.reads))
-        .collect();
-    let why = if limits.is_empty() {
-        "the driver names no reason".to_owned()
-    } else {
-        format!("the driver names as the reason: {}", limits.join(", "))
+    let limit = |of: &ClockLimit| format!("{} in {} of {reads} readings", of.reason, of.reads);
+    let limits: Vec<String> = limits.map(limit).collect();
+    let why = match limits.join(", ") {
+        none if none.is_empty() => "the driver names no reason".to_owned(),
+        limits => format!("the driver names as the reason: {limits}"),
     };
     Some(Finding::note(
         format!(
@@ -277,7 +260,7 @@ struct Energy {
 struct Track {
     /// In the order of time, without gaps.
     spans: Vec<Span>,
-    /// W.
+    /// The highest power of the GPU in the run, W.
     highest: f64,
 }
 
@@ -294,7 +277,10 @@ impl Track {
         let spans = spans.ok_or_else(|| {
             no("the counter of the energy went backwards: the driver was loaded again during the run")
         })?;
-        let highest = highest_power(&spans, powers);
+        // Over shorter times the mean power is that of a counter which stood still, or jumped.
+        let long = spans.iter().filter(|span| span.seconds() >= 0.09);
+        let highest =
+            long.map(|span| span.joules / span.seconds()).chain(powers).fold(0.0, f64::max);
         Ok(Self { spans, highest })
     }
 
@@ -311,9 +297,8 @@ impl Track {
         }
         let (first, last) = windows.extent();
         let begin = self.spans.partition_point(|span| span.to <= first);
-        let spans = self.spans.get(begin..).unwrap_or_default();
         let (mut joules, mut off, mut covered) = (0.0, 0.0, 0.0);
-        for span in spans.iter().take_while(|span| span.from < last) {
+        for span in self.spans.iter().skip(begin).take_while(|span| span.from < last) {
             let within = windows.within(span.from, span.to);
             let part = (within / span.ns()).min(1.0);
             covered += within;
@@ -369,13 +354,6 @@ impl Span {
     }
 }
 
-/// The highest power of the GPU in the run, W. Over shorter times the mean power is that of a counter
-/// which stood still, or jumped.
-fn highest_power(spans: &[Span], powers: impl Iterator<Item = f64>) -> f64 {
-    let long = spans.iter().filter(|span| span.seconds() >= 0.09);
-    long.map(|span| span.joules / span.seconds()).chain(powers).fold(0.0, f64::max)
-}
-
 /// Bits of `nvmlClocksEventReasons` and what they mean. Idleness, 1, holds nothing down.
 const LIMITS: [(u64, &str); 8] = [
     (2, "clocks set by the user"),
@@ -412,10 +390,7 @@ struct Spread {
 
 impl Spread {
     fn add(&mut self, value: u32) {
-        self.min = if self.count == 0 { value } else { self.min.min(value) };
-        self.max = self.max.max(value);
-        self.sum = self.sum.saturating_add(value.into());
-        self.count += 1;
+        self.merge(Self { count: 1, sum: value.into(), min: value, max: value });
     }
 
     fn merge(&mut self, other: Self) {
@@ -467,9 +442,8 @@ impl Clocks {
     fn finish(&self) -> ClockUse {
         let named = self.limits.iter().zip(LIMITS).map(|(&reads, (_, reason))| (reads, reason));
         let all = named.chain([(self.unnamed, "another reason of the driver's")]);
-        let limits = all
-            .filter(|(reads, _)| *reads > 0)
-            .map(|(reads, reason)| ClockLimit { reason: reason.to_owned(), reads });
+        let limits = all.filter(|(reads, _)| *reads > 0);
+        let limits = limits.map(|(reads, reason)| ClockLimit { reason: reason.to_owned(), reads });
         ClockUse {
             reads: self.reads,
             clock_reads: self.sm.count,

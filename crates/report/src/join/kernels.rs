@@ -5,13 +5,9 @@ use std::borrow::Borrow;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use super::Groups;
-use crate::join::GlobalShape;
-use crate::join::Labels;
+use crate::join::{GlobalShape, Groups, Labels};
 use stage2_contract::text::{KernelName, kernel_name};
-use stage2_model::{
-    GraphRow, KernelRow, Launch, MemoryRow, Sources, StageKernelRow, StageRow, Times,
-};
+use stage2_model::{GraphRow, KernelRow, Launch, MemoryRow, StageKernelRow, StageRow, Times};
 use stage2_read::kernel_class::class_of;
 use stage2_read::trace::stats::{GroupKey, Stats, Work};
 
@@ -25,7 +21,6 @@ pub(super) struct Join<'m> {
     pub(super) files: &'m [&'m str],
 }
 
-/// All rows of GPU work.
 #[derive(Default)]
 pub(super) struct Rows {
     pub(super) names: Vec<KernelName>,
@@ -49,10 +44,9 @@ impl Join<'_> {
         for (key, stats) in groups {
             match key.work {
                 Work::Kernel(shape) => {
-                    let shape = tables.shapes.get_index(shape as usize);
-                    rows.kernels.extend(
-                        shape.map(|s| self.kernel(key, stats, s, (&rows.names, &classes), all_ns)),
-                    );
+                    let Some(shape) = tables.shapes.get_index(shape as usize) else { continue };
+                    let kernel = self.kernel(key, stats, shape, (&rows.names, &classes), all_ns);
+                    rows.kernels.push(kernel);
                 }
                 Work::Copy(kind) => {
                     rows.copies.push(self.memory(key, stats, Some(direction(kind))))
@@ -110,9 +104,7 @@ impl Join<'_> {
             times: times(stats),
             kernel_sum_percent: share(stats, all_ns),
             class: classes.get(shape.name as usize).copied().unwrap_or_default().to_owned(),
-            sources: Sources::default(),
-            counters: None,
-            sampled: None,
+            ..KernelRow::default()
         }
     }
 
@@ -212,6 +204,13 @@ fn share(stats: &Stats, all_ns: u64) -> Option<f64> {
 /// `part` of `whole` in percent; nothing of nothing.
 pub(crate) fn percent(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 * 100.0 / whole as f64)
+}
+
+/// `value * by / of`, rounded.
+pub(crate) fn scale(value: u64, by: u64, of: u64) -> Option<u64> {
+    let of = u128::from(of);
+    let scaled = (u128::from(value) * u128::from(by) + of / 2).checked_div(of)?;
+    u64::try_from(scaled).ok()
 }
 
 /// Longest total first, then most calls.

@@ -1,7 +1,7 @@
 //! The captures of all processes of a run -> one [`Report`]: a pure join, by content.
 
 pub mod counters;
-mod coverage;
+pub(crate) mod coverage;
 mod definitions;
 mod devices;
 pub mod empty;
@@ -23,8 +23,8 @@ use indexmap::{IndexMap, IndexSet};
 use stage2_contract::text;
 use stage2_contract::trace::{Device, Shape};
 use stage2_model::{
-    Answer, CaptureRow, Finding, Insight, ModelWindows, Origin, PassCosts, PathKind, PathRow,
-    Report, RunInfo, SCHEMA, SCHEMA_VERSION, StageRow, StepUnit,
+    CaptureRow, Finding, ModelWindows, Origin, PathKind, PathRow, Report, RunInfo, SCHEMA,
+    SCHEMA_VERSION, StageRow, StepUnit,
 };
 use stage2_read::path_label::{
     OUTSIDE_RANGES, UNATTRIBUTED_WORK, UNDEFINED_KERNEL, UNDEFINED_RANGE, WHOLE_PROCESS, element,
@@ -57,7 +57,7 @@ pub(crate) fn join_kept(capture: &mut Capture, run: RunInfo, findings: Vec<Findi
     let mut findings =
         coverage::distinct([findings, std::mem::take(&mut capture.findings), found].concat());
 
-    let mut tables = Tables::default();
+    let mut tables = Tables::new();
     let mut groups = Groups::new();
     let mut captured: HashMap<(u32, u32), Captured> = HashMap::new();
     let mut stages = stages::StageTotals::default();
@@ -132,9 +132,7 @@ pub(crate) fn join_kept(capture: &mut Capture, run: RunInfo, findings: Vec<Findi
         stages: stage_rows,
         inferred_steps,
         model_windows,
-        answer: Answer::default(),
         step_series,
-        step_timelines: Vec::new(),
         paths: path_rows,
         kernel_names: rows.names,
         kernels: rows.kernels,
@@ -143,29 +141,21 @@ pub(crate) fn join_kept(capture: &mut Capture, run: RunInfo, findings: Vec<Findi
         graph_launches: rows.graphs,
         graph_captures: capture_rows(&captured, &labels),
         coverage,
-        // What other tools add comes later: see `without_collector`, `counters` and `timeline`.
-        nsys: None,
-        unplaced: None,
-        ncu_regions: Vec::new(),
-        sampled: None,
-        costs: PassCosts::default(),
-        peaks: None,
-        insight: Insight::default(),
         findings,
         definitions: definitions::definitions(),
+        // What other tools add comes later: see `without_collector`, `counters` and `timeline`.
+        ..Report::default()
     }
 }
 
 fn capture_rows(captured: &HashMap<(u32, u32), Captured>, labels: &Labels<'_>) -> Vec<CaptureRow> {
-    let mut rows: Vec<CaptureRow> = captured
-        .iter()
-        .map(|(&(replay, place), captured)| CaptureRow {
-            replay_path: labels.path(replay).to_owned(),
-            capture_path: labels.path(place).to_owned(),
-            kernels: captured.kernels,
-            kernel_sum_ns: captured.total_ns,
-        })
-        .collect();
+    let row = |(&(replay, place), captured): (&(u32, u32), &Captured)| CaptureRow {
+        replay_path: labels.path(replay).to_owned(),
+        capture_path: labels.path(place).to_owned(),
+        kernels: captured.kernels,
+        kernel_sum_ns: captured.total_ns,
+    };
+    let mut rows: Vec<CaptureRow> = captured.iter().map(row).collect();
     rows.sort_by_cached_key(|row| {
         (Reverse(row.kernel_sum_ns), row.replay_path.clone(), row.capture_path.clone())
     });
@@ -180,15 +170,14 @@ fn is_simulated(process: &ProcessCapture) -> bool {
 /// The median of a range that is the step of a stage is that of the steps, which leave out all of the first,
 /// cold instance of the stage: one number wherever it is shown.
 fn one_basis(paths: &mut [PathRow], stages: &[StageRow]) {
-    let steps = stages.iter().filter_map(|row| row.steps.as_ref()).filter(|steps| steps.warm);
-    let steps = steps.filter(|steps| steps.times.unit == StepUnit::RangeWithin);
+    let steps = stages.iter().filter_map(|row| row.steps.as_ref());
+    let steps = steps.filter(|steps| steps.warm && steps.times.unit == StepUnit::RangeWithin);
     let medians: HashMap<&str, u64> = steps
         .filter_map(|steps| Some((steps.times.path.as_deref()?, steps.times.p50_ns)))
         .collect();
     for row in paths {
-        if let Some(median_ns) = medians.get(row.path.as_str()) {
-            row.host_warm_median_ns = Some(*median_ns);
-        }
+        let median_ns = medians.get(row.path.as_str()).copied();
+        row.host_warm_median_ns = median_ns.or(row.host_warm_median_ns);
     }
 }
 
@@ -196,7 +185,7 @@ fn one_basis(paths: &mut [PathRow], stages: &[StageRow]) {
 const WHOLE: u32 = 3;
 
 /// A range name under its parents, of the whole run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Node {
     parent: Option<u32>,
     top: u32,
@@ -234,7 +223,7 @@ struct GlobalDevice {
 }
 
 /// Everything that rows refer to, by identifiers of the run.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Tables {
     nodes: Vec<Node>,
     node_index: HashMap<NodeKey, u32>,
@@ -259,11 +248,6 @@ impl Mapping {
         self.paths.get(index as usize).copied().unwrap_or(UNDEFINED)
     }
 
-    /// All paths of the file.
-    fn paths(&self) -> impl Iterator<Item = u32> {
-        self.paths.iter().copied()
-    }
-
     /// Index 0 of every file's shapes is the stand-in for undefined ones.
     fn shape(&self, index: u32) -> u32 {
         self.shapes.get(index as usize).or(self.shapes.first()).copied().unwrap_or(u32::MAX)
@@ -274,30 +258,23 @@ impl Mapping {
     }
 }
 
-impl Default for Tables {
-    fn default() -> Self {
+impl Tables {
+    fn new() -> Self {
         let special = [
             (OUTSIDE, PathKind::OutsideRanges, OUTSIDE_RANGES),
             (UNATTRIBUTED, PathKind::Unattributed, UNATTRIBUTED_WORK),
             (UNDEFINED, PathKind::Undefined, UNDEFINED_RANGE),
             (WHOLE, PathKind::WholeProcess, WHOLE_PROCESS),
         ];
-        let node = |(top, kind, name): (u32, PathKind, &str)| {
-            let name = name.to_owned();
-            Node { parent: None, top, depth: 0, kind, name, domain: None }
-        };
-        Self {
-            nodes: special.map(node).to_vec(),
-            node_index: HashMap::new(),
-            kernel_names: IndexSet::new(),
-            shapes: IndexSet::new(),
-            devices: IndexMap::new(),
-            graphs: IndexSet::new(),
-        }
+        let nodes = special.map(|(top, kind, name)| Node {
+            top,
+            kind,
+            name: name.to_owned(),
+            ..Node::default()
+        });
+        Self { nodes: nodes.to_vec(), ..Self::default() }
     }
-}
 
-impl Tables {
     /// Interns what `process`, the `file`th, defines.
     fn intern(&mut self, file: usize, process: &ProcessCapture) -> Mapping {
         Mapping {
@@ -326,11 +303,8 @@ impl Tables {
         for node in process.paths.iter().skip(mapped.len()) {
             let parent = node.parent.and_then(|p| mapped.get(p as usize)).copied();
             let key = (parent, bytes(node.name), bytes(node.domain));
-            let index = match self.node_index.get(&key) {
-                Some(&index) => index,
-                None => self.add_node(key),
-            };
-            mapped.push(index);
+            let known = self.node_index.get(&key).copied();
+            mapped.push(known.unwrap_or_else(|| self.add_node(key)));
         }
         mapped
     }
@@ -338,16 +312,14 @@ impl Tables {
     fn add_node(&mut self, key: NodeKey) -> u32 {
         let index = self.nodes.len() as u32;
         let around = key.0.and_then(|parent| self.nodes.get(parent as usize));
-        let name = visible_name(key.1.as_deref());
-        let node = Node {
+        self.nodes.push(Node {
             parent: key.0,
             top: around.map_or(index, |node| node.top),
             depth: around.map_or(0, |node| node.depth + 1),
             kind: around.map_or(PathKind::Range, |node| node.kind),
-            name,
+            name: visible_name(key.1.as_deref()),
             domain: key.2.as_deref().map(text::visible),
-        };
-        self.nodes.push(node);
+        });
         self.node_index.insert(key, index);
         index
     }
@@ -437,13 +409,9 @@ const SIMULATED: &str = " (simulated)";
 
 fn device_labels(devices: &[&GlobalDevice]) -> Vec<String> {
     let short: Vec<String> = devices.iter().map(|device| short_label(device)).collect();
-    let unique = |(label, device): (&String, &&GlobalDevice)| match short
-        .iter()
-        .filter(|other| *other == label)
-        .count()
-    {
-        0 | 1 => label.clone(),
-        _ => format!("{label} ({})", distinction(device)),
+    let unique = |(label, device): (&String, &&GlobalDevice)| {
+        let is_unique = short.iter().filter(|other| *other == label).count() < 2;
+        if is_unique { label.clone() } else { format!("{label} ({})", distinction(device)) }
     };
     short.iter().zip(devices).map(unique).collect()
 }
@@ -451,15 +419,15 @@ fn device_labels(devices: &[&GlobalDevice]) -> Vec<String> {
 fn short_label(device: &GlobalDevice) -> String {
     let Some(index) = device.index else { return "(device not known)".to_owned() };
     let name = device.device.as_ref().map(|d| text::shorten(&text::visible(&d.name), 60));
-    let name = name.filter(|name| !name.trim().is_empty());
-    let name = name.as_deref().unwrap_or("(name not known)");
+    let name = name.as_deref().filter(|name| !name.trim().is_empty());
+    let name = name.unwrap_or("(name not known)");
     // The simulated GPU of this project says it in its name already.
     let marked = device.simulated && !name.ends_with(SIMULATED);
     format!("{index} {name}{}", if marked { SIMULATED } else { "" })
 }
 
 fn distinction(device: &GlobalDevice) -> String {
-    let host = device.host.as_deref().map_or("", |host| host);
+    let host = device.host.as_deref().unwrap_or_default();
     let uuid = device.device.as_ref().map(|d| d.uuid).filter(|uuid| *uuid != [0; 16]);
     match (uuid, device.pid) {
         (Some(uuid), _) => format!("{host} GPU-{}", &text::uuid_text(uuid)[..8]),

@@ -26,10 +26,8 @@ pub(super) struct PathTotals {
     some_recorded: bool,
 }
 
-/// The tree of paths.
 pub(super) struct Rows {
     pub(super) rows: Vec<PathRow>,
-    /// For each path the index of its row.
     pub(super) of_path: Vec<usize>,
     /// Rows with start/end ranges in no other range that were open at the same time on one thread.
     pub(super) side_by_side: Vec<usize>,
@@ -74,7 +72,7 @@ impl PathTotals {
         let gpu_recorded = process.gpu_recorded();
         self.some_recorded |= gpu_recorded;
         if gpu_recorded && !process.gated {
-            self.recorded.extend(mapping.paths());
+            self.recorded.extend(&mapping.paths);
         }
         self.recorded.extend(process.groups.iter().map(|(key, _)| mapping.path(key.path)));
         for (&path, names) in &process.joined_names {
@@ -92,15 +90,13 @@ impl PathTotals {
     }
 
     /// The rows in tree order.
-    pub(super) fn rows(mut self, groups: &Groups, labels: &Labels<'_>) -> Rows {
+    pub(super) fn rows(&self, groups: &Groups, labels: &Labels<'_>) -> Rows {
         let tables = labels.tables;
         let sums = self.sums(groups, tables);
         let order = tree_order(tables, &sums);
         let mut row_of_path = vec![0; tables.nodes.len()];
         for (row, &path) in order.iter().enumerate() {
-            if let Some(slot) = row_of_path.get_mut(path as usize) {
-                *slot = row;
-            }
+            row_of_path.get_mut(path as usize).into_iter().for_each(|slot| *slot = row);
         }
         let (mut rows, mut side_by_side) = (Vec::with_capacity(order.len()), Vec::new());
         for path in order {
@@ -108,11 +104,8 @@ impl PathTotals {
             let sum = sums.get(path as usize).copied().unwrap_or_default();
             let exclusive = Some(sum).filter(|sum| sum.recorded);
             let inclusive = Some(sum).filter(|sum| sum.recorded_within);
-            let times = self.times.remove(&path);
-            let times = times.as_ref();
-            if times.is_some_and(|times| times.side_by_side) {
-                side_by_side.push(rows.len());
-            }
+            let times = self.times.get(&path);
+            side_by_side.extend(times.filter(|times| times.side_by_side).map(|_| rows.len()));
             rows.push(PathRow {
                 path: labels.path(path).to_owned(),
                 name: node.name.clone(),
@@ -201,44 +194,31 @@ fn tree_order(tables: &Tables, sums: &[PathSum]) -> Vec<u32> {
 // loader makes one name (see [`alike`](stage2_read::trace::alike)), which is told as well.
 
 /// Names from which on a number is no chance.
-const MANY: u64 = 4;
-/// Characters of a name.
+const MANY: usize = 4;
 const NAME_LIMIT: usize = 60;
-/// Joined names that are told.
 const JOINED_NAMED: usize = 3;
-
-/// Names with one beginning.
-struct Group<'r> {
-    first: &'r PathRow,
-    last: &'r PathRow,
-    names: u64,
-}
 
 /// What to tell of the largest group of such ranges.
 pub(super) fn numbered_ranges(rows: &[PathRow], roles: &RoleSettings) -> Option<Finding> {
-    let mut groups: BTreeMap<(Option<usize>, &str), Group<'_>> = BTreeMap::new();
-    for row in rows.iter().filter(|row| row.kind == PathKind::Range) {
-        let Some(stem) = stem(row, roles) else { continue };
-        // What was opened again has warm times of its own.
-        if row.host_warm_median_ns.is_some() || row.instances.is_none() {
-            continue;
+    // What was opened again has warm times of its own.
+    let is_once = |row: &&PathRow| {
+        let is_warm = row.host_warm_median_ns.is_some();
+        row.kind == PathKind::Range && !is_warm && row.instances.is_some()
+    };
+    let mut groups: BTreeMap<(Option<usize>, &str), Vec<&PathRow>> = BTreeMap::new();
+    for row in rows.iter().filter(is_once) {
+        if let Some(stem) = stem(row, roles) {
+            groups.entry((row.parent, stem)).or_default().push(row);
         }
-        let group =
-            groups.entry((row.parent, stem)).or_insert(Group { first: row, last: row, names: 0 });
-        group.names += 1;
-        group.last = row;
     }
-    let (_, group) = groups
-        .into_iter()
-        .filter(|(_, group)| group.names >= MANY)
-        .max_by_key(|(_, group)| group.names)?;
-    let shown = |row: &PathRow| shorten(&row.name, NAME_LIMIT);
+    let group = groups.into_values().filter(|of| of.len() >= MANY).max_by_key(Vec::len)?;
+    let (first, last) = (group.first()?, group.last()?);
     Some(Finding::warning(
         format!(
             "{} ranges have names that differ in a number only: {} ... {}",
-            group.names,
-            shown(group.first),
-            shown(group.last)
+            group.len(),
+            shorten(&first.name, NAME_LIMIT),
+            shorten(&last.name, NAME_LIMIT)
         ),
         "each name counts by itself and was opened once, so that there is no time of a warm step and \
          no percentile",
@@ -255,18 +235,16 @@ pub(super) fn joined_names(rows: &[PathRow]) -> Option<Finding> {
     let told = |(row, names): &(&PathRow, u64)| {
         format!("{} ({} names)", shorten(&row.name, NAME_LIMIT), count(*names))
     };
-    let told: Vec<String> = joined.iter().map(told).collect();
-    (!told.is_empty()).then(|| {
-        Finding::note(
-            format!(
-                "names of ranges that differ in a number or an identifier only count as one range: {}",
-                listed(&told, JOINED_NAMED)
-            ),
-            "more of them than stay apart would each be a range with an instance or two, without a warm \
-             time; times, shares and percentiles are over all instances of the joined range",
-            "exports (`stage2-launch export`) and the trace files have each instance under its own name",
-        )
-    })
+    joined.first()?;
+    Some(Finding::note(
+        format!(
+            "names of ranges that differ in a number or an identifier only count as one range: {}",
+            listed(&joined.iter().map(told).collect::<Vec<_>>(), JOINED_NAMED)
+        ),
+        "more of them than stay apart would each be a range with an instance or two, without a warm \
+         time; times, shares and percentiles are over all instances of the joined range",
+        "exports (`stage2-launch export`) and the trace files have each instance under its own name",
+    ))
 }
 
 /// The name without the number at its end, if it may be that of a step.

@@ -6,16 +6,15 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use crate::join::kernels::percent;
 use crate::join::paths::add_times;
 use crate::join::{Groups, Labels, Mapping, Tables};
-use stage2_contract::text::visible;
+use stage2_contract::text::{kernel_name, visible};
 use stage2_contract::trace::GpuNs;
 use stage2_model::{
-    BusyParts, OUTLIERS_MOST, Outlier, Outliers, PathKind, Role, StageDeviceRow, StageRow,
-    StepUnit, WarmRow,
+    BusyParts, OUTLIERS_MOST, Outlier, Outliers, PathKind, StageDeviceRow, StageRow, StepUnit,
+    WarmRow,
 };
 use stage2_read::trace::outliers::{Alone, Found, Looked};
 use stage2_read::trace::ranges::{PathTimes, StageTimes, WarmTimes};
-use stage2_read::trace::stats::Series;
-use stage2_read::trace::stats::{Work, mean};
+use stage2_read::trace::stats::{Series, Work, mean};
 use stage2_read::trace::work_unions::WorkTime;
 use stage2_read::trace::{ProcessCapture, StageCapture};
 
@@ -84,14 +83,11 @@ impl StageTotals {
             if let Some(whole) = process.whole.as_ref().filter(|whole| whole.path == path) {
                 stage.add_window(whole.window_ns);
             }
-            if let Some(times) = &captured.times {
-                stage.has_ranges = true;
-                if gpu_recorded {
-                    stage.add_windows(times, captured);
-                    let name = |bytes: &[u8]| tables.kernel_names.get_index_of(bytes);
-                    if let Some(found) = &captured.outliers {
-                        stage.outliers.add_process(process, found, name);
-                    }
+            stage.has_ranges |= captured.times.is_some();
+            if let Some(times) = captured.times.as_ref().filter(|_| gpu_recorded) {
+                stage.add_windows(times, captured);
+                if let Some(found) = &captured.outliers {
+                    stage.outliers.add_process(process, found, tables);
                 }
             }
             if let Some(times) = process.path_times.get(&path) {
@@ -114,8 +110,7 @@ impl StageTotals {
             let mut row = stage.row(path, labels, &totals);
             row.recorded_instances = row.recorded_instances.filter(|_| self.some_recorded);
             if on_shared {
-                (row.gpu_idle_ns, row.gpu_busy_percent) = (None, None);
-                row.gpu_short_gaps_ns = None;
+                (row.gpu_idle_ns, row.gpu_busy_percent, row.gpu_short_gaps_ns) = (None, None, None);
             }
             row
         };
@@ -145,15 +140,10 @@ impl Stage {
         // The work of the first instance overlaps no other's: that was looked at.
         let (all, cold) = (captured.busy, captured.cold_busy);
         let short_gaps_ns = short_gaps_ns(captured).saturating_sub(cold.all.short_gaps_ns);
-        let sum = &mut self.warm;
-        sum.instances = sum.instances.saturating_add(instances);
-        sum.gpu_window_ns = sum.gpu_window_ns.saturating_add(window_ns);
-        sum.kernels = sum.kernels.saturating_add(kernels);
-        let warm = all.without(cold);
-        sum.gpu_busy_ns = sum.gpu_busy_ns.saturating_add(warm.all.busy_ns);
-        let before = sum.gpu_busy_parts.unwrap_or_default();
-        sum.gpu_busy_parts = Some(before.plus(busy_parts(warm)));
-        sum.gpu_short_gaps_ns = sum.gpu_short_gaps_ns.saturating_add(short_gaps_ns);
+        add_busy(&mut self.warm, all.without(cold), short_gaps_ns);
+        self.warm.instances = self.warm.instances.saturating_add(instances);
+        self.warm.gpu_window_ns = self.warm.gpu_window_ns.saturating_add(window_ns);
+        self.warm.kernels = self.warm.kernels.saturating_add(kernels);
     }
 
     fn add_window(&mut self, window_ns: Option<u64>) {
@@ -184,6 +174,7 @@ impl Stage {
             });
         }
         let window_ns = self.window_ns.filter(|_| !self.window_missing);
+        let idle_ns = window_ns.map(|window| window.saturating_sub(self.busy_ns));
         let known = |value: u64| self.gpu_recorded.then_some(value);
         let per_instance = &self.kernels_per_instance;
         let warm = &self.times.host_warm_ns;
@@ -192,7 +183,6 @@ impl Stage {
         StageRow {
             stage: labels.path(path).to_owned(),
             kind: node.map_or(PathKind::Undefined, |node| node.kind),
-            role: Role::Other, // Until the configuration is known.
             instances: ranges.map(|times| times.instances),
             recorded_instances: ranges.and_then(|times| times.recorded),
             unclosed: ranges.map(|times| times.unclosed),
@@ -205,9 +195,8 @@ impl Stage {
             gpu_window_ns: window_ns,
             gpu_busy_ns: known(self.busy_ns),
             gpu_busy_uncertain_ns: self.late_ns,
-            gpu_idle_ns: window_ns.map(|window| window.saturating_sub(self.busy_ns)),
-            gpu_short_gaps_ns: window_ns
-                .map(|window| window.saturating_sub(self.busy_ns).min(self.short_gaps_ns)),
+            gpu_idle_ns: idle_ns,
+            gpu_short_gaps_ns: idle_ns.map(|idle| idle.min(self.short_gaps_ns)),
             gpu_busy_percent: window_ns.and_then(|window| percent(self.busy_ns, window)),
             gpu_busy_parts: self.gpu_recorded.then_some(self.busy_parts),
             kernels: known(all.kernels),
@@ -221,9 +210,9 @@ impl Stage {
             graph_launches: known(all.graph_launches),
             warm: Some(self.warm).filter(|warm| !self.warm_missing && warm.instances > 0),
             outliers: self.outliers.finish(),
-            steps: None,
-            apart: None,
             devices,
+            // Role, steps and what sets it apart come once the configuration is known.
+            ..StageRow::default()
         }
     }
 }
@@ -271,13 +260,7 @@ struct OutlierSums {
 }
 
 impl OutlierSums {
-    /// `name` gives the index of a kernel's name in those of the run.
-    pub(super) fn add_process(
-        &mut self,
-        process: &ProcessCapture,
-        found: &Found,
-        name: impl Fn(&[u8]) -> Option<usize>,
-    ) {
+    fn add_process(&mut self, process: &ProcessCapture, found: &Found, tables: &Tables) {
         self.instances.add(found.instances);
         self.of_steps.add(found.of_steps);
         if found.all.is_empty() {
@@ -295,10 +278,6 @@ impl OutlierSums {
             sum.time_ns = sum.time_ns.saturating_add(alone.ns());
             add_outlier(&mut sum.gpu, alone, unit);
             let longest = alone.work.as_ref().and_then(|work| work.longest);
-            let longest = longest.and_then(|(name, ns)| {
-                let name = stage2_contract::text::kernel_name(bytes(name)?);
-                Some((name.short, ns))
-            });
             let mono = process.clock.mono(GpuNs(alone.start));
             let busy_ns = alone.work.as_ref().map(|work| work.busy.all.busy_ns);
             sum.longest.push(Outlier {
@@ -308,10 +287,12 @@ impl OutlierSums {
                 }),
                 ns: alone.ns(),
                 idle_ns: busy_ns.map(|busy_ns| alone.ns().saturating_sub(busy_ns)),
-                longest_kernel: longest,
+                longest_kernel: longest
+                    .and_then(|(name, ns)| Some((kernel_name(bytes(name)?).short, ns))),
             });
-            for (&file_name, &(calls, ns)) in alone.work.iter().flat_map(|work| &work.kernels) {
-                let Some(index) = bytes(file_name).and_then(&name) else { continue };
+            for (&name, &(calls, ns)) in alone.work.iter().flat_map(|work| &work.kernels) {
+                let index = bytes(name).and_then(|name| tables.kernel_names.get_index_of(name));
+                let Some(index) = index else { continue };
                 let of_name = self.kernels.entry(index).or_default();
                 of_name.0 = of_name.0.saturating_add(calls);
                 of_name.1 = of_name.1.saturating_add(ns);
@@ -336,7 +317,7 @@ impl OutlierSums {
         known.is_none_or(|known| known <= new)
     }
 
-    pub(super) fn finish(self) -> Option<Outliers> {
+    fn finish(self) -> Option<Outliers> {
         let mut found = self.found?;
         found.left_out &= !self.others;
         let looked = match found.unit {
@@ -355,13 +336,15 @@ fn add_outlier(all: &mut WarmRow, alone: &Alone, unit: StepUnit) {
     all.instances += u64::from(unit == StepUnit::Instance);
     all.gpu_window_ns = all.gpu_window_ns.saturating_add(alone.ns());
     let Some(work) = &alone.work else { return };
-    let busy = work.busy;
-    all.gpu_busy_ns = all.gpu_busy_ns.saturating_add(busy.all.busy_ns);
-    all.gpu_short_gaps_ns = all.gpu_short_gaps_ns.saturating_add(busy.all.short_gaps_ns);
-    let before: BusyParts = all.gpu_busy_parts.unwrap_or_default();
-    all.gpu_busy_parts = Some(before.plus(busy_parts(busy)));
+    add_busy(all, work.busy, work.busy.all.short_gaps_ns);
     let kernels = work.kernels.values().map(|(calls, _)| *calls);
     all.kernels = kernels.fold(all.kernels, u64::saturating_add);
+}
+
+fn add_busy(sum: &mut WarmRow, busy: WorkTime, short_gaps_ns: u64) {
+    sum.gpu_busy_ns = sum.gpu_busy_ns.saturating_add(busy.all.busy_ns);
+    sum.gpu_short_gaps_ns = sum.gpu_short_gaps_ns.saturating_add(short_gaps_ns);
+    sum.gpu_busy_parts = Some(sum.gpu_busy_parts.unwrap_or_default().plus(busy_parts(busy)));
 }
 
 /// What the busy time went into.

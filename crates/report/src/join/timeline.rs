@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use crate::join::kernels::scale;
 use crate::join::without_collector::{file_names, label};
 use stage2_contract::text::numbers::{count, ms3, percent1};
-use stage2_contract::text::visible;
+use stage2_contract::text::{listed, visible};
 use stage2_model::{
     Belief, Finding, KernelSides, NsysCapture, NsysRangeRow, NsysSection, Origin, PathKind,
     PathRow, Reconciliation, Report, Sides,
@@ -29,12 +30,14 @@ pub(crate) fn compare(
     for (at, tables) in captures.iter().enumerate() {
         let files = file_names(tables);
         if comparable {
-            let of = match captures.len() {
-                1 => String::new(),
-                _ => format!(" ({})", files.join(", ")),
-            };
+            let several = captures.len() > 1;
+            let of = if several { format!(" ({})", files.join(", ")) } else { String::new() };
             if tables.traced.cuda != Some(false) {
-                reconcile_one(report, tables, &of, gated, &mut section);
+                let new = reconcile_one(report, tables, &of, gated);
+                let lost = new.iter().filter_map(Reconciliation::finding);
+                let lost: Vec<_> = lost.map(|f| with_versions(f, report, tables)).collect();
+                report.findings.extend(lost);
+                section.reconciliations.extend(new);
             }
             report.findings.extend(unseen_ranges(report, tables, nvtx_package, gated));
         }
@@ -60,68 +63,43 @@ pub(crate) fn compare(
 }
 
 /// `of` says which capture it is, where there are several.
-fn reconcile_one(
-    report: &mut Report,
-    tables: &Tables,
-    of: &str,
-    gated: bool,
-    section: &mut NsysSection,
-) {
-    let all = report.stages.len();
+fn reconcile_one(report: &Report, tables: &Tables, of: &str, gated: bool) -> Vec<Reconciliation> {
     let outermost = report.paths.iter().filter(|row| row.parent.is_none());
     let ranges: HashMap<&str, &PathRow> = outermost.map(|row| (row.path.as_str(), row)).collect();
-    let recorded = report.stages.iter().filter(|stage| stage.kernels.is_some());
-    // Name and domain as the collector saw them: a label alone does not tell which is which.
-    let stages: Vec<(StageOf, Option<u64>)> = recorded
-        .map(|stage| {
-            let range = ranges.get(stage.stage.as_str());
-            let name = range.map_or(&stage.stage, |range| &range.name).clone();
-            let domain = range.and_then(|range| range.domain.clone());
-            (StageOf { label: stage.stage.clone(), name, domain }, stage.instances)
-        })
-        .collect();
-    let mut found = Vec::new();
-    let mut compare = |scope: &str, stage: Option<&str>, nsys: &[Total<'_>], instances| {
+    let compare = |scope: &str, stage: Option<&str>, nsys: &[Total<'_>], instances| {
         let ours = totals(report, stage);
         let ours: Vec<Total<'_>> = ours
             .iter()
             .map(|(name, &(calls, total_ns))| Total { mangled: name, calls, total_ns })
             .collect();
-        let comparison = Comparison {
+        reconcile(&Comparison {
             scope: &format!("{scope}{of}"),
             collector: &ours,
             nsys,
             instances,
             graph_launches: tables.counts.graph_launches,
-        };
-        let reconciliation = reconcile(&comparison);
-        found.extend(reconciliation.finding().map(|f| with_versions(f, report, tables)));
-        section.reconciliations.push(reconciliation);
+        })
     };
-    let mut staged = false;
-    for (StageOf { label, name, domain }, instances) in &stages {
+    let mut found = Vec::new();
+    for stage in report.stages.iter().filter(|stage| stage.kernels.is_some()) {
+        let label = &stage.stage;
+        // Name and domain as the collector saw them: a label alone does not tell which is which.
+        let range = ranges.get(label.as_str());
+        let name = range.map_or(label, |range| &range.name);
         // Some tables know no domains.
-        let domains = [domain.as_deref(), None];
-        let found = domains.iter().find_map(|of| Some((*of, tables.totals_in(name, *of)?)));
-        if let Some((domain, nsys)) = found {
-            let seen = instances.zip(tables.instances(name, domain));
-            compare(&format!("the stage {label}"), Some(label), &nsys, seen);
-            staged = true;
+        let domains = [range.and_then(|range| range.domain.as_deref()), None];
+        let known = domains.iter().find_map(|of| Some((*of, tables.totals_in(name, *of)?)));
+        if let Some((domain, nsys)) = known {
+            let seen = stage.instances.zip(tables.instances(name, domain));
+            found.push(compare(&format!("the stage {label}"), Some(label), &nsys, seen));
         }
     }
     // A gated capture holds a part of the run by design: then only its stages can be compared.
     let in_part = report.coverage.ranges().is_some() || gated || tables.traced.gated;
-    if !in_part && (!staged || tables.ranges.len() >= all) {
-        compare("the whole run", None, &tables.totals(), None);
+    if !in_part && (found.is_empty() || tables.ranges.len() >= report.stages.len()) {
+        found.push(compare("the whole run", None, &tables.totals(), None));
     }
-    report.findings.extend(found);
-}
-
-/// A stage of the collector, and its range.
-struct StageOf {
-    label: String,
-    name: String,
-    domain: Option<String>,
+    found
 }
 
 fn host_times(range: &Range) -> NsysRangeRow {
@@ -177,21 +155,23 @@ const TIME_PERCENT: f64 = 15.0;
 pub fn reconcile(comparison: &Comparison<'_>) -> Reconciliation {
     let scaled = comparison.instances.filter(|(ours, theirs)| ours != theirs && *ours > 0);
     let mut by_name: BTreeMap<String, Sides> = BTreeMap::new();
+    let name = |total: &Total<'_>| visible(total.mangled.as_bytes());
     for total in comparison.collector {
-        let sides = by_name.entry(visible(total.mangled.as_bytes())).or_default();
-        sides.collector_calls = sides.collector_calls.saturating_add(total.calls);
-        sides.collector_ns = sides.collector_ns.saturating_add(total.total_ns);
+        let (collector_calls, collector_ns) = (total.calls, total.total_ns);
+        let ours = Sides { collector_calls, collector_ns, ..Sides::default() };
+        by_name.entry(name(total)).or_default().add(&ours);
     }
     if let Some((ours, theirs)) = scaled {
         for sides in by_name.values_mut() {
-            sides.collector_calls = scale(sides.collector_calls, ours, theirs);
-            sides.collector_ns = scale(sides.collector_ns, ours, theirs);
+            for value in [&mut sides.collector_calls, &mut sides.collector_ns] {
+                *value = scale(*value, theirs, ours).unwrap_or(u64::MAX);
+            }
         }
     }
     for total in comparison.nsys {
-        let sides = by_name.entry(visible(total.mangled.as_bytes())).or_default();
-        sides.nsys_calls = sides.nsys_calls.saturating_add(total.calls);
-        sides.nsys_ns = sides.nsys_ns.saturating_add(total.total_ns);
+        let (nsys_calls, nsys_ns) = (total.calls, total.total_ns);
+        let theirs = Sides { nsys_calls, nsys_ns, ..Sides::default() };
+        by_name.entry(name(total)).or_default().add(&theirs);
     }
     let mut overall = Sides::default();
     by_name.values().for_each(|sides| overall.add(sides));
@@ -264,11 +244,8 @@ fn text(
         None => "nothing to compare with".into(),
     };
     let scaled = scaled.map_or_else(String::new, |(ours, theirs)| {
-        format!(
-            "; the collector's numbers scaled from {} instances to {}",
-            count(ours),
-            count(theirs)
-        )
+        let (ours, theirs) = (count(ours), count(theirs));
+        format!("; the collector's numbers scaled from {ours} instances to {theirs}")
     });
     format!(
         "{verdict}: {}: {} of {} kernels ({}), {} of {} ms ({}){scaled}",
@@ -282,19 +259,12 @@ fn text(
     )
 }
 
-/// `value` of `from` instances, for `to` of them, rounded.
-fn scale(value: u64, from: u64, to: u64) -> u64 {
-    let scaled =
-        (u128::from(value) * u128::from(to) + u128::from(from) / 2) / u128::from(from).max(1);
-    u64::try_from(scaled).unwrap_or(u64::MAX)
-}
-
 /// Ranges that are named.
 const SHOWN: usize = 4;
 /// The first version of the Python package nvtx whose ranges nsys 2023.4 was seen to miss.
 const NEW_NVTX: [u64; 3] = [0, 2, 12];
-/// The newest nsys that was seen to miss them.
-const MISSES_NEW_NVTX: [u64; 2] = [2023, 4];
+/// The newest nsys that was seen to miss them, with every update of it.
+const MISSES_NEW_NVTX: [u64; 3] = [2023, 4, u64::MAX];
 
 /// What to tell where nsys was told to record NVTX and has no range, though the collector saw some.
 /// What was recorded decides; versions only say why. `gated`: the configuration captures a part of the
@@ -310,62 +280,47 @@ fn unseen_ranges(
     if !asked || !tables.complete || !tables.ranges.is_empty() || tables.counts.nvtx_ranges > 0 {
         return None;
     }
-    let outermost = |kind: PathKind, depth: u64| kind == PathKind::Range && depth == 0;
-    let seen: Vec<&str> = report
-        .paths
-        .iter()
-        .filter(|row| outermost(row.kind, row.depth) && row.instances.is_some_and(|n| n > 0))
-        .map(|row| row.path.as_str())
-        .collect();
-    let names = seen.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", ");
-    let more = match seen.len() {
-        0 => return None,
-        all if all > SHOWN => format!(" and {} more", all - SHOWN),
-        _ => String::new(),
-    };
+    let is_outermost = |row: &&PathRow| row.kind == PathKind::Range && row.depth == 0;
+    let opened = report.paths.iter().filter(|row| row.instances.is_some_and(|n| n > 0));
+    let seen: Vec<&str> = opened.filter(is_outermost).map(|row| row.path.as_str()).collect();
+    seen.first()?;
+    let seen = listed(&seen, SHOWN);
     let nsys = tables.tool_version.as_deref();
     let (why, remedy) = reason(nsys, nvtx_package, driver(report).as_deref());
     Some(Finding::warning(
-        format!("nsys recorded no NVTX range, and the collector saw some: {names}{more}"),
+        format!("nsys recorded no NVTX range, and the collector saw some: {seen}"),
         why,
         remedy,
     ))
 }
 
 /// Why, as far as versions tell, and what helps.
-fn reason(nsys: Option<&str>, nvtx: Option<&str>, driver: Option<&str>) -> (String, String) {
+fn reason(nsys: Option<&str>, nvtx: Option<&str>, driver: Option<&str>) -> (String, &'static str) {
     let shown = nsys.map_or_else(|| "this nsys".to_owned(), |version| format!("nsys {version}"));
-    let is_old = nsys.is_some_and(|version| numbers(version) <= after(&MISSES_NEW_NVTX));
-    match nvtx {
-        Some(package) if is_old && numbers(package) >= NEW_NVTX => (
-            format!(
-                "if the workload marks its ranges with the Python package nvtx ({package}): {shown} \
-                 is no newer than 2023.4, which sees none of them from 0.2.12 on"
-            ),
-            "use a newer nsys (pipeline.nsys.executable), or `pip install 'nvtx<0.2.12'`"
-                .to_owned(),
-        ),
-        _ => {
-            let others: Vec<String> = driver
-                .map(|driver| format!("the driver {driver}"))
-                .into_iter()
-                .chain(nvtx.map(|package| format!("the Python package nvtx {package}")))
-                .collect();
-            let others = match others.join(" and ") {
-                none if none.is_empty() => "the workload's NVTX".to_owned(),
-                others => others,
-            };
-            (
-                format!(
-                    "{shown} may be older than it has to be for {others}, or something else has \
-                     the place of its NVTX library (NVTX_INJECTION64_PATH)"
-                ),
-                "use an nsys at least as new as the driver and the workload's CUDA libraries \
-                 (pipeline.nsys.executable); nsys/log.txt may say more"
-                    .to_owned(),
-            )
-        }
+    let is_old = nsys.is_some_and(|version| numbers(version) <= MISSES_NEW_NVTX);
+    if let Some(package) = nvtx.filter(|package| is_old && numbers(package) >= NEW_NVTX) {
+        let why = format!(
+            "if the workload marks its ranges with the Python package nvtx ({package}): {shown} \
+             is no newer than 2023.4, which sees none of them from 0.2.12 on"
+        );
+        return (
+            why,
+            "use a newer nsys (pipeline.nsys.executable), or `pip install 'nvtx<0.2.12'`",
+        );
     }
+    let driver = driver.map(|driver| format!("the driver {driver}"));
+    let package = nvtx.map(|package| format!("the Python package nvtx {package}"));
+    let others = match (driver, package) {
+        (Some(driver), Some(package)) => format!("{driver} and {package}"),
+        (driver, package) => driver.or(package).unwrap_or_else(|| "the workload's NVTX".to_owned()),
+    };
+    let why = format!(
+        "{shown} may be older than it has to be for {others}, or something else has the place of its \
+         NVTX library (NVTX_INJECTION64_PATH)"
+    );
+    let remedy = "use an nsys at least as new as the driver and the workload's CUDA libraries \
+                  (pipeline.nsys.executable); nsys/log.txt may say more";
+    (why, remedy)
 }
 
 /// Adds the versions to a finding about lost records that tells to use a newer nsys.
@@ -391,11 +346,6 @@ fn driver(report: &Report) -> Option<String> {
 fn numbers(version: &str) -> [u64; 3] {
     let mut parts = version.split(['.', '-', '+']).map(|part| part.parse().unwrap_or(0));
     [(); 3].map(|()| parts.next().unwrap_or(0))
-}
-
-/// Every update of a release.
-fn after([year, release]: &[u64; 2]) -> [u64; 3] {
-    [*year, *release, u64::MAX]
 }
 
 #[cfg(test)]
