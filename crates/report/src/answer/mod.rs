@@ -57,7 +57,12 @@ struct StageIndex<'r> {
     takeaways: ByStage<'r, Takeaway>,
     collectives: ByStage<'r, CollectiveRow>,
     late: ByStage<'r, LateRow>,
-    run: RunContext<'r>,
+    /// Stages that are prefills, and those that last from a request to its first token.
+    prefills: Vec<&'r StageRow>,
+    first_tokens: Vec<&'r StageRow>,
+    /// The pass that the times are of, and what it cost each stage.
+    pass: &'static str,
+    costs: HashMap<&'r str, &'r StageCost>,
 }
 
 impl<'r> StageIndex<'r> {
@@ -65,17 +70,19 @@ impl<'r> StageIndex<'r> {
         let used = report.insight.utilisation.iter().flat_map(|used| &used.numbers.stages);
         let outermost = used.filter(|numbers| numbers.within.is_none());
         let takeaways = report.insight.takeaways.iter().filter(|told| told.stage.is_some());
+        let pass = if report.source == Origin::Nsys.label() { NSYS } else { COLLECT };
+        let costs = report.costs.stages.iter().rev().filter(|cost| cost.pass == pass);
+        let stages = report.stages.iter();
         Self {
-            measured: measured
-                .stages
-                .iter()
-                .map(|measured| (measured.stage.as_str(), measured))
-                .collect(),
+            measured: measured.stages.iter().map(|row| (row.stage.as_str(), row)).collect(),
             numbers: outermost.map(|numbers| (numbers.stage.as_str(), numbers)).collect(),
             takeaways: by_stage(takeaways, |told| told.stage.as_deref().unwrap_or_default()),
             collectives: by_stage(&report.ranks.collectives, |row| &row.stage),
             late: by_stage(&report.ranks.late, |row| &row.stage),
-            run: RunContext::of(report),
+            prefills: stages.clone().filter(|row| row.role == Role::Prefill).collect(),
+            first_tokens: stages.filter(|row| is_first_token_range(&row.stage)).collect(),
+            pass,
+            costs: costs.map(|cost| (cost.stage.as_str(), cost)).collect(),
         }
     }
 }
@@ -87,14 +94,15 @@ fn stage<'r>(report: &Report, index: &StageIndex<'_>, row: &'r StageRow) -> Answ
     let numbers = index.numbers.get(stage).copied();
     let takeaways = of_stage(&index.takeaways, stage);
     let collectives = of_stage(&index.collectives, stage);
-    let ranks = StageRanks { collectives, late: of_stage(&index.late, stage) };
-    let steps = steps_of_stage(report, &index.run, row);
+    let steps = steps_of_stage(report, index, row);
     let per_instance = steps.as_ref().filter(|steps| steps.times.unit != StepUnit::Inferred);
     let window =
         split_window(report, row, collectives, per_instance.map(|steps| steps.per_instance));
-    let slowdown = slowdown(&index.run, row);
-    let floor = least_time(used, numbers, steps.as_ref(), slowdown.as_ref());
-    let gain = largest_gain(ranks, takeaways, measured, window.as_ref().ok(), &floor);
+    let ratio = index.costs.get(stage).and_then(|cost| cost.ratio);
+    let floor = least_time(used, numbers, steps.as_ref(), ratio);
+    let late = of_stage(&index.late, stage);
+    let of_stage = Stage { collectives, late, measured, window: window.as_ref().ok() };
+    let gain = of_stage.largest_gain(takeaways, &floor);
     let saved_ns = gain.saved.zip(whole_window_ns(report, row)).map(|(part, ns)| part * ns as f64);
     AnsweredStage {
         row,
@@ -105,9 +113,12 @@ fn stage<'r>(report: &Report, index: &StageIndex<'_>, row: &'r StageRow) -> Answ
             stage: row.stage.clone(),
             role: row.role,
             basis: basis(report, row),
-            slowdown,
-            time_to_first_token_ns: time_to_first_token(&index.run, row),
-            tokens_per_s: tokens_per_s(used, numbers),
+            slowdown: ratio.map(|ratio| Slowdown { pass: index.pass.to_owned(), ratio }),
+            time_to_first_token_ns: time_to_first_token(index, row),
+            tokens_per_s: numbers.map_or_else(
+                || Figure::Absent(why_no_numbers(used)),
+                |numbers| numbers.tokens_per_s.clone(),
+            ),
             step: steps.map(|steps| steps.times),
             window: window.ok(),
             floor,
@@ -127,13 +138,6 @@ fn basis(report: &Report, row: &StageRow) -> String {
     }
 }
 
-fn tokens_per_s(used: Option<&ModelUse>, numbers: Option<&StageUtilisation>) -> Figure {
-    match numbers {
-        Some(numbers) => numbers.tokens_per_s.clone(),
-        None => Figure::Absent(why_no_numbers(used)),
-    }
-}
-
 /// Why a stage is not among those of the model.
 fn why_no_numbers(used: Option<&ModelUse>) -> Absent {
     match used {
@@ -149,46 +153,14 @@ fn why_no_numbers(used: Option<&ModelUse>) -> Absent {
 /// several generations do not divide evenly.
 const UNEVEN: f64 = 0.02;
 
-#[derive(Clone, Debug)]
-struct Steps {
-    times: StepTimes,
-    /// Steps of an instance of the stage, on average.
-    per_instance: f64,
-}
-
-/// What of the whole run a stage is set against: of stages there may be very many.
-struct RunContext<'r> {
-    /// Stages that are prefills, and those that last from a request to its first token.
-    prefills: Vec<&'r StageRow>,
-    first_tokens: Vec<&'r StageRow>,
-    /// The pass that the times are of, and what it cost each stage.
-    pass: &'static str,
-    costs: HashMap<&'r str, &'r StageCost>,
-}
-
-impl<'r> RunContext<'r> {
-    fn of(report: &'r Report) -> Self {
-        let pass = if report.source == Origin::Nsys.label() { NSYS } else { COLLECT };
-        let costs = report.costs.stages.iter().rev().filter(|cost| cost.pass == pass);
-        let stages = report.stages.iter();
-        Self {
-            prefills: stages.clone().filter(|row| row.role == Role::Prefill).collect(),
-            first_tokens: stages.filter(|row| is_first_token_range(&row.stage)).collect(),
-            pass,
-            costs: costs.map(|cost| (cost.stage.as_str(), cost)).collect(),
-        }
-    }
-}
-
-fn steps_of_stage(report: &Report, run: &RunContext<'_>, row: &StageRow) -> Option<Steps> {
-    let Some(StageSteps { times, per_instance, .. }) = &row.steps else {
-        let times =
-            (row.kind == PathKind::WholeProcess).then(|| inferred_steps(report)).flatten()?;
-        return Some(Steps { times, per_instance: 1.0 });
+fn steps_of_stage(report: &Report, index: &StageIndex<'_>, row: &StageRow) -> Option<StageSteps> {
+    let Some(mut steps) = row.steps.clone() else {
+        let is_whole = row.kind == PathKind::WholeProcess;
+        let times = is_whole.then(|| inferred_steps(report)).flatten()?;
+        return Some(StageSteps { times, per_instance: 1.0, ..StageSteps::default() });
     };
-    let tokens_per_step = tokens(report, run, row, *per_instance);
-    let times = StepTimes { tokens_per_step, ..times.clone() };
-    Some(Steps { times, per_instance: *per_instance })
+    steps.times.tokens_per_step = tokens(report, index, row, steps.per_instance);
+    Some(steps)
 }
 
 /// The kind of steps of which there are most, over all processes without ranges.
@@ -209,37 +181,32 @@ fn inferred_steps(report: &Report) -> Option<StepTimes> {
 }
 
 /// Decode steps of the model in a step of the stage.
-fn tokens(report: &Report, run: &RunContext<'_>, row: &StageRow, per_instance: f64) -> Option<u64> {
+fn tokens(
+    report: &Report,
+    index: &StageIndex<'_>,
+    row: &StageRow,
+    per_instance: f64,
+) -> Option<u64> {
     let used = report.insight.utilisation.as_ref()?;
     let decode_steps = used.tokens.steps().ok().filter(|_| row.role == Role::Decode)?;
-    let of_step = decode_steps as f64 / instances_per_prefill(run, row)? / per_instance;
+    // There is one prefill in a generation. Without any, an instance of decode is a generation.
+    let instances = match index.prefills.as_slice() {
+        [] => 1.0,
+        [prefill] => per_generation(row.instances?, prefill.instances?)?,
+        _ => return None,
+    };
+    let of_step = decode_steps as f64 / instances / per_instance;
     let whole = of_step.round();
     (whole >= 1.0 && (of_step - whole).abs() <= whole * UNEVEN).then_some(whole as u64)
 }
 
-/// Instances of a stage in a generation: there is one prefill in each. Without any prefill, an
-/// instance of decode is a generation.
-fn instances_per_prefill(run: &RunContext<'_>, row: &StageRow) -> Option<f64> {
-    match run.prefills.as_slice() {
-        [] => Some(1.0),
-        [prefill] => per_generation(row.instances?, prefill.instances?),
-        _ => None,
-    }
-}
-
-/// What the pass that the times are of cost the stage.
-fn slowdown(run: &RunContext<'_>, row: &StageRow) -> Option<Slowdown> {
-    let ratio = run.costs.get(row.stage.as_str())?.ratio?;
-    Some(Slowdown { pass: run.pass.to_owned(), ratio })
-}
-
 /// Of a prefill: the median of the ranges that last from the arrival of a request to its first token. The
 /// prefill itself leaves out the time in the queue, and what the GPU does in between.
-fn time_to_first_token(run: &RunContext<'_>, row: &StageRow) -> Figure {
+fn time_to_first_token(index: &StageIndex<'_>, row: &StageRow) -> Figure {
     if row.role != Role::Prefill {
         return Figure::Absent(Absent::PrefillOnly);
     }
-    let ns = match run.first_tokens.as_slice() {
+    let ns = match index.first_tokens.as_slice() {
         [range] => range.host_warm_median_ns.ok_or(Absent::NoStepTime),
         _ => Err(Absent::NoRequests),
     };
@@ -342,36 +309,33 @@ impl StageWindow {
         let Self { window_ns, busy_ns, .. } = self;
         let idle_ns = window_ns.checked_sub(busy_ns).filter(|_| window_ns > 0)?;
         let launch_ns = self.short_gaps_ns.min(idle_ns);
-        let mut times = match self.busy_parts {
-            None => vec![(WindowKind::Busy, busy_ns)],
-            Some(BusyParts { compute_ns, communication_ns, .. }) => {
-                let copies_ns = busy_ns.checked_sub(compute_ns)?.checked_sub(communication_ns)?;
-                let mut times = vec![(WindowKind::Compute, compute_ns)];
-                times.extend(self.split_communication(communication_ns));
-                times.push((WindowKind::Copies, copies_ns));
-                times
+        let mut times = Vec::new();
+        if let Some(BusyParts { compute_ns, communication_ns, .. }) = self.busy_parts {
+            let copies_ns = busy_ns.checked_sub(compute_ns)?.checked_sub(communication_ns)?;
+            times.push((WindowKind::Compute, compute_ns));
+            if let Some((waiting, transfer)) = self.communication {
+                // Exposed communication, told apart in the ratio that all of the stage has.
+                let (waiting, transfer) = (u128::from(waiting), u128::from(transfer));
+                let part =
+                    (u128::from(communication_ns) * transfer).checked_div(waiting + transfer);
+                let transfer_ns = part.and_then(|ns| u64::try_from(ns).ok()).unwrap_or(0);
+                times.push((WindowKind::Transfer, transfer_ns));
+                times.push((WindowKind::Waiting, communication_ns - transfer_ns));
+            } else {
+                times.push((WindowKind::Communication, communication_ns));
             }
-        };
+            times.push((WindowKind::Copies, copies_ns));
+        } else {
+            times.push((WindowKind::Busy, busy_ns));
+        }
         times.push((WindowKind::LaunchGaps, launch_ns));
         times.push((WindowKind::OtherIdle, idle_ns - launch_ns));
-        let part = |(kind, ns): (WindowKind, u64)| WindowPart {
-            kind,
-            ns,
-            percent: ns as f64 * 100.0 / window_ns as f64,
+        let part = |(kind, ns)| {
+            let percent = ns as f64 * 100.0 / window_ns as f64;
+            WindowPart { kind, ns, percent }
         };
         let parts = times.into_iter().filter(|(_, ns)| *ns > 0).map(part).collect();
         Some(WindowSplit { window_ns, parts, steps: None })
-    }
-
-    /// Exposed communication, told apart in the ratio that all communication of the stage has.
-    fn split_communication(self, ns: u64) -> Vec<(WindowKind, u64)> {
-        let Some((waiting, transfer)) = self.communication else {
-            return vec![(WindowKind::Communication, ns)];
-        };
-        let (waiting, transfer) = (u128::from(waiting), u128::from(transfer));
-        let transferred = (u128::from(ns) * transfer).checked_div(waiting + transfer);
-        let transferred = transferred.and_then(|ns| u64::try_from(ns).ok()).unwrap_or(0);
-        vec![(WindowKind::Transfer, transferred), (WindowKind::Waiting, ns - transferred)]
     }
 }
 
@@ -379,8 +343,8 @@ impl StageWindow {
 fn least_time(
     used: Option<&ModelUse>,
     numbers: Option<&StageUtilisation>,
-    steps: Option<&Steps>,
-    slowdown: Option<&Slowdown>,
+    steps: Option<&StageSteps>,
+    slowdown: Option<f64>,
 ) -> Floor {
     let (Some(used), Some(numbers)) = (used, numbers) else {
         let none = || Figure::Absent(why_no_numbers(used));
@@ -416,7 +380,7 @@ fn least_time(
     };
     let p50_ns = steps.map(|steps| steps.times.p50_ns as f64).ok_or(Absent::NoStepTime);
     let distance = Figure::from(p50_ns).over(&floor_ns, "the least time");
-    let ratio = slowdown.map(|slowdown| slowdown.ratio).filter(|ratio| *ratio > 0.0);
+    let ratio = slowdown.filter(|ratio| *ratio > 0.0);
     let baseline_distance = distance.value().zip(ratio).map(|(times, ratio)| times / ratio);
     Floor { memory_ns, compute_ns, floor_ns, distance, baseline_distance }
 }
@@ -438,48 +402,6 @@ struct Vanishing {
     removes: Vec<Removed>,
 }
 
-/// What the ranks did together in a stage.
-#[derive(Clone, Copy)]
-struct StageRanks<'a> {
-    collectives: &'a [&'a CollectiveRow],
-    late: &'a [&'a LateRow],
-}
-
-/// The largest gain of what `takeaways`, those of the stage, call for. Of times in caveat, of a part of
-/// the capture and near the roofs there is no gain.
-fn largest_gain(
-    ranks: StageRanks<'_>,
-    takeaways: &[&Takeaway],
-    measured: Option<&StageMeasurements>,
-    window: Option<&WindowSplit>,
-    floor: &Floor,
-) -> Gain {
-    let of_stage = Stage { ranks, measured, window };
-    let mut best = Gain::default();
-    for takeaway in takeaways {
-        let Some(text) = &takeaway.recommendation else { continue };
-        let gain = of_stage.vanishing(takeaway).zip(window).and_then(|(vanishing, window)| {
-            let (factor, is_floor) = factor(vanishing.ns, window.window_ns as f64, floor)?;
-            Some((factor, is_floor, vanishing))
-        });
-        let saved = gain.as_ref().map(|(factor, ..)| 1.0 - 1.0 / factor);
-        // Of several that gain as much the first, and any rather than none.
-        if best.step.is_some() && saved.unwrap_or(0.0) <= best.saved.unwrap_or(0.0) {
-            continue;
-        }
-        let (stage, rule, text) = (takeaway.stage.clone(), takeaway.rule, text.clone());
-        let step = FirstStep { stage, rule, text, ..FirstStep::default() };
-        let step = match gain {
-            None => step,
-            Some((factor, is_floor, Vanishing { condition, removes, .. })) => {
-                FirstStep { condition, removes, factor: Some(factor), is_floor, ..step }
-            }
-        };
-        best = Gain { step: Some(step), saved };
-    }
-    best
-}
-
 /// How many times faster a window is without `vanishing` of it; true where the floor allows less than
 /// that.
 fn factor(vanishing_ns: f64, window_ns: f64, floor: &Floor) -> Option<(f64, bool)> {
@@ -495,13 +417,40 @@ fn factor(vanishing_ns: f64, window_ns: f64, floor: &Floor) -> Option<(f64, bool
     }
 }
 
+/// A stage, and what its ranks did together.
 struct Stage<'a> {
-    ranks: StageRanks<'a>,
+    collectives: &'a [&'a CollectiveRow],
+    late: &'a [&'a LateRow],
     measured: Option<&'a StageMeasurements>,
     window: Option<&'a WindowSplit>,
 }
 
 impl Stage<'_> {
+    /// The largest gain of what `takeaways`, those of the stage, call for. Of times in caveat, of a part
+    /// of the capture and near the roofs there is no gain.
+    fn largest_gain(&self, takeaways: &[&Takeaway], floor: &Floor) -> Gain {
+        let mut best = Gain::default();
+        for takeaway in takeaways {
+            let Some(text) = &takeaway.recommendation else { continue };
+            let gain = self.vanishing(takeaway).zip(self.window).and_then(|(vanishing, window)| {
+                let (factor, is_floor) = factor(vanishing.ns, window.window_ns as f64, floor)?;
+                Some((factor, is_floor, vanishing))
+            });
+            let saved = gain.as_ref().map(|(factor, ..)| 1.0 - 1.0 / factor);
+            // Of several that gain as much the first, and any rather than none.
+            if best.step.is_some() && saved.unwrap_or(0.0) <= best.saved.unwrap_or(0.0) {
+                continue;
+            }
+            let (stage, rule, text) = (takeaway.stage.clone(), takeaway.rule, text.clone());
+            let mut step = FirstStep { stage, rule, text, ..FirstStep::default() };
+            if let Some((factor, is_floor, Vanishing { condition, removes, .. })) = gain {
+                step = FirstStep { condition, removes, factor: Some(factor), is_floor, ..step };
+            }
+            best = Gain { step: Some(step), saved };
+        }
+        best
+    }
+
     fn part_ns(&self, kinds: &[WindowKind]) -> Option<f64> {
         let of_kind = self.window?.parts.iter().filter(|part| kinds.contains(&part.kind));
         Some(of_kind.map(|part| part.ns as f64).sum())
@@ -511,16 +460,12 @@ impl Stage<'_> {
     fn parts(&self, kinds: &[WindowKind], condition: &str) -> Option<Vanishing> {
         let window = self.window?;
         let parts = window.parts.iter().zip(window.rounded_percent());
-        let removes = parts.filter(|(part, _)| kinds.contains(&part.kind));
+        // What would read 0.0 % explains nothing.
+        let removes = parts.filter(|(part, percent)| kinds.contains(&part.kind) && *percent > 0.0);
         let removes = removes
             .map(|(part, percent)| Removed { what: part.kind.label().to_owned(), percent })
-            // What would read 0.0 % explains nothing.
-            .filter(|part| part.percent > 0.0);
-        Some(Vanishing {
-            ns: self.part_ns(kinds)?,
-            condition: condition.to_owned(),
-            removes: removes.collect(),
-        })
+            .collect();
+        Some(Vanishing { ns: self.part_ns(kinds)?, condition: condition.to_owned(), removes })
     }
 
     /// A part of a part.
@@ -584,12 +529,11 @@ impl Stage<'_> {
         let waiting_ns = self.part_ns(&[WindowKind::Waiting])?;
         let not_idle = window.parts.iter().filter(|part| part.kind != WindowKind::OtherIdle);
         let most_ns = not_idle.map(|part| part.ns as f64).fold(0.0, f64::max);
-        let StageRanks { collectives, late } = self.ranks;
-        let members = collectives.iter().max_by_key(|c| c.waiting_ns).map_or(0, |c| c.members);
-        let condition = match late.iter().find_map(|late| late.delay_sentence()) {
-            Some(late) => format!("no rank waits for others ({late})"),
-            None => "no rank waits for others".to_owned(),
-        };
+        let longest = self.collectives.iter().max_by_key(|row| row.waiting_ns);
+        let members = longest.map_or(0, |row| row.members);
+        let late = self.late.iter().find_map(|late| late.delay_sentence());
+        let late = late.map(|late| format!(" ({late})")).unwrap_or_default();
+        let condition = format!("no rank waits for others{late}");
         let mut vanishing = self.parts(&[WindowKind::Waiting], &condition)?;
         if waiting_ns >= most_ns && members > 1 {
             let late_ns = waiting_ns / (members - 1) as f64;
@@ -619,13 +563,8 @@ impl Stage<'_> {
 /// What to do first over all stages: where the most time is saved, else what the takeaways put first.
 fn first_step_of_run(report: &Report, stages: &[AnsweredStage<'_>]) -> Option<FirstStep> {
     if report.coverage.verdict.status == Status::Empty {
-        let reason = &report.coverage.empty.as_ref()?.first;
-        return Some(FirstStep {
-            stage: None,
-            rule: Rule::Incomplete,
-            text: reason.remedy.clone(),
-            ..FirstStep::default()
-        });
+        let text = report.coverage.empty.as_ref()?.first.remedy.clone();
+        return Some(FirstStep { rule: Rule::Incomplete, text, ..FirstStep::default() });
     }
     let saving = stages.iter().filter(|told| told.saved_ns.is_some());
     let most = saving.reduce(|most, told| if told.saved_ns > most.saved_ns { told } else { most });
@@ -634,15 +573,10 @@ fn first_step_of_run(report: &Report, stages: &[AnsweredStage<'_>]) -> Option<Fi
     }
     let advised = report.insight.takeaways.iter().filter(|takeaway| !takeaway.rule.is_caveat());
     let advised = advised.chain(report.insight.takeaways.iter());
-    let step = |takeaway: &Takeaway| {
-        Some(FirstStep {
-            stage: takeaway.stage.clone(),
-            rule: takeaway.rule,
-            text: takeaway.recommendation.clone()?,
-            ..FirstStep::default()
-        })
-    };
-    advised.filter_map(step).next()
+    let (takeaway, text) =
+        advised.filter_map(|of| Some((of, of.recommendation.clone()?))).next()?;
+    let (stage, rule) = (takeaway.stage.clone(), takeaway.rule);
+    Some(FirstStep { stage, rule, text, ..FirstStep::default() })
 }
 
 #[cfg(test)]

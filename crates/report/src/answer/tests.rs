@@ -48,12 +48,16 @@ pub(super) mod steps {
         report
     }
 
+    fn steps_at(report: &Report, at: usize) -> Option<StageSteps> {
+        let measured = RunMeasurements::default();
+        steps_of_stage(report, &StageIndex::of(report, &measured), &report.stages[at])
+    }
+
     #[test]
     fn a_step_holds_as_many_tokens_as_decode_has_steps_for_it() {
         let tokens = |decode: StageRow, decode_steps| {
             let report = report(vec![row("prefill", 4, 10), decode], decode_steps);
-            steps_of_stage(&report, &RunContext::of(&report), &report.stages[1])
-                .and_then(|steps| steps.times.tokens_per_step)
+            steps_at(&report, 1).and_then(|steps| steps.times.tokens_per_step)
         };
         assert_eq!(tokens(row("decode", 4, 640), 64), Some(64), "one range around all steps");
         assert_eq!(tokens(row("decode", 256, 10), 64), Some(1), "one range around each");
@@ -67,8 +71,8 @@ pub(super) mod steps {
     #[test]
     fn a_prefill_is_no_time_to_the_first_token_of_a_request() {
         let ttft = |stages| {
-            let report = report(stages, 64);
-            time_to_first_token(&RunContext::of(&report), &report.stages[0])
+            let (report, measured) = (report(stages, 64), RunMeasurements::default());
+            time_to_first_token(&StageIndex::of(&report, &measured), &report.stages[0])
         };
         let prefill = || row("prefill", 4, 100);
         assert_eq!(ttft(vec![prefill()]), Figure::Absent(Absent::NoRequests));
@@ -91,11 +95,9 @@ pub(super) mod steps {
         };
         let row = StageRow { kind: PathKind::WholeProcess, ..StageRow::default() };
         let mut report = report(vec![row], 64);
-        assert!(steps_of_stage(&report, &RunContext::of(&report), &report.stages[0]).is_none());
+        assert!(steps_at(&report, 0).is_none());
         report.inferred_steps = Some(InferredSteps::of(vec![step(5, 1), step(9, 2), step(9, 3)]));
-        let found = steps_of_stage(&report, &RunContext::of(&report), &report.stages[0])
-            .expect("inferred")
-            .times;
+        let found = steps_at(&report, 0).expect("inferred").times;
         assert_eq!((found.unit, found.steps, found.p50_ns), (StepUnit::Inferred, 9, 2));
     }
 }
@@ -110,12 +112,7 @@ mod split {
         row: &StageRow,
         steps: Option<f64>,
     ) -> Result<WindowSplit, &'static str> {
-        super::super::split_window(
-            report,
-            row,
-            &report.ranks.collectives.iter().collect::<Vec<_>>(),
-            steps,
-        )
+        split_window(report, row, &report.ranks.collectives.iter().collect::<Vec<_>>(), steps)
     }
 
     fn row() -> StageRow {
@@ -307,10 +304,13 @@ mod first {
         let window = window(parts);
         let collectives: Vec<_> = report.ranks.collectives.iter().collect();
         let late: Vec<_> = report.ranks.late.iter().collect();
-        let ranks = StageRanks { collectives: &collectives, late: &late };
-        largest_gain(ranks, &all, Some(&measured), Some(&window), &floor(distance))
-            .step
-            .expect("a step")
+        let stage = Stage {
+            collectives: &collectives,
+            late: &late,
+            measured: Some(&measured),
+            window: Some(&window),
+        };
+        stage.largest_gain(&all, &floor(distance)).step.expect("a step")
     }
 
     #[test]
@@ -405,9 +405,9 @@ mod first {
         assert_eq!(gain(&[Rule::Communication], &parts, None).factor, None);
         let doubted =
             StageMeasurements { caveat: Some("cold".into()), ..StageMeasurements::default() };
-        let all = takeaway(Rule::LaunchBound);
-        let none = StageRanks { collectives: &[], late: &[] };
-        let of = largest_gain(none, &[&all], Some(&doubted), Some(&window(&parts)), &floor(None));
+        let (measured, window) = (Some(&doubted), &window(&parts));
+        let stage = Stage { collectives: &[], late: &[], measured, window: Some(window) };
+        let of = stage.largest_gain(&[&takeaway(Rule::LaunchBound)], &floor(None));
         assert_eq!((of.step.expect("a step").factor, of.saved), (None, None));
     }
 }

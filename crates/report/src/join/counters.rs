@@ -13,7 +13,7 @@ use stage2_read::ncu::nvtx::{self, Label};
 use stage2_read::path_label::element;
 
 /// What follows the name of a stage of ncu's rows that stand beside the collector's.
-const NCU_MARK: &str = " (ncu)";
+pub(super) const NCU_MARK: &str = " (ncu)";
 
 /// Kernel, grid, block and device: what both tools know of a launch. The device is absent where both
 /// know one only: tools number devices differently when some are hidden.

@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use crate::join::join;
 use serde_json::Value;
 use stage2_contract::text::numbers::{count, ms3, ratio3};
 use stage2_model::{
@@ -21,15 +22,12 @@ const NCU: &str = "ncu";
 /// Adds the costs. `baseline` is the capture of the untraced pass, none where it left no folder;
 /// `wanted` is what the configuration says of it.
 pub(crate) fn add_costs(report: &mut Report, baseline: Option<Capture>, wanted: Option<bool>) {
-    let untraced =
-        baseline.map(|capture| crate::join::join(capture, RunInfo::default(), Vec::new()));
+    let untraced = baseline.map(|capture| join(capture, RunInfo::default(), Vec::new()));
     let passes = &report.run.passes;
     // Where the workload of the pass failed or was ended, its stages are of other work.
     let is_comparable = pass_named(passes, BASELINE).is_none_or(ran_through);
-    let rows: &[StageRow] = match untraced.as_ref().filter(|_| is_comparable) {
-        Some(untraced) => &untraced.stages,
-        None => &[],
-    };
+    let comparable = untraced.as_ref().filter(|_| is_comparable);
+    let rows = comparable.map_or(&[][..], |untraced| &untraced.stages);
     let stages = stages(report, rows);
     let absent = stages.is_empty().then(|| absence(passes, wanted, !rows.is_empty()));
     let costs = PassCosts { passes: durations(passes), stages, absent, ..PassCosts::default() };
@@ -95,26 +93,21 @@ fn stages(report: &Report, untraced: &[StageRow]) -> Vec<StageCost> {
     for row in report.stages.iter().filter(|row| row.kind == PathKind::Range) {
         let Some(before) = untraced.get(row.stage.as_str()) else { continue };
         costs.push(cost(BASELINE, before));
-        let mut against = |mut cost: StageCost| {
+        let of_nsys = nsys.get(row.stage.as_str()).map(|range| StageCost {
+            stage: row.stage.clone(),
+            pass: NSYS.to_owned(),
+            instances: range.instances,
+            host_total_ns: range.host_total_ns,
+            host_warm_instances: range.host_warm_instances,
+            host_warm_std_ns: range.host_warm_std_ns,
+            host_warm_median_ns: range.host_warm_median_ns,
+            ratio: None,
+        });
+        for mut cost in measured_in.map(|pass| cost(pass, row)).into_iter().chain(of_nsys) {
             let medians = cost.host_warm_median_ns.zip(before.host_warm_median_ns);
             let medians = medians.filter(|&(_, before)| before > 0);
             cost.ratio = medians.map(|(ns, before)| ns as f64 / before as f64);
             costs.push(cost);
-        };
-        if let Some(pass) = measured_in {
-            against(cost(pass, row));
-        }
-        if let Some(range) = nsys.get(row.stage.as_str()) {
-            against(StageCost {
-                stage: row.stage.clone(),
-                pass: NSYS.to_owned(),
-                instances: range.instances,
-                host_total_ns: range.host_total_ns,
-                host_warm_instances: range.host_warm_instances,
-                host_warm_std_ns: range.host_warm_std_ns,
-                host_warm_median_ns: range.host_warm_median_ns,
-                ratio: None,
-            });
         }
     }
     costs
@@ -123,12 +116,12 @@ fn stages(report: &Report, untraced: &[StageRow]) -> Vec<StageCost> {
 /// The pass that the stages of the report are of; none: of one that gives them no times. Where the
 /// collector recorded no GPU work at all, they are those of the tool that stands in for it.
 fn measured_in(report: &Report) -> Option<&'static str> {
-    match report.source.as_str() {
-        _ if report.coverage.gpu_records() > 0 => Some(COLLECT),
-        source if source == Origin::Nsys.label() => Some(NSYS),
-        source if source == Origin::Ncu.label() => None,
-        _ => Some(COLLECT),
+    let stands_in =
+        |tool: Origin| report.coverage.gpu_records() == 0 && report.source == tool.label();
+    if stands_in(Origin::Nsys) {
+        return Some(NSYS);
     }
+    (!stands_in(Origin::Ncu)).then_some(COLLECT)
 }
 
 fn cost(pass: &str, row: &StageRow) -> StageCost {
@@ -272,10 +265,8 @@ fn of_pass(report: &Report, pass: &str, in_force: InForce) -> Option<Finding> {
     slow.sort_by(|a, b| b.lost_ns.total_cmp(&a.lost_ns));
     let worst = slow.first()?;
     // Kernels of graph replays were recorded one by one in it.
-    let replays_graphs = report
-        .kernels
-        .iter()
-        .any(|row| row.stage == worst.traced.stage && row.times.graph_calls > 0);
+    let mut of_worst = report.kernels.iter().filter(|row| row.stage == worst.traced.stage);
+    let replays_graphs = of_worst.any(|row| row.times.graph_calls > 0);
     // The rows of the report are of this pass.
     let shown = pass == COLLECT || report.source == Origin::Nsys.label();
     let certain = slow.iter().any(SlowStage::is_certain);
@@ -305,33 +296,34 @@ fn of_pass(report: &Report, pass: &str, in_force: InForce) -> Option<Finding> {
 /// Settings that would make a pass cost less, the lightest first; none that is in force already.
 pub fn lighter(pass: &str, replays_graphs: bool, in_force: InForce) -> String {
     let InForce { sampled, selected, whole_graphs, nsys_gated, nsys_whole_graphs } = in_force;
-    let settings: Vec<&str> = if pass == NSYS {
-        let part = match replays_graphs {
-            true if !nsys_whole_graphs => {
-                Some("pipeline.nsys.cuda_graph_trace=graph records each replay as a whole")
-            }
-            _ if !nsys_gated => Some("profiling/nsys=nsys.gated captures one range"),
-            _ => None,
-        };
-        part.into_iter().chain(["run.mode=light leaves nsys out"]).collect()
-    } else {
-        let graphs = (replays_graphs && !whole_graphs).then_some(
+    let mut settings = Vec::new();
+    if pass == NSYS {
+        if replays_graphs && !nsys_whole_graphs {
+            settings.push("pipeline.nsys.cuda_graph_trace=graph records each replay as a whole");
+        } else if !nsys_gated {
+            settings.push("profiling/nsys=nsys.gated captures one range");
+        }
+        settings.push("run.mode=light leaves nsys out");
+        return settings.join("; ");
+    }
+    let graphs = replays_graphs && !whole_graphs;
+    if graphs {
+        settings.push(
             "profiling.collector.graph=graph (STAGE2_GRAPH) records each replay of a CUDA graph as a \
              whole",
         );
-        let sample = match sampled {
-            false => {
-                "profiling.collector.sample=1/16 (STAGE2_SAMPLE) records one of 16 instances of each \
-                 range"
-            }
-            true => "a larger N in profiling.collector.sample=1/N (STAGE2_SAMPLE)",
-        };
-        let ranges = (!selected && graphs.is_none()).then_some(
+    }
+    settings.push(if sampled {
+        "a larger N in profiling.collector.sample=1/N (STAGE2_SAMPLE)"
+    } else {
+        "profiling.collector.sample=1/16 (STAGE2_SAMPLE) records one of 16 instances of each range"
+    });
+    if !selected && !graphs {
+        settings.push(
             "profiling.collector.ranges=[NAME] (STAGE2_RANGES) leaves CUPTI off until the first range \
              of that name",
         );
-        graphs.into_iter().chain([sample]).chain(ranges).collect()
-    };
+    }
     settings.join("; ")
 }
 
@@ -357,11 +349,10 @@ impl SlowStage<'_> {
     /// The medians of the traced and of the untraced runs, with their spread.
     fn numbers(&self) -> String {
         let side = |cost: &StageCost| {
-            let median = cost.host_warm_median_ns.map_or_else(String::new, ms3);
+            let median = cost.host_warm_median_ns.map(ms3).unwrap_or_default();
             let std = cost.host_warm_std_ns.map(|ns| format!(", standard deviation {}", ms3(ns)));
-            let warm = cost
-                .host_warm_instances
-                .map(|n| format!(" ({} warm instances{})", count(n), std.unwrap_or_default()));
+            let (warm, std) = (cost.host_warm_instances.map(count), std.unwrap_or_default());
+            let warm = warm.map(|warm| format!(" ({warm} warm instances{std})"));
             format!("{median} ms{}", warm.unwrap_or_default())
         };
         let name = &self.traced.stage;

@@ -70,17 +70,19 @@ fn add<'r>(map: &mut HashMap<ComparisonKey, NameMatch<'r>>, key: ComparisonKey, 
 
 /// Says how many names of a tool were found, and how many were not.
 fn finding(found: u64, lost: u64, tool: &str, by: &str, remedy: &str) -> Option<Finding> {
-    let left = match lost {
-        0 => String::new(),
-        lost => format!("; {} more matched no kernel, or more than one", count(lost)),
-    };
-    let found = Some(found).filter(|found| *found > 0).map(count)?;
-    Some(Finding::note(
-        format!("{found} demangled names of {tool} were matched by normalised name, {by}{left}"),
-        "demanglers differ: return types, parameters, namespaces and types of literals were left \
-         out of the comparison",
-        remedy,
-    ))
+    let mut what =
+        format!("{} demangled names of {tool} were matched by normalised name, {by}", count(found));
+    if lost > 0 {
+        what += &format!("; {} more matched no kernel, or more than one", count(lost));
+    }
+    (found > 0).then(|| {
+        Finding::note(
+            what,
+            "demanglers differ: return types, parameters, namespaces and types of literals were left \
+             out of the comparison",
+            remedy,
+        )
+    })
 }
 
 /// Gives the kernels of ncu the names of the rows.

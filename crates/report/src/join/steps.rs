@@ -12,10 +12,9 @@ use stage2_model::{
     StageSteps, StepSeries, StepTimes, StepUnit,
 };
 use stage2_read::roles::RoleSettings;
-use stage2_read::trace::ProcessCapture;
-use stage2_read::trace::WholeProcess;
 use stage2_read::trace::step_times::{StepTrack, Steps};
 use stage2_read::trace::steps::{Phase, Repeats};
+use stage2_read::trace::{ProcessCapture, WholeProcess};
 
 /// Ranges that repeat within an instance of a stage are its steps where there are at least this many.
 const REPEATS: u64 = 2;
@@ -76,45 +75,36 @@ impl StepCandidates {
             |path: &u32| tables.nodes.get(*path as usize).is_some_and(|node| node.parent.is_none());
         let of_stage = |(&stage, own): (&u32, &Path)| {
             let warm = own.warm.times.count() > 0;
-            let within = within.get(&stage).into_iter().flatten().copied();
-            let repeats =
-                |path: &u32| self.paths.get(path).is_some_and(|path| repeats(path.of(warm)));
-            let longest = |path: &u32| self.paths.get(path).map(|path| path.of(warm).total_ns);
-            let candidate = within.filter(repeats).max_by_key(longest);
-            let covers = |path: &u32, percent: u128| {
-                let total = self.paths.get(path).map_or(0, |path| path.of(warm).total_ns);
-                u128::from(total) * 100 >= u128::from(own.of(warm).total_ns) * percent
+            let all = own.of(warm);
+            let within = within.get(&stage).into_iter().flatten();
+            let within = within.filter_map(|path| Some((*path, self.paths.get(path)?)));
+            let repeats = within.filter(|(_, found)| repeats(found.of(warm)));
+            let candidate = repeats.max_by_key(|(_, found)| found.of(warm).total_ns);
+            let covers = |found: &Path, percent: u128| {
+                u128::from(found.of(warm).total_ns) * 100 >= u128::from(all.total_ns) * percent
             };
-            let step = candidate.filter(|path| covers(path, COVERED_PERCENT));
-            let path = step.unwrap_or(stage);
-            let found = self.paths.get(&path)?;
-            let unit = match step {
-                Some(_) => StepUnit::RangeWithin,
-                None => StepUnit::Instance,
-            };
-            let label = labels.path(path);
-            let name = |path: &u32| labels.path(*path).rsplit('/').next().unwrap_or_default();
-            let told = |path: &u32| covers(path, TOLD_PERCENT) || roles.is_step(name(path));
-            let passed_over =
-                candidate.filter(|path| step.is_none() && told(path)).and_then(|path| {
-                    let steps = self.paths.get(&path)?.of(warm);
-                    Some(passed_over(labels.path(path), labels.path(stage), steps, own.of(warm)))
-                });
-            let times =
-                StepTimes { passed_over, cold: !warm, ..times(found.of(warm), unit, label)? };
+            let step = candidate.filter(|(_, found)| covers(found, COVERED_PERCENT));
+            let (path, found) = step.unwrap_or((stage, own));
+            let unit = if step.is_some() { StepUnit::RangeWithin } else { StepUnit::Instance };
+            let label = labels.path(stage);
+            let passed_over = candidate.filter(|_| step.is_none()).and_then(|(path, found)| {
+                let path = labels.path(path);
+                let name = path.rsplit('/').next().unwrap_or_default();
+                let is_told = covers(found, TOLD_PERCENT) || roles.is_step(name);
+                is_told.then(|| passed_over(path, label, found.of(warm), all))
+            });
+            let times = times(found.of(warm), unit, labels.path(path))?;
+            let times = StepTimes { passed_over, cold: !warm, ..times };
             let series = StepSeries {
-                stage: labels.path(stage).to_owned(),
-                path: label.to_owned(),
+                stage: label.to_owned(),
+                path: labels.path(path).to_owned(),
                 file: found.file.clone(),
                 buckets: found.most.buckets(),
                 outliers: found.most.longest(warm, times.p99_ns.unwrap_or(u64::MAX)),
                 median: found.most.nearest(warm, times.p50_ns),
             };
-            let per_instance = found.of(warm).count as f64 / own.of(warm).count as f64;
-            Some((
-                labels.path(stage).to_owned(),
-                (StageSteps { times, per_instance, warm }, series),
-            ))
+            let per_instance = found.of(warm).count as f64 / all.count as f64;
+            Some((label.to_owned(), (StageSteps { times, per_instance, warm }, series)))
         };
         self.paths.iter().filter(|(path, _)| outermost(path)).filter_map(of_stage).collect()
     }
@@ -146,17 +136,14 @@ fn times(steps: &Steps, unit: StepUnit, path: &str) -> Option<StepTimes> {
         p99_ns: times.p99(),
         max_ns: times.max(),
         std_ns: times.deviation(),
-        tokens_per_step: None,
-        cold: false,
-        passed_over: None,
+        ..StepTimes::default()
     })
 }
 
 /// The steps of all processes that have some.
 pub(super) fn inferred(processes: &[ProcessCapture]) -> Option<InferredSteps> {
     let mut rows: Vec<InferredStepRow> = Vec::new();
-    for process in processes {
-        let Some(whole) = &process.whole else { continue };
+    for (process, whole) in processes.iter().filter_map(|p| Some((p, p.whole.as_ref()?))) {
         for of in &whole.repeats {
             rows.extend(of.phases.iter().map(|phase| inferred_row(process, whole, of, phase)));
         }
@@ -204,26 +191,28 @@ fn inferred_row(
 fn before(phase: &Phase) -> Option<Before> {
     let leads = &phase.leads;
     let prefill_like = phase.follows_longer_work();
-    if leads.launches.count() == 0 {
-        let first = phase.first_lead.filter(|lead| lead.launches > 0)?;
+    if leads.launches.count() > 0 {
         return Some(Before {
             prefill_like,
-            from_program_start: true,
-            times: 1,
-            kernels_min: Some(first.launches),
-            kernels_median: Some(first.launches),
-            kernels_max: Some(first.launches),
-            kernel_sum_median_ns: Some(first.kernel_sum_ns),
+            from_program_start: false,
+            times: leads.launches.count(),
+            kernels_min: leads.launches.min(),
+            kernels_median: leads.launches.median(),
+            kernels_max: leads.launches.max(),
+            kernel_sum_median_ns: leads.kernel_sum_ns.median(),
         });
     }
+    let first = phase.first_lead.filter(|lead| lead.launches > 0)?;
+    let [kernels_min, kernels_median, kernels_max] = [Some(first.launches); 3];
+    let kernel_sum_median_ns = Some(first.kernel_sum_ns);
     Some(Before {
         prefill_like,
-        from_program_start: false,
-        times: leads.launches.count(),
-        kernels_min: leads.launches.min(),
-        kernels_median: leads.launches.median(),
-        kernels_max: leads.launches.max(),
-        kernel_sum_median_ns: leads.kernel_sum_ns.median(),
+        from_program_start: true,
+        times: 1,
+        kernels_min,
+        kernels_median,
+        kernels_max,
+        kernel_sum_median_ns,
     })
 }
 
@@ -245,21 +234,17 @@ pub(crate) fn explain(report: &mut Report, settings: &OperatorSettings) {
              their order"
         ),
     };
+    let mut executables = report.coverage.processes.iter().filter_map(|p| p.exe.as_deref());
     let python = match report.run.command.as_deref().and_then(<[String]>::first) {
         Some(program) => is_python(program),
-        None => report
-            .coverage
-            .processes
-            .iter()
-            .any(|process| process.exe.as_deref().is_some_and(is_python)),
+        None => executables.any(is_python),
     };
     // Where it was on, to say that it should be is no help.
-    let remedy = match python && !settings.annotate.contains(&Annotation::PrefillDecode) {
-        true => {
-            "run again with --annotate prefill-decode (a Hugging Face model), or open NVTX ranges \
-             such as prefill and decode in the program"
-        }
-        false => "open NVTX ranges such as prefill and decode in the program",
+    let remedy = if python && !settings.annotate.contains(&Annotation::PrefillDecode) {
+        "run again with --annotate prefill-decode (a Hugging Face model), or open NVTX ranges such as \
+         prefill and decode in the program"
+    } else {
+        "open NVTX ranges such as prefill and decode in the program"
     };
     report.findings.push(Finding::note("none of the workload's ranges was recorded", why, remedy));
 }

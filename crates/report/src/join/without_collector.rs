@@ -8,6 +8,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
+use crate::join::counters::NCU_MARK;
 use crate::join::join;
 use crate::join::kernels::{distinct, percent, stage_kernels};
 use indexmap::{IndexMap, IndexSet};
@@ -16,13 +17,14 @@ use stage2_contract::text::{kernel_name, visible};
 use stage2_model::nsys::Source;
 use stage2_model::{
     DeviceRow, Finding, KernelRow, Launch, Origin, PathKind, PathRow, Report, RunInfo, Severity,
-    Sources, StageRow, Status, Times,
+    Sources, StageKernelRow, StageRow, Status, Times,
 };
 use stage2_read::kernel_class::class_of;
 use stage2_read::ncu::load::{Key, Tables as NcuTables};
 use stage2_read::ncu::nvtx;
 use stage2_read::nsys::capture::{Export, ZERO_NS};
 use stage2_read::nsys::{Naming, Placed, Range, Tables, capture};
+use stage2_read::path_label::OUTSIDE_RANGES;
 use stage2_read::trace::libraries::RangeNames;
 use stage2_read::trace::stats::{Stats, mean};
 
@@ -72,18 +74,14 @@ fn of_capture(report: &mut Report, tables: &Tables, whole: bool, libraries: &Ran
 /// that it saw other work in stay, and those of the other tool stand beside them, with the mark
 /// that this gives.
 fn make_room(report: &mut Report, origin: Origin) -> &'static str {
-    let mark = match (report.coverage.gpu_records(), origin) {
-        (0, _) => "",
-        (_, Origin::Ncu) => " (ncu)",
-        (_, _) => " (nsys)",
-    };
-    if mark.is_empty() {
-        report.stages.clear();
-        report.paths.clear();
-        report.devices.clear();
-        report.stage_kernels.clear();
+    if report.coverage.gpu_records() > 0 {
+        return if origin == Origin::Ncu { NCU_MARK } else { " (nsys)" };
     }
-    mark
+    report.stages.clear();
+    report.paths.clear();
+    report.devices.clear();
+    report.stage_kernels.clear();
+    ""
 }
 
 fn text(name: &str) -> String {
@@ -122,24 +120,21 @@ fn fill(
         let at = stages.entry(stage.clone());
         let path_index = first_path + at.index();
         let marked = format!("{stage}{mark}");
-        let row = at.or_insert_with(|| {
-            let range = ranges.get(&stage);
-            StageRow {
-                stage: marked.clone(),
-                kind,
-                instances: range.and_then(|range| range.instances),
-                unclosed: range.map(|range| range.unclosed),
-                host_total_ns: range.and_then(|range| range.host_total_ns),
-                ..StageRow::default()
-            }
+        let range = ranges.get(&stage);
+        let row = at.or_insert_with(|| StageRow {
+            stage: marked.clone(),
+            kind,
+            instances: range.and_then(|range| range.instances),
+            unclosed: range.map(|range| range.unclosed),
+            host_total_ns: range.and_then(|range| range.host_total_ns),
+            ..StageRow::default()
         });
         row.kernels = Some(row.kernels.unwrap_or(0).saturating_add(times.calls));
         let total_ns = times.known_total_ns();
         if let Some(ns) = total_ns {
             let sum_ns = row.kernel_sum_ns.unwrap_or(0).saturating_add(ns);
             let timed = timed_calls.entry(path_index).or_default();
-            *timed =
-                timed.saturating_add(times.calls.saturating_sub(times.invalid_timestamp_calls));
+            *timed = timed.saturating_add(timed_of(&times));
             (row.kernel_sum_ns, row.kernel_mean_ns) = (Some(sum_ns), mean(sum_ns, *timed));
         }
         report.kernels.push(KernelRow {
@@ -149,11 +144,9 @@ fn fill(
             stage: marked.clone(),
             path: marked,
             path_index,
-            launch: shape.filter(|shape| *shape != ([0; 3], [0; 3])).map(|(grid, block)| Launch {
-                grid,
-                block,
-                ..Launch::default()
-            }),
+            launch: shape
+                .map(|(grid, block)| Launch { grid, block, ..Launch::default() })
+                .filter(|launch| *launch != Launch::default()),
             kernel_sum_percent: total_ns.and_then(|ns| percent(ns, all_ns)),
             times,
             sources: Sources { times: origin, counters: None },
@@ -191,12 +184,15 @@ fn fill(
         (row.stage.as_str(), row.name_index, stats)
     });
     let mut rows = stage_kernels(kernels, &report.kernel_names, &report.stages);
-    for Times { calls, invalid_timestamp_calls, total_ns, mean_ns, .. } in
-        rows.iter_mut().map(|row| &mut row.times)
-    {
-        *mean_ns = mean(*total_ns, calls.saturating_sub(*invalid_timestamp_calls));
+    for times in rows.iter_mut().map(|row| &mut row.times) {
+        times.mean_ns = mean(times.total_ns, timed_of(times));
     }
     report.stage_kernels.extend(rows);
+}
+
+/// Calls with valid times.
+fn timed_of(times: &Times) -> u64 {
+    times.calls.saturating_sub(times.invalid_timestamp_calls)
 }
 
 /// Counts kernels on a device; gives its label.
@@ -214,13 +210,8 @@ fn on_device(
             Some(index) => format!("{index} {shown}"),
             None => "(device not known)".to_owned(),
         };
-        devices.push(DeviceRow {
-            device,
-            index,
-            name,
-            simulated: *simulated,
-            ..DeviceRow::default()
-        });
+        let simulated = *simulated;
+        devices.push(DeviceRow { device, index, name, simulated, ..DeviceRow::default() });
         devices.len() - 1
     });
     let Some(row) = devices.get_mut(at) else { return String::new() };
@@ -260,13 +251,11 @@ fn explain_source(report: &mut Report, origin: Origin, losses: Option<String>, p
     let severity = if losses.is_some() { Severity::Error } else { Severity::Warning };
     let why = losses.unwrap_or_else(|| general.to_owned());
     let verdict = &mut report.coverage.verdict;
-    let collector = match report.coverage.processes.is_empty() {
-        true => String::new(),
-        false => format!("; of the collector: {}", verdict.text),
-    };
+    let none = report.coverage.processes.is_empty();
+    let own = if none { String::new() } else { format!("; of the collector: {}", verdict.text) };
     verdict.status = Status::Partial;
     verdict.text = format!(
-        "PARTIAL, with {} kernels of {label} and none of the collector: {why}{collector}",
+        "PARTIAL, with {} kernels of {label} and none of the collector: {why}{own}",
         count(calls)
     );
     label.clone_into(&mut report.source);
@@ -294,21 +283,17 @@ pub(super) fn file_names(tables: &Tables) -> Vec<String> {
 /// Of several captures only one can give rows: together they may hold a run twice.
 fn several(nsys: &[Tables], used: &Tables) -> Option<Finding> {
     let names = |tables: &Tables| file_names(tables).join(", ");
-    let others: Vec<String> = nsys
-        .iter()
-        .filter(|tables| tables.files != used.files)
+    let others = nsys.iter().filter(|tables| tables.files != used.files);
+    let others: Vec<String> = others
         .map(|tables| format!("{} ({} kernels)", names(tables), count(tables.counts.kernels)))
         .collect();
-    (!others.is_empty()).then(|| {
-        Finding::warning(
-            format!("of {} captures of nsys, the rows are those of {}", nsys.len(), names(used)),
-            format!(
-                "captures may be of one run, and are not added up; left out: {}",
-                others.join("; ")
-            ),
-            "merge each capture into a bundle of its own",
-        )
-    })
+    others.first()?;
+    let others = others.join("; ");
+    Some(Finding::warning(
+        format!("of {} captures of nsys, the rows are those of {}", nsys.len(), names(used)),
+        format!("captures may be of one run, and are not added up; left out: {others}"),
+        "merge each capture into a bundle of its own",
+    ))
 }
 
 /// Puts the rows of `export` in the place of the collector's. Where that one saw other GPU work,
@@ -333,10 +318,8 @@ fn rows_of_export(report: &mut Report, export: Export, mark: &str, whole: bool) 
         row.sources = Sources { times: Origin::Nsys, counters: None };
         row.launch = row.launch.filter(|launch| launch.grid != [0; 3]);
         if let Some(launch) = row.launch.as_mut().filter(|_| !launches_are_detailed) {
-            launch.registers_per_thread = None;
-            launch.static_shared_bytes = None;
-            launch.dynamic_shared_bytes = None;
-            launch.local_bytes_per_thread = None;
+            let Launch { grid, block, .. } = *launch;
+            *launch = Launch { grid, block, ..Launch::default() };
         }
     }
     // On the clock of the file.
@@ -365,21 +348,21 @@ fn rows_of_export(report: &mut Report, export: Export, mark: &str, whole: bool) 
 
 fn without_busy_times(made: &mut Report) {
     for row in &mut made.stages {
-        row.gpu_window_ns = None;
-        row.gpu_busy_ns = None;
+        without_busy_time(row);
         row.gpu_busy_uncertain_ns = 0;
-        row.gpu_idle_ns = None;
-        row.gpu_short_gaps_ns = None;
-        row.gpu_busy_percent = None;
-        row.gpu_busy_parts = None;
-        row.warm = None;
-        row.devices.clear();
     }
     for row in &mut made.devices {
-        row.gpu_busy_ns = None;
-        row.gpu_span_ns = None;
-        row.gpu_busy_percent = None;
+        (row.gpu_busy_ns, row.gpu_span_ns, row.gpu_busy_percent) = (None, None, None);
     }
+}
+
+fn without_busy_time(row: &mut StageRow) {
+    let StageRow { gpu_window_ns, gpu_busy_ns, gpu_idle_ns, gpu_short_gaps_ns, .. } = row;
+    for time in [gpu_window_ns, gpu_busy_ns, gpu_idle_ns, gpu_short_gaps_ns] {
+        *time = None;
+    }
+    (row.gpu_busy_percent, row.gpu_busy_parts, row.warm) = (None, None, None);
+    row.devices.clear();
 }
 
 /// Work that was launched nobody knows where may be that of a range that seems to have none.
@@ -395,22 +378,14 @@ fn without_zeros(made: &mut Report) {
             &mut row.kernels_per_instance_min,
             &mut row.kernels_per_instance_median,
             &mut row.kernels_per_instance_max,
-            &mut row.gpu_window_ns,
-            &mut row.gpu_busy_ns,
-            &mut row.gpu_idle_ns,
-            &mut row.gpu_short_gaps_ns,
         ];
         counts.into_iter().for_each(|count| *count = None);
-        (row.gpu_busy_percent, row.gpu_busy_parts, row.warm) = (None, None, None);
-        row.devices.clear();
+        without_busy_time(row);
     }
-    for row in made.paths.iter_mut().filter(|row| is_range(row.kind)) {
-        if row.kernels_inclusive == Some(0) {
-            row.kernels_inclusive = None;
-            row.kernels_exclusive = None;
-            row.kernel_sum_inclusive_ns = None;
-            row.kernel_sum_exclusive_ns = None;
-        }
+    let paths = made.paths.iter_mut().filter(|row| is_range(row.kind));
+    for row in paths.filter(|row| row.kernels_inclusive == Some(0)) {
+        (row.kernels_inclusive, row.kernels_exclusive) = (None, None);
+        (row.kernel_sum_inclusive_ns, row.kernel_sum_exclusive_ns) = (None, None);
     }
 }
 
@@ -444,10 +419,8 @@ fn beside(report: &mut Report, made: Report, mark: &str) {
         row.devices.iter_mut().for_each(|on| known(&mut on.device));
         report.stages.push(row);
     }
-    for mut row in made.stage_kernels {
-        row.stage = marked(&row.stage);
-        report.stage_kernels.push(row);
-    }
+    let marked_row = |row: StageKernelRow| StageKernelRow { stage: marked(&row.stage), ..row };
+    report.stage_kernels.extend(made.stage_kernels.into_iter().map(marked_row));
     for mut row in made.kernels {
         row.path = within(&row.path, &row.stage);
         row.stage = marked(&row.stage);
@@ -459,17 +432,14 @@ fn beside(report: &mut Report, made: Report, mark: &str) {
 
 /// Adds the kernels of a device to the row that the collector has of it, or its row; gives its name.
 fn add_device(report: &mut Report, made: DeviceRow) -> String {
-    match report.devices.iter_mut().find(|row| row.index == made.index) {
-        Some(row) => {
-            row.kernels = row.kernels.saturating_add(made.kernels);
-            row.kernel_sum_ns = row.kernel_sum_ns.saturating_add(made.kernel_sum_ns);
-            row.device.clone()
-        }
-        None => {
-            report.devices.push(made);
-            report.devices.last().map_or_else(String::new, |row| row.device.clone())
-        }
-    }
+    let Some(row) = report.devices.iter_mut().find(|row| row.index == made.index) else {
+        let device = made.device.clone();
+        report.devices.push(made);
+        return device;
+    };
+    row.kernels = row.kernels.saturating_add(made.kernels);
+    row.kernel_sum_ns = row.kernel_sum_ns.saturating_add(made.kernel_sum_ns);
+    row.device.clone()
 }
 
 fn all_times(report: &mut Report) -> impl Iterator<Item = &mut Times> {
@@ -483,8 +453,6 @@ fn all_times(report: &mut Report) -> impl Iterator<Item = &mut Times> {
 
 /// Where a launch was, if nobody saw its ranges.
 const NOT_KNOWN: &str = "(not known)";
-/// Where a launch was, if it was outside of all ranges.
-const OUTSIDE: &str = "(outside ranges)";
 /// All that was captured, where no range is known at all.
 const WHOLE: &str = "(whole capture)";
 
@@ -552,7 +520,7 @@ pub fn of_nsys(tables: &Tables) -> Vec<Piece> {
     let outside = tables.placed != Placed::NotKnown && tables.counts.without_launch == 0;
     let (stage, kind) = match outside {
         _ if tables.ranges.is_empty() => (WHOLE, PathKind::WholeProcess),
-        true => (OUTSIDE, PathKind::OutsideRanges),
+        true => (OUTSIDE_RANGES, PathKind::OutsideRanges),
         false => (NOT_KNOWN, PathKind::Unattributed),
     };
     for (index, (calls, total_ns)) in left.into_iter().enumerate().filter(|(_, rest)| rest.0 > 0) {
@@ -566,12 +534,8 @@ fn of_ncu(tables: &NcuTables) -> Vec<Piece> {
     let mut pieces: BTreeMap<(Key, String), Times> = BTreeMap::new();
     let no_range = tables.launches.iter().all(|launch| launch.ranges.is_empty());
     for launch in tables.launches.iter().filter(|launch| !launch.is_range()) {
-        let key = Key {
-            kernel: launch.kernel.clone(),
-            grid: launch.grid,
-            block: launch.block,
-            device: launch.device,
-        };
+        let (kernel, grid, block) = (launch.kernel.clone(), launch.grid, launch.block);
+        let key = Key { kernel, grid, block, device: launch.device };
         let stage = launch.ranges.get(..1).map(nvtx::path).unwrap_or_default();
         let times = pieces.entry((key, stage)).or_default();
         let count = launch.count();
@@ -587,8 +551,7 @@ fn of_ncu(tables: &NcuTables) -> Vec<Piece> {
         times.max_ns = times.max_ns.max(Some(whole(most)));
     }
     let piece = |((key, stage), mut times): ((Key, String), Times)| {
-        let timed = times.calls.saturating_sub(times.invalid_timestamp_calls);
-        times.mean_ns = mean(times.total_ns, timed);
+        times.mean_ns = mean(times.total_ns, timed_of(&times));
         let (stage, kind) = match stage.is_empty() {
             true if no_range => (WHOLE.to_owned(), PathKind::WholeProcess),
             true => (NOT_KNOWN.to_owned(), PathKind::Unattributed),
