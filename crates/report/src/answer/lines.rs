@@ -48,33 +48,23 @@ pub(super) fn lines(
         ("first", Some(first_text(stages, first))),
         ("coverage", Some(report.coverage.verdict.text.clone())),
     ];
-    let is_request =
-        |label: &str| label == "floor" && used.is_some_and(|used| !used.needs.is_empty());
+    let asks = used.is_some_and(|used| !used.needs.is_empty());
     let line = |(label, text): (&str, Option<String>)| {
         let text = text?;
-        Some(AnswerLine {
-            label: label.to_owned(),
-            // What is missing is never cut, and neither is a command.
-            text: if label == "coverage" || is_request(label) {
-                text
-            } else {
-                cut(&text, LINE_LIMIT)
-            },
-        })
+        // What is missing is never cut, and neither is a command.
+        let is_whole = label == "coverage" || (label == "floor" && asks);
+        let text = if is_whole { text } else { cut(&text, LINE_LIMIT) };
+        Some(AnswerLine { label: label.to_owned(), text })
     };
     texts.into_iter().filter_map(line).collect()
 }
 
 /// What the numbers that follow must not be read without.
 fn lead(report: &Report) -> String {
-    let mut lead = String::new();
-    if let Some(end) = &report.run.workload_end {
-        lead.push_str(&format!("{}; until then: ", end.text));
-    }
-    if report.source == Origin::Nsys.label() {
-        lead.push_str("under nsys, which slows the host down: ");
-    }
-    lead + simulated(report)
+    let end = report.run.workload_end.as_ref().map(|end| format!("{}; until then: ", end.text));
+    let under_nsys = report.source == Origin::Nsys.label();
+    let nsys = if under_nsys { "under nsys, which slows the host down: " } else { "" };
+    format!("{}{nsys}{}", end.unwrap_or_default(), simulated(report))
 }
 
 /// Whose times these are.
@@ -96,29 +86,28 @@ fn time(report: &Report, stages: &[AnsweredStage<'_>]) -> String {
 fn time_of(told: &AnsweredStage<'_>) -> Option<String> {
     let (name, answer) = (told.name(), &told.answer);
     let Some(step) = &answer.step else {
-        return Some(match told.row.host_first_ns.map(|ns| ns as f64) {
-            Some(ns) => {
-                format!("{name} {} (its first, cold instance)", Scale::of(ns).with_unit(ns))
-            }
+        return Some(match told.row.host_first_ns {
+            Some(ns) => format!("{name} {} (its first, cold instance)", shown_time(ns as f64)),
             None => format!("{name}: no step was timed"),
         });
     };
     let p50 = step.shown_ns(step.p50_ns);
-    let scale = Scale::of(p50);
+    let (scale, unit, decimals) = scale_of(p50);
+    let number = |ns: f64| format!("{:.decimals$}", ns / scale);
     let mut what = match (step.p99_ns, step.steps) {
         (None, 1) => vec![format!("the only {} {}", step.warmth(), step.unit.noun())],
         (None, steps) => vec![format!("p50 of {}", count(steps))],
         (Some(_), _) => vec!["p50".to_owned()],
     };
     what.extend((step.cold && step.steps > 1).then(|| "of a first, cold instance".to_owned()));
-    what.extend(step.tail().map(|(of, ns)| format!("{of} {}", scale.number(step.shown_ns(ns)))));
+    what.extend(step.tail().map(|(of, ns)| format!("{of} {}", number(step.shown_ns(ns)))));
     what.extend(
         answer.slowdown.as_ref().map(|cost| format!("{} its baseline", times_faster(cost.ratio))),
     );
     let rate = answer.tokens_per_s.value().map(|rate| format!(", {rate:.1} tokens/s on average"));
     Some(format!(
-        "{name} {} per {} ({}){}",
-        scale.with_unit(p50),
+        "{name} {} {unit} per {} ({}){}",
+        number(p50),
         step.shown_unit(),
         what.join("; "),
         rate.unwrap_or_default()
@@ -206,57 +195,52 @@ fn longest(ranks: &HashMap<&str, Option<u64>>, outliers: &Outliers) -> Option<St
     let first = outliers.longest.first()?;
     let alike = outliers.longest.iter().filter(|one| one.ns >= first.ns / 10 * 9);
     let one = alike.clone().find(is_pause).unwrap_or(first);
-    let time = |ns: u64| Scale::of(ns as f64).with_unit(ns as f64);
     let kernel = one.longest_kernel.as_ref().filter(|(_, ns)| *ns >= one.ns / 2);
-    let what = match (one.idle_ns.filter(|_| is_pause(&one)), kernel) {
-        (Some(idle), _) => format!("a pause of {}", time(idle)),
+    let mut what = match (one.idle_ns.filter(|_| is_pause(&one)), kernel) {
+        (Some(idle), _) => format!("a pause of {}", shown_time(idle as f64)),
         (None, Some((name, ns))) => {
-            format!("a kernel of {} ({})", time(*ns), shorten_kernel(name, NAME_LIMIT))
+            format!("a kernel of {} ({})", shown_time(*ns as f64), shorten_kernel(name, NAME_LIMIT))
         }
-        (None, None) => time(one.ns),
+        (None, None) => shown_time(one.ns as f64),
     };
-    let when = one.wall_ns.map(time_of_day);
-    let when = when.map_or_else(String::new, |when| format!(" at {when} UTC"));
-    let rank = ranks.get(one.file.as_str()).copied().flatten();
-    let rank = rank.map_or_else(String::new, |rank| format!(" in rank {rank}"));
-    Some(format!("{what}{when}{rank}"))
-}
-
-/// `12:01:07`.
-fn time_of_day(wall_ns: i64) -> String {
-    let seconds = wall_ns.div_euclid(1_000_000_000).rem_euclid(24 * 60 * 60);
-    format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
+    if let Some(wall_ns) = one.wall_ns {
+        let seconds = wall_ns.div_euclid(1_000_000_000).rem_euclid(24 * 60 * 60);
+        let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
+        what += &format!(" at {hours:02}:{minutes:02}:{:02} UTC", seconds % 60);
+    }
+    if let Some(rank) = ranks.get(one.file.as_str()).copied().flatten() {
+        what += &format!(" in rank {rank}");
+    }
+    Some(what)
 }
 
 fn floor(used: Option<&ModelUse>, stages: &[AnsweredStage<'_>], lead: &str) -> String {
-    let known = |told: &&AnsweredStage<'_>| told.answer.floor.floor_ns.value().is_some();
-    if !stages.iter().any(|told| known(&told)) {
-        let of_model =
-            |told: &&AnsweredStage<'_>| matches!(told.answer.role, Role::Prefill | Role::Decode);
-        let whose = stages.iter().find(of_model);
-        let needs = used.and_then(|used| used.needs.sentence());
-        if let Some(needs) = needs.filter(|_| whose.is_some()) {
-            return needs;
-        }
-        return match whose.and_then(|told| told.answer.floor.floor_ns.absent()) {
-            Some(why) => format!("not known: {why}"),
-            None => format!("not known: {}", unnamed(stages)),
-        };
+    if stages.iter().any(|told| told.answer.floor.floor_ns.value().is_some()) {
+        return format!("{lead}{}", list_stages(stages.iter(), |told| floor_of(used?, told)));
     }
-    format!("{lead}{}", list_stages(stages.iter(), |told| floor_of(used?, told)))
+    let is_of_model = |role| matches!(role, Role::Prefill | Role::Decode);
+    let whose = stages.iter().find(|told| is_of_model(told.answer.role));
+    let needs = used.and_then(|used| used.needs.sentence());
+    if let Some(needs) = needs.filter(|_| whose.is_some()) {
+        return needs;
+    }
+    match whose.and_then(|told| told.answer.floor.floor_ns.absent()) {
+        Some(why) => format!("not known: {why}"),
+        None => format!("not known: {}", unnamed(stages)),
+    }
 }
 
 /// No stage is prefill or decode, and how to say that one is.
 fn unnamed(stages: &[AnsweredStage<'_>]) -> String {
     let names =
         list_stages(stages.iter(), |told| (told.row.kind == PathKind::Range).then(|| told.name()));
-    match names.is_empty() {
-        true => "no stage is named prefill or decode".to_owned(),
-        false => format!(
-            "no stage is prefill or decode by its name: stage2-launch report RUN_DIR \
-             roles.decode=[NAME] says which is (of {names})"
-        ),
+    if names.is_empty() {
+        return "no stage is named prefill or decode".to_owned();
     }
+    format!(
+        "no stage is prefill or decode by its name: stage2-launch report RUN_DIR roles.decode=[NAME] \
+         says which is (of {names})"
+    )
 }
 
 fn floor_of(used: &ModelUse, told: &AnsweredStage<'_>) -> Option<String> {
@@ -278,19 +262,16 @@ fn floor_of(used: &ModelUse, told: &AnsweredStage<'_>) -> Option<String> {
         Some(step) => (step.shown_unit(), ns * step.shown_ns(1)),
         None => (StepUnit::Instance.noun(), ns),
     };
-    let distance = match floor.distance.value() {
-        Some(distance) if distance >= 1.0 => {
-            let baseline = floor.baseline_distance.map(times_faster);
-            let baseline =
-                baseline.map_or_else(String::new, |times| format!(", its baseline {times}"));
-            format!(": the run takes {} as long{baseline}", times_faster(distance))
+    let mut text = format!("{name} {} per {per} ({of_what})", shown_time(ns));
+    if let Some(distance) = floor.distance.value().filter(|distance| *distance >= 1.0) {
+        text += &format!(": the run takes {} as long", times_faster(distance));
+        if let Some(baseline) = floor.baseline_distance {
+            text += &format!(", its baseline {}", times_faster(baseline));
         }
-        Some(_) => {
-            ": the run takes less time, so the configured model or peaks are not its own".into()
-        }
-        None => String::new(),
-    };
-    Some(format!("{name} {} per {per} ({of_what}){distance}", Scale::of(ns).with_unit(ns)))
+    } else if floor.distance.value().is_some() {
+        text += ": the run takes less time, so the configured model or peaks are not its own";
+    }
+    Some(text)
 }
 
 fn first_text(stages: &[AnsweredStage<'_>], first: Option<&FirstStep>) -> String {
@@ -303,9 +284,7 @@ fn first_text(stages: &[AnsweredStage<'_>], first: Option<&FirstStep>) -> String
     };
     let stage = first.stage.as_deref().map(|stage| shorten(stage, NAME_LIMIT));
     match (stage, first.gain()) {
-        (Some(stage), Some(gain)) => {
-            format!("{stage} up to {gain}. {}", first.text)
-        }
+        (Some(stage), Some(gain)) => format!("{stage} up to {gain}. {}", first.text),
         (Some(stage), None) => format!("{stage}: {}", first.text),
         (None, _) => first.text.clone(),
     }
@@ -322,11 +301,9 @@ fn list_stages<'t, 'r: 't>(
     stages: impl Iterator<Item = &'t AnsweredStage<'r>>,
     text: impl Fn(&'t AnsweredStage<'r>) -> Option<String>,
 ) -> String {
-    let mut texts = stages.filter_map(text);
     let mut line = String::new();
-    let mut shown = 0;
-    let mut more = 0u64;
-    for text in texts.by_ref() {
+    let (mut shown, mut more) = (0, 0);
+    for text in stages.filter_map(text) {
         let fits = line.chars().count() + text.chars().count() + 2 <= LIST_LIMIT;
         if more == 0 && shown < STAGES && (shown == 0 || fits) {
             line.push_str(if shown == 0 { "" } else { "; " });
@@ -336,11 +313,7 @@ fn list_stages<'t, 'r: 't>(
             more += 1;
         }
     }
-    match more {
-        0 => line,
-        1 => format!("{line}; and 1 more stage"),
-        more => format!("{line}; and {} more stages", count(more)),
-    }
+    if more == 0 { line } else { format!("{line}; and {}", counted(more, "more stage")) }
 }
 
 /// Cuts a text that is too long at the end of a clause.
@@ -354,39 +327,18 @@ fn cut(text: &str, limit: usize) -> String {
     format!("{} ...", fits.get(..at).unwrap_or(fits).trim_end())
 }
 
-/// The unit that a time is shown in.
-#[derive(Clone, Copy, Debug)]
-enum Scale {
-    Microseconds,
-    Milliseconds,
-    Seconds,
+/// Nanoseconds of the unit that a time is shown in, the unit, and its decimals.
+fn scale_of(ns: f64) -> (f64, &'static str, usize) {
+    match ns {
+        ns if ns < 1e5 => (1e3, "us", 1),
+        ns if ns < 1e10 => (1e6, "ms", 2),
+        _ => (1e9, "s", 2),
+    }
 }
 
-impl Scale {
-    fn of(ns: f64) -> Self {
-        match ns {
-            ns if ns < 1e5 => Scale::Microseconds,
-            ns if ns < 1e10 => Scale::Milliseconds,
-            _ => Scale::Seconds,
-        }
-    }
-
-    fn number(self, ns: f64) -> String {
-        match self {
-            Scale::Microseconds => format!("{:.1}", ns / 1e3),
-            Scale::Milliseconds => format!("{:.2}", ns / 1e6),
-            Scale::Seconds => format!("{:.2}", ns / 1e9),
-        }
-    }
-
-    fn with_unit(self, ns: f64) -> String {
-        let unit = match self {
-            Scale::Microseconds => "us",
-            Scale::Milliseconds => "ms",
-            Scale::Seconds => "s",
-        };
-        format!("{} {unit}", self.number(ns))
-    }
+fn shown_time(ns: f64) -> String {
+    let (scale, unit, decimals) = scale_of(ns);
+    format!("{:.decimals$} {unit}", ns / scale)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use crate::join::kernels::percent;
 use stage2_model::{CounterRow, KernelRow, Report};
 
 /// The longest row with counters of every kernel, by what it is looked up with.
@@ -67,13 +68,12 @@ pub(super) fn stage_flops(
             counted_ns = counted_ns.saturating_add(ns);
         }
     }
-    let percent = |ns: u64| ns as f64 * 100.0 / all_ns as f64;
-    let (percent, one_launch_percent) = (percent(counted_ns), percent(one_launch_ns));
-    (counted_ns > 0 || one_launch_ns > 0).then_some(StageFlops {
+    Some(StageFlops {
         flops,
-        percent,
-        one_launch_percent,
+        percent: percent(counted_ns, all_ns)?,
+        one_launch_percent: percent(one_launch_ns, all_ns)?,
     })
+    .filter(|_| counted_ns > 0 || one_launch_ns > 0)
 }
 
 #[cfg(test)]

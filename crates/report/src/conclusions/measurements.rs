@@ -41,20 +41,14 @@ pub(super) fn measurements(report: &Report, used: &ModelUse) -> RunMeasurements 
         _ => false,
     };
     let rows = Rows::of(report, used, &classes);
+    let stages = report.stages.iter().filter(looked_at);
+    // The details stand on the first screen already.
+    let summary = verdict.text.split(": ").next().filter(|_| verdict.status != Status::Complete);
     RunMeasurements {
         simulated: report.simulated,
         replayed: report.source == Origin::Ncu.label(),
-        // The details stand on the first screen already.
-        missing: (verdict.status != Status::Complete).then(|| {
-            let (summary, _) = verdict.text.split_once(": ").unwrap_or((&verdict.text, ""));
-            summary.to_owned()
-        }),
-        stages: report
-            .stages
-            .iter()
-            .filter(looked_at)
-            .map(|row| stage(report, &rows, row))
-            .collect(),
+        missing: summary.map(str::to_owned),
+        stages: stages.map(|row| stage(report, &rows, row)).collect(),
     }
 }
 
@@ -76,23 +70,17 @@ fn idle(report: &Report, row: &StageRow) -> StageMeasurements {
     let idle_ns = over.window_ns.zip(over.busy_ns).map(|(all, busy)| all.saturating_sub(busy));
     let of_row = row.gpu_busy_percent.map(|busy| (100.0 - busy).max(0.0));
     let of_window = || percent(idle_ns?, over.window_ns?);
+    let short_gaps = over.short_gaps_ns.zip(idle_ns);
+    let interval = over.window_ns.zip(over.kernels.filter(|kernels| *kernels > 0));
+    let copies_ns = over.busy_parts.filter(|_| row.gpu_idle_ns.is_some()).map(|of| of.copies_ns);
     StageMeasurements {
         warm_instances: is_warm(report, row).then_some(over.instances),
         // Absent where the row does not know it: another process may have used the GPU.
         idle_percent: of_row.map(|of_row| of_window().unwrap_or(of_row)),
-        short_gaps_percent: over
-            .short_gaps_ns
-            .zip(idle_ns)
-            .and_then(|(short, idle)| percent(short.min(idle), idle)),
-        interval_us: over
-            .window_ns
-            .zip(over.kernels.filter(|kernels| *kernels > 0))
-            .map(|(window_ns, kernels)| window_ns as f64 / 1e3 / kernels as f64),
+        short_gaps_percent: short_gaps.and_then(|(short, idle)| percent(short.min(idle), idle)),
+        interval_us: interval.map(|(window_ns, kernels)| window_ns as f64 / 1e3 / kernels as f64),
         kernels: over.kernels.or(row.kernels),
-        exposed_copies_percent: row.gpu_idle_ns.and_then(|_| {
-            let parts = over.busy_parts?;
-            percent(parts.copies_ns, over.window_ns?)
-        }),
+        exposed_copies_percent: copies_ns.zip(over.window_ns).and_then(|(ns, of)| percent(ns, of)),
         ..StageMeasurements::default()
     }
 }
@@ -174,8 +162,8 @@ fn waiting(report: &Report, rows: &Rows<'_>, row: &StageRow, all_ns: u64) -> Opt
 
 fn stage(report: &Report, rows: &Rows<'_>, row: &StageRow) -> StageMeasurements {
     let (mut calls, mut graph_calls, mut all_ns) = (0u64, 0u64, 0u64);
-    let mut by_class: BTreeMap<KernelClass, u64> = BTreeMap::new();
-    let mut class_calls: BTreeMap<KernelClass, u64> = BTreeMap::new();
+    // Time and calls.
+    let mut by_class: BTreeMap<KernelClass, (u64, u64)> = BTreeMap::new();
     let outliers = row.outliers.iter().filter(|outliers| outliers.left_out);
     let outliers: HashMap<usize, (u64, u64)> = outliers
         .flat_map(|outliers| &outliers.kernels)
@@ -185,26 +173,21 @@ fn stage(report: &Report, rows: &Rows<'_>, row: &StageRow) -> StageMeasurements 
         calls = calls.saturating_add(kernel.times.calls);
         graph_calls = graph_calls.saturating_add(kernel.times.graph_calls);
         all_ns = all_ns.saturating_add(kernel.times.total_ns);
-        let sum = by_class.entry(rows.class(kernel.name_index)).or_default();
-        *sum = sum.saturating_add(kernel.times.total_ns);
-        let sum = class_calls.entry(rows.class(kernel.name_index)).or_default();
-        *sum = sum.saturating_add(kernel.times.calls);
+        let (ns, of_class) = by_class.entry(rows.class(kernel.name_index)).or_default();
+        *ns = ns.saturating_add(kernel.times.total_ns);
+        *of_class = of_class.saturating_add(kernel.times.calls);
     }
     // Of the kernels in outliers it is not known which were launched by graphs.
     let graph_percent = percent(graph_calls, calls);
     let (mut timed, mut timed_ns) = (row.kernels.unwrap_or(0), row.kernel_sum_ns.unwrap_or(0));
     for (&name, &(out_calls, ns)) in &outliers {
         (calls, all_ns) = (calls.saturating_sub(out_calls), all_ns.saturating_sub(ns));
-        let sum = by_class.entry(rows.class(name)).or_default();
-        *sum = sum.saturating_sub(ns);
-        let sum = class_calls.entry(rows.class(name)).or_default();
-        *sum = sum.saturating_sub(out_calls);
+        let of_class = by_class.entry(rows.class(name)).or_default();
+        *of_class = (of_class.0.saturating_sub(ns), of_class.1.saturating_sub(out_calls));
         (timed, timed_ns) = (timed.saturating_sub(out_calls), timed_ns.saturating_sub(ns));
     }
-    let kernel_mean_ns = match outliers.is_empty() {
-        true => row.kernel_mean_ns,
-        false => mean(timed_ns, timed),
-    };
+    let kernel_mean_ns =
+        if outliers.is_empty() { row.kernel_mean_ns } else { mean(timed_ns, timed) };
     let top = of_stage(&rows.longest, &row.stage).iter();
     let mut top: Vec<KernelMeasurements> =
         top.filter_map(|kernel| top_kernel(rows, kernel, &outliers, all_ns)).collect();
@@ -229,12 +212,12 @@ fn stage(report: &Report, rows: &Rows<'_>, row: &StageRow) -> StageMeasurements 
         mbu_busy: figure(|s| &s.mbu_busy),
         waiting: waiting(report, rows, row, all_ns),
         classes: by_class
-            .into_iter()
-            .filter_map(|(class, ns)| Some((class, percent(ns, all_ns)?)))
+            .iter()
+            .filter_map(|(class, (ns, _))| Some((*class, percent(*ns, all_ns)?)))
             .collect(),
-        class_calls: class_calls
-            .into_iter()
-            .filter_map(|(class, of_class)| Some((class, percent(of_class, calls)?)))
+        class_calls: by_class
+            .iter()
+            .filter_map(|(class, (_, of_class))| Some((*class, percent(*of_class, calls)?)))
             .collect(),
         host: host(report, row),
         top_kernels: top,
@@ -255,9 +238,8 @@ fn top_kernel(
     let counters = rows.counted.get(&(row.stage.as_str(), row.name_index));
     let roofline = counters.map(|counters| &counters.roofline);
     // The longest launch configuration stands for the kernel, where ncu profiled none.
-    let of_name = of_stage(&rows.kernels, &row.stage)
-        .iter()
-        .filter(|kernel| kernel.name_index == row.name_index);
+    let of_stage = of_stage(&rows.kernels, &row.stage).iter();
+    let of_name = of_stage.filter(|kernel| kernel.name_index == row.name_index);
     let longest = of_name.max_by_key(|kernel| kernel.times.total_ns);
     let sampled = longest.and_then(|kernel| kernel.sampled.as_deref());
     Some(KernelMeasurements {
@@ -285,21 +267,25 @@ fn roof_share(sampled: &SampledKernel) -> Option<f64> {
 
 /// Why nothing should be advised from the times of a stage; nothing where they can be relied on.
 pub(super) fn caveat(report: &Report, row: &StageRow) -> Option<String> {
-    let reasons = [
-        outside_ranges(row),
-        few_instances(report, row),
-        mostly_no_steps(report, row),
-        one_of_few(row),
-        under_a_profiler(report),
-    ];
-    let reasons: Vec<&str> = reasons.into_iter().flatten().collect();
+    // Nobody marked what that work is for, and most programs do theirs at the start.
+    let is_outside = row.kind == PathKind::OutsideRanges;
+    let outside = is_outside.then_some("launched outside of every range, start-up included");
+    // They could not be left out: there are too few others, say.
+    let kept = row.outliers.as_ref().filter(|outliers| !outliers.left_out);
+    let kept = kept.map(|outliers| match outliers.count {
+        1 => "an outlier is in its times",
+        _ => "outliers are in its times",
+    });
+    // What a profiler costs the host is in the times that it gives.
+    let under_a_profiler = match report.source.as_str() {
+        source if source == Origin::Nsys.label() => Some("under nsys, which slows the host down"),
+        source if source == Origin::Ncu.label() => Some("launches that ncu replayed"),
+        _ => None,
+    };
+    let (few, no_steps) = (few_instances(report, row), mostly_no_steps(report, row));
+    let reasons: Vec<&str> =
+        [outside, few, no_steps, kept, under_a_profiler].into_iter().flatten().collect();
     (!reasons.is_empty()).then(|| format!("{}: no ground for advice", reasons.join(", ")))
-}
-
-/// Nobody marked what that work is for, and most programs do theirs at the start.
-fn outside_ranges(row: &StageRow) -> Option<&'static str> {
-    (row.kind == PathKind::OutsideRanges)
-        .then_some("launched outside of every range, start-up included")
 }
 
 /// Times of a first instance hold what happens once (compilation, allocation, caches). Of many steps in it,
@@ -323,15 +309,6 @@ fn few_instances(report: &Report, row: &StageRow) -> Option<&'static str> {
         }
         _ => None,
     }
-}
-
-/// They could not be left out: there are too few others, say.
-fn one_of_few(row: &StageRow) -> Option<&'static str> {
-    let outliers = row.outliers.as_ref().filter(|outliers| !outliers.left_out)?;
-    Some(match outliers.count {
-        1 => "an outlier is in its times",
-        _ => "outliers are in its times",
-    })
 }
 
 /// A process without ranges is one window, with loading and warm-up in it. Advice needs steps that
@@ -359,17 +336,6 @@ fn in_steps_ns(rows: &[InferredStepRow]) -> u64 {
         *most = ns.max(*most);
     }
     processes.into_values().fold(0, u64::saturating_add)
-}
-
-/// What a profiler costs the host is in the times that it gives.
-fn under_a_profiler(report: &Report) -> Option<&'static str> {
-    if report.source == Origin::Nsys.label() {
-        Some("under nsys, which slows the host down")
-    } else if report.source == Origin::Ncu.label() {
-        Some("launches that ncu replayed")
-    } else {
-        None
-    }
 }
 
 #[cfg(test)]

@@ -172,24 +172,20 @@ fn token_counts(
 /// Says which counts of `with` are those of the Stage 1 run in `folder`: nothing shows that this run
 /// had as many.
 fn borrowed_counts(own: &TokenCounts, with: &TokenCounts, folder: &Path) -> Option<Finding> {
-    let new: Vec<String> = [
+    let counts = [
         ("batch_size", own.batch_size, with.batch_size),
         ("prompt_tokens", own.prompt_tokens, with.prompt_tokens),
         ("decode_steps", own.decode_steps, with.decode_steps),
         ("images_per_prompt", own.images_per_prompt, with.images_per_prompt),
         ("crops_per_image", own.crops_per_image, with.crops_per_image),
-    ]
-    .into_iter()
-    .filter(|(_, own, with)| own != with)
-    .filter_map(|(name, _, count)| Some(format!("{name} {}", count?)))
-    .collect();
+    ];
+    let new = counts.into_iter().filter(|(_, own, with)| own != with);
+    let new = new.filter_map(|(name, _, count)| Some(format!("{name} {}", count?)));
+    let new: Vec<String> = new.collect();
+    let (folder, counts) = (visible_path(folder), new.join(", "));
     (!new.is_empty()).then(|| {
         Finding::note(
-            format!(
-                "token counts of the Stage 1 run {} are used: {}",
-                visible_path(folder),
-                new.join(", ")
-            ),
+            format!("token counts of the Stage 1 run {folder} are used: {counts}"),
             "this run says none of its own; where it had other counts, MFU, MBU and tokens per \
              second are wrong",
             "set model.tokens to the counts of this run and write the reports again",
@@ -298,22 +294,18 @@ fn count_decode_steps(report: &Report, roles: &RoleSettings) -> Option<CountedSt
         Some(prefill) => whole(per_generation(instances, prefill.instances?)?)?,
         None => 1,
     };
-    match (steps_within(report, decode, instances, roles), decodes) {
-        (Some((stem, within)), _) => Some(CountedSteps {
-            steps: within.checked_mul(decodes)?,
-            text: match decodes {
-                1 => format!("Decode steps: {within} ranges {stem} in the decode of a generation."),
-                _ => format!(
-                    "Decode steps: {within} ranges {stem} in each of the {decodes} decodes of a generation."
-                ),
-            },
-        }),
-        (None, 1) => None,
-        (None, decodes) => Some(CountedSteps {
-            steps: decodes,
-            text: format!("Decode steps: {decodes}, the instances of decode for each prefill."),
-        }),
-    }
+    let (steps, text) = match (steps_within(report, decode, instances, roles), decodes) {
+        (Some((stem, within)), 1) => {
+            (within, format!("{within} ranges {stem} in the decode of a generation"))
+        }
+        (Some((stem, within)), _) => {
+            let what = format!("{within} ranges {stem} in each of the {decodes} decodes");
+            (within.checked_mul(decodes)?, format!("{what} of a generation"))
+        }
+        (None, 1) => return None,
+        (None, _) => (decodes, format!("{decodes}, the instances of decode for each prefill")),
+    };
+    Some(CountedSteps { steps, text: format!("Decode steps: {text}.") })
 }
 
 /// The one kind of ranges right within `decode` that is named a step, and how many an instance holds.
@@ -348,11 +340,9 @@ const ANNOTATED: [&str; 2] = ["prefill", "decode"];
 /// Marks what each is, and says in the verdict how much of the recorded work belongs to no stage.
 fn mark_stage_roles(report: &mut Report, settings: &OperatorSettings, roles: &RoleSettings) {
     let Report { stages, paths, coverage, .. } = report;
-    let outermost: HashMap<&str, &PathRow> = paths
-        .iter()
-        .filter(|row| row.parent.is_none())
-        .map(|row| (row.path.as_str(), row))
-        .collect();
+    let outermost = paths.iter().filter(|row| row.parent.is_none());
+    let outermost: HashMap<&str, &PathRow> =
+        outermost.map(|row| (row.path.as_str(), row)).collect();
     for stage in stages.iter_mut().filter(|stage| stage.kind == PathKind::Range) {
         let Some(range) = outermost.get(stage.stage.as_str()) else { continue };
         match roles.of(&range.name, range.domain.as_deref()) {
@@ -379,14 +369,12 @@ fn mark_stage_roles(report: &mut Report, settings: &OperatorSettings, roles: &Ro
         let records = of_it.map(gpu_records).fold(0, u64::saturating_add);
         (records > 0).then(|| format!("{} {what}", count(records)))
     };
-    let parts: Vec<String> = [
+    let kinds = [
         (Apart::WarmUp, "in warm-up ranges"),
         (Apart::Communication, "in ranges of communication"),
         (Apart::Operator, "in operators that lie in no stage"),
-    ]
-    .into_iter()
-    .filter_map(records)
-    .collect();
+    ];
+    let parts: Vec<String> = kinds.into_iter().filter_map(records).collect();
     if !parts.is_empty() {
         let text = &mut coverage.verdict.text;
         text.push_str(&format!("; GPU records set apart from the stages: {}", parts.join(", ")));
@@ -395,34 +383,28 @@ fn mark_stage_roles(report: &mut Report, settings: &OperatorSettings, roles: &Ro
 }
 
 fn gpu_records(stage: &StageRow) -> u64 {
-    [stage.kernels, stage.copies, stage.fills, stage.graph_launches]
-        .into_iter()
-        .flatten()
-        .fold(0, u64::saturating_add)
+    let records = [stage.kernels, stage.copies, stage.fills, stage.graph_launches];
+    records.into_iter().flatten().fold(0, u64::saturating_add)
 }
 
 /// The finding for a run with `--annotate prefill-decode` that has none of its ranges. Without a recorded
 /// process there is none, because we do not know what ran.
 fn annotation_without_ranges(report: &Report, settings: &OperatorSettings) -> Option<Finding> {
     let asked = settings.annotate.contains(&Annotation::PrefillDecode);
-    if !asked || report.coverage.processes.is_empty() {
-        return None;
-    }
     let marked = report.paths.iter().any(|row| {
         let is_range = row.kind == PathKind::Range && row.domain.is_none();
         is_range && ANNOTATED.contains(&row.name.as_str())
     });
-    if marked {
-        return None;
-    }
-    Some(Finding::warning(
-        "--annotate prefill-decode was on, and there is no range prefill or decode",
-        "it marks forwards of causal language models of Hugging Face transformers, such as those of \
-         `generate`, and none ran in a Python process that it reached",
-        "look for lines `stage2:` on the workload's stderr; it needs a workload in Python, a PyTorch \
-         built for CUDA, and neither `-I`, `-E` nor `-S`. A model of another kind: open the ranges in \
-         the program",
-    ))
+    (asked && !report.coverage.processes.is_empty() && !marked).then(|| {
+        Finding::warning(
+            "--annotate prefill-decode was on, and there is no range prefill or decode",
+            "it marks forwards of causal language models of Hugging Face transformers, such as those \
+             of `generate`, and none ran in a Python process that it reached",
+            "look for lines `stage2:` on the workload's stderr; it needs a workload in Python, a \
+             PyTorch built for CUDA, and neither `-I`, `-E` nor `-S`. A model of another kind: open \
+             the ranges in the program",
+        )
+    })
 }
 
 // Rows by stage. Of stages there may be as many as rows, so that nothing should look through all rows

@@ -69,14 +69,13 @@ fn with_outliers(report: &Report, row: &StageRow) -> SampleBasis {
         // instances. If instances were recorded only in part (sampling chose among ranges within
         // them), or only in some processes, no time is over a known number of instances.
         let taken = row.recorded_instances.filter(|taken| (1..=all).contains(taken));
-        return match taken.filter(|_| report.is_sampled_throughout()) {
-            Some(taken) => SampleBasis {
-                kernels: row.kernels.and_then(|kernels| scale(kernels, taken, all)),
-                ..of_row(taken, format!("mean of the {taken} recorded of {all} instances"))
-            },
-            None => {
-                unknown(format!("none of the {all} instances is known to be recorded as a whole"))
-            }
+        let Some(taken) = taken.filter(|_| report.is_sampled_throughout()) else {
+            let why = format!("none of the {all} instances is known to be recorded as a whole");
+            return unknown(why);
+        };
+        return SampleBasis {
+            kernels: row.kernels.and_then(|kernels| scale(kernels, taken, all)),
+            ..of_row(taken, format!("mean of the {taken} recorded of {all} instances"))
         };
     }
     // Of some ranges, or in some processes, GPU work was not recorded: the numbers of the row,

@@ -8,13 +8,12 @@ use super::counted::stage_flops;
 use super::sample_basis::{SampleBasis, is_warm, sample_basis};
 use super::vision;
 use crate::inputs::section;
-use crate::llm::mfu::{Inputs, StageInput};
-use crate::llm::mfu::{per_generation, utilisation};
+use crate::llm::mfu::{Inputs, StageInput, per_generation, utilisation};
 use crate::llm::preset::Model;
 use crate::roofline::hardware::{Catalogue, Hardware, resolve};
 use stage2_model::{
-    Absent, Finding, ModelUse, Needs, Peaks, Report, Role, SampledRates, SampledUse, StageRow,
-    TokenCounts,
+    Absent, DeviceRow, Finding, ModelUse, Needs, Peaks, Report, Role, SampledRates, SampledUse,
+    StageRow, TokenCounts,
 };
 
 /// Computes what can be computed for the model that was `read`; what cannot says why.
@@ -28,19 +27,13 @@ pub(super) fn model_use(
     let rows = stages(report);
     let needs = needs(report, &rows, config, &read, &tokens);
     // Peaks are looked up for a model only: without one, an unknown card is no finding.
-    let peaks = match &read {
-        Ok(_) => peaks(report, &rows, config, findings),
-        Err(_) => None,
-    };
+    let peaks = read.as_ref().ok().and_then(|_| peaks(report, &rows, config, findings));
     let model = read.and_then(|model| on_one_gpu(&rows).map(|()| model));
-    let stages: Vec<StageInput> = match &model {
-        Ok(_) => {
-            let input = |row: &&StageRow| input(report, row, &rows, findings);
-            let outermost: Vec<StageInput> = rows.iter().map(input).collect();
-            outermost.into_iter().chain(vision::inputs(report)).collect()
-        }
-        Err(_) => Vec::new(),
-    };
+    let mut stages: Vec<StageInput> = Vec::new();
+    if model.is_ok() {
+        stages.extend(rows.iter().map(|row| input(report, row, &rows, findings)));
+        stages.extend(vision::inputs(report));
+    }
     let numbers = utilisation(&Inputs {
         model: model.as_ref().map_err(Clone::clone),
         peaks: peaks.as_ref(),
@@ -76,16 +69,14 @@ fn needs(
     let has_decode = rows.iter().any(|row| row.role == Role::Decode);
     let mut settings = Vec::new();
     settings.extend(read.is_err().then(|| "model/llm=NAME".to_owned()));
-    match (&peaks, read) {
-        (None, _) => settings.push("hardware=NAME".to_owned()),
-        (Some(peaks), model) => {
-            let bandwidth = peaks.bytes_per_s().is_none().then_some("memory_gb_per_s".to_owned());
-            let precision = model.as_ref().ok().map(|model| model.dtype.precision());
-            let rate = precision.filter(|precision| peaks.flops_per_s(*precision).is_none());
-            let rate = rate.map(|precision| format!("dense_tflops.{precision}"));
-            settings
-                .extend(bandwidth.into_iter().chain(rate).map(|key| format!("hardware.{key}=N")));
-        }
+    if let Some(peaks) = &peaks {
+        let no_bandwidth = peaks.bytes_per_s().is_none();
+        settings.extend(no_bandwidth.then(|| "hardware.memory_gb_per_s=N".to_owned()));
+        let precision = read.as_ref().ok().map(|model| model.dtype.precision());
+        let rate = precision.filter(|precision| peaks.flops_per_s(*precision).is_none());
+        settings.extend(rate.map(|precision| format!("hardware.dense_tflops.{precision}=N")));
+    } else {
+        settings.push("hardware=NAME".to_owned());
     }
     for (key, count, is_needed) in [
         ("batch_size", tokens.batch_size, true),
@@ -128,12 +119,9 @@ fn peaks(
 ) -> Option<Peaks> {
     let hardware: Hardware = section(config, "hardware", findings);
     let used = gpus(rows);
-    let names: BTreeSet<&str> = report
-        .devices
-        .iter()
-        .filter(|device| used.is_empty() || used.contains(device.device.as_str()))
-        .filter_map(|device| device.name.as_deref())
-        .collect();
+    let is_used = |device: &&DeviceRow| used.is_empty() || used.contains(&*device.device);
+    let devices = report.devices.iter().filter(is_used);
+    let names: BTreeSet<&str> = devices.filter_map(|device| device.name.as_deref()).collect();
     let mut names = names.into_iter();
     // Cards of several kinds have no common peak.
     let name = names.next().filter(|_| names.next().is_none());
