@@ -64,13 +64,10 @@ struct Captures {
     collected: bool,
     capture: Capture,
     tools: Tools,
-    /// What was wrong with the run's files and settings.
     findings: Vec<Finding>,
 }
 
-/// What the workload was given.
 struct WorkloadInputs {
-    /// The configuration that it left.
     workload: Workload,
     /// What that says: keys and values.
     configured: BTreeMap<String, String>,
@@ -207,11 +204,9 @@ fn profiled(config: &Value) -> Vec<Fact> {
     facts
 }
 
-/// What nsys and ncu left.
 struct Tools {
     nsys: Vec<nsys::Tables>,
     ncu: Option<ncu::load::Tables>,
-    /// What was wrong with their files.
     findings: Vec<Finding>,
 }
 

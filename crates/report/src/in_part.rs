@@ -44,9 +44,10 @@ pub fn whole_run(report: &Report) -> Option<String> {
 
 /// Which GPU work was recorded.
 fn collected(report: &Report) -> Option<String> {
-    let ranges =
-        report.coverage.ranges().map(|ranges| format!("GPU work was collected only in {ranges}. "));
-    let sampled = report.is_sampled().then_some("Only some instances of ranges were recorded. ");
-    let parts: Vec<&str> = ranges.as_deref().into_iter().chain(sampled).collect();
-    (!parts.is_empty()).then(|| parts.concat())
+    let ranges = report.coverage.ranges();
+    let mut out = ranges.map(|of| format!("GPU work was collected only in {of}. "));
+    if report.is_sampled() {
+        *out.get_or_insert_default() += "Only some instances of ranges were recorded. ";
+    }
+    out
 }

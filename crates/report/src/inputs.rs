@@ -38,9 +38,7 @@ pub struct Sources {
     pub(crate) argv: Vec<String>,
     /// What `stage2-launch` found out about a run without GPU work, and the command for more.
     pub(crate) doctor: Doctor,
-    /// What was wrong with the files.
     pub(crate) findings: Vec<Finding>,
-    /// Findings of the run itself.
     pub(crate) run_findings: Vec<Finding>,
 }
 
@@ -68,7 +66,6 @@ pub struct Settings {
     pub(crate) hardware: Hardware,
     /// The composed configuration; null where it cannot be used.
     pub(crate) config: Value,
-    /// What was wrong with the file.
     pub(crate) findings: Vec<Finding>,
 }
 
@@ -117,11 +114,10 @@ impl Settings {
             group: config.pointer("/run/group").and_then(Value::as_str).map(str::to_owned),
             top_n: top_n(&config, &mut findings),
             hardware: section(&config, "hardware", &mut findings),
-            libraries: libraries(&config, &mut findings).and_roles(section(
-                &config,
-                "roles",
-                &mut findings,
-            )),
+            libraries: {
+                let libraries = libraries(&config, &mut findings);
+                libraries.and_roles(section(&config, "roles", &mut findings))
+            },
             config,
             findings,
         }
@@ -135,13 +131,11 @@ fn collect_argv(run: &Value) -> Vec<String> {
 }
 
 fn libraries(config: &Value, findings: &mut Vec<Finding>) -> RangeNames {
-    let globs = match config.pointer("/report/library_domains") {
+    let text = |glob: &Value| glob.as_str().map(str::to_owned);
+    let globs: Option<Vec<String>> = match config.pointer("/report/library_domains") {
         None | Some(Value::Null) => Some(Vec::new()),
-        Some(Value::String(glob)) => Some(vec![glob.clone()]),
-        Some(Value::Array(globs)) => {
-            globs.iter().map(|glob| glob.as_str().map(str::to_owned)).collect()
-        }
-        Some(_) => None,
+        Some(Value::Array(globs)) => globs.iter().map(text).collect(),
+        Some(glob) => text(glob).map(|glob| vec![glob]),
     };
     let globs = globs.filter(|globs| globs.len() <= MAX_LIBRARIES).unwrap_or_else(|| {
         findings.push(Finding::warning(
@@ -191,29 +185,27 @@ fn top_n(config: &Value, findings: &mut Vec<Finding>) -> usize {
 /// What to tell of a run whose record says that its passes still run.
 fn never_closed(run: &Value) -> Option<Finding> {
     let running = serde_json::to_value(RunState::Running).ok()?;
-    (run.get("state") == Some(&running)).then(|| {
-        let name = |pass: &Value, status: &str| {
-            (pass.get("status")?.as_str()? == status).then(|| pass.get("name").and_then(shallow))?
-        };
-        let passes = run.get("passes").and_then(Value::as_array);
-        let of = |status| passes.into_iter().flatten().filter_map(|p| name(p, status)).collect();
-        let (running, planned): (Vec<String>, Vec<String>) = (of("running"), of("planned"));
-        let during = match running.is_empty() {
-            true => "between two passes".to_owned(),
-            false => format!("during the pass {}", running.join(", ")),
-        };
-        let later = match planned.is_empty() {
-            true => String::new(),
-            false => format!("; not run: {}", planned.join(", ")),
-        };
-        Finding::warning(
-            "the run record was never closed",
-            format!(
-                "stage2-launch was killed {during}, or still runs: what came later is missing{later}"
-            ),
-            "run it again to have all passes",
-        )
-    })
+    if run.get("state") != Some(&running) {
+        return None;
+    }
+    let passes = passes(run);
+    let of = |status: &str| {
+        let passes = passes.iter().filter(|pass| pass.status.as_deref() == Some(status));
+        passes.filter_map(|pass| pass.name.clone()).collect::<Vec<_>>().join(", ")
+    };
+    let during = match of("running") {
+        none if none.is_empty() => "between two passes".to_owned(),
+        running => format!("during the pass {running}"),
+    };
+    let planned = of("planned");
+    let later = if planned.is_empty() { planned } else { format!("; not run: {planned}") };
+    Some(Finding::warning(
+        "the run record was never closed",
+        format!(
+            "stage2-launch was killed {during}, or still runs: what came later is missing{later}"
+        ),
+        "run it again to have all passes",
+    ))
 }
 
 fn run_findings(run: &Value) -> Vec<Finding> {
@@ -224,7 +216,6 @@ fn run_findings(run: &Value) -> Vec<Finding> {
     listed.into_iter().flatten().filter_map(parse).map(shown).collect()
 }
 
-/// A scalar as visible text.
 fn scalar(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(visible(text.as_bytes())),
@@ -243,13 +234,16 @@ fn words(value: Option<&Value>) -> Option<Vec<String>> {
 
 fn passes(run: &Value) -> Vec<PassInfo> {
     let listed = run.get("passes").and_then(Value::as_array);
-    let pass = |pass: &Value| PassInfo {
-        name: pass.get("name").and_then(shallow),
-        status: pass.get("status").and_then(shallow),
-        exit: pass.get("exit").and_then(shallow),
-        duration_ms: pass.get("duration_ms").and_then(Value::as_u64),
-        why: pass.get("why").and_then(shallow).filter(|why| !why.is_empty()),
-        not_loaded: pass.get("not_loaded").and_then(shallow),
+    let pass = |pass: &Value| {
+        let text = |key| pass.get(key).and_then(shallow);
+        PassInfo {
+            name: text("name"),
+            status: text("status"),
+            exit: text("exit"),
+            duration_ms: pass.get("duration_ms").and_then(Value::as_u64),
+            why: text("why").filter(|why| !why.is_empty()),
+            not_loaded: text("not_loaded"),
+        }
     };
     listed.into_iter().flatten().map(pass).collect()
 }
@@ -286,7 +280,6 @@ fn environment_facts(env: &Value) -> Vec<Fact> {
     facts
 }
 
-/// Characters of a problem.
 const PROBLEM_LIMIT: usize = 300;
 
 /// A part of the configuration, such as `model.llm`.

@@ -17,15 +17,13 @@ use stage2_read::trace::Capture;
 use stage2_read::trace::events::{Event, Range, Span, TraceFile, What, Work};
 use stage2_read::trace::libraries::RangeNames;
 
-/// Stages that get a timeline.
 const STAGES: usize = 4;
 
 /// Fills in the timelines of the series that know their median step. A file is read once, however
 /// many of these steps it holds. What cannot be read again costs its own timelines, and a finding
 /// says so.
 pub(crate) fn add(report: &mut Report, capture: Capture, libraries: &RangeNames) {
-    let chosen: Vec<(StepSeries, Step)> =
-        chosen(report).into_iter().map(|(series, step)| (series.clone(), step)).collect();
+    let chosen = chosen(report);
     let mut by_file: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (at, (series, _)) in chosen.iter().enumerate() {
         by_file.entry(&series.file).or_default().push(at);
@@ -59,19 +57,12 @@ pub(crate) fn add(report: &mut Report, capture: Capture, libraries: &RangeNames)
         }
         for (at, events) in steps {
             let Some((series, step)) = chosen.get(at) else { continue };
-            match events.finish() {
-                Some(timeline) => timelines.push((
-                    at,
-                    StepTimeline {
-                        stage: series.stage.clone(),
-                        path: series.path.clone(),
-                        file: series.file.clone(),
-                        step: *step,
-                        ..timeline
-                    },
-                )),
-                None => report.findings.push(failed(format!("it holds no range {}", step.range))),
-            }
+            let Some(timeline) = events.finish() else {
+                report.findings.push(failed(format!("it holds no range {}", step.range)));
+                continue;
+            };
+            let StepSeries { stage, path, file, .. } = series.clone();
+            timelines.push((at, StepTimeline { stage, path, file, step: *step, ..timeline }));
         }
     }
     timelines.sort_by_key(|(at, _)| *at);
@@ -79,12 +70,12 @@ pub(crate) fn add(report: &mut Report, capture: Capture, libraries: &RangeNames)
 }
 
 /// One series of each stage of the model, the stages with the longest time first.
-fn chosen(report: &Report) -> Vec<(&StepSeries, Step)> {
+fn chosen(report: &Report) -> Vec<(StepSeries, Step)> {
     let mut stages: Vec<_> = report.stages.iter().filter(|row| row.apart.is_none()).collect();
     stages.sort_by_key(|row| Reverse(row.gpu_window_ns.max(row.host_total_ns)));
     let series = stages.iter().filter_map(|row| {
         let mut of_stage = report.step_series.iter().filter(|series| series.stage == row.stage);
-        of_stage.find_map(|series| Some((series, series.median?)))
+        of_stage.find_map(|series| Some((series.clone(), series.median?)))
     });
     series.take(STAGES).collect()
 }
@@ -139,6 +130,7 @@ struct Candidate {
 }
 
 /// What may belong to a step.
+#[derive(Default)]
 struct StepEvents {
     step: Step,
     names: IndexSet<String>,
@@ -146,7 +138,6 @@ struct StepEvents {
     work: Vec<Candidate>,
     /// Work of the step cannot be of this range or a younger one.
     younger: u64,
-    /// Candidates that did not fit.
     dropped: u64,
     /// Nothing of the step is to come.
     over: bool,
@@ -154,23 +145,14 @@ struct StepEvents {
 
 impl StepEvents {
     fn of(step: Step) -> Self {
-        Self {
-            step,
-            names: IndexSet::new(),
-            ranges: BTreeMap::new(),
-            work: Vec::new(),
-            younger: u64::MAX,
-            dropped: 0,
-            over: false,
-        }
+        Self { step, younger: u64::MAX, ..Self::default() }
     }
 
     fn add(&mut self, event: &Event<'_>) {
         match event {
-            _ if self.over => {}
-            Event::Range(range) => self.range(range),
-            Event::Work(work) => self.work(work),
-            Event::Mark { .. } => {}
+            Event::Range(range) if !self.over => self.range(range),
+            Event::Work(work) if !self.over => self.work(work),
+            _ => {}
         }
     }
 
@@ -338,29 +320,31 @@ impl StepEvents {
     fn sums(&self, gaps: &[TimelineGap], names: &mut Names<'_>) -> TimelineSums {
         let mut by_name: BTreeMap<(&'static str, usize), TimelineSum> = BTreeMap::new();
         for work in &self.work {
-            let class = work.class;
-            let new = || TimelineSum { class: class.to_owned(), ..TimelineSum::default() };
             let ns = u64::try_from(work.span.ns()).unwrap_or(0);
-            let sum = by_name.entry((class, work.name)).or_insert_with(new);
-            add_sum(sum, &TimelineSum { calls: 1, total_ns: ns, longest_ns: ns, ..new() });
+            let sum = by_name.entry((work.class, work.name)).or_default();
+            add_sum(
+                sum,
+                &TimelineSum { calls: 1, total_ns: ns, longest_ns: ns, ..Default::default() },
+            );
         }
         let mut all: Vec<_> = by_name.into_iter().collect();
         all.sort_by_key(|(_, sum)| Reverse(sum.total_ns));
         let mut rest: BTreeMap<&'static str, TimelineSum> = BTreeMap::new();
         for ((class, _), more) in all.split_off(SUMS.min(all.len())) {
-            let new = || TimelineSum { class: class.to_owned(), ..TimelineSum::default() };
-            add_sum(rest.entry(class).or_insert_with(new), &more);
+            add_sum(rest.entry(class).or_default(), &more);
         }
-        let work = all
-            .into_iter()
-            .map(|((_, name), sum)| TimelineSum { name: Some(names.keep(name)), ..sum });
+        let of_class = |class: &str, sum| TimelineSum { class: class.to_owned(), ..sum };
+        let work = all.into_iter().map(|((class, name), sum)| {
+            of_class(class, TimelineSum { name: Some(names.keep(name)), ..sum })
+        });
+        let rest = rest.into_iter().map(|(class, sum)| of_class(class, sum));
         let of = |launch: bool| {
             let gaps = gaps.iter().filter(|gap| gap.launch == launch);
             gaps.fold(0u64, |sum, gap| sum.saturating_add(gap.length_ns))
         };
         TimelineSums {
             whole: self.dropped == 0,
-            work: work.chain(rest.into_values()).collect(),
+            work: work.chain(rest).collect(),
             launch_gaps_ns: of(true),
             other_idle_ns: of(false),
         }

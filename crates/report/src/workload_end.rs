@@ -35,7 +35,6 @@ const OF_HOST: [&str; 5] = [
     "Cannot allocate memory",
     "Out of memory: Killed process",
 ];
-/// Characters of the line that is quoted.
 const LINE_LIMIT: usize = 240;
 /// SIGKILL as an exit status: a shell between the workload and us hands the signal on so.
 const KILLED: i32 = 128 + 9;
@@ -84,6 +83,7 @@ pub(crate) fn explain(report: &mut Report) {
     let missing = format!("{}, and what it had not done by then is missing", end.text);
     verdict.text = match verdict.status {
         Status::Complete => {
+            verdict.status = Status::Partial;
             let rest = verdict.text.strip_prefix("complete: ").unwrap_or(&verdict.text);
             format!("PARTIAL, with {} GPU records: {missing}; until then {rest}", count(records))
         }
@@ -94,22 +94,15 @@ pub(crate) fn explain(report: &mut Report) {
         Status::Empty if verdict.text.contains(&end.text) => return,
         Status::Empty => format!("{}; {}", verdict.text, end.text),
     };
-    if verdict.status == Status::Complete {
-        verdict.status = Status::Partial;
-    }
     // The run itself tells of time limits and interruptions.
     if end.how == EndedBy::Failure {
-        let see = match &end.log {
-            Some(log) => format!("see {log}"),
-            None => {
-                "see what it wrote to the terminal (run.tee=true keeps that in the bundle)".into()
-            }
-        };
+        let terminal = "what it wrote to the terminal (run.tee=true keeps that in the bundle)";
+        let see = end.log.as_deref().unwrap_or(terminal);
         let why = end.likely_cause.as_ref().map(|cause| format!("likely cause: {cause}"));
         report.findings.push(Finding::warning(
             &*end.text,
             why.unwrap_or_else(|| "the numbers cover what it did until then".into()),
-            format!("{see}, fix the cause and run again"),
+            format!("see {see}, fix the cause and run again"),
         ));
     }
 }

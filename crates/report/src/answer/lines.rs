@@ -344,14 +344,10 @@ fn shown_time(ns: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::answer::tests::stage_answer;
     use stage2_model::{
-        Coverage, Floor, Removed, Rule, Slowdown, StageRow, StepTimes, Verdict, WindowKind,
-        WindowSplit, WorkloadEnd,
+        Coverage, Removed, Rule, Slowdown, StepTimes, Verdict, WindowKind, WindowSplit, WorkloadEnd,
     };
-
-    fn none() -> Figure {
-        Figure::Absent(Absent::NoModel)
-    }
 
     fn stage(row: &StageRow) -> AnsweredStage<'_> {
         AnsweredStage {
@@ -360,9 +356,6 @@ mod tests {
             saved_ns: None,
             caveat: None,
             answer: StageAnswer {
-                stage: row.stage.clone(),
-                role: Role::Decode,
-                basis: String::new(),
                 step: Some(StepTimes {
                     steps: 32,
                     p50_ns: 8_800_000,
@@ -370,8 +363,6 @@ mod tests {
                     tokens_per_step: Some(1),
                     ..StepTimes::default()
                 }),
-                slowdown: None,
-                time_to_first_token_ns: none(),
                 tokens_per_s: Figure::of(113.72),
                 window: Some(WindowSplit {
                     window_ns: 1_000,
@@ -380,14 +371,7 @@ mod tests {
                         .map(|(kind, percent)| WindowPart { kind, ns: 1, percent })
                         .to_vec(),
                 }),
-                floor: Floor {
-                    memory_ns: none(),
-                    compute_ns: none(),
-                    floor_ns: none(),
-                    distance: none(),
-                    baseline_distance: None,
-                },
-                first: None,
+                ..stage_answer(&row.stage)
             },
         }
     }
@@ -419,7 +403,7 @@ mod tests {
         let (decode, prefill) = (row("decode"), row("prefill"));
         let mut prefill = stage(&prefill);
         prefill.answer.role = Role::Prefill;
-        prefill.answer.tokens_per_s = none();
+        prefill.answer.tokens_per_s = Figure::Absent(Absent::NoModel);
         prefill.answer.step = Some(StepTimes {
             steps: 2,
             p50_ns: 9_700_000,
@@ -455,9 +439,8 @@ mod tests {
     fn what_the_numbers_must_not_be_read_without_comes_first() {
         let decode = row("decode");
         let mut simulated = Report { simulated: true, ..report() };
-        assert!(
-            texts(&simulated, &[stage(&decode)], None)[0].starts_with("simulated GPU: decode 8.80")
-        );
+        let lines = texts(&simulated, &[stage(&decode)], None);
+        assert!(lines[0].starts_with("simulated GPU: decode 8.80"), "{lines:?}");
         simulated.run.workload_end = Some(WorkloadEnd {
             how: stage2_model::EndedBy::Failure,
             exit: None,
@@ -480,9 +463,8 @@ mod tests {
         let stages: Vec<AnsweredStage<'_>> = rows.iter().map(stage).collect();
         let lines = texts(&report(), &stages, None);
         assert!(lines[0].ends_with(" more stages"), "{}", lines[0]);
-        assert!(
-            texts(&report(), &[], None)[0].starts_with("not known: the workload opened no NVTX")
-        );
+        let none = texts(&report(), &[], None);
+        assert!(none[0].starts_with("not known: the workload opened no NVTX"), "{none:?}");
     }
 
     #[test]
@@ -578,10 +560,7 @@ mod tests {
              nothing is advised"
             )
         );
-        let left_out = line([row("a", true), row("b", true)]);
-        assert!(
-            left_out.ends_with("; window, gains and advice are without this time"),
-            "{left_out}"
-        );
+        let all = line([row("a", true), row("b", true)]);
+        assert!(all.ends_with("; window, gains and advice are without this time"), "{all}");
     }
 }

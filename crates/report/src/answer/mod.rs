@@ -580,4 +580,4 @@ fn first_step_of_run(report: &Report, stages: &[AnsweredStage<'_>]) -> Option<Fi
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,3 +1,27 @@
+use stage2_model::{Absent, Figure, Floor, Role, StageAnswer};
+
+fn no_floor() -> Floor {
+    let [memory_ns, compute_ns, floor_ns, distance] =
+        [(); 4].map(|()| Figure::Absent(Absent::NoModel));
+    Floor { memory_ns, compute_ns, floor_ns, distance, baseline_distance: None }
+}
+
+/// Of a decode of which nothing is known.
+pub(crate) fn stage_answer(stage: &str) -> StageAnswer {
+    StageAnswer {
+        stage: stage.to_owned(),
+        role: Role::Decode,
+        basis: String::new(),
+        step: None,
+        slowdown: None,
+        time_to_first_token_ns: Figure::Absent(Absent::NoModel),
+        tokens_per_s: Figure::Absent(Absent::NoModel),
+        window: None,
+        floor: no_floor(),
+        first: None,
+    }
+}
+
 pub(super) mod steps {
     use super::super::*;
     use stage2_model::{InferredSteps, ModelUse, Needs, TokenCounts, Utilisation};
@@ -258,7 +282,7 @@ mod split {
 
 mod first {
     use super::super::*;
-    use stage2_model::{Absent, Figure, LateDelays, WindowPart};
+    use stage2_model::LateDelays;
 
     fn takeaway(rule: Rule) -> Takeaway {
         Takeaway {
@@ -277,10 +301,8 @@ mod first {
     }
 
     fn floor(distance: Option<f64>) -> Floor {
-        let none = || Figure::Absent(Absent::NoModel);
-        let distance = distance.map_or(none(), Figure::of);
-        let (memory_ns, compute_ns, floor_ns) = (none(), none(), none());
-        Floor { memory_ns, compute_ns, floor_ns, distance, baseline_distance: None }
+        let none = super::no_floor();
+        Floor { distance: distance.map_or(none.distance, Figure::of), ..none }
     }
 
     fn gain(rules: &[Rule], parts: &[(WindowKind, u64)], distance: Option<f64>) -> FirstStep {

@@ -361,11 +361,15 @@ mod tests {
             ],
             ..Report::default()
         };
-        let (none, tokens) = (Err(Absent::NoModel), TokenCounts::default());
-        let used = model_use(&report, &Value::Null, none, tokens, &mut Vec::new());
-        let measured = measurements(&report, &used);
-        let stages: Vec<&str> = measured.stages.iter().map(|stage| stage.stage.as_str()).collect();
+        let stages: Vec<String> = measured(&report).into_iter().map(|stage| stage.stage).collect();
         assert_eq!(stages, ["decode", "(not known)"]);
+    }
+
+    /// Without a model.
+    fn measured(report: &Report) -> Vec<StageMeasurements> {
+        let (none, tokens) = (Err(Absent::NoModel), TokenCounts::default());
+        let used = model_use(report, &Value::Null, none, tokens, &mut Vec::new());
+        measurements(report, &used).stages
     }
 
     #[test]
@@ -397,15 +401,13 @@ mod tests {
             outlier_waiting_ns: 200,
             ..CollectiveRow::default()
         });
-        let (none, tokens) = (Err(Absent::NoModel), TokenCounts::default());
-        let used = model_use(&report, &Value::Null, none, tokens, &mut Vec::new());
-        let told = measurements(&report, &used).stages.remove(0);
+        let told = measured(&report).remove(0);
         assert_eq!(told.classes, told.class_calls, "each call takes as long");
         assert_eq!(told.class_calls.iter().map(|(_, percent)| *percent).sum::<f64>(), 100.0);
         assert_eq!(told.waiting.map(|waiting| waiting.percent), Some(25.0));
         // Of outliers that stay, the waiting in them stays, too.
         report.stages[0].outliers.as_mut().expect("some").left_out = false;
-        let told = measurements(&report, &used).stages.remove(0);
+        let told = measured(&report).remove(0);
         assert_eq!(told.waiting.map(|waiting| waiting.percent), Some(30.0));
     }
 
@@ -417,10 +419,7 @@ mod tests {
             stages: [PathKind::Range, PathKind::OutsideRanges].map(row).to_vec(),
             ..Report::default()
         };
-        let (none, tokens) = (Err(Absent::NoModel), TokenCounts::default());
-        let used = model_use(&report, &Value::Null, none, tokens, &mut Vec::new());
-        let caveats: Vec<_> =
-            measurements(&report, &used).stages.into_iter().map(|s| s.caveat).collect();
+        let caveats: Vec<_> = measured(&report).into_iter().map(|s| s.caveat).collect();
         let [None, Some(caveat)] = &caveats[..] else { panic!("{caveats:?}") };
         assert!(caveat.contains("start-up included"), "{caveat}");
     }
@@ -481,23 +480,29 @@ mod tests {
 
     #[test]
     fn few_cold_or_inflated_instances_are_in_doubt() {
-        let ours = |change| label(Origin::Collector, change);
-        assert_eq!(ours(|_| ()), "");
-        assert_eq!(ours(|row| row.instances = Some(3)), "");
-        assert_eq!(ours(|row| row.instances = None), "");
-        let said = ours(|row| row.kind = PathKind::OutsideRanges);
-        assert_eq!(
-            said,
-            "launched outside of every range, start-up included: no ground for advice"
-        );
-        assert_eq!(ours(|row| row.recorded_instances = Some(4)), "");
-        let said = ours(|row| row.instances = Some(1));
-        assert_eq!(said, "one instance, a cold one: no ground for advice");
-        assert!(ours(|row| row.instances = Some(2)).starts_with("two instances"));
-        assert!(ours(|row| row.recorded_instances = Some(1)).starts_with("one recorded"));
-        let said = ours(|row| row.recorded_instances = Some(2));
-        assert_eq!(said, "two recorded instances: no ground for advice");
-        assert!(ours(|row| row.host_warm_instances = Some(0)).contains("cold one of each process"));
+        let outside = "launched outside of every range, start-up included: no ground for advice";
+        let cases: [(fn(&mut StageRow), &str); 10] = [
+            (|_| (), ""),
+            (|row| row.instances = Some(3), ""),
+            (|row| row.instances = None, ""),
+            (|row| row.kind = PathKind::OutsideRanges, outside),
+            (|row| row.recorded_instances = Some(4), ""),
+            (|row| row.instances = Some(1), "one instance, a cold one: no ground for advice"),
+            (|row| row.instances = Some(2), "two instances, "),
+            (|row| row.recorded_instances = Some(1), "one recorded instance: "),
+            (
+                |row| row.recorded_instances = Some(2),
+                "two recorded instances: no ground for advice",
+            ),
+            (
+                |row| row.host_warm_instances = Some(0),
+                "no instance but the first, cold one of each ",
+            ),
+        ];
+        for (at, (change, begin)) in cases.into_iter().enumerate() {
+            let said = label(Origin::Collector, change);
+            assert!(said.starts_with(begin) && said.is_empty() == begin.is_empty(), "{at}: {said}");
+        }
         assert!(label(Origin::Nsys, |_| ()).contains("under nsys"));
         assert!(label(Origin::Ncu, |_| ()).contains("ncu replayed"));
         let both = label(Origin::Nsys, |row| row.instances = Some(1));

@@ -154,14 +154,12 @@ impl<'t> Places<'t> {
         if let [one] = possible.as_slice() { Some((*one).clone()) } else { None }
     }
 
-    /// Largest median over the smallest.
     fn medians_ratio(&self, key: &Key<'t>, stage: &str) -> Option<f64> {
         let (low, high) = *self.medians.get(key)?.get(stage)?;
         (low <= high).then(|| high as f64 / low as f64)
     }
 }
 
-/// A range as the stages of reports are named.
 fn stage_label(label: &Label) -> String {
     let domain = label.domain.as_ref().map(|domain| visible(domain.as_bytes()));
     element(&visible(label.name.as_bytes()), domain.as_deref())

@@ -410,7 +410,6 @@ pub(super) fn distinct(findings: Vec<Finding>) -> Vec<Finding> {
     kept
 }
 
-/// Adds those that `kept` does not hold yet.
 pub(crate) fn add_new(kept: &mut Vec<Finding>, findings: Vec<Finding>) {
     for finding in findings {
         if !kept.contains(&finding) {
@@ -552,7 +551,6 @@ fn filters(captures: &[ProcessCapture]) -> impl Iterator<Item = Finding> {
     })
 }
 
-/// What was recorded of each sampled process.
 fn samples(captures: &[ProcessCapture]) -> impl Iterator<Item = Finding> {
     captures.iter().filter_map(|capture| {
         let sample = capture.sample()?;
@@ -582,7 +580,6 @@ fn samples(captures: &[ProcessCapture]) -> impl Iterator<Item = Finding> {
     })
 }
 
-/// What the trace files say of forked children.
 fn children(captures: &[ProcessCapture]) -> Vec<Finding> {
     let mut notes = Vec::new();
     for capture in captures {

@@ -5,7 +5,6 @@ use stage2_contract::stats::{ERROR_PERCENT, P99_VALUES};
 use stage2_model::{Definition, Outliers};
 use stage2_read::trace::stats::EXACT_VALUES;
 
-/// The terms, in the order in which a reader meets them.
 pub(super) fn definitions() -> Vec<Definition> {
     let percentiles = format!(
         "Nearest rank, from a log-linear histogram: within {ERROR_PERCENT} % of the exact value. \

@@ -23,7 +23,6 @@ struct Total {
     busy_ns: u64,
     /// From the first to the last work of each process, on the clock of the GPU.
     spans: Vec<(u64, u64)>,
-    /// Only a part of its work was recorded.
     in_part: bool,
 }
 
@@ -77,7 +76,6 @@ impl Total {
         union_ns(self.spans.clone())
     }
 
-    /// Whether the spans of processes overlap.
     fn shared(&self) -> bool {
         let lengths = self.spans.iter().map(|(first, last)| last.saturating_sub(*first));
         lengths.fold(0, u64::saturating_add) > self.span_ns()

@@ -221,7 +221,6 @@ fn of_nsys(report: &Report) -> Option<EmptyReason> {
     ))
 }
 
-/// Adds what doctor found to what is to be done, and the command that makes all checks.
 fn add_doctor(remedy: &mut String, doctor: &Doctor) {
     if let Some(first) = doctor.found.first() {
         // The command below shows them all; a remedy is one line of a log.

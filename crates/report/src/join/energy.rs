@@ -104,7 +104,6 @@ impl OnDevice {
     }
 }
 
-/// What the driver readings of a device of a process.
 struct DeviceReadings {
     /// In the order of time, on the clock of the windows.
     states: Vec<(u64, DeviceState)>,
@@ -321,7 +320,6 @@ impl Track {
         Ok(Energy { joules, off })
     }
 
-    /// Mean time between reads.
     fn spacing_ms(&self) -> u64 {
         let all: u64 = self.spans.iter().map(|span| span.to - span.from).sum();
         all / 1_000_000 / self.spans.len().max(1) as u64
@@ -458,7 +456,7 @@ impl Clocks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stage2_model::{Answer, ClockLimit, ClockUse, Floor, Role, StageAnswer};
+    use stage2_model::{Answer, StageAnswer};
 
     fn energy(stage: &str, watts: f64, mhz: f64, devices: usize) -> StageEnergy {
         let clocks = ClockUse {
@@ -488,31 +486,13 @@ mod tests {
         }
     }
 
-    fn answer(stage: &str, tokens_per_s: Figure) -> StageAnswer {
-        let none = || Figure::Absent(Absent::NoModel);
-        StageAnswer {
-            stage: stage.to_owned(),
-            role: Role::Decode,
-            basis: String::new(),
-            step: None,
-            slowdown: None,
-            time_to_first_token_ns: none(),
-            tokens_per_s,
-            window: None,
-            floor: Floor {
-                memory_ns: none(),
-                compute_ns: none(),
-                floor_ns: none(),
-                distance: none(),
-                baseline_distance: None,
-            },
-            first: None,
-        }
-    }
-
     #[test]
     fn joules_per_token_are_watts_over_tokens_per_second_of_one_gpu() {
-        let stages = vec![answer("decode", Figure::of(50.0)), answer("ranks", Figure::of(50.0))];
+        let answer = |stage| {
+            let tokens_per_s = Figure::of(50.0);
+            StageAnswer { tokens_per_s, ..crate::answer::tests::stage_answer(stage) }
+        };
+        let stages = ["decode", "ranks"].map(answer).to_vec();
         let mut report = Report {
             energy: vec![
                 energy("decode", 400.0, 1_900.0, 1),
@@ -523,11 +503,9 @@ mod tests {
             ..Report::default()
         };
         conclude(&mut report);
-        let per_token: Vec<&Figure> =
-            report.energy.iter().map(|row| &row.joules_per_token).collect();
-        assert_eq!(per_token[0], &Figure::of(8.0));
-        assert_eq!(per_token[1], &Figure::Absent(Absent::SeveralGpus));
-        assert_eq!(per_token[2], &Figure::Absent(Absent::NotModelled));
+        let per_token = report.energy.into_iter().map(|row| row.joules_per_token);
+        let absent = [Absent::SeveralGpus, Absent::NotModelled].map(Figure::Absent);
+        assert!(per_token.eq([Figure::of(8.0)].into_iter().chain(absent)));
     }
 
     #[test]
@@ -550,10 +528,8 @@ mod tests {
     /// 100 W from 0 to 10 s, 600 W from there to 20 s; read every so many ms.
     fn steps(every_ms: u64) -> Vec<Reading> {
         let energy = |at: u64| at.min(10 * S) / 10_000 + at.saturating_sub(10 * S) * 6 / 10_000;
-        (0..=20_000 / every_ms)
-            .map(|n| n * every_ms * 1_000_000)
-            .map(|at| (at, energy(at)))
-            .collect()
+        let at = (0..=20_000 / every_ms).map(|n| n * every_ms * 1_000_000);
+        at.map(|at| (at, energy(at))).collect()
     }
 
     fn windows(all: &[(u64, u64)]) -> WindowSet {
@@ -636,12 +612,8 @@ mod tests {
         assert_eq!((used.reads, used.clock_reads), (3, 2));
         assert_eq!(used.sm_clock_mhz, Some(ReadSpan { min: 1400, mean: 1450.0, max: 1500 }));
         assert_eq!((used.memory_clock_mhz, used.temperature_max_c), (None, None));
-        let limits: Vec<_> = used
-            .limits
-            .iter()
-            .flatten()
-            .map(|limit| (limit.reason.as_str(), limit.reads))
-            .collect();
+        let limits = used.limits.iter().flatten();
+        let limits: Vec<_> = limits.map(|limit| (limit.reason.as_str(), limit.reads)).collect();
         let expected = [
             ("power limit", 2),
             ("temperature (hardware)", 1),

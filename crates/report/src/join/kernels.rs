@@ -14,7 +14,6 @@ use stage2_read::trace::stats::{GroupKey, Stats, Work};
 /// Kernels of each stage that are listed.
 const TOP_PER_STAGE: usize = 10;
 
-/// What rows of GPU work refer to.
 pub(super) struct Join<'m> {
     pub(super) labels: &'m Labels<'m>,
     pub(super) row_of_path: &'m [usize],

@@ -162,7 +162,6 @@ fn capture_rows(captured: &HashMap<(u32, u32), Captured>, labels: &Labels<'_>) -
     rows
 }
 
-/// Whether a process says that its GPU is simulated.
 fn is_simulated(process: &ProcessCapture) -> bool {
     process.meta.get(META_SIMULATED).is_some_and(|value| value == "1")
 }
@@ -285,7 +284,6 @@ impl Tables {
         }
     }
 
-    /// The group of the run that a group of a file belongs to.
     fn group(&mut self, key: GroupKey, mapping: &Mapping) -> GroupKey {
         let work = match key.work {
             Work::Kernel(shape) => Work::Kernel(mapping.shape(shape)),
@@ -404,7 +402,6 @@ fn path_label(nodes: &[Node], node: &Node) -> String {
     shown(around.map(element), node.depth, nodes.get(node.top as usize).map(element)).join("/")
 }
 
-/// What the name of a simulated GPU ends in.
 const SIMULATED: &str = " (simulated)";
 
 fn device_labels(devices: &[&GlobalDevice]) -> Vec<String> {

@@ -273,71 +273,58 @@ pub(super) fn side_by_side_ranges(rows: &[PathRow], side_by_side: &[usize]) -> O
 
 #[cfg(test)]
 mod tests {
-    mod numbered_ranges {
-        use super::super::*;
+    use super::*;
 
-        fn row(name: &str, parent: Option<usize>, warm_ns: Option<u64>) -> PathRow {
-            PathRow {
-                name: name.into(),
-                kind: PathKind::Range,
-                parent,
-                depth: u64::from(parent.is_some()),
-                instances: Some(1),
-                host_warm_median_ns: warm_ns,
-                ..PathRow::default()
-            }
-        }
+    /// So many names with one beginning.
+    fn numbered(
+        count: u64,
+        stem: &str,
+        parent: Option<usize>,
+        warm: Option<u64>,
+    ) -> Option<Finding> {
+        let row = |number| PathRow {
+            name: format!("{stem}{number}"),
+            parent,
+            depth: u64::from(parent.is_some()),
+            instances: Some(1),
+            host_warm_median_ns: warm,
+            ..PathRow::default()
+        };
+        numbered_ranges(&(0..count).map(row).collect::<Vec<_>>(), &RoleSettings::default())
+    }
 
-        fn told(stem: &str, parent: Option<usize>, warm_ns: Option<u64>) -> Option<Finding> {
-            let rows: Vec<PathRow> =
-                (0..5).map(|number| row(&format!("{stem}{number}"), parent, warm_ns)).collect();
-            numbered_ranges(&rows, &RoleSettings::default())
-        }
-
-        #[test]
-        fn numbered_steps_are_told_with_the_remedy() {
-            let finding = told("ProfilerStep#", None, None).expect("a finding");
-            assert_eq!(
-                finding.what,
-                "5 ranges have names that differ in a number only: ProfilerStep#0 ... ProfilerStep#4"
-            );
-            assert!(finding.remedy.contains("stage2.range"), "{finding}");
-            assert!(told("decode_step_", Some(0), None).is_some(), "within a stage");
-        }
-
-        #[test]
-        fn layers_and_what_has_warm_times_are_left_alone() {
-            assert_eq!(told("layer_", Some(0), None), None);
-            assert_eq!(told("step_", None, Some(5)), None);
-            assert_eq!(told("", None, None), None, "a number alone is no name of a step");
-            let few = [row("step_0", None, None), row("step_1", None, None)];
-            assert_eq!(numbered_ranges(&few, &RoleSettings::default()), None);
+    #[test]
+    fn numbered_steps_are_told_with_the_remedy() {
+        let finding = numbered(5, "ProfilerStep#", None, None).expect("a finding");
+        let what =
+            "5 ranges have names that differ in a number only: ProfilerStep#0 ... ProfilerStep#4";
+        assert_eq!(finding.what, what);
+        assert!(finding.remedy.contains("stage2.range"), "{finding}");
+        assert!(numbered(5, "decode_step_", Some(0), None).is_some(), "within a stage");
+        for (count, stem, parent, warm) in [
+            (5, "layer_", Some(0), None),
+            (5, "step_", None, Some(5)),
+            // A number alone is no name of a step.
+            (5, "", None, None),
+            (2, "step_", None, None),
+        ] {
+            assert_eq!(numbered(count, stem, parent, warm), None, "{count} {stem}");
         }
     }
 
-    mod side_by_side {
-        use super::super::*;
-
-        fn row(name: &str, kernels: Option<u64>) -> PathRow {
-            PathRow { name: name.into(), kernels_inclusive: kernels, ..PathRow::default() }
-        }
-
-        #[test]
-        fn the_row_with_the_most_kernels_is_told_with_the_remedy() {
-            let rows =
-                [row("decode", Some(900)), row("session", Some(9)), row("request", Some(90))];
-            let finding = side_by_side_ranges(&rows, &[1, 2]).expect("a finding");
-            assert!(finding.what.contains("the name request overlap"), "{finding}");
-            assert!(finding.remedy.contains("report.library_domains"), "{finding}");
-        }
-
-        #[test]
-        fn ranges_without_kernels_and_ranges_that_follow_each_other_are_left_alone() {
-            assert_eq!(
-                side_by_side_ranges(&[row("request", Some(0)), row("other", None)], &[0, 1]),
-                None
-            );
-            assert_eq!(side_by_side_ranges(&[row("request", Some(90))], &[]), None);
-        }
+    #[test]
+    fn of_ranges_side_by_side_the_one_with_the_most_kernels_is_told() {
+        let row = |name: &str, kernels| PathRow {
+            name: name.into(),
+            kernels_inclusive: kernels,
+            ..PathRow::default()
+        };
+        let rows = [row("decode", Some(900)), row("session", Some(9)), row("request", Some(90))];
+        let finding = side_by_side_ranges(&rows, &[1, 2]).expect("a finding");
+        assert!(finding.what.contains("the name request overlap"), "{finding}");
+        assert!(finding.remedy.contains("report.library_domains"), "{finding}");
+        assert_eq!(side_by_side_ranges(&rows, &[]), None, "they follow each other");
+        let idle = [row("request", Some(0)), row("other", None)];
+        assert_eq!(side_by_side_ranges(&idle, &[0, 1]), None);
     }
 }

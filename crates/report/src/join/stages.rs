@@ -48,7 +48,6 @@ struct Stage {
     outliers: OutlierSums,
 }
 
-/// What the groups of a stage on a device add up to.
 #[derive(Clone, Copy, Debug, Default)]
 struct Totals {
     kernels: u64,
@@ -248,7 +247,6 @@ fn totals(groups: &Groups, labels: &Labels<'_>) -> HashMap<(u32, u32), Totals> {
     totals
 }
 
-/// What the processes found in a stage.
 #[derive(Debug, Default)]
 struct OutlierSums {
     instances: Looked,
@@ -363,22 +361,16 @@ mod tests {
 
     #[test]
     fn outliers_are_left_out_only_where_those_of_all_processes_are() {
-        let kinds = [
-            (StepUnit::Instance, true),
-            (StepUnit::RangeWithin, true),
-            (StepUnit::Instance, false),
-        ];
+        use StepUnit::{Instance, RangeWithin};
+        let kinds = [(Instance, true), (RangeWithin, true), (Instance, false)];
         for (at, a) in kinds.into_iter().enumerate() {
             for (other, b) in kinds.into_iter().enumerate() {
                 let mut sums = OutlierSums::default();
                 assert!(sums.tells_of(a.0, a.1));
                 assert_eq!(sums.tells_of(b.0, b.1), other <= at, "{a:?} {b:?}");
                 let found = sums.finish().expect("outliers");
-                assert_eq!(
-                    (found.unit, found.left_out),
-                    (kinds[at.min(other)].0, a.1 && a == b),
-                    "{a:?} {b:?}"
-                );
+                assert_eq!(found.unit, kinds[at.min(other)].0, "{a:?} {b:?}");
+                assert_eq!(found.left_out, a.1 && a == b, "{a:?} {b:?}");
             }
         }
     }

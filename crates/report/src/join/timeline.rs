@@ -351,10 +351,8 @@ fn numbers(version: &str) -> [u64; 3] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::join::join;
-    use stage2_model::{Fact, PathRow, RunInfo};
+    use stage2_model::{Fact, RunInfo};
     use stage2_read::nsys::Traced;
-    use stage2_read::trace::Capture;
 
     fn total(mangled: &str, calls: u64, total_ns: u64) -> Total<'_> {
         Total { mangled, calls, total_ns }
@@ -386,8 +384,8 @@ mod tests {
 
     #[test]
     fn lost_kernels_are_not_to_be_believed() {
-        let result =
-            compare(&[total("_Z1av", 12_428, 40_000)], &[total("_Z1av", 1_128, 4_000)], None);
+        let theirs = [total("_Z1av", 1_128, 4_000)];
+        let result = compare(&[total("_Z1av", 12_428, 40_000)], &theirs, None);
         assert_eq!(result.belief, Belief::Lossy);
         assert!(!result.belief.usable());
         let finding = result.finding().expect("a finding");
@@ -400,10 +398,8 @@ mod tests {
     fn small_differences_are_within_bounds_and_large_ones_are_not() {
         let ours = [total("_Z1av", 1000, 1_000_000), total("_Z1bv", 1, 10)];
         let near = compare(&ours, &[total("_Z1av", 999, 1_000_000), total("_Z1cv", 1, 10)], None);
-        assert_eq!(
-            (near.belief, near.missing_in_nsys, near.missing_in_collector),
-            (Belief::WithinBounds, 1, 1)
-        );
+        assert_eq!(near.belief, Belief::WithinBounds);
+        assert_eq!((near.missing_in_nsys, near.missing_in_collector), (1, 1));
         let more = compare(&ours, &[total("_Z1av", 1100, 1_000_000)], None);
         assert_eq!(more.belief, Belief::Differs);
         let slow = compare(&ours, &[total("_Z1av", 1000, 1_500_000), total("_Z1bv", 1, 10)], None);
@@ -423,14 +419,9 @@ mod tests {
     #[test]
     fn nothing_to_compare_with_is_said() {
         assert_eq!(compare(&[], &[total("_Z1av", 1, 1)], None).belief, Belief::NotComparable);
-        let collector = [total("_Z1av", 100, 100)];
-        let graphs = Comparison {
-            scope: "x",
-            collector: &collector,
-            nsys: &[],
-            instances: None,
-            graph_launches: 4,
-        };
+        let (scope, collector) = ("x", &[total("_Z1av", 100, 100)][..]);
+        let (nsys, instances, graph_launches) = (&[][..], None, 4);
+        let graphs = Comparison { scope, collector, nsys, instances, graph_launches };
         let result = reconcile(&graphs);
         assert_eq!(result.belief, Belief::NotComparable);
         assert!(result.text.contains("graphs as a whole"), "{}", result.text);
@@ -447,19 +438,11 @@ mod tests {
         let fact = |key: &str, value: &str| Fact { key: key.into(), value: value.into() };
         let environment = vec![fact("gpu.driver", "580.159.03"), fact("gpu.cuda_driver", "13.0")];
         let run = RunInfo { environment, ..RunInfo::default() };
-        let mut report = join(Capture::default(), run, Vec::new());
-        report.paths = ["decode", "prefill"].map(range).to_vec();
-        report
+        Report { run, paths: ["decode", "prefill"].map(range).to_vec(), ..Report::default() }
     }
 
     fn range(name: &str) -> PathRow {
-        serde_json::from_value(serde_json::json!({
-            "path": name, "name": name, "domain": null, "kind": "range", "parent": null,
-            "depth": 0, "instances": 3, "unclosed": 0, "host_total_ns": 1, "host_first_ns": 1,
-            "host_warm_median_ns": 1, "kernels_inclusive": 1, "kernels_exclusive": 1,
-            "kernel_sum_inclusive_ns": 1, "kernel_sum_exclusive_ns": 1,
-        }))
-        .expect("a row")
+        PathRow { path: name.into(), instances: Some(3), ..PathRow::default() }
     }
 
     /// Of a capture of the whole run.

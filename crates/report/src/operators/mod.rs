@@ -118,14 +118,11 @@ impl<'r> Sums<'r> {
         let none = rows.is_empty() && warm_up.is_empty();
         let places: HashMap<&str, usize> =
             report.stages.iter().enumerate().map(|(at, row)| (row.stage.as_str(), at)).collect();
-        let mut stages: Vec<StageOperatorRow> = self
-            .stages
-            .into_iter()
-            .map(|((stage, name), row)| StageOperatorRow {
-                stage: stage.map(str::to_owned),
-                operator: finish(name, row),
-            })
-            .collect();
+        let stages = self.stages.into_iter().map(|((stage, name), row)| StageOperatorRow {
+            stage: stage.map(str::to_owned),
+            operator: finish(name, row),
+        });
+        let mut stages: Vec<StageOperatorRow> = stages.collect();
         stages.sort_by_cached_key(|row| {
             let at = row.stage.as_deref().and_then(|stage| places.get(stage)).copied();
             let warms_up = row.stage.as_deref().is_some_and(|stage| warm_ups.contains(stage));
@@ -319,8 +316,21 @@ pub struct Stage1Settings {
 }
 
 /// What a workload can be made to mark.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    strum::IntoStaticStr,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Annotation {
     /// A range for every operator that PyTorch runs.
     TorchOps,
@@ -334,10 +344,7 @@ impl Annotation {
 
     /// The word for it, on the command line and in STAGE2_ANNOTATE.
     pub fn word(self) -> &'static str {
-        match self {
-            Annotation::TorchOps => "torch-ops",
-            Annotation::PrefillDecode => "prefill-decode",
-        }
+        self.into()
     }
 }
 
@@ -452,15 +459,10 @@ mod tests {
         let names: Vec<&str> = found.rows.iter().map(|row| row.op_name.as_str()).collect();
         assert_eq!(names, ["aten::linear", "aten::addmm", "aten::sum", "aten::empty"]);
         let linear = find(&found.rows, "aten::linear");
-        assert_eq!(
-            (linear.host_total_ns, linear.calls, linear.host_mean_ns),
-            (Some(1_100), 10, Some(110))
-        );
-        assert_eq!(linear.host_self_ns, Some(200 + 200));
-        assert_eq!(
-            (linear.gpu_inclusive_ns, linear.gpu_exclusive_ns),
-            (Some(70 + 11 + 30), Some(0))
-        );
+        assert_eq!((linear.host_total_ns, linear.host_mean_ns), (Some(1_100), Some(110)));
+        assert_eq!((linear.calls, linear.host_self_ns), (10, Some(200 + 200)));
+        assert_eq!(linear.gpu_inclusive_ns, Some(70 + 11 + 30));
+        assert_eq!(linear.gpu_exclusive_ns, Some(0));
         let addmm = find(&found.rows, "aten::addmm");
         assert_eq!((addmm.gpu_inclusive_ns, addmm.gpu_exclusive_ns), (Some(111), Some(111)));
         assert_eq!(found.absent, None);
@@ -586,19 +588,9 @@ mod tests {
 
     #[test]
     fn other_ranges() {
-        for name in [
-            "",
-            "prefill",
-            "::",
-            "aten::",
-            "::add",
-            "A::A1",
-            "Model::forward",
-            "aten::li near",
-            "step: a::b",
-            "aten::x: ",
-            "## Call CompiledFxGraph ##",
-        ] {
+        let near = ["", "prefill", "::", "aten::", "::add", "A::A1", "Model::forward"];
+        let odd = ["aten::li near", "step: a::b", "aten::x: ", "## Call CompiledFxGraph ##"];
+        for name in near.into_iter().chain(odd) {
             assert_eq!(operator(&row(name), None), None, "{name:?}");
         }
         let own = PathRow { domain: Some("CCCL".into()), ..row("cub::DeviceReduce") };
@@ -636,9 +628,8 @@ mod tests {
     #[test]
     fn what_is_no_pattern_is_refused_with_a_reason() {
         let read = |text: &str| {
-            serde_json::from_value::<OperatorSettings>(
-                serde_json::json!({"annotate": [], "pattern": text, "top_n": 1}),
-            )
+            let settings = serde_json::json!({"annotate": [], "pattern": text, "top_n": 1});
+            serde_json::from_value::<OperatorSettings>(settings)
         };
         let error = read("my::(").expect_err("unbalanced").to_string();
         assert!(error.contains("my::(") && error.contains("unclosed group"), "{error}");

@@ -141,13 +141,11 @@ fn operators(run_dir: &Path, table: Option<(PathBuf, Table)>, whose: Stage1Sourc
 
 fn read_metrics(run_dir: &Path, findings: &mut Vec<Finding>) -> Option<(PathBuf, Value)> {
     let (path, read) = first_that_is_there(run_dir, METRICS);
-    let parsed = read.map_err(|error| error.to_string()).and_then(|bytes| {
-        serde_json::from_slice::<Value>(&bytes).map_err(|error| error.to_string())
-    });
-    let problem = match parsed {
+    let parsed = read.map_err(anyhow::Error::from);
+    let problem = match parsed.and_then(|bytes| Ok(serde_json::from_slice::<Value>(&bytes)?)) {
         Ok(value) if value.is_object() => return Some((path, value)),
         Ok(_) => "it holds no JSON object".to_owned(),
-        Err(problem) => problem,
+        Err(problem) => problem.to_string(),
     };
     let lost = "its means, token counts and operators are missing";
     findings.push(unusable(&path, &problem, lost));
@@ -228,26 +226,23 @@ pub struct Stage1Aggregates {
 /// Operators, and what of their list could not be read.
 #[derive(Debug, Default)]
 struct Table {
-    pub(super) rows: Vec<OperatorRow>,
-    pub(super) refused: u64,
+    rows: Vec<OperatorRow>,
+    refused: u64,
     first_refused: Option<String>,
 }
 
 impl Table {
     fn add(&mut self, row: Option<OperatorRow>, shown: impl FnOnce() -> String) {
-        match row {
-            Some(row) if self.rows.len() < LIMIT_ROWS => self.rows.push(row),
-            _ => {
-                self.refused += 1;
-                self.first_refused
-                    .get_or_insert_with(|| shorten(&visible(shown().as_bytes()), 120));
-            }
+        if let Some(row) = row.filter(|_| self.rows.len() < LIMIT_ROWS) {
+            return self.rows.push(row);
         }
+        self.refused += 1;
+        self.first_refused.get_or_insert_with(|| shorten(&visible(shown().as_bytes()), 120));
     }
 }
 
 /// Reads the means of `metrics.json`.
-pub(super) fn aggregates(metrics: &Value) -> Stage1Aggregates {
+fn aggregates<'v>(metrics: &'v Value) -> Stage1Aggregates {
     let mut refused = Vec::new();
     let mut number = |value: Option<&Value>, key: &str| {
         let value = value.filter(|value| !value.is_null())?;
@@ -262,10 +257,8 @@ pub(super) fn aggregates(metrics: &Value) -> Stage1Aggregates {
         Some(MeanStd { mean, std: number(found?.get("std"), key) })
     };
     let of = |key: &str| metrics.get("aggregates").and_then(|found| found.get(key));
-    let fields = |value: Option<&Value>| -> Vec<(String, Value)> {
-        let fields = value.and_then(Value::as_object).into_iter().flatten();
-        fields.map(|(key, value)| (key.clone(), value.clone())).take(100).collect()
-    };
+    let fields =
+        |value: Option<&'v Value>| value.and_then(Value::as_object).into_iter().flatten().take(100);
     let shown = |key: &str| visible(key.as_bytes());
     let mut found = Stage1Aggregates {
         prefill_ms: means(of("prefill_ms"), "prefill_ms"),
@@ -275,10 +268,10 @@ pub(super) fn aggregates(metrics: &Value) -> Stage1Aggregates {
         ..Stage1Aggregates::default()
     };
     for (key, value) in fields(of("stage_ms")) {
-        found.stage_ms.extend(means(Some(&value), &key).map(|mean| (shown(&key), mean)));
+        found.stage_ms.extend(means(Some(value), key).map(|mean| (shown(key), mean)));
     }
     for (key, value) in fields(metrics.get("mfu_per_stage")) {
-        found.mfu_per_stage.extend(number(Some(&value), &key).map(|mfu| (shown(&key), mfu)));
+        found.mfu_per_stage.extend(number(Some(value), key).map(|mfu| (shown(key), mfu)));
     }
     found.mfu_model_level = number(metrics.get("mfu_model_level"), "mfu_model_level");
     found.peak_tflops = number(metrics.get("peak_tflops"), "peak_tflops");
@@ -396,24 +389,19 @@ mod tests {
             ];
             let (_folder, found) = run(&files);
             assert_eq!(found.findings, []);
-            let names: Vec<&str> =
-                found.operators.rows.iter().map(|row| row.op_name.as_str()).collect();
-            assert_eq!(names, ["aten::linear", "aten::mm", "a|b"], "longest first");
+            let names = found.operators.rows.iter().map(|row| row.op_name.as_str());
+            assert!(names.eq(["aten::linear", "aten::mm", "a|b"]), "longest first: {found:?}");
             let linear = &found.operators.rows[0];
             assert_eq!((linear.host_total_ns, linear.calls), (Some(1_030_125_000), 10));
-            assert_eq!(
-                (linear.host_mean_ns, linear.gpu_inclusive_ns),
-                (Some(103_012_500), Some(0))
-            );
+            assert_eq!(linear.host_mean_ns, Some(103_012_500));
+            assert_eq!(linear.gpu_inclusive_ns, Some(0));
             assert!(found.operators.source.contains("operators.md"), "{}", found.operators.source);
             assert!(found.operators.source.contains("not this run"));
             let means = found.aggregates.expect("aggregates");
             assert_eq!(means.prefill_ms, Some(MeanStd { mean: 98.336, std: Some(1.5) }));
             assert_eq!(means.stage_ms["vision"], MeanStd { mean: 39.965, std: None });
-            assert_eq!(
-                (means.mfu_per_stage["prefill"], means.peak_tflops),
-                (0.021011, Some(209.5))
-            );
+            assert_eq!(means.mfu_per_stage["prefill"], 0.021011);
+            assert_eq!(means.peak_tflops, Some(209.5));
         }
     }
 
@@ -427,11 +415,7 @@ mod tests {
         let (_folder, found) = run(&[("metrics.json", metrics), ("operators.md", MARKDOWN)]);
         let rows = &found.operators.rows;
         assert_eq!((rows.len(), rows[0].host_total_ns), (2, Some(2_500_000)));
-        assert_eq!(
-            (rows[1].gpu_inclusive_ns, rows[1].host_mean_ns),
-            (None, None),
-            "absent is not zero"
-        );
+        assert_eq!(rows[1].gpu_inclusive_ns.or(rows[1].host_mean_ns), None, "absent is not zero");
         assert!(found.operators.source.contains("metrics.json"));
         assert!(found.findings[0].what.contains("3 rows"), "{:?}", found.findings);
         assert!(found.findings[0].what.contains("aten::mul"), "{:?}", found.findings);
@@ -441,10 +425,8 @@ mod tests {
     fn what_is_missing_or_broken_is_named() {
         let (_folder, found) = run(&[]);
         assert_eq!(found.findings.len(), 2);
-        assert!(
-            found.findings[0].what.contains("metrics.json")
-                && found.findings[1].what.contains("operators.md")
-        );
+        assert!(found.findings[0].what.contains("metrics.json"), "{:?}", found.findings);
+        assert!(found.findings[1].what.contains("operators.md"), "{:?}", found.findings);
         let absent = found.operators.absent.expect("a reason");
         assert!(absent.reason.contains("has no operators") && absent.remedy.contains("torch-ops"));
         assert_eq!(found.aggregates, None);
@@ -467,10 +449,8 @@ mod tests {
         let broken = MARKDOWN.replace("|4|5.0", "|4.5|5.0").replace("20.000", "nan");
         let (_folder, found) = run(&[("metrics.json", "{}"), ("operators.md", &broken)]);
         assert_eq!(found.operators.rows.len(), 2);
-        assert!(
-            found.findings[0].what.contains("1 rows")
-                && found.findings[0].what.contains("aten::mm")
-        );
+        let what = &found.findings[0].what;
+        assert!(what.contains("1 rows") && what.contains("aten::mm"), "{what}");
     }
 
     #[test]

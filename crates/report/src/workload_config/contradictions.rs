@@ -79,9 +79,7 @@ fn profilers(tree: &Tree) -> Vec<Finding> {
 
 fn static_analysis(tree: &Tree) -> Option<Finding> {
     let is_analysis = |map: &str| {
-        map.ends_with("static_analysis")
-            || map == "analysis.static"
-            || map.ends_with(".analysis.static")
+        map.ends_with("static_analysis") || format!(".{map}").ends_with(".analysis.static")
     };
     let key = switched_on(tree, is_analysis).into_iter().next()?;
     Some(Finding::warning(
@@ -100,14 +98,12 @@ fn other_model(workload: &Workload, model: &Model) -> Option<Finding> {
         model.name
     );
     if let Some((read, from)) = workload.shape() {
-        let differs = sizes(&model.shape)
-            .into_iter()
-            .zip(sizes(&read.shape))
-            .filter(|(ours, theirs)| ours.1 != theirs.1)
-            .map(|((size, ours), (_, theirs))| format!("{size} {ours} and {theirs}"))
-            .collect::<Vec<_>>();
-        let differ = differs.join(", ");
-        return (!differs.is_empty()).then(|| {
+        let pairs = sizes(&model.shape).into_iter().zip(sizes(&read.shape));
+        let differ = pairs.filter(|((_, ours), (_, theirs))| ours != theirs);
+        let differ =
+            differ.map(|((size, ours), (_, theirs))| format!("{size} {ours} and {theirs}"));
+        let differ = differ.collect::<Vec<_>>().join(", ");
+        return (!differ.is_empty()).then(|| {
             Finding::warning(
                 what,
                 format!("model.llm and {from} differ: {differ}; MFU and MBU are wrong"),
@@ -172,20 +168,19 @@ fn other_tokens(workload: &Workload, tokens: &TokenCounts, written: &TokenCounts
     let most = configured.decode_steps.filter(|most| tokens.decode_steps > Some(*most));
     let counts = |pick: fn(&TokenCounts) -> Option<u64>| (pick(tokens), pick(written));
     let (batch, prompt) = (configured.batch_size, configured.prompt_tokens);
-    [
+    let mut findings = Vec::new();
+    for (name, (ours, written), configured, key) in [
         ("batch_size", counts(|counts| counts.batch_size), batch, "its batch size"),
         ("prompt_tokens", counts(|counts| counts.prompt_tokens), prompt, "its prompt tokens"),
         ("decode_steps", counts(|counts| counts.decode_steps), most, steps_key),
-    ]
-    .into_iter()
-    .filter_map(|(name, (ours, written), configured, key)| {
-        let ours = ours?;
-        let (theirs, from) = match written {
-            Some(written) => (written, "stage1/metrics.json".to_owned()),
-            None => (configured?, format!("{key} of {FOLDER}/config.yaml")),
+    ] {
+        let (Some(ours), Some(theirs)) = (ours, written.or(configured)) else { continue };
+        let from = match written {
+            Some(_) => "stage1/metrics.json".to_owned(),
+            None => format!("{key} of {FOLDER}/config.yaml"),
         };
-        (ours != theirs).then(|| {
-            Finding::warning(
+        if ours != theirs {
+            findings.push(Finding::warning(
                 format!(
                     "model.tokens.{name} is {ours}, and the workload ran with {theirs} ({from})"
                 ),
@@ -193,10 +188,10 @@ fn other_tokens(workload: &Workload, tokens: &TokenCounts, written: &TokenCounts
                 format!(
                     "leave model.tokens.{name} out, or correct it, and write the reports again"
                 ),
-            )
-        })
-    })
-    .collect()
+            ));
+        }
+    }
+    findings
 }
 
 /// What to say where the workload reads another list of inputs than `manifest`, the one that the user
@@ -263,13 +258,10 @@ mod tests {
         for (config, expected) in [
             ("torch_profiler: {enabled: true}", "torch_profiler.enabled=true"),
             (
-                "pipeline: {torch_profiler: {enable: '${.enabled}', enabled: true}}",
-                "pipeline.torch_profiler.enable=true",
+                "p: {torch_profiler: {enable: '${.enabled}', enabled: true}}",
+                "p.torch_profiler.enable=true",
             ),
-            (
-                "pipeline: {torch_profiler: {enable: true, enabled: false}}",
-                "pipeline.torch_profiler.enable=true",
-            ),
+            ("p: {torch_profiler: {enable: true, enabled: false}}", "p.torch_profiler.enable=true"),
             ("pipeline: {nsys: {enable: true}}", "pipeline.nsys.enable=true"),
             ("a: {profiler: {enabled: true, activities: [cpu, cuda]}}", "a.profiler.enabled=true"),
             ("pipeline: {static_analysis: {enable: true}}", "pipeline.static_analysis.enable=true"),
@@ -302,11 +294,7 @@ mod tests {
                  num_attention_heads: 32, num_key_value_heads: 8}}}}"
             )
         };
-        assert_eq!(
-            findings_of(&sizes(2048), Some(&llama), none.clone()),
-            [""; 0],
-            "the same sizes"
-        );
+        assert_eq!(findings_of(&sizes(2048), Some(&llama), none.clone()), [""; 0]);
         let findings = findings_of(&sizes(1024), Some(&llama), none.clone());
         assert_eq!(findings.len(), 1, "{findings:?}");
         for part in ["llama_1b_random", "model.name=anything", "hidden_size 2048 and 1024"] {
@@ -329,20 +317,14 @@ mod tests {
     #[test]
     fn other_types_and_token_counts_are_told_with_both_values() {
         let llama = preset("llama_1b_random");
-        let findings = findings_of(
-            "model: {name: llama_1b, dtype: float16}",
-            Some(&llama),
-            TokenCounts::default(),
-        );
+        let none = TokenCounts::default();
+        let config = "model: {name: llama_1b, dtype: float16}";
+        let findings = findings_of(config, Some(&llama), none.clone());
         assert!(findings[0].contains("model.llm.dtype=bf16"), "{findings:?}");
         assert!(findings[0].contains("model.dtype=float16"), "{findings:?}");
         for dtype in ["auto", "bfloat16", "odd"] {
             let config = format!("model: {{name: llama_1b, dtype: {dtype}}}");
-            assert_eq!(
-                findings_of(&config, Some(&llama), TokenCounts::default()),
-                [""; 0],
-                "{dtype}"
-            );
+            assert_eq!(findings_of(&config, Some(&llama), none.clone()), [""; 0], "{dtype}");
         }
         let config = "infer: {max_new_tokens: 64, batch_size: 1, prompt_tokens: 32}";
         let tokens = |steps, batch| TokenCounts {
@@ -390,10 +372,8 @@ mod tests {
         assert_eq!(of("inputs: {manifest: /a/m.yaml}", "/a/m.yaml"), "");
         assert_eq!(of("dataset: {subset_filelist: lists/m.txt}", "lists/m.txt"), "");
         let other = of("inputs: {manifest: /a/m.yaml}", "/b/m.yaml");
-        assert!(
-            other.contains("/b/m.yaml") && other.contains("inputs.manifest=/a/m.yaml"),
-            "{other}"
-        );
+        assert!(other.contains("/b/m.yaml"), "{other}");
+        assert!(other.contains("inputs.manifest=/a/m.yaml"), "{other}");
         let none = of("inputs: {manifest: null}", "/b/m.yaml");
         assert!(none.contains("no inputs.manifest or dataset.subset_filelist"), "{none}");
     }

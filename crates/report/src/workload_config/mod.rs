@@ -18,8 +18,7 @@ use serde_json::{Map, Value};
 use stage2_contract::text::redact::Redactor;
 use stage2_contract::text::visible;
 use stage2_model::{Dtype, Finding, TokenCounts};
-use stage2_read::files;
-use stage2_read::files::write_whole;
+use stage2_read::files::{self, write_whole};
 use stage2_read::layout::INPUTS_YAML;
 
 pub use contradictions::contradictions;
@@ -241,7 +240,6 @@ fn copy(run_dir: &Path, name: &str) -> Option<String> {
     files::read_text(&run_dir.join(name), MAX_COPY_BYTES).ok()
 }
 
-/// Where this program was started, as the bundle says.
 fn started_in(run_dir: &Path) -> Option<PathBuf> {
     let inputs = read_yaml(&run_dir.join(INPUTS_YAML)).ok()??;
     inputs.get("cwd")?.as_str().filter(|cwd| !cwd.is_empty()).map(PathBuf::from)
@@ -263,7 +261,6 @@ fn read_yaml(path: &Path) -> Result<Option<Value>, String> {
 
 /// References that are followed from one key.
 const MAX_CHAIN: usize = 8;
-/// Levels of keys that are walked.
 const MAX_DEPTH: usize = 16;
 /// Characters of a value that is shown.
 const SHOWN: usize = 200;
@@ -293,7 +290,11 @@ impl Tree {
                 Value::String(text) if text == "???" => return None,
                 Value::String(text) => match whole_reference(text) {
                     Some(reference) => key = absolute(&key, reference)?,
-                    None => return self.text(text).map(Value::String),
+                    None => {
+                        let cwd = self.cwd.as_deref().unwrap_or("${}");
+                        let filled = text.replace("${hydra:runtime.cwd}", cwd);
+                        return (!filled.contains("${")).then_some(Value::String(filled));
+                    }
                 },
                 other => return Some(other.clone()),
             }
@@ -301,16 +302,6 @@ impl Tree {
         None
     }
 
-    /// A text in which the working directory is filled in; nothing where another reference is left.
-    fn text(&self, text: &str) -> Option<String> {
-        let filled = match &self.cwd {
-            Some(cwd) => text.replace("${hydra:runtime.cwd}", cwd),
-            None => text.to_owned(),
-        };
-        (!filled.contains("${")).then_some(filled)
-    }
-
-    /// The scalar at `key` as text.
     pub(crate) fn scalar(&self, key: &str) -> Option<String> {
         match self.value(key)? {
             Value::String(text) => Some(text),
@@ -322,13 +313,11 @@ impl Tree {
     /// Every key that holds no map, and every empty map, dotted.
     pub(crate) fn leaves(&self) -> Vec<String> {
         fn walk(value: &Value, prefix: &str, depth: usize, found: &mut Vec<String>) {
-            match value.as_object().filter(|map| !map.is_empty() && depth < MAX_DEPTH) {
-                Some(map) => map.iter().for_each(|(key, value)| {
-                    let key =
-                        if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
-                    walk(value, &key, depth + 1, found);
-                }),
-                None => found.push(prefix.to_owned()),
+            let map = value.as_object().filter(|map| !map.is_empty() && depth < MAX_DEPTH);
+            let Some(map) = map else { return found.push(prefix.to_owned()) };
+            for (key, value) in map {
+                let key = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
+                walk(value, &key, depth + 1, found);
             }
         }
         let mut found = Vec::new();
@@ -355,19 +344,16 @@ fn absolute(key: &str, reference: &str) -> Option<String> {
     Some(kept.iter().copied().chain([name]).collect::<Vec<_>>().join("."))
 }
 
-/// A value as text.
 fn text_of(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// A text as it is shown in a finding.
 pub(crate) fn shown(text: &str) -> String {
     stage2_contract::text::shorten(text, SHOWN)
 }
 
 // An override of the command line can make a key. Only the files tell whether the app had it before.
 
-/// Folders inside each other.
 const MAX_FOLDER_DEPTH: usize = 5;
 /// Files that are read; an app with more of them is not judged.
 const MAX_FILES: usize = 300;
@@ -454,7 +440,6 @@ impl Walk {
 }
 
 impl OwnKeys {
-    /// Adds the keys of a YAML file.
     fn add(&mut self, text: &str) {
         self.all.extend(names(text).map(str::to_owned));
         let starts = text.lines().map(|line| line.trim_start_matches(['{', '"', '\'']));

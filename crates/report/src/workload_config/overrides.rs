@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value as Json;
 
-use crate::workload_config::{FOLDER, Workload};
-use crate::workload_config::{Tree, shown, text_of};
+use crate::workload_config::{FOLDER, Tree, Workload, shown, text_of};
 use stage2_config::hydra::{Action, Override, Value, hydra_key};
 use stage2_model::Finding;
 
@@ -48,17 +47,18 @@ pub fn overrides(workload: &Workload, argv: &[String], appended: &[String]) -> V
             findings.extend(made_up(&o, workload, &keys, &leaves));
         }
     }
-    let left = given.len() - checked;
-    if left > 0 {
-        let overrides = if left == 1 { "override was" } else { "overrides were" };
-        findings.push(Finding::note(
-            format!("{left} more {overrides} not checked"),
-            format!(
-                "a report checks at most {MAX_WORDS} overrides, and stops after {MAX_TOLD} findings"
-            ),
-            "correct the overrides that are named, and run again",
-        ));
-    }
+    let overrides = match given.len() - checked {
+        0 => return findings,
+        1 => "1 more override was".to_owned(),
+        left => format!("{left} more overrides were"),
+    };
+    findings.push(Finding::note(
+        format!("{overrides} not checked"),
+        format!(
+            "a report checks at most {MAX_WORDS} overrides, and stops after {MAX_TOLD} findings"
+        ),
+        "correct the overrides that are named, and run again",
+    ));
     findings
 }
 
@@ -81,17 +81,18 @@ fn is_choice(o: &Override, workload: &Workload, tree: &Tree) -> bool {
 /// What to say of an override whose value is not the one that the workload ran with.
 fn without_effect(o: &Override, tree: &Tree) -> Option<Finding> {
     let found = tree.raw(&o.key);
-    let (wanted, found) = match (&o.action, found) {
-        (Action::Delete(_), None) => return None,
-        (Action::Delete(_), Some(found)) => ("nothing".to_owned(), shown(&text_of(found))),
-        (_, None) => (o.word.clone(), "no such key".to_owned()),
+    let is_as_asked = match (&o.action, found) {
+        (Action::Delete(_), found) => found.is_none(),
+        (_, None) => false,
         (Action::Set(value) | Action::Add(value) | Action::AddOrSet(value), Some(found)) => {
-            if same(value, found) {
-                return None;
-            }
-            (o.word.clone(), shown(&text_of(found)))
+            same(value, found)
         }
     };
+    if is_as_asked {
+        return None;
+    }
+    let wanted = if matches!(o.action, Action::Delete(_)) { "nothing" } else { &o.word };
+    let found = found.map_or_else(|| "no such key".to_owned(), |found| shown(&text_of(found)));
     Some(Finding::warning(
         format!("the override {} had no effect on the workload", o.word),
         format!("asked for: {wanted}; {FOLDER}/config.yaml has for {}: {found}", o.key),
@@ -130,11 +131,9 @@ fn made_up(
         !leaf.starts_with(&inside) && parent.split('.').next_back() == last.split('.').next_back()
     };
     let near = leaves.iter().find(like);
+    let word = &o.word;
     Some(Finding::warning(
-        format!(
-            "the override {} created a key that is not in the workload's configuration",
-            o.word
-        ),
+        format!("the override {word} created a key that is not in the workload's configuration"),
         format!(
             "nothing else stands below {part} in {FOLDER}/config.yaml: unless the workload's code \
              asks for {}, it did not read it",
@@ -229,11 +228,8 @@ mod tests {
         ] {
             assert_eq!(findings_of(&[word], CONFIG, &[]), [""; 0], "{word}");
         }
-        assert_eq!(
-            findings_of(&["run.repeats=5", "run.repeats=3"], CONFIG, &[]),
-            [""; 0],
-            "the last one"
-        );
+        let both = ["run.repeats=5", "run.repeats=3"];
+        assert_eq!(findings_of(&both, CONFIG, &[]), [""; 0], "the last one counts");
     }
 
     #[test]
@@ -273,10 +269,8 @@ mod tests {
         assert_eq!(of_files(&["torch_profiler", "enabled"], word), 0);
         assert_eq!(of_files(&["enabled"], word), 1);
         assert_eq!(of_files(&["enabled", "torch_profiler"], word), 1, "below another key");
-        assert_eq!(
-            (of_files(&["x"], both), of_files(&["torch_profiler", "enabled"], both)),
-            (1, 0)
-        );
+        assert_eq!(of_files(&["x"], both), 1);
+        assert_eq!(of_files(&["torch_profiler", "enabled"], both), 0);
         // Beside keys of its own the workload may well read it.
         assert_eq!(findings_of(&["+keep.b=1"], b"keep: {a: 1, b: 1}\n", &[]), [""; 0]);
     }
@@ -285,17 +279,12 @@ mod tests {
     fn overrides_beyond_the_limits_are_counted() {
         let wrong: Vec<String> = (0..MAX_TOLD + 3).map(|n| format!("no.such{n}=1")).collect();
         let wrong: Vec<&str> = wrong.iter().map(String::as_str).collect();
-        assert_eq!(
-            findings_of(&wrong[..MAX_TOLD], CONFIG, &[]).len(),
-            MAX_TOLD,
-            "all were checked"
-        );
+        let all = findings_of(&wrong[..MAX_TOLD], CONFIG, &[]);
+        assert_eq!(all.len(), MAX_TOLD, "all were checked");
         let findings = findings_of(&wrong, CONFIG, &[]);
         assert_eq!(findings.len(), MAX_TOLD + 1, "{findings:?}");
-        assert!(
-            findings[MAX_TOLD].starts_with("3 more overrides were not checked"),
-            "{findings:?}"
-        );
+        let last = &findings[MAX_TOLD];
+        assert!(last.starts_with("3 more overrides were not checked"), "{last}");
         let fine = vec!["run.repeats=3"; MAX_WORDS + 1];
         let findings = findings_of(&fine, CONFIG, &[]);
         assert_eq!(findings.len(), 1, "{findings:?}");

@@ -1,21 +1,13 @@
 //! Input that no device sends: every kernel and sample is fitted or counted, and nothing panics.
 
+use super::fit;
 use fastrand::Rng;
 use stage2_report::counter_fit::{
-    Amount, Column, Edges, Fit, FitError, Fitted, Kernel, Kinds, OWN_COLUMNS, Reason, Samples,
+    Amount, Column, Edges, FitError, Fitted, Kernel, Kinds, OWN_COLUMNS, Reason, Samples,
 };
 
 fn kernel(start_ns: u64, end_ns: u64, stage: Option<u32>, kind: u32) -> Kernel {
     Kernel { start_ns, end_ns, stage, kind, class: kind % 3, step: None }
-}
-
-fn fit(samples: &Samples, kernels: &[Kernel], edges: Option<Edges>) -> Fitted {
-    let mut kinds = Kinds::new();
-    kernels.iter().for_each(|kernel| kinds.add(kernel));
-    let design = kinds.design(samples);
-    let mut fit = Fit::new(samples, &design, edges);
-    kernels.iter().for_each(|kernel| fit.kernel(kernel));
-    fit.finish()
 }
 
 fn even(rows: u64) -> Samples {
@@ -39,10 +31,8 @@ fn unusable_samples_are_counted() {
         samples.push(start, end, &values).expect("two values");
     }
     let counts = samples.counts();
-    assert_eq!(
-        (counts.kept, counts.out_of_order, counts.empty, counts.invalid_values, counts.gaps),
-        (2, 1, 2, 2, 1)
-    );
+    assert_eq!((counts.kept, counts.out_of_order, counts.empty), (2, 1, 2));
+    assert_eq!((counts.invalid_values, counts.gaps), (2, 1));
     assert_eq!(samples.push(0, 1, &[0.0]), Err(FitError::WrongWidth { expected: 2, found: 1 }));
     assert!(matches!(Samples::new(1000), Err(FitError::TooManyCounters { found: 1000, .. })));
 }
@@ -63,10 +53,8 @@ fn unusable_kernels_are_counted() {
     ];
     let counts = fit(&samples, &kernels, Some(Edges::default())).counts;
     assert_eq!((counts.kernels, counts.reversed, counts.zero_length, counts.cut), (5, 1, 1, 1));
-    assert_eq!(
-        (counts.outside, counts.foreign, counts.mixed_samples, counts.foreign_samples),
-        (2, 1, 1, 1)
-    );
+    assert_eq!((counts.outside, counts.foreign), (2, 1));
+    assert_eq!((counts.mixed_samples, counts.foreign_samples), (1, 1));
     assert_eq!((counts.fitted_samples, counts.idle_samples), (2, 97));
 }
 
@@ -77,27 +65,18 @@ fn a_sample_of_two_stages_is_in_no_fit() {
     let mut random = Rng::with_seed(3);
     for row in 0..1_000 {
         let calls = random.u64(0..4);
-        kernels.extend(
-            (0..calls)
-                .map(|call| kernel(row * 100 + call * 20, row * 100 + call * 20 + 10, Some(0), 1)),
-        );
+        let start = row * 100;
+        kernels.extend((0..calls).map(|n| kernel(start + n * 20, start + n * 20 + 10, Some(0), 1)));
         let mixed = row % 10 == 0 && calls > 0;
-        kernels.extend(mixed.then(|| kernel(row * 100 + 90, row * 100 + 95, Some(1), 2)));
-        samples
-            .push(
-                row * 100,
-                row * 100 + 100,
-                &[5.0 * calls as f32 + 995.0 * f32::from(u8::from(mixed))],
-            )
-            .expect("one value");
+        kernels.extend(mixed.then(|| kernel(start + 90, start + 95, Some(1), 2)));
+        let value = 5.0 * calls as f32 + if mixed { 995.0 } else { 0.0 };
+        samples.push(start, start + 100, &[value]).expect("one value");
     }
     let fitted = fit(&samples, &kernels, Some(Edges::default()));
     assert!(fitted.counts.mixed_samples > 50, "{:?}", fitted.counts);
     let amount = fitted.stages[0].counters[0].columns[0].amount;
-    assert!(
-        matches!(amount, Amount::Value { amount, .. } if (amount - 5.0).abs() < 0.01),
-        "{amount:?}"
-    );
+    let is_five = matches!(amount, Amount::Value { amount, .. } if (amount - 5.0).abs() < 0.01);
+    assert!(is_five, "{amount:?}");
     // Stage 1 never has a sample of its own.
     assert_eq!(fitted.stages[1].counters[0].columns[0].amount, Amount::Unknown(Reason::NoSamples));
 }
@@ -120,11 +99,8 @@ fn the_order_of_kernels_does_not_matter() {
     assert_eq!((sorted.counts.kernels, sorted.counts.late), (2_000, 0));
     assert_eq!(sorted.counts, shuffled.counts);
     let amounts = |fitted: &Fitted| -> Vec<f64> {
-        fitted.stages[0].counters[0]
-            .columns
-            .iter()
-            .map(|of| of.amount.value().expect("known"))
-            .collect()
+        let columns = fitted.stages[0].counters[0].columns.iter();
+        columns.map(|of| of.amount.value().expect("known")).collect()
     };
     for (a, b) in amounts(&sorted).into_iter().zip(amounts(&shuffled)) {
         assert!((a / b - 1.0).abs() < 1e-6, "{a} is not {b}");
@@ -162,9 +138,7 @@ fn any_numbers_end_in_time() {
             .map(|_| Kernel {
                 start_ns: any(&mut random),
                 end_ns: any(&mut random),
-                stage: Some(random.u32(..))
-                    .filter(|stage| stage % 5 > 0)
-                    .map(|stage| stage % (1 + round * 300)),
+                stage: (random.u8(..5) > 0).then(|| random.u32(..1 + round * 300)),
                 kind: random.u32(..400),
                 class: random.u32(..),
                 step: Some(random.u32(..)),
@@ -177,11 +151,8 @@ fn any_numbers_end_in_time() {
         assert_eq!(counts.kernels + counts.reversed + counts.outside, 5_000, "{counts:?}");
     }
     // 100,000 kernels that each last all the time.
-    let fitted = fit(
-        &even(20_000),
-        &vec![kernel(0, 2_000_000, Some(0), 1); 100_000],
-        Some(Edges::default()),
-    );
+    let always = vec![kernel(0, 2_000_000, Some(0), 1); 100_000];
+    let fitted = fit(&even(20_000), &always, Some(Edges::default()));
     assert!(fitted.counts.crowded > 0, "{:?}", fitted.counts);
     assert!(begin.elapsed().as_secs() < 60, "it took {:?}", begin.elapsed());
 }

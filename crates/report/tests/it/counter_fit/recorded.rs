@@ -4,8 +4,9 @@
 use std::io::BufReader;
 use std::path::Path;
 
+use super::fit;
 use stage2_report::counter_fit::{
-    Amount, Column, CounterFit, Fit, Fitted, Kernel, Kinds, Samples, Shift,
+    Amount, Column, ColumnFit, CounterFit, Fitted, Kernel, Samples, Shift,
 };
 
 /// The stages of the recording, and the counters of its samples.
@@ -32,9 +33,8 @@ fn samples(rows: &[Vec<f64>], keep: impl Fn(&[f64]) -> Vec<f64>) -> Samples {
     let mut samples = Samples::new(2).expect("two counters");
     for (row, (read, written)) in rows.iter().zip(reads.into_iter().zip(writes)) {
         let start = row[0] as u64;
-        samples
-            .push(start, start + row[1] as u64, &[read as f32, written as f32])
-            .expect("two values");
+        let end = start + row[1] as u64;
+        samples.push(start, end, &[read as f32, written as f32]).expect("two values");
     }
     samples
 }
@@ -70,43 +70,29 @@ fn rounded(values: &[f64], levels: f64, above: f64) -> Vec<f64> {
     values.iter().map(round).collect()
 }
 
-fn fit(samples: &Samples, kernels: &[Kernel]) -> Fitted {
-    let mut kinds = Kinds::new();
-    kernels.iter().for_each(|kernel| kinds.add(kernel));
-    let design = kinds.design(samples);
-    let mut fit = Fit::new(samples, &design, None);
-    kernels.iter().for_each(|kernel| fit.kernel(kernel));
-    fit.finish()
-}
-
 /// What the kernel of one call must read, its weights, in MB.
 const GATE_AND_UP: f64 = 2048.0 * 5632.0 * 2.0 / 1e6;
 const Q_AND_O: f64 = 2048.0 * 2048.0 * 2.0 / 1e6;
 const K_AND_V: f64 = 2048.0 * 1024.0 * 2.0 / 1e6;
 
 fn megabytes(fit: &CounterFit, kind: u32) -> (f64, f64, f64) {
-    let column = fit
-        .columns
-        .iter()
-        .find(|column| column.column == Column::Kind(kind))
-        .expect("the kind ran");
+    let column = column_of(fit, kind);
     let Amount::Value { amount, low, high } = column.amount else {
         panic!("kind {kind} is not known: {column:?}")
     };
-    println!(
-        "kind {kind}: {:.3} MB ({:.3} to {:.3}) of {} calls",
-        amount / 1e6,
-        low / 1e6,
-        high / 1e6,
-        column.calls
-    );
-    (amount / 1e6, low / 1e6, high / 1e6)
+    let (amount, low, high) = (amount / 1e6, low / 1e6, high / 1e6);
+    println!("kind {kind}: {amount:.3} MB ({low:.3} to {high:.3}) of {} calls", column.calls);
+    (amount, low, high)
+}
+
+fn column_of(fit: &CounterFit, kind: u32) -> &ColumnFit {
+    fit.columns.iter().find(|of| of.column == Column::Kind(kind)).expect("the kind ran")
 }
 
 #[test]
 fn projections_read_their_operands() {
     let (samples, kernels) = recording();
-    let fitted = fit(&samples, &kernels);
+    let fitted = fit(&samples, &kernels, None);
     println!("{:?}", fitted.shift);
     // The stage, the kind, the operand, what is allowed, and what an earlier program found in all of
     // the recording, of which this is half.
@@ -119,19 +105,12 @@ fn projections_read_their_operands() {
     ] {
         let reads = &fitted.stages[stage].counters[READ];
         let (amount, low, high) = megabytes(reads, kind);
-        assert!(
-            (amount / operand - 1.0).abs() < share,
-            "kind {kind}: {amount} MB for {operand} MB"
-        );
-        assert!(
-            low <= operand * 1.02 && operand * 0.98 <= high,
-            "kind {kind}: {low} to {high} MB for {operand} MB"
-        );
+        let told = format!("kind {kind}: {amount} ({low} to {high}) MB for {operand} MB");
+        assert!((amount / operand - 1.0).abs() < share, "{told}");
+        assert!(low <= operand * 1.02 && operand * 0.98 <= high, "{told}");
     }
     // Two kinds of the graph have the same rhythm: one of them is not sure, and says by how much.
-    let reads = &fitted.stages[GRAPH].counters[READ];
-    let column = reads.columns.iter().find(|column| column.column == Column::Kind(29));
-    let column = column.expect("the kind ran");
+    let column = column_of(&fitted.stages[GRAPH].counters[READ], 29);
     println!("{column:?}");
     let (low, high) = column.interval.expect("there is an interval");
     assert!(low <= K_AND_V * 1e6 && K_AND_V * 1e6 <= high, "{column:?}");
@@ -145,15 +124,12 @@ fn projections_read_their_operands() {
 #[test]
 fn the_samples_show_how_late_they_are() {
     let (samples, kernels) = recording();
-    let Shift::Estimated { edges, r2_unshifted, r2 } = fit(&samples, &kernels).shift else {
+    let Shift::Estimated { edges, r2_unshifted, r2 } = fit(&samples, &kernels, None).shift else {
         panic!("there is a shift")
     };
-    assert!(
-        (250..=1_250).contains(&edges.start_ns)
-            && (-3_500..=-1_500).contains(&edges.end_ns)
-            && r2 > r2_unshifted,
-        "{edges:?}: R2 {r2_unshifted} to {r2}"
-    );
+    assert!((250..=1_250).contains(&edges.start_ns), "{edges:?}");
+    assert!((-3_500..=-1_500).contains(&edges.end_ns), "{edges:?}");
+    assert!(r2 > r2_unshifted, "{r2_unshifted} to {r2}");
 }
 
 /// Replays of a graph repeat the same samples, and so the same rounding: it does not average out, and
@@ -165,17 +141,17 @@ fn a_rhythm_repeats_what_values_are_rounded_by() {
     let residual = |fitted: &Fitted| {
         fitted.stages[GRAPH].counters[READ].residual.expect("the stage is solved")
     };
-    let least = residual(&fit(&exact, &kernels));
+    let least = residual(&fit(&exact, &kernels, None));
     let of_levels = |levels: f64| {
         let (mut more, mut far) = (0.0_f64, 0.0_f64);
         for above in [0.0, 0.2, 0.6] {
-            let fitted = fit(&samples(&rows, |values| rounded(values, levels, above)), &kernels);
+            let samples = samples(&rows, |values| rounded(values, levels, above));
+            let fitted = fit(&samples, &kernels, None);
             let reads = &fitted.stages[GRAPH].counters[READ];
             more = more.max(residual(&fitted) / least);
             for (kind, operand) in [(38, GATE_AND_UP), (28, Q_AND_O), (29, K_AND_V)] {
-                let column = reads.columns.iter().find(|of| of.column == Column::Kind(kind));
                 // If an amount is too uncertain to be reported, use the middle of its interval.
-                let (low, high) = column.and_then(|of| of.interval).expect("the kind ran");
+                let (low, high) = column_of(reads, kind).interval.expect("there is an interval");
                 far = far.max(((low + high) / 2e6 / operand - 1.0).abs());
             }
         }

@@ -1,9 +1,8 @@
 //! Samples that follow from known amounts: the 90 % intervals must hold the truth as often as they say.
 
+use super::fit;
 use fastrand::Rng;
-use stage2_report::counter_fit::{
-    Amount, Column, CounterFit, Fit, Fitted, Kernel, Kinds, Reason, Samples,
-};
+use stage2_report::counter_fit::{Amount, Column, CounterFit, Kernel, Reason, Samples};
 
 /// What is made hard for the fit.
 #[derive(Debug, Clone, Copy, Default)]
@@ -136,15 +135,6 @@ fn simulate(seed: u64, hard: Hardship) -> Truth {
     Truth { samples, kernels, amounts }
 }
 
-fn fit(truth: &Truth) -> Fitted {
-    let mut kinds = Kinds::new();
-    truth.kernels.iter().for_each(|kernel| kinds.add(kernel));
-    let design = kinds.design(&truth.samples);
-    let mut fit = Fit::new(&truth.samples, &design, None);
-    truth.kernels.iter().for_each(|kernel| fit.kernel(kernel));
-    fit.finish()
-}
-
 /// How many kinds have an interval, and in how many of them the truth lies; the same of those whose
 /// amount is a value; and the groups.
 #[derive(Debug, Default)]
@@ -172,13 +162,11 @@ impl Rates {
             let amount = of(column.column);
             // At zero an end of the interval may be off by what nobody would call an amount.
             let slack = 1e-3 * fit.measured / fit.samples as f64 / 30.0;
-            if let (Some((low, high)), false) = (
-                column.interval,
-                matches!(
-                    column.amount,
-                    Amount::Unknown(Reason::Collinear { .. } | Reason::TooFewSamples { .. })
-                ),
-            ) {
+            let is_open = matches!(
+                column.amount,
+                Amount::Unknown(Reason::Collinear { .. } | Reason::TooFewSamples { .. })
+            );
+            if let Some((low, high)) = column.interval.filter(|_| !is_open) {
                 count(&mut self.intervals, low - slack <= amount && amount <= high + slack);
             }
             match column.amount {
@@ -191,13 +179,8 @@ impl Rates {
             }
         }
         for group in &fit.groups {
-            let total: f64 = group
-                .members
-                .iter()
-                .map(|&of_group| {
-                    of(fit.columns[of_group].column) * fit.columns[of_group].calls as f64
-                })
-                .sum();
+            let members = group.members.iter().map(|&member| &fit.columns[member]);
+            let total: f64 = members.map(|member| of(member.column) * member.calls as f64).sum();
             match group.total {
                 Amount::Value { low, high, .. } => {
                     count(&mut self.groups, low <= total && total <= high)
@@ -218,7 +201,7 @@ fn rates(name: &str, hard: Hardship) -> Rates {
     let mut shifts = Vec::new();
     for seed in 0..8 {
         let truth = simulate(seed, hard);
-        let fitted = fit(&truth);
+        let fitted = fit(&truth.samples, &truth.kernels, None);
         shifts.push(fitted.shift.edges());
         for counter in &fitted.stages[0].counters {
             rates.add(&truth, counter);
@@ -240,32 +223,29 @@ fn rates(name: &str, hard: Hardship) -> Rates {
     rates
 }
 
-const USUAL: Hardship = Hardship {
-    call_noise: 0.03,
-    sample_noise: 0.005,
-    edge_noise_ns: 200.0,
-    late_ns: 800.0,
-    gaps: 0.0,
-    missing: 0.0,
-    two_streams: false,
-    twins: false,
-    back_to_back: false,
-    front_loaded: 0.0,
-};
+fn usual() -> Hardship {
+    Hardship {
+        call_noise: 0.03,
+        sample_noise: 0.005,
+        edge_noise_ns: 200.0,
+        late_ns: 800.0,
+        ..Hardship::default()
+    }
+}
 
 #[test]
 fn intervals_hold_the_truth() {
     for (name, hard) in [
-        ("usual", USUAL),
+        ("usual", usual()),
         (
             "much noise",
-            Hardship { call_noise: 0.2, sample_noise: 0.1, edge_noise_ns: 1_000.0, ..USUAL },
+            Hardship { call_noise: 0.2, sample_noise: 0.1, edge_noise_ns: 1_000.0, ..usual() },
         ),
-        ("gaps", Hardship { gaps: 0.2, ..USUAL }),
-        ("missing metrics", Hardship { missing: 0.4, ..USUAL }),
-        ("two streams", Hardship { two_streams: true, ..USUAL }),
-        ("back to back", Hardship { back_to_back: true, ..USUAL }),
-        ("collinear", Hardship { twins: true, ..USUAL }),
+        ("gaps", Hardship { gaps: 0.2, ..usual() }),
+        ("missing metrics", Hardship { missing: 0.4, ..usual() }),
+        ("two streams", Hardship { two_streams: true, ..usual() }),
+        ("back to back", Hardship { back_to_back: true, ..usual() }),
+        ("collinear", Hardship { twins: true, ..usual() }),
     ] {
         let rates = rates(name, hard);
         assert!(Rates::share(rates.intervals) >= 0.85, "{name}: {rates:?}");
@@ -279,36 +259,27 @@ fn intervals_hold_the_truth() {
     for front_loaded in [0.1, 0.3] {
         rates(
             &format!("calls that move their amount early, {front_loaded}"),
-            Hardship { front_loaded, ..USUAL },
+            Hardship { front_loaded, ..usual() },
         );
     }
 }
 
 #[test]
 fn kinds_that_run_at_the_same_time_share_a_total() {
-    let truth = simulate(1, Hardship { twins: true, ..USUAL });
-    let fitted = fit(&truth);
+    let truth = simulate(1, Hardship { twins: true, ..usual() });
+    let fitted = fit(&truth.samples, &truth.kernels, None);
     for counter in &fitted.stages[0].counters {
-        let of = |kind| {
-            counter
-                .columns
-                .iter()
-                .position(|column| column.column == Column::Kind(kind))
-                .expect("a column")
-        };
-        let twins = [of(0), of(1)];
+        let twins = [0, 1].map(|kind| {
+            let mut columns = counter.columns.iter();
+            columns.position(|column| column.column == Column::Kind(kind)).expect("a column")
+        });
         for twin in twins {
             let amount = counter.columns[twin].amount;
             assert!(matches!(amount, Amount::Unknown(Reason::Collinear { .. })), "{amount:?}");
         }
-        let group = counter
-            .groups
-            .iter()
-            .find(|group| twins.iter().all(|twin| group.members.contains(twin)))
-            .expect("a group");
-        let Amount::Value { amount, .. } = group.total else {
-            panic!("the total is known: {group:?}")
-        };
+        let holds = |members: &[usize]| twins.iter().all(|twin| members.contains(twin));
+        let group = counter.groups.iter().find(|group| holds(&group.members)).expect("a group");
+        let amount = group.total.value().expect("the total is known");
         let calls = counter.columns[twins[0]].calls as f64;
         let total: f64 =
             [0, 1].iter().map(|&kind: &usize| calls * truth.amounts[kind][counter.counter]).sum();
@@ -354,8 +325,7 @@ fn a_long_kernel_that_reads_unevenly_takes_nothing_from_the_next_one() {
         let start = row as u64 * 100_000;
         samples.push(start, start + 100_000, &[*value as f32]).expect("one value");
     }
-    let truth = Truth { samples, kernels, amounts: Vec::new() };
-    let fitted = fit(&truth);
+    let fitted = fit(&samples, &kernels, None);
     for (column, bytes) in fitted.stages[0].counters[0].columns.iter().zip([54e6, 8e6]) {
         let amount = column.amount.value().expect("it is known");
         assert!((amount / bytes - 1.0).abs() < 0.03, "{amount} of {bytes}: {:?}", fitted.shift);
@@ -380,8 +350,7 @@ fn a_kernel_that_always_runs_does_not_get_the_background() {
         class: 0,
         step: None,
     };
-    let truth = Truth { samples, kernels: calls.map(kernel).collect(), amounts: Vec::new() };
-    let fitted = fit(&truth);
+    let fitted = fit(&samples, &calls.map(kernel).collect::<Vec<_>>(), None);
     let counter = &fitted.stages[0].counters[0];
     assert_eq!(counter.background, Amount::Unknown(Reason::NeverIdle));
     let amount = counter.columns[0].amount.value().expect("it is known");
