@@ -3,13 +3,27 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use super::{by_path, call, kernel, range, report};
-use crate::nsys_tables::brute_force::thread;
-use fastrand::Rng;
 use stage2_contract::stats::union_ns;
+
+use super::{by_path, call, kernel, range, report};
 
 /// The process in the number of a thread.
 const PROCESS_MASK: i64 = !0xff_ffff;
+
+/// A generator of numbers, always the same.
+pub(crate) struct Numbers(pub(crate) u64);
+
+impl Numbers {
+    pub(crate) fn below(&mut self, limit: i64) -> i64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) as i64) % limit
+    }
+
+    fn thread(&mut self) -> i64 {
+        ((1 + self.below(2)) << 24) + 1 + self.below(2)
+    }
+}
 
 #[derive(Clone)]
 struct Span {
@@ -31,21 +45,22 @@ struct Plain {
 
 impl Plain {
     fn random(seed: u64) -> Self {
-        let mut n = Rng::with_seed(seed);
+        let mut n = Numbers(seed);
         let mut plain = Plain::default();
         for i in 0..60 {
-            let start = n.i64(..600);
-            let length = if n.u8(..3) == 0 { n.i64(..300) } else { n.i64(..30) };
+            let start = n.below(600);
+            let length = if n.below(3) == 0 { n.below(300) } else { n.below(30) };
             // Names differ by their times, so that equal times have equal names.
             let name = ["a", "b", "c"][((start * 31 + length) % 3) as usize].to_owned();
-            let end = (n.u8(..40) > 0 || seed.is_multiple_of(2)).then_some(start + length);
+            let end = (n.below(40) > 0 || seed.is_multiple_of(2)).then_some(start + length);
             // As the names: equal times have equal kinds.
             let start_end = (start + length) % 4 < 2;
-            plain.spans.push(Span { thread: thread(&mut n), start, end, name, start_end });
-            let (on, at) = (thread(&mut n), n.i64(..900));
-            plain.kernels.push((on & PROCESS_MASK, i % 50, at, at + n.i64(..100)));
-            if n.u8(..8) > 0 {
-                plain.calls.push((on, i % 50, n.i64(..700)));
+            plain.spans.push(Span { thread: n.thread(), start, end, name, start_end });
+            let on = n.thread();
+            let at = n.below(900);
+            plain.kernels.push((on & PROCESS_MASK, i % 50, at, at + n.below(100)));
+            if n.below(8) > 0 {
+                plain.calls.push((on, i % 50, n.below(700)));
             }
         }
         plain
@@ -91,19 +106,21 @@ impl Plain {
 
     /// Where a kernel was launched.
     fn launch(&self, process: i64, correlation: i64) -> Option<(i64, i64)> {
-        let is_of = |&&(thread, c, _): &&(i64, i64, i64)| {
-            (thread & PROCESS_MASK, c) == (process, correlation)
-        };
-        let calls = self.calls.iter().filter(is_of);
+        let calls = self
+            .calls
+            .iter()
+            .filter(|&&(thread, c, _)| thread & PROCESS_MASK == process && c == correlation);
         calls.min_by_key(|&&(.., at)| at).map(|&(thread, _, at)| (thread, at))
     }
 
     fn place(&self, process: i64, correlation: i64) -> String {
-        let Some((thread, at)) = self.launch(process, correlation) else {
-            return "(unattributed)".to_owned();
-        };
-        let path = self.path(thread, at, None).join("/");
-        if path.is_empty() { "(outside ranges)".to_owned() } else { path }
+        match self.launch(process, correlation) {
+            None => "(unattributed)".to_owned(),
+            Some((thread, at)) => match self.path(thread, at, None) {
+                path if path.is_empty() => "(outside ranges)".to_owned(),
+                path => path.join("/"),
+            },
+        }
     }
 
     fn by_path(&self) -> BTreeMap<String, (u64, u64)> {
@@ -142,9 +159,12 @@ fn random_exports_have_the_paths_and_busy_times_that_plain_code_finds() {
         let mut plain = Plain::random(seed);
         let made = report(&plain.sql());
         assert_eq!(by_path(&made), plain.by_path(), "seed {seed}");
-        let stages = made.stages.iter().filter(|row| row.kernels > Some(0));
-        let busy: BTreeMap<String, u64> =
-            stages.map(|row| (row.stage.clone(), row.gpu_busy_ns.expect("busy"))).collect();
+        let busy: BTreeMap<String, u64> = made
+            .stages
+            .iter()
+            .filter(|row| row.kernels > Some(0))
+            .map(|row| (row.stage.clone(), row.gpu_busy_ns.expect("busy")))
+            .collect();
         assert_eq!(busy, plain.busy(), "seed {seed}");
         deepest = deepest.max(made.paths.iter().map(|row| row.depth).max().unwrap_or(0));
         if plain.spans.iter().all(|span| span.end.is_some()) {

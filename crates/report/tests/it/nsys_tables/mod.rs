@@ -2,7 +2,7 @@
 //! plain query say.
 
 mod bounded_work;
-pub(crate) mod brute_force;
+mod brute_force;
 mod captures;
 mod damage;
 pub(crate) mod fixture;
