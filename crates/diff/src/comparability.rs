@@ -9,7 +9,6 @@ use stage2_model::{META_RANGES, META_SAMPLE, Report, Severity, Status};
 use crate::compare::Run;
 use crate::comparison::Difference;
 
-/// Characters of a value.
 const VALUE_LIMIT: usize = 160;
 
 type TextOf = fn(&Run<'_>) -> Option<String>;
@@ -75,10 +74,8 @@ const TOPICS: [(&str, Severity, &str); 30] = [
 ];
 const IN_ORDER: usize = 26;
 
-/// A fact of a run: see [`TOPICS`].
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Topic {
-    /// Order of the list.
     at: usize,
     what: String,
     severity: Severity,

@@ -14,7 +14,7 @@ use crate::lines::lines;
 use crate::metric::{Measured, RUN_METRICS, class_metric, expected, of_run, of_stage, stage_kinds};
 use crate::noise::{Expected, judge, median};
 use crate::stage_view::{Basis, StageView};
-use crate::work::{Gathered, RunWork, StageWork, changes};
+use crate::work::{RunWork, StageWork, by_stage, changes, sums_by_class};
 
 /// A run that is compared.
 #[derive(Clone, Copy, Debug)]
@@ -27,46 +27,35 @@ pub struct Run<'r> {
     pub left_out: &'r [String],
 }
 
-/// Why nothing can be compared.
+/// A run has no GPU work, so that nothing can be compared.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum CompareError {
-    /// A side has no run.
-    #[error("a side has no run: name at least one before and one after")]
-    NoRuns,
-    /// A run has no GPU work.
-    #[error(
-        "{run} (a run {side} the change) is EMPTY: it holds no GPU work, so that nothing can be compared ({why}); \
-         `stage2-launch doctor` finds out why none is recorded"
-    )]
-    Empty {
-        /// Its label.
-        run: String,
-        /// Where it stands: before or after.
-        side: &'static str,
-        /// Its coverage.
-        why: String,
-    },
+#[error(
+    "{run} (a run {side} the change) is EMPTY: it holds no GPU work, so that nothing can be compared ({why}); \
+     `stage2-launch doctor` finds out why none is recorded"
+)]
+pub struct EmptyRun {
+    run: String,
+    /// Where it stands: before or after.
+    side: &'static str,
+    why: String,
 }
 
 /// Compares two sides, and holds the comparison against the conditions. `strict`: a condition also fails
 /// for a difference within noise.
 ///
 /// # Errors
-/// When a side has no run, or a run no GPU work.
+/// When a run has no GPU work.
 pub fn compare(
     before: &[Run<'_>],
     after: &[Run<'_>],
     conditions: &[Condition],
     strict: bool,
-) -> Result<Comparison, CompareError> {
-    if before.is_empty() || after.is_empty() {
-        return Err(CompareError::NoRuns);
-    }
+) -> Result<Comparison, EmptyRun> {
     for (side, runs) in [("before", before), ("after", after)] {
         let is_empty = |run: &&Run<'_>| run.report.coverage.verdict.status == Status::Empty;
         if let Some(run) = runs.iter().find(is_empty) {
             let why = visible(run.report.coverage.verdict.text.as_bytes());
-            return Err(CompareError::Empty { run: visible(run.label.as_bytes()), side, why });
+            return Err(EmptyRun { run: visible(run.label.as_bytes()), side, why });
         }
     }
     let sides = [gather(before), gather(after)];
@@ -110,11 +99,10 @@ fn compared(run: &Run<'_>) -> ComparedRun {
     }
 }
 
-/// The stages of a run, and its GPU work by stage.
-type Gathering<'r> = (HashMap<&'r str, StageView<'r>>, Gathered);
+type Gathering<'r> = (HashMap<&'r str, StageView<'r>>, HashMap<String, StageWork>);
 
 fn gather<'r>(side: &[Run<'r>]) -> Vec<Gathering<'r>> {
-    side.iter().map(|run| (StageView::all(run.report), Gathered::of(run.report))).collect()
+    side.iter().map(|run| (StageView::all(run.report), by_stage(run.report))).collect()
 }
 
 /// Stages of both sides. One that neither opened nor has work is a name only.
@@ -124,51 +112,51 @@ fn names<'r>(before: &[Run<'r>], after: &[Run<'r>]) -> BTreeSet<&'r str> {
     rows.filter(is_something).map(|row| row.stage.as_str()).collect()
 }
 
+/// A stage and its work in the runs of a side that have it.
+fn having<'r>(
+    side: &'r [Gathering<'r>],
+    name: &str,
+    none: &'r StageWork,
+) -> Vec<(StageView<'r>, &'r StageWork)> {
+    let has = side.iter().filter_map(|(stages, work)| stages.get(name).zip(Some(work)));
+    has.map(|(view, work)| (*view, work.get(name).unwrap_or(none))).collect()
+}
+
 fn stage(name: &str, sides: &[Vec<Gathering<'_>>; 2]) -> StageChange {
-    let [before, after] = sides;
-    fn views<'r>(side: &[Gathering<'r>], name: &str) -> Vec<StageView<'r>> {
-        side.iter().filter_map(|(stages, _)| stages.get(name).copied()).collect()
-    }
-    let (mut a, mut b) = (views(before, name), views(after, name));
-    StageView::make_alike(&mut a.iter_mut().chain(&mut b).collect::<Vec<_>>());
-    let all: Vec<StageView<'_>> = a.iter().chain(&b).copied().collect();
+    let none = StageWork::new();
+    let [mut a, mut b] = sides.each_ref().map(|side| having(side, name, &none));
+    let mut views: Vec<_> = a.iter_mut().chain(&mut b).map(|(view, _)| view).collect();
+    StageView::make_alike(&mut views);
+    let all: Vec<StageView<'_>> = a.iter().chain(&b).map(|(view, _)| *view).collect();
     let basis = Basis::choose(&all);
-    let works = |side: &[Gathering<'_>]| -> Vec<StageWork> {
-        let has = side.iter().filter(|(stages, _)| stages.contains_key(name));
-        has.map(|(_, gathered)| gathered.stage(name).cloned().unwrap_or_default()).collect()
-    };
-    let (a_work, b_work) = (works(before), works(after));
+    let works = || a.iter().chain(&b).map(|(_, work)| *work);
     let classes: BTreeSet<String> =
-        a_work.iter().chain(&b_work).flat_map(|work| work.classes().into_keys()).collect();
-    let values = |views: &[StageView<'_>], works: &[StageWork]| -> Vec<_> {
-        let of = |(view, work): (&StageView<'_>, &StageWork)| {
+        works().flat_map(|work| sums_by_class(work).into_keys()).collect();
+    let values = |side: &[(StageView<'_>, &StageWork)]| -> Vec<_> {
+        let of = |(view, work): &(StageView<'_>, &StageWork)| {
             let units = basis.units(view);
             let none = classes.iter().map(|class| (class.clone(), 0.0));
             let mut times: BTreeMap<String, f64> = none.collect();
             if let Some(units) = units {
-                times.extend(work.classes().into_iter().map(|(class, ns)| (class, ns / units.all)));
+                times.extend(
+                    sums_by_class(work).into_iter().map(|(class, ns)| (class, ns / units.all)),
+                );
             }
             of_stage(view, basis.per, units, &times)
         };
-        views.iter().zip(works).map(of).collect()
+        side.iter().map(of).collect()
     };
-    let (a_values, b_values) = (values(&a, &a_work), values(&b, &b_work));
+    let (a_values, b_values) = (values(&a), values(&b));
     let by_class = classes.iter().map(|class| (class_metric(class), MetricUnit::Ms, Better::Lower));
     let named = stage_kinds().map(|kind| (kind.name.to_owned(), kind.unit, kind.better));
     let metrics = named
         .chain(by_class)
         .filter_map(|(name, unit, better)| metric(&name, unit, better, &a_values, &b_values))
         .collect();
-    fn with_units<'w>(
-        views: &[StageView<'_>],
-        works: &'w [StageWork],
-        basis: &Basis,
-    ) -> Vec<RunWork<'w>> {
-        let both = views.iter().zip(works);
-        both.filter_map(|(view, work)| Some((work, basis.units(view)?))).collect()
-    }
-    let (work, work_total) =
-        changes(&with_units(&a, &a_work, &basis), &with_units(&b, &b_work, &basis));
+    let [before, after] = [&a, &b].map(|side| -> Vec<RunWork<'_>> {
+        side.iter().filter_map(|(view, work)| Some((*work, basis.units(view)?))).collect()
+    });
+    let (work, work_total) = changes(&before, &after);
     StageChange {
         stage: visible(name.as_bytes()),
         apart: all.iter().find_map(|view| view.row.apart),

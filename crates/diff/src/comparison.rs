@@ -80,8 +80,9 @@ pub struct Difference {
 }
 
 /// What the numbers of a stage are per.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Per {
     /// A step: an instance of a range within the stage, or a repeating sequence of kernels.
     Step,
@@ -96,12 +97,7 @@ pub enum Per {
 impl Per {
     /// In a word, to be read after "per".
     pub fn word(self) -> &'static str {
-        match self {
-            Per::Step => "step",
-            Per::Instance => "instance",
-            Per::Token => "token",
-            Per::Run => "run",
-        }
+        self.into()
     }
 }
 

@@ -5,7 +5,8 @@ use std::str::FromStr;
 use stage2_contract::text::{shorten, visible};
 
 use crate::comparison::{
-    Comparison, ConditionResult, MetricChange, MetricUnit, NoiseMethod, Outcome, Presence, Verdict,
+    Comparison, ConditionResult, MetricChange, MetricUnit, NoiseMethod, Outcome, Presence,
+    StageChange, Verdict,
 };
 use crate::lines::{change_text, value_text};
 use crate::metric::{Kind, RUN_METRICS, class_of_metric, stage_kinds};
@@ -21,7 +22,8 @@ const TEXT_LIMIT: usize = 120;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Condition {
     pub(crate) text: String,
-    scope: Scope,
+    /// None: the whole run.
+    stage: Option<String>,
     pub(crate) metric: String,
     pub(crate) unit: MetricUnit,
     pub(crate) direction: Direction,
@@ -31,14 +33,6 @@ pub struct Condition {
     pub(crate) absolute: Option<f64>,
 }
 
-/// What a metric is of.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Scope {
-    Run,
-    Stage(String),
-}
-
-/// Which change is too much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     Growth,
@@ -89,12 +83,12 @@ impl FromStr for Condition {
         let (name, rest) = text.split_at(at);
         let direction = if rest.starts_with('>') { Direction::Growth } else { Direction::Fall };
         let (name, limit) = (name.trim(), rest.get(1..).unwrap_or_default().trim());
-        let (scope, metric) = split_name(name)?;
-        let unit = find_unit(&scope, metric)?;
+        let (stage, metric) = split_name(name)?;
+        let unit = find_unit(stage.is_none(), metric)?;
         let (relative, absolute) = parse_limit(limit, direction, unit)?;
         Ok(Self {
             text: visible(text.trim().as_bytes()),
-            scope,
+            stage: stage.map(str::to_owned),
             metric: metric.to_owned(),
             unit,
             direction,
@@ -104,36 +98,31 @@ impl FromStr for Condition {
     }
 }
 
-fn split_name(name: &str) -> Result<(Scope, &str), ConditionError> {
+/// The stage, none for the whole run, and the metric.
+fn split_name(name: &str) -> Result<(Option<&str>, &str), ConditionError> {
     let no_stage = || ConditionError::NoStage(shown(name));
     let (stage, metric) = name.rsplit_once('.').ok_or_else(no_stage)?;
-    let scope = match stage.strip_prefix(STAGE) {
-        Some(stage) => Scope::Stage(stage.to_owned()),
-        None if stage == RUN => Scope::Run,
-        None => Scope::Stage(stage.to_owned()),
-    };
-    match &scope {
-        Scope::Stage(stage) if stage.is_empty() => Err(no_stage()),
-        _ if metric.is_empty() => Err(no_stage()),
-        _ => Ok((scope, metric)),
+    let said = stage.strip_prefix(STAGE);
+    match said.unwrap_or(stage) {
+        stage if stage.is_empty() || metric.is_empty() => Err(no_stage()),
+        RUN if said.is_none() => Ok((None, metric)),
+        stage => Ok((Some(stage), metric)),
     }
 }
 
-fn find_unit(scope: &Scope, metric: &str) -> Result<MetricUnit, ConditionError> {
-    let kinds: Vec<&Kind> = match scope {
-        Scope::Run => RUN_METRICS.iter().collect(),
-        Scope::Stage(_) => stage_kinds().collect(),
-    };
-    let names = kinds.iter().map(|kind| kind.name).collect::<Vec<_>>().join(", ");
+fn find_unit(of_run: bool, metric: &str) -> Result<MetricUnit, ConditionError> {
+    let kinds: Vec<&Kind> =
+        if of_run { RUN_METRICS.iter().collect() } else { stage_kinds().collect() };
     let found = kinds.iter().find(|kind| kind.name == metric).map(|kind| kind.unit);
-    let (unit, known) = match scope {
-        Scope::Run => (found, format!("{names} of the whole run")),
-        Scope::Stage(_) => (
-            found.or_else(|| class_of_metric(metric).map(|_| MetricUnit::Ms)),
-            format!("{names}, and class_NAME_ms (for instance class_gemm_ms)"),
-        ),
-    };
-    unit.ok_or_else(|| ConditionError::UnknownMetric { name: shown(metric), known })
+    let is_of_class = !of_run && class_of_metric(metric).is_some();
+    found.or(is_of_class.then_some(MetricUnit::Ms)).ok_or_else(|| {
+        let names = kinds.iter().map(|kind| kind.name).collect::<Vec<_>>().join(", ");
+        let known = match of_run {
+            true => format!("{names} of the whole run"),
+            false => format!("{names}, and class_NAME_ms (for instance class_gemm_ms)"),
+        };
+        ConditionError::UnknownMetric { name: shown(metric), known }
+    })
 }
 
 /// Percent, and a number in the unit of the metric.
@@ -146,18 +135,19 @@ fn parse_limit(
         Direction::Growth => '+',
         Direction::Fall => '-',
     };
+    let absolute = match unit {
+        MetricUnit::Ms => "0.2ms (also us, s)",
+        MetricUnit::Percent => "2pp (percentage points)",
+        MetricUnit::Count => "3",
+        MetricUnit::PerSecond => "3 (per second)",
+        MetricUnit::Joule => "3J",
+        MetricUnit::Watt => "20W",
+        MetricUnit::Mhz => "60MHz",
+    };
     let bad = |why: &str| ConditionError::BadLimit {
         limit: shown(limit),
         why: why.to_owned(),
-        form: match unit {
-            MetricUnit::Ms => format!("{sign}5% and {sign}0.2ms (also us, s)"),
-            MetricUnit::Percent => format!("{sign}5% and {sign}2pp (percentage points)"),
-            MetricUnit::Count => format!("{sign}5% and {sign}3"),
-            MetricUnit::PerSecond => format!("{sign}5% and {sign}3 (per second)"),
-            MetricUnit::Joule => format!("{sign}5% and {sign}3J"),
-            MetricUnit::Watt => format!("{sign}5% and {sign}20W"),
-            MetricUnit::Mhz => format!("{sign}5% and {sign}60MHz"),
-        },
+        form: format!("{sign}5% and {sign}{absolute}"),
     };
     if limit.is_empty() {
         return Err(bad("it is empty"));
@@ -203,7 +193,6 @@ fn shown(text: &str) -> String {
     shorten(&visible(text.as_bytes()), TEXT_LIMIT)
 }
 
-/// Names of stages in a message.
 const MOST_STAGES: usize = 12;
 
 /// What becomes of a condition. `strict`: noise is no excuse.
@@ -219,18 +208,14 @@ pub(crate) fn evaluate(condition: &Condition, of: &Comparison, strict: bool) -> 
 }
 
 fn unit_of(condition: &Condition, of: &Comparison) -> String {
-    let Scope::Stage(stage) = &condition.scope else { return String::new() };
-    let change = of.stages.iter().find(|change| change.stage == *stage);
-    let step = change.and_then(|change| change.step.as_deref());
-    match step.filter(|_| condition.metric.starts_with("step_")) {
-        Some(step) => format!("of one {step}: "),
-        None => String::new(),
-    }
+    let is_of = |change: &&StageChange| Some(&change.stage) == condition.stage.as_ref();
+    let step = of.stages.iter().find(is_of).and_then(|change| change.step.as_deref());
+    let step = step.filter(|_| condition.metric.starts_with("step_"));
+    step.map_or_else(String::new, |step| format!("of one {step}: "))
 }
 
-/// The metric with both its values, or why there is none.
 fn find_metric<'c>(condition: &Condition, of: &'c Comparison) -> Result<&'c MetricChange, String> {
-    let Scope::Stage(stage) = &condition.scope else {
+    let Some(stage) = &condition.stage else {
         let found = of.run.iter().find(|metric| metric.metric == condition.metric);
         return complete(found, "the run");
     };
@@ -315,13 +300,13 @@ mod tests {
     #[test]
     fn conditions_are_read() {
         let condition = parsed("decode.step_ms>+5%+0.2ms");
-        assert_eq!(condition.scope, Scope::Stage("decode".to_owned()));
+        assert_eq!(condition.stage.as_deref(), Some("decode"));
         assert_eq!((condition.relative, condition.absolute), (Some(5.0), Some(0.2)));
         let condition = parsed(" a.b/c>d.tokens_per_s < -5% ");
-        assert_eq!(condition.scope, Scope::Stage("a.b/c>d".to_owned()));
+        assert_eq!(condition.stage.as_deref(), Some("a.b/c>d"));
         assert_eq!((condition.direction, condition.absolute), (Direction::Fall, None));
-        assert_eq!(parsed("run.kernels>+0").scope, Scope::Run);
-        assert_eq!(parsed("stage:run.kernels>+0").scope, Scope::Stage("run".to_owned()));
+        assert_eq!(parsed("run.kernels>+0").stage, None);
+        assert_eq!(parsed("stage:run.kernels>+0").stage.as_deref(), Some("run"));
         assert_eq!(parsed("decode.class_gemm_ms>+200us").absolute, Some(0.2));
         assert_eq!(parsed("decode.gpu_busy_percent<-5%-2pp").absolute, Some(2.0));
     }

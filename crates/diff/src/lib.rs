@@ -18,7 +18,7 @@ mod read;
 mod stage_view;
 mod work;
 
-pub use compare::{CompareError, Run, compare};
+pub use compare::{EmptyRun, Run, compare};
 pub use comparison::*;
 pub use condition::{Condition, ConditionError};
 pub use read::{ReadError, ReadReport, read_report};

@@ -10,7 +10,6 @@ use crate::comparison::{
 };
 use crate::noise::{ALPHA, is_tested, smallest_p};
 
-/// Stages in a line.
 const STAGES: usize = 3;
 /// Characters of a name in a line.
 const NAME_LIMIT: usize = 60;
@@ -24,10 +23,8 @@ const TIMES: [(&str, &str); 5] = [
 ];
 /// Stands for what a step of the stage is.
 const STEP: &str = "step";
-/// What stands for a missing number.
 const ABSENT: &str = "not known";
 
-/// Time, window, kernels, comparable, noise.
 pub(crate) fn lines(of: &Comparison) -> Vec<AnswerLine> {
     let line = |label: &str, text: String| AnswerLine { label: label.to_owned(), text };
     let stages: Vec<&StageChange> =
@@ -43,7 +40,6 @@ pub(crate) fn lines(of: &Comparison) -> Vec<AnswerLine> {
     ]
 }
 
-/// What a step of the stage is called, where `label` is [`STEP`].
 fn step_name<'s>(stage: &'s StageChange, label: &'s str) -> &'s str {
     stage.step.as_deref().filter(|_| label == STEP).unwrap_or(label)
 }

@@ -66,7 +66,6 @@ const WINDOW_METRICS: &[(WindowKind, Kind)] = &[
 /// Wall time of the pass that the rows come from.
 const DURATION: &str = "duration_ms";
 
-/// Metrics of a run.
 pub(crate) const RUN_METRICS: &[Kind] = &[
     kind(DURATION, Ms, Lower),
     kind("gpu_busy_ms", Ms, Lower),
@@ -82,7 +81,6 @@ pub(crate) fn class_metric(class: &str) -> String {
     format!("class_{class}_ms")
 }
 
-/// The class that such a metric is of.
 pub(crate) fn class_of_metric(name: &str) -> Option<&str> {
     name.strip_prefix("class_")?.strip_suffix("_ms").filter(|class| !class.is_empty())
 }
@@ -96,9 +94,7 @@ pub(crate) fn stage_kinds() -> impl Iterator<Item = &'static Kind> {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Measured {
     pub(crate) value: f64,
-    /// Noise of it within the run.
     pub(crate) spread: Option<Spread>,
-    /// It is a count that repeats exactly.
     pub(crate) exact: bool,
 }
 
@@ -156,7 +152,6 @@ pub(crate) fn of_stage(
 /// Standard error of a mean relative to it, and the observations behind it.
 type RelativeError = Option<(f64, u64)>;
 
-/// Times of steps, and the noise of their mean.
 fn of_steps(view: &StageView<'_>, found: &mut Found) -> RelativeError {
     let mut error_of_mean = None;
     let relative = |error: Option<f64>, of: f64| error.filter(|_| of > 0.0).map(|error| error / of);
@@ -279,24 +274,20 @@ pub(crate) fn of_run(report: &Report) -> BTreeMap<String, Measured> {
     found.0
 }
 
-/// Numbers by name, while they are gathered.
 #[derive(Default)]
 struct Found(BTreeMap<String, Measured>);
 
 impl Found {
-    /// Keeps what is a number.
     fn insert(&mut self, name: &str, value: Option<f64>, spread: Option<Spread>, exact: bool) {
         if let Some(value) = value.filter(|value| value.is_finite()) {
             self.0.insert(name.to_owned(), Measured { value, spread, exact });
         }
     }
 
-    /// A number of unknown noise.
     fn add(&mut self, name: &str, value: Option<f64>) {
         self.insert(name, value, None, false);
     }
 
-    /// A count that repeats exactly.
     fn count(&mut self, name: &str, value: Option<f64>) {
         self.insert(name, value, None, true);
     }

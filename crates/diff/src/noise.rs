@@ -12,15 +12,12 @@ const LEAST_POINTS: f64 = 1.0;
 const LEAST_SHARE_OF_SEVERAL: f64 = 0.01;
 /// Percentage points that two shares have to differ by where both sides have several runs.
 const LEAST_POINTS_OF_SEVERAL: f64 = 0.5;
-/// Largest probability of a difference by chance.
 pub(crate) const ALPHA: f64 = 0.05;
 
-/// Noise within a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Spread {
     /// Standard error of the value, in its unit.
     pub(crate) standard_error: f64,
-    /// Observations that it comes from.
     pub(crate) count: u64,
 }
 
@@ -179,7 +176,6 @@ pub(crate) fn smallest_p(before: usize, after: usize) -> f64 {
     (2.0 / orders).min(1.0)
 }
 
-/// Whether so many runs are tested.
 pub(crate) fn is_tested(before: usize, after: usize) -> bool {
     before + after <= MOST_TESTED
 }

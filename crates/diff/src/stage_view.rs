@@ -10,7 +10,6 @@ use stage2_model::{
 
 use crate::comparison::Per;
 
-/// A stage of one run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StageView<'r> {
     pub(crate) report: &'r Report,
@@ -82,7 +81,6 @@ impl<'r> StageView<'r> {
         self.answer?.step.as_ref().filter(|_| !self.by_instance)
     }
 
-    /// What it is to the model.
     fn role(&self) -> Role {
         let answer = self.answer.map(|answer| answer.role);
         answer.or(self.utilisation.map(|used| used.role)).unwrap_or(Role::Other)
@@ -113,7 +111,6 @@ impl<'r> StageView<'r> {
         })
     }
 
-    /// Tokens of one sequence in a step.
     pub(crate) fn tokens_per_step(&self) -> Option<f64> {
         if let Some(step) = self.step() {
             return step.tokens_per_step.filter(|&tokens| tokens > 0).map(|tokens| tokens as f64);
@@ -161,12 +158,10 @@ impl<'r> StageView<'r> {
         (count > 0).then_some(count as f64)
     }
 
-    /// Share of its FLOPs peak that it used over wall time, percent.
     pub(crate) fn mfu_percent(&self) -> Option<f64> {
         percent(&self.utilisation?.mfu_wall)
     }
 
-    /// Share of peak bandwidth over wall time, percent.
     pub(crate) fn mbu_percent(&self) -> Option<f64> {
         percent(&self.utilisation?.mbu_wall)
     }
@@ -191,7 +186,6 @@ pub(crate) struct Basis {
     pub(crate) text: String,
 }
 
-/// How many units a run has.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Units {
     /// In all instances.

@@ -23,7 +23,6 @@ struct SideWork<'w> {
     spread: Option<Spread>,
 }
 
-/// Work of a side by name.
 type Side<'w> = BTreeMap<Key, SideWork<'w>>;
 
 /// A row that changed by less than this share of its stage's GPU work is no difference: 5 % of a
@@ -77,7 +76,7 @@ fn name(row: &WorkChange) -> &str {
 fn side<'w>(runs: &[RunWork<'w>]) -> Side<'w> {
     let mut found = Side::new();
     for (at, (stage, units)) in runs.iter().enumerate() {
-        for (key, work) in &stage.work {
+        for (key, work) in *stage {
             let entry = found.entry(key.clone()).or_insert_with(|| SideWork {
                 work,
                 side: WorkSide { name: work.name.clone(), ns: 0.0, calls: 0.0, mean_ns: None },
@@ -158,7 +157,6 @@ fn row(
 /// 99th percentile of a normal distribution, in standard deviations from its middle.
 const P99_DEVIATIONS: f64 = 2.326;
 
-/// What work of one name has in common.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Key {
     pub(crate) kind: WorkKind,
@@ -166,19 +164,15 @@ pub(crate) struct Key {
     pub(crate) name: String,
 }
 
-/// Work of one name in a stage of one run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Work {
-    /// Name for people.
     pub(crate) name: String,
     /// Demangled name of a kernel, without what demanglers spell differently.
     demangled: String,
     pub(crate) class: String,
     pub(crate) total_ns: f64,
     pub(crate) calls: f64,
-    /// Calls with times.
     timed_calls: f64,
-    /// First start, ns.
     first_start: Option<u64>,
     /// From the median to the 99th percentile of a call, times calls, ns.
     tail_ns: f64,
@@ -187,81 +181,65 @@ pub(crate) struct Work {
 }
 
 /// Work of a stage of one run.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct StageWork {
-    pub(crate) work: BTreeMap<Key, Work>,
-}
+pub(crate) type StageWork = BTreeMap<Key, Work>;
 
-#[derive(Debug, Default)]
-pub(crate) struct Gathered {
-    stages: HashMap<String, StageWork>,
-}
-
-impl Gathered {
-    pub(crate) fn of(report: &Report) -> Self {
-        let mut gathered = Self::default();
-        // Demangled names are made comparable once, and not for each row.
-        let mut spelled: HashMap<usize, String> = HashMap::new();
-        for row in &report.kernels {
-            let name = report.kernel_names.get(row.name_index);
-            let mangled = name.map_or(row.kernel.as_str(), |name| name.mangled.as_str());
-            let key = Key { kind: WorkKind::Kernel, name: mangled.to_owned() };
-            let work = gathered.entry(&row.stage, key);
-            if work.name.is_empty() {
-                work.demangled = match name {
-                    Some(name) => spelled
-                        .entry(row.name_index)
-                        .or_insert_with(|| comparable(&name.demangled))
-                        .clone(),
-                    // A broken report: rows of other kernels may have the same index.
-                    None => comparable(&row.kernel),
-                };
-                work.name = visible(row.kernel.as_bytes());
-                work.class = visible(row.class.as_bytes());
-            }
-            work.add(&row.times);
-        }
-        let mut add = |kind, stage: &str, name: String, times: &Times| {
-            let work = gathered.entry(stage, Key { kind, name: name.clone() });
-            work.name = name;
-            work.add(times);
-        };
-        let copies = report.copies.iter().map(|row| (WorkKind::Copy, row));
-        for (kind, row) in copies.chain(report.fills.iter().map(|row| (WorkKind::Fill, row))) {
-            let name = match &row.direction {
-                Some(direction) => format!("copy, {}", visible(direction.as_bytes())),
-                None if kind == WorkKind::Copy => "copy".to_owned(),
-                None => "fill".to_owned(),
+/// The work of a run by stage.
+pub(crate) fn by_stage(report: &Report) -> HashMap<String, StageWork> {
+    let mut stages: HashMap<String, StageWork> = HashMap::new();
+    // Demangled names are made comparable once, and not for each row.
+    let mut spelled: HashMap<usize, String> = HashMap::new();
+    for row in &report.kernels {
+        let name = report.kernel_names.get(row.name_index);
+        let mangled = name.map_or(row.kernel.as_str(), |name| name.mangled.as_str());
+        let key = Key { kind: WorkKind::Kernel, name: mangled.to_owned() };
+        let work = entry(&mut stages, &row.stage, key);
+        if work.name.is_empty() {
+            work.demangled = match name {
+                Some(name) => spelled
+                    .entry(row.name_index)
+                    .or_insert_with(|| comparable(&name.demangled))
+                    .clone(),
+                // A broken report: rows of other kernels may have the same index.
+                None => comparable(&row.kernel),
             };
-            add(kind, &row.stage, name, &row.times);
+            work.name = visible(row.kernel.as_bytes());
+            work.class = visible(row.class.as_bytes());
         }
-        for row in &report.graph_launches {
-            // Ids of graphs say nothing beyond their process.
-            let name = "CUDA graphs, recorded as a whole".to_owned();
-            add(WorkKind::Graph, &row.stage, name, &row.times);
-        }
-        gathered
+        work.add(&row.times);
     }
-
-    /// The work of a stage; nothing where it has none.
-    pub(crate) fn stage(&self, stage: &str) -> Option<&StageWork> {
-        self.stages.get(stage)
+    let mut add = |kind, stage: &str, name: String, times: &Times| {
+        let work = entry(&mut stages, stage, Key { kind, name: name.clone() });
+        work.name = name;
+        work.add(times);
+    };
+    let copies = report.copies.iter().map(|row| (WorkKind::Copy, row));
+    for (kind, row) in copies.chain(report.fills.iter().map(|row| (WorkKind::Fill, row))) {
+        let name = match &row.direction {
+            Some(direction) => format!("copy, {}", visible(direction.as_bytes())),
+            None if kind == WorkKind::Copy => "copy".to_owned(),
+            None => "fill".to_owned(),
+        };
+        add(kind, &row.stage, name, &row.times);
     }
-
-    fn entry(&mut self, stage: &str, key: Key) -> &mut Work {
-        self.stages.entry(stage.to_owned()).or_default().work.entry(key).or_default()
+    for row in &report.graph_launches {
+        // Ids of graphs say nothing beyond their process.
+        let name = "CUDA graphs, recorded as a whole".to_owned();
+        add(WorkKind::Graph, &row.stage, name, &row.times);
     }
+    stages
 }
 
-impl StageWork {
-    /// Sums of the durations of kernels by class, ns.
-    pub(crate) fn classes(&self) -> BTreeMap<String, f64> {
-        let mut sums = BTreeMap::new();
-        for work in self.work.values().filter(|work| !work.class.is_empty()) {
-            *sums.entry(work.class.clone()).or_insert(0.0) += work.total_ns;
-        }
-        sums
+fn entry<'s>(stages: &'s mut HashMap<String, StageWork>, stage: &str, key: Key) -> &'s mut Work {
+    stages.entry(stage.to_owned()).or_default().entry(key).or_default()
+}
+
+/// Sums of the durations of kernels by class, ns.
+pub(crate) fn sums_by_class(work: &StageWork) -> BTreeMap<String, f64> {
+    let mut sums = BTreeMap::new();
+    for work in work.values().filter(|work| !work.class.is_empty()) {
+        *sums.entry(work.class.clone()).or_insert(0.0) += work.total_ns;
     }
+    sums
 }
 
 impl Work {
@@ -299,7 +277,6 @@ impl Work {
 /// Relative difference up to which calls per unit are the same: cold instances have a few more.
 const SAME_CALLS: f64 = 0.01;
 
-/// A kernel that needs a partner.
 #[derive(Clone, Copy, Debug)]
 struct Candidate<'c> {
     key: &'c Key,
@@ -481,7 +458,6 @@ fn is_lasting(word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::comparison::WorkKind;
 
     fn matched(before: &[(&str, &str, f64)], after: &[(&str, &str, f64)]) -> Vec<String> {
         let keys = |kernels: &[(&str, &str, f64)]| -> Vec<Key> {
