@@ -13,7 +13,6 @@ use stage2_read::files;
 /// Pieces that are looked at ahead of the one that is read.
 const AHEAD: u64 = 10_000;
 
-/// Which trace a piece belongs to.
 pub(crate) type Trace = (PathBuf, String);
 
 /// Folder and stem of the trace that a file is a piece of, and its number; nothing for other files.
@@ -34,7 +33,6 @@ pub(crate) struct Chain {
 }
 
 impl Chain {
-    /// Starts at a file without opening it.
     pub(crate) fn new(path: PathBuf) -> Self {
         let pieces = place(&path).map(|(trace, number)| (trace, number, number));
         let mut join = Join::default();
@@ -54,7 +52,6 @@ impl Chain {
         }
     }
 
-    /// Bytes that were read, of all pieces.
     pub(crate) fn bytes(&self) -> u64 {
         self.before.saturating_add(self.follow.at)
     }
@@ -176,7 +173,6 @@ impl FileState {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Taken {
     pub(crate) bytes: u64,
-    /// Bytes that are there and were not read yet.
     pub(crate) behind: u64,
     /// Frames within that were damaged and left out.
     pub(crate) corrupt_frames: u64,
@@ -206,13 +202,10 @@ impl Follow {
         if self.state.is_over() {
             return Taken::default();
         }
-        match self.try_read(budget.max(LEAST_BUDGET), take) {
-            Ok(taken) => taken,
-            Err(error) => {
-                self.state = FileState::Unreadable(error.to_string());
-                Taken::default()
-            }
-        }
+        self.try_read(budget.max(LEAST_BUDGET), take).unwrap_or_else(|error| {
+            self.state = FileState::Unreadable(error.to_string());
+            Taken::default()
+        })
     }
 
     fn try_read(&mut self, budget: u64, mut take: impl FnMut(Record)) -> io::Result<Taken> {
@@ -244,29 +237,22 @@ impl Follow {
             file.seek(SeekFrom::Start(self.at))?;
             let header = if self.at == 0 { Vec::new() } else { header()? };
             let before = header.len() as u64;
-            let mut counted =
-                Counted { input: header.as_slice().chain(file.take(wanted)), bytes: 0 };
-            match Reader::named(&mut counted, self.path.clone()) {
+            let mut input = header.as_slice().chain(file.take(wanted));
+            match Reader::named(&mut input, self.path.clone()) {
                 Ok(mut reader) => {
                     for record in reader.by_ref() {
-                        match record {
-                            Ok(record) => {
-                                self.ended |= matches!(record, Record::End { .. });
-                                take(record);
-                            }
-                            Err(ReadError::Io { source, .. }) => return Err(source),
-                            Err(error) => return Err(io::Error::other(error.to_string())),
-                        }
+                        let record = record.map_err(as_io)?;
+                        self.ended |= matches!(record, Record::End { .. });
+                        take(record);
                     }
                     self.state = FileState::Growing;
                     let (end, skipped) = (reader.end(), reader.skipped());
                     drop(reader);
                     taken.corrupt_frames = skipped.corrupt_frames;
-                    let to = match end {
-                        Ending::Torn { at_byte, .. } => at_byte,
-                        Ending::Complete | Ending::Open => counted.bytes,
+                    taken.bytes = match end {
+                        Ending::Torn { at_byte, .. } => at_byte.saturating_sub(before),
+                        Ending::Complete | Ending::Open => wanted - input.get_ref().1.limit(),
                     };
-                    taken.bytes = to.saturating_sub(before);
                     // A frame that does not begin as one, or whose end is none: not merely unfinished.
                     let damaged = matches!(end, Ending::Torn { .. }) && skipped.corrupt_frames > 0;
                     self.stuck = if damaged && taken.bytes == 0 { self.stuck + 1 } else { 0 };
@@ -274,8 +260,7 @@ impl Follow {
                 }
                 // It may be in the making.
                 Err(ReadError::HeaderCut { .. }) => {}
-                Err(ReadError::Io { source, .. }) => return Err(source),
-                Err(error) => return Err(io::Error::other(error.to_string())),
+                Err(error) => return Err(as_io(error)),
             }
         }
         self.at += taken.bytes;
@@ -290,19 +275,12 @@ impl Follow {
 
     /// All that is there was read: is there more to come?
     fn conclude(&mut self, at_path: io::Result<fs::Metadata>) {
-        if self.ended {
-            self.state = FileState::Ended;
-            return;
-        }
-        match at_path {
-            Ok(found) if (found.dev(), found.ino()) != self.identity => {
-                self.state = FileState::Replaced
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                self.state = FileState::Removed
-            }
-            _ => {}
-        }
+        self.state = match at_path {
+            _ if self.ended => FileState::Ended,
+            Ok(found) if (found.dev(), found.ino()) != self.identity => FileState::Replaced,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => FileState::Removed,
+            _ => return,
+        };
     }
 }
 
@@ -313,16 +291,10 @@ fn header() -> io::Result<Vec<u8>> {
     Ok(header)
 }
 
-struct Counted<R> {
-    input: R,
-    bytes: u64,
-}
-
-impl<R: Read> Read for Counted<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.input.read(buffer)?;
-        self.bytes += read as u64;
-        Ok(read)
+fn as_io(error: ReadError) -> io::Error {
+    match error {
+        ReadError::Io { source, .. } => source,
+        error => io::Error::other(error.to_string()),
     }
 }
 

@@ -22,9 +22,7 @@ const CLOSING: usize = 1 << 8;
 pub(crate) struct Root {
     pub(crate) stage: u16,
     pub(crate) start: u64,
-    /// When its range closed.
     pub(crate) end: Option<u64>,
-    /// End of its last GPU work.
     pub(crate) worked_to: u64,
     /// Whether its work is recorded, where not all is.
     pub(crate) recorded: Option<bool>,
@@ -56,7 +54,6 @@ struct Known {
     root: u64,
 }
 
-/// No instance of a stage.
 const NO_ROOT: u64 = 0;
 
 #[derive(Debug, Default)]

@@ -38,8 +38,6 @@ pub struct StageNumbers {
     pub busy_ns: u64,
     /// Gaps in that work no longer than what one launch behind another leaves, within windows, ns.
     pub gaps_ns: u64,
-    /// Work that came too late for `busy_ns`, ns.
-    pub late_ns: u64,
     /// Kernels, copies, fills and graphs.
     pub launches: u64,
     /// Time of work by class, ns, by the number of the class. Work that overlaps counts twice.
@@ -66,10 +64,10 @@ impl StageNumbers {
 
     pub(crate) fn work(&mut self, class: u8, ns: u64) {
         self.launches = self.launches.saturating_add(1);
-        let class = usize::from(class);
-        let sums = [(self.class_ns.get_mut(class), ns), (self.class_launches.get_mut(class), 1)];
-        for (sum, more) in sums.into_iter().filter_map(|(sum, more)| Some((sum?, more))) {
-            *sum = sum.saturating_add(more);
+        for (sums, more) in [(&mut self.class_ns, ns), (&mut self.class_launches, 1)] {
+            if let Some(sum) = sums.get_mut(usize::from(class)) {
+                *sum = sum.saturating_add(more);
+            }
         }
     }
 
@@ -83,7 +81,6 @@ impl StageNumbers {
             (&mut self.window_ns, other.window_ns),
             (&mut self.busy_ns, other.busy_ns),
             (&mut self.gaps_ns, other.gaps_ns),
-            (&mut self.late_ns, other.late_ns),
             (&mut self.launches, other.launches),
         ];
         let buckets = self.step_buckets.iter_mut().zip(other.step_buckets);
@@ -113,8 +110,6 @@ impl StageNumbers {
 /// Records of GPU work by what is known of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Kernels.
-    pub kernels: u64,
     /// Kernels, copies, fills and graphs.
     pub work: u64,
     /// Of these, launched in a range.
@@ -123,8 +118,6 @@ pub struct Counts {
     pub outside: u64,
     /// Whose launch could not be placed, by the collector or because we forgot its range.
     pub unattributed: u64,
-    /// Without times that can be used.
-    pub untimed: u64,
     /// What was beyond the limits of the reader: definitions and ranges.
     pub left_out: u64,
 }
@@ -168,7 +161,6 @@ pub struct DeviceBusy {
     pub busy_ns: u64,
 }
 
-/// Length of a slot, ns.
 pub(crate) const SLOT_NS: u64 = 1_000_000_000;
 /// Slots that are kept: the window, and what is newer than its end.
 const KEPT: u64 = WINDOW_S + 12;
@@ -181,8 +173,6 @@ pub(crate) struct Slot {
     /// Time and number of launches by stage and kernel.
     pub(crate) kernels: FxHashMap<(u16, KernelId), (u64, u64)>,
     pub(crate) device_busy: FxHashMap<u32, u64>,
-    /// Time on the GPU whose records came too late.
-    pub(crate) late_ns: u64,
 }
 
 impl Slot {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 use stage2_contract::text::visible;
 use stage2_contract::trace::{
-    Anchor, DeviceState, FieldValue, GpuWork, Losses, Payload, Process as Who, RANGE_OUTSIDE,
-    RANGE_UNKNOWN, Record, What,
+    Anchor, FieldValue, GpuWork, Losses, Payload, Process as Who, RANGE_OUTSIDE, RANGE_UNKNOWN,
+    Record, What,
 };
 
 use crate::counters::Counters;
@@ -20,7 +20,6 @@ use crate::{SETTLE_NS, WINDOW_S};
 
 /// The field of a range that says how many tokens an instance is about.
 const TOKENS: &[u8] = b"tokens";
-/// GPUs of a process that are kept.
 const DEVICES: usize = 64;
 /// Facts of a process that are kept, and bytes of one.
 const FACTS: usize = 256;
@@ -37,7 +36,6 @@ pub struct Options {
     pub tokens_in_payload: Vec<String>,
 }
 
-/// One trace file, as far as it was read.
 #[derive(Debug, Default)]
 pub(crate) struct Process {
     options: Options,
@@ -47,8 +45,6 @@ pub(crate) struct Process {
     instances: Instances,
     stages: FxHashMap<u16, Stage>,
     devices: FxHashMap<u32, (Settled, u64)>,
-    /// What the driver said last of each GPU.
-    pub(crate) states: BTreeMap<u32, DeviceState>,
     pub(crate) counters: Counters,
     slots: Slots,
     steps: Vec<Step>,
@@ -71,7 +67,7 @@ pub(crate) struct Process {
 
 impl Process {
     pub(crate) fn new(options: Options) -> Self {
-        Self { options, ..Self::default() }
+        Self { options, tables: Tables::new(), ..Self::default() }
     }
 
     /// From here on (`true`) only what later records refer to is taken, and no range and no work.
@@ -149,11 +145,6 @@ impl Process {
             Record::Queue(queue) => self.tables.queue(queue.id, queue.device),
             Record::CounterSet(set) => self.counters.define(&set),
             Record::CounterSamples(samples) => self.counters.add(&samples),
-            Record::DeviceState(state)
-                if self.states.len() < DEVICES || self.states.contains_key(&state.device) =>
-            {
-                self.states.insert(state.device, state);
-            }
             Record::Losses(losses) => self.losses = losses,
             Record::End { reason } => {
                 self.end = Some(visible(reason.as_bytes()));
@@ -185,45 +176,30 @@ impl Process {
             What::Graph { .. } => (KernelId::OTHER, GRAPH),
         };
         self.counts.work += 1;
-        self.counts.kernels += u64::from(work.is_kernel());
-        let (mut stage, mut root) = (OUTSIDE, None);
-        match work.range {
-            RANGE_OUTSIDE => self.counts.outside += 1,
-            RANGE_UNKNOWN => {
-                stage = UNATTRIBUTED;
-                self.counts.unattributed += 1;
-            }
-            range => match self.instances.place(range) {
-                None => {
-                    stage = UNATTRIBUTED;
-                    self.counts.unattributed += 1;
-                }
-                Some((None, _)) => self.counts.outside += 1,
-                Some((Some(known), instance)) => {
-                    (stage, root) = (known, instance);
-                    self.counts.attributed += 1;
-                }
-            },
-        }
+        let placed = match work.range {
+            RANGE_OUTSIDE => Some((None, None)),
+            RANGE_UNKNOWN => None,
+            range => self.instances.place(range),
+        };
+        let (stage, root, count) = match placed {
+            None => (UNATTRIBUTED, None, &mut self.counts.unattributed),
+            Some((None, _)) => (OUTSIDE, None, &mut self.counts.outside),
+            Some((Some(stage), root)) => (stage, root, &mut self.counts.attributed),
+        };
+        *count += 1;
         let on_our_clock = |at: u64| u64::try_from(i128::from(at) + self.gpu_behind_ns?).ok();
         let timed = work.start.0 != 0 && work.start <= work.end;
         let span = on_our_clock(work.start.0).zip(on_our_clock(work.end.0)).filter(|_| timed);
         let known = self.stages.entry(stage).or_default();
-        let Some((start, end)) = span else {
-            self.counts.untimed += 1;
-            known.totals.work(class, 0);
-            return;
-        };
+        let Some((start, end)) = span else { return known.totals.work(class, 0) };
         if let Some(root) = root {
             root.worked_to = root.worked_to.max(end);
         }
         known.totals.work(class, end - start);
         let late = known.work.add(start, end);
-        known.totals.late_ns = known.totals.late_ns.saturating_add(late);
         let mut full = known.work.is_full();
         let slot = self.slots.at(end);
         slot.stages.entry(stage).or_default().work(class, end - start);
-        slot.late_ns = slot.late_ns.saturating_add(late);
         self.late_ns = self.late_ns.saturating_add(late);
         if work.is_kernel() {
             slot.kernel(stage, kernel, end - start);
@@ -311,26 +287,22 @@ impl Process {
                 *devices.entry(device).or_default() += busy;
             }
         }
-        let mut kernels: Vec<KernelRow> = kernels
-            .into_iter()
-            .map(|((stage, kernel), (ns, launches))| {
-                let (name, class) = self.tables.kernel_name(kernel);
-                let stage = self.tables.stage_name(stage).to_owned();
-                KernelRow { stage, name: name.to_owned(), class, ns, launches }
-            })
-            .collect();
+        let row = |((stage, kernel), (ns, launches))| {
+            let (name, class) = self.tables.kernel_name(kernel);
+            let stage = self.tables.stage_name(stage).to_owned();
+            KernelRow { stage, name: name.to_owned(), class, ns, launches }
+        };
+        let mut kernels: Vec<KernelRow> = kernels.into_iter().map(row).collect();
         kernels.sort_by(|a, b| {
             b.ns.cmp(&a.ns).then_with(|| (&a.stage, &a.name).cmp(&(&b.stage, &b.name)))
         });
+        let busy = |(device, busy_ns)| DeviceBusy { device, busy_ns };
         Window {
             ns: self.settled.saturating_sub(from.max(begin)),
             end_wall_ns: self.wall_ns(self.settled),
             stages: self.by_name(&by_stage(self.slots.window(last))),
             kernels,
-            devices: devices
-                .into_iter()
-                .map(|(device, busy_ns)| DeviceBusy { device, busy_ns })
-                .collect(),
+            devices: devices.into_iter().map(busy).collect(),
         }
     }
 
@@ -349,7 +321,6 @@ impl Process {
         self.by_name(self.stages.iter().map(|(id, stage)| (id, &stage.totals)))
     }
 
-    /// Stages that were joined have one name.
     fn by_name<'n>(
         &self,
         numbers: impl IntoIterator<Item = (&'n u16, &'n StageNumbers)>,
@@ -361,13 +332,9 @@ impl Process {
         sums
     }
 
-    /// Time in which each GPU worked, since the beginning.
-    pub(crate) fn device_totals(&self) -> Vec<DeviceBusy> {
-        let all = self.devices.iter();
-        let mut all: Vec<DeviceBusy> =
-            all.map(|(&device, &(_, busy_ns))| DeviceBusy { device, busy_ns }).collect();
-        all.sort_by_key(|busy| busy.device);
-        all
+    /// Each GPU, and the time in which it worked since the beginning, ns.
+    pub(crate) fn device_totals(&self) -> impl Iterator<Item = (u32, u64)> {
+        self.devices.iter().map(|(&device, &(_, busy_ns))| (device, busy_ns))
     }
 
     pub(crate) fn counts(&self) -> Counts {
@@ -453,8 +420,8 @@ mod tests {
         assert_eq!((decode.steps, decode.launches), (2_000, 4_000));
         assert_eq!(decode.busy_ns, 2_000 * (8 * MS - 20_000));
         assert_eq!((decode.window_ns, decode.gaps_ns), (2_000 * 10 * MS, 2_000 * 20_000));
-        assert_eq!(decode.late_ns, 0);
-        assert_eq!(process.device_totals(), [DeviceBusy { device: 0, busy_ns: decode.busy_ns }]);
+        assert_eq!(process.late_ns, 0);
+        assert_eq!(process.device_totals().collect::<Vec<_>>(), [(0, decode.busy_ns)]);
         let window = process.window();
         let recent = &window.stages["decode"];
         assert!((9 * S..=10 * S).contains(&window.ns), "{}", window.ns);
@@ -530,11 +497,7 @@ mod tests {
         process.push(Record::Work(GpuWork::new(What::Fill { bytes: 4 })));
         process.finish();
         let counts = process.counts();
-        assert_eq!(
-            (counts.work, counts.kernels, counts.outside, counts.unattributed),
-            (4, 3, 2, 2)
-        );
-        assert_eq!(counts.untimed, 1);
+        assert_eq!((counts.work, counts.outside, counts.unattributed), (4, 2, 2));
         let totals = process.totals();
         assert_eq!(totals["(outside ranges)"].busy_ns, 5);
         assert_eq!(totals["(unattributed)"].busy_ns, 10);

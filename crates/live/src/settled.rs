@@ -42,7 +42,6 @@ impl Settled {
         late
     }
 
-    /// Too many wait: settle now.
     pub(crate) fn is_full(&self) -> bool {
         self.pending.len() >= PENDING
     }

@@ -3,9 +3,7 @@
 use std::collections::HashMap;
 
 use rustc_hash::FxHashMap;
-use stage2_contract::text::{
-    KernelName, is_library_domain, kernel_name, pattern_of, shorten, visible,
-};
+use stage2_contract::text::{is_library_domain, kernel_name, pattern_of, shorten, visible};
 use stage2_contract::trace::{NONE, Path, Shape};
 use stage2_read::kernel_class::{KernelClass, class_of};
 
@@ -21,7 +19,6 @@ const QUEUES: usize = 1 << 14;
 const KERNELS: usize = 4_096;
 /// Once all stages are in use, this many that differ only in a number or an identifier become one.
 const NUMBERED: usize = MAX_STAGES / 4;
-/// Characters of the name of a stage.
 const STAGE_NAME: usize = 100;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -38,7 +35,6 @@ pub(crate) const OUTSIDE: u16 = 0;
 pub(crate) const UNATTRIBUTED: u16 = 1;
 /// Ranges that the file does not define.
 const UNDEFINED: u16 = 2;
-/// Stages beyond the limit.
 const OTHER_STAGE: u16 = 3;
 /// What these are called; the first two as in reports.
 const STAND_INS: [&str; 4] = ["(outside ranges)", "(unattributed)", "(undefined range)", OTHER];
@@ -52,7 +48,7 @@ pub(crate) struct Place {
     pub(crate) of_program: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Tables {
     names: FxHashMap<u32, Box<[u8]>>,
     name_bytes: usize,
@@ -69,25 +65,12 @@ pub(crate) struct Tables {
     pub(crate) left_out: u64,
 }
 
-impl Default for Tables {
-    fn default() -> Self {
-        Self {
-            names: FxHashMap::default(),
-            name_bytes: 0,
-            shapes: FxHashMap::default(),
-            kernels: vec![(OTHER.to_owned(), OTHER_KERNEL)],
-            kernel_ids: HashMap::new(),
-            paths: FxHashMap::default(),
-            stages: STAND_INS.map(str::to_owned).to_vec(),
-            stage_ids: HashMap::new(),
-            parts: FxHashMap::default(),
-            queues: FxHashMap::default(),
-            left_out: 0,
-        }
-    }
-}
-
 impl Tables {
+    pub(crate) fn new() -> Self {
+        let kernels = vec![(OTHER.to_owned(), OTHER_KERNEL)];
+        Self { kernels, stages: STAND_INS.map(str::to_owned).to_vec(), ..Self::default() }
+    }
+
     pub(crate) fn name(&mut self, id: u32, bytes: Vec<u8>) {
         let before = self.names.get(&id).map_or(0, |known| known.len());
         let full = self.names.len() >= NAMES && !self.names.contains_key(&id);
@@ -116,7 +99,7 @@ impl Tables {
             return (id, self.kernels.get(id.0 as usize).map_or(unknown.1, |kernel| kernel.1));
         }
         let name = kernel_name(bytes);
-        let class = class_of_kernel(&name);
+        let class = class_of(&name) as u8;
         if self.kernels.len() >= KERNELS {
             return (KernelId::OTHER, class);
         }
@@ -126,7 +109,6 @@ impl Tables {
         (id, class)
     }
 
-    /// The kernel of a launch configuration, and its class.
     pub(crate) fn kernel_of(&self, shape: u32) -> (KernelId, u8) {
         self.shapes.get(&shape).copied().unwrap_or((KernelId::OTHER, OTHER_KERNEL))
     }
@@ -255,7 +237,6 @@ pub(crate) const COUNT: usize = CLASSES.len() + 3;
 const OTHER_KERNEL: u8 = CLASSES.len() as u8 - 1;
 pub(crate) const MEMCPY: u8 = CLASSES.len() as u8;
 pub(crate) const MEMSET: u8 = MEMCPY + 1;
-/// Graphs without records of their kernels.
 pub(crate) const GRAPH: u8 = MEMSET + 1;
 
 /// The name of a class by its number.
@@ -268,16 +249,9 @@ pub fn class_label(class: u8) -> &'static str {
     }
 }
 
-fn class_of_kernel(name: &KernelName) -> u8 {
-    let class = class_of(name);
-    let at = CLASSES.iter().position(|&known| known == class);
-    at.and_then(|at| u8::try_from(at).ok()).unwrap_or(OTHER_KERNEL)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stage2_contract::text::kernel_name;
 
     fn path(id: u32, parent: u32, name: u32, domain: u32) -> Path {
         Path { id, parent, name, domain }
@@ -285,7 +259,7 @@ mod tests {
 
     #[test]
     fn ranges_of_libraries_are_never_around_those_of_the_program() {
-        let mut tables = Tables::default();
+        let mut tables = Tables::new();
         for (id, name) in [(1, "decode"), (2, "NCCL"), (3, "ncclAllReduce"), (4, "inner")] {
             tables.name(id, name.into());
         }
@@ -314,7 +288,7 @@ mod tests {
     /// Promise: Such steps become one stage before they crowd out the other stages.
     #[test]
     fn steps_with_numbers_in_their_names_become_one_stage_once_they_leave_no_room() {
-        let mut tables = Tables::default();
+        let mut tables = Tables::new();
         let name = |tables: &mut Tables, id: u32, name: String| {
             tables.name(id, name.into());
             tables.path(&path(id, 0, id, 0));
@@ -346,7 +320,7 @@ mod tests {
 
     #[test]
     fn stages_beyond_the_limit_are_one_row_and_names_are_visible() {
-        let mut tables = Tables::default();
+        let mut tables = Tables::new();
         for id in 1..=MAX_STAGES as u32 + 20 {
             tables.name(id, format!("\x1b[2J{}", letters(id)).into());
             tables.path(&path(id, 0, id, 0));
@@ -358,7 +332,7 @@ mod tests {
 
     #[test]
     fn more_than_fits_is_counted_and_known_as_other() {
-        let mut tables = Tables::default();
+        let mut tables = Tables::new();
         tables.name(1, vec![b'x'; NAME_BYTES]);
         tables.name(2, b"gemm".to_vec());
         tables.shape(&Shape { id: 1, name: 2, ..Shape::default() });
@@ -371,7 +345,10 @@ mod tests {
 
     #[test]
     fn kernels_have_the_classes_of_reports_and_every_class_a_name_of_its_own() {
-        let of = |name: &str| class_label(class_of_kernel(&kernel_name(name.as_bytes())));
+        for (at, class) in CLASSES.into_iter().enumerate() {
+            assert_eq!(class as usize, at, "{class:?}");
+        }
+        let of = |name: &str| class_label(class_of(&kernel_name(name.as_bytes())) as u8);
         assert_eq!(of("sm90_xmma_gemm_bf16"), "gemm");
         assert_eq!(of("ncclDevKernel_AllReduce_Sum_bf16"), "communication");
         assert_eq!(of("no such thing"), "other");

@@ -9,11 +9,11 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use stage2_contract::text::{visible, visible_path};
-use stage2_contract::trace::{DeviceState, Losses, pieces};
+use stage2_contract::trace::{Losses, pieces};
 
 use crate::counters::Counter;
 use crate::follow::{Chain, FileState, Trace, place};
-use crate::numbers::{Counts, DeviceBusy, StageNumbers, Window};
+use crate::numbers::{Counts, StageNumbers, Window};
 use crate::process::{Options, Process};
 use crate::{MAX_STAGES, OTHER};
 
@@ -29,7 +29,6 @@ const ENTRIES: usize = 16_384;
 const RETIRED: usize = 256;
 /// Ticks without news after which what waits is final.
 const QUIET_TICKS: u32 = 4;
-/// Problems that are kept for the reader.
 const PROBLEMS: usize = 20;
 
 /// Where trace files are.
@@ -51,7 +50,8 @@ pub struct Watch {
     seen: HashMap<PathBuf, (u64, u64)>,
     /// Traces in pieces that are or were followed, from their first piece on.
     cut: BTreeSet<Trace>,
-    retired: BTreeMap<Identity, Sums>,
+    /// Sums over the earlier files of processes.
+    retired: BTreeMap<Identity, Watched>,
     problems: VecDeque<String>,
     behind: u64,
     skipped: u64,
@@ -130,19 +130,16 @@ impl Watch {
             }
         };
         for source in &self.sources {
-            match source {
-                Source::File(path) => {
-                    let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
-                    look(path.clone(), folder.as_deref());
-                }
+            let (folder, paths) = match source {
+                Source::File(path) => (path.parent(), vec![path.clone()]),
                 Source::Folder(folder) => {
                     let entries = fs::read_dir(folder).into_iter().flatten().take(ENTRIES);
                     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-                    let folder = folder.canonicalize().ok();
-                    let paths = paths.filter(|path| is_trace(path));
-                    paths.for_each(|path| look(path, folder.as_deref()));
+                    (Some(folder.as_path()), paths.filter(|path| is_trace(path)).collect())
                 }
-            }
+            };
+            let folder = folder.and_then(|folder| folder.canonicalize().ok());
+            paths.into_iter().for_each(|path| look(path, folder.as_deref()));
         }
         // Of several pieces the first is read first, and leads to the others.
         let mut first: HashMap<Trace, u64> = HashMap::new();
@@ -185,9 +182,9 @@ impl Watch {
         }
     }
 
-    /// Lets go of a file that is over.
     fn make_room(&mut self) -> bool {
-        let Some(at) = self.files.iter().position(|tracked| tracked.told) else { return false };
+        let told = self.files.iter().position(|tracked| tracked.told);
+        let Some(at) = told else { return false };
         let gone = self.files.remove(at);
         self.keep_sums(&gone);
         true
@@ -228,15 +225,13 @@ impl Watch {
         for tracked in &self.files {
             by_identity.entry(identity(tracked)).or_default().push(tracked);
         }
-        let mut processes: Vec<Watched> = by_identity
-            .into_iter()
-            .map(|(identity, files)| {
-                let mut sums = self.retired.get(&identity).cloned().unwrap_or_default();
-                files.iter().for_each(|tracked| sums.add(tracked));
-                let newest = files.iter().max_by_key(|tracked| tracked.age());
-                newest.map_or_else(Watched::default, |tracked| watched(identity, tracked, sums))
-            })
-            .collect();
+        let one = |(identity, files): (Identity, Vec<&Tracked>)| {
+            let mut sums = self.retired.get(&identity).cloned().unwrap_or_default();
+            files.iter().for_each(|tracked| sums.add(tracked));
+            let newest = files.iter().max_by_key(|tracked| tracked.age())?;
+            Some(watched(identity, newest, sums))
+        };
+        let mut processes: Vec<Watched> = by_identity.into_iter().filter_map(one).collect();
         processes.sort_by_cached_key(|p| (p.rank.unwrap_or(u64::MAX), p.host.clone(), p.pid));
         Look {
             processes,
@@ -305,8 +300,6 @@ pub struct Watched {
     pub last_wall_ns: Option<u64>,
     /// Sampled counters.
     pub counters: Vec<Counter>,
-    /// What the driver says.
-    pub device_states: Vec<DeviceState>,
 }
 
 /// All processes at one moment.
@@ -322,18 +315,6 @@ pub struct Look {
     pub problems: Vec<String>,
     /// Files beyond those that are followed.
     pub files_left_out: u64,
-}
-
-/// What is kept of the earlier files of a process.
-#[derive(Clone, Debug, Default)]
-struct Sums {
-    stages: BTreeMap<String, StageNumbers>,
-    devices: BTreeMap<u32, u64>,
-    counts: Counts,
-    losses: [u64; LOSSES],
-    late_ns: u64,
-    corrupt_frames: u64,
-    bytes: u64,
 }
 
 #[derive(Debug)]
@@ -354,28 +335,28 @@ impl Tracked {
 
 type Identity = (String, u32);
 
-impl Sums {
+impl Watched {
+    /// Adds the sums of a file.
     fn add(&mut self, tracked: &Tracked) {
         let process = &tracked.process;
         for (name, numbers) in process.totals() {
-            let room = self.stages.len() < MAX_STAGES || self.stages.contains_key(&name);
+            let room = self.totals.len() < MAX_STAGES || self.totals.contains_key(&name);
             let name = if room { name } else { OTHER.to_owned() };
-            self.stages.entry(name).or_default().add(&numbers);
+            self.totals.entry(name).or_default().add(&numbers);
         }
-        for DeviceBusy { device, busy_ns } in process.device_totals() {
-            *self.devices.entry(device).or_default() += busy_ns;
+        for (device, busy_ns) in process.device_totals() {
+            *self.device_totals.entry(device).or_default() += busy_ns;
         }
-        let more = process.counts();
-        let counts = &mut self.counts;
-        counts.kernels += more.kernels;
-        counts.work += more.work;
-        counts.attributed += more.attributed;
-        counts.outside += more.outside;
-        counts.unattributed += more.unattributed;
-        counts.untimed += more.untimed;
-        counts.left_out += more.left_out;
-        for (sum, (_, more)) in self.losses.iter_mut().zip(losses(&process.losses)) {
-            *sum = sum.saturating_add(more);
+        let (sums, more) = (&mut self.counts, process.counts());
+        sums.work += more.work;
+        sums.attributed += more.attributed;
+        sums.outside += more.outside;
+        sums.unattributed += more.unattributed;
+        sums.left_out += more.left_out;
+        let lost = losses(&process.losses);
+        self.losses.resize(lost.len(), ("", 0));
+        for (sum, (kind, more)) in self.losses.iter_mut().zip(lost) {
+            *sum = (kind, sum.1.saturating_add(more));
         }
         self.late_ns = self.late_ns.saturating_add(process.late_ns);
         self.corrupt_frames += tracked.corrupt_frames;
@@ -390,28 +371,21 @@ fn identity(tracked: &Tracked) -> Identity {
     }
 }
 
-fn watched((host, pid): Identity, tracked: &Tracked, sums: Sums) -> Watched {
-    let process = &tracked.process;
-    let kinds = losses(&Losses::default()).map(|(kind, _)| kind);
+/// A process as its newest file shows it.
+fn watched((host, pid): Identity, newest: &Tracked, sums: Watched) -> Watched {
+    let process = &newest.process;
     Watched {
         host,
         pid,
-        rank: rank(process),
-        file: visible_path(tracked.follow.path()),
-        state: tracked.follow.state().clone(),
+        rank: RANKS.iter().find_map(|key| process.fact(key)?.trim().parse().ok()),
+        file: visible_path(newest.follow.path()),
+        state: newest.follow.state().clone(),
         end: process.end.clone(),
-        notes: notes(tracked),
+        notes: notes(newest),
         window: process.window(),
-        totals: sums.stages,
-        device_totals: sums.devices,
-        counts: sums.counts,
-        losses: kinds.into_iter().zip(sums.losses).collect(),
-        late_ns: sums.late_ns,
-        corrupt_frames: sums.corrupt_frames,
-        bytes: sums.bytes,
         last_wall_ns: process.last_wall_ns(),
         counters: process.counters.last(),
-        device_states: process.states.values().copied().collect(),
+        ..sums
     }
 }
 
@@ -424,10 +398,6 @@ const RANKS: [&str; 6] = [
     "env.PMIX_RANK",
     "env.SLURM_PROCID",
 ];
-
-fn rank(process: &Process) -> Option<u64> {
-    RANKS.iter().find_map(|key| process.fact(key)?.trim().parse().ok())
-}
 
 fn notes(tracked: &Tracked) -> Vec<String> {
     let process = &tracked.process;
@@ -450,10 +420,8 @@ fn notes(tracked: &Tracked) -> Vec<String> {
     found.into_iter().flatten().collect()
 }
 
-const LOSSES: usize = 13;
-
 /// Every loss with its name, which metrics use as well.
-fn losses(losses: &Losses) -> [(&'static str, u64); LOSSES] {
+fn losses(losses: &Losses) -> [(&'static str, u64); 13] {
     [
         ("dropped_by_cupti", losses.cupti_dropped),
         ("buffers_refused", losses.buffers_refused),
@@ -474,13 +442,9 @@ fn losses(losses: &Losses) -> [(&'static str, u64); LOSSES] {
 fn problem(follow: &Chain) -> Option<String> {
     let what = match follow.state() {
         FileState::Waiting | FileState::Growing | FileState::Ended => return None,
-        FileState::Removed => {
-            "was taken away before it ended; nothing more is read from it".to_owned()
-        }
-        FileState::Replaced => "was replaced; the new file is read from its start".to_owned(),
-        FileState::Cut => {
-            "became shorter while it was read; nothing more is read from it".to_owned()
-        }
+        FileState::Removed => "was taken away before it ended; nothing more is read from it".into(),
+        FileState::Replaced => "was replaced; the new file is read from its start".into(),
+        FileState::Cut => "became shorter while it was read; nothing more is read from it".into(),
         FileState::Damaged(at) => format!(
             "is damaged at byte {at}; nothing more is read from it, `stage2-launch merge` shows what it holds"
         ),
@@ -492,7 +456,6 @@ fn problem(follow: &Chain) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::follow::FileState;
     use stage2_contract::trace::{
         Anchor, GpuNs, Losses, MonoNs, Path as RangePath, Process as Who, RangeOpen, Record,
         WallNs, Writer, pieces,
@@ -500,16 +463,22 @@ mod tests {
 
     const S: u64 = 1_000_000_000;
 
-    /// A file of `pid` with `steps` steps of the stage `decode`, one each 100 ms from second `from` on.
-    fn trace(path: &Path, pid: u32, rank: &str, from: u64, steps: u64, ends: bool) {
+    /// A file of `pid` that defines the stage `decode`.
+    fn begun(path: &Path, pid: u32, meta: &Record, at: u64) -> Writer<fs::File> {
         let mut writer = Writer::new(fs::File::create(path).expect("a file")).expect("a header");
-        let who = Who { pid, host: "host".into(), ..Who::default() };
-        writer.write(&Record::Process(who));
-        writer.write(&Record::Meta { key: "env.RANK".into(), value: rank.into() });
-        let (gpu, mono, wall) = (GpuNs(from * S), MonoNs(from * S), WallNs(from * S));
+        writer.write(&Record::Process(Who { pid, host: "host".into(), ..Who::default() }));
+        writer.write(meta);
+        let (gpu, mono, wall) = (GpuNs(at), MonoNs(at), WallNs(at));
         writer.write(&Record::Anchor(Anchor { gpu, mono, wall }));
         writer.write(&Record::Name { id: 1, bytes: b"decode".to_vec() });
         writer.write(&Record::Path(RangePath { id: 1, parent: 0, name: 1, domain: 0 }));
+        writer
+    }
+
+    /// A file of `pid` with `steps` steps of the stage `decode`, one each 100 ms from second `from` on.
+    fn trace(path: &Path, pid: u32, rank: &str, from: u64, steps: u64, ends: bool) {
+        let rank = Record::Meta { key: "env.RANK".into(), value: rank.into() };
+        let mut writer = begun(path, pid, &rank, from * S);
         for range in 1..=steps {
             let start = MonoNs(from * S + range * S / 10);
             let open = RangeOpen { range, start, path: 1, thread: 1, ..RangeOpen::default() };
@@ -578,27 +547,16 @@ mod tests {
     /// A piece of the trace of process 7: a second of steps, the last of which goes on in the next piece.
     fn piece(folder: &Path, number: u64, ends: bool) {
         let path = folder.join(pieces::piece_name("host-7-1700000000", number));
-        let mut writer = Writer::new(fs::File::create(path).expect("a file")).expect("a header");
+        let (first, begin) = (number * 10, (100 + number) * S);
         let meta =
             |key: &str, value: u64| Record::Meta { key: key.into(), value: value.to_string() };
         let open = |range: u64, start: u64, continues: u64| {
-            let (path, thread, start) = (1, 1, MonoNs(start));
-            Record::RangeOpen(RangeOpen {
-                range,
-                start,
-                path,
-                thread,
-                continues,
-                ..RangeOpen::default()
-            })
+            let start = MonoNs(start);
+            let open =
+                RangeOpen { range, start, continues, path: 1, thread: 1, ..RangeOpen::default() };
+            Record::RangeOpen(open)
         };
-        let (first, begin) = (number * 10, (100 + number) * S);
-        writer.write(&Record::Process(Who { pid: 7, host: "host".into(), ..Who::default() }));
-        writer.write(&meta(pieces::PIECE, number));
-        let (gpu, mono, wall) = (GpuNs(begin), MonoNs(begin), WallNs(begin));
-        writer.write(&Record::Anchor(Anchor { gpu, mono, wall }));
-        writer.write(&Record::Name { id: 1, bytes: b"decode".to_vec() });
-        writer.write(&Record::Path(RangePath { id: 1, parent: 0, name: 1, domain: 0 }));
+        let mut writer = begun(&path, 7, &meta(pieces::PIECE, number), begin);
         if number > 1 {
             writer.write(&open(first - 1, begin, first - 1));
         }
