@@ -10,13 +10,12 @@ use crate::counter_fit::samples::Samples;
 /// Kinds of one stage that get columns of their own; the other kinds are pooled by class.
 pub const OWN_COLUMNS: usize = 256;
 /// Classes of one stage that get pools of their own; the others share the last pool.
-pub const POOLS: usize = 32;
-/// The largest number of blocks that the bootstrap draws from.
-pub const BLOCKS: usize = 48;
+const POOLS: usize = 32;
+pub(super) const BLOCKS: usize = 48;
 /// Pairs of a stage and a kind that are told apart; kernels of others make their samples unusable.
-pub const MAX_KINDS: usize = 1 << 20;
+const MAX_KINDS: usize = 1 << 20;
 /// The largest number of stages. Kernels of further ones count as kernels of no stage.
-pub const MAX_STAGES: usize = 4096;
+const MAX_STAGES: usize = 4096;
 /// Sums of products over all stages and blocks: 8 bytes each.
 const MAX_CELLS: usize = 16 << 20;
 /// Pieces of a call that have unknowns of their own, at most.
@@ -90,21 +89,16 @@ pub struct Kinds {
 }
 
 impl Kinds {
-    /// No kernels yet.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Count one kernel. Kernels of no stage, and those that end before they start, are no call.
     pub fn add(&mut self, kernel: &Kernel) {
         let (Some(stage), Some(duration)) = (kernel.stage, kernel.duration_ns()) else {
             return;
         };
-        let full = self.tallies.len() >= MAX_KINDS;
-        if full && !self.tallies.contains_key(&(stage, kernel.kind)) {
+        let key = (stage, kernel.kind);
+        if self.tallies.len() >= MAX_KINDS && !self.tallies.contains_key(&key) {
             return;
         }
-        let tally = self.tallies.entry((stage, kernel.kind)).or_default();
+        let tally = self.tallies.entry(key).or_default();
         tally.calls += 1;
         tally.busy_ns = tally.busy_ns.saturating_add(duration);
         tally.class = kernel.class;
@@ -152,7 +146,7 @@ impl Kinds {
     }
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct StageDesign {
     pub(crate) stage: u32,
     pub(crate) columns: Vec<Column>,
@@ -200,14 +194,7 @@ impl Design {
         let mut spare = spare.min((rows / SAMPLES_OF_UNKNOWN) as usize);
 
         let index = self.stages.len() as u32;
-        let mut of = StageDesign {
-            stage,
-            columns: Vec::new(),
-            calls: Vec::new(),
-            busy_ns: Vec::new(),
-            unknowns: Vec::new(),
-            steps,
-        };
+        let mut of = StageDesign { stage, steps, ..StageDesign::default() };
         let mut pooled: FxHashMap<u32, u32> = FxHashMap::default();
         let mut rest = None;
         for (position, &(kind, tally)) in kinds.iter().enumerate() {
@@ -257,11 +244,5 @@ impl Design {
     /// The position of a kernel's stage and of its column; `None` where the first pass lacked it.
     pub(crate) fn find(&self, stage: u32, kind: u32) -> Option<(u32, u32)> {
         self.lookup.get(&(stage, kind)).copied()
-    }
-
-    /// The column that a kind has in a stage.
-    pub fn column(&self, stage: u32, kind: u32) -> Option<Column> {
-        let (stage, column) = self.find(stage, kind)?;
-        Some(self.stages[stage as usize].columns[column as usize])
     }
 }

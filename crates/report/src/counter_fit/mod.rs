@@ -16,10 +16,11 @@
 //!
 //! # The two passes
 //! ```
-//! use stage2_report::counter_fit::{Amount, Fit, Kernel, Kinds, Samples};
+//! use stage2_model::SampledAmount;
+//! use stage2_report::counter_fit::{Fit, Kernel, Kinds, Samples};
 //!
 //! // 1,000 samples of 100 us of one counter; every 70 us a kernel of 30 us that reads 2 MB.
-//! let mut samples = Samples::new(1)?;
+//! let mut samples = Samples::new(1);
 //! let kernels: Vec<Kernel> = (0..1_420)
 //!     .map(|call| call * 70_000)
 //!     .map(|start_ns| Kernel { start_ns, end_ns: start_ns + 30_000, stage: Some(0), kind: 1, class: 0, step: None })
@@ -27,48 +28,46 @@
 //! for row in 0..1_000_u64 {
 //!     let (start, end) = (row * 100_000, (row + 1) * 100_000);
 //!     let within = |k: &Kernel| k.end_ns.min(end).saturating_sub(k.start_ns.max(start)) as f32 / 30_000.0;
-//!     samples.push(start, end, &[kernels.iter().map(within).sum::<f32>() * 2e6])?;
+//!     samples.push(start, end, &[kernels.iter().map(within).sum::<f32>() * 2e6]);
 //! }
 //!
-//! let mut kinds = Kinds::new();
+//! let mut kinds = Kinds::default();
 //! kernels.iter().for_each(|kernel| kinds.add(kernel));
 //! let design = kinds.design(&samples);
-//! let mut fit = Fit::new(&samples, &design, None);
+//! let mut fit = Fit::new(&samples, &design);
 //! kernels.iter().for_each(|kernel| fit.kernel(kernel));
 //! let fitted = fit.finish();
 //!
-//! let amount = fitted.stages[0].counters[0].columns[0].amount;
-//! assert!(matches!(amount, Amount::Value { amount, .. } if (amount / 2e6 - 1.0).abs() < 0.01));
-//! # Ok::<(), stage2_report::counter_fit::FitError>(())
+//! let amount = &fitted.stages[0].counters[0].columns[0].amount;
+//! assert!(matches!(amount, SampledAmount::Known { value, .. } if (value / 2e6 - 1.0).abs() < 0.01));
 //! ```
 //! [`Kinds`] sees every kernel once and chooses the columns: the [`OWN_COLUMNS`] kinds of a stage that
 //! ran longest have columns of their own, the others are pooled by class. [`Fit`] sees them again. It
 //! keeps sums of products instead of kernels, so that memory does not grow with their number.
 //!
 //! # What a value means
-//! * [`Amount::Value`] is the mean amount per call in the unit of the counter, as the program ran:
+//! * [`SampledAmount::Known`] is the mean amount per call in the unit of the counter, as the program ran:
 //!   with the caches as the kernels before left them. A profiler that replays a kernel with cold
 //!   caches says more. The interval holds the truth in at least 90 % of all cases, and is usually too
 //!   wide rather than too narrow. It has two parts: a bootstrap over steps (or over runs of 20 samples
 //!   where there are fewer than ten steps), and what the amount is off by if each kind moves its bytes
 //!   a little earlier or later within its calls than an even spread says. `tests/it/counter_fit/truth.rs` prints how
 //!   often the intervals hold the truth of simulated runs.
-//! * [`Amount::AtMost`] is the upper end of that interval, for what is at most 1 % of its stage
+//! * [`SampledAmount::AtMost`] is the upper end of that interval, for what is at most 1 % of its stage
 //!   and for what the fit puts at zero.
-//! * [`Amount::Unknown`] says why nothing is known. Kinds that always run together can have a known
+//! * [`SampledAmount::Absent`] says why nothing is known. Kinds that always run together can have a known
 //!   total ([`GroupFit`]) where their own amounts are unknown. A kind that the others explain to 95 %
 //!   joins them if its own amount is uncertain, and if they explain it to 99.99 % in any case.
 //! * The background is that of the stage. Where work runs all the time, nothing tells it from the
-//!   kernels ([`Reason::NeverIdle`]): the fit then takes what the device does while it is idle.
+//!   kernels: the fit then takes what the device does while it is idle.
 //!
-//! Samples that hold work of several stages, or of none, are in no fit. All that was left out is
-//! counted in [`Counts`], and by [`Samples::counts`].
+//! Samples that hold work of several stages, or of none, are in no fit.
 //!
 //! # When within a call
 //! A kernel record begins before the kernel's first load reaches DRAM, and ends after its last store was
 //! made visible. On an H200 kernels read from 0.75 us after the start of their records to 2.5 us before
-//! the end. The fit looks for both numbers in the samples and reports them ([`Shift`]): on a recorded
-//! decode they and the pieces take 97 % of the residual variance away.
+//! the end. The fit looks for both numbers in the samples ([`Fitted::edges`]): on a recorded decode they
+//! and the pieces take 97 % of the residual variance away.
 //!
 //! Long kernels do not read evenly either: attention reads most at its start. Calls of 10 us and longer
 //! (or a tenth of a sample) are cut into pieces with unknowns of their own, where the samples show that it
@@ -82,7 +81,7 @@
 //! * Writes reach DRAM when L2 evicts them. They may be charged to a kernel that runs later, and their
 //!   R2 says so: 0.91 on the recording, where that of reads is 0.998.
 //! * The samples are of the whole device. What other processes do lies in the background, or, where
-//!   it keeps step with our kernels, in their amounts. [`Fitted::idle`] shows traffic without work.
+//!   it keeps step with our kernels, in their amounts.
 //! * Values must be kept finely. Replays of a graph repeat the same samples, and with these what rounding
 //!   them adds, which then looks like the work of kernels. Of the recorded graph, steps of 4.4 % take
 //!   amounts up to 13 % off and intervals do not show it; steps of 0.3 % change next to nothing.
@@ -95,7 +94,7 @@ mod shift;
 mod solving;
 
 use std::borrow::Cow;
-use std::fmt;
+use std::ops::Range;
 
 use crate::counter_fit::kinds::StageDesign;
 use crate::counter_fit::placing::{MAX_PATTERNS, Moments, Occurrences, Placing, Sums};
@@ -105,12 +104,11 @@ use crate::counter_fit::solving::{
     explained_columns, limits_at_zero, solve,
 };
 use nalgebra::DMatrix;
-use thiserror::Error;
+use stage2_model::{NoAmount, SampledAmount};
 
-pub use kinds::{BLOCKS, Column, Design, Kernel, Kinds, MAX_KINDS, MAX_STAGES, OWN_COLUMNS, POOLS};
-pub use placing::{Counts, Edges};
-pub use samples::{MAX_COUNTERS, MAX_SAMPLES, SampleCounts, Samples};
-pub use shift::Shift;
+pub use kinds::{Column, Design, Kernel, Kinds, OWN_COLUMNS};
+pub use placing::Edges;
+pub use samples::Samples;
 
 /// Kernels that the shift is estimated from: the first ones.
 const KERNELS_FOR_SHIFT: usize = 100_000;
@@ -134,112 +132,82 @@ pub struct Fit<'a> {
     patterns: Vec<Vec<usize>>,
     /// The first kernels, until the shift is known.
     waiting: Vec<Kernel>,
-    given: Option<Edges>,
-    running: Option<(Shift, Placing)>,
+    running: Option<Placing>,
 }
 
 impl<'a> Fit<'a> {
-    /// Begin with all samples of the device. `edges` says by how much the edges of the calls are moved;
-    /// with `None` the fit looks for what explains the samples best.
-    pub fn new(samples: &'a Samples, design: &'a Design, edges: Option<Edges>) -> Self {
+    /// Begin with all samples of the device.
+    pub fn new(samples: &'a Samples, design: &'a Design) -> Self {
         let patterns = samples.patterns(MAX_PATTERNS);
         let design = Cow::Borrowed(design);
-        Self { samples, design, patterns, waiting: Vec::new(), given: edges, running: None }
+        Self { samples, design, patterns, waiting: Vec::new(), running: None }
     }
 
     /// Take the next kernel. They may come out of order by up to 65,536 samples (6.5 s at 100 us).
     pub fn kernel(&mut self, kernel: &Kernel) {
-        if let Some((_, placing)) = &mut self.running {
-            placing.kernel(self.samples, &self.design, kernel);
-            return;
+        if let Some(placing) = &mut self.running {
+            return placing.kernel(self.samples, &self.design, kernel);
         }
         self.waiting.push(*kernel);
-        if self.given.is_some() || self.waiting.len() >= KERNELS_FOR_SHIFT {
+        if self.waiting.len() >= KERNELS_FOR_SHIFT {
             self.running = Some(self.begin());
         }
     }
 
     /// Choose by the first kernels how all are laid over the samples, and begin with these.
-    fn begin(&mut self) -> (Shift, Placing) {
+    fn begin(&mut self) -> Placing {
         let waiting = std::mem::take(&mut self.waiting);
-        let shift = match self.given {
-            Some(edges) => Shift::Given(edges),
-            None => {
-                let whole = self.design.whole();
-                let found = estimate(self.samples, &self.design, &whole, &self.patterns, &waiting);
-                if !found.cut {
-                    self.design = Cow::Owned(whole);
-                }
-                found.shift
-            }
-        };
-        let mut placing =
-            Placing::new(self.samples, &self.design, &self.patterns, shift.edges(), false);
-        for kernel in &waiting {
-            placing.kernel(self.samples, &self.design, kernel);
+        let whole = self.design.whole();
+        let found = estimate(self.samples, &self.design, &whole, &self.patterns, &waiting);
+        if !found.cut {
+            self.design = Cow::Owned(whole);
         }
-        (shift, placing)
+        let (samples, design) = (self.samples, &*self.design);
+        let mut placing = Placing::new(samples, design, &self.patterns, found.edges, false);
+        waiting.iter().for_each(|kernel| placing.kernel(samples, design, kernel));
+        placing
     }
 
     /// Solve every stage for every counter.
     pub fn finish(mut self) -> Fitted {
-        let running = self.running.take();
-        let (shift, mut placing) = running.unwrap_or_else(|| self.begin());
+        let mut placing = self.running.take().unwrap_or_else(|| self.begin());
         let Self { samples, design, patterns, .. } = self;
-        let design = &*design;
-        placing.close_before(samples, design, samples.len());
-        let idle = placing.idle.seconds.iter().zip(&placing.idle.amounts);
-        let idle = idle.map(|(&seconds, &amount)| IdleTraffic { seconds, amount }).collect();
-        let rates: Vec<f64> = placing
-            .idle
-            .seconds
-            .iter()
-            .zip(&placing.idle.amounts)
-            .map(
-                |(&seconds, &amount)| {
-                    if seconds > LEAST_IDLE_SECONDS { amount / seconds } else { 0.0 }
-                },
-            )
-            .collect();
-        let counts = placing.counts;
-        let mut moments = std::mem::take(&mut placing.moments);
+        placing.close_before(samples, &design, samples.len());
+        let Placing { edges, idle, mut moments, .. } = placing;
+        let rate = |&(seconds, amount): &(f64, f64)| {
+            if seconds > LEAST_IDLE_SECONDS { amount / seconds } else { 0.0 }
+        };
+        let rates: Vec<f64> = idle.iter().map(rate).collect();
         let stages = design.stages.iter().zip(&mut moments).map(|(stage, moments)| {
             let mut counters: Vec<CounterFit> =
                 moments.iter_mut().flat_map(|of| solve_stage(stage, of, &rates)).collect();
             for counter in 0..samples.counters() {
                 if counters.iter().all(|fit| fit.counter != counter) {
                     let known = patterns.iter().any(|of| of.contains(&counter));
-                    let reason = if known { Reason::NoSamples } else { Reason::NoCounter };
+                    let reason = if known { NoAmount::NoSamples } else { NoAmount::NoCounter };
                     counters.push(unknown(stage, counter, reason));
                 }
             }
             counters.sort_by_key(|fit| fit.counter);
             StageFit { stage: stage.stage, counters }
         });
-        Fitted { shift, stages: stages.collect(), idle, counts }
+        Fitted { edges, stages: stages.collect() }
     }
 }
 
-fn unknown(stage: &StageDesign, counter: usize, reason: Reason) -> CounterFit {
-    let amount = Amount::Unknown(reason);
+fn unknown(stage: &StageDesign, counter: usize, reason: NoAmount) -> CounterFit {
+    let amount = SampledAmount::Absent(reason);
     let columns = stage.columns.iter().zip(&stage.calls);
-    let columns = columns.map(|(&column, &calls)| ColumnFit {
-        column,
-        calls,
-        sampled_calls: 0.0,
-        samples: 0,
-        amount,
-        interval: None,
+    let columns = columns.map(|(&column, &calls)| {
+        let amount = amount.clone();
+        ColumnFit { column, calls, samples: 0, amount, interval: None }
     });
     CounterFit {
         counter,
         samples: 0,
-        seconds: 0.0,
         measured: 0.0,
-        explained: None,
         r2: None,
         residual: None,
-        background: amount,
         columns: columns.collect(),
         groups: Vec::new(),
     }
@@ -255,45 +223,33 @@ fn solve_stage(stage: &StageDesign, moments: &mut Moments, idle: &[f64]) -> Vec<
     let rows = sums.rows;
     let blocks = moments.blocks.iter().flatten().count() as u32;
     let few = rows < 2.0 * size as f64 + 30.0 || blocks < MIN_BLOCKS;
-    let mut fits: Vec<CounterFit> = moments
-        .counters
-        .iter()
-        .enumerate()
-        .map(|(index, &counter)| {
-            let reason = if rows == 0.0 {
-                Reason::NoSamples
-            } else {
-                Reason::TooFewSamples { samples: rows as u64 }
-            };
-            let mut fit = unknown(stage, counter, reason);
-            (fit.samples, fit.seconds, fit.measured) =
-                (rows as u64, moments.seconds, sums.totals[index]);
-            for (column, unknowns) in fit.columns.iter_mut().zip(&stage.unknowns) {
-                let seen =
-                    Occurrences::of_pieces(moments.seen.get(unknowns.clone()).unwrap_or_default());
-                (column.samples, column.sampled_calls) = (seen.samples, seen.exposure);
-                if seen.samples == 0 {
-                    column.amount = Amount::Unknown(Reason::NoSamples);
-                }
+    let reason = match rows > 0.0 {
+        true => NoAmount::TooFewSamples { samples: rows as u64 },
+        false => NoAmount::NoSamples,
+    };
+    let new = |(index, &counter): (usize, &usize)| {
+        let mut fit = unknown(stage, counter, reason.clone());
+        (fit.samples, fit.measured) = (rows as u64, sums.totals[index]);
+        for (column, unknowns) in fit.columns.iter_mut().zip(&stage.unknowns) {
+            column.samples = Occurrences::of_pieces(&moments.seen[unknowns.clone()]).samples;
+            if column.samples == 0 {
+                column.amount = SampledAmount::Absent(NoAmount::NoSamples);
             }
-            fit
-        })
-        .collect();
+        }
+        fit
+    };
+    let mut fits: Vec<CounterFit> = moments.counters.iter().enumerate().map(new).collect();
     if few {
         return fits;
     }
-    let mut columns = active_columns(stage, &normal);
-    let mut explained = explained_columns(&summed_matrix(&normal, &columns), true);
+    let columns = active_columns(stage, &normal);
+    let mut explained = explained_columns(&summed_matrix(&normal, &columns, true), true);
     let (normal, sums) = if normal.never_idle() {
         moments.subtract(idle);
-        for fit in &mut fits {
-            fit.background = Amount::Unknown(Reason::NeverIdle);
-        }
         let normal = normal.without_last();
         // Without the constant, columns with a constant sum can be told apart again.
         explained.iter_mut().for_each(|of| of.same = false);
-        columns.pop();
-        let same = explained_columns(&summed_matrix(&normal, &columns), false);
+        let same = explained_columns(&summed_matrix(&normal, &columns, false), false);
         explained.extend(same.into_iter().filter(|of| of.same));
         (normal, moments.total())
     } else {
@@ -331,27 +287,26 @@ fn solve_stage(stage: &StageDesign, moments: &mut Moments, idle: &[f64]) -> Vec<
 
 /// A column whose unknowns are all solved for.
 struct ActiveColumn {
-    /// Its place in the stage; the constant's is behind those of all columns.
     column: usize,
     /// The places of its unknowns among the active ones.
     at: Vec<usize>,
 }
 
-/// The columns of which every unknown is active, and the constant.
+/// The columns of which every unknown is active.
 fn active_columns(stage: &StageDesign, normal: &Normal) -> Vec<ActiveColumn> {
-    let constant = stage.width() - 1;
-    let all =
-        stage.unknowns.iter().cloned().chain(std::iter::once(constant..constant + 1)).enumerate();
     let place = |unknown| normal.active.binary_search(&unknown).ok();
-    all.filter_map(|(column, unknowns)| {
-        Some(ActiveColumn { column, at: unknowns.map(place).collect::<Option<_>>()? })
-    })
-    .collect()
+    let active = |(column, unknowns): (usize, &Range<usize>)| {
+        Some(ActiveColumn { column, at: unknowns.clone().map(place).collect::<Option<_>>()? })
+    };
+    stage.unknowns.iter().enumerate().filter_map(active).collect()
 }
 
-/// The matrix of the columns, whose diagonal is 1.
-fn summed_matrix(normal: &Normal, columns: &[ActiveColumn]) -> DMatrix<f64> {
-    normal.summed(&columns.iter().map(|of| of.at.as_slice()).collect::<Vec<_>>())
+/// The matrix of the columns, whose diagonal is 1; with the constant as its last one, if it is wanted.
+fn summed_matrix(normal: &Normal, columns: &[ActiveColumn], constant: bool) -> DMatrix<f64> {
+    let last = [normal.active.len().saturating_sub(1)];
+    let constant = constant.then_some(&last[..]);
+    let all: Vec<&[usize]> = columns.iter().map(|of| &of.at[..]).chain(constant).collect();
+    normal.summed(&all)
 }
 
 /// The solution of one counter, and what its spread follows from.
@@ -375,10 +330,6 @@ impl CounterSolution<'_> {
         let variance = sums.squares[self.index] - sums.totals[self.index].powi(2) / sums.rows;
         fit.r2 = (variance > 0.0).then(|| (1.0 - left.max(0.0) / variance).max(0.0));
         fit.residual = Some((left.max(0.0) / sums.rows).sqrt());
-        let amounts = normal.active.iter().enumerate().map(|(at, &column)| {
-            scaled[at] / normal.scale[at] * self.moments.seen[column].exposure
-        });
-        fit.explained = Some(amounts.sum());
         let at_zero = limits_at_zero(self.moments, normal, self.solution, self.index, sums);
         let mut sure = Vec::new();
         for of in self.columns {
@@ -394,28 +345,26 @@ impl CounterSolution<'_> {
             let share = if fit.measured > 0.0 { seen.exposure / fit.measured } else { 0.0 };
             let few = seen.samples < MIN_SAMPLES || seen.blocks.count_ones() < MIN_BLOCKS;
             let amount = if !self.solution.converged {
-                Amount::Unknown(Reason::Unsolved)
+                SampledAmount::Absent(NoAmount::Unsolved)
             } else if few {
-                Amount::Unknown(Reason::TooFewSamples { samples: seen.samples })
+                SampledAmount::Absent(NoAmount::TooFewSamples { samples: seen.samples })
             } else {
                 judge(estimate, interval, share, seen.samples)
             };
-            sure.push(is_sure(amount, share));
-            match fit.columns.get_mut(of.column) {
-                Some(of) => (of.amount, of.interval) = (amount, interval),
-                None => fit.background = amount,
-            }
+            sure.push(is_sure(&amount, share));
+            let column = &mut fit.columns[of.column];
+            (column.amount, column.interval) = (amount, interval);
         }
         let groups = collinear_groups(explained, &sure);
-        for (group, members) in groups.iter().enumerate() {
-            for &member in members {
-                if let Some(of) = fit.columns.get_mut(self.columns[member].column) {
-                    of.amount = Amount::Unknown(Reason::Collinear { group });
-                }
+        for members in groups {
+            let group = self.group(stage, &members, &at_zero, fit);
+            for &column in &group.members {
+                let (others, total) = (members.len() as u64 - 1, group.total.value());
+                let reason = NoAmount::Together { others, total };
+                fit.columns[column].amount = SampledAmount::Absent(reason);
             }
+            fit.groups.push(group);
         }
-        fit.groups =
-            groups.iter().map(|members| self.group(stage, members, &at_zero, fit)).collect();
     }
 
     fn seen(&self, of: &ActiveColumn) -> Occurrences {
@@ -428,7 +377,7 @@ impl CounterSolution<'_> {
     fn interval(&self, weights: &[(usize, f64)], upper: f64) -> Option<(f64, f64)> {
         let estimate: f64 =
             weights.iter().map(|&(at, weight)| self.solution.scaled[at] * weight).sum();
-        let (low, high) = self.spread.around(estimate, self.spread.interval(self.index, weights)?);
+        let (low, high) = self.spread.interval(self.index, weights, estimate)?;
         let high = high.max(estimate + upper);
         // Both are independent: what the draws show, and what they cannot.
         let off = Z95 * self.timing.deviation(weights);
@@ -466,115 +415,37 @@ impl CounterSolution<'_> {
         let samples = seen.iter().map(|of| of.samples).max().unwrap_or(0);
         let total = match self.solution.converged {
             true => judge(total, interval, share, samples),
-            false => Amount::Unknown(Reason::Unsolved),
+            false => SampledAmount::Absent(NoAmount::Unsolved),
         };
         GroupFit { members: members.iter().map(|of| of.column).collect(), total }
     }
 }
 
 /// Whether an amount stands on its own, although other columns may be much like its column.
-fn is_sure(amount: Amount, share: f64) -> bool {
+fn is_sure(amount: &SampledAmount, share: f64) -> bool {
     match amount {
-        Amount::Value { .. } => true,
-        Amount::AtMost { limit } => limit * share <= SMALL_SHARE,
-        Amount::Unknown(reason) => {
-            matches!(reason, Reason::TooFewSamples { .. } | Reason::Unsolved)
+        SampledAmount::Known { .. } => true,
+        SampledAmount::AtMost { limit } => limit * share <= SMALL_SHARE,
+        SampledAmount::Absent(reason) => {
+            matches!(reason, NoAmount::TooFewSamples { .. } | NoAmount::Unsolved)
         }
     }
 }
 
 /// Whether an amount may be shown. `share` times the amount is its part of what was measured.
-fn judge(amount: f64, interval: Option<(f64, f64)>, share: f64, samples: u64) -> Amount {
+fn judge(amount: f64, interval: Option<(f64, f64)>, share: f64, samples: u64) -> SampledAmount {
     let Some((low, high)) = interval else {
-        return Amount::Unknown(Reason::TooFewSamples { samples });
+        return SampledAmount::Absent(NoAmount::TooFewSamples { samples });
     };
     let half = (high - low) / 2.0;
     if amount > 0.0 && half <= MOST_SPREAD * amount {
-        return Amount::Value { amount, low, high };
+        return SampledAmount::Known { value: amount, low, high };
     }
     if amount == 0.0 || high * share <= SMALL_SHARE {
-        return Amount::AtMost { limit: high };
+        return SampledAmount::AtMost { limit: high };
     }
-    Amount::Unknown(Reason::TooUncertain { percent: 100.0 * half / amount })
-}
-
-/// Why an amount is not given.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Reason {
-    /// No sample that is part of the fit holds this work.
-    NoSamples,
-    /// So few samples hold this work, or so few of the stage there are, that no spread is known.
-    TooFewSamples {
-        /// The number of samples.
-        samples: u64,
-    },
-    /// The counter has no value in the samples, or lacks values where most counters have them.
-    NoCounter,
-    /// Other columns rise and fall with this one; the total of the group is known at best.
-    Collinear {
-        /// The position in [`CounterFit::groups`].
-        group: usize,
-    },
-    /// Half the 90 % interval is more than 10 % of the amount.
-    TooUncertain {
-        /// Half the interval in percent of the amount.
-        percent: f64,
-    },
-    /// Work runs all the time, so that samples do not tell the background from it. The fit took what
-    /// the counter gains while the device is idle.
-    NeverIdle,
-    /// The solver did not come to an end. Nothing is known about the amount.
-    Unsolved,
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::NoSamples => f.write_str("no sample holds this work alone"),
-            Self::TooFewSamples { samples } => write!(f, "only {samples} samples hold this work"),
-            Self::NoCounter => f.write_str("the samples lack this counter"),
-            Self::Collinear { .. } => {
-                f.write_str("it always runs together with others; only their total can be known")
-            }
-            Self::TooUncertain { percent } => {
-                write!(f, "it is only known to {percent:.0} %, and more than 10 % says little")
-            }
-            Self::NeverIdle => f.write_str("work runs all the time, which hides the background"),
-            Self::Unsolved => f.write_str("the fit did not come to an end"),
-        }
-    }
-}
-
-/// An amount in the unit of its counter, with the interval that holds the truth in 90 % of all cases.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Amount {
-    /// It is known to 10 % or better.
-    Value {
-        /// The amount.
-        amount: f64,
-        /// The lower end of the 90 % interval.
-        low: f64,
-        /// The upper end of the 90 % interval.
-        high: f64,
-    },
-    /// It is at most 1 % of the stage's total, or the fit puts it at zero: only its upper end says
-    /// something.
-    AtMost {
-        /// The upper end of the 90 % interval.
-        limit: f64,
-    },
-    /// It is not known.
-    Unknown(Reason),
-}
-
-impl Amount {
-    /// The amount, where it is known.
-    pub fn value(self) -> Option<f64> {
-        match self {
-            Self::Value { amount, .. } => Some(amount),
-            Self::AtMost { .. } | Self::Unknown(_) => None,
-        }
-    }
+    let percent = 100.0 * half / amount;
+    SampledAmount::Absent(NoAmount::TooUncertain { percent, low, high })
 }
 
 /// The fit of one column for one counter.
@@ -584,12 +455,10 @@ pub struct ColumnFit {
     pub column: Column,
     /// Its calls in the stage, all of them.
     pub calls: u64,
-    /// The calls that lie within fitted samples; a call at the edge counts by its share.
-    pub sampled_calls: f64,
     /// The fitted samples that hold it.
     pub samples: u64,
     /// The amount per call.
-    pub amount: Amount,
+    pub amount: SampledAmount,
     /// The 90 % interval per call, as solved, whatever `amount` says; `None` where nothing was solved.
     pub interval: Option<(f64, f64)>,
 }
@@ -600,7 +469,7 @@ pub struct GroupFit {
     /// Its members, as positions in [`CounterFit::columns`].
     pub members: Vec<usize>,
     /// The amount of all calls of all members in the whole stage.
-    pub total: Amount,
+    pub total: SampledAmount,
 }
 
 /// The fit of one stage for one counter.
@@ -610,18 +479,12 @@ pub struct CounterFit {
     pub counter: usize,
     /// The samples of the fit.
     pub samples: u64,
-    /// How long these samples last together, in seconds.
-    pub seconds: f64,
     /// What the counter gained within them.
     pub measured: f64,
-    /// How much of that the fit explains.
-    pub explained: Option<f64>,
     /// The share of the samples' variance that the fit explains, 0 to 1.
     pub r2: Option<f64>,
     /// The root of the mean square of what the fit leaves of a sample, in the counter's unit.
     pub residual: Option<f64>,
-    /// What the device gains for every second, whatever runs.
-    pub background: Amount,
     /// The amounts per call, the kinds that ran longest first.
     pub columns: Vec<ColumnFit>,
     /// The columns that cannot be told apart.
@@ -637,50 +500,12 @@ pub struct StageFit {
     pub counters: Vec<CounterFit>,
 }
 
-/// What a counter gained while no work of ours ran.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct IdleTraffic {
-    /// How long the samples within which nothing ran last together, in seconds.
-    pub seconds: f64,
-    /// What the counter gained within them.
-    pub amount: f64,
-}
-
 /// All that the samples of a device say about the kernels that ran there.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fitted {
-    /// By how much times were moved.
-    pub shift: Shift,
+    /// What was added to the edges of each call: what explains the samples of the first kernels best.
+    pub edges: Edges,
     /// The fits, in the order of the stages' numbers. Stages without a sample of their own have
     /// amounts that say so.
     pub stages: Vec<StageFit>,
-    /// For each counter.
-    pub idle: Vec<IdleTraffic>,
-    /// What became of the kernels.
-    pub counts: Counts,
-}
-
-/// Why the fit does not accept what it was given.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum FitError {
-    /// A sample does not have one value for each counter.
-    #[error(
-        "a sample has {found} values, but {expected} counters were named: pass NaN for a value that is missing"
-    )]
-    WrongWidth {
-        /// The number of counters.
-        expected: usize,
-        /// The number of values in the sample.
-        found: usize,
-    },
-    /// There are more counters than the fit is made for.
-    #[error(
-        "{found} counters are more than the {limit} that one fit takes: split them over several fits"
-    )]
-    TooManyCounters {
-        /// The number of counters that were named.
-        found: usize,
-        /// The largest number of counters.
-        limit: usize,
-    },
 }

@@ -13,36 +13,6 @@ const RUN_OF_SAMPLES: usize = 20;
 /// Groups of counters that are missing from different samples.
 pub(super) const MAX_PATTERNS: usize = 2;
 
-/// What became of kernels and samples. Nothing is left out without being counted here.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Kernels that were laid over the samples, in full or in part.
-    pub kernels: u64,
-    /// Kernels that end before they start. They are left out.
-    pub reversed: u64,
-    /// Kernels that last 0 ns. Their whole amount belongs to one sample.
-    pub zero_length: u64,
-    /// Kernels that no sample covers. They are left out.
-    pub outside: u64,
-    /// Kernels that samples cover in part: at a gap, at the beginning or at the end.
-    pub cut: u64,
-    /// Kernels of no stage, or of a kind that the first pass lacked. Their samples are left out.
-    pub foreign: u64,
-    /// Kernels that came so late that samples below them were closed: the fit lacks a part of them.
-    pub late: u64,
-    /// Kernels of which a part was left out because so many of them overlap that the fit would take
-    /// too long. This happens with damaged times only.
-    pub crowded: u64,
-    /// Samples that are part of a fit.
-    pub fitted_samples: u64,
-    /// Samples that hold work of several stages. They are in no fit.
-    pub mixed_samples: u64,
-    /// Samples that hold work of no stage. They are in no fit.
-    pub foreign_samples: u64,
-    /// Samples within which nothing ran.
-    pub idle_samples: u64,
-}
-
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum RowContents {
     #[default]
@@ -87,17 +57,10 @@ impl Call {
     }
 }
 
-/// Amounts of the counters in samples within which nothing ran.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Idle {
-    pub(crate) seconds: Vec<f64>,
-    pub(crate) amounts: Vec<f64>,
-}
-
 /// The samples with the kernels that were laid over them so far.
 #[derive(Debug)]
 pub(crate) struct Placing {
-    edges: Edges,
+    pub(super) edges: Edges,
     patterns: Vec<Vec<usize>>,
     one_block: bool,
     first: usize,
@@ -107,8 +70,8 @@ pub(crate) struct Placing {
     spare: Vec<Row>,
     /// For each stage, one for each pattern; empty until a sample of the stage is closed.
     pub(super) moments: Vec<Vec<Moments>>,
-    pub(crate) idle: Idle,
-    pub(crate) counts: Counts,
+    /// Of each counter, in samples within which nothing ran: seconds, and what it gained.
+    pub(super) idle: Vec<(f64, f64)>,
 }
 
 impl Placing {
@@ -119,7 +82,6 @@ impl Placing {
         edges: Edges,
         one_block: bool,
     ) -> Self {
-        let counters = samples.counters();
         Self {
             edges,
             patterns: patterns.to_vec(),
@@ -131,8 +93,7 @@ impl Placing {
             open: VecDeque::new(),
             spare: Vec::new(),
             moments: vec![Vec::new(); design.stages.len()],
-            idle: Idle { seconds: vec![0.0; counters], amounts: vec![0.0; counters] },
-            counts: Counts::default(),
+            idle: vec![(0.0, 0.0); samples.counters()],
         }
     }
 
@@ -141,46 +102,26 @@ impl Placing {
         self.first = self.first.max(row);
     }
 
-    /// Lay one kernel over the samples.
     pub(crate) fn kernel(&mut self, samples: &Samples, design: &Design, kernel: &Kernel) {
-        let Some((start, end)) = self.edges.of(kernel) else {
-            self.counts.reversed += 1;
-            return;
-        };
-        let duration = end - start;
-        let place = kernel.stage.and_then(|stage| design.find(stage, kernel.kind));
+        let Some((start, end)) = self.edges.of(kernel) else { return };
         let begin = samples.first_after(start, self.near);
-        let outside =
-            begin >= samples.len() || samples.start_ns(begin) >= end.max(start.saturating_add(1));
-        if outside {
-            self.counts.outside += 1;
+        if begin >= samples.len() || samples.start_ns(begin) >= end.max(start.saturating_add(1)) {
             return;
         }
         self.near = begin;
-        self.counts.kernels += 1;
-        self.counts.foreign += u64::from(place.is_none());
-        self.counts.zero_length += u64::from(duration == 0);
-        let keep = begin.saturating_sub(OPEN_SAMPLES);
-        self.close_before(samples, design, keep);
-        let (mut covered, mut row, mut crowded) = (0, begin, false);
-        while row < samples.len() && (samples.start_ns(row) < end || row == begin) {
-            let overlap = end.min(samples.end_ns(row)) - start.max(samples.start_ns(row)).min(end);
-            covered += overlap;
-            if row >= self.first {
-                // The first sample of each kernel is free, so that only long ones use the budget up.
-                if row > begin && self.budget == 0 {
-                    crowded = true;
-                    break;
-                }
-                self.budget -= u64::from(row > begin);
-                let within = (samples.start_ns(row), samples.end_ns(row));
-                self.place(design, row, place, kernel.step, &Call { start, end, within });
+        self.close_before(samples, design, begin.saturating_sub(OPEN_SAMPLES));
+        let place = kernel.stage.and_then(|stage| design.find(stage, kernel.kind));
+        let holds = |row: &usize| *row == begin || samples.start_ns(*row) < end;
+        let first = self.first;
+        for row in (begin..samples.len()).take_while(holds).filter(|row| *row >= first) {
+            // The first sample of each kernel is free, so that only long ones use the budget up.
+            if row > begin {
+                let Some(left) = self.budget.checked_sub(1) else { return };
+                self.budget = left;
             }
-            row += 1;
+            let within = (samples.start_ns(row), samples.end_ns(row));
+            self.place(design, row, place, kernel.step, &Call { start, end, within });
         }
-        self.counts.late += u64::from(begin < self.first);
-        self.counts.crowded += u64::from(crowded);
-        self.counts.cut += u64::from(covered < duration && !crowded);
     }
 
     fn place(
@@ -239,17 +180,15 @@ impl Placing {
             let (values, seconds) = (samples.values(number), samples.seconds(number));
             match row.holds {
                 RowContents::Nothing => {
-                    self.counts.idle_samples += 1;
-                    let known = values.iter().enumerate().filter(|(_, value)| !value.is_nan());
-                    for (counter, value) in known {
-                        self.idle.seconds[counter] += seconds;
-                        self.idle.amounts[counter] += f64::from(*value);
+                    for ((idle, amount), value) in self.idle.iter_mut().zip(values) {
+                        if !value.is_nan() {
+                            *idle += seconds;
+                            *amount += f64::from(*value);
+                        }
                     }
                 }
-                RowContents::Several => self.counts.mixed_samples += 1,
-                RowContents::Foreign => self.counts.foreign_samples += 1,
+                RowContents::Several | RowContents::Foreign => {}
                 RowContents::Stage(stage) => {
-                    self.counts.fitted_samples += 1;
                     let width = design.stages[stage as usize].width();
                     row.entries.sort_unstable_by_key(|of| of.unknown);
                     let constant = width as u32 - 1;
@@ -280,8 +219,8 @@ const LEAST_LEFT: f64 = 0.2;
 
 /// By how much the two edges of each call are moved, in ns; later is positive.
 ///
-/// A kernel record begins before the first load of the kernel reaches DRAM, and ends after its last
-/// store was made visible: work is done in a part of that time only.
+/// Counters are read a little after or before the instant that a sample's time states; and a kernel record
+/// begins before the first load of the kernel reaches DRAM, and ends after its last store was made visible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct Edges {
     /// Added to the time at which a call begins.
@@ -405,7 +344,6 @@ pub(super) struct Moments {
     pub(crate) counters: Vec<usize>,
     pub(crate) blocks: Vec<Option<Box<Sums>>>,
     pub(crate) seen: Vec<Occurrences>,
-    pub(crate) seconds: f64,
     /// Products of shares (row) and growths (column), over all blocks.
     pub(super) cross: Vec<f64>,
 }
@@ -417,7 +355,6 @@ impl Moments {
             counters: counters.to_vec(),
             blocks: vec![None; BLOCKS],
             seen: vec![Occurrences::default(); width],
-            seconds: 0.0,
             cross: vec![0.0; width * width],
         }
     }
@@ -428,7 +365,6 @@ impl Moments {
         let sums = self.blocks[block].get_or_insert_with(|| Box::new(Sums::zero(width, counters)));
         sums.rows += 1.0;
         sums.seconds += seconds;
-        self.seconds += seconds;
         for (position, &Entry { unknown, share: weight, growth }) in row.iter().enumerate() {
             let column = unknown as usize;
             if growth != 0.0 {
@@ -472,7 +408,6 @@ impl Moments {
         }
     }
 
-    /// The sums over all blocks.
     pub(crate) fn total(&self) -> Sums {
         let mut total = Sums::zero(self.width, self.counters.len());
         for block in self.blocks.iter().flatten() {

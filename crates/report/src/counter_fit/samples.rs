@@ -1,29 +1,7 @@
 //! The counter samples of one device: times and values, checked as they come.
 
-use crate::counter_fit::FitError;
-
-/// The largest number of counters in one fit.
-pub const MAX_COUNTERS: usize = 32;
-
-/// The largest number of samples that are kept: 28 minutes at 100 us. Those that follow are counted.
-pub const MAX_SAMPLES: usize = 16 << 20;
-
-/// What was wrong with samples that were given to [`Samples::push`]. Each is a number of samples.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct SampleCounts {
-    /// Samples that are kept.
-    pub kept: u64,
-    /// Samples that end before they start, or where they start. They are left out.
-    pub empty: u64,
-    /// Samples that start before the end of the one before them. They are left out.
-    pub out_of_order: u64,
-    /// Samples after the first [`MAX_SAMPLES`]. They are left out.
-    pub over_limit: u64,
-    /// Single values that are infinite or negative. They count as missing.
-    pub invalid_values: u64,
-    /// Spans of time between two kept samples that no sample covers.
-    pub gaps: u64,
-}
+/// The largest number of samples that are kept: 28 minutes at 100 us.
+const MAX_SAMPLES: usize = 16 << 20;
 
 /// The samples of one device, in the order of time.
 ///
@@ -35,77 +13,37 @@ pub struct Samples {
     starts: Vec<u64>,
     ends: Vec<u64>,
     values: Vec<f32>,
-    counts: SampleCounts,
 }
 
 impl Samples {
     /// No samples yet, of so many additive counters.
-    ///
-    /// # Errors
-    /// [`FitError::TooManyCounters`] over [`MAX_COUNTERS`].
-    pub fn new(counters: usize) -> Result<Self, FitError> {
-        if counters > MAX_COUNTERS {
-            return Err(FitError::TooManyCounters { found: counters, limit: MAX_COUNTERS });
-        }
-        let counts = SampleCounts::default();
-        Ok(Self { counters, starts: Vec::new(), ends: Vec::new(), values: Vec::new(), counts })
+    pub fn new(counters: usize) -> Self {
+        Self { counters, starts: Vec::new(), ends: Vec::new(), values: Vec::new() }
     }
 
     /// Add the next sample: times in ns, one value for each counter, NaN where it is missing.
     ///
-    /// A sample that cannot be used is left out and counted in [`Samples::counts`].
-    ///
-    /// # Errors
-    /// [`FitError::WrongWidth`] if the number of values is not the number of counters.
-    pub fn push(&mut self, start_ns: u64, end_ns: u64, values: &[f32]) -> Result<(), FitError> {
-        if values.len() != self.counters {
-            return Err(FitError::WrongWidth { expected: self.counters, found: values.len() });
+    /// Left out are samples that do not end after their start or that start before the end of the one
+    /// before, and those behind the first 16 Mi. Values that are infinite or negative count as missing.
+    pub fn push(&mut self, start_ns: u64, end_ns: u64, values: &[f32]) {
+        let overlaps = self.ends.last().is_some_and(|&last| start_ns < last);
+        if end_ns <= start_ns || overlaps || self.len() >= MAX_SAMPLES {
+            return;
         }
-        if end_ns <= start_ns {
-            self.counts.empty += 1;
-            return Ok(());
-        }
-        match self.ends.last() {
-            Some(&last) if start_ns < last => {
-                self.counts.out_of_order += 1;
-                return Ok(());
-            }
-            _ if self.starts.len() >= MAX_SAMPLES => {
-                self.counts.over_limit += 1;
-                return Ok(());
-            }
-            Some(&last) if start_ns > last => self.counts.gaps += 1,
-            _ => {}
-        }
-        self.counts.kept += 1;
         self.starts.push(start_ns);
         self.ends.push(end_ns);
-        for &value in values {
-            let valid = value.is_nan() || (value.is_finite() && value >= 0.0);
-            self.counts.invalid_values += u64::from(!valid);
-            self.values.push(if valid { value } else { f32::NAN });
-        }
-        Ok(())
+        let all = values.iter().copied().chain(std::iter::repeat(f32::NAN)).take(self.counters);
+        let usable =
+            |value: f32| if (0.0..f32::INFINITY).contains(&value) { value } else { f32::NAN };
+        self.values.extend(all.map(usable));
     }
 
-    /// How many samples were kept, and what was wrong with the others.
-    pub fn counts(&self) -> SampleCounts {
-        self.counts
-    }
-
-    /// The number of additive counters.
-    pub fn counters(&self) -> usize {
+    pub(crate) fn counters(&self) -> usize {
         self.counters
     }
 
-    /// The number of samples that are kept.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.starts.len()
-    }
-
-    /// Whether no sample is kept.
-    pub fn is_empty(&self) -> bool {
-        self.starts.is_empty()
     }
 
     /// How long a sample is on average, in ns; 0 without samples.

@@ -3,8 +3,7 @@
 use std::ops::Range;
 
 use crate::counter_fit::kinds::{Design, Kernel};
-use crate::counter_fit::placing::Edges;
-use crate::counter_fit::placing::Placing;
+use crate::counter_fit::placing::{Edges, Placing};
 use crate::counter_fit::samples::Samples;
 use crate::counter_fit::solving::{MAX_EXCHANGES, Normal, solve};
 
@@ -27,38 +26,6 @@ const LEAST_GAIN_APART: f64 = 10.0;
 /// Counters that the shift is estimated from: those that kernels explain best.
 const COUNTERS: usize = 2;
 
-/// By how much the edges of the calls were moved before these were laid over the samples.
-///
-/// Counters are read a little after or before the instant that a sample's time states, and kernels do
-/// not work up to the edges of their records. The samples themselves show by how much: the fit is best
-/// where the times agree.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Shift {
-    /// The caller gave it.
-    Given(Edges),
-    /// The fit found it. R2 is that of the best-explained counter and stage, among the first kernels.
-    Estimated {
-        /// What is added to the edges of each call.
-        edges: Edges,
-        /// R2 without a shift.
-        r2_unshifted: f64,
-        /// R2 with it.
-        r2: f64,
-    },
-    /// No shift explains the samples better than none does.
-    None,
-}
-
-impl Shift {
-    /// What is added to the edges of each call.
-    pub fn edges(self) -> Edges {
-        match self {
-            Self::Given(edges) | Self::Estimated { edges, .. } => edges,
-            Self::None => Edges::default(),
-        }
-    }
-}
-
 #[derive(Clone)]
 struct Score {
     likelihood: f64,
@@ -66,15 +33,9 @@ struct Score {
     r2: Vec<f64>,
 }
 
-impl Score {
-    fn best_r2(&self) -> f64 {
-        self.r2.iter().copied().fold(0.0, f64::max)
-    }
-}
-
-/// What the first kernels of a run show.
 pub(super) struct EdgeEstimate {
-    pub(super) shift: Shift,
+    /// By how much the edges of the calls are to be moved: the fit is best where the times agree.
+    pub(super) edges: Edges,
     /// Calls are better cut into pieces ([`Design`]) than taken whole ([`Design::whole`]).
     pub(crate) cut: bool,
 }
@@ -87,7 +48,7 @@ pub(super) fn estimate(
     patterns: &[Vec<usize>],
     kernels: &[Kernel],
 ) -> EdgeEstimate {
-    let nothing = EdgeEstimate { shift: Shift::None, cut: false };
+    let nothing = EdgeEstimate { edges: Edges::default(), cut: false };
     let Some(mut search) = Search::new(samples, patterns, kernels) else { return nothing };
     let none = search.begin(whole);
     let step = search.step;
@@ -122,14 +83,8 @@ pub(super) fn estimate(
     if cut {
         (best, found) = (edges, pieces);
     }
-    let is_none = found.likelihood - none.likelihood < LEAST_GAIN || best == Edges::default();
-    let r2 = (none.best_r2(), found.best_r2());
-    let shift = if is_none {
-        Shift::None
-    } else {
-        Shift::Estimated { edges: best, r2_unshifted: r2.0, r2: r2.1 }
-    };
-    EdgeEstimate { shift, cut }
+    let is_better = found.likelihood - none.likelihood >= LEAST_GAIN;
+    EdgeEstimate { edges: if is_better { best } else { Edges::default() }, cut }
 }
 
 /// Lays the first kernels over the samples, with edges moved one way or another.
@@ -141,7 +96,6 @@ struct Search<'a> {
     rows: Range<usize>,
     /// Of the first look, ns.
     step: i64,
-    /// The counters that kernels explain best.
     counters: Vec<usize>,
     /// By stage and counter, which unknowns were not held at zero.
     guesses: Vec<Vec<bool>>,
@@ -181,9 +135,7 @@ impl<'a> Search<'a> {
     fn at(&mut self, design: &Design, edges: Edges) -> Score {
         let mut placing = Placing::new(self.samples, design, self.patterns, edges, true);
         placing.skip_to(self.rows.start);
-        for kernel in self.kernels {
-            placing.kernel(self.samples, design, kernel);
-        }
+        self.kernels.iter().for_each(|kernel| placing.kernel(self.samples, design, kernel));
         placing.close_before(self.samples, design, self.rows.end);
         self.guesses.resize_with(design.stages.len() * self.samples.counters(), Vec::new);
         score(&placing, &mut self.guesses, self.samples.counters(), &self.counters)

@@ -28,9 +28,8 @@ impl Normal {
         let active: Vec<usize> =
             (0..width).filter(|&column| sums.cell(column, column) > 0.0).collect();
         let scale = active.iter().map(|&column| sums.cell(column, column).sqrt()).collect();
-        let mut normal = Self { active, scale, matrix: DMatrix::zeros(0, 0) };
-        let size = normal.active.len();
-        normal.matrix = DMatrix::zeros(size, size);
+        let size = active.len();
+        let mut normal = Self { active, scale, matrix: DMatrix::zeros(size, size) };
         normal.fill(sums);
         normal
     }
@@ -84,7 +83,6 @@ impl Normal {
         })
     }
 
-    /// The right-hand side for a counter.
     pub(super) fn target(&self, sums: &Sums, width: usize, counter: usize) -> DVector<f64> {
         let product = &sums.product[counter * width..][..width];
         DVector::from_iterator(
@@ -166,7 +164,6 @@ const SAME: f64 = 1e-4;
 /// The least part, of a column's length, that another column must explain to be one of those.
 const PART: f64 = 0.1;
 
-/// A column that others explain.
 #[derive(Debug, Clone)]
 pub(super) struct CollinearColumn {
     column: usize,
@@ -279,15 +276,12 @@ impl Spread {
         let columns = normal.active.len();
         let count = if columns > MANY_COLUMNS { DRAWS_OF_MANY } else { DRAWS };
         let workers = thread::available_parallelism().map_or(1, usize::from).min(4);
-        let one = |worker: usize| -> Vec<(usize, Vec<Vec<f64>>)> {
+        let one = |worker: usize| -> Vec<(u64, Vec<Vec<f64>>)> {
             let mut normal = normal.clone();
             let mut sums = Sums::zero(moments.width, moments.counters.len());
-            let draws = (worker..count).step_by(workers);
-            draws
-                .map(|draw| {
-                    (draw, redraw(moments, &blocks, &mut normal, &mut sums, solutions, draw as u64))
-                })
-                .collect()
+            let mut drawn =
+                |draw| (draw, redraw(moments, &blocks, &mut normal, &mut sums, solutions, draw));
+            (worker as u64..count as u64).step_by(workers).map(&mut drawn).collect()
         };
         let mut draws = vec![vec![f64::NAN; count * columns]; solutions.len()];
         let done = thread::scope(|scope| {
@@ -305,7 +299,7 @@ impl Spread {
         });
         for (draw, counters) in done {
             for (counter, values) in counters.into_iter().enumerate() {
-                draws[counter][draw * columns..][..columns].copy_from_slice(&values);
+                draws[counter][draw as usize * columns..][..columns].copy_from_slice(&values);
             }
         }
         let widen = BEYOND_DRAWS * student_95(blocks.len().saturating_sub(1)) / Z95
@@ -313,29 +307,27 @@ impl Spread {
         Self { columns, count, draws, widen }
     }
 
-    /// The 90 % interval of a weighted sum of unknowns around its estimate.
-    pub(crate) fn interval(&self, counter: usize, weights: &[(usize, f64)]) -> Option<(f64, f64)> {
-        let estimate = |draw: usize| -> f64 {
-            weights
-                .iter()
-                .map(|&(column, weight)| weight * self.draws[counter][draw * self.columns + column])
-                .sum()
+    /// The 90 % interval of a weighted sum of unknowns around its `estimate`: widened for few blocks and
+    /// many unknowns, and never below 0.
+    pub(crate) fn interval(
+        &self,
+        counter: usize,
+        weights: &[(usize, f64)],
+        estimate: f64,
+    ) -> Option<(f64, f64)> {
+        let of_draw = |draw: &[f64]| -> f64 {
+            weights.iter().map(|&(column, weight)| weight * draw[column]).sum()
         };
-        let mut sums: Vec<f64> =
-            (0..self.count).map(estimate).filter(|sum| sum.is_finite()).collect();
+        let draws = self.draws[counter].chunks_exact(self.columns).map(of_draw);
+        let mut sums: Vec<f64> = draws.filter(|sum| sum.is_finite()).collect();
         if sums.len() < self.count / 2 {
             return None;
         }
         sums.sort_unstable_by(f64::total_cmp);
         let at = |share: f64| sums[((sums.len() - 1) as f64 * share).round() as usize];
-        Some((at(0.05), at(0.95)))
-    }
-
-    /// The interval around `estimate`, widened for few blocks and many unknowns, and never below 0.
-    pub(crate) fn around(&self, estimate: f64, (low, high): (f64, f64)) -> (f64, f64) {
-        let low = estimate - self.widen * (estimate - low).max(0.0);
-        let high = estimate + self.widen * (high - estimate).max(0.0);
-        (low.max(0.0), high)
+        let low = estimate - self.widen * (estimate - at(0.05)).max(0.0);
+        let high = estimate + self.widen * (at(0.95) - estimate).max(0.0);
+        Some((low.max(0.0), high))
     }
 }
 

@@ -11,7 +11,6 @@ use stage2_model::{
 };
 use stage2_read::trace::events::RangePath;
 
-/// What samples add up to.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sums {
     /// Time of the windows, ns.
@@ -84,7 +83,7 @@ pub(super) fn stage_sums(
             sums.window_ns += segment.end - segment.start;
         }
     }
-    let mut contested = vec![false; series.spans.len()];
+    let mut contested = Vec::with_capacity(series.spans.len());
     let mut first = 0;
     for (at, &(start, end)) in series.spans.iter().enumerate() {
         while owners.segments.get(first).is_some_and(|segment| segment.end <= start) {
@@ -93,9 +92,7 @@ pub(super) fn stage_sums(
         let within = owners.segments.iter().skip(first).take_while(|segment| segment.start < end);
         let shared = beside.get(at).copied().unwrap_or(false)
             || within.clone().any(|segment| segment.owner().is_none());
-        if let Some(contested) = contested.get_mut(at) {
-            *contested = shared;
-        }
+        contested.push(shared);
         for segment in within {
             let part_ns = segment.end.min(end) - segment.start.max(start);
             if shared {
@@ -139,7 +136,6 @@ fn step_sums(series: &Series, windows: &[(Window, u32)], contested: &[bool]) -> 
     of_steps
 }
 
-/// Steps of a stage that a report lists.
 const STEPS: usize = 256;
 
 /// What the steps are of.
@@ -166,7 +162,6 @@ fn steps_of<'w>(
     (path == stage || within.is_some()).then(|| (path.to_owned(), windows))
 }
 
-/// The steps of a stage.
 pub(super) fn steps(
     of: &StepInputs<'_>,
     stage: &str,
@@ -194,6 +189,7 @@ pub(super) fn steps(
         let of_step = |step: &&SampledStep| Some(rate(step)? * step.gpu_window_ns as f64 / 1e9);
         median(covered.iter().filter_map(of_step).collect())
     };
+    let every = each.len().div_ceil(STEPS).max(1);
     Some(SampledSteps {
         path,
         median: curve,
@@ -201,10 +197,7 @@ pub(super) fn steps(
         covered: covered.len() as u64,
         dram_read_bytes: bytes(|step| step.rates.dram_read_bytes_per_s),
         dram_write_bytes: bytes(|step| step.rates.dram_write_bytes_per_s),
-        each: {
-            let every = each.len().div_ceil(STEPS).max(1);
-            each.into_iter().step_by(every).collect()
-        },
+        each: each.into_iter().step_by(every).collect(),
     })
 }
 
@@ -261,10 +254,8 @@ fn curve(
         SampledPoint {
             start_ns: place * each,
             length_ns: each.min(end - start - (place * each).min(end - start)),
-            dram_bytes_per_s: match (rates.dram_read_bytes_per_s, rates.dram_write_bytes_per_s) {
-                (Some(read), Some(written)) => Some(read + written),
-                _ => None,
-            },
+            dram_bytes_per_s: (rates.dram_read_bytes_per_s.zip(rates.dram_write_bytes_per_s))
+                .map(|(read, written)| read + written),
             tensor_percent: rates.tensor_percent,
             sm_active_percent: rates.sm_active_percent,
         }

@@ -2,9 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::counter_fit::{
-    Amount, Column, ColumnFit, CounterFit, Fit, FitError, Fitted, Kernel, Reason, Samples,
-};
+use crate::counter_fit::{Column, ColumnFit, Fit, Fitted, Kernel, Samples};
 use rustc_hash::FxHashMap;
 use stage2_contract::trace::ReadError;
 
@@ -24,31 +22,16 @@ use stage2_read::trace::libraries::RangeNames;
 const FITTED: [Metric; 5] =
     [Metric::DramRead, Metric::DramWrite, Metric::L2Sectors, Metric::Tensor, Metric::Issue];
 
-/// Why there is no fit.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum NoFit {
-    #[error(transparent)]
-    Read(#[from] ReadError),
-    #[error(transparent)]
-    Fit(#[from] FitError),
-}
-
 /// Amounts by stage (its place among the owners) and kind, in the order of [`FITTED`].
 type Amounts = FxHashMap<(u32, u32), [SampledAmount; FITTED.len()]>;
-
-/// Calls with a duration of one kind, and how long they took together.
-#[derive(Clone, Copy, Debug, Default)]
-struct Durations {
-    calls: u64,
-    ns: u64,
-}
 
 /// What is known of the kinds on one GPU, by stage and kind.
 #[derive(Debug, Default)]
 pub(super) struct OfGpu {
     amounts: Amounts,
-    /// In the file that holds the samples: shares are of the time in which the samples were taken.
-    durations: FxHashMap<(u32, u32), Durations>,
+    /// Calls in the file that holds the samples, and how long they took together, ns: shares are of the
+    /// time in which the samples were taken.
+    durations: FxHashMap<(u32, u32), (u64, u64)>,
 }
 
 impl OfGpu {
@@ -58,14 +41,14 @@ impl OfGpu {
 
     fn count(&mut self, kernel: &Kernel) {
         let Some(stage) = kernel.stage else { return };
-        let durations = self.durations.entry((stage, kernel.kind)).or_default();
-        durations.calls += 1;
-        durations.ns = durations.ns.saturating_add(kernel.end_ns - kernel.start_ns);
+        let (calls, ns) = self.durations.entry((stage, kernel.kind)).or_default();
+        *calls += 1;
+        *ns = ns.saturating_add(kernel.end_ns - kernel.start_ns);
     }
 
     fn mean_ns(&self, key: &(u32, u32)) -> Option<f64> {
-        let durations = self.durations.get(key).filter(|durations| durations.ns > 0)?;
-        Some(durations.ns as f64 / durations.calls as f64)
+        let &(calls, ns) = self.durations.get(key).filter(|(_, ns)| *ns > 0)?;
+        Some(ns as f64 / calls as f64)
     }
 }
 
@@ -75,20 +58,13 @@ pub(super) fn fit(
     libraries: &RangeNames,
     file: &SampledFile,
     wanted: &[bool],
-) -> Result<(Vec<OfGpu>, KindTable), NoFit> {
+) -> Result<(Vec<OfGpu>, KindTable), ReadError> {
     let mut all: Vec<OfGpu> = file.store.series.iter().map(|_| OfGpu::default()).collect();
-    let mut samples = Vec::new();
-    for series in &file.store.series {
-        samples.push(additive(series)?);
-    }
+    let samples: Vec<Samples> = file.store.series.iter().map(additive).collect();
     let kinds = file.kinds.iter().zip(&samples);
     let designs: Vec<_> = kinds.map(|(kinds, samples)| kinds.design(samples)).collect();
-    let mut fits: Vec<Fit<'_>> = samples
-        .iter()
-        .zip(&designs)
-        // Both times are of one clock. What the counters lag behind it, the samples show.
-        .map(|(samples, design)| Fit::new(samples, design, None))
-        .collect();
+    let fits = samples.iter().zip(&designs);
+    let mut fits: Vec<Fit<'_>> = fits.map(|(samples, design)| Fit::new(samples, design)).collect();
     let table = for_each(process, libraries, |item| {
         let Item::Work(work) = item else { return };
         let each = file.store.series.iter().zip(&file.held).zip(&mut fits).zip(&mut all);
@@ -108,8 +84,8 @@ pub(super) fn fit(
 }
 
 /// The samples in units that add up.
-fn additive(series: &Series) -> Result<Samples, FitError> {
-    let mut samples = Samples::new(FITTED.len())?;
+fn additive(series: &Series) -> Samples {
+    let mut samples = Samples::new(FITTED.len());
     let columns = FITTED.map(|wanted| series.metrics.iter().position(|metric| *metric == wanted));
     for (at, &(start, end)) in series.spans.iter().enumerate() {
         let values = series.sample(at);
@@ -120,9 +96,9 @@ fn additive(series: &Series) -> Result<Samples, FitError> {
                 *value = found * metric.unit() as f32 * share;
             }
         }
-        samples.push(start, end, &of_sample)?;
+        samples.push(start, end, &of_sample);
     }
-    Ok(samples)
+    samples
 }
 
 fn amounts(fitted: &Fitted) -> Amounts {
@@ -136,7 +112,7 @@ fn amounts(fitted: &Fitted) -> Amounts {
                     [(); FITTED.len()].map(|()| SampledAmount::Absent(NoAmount::NoCounter))
                 });
                 if let Some(place) = of_kind.get_mut(counter.counter) {
-                    *place = amount(column, counter);
+                    *place = amount(column);
                 }
             }
         }
@@ -144,32 +120,15 @@ fn amounts(fitted: &Fitted) -> Amounts {
     found
 }
 
-fn amount(column: &ColumnFit, counter: &CounterFit) -> SampledAmount {
-    SampledAmount::Absent(match column.amount {
-        Amount::Value { amount: value, low, high } => {
-            return SampledAmount::Known { value, low, high };
+fn amount(column: &ColumnFit) -> SampledAmount {
+    match column.amount {
+        SampledAmount::Absent(NoAmount::TooUncertain { low, high, .. })
+            if !(low.is_finite() && high.is_finite()) =>
+        {
+            SampledAmount::Absent(NoAmount::TooFewSamples { samples: column.samples })
         }
-        Amount::AtMost { limit } => return SampledAmount::AtMost { limit },
-        Amount::Unknown(Reason::NoSamples) => NoAmount::NoSamples,
-        Amount::Unknown(Reason::TooFewSamples { samples }) => NoAmount::TooFewSamples { samples },
-        Amount::Unknown(Reason::NoCounter) => NoAmount::NoCounter,
-        Amount::Unknown(Reason::Collinear { group }) => {
-            let group = counter.groups.get(group);
-            NoAmount::Together {
-                others: group.map_or(0, |group| group.members.len().saturating_sub(1) as u64),
-                total: group.and_then(|group| group.total.value()),
-            }
-        }
-        Amount::Unknown(Reason::TooUncertain { percent }) => {
-            let finite = |(low, high): &(f64, f64)| low.is_finite() && high.is_finite();
-            match column.interval.filter(finite) {
-                Some((low, high)) => NoAmount::TooUncertain { percent, low, high },
-                None => NoAmount::TooFewSamples { samples: column.samples },
-            }
-        }
-        Amount::Unknown(Reason::NeverIdle) => NoAmount::NeverIdle,
-        Amount::Unknown(Reason::Unsolved) => NoAmount::Unsolved,
-    })
+        ref known => known.clone(),
+    }
 }
 
 /// A kernel on one GPU, as rows and fits both know it: stage, name, blocks and threads.
@@ -177,7 +136,7 @@ type Key<'t> = (&'t str, &'t str, [u32; 3], [u32; 3]);
 
 /// Where a fit is of.
 pub(super) struct Place<'p> {
-    pub(super) device: &'p str,
+    pub(super) device: String,
     pub(super) peak_bytes_per_s: Option<f64>,
     /// Labels of the stages, by their place among the owners.
     pub(super) stages: Vec<&'p str>,

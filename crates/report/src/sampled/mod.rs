@@ -10,12 +10,14 @@ mod read;
 mod store;
 mod windows;
 
+use std::ops::Range;
+
 use crate::sampled::attribute::{StepInputs, percent};
 use crate::sampled::kernels::Place;
 use crate::sampled::read::{SampleContents, SampledFile};
 use crate::sampled::store::{Metric, Series};
 use stage2_contract::text::numbers::{count, counted, ms3};
-use stage2_contract::text::uuid_text;
+use stage2_contract::text::{uuid_text, visible};
 use stage2_contract::trace::{counters, window};
 use stage2_model::{
     DeviceRow, FULL_COVERAGE_PERCENT, Finding, Precision, Report, SampledCounters, SampledDevice,
@@ -62,14 +64,14 @@ fn without_samples(process: &ProcessCapture) -> Option<SampledDevice> {
     let why = process.meta.get(counters::OFF)?;
     Some(SampledDevice {
         file: process.file.clone(),
-        omitted: Some(stage2_contract::text::visible(why.as_bytes())),
+        omitted: Some(visible(why.as_bytes())),
         note: note(process),
         ..SampledDevice::default()
     })
 }
 
 fn note(process: &ProcessCapture) -> Option<String> {
-    process.meta.get(counters::NOTE).map(|note| stage2_contract::text::visible(note.as_bytes()))
+    process.meta.get(counters::NOTE).map(|note| visible(note.as_bytes()))
 }
 
 /// The FLOP/s that follow from the activity of the tensor pipe, at the peak of `precision`; BF16 where no
@@ -101,7 +103,6 @@ pub(crate) fn add_flops(report: &mut Report, precision: Option<Precision>) {
     }
 }
 
-/// Adds the rows of a file.
 fn add_file(
     report: &mut Report,
     process: &ProcessCapture,
@@ -135,16 +136,11 @@ fn add_file(
     for (series, held) in file.store.series.iter().zip(&file.held) {
         let row = device_row(report, process, series.device);
         let peak = peak_bytes_per_s(report, row);
-        let is_window = process.meta.get(window::BEGAN).is_some_and(|began| began == window::START);
-        let recorded = match (process.gated, is_window) {
-            (true, _) => RecordedWork::Parts,
-            (false, true) => RecordedWork::Between,
-            (false, false) => RecordedWork::All,
-        };
-        let idle = idle_traffic(series, held, peak, recorded);
+        let (idle_rate, foreign) =
+            idle_traffic(series, held, peak, idle_if_unrecorded(process, held));
         let others = file.other_processes.iter().find(|(device, _)| *device == series.device);
         let others = others.map_or(0, |(_, others)| *others);
-        let omitted = why_none(series, row, others).or(idle.foreign);
+        let omitted = why_none(series, row, others).or(foreign);
         let device = row.map_or_else(
             || format!("{} (name not known)", series.device),
             |row| row.device.clone(),
@@ -182,16 +178,14 @@ fn add_file(
         let stages = held.owners.stages.iter();
         let stages =
             stages.map(|path| attribute::label(&labels, *path).unwrap_or_default()).collect();
-        places.push((device.clone(), peak, stages));
-        found.devices.push(device_entry(process, series, device, omitted, idle.mean, peak));
+        places.push(Place { device: device.clone(), peak_bytes_per_s: peak, stages });
+        found.devices.push(device_entry(process, series, device, omitted, idle_rate, peak));
     }
     match kernels::fit(process, libraries, &file, &is_fitted) {
         Ok((fits, table)) => {
-            for ((device, peak_bytes_per_s, stages), of_gpu) in places.into_iter().zip(&fits) {
-                if !of_gpu.is_empty() {
-                    let place = Place { device: &device, peak_bytes_per_s, stages };
-                    kernels::attach(report, process, &place, of_gpu, &table);
-                }
+            let fitted = places.iter().zip(&fits).filter(|(_, of_gpu)| !of_gpu.is_empty());
+            for (place, of_gpu) in fitted {
+                kernels::attach(report, process, place, of_gpu, &table);
             }
         }
         Err(error) => findings.push(Finding::warning(
@@ -206,18 +200,14 @@ fn add_file(
 /// other processes on it.
 fn why_none(series: &Series, row: Option<&DeviceRow>, others: u32) -> Option<String> {
     if series.metrics.is_empty() && series.of_other_metrics > 0 {
-        return Some(
-            "the report reads none of the metrics that were sampled, which are in the trace file; name \
-             others (docs/counters.md lists them), or leave STAGE2_COUNTERS=on"
-                .to_owned(),
-        );
+        let why = "the report reads none of the metrics that were sampled, which are in the trace file; name \
+                   others (docs/counters.md lists them), or leave STAGE2_COUNTERS=on";
+        return Some(why.to_owned());
     }
     if row.is_some_and(|row| row.processes > 1) {
-        return Some(
-            "several traced processes used the GPU, and samples are of all of them; run one process on \
-             each GPU"
-                .to_owned(),
-        );
+        let why = "several traced processes used the GPU, and samples are of all of them; run one process \
+                   on each GPU";
+        return Some(why.to_owned());
     }
     (others > 0).then(|| {
         format!(
@@ -245,11 +235,7 @@ fn device_entry(
         omitted,
         note: note(process),
         interval_ns: Some(series.interval_ns),
-        metrics: series
-            .names
-            .iter()
-            .map(|name| stage2_contract::text::visible(name.as_bytes()))
-            .collect(),
+        metrics: series.names.iter().map(|name| visible(name.as_bytes())).collect(),
         samples: series.spans.len() as u64 + series.of_other_metrics,
         samples_unrecorded: process.gated.then_some(series.unrecorded),
         sampled_ns: series.sampled_ns(),
@@ -311,63 +297,53 @@ const PART_OF_COPY: f32 = 0.5;
 /// Idle samples from which on they say something.
 const FEW: usize = 20;
 
-/// What samples without work of ours say.
-struct Idle {
-    /// Mean DRAM traffic, bytes/s.
-    mean: Option<f64>,
-    /// Why somebody else used the GPU.
-    foreign: Option<String>,
+/// The samples that are without work if they hold no recorded work: none where only parts of the run are
+/// recorded; of a window of a process that runs on, those between the first and the last of its work.
+fn idle_if_unrecorded(process: &ProcessCapture, held: &SampleContents) -> Range<usize> {
+    if process.gated {
+        return 0..0;
+    }
+    if process.meta.get(window::BEGAN).is_none_or(|began| began != window::START) {
+        return 0..usize::MAX;
+    }
+    let first = held.work.iter().position(|works| *works).unwrap_or(0);
+    first..held.work.iter().rposition(|works| *works).unwrap_or(0)
 }
 
-/// What of a process's GPU work has records.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum RecordedWork {
-    All,
-    /// All between the first and the last of it: a window of a process that runs on.
-    Between,
-    Parts,
-}
-
-/// `recorded`: which samples without recorded work are without work.
+/// What the samples of `places` say that are without work: their mean DRAM traffic, bytes/s, and why
+/// somebody else used the GPU.
 fn idle_traffic(
     series: &Series,
     held: &SampleContents,
     peak: Option<f64>,
-    recorded: RecordedWork,
-) -> Idle {
+    places: Range<usize>,
+) -> (Option<f64>, Option<String>) {
     let column = |wanted| series.metrics.iter().position(|metric| *metric == wanted);
     let columns = [column(Metric::DramRead), column(Metric::DramWrite)];
     // What comes over a link is of a copy that another GPU, or the host, has the record of.
     let links = [Metric::NvlinkReceived, Metric::NvlinkSent, Metric::PcieRead, Metric::PcieWrite];
     let links = links.map(column);
     let least = peak.map_or(IDLE_BYTES_PER_S, |peak| peak * IDLE_PERCENT / 100.0);
+    let works = |at: usize| held.work.get(at).copied().unwrap_or(false);
     let mut rates: Vec<f64> = Vec::new();
-    if recorded != RecordedWork::Parts {
-        let works = |at: usize| held.work.get(at).copied().unwrap_or(false);
-        let between = held.work.iter().position(|works| *works).unwrap_or(0)
-            ..held.work.iter().rposition(|works| *works).unwrap_or(0);
-        for (at, (start, end)) in series.spans.iter().enumerate() {
-            if recorded == RecordedWork::Between && !between.contains(&at) {
-                continue;
-            }
-            // Write-backs follow work, and clocks are off by a little: neighbours count as work.
-            if (at.saturating_sub(1)..=at + 1).any(works) {
-                continue;
-            }
-            let values = series.sample(at);
-            let sum = |of: &[Option<usize>]| -> f32 {
-                of.iter().flatten().filter_map(|at| values.get(*at)).sum()
-            };
-            let bytes = sum(&columns);
-            let rate = f64::from(bytes) / (end - start) as f64 * 1e9;
-            let is_copy = rate > least && sum(&links) > bytes * PART_OF_COPY;
-            if columns.iter().any(Option::is_some) && !rate.is_nan() && !is_copy {
-                rates.push(rate);
-            }
+    for (at, (start, end)) in series.spans.iter().enumerate() {
+        // Write-backs follow work, and clocks are off by a little: neighbours count as work.
+        if !places.contains(&at) || (at.saturating_sub(1)..=at + 1).any(works) {
+            continue;
+        }
+        let values = series.sample(at);
+        let sum = |of: &[Option<usize>]| -> f32 {
+            of.iter().flatten().filter_map(|at| values.get(*at)).sum()
+        };
+        let bytes = sum(&columns);
+        let rate = f64::from(bytes) / (end - start) as f64 * 1e9;
+        let is_copy = rate > least && sum(&links) > bytes * PART_OF_COPY;
+        if columns.iter().any(Option::is_some) && !rate.is_nan() && !is_copy {
+            rates.push(rate);
         }
     }
     if rates.is_empty() {
-        return Idle { mean: None, foreign: None };
+        return (None, None);
     }
     let mean = rates.iter().sum::<f64>() / rates.len() as f64;
     rates.sort_by(f64::total_cmp);
@@ -384,7 +360,7 @@ fn idle_traffic(
             threshold / 1e9
         )
     });
-    Idle { mean: Some(mean), foreign }
+    (Some(mean), foreign)
 }
 
 /// What a reader should know of the samples.

@@ -29,7 +29,6 @@ pub(super) struct SampledFile {
     pub(super) other_processes: Vec<(u32, u32)>,
 }
 
-/// What the samples of one series hold.
 #[derive(Debug, Default)]
 pub(super) struct SampleContents {
     pub(super) owners: Owners,
@@ -66,7 +65,7 @@ pub(super) fn file(
         }
     }
     let mut marks: Vec<[Marks; 2]> = Vec::new();
-    let mut kinds: Vec<Kinds> = file.store.series.iter().map(|_| Kinds::new()).collect();
+    let mut kinds: Vec<Kinds> = file.store.series.iter().map(|_| Kinds::default()).collect();
     for series in &file.store.series {
         let owners = Owners::of(&file.windows.stages(series.device));
         file.held.push(SampleContents { owners, ..SampleContents::default() });

@@ -23,7 +23,6 @@ const LARGEST: f64 = 1e18;
 /// Largest percentage: rounding in the trace file and boost clocks explain less.
 const LARGEST_PERCENT: f64 = 120.0;
 
-/// Samples of all GPUs of a file.
 #[derive(Debug, Default)]
 pub(super) struct Store {
     /// Index in `series` of each set.
@@ -160,28 +159,19 @@ impl Series {
     }
 
     fn sort(&mut self) {
-        let width = self.metrics.len();
         if !self.spans.is_sorted() {
             let mut order: Vec<u32> =
                 (0..u32::try_from(self.spans.len()).unwrap_or(u32::MAX)).collect();
             order.sort_by_key(|&at| self.spans.get(at as usize).copied());
-            let value = |at: &u32| {
-                let first = *at as usize * width;
-                self.values.get(first..first + width).unwrap_or_default().iter().copied()
-            };
-            let values = order.iter().flat_map(value).collect();
-            self.spans =
-                order.iter().filter_map(|&at| self.spans.get(at as usize).copied()).collect();
-            self.values = values;
+            let order = || order.iter().map(|&at| at as usize);
+            self.values = order().flat_map(|at| self.sample(at).iter().copied()).collect();
+            self.spans = order().filter_map(|at| self.spans.get(at).copied()).collect();
         }
-        let mut last = 0;
-        let apart: Vec<bool> = (self.spans.iter())
-            .map(|&(start, end)| {
-                let apart = start >= last;
-                last = if apart { end } else { last };
-                apart
-            })
-            .collect();
+        let (mut last, mut apart) = (0, Vec::with_capacity(self.spans.len()));
+        for &(start, end) in &self.spans {
+            apart.push(start >= last);
+            last = if start >= last { end } else { last };
+        }
         let overlapping = apart.iter().filter(|apart| !**apart).count();
         if overlapping > 0 {
             self.unusable_samples += overlapping as u64;
@@ -197,7 +187,6 @@ impl Series {
         self.retain(&within);
     }
 
-    /// Keeps the samples that are marked.
     fn retain(&mut self, marked: &[bool]) {
         let width = self.metrics.len().max(1);
         let mut kept = marked.iter();

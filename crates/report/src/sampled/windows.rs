@@ -16,7 +16,6 @@ const MAX_STAGES: usize = 64;
 /// First start and last end of GPU work, ns of the GPU's clock.
 pub(super) type Window = (u64, u64);
 
-/// Windows of all stages and steps of a file.
 #[derive(Debug, Default)]
 pub(super) struct Windows {
     stages: FxHashMap<(u32, Numbered), Window>,
@@ -45,12 +44,10 @@ impl Windows {
         Parts::of(of_device.map(|(_, window)| *window).collect())
     }
 
-    /// The instances of the stages of a GPU.
     pub(super) fn stages(&self, device: u32) -> ByPath {
         by_path(&self.stages, device)
     }
 
-    /// The steps in stages of a GPU.
     pub(super) fn steps(&self, device: u32) -> ByPath {
         by_path(&self.steps, device)
     }

@@ -1,8 +1,8 @@
 //! Samples that follow from known amounts: the 90 % intervals must hold the truth as often as they say.
 
-use super::fit;
 use fastrand::Rng;
-use stage2_report::counter_fit::{Amount, Column, CounterFit, Kernel, Reason, Samples};
+use stage2_model::{NoAmount, SampledAmount};
+use stage2_report::counter_fit::{Column, CounterFit, Fit, Fitted, Kernel, Kinds, Samples};
 
 /// What is made hard for the fit.
 #[derive(Debug, Clone, Copy, Default)]
@@ -114,7 +114,7 @@ fn simulate(seed: u64, hard: Hardship) -> Truth {
         }
     }
     let mean = values.iter().map(|row| row[0] + row[1]).sum::<f64>() / (2 * rows) as f64;
-    let mut samples = Samples::new(2).expect("two counters");
+    let mut samples = Samples::new(2);
     let mut gap = 0;
     for (row, value) in values.iter().enumerate() {
         if gap == 0 && random.f64() < hard.gaps / 10.0 {
@@ -130,9 +130,18 @@ fn simulate(seed: u64, hard: Hardship) -> Truth {
             noisy[1] = f32::NAN;
         }
         let start = row as u64 * SAMPLE_NS as u64;
-        samples.push(start, start + SAMPLE_NS as u64, &noisy).expect("two values");
+        samples.push(start, start + SAMPLE_NS as u64, &noisy);
     }
     Truth { samples, kernels, amounts }
+}
+
+fn fit(truth: &Truth) -> Fitted {
+    let mut kinds = Kinds::default();
+    truth.kernels.iter().for_each(|kernel| kinds.add(kernel));
+    let design = kinds.design(&truth.samples);
+    let mut fit = Fit::new(&truth.samples, &design);
+    truth.kernels.iter().for_each(|kernel| fit.kernel(kernel));
+    fit.finish()
 }
 
 /// How many kinds have an interval, and in how many of them the truth lies; the same of those whose
@@ -162,31 +171,40 @@ impl Rates {
             let amount = of(column.column);
             // At zero an end of the interval may be off by what nobody would call an amount.
             let slack = 1e-3 * fit.measured / fit.samples as f64 / 30.0;
-            let is_open = matches!(
-                column.amount,
-                Amount::Unknown(Reason::Collinear { .. } | Reason::TooFewSamples { .. })
-            );
-            if let Some((low, high)) = column.interval.filter(|_| !is_open) {
+            if let (Some((low, high)), false) = (
+                column.interval,
+                matches!(
+                    column.amount,
+                    SampledAmount::Absent(
+                        NoAmount::Together { .. } | NoAmount::TooFewSamples { .. }
+                    )
+                ),
+            ) {
                 count(&mut self.intervals, low - slack <= amount && amount <= high + slack);
             }
             match column.amount {
-                Amount::Value { amount: value, low, high } => {
+                SampledAmount::Known { value, low, high } => {
                     count(&mut self.values, low <= amount && amount <= high);
                     self.width += (high - low) / 2.0 / value;
                 }
-                Amount::AtMost { limit } => count(&mut self.limits, amount <= limit),
-                Amount::Unknown(_) => {}
+                SampledAmount::AtMost { limit } => count(&mut self.limits, amount <= limit),
+                SampledAmount::Absent(_) => {}
             }
         }
         for group in &fit.groups {
-            let members = group.members.iter().map(|&member| &fit.columns[member]);
-            let total: f64 = members.map(|member| of(member.column) * member.calls as f64).sum();
+            let total: f64 = group
+                .members
+                .iter()
+                .map(|&of_group| {
+                    of(fit.columns[of_group].column) * fit.columns[of_group].calls as f64
+                })
+                .sum();
             match group.total {
-                Amount::Value { low, high, .. } => {
+                SampledAmount::Known { low, high, .. } => {
                     count(&mut self.groups, low <= total && total <= high)
                 }
-                Amount::AtMost { limit } => count(&mut self.groups, total <= limit),
-                Amount::Unknown(_) => {}
+                SampledAmount::AtMost { limit } => count(&mut self.groups, total <= limit),
+                SampledAmount::Absent(_) => {}
             }
         }
     }
@@ -201,8 +219,8 @@ fn rates(name: &str, hard: Hardship) -> Rates {
     let mut shifts = Vec::new();
     for seed in 0..8 {
         let truth = simulate(seed, hard);
-        let fitted = fit(&truth.samples, &truth.kernels, None);
-        shifts.push(fitted.shift.edges());
+        let fitted = fit(&truth);
+        shifts.push(fitted.edges);
         for counter in &fitted.stages[0].counters {
             rates.add(&truth, counter);
         }
@@ -223,29 +241,32 @@ fn rates(name: &str, hard: Hardship) -> Rates {
     rates
 }
 
-fn usual() -> Hardship {
-    Hardship {
-        call_noise: 0.03,
-        sample_noise: 0.005,
-        edge_noise_ns: 200.0,
-        late_ns: 800.0,
-        ..Hardship::default()
-    }
-}
+const USUAL: Hardship = Hardship {
+    call_noise: 0.03,
+    sample_noise: 0.005,
+    edge_noise_ns: 200.0,
+    late_ns: 800.0,
+    gaps: 0.0,
+    missing: 0.0,
+    two_streams: false,
+    twins: false,
+    back_to_back: false,
+    front_loaded: 0.0,
+};
 
 #[test]
 fn intervals_hold_the_truth() {
     for (name, hard) in [
-        ("usual", usual()),
+        ("usual", USUAL),
         (
             "much noise",
-            Hardship { call_noise: 0.2, sample_noise: 0.1, edge_noise_ns: 1_000.0, ..usual() },
+            Hardship { call_noise: 0.2, sample_noise: 0.1, edge_noise_ns: 1_000.0, ..USUAL },
         ),
-        ("gaps", Hardship { gaps: 0.2, ..usual() }),
-        ("missing metrics", Hardship { missing: 0.4, ..usual() }),
-        ("two streams", Hardship { two_streams: true, ..usual() }),
-        ("back to back", Hardship { back_to_back: true, ..usual() }),
-        ("collinear", Hardship { twins: true, ..usual() }),
+        ("gaps", Hardship { gaps: 0.2, ..USUAL }),
+        ("missing metrics", Hardship { missing: 0.4, ..USUAL }),
+        ("two streams", Hardship { two_streams: true, ..USUAL }),
+        ("back to back", Hardship { back_to_back: true, ..USUAL }),
+        ("collinear", Hardship { twins: true, ..USUAL }),
     ] {
         let rates = rates(name, hard);
         assert!(Rates::share(rates.intervals) >= 0.85, "{name}: {rates:?}");
@@ -259,27 +280,39 @@ fn intervals_hold_the_truth() {
     for front_loaded in [0.1, 0.3] {
         rates(
             &format!("calls that move their amount early, {front_loaded}"),
-            Hardship { front_loaded, ..usual() },
+            Hardship { front_loaded, ..USUAL },
         );
     }
 }
 
 #[test]
 fn kinds_that_run_at_the_same_time_share_a_total() {
-    let truth = simulate(1, Hardship { twins: true, ..usual() });
-    let fitted = fit(&truth.samples, &truth.kernels, None);
+    let truth = simulate(1, Hardship { twins: true, ..USUAL });
+    let fitted = fit(&truth);
     for counter in &fitted.stages[0].counters {
-        let twins = [0, 1].map(|kind| {
-            let mut columns = counter.columns.iter();
-            columns.position(|column| column.column == Column::Kind(kind)).expect("a column")
-        });
+        let of = |kind| {
+            counter
+                .columns
+                .iter()
+                .position(|column| column.column == Column::Kind(kind))
+                .expect("a column")
+        };
+        let twins = [of(0), of(1)];
         for twin in twins {
-            let amount = counter.columns[twin].amount;
-            assert!(matches!(amount, Amount::Unknown(Reason::Collinear { .. })), "{amount:?}");
+            let amount = &counter.columns[twin].amount;
+            assert!(
+                matches!(amount, SampledAmount::Absent(NoAmount::Together { .. })),
+                "{amount:?}"
+            );
         }
-        let holds = |members: &[usize]| twins.iter().all(|twin| members.contains(twin));
-        let group = counter.groups.iter().find(|group| holds(&group.members)).expect("a group");
-        let amount = group.total.value().expect("the total is known");
+        let group = counter
+            .groups
+            .iter()
+            .find(|group| twins.iter().all(|twin| group.members.contains(twin)))
+            .expect("a group");
+        let SampledAmount::Known { value: amount, .. } = group.total else {
+            panic!("the total is known: {group:?}")
+        };
         let calls = counter.columns[twins[0]].calls as f64;
         let total: f64 =
             [0, 1].iter().map(|&kind: &usize| calls * truth.amounts[kind][counter.counter]).sum();
@@ -320,15 +353,16 @@ fn a_long_kernel_that_reads_unevenly_takes_nothing_from_the_next_one() {
             *value += bytes * within as f64 / (end - start) as f64;
         }
     }
-    let mut samples = Samples::new(1).expect("one counter");
+    let mut samples = Samples::new(1);
     for (row, value) in values.iter().enumerate() {
         let start = row as u64 * 100_000;
-        samples.push(start, start + 100_000, &[*value as f32]).expect("one value");
+        samples.push(start, start + 100_000, &[*value as f32]);
     }
-    let fitted = fit(&samples, &kernels, None);
+    let truth = Truth { samples, kernels, amounts: Vec::new() };
+    let fitted = fit(&truth);
     for (column, bytes) in fitted.stages[0].counters[0].columns.iter().zip([54e6, 8e6]) {
         let amount = column.amount.value().expect("it is known");
-        assert!((amount / bytes - 1.0).abs() < 0.03, "{amount} of {bytes}: {:?}", fitted.shift);
+        assert!((amount / bytes - 1.0).abs() < 0.03, "{amount} of {bytes}: {:?}", fitted.edges);
     }
 }
 
@@ -336,10 +370,10 @@ fn a_long_kernel_that_reads_unevenly_takes_nothing_from_the_next_one() {
 fn a_kernel_that_always_runs_does_not_get_the_background() {
     // 20 ms in which nothing runs, then one kernel after the other: 2 MB in 70 us each, over a
     // background of 1 GB/s.
-    let mut samples = Samples::new(1).expect("one counter");
+    let mut samples = Samples::new(1);
     for row in 0..1_200 {
         let work = if row < 200 { 0.0 } else { 2e6 * 100.0 / 70.0 };
-        samples.push(row * 100_000, (row + 1) * 100_000, &[work + 1e5]).expect("one value");
+        samples.push(row * 100_000, (row + 1) * 100_000, &[work + 1e5]);
     }
     let calls = (0..1_428).map(|call| 20_000_000 + call * 70_000);
     let kernel = |start_ns| Kernel {
@@ -350,9 +384,8 @@ fn a_kernel_that_always_runs_does_not_get_the_background() {
         class: 0,
         step: None,
     };
-    let fitted = fit(&samples, &calls.map(kernel).collect::<Vec<_>>(), None);
-    let counter = &fitted.stages[0].counters[0];
-    assert_eq!(counter.background, Amount::Unknown(Reason::NeverIdle));
-    let amount = counter.columns[0].amount.value().expect("it is known");
+    let truth = Truth { samples, kernels: calls.map(kernel).collect(), amounts: Vec::new() };
+    let fitted = fit(&truth);
+    let amount = fitted.stages[0].counters[0].columns[0].amount.value().expect("it is known");
     assert!((amount / 2e6 - 1.0).abs() < 0.01, "{amount} bytes for 2 MB");
 }
