@@ -107,15 +107,11 @@ pub(crate) fn assumptions(shape: &Shape, lm_head: LmHead) -> Vec<String> {
 pub(super) struct Weights {
     /// Attention projections of all layers.
     pub(crate) attention: f64,
-    /// MLPs of the dense layers.
     pub(crate) mlp: f64,
     /// Routers, and the gates of shared experts.
     pub(super) router: f64,
-    /// All routed experts.
     pub(super) routed_experts: f64,
-    /// The routed experts that one token goes through.
     pub(super) active_experts: f64,
-    /// All shared experts.
     pub(super) shared_experts: f64,
     /// Output projection, and as many in the token embedding; counted here even where it is the embedding.
     pub(super) lm_head: f64,
@@ -187,7 +183,6 @@ fn attention(a: &Attention, width: f64) -> f64 {
     }
 }
 
-/// One MLP or expert.
 fn mlp(mlp: &Mlp, width: f64, intermediate: u64) -> f64 {
     let projections = if mlp.gated { 3.0 } else { 2.0 };
     projections * width * intermediate as f64
@@ -290,7 +285,6 @@ pub(super) fn vision_assumption(shape: &VisionParts, tokens: &TokenCounts) -> Op
     ))
 }
 
-/// One square view of `edge` pixels.
 fn of_view(shape: &VisionParts, part: VisionPart, edge: u64) -> f64 {
     let patches_per_edge = edge / shape.sam.patch_size.max(1);
     let features = features(&shape.sam, patches_per_edge);
@@ -346,7 +340,6 @@ fn sam(sam: &Sam, patches_per_edge: u64) -> f64 {
         + downsampling
 }
 
-/// Layers of a plain vision transformer.
 fn transformer(width: u64, layers: u64, mlp_width: u64, tokens: f64) -> f64 {
     let d = width as f64;
     let of_token = 4.0 * d * d + 2.0 * d * mlp_width as f64 + 2.0 * tokens * d;

@@ -11,6 +11,7 @@ use crate::llm::shape::{
     Attention, Clip, MAX_LAYERS, Mla, Mlp, Moe, Projector, Sam, Shape, Vision, VisionParts,
 };
 use serde_json::{Map, Value};
+use stage2_contract::text::{shorten, visible};
 use stage2_model::Dtype;
 use stage2_read::files;
 
@@ -47,17 +48,11 @@ pub struct HuggingFaceError {
 const SIZE_LIMIT_BYTES: u64 = 16 << 20;
 
 /// Reads a `config.json`, or that of a folder.
-///
-/// # Errors
-/// The file cannot be read, is no JSON, lacks a key, or describes what cannot be modelled.
 pub(crate) fn read(path: &Path) -> Result<HuggingFace, HuggingFaceError> {
     read_with_text(path).map(|(read, _)| read)
 }
 
-/// Reads a `config.json`, or that of a folder, and returns the text of the file with it.
-///
-/// # Errors
-/// As [`read`].
+/// [`read`], with the text of the file.
 pub(crate) fn read_with_text(path: &Path) -> Result<(HuggingFace, String), HuggingFaceError> {
     let path = if path.is_dir() { path.join("config.json") } else { path.to_owned() };
     files::read_text(&path, SIZE_LIMIT_BYTES)
@@ -66,10 +61,6 @@ pub(crate) fn read_with_text(path: &Path) -> Result<(HuggingFace, String), Huggi
         .map_err(|problem| HuggingFaceError { path, problem })
 }
 
-/// Reads the text of a `config.json`.
-///
-/// # Errors
-/// It is no JSON, lacks a key, or describes what cannot be modelled.
 pub(crate) fn from_json(text: &str) -> Result<HuggingFace, Problem> {
     let json: Value = serde_json::from_str(text).map_err(|e| Problem::NotJson(e.to_string()))?;
     let Value::Object(top) = &json else {
@@ -95,7 +86,7 @@ pub(crate) fn from_json(text: &str) -> Result<HuggingFace, Problem> {
         hidden_size,
         num_hidden_layers: layers,
         vocab_size: keys.need(&["vocab_size", "padded_vocab_size"])?,
-        tie_word_embeddings: tied.unwrap_or_else(|| TIED_UNLESS_SAID.contains(&kind.as_str())),
+        tie_word_embeddings: tied.unwrap_or_else(|| is_listed(TIED_UNLESS_SAID, &kind)),
         attention: attention(&keys, &kind, hidden_size, layers)?,
         mlp: Mlp { intermediate_size: dense_width, ..mlp },
         moe,
@@ -127,46 +118,25 @@ fn language_model(top: &Map<String, Value>) -> (&'static str, &Map<String, Value
 }
 
 /// Kinds of models whose MLP has two projections.
-const NOT_GATED: [&str; 14] = [
-    "gpt2",
-    "gpt_neo",
-    "gpt_neox",
-    "gptj",
-    "gpt_bigcode",
-    "codegen",
-    "opt",
-    "phi",
-    "bloom",
-    "falcon",
-    "mpt",
-    "starcoder2",
-    "nemotron",
-    "apertus",
-];
+const NOT_GATED: &str = "gpt2 gpt_neo gpt_neox gptj gpt_bigcode codegen opt phi bloom falcon mpt \
+    starcoder2 nemotron apertus";
 /// Kinds whose output projection is the embedding unless they say otherwise.
-const TIED_UNLESS_SAID: [&str; 10] = [
-    "gpt2",
-    "gpt_neo",
-    "gpt_bigcode",
-    "opt",
-    "bloom",
-    "falcon",
-    "gemma",
-    "gemma2",
-    "gemma3",
-    "gemma3_text",
-];
+const TIED_UNLESS_SAID: &str =
+    "gpt2 gpt_neo gpt_bigcode opt bloom falcon gemma gemma2 gemma3 gemma3_text";
 /// Parts of the names of models with layers that are neither attention nor MLP.
-const NOT_TRANSFORMERS: [&str; 8] =
-    ["mamba", "jamba", "rwkv", "zamba", "recurrent_gemma", "falcon_h1", "bamba", "nemotron_h"];
+const NOT_TRANSFORMERS: &str = "mamba jamba rwkv zamba recurrent_gemma falcon_h1 bamba nemotron_h";
+
+fn is_listed(kinds: &str, kind: &str) -> bool {
+    kinds.split(' ').any(|known| known == kind)
+}
 
 fn refuse_what_is_no_decoder(keys: &Keys<'_>, kind: &str) -> Result<(), Problem> {
     if keys.flag("is_encoder_decoder") == Some(true) {
         return Err(Problem::NotModelled("an encoder-decoder (is_encoder_decoder)".to_owned()));
     }
-    match NOT_TRANSFORMERS.iter().find(|part| kind.contains(**part)) {
-        Some(_) => Err(Problem::NotModelled(format!("the layers of model_type {kind:?}"))),
-        None => Ok(()),
+    match NOT_TRANSFORMERS.split(' ').any(|part| kind.contains(part)) {
+        true => Err(Problem::NotModelled(format!("the layers of model_type {kind:?}"))),
+        false => Ok(()),
     }
 }
 
@@ -177,7 +147,7 @@ fn mlp(
     assumptions: &mut Vec<String>,
 ) -> Result<Mlp, Problem> {
     let names = ["intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_size", "hidden_dim"];
-    let gated = !NOT_GATED.contains(&kind);
+    let gated = !is_listed(NOT_GATED, kind);
     let intermediate_size = match keys.size(&names)? {
         Some(size) => size,
         None if !gated => {
@@ -256,9 +226,8 @@ fn quantised_dtype(keys: &Keys<'_>, assumptions: &mut Vec<String>) -> Option<Dty
     };
     assumptions.push(match dtype {
         Some(dtype) => format!(
-            "Weights are quantised ({method}): read as {}, with scales and what is left out of the \
-             quantisation not counted apart.",
-            dtype
+            "Weights are quantised ({method}): read as {dtype}, with scales and what is left out of the \
+             quantisation not counted apart."
         ),
         None => format!(
             "The quantisation {method:?} is not understood: weights are counted as if there were \
@@ -269,11 +238,7 @@ fn quantised_dtype(keys: &Keys<'_>, assumptions: &mut Vec<String>) -> Option<Dty
 }
 
 /// The window and the number of layers that have it.
-pub(super) fn sliding(
-    keys: &Keys<'_>,
-    kind: &str,
-    layers: u64,
-) -> Result<(Option<u64>, u64), Problem> {
+fn sliding(keys: &Keys<'_>, kind: &str, layers: u64) -> Result<(Option<u64>, u64), Problem> {
     let by_layer = keys.texts("layer_types")?;
     let window = match keys.size(&["sliding_window"])? {
         // Which layers are chunked is said layer by layer, or not at all.
@@ -285,7 +250,8 @@ pub(super) fn sliding(
         known_layers(&by_layer)?;
         return Ok((None, 0));
     };
-    if !by_layer.is_empty() {
+    let asked = keys.flag("use_sliding_window") == Some(true);
+    let sliding = if !by_layer.is_empty() {
         let sliding = known_layers(&by_layer)?;
         if by_layer.len() as u64 != layers {
             return Err(Problem::Wrong {
@@ -294,10 +260,8 @@ pub(super) fn sliding(
                 expected: format!("one for each of {layers} layers"),
             });
         }
-        return Ok(if sliding == 0 { (None, 0) } else { (Some(window), sliding) });
-    }
-    let asked = keys.flag("use_sliding_window") == Some(true);
-    let sliding = if kind.starts_with("qwen") {
+        sliding
+    } else if kind.starts_with("qwen") {
         // Windows are off there unless asked for, and begin above a layer.
         let first = keys.size(&["max_window_layers"])?.unwrap_or(layers);
         if asked { layers.saturating_sub(first) } else { 0 }
@@ -308,7 +272,7 @@ pub(super) fn sliding(
     } else {
         layers
     };
-    Ok(if sliding == 0 { (None, 0) } else { (Some(window), sliding) })
+    Ok((Some(window).filter(|_| sliding > 0), sliding))
 }
 
 /// Counts the windowed layers.
@@ -324,13 +288,7 @@ fn known_layers(by_layer: &[&str]) -> Result<u64, Problem> {
     Ok(sliding)
 }
 
-/// Mixture of experts, if there is one.
-pub(super) fn moe(
-    keys: &Keys<'_>,
-    kind: &str,
-    layers: u64,
-    mlp: &Mlp,
-) -> Result<Option<Moe>, Problem> {
+fn moe(keys: &Keys<'_>, kind: &str, layers: u64, mlp: &Mlp) -> Result<Option<Moe>, Problem> {
     let names = [
         "num_local_experts",
         "n_routed_experts",
@@ -393,24 +351,19 @@ fn moe_layers(keys: &Keys<'_>, layers: u64) -> Result<u64, Problem> {
 }
 
 /// A plain vision transformer; none, with an assumption, where the encoder is something else.
-pub(super) fn plain_vision(
-    top: &Map<String, Value>,
-    assumptions: &mut Vec<String>,
-) -> Option<Vision> {
+fn plain_vision(top: &Map<String, Value>, assumptions: &mut Vec<String>) -> Option<Vision> {
     let section = top.get("vision_config")?.as_object()?;
     let keys = Keys::new(section, "vision_config");
-    let size = |names: &[&str]| keys.size(names).ok().flatten();
     let plain = || {
-        let vision = Vision {
-            hidden_size: size(&["hidden_size", "embed_dim", "width"])?,
-            num_hidden_layers: size(&["num_hidden_layers", "depth", "layers"])?,
-            intermediate_size: size(&["intermediate_size"])?,
-            image_size: size(&["image_size", "img_size"])?,
-            patch_size: size(&["patch_size"])?,
-        };
-        vision.check().is_ok().then_some(vision)
+        Ok::<_, Problem>(Vision {
+            hidden_size: keys.need(&["hidden_size", "embed_dim", "width"])?,
+            num_hidden_layers: keys.need(&["num_hidden_layers", "depth", "layers"])?,
+            intermediate_size: keys.need(&["intermediate_size"])?,
+            image_size: keys.need(&["image_size", "img_size"])?,
+            patch_size: keys.need(&["patch_size"])?,
+        })
     };
-    let vision = plain();
+    let vision = plain().ok().filter(|vision| vision.check().is_ok());
     if vision.is_none() {
         assumptions.push(
             "The vision encoder is no plain vision transformer of a fixed size: its FLOPs are not \
@@ -430,10 +383,7 @@ const CROP_SIZE: u64 = 640;
 
 /// SAM, CLIP and a linear projector, as DeepSeek-OCR names them; none: another encoder, or a size is
 /// missing.
-pub(super) fn vision_parts(
-    top: &Map<String, Value>,
-    assumptions: &mut Vec<String>,
-) -> Option<VisionParts> {
+fn vision_parts(top: &Map<String, Value>, assumptions: &mut Vec<String>) -> Option<VisionParts> {
     let section = top.get("vision_config")?.as_object()?;
     let whole = Keys::new(section, "vision_config");
     let widths = section.get("width")?.as_object()?;
@@ -497,10 +447,8 @@ pub enum Problem {
     NotModelled(String),
 }
 
-/// Characters of a wrong value that an error shows.
 const SHOWN: usize = 40;
 
-/// One object of the file.
 pub(super) struct Keys<'a> {
     map: &'a Map<String, Value>,
     section: &'a str,
@@ -528,10 +476,7 @@ impl<'a> Keys<'a> {
     }
 
     fn wrong(&self, key: String, value: &Value, expected: &str) -> Problem {
-        let found = stage2_contract::text::shorten(
-            &stage2_contract::text::visible(value.to_string().as_bytes()),
-            SHOWN,
-        );
+        let found = shorten(&visible(value.to_string().as_bytes()), SHOWN);
         Problem::Wrong { key, found, expected: expected.to_owned() }
     }
 
@@ -544,7 +489,6 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// A whole number that has to be there.
     pub(super) fn need(&self, names: &[&str]) -> Result<u64, Problem> {
         let missing = || Problem::Missing(self.path(names.first().unwrap_or(&"")));
         self.size(names)?.ok_or_else(missing)

@@ -11,18 +11,13 @@ use serde_json::Value;
 pub struct Shape {
     /// Width of the residual stream.
     pub hidden_size: u64,
-    /// Decoder layers.
     pub num_hidden_layers: u64,
     /// Rows of the embedding and of the output projection.
     pub vocab_size: u64,
-    /// The output projection is the embedding.
     #[serde(default)]
     pub tie_word_embeddings: bool,
-    /// Attention of every layer.
     pub attention: Attention,
-    /// MLP of the dense layers.
     pub mlp: Mlp,
-    /// Mixture of experts.
     pub moe: Option<Moe>,
     /// The vision encoder, if it is a plain vision transformer.
     pub vision: Option<Vision>,
@@ -75,7 +70,6 @@ pub struct Mlp {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Moe {
-    /// Routed experts of a layer.
     pub num_experts: u64,
     /// Routed experts that a token goes through.
     pub num_experts_per_tok: u64,
@@ -102,7 +96,6 @@ pub struct Vision {
     pub intermediate_size: u64,
     /// Edge of the square input, pixels.
     pub image_size: u64,
-    /// Edge of a patch, pixels.
     pub patch_size: u64,
 }
 
@@ -115,9 +108,7 @@ pub struct VisionParts {
     pub image_size: u64,
     /// Edge of the square view of a crop, pixels; null: images are not cropped.
     pub crop_size: Option<u64>,
-    /// Sees the pixels.
     pub sam: Sam,
-    /// Sees what SAM leaves.
     pub clip: Clip,
     /// Sees the features of both, side by side.
     pub projector: Projector,
@@ -132,7 +123,6 @@ pub struct Sam {
     pub num_hidden_layers: u64,
     /// Width of its MLP, of two projections.
     pub intermediate_size: u64,
-    /// Edge of a patch, pixels.
     pub patch_size: u64,
     /// Edge of an attention window, patches.
     pub window_size: u64,
@@ -154,7 +144,6 @@ pub struct Clip {
     pub intermediate_size: u64,
 }
 
-/// One linear layer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Projector {
@@ -206,8 +195,8 @@ impl Shape {
         within("attention.num_key_value_heads", a.num_key_value_heads, 1, a.num_attention_heads)?;
         within("attention.num_sliding_layers", a.num_sliding_layers, 0, layers)?;
         if a.sliding_window.is_none() && a.num_sliding_layers > 0 {
-            let what =
-                format!("num_sliding_layers={}, but no sliding_window", a.num_sliding_layers);
+            let windowed = a.num_sliding_layers;
+            let what = format!("num_sliding_layers={windowed}, but no sliding_window");
             return Err(ShapeError::Contradiction(what));
         }
         if let Some(mla) = &a.mla
@@ -275,10 +264,9 @@ fn check_value(path: &str, value: &Value) -> Result<(), ShapeError> {
 }
 
 fn within(key: &str, value: u64, least: u64, most: u64) -> Result<(), ShapeError> {
-    if (least..=most).contains(&value) {
-        Ok(())
-    } else {
-        Err(ShapeError::OutOfRange { key: key.to_owned(), value, least, most })
+    match (least..=most).contains(&value) {
+        true => Ok(()),
+        false => Err(ShapeError::OutOfRange { key: key.to_owned(), value, least, most }),
     }
 }
 

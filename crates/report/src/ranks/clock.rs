@@ -267,10 +267,14 @@ impl SliceClock {
         if offsets.iter().any(|offset| offset.root != root) {
             return None;
         }
-        let mut errors: Vec<u64> = offsets.iter().map(|offset| offset.error_ns).collect();
-        errors.sort_unstable_by(|a, b| b.cmp(a));
-        Some(errors.into_iter().take(2).fold(0, u64::saturating_add))
+        Some(sum_of_largest_two(offsets.iter().map(|offset| offset.error_ns).collect()))
     }
+}
+
+/// What two of several times may be off by against each other, at most.
+pub(super) fn sum_of_largest_two(mut errors_ns: Vec<u64>) -> u64 {
+    errors_ns.sort_unstable_by(|a, b| b.cmp(a));
+    errors_ns.into_iter().take(2).fold(0, u64::saturating_add)
 }
 
 #[cfg(test)]

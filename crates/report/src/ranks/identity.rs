@@ -28,7 +28,6 @@ const FAMILIES: [&[&str]; 6] = [
 /// Fact that names the parent of a forked child.
 const META_FORK_OF: &str = "fork.of";
 
-/// A member of a communicator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     hash: u64,
@@ -38,7 +37,6 @@ struct Place {
 
 const NCCL: &str = "NCCL communicator";
 
-/// A process and its place in its job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Process {
     pub(super) row: ProcessRow,
@@ -57,7 +55,6 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// What the facts of a process say.
     pub(super) fn of(process: &ProcessCapture) -> Self {
         let variable = |name: &str| process.meta.get(&format!("env.{name}"));
         let number = |name: &str| variable(name)?.trim().parse::<u64>().ok();
@@ -120,8 +117,7 @@ impl Process {
     /// The job that its rank is one of, as far as that is known: ranks of different communicators
     /// are not the same.
     fn job(&self) -> Option<u64> {
-        let place = self.communicator.filter(|_| self.is_from(NCCL));
-        place.map(|place| place.hash)
+        self.communicator.filter(|_| self.is_from(NCCL)).map(|place| place.hash)
     }
 
     /// Its rank, if it counts as one of the job.
@@ -130,7 +126,6 @@ impl Process {
     }
 }
 
-/// The ranks of all processes.
 #[derive(Debug, Default)]
 pub(super) struct Job {
     pub(super) seen: u64,
@@ -138,7 +133,6 @@ pub(super) struct Job {
     pub(super) findings: Vec<Finding>,
 }
 
-/// Settles who is which.
 pub(super) fn settle(processes: &mut [Process]) -> Job {
     let mut job = Job::default();
     forget_batch_script(processes);
@@ -291,13 +285,26 @@ mod tests {
     use super::*;
     use stage2_read::trace::collectives::{Call, Communicator};
 
-    fn process(file: &str, facts: &[(&str, &str)], kernels: u64) -> Process {
+    fn capture(file: &str, facts: &[(&str, &str)]) -> ProcessCapture {
         let mut capture = stage2_read::trace::Tally::default().finish();
         capture.file = file.to_owned();
-        capture.counts.kernels = kernels;
         let facts = facts.iter().map(|&(name, value)| (format!("env.{name}"), value.to_owned()));
         capture.meta.extend(facts);
+        capture
+    }
+
+    fn process(file: &str, facts: &[(&str, &str)], kernels: u64) -> Process {
+        let mut capture = capture(file, facts);
+        capture.counts.kernels = kernels;
         Process::of(&capture)
+    }
+
+    fn what(job: &Job) -> Vec<&str> {
+        job.findings.iter().map(|finding| finding.what.as_str()).collect()
+    }
+
+    fn sources(processes: &[Process]) -> Vec<Option<&str>> {
+        processes.iter().map(|process| process.row.rank_source.as_deref()).collect()
     }
 
     fn ranks(processes: &[Process]) -> Vec<(Option<u64>, Option<u64>, bool)> {
@@ -308,27 +315,19 @@ mod tests {
     fn every_launcher_is_understood_and_torchrun_wins_over_slurm() {
         let slurm = [("SLURM_PROCID", "5"), ("SLURM_LOCALID", "1"), ("SLURM_NTASKS", "8")];
         let torchrun = [("RANK", "6"), ("LOCAL_RANK", "2"), ("WORLD_SIZE", "8")];
+        let (rank, local) = (("OMPI_COMM_WORLD_RANK", "7"), ("OMPI_COMM_WORLD_LOCAL_RANK", "3"));
+        let mpi = [rank, local, ("OMPI_COMM_WORLD_SIZE", "8"), ("PMIX_RANK", "7")];
         let mut all = [
             process("a", &[slurm, torchrun].concat(), 1),
             process("b", &slurm, 1),
-            process(
-                "c",
-                &[
-                    ("OMPI_COMM_WORLD_RANK", "7"),
-                    ("OMPI_COMM_WORLD_LOCAL_RANK", "3"),
-                    ("OMPI_COMM_WORLD_SIZE", "8"),
-                    ("PMIX_RANK", "7"),
-                ],
-                1,
-            ),
+            process("c", &mpi, 1),
             process("d", &[("PMI_RANK", "0"), ("PMI_SIZE", "8"), ("MPI_LOCALRANKID", "0")], 1),
         ];
         let job = settle(&mut all);
         let some = |rank, local| (Some(rank), Some(local), false);
         assert_eq!(ranks(&all), [some(6, 2), some(5, 1), some(7, 3), some(0, 0)]);
         assert_eq!((job.seen, job.expected), (4, Some(8)));
-        assert_eq!(job.findings.len(), 1);
-        assert_eq!(job.findings[0].what, "ranks seen: 4 of 8");
+        assert_eq!(what(&job), ["ranks seen: 4 of 8"]);
     }
 
     #[test]
@@ -353,10 +352,7 @@ mod tests {
 
     /// A worker that communicates: (hash, rank, members, GPUs of it) of each communicator.
     fn worker(file: &str, facts: &[(&str, &str)], of: &[(u64, u64, u64, u32)]) -> Process {
-        let mut capture = stage2_read::trace::Tally::default().finish();
-        capture.file = file.to_owned();
-        let facts = facts.iter().map(|&(name, value)| (format!("env.{name}"), value.to_owned()));
-        capture.meta.extend(facts);
+        let mut capture = capture(file, facts);
         capture.collectives.calls.push(Call::default());
         let communicator = |&(hash, rank, members, local)| {
             let (members, rank) = (Some(members), Some(rank));
@@ -406,8 +402,7 @@ mod tests {
         ];
         let job = settle(&mut all);
         assert_eq!((job.seen, job.expected), (4, Some(4)));
-        let what: Vec<&str> = job.findings.iter().map(|finding| finding.what.as_str()).collect();
-        assert_eq!(what, ["the ranks come from 2 separate communicators"]);
+        assert_eq!(what(&job), ["the ranks come from 2 separate communicators"]);
         // One member of the second was not recorded, which is the larger one.
         let mut all = [
             worker("a", &[], &[(7, 0, 2, 1)]),
@@ -442,17 +437,13 @@ mod tests {
         let job = settle(&mut all);
         assert_eq!(all.each_ref().map(|p| p.row.rank), [None, None, Some(1), None]);
         assert_eq!(all.each_ref().map(|p| p.row.local_rank), [None; 4]);
-        let source = all.each_ref().map(|p| p.row.rank_source.as_deref());
-        assert_eq!(source, [None, None, Some("RANK"), None], "nobody told a rank that is none");
-        let what: Vec<&str> = job.findings.iter().map(|f| f.what.as_str()).collect();
         assert_eq!(
-            what,
-            [
-                "a says that it is rank 4,000,000,000 of 2",
-                "b says that it is rank 2 of 2",
-                "ranks seen: 1 of 2"
-            ]
+            sources(&all),
+            [None, None, Some("RANK"), None],
+            "nobody told a rank that is none"
         );
+        let far = "a says that it is rank 4,000,000,000 of 2";
+        assert_eq!(what(&job), [far, "b says that it is rank 2 of 2", "ranks seen: 1 of 2"]);
     }
 
     #[test]
@@ -465,9 +456,8 @@ mod tests {
             worker("d", &facts("1"), &[(8, 1, 2, 1)]),
         ];
         let job = settle(&mut all);
-        assert_eq!(all.each_ref().map(|p| p.row.rank_source.as_deref()), [Some("RANK"); 4]);
-        let what: Vec<&str> = job.findings.iter().map(|finding| finding.what.as_str()).collect();
-        assert_eq!(what, ["2 processes claim rank 0", "2 processes claim rank 1"]);
+        assert_eq!(sources(&all), [Some("RANK"); 4]);
+        assert_eq!(what(&job), ["2 processes claim rank 0", "2 processes claim rank 1"]);
     }
 
     #[test]
@@ -487,10 +477,7 @@ mod tests {
             worker("b", &facts, &[(7, 1, 2, 1)]),
         ];
         let job = settle(&mut all);
-        assert_eq!(
-            all.each_ref().map(|p| p.row.rank_source.as_deref()),
-            [Some(SLURM), Some(NCCL), Some(NCCL)]
-        );
+        assert_eq!(sources(&all), [Some(SLURM), Some(NCCL), Some(NCCL)]);
         assert_eq!((job.seen, job.expected, job.findings.len()), (2, Some(2), 0));
     }
 

@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use crate::ranks::clock::{CommonClock, HostCorrection, SliceClock};
+use crate::ranks::clock::{CommonClock, HostCorrection, SliceClock, sum_of_largest_two};
 use crate::ranks::{Calls, Member, MemberCall};
 use stage2_contract::text::numbers::count;
 use stage2_model::Operation;
@@ -31,11 +31,9 @@ pub(super) struct Matching<'c> {
     pub(super) sets: Vec<Vec<MemberCall<'c>>>,
     /// Sets from this index on were matched without a communicator hash.
     unnamed_from: usize,
-    /// Calls that were not matched, and why.
     pub(super) unmatched: Vec<(MemberCall<'c>, Unmatched)>,
 }
 
-/// Why a call is in no collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub(super) enum Unmatched {
     #[error("point-to-point calls are not paired across ranks")]
@@ -298,13 +296,13 @@ fn all_equal<T: PartialEq>(mut values: impl Iterator<Item = T>) -> bool {
 
 /// Whether every member made as many calls as the others.
 fn agree(sequences: &Sequences<'_>, members: u64) -> Result<(), Unmatched> {
-    let lengths = || sequences.values().map(Vec::len);
-    let (least, most) = (lengths().min().unwrap_or(0), lengths().max().unwrap_or(0));
     let seen = sequences.len() as u64;
-    match (seen < members, least == most) {
-        (true, _) => Err(Unmatched::MissingInInstance { seen, members }),
-        (false, false) => Err(Unmatched::UnequalCounts),
-        (false, true) => Ok(()),
+    if seen < members {
+        return Err(Unmatched::MissingInInstance { seen, members });
+    }
+    match all_equal(sequences.values().map(Vec::len)) {
+        true => Ok(()),
+        false => Err(Unmatched::UnequalCounts),
     }
 }
 
@@ -324,7 +322,6 @@ pub(super) struct Split<'c> {
     pub(super) members: Vec<(MemberCall<'c>, u64, u64)>,
     /// From the last arrival to the last end, ns.
     pub(super) last_needed_ns: u64,
-    /// Who came last.
     pub(super) last: Option<MemberCall<'c>>,
     /// How much later than the median of the others, ns.
     pub(super) late_ns: u64,
@@ -345,7 +342,6 @@ pub(super) struct Collectives<'c> {
     pub(super) clocks: Vec<(usize, HostCorrection)>,
 }
 
-/// A set, and what became of it.
 type SplitAttempt<'c> = (Vec<MemberCall<'c>>, Result<Split<'c>, Unmatched>);
 
 /// Splits what was matched. What turns out to be none is refused in `matching`.
@@ -374,13 +370,11 @@ pub(super) fn split<'c>(
             matching.refuse(set, Unmatched::NoClock);
             continue;
         };
-        let split = one(clock, &set, clock_error);
-        if at >= matching.unnamed_from {
-            let kind = set.first().map(|made| (made.call.operation, made.call.bytes));
-            unnamed.entry(kind).or_default().push((set, split));
-            continue;
-        }
-        match split {
+        match one(clock, &set, clock_error) {
+            split if at >= matching.unnamed_from => {
+                let kind = set.first().map(|made| (made.call.operation, made.call.bytes));
+                unnamed.entry(kind).or_default().push((set, split));
+            }
             Ok(split) => found.add(split),
             Err(why) => matching.refuse(set, why),
         }
@@ -414,7 +408,6 @@ fn round_up(value: u64) -> u64 {
     value.div_ceil(unit).saturating_mul(unit)
 }
 
-/// Splits one collective.
 fn one<'c>(
     clock: &SliceClock,
     set: &[MemberCall<'c>],
@@ -424,9 +417,8 @@ fn one<'c>(
     let time =
         |made: &MemberCall<'c>| (at(made, made.call.start_ns), at(made, made.call.end_ns), *made);
     let mut times: Vec<(i128, i128, MemberCall<'c>)> = set.iter().map(time).collect();
-    let mut errors: Vec<u64> = set.iter().map(|made| made.by.error_ns).collect();
-    errors.sort_unstable_by(|a, b| b.cmp(a));
-    let error_ns = errors.into_iter().take(2).fold(clock_error, u64::saturating_add);
+    let errors = set.iter().map(|made| made.by.error_ns).collect();
+    let error_ns = sum_of_largest_two(errors).saturating_add(clock_error);
     times.sort_by_key(|&(start, ..)| start);
     let Some((&(last_start, _, last), others)) = times.split_last() else {
         return Err(Unmatched::NoOverlap);
@@ -469,9 +461,7 @@ fn one<'c>(
 mod tests {
     use super::*;
     use crate::ranks::{Calls, ProcessCalls};
-    use stage2_model::Operation;
-    use stage2_read::trace::collectives::Thinning;
-    use stage2_read::trace::collectives::{Call, Communicator};
+    use stage2_read::trace::collectives::{Call, Communicator, Thinning};
 
     /// Processes with a call at each of `times`; of those, every process keeps `limit`.
     fn thinned(processes: &[(Vec<u64>, u32)], kept: usize) -> Calls {

@@ -16,13 +16,10 @@ use stage2_model::{
     ClockPoint, ComparedCalls, DeviceRow, Finding, HostClock, LateRow, ProcessRow, RankStageRow,
     Ranks, StageRow,
 };
-use stage2_read::trace::collectives::Thinning;
-use stage2_read::trace::collectives::{Call, Communicator};
-use stage2_read::trace::collectives::{Kind, NO_NUMBER};
+use stage2_read::trace::collectives::{Call, Communicator, Kind, NO_NUMBER, Thinning};
 use stage2_read::trace::operation::is_communication;
 use stage2_read::trace::paths::PathIndex;
-use stage2_read::trace::stats::Sampled;
-use stage2_read::trace::stats::Work;
+use stage2_read::trace::stats::{Sampled, Work};
 use stage2_read::trace::{ProcessCapture, StageCapture};
 
 /// What of a process is looked at together with the others.
@@ -164,7 +161,6 @@ impl JobProcesses {
         }
     }
 
-    /// What each process is called.
     fn names(&self) -> Vec<String> {
         let mut ranks: HashMap<u64, usize> = HashMap::new();
         for rank in self.processes.iter().filter_map(Process::rank) {
@@ -215,7 +211,6 @@ impl JobProcesses {
     }
 }
 
-/// What a process did in each of its stages.
 fn stage_rows(
     process: &ProcessCapture,
     stage: &impl Fn(PathIndex) -> u32,
@@ -285,7 +280,6 @@ struct ProcessCalls {
     thinning: Thinning,
 }
 
-/// A call, and who made it.
 #[derive(Clone, Copy, Debug)]
 struct MemberCall<'c> {
     process: u32,
@@ -364,7 +358,6 @@ impl Calls {
             return None;
         }
         let mut all = ComparedCalls::default();
-        let mut extent: Option<(u64, u64)> = None;
         for process in &mut self.processes {
             let ProcessCalls { calls, thinning, .. } = process;
             // A process that kept all of its calls gave them no numbers.
@@ -379,9 +372,10 @@ impl Calls {
             let mut kept: HashMap<(Kind, u32), u64> = HashMap::new();
             for call in &*calls {
                 *kept.entry((call.kind(), call.device)).or_default() += 1;
-                let (first, last) = extent.unwrap_or((call.start_ns, call.end_ns));
-                extent = Some((first.min(call.start_ns), last.max(call.end_ns)));
             }
+            let first = calls.iter().map(|call| call.start_ns).min().unwrap_or(0);
+            let last = calls.iter().map(|call| call.end_ns).max().unwrap_or(0);
+            all.span_ns = all.span_ns.max(last.saturating_sub(first));
             for call in calls.iter_mut() {
                 let key = (call.kind(), call.device);
                 // A kind of which all is there need not be matched by number.
@@ -392,7 +386,6 @@ impl Calls {
                 let recorded = kept.get(&key).copied().unwrap_or(0);
                 call.weight = call.weight.times(Sampled { instances: made.into(), recorded });
             }
-            all.span_ns = all.span_ns.max(extent.take().map_or(0, |(first, last)| last - first));
         }
         Some(all)
     }

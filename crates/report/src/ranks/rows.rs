@@ -171,7 +171,6 @@ const PERIODIC: usize = 4;
 const PERIODIC_SHARE: f64 = 0.95;
 const PERIODIC_SHARE_OF_PART: f64 = 0.7;
 
-/// A late arrival at a collective.
 #[derive(Clone, Copy)]
 struct Delay<'c> {
     ns: u64,
@@ -182,7 +181,6 @@ struct Delay<'c> {
     call: &'c Call,
 }
 
-/// What happened in a stage.
 #[derive(Default)]
 struct Stage<'c> {
     took_part: BTreeMap<Member, Estimate>,
@@ -222,14 +220,10 @@ pub(super) fn late_rows<'l>(
         if split.late_ns > split.error_ns
             && let Some(last) = split.last
         {
-            stages.entry(last.call.stage).or_default().late.entry(last.member()).or_default().push(
-                Delay {
-                    ns: split.late_ns,
-                    work_ns: split.late_work_ns,
-                    waiting_ns: waited_ns,
-                    call: last.call,
-                },
-            );
+            let (ns, work_ns, call) = (split.late_ns, split.late_work_ns, last.call);
+            let late = &mut stages.entry(call.stage).or_default().late;
+            let delay = Delay { ns, work_ns, waiting_ns: waited_ns, call };
+            late.entry(last.member()).or_default().push(delay);
         }
     }
     let all_ns = waiting_ns.get();
@@ -281,7 +275,6 @@ fn sum(delays: &[Delay<'_>], value: impl Fn(&Delay<'_>) -> u64) -> u64 {
     sum.get()
 }
 
-/// What the members waited, for all instances.
 fn waiting_of(delays: &[Delay<'_>]) -> u64 {
     delays.iter().fold(Estimate::default(), |all, delay| all.plus(delay.waiting_ns)).get()
 }
@@ -392,7 +385,6 @@ fn where_and_when(
     (range, period)
 }
 
-/// The share of the calls that are looked at.
 fn kept_share(weight: Sampled) -> f64 {
     if weight.is_part() { weight.recorded as f64 / weight.instances as f64 } else { 1.0 }
 }

@@ -27,7 +27,6 @@ pub fn rule() -> String {
     )
 }
 
-/// Units that work side by side.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pipe {
     Fp64,
@@ -35,14 +34,12 @@ enum Pipe {
     Tensor,
 }
 
-/// One kind of operation of a launch.
 struct Operations {
     name: &'static str,
     /// None: not measured.
     count: Option<f64>,
     /// The peak that they are held against.
     precision: Precision,
-    /// The unit that does them.
     pipe: Pipe,
 }
 
@@ -90,14 +87,8 @@ pub(crate) fn roofline(
     let compute_s = peaks.and_then(|peaks| compute_time_at_peak(&operations, peaks));
     let bandwidth = peaks.and_then(Peaks::bytes_per_s);
     let memory_s = bytes.zip(bandwidth).map(|(bytes, peak)| bytes / peak);
-    let ratio = usable(counters.duration_ns).zip(seconds).map(|(ns, s)| ns / 1e9 / s);
-    let shares = Shares {
-        compute: compute_s.zip(seconds).map(|(at_peak, s)| at_peak / s),
-        bandwidth: memory_s.zip(seconds).map(|(at_peak, s)| at_peak / s),
-    };
-    let (bound, bound_why) = bound(&counters.measured, &shares).unzip();
     let not_measured = operations.iter().filter(|kind| kind.count.is_none());
-    Roofline {
+    let mut roof = Roofline {
         flops,
         tensor_flops: sum(operations.iter().filter(|kind| kind.pipe == Pipe::Tensor)),
         dram_bytes: bytes,
@@ -107,26 +98,21 @@ pub(crate) fn roofline(
         ridge_flops_per_byte: quotient(flops, compute_s.zip(bandwidth).map(|(s, rate)| s * rate)),
         flops_per_s: quotient(flops, seconds),
         bytes_per_s: quotient(bytes, seconds),
-        compute_share: shares.compute,
-        bandwidth_share: shares.bandwidth,
-        attainable_share: shares.compute.zip(shares.bandwidth).map(|(c, b)| c.max(b)),
-        bound,
-        bound_why,
-        duration_ratio: ratio,
+        compute_share: compute_s.zip(seconds).map(|(at_peak, s)| at_peak / s),
+        bandwidth_share: memory_s.zip(seconds).map(|(at_peak, s)| at_peak / s),
+        duration_ratio: usable(counters.duration_ns).zip(seconds).map(|(ns, s)| ns / 1e9 / s),
         flops_not_measured: match flops {
             Some(_) => not_measured.map(|kind| kind.name.to_owned()).collect(),
             None => Vec::new(),
         },
-        notes: notes(&counters.measured, &operations, &shares, ratio, peaks),
-    }
+        ..Roofline::default()
+    };
+    roof.attainable_share = roof.compute_share.zip(roof.bandwidth_share).map(|(c, b)| c.max(b));
+    (roof.bound, roof.bound_why) = bound(&counters.measured, &roof).unzip();
+    roof.notes = notes(&counters.measured, &operations, &roof, peaks);
+    roof
 }
 
-struct Shares {
-    compute: Option<f64>,
-    bandwidth: Option<f64>,
-}
-
-/// A count that can be one.
 fn usable(count: Option<f64>) -> Option<f64> {
     count.filter(|count| count.is_finite() && *count >= 0.0)
 }
@@ -149,16 +135,19 @@ fn compute_time_at_peak(operations: &[Operations], peaks: &Peaks) -> Option<f64>
     Some(times.into_iter().fold(0.0, f64::max))
 }
 
-fn bound(counters: &CounterRow, shares: &Shares) -> Option<(Bound, String)> {
+fn bound(counters: &CounterRow, roof: &Roofline) -> Option<(Bound, String)> {
     // The profiler sees caches and stalls that the counts do not; the undisturbed run is faster.
     let larger = |profiler, share: Option<f64>, names: [&'static str; 2]| {
         let undisturbed = percent(share.map(|share| share * 100.0));
         let both = [percent(profiler).zip(Some(names[0])), undisturbed.zip(Some(names[1]))];
         both.into_iter().flatten().max_by(|a, b| a.0.total_cmp(&b.0))
     };
-    let compute = larger(counters.sm_percent, shares.compute, ["SM throughput", "FLOP/s"]);
-    let memory =
-        larger(counters.memory_percent, shares.bandwidth, ["memory throughput", "DRAM bytes/s"]);
+    let compute = larger(counters.sm_percent, roof.compute_share, ["SM throughput", "FLOP/s"]);
+    let memory = larger(
+        counters.memory_percent,
+        roof.bandwidth_share,
+        ["memory throughput", "DRAM bytes/s"],
+    );
     of_percent(compute, memory)
 }
 
@@ -192,8 +181,7 @@ fn percent(value: Option<f64>) -> Option<f64> {
 fn notes(
     counters: &CounterRow,
     operations: &[Operations],
-    shares: &Shares,
-    ratio: Option<f64>,
+    roof: &Roofline,
     peaks: Option<&Peaks>,
 ) -> Vec<String> {
     let mut notes = Vec::new();
@@ -209,13 +197,13 @@ fn notes(
             ));
         }
     }
-    if let Some(ratio) = ratio.filter(|ratio| *ratio > DURATION_RATIO_MOST) {
+    if let Some(ratio) = roof.duration_ratio.filter(|ratio| *ratio > DURATION_RATIO_MOST) {
         notes.push(format!(
             "the profiler's duration is {ratio:.2} times the undisturbed one (more than \
              {DURATION_RATIO_MOST}): read rates with care"
         ));
     }
-    for (name, share) in [("FLOP/s", shares.compute), ("DRAM bytes/s", shares.bandwidth)] {
+    for (name, share) in [("FLOP/s", roof.compute_share), ("DRAM bytes/s", roof.bandwidth_share)] {
         if let Some(share) = share.filter(|share| *share > RATE_SHARE_MOST) {
             notes.push(format!(
                 "{name} are {:.0} % of the peak, more than the GPU can do: counters, duration or \
@@ -259,7 +247,6 @@ pub(super) const SPREAD_MOST_NS: u64 = 1_000;
 /// configuration, above which they may be of several workloads.
 pub(super) const MEDIANS_MOST: f64 = 1.1;
 
-/// The rule in words, with its thresholds.
 pub(crate) fn one_launch_rule() -> String {
     format!(
         "ncu profiles one launch for each kernel and launch configuration, in one stage. We apply \

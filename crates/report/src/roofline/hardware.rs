@@ -29,7 +29,6 @@ pub struct Hardware {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct PeakLookup {
     pub(crate) peaks: Option<Peaks>,
-    /// What the reader should know.
     pub(crate) findings: Vec<Finding>,
 }
 
@@ -38,7 +37,6 @@ pub(crate) struct Catalogue {
     presets: Vec<(String, Hardware)>,
 }
 
-/// Names offered where one is not known.
 const NAMES_OFFERED: usize = 3;
 /// Similarity (Jaro-Winkler) from which a name is offered.
 const SIMILAR: f64 = 0.85;
@@ -59,7 +57,6 @@ impl Catalogue {
         self.presets.iter().map(|(_, card)| card).find(listed).filter(|_| !wanted.is_empty())
     }
 
-    /// Presets whose names are like the name.
     fn similar(&self, device_name: &str) -> Vec<String> {
         let wanted = words(device_name).join(" ");
         let mut scored: Vec<(f64, &String)> = self

@@ -5,8 +5,7 @@
 //! waits for) and over the time in which the GPU was busy (what the kernels make of it). What is
 //! missing is [`stage2_model::Absent`] with its reason.
 
-use crate::llm::flops;
-use crate::llm::flops::{kv_cache_bytes, weight_bytes};
+use crate::llm::flops::{self, kv_cache_bytes, weight_bytes};
 use crate::llm::preset::Model;
 use stage2_model::{
     Absent, FULL_COVERAGE_PERCENT, Figure, Finding, ModelUtilisation, Peaks, Role, SampledUse,
@@ -19,9 +18,8 @@ pub(super) const HIGHEST_POSSIBLE_SHARE: f64 = 1.1;
 
 /// Computes everything; what cannot be computed says why.
 pub(crate) fn utilisation(inputs: &Inputs<'_>) -> Utilisation {
-    let work = Calculation { inputs };
-    let stages: Vec<StageUtilisation> = inputs.stages.iter().map(|s| work.stage(s)).collect();
-    let model = work.model_level();
+    let stages: Vec<StageUtilisation> = inputs.stages.iter().map(|s| inputs.stage(s)).collect();
+    let model = inputs.model_level();
     let mut findings = impossible(&stages, &model);
     findings.extend(stages.iter().filter_map(reads_too_much));
     let precision = inputs.model.as_ref().ok().map(|model| model.dtype.precision());
@@ -30,7 +28,7 @@ pub(crate) fn utilisation(inputs: &Inputs<'_>) -> Utilisation {
         model,
         precision,
         peak_source: inputs.peaks.map(|peaks| format!("{}: {}", peaks.card, peaks.source)),
-        assumptions: work.assumptions(),
+        assumptions: inputs.assumptions(),
         findings,
     }
 }
@@ -140,19 +138,14 @@ pub(super) const MEASURED_FROM_PERCENT: f64 = 50.0;
 /// The parts that make up a whole vision encoder.
 const PARTS: [VisionPart; 3] = [VisionPart::Sam, VisionPart::Clip, VisionPart::Projector];
 
-/// The calculation over one set of inputs.
-struct Calculation<'a> {
-    pub(super) inputs: &'a Inputs<'a>,
-}
-
-impl Calculation<'_> {
+impl Inputs<'_> {
     fn model(&self) -> Result<&Model, Absent> {
-        self.inputs.model.clone()
+        self.model.clone()
     }
 
     /// FLOPs of the vision encoder, or of a part of it, in one generation.
     fn vision_flops(&self, part: VisionPart) -> Result<f64, Absent> {
-        let (model, tokens) = (self.model()?, self.inputs.tokens);
+        let (model, tokens) = (self.model()?, self.tokens);
         if let Some(flops) = given_vision_flops(model, part) {
             return Ok(flops);
         }
@@ -204,7 +197,7 @@ impl Calculation<'_> {
     }
 
     fn of_role(&self, role: Role) -> impl Iterator<Item = &StageInput> + Clone {
-        self.inputs.stages.iter().filter(move |stage| stage.role == role)
+        self.stages.iter().filter(move |stage| stage.role == role)
     }
 
     fn has(&self, role: Role) -> bool {
@@ -228,36 +221,32 @@ impl Calculation<'_> {
 
     /// FLOPs of prefill or decode in one generation.
     fn flops(&self, role: Role) -> Result<f64, Absent> {
-        let model = self.model()?;
-        let tokens = self.inputs.tokens;
-        match role {
-            Role::Prefill => {
-                let (batch, prompt) = (tokens.batch()?, tokens.prompt()?);
-                let text = flops::prefill(&model.shape, batch, prompt, model.lm_head_in_prefill);
-                // Unknown FLOPs of a vision encoder make a lower bound of this; it is assumed, and
-                // said, that there are none.
-                Ok(text + self.vision_within_prefill(model).unwrap_or(0.0))
-            }
-            Role::Decode => {
-                let (batch, prompt) = (tokens.batch()?, tokens.prompt()?);
-                Ok(flops::decode(&model.shape, batch, prompt, tokens.steps()?))
-            }
-            Role::VisionInPrefill | Role::VisionBefore | Role::Other => Err(Absent::NotModelled),
+        let (model, tokens) = (self.model()?, self.tokens);
+        if !matches!(role, Role::Prefill | Role::Decode) {
+            return Err(Absent::NotModelled);
         }
+        let (batch, prompt) = (tokens.batch()?, tokens.prompt()?);
+        if role == Role::Decode {
+            return Ok(flops::decode(&model.shape, batch, prompt, tokens.steps()?));
+        }
+        let text = flops::prefill(&model.shape, batch, prompt, model.lm_head_in_prefill);
+        // Unknown FLOPs of a vision encoder make a lower bound of this; it is assumed, and said, that
+        // there are none.
+        Ok(text + self.vision_within_prefill(model).unwrap_or(0.0))
     }
 
     fn bytes(&self, role: Role) -> Result<f64, Absent> {
         if role != Role::Decode {
             return Err(Absent::DecodeOnly);
         }
-        let (model, tokens) = (self.model()?, self.inputs.tokens);
+        let (model, tokens) = (self.model()?, self.tokens);
         let (batch, prompt, steps) = (tokens.batch()?, tokens.prompt()?, tokens.steps()?);
         Ok(weight_bytes(&model.shape, model.weight_dtype, batch, steps)
             + kv_cache_bytes(&model.shape, model.kv_cache_dtype, batch, prompt, steps))
     }
 
     fn tokens(&self, role: Role) -> Result<f64, Absent> {
-        let tokens = self.inputs.tokens;
+        let tokens = self.tokens;
         match role {
             Role::Prefill => Ok(tokens.batch()? as f64 * tokens.prompt()? as f64),
             Role::Decode => Ok(tokens.batch()? as f64 * tokens.steps()? as f64),
@@ -269,18 +258,17 @@ impl Calculation<'_> {
     fn peak(&self) -> Figure {
         let peak = self.model().and_then(|model| {
             let precision = model.dtype.precision();
-            let peak = self.inputs.peaks.and_then(|peaks| peaks.flops_per_s(precision));
+            let peak = self.peaks.and_then(|peaks| peaks.flops_per_s(precision));
             peak.ok_or(Absent::NoPeak { precision })
         });
         peak.into()
     }
 
     fn bandwidth(&self) -> Figure {
-        let known = self.inputs.peaks.and_then(Peaks::bytes_per_s);
-        known.ok_or(Absent::NoBandwidth).into()
+        self.peaks.and_then(Peaks::bytes_per_s).ok_or(Absent::NoBandwidth).into()
     }
 
-    pub(super) fn stage(&self, stage: &StageInput) -> StageUtilisation {
+    fn stage(&self, stage: &StageInput) -> StageUtilisation {
         let share = Figure::of(1.0).over(&occurrences(stage), "per_generation");
         let of_instance = |work: Result<f64, Absent>| match &share {
             Figure::Known(share) => Figure::from(work).map(|work| work * share),
@@ -358,7 +346,7 @@ impl Calculation<'_> {
             [Err(why), _] | [_, Err(why)] => (Figure::Absent(why.clone()), Figure::Absent(why)),
         };
         let overlap = |why: &str| Figure::Absent(Absent::StagesOverlap { why: why.to_owned() });
-        match self.inputs.joined {
+        match self.joined {
             Some(joined) if joined >= 1.0 => {}
             Some(joined) => {
                 wall = wall.map(|s| s * joined);
@@ -370,7 +358,7 @@ impl Calculation<'_> {
                 busy = busy.value().map_or(busy, |_| overlap(why));
             }
         }
-        let tokens = self.inputs.tokens;
+        let tokens = self.tokens;
         let generated =
             tokens.batch().and_then(|batch| Ok(batch as f64 * (tokens.steps()? as f64 + 1.0)));
         let generated_tokens = Figure::from(generated);
@@ -386,19 +374,16 @@ impl Calculation<'_> {
     }
 
     fn only(&self, role: Role) -> Result<&StageInput, Absent> {
-        let stage = match role {
-            Role::Prefill => "prefill",
-            _ => "decode",
-        };
+        let stage = if role == Role::Prefill { "prefill" } else { "decode" }.to_owned();
         let mut found = self.of_role(role);
         match (found.next(), found.next()) {
             (Some(one), None) => Ok(one),
-            (None, _) => Err(Absent::NoStage { stage: stage.to_owned() }),
-            (Some(_), Some(_)) => Err(Absent::SeveralStages { stage: stage.to_owned() }),
+            (None, _) => Err(Absent::NoStage { stage }),
+            (Some(_), Some(_)) => Err(Absent::SeveralStages { stage }),
         }
     }
 
-    pub(super) fn assumptions(&self) -> Vec<String> {
+    fn assumptions(&self) -> Vec<String> {
         let Ok(model) = self.model() else { return Vec::new() };
         let mut lines = vec![format!(
             "MFU: FLOPs / (time x dense peak for {}). MBU: (weights + KV cache that decode has to \
@@ -408,7 +393,7 @@ impl Calculation<'_> {
             model.weight_dtype,
             model.kv_cache_dtype,
         )];
-        if let Some(joined) = self.inputs.joined.filter(|joined| *joined < 1.0) {
+        if let Some(joined) = self.joined.filter(|joined| *joined < 1.0) {
             lines.push(format!(
                 "Model-level wall time: the windows of its stages overlap, and are joined ({:.1} % of \
                  their sum).",
@@ -449,7 +434,7 @@ impl Calculation<'_> {
         used.push(VisionPart::Whole);
         let shape = model.shape.vision_parts.as_ref();
         let shape = shape.filter(|_| vision_seen && used.iter().any(is_computed));
-        lines.extend(shape.and_then(|shape| flops::vision_assumption(shape, self.inputs.tokens)));
+        lines.extend(shape.and_then(|shape| flops::vision_assumption(shape, self.tokens)));
         lines.extend(model.assumptions.iter().cloned());
         lines
     }

@@ -1,10 +1,9 @@
 use super::*;
 use crate::llm::flops::{self, decode, kv_cache_bytes, prefill, weight_bytes};
-use crate::llm::preset::PartFlops;
-use crate::llm::preset::{Model, built_in};
+use crate::llm::preset::{Model, PartFlops, built_in};
 use crate::llm::shape::Vision;
 use crate::roofline::hardware::{Catalogue, Hardware, resolve};
-use stage2_model::{Absent, Figure, Peaks, Precision, Role, TokenCounts};
+use stage2_model::Precision;
 
 fn model(preset: &str) -> Model {
     built_in(preset).model().expect("fine").expect("a model")
@@ -40,6 +39,17 @@ const TOKENS: TokenCounts = TokenCounts {
     crops_per_image: None,
 };
 
+/// Those of stages that do not overlap, on an H200.
+fn of(model: &Model, tokens: &TokenCounts, stages: &[StageInput]) -> Utilisation {
+    let (model, joined) = (Ok(model), Some(1.0));
+    utilisation(&Inputs { model, peaks: Some(&h200()), tokens, stages, joined })
+}
+
+/// A prefill of 20 ms and a decode of 640 ms.
+fn two_stages() -> [StageInput; 2] {
+    [stage("prefill", Role::Prefill, 1.0, 20, 4), stage("decode", Role::Decode, 1.0, 640, 128)]
+}
+
 fn near(figure: &Figure, expected: f64) {
     let value = figure.value().unwrap_or_else(|| panic!("{figure:?}, not {expected}"));
     assert!((value / expected - 1.0).abs() < 1e-12, "{value} against {expected}");
@@ -47,20 +57,10 @@ fn near(figure: &Figure, expected: f64) {
 
 #[test]
 fn stages_and_model_are_what_a_pocket_calculator_gives() {
-    let (model, peaks) = (model("llama_1b_random"), h200());
-    let stages = [
-        stage("prefill", Role::Prefill, 1.0, 20, 4),
-        stage("decode", Role::Decode, 1.0, 640, 128),
-        stage("load", Role::Other, 1.0, 5, 1),
-    ];
-    let inputs = Inputs {
-        model: Ok(&model),
-        peaks: Some(&peaks),
-        tokens: &TOKENS,
-        stages: &stages,
-        joined: Some(1.0),
-    };
-    let u = utilisation(&inputs);
+    let model = model("llama_1b_random");
+    let [prefill_stage, decode_stage] = two_stages();
+    let stages = [prefill_stage, decode_stage, stage("load", Role::Other, 1.0, 5, 1)];
+    let u = of(&model, &TOKENS, &stages);
     let first = prefill(&model.shape, 1, 512, flops::LmHead::All);
     let then = decode(&model.shape, 1, 512, 64);
     near(&u.stages[0].flops, first);
@@ -88,23 +88,11 @@ fn stages_and_model_are_what_a_pocket_calculator_gives() {
 
 #[test]
 fn a_range_around_each_step_gives_the_same_as_one_around_all() {
-    let (model, peaks) = (model("llama_1b_random"), h200());
-    let around_all =
-        [stage("prefill", Role::Prefill, 1.0, 20, 4), stage("decode", Role::Decode, 1.0, 640, 128)];
-    let around_each = [
-        stage("prefill", Role::Prefill, 1.0, 20, 4),
-        StageInput { kernels: Some(20), ..stage("step", Role::Decode, 64.0, 10, 2) },
-    ];
-    let of = |stages: &[StageInput]| {
-        utilisation(&Inputs {
-            model: Ok(&model),
-            peaks: Some(&peaks),
-            tokens: &TOKENS,
-            stages,
-            joined: Some(1.0),
-        })
-    };
-    let (all, each) = (of(&around_all), of(&around_each));
+    let model = model("llama_1b_random");
+    let [prefill, all_steps] = two_stages();
+    let one_step = StageInput { kernels: Some(20), ..stage("step", Role::Decode, 64.0, 10, 2) };
+    let all = of(&model, &TOKENS, &[prefill.clone(), all_steps]);
+    let each = of(&model, &TOKENS, &[prefill, one_step]);
     for pick in [
         |s: &StageUtilisation| s.mfu_wall.clone(),
         |s: &StageUtilisation| s.mbu_busy.clone(),
@@ -122,38 +110,31 @@ fn a_range_around_each_step_gives_the_same_as_one_around_all() {
 
 #[test]
 fn vision_is_counted_once_wherever_it_runs() {
-    let peaks = h200();
     let mut ocr = model("deepseek_ocr");
     ocr.vision_flops_per_prefill = Some(1e12);
     let text = prefill(&ocr.shape, 1, 512, flops::LmHead::All);
     let then = decode(&ocr.shape, 1, 512, 64);
-    let of = |model: &Model, role| {
+    let of_role = |model: &Model, role| {
         let stages = [
             stage("prefill", Role::Prefill, 1.0, 100, 50),
             stage("vision", role, 1.0, 40, 20),
             stage("decode", Role::Decode, 1.0, 600, 128),
         ];
-        utilisation(&Inputs {
-            model: Ok(model),
-            peaks: Some(&peaks),
-            tokens: &TOKENS,
-            stages: &stages,
-            joined: Some(1.0),
-        })
+        of(model, &TOKENS, &stages)
     };
-    let nested = of(&ocr, Role::VisionInPrefill);
+    let nested = of_role(&ocr, Role::VisionInPrefill);
     near(&nested.stages[0].flops, text + 1e12);
     near(&nested.stages[1].mfu_wall, 1e12 / 0.040 / 989.5e12);
     near(&nested.model.flops, text + 1e12 + then);
     near(&nested.model.wall_s, 0.700);
-    let before = of(&ocr, Role::VisionBefore);
+    let before = of_role(&ocr, Role::VisionBefore);
     near(&before.stages[0].flops, text);
     near(&before.model.flops, text + 1e12 + then);
     near(&before.model.wall_s, 0.740);
 
     let mut unknown = model("deepseek_ocr");
     unknown.shape.vision_parts = None;
-    let unknown = of(&unknown, Role::VisionInPrefill);
+    let unknown = of_role(&unknown, Role::VisionInPrefill);
     near(&unknown.stages[0].flops, text);
     assert_eq!(unknown.stages[1].flops, Figure::Absent(Absent::NoVisionFlops));
     assert!(unknown.assumptions.iter().any(|line| line.contains("lower bound")));
@@ -168,23 +149,15 @@ fn vision_is_counted_once_wherever_it_runs() {
     });
     let tokens = TokenCounts { images_per_prompt: Some(3), ..TOKENS };
     let stages = [stage("prefill", Role::Prefill, 1.0, 100, 50)];
-    let inputs = Inputs {
-        model: Ok(&vit),
-        peaks: None,
-        tokens: &tokens,
-        stages: &stages,
-        joined: Some(1.0),
-    };
     let images = 3.0 * flops::plain_vision(vit.shape.vision.as_ref().expect("set"));
     let text = prefill(&vit.shape, 1, 512, flops::LmHead::All);
-    near(&utilisation(&inputs).stages[0].flops, text + images);
+    near(&of(&vit, &tokens, &stages).stages[0].flops, text + images);
 }
 
 #[test]
 fn whatever_is_missing_is_named_and_costs_only_its_own_numbers() {
     let (model, peaks) = (model("llama_1b_random"), h200());
-    let stages =
-        [stage("prefill", Role::Prefill, 1.0, 20, 4), stage("decode", Role::Decode, 1.0, 640, 128)];
+    let stages = two_stages();
     let all = Inputs {
         model: Ok(&model),
         peaks: Some(&peaks),
@@ -248,18 +221,10 @@ fn whatever_is_missing_is_named_and_costs_only_its_own_numbers() {
 
 #[test]
 fn measured_flops_stand_beside_and_impossible_shares_are_told() {
-    let (model, peaks) = (model("llama_1b_random"), h200());
-    let measured =
-        StageInput { measured_flops: Some(4e12), ..stage("prefill", Role::Prefill, 1.0, 20, 4) };
-    let decode = stage("decode", Role::Decode, 1.0, 1, 1);
-    let stages = [measured, decode];
-    let u = utilisation(&Inputs {
-        model: Ok(&model),
-        peaks: Some(&peaks),
-        tokens: &TOKENS,
-        stages: &stages,
-        joined: Some(1.0),
-    });
+    let [prefill, _] = two_stages();
+    let measured = StageInput { measured_flops: Some(4e12), ..prefill };
+    let stages = [measured, stage("decode", Role::Decode, 1.0, 1, 1)];
+    let u = of(&model("llama_1b_random"), &TOKENS, &stages);
     near(&u.stages[0].measured_flops, 2e12);
     near(&u.stages[0].measured_mfu_busy, 2e12 / 0.004 / 989.5e12);
     assert!(u.findings.iter().any(|f| f.what.contains("MBU of decode")), "{:?}", u.findings);
@@ -268,54 +233,13 @@ fn measured_flops_stand_beside_and_impossible_shares_are_told() {
 }
 
 #[test]
-fn a_recorded_run_lands_where_an_h200_can_be() {
-    // The recording in tests/fixtures/cupti: 512 prompt tokens, 8 steps; GPU busy 3.846 and 14.591 ms.
-    let (model, peaks) = (model("llama_1b_random"), h200());
-    let tokens = TokenCounts { decode_steps: Some(8), ..TOKENS };
-    let recorded = |name: &str, role, busy_ns, kernels| StageInput {
-        instances: 1,
-        wall_ns: None,
-        busy_ns: Some(busy_ns),
-        kernels: Some(kernels),
-        ..stage(name, role, 1.0, 0, 0)
-    };
-    let stages = [
-        recorded("prefill", Role::Prefill, 3_846_000, 662),
-        recorded("decode", Role::Decode, 14_591_000, 5552),
-    ];
-    let inputs = Inputs {
-        model: Ok(&model),
-        peaks: Some(&peaks),
-        tokens: &tokens,
-        stages: &stages,
-        joined: Some(1.0),
-    };
-    let u = utilisation(&inputs);
-    let [prefill, decode] = u.stages.as_slice() else { panic!("two stages") };
-    let between = |figure: &Figure, low: f64, high: f64| {
-        assert!(figure.value().is_some_and(|v| (low..high).contains(&v)), "{figure:?}");
-    };
-    between(&prefill.mfu_busy, 0.2, 0.4);
-    between(&decode.mbu_busy, 0.2, 0.3);
-    between(&decode.mfu_busy, 0.001, 0.002);
-    near(&decode.kernels_per_token, 694.0);
-    assert_eq!(prefill.mfu_wall, Figure::Absent(Absent::NoWallTime));
-}
-
-#[test]
 fn stages_that_overlap_take_their_joined_time() {
     let (model, peaks) = (model("llama_1b_random"), h200());
     let stages =
         [stage("prefill", Role::Prefill, 1.0, 20, 4), stage("decode", Role::Decode, 1.0, 600, 128)];
     let of = |joined| {
-        let inputs = Inputs {
-            model: Ok(&model),
-            peaks: Some(&peaks),
-            tokens: &TOKENS,
-            stages: &stages,
-            joined,
-        };
-        utilisation(&inputs)
+        let (model, tokens) = (Ok(&model), &TOKENS);
+        utilisation(&Inputs { model, peaks: Some(&peaks), tokens, stages: &stages, joined })
     };
     let apart = of(Some(1.0)).model;
     // 620 ms of windows in 465 ms: three quarters.
@@ -333,17 +257,8 @@ fn stages_that_overlap_take_their_joined_time() {
 
 #[test]
 fn parts_of_a_vision_encoder_have_their_own_flops() {
-    let (peaks, ocr) = (h200(), model("deepseek_ocr"));
+    let ocr = model("deepseek_ocr");
     let tokens = TokenCounts { images_per_prompt: Some(2), crops_per_image: Some(6), ..TOKENS };
-    let of = |model: &Model, tokens: &TokenCounts, stages: &[StageInput]| {
-        utilisation(&Inputs {
-            model: Ok(model),
-            peaks: Some(&peaks),
-            tokens,
-            stages,
-            joined: Some(1.0),
-        })
-    };
     let text = prefill(&ocr.shape, 1, 512, flops::LmHead::All);
     let then = decode(&ocr.shape, 1, 512, 64);
     // Two images, each as a whole and in six crops; the FLOPs of one view are tested in `vision`.

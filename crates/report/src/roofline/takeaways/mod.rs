@@ -8,7 +8,6 @@ use stage2_model::rule::*;
 use stage2_model::{Answer, Bound, FirstStep, LAUNCH_GAP_US, RATE_SHARE_MOST, Takeaway};
 use stage2_read::kernel_class::KernelClass;
 
-/// What is known of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct RunMeasurements {
     /// The GPU was simulated: times are those of a recording.
@@ -20,7 +19,6 @@ pub(crate) struct RunMeasurements {
     pub(crate) stages: Vec<StageMeasurements>,
 }
 
-/// What is known of a stage.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct StageMeasurements {
     pub(crate) stage: String,
@@ -46,7 +44,6 @@ pub(crate) struct StageMeasurements {
     pub(crate) graph_percent: Option<f64>,
     pub(crate) kernels_per_token: Option<f64>,
     pub(crate) tokens_per_s: Option<f64>,
-    /// Sequences side by side.
     pub(crate) batch_size: Option<u64>,
     /// MFU over wall time, share.
     pub(crate) mfu_wall: Option<f64>,
@@ -78,7 +75,6 @@ pub(crate) struct RankWaiting {
     pub(crate) percent: f64,
     /// Every collective was split; else some waiting is still in what is called communication.
     pub(crate) whole: bool,
-    /// Who comes late, in words.
     pub(crate) late: Option<String>,
 }
 
@@ -92,7 +88,6 @@ pub(crate) struct HostLead {
     pub(crate) behind_percent: f64,
 }
 
-/// What is known of a kernel in a stage.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct KernelMeasurements {
     pub(crate) kernel: String,
@@ -179,40 +174,32 @@ pub fn recommendations<'t>(takeaways: &'t [Takeaway], answer: &'t Answer) -> Vec
             }),
         }
     }
-    let first = given.iter_mut().find(|r| is_first_step(r.first));
-    if let Some((r, step)) = first.zip(answer.first.as_ref()) {
-        r.text = &step.text;
+    if let Some(step) = &answer.first
+        && let Some(first) = given.iter_mut().find(|r| is_step(r.first, step))
+    {
+        first.text = &step.text;
     }
-    let is_first = |r: &Recommended<'_>| is_first_step(r.first);
     let leads = |r: &Recommended<'_>| {
         let mut steps = answer.stages.iter().filter_map(|stage| stage.first.as_ref());
         steps.any(|step| is_step(r.first, step))
     };
     let weight = |r: &Recommended<'_>| r.concerns_percent.unwrap_or(-1.0);
     // What leads its stage stands where the weightiest of the stage would.
-    let weights: Vec<(bool, bool, f64, bool)> = given
-        .iter()
-        .map(|r| {
-            let leads = leads(r);
-            let of_stage = given.iter().filter(|other| leads && other.first.stage == r.first.stage);
-            let most = of_stage.map(weight).fold(weight(r), f64::max);
-            (is_first(r), r.first.rule.is_caveat(), most, leads)
-        })
-        .collect();
-    let mut order: Vec<(Recommended<'_>, (bool, bool, f64, bool))> =
-        given.into_iter().zip(weights).collect();
-    order.sort_by(|(_, a), (_, b)| {
-        let (a_flags, b_flags) = ((a.0, a.1), (b.0, b.1));
-        b_flags.cmp(&a_flags).then(b.2.total_cmp(&a.2)).then(b.3.cmp(&a.3))
-    });
-    order.into_iter().map(|(recommended, _)| recommended).collect()
+    let place = |r: &Recommended<'_>| {
+        let leads = leads(r);
+        let of_stage = given.iter().filter(|other| leads && other.first.stage == r.first.stage);
+        let most = of_stage.map(weight).fold(weight(r), f64::max);
+        ((is_first_step(r.first), r.first.rule.is_caveat()), most, leads)
+    };
+    let mut order: Vec<_> = given.iter().map(|r| (place(r), r.clone())).collect();
+    order.sort_by(|(a, _), (b, _)| b.0.cmp(&a.0).then(b.1.total_cmp(&a.1)).then(b.2.cmp(&a.2)));
+    order.into_iter().map(|(_, recommended)| recommended).collect()
 }
 
 /// What to do where nothing of a job was compared.
 const RECORD_RANKS: &str = "Record every rank (section Collectives lists what is missing) to tell a late rank \
     from slow transfers.";
 
-/// What concerns the run as a whole.
 fn of_run(run: &RunMeasurements) -> Vec<Takeaway> {
     let mut said = Vec::new();
     if run.simulated {
@@ -233,7 +220,6 @@ fn of_run(run: &RunMeasurements) -> Vec<Takeaway> {
     said
 }
 
-/// What is said when nothing else is.
 fn nothing(run: &RunMeasurements) -> Takeaway {
     let (text, then) = if run.stages.is_empty() {
         (
@@ -357,10 +343,10 @@ impl Speaker<'_> {
     }
 
     fn idle(&self) -> Option<Takeaway> {
-        let idle = self.idle_percent()?;
-        let part = Some(idle / 100.0);
-        let warm = self.stage.warm_instances;
-        let of = warm.map_or_else(String::new, |n| format!(" of {n} warm instance{}", plural(n)));
+        let (s, idle) = (self.stage, self.idle_percent()?);
+        let say = |rule, text, then| Some(self.say(rule, Some(idle / 100.0), text, then));
+        let warm = |n| format!(" of {n} warm instance{}", plural(n));
+        let of = s.warm_instances.map_or_else(String::new, warm);
         if idle <= IDLE_LOW_PERCENT {
             let text = format!("the GPU is busy {:.1} % of the window{of}", 100.0 - idle);
             return Some(self.say(Rule::GpuBusy, Some(1.0 - idle / 100.0), text, None));
@@ -368,34 +354,30 @@ impl Speaker<'_> {
         if idle < IDLE_HIGH_PERCENT {
             return None;
         }
-        if self.stage.no_gpu_work {
+        if s.no_gpu_work {
             // Other threads may use the GPU meanwhile.
             let is_apart = self.share.is_none();
             let apart = if is_apart { ", which is not in the time of all stages" } else { "" };
             let text = format!("no GPU work of its own in the window{of}{apart}");
-            return Some(self.say(Rule::GpuIdle, part, text, None));
+            return say(Rule::GpuIdle, text, None);
         }
         let waits = format!("the GPU is idle {idle:.1} % of the window{of}");
-        let counted = self.stage.kernels.filter(|k| *k > 0).zip(self.stage.interval_us);
-        let Some(((kernels, interval_us), mean_us)) = counted.zip(self.stage.kernel_mean_us) else {
-            return Some(self.say(Rule::GpuIdle, part, waits, None));
+        let counted = s.kernels.filter(|k| *k > 0).zip(s.interval_us).zip(s.kernel_mean_us);
+        let Some(((kernels, interval_us), mean_us)) = counted else {
+            return say(Rule::GpuIdle, waits, None);
         };
         // Of a step with many tokens there may be a fraction of a kernel for each.
         let digits = |k: f64| if k < 10.0 { 2 } else { 0 };
-        let per_token = self.stage.kernels_per_token;
-        let per_token = per_token.map(|k| format!(", {k:.*} per token", digits(k)));
+        let per_token = s.kernels_per_token.map(|k| format!(", {k:.*} per token", digits(k)));
         let numbers = format!(
             "{waits}: {} kernels{}, {mean_us:.1} us each, one every {interval_us:.1} us",
             count(kernels),
             per_token.unwrap_or_default()
         );
-        if self.stage.caveat.is_some() {
-            return Some(self.say(Rule::GpuIdle, part, numbers, None));
+        if s.caveat.is_some() {
+            return say(Rule::GpuIdle, numbers, None);
         }
-        let graphs = Self::percent(self.stage.graph_percent).unwrap_or(0.0) >= GRAPHS_USED_PERCENT;
-        let short_gaps = Self::percent(self.stage.short_gaps_percent);
-        let back_to_back = short_gaps.is_some_and(|percent| percent >= BACK_TO_BACK_PERCENT);
-        if let Some(host) = self.stage.host.filter(|h| h.ahead_percent >= HOST_DECIDED_PERCENT) {
+        if let Some(host) = s.host.filter(|h| h.ahead_percent >= HOST_DECIDED_PERCENT) {
             let text = format!(
                 "{numbers}; the host was ahead of the GPU: in the median step it had launched what came \
                  next before {:.1} % of the idle time began",
@@ -404,50 +386,35 @@ impl Speaker<'_> {
             let then = "A faster host does not help: what was launched already waited for other GPU work, \
                         or for the GPU to begin it. Fewer and larger kernels (fusion, CUDA graphs, a \
                         larger batch) leave fewer gaps; a timeline shows what each waits for.";
-            return Some(self.say(Rule::HostAhead, part, text, Some(then)));
+            return say(Rule::HostAhead, text, Some(then));
         }
-        Some(if mean_us <= SHORT_KERNEL_US && back_to_back && !graphs {
-            let text = format!("{numbers}{}", self.short_gaps().unwrap_or_default());
-            let then = "Launch less often: CUDA graphs (torch.compile with mode=reduce-overhead, or \
-                        the serving engine's own), then fusion, then a larger batch.";
-            self.say(Rule::LaunchBound, part, text, Some(then))
-        } else {
-            let by_graphs = if graphs { ", most of them from CUDA graphs" } else { "" };
-            let text = format!("{numbers}{by_graphs}{}", self.long_gaps());
-            let then = "Kernel records do not show what the host does between launches. Profile it: \
-                        py-spy, perf, nsys with --trace=cuda,nvtx,osrt, or --annotate torch-ops.";
-            self.say(Rule::HostGaps, part, text, Some(then))
-        })
-    }
-
-    /// How much of the idle time is in short gaps, and whether the host is why.
-    fn short_gaps(&self) -> Option<String> {
-        let short = Self::percent(self.stage.short_gaps_percent)?;
-        let gaps =
-            format!("; {short:.1} % of the idle time is in gaps of {LAUNCH_GAP_US} us at most");
-        let behind = self.host_behind().map_or_else(String::new, |percent| {
+        let behind = s.host.map(|h| h.behind_percent).filter(|p| *p >= HOST_DECIDED_PERCENT);
+        let behind = behind.map(|percent| {
             format!(
-                ", and the host was behind: in the median step it had not reached what came next when \
-                 {percent:.1} % of the idle time began"
+                "in the median step it had not reached what came next when {percent:.1} % of the idle \
+                 time began"
             )
         });
-        Some(gaps + &behind)
-    }
-
-    /// Whether the host is why the GPU waits.
-    fn long_gaps(&self) -> String {
-        match self.host_behind() {
-            Some(percent) => format!(
-                "; the host does not keep the GPU fed: in the median step it had not reached what came next \
-                 when {percent:.1} % of the idle time began"
-            ),
-            None => "; kernel records do not show why".to_owned(),
+        let graphs = Self::percent(s.graph_percent).unwrap_or(0.0) >= GRAPHS_USED_PERCENT;
+        let short = Self::percent(s.short_gaps_percent).filter(|p| *p >= BACK_TO_BACK_PERCENT);
+        if let Some(short) = short.filter(|_| mean_us <= SHORT_KERNEL_US && !graphs) {
+            let host = behind.map(|said| format!(", and the host was behind: {said}"));
+            let text = format!(
+                "{numbers}; {short:.1} % of the idle time is in gaps of {LAUNCH_GAP_US} us at most{}",
+                host.unwrap_or_default()
+            );
+            let then = "Launch less often: CUDA graphs (torch.compile with mode=reduce-overhead, or \
+                        the serving engine's own), then fusion, then a larger batch.";
+            return say(Rule::LaunchBound, text, Some(then));
         }
-    }
-
-    fn host_behind(&self) -> Option<f64> {
-        let host = self.stage.host?;
-        (host.behind_percent >= HOST_DECIDED_PERCENT).then_some(host.behind_percent)
+        let by_graphs = if graphs { ", most of them from CUDA graphs" } else { "" };
+        let why = match behind {
+            Some(said) => format!("the host does not keep the GPU fed: {said}"),
+            None => "kernel records do not show why".to_owned(),
+        };
+        let then = "Kernel records do not show what the host does between launches. Profile it: \
+                    py-spy, perf, nsys with --trace=cuda,nvtx,osrt, or --annotate torch-ops.";
+        say(Rule::HostGaps, format!("{numbers}{by_graphs}; {why}"), Some(then))
     }
 
     fn class_percent(&self, classes: &[KernelClass]) -> f64 {
