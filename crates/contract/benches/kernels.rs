@@ -8,14 +8,22 @@ mod decode_trace;
 
 const STEPS: u64 = 1_000;
 
+const LAUNCHES: [&str; 2] = ["eager", "graph"];
+
 fn main() {
-    for (what, kernels) in
-        [("eager", decode_trace::kernels(STEPS)), ("graph", decode_trace::graph_kernels(STEPS))]
-    {
+    for launches in LAUNCHES {
+        let kernels = kernels(launches);
         let bytes = trace_file(&kernels, Vec::new()).len();
-        println!("{what}: {:.2} bytes per kernel", bytes as f64 / kernels.len() as f64);
+        println!("{launches}: {:.2} bytes per kernel", bytes as f64 / kernels.len() as f64);
     }
     divan::main();
+}
+
+fn kernels(launches: &str) -> Vec<GpuWork> {
+    match launches {
+        "eager" => decode_trace::kernels(STEPS),
+        _ => decode_trace::graph_kernels(STEPS),
+    }
 }
 
 fn trace_file(kernels: &[GpuWork], file: Vec<u8>) -> Vec<u8> {
@@ -25,16 +33,20 @@ fn trace_file(kernels: &[GpuWork], file: Vec<u8>) -> Vec<u8> {
     writer.into_sink()
 }
 
-fn encode(bencher: divan::Bencher, kernels: &[GpuWork]) {
-    let room = trace_file(kernels, Vec::new()).len();
+#[divan::bench(args = LAUNCHES)]
+fn encode(bencher: divan::Bencher, launches: &str) {
+    let kernels = kernels(launches);
+    let room = trace_file(&kernels, Vec::new()).len();
     bencher
         .counter(ItemsCount::new(kernels.len()))
         .with_inputs(|| Vec::with_capacity(room))
-        .bench_values(|file| trace_file(kernels, file));
+        .bench_values(|file| trace_file(&kernels, file));
 }
 
-fn decode(bencher: divan::Bencher, kernels: &[GpuWork]) {
-    let file = trace_file(kernels, Vec::new());
+#[divan::bench(args = LAUNCHES)]
+fn decode(bencher: divan::Bencher, launches: &str) {
+    let kernels = kernels(launches);
+    let file = trace_file(&kernels, Vec::new());
     bencher.counter(ItemsCount::new(kernels.len())).bench(|| {
         let reader = Reader::new(file.as_slice()).expect("the header is good");
         let correlations = reader.map(|record| match record {
@@ -43,24 +55,4 @@ fn decode(bencher: divan::Bencher, kernels: &[GpuWork]) {
         });
         correlations.fold(0, u64::wrapping_add)
     });
-}
-
-#[divan::bench]
-fn encode_eager(bencher: divan::Bencher) {
-    encode(bencher, &decode_trace::kernels(STEPS));
-}
-
-#[divan::bench]
-fn encode_graph(bencher: divan::Bencher) {
-    encode(bencher, &decode_trace::graph_kernels(STEPS));
-}
-
-#[divan::bench]
-fn decode_eager(bencher: divan::Bencher) {
-    decode(bencher, &decode_trace::kernels(STEPS));
-}
-
-#[divan::bench]
-fn decode_graph(bencher: divan::Bencher) {
-    decode(bencher, &decode_trace::graph_kernels(STEPS));
 }

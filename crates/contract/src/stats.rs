@@ -76,38 +76,19 @@ impl Unions {
     /// Adds `start..end` to the union `index`.
     pub fn add(&mut self, index: usize, start: u64, end: u64) {
         let Some(union) = self.all.get_mut(index) else { return };
-        match union.window.last_mut() {
-            // In order, as most are: nothing has to be sorted.
-            Some(last) if last.0 <= start && start <= last.1 => {
-                last.1 = last.1.max(end);
-                return;
-            }
-            Some(last) if last.1 < start && start < end => {
-                union.window.push((start, end));
-                self.pending += 1;
-                return self.settle_if_full();
-            }
-            None if union.horizon <= start && start < end => {
-                union.window.push((start, end));
-                self.pending += 1;
-                return self.settle_if_full();
-            }
-            _ => {}
-        }
-        match union.pending.last_mut() {
+        // In order, as most are: nothing has to be sorted.
+        let is_in_order = union.window.last().map_or(union.horizon, |last| last.0) <= start;
+        let list = if is_in_order { &mut union.window } else { &mut union.pending };
+        match list.last_mut() {
             Some(last) if last.0 <= start && start <= last.1 => last.1 = last.1.max(end),
             _ if start < end => {
-                union.pending.push((start, end));
+                list.push((start, end));
                 self.pending += 1;
+                if self.pending >= self.batch {
+                    self.settle();
+                }
             }
             _ => {}
-        }
-        self.settle_if_full();
-    }
-
-    fn settle_if_full(&mut self) {
-        if self.pending >= self.batch {
-            self.settle();
         }
     }
 
@@ -122,14 +103,11 @@ impl Unions {
 
     /// The unions, in the order of their creation.
     pub fn finish(mut self) -> Vec<Busy> {
-        self.all
-            .iter_mut()
-            .map(|union| {
-                union.sort_in();
-                union.fold(union.window.len());
-                union.folded
-            })
-            .collect()
+        for union in &mut self.all {
+            union.sort_in();
+            union.fold(union.window.len());
+        }
+        self.all.into_iter().map(|union| union.folded).collect()
     }
 }
 
@@ -213,9 +191,7 @@ impl Histogram {
 
     /// Counts everything that `other` counted.
     pub fn merge(&mut self, other: &Self) {
-        for &(bucket, count) in &other.buckets {
-            self.add_many(bucket, count);
-        }
+        other.buckets.iter().for_each(|&(bucket, count)| self.add_many(bucket, count));
     }
 
     /// Scales the counts so that they add up to `total`: each value stands for equally many, up to
@@ -302,6 +278,13 @@ mod tests {
         Busy { busy_ns, short_gaps_ns: last - first - busy_ns, ..Busy::default() }
     }
 
+    /// The only union of these intervals.
+    fn union_of(mut unions: Unions, intervals: &[(u64, u64)]) -> Busy {
+        let index = unions.create();
+        intervals.iter().for_each(|&(start, end)| unions.add(index, start, end));
+        unions.finish()[0]
+    }
+
     fn intervals() -> impl Strategy<Value = Vec<(u64, u64)>> {
         prop::collection::vec((0u64..300, 0u64..40).prop_map(|(s, d)| (s, s + d)), 0..60)
     }
@@ -309,11 +292,7 @@ mod tests {
     proptest! {
         #[test]
         fn equals_brute_force_in_any_order(all in intervals(), batch in 1usize..20) {
-            let mut unions = Unions::with_limits(batch, usize::MAX);
-            let index = unions.create();
-            all.iter().for_each(|&(s, e)| unions.add(index, s, e));
-            let expected = exact(&all);
-            prop_assert_eq!(unions.finish(), vec![expected]);
+            prop_assert_eq!(union_of(Unions::with_limits(batch, usize::MAX), &all), exact(&all));
             prop_assert_eq!(union_ns(all.clone()), brute_force(&all));
         }
 
@@ -321,10 +300,7 @@ mod tests {
         fn with_a_narrow_window_the_truth_is_within_the_stated_bound(
             all in intervals(), batch in 1usize..5, window in 1usize..6
         ) {
-            let mut unions = Unions::with_limits(batch, window);
-            let index = unions.create();
-            all.iter().for_each(|&(s, e)| unions.add(index, s, e));
-            let got = unions.finish()[0];
+            let got = union_of(Unions::with_limits(batch, window), &all);
             let truth = brute_force(&all);
             prop_assert!(got.busy_ns <= truth && truth <= got.busy_ns + got.late_ns, "{got:?}");
             prop_assert_eq!(got.late_ns > 0, got.late_intervals > 0);
@@ -333,26 +309,19 @@ mod tests {
         #[test]
         fn sorted_input_is_exact_in_any_window(mut all in intervals(), window in 1usize..6) {
             all.sort_unstable();
-            let mut unions = Unions::with_limits(2, window);
-            let index = unions.create();
-            all.iter().for_each(|&(s, e)| unions.add(index, s, e));
-            let expected = exact(&all);
-            prop_assert_eq!(unions.finish(), vec![expected]);
+            prop_assert_eq!(union_of(Unions::with_limits(2, window), &all), exact(&all));
         }
     }
 
     #[test]
     fn gaps_of_one_launch_behind_another_are_told_from_longer_ones() {
+        let mut at = 1_000_000;
+        let intervals = [BACK_TO_BACK_NS, BACK_TO_BACK_NS + 1, 7, 1_000_000, 0].map(|gap| {
+            at += 10 + gap;
+            (at - 10 - gap, at - gap)
+        });
         for window in [1, 2, 100] {
-            let mut unions = Unions::with_limits(1, window);
-            let index = unions.create();
-            let mut at = 1_000_000;
-            for gap in [BACK_TO_BACK_NS, BACK_TO_BACK_NS + 1, 7, 1_000_000] {
-                unions.add(index, at, at + 10);
-                at += 10 + gap;
-            }
-            unions.add(index, at, at + 10);
-            let got = unions.finish()[0];
+            let got = union_of(Unions::with_limits(1, window), &intervals);
             assert_eq!((got.busy_ns, got.short_gaps_ns), (50, BACK_TO_BACK_NS + 7), "{window}");
         }
     }
@@ -371,23 +340,20 @@ mod tests {
 
     #[test]
     fn empty_and_reversed_intervals_add_nothing() {
-        let mut unions = Unions::default();
-        let index = unions.create();
-        unions.add(index, 10, 10);
-        unions.add(index, 10, 5);
-        assert_eq!(unions.finish(), [Busy::default()]);
+        assert_eq!(union_of(Unions::default(), &[(10, 10), (10, 5)]), Busy::default());
         assert_eq!(union_ns(vec![(10, 5), (3, 3)]), 0);
     }
 
-    #[test]
-    fn empty_has_no_percentiles() {
-        assert_eq!(Histogram::default().percentile(50), None);
+    fn of(values: impl IntoIterator<Item = u64>) -> Histogram {
+        let mut histogram = Histogram::default();
+        values.into_iter().for_each(|value| histogram.add(value));
+        histogram
     }
 
     #[test]
-    fn few_values_have_no_99th_percentile() {
-        let mut h = Histogram::default();
-        (1..P99_VALUES).for_each(|v| h.add(v));
+    fn few_values_have_no_99th_percentile_and_none_have_no_percentile() {
+        assert_eq!(Histogram::default().percentile(50), None);
+        let mut h = of(1..P99_VALUES);
         assert_eq!((h.percentile(99), h.p99()), (Some(19), None));
         h.add(20);
         assert_eq!(h.p99(), Some(20));
@@ -395,18 +361,13 @@ mod tests {
 
     #[test]
     fn small_values_are_exact() {
-        let mut h = Histogram::default();
-        (0..32).for_each(|v| h.add(v));
-        assert_eq!(h.percentile(50), Some(15));
-        assert_eq!(h.percentile(99), Some(31));
-        assert_eq!(h.percentile(0), Some(0));
+        assert_eq!([0, 50, 99].map(|percent| of(0..32).percentile(percent)), [0, 15, 31].map(Some));
     }
 
     #[test]
     fn scaled_counts_add_up_and_keep_their_shares() {
-        let mut h = Histogram::default();
         // 1 once, 2 twice, 3 three times: 1, 3, 6 of 6 become 2.5, 7.5, 15 of 15.
-        [1, 2, 2, 3, 3, 3].into_iter().for_each(|v| h.add(v));
+        let mut h = of([1, 2, 2, 3, 3, 3]);
         h.scale_to(15);
         assert_eq!(h.buckets, [(1, 3), (2, 5), (3, 7)]);
         h.scale_to(2);
@@ -420,9 +381,7 @@ mod tests {
 
     #[test]
     fn extremes_do_not_overflow() {
-        let mut h = Histogram::default();
-        h.add(0);
-        h.add(u64::MAX);
+        let h = of([0, u64::MAX]);
         assert_eq!(h.percentile(1), Some(0));
         let top = h.percentile(99).unwrap();
         assert!(u64::MAX - top < u64::MAX / 50);
@@ -433,18 +392,14 @@ mod tests {
         fn percentiles_are_within_the_stated_error(
             mut values in prop::collection::vec(0u64..1 << 40, 1..300), percent in 1u64..=100
         ) {
-            let mut h = Histogram::default();
-            let mut halves = [Histogram::default(), Histogram::default()];
-            for (i, &v) in values.iter().enumerate() {
-                h.add(v);
-                halves[i % 2].add(v);
-            }
+            let h = of(values.iter().copied());
+            let (first, second) = values.split_at(values.len() / 2);
+            let mut merged = of(first.iter().copied());
+            merged.merge(&of(second.iter().copied()));
             values.sort_unstable();
             let exact = values[(values.len() * percent as usize).div_ceil(100) - 1] as f64;
             let got = h.percentile(percent).unwrap() as f64;
             prop_assert!((got - exact).abs() <= exact * ERROR_PERCENT / 100.0, "{got} {exact}");
-            let [mut merged, second] = halves;
-            merged.merge(&second);
             prop_assert_eq!(merged, h);
         }
     }

@@ -16,8 +16,10 @@ mod lane;
 mod recorded;
 mod sampler;
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs::{self, File};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -40,17 +42,25 @@ const BUFFER: usize = 16_384;
 /// The GPU's clock against the monotonic one, ns.
 const GPU_AHEAD_NS: u64 = 1_789_000_000_000_000_000;
 
-/// What is asked for.
-#[derive(Clone, Copy, Debug)]
-struct Numbers {
-    kernels: u64,
-    kernels_per_range: u64,
-    paths: u64,
-    devices: u64,
-    processes: u64,
-    grids: u64,
-    sample_ns: u64,
-    seed: u64,
+/// What can be asked for: a name, what holds where nobody asks, and what is accepted.
+const NUMBERS: [(&str, u64, RangeInclusive<u64>); 8] = [
+    ("kernels", 10_000_000, 1..=u64::MAX),
+    ("kernels_per_range", 9, 1..=1_000_000),
+    ("paths", 1_000, 1..=1_000_000),
+    ("devices", 8, 1..=1_024),
+    ("processes", 4, 1..=10_000),
+    ("grids", 1, 1..=1_000),
+    ("sample_ns", 0, 0..=u64::MAX),
+    ("seed", 1, 0..=u64::MAX),
+];
+
+/// What is asked for, by name.
+struct Numbers(BTreeMap<&'static str, u64>);
+
+impl Numbers {
+    fn get(&self, name: &str) -> u64 {
+        self.0[name]
+    }
 }
 
 /// What was written.
@@ -82,79 +92,50 @@ fn main() -> ExitCode {
 }
 
 fn parse(words: &[String]) -> Result<(PathBuf, Numbers), Box<dyn Error>> {
-    let mut numbers = Numbers {
-        kernels: 10_000_000,
-        kernels_per_range: 9,
-        paths: 1_000,
-        devices: 8,
-        processes: 4,
-        grids: 1,
-        sample_ns: 0,
-        seed: 1,
-    };
+    let mut numbers: BTreeMap<_, _> =
+        NUMBERS.iter().map(|(name, default, _)| (*name, *default)).collect();
     let (folder, words) = words.split_first().ok_or("give DIR [NAME=NUMBER]...")?;
     for word in words {
         let (name, value) = word.split_once('=').ok_or(format!("{word}: give NAME=NUMBER"))?;
-        let number = match name {
-            "kernels" => &mut numbers.kernels,
-            "kernels_per_range" => &mut numbers.kernels_per_range,
-            "paths" => &mut numbers.paths,
-            "devices" => &mut numbers.devices,
-            "processes" => &mut numbers.processes,
-            "grids" => &mut numbers.grids,
-            "sample_ns" => &mut numbers.sample_ns,
-            "seed" => &mut numbers.seed,
-            _ => return Err(format!("{name}: there is no such number").into()),
-        };
+        let number = numbers.get_mut(name).ok_or(format!("{name}: there is no such number"))?;
         *number = value.parse().map_err(|error| format!("{word}: {error}"))?;
     }
-    for (name, value, most) in [
-        ("kernels", numbers.kernels, u64::MAX),
-        ("kernels_per_range", numbers.kernels_per_range, 1_000_000),
-        ("paths", numbers.paths, 1_000_000),
-        ("devices", numbers.devices, 1_024),
-        ("processes", numbers.processes, 10_000),
-        ("grids", numbers.grids, 1_000),
-    ] {
-        if !(1..=most).contains(&value) {
-            return Err(format!("{name}={value}: give 1 to {most}").into());
+    for (name, _, accepted) in &NUMBERS {
+        let value = numbers[name];
+        if !accepted.contains(&value) {
+            let (least, most) = (accepted.start(), accepted.end());
+            return Err(format!("{name}={value}: give {least} to {most}").into());
         }
     }
-    if (1..1_000).contains(&numbers.sample_ns) {
-        return Err(format!("sample_ns={}: give 0 or 1000 and more", numbers.sample_ns).into());
+    if let ns @ 1..1_000 = numbers["sample_ns"] {
+        return Err(format!("sample_ns={ns}: give 0 or 1000 and more").into());
     }
-    Ok((folder.into(), numbers))
+    Ok((folder.into(), Numbers(numbers)))
 }
 
 fn generate(folder: &Path, numbers: &Numbers) -> Result<Written, Box<dyn Error>> {
-    let recorded = Recorded::read(numbers.grids as u32)?;
+    let recorded = Recorded::read(numbers.get("grids") as u32)?;
     fs::create_dir_all(folder)?;
     let mut sum = Written::default();
-    for process in 0..numbers.processes {
+    for process in 0..numbers.get("processes") {
         let path = folder.join(file_name("node", 1_000 + process as u32));
-        let file = File::create_new(&path).map_err(|e| format!("{}: {e}", path.display()))?;
-        let Written { kernels, others, ranges, samples, bytes } =
-            one(file, &recorded, numbers, process)
-                .map_err(|e| format!("{}: {e}", path.display()))?;
-        sum.kernels += kernels;
-        sum.others += others;
-        sum.ranges += ranges;
-        sum.samples += samples;
-        sum.bytes += bytes;
+        one(&path, &recorded, numbers, process, &mut sum)
+            .map_err(|e| format!("{}: {e}", path.display()))?;
     }
     Ok(sum)
 }
 
-/// The trace file of one process.
+/// Writes the trace file of one process, and adds it to what was written.
 fn one(
-    file: File,
+    path: &Path,
     recorded: &Recorded,
     numbers: &Numbers,
     process: u64,
-) -> Result<Written, Box<dyn Error>> {
-    let share = |of: u64| of / numbers.processes + u64::from(process < of % numbers.processes);
-    let kernels = share(numbers.kernels);
-    let mut writer = Writer::new(file)?;
+    written: &mut Written,
+) -> Result<(), Box<dyn Error>> {
+    let (all, processes) = (numbers.get("kernels"), numbers.get("processes"));
+    let kernels = written.kernels + all / processes + u64::from(process < all % processes);
+    let mut writer = Writer::new(File::create_new(path)?)?;
     let traced = Process {
         pid: 1_000 + process as u32,
         ppid: 1,
@@ -168,35 +149,34 @@ fn one(
         Record::Anchor(Anchor { gpu: GpuNs(GPU_AHEAD_NS + at), mono: MonoNs(at), wall: WallNs(at) })
     };
     writer.write(&anchor(1));
-    let nodes = define_paths(&mut writer, numbers.paths);
+    let nodes = define_paths(&mut writer, numbers.get("paths"));
     recorded.define(&mut writer, nodes.names);
     // Where there are fewer devices than processes, processes share them.
-    let own: Vec<u64> = (0..numbers.devices).filter(|d| d % numbers.processes == process).collect();
-    let own = if own.is_empty() { vec![process % numbers.devices] } else { own };
+    let devices = numbers.get("devices");
+    let own: Vec<u64> = (0..devices).filter(|device| device % processes == process).collect();
+    let own = if own.is_empty() { vec![process % devices] } else { own };
     let (mut lanes, mut samplers) = (Vec::new(), Vec::new());
     for (thread, &device) in (1..).zip(&own) {
         define_device(&mut writer, recorded, device as u32, thread);
-        let lane = Lane::new(thread, numbers.seed ^ (process << 32) ^ (device << 48));
-        if numbers.sample_ns > 0 {
-            let sampler = Sampler::new(thread, numbers.sample_ns, lane.now(), &recorded.durations);
+        let lane = Lane::new(thread, numbers.get("seed") ^ (process << 32) ^ (device << 48));
+        let sample_ns = numbers.get("sample_ns");
+        if sample_ns > 0 {
+            let sampler = Sampler::new(thread, sample_ns, lane.now(), &recorded.durations);
             sampler.define(device as u32, &mut writer);
             samplers.push(sampler);
         }
         lanes.push(lane);
     }
-    let mut written = Written::default();
     let mut work = Vec::with_capacity(2 * BUFFER);
-    let mut next_range = 1;
+    let (per_range, mut next_range) = (numbers.get("kernels_per_range"), 1);
     while written.kernels < kernels {
         let first = next_range;
         let mut buffers: Vec<Vec<Record>> = Vec::new();
         for lane in &mut lanes {
             while work.len() < BUFFER && written.kernels < kernels {
-                let left = kernels - written.kernels;
-                let size = numbers.kernels_per_range.min(left);
-                let ops =
+                let size = per_range.min(kernels - written.kernels);
+                written.kernels +=
                     lane.range(&nodes, recorded, size, &mut next_range, &mut writer, &mut work);
-                written.kernels += ops;
             }
             buffers.push(std::mem::take(&mut work));
         }
@@ -218,8 +198,8 @@ fn one(
     writer.write(&anchor(lanes.iter().map(Lane::now).max().unwrap_or(2)));
     writer.write(&Record::End { reason: "exit".into() });
     writer.flush()?;
-    written.bytes = writer.into_sink().metadata()?.len();
-    Ok(written)
+    written.bytes += writer.into_sink().metadata()?.len();
+    Ok(())
 }
 
 /// The paths of a process.

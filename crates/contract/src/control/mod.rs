@@ -34,11 +34,10 @@ pub const MAX_REQUEST_BYTES: usize = 8 << 10;
 /// The longest answer, bytes.
 pub const MAX_ANSWER_BYTES: usize = 256 << 10;
 /// The longest text of a mark, bytes.
-pub const MAX_MARK_BYTES: usize = 1 << 10;
+const MAX_MARK_BYTES: usize = 1 << 10;
 
-/// The version in a first word; `None` where it is no message of ours.
-fn version_of(word: &str) -> Option<u32> {
-    word.strip_prefix(TITLE)?.parse().ok()
+fn version_of(first_word: &str) -> Option<u32> {
+    first_word.strip_prefix(TITLE)?.parse().ok()
 }
 
 /// The first word of our own messages.
@@ -59,6 +58,9 @@ const RANGES_BYTES: usize = 4 << 10;
 /// The words of a start.
 const START_TAKES: &str =
     "start takes ranges=GLOBS sample=1/N counters=on at_unix_us=US for_ms=MS steps=N size=BYTES";
+/// What is said to another word behind `counters=`.
+const COUNTERS_TAKE: &str =
+    "counters takes on; metrics are chosen by STAGE2_COUNTERS when the process starts";
 
 /// What a client asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,6 +108,7 @@ pub struct Limits {
 
 /// Why a line is no request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what the fields are")]
 pub enum RequestError {
     /// It begins otherwise.
     #[error("no request: a line begins with {TITLE}, e.g. `{TITLE} status`; use stage2-launch ctl", TITLE = title())]
@@ -115,31 +118,19 @@ pub enum RequestError {
         "the request is of version {theirs}, this collector speaks {ours}; use the stage2-launch of \
          version {collector}", ours = VERSION, collector = env!("CARGO_PKG_VERSION")
     )]
-    Version {
-        /// The client's version.
-        theirs: u32,
-    },
+    Version { theirs: u32 },
     /// There is no such verb.
     #[error("no verb {0:?}; there are status, start, stop, flush and mark")]
     Verb(String),
     /// A word cannot be read.
     #[error("{word:?} cannot be read: {accepted}")]
-    Word {
-        /// The word.
-        word: String,
-        /// What is accepted there.
-        accepted: &'static str,
-    },
+    Word { word: String, accepted: &'static str },
 }
 
 impl RequestError {
     fn word(word: &str, accepted: &'static str) -> Self {
         Self::Word { word: word.chars().take(80).collect(), accepted }
     }
-}
-
-fn bad<T>(word: &str, accepted: &'static str) -> Result<T, RequestError> {
-    Err(RequestError::word(word, accepted))
 }
 
 impl Verb {
@@ -176,7 +167,6 @@ impl Verb {
             None => return Err(RequestError::Foreign),
         }
         let verb = words.next().unwrap_or_default();
-        let mut words = words.peekable();
         let parsed = match verb {
             "status" => Verb::Status,
             "start" => return Start::parse(words).map(Verb::Start),
@@ -184,19 +174,18 @@ impl Verb {
             "flush" => Verb::Flush,
             "ending" => match words.next().and_then(|signal| signal.parse().ok()) {
                 Some(signal @ 1..=64) => Verb::Ending(signal),
-                _ => return bad("ending", "ending takes the number of a signal"),
+                _ => return Err(RequestError::word(verb, "ending takes the number of a signal")),
             },
             "mark" => {
-                let text = words.next().unwrap_or_default();
-                match unescape(text).filter(|text| (1..=MAX_MARK_BYTES).contains(&text.len())) {
-                    Some(text) => Verb::Mark(text),
-                    None => return bad(text, "mark takes one text of 1 to 1024 bytes"),
-                }
+                let word = words.next().unwrap_or_default();
+                let text = unescape(word).filter(|all| (1..=MAX_MARK_BYTES).contains(&all.len()));
+                let accepted = "mark takes one text of 1 to 1024 bytes";
+                Verb::Mark(text.ok_or_else(|| RequestError::word(word, accepted))?)
             }
             other => return Err(RequestError::Verb(other.chars().take(80).collect())),
         };
         match words.next() {
-            Some(word) => bad(word, "nothing more comes behind this verb"),
+            Some(word) => Err(RequestError::word(word, "nothing more comes behind this verb")),
             None => Ok(parsed),
         }
     }
@@ -211,14 +200,12 @@ impl Start {
         let mut start = Start::default();
         let mut seen = Vec::new();
         for word in words {
-            let Some((key, value)) = word.split_once('=') else {
-                return bad(word, START_TAKES);
-            };
+            let refused = |accepted| RequestError::word(word, accepted);
+            let (key, value) = word.split_once('=').ok_or_else(|| refused(START_TAKES))?;
             if seen.contains(&key) {
-                return bad(word, "each of them once");
+                return Err(refused("each of them once"));
             }
             seen.push(key);
-            let refused = |accepted| RequestError::word(word, accepted);
             let number = |within: RangeInclusive<u64>, accepted| {
                 let number = value.parse().ok().filter(|number| within.contains(number));
                 number.ok_or_else(|| refused(accepted)).map(Some)
@@ -240,8 +227,8 @@ impl Start {
                     limits.for_ms = number(FOR_MS, accepted)?;
                 }
                 "at_unix_us" => {
-                    start.at_unix_us =
-                        number(0..=u64::MAX, "at_unix_us takes microseconds since 1970")?;
+                    let accepted = "at_unix_us takes microseconds since 1970";
+                    start.at_unix_us = number(0..=u64::MAX, accepted)?;
                 }
                 "steps" => {
                     limits.steps = number(STEPS, "steps takes a number from 1 to 1000000000")?;
@@ -254,13 +241,8 @@ impl Start {
                     limits.size = Some(bytes.ok_or_else(|| refused(accepted))?);
                 }
                 "counters" if value == "on" => start.counters = true,
-                "counters" => {
-                    return bad(
-                        word,
-                        "counters takes on; metrics are chosen by STAGE2_COUNTERS when the process starts",
-                    );
-                }
-                _ => return bad(word, START_TAKES),
+                "counters" => return Err(refused(COUNTERS_TAKE)),
+                _ => return Err(refused(START_TAKES)),
             }
         }
         Ok(start)
@@ -294,6 +276,7 @@ pub struct Answer {
 
 /// Why a text is no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what the fields are")]
 pub enum AnswerError {
     /// It begins otherwise.
     #[error("it is no answer of the collector (it begins with {0:?})")]
@@ -304,10 +287,7 @@ pub enum AnswerError {
          the stage2-launch of the collector's version",
         ours = VERSION
     )]
-    Version {
-        /// The collector's version.
-        theirs: u32,
-    },
+    Version { theirs: u32 },
     /// The end is missing.
     #[error("the answer is cut: its last line is missing")]
     Cut,
@@ -355,9 +335,7 @@ impl Answer {
             }
             text.push_str(&line);
         }
-        text.push_str(END);
-        text.push('\n');
-        text
+        text + END + "\n"
     }
 
     /// Reads what [`Answer::to_text`] wrote.
@@ -440,8 +418,7 @@ pub fn folders(uid: u32, runtime: Option<PathBuf>) -> Vec<PathBuf> {
 /// What the name of a socket says: `HOST-PID-START.sock`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SocketName {
-    /// The host, or the container, as it calls itself; other characters than ASCII letters, digits, `.`
-    /// and `_` are `_`.
+    /// The host, or the container, as it calls itself, with `_` for all but ASCII letters, digits, `.`, `_`.
     pub host: String,
     /// The process, as it is numbered there.
     pub pid: u32,
@@ -472,11 +449,8 @@ impl SocketName {
     pub fn parse(name: &str) -> Option<Self> {
         let mut parts = name.strip_suffix(ENDING)?.splitn(3, '-');
         let (host, pid, start) = (parts.next()?, parts.next()?, parts.next()?);
-        let read = SocketName {
-            host: host.to_owned(),
-            pid: pid.parse().ok()?,
-            start: start.parse().ok()?,
-        };
+        let (pid, start) = (pid.parse().ok()?, start.parse().ok()?);
+        let read = SocketName { host: host.to_owned(), pid, start };
         (read.to_file_name() == name && SocketName::new(host, 0, 0).host == host).then_some(read)
     }
 }
@@ -570,6 +544,13 @@ mod tests {
 
     proptest! {
         #[test]
+        fn every_text_survives_and_has_neither_blanks_nor_line_ends(text in ".*") {
+            let word = escape(&text);
+            prop_assert!(word.bytes().all(|byte| byte.is_ascii_graphic()), "{word}");
+            prop_assert_eq!(unescape(&word), Some(text));
+        }
+
+        #[test]
         fn every_answer_survives(
             refused: bool,
             fields in prop::collection::vec(("[a-z_]{1,9}", ".*"), 0..9),
@@ -600,28 +581,16 @@ mod tests {
     fn an_answer_of_another_version_says_both_versions() {
         let error = Answer::parse("stage2-control/7 ok\nend\n").unwrap_err();
         assert_eq!(error, AnswerError::Version { theirs: 7 });
-        assert!(
-            error.to_string().contains("version 7")
-                && error.to_string().contains(", this program 1")
-        );
+        let said = error.to_string();
+        assert!(said.contains("version 7") && said.contains(", this program 1"), "{said}");
     }
 
     #[test]
     fn too_much_is_left_out_and_said() {
-        let answer =
-            (0..9999).fold(Answer::ok(), |answer, i| answer.with("file", format!("{i:0>99}")));
-        let text = answer.to_text();
+        let fields = (0..9999).map(|i| ("file".to_owned(), format!("{i:0>99}"))).collect();
+        let text = Answer { refused: false, fields }.to_text();
         assert!(text.len() <= MAX_ANSWER_BYTES);
         assert_eq!(Answer::parse(&text).unwrap().get("cut"), Some("1"));
-    }
-
-    proptest! {
-        #[test]
-        fn every_text_survives_and_has_neither_blanks_nor_line_ends(text in ".*") {
-            let word = escape(&text);
-            prop_assert!(word.bytes().all(|byte| byte.is_ascii_graphic()), "{word}");
-            prop_assert_eq!(unescape(&word), Some(text));
-        }
     }
 
     #[test]
@@ -639,23 +608,11 @@ mod tests {
             let name = SocketName::new(host, pid, start);
             let text = name.to_file_name();
             assert!(!text.contains('/') && !text.starts_with('.') && text.len() < 80, "{text}");
-            assert_eq!(
-                (pid_in(&text), SocketName::parse(&text)),
-                (Some(pid), Some(name)),
-                "{text}"
-            );
+            assert_eq!(pid_in(&text), Some(pid), "{text}");
+            assert_eq!(SocketName::parse(&text), Some(name), "{text}");
         }
-        let other = [
-            "",
-            ".sock",
-            "a-1.sock",
-            "a-1-2",
-            "a-01-2.sock",
-            "a-1-2-3.sock",
-            "a b-1-2.sock",
-            "-1-2.sock",
-        ];
-        for other in other {
+        let others = "|.sock|a-1.sock|a-1-2|a-01-2.sock|a-1-2-3.sock|a b-1-2.sock|-1-2.sock";
+        for other in others.split('|') {
             assert_eq!(SocketName::parse(other), None, "{other}");
         }
         assert_eq!([".sock", "a-1.sock", "a-1-2", "a-b-2.sock"].map(pid_in), [None; 4]);

@@ -83,8 +83,7 @@ fn short(name: &str) -> String {
     shorten_name(&tidy_arguments(&name), SHORT_LIMIT)
 }
 
-/// Within template arguments, leaves of `at::native::silu(at::Tensor&)::{lambda()#1}::operator()()
-/// const` only `silu`.
+/// Within template arguments, leaves of `at::silu(at::Tensor&)::{lambda()#1}::operator()()` only `silu`.
 fn tidy_arguments(name: &str) -> String {
     let (mut out, mut word) = (String::with_capacity(name.len()), String::new());
     let (mut open, mut left_out) = (0usize, 0usize);
@@ -190,7 +189,7 @@ pub fn shorten_kernel(name: &str, limit: usize) -> String {
 
 /// A kernel's name without return type and parameters in at most `limit` characters. Template
 /// arguments go first, then namespaces.
-pub(crate) fn shorten_name(name: &str, limit: usize) -> String {
+fn shorten_name(name: &str, limit: usize) -> String {
     let cut = [usize::MAX, 3, 2].into_iter().map(|depth| cut_arguments(name, depth));
     if let Some(short) = cut.into_iter().find(|short| is_within(short, limit)) {
         return short;

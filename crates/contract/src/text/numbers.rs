@@ -60,26 +60,18 @@ mod tests {
 
     #[test]
     fn counts_have_commas() {
-        for (value, expected) in
-            [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")]
-        {
-            assert_eq!(count(value), expected);
-        }
+        assert_eq!([0, 999, 1_000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
         assert_eq!(count(u64::MAX), "18,446,744,073,709,551,615");
-        assert_eq!(counted(1, "process"), "1 process");
-        assert_eq!(counted(1200, "process"), "1,200 processes");
-        assert_eq!(counted(0, "note"), "0 notes");
-        assert_eq!(counted(6, "copy"), "6 copies");
-        assert_eq!(counted(2, "graph launch"), "2 graph launches");
+        let nouns =
+            [(1, "process"), (1200, "process"), (0, "note"), (6, "copy"), (2, "graph launch")];
+        let expected = ["1 process", "1,200 processes", "0 notes", "6 copies", "2 graph launches"];
+        assert_eq!(nouns.map(|(value, noun)| counted(value, noun)), expected);
     }
 
     #[test]
     fn times_are_rounded_once_and_never_overflow() {
-        assert_eq!(
-            (ms3(1_234_499), ms3(1_234_500), ms3(499)),
-            ("1.234".into(), "1.235".into(), "0.000".into())
-        );
-        assert_eq!(ms3(u64::MAX), "18446744073709.552");
+        let expected = ["1.234", "1.235", "0.000", "18446744073709.552"];
+        assert_eq!([1_234_499, 1_234_500, 499, u64::MAX].map(ms3), expected);
         assert_eq!(ms6(1_235), "0.001235");
         assert_eq!(us3(1_235), "1.235");
     }
@@ -88,11 +80,7 @@ mod tests {
     fn absent_is_not_zero() {
         assert_eq!(or_absent(None, ms3), ABSENT);
         assert_eq!(or_absent(Some(0), ms3), "0.000");
-        assert_eq!(percent1(f64::NAN), ABSENT);
-        assert_eq!(percent1(12.34), "12.3");
-        assert_eq!(
-            (ratio3(f64::INFINITY), ratio3(1.0416)),
-            (ABSENT.to_owned(), "1.042".to_owned())
-        );
+        assert_eq!([f64::NAN, 12.34].map(percent1), [ABSENT, "12.3"]);
+        assert_eq!([f64::INFINITY, 1.0416].map(ratio3), [ABSENT, "1.042"]);
     }
 }

@@ -4,8 +4,7 @@ use std::borrow::Cow;
 
 /// Groups of a UUID.
 const UUID: [usize; 5] = [8, 4, 4, 4, 12];
-/// Hexadecimal digits from which on a word is a hash, and from which on it is one if it has both digits
-/// and letters.
+/// Hexadecimal digits that make a word a hash, and those that do where it has both digits and letters.
 const HASH: usize = 8;
 const SHORT_HASH: usize = 7;
 /// Letters and digits from which on a word that mixes them is an identifier, and how often it does.
@@ -132,18 +131,16 @@ pub fn without_instance_str(name: &str) -> &str {
 /// Whether `rest` is nothing but what PyTorch appends.
 fn is_suffix(mut rest: &[u8]) -> bool {
     while !rest.is_empty() {
-        let number = NUMBERS.iter().find_map(|key| rest.strip_prefix(*key));
-        let list = LISTS.iter().find_map(|key| rest.strip_prefix(*key));
-        rest = match (number, list) {
-            (Some(number), _) => {
-                let digits = number.iter().take_while(|b| b.is_ascii_digit()).count();
-                if digits == 0 {
-                    return false;
-                }
-                number.get(digits..).unwrap_or_default()
+        rest = if let Some(number) = NUMBERS.iter().find_map(|key| rest.strip_prefix(*key)) {
+            let digits = number.iter().take_while(|b| b.is_ascii_digit()).count();
+            match number.get(digits..) {
+                Some(behind) if digits > 0 => behind,
+                _ => return false,
             }
-            (None, Some(list)) => after_list(list),
-            (None, None) => return false,
+        } else if let Some(list) = LISTS.iter().find_map(|key| rest.strip_prefix(*key)) {
+            after_list(list)
+        } else {
+            return false;
         };
     }
     true

@@ -1,7 +1,6 @@
 //! Headers to bytes and back: the file's, and that of each frame.
 
-/// The first bytes of a trace file: not ASCII, and with line ends that a text-mode copy would
-/// change.
+/// The first bytes of a trace file: not ASCII, with line ends that a text-mode copy would change.
 pub(crate) const MAGIC: [u8; 8] = *b"\x89S2T\r\n\x1a\n";
 /// The format version that this crate writes, and the newest that it reads.
 pub const FORMAT_VERSION: u32 = 1;

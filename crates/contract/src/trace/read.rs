@@ -144,16 +144,8 @@ impl<R: Read> Reader<R> {
     /// # Errors
     /// When the file cannot be read.
     pub fn whole_bytes(mut self) -> Result<u64, ReadError> {
-        loop {
-            match self.advance() {
-                Ok(true) => {}
-                Ok(false) => return Ok(self.at_byte),
-                Err(source) => {
-                    let (path, at_byte) = (self.path, self.at_byte);
-                    return Err(ReadError::Io { path, at_byte, source });
-                }
-            }
-        }
+        while self.advance()? {}
+        Ok(self.at_byte)
     }
 
     #[inline]
@@ -175,7 +167,15 @@ impl<R: Read> Reader<R> {
     }
 
     /// Goes to the next frame of records; false at the end of what can be read.
-    fn advance(&mut self) -> io::Result<bool> {
+    fn advance(&mut self) -> Result<bool, ReadError> {
+        let advanced = self.try_advance();
+        advanced.map_err(|source| {
+            let (path, at_byte) = (self.path.clone(), self.at_byte);
+            ReadError::Io { path, at_byte, source }
+        })
+    }
+
+    fn try_advance(&mut self) -> io::Result<bool> {
         loop {
             let there = self.ahead.len();
             if there == 0 {
@@ -189,9 +189,8 @@ impl<R: Read> Reader<R> {
                 return self.tear(there as u64);
             };
             let got = fill(&mut self.input, &mut self.buffer, header.length + FRAME_HEADER_BYTES)?;
-            let (payload, rest) = match self.buffer[..got].split_at_checked(header.length) {
-                Some(parts) => parts,
-                None => return self.tear((there + got) as u64),
+            let Some((payload, rest)) = self.buffer[..got].split_at_checked(header.length) else {
+                return self.tear((there + got) as u64);
             };
             let sound = frame_checksum(&header_bytes, payload) == header.checksum;
             self.frame_bytes = (FRAME_HEADER_BYTES + header.length) as u64;
@@ -221,11 +220,10 @@ impl<R: Read> Reader<R> {
 
     /// Gives up at the frame that starts at `at_byte`, of which `taken` bytes were read.
     fn tear(&mut self, taken: u64) -> io::Result<bool> {
-        let mut torn = |lost_bytes| {
-            self.torn = Some(Ending::Torn { at_byte: self.at_byte, lost_bytes });
-        };
-        torn(taken);
-        torn(taken + io::copy(&mut self.input, &mut io::sink())?);
+        let at_byte = self.at_byte;
+        self.torn = Some(Ending::Torn { at_byte, lost_bytes: taken });
+        let lost_bytes = taken + io::copy(&mut self.input, &mut io::sink())?;
+        self.torn = Some(Ending::Torn { at_byte, lost_bytes });
         Ok(false)
     }
 }
@@ -242,10 +240,9 @@ impl<R: Read> Iterator for Reader<R> {
             }
             match self.advance() {
                 Ok(more) => self.done = !more,
-                Err(source) => {
+                Err(error) => {
                     self.done = true;
-                    let (path, at_byte) = (self.path.clone(), self.at_byte);
-                    return Some(Err(ReadError::Io { path, at_byte, source }));
+                    return Some(Err(error));
                 }
             }
         }
@@ -317,31 +314,20 @@ fn fill(input: &mut impl Read, buffer: &mut Vec<u8>, want: usize) -> io::Result<
 
 /// Why a trace file cannot be read, or not further.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what the fields are")]
 pub enum ReadError {
     /// The file cannot be opened.
     #[error("cannot open the spool {path:?}: {source}; check the path and its permissions")]
-    Open {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
+    Open { path: PathBuf, source: io::Error },
     /// A folder, pipe or device.
     #[error("{0:?} is not a regular file; name a spool (HOST-PID.s2t) that a collector wrote")]
     NotAFile(PathBuf),
-    /// Reading failed on the way.
+    /// Reading failed on the way, in the frame that starts at this byte.
     #[error(
         "cannot read the spool {path:?} beyond byte {at_byte}: {source}; the records before are \
          good; copy the file to a sound disk to read the rest"
     )]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// Start of the frame that could not be read.
-        at_byte: u64,
-        /// What the system says.
-        source: io::Error,
-    },
+    Io { path: PathBuf, at_byte: u64, source: io::Error },
     /// Another kind of file.
     #[error(
         "{0:?} is not a spool: it does not begin as one; name a file HOST-PID.s2t that a \
@@ -353,12 +339,7 @@ pub enum ReadError {
         "the spool {path:?} ends within its header, after {length_bytes} bytes: the process ended \
          or the disk was full before anything was recorded; leave the file out, or run again"
     )]
-    HeaderCut {
-        /// The file.
-        path: PathBuf,
-        /// How much there is.
-        length_bytes: u64,
-    },
+    HeaderCut { path: PathBuf, length_bytes: u64 },
     /// The header does not match its checksum.
     #[error(
         "the header of the spool {0:?} is damaged (its checksum is wrong); copy the file again \
@@ -371,10 +352,5 @@ pub enum ReadError {
          read it with a release at least as new as the collector that wrote it",
         FORMAT_VERSION
     )]
-    NewerVersion {
-        /// The file.
-        path: PathBuf,
-        /// Its version.
-        found: u32,
-    },
+    NewerVersion { path: PathBuf, found: u32 },
 }

@@ -3,7 +3,8 @@
 //! Identifiers are dense numbers that the writer gives out, per file. A record that defines an
 //! identifier stands before every record that uses it.
 
-use crate::trace::varint::{Cursor, put};
+use crate::trace::varint::Cursor;
+use crate::trace::wire::Wire;
 
 /// The `range` of GPU work that was launched while no range was open on its thread.
 pub const RANGE_OUTSIDE: u64 = 0;
@@ -12,8 +13,9 @@ pub const RANGE_UNKNOWN: u64 = u64::MAX;
 /// The `parent` of a path at the top, and the `domain` of the default NVTX domain.
 pub const NONE: u32 = 0;
 
-/// One record of a trace file.
+/// One record of a trace file. `id` is what the record defines, `range` is [`RangeOpen::range`].
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "each variant says what its fields are")]
 pub enum Record {
     /// Who was traced. The first record of every file.
     Process(Process),
@@ -27,31 +29,15 @@ pub enum Record {
     /// why), `forks.after_cuda` (processes that this one forked after it had initialised CUDA) or
     /// `env.NAME` (a variable of a job launcher, for instance `env.RANK`). A later value of a key
     /// replaces the earlier one.
-    Meta {
-        /// What the fact is about; parts are set off by dots.
-        key: String,
-        /// The fact.
-        value: String,
-    },
+    Meta { key: String, value: String },
     /// Readings of all clocks, taken together.
     Anchor(Anchor),
     /// A string (kernel name as CUPTI gave it, i.e. mangled; range or domain name). Not
     /// necessarily UTF-8. Identifiers start at 1.
-    Name {
-        /// Identifier.
-        id: u32,
-        /// The string.
-        bytes: Vec<u8>,
-    },
-    /// A thread that opened ranges or launched GPU work. Identifiers start at 1.
-    Thread {
-        /// Identifier.
-        id: u32,
-        /// The operating system's thread id.
-        os_tid: u32,
-        /// Name that the thread gave itself; empty when not known.
-        name: Vec<u8>,
-    },
+    Name { id: u32, bytes: Vec<u8> },
+    /// A thread that opened ranges or launched GPU work, with the operating system's thread id and the
+    /// name that it gave itself (empty when not known). Identifiers start at 1.
+    Thread { id: u32, os_tid: u32, name: Vec<u8> },
     /// A GPU.
     Device(Device),
     /// Where GPU work was queued. Identifiers start at 1.
@@ -63,46 +49,25 @@ pub enum Record {
     /// A range opened.
     RangeOpen(RangeOpen),
     /// A range closed.
-    RangeClose {
-        /// [`RangeOpen::range`].
-        range: u64,
-        /// When.
-        end: MonoNs,
-    },
+    RangeClose { range: u64, end: MonoNs },
     /// Where only some ranges, or instances of them, are recorded (`ranges` or `sample` in the
     /// facts): whether GPU work of this instance is. Follows the opening of every instance that
     /// was asked for; what is opened inside it shares its fate, and what is in none was not
     /// recorded.
-    RangeSample {
-        /// [`RangeOpen::range`].
-        range: u64,
-        /// It is recorded.
-        recorded: bool,
-    },
+    RangeSample { range: u64, recorded: bool },
     /// Typed values that the guest gave to a range instance (NVTX payload schemas), for instance the
-    /// message size of a collective of NCCL. Stands between the opening and the closing of the
+    /// message size of a collective of NCCL, in the order of the schema. Stands between the opening and the closing of the
     /// instance, and a second time where values came with the closing: of two values of a name the
     /// later one holds.
-    RangeFields {
-        /// [`RangeOpen::range`].
-        range: u64,
-        /// The values, in the order of the schema.
-        fields: Vec<Field>,
-    },
+    RangeFields { range: u64, fields: Vec<Field> },
     /// An instantaneous NVTX mark.
     Mark(Mark),
     /// A kernel, a copy, a fill or a whole CUDA graph ran.
     Work(GpuWork),
-    /// Under which ranges a node of a CUDA graph was captured.
-    GraphNode {
-        /// As in [`GpuWork::graph_node`].
-        node: u64,
-        /// The ranges open at its capture.
-        path: u32,
-        /// The innermost range instance open at its capture, as in [`GpuWork::range`];
-        /// [`RANGE_OUTSIDE`] when it is not known. Added later: 0 in older files.
-        range: u64,
-    },
+    /// Under which ranges a node of a CUDA graph ([`GpuWork::graph_node`]) was captured: their path, and the
+    /// innermost instance as in [`GpuWork::range`], [`RANGE_OUTSIDE`] when it is not known. The instance was
+    /// added later: 0 in older files.
+    GraphNode { node: u64, path: u32, range: u64 },
     /// Which hardware counters are sampled on a GPU, and how often.
     CounterSet(CounterSet),
     /// Samples of hardware counters.
@@ -111,11 +76,8 @@ pub enum Record {
     DeviceState(DeviceState),
     /// What was lost so far. Counters only grow; the last record holds the totals.
     Losses(Losses),
-    /// The capture ended in order. Without it the process was killed, or still runs.
-    End {
-        /// What ended it, for instance `exit`.
-        reason: String,
-    },
+    /// The capture ended in order, for instance by `exit`. Without it the process was killed, or still runs.
+    End { reason: String },
 }
 
 /// The process that was traced.
@@ -264,49 +226,33 @@ pub struct Mark {
 pub struct GpuWork {
     /// What ran.
     pub what: What,
-    /// Start on the GPU (of a graph, of its first node); 0 with `end` 0 when CUPTI could not take
-    /// the times.
+    /// Start on the GPU (of a graph, of its first node); 0 with `end` 0 when CUPTI had no times.
     pub start: GpuNs,
     /// End on the GPU.
     pub end: GpuNs,
     /// Where it was queued.
     pub queue: u32,
-    /// The innermost range instance open on the launching thread at launch, or
-    /// [`RANGE_OUTSIDE`], or [`RANGE_UNKNOWN`].
+    /// The innermost range open on the launching thread, or [`RANGE_OUTSIDE`], or [`RANGE_UNKNOWN`].
     pub range: u64,
     /// CUPTI's correlation id, extended to 64 bits; all kernels of one graph launch share it.
     pub correlation: u64,
-    /// Node of the executable CUDA graph that launched it; 0 for a plain launch, and for a whole
-    /// graph.
+    /// Node of the executable CUDA graph that launched it; 0 for a plain launch, and a whole graph.
     pub graph_node: u64,
 }
 
 /// What a piece of GPU work is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each variant says what its fields are")]
 pub enum What {
-    /// A kernel.
-    Kernel {
-        /// [`Shape::id`].
-        shape: u32,
-    },
-    /// A copy between memories.
-    Copy {
-        /// Bytes copied.
-        bytes: u64,
-        /// Direction: `CUpti_ActivityMemcpyKind` (1 host to device, 2 device to host, 8 device to
-        /// device, 10 peer to peer, ...).
-        kind: u8,
-    },
+    /// A kernel, by its [`Shape::id`].
+    Kernel { shape: u32 },
+    /// A copy between memories. `kind` is its direction, `CUpti_ActivityMemcpyKind` (1 host to device,
+    /// 2 device to host, 8 device to device, 10 peer to peer, ...).
+    Copy { bytes: u64, kind: u8 },
     /// A fill of memory.
-    Fill {
-        /// Bytes filled.
-        bytes: u64,
-    },
-    /// A whole CUDA graph (graph-level collection: its kernels have no records).
-    Graph {
-        /// CUPTI's id of the executable graph.
-        graph: u32,
-    },
+    Fill { bytes: u64 },
+    /// A whole CUDA graph (its kernels have no records), by CUPTI's id of the executable graph.
+    Graph { graph: u32 },
 }
 
 impl GpuWork {
@@ -426,12 +372,14 @@ macro_rules! losses {
             fn with(&self, other: &Self, of: fn(u64, u64) -> u64) -> Self {
                 Self { $($name: of(self.$name, other.$name)),* }
             }
+        }
 
-            pub(crate) fn put(&self, out: &mut Vec<u8>) {
-                $(put(out, self.$name);)*
+        impl Wire for Losses {
+            fn put(&self, out: &mut Vec<u8>) {
+                $(self.$name.put(out);)*
             }
 
-            pub(crate) fn get(c: &mut Cursor<'_>) -> Option<Self> {
+            fn get(c: &mut Cursor<'_>) -> Option<Self> {
                 Some(Self { $($name: losses!(@get c $($later)?)),* })
             }
         }
@@ -537,11 +485,8 @@ impl Record {
                     + samples.values.len() * size_of::<f64>()
             }
             Self::CounterSet(set) => strings(&set.metrics),
-            Self::Process(process) => {
-                process.host.len()
-                    + process.exe.len()
-                    + process.collector.len()
-                    + strings(&process.argv)
+            Self::Process(Process { host, exe, argv, collector, .. }) => {
+                host.len() + exe.len() + collector.len() + strings(argv)
             }
             Self::Anchor(_)
             | Self::Queue(_)

@@ -58,10 +58,8 @@ impl Redactor {
         let mut redactor = Redactor::default();
         for (at, pattern) in patterns.iter().enumerate() {
             let pattern = pattern.as_ref().trim();
-            let (text, is_beginning) = match pattern.strip_suffix('*') {
-                Some(beginning) => (beginning, true),
-                None => (pattern, false),
-            };
+            let beginning = pattern.strip_suffix('*');
+            let text = beginning.unwrap_or(pattern);
             let is_sane = text.bytes().any(|byte| byte.is_ascii_alphanumeric())
                 && text.bytes().all(is_name_byte)
                 && text.len() <= MAX_PATTERN_BYTES
@@ -69,10 +67,9 @@ impl Redactor {
             if !is_sane {
                 return Err(BadPattern(pattern.to_owned()));
             }
-            if is_beginning {
-                redactor.beginnings.push(text.to_owned());
-            } else {
-                redactor.names.push(names::normal_form(text));
+            match beginning {
+                Some(text) => redactor.beginnings.push(text.to_owned()),
+                None => redactor.names.push(names::normal_form(text)),
             }
         }
         Ok(redactor)
@@ -105,7 +102,7 @@ impl Redactor {
     }
 
     /// Whether a value under this name is a secret, whatever the value is.
-    pub fn is_secret_name(&self, name: &str) -> bool {
+    fn is_secret_name(&self, name: &str) -> bool {
         !self.off && (names::is_secret(name) || self.is_named(name))
     }
 
@@ -249,10 +246,9 @@ impl Redactor {
         }
         let next = rest.trim_start_matches(|c: char| c.is_whitespace() || "\\\"',".contains(c));
         let (_, value) = entry(next).filter(|(name, _)| name.eq_ignore_ascii_case("value"))?;
-        let length = shapes::value_length(value);
-        let secret = text.len() - value.len();
-        (length > 0 && !value.starts_with(REDACTED))
-            .then_some(Found { secret, end: secret + length })
+        let (length, secret) = (shapes::value_length(value), text.len() - value.len());
+        let is_found = length > 0 && !value.starts_with(REDACTED);
+        is_found.then_some(Found { secret, end: secret + length })
     }
 
     /// A name at the beginning of `text`, and the secret behind it. `was` stands before it.

@@ -92,21 +92,18 @@ fn ranges() -> Vec<Record> {
 }
 
 fn work() -> Vec<Record> {
-    let kernel = GpuWork {
-        what: What::Kernel { shape: 1 },
-        start: GpuNs(GPU),
-        end: GpuNs(GPU + 4_321),
-        queue: 1,
-        range: 2,
-        correlation: 1_000,
-        graph_node: 0,
+    let (start, end) = (GpuNs(GPU), GpuNs(GPU + 4_321));
+    let what = What::Kernel { shape: 1 };
+    let kernel =
+        GpuWork { what, start, end, queue: 1, range: 2, correlation: 1_000, graph_node: 0 };
+    let other = |what, from: u64, to: u64, correlation| {
+        let (start, end) = (GpuNs(GPU + from), GpuNs(GPU + to));
+        GpuWork { what, start, end, correlation, ..kernel }
     };
-    let later = |ns: u64| GpuWork {
-        start: GpuNs(GPU + ns),
-        end: GpuNs(GPU + ns + 900),
-        correlation: 1_000 + ns / 500,
-        ..kernel
-    };
+    let later = |ns: u64| other(kernel.what, ns, ns + 900, 1_000 + ns / 500);
+    let copy = other(What::Copy { bytes: 1 << 30, kind: 1 }, 10_000, 12_000, 1_030);
+    let fill = other(What::Fill { bytes: 4_096 }, 12_500, 12_600, 1_031);
+    let graph = other(What::Graph { graph: 7 }, 20_000, 40_000, 1_040);
     vec![
         Record::Work(kernel),
         Record::Work(later(5_000)),
@@ -114,33 +111,9 @@ fn work() -> Vec<Record> {
         Record::Work(GpuWork { range: RANGE_UNKNOWN, ..later(5_500) }),
         Record::Work(GpuWork { range: 1, graph_node: (7 << 32) + 3, ..later(8_000) }),
         Record::Work(GpuWork { start: GpuNs(0), end: GpuNs(0), ..later(9_000) }),
-        Record::Work(GpuWork {
-            what: What::Copy { bytes: 1 << 30, kind: 1 },
-            start: GpuNs(GPU + 10_000),
-            end: GpuNs(GPU + 12_000),
-            queue: 2,
-            range: 1,
-            correlation: 1_030,
-            graph_node: 0,
-        }),
-        Record::Work(GpuWork {
-            what: What::Fill { bytes: 4_096 },
-            start: GpuNs(GPU + 12_500),
-            end: GpuNs(GPU + 12_600),
-            queue: 1,
-            range: RANGE_UNKNOWN,
-            correlation: 1_031,
-            graph_node: (7 << 32) + 4,
-        }),
-        Record::Work(GpuWork {
-            what: What::Graph { graph: 7 },
-            start: GpuNs(GPU + 20_000),
-            end: GpuNs(GPU + 40_000),
-            queue: 1,
-            range: RANGE_UNKNOWN,
-            correlation: 1_040,
-            graph_node: 0,
-        }),
+        Record::Work(GpuWork { queue: 2, range: 1, ..copy }),
+        Record::Work(GpuWork { range: RANGE_UNKNOWN, graph_node: (7 << 32) + 4, ..fill }),
+        Record::Work(GpuWork { range: RANGE_UNKNOWN, ..graph }),
         Record::GraphNode { node: (7 << 32) + 3, path: 2, range: 0 },
     ]
 }
