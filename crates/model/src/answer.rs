@@ -47,8 +47,7 @@ pub struct StageAnswer {
     /// How much slower the steps are than without the profiler; null: no baseline is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slowdown: Option<Slowdown>,
-    /// Time to the first token of a request, ns: of a prefill, by the ranges of
-    /// [`is_first_token_range`].
+    /// Time to the first token of a request, ns: of a prefill, by ranges of [`is_first_token_range`].
     pub time_to_first_token_ns: Figure,
     /// Tokens per second of wall time.
     pub tokens_per_s: Figure,
@@ -277,8 +276,7 @@ pub struct FirstStep {
     /// Parts of the window that would vanish, in its order; empty: not known.
     #[serde(default)]
     pub removes: Vec<Removed>,
-    /// How many times faster the stage would be at most, while its kernels stay as they are; null: not
-    /// known.
+    /// How many times faster the stage would be at most, its kernels as they are; null: not known.
     pub factor: Option<f64>,
     /// The factor is how far the stage is from its floor: what vanishes would make it faster than that.
     #[serde(default)]
@@ -451,8 +449,7 @@ pub struct TimelineSum {
 pub struct HostAtGaps {
     /// All gaps, ns.
     pub all_ns: u64,
-    /// Gaps at whose beginning the host had left the range of what came next, so that this was launched
-    /// already, ns.
+    /// Gaps before work that was launched already: the host had left its range when they began, ns.
     pub ahead_ns: u64,
     /// Gaps at whose beginning it had not yet opened that range, and the time behind the last work in
     /// which the step was still open, ns.

@@ -66,11 +66,6 @@ impl Flops {
         let measured = plain.iter().any(Option::is_some) || !self.tensor.is_empty();
         measured.then(|| plain.iter().flatten().sum::<f64>() + self.tensor.values().sum::<f64>())
     }
-
-    /// Those of the tensor cores; nothing where they were not measured.
-    pub fn tensor_total(&self) -> Option<f64> {
-        (!self.tensor.is_empty()).then(|| self.tensor.values().sum())
-    }
 }
 
 /// A rate above this share of its peak is a mistake: clocks above the nominal boost explain less.

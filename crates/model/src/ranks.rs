@@ -299,19 +299,19 @@ impl LateRow {
 
     /// How late the rank is, and why: one sentence without a full stop.
     pub fn sentence(&self) -> Option<String> {
-        let why = match self.delays.as_ref()?.cause() {
+        let (late, delays) = (self.delay_sentence()?, self.delays.as_ref()?);
+        Some(match delays.cause() {
             LateCause::Host => {
-                "; it is late on the host: its GPU has no more work than the others".to_owned()
+                format!("{late}; it is late on the host: its GPU has no more work than the others")
             }
             LateCause::Gpu => {
-                "; it is slow on the GPU, which has more work than the others".to_owned()
+                format!("{late}; it is slow on the GPU, which has more work than the others")
             }
             LateCause::Both => format!(
-                "; {} ms of that because its GPU has more work than the others, the rest on the host",
-                ms3(self.delays.as_ref()?.work_ns)
+                "{late}; {} ms of that because its GPU has more work than the others, the rest on the host",
+                ms3(delays.work_ns)
             ),
-        };
-        Some(format!("{}{why}", self.delay_sentence()?))
+        })
     }
 }
 
@@ -431,13 +431,8 @@ impl Operation {
     /// Whether no member can finish before the last one has arrived. Only then the time before that
     /// arrival is waiting, and the rest transfer.
     pub fn needs_all_members(self) -> bool {
-        matches!(
-            self,
-            Operation::AllReduce
-                | Operation::AllGather
-                | Operation::ReduceScatter
-                | Operation::AllToAll
-        )
+        use Operation::{AllGather, AllReduce, AllToAll, ReduceScatter};
+        matches!(self, AllReduce | AllGather | ReduceScatter | AllToAll)
     }
 
     /// Bytes that each of `members` moves over its links per byte of the message, as NCCL's own

@@ -1,6 +1,6 @@
 //! The rows of a report's tables.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::answer::{StepTimes, StepUnit};
 use crate::figure::Figure;
@@ -26,8 +26,7 @@ pub enum PathKind {
 }
 
 /// Calls and times of one group of GPU work.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(from = "Written", into = "Written")]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 pub struct Times {
     /// Executions, with valid timestamps or not.
     pub calls: u64,
@@ -40,6 +39,7 @@ pub struct Times {
     pub graph_calls: u64,
     /// Sum of the durations, ns. Overlapping executions count each. Null where no execution was timed
     /// ([`Times::known_total_ns`]).
+    #[serde(default, deserialize_with = "or_zero")]
     pub total_ns: u64,
     /// Mean duration, ns, rounded.
     pub mean_ns: Option<u64>,
@@ -58,12 +58,14 @@ pub struct Times {
 }
 
 /// [`Times`] as they are written: absent is not zero.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize)]
+#[serde(remote = "Times")]
 struct Written {
     calls: u64,
     recorded_calls: Option<u64>,
     invalid_timestamp_calls: u64,
     graph_calls: u64,
+    #[serde(getter = "Times::known_total_ns")]
     total_ns: Option<u64>,
     mean_ns: Option<u64>,
     min_ns: Option<u64>,
@@ -74,42 +76,14 @@ struct Written {
     last_end_gpu_ns: Option<u64>,
 }
 
-impl From<Times> for Written {
-    fn from(times: Times) -> Self {
-        Self {
-            calls: times.calls,
-            recorded_calls: times.recorded_calls,
-            invalid_timestamp_calls: times.invalid_timestamp_calls,
-            graph_calls: times.graph_calls,
-            total_ns: times.known_total_ns(),
-            mean_ns: times.mean_ns,
-            min_ns: times.min_ns,
-            p50_ns: times.p50_ns,
-            p99_ns: times.p99_ns,
-            max_ns: times.max_ns,
-            first_start_gpu_ns: times.first_start_gpu_ns,
-            last_end_gpu_ns: times.last_end_gpu_ns,
-        }
+impl Serialize for Times {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        Written::serialize(self, to)
     }
 }
 
-impl From<Written> for Times {
-    fn from(written: Written) -> Self {
-        Self {
-            calls: written.calls,
-            recorded_calls: written.recorded_calls,
-            invalid_timestamp_calls: written.invalid_timestamp_calls,
-            graph_calls: written.graph_calls,
-            total_ns: written.total_ns.unwrap_or(0),
-            mean_ns: written.mean_ns,
-            min_ns: written.min_ns,
-            p50_ns: written.p50_ns,
-            p99_ns: written.p99_ns,
-            max_ns: written.max_ns,
-            first_start_gpu_ns: written.first_start_gpu_ns,
-            last_end_gpu_ns: written.last_end_gpu_ns,
-        }
-    }
+fn or_zero<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    Option::deserialize(from).map(Option::unwrap_or_default)
 }
 
 impl Times {
@@ -560,8 +534,7 @@ pub struct Operators {
     /// Those in ranges that warm up, likewise.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warm_up: Vec<OperatorRow>,
-    /// Operators of each stage, stages in the order of the report, those that warm up last; each
-    /// longest host time first.
+    /// Operators of each stage, stages in the order of the report, warm-ups last; longest host time first.
     pub stages: Vec<StageOperatorRow>,
     /// How much of the GPU time lies in operators; null where that is not known.
     pub coverage: Option<OperatorCoverage>,
@@ -672,8 +645,7 @@ pub struct DeviceEnergy {
     pub other_processes: Option<u32>,
 }
 
-/// Clocks and temperature, by the readings within the windows. Those of an idle GPU do not count for the
-/// clocks.
+/// Clocks and temperature, by the readings within the windows. For clocks an idle GPU does not count.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClockUse {
     /// Readings within the windows.
@@ -708,4 +680,21 @@ pub struct ClockLimit {
     pub reason: String,
     /// Readings that name it, of [`ClockUse::reads`].
     pub reads: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_total_of_nothing_that_was_timed_is_null_in_its_place() {
+        let untimed = Times { calls: 2, invalid_timestamp_calls: 2, ..Times::default() };
+        let row = StageKernelRow { times: untimed, ..StageKernelRow::default() };
+        let text = serde_json::to_string(&row).expect("JSON");
+        assert!(text.contains(r#""graph_calls":0,"total_ns":null,"mean_ns":null"#), "{text}");
+        assert_eq!(serde_json::from_str::<StageKernelRow>(&text).expect(&text), row);
+        let timed = StageKernelRow::default();
+        let text = serde_json::to_string(&timed).expect("JSON");
+        assert!(text.contains(r#""total_ns":0,"#), "{text}");
+    }
 }

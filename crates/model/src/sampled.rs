@@ -24,8 +24,7 @@ pub struct SampledCounters {
 pub struct SampledDevice {
     /// Trace file that holds the samples.
     pub file: String,
-    /// [`DeviceRow::device`](crate::DeviceRow::device); null: the process says no more than why it
-    /// sampled none.
+    /// [`DeviceRow::device`](crate::DeviceRow::device); null: the process says only why it sampled none.
     pub device: Option<String>,
     /// Why there are no numbers of this GPU, with the remedy; null where there are.
     pub omitted: Option<String>,
@@ -260,21 +259,12 @@ const SMALL_PART: f64 = 0.1;
 /// An amount of one call with its 90 % interval, or why there is none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[allow(missing_docs, reason = "each variant says what its fields are")]
 pub enum SampledAmount {
-    /// It is known to 10 % or better.
-    Known {
-        /// The amount.
-        value: f64,
-        /// Lower end of the interval.
-        low: f64,
-        /// Upper end of the interval.
-        high: f64,
-    },
+    /// It is known to 10 % or better: the amount, and the ends of its interval.
+    Known { value: f64, low: f64, high: f64 },
     /// It is so little of its stage that only the upper end of the interval says something.
-    AtMost {
-        /// That end.
-        limit: f64,
-    },
+    AtMost { limit: f64 },
     /// It is not known.
     Absent(NoAmount),
 }
@@ -282,18 +272,14 @@ pub enum SampledAmount {
 impl SampledAmount {
     /// The amount, where it is known.
     pub fn value(&self) -> Option<f64> {
-        match self {
-            Self::Known { value, .. } => Some(*value),
-            Self::AtMost { .. } | Self::Absent(_) => None,
-        }
+        let Self::Known { value, .. } = self else { return None };
+        Some(*value)
     }
 
     /// What it is at most, where that is all that is known.
     pub fn limit(&self) -> Option<f64> {
-        match self {
-            Self::AtMost { limit } => Some(*limit),
-            Self::Known { .. } | Self::Absent(_) => None,
-        }
+        let Self::AtMost { limit } = self else { return None };
+        Some(*limit)
     }
 
     /// What it is at least and at most, as far as anything is known: of an amount that is known to 10 %
@@ -309,52 +295,36 @@ impl SampledAmount {
 
     /// Why there is none.
     pub fn absent(&self) -> Option<&NoAmount> {
-        match self {
-            Self::Absent(why) => Some(why),
-            Self::Known { .. } | Self::AtMost { .. } => None,
-        }
+        let Self::Absent(why) = self else { return None };
+        Some(why)
     }
 }
 
-/// Why a kernel has no amount, to be read after "none, because".
+/// Why a kernel has no amount, to be read after "none, because". Amounts are in the unit of that one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
+#[allow(missing_docs, reason = "the messages say what the fields are")]
 pub enum NoAmount {
     /// No sample holds it.
     #[error("no sample holds it and work of its stage only")]
     NoSamples,
     /// Too few samples hold it.
     #[error("too few samples of its stage hold it: {samples}")]
-    TooFewSamples {
-        /// How many.
-        samples: u64,
-    },
+    TooFewSamples { samples: u64 },
     /// The counter was not sampled.
     #[error("the counter was not sampled")]
     NoCounter,
-    /// Other kernels always ran with it.
+    /// Other kernels always ran with it. What all of them took is null where it is not known either.
     #[error(
         "it always runs together with {others} other kinds of work; all calls of all of them took {}",
         total_text(total)
     )]
-    Together {
-        /// How many others.
-        others: u64,
-        /// What all of them took in the stage, in the unit of the amount; null: not known either.
-        total: Option<f64>,
-    },
-    /// Its interval is too wide.
+    Together { others: u64, total: Option<f64> },
+    /// Its interval is too wide: half of it is so many percent of the amount.
     #[error(
         "its 90 % interval, {low:.4e} to {high:.4e}, is {percent:.0} % of it to either side, more than 10 %"
     )]
-    TooUncertain {
-        /// Half the interval, percent of the amount.
-        percent: f64,
-        /// Lower end of the interval, in the unit of the amount.
-        low: f64,
-        /// Upper end.
-        high: f64,
-    },
+    TooUncertain { percent: f64, low: f64, high: f64 },
     /// It is one of many kinds that are fitted together.
     #[error("it is one of many short kinds of work that are fitted together")]
     Pooled,

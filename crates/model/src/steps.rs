@@ -28,8 +28,7 @@ pub enum Resemblance {
     /// Equal steps, one after the other.
     #[default]
     Repeating,
-    /// Equal steps after other kernels that take longer than a step, as a decode follows its
-    /// prefill.
+    /// Equal steps after other kernels that take longer than a step, as a decode follows a prefill.
     DecodeLike,
 }
 

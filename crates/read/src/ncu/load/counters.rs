@@ -306,7 +306,7 @@ mod tests {
             list.iter().map(|(name, value)| (name.as_str(), *value)).collect();
         let flops = super::flops(&metrics(&list));
         assert_eq!((flops.fp64, flops.fp32, flops.fp16), (Some(22.0), Some(22.0), Some(44.0)));
-        assert_eq!((flops.total(), flops.tensor_total()), (Some(88.0), None));
+        assert_eq!((flops.total(), flops.tensor.is_empty()), (Some(88.0), true));
     }
 
     #[test]
