@@ -52,23 +52,14 @@ impl Override {
             .iter()
             .find_map(|sign| word.strip_prefix(sign).map(|rest| (*sign, rest)))
             .unwrap_or(("", word));
-        let (name, text) = match rest.split_once('=') {
-            Some((name, text)) => (name, Some(text)),
-            None => (rest, None),
-        };
-        let missing_value = || {
+        let (name, text) = split(rest, '=');
+        if text.is_none() && sign != "~" {
             let what = format!(
                 "it is no KEY=VALUE. A program to run comes after `--`: stage2-launch -- {word} ..."
             );
-            fault(word.chars().count(), what)
-        };
-        if text.is_none() && sign != "~" {
-            return Err(missing_value());
+            return Err(fault(word.chars().count(), what));
         }
-        let (key, package) = match name.split_once('@') {
-            Some((key, package)) => (key, Some(package)),
-            None => (name, None),
-        };
+        let (key, package) = split(name, '@');
         let allowed = |c: char| c.is_alphanumeric() || "_-./$".contains(c);
         if let Some((at, c)) = key.chars().enumerate().find(|(_, c)| !allowed(*c)) {
             let what =
@@ -76,10 +67,8 @@ impl Override {
             return Err(fault(sign.len() + at, what));
         }
         if key.split(['.', '/']).any(str::is_empty) {
-            return Err(fault(
-                sign.len(),
-                "a part of the key is empty; the form is KEY=VALUE".into(),
-            ));
+            let what = "a part of the key is empty; the form is KEY=VALUE".into();
+            return Err(fault(sign.len(), what));
         }
         if key.split(['.', '/']).count() > MAX_KEY_PARTS {
             let what = format!("the key has more than {MAX_KEY_PARTS} parts; name one that exists");
@@ -89,17 +78,16 @@ impl Override {
             let what = "after @ a package is expected, e.g. group@a.b=preset".into();
             return Err(fault(sign.len() + key.chars().count() + 1, what));
         }
-        let offset = word.chars().count() - text.map_or(0, |t| t.chars().count());
-        let value = text
-            .map(|text| parse_value(text, &Origin::Override(word.into())))
-            .transpose()
-            .map_err(|bad| fault(offset + bad.at, bad.what))?;
-        let action = match (sign, value) {
-            ("~", value) => Action::Delete(value),
-            (_, None) => return Err(missing_value()),
-            ("++", Some(value)) => Action::AddOrSet(value),
-            ("+", Some(value)) => Action::Add(value),
-            (_, Some(value)) => Action::Set(value),
+        let value = |text: &str| {
+            let before = word.chars().count() - text.chars().count();
+            parse_value(text, &Origin::Override(word.into()))
+                .map_err(|bad| fault(before + bad.at, bad.what))
+        };
+        let action = match (sign, text) {
+            ("~", text) => Action::Delete(text.map(value).transpose()?),
+            ("++", text) => Action::AddOrSet(value(text.unwrap_or_default())?),
+            ("+", text) => Action::Add(value(text.unwrap_or_default())?),
+            (_, text) => Action::Set(value(text.unwrap_or_default())?),
         };
         let package = package.map(str::to_owned);
         Ok(Override { key: key.to_owned(), package, action, word: word.to_owned() })
@@ -111,34 +99,35 @@ impl Override {
     }
 }
 
+/// What stands before the first `sign`, and behind it.
+fn split(text: &str, sign: char) -> (&str, Option<&str>) {
+    text.split_once(sign).map_or((text, None), |(before, behind)| (before, Some(behind)))
+}
+
 /// The key of a word that a Hydra app would read as an override, or nothing: for words that belong
 /// to the workload, which need not be valid.
 pub fn hydra_key(word: &str) -> Option<&str> {
-    let name = word.trim_start_matches(['+', '~']);
-    let name = match name.split_once('=') {
-        Some((name, _)) => name,
-        None if word.starts_with('~') => name,
-        None => return None,
-    };
+    let (name, value) = split(word.trim_start_matches(['+', '~']), '=');
+    if value.is_none() && !word.starts_with('~') {
+        return None;
+    }
     let allowed = |c: char| c.is_alphanumeric() || "_-./@$:".contains(c);
     let starts_well = name.chars().next().is_some_and(|c| c.is_alphabetic() || c == '_');
     (starts_well && name.chars().all(allowed)).then_some(name)
 }
 
-/// Where and why a value cannot be read.
-#[derive(Debug, PartialEq)]
-pub struct BadValue {
-    /// Characters before the fault.
-    pub at: usize,
-    /// The fault and the remedy.
-    pub what: String,
+/// Where (after so many characters) a value cannot be read, and why, with the remedy.
+#[derive(Debug)]
+struct BadValue {
+    at: usize,
+    what: String,
 }
 
 /// Deeper nesting is refused: the parser and all who read the value recurse.
 const MAX_DEPTH: usize = 32;
 
 /// Reads a whole value.
-pub fn parse_value(text: &str, origin: &Origin) -> Result<Value, BadValue> {
+fn parse_value(text: &str, origin: &Origin) -> Result<Value, BadValue> {
     let mut parser = Parser { chars: text.chars().collect(), at: 0, origin };
     parser.skip_blanks();
     if parser.peek().is_none() {
@@ -300,9 +289,9 @@ impl Parser<'_> {
                     )));
                 }
                 '(' | ')' | '{' | '}' | '[' | ']' | '\'' | '"' if !ends.contains(&c) => {
-                    let what =
-                        format!("{c:?} has a meaning of its own; quote the value: KEY='\"...\"'");
-                    return Err(self.fault(what));
+                    return Err(self.fault(format!(
+                        "{c:?} has a meaning of its own; quote the value: KEY='\"...\"'"
+                    )));
                 }
                 ',' => break,
                 _ if ends.contains(&c) => break,

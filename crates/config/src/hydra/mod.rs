@@ -6,5 +6,5 @@
 mod grammar;
 mod node;
 
-pub use grammar::{Action, BadValue, GrammarError, Override, hydra_key, parse_value};
+pub use grammar::{Action, GrammarError, Override, hydra_key};
 pub use node::{Node, Origin, Value, YamlError, join_key, one_or_many, words};

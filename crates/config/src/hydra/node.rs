@@ -9,14 +9,10 @@ use serde_saphyr::Spanned;
 
 /// Where a value of the configuration comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each variant says what its fields are")]
 pub enum Origin {
-    /// A preset: its name and the line, counted from 1.
-    File {
-        /// Name of the file: relative to the built-in presets, or a path.
-        name: Arc<str>,
-        /// Line, counted from 1.
-        line: u64,
-    },
+    /// A preset: its name, relative to the built-in ones, or a path; and the line, counted from 1.
+    File { name: Arc<str>, line: u64 },
     /// A `KEY=VALUE` of the command line, as it was written.
     Override(Arc<str>),
     /// An option of the command line, as it was written.
@@ -123,13 +119,11 @@ impl Node {
 
     /// Lays `other` over this node: maps key by key, anything else whole.
     pub fn merge(&mut self, other: Node) {
-        match (&mut self.value, other) {
-            (Value::Map(_), Node { value: Value::Map(pairs), .. }) => {
-                for (key, value) in pairs {
-                    self.set_own(key, value);
-                }
+        match other.value {
+            Value::Map(pairs) if matches!(self.value, Value::Map(_)) => {
+                pairs.into_iter().for_each(|(key, value)| self.set_own(key, value));
             }
-            (_, other) => *self = other,
+            _ => *self = other,
         }
     }
 
@@ -149,10 +143,7 @@ impl Node {
             Some((first, rest)) => {
                 pairs.iter_mut().find(|(k, _)| k == first).and_then(|(_, v)| v.remove(rest))
             }
-            None => {
-                let at = pairs.iter().position(|(k, _)| k == key)?;
-                Some(pairs.remove(at).1)
-            }
+            None => pairs.iter().position(|(k, _)| k == key).map(|at| pairs.remove(at).1),
         }
     }
 
