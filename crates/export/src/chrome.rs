@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -20,7 +20,7 @@ use stage2_read::trace::events::{Event, Range, Span, What, Work};
 use crate::names::{json_number, json_object};
 use crate::run::Process;
 use crate::selection::Selected;
-use crate::{Counts, ExportError, Exported, Format, names, output};
+use crate::{Counts, ExportError, names, output};
 
 /// Added to the number of a stream for each further row of it: larger than the numbers of streams.
 const NEXT_ROW: u64 = 1_000_000;
@@ -28,38 +28,34 @@ const NEXT_ROW: u64 = 1_000_000;
 /// Ties work to its range. HolisticTraceAnalysis and TraceLens know it under this name.
 const EXTERNAL_ID: &str = "External id";
 
-pub(crate) fn write(selected: &Selected<'_>, out: &Path) -> Result<Exported, ExportError> {
-    let mut counts = Counts::default();
-    let files = if Format::Chrome.is_folder(selected.run) {
-        output::folder(out, |folder| {
-            let processes = selected.run.processes().iter().enumerate();
-            let one = |(index, process): (usize, &Process)| {
+pub(crate) fn write(
+    selected: &Selected<'_>,
+    out: &Path,
+    counts: &mut Counts,
+) -> Result<Vec<PathBuf>, ExportError> {
+    match selected.run.processes() {
+        [] => Ok(Vec::new()),
+        [process] => output::file(out, |file| {
+            if out.extension().is_some_and(|ending| ending == "gz") {
+                gzipped(selected, (0, process), out, file, counts)
+            } else {
+                document(selected, (0, process), out, file, counts)
+            }
+        }),
+        processes => output::folder(out, |folder| {
+            let mut files = Vec::new();
+            for (index, process) in processes.iter().enumerate() {
                 let stem = process.file.name().trim_end_matches(".s2t").replace('/', "_");
                 // A long name leaves no room for its ending.
                 let stem: String = stem.chars().take(50).collect();
                 let path = folder.join(format!("{index}-{stem}.json.gz"));
-                output::file(&path, |out| {
-                    gzipped(selected, (index, process), &path, out, &mut counts)
-                })?;
-                Ok(path)
-            };
-            processes.map(one).collect()
-        })?
-    } else {
-        let Some(process) = selected.run.processes().first() else {
-            return Ok(Exported::default());
-        };
-        let packed = out.extension().is_some_and(|ending| ending == "gz");
-        output::file(out, |file| {
-            if packed {
-                gzipped(selected, (0, process), out, file, &mut counts)
-            } else {
-                document(selected, (0, process), out, file, &mut counts)
+                files.extend(output::file(&path, |file| {
+                    gzipped(selected, (index, process), &path, file, counts)
+                })?);
             }
-        })?;
-        vec![out.to_owned()]
-    };
-    Ok(Exported { files, counts, ..Exported::default() })
+            Ok(files)
+        }),
+    }
 }
 
 fn gzipped(
@@ -146,10 +142,8 @@ impl<W: Write> Document<'_, W> {
             }))
         };
         let devices: Vec<Json> = process.gpus.iter().filter_map(device).collect();
-        let coverage = match process.file.missing() {
-            missing if missing.is_empty() => "nothing lost".to_owned(),
-            missing => missing.join("; "),
-        };
+        let missing = process.file.missing().join("; ");
+        let coverage = if missing.is_empty() { "nothing lost" } else { &missing };
         let text = format!(
             "{{\n\"schemaVersion\": 1,\n\"distributedInfo\": {{\"backend\": \"nccl\", \"rank\": {rank}, \
              \"world_size\": {ranks}}},\n\"traceName\": {},\n\"coverage\": {},\n\"clocks\": {},\n\"hostName\": {},\n\
@@ -169,14 +163,11 @@ impl<W: Write> Document<'_, W> {
         let Some(span) = work.span else { return Ok(()) };
         let stream = (work.queue.device, work.queue.stream);
         let event = work_event(work, span, self.base_ns);
-        match self.lanes.add(stream, span.start_ns, span.end_ns, event) {
-            Some((event, lane)) => self.in_lane(event, lane),
-            None => Ok(()),
-        }
+        let earliest = self.lanes.add(stream, span.start_ns, span.end_ns, event);
+        earliest.map_or(Ok(()), |(event, lane)| self.in_lane(event, lane))
     }
 
-    /// Start/end ranges may overlap others of their thread, which no row can hold: they are
-    /// asynchronous.
+    /// Start/end ranges may overlap others of their thread, which no row can hold: asynchronous ones.
     fn async_range(&mut self, mut begin: Json, range: &Range<'_>) -> Result<(), ExportError> {
         begin["ph"] = json!("b");
         begin["id"] = json!(range.id);
@@ -216,9 +207,8 @@ impl<W: Write> Document<'_, W> {
         queues.sort_unstable();
         let mut last = None;
         for ((device, stream), lanes) in queues {
-            if last != Some(device) {
+            if last.replace(device) != Some(device) {
                 events.push(named("process_name", device, 0, format!("GPU {device}")));
-                last = Some(device);
             }
             for lane in 0..lanes as u64 {
                 let row = if lane == 0 { String::new() } else { format!(", row {}", lane + 1) };

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -15,7 +15,7 @@ use stage2_read::trace::events::{Event, What, Work};
 
 use crate::run::Process;
 use crate::selection::Selected;
-use crate::{Counts, ExportError, Exported, names, output};
+use crate::{Counts, ExportError, names, output};
 
 /// Piece of work, and what holds for all of its process.
 struct Row<'r> {
@@ -91,19 +91,19 @@ fn launch(row: &Row<'_>, value: fn(&Shape) -> u32) -> String {
 }
 
 /// Writes the table; gzipped where the name of `out` ends in `.gz`.
-pub(crate) fn write(selected: &Selected<'_>, out: &Path) -> Result<Exported, ExportError> {
-    let mut counts = Counts::default();
-    let packed = out.extension().is_some_and(|ending| ending == "gz");
+pub(crate) fn write(
+    selected: &Selected<'_>,
+    out: &Path,
+    counts: &mut Counts,
+) -> Result<Vec<PathBuf>, ExportError> {
     output::file(out, |file| {
-        if packed {
-            let mut file = GzEncoder::new(file, Compression::fast());
-            table(selected, out, &mut file, &mut counts)?;
-            file.finish().map(drop).map_err(ExportError::write(out))
-        } else {
-            table(selected, out, file, &mut counts)
+        if out.extension().is_none_or(|ending| ending != "gz") {
+            return table(selected, out, file, counts);
         }
-    })?;
-    Ok(Exported { files: vec![out.to_owned()], counts, ..Exported::default() })
+        let mut file = GzEncoder::new(file, Compression::fast());
+        table(selected, out, &mut file, counts)?;
+        file.finish().map(drop).map_err(ExportError::write(out))
+    })
 }
 
 fn table(

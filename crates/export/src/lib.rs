@@ -71,31 +71,27 @@ impl Format {
         Self::Folded,
     ];
 
+    /// Its name on the command line, and the end of the name of its file.
+    fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Perfetto => ("perfetto", ".perfetto-trace"),
+            Self::Chrome => ("chrome", ".json.gz"),
+            Self::Sqlite => ("sqlite", ".sqlite"),
+            Self::Csv => ("csv", ".csv"),
+            Self::Hatchet => ("hatchet", ".hatchet.json"),
+            Self::Pprof => ("pprof", ".pb.gz"),
+            Self::Folded => ("folded", ".folded"),
+        }
+    }
+
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Perfetto => "perfetto",
-            Self::Chrome => "chrome",
-            Self::Sqlite => "sqlite",
-            Self::Csv => "csv",
-            Self::Hatchet => "hatchet",
-            Self::Pprof => "pprof",
-            Self::Folded => "folded",
-        }
+        self.words().0
     }
 
     /// The end of the name of its file, or folder.
     pub fn suffix(self, run: &Run) -> &'static str {
-        match self {
-            Self::Perfetto => ".perfetto-trace",
-            Self::Chrome if self.is_folder(run) => ".chrome",
-            Self::Chrome => ".json.gz",
-            Self::Sqlite => ".sqlite",
-            Self::Csv => ".csv",
-            Self::Hatchet => ".hatchet.json",
-            Self::Pprof => ".pb.gz",
-            Self::Folded => ".folded",
-        }
+        if self.is_folder(run) { ".chrome" } else { self.words().1 }
     }
 
     /// Whether it has a place for NVTX marks.
@@ -157,14 +153,14 @@ pub fn export(
     selection: &Selection,
     out: &Path,
 ) -> Result<Exported, ExportError> {
-    let mut exported = select(run, selection, |selected| match format {
-        Format::Perfetto => perfetto::write(selected, out),
-        Format::Chrome => chrome::write(selected, out),
-        Format::Sqlite => sqlite::write(selected, out),
-        Format::Csv => kernels_csv::write(selected, out),
-        Format::Hatchet => profiles::hatchet(selected, out),
-        Format::Pprof => profiles::pprof(selected, out),
-        Format::Folded => profiles::folded(selected, out),
+    let mut exported = select(run, selection, |selected, counts| match format {
+        Format::Perfetto => perfetto::write(selected, out, counts),
+        Format::Chrome => chrome::write(selected, out, counts),
+        Format::Sqlite => sqlite::write(selected, out, counts),
+        Format::Csv => kernels_csv::write(selected, out, counts),
+        Format::Hatchet => profiles::hatchet(selected, out, counts),
+        Format::Pprof => profiles::pprof(selected, out, counts),
+        Format::Folded => profiles::folded(selected, out, counts),
     })?;
     if !format.has_marks() {
         exported.counts.marks_left_out = std::mem::take(&mut exported.counts.marks);
@@ -172,24 +168,26 @@ pub fn export(
     Ok(exported)
 }
 
-/// Gives the selected part of `run` to `write`: for formats of other crates.
+/// Gives the selected part of `run` to `write`, which counts what it writes and gives its files: for
+/// formats of other crates.
 ///
 /// # Errors
 /// A stage that the run does not have, and the errors of `write`.
 pub fn select(
     run: &Run,
     selection: &Selection,
-    write: impl FnOnce(&Selected<'_>) -> Result<Exported, ExportError>,
+    write: impl FnOnce(&Selected<'_>, &mut Counts) -> Result<Vec<PathBuf>, ExportError>,
 ) -> Result<Exported, ExportError> {
     selection.check(run)?;
-    selection.check_window(run)?;
-    let exported = write(&Selected::new(run, selection))?;
+    let mut counts = Counts::default();
+    let files = write(&Selected::new(run, selection), &mut counts)?;
     let clocks = run.clocks().map(str::to_owned);
-    Ok(Exported { missing: run.missing(), sample: run.sample(), clocks, ..exported })
+    Ok(Exported { files, counts, missing: run.missing(), sample: run.sample(), clocks })
 }
 
 /// Why an export failed. What was written so far is gone.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what the fields are")]
 pub enum ExportError {
     /// The run has no trace file of the collector.
     #[error(
@@ -197,12 +195,7 @@ pub enum ExportError {
          collector, or import trace files with `stage2-launch import --spool DIR`",
         if why.is_empty() { "" } else { ": " }
     )]
-    NoTraceFiles {
-        /// The run.
-        run: String,
-        /// What is wrong with those that are there.
-        why: String,
-    },
+    NoTraceFiles { run: String, why: String },
     /// Nothing is left of what was selected of a run of so many seconds.
     #[error(
         "--stage and --window leave nothing of the run; its events end {0:.3} s after the first"
@@ -213,23 +206,13 @@ pub enum ExportError {
         "{path} cannot be read: {why}; name the folder of a run, and write its reports again with \
          `stage2-launch report`"
     )]
-    NoReport {
-        /// The file.
-        path: String,
-        /// The reason.
-        why: String,
-    },
+    NoReport { path: String, why: String },
     /// A trace file cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
     /// A stage that the run does not have.
     #[error("the run has no stage `{stage}`; it has {known}")]
-    NoSuchStage {
-        /// What was asked for.
-        stage: String,
-        /// The stages of the run.
-        known: String,
-    },
+    NoSuchStage { stage: String, known: String },
     /// A window that cannot be read.
     #[error(
         "`{0}` is no window; write START..END in seconds since the first event, for instance 0.5..1.25"
@@ -240,12 +223,7 @@ pub enum ExportError {
     Exists(String),
     /// The destination cannot be written.
     #[error("{path} cannot be written: {source}; the export is incomplete and was removed")]
-    Write {
-        /// The destination.
-        path: String,
-        /// The reason.
-        source: io::Error,
-    },
+    Write { path: String, source: io::Error },
 }
 
 impl ExportError {

@@ -24,21 +24,12 @@ pub fn short(what: What<'_>) -> Cow<'_, str> {
     }
 }
 
-/// The direction of a copy (`CUpti_ActivityMemcpyKind`), as PyTorch's profiler names it.
+/// Directions of copies by `CUpti_ActivityMemcpyKind`, as PyTorch's profiler names them.
+const COPIES: [&str; 11] =
+    ["Unknown", "HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH", "PtoP"];
+
 fn copy(kind: u8) -> &'static str {
-    match kind {
-        1 => "HtoD",
-        2 => "DtoH",
-        3 => "HtoA",
-        4 => "AtoH",
-        5 => "AtoA",
-        6 => "AtoD",
-        7 => "DtoA",
-        8 => "DtoD",
-        9 => "HtoH",
-        10 => "PtoP",
-        _ => "Unknown",
-    }
+    COPIES.get(usize::from(kind)).unwrap_or(&COPIES[0])
 }
 
 /// An object with one member for each value, in their order.

@@ -15,14 +15,14 @@ use stage2_read::private::{self, Sharing};
 
 use crate::ExportError;
 
-/// Writes a new file.
+/// Writes a new file, and gives its path as that of all files of an export.
 ///
 /// # Errors
 /// When `path` exists or cannot be written, and the errors of the writer.
 pub fn file(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<&File>) -> Result<(), ExportError>,
-) -> Result<(), ExportError> {
+) -> Result<Vec<PathBuf>, ExportError> {
     absent(path)?;
     let failed = ExportError::write(path);
     let new: NamedTempFile = new_with().tempfile_in(folder_of(path)).map_err(&failed)?;
@@ -33,7 +33,7 @@ pub fn file(
     drop(out);
     settle(new.as_file()).map_err(&failed)?;
     new.persist_noclobber(path).map_err(|error| exists_or(path, error.error))?;
-    Ok(())
+    Ok(vec![path.to_owned()])
 }
 
 /// Lets `fill` write into a new folder. It gives the paths that it wrote there; the result has them below
@@ -49,30 +49,30 @@ pub fn folder(
     let new = new_folder(path)?;
     let files = fill(new.path())?;
     protect(new.path())?;
-    let relative = |file: &PathBuf| file.strip_prefix(new.path()).map(Path::to_owned).ok();
-    let files: Vec<PathBuf> =
-        files.iter().filter_map(relative).map(|file| path.join(file)).collect();
+    let moved = |file: &PathBuf| Some(path.join(file.strip_prefix(new.path()).ok()?));
+    let files = files.iter().filter_map(moved).collect();
     fs::rename(new.path(), path).map_err(|error| exists_or(path, error))?;
     // It has another name now.
     let _ = new.keep();
     Ok(files)
 }
 
-/// Lets `fill` write a file by its path, for libraries that open files themselves.
+/// As [`file`], for libraries that open files themselves.
 ///
 /// # Errors
 /// When `path` exists or cannot be written, and the errors of the writer.
 pub fn by_path(
     path: &Path,
     fill: impl FnOnce(&Path) -> Result<(), ExportError>,
-) -> Result<(), ExportError> {
+) -> Result<Vec<PathBuf>, ExportError> {
     absent(path)?;
     let beside = new_folder(path)?;
     let new = beside.path().join("export");
     fill(&new)?;
     protect(beside.path())?;
     let new = tempfile::TempPath::try_from_path(new).map_err(ExportError::write(path))?;
-    new.persist_noclobber(path).map_err(|error| exists_or(path, error.error))
+    new.persist_noclobber(path).map_err(|error| exists_or(path, error.error))?;
+    Ok(vec![path.to_owned()])
 }
 
 fn new_folder(path: &Path) -> Result<TempDir, ExportError> {

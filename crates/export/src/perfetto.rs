@@ -3,8 +3,9 @@
 //! Render stages may overlap within a row, as kernels of a CUDA graph do; Perfetto keeps them all.
 
 use std::collections::BTreeMap;
+use std::hash::Hash;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use prost::Message as _;
 use rustc_hash::FxHashMap;
@@ -15,7 +16,7 @@ use stage2_read::trace::events::{Event, Range, Thread, Value, What, Work};
 
 use crate::run::{Gpu, Process};
 use crate::selection::Selected;
-use crate::{Counts, ExportError, Exported, names, output};
+use crate::{Counts, ExportError, names, output};
 
 /// `BuiltinClock`: the wall clock, ns since the Unix epoch.
 const REALTIME: u32 = 1;
@@ -32,19 +33,21 @@ const CUDA: i32 = 4;
 const COMPUTE: i32 = 2;
 
 /// Writes the run as one file.
-pub(crate) fn write(selected: &Selected<'_>, out: &Path) -> Result<Exported, ExportError> {
-    let mut counts = Counts::default();
+pub(crate) fn write(
+    selected: &Selected<'_>,
+    out: &Path,
+    counts: &mut Counts,
+) -> Result<Vec<PathBuf>, ExportError> {
     output::file(out, |file| {
         let mut file = Packets { out: file, path: out, next_uuid: 1 };
         file.clock(selected)?;
         file.gpus(selected)?;
         for (index, process) in selected.run.processes().iter().enumerate() {
             let clocks = selected.run.clocks();
-            Sequence::start(&mut file, index, process, clocks)?.fill(selected, &mut counts)?;
+            Sequence::start(&mut file, index, process, clocks)?.fill(selected, counts)?;
         }
         Ok(())
-    })?;
-    Ok(Exported { files: vec![out.to_owned()], counts, ..Exported::default() })
+    })
 }
 
 /// The packets of a file, in any order: Perfetto sorts them by time.
@@ -98,7 +101,7 @@ struct Sequence<'p, 'a, W> {
     names: FxHashMap<String, u64>,
     queues: FxHashMap<(u32, u32, u32), u64>,
     contexts: FxHashMap<u32, u64>,
-    next_iid: u64,
+    last_iid: u64,
     next_event: u64,
 }
 
@@ -132,15 +135,12 @@ impl<'p, 'a, W: Write> Sequence<'p, 'a, W> {
             names: FxHashMap::default(),
             queues: FxHashMap::default(),
             contexts: FxHashMap::default(),
-            next_iid: 1,
+            last_iid: 1,
             // Ids of events are unique in the file: each process has 2^40 of them.
             next_event: (index as u64) << 40,
         };
-        sequence.track(TrackDescriptor {
-            uuid: process_uuid,
-            process: Some(descriptor),
-            ..TrackDescriptor::default()
-        })?;
+        let (uuid, process) = (process_uuid, Some(descriptor));
+        sequence.track(TrackDescriptor { uuid, process, ..TrackDescriptor::default() })?;
         Ok(sequence)
     }
 
@@ -250,18 +250,12 @@ impl<'p, 'a, W: Write> Sequence<'p, 'a, W> {
             stage_iid,
             name,
         };
-        let interned = (interned != InternedData::default()).then_some(interned);
         self.packet(Packet {
             timestamp: Some(u64::try_from(span.start_ns).unwrap_or(0)),
-            interned_data: interned,
+            interned_data: (interned != InternedData::default()).then_some(interned),
             render_stage: Some(stage),
             ..Packet::default()
         })
-    }
-
-    fn iid(&mut self) -> u64 {
-        self.next_iid += 1;
-        self.next_iid
     }
 
     fn stage(&mut self, name: &str, work: &Work<'_>, interned: &mut InternedData) -> u64 {
@@ -270,38 +264,42 @@ impl<'p, 'a, W: Write> Sequence<'p, 'a, W> {
         if let Some(&iid) = self.names.get(full.as_ref()) {
             return iid;
         }
-        let iid = self.iid();
-        let description = full.into_owned();
-        self.names.insert(description.clone(), iid);
-        let name = name.to_owned();
+        let (name, description) = (name.to_owned(), full.into_owned());
+        let (iid, _) = intern(&mut self.names, &mut self.last_iid, description.clone());
         interned.specifications.push(Specification { iid, name, description, category: COMPUTE });
         iid
     }
 
     fn queue(&mut self, queue: Queue, interned: &mut InternedData) -> u64 {
-        let key = (queue.device, queue.context, queue.stream);
-        if let Some(&iid) = self.queues.get(&key) {
-            return iid;
+        let Queue { device, context, stream, .. } = queue;
+        let key = (device, context, stream);
+        let (iid, is_new) = intern(&mut self.queues, &mut self.last_iid, key);
+        if is_new {
+            let name = format!("{}, context {context}, stream {stream}", self.process.title());
+            let known = Specification { iid, name, category: COMPUTE, ..Specification::default() };
+            interned.specifications.push(known);
         }
-        let iid = self.iid();
-        self.queues.insert(key, iid);
-        let name =
-            format!("{}, context {}, stream {}", self.process.title(), queue.context, queue.stream);
-        let description = String::new();
-        interned.specifications.push(Specification { iid, name, description, category: COMPUTE });
         iid
     }
 
     fn context(&mut self, context: u32, interned: &mut InternedData) -> u64 {
-        if let Some(&iid) = self.contexts.get(&context) {
-            return iid;
+        let (iid, is_new) = intern(&mut self.contexts, &mut self.last_iid, context);
+        if is_new {
+            let pid = self.process.pid as i32;
+            interned.contexts.push(GraphicsContext { iid, pid, api: CUDA });
         }
-        let iid = self.iid();
-        self.contexts.insert(context, iid);
-        let pid = self.process.pid as i32;
-        interned.contexts.push(GraphicsContext { iid, pid, api: CUDA });
         iid
     }
+}
+
+/// The number of something that is interned, and whether it is new.
+fn intern<K: Eq + Hash>(known: &mut FxHashMap<K, u64>, last: &mut u64, key: K) -> (u64, bool) {
+    let before = *last;
+    let iid = *known.entry(key).or_insert_with(|| {
+        *last += 1;
+        *last
+    });
+    (iid, *last > before)
 }
 
 fn details(work: &Work<'_>) -> Vec<ExtraData> {
@@ -340,8 +338,7 @@ fn number(name: &str, value: Payload) -> Annotation {
     }
 }
 
-// The fields that are written. The numbers are those of Perfetto's own descriptors (`perfetto` 0.59.1 on
-// PyPI).
+// The fields that are written, with the numbers of Perfetto's own descriptors (`perfetto` 0.59.1, PyPI).
 messages! {
     /// A file is a sequence of these: field 1 of `perfetto.protos.Trace`.
     Trace {

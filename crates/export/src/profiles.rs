@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -13,7 +13,7 @@ use stage2_read::trace::events::{Event, Work};
 
 use crate::run::Gpu;
 use crate::selection::Selected;
-use crate::{Counts, ExportError, Exported, names, output};
+use crate::{Counts, ExportError, names, output};
 
 /// Totals of one kernel in one place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,9 +36,10 @@ impl Node {
     fn build(selected: &Selected<'_>, counts: &mut Counts) -> Result<Self, ExportError> {
         let mut root = Self::default();
         for process in selected.run.processes() {
-            let ranks = selected.run.processes().len() > 1;
-            let top =
-                if ranks { root.children.entry(process.title()).or_default() } else { &mut root };
+            let top = match selected.run.processes() {
+                [_] => &mut root,
+                _ => root.children.entry(process.title()).or_default(),
+            };
             selected.for_each(process, true, counts, |event| {
                 if let Event::Work(work) = event {
                     top.add(&work, process.gpu(work.queue.device));
@@ -83,17 +84,19 @@ impl Node {
 }
 
 /// Folded stacks, as flame graph tools read them: `prefill;layer.0;gemm 12345`, in nanoseconds.
-pub(crate) fn folded(selected: &Selected<'_>, out: &Path) -> Result<Exported, ExportError> {
-    let mut counts = Counts::default();
-    let root = Node::build(selected, &mut counts)?;
+pub(crate) fn folded(
+    selected: &Selected<'_>,
+    out: &Path,
+    counts: &mut Counts,
+) -> Result<Vec<PathBuf>, ExportError> {
+    let root = Node::build(selected, counts)?;
     output::file(out, |file| {
         root.walk(&mut Vec::new(), &mut |ranges, name, total| {
             let mut line: String = ranges.iter().map(|range| frame(range) + ";").collect();
             line.push_str(&frame(name));
             writeln!(file, "{line} {}", total.ns).map_err(ExportError::write(out))
         })
-    })?;
-    Ok(Exported { files: vec![out.to_owned()], counts, ..Exported::default() })
+    })
 }
 
 /// A frame ends at `;`, and the last one at the space before the number.
@@ -103,9 +106,12 @@ fn frame(name: &str) -> String {
 
 /// The JSON of Triton Proton, which `proton-viewer` and Hatchet read. The root lists every metric with 0:
 /// without it Hatchet computes no inclusive columns.
-pub(crate) fn hatchet(selected: &Selected<'_>, out: &Path) -> Result<Exported, ExportError> {
-    let mut counts = Counts::default();
-    let root = Node::build(selected, &mut counts)?;
+pub(crate) fn hatchet(
+    selected: &Selected<'_>,
+    out: &Path,
+    counts: &mut Counts,
+) -> Result<Vec<PathBuf>, ExportError> {
+    let root = Node::build(selected, counts)?;
     let tree = json!({
         "frame": {"name": "ROOT", "type": "function"},
         "metrics": {"count": 0, "time (ns)": 0},
@@ -115,8 +121,7 @@ pub(crate) fn hatchet(selected: &Selected<'_>, out: &Path) -> Result<Exported, E
     output::file(out, |file| {
         let written = serde_json::to_writer_pretty(&mut *file, &document).map_err(Into::into);
         written.and_then(|()| file.write_all(b"\n")).map_err(ExportError::write(out))
-    })?;
-    Ok(Exported { files: vec![out.to_owned()], counts, ..Exported::default() })
+    })
 }
 
 fn children(node: &Node) -> Vec<Value> {
@@ -215,16 +220,18 @@ impl Strings {
 
 /// A gzipped pprof profile: ranges are the stack, kernels its leaves. Values are the number of calls, and
 /// nanoseconds of GPU time under the name that Parca's agent gives them.
-pub(crate) fn pprof(selected: &Selected<'_>, out: &Path) -> Result<Exported, ExportError> {
-    let mut counts = Counts::default();
-    let root = Node::build(selected, &mut counts)?;
+pub(crate) fn pprof(
+    selected: &Selected<'_>,
+    out: &Path,
+    counts: &mut Counts,
+) -> Result<Vec<PathBuf>, ExportError> {
+    let root = Node::build(selected, counts)?;
     let profile = profile(&root, selected);
     output::file(out, |file| {
         let mut packed = GzEncoder::new(file, Compression::default());
         let written = packed.write_all(&profile.encode_to_vec());
         written.and_then(|()| packed.finish().map(drop)).map_err(ExportError::write(out))
-    })?;
-    Ok(Exported { files: vec![out.to_owned()], counts, ..Exported::default() })
+    })
 }
 
 fn profile(root: &Node, selected: &Selected<'_>) -> Profile {

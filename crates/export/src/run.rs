@@ -65,15 +65,17 @@ struct KnownRanks {
 }
 
 impl Known {
-    fn of_this_version(self) -> Result<Self, String> {
-        if self.schema == SCHEMA && self.schema_version == SCHEMA_VERSION {
-            return Ok(self);
+    /// The report at `path`, or why it cannot be used.
+    fn read(path: &Path) -> Result<Self, String> {
+        let text = files::read_text(path, REPORT_LIMIT_BYTES).map_err(|error| error.to_string())?;
+        let known: Self = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+        if known.schema == SCHEMA && known.schema_version == SCHEMA_VERSION {
+            return Ok(known);
         }
-        let schema = visible(self.schema.as_bytes());
+        let (schema, version) = (visible(known.schema.as_bytes()), known.schema_version);
         Err(format!(
-            "it is of schema {schema}, version {}; this program reads {SCHEMA}, version \
-             {SCHEMA_VERSION}",
-            self.schema_version
+            "it is of schema {schema}, version {version}; this program reads {SCHEMA}, version \
+             {SCHEMA_VERSION}"
         ))
     }
 }
@@ -94,13 +96,8 @@ impl Run {
     /// When the report cannot be read, and when there is no trace file that can be read.
     pub fn of_bundle(run_dir: &Path, libraries: &RangeNames) -> Result<Self, ExportError> {
         let path = run_dir.join("metrics.json");
-        let text = files::read_text(&path, REPORT_LIMIT_BYTES).map_err(|error| error.to_string());
-        let report = text.and_then(|text| {
-            serde_json::from_str::<Known>(&text).map_err(|error| error.to_string())
-        });
-        let report = report.and_then(Known::of_this_version);
-        let report =
-            report.map_err(|why| ExportError::NoReport { path: visible_path(&path), why })?;
+        let report = Known::read(&path)
+            .map_err(|why| ExportError::NoReport { path: visible_path(&path), why })?;
         // Not the name in the report, which may be anything in a bundle of somebody else.
         let whole = run_dir.canonicalize().unwrap_or_else(|_| run_dir.to_owned());
         let name = whole.file_name().map_or("run".into(), |name| visible(name.as_encoded_bytes()));
@@ -110,8 +107,8 @@ impl Run {
         run.clocks = run.clocks_of_hosts(&report.ranks.host_clocks);
         for row in &report.processes {
             if run.processes.iter().all(|process| process.file.name() != row.file) {
-                run.problems
-                    .push(format!("{}: it is in the report, and not in the bundle", row.file));
+                let absent = format!("{}: it is in the report, and not in the bundle", row.file);
+                run.problems.push(absent);
             }
         }
         Ok(run)
@@ -134,7 +131,7 @@ impl Run {
         let mut run = Self { name, processes, gpus, problems, clocks: None };
         for file in traces.files {
             let row = rows.iter().find(|row| row.file == file.name());
-            run.add(file, row.and_then(|row| row.rank), row.and_then(|row| row.world_size));
+            run.add(file, row);
         }
         run.clocks = run.clocks_of_hosts(&[]);
         Ok(run)
@@ -181,30 +178,25 @@ impl Run {
         self.processes.iter().find_map(|process| process.file.sample()).map(str::to_owned)
     }
 
-    fn add(&mut self, file: TraceFile, rank: Option<u64>, world_size: Option<u64>) {
+    fn add(&mut self, file: TraceFile, row: Option<&ProcessRow>) {
         let traced = file.process();
         let own = traced.map_or(0, |process| process.pid);
         let host = traced.map_or_else(String::new, |process| process.host.clone());
-        let gpus: BTreeMap<u32, u32> = {
-            let devices: Vec<Device> = file.devices().cloned().collect();
-            devices.iter().map(|device| (device.id, self.gpu(&host, device))).collect()
-        };
-        // Formats have GPUs and processes in one space of numbers; in a container, processes have
-        // small ones.
+        let gpus = file.devices().map(|device| (device.id, self.gpu(&host, device))).collect();
+        // Formats have GPUs and processes in one space of numbers; those of containers are small.
         let taken = own <= LAST_GPU || self.processes.iter().any(|process| process.pid == own);
         let stand_in = FIRST_STAND_IN + self.processes.len() as u32;
         let pid = if taken { stand_in } else { own };
+        let (rank, world_size) = row.map_or((None, None), |row| (row.rank, row.world_size));
         self.processes.push(Process { file, rank, world_size, pid, gpus });
     }
 
     /// Processes of one host see the same GPU under numbers of their own.
     fn gpu(&mut self, host: &str, device: &Device) -> u32 {
         let same = |known: &Gpu| {
-            let alike = if device.uuid == [0; 16] {
-                known.device.id == device.id && known.device.name == device.name
-            } else {
-                known.device.uuid == device.uuid
-            };
+            let named = known.device.id == device.id && known.device.name == device.name;
+            let has_uuid = device.uuid != [0; 16];
+            let alike = if has_uuid { known.device.uuid == device.uuid } else { named };
             known.host == host && alike
         };
         if let Some(known) = self.gpus.iter().position(same) {

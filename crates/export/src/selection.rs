@@ -56,20 +56,21 @@ impl std::fmt::Display for Window {
 }
 
 impl Selection {
-    /// That the window is not behind the end of the run.
-    pub(crate) fn check_window(&self, run: &Run) -> Result<(), ExportError> {
-        let Some((window, span)) = self.window.zip(run.span()) else { return Ok(()) };
-        if window.from_ns <= span.ns() {
-            return Ok(());
+    /// That the run has the stages that are asked for, and that the window is not behind its end.
+    pub(crate) fn check(&self, run: &Run) -> Result<(), ExportError> {
+        if !self.stages.is_empty() {
+            self.check_stages(run)?;
         }
-        Err(ExportError::NothingSelected(span.ns() as f64 / 1e9))
+        let length_ns = run.span().map(Span::ns);
+        match self.window.zip(length_ns) {
+            Some((window, ns)) if window.from_ns > ns => {
+                Err(ExportError::NothingSelected(ns as f64 / 1e9))
+            }
+            _ => Ok(()),
+        }
     }
 
-    /// That the run has the stages that are asked for.
-    pub(crate) fn check(&self, run: &Run) -> Result<(), ExportError> {
-        if self.stages.is_empty() {
-            return Ok(());
-        }
+    fn check_stages(&self, run: &Run) -> Result<(), ExportError> {
         let mut known = BTreeSet::new();
         for process in run.processes() {
             process.file.for_each(|event| {
@@ -84,13 +85,11 @@ impl Selection {
                 Ok(())
             })?;
         }
-        match self.stages.iter().find(|stage| !known.contains(*stage)) {
-            None => Ok(()),
-            Some(stage) => Err(ExportError::NoSuchStage {
-                stage: visible(stage.as_bytes()),
-                known: known.into_iter().map(|s| format!("`{s}`")).collect::<Vec<_>>().join(", "),
-            }),
-        }
+        let Some(unknown) = self.stages.iter().find(|stage| !known.contains(*stage)) else {
+            return Ok(());
+        };
+        let known = known.into_iter().map(|s| format!("`{s}`")).collect::<Vec<_>>().join(", ");
+        Err(ExportError::NoSuchStage { stage: visible(unknown.as_bytes()), known })
     }
 }
 
@@ -119,12 +118,17 @@ impl<'r> Selected<'r> {
         self.run.span().map_or(0, |span| span.start_ns)
     }
 
-    fn has_stage(&self, stage: &str) -> bool {
-        self.stages.is_empty() || self.stages.contains(stage)
-    }
-
-    fn has_time(&self, span: Span) -> bool {
-        self.window.is_none_or(|w| span.start_ns < w.end_ns && span.end_ns >= w.start_ns)
+    fn has(&self, event: &Event<'_>) -> bool {
+        let (stage, span) = match event {
+            Event::Work(work) => (Some(work.path.stage()), work.span),
+            Event::Range(range) => (Some(range.path.stage()), Some(range.span)),
+            // A mark belongs to no stage.
+            Event::Mark { at_ns, .. } => (None, Some(Span { start_ns: *at_ns, end_ns: *at_ns })),
+        };
+        let has_time =
+            |w: Span| span.is_some_and(|s| s.start_ns < w.end_ns && s.end_ns >= w.start_ns);
+        (self.stages.is_empty() || stage.is_some_and(|stage| self.stages.contains(stage)))
+            && self.window.is_none_or(has_time)
     }
 
     /// Gives the selected events of `process` to `each`, and counts them. GPU work without times
@@ -140,14 +144,14 @@ impl<'r> Selected<'r> {
         mut each: impl FnMut(Event<'_>) -> Result<(), ExportError>,
     ) -> Result<(), ExportError> {
         process.file.for_each(|event| {
-            let at = |at_ns| Span { start_ns: at_ns, end_ns: at_ns };
+            if !self.has(&event) {
+                // What continues a range was counted with it.
+                let is_new = !matches!(&event, Event::Range(range) if range.continues);
+                counts.not_selected += u64::from(is_new);
+                return Ok(());
+            }
             match &event {
                 Event::Work(work) => {
-                    let in_time = work.span.map_or(self.window.is_none(), |s| self.has_time(s));
-                    if !self.has_stage(work.path.stage()) || !in_time {
-                        counts.not_selected += 1;
-                        return Ok(());
-                    }
                     if work.span.is_none() {
                         counts.without_times += 1;
                         if !timeless {
@@ -160,21 +164,8 @@ impl<'r> Selected<'r> {
                         What::Graph { .. } => counts.graphs += 1,
                     }
                 }
-                Event::Range(range) => {
-                    if !self.has_stage(range.path.stage()) || !self.has_time(range.span) {
-                        counts.not_selected += u64::from(!range.continues);
-                        return Ok(());
-                    }
-                    counts.ranges += u64::from(!range.continues);
-                }
-                // A mark belongs to no stage.
-                Event::Mark { at_ns, .. } => {
-                    if !self.stages.is_empty() || !self.has_time(at(*at_ns)) {
-                        counts.not_selected += 1;
-                        return Ok(());
-                    }
-                    counts.marks += 1;
-                }
+                Event::Range(range) => counts.ranges += u64::from(!range.continues),
+                Event::Mark { .. } => counts.marks += 1,
             }
             each(event)
         })

@@ -6,20 +6,23 @@
 //! all, null is not known.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, Statement, ToSql, params};
 use rustc_hash::{FxHashMap, FxHashSet};
 use stage2_contract::text::visible;
-use stage2_contract::trace::{Payload, RANGE_OUTSIDE, RANGE_UNKNOWN};
+use stage2_contract::trace::{Payload, RANGE_OUTSIDE, RANGE_UNKNOWN, Shape};
 use stage2_read::trace::events::{Event, Range, What, Work};
 
 use crate::run::Process;
 use crate::selection::Selected;
-use crate::{Counts, ExportError, Exported, names, output};
+use crate::{Counts, ExportError, names, output};
 
-pub(crate) fn write(selected: &Selected<'_>, out: &Path) -> Result<Exported, ExportError> {
-    let mut counts = Counts::default();
+pub(crate) fn write(
+    selected: &Selected<'_>,
+    out: &Path,
+    counts: &mut Counts,
+) -> Result<Vec<PathBuf>, ExportError> {
     output::by_path(out, |path| {
         let failed = |error: rusqlite::Error| ExportError::write(out)(io::Error::other(error));
         let mut connection = Connection::open(path).map_err(failed)?;
@@ -33,7 +36,7 @@ pub(crate) fn write(selected: &Selected<'_>, out: &Path) -> Result<Exported, Exp
             let mut tables = Tables::prepare(&transaction, selected).map_err(failed)?;
             for process in selected.run.processes() {
                 tables.process(process).map_err(failed)?;
-                selected.for_each(process, false, &mut counts, |event| {
+                selected.for_each(process, false, counts, |event| {
                     match event {
                         Event::Work(work) => tables.work(process, &work),
                         Event::Range(range) => tables.range(process, &range),
@@ -49,8 +52,7 @@ pub(crate) fn write(selected: &Selected<'_>, out: &Path) -> Result<Exported, Exp
             tables.about_run(selected).map_err(failed)?;
         }
         transaction.commit().map_err(failed)
-    })?;
-    Ok(Exported { files: vec![out.to_owned()], counts, ..Exported::default() })
+    })
 }
 
 struct Tables<'c> {
@@ -170,18 +172,13 @@ impl<'c> Tables<'c> {
                 let demangled = self.string(&name.demangled)?;
                 let short = self.string(short_name(&name.demangled))?;
                 let mangled = self.string(&name.mangled)?;
-                let memory = [
-                    shape.static_shared_bytes,
-                    shape.dynamic_shared_bytes,
-                    shape.local_bytes_per_thread,
-                ];
-                let registers = [shape.registers_per_thread];
-                let numbers =
-                    registers.iter().chain(&shape.grid).chain(&shape.block).chain(&memory);
+                let Shape { grid, block, registers_per_thread: registers, .. } = shape;
+                let shared = [shape.static_shared_bytes, shape.dynamic_shared_bytes];
+                let numbers = [registers].into_iter().chain(grid).chain(block).chain(&shared);
                 let mut values: Vec<&dyn ToSql> =
                     [&head[..], &[&demangled, &short, &mangled]].concat();
                 values.extend(numbers.map(|number| number as &dyn ToSql));
-                values.extend([&node as &dyn ToSql, &0i64, &0i64]);
+                values.extend([&shape.local_bytes_per_thread as &dyn ToSql, &node, &0i64, &0i64]);
                 ("kernel", self.kernel.insert(values.as_slice())?)
             }
             What::Copy { bytes, kind } => {
@@ -331,8 +328,7 @@ impl<'c> Tables<'c> {
     }
 }
 
-/// The bare name of a kernel, as nsys has it: without return type, namespaces, template arguments and
-/// parameters.
+/// The bare name of a kernel, as nsys has it: no return type, namespaces, template arguments, parameters.
 fn short_name(demangled: &str) -> &str {
     let mut depth = 0usize;
     let (mut start, mut end) = (0, None);

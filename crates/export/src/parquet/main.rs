@@ -11,18 +11,19 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Parser;
-use parquet::basic::{Compression, GzipLevel};
+use parquet::basic::{Compression, GzipLevel, Type as Physical};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
+use parquet::schema::types::{Type, TypePtr};
 use rustc_hash::FxHashMap;
 use stage2_contract::trace::{Payload, RANGE_OUTSIDE, RANGE_UNKNOWN};
 use stage2_export::events::{Event, Range, Thread, What, Work};
 use stage2_export::{
-    Counts, ExportError, Exported, Process, Run, Selected, Selection, Window, names, output,
+    Counts, ExportError, Process, Run, Selected, Selection, Window, names, output,
 };
 use stage2_report::Settings;
 
@@ -45,7 +46,7 @@ fn main() -> ExitCode {
     let Arguments { run_dir, out, stage, window } = Arguments::parse();
     let selection = Selection { stages: stage, window };
     let exported = Run::of_bundle(&run_dir, &Settings::of_run(&run_dir).libraries)
-        .and_then(|run| stage2_export::select(&run, &selection, |part| write(part, &out)));
+        .and_then(|run| stage2_export::select(&run, &selection, |part, n| write(part, &out, n)));
     match exported {
         Ok(exported) => {
             println!("{}", serde_json::json!(exported));
@@ -102,13 +103,16 @@ const MARKS: &str = "message marks {
   optional int64 payload; optional double payload_double;
 }";
 
-fn write(selected: &Selected<'_>, out: &Path) -> Result<Exported, ExportError> {
-    let mut counts = Counts::default();
-    let files = output::folder(out, |folder| {
+fn write(
+    selected: &Selected<'_>,
+    out: &Path,
+    counts: &mut Counts,
+) -> Result<Vec<PathBuf>, ExportError> {
+    output::folder(out, |folder| {
         let mut files = Vec::new();
         for (index, process) in selected.run.processes().iter().enumerate() {
             let mut tables = Tables::create(folder, index, process, selected.run.clocks())?;
-            selected.for_each(process, false, &mut counts, |event| match event {
+            selected.for_each(process, false, counts, |event| match event {
                 Event::Work(work) => tables.work(&work),
                 Event::Range(range) => tables.range(&range),
                 Event::Mark { at_ns, thread, name, payload } => {
@@ -118,8 +122,7 @@ fn write(selected: &Selected<'_>, out: &Path) -> Result<Exported, ExportError> {
             files.extend(tables.finish()?);
         }
         Ok(files)
-    })?;
-    Ok(Exported { files, counts, ..Exported::default() })
+    })
 }
 
 /// The tables of one process. Each has a file from its first row on.
@@ -181,15 +184,9 @@ impl Tables {
         row.int(i64::from(queue.device)).int(i64::from(queue.context)).int(i64::from(queue.stream));
         row.int(work.correlation as i64).maybe(node);
         if let What::Kernel(shape, _) = work.what {
-            let shared = [
-                shape.registers_per_thread,
-                shape.static_shared_bytes,
-                shape.dynamic_shared_bytes,
-                shape.local_bytes_per_thread,
-            ];
-            for number in shape.grid.into_iter().chain(shape.block).chain(shared) {
-                row.int(i64::from(number));
-            }
+            shape.grid.into_iter().chain(shape.block).for_each(|blocks| _ = row.int(blocks.into()));
+            row.int(shape.registers_per_thread.into()).int(shape.static_shared_bytes.into());
+            row.int(shape.dynamic_shared_bytes.into()).int(shape.local_bytes_per_thread.into());
         }
         table.end_row()
     }
@@ -248,13 +245,8 @@ const PARTITION_BYTES: usize = 200;
 
 /// A name as a part of a folder name: what separates parts of it is escaped as Hive does.
 fn partition(name: &str) -> String {
-    let escape = |c: char| match c {
-        '/' | '=' | '%' | '"' | '\'' | '\\' | ':' | '*' | '?' | '{' | '}' | '[' | ']' => {
-            format!("%{:02X}", c as u32)
-        }
-        c if c.is_control() => format!("%{:02X}", c as u32),
-        c => c.to_string(),
-    };
+    let is_special = |c: char| c.is_control() || "/=%\"'\\:*?{}[]".contains(c);
+    let escape = |c| if is_special(c) { format!("%{:02X}", c as u32) } else { c.to_string() };
     let mut escaped = String::new();
     for part in name.chars().map(escape) {
         // A folder's name has 255 bytes at most, and `host=` in front.
@@ -278,11 +270,25 @@ enum Column {
     },
 }
 
+fn columns_of(schema: &Type) -> Vec<Column> {
+    let column = |field: &TypePtr| {
+        let levels = field.is_optional().then(Vec::new);
+        match field.get_physical_type() {
+            Physical::BYTE_ARRAY => {
+                Column::Text { values: Vec::new(), levels, known: FxHashMap::default() }
+            }
+            Physical::DOUBLE => Column::Double(Vec::new(), Vec::new()),
+            _ => Column::Int(Vec::new(), levels),
+        }
+    };
+    schema.get_fields().iter().map(column).collect()
+}
+
 struct Table {
     path: PathBuf,
     /// How far the clocks of several hosts agree, for the metadata of the file.
     clocks: Option<String>,
-    schema: parquet::schema::types::TypePtr,
+    schema: TypePtr,
     writer: Option<SerializedFileWriter<File>>,
     columns: Vec<Column>,
     rows: usize,
@@ -346,26 +352,8 @@ fn failed(path: &Path) -> impl Fn(ParquetError) -> ExportError + use<> {
 impl Table {
     fn new(path: PathBuf, schema: &str, clocks: Option<&str>) -> Result<Self, ExportError> {
         let schema = Arc::new(parse_message_type(schema).map_err(failed(&path))?);
-        let clocks = clocks.map(str::to_owned);
-        let (writer, columns) = (None, Vec::new());
-        let mut table = Self { path, clocks, schema, writer, columns, rows: 0 };
-        table.columns = table.empty();
-        Ok(table)
-    }
-
-    fn empty(&self) -> Vec<Column> {
-        use parquet::basic::Type;
-        let column = |field: &parquet::schema::types::TypePtr| {
-            let levels = field.is_optional().then(Vec::new);
-            match field.get_physical_type() {
-                Type::BYTE_ARRAY => {
-                    Column::Text { values: Vec::new(), levels, known: FxHashMap::default() }
-                }
-                Type::DOUBLE => Column::Double(Vec::new(), Vec::new()),
-                _ => Column::Int(Vec::new(), levels),
-            }
-        };
-        self.schema.get_fields().iter().map(column).collect()
+        let (clocks, columns) = (clocks.map(str::to_owned), columns_of(&schema));
+        Ok(Self { path, clocks, schema, writer: None, columns, rows: 0 })
     }
 
     fn row(&mut self) -> Row<'_> {
@@ -378,12 +366,10 @@ impl Table {
     }
 
     fn flush(&mut self) -> Result<(), ExportError> {
-        if self.rows == 0 {
+        if std::mem::take(&mut self.rows) == 0 {
             return Ok(());
         }
-        let empty = self.empty();
-        let columns = std::mem::replace(&mut self.columns, empty);
-        self.rows = 0;
+        let columns = std::mem::replace(&mut self.columns, columns_of(&self.schema));
         self.row_group(columns).map_err(failed(&self.path))
     }
 

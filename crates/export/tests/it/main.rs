@@ -47,15 +47,34 @@ impl Scratch {
     }
 
     fn select(&self, format: Format, name: &str, s: &Selection) -> Result<Exported, ExportError> {
-        export(&self.run, format, s, &self.folder.path().join(name))
+        export(&self.run, format, s, &self.path(name))
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// An export, read back.
+    fn text(&self, format: Format) -> String {
+        self.export(format, "x");
+        fs::read_to_string(self.path("x")).expect("file")
+    }
+
+    fn database(&self) -> rusqlite::Connection {
+        self.export(Format::Sqlite, "x.sqlite");
+        rusqlite::Connection::open(self.path("x.sqlite")).expect("database")
     }
 }
 
-fn json(path: &Path) -> Value {
+fn unzipped(path: &Path) -> String {
     let mut text = String::new();
-    let packed = fs::read(path).expect("file");
-    flate2::read::GzDecoder::new(packed.as_slice()).read_to_string(&mut text).expect("gzip");
-    serde_json::from_str(&text).expect("JSON")
+    let packed = File::open(path).expect("file");
+    flate2::read::GzDecoder::new(packed).read_to_string(&mut text).expect("gzip");
+    text
+}
+
+fn json(path: &Path) -> Value {
+    serde_json::from_str(&unzipped(path)).expect("JSON")
 }
 
 #[test]
@@ -95,24 +114,18 @@ fn chrome_keeps_all_work_in_rows_where_nothing_overlaps() {
             spans.sort_by(|a, b| a.0.total_cmp(&b.0));
             assert!(spans.windows(2).all(|pair| pair[0].1 <= pair[1].0 + 1e-9), "{spans:?}");
         }
-        assert!(
-            of("kernel")
-                .iter()
-                .any(|e| e["name"].as_str().is_some_and(|n| n.contains("say \"hi\"")))
-        );
+        let is_hostile = |e: &&Value| e["name"].as_str().is_some_and(|n| n.contains("say \"hi\""));
+        assert!(of("kernel").iter().any(is_hostile));
         assert!(of("user_annotation").iter().any(|e| e["name"] == "never closed"));
     }
-    let text = fs::read(&files[1]).expect("file");
-    let mut plain = String::new();
-    flate2::read::GzDecoder::new(text.as_slice()).read_to_string(&mut plain).expect("gzip");
+    let plain = unzipped(&files[1]);
     assert!(plain.contains("\"rank\": 1,"), "HolisticTraceAnalysis searches for it with a space");
 }
 
 #[test]
 fn sqlite_has_the_tables_of_nsys_and_the_range_of_each_kernel() {
     let scratch = run_of(&[(110, "a"), (111, "a")]);
-    scratch.export(Format::Sqlite, "x.sqlite");
-    let db = rusqlite::Connection::open(scratch.folder.path().join("x.sqlite")).expect("database");
+    let db = scratch.database();
     let kernels = "SELECT k.globalPid >> 24 & 0xffffff, s.value, w.rangePath, sum(k.end - k.start)
         FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN StringIds s ON s.id = k.mangledName
         JOIN STAGE2_WORK_RANGES w ON w.kind = 'kernel' AND w.workRowId = k.rowid
@@ -144,15 +157,12 @@ fn sqlite_has_the_tables_of_nsys_and_the_range_of_each_kernel() {
 #[test]
 fn totals_by_path_hold_every_nanosecond_of_the_run() {
     let scratch = run_of(&[(110, "a")]);
-    scratch.export(Format::Folded, "x.folded");
-    let text = fs::read_to_string(scratch.folder.path().join("x.folded")).expect("file");
+    let text = scratch.text(Format::Folded);
     let numbers = text.lines().map(|line| line.rsplit_once(' ').expect("number").1);
     assert_eq!(numbers.map(|n| n.parse::<u64>().expect("ns")).sum::<u64>(), 12_750);
     assert!(text.contains("decode;step;say \"hi\": <b>"), "{text}");
-    scratch.export(Format::Hatchet, "x.json");
-    let tree: Value =
-        serde_json::from_slice(&fs::read(scratch.folder.path().join("x.json")).expect("file"))
-            .expect("JSON");
+    fs::remove_file(scratch.path("x")).expect("file");
+    let tree: Value = serde_json::from_str(&scratch.text(Format::Hatchet)).expect("JSON");
     fn ns(node: &Value) -> u64 {
         let own = node["metrics"]["time (ns)"].as_u64().unwrap_or(0);
         own + node["children"].as_array().map_or(0, |all| all.iter().map(ns).sum())
@@ -177,13 +187,12 @@ fn a_stage_or_a_window_is_a_part() {
     let refused = scratch.select(Format::Folded, "none", &late).expect_err("nothing is left");
     assert!(refused.to_string().contains("leave nothing"), "{refused}");
     let refused =
-        scratch.select(Format::Folded, "none", &stage("warm-up")).expect_err("no such stage");
-    let refused = refused.to_string();
-    assert!(
-        refused.contains("`warm-up`") && refused.contains("`decode`, `never closed`"),
-        "{refused}"
-    );
-    assert!(!scratch.folder.path().join("none").exists());
+        scratch.select(Format::Folded, "none", &stage("warm-up")).map_err(|e| e.to_string());
+    let refused = refused.expect_err("no such stage");
+    for part in ["`warm-up`", "`decode`, `never closed`"] {
+        assert!(refused.contains(part), "{refused}");
+    }
+    assert!(!scratch.path("none").exists());
 }
 
 #[test]
@@ -191,10 +200,10 @@ fn nothing_takes_the_place_of_a_file_and_nothing_is_left_of_an_export_that_fails
     let scratch = run_of(&[(110, "a"), (111, "a")]);
     for format in Format::ALL {
         let name = format!("taken {}", format.name());
-        fs::write(scratch.folder.path().join(&name), "mine").expect("file");
+        fs::write(scratch.path(&name), "mine").expect("file");
         let refused = scratch.select(format, &name, &Selection::default()).expect_err("taken");
         assert!(refused.to_string().contains("exists already"), "{refused}");
-        assert_eq!(fs::read_to_string(scratch.folder.path().join(&name)).expect("file"), "mine");
+        assert_eq!(fs::read_to_string(scratch.path(&name)).expect("file"), "mine");
         let missing = format!("no/such/folder/{}", format.name());
         let refused =
             scratch.select(format, &missing, &Selection::default()).expect_err("no folder");
@@ -293,7 +302,7 @@ fn of(write: impl FnOnce(&Path)) -> Scratch {
 fn ranges_that_open_in_the_same_nanosecond_come_from_the_outside_in() {
     let scratch = of(common::same_nanosecond);
     scratch.export(Format::Chrome, "x.json.gz");
-    let trace = json(&scratch.folder.path().join("x.json.gz"));
+    let trace = json(&scratch.path("x.json.gz"));
     let events = trace["traceEvents"].as_array().expect("events");
     let of_host = |e: &&Value| e["ph"] == "X" && e["cat"] != "kernel";
     let ranges: Vec<&Value> = events.iter().filter(of_host).collect();
@@ -309,8 +318,7 @@ fn ranges_that_open_in_the_same_nanosecond_come_from_the_outside_in() {
 #[test]
 fn sqlite_has_the_typed_values_of_ranges_as_nsys_has_them() {
     let scratch = of(common::same_nanosecond);
-    scratch.export(Format::Sqlite, "x.sqlite");
-    let db = rusqlite::Connection::open(scratch.folder.path().join("x.sqlite")).expect("database");
+    let db = scratch.database();
     let text = "SELECT jsonText FROM NVTX_EVENTS WHERE text = 'inner'";
     let text: String = db.query_row(text, [], |row| row.get(0)).expect("a row");
     let fields: Value = serde_json::from_str(&text).expect("JSON");
@@ -324,7 +332,7 @@ fn sqlite_has_the_typed_values_of_ranges_as_nsys_has_them() {
 fn csv_has_a_row_for_each_piece_of_work_and_no_formula() {
     let scratch = run_of(&[(110, "a"), (111, "b")]);
     scratch.export(Format::Csv, "x.csv");
-    let mut table = csv::Reader::from_path(scratch.folder.path().join("x.csv")).expect("table");
+    let mut table = csv::Reader::from_path(scratch.path("x.csv")).expect("table");
     let header = table.headers().expect("header").clone();
     let at = |name: &str| header.iter().position(|column| column == name).expect(name);
     let rows: Vec<csv::StringRecord> = table.records().map(|row| row.expect("row")).collect();
@@ -340,9 +348,7 @@ fn csv_has_a_row_for_each_piece_of_work_and_no_formula() {
     let hostile = of(common::same_nanosecond);
     let counts = hostile.export(Format::Csv, "x.csv.gz").counts;
     assert_eq!((counts.marks, counts.marks_left_out), (0, 1));
-    let packed = fs::read(hostile.folder.path().join("x.csv.gz")).expect("file");
-    let mut text = String::new();
-    flate2::read::GzDecoder::new(packed.as_slice()).read_to_string(&mut text).expect("gzip");
+    let text = unzipped(&hostile.path("x.csv.gz"));
     assert!(text.contains("kernel,'=cmd|' /C calc'!A0,'=cmd|"), "{text}");
     assert!(text.ends_with("\r\n") && text.lines().count() == 2, "{text}");
 }
@@ -352,20 +358,20 @@ fn hosts_whose_clocks_nothing_ties_are_said() {
     let one = run_of(&[(110, "a"), (111, "a")]);
     assert_eq!(one.export(Format::Folded, "x").clocks, None);
     let two = run_of(&[(110, "a"), (111, "b")]);
-    let clocks = two.export(Format::Sqlite, "x.sqlite").clocks.expect("two hosts");
+    let clocks = two.export(Format::Folded, "x").clocks.expect("two hosts");
     assert!(clocks.contains("no collective ties the clocks of these hosts: a, b"), "{clocks}");
-    let db = rusqlite::Connection::open(two.folder.path().join("x.sqlite")).expect("database");
+    let db = two.database();
     let said = "SELECT value FROM META_DATA_EXPORT WHERE name = 'STAGE2_CLOCKS'";
     assert_eq!(db.query_row(said, [], |row| row.get::<_, String>(0)).expect("a row"), clocks);
     two.export(Format::Chrome, "chrome");
-    let files = fs::read_dir(two.folder.path().join("chrome")).expect("folder");
+    let files = fs::read_dir(two.path("chrome")).expect("folder");
     assert!(files.filter_map(Result::ok).all(|file| json(&file.path())["clocks"] == clocks));
 }
 
 #[test]
 fn hosts_whose_clocks_are_tied_are_on_one_clock() {
     let scratch = run_of(&[(110, "a"), (111, "b")]);
-    let traces = scratch.folder.path().join("traces");
+    let traces = scratch.path("traces");
     let names = ["a-110.s2t", "b-111.s2t"];
     let rows = names.map(|file| ProcessRow { file: file.into(), ..ProcessRow::default() });
     let first = |clocks: &[HostClock]| {

@@ -14,9 +14,7 @@ use std::path::{Path, PathBuf};
 use assert_cmd::Command;
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::record::{Field, Row, RowAccessor as _};
-use stage2_contract::trace::{
-    Anchor, GpuNs, GpuWork, MonoNs, Process, Queue, RangeOpen, Record, Shape, WallNs, What, Writer,
-};
+use stage2_contract::trace::{GpuWork, MonoNs, Queue, RangeOpen, Record, Shape, What};
 use stage2_export::Exported;
 use stage2_model::{ProcessCoverage, ProcessRow, Report, SCHEMA, SCHEMA_VERSION};
 
@@ -156,30 +154,21 @@ fn a_part_is_exported_and_wrong_requests_are_refused() {
 
 /// A process on a host of a hostile name, with a range and a kernel of each name.
 fn hostile(file: &Path, names: &[Vec<u8>]) {
-    let mut writer = Writer::new(File::create(file).expect("file")).expect("header");
-    let host = "../../<h>/a=b\n".into();
-    writer.write(&Record::Process(Process { pid: 1, host, ..Process::default() }));
-    for at in [10, 1_000_000] {
-        let anchor = Anchor { gpu: GpuNs(1_000_000 + at), mono: MonoNs(at), wall: WallNs(at) };
-        writer.write(&Record::Anchor(anchor));
-    }
+    let mut writer = common::writer(file, "../../<h>/a=b\n");
     writer.write(&Record::Queue(Queue { id: 1, ..Queue::default() }));
-    for (id, name) in (1..).zip(names) {
+    for (id, name) in (2..).zip(names) {
         writer.write(&Record::Name { id, bytes: name.clone() });
         writer.write(&Record::Shape(Shape { id, name: id, ..Shape::default() }));
-        let path = stage2_contract::trace::Path { id, parent: 0, name: id, domain: 0 };
-        writer.write(&Record::Path(path));
+        writer.write(&common::path(id, 0, id));
         let (range, at) = (u64::from(id), 100 * u64::from(id));
-        let (path, start) = (id, MonoNs(at));
-        let open = RangeOpen { range, path, thread: 1, start, ..RangeOpen::default() };
+        let open = RangeOpen { start_end: false, ..common::opened(range, id, 0, at) };
         writer.write(&Record::RangeOpen(open));
-        let (start, end) = (GpuNs(1_000_000 + at), GpuNs(1_000_010 + at));
-        let (what, correlation) = (What::Kernel { shape: id }, range);
-        writer.work(&GpuWork { what, start, end, queue: 1, range, correlation, graph_node: 0 });
+        let kernel = common::kernel_at(1_000_000 + at, 1_000_010 + at, range);
+        let what = What::Kernel { shape: id };
+        writer.work(&GpuWork { what, correlation: range, ..kernel });
         writer.write(&Record::RangeClose { range, end: MonoNs(at + 50) });
     }
-    writer.write(&Record::End { reason: "exit".into() });
-    writer.flush().expect("disk");
+    common::end(writer);
 }
 
 #[test]

@@ -91,9 +91,10 @@ pub(crate) fn trace(folder: &Path, pid: u32, host: &str, shift: u64) -> PathBuf 
     path
 }
 
-fn writer(folder: &Path, name: &str) -> Writer<File> {
-    let mut writer = Writer::new(File::create(folder.join(name)).expect("file")).expect("header");
-    writer.write(&Record::Process(Process { pid: 1, host: "h".into(), ..Process::default() }));
+/// A trace file of process 1 on `host`, with a shape and its name.
+pub(crate) fn writer(path: &Path, host: &str) -> Writer<File> {
+    let mut writer = Writer::new(File::create(path).expect("file")).expect("header");
+    writer.write(&Record::Process(Process { pid: 1, host: host.into(), ..Process::default() }));
     for at in [10, 60_000] {
         let anchor = Anchor { gpu: GpuNs(1_000_000 + at), mono: MonoNs(at), wall: WallNs(at) };
         writer.write(&Record::Anchor(anchor));
@@ -103,35 +104,35 @@ fn writer(folder: &Path, name: &str) -> Writer<File> {
     writer
 }
 
-fn kernel_at(start: u64, end: u64, range: u64) -> GpuWork {
+pub(crate) fn kernel_at(start: u64, end: u64, range: u64) -> GpuWork {
     let (start, end, what) = (GpuNs(start), GpuNs(end), What::Kernel { shape: 1 });
     GpuWork { what, start, end, queue: 1, range, correlation: 1, graph_node: 0 }
 }
 
-fn opened(range: u64, path: u32, parent: u64, start: u64) -> RangeOpen {
+pub(crate) fn opened(range: u64, path: u32, parent: u64, start: u64) -> RangeOpen {
     let start = MonoNs(start);
     RangeOpen { range, path, thread: 1, parent, start, start_end: true, ..RangeOpen::default() }
 }
 
-fn path(id: u32, parent: u32, name: u32) -> Record {
+pub(crate) fn path(id: u32, parent: u32, name: u32) -> Record {
     Record::Path(stage2_contract::trace::Path { id, parent, name, domain: 0 })
 }
 
-fn end(mut writer: Writer<File>) {
+pub(crate) fn end(mut writer: Writer<File>) {
     writer.write(&Record::End { reason: "exit".into() });
     writer.flush().expect("disk");
 }
 
 /// A process that opened no range.
 pub(crate) fn without_ranges(folder: &Path) {
-    let mut writer = writer(folder, "h-1.s2t");
+    let mut writer = writer(&folder.join("h-1.s2t"), "h");
     writer.work(&kernel_at(1_000_100, 1_000_200, RANGE_OUTSIDE));
     end(writer);
 }
 
 /// A kernel in so many ranges, each in the one before: `r1`, `r2`...
 pub(crate) fn nested(folder: &Path, depth: u32) {
-    let mut writer = writer(folder, "h-1.s2t");
+    let mut writer = writer(&folder.join("h-1.s2t"), "h");
     for id in 1..=depth {
         writer.write(&Record::Name { id: id + 1, bytes: format!("r{id}").into_bytes() });
         writer.write(&path(id, id - 1, id + 1));
@@ -144,7 +145,7 @@ pub(crate) fn nested(folder: &Path, depth: u32) {
 /// Three ranges that open in the same nanosecond, each in the one before: `outer` to 90, `middle` to
 /// 50, `inner` to 50, which has typed values; then a mark at 60, and kernels named like formulas.
 pub(crate) fn same_nanosecond(folder: &Path) {
-    let mut writer = writer(folder, "h-1.s2t");
+    let mut writer = writer(&folder.join("h-1.s2t"), "h");
     let names: [&[u8]; 6] =
         [b"outer", b"middle", b"inner", b"=cmd|' /C calc'!A0", b"tokens", b"text"];
     for (id, bytes) in (2..).zip(names) {
@@ -180,7 +181,7 @@ pub(crate) fn same_nanosecond(folder: &Path) {
 
 /// So many kernels of 10 ns in ranges of 100 kernels, each of which has a value.
 pub(crate) fn many(folder: &Path, kernels: u64) {
-    let mut writer = writer(folder, "h-1.s2t");
+    let mut writer = writer(&folder.join("h-1.s2t"), "h");
     writer.write(&path(1, 0, 1));
     for range in 1..=kernels / 100 {
         let start = range * 1_000;
@@ -197,7 +198,7 @@ pub(crate) fn many(folder: &Path, kernels: u64) {
 
 /// Work and ranges at both ends of all clocks.
 pub(crate) fn hostile_times(folder: &Path) {
-    let mut writer = writer(folder, "h-1.s2t");
+    let mut writer = writer(&folder.join("h-1.s2t"), "h");
     writer.write(&path(1, 0, 1));
     for (range, start) in [(1, 0), (2, u64::MAX), (3, 1 << 63)] {
         writer.write(&Record::RangeOpen(opened(range, 1, 0, start)));
