@@ -9,7 +9,7 @@
 //! Every method returns [`CuptiError::NOT_IMPLEMENTED`] where the library lacks the function.
 
 use crate::bindings as cupti;
-use crate::error::{CuptiError, Result, check};
+use crate::error::{CuptiError, Result, check, told};
 use crate::fields::Field;
 use crate::subscriber::Subscriber;
 use crate::table::Api;
@@ -43,32 +43,17 @@ const COMPLETE_SINCE: u32 = 130_300;
 /// First version whose `CUpti_ActivityConfig` has `pKindOptions`.
 const KIND_OPTIONS_SINCE: u32 = 130_400;
 
-/// Values of attributes: switches of one byte, choices of four, sizes.
-pub trait AttributeValue: sealed::Number {}
-impl AttributeValue for u8 {}
-impl AttributeValue for u32 {}
-impl AttributeValue for usize {}
-
 mod sealed {
-    /// Made of bytes that may have any value.
-    pub trait Number {}
-    impl Number for u8 {}
-    impl Number for u32 {}
-    impl Number for usize {}
+    /// Values of attributes, made of bytes that may have any value: switches of one byte, choices of four.
+    pub trait AttributeValue {}
+    impl AttributeValue for u8 {}
+    impl AttributeValue for u32 {}
 }
 
 impl Api {
     /// Whether this CUPTI has all of the second activity API: 13.3 and later have.
     pub fn has_activity_v2(&self) -> bool {
-        self.subscribe_v2.is_some()
-            && self.activity_enable_v2.is_some()
-            && self.activity_disable_v2.is_some()
-            && self.activity_register_callbacks_v2.is_some()
-            && self.activity_get_attribute_v2.is_some()
-            && self.activity_set_attribute_v2.is_some()
-            && self.activity_get_next_record_v2.is_some()
-            && self.activity_get_num_dropped_records_v2.is_some()
-            && self.get_timestamp_v2.is_some()
+        !self.absent().iter().any(|name| name.ends_with("_v2"))
             && self.version().is_ok_and(|version| version >= COMPLETE_SINCE)
     }
 
@@ -143,7 +128,7 @@ impl Api {
     ///
     /// # Errors
     /// `CUPTI_ERROR_PARAMETER_SIZE_NOT_SUFFICIENT` for a value of another type, and others.
-    pub fn set_attribute_v2<T: AttributeValue>(
+    pub fn set_attribute_v2<T: sealed::AttributeValue>(
         &self,
         subscriber: &Subscriber,
         attribute: cupti::CUpti_ActivityAttribute,
@@ -159,19 +144,15 @@ impl Api {
     /// Records of this subscriber that CUPTI dropped for want of a buffer since the last call.
     pub fn num_dropped_v2(&self, subscriber: &Subscriber) -> Result<usize> {
         let get = self.activity_get_num_dropped_records_v2.ok_or(CuptiError::NOT_IMPLEMENTED)?;
-        let mut dropped = 0;
         // SAFETY: by the contract of `load`; null and 0 stand for the whole process.
-        check(unsafe { get(subscriber.handle(), ptr::null_mut(), 0, &mut dropped) })?;
-        Ok(dropped)
+        told(|dropped| unsafe { get(subscriber.handle(), ptr::null_mut(), 0, dropped) })
     }
 
     /// CUPTI's clock now, in ns: the clock of the timestamps in this subscriber's records.
     pub fn timestamp_v2_ns(&self, subscriber: &Subscriber) -> Result<u64> {
         let get = self.get_timestamp_v2.ok_or(CuptiError::NOT_IMPLEMENTED)?;
-        let mut now_ns = 0;
         // SAFETY: by the contract of `load`; the pointer is valid for a write.
-        check(unsafe { get(subscriber.handle(), &mut now_ns) })?;
-        Ok(now_ns)
+        told(|now_ns| unsafe { get(subscriber.handle(), now_ns) })
     }
 
     /// Has the hardware take the times of kernels from now on, which Blackwell and later GPUs can

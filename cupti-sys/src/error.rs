@@ -6,8 +6,7 @@
 use crate::bindings as cupti;
 use std::fmt;
 
-/// A result code of CUPTI other than success. Codes that are newer than this crate are kept as
-/// they are.
+/// A result code of CUPTI other than success. Codes that are newer than this crate are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CuptiError(cupti::CUptiResult);
 
@@ -17,6 +16,12 @@ pub type Result<T> = std::result::Result<T, CuptiError>;
 /// Turns a returned code into `Ok` for success and an error for anything else.
 pub const fn check(code: cupti::CUptiResult) -> Result<()> {
     if code == cupti::CUPTI_SUCCESS { Ok(()) } else { Err(CuptiError(code)) }
+}
+
+/// What `call` writes to the place that it is given.
+pub(crate) fn told<T: Default>(call: impl FnOnce(&mut T) -> cupti::CUptiResult) -> Result<T> {
+    let mut place = T::default();
+    check(call(&mut place)).map(|()| place)
 }
 
 impl CuptiError {

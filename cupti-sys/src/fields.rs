@@ -53,7 +53,7 @@ pub struct Number {
 }
 
 /// How the records of one kind are laid out.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     kind: cupti::CUpti_ActivityKind,
     record_bytes: u16,
@@ -62,7 +62,7 @@ pub struct Layout {
 }
 
 /// The layouts of all kinds that may be in a buffer. About 8 KB, without allocations of its own.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layouts {
     len: usize,
     layouts: [Layout; MAX_LAYOUTS],
@@ -232,40 +232,15 @@ fn place(
     entry: &cupti::CUpti_ActivityFieldLayoutEntry,
     record_bytes: u16,
 ) -> Result<Place, LayoutError> {
-    let field = Field(entry.fieldId);
-    let outside = LayoutError::FieldOutside {
-        kind,
-        field,
-        offset: entry.offset,
-        bytes: entry.size,
-        record_bytes,
-    };
-    let end = entry.offset.checked_add(entry.size).ok_or(outside)?;
-    if entry.size == 0 || end > usize::from(record_bytes) {
+    let (field, offset, bytes) = (Field(entry.fieldId), entry.offset, entry.size);
+    let outside = LayoutError::FieldOutside { kind, field, offset, bytes, record_bytes };
+    let end = offset.checked_add(bytes).ok_or(outside)?;
+    if bytes == 0 || end > usize::from(record_bytes) {
         return Err(outside);
     }
-    // Offset and size fit into 16 bits, because their sum does.
-    let offset = u16::try_from(entry.offset).map_err(|_| outside)?;
-    let bytes = u16::try_from(entry.size).map_err(|_| outside)?;
-    Ok(Place { field, offset, bytes })
-}
-
-impl fmt::Debug for Layout {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kind, record_bytes, .. } = self;
-        let fields = self.places();
-        out.debug_struct("Layout")
-            .field("kind", kind)
-            .field("record_bytes", record_bytes)
-            .field("fields", &fields)
-            .finish()
-    }
-}
-
-impl fmt::Debug for Layouts {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_list().entries(self.iter()).finish()
-    }
+    // They fit into 16 bits, because their sum does.
+    let narrow = |number| u16::try_from(number).map_err(|_| outside);
+    Ok(Place { field, offset: narrow(offset)?, bytes: narrow(bytes)? })
 }
 
 impl Default for Layouts {

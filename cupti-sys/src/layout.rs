@@ -28,14 +28,6 @@ layout!(record::Kernel: 200 {
     clusterSchedulingPolicy @ 188, localMemoryTotal_v2 @ 192,
 });
 
-layout!(cupti::CUpti_ActivityKernel10: 216 {
-    kind @ 0, registersPerThread @ 6, start @ 16, end @ 24, deviceId @ 40, contextId @ 44,
-    streamId @ 48, gridX @ 52, blockX @ 64, staticSharedMemory @ 76, dynamicSharedMemory @ 80,
-    localMemoryPerThread @ 84, correlationId @ 92, name @ 104, launchType @ 136,
-    graphNodeId @ 144, graphId @ 156, clusterX @ 176, localMemoryTotal_v2 @ 192,
-    maxPotentialClusterSize @ 200, maxActiveClusters @ 204, isDeviceLaunched @ 208,
-});
-
 layout!(record::Memcpy: 88 {
     kind @ 0, copyKind @ 4, srcKind @ 5, dstKind @ 6, flags @ 7, bytes @ 8, start @ 16, end @ 24,
     deviceId @ 32, contextId @ 36, streamId @ 40, correlationId @ 44, runtimeCorrelationId @ 48,

@@ -96,11 +96,8 @@ pub type List<'a> = &'a dyn Fn(&Path) -> Vec<OsString>;
 
 /// The names in a real folder.
 pub fn list(folder: &Path) -> Vec<OsString> {
-    std::fs::read_dir(folder)
-        .map(|entries| {
-            entries.filter_map(|entry| entry.ok().map(|entry| entry.file_name())).collect()
-        })
-        .unwrap_or_default()
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name()).collect()
 }
 
 impl Surroundings {
@@ -139,19 +136,16 @@ pub fn file_name_starts(path: &Path, start: &str) -> bool {
     path.file_name().is_some_and(|name| name.as_bytes().starts_with(start.as_bytes()))
 }
 
-/// Whether a file has the name of a `libcupti`. Wheels that bundle their own copy append a hash to
-/// `libcupti`.
+/// Whether a file has the name of a `libcupti`, to which wheels with a copy of their own add a hash.
 fn is_libcupti(path: &Path) -> bool {
     file_name_starts(path, "libcupti.so") || file_name_starts(path, "libcupti-")
 }
 
 /// The copies that are in the process, those of the driver's major version first.
 pub fn loaded(mapped: &[PathBuf], driver_cuda_major: Option<u32>) -> Vec<Candidate> {
-    let mut candidates: Vec<_> = mapped
-        .iter()
-        .filter(|path| is_libcupti(path))
-        .map(|path| Candidate::new(How::AlreadyLoaded, path.clone()))
-        .collect();
+    let copies = mapped.iter().filter(|path| is_libcupti(path)).cloned();
+    let mut candidates: Vec<_> =
+        copies.map(|path| Candidate::new(How::AlreadyLoaded, path)).collect();
     sort(&mut candidates, &|a, b| a.rank(driver_cuda_major).cmp(&b.rank(driver_cuda_major)));
     candidates
 }
@@ -217,8 +211,7 @@ impl Candidate {
         Self { how, path, cuda_major }
     }
 
-    /// Smaller is better. An older CUPTI works with a newer driver, the less old the more surely; the
-    /// reverse does not.
+    /// Smaller is better. An older CUPTI works with a newer driver, the newer the surer; not the reverse.
     fn rank(&self, driver_cuda_major: Option<u32>) -> u32 {
         match (self.cuda_major, driver_cuda_major) {
             (_, None) => 0,
@@ -269,13 +262,8 @@ fn newest_in(folder: &Path, is_wanted: impl Fn(&[u8]) -> bool, list: List) -> Ve
 
 /// The paths without those that came before.
 fn unique(paths: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
-    let mut unique = Vec::new();
-    for path in paths {
-        if !unique.contains(&path) {
-            unique.push(path);
-        }
-    }
-    unique
+    let mut seen = HashSet::new();
+    paths.filter(|path| seen.insert(path.clone())).collect()
 }
 
 /// The `nvidia` folder beside a mapped file of some Python package: for
@@ -362,13 +350,12 @@ impl Version {
     /// `13.5.25` or `13.5`; `None` for anything else, such as the toolkit's own count by years (2025.3.1).
     pub fn parse(text: &str) -> Option<Self> {
         let numbers: Option<Vec<u32>> = text.split('.').map(|part| part.parse().ok()).collect();
-        match *numbers?.as_slice() {
-            [major, minor] if major < 1000 => Some(Self { major, minor, patch: None }),
-            [major, minor, patch] if major < 1000 => {
-                Some(Self { major, minor, patch: Some(patch) })
-            }
-            _ => None,
-        }
+        let (major, minor, patch) = match *numbers?.as_slice() {
+            [major, minor] => (major, minor, None),
+            [major, minor, patch] => (major, minor, Some(patch)),
+            _ => return None,
+        };
+        (major < 1000).then_some(Self { major, minor, patch })
     }
 
     /// Whether it has both activity APIs of CUPTI, and not only the first.
@@ -417,13 +404,12 @@ pub fn newest_first(
     version: impl Fn(&Path) -> Option<Version>,
 ) -> Vec<Candidate> {
     let age = |candidate: &Candidate| {
-        let known = version(&candidate.path);
         let oldest = candidate.cuda_major.map(|major| Version { major, minor: 0, patch: None });
-        known.or(oldest)
+        version(&candidate.path).or(oldest)
     };
-    candidates.retain(|candidate| match (age(candidate), driver_cuda_major) {
-        (Some(own), Some(driver)) => own.major <= driver,
-        _ => true,
+    candidates.retain(|candidate| {
+        let of_both = age(candidate).zip(driver_cuda_major);
+        of_both.is_none_or(|(own, driver)| own.major <= driver)
     });
     sort(&mut candidates, &|a, b| age(b).cmp(&age(a)));
     candidates

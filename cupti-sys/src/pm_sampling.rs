@@ -7,7 +7,7 @@ use crate::bindings as cupti;
 use crate::error::{CuptiError, Result, check};
 use crate::table::Api;
 use std::ffi::{CStr, CString, c_char};
-use std::mem::{offset_of, size_of};
+use std::mem::offset_of;
 use std::sync::Arc;
 
 /// Parameters of one of CUPTI's functions, empty but for their size: up to and with the last field that
@@ -15,10 +15,10 @@ use std::sync::Arc;
 /// exceptions: 12.6 has no `hwBufferAppendMode` ([`Session::set_trigger`]), and 13.2 added a field to
 /// `CUpti_Profiler_Host_Initialize_Params` behind the last one that is used.
 macro_rules! parameters {
-    ($type:ident, $last:ident: $last_type:ty) => {{
+    ($type:ident, $last:ident) => {{
         // SAFETY: all its fields are numbers and pointers, for which zero is a value.
         let mut parameters: cupti::$type = unsafe { std::mem::zeroed() };
-        parameters.structSize = offset_of!(cupti::$type, $last) + size_of::<$last_type>();
+        parameters.structSize = offset_of!(cupti::$type, $last) + size_of_val(&parameters.$last);
         parameters
     }};
 }
@@ -105,12 +105,8 @@ unsafe impl Send for Session<'_> {}
 impl Api {
     /// Whether this CUPTI has all that sampling needs: 12.6 and later have.
     pub fn has_pm_sampling(&self) -> bool {
-        let absent = self.absent();
-        !absent.iter().any(|name| {
-            name.starts_with("cuptiPmSampling")
-                || name.starts_with("cuptiProfiler")
-                || *name == "cuptiDeviceGetChipName"
-        })
+        let needed = ["cuptiPmSampling", "cuptiProfiler", "cuptiDeviceGetChipName"];
+        !self.absent().iter().any(|name| needed.iter().any(|start| name.starts_with(start)))
     }
 
     /// What a device can be asked for. `device`: as CUDA numbers it in this process.
@@ -118,9 +114,9 @@ impl Api {
     /// # Errors
     /// [`CuptiError`], for instance where the process may not use counters or another tool does.
     pub fn chip(&self, device: u32) -> Result<Chip<'_>> {
-        let mut all = parameters!(CUpti_Profiler_Initialize_Params, pPriv: *mut ());
+        let mut all = parameters!(CUpti_Profiler_Initialize_Params, pPriv);
         call!(self, profiler_initialize, all)?;
-        let mut chip = parameters!(CUpti_Device_GetChipName_Params, pChipName: *const c_char);
+        let mut chip = parameters!(CUpti_Device_GetChipName_Params, pChipName);
         chip.deviceIndex = device as usize;
         call!(self, device_get_chip_name, chip)?;
         if chip.pChipName.is_null() {
@@ -128,7 +124,8 @@ impl Api {
         }
         // SAFETY: CUPTI gives a text that ends in NUL and stays.
         let name = unsafe { CStr::from_ptr(chip.pChipName) }.to_owned();
-        let mut image = parameters!(CUpti_PmSampling_GetCounterAvailability_Params, pCounterAvailabilityImage: *mut u8);
+        let mut image =
+            parameters!(CUpti_PmSampling_GetCounterAvailability_Params, pCounterAvailabilityImage);
         image.deviceIndex = device as usize;
         call!(self, pm_sampling_get_counter_availability, image)?;
         let mut available = vec![0; image.counterAvailabilityImageSize];
@@ -150,10 +147,7 @@ impl<'a> Chip<'a> {
     /// # Errors
     /// [`CuptiError`], for instance where the chip does not know one of them.
     pub fn metrics(&self, names: &[&CStr]) -> Result<(Metrics<'a>, usize)> {
-        let mut host = parameters!(
-            CUpti_Profiler_Host_Initialize_Params,
-            pHostObject: *mut cupti::CUpti_Profiler_Host_Object
-        );
+        let mut host = parameters!(CUpti_Profiler_Host_Initialize_Params, pHostObject);
         host.profilerType = cupti::CUPTI_PROFILER_TYPE_PM_SAMPLING;
         host.pChipName = self.description.name.as_ptr();
         host.pCounterAvailabilityImage = self.description.available.as_ptr();
@@ -162,23 +156,21 @@ impl<'a> Chip<'a> {
         let host = Host { api: self.api, object: host.pHostObject, _description };
 
         let mut addresses: Vec<*const c_char> = names.iter().map(|name| name.as_ptr()).collect();
-        let mut add = parameters!(CUpti_Profiler_Host_ConfigAddMetrics_Params, numMetrics: usize);
+        let mut add = parameters!(CUpti_Profiler_Host_ConfigAddMetrics_Params, numMetrics);
         add.pHostObject = host.object;
         add.ppMetricNames = addresses.as_mut_ptr();
         add.numMetrics = addresses.len();
         call!(self.api, profiler_host_config_add_metrics, add)?;
-        let mut size =
-            parameters!(CUpti_Profiler_Host_GetConfigImageSize_Params, configImageSize: usize);
+        let mut size = parameters!(CUpti_Profiler_Host_GetConfigImageSize_Params, configImageSize);
         size.pHostObject = host.object;
         call!(self.api, profiler_host_get_config_image_size, size)?;
         let mut config = vec![0; size.configImageSize];
-        let mut image =
-            parameters!(CUpti_Profiler_Host_GetConfigImage_Params, pConfigImage: *mut u8);
+        let mut image = parameters!(CUpti_Profiler_Host_GetConfigImage_Params, pConfigImage);
         image.pHostObject = host.object;
         image.configImageSize = config.len();
         image.pConfigImage = config.as_mut_ptr();
         call!(self.api, profiler_host_get_config_image, image)?;
-        let mut passes = parameters!(CUpti_Profiler_Host_GetNumOfPasses_Params, numOfPasses: usize);
+        let mut passes = parameters!(CUpti_Profiler_Host_GetNumOfPasses_Params, numOfPasses);
         passes.configImageSize = config.len();
         passes.pConfigImage = config.as_mut_ptr();
         call!(self.api, profiler_host_get_num_of_passes, passes)?;
@@ -200,10 +192,7 @@ impl<'a> Chip<'a> {
         hardware_bytes: usize,
         samples: u32,
     ) -> Result<Session<'a>> {
-        let mut enable = parameters!(
-            CUpti_PmSampling_Enable_Params,
-            pPmSamplingObject: *mut cupti::CUpti_PmSampling_Object
-        );
+        let mut enable = parameters!(CUpti_PmSampling_Enable_Params, pPmSamplingObject);
         enable.deviceIndex = self.device as usize;
         call!(self.api, pm_sampling_enable, enable)?;
         let names = metrics.names.iter().map(|name| name.as_ptr()).collect();
@@ -219,10 +208,7 @@ impl<'a> Chip<'a> {
 impl Drop for Host<'_> {
     fn drop(&mut self) {
         let Some(deinitialize) = self.api.profiler_host_deinitialize else { return };
-        let mut parameters = parameters!(
-            CUpti_Profiler_Host_Deinitialize_Params,
-            pHostObject: *mut cupti::CUpti_Profiler_Host_Object
-        );
+        let mut parameters = parameters!(CUpti_Profiler_Host_Deinitialize_Params, pHostObject);
         parameters.pHostObject = self.object;
         // SAFETY: as in `call!`; the object is used no more. A failure has no one to go to.
         let _ = unsafe { deinitialize(&raw mut parameters) };
@@ -235,10 +221,7 @@ impl Session<'_> {
     /// # Errors
     /// [`CuptiError`], for instance for a trigger that the chip does not have.
     fn set_trigger(&mut self, trigger: Trigger, hardware_bytes: usize) -> Result<()> {
-        let mut config = parameters!(
-            CUpti_PmSampling_SetConfig_Params,
-            hwBufferAppendMode: cupti::CUpti_PmSampling_HardwareBuffer_AppendMode
-        );
+        let mut config = parameters!(CUpti_PmSampling_SetConfig_Params, hwBufferAppendMode);
         config.pPmSamplingObject = self.object;
         config.configSize = self.metrics.config.len();
         config.pConfig = self.metrics.config.as_ptr();
@@ -261,8 +244,7 @@ impl Session<'_> {
 
     /// Makes room for the samples that one call of [`Session::decode`] may bring.
     fn make_room(&mut self, samples: u32) -> Result<()> {
-        let mut size =
-            parameters!(CUpti_PmSampling_GetCounterDataSize_Params, counterDataSize: usize);
+        let mut size = parameters!(CUpti_PmSampling_GetCounterDataSize_Params, counterDataSize);
         size.pPmSamplingObject = self.object;
         size.pMetricNames = self.names.as_mut_ptr();
         size.numMetrics = self.names.len();
@@ -272,17 +254,9 @@ impl Session<'_> {
         self.clear()
     }
 
-    /// Bytes of host memory for the samples of one call of [`Session::decode`].
-    pub fn room_bytes(&self) -> usize {
-        self.image.len()
-    }
-
     /// Starts sampling.
     pub fn start(&mut self) -> Result<()> {
-        let mut start = parameters!(
-            CUpti_PmSampling_Start_Params,
-            pPmSamplingObject: *mut cupti::CUpti_PmSampling_Object
-        );
+        let mut start = parameters!(CUpti_PmSampling_Start_Params, pPmSamplingObject);
         start.pPmSamplingObject = self.object;
         call!(self.metrics.host.api, pm_sampling_start, start)?;
         self.started = true;
@@ -294,10 +268,7 @@ impl Session<'_> {
         if !std::mem::take(&mut self.started) {
             return Ok(());
         }
-        let mut stop = parameters!(
-            CUpti_PmSampling_Stop_Params,
-            pPmSamplingObject: *mut cupti::CUpti_PmSampling_Object
-        );
+        let mut stop = parameters!(CUpti_PmSampling_Stop_Params, pPmSamplingObject);
         stop.pPmSamplingObject = self.object;
         call!(self.metrics.host.api, pm_sampling_stop, stop)
     }
@@ -307,13 +278,12 @@ impl Session<'_> {
     /// # Errors
     /// [`CuptiError`], for instance `CUPTI_ERROR_OUT_OF_MEMORY` where the hardware's buffer was full.
     pub fn decode(&mut self) -> Result<Decoded> {
-        let mut decode = parameters!(CUpti_PmSampling_DecodeData_Params, overflow: u8);
+        let mut decode = parameters!(CUpti_PmSampling_DecodeData_Params, overflow);
         decode.pPmSamplingObject = self.object;
         decode.pCounterDataImage = self.image.as_mut_ptr();
         decode.counterDataImageSize = self.image.len();
         call!(self.metrics.host.api, pm_sampling_decode_data, decode)?;
-        let mut info =
-            parameters!(CUpti_PmSampling_GetCounterDataInfo_Params, numCompletedSamples: usize);
+        let mut info = parameters!(CUpti_PmSampling_GetCounterDataInfo_Params, numCompletedSamples);
         info.pCounterDataImage = self.image.as_ptr();
         info.counterDataImageSize = self.image.len();
         call!(self.metrics.host.api, pm_sampling_get_counter_data_info, info)?;
@@ -330,8 +300,7 @@ impl Session<'_> {
     /// # Errors
     /// [`CuptiError`], for instance for a number that the last decoding did not reach.
     pub fn span_ns(&self, sample: usize) -> Result<(u64, u64)> {
-        let mut info =
-            parameters!(CUpti_PmSampling_CounterData_GetSampleInfo_Params, endTimestamp: u64);
+        let mut info = parameters!(CUpti_PmSampling_CounterData_GetSampleInfo_Params, endTimestamp);
         info.pPmSamplingObject = self.object;
         info.pCounterDataImage = self.image.as_ptr();
         info.counterDataImageSize = self.image.len();
@@ -349,7 +318,7 @@ impl Session<'_> {
             return Err(CuptiError::UNKNOWN);
         }
         let mut evaluate =
-            parameters!(CUpti_Profiler_Host_EvaluateToGpuValues_Params, pMetricValues: *mut f64);
+            parameters!(CUpti_Profiler_Host_EvaluateToGpuValues_Params, pMetricValues);
         evaluate.pHostObject = self.metrics.host.object;
         evaluate.pCounterDataImage = self.image.as_ptr();
         evaluate.counterDataImageSize = self.image.len();
@@ -363,7 +332,7 @@ impl Session<'_> {
     /// Empties the room for samples: without this [`Session::decode`] adds to those that are there.
     pub fn clear(&mut self) -> Result<()> {
         let mut empty =
-            parameters!(CUpti_PmSampling_CounterDataImage_Initialize_Params, pCounterData: *mut u8);
+            parameters!(CUpti_PmSampling_CounterDataImage_Initialize_Params, pCounterData);
         empty.pPmSamplingObject = self.object;
         empty.counterDataSize = self.image.len();
         empty.pCounterData = self.image.as_mut_ptr();
@@ -377,10 +346,7 @@ impl Drop for Session<'_> {
         // Failures have no one to go to.
         let _ = self.stop();
         let Some(disable) = self.metrics.host.api.pm_sampling_disable else { return };
-        let mut parameters = parameters!(
-            CUpti_PmSampling_Disable_Params,
-            pPmSamplingObject: *mut cupti::CUpti_PmSampling_Object
-        );
+        let mut parameters = parameters!(CUpti_PmSampling_Disable_Params, pPmSamplingObject);
         parameters.pPmSamplingObject = self.object;
         // SAFETY: as in `call!`; the object is used no more.
         let _ = unsafe { disable(&raw mut parameters) };

@@ -10,7 +10,7 @@ use std::ptr::{self, NonNull};
 
 use libloading::Library;
 
-use crate::error::{CuptiError, Result, check};
+use crate::error::{CuptiError, Result, check, told};
 use crate::{bindings, bindings as cupti, process};
 
 /// Names the function inside one of bindgen's optional function pointer types.
@@ -267,18 +267,14 @@ impl Api {
     /// CUPTI's version: 18 for CUDA 11.8 to 12.1, 20 to 28 for 12.2 to 12.9, then
     /// major * 10000 + minor * 100 + update.
     pub fn version(&self) -> Result<u32> {
-        let mut version = 0;
         // SAFETY: by the contract of `load`; the pointer is valid for a write.
-        check(unsafe { (self.get_version)(&mut version) })?;
-        Ok(version)
+        told(|version| unsafe { (self.get_version)(version) })
     }
 
     /// CUPTI's clock now, in ns: the clock of the timestamps in its records.
     pub fn timestamp_ns(&self) -> Result<u64> {
-        let mut now_ns = 0;
         // SAFETY: by the contract of `load`; the pointer is valid for a write.
-        check(unsafe { (self.get_timestamp)(&mut now_ns) })?;
-        Ok(now_ns)
+        told(|now_ns| unsafe { (self.get_timestamp)(now_ns) })
     }
 
     /// Registers the two functions that hand buffers to CUPTI and take them back.
@@ -327,12 +323,9 @@ impl Api {
 
     /// Records that CUPTI dropped for want of a buffer since the last call.
     pub fn num_dropped(&self) -> Result<usize> {
-        let mut dropped = 0;
+        let get = self.activity_get_num_dropped_records;
         // SAFETY: by the contract of `load`; null and 0 stand for the whole process.
-        let code =
-            unsafe { (self.activity_get_num_dropped_records)(ptr::null_mut(), 0, &mut dropped) };
-        check(code)?;
-        Ok(dropped)
+        told(|dropped| unsafe { get(ptr::null_mut(), 0, dropped) })
     }
 
     /// Sets an attribute whose value is one byte, such as a switch.
@@ -353,10 +346,8 @@ impl Api {
     /// The context exists, for example as handed to a resource callback that is still running.
     pub unsafe fn device_of(&self, context: cupti::CUcontext) -> Result<u32> {
         let get = self.get_device_id.ok_or(CuptiError::NOT_IMPLEMENTED)?;
-        let mut device = 0;
         // SAFETY: the caller vouches for the context.
-        check(unsafe { get(context, &mut device) })?;
-        Ok(device)
+        told(|device| unsafe { get(context, device) })
     }
 
     /// The `graphNodeId` that records of this node carry.
@@ -365,9 +356,7 @@ impl Api {
     /// The node exists, for example as handed to a resource callback that is still running.
     pub unsafe fn graph_node_id(&self, node: cupti::CUgraphNode) -> Result<u64> {
         let get = self.get_graph_node_id.ok_or(CuptiError::NOT_IMPLEMENTED)?;
-        let mut id = 0;
         // SAFETY: the caller vouches for the node.
-        check(unsafe { get(node, &mut id) })?;
-        Ok(id)
+        told(|id| unsafe { get(node, id) })
     }
 }

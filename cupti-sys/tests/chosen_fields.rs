@@ -1,41 +1,20 @@
 //! Layouts as CUPTI tells them, true and not, and buffers that go with them.
 
+#[allow(dead_code, unreachable_pub, reason = "other tests use the rest")]
+#[path = "../../crates/fuzz/src/memory_count.rs"]
+mod memory_count;
+
 use cupti::CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL as KERNEL;
 use cupti::CUPTI_ACTIVITY_KIND_MEMSET as MEMSET;
 use cupti_sys::bindings as cupti;
 use cupti_sys::chosen_records::Unreadable;
 use cupti_sys::fields::{Completion, Field, Layout, LayoutError, Layouts, MAX_LAYOUTS};
-use std::alloc::{GlobalAlloc, Layout as Request, System};
-use std::cell::Cell;
+use memory_count::allocations_of;
 use std::ptr;
 
 const START: Field = Field::new(cupti::KERNEL_FIELD_START);
 const END: Field = Field::new(cupti::KERNEL_FIELD_END);
 const REGISTERS: Field = Field::new(cupti::KERNEL_FIELD_REGISTERS_PER_THREAD);
-
-/// The system's allocator, which counts what each thread asks of it.
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u32> = const { Cell::new(0) };
-}
-
-// SAFETY: all is left to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, request: Request) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller keeps the contract.
-        unsafe { System.alloc(request) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, request: Request) {
-        // SAFETY: the caller keeps the contract.
-        unsafe { System.dealloc(pointer, request) };
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// A layout of records as a test wants it: kind, bytes of a record, and (field, offset, bytes).
 struct Told {
@@ -230,14 +209,16 @@ fn nothing_is_allocated_while_a_callback_runs() {
     let (mut table, buffer) = (Layouts::new(), [kernel(2, 1), kernel(4, 3)].concat());
     for told in [kernels(), Told::new(KERNEL, 0, &[(0, 0, 4)])] {
         completed(&[told], |info| {
-            let before = ALLOCATIONS.get();
-            // SAFETY: as CUPTI lays it out, for the duration of the call.
-            let completion = unsafe { Completion::new(info) }.expect("not null");
-            let told = completion.layouts(&mut table);
-            let starts = table.of(KERNEL).and_then(|layout| layout.number(START));
-            let records = table.records(&buffer).flatten();
-            let sum: u64 = records.filter_map(|record| starts.and_then(|at| record.get(at))).sum();
-            assert_eq!(ALLOCATIONS.get(), before);
+            let ((told, sum), allocations) = allocations_of(|| {
+                // SAFETY: as CUPTI lays it out, for the duration of the call.
+                let completion = unsafe { Completion::new(info) }.expect("not null");
+                let told = completion.layouts(&mut table);
+                let starts = table.of(KERNEL).and_then(|layout| layout.number(START));
+                let records = table.records(&buffer).flatten();
+                let starts = records.filter_map(|record| starts.and_then(|at| record.get(at)));
+                (told, starts.sum::<u64>())
+            });
+            assert_eq!(allocations, 0);
             assert_eq!(sum, if told.is_ok() { 4 } else { 0 });
         });
     }

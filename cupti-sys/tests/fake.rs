@@ -1,12 +1,15 @@
 //! The whole way from finding a library to reading its records, with a CUPTI made for the purpose.
 
+#[path = "fake/build.rs"]
+mod build;
+
+use build::build;
 use cupti_sys::fields::Field;
 use cupti_sys::find::{self, How};
 use cupti_sys::subscriber::Company;
 use cupti_sys::{Api, CuptiError, bindings as cupti, record, table};
+use std::collections::HashSet;
 use std::ffi::c_void;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::SeqCst};
 
 static LAST_CALLBACK: AtomicU32 = AtomicU32::new(0);
@@ -31,21 +34,6 @@ extern "C" fn on_request(buffer: *mut *mut u8, bytes: *mut usize, limit: *mut us
 extern "C" fn on_complete(_: cupti::CUcontext, _: u32, buffer: *mut u8, _: usize, valid: usize) {
     BUFFER.store(buffer as usize, SeqCst);
     VALID_BYTES.store(valid, SeqCst);
-}
-
-/// Compiles the fake.
-fn build(library: PathBuf, arguments: &[&str]) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fake/cupti.rs");
-    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let done = Command::new(rustc)
-        .args(["--edition", "2024", "--crate-type", "cdylib", "-A", "warnings"])
-        .args(arguments)
-        .arg("-o")
-        .args([&library, &source])
-        .output()
-        .expect("rustc runs, as it is what compiled this test");
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    library
 }
 
 /// The start times of the records in the buffer that came back last, and how the walk ended.
@@ -158,13 +146,22 @@ fn one_missing_symbol_is_named() {
 }
 
 #[test]
-fn a_given_file_that_is_no_library_is_an_error() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let text = folder.path().join("libcupti.so.13");
-    std::fs::write(&text, "not a library").expect("a writable folder");
-    for given in [text.as_path(), folder.path()] {
-        let shown = find::locate(Some(given), None).map(drop).unwrap_err().to_string();
-        assert!(shown.contains(&given.display().to_string()), "{shown}");
-        assert!(shown.contains("STAGE2_CUPTI"), "{shown}");
+fn a_library_without_cupti_s_symbols_is_refused_with_all_that_its_user_needs_to_know() {
+    // SAFETY: the C library is in the process already.
+    let library = unsafe { libloading::Library::new("libc.so.6") }.expect("the C library");
+    // SAFETY: no method is called: the load fails.
+    let error = unsafe { Api::load(library) }.expect_err("libc is no CUPTI");
+    assert_eq!(error.missing, table::REQUIRED);
+    let shown = error.to_string();
+    for part in ["libc.so.6", "cuptiSubscribe", "STAGE2_CUPTI", "pip install"] {
+        assert!(shown.contains(part), "{shown}");
     }
+}
+
+#[test]
+fn no_symbol_is_both_required_and_optional() {
+    let all = table::REQUIRED.iter().chain(table::OPTIONAL);
+    let distinct: HashSet<_> = all.collect();
+    assert_eq!(distinct.len(), table::REQUIRED.len() + table::OPTIONAL.len());
+    assert!(distinct.iter().all(|name| name.starts_with("cupti")));
 }

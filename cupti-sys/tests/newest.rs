@@ -1,22 +1,18 @@
 //! Which of several copies is taken where the user asks for the newest. In a program of its own: what is
 //! loaded here stays in the process.
 
+#[path = "fake/build.rs"]
+mod build;
+
+use build::build;
 use cupti_sys::find::{self, How, places::NEWEST};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// Compiles the fake CUPTI to a place in the packages of some Python, below `root`.
 fn install(root: &Path, file: &str) -> PathBuf {
     let library = root.join("site-packages").join(file);
     std::fs::create_dir_all(library.parent().expect("a folder")).expect("folders");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fake/cupti.rs");
-    let done = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()))
-        .args(["--edition", "2024", "--crate-type", "cdylib", "-A", "warnings", "-o"])
-        .args([&library, &source])
-        .output()
-        .expect("rustc runs, as it is what compiled this test");
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    library
+    build(library, &[])
 }
 
 /// Says which version of the wheel is installed below `root`, and no other.

@@ -83,19 +83,16 @@ fn version(path: &Path) -> Option<places::Version> {
 
 fn open(Candidate { how, path, .. }: Candidate) -> Result<Found, Attempt> {
     let flags = if how == How::AlreadyLoaded { NOLOAD } else { unix::RTLD_NOW };
-    let library = match process::open(&path, flags) {
-        Ok(library) => library,
-        Err(error) => return Err(Attempt { how, place: path, reason: error.to_string() }),
-    };
+    let failed = |path: &Path, reason| Attempt { how, place: path.to_owned(), reason };
+    let library = process::open(&path, flags).map_err(|error| failed(&path, error.to_string()))?;
     let (library, name) = process::with_path(library);
     let path = name.unwrap_or(path);
-    if !matches!(how, How::Explicit | How::AlreadyLoaded) {
-        let missing = table::missing(&library);
-        if !missing.is_empty() {
-            let missing = missing.join(", ");
-            let reason = format!("no CUPTI of CUDA 11.8 or newer: it has no {missing}");
-            return Err(Attempt { how, place: path, reason });
-        }
+    let is_checked = !matches!(how, How::Explicit | How::AlreadyLoaded);
+    let missing = if is_checked { table::missing(&library) } else { Vec::new() };
+    if !missing.is_empty() {
+        let missing = missing.join(", ");
+        let reason = format!("no CUPTI of CUDA 11.8 or newer: it has no {missing}");
+        return Err(failed(&path, reason));
     }
     Ok(Found { library, path, how })
 }

@@ -39,78 +39,43 @@ fn path(text: &str) -> Option<PathBuf> {
 }
 
 #[test]
-fn packages_of_a_mapped_library_come_before_those_of_the_interpreter() {
-    let tree = Tree::of(&[
-        "/venv/lib/python3.12/site-packages/nvidia/cuda_cupti/lib/libcupti.so.12",
-        "/base/lib/python3.12/site-packages/nvidia/cuda_cupti/lib/libcupti.so.12",
-        "/base/lib/python3.12/site-packages/nvidia/cuda_cupti/lib/libnvperf_host.so",
-    ]);
-    let cudart = "/venv/lib/python3.12/site-packages/nvidia/cuda_runtime/lib/libcudart.so.12";
-    let surroundings = Surroundings {
-        executable: path("/base/bin/python3.12"),
-        mapped: vec![PathBuf::from("/usr/lib/libc.so.6"), PathBuf::from(cudart)],
+fn packages_are_found_around_what_is_mapped_and_what_runs() {
+    const VENV: &str = "/venv/lib/python3.12/site-packages/nvidia/cuda_cupti/lib/libcupti.so.12";
+    const BASE: &str = "/base/lib/python3.12/site-packages/nvidia/cuda_cupti/lib/libcupti.so.12";
+    const NEXT: &str = "/env/site-packages/nvidia/cu13/lib/libcupti.so.13";
+    // Packages that were copied out of site-packages, as some containers do.
+    const COPY: &str = "/opt/nvidia/cuda_cupti/lib/libcupti.so.12";
+    let tree = Tree::of(&[VENV, BASE, &BASE.replace("libcupti", "libnvperf_host"), NEXT, COPY]);
+    let mapped = |files: &[&str]| Surroundings {
+        mapped: files.iter().map(PathBuf::from).collect(),
         ..Surroundings::default()
     };
-    let expected = [
-        "/venv/lib/python3.12/site-packages/nvidia/cuda_cupti/lib/libcupti.so.12",
-        "/base/lib/python3.12/site-packages/nvidia/cuda_cupti/lib/libcupti.so.12",
-    ];
-    assert_eq!(files(&tree.search(&surroundings, Some(12))), expected);
-}
-
-#[test]
-fn any_mapped_package_leads_to_the_packages_beside_it() {
-    let tree = Tree::of(&["/env/site-packages/nvidia/cu13/lib/libcupti.so.13"]);
-    for mapped in
-        ["/env/site-packages/torch/lib/libtorch.so", "/env/site-packages/nvidia/cu13/lib/x"]
-    {
-        let mapped = vec![PathBuf::from(mapped)];
-        let surroundings = Surroundings { mapped, ..Surroundings::default() };
-        let found = tree.search(&surroundings, None);
-        assert_eq!(files(&found), ["/env/site-packages/nvidia/cu13/lib/libcupti.so.13"]);
+    let python = || Surroundings { executable: path("/usr/bin/python3.12"), ..mapped(&[]) };
+    let cudart = "/venv/lib/python3.12/site-packages/nvidia/cuda_runtime/lib/libcudart.so.12";
+    let both = mapped(&["/usr/lib/libc.so.6", cudart]);
+    for (what, surroundings, expected) in [
+        (
+            "those of a mapped library come before those of the interpreter",
+            Surroundings { executable: path("/base/bin/python3.12"), ..both },
+            &[VENV, BASE][..],
+        ),
+        ("beside another package", mapped(&["/env/site-packages/torch/lib/libtorch.so"]), &[NEXT]),
+        ("beside itself", mapped(&["/env/site-packages/nvidia/cu13/lib/x"]), &[NEXT]),
+        ("a copy", mapped(&["/opt/nvidia/cuda_runtime/lib/libcudart.so.12"]), &[COPY]),
+        ("a Python without packages", python(), &[]),
+        ("by its link", Surroundings { called_as: path("/venv/bin/python"), ..python() }, &[VENV]),
+        ("by its variable", Surroundings { virtual_env: path("/venv"), ..python() }, &[VENV]),
+        ("no Python", Surroundings { executable: path("/venv/bin/server"), ..mapped(&[]) }, &[]),
+    ] {
+        let found = tree.search(&surroundings, Some(13));
+        assert_eq!(files(&found), expected, "{what}");
+        let said = found.empty.iter().any(|attempt| attempt.how == How::PythonPackages);
+        assert_eq!(said, expected.is_empty(), "{what}");
     }
-    // Packages that were copied out of site-packages, as some containers do.
-    let tree = Tree::of(&["/opt/nvidia/cuda_cupti/lib/libcupti.so.12"]);
-    let mapped = vec![PathBuf::from("/opt/nvidia/cuda_runtime/lib/libcudart.so.12")];
-    let surroundings = Surroundings { mapped, ..Surroundings::default() };
-    let found = tree.search(&surroundings, None);
-    assert_eq!(files(&found), ["/opt/nvidia/cuda_cupti/lib/libcupti.so.12"]);
-}
-
-#[test]
-fn a_virtual_environment_is_found_by_its_link_and_by_its_variable() {
-    let tree = Tree::of(&["/venv/lib/python3.11/site-packages/nvidia/cu13/lib/libcupti.so.13"]);
-    let base = Surroundings { executable: path("/usr/bin/python3.11"), ..Surroundings::default() };
-    assert!(files(&tree.search(&base, None)).is_empty());
-    let linked = Surroundings { called_as: path("/venv/bin/python"), ..base.clone() };
-    let named = Surroundings { virtual_env: path("/venv"), ..base };
-    for surroundings in [linked, named] {
-        assert_eq!(files(&tree.search(&surroundings, None)).len(), 1, "{surroundings:?}");
-    }
-}
-
-#[test]
-fn a_program_that_is_not_python_has_no_prefix() {
-    let tree = Tree::of(&["/app/lib/python3.11/site-packages/nvidia/cu13/lib/libcupti.so.13"]);
-    let surroundings =
-        Surroundings { executable: path("/app/bin/server"), ..Surroundings::default() };
-    let found = tree.search(&surroundings, None);
-    assert!(files(&found).is_empty());
-    assert!(found.empty.iter().any(|attempt| attempt.how == How::PythonPackages));
 }
 
 #[test]
 fn toolkits_are_tried_in_order_and_in_all_their_folders() {
-    let tree = Tree::of(&[
-        "/opt/cuda/extras/CUPTI/lib64/libcupti.so.12",
-        "/opt/cuda/extras/CUPTI/lib64/libcupti.so",
-        "/opt/cuda/extras/CUPTI/lib64/libcupti.so.2025.1.1",
-        "/usr/local/cuda/lib64/libcudart.so.12",
-        "/usr/local/cuda-12.9/targets/x86_64-linux/lib/libcupti.so.12",
-        "/usr/local/cuda-12.10/lib64/libcupti.so.12",
-    ]);
-    let surroundings = Surroundings { cuda_home: path("/opt/cuda"), ..Surroundings::default() };
-    let found = tree.search(&surroundings, None);
     let expected = [
         "/opt/cuda/extras/CUPTI/lib64/libcupti.so.12",
         "/opt/cuda/extras/CUPTI/lib64/libcupti.so",
@@ -118,6 +83,11 @@ fn toolkits_are_tried_in_order_and_in_all_their_folders() {
         "/usr/local/cuda-12.10/lib64/libcupti.so.12",
         "/usr/local/cuda-12.9/targets/x86_64-linux/lib/libcupti.so.12",
     ];
+    let mut in_folders = expected;
+    in_folders.swap(3, 4);
+    let tree = Tree::of(&[&["/usr/local/cuda/lib64/libcudart.so.12"], &in_folders[..]].concat());
+    let surroundings = Surroundings { cuda_home: path("/opt/cuda"), ..Surroundings::default() };
+    let found = tree.search(&surroundings, None);
     assert_eq!(files(&found), expected);
     let empty: Vec<_> = found.empty.iter().filter(|a| a.how == How::Toolkit).collect();
     assert_eq!(empty.len(), 1, "{empty:?}");
@@ -179,12 +149,19 @@ fn of_several_loaded_copies_the_driver_s_version_wins() {
 
 #[test]
 fn a_given_path_that_cannot_be_opened_is_the_only_thing_tried() {
-    let given = Path::new("/nonexistent/libcupti.so.13");
-    let error = locate(Some(given), Some(13)).map(|found| found.path).unwrap_err();
-    assert_eq!(error.tried.len(), 1);
-    let shown = error.to_string();
-    for part in ["/nonexistent/libcupti.so.13", "No such file", "STAGE2_CUPTI"] {
-        assert!(shown.contains(part), "{shown}");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let text = folder.path().join("libcupti.so.13");
+    std::fs::write(&text, "not a library").expect("a writable folder");
+    let absent = folder.path().join("absent");
+    for (given, why) in
+        [(absent.as_path(), "No such file"), (text.as_path(), ""), (folder.path(), "")]
+    {
+        let error = locate(Some(given), Some(13)).map(|found| found.path).unwrap_err();
+        assert_eq!(error.tried.len(), 1);
+        let shown = error.to_string();
+        for part in [given.to_str().expect("UTF-8"), why, "STAGE2_CUPTI"] {
+            assert!(shown.contains(part), "{shown}");
+        }
     }
 }
 

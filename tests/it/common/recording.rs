@@ -4,11 +4,10 @@
 use std::ffi::{CStr, CString};
 use std::io::BufReader;
 use std::path::Path;
-use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
 use cupti_sys::bindings as sys;
-use cupti_sys::record::{self, SavedRecords};
+use cupti_sys::record;
 use cupti_sys::{CuptiError, Walker};
 use rustc_hash::FxHashMap;
 use stage2::base::options::{Options, Summary};
@@ -25,7 +24,6 @@ const COPY_NS: u64 = 60_000_000_000;
 pub(crate) struct Recording {
     buffers: Vec<Vec<u8>>,
     names: FxHashMap<usize, &'static CStr>,
-    version: u32,
     events: Vec<(Event, String)>,
 }
 
@@ -36,12 +34,8 @@ impl Recording {
         let file = std::fs::File::open(folder.join(format!("{name}.buf.xz"))).expect("recorded");
         let mut raw = Vec::new();
         lzma_rs::xz_decompress(&mut BufReader::new(file), &mut raw).expect("recorded");
-        let mut recording = Recording {
-            buffers: Vec::new(),
-            names: FxHashMap::default(),
-            version: 0,
-            events: Vec::new(),
-        };
+        let mut recording =
+            Recording { buffers: Vec::new(), names: FxHashMap::default(), events: Vec::new() };
         let mut rest = raw.as_slice();
         while let Some((head, tail)) = rest.split_at_checked(12) {
             assert_eq!(&head[..4], b"BUF0");
@@ -58,7 +52,7 @@ impl Recording {
 
     fn line(&mut self, fields: &[&str]) {
         match fields[0] {
-            "cupti" => self.version = fields[1].parse().expect("recorded"),
+            "cupti" => assert_eq!(fields[1], "130001", "the version of `record_bytes`"),
             "name" => {
                 let address = fields[1].trim_start_matches("0x");
                 let address = usize::from_str_radix(address, 16).expect("recorded");
@@ -77,8 +71,28 @@ impl Recording {
     }
 }
 
-/// The CUPTI version of the recordings, whose strides the walk takes: of all that a process offers.
-static VERSION: OnceLock<u32> = OnceLock::new();
+/// Bytes of a record, as CUPTI 13.0 writes it.
+fn record_bytes(kind: sys::CUpti_ActivityKind) -> usize {
+    match kind {
+        sys::CUPTI_ACTIVITY_KIND_MEMCPY => 96,
+        sys::CUPTI_ACTIVITY_KIND_MEMSET => 88,
+        sys::CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL => 216,
+        sys::CUPTI_ACTIVITY_KIND_DEVICE => 184,
+        sys::CUPTI_ACTIVITY_KIND_CONTEXT => 32,
+        sys::CUPTI_ACTIVITY_KIND_SYNCHRONIZATION | sys::CUPTI_ACTIVITY_KIND_GRAPH_TRACE => 56,
+        other => panic!("kind {other} is in no recording"),
+    }
+}
+
+/// The records of a buffer, each with where it begins.
+fn records_of(buffer: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+    let mut next = 0;
+    std::iter::from_fn(move || {
+        let begin = next;
+        next += record_bytes(record::kind(buffer.get(begin..)?)?);
+        Some((begin, &buffer[begin..next]))
+    })
+}
 
 /// Stands in for `cuptiActivityGetNextRecord`.
 unsafe extern "C" fn next_record(
@@ -86,7 +100,6 @@ unsafe extern "C" fn next_record(
     valid: usize,
     record: *mut *mut sys::CUpti_Activity,
 ) -> sys::CUptiResult {
-    let version = *VERSION.get().expect("a recording was offered");
     // SAFETY: the walker's contract: a buffer with so many valid bytes, and a place that holds null
     // or a record in it.
     unsafe {
@@ -96,7 +109,7 @@ unsafe extern "C" fn next_record(
             last => {
                 let at = last as usize - buffer as usize;
                 let kind = record::kind(&bytes[at..]).expect("recorded");
-                at + record::record_size(kind, version).expect("recorded")
+                at + record_bytes(kind)
             }
         };
         if at >= valid {
@@ -161,7 +174,6 @@ impl Recording {
             pool.complete(start, buffer.len(), &shared.counters);
         }
         assert!(shared.pool.set(pool).is_ok());
-        assert_eq!(*VERSION.get_or_init(|| self.version), self.version);
         let replay = Gpu {
             tracer: Box::new(Replay),
             // SAFETY: it walks as CUPTI does, and `delayed` has put texts of ours, which are never
@@ -181,9 +193,7 @@ impl Recording {
     /// The records of a buffer as if they had run later, and in this process: with names of its own.
     fn delayed(&self, buffer: &[u8], later_ns: u64) -> Vec<u8> {
         let mut delayed = buffer.to_vec();
-        for record in SavedRecords::new(buffer, self.version) {
-            let record = record.expect("recorded").1;
-            let at = record.as_ptr() as usize - buffer.as_ptr() as usize;
+        for (at, record) in records_of(buffer) {
             // Kernels, copies and fills have their start at 16 and their end at 24.
             if matches!(record.first(), Some(1 | 2 | 10)) {
                 for field in [at + 16, at + 24] {
@@ -207,7 +217,7 @@ impl Recording {
     }
 
     pub(crate) fn records(&self) -> usize {
-        self.buffers.iter().map(|buffer| SavedRecords::new(buffer, self.version).count()).sum()
+        self.buffers.iter().map(|buffer| records_of(buffer).count()).sum()
     }
 }
 
