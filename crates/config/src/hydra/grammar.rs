@@ -126,7 +126,6 @@ struct BadValue {
 /// Deeper nesting is refused: the parser and all who read the value recurse.
 const MAX_DEPTH: usize = 32;
 
-/// Reads a whole value.
 fn parse_value(text: &str, origin: &Origin) -> Result<Value, BadValue> {
     let mut parser = Parser { chars: text.chars().collect(), at: 0, origin };
     parser.skip_blanks();

@@ -33,7 +33,6 @@ const TITLE: &str = "stage2-control/";
 pub const MAX_REQUEST_BYTES: usize = 8 << 10;
 /// The longest answer, bytes.
 pub const MAX_ANSWER_BYTES: usize = 256 << 10;
-/// The longest text of a mark, bytes.
 const MAX_MARK_BYTES: usize = 1 << 10;
 
 fn version_of(first_word: &str) -> Option<u32> {
@@ -53,7 +52,6 @@ pub const STEPS: RangeInclusive<u64> = 1..=1_000_000_000;
 pub const SIZE: RangeInclusive<u64> = 64 << 10..=1 << 40;
 /// How far ahead the beginning of a window may be set.
 pub const MOST_AHEAD: Duration = Duration::from_secs(24 * 3600);
-/// The longest list of globs, bytes.
 const RANGES_BYTES: usize = 4 << 10;
 /// The words of a start.
 const START_TAKES: &str =

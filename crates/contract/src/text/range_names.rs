@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-/// Groups of a UUID.
 const UUID: [usize; 5] = [8, 4, 4, 4, 12];
 /// Hexadecimal digits that make a word a hash, and those that do where it has both digits and letters.
 const HASH: usize = 8;
