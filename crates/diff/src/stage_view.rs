@@ -148,7 +148,7 @@ impl<'r> StageView<'r> {
     fn steps_in_all(&self) -> Option<f64> {
         let steps = self.steps()?;
         let count = match steps.unit {
-            StepUnit::Instance => return self.instances(),
+            StepUnit::Instance | StepUnit::OfEngine => return self.instances(),
             StepUnit::RangeWithin => self.step_path?.instances?,
             StepUnit::Inferred => {
                 let rows = &self.report.inferred_steps.as_ref()?.rows;

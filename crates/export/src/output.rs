@@ -57,7 +57,7 @@ pub fn folder(
     Ok(files)
 }
 
-/// As [`file`], for libraries that open files themselves.
+/// As [`file()`], for libraries that open files themselves.
 ///
 /// # Errors
 /// When `path` exists or cannot be written, and the errors of the writer.

@@ -101,6 +101,9 @@ pub struct StepTimes {
     pub std_ns: Option<u64>,
     /// Tokens of one sequence in a step; null: not known.
     pub tokens_per_step: Option<u64>,
+    /// Mean requests of a step of an engine; null: it is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests: Option<f64>,
     /// They are of the first, cold instance of the stage, because it has no other.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cold: bool,
@@ -143,6 +146,8 @@ pub enum StepUnit {
     RangeWithin,
     /// A repeating sequence of kernels.
     Inferred,
+    /// A step of an inference engine, from its begin to that of the next one.
+    OfEngine,
 }
 
 impl StepUnit {
@@ -150,7 +155,7 @@ impl StepUnit {
     pub fn noun(self) -> &'static str {
         match self {
             StepUnit::Instance => "instance",
-            StepUnit::RangeWithin => "step",
+            StepUnit::RangeWithin | StepUnit::OfEngine => "step",
             StepUnit::Inferred => "inferred step",
         }
     }

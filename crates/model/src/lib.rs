@@ -7,6 +7,7 @@
 mod answer;
 mod counters;
 mod coverage;
+mod engine;
 mod figure;
 mod finding;
 pub mod nsys;
@@ -24,6 +25,7 @@ mod utilisation;
 pub use answer::*;
 pub use counters::*;
 pub use coverage::*;
+pub use engine::*;
 pub use figure::*;
 pub use finding::*;
 pub use nsys::{

@@ -9,6 +9,7 @@ use stage2_contract::text::KernelName;
 
 use crate::answer::{Answer, StepSeries, StepTimeline};
 use crate::coverage::{Coverage, META_SAMPLE};
+use crate::engine::EngineRun;
 use crate::finding::Finding;
 use crate::nsys::{NsysSection, Unplaced};
 use crate::peaks::Peaks;
@@ -71,6 +72,9 @@ pub struct Report {
     /// What ran in the median step of each stage.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub step_timelines: Vec<StepTimeline>,
+    /// Steps of an inference engine, by what they worked on; null: no range says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine: Option<EngineRun>,
     /// Windows of the model's stages, joined; null: it has none, or nobody looked.
     pub model_windows: Option<ModelWindows>,
     /// All ranges, as a tree: every parent before its children.

@@ -8,6 +8,8 @@ pub const BASELINE_DIR: &str = "baseline";
 pub const COUNTERS_DIR: &str = "counters";
 /// The nsys pass.
 pub const NSYS_DIR: &str = "nsys";
+/// What makes a Python workload mark itself, and what an engine says of itself there.
+pub const HOOK_DIR: &str = "hook";
 /// The ncu pass.
 pub const NCU_DIR: &str = "ncu";
 /// Regions that ncu measured, each in a folder of its own.

@@ -5,6 +5,7 @@
 #![deny(unsafe_code)]
 
 mod decoded;
+pub mod engine;
 pub mod files;
 pub mod foreign;
 pub mod kernel_class;

@@ -56,7 +56,9 @@ impl Reading {
 
     /// Both numbers of a cell with two: `9.472`, `9,472`.
     pub(crate) fn open(self) -> Option<(f64, f64)> {
-        self.point.zip(self.comma).filter(|(point, comma)| point < comma || point > comma)
+        self.point.zip(self.comma).filter(|(point, comma)| {
+            point.partial_cmp(comma).is_some_and(std::cmp::Ordering::is_ne)
+        })
     }
 
     /// The number of a cell with one, whichever convention holds.

@@ -7,6 +7,7 @@ mod advice;
 mod costs;
 pub mod diff;
 mod energy;
+mod engine;
 mod headline;
 mod html;
 mod json;

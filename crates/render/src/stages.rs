@@ -200,6 +200,7 @@ fn steps<'r>(stage: &'r str, answer: &StageAnswer) -> Option<Timing<'r>> {
         StepUnit::Instance => return None,
         StepUnit::RangeWithin => step.path.as_deref().map_or_else(|| "range".to_owned(), name),
         StepUnit::Inferred => "inferred from the kernels".to_owned(),
+        StepUnit::OfEngine => "from begin to begin".to_owned(),
     };
     Some(Timing { step: Some(label), ..Timing::of(stage, step) })
 }

@@ -47,6 +47,7 @@ fn stage(name: &str, first: Option<FirstStep>) -> StageAnswer {
             std_ns: Some(41_000),
             tokens_per_step: Some(1),
             cold: false,
+            requests: None,
             passed_over: None,
         }),
         slowdown: None,

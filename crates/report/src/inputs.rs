@@ -12,6 +12,7 @@ use serde_json::Value;
 use stage2_contract::text::redact::{REDACTED, Redactor};
 use stage2_contract::text::{shorten, visible, visible_path};
 use stage2_model::{Fact, Finding, PassInfo, RunInfo, RunState};
+use stage2_read::engine::{EngineSettings, Engines};
 use stage2_read::files;
 use stage2_read::trace::libraries::RangeNames;
 
@@ -116,7 +117,8 @@ impl Settings {
             hardware: section(&config, "hardware", &mut findings),
             libraries: {
                 let libraries = libraries(&config, &mut findings);
-                libraries.and_roles(section(&config, "roles", &mut findings))
+                let roles = section(&config, "roles", &mut findings);
+                libraries.and_roles(roles).and_engines(engines(&config, &mut findings))
             },
             config,
             findings,
@@ -146,6 +148,20 @@ fn libraries(config: &Value, findings: &mut Vec<Finding>) -> RangeNames {
         Vec::new()
     });
     RangeNames::with(&globs)
+}
+
+/// The adapter of the engine that the configuration names; all built-in ones where it names none, or one that
+/// cannot be used.
+fn engines(config: &Value, findings: &mut Vec<Finding>) -> Engines {
+    let settings: EngineSettings = section(config, "engine", findings);
+    Engines::of(&settings).unwrap_or_else(|error| {
+        findings.push(Finding::warning(
+            format!("the engine's adapter cannot be used: {error}"),
+            "the built-in adapters count",
+            "correct `engine`, and write the reports again",
+        ));
+        Engines::default()
+    })
 }
 
 fn name_of(run_dir: &Path) -> String {

@@ -8,6 +8,7 @@ use stage2_contract::trace::{Device, DeviceState, NONE, Path, Queue, Shape};
 use super::alike::Alike;
 use super::libraries::RangeNames;
 use super::paths::{Names, PathIndex, Paths, UNDEFINED};
+use crate::engine::{Named, StepWork};
 
 /// Names and paths of ranges. Every reader of a file defines them in the order of its records, so that their
 /// indices are the same for all.
@@ -19,10 +20,14 @@ pub(super) struct Definitions {
     library_names: FxHashSet<u32>,
     pub(super) paths: Paths,
     pub(super) alike: Alike,
+    /// What outermost ranges work on whose names say so, by the identifiers of their paths.
+    works: FxHashMap<u32, StepWork>,
+    /// Identifiers of paths whose ranges hold no work.
+    left_out: FxHashSet<u32>,
 }
 
 /// A path as it was defined.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct DefinedPath {
     pub(super) index: PathIndex,
     /// Indices of the names of its innermost range and of the domain of that.
@@ -32,6 +37,8 @@ pub(super) struct DefinedPath {
     pub(super) stand_in: Option<u32>,
     /// The path around it is defined, too.
     pub(super) in_known: bool,
+    /// An engine calls a step so, whose numbers can be: else they cannot.
+    pub(super) is_sound_step: Option<bool>,
 }
 
 impl Definitions {
@@ -52,12 +59,52 @@ impl Definitions {
         let name = self.names.find(record.name);
         let domain = (record.domain != NONE).then(|| self.names.find(record.domain)).flatten();
         let library = domain.is_some_and(|name| self.library_names.contains(&name));
-        let stand_in = name
-            .filter(|_| !library)
-            .and_then(|own| self.alike.stand_in(&mut self.names, &self.paths, record, own, domain));
+        let own = name.filter(|_| !library);
+        let named = own.and_then(|own| self.libraries.engines.read(self.names.get(own)?));
+        let is_outermost = self.user_around(record).is_none();
+        self.works.remove(&record.id);
+        self.left_out.remove(&record.id);
+        let (mut stand_in, mut is_sound_step) = (None, None);
+        match named.map(|(_, named)| named) {
+            Some(Named::Step(work)) if is_outermost => {
+                self.works.insert(record.id, work);
+                stand_in = Some(self.names.add(work.kind().to_string().into_bytes()));
+                is_sound_step = Some(true);
+            }
+            Some(Named::Unsound) if is_outermost => is_sound_step = Some(false),
+            Some(Named::Empty) => {
+                self.paths.leave_out(record);
+                self.left_out.insert(record.id);
+                let index = self.paths.find(record.id).unwrap_or(UNDEFINED);
+                let in_known = record.parent == NONE || self.paths.find(record.parent).is_some();
+                return DefinedPath { index, in_known, name, domain, ..DefinedPath::default() };
+            }
+            Some(Named::Module(path)) => stand_in = Some(self.names.add(path.into_bytes())),
+            _ => {}
+        }
+        let alike = |own| self.alike.stand_in(&mut self.names, &self.paths, record, own, domain);
+        let stand_in = stand_in.or_else(|| own.and_then(alike));
         let in_known = self.paths.define(record, stand_in.or(name), domain, library);
         let index = self.paths.find(record.id).unwrap_or(UNDEFINED);
-        DefinedPath { index, name, domain, stand_in, in_known }
+        DefinedPath { index, name, domain, stand_in, in_known, is_sound_step }
+    }
+
+    /// The innermost range of the user around a path that `record` is about to define.
+    fn user_around(&self, record: &Path) -> Option<PathIndex> {
+        match record.parent {
+            NONE => None,
+            id => self.paths.node(self.paths.find(id).unwrap_or(UNDEFINED)).user,
+        }
+    }
+
+    /// Whether ranges of the path of this identifier hold no work, and count as the one around them.
+    pub(super) fn is_left_out(&self, path: u32) -> bool {
+        self.left_out.contains(&path)
+    }
+
+    /// What an instance of the path of this identifier works on, as its name says.
+    pub(super) fn work(&self, path: u32) -> Option<StepWork> {
+        self.works.get(&path).copied()
     }
 
     /// Whether the range of this path was opened by a library, and not by the user.

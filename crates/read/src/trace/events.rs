@@ -25,6 +25,7 @@ use super::folder::load_folder_by_name;
 use super::libraries::RangeNames;
 use super::paths::{OUTSIDE, PathIndex, PathNode, UNATTRIBUTED, UNDEFINED};
 use super::placed::{Entry, Instances, NO_ROOT};
+use crate::engine::Engines;
 use crate::path_label::{
     OUTSIDE_RANGES, UNATTRIBUTED_WORK, UNDEFINED_KERNEL, UNDEFINED_RANGE, WHOLE_PROCESS, element,
     shown, visible_name,
@@ -42,6 +43,8 @@ pub struct Traces {
 impl Traces {
     /// Reads the trace files of `folder` for the first time; `libraries` as for reports.
     pub fn read(folder: &Path, libraries: &RangeNames) -> Self {
+        // Each range under its own name, as the engine gave it.
+        let libraries = &libraries.clone().and_engines(Engines::none());
         let capture = load_folder_by_name(folder, libraries);
         let serious = |finding: &Finding| finding.severity != Severity::Note;
         let problems = capture.findings.into_iter().filter(serious).collect();

@@ -5,6 +5,7 @@ use stage2_contract::text::is_library_domain;
 use stage2_model::Role;
 use wildmatch::WildMatch;
 
+use crate::engine::Engines;
 use crate::roles::{Meant, RoleSettings};
 
 /// Longer names are no names of domains, bytes.
@@ -17,6 +18,8 @@ pub struct RangeNames {
     libraries: Vec<WildMatch>,
     /// What ranges are to the model, by their names.
     pub roles: RoleSettings,
+    /// What engines call their steps and modules.
+    pub engines: Engines,
 }
 
 impl RangeNames {
@@ -29,6 +32,11 @@ impl RangeNames {
     /// Replaces the patterns that say which ranges are the prefill, the decode and so on of the model.
     pub fn and_roles(self, roles: RoleSettings) -> Self {
         Self { roles, ..self }
+    }
+
+    /// Replaces the adapters that say what engines call their steps.
+    pub fn and_engines(self, engines: Engines) -> Self {
+        Self { engines, ..self }
     }
 
     /// Whether `domain` is that of a library.

@@ -7,6 +7,7 @@ pub mod alike;
 pub mod clock;
 pub mod collectives;
 mod definitions;
+pub mod engine_steps;
 pub mod events;
 pub mod file;
 pub mod folder;
@@ -36,6 +37,7 @@ use alike::Joined;
 use clock::ClockMap;
 use collectives::Collectives;
 use definitions::{DeviceEntry, DeviceStates, ShapeEntry};
+use engine_steps::EngineSteps;
 use outliers::Found;
 use paths::{OUTSIDE, PathIndex, PathNode, UNATTRIBUTED};
 use ranges::{JoinedWindows, PathTimes, RangeFaults, StageTimes};
@@ -111,6 +113,8 @@ pub struct ProcessCapture {
     pub model_windows: Option<JoinedWindows>,
     /// Stages and the ranges right within them, as they followed each other.
     pub steps: BTreeMap<PathIndex, StepTrack>,
+    /// Steps of an inference engine.
+    pub engine: EngineSteps,
     /// Its GPU work, counted and timed by group.
     pub groups: Vec<(GroupKey, Stats)>,
     /// Kernels of graph replays, by (path at replay, path at capture).

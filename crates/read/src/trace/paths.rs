@@ -96,6 +96,12 @@ impl Paths {
         found != Some(None)
     }
 
+    /// Lets a path of this identifier mean the one around it, where that is defined.
+    pub(crate) fn leave_out(&mut self, record: &Path) {
+        let around = self.find(record.parent).unwrap_or(OUTSIDE);
+        self.by_id.insert(record.id, around);
+    }
+
     pub(crate) fn find(&self, id: u32) -> Option<PathIndex> {
         self.by_id.get(&id).copied()
     }

@@ -6,13 +6,13 @@
 //! time to that path, but is no instance of it. Memory is bounded by the open ranges, the paths and the
 //! windows of [`Instances`] and [`Roots`], not by the number of instances.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use stage2_contract::trace::{MonoNs, RANGE_OUTSIDE, RangeOpen};
 use stage2_model::Step;
 
 use super::clock::ClockMap;
-use super::paths::{PathIndex, Paths};
+use super::paths::{OUTSIDE, PathIndex, Paths};
 use super::placed::{Entry, Instances, NO_ROOT};
 pub use super::stage_windows::{JoinedWindows, StageTimes, WarmTimes, WindowSet};
 use super::stage_windows::{OPEN, Roots};
@@ -21,6 +21,8 @@ use super::step_times::{Closed, StepTrack, Tracks};
 
 /// Closings that may yet turn out to be no end: a collector lets this many ranges go on at once.
 const MAX_CLOSING: usize = 1 << 8;
+/// Ranges without work that are open at the same time.
+const MOST_LEFT_OUT: usize = 1 << 12;
 
 #[derive(Clone, Copy, Debug)]
 struct Open {
@@ -86,6 +88,8 @@ pub(crate) struct Ranges {
     /// Open start/end ranges that are in no other range, by thread and path.
     beside: HashMap<(u32, PathIndex), u32>,
     steps: Tracks,
+    /// Open ranges that hold no work.
+    left_out: HashSet<u64>,
     pub faults: RangeFaults,
 }
 
@@ -156,6 +160,16 @@ impl Ranges {
             beside_on,
         };
         self.insert(record.range, open);
+    }
+
+    /// A range opened that holds no work: what is launched in it all the same belongs to the one around it.
+    pub(crate) fn leave_out(&mut self, record: &RangeOpen) {
+        if self.left_out.len() < MOST_LEFT_OUT {
+            let around = self.known.get(record.parent);
+            let outside = Entry { path: OUTSIDE, root: NO_ROOT };
+            self.known.insert(record.range, around.unwrap_or(outside));
+            self.left_out.insert(record.range);
+        }
     }
 
     /// Takes out an instance that goes on under its own path, as one does that loses a range of a
@@ -240,6 +254,9 @@ impl Ranges {
 
     /// A range closed. Closing a continued range closes what it goes on as.
     pub(crate) fn close(&mut self, range: u64, end: MonoNs) {
+        if self.left_out.remove(&range) {
+            return;
+        }
         let mut id = range;
         // Bounded: a hostile file can let continuations run in a circle.
         for _ in 0..64 {

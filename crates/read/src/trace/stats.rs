@@ -316,7 +316,8 @@ impl Series {
         self.count
     }
 
-    pub(crate) fn sum(&self) -> u128 {
+    /// Their sum.
+    pub fn sum(&self) -> u128 {
         self.sum
     }
 

@@ -15,6 +15,7 @@ use super::alike::Alike;
 use super::clock::ClockMap;
 use super::collectives::{CommunicationKernel, Gather};
 use super::definitions::{DefinedPath, Definitions, Devices, Shapes, UNKNOWN};
+use super::engine_steps::StepFollower;
 use super::libraries::RangeNames;
 use super::outliers::Found;
 use super::paths::{OUTSIDE, PathIndex, PathNode, Paths, UNATTRIBUTED, UNDEFINED};
@@ -24,6 +25,7 @@ use super::step_times::{StepTrack, Steps};
 use super::steps::{Follow, GRAPH, Launch, Repeats, Sequences};
 use super::work_unions::{self, Part, WorkUnions};
 use super::{Captured, Counts, META_OPEN_AT_END, ProcessCapture, StageCapture};
+use crate::engine::StepWork;
 
 /// Builds a [`ProcessCapture`] from records.
 #[derive(Debug, Default)]
@@ -45,6 +47,7 @@ pub struct Tally {
     graph_nodes: HashMap<u64, PathIndex>,
     captured: HashMap<(PathIndex, PathIndex), Captured>,
     pub(super) collectives: Gather,
+    engine: StepFollower,
 }
 
 #[derive(Debug)]
@@ -69,6 +72,7 @@ impl Tally {
             ranges: Ranges::within(window, share),
             unions: WorkUnions::within(share),
             collectives: Gather::within(share),
+            engine: StepFollower::within(share),
             whole: Whole::ordered(follow),
             ..Self::new(libraries)
         }
@@ -91,6 +95,9 @@ impl Tally {
             Record::Name { .. } | Record::Path(_) => self.describe(record),
             _ if self.scans => {}
             Record::Work(work) => self.work(&work),
+            Record::RangeOpen(open) if self.definitions.is_left_out(open.path) => {
+                self.ranges.leave_out(&open);
+            }
             Record::RangeOpen(open) => {
                 self.capture.host_extent.add(open.start.0);
                 let paths = &self.definitions.paths;
@@ -103,6 +110,11 @@ impl Tally {
                     self.ranges.settle(&ClockMap::new(&self.anchors));
                 }
                 self.ranges.open(&open, index, path.is_some(), paths);
+                let node = paths.node(index);
+                if open.continues == 0 && node.user == Some(index) && node.parent.is_none() {
+                    let work = self.definitions.work(open.path);
+                    self.engine.open(open.range, open.thread, open.start.0, work);
+                }
                 self.collectives.open(&open, index, paths.node(index));
                 self.capture.counts.ranges += u64::from(open.continues == 0);
             }
@@ -110,6 +122,7 @@ impl Tally {
                 self.capture.host_extent.add(end.0);
                 self.collectives.close(range);
                 self.ranges.close(range, end);
+                self.engine.close(range, end.0);
             }
             Record::RangeFields { range, fields } => self.fields(range, &fields),
             Record::RangeSample { range, recorded } => {
@@ -155,8 +168,14 @@ impl Tally {
                 self.collectives.shape(index, name);
             }
             Record::Path(path) => {
-                let DefinedPath { index, name, domain, stand_in, in_known } =
-                    self.definitions.path(&path);
+                let defined = self.definitions.path(&path);
+                let DefinedPath { index, name, domain, stand_in, in_known, .. } = defined;
+                if let Some(is_sound) = defined.is_sound_step.filter(|_| !self.scans) {
+                    let text = name.and_then(|name| self.definitions.names.get(name));
+                    let engine =
+                        text.and_then(|text| self.definitions.libraries.engines.read(text));
+                    self.engine.named(engine.map_or("", |(engine, _)| engine), is_sound);
+                }
                 if !self.scans && self.definitions.alike.has_many() {
                     self.only_scan();
                 }
@@ -165,7 +184,7 @@ impl Tally {
                 }
                 self.collectives.path(index, name, domain);
                 let is_outermost = self.definitions.paths.node(index).parent.is_none();
-                if is_outermost && self.definitions.is_of_model(name, domain) {
+                if is_outermost && self.definitions.is_of_model(stand_in.or(name), domain) {
                     self.ranges.roots.join(index);
                 }
                 let lacks_domain = path.domain != NONE && domain.is_none();
@@ -196,6 +215,10 @@ impl Tally {
         };
         let names = &self.definitions.names;
         let numbers = fields.iter().filter_map(|f| Some((names.find(f.name)?, number(f.value)?)));
+        let named = numbers.clone().filter_map(|(name, value)| Some((names.get(name)?, value)));
+        if let Some(work) = StepWork::of_fields(named) {
+            self.engine.fields(range, work);
+        }
         self.collectives.fields(range, numbers);
     }
 
@@ -367,6 +390,7 @@ impl Tally {
             stages,
             model_windows: ranges.model_windows,
             steps: ranges.steps,
+            engine: self.engine.finish(),
             groups,
             captured: self.captured.into_iter().collect(),
             faults,

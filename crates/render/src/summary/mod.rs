@@ -24,7 +24,7 @@ use crate::page::{Page, first_screen, idle_percent, is_answered, model_stages};
 use crate::stages::no_stage;
 use crate::table::{NAME_CHARS, Table, decimal, name, none, sentence, text};
 use crate::utilisation::mfu;
-use crate::{advice, stages, steps};
+use crate::{advice, engine, stages, steps};
 
 /// Sentences of the head; Takeaways has more.
 const SENTENCES: usize = 3;
@@ -39,6 +39,7 @@ pub(super) fn page(report: &Report, shown: &Shown) -> Page {
         ("Environment", environment(report)),
         ("Aggregates", aggregates(report, shown)),
         ("Per-Stage Timings", stages(report)),
+        (engine::TITLE, engine::section(report, true)),
         (steps::TITLE, inferred_steps(report)),
         ("Cost of the Passes", costs_in_brief(report, |cost| !is_apart(&cost.stage))),
         ("MFU", mfu(report)),

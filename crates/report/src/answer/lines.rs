@@ -105,10 +105,15 @@ fn time_of(told: &AnsweredStage<'_>) -> Option<String> {
         answer.slowdown.as_ref().map(|cost| format!("{} its baseline", times_faster(cost.ratio))),
     );
     let rate = answer.tokens_per_s.value().map(|rate| format!(", {rate:.1} tokens/s on average"));
+    let requests = step.requests.map(|requests| match requests {
+        1.0 => " of 1 request".to_owned(),
+        requests => format!(" of {requests:.1} requests"),
+    });
     Some(format!(
-        "{name} {} {unit} per {} ({}){}",
+        "{name} {} {unit} per {}{} ({}){}",
         number(p50),
         step.shown_unit(),
+        requests.unwrap_or_default(),
         what.join("; "),
         rate.unwrap_or_default()
     ))

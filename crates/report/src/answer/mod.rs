@@ -14,10 +14,10 @@ use crate::llm::mfu::per_generation;
 use crate::roofline::takeaways::{FUSIBLE, RunMeasurements, StageMeasurements};
 use stage2_contract::text::shorten_kernel;
 use stage2_model::{
-    Absent, Answer, BusyParts, CollectiveRow, Figure, FirstStep, Floor, InferredStepRow, LateRow,
-    ModelUse, Origin, PathKind, Peaks, RATE_SHARE_MOST, Removed, Report, Role, Rule, Slowdown,
-    StageAnswer, StageCost, StageRow, StageSteps, StageUtilisation, Status, StepTimes, StepUnit,
-    Takeaway, WindowKind, WindowPart, WindowSplit, is_first_token_range,
+    Absent, Answer, BusyParts, CollectiveRow, EngineSteps, Figure, FirstStep, Floor,
+    InferredStepRow, LateRow, ModelUse, Origin, PathKind, Peaks, RATE_SHARE_MOST, Removed, Report,
+    Role, Rule, Slowdown, StageAnswer, StageCost, StageRow, StageSteps, StageUtilisation, Status,
+    StepTimes, StepUnit, Takeaway, WindowKind, WindowPart, WindowSplit, is_first_token_range,
 };
 use stage2_read::kernel_class::KernelClass;
 
@@ -115,10 +115,13 @@ fn stage<'r>(report: &Report, index: &StageIndex<'_>, row: &'r StageRow) -> Answ
             basis: basis(report, row),
             slowdown: ratio.map(|ratio| Slowdown { pass: index.pass.to_owned(), ratio }),
             time_to_first_token_ns: time_to_first_token(index, row),
-            tokens_per_s: numbers.map_or_else(
-                || Figure::Absent(why_no_numbers(used)),
-                |numbers| numbers.tokens_per_s.clone(),
-            ),
+            tokens_per_s: match engine_kind(report, row).and_then(|kind| kind.tokens_per_s) {
+                Some(rate) => Figure::of(rate),
+                None => numbers.map_or_else(
+                    || Figure::Absent(why_no_numbers(used)),
+                    |numbers| numbers.tokens_per_s.clone(),
+                ),
+            },
             step: steps.map(|steps| steps.times),
             window: window.ok(),
             floor,
@@ -159,8 +162,32 @@ fn steps_of_stage(report: &Report, index: &StageIndex<'_>, row: &StageRow) -> Op
         let times = is_whole.then(|| inferred_steps(report)).flatten()?;
         return Some(StageSteps { times, per_instance: 1.0, ..StageSteps::default() });
     };
+    if let Some(times) = engine_steps(report, row) {
+        return Some(StageSteps { times, per_instance: 1.0, ..steps });
+    }
     steps.times.tokens_per_step = tokens(report, index, row, steps.per_instance);
     Some(steps)
+}
+
+/// Steps of the engine that the stage stands for.
+fn engine_kind<'r>(report: &'r Report, row: &StageRow) -> Option<&'r EngineSteps> {
+    let kinds = &report.engine.as_ref()?.kinds;
+    kinds.iter().find(|kind| kind.stage == row.stage && kind.p50_ns.is_some())
+}
+
+/// From the begin of a step to that of the next one, with what the engine does in between.
+fn engine_steps(report: &Report, row: &StageRow) -> Option<StepTimes> {
+    let kind = engine_kind(report, row)?;
+    Some(StepTimes {
+        unit: StepUnit::OfEngine,
+        path: Some(row.stage.clone()),
+        steps: kind.timed_steps,
+        mean_ns: kind.timed_ns.checked_div(kind.timed_steps)?,
+        p50_ns: kind.p50_ns?,
+        p99_ns: kind.p99_ns,
+        requests: Some(kind.prefill_requests_mean + kind.decode_requests_mean),
+        ..StepTimes::default()
+    })
 }
 
 /// The kind of steps of which there are most, over all processes without ranges.

@@ -368,7 +368,7 @@ mod tests {
     /// Without a model.
     fn measured(report: &Report) -> Vec<StageMeasurements> {
         let (none, tokens) = (Err(Absent::NoModel), TokenCounts::default());
-        let used = model_use(report, &Value::Null, none, tokens, &mut Vec::new());
+        let used = model_use(report, &Value::Null, none, tokens, None, &mut Vec::new());
         measurements(report, &used).stages
     }
 
@@ -481,7 +481,8 @@ mod tests {
     #[test]
     fn few_cold_or_inflated_instances_are_in_doubt() {
         let outside = "launched outside of every range, start-up included: no ground for advice";
-        let cases: [(fn(&mut StageRow), &str); 10] = [
+        type Change = fn(&mut StageRow);
+        let cases: [(Change, &str); 10] = [
             (|_| (), ""),
             (|row| row.instances = Some(3), ""),
             (|row| row.instances = None, ""),

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use crate::inputs::{part, section};
 use crate::join::coverage::add_new;
 use crate::join::overhead::FEWEST_WARM;
+use crate::llm::engine_config::EngineConfig;
 use crate::llm::mfu::per_generation;
 use crate::llm::preset::{Model, ModelPreset};
 use crate::operators::stage1::{self, Stage1Aggregates, Stage1Source};
@@ -21,7 +22,7 @@ use crate::workload_config::{self, FOLDER, Workload};
 use crate::{join, sampled};
 use serde_json::Value;
 use stage2_contract::text::numbers::{count, counted};
-use stage2_contract::text::{listed, visible_path};
+use stage2_contract::text::{listed, visible, visible_path};
 use stage2_model::{
     Absent, Apart, Finding, PathKind, PathRow, Report, Role, StageRow, TokenCounts,
 };
@@ -109,11 +110,18 @@ pub(crate) fn add(report: &mut Report, context: &Context<'_>) -> (Shown, RunMeas
         }
     });
     let mut tokens = token_counts(context, own.tokens, earlier_tokens.as_ref(), &mut findings);
-    let counted =
-        count_decode_steps(report, context.roles).filter(|_| tokens.all.decode_steps.is_none());
+    let counted = count_decode_steps(report, context.roles)
+        .filter(|_| tokens.all.decode_steps.is_none() && report.engine.is_none());
     tokens.all.decode_steps = tokens.all.decode_steps.or(counted.as_ref().map(|found| found.steps));
-    let model = model_of_run(context, &tokens, !report.devices.is_empty(), &mut findings);
-    let mut used = utilisation::model_use(report, config, model, tokens.all, &mut findings);
+    let engine = EngineConfig::read(context.run_dir, &mut findings);
+    if let Some((run, config)) = report.engine.as_mut().zip(engine.as_ref()) {
+        run.engine = Some(config.engine.clone());
+        run.version = config.version.as_ref().map(|version| visible(version.as_bytes()));
+    }
+    let has_gpu = !report.devices.is_empty();
+    let model = model_of_run(context, &tokens, engine.as_ref(), has_gpu, &mut findings);
+    let mut used =
+        utilisation::model_use(report, config, model, tokens.all, engine.as_ref(), &mut findings);
     let assumed = counted.filter(|_| used.model_name.is_some());
     used.numbers.assumptions.extend(assumed.map(|found| found.text));
     findings.extend(tokens.at_most.filter(|_| used.model_name.is_some()));
@@ -199,6 +207,7 @@ fn borrowed_counts(own: &TokenCounts, with: &TokenCounts, folder: &Path) -> Opti
 fn model_of_run(
     context: &Context<'_>,
     tokens: &Tokens,
+    engine: Option<&EngineConfig>,
     has_gpu: bool,
     findings: &mut Vec<Finding>,
 ) -> Result<Model, Absent> {
@@ -221,7 +230,10 @@ fn model_of_run(
         Ok((_, Some(model))) => Ok(model),
         Ok((preset, None)) => Some(preset)
             .filter(|_| has_gpu)
-            .and_then(|preset| of_workload(context, preset))
+            .and_then(|preset| {
+                let own = of_workload(context, preset.clone());
+                own.or_else(|| of_engine(engine?, preset, findings))
+            })
             .ok_or(Absent::NoModel),
         Err(problem) => {
             findings.push(Finding::warning(
@@ -247,6 +259,44 @@ fn of_workload(context: &Context<'_>, preset: ModelPreset) -> Option<Model> {
     model.assumptions.extend(read.assumptions);
     model.assumptions.push(format!(
         "The sizes are those of {from} in the workload's own configuration ({FOLDER}/config.yaml)."
+    ));
+    Some(model)
+}
+
+/// The model that the engine was configured with. What `preset` says of types counts.
+fn of_engine(
+    engine: &EngineConfig,
+    preset: ModelPreset,
+    findings: &mut Vec<Finding>,
+) -> Option<Model> {
+    let read = engine.shape().map_err(|why| {
+        findings.push(Finding::note(
+            format!("the model of {} gives no floor: {}", engine.engine, visible(why.as_bytes())),
+            "MFU and MBU are absent",
+            "name a model whose sizes are known: model/llm=NAME or model.llm.config_json=FOLDER",
+        ));
+    });
+    let read = read.ok()?;
+    let path = engine.model.as_ref().map(|path| visible(path.as_bytes()));
+    let name = path.as_deref().map(|path| path.rsplit('/').next().unwrap_or(path).to_owned());
+    let own = ModelPreset {
+        name: preset.name.or(name).or(read.name),
+        dtype: preset.dtype.or(read.dtype),
+        weight_dtype: preset.weight_dtype.or(read.weight_dtype),
+        kv_cache_dtype: preset.kv_cache_dtype.or_else(|| engine.kv_cache_dtype()),
+        shape: Some(read.shape),
+        ..preset
+    };
+    let mut model = own.model().ok()??;
+    model.assumptions.extend(read.assumptions);
+    let split = match engine.gpus() {
+        1 => String::new(),
+        gpus => format!(", split over {gpus} GPUs: FLOPs and bytes are those of one of them"),
+    };
+    model.assumptions.push(format!(
+        "The sizes are those that {} ran with ({}){split}.",
+        engine.engine,
+        path.as_deref().unwrap_or("no name"),
     ));
     Some(model)
 }

@@ -8,6 +8,7 @@ use super::counted::stage_flops;
 use super::sample_basis::{SampleBasis, is_warm, sample_basis};
 use super::vision;
 use crate::inputs::section;
+use crate::llm::engine_config::EngineConfig;
 use crate::llm::mfu::{Inputs, StageInput, per_generation, utilisation};
 use crate::llm::preset::Model;
 use crate::roofline::hardware::{Catalogue, Hardware, resolve};
@@ -22,16 +23,18 @@ pub(super) fn model_use(
     config: &Value,
     read: Result<Model, Absent>,
     tokens: TokenCounts,
+    engine: Option<&EngineConfig>,
     findings: &mut Vec<Finding>,
 ) -> ModelUse {
     let rows = stages(report);
-    let needs = needs(report, &rows, config, &read, &tokens);
+    let split = engine.map_or(1, EngineConfig::gpus);
+    let needs = needs(report, &rows, config, &read, &tokens, split);
     // Peaks are looked up for a model only: without one, an unknown card is no finding.
     let peaks = read.as_ref().ok().and_then(|_| peaks(report, &rows, config, findings));
-    let model = read.and_then(|model| on_one_gpu(&rows).map(|()| model));
+    let model = read.and_then(|model| on_known_gpus(&rows, split).map(|()| model));
     let mut stages: Vec<StageInput> = Vec::new();
     if model.is_ok() {
-        stages.extend(rows.iter().map(|row| input(report, row, &rows, findings)));
+        stages.extend(rows.iter().map(|row| input(report, row, &rows, split, findings)));
         stages.extend(vision::inputs(report));
     }
     let numbers = utilisation(&Inputs {
@@ -59,9 +62,13 @@ fn needs(
     config: &Value,
     read: &Result<Model, Absent>,
     tokens: &TokenCounts,
+    split: u64,
 ) -> Needs {
     let is_modelled = rows.iter().any(|row| matches!(row.role, Role::Prefill | Role::Decode));
-    if !is_modelled || on_one_gpu(rows).is_err() || matches!(read, Err(Absent::BadModel { .. })) {
+    if !is_modelled
+        || on_known_gpus(rows, split).is_err()
+        || matches!(read, Err(Absent::BadModel { .. }))
+    {
         return Needs::default();
     }
     // What is wrong with them is told where they are used.
@@ -83,7 +90,8 @@ fn needs(
         ("prompt_tokens", tokens.prompt_tokens, true),
         ("decode_steps", tokens.decode_steps, has_decode),
     ] {
-        let is_missing = is_needed && count.is_none();
+        // Of an engine each step says what it works on.
+        let is_missing = is_needed && count.is_none() && report.engine.is_none();
         settings.extend(is_missing.then(|| format!("model.tokens.{key}=N")));
     }
     Needs { settings }
@@ -93,11 +101,12 @@ fn stages(report: &Report) -> Vec<&StageRow> {
     report.stages.iter().filter(|row| row.role != Role::Other).collect()
 }
 
-/// A model that is split over GPUs does a part of its work on each; how it is split is not known, and
-/// a wrong guess would be wrong by the number of GPUs.
-fn on_one_gpu(rows: &[&StageRow]) -> Result<(), Absent> {
+/// A model that is split over GPUs does a part of its work on each. Where no engine says that it is split
+/// over as many as were used, a guess would be wrong by their number.
+fn on_known_gpus(rows: &[&StageRow], split: u64) -> Result<(), Absent> {
     match gpus(rows).len() {
         0 | 1 => Ok(()),
+        many if many as u64 == split => Ok(()),
         many => Err(Absent::BadModel {
             why: format!(
                 "its stages ran on {many} GPUs, and which part of the model each of them computes \
@@ -134,8 +143,10 @@ fn input(
     report: &Report,
     row: &StageRow,
     rows: &[&StageRow],
+    split: u64,
     findings: &mut Vec<Finding>,
 ) -> StageInput {
+    let tokens = tokens_of_step(report, row);
     let SampleBasis { instances, window_ns, busy_ns, kernels, basis, .. } =
         sample_basis(report, row);
     let counted = stage_flops(report, |kernel| kernel.stage == row.stage);
@@ -146,7 +157,12 @@ fn input(
         within: None,
         role: row.role,
         // What follows from it is absent then, and the finding says why.
-        per_generation: generation_share(row, rows, findings).unwrap_or(f64::NAN),
+        per_generation: match tokens {
+            Some(_) => 1.0,
+            None => generation_share(row, rows, findings).unwrap_or(f64::NAN),
+        },
+        tokens,
+        gpus: split,
         instances,
         wall_ns: window_ns,
         busy_ns,
@@ -157,6 +173,26 @@ fn input(
         sampled: sampled_use(report, row),
         basis,
     }
+}
+
+/// Tokens of the mean step of an engine's stage.
+fn tokens_of_step(report: &Report, row: &StageRow) -> Option<TokenCounts> {
+    let kinds = &report.engine.as_ref()?.kinds;
+    let steps = kinds.iter().find(|kind| kind.stage == row.stage)?;
+    let (requests, tokens) = match row.role {
+        Role::Prefill => (steps.prefill_requests_mean, steps.prefill_tokens_mean),
+        Role::Decode => (steps.decode_requests_mean, steps.decode_context_mean?),
+        _ => return None,
+    };
+    let each = (tokens / requests.max(1.0)).round() as u64;
+    // Its context is what decode reads, with the token that it adds.
+    let prompt = if row.role == Role::Decode { each.saturating_sub(1) } else { each };
+    Some(TokenCounts {
+        batch_size: Some((requests.round() as u64).max(1)),
+        prompt_tokens: Some(prompt),
+        decode_steps: Some(1),
+        ..TokenCounts::default()
+    })
 }
 
 /// What sampled counters say of an instance of the stage. The rows of several processes are of several

@@ -58,6 +58,8 @@ fn input(report: &Report, nested: &Nested<'_>) -> StageInput {
     let counted = stage_flops(report, |row| around(report, row.path_index).any(|at| at == *index));
     let counted = counted.filter(|_| known);
     StageInput {
+        tokens: None,
+        gpus: 1,
         stage: path.name.clone(),
         within: Some(within.path.clone()),
         role: Role::VisionInPrefill,

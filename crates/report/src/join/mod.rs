@@ -6,6 +6,7 @@ mod definitions;
 mod devices;
 pub mod empty;
 pub(crate) mod energy;
+mod engine;
 pub(crate) mod kernels;
 pub mod overhead;
 mod paths;
@@ -68,6 +69,8 @@ pub(crate) fn join_kept(capture: &mut Capture, run: RunInfo, findings: Vec<Findi
     let mut job = JobProcesses::default();
     let mut steps = steps::StepCandidates::default();
     let inferred_steps = steps::inferred(&capture.processes);
+    let (engine, of_engine) = engine::run(&capture.processes);
+    findings.extend(of_engine);
     for (file, process) in capture.processes.iter_mut().enumerate() {
         let mapping = tables.intern(file, process);
         job.add_process(process, |path| mapping.path(path), |device| mapping.device(device));
@@ -131,6 +134,7 @@ pub(crate) fn join_kept(capture: &mut Capture, run: RunInfo, findings: Vec<Findi
         energy: energy.rows(&labels, &stage_rows, &shared),
         stages: stage_rows,
         inferred_steps,
+        engine,
         model_windows,
         step_series,
         paths: path_rows,

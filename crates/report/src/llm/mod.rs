@@ -4,6 +4,7 @@
 //! [`hugging_face`]), [`flops`] what it has to read and compute, [`mfu`] how that compares with the time that
 //! was measured and the peak rates of the GPU.
 
+pub(crate) mod engine_config;
 pub(crate) mod flops;
 pub(crate) mod hugging_face;
 pub(crate) mod mfu;

@@ -295,15 +295,22 @@ fn is_word(text: &str) -> bool {
 pub struct OperatorSettings {
     /// What the workload is made to mark.
     pub annotate: Vec<Annotation>,
+    /// An engine that the command shows is made to mark its steps.
+    #[serde(default = "yes")]
+    pub engine_steps: bool,
     /// Which ranges are operators; none: those whose names look like PyTorch's.
     pub pattern: Option<Pattern>,
     /// Rows of operators.md.
     pub top_n: usize,
 }
 
+fn yes() -> bool {
+    true
+}
+
 impl Default for OperatorSettings {
     fn default() -> Self {
-        Self { annotate: Vec::new(), pattern: None, top_n: 50 }
+        Self { annotate: Vec::new(), engine_steps: true, pattern: None, top_n: 50 }
     }
 }
 
@@ -336,11 +343,14 @@ pub enum Annotation {
     TorchOps,
     /// Ranges `prefill` and `decode` around the forwards of Hugging Face causal language models.
     PrefillDecode,
+    /// A range around each step of vLLM, with what it works on; what the engine was configured with.
+    VllmSteps,
 }
 
 impl Annotation {
     /// All of them.
-    pub const ALL: [Annotation; 2] = [Annotation::TorchOps, Annotation::PrefillDecode];
+    pub const ALL: [Annotation; 3] =
+        [Annotation::TorchOps, Annotation::PrefillDecode, Annotation::VllmSteps];
 
     /// The word for it, on the command line and in STAGE2_ANNOTATE.
     pub fn word(self) -> &'static str {

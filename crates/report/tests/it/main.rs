@@ -1,6 +1,7 @@
 //! From files of profilers, whole and damaged, to what a report says.
 
 mod counter_fit;
+mod engines;
 mod nsys_capture;
 mod nsys_tables;
 mod progress;

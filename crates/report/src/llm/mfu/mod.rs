@@ -98,6 +98,10 @@ pub(crate) struct StageInput {
     /// How often it occurs in one generation: 1 for a range around all decode steps, the number of
     /// steps for a range around each; not a number: that is not known.
     pub(crate) per_generation: f64,
+    /// Tokens of an instance, where it is a step of an engine; nothing: those of the run.
+    pub(crate) tokens: Option<TokenCounts>,
+    /// GPUs that its model is split over: each does that part of the work in each instance.
+    pub(crate) gpus: u64,
     /// Instances that the times and counts below cover; 1 for a median.
     pub(crate) instances: u64,
     /// Window of those instances, ns.
@@ -220,8 +224,8 @@ impl Inputs<'_> {
     }
 
     /// FLOPs of prefill or decode in one generation.
-    fn flops(&self, role: Role) -> Result<f64, Absent> {
-        let (model, tokens) = (self.model()?, self.tokens);
+    fn flops(&self, role: Role, tokens: &TokenCounts) -> Result<f64, Absent> {
+        let model = self.model()?;
         if !matches!(role, Role::Prefill | Role::Decode) {
             return Err(Absent::NotModelled);
         }
@@ -235,18 +239,17 @@ impl Inputs<'_> {
         Ok(text + self.vision_within_prefill(model).unwrap_or(0.0))
     }
 
-    fn bytes(&self, role: Role) -> Result<f64, Absent> {
+    fn bytes(&self, role: Role, tokens: &TokenCounts) -> Result<f64, Absent> {
         if role != Role::Decode {
             return Err(Absent::DecodeOnly);
         }
-        let (model, tokens) = (self.model()?, self.tokens);
+        let model = self.model()?;
         let (batch, prompt, steps) = (tokens.batch()?, tokens.prompt()?, tokens.steps()?);
         Ok(weight_bytes(&model.shape, model.weight_dtype, batch, steps)
             + kv_cache_bytes(&model.shape, model.kv_cache_dtype, batch, prompt, steps))
     }
 
-    fn tokens(&self, role: Role) -> Result<f64, Absent> {
-        let tokens = self.tokens;
+    fn tokens(&self, role: Role, tokens: &TokenCounts) -> Result<f64, Absent> {
         match role {
             Role::Prefill => Ok(tokens.batch()? as f64 * tokens.prompt()? as f64),
             Role::Decode => Ok(tokens.batch()? as f64 * tokens.steps()? as f64),
@@ -274,12 +277,15 @@ impl Inputs<'_> {
             Figure::Known(share) => Figure::from(work).map(|work| work * share),
             Figure::Absent(why) => Figure::Absent(why.clone()),
         };
+        let tokens = stage.tokens.as_ref().unwrap_or(self.tokens);
+        let on_gpu = |work: f64| work / stage.gpus.max(1) as f64;
         let flops = of_instance(match stage.role {
             Role::VisionInPrefill | Role::VisionBefore => self.flops_of_part(stage),
-            role => self.flops(role),
+            role => self.flops(role, tokens),
         });
-        let bytes = of_instance(self.bytes(stage.role));
-        let tokens = of_instance(self.tokens(stage.role));
+        let flops = flops.map(on_gpu);
+        let bytes = of_instance(self.bytes(stage.role, tokens)).map(on_gpu);
+        let tokens = of_instance(self.tokens(stage.role, tokens));
         let (wall_s, busy_s) = (wall_s(stage), busy_s(stage));
         let measured = match (stage.measured_flops, stage.measured_percent) {
             (Some(_), Some(percent)) if percent < MEASURED_FROM_PERCENT => {
@@ -327,7 +333,7 @@ impl Inputs<'_> {
     fn model_level(&self) -> ModelUtilisation {
         let roles = [Role::Prefill, Role::Decode];
         let mut flops = roles
-            .map(|role| Figure::from(self.flops(role)))
+            .map(|role| Figure::from(self.flops(role, self.tokens)))
             .iter()
             .fold(Figure::of(0.0), |sum, flops| sum.plus(flops));
         if self.has(Role::VisionBefore) {

@@ -19,6 +19,8 @@ fn stage(stage: &str, role: Role, per_generation: f64, wall_ms: u64, busy_ms: u6
         within: None,
         role,
         per_generation,
+        tokens: None,
+        gpus: 1,
         instances: 2,
         wall_ns: Some(2_000_000 * wall_ms),
         busy_ns: Some(2_000_000 * busy_ms),

@@ -1,0 +1,444 @@
+//! Adapters of inference engines (`conf/engine`), and the names of ranges -> what a step of an engine works on,
+//! and which module of the model a range is.
+//!
+//! An adapter is data: regular expressions, whose named groups are the numbers of a step. The crate `regex`
+//! matches in time linear in the name, whatever the expression.
+
+use std::fmt;
+use std::sync::{Arc, LazyLock};
+
+use regex::{Regex, RegexBuilder};
+use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, IntoStaticStr, VariantArray};
+
+/// Longer names are no names of steps, bytes.
+const LONGEST_NAME: usize = 4 << 10;
+/// A compiled expression may take so much memory, bytes.
+const EXPRESSION_BYTES: usize = 1 << 20;
+/// Expressions of an adapter.
+const MOST_EXPRESSIONS: usize = 64;
+/// Names that no engine gives its steps: an expression that fits one of them fits everything.
+const NO_NAMES: [&str; 3] = ["", "x", "a range of no engine 7"];
+/// The group that holds the path of a module.
+const MODULE: &str = "module";
+
+/// What a step of an engine does; its text is the name of the stage.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Display,
+    EnumString,
+    IntoStaticStr,
+    VariantArray,
+    Serialize,
+    Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
+pub enum StepKind {
+    /// It reads prompts only.
+    Prefill,
+    /// It makes the next token of each request.
+    Decode,
+    /// Both, in one batch.
+    Mixed,
+    /// It checks drafted tokens.
+    Verify,
+    /// It drafts them.
+    Draft,
+    /// It has no token to work on.
+    Idle,
+}
+
+/// What a step works on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StepWork {
+    /// Requests without a token of their own yet.
+    pub prefill_requests: u64,
+    /// Tokens of prompts that the step reads.
+    pub prefill_tokens: u64,
+    /// Tokens that these requests have after the step.
+    pub prefill_context_tokens: u64,
+    /// Requests that get their next token.
+    pub decode_requests: u64,
+    /// New tokens of these: more than one each where drafted tokens are checked.
+    pub decode_tokens: u64,
+    /// Tokens that these requests have after the step.
+    pub decode_context_tokens: u64,
+    /// Drafted tokens that the step checks.
+    pub draft_tokens: u64,
+}
+
+/// A number of a step: its name among the groups of an expression and the fields of a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case")]
+enum Number {
+    PrefillRequests,
+    PrefillTokens,
+    PrefillContextTokens,
+    DecodeRequests,
+    DecodeTokens,
+    DecodeContextTokens,
+    DraftTokens,
+}
+
+impl StepWork {
+    /// The work of a range with these fields; nothing where they name no requests.
+    pub fn of_fields<'f>(fields: impl Iterator<Item = (&'f [u8], u64)>) -> Option<Self> {
+        let mut work = Self::default();
+        let mut has_requests = false;
+        for (name, value) in fields {
+            let name = std::str::from_utf8(name).ok().and_then(|name| name.parse().ok());
+            let Some(number) = name else { continue };
+            has_requests |= matches!(number, Number::PrefillRequests | Number::DecodeRequests);
+            *work.number(number) = value;
+        }
+        (has_requests && work.is_sound()).then_some(work)
+    }
+
+    /// What it is, by what it works on.
+    pub fn kind(&self) -> StepKind {
+        match (self.prefill_requests > 0, self.decode_requests > 0) {
+            (true, true) => StepKind::Mixed,
+            (true, false) => StepKind::Prefill,
+            (false, true) if self.draft_tokens > 0 => StepKind::Verify,
+            (false, true) => StepKind::Decode,
+            (false, false) => StepKind::Idle,
+        }
+    }
+
+    /// Whether a request that an earlier step has begun goes on in it.
+    pub fn goes_on(&self) -> bool {
+        self.decode_requests > 0
+    }
+
+    /// Adds the work of another step.
+    pub fn add(&mut self, other: &Self) {
+        let mut other = *other;
+        for &number in Number::VARIANTS {
+            let sum = self.number(number);
+            *sum = sum.saturating_add(*other.number(number));
+        }
+    }
+
+    fn number(&mut self, number: Number) -> &mut u64 {
+        match number {
+            Number::PrefillRequests => &mut self.prefill_requests,
+            Number::PrefillTokens => &mut self.prefill_tokens,
+            Number::PrefillContextTokens => &mut self.prefill_context_tokens,
+            Number::DecodeRequests => &mut self.decode_requests,
+            Number::DecodeTokens => &mut self.decode_tokens,
+            Number::DecodeContextTokens => &mut self.decode_context_tokens,
+            Number::DraftTokens => &mut self.draft_tokens,
+        }
+    }
+
+    /// Every request has at least one token, and no token is without a request.
+    fn is_sound(&self) -> bool {
+        let fits = |requests: u64, tokens: u64| tokens >= requests && (requests > 0 || tokens == 0);
+        fits(self.prefill_requests, self.prefill_tokens)
+            && (self.decode_tokens == 0 || fits(self.decode_requests, self.decode_tokens))
+    }
+}
+
+/// An adapter as `conf/engine` has it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct EngineSettings {
+    /// What the engine is called; null: the built-in adapter whose expressions fit the ranges.
+    pub name: Option<String>,
+    /// Expressions of names of ranges around a step; the named groups are the numbers of [`StepWork`].
+    pub steps: Vec<String>,
+    /// Expressions of names of ranges of a module; the group `module` is its path.
+    pub modules: Vec<String>,
+    /// Expressions of names of ranges that hold no work, and are left out.
+    pub empty: Vec<String>,
+}
+
+/// Why an adapter cannot be used.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum AdapterError {
+    /// It is no regular expression, or too large a one.
+    #[error("{expression:?} is no regular expression that can be used: {why}")]
+    Expression {
+        /// The expression.
+        expression: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Everything fits it.
+    #[error("{0:?} fits every name: write out what only a step of the engine is called")]
+    FitsEverything(String),
+    /// A group that is none of the numbers.
+    #[error("{expression:?} has the group {group:?}; those that are known: {known}")]
+    Group {
+        /// The expression.
+        expression: String,
+        /// The group.
+        group: String,
+        /// All groups that are known.
+        known: String,
+    },
+    /// More expressions than are tried.
+    #[error("it has more than {MOST_EXPRESSIONS} expressions")]
+    TooMany,
+}
+
+/// What the name of a range says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Named {
+    /// It is around a step of the engine.
+    Step(StepWork),
+    /// It is around a module of the model: its path, layers by `*`.
+    Module(String),
+    /// It holds no work.
+    Empty,
+    /// It is named as a step is, but its numbers cannot be.
+    Unsound,
+}
+
+/// An adapter that can be used.
+#[derive(Debug)]
+struct Adapter {
+    name: String,
+    steps: Vec<Regex>,
+    modules: Vec<Regex>,
+    empty: Vec<Regex>,
+}
+
+/// The adapters that names of ranges are held against.
+#[derive(Clone)]
+pub struct Engines(Arc<Vec<Adapter>>);
+
+static BUILT_IN: LazyLock<Engines> = LazyLock::new(|| {
+    // A test reads each of them.
+    let read = |(_, text)| serde_saphyr::from_str::<EngineSettings>(text).ok();
+    let presets = stage2_config::presets::group("engine").filter_map(read);
+    Engines(Arc::new(presets.filter_map(|settings| Adapter::new(&settings).ok()).collect()))
+});
+
+impl Default for Engines {
+    fn default() -> Self {
+        BUILT_IN.clone()
+    }
+}
+
+impl PartialEq for Engines {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl fmt::Debug for Engines {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_list().entries(self.0.iter().map(|adapter| &adapter.name)).finish()
+    }
+}
+
+impl Engines {
+    /// The adapter that `settings` describe, or all built-in ones where they name none.
+    ///
+    /// # Errors
+    /// What is wrong with the adapter.
+    pub fn of(settings: &EngineSettings) -> Result<Self, AdapterError> {
+        match settings.name {
+            None => Ok(Self::default()),
+            Some(_) => Ok(Self(Arc::new(vec![Adapter::new(settings)?]))),
+        }
+    }
+
+    /// No adapter: every range keeps its own name.
+    pub fn none() -> Self {
+        Self(Arc::new(Vec::new()))
+    }
+
+    /// What the name of a range says, and the engine that it is of.
+    pub fn read(&self, name: &[u8]) -> Option<(&str, Named)> {
+        let name = std::str::from_utf8(name).ok().filter(|name| name.len() <= LONGEST_NAME)?;
+        self.0.iter().find_map(|adapter| Some((adapter.name.as_str(), adapter.read(name)?)))
+    }
+}
+
+impl Adapter {
+    fn new(settings: &EngineSettings) -> Result<Self, AdapterError> {
+        let EngineSettings { name, steps, modules, empty } = settings;
+        if steps.len() + modules.len() + empty.len() > MOST_EXPRESSIONS {
+            return Err(AdapterError::TooMany);
+        }
+        let numbers: Vec<&str> = Number::VARIANTS.iter().map(|&number| number.into()).collect();
+        let all = |texts: &[String], groups: &[&str]| -> Result<Vec<Regex>, AdapterError> {
+            texts.iter().map(|text| expression(text, groups)).collect()
+        };
+        Ok(Self {
+            name: name.clone().unwrap_or_default(),
+            steps: all(steps, &numbers)?,
+            modules: all(modules, &[MODULE])?,
+            empty: all(empty, &[MODULE])?,
+        })
+    }
+
+    fn read(&self, name: &str) -> Option<Named> {
+        if self.empty.iter().any(|empty| empty.is_match(name)) {
+            return Some(Named::Empty);
+        }
+        let step = self.steps.iter().find_map(|step| Some(work(step, &step.captures(name)?)));
+        let module = || {
+            let found = self.modules.iter().find_map(|module| module.captures(name))?;
+            Some(Named::Module(joined_layers(found.name(MODULE)?.as_str())))
+        };
+        step.or_else(module)
+    }
+}
+
+fn expression(text: &str, groups: &[&str]) -> Result<Regex, AdapterError> {
+    let built = RegexBuilder::new(&format!("^(?:{text})$"))
+        .size_limit(EXPRESSION_BYTES)
+        .dot_matches_new_line(true)
+        .build();
+    let regex = built.map_err(|error| AdapterError::Expression {
+        expression: text.to_owned(),
+        why: error.to_string(),
+    })?;
+    if NO_NAMES.iter().any(|name| regex.is_match(name)) {
+        return Err(AdapterError::FitsEverything(text.to_owned()));
+    }
+    match regex.capture_names().flatten().find(|group| !groups.contains(group)) {
+        Some(group) => Err(AdapterError::Group {
+            expression: text.to_owned(),
+            group: group.to_owned(),
+            known: groups.join(", "),
+        }),
+        None => Ok(regex),
+    }
+}
+
+fn work(step: &Regex, found: &regex::Captures<'_>) -> Named {
+    let mut work = StepWork::default();
+    for name in step.capture_names().flatten() {
+        let (Some(text), Ok(number)) = (found.name(name), name.parse()) else { continue };
+        match text.as_str().parse() {
+            Ok(value) => *work.number(number) = value,
+            Err(_) => return Named::Unsound,
+        }
+    }
+    if work.is_sound() { Named::Step(work) } else { Named::Unsound }
+}
+
+/// The path of a module without the class in front of it, and with `*` in place of the numbers of layers.
+fn joined_layers(path: &str) -> String {
+    let (class, rest) = path.split_once('.').unwrap_or(("", path));
+    let path = if class.starts_with(char::is_uppercase) { rest } else { path };
+    let part = |part: &str| match part.parse::<u64>() {
+        Ok(_) => "*".to_owned(),
+        Err(_) => part.to_owned(),
+    };
+    path.split('.').map(part).collect::<Vec<_>>().join(".")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(name: &str) -> Option<(String, Named)> {
+        let (engine, named) =
+            Engines::default().read(name.as_bytes()).map(|(e, n)| (e.to_owned(), n))?;
+        Some((engine, named))
+    }
+
+    fn adapter(steps: &[&str]) -> Result<Engines, AdapterError> {
+        let steps = steps.iter().map(|&step| step.to_owned()).collect();
+        Engines::of(&EngineSettings { name: Some("own".into()), steps, ..Default::default() })
+    }
+
+    #[test]
+    fn every_preset_can_be_used() {
+        for (name, text) in stage2_config::presets::group("engine") {
+            let settings: EngineSettings = serde_saphyr::from_str(text).expect(name);
+            Adapter::new(&settings).expect(name);
+            assert_eq!(settings.name.as_deref(), Some(name).filter(|name| *name != "auto"));
+        }
+    }
+
+    #[test]
+    fn steps_of_vllm_say_what_they_work_on() {
+        let step = |work| Some(("vllm".to_owned(), Named::Step(work)));
+        let decode = StepWork { decode_requests: 16, decode_tokens: 16, ..Default::default() };
+        assert_eq!(read("execute_context_0(0)_generation_16(16)"), step(decode));
+        let mixed = StepWork { prefill_requests: 13, prefill_tokens: 6_656, ..decode };
+        assert_eq!(read("execute_context_13(6656)_generation_16(16)"), step(mixed));
+        assert_eq!(mixed.kind(), StepKind::Mixed);
+        let detailed = StepWork {
+            prefill_requests: 2,
+            prefill_tokens: 64,
+            prefill_context_tokens: 96,
+            decode_requests: 1,
+            decode_tokens: 1,
+            decode_context_tokens: 33,
+            draft_tokens: 0,
+        };
+        let name =
+            "execute_65_context_2(sq64sk96sqsq2048sqsk3072)_generation_1(sq1sk33sqsq1sqsk33)";
+        assert_eq!(read(name), step(detailed));
+        let idle = read("execute_context_0(0)_generation_0(0)").expect("a step").1;
+        assert!(matches!(idle, Named::Step(work) if work.kind() == StepKind::Idle));
+    }
+
+    #[test]
+    fn names_that_only_look_like_those_of_an_engine_are_none_or_unsound() {
+        for name in ["execute_context", "my execute_context_0(0)_generation_1(1)", "decode", ""] {
+            assert_eq!(read(name), None, "{name}");
+        }
+        for numbers in ["1(0)_generation_0(0)", "0(5)_generation_1(1)", "0(0)_generation_3(1)"] {
+            let name = format!("execute_context_{numbers}");
+            assert_eq!(read(&name).map(|(_, named)| named), Some(Named::Unsound), "{name}");
+        }
+        let huge = format!("execute_context_{}(1)_generation_1(1)", "9".repeat(30));
+        assert_eq!(read(&huge).map(|(_, named)| named), Some(Named::Unsound));
+    }
+
+    #[test]
+    fn modules_are_paths_with_their_layers_joined() {
+        let module = |path: &str| Some(("vllm".to_owned(), Named::Module(path.to_owned())));
+        let name = "{'Module': 'LlamaForCausalLM.model.layers.0.self_attn.qkv_proj', 'TrainableParams': \
+                    {'weight': [3072, 2048]}, 'Inputs': [[16, 2048]]}";
+        assert_eq!(read(name), module("model.layers.*.self_attn.qkv_proj"));
+        let twin = "{'Module': 'LlamaForCausalLM.model.norm', 'Outputs': [[16, 2048]]}";
+        assert_eq!(read(twin).map(|(_, named)| named), Some(Named::Empty));
+        let whole = "{'Module': 'LlamaForCausalLM', 'input_ids': [[64]], 'positions': [[64]]}";
+        assert_eq!(read(whole), module("LlamaForCausalLM"));
+    }
+
+    #[test]
+    fn an_adapter_that_cannot_be_used_says_why() {
+        let error = |step: &str| adapter(&[step]).err().map(|error| error.to_string());
+        assert!(error(".*").is_some_and(|text| text.contains("fits every name")));
+        assert!(error("(?<decode_requests>\\d*)").is_some_and(|text| text.contains("fits every")));
+        let group = error("step (?<batch>\\d+)").expect("an error");
+        assert!(group.contains("\"batch\"") && group.contains("decode_requests"), "{group}");
+        assert!(error("step (").is_some_and(|text| text.contains("no regular expression")));
+        assert!(error("step (a{1000}){1000}").is_some_and(|text| text.contains("no regular")));
+        assert!(adapter(&["step"; 65]).is_err());
+        // Expressions that backtrack without end elsewhere.
+        let engines = adapter(&["step (a+)+b (?<decode_requests>\\d+)"]).expect("it is sound");
+        let name = format!("step {} 7", "a".repeat(4_000));
+        assert_eq!(engines.read(name.as_bytes()), None);
+    }
+
+    #[test]
+    fn fields_of_a_range_say_what_a_step_works_on() {
+        let of = |fields: &[(&str, u64)]| {
+            StepWork::of_fields(fields.iter().map(|(name, value)| (name.as_bytes(), *value)))
+        };
+        let work = of(&[("decode_requests", 8), ("decode_tokens", 32), ("draft_tokens", 24)]);
+        assert_eq!(work.map(|work| work.kind()), Some(StepKind::Verify));
+        assert_eq!(of(&[("tokens", 8)]), None);
+        assert_eq!(of(&[("prefill_requests", 0), ("prefill_tokens", 5)]), None);
+        assert_eq!(of(&[("decode_requests", 8)]).map(|work| work.kind()), Some(StepKind::Decode));
+    }
+}

@@ -1,0 +1,263 @@
+//! Outermost ranges that are steps of an engine -> how long a step took, by what it worked on.
+//!
+//! A step lasts from its begin to that of the next one of its thread: between the two ranges the engine
+//! schedules, samples and answers. That holds where the next step goes on with a request. Before a step that
+//! only begins new ones, the engine may have waited for them to come: such a pause is counted apart.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::stats::{Series, Share};
+use crate::engine::{StepKind, StepWork};
+
+/// Kinds of work that are told apart; of a server with prompts of any length there is no end of them.
+const MOST_SHAPES: usize = 4_096;
+/// Step times of a file that are kept one by one.
+const KEPT_IN_FILE: usize = 1 << 18;
+/// Threads whose steps are followed, and ranges that are open at the same time.
+const MOST_THREADS: usize = 1 << 10;
+const MOST_OPEN: usize = 1 << 12;
+
+/// What steps of one kind have in common; the tokens of contexts grow with each step, and are summed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct StepShape {
+    /// What they do.
+    pub kind: StepKind,
+    /// [`StepWork::prefill_requests`].
+    pub prefill_requests: u64,
+    /// [`StepWork::prefill_tokens`].
+    pub prefill_tokens: u64,
+    /// [`StepWork::decode_requests`].
+    pub decode_requests: u64,
+}
+
+/// Steps of one shape.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StepGroup {
+    /// All of them.
+    pub steps: u64,
+    /// From begin to begin, ns, of those that another one followed at once.
+    pub times: Series,
+    /// What all of them worked on, summed.
+    pub work: StepWork,
+    /// What those in `times` worked on, summed.
+    pub timed_work: StepWork,
+}
+
+/// The steps of an engine in one process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EngineSteps {
+    /// By what they worked on.
+    pub groups: BTreeMap<StepShape, StepGroup>,
+    /// Steps of further shapes than are told apart.
+    pub other_steps: u64,
+    /// Pauses before steps that only begin requests, and their time, ns.
+    pub pauses: u64,
+    /// See `pauses`.
+    pub pause_ns: u64,
+    /// Between the first begin and the last end of a step, ns of the host's clock.
+    pub extent: Option<(u64, u64)>,
+    /// Engines whose adapters the names fit, with the number of names.
+    pub engines: BTreeMap<String, u64>,
+    /// Ranges that are named as steps, whose numbers cannot be.
+    pub unsound_names: u64,
+}
+
+/// An outermost range of a thread.
+#[derive(Clone, Copy, Debug)]
+struct Range {
+    start: u64,
+    end: u64,
+    work: Option<StepWork>,
+}
+
+#[derive(Debug, Default)]
+struct Thread {
+    /// The step before, which waits for the next one.
+    before: Option<Range>,
+    now: Option<Range>,
+}
+
+/// Follows the steps of each thread.
+#[derive(Debug, Default)]
+pub(super) struct StepFollower {
+    threads: HashMap<u32, Thread>,
+    /// Threads of the ranges that are open.
+    open: HashMap<u64, u32>,
+    found: EngineSteps,
+    kept: usize,
+    share: Share,
+}
+
+impl StepFollower {
+    pub(super) fn within(share: Share) -> Self {
+        Self { share, ..Self::default() }
+    }
+
+    /// A name was defined that fits the adapter of `engine`.
+    pub(super) fn named(&mut self, engine: &str, is_sound: bool) {
+        *self.found.engines.entry(engine.to_owned()).or_default() += u64::from(is_sound);
+        self.found.unsound_names += u64::from(!is_sound);
+    }
+
+    /// An outermost range of the user opened; `work`: what its name says.
+    pub(super) fn open(&mut self, range: u64, thread: u32, start: u64, work: Option<StepWork>) {
+        let room = self.open.len() < MOST_OPEN
+            && (self.threads.len() < MOST_THREADS || self.threads.contains_key(&thread));
+        if room {
+            self.open.insert(range, thread);
+            self.threads.entry(thread).or_default().now = Some(Range { start, end: start, work });
+        }
+    }
+
+    /// Fields of a range say what it works on.
+    pub(super) fn fields(&mut self, range: u64, work: StepWork) {
+        let thread = self.open.get(&range).and_then(|thread| self.threads.get_mut(thread));
+        if let Some(now) = thread.and_then(|thread| thread.now.as_mut()) {
+            now.work = Some(work);
+        }
+    }
+
+    pub(super) fn close(&mut self, range: u64, end: u64) {
+        let Some(thread) = self.open.remove(&range) else { return };
+        let Some(thread) = self.threads.get_mut(&thread) else { return };
+        let Some(now) = thread.now.take() else { return };
+        let now = Range { end: end.max(now.start), ..now };
+        let before = std::mem::replace(&mut thread.before, now.work.is_some().then_some(now));
+        if let Some(before) = before {
+            self.end(before, now.work.map(|work| (now.start, work)));
+        }
+    }
+
+    /// A step is over; `next`: when the one after it began, and what that works on.
+    fn end(&mut self, step: Range, next: Option<(u64, StepWork)>) {
+        let Some(work) = step.work else { return };
+        let (first, last) = self.found.extent.unwrap_or((step.start, step.end));
+        self.found.extent = Some((first.min(step.start), last.max(step.end)));
+        let shape = StepShape {
+            kind: work.kind(),
+            prefill_requests: work.prefill_requests,
+            prefill_tokens: work.prefill_tokens,
+            decode_requests: work.decode_requests,
+        };
+        let groups = &mut self.found.groups;
+        if groups.len() >= MOST_SHAPES && !groups.contains_key(&shape) {
+            self.found.other_steps += 1;
+            return;
+        }
+        let group = groups.entry(shape).or_default();
+        group.steps += 1;
+        group.work.add(&work);
+        match next {
+            Some((start, next)) if next.goes_on() => {
+                self.kept += usize::from(group.times.push(start.saturating_sub(step.start)));
+                group.timed_work.add(&work);
+            }
+            Some((start, _)) => {
+                self.found.pauses += 1;
+                let pause = start.saturating_sub(step.end);
+                self.found.pause_ns = self.found.pause_ns.saturating_add(pause);
+            }
+            None => {}
+        }
+        if self.kept > self.share.of(KEPT_IN_FILE) {
+            groups.values_mut().for_each(|group| group.times.fold(0));
+            self.kept = 0;
+        }
+    }
+
+    /// The steps of all threads.
+    pub(super) fn finish(mut self) -> EngineSteps {
+        let waiting: Vec<Range> =
+            self.threads.values_mut().filter_map(|t| t.before.take()).collect();
+        waiting.into_iter().for_each(|step| self.end(step, None));
+        self.found
+    }
+}
+
+impl EngineSteps {
+    /// Steps of all shapes.
+    pub fn steps(&self) -> u64 {
+        let known = self.groups.values().map(|group| group.steps);
+        known.fold(self.other_steps, u64::saturating_add)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decode(requests: u64) -> StepWork {
+        StepWork { decode_requests: requests, decode_tokens: requests, ..StepWork::default() }
+    }
+
+    fn prefill(tokens: u64) -> StepWork {
+        StepWork { prefill_requests: 1, prefill_tokens: tokens, ..StepWork::default() }
+    }
+
+    /// Steps of one thread: begin, end and work of each.
+    fn follow(steps: &[(u64, u64, Option<StepWork>)]) -> EngineSteps {
+        let mut follower = StepFollower::default();
+        for (range, &(start, end, work)) in (1..).zip(steps) {
+            follower.open(range, 7, start, None);
+            if let Some(work) = work {
+                follower.fields(range, work);
+            }
+            follower.close(range, end);
+        }
+        follower.finish()
+    }
+
+    fn group(found: &EngineSteps, kind: StepKind) -> &StepGroup {
+        let mut groups = found.groups.iter().filter(|(shape, _)| shape.kind == kind);
+        let (one, None) = (groups.next(), groups.next()) else { panic!("{found:?}") };
+        one.expect("a group").1
+    }
+
+    #[test]
+    fn a_step_lasts_until_the_next_one_that_goes_on_with_a_request() {
+        let found = follow(&[
+            (100, 150, Some(prefill(512))),
+            (200, 220, Some(decode(1))),
+            (230, 250, Some(decode(1))),
+            (260, 280, Some(decode(1))),
+            // Nobody knows for what the engine waited here.
+            (9_000, 9_050, Some(prefill(512))),
+            (9_100, 9_120, Some(decode(1))),
+        ]);
+        let prefills = group(&found, StepKind::Prefill);
+        assert_eq!(
+            (prefills.steps, prefills.times.count(), prefills.times.max()),
+            (2, 2, Some(100))
+        );
+        let decodes = group(&found, StepKind::Decode);
+        assert_eq!(
+            (decodes.steps, decodes.times.count(), decodes.times.median()),
+            (4, 2, Some(30))
+        );
+        assert_eq!((decodes.work.decode_tokens, decodes.timed_work.decode_tokens), (4, 2));
+        assert_eq!((found.pauses, found.pause_ns), (1, 9_000 - 280));
+        assert_eq!(found.extent, Some((100, 9_120)));
+    }
+
+    #[test]
+    fn another_range_between_two_steps_ends_the_first() {
+        let found =
+            follow(&[(100, 110, Some(decode(2))), (120, 130, None), (140, 150, Some(decode(2)))]);
+        assert_eq!(group(&found, StepKind::Decode).times.count(), 0);
+        assert_eq!(found.steps(), 2);
+    }
+
+    #[test]
+    fn threads_and_shapes_without_end_are_bounded_and_counted() {
+        let mut follower = StepFollower::default();
+        for range in 0..20_000 {
+            follower.open(range, range as u32, range, Some(prefill(range + 1)));
+            follower.close(range, range);
+        }
+        let found = follower.finish();
+        assert_eq!((found.groups.len(), found.steps()), (MOST_THREADS, MOST_THREADS as u64));
+        let steps: Vec<_> = (0..5_000).map(|at| (at, at, Some(prefill(at + 1)))).collect();
+        let found = follow(&steps);
+        assert_eq!((found.groups.len(), found.other_steps, found.steps()), (4_096, 904, 5_000));
+    }
+}

@@ -1,0 +1,233 @@
+//! Steps of an engine in each process -> how long a step takes at which batch.
+
+use std::collections::BTreeMap;
+
+use stage2_contract::text::numbers::count;
+use stage2_model::{EngineRun, EngineStepRow, EngineSteps, Finding, StepFit};
+use stage2_read::engine::{StepKind, StepWork};
+use stage2_read::trace::ProcessCapture;
+use stage2_read::trace::engine_steps::{self, StepGroup, StepShape};
+
+/// Rows of a kind; beyond, rows with nearly as much work are joined.
+const MOST_ROWS: usize = 24;
+/// A line goes through so many rows at least, and explains so much of the variance of their medians.
+const FEWEST_ROWS: usize = 3;
+const LEAST_R2: f64 = 0.9;
+
+/// What the engine of a run did, if there is one. Ranks of one engine run the same steps: those of the
+/// process with the most of them are shown.
+pub(super) fn run(processes: &[ProcessCapture]) -> (Option<EngineRun>, Vec<Finding>) {
+    let with_steps = || processes.iter().filter(|process| process.engine.steps() > 0);
+    // The first of several with as many.
+    let most = with_steps().rev().max_by_key(|process| process.engine.steps());
+    let unsound: u64 = processes.iter().map(|process| process.engine.unsound_names).sum();
+    let finding = (unsound > 0).then(|| {
+        Finding::warning(
+            format!("{} names of steps hold numbers that cannot be", count(unsound)),
+            "these ranges are stages of their own: tokens without a request, or counts beyond 64 bits",
+            "compare the names with the engine's adapter (conf/engine), and write one of your own",
+        )
+    });
+    let run = most.map(|process| of_process(process, with_steps().count() as u64));
+    (run, finding.into_iter().collect())
+}
+
+fn of_process(process: &ProcessCapture, processes: u64) -> EngineRun {
+    let found = &process.engine;
+    let engine = found.engines.iter().max_by_key(|(_, names)| **names);
+    let mut kinds: BTreeMap<StepKind, Vec<(&StepShape, &StepGroup)>> = BTreeMap::new();
+    for (shape, group) in &found.groups {
+        kinds.entry(shape.kind).or_default().push((shape, group));
+    }
+    let mut kinds: Vec<EngineSteps> =
+        kinds.into_iter().map(|(kind, groups)| steps_of(kind, &groups)).collect();
+    kinds.sort_by_key(|kind| std::cmp::Reverse(kind.timed_ns));
+    let engine_steps::EngineSteps { pauses, pause_ns, extent, other_steps, .. } = *found;
+    EngineRun {
+        engine: engine.map(|(name, _)| name.clone()),
+        version: None,
+        file: process.file.clone(),
+        processes,
+        kinds,
+        pauses,
+        pause_ns,
+        extent_ns: extent.map_or(0, |(first, last)| last.saturating_sub(first)),
+        other_steps,
+        unsound_names: found.unsound_names,
+    }
+}
+
+fn steps_of(kind: StepKind, groups: &[(&StepShape, &StepGroup)]) -> EngineSteps {
+    let all = sum(groups);
+    let steps = all.steps.max(1) as f64;
+    let mean = |total: u64| total as f64 / steps;
+    let StepWork { decode_requests, decode_context_tokens, .. } = all.work;
+    let timed = &all.timed_work;
+    let tokens =
+        if kind == StepKind::Prefill { timed.prefill_tokens } else { timed.decode_requests };
+    let timed_ns = u64::try_from(all.times.sum()).unwrap_or(u64::MAX);
+    let rows = rows_of(kind, groups);
+    EngineSteps {
+        stage: kind.to_string(),
+        steps: all.steps,
+        timed_steps: all.times.count(),
+        timed_ns,
+        p50_ns: all.times.median(),
+        p99_ns: all.times.p99(),
+        prefill_requests_mean: mean(all.work.prefill_requests),
+        prefill_tokens_mean: mean(all.work.prefill_tokens),
+        decode_requests_mean: mean(decode_requests),
+        decode_context_mean: (decode_context_tokens > 0).then(|| mean(decode_context_tokens)),
+        tokens_per_s: (timed_ns > 0).then(|| tokens as f64 / (timed_ns as f64 / 1e9)),
+        fit: fit(kind, &rows),
+        rows,
+    }
+}
+
+fn sum(groups: &[(&StepShape, &StepGroup)]) -> StepGroup {
+    let mut all = StepGroup::default();
+    for (_, group) in groups {
+        all.steps = all.steps.saturating_add(group.steps);
+        all.times.merge(&group.times);
+        all.work.add(&group.work);
+        all.timed_work.add(&group.timed_work);
+    }
+    all
+}
+
+/// Steps with as many requests are a row; those of prefill with about as many tokens. Where there are more
+/// rows than fit, neighbours are joined.
+fn rows_of(kind: StepKind, groups: &[(&StepShape, &StepGroup)]) -> Vec<EngineStepRow> {
+    let size = |shape: &StepShape| match kind {
+        StepKind::Prefill => shape.prefill_tokens,
+        _ => shape.prefill_requests.saturating_add(shape.decode_requests),
+    };
+    let mut by_size: BTreeMap<u64, Vec<(&StepShape, &StepGroup)>> = BTreeMap::new();
+    for &(shape, group) in groups {
+        by_size.entry(size(shape)).or_default().push((shape, group));
+    }
+    let each = by_size.len().div_ceil(MOST_ROWS).max(1);
+    let sizes: Vec<_> = by_size.into_values().collect();
+    sizes.chunks(each).map(|joined| row(&joined.concat())).collect()
+}
+
+fn row(groups: &[(&StepShape, &StepGroup)]) -> EngineStepRow {
+    let requests = groups.iter().map(|(shape, _)| shape.prefill_requests + shape.decode_requests);
+    let all = sum(groups);
+    let mean = |total: u64| total as f64 / all.steps.max(1) as f64;
+    let StepWork { prefill_context_tokens, decode_context_tokens, .. } = all.work;
+    let context = prefill_context_tokens.saturating_add(decode_context_tokens);
+    EngineStepRow {
+        requests: requests.clone().min().unwrap_or(0),
+        requests_to: requests.max().unwrap_or(0),
+        tokens_mean: mean(all.work.prefill_tokens.saturating_add(all.work.decode_tokens)),
+        context_mean: (context > 0).then(|| mean(context)),
+        steps: all.steps,
+        timed_steps: all.times.count(),
+        p50_ns: all.times.median(),
+        p99_ns: all.times.p99(),
+    }
+}
+
+/// The least-squares line through the medians of the rows, each as heavy as it has timed steps.
+fn fit(kind: StepKind, rows: &[EngineStepRow]) -> Option<StepFit> {
+    let is_prefill = kind == StepKind::Prefill;
+    let x = |row: &EngineStepRow| match is_prefill {
+        true => row.tokens_mean,
+        false => (row.requests + row.requests_to) as f64 / 2.0,
+    };
+    let timed =
+        rows.iter().filter_map(|row| Some((x(row), row.p50_ns? as f64, row.timed_steps as f64)));
+    let points: Vec<(f64, f64, f64)> = timed.collect();
+    if points.len() < FEWEST_ROWS {
+        return None;
+    }
+    let mean = |of: &dyn Fn(&(f64, f64, f64)) -> f64| {
+        let weights: f64 = points.iter().map(|point| point.2).sum();
+        points.iter().map(|point| of(point) * point.2).sum::<f64>() / weights
+    };
+    let (mean_x, mean_y) = (mean(&|point| point.0), mean(&|point| point.1));
+    let spread = |a: &dyn Fn(&(f64, f64, f64)) -> f64, b: &dyn Fn(&(f64, f64, f64)) -> f64| {
+        mean(&|point| a(point) * b(point))
+    };
+    let (of_x, of_y) =
+        (|point: &(f64, f64, f64)| point.0 - mean_x, |point: &(f64, f64, f64)| point.1 - mean_y);
+    let (xx, xy, yy) = (spread(&of_x, &of_x), spread(&of_x, &of_y), spread(&of_y, &of_y));
+    let each_ns = xy / xx;
+    let r2 = xy * xy / (xx * yy);
+    (r2 >= LEAST_R2 && each_ns >= 0.0).then(|| StepFit {
+        fixed_ns: mean_y - each_ns * mean_x,
+        each_ns,
+        of: if is_prefill { "token" } else { "request" }.to_owned(),
+        r2,
+        rows: points.len() as u64,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Decode steps of each batch that take 1 ms and 10 us for each request.
+    fn decode(batches: &[u64]) -> ProcessCapture {
+        let mut process = ProcessCapture { file: "a.s2t".into(), ..ProcessCapture::default() };
+        for &requests in batches {
+            let shape = StepShape {
+                kind: StepKind::Decode,
+                prefill_requests: 0,
+                prefill_tokens: 0,
+                decode_requests: requests,
+            };
+            let group = process.engine.groups.entry(shape).or_default();
+            let work = StepWork {
+                decode_requests: requests,
+                decode_tokens: requests,
+                decode_context_tokens: requests * 100,
+                ..StepWork::default()
+            };
+            for _ in 0..10 {
+                group.steps += 1;
+                group.times.push(1_000_000 + 10_000 * requests);
+                group.work.add(&work);
+                group.timed_work.add(&work);
+            }
+        }
+        process
+    }
+
+    #[test]
+    fn a_step_time_is_split_into_what_is_fixed_and_what_each_request_adds() {
+        let (run, findings) = run(&[ProcessCapture::default(), decode(&[1, 4, 16])]);
+        let run = run.expect("an engine");
+        assert_eq!((run.file.as_str(), run.processes, findings.len()), ("a.s2t", 1, 0));
+        let [kind] = &run.kinds[..] else { panic!("{run:?}") };
+        assert_eq!((kind.stage.as_str(), kind.steps, kind.p50_ns), ("decode", 30, Some(1_040_000)));
+        assert_eq!((kind.decode_requests_mean, kind.decode_context_mean), (7.0, Some(700.0)));
+        assert_eq!(kind.rows.iter().map(|row| row.requests).collect::<Vec<_>>(), [1, 4, 16]);
+        let fit = kind.fit.as_ref().expect("a line");
+        assert!((fit.fixed_ns - 1e6).abs() < 1.0 && (fit.each_ns - 1e4).abs() < 0.01, "{fit:?}");
+        assert!((fit.r2 - 1.0).abs() < 1e-9);
+        let per_s = kind.tokens_per_s.expect("timed");
+        assert!((per_s - 210.0 / (30.0 * 1.07e-3)).abs() < 1e-6, "{per_s}");
+    }
+
+    #[test]
+    fn two_rows_have_no_line_and_many_are_joined() {
+        let (two, _) = run(&[decode(&[1, 2])]);
+        assert_eq!(two.expect("an engine").kinds[0].fit, None);
+        let (many, _) = run(&[decode(&(1..=100).collect::<Vec<_>>())]);
+        let kind = &many.expect("an engine").kinds[0];
+        assert!(kind.rows.len() <= MOST_ROWS, "{}", kind.rows.len());
+        assert_eq!(kind.rows.iter().map(|row| row.steps).sum::<u64>(), 1_000);
+        assert_eq!((kind.rows[0].requests, kind.rows[0].requests_to), (1, 5));
+    }
+
+    #[test]
+    fn numbers_that_cannot_be_are_told() {
+        let mut process = ProcessCapture::default();
+        process.engine.unsound_names = 3;
+        let (run, findings) = run(&[process]);
+        assert!(run.is_none());
+        assert!(findings[0].what.contains("3 names of steps"), "{findings:?}");
+    }
+}
