@@ -14,8 +14,6 @@ use stage2_model::Finding;
 use stage2_read::private;
 use stage2_report::operators::Annotation;
 
-pub(crate) const HOOK_DIR: &str = "hook";
-
 macro_rules! files {
     ($($path:literal),* $(,)?) => {
         &[$(($path, include_str!(concat!("../hook/", $path)))),*]
@@ -26,11 +24,15 @@ macro_rules! files {
 const FILES: &[(&str, &str)] = files![
     "sitecustomize.py",
     "stage2_annotate/__init__.py",
+    "stage2_annotate/_backend.py",
+    "stage2_annotate/_nvtx.py",
+    "stage2_annotate/engine_file.py",
     "stage2_annotate/imports.py",
     "stage2_annotate/notice.py",
     "stage2_annotate/prefill_decode.py",
     "stage2_annotate/stages.py",
     "stage2_annotate/torch_ops.py",
+    "stage2_annotate/vllm_steps.py",
 ];
 
 /// What the hook leaves in its folder once a Python has loaded it.

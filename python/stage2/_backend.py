@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Callable, Mapping, Protocol
+from typing import Any, Callable, Mapping, Protocol, Sequence
 
 from ._nvtx import NvtxClient, NvtxError
 
@@ -21,6 +21,9 @@ class Backend(Protocol):
     def pop(self) -> None:
         """Close the innermost."""
 
+    def prepare(self, name: str, fields: Sequence[str]) -> Callable[..., None]:
+        """Return what opens one of this name, called with an integer for each of `fields`."""
+
 
 class _Calls:
     """A package with functions for it. Fields have no place there."""
@@ -31,6 +34,9 @@ class _Calls:
 
     def push(self, name: str, fields: Mapping[str, Any]) -> None:
         self._push(name)
+
+    def prepare(self, name: str, fields: Sequence[str]) -> Callable[..., None]:
+        return lambda *_values: self._push(name)
 
 
 def find_backend() -> Backend | None:

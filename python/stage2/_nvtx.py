@@ -6,6 +6,8 @@ A tool gets tables of slots and writes the addresses of its functions there. We 
 from __future__ import annotations
 
 import ctypes
+import struct
+import threading
 from ctypes import (
     CFUNCTYPE,
     POINTER,
@@ -21,7 +23,7 @@ from ctypes import (
     c_uint64,
     c_void_p,
 )
-from typing import Any, Callable, Mapping
+from typing import Any, Callable, Mapping, Sequence
 
 _CORE, _MODULES = 1, 7
 _SLOTS = 16
@@ -137,6 +139,7 @@ class NvtxClient:
         Raises:
             NvtxError: It has no entry point, or refuses.
             OSError: It cannot be loaded.
+
         """
         library = ctypes.CDLL(tool)
         self._slots = _attach(library)
@@ -169,16 +172,21 @@ class NvtxClient:
             return
         held = ctypes.create_string_buffer(bytes(values), len(values))
         payload = _Payload(schema, len(values), ctypes.addressof(held))
-        attributes = _Attributes(
-            version=3,
-            size=ctypes.sizeof(_Attributes),
-            payload_type=_EXTENDED_PAYLOAD,
-            reserved=1,
-            payload=ctypes.addressof(payload),
-            message_type=_ASCII_MESSAGE,
-            message=text,
-        )
-        self._push_ex(ctypes.addressof(attributes))
+        self._push_ex(ctypes.addressof(_attributes(text, payload)))
+
+    def prepare(self, name: str, fields: Sequence[str]) -> Callable[..., None]:
+        """Return what opens a range of this name, called with an integer for each of `fields`.
+
+        Opening it so takes a fraction of the time of `push`. Integers that do not fit in 64 bits
+        raise `struct.error`.
+        """
+        text = _c_text(name)
+        fits = len(fields) <= min(_MAX_FIELDS, _MAX_BYTES // 8)
+        if self._push_ex is not None and self._register is not None and fits:
+            schema = self._schema(tuple((field, int) for field in fields))
+            if schema:
+                return _Prepared(self._push_ex, text, schema, len(fields)).push
+        return lambda *_values: self._push(text)
 
     def pop(self) -> None:
         """Close the innermost range of this thread."""
@@ -211,6 +219,36 @@ class NvtxClient:
         number = int(self._register(None, ctypes.addressof(schema)))
         self._schemas[kinds] = number
         return number
+
+
+def _attributes(text: bytes, payload: _Payload) -> _Attributes:
+    """Return the attributes of a range. The caller keeps `payload` as long as they are used."""
+    return _Attributes(
+        version=3,
+        size=ctypes.sizeof(_Attributes),
+        payload_type=_EXTENDED_PAYLOAD,
+        reserved=1,
+        payload=ctypes.addressof(payload),
+        message_type=_ASCII_MESSAGE,
+        message=text,
+    )
+
+
+class _Prepared(threading.local):
+    """What a range of one name is opened with, made once for each thread."""
+
+    def __init__(self, push: Callable[[int], Any], text: bytes, schema: int, fields: int) -> None:
+        values = struct.Struct(f"={fields}q")
+        self._held = ctypes.create_string_buffer(values.size)
+        self._payload = _Payload(schema, values.size, ctypes.addressof(self._held))
+        self._attributes = _attributes(text, self._payload)
+        self._address = ctypes.addressof(self._attributes)
+        self._pack_into = values.pack_into
+        self._push = push
+
+    def push(self, *values: int) -> None:
+        self._pack_into(self._held, 0, *values)
+        self._push(self._address)
 
 
 def _c_text(value: Any) -> bytes:

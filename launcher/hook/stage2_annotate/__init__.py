@@ -9,7 +9,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Callable, Mapping
 
-from . import imports, prefill_decode, torch_ops
+from . import imports, prefill_decode, torch_ops, vllm_steps
 from .notice import Notices
 
 ANNOTATIONS: dict[str, dict[str, Callable[[ModuleType, Notices], None]]] = {
@@ -18,6 +18,7 @@ ANNOTATIONS: dict[str, dict[str, Callable[[ModuleType, Notices], None]]] = {
         "torch": prefill_decode.install_in_torch,
         "transformers.modeling_utils": prefill_decode.install_in_transformers,
     },
+    "vllm-steps": {vllm_steps.WORKER: vllm_steps.install},
 }
 """For each annotation, what is done once which module has been imported."""
 

@@ -80,6 +80,7 @@ fn meaning(name: &str) -> &'static str {
         ("", _, "report.html") => "the same in one page for a browser",
         ("", _, "metrics.json") => "all numbers, for programs",
         ("", _, "ncu_regions.csv") => "counters of whole ranges, by ncu's range replay",
+        ("hook", "json", _) => "what a worker of the engine was configured with",
         ("hook", ..) => "code that marks ranges in the workload",
         (BASELINE_DIR, "s2t", _) => "trace file of a process in the baseline pass: ranges only",
         (COUNTERS_DIR, "s2t", _) => {

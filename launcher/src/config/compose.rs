@@ -371,7 +371,8 @@ fn with_deletion(mut error: ConfigError, deleted: &[(String, String)]) -> Config
 
 const FILE: &str = "config.yaml";
 /// Parts of the configuration that reports depend on.
-const OF_REPORTS: [&str; 6] = ["report", "model", "hardware", "operators", "roles", "stage1"];
+const OF_REPORTS: [&str; 7] =
+    ["report", "model", "hardware", "operators", "roles", "engine", "stage1"];
 /// A key among them that only a run heeds.
 const OF_RUNS: &str = "operators.annotate";
 

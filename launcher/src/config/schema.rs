@@ -11,6 +11,7 @@ use crate::tools::ncu::config::Ncu;
 use crate::tools::nsys::config::Nsys;
 use stage2_contract::settings;
 use stage2_model::TokenCounts;
+use stage2_read::engine::EngineSettings;
 use stage2_read::roles::RoleSettings;
 use stage2_report::RedactSettings;
 use stage2_report::llm::preset::ModelPreset;
@@ -28,6 +29,9 @@ pub(crate) struct Config {
     pub(crate) operators: OperatorSettings,
     #[serde(default)]
     pub(crate) roles: RoleSettings,
+    /// What the inference engine calls its steps.
+    #[serde(default)]
+    pub(crate) engine: EngineSettings,
     pub(crate) model: Models,
     pub(crate) hardware: Hardware,
     pub(crate) inputs: Inputs,

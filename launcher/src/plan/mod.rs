@@ -13,12 +13,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::config::{Config, Mode};
-use crate::hook::{self, HOOK_DIR, Hook};
+use crate::hook::{self, Hook};
 use crate::tools::Step;
 use crate::tools::ncu::config::Ncu;
 use crate::tools::nsys::config::Nsys;
 use crate::workload::Loading;
+use crate::workload::engine;
 use stage2_model::Finding;
+use stage2_read::engine::Engines;
+use stage2_read::layout::HOOK_DIR;
 use stage2_read::trace::libraries::RangeNames;
 
 pub(crate) use collect::{LIBRARY, is_split_by_loader};
@@ -257,8 +260,18 @@ pub(crate) fn bench(request: &Request<'_>) -> Plan {
 fn with_hook(request: &Request<'_>, mut passes: Vec<Pass>, mut findings: Vec<Finding>) -> Plan {
     let folder = request.run_dir.join(HOOK_DIR);
     let python_path = request.inherited.python_path.as_deref();
-    let annotate = &request.config.operators.annotate;
-    let (hook, about_it) = hook::plan(annotate, &folder, python_path, request.command);
+    let operators = &request.config.operators;
+    let mut annotate = operators.annotate.clone();
+    let engine = engine::annotation(request.command).filter(|_| operators.engine_steps);
+    if let Some((steps, why)) = engine.filter(|(steps, _)| !annotate.contains(steps)) {
+        annotate.push(steps);
+        findings.push(Finding::note(
+            format!("the engine marks its steps in this run ({}): {why}", steps.word()),
+            "a range around each step, with its requests and tokens, costs some microseconds a step",
+            "leave the workload as it is with operators.engine_steps=false",
+        ));
+    }
+    let (hook, about_it) = hook::plan(&annotate, &folder, python_path, request.command);
     findings.extend(about_it);
     for pass in &mut passes {
         pass.environment.extend(hook.iter().flat_map(|hook| hook.environment.clone()));
@@ -269,7 +282,8 @@ fn with_hook(request: &Request<'_>, mut passes: Vec<Pass>, mut findings: Vec<Fin
         hook,
         keep_going: request.keep_going,
         names: RangeNames::with(&request.config.report.library_domains)
-            .and_roles(request.config.roles.clone()),
+            .and_roles(request.config.roles.clone())
+            .and_engines(Engines::of(&request.config.engine).unwrap_or_default()),
         findings,
     }
 }

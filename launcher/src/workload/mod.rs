@@ -1,5 +1,6 @@
 //! The command of the workload -> the program that will run, and whether it can load the collector.
 
+pub(crate) mod engine;
 mod hydra_app;
 mod loading;
 

@@ -1,0 +1,1 @@
+../../../python/stage2/_backend.py
