@@ -1,0 +1,76 @@
+"""Whether the bundle of an engine says what ran, against what the load generator printed.
+
+    check_engines.py BUNDLE LOG [requests=N] [calls=N] [ranks=N] [batches=N,N...]
+
+Prompts have 512 tokens and 64 new ones. Prints a line for each check; status 1: one failed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+PROMPT, NEW = 512, 64
+
+
+def checks(report: dict[str, Any], log: str, expected: dict[str, str]) -> list[tuple[bool, str]]:
+    """Return each check of `report` as whether it holds, and what was found."""
+    run = report.get("engine") or {}
+    kinds = {kind["stage"]: kind for kind in run.get("kinds", [])}
+    lines = {line["label"]: line["text"] for line in report["answer"]["lines"]}
+    decode, prefill = kinds.get("decode"), kinds.get("prefill")
+    found = [
+        (run.get("engine") == "vllm" and bool(run.get("version")), f"engine {run.get('version')}"),
+        (decode is not None and prefill is not None, f"kinds {sorted(kinds)}"),
+        (lines.get("coverage", "").startswith("complete"), f"coverage: {lines.get('coverage')}"),
+        ("decode " in lines.get("floor", ""), f"floor: {lines.get('floor')}"),
+    ]
+    if decode is None or prefill is None:
+        return found
+    found.append(
+        (run["processes"] == int(expected.get("ranks", 1)), f"{run['processes']} processes")
+    )
+    if "batches" in expected:
+        wanted = {int(batch) for batch in expected["batches"].split(",")}
+        rows = {row["requests"] for row in decode["rows"] if row["timed_steps"] > NEW}
+        found.append((wanted <= rows, f"batches with many steps {sorted(rows)}"))
+    if "calls" in expected:
+        found += of_calls(kinds, log, int(expected["calls"]), int(expected["requests"]))
+    return found
+
+
+def of_calls(kinds: dict[str, Any], log: str, calls: int, requests: int) -> list[tuple[bool, str]]:
+    """Check steps against calls of as many requests side by side."""
+    read = [kinds[kind] for kind in ("prefill", "mixed") if kind in kinds]
+    # The engine warms itself up with prompts that are far shorter.
+    rows = [row for kind in read for row in kind["rows"] if row["tokens_mean"] >= PROMPT]
+    tokens = sum(kind["prefill_tokens_mean"] * kind["steps"] for kind in read)
+    decode = kinds["decode"]
+    steps = calls * (NEW - 1)
+    ours = decode["timed_ns"] / max(decode["timed_steps"], 1) * steps
+    ours += sum((row["p50_ns"] or 0) * row["steps"] for row in rows)
+    said = [float(text) for text in re.findall(r"^generate \d+: ([0-9.]+) s", log, re.MULTILINE)]
+    ratio = ours / 1e9 / sum(said) if said else 0.0
+    return [
+        (abs(tokens - calls * requests * PROMPT) <= 256, f"{tokens:.0f} tokens of prompts"),
+        (steps <= decode["steps"] <= steps + 4 * calls, f"{decode['steps']} decode steps"),
+        (len(said) == calls and 0.9 < ratio < 1.1, f"steps take {ratio:.3f} of what calls took"),
+    ]
+
+
+def main() -> int:
+    """Check the bundle that the command line names."""
+    bundle, log, *rest = sys.argv[1:]
+    expected = dict(word.split("=", 1) for word in rest)
+    report = json.loads(Path(bundle, "metrics.json").read_text())
+    found = checks(report, Path(log).read_text(errors="replace"), expected)
+    for holds, what in found:
+        print("ok  " if holds else "FAIL", what)
+    return 0 if all(holds for holds, _ in found) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# vLLM under stage2-launch, without a word of configuration: what its reports have to say, against what
+# vLLM itself and the load generator measured.
+#   bash tests/gpu/engines.sh VLLM OUT     (two GPUs; VLLM: a folder with gen.py and client.py of the dummy
+#                                          model, whose packages are on PYTHONPATH)
+# Needs stage2-launch and libstage2.so of one build (STAGE2_LAUNCH, or on PATH). CASES=graphs,serve runs some.
+set -u
+vllm=${1:?a folder with gen.py and client.py} out=${2:?a folder for the bundles}
+here=$(cd "$(dirname "$0")" && pwd)
+launch=${STAGE2_LAUNCH:-stage2-launch}
+cases=${CASES:-graphs,eager,serve,ranks}
+failed=0
+mkdir -p "$out"
+
+# case_of NAME EXPECTED... -- [OPTION...] -- COMMAND...: a bundle, and what check_engines.py has to find in it.
+case_of() {
+  local name=$1 expected=()
+  shift
+  case ",$cases," in *",$name,"*) ;; *) return 0 ;; esac
+  while [ "$1" != -- ]; do expected+=("$1"); shift; done
+  shift
+  local began=$SECONDS
+  timeout -k 10 "${LIMIT:-200}" "$launch" run --light --run-dir "$out/$name" "$@" >"$out/$name.log" 2>&1
+  echo "== $name: status $? after $((SECONDS - began)) s"
+  python3 "$here/check_engines.py" "$out/$name" "$out/$name.log" "${expected[@]}" || failed=1
+}
+
+case_of graphs requests=16 calls=3 -- -- python3 "$vllm/gen.py"
+case_of eager requests=16 calls=3 -- -- python3 "$vllm/gen.py" --eager
+case_of ranks requests=16 calls=3 ranks=2 -- -- python3 "$vllm/gen.py" --tp 2
+
+python3 "$vllm/gen.py" --make-model-only "$out/dummy-llama" >/dev/null
+cat >"$out/serve.sh" <<S
+python3 -m vllm.entrypoints.cli.main serve "$out/dummy-llama" --served-model-name dummy \
+  --load-format dummy --skip-tokenizer-init --dtype bfloat16 --max-model-len 2048 --max-num-seqs 32 \
+  --gpu-memory-utilization 0.5 --no-enable-prefix-caching --host 127.0.0.1 --port 8000 &
+server=\$!
+for n in 1 2 4 8 16 32; do
+  env -u LD_PRELOAD -u CUDA_INJECTION64_PATH -u NVTX_INJECTION64_PATH \
+    python3 "$vllm/client.py" --n \$n --calls 2 --new 64
+done
+kill -INT \$server
+wait \$server
+S
+# The command shows no engine here.
+case_of serve batches=1,2,4,8,16,32 -- --annotate vllm-steps -- bash "$out/serve.sh"
+exit $failed

@@ -1,0 +1,67 @@
+"""What check_engines.py accepts, and what it does not."""
+
+from __future__ import annotations
+
+import copy
+import unittest
+from typing import Any
+
+from check_engines import checks
+
+LOG = "generate 0: 0.250 s, 16 requests\ngenerate 1: 0.250 s, 16 requests\n"
+
+
+def report() -> dict[str, Any]:
+    """Return the report of two calls of 16 requests whose steps are as they should be."""
+    step = {"steps": 126, "timed_steps": 124, "timed_ns": 124 * 3_500_000, "rows": []}
+    prompts = {"steps": 2, "prefill_tokens_mean": 16 * 512.0}
+    row = {"tokens_mean": 8192.0, "p50_ns": 30_000_000, "steps": 2}
+    return {
+        "engine": {
+            "engine": "vllm",
+            "version": "0.26.0",
+            "processes": 1,
+            "kinds": [{"stage": "decode", **step}, {"stage": "prefill", "rows": [row], **prompts}],
+        },
+        "answer": {
+            "lines": [
+                {"label": "coverage", "text": "complete: all"},
+                {"label": "floor", "text": "decode 0.7 ms per instance"},
+            ]
+        },
+    }
+
+
+def failed(changed: dict[str, Any], **expected: str) -> list[str]:
+    """Return what failed."""
+    found = checks(changed, LOG, {"calls": "2", "requests": "16", **expected})
+    return [what for holds, what in found if not holds]
+
+
+class CheckEngines(unittest.TestCase):
+    def test_a_sound_bundle_passes(self) -> None:
+        self.assertEqual(failed(report()), [])
+
+    def test_each_thing_that_is_wrong_is_found(self) -> None:
+        def change(path: list[Any], value: Any) -> list[str]:
+            changed = copy.deepcopy(report())
+            place = changed
+            for key in path[:-1]:
+                place = place[key]
+            place[path[-1]] = value
+            return failed(changed)
+
+        kinds = ["engine", "kinds"]
+        self.assertIn("engine None", change(["engine"], None)[0])
+        self.assertIn("kinds", change(kinds, report()["engine"]["kinds"][:1])[0])
+        self.assertIn("tokens", change([*kinds, 1, "prefill_tokens_mean"], 4096.0)[0])
+        self.assertIn("decode steps", change([*kinds, 0, "steps"], 63)[0])
+        self.assertIn("of what calls took", change([*kinds, 0, "timed_ns"], 10**9)[0])
+        self.assertIn("processes", change(["engine", "processes"], 2)[0])
+        self.assertIn("coverage", change(["answer", "lines", 0, "text"], "PARTIAL: lost")[0])
+        self.assertIn("floor", change(["answer", "lines", 1, "text"], "needs model")[0])
+        self.assertIn("batches", failed(report(), batches="1,2")[0])
+
+
+if __name__ == "__main__":
+    unittest.main()
