@@ -2,7 +2,8 @@
 //!
 //! A step lasts from its begin to that of the next one of its thread: between the two ranges the engine
 //! schedules, samples and answers. That holds where the next step goes on with a request. Before a step that
-//! only begins new ones, the engine may have waited for them to come: such a pause is counted apart.
+//! only begins new ones, the engine may have waited for them to come: such a pause is counted apart. The
+//! first step of a process, which loads and compiles, is not timed where its kind has others.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -84,6 +85,8 @@ pub(super) struct StepFollower {
     /// Threads of the ranges that are open.
     open: HashMap<u64, u32>,
     found: EngineSteps,
+    /// The first step of the process, cold: it is timed where its kind has no other.
+    first: Option<(StepShape, u64, StepWork)>,
     kept: usize,
     share: Share,
 }
@@ -139,6 +142,7 @@ impl StepFollower {
             prefill_tokens: work.prefill_tokens,
             decode_requests: work.decode_requests,
         };
+        let is_first = self.found.steps() == 0;
         let groups = &mut self.found.groups;
         if groups.len() >= MOST_SHAPES && !groups.contains_key(&shape) {
             self.found.other_steps += 1;
@@ -148,6 +152,9 @@ impl StepFollower {
         group.steps += 1;
         group.work.add(&work);
         match next {
+            Some((start, next)) if next.goes_on() && is_first => {
+                self.first = Some((shape, start.saturating_sub(step.start), work));
+            }
             Some((start, next)) if next.goes_on() => {
                 self.kept += usize::from(group.times.push(start.saturating_sub(step.start)));
                 group.timed_work.add(&work);
@@ -170,6 +177,18 @@ impl StepFollower {
         let waiting: Vec<Range> =
             self.threads.values_mut().filter_map(|t| t.before.take()).collect();
         waiting.into_iter().for_each(|step| self.end(step, None));
+        let groups = &mut self.found.groups;
+        if let Some((first, ns, work)) = self.first {
+            let is_timed = |(shape, group): (&StepShape, &StepGroup)| {
+                shape.kind == first.kind && group.times.count() > 0
+            };
+            if !groups.iter().any(is_timed)
+                && let Some(group) = groups.get_mut(&first)
+            {
+                group.times.push(ns);
+                group.timed_work.add(&work);
+            }
+        }
         self.found
     }
 }
@@ -216,6 +235,9 @@ mod tests {
     #[test]
     fn a_step_lasts_until_the_next_one_that_goes_on_with_a_request() {
         let found = follow(&[
+            // The first one of a process compiles and loads.
+            (10, 90, Some(prefill(512))),
+            (95, 98, Some(decode(1))),
             (100, 150, Some(prefill(512))),
             (200, 220, Some(decode(1))),
             (230, 250, Some(decode(1))),
@@ -227,16 +249,23 @@ mod tests {
         let prefills = group(&found, StepKind::Prefill);
         assert_eq!(
             (prefills.steps, prefills.times.count(), prefills.times.max()),
-            (2, 2, Some(100))
+            (3, 2, Some(100))
         );
         let decodes = group(&found, StepKind::Decode);
         assert_eq!(
             (decodes.steps, decodes.times.count(), decodes.times.median()),
-            (4, 2, Some(30))
+            (5, 2, Some(30))
         );
-        assert_eq!((decodes.work.decode_tokens, decodes.timed_work.decode_tokens), (4, 2));
-        assert_eq!((found.pauses, found.pause_ns), (1, 9_000 - 280));
-        assert_eq!(found.extent, Some((100, 9_120)));
+        assert_eq!((decodes.work.decode_tokens, decodes.timed_work.decode_tokens), (5, 2));
+        assert_eq!((found.pauses, found.pause_ns), (2, 2 + 9_000 - 280));
+        assert_eq!(found.extent, Some((10, 9_120)));
+    }
+
+    #[test]
+    fn the_first_step_of_a_process_is_timed_where_its_kind_has_no_other() {
+        let found = follow(&[(10, 90, Some(prefill(512))), (100, 110, Some(decode(1)))]);
+        let prefills = group(&found, StepKind::Prefill);
+        assert_eq!((prefills.times.median(), prefills.timed_work.prefill_tokens), (Some(90), 512));
     }
 
     #[test]

@@ -103,7 +103,7 @@ fn stage<'r>(report: &Report, index: &StageIndex<'_>, row: &'r StageRow) -> Answ
     let late = of_stage(&index.late, stage);
     let of_stage = Stage { collectives, late, measured, window: window.as_ref().ok() };
     let gain = of_stage.largest_gain(takeaways, &floor);
-    let saved_ns = gain.saved.zip(whole_window_ns(report, row)).map(|(part, ns)| part * ns as f64);
+    let saved_ns = gain.saved.zip(usual_window_ns(report, row)).map(|(part, ns)| part * ns as f64);
     AnsweredStage {
         row,
         why_no_window: window.as_ref().err().copied(),
@@ -127,6 +127,15 @@ fn stage<'r>(report: &Report, index: &StageIndex<'_>, row: &'r StageRow) -> Answ
             floor,
             first: gain.step,
         },
+    }
+}
+
+/// The window of a stage in the whole run without its first, cold instance where that can be told apart: an
+/// engine compiles in it for longer than it serves.
+fn usual_window_ns(report: &Report, row: &StageRow) -> Option<u64> {
+    match row.warm.as_ref().filter(|_| is_warm(report, row)) {
+        Some(warm) => Some(warm.gpu_window_ns),
+        None => whole_window_ns(report, row),
     }
 }
 
