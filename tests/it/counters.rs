@@ -241,7 +241,7 @@ fn holds(it: bool, otherwise: impl FnOnce() -> String) -> Result<(), String> {
 
 #[test]
 fn sampling_that_fails_once_begins_anew() {
-    in_one_of_several("on@100", "pm-break=6", |left, expected| {
+    in_one_of_several("on@500", "pm-break=6", |left, expected| {
         holds(left.stderr().is_empty(), || left.stderr())?;
         let note = left.trace().meta("counters.note").unwrap_or_default();
         let told = note.contains("sampling began anew") && note.contains("decode samples");
