@@ -101,7 +101,7 @@ pub struct StepTimes {
     pub std_ns: Option<u64>,
     /// Tokens of one sequence in a step; null: not known.
     pub tokens_per_step: Option<u64>,
-    /// Mean requests of a step of an engine; null: it is none.
+    /// Mean number of requests in a step of an engine; null: not a step of an engine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<f64>,
     /// They are of the first, cold instance of the stage, because it has no other.
@@ -146,7 +146,7 @@ pub enum StepUnit {
     RangeWithin,
     /// A repeating sequence of kernels.
     Inferred,
-    /// A step of an inference engine, from its begin to that of the next one.
+    /// A step of an inference engine, which lasts until the next one begins.
     OfEngine,
 }
 

@@ -5,26 +5,26 @@ use serde::{Deserialize, Serialize};
 /// What an inference engine did.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EngineRun {
-    /// Name of its adapter; null: the ranges say by their fields what they work on.
+    /// Name of the engine; null: only the fields of its ranges say what they work on.
     pub engine: Option<String>,
-    /// Version that the engine gives itself; null: nobody asked it.
+    /// Version of the engine; null: not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// The trace file whose steps these are: of several processes with steps, that with the most of them.
+    /// The trace file that the steps are from: the one with the most steps.
     pub file: String,
-    /// Processes that ran steps: the ranks of the engine.
+    /// Number of processes that ran steps, i.e. of ranks of the engine.
     pub processes: u64,
-    /// One for each kind of step; the kind that took the most time first.
+    /// The kinds of steps, by total time in descending order.
     pub kinds: Vec<EngineSteps>,
-    /// Pauses before steps that only begin requests: the engine may have waited for them.
+    /// Pauses before steps that only start requests: the engine may have waited for them to arrive.
     pub pauses: u64,
-    /// Their time, ns.
+    /// Total time of these pauses, ns.
     pub pause_ns: u64,
-    /// From the first begin to the last end of a step, ns.
+    /// Time from the begin of the first step to the end of the last one, ns.
     pub extent_ns: u64,
-    /// Steps of further shapes than are told apart; they are in no row.
+    /// Steps that are in no row, because there are too many different batches.
     pub other_steps: u64,
-    /// Names of ranges that are those of steps, with numbers that cannot be.
+    /// Names that look like those of steps but hold impossible numbers.
     pub unsound_names: u64,
 }
 
@@ -33,65 +33,65 @@ pub struct EngineRun {
 pub struct EngineSteps {
     /// The kind, which is the name of the stage: `prefill`, `decode`, `mixed`, `verify`.
     pub stage: String,
-    /// All of them.
+    /// Number of steps.
     pub steps: u64,
-    /// Those that another step followed at once: the times are those from begin to begin of these.
+    /// Number of steps that another one followed at once. The times, from begin to begin, are of these.
     pub timed_steps: u64,
-    /// Their time in all, ns.
+    /// Total time of the timed steps, ns.
     pub timed_ns: u64,
-    /// Median, ns; null: none is timed.
+    /// Median time, ns; null: no step is timed.
     pub p50_ns: Option<u64>,
-    /// 99th percentile, ns; null of fewer than 100.
+    /// 99th percentile, ns; null for too few steps ([`P99_VALUES`](stage2_contract::stats::P99_VALUES)).
     pub p99_ns: Option<u64>,
-    /// Mean requests whose prompt was read.
+    /// Mean number of requests whose prompt was read.
     pub prefill_requests_mean: f64,
-    /// Mean tokens of prompts.
+    /// Mean number of prompt tokens.
     pub prefill_tokens_mean: f64,
-    /// Mean requests that got their next token.
+    /// Mean number of requests whose next token was generated.
     pub decode_requests_mean: f64,
-    /// Mean tokens that these had after the step; null: the engine does not say.
+    /// Mean sum of their context lengths after the step, tokens; null: not known.
     pub decode_context_mean: Option<f64>,
-    /// Tokens that timed steps worked on in a second: of prefill those of prompts, else one for each
+    /// Tokens per second over the timed steps: for prefill the prompt tokens, else one token for each
     /// request that decodes.
     pub tokens_per_s: Option<f64>,
-    /// By requests, for prefill by tokens; ascending.
+    /// Steps by number of requests, for prefill by number of tokens; ascending.
     pub rows: Vec<EngineStepRow>,
-    /// A line through the medians of the rows; null: they are too few, or it does not fit.
+    /// A line through the medians of the rows; null: there are too few rows, or it fits badly.
     pub fit: Option<StepFit>,
 }
 
-/// Steps of one kind with about as much work.
+/// Steps of one kind with about the same amount of work.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EngineStepRow {
-    /// Requests of a step, or the fewest of the row.
+    /// Smallest number of requests in a step.
     pub requests: u64,
-    /// The most of the row.
+    /// Largest number of requests in a step.
     pub requests_to: u64,
-    /// Mean new tokens of a step: of prompts, and one or more for each request that decodes.
+    /// Mean number of new tokens in a step: prompt tokens and generated ones.
     pub tokens_mean: f64,
-    /// Mean tokens that all requests of a step have after it; null: the engine does not say.
+    /// Mean sum of the context lengths after the step, tokens; null: not known.
     pub context_mean: Option<f64>,
-    /// All steps.
+    /// Number of steps.
     pub steps: u64,
-    /// Those of the times.
+    /// Number of timed steps.
     pub timed_steps: u64,
-    /// Median, ns.
+    /// Median time, ns; null: no step is timed.
     pub p50_ns: Option<u64>,
-    /// 99th percentile, ns; null of fewer than 100.
+    /// 99th percentile, ns; null for too few steps.
     pub p99_ns: Option<u64>,
 }
 
-/// Time of a step = fixed + each x count.
+/// Time of a step = fixed + each x number of requests or tokens.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StepFit {
-    /// What a step of no request would take, ns.
+    /// Time that every step takes, ns.
     pub fixed_ns: f64,
-    /// What each further one takes, ns.
+    /// Time that each request or token adds, ns.
     pub each_ns: f64,
-    /// One of what: `request` or `token`.
+    /// What is counted: `request` or `token`.
     pub of: String,
-    /// Share of the variance of the medians that the line explains: 1 is all.
+    /// Coefficient of determination.
     pub r2: f64,
-    /// Rows that it goes through.
+    /// Number of rows.
     pub rows: u64,
 }

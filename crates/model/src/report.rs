@@ -72,7 +72,7 @@ pub struct Report {
     /// What ran in the median step of each stage.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub step_timelines: Vec<StepTimeline>,
-    /// Steps of an inference engine, by what they worked on; null: no range says so.
+    /// Steps of an inference engine by batch; null: no range says what it works on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine: Option<EngineRun>,
     /// Windows of the model's stages, joined; null: it has none, or nobody looked.

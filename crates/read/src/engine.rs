@@ -1,81 +1,62 @@
-//! Adapters of inference engines (`conf/engine`), and the names of ranges -> what a step of an engine works on,
-//! and which module of the model a range is.
+//! Adapters of inference engines (`conf/engine`) and names of ranges -> what a step of an engine works on, or
+//! which module of the model a range stands for.
 //!
-//! An adapter is data: regular expressions, whose named groups are the numbers of a step. The crate `regex`
-//! matches in time linear in the name, whatever the expression.
+//! An adapter is data: regular expressions whose named groups hold the numbers of a step. The crate `regex`
+//! matches in linear time, whatever the expression.
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
 use regex::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
+use stage2_model::Finding;
 use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 
-/// Longer names are no names of steps, bytes.
+/// Names longer than this are not matched, bytes.
 const LONGEST_NAME: usize = 4 << 10;
-/// A compiled expression may take so much memory, bytes.
+/// Limit for the memory of a compiled expression, bytes.
 const EXPRESSION_BYTES: usize = 1 << 20;
-/// Expressions of an adapter.
+/// Limit for the number of expressions of an adapter.
 const MOST_EXPRESSIONS: usize = 64;
-/// Names that no engine gives its steps: an expression that fits one of them fits everything.
+/// Names that no engine gives its steps: an expression that matches one of them matches everything.
 const NO_NAMES: [&str; 3] = ["", "x", "a range of no engine 7"];
-/// The group that holds the path of a module.
+/// Name of the group that holds the path of a module.
 const MODULE: &str = "module";
 
-/// What a step of an engine does; its text is the name of the stage.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Display,
-    EnumString,
-    IntoStaticStr,
-    VariantArray,
-    Serialize,
-    Deserialize,
-)]
-#[serde(rename_all = "lowercase")]
+/// What a step of an engine does. Its text is the name of the stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Display)]
 #[strum(serialize_all = "lowercase")]
 pub enum StepKind {
-    /// It reads prompts only.
+    /// It only reads prompts.
     Prefill,
-    /// It makes the next token of each request.
+    /// It generates the next token of each request.
     Decode,
-    /// Both, in one batch.
+    /// It does both in one batch.
     Mixed,
-    /// It checks drafted tokens.
+    /// It verifies drafted tokens.
     Verify,
-    /// It drafts them.
-    Draft,
-    /// It has no token to work on.
-    Idle,
 }
 
 /// What a step works on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StepWork {
-    /// Requests without a token of their own yet.
+    /// Requests that have not generated a token yet.
     pub prefill_requests: u64,
-    /// Tokens of prompts that the step reads.
+    /// Prompt tokens that the step reads.
     pub prefill_tokens: u64,
-    /// Tokens that these requests have after the step.
+    /// Length of the contexts of these requests after the step, tokens.
     pub prefill_context_tokens: u64,
-    /// Requests that get their next token.
+    /// Requests whose next token is generated.
     pub decode_requests: u64,
-    /// New tokens of these: more than one each where drafted tokens are checked.
+    /// New tokens of these requests: more than one each if drafted tokens are verified.
     pub decode_tokens: u64,
-    /// Tokens that these requests have after the step.
+    /// Length of the contexts of these requests after the step, tokens.
     pub decode_context_tokens: u64,
-    /// Drafted tokens that the step checks.
+    /// Drafted tokens that the step verifies.
     pub draft_tokens: u64,
 }
 
-/// A number of a step: its name among the groups of an expression and the fields of a range.
+/// A number of a step. Groups of expressions and fields of ranges use the same names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "snake_case")]
 enum Number {
@@ -89,7 +70,7 @@ enum Number {
 }
 
 impl StepWork {
-    /// The work of a range with these fields; nothing where they name no requests.
+    /// The work of a range with these fields; none if no field counts requests.
     pub fn of_fields<'f>(fields: impl Iterator<Item = (&'f [u8], u64)>) -> Option<Self> {
         let mut work = Self::default();
         let mut has_requests = false;
@@ -102,18 +83,17 @@ impl StepWork {
         (has_requests && work.is_sound()).then_some(work)
     }
 
-    /// What it is, by what it works on.
+    /// The kind of a step that does this work.
     pub fn kind(&self) -> StepKind {
         match (self.prefill_requests > 0, self.decode_requests > 0) {
             (true, true) => StepKind::Mixed,
             (true, false) => StepKind::Prefill,
-            (false, true) if self.draft_tokens > 0 => StepKind::Verify,
-            (false, true) => StepKind::Decode,
-            (false, false) => StepKind::Idle,
+            (false, _) if self.draft_tokens > 0 => StepKind::Verify,
+            (false, _) => StepKind::Decode,
         }
     }
 
-    /// Whether a request that an earlier step has begun goes on in it.
+    /// Whether the step continues a request that an earlier step started.
     pub fn goes_on(&self) -> bool {
         self.decode_requests > 0
     }
@@ -139,10 +119,11 @@ impl StepWork {
         }
     }
 
-    /// Every request has at least one token, and no token is without a request.
+    /// There is a request, each has at least one token, and no token is without a request.
     fn is_sound(&self) -> bool {
         let fits = |requests: u64, tokens: u64| tokens >= requests && (requests > 0 || tokens == 0);
-        fits(self.prefill_requests, self.prefill_tokens)
+        (self.prefill_requests > 0 || self.decode_requests > 0)
+            && fits(self.prefill_requests, self.prefill_tokens)
             && (self.decode_tokens == 0 || fits(self.decode_requests, self.decode_tokens))
     }
 }
@@ -151,32 +132,32 @@ impl StepWork {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EngineSettings {
-    /// What the engine is called; null: the built-in adapter whose expressions fit the ranges.
+    /// Name of the engine; null: the built-in adapter whose expressions match.
     pub name: Option<String>,
-    /// Expressions of names of ranges around a step; the named groups are the numbers of [`StepWork`].
+    /// Expressions for names of ranges around a step. The named groups are the numbers of [`StepWork`].
     pub steps: Vec<String>,
-    /// Expressions of names of ranges of a module; the group `module` is its path.
+    /// Expressions for names of ranges around a module. The group `module` is its path.
     pub modules: Vec<String>,
-    /// Expressions of names of ranges that hold no work, and are left out.
+    /// Expressions for names of ranges that hold no work. They are left out.
     pub empty: Vec<String>,
 }
 
 /// Why an adapter cannot be used.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum AdapterError {
-    /// It is no regular expression, or too large a one.
-    #[error("{expression:?} is no regular expression that can be used: {why}")]
+    /// It is not a regular expression, or it is too large.
+    #[error("{expression:?} is not a usable regular expression: {why}")]
     Expression {
         /// The expression.
         expression: String,
         /// What is wrong with it.
         why: String,
     },
-    /// Everything fits it.
-    #[error("{0:?} fits every name: write out what only a step of the engine is called")]
-    FitsEverything(String),
-    /// A group that is none of the numbers.
-    #[error("{expression:?} has the group {group:?}; those that are known: {known}")]
+    /// It matches everything.
+    #[error("{0:?} matches every name: spell out what only steps of this engine are called")]
+    MatchesEverything(String),
+    /// One of its groups is not a number of a step.
+    #[error("{expression:?} has the unknown group {group:?}; known groups: {known}")]
     Group {
         /// The expression.
         expression: String,
@@ -185,25 +166,36 @@ pub enum AdapterError {
         /// All groups that are known.
         known: String,
     },
-    /// More expressions than are tried.
+    /// It has too many expressions.
     #[error("it has more than {MOST_EXPRESSIONS} expressions")]
     TooMany,
+}
+
+impl AdapterError {
+    /// The finding for an adapter that is not used.
+    pub fn finding(&self) -> Finding {
+        Finding::warning(
+            format!("the engine's adapter cannot be used: {self}"),
+            "the built-in adapters are used instead",
+            "correct `engine`, and write the reports again",
+        )
+    }
 }
 
 /// What the name of a range says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Named {
-    /// It is around a step of the engine.
+    /// The range is a step of the engine.
     Step(StepWork),
-    /// It is around a module of the model: its path, layers by `*`.
+    /// The range is a call of a module. Its path has `*` for the number of the layer.
     Module(String),
-    /// It holds no work.
+    /// The range holds no work.
     Empty,
-    /// It is named as a step is, but its numbers cannot be.
+    /// The name looks like that of a step, but its numbers are impossible.
     Unsound,
 }
 
-/// An adapter that can be used.
+/// An adapter, ready to match.
 #[derive(Debug)]
 struct Adapter {
     name: String,
@@ -212,7 +204,7 @@ struct Adapter {
     empty: Vec<Regex>,
 }
 
-/// The adapters that names of ranges are held against.
+/// The adapters that names of ranges are matched against.
 #[derive(Clone)]
 pub struct Engines(Arc<Vec<Adapter>>);
 
@@ -253,12 +245,12 @@ impl Engines {
         }
     }
 
-    /// No adapter: every range keeps its own name.
+    /// Without adapters: every range keeps its own name.
     pub fn none() -> Self {
         Self(Arc::new(Vec::new()))
     }
 
-    /// What the name of a range says, and the engine that it is of.
+    /// The engine whose adapter matches the name of a range, and what the name says.
     pub fn read(&self, name: &[u8]) -> Option<(&str, Named)> {
         let name = std::str::from_utf8(name).ok().filter(|name| name.len() <= LONGEST_NAME)?;
         self.0.iter().find_map(|adapter| Some((adapter.name.as_str(), adapter.read(name)?)))
@@ -306,7 +298,7 @@ fn expression(text: &str, groups: &[&str]) -> Result<Regex, AdapterError> {
         why: error.to_string(),
     })?;
     if NO_NAMES.iter().any(|name| regex.is_match(name)) {
-        return Err(AdapterError::FitsEverything(text.to_owned()));
+        return Err(AdapterError::MatchesEverything(text.to_owned()));
     }
     match regex.capture_names().flatten().find(|group| !groups.contains(group)) {
         Some(group) => Err(AdapterError::Group {
@@ -327,10 +319,15 @@ fn work(step: &Regex, found: &regex::Captures<'_>) -> Named {
             Err(_) => return Named::Unsound,
         }
     }
-    if work.is_sound() { Named::Step(work) } else { Named::Unsound }
+    match work.is_sound() {
+        true => Named::Step(work),
+        // Nothing was scheduled for this step.
+        false if work == StepWork::default() => Named::Empty,
+        false => Named::Unsound,
+    }
 }
 
-/// The path of a module without the class in front of it, and with `*` in place of the numbers of layers.
+/// The path of a module without the leading class, and with `*` for the numbers of layers.
 fn joined_layers(path: &str) -> String {
     let (class, rest) = path.split_once('.').unwrap_or(("", path));
     let path = if class.starts_with(char::is_uppercase) { rest } else { path };
@@ -385,8 +382,8 @@ mod tests {
         let name =
             "execute_65_context_2(sq64sk96sqsq2048sqsk3072)_generation_1(sq1sk33sqsq1sqsk33)";
         assert_eq!(read(name), step(detailed));
-        let idle = read("execute_context_0(0)_generation_0(0)").expect("a step").1;
-        assert!(matches!(idle, Named::Step(work) if work.kind() == StepKind::Idle));
+        let idle = read("execute_context_0(0)_generation_0(0)").map(|(_, named)| named);
+        assert_eq!(idle, Some(Named::Empty));
     }
 
     #[test]
@@ -417,12 +414,14 @@ mod tests {
     #[test]
     fn an_adapter_that_cannot_be_used_says_why() {
         let error = |step: &str| adapter(&[step]).err().map(|error| error.to_string());
-        assert!(error(".*").is_some_and(|text| text.contains("fits every name")));
-        assert!(error("(?<decode_requests>\\d*)").is_some_and(|text| text.contains("fits every")));
+        assert!(error(".*").is_some_and(|text| text.contains("matches every name")));
+        assert!(
+            error("(?<decode_requests>\\d*)").is_some_and(|text| text.contains("matches every"))
+        );
         let group = error("step (?<batch>\\d+)").expect("an error");
         assert!(group.contains("\"batch\"") && group.contains("decode_requests"), "{group}");
-        assert!(error("step (").is_some_and(|text| text.contains("no regular expression")));
-        assert!(error("step (a{1000}){1000}").is_some_and(|text| text.contains("no regular")));
+        assert!(error("step (").is_some_and(|text| text.contains("not a usable regular")));
+        assert!(error("step (a{1000}){1000}").is_some_and(|text| text.contains("not a usable")));
         assert!(adapter(&["step"; 65]).is_err());
         // Expressions that backtrack without end elsewhere.
         let engines = adapter(&["step (a+)+b (?<decode_requests>\\d+)"]).expect("it is sound");
@@ -440,5 +439,6 @@ mod tests {
         assert_eq!(of(&[("tokens", 8)]), None);
         assert_eq!(of(&[("prefill_requests", 0), ("prefill_tokens", 5)]), None);
         assert_eq!(of(&[("decode_requests", 8)]).map(|work| work.kind()), Some(StepKind::Decode));
+        assert_eq!(of(&[("decode_requests", 0)]), None);
     }
 }

@@ -9,12 +9,12 @@ use super::table::{Table, decimal, sentence};
 /// Heading of the section.
 pub(super) const TITLE: &str = "Engine Steps";
 
-/// What the times are.
-const MEANING: &str = "A step lasts from its begin to that of the next one, so scheduling, sampling and \
-    bookkeeping between them belong to it; where the next step only begins requests, the engine may have \
-    waited for them, and the step is not timed";
+/// How the times are taken.
+const MEANING: &str = "A step lasts until the next one begins, so it includes scheduling, sampling and \
+    bookkeeping. A step is not timed if the next one only starts requests, because the engine may have \
+    waited for them to arrive";
 
-/// The section: who ran the steps, a sentence for each kind, and, unless it is `brief`, the tables.
+/// The section: the engine, a sentence for each kind of step and, unless `brief`, the tables.
 pub(super) fn section(report: &Report, brief: bool) -> String {
     let Some(run) = &report.engine else { return String::new() };
     let mut out = format!("{}\n\n", sentence(&about(run)));
@@ -37,19 +37,21 @@ fn about(run: &EngineRun) -> String {
         Some(version) => format!("{name} {version}"),
         None => name.to_owned(),
     });
-    let who = named.unwrap_or_else(|| "an engine that says what its steps work on".to_owned());
+    let who = named.unwrap_or_else(|| "an engine without a name".to_owned());
     let ranks = match processes {
         1 => String::new(),
-        many => format!(" in {many} processes, of which one is shown ({})", run.file),
+        many => format!(" in {many} processes; the steps are those of {}", run.file),
     };
     let other = match run.other_steps {
         0 => String::new(),
-        steps => format!("; {} of further sizes are in no row", counted(steps, "step")),
+        steps => {
+            format!("; {} in no row, because there are too many batches", counted(steps, "step"))
+        }
     };
     let paused = match pauses {
         0 => String::new(),
         _ => format!(
-            "; it paused {} before steps that only begin requests, for {} ms ({} % of the time)",
+            "; it paused {} before steps that only start requests, for {} ms ({} % of the time)",
             times(*pauses),
             ms3(*pause_ns),
             percent1(*pause_ns as f64 * 100.0 / (*extent_ns).max(1) as f64),
@@ -78,7 +80,7 @@ fn steps(kind: &EngineSteps) -> String {
     }
     let time = match kind.p50_ns {
         Some(ns) => format!("median {} ms", ms3(ns)),
-        None => "none is followed by a step that goes on, so no time is known".to_owned(),
+        None => "no time is known, because no step continues their requests".to_owned(),
     };
     let p99 = kind.p99_ns.map_or_else(String::new, |ns| format!(", p99 {} ms", ms3(ns)));
     let rate = kind
@@ -159,7 +161,7 @@ mod tests {
         let report = Report { engine: Some(run), ..Report::default() };
         let text = section(&report, false);
         for part in [
-            "vllm 0.26.0; it paused once before steps that only begin requests, for 5.000 ms (5.0 % of",
+            "vllm 0.26.0; it paused once before steps that only start requests, for 5.000 ms (5.0 % of",
             "decode: 1,234 steps, median 2.100 ms at a mean of 16.0 requests (500 tokens of context each), \
              7,600 tok/s; 1.800 ms + 20.000 us for each request (R2 0.99, 6 rows)",
             "| 1 to 2 |",

@@ -155,11 +155,7 @@ fn libraries(config: &Value, findings: &mut Vec<Finding>) -> RangeNames {
 fn engines(config: &Value, findings: &mut Vec<Finding>) -> Engines {
     let settings: EngineSettings = section(config, "engine", findings);
     Engines::of(&settings).unwrap_or_else(|error| {
-        findings.push(Finding::warning(
-            format!("the engine's adapter cannot be used: {error}"),
-            "the built-in adapters count",
-            "correct `engine`, and write the reports again",
-        ));
+        findings.push(error.finding());
         Engines::default()
     })
 }

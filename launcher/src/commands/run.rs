@@ -25,7 +25,7 @@ use crate::reports::Outcome;
 use crate::run::{self, Library, System};
 use crate::terminal::Terminal;
 use crate::tools::product;
-use crate::workload::{self, NotRunnable, hydra_app};
+use crate::workload::{self, Engine, NotRunnable, hydra_app};
 use crate::{copy_inputs, doctor, install, redaction, reports};
 
 /// Stands for the folder of the run until that is chosen.
@@ -330,6 +330,8 @@ impl Job {
     ) -> Result<Plan, Failure> {
         let (_, config) = composed.resolved(dir)?;
         let loading = workload::loading(&self.command, &library);
+        let inherited = Inherited::of_this_process();
+        let engine = Engine::of(&self.command, &working_dir()?, inherited.python_path.as_deref());
         let mut plan = make(&plan::Request {
             loading: &loading,
             command: &self.command,
@@ -338,7 +340,8 @@ impl Job {
             explicit: &composed.explicit_keys(),
             run_dir: dir.to_owned(),
             library,
-            inherited: &Inherited::of_this_process(),
+            inherited: &inherited,
+            engine,
             simulator: self.simulator.clone(),
             nsys_files: &self.nsys_files,
             keep_going: self.keep_going,

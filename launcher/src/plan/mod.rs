@@ -17,8 +17,7 @@ use crate::hook::{self, Hook};
 use crate::tools::Step;
 use crate::tools::ncu::config::Ncu;
 use crate::tools::nsys::config::Nsys;
-use crate::workload::Loading;
-use crate::workload::engine;
+use crate::workload::{Engine, Loading};
 use stage2_model::Finding;
 use stage2_read::engine::Engines;
 use stage2_read::layout::HOOK_DIR;
@@ -188,6 +187,8 @@ pub(crate) struct Request<'a> {
     /// The collect pass records nothing until somebody asks for it.
     pub(crate) dormant: bool,
     pub(crate) loading: &'a Loading,
+    /// The inference engine that the command shows.
+    pub(crate) engine: Option<Engine>,
 }
 
 pub(crate) fn plan(request: &Request<'_>) -> Plan {
@@ -262,15 +263,15 @@ fn with_hook(request: &Request<'_>, mut passes: Vec<Pass>, mut findings: Vec<Fin
     let python_path = request.inherited.python_path.as_deref();
     let operators = &request.config.operators;
     let mut annotate = operators.annotate.clone();
-    let engine = engine::annotation(request.command).filter(|_| operators.engine_steps);
-    if let Some((steps, why)) = engine.filter(|(steps, _)| !annotate.contains(steps)) {
-        annotate.push(steps);
-        findings.push(Finding::note(
-            format!("the engine marks its steps in this run ({}): {why}", steps.word()),
-            "a range around each step, with its requests and tokens, costs some microseconds a step",
-            "leave the workload as it is with operators.engine_steps=false",
-        ));
+    let engine = request.engine.as_ref().filter(|_| operators.engine_steps);
+    if let Some(engine) = engine.filter(|engine| !annotate.contains(&engine.annotation)) {
+        annotate.push(engine.annotation);
+        findings.push(engine.finding());
     }
+    let engines = Engines::of(&request.config.engine).unwrap_or_else(|error| {
+        findings.push(error.finding());
+        Engines::default()
+    });
     let (hook, about_it) = hook::plan(&annotate, &folder, python_path, request.command);
     findings.extend(about_it);
     for pass in &mut passes {
@@ -283,7 +284,7 @@ fn with_hook(request: &Request<'_>, mut passes: Vec<Pass>, mut findings: Vec<Fin
         keep_going: request.keep_going,
         names: RangeNames::with(&request.config.report.library_domains)
             .and_roles(request.config.roles.clone())
-            .and_engines(Engines::of(&request.config.engine).unwrap_or_default()),
+            .and_engines(engines),
         findings,
     }
 }

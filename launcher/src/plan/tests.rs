@@ -41,6 +41,7 @@ impl Case {
     fn plan_in(&self, run_dir: &str) -> Plan {
         plan(&Request {
             loading: &crate::workload::Loading::default(),
+            engine: None,
             command: &self.command,
             config: &self.config,
             defaults: &self.defaults,

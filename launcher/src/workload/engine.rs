@@ -1,90 +1,105 @@
-//! The command of a workload -> the inference engine that it runs, so far as the command shows it.
+//! The command of a workload -> the inference engine that it runs, as far as the command shows it.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
-use std::sync::LazyLock;
 
-use regex::Regex;
-use stage2_contract::text::visible_path;
+use stage2_contract::text::{visible, visible_path};
+use stage2_model::Finding;
 use stage2_read::files;
 use stage2_report::operators::Annotation;
 
-use crate::env::is_python;
+use super::python::{MAX_SOURCE_BYTES, imports, program, roots};
 
-/// Larger scripts are not read.
-const SCRIPT_BYTES: u64 = 1 << 20;
-/// The program stands among so many words, behind wrappers such as `env` and `numactl`.
+const VLLM: &str = "vllm";
+/// The program is among the first words of a command, behind wrappers such as `env` and `numactl`.
 const PROGRAM_WORDS: usize = 4;
 
-static IMPORT: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r"(?m)^[ \t]*(?:import|from)[ \t]+vllm\b").ok());
-
-/// What has the engine of `command` mark its steps, and by what the engine was recognised.
-pub(crate) fn annotation(command: &[OsString]) -> Option<(Annotation, String)> {
-    vllm(command).map(|why| (Annotation::VllmSteps, why))
+/// An engine that can mark its own steps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Engine {
+    /// What makes it mark them.
+    pub(crate) annotation: Annotation,
+    /// How the command shows it.
+    why: String,
 }
 
-fn vllm(command: &[OsString]) -> Option<String> {
-    let is_program = |word: &OsString| Path::new(word).file_name() == Some(OsStr::new("vllm"));
-    let at =
-        command.iter().take(PROGRAM_WORDS).position(|word| is_program(word) || is_python(word))?;
-    if is_program(&command[at]) {
+impl Engine {
+    /// The engine that `command` runs in the folder `cwd`.
+    pub(crate) fn of(
+        command: &[OsString],
+        cwd: &Path,
+        python_path: Option<&OsStr>,
+    ) -> Option<Self> {
+        let why = vllm(command, cwd, python_path)?;
+        Some(Self { annotation: Annotation::VllmSteps, why })
+    }
+
+    /// What to tell where it marks its steps without being asked to.
+    pub(crate) fn finding(&self) -> Finding {
+        let Self { annotation, why } = self;
+        Finding::note(
+            format!("the engine marks its steps in this run ({}): {why}", annotation.word()),
+            "a range around each step, with its requests and tokens, costs some microseconds a step",
+            "set operators.engine_steps=false to leave the engine as it is",
+        )
+    }
+}
+
+fn vllm(command: &[OsString], cwd: &Path, python_path: Option<&OsStr>) -> Option<String> {
+    let is_program = |word: &OsString| Path::new(word).file_name() == Some(OsStr::new(VLLM));
+    if command.iter().take(PROGRAM_WORDS).any(is_program) {
         return Some("the program is vllm".to_owned());
     }
-    let mut arguments = command.get(at + 1..)?.iter();
-    while let Some(argument) = arguments.next() {
-        let text = argument.to_str()?;
-        match text {
-            "-m" => {
-                let module = arguments.next()?.to_str()?;
-                let is_vllm = module == "vllm" || module.starts_with("vllm.");
-                return is_vllm.then(|| format!("Python runs the module {module}"));
-            }
-            "-W" | "-X" => drop(arguments.next()),
-            _ if text.starts_with('-') => {}
-            _ => {
-                let script = Path::new(argument);
-                let source = files::read_text(script, SCRIPT_BYTES).ok()?;
-                let imports = IMPORT.as_ref()?.is_match(&source);
-                return imports.then(|| format!("{} imports vllm", visible_path(script)));
-            }
-        }
+    let is_module = |name: &str| name.split('.').next() == Some(VLLM);
+    let modules = command.windows(2).filter(|pair| pair[0] == "-m" || pair[0] == "--module");
+    let mut modules = modules.filter_map(|pair| pair[1].to_str());
+    if let Some(module) = modules.find(|name| is_module(name)) {
+        return Some(format!("Python runs the module {}", visible(module.as_bytes())));
     }
-    None
+    let script = program(command, cwd, &roots(cwd, python_path))?;
+    let source = files::read(&script, MAX_SOURCE_BYTES).ok()?;
+    let source = String::from_utf8_lossy(&source);
+    let imports_it = source.lines().any(|line| imports(line, VLLM));
+    imports_it.then(|| format!("{} imports vllm", visible_path(&script)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn of(words: &[&str]) -> Option<String> {
-        annotation(&words.iter().map(OsString::from).collect::<Vec<_>>()).map(|(_, why)| why)
-    }
-
     #[test]
     fn vllm_is_recognised_by_its_program_its_module_and_the_script_that_imports_it() {
         let folder = tempfile::tempdir().expect("a folder");
-        let script = |name: &str, text: &str| {
+        for (name, text) in [
+            ("mine.py", "import os\ndef main():\n    from vllm import LLM\n"),
+            ("other.py", "# import vllm\nimport vllmish, os  # from vllm\n"),
+            ("tool", "#!/usr/bin/env python3\nimport vllm.entrypoints\n"),
+            ("package/__main__.py", "import vllm as engine\n"),
+        ] {
             let path = folder.path().join(name);
-            std::fs::write(&path, text).expect("a script");
-            path.to_str().expect("UTF-8").to_owned()
+            std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+            std::fs::write(path, text).expect("a script");
+        }
+        let of = |words: &[&str]| {
+            let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+            Engine::of(&words, folder.path(), None).map(|engine| engine.why)
         };
-        let imports = script("mine.py", "import os\ndef main():\n    from vllm import LLM\n");
-        let other = script("other.py", "# import vllm\nimport vllmish, os  # from vllm\n");
-        assert!(of(&["vllm", "serve", "m"]).is_some());
-        assert!(of(&["env", "A=1", "/opt/bin/vllm", "serve"]).is_some());
-        let module =
-            of(&["python3", "-u", "-X", "dev", "-m", "vllm.entrypoints.cli.main", "serve"]);
-        assert!(module.is_some_and(|why| why.contains("vllm.entrypoints")));
-        assert!(
-            of(&["python3.12", "-u", &imports, "--tp", "2"])
-                .is_some_and(|why| why.contains("mine.py"))
-        );
+        for (words, shown) in [
+            (&["vllm", "serve", "m"][..], "the program is vllm"),
+            (&["env", "A=1", "/opt/bin/vllm", "serve"], "the program is vllm"),
+            (&["python3", "-u", "-m", "vllm.entrypoints.cli.main"], "vllm.entrypoints"),
+            (&["python3.12", "-u", "-X", "dev", "mine.py", "--tp", "2"], "mine.py imports"),
+            (&["torchrun", "--nproc-per-node", "2", "mine.py"], "mine.py imports"),
+            (&["python3", "-m", "package"], "package/__main__.py imports"),
+            (&["./tool"], "tool imports"),
+        ] {
+            assert!(of(words).is_some_and(|why| why.contains(shown)), "{words:?}: {:?}", of(words));
+        }
         for words in [
-            &["python3", &other][..],
+            &["python3", "other.py"][..],
             &["python3", "-c", "import vllm"],
             &["python3", "-m", "runner", "vllm"],
-            &["python3", "/no/such/script.py"],
+            &["python3", "no_such_script.py"],
             &["./vllm-like"],
             &["echo", "a", "b", "c", "vllm"],
             &[],

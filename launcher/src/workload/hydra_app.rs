@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 use stage2_read::files;
 
+use super::python::{MAX_SOURCE_BYTES, imports, module_file, program, roots};
+
 /// Where a Hydra app says that it is one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HydraApp {
@@ -17,10 +19,8 @@ pub(crate) struct HydraApp {
     pub(crate) line: usize,
 }
 
-const MAX_SOURCE_BYTES: u64 = 1 << 20;
 /// Files that are read: the program and what it imports.
 const MAX_FILES: usize = 16;
-const MAX_ROOTS: usize = 16;
 /// Calls into other files that are followed: `__main__` often only calls another module.
 const MAX_DEPTH: usize = 2;
 
@@ -30,9 +30,7 @@ pub(crate) fn hydra_app(
     cwd: &Path,
     python_path: Option<&OsStr>,
 ) -> Option<HydraApp> {
-    let mut roots = vec![cwd.to_owned()];
-    let further = python_path.into_iter().flat_map(std::env::split_paths);
-    roots.extend(further.map(|root| cwd.join(root)).take(MAX_ROOTS));
+    let mut roots = roots(cwd, python_path);
     let program = program(command, cwd, &roots)?;
     roots.extend(program.parent().map(Path::to_owned));
     let mut seen = BTreeSet::new();
@@ -73,44 +71,6 @@ fn imported_file(module: &str, file: &Path, roots: &[PathBuf]) -> Option<PathBuf
     module_file(name, folder, false)
 }
 
-/// The file of the program: `-m MODULE` or the first script among the words, also behind torchrun and
-/// the like; or the command itself, where it is a script for Python.
-fn program(command: &[OsString], cwd: &Path, roots: &[PathBuf]) -> Option<PathBuf> {
-    let mut words = command.iter().skip(1).filter_map(|word| word.to_str());
-    while let Some(word) = words.next() {
-        let found = match word {
-            "-c" => return None,
-            "-m" | "--module" => {
-                let module = words.next()?;
-                roots.iter().find_map(|root| module_file(module, root, true))
-            }
-            _ if word.ends_with(".py") => Some(cwd.join(word)).filter(|file| file.is_file()),
-            _ => None,
-        };
-        if found.is_some() {
-            return found;
-        }
-    }
-    let first = command.first()?.to_str()?;
-    let file = if first.contains('/') { cwd.join(first) } else { crate::env::on_path(first)? };
-    let bytes = files::read(&file, MAX_SOURCE_BYTES).ok()?;
-    let head = bytes.split(|byte| *byte == b'\n').next()?;
-    let head = std::str::from_utf8(head).ok()?;
-    (head.starts_with("#!") && head.contains("python")).then_some(file)
-}
-
-/// The file of a dotted module below `root`; the one that `python -m` runs, where it is `main`.
-fn module_file(module: &str, root: &Path, main: bool) -> Option<PathBuf> {
-    let is_name = |part: &str| part.chars().all(|c| c.is_alphanumeric() || c == '_');
-    if !module.split('.').all(is_name) {
-        return None;
-    }
-    let path = root.join(module.replace('.', "/"));
-    let of_package = path.join(if main { "__main__.py" } else { "__init__.py" });
-    let of_module = (!module.is_empty()).then(|| path.with_extension("py"));
-    [Some(of_package), of_module].into_iter().flatten().find(|file| file.is_file())
-}
-
 /// What the lines of a Python file say that it imports, calls and defines. No parser: strings of several lines
 /// and calls that a name is made for at run time are not seen.
 #[derive(Debug, Default)]
@@ -137,7 +97,7 @@ impl Source {
     pub(super) fn read(text: &str) -> Source {
         let mut source = Source::default();
         let lines = logical_lines(text);
-        let is_hydra = lines.iter().any(|(_, line)| imports_hydra(line.trim_start()));
+        let is_hydra = lines.iter().any(|(_, line)| imports(line, "hydra"));
         let mut function: Option<(usize, String)> = None;
         for (at, (number, line)) in lines.iter().enumerate() {
             let code = line.trim_start();
@@ -282,12 +242,6 @@ fn calls(line: &str) -> impl Iterator<Item = &str> {
 
 fn is_name(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
-}
-
-fn imports_hydra(line: &str) -> bool {
-    let rest = line.strip_prefix("import ").or_else(|| line.strip_prefix("from "));
-    let package = rest.and_then(|rest| rest.trim_start().split([' ', '.', ',', ';']).next());
-    package == Some("hydra")
 }
 
 /// Whether a decorator is Hydra's: `@hydra.main(...)`, or another name that ends in `main`.

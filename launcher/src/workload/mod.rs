@@ -1,8 +1,9 @@
 //! The command of the workload -> the program that will run, and whether it can load the collector.
 
-pub(crate) mod engine;
+mod engine;
 mod hydra_app;
 mod loading;
+mod python;
 
 use std::ffi::OsStr;
 use std::io;
@@ -17,6 +18,7 @@ use crate::threads::MORE_PROCESSES;
 use loading::File;
 use stage2_model::Finding;
 
+pub(crate) use engine::Engine;
 pub(crate) use hydra_app::hydra_app;
 pub(crate) use loading::{Loading, is_library, loading};
 

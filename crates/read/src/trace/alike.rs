@@ -9,10 +9,9 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use stage2_contract::text::{Pattern, pattern};
-use stage2_contract::trace::{NONE, Path};
 
 use super::ProcessCapture;
-use super::paths::{Names, PathIndex, Paths, UNDEFINED};
+use super::paths::{Names, PathIndex, UNDEFINED};
 
 /// So many alike names stay apart: outermost, within one range, and where a UUID or hash differs.
 pub const APART_OUTERMOST: usize = 32;
@@ -84,22 +83,18 @@ impl Alike {
         self.many != Joined::default()
     }
 
-    /// The name that stands for that of a path which `record` is about to define, where it is joined.
+    /// The name that stands for `name`, where it is joined: that of a path about to be defined, within the
+    /// range `around` of the program.
     pub fn stand_in(
         &mut self,
         names: &mut Names,
-        paths: &Paths,
-        record: &Path,
+        around: Option<PathIndex>,
         name: u32,
         domain: Option<u32>,
     ) -> Option<u32> {
         if self.apart.is_none() && self.joined == Joined::default() {
             return None;
         }
-        let around = match record.parent {
-            NONE => None,
-            id => paths.node(paths.find(id).unwrap_or(UNDEFINED)).user,
-        };
         let is_outermost = around.is_none();
         let pattern = pattern(names.get(name)?)?;
         if self.joined.of(is_outermost).contains(&pattern.text) {
@@ -163,7 +158,8 @@ fn user_names(process: &ProcessCapture) -> impl Iterator<Item = (bool, u32, Opti
 mod tests {
     use std::path::Path as FilePath;
 
-    use super::*;
+    use stage2_contract::trace::{NONE, Path};
+
     use crate::trace::folder::{load_folder, load_folder_by_name};
     use crate::trace::libraries::RangeNames;
     use stage2_contract::trace::{MonoNs, Process, RangeOpen, Record, Writer};

@@ -24,10 +24,14 @@ pub(super) struct Definitions {
     works: FxHashMap<u32, StepWork>,
     /// Identifiers of paths whose ranges hold no work.
     left_out: FxHashSet<u32>,
+    /// Engines whose adapters names of steps fit, with the number of these paths.
+    pub(super) engines: BTreeMap<String, u64>,
+    /// Paths that are named as steps are, with numbers that cannot be.
+    pub(super) unsound_steps: u64,
 }
 
 /// A path as it was defined.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct DefinedPath {
     pub(super) index: PathIndex,
     /// Indices of the names of its innermost range and of the domain of that.
@@ -37,8 +41,6 @@ pub(super) struct DefinedPath {
     pub(super) stand_in: Option<u32>,
     /// The path around it is defined, too.
     pub(super) in_known: bool,
-    /// An engine calls a step so, whose numbers can be: else they cannot.
-    pub(super) is_sound_step: Option<bool>,
 }
 
 impl Definitions {
@@ -60,33 +62,39 @@ impl Definitions {
         let domain = (record.domain != NONE).then(|| self.names.find(record.domain)).flatten();
         let library = domain.is_some_and(|name| self.library_names.contains(&name));
         let own = name.filter(|_| !library);
-        let named = own.and_then(|own| self.libraries.engines.read(self.names.get(own)?));
-        let is_outermost = self.user_around(record).is_none();
+        let around = self.user_around(record);
+        // An identifier that is given again means what it was given last.
         self.works.remove(&record.id);
         self.left_out.remove(&record.id);
-        let (mut stand_in, mut is_sound_step) = (None, None);
-        match named.map(|(_, named)| named) {
-            Some(Named::Step(work)) if is_outermost => {
-                self.works.insert(record.id, work);
-                stand_in = Some(self.names.add(work.kind().to_string().into_bytes()));
-                is_sound_step = Some(true);
-            }
-            Some(Named::Unsound) if is_outermost => is_sound_step = Some(false),
-            Some(Named::Empty) => {
-                self.paths.leave_out(record);
+        let engines = self.libraries.engines.clone();
+        let named = own.and_then(|own| engines.read(self.names.get(own)?));
+        let stand_in = match named {
+            Some((_, Named::Empty)) => {
                 self.left_out.insert(record.id);
+                let in_known = self.paths.leave_out(record);
                 let index = self.paths.find(record.id).unwrap_or(UNDEFINED);
-                let in_known = record.parent == NONE || self.paths.find(record.parent).is_some();
-                return DefinedPath { index, in_known, name, domain, ..DefinedPath::default() };
+                return DefinedPath { index, name, domain, stand_in: None, in_known };
             }
-            Some(Named::Module(path)) => stand_in = Some(self.names.add(path.into_bytes())),
-            _ => {}
-        }
-        let alike = |own| self.alike.stand_in(&mut self.names, &self.paths, record, own, domain);
-        let stand_in = stand_in.or_else(|| own.and_then(alike));
+            Some((engine, Named::Step(work))) if around.is_none() => {
+                *self.engines.entry(engine.to_owned()).or_default() += 1;
+                self.works.insert(record.id, work);
+                Some(work.kind().to_string())
+            }
+            Some((_, Named::Unsound)) if around.is_none() => {
+                self.unsound_steps += 1;
+                None
+            }
+            Some((_, Named::Module(path))) => Some(path),
+            _ => None,
+        };
+        let stand_in = match (stand_in, own) {
+            (Some(text), _) => Some(self.names.add(text.into_bytes())),
+            (None, Some(own)) => self.alike.stand_in(&mut self.names, around, own, domain),
+            (None, None) => None,
+        };
         let in_known = self.paths.define(record, stand_in.or(name), domain, library);
         let index = self.paths.find(record.id).unwrap_or(UNDEFINED);
-        DefinedPath { index, name, domain, stand_in, in_known, is_sound_step }
+        DefinedPath { index, name, domain, stand_in, in_known }
     }
 
     /// The innermost range of the user around a path that `record` is about to define.

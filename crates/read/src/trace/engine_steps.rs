@@ -1,27 +1,28 @@
-//! Outermost ranges that are steps of an engine -> how long a step took, by what it worked on.
+//! Outermost ranges that are steps of an engine -> how long a step takes, by what it works on.
 //!
-//! A step lasts from its begin to that of the next one of its thread: between the two ranges the engine
-//! schedules, samples and answers. That holds where the next step goes on with a request. Before a step that
-//! only begins new ones, the engine may have waited for them to come: such a pause is counted apart. The
-//! first step of a process, which loads and compiles, is not timed where its kind has others.
+//! A step lasts until the next step of its thread begins, because the engine schedules, samples and answers
+//! between the two ranges. This holds only if the next step continues a request. Before a step that only
+//! starts new requests the engine may have waited for them to arrive: such a pause is counted separately. The
+//! first step of a process loads and compiles, so it is timed only if its kind has no other timed step.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::stats::{Series, Share};
 use crate::engine::{StepKind, StepWork};
 
-/// Kinds of work that are told apart; of a server with prompts of any length there is no end of them.
+/// Shapes that are kept apart: a server with prompts of any length has no end of them.
 const MOST_SHAPES: usize = 4_096;
 /// Step times of a file that are kept one by one.
 const KEPT_IN_FILE: usize = 1 << 18;
-/// Threads whose steps are followed, and ranges that are open at the same time.
+/// Threads whose steps are followed.
 const MOST_THREADS: usize = 1 << 10;
+/// Ranges that are open at the same time.
 const MOST_OPEN: usize = 1 << 12;
 
-/// What steps of one kind have in common; the tokens of contexts grow with each step, and are summed.
+/// What the steps of a group have in common. Context lengths grow with every step, so they are only summed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StepShape {
-    /// What they do.
+    /// What the steps do.
     pub kind: StepKind,
     /// [`StepWork::prefill_requests`].
     pub prefill_requests: u64,
@@ -34,47 +35,50 @@ pub struct StepShape {
 /// Steps of one shape.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StepGroup {
-    /// All of them.
+    /// Number of steps.
     pub steps: u64,
-    /// From begin to begin, ns, of those that another one followed at once.
+    /// Times from begin to begin, ns, of the steps that another step followed at once.
     pub times: Series,
-    /// What all of them worked on, summed.
+    /// Sum of the work of all steps.
     pub work: StepWork,
-    /// What those in `times` worked on, summed.
+    /// Sum of the work of the steps in `times`.
     pub timed_work: StepWork,
 }
 
 /// The steps of an engine in one process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EngineSteps {
-    /// By what they worked on.
+    /// Steps by shape.
     pub groups: BTreeMap<StepShape, StepGroup>,
-    /// Steps of further shapes than are told apart.
+    /// Steps whose shape was met after [`MOST_SHAPES`] others; no group has them.
     pub other_steps: u64,
-    /// Pauses before steps that only begin requests, and their time, ns.
+    /// Pauses before steps that only start requests.
     pub pauses: u64,
-    /// See `pauses`.
+    /// Total time of these pauses, ns.
     pub pause_ns: u64,
-    /// Between the first begin and the last end of a step, ns of the host's clock.
+    /// Begin of the first step and end of the last one, ns on the host's clock.
     pub extent: Option<(u64, u64)>,
-    /// Engines whose adapters the names fit, with the number of names.
+    /// Engines whose adapters match names of steps, with the number of matching paths.
     pub engines: BTreeMap<String, u64>,
-    /// Ranges that are named as steps, whose numbers cannot be.
+    /// Paths that are named like steps but hold impossible numbers.
     pub unsound_names: u64,
 }
 
 /// An outermost range of a thread.
 #[derive(Clone, Copy, Debug)]
 struct Range {
+    id: u64,
     start: u64,
     end: u64,
+    /// What it works on, if it is a step.
     work: Option<StepWork>,
 }
 
 #[derive(Debug, Default)]
 struct Thread {
-    /// The step before, which waits for the next one.
+    /// The last step, until the next range of the thread shows how long it took.
     before: Option<Range>,
+    /// The range that opened last.
     now: Option<Range>,
 }
 
@@ -82,10 +86,10 @@ struct Thread {
 #[derive(Debug, Default)]
 pub(super) struct StepFollower {
     threads: HashMap<u32, Thread>,
-    /// Threads of the ranges that are open.
+    /// Thread of each open range.
     open: HashMap<u64, u32>,
     found: EngineSteps,
-    /// The first step of the process, cold: it is timed where its kind has no other.
+    /// Time and work of the first step of the process.
     first: Option<(StepShape, u64, StepWork)>,
     kept: usize,
     share: Share,
@@ -96,34 +100,31 @@ impl StepFollower {
         Self { share, ..Self::default() }
     }
 
-    /// A name was defined that fits the adapter of `engine`.
-    pub(super) fn named(&mut self, engine: &str, is_sound: bool) {
-        *self.found.engines.entry(engine.to_owned()).or_default() += u64::from(is_sound);
-        self.found.unsound_names += u64::from(!is_sound);
-    }
-
-    /// An outermost range of the user opened; `work`: what its name says.
-    pub(super) fn open(&mut self, range: u64, thread: u32, start: u64, work: Option<StepWork>) {
-        let room = self.open.len() < MOST_OPEN
+    /// An outermost range of the user opened. `work` is what its name says.
+    pub(super) fn open(&mut self, id: u64, thread: u32, start: u64, work: Option<StepWork>) {
+        let has_room = self.open.len() < MOST_OPEN
             && (self.threads.len() < MOST_THREADS || self.threads.contains_key(&thread));
-        if room {
-            self.open.insert(range, thread);
-            self.threads.entry(thread).or_default().now = Some(Range { start, end: start, work });
+        if has_room {
+            self.open.insert(id, thread);
+            let now = Range { id, start, end: start, work };
+            self.threads.entry(thread).or_default().now = Some(now);
         }
     }
 
-    /// Fields of a range say what it works on.
-    pub(super) fn fields(&mut self, range: u64, work: StepWork) {
-        let thread = self.open.get(&range).and_then(|thread| self.threads.get_mut(thread));
-        if let Some(now) = thread.and_then(|thread| thread.now.as_mut()) {
+    /// The fields of a range say what it works on.
+    pub(super) fn fields(&mut self, id: u64, work: StepWork) {
+        let thread = self.open.get(&id).and_then(|thread| self.threads.get_mut(thread));
+        let now = thread.and_then(|thread| thread.now.as_mut());
+        if let Some(now) = now.filter(|now| now.id == id) {
             now.work = Some(work);
         }
     }
 
-    pub(super) fn close(&mut self, range: u64, end: u64) {
-        let Some(thread) = self.open.remove(&range) else { return };
-        let Some(thread) = self.threads.get_mut(&thread) else { return };
-        let Some(now) = thread.now.take() else { return };
+    pub(super) fn close(&mut self, id: u64, end: u64) {
+        let thread = self.open.remove(&id).and_then(|thread| self.threads.get_mut(&thread));
+        let Some(thread) = thread else { return };
+        // Start/end ranges overlap; of those on one thread only the last one is followed.
+        let Some(now) = thread.now.take_if(|now| now.id == id) else { return };
         let now = Range { end: end.max(now.start), ..now };
         let before = std::mem::replace(&mut thread.before, now.work.is_some().then_some(now));
         if let Some(before) = before {
@@ -131,9 +132,10 @@ impl StepFollower {
         }
     }
 
-    /// A step is over; `next`: when the one after it began, and what that works on.
+    /// A step is over. `next` is when the following step began, and what it works on.
     fn end(&mut self, step: Range, next: Option<(u64, StepWork)>) {
         let Some(work) = step.work else { return };
+        let is_first = self.found.extent.is_none();
         let (first, last) = self.found.extent.unwrap_or((step.start, step.end));
         self.found.extent = Some((first.min(step.start), last.max(step.end)));
         let shape = StepShape {
@@ -142,7 +144,6 @@ impl StepFollower {
             prefill_tokens: work.prefill_tokens,
             decode_requests: work.decode_requests,
         };
-        let is_first = self.found.steps() == 0;
         let groups = &mut self.found.groups;
         if groups.len() >= MOST_SHAPES && !groups.contains_key(&shape) {
             self.found.other_steps += 1;
@@ -152,12 +153,14 @@ impl StepFollower {
         group.steps += 1;
         group.work.add(&work);
         match next {
-            Some((start, next)) if next.goes_on() && is_first => {
-                self.first = Some((shape, start.saturating_sub(step.start), work));
-            }
             Some((start, next)) if next.goes_on() => {
-                self.kept += usize::from(group.times.push(start.saturating_sub(step.start)));
-                group.timed_work.add(&work);
+                let ns = start.saturating_sub(step.start);
+                if is_first {
+                    self.first = Some((shape, ns, work));
+                } else {
+                    self.kept += usize::from(group.times.push(ns));
+                    group.timed_work.add(&work);
+                }
             }
             Some((start, _)) => {
                 self.found.pauses += 1;
@@ -174,17 +177,13 @@ impl StepFollower {
 
     /// The steps of all threads.
     pub(super) fn finish(mut self) -> EngineSteps {
-        let waiting: Vec<Range> =
-            self.threads.values_mut().filter_map(|t| t.before.take()).collect();
-        waiting.into_iter().for_each(|step| self.end(step, None));
+        let last: Vec<Range> = self.threads.values_mut().filter_map(|t| t.before.take()).collect();
+        last.into_iter().for_each(|step| self.end(step, None));
         let groups = &mut self.found.groups;
-        if let Some((first, ns, work)) = self.first {
-            let is_timed = |(shape, group): (&StepShape, &StepGroup)| {
-                shape.kind == first.kind && group.times.count() > 0
-            };
-            if !groups.iter().any(is_timed)
-                && let Some(group) = groups.get_mut(&first)
-            {
+        if let Some((shape, ns, work)) = self.first {
+            let mut of_kind = groups.iter().filter(|(other, _)| other.kind == shape.kind);
+            let has_times = of_kind.any(|(_, group)| group.times.count() > 0);
+            if let Some(group) = groups.get_mut(&shape).filter(|_| !has_times) {
                 group.times.push(ns);
                 group.timed_work.add(&work);
             }
@@ -194,7 +193,7 @@ impl StepFollower {
 }
 
 impl EngineSteps {
-    /// Steps of all shapes.
+    /// Number of steps of all shapes.
     pub fn steps(&self) -> u64 {
         let known = self.groups.values().map(|group| group.steps);
         known.fold(self.other_steps, u64::saturating_add)
@@ -266,6 +265,20 @@ mod tests {
         let found = follow(&[(10, 90, Some(prefill(512))), (100, 110, Some(decode(1)))]);
         let prefills = group(&found, StepKind::Prefill);
         assert_eq!((prefills.times.median(), prefills.timed_work.prefill_tokens), (Some(90), 512));
+    }
+
+    #[test]
+    fn ranges_that_overlap_on_a_thread_are_not_taken_for_each_other() {
+        let mut follower = StepFollower::default();
+        follower.open(1, 7, 100, Some(decode(1)));
+        follower.open(2, 7, 110, Some(decode(1)));
+        follower.fields(1, decode(9));
+        follower.close(1, 120);
+        follower.close(2, 130);
+        let found = follower.finish();
+        let decodes = group(&found, StepKind::Decode);
+        assert_eq!((decodes.steps, decodes.work.decode_requests), (1, 1));
+        assert_eq!(found.extent, Some((110, 130)));
     }
 
     #[test]

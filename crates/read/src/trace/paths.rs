@@ -96,10 +96,11 @@ impl Paths {
         found != Some(None)
     }
 
-    /// Lets a path of this identifier mean the one around it, where that is defined.
-    pub(crate) fn leave_out(&mut self, record: &Path) {
-        let around = self.find(record.parent).unwrap_or(OUTSIDE);
-        self.by_id.insert(record.id, around);
+    /// Lets a path of this identifier mean the one around it. False where that is not defined.
+    pub(crate) fn leave_out(&mut self, record: &Path) -> bool {
+        let around = if record.parent == NONE { Some(OUTSIDE) } else { self.find(record.parent) };
+        self.by_id.insert(record.id, around.unwrap_or(UNDEFINED));
+        around.is_some()
     }
 
     pub(crate) fn find(&self, id: u32) -> Option<PathIndex> {

@@ -15,7 +15,7 @@ use super::alike::Alike;
 use super::clock::ClockMap;
 use super::collectives::{CommunicationKernel, Gather};
 use super::definitions::{DefinedPath, Definitions, Devices, Shapes, UNKNOWN};
-use super::engine_steps::StepFollower;
+use super::engine_steps::{EngineSteps, StepFollower};
 use super::libraries::RangeNames;
 use super::outliers::Found;
 use super::paths::{OUTSIDE, PathIndex, PathNode, Paths, UNATTRIBUTED, UNDEFINED};
@@ -168,14 +168,8 @@ impl Tally {
                 self.collectives.shape(index, name);
             }
             Record::Path(path) => {
-                let defined = self.definitions.path(&path);
-                let DefinedPath { index, name, domain, stand_in, in_known, .. } = defined;
-                if let Some(is_sound) = defined.is_sound_step.filter(|_| !self.scans) {
-                    let text = name.and_then(|name| self.definitions.names.get(name));
-                    let engine =
-                        text.and_then(|text| self.definitions.libraries.engines.read(text));
-                    self.engine.named(engine.map_or("", |(engine, _)| engine), is_sound);
-                }
+                let DefinedPath { index, name, domain, stand_in, in_known } =
+                    self.definitions.path(&path);
                 if !self.scans && self.definitions.alike.has_many() {
                     self.only_scan();
                 }
@@ -339,7 +333,7 @@ impl Tally {
         let (faults, gated) = (self.ranges.faults, self.ranges.roots.gated);
         let ranges = self.ranges.finish(&clock);
         let path_times = ranges.paths;
-        let Definitions { names, paths, alike, .. } = self.definitions;
+        let Definitions { names, paths, alike, engines, unsound_steps, .. } = self.definitions;
         let steps = longest_steps(&paths, &ranges.steps);
         for (stage, mut times) in ranges.stages {
             let entry = stages.entry(stage).or_default();
@@ -390,7 +384,7 @@ impl Tally {
             stages,
             model_windows: ranges.model_windows,
             steps: ranges.steps,
-            engine: self.engine.finish(),
+            engine: EngineSteps { engines, unsound_names: unsound_steps, ..self.engine.finish() },
             groups,
             captured: self.captured.into_iter().collect(),
             faults,

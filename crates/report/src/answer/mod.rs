@@ -130,8 +130,8 @@ fn stage<'r>(report: &Report, index: &StageIndex<'_>, row: &'r StageRow) -> Answ
     }
 }
 
-/// The window of a stage in the whole run without its first, cold instance where that can be told apart: an
-/// engine compiles in it for longer than it serves.
+/// The window of a stage in the whole run, without its first, cold instance if that can be told apart: an engine
+/// may compile for longer in it than it serves afterwards.
 fn usual_window_ns(report: &Report, row: &StageRow) -> Option<u64> {
     match row.warm.as_ref().filter(|_| is_warm(report, row)) {
         Some(warm) => Some(warm.gpu_window_ns),
@@ -178,13 +178,13 @@ fn steps_of_stage(report: &Report, index: &StageIndex<'_>, row: &StageRow) -> Op
     Some(steps)
 }
 
-/// Steps of the engine that the stage stands for.
+/// The timed steps of the engine that the stage stands for.
 fn engine_kind<'r>(report: &'r Report, row: &StageRow) -> Option<&'r EngineSteps> {
     let kinds = &report.engine.as_ref()?.kinds;
     kinds.iter().find(|kind| kind.stage == row.stage && kind.p50_ns.is_some())
 }
 
-/// From the begin of a step to that of the next one, with what the engine does in between.
+/// Times from begin to begin, which include what the engine does between two steps.
 fn engine_steps(report: &Report, row: &StageRow) -> Option<StepTimes> {
     let kind = engine_kind(report, row)?;
     Some(StepTimes {

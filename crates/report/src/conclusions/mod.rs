@@ -263,7 +263,7 @@ fn of_workload(context: &Context<'_>, preset: ModelPreset) -> Option<Model> {
     Some(model)
 }
 
-/// The model that the engine was configured with. What `preset` says of types counts.
+/// The model that the engine was configured with. Data types of `preset` take precedence.
 fn of_engine(
     engine: &EngineConfig,
     preset: ModelPreset,
@@ -271,7 +271,7 @@ fn of_engine(
 ) -> Option<Model> {
     let read = engine.shape().map_err(|why| {
         findings.push(Finding::note(
-            format!("the model of {} gives no floor: {}", engine.engine, visible(why.as_bytes())),
+            format!("the model of {} cannot be used: {}", engine.engine, visible(why.as_bytes())),
             "MFU and MBU are absent",
             "name a model whose sizes are known: model/llm=NAME or model.llm.config_json=FOLDER",
         ));
@@ -291,7 +291,7 @@ fn of_engine(
     model.assumptions.extend(read.assumptions);
     let split = match engine.gpus() {
         1 => String::new(),
-        gpus => format!(", split over {gpus} GPUs: FLOPs and bytes are those of one of them"),
+        gpus => format!(", split over {gpus} GPUs: FLOPs and bytes are per GPU"),
     };
     model.assumptions.push(format!(
         "The sizes are those that {} ran with ({}){split}.",

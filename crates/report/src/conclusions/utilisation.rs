@@ -90,7 +90,7 @@ fn needs(
         ("prompt_tokens", tokens.prompt_tokens, true),
         ("decode_steps", tokens.decode_steps, has_decode),
     ] {
-        // Of an engine each step says what it works on.
+        // The steps of an engine say what they work on.
         let is_missing = is_needed && count.is_none() && report.engine.is_none();
         settings.extend(is_missing.then(|| format!("model.tokens.{key}=N")));
     }
@@ -101,8 +101,8 @@ fn stages(report: &Report) -> Vec<&StageRow> {
     report.stages.iter().filter(|row| row.role != Role::Other).collect()
 }
 
-/// A model that is split over GPUs does a part of its work on each. Where no engine says that it is split
-/// over as many as were used, a guess would be wrong by their number.
+/// Each GPU does a part of the work of a model that is split over several. Unless the engine says that it is
+/// split over all GPUs that were used, a guess would be wrong by their number.
 fn on_known_gpus(rows: &[&StageRow], split: u64) -> Result<(), Absent> {
     match gpus(rows).len() {
         0 | 1 => Ok(()),
@@ -175,7 +175,7 @@ fn input(
     }
 }
 
-/// Tokens of the mean step of an engine's stage.
+/// Tokens of the mean step, if the stage stands for steps of an engine.
 fn tokens_of_step(report: &Report, row: &StageRow) -> Option<TokenCounts> {
     let kinds = &report.engine.as_ref()?.kinds;
     let steps = kinds.iter().find(|kind| kind.stage == row.stage)?;
@@ -185,7 +185,7 @@ fn tokens_of_step(report: &Report, row: &StageRow) -> Option<TokenCounts> {
         _ => return None,
     };
     let each = (tokens / requests.max(1.0)).round() as u64;
-    // Its context is what decode reads, with the token that it adds.
+    // The context includes the token that the step adds.
     let prompt = if row.role == Role::Decode { each.saturating_sub(1) } else { each };
     Some(TokenCounts {
         batch_size: Some((requests.round() as u64).max(1)),

@@ -8,23 +8,24 @@ use stage2_read::engine::{StepKind, StepWork};
 use stage2_read::trace::ProcessCapture;
 use stage2_read::trace::engine_steps::{self, StepGroup, StepShape};
 
-/// Rows of a kind; beyond, rows with nearly as much work are joined.
+/// Limit for the rows of a kind. If there are more, neighbours are joined.
 const MOST_ROWS: usize = 24;
-/// A line goes through so many rows at least, and explains so much of the variance of their medians.
+/// A line needs at least this many rows.
 const FEWEST_ROWS: usize = 3;
+/// Coefficient of determination from which a line is shown.
 const LEAST_R2: f64 = 0.9;
 
-/// What the engine of a run did, if there is one. Ranks of one engine run the same steps: those of the
-/// process with the most of them are shown.
+/// What the engine of a run did, if there is one. The ranks of an engine run the same steps, so only the process
+/// with the most steps is shown.
 pub(super) fn run(processes: &[ProcessCapture]) -> (Option<EngineRun>, Vec<Finding>) {
     let with_steps = || processes.iter().filter(|process| process.engine.steps() > 0);
-    // The first of several with as many.
+    // The first one, if several processes have the same number.
     let most = with_steps().rev().max_by_key(|process| process.engine.steps());
     let unsound: u64 = processes.iter().map(|process| process.engine.unsound_names).sum();
     let finding = (unsound > 0).then(|| {
         Finding::warning(
-            format!("{} names of steps hold numbers that cannot be", count(unsound)),
-            "these ranges are stages of their own: tokens without a request, or counts beyond 64 bits",
+            format!("{} names of steps hold impossible numbers", count(unsound)),
+            "tokens without a request, or counts beyond 64 bits: each of these ranges is a stage of its own",
             "compare the names with the engine's adapter (conf/engine), and write one of your own",
         )
     });
@@ -95,8 +96,8 @@ fn sum(groups: &[(&StepShape, &StepGroup)]) -> StepGroup {
     all
 }
 
-/// Steps with as many requests are a row; those of prefill with about as many tokens. Where there are more
-/// rows than fit, neighbours are joined.
+/// A row holds the steps with the same number of requests, for prefill with the same number of tokens. If there
+/// are too many rows, neighbours are joined.
 fn rows_of(kind: StepKind, groups: &[(&StepShape, &StepGroup)]) -> Vec<EngineStepRow> {
     let size = |shape: &StepShape| match kind {
         StepKind::Prefill => shape.prefill_tokens,
@@ -129,7 +130,7 @@ fn row(groups: &[(&StepShape, &StepGroup)]) -> EngineStepRow {
     }
 }
 
-/// The least-squares line through the medians of the rows, each as heavy as it has timed steps.
+/// The least-squares line through the medians of the rows, weighted by their timed steps.
 fn fit(kind: StepKind, rows: &[EngineStepRow]) -> Option<StepFit> {
     let is_prefill = kind == StepKind::Prefill;
     let x = |row: &EngineStepRow| match is_prefill {

@@ -1,8 +1,8 @@
-//! What the engine's workers were configured with (`hook/engine-PID.json`) -> the model that ran, and over how
-//! many GPUs it is split.
+//! The configuration of the engine's workers (`hook/engine-PID.json`) -> the model that ran, and the number of
+//! GPUs that it is split over.
 //!
-//! `--annotate vllm-steps` writes the files from within the engine: the sizes are those that it computes with,
-//! wherever they came from.
+//! `--annotate vllm-steps` writes these files from within the engine, so the sizes are those that it computes
+//! with, wherever they came from.
 
 use std::fs;
 use std::path::Path;
@@ -16,21 +16,21 @@ use stage2_read::layout::HOOK_DIR;
 
 use super::hugging_face::{self, HuggingFace};
 
-/// A configuration is a few kilobytes; that of a model of several parts some hundred.
+/// A configuration has a few kilobytes, or some hundred for a model of several parts.
 const SIZE_LIMIT_BYTES: u64 = 4 << 20;
-/// Workers of an engine on one machine.
+/// Limit for the workers of an engine on one machine.
 const MOST_FILES: usize = 64;
 
-/// What a worker of the engine was configured with.
+/// The configuration of a worker of the engine.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub(crate) struct EngineConfig {
     /// Name of the engine: `vllm`.
     pub(crate) engine: String,
-    /// Version that it gives itself.
+    /// Version of the engine.
     pub(crate) version: Option<String>,
     #[serde(default)]
     rank: u64,
-    /// Folder or name of the model.
+    /// Folder or name of the model, as the engine was given it.
     pub(crate) model: Option<String>,
     dtype: Option<String>,
     kv_cache_dtype: Option<String>,
@@ -47,7 +47,7 @@ fn one() -> u64 {
 }
 
 impl EngineConfig {
-    /// That of the worker with the lowest rank, of those that left theirs in the folder of a run.
+    /// Reads the configuration of the worker with the lowest rank from the folder of a run.
     pub(crate) fn read(run_dir: &Path, findings: &mut Vec<Finding>) -> Option<Self> {
         let folder = run_dir.join(HOOK_DIR);
         let entries = fs::read_dir(&folder).ok()?.flatten().map(|entry| entry.path());
@@ -71,7 +71,7 @@ impl EngineConfig {
                 Ok(_) => {}
                 Err(why) => findings.push(Finding::note(
                     format!("{} cannot be used: {}", visible_path(&path), visible(why.as_bytes())),
-                    "what the engine was configured with counts for the floor, MFU and MBU",
+                    "the floor, MFU and MBU may lack the model that the engine ran",
                     "name the model yourself: model/llm=NAME or model.llm.config_json=FOLDER",
                 )),
             }
@@ -79,7 +79,7 @@ impl EngineConfig {
         found
     }
 
-    /// GPUs that the layers and the matrices of the model are split over.
+    /// Number of GPUs that the model is split over.
     pub(crate) fn gpus(&self) -> u64 {
         self.tensor_parallel_size.max(1).saturating_mul(self.pipeline_parallel_size.max(1))
     }
@@ -95,7 +95,7 @@ impl EngineConfig {
         Ok(read)
     }
 
-    /// What the KV cache is stored in, where the engine says so.
+    /// Data type of the KV cache; none: that of the model.
     pub(crate) fn kv_cache_dtype(&self) -> Option<Dtype> {
         Dtype::parse(self.kv_cache_dtype.as_deref()?)
     }

@@ -6,8 +6,13 @@ use std::path::Path;
 use stage2_model::{EngineSteps, Report};
 use stage2_report::{Settings, Sources, analyse};
 
-/// The report of a capture below tests/fixtures/engines, as of a run with no configuration.
+/// The report of a capture below tests/fixtures/engines, as of a run without settings.
 fn report(capture: &str) -> Report {
+    report_with(capture, "{}")
+}
+
+/// The report of a capture, as of a run whose `config.yaml` is `config`.
+fn report_with(capture: &str, config: &str) -> Report {
     let from =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/engines").join(capture);
     let run = tempfile::tempdir().expect("a folder");
@@ -21,6 +26,7 @@ fn report(capture: &str) -> Report {
         let name = path.file_name().expect("a name");
         fs::copy(&path, run.path().join(folder).join(name)).expect("a copy");
     }
+    fs::write(run.path().join("config.yaml"), config).expect("a configuration");
     let settings = Settings::of_run(run.path());
     analyse(&Sources::of_run(run.path()), &settings).report
 }
@@ -37,7 +43,7 @@ fn stages(report: &Report) -> Vec<&str> {
 #[test]
 fn names_of_steps_become_prefill_decode_and_mixed() {
     let report = report("vllm-0.26.0/names");
-    assert_eq!(stages(&report), ["decode", "mixed", "prefill", "idle", "(outside ranges)"]);
+    assert_eq!(stages(&report), ["decode", "mixed", "prefill", "(outside ranges)"]);
     let run = report.engine.as_ref().expect("an engine");
     assert_eq!(
         (run.engine.as_deref(), run.version.as_deref(), run.processes),
@@ -91,7 +97,12 @@ fn ranks_of_an_engine_count_once_and_share_the_work() {
     // Half of the weights and of the KV cache on each GPU.
     let bytes = row.bytes.value().expect("known");
     assert!((0.95e9..1.3e9).contains(&bytes), "{bytes}");
-    assert!(used.numbers.assumptions.iter().any(|line| line.contains("split over 2 GPUs")));
+    assert!(
+        used.numbers
+            .assumptions
+            .iter()
+            .any(|line| line.contains("split over 2 GPUs: FLOPs and bytes are per GPU"))
+    );
 }
 
 #[test]
@@ -105,4 +116,35 @@ fn modules_are_paths_with_layers_joined_and_empty_ranges_gone() {
     assert!(!paths.iter().any(|path| path.contains("'Outputs'")), "{paths:#?}");
     assert!(!paths.iter().any(|path| path.contains("layers.0")), "{paths:#?}");
     assert!(report.coverage.verdict.text.starts_with("complete"), "{:?}", report.coverage.verdict);
+}
+
+#[test]
+fn an_adapter_of_the_user_takes_the_place_of_the_built_in_ones() {
+    let own = r"{engine: {name: mine, steps: ['execute_context_0\(0\)_generation_(?<decode_requests>\d+).*']}}";
+    let report = report_with("vllm-0.26.0/names", own);
+    let run = report.engine.as_ref().expect("an engine");
+    assert_eq!((run.engine.as_deref(), run.kinds.len()), (Some("mine"), 1));
+    assert_eq!(steps(&report, "decode").steps, 63);
+    // What the adapter does not know keeps its own name.
+    assert!(
+        stages(&report).contains(&"execute_context_1(512)_generation_0(0)"),
+        "{:?}",
+        stages(&report)
+    );
+}
+
+#[test]
+fn an_adapter_that_cannot_be_used_is_named_and_the_built_in_ones_count() {
+    for (steps, named) in [("'.*'", "matches every name"), ("'step ('", "not a usable regular")] {
+        let config = format!("{{engine: {{name: mine, steps: [{steps}]}}}}");
+        let report = report_with("vllm-0.26.0/names", &config);
+        let found = report.findings.iter().filter(|finding| finding.what.contains(named));
+        assert_eq!(found.count(), 1, "{named}: {:?}", report.findings);
+        assert_eq!(steps_of_vllm(&report), 63);
+    }
+}
+
+fn steps_of_vllm(report: &Report) -> u64 {
+    assert_eq!(report.engine.as_ref().and_then(|run| run.engine.as_deref()), Some("vllm"));
+    steps(report, "decode").steps
 }

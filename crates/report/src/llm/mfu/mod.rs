@@ -98,9 +98,9 @@ pub(crate) struct StageInput {
     /// How often it occurs in one generation: 1 for a range around all decode steps, the number of
     /// steps for a range around each; not a number: that is not known.
     pub(crate) per_generation: f64,
-    /// Tokens of an instance, where it is a step of an engine; nothing: those of the run.
+    /// Tokens of an instance, if it is a step of an engine; none: the tokens of the run.
     pub(crate) tokens: Option<TokenCounts>,
-    /// GPUs that its model is split over: each does that part of the work in each instance.
+    /// Number of GPUs that share the work of an instance.
     pub(crate) gpus: u64,
     /// Instances that the times and counts below cover; 1 for a median.
     pub(crate) instances: u64,
