@@ -39,6 +39,7 @@ const GAPS_PER_LENGTH: u64 = 4;
 #[error("{0}")]
 pub struct Refusal(pub(super) String);
 
+/// Sampling on one GPU.
 pub(super) struct Device {
     session: Session<'static>,
     pub(super) set: CounterSet,
@@ -50,13 +51,14 @@ pub(super) struct Device {
     pub(super) lost_since: Option<u64>,
     /// The next sample began when sampling was off.
     is_first: bool,
-    /// What is ready for the drain thread.
+    /// Full chunks, on their way to the drain thread: the thread that samples sends them after each look.
     pub(super) ready: Vec<CounterSamples>,
     chunk: CounterSamples,
     chunk_since: Instant,
     row: Vec<f64>,
     /// Gaps between the samples of the chunk, ns.
     gaps: u64,
+    /// Gaps took too much of a chunk.
     is_behind: bool,
     pub(super) lost: Lost,
 }
@@ -72,14 +74,20 @@ pub(super) struct Lost {
     pub(super) samples: u64,
 }
 
+/// What [`Device::take`] has found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Taken {
+    /// There were samples.
     pub(super) any: bool,
+    /// Whether the GPU did something in one of them.
     pub(super) active: bool,
     /// The buffer was full, or much is missing: only a new session goes on as it should.
-    /// Length of its samples, us.
-    pub(super) anew: Option<u32>,
+    pub(super) anew: Option<Anew>,
 }
+
+/// The length of samples, in us, of the session behind one that fell behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Anew(pub(super) u32);
 
 impl Device {
     /// Sets up sampling. Gives the metrics that were named and left out as well.
@@ -87,17 +95,17 @@ impl Device {
         api: &'static Api,
         id: u32,
         wanted: &Counters,
-        anew: Option<u32>,
+        anew: Option<Anew>,
     ) -> Result<(Self, Vec<String>), Refusal> {
         let chip = api.chip(id).map_err(|error| reason(id, "describe the chip", error))?;
-        let Some((metrics, names, left_out)) = choose(&chip, &wanted.metrics) else {
+        let Some(Choice { metrics, names, left_out }) = choose(&chip, &wanted.metrics) else {
             return Err(Refusal(format!(
                 "GPU {id}: CUPTI measures none of the metrics in one pass on {}; name others with \
                  STAGE2_COUNTERS",
                 chip.name().to_string_lossy()
             )));
         };
-        let interval_us = anew.or(wanted.interval_us).unwrap_or(INTERVAL_US);
+        let interval_us = anew.map(|Anew(us)| us).or(wanted.interval_us).unwrap_or(INTERVAL_US);
         let by_time = chip.open(metrics, trigger(false, interval_us), HARDWARE_BYTES, ROOM);
         let by_cycles =
             by_time.as_ref().is_err_and(|error| error.code() == sys::CUPTI_ERROR_NOT_SUPPORTED);
@@ -152,7 +160,7 @@ impl Device {
         (room * 7 / 10).clamp(Duration::from_millis(5), Duration::from_millis(100))
     }
 
-    /// Takes in what was sampled.
+    /// Takes in what was sampled. Chunks that are full or old enough become [`Device::ready`].
     pub(super) fn take(&mut self) -> Result<Taken, Refusal> {
         let mut taken = Taken::default();
         loop {
@@ -178,7 +186,7 @@ impl Device {
                 return Ok(taken);
             }
             if std::mem::take(&mut self.is_behind) {
-                taken.anew = Some(self.anew(true)).filter(|us| *us <= LONGEST_US);
+                taken.anew = Some(self.anew(true)).filter(|Anew(us)| *us <= LONGEST_US);
                 return Ok(taken);
             }
             if !decoded.is_full {
@@ -191,6 +199,7 @@ impl Device {
         Ok(taken)
     }
 
+    /// Makes what is there [`Device::ready`].
     pub(super) fn hand_on(&mut self) {
         let gaps = std::mem::take(&mut self.gaps);
         if let [(start, _), .., (_, end)] = self.chunk.spans.as_slice() {
@@ -202,6 +211,7 @@ impl Device {
         }
     }
 
+    /// Forgets what was taken and not handed on.
     pub(super) fn forget(&mut self) {
         (self.chunk, self.last_end) = (CounterSamples::default(), 0);
     }
@@ -231,16 +241,18 @@ impl Device {
         Ok(self.activity.is_none_or(|at| self.row.get(at).is_none_or(|active| *active > 0.0)))
     }
 
-    fn overflowed(&mut self) -> u32 {
+    /// The hardware's buffer was full.
+    fn overflowed(&mut self) -> Anew {
         self.lost.overflows += 1;
         self.anew(self.lost.overflows.is_multiple_of(OVERFLOWS_PER_LENGTH))
     }
 
-    /// A session whose length is set twice keeps the first one (CUPTI 13.0), or does not start any more.
-    fn anew(&self, longer: bool) -> u32 {
+    /// A session for which the length is set a second time goes on with the first one (CUPTI 13.0), or
+    /// does not start any more where there are two.
+    fn anew(&self, longer: bool) -> Anew {
         let interval_us = u32::try_from(self.set.interval_ns / 1000).unwrap_or(LONGEST_US);
         let is_longer = longer && interval_us < LONGEST_US;
-        if is_longer { interval_us.saturating_mul(2) } else { interval_us }
+        Anew(if is_longer { interval_us.saturating_mul(2) } else { interval_us })
     }
 
     fn refusal(&self, what: &str, error: CuptiError) -> Refusal {
@@ -256,6 +268,7 @@ fn trigger(by_cycles: bool, interval_us: u32) -> Trigger {
     }
 }
 
+/// What it means here that CUPTI refused to do something.
 fn reason(id: u32, what: &str, error: CuptiError) -> Refusal {
     let held = "another profiler samples its counters (a second collector, nsys, ncu or DCGM): stop that \
                 one first";
@@ -287,11 +300,16 @@ const PREFERRED: &[Names] = &[
     counters::NVLINK_SENT,
 ];
 
-/// Adds `named` metrics, or the preferred, as long as one pass measures all. `None`: not one.
-fn choose(
-    chip: &Chip<'static>,
-    named: &[String],
-) -> Option<(Metrics<'static>, Vec<CString>, Vec<String>)> {
+/// Metrics that were chosen, and those that were named but left out.
+struct Choice {
+    metrics: Metrics<'static>,
+    names: Vec<CString>,
+    left_out: Vec<String>,
+}
+
+/// Adds metric after metric, as long as one pass measures all. `named`: by the user; none: the preferred.
+/// `None` where not one is measured.
+fn choose(chip: &Chip<'static>, named: &[String]) -> Option<Choice> {
     let lines: Vec<Vec<CString>> = if named.is_empty() {
         PREFERRED.iter().map(|line| line.iter().map(|&name| name.to_owned()).collect()).collect()
     } else {
@@ -315,5 +333,5 @@ fn choose(
     }
     // What the chip does not have was not asked for by anybody, unless it was named.
     let left_out = if named.is_empty() { Vec::new() } else { left_out };
-    choice.map(|(metrics, names)| (metrics, names, left_out))
+    choice.map(|(metrics, names)| Choice { metrics, names, left_out })
 }

@@ -12,7 +12,7 @@ use stage2_contract::settings::Counters as WindowFilter;
 use stage2_contract::trace::{Record, counters as facts};
 
 use super::Common;
-use super::device::{Device, Lost, Refusal, Taken};
+use super::device::{Anew, Device, Lost, Refusal, Taken};
 use crate::base::clock::{self, Instant};
 use crate::base::diag;
 
@@ -29,6 +29,7 @@ const FIRST_LOOK: Duration = Duration::from_millis(5);
 /// How long a GPU is sampled when it was set up.
 const TRY_OUT: Duration = Duration::from_millis(2);
 
+/// What the thread works on.
 pub(super) struct Sampling {
     api: &'static Api,
     wanted: WindowFilter,
@@ -46,6 +47,7 @@ pub(super) struct Sampling {
     setup: Duration,
 }
 
+/// CPU time and time since the first sample.
 struct Meter {
     since: Instant,
     cpu: Duration,
@@ -86,6 +88,7 @@ impl Sampling {
         }
     }
 
+    /// Waits for a GPU, samples until the end, and says what that cost.
     pub(super) fn run(mut self) {
         while !self.is_over() && self.devices.is_empty() {
             self.meet_devices();
@@ -174,11 +177,12 @@ impl Sampling {
         was_active
     }
 
-    /// Does something with every GPU. Those that fail are given up, those that fell behind begin anew.
+    /// Does something with every GPU. Those with which it fails are given up, those that fell behind
+    /// begin anew, and the others go on.
     fn each(
         &mut self,
         devices: Vec<Device>,
-        mut what: impl FnMut(&mut Self, &mut Device) -> Result<Option<u32>, Refusal>,
+        mut what: impl FnMut(&mut Self, &mut Device) -> Result<Option<Anew>, Refusal>,
     ) -> Vec<Device> {
         let mut left = Vec::with_capacity(devices.len());
         for mut device in devices {
@@ -212,6 +216,7 @@ impl Sampling {
         }
     }
 
+    /// Ends sampling of a GPU for good.
     fn end(&mut self, device: Device, why: &Refusal) {
         diag::warn(format_args!("hardware counters are not sampled any more: {why}"));
         self.notes.push(format!("sampling ended early: {why}"));
@@ -219,14 +224,15 @@ impl Sampling {
     }
 
     /// Ends sampling of a GPU, which is met anew with the next look.
-    fn renew(&mut self, device: Device, anew: Option<u32>, has_failed: bool) {
+    fn renew(&mut self, device: Device, anew: Option<Anew>, has_failed: bool) {
         let id = device.set.device;
         let ended = self.finish(device);
         self.renewals.note(id, anew, has_failed, ended);
         self.met &= !(1 << id);
     }
 
-    /// Keeps what was sampled, and gives the counters back. Returns losses, and the end of the last sample.
+    /// Keeps what was sampled of a GPU until now, and gives its counters back. Returns what
+    /// was lost, and where the last sample ended.
     fn finish(&mut self, mut device: Device) -> (Lost, u64) {
         // Failures were said, or there is nobody left to hear of them.
         let _ = device.stop();
@@ -265,6 +271,7 @@ impl Sampling {
         }
     }
 
+    /// Begins to sample a GPU, anew where it is `renewed`.
     fn meet(&mut self, id: u32, renewed: Option<Renewed>) -> Result<(), Refusal> {
         let anew = renewed.and_then(|renewed| renewed.anew);
         let (mut device, left_out) = Device::open(self.api, id, &self.wanted, anew)?;
@@ -300,6 +307,7 @@ impl Sampling {
         self.fact(facts::OFF, self.off.join("; "));
     }
 
+    /// Writes what the samples of a GPU are from here on.
     fn define(&mut self, device: &mut Device) {
         self.sets += 1;
         device.set.id = self.sets;
@@ -366,6 +374,7 @@ const ONE_PART_OF: u32 = 20;
 /// What has to be there for a burst: about 300 samples, i.e. some steps of a decode.
 const BURST: Duration = Duration::from_millis(20);
 
+/// CPU time as income and expense.
 #[derive(Debug)]
 struct Budget {
     /// Nothing is limited: the user named the interval.
@@ -373,7 +382,7 @@ struct Budget {
 }
 
 impl Budget {
-    /// `passed`: time since the first sample; `used`: CPU time since then.
+    /// Whether sampling that pauses may go on. `passed`: time since the first sample; `used`: CPU time since then.
     fn allows_burst(&self, passed: Duration, used: Duration) -> bool {
         self.unlimited || used + BURST <= income(passed)
     }
@@ -391,18 +400,22 @@ fn income(passed: Duration) -> Duration {
 /// How often sampling of a GPU begins anew: each time takes a fifth of a second of CPU time.
 const MOST_RENEWALS: u32 = 16;
 
+/// A GPU whose sampling begins anew.
 #[derive(Clone, Copy, Default)]
 struct Renewed {
     /// What it begins with.
-    anew: Option<u32>,
+    anew: Option<Anew>,
+    /// Until now.
     lost: Lost,
     /// Where the last sample ended, ns, until sampling goes on.
     lost_since: Option<u64>,
     /// It failed, and did not only fall behind.
     has_failed: bool,
+    /// How often it began anew.
     times: u32,
 }
 
+/// All of them, by the number of the GPU.
 #[derive(Default)]
 struct Renewals(FxHashMap<u32, Renewed>);
 
@@ -424,7 +437,7 @@ impl Renewals {
     fn note(
         &mut self,
         device: u32,
-        anew: Option<u32>,
+        anew: Option<Anew>,
         has_failed: bool,
         (lost, ended): (Lost, u64),
     ) {
