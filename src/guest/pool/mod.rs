@@ -107,7 +107,7 @@ pub struct Pool {
     holders: Box<[AtomicU64]>,
     /// With the second activity API only: what CUPTI tells of each buffer, at its index. A completion
     /// callback may run on a guest thread, which allocates nothing; a place takes 8 KiB at its first use.
-    /// Mapped for the life of the process, as the buffers are.
+    /// Mapped for the life of the process, as the buffers are. Who may use a place is who may use its buffer.
     layouts: Option<ManuallyDrop<Zeroed<UnsafeCell<Layouts>>>>,
     full: Queue<FullBuffer>,
     moves: Counter,
@@ -210,7 +210,7 @@ impl Pool {
         });
     }
 
-    /// `told` is called while the buffer is ours alone; of what is lost, so many bytes count as a record.
+    /// `told` is called with the index while the buffer is ours alone; of what is lost, so many bytes count as a record.
     fn take_back(
         &self,
         start: *mut u8,
@@ -263,7 +263,8 @@ impl Pool {
         self.moves.get()
     }
 
-    /// Few buffers are left, without the extra ones: those of idle and ended threads are needed.
+    /// Few buffers are left, without the extra ones: those that CUPTI keeps for idle and for ended
+    /// threads are needed.
     pub fn runs_low(&self) -> bool {
         let extras = usize::from(!self.may_refuse);
         let left: usize = self.free.iter().rev().skip(extras).map(FreeList::left).sum();

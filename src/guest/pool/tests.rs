@@ -75,6 +75,19 @@ fn every_buffer_has_a_place_of_its_own_and_is_found_by_its_start_only() {
     }
 }
 
+#[test]
+fn a_fresh_place_is_a_table_without_layouts_and_there_are_no_others() {
+    let asked = Buffers::Sized { bytes: 68 << 10, count: 3 };
+    let pool = Pool::new(asked, true).and_then(Pool::with_layouts).unwrap();
+    let places = pool.layouts.as_ref().unwrap();
+    // SAFETY: nobody else knows the pool.
+    assert!(places.iter().all(|place| unsafe { &*place.get() } == &Layouts::new()));
+    assert_eq!(places.len(), pool.layout.count());
+    // SAFETY: as in `with_layouts`.
+    let too_many = unsafe { Zeroed::<UnsafeCell<Layouts>>::new(usize::MAX) };
+    assert!(too_many.is_empty(), "which `with_layouts` gives as None");
+}
+
 const LARGE: usize = 128 << 10;
 const ASKED: Buffers = Buffers::Sized { bytes: LARGE, count: 2 };
 const POOLED: usize = 2 + BESIDE;
