@@ -40,7 +40,8 @@ pub fn note_fork(after_cuda: bool) {
     PARENT.store(parent, Ordering::Relaxed);
 }
 
-/// Of the kernel itself: the C library once remembered it, also in children. Async-signal-safe.
+/// The number of this process, of the kernel itself: the C library's own function once remembered it, also in
+/// children that have their parent's memory. Async-signal-safe.
 pub(crate) fn own_pid() -> libc::pid_t {
     // SAFETY: no preconditions.
     unsafe { libc::syscall(libc::SYS_getpid) as libc::pid_t }

@@ -14,11 +14,13 @@ thread_local! {
     static OWNER: Cell<CodeOwner> = const { Cell::new(CodeOwner::Guest) };
 }
 
+/// Whose code this thread runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CodeOwner {
     Guest,
     /// One of our handlers, called by the guest.
     Inside,
+    /// Our own thread.
     Ours,
 }
 
@@ -61,7 +63,8 @@ impl CodeOwner {
 
 static PREPARED: AtomicBool = AtomicBool::new(false);
 
-/// Prepares this process and its children for [`enter`]. Called at start, with no thread in here. Allocates.
+/// Prepares this process, and children that it forks later, for [`enter`]. Called at start, when no
+/// thread is in here. Allocates.
 pub(crate) fn prepare() {
     if !PREPARED.swap(true, Ordering::Relaxed) {
         hush();

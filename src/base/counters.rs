@@ -77,7 +77,8 @@ counters! {
         names_cut,
         spool_bytes_unwritten,
         aggregates_folded,
-        /// Ranges opened while another thread was slow to switch collection on, or CUPTI refused to switch it on.
+        /// Wanted ranges that were opened while another thread was slow to switch collection on, or that CUPTI
+        /// refused to switch it on for.
         late_switches,
         beyond_limits,
         calls_turned_away,

@@ -41,7 +41,8 @@ impl Flag {
     }
 }
 
-/// Wakes one thread. Ringing is async-signal-safe, and a system call only where that thread sleeps.
+/// Wakes one thread, which waits for nothing else. Ringing is async-signal-safe, and a system call only
+/// where that thread sleeps.
 #[derive(Debug, Default)]
 pub struct Bell(AtomicU32);
 
@@ -119,7 +120,8 @@ pub fn nap(time: Duration) {
     Deadline::after(time).sleep_while(&AtomicU32::new(0), 0);
 }
 
-/// A lock that nobody waits for without end, and that a forked child can take from a thread it lacks.
+/// A lock that nobody waits for without end, and that a forked child can take from a thread that
+/// only the parent has.
 #[derive(Debug, Default)]
 pub struct Lock(AtomicU32);
 

@@ -49,7 +49,8 @@ fn mark() -> Option<&'static AtomicU8> {
     unsafe { MARK.load(Ordering::Acquire).as_ref() }
 }
 
-/// Marks this process, at start. Where no page can be cleared (before 4.14) no child is known as silent.
+/// Marks this process. Called at start. Where the kernel cannot clear a page (before 4.14),
+/// [`in_silent_child`] knows of none.
 pub fn mark_process() {
     if mark().is_some() {
         // A forked child: the handler has done it.

@@ -17,7 +17,8 @@ const NUMBERS: &str = "\
     MPI_LOCALRANKID MV2_COMM_WORLD_RANK MV2_COMM_WORLD_LOCAL_RANK MV2_COMM_WORLD_SIZE \
     SLURM_PROCID SLURM_LOCALID SLURM_NTASKS SLURM_STEP_NUM_TASKS";
 
-/// What the environment said about this process's place in its job: variables and their values.
+/// What the environment said about this process's place in its job at one moment: variables and their
+/// values.
 #[derive(Default)]
 pub struct JobFacts(Vec<(&'static str, String)>);
 

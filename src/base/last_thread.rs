@@ -20,7 +20,8 @@ const PERIOD: Duration = Duration::from_millis(200);
 const OWN_LINKS: u64 = 2;
 /// Threads of CUPTI's and the driver's that are kept, more than were ever seen.
 const MAX_HELPERS: usize = 64;
-/// Signals 32 and 33, which only the C library can block: while it makes or ends a thread.
+/// Signals 32 and 33, which only the C library itself can block: it does so for the moment in which
+/// it makes or ends a thread.
 const WITHIN_LIBC: u64 = 3 << 31;
 /// How often a start looks again because of that, [`MASK_STEP`] apart.
 const MASK_STEPS: u32 = 20;

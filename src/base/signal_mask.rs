@@ -47,7 +47,8 @@ pub struct SignalBlock {
 }
 
 impl SignalBlock {
-    /// All that others send. Threads that are started meanwhile get none either.
+    /// All that others send. Threads that are started meanwhile never get any: signals are the
+    /// guest's business.
     pub fn all() -> Self {
         // SAFETY: the set is initialised by the call that it is passed to first.
         Self::add(unsafe {
@@ -83,7 +84,8 @@ impl Drop for SignalBlock {
 const HARMLESS: [c_int; 8] =
     [SIGCHLD, SIGCONT, SIGURG, SIGWINCH, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU];
 
-/// Whether a signal ends the process: by default, and nobody chose another action. Async-signal-safe.
+/// Whether a signal ends the process that gets it: it would by default, and nobody has chosen another
+/// action. Async-signal-safe.
 pub fn ends_process(signal: c_int) -> bool {
     let known = (1..=64).contains(&signal) && !HARMLESS.contains(&signal);
     known && action(signal) == Some(libc::SIG_DFL)
@@ -133,7 +135,8 @@ pub fn unblock_termination_signals() {
     unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut()) };
 }
 
-/// The signals and errors that answer a write: to a pipe without a reader, and beyond the size limit.
+/// The signals that answer a write, with the error that comes with each: a pipe that nobody reads, a file
+/// that has reached the limit of the process.
 const OF_WRITES: [(c_int, c_int); 2] = [(libc::SIGPIPE, libc::EPIPE), (libc::SIGXFSZ, libc::EFBIG)];
 
 /// Runs `write`. The signal that would kill the guest for where we write is taken back.

@@ -68,7 +68,8 @@ mod primitives {
         AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
     };
 
-    /// Gives up after a few looks: of two threads that wait, loom would let each look for ever.
+    /// Gives up after a few looks: of two threads that wait, loom would let each look for the other's
+    /// sake without end.
     #[derive(Default)]
     pub(crate) struct Spinning(usize);
 

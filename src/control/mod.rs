@@ -36,7 +36,8 @@ pub struct Context {
     pub share: fn(&Options) -> Result<&'static Shared, String>,
 }
 
-/// Opens the socket, and starts its thread, which inherits that all signals are blocked.
+/// Opens the socket on the calling thread, and starts the thread that serves it. The caller has all signals
+/// blocked, which the thread inherits.
 pub fn open(context: Context) -> Result<(), String> {
     let socket = Socket::open()?;
     let ready = Arc::new(Flag::default());

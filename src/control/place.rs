@@ -39,6 +39,7 @@ impl Known {
     }
 }
 
+/// A socket that listens.
 pub(super) struct Socket {
     known: &'static Known,
     pub(super) name: SocketName,
@@ -135,6 +136,7 @@ pub(super) enum Waited {
     Client,
     /// The time is over, or a signal came.
     Nothing,
+    /// The socket is closed, or its descriptor is another one by now.
     Lost,
 }
 
@@ -168,7 +170,8 @@ fn check_same(opened: &File, folder: &Path) -> io::Result<()> {
     same.then_some(()).ok_or_else(|| io::Error::other("it was replaced while it was opened"))
 }
 
-/// A socket that listens, with a high number and mode 0600: the folder was closed to others before.
+/// A socket at `path` that listens, with a high number and mode 0600: nobody can connect before that,
+/// because the folder is closed to others.
 fn listen(path: &Path) -> io::Result<OwnedFd> {
     let failed = io::Error::last_os_error;
     // SAFETY: the address is initialised and long enough for the path, which was checked; the descriptors

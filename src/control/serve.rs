@@ -140,6 +140,7 @@ fn has_something(client: &File, left: Duration) -> bool {
     unsafe { libc::poll(&raw mut asked, 1, left.as_millis() as i32) > 0 }
 }
 
+/// Whether the client is this user or root.
 fn may_ask(client: BorrowedFd<'_>) -> Result<(), String> {
     let peer =
         peer(client).map_err(|error| format!("the system does not tell who asks ({error})"))?;

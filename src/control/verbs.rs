@@ -239,7 +239,7 @@ fn shared() -> Result<&'static Shared, String> {
     state::shared().ok_or_else(|| Refusal::NotOn.to_string())
 }
 
-/// Wakes the drain thread for a window that it is asked about.
+/// Wakes the drain thread for what was asked of it, unless that was refused.
 fn accepted(shared: &Shared, window: Result<u64, Refusal>) -> Result<Answer, String> {
     let window = window.map_err(|refusal| refusal.to_string())?;
     shared.wake_drain();
@@ -260,6 +260,7 @@ fn flush() -> Result<Answer, String> {
     Ok(Answer::ok().with("said", "done"))
 }
 
+/// Somebody is about to send a signal.
 fn ending(signal: i32) -> Result<Answer, String> {
     let shared = state::shared().filter(|_| state::phase() == Phase::On);
     // A program may wait for a signal that its main thread puts off.

@@ -20,7 +20,8 @@ use crate::guest::state;
 /// What the libraries passed whose NVTX waits for our answer; null is a free place.
 static ASKING: [AtomicPtr<c_void>; 32] = [const { AtomicPtr::new(ptr::null_mut()) }; 32];
 
-/// Registers the fork handlers. Called once, in the constructor, so that no fork misses them.
+/// Registers the fork handlers. Called once, when the library is loaded, so that no fork can already
+/// be under way and miss them.
 pub fn watch() {
     // Touch its page now. A page fault during a fork waits until the fork is over, and the child would
     // not see what is stored then.
@@ -43,7 +44,8 @@ pub fn watch() {
     }
 }
 
-/// Runs `answer`, for which NVTX waits, and protects a child that is forked meanwhile.
+/// Runs `answer`, for which NVTX waits, and protects a child that is forked meanwhile. `asks` is what NVTX
+/// passed.
 pub fn survived<T>(asks: Option<GetExportTable>, answer: impl FnOnce() -> T) -> T {
     let asks = asks.map_or(ptr::null_mut(), |asks| asks as *mut c_void);
     // Without a free place, which takes as many libraries at once, forks are as they were.

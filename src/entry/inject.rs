@@ -35,7 +35,8 @@ const PROFILERS: &[&[u8]] = &[
     b"compute-sanitizer",
     b"cuda-gdb",
 ];
-/// Programs that only start others, which load this library themselves, unless they are profilers.
+/// Programs that only start others. These load this library themselves; what was exported here would reach
+/// a profiler among them that does not.
 const STARTERS: &[&[u8]] = &[
     b"sh", b"dash", b"bash", b"zsh", b"ksh", b"fish", b"busybox", b"env", b"nice", b"nohup",
     b"numactl", b"setsid", b"stdbuf", b"taskset", b"time", b"timeout", b"xargs",
@@ -102,7 +103,8 @@ fn stand_aside(why: std::fmt::Arguments<'_>) {
     }
 }
 
-/// Called by the CUDA driver in its initialisation (`CUDA_INJECTION64_PATH`). Always 1: the guest goes on.
+/// Called by the CUDA driver in its initialisation (`CUDA_INJECTION64_PATH`). Always 1: the guest
+/// goes on whatever happened here.
 #[unsafe(no_mangle)]
 pub extern "C" fn InitializeInjection() -> c_int {
     if !may_act() {
@@ -184,7 +186,8 @@ fn is_under_ncu() -> bool {
     preloaded || variable(c"NV_COMPUTE_PROFILER_PERFWORKS_DIR").is_some()
 }
 
-/// Takes our name out of the variables, where a shell has put it: ncu refuses to start beside it.
+/// Takes our name out of the variables, where the shell around this process has put it: ncu refuses to start
+/// beside another tool's.
 fn close_doors() {
     let Some(own) = OwnPath::find() else { return };
     for door in [CUDA_DOOR, NVTX_DOOR] {
@@ -255,7 +258,8 @@ impl OwnPath {
         }
     }
 
-    /// Does what NVTX will do, so that the pages for it are there (see `forks`). Keeps this library loaded.
+    /// Does what NVTX is going to do, so that the pages for it are there: see `forks`. From then on this
+    /// library stays loaded, because it has a thread.
     fn rehearse(&self) {
         // SAFETY: the texts are NUL-terminated; the library is loaded, so no code of it runs.
         unsafe {

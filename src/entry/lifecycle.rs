@@ -25,7 +25,8 @@ const OPEN_PATIENCE: Duration = Duration::from_millis(100);
 /// Between two looks of a thread that has nothing more to do.
 const REST: Duration = Duration::from_millis(200);
 
-/// Starts recording, unless that was done. `None`: off for good, or another thread takes too long.
+/// Starts recording, unless that was done. `None`: we are off for good, or another thread takes too
+/// long over the start.
 pub fn start() -> Option<&'static Shared> {
     if generation::in_silent_child() {
         state::forked();
@@ -78,6 +79,7 @@ fn share(options: &Options) -> Result<&'static Shared, String> {
     Ok(shared)
 }
 
+/// Opens the doors and the control socket, and records nothing.
 fn be_dormant(options: Options) {
     if let Err(lack) = check_system() {
         diag::warn(format_args!("off: {lack}; nothing is recorded"));
@@ -141,7 +143,8 @@ pub fn start_gpu() {
     }
 }
 
-/// Starts the GPU half for a window, after cuInit. A refusal holds for this window only.
+/// Starts the GPU half while the program runs: for a window of a process that was dormant when it
+/// initialised CUDA. A refusal holds for this window only.
 fn start_gpu_late(shared: &'static Shared) -> Result<(), OffReason> {
     if shared.options.graph == Graph::Graph {
         return Err(OffReason(control::LATE_GRAPHS.to_owned()));
@@ -237,7 +240,8 @@ fn say_without_memory(why: &str) {
     ));
 }
 
-/// Nobody takes in records any more, so the guest must not pay for them.
+/// Nobody takes in records any more, so the guest must not pay for them. What CUPTI still hands back
+/// stays unread.
 fn give_up(shared: &Shared, panic: &Panic) {
     state::fail(|| barrier::catch((), || shut_gpu(shared)));
     diag::warn(format_args!(
@@ -276,13 +280,18 @@ enum Lack {
     Room,
 }
 
+/// Whether a start has what it needs; else the first thing that is not there.
 fn check_system() -> Result<(), Lack> {
-    match () {
-        () if allocator::has_failed() => Err(Lack::Memory),
-        () if !clock::can_be_read() => Err(Lack::Clock),
-        () if !has_keys() => Err(Lack::Keys),
-        () if !has_room() => Err(Lack::Room),
-        () => Ok(()),
+    if allocator::has_failed() {
+        Err(Lack::Memory)
+    } else if !clock::can_be_read() {
+        Err(Lack::Clock)
+    } else if !has_keys() {
+        Err(Lack::Keys)
+    } else if !has_room() {
+        Err(Lack::Room)
+    } else {
+        Ok(())
     }
 }
 
@@ -291,10 +300,10 @@ fn has_keys() -> bool {
     // SAFETY: the places are valid; what was created, for nobody yet, is deleted.
     unsafe {
         let create = |key: &mut libc::pthread_key_t| libc::pthread_key_create(key, None) == 0;
-        let created = keys.iter_mut().map_while(|key| create(key).then_some(*key)).count();
-        for &key in &keys[..created] {
+        let created = keys.iter_mut().map(create).take_while(|created| *created).count();
+        keys.iter().take(created).for_each(|&key| {
             libc::pthread_key_delete(key);
-        }
+        });
         created == KEYS
     }
 }

@@ -14,7 +14,8 @@ const GUARD_BYTES: usize = 4096;
 /// Zeros above the first frame, by which a stack walker finds the end.
 const END_BYTES: usize = 4096;
 
-/// Runs `body` on a stack of our own, if there is memory for one. A panic becomes `fallback`.
+/// Runs `body` on a stack of our own; on the thread's own stack where there is no memory for one. A
+/// panic becomes `fallback`.
 pub fn on_own<T>(fallback: T, body: impl FnOnce() -> T) -> T {
     let mut job = Job { body: Some(body), result: None };
     let place: *mut c_void = (&raw mut job).cast();
@@ -46,6 +47,7 @@ extern "C" fn run<F: FnOnce() -> T, T>(job: *mut c_void) {
     }
 }
 
+/// A mapping, unmapped when dropped.
 struct Stack {
     start: *mut c_void,
 }

@@ -111,7 +111,8 @@ extern "C" fn before_execle(path: *const c_char) -> *const c_void {
     before_list(path, Real::Execle)
 }
 
-/// A function of any arguments: calls `$before` with the first one, and goes on in what that returns.
+/// A function of any arguments, which Rust cannot take: calls `$before` with the first one, and goes on in
+/// what that returns as if that had been called.
 macro_rules! goes_on {
     ($name:ident, $before:ident) => {
         #[unsafe(no_mangle)]

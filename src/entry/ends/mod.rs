@@ -80,7 +80,8 @@ fn begin(shared: &Shared) -> bool {
     first
 }
 
-/// A child by `vfork` has its parent's memory, and one by `clone` a copy that no handler has renewed.
+/// Whether this process is the one that is recorded. A child by `vfork` has its parent's memory, and
+/// one by `clone` a copy that no handler has renewed.
 fn is_process_of(shared: &Shared) -> bool {
     u32::try_from(ancestry::own_pid()) == Ok(shared.pid)
 }
@@ -233,7 +234,7 @@ static READY: [AtomicPtr<c_void>; NAMES.len()] =
     [const { AtomicPtr::new(ptr::null_mut()) }; NAMES.len()];
 
 impl Real {
-    /// Null where the C library has no such function. Async-signal-safe once [`prepare`] was called.
+    /// Its address; null where the C library has no such function. Async-signal-safe once [`prepare`] was called.
     fn address(self) -> *mut c_void {
         let (place, name) = (&READY[self as usize], NAMES[self as usize]);
         let known = place.load(Ordering::Acquire);
@@ -247,7 +248,8 @@ impl Real {
     }
 }
 
-/// Looks up what ours stand before: a signal handler of the guest's may not. Called in the constructor.
+/// Looks up the functions of the C library that ours stand before: a signal handler of the guest's may not.
+/// To be called in the constructor.
 pub fn prepare() {
     for real in REALS {
         real.address();

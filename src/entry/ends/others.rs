@@ -37,6 +37,7 @@ pub(super) fn begin() {
     FOLDERS.get_or_init(|| [at(0), at(1)]);
 }
 
+/// A descriptor that is closed when this is dropped.
 struct Open(c_int);
 
 impl Open {
