@@ -21,6 +21,7 @@ pub(crate) struct Blob {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SchemaPayload<'a> {
     pub(crate) schema: u64,
+    /// As far as they were kept.
     pub(crate) bytes: &'a [u8],
     /// There were more.
     pub(crate) is_cut: bool,
@@ -33,10 +34,12 @@ impl Default for Blob {
 }
 
 impl Blob {
+    /// Bytes of a next payload that there is room for.
     pub(crate) fn room(&self) -> usize {
         BLOB_BYTES.saturating_sub(self.used + HEAD_BYTES)
     }
 
+    /// Adds a payload; of its bytes as many as there is room for.
     pub(crate) fn add(&mut self, schema: u64, bytes: &[u8]) {
         let kept = &bytes[..bytes.len().min(self.room())];
         if !kept.is_empty() {

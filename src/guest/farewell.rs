@@ -37,7 +37,8 @@ impl Farewell {
         self.by.store(by, Ordering::Release);
     }
 
-    /// Has our thread write down everything, and this end, which may fail to come. `false`: not in time.
+    /// Has our thread write down everything, and that the process ends like this: it may still go on. `false`
+    /// where that took longer than `patience`.
     pub fn announce(&self, by: EndedBy, patience: Duration, wake: impl FnOnce()) -> bool {
         self.note(by);
         let turn = self.turns.ask();

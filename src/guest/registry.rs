@@ -96,7 +96,8 @@ impl Registry {
         }
     }
 
-    /// Reserves the memory, unless that was done. Without any, every entry is refused.
+    /// Reserves the memory, unless that was done. Pages are taken when they are first written.
+    /// Without memory every entry is refused.
     pub fn prepare(&self) {
         if !self.map.load(Ordering::Acquire).is_null() {
             return;

@@ -28,6 +28,7 @@ pub(crate) struct SchemaHead<N> {
     pub(crate) size: u32,
     /// No entry is aligned to more bytes; 0 for no such bound.
     pub(crate) pack: u32,
+    /// May be empty.
     pub(crate) name: N,
 }
 
@@ -51,6 +52,7 @@ pub(crate) struct SchemaEntry<N> {
     pub(crate) detail: u64,
     /// Where it begins; 0 for "behind the one before".
     pub(crate) offset: u64,
+    /// May be empty.
     pub(crate) name: N,
 }
 

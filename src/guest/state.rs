@@ -96,6 +96,7 @@ pub struct Call {
     pub epoch: u32,
 }
 
+/// A call that begins now, if that is the phase.
 fn call_in(recording: Phase) -> Option<Call> {
     // In this order: each epoch begins before its window is on, so a call is of that window or of an
     // earlier one, and never one that began before the window that it is of.
@@ -166,14 +167,17 @@ pub(crate) fn cuda_seen() -> bool {
     CUDA_SEEN.load(Ordering::Acquire)
 }
 
+/// The driver is being initialised.
 pub(crate) fn note_cuda() {
     CUDA_SEEN.store(true, Ordering::Release);
 }
 
+/// Threads that serve the control socket.
 pub(crate) fn servers() -> u64 {
     SERVERS.load(Ordering::Acquire)
 }
 
+/// A thread that serves the control socket was started, or ends.
 pub(crate) fn set_servers(count: u64) {
     SERVERS.store(count, Ordering::Release);
 }
@@ -219,7 +223,9 @@ pub fn start_child() -> Option<Call> {
 pub struct Shared {
     /// What was asked for.
     pub options: Options,
+    /// The process that is recorded.
     pub(crate) pid: u32,
+    /// What the environment says about its place in a job.
     pub(crate) job: JobFacts,
     /// [`Shared::job`] at the start of the GPU half: some launchers set their variables in between.
     pub job_at_gpu_start: OnceLock<JobFacts>,
@@ -227,6 +233,7 @@ pub struct Shared {
     pub events: Events,
     /// What was seen and lost.
     pub counters: Counters,
+    /// Switches collection with `STAGE2_RANGES` and `STAGE2_SAMPLE`.
     pub(crate) collection: CollectionSwitch,
     /// The start/end ranges that hold collection on.
     pub started: StartedRanges,
@@ -250,9 +257,11 @@ pub struct Shared {
     pub pool: OnceLock<Pool>,
     /// The GPU half, or why there is none.
     pub gpu: OnceLock<Result<Gpu, OffReason>>,
+    /// Threads that are not the guest's, besides ours.
     pub(crate) helpers: Helpers,
     /// The drain thread, as the kernel numbers it; 0 before it runs.
     drain_thread: AtomicI64,
+    /// Wakes the drain thread.
     pub(crate) bell: Bell,
     /// Forks since then. CUDA does not work in such children.
     pub forks_after_cuda: AtomicU64,
@@ -264,7 +273,9 @@ pub struct Shared {
     pub end_step: AtomicU8,
     /// The drain thread is finishing without having been told to: an end of the process waits for it.
     pub ends_itself: AtomicBool,
+    /// The drain thread has finished.
     pub(crate) done: Flag,
+    /// What is about to end the process.
     pub(crate) farewell: Farewell,
 }
 
@@ -325,7 +336,8 @@ impl Shared {
         self.wanted.store(ptr::from_ref(wanted).cast_mut(), Ordering::Release);
     }
 
-    /// As [`Shared::switch`], for guest threads. If the window ends meanwhile, collection is off at the end.
+    /// As [`Shared::switch`], for the ranges of guest threads. The window may end at the same moment:
+    /// then collection is off at the end.
     pub fn collect(&self, on: bool) {
         if on && phase() == Phase::Stopping {
             return;
@@ -415,7 +427,8 @@ impl Shared {
         self.gpu.get()?.as_ref().ok()
     }
 
-    /// Hardware counters to sample: of the environment, or the default where this window asks for some.
+    /// Hardware counters to sample: what the environment asks for, or the collector's choice where the
+    /// window that starts CUPTI asks for some.
     pub fn counters_to_sample(&self) -> stage2_contract::settings::Counters {
         match self.windows.are_counters_asked() && self.options.counters.off {
             true => stage2_contract::settings::Counters::default(),
@@ -423,10 +436,12 @@ impl Shared {
         }
     }
 
+    /// The calling thread is the drain thread.
     pub(crate) fn note_drain_thread(&self) {
         self.drain_thread.store(generation::thread_id(), Ordering::Relaxed);
     }
 
+    /// Whether the drain thread runs.
     pub(crate) fn has_drain_thread(&self) -> bool {
         self.drain_thread.load(Ordering::Relaxed) != 0
     }

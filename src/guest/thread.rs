@@ -61,12 +61,14 @@ struct State {
     domains_lost: Cell<u32>,
     /// An event was lost that none to come can make up for.
     lost_track: Cell<bool>,
-    /// Ranges open in domains without a place. Until they close none gets one: its depth is not known.
+    /// Ranges open in domains that have no place. Until they are closed none gets one: its depth
+    /// would be counted from the middle.
     beyond: Cell<u32>,
     /// Those of them that were open when this process was forked.
     inherited_beyond: Cell<u32>,
 }
 
+/// The ranges of one NVTX domain on this thread.
 #[derive(Clone, Copy)]
 struct Domain {
     id: u32,
@@ -138,8 +140,10 @@ pub(crate) fn take_fence() -> u32 {
 pub(crate) struct Step {
     /// Ranges open in the domain afterwards; `None` where that is not tracked.
     pub(crate) depth: Option<u32>,
-    /// A range that is collected for its own sake was opened (by a push) or closed.
+    /// A range that is collected, and not for the sake of one around it, was opened (by a push)
+    /// or closed.
     pub(crate) switches: bool,
+    /// What is to be collected within the range that a push opened.
     pub(crate) selection: Selection,
     /// The lowest depth of the domain since its last event that arrived, or [`NOTHING_LOST`].
     pub(crate) min_depth_since_delivery: u32,
@@ -290,7 +294,8 @@ pub(crate) fn push(domain: u32, asked: bool, choose: impl FnOnce() -> bool) -> S
     step.count_beyond(1)
 }
 
-/// Whether this thread is inside of a range that collection is asked for, and whether that is collected.
+/// Whether this thread is inside of a range that collection is asked for, of any domain, and
+/// whether that is collected.
 pub(crate) fn around() -> Option<bool> {
     let decided = |state: &State| {
         let domains = state.domains.try_borrow().ok()?;
@@ -310,7 +315,8 @@ pub(crate) fn leave_out(domain: u32) {
     });
 }
 
-/// Closes the innermost range of `domain`. With none open the depth stays 0, not tracked.
+/// Closes the innermost range of `domain`. With none open the depth stays 0 and the answer is
+/// "not tracked".
 pub(crate) fn pop(domain: u32) -> Step {
     let step = with_domain(domain, |slot| {
         let Some(depth) = slot.depth.checked_sub(1) else {

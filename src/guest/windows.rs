@@ -27,6 +27,7 @@ pub struct Window {
     pub wanted: Option<&'static WindowFilter>,
     /// When it begins; `None`: at once.
     pub at: Option<Moment>,
+    /// When it ends by itself.
     pub(crate) limits: Limits,
 }
 
@@ -34,7 +35,9 @@ pub struct Window {
 /// the other one goes on where somebody sets that one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
+    /// On the clock of the day.
     pub(crate) wall: WallNs,
+    /// On the monotonic clock.
     pub(crate) mono: MonoNs,
 }
 
@@ -66,7 +69,9 @@ pub enum Stage {
 pub struct Done {
     /// From 1.
     pub number: u64,
+    /// When it began, since 1970.
     pub(crate) began: Duration,
+    /// When it was ended, since 1970.
     pub(crate) ended: Duration,
     /// Why it ended.
     pub why: String,
@@ -93,7 +98,9 @@ pub struct Standing {
     pub first_step: Option<FirstStep>,
     /// The file of the window that is on.
     pub file: Option<String>,
+    /// Why GPU work is not recorded, if so.
     pub(crate) gpu_off: Option<String>,
+    /// The windows that are over, the last ones.
     pub(crate) done: VecDeque<Done>,
     /// Records of all windows that are over.
     pub records: u64,
@@ -133,6 +140,7 @@ pub struct Windows {
     inner: Mutex<Inner>,
     /// A request came in at some time: windows may end before the process.
     used: AtomicBool,
+    /// The last start asked for hardware counters.
     counters: AtomicBool,
     stop: AtomicBool,
     flushes_asked: AtomicU64,
@@ -140,6 +148,7 @@ pub struct Windows {
 }
 
 impl Windows {
+    /// The window that begins with the process.
     pub(crate) fn ask_first(&self) {
         let window =
             Window { number: 1, late: false, wanted: None, at: None, limits: Limits::default() };
@@ -169,6 +178,7 @@ impl Windows {
         Ok(number)
     }
 
+    /// Asks for the end of the window. Its number.
     pub(crate) fn ask_stop(&self) -> Result<u64, Refusal> {
         let inner = self.inner.lock();
         match inner.standing.stage {
@@ -182,6 +192,7 @@ impl Windows {
         Ok(inner.standing.windows)
     }
 
+    /// Asks for a mark. The number of its window.
     pub(crate) fn ask_mark(&self, at: MonoNs, text: String) -> Result<u64, Refusal> {
         let mut inner = self.inner.lock();
         if inner.standing.stage != Stage::On {

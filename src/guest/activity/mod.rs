@@ -25,21 +25,16 @@ const TEXT_LIMIT: usize = 64 << 10;
 #[derive(Debug, PartialEq)]
 pub(crate) enum Activity {
     /// A kernel ran. The shape has no number and no name yet.
-    Kernel {
-        ran: Execution,
-        shape: Shape,
-        name: Text,
-    },
+    Kernel { ran: Execution, shape: Shape, name: Text },
+    /// A copy or a fill ran.
     Transfer {
         ran: Execution,
         bytes: u64,
         /// `CUpti_ActivityMemcpyKind` of a copy; `None` for a fill.
         copy_kind: Option<u8>,
     },
-    Graph {
-        ran: Execution,
-        graph: u32,
-    },
+    /// A graph ran, as a whole.
+    Graph { ran: Execution, graph: u32 },
     /// A GPU is there. Its name is the text.
     Device(Device, Text),
     /// A kind that we did not ask for, or too few bytes for its kind.
@@ -174,7 +169,8 @@ impl Text {
     }
 }
 
-/// Calls `each` with every record of a buffer of either activity API. Gives about how many could not be read.
+/// Calls `each` with every record of a buffer of either activity API. Gives about how many records could
+/// not be read. `walker` is that of the CUPTI that filled the buffer.
 pub(crate) fn for_each(full: &FullBuffer, walker: Walker, each: impl FnMut(&Activity)) -> u64 {
     match full.layouts() {
         None => walk(full, walker, each),
@@ -252,6 +248,7 @@ enum Plan {
     Transfer {
         ran: Ran,
         bytes: Number,
+        /// `None` for a fill.
         copy_kind: Option<Number>,
     },
     Graph {
@@ -310,7 +307,8 @@ impl Numbers<'_> {
 }
 
 impl Plan {
-    /// The plan for a layout; `None` where a field is missing, too wide, or lies over another one.
+    /// The plan for a layout; `None` where it lacks a field, or cannot be right: a field has a width that
+    /// it cannot have, or lies over another one.
     fn of(layout: &Layout) -> Option<Self> {
         if has_overlaps(layout.places()) {
             return None;
@@ -394,6 +392,7 @@ impl Plan {
         })
     }
 
+    /// Reads a record of the plan's layout. `None`: unreadable.
     #[inline]
     fn read(&self, record: &FieldRecord<'_>) -> Option<Activity> {
         // What has more than 32 bits here and fewer in the first API is cut to what that one would say:

@@ -54,7 +54,8 @@ impl CollectionSwitch {
         true
     }
 
-    /// A wanted range closes; with the last one `switch(false)` is called, by whoever is switching.
+    /// A wanted range closes; with the last one `switch(false)` is called, here or by the thread
+    /// that is just switching.
     pub fn exit(&self, switch: impl Fn(bool)) {
         let count = |open: u32| open.checked_sub(1);
         // Below 0 every range to come would switch collection off.
@@ -147,7 +148,8 @@ impl StartedRanges {
     }
 }
 
-/// The moments of switching, on their way to our thread from guest threads, which do not wait.
+/// The moments at which collection was switched, on their way to our own thread from guest threads,
+/// which neither wait nor allocate.
 pub struct Switches {
     /// Whether collection went on, and when, the oldest first.
     pub(crate) waiting: Queue<(bool, GpuNs)>,
@@ -171,7 +173,8 @@ impl Switches {
         }
     }
 
-    /// The last one that found no room since the last call. What lies between it and the noted ones is lost.
+    /// The last one that found no room since the last call, if there was one. Others between it and those
+    /// that were noted before are forgotten.
     pub fn take_overrun(&self) -> Option<(bool, GpuNs)> {
         let last = self.overrun.swap(0, Ordering::AcqRel);
         (last != 0).then_some((last & 1 == 1, GpuNs(last >> 1)))

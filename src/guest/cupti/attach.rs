@@ -16,7 +16,8 @@ use crate::guest::gpu::OffReason;
 use crate::guest::pool::Pool;
 use crate::guest::state::Shared;
 
-/// CUDA 13.4 update 1: earlier ones crash programs with graphs or contexts, or lose memory per record.
+/// CUDA 13.4 update 1: the first whose hardware trace neither crashes programs that instantiate graphs or
+/// destroy contexts, nor loses memory with each record.
 const HARDWARE_TRACE_SINCE: u32 = 130_401;
 
 /// The name under which CUPTI shows us to tools that it refuses.
@@ -107,7 +108,8 @@ fn configured(
     }
 }
 
-/// Leaves CUPTI to a later tool, at no cost to the guest. There is nobody to report a failure to.
+/// Leaves CUPTI to a later tool, and does not let the guest pay for it. There is nobody to report a
+/// failure to.
 fn leave(api: &Api, activities: &Activities, subscriber: Subscriber) {
     activities.disable_switched();
     activities.disable(sys::CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
@@ -237,7 +239,8 @@ fn provide_pool(shared: &Shared, version: u32, activities: &Activities) -> Resul
     Ok(())
 }
 
-/// Asks for hardware trace where the user does. CUPTI may accept it for a GPU that cannot.
+/// Asks for hardware trace where the user does. CUPTI may accept it for a GPU that cannot: nobody knows the
+/// GPU yet.
 fn trace_by_hardware(activities: &Activities, version: u32, wanted: bool) -> Result<(), String> {
     if !wanted {
         return Err("off".to_owned());
@@ -333,7 +336,8 @@ impl Activities {
         }
     }
 
-    /// What comes before all else: chosen fields, and how graphs are recorded. The first API needs nothing.
+    /// What has to be set before all else: that records hold chosen fields, and how graphs are recorded.
+    /// The first API needs nothing.
     pub(super) fn prepare(&self, graph: Graph) -> Result<(), CuptiError> {
         let Activities::Second(second) = self else { return Ok(()) };
         second.set(sys::CUPTI_ACTIVITY_ATTR_USER_DEFINED_RECORDS, 1)?;
@@ -345,7 +349,8 @@ impl Activities {
         Ok(())
     }
 
-    /// Has the hardware take the times of kernels: before any kind is enabled, and for good.
+    /// Has the hardware take the times of kernels. Must come before any kind is enabled, and cannot be
+    /// taken back.
     pub(super) fn enable_hardware_trace(&self) -> Result<(), CuptiError> {
         match self {
             Activities::First(api) => api.enable_hardware_trace(),
@@ -381,7 +386,8 @@ impl Activities {
         }
     }
 
-    /// Collects properties of devices. Those in use already (`early`: none) only the first API gives.
+    /// Starts collecting the properties of devices. Those of devices that the program uses already
+    /// (`early`: there are none) only the first API hands over.
     pub(super) fn enable_devices(&self, early: bool) -> Result<(), CuptiError> {
         let kind = sys::CUPTI_ACTIVITY_KIND_DEVICE;
         match self {
@@ -424,7 +430,8 @@ impl Activities {
         }
     }
 
-    /// No call begins any more. Whether the registration may end: no other thread is in a call.
+    /// No call for the subscriber begins any more. Whether its registration may end: no other thread is in
+    /// such a call. Nobody waits for one.
     pub(super) fn end(&self) -> bool {
         match self {
             Activities::First(_) => true,

@@ -69,7 +69,8 @@ pub(super) extern "C" fn request_buffer_v2(
     request_buffer(buffer, size, max_records);
 }
 
-/// On a thread of CUPTI's or one that flushes. The layouts in `info` exist during the call only.
+/// On a thread of CUPTI's or on one that flushes: a buffer comes back with the layouts of its records,
+/// which exist during the call only.
 pub(super) extern "C" fn complete_buffer_v2(
     buffer: *mut u8,
     _size: usize,

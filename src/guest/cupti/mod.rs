@@ -42,6 +42,7 @@ struct Cupti {
     collecting: AtomicBool,
     /// A switch failed, which was said.
     refused: AtomicBool,
+    /// Nothing is collected any more.
     shut: AtomicBool,
     graph: Graph,
 }

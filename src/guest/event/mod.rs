@@ -116,12 +116,14 @@ pub struct Event {
     pub string: u32,
     /// Ranges open in the domain after a push or pop; `None` where that is not tracked.
     pub depth: Option<u32>,
-    /// The lowest depth since the last event of the domain that arrived; else [`NOTHING_LOST`].
+    /// The lowest depth of the domain since its last event that arrived, where events were lost
+    /// since; else [`NOTHING_LOST`].
     pub min_depth_since_delivery: u32,
     /// Events of this thread were lost that its next pushes and pops do not make up for.
     pub depth_uncertain: bool,
     /// [`Events::lost`] of the thread when this was sent.
     pub lost: u32,
+    /// What to collect within this range.
     pub(crate) selection: Selection,
     /// NVTX payload.
     pub payload: Option<Payload>,
@@ -195,7 +197,9 @@ fn kept_from(kind: EventKind) -> usize {
 /// What became of an event.
 #[derive(Clone, Copy, Debug)]
 pub struct Delivery {
+    /// It will arrive.
     pub(crate) arrives: bool,
+    /// Half of the places are taken: the drain thread should not sleep on.
     pub(crate) half_full: bool,
 }
 
@@ -221,6 +225,7 @@ impl Default for Events {
 }
 
 impl Events {
+    /// Bytes of address space.
     pub(crate) const BYTES: usize =
         Queue::<Event>::bytes(QUEUE_EVENTS + LATE_ENDS) + LOST * size_of::<AtomicU32>();
 
@@ -270,7 +275,8 @@ impl Events {
         self.late_ends.send(end).is_ok()
     }
 
-    /// Lost events that changed what is open on a thread (or on its neighbour): only a difference counts.
+    /// How many events were lost that changed what is open on a thread (or on one that shares its
+    /// counter). Only a difference means anything.
     pub fn lost(&self, thread: u32) -> u32 {
         self.lost_slot(thread).load(Ordering::Acquire)
     }
@@ -340,7 +346,8 @@ impl Events {
         self.queue.receive()
     }
 
-    /// Takes the oldest end that found no place in the queue. What its thread sent before waits already.
+    /// Takes the oldest end that found no place in the queue. Whatever its thread sent before it, and we have
+    /// not taken yet, waits in the queue after this call.
     pub fn receive_late_end(&self) -> Option<Event> {
         self.late_ends.receive()
     }

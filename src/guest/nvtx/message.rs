@@ -157,7 +157,8 @@ impl Payloads {
         self.count == 0
     }
 
-    /// Copies what there is room for. Returns how many are missing; cuts are counted when they are read.
+    /// Copies what there is room for. Returns how many payloads are missing altogether; what a cut
+    /// payload lacks is counted when it is read.
     pub(super) fn copy_to(self, blob: &mut Blob) -> u64 {
         let looked_at = self.count.min(MAX_PAYLOADS);
         let mut missing = (self.count - looked_at) as u64;

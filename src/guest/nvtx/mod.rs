@@ -30,7 +30,8 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 /// The first of them that this process gave out, and not one that it was forked from.
 static FIRST: AtomicU64 = AtomicU64::new(1);
 
-/// In a forked child, open start/end ranges are its parent's; in a window, those of an earlier one.
+/// In a forked child, open start/end ranges are its parent's; in a new window, those of an earlier
+/// one.
 pub fn renew() {
     FIRST.store(NEXT.load(Ordering::Relaxed), Ordering::Relaxed);
 }
@@ -56,19 +57,21 @@ fn handle<T: Copy>(fallback: T, body: impl FnOnce(Call) -> T) -> T {
     }
 }
 
-/// Runs `body`, where what this thread has open is that of the call.
+/// Runs `body`, once this thread knows which epoch the call is of.
 fn begun<T>(call: Call, body: impl FnOnce(Call) -> T) -> T {
     thread::begin(call);
     body(call)
 }
 
-/// While the process ends other threads may go on, and CUPTI hands over their launches: these need their range.
+/// While the process ends, other threads may go on, and CUPTI hands over what they launch: it has to find its
+/// range.
 #[cold]
 fn handle_late<T: Copy>(fallback: T, body: impl FnOnce(Call) -> T) -> T {
     let Some(call) = state::ending() else { return fallback };
     barrier::enter(fallback, || (), || begun(call, body))
 }
 
+/// The first call in a forked child.
 #[cold]
 fn handle_first<T: Copy>(fallback: T, body: impl FnOnce(Call) -> T) -> T {
     let start = || state::start_child().map_or(fallback, |call| begun(call, body));

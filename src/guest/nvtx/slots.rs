@@ -118,7 +118,8 @@ pub unsafe fn attach_extension(info: *mut sys::nvtxExtModuleInfo_t) {
     }
 }
 
-/// A function that gives slots of NVTX: number, function, and the type that NVTX calls it by.
+/// A function that gives a table of NVTX slots: number, function, and the type with which NVTX calls it, which
+/// the function's own is compared with.
 macro_rules! slots {
     ($($table:ident [$count:literal] { $($id:ident $function:ident $type:ident,)* })*) => {$(
         fn $table() -> [(u32, sys::NvtxFunctionPointer); $count] {

@@ -43,7 +43,8 @@ impl PhaseMachine {
         self.0.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Moves to a phase, whatever it was: in a forked child, of which a handler may not have told.
+    /// Moves to a phase, whatever it was. For the only thread of a forked child, and for one that no
+    /// handler has told of a fork.
     pub(super) fn set(&self, to: Phase) {
         self.0.store(to as u8, Ordering::Release);
     }

@@ -86,7 +86,8 @@ impl<T> Queue<T> {
         self.send_below(usize::MAX, item)
     }
 
-    /// Takes the item that was handed over first. Meant for one thread: of two, each gets its own.
+    /// Takes the item that was handed over first. Meant for one thread at a time: of two, both get items of
+    /// their own, in any order.
     pub(crate) fn receive(&self) -> Option<T> {
         let place = self.first_taken().or_else(|| self.take_over())?;
         // SAFETY: the slot was handed over, which is after it was filled, and came into our hands alone.
@@ -190,7 +191,8 @@ impl<T> Queue<T> {
         Some(first)
     }
 
-    /// Keeps a list that ends in `last` before what is kept already: nothing, where one thread receives.
+    /// Keeps a list, whose last place is `last`, before what is kept already, which is nothing where one
+    /// thread receives.
     fn keep(&self, first: u32, last: u32) {
         let Some(slot) = self.slot(last) else { return };
         let mut word = self.taken.load(Ordering::Acquire);
