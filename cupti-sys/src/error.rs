@@ -6,7 +6,8 @@
 use crate::bindings as cupti;
 use std::fmt;
 
-/// A result code of CUPTI other than success. Codes that are newer than this crate are kept.
+/// A result code of CUPTI other than success. Codes that are newer than this crate are kept as
+/// they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CuptiError(cupti::CUptiResult);
 

@@ -53,7 +53,7 @@ pub struct Number {
 }
 
 /// How the records of one kind are laid out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
     kind: cupti::CUpti_ActivityKind,
     record_bytes: u16,
@@ -62,7 +62,7 @@ pub struct Layout {
 }
 
 /// The layouts of all kinds that may be in a buffer. About 8 KB, without allocations of its own.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Layouts {
     len: usize,
     layouts: [Layout; MAX_LAYOUTS],
@@ -235,12 +235,30 @@ fn place(
     let (field, offset, bytes) = (Field(entry.fieldId), entry.offset, entry.size);
     let outside = LayoutError::FieldOutside { kind, field, offset, bytes, record_bytes };
     let end = offset.checked_add(bytes).ok_or(outside)?;
-    if bytes == 0 || end > usize::from(record_bytes) {
+    if entry.size == 0 || end > usize::from(record_bytes) {
         return Err(outside);
     }
-    // They fit into 16 bits, because their sum does.
+    // Offset and size fit into 16 bits, because their sum does.
     let narrow = |number| u16::try_from(number).map_err(|_| outside);
     Ok(Place { field, offset: narrow(offset)?, bytes: narrow(bytes)? })
+}
+
+impl fmt::Debug for Layout {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kind, record_bytes, .. } = self;
+        let fields = self.places();
+        out.debug_struct("Layout")
+            .field("kind", kind)
+            .field("record_bytes", record_bytes)
+            .field("fields", &fields)
+            .finish()
+    }
+}
+
+impl fmt::Debug for Layouts {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_list().entries(self.iter()).finish()
+    }
 }
 
 impl Default for Layouts {

@@ -136,7 +136,8 @@ pub fn file_name_starts(path: &Path, start: &str) -> bool {
     path.file_name().is_some_and(|name| name.as_bytes().starts_with(start.as_bytes()))
 }
 
-/// Whether a file has the name of a `libcupti`, to which wheels with a copy of their own add a hash.
+/// Whether a file has the name of a `libcupti`. Wheels that bundle their own copy append a hash to
+/// `libcupti`.
 fn is_libcupti(path: &Path) -> bool {
     file_name_starts(path, "libcupti.so") || file_name_starts(path, "libcupti-")
 }
@@ -211,7 +212,8 @@ impl Candidate {
         Self { how, path, cuda_major }
     }
 
-    /// Smaller is better. An older CUPTI works with a newer driver, the newer the surer; not the reverse.
+    /// Smaller is better. An older CUPTI works with a newer driver, the less old the more surely; a newer
+    /// CUPTI does not work with an older driver.
     fn rank(&self, driver_cuda_major: Option<u32>) -> u32 {
         match (self.cuda_major, driver_cuda_major) {
             (_, None) => 0,

@@ -30,7 +30,7 @@ pub fn mapped_files() -> Vec<PathBuf> {
 
 /// Opens a library; the reason why not is the dynamic linker's own.
 pub(super) fn open(path: &Path, flags: c_int) -> io::Result<Library> {
-    // SAFETY: to load CUPTI is to run a library's initialisers. With RTLD_NOLOAD none run.
+    // SAFETY: loading CUPTI means running a library's initialisers. With RTLD_NOLOAD none run.
     match unsafe { unix::Library::open(Some(path), flags) } {
         Ok(library) => Ok(library.into()),
         Err(_) if flags & libc::RTLD_NOLOAD != 0 => {
