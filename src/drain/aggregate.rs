@@ -23,6 +23,7 @@ pub(crate) enum Work {
     /// A copy of a direction (`CUpti_ActivityMemcpyKind`).
     Copy(u8),
     Fill,
+    /// Replays of an executable graph, as wholes.
     Graph(u32),
     /// Everything for which there was no row left.
     Folded,
@@ -164,6 +165,7 @@ impl Aggregates {
 }
 
 pub(crate) struct Totals {
+    /// In no order.
     pub(crate) rows: Vec<(Key, Row)>,
     pub(crate) instances: FxHashMap<u32, Instances>,
     /// Time in which each GPU was busy, in the order of their numbers.

@@ -28,9 +28,11 @@ pub(crate) const MORE_NAMES: &[u8] = b"(more names than are kept)";
 const MAX_PATHS: usize = 1 << 15;
 /// Stands for every further path at the top.
 const MORE_PATHS: &[u8] = b"(more paths than are kept)";
-/// A longer path text than twice this keeps so many bytes of both ends: ranges may be nested by thousands.
+/// A path text that is longer than twice this is cut to this many bytes at both ends: there may be
+/// thousands of nested ranges, with as many paths.
 const END_BYTES: usize = 512;
-/// Launch configurations, and queues, that are known at a time. With the next one all are defined anew.
+/// Launch configurations, and queues, that are known at a time. With the next one all are
+/// forgotten, and defined again when they come again.
 const MAX_SHAPES: usize = 1 << 15;
 const MAX_QUEUES: usize = 1 << 12;
 /// Addresses of kernel names that are known at a time.
@@ -44,6 +46,7 @@ struct Numbers<K> {
 }
 
 impl<K: Eq + Hash> Numbers<K> {
+    /// The number of a value, and whether it has to be defined.
     fn give(&mut self, key: K, limit: usize, epoch: u32) -> (u32, bool) {
         if let Some((id, defined)) = self.known.get_mut(&key) {
             return (*id, std::mem::replace(defined, epoch) != epoch);
@@ -65,6 +68,7 @@ struct Text {
 
 struct PathNode {
     path: Path,
+    /// Bytes of its text.
     length: u32,
     /// The outermost part of it whose text has [`END_BYTES`]; 0 for none.
     head: u32,
@@ -76,6 +80,7 @@ pub(crate) struct Interner {
     names: FxHashMap<Rc<[u8]>, u32>,
     texts: Vec<Text>,
     name_bytes: usize,
+    /// Texts and paths for which there was no room.
     refused: u64,
     /// Address of a kernel name to its number, so that most names are only compared.
     addresses: FxHashMap<usize, u32>,
@@ -90,7 +95,8 @@ pub(crate) struct Interner {
 }
 
 impl Interner {
-    /// What was written is lost, or in an earlier file: what is used is defined again, under its number.
+    /// Some of what was written is lost, or in an earlier file: what is used from now on is defined again,
+    /// under the number that it has.
     pub(crate) fn define_again(&mut self) {
         self.epoch += 1;
         self.addresses.clear();
@@ -132,7 +138,8 @@ impl Interner {
         }
     }
 
-    /// The text is compared every time: CUPTI may reuse an address after a module was unloaded.
+    /// The number of the text at `address`. The text is compared every time: CUPTI may reuse an
+    /// address for another kernel after a module was unloaded.
     pub(crate) fn name_at(&mut self, address: usize, bytes: &[u8], sink: &mut impl Sink) -> u32 {
         if let Some(&id) = self.addresses.get(&address)
             && self.text(id) == bytes

@@ -67,10 +67,12 @@ impl Output {
         output
     }
 
+    /// The trace file, or the piece of it that is written, if there is one.
     pub(super) fn path(&self) -> Option<&Path> {
         self.file.as_ref().map(|(path, _)| path.as_path())
     }
 
+    /// Bytes of the trace file, of all its pieces.
     pub(super) fn bytes(&self) -> u64 {
         self.pieces.as_ref().map_or(0, |pieces| pieces.bytes) + self.file_bytes()
     }
@@ -90,7 +92,8 @@ impl Output {
         pieces.is_some_and(|pieces| pieces.is_over(self.file_bytes()))
     }
 
-    /// Ends the piece and begins the next one. Where there can be none, this one goes on: false.
+    /// Ends the piece in order and begins the next one with what describes the process. Where there can be no
+    /// next one, this one goes on: false.
     pub(super) fn begin_piece(&mut self, counters: &Counters) -> bool {
         let Some(pieces) = &mut self.pieces else { return false };
         let NewFile { writer, path, gauge } = match pieces.create_next() {
@@ -186,6 +189,7 @@ impl Output {
         }
     }
 
+    /// Whether definitions were lost since the last call.
     #[inline]
     pub(super) fn take_lost(&mut self) -> bool {
         let lost = self.writer.as_ref().map_or(0, Writer::dropped_frames);

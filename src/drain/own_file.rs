@@ -31,11 +31,14 @@ pub(super) struct OwnFile {
     identity: (u64, u64),
     gauge: Rc<Gauge>,
     path: PathBuf,
+    /// How often it may still be opened again.
     reopenings: u32,
 }
 
 pub(super) struct Gauge {
+    /// Bytes that the file took.
     pub(super) written: Cell<u64>,
+    /// Bytes that it takes at most.
     pub(super) limit: Cell<u64>,
     /// The next flush is the last one.
     pub(super) ends: Cell<bool>,

@@ -23,6 +23,7 @@ const FEW: Duration = Duration::from_secs(60);
 
 pub(super) struct Pace {
     period: Duration,
+    /// Until the next flush: [`Pace::period`] once the process is older.
     pause: Duration,
     flushed_at: Instant,
     /// How long to wait after an early flush before the next one.
@@ -49,7 +50,8 @@ impl Pace {
         self.flushed_at.elapsed() >= if runs_low { self.patience } else { self.pause }
     }
 
-    /// A flush was done. Where it brought too little back, the buffers are in use, and more would only cost.
+    /// A flush was done. Where it brought too little back, the buffers are in use, and flushes in
+    /// quick succession would only cost.
     pub(super) fn flushed(&mut self, runs_low: bool) {
         self.flushed_at = Instant::now();
         let next = self.pause.saturating_mul(2);

@@ -33,6 +33,7 @@ pub(super) struct Pieces {
     stem: String,
     /// When the first one was begun, ns since the Unix epoch.
     begun: u64,
+    /// Of the one that is written.
     number: u64,
     since: Instant,
     /// Bytes of what it says again.
@@ -41,6 +42,7 @@ pub(super) struct Pieces {
     holds_events: bool,
     /// Those that were not deleted, the oldest first.
     files: VecDeque<PathBuf>,
+    /// When it may be tried again to begin one.
     retry: Option<Instant>,
     /// Bytes of the earlier ones, and bytes that they did not take.
     pub(super) bytes: u64,
@@ -152,7 +154,8 @@ impl Pieces {
         facts.into_iter().chain(self.threads.values().cloned())
     }
 
-    /// The records of `head` in the middle of a piece: what was open is not known there.
+    /// The records of `head`, repeated in the middle of a piece whose beginning may be lost: nobody
+    /// can say there what was open.
     pub(super) fn head_again(&self) -> impl Iterator<Item = Record> {
         let (key, value) = (pieces::OPEN_BEFORE.to_owned(), pieces::UNKNOWN.to_owned());
         self.head().chain([Record::Meta { key, value }])
@@ -165,6 +168,7 @@ impl Pieces {
         Record::Meta { key: pieces::OPEN_BEFORE.to_owned(), value: open.to_string() }
     }
 
+    /// The beginning is written, and has so many bytes.
     pub(super) fn begins_at(&mut self, bytes: u64) {
         self.head = bytes;
     }

@@ -27,6 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 pub(crate) struct Summary<'a> {
     pub(crate) options: &'a Options,
+    /// What the environment asks for.
     pub(crate) filter: &'a WindowFilter,
     pub(crate) counters: &'a Counters,
     pub(crate) names: &'a Interner,
@@ -39,7 +40,8 @@ pub(crate) struct Summary<'a> {
 }
 
 impl Summary<'_> {
-    /// Writes the table where `STAGE2_SUMMARY` wants it and, without the launcher, `kernels.md`.
+    /// Writes the table where `STAGE2_SUMMARY` wants it and, without the launcher, `kernels.md`
+    /// into `STAGE2_OUT`. A failure is one line.
     pub(crate) fn show(&self) {
         let written = match &self.options.summary {
             Target::Off => Ok(()),

@@ -100,7 +100,8 @@ pub(crate) struct Correlations {
 }
 
 impl Correlations {
-    /// The number nearest to the latest seen. The first may be anywhere: other calls were numbered before.
+    /// The number that `id` stands for: the one nearest to the latest seen. The first one may be
+    /// anywhere: other calls were numbered before.
     pub(crate) fn extend(&mut self, id: u32) -> u64 {
         let latest = *self.latest.get_or_insert(u64::from(id));
         let distance = id.wrapping_sub(latest as u32) as i32;

@@ -10,9 +10,11 @@ use crate::guest::collection_switch::Switches;
 /// Spans that are kept: a megabyte.
 const KEPT: usize = 1 << 16;
 
+/// The spans in which collection was on, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Spans {
     closed: VecDeque<(GpuNs, GpuNs)>,
+    /// Since when it is on.
     open: Option<GpuNs>,
     /// Switches were forgotten: nothing speaks for times that no span covers.
     overrun: bool,
@@ -49,7 +51,8 @@ impl Spans {
         }
     }
 
-    /// Whether collection was on from `start` to `end`. Without any noted switch nothing speaks against it.
+    /// Whether collection was on from `start` to `end`. Where no switch was ever noted (CUPTI did not
+    /// give the time) nothing speaks against it.
     pub(crate) fn cover(&self, start: GpuNs, end: GpuNs) -> bool {
         if self.closed.is_empty() && self.open.is_none() {
             return !self.overrun;
@@ -63,12 +66,14 @@ impl Spans {
     }
 }
 
-/// Work recorded later than the clock was read, or on a clock that was set, by less than this, is possible.
+/// Work that was recorded later than the clock was read, or on a clock that was set meanwhile, by less
+/// than this, is possible.
 const AHEAD_NS: u64 = 60_000_000_000;
 /// Work is launched before the clock is first read, by less than this.
 const BEFORE_NS: u64 = 24 * 3_600_000_000_000;
 
-/// From a day before the earliest reading of the clock to a minute after the latest; all without one.
+/// From a day before the earliest reading of the clock to a minute after the latest. Everything is possible
+/// where it was never read.
 #[derive(Debug, Default)]
 pub(super) struct PossibleTimes(Option<(GpuNs, GpuNs)>);
 

@@ -95,6 +95,7 @@ impl DeviceStates {
         }
     }
 
+    /// Whether its thread still is one of the process.
     pub(super) fn is_alive(&self) -> bool {
         !self.ended
     }
@@ -119,7 +120,8 @@ const EARLY_READS: usize = 30;
 
 struct Reader<'a> {
     gpus: Vec<Gpu<'a>>,
-    /// Readings of all of them before it is known which are used: a trace names a GPU a second or two late.
+    /// Readings of all of them, taken before it is known which ones are used: a trace names a GPU a
+    /// second or two after its work began.
     early: Vec<Vec<DeviceState>>,
     /// Devices of the process, with the index of their GPU.
     watched: Vec<(u32, usize)>,
@@ -184,6 +186,7 @@ impl Reader<'_> {
         }
     }
 
+    /// A GPU is used: its first readings are worth keeping.
     fn watch(&mut self, device: u32, uuid: [u8; 16]) {
         if self.watched.iter().any(|(known, _)| *known == device) {
             return;

@@ -120,7 +120,8 @@ impl<S: Sink> EventContext<'_, S> {
         Some(self.open(event, name, None, lost))
     }
 
-    /// Closes the innermost push/pop range of the domain, if one is open; the caller notes the change.
+    /// Closes the innermost push/pop range of the domain; `false` where none is open. The caller
+    /// notes the change.
     fn pop(&mut self, event: &Event, payload_values: PayloadValues) -> bool {
         let depth = self.depth(event);
         depth.open = depth.open.saturating_sub(1);
@@ -314,7 +315,8 @@ impl<S: Sink> EventContext<'_, S> {
         }
     }
 
-    /// The number of a text in a field. Texts that are new each time must not take the room of names of ranges.
+    /// The number of a text in a field. Guests may put texts there that are new each time, and
+    /// these must not take the room of names of ranges.
     fn field_text(&mut self, text: &[u8]) -> Option<u32> {
         if !self.names.knows(text) {
             self.ranges.field_texts = self.ranges.field_texts.checked_add(1)?;

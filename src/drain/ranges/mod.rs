@@ -50,6 +50,7 @@ const MAX_OPEN: usize = 1 << 14;
 const MAX_CONTINUED: usize = 1 << 8;
 const LOST: &[u8] = b"(lost)";
 
+/// The push/pop ranges of one domain that are open on a thread.
 struct Depth {
     domain: u32,
     open: u32,
@@ -110,6 +111,7 @@ pub(crate) struct LaunchSite {
     pub(crate) correlation: u64,
 }
 
+/// The ranges of all threads. Only [`Ranges::new`] may make them: numbers begin behind [`RANGE_OUTSIDE`].
 #[derive(Default)]
 pub(crate) struct Ranges {
     /// By number.
@@ -202,7 +204,8 @@ impl Ranges {
         }
     }
 
-    /// Ends of start/end ranges were lost, nobody knows which: their threads are not known any more.
+    /// Ends of start/end ranges were lost, nobody knows which: of threads with such ranges nothing
+    /// is known any more.
     pub(crate) fn lose_ends(&mut self) {
         for thread in self.threads.values_mut() {
             if thread.open.iter().any(|open| open.start_id.is_some()) {
@@ -241,7 +244,8 @@ impl Ranges {
         self.changes += more;
     }
 
-    /// Launches will be reported one by one. Only that tells the place then: buffers hold records of any thread.
+    /// Launches will be reported one by one. From now on only that tells where work belongs: a buffer
+    /// may hold the records of any thread.
     pub(crate) fn expect_launches(&mut self) {
         self.launches.resize(LAUNCHES, (u64::MAX, Place::UNKNOWN));
     }
@@ -261,7 +265,8 @@ impl Ranges {
         self.correlations.extend(fence)
     }
 
-    /// Where work belongs that `owner` launched. `owner` 0: not known, so only a reported launch can tell.
+    /// Where work belongs that `owner` launched with CUPTI's id `correlation`. `owner` 0: the thread is
+    /// not known, so only a reported launch can tell.
     pub(crate) fn place(&mut self, owner: u32, correlation: u32) -> LaunchSite {
         if correlation == NO_CORRELATION {
             return LaunchSite { place: Place::UNKNOWN, correlation: 0 };
@@ -467,7 +472,8 @@ impl OpenRange {
         }
     }
 
-    /// Puts it in, or beside, the innermost open range of its thread. Gives the path before its name.
+    /// Puts it in the innermost open range of its thread, or beside that one. Gives the path that its own
+    /// name comes behind.
     fn put_in(&mut self, innermost: Option<&OpenRange>) -> u32 {
         (self.parent, self.inherited) = match innermost {
             Some(other) if self.is_beside(other) => (other.parent, other.inherited),

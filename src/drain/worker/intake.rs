@@ -82,7 +82,8 @@ impl Drain {
         }
     }
 
-    /// Takes in the events that are there. Those that come meanwhile wait.
+    /// Takes in the events that are there. Those that come meanwhile wait: guests may send them
+    /// faster than they can be taken in.
     fn take_in_events(&mut self) {
         let events = &self.shared.events;
         let mut late: Vec<Event> =
@@ -161,6 +162,7 @@ impl Drain {
         }
     }
 
+    /// Counts a piece of work, and writes it.
     fn add(&mut self, site: &LaunchSite, ran: &Execution, work: Work, what: What) {
         let counters = &self.shared.counters;
         if let Some(counters) = self.shared.gpu().and_then(|gpu| gpu.counters.as_ref()) {
@@ -194,7 +196,8 @@ impl Drain {
         }
     }
 
-    /// Finds the ranges of a piece of work. `None` where `STAGE2_RANGES` or `STAGE2_SAMPLE` leaves it out.
+    /// Finds the ranges of a piece of work, and what of its times can be [trusted](Self::trusted). `None`
+    /// where `STAGE2_RANGES` does not ask for it or `STAGE2_SAMPLE` leaves it out.
     fn find(&mut self, owner: u32, ran: Execution) -> Option<(LaunchSite, Execution)> {
         let ran = self.trusted(ran);
         let counters = &self.shared.counters;
@@ -219,7 +222,8 @@ impl Drain {
 // The turn to the next piece of the trace between two batches, which says there again what it is told against.
 
 impl Drain {
-    /// Begins the next piece if this one is over. What is open goes on in the new one.
+    /// Begins the next piece if this one is over. Work and ranges are in one of the two; what is open goes on
+    /// in the new one.
     pub(super) fn turn_piece(&mut self) {
         if !self.output.is_piece_over() {
             return;

@@ -86,7 +86,8 @@ impl Drain {
         self.output.put(Record::Device(device));
     }
 
-    /// Says once that CUPTI told layouts that cannot be right. Records of such buffers count as unreadable.
+    /// Says once that CUPTI told layouts of its records that cannot be right. The records of such buffers
+    /// count as unreadable.
     pub(super) fn check_layouts(&mut self, full: &FullBuffer) {
         let Some(Err(error)) = full.layouts() else { return };
         if !std::mem::replace(&mut self.layouts_doubted, true) {
@@ -98,7 +99,8 @@ impl Drain {
         }
     }
 
-    /// Notes how many forks cannot use CUDA: at the first, since we may be killed, and at the end.
+    /// Notes how many processes were forked that cannot use CUDA: at the first one, because this process
+    /// may be killed, and at the end.
     pub(super) fn count_forks(&mut self, at_end: bool) {
         let forks = self.shared.forks_after_cuda.load(Ordering::Relaxed);
         let noted = self.forks_noted;
@@ -139,7 +141,7 @@ impl Drain {
 const NVML_OFF: &str = "nvml.off";
 
 impl Drain {
-    /// Begins to read NVML, unless it is off. A simulated GPU has only the NVML that was named for it.
+    /// Begins to read NVML, where that was not switched off and there is a GPU. A simulated GPU has only the NVML that was named for it.
     pub(super) fn watch_gpus(&mut self) {
         let options = &self.shared.options;
         if !options.device_state {
@@ -171,6 +173,7 @@ impl Drain {
         self.write_states(said.unwrap_or_default());
     }
 
+    /// Threads of ours that read.
     pub(super) fn reader_threads(&self) -> u64 {
         self.device_states.as_ref().map_or(0, |states| states.is_alive().into())
     }

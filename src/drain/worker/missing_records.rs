@@ -20,7 +20,8 @@ use super::{Drain, Flush};
 const SMALLEST_RECORD: usize = 88;
 /// Launches beyond the room for records that are no sign yet.
 const MARGIN: u64 = 100;
-/// Launches after which the count ends: each is called back twice. Five large buffers hold fewer.
+/// Launches after which the count ends without a result: each is called back twice. Five buffers of the
+/// largest size have room for fewer.
 const MOST: u64 = 1 << 16;
 /// Flushes in a row after which records count as missing, or we as detached from CUPTI.
 const FLUSHES: u32 = 2;
@@ -88,6 +89,7 @@ impl Drain {
         true
     }
 
+    /// After a flush: whether records go elsewhere.
     pub(super) fn check_missing(&mut self, flushed: bool) {
         let Some((gpu, pool)) = self.shared.gpu().zip(self.shared.pool.get()) else { return };
         // In this order: a launch that is counted has moved its buffer before.
@@ -121,7 +123,8 @@ impl Drain {
         }
     }
 
-    /// After the last flush: whether nothing came of launches, or (known if forced) buffers did not come.
+    /// After the last flush: whether nothing came of what was launched, or buffers did not come. Only a forced
+    /// one hands over every buffer that holds a record.
     pub(super) fn check_missing_at_end(&mut self, flushed: bool, forced: bool) {
         let watch = &self.shared.launch_watch;
         let (counted, launches) = (watch.is_on() || self.records.tired, watch.launches());
@@ -158,6 +161,7 @@ impl Drain {
         }
     }
 
+    /// Buffers that CUPTI keeps although it was flushed.
     fn buffers_kept(&mut self) -> usize {
         let Some(pool) = self.shared.pool.get().filter(|pool| pool.given() > 0) else { return 0 };
         // A thread that was just getting its buffer has it by then, and CUPTI knows of it.

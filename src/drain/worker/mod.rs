@@ -30,8 +30,10 @@ use crate::guest::window_filter::WindowFilter;
 use crate::guest::windows::Window;
 use windows::{Calls, Deadlines, Why};
 
+/// How long the thread sleeps at most while events may come in.
 const NAP: Duration = Duration::from_millis(10);
-/// How long an end waits for calls that are sending an event (below 1 us each), and between two looks.
+/// The longest that an end waits for calls that have begun to send an event, which takes less than a
+/// microsecond, and how long between two looks.
 const SENDERS_PATIENCE: Duration = Duration::from_millis(20);
 const SENDERS_STEP: Duration = Duration::from_millis(1);
 
@@ -72,6 +74,7 @@ struct Drain {
     steps: u64,
     /// When the last of them closed, where the limit was reached: the window is over since then.
     cut: Option<MonoNs>,
+    /// The start of the GPU half was tried in this window.
     gpu_tried: bool,
     /// Work without a place was launched outside of the window.
     unplaced_is_foreign: bool,
@@ -111,11 +114,13 @@ pub struct Hooks {
     pub watch_exit: fn(),
 }
 
+/// What lives as long as the thread.
 struct Thread {
     shared: &'static Shared,
     hooks: Hooks,
     request: Option<FlushRequest>,
     watch: last_thread::Watch<'static>,
+    /// The GPUs that earlier windows met.
     devices: Vec<Device>,
     /// The exit is watched anew when CUPTI has moved so many buffers.
     next_exit_watch: u64,
@@ -126,7 +131,8 @@ struct Thread {
 /// hand over nothing once these have run.
 const LAST_EXIT_WATCH: u64 = 16;
 
-/// The body of the drain thread: works until it has to stop or is alone, and then finishes everything.
+/// The body of the drain thread: works until it has to stop, or no thread of the guest is left. Then it
+/// finishes everything.
 pub fn run(shared: &'static Shared, hooks: Hooks) -> EndReason {
     let mut thread = Thread {
         shared,
@@ -242,7 +248,8 @@ impl Thread {
         }
     }
 
-    /// Whether memory was refused: nothing more is recorded then, as the reserve may not do for it.
+    /// Whether memory was refused: nothing more is recorded then, since whatever comes next could need more
+    /// than the reserve.
     fn is_out_of_memory(&self, now: Phase) -> bool {
         if !allocator::has_failed() {
             return false;
@@ -343,7 +350,8 @@ impl Drain {
         self.shared.counters.range_events.add(events.unfinished().saturating_sub(before) as u64);
     }
 
-    /// Brings the file up to date, and says which end comes: it may fail to come.
+    /// Brings the file up to date as at an end, and says in it which end that is: who asks is about to end the
+    /// process, and may fail to.
     fn announce_end(&mut self) {
         // What fails now is tried again, or the last flush of the process tells of it.
         let _ = self.flush(Flush::Forced);
@@ -352,7 +360,8 @@ impl Drain {
         self.announced = Some(Instant::now());
     }
 
-    /// Takes in the rest, closes the file and, for good, shows the summary. Gives the GPUs that were met.
+    /// Takes in the rest, closes the trace file and, where recording ends for good, shows the
+    /// summary. Gives the GPUs that were met.
     fn finish(mut self, why: &Why) -> Vec<Device> {
         self.shared.switch(false);
         let sampling = self.shared.gpu().and_then(|gpu| gpu.counters.as_ref());

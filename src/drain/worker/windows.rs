@@ -18,13 +18,14 @@ use crate::guest::windows::{FirstStep, Moment, Window};
 
 /// The longest that a window waits, when it ends, for the records of work that still runs.
 const LAST_RECORDS_PATIENCE: Duration = Duration::from_secs(4);
-/// How long before its moment a window's file is opened and CUPTI attached, which takes 100 ms the first time.
+/// How long before the moment that was set for a window its file is opened and CUPTI attached, which takes
+/// some 100 ms the first time.
 const PREPARATION: Duration = Duration::from_secs(1);
 /// How long before that moment the thread stops sleeping: it would be woken late by about as much.
 const WAKEFUL: Duration = Duration::from_micros(200);
 /// How long the thread sleeps at most between windows.
 pub(super) const LONG_SLEEP: Duration = Duration::from_secs(3600);
-/// Between two looks for them.
+/// Between two looks for those records, or at whether a window was called off.
 const STEP: Duration = Duration::from_millis(5);
 /// The domain of marks that were asked for by the control socket.
 const MARK_DOMAIN: &[u8] = b"stage2-ctl";
@@ -106,7 +107,8 @@ impl Thread {
         }
     }
 
-    /// Sleeps until it is time to prepare for a moment. `false`: the window was stopped, or the process ends.
+    /// Sleeps until a moment is near enough to prepare for it. `false`: the window was stopped meanwhile, or
+    /// the process ends.
     pub(super) fn sleep_until(&mut self, moment: Moment) -> bool {
         loop {
             let left = until(moment).saturating_sub(PREPARATION);
@@ -142,6 +144,7 @@ fn discard(shared: &Shared) {
     discard_buffers(shared);
 }
 
+/// Gives back the buffers that CUPTI handed over for no window.
 fn discard_buffers(shared: &Shared) {
     let Some(pool) = shared.pool.get() else { return };
     while let Some(full) = pool.take_full() {
@@ -222,7 +225,8 @@ impl Drain {
         Some(Duration::from_nanos(late))
     }
 
-    /// Waits for a near moment. What CUPTI hands over meanwhile belongs to no window.
+    /// Waits for a moment that is near, unless the window is stopped or the process ends. What CUPTI hands
+    /// over meanwhile belongs to no window.
     fn await_moment(&self, moment: Moment) {
         let shared = self.shared;
         loop {
@@ -238,7 +242,8 @@ impl Drain {
         }
     }
 
-    /// The first step closed at `at`, and was open for `ns`: so it can be compared across processes.
+    /// The first step of a window that began together with others closed at `at`, and was open for `ns`: by
+    /// that one can see whether it is the same step in every process.
     pub(super) fn tell_first_step(&mut self, at: MonoNs, ns: u64) {
         if self.window.at.is_none() {
             return;
@@ -257,7 +262,8 @@ impl Drain {
         self.cut.is_some_and(|cut| !is_node && (event.at > cut || event.kind == EventKind::Launch))
     }
 
-    /// Ends the window at the event that closed its last step: this thread may come by later.
+    /// Ends the window at this event, if it closed the last one of its steps: this thread may come by when
+    /// more of them have begun.
     pub(super) fn cut_behind(&mut self, event: &Event) {
         let is_last = self.window.limits.steps.is_some_and(|steps| self.steps >= steps);
         if !is_last || self.cut.is_some() {
@@ -271,7 +277,8 @@ impl Drain {
         self.unplaced_is_foreign |= self.shared.gpu().is_some_and(|gpu| gpu.reports_launches);
     }
 
-    /// Samples hardware counters where they were asked for. A start of the GPU half does so itself.
+    /// Samples hardware counters in this window, where they were asked for. A start of the GPU half does so
+    /// itself.
     fn begin_sampling(&mut self, gpu: &Gpu) {
         let Some(counters) = &gpu.counters else { return };
         let wanted = self.shared.counters_to_sample();
@@ -319,7 +326,8 @@ impl Drain {
         }
     }
 
-    /// Ends the window. Waits for the records of what was launched, for a bounded time.
+    /// Ends the window: guest threads send nothing any more. Waits for the records of what was launched,
+    /// for a bounded time.
     pub(super) fn end_window(mut self, why: &Why) -> Vec<Device> {
         let shared = self.shared;
         shared.windows.stopping();
@@ -345,7 +353,8 @@ impl Drain {
         diag::warn(format_args!("window {}: {what}", self.window.number));
     }
 
-    /// Waits, not too long, for the buffers that CUPTI had at the end, however many it asks for since.
+    /// Waits until CUPTI has handed back every buffer that it had at the end of the window, unless that takes
+    /// too long. Where collection stays on it asks for further ones all the time.
     fn await_records(&mut self) {
         let shared = self.shared;
         let Some((gpu, pool)) = shared.gpu().zip(shared.pool.get()) else { return };
