@@ -81,6 +81,7 @@ pub fn in_silent_child() -> bool {
     mark().is_some_and(|mark| mark.load(Ordering::Relaxed) == 0)
 }
 
+/// The calling thread, as the kernel numbers it.
 pub(crate) fn thread_id() -> i64 {
     // SAFETY: no preconditions. Not through libc's function, which older ones do not have.
     unsafe { libc::syscall(libc::SYS_gettid) }

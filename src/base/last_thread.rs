@@ -120,6 +120,7 @@ fn has_program(link: &CStr) -> bool {
     unsafe { libc::readlink(link.as_ptr(), some.as_mut_ptr().cast(), some.len()) > 0 }
 }
 
+/// Links of a directory; `None` where it is not there.
 fn links(folder: &Path) -> Option<u64> {
     fs::metadata(folder).ok().map(|folder| folder.nlink())
 }

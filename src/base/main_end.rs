@@ -43,6 +43,7 @@ pub fn is_watched() -> bool {
     WATCHED.load(Ordering::Acquire)
 }
 
+/// Whether the main thread has ended by itself.
 pub(crate) fn has_ended() -> bool {
     ENDED.load(Ordering::Acquire)
 }

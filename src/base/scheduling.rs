@@ -62,6 +62,7 @@ fn class(stat: &str) -> Option<c_int> {
     behind.split_whitespace().nth(38)?.parse().ok()
 }
 
+/// A class, or the ordinary one where it goes before all others.
 fn below_real_time(class: c_int) -> c_int {
     match class {
         libc::SCHED_FIFO | libc::SCHED_RR | libc::SCHED_DEADLINE => libc::SCHED_OTHER,

@@ -46,6 +46,7 @@ pub(super) struct Socket {
 }
 
 impl Socket {
+    /// Opens one in the first folder that can be used.
     pub(super) fn open() -> Result<Self, String> {
         // SAFETY: no preconditions.
         let uid = unsafe { libc::geteuid() };

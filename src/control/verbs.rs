@@ -201,6 +201,7 @@ impl<'a> Verbs<'a> {
     }
 }
 
+/// A time of the clock of the day as a moment of this machine.
 fn moment(unix_us: u64) -> Result<Moment, String> {
     let (wall, mono) = (clock::wall(), clock::mono());
     let at = WallNs(unix_us.saturating_mul(1000));

@@ -14,6 +14,7 @@ use std::sync::atomic::Ordering;
 
 use stage2_contract::control::{FLUSH_PAGE_BYTES, FlushPage};
 
+/// This process looks for wishes until it is dropped.
 pub(crate) struct FlushRequest {
     page: &'static FlushPage,
     seen: u32,
@@ -58,7 +59,7 @@ impl FlushRequest {
         self.seen = self.page.wishes.load(Ordering::Acquire);
     }
 
-    /// The trace file holds what was there when [`FlushRequest::is_pending`] last said so.
+    /// The trace file holds everything that was there when [`FlushRequest::is_pending`] last was true.
     pub(crate) fn grant(&mut self) {
         self.seen = self.page.wishes.load(Ordering::Acquire);
         self.page.granted.fetch_add(1, Ordering::AcqRel);

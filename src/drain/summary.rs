@@ -516,7 +516,8 @@ fn percent(part: u64, whole: u64) -> String {
     if whole == 0 { "-".to_owned() } else { format!("{:.1}", part as f64 * 100.0 / whole as f64) }
 }
 
-/// The shown paths of a process, which are paths of the [`Interner`]; 0 and [`UNATTRIBUTED`] are what they are.
+/// The shown paths of a process. Each is a path of the [`Interner`]; 0 is no range, and
+/// [`UNATTRIBUTED`] is what it is.
 #[derive(Default)]
 pub(crate) struct ShownPaths {
     /// The shown path of every path, by its number from 1.

@@ -181,6 +181,7 @@ impl Registry {
         before.map_or(u32::MAX, |before| MAX_ENTRIES as u32 + 1 + before)
     }
 
+    /// Whether a number is one without a place that was given out.
     fn is_placeless(&self, number: u32) -> bool {
         let index = number.checked_sub(MAX_ENTRIES as u32 + 1);
         index.is_some_and(|index| index < self.placeless.load(Ordering::Acquire))

@@ -36,10 +36,12 @@ impl WindowFilter {
         WindowFilter { ranges, sample, sampler: Sampler::new(sample), bits: Some(bits) }
     }
 
+    /// Collection is on within some ranges only.
     pub(crate) fn is_restricted(&self) -> bool {
         self.is_sampled() || !self.ranges.is_everything()
     }
 
+    /// Not every instance of a range is collected.
     pub(crate) fn is_sampled(&self) -> bool {
         self.sample > 1
     }

@@ -183,6 +183,7 @@ pub(super) struct Gpu<'a> {
 }
 
 impl Gpu<'_> {
+    /// Whether it is divided into MIG instances.
     pub(super) fn is_divided(&self) -> bool {
         let Some(mode) = self.functions.nvmlDeviceGetMigMode else { return false };
         let (mut now, mut later): (c_uint, c_uint) = (0, 0);

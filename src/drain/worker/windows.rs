@@ -73,6 +73,7 @@ impl Deadlines {
         Deadlines { limits: *limits, since: Instant::now() }
     }
 
+    /// Until the time is over.
     pub(super) fn left(&self) -> Duration {
         let limit = self.limits.for_ms.map_or(Duration::MAX, Duration::from_millis);
         limit.saturating_sub(self.since.elapsed())

@@ -110,6 +110,7 @@ impl Sampling {
         }
     }
 
+    /// Samples until the end, in bursts or without a pause.
     fn sample(&mut self, meter: &Meter) {
         let budget = Budget { unlimited: self.wanted.interval_us.is_some() };
         let mut paused = false;
@@ -382,7 +383,8 @@ struct Budget {
 }
 
 impl Budget {
-    /// Whether sampling that pauses may go on. `passed`: time since the first sample; `used`: CPU time since then.
+    /// Whether sampling that pauses may go on. `passed`: time since the first sample; `used`: CPU time
+    /// since then.
     fn allows_burst(&self, passed: Duration, used: Duration) -> bool {
         self.unlimited || used + BURST <= income(passed)
     }

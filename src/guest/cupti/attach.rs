@@ -329,6 +329,7 @@ impl Activities {
         matches!(self, Activities::Second(_))
     }
 
+    /// The kinds that are switched at ranges.
     fn switched(&self) -> &'static [u32] {
         match self {
             Activities::First(_) => SWITCHED_FIRST,
@@ -423,6 +424,7 @@ impl Activities {
         }
     }
 
+    /// Records that CUPTI dropped since the last call.
     pub(super) fn dropped(&self) -> Result<usize, CuptiError> {
         match self {
             Activities::First(api) => api.num_dropped(),

@@ -33,6 +33,7 @@ pub(super) fn may_refuse(version: u32) -> bool {
     version >= REFUSAL_SINCE
 }
 
+/// Whether collection may be switched while the guest runs.
 pub(super) fn may_switch(version: u32) -> bool {
     version == SWITCHING
 }

@@ -210,7 +210,8 @@ impl Pool {
         });
     }
 
-    /// `told` is called with the index while the buffer is ours alone; of what is lost, so many bytes count as a record.
+    /// Takes a buffer back. `told` is called with its index while it is in our hands alone; of what is
+    /// lost, so many bytes count as a record.
     fn take_back(
         &self,
         start: *mut u8,
@@ -235,6 +236,7 @@ impl Pool {
         }
     }
 
+    /// Buffers that CUPTI holds.
     pub(crate) fn given(&self) -> usize {
         self.given_now().count()
     }
@@ -394,6 +396,7 @@ impl FreeList {
         }
     }
 
+    /// About how many are left.
     fn left(&self) -> usize {
         self.left.load(Ordering::Relaxed)
     }
