@@ -7,7 +7,9 @@ use libloading::Library;
 
 static DRIVER: OnceLock<Library> = OnceLock::new();
 
+/// A recorded sequence of the simulated driver.
 pub const DECODE_STEP: u32 = 1;
+/// Its kernels.
 pub const DECODE_KERNELS: u32 = 694;
 
 /// Bytes that the kernels of a decode step read from the memory of the simulated GPU.

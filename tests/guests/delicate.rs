@@ -89,6 +89,7 @@ pub fn no_file_may_grow() {
     plain();
 }
 
+/// The smallest stack that a thread may have.
 const SMALLEST: usize = 16 << 10;
 
 /// A thread with the smallest stack makes the first NVTX call of the process.
@@ -145,6 +146,7 @@ fn on_a_stack_of(bytes: usize, body: fn()) -> usize {
     }
 }
 
+/// Numbers of system calls that the filter below kills for.
 const KILLING: [libc::c_long; 3] =
     [libc::SYS_sched_setscheduler, libc::SYS_sched_getaffinity, libc::SYS_sched_setaffinity];
 

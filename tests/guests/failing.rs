@@ -16,10 +16,13 @@ use stage2::guest::gpu::{Gpu, Tracer};
 use stage2::guest::state::{self, Phase};
 use stage2_contract::trace::GpuNs;
 
+/// Which call of the GPU half fails.
 const FAILS: &str = "STAGE2_TEST_FAILS";
 
+/// The first work has been taken in and flushed.
 static SETTLED: AtomicBool = AtomicBool::new(false);
 
+/// The real GPU half, until one call.
 struct Failing(Box<dyn Tracer>);
 
 fn fail(here: &str) {

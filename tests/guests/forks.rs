@@ -7,7 +7,7 @@ use crate::cuda::{self, Stream};
 use crate::hazards::plain;
 use crate::nvtx::{self, client, range};
 
-/// Runs `body` in a child, which ends by `_exit` where that comes back. Its number.
+/// Runs `body` in a child, which ends by `_exit` if `body` returns. Its number.
 fn child(body: impl FnOnce()) -> i32 {
     // SAFETY: the child does what it is to be tested with, and ends.
     let child = unsafe { libc::fork() };
@@ -192,6 +192,7 @@ const NO_RANGE: i32 = 9;
 /// Forks of [`at_hooks`], at most: each slows the guest down, whose collector then makes more of the calls
 /// that ask for forks, so that some runs took half a minute.
 const MOST_FORKS: usize = 40;
+/// Children of [`at_hooks`] that have not ended.
 static LEFT: AtomicI32 = AtomicI32::new(0);
 
 /// Forks on a thread of its own whenever the preloaded library of the test asks for it, which it does while

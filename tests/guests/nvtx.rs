@@ -10,6 +10,7 @@ use libloading::Library;
 /// Entries of each table; version 2 clients have 15 in the second.
 const ENTRIES: usize = 16;
 
+/// A module's table: NVTX hands out pointers to slots.
 struct Table {
     slots: [sys::NvtxFunctionPointer; ENTRIES],
     pointers: [*mut sys::NvtxFunctionPointer; ENTRIES],

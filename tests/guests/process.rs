@@ -4,6 +4,7 @@ use crate::cuda::Stream;
 use crate::hazards::{plain, wait_for_a_flush};
 use crate::nvtx::{client, range};
 
+/// The child becomes a guest of its own.
 pub fn fork_exec() {
     plain();
     let program = std::env::current_exe().expect("own path");
@@ -134,6 +135,7 @@ pub fn memory_runs_out() {
     println!("worked on");
 }
 
+/// Has our thread allocate all the time.
 pub fn ever_new_names() {
     plain();
     open_ranges_of_new_names();

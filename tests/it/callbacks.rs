@@ -131,10 +131,12 @@ fn threads_that_share_a_buffer_are_told_apart_while_collection_is_switched() {
 
 #[test]
 fn threads_are_sampled_each_by_its_own_instances_also_where_they_share_a_buffer() {
-    let callbacks = ALL.map(|version| (version, "callback"));
-    for (version, attribution) in callbacks.into_iter().chain([(NEW, "fence")]) {
+    let of_all = ALL.map(|version| (version, "callback", None));
+    let wanted = ["callback", "fence"].map(|way| (NEW, way, Some("t*.step")));
+    for (version, attribution, ranges) in of_all.into_iter().chain(wanted) {
         let guest = guest("sampled_threads", version).env("STAGE2_ATTRIBUTION", attribution);
-        let left = guest.env("STAGE2_RANGES", "t*.step").env("STAGE2_SAMPLE", "1/8").run();
+        let guest = ranges.into_iter().fold(guest, |guest, all| guest.env("STAGE2_RANGES", all));
+        let left = guest.env("STAGE2_SAMPLE", "1/8").run();
         let fences = attribution == "fence";
         let trace = if fences { left.expect_quiet(0).trace() } else { by_callback(&left) };
         let samples = trace.samples();
@@ -156,7 +158,7 @@ fn threads_are_sampled_each_by_its_own_instances_also_where_they_share_a_buffer(
                 (path.clone(), *recorded as usize * (3 + thread))
             })
             .collect();
-        assert_eq!(kernels, whole, "{version}");
+        assert_eq!(kernels, whole, "{version} {attribution}");
     }
 }
 

@@ -39,21 +39,17 @@ fn sum(trace: &TraceFile, metric: &str, wanted: impl Fn(u64, u64) -> bool) -> f6
 
 /// The guest ran as without us: its work is recorded, and it says what it always says.
 fn expect_whole(left: &Left) -> f64 {
-    expect_steps(left, 20)
-}
-
-fn expect_steps(left: &Left, steps: usize) -> f64 {
     assert_eq!(left.output.status.code(), Some(0), "{}", left.stderr());
     assert_eq!(left.trace().ending, Ending::Complete);
-    assert_eq!(left.trace().kernels().get("decode"), Some(&(steps * 694)));
+    assert_eq!(left.trace().kernels().get("decode"), Some(&(20 * 694)));
     left.stdout().trim().parse().expect("bytes")
 }
 
 #[test]
 fn samples_add_up_to_what_the_kernels_read() {
     // A thread that other work keeps back falls behind, and begins a second set of longer samples.
-    let mut runs = (0..TRIES).map(|_| guest("on@500").run());
-    let left = runs.find(|left| sets(left.trace()).len() == 1).expect("a run that keeps up");
+    let mut runs = (0..3).map(|_| guest("on@500").run());
+    let left = runs.find(|left| sets(left.trace()).len() == 1).expect("one of three runs keeps up");
     let expected = expect_whole(&left);
     assert_eq!(left.stderr(), "");
     let [set] = sets(left.trace())[..] else { panic!("{:?}", sets(left.trace())) };
@@ -87,13 +83,12 @@ fn samples_in_pieces_are_those_of_one_file_and_each_piece_says_what_they_are() {
         let ids = left.traces.iter().flat_map(sets).map(|set| set.id);
         ids.collect::<std::collections::BTreeSet<_>>()
     };
-    // They come by the thousand.
-    let with_samples =
-        |left: &Left| left.traces.iter().filter(|piece| !samples(piece).is_empty()).count();
-    let mut runs = (0..TRIES).map(|_| cut());
-    let left = runs.find(|left| ids(left).len() == 1 && with_samples(left) >= 2);
-    let left = left.expect("a run that keeps up");
+    let mut runs = (0..5).map(|_| cut());
+    let left = runs.find(|left| ids(left).len() == 1).expect("one of five runs keeps up");
     assert_eq!(left.output.status.code(), Some(0), "{}", left.stderr());
+    let with_samples = left.traces.iter().filter(|piece| !samples(piece).is_empty()).count();
+    // They come by the thousand.
+    assert!(with_samples >= 2, "{with_samples} of {} pieces", left.traces.len());
     for piece in &left.traces {
         let mut defined = false;
         for record in &piece.records {
@@ -149,9 +144,8 @@ fn without_counters_one_line_says_why_and_the_rest_goes_on() {
         ("pm-enable=43", "MIG"),
     ];
     each(cases, |(fault, reason)| {
-        let guest = guest("on").env("STAGE2_TEST_STEPS", "1");
-        let left = guest.env("STAGE2_SIM_FAULT", fault).run();
-        expect_steps(&left, 1);
+        let left = guest("on").env("STAGE2_SIM_FAULT", fault).run();
+        expect_whole(&left);
         let said = left.expect_line(0);
         assert!(said.contains(reason), "{fault}: {said}");
         let off = left.trace().meta("counters.off").expect("a reason");
@@ -213,7 +207,7 @@ fn sampling_that_fails_later_keeps_what_it_had() {
 }
 
 /// How often a test is tried that other work on the machine can spoil.
-const TRIES: usize = 24;
+const TRIES: usize = 8;
 
 /// Tries this several times: if other work keeps the thread that samples from a processor for long, it
 /// falls behind, as it would on a real machine, and samples become longer for that reason.
@@ -241,14 +235,14 @@ fn holds(it: bool, otherwise: impl FnOnce() -> String) -> Result<(), String> {
 
 #[test]
 fn sampling_that_fails_once_begins_anew() {
-    in_one_of_several("on@500", "pm-break=6", |left, expected| {
+    in_one_of_several("on@100", "pm-break=6", |left, expected| {
         holds(left.stderr().is_empty(), || left.stderr())?;
         let note = left.trace().meta("counters.note").unwrap_or_default();
         let told = note.contains("sampling began anew") && note.contains("decode samples");
         holds(told, || format!("the note is {note:?}"))?;
         let sets = sets(left.trace());
         // The time between two sessions is no sign that samples come too fast.
-        holds(sets.iter().all(|set| set.interval_ns == 500_000), || format!("{sets:?}"))?;
+        holds(sets.iter().all(|set| set.interval_ns == 100_000), || format!("{sets:?}"))?;
         let behind = sets.last().map(|set| set.id);
         let goes_on =
             sets.len() == 2 && samples(left.trace()).iter().any(|some| Some(some.set) == behind);
@@ -277,10 +271,10 @@ fn gaps_that_nothing_tells_of_are_counted_and_make_samples_longer() {
 /// Promise: It is closed before CUPTI's libraries take themselves apart.
 #[test]
 fn sampling_ends_before_what_samples_takes_itself_apart() {
-    in_one_of_several("on@500", "pm-taken-apart", |left, expected| {
-        assert_eq!(left.stderr(), "");
-        adds_up(left, expected)
-    });
+    let left = guest("on@500").env("STAGE2_SIM_FAULT", "pm-taken-apart").run();
+    let expected = expect_whole(&left);
+    assert_eq!(left.stderr(), "");
+    adds_up(&left, expected).expect("all of them");
 }
 
 /// Hazard (Ends of life): CUPTI is slow to end a sampling session.

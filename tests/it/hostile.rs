@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::common::trace::files_in;
-use crate::common::{Guest, TraceFile, built, collector, counts, wait_until};
+use crate::common::{Guest, TraceFile, built, collector, counts, traces_in, wait_until};
 use stage2_contract::trace::{Reader, Record};
 
 /// Hazard (Hostile guests): Pops and ends without an opening.
@@ -57,7 +57,7 @@ fn nothing_is_guessed(trace: &TraceFile) {
 /// Promise: The trace file is kept up to date.
 #[test]
 fn the_trace_file_is_kept_up_to_date_while_events_come_faster_than_they_are_taken_in() {
-    let guest = Guest::new("flood_without_end").spawn();
+    let mut guest = Guest::new("flood_without_end").spawn();
     wait_until("kernels and a loss in the file", || {
         let files = files_in(guest.out());
         let records = files.iter().flat_map(Reader::open).flatten().flatten();
@@ -74,6 +74,11 @@ fn the_trace_file_is_kept_up_to_date_while_events_come_faster_than_they_are_take
         }
         false
     });
+    guest.signal(libc::SIGKILL);
+    guest.ended();
+    let traces = traces_in(guest.out());
+    assert_eq!(traces.len(), 1);
+    assert!(traces[0].kernel_count() > 0 && traces[0].losses().range_events > 0);
 }
 
 /// Hazard (Threads, stacks and locks): The guest's allocator opens NVTX ranges.

@@ -61,6 +61,7 @@ const STATICS: [(&str, &[&str]); 18] = [
     ("base/barrier.rs", &["OWNER", "KEY", "PREPARED", "PLACE"]),
 ];
 
+/// A folder and a module in it.
 type Module = (String, String);
 
 fn files(folder: &Path) -> Vec<PathBuf> {

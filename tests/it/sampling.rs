@@ -59,6 +59,7 @@ fn what_is_nested_in_a_step_that_collection_came_too_late_for_is_left_out_with_i
         let guest = sampled("late_switch", 2).env("STAGE2_ATTRIBUTION", attribution);
         let left = guest.env("STAGE2_SIM_FAULT", "slow-enable=200").run();
         let trace = complete(&left);
+        assert_eq!(trace.meta("attribution"), Some(attribution));
         assert_eq!(trace.samples(), expected.map(|(path, n)| (path.to_owned(), n)).into());
         assert_eq!(trace.kernels(), counts(&[("early", 3), ("later", 7)]), "{attribution}");
     });

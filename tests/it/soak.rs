@@ -23,7 +23,7 @@ fn number(variable: &str, otherwise: u64) -> u64 {
 ///  cores none was lost ([run](../benches/runs/2026-11-24-2cores/soak.md)).
 #[test]
 fn launches_equal_records_and_memory_is_flat_while_collection_goes_on_and_off() {
-    let kernels = number("STAGE2_SOAK_KERNELS", 500_000);
+    let kernels = number("STAGE2_SOAK_KERNELS", 1_000_000);
     let windows = number("STAGE2_SOAK_WINDOWS", 30);
     // A small pool is in use as a whole soon, so that what grows is something else. The price are losses
     // where our thread does not get enough of a processor.

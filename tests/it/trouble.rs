@@ -149,7 +149,8 @@ fn a_cupti_that_refuses_to_be_switched_on_is_told_of_once_and_every_range_counts
         .env("STAGE2_SIM_FAULT", "enable=15")
         .run();
     let stderr = left.expect_said(0);
-    assert_eq!(stderr.matches("CUPTI refused to collect").count(), 1, "{stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    assert!(stderr.contains("CUPTI refused to collect"), "{stderr}");
     assert_eq!(left.trace().losses().late_switches, 192);
 }
 
@@ -179,7 +180,7 @@ fn work_that_still_runs_at_exit_is_counted_as_a_whole() {
         // The simulated GPU needs some 20 ms longer than the guest, which a busy machine may sleep over.
         let guest = || Guest::new("unfinished").api(api).env("STAGE2_SUMMARY", "stderr");
         let left = std::iter::repeat_with(|| guest().run())
-            .take(50)
+            .take(10)
             .find(|left| left.trace().losses().unreadable_records > 100)
             .expect("work that still runs");
         assert_eq!(left.trace().meta("cupti.api"), Some(api));

@@ -32,6 +32,7 @@ pub(crate) struct Fault {
     pub(crate) error: i32,
     /// The first call that fails, from 1; 0 for none.
     pub(crate) first: u64,
+    /// The last one.
     pub(crate) last: u64,
 }
 

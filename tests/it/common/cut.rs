@@ -29,6 +29,7 @@ pub(crate) fn read(folder: &Path) -> (Vec<TraceFile>, TraceFile, Vec<(u64, u64)>
     (all, joined, gaps)
 }
 
+/// Pieces in order -> one trace.
 pub(crate) fn joined(all: &[TraceFile]) -> (TraceFile, Vec<(u64, u64)>) {
     let (mut join, mut records) = (pieces::Join::default(), Vec::new());
     for piece in all {

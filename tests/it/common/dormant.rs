@@ -1,6 +1,6 @@
 //! Guests with a dormant collector: what they are told by the control socket, and the windows that they leave.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -36,7 +36,11 @@ pub(crate) fn socket_of(guest: &Running, pid: u32) -> PathBuf {
 pub(crate) fn send(guest: &Running, pid: u32, text: &[u8]) -> Answer {
     let socket = socket_of(guest, pid);
     // It has its name a moment before it listens.
-    let mut stream = wait_for(|| format!("{pid} listens"), || UnixStream::connect(&socket).ok());
+    let connect = || match UnixStream::connect(&socket) {
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => None,
+        connected => Some(connected.expect("it listens")),
+    };
+    let mut stream = wait_for(|| format!("{pid} listens"), connect);
     stream.set_read_timeout(Some(PATIENCE)).expect("set");
     stream.write_all(text).expect("taken");
     let mut answer = String::new();
